@@ -1,0 +1,55 @@
+//! What a cost model returns: a time, where it comes from, and how wrong it may be.
+
+use serde::Serialize;
+
+use crate::units::DurNs;
+
+/// How a task's duration came about.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Provenance {
+    /// Nothing about it changed: the traced duration.
+    #[default]
+    Measured,
+    /// The traced duration times the model's ratio of new to old.
+    Anchored,
+    /// The model alone.
+    Absolute,
+    /// Changed, but no model covers it: the traced duration kept.
+    Unmodelled,
+}
+
+/// A model's answer for one piece of work on one device.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Estimate {
+    /// The time.
+    pub duration: DurNs,
+    /// Name of the model, e.g. `roofline`, `embedding-enhanced`.
+    pub model: &'static str,
+    /// Its mean absolute relative error on held-out measurements, or on the nearest family that has any (0.25 = 25 %).
+    pub error: f32,
+    /// Whether the work lies outside what the model was fitted on.
+    pub extrapolated: bool,
+}
+
+/// A task's duration in a scenario and where it comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Prediction {
+    /// The duration to simulate with.
+    pub duration: DurNs,
+    /// How it came about.
+    pub provenance: Provenance,
+    /// The model asked; empty when measured.
+    pub model: &'static str,
+    /// Relative error of `duration`: 0 when measured.
+    pub error: f32,
+    /// Whether a model was asked outside what it was fitted on.
+    pub extrapolated: bool,
+}
+
+impl Prediction {
+    /// A traced duration kept as it is.
+    pub fn measured(duration: DurNs) -> Self {
+        Self { duration, provenance: Provenance::Measured, model: "", error: 0.0, extrapolated: false }
+    }
+}

@@ -1,0 +1,185 @@
+//! A kernel's work: its family, its arithmetic and its memory traffic.
+
+use serde::Serialize;
+
+use crate::device::Precision;
+use crate::units::{Bytes, Flop};
+
+/// Kinds of kernels that share a cost model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Family {
+    /// Matrix products, batched or not, with or without bias.
+    Gemm,
+    /// Convolutions, forward and backward.
+    Conv,
+    /// Fused attention.
+    Attention,
+    /// Embedding lookups, forward and backward.
+    Embedding,
+    /// Batch, layer, group and RMS norm.
+    Norm,
+    /// Softmax and log-softmax.
+    Softmax,
+    /// Dropout.
+    Dropout,
+    /// Element-wise arithmetic, activations and casts.
+    Elementwise,
+    /// Sums, means, maxima, losses.
+    Reduction,
+    /// Pooling.
+    Pooling,
+    /// Concatenation, copies, transposes, indexing, fills.
+    Movement,
+    /// Optimizer updates.
+    Optimizer,
+    /// Copies between host and device, and memsets.
+    Transfer,
+    /// Collectives.
+    Collective,
+    /// Not recognised.
+    Other,
+}
+
+impl Family {
+    /// Its name in selectors and tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Gemm => "gemm",
+            Self::Conv => "conv",
+            Self::Attention => "attention",
+            Self::Embedding => "embedding",
+            Self::Norm => "norm",
+            Self::Softmax => "softmax",
+            Self::Dropout => "dropout",
+            Self::Elementwise => "elementwise",
+            Self::Reduction => "reduction",
+            Self::Pooling => "pooling",
+            Self::Movement => "movement",
+            Self::Optimizer => "optimizer",
+            Self::Transfer => "transfer",
+            Self::Collective => "collective",
+            Self::Other => "other",
+        }
+    }
+
+    /// All families, in the order of the enum.
+    pub const ALL: [Self; 15] = [
+        Self::Gemm,
+        Self::Conv,
+        Self::Attention,
+        Self::Embedding,
+        Self::Norm,
+        Self::Softmax,
+        Self::Dropout,
+        Self::Elementwise,
+        Self::Reduction,
+        Self::Pooling,
+        Self::Movement,
+        Self::Optimizer,
+        Self::Transfer,
+        Self::Collective,
+        Self::Other,
+    ];
+}
+
+/// The sizes that a family's model needs beyond FLOP and bytes.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub enum Shape {
+    /// Nothing beyond FLOP and bytes.
+    Plain,
+    /// `[batch, m, k] × [batch, k, n]`.
+    Gemm {
+        /// Independent products.
+        batch: u64,
+        /// Rows of the result.
+        m: u64,
+        /// Columns of the result.
+        n: u64,
+        /// Length of each dot product.
+        k: u64,
+    },
+    /// A convolution of `[batch, channels_in, h, w]` with `[channels_out, channels_in/groups, r, s]`.
+    Conv {
+        /// Images.
+        batch: u64,
+        /// Input channels.
+        channels_in: u64,
+        /// Output channels.
+        channels_out: u64,
+        /// Output height.
+        out_h: u64,
+        /// Output width.
+        out_w: u64,
+        /// Filter height.
+        r: u64,
+        /// Filter width.
+        s: u64,
+        /// Stride (the larger of both directions).
+        stride: u64,
+        /// Groups.
+        groups: u64,
+    },
+    /// Embedding lookup of `batch` bags of `pooling` rows in each of `tables` tables of `[rows, dim]`.
+    Embedding {
+        /// Bags per table.
+        batch: u64,
+        /// Rows of a table (mean over tables).
+        rows: u64,
+        /// Tables looked up at once.
+        tables: u64,
+        /// Look-ups per bag (mean).
+        pooling: f64,
+        /// Elements per row.
+        dim: u64,
+        /// Whether rows are updated rather than read.
+        backward: bool,
+    },
+    /// Attention of `[batch, heads, queries, dim]` over `keys` keys.
+    Attention {
+        /// Sequences.
+        batch: u64,
+        /// Heads.
+        heads: u64,
+        /// Query length.
+        queries: u64,
+        /// Key length.
+        keys: u64,
+        /// Head dimension.
+        dim: u64,
+        /// Whether later keys are masked.
+        causal: bool,
+        /// Whether gradients are computed.
+        backward: bool,
+    },
+}
+
+/// What a kernel has to do, independent of the device.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Work {
+    /// Which model family it belongs to.
+    pub family: Family,
+    /// Arithmetic of the algorithm; a multiply-accumulate is two.
+    pub flop: Flop,
+    /// Bytes read, each tensor once.
+    pub read: Bytes,
+    /// Bytes written.
+    pub written: Bytes,
+    /// How it computes.
+    pub precision: Precision,
+    /// Family-specific sizes.
+    pub shape: Shape,
+}
+
+impl Work {
+    /// Bytes read and written.
+    pub fn bytes(&self) -> Bytes {
+        self.read + self.written
+    }
+
+    /// Arithmetic intensity in FLOP per byte; zero without traffic.
+    pub fn intensity(&self) -> f64 {
+        let bytes = self.bytes().0 as f64;
+        if bytes > 0.0 { self.flop.0 / bytes } else { 0.0 }
+    }
+}

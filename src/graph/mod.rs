@@ -1,0 +1,78 @@
+//! The execution graph: what had to happen before what in the traced iterations, and how long each thing took.
+//!
+//! Immutable once built and shared by `Arc`; edits live in a scenario, never here. Built from traces in
+//! [`build`](self) and `iteration`; knows no device model, no cost and no scenario.
+
+pub mod dependency;
+pub mod operand;
+pub mod operator;
+pub mod task;
+pub mod timed;
+
+use petgraph::graph::{DiGraph, NodeIndex};
+
+use crate::diagnostic::Diagnostics;
+use crate::intern::NameTable;
+use crate::trace::RecordedDevice;
+use crate::units::{DurNs, TimeNs};
+
+pub use dependency::{Dependency, DependencyKind};
+pub use operand::{DType, Operand, Operands, OperandsId};
+pub use operator::{Operator, OperatorId, Phase};
+pub use task::{Collective, CollectiveId, HostPart, Lane, LaneId, LaneKind, Rank, Task, TaskKind};
+pub use timed::{TaskId, TimedGraph};
+
+/// A task in an [`ExecutionGraph`].
+///
+/// Node indices are a topological order: every dependency goes from a smaller to a larger index.
+pub type NodeId = NodeIndex<u32>;
+
+/// The traced iteration of all ranks of a job, as tasks and typed dependencies.
+#[derive(Clone, Debug)]
+pub struct ExecutionGraph {
+    /// Tasks and dependencies; node order is topological.
+    pub tasks: DiGraph<Task, Dependency, u32>,
+    /// Host threads and streams of all ranks.
+    pub lanes: Vec<Lane>,
+    /// Operators in order of rank, thread and start; a subtree is a contiguous range.
+    pub operators: Vec<Operator>,
+    /// Distinct argument lists of operators.
+    pub operands: Vec<Operands>,
+    /// Collectives joined over ranks.
+    pub collectives: Vec<Collective>,
+    /// Every name used above.
+    pub names: NameTable,
+    /// The ranks, in order.
+    pub ranks: Vec<RankPart>,
+    /// Largest measured period over ranks: what the replay is compared with.
+    pub measured: DurNs,
+    /// Measured time that no rule explains (late starts without a cause), over the window.
+    pub unexplained: DurNs,
+    /// Batch size as far as the inputs tell.
+    pub batch_size: Option<u64>,
+    /// What was odd, and what was assumed.
+    pub diagnostics: Diagnostics,
+}
+
+/// One rank's share of the graph.
+#[derive(Clone, Debug)]
+pub struct RankPart {
+    /// Global rank.
+    pub rank: Rank,
+    /// Which trace of the job it came from.
+    pub trace_index: usize,
+    /// Its device as recorded, when it used one.
+    pub device: Option<RecordedDevice>,
+    /// Name of the chosen iteration, e.g. `ProfilerStep#12`; empty when the trace has no steps.
+    pub iteration: String,
+    /// Start of the modelled window in the trace's time: where schedule time 0 lies for this rank.
+    pub window_start: TimeNs,
+    /// End of the modelled window in the trace's time.
+    pub window_end: TimeNs,
+    /// Marker that ends with all work of the step before the chosen one; `None` when there is none.
+    pub begin: Option<NodeId>,
+    /// Marker that ends with all work of the chosen step.
+    pub end: NodeId,
+    /// Measured period of the chosen iteration on this rank.
+    pub measured: DurNs,
+}

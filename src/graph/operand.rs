@@ -1,0 +1,145 @@
+//! Operands: an operator's arguments with shapes and element types.
+
+use serde::Serialize;
+
+/// A row of [`ExecutionGraph::operands`](super::ExecutionGraph::operands).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct OperandsId(pub u32);
+
+/// Element type of a tensor.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DType {
+    /// 64-bit float.
+    Fp64,
+    /// 32-bit float (tf32 is a way to compute on it, not a type).
+    #[default]
+    Fp32,
+    /// 16-bit IEEE float.
+    Fp16,
+    /// bfloat16.
+    Bf16,
+    /// 8-bit float of either kind.
+    Fp8,
+    /// 64-bit integer.
+    Int64,
+    /// 32-bit integer.
+    Int32,
+    /// 16-bit integer.
+    Int16,
+    /// 8-bit integer.
+    Int8,
+    /// Boolean.
+    Bool,
+    /// Complex of two 32-bit floats.
+    Complex64,
+}
+
+impl DType {
+    /// Bytes per element.
+    pub fn size(self) -> u64 {
+        match self {
+            Self::Fp64 | Self::Int64 | Self::Complex64 => 8,
+            Self::Fp32 | Self::Int32 => 4,
+            Self::Fp16 | Self::Bf16 | Self::Int16 => 2,
+            Self::Fp8 | Self::Int8 | Self::Bool => 1,
+        }
+    }
+
+    /// The type a profiler's or execution trace's type name stands for (`float`, `c10::BFloat16`, `long int`, `Float8_e4m3fn` …).
+    pub fn parse(name: &str) -> Option<Self> {
+        let name = name.trim().trim_start_matches("c10::").trim_start_matches("at::");
+        Some(match name {
+            "double" | "Double" | "float64" => Self::Fp64,
+            "float" | "Float" | "float32" => Self::Fp32,
+            "Half" | "half" | "float16" => Self::Fp16,
+            "BFloat16" | "bfloat16" => Self::Bf16,
+            "long" | "long int" | "Long" | "int64" | "unsigned long" | "uint64" => Self::Int64,
+            "int" | "Int" | "int32" | "unsigned int" | "uint32" => Self::Int32,
+            "short" | "short int" | "Short" | "int16" => Self::Int16,
+            "unsigned char" | "signed char" | "char" | "Byte" | "Char" | "int8" | "uint8" => Self::Int8,
+            "bool" | "Bool" => Self::Bool,
+            "c10::complex<float>" | "complex<float>" | "ComplexFloat" => Self::Complex64,
+            _ if name.starts_with("Float8") || name.starts_with("float8") => Self::Fp8,
+            _ => return None,
+        })
+    }
+
+    /// Its name in selectors and tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Fp64 => "fp64",
+            Self::Fp32 => "fp32",
+            Self::Fp16 => "fp16",
+            Self::Bf16 => "bf16",
+            Self::Fp8 => "fp8",
+            Self::Int64 => "int64",
+            Self::Int32 => "int32",
+            Self::Int16 => "int16",
+            Self::Int8 => "int8",
+            Self::Bool => "bool",
+            Self::Complex64 => "complex64",
+        }
+    }
+}
+
+/// One argument.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Operand {
+    /// A tensor with its dimensions, outermost first; none for a zero-dimensional tensor.
+    Tensor {
+        /// Sizes.
+        dims: Vec<u64>,
+        /// Element type, when recorded.
+        dtype: Option<DType>,
+        /// Identity of the tensor (execution traces only): equal ids are one tensor.
+        id: Option<u64>,
+    },
+    /// A list of tensors.
+    TensorList(Vec<Operand>),
+    /// A number, list or text, as recorded (`[1, 1]`, `False`); empty when absent.
+    Value(String),
+}
+
+/// An operator's arguments.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Operands {
+    /// Arguments in order.
+    pub inputs: Vec<Operand>,
+    /// Results, known from execution traces only.
+    pub outputs: Vec<Operand>,
+}
+
+impl Operand {
+    /// Dimensions when it is a tensor.
+    pub fn dims(&self) -> Option<&[u64]> {
+        match self {
+            Self::Tensor { dims, .. } => Some(dims),
+            _ => None,
+        }
+    }
+
+    /// Element type when it is a tensor that recorded one.
+    pub fn dtype(&self) -> Option<DType> {
+        match self {
+            Self::Tensor { dtype, .. } => *dtype,
+            _ => None,
+        }
+    }
+}
+
+impl Operands {
+    /// Dimensions of argument `index` when it is a tensor.
+    pub fn dims(&self, index: usize) -> Option<&[u64]> {
+        self.inputs.get(index).and_then(Operand::dims)
+    }
+
+    /// Element type of the first tensor argument that recorded one.
+    pub fn dtype(&self) -> Option<DType> {
+        self.inputs.iter().find_map(|operand| match operand {
+            Operand::Tensor { dtype, .. } => *dtype,
+            Operand::TensorList(list) => list.iter().find_map(Operand::dtype),
+            Operand::Value(_) => None,
+        })
+    }
+}

@@ -1,0 +1,69 @@
+//! Operators: the framework calls that host time and kernels belong to.
+
+use crate::intern::NameId;
+use crate::trace::EventId;
+use crate::units::{DurNs, TimeNs};
+
+use super::{LaneId, OperandsId};
+
+/// A row of [`ExecutionGraph::operators`](super::ExecutionGraph::operators).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct OperatorId(pub u32);
+
+/// The part of training an operator belongs to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Phase {
+    /// Forward pass, or inference.
+    Forward,
+    /// Backward pass.
+    Backward,
+    /// Optimizer step and zeroing of gradients.
+    Optimizer,
+    /// Data loading and input copies.
+    Data,
+    /// Anything else.
+    #[default]
+    Other,
+}
+
+impl Phase {
+    /// Its name in selectors and tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Forward => "forward",
+            Self::Backward => "backward",
+            Self::Optimizer => "optimizer",
+            Self::Data => "data",
+            Self::Other => "other",
+        }
+    }
+}
+
+/// One operator call.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Operator {
+    /// Its name, e.g. `aten::addmm`.
+    pub name: NameId,
+    /// The operator it was called from; `None` at top level.
+    pub parent: Option<OperatorId>,
+    /// One past the last operator of its subtree: its subtree is `id..subtree_end`.
+    pub subtree_end: OperatorId,
+    /// The thread it ran on.
+    pub lane: LaneId,
+    /// The traced event.
+    pub event: EventId,
+    /// Measured start, from the window's start of its rank.
+    pub start: TimeNs,
+    /// Measured length.
+    pub dur: DurNs,
+    /// Its arguments, when recorded.
+    pub operands: Option<OperandsId>,
+    /// Part of training.
+    pub phase: Phase,
+    /// Joins forward and backward.
+    pub sequence: Option<i64>,
+    /// The forward operator of a backward one, where known.
+    pub forward: Option<OperatorId>,
+    /// Module path or source line where recorded; empty otherwise.
+    pub module: NameId,
+}

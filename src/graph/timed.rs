@@ -1,0 +1,103 @@
+//! The timed graph: flat arrays in topological order, all that the simulator sees.
+//!
+//! Three predecessor slots per task; a task that needs more gets zero-duration joints before it.
+
+use crate::units::DurNs;
+
+use super::{ExecutionGraph, NodeId};
+
+/// A row of a [`TimedGraph`], in topological order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TaskId(pub u32);
+
+/// Marks an unused predecessor slot.
+pub const NO_TASK: u32 = u32::MAX;
+
+/// Flat arrays in topological order: predecessors and lags by slot, durations, and the way back to the graph.
+#[derive(Clone, Debug, Default)]
+pub struct TimedGraph {
+    /// Up to three predecessors per task, each smaller than the task's own index; unused slots hold [`NO_TASK`].
+    pub predecessors: Vec<[u32; 3]>,
+    /// Lag in ns of each slot, from the predecessor's end.
+    pub lags: Vec<[i32; 3]>,
+    /// Duration in ns.
+    pub durations: Vec<i64>,
+    /// The graph node a task stands for; `u32::MAX` for a joint that lowering added.
+    pub node_of: Vec<u32>,
+    /// The task that stands for a graph node.
+    pub task_of: Vec<u32>,
+}
+
+impl TimedGraph {
+    /// How many tasks there are, joints included.
+    pub fn len(&self) -> usize {
+        self.durations.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.durations.is_empty()
+    }
+
+    /// The task of a graph node.
+    pub fn task(&self, node: NodeId) -> TaskId {
+        TaskId(self.task_of[node.index()])
+    }
+
+    /// The graph node of a task; `None` for an added joint.
+    pub fn node(&self, task: TaskId) -> Option<NodeId> {
+        Some(self.node_of[task.0 as usize]).filter(|&node| node != u32::MAX).map(NodeId::from)
+    }
+
+    /// Appends a task with its duration; joints are added when it has more than three predecessors, and where a
+    /// lag does not fit 32 bits.
+    ///
+    /// # Arguments
+    /// `node`: the graph node, or `u32::MAX`; `predecessors`: tasks already appended, with lags from their ends.
+    pub fn push(&mut self, node: u32, duration: DurNs, predecessors: &[(TaskId, DurNs)]) -> TaskId {
+        if predecessors.len() > 3 {
+            let joint = self.push(u32::MAX, DurNs::ZERO, &predecessors[..3]);
+            let mut rest = vec![(joint, DurNs::ZERO)];
+            rest.extend_from_slice(&predecessors[3..]);
+            return self.push(node, duration, &rest);
+        }
+        let (mut slots, mut lags) = ([NO_TASK; 3], [0; 3]);
+        for (slot, &(task, lag)) in predecessors.iter().enumerate() {
+            (slots[slot], lags[slot]) = self.fit(task, lag);
+        }
+        let task = TaskId(self.durations.len() as u32);
+        self.predecessors.push(slots);
+        self.lags.push(lags);
+        self.durations.push(duration.0);
+        self.node_of.push(node);
+        task
+    }
+
+    /// Splits off a joint that carries `lag` as its duration where 32 bits do not hold it.
+    fn fit(&mut self, task: TaskId, lag: DurNs) -> (u32, i32) {
+        match i32::try_from(lag.0) {
+            Ok(lag) => (task.0, lag),
+            Err(_) => (self.push(u32::MAX, lag, &[(task, DurNs::ZERO)]).0, 0),
+        }
+    }
+
+    /// Lowers a graph as it is, every task with its replay duration.
+    pub fn lower(graph: &ExecutionGraph) -> Self {
+        use petgraph::Direction::Incoming;
+        use petgraph::visit::EdgeRef;
+        let count = graph.tasks.node_count();
+        let mut timed = Self { task_of: vec![NO_TASK; count], ..Self::default() };
+        let mut predecessors = Vec::new();
+        for node in graph.tasks.node_indices() {
+            predecessors.clear();
+            predecessors.extend(graph.tasks.edges_directed(node, Incoming).map(|edge| {
+                let lag = edge.weight().effective_lag(graph.tasks[edge.source()].duration);
+                (TaskId(timed.task_of[edge.source().index()]), lag)
+            }));
+            predecessors.sort_unstable();
+            let task = timed.push(node.index() as u32, graph.tasks[node].duration, &predecessors);
+            timed.task_of[node.index()] = task.0;
+        }
+        timed
+    }
+}

@@ -1,0 +1,154 @@
+//! A table of names: each distinct text is kept once and named by a four-byte id.
+//!
+//! Text is made safe for a terminal on its way in, so that nothing read from a trace can ever
+//! reach the screen with control characters in it. Knows nothing of what the names mean.
+
+use std::hash::{BuildHasher, BuildHasherDefault};
+
+use hashbrown::HashTable;
+use rustc_hash::FxHasher;
+
+/// A name in a [`NameTable`]. `NameId(0)` is always the empty text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NameId(pub u32);
+
+/// Distinct texts, in order of first appearance.
+#[derive(Clone, Debug)]
+pub struct NameTable {
+    text: String,
+    /// End of each text in `text`; its start is the end of the one before.
+    ends: Vec<u32>,
+    index: HashTable<u32>,
+    hasher: BuildHasherDefault<FxHasher>,
+}
+
+impl Default for NameTable {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl NameTable {
+    /// A table that holds only the empty text.
+    pub fn new() -> Self {
+        let mut table = Self {
+            text: String::new(),
+            ends: Vec::new(),
+            index: HashTable::new(),
+            hasher: BuildHasherDefault::default(),
+        };
+        table.intern("");
+        table
+    }
+
+    /// The id of `text`, which is added if it is new. Control and direction-changing characters are
+    /// replaced first (see [`printable`]). A table holds at most 4 GiB of text; beyond that the empty text is returned.
+    pub fn intern(&mut self, text: &str) -> NameId {
+        if is_printable(text) { self.intern_clean(text) } else { self.intern_clean(&printable(text)) }
+    }
+
+    fn intern_clean(&mut self, text: &str) -> NameId {
+        let hash = self.hasher.hash_one(text);
+        let (buffer, ends) = (&self.text, &self.ends);
+        if let Some(&id) = self.index.find(hash, |&id| slice(buffer, ends, id) == text) {
+            return NameId(id);
+        }
+        let Ok(end) = u32::try_from(self.text.len() + text.len()) else { return NameId(0) };
+        let id = self.ends.len() as u32;
+        self.text.push_str(text);
+        self.ends.push(end);
+        let (buffer, ends, hasher) = (&self.text, &self.ends, &self.hasher);
+        self.index.insert_unique(hash, id, |&other| hasher.hash_one(slice(buffer, ends, other)));
+        NameId(id)
+    }
+
+    /// The id of `text` if it is in the table.
+    pub fn find(&self, text: &str) -> Option<NameId> {
+        let hash = self.hasher.hash_one(text);
+        self.index.find(hash, |&id| slice(&self.text, &self.ends, id) == text).map(|&id| NameId(id))
+    }
+
+    /// The text of `id`; empty for an id of another table that is out of range.
+    pub fn get(&self, id: NameId) -> &str {
+        slice(&self.text, &self.ends, id.0)
+    }
+
+    /// How many distinct texts there are.
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Never true: the empty text is always there.
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// All ids with their texts, in order of first appearance.
+    pub fn iter(&self) -> impl Iterator<Item = (NameId, &str)> {
+        (0..self.ends.len() as u32).map(|id| (NameId(id), self.get(NameId(id))))
+    }
+}
+
+fn slice<'a>(buffer: &'a str, ends: &[u32], id: u32) -> &'a str {
+    let Some(&end) = ends.get(id as usize) else { return "" };
+    let start = if id == 0 { 0 } else { ends[id as usize - 1] };
+    &buffer[start as usize..end as usize]
+}
+
+/// Whether every character of `text` may be sent to a terminal as it is.
+pub fn is_printable(text: &str) -> bool {
+    if text.is_ascii() {
+        return text.bytes().all(|b| (0x20..0x7f).contains(&b));
+    }
+    text.chars().all(|c| substitute(c).is_none())
+}
+
+/// `text` with control characters shown as their pictures (`␛`), C1 controls and
+/// characters that change the direction of writing as `�`.
+pub fn printable(text: &str) -> String {
+    text.chars().map(|c| substitute(c).unwrap_or(c)).collect()
+}
+
+fn substitute(c: char) -> Option<char> {
+    match c {
+        '\0'..='\x1f' => char::from_u32(0x2400 + c as u32),
+        '\x7f' => Some('␡'),
+        '\u{80}'..='\u{9f}'
+        | '\u{200b}'..='\u{200f}'
+        | '\u{2028}'..='\u{202e}'
+        | '\u{2060}'..='\u{206f}'
+        | '\u{feff}'
+        | '\u{fff9}'..='\u{fffb}' => Some('\u{fffd}'),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_texts_share_an_id_and_come_back_unchanged() {
+        let mut names = NameTable::new();
+        let a = names.intern("aten::mm");
+        let b = names.intern("aten::add");
+        assert_eq!(names.intern("aten::mm"), a);
+        assert_ne!(a, b);
+        assert_eq!((names.get(a), names.get(b), names.get(NameId(0))), ("aten::mm", "aten::add", ""));
+        assert_eq!(names.find("aten::add"), Some(b));
+        assert_eq!(names.find("aten::sub"), None);
+    }
+
+    #[test]
+    fn control_characters_never_enter_the_table() {
+        let mut names = NameTable::new();
+        let id = names.intern("a\x1b[2J\u{9b}31m\u{202e}b\n");
+        assert_eq!(names.get(id), "a␛[2J\u{fffd}31m\u{fffd}b␊");
+        assert!(names.iter().all(|(_, text)| is_printable(text)));
+    }
+
+    #[test]
+    fn an_unknown_id_is_the_empty_text() {
+        assert_eq!(NameTable::new().get(NameId(77)), "");
+    }
+}

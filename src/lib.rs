@@ -1,0 +1,13 @@
+//! retime: a what-if explorer for traced ML models.
+//!
+//! Data flows one way: bytes → [`trace`] → [`graph`] → [`scenario`] (edits) → timed graph → [`sim`] → [`analysis`] and views.
+//! `ARCHITECTURE.md` says who may use whom; `tests/tidy.rs` holds it to that.
+
+pub mod cost;
+pub mod device;
+pub mod diagnostic;
+pub mod graph;
+pub mod intern;
+pub mod sim;
+pub mod trace;
+pub mod units;

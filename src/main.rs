@@ -1,0 +1,3 @@
+//! The `retime` program: arguments in, exit status out.
+
+fn main() {}

@@ -1,0 +1,165 @@
+//! Arguments that only some events have, in side tables by event.
+
+use super::EventId;
+use crate::intern::NameId;
+use crate::units::{Bytes, TimeNs};
+
+/// Values for some events, ordered by event.
+#[derive(Clone, Debug)]
+pub struct SideTable<T> {
+    keys: Vec<EventId>,
+    values: Vec<T>,
+}
+
+impl<T> Default for SideTable<T> {
+    fn default() -> Self {
+        Self { keys: Vec::new(), values: Vec::new() }
+    }
+}
+
+impl<T> SideTable<T> {
+    /// Appends a value. Events must come in rising order, or [`Self::renumber`] must follow.
+    pub fn push(&mut self, event: EventId, value: T) {
+        self.keys.push(event);
+        self.values.push(value);
+    }
+
+    /// The value of `event`, found by binary search.
+    pub fn get(&self, event: EventId) -> Option<&T> {
+        self.keys.binary_search(&event).ok().map(|i| &self.values[i])
+    }
+
+    /// All rows in order of event.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (EventId, &T)> {
+        self.keys.iter().copied().zip(&self.values)
+    }
+
+    /// How many events have a value.
+    pub fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// Whether no event has one.
+    pub fn is_empty(&self) -> bool {
+        self.keys.is_empty()
+    }
+
+    /// Follows a reordering of the events: `new_of_old[old id] = new id`.
+    pub fn renumber(&mut self, new_of_old: &[u32]) {
+        let mut rows: Vec<(EventId, T)> =
+            self.keys.drain(..).map(|old| EventId(new_of_old[old.0 as usize])).zip(self.values.drain(..)).collect();
+        rows.sort_by_key(|(key, _)| *key);
+        (self.keys, self.values) = rows.into_iter().unzip();
+    }
+}
+
+/// A row of [`Trace::tensor_args`](super::Trace::tensor_args).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TensorArgsId(pub u32);
+
+/// An operator's argument list as recorded: the JSON text of each part, interned; empty where absent.
+///
+/// Kept as text because thousands of operators share a few lists; the graph reads each distinct list once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct TensorArgs {
+    /// `Input Dims`, e.g. `[[512,3,224,224],[64,3,3,3],[64]]`; may nest for tensor lists.
+    pub dims: NameId,
+    /// `Input type`, e.g. `["float","float","ScalarList"]`.
+    pub types: NameId,
+    /// `Concrete Inputs`, e.g. `["","","[1, 1]"]`.
+    pub concrete: NameId,
+    /// `Input Strides`.
+    pub strides: NameId,
+}
+
+/// What an operator recorded about itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OperatorArgs {
+    /// Its argument list, when shapes were recorded.
+    pub tensors: Option<TensorArgsId>,
+    /// Joins a backward operator to its forward operator.
+    pub sequence: Option<i64>,
+    /// The thread of the forward operator, in the profiler's own numbering; 0 on a forward operator.
+    pub forward_thread: u32,
+    /// Equals `rf_id` of the execution trace; 0 = none.
+    pub record_function: u32,
+    /// The Python stack (2021 schema), interned; empty where absent.
+    pub stack: NameId,
+    /// Kernel file or other module information of compiled kernels; empty where absent.
+    pub kernel_file: NameId,
+}
+
+/// A kernel's launch configuration.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KernelArgs {
+    /// Blocks in x, y, z.
+    pub grid: [u32; 3],
+    /// Threads per block in x, y, z.
+    pub block: [u32; 3],
+    /// Registers per thread.
+    pub registers: u32,
+    /// Shared memory per block in bytes.
+    pub shared_memory: u32,
+}
+
+/// A copy's or memset's size.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CopyArgs {
+    /// Bytes moved or set.
+    pub bytes: Bytes,
+}
+
+/// What a collective recorded about itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CollectiveArgs {
+    /// `allreduce`, `all_to_allv`, `_allgather_base`, `wait` …; empty where only its kernel's name tells.
+    pub name: NameId,
+    /// Element type, e.g. `Float`, `BFloat16`.
+    pub dtype: NameId,
+    /// Elements sent by this rank.
+    pub in_elements: u64,
+    /// Elements received by this rank.
+    pub out_elements: u64,
+    /// Ranks in the group; 0 where not recorded.
+    pub group_size: u32,
+    /// Process group name.
+    pub group: NameId,
+    /// Process group ranks as recorded, e.g. `[0, 1]`.
+    pub ranks: NameId,
+    /// Position in the process group's order of collectives; 0 where not recorded.
+    pub sequence: u64,
+    /// Split sizes as recorded: of what is sent.
+    pub in_split: NameId,
+    /// Split sizes as recorded: of what is received.
+    pub out_split: NameId,
+}
+
+/// A recorded synchronisation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SyncArgs {
+    /// `Stream Sync`, `Event Sync`, `Stream Wait Event`, `Context Sync` …
+    pub kind: NameId,
+    /// The stream that waited, where one did.
+    pub stream: Option<i64>,
+    /// The stream that was waited for, where recorded.
+    pub wait_on_stream: Option<i64>,
+    /// Correlation id of the call that recorded the event waited for; 0 = none.
+    pub record_correlation: u32,
+}
+
+/// An allocation (positive) or release (negative).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MemoryArgs {
+    /// Bytes, negative on release.
+    pub bytes: i64,
+    /// Address.
+    pub address: u64,
+    /// Total allocated on the device afterwards, where recorded.
+    pub total_allocated: Option<u64>,
+    /// Whether on a device (else host).
+    pub on_device: bool,
+    /// Device number.
+    pub device: i64,
+    /// When, from the trace's origin.
+    pub at: TimeNs,
+}

@@ -1,0 +1,259 @@
+//! The event columns: 28 bytes per event, arguments that few events have kept aside.
+//!
+//! Must not know what an event's arguments mean.
+
+use rustc_hash::FxHashMap;
+
+use super::TrackId;
+use crate::intern::NameId;
+use crate::units::{DurNs, TimeNs};
+
+/// A row of the [`EventTable`]; ids follow the order of start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct EventId(pub u32);
+
+/// What kind of thing an event records, whatever its year called it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Category {
+    /// A framework operator on a host thread (`cpu_op`, `Operator`).
+    Operator,
+    /// A user annotation on a host thread (`ProfilerStep#3`, `Optimizer.step#SGD.step`).
+    Annotation,
+    /// A CUDA or HIP runtime or driver call.
+    Runtime,
+    /// A kernel on a stream.
+    Kernel,
+    /// A copy on a stream.
+    Memcpy,
+    /// A memset on a stream.
+    Memset,
+    /// A user annotation projected on a stream.
+    GpuAnnotation,
+    /// A recorded device, stream or event synchronisation (`cuda_sync`).
+    Sync,
+    /// A Python frame.
+    Python,
+    /// An allocation or release.
+    Memory,
+    /// Time the profiler itself took.
+    Overhead,
+    /// A range with hardware counters (`cuda_profiler_range`).
+    CounterRange,
+    /// Anything else with a time.
+    Other,
+}
+
+impl Category {
+    /// Whether events of this kind occupy a device stream.
+    pub fn is_device_work(self) -> bool {
+        matches!(self, Self::Kernel | Self::Memcpy | Self::Memset)
+    }
+}
+
+/// One event, all columns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// Start, from the trace's origin.
+    pub start: TimeNs,
+    /// Length; never negative.
+    pub dur: DurNs,
+    /// Its name.
+    pub name: NameId,
+    /// Its kind.
+    pub category: Category,
+    /// The host thread or stream it ran on.
+    pub track: TrackId,
+    /// Joins device work to the call that launched it; 0 = none. Ids wider than 32 bits are renumbered on
+    /// loading, which keeps equal ids equal.
+    pub correlation: u32,
+    /// The profiler's `External id`; 0 = none. Renumbered like `correlation`.
+    pub external: u32,
+}
+
+impl Event {
+    /// When it ended.
+    pub fn end(&self) -> TimeNs {
+        self.start + self.dur
+    }
+}
+
+/// Durations of 2³² ns (4.3 s) and more are kept in `long_durations` and marked so in the column.
+const LONG: u32 = u32::MAX;
+
+/// Events as columns.
+#[derive(Clone, Debug, Default)]
+pub struct EventTable {
+    start: Vec<TimeNs>,
+    dur: Vec<u32>,
+    name: Vec<NameId>,
+    category: Vec<Category>,
+    track: Vec<TrackId>,
+    correlation: Vec<u32>,
+    external: Vec<u32>,
+    long_durations: FxHashMap<u32, DurNs>,
+}
+
+impl EventTable {
+    /// Appends an event. Order is the caller's business until [`Self::sort_by_start`].
+    pub fn push(&mut self, event: &Event) -> EventId {
+        let id = self.start.len() as u32;
+        self.start.push(event.start);
+        self.dur.push(match u32::try_from(event.dur.0) {
+            Ok(ns) if ns != LONG => ns,
+            _ => {
+                self.long_durations.insert(id, event.dur);
+                LONG
+            }
+        });
+        self.name.push(event.name);
+        self.category.push(event.category);
+        self.track.push(event.track);
+        self.correlation.push(event.correlation);
+        self.external.push(event.external);
+        EventId(id)
+    }
+
+    /// How many events there are.
+    pub fn len(&self) -> usize {
+        self.start.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.start.is_empty()
+    }
+
+    /// All ids in order.
+    pub fn ids(&self) -> impl DoubleEndedIterator<Item = EventId> + ExactSizeIterator + use<> {
+        (0..self.len() as u32).map(EventId)
+    }
+
+    /// The whole row.
+    pub fn get(&self, id: EventId) -> Event {
+        let i = id.0 as usize;
+        Event {
+            start: self.start[i],
+            dur: self.dur(id),
+            name: self.name[i],
+            category: self.category[i],
+            track: self.track[i],
+            correlation: self.correlation[i],
+            external: self.external[i],
+        }
+    }
+
+    /// Start of one event.
+    pub fn start(&self, id: EventId) -> TimeNs {
+        self.start[id.0 as usize]
+    }
+
+    /// Length of one event.
+    pub fn dur(&self, id: EventId) -> DurNs {
+        match self.dur[id.0 as usize] {
+            LONG => self.long_durations.get(&id.0).copied().unwrap_or_default(),
+            ns => DurNs(i64::from(ns)),
+        }
+    }
+
+    /// End of one event.
+    pub fn end(&self, id: EventId) -> TimeNs {
+        self.start(id) + self.dur(id)
+    }
+
+    /// Name of one event.
+    pub fn name(&self, id: EventId) -> NameId {
+        self.name[id.0 as usize]
+    }
+
+    /// Kind of one event.
+    pub fn category(&self, id: EventId) -> Category {
+        self.category[id.0 as usize]
+    }
+
+    /// Track of one event.
+    pub fn track(&self, id: EventId) -> TrackId {
+        self.track[id.0 as usize]
+    }
+
+    /// Correlation id of one event; 0 = none.
+    pub fn correlation(&self, id: EventId) -> u32 {
+        self.correlation[id.0 as usize]
+    }
+
+    /// External id of one event; 0 = none.
+    pub fn external(&self, id: EventId) -> u32 {
+        self.external[id.0 as usize]
+    }
+
+    /// Subtracts `origin` from every start.
+    pub fn rebase(&mut self, origin: TimeNs) {
+        for start in &mut self.start {
+            start.0 = start.0.saturating_sub(origin.0);
+        }
+    }
+
+    /// Orders the events by start, then longest first, then as pushed.
+    ///
+    /// # Returns
+    /// The old id of each new row, for side tables to follow; `None` when nothing moved.
+    pub fn sort_by_start(&mut self) -> Option<Vec<u32>> {
+        let key = |i: u32| (self.start[i as usize], std::cmp::Reverse(self.dur(EventId(i))), i);
+        let count = self.len() as u32;
+        if (1..count).all(|i| key(i - 1) <= key(i)) {
+            return None;
+        }
+        let mut order: Vec<u32> = (0..count).collect();
+        order.sort_unstable_by_key(|&i| key(i));
+        let long_durations = std::mem::take(&mut self.long_durations);
+        if !long_durations.is_empty() {
+            for (new, old) in order.iter().enumerate() {
+                if let Some(&dur) = long_durations.get(old) {
+                    self.long_durations.insert(new as u32, dur);
+                }
+            }
+        }
+        permute(&mut self.start, &order);
+        permute(&mut self.dur, &order);
+        permute(&mut self.name, &order);
+        permute(&mut self.category, &order);
+        permute(&mut self.track, &order);
+        permute(&mut self.correlation, &order);
+        permute(&mut self.external, &order);
+        Some(order)
+    }
+}
+
+fn permute<T: Copy>(column: &mut Vec<T>, order: &[u32]) {
+    *column = order.iter().map(|&old| column[old as usize]).collect();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(start: i64, dur: i64) -> Event {
+        Event {
+            start: TimeNs(start),
+            dur: DurNs(dur),
+            name: NameId(0),
+            category: Category::Operator,
+            track: TrackId(0),
+            correlation: 0,
+            external: 0,
+        }
+    }
+
+    #[test]
+    fn sorting_puts_earlier_and_longer_first_and_keeps_long_durations() {
+        let mut table = EventTable::default();
+        for (start, dur) in [(5, 1), (0, 10), (0, 5_000_000_000), (5, 1)] {
+            table.push(&event(start, dur));
+        }
+        let order = table.sort_by_start();
+        assert_eq!(order, Some(vec![2, 1, 0, 3]));
+        let rows: Vec<(i64, i64)> = table.ids().map(|id| (table.start(id).0, table.dur(id).0)).collect();
+        assert_eq!(rows, [(0, 5_000_000_000), (0, 10), (5, 1), (5, 1)]);
+        assert_eq!(table.sort_by_start(), None);
+    }
+}

@@ -1,0 +1,223 @@
+//! Typed quantities: time in integer nanoseconds, bytes, floating point operations and their rates.
+//!
+//! Every quantity that crosses a module boundary is one of these; a bare number has its unit in its name.
+
+use std::fmt;
+use std::ops::{Add, AddAssign, Mul, Neg, Sub, SubAssign};
+
+use serde::{Deserialize, Serialize};
+
+/// A point in time: nanoseconds since the origin of its trace (the trace says what that is).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct TimeNs(pub i64);
+
+/// A length of time in nanoseconds; negative only where a difference may be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct DurNs(pub i64);
+
+/// A number of bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Bytes(pub u64);
+
+/// A number of floating point operations (a multiply-accumulate is two).
+#[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Flop(pub f64);
+
+/// Memory or link bandwidth in bytes per second.
+#[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct BytesPerSec(pub f64);
+
+/// Arithmetic throughput in FLOP per second.
+#[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct FlopPerSec(pub f64);
+
+impl DurNs {
+    /// No time at all.
+    pub const ZERO: Self = Self(0);
+
+    /// A duration from seconds, rounded to the nearest nanosecond; saturates, and NaN becomes zero.
+    pub fn from_secs_f64(seconds: f64) -> Self {
+        Self((seconds * 1e9).round() as i64)
+    }
+
+    /// A duration from microseconds, rounded to the nearest nanosecond; saturates, and NaN becomes zero.
+    pub fn from_us_f64(microseconds: f64) -> Self {
+        Self((microseconds * 1e3).round() as i64)
+    }
+
+    /// This duration in seconds.
+    pub fn secs(self) -> f64 {
+        self.0 as f64 / 1e9
+    }
+
+    /// This duration multiplied by `factor`, rounded to the nearest nanosecond.
+    #[must_use]
+    pub fn scale(self, factor: f64) -> Self {
+        Self((self.0 as f64 * factor).round() as i64)
+    }
+}
+
+impl TimeNs {
+    /// The duration from `earlier` to here (negative when `earlier` is later).
+    #[must_use]
+    pub fn since(self, earlier: Self) -> DurNs {
+        DurNs(self.0.saturating_sub(earlier.0))
+    }
+}
+
+impl Add<DurNs> for TimeNs {
+    type Output = Self;
+    fn add(self, rhs: DurNs) -> Self {
+        Self(self.0.saturating_add(rhs.0))
+    }
+}
+
+impl Sub<DurNs> for TimeNs {
+    type Output = Self;
+    fn sub(self, rhs: DurNs) -> Self {
+        Self(self.0.saturating_sub(rhs.0))
+    }
+}
+
+impl Add for DurNs {
+    type Output = Self;
+    fn add(self, rhs: Self) -> Self {
+        Self(self.0.saturating_add(rhs.0))
+    }
+}
+
+impl AddAssign for DurNs {
+    fn add_assign(&mut self, rhs: Self) {
+        *self = *self + rhs;
+    }
+}
+
+impl Sub for DurNs {
+    type Output = Self;
+    fn sub(self, rhs: Self) -> Self {
+        Self(self.0.saturating_sub(rhs.0))
+    }
+}
+
+impl SubAssign for DurNs {
+    fn sub_assign(&mut self, rhs: Self) {
+        *self = *self - rhs;
+    }
+}
+
+impl Neg for DurNs {
+    type Output = Self;
+    fn neg(self) -> Self {
+        Self(self.0.saturating_neg())
+    }
+}
+
+impl Mul<f64> for DurNs {
+    type Output = Self;
+    fn mul(self, rhs: f64) -> Self {
+        self.scale(rhs)
+    }
+}
+
+impl std::iter::Sum for DurNs {
+    fn sum<I: Iterator<Item = Self>>(iter: I) -> Self {
+        iter.fold(Self::ZERO, Add::add)
+    }
+}
+
+impl Add for Bytes {
+    type Output = Self;
+    fn add(self, rhs: Self) -> Self {
+        Self(self.0.saturating_add(rhs.0))
+    }
+}
+
+impl std::iter::Sum for Bytes {
+    fn sum<I: Iterator<Item = Self>>(iter: I) -> Self {
+        iter.fold(Self(0), Add::add)
+    }
+}
+
+/// Writes `value` with three or four significant digits.
+fn significant(f: &mut fmt::Formatter<'_>, value: f64, unit: &str) -> fmt::Result {
+    let magnitude = value.abs();
+    let digits = if magnitude >= 100.0 {
+        1
+    } else if magnitude >= 1.0 {
+        2
+    } else {
+        3
+    };
+    f.pad(&format!("{value:.digits$} {unit}"))
+}
+
+impl fmt::Display for DurNs {
+    /// `873 ns`, `4.25 µs`, `18.42 ms`, `2.00 s`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ns = self.0 as f64;
+        match self.0.unsigned_abs() {
+            0..1_000 => f.pad(&format!("{} ns", self.0)),
+            1_000..1_000_000 => significant(f, ns / 1e3, "µs"),
+            1_000_000..1_000_000_000 => significant(f, ns / 1e6, "ms"),
+            _ => significant(f, ns / 1e9, "s"),
+        }
+    }
+}
+
+impl fmt::Display for TimeNs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        DurNs(self.0).fmt(f)
+    }
+}
+
+impl fmt::Display for Bytes {
+    /// Binary units: `512 B`, `2.00 KiB`, `84.19 MiB`, `9.10 GiB`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const STEP: f64 = 1024.0;
+        let bytes = self.0 as f64;
+        match self.0 {
+            0..1_024 => f.pad(&format!("{} B", self.0)),
+            1_024..1_048_576 => significant(f, bytes / STEP, "KiB"),
+            1_048_576..1_073_741_824 => significant(f, bytes / STEP.powi(2), "MiB"),
+            _ => significant(f, bytes / STEP.powi(3), "GiB"),
+        }
+    }
+}
+
+impl fmt::Display for Flop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            v if v < 1e6 => significant(f, v / 1e3, "kFLOP"),
+            v if v < 1e9 => significant(f, v / 1e6, "MFLOP"),
+            v if v < 1e12 => significant(f, v / 1e9, "GFLOP"),
+            v => significant(f, v / 1e12, "TFLOP"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_print_with_a_fitting_unit() {
+        let shown: Vec<String> = [0, 873, 4_250, 18_420_000, -1_500_000, 2_000_000_000, 123_456_789]
+            .iter()
+            .map(|&ns| DurNs(ns).to_string())
+            .collect();
+        assert_eq!(shown, ["0 ns", "873 ns", "4.25 µs", "18.42 ms", "-1.50 ms", "2.00 s", "123.5 ms"]);
+    }
+
+    #[test]
+    fn arithmetic_saturates_instead_of_wrapping() {
+        assert_eq!(TimeNs(i64::MAX) + DurNs(1), TimeNs(i64::MAX));
+        assert_eq!(DurNs(i64::MIN) - DurNs(1), DurNs(i64::MIN));
+        assert_eq!(DurNs::from_secs_f64(f64::NAN), DurNs::ZERO);
+    }
+}

@@ -2,6 +2,12 @@
 //!
 //! Knows no trace, no graph and no cost model.
 
+pub mod catalog;
+pub mod error;
+mod file;
 pub mod profile;
+mod resolve;
 
+pub use catalog::Catalog;
+pub use error::{CatalogError, UnknownDevice};
 pub use profile::{BandwidthCurve, DeviceKind, DeviceProfile, Precision};

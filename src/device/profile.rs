@@ -40,11 +40,56 @@ pub enum Precision {
     Int8Tensor,
 }
 
+impl Precision {
+    /// All of them, in the order of the enum.
+    pub const ALL: [Self; 8] = [
+        Self::Fp64,
+        Self::Fp32,
+        Self::Tf32,
+        Self::Fp16,
+        Self::Fp16Tensor,
+        Self::Bf16Tensor,
+        Self::Fp8Tensor,
+        Self::Int8Tensor,
+    ];
+
+    /// Its key in device files.
+    pub fn key(self) -> &'static str {
+        match self {
+            Self::Fp64 => "fp64",
+            Self::Fp32 => "fp32",
+            Self::Tf32 => "tf32",
+            Self::Fp16 => "fp16",
+            Self::Fp16Tensor => "fp16_tensor",
+            Self::Bf16Tensor => "bf16_tensor",
+            Self::Fp8Tensor => "fp8_tensor",
+            Self::Int8Tensor => "int8_tensor",
+        }
+    }
+
+    /// Whether it runs on tensor (matrix) units.
+    pub fn is_tensor(self) -> bool {
+        matches!(self, Self::Tf32 | Self::Fp16Tensor | Self::Bf16Tensor | Self::Fp8Tensor | Self::Int8Tensor)
+    }
+
+    /// What a device without units for this precision computes it with instead: the next in the chain
+    /// of widening types, and at last plain fp32.
+    fn fallback(self) -> Option<Self> {
+        match self {
+            Self::Fp8Tensor | Self::Int8Tensor => Some(Self::Fp16Tensor),
+            Self::Fp16Tensor => Some(Self::Fp16),
+            Self::Bf16Tensor | Self::Fp64 | Self::Tf32 | Self::Fp16 => Some(Self::Fp32),
+            Self::Fp32 => None,
+        }
+    }
+}
+
 /// Bandwidth against transfer size in three regions: `t = t_start` up to `m1` bytes, `t = m / BW(m)` up to `m2`,
 /// `t = t_start + m / bw_max` beyond, with `log10 BW(m) [GB/s] = height/(1 + e^(−steepness·(log2 m − midpoint))) + base`.
 ///
 /// Source: Lin 2024 §IV-A, and the same authors' code for DRAM.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct BandwidthCurve {
     /// Time of the smallest transfer in µs.
     pub start_us: f64,
@@ -62,6 +107,59 @@ pub struct BandwidthCurve {
     pub steepness: f64,
     /// `b` of the sigmoid.
     pub base: f64,
+}
+
+impl BandwidthCurve {
+    /// Time to move `bytes`, in µs: the three regions joined so that it is continuous and never falls as
+    /// `bytes` grows. `bytes` below zero count as zero.
+    pub fn time_us(&self, bytes: f64) -> f64 {
+        if bytes <= self.m1_bytes {
+            return self.start_us;
+        }
+        let size = bytes.min(self.m2_bytes);
+        let crest = self.crest_bytes().clamp(self.m1_bytes, size);
+        let middle = self.middle_us(size).max(self.middle_us(crest));
+        self.start_us.max(middle) + (bytes - size) / (self.max_gb_s * 1e3)
+    }
+
+    /// The three regions exactly as published, with their jumps (to reproduce the papers, not to predict).
+    pub fn published_us(&self, bytes: f64) -> f64 {
+        if bytes <= self.m1_bytes {
+            self.start_us
+        } else if bytes < self.m2_bytes {
+            self.middle_us(bytes)
+        } else {
+            self.start_us + bytes / (self.max_gb_s * 1e3)
+        }
+    }
+
+    fn middle_us(&self, bytes: f64) -> f64 {
+        bytes / (self.bandwidth_gb_s(bytes) * 1e3)
+    }
+
+    /// Size from which the bandwidth grows faster than the size, so that `m / BW(m)` falls:
+    /// where the slope `L·k·s(1−s)` of the sigmoid reaches `log10 2`; infinite when it never does.
+    fn crest_bytes(&self) -> f64 {
+        let slope = 2f64.log10() / (self.height * self.steepness);
+        if !(0.0..0.25).contains(&slope) {
+            return f64::INFINITY;
+        }
+        let s = f64::midpoint(1.0, -(1.0 - 4.0 * slope).sqrt());
+        (self.midpoint + (s / (1.0 - s)).ln() / self.steepness).exp2()
+    }
+
+    /// `BW(m)` of the middle region in GB/s.
+    pub fn bandwidth_gb_s(&self, bytes: f64) -> f64 {
+        let x = bytes.max(1.0).log2();
+        let sigmoid = self.height / (1.0 + (-self.steepness * (x - self.midpoint)).exp()) + self.base;
+        10f64.powf(sigmoid).min(self.max_gb_s)
+    }
+
+    /// The curve of a memory `ratio` times as fast: large transfers scale, the start cost stays.
+    #[must_use]
+    pub fn scaled(&self, ratio: f64) -> Self {
+        Self { max_gb_s: self.max_gb_s * ratio, height: self.height + ratio.log10(), ..*self }
+    }
 }
 
 /// All figures of one device.
@@ -106,6 +204,26 @@ pub struct DeviceProfile {
 }
 
 impl DeviceProfile {
+    /// Peak rate at `precision`: its own, or that of the type the device computes it with instead
+    /// (fp8 → fp16 tensor → fp16 → fp32; bf16, tf32 and an unstated fp64 → fp32).
+    pub fn peak_rate(&self, precision: Precision) -> FlopPerSec {
+        let mut asked = Some(precision);
+        while let Some(current) = asked {
+            if let Some(&rate) = self.peak.get(&current) {
+                return rate;
+            }
+            asked = current.fallback();
+        }
+        FlopPerSec(0.0)
+    }
+
+    /// Multiplies every memory bandwidth figure by `ratio` (a hypothetical faster or slower memory).
+    pub fn scale_memory_bandwidth(&mut self, ratio: f64) {
+        self.dram_bandwidth.0 *= ratio;
+        self.dram_bandwidth_measured = self.dram_bandwidth_measured.map(|rate| BytesPerSec(rate.0 * ratio));
+        self.dram_curve = self.dram_curve.map(|curve| curve.scaled(ratio));
+    }
+
     /// Memory bandwidth to compute with: measured where known, else theoretical.
     pub fn bandwidth(&self) -> BytesPerSec {
         self.dram_bandwidth_measured.unwrap_or(self.dram_bandwidth)

@@ -1,0 +1,135 @@
+//! All known devices: the built-in ones and the user's, found by name or by what a driver calls them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::error::{CatalogError, UnknownDevice};
+use super::file::{self, Placed};
+use super::profile::DeviceProfile;
+use super::resolve;
+
+/// The device files that are part of the program.
+const BUILTIN: [(&str, &str); 6] = [
+    ("nvidia-maxwell-pascal.toml", include_str!("catalog/nvidia-maxwell-pascal.toml")),
+    ("nvidia-volta-turing.toml", include_str!("catalog/nvidia-volta-turing.toml")),
+    ("nvidia-ampere-ada.toml", include_str!("catalog/nvidia-ampere-ada.toml")),
+    ("nvidia-hopper-blackwell.toml", include_str!("catalog/nvidia-hopper-blackwell.toml")),
+    ("amd.toml", include_str!("catalog/amd.toml")),
+    ("hosts.toml", include_str!("catalog/hosts.toml")),
+];
+
+/// Device profiles by id.
+#[derive(Clone, Debug)]
+pub struct Catalog {
+    devices: BTreeMap<String, Arc<DeviceProfile>>,
+    /// Every id and alias in comparable form → id.
+    names: BTreeMap<String, String>,
+}
+
+impl Catalog {
+    /// The devices that come with the program.
+    pub fn builtin() -> Result<Self, CatalogError> {
+        Self::with_files(&[])
+    }
+
+    /// The built-in devices and those of `files`, each a name (for messages) and its contents.
+    /// A device of a later file replaces one of the same id, also for those that inherit from it.
+    ///
+    /// # Errors
+    /// The first device file that cannot be used, with the line and the key.
+    pub fn with_files(files: &[(String, String)]) -> Result<Self, CatalogError> {
+        let user = files.iter().map(|(name, text)| (name.as_str(), text.as_str()));
+        let mut entries = BTreeMap::new();
+        for (name, text) in BUILTIN.into_iter().chain(user) {
+            entries.extend(file::parse(name, text)?);
+        }
+        Self::resolve(&entries)
+    }
+
+    fn resolve(entries: &BTreeMap<String, Placed>) -> Result<Self, CatalogError> {
+        let mut catalog = Self { devices: BTreeMap::new(), names: BTreeMap::new() };
+        for (id, placed) in entries {
+            let profile = resolve::profile(id, placed, entries)?;
+            catalog.devices.insert(id.clone(), Arc::new(profile));
+            for alias in &placed.entry.aliases {
+                catalog.names.insert(comparable(alias), id.clone());
+            }
+        }
+        for id in entries.keys() {
+            catalog.names.insert(comparable(id), id.clone());
+        }
+        Ok(catalog)
+    }
+
+    /// The device called `name`: its id or an alias, letters of any case, with or without hyphens, or the name
+    /// a driver reports for it.
+    ///
+    /// # Errors
+    /// No such device; the error names the nearest.
+    pub fn find(&self, name: &str) -> Result<&Arc<DeviceProfile>, UnknownDevice> {
+        let known = self.names.get(&comparable(name)).and_then(|id| self.devices.get(id));
+        known.or_else(|| self.recognise(name)).ok_or_else(|| self.unknown(name))
+    }
+
+    /// The device that a driver or profiler recorded as `recorded`, e.g. `NVIDIA H100 80GB HBM3` or
+    /// `AMD Instinct MI300X VF`: the one whose longest recorded name occurs in it.
+    pub fn recognise(&self, recorded: &str) -> Option<&Arc<DeviceProfile>> {
+        let recorded = recorded.to_lowercase();
+        let longest = |device: &DeviceProfile| {
+            device.recorded_as.iter().filter(|name| contains_word(&recorded, name)).map(String::len).max()
+        };
+        let best = self.devices.values().filter_map(|device| longest(device).map(|length| (length, device)));
+        best.max_by_key(|&(length, _)| length).map(|(_, device)| device)
+    }
+
+    /// All devices in order of id.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<DeviceProfile>> {
+        self.devices.values()
+    }
+
+    fn unknown(&self, name: &str) -> UnknownDevice {
+        let wanted = comparable(name);
+        let mut ranked: Vec<(usize, &String)> =
+            self.names.iter().map(|(known, id)| (distance(&wanted, known), id)).collect();
+        ranked.sort();
+        let mut nearest: Vec<String> = Vec::new();
+        for (_, id) in ranked {
+            if !nearest.contains(id) {
+                nearest.push(id.clone());
+            }
+        }
+        nearest.truncate(3);
+        UnknownDevice { name: name.to_owned(), nearest }
+    }
+}
+
+/// Lower case without separators.
+fn comparable(name: &str) -> String {
+    name.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
+}
+
+/// Whether `name` occurs in `text` and does not end inside a longer word or number (`l4` is not in `l40s`).
+fn contains_word(text: &str, name: &str) -> bool {
+    text.match_indices(name).any(|(start, _)| {
+        let outside = |c: Option<char>| c.is_none_or(|c| !c.is_alphanumeric());
+        outside(text[..start].chars().next_back()) && outside(text[start + name.len()..].chars().next())
+    })
+}
+
+/// Edit distance, where leaving characters of `known` away costs little: `h1` is near `h100sxm`.
+fn distance(wanted: &str, known: &str) -> usize {
+    let known: Vec<char> = known.chars().collect();
+    let mut row: Vec<usize> = (0..=known.len()).collect();
+    for (i, typed) in wanted.chars().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], 4 * (i + 1));
+        for (j, &letter) in known.iter().enumerate() {
+            let change = if typed == letter { 0 } else { 5 };
+            let best = (diagonal + change).min(row[j] + 1).min(row[j + 1] + 4);
+            diagonal = std::mem::replace(&mut row[j + 1], best);
+        }
+    }
+    row.last().copied().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,150 @@
+//! The text of a device file → its entries, each figure with its line. The only place that knows the file format.
+//!
+//! Knows no inheritance: see `resolve`.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use serde::Deserialize;
+use toml::Spanned;
+
+use super::error::CatalogError;
+use super::profile::{BandwidthCurve, DeviceKind, Precision};
+
+/// The scalar figures of a device, by their key in a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Figure {
+    SmCount,
+    ClockMhz,
+    L2Mib,
+    L2GbS,
+    MemoryGib,
+    DramGbS,
+    DramMeasuredGbS,
+    HostLinkGbS,
+    PeerLinkGbS,
+    LaunchLatencyUs,
+    KernelStartUs,
+}
+
+impl Figure {
+    pub(super) const ALL: [Self; 11] = [
+        Self::SmCount,
+        Self::ClockMhz,
+        Self::L2Mib,
+        Self::L2GbS,
+        Self::MemoryGib,
+        Self::DramGbS,
+        Self::DramMeasuredGbS,
+        Self::HostLinkGbS,
+        Self::PeerLinkGbS,
+        Self::LaunchLatencyUs,
+        Self::KernelStartUs,
+    ];
+
+    pub(super) fn key(self) -> &'static str {
+        match self {
+            Self::SmCount => "sm_count",
+            Self::ClockMhz => "clock_mhz",
+            Self::L2Mib => "l2_mib",
+            Self::L2GbS => "l2_gb_s",
+            Self::MemoryGib => "memory_gib",
+            Self::DramGbS => "dram_gb_s",
+            Self::DramMeasuredGbS => "dram_measured_gb_s",
+            Self::HostLinkGbS => "host_link_gb_s",
+            Self::PeerLinkGbS => "peer_link_gb_s",
+            Self::LaunchLatencyUs => "launch_latency_us",
+            Self::KernelStartUs => "kernel_start_us",
+        }
+    }
+
+    /// Whether zero is a sensible value: nothing to divide by it.
+    fn may_be_zero(self) -> bool {
+        matches!(self, Self::L2Mib | Self::PeerLinkGbS | Self::LaunchLatencyUs | Self::KernelStartUs)
+    }
+}
+
+/// One device as written; every key is optional because it may be inherited.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Entry {
+    pub(super) inherits: Option<Spanned<String>>,
+    pub(super) name: Option<String>,
+    pub(super) kind: Option<DeviceKind>,
+    #[serde(default)]
+    pub(super) aliases: Vec<String>,
+    pub(super) recorded_as: Option<Vec<String>>,
+    #[serde(default)]
+    pub(super) figures: BTreeMap<Figure, Spanned<f64>>,
+    #[serde(default)]
+    pub(super) peak_tflops: BTreeMap<Precision, Spanned<f64>>,
+    pub(super) dram_curve: Option<BandwidthCurve>,
+    #[serde(default)]
+    pub(super) sources: BTreeMap<Spanned<String>, String>,
+}
+
+/// An entry with the place it was read from.
+#[derive(Clone, Debug)]
+pub(super) struct Placed {
+    pub(super) file: String,
+    pub(super) line: usize,
+    /// Line of `inherits`, or of the entry.
+    pub(super) inherits_line: usize,
+    pub(super) entry: Entry,
+}
+
+/// The devices of the file `file` with contents `text`, by id.
+pub(super) fn parse(file: &str, text: &str) -> Result<Vec<(String, Placed)>, CatalogError> {
+    let entries: BTreeMap<Spanned<String>, Entry> = toml::from_str(text).map_err(|error| CatalogError::Syntax {
+        file: file.to_owned(),
+        line: line_of(text, error.span()),
+        message: error.message().to_owned(),
+    })?;
+    entries
+        .into_iter()
+        .map(|(id, entry)| {
+            let line = line_of(text, Some(id.span()));
+            check(file, text, id.get_ref(), &entry)?;
+            let inherits_line = entry.inherits.as_ref().map_or(line, |parent| line_of(text, Some(parent.span())));
+            Ok((id.into_inner(), Placed { file: file.to_owned(), line, inherits_line, entry }))
+        })
+        .collect()
+}
+
+fn line_of(text: &str, span: Option<Range<usize>>) -> usize {
+    let end = span.map_or(0, |span| span.start.min(text.len()));
+    1 + memchr::memchr_iter(b'\n', &text.as_bytes()[..end]).count()
+}
+
+fn check(file: &str, text: &str, device: &str, entry: &Entry) -> Result<(), CatalogError> {
+    let bad = |span: Range<usize>, key: &str, value: String, expected| {
+        let (file, device, key) = (file.to_owned(), device.to_owned(), key.to_owned());
+        Err(CatalogError::BadFigure { file, line: line_of(text, Some(span)), device, key, value, expected })
+    };
+    for (figure, value) in &entry.figures {
+        let (zero, number) = (figure.may_be_zero(), *value.get_ref());
+        if !number.is_finite() || number < 0.0 || (number == 0.0 && !zero) {
+            let expected = if zero { "a number from 0" } else { "a number above 0" };
+            return bad(value.span(), figure.key(), number.to_string(), expected);
+        }
+    }
+    for (precision, value) in &entry.peak_tflops {
+        if !value.get_ref().is_finite() || *value.get_ref() <= 0.0 {
+            return bad(value.span(), precision.key(), value.get_ref().to_string(), "a number above 0");
+        }
+    }
+    for key in entry.sources.keys() {
+        if !is_source_key(key.get_ref()) {
+            return bad(key.span(), "sources", key.get_ref().clone(), "`default` or the key of a figure");
+        }
+    }
+    Ok(())
+}
+
+fn is_source_key(key: &str) -> bool {
+    let precision = key.strip_prefix("peak_tflops.").unwrap_or_default();
+    matches!(key, "default" | "peak_tflops" | "dram_curve")
+        || Figure::ALL.iter().any(|figure| figure.key() == key)
+        || Precision::ALL.iter().any(|known| known.key() == precision)
+}

@@ -1,0 +1,145 @@
+//! Entries of device files → complete profiles: inheritance, missing figures, the source of every figure.
+
+use std::collections::BTreeMap;
+
+use super::error::CatalogError;
+use super::file::{Figure, Placed};
+use super::profile::{BandwidthCurve, DeviceKind, DeviceProfile, Precision};
+use crate::units::{Bytes, BytesPerSec, DurNs, FlopPerSec};
+
+/// A device with what it inherits merged in.
+#[derive(Clone, Default)]
+struct Merged {
+    name: Option<String>,
+    kind: Option<DeviceKind>,
+    recorded_as: Vec<String>,
+    figures: BTreeMap<Figure, f64>,
+    peak_tflops: BTreeMap<Precision, f64>,
+    dram_curve: Option<BandwidthCurve>,
+    sources: BTreeMap<String, String>,
+}
+
+/// The complete profile of `id`.
+pub(super) fn profile(
+    id: &str,
+    placed: &Placed,
+    entries: &BTreeMap<String, Placed>,
+) -> Result<DeviceProfile, CatalogError> {
+    complete(id, placed, merge(id, placed, entries, &mut Vec::new())?)
+}
+
+fn merge(
+    id: &str,
+    placed: &Placed,
+    entries: &BTreeMap<String, Placed>,
+    chain: &mut Vec<String>,
+) -> Result<Merged, CatalogError> {
+    chain.push(id.to_owned());
+    let mut merged = match &placed.entry.inherits {
+        Some(parent) => {
+            let inherited = parent_of(placed, id, parent.get_ref(), entries, chain)?;
+            merge(parent.get_ref(), inherited, entries, chain)?
+        }
+        None => Merged::default(),
+    };
+    let inherited_gb_s = merged.figures.get(&Figure::DramGbS).copied();
+    overlay(&mut merged, placed);
+    rescale_memory(&mut merged, placed, inherited_gb_s);
+    Ok(merged)
+}
+
+fn parent_of<'a>(
+    placed: &Placed,
+    id: &str,
+    parent: &str,
+    entries: &'a BTreeMap<String, Placed>,
+    chain: &[String],
+) -> Result<&'a Placed, CatalogError> {
+    let (file, line, device) = (placed.file.clone(), placed.inherits_line, id.to_owned());
+    if chain.iter().any(|seen| seen == parent) {
+        let chain = format!("{} → {parent}", chain.join(" → "));
+        return Err(CatalogError::Cycle { file, line, device, chain });
+    }
+    let unknown = || CatalogError::UnknownParent { file, line, device, parent: parent.to_owned() };
+    entries.get(parent).ok_or_else(unknown)
+}
+
+/// Puts the entry's own keys over what it inherits; names it is recorded under are never inherited.
+fn overlay(merged: &mut Merged, placed: &Placed) {
+    let entry = &placed.entry;
+    let sources: BTreeMap<&str, &String> =
+        entry.sources.iter().map(|(key, source)| (key.get_ref().as_str(), source)).collect();
+    let source = |key: &str, group: &str| {
+        [key, group, "default"].iter().find_map(|key| sources.get(key).copied()).unwrap_or(&placed.file).clone()
+    };
+    merged.name = entry.name.clone().or_else(|| merged.name.take());
+    merged.kind = entry.kind.or(merged.kind);
+    merged.recorded_as = entry.recorded_as.iter().flatten().map(|name| name.to_lowercase()).collect();
+    for (figure, value) in &entry.figures {
+        merged.figures.insert(*figure, *value.get_ref());
+        merged.sources.insert(figure.key().to_owned(), source(figure.key(), ""));
+    }
+    for (precision, value) in &entry.peak_tflops {
+        let key = format!("peak_tflops.{}", precision.key());
+        merged.peak_tflops.insert(*precision, *value.get_ref());
+        merged.sources.insert(key.clone(), source(&key, "peak_tflops"));
+    }
+    if entry.dram_curve.is_some() {
+        merged.dram_curve = entry.dram_curve;
+        merged.sources.insert("dram_curve".to_owned(), source("dram_curve", ""));
+    }
+}
+
+/// A device that changes the theoretical bandwidth and gives no measurement of its own keeps the
+/// inherited measurements in proportion.
+fn rescale_memory(merged: &mut Merged, placed: &Placed, inherited_gb_s: Option<f64>) {
+    let figures = &placed.entry.figures;
+    let (Some(old), Some(new)) = (inherited_gb_s, figures.get(&Figure::DramGbS)) else { return };
+    let (ratio, source) = (new.get_ref() / old, "inherited, scaled by theoretical bandwidth");
+    if !figures.contains_key(&Figure::DramMeasuredGbS)
+        && let Some(measured) = merged.figures.get_mut(&Figure::DramMeasuredGbS)
+    {
+        *measured *= ratio;
+        merged.sources.insert(Figure::DramMeasuredGbS.key().to_owned(), source.to_owned());
+    }
+    if placed.entry.dram_curve.is_none()
+        && let Some(curve) = &mut merged.dram_curve
+    {
+        *curve = curve.scaled(ratio);
+        merged.sources.insert("dram_curve".to_owned(), source.to_owned());
+    }
+}
+
+fn missing(id: &str, placed: &Placed, key: &str) -> CatalogError {
+    let (file, line) = (placed.file.clone(), placed.line);
+    CatalogError::MissingFigure { file, line, device: id.to_owned(), key: key.to_owned() }
+}
+
+fn complete(id: &str, placed: &Placed, merged: Merged) -> Result<DeviceProfile, CatalogError> {
+    let figure = |figure: Figure| merged.figures.get(&figure).copied();
+    let need = |key: Figure| figure(key).ok_or_else(|| missing(id, placed, key.key()));
+    let gb_s = |value: f64| BytesPerSec(value * 1e9);
+    if !merged.peak_tflops.contains_key(&Precision::Fp32) {
+        return Err(missing(id, placed, "peak_tflops.fp32"));
+    }
+    Ok(DeviceProfile {
+        id: id.to_owned(),
+        name: merged.name.unwrap_or_else(|| id.to_owned()),
+        kind: merged.kind.ok_or_else(|| missing(id, placed, "kind"))?,
+        recorded_as: merged.recorded_as,
+        peak: merged.peak_tflops.iter().map(|(&precision, &tflops)| (precision, FlopPerSec(tflops * 1e12))).collect(),
+        sm_count: need(Figure::SmCount)? as u32,
+        clock_mhz: need(Figure::ClockMhz)?,
+        l2: Bytes((need(Figure::L2Mib)? * 1_048_576.0) as u64),
+        l2_bandwidth: gb_s(need(Figure::L2GbS)?),
+        memory: Bytes((need(Figure::MemoryGib)? * 1_073_741_824.0) as u64),
+        dram_bandwidth: gb_s(need(Figure::DramGbS)?),
+        dram_bandwidth_measured: figure(Figure::DramMeasuredGbS).map(gb_s),
+        dram_curve: merged.dram_curve,
+        host_link: gb_s(need(Figure::HostLinkGbS)?),
+        peer_link: gb_s(figure(Figure::PeerLinkGbS).unwrap_or(0.0)),
+        launch_latency: DurNs::from_us_f64(need(Figure::LaunchLatencyUs)?),
+        kernel_start: DurNs::from_us_f64(need(Figure::KernelStartUs)?),
+        sources: merged.sources,
+    })
+}

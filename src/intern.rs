@@ -22,6 +22,15 @@ pub struct NameTable {
     hasher: BuildHasherDefault<FxHasher>,
 }
 
+impl PartialEq for NameTable {
+    /// Equal when they hold the same texts under the same ids.
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text && self.ends == other.ends
+    }
+}
+
+impl Eq for NameTable {}
+
 impl Default for NameTable {
     fn default() -> Self {
         Self::new()
@@ -44,15 +53,16 @@ impl NameTable {
     /// The id of `text`, which is added if it is new. Control and direction-changing characters are
     /// replaced first (see [`printable`]). A table holds at most 4 GiB of text; beyond that the empty text is returned.
     pub fn intern(&mut self, text: &str) -> NameId {
-        if is_printable(text) { self.intern_clean(text) } else { self.intern_clean(&printable(text)) }
+        // What is in the table is clean, so only a text that is new needs checking.
+        let hash = self.hasher.hash_one(text);
+        match self.index.find(hash, |&id| slice(&self.text, &self.ends, id) == text) {
+            Some(&id) => NameId(id),
+            None if is_printable(text) => self.add_clean(hash, text),
+            None => self.intern(&printable(text)),
+        }
     }
 
-    fn intern_clean(&mut self, text: &str) -> NameId {
-        let hash = self.hasher.hash_one(text);
-        let (buffer, ends) = (&self.text, &self.ends);
-        if let Some(&id) = self.index.find(hash, |&id| slice(buffer, ends, id) == text) {
-            return NameId(id);
-        }
+    fn add_clean(&mut self, hash: u64, text: &str) -> NameId {
         let Ok(end) = u32::try_from(self.text.len() + text.len()) else { return NameId(0) };
         let id = self.ends.len() as u32;
         self.text.push_str(text);

@@ -5,7 +5,7 @@ use crate::intern::NameId;
 use crate::units::{Bytes, TimeNs};
 
 /// Values for some events, ordered by event.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SideTable<T> {
     keys: Vec<EventId>,
     values: Vec<T>,
@@ -42,6 +42,11 @@ impl<T> SideTable<T> {
     /// Whether no event has one.
     pub fn is_empty(&self) -> bool {
         self.keys.is_empty()
+    }
+
+    /// Changes every value in place.
+    pub fn for_each_value(&mut self, change: impl FnMut(&mut T)) {
+        self.values.iter_mut().for_each(change);
     }
 
     /// Follows a reordering of the events: `new_of_old[old id] = new id`.

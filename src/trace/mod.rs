@@ -3,6 +3,13 @@
 //! Knows file formats and their quirks. Knows no graph, no device model and no scenario.
 
 pub mod args;
+mod error;
+pub mod execution_trace;
+mod job;
+pub mod kineto;
+mod loader;
+mod open;
+mod source;
 pub mod table;
 pub mod track;
 
@@ -17,6 +24,10 @@ use crate::units::{Bytes, TimeNs};
 pub use args::{
     CollectiveArgs, CopyArgs, KernelArgs, MemoryArgs, OperatorArgs, SideTable, SyncArgs, TensorArgs, TensorArgsId,
 };
+pub use error::OpenError;
+pub use execution_trace::ExecutionTrace;
+pub use job::{Job, RankTrace};
+pub use open::{OpenOptions, Opened, Progress, load_bytes, open};
 pub use table::{Category, Event, EventId, EventTable};
 pub use track::{Track, TrackId, TrackKind};
 
@@ -37,7 +48,7 @@ pub enum Format {
 }
 
 /// One recorded trace of one process: its events in order of start.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub struct Trace {
     /// Where it was read from; for a member of an archive `archive.tar.gz:member`.
     pub path: PathBuf,

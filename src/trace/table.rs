@@ -82,7 +82,7 @@ impl Event {
 const LONG: u32 = u32::MAX;
 
 /// Events as columns.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EventTable {
     start: Vec<TimeNs>,
     dur: Vec<u32>,

@@ -1,0 +1,248 @@
+//! Arguments of events: JSON texts → rows of the side tables.
+
+use std::borrow::Cow;
+
+use rustc_hash::FxHashMap;
+
+use super::number;
+use super::raw::{RawArgs, Text};
+use crate::intern::{NameId, NameTable};
+use crate::trace::{
+    CollectiveArgs, CopyArgs, KernelArgs, MemoryArgs, OperatorArgs, SyncArgs, TensorArgs, TensorArgsId,
+};
+use crate::units::{Bytes, TimeNs};
+
+/// Ids of up to 64 bits in 32: small ones stay, wide ones are numbered downwards from the top.
+#[derive(Debug, Default)]
+pub struct Narrow {
+    wide: FxHashMap<u64, u32>,
+}
+
+impl Narrow {
+    /// The narrow id of `text`; 0 for none.
+    pub fn id(&mut self, text: Text<'_>) -> u32 {
+        let Some(id) = text.get().and_then(number::id) else { return 0 };
+        match u32::try_from(id) {
+            Ok(id) if id < u32::MAX / 2 => id,
+            _ => {
+                let next = u32::MAX - self.wide.len() as u32;
+                *self.wide.entry(id).or_insert(next)
+            }
+        }
+    }
+}
+
+/// Distinct argument lists.
+#[derive(Debug, Default)]
+pub struct TensorLists {
+    ids: FxHashMap<TensorArgs, TensorArgsId>,
+    lists: Vec<TensorArgs>,
+}
+
+impl TensorLists {
+    fn id(&mut self, list: TensorArgs) -> TensorArgsId {
+        *self.ids.entry(list).or_insert_with(|| {
+            self.lists.push(list);
+            TensorArgsId(self.lists.len() as u32 - 1)
+        })
+    }
+
+    /// The finished table.
+    pub fn finish(self) -> Vec<TensorArgs> {
+        self.lists
+    }
+}
+
+/// An operator's arguments; `None` when it recorded none of interest.
+pub fn operator(args: &RawArgs<'_>, names: &mut NameTable, lists: &mut TensorLists) -> Option<OperatorArgs> {
+    let mut json = |text: Text<'_>| if text.is_present() { names.intern(&on_one_line(text.0)) } else { NameId(0) };
+    let list = TensorArgs {
+        dims: json(args.dims),
+        types: json(args.types),
+        concrete: json(args.concrete),
+        strides: json(args.strides),
+    };
+    let found = OperatorArgs {
+        tensors: (list != TensorArgs::default()).then(|| lists.id(list)),
+        sequence: signed(args.sequence),
+        forward_thread: small(args.forward_thread),
+        record_function: small(args.record_function),
+        stack: decoded(args.stack, names),
+        kernel_file: decoded(args.kernel_file, names),
+    };
+    (found != OperatorArgs::default()).then_some(found)
+}
+
+/// A kernel's launch configuration; `None` when it recorded none.
+pub fn kernel(args: &RawArgs<'_>) -> Option<KernelArgs> {
+    let found = KernelArgs {
+        grid: triple(args.grid),
+        block: triple(args.block),
+        registers: small(args.registers),
+        shared_memory: small(args.shared_memory),
+    };
+    (found != KernelArgs::default()).then_some(found)
+}
+
+/// A copy's size, when recorded.
+pub fn copy(args: &RawArgs<'_>) -> Option<CopyArgs> {
+    wide(args.bytes).map(|bytes| CopyArgs { bytes: Bytes(bytes) })
+}
+
+/// The collective that an event names; `None` when it names none.
+pub fn collective(args: &RawArgs<'_>, names: &mut NameTable) -> Option<CollectiveArgs> {
+    args.collective.get()?;
+    Some(CollectiveArgs {
+        name: decoded(args.collective, names),
+        dtype: decoded(args.dtype, names),
+        in_elements: wide(args.in_elements).unwrap_or_default(),
+        out_elements: wide(args.out_elements).unwrap_or_default(),
+        group_size: small(args.group_size),
+        group: decoded(args.group, names),
+        ranks: decoded(args.group_ranks, names),
+        sequence: wide(args.group_sequence).unwrap_or_default(),
+        in_split: decoded(args.in_split, names),
+        out_split: decoded(args.out_split, names),
+    })
+}
+
+/// What `record_param_comms` says by position (2023 and 2024): tensors, sequence, group, rank, name, splits, size.
+/// Elements are the product of the first tensor's sizes.
+pub fn positional_collective(args: &RawArgs<'_>, names: &mut NameTable) -> CollectiveArgs {
+    let values: Vec<Cow<'_, str>> = args.concrete.get().and_then(|t| serde_json::from_str(t).ok()).unwrap_or_default();
+    let [_, sequence, group, _, name, in_split, out_split, size] = values.as_slice() else {
+        return CollectiveArgs::default();
+    };
+    let elements = first_tensor_elements(args.dims).unwrap_or_default();
+    CollectiveArgs {
+        name: names.intern(name),
+        in_elements: elements,
+        out_elements: elements,
+        group_size: size.parse().unwrap_or_default(),
+        group: names.intern(group),
+        sequence: sequence.parse().unwrap_or_default(),
+        in_split: names.intern(in_split),
+        out_split: names.intern(out_split),
+        ..CollectiveArgs::default()
+    }
+}
+
+/// `[[[4, 2048, 4096]], [], …]` → the product of the innermost first list.
+fn first_tensor_elements(dims: Text<'_>) -> Option<u64> {
+    let inner = dims.0.trim_start_matches(['[', ' ']).split(']').next()?;
+    inner.split(',').map(|size| size.trim().parse::<u64>().ok()).try_fold(1u64, |all, size| all.checked_mul(size?))
+}
+
+/// A synchronisation record.
+pub fn sync(args: &RawArgs<'_>, names: &mut NameTable, narrow: &mut Narrow) -> SyncArgs {
+    let stream = |text: Text<'_>| signed(text).filter(|stream| *stream >= 0);
+    SyncArgs {
+        kind: decoded(args.sync_kind, names),
+        stream: stream(args.stream),
+        wait_on_stream: stream(args.wait_on_stream),
+        record_correlation: narrow.id(args.wait_on_record),
+    }
+}
+
+/// An allocation or release at `at`.
+pub fn memory(args: &RawArgs<'_>, at: TimeNs) -> MemoryArgs {
+    MemoryArgs {
+        bytes: signed(args.memory_bytes).unwrap_or_default(),
+        address: wide(args.address).unwrap_or_default(),
+        total_allocated: wide(args.total_allocated),
+        on_device: signed(args.device_type).is_some_and(|kind| kind != 0),
+        device: signed(args.device_id).unwrap_or(-1),
+        at,
+    }
+}
+
+/// The characters of a string (or the text of another value), interned.
+pub fn decoded(text: Text<'_>, names: &mut NameTable) -> NameId {
+    if text.is_present() { names.intern(&text.decoded()) } else { NameId(0) }
+}
+
+fn signed(text: Text<'_>) -> Option<i64> {
+    text.get().and_then(number::integer)
+}
+
+fn wide(text: Text<'_>) -> Option<u64> {
+    text.get().and_then(number::id)
+}
+
+/// A number that fits 32 bits; 0 for none.
+fn small(text: Text<'_>) -> u32 {
+    signed(text).and_then(|value| u32::try_from(value).ok()).unwrap_or_default()
+}
+
+/// `[32, 2, 1]`; zeros for anything else.
+fn triple(text: Text<'_>) -> [u32; 3] {
+    let Some(inner) = text.0.strip_prefix('[').and_then(|t| t.strip_suffix(']')) else { return [0; 3] };
+    let mut parts = inner.split(',').map(|part| part.trim().parse().unwrap_or_default());
+    [(); 3].map(|()| parts.next().unwrap_or_default())
+}
+
+/// JSON text without line breaks and tabs between its tokens, which a name table would make unreadable.
+fn on_one_line(text: &str) -> Cow<'_, str> {
+    if memchr::memchr3(b'\n', b'\r', b'\t', text.as_bytes()).is_none() {
+        return Cow::Borrowed(text);
+    }
+    // Inside strings JSON allows no such characters, so these all stand between tokens.
+    Cow::Owned(text.split(['\n', '\r', '\t']).map(str::trim).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn args(text: &str) -> RawArgs<'_> {
+        serde_json::from_str(text).unwrap()
+    }
+
+    #[test]
+    fn wide_ids_are_narrowed_and_equal_ones_stay_equal() {
+        let mut narrow = Narrow::default();
+        let ids: Vec<u32> =
+            ["5", "9000000000", "9000000000", "9000000001", "-3", ""].map(|t| narrow.id(Text(t))).into();
+        assert_eq!(ids, [5, u32::MAX, u32::MAX, u32::MAX - 1, 0, 0]);
+    }
+
+    #[test]
+    fn operators_with_equal_arguments_share_one_list() {
+        let (mut names, mut lists) = (NameTable::new(), TensorLists::default());
+        let text = r#"{"Input Dims": [[2, 3], []], "Input type": ["float", "Int"], "Sequence number": 4}"#;
+        let a = operator(&args(text), &mut names, &mut lists).unwrap();
+        let b = operator(&args(text), &mut names, &mut lists).unwrap();
+        assert_eq!((a, a.sequence), (b, Some(4)));
+        let list = lists.finish();
+        assert_eq!((list.len(), names.get(list[0].dims)), (1, "[[2, 3], []]"));
+        assert_eq!(operator(&args("{}"), &mut names, &mut TensorLists::default()), None);
+    }
+
+    #[test]
+    fn pretty_printed_arguments_stay_readable_json() {
+        assert_eq!(on_one_line("[\n  [\n    2,\n    3\n  ]\n]"), "[[2,3]]");
+        assert_eq!(on_one_line("[[2, 3]]"), "[[2, 3]]");
+    }
+
+    #[test]
+    fn a_positional_collective_gives_size_and_elements() {
+        let mut names = NameTable::new();
+        let found = positional_collective(
+            &args(
+                r#"{"Concrete Inputs": ["", "337", "93825114103440", "0", "", "[]", "[1, 1]", "8"],
+                "Input Dims": [[[4, 2048, 4096]], [], [], [], [], [], [], []]}"#,
+            ),
+            &mut names,
+        );
+        assert_eq!((found.group_size, found.sequence, found.in_elements), (8, 337, 4 * 2048 * 4096));
+        assert_eq!(names.get(found.out_split), "[1, 1]");
+    }
+
+    #[test]
+    fn launch_configuration_and_sizes_are_read() {
+        let found = kernel(&args(r#"{"grid": [32, 2, 1], "block": [128,1,1], "registers per thread": 72}"#)).unwrap();
+        assert_eq!((found.grid, found.block, found.registers), ([32, 2, 1], [128, 1, 1], 72));
+        assert_eq!(copy(&args(r#"{"bytes": 2048}"#)).unwrap().bytes, Bytes(2048));
+        assert_eq!((kernel(&args("{}")), copy(&args("{}"))), (None, None));
+    }
+}

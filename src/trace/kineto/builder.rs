@@ -1,0 +1,290 @@
+//! Raw events → a [`Trace`]. Both readers end here, so that they differ in how they find text and in nothing else.
+
+use std::path::Path;
+
+use rustc_hash::FxHashMap;
+
+use super::arguments::{self, Narrow, TensorLists};
+use super::header::Header;
+use super::raw::RawEvent;
+use super::tracks::TrackTable;
+use super::{category, number};
+use crate::diagnostic::{Diagnostics, Severity};
+use crate::intern::{NameTable, printable};
+use crate::trace::{
+    Category, CollectiveArgs, CopyArgs, Event, EventId, EventTable, Format, KernelArgs, MemoryArgs, OpenError,
+    OperatorArgs, SideTable, SyncArgs, Trace, TrackId,
+};
+use crate::units::{DurNs, TimeNs};
+
+/// A trace being read.
+#[derive(Debug, Default)]
+pub struct Builder {
+    header: Header,
+    names: NameTable,
+    events: EventTable,
+    tracks: TrackTable,
+    lists: TensorLists,
+    correlations: Narrow,
+    externals: Narrow,
+    operators: SideTable<OperatorArgs>,
+    kernels: SideTable<KernelArgs>,
+    copies: SideTable<CopyArgs>,
+    collectives: SideTable<CollectiveArgs>,
+    syncs: SideTable<SyncArgs>,
+    memory: SideTable<MemoryArgs>,
+    /// Begun and not yet ended, per track (`B` and `E` phases).
+    open: FxHashMap<TrackId, Vec<Event>>,
+    has_shapes: bool,
+    has_known_category: bool,
+    in_file: u64,
+    skipped: u64,
+    diagnostics: Diagnostics,
+}
+
+impl Builder {
+    /// Takes a member of the top level other than the events.
+    pub fn member(&mut self, key: &str, value: &str) {
+        self.header.member(key, value, &mut self.diagnostics);
+    }
+
+    /// How many entries were seen so far.
+    pub fn entries(&self) -> u64 {
+        self.in_file
+    }
+
+    /// Where oddities are noted.
+    pub fn diagnostics(&mut self) -> &mut Diagnostics {
+        &mut self.diagnostics
+    }
+
+    /// Takes an event that stood at byte `offset`.
+    pub fn event(&mut self, event: &RawEvent<'_>, offset: u64) {
+        self.in_file += 1;
+        match event.fields.phase.plain() {
+            "X" => self.complete(event, offset),
+            "i" | "I" => self.instant(event, offset),
+            "M" => self.metadata(event),
+            "B" => self.begin(event, offset),
+            "E" => self.end(event, offset),
+            _ => {}
+        }
+    }
+
+    /// Counts an entry at byte `offset` that is no event.
+    pub fn damaged(&mut self, offset: u64, reason: &str) {
+        self.in_file += 1;
+        self.skip("damaged-event", offset, reason);
+    }
+
+    fn skip(&mut self, code: &'static str, offset: u64, reason: &str) {
+        self.skipped += 1;
+        self.diagnostics
+            .add(Severity::Warning, code, "", Some(format!("byte {offset}")), || format!("{reason}; skipped"));
+    }
+
+    fn complete(&mut self, event: &RawEvent<'_>, offset: u64) {
+        let Some(start) = number::nanoseconds(event.fields.start.0) else {
+            return self.skip("damaged-time", offset, "an event without a start that fits 64 bits of nanoseconds");
+        };
+        let dur = match event.fields.dur.get().map(number::nanoseconds) {
+            Some(Some(dur)) => dur,
+            Some(None) => {
+                return self.skip("damaged-time", offset, "an event whose length does not fit 64 bits of nanoseconds");
+            }
+            None => self.odd_length("missing-duration", offset, "an event has no length"),
+        };
+        let dur =
+            if dur < 0 { self.odd_length("negative-duration", offset, "an event has a negative length") } else { dur };
+        let row = self.row(event, TimeNs(start), DurNs(dur));
+        let id = self.events.push(&row);
+        self.arguments(id, &row, event);
+    }
+
+    fn odd_length(&mut self, code: &'static str, offset: u64, what: &str) -> i64 {
+        let place = Some(format!("byte {offset}"));
+        self.diagnostics.add(Severity::Warning, code, "", place, || format!("{what}; it was read as 0"));
+        0
+    }
+
+    fn row(&mut self, event: &RawEvent<'_>, start: TimeNs, dur: DurNs) -> Event {
+        let name = event.fields.name.decoded();
+        let category = self.category(event, &name);
+        Event {
+            start,
+            dur,
+            name: self.names.intern(&name),
+            category,
+            track: self.tracks.of_event(event, category),
+            correlation: self.correlations.id(event.args.correlation),
+            external: self.externals.id(event.args.external),
+        }
+    }
+
+    fn category(&mut self, event: &RawEvent<'_>, name: &str) -> Category {
+        let text = event.fields.category.plain();
+        let found = if text.is_empty() { category::of_process(event.fields.pid.0) } else { category::of(text) };
+        self.has_known_category |= found.is_some();
+        match found {
+            Some(Category::Operator) if category::is_annotation_name(name) => Category::Annotation,
+            Some(found) => found,
+            None => {
+                if !text.is_empty() {
+                    self.diagnostics.add(Severity::Note, "unknown-category", "", None, || {
+                        format!("events of category `{}` are kept without a meaning", printable(text))
+                    });
+                }
+                Category::Other
+            }
+        }
+    }
+
+    fn arguments(&mut self, id: EventId, row: &Event, event: &RawEvent<'_>) {
+        let args = &event.args;
+        match row.category {
+            Category::Operator | Category::Annotation => self.operator(id, row, event),
+            Category::Kernel => {
+                if let Some(found) = arguments::kernel(args) {
+                    self.kernels.push(id, found);
+                }
+                self.collective(id, event);
+            }
+            Category::Memcpy | Category::Memset => {
+                if let Some(found) = arguments::copy(args) {
+                    self.copies.push(id, found);
+                }
+                self.collective(id, event);
+            }
+            Category::Sync => self.syncs.push(id, arguments::sync(args, &mut self.names, &mut self.correlations)),
+            _ => {}
+        }
+    }
+
+    fn operator(&mut self, id: EventId, row: &Event, event: &RawEvent<'_>) {
+        let args = &event.args;
+        self.has_shapes |= args.dims.is_present();
+        if let Some(found) = arguments::operator(args, &mut self.names, &mut self.lists) {
+            self.operators.push(id, found);
+        }
+        if args.collective.is_present() {
+            self.collective(id, event);
+        } else if self.names.get(row.name) == "record_param_comms" {
+            self.collectives.push(id, arguments::positional_collective(args, &mut self.names));
+        }
+    }
+
+    fn collective(&mut self, id: EventId, event: &RawEvent<'_>) {
+        if let Some(found) = arguments::collective(&event.args, &mut self.names) {
+            self.collectives.push(id, found);
+        }
+    }
+
+    fn instant(&mut self, event: &RawEvent<'_>, offset: u64) {
+        if event.fields.name.plain() != "[memory]" {
+            return;
+        }
+        let Some(at) = number::nanoseconds(event.fields.start.0).map(TimeNs) else {
+            return self.skip(
+                "damaged-time",
+                offset,
+                "a memory record without a time that fits 64 bits of nanoseconds",
+            );
+        };
+        let track = self.tracks.of_event(event, Category::Memory);
+        let name = self.names.intern("[memory]");
+        let row =
+            Event { start: at, dur: DurNs::ZERO, name, category: Category::Memory, track, correlation: 0, external: 0 };
+        let id = self.events.push(&row);
+        self.memory.push(id, arguments::memory(&event.args, at));
+    }
+
+    fn metadata(&mut self, event: &RawEvent<'_>) {
+        if event.fields.name.plain() == "thread_name" {
+            let name = self.names.intern(event.args.metadata_name.decoded().trim());
+            self.tracks.set_name(event, name);
+        }
+    }
+
+    fn begin(&mut self, event: &RawEvent<'_>, offset: u64) {
+        let Some(start) = number::nanoseconds(event.fields.start.0) else {
+            return self.skip("damaged-time", offset, "an event without a start that fits 64 bits of nanoseconds");
+        };
+        let row = self.row(event, TimeNs(start), DurNs::ZERO);
+        self.open.entry(row.track).or_default().push(row);
+    }
+
+    fn end(&mut self, event: &RawEvent<'_>, offset: u64) {
+        let track = self.tracks.of_event(event, Category::Other);
+        let begun = self.open.get_mut(&track).and_then(Vec::pop);
+        match (begun, number::nanoseconds(event.fields.start.0)) {
+            (Some(row), Some(at)) => {
+                let dur = TimeNs(at).since(row.start).max(DurNs::ZERO);
+                self.events.push(&Event { dur, ..row });
+            }
+            _ => self.skip("unpaired-end", offset, "an end without a beginning or without a time"),
+        }
+    }
+
+    /// Sorts, rebases and closes the trace that was read from `path`.
+    ///
+    /// # Errors
+    /// [`OpenError::NoEvents`] when nothing could be used.
+    pub fn finish(mut self, path: &Path) -> Result<Trace, OpenError> {
+        for row in self.open.values().flatten() {
+            self.skipped += 1;
+            let place = Some(format!("at {} ns", row.start.0));
+            self.diagnostics.add(Severity::Warning, "unpaired-begin", "", place, || {
+                "a beginning without an end; skipped".to_owned()
+            });
+        }
+        if self.events.is_empty() {
+            return Err(OpenError::NoEvents { path: path.to_owned(), in_file: self.in_file, skipped: self.skipped });
+        }
+        if self.tracks.overflowed() {
+            self.diagnostics.warn("too-many-tracks", "more than 65535 threads and streams; the rest share one row");
+        }
+        self.sort();
+        let first = self.events.start(EventId(0));
+        self.events.rebase(first);
+        self.memory.for_each_value(|row| row.at.0 = row.at.0.saturating_sub(first.0));
+        Ok(self.into_trace(path, TimeNs(first.0)))
+    }
+
+    fn sort(&mut self) {
+        let Some(order) = self.events.sort_by_start() else { return };
+        let mut new_of_old = vec![0; order.len()];
+        for (new, old) in order.iter().enumerate() {
+            new_of_old[*old as usize] = new as u32;
+        }
+        self.operators.renumber(&new_of_old);
+        self.kernels.renumber(&new_of_old);
+        self.copies.renumber(&new_of_old);
+        self.collectives.renumber(&new_of_old);
+        self.syncs.renumber(&new_of_old);
+        self.memory.renumber(&new_of_old);
+    }
+
+    fn into_trace(self, path: &Path, first: TimeNs) -> Trace {
+        Trace {
+            path: path.to_owned(),
+            format: if self.has_known_category { Format::Kineto } else { Format::Chrome },
+            names: self.names,
+            events: self.events,
+            tracks: self.tracks.finish(),
+            tensor_args: self.lists.finish(),
+            operators: self.operators,
+            kernels: self.kernels,
+            copies: self.copies,
+            collectives: self.collectives,
+            syncs: self.syncs,
+            memory: self.memory,
+            origin: first + DurNs(self.header.base_ns),
+            rank: self.header.rank,
+            devices: self.header.devices,
+            has_shapes: self.has_shapes,
+            events_in_file: self.in_file,
+            skipped_events: self.skipped,
+            diagnostics: self.diagnostics,
+        }
+    }
+}

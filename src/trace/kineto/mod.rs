@@ -1,0 +1,15 @@
+//! PyTorch profiler (Kineto) JSON, 2020 to 2026, and Chrome traces of other tools.
+//!
+//! Owns what the fields of such an event are called and mean. Must not know where the bytes come from.
+
+mod arguments;
+mod builder;
+mod category;
+mod header;
+mod number;
+mod raw;
+pub mod strict;
+mod tracks;
+
+pub use builder::Builder;
+pub use raw::{RawArgs, RawEvent, RawFields, Text};

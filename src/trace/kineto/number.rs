@@ -1,0 +1,141 @@
+//! Numbers as JSON text → integers, exactly: a double cannot hold an epoch in microseconds to the nanosecond.
+
+/// `text` times `10^digits`, rounded to the nearest integer (halves away from zero); `None` when it is no JSON
+/// number or does not fit. The text may stand in quotes.
+pub fn scaled(text: &str, digits: u32) -> Option<i64> {
+    let bytes = unquoted(text).as_bytes();
+    let (negative, bytes) = match bytes {
+        [b'-', rest @ ..] => (true, rest),
+        _ => (false, bytes),
+    };
+    let magnitude = plain(bytes, digits).or_else(|| with_exponent(bytes, digits))?;
+    let value = i64::try_from(magnitude).ok()?;
+    Some(if negative { -value } else { value })
+}
+
+/// Microseconds → nanoseconds.
+pub fn nanoseconds(text: &str) -> Option<i64> {
+    scaled(text, 3)
+}
+
+/// A whole number; a fraction is rounded.
+pub fn integer(text: &str) -> Option<i64> {
+    scaled(text, 0)
+}
+
+/// An id: a decimal or `0x` hexadecimal number up to 64 bits; negative ones are none.
+pub fn id(text: &str) -> Option<u64> {
+    let text = unquoted(text);
+    match text.strip_prefix("0x") {
+        Some(hex) => u64::from_str_radix(hex, 16).ok(),
+        None => text.parse().ok(),
+    }
+}
+
+/// The text without the quotes around it, if it has them.
+pub fn unquoted(text: &str) -> &str {
+    text.strip_prefix('"').and_then(|t| t.strip_suffix('"')).unwrap_or(text)
+}
+
+/// Digits with an optional fraction and nothing else.
+fn plain(bytes: &[u8], digits: u32) -> Option<u64> {
+    let mut value = 0u64;
+    let mut at = 0;
+    while let Some(digit) = digit(bytes, at) {
+        value = value.checked_mul(10)?.checked_add(digit)?;
+        at += 1;
+    }
+    let mut missing = digits;
+    if at == 0 {
+        return None;
+    }
+    let mut round_up = false;
+    if bytes.get(at) == Some(&b'.') {
+        let first = at + 1;
+        at = first;
+        while let Some(digit) = digit(bytes, at) {
+            if missing > 0 {
+                value = value.checked_mul(10)?.checked_add(digit)?;
+                missing -= 1;
+            } else if at - first == digits as usize {
+                round_up = digit >= 5;
+            }
+            at += 1;
+        }
+        if at == first {
+            return None;
+        }
+    }
+    if at != bytes.len() {
+        return None;
+    }
+    value.checked_mul(10u64.checked_pow(missing)?)?.checked_add(u64::from(round_up))
+}
+
+fn digit(bytes: &[u8], at: usize) -> Option<u64> {
+    bytes.get(at).map(|b| b.wrapping_sub(b'0')).filter(|d| *d < 10).map(u64::from)
+}
+
+/// `1.5e16` and the like: the digits are shifted as text, then read by [`plain`].
+#[cold]
+fn with_exponent(bytes: &[u8], digits: u32) -> Option<u64> {
+    const WIDEST: i32 = 400;
+    let split = bytes.iter().position(|b| matches!(b, b'e' | b'E'))?;
+    let (mantissa, exponent) = (&bytes[..split], std::str::from_utf8(&bytes[split + 1..]).ok()?);
+    let exponent: i32 = exponent.strip_prefix('+').unwrap_or(exponent).parse().ok()?;
+    if exponent.abs() > WIDEST || !mantissa.first()?.is_ascii_digit() || !mantissa.last()?.is_ascii_digit() {
+        return None;
+    }
+    let point = mantissa.iter().position(|b| *b == b'.').unwrap_or(mantissa.len()) as i32;
+    let all: Vec<u8> = mantissa.iter().copied().filter(|b| *b != b'.').collect();
+    let moved = point + exponent;
+    let mut text = vec![b'0'; (1 - moved).max(0) as usize];
+    text.extend(&all);
+    let at = moved.max(1) as usize;
+    while text.len() <= at {
+        text.push(b'0');
+    }
+    text.insert(at, b'.');
+    plain(&text, digits)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn epoch_microseconds_keep_their_nanoseconds() {
+        assert_eq!(nanoseconds("1712195495505582.988"), Some(1_712_195_495_505_582_988));
+        assert_eq!(nanoseconds("1694128201435559"), Some(1_694_128_201_435_559_000));
+        assert_eq!(nanoseconds("-2.5"), Some(-2_500));
+        assert_eq!(nanoseconds("\"17\""), Some(17_000));
+    }
+
+    #[test]
+    fn digits_beyond_the_nanosecond_are_rounded() {
+        assert_eq!(nanoseconds("0.0005"), Some(1));
+        assert_eq!(nanoseconds("0.00049"), Some(0));
+        assert_eq!(nanoseconds("9.9996"), Some(10_000));
+        assert_eq!(integer("31.5"), Some(32));
+    }
+
+    #[test]
+    fn exponents_shift_the_digits() {
+        assert_eq!(nanoseconds("1.5e3"), Some(1_500_000));
+        assert_eq!(nanoseconds("25e-1"), Some(2_500));
+        assert_eq!(nanoseconds("1e-9"), Some(0));
+        assert_eq!(nanoseconds("1.7121954955055829e15"), Some(1_712_195_495_505_582_900));
+    }
+
+    #[test]
+    fn what_does_not_fit_or_is_no_number_is_none() {
+        for text in ["9223372036854775808", "1e30", "1e999999", "", "-", ".5", "5.", "1 2", "abc", "1e", "0x10", "e5"] {
+            assert_eq!(nanoseconds(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn ids_may_be_wide_or_hexadecimal_but_not_negative() {
+        assert_eq!((id("18446744073709551615"), id("\"0x1f\""), id("-1")), (Some(u64::MAX), Some(31), None));
+    }
+}

@@ -1,0 +1,139 @@
+//! File access: paths → named streams of bytes, unpacked. The only place of the loader that touches the file system.
+//!
+//! Must not know what the bytes mean.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use flate2::bufread::MultiGzDecoder;
+use memmap2::Mmap;
+
+use super::OpenError;
+
+/// Endings of files that may be traces.
+const TRACE_ENDINGS: [&str; 9] =
+    [".json", ".json.gz", ".tar.gz", ".tgz", ".tar", ".sqlite", ".sqlite.gz", ".et", ".et.gz"];
+
+/// How content is packed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Packing {
+    /// Not at all.
+    Plain,
+    /// gzip.
+    Gzip,
+    /// A tar archive, in gzip or not.
+    Tar {
+        /// Whether the archive is in gzip.
+        gzip: bool,
+    },
+}
+
+/// A file's bytes, mapped into memory where they are not empty.
+#[derive(Debug)]
+pub struct Mapped {
+    /// The file.
+    pub path: PathBuf,
+    map: Option<Mmap>,
+}
+
+impl Mapped {
+    /// Opens `path`.
+    ///
+    /// # Errors
+    /// [`OpenError::Missing`] and [`OpenError::Io`].
+    pub fn open(path: &Path) -> Result<Self, OpenError> {
+        let io = |source| OpenError::Io { path: path.to_owned(), source };
+        let file = match File::open(path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                return Err(OpenError::Missing { path: path.to_owned() });
+            }
+            Err(error) => return Err(io(error)),
+        };
+        if file.metadata().map_err(io)?.len() == 0 {
+            return Ok(Self { path: path.to_owned(), map: None });
+        }
+        #[expect(
+            unsafe_code,
+            reason = "a map is sound while nobody truncates the file; a recorded trace is not written to"
+        )]
+        // SAFETY: the map is read-only and private to this process. Changes by others while it lives could change what
+        // is read or end the process with SIGBUS, as with every reader of mapped files; no invariant of ours rests on
+        // the content, since every reader of it checks bounds and validity as it goes.
+        let map = unsafe { Mmap::map(&file) }.map_err(io)?;
+        Ok(Self { path: path.to_owned(), map: Some(map) })
+    }
+
+    /// The content.
+    pub fn bytes(&self) -> &[u8] {
+        self.map.as_deref().unwrap_or_default()
+    }
+
+    /// How the content is packed, by its first bytes and the name.
+    pub fn packing(&self) -> Packing {
+        packing(self.bytes(), &self.path)
+    }
+}
+
+/// How `bytes`, called `name`, are packed.
+pub fn packing(bytes: &[u8], name: &Path) -> Packing {
+    const TAR_MAGIC: usize = 257;
+    let is_tar = |head: &[u8]| head.get(TAR_MAGIC..TAR_MAGIC + 5) == Some(b"ustar");
+    if !bytes.starts_with(&[0x1f, 0x8b]) {
+        return if is_tar(bytes) { Packing::Tar { gzip: false } } else { Packing::Plain };
+    }
+    let mut head = Vec::new();
+    // A stream too damaged to look into is no archive as far as can be seen; reading it says what is wrong.
+    let _ = MultiGzDecoder::new(bytes).take(512).read_to_end(&mut head);
+    let name = name.to_string_lossy();
+    if is_tar(&head) || name.ends_with(".tgz") || name.ends_with(".tar.gz") {
+        Packing::Tar { gzip: true }
+    } else {
+        Packing::Gzip
+    }
+}
+
+/// The files that `path` stands for: itself, or for a folder all in it that may be traces, in order of name.
+///
+/// # Errors
+/// [`OpenError::Missing`], [`OpenError::Io`], and [`OpenError::NoTraces`] for a folder without any.
+pub fn files(path: &Path) -> Result<Vec<PathBuf>, OpenError> {
+    if !path.is_dir() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let io = |source| OpenError::Io { path: path.to_owned(), source };
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(path).map_err(io)? {
+        let file = entry.map_err(io)?.path();
+        if file.is_file() && may_be_trace(&file) {
+            found.push(file);
+        }
+    }
+    if found.is_empty() {
+        return Err(OpenError::NoTraces { path: path.to_owned() });
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// Whether a name says that the file could be a trace.
+pub fn may_be_trace(path: &Path) -> bool {
+    let Some(name) = path.file_name().map(|name| name.to_string_lossy().to_lowercase()) else { return false };
+    !name.starts_with('.') && name != "manifest.json" && TRACE_ENDINGS.iter().any(|ending| name.ends_with(ending))
+}
+
+/// The execution trace that lies beside the profiler trace `path`, by the names in use (`x.kineto.json.gz` → `x.et.json.gz`).
+pub fn execution_trace_beside(path: &Path) -> Option<PathBuf> {
+    const PROFILER_ENDINGS: [&str; 4] = [".kineto.json", ".pt.trace.json", "_kineto.json", ".json"];
+    const EXECUTION_ENDINGS: [&str; 3] = [".et.json", "_et.json", ".et"];
+    let name = path.file_name()?.to_str()?;
+    let name = name.strip_suffix(".gz").unwrap_or(name);
+    let stems = PROFILER_ENDINGS.iter().filter_map(|ending| name.strip_suffix(ending));
+    let candidates = stems.flat_map(|stem| {
+        EXECUTION_ENDINGS.iter().flat_map(move |ending| [format!("{stem}{ending}"), format!("{stem}{ending}.gz")])
+    });
+    candidates
+        .map(|candidate| path.with_file_name(candidate))
+        .find(|candidate| candidate != path && candidate.is_file())
+}

@@ -135,6 +135,26 @@ pub enum Shape {
         /// Whether rows are updated rather than read.
         backward: bool,
     },
+    /// Independent rows worked on together: norms, softmax and reductions over one dimension.
+    /// For batch norm a row is a channel.
+    Rows {
+        /// How many rows: what bounds the parallelism.
+        rows: u64,
+        /// Elements of a row.
+        width: u64,
+    },
+    /// A copy or fill; the bytes are `Work::written`.
+    Copy {
+        /// From where to where.
+        route: Route,
+    },
+    /// A collective of `ranks` ranks; the message of one rank is `Work::read`.
+    Collective {
+        /// Which collective.
+        kind: CollectiveKind,
+        /// Ranks taking part.
+        ranks: u32,
+    },
     /// Attention of `[batch, heads, queries, dim]` over `keys` keys.
     Attention {
         /// Sequences.
@@ -152,6 +172,44 @@ pub enum Shape {
         /// Whether gradients are computed.
         backward: bool,
     },
+}
+
+/// Between which memories a copy goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Route {
+    /// Host → device.
+    HostToDevice,
+    /// Device → host.
+    DeviceToHost,
+    /// Within a device.
+    DeviceToDevice,
+    /// One device → another.
+    PeerToPeer,
+    /// A fill of device memory with one value.
+    Fill,
+}
+
+/// Collectives by what moves where.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CollectiveKind {
+    /// Every rank ends with the sum over ranks.
+    AllReduce,
+    /// Every rank sends a part to every other.
+    AllToAll,
+    /// Every rank ends with the parts of all.
+    AllGather,
+    /// Every rank ends with its part of the sum.
+    ReduceScatter,
+    /// One rank's data to all.
+    Broadcast,
+    /// The sum over ranks to one.
+    Reduce,
+    /// From one rank to another.
+    SendRecv,
+    /// No data.
+    Barrier,
 }
 
 /// What a kernel has to do, independent of the device.

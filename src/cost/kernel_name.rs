@@ -1,0 +1,260 @@
+//! What a kernel's name says: its family, its part in its operator's work, and how it computes.
+//!
+//! Names are those of NVIDIA (cuBLAS, cuDNN, CUTLASS), AMD (rocBLAS, MIOpen, CK), PyTorch, FBGEMM, vLLM and Triton kernels.
+
+use crate::graph::DType;
+
+use super::operators::ConvPass;
+use super::work::Family;
+
+/// A kernel's part in the work of its operator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// The product, lookup or loop itself.
+    Main,
+    /// Adds up the parts of a product that was split along its reduction.
+    SplitReduction,
+    /// Changes layout or transforms operands (NCHW ↔ NHWC, Winograd transforms, im2col).
+    Layout,
+    /// Sorts, scans or counts indices.
+    Indices,
+    /// Sums gradients of per-column parameters (scale and shift of a norm).
+    ParameterGradient,
+}
+
+/// Family → parts of names that show it; the first match in order counts.
+const FAMILY_PARTS: [(Family, &[&str]); 14] = [
+    (
+        Family::Collective,
+        &["nccl", "rccl", "allreduce", "all_reduce", "cross_device_reduce", "allgather", "reducescatter"],
+    ),
+    (Family::Transfer, &["memcpy", "memset", "copybuffer", "fillbuffer"]),
+    (Family::Optimizer, &["multi_tensor_apply", "multitensorapply", "fusedadam", "fused_adam"]),
+    (Family::Attention, &["flash", "fmha", "attention", "sdpa", "attn"]),
+    (Family::Embedding, &["embedding", "embeddingbag"]),
+    (
+        Family::Conv,
+        &[
+            "conv2d",
+            "convolve",
+            "convolution",
+            "dgrad",
+            "wgrad",
+            "fprop",
+            "winograd",
+            "implicit_gemm",
+            "miopen",
+            "igemm_",
+            "conv_",
+            "_conv",
+            "im2col",
+            "col2im",
+            "nchwtonhwc",
+            "nhwctonchw",
+            "cudnn::cnn",
+            "conv_depthwise",
+            "bgrad",
+        ],
+    ),
+    (
+        Family::Norm,
+        &[
+            "batch_norm",
+            "batchnorm",
+            "bn_fw",
+            "bn_bw",
+            "layer_norm",
+            "layernorm",
+            "rms_norm",
+            "rmsnorm",
+            "group_norm",
+            "gammabeta",
+        ],
+    ),
+    (Family::Softmax, &["softmax"]),
+    (Family::Dropout, &["dropout"]),
+    (
+        Family::Gemm,
+        &[
+            "gemm",
+            "cijk_",
+            "cutlass",
+            "gemv",
+            "nvjet",
+            "splitkreduce",
+            "splitk_reduce",
+            "matmul",
+            "wmma",
+            "ampere_s",
+            "volta_s",
+            "s16816",
+            "s1688",
+            "h884",
+            "triton_mm",
+            "triton_tem_fused_mm",
+            "dot_kernel",
+        ],
+    ),
+    (Family::Pooling, &["pool"]),
+    (
+        Family::Movement,
+        &[
+            "catarray",
+            "direct_copy",
+            "copy",
+            "transpose",
+            "index",
+            "gather",
+            "scatter",
+            "fillfunctor",
+            "tril",
+            "triu",
+            "sort",
+            "scan",
+            "arange",
+            "fill_",
+        ],
+    ),
+    (Family::Reduction, &["reduce", "loss", "argmax", "triton_red", "triton_per", "norm_kernel"]),
+    (Family::Elementwise, &["elementwise", "triton_poi", "pointwise", "unrolled", "binaryfunctor"]),
+];
+
+/// The family that `kernel`'s name shows.
+pub fn kernel_family(kernel: &str) -> Option<Family> {
+    let name = kernel.to_ascii_lowercase();
+    FAMILY_PARTS.iter().find(|(_, parts)| parts.iter().any(|part| name.contains(part))).map(|&(family, _)| family)
+}
+
+/// The part of `kernel` in the work of an operator of `family`.
+pub fn role(kernel: &str, family: Family) -> Role {
+    let name = kernel.to_ascii_lowercase();
+    let has = |parts: &[&str]| parts.iter().any(|part| name.contains(part));
+    match family {
+        Family::Gemm | Family::Conv if has(&["splitkreduce", "splitk_reduce", "reduce_kernel", "postgsu"]) => {
+            Role::SplitReduction
+        }
+        Family::Conv
+            if has(&[
+                "nchwtonhwc",
+                "nhwctonchw",
+                "transpose",
+                "im2col",
+                "col2im",
+                "subtensorop",
+                "elementwise",
+                "transform",
+            ]) =>
+        {
+            Role::Layout
+        }
+        Family::Conv
+            if name.contains("winograd")
+                && has(&["data", "output", "filter"])
+                && has(&["winogradforward", "winogradw"]) =>
+        {
+            Role::Layout
+        }
+        Family::Gemm if has(&["elementwise", "copy", "transpose", "fill"]) && !has(&["gemm", "cijk"]) => Role::Layout,
+        Family::Attention if has(&["dot_do_o", "convert_dq", "preprocess", "combine", "seed", "fill"]) => Role::Layout,
+        Family::Embedding
+            if has(&[
+                "sort",
+                "scan",
+                "offset2bag",
+                "linearize",
+                "find_long",
+                "unique",
+                "krn_",
+                "cub::",
+                "thrust",
+                "split_segment",
+                "delta_or",
+            ]) =>
+        {
+            Role::Indices
+        }
+        Family::Norm if has(&["gammabeta", "gamma_beta", "dgamma", "finalize"]) => Role::ParameterGradient,
+        _ => Role::Main,
+    }
+}
+
+/// Which product of a convolution layer `kernel` computes, when its name says so.
+pub fn conv_pass(kernel: &str) -> Option<ConvPass> {
+    let name = kernel.to_ascii_lowercase();
+    let has = |parts: &[&str]| parts.iter().any(|part| name.contains(part));
+    if has(&["wgrad", "bwdweight", "bwd_weight", "backward_weight", "_wrw", "wrw_"]) {
+        Some(ConvPass::WeightGradient)
+    } else if has(&["dgrad", "bwddata", "bwd_data", "backward_data", "_bwd_", "igemm_bwd"]) {
+        Some(ConvPass::InputGradient)
+    } else if has(&["fprop", "_fwd", "forward"]) && !name.contains("winograd") {
+        Some(ConvPass::Forward)
+    } else {
+        None
+    }
+}
+
+/// Whether `kernel` computes fp32 products in tf32.
+pub fn is_tf32(kernel: &str) -> bool {
+    let name = kernel.to_ascii_lowercase();
+    ["tf32", "_s1688", "tensorop_s1688", "xf32"].iter().any(|part| name.contains(part))
+}
+
+/// The element type that `kernel`'s name shows, for operators whose types were not recorded.
+pub fn dtype(kernel: &str) -> Option<DType> {
+    let has = |parts: &[&str]| parts.iter().any(|part| kernel.contains(part));
+    if has(&["BFloat16", "bf16", "_bf16_", "BBS", "_BB"]) {
+        Some(DType::Bf16)
+    } else if has(&["Half", "half", "f16f16", "h16816", "h884", "hgemm", "_HHS", "fp16"]) {
+        Some(DType::Fp16)
+    } else if has(&["double", "dgemm"]) {
+        Some(DType::Fp64)
+    } else {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kernel_names_show_their_family() {
+        for (kernel, family) in [
+            ("ampere_sgemm_128x64_tn", Family::Gemm),
+            ("Cijk_Ailk_Bljk_BBS_BH_MT64x64x64", Family::Gemm),
+            ("nvjet_tst_192x192_64x4_2x1_v_bz_TNN", Family::Gemm),
+            ("ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevComm*)", Family::Collective),
+            ("sm80_xmma_dgrad_implicit_gemm_tf32f32_tf32f32_f32_nhwckrsc_nhwc", Family::Conv),
+            (
+                "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float> >",
+                Family::Elementwise,
+            ),
+            ("void at::native::(anonymous namespace)::CatArrayBatchedCopy<float, 2>", Family::Movement),
+            ("pytorch_flash::flash_fwd_kernel<Flash_fwd_kernel_traits<64, 128, 128, 4> >", Family::Attention),
+            ("split_embedding_codegen_forward_unweighted_kernel<float, float>", Family::Embedding),
+            ("void cudnn::bn_fw_tr_1C11_kernel_NCHW<float, float, int, 512, true, 1, true>", Family::Norm),
+            ("softmax_warp_forward<float, float, float, 10, true, false>", Family::Softmax),
+            ("triton_poi_fused_add_relu_0", Family::Elementwise),
+            ("Memcpy HtoD (Pinned -> Device)", Family::Transfer),
+        ] {
+            assert_eq!(kernel_family(kernel), Some(family), "{kernel}");
+        }
+        assert_eq!(kernel_family("my_custom_thing"), None);
+    }
+
+    #[test]
+    fn auxiliary_kernels_are_told_from_the_main_one() {
+        assert_eq!(role("void splitKreduce_kernel<32, 16, int, float>", Family::Gemm), Role::SplitReduction);
+        assert_eq!(role("ampere_sgemm_128x64_tn", Family::Gemm), Role::Main);
+        assert_eq!(role("cudnn::winograd_nonfused::winogradForwardData4x4<float, float>", Family::Conv), Role::Layout);
+        assert_eq!(role("void cudnn::ops::nchwToNhwcKernel<float, float>", Family::Conv), Role::Layout);
+        assert_eq!(role("DeviceRadixSortSingleTileKernel", Family::Embedding), Role::Indices);
+    }
+
+    #[test]
+    fn the_pass_of_a_convolution_is_in_the_name() {
+        assert_eq!(conv_pass("sm80_xmma_wgrad_implicit_gemm_indexed"), Some(ConvPass::WeightGradient));
+        assert_eq!(conv_pass("void cudnn::cnn::dgrad2d_alg1_1<float>"), Some(ConvPass::InputGradient));
+        assert_eq!(conv_pass("ampere_scudnn_128x64_relu_small_nn_v1"), None);
+    }
+}

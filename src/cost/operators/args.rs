@@ -1,0 +1,119 @@
+//! Reading an operator's arguments: sizes, element types, numbers and lists of numbers.
+
+use crate::graph::{DType, Operand, Operands};
+
+/// The arguments of one operator.
+#[derive(Clone, Copy)]
+pub(super) struct Args<'a> {
+    operands: &'a Operands,
+    /// Element type of tensors that recorded none.
+    unrecorded: DType,
+}
+
+/// Product of dimensions; 1 for a zero-dimensional tensor.
+pub(super) fn elements(dims: &[u64]) -> u64 {
+    dims.iter().fold(1, |product: u64, &dim| product.saturating_mul(dim))
+}
+
+impl<'a> Args<'a> {
+    #[cfg(test)]
+    pub(super) fn new(operands: &'a Operands) -> Self {
+        Self { operands, unrecorded: DType::Fp32 }
+    }
+
+    /// The arguments, with the element type to take for tensors where none is recorded.
+    pub(super) fn with_default(operands: &'a Operands, unrecorded: DType) -> Self {
+        Self { operands, unrecorded }
+    }
+
+    /// Dimensions of argument `index` when it is a tensor with at least one dimension.
+    pub(super) fn tensor(self, index: usize) -> Option<&'a [u64]> {
+        self.operands.dims(index).filter(|dims| !dims.is_empty())
+    }
+
+    /// Element type of argument `index`; the operator's own where that was not recorded.
+    pub(super) fn dtype_at(self, index: usize) -> DType {
+        self.operands.inputs.get(index).and_then(Operand::dtype).unwrap_or_else(|| self.dtype())
+    }
+
+    /// Element type of the first tensor that recorded one.
+    pub(super) fn dtype(self) -> DType {
+        self.operands.dtype().unwrap_or(self.unrecorded)
+    }
+
+    /// Dimensions of the tensors in list argument `index`.
+    pub(super) fn list(self, index: usize) -> Option<Vec<&'a [u64]>> {
+        match self.operands.inputs.get(index)? {
+            Operand::TensorList(list) if !list.is_empty() => list.iter().map(Operand::dims).collect(),
+            _ => None,
+        }
+    }
+
+    /// The text of argument `index` when it is a value that was recorded.
+    pub(super) fn value(self, index: usize) -> Option<&'a str> {
+        match self.operands.inputs.get(index)? {
+            Operand::Value(text) if !text.is_empty() => Some(text),
+            _ => None,
+        }
+    }
+
+    /// Argument `index` as a whole number from 0.
+    pub(super) fn number(self, index: usize) -> Option<u64> {
+        self.value(index)?.trim().parse().ok()
+    }
+
+    /// Argument `index` as a truth value.
+    pub(super) fn truth(self, index: usize) -> Option<bool> {
+        match self.value(index)?.trim() {
+            "True" | "true" | "1" => Some(true),
+            "False" | "false" | "0" => Some(false),
+            _ => None,
+        }
+    }
+
+    /// Argument `index` as a list of whole numbers: `[1, 2]`, or one number.
+    pub(super) fn numbers(self, index: usize) -> Option<Vec<i64>> {
+        let text = self.value(index)?.trim().trim_start_matches(['[', '(']).trim_end_matches([']', ')']);
+        text.split(',').filter(|part| !part.trim().is_empty()).map(|part| part.trim().parse().ok()).collect()
+    }
+
+    /// Every tensor among the arguments, those in lists included, with its element type.
+    pub(super) fn tensors(self) -> Vec<(&'a [u64], DType)> {
+        let mut found = Vec::new();
+        collect(&self.operands.inputs, self.dtype(), &mut found);
+        found
+    }
+
+    /// Bytes of every tensor among the arguments.
+    pub(super) fn bytes(self) -> u64 {
+        self.tensors().iter().map(|(dims, dtype)| elements(dims).saturating_mul(dtype.size())).sum()
+    }
+
+    /// The dimensions that the tensor arguments broadcast to.
+    pub(super) fn broadcast(self) -> Option<Vec<u64>> {
+        let tensors = self.tensors();
+        let rank = tensors.iter().map(|(dims, _)| dims.len()).max()?;
+        let mut result = vec![1; rank];
+        for (dims, _) in tensors {
+            for (out, &dim) in result[rank - dims.len()..].iter_mut().zip(dims) {
+                *out = if *out == 1 { dim } else { *out };
+            }
+        }
+        Some(result)
+    }
+
+    /// Dimensions of the first recorded result (execution traces only).
+    pub(super) fn output(self) -> Option<&'a [u64]> {
+        self.operands.outputs.first().and_then(Operand::dims).filter(|dims| !dims.is_empty())
+    }
+}
+
+fn collect<'a>(operands: &'a [Operand], default: DType, found: &mut Vec<(&'a [u64], DType)>) {
+    for operand in operands {
+        match operand {
+            Operand::Tensor { dims, dtype, .. } => found.push((dims, dtype.unwrap_or(default))),
+            Operand::TensorList(list) => collect(list, default, found),
+            Operand::Value(_) => {}
+        }
+    }
+}

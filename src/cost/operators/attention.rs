@@ -1,0 +1,134 @@
+//! FLOP and bytes of fused attention.
+
+use crate::cost::work::{Family, Shape, Work};
+use crate::graph::DType;
+use crate::units::{Bytes, Flop};
+
+use super::args::Args;
+use super::gemm::gemm_precision;
+
+/// Attention of `heads` heads of `[queries, dim]` over `keys` keys in `kv_heads` heads, for `batch` sequences.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AttentionSize {
+    /// Sequences.
+    pub batch: u64,
+    /// Query heads.
+    pub heads: u64,
+    /// Key and value heads (fewer than `heads` when groups of queries share them).
+    pub kv_heads: u64,
+    /// Query length.
+    pub queries: u64,
+    /// Key length.
+    pub keys: u64,
+    /// Head dimension.
+    pub dim: u64,
+    /// Whether later keys are masked.
+    pub causal: bool,
+}
+
+/// `4·B·H·Q·K·D`: two products of `[Q, D] × [D, K]` shape; a causal mask leaves the half of a square; the gradient
+/// takes five products instead of two.
+pub fn attention_flop(size: &AttentionSize, backward: bool) -> Flop {
+    let pairs = if size.causal && size.queries <= size.keys {
+        size.queries as f64 * (size.keys as f64 - size.queries as f64 / 2.0 + 0.5)
+    } else {
+        size.queries as f64 * size.keys as f64
+    };
+    let forward = 4.0 * size.batch as f64 * size.heads as f64 * pairs * size.dim as f64;
+    Flop(if backward { 2.5 * forward } else { forward })
+}
+
+/// Forward reads Q, K, V and writes O; backward reads those, O and its gradient and writes three gradients.
+/// The scores never leave the chip.
+pub fn attention_bytes(size: &AttentionSize, backward: bool, element: u64) -> (Bytes, Bytes) {
+    let per_length = size.batch.saturating_mul(size.dim).saturating_mul(element);
+    let q = per_length.saturating_mul(size.heads).saturating_mul(size.queries);
+    let kv = per_length.saturating_mul(size.kv_heads).saturating_mul(size.keys).saturating_mul(2);
+    if backward { (Bytes(3 * q + kv), Bytes(q + kv)) } else { (Bytes(q + kv), Bytes(q)) }
+}
+
+/// The work of fused attention of `dtype`, or with `backward` of its gradient.
+pub fn attention_work(size: &AttentionSize, backward: bool, dtype: DType) -> Work {
+    let (read, written) = attention_bytes(size, backward, dtype.size());
+    let &AttentionSize { batch, heads, queries, keys, dim, causal, .. } = size;
+    let shape = Shape::Attention { batch, heads, queries, keys, dim, causal, backward };
+    let precision = gemm_precision(dtype, false);
+    Work { family: Family::Attention, flop: attention_flop(size, backward), read, written, precision, shape }
+}
+
+/// Order of the dimensions of Q, K and V.
+#[derive(Clone, Copy)]
+enum Layout {
+    HeadsFirst,
+    LengthFirst,
+}
+
+/// The work of operator `name` (without `aten::`), when it is fused attention with recorded sizes.
+pub(super) fn work(name: &str, args: Args<'_>) -> Option<Work> {
+    let backward = name.contains("backward");
+    let (layout, causal_at) = match name {
+        "scaled_dot_product_attention" => (Layout::HeadsFirst, 5),
+        "_scaled_dot_product_flash_attention" | "_scaled_dot_product_flash_attention_for_cpu" => {
+            (Layout::HeadsFirst, 4)
+        }
+        "_scaled_dot_product_efficient_attention" | "_scaled_dot_product_cudnn_attention" => (Layout::HeadsFirst, 6),
+        "_scaled_dot_product_flash_attention_backward" | "_scaled_dot_product_efficient_attention_backward" => {
+            (Layout::HeadsFirst, 11)
+        }
+        "_scaled_dot_product_flash_attention_for_cpu_backward" => (Layout::HeadsFirst, 7),
+        "_scaled_dot_product_cudnn_attention_backward" => (Layout::HeadsFirst, 14),
+        "_flash_attention_forward" => (Layout::LengthFirst, 8),
+        "_flash_attention_backward" => (Layout::LengthFirst, 11),
+        "_efficient_attention_forward" => (Layout::LengthFirst, 9),
+        "_efficient_attention_backward" => (Layout::LengthFirst, 13),
+        _ => return None,
+    };
+    let first = usize::from(backward);
+    let causal = args.value(causal_at).is_some_and(|value| matches!(value.trim(), "True" | "true" | "1"));
+    let size = size(args.tensor(first)?, args.tensor(first + 1)?, layout, causal)?;
+    Some(attention_work(&size, backward, args.dtype_at(first)))
+}
+
+fn size(query: &[u64], key: &[u64], layout: Layout, causal: bool) -> Option<AttentionSize> {
+    let (batch, q, k) = match (query, key) {
+        (&[batch, a, b, dim], &[_, c, d, _]) => (batch, [a, b, dim], [c, d]),
+        // Sequences of several lengths, packed: one sequence of the mean is not known, so of all of them.
+        (&[a, b, dim], &[c, d, _]) => (1, [a, b, dim], [c, d]),
+        _ => return None,
+    };
+    let (heads, queries, kv_heads, keys) = match layout {
+        Layout::HeadsFirst => (q[0], q[1], k[0], k[1]),
+        Layout::LengthFirst => (q[1], q[0], k[1], k[0]),
+    };
+    Some(AttentionSize { batch, heads, kv_heads, queries, keys, dim: q[2], causal })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SIZE: AttentionSize =
+        AttentionSize { batch: 2, heads: 8, kv_heads: 8, queries: 128, keys: 128, dim: 64, causal: false };
+
+    #[test]
+    fn attention_is_two_products_forward_and_five_backward() {
+        assert!((attention_flop(&SIZE, false).0 - 2.0 * 2.0 * 8.0 * 2.0 * 128.0 * 128.0 * 64.0).abs() < 1e-6);
+        assert!((attention_flop(&SIZE, true).0 / attention_flop(&SIZE, false).0 - 2.5).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_causal_mask_leaves_the_triangle_with_its_diagonal() {
+        let causal = attention_flop(&AttentionSize { causal: true, ..SIZE }, false).0;
+        assert!((causal / attention_flop(&SIZE, false).0 - (128.0 * 129.0 / 2.0) / (128.0 * 128.0)).abs() < 1e-12);
+        let one = AttentionSize { causal: true, queries: 1, ..SIZE };
+        let decode = attention_flop(&AttentionSize { causal: false, ..one }, false);
+        assert!((attention_flop(&one, false).0 - decode.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn shared_key_heads_are_read_once() {
+        let shared = AttentionSize { kv_heads: 2, ..SIZE };
+        let tensor = 2 * 128 * 64 * 2;
+        assert_eq!(attention_bytes(&shared, false, 2), (Bytes(tensor * 8 + 2 * tensor * 2), Bytes(tensor * 8)));
+    }
+}

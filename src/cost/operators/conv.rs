@@ -1,0 +1,221 @@
+//! FLOP and bytes of convolutions, forward and backward.
+
+use crate::cost::work::{Family, Shape, Work};
+use crate::graph::DType;
+use crate::units::{Bytes, Flop};
+
+use super::args::{Args, elements};
+use super::gemm::gemm_precision;
+
+/// A convolution of `[batch, channels_in, in_h, in_w]` with `[channels_out, channels_in/groups, r, s]`.
+/// One-dimensional ones have height 1; the depth of three-dimensional ones is part of the heights.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConvSize {
+    /// Images.
+    pub batch: u64,
+    /// Input channels.
+    pub channels_in: u64,
+    /// Output channels.
+    pub channels_out: u64,
+    /// Input height × width.
+    pub in_area: u64,
+    /// Output height.
+    pub out_h: u64,
+    /// Output width.
+    pub out_w: u64,
+    /// Filter height.
+    pub r: u64,
+    /// Filter width.
+    pub s: u64,
+    /// Larger of the strides.
+    pub stride: u64,
+    /// Groups.
+    pub groups: u64,
+}
+
+/// Which of the three products of a convolution layer a kernel computes; all have the same arithmetic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ConvPass {
+    /// Input and weight → output.
+    Forward,
+    /// Output gradient and weight → input gradient.
+    InputGradient,
+    /// Output gradient and input → weight gradient.
+    WeightGradient,
+}
+
+/// `2·N·K·(C/g)·R·S·P·Q`: direct convolution, a multiply-accumulate being two [Kakrannava §IV].
+pub fn conv_flop(size: &ConvSize) -> Flop {
+    let per_output = (size.channels_in / size.groups.max(1)).max(1) as f64 * size.r as f64 * size.s as f64;
+    Flop(2.0 * output_elements(size) as f64 * per_output)
+}
+
+/// Bytes read and written by one pass, each tensor once.
+pub fn conv_bytes(size: &ConvSize, pass: ConvPass, element: u64) -> (Bytes, Bytes) {
+    let input = size.batch.saturating_mul(size.channels_in).saturating_mul(size.in_area);
+    let weight = size.channels_out * (size.channels_in / size.groups.max(1)).max(1) * size.r * size.s;
+    let output = output_elements(size);
+    let (read, written) = match pass {
+        ConvPass::Forward => (input + weight, output),
+        ConvPass::InputGradient => (output + weight, input),
+        ConvPass::WeightGradient => (output + input, weight),
+    };
+    (Bytes(read.saturating_mul(element)), Bytes(written.saturating_mul(element)))
+}
+
+fn output_elements(size: &ConvSize) -> u64 {
+    [size.channels_out, size.out_h, size.out_w].iter().fold(size.batch, |product, &dim| product.saturating_mul(dim))
+}
+
+/// The work of one pass of a convolution of `dtype`.
+pub fn conv_work(size: &ConvSize, pass: ConvPass, dtype: DType, tf32: bool) -> Work {
+    let (read, written) = conv_bytes(size, pass, dtype.size());
+    let &ConvSize { batch, channels_in, channels_out, out_h, out_w, r, s, stride, groups, .. } = size;
+    Work {
+        family: Family::Conv,
+        flop: conv_flop(size),
+        read,
+        written,
+        precision: gemm_precision(dtype, tf32),
+        shape: Shape::Conv { batch, channels_in, channels_out, out_h, out_w, r, s, stride, groups },
+    }
+}
+
+/// Where the arguments of a convolution operator are: input, weight, stride, padding, dilation, groups.
+struct Places {
+    input: usize,
+    stride: usize,
+    padding: usize,
+    dilation: usize,
+    groups: usize,
+    transposed: Option<usize>,
+    output: Option<usize>,
+}
+
+fn places(name: &str) -> Option<Places> {
+    let order = |input, stride, padding, dilation, groups| Places {
+        input,
+        stride,
+        padding,
+        dilation,
+        groups,
+        transposed: None,
+        output: None,
+    };
+    Some(match name {
+        "conv1d" | "conv2d" | "conv3d" => order(0, 3, 4, 5, 6),
+        "convolution" | "_convolution" | "convolution_overrideable" => {
+            Places { transposed: Some(6), ..order(0, 3, 4, 5, 8) }
+        }
+        "cudnn_convolution" => order(0, 3, 2, 4, 5),
+        "mkldnn_convolution" | "miopen_convolution" | "miopen_depthwise_convolution" => order(0, 4, 3, 5, 6),
+        "thnn_conv2d" | "_slow_conv2d_forward" | "slow_conv3d" => order(0, 4, 5, 99, 99),
+        "_conv_depthwise2d" => order(0, 4, 5, 6, 99),
+        "_slow_conv2d_backward" => Places { output: Some(0), ..order(1, 4, 5, 99, 99) },
+        "convolution_backward" | "convolution_backward_overrideable" => {
+            Places { transposed: Some(7), output: Some(0), ..order(1, 4, 5, 6, 9) }
+        }
+        _ => return None,
+    })
+}
+
+/// Size of the convolution that operator `name` computes, when its sizes were recorded.
+/// Without recorded strides the output is taken as large as the input ("same" padding, stride 1).
+pub(super) fn size(name: &str, args: Args<'_>) -> Option<ConvSize> {
+    let places = places(name)?;
+    let (input, weight) = (args.tensor(places.input)?, args.tensor(places.input + 1)?);
+    let (&[batch, channels_in], &[first, second]) = (input.first_chunk::<2>()?, weight.first_chunk::<2>()?);
+    let (spatial, filter) = (&input[2..], &weight[2..]);
+    let transposed = places.transposed.and_then(|index| args.truth(index)).unwrap_or(false);
+    let groups = args.number(places.groups).unwrap_or_else(|| (channels_in / second.max(1)).max(1));
+    let strides = args.numbers(places.stride);
+    let output: Vec<u64> = match places.output.map_or_else(|| args.output(), |index| args.tensor(index)) {
+        Some(dims) => dims.iter().skip(2).copied().collect(),
+        None if transposed => {
+            spatial.iter().zip(0..).map(|(&dim, axis)| dim * entry(strides.as_ref(), axis, 1)).collect()
+        }
+        None => output_dims(spatial, filter, strides.as_ref(), args, &places),
+    };
+    // A transposed convolution does per input element what a plain one does per output element.
+    let area = if transposed { spatial } else { &output[..] };
+    let (h, w) = height_width(area);
+    let (r, s) = height_width(filter);
+    Some(ConvSize {
+        batch,
+        channels_in: if transposed { second * groups } else { channels_in },
+        channels_out: first,
+        in_area: elements(if transposed { &output[..] } else { spatial }),
+        out_h: h,
+        out_w: w,
+        r,
+        s,
+        stride: strides.iter().flatten().max().map_or(1, |&stride| stride.max(1) as u64),
+        groups,
+    })
+}
+
+fn entry(list: Option<&Vec<i64>>, axis: usize, default: u64) -> u64 {
+    let found = list.and_then(|list| list.get(axis).or_else(|| list.first()));
+    found.map_or(default, |&value| u64::try_from(value).unwrap_or(default))
+}
+
+/// `⌊(in + 2·padding − dilation·(filter − 1) − 1) / stride⌋ + 1` along each axis.
+fn output_dims(spatial: &[u64], filter: &[u64], strides: Option<&Vec<i64>>, args: Args<'_>, at: &Places) -> Vec<u64> {
+    let (padding, dilation) = (args.numbers(at.padding), args.numbers(at.dilation));
+    spatial
+        .iter()
+        .zip(filter)
+        .enumerate()
+        .map(|(axis, (&dim, &taps))| {
+            let reach = entry(dilation.as_ref(), axis, 1) * taps.saturating_sub(1);
+            let padded = dim + 2 * entry(padding.as_ref(), axis, reach / 2);
+            padded.saturating_sub(reach + 1) / entry(strides, axis, 1).max(1) + 1
+        })
+        .collect()
+}
+
+fn height_width(dims: &[u64]) -> (u64, u64) {
+    dims.split_last().map_or((1, 1), |(&w, rest)| (elements(rest), w))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn alexnet_conv1() -> ConvSize {
+        ConvSize {
+            batch: 1,
+            channels_in: 3,
+            channels_out: 64,
+            in_area: 224 * 224,
+            out_h: 55,
+            out_w: 55,
+            r: 11,
+            s: 11,
+            stride: 4,
+            groups: 1,
+        }
+    }
+
+    #[test]
+    fn alexnet_conv1_has_the_published_number_of_multiply_accumulates() {
+        // Kakrannava 2024: 70 276 800 MACC.
+        assert!((conv_flop(&alexnet_conv1()).0 / 2.0 - 70_276_800.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn each_pass_reads_two_tensors_and_writes_the_third() {
+        let size = alexnet_conv1();
+        let (input, weight, output) = (3 * 224 * 224 * 4, 64 * 3 * 121 * 4, 64 * 55 * 55 * 4);
+        assert_eq!(conv_bytes(&size, ConvPass::Forward, 4), (Bytes(input + weight), Bytes(output)));
+        assert_eq!(conv_bytes(&size, ConvPass::InputGradient, 4), (Bytes(output + weight), Bytes(input)));
+        assert_eq!(conv_bytes(&size, ConvPass::WeightGradient, 4), (Bytes(output + input), Bytes(weight)));
+    }
+
+    #[test]
+    fn grouped_convolutions_do_a_share_of_the_arithmetic() {
+        let size = ConvSize { channels_in: 64, groups: 64, ..alexnet_conv1() };
+        let dense = ConvSize { channels_in: 64, groups: 1, ..alexnet_conv1() };
+        assert!((conv_flop(&dense).0 / conv_flop(&size).0 - 64.0).abs() < 1e-9);
+    }
+}

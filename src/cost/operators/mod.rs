@@ -1,0 +1,258 @@
+//! FLOP and bytes of operators from their arguments, one file per kind of operator.
+//!
+//! Knows no kernel names (see `classify`) and no device.
+
+mod args;
+pub mod attention;
+pub mod conv;
+pub mod embedding;
+pub mod gemm;
+pub mod movement;
+pub mod pointwise;
+pub mod rowwise;
+
+use crate::graph::{DType, Operands};
+
+use super::work::{Family, Work};
+use args::Args;
+pub use attention::{AttentionSize, attention_bytes, attention_flop, attention_work};
+pub use conv::{ConvPass, ConvSize, conv_bytes, conv_flop, conv_work};
+pub use embedding::{LookupSize, lookup_bytes, lookup_flop, lookup_work};
+pub use gemm::{GemmSize, einsum_size, gemm_bytes, gemm_flop, gemm_precision, gemm_work, matmul_size};
+pub use movement::movement_work;
+
+/// How to read an operator's arguments where they leave something open.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Reading {
+    /// Element type of tensors that recorded none.
+    pub dtype: DType,
+    /// Whether fp32 products run in tf32.
+    pub tf32: bool,
+}
+
+/// An operator's name without namespace: `aten::add_` → `add_`.
+pub fn bare(operator: &str) -> &str {
+    operator.rsplit("::").next().unwrap_or(operator)
+}
+
+/// The work of `operator` as one piece; `None` for operators that are not covered or whose sizes were not recorded.
+pub fn operator_work(operator: &str, operands: &Operands, reading: Reading) -> Option<Work> {
+    let name = bare(operator);
+    let in_place = name.trim_end_matches('_');
+    let args = Args::with_default(operands, reading.dtype);
+    match operator_family(operator)? {
+        Family::Gemm => gemm::work(name, args, reading.tf32),
+        Family::Conv => {
+            let backward = name.contains("backward");
+            let pass = if backward { ConvPass::InputGradient } else { ConvPass::Forward };
+            let dtype = args.dtype_at(0);
+            conv::size(name, args).map(|size| conv_work(&size, pass, dtype, reading.tf32))
+        }
+        Family::Attention => attention::work(name, args),
+        Family::Embedding => embedding::work(name, args),
+        Family::Norm | Family::Softmax | Family::Reduction => rowwise::work(name, args),
+        Family::Dropout | Family::Elementwise => pointwise::elementwise(name, args),
+        Family::Pooling => pointwise::pooling(name, args),
+        Family::Movement => movement::work(in_place, args),
+        Family::Optimizer => pointwise::optimizer(name, args),
+        Family::Transfer | Family::Collective | Family::Other => None,
+    }
+}
+
+/// One pass of the convolution that `operator` computes.
+pub fn conv_pass_work(operator: &str, operands: &Operands, pass: ConvPass, reading: Reading) -> Option<Work> {
+    let args = Args::with_default(operands, reading.dtype);
+    conv::size(bare(operator), args).map(|size| conv_work(&size, pass, args.dtype_at(0), reading.tf32))
+}
+
+/// The gradient of a table-batched lookup whose forward operator is `forward`; `gradient` holds the arguments of
+/// the backward operator, whose first is the gradient `[batch, total dimension]`.
+pub fn batched_lookup_backward(forward: (&str, &Operands), gradient: Option<&Operands>) -> Option<Work> {
+    let work = embedding::work(bare(forward.0), Args::with_default(forward.1, DType::Fp32))?;
+    embedding::batched_backward(&work, gradient.and_then(|operands| operands.dims(0)))
+}
+
+/// The work of any operator taken as element-wise: what a kernel does whose name says so.
+pub fn as_elementwise(operator: &str, operands: &Operands, reading: Reading) -> Option<Work> {
+    pointwise::elementwise(bare(operator), Args::with_default(operands, reading.dtype))
+}
+
+/// The family of an operator by its name alone.
+pub fn operator_family(operator: &str) -> Option<Family> {
+    let name = bare(operator);
+    let stem = name.trim_end_matches('_').trim_end_matches("_backward");
+    let exact = FAMILIES.iter().find(|(_, names)| names.split(' ').any(|known| known == stem || known == name));
+    exact.map(|&(family, _)| family).or_else(|| family_by_part(name))
+}
+
+/// Operators by family, in-place and `_backward` forms included unless listed themselves.
+const FAMILIES: [(Family, &str); 9] = [
+    (
+        Family::Gemm,
+        "mm bmm addmm baddbmm addbmm addmv mv dot vdot matmul linear mkldnn_linear _linear einsum tensordot \
+         _scaled_mm _int_mm _addmm_activation",
+    ),
+    (
+        Family::Elementwise,
+        "add sub rsub mul div divide multiply subtract true_divide floor_divide remainder fmod neg abs sign square sqrt \
+         rsqrt reciprocal exp exp2 expm1 log log2 log10 log1p pow sin cos tan tanh sigmoid relu relu6 leaky_relu elu selu \
+         gelu silu mish softplus hardtanh hardswish hardsigmoid threshold clamp clamp_min clamp_max logit erf where eq ne lt \
+         le gt ge logical_and logical_or logical_not logical_xor bitwise_and bitwise_or bitwise_not isneginf isnan isinf \
+         isfinite maximum minimum addcmul addcdiv lerp ceil floor round trunc nan_to_num sgn log_sigmoid_forward \
+         log_sigmoid uniform normal random exponential mse_loss_backward smooth_l1_loss_backward l1_loss_backward \
+         binary_cross_entropy_backward glu swiglu silu_and_mul gelu_and_mul convex_sum mul_out",
+    ),
+    (
+        Family::Reduction,
+        "sum mean max min amax amin argmax argmin all any prod norm linalg_vector_norm var std var_mean std_mean logsumexp \
+         count_nonzero mse_loss l1_loss smooth_l1_loss huber_loss binary_cross_entropy binary_cross_entropy_with_logits \
+         nll_loss_forward nll_loss nll_loss_nd nll_loss2d_forward cross_entropy_loss kl_div median",
+    ),
+    (
+        Family::Softmax,
+        "softmax _softmax log_softmax _log_softmax _safe_softmax _softmax_backward_data _log_softmax_backward_data",
+    ),
+    (Family::Dropout, "native_dropout dropout _fused_dropout bernoulli feature_dropout"),
+    (
+        Family::Movement,
+        "copy cat stack concat _cat clone contiguous _to_copy to repeat roll flip tril triu cumsum cumprod constant_pad_nd pad \
+         fill zero zeros_like ones_like full_like zeros ones full arange eye slice_backward select_backward gather_backward \
+         sort topk unique _unique2 unique_consecutive argsort index_select gather scatter scatter_add scatter_reduce index_add \
+         index_copy index _unsafe_index _index_put_impl index_put _unsafe_index_put masked_fill im2col col2im \
+         permute_2D_sparse_data permute_sparse_features permute_1D_sparse_data asynchronous_complete_cumsum \
+         bounds_check_indices offsets_range block_bucketize_sparse_features jagged_to_padded_dense bucketize \
+         expand_into_jagged_permute recat_embedding_grad_output_mixed_D_batch segment_sum_csr repeat_interleave \
+         permute_pooled_embs permute_pooled_embs_auto_grad FloatToHFP8Quantized HFP8QuantizedToFloat \
+         FloatToFP8RowwiseQuantized FP8RowwiseQuantizedToFloat FloatToBfloat16Quantized Bfloat16QuantizedToFloat \
+         reshape_and_cache_flash rotary_embedding static_scaled_fp8_quant _local_scalar_dense upsample_nearest1d \
+         upsample_nearest2d upsample_bilinear2d nll_loss_backward nll_loss2d_backward",
+    ),
+    (Family::Attention, "scaled_dot_product_attention unified_attention_with_output"),
+    (Family::Embedding, "embedding embedding_dense embedding_sparse"),
+    (
+        Family::Collective,
+        "record_param_comms allreduce alltoall alltoall_base allgather _allgather_base reduce_scatter _reduce_scatter_base \
+         broadcast barrier all_reduce all_to_all_single all_gather all_gather_into_tensor reduce_scatter_tensor \
+         multimem_all_reduce send recv",
+    ),
+];
+
+/// Families recognised by a part of the name.
+fn family_by_part(name: &str) -> Option<Family> {
+    let has = |parts: &[&str]| parts.iter().any(|part| name.contains(part));
+    Some(match name {
+        _ if name.starts_with("_foreach_") || name.starts_with("_fused_ad") || name.starts_with("_fused_sgd") => {
+            Family::Optimizer
+        }
+        _ if has(&["flash_attention", "efficient_attention", "cudnn_attention"]) => Family::Attention,
+        _ if has(&["conv1d", "conv2d", "conv3d", "convolution"]) => Family::Conv,
+        _ if has(&["batch_norm", "layer_norm", "group_norm", "rms_norm", "instance_norm"]) => Family::Norm,
+        _ if has(&[
+            "embedding_bag",
+            "embedding_codegen",
+            "embedding_backward_codegen",
+            "SplitLookupFunction",
+            "SplitNoDense",
+        ]) =>
+        {
+            Family::Embedding
+        }
+        _ if has(&["max_pool", "avg_pool"]) => Family::Pooling,
+        _ if has(&["multi_tensor_adam", "multi_tensor_sgd", "multi_tensor_l2norm"]) => Family::Optimizer,
+        _ => return None,
+    })
+}
+
+/// Whether `operator` only changes how memory is looked at, allocates it, or asks something: no device work of its own.
+pub fn is_free(operator: &str) -> bool {
+    const FREE: &str = "view _unsafe_view reshape _reshape_alias as_strided t transpose permute expand expand_as unsqueeze squeeze \
+        slice select narrow split split_with_sizes chunk unbind unfold flatten unflatten detach detach_ alias movedim numpy_T \
+        empty empty_like empty_strided new_empty resize_ resize_as_ set_ result_type item is_nonzero resolve_conj \
+        resolve_neg lift_fresh record_stream _indices _values _nnz sparse_dim is_coalesced broadcast_tensors view_as \
+        view_as_real view_as_complex size numel dim is_pinned _nnpack_available scalar_tensor _has_compatible_shallow_copy_type \
+        swapaxes mT diagonal AccumulateGrad";
+    FREE.split_whitespace().any(|free| free == bare(operator))
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::graph::Operand;
+
+    pub(in crate::cost) fn tensor(dims: &[u64]) -> Operand {
+        Operand::Tensor { dims: dims.to_vec(), dtype: Some(DType::Fp32), id: None }
+    }
+
+    pub(in crate::cost) fn operands(shapes: &[&[u64]]) -> Operands {
+        Operands { inputs: shapes.iter().map(|dims| tensor(dims)).collect(), outputs: Vec::new() }
+    }
+
+    pub(in crate::cost) fn list(shapes: &[&[u64]]) -> Operand {
+        Operand::TensorList(shapes.iter().map(|dims| tensor(dims)).collect())
+    }
+
+    pub(in crate::cost) fn value(text: &str) -> Operand {
+        Operand::Value(text.to_owned())
+    }
+
+    fn flop(operator: &str, operands: &Operands) -> f64 {
+        operator_work(operator, operands, Reading::default()).unwrap().flop.0
+    }
+
+    #[test]
+    fn a_linear_layer_is_the_same_work_under_all_its_names() {
+        let addmm = operands(&[&[512], &[1024, 1705], &[1705, 512]]);
+        let linear = operands(&[&[1024, 1705], &[512, 1705], &[512]]);
+        assert!((flop("aten::addmm", &addmm) - 2.0 * 1024.0 * 1705.0 * 512.0).abs() < 1.0);
+        let bytes = |name, args| operator_work(name, args, Reading::default()).unwrap().bytes();
+        assert_eq!(bytes("aten::addmm", &addmm), bytes("aten::linear", &linear));
+    }
+
+    #[test]
+    fn a_convolution_takes_its_output_size_from_stride_and_padding() {
+        let mut args = operands(&[&[2, 3, 64, 64], &[64, 3, 7, 7]]);
+        args.inputs.extend(["", "[2, 2]", "[3, 3]", "[1, 1]", "1"].map(value));
+        let work = operator_work("aten::conv2d", &args, Reading::default()).unwrap();
+        assert!((work.flop.0 - 2.0 * 2.0 * 64.0 * 32.0 * 32.0 * 3.0 * 49.0).abs() < 1.0);
+        assert_eq!(work.written.0, 2 * 64 * 32 * 32 * 4);
+    }
+
+    #[test]
+    fn a_convolution_gradient_takes_its_output_size_from_the_gradient() {
+        let args = operands(&[&[2, 2048, 2, 2], &[2, 512, 2, 2], &[2048, 512, 1, 1]]);
+        let all = conv_pass_work("aten::convolution_backward", &args, ConvPass::WeightGradient, Reading::default());
+        let work = all.unwrap();
+        assert!((work.flop.0 - 2.0 * 2.0 * 2048.0 * 4.0 * 512.0).abs() < 1.0);
+        assert_eq!(work.written.0, 2048 * 512 * 4);
+    }
+
+    #[test]
+    fn table_batched_lookups_count_bags_from_the_offsets() {
+        let lengths: [&[u64]; 14] =
+            [&[0], &[640_649_648], &[0], &[0, 0], &[3], &[3], &[4], &[], &[], &[4], &[], &[768], &[385], &[]];
+        let mut args = operands(&lengths);
+        for at in [7, 8, 10, 13] {
+            args.inputs[at] = value(if at == 7 { "48" } else { "" });
+        }
+        let name = "fbgemm::split_embedding_codegen_lookup_adagrad_function";
+        let work = operator_work(name, &args, Reading::default()).unwrap();
+        let crate::cost::Shape::Embedding { batch, tables, pooling, dim, .. } = work.shape else { panic!("{work:?}") };
+        assert_eq!((batch, tables, dim), (128, 3, 16));
+        assert!((pooling - 2.0).abs() < 1e-12);
+        let gradient = batched_lookup_backward((name, &args), Some(&operands(&[&[128, 48]]))).unwrap();
+        assert!(gradient.written > work.written);
+    }
+
+    #[test]
+    fn zero_sized_arguments_are_no_work_but_never_a_fault() {
+        for operator in
+            ["aten::mm", "aten::native_layer_norm", "aten::_softmax", "aten::add", "aten::copy_", "aten::bmm"]
+        {
+            for shape in [&[0u64, 0][..], &[0, 5, 0], &[5]] {
+                if let Some(work) = operator_work(operator, &operands(&[shape, shape]), Reading::default()) {
+                    assert!(work.flop.0.is_finite() && work.flop.0 >= 0.0, "{operator} {shape:?}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! Bytes of operators that only move data: copies, concatenation, indexing, fills, sorting.
+
+use crate::cost::work::{Family, Shape, Work};
+use crate::device::Precision;
+use crate::graph::DType;
+use crate::units::{Bytes, Flop};
+
+use super::args::{Args, elements};
+
+/// Work without arithmetic.
+pub fn movement_work(family: Family, read: u64, written: u64) -> Work {
+    let (read, written) = (Bytes(read), Bytes(written));
+    Work { family, flop: Flop(0.0), read, written, precision: Precision::Fp32, shape: Shape::Plain }
+}
+
+/// Passes over the data of a radix sort of keys of `key` bytes, eight bits at a time.
+pub fn sort_passes(key: u64) -> u64 {
+    key
+}
+
+/// The work of operator `name` (without namespace and trailing underscore), when it only moves data.
+pub(super) fn work(name: &str, args: Args<'_>) -> Option<Work> {
+    let size = |at: usize| args.tensor(at).map(|dims| elements(dims).saturating_mul(args.dtype_at(at).size()));
+    let moved = |read: u64, written: u64| Some(movement_work(Family::Movement, read, written));
+    match name {
+        "copy" => moved(size(1)?, size(0)?),
+        "cat" | "stack" | "concat" | "_cat" => {
+            let total: u64 = args.list(0)?.iter().map(|dims| elements(dims)).sum();
+            let bytes = total.saturating_mul(args.dtype().size());
+            moved(bytes, bytes)
+        }
+        "clone"
+        | "contiguous"
+        | "_to_copy"
+        | "to"
+        | "repeat"
+        | "roll"
+        | "flip"
+        | "tril"
+        | "triu"
+        | "cumsum"
+        | "cumprod"
+        | "_reshape_copy"
+        | "constant_pad_nd"
+        | "pad"
+        | "upsample_nearest1d"
+        | "upsample_nearest2d"
+        | "upsample_bilinear2d"
+        | "im2col"
+        | "col2im"
+        | "permute_pooled_embs"
+        | "permute_pooled_embs_auto_grad"
+        | "nan_to_num"
+        | "masked_fill"
+        | "_local_scalar_dense" => {
+            let written = args.output().map(|dims| elements(dims).saturating_mul(args.dtype().size()));
+            moved(size(0)?, written.unwrap_or(size(0)?))
+        }
+        "fill" | "zero" | "zeros_like" | "ones_like" | "full_like" | "zeros" | "ones" | "full" | "arange" | "eye" => {
+            let own = args.output().or_else(|| args.tensor(0)).map(elements);
+            let sized = || args.numbers(0).map(|dims| dims.iter().map(|dim| dim.unsigned_abs()).product());
+            moved(0, own.or_else(sized)?.saturating_mul(args.dtype().size()))
+        }
+        "slice_backward" | "select_backward" | "gather_backward" => moved(size(0)?, size(0)?.saturating_mul(2)),
+        "sort" | "topk" | "unique" | "_unique2" | "unique_consecutive" | "argsort" => {
+            let (count, key) = (elements(args.tensor(0)?), args.dtype_at(0).size());
+            let pass = count.saturating_mul(key + 8).saturating_mul(if name == "topk" { 1 } else { sort_passes(key) });
+            moved(pass, pass)
+        }
+        _ => indexing(name, args),
+    }
+}
+
+/// Operators that pick or place elements by an index tensor.
+fn indexing(name: &str, args: Args<'_>) -> Option<Work> {
+    let moved = |count: u64, dtype: DType, indices: u64, times: u64| {
+        let bytes = count.saturating_mul(dtype.size());
+        Some(movement_work(Family::Movement, bytes.saturating_mul(times).saturating_add(indices * 8), bytes))
+    };
+    let source = args.tensor(0)?;
+    let dtype = args.dtype_at(0);
+    match name {
+        "index_select" => {
+            let picked = elements(args.tensor(2)?);
+            let axis = args.numbers(1).and_then(|axes| axes.first().copied()).unwrap_or(0);
+            let along = usize::try_from(axis).ok().and_then(|axis| source.get(axis)).copied().unwrap_or(1);
+            moved(elements(source) / along.max(1) * picked, dtype, picked, 1)
+        }
+        "gather" => moved(elements(args.tensor(2)?), dtype, elements(args.tensor(2)?), 1),
+        "scatter" | "scatter_add" | "scatter_reduce" => {
+            moved(elements(args.tensor(2)?), dtype, elements(args.tensor(2)?), 2)
+        }
+        "index_add" | "index_copy" => moved(elements(args.tensor(3)?), dtype, elements(args.tensor(2)?), 2),
+        "index" | "_unsafe_index" => {
+            let picked = args
+                .list(1)
+                .map_or(elements(source), |lists| lists.iter().map(|dims| elements(dims)).max().unwrap_or(0));
+            moved(args.output().map_or(picked, elements), dtype, picked, 1)
+        }
+        "_index_put_impl" | "index_put" | "_unsafe_index_put" => {
+            let placed = args.tensor(2).map_or(elements(source), elements);
+            moved(placed, dtype, placed, 2)
+        }
+        "permute_2D_sparse_data"
+        | "permute_sparse_features"
+        | "asynchronous_complete_cumsum"
+        | "bounds_check_indices"
+        | "offsets_range"
+        | "block_bucketize_sparse_features"
+        | "jagged_to_padded_dense"
+        | "expand_into_jagged_permute"
+        | "recat_embedding_grad_output_mixed_D_batch"
+        | "permute_1D_sparse_data"
+        | "segment_sum_csr"
+        | "bucketize"
+        | "repeat_interleave"
+        | "FloatToHFP8Quantized"
+        | "HFP8QuantizedToFloat"
+        | "FloatToFP8RowwiseQuantized"
+        | "FP8RowwiseQuantizedToFloat"
+        | "FloatToBfloat16Quantized"
+        | "Bfloat16QuantizedToFloat"
+        | "reshape_and_cache_flash"
+        | "rotary_embedding"
+        | "static_scaled_fp8_quant" => {
+            let all = args.bytes();
+            Some(movement_work(Family::Movement, all, all))
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cost::operators::tests::{list, operands};
+
+    #[test]
+    fn concatenation_reads_and_writes_every_part_once() {
+        let args = crate::graph::Operands { inputs: vec![list(&[&[16, 8], &[16, 24]])], outputs: vec![] };
+        let work = work("cat", Args::new(&args)).unwrap();
+        assert_eq!((work.read, work.written), (Bytes(4 * 16 * 32), Bytes(4 * 16 * 32)));
+    }
+
+    #[test]
+    fn a_fill_only_writes() {
+        let work = work("fill", Args::new(&operands(&[&[45, 2]]))).unwrap();
+        assert_eq!((work.read, work.written), (Bytes(0), Bytes(360)));
+    }
+
+    #[test]
+    fn index_select_moves_the_picked_rows() {
+        let mut args = operands(&[&[151_936, 1024]]);
+        args.inputs.push(crate::cost::operators::tests::value("0"));
+        args.inputs.push(operands(&[&[8944]]).inputs.remove(0));
+        let work = work("index_select", Args::new(&args)).unwrap();
+        assert_eq!(work.written, Bytes(8944 * 1024 * 4));
+    }
+}

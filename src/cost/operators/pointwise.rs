@@ -1,0 +1,210 @@
+//! FLOP and bytes of element-wise arithmetic, dropout, pooling and optimizer updates.
+
+use crate::cost::work::{Family, Shape, Work};
+use crate::device::Precision;
+use crate::graph::DType;
+use crate::units::{Bytes, Flop};
+
+use super::args::{Args, elements};
+
+/// How vector units compute on `dtype`: half precision is loaded as such but computed in fp32.
+pub fn vector_precision(dtype: DType) -> Precision {
+    match dtype {
+        DType::Fp64 | DType::Int64 => Precision::Fp64,
+        _ => Precision::Fp32,
+    }
+}
+
+/// FLOP per element of element-wise operator `name`, without `aten::` and trailing underscore
+/// [Lin 2022, authors' constants; like operators take the figure of their nearest relative].
+pub fn pointwise_flop_per_element(name: &str) -> f64 {
+    match name {
+        "gelu" => 175.0,
+        "gelu_backward" => 255.0,
+        "tanh"
+        | "pow"
+        | "erf"
+        | "exp"
+        | "exp2"
+        | "log"
+        | "log2"
+        | "log1p"
+        | "sin"
+        | "cos"
+        | "logit"
+        | "silu"
+        | "mish"
+        | "elu"
+        | "softplus"
+        | "log_sigmoid_forward" => 180.0,
+        "tanh_backward" | "silu_backward" | "elu_backward" | "softplus_backward" => 260.0,
+        "sigmoid" | "binary_cross_entropy_backward" => 4.0,
+        "sigmoid_backward"
+        | "addcmul"
+        | "addcdiv"
+        | "lerp"
+        | "native_dropout"
+        | "dropout"
+        | "native_dropout_backward" => 2.0,
+        "rsqrt" | "sqrt" | "reciprocal" => 8.0,
+        "_copy" | "copy" => 0.0,
+        _ => 1.0,
+    }
+}
+
+/// `k² − 1` comparisons or additions per output element of a pooling window of `window` elements.
+pub fn pooling_flop_per_output(window: u64) -> f64 {
+    window.saturating_sub(1) as f64
+}
+
+/// FLOP per parameter of a fused optimizer step, counted from its update rule.
+pub fn optimizer_flop_per_parameter(name: &str) -> f64 {
+    match name {
+        _ if name.contains("adam") || name.contains("lamb") => 16.0,
+        _ if name.contains("adagrad") => 7.0,
+        _ => 4.0,
+    }
+}
+
+/// The work of an element-wise operator: every tensor argument is read once, a result as large as they broadcast to is written.
+pub(super) fn elementwise(name: &str, args: Args<'_>) -> Option<Work> {
+    let bare = name.trim_end_matches('_');
+    let shape = args.broadcast()?;
+    let count = elements(&shape);
+    let dtype = args.dtype();
+    let (read, written) = match bare {
+        "native_dropout" | "_fused_dropout" => (args.bytes(), count.saturating_mul(dtype.size() + 1)),
+        "eq" | "ne" | "lt" | "le" | "gt" | "ge" | "logical_and" | "logical_or" | "isneginf" | "isnan" => {
+            (args.bytes(), count)
+        }
+        "bernoulli" | "uniform" | "normal" | "random" | "exponential" => (0, count.saturating_mul(dtype.size())),
+        _ => (args.bytes(), count.saturating_mul(dtype.size())),
+    };
+    let family = if bare.contains("dropout") || bare == "bernoulli" { Family::Dropout } else { Family::Elementwise };
+    Some(Work {
+        family,
+        flop: Flop(count as f64 * pointwise_flop_per_element(bare)),
+        read: Bytes(read),
+        written: Bytes(written),
+        precision: vector_precision(dtype),
+        shape: Shape::Plain,
+    })
+}
+
+/// The work of a pooling operator. Backward has the gradient of the output first and the input second.
+pub(super) fn pooling(name: &str, args: Args<'_>) -> Option<Work> {
+    let backward = name.contains("backward");
+    let dtype = args.dtype();
+    let input = elements(args.tensor(usize::from(backward))?);
+    let output = if backward { elements(args.tensor(0)?) } else { pooled(name, args, input) };
+    let indices = if name.contains("with_indices") { output.saturating_mul(8) } else { 0 };
+    let window =
+        (input / output.max(1)).max(args.numbers(1 + usize::from(backward)).map_or(1, |kernel| window(name, &kernel)));
+    let (large, small) = (input.saturating_mul(dtype.size()), output.saturating_mul(dtype.size()));
+    let (read, written) = if backward { (small + indices, large) } else { (large, small + indices) };
+    Some(Work {
+        family: Family::Pooling,
+        flop: Flop(output as f64 * pooling_flop_per_output(window)),
+        read: Bytes(read),
+        written: Bytes(written),
+        precision: vector_precision(dtype),
+        shape: Shape::Plain,
+    })
+}
+
+fn window(name: &str, kernel: &[i64]) -> u64 {
+    let size: i64 = kernel.iter().product();
+    if name.contains("adaptive") {
+        1
+    } else {
+        size.unsigned_abs() * if kernel.len() == 1 { size.unsigned_abs() } else { 1 }
+    }
+}
+
+/// Output elements: recorded, from the wanted size of adaptive pooling, or from stride 2 (the usual) along both axes.
+fn pooled(name: &str, args: Args<'_>, input: u64) -> u64 {
+    if let Some(output) = args.output() {
+        return elements(output);
+    }
+    let Some(dims) = args.tensor(0) else { return input };
+    let (spatial, sizes) = (dims.len().saturating_sub(2), |at: usize| args.numbers(at).filter(|list| !list.is_empty()));
+    let planes = elements(&dims[..dims.len().min(2)]);
+    if name.contains("adaptive") {
+        let wanted = sizes(1).unwrap_or_else(|| vec![1]);
+        return planes * wanted.iter().map(|dim| dim.unsigned_abs()).product::<u64>();
+    }
+    let strides = sizes(2).or_else(|| sizes(1)).unwrap_or_else(|| vec![2]);
+    (0..spatial).fold(planes, |product, axis| {
+        let stride = strides.get(axis).or_else(|| strides.first()).map_or(2, |stride| stride.unsigned_abs().max(1));
+        product.saturating_mul(dims[2 + axis].div_ceil(stride))
+    })
+}
+
+/// The work of a multi-tensor or fused optimizer operator over lists of tensors.
+pub(super) fn optimizer(name: &str, args: Args<'_>) -> Option<Work> {
+    let first = args.list(0)?;
+    let count: u64 = first.iter().map(|dims| elements(dims)).sum();
+    let dtype = args.dtype();
+    let one = count.saturating_mul(dtype.size());
+    let fused = name.starts_with("_fused_") || name.contains("multi_tensor");
+    let lists = (0..4)
+        .filter(|&at| args.list(at).is_some_and(|list| list.len() == first.len() && !list[0].is_empty()))
+        .count() as u64;
+    let lists = lists.max(1);
+    // A fused step reads gradients and state and writes back parameters and state; the others write their first list.
+    let (read, written) = if fused { (lists * one, lists.saturating_sub(1).max(1) * one) } else { (args.bytes(), one) };
+    let per_parameter = if fused {
+        optimizer_flop_per_parameter(name)
+    } else {
+        pointwise_flop_per_element(name.trim_start_matches("_foreach_").trim_end_matches('_'))
+    };
+    Some(Work {
+        family: Family::Optimizer,
+        flop: Flop(count as f64 * per_parameter),
+        read: Bytes(read),
+        written: Bytes(written),
+        precision: vector_precision(dtype),
+        shape: Shape::Plain,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cost::operators::tests::{list, operands, value};
+
+    #[test]
+    fn adding_a_bias_reads_both_and_writes_the_larger() {
+        let args = operands(&[&[1024, 96, 15], &[15]]);
+        let work = elementwise("add_", Args::new(&args)).unwrap();
+        assert_eq!((work.read, work.written), (Bytes(4 * (1024 * 96 * 15 + 15)), Bytes(4 * 1024 * 96 * 15)));
+        assert!((work.flop.0 - 1024.0 * 96.0 * 15.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn relu_moves_two_words_per_element_and_multiplication_three() {
+        let relu = elementwise("relu", Args::new(&operands(&[&[1000]]))).unwrap();
+        let product = elementwise("mul", Args::new(&operands(&[&[1000], &[1000]]))).unwrap();
+        assert_eq!((relu.bytes(), product.bytes()), (Bytes(8000), Bytes(12_000)));
+    }
+
+    #[test]
+    fn max_pooling_three_by_three_stride_two_halves_both_axes() {
+        let mut args = operands(&[&[2, 64, 32, 32]]);
+        args.inputs.extend([value("[3, 3]"), value("[2, 2]"), value("[1, 1]")]);
+        let work = pooling("max_pool2d_with_indices", Args::new(&args)).unwrap();
+        assert!((work.flop.0 - 2.0 * 64.0 * 256.0 * 8.0).abs() < 1e-9);
+        assert_eq!(work.written, Bytes(2 * 64 * 256 * (4 + 8)));
+    }
+
+    #[test]
+    fn a_fused_adam_step_reads_four_lists_and_writes_three() {
+        let tensors: &[&[u64]] = &[&[1000], &[24]];
+        let args = crate::graph::Operands {
+            inputs: vec![list(tensors), list(tensors), list(tensors), list(tensors)],
+            outputs: vec![],
+        };
+        let work = optimizer("_fused_adam_", Args::new(&args)).unwrap();
+        assert_eq!((work.read, work.written), (Bytes(4 * 4 * 1024), Bytes(3 * 4 * 1024)));
+    }
+}

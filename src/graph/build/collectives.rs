@@ -1,0 +1,266 @@
+//! Rule 12: collectives, joined over the ranks that took part.
+
+use rustc_hash::FxHashMap;
+
+use crate::graph::{Collective, CollectiveId, Dependency, DependencyKind, OperatorId, Task, TaskKind};
+use crate::intern::NameId;
+use crate::units::{Bytes, DurNs, TimeNs};
+
+use super::draft::{Draft, NONE};
+use super::emit::Shared;
+use super::observed::Observed;
+use super::works::{Stream, WorkKind};
+use crate::graph::{DType, LaneId};
+
+/// A rank's member of a collective.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Member {
+    /// Position of its rank in the job.
+    pub(super) rank: usize,
+    /// The work.
+    pub(super) work: u32,
+    /// What is matched: kind and process group.
+    pub(super) key: (String, String),
+    /// Position in its process group's order; 0 where not recorded.
+    pub(super) sequence: u64,
+    /// End on a clock that all ranks share.
+    pub(super) end: TimeNs,
+    /// Group size as recorded; 0 where not.
+    pub(super) group_size: u32,
+    /// Message size; 0 where unknown.
+    pub(super) bytes: Bytes,
+}
+
+/// Whether collectives take most of a stream's time.
+pub(super) fn dominate(observed: &Observed<'_>, stream: &Stream) -> bool {
+    let time = |collective: bool| -> DurNs {
+        let works = stream.works.iter().map(|&work| observed.work(work));
+        works.filter(|work| (work.kind == WorkKind::Collective) == collective).map(super::works::Work::dur).sum()
+    };
+    time(true) > time(false)
+}
+
+/// The collectives of one rank, by start.
+pub(super) fn members(observed: &Observed<'_>, rank: usize, zero: TimeNs) -> Vec<Member> {
+    let works = (0..observed.works.list.len() as u32).filter(|&w| observed.work(w).kind == WorkKind::Collective);
+    works.map(|work| member(observed, rank, work, zero)).collect()
+}
+
+fn member(observed: &Observed<'_>, rank: usize, index: u32, zero: TimeNs) -> Member {
+    let (trace, work) = (observed.trace, observed.work(index));
+    let args = trace.collectives.get(work.event).copied().unwrap_or_default();
+    let recorded = trace.names.get(args.name);
+    let kernel = trace.names.get(trace.events.name(work.event));
+    let kind = if recorded.is_empty() { kind_of(kernel) } else { kind_of(recorded) };
+    let size = DType::parse(trace.names.get(args.dtype)).map_or(0, DType::size);
+    Member {
+        rank,
+        work: index,
+        key: (kind, trace.names.get(args.group).to_owned()),
+        sequence: args.sequence,
+        end: TimeNs(work.end.since(zero).0),
+        group_size: args.group_size,
+        bytes: Bytes(args.in_elements.max(args.out_elements) * size),
+    }
+}
+
+/// The kind of collective behind a kernel's or a recorded name.
+pub(super) fn kind_of(name: &str) -> String {
+    let plain: String =
+        name.chars().take_while(|&c| c != '(' && c != '<').filter(char::is_ascii_alphanumeric).collect();
+    let plain = plain.to_ascii_lowercase();
+    let known = [
+        ("allreduce", "all-reduce"),
+        ("alltoall", "all-to-all"),
+        ("allgather", "all-gather"),
+        ("reducescatter", "reduce-scatter"),
+        ("broadcast", "broadcast"),
+        ("sendrecv", "send-recv"),
+        ("barrier", "barrier"),
+        ("reduce", "reduce"),
+        ("send", "send-recv"),
+        ("recv", "send-recv"),
+    ];
+    known.iter().find(|(part, _)| plain.contains(part)).map_or_else(|| name.to_owned(), |&(_, kind)| kind.to_owned())
+}
+
+/// Members that end within this of each other belong together, once clocks are aligned.
+const SAME_END: i64 = 2_000_000;
+
+/// Groups the members of all ranks into collectives.
+///
+/// # Returns
+/// The members of each collective, one per rank at most, ordered by end; and the clock offset of each rank in ns (its
+/// clock minus the first rank's).
+pub(super) fn matched(mut members: Vec<Vec<Member>>) -> (Vec<Vec<Member>>, Vec<DurNs>) {
+    let mut offsets = vec![DurNs::ZERO; members.len()];
+    let Some((first, others)) = members.split_first_mut() else { return (Vec::new(), offsets) };
+    let mut groups: Vec<Vec<Member>> = first.iter().map(|member| vec![member.clone()]).collect();
+    for (rank, other) in others.iter_mut().enumerate() {
+        let mut differences: Vec<DurNs> =
+            pairs(first, other).iter().map(|&(a, b)| other[b].end.since(first[a].end)).collect();
+        let offset = super::constants::median(&mut differences);
+        offsets[rank + 1] = offset;
+        for member in other.iter_mut() {
+            member.end = member.end - offset;
+        }
+        let mut taken = vec![false; other.len()];
+        for (a, b) in pairs(first, other) {
+            groups[a].push(other[b].clone());
+            taken[b] = true;
+        }
+        let alone = other.iter().zip(taken).filter(|&(_, taken)| !taken).map(|(member, _)| member.clone());
+        groups.extend(alone.map(|member| vec![member]));
+    }
+    groups.sort_by_key(|group| (group[0].end, group[0].rank));
+    (groups, offsets)
+}
+
+/// Pairs of positions in `a` and `b` of the same collective: equal sequence numbers, else the nearest end, each used once.
+fn pairs(a: &[Member], b: &[Member]) -> Vec<(usize, usize)> {
+    let mut by_key: FxHashMap<&(String, String), Vec<usize>> = FxHashMap::default();
+    for (index, member) in b.iter().enumerate() {
+        by_key.entry(&member.key).or_default().push(index);
+    }
+    let mut candidates: Vec<(i64, usize, usize)> = Vec::new();
+    for (index, member) in a.iter().enumerate() {
+        for &other in by_key.get(&member.key).into_iter().flatten() {
+            let distance = b[other].end.since(member.end).0.abs();
+            let same = member.sequence != 0 && member.sequence == b[other].sequence;
+            let unnumbered = member.sequence == 0 || b[other].sequence == 0;
+            if same || (unnumbered && distance <= SAME_END) {
+                candidates.push((if same { -1 } else { distance }, index, other));
+            }
+        }
+    }
+    candidates.sort_unstable();
+    let (mut used_a, mut used_b) = (vec![false; a.len()], vec![false; b.len()]);
+    candidates.retain(|&(_, i, j)| {
+        let free = !used_a[i] && !used_b[j];
+        (used_a[i], used_b[j]) = (used_a[i] || free, used_b[j] || free);
+        free
+    });
+    candidates.into_iter().map(|(_, i, j)| (i, j)).collect()
+}
+
+/// A collective whose members are still tasks of the draft.
+pub(super) struct Drafted {
+    /// The collective, without members.
+    pub(super) collective: Collective,
+    /// Its tasks.
+    pub(super) tasks: Vec<u32>,
+}
+
+/// Joins the matched groups: each member waits for the latest arrival, then takes the transfer time.
+///
+/// # Arguments
+/// `task_of`: by rank and work, the task or [`NONE`]; `virtual_lane`: where joints of each rank go.
+pub(super) fn join(
+    shared: &mut Shared,
+    groups: &[Vec<Member>],
+    task_of: &[Vec<u32>],
+    virtual_lane: &[LaneId],
+) -> Vec<Drafted> {
+    let mut joined = Vec::new();
+    let mut arrival: FxHashMap<u32, u32> = FxHashMap::default();
+    for group in groups {
+        let present: Vec<(&Member, u32)> = group
+            .iter()
+            .map(|member| (member, task_of[member.rank][member.work as usize]))
+            .filter(|&(_, task)| task != NONE)
+            .collect();
+        let Some(&(first, _)) = present.first() else { continue };
+        let id = CollectiveId(joined.len() as u32);
+        let tasks: Vec<u32> = present.iter().map(|&(_, task)| task).collect();
+        let operator = shared.draft.tasks[tasks[0] as usize].operator;
+        let kind = kind_in_context(shared, &first.key.0, operator);
+        let transfer = transfer(&mut shared.draft, &tasks, id, &present);
+        if tasks.len() > 1 {
+            add_joints(&mut shared.draft, &tasks, present.iter().map(|(m, _)| virtual_lane[m.rank]), &mut arrival);
+        }
+        let collective = Collective {
+            kind: shared.names.intern(&kind),
+            group: shared.names.intern(&first.key.1),
+            group_size: first.group_size.max(tasks.len() as u32),
+            bytes: present.iter().map(|(member, _)| member.bytes).max().unwrap_or_default(),
+            transfer,
+            members: Vec::new(),
+        };
+        joined.push(Drafted { collective, tasks });
+    }
+    redirect(&mut shared.draft, &arrival);
+    joined
+}
+
+/// Sets kind, bytes and duration of the members; the duration of several is that of the shortest.
+fn transfer(draft: &mut Draft, tasks: &[u32], id: CollectiveId, members: &[(&Member, u32)]) -> DurNs {
+    let shortest = tasks.iter().map(|&task| draft.tasks[task as usize].measured).min().unwrap_or_default();
+    for (&task, (member, _)) in tasks.iter().zip(members) {
+        let task: &mut Task = &mut draft.tasks[task as usize];
+        task.kind = TaskKind::Collective(id);
+        task.bytes = member.bytes;
+        task.duration = shortest;
+    }
+    shortest
+}
+
+fn add_joints(draft: &mut Draft, tasks: &[u32], lanes: impl Iterator<Item = LaneId>, arrival: &mut FxHashMap<u32, u32>) {
+    let lanes: Vec<LaneId> = lanes.collect();
+    let at = tasks.iter().map(|&task| draft.tasks[task as usize].measured_start).max().unwrap_or_default();
+    let join = draft.push(joint(lanes[0], at));
+    for (&task, &lane) in tasks.iter().zip(&lanes) {
+        let start = draft.tasks[task as usize].measured_start;
+        let arrived = draft.push(joint(lane, start));
+        arrival.insert(task, arrived);
+        draft.edge(arrived, join, Dependency::on_end(DependencyKind::Collective, DurNs::ZERO));
+        draft.edge(join, task, Dependency::on_end(DependencyKind::Collective, DurNs::ZERO));
+    }
+}
+
+fn joint(lane: LaneId, at: TimeNs) -> Task {
+    Task {
+        kind: TaskKind::Joint,
+        lane,
+        name: NameId(0),
+        operator: None,
+        event: None,
+        measured_start: at,
+        measured: DurNs::ZERO,
+        duration: DurNs::ZERO,
+        bytes: Bytes(0),
+    }
+}
+
+/// What a member waited for now holds back its arrival; what shared the device with it is let go as long before its end
+/// as measured.
+fn redirect(draft: &mut Draft, arrival: &FxHashMap<u32, u32>) {
+    let Draft { tasks, edges } = draft;
+    for edge in edges.iter_mut() {
+        if edge.dependency.kind == DependencyKind::Collective {
+            continue;
+        }
+        if let Some(&arrived) = arrival.get(&edge.to) {
+            edge.to = arrived;
+        }
+        let from = &tasks[edge.from as usize];
+        if arrival.contains_key(&edge.from) && edge.dependency.of_predecessor > 0.0 {
+            let before_end = from.measured.scale(f64::from(edge.dependency.of_predecessor));
+            let within = before_end.min(from.duration);
+            edge.dependency.of_predecessor = (within.0 as f64 / from.duration.0.max(1) as f64) as f32;
+            edge.dependency.lag -= before_end - within;
+        }
+    }
+}
+
+/// Point-to-point kernels inside an all-to-all are that all-to-all.
+fn kind_in_context(shared: &Shared, kind: &str, operator: Option<OperatorId>) -> String {
+    let mut at = operator.filter(|_| kind == "send-recv");
+    while let Some(id) = at {
+        let operator = &shared.operators.list[id.0 as usize];
+        if kind_of(shared.names.get(operator.name)) == "all-to-all" {
+            return "all-to-all".to_owned();
+        }
+        at = operator.parent;
+    }
+    kind.to_owned()
+}

@@ -1,0 +1,217 @@
+//! Host tasks: each thread's stretches as a chain, with the joints at which it waits for the device or another thread.
+
+use crate::graph::{Dependency, DependencyKind, LaneId, TaskKind};
+use crate::units::{DurNs, TimeNs};
+
+use super::compute;
+use super::draft::NONE;
+use super::emit::{CallTasks, Emission, What};
+use super::handover::{self, Run};
+use super::host::{self, Doing, Parts, Stretch};
+use super::sync::Wait;
+use super::threads::Thread;
+
+const AT_ONCE: Dependency =
+    Dependency { kind: DependencyKind::Program, lag: DurNs::ZERO, of_predecessor: 0.0 };
+
+/// Writes the chains of all threads, the main thread's first.
+pub(super) fn emit(emission: &mut Emission<'_, '_>) {
+    let observed = emission.observed;
+    let Some(main) = main_thread(emission) else { return };
+    let thread = &observed.threads.list[main];
+    let range = (emission.window.start, emission.window.end);
+    let stretches = stretches(emission, thread, range);
+    let mut others: Vec<(usize, Vec<Run>)> = Vec::new();
+    for (index, other) in observed.threads.list.iter().enumerate().filter(|&(index, _)| index != main) {
+        others.push((index, handover::runs(other, observed.threads.calls_of(other), &stretches)));
+    }
+    let mut chain = Chain::new(emission, main);
+    chain.resumes = others.iter().flat_map(|(thread, runs)| resumes(*thread, runs)).collect();
+    chain.resumes.sort_unstable();
+    chain.write(&stretches);
+    let joints = chain.joints;
+    for (index, runs) in others {
+        emit_runs(emission, main, index, &runs);
+    }
+    for (joint, thread, end) in joints {
+        let from = ending_at(emission, thread, end);
+        emission.edge(from, joint, Dependency::on_end(DependencyKind::HandOver, DurNs::ZERO));
+    }
+}
+
+/// The thread that drives the iteration: the one with the chosen step.
+pub(super) fn main_thread(emission: &Emission<'_, '_>) -> Option<usize> {
+    let threads = &emission.observed.threads;
+    let stepped = emission.window.main.and_then(|track| threads.list.iter().position(|thread| thread.track == track));
+    stepped.or_else(|| threads.main())
+}
+
+fn stretches(emission: &Emission<'_, '_>, thread: &Thread, range: (TimeNs, TimeNs)) -> Vec<Stretch> {
+    let mut cuts: Vec<TimeNs> = thread.annotations.iter().flat_map(|note| [note.start, note.end]).collect();
+    cuts.extend(emission.window.split);
+    cuts.sort_unstable();
+    host::stretches(thread, emission.observed.threads.calls_of(thread), &cuts, range)
+}
+
+/// The stretches that wait for a run: start of the stretch, end of the run, thread of the run.
+fn resumes(thread: usize, runs: &[Run]) -> impl Iterator<Item = (TimeNs, TimeNs, usize)> + '_ {
+    runs.iter().filter_map(move |run| Some((run.resumes?, run.end, thread)))
+}
+
+/// The chain of a thread other than the main one, run by run.
+fn emit_runs(emission: &mut Emission<'_, '_>, main: usize, index: usize, runs: &[Run]) {
+    let observed = emission.observed;
+    let thread = &observed.threads.list[index];
+    let window = (emission.window.start, emission.window.end);
+    let mut before = NONE;
+    for run in runs.iter().filter(|run| run.end > window.0 && run.start < window.1) {
+        let handed = ending_at(emission, main, run.started_by);
+        let start = if handed == NONE { run.start.max(window.0) } else { run.started_by };
+        let stretches = stretches(emission, thread, (start, run.end));
+        let mut chain = Chain::new(emission, index);
+        let joint = chain.emission.joint(chain.lane, start);
+        if handed == NONE && before == NONE {
+            chain.emission.anchor(joint, start);
+        }
+        chain.emission.edge(before, joint, AT_ONCE);
+        chain.emission.edge(handed, joint, Dependency::on_end(DependencyKind::HandOver, DurNs::ZERO));
+        chain.last = joint;
+        chain.write(&stretches);
+        before = chain.last;
+    }
+}
+
+/// The task of `thread` that ends last at or before `time`.
+pub(super) fn ending_at(emission: &Emission<'_, '_>, thread: usize, time: TimeNs) -> u32 {
+    let ends = &emission.ends[thread];
+    let after = ends.partition_point(|&(end, _)| end <= time);
+    after.checked_sub(1).map_or(NONE, |i| ends[i].1)
+}
+
+/// A thread's tasks while they are written.
+struct Chain<'e, 'a, 'o> {
+    emission: &'e mut Emission<'a, 'o>,
+    thread: usize,
+    lane: LaneId,
+    parts: Parts,
+    computes: Vec<bool>,
+    last: u32,
+    /// Stretches that wait for a run on another thread, by start.
+    resumes: Vec<(TimeNs, TimeNs, usize)>,
+    /// Joints to connect to the end of a run: joint, thread, end of the run.
+    joints: Vec<(u32, usize, TimeNs)>,
+}
+
+impl<'e, 'a, 'o> Chain<'e, 'a, 'o> {
+    fn new(emission: &'e mut Emission<'a, 'o>, thread: usize) -> Self {
+        let observed = emission.observed;
+        let threads = &observed.threads;
+        Self {
+            thread,
+            lane: LaneId(emission.thread_lanes + thread as u16),
+            parts: Parts::of(&threads.list[thread], threads.calls_of(&threads.list[thread])),
+            computes: compute::operators(observed, thread),
+            last: NONE,
+            resumes: Vec::new(),
+            joints: Vec::new(),
+            emission,
+        }
+    }
+
+    fn write(&mut self, stretches: &[Stretch]) {
+        if self.last == NONE
+            && let Some(first) = stretches.first()
+        {
+            self.last = self.emission.joint(self.lane, first.start);
+            self.emission.anchor(self.last, first.start);
+            self.emission.ends[self.thread].push((first.start, self.last));
+        }
+        for stretch in stretches {
+            match stretch.doing {
+                Doing::Host(operator) => self.host(stretch, operator),
+                Doing::Call(call) => self.call(stretch, call),
+            }
+            self.emission.ends[self.thread].push((stretch.end, self.last));
+        }
+    }
+
+    fn append(&mut self, task: u32) {
+        self.emission.edge(self.last, task, AT_ONCE);
+        self.last = task;
+    }
+
+    fn host(&mut self, stretch: &Stretch, operator: Option<u32>) {
+        let from = self.resume(stretch).unwrap_or(stretch.start);
+        let thread = &self.emission.observed.threads.list[self.thread];
+        let event = match operator {
+            Some(operator) => Some(thread.operators[operator as usize].event),
+            None => annotation_at(thread, stretch.start),
+        };
+        let name = event.map_or(crate::intern::NameId(0), |event| self.emission.observed.trace.events.name(event));
+        let what = What {
+            name: self.emission.name(name),
+            operator: self.emission.operator(self.thread, operator),
+            event: None,
+        };
+        let computes = operator.is_some_and(|operator| self.computes.get(operator as usize) == Some(&true));
+        let kind = if computes { TaskKind::Compute } else { TaskKind::Host(self.parts.class(thread, stretch, operator)) };
+        let span = (from, stretch.end);
+        let task = self.emission.task(kind, self.lane, what, span, stretch.end.since(from));
+        self.append(task);
+    }
+
+    /// Waits for the run on another thread that this stretch waited for; the end of that run.
+    fn resume(&mut self, stretch: &Stretch) -> Option<TimeNs> {
+        let from = self.resumes.partition_point(|&(start, _, _)| start < stretch.start);
+        let to = self.resumes.partition_point(|&(start, _, _)| start <= stretch.start);
+        let end = self.resumes[from..to].iter().map(|&(_, end, _)| end).max()?;
+        let joint = self.emission.joint(self.lane, end);
+        let runs = self.resumes[from..to].iter().map(|&(_, end, thread)| (joint, thread, end));
+        self.joints.extend(runs);
+        self.append(joint);
+        Some(end)
+    }
+
+    fn call(&mut self, stretch: &Stretch, call: u32) {
+        let observed = self.emission.observed;
+        let index = observed.threads.list[self.thread].first_call + call;
+        let measured = &observed.threads.calls[index as usize];
+        let what = What {
+            name: self.emission.name(observed.trace.events.name(measured.event)),
+            operator: self.emission.operator(self.thread, measured.operator),
+            event: Some(measured.event),
+        };
+        let waits = [wait_of(&observed.waits, index), wait_of(&observed.queue, index)];
+        let dur = stretch.end.since(stretch.start);
+        let duration = waits.iter().flatten().map(|wait| wait.own).min().unwrap_or(dur);
+        let own = self.emission.task(TaskKind::Runtime, self.lane, what, (stretch.start, stretch.end), duration);
+        self.append(own);
+        if waits.iter().any(Option::is_some) {
+            let joint = self.emission.joint(self.lane, stretch.end);
+            self.append(joint);
+        }
+        self.emission.calls[index as usize] = CallTasks { own, end: self.last };
+    }
+}
+
+fn annotation_at(thread: &Thread, time: TimeNs) -> Option<crate::trace::EventId> {
+    let started = thread.annotations.partition_point(|note| note.start <= time);
+    thread.annotations[..started].iter().rev().take(8).find(|note| note.end > time).map(|note| note.event)
+}
+
+fn wait_of(waits: &[Wait], call: u32) -> Option<&Wait> {
+    waits.binary_search_by_key(&call, |wait| wait.call).ok().map(|i| &waits[i])
+}
+
+/// Connects awaited device work to the joints after the calls that waited for it.
+pub(super) fn connect_waits(emission: &mut Emission<'_, '_>) {
+    let observed = emission.observed;
+    let waits = observed.waits.iter().map(|wait| (wait, DependencyKind::HostWait));
+    let queue = observed.queue.iter().map(|wait| (wait, DependencyKind::LaunchQueue));
+    for (wait, kind) in waits.chain(queue) {
+        let CallTasks { own, end } = emission.calls[wait.call as usize];
+        for &target in wait.targets.iter().filter(|_| end != own) {
+            emission.edge(emission.works[target as usize], end, Dependency::on_end(kind, wait.lag));
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! Rules 2 and 6: how long after its launch call a piece of device work can start.
+
+use crate::graph::{Dependency, DependencyKind};
+use crate::units::{DurNs, TimeNs};
+
+use super::calls::CallClass;
+use super::constants::{median, per_group};
+use super::observed::Observed;
+use super::threads::Call;
+use super::works::{Work, WorkKind};
+
+/// Whether work is launched from the start of its call: graphs, and copies that the host itself moves in parts.
+pub(super) fn from_start(observed: &Observed<'_>, work: &Work, call: &Call) -> bool {
+    call.class == CallClass::GraphLaunch || is_blocking_copy(observed, work, call) || is_staged(work)
+}
+
+/// Whether the host stages the copy: from pageable memory to the device.
+fn is_staged(work: &Work) -> bool {
+    work.kind == WorkKind::HostToDevice && work.pageable
+}
+
+/// Whether the call returned only after its copy had ended, and is of a sort that does so on purpose.
+pub(super) fn is_blocking_copy(observed: &Observed<'_>, work: &Work, call: &Call) -> bool {
+    if call.class != CallClass::Copy || !matches!(work.kind, WorkKind::HostToDevice | WorkKind::DeviceToHost) {
+        return false;
+    }
+    let trace = observed.trace;
+    let synchronous = !trace.names.get(trace.events.name(call.event)).contains("Async");
+    let pinned = trace.names.get(trace.events.name(work.event)).contains("Pinned");
+    let by_name = work.pageable || synchronous || (work.kind == WorkKind::DeviceToHost && !pinned);
+    by_name && call.end >= work.end
+}
+
+/// Estimates `L` of every kind: the median over work whose stream was idle when its call ended.
+pub(super) fn estimate(observed: &mut Observed<'_>) {
+    let (mut from_end, mut from_call_start) = (groups(), groups());
+    for (index, work) in observed.works.list.iter().enumerate() {
+        let Some(call) = work.call.map(|call| &observed.threads.calls[call as usize]) else { continue };
+        let start_based = from_start(observed, work, call);
+        let ready = if start_based { call.start } else { call.end };
+        let idle = observed.previous(work).is_none_or(|(previous, _)| previous.end <= ready);
+        if !idle || !observed.event_waits_of(index as u32).is_empty() {
+            continue;
+        }
+        let group = if start_based { &mut from_call_start } else { &mut from_end };
+        group[work.kind as usize].push(work.start.since(ready));
+    }
+    observed.constants.launch = per_group(from_end, median);
+    observed.constants.launch_from_start = per_group(from_call_start, median);
+}
+
+fn groups() -> [Vec<DurNs>; WorkKind::ALL.len()] {
+    std::array::from_fn(|_| Vec::new())
+}
+
+/// The launch edge of `work` and the earliest start it allows by measured times.
+pub(super) fn dependency(observed: &Observed<'_>, work: &Work) -> Option<(Dependency, TimeNs)> {
+    let call = &observed.threads.calls[work.call? as usize];
+    let constants = &observed.constants;
+    if !from_start(observed, work, call) {
+        let lag = constants.launch[work.kind as usize].lag;
+        return Some((Dependency::on_end(DependencyKind::Launch, lag), call.end + lag));
+    }
+    let lag = staging(observed, work, call).unwrap_or(constants.launch_from_start[work.kind as usize].lag);
+    Some((Dependency::on_start(DependencyKind::Launch, lag), call.start + lag))
+}
+
+/// Measured staging of a copy from pageable memory: from where both the call had begun and the stream was free.
+pub(super) fn staging(observed: &Observed<'_>, work: &Work, call: &Call) -> Option<DurNs> {
+    let free = observed.previous(work).map_or(call.start, |(previous, _)| previous.end);
+    is_staged(work).then(|| work.start.since(call.start.max(free)))
+}

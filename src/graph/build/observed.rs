@@ -1,0 +1,82 @@
+//! One trace as the rules see it: threads, calls, device work, and everything estimated from them, over the whole trace.
+//!
+//! Measured times only; tasks and edges are made from it in `emit`.
+
+use crate::trace::Trace;
+
+use super::constants::ReplayConstants;
+use super::events::EventWait;
+use super::late::Late;
+use super::sync::Wait;
+use super::threads::Threads;
+use super::works::{Work, Works};
+use super::{events, follow, late, launch, queue, sync};
+use crate::units::DurNs;
+
+/// A trace with its estimated constants and inferred dependencies.
+#[derive(Debug)]
+pub(super) struct Observed<'a> {
+    /// The trace.
+    pub(super) trace: &'a Trace,
+    /// Its host side.
+    pub(super) threads: Threads,
+    /// Its device side.
+    pub(super) works: Works,
+    /// Its constants.
+    pub(super) constants: ReplayConstants,
+    /// Calls that wait for device work (rules 4 to 6), by call.
+    pub(super) waits: Vec<Wait>,
+    /// Launches that the queue may hold back (rule 7), by call: the target is the one older work.
+    pub(super) queue: Vec<Wait>,
+    /// Waits of streams for events of other streams (rule 9), by work.
+    pub(super) event_waits: Vec<EventWait>,
+    /// Late starts with their causes (rule 10), by work.
+    pub(super) late: Vec<Late>,
+}
+
+impl<'a> Observed<'a> {
+    /// Reads a trace and applies rules 2 to 11 to its measured times.
+    ///
+    /// # Complexity
+    /// O(events + work · streams · log work).
+    pub(super) fn read(trace: &'a Trace) -> Self {
+        let threads = Threads::read(trace);
+        let works = Works::read(trace, &threads);
+        let mut observed = Self {
+            trace,
+            threads,
+            works,
+            constants: ReplayConstants::default(),
+            waits: Vec::new(),
+            queue: Vec::new(),
+            event_waits: Vec::new(),
+            late: Vec::new(),
+        };
+        observed.event_waits = events::find(&observed);
+        launch::estimate(&mut observed);
+        follow::estimate(&mut observed);
+        events::estimate(&mut observed);
+        sync::apply(&mut observed);
+        queue::apply(&mut observed);
+        observed.late = late::find(&observed);
+        observed
+    }
+
+    /// A piece of device work.
+    pub(super) fn work(&self, index: u32) -> &Work {
+        &self.works.list[index as usize]
+    }
+
+    /// The work before `work` on its stream, with the gap measured between the two.
+    pub(super) fn previous(&self, work: &Work) -> Option<(&Work, DurNs)> {
+        let previous = self.work(work.previous?);
+        Some((previous, work.start.since(previous.end)))
+    }
+
+    /// The waits for events of one piece of work.
+    pub(super) fn event_waits_of(&self, work: u32) -> &[EventWait] {
+        let from = self.event_waits.partition_point(|wait| wait.work < work);
+        let to = self.event_waits.partition_point(|wait| wait.work <= work);
+        &self.event_waits[from..to]
+    }
+}

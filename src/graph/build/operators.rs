@@ -1,0 +1,240 @@
+//! The operators of a rank inside its window, with phase, module, operands and the link from backward to forward.
+
+use rustc_hash::FxHashMap;
+
+use crate::graph::{LaneId, Operands, OperandsId, Operator, OperatorId, Phase};
+use crate::intern::NameId;
+use crate::trace::{EventId, TensorArgsId};
+use crate::units::TimeNs;
+
+use super::emit::Emission;
+use super::operands;
+use super::threads::{Span, Thread};
+
+/// Operators and distinct operands of all ranks.
+#[derive(Debug, Default)]
+pub(super) struct OperatorTable {
+    /// In order of rank, thread and start.
+    pub(super) list: Vec<Operator>,
+    /// Distinct argument lists.
+    pub(super) operands: Vec<Operands>,
+    known: FxHashMap<Operands, OperandsId>,
+}
+
+impl OperatorTable {
+    fn operands(&mut self, operands: Operands) -> OperandsId {
+        if let Some(&known) = self.known.get(&operands) {
+            return known;
+        }
+        let id = OperandsId(self.operands.len() as u32);
+        self.operands.push(operands.clone());
+        self.known.insert(operands, id);
+        id
+    }
+}
+
+/// Adds the operators that touch the window; by thread and position, their ids.
+pub(super) fn emit(emission: &mut Emission<'_, '_>) -> Vec<Vec<Option<OperatorId>>> {
+    let observed = emission.observed;
+    let first = emission.shared.operators.list.len();
+    let mut lists: FxHashMap<TensorArgsId, OperandsId> = FxHashMap::default();
+    let ids = observed
+        .threads
+        .list
+        .iter()
+        .enumerate()
+        .map(|(index, thread)| emit_thread(emission, index, thread, &mut lists))
+        .collect();
+    close_subtrees(&mut emission.shared.operators.list, first);
+    link_forward(&mut emission.shared.operators.list, first);
+    ids
+}
+
+fn emit_thread(
+    emission: &mut Emission<'_, '_>,
+    index: usize,
+    thread: &Thread,
+    lists: &mut FxHashMap<TensorArgsId, OperandsId>,
+) -> Vec<Option<OperatorId>> {
+    let mut ids: Vec<Option<OperatorId>> = vec![None; thread.operators.len()];
+    let mut modules = Modules::new(emission, thread);
+    let (from, to) = (emission.window.start, emission.window.end);
+    for (position, span) in thread.operators.iter().enumerate() {
+        if span.end <= from || span.start >= to {
+            continue;
+        }
+        let parent = span.parent.and_then(|parent| ids[parent as usize]);
+        let module = match parent {
+            Some(parent) => emission.shared.operators.list[parent.0 as usize].module,
+            None => modules.at(emission, span),
+        };
+        let id = OperatorId(emission.shared.operators.list.len() as u32);
+        ids[position] = Some(id);
+        let operator = operator(emission, LaneId(emission.thread_lanes + index as u16), thread, span, parent);
+        let operands = operands_of(emission, span.event, lists);
+        emission.shared.operators.list.push(Operator { module, operands, subtree_end: OperatorId(id.0 + 1), ..operator });
+    }
+    ids
+}
+
+fn operator(
+    emission: &mut Emission<'_, '_>,
+    lane: LaneId,
+    thread: &Thread,
+    span: &Span,
+    parent: Option<OperatorId>,
+) -> Operator {
+    let trace = emission.observed.trace;
+    let name = trace.events.name(span.event);
+    let inherited = parent.map(|parent| emission.shared.operators.list[parent.0 as usize].phase);
+    Operator {
+        name: emission.name(name),
+        parent,
+        subtree_end: OperatorId(0),
+        lane,
+        event: span.event,
+        start: TimeNs(span.start.since(emission.zero).0),
+        dur: span.end.since(span.start),
+        operands: None,
+        phase: inherited.filter(|&phase| phase != Phase::Forward).unwrap_or_else(|| {
+            phase_of_name(trace.names.get(name)).or_else(|| phase_of_annotation(emission, thread, span)).unwrap_or(Phase::Forward)
+        }),
+        sequence: trace.operators.get(span.event).and_then(|args| args.sequence).filter(|&sequence| sequence >= 0),
+        forward: None,
+        module: NameId(0),
+    }
+}
+
+fn operands_of(
+    emission: &mut Emission<'_, '_>,
+    event: EventId,
+    lists: &mut FxHashMap<TensorArgsId, OperandsId>,
+) -> Option<OperandsId> {
+    let trace = emission.observed.trace;
+    let list = trace.operators.get(event)?.tensors?;
+    if let Some(&known) = lists.get(&list) {
+        return Some(known);
+    }
+    let args = trace.tensor_args.get(list.0 as usize)?;
+    let text = |name| trace.names.get(name);
+    let operands = operands::parse(text(args.dims), text(args.types), text(args.concrete));
+    let id = emission.shared.operators.operands(operands);
+    lists.insert(list, id);
+    Some(id)
+}
+
+fn phase_of_name(name: &str) -> Option<Phase> {
+    if name.starts_with("autograd::engine") || name.contains("Backward") || name.contains("AccumulateGrad") {
+        return Some(Phase::Backward);
+    }
+    let optimizer = name.starts_with("aten::_foreach_") || name.starts_with("aten::_fused_ada") || name.contains("Optimizer.");
+    optimizer.then_some(Phase::Optimizer)
+}
+
+/// Annotations that say which part of training they are, innermost first.
+fn phase_of_annotation(emission: &Emission<'_, '_>, thread: &Thread, span: &Span) -> Option<Phase> {
+    let trace = emission.observed.trace;
+    let started = thread.annotations.partition_point(|note| note.start <= span.start);
+    let around = thread.annotations[..started].iter().rev().take(16).filter(|note| note.end >= span.end);
+    around.filter_map(|note| annotated_phase(trace.names.get(trace.events.name(note.event)))).next()
+}
+
+fn annotated_phase(name: &str) -> Option<Phase> {
+    let lower = name.to_ascii_lowercase();
+    let has = |part: &str| lower.contains(part);
+    if has("optimizer") || has("zero_grad") {
+        Some(Phase::Optimizer)
+    } else if has("dataloader") || has("copy_batch") {
+        Some(Phase::Data)
+    } else if has("backward") {
+        Some(Phase::Backward)
+    } else {
+        has("forward").then_some(Phase::Forward)
+    }
+}
+
+/// Widens every subtree to the end of its last operator.
+fn close_subtrees(operators: &mut [Operator], first: usize) {
+    for index in (first..operators.len()).rev() {
+        let end = operators[index].subtree_end;
+        if let Some(parent) = operators[index].parent {
+            let parent = &mut operators[parent.0 as usize];
+            parent.subtree_end = parent.subtree_end.max(end);
+        }
+    }
+}
+
+/// Joins backward operators to the forward operator of the same sequence number: the last that saw it is the one that
+/// made the backward node. A backward operator without a module takes that of its forward one.
+fn link_forward(operators: &mut [Operator], first: usize) {
+    let mut made: FxHashMap<i64, (TimeNs, u32)> = FxHashMap::default();
+    for (index, operator) in operators.iter().enumerate().skip(first).filter(|(_, op)| op.phase == Phase::Forward) {
+        if let Some(sequence) = operator.sequence {
+            let entry = made.entry(sequence).or_insert((operator.start, index as u32));
+            *entry = (*entry).max((operator.start, index as u32));
+        }
+    }
+    for index in first..operators.len() {
+        let operator = operators[index];
+        if operator.phase != Phase::Backward {
+            continue;
+        }
+        let own = operator.sequence.and_then(|sequence| made.get(&sequence)).map(|&(_, forward)| OperatorId(forward));
+        let of_parent = operator.parent.and_then(|parent| operators[parent.0 as usize].forward);
+        let forward = own.or(of_parent);
+        operators[index].forward = forward;
+        if let Some(forward) = forward.filter(|_| operator.module == NameId(0)) {
+            operators[index].module = operators[forward.0 as usize].module;
+        }
+    }
+}
+
+/// The modules around a thread's operators, from its Python frames.
+struct Modules {
+    frames: Vec<EventId>,
+    next: usize,
+    open: Vec<EventId>,
+    paths: FxHashMap<EventId, NameId>,
+}
+
+/// How the profiler names the frame of a module's call.
+const MODULE: &str = "nn.Module: ";
+
+impl Modules {
+    fn new(emission: &Emission<'_, '_>, thread: &Thread) -> Self {
+        let trace = emission.observed.trace;
+        let is_module = |&frame: &EventId| trace.names.get(trace.events.name(frame)).starts_with(MODULE);
+        let frames = thread.frames.iter().copied().filter(is_module).collect();
+        Self { frames, next: 0, open: Vec::new(), paths: FxHashMap::default() }
+    }
+
+    /// The path of modules around `span`, outermost first (`Bert_0/Linear_3`); empty when none is known.
+    fn at(&mut self, emission: &mut Emission<'_, '_>, span: &Span) -> NameId {
+        let events = &emission.observed.trace.events;
+        while let Some(&frame) = self.frames.get(self.next).filter(|&&frame| events.start(frame) <= span.start) {
+            self.open.retain(|&open| events.end(open) > events.start(frame));
+            self.open.push(frame);
+            self.next += 1;
+        }
+        self.open.retain(|&open| events.end(open) > span.start);
+        let Some(&nearest) = self.open.last() else { return recorded_line(emission, span) };
+        if let Some(&known) = self.paths.get(&nearest) {
+            return known;
+        }
+        let trace = emission.observed.trace;
+        let name = |&frame: &EventId| trace.names.get(trace.events.name(frame)).trim_start_matches(MODULE);
+        let path = self.open.iter().map(name).collect::<Vec<_>>().join("/");
+        let path = emission.shared.names.intern(&path);
+        self.paths.insert(nearest, path);
+        path
+    }
+}
+
+/// The innermost line of the stack that the operator itself recorded.
+fn recorded_line(emission: &mut Emission<'_, '_>, span: &Span) -> NameId {
+    let trace = emission.observed.trace;
+    let Some(args) = trace.operators.get(span.event) else { return NameId(0) };
+    let stack = if args.stack == NameId(0) { args.kernel_file } else { args.stack };
+    let line = trace.names.get(stack).split(['\n', ';', '␊']).next().unwrap_or_default();
+    emission.shared.names.intern(line)
+}

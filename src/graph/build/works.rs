@@ -1,0 +1,220 @@
+//! The device side of a trace: what ran on each stream, in which order, and which call launched it.
+
+use rustc_hash::FxHashMap;
+
+use crate::trace::{Category, EventId, Trace, TrackId, TrackKind};
+use crate::units::{DurNs, TimeNs};
+
+use super::calls::CallClass;
+use super::threads::Threads;
+
+/// Kinds of device work that launch and follow one another with lags of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum WorkKind {
+    /// A kernel.
+    Kernel,
+    /// A memset.
+    Memset,
+    /// A copy from host to device.
+    HostToDevice,
+    /// A copy from device to host.
+    DeviceToHost,
+    /// A copy on one device or between two.
+    DeviceToDevice,
+    /// A collective's kernel.
+    Collective,
+}
+
+impl WorkKind {
+    /// All kinds, in the order of their numbers.
+    pub const ALL: [Self; 6] = [
+        Self::Kernel,
+        Self::Memset,
+        Self::HostToDevice,
+        Self::DeviceToHost,
+        Self::DeviceToDevice,
+        Self::Collective,
+    ];
+
+    fn of(trace: &Trace, id: EventId) -> Self {
+        let name = trace.names.get(trace.events.name(id));
+        match trace.events.category(id) {
+            Category::Memset => Self::Memset,
+            Category::Memcpy if name.contains("HtoD") => Self::HostToDevice,
+            Category::Memcpy if name.contains("DtoH") => Self::DeviceToHost,
+            Category::Memcpy => Self::DeviceToDevice,
+            _ if is_collective_kernel(name) => Self::Collective,
+            _ => Self::Kernel,
+        }
+    }
+}
+
+/// Whether `name` is that of a collective library's kernel.
+pub(super) fn is_collective_kernel(name: &str) -> bool {
+    let name = name.strip_prefix("void ").unwrap_or(name);
+    ["nccl", "rccl", "msccl", "ncclKernel", "ncclDevKernel"].iter().any(|prefix| name.starts_with(prefix))
+}
+
+/// One piece of device work.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Work {
+    /// Its event.
+    pub(super) event: EventId,
+    /// Position of its stream.
+    pub(super) stream: u16,
+    /// What it is.
+    pub(super) kind: WorkKind,
+    /// Whether it copies from or to memory that the device cannot reach by itself.
+    pub(super) pageable: bool,
+    /// Its start.
+    pub(super) start: TimeNs,
+    /// Its end.
+    pub(super) end: TimeNs,
+    /// The call that launched it, where recorded.
+    pub(super) call: Option<u32>,
+    /// When it was launched at the latest, never falling along its stream; from its neighbours where not recorded.
+    pub(super) launched: TimeNs,
+    /// The work before it on its stream.
+    pub(super) previous: Option<u32>,
+}
+
+impl Work {
+    /// How long it ran.
+    pub(super) fn dur(&self) -> DurNs {
+        self.end.since(self.start)
+    }
+}
+
+/// A stream and its work in order of start.
+#[derive(Clone, Debug)]
+pub(super) struct Stream {
+    /// Its track.
+    pub(super) track: TrackId,
+    /// Device number.
+    pub(super) device: i64,
+    /// Stream number.
+    pub(super) stream: i64,
+    /// Its work.
+    pub(super) works: Vec<u32>,
+}
+
+/// All device work.
+#[derive(Debug, Default)]
+pub(super) struct Works {
+    /// By start.
+    pub(super) list: Vec<Work>,
+    /// By track.
+    pub(super) streams: Vec<Stream>,
+    /// Work by the call that launched it, then start.
+    by_call: Vec<(u32, u32)>,
+}
+
+impl Works {
+    /// Reads the device side of `trace` and joins it to `threads` by correlation.
+    ///
+    /// # Complexity
+    /// O(events + work · log work).
+    pub(super) fn read(trace: &Trace, threads: &Threads) -> Self {
+        let launching = launching_calls(trace, threads);
+        let mut works = Self::default();
+        let mut stream_of: FxHashMap<TrackId, u16> = FxHashMap::default();
+        for id in trace.events.ids().filter(|&id| trace.events.category(id).is_device_work()) {
+            let track = trace.events.track(id);
+            let stream = *stream_of.entry(track).or_insert_with(|| works.add_stream(trace, track));
+            works.add(trace, id, stream, &launching);
+        }
+        works.by_call =
+            (0..works.list.len() as u32).filter_map(|i| Some((works.list[i as usize].call?, i))).collect();
+        works.by_call.sort_unstable();
+        works.estimate_launch_times(threads);
+        works
+    }
+
+    fn add_stream(&mut self, trace: &Trace, track: TrackId) -> u16 {
+        let (device, stream) = match trace.tracks[track.0 as usize].kind {
+            TrackKind::Stream { device, stream } => (device, stream),
+            TrackKind::Thread { pid, tid } | TrackKind::Other { pid, tid } => (pid, tid),
+        };
+        self.streams.push(Stream { track, device, stream, works: Vec::new() });
+        self.streams.len() as u16 - 1
+    }
+
+    fn add(&mut self, trace: &Trace, id: EventId, stream: u16, launching: &FxHashMap<u32, u32>) {
+        let index = self.list.len() as u32;
+        let on_stream = &mut self.streams[stream as usize].works;
+        let previous = on_stream.last().copied();
+        on_stream.push(index);
+        let kind = WorkKind::of(trace, id);
+        self.list.push(Work {
+            event: id,
+            stream,
+            kind,
+            pageable: trace.names.get(trace.events.name(id)).contains("Pageable"),
+            start: trace.events.start(id),
+            end: trace.events.end(id),
+            call: launching.get(&trace.events.correlation(id)).copied(),
+            launched: TimeNs(i64::MIN),
+            previous,
+        });
+    }
+
+    /// The work a call launched, by start.
+    pub(super) fn of_call(&self, call: u32) -> impl Iterator<Item = u32> + '_ {
+        let from = self.by_call.partition_point(|&(c, _)| c < call);
+        self.by_call[from..].iter().take_while(move |&&(c, _)| c == call).map(|&(_, work)| work)
+    }
+
+    /// The last work on `stream` that was launched before `time`.
+    pub(super) fn last_launched_before(&self, stream: usize, time: TimeNs) -> Option<u32> {
+        let works = &self.streams[stream].works;
+        let count = works.partition_point(|&work| self.list[work as usize].launched < time);
+        count.checked_sub(1).map(|i| works[i])
+    }
+
+    /// Rule 11: work without a launch record counts as launched with the work before it on its stream, or before the
+    /// synchronisation during which it started.
+    fn estimate_launch_times(&mut self, threads: &Threads) {
+        let mut waits: Vec<(TimeNs, TimeNs)> = threads
+            .calls
+            .iter()
+            .filter(|call| matches!(call.class, CallClass::DeviceSync | CallClass::StreamSync | CallClass::EventSync))
+            .map(|call| (call.start, call.end))
+            .collect();
+        waits.sort_unstable();
+        for stream in &self.streams {
+            let mut latest = TimeNs(i64::MIN);
+            for &work in &stream.works {
+                let work = &mut self.list[work as usize];
+                let launched = match work.call {
+                    Some(call) => threads.calls[call as usize].start,
+                    None => before_the_wait(&waits, work.start),
+                };
+                latest = latest.max(launched);
+                work.launched = latest;
+            }
+        }
+    }
+}
+
+/// Just before the last wait that began before `start`, when it still lasted then.
+fn before_the_wait(waits: &[(TimeNs, TimeNs)], start: TimeNs) -> TimeNs {
+    let before = waits.partition_point(|&(from, _)| from <= start);
+    match before.checked_sub(1).map(|i| waits[i]) {
+        Some((from, to)) if start < to => from - DurNs(1),
+        _ => TimeNs(i64::MIN),
+    }
+}
+
+/// The call behind each correlation id of a runtime or driver call.
+fn launching_calls(trace: &Trace, threads: &Threads) -> FxHashMap<u32, u32> {
+    let mut calls = FxHashMap::default();
+    for &(event, call) in &threads.folded {
+        let correlation = trace.events.correlation(event);
+        let launches = threads.calls[call as usize].class.launches();
+        if correlation != 0 && (launches || !calls.contains_key(&correlation)) {
+            calls.insert(correlation, call);
+        }
+    }
+    calls
+}

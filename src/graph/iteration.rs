@@ -1,0 +1,201 @@
+//! Which part of a trace is modelled: the profiler's steps, the choice among them, and the window around the chosen one.
+//!
+//! Reads traces; knows no tasks and no dependencies.
+
+use rustc_hash::FxHashMap;
+
+use crate::trace::{Category, EventId, Trace, TrackId, TrackKind};
+use crate::units::{DurNs, TimeNs};
+
+/// How to choose the iteration.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum IterationChoice {
+    /// Among steps recorded whole (see [`choose`]) the one with the lower median duration.
+    #[default]
+    Default,
+    /// The step at this position among all recorded steps, from 0.
+    Index(usize),
+}
+
+/// One recorded step (`ProfilerStep#…`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// Its name as recorded.
+    pub name: String,
+    /// The thread that recorded it.
+    pub track: TrackId,
+    /// Start, in the trace's time.
+    pub start: TimeNs,
+    /// Length of the annotation.
+    pub dur: DurNs,
+    /// How many events start in it.
+    pub events: u64,
+    /// Whether an execution-trace observer was on, which slows a step.
+    pub observed: bool,
+}
+
+impl Step {
+    /// When the annotation ends.
+    pub fn end(&self) -> TimeNs {
+        self.start + self.dur
+    }
+}
+
+/// Whether `name` is that of a profiler step.
+pub fn is_step_name(name: &str) -> bool {
+    name.starts_with("ProfilerStep")
+}
+
+/// The steps of a trace in order of start: annotations (operators in 2021) on the host thread that recorded most of them.
+///
+/// # Complexity
+/// O(events + names).
+pub fn steps(trace: &Trace) -> Vec<Step> {
+    let names: Vec<bool> = trace.names.iter().map(|(_, text)| is_step_name(text)).collect();
+    if !names.contains(&true) {
+        return Vec::new();
+    }
+    let mut found: Vec<EventId> = trace
+        .events
+        .ids()
+        .filter(|&id| names.get(trace.events.name(id).0 as usize) == Some(&true) && is_host_range(trace, id))
+        .collect();
+    let mut per_track: FxHashMap<TrackId, usize> = FxHashMap::default();
+    for &id in &found {
+        *per_track.entry(trace.events.track(id)).or_default() += 1;
+    }
+    let Some(main) = per_track.into_iter().max_by_key(|&(track, count)| (count, std::cmp::Reverse(track))) else {
+        return Vec::new();
+    };
+    found.retain(|&id| trace.events.track(id) == main.0);
+    let mut steps: Vec<Step> = found.into_iter().map(|id| step(trace, id)).collect();
+    count_events(trace, &mut steps);
+    steps
+}
+
+fn is_host_range(trace: &Trace, id: EventId) -> bool {
+    let on_thread = trace
+        .tracks
+        .get(trace.events.track(id).0 as usize)
+        .is_some_and(|track| matches!(track.kind, TrackKind::Thread { .. }));
+    on_thread && matches!(trace.events.category(id), Category::Annotation | Category::Operator)
+}
+
+fn step(trace: &Trace, id: EventId) -> Step {
+    let event = trace.events.get(id);
+    Step {
+        name: trace.names.get(event.name).to_owned(),
+        track: event.track,
+        start: event.start,
+        dur: event.dur,
+        events: 0,
+        observed: false,
+    }
+}
+
+fn count_events(trace: &Trace, steps: &mut [Step]) {
+    for step in steps.iter_mut() {
+        step.events = (first_from(trace, step.end()) - first_from(trace, step.start)) as u64;
+    }
+    for (id, arguments) in trace.operators.iter().filter(|(_, arguments)| arguments.record_function != 0) {
+        let at = trace.events.start(id);
+        let after = steps.partition_point(|step| step.start <= at);
+        if let Some(step) = after.checked_sub(1).map(|i| &mut steps[i]) {
+            step.observed |= at < step.end();
+        }
+    }
+}
+
+/// Index of the first event that starts at `time` or later.
+fn first_from(trace: &Trace, time: TimeNs) -> usize {
+    let (mut low, mut high) = (0, trace.events.len());
+    while low < high {
+        let middle = usize::midpoint(low, high);
+        if trace.events.start(EventId(middle as u32)) < time { low = middle + 1 } else { high = middle }
+    }
+    low
+}
+
+/// The position of the chosen step; `None` when there are no steps or the index is out of range.
+///
+/// By default, steps that an execution-trace observer slowed, steps with less than half the largest step's events and,
+/// when three or more remain, the first are left out; of the rest the one with the lower median duration is taken.
+pub fn choose(steps: &[Step], choice: IterationChoice) -> Option<usize> {
+    match choice {
+        IterationChoice::Index(index) => (index < steps.len()).then_some(index),
+        IterationChoice::Default => choose_median(steps),
+    }
+}
+
+fn choose_median(steps: &[Step]) -> Option<usize> {
+    let largest = steps.iter().map(|step| step.events).max()?;
+    let whole = |step: &Step| step.events * 2 >= largest;
+    let all_observed = steps.iter().all(|step| step.observed || !whole(step));
+    let mut candidates: Vec<usize> =
+        (0..steps.len()).filter(|&i| whole(&steps[i]) && (all_observed || !steps[i].observed)).collect();
+    if candidates.len() >= 3 {
+        candidates.remove(0);
+    }
+    candidates.sort_by_key(|&i| (steps[i].dur, i));
+    candidates.get((candidates.len().max(1) - 1) / 2).copied()
+}
+
+/// The part of a trace that is modelled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// Name of the chosen step; empty without steps.
+    pub name: String,
+    /// From here on work is simulated: the start of the step before the chosen one.
+    pub start: TimeNs,
+    /// Start of the chosen step, when a step before it is simulated too.
+    pub split: Option<TimeNs>,
+    /// Host work from here on is left out: the end of the chosen step.
+    pub end: TimeNs,
+    /// The thread that recorded the steps.
+    pub main: Option<TrackId>,
+}
+
+impl Window {
+    /// The window of step `chosen` of `steps`; of all host and device work (`span`) when there are none.
+    pub fn of(steps: &[Step], chosen: Option<usize>, span: (TimeNs, TimeNs)) -> Self {
+        let Some((index, step)) = chosen.and_then(|i| Some((i, steps.get(i)?))) else {
+            return Self { name: String::new(), start: span.0, split: None, end: span.1, main: None };
+        };
+        let before = index.checked_sub(1).map(|i| &steps[i]);
+        Self {
+            name: step.name.clone(),
+            start: before.map_or(step.start, |b| b.start),
+            split: before.map(|_| step.start),
+            end: step.end(),
+            main: Some(step.track),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn step(dur: i64, events: u64, observed: bool) -> Step {
+        Step { name: String::new(), track: TrackId(0), start: TimeNs(0), dur: DurNs(dur), events, observed }
+    }
+
+    #[test]
+    fn the_default_leaves_out_the_first_the_cut_and_the_observed_step() {
+        let steps = [step(50, 90, false), step(70, 100, false), step(300, 100, true), step(72, 100, false), step(9, 20, false), step(75, 100, false)];
+        assert_eq!(choose(&steps, IterationChoice::Default), Some(3));
+        assert_eq!(choose(&steps[..2], IterationChoice::Default), Some(0));
+        assert_eq!(choose(&[], IterationChoice::Default), None);
+        assert_eq!(choose(&steps, IterationChoice::Index(9)), None);
+    }
+
+    #[test]
+    fn the_window_begins_with_the_step_before() {
+        let mut steps = [step(50, 1, false), step(70, 1, false)];
+        steps[1].start = TimeNs(55);
+        let window = Window::of(&steps, Some(1), (TimeNs(0), TimeNs(1)));
+        assert_eq!((window.start, window.split, window.end), (TimeNs(0), Some(TimeNs(55)), TimeNs(125)));
+        assert_eq!(Window::of(&steps, Some(0), (TimeNs(0), TimeNs(1))).split, None);
+        assert_eq!(Window::of(&[], None, (TimeNs(3), TimeNs(9))).end, TimeNs(9));
+    }
+}

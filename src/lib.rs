@@ -3,6 +3,7 @@
 //! Data flows one way: bytes → [`trace`] → [`graph`] → [`scenario`] (edits) → timed graph → [`sim`] → [`analysis`] and views.
 //! `ARCHITECTURE.md` says who may use whom; `tests/tidy.rs` holds it to that.
 
+pub mod analysis;
 pub mod cost;
 pub mod device;
 pub mod diagnostic;

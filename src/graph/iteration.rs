@@ -97,7 +97,7 @@ fn count_events(trace: &Trace, steps: &mut [Step]) {
     for step in steps.iter_mut() {
         step.events = (first_from(trace, step.end()) - first_from(trace, step.start)) as u64;
     }
-    for (id, arguments) in trace.operators.iter().filter(|(_, arguments)| arguments.record_function != 0) {
+    for (id, _) in trace.operators.iter().filter(|(_, arguments)| arguments.record_function != 0) {
         let at = trace.events.start(id);
         let after = steps.partition_point(|step| step.start <= at);
         if let Some(step) = after.checked_sub(1).map(|i| &mut steps[i]) {
@@ -182,7 +182,14 @@ mod tests {
 
     #[test]
     fn the_default_leaves_out_the_first_the_cut_and_the_observed_step() {
-        let steps = [step(50, 90, false), step(70, 100, false), step(300, 100, true), step(72, 100, false), step(9, 20, false), step(75, 100, false)];
+        let steps = [
+            step(50, 90, false),
+            step(70, 100, false),
+            step(300, 100, true),
+            step(72, 100, false),
+            step(9, 20, false),
+            step(75, 100, false),
+        ];
         assert_eq!(choose(&steps, IterationChoice::Default), Some(3));
         assert_eq!(choose(&steps[..2], IterationChoice::Default), Some(0));
         assert_eq!(choose(&[], IterationChoice::Default), None);

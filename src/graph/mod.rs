@@ -1,9 +1,11 @@
 //! The execution graph: what had to happen before what in the traced iterations, and how long each thing took.
 //!
 //! Immutable once built and shared by `Arc`; edits live in a scenario, never here. Built from traces in
-//! [`build`](self) and `iteration`; knows no device model, no cost and no scenario.
+//! [`build`](mod@build) and `iteration`; knows no device model, no cost and no scenario.
 
+pub mod build;
 pub mod dependency;
+pub mod iteration;
 pub mod operand;
 pub mod operator;
 pub mod task;
@@ -16,7 +18,9 @@ use crate::intern::NameTable;
 use crate::trace::RecordedDevice;
 use crate::units::{DurNs, TimeNs};
 
+pub use build::{BuildError, BuildOptions, ReplayConstants, build};
 pub use dependency::{Dependency, DependencyKind};
+pub use iteration::IterationChoice;
 pub use operand::{DType, Operand, Operands, OperandsId};
 pub use operator::{Operator, OperatorId, Phase};
 pub use task::{Collective, CollectiveId, HostPart, Lane, LaneId, LaneKind, Rank, Task, TaskKind};
@@ -48,6 +52,8 @@ pub struct ExecutionGraph {
     pub measured: DurNs,
     /// Measured time that no rule explains (late starts without a cause), over the window.
     pub unexplained: DurNs,
+    /// The replay's constants of each rank, in the order of `ranks`; empty for a graph that was not built from traces.
+    pub constants: Vec<ReplayConstants>,
     /// Batch size as far as the inputs tell.
     pub batch_size: Option<u64>,
     /// What was odd, and what was assumed.

@@ -42,11 +42,6 @@ impl CallClass {
         }
     }
 
-    /// Whether it may wait for device work of other calls.
-    pub(super) fn waits(self) -> bool {
-        matches!(self, Self::DeviceSync | Self::StreamSync | Self::EventSync | Self::Free)
-    }
-
     /// Whether it puts work on the device.
     pub(super) fn launches(self) -> bool {
         matches!(self, Self::Launch | Self::GraphLaunch | Self::Copy)

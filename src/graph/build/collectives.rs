@@ -204,7 +204,12 @@ fn transfer(draft: &mut Draft, tasks: &[u32], id: CollectiveId, members: &[(&Mem
     shortest
 }
 
-fn add_joints(draft: &mut Draft, tasks: &[u32], lanes: impl Iterator<Item = LaneId>, arrival: &mut FxHashMap<u32, u32>) {
+fn add_joints(
+    draft: &mut Draft,
+    tasks: &[u32],
+    lanes: impl Iterator<Item = LaneId>,
+    arrival: &mut FxHashMap<u32, u32>,
+) {
     let lanes: Vec<LaneId> = lanes.collect();
     let at = tasks.iter().map(|&task| draft.tasks[task as usize].measured_start).max().unwrap_or_default();
     let join = draft.push(joint(lanes[0], at));

@@ -160,10 +160,8 @@ impl Sorter {
         let waiting = || self.by_start[self.done_until..].iter().copied().filter(|&task| !self.done[task as usize]);
         let inferred = waiting().find(|&task| self.open(draft, task).any(|edge| is_inferred(draft, edge)));
         let Some(task) = inferred.or_else(|| waiting().next()) else { return false };
-        let edges: Vec<u32> = self
-            .open(draft, task)
-            .filter(|&edge| inferred.is_none() || is_inferred(draft, edge))
-            .collect();
+        let edges: Vec<u32> =
+            self.open(draft, task).filter(|&edge| inferred.is_none() || is_inferred(draft, edge)).collect();
         for edge in edges {
             self.dropped[edge as usize] = true;
             self.release(draft, edge);

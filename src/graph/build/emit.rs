@@ -1,9 +1,7 @@
 //! One rank's tasks and edges inside its window, from what was observed.
 
 use crate::graph::iteration::Window;
-use crate::graph::{
-    Dependency, DependencyKind, Lane, LaneId, LaneKind, OperatorId, Rank, Task, TaskKind,
-};
+use crate::graph::{Dependency, DependencyKind, Lane, LaneId, LaneKind, OperatorId, Rank, Task, TaskKind};
 use crate::intern::{NameId, NameTable};
 use crate::trace::EventId;
 use crate::units::{Bytes, DurNs, TimeNs};
@@ -133,7 +131,7 @@ impl<'a, 'o> Emission<'a, 'o> {
         self.stream_lanes = self.shared.lanes.len() as u16;
         for stream in &observed.works.streams {
             let name = observed.trace.tracks[stream.track.0 as usize].name;
-            let kind = LaneKind::Stream { device: stream.device, stream: stream.stream };
+            let kind = LaneKind::Stream { device: stream.device, stream: stream.number };
             self.add_lane(kind, name, super::collectives::dominate(observed, stream));
         }
     }
@@ -155,7 +153,14 @@ impl<'a, 'o> Emission<'a, 'o> {
     }
 
     /// Adds a task without bytes that took `start..end` (trace's time) and takes `duration` in the replay.
-    pub(super) fn task(&mut self, kind: TaskKind, lane: LaneId, what: What, span: (TimeNs, TimeNs), duration: DurNs) -> u32 {
+    pub(super) fn task(
+        &mut self,
+        kind: TaskKind,
+        lane: LaneId,
+        what: What,
+        span: (TimeNs, TimeNs),
+        duration: DurNs,
+    ) -> u32 {
         self.shared.draft.push(Task {
             kind,
             lane,

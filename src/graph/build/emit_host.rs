@@ -11,8 +11,7 @@ use super::host::{self, Doing, Parts, Stretch};
 use super::sync::Wait;
 use super::threads::Thread;
 
-const AT_ONCE: Dependency =
-    Dependency { kind: DependencyKind::Program, lag: DurNs::ZERO, of_predecessor: 0.0 };
+const AT_ONCE: Dependency = Dependency { kind: DependencyKind::Program, lag: DurNs::ZERO, of_predecessor: 0.0 };
 
 /// Writes the chains of all threads, the main thread's first.
 pub(super) fn emit(emission: &mut Emission<'_, '_>) {
@@ -154,7 +153,8 @@ impl<'e, 'a, 'o> Chain<'e, 'a, 'o> {
             event: None,
         };
         let computes = operator.is_some_and(|operator| self.computes.get(operator as usize) == Some(&true));
-        let kind = if computes { TaskKind::Compute } else { TaskKind::Host(self.parts.class(thread, stretch, operator)) };
+        let kind =
+            if computes { TaskKind::Compute } else { TaskKind::Host(self.parts.class(thread, stretch, operator)) };
         let span = (from, stretch.end);
         let task = self.emission.task(kind, self.lane, what, span, stretch.end.since(from));
         self.append(task);

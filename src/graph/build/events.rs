@@ -70,7 +70,7 @@ fn recorded_wait(
     args: &SyncArgs,
     calls: &FxHashMap<u32, u32>,
 ) -> Option<EventWait> {
-    let stream_named = |number: i64| observed.works.streams.iter().position(|stream| stream.stream == number);
+    let stream_named = |number: i64| observed.works.streams.iter().position(|stream| stream.number == number);
     let waiting = &observed.works.streams[stream_named(args.stream?)?].works;
     let from = stream_named(args.wait_on_stream?)?;
     let record = &observed.threads.calls[*calls.get(&args.record_correlation)? as usize];

@@ -27,11 +27,19 @@ pub(super) struct Stretch {
     pub(super) doing: Doing,
 }
 
-/// From `time` on another operator is the innermost; `None` only cuts.
+/// A time at which host work is cut.
 #[derive(Clone, Copy)]
 struct Change {
     time: TimeNs,
-    operator: Option<Option<u32>>,
+    what: What,
+}
+
+#[derive(Clone, Copy)]
+enum What {
+    /// Another operator, or none, is the innermost from here on.
+    Innermost(Option<u32>),
+    /// The same goes on.
+    Cut,
 }
 
 /// Cuts the time `from..to` of a thread into stretches without gaps.
@@ -48,7 +56,7 @@ pub(super) fn stretches(
     (from, to): (TimeNs, TimeNs),
 ) -> Vec<Stretch> {
     let mut changes = changes(&thread.operators);
-    changes.extend(cuts.iter().map(|&time| Change { time, operator: None }));
+    changes.extend(cuts.iter().map(|&time| Change { time, what: What::Cut }));
     changes.sort_by_key(|change| change.time);
     let mut walk = Walk { at: from, operator: None, changes: &changes, found: Vec::new() };
     for (index, call) in calls.iter().enumerate().filter(|(_, call)| call.start >= from && call.start < to) {
@@ -71,7 +79,9 @@ impl Walk<'_> {
     fn host_until(&mut self, until: TimeNs) {
         while let Some((change, rest)) = self.changes.split_first().filter(|(change, _)| change.time < until) {
             self.host(change.time);
-            self.operator = change.operator.unwrap_or(self.operator);
+            if let What::Innermost(operator) = change.what {
+                self.operator = operator;
+            }
             self.changes = rest;
         }
         self.host(until);
@@ -89,16 +99,16 @@ impl Walk<'_> {
 fn changes(operators: &[Span]) -> Vec<Change> {
     let mut changes = Vec::with_capacity(2 * operators.len());
     let mut stack: Vec<u32> = Vec::new();
-    let mut close = |stack: &mut Vec<u32>, changes: &mut Vec<Change>, parent: Option<u32>| {
+    let close = |stack: &mut Vec<u32>, changes: &mut Vec<Change>, parent: Option<u32>| {
         while stack.last().copied() != parent {
             let Some(closed) = stack.pop() else { break };
             let span = &operators[closed as usize];
-            changes.push(Change { time: span.end, operator: Some(span.parent) });
+            changes.push(Change { time: span.end, what: What::Innermost(span.parent) });
         }
     };
     for (index, span) in operators.iter().enumerate() {
         close(&mut stack, &mut changes, span.parent);
-        changes.push(Change { time: span.start, operator: Some(Some(index as u32)) });
+        changes.push(Change { time: span.start, what: What::Innermost(Some(index as u32)) });
         stack.push(index as u32);
     }
     close(&mut stack, &mut changes, None);

@@ -33,7 +33,7 @@ use thiserror::Error;
 use crate::diagnostic::Diagnostics;
 use crate::graph::iteration::{self, IterationChoice, Window};
 use crate::graph::{ExecutionGraph, Rank, RankPart, TaskKind};
-use crate::trace::Trace;
+use crate::trace::{Job, Trace};
 use crate::units::{DurNs, TimeNs};
 
 pub use constants::{Lag, ReplayConstants, WaitKind};
@@ -83,6 +83,17 @@ pub struct RankInput<'a> {
     pub trace_index: usize,
     /// Its trace.
     pub trace: &'a Trace,
+}
+
+/// Builds the execution graph of the traced iteration of all ranks of a job.
+///
+/// # Errors
+/// See [`BuildError`].
+pub fn build(job: &Job, options: &BuildOptions) -> Result<ExecutionGraph, BuildError> {
+    let ranks = job.ranks.iter().enumerate().filter_map(|(trace_index, rank)| {
+        Some(RankInput { rank: Rank(rank.rank), trace_index, trace: rank.trace.as_ref()? })
+    });
+    build_ranks(&ranks.collect::<Vec<_>>(), options)
 }
 
 /// Builds the execution graph of the traced iteration of all given ranks.
@@ -141,8 +152,7 @@ fn span(trace: &Trace) -> Option<(TimeNs, TimeNs)> {
         .events
         .ids()
         .filter(|&id| matches!(trace.events.category(id), Operator | Runtime | Kernel | Memcpy | Memset));
-    work.map(|id| (trace.events.start(id), trace.events.end(id)))
-        .reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
+    work.map(|id| (trace.events.start(id), trace.events.end(id))).reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
 }
 
 /// Schedule time 0 of each rank in its trace's time: one instant on a shared clock, before any task of the windows.
@@ -162,7 +172,8 @@ fn assemble(ranks: &[Prepared<'_>]) -> ExecutionGraph {
     let zeros = zeros(ranks);
     let members = ranks.iter().enumerate().map(|(i, rank)| collectives::members(&rank.observed, i, zeros[i]));
     let (groups, offsets) = collectives::matched(members.collect());
-    let zeros: Vec<TimeNs> = zeros.iter().zip(&offsets).map(|(&zero, &offset)| zero + offset).collect();
+    let ahead = offsets.iter().copied().max().unwrap_or_default();
+    let zeros: Vec<TimeNs> = zeros.iter().zip(&offsets).map(|(&zero, &offset)| zero + offset - ahead).collect();
 
     let mut shared = Shared::default();
     let mut emitted = Vec::with_capacity(ranks.len());
@@ -218,7 +229,9 @@ fn note_collectives(drafted: &[collectives::Drafted], ranks: usize, diagnostics:
     if alone > 0 && ranks == 1 {
         diagnostics.note(
             "single-rank-collectives",
-            format!("{alone} collectives keep their traced duration, which contains waiting for ranks that are not loaded"),
+            format!(
+                "{alone} collectives keep their traced duration, which contains waiting for ranks that are not loaded"
+            ),
         );
     } else if alone > 0 {
         let message = format!("{alone} collectives have no partner on another rank and keep their traced duration");

@@ -3,7 +3,7 @@
 use rustc_hash::FxHashMap;
 
 use crate::graph::{LaneId, Operands, OperandsId, Operator, OperatorId, Phase};
-use crate::intern::NameId;
+use crate::intern::{NameId, NameTable};
 use crate::trace::{EventId, TensorArgsId};
 use crate::units::TimeNs;
 
@@ -21,7 +21,24 @@ pub(super) struct OperatorTable {
     known: FxHashMap<Operands, OperandsId>,
 }
 
+/// Operators whose first dimension is the batch.
+const BATCHED: [&str; 6] =
+    ["aten::linear", "aten::conv2d", "aten::convolution", "aten::embedding", "aten::layer_norm", "aten::batch_norm"];
+
 impl OperatorTable {
+    /// The most frequent first dimension of operators that carry the batch there; the larger of equally frequent ones.
+    pub(super) fn batch_size(&self, names: &NameTable) -> Option<u64> {
+        let batched: Vec<NameId> = BATCHED.iter().filter_map(|name| names.find(name)).collect();
+        let mut counts: FxHashMap<u64, usize> = FxHashMap::default();
+        for operator in self.list.iter().filter(|operator| batched.contains(&operator.name)) {
+            let operands = operator.operands.and_then(|id| self.operands.get(id.0 as usize));
+            if let Some(&size) = operands.and_then(|operands| operands.dims(0)?.first()) {
+                *counts.entry(size).or_default() += 1;
+            }
+        }
+        counts.into_iter().max_by_key(|&(size, count)| (count, size)).map(|(size, _)| size)
+    }
+
     fn operands(&mut self, operands: Operands) -> OperandsId {
         if let Some(&known) = self.known.get(&operands) {
             return known;
@@ -72,7 +89,12 @@ fn emit_thread(
         ids[position] = Some(id);
         let operator = operator(emission, LaneId(emission.thread_lanes + index as u16), thread, span, parent);
         let operands = operands_of(emission, span.event, lists);
-        emission.shared.operators.list.push(Operator { module, operands, subtree_end: OperatorId(id.0 + 1), ..operator });
+        emission.shared.operators.list.push(Operator {
+            module,
+            operands,
+            subtree_end: OperatorId(id.0 + 1),
+            ..operator
+        });
     }
     ids
 }
@@ -97,7 +119,9 @@ fn operator(
         dur: span.end.since(span.start),
         operands: None,
         phase: inherited.filter(|&phase| phase != Phase::Forward).unwrap_or_else(|| {
-            phase_of_name(trace.names.get(name)).or_else(|| phase_of_annotation(emission, thread, span)).unwrap_or(Phase::Forward)
+            phase_of_name(trace.names.get(name))
+                .or_else(|| phase_of_annotation(emission, thread, span))
+                .unwrap_or(Phase::Forward)
         }),
         sequence: trace.operators.get(span.event).and_then(|args| args.sequence).filter(|&sequence| sequence >= 0),
         forward: None,
@@ -127,7 +151,8 @@ fn phase_of_name(name: &str) -> Option<Phase> {
     if name.starts_with("autograd::engine") || name.contains("Backward") || name.contains("AccumulateGrad") {
         return Some(Phase::Backward);
     }
-    let optimizer = name.starts_with("aten::_foreach_") || name.starts_with("aten::_fused_ada") || name.contains("Optimizer.");
+    let optimizer =
+        name.starts_with("aten::_foreach_") || name.starts_with("aten::_fused_ada") || name.contains("Optimizer.");
     optimizer.then_some(Phase::Optimizer)
 }
 
@@ -135,8 +160,8 @@ fn phase_of_name(name: &str) -> Option<Phase> {
 fn phase_of_annotation(emission: &Emission<'_, '_>, thread: &Thread, span: &Span) -> Option<Phase> {
     let trace = emission.observed.trace;
     let started = thread.annotations.partition_point(|note| note.start <= span.start);
-    let around = thread.annotations[..started].iter().rev().take(16).filter(|note| note.end >= span.end);
-    around.filter_map(|note| annotated_phase(trace.names.get(trace.events.name(note.event)))).next()
+    let mut around = thread.annotations[..started].iter().rev().take(16).filter(|note| note.end >= span.end);
+    around.find_map(|note| annotated_phase(trace.names.get(trace.events.name(note.event))))
 }
 
 fn annotated_phase(name: &str) -> Option<Phase> {

@@ -7,11 +7,11 @@ use crate::units::{DurNs, TimeNs};
 
 use super::calls::CallClass;
 use super::constants::{WaitKind, median, per_group};
-use super::launch;
+use super::events;
+use super::launch::is_blocking_copy;
 use super::observed::Observed;
 use super::threads::Call;
 use super::works::WorkKind;
-use super::{events, launch::is_blocking_copy};
 
 /// A call that waits, with what it waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,9 +73,7 @@ fn find(observed: &Observed<'_>) -> Vec<Wait> {
 
 /// The last work launched before `time` on every stream.
 fn every_stream(observed: &Observed<'_>, time: TimeNs) -> Vec<u32> {
-    (0..observed.works.streams.len())
-        .filter_map(|stream| observed.works.last_launched_before(stream, time))
-        .collect()
+    (0..observed.works.streams.len()).filter_map(|stream| observed.works.last_launched_before(stream, time)).collect()
 }
 
 fn copy_targets(observed: &Observed<'_>, index: u32, call: &Call) -> Option<(WaitKind, Vec<u32>)> {
@@ -102,7 +100,7 @@ fn stream_targets(observed: &Observed<'_>, index: u32, records: &FxHashMap<u32, 
 fn recorded_stream(observed: &Observed<'_>, call: &Call, records: &FxHashMap<u32, SyncArgs>) -> Option<usize> {
     let args = records.get(&observed.trace.events.correlation(call.event))?;
     let number = args.stream?;
-    observed.works.streams.iter().position(|stream| stream.stream == number)
+    observed.works.streams.iter().position(|stream| stream.number == number)
 }
 
 fn stream_of_recent_copy(observed: &Observed<'_>, index: u32) -> Option<usize> {
@@ -133,7 +131,7 @@ fn event_targets(
     let recorded = || {
         let args = records.get(&observed.trace.events.correlation(call.event))?;
         let number = args.wait_on_stream?;
-        let stream = observed.works.streams.iter().position(|stream| stream.stream == number)?;
+        let stream = observed.works.streams.iter().position(|stream| stream.number == number)?;
         let record = &observed.threads.calls[*recording.get(&args.record_correlation)? as usize];
         observed.works.last_launched_before(stream, record.start)
     };
@@ -218,10 +216,4 @@ fn settle(observed: &Observed<'_>, wait: &mut Wait, own: &[DurNs]) {
             (wait.own, wait.lag) = (dur, usual.min(dur));
         }
     }
-}
-
-/// Whether work is launched at the start of its call; the caller must not make it wait for the call's end.
-pub(super) fn launches_from_start(observed: &Observed<'_>, work: u32) -> bool {
-    let work = observed.work(work);
-    work.call.is_some_and(|call| launch::from_start(observed, work, &observed.threads.calls[call as usize]))
 }

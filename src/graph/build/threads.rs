@@ -80,7 +80,7 @@ pub(super) struct Threads {
     pub(super) list: Vec<Thread>,
     /// All calls, by thread, then start.
     pub(super) calls: Vec<Call>,
-    /// Which call (position in `calls`) an event belongs to, for events of runtime calls; `u32::MAX` elsewhere.
+    /// The event of each runtime call, nested ones included, with the position in `calls` of the call it is folded into.
     pub(super) folded: Vec<(EventId, u32)>,
 }
 
@@ -111,7 +111,6 @@ impl Threads {
             }
             threads.add(trace, &classes, TrackId(index as u16), (pid, tid), raw);
         }
-        threads.folded.sort_unstable_by_key(|&(event, _)| event);
         threads
     }
 
@@ -158,11 +157,6 @@ impl Threads {
             _ => self.calls.push(Call { event: id, thread, start: start.max(free_from), end, class, operator: None }),
         }
         self.folded.push((id, self.calls.len() as u32 - 1));
-    }
-
-    /// The call that the event of a runtime call belongs to.
-    pub(super) fn call_of(&self, event: EventId) -> Option<u32> {
-        self.folded.binary_search_by_key(&event, |&(id, _)| id).ok().map(|i| self.folded[i].1)
     }
 
     /// The calls of one thread.

@@ -28,14 +28,8 @@ pub enum WorkKind {
 
 impl WorkKind {
     /// All kinds, in the order of their numbers.
-    pub const ALL: [Self; 6] = [
-        Self::Kernel,
-        Self::Memset,
-        Self::HostToDevice,
-        Self::DeviceToHost,
-        Self::DeviceToDevice,
-        Self::Collective,
-    ];
+    pub const ALL: [Self; 6] =
+        [Self::Kernel, Self::Memset, Self::HostToDevice, Self::DeviceToHost, Self::DeviceToDevice, Self::Collective];
 
     fn of(trace: &Trace, id: EventId) -> Self {
         let name = trace.names.get(trace.events.name(id));
@@ -94,7 +88,7 @@ pub(super) struct Stream {
     /// Device number.
     pub(super) device: i64,
     /// Stream number.
-    pub(super) stream: i64,
+    pub(super) number: i64,
     /// Its work.
     pub(super) works: Vec<u32>,
 }
@@ -124,8 +118,7 @@ impl Works {
             let stream = *stream_of.entry(track).or_insert_with(|| works.add_stream(trace, track));
             works.add(trace, id, stream, &launching);
         }
-        works.by_call =
-            (0..works.list.len() as u32).filter_map(|i| Some((works.list[i as usize].call?, i))).collect();
+        works.by_call = (0..works.list.len() as u32).filter_map(|i| Some((works.list[i as usize].call?, i))).collect();
         works.by_call.sort_unstable();
         works.estimate_launch_times(threads);
         works
@@ -136,7 +129,7 @@ impl Works {
             TrackKind::Stream { device, stream } => (device, stream),
             TrackKind::Thread { pid, tid } | TrackKind::Other { pid, tid } => (pid, tid),
         };
-        self.streams.push(Stream { track, device, stream, works: Vec::new() });
+        self.streams.push(Stream { track, device, number: stream, works: Vec::new() });
         self.streams.len() as u16 - 1
     }
 

@@ -1,12 +1,12 @@
-//! One file → the traces in it: unpacking and choosing the reader by content.
+//! One file → the traces in it: unpacking, choosing the reader by content, and what to do when the content breaks off.
 
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
-use flate2::bufread::MultiGzDecoder;
-
+use super::content::Content;
 use super::source::{self, Mapped, Packing};
-use super::{ExecutionTrace, OpenError, OpenOptions, Trace, kineto};
+use super::stream::{self, Rest};
+use super::{ExecutionTrace, OpenError, OpenOptions, Trace};
 
 /// What a file turned out to be.
 #[derive(Debug)]
@@ -29,61 +29,75 @@ pub fn file(path: &Path, options: &OpenOptions) -> Vec<Result<Loaded, OpenError>
 pub fn bytes(bytes: &[u8], path: &Path, options: &OpenOptions) -> Vec<Result<Loaded, OpenError>> {
     options.progress.add_total(bytes.len() as u64);
     match source::packing(bytes, path) {
-        Packing::Plain => vec![text(bytes, path)],
-        Packing::Gzip => vec![unpack(bytes, path).and_then(|plain| text(&plain, path))],
-        Packing::Tar { gzip: true } => match unpack(bytes, path) {
-            Ok(plain) => members(&plain, path),
-            Err(error) => vec![Err(error)],
-        },
-        Packing::Tar { gzip: false } => members(bytes, path),
+        _ if bytes.is_empty() => vec![Err(OpenError::Empty { path: path.to_owned() })],
+        Packing::Plain => vec![plain(bytes, path, options)],
+        Packing::Gzip => vec![gzip(bytes, path, options)],
+        Packing::Tar { gzip: true } => members(stream::unpack(bytes, options), path, options),
+        Packing::Tar { gzip: false } => {
+            options.progress.add_bytes(bytes.len() as u64);
+            members(bytes, path, options)
+        }
     }
 }
 
-fn unpack(bytes: &[u8], path: &Path) -> Result<Vec<u8>, OpenError> {
-    let mut plain = Vec::new();
-    MultiGzDecoder::new(bytes)
-        .read_to_end(&mut plain)
-        .map_err(|source| OpenError::Io { path: path.to_owned(), source })?;
-    Ok(plain)
+fn plain(bytes: &[u8], path: &Path, options: &OpenOptions) -> Result<Loaded, OpenError> {
+    let mut content = Content::new(path, options);
+    let used = stream::read_slice(bytes, &options.progress, &mut content)?;
+    content.finish(&bytes[used..])
 }
 
-fn members(archive: &[u8], path: &Path) -> Vec<Result<Loaded, OpenError>> {
-    let mut found = Vec::new();
-    let io = |source| OpenError::Io { path: path.to_owned(), source };
-    let mut archive = tar::Archive::new(archive);
-    let entries = match archive.entries() {
-        Ok(entries) => entries,
-        Err(error) => return vec![Err(io(error))],
-    };
-    for entry in entries {
-        let mut content = Vec::new();
-        let result = entry.and_then(|mut entry| {
-            let name = entry.path()?.into_owned();
-            if entry.header().entry_type().is_file() && source::may_be_trace(&name) {
-                entry.read_to_end(&mut content)?;
-                return Ok(Some(name));
-            }
-            Ok(None)
-        });
-        match result {
-            Ok(Some(name)) => found.push(text(&content, &member_path(path, &name))),
-            Ok(None) => {}
-            Err(error) => {
-                found.push(Err(io(error)));
-                break;
-            }
+fn gzip(bytes: &[u8], path: &Path, options: &OpenOptions) -> Result<Loaded, OpenError> {
+    let mut content = Content::new(path, options);
+    let rest = stream::read_gzip(bytes, options, &mut content)?;
+    finish(content, rest, path, options)
+}
+
+fn finish(mut content: Content<'_>, rest: Rest, path: &Path, options: &OpenOptions) -> Result<Loaded, OpenError> {
+    if let Some(error) = rest.broken {
+        if error.kind() == ErrorKind::FileTooLarge {
+            return Err(too_large(path, options));
         }
+        content.broken_archive(&error)?;
+    }
+    content.finish(&rest.text)
+}
+
+fn too_large(path: &Path, options: &OpenOptions) -> OpenError {
+    let limit = format!(
+        "{} GiB, or {} times its own size",
+        options.max_unpacked_bytes as f64 / f64::from(1 << 30),
+        options.max_unpacked_ratio
+    );
+    OpenError::TooLarge { path: path.to_owned(), limit }
+}
+
+fn members(archive: impl Read, path: &Path, options: &OpenOptions) -> Vec<Result<Loaded, OpenError>> {
+    let mut found = Vec::new();
+    if let Err(error) = each_member(archive, path, options, &mut found) {
+        found.push(Err(match error.kind() {
+            ErrorKind::FileTooLarge => too_large(path, options),
+            _ => OpenError::Io { path: path.to_owned(), source: error },
+        }));
     }
     if found.is_empty() { vec![Err(OpenError::NoTraces { path: path.to_owned() })] } else { found }
 }
 
-fn member_path(archive: &Path, member: &Path) -> PathBuf {
-    PathBuf::from(format!("{}:{}", archive.display(), member.display()))
-}
-
-fn text(bytes: &[u8], path: &Path) -> Result<Loaded, OpenError> {
-    if bytes.is_empty() {
-        return Err(OpenError::Empty { path: path.to_owned() });
+fn each_member(
+    archive: impl Read,
+    path: &Path,
+    options: &OpenOptions,
+    found: &mut Vec<Result<Loaded, OpenError>>,
+) -> std::io::Result<()> {
+    for entry in tar::Archive::new(archive).entries()? {
+        let entry = entry?;
+        let name = entry.path()?.into_owned();
+        if !entry.header().entry_type().is_file() || !source::may_be_trace(&name) {
+            continue;
+        }
+        let path = PathBuf::from(format!("{}:{}", path.display(), name.display()));
+        let mut content = Content::new(&path, options);
+        let result = stream::read_inline(entry, &mut content);
+        found.push(result.and_then(|rest| finish(content, rest, &path, options)));
     }
-    kineto::strict::read(bytes, path).map(|trace| Loaded::Trace(Box::new(trace)))
+    Ok(())
 }

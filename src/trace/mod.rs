@@ -3,13 +3,17 @@
 //! Knows file formats and their quirks. Knows no graph, no device model and no scenario.
 
 pub mod args;
+mod content;
 mod error;
 pub mod execution_trace;
 mod job;
+mod json;
 pub mod kineto;
 mod loader;
 mod open;
+mod sniff;
 mod source;
+mod stream;
 pub mod table;
 pub mod track;
 
@@ -27,7 +31,7 @@ pub use args::{
 pub use error::OpenError;
 pub use execution_trace::ExecutionTrace;
 pub use job::{Job, RankTrace};
-pub use open::{OpenOptions, Opened, Progress, load_bytes, open};
+pub use open::{OpenOptions, Opened, Progress, load_bytes, load_bytes_strictly, open};
 pub use table::{Category, Event, EventId, EventTable};
 pub use track::{Track, TrackId, TrackKind};
 

@@ -32,8 +32,6 @@ pub enum Packing {
 /// A file's bytes, mapped into memory where they are not empty.
 #[derive(Debug)]
 pub struct Mapped {
-    /// The file.
-    pub path: PathBuf,
     map: Option<Mmap>,
 }
 
@@ -52,7 +50,7 @@ impl Mapped {
             Err(error) => return Err(io(error)),
         };
         if file.metadata().map_err(io)?.len() == 0 {
-            return Ok(Self { path: path.to_owned(), map: None });
+            return Ok(Self { map: None });
         }
         #[expect(
             unsafe_code,
@@ -62,17 +60,12 @@ impl Mapped {
         // is read or end the process with SIGBUS, as with every reader of mapped files; no invariant of ours rests on
         // the content, since every reader of it checks bounds and validity as it goes.
         let map = unsafe { Mmap::map(&file) }.map_err(io)?;
-        Ok(Self { path: path.to_owned(), map: Some(map) })
+        Ok(Self { map: Some(map) })
     }
 
     /// The content.
     pub fn bytes(&self) -> &[u8] {
         self.map.as_deref().unwrap_or_default()
-    }
-
-    /// How the content is packed, by its first bytes and the name.
-    pub fn packing(&self) -> Packing {
-        packing(self.bytes(), &self.path)
     }
 }
 

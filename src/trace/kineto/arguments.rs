@@ -55,7 +55,8 @@ impl TensorLists {
 
 /// An operator's arguments; `None` when it recorded none of interest.
 pub fn operator(args: &RawArgs<'_>, names: &mut NameTable, lists: &mut TensorLists) -> Option<OperatorArgs> {
-    let mut json = |text: Text<'_>| if text.is_present() { names.intern(&on_one_line(text.0)) } else { NameId(0) };
+    let mut json =
+        |text: Text<'_>| if text.is_present() { names.intern(&on_one_line(&text.written())) } else { NameId(0) };
     let list = TensorArgs {
         dims: json(args.dims),
         types: json(args.types),
@@ -109,7 +110,8 @@ pub fn collective(args: &RawArgs<'_>, names: &mut NameTable) -> Option<Collectiv
 /// What `record_param_comms` says by position (2023 and 2024): tensors, sequence, group, rank, name, splits, size.
 /// Elements are the product of the first tensor's sizes.
 pub fn positional_collective(args: &RawArgs<'_>, names: &mut NameTable) -> CollectiveArgs {
-    let values: Vec<Cow<'_, str>> = args.concrete.get().and_then(|t| serde_json::from_str(t).ok()).unwrap_or_default();
+    let values: Vec<Cow<'_, str>> =
+        args.concrete.get().and_then(|t| serde_json::from_slice(t).ok()).unwrap_or_default();
     let [_, sequence, group, _, name, in_split, out_split, size] = values.as_slice() else {
         return CollectiveArgs::default();
     };
@@ -129,7 +131,8 @@ pub fn positional_collective(args: &RawArgs<'_>, names: &mut NameTable) -> Colle
 
 /// `[[[4, 2048, 4096]], [], …]` → the product of the innermost first list.
 fn first_tensor_elements(dims: Text<'_>) -> Option<u64> {
-    let inner = dims.0.trim_start_matches(['[', ' ']).split(']').next()?;
+    let text = dims.written();
+    let inner = text.trim_start_matches(['[', ' ']).split(']').next()?;
     inner.split(',').map(|size| size.trim().parse::<u64>().ok()).try_fold(1u64, |all, size| all.checked_mul(size?))
 }
 
@@ -176,8 +179,8 @@ fn small(text: Text<'_>) -> u32 {
 
 /// `[32, 2, 1]`; zeros for anything else.
 fn triple(text: Text<'_>) -> [u32; 3] {
-    let Some(inner) = text.0.strip_prefix('[').and_then(|t| t.strip_suffix(']')) else { return [0; 3] };
-    let mut parts = inner.split(',').map(|part| part.trim().parse().unwrap_or_default());
+    let [b'[', inner @ .., b']'] = text.0 else { return [0; 3] };
+    let mut parts = inner.split(|b| *b == b',').map(|part| small(Text(part.trim_ascii())));
     [(); 3].map(|()| parts.next().unwrap_or_default())
 }
 
@@ -202,7 +205,7 @@ mod tests {
     fn wide_ids_are_narrowed_and_equal_ones_stay_equal() {
         let mut narrow = Narrow::default();
         let ids: Vec<u32> =
-            ["5", "9000000000", "9000000000", "9000000001", "-3", ""].map(|t| narrow.id(Text(t))).into();
+            ["5", "9000000000", "9000000000", "9000000001", "-3", ""].map(|t| narrow.id(Text(t.as_bytes()))).into();
         assert_eq!(ids, [5, u32::MAX, u32::MAX, u32::MAX - 1, 0, 0]);
     }
 

@@ -44,7 +44,7 @@ pub struct Builder {
 
 impl Builder {
     /// Takes a member of the top level other than the events.
-    pub fn member(&mut self, key: &str, value: &str) {
+    pub fn member(&mut self, key: &str, value: &[u8]) {
         self.header.member(key, value, &mut self.diagnostics);
     }
 
@@ -62,11 +62,11 @@ impl Builder {
     pub fn event(&mut self, event: &RawEvent<'_>, offset: u64) {
         self.in_file += 1;
         match event.fields.phase.plain() {
-            "X" => self.complete(event, offset),
-            "i" | "I" => self.instant(event, offset),
-            "M" => self.metadata(event),
-            "B" => self.begin(event, offset),
-            "E" => self.end(event, offset),
+            b"X" => self.complete(event, offset),
+            b"i" | b"I" => self.instant(event, offset),
+            b"M" => self.metadata(event),
+            b"B" => self.begin(event, offset),
+            b"E" => self.end(event, offset),
             _ => {}
         }
     }
@@ -131,7 +131,10 @@ impl Builder {
             None => {
                 if !text.is_empty() {
                     self.diagnostics.add(Severity::Note, "unknown-category", "", None, || {
-                        format!("events of category `{}` are kept without a meaning", printable(text))
+                        format!(
+                            "events of category `{}` are kept without a meaning",
+                            printable(&String::from_utf8_lossy(text))
+                        )
                     });
                 }
                 Category::Other
@@ -180,7 +183,7 @@ impl Builder {
     }
 
     fn instant(&mut self, event: &RawEvent<'_>, offset: u64) {
-        if event.fields.name.plain() != "[memory]" {
+        if event.fields.name.plain() != b"[memory]" {
             return;
         }
         let Some(at) = number::nanoseconds(event.fields.start.0).map(TimeNs) else {
@@ -199,7 +202,7 @@ impl Builder {
     }
 
     fn metadata(&mut self, event: &RawEvent<'_>) {
-        if event.fields.name.plain() == "thread_name" {
+        if event.fields.name.plain() == b"thread_name" {
             let name = self.names.intern(event.args.metadata_name.decoded().trim());
             self.tracks.set_name(event, name);
         }

@@ -3,31 +3,33 @@
 use crate::trace::Category;
 
 /// What a `cat` stands for; `None` for one that no PyTorch profiler writes.
-pub fn of(cat: &str) -> Option<Category> {
+pub fn of(cat: &[u8]) -> Option<Category> {
     Some(match cat {
-        "cpu_op" | "Operator" | "operator" | "hpu_op" => Category::Operator,
-        "user_annotation" => Category::Annotation,
-        "cuda_runtime"
-        | "cuda_driver"
-        | "Runtime"
-        | "hip_runtime"
-        | "hip_driver"
-        | "xpu_runtime"
-        | "xpu_driver"
-        | "mtia_runtime"
-        | "glow_runtime"
-        | "privateuse1_runtime"
-        | "privateuse1_driver" => Category::Runtime,
-        "kernel" | "Kernel" | "mtia_ccp_events" => Category::Kernel,
-        "gpu_memcpy" | "Memcpy" => Category::Memcpy,
-        "gpu_memset" | "Memset" => Category::Memset,
-        "gpu_user_annotation" => Category::GpuAnnotation,
-        "cuda_sync" => Category::Sync,
-        "python_function" => Category::Python,
-        "cpu_instant_event" => Category::Memory,
-        "overhead" => Category::Overhead,
-        "cuda_profiler_range" => Category::CounterRange,
-        "Trace" | "ac2g" | "fwdbwd" | "async" | "async_cpu_to_gpu" | "async_gpu" | "collective_comm" => Category::Other,
+        b"cpu_op" | b"Operator" | b"operator" | b"hpu_op" => Category::Operator,
+        b"user_annotation" => Category::Annotation,
+        b"cuda_runtime"
+        | b"cuda_driver"
+        | b"Runtime"
+        | b"hip_runtime"
+        | b"hip_driver"
+        | b"xpu_runtime"
+        | b"xpu_driver"
+        | b"mtia_runtime"
+        | b"glow_runtime"
+        | b"privateuse1_runtime"
+        | b"privateuse1_driver" => Category::Runtime,
+        b"kernel" | b"Kernel" | b"mtia_ccp_events" => Category::Kernel,
+        b"gpu_memcpy" | b"Memcpy" => Category::Memcpy,
+        b"gpu_memset" | b"Memset" => Category::Memset,
+        b"gpu_user_annotation" => Category::GpuAnnotation,
+        b"cuda_sync" => Category::Sync,
+        b"python_function" => Category::Python,
+        b"cpu_instant_event" => Category::Memory,
+        b"overhead" => Category::Overhead,
+        b"cuda_profiler_range" => Category::CounterRange,
+        b"Trace" | b"ac2g" | b"fwdbwd" | b"async" | b"async_cpu_to_gpu" | b"async_gpu" | b"collective_comm" => {
+            Category::Other
+        }
         _ => return None,
     })
 }
@@ -38,10 +40,10 @@ pub fn is_annotation_name(name: &str) -> bool {
 }
 
 /// The kind of an event without `cat` (2020): its process tells.
-pub fn of_process(pid: &str) -> Option<Category> {
+pub fn of_process(pid: &[u8]) -> Option<Category> {
     match pid {
-        "\"CPU functions\"" => Some(Category::Operator),
-        "\"CUDA functions\"" => Some(Category::Kernel),
+        b"\"CPU functions\"" => Some(Category::Operator),
+        b"\"CUDA functions\"" => Some(Category::Kernel),
         _ => None,
     }
 }

@@ -36,15 +36,15 @@ struct Device {
 
 impl Header {
     /// Takes the member `key` whose JSON text is `value`; a damaged one is noted and left out.
-    pub fn member(&mut self, key: &str, value: &str, diagnostics: &mut Diagnostics) {
+    pub fn member(&mut self, key: &str, value: &[u8], diagnostics: &mut Diagnostics) {
         let result = match key {
-            "distributedInfo" => serde_json::from_str::<Distributed>(value).map(|found| {
+            "distributedInfo" => serde_json::from_slice::<Distributed>(value).map(|found| {
                 self.rank = found.rank.map(|rank| RankPlace { rank, world_size: found.world_size });
             }),
-            "deviceProperties" => serde_json::from_str::<Vec<Device>>(value).map(|found| {
+            "deviceProperties" => serde_json::from_slice::<Vec<Device>>(value).map(|found| {
                 self.devices = found.into_iter().map(Device::recorded).collect();
             }),
-            "baseTimeNanoseconds" => serde_json::from_str::<i64>(value).map(|base| self.base_ns = base),
+            "baseTimeNanoseconds" => serde_json::from_slice::<i64>(value).map(|base| self.base_ns = base),
             _ => Ok(()),
         };
         if let Err(error) = result {
@@ -73,13 +73,13 @@ mod tests {
     #[test]
     fn rank_devices_and_base_time_are_read_and_damage_is_noted() {
         let (mut header, mut found) = (Header::default(), Diagnostics::default());
-        header.member("distributedInfo", r#"{"backend": "nccl", "rank": 3, "world_size": 8}"#, &mut found);
+        header.member("distributedInfo", br#"{"backend": "nccl", "rank": 3, "world_size": 8}"#, &mut found);
         header.member(
             "deviceProperties",
-            r#"[{"id": 1, "name": "GPU\u001b[2J", "totalGlobalMem": 10, "numSms": 4}]"#,
+            br#"[{"id": 1, "name": "GPU\u001b[2J", "totalGlobalMem": 10, "numSms": 4}]"#,
             &mut found,
         );
-        header.member("baseTimeNanoseconds", "\"soon\"", &mut found);
+        header.member("baseTimeNanoseconds", b"\"soon\"", &mut found);
         assert_eq!(header.rank, Some(RankPlace { rank: 3, world_size: Some(8) }));
         assert_eq!((header.devices[0].name.as_str(), header.devices[0].sm_count), ("GPU␛[2J", 4));
         assert_eq!((header.base_ns, found.count("damaged-metadata")), (0, 1));

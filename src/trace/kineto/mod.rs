@@ -6,8 +6,9 @@ mod arguments;
 mod builder;
 mod category;
 mod header;
-mod number;
+pub mod number;
 mod raw;
+pub mod scan;
 pub mod strict;
 mod tracks;
 

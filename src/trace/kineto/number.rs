@@ -2,8 +2,8 @@
 
 /// `text` times `10^digits`, rounded to the nearest integer (halves away from zero); `None` when it is no JSON
 /// number or does not fit. The text may stand in quotes.
-pub fn scaled(text: &str, digits: u32) -> Option<i64> {
-    let bytes = unquoted(text).as_bytes();
+pub fn scaled(text: &[u8], digits: u32) -> Option<i64> {
+    let bytes = unquoted(text);
     let (negative, bytes) = match bytes {
         [b'-', rest @ ..] => (true, rest),
         _ => (false, bytes),
@@ -14,27 +14,29 @@ pub fn scaled(text: &str, digits: u32) -> Option<i64> {
 }
 
 /// Microseconds → nanoseconds.
-pub fn nanoseconds(text: &str) -> Option<i64> {
+pub fn nanoseconds(text: &[u8]) -> Option<i64> {
     scaled(text, 3)
 }
 
 /// A whole number; a fraction is rounded.
-pub fn integer(text: &str) -> Option<i64> {
+pub fn integer(text: &[u8]) -> Option<i64> {
     scaled(text, 0)
 }
 
 /// An id: a decimal or `0x` hexadecimal number up to 64 bits; negative ones are none.
-pub fn id(text: &str) -> Option<u64> {
-    let text = unquoted(text);
-    match text.strip_prefix("0x") {
-        Some(hex) => u64::from_str_radix(hex, 16).ok(),
-        None => text.parse().ok(),
+pub fn id(text: &[u8]) -> Option<u64> {
+    match unquoted(text) {
+        [b'0', b'x', hex @ ..] => u64::from_str_radix(std::str::from_utf8(hex).ok()?, 16).ok(),
+        decimal => plain(decimal, 0),
     }
 }
 
 /// The text without the quotes around it, if it has them.
-pub fn unquoted(text: &str) -> &str {
-    text.strip_prefix('"').and_then(|t| t.strip_suffix('"')).unwrap_or(text)
+pub fn unquoted(text: &[u8]) -> &[u8] {
+    match text {
+        [b'"', inner @ .., b'"'] => inner,
+        _ => text,
+    }
 }
 
 /// Digits with an optional fraction and nothing else.
@@ -105,37 +107,37 @@ mod tests {
 
     #[test]
     fn epoch_microseconds_keep_their_nanoseconds() {
-        assert_eq!(nanoseconds("1712195495505582.988"), Some(1_712_195_495_505_582_988));
-        assert_eq!(nanoseconds("1694128201435559"), Some(1_694_128_201_435_559_000));
-        assert_eq!(nanoseconds("-2.5"), Some(-2_500));
-        assert_eq!(nanoseconds("\"17\""), Some(17_000));
+        assert_eq!(nanoseconds(b"1712195495505582.988"), Some(1_712_195_495_505_582_988));
+        assert_eq!(nanoseconds(b"1694128201435559"), Some(1_694_128_201_435_559_000));
+        assert_eq!(nanoseconds(b"-2.5"), Some(-2_500));
+        assert_eq!(nanoseconds(b"\"17\""), Some(17_000));
     }
 
     #[test]
     fn digits_beyond_the_nanosecond_are_rounded() {
-        assert_eq!(nanoseconds("0.0005"), Some(1));
-        assert_eq!(nanoseconds("0.00049"), Some(0));
-        assert_eq!(nanoseconds("9.9996"), Some(10_000));
-        assert_eq!(integer("31.5"), Some(32));
+        assert_eq!(nanoseconds(b"0.0005"), Some(1));
+        assert_eq!(nanoseconds(b"0.00049"), Some(0));
+        assert_eq!(nanoseconds(b"9.9996"), Some(10_000));
+        assert_eq!(integer(b"31.5"), Some(32));
     }
 
     #[test]
     fn exponents_shift_the_digits() {
-        assert_eq!(nanoseconds("1.5e3"), Some(1_500_000));
-        assert_eq!(nanoseconds("25e-1"), Some(2_500));
-        assert_eq!(nanoseconds("1e-9"), Some(0));
-        assert_eq!(nanoseconds("1.7121954955055829e15"), Some(1_712_195_495_505_582_900));
+        assert_eq!(nanoseconds(b"1.5e3"), Some(1_500_000));
+        assert_eq!(nanoseconds(b"25e-1"), Some(2_500));
+        assert_eq!(nanoseconds(b"1e-9"), Some(0));
+        assert_eq!(nanoseconds(b"1.7121954955055829e15"), Some(1_712_195_495_505_582_900));
     }
 
     #[test]
     fn what_does_not_fit_or_is_no_number_is_none() {
         for text in ["9223372036854775808", "1e30", "1e999999", "", "-", ".5", "5.", "1 2", "abc", "1e", "0x10", "e5"] {
-            assert_eq!(nanoseconds(text), None, "{text}");
+            assert_eq!(nanoseconds(text.as_bytes()), None, "{text}");
         }
     }
 
     #[test]
     fn ids_may_be_wide_or_hexadecimal_but_not_negative() {
-        assert_eq!((id("18446744073709551615"), id("\"0x1f\""), id("-1")), (Some(u64::MAX), Some(31), None));
+        assert_eq!((id(b"18446744073709551615"), id(b"\"0x1f\""), id(b"-1")), (Some(u64::MAX), Some(31), None));
     }
 }

@@ -10,34 +10,55 @@ use serde::de::{Deserialize, DeserializeSeed, Deserializer, IgnoredAny, MapAcces
 use serde_json::value::RawValue;
 
 /// The JSON text of a value, quotes included; empty where the field is absent or `null`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Text<'a>(pub &'a str);
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub struct Text<'a>(pub &'a [u8]);
 
 impl<'a> Text<'a> {
+    /// The text, empty for `null`.
+    pub fn of(text: &'a [u8]) -> Self {
+        Self(if text == b"null" { b"" } else { text })
+    }
+
     /// Whether there is a value.
     pub fn is_present(self) -> bool {
         !self.0.is_empty()
     }
 
     /// The text if there is a value.
-    pub fn get(self) -> Option<&'a str> {
+    pub fn get(self) -> Option<&'a [u8]> {
         Some(self.0).filter(|t| !t.is_empty())
+    }
+
+    /// The text of a value as written.
+    pub fn written(self) -> Cow<'a, str> {
+        String::from_utf8_lossy(self.0)
     }
 
     /// A string's characters, escapes resolved; any other value as written.
     pub fn decoded(self) -> Cow<'a, str> {
-        let Some(inner) = self.0.strip_prefix('"').and_then(|t| t.strip_suffix('"')) else {
-            return Cow::Borrowed(self.0);
-        };
-        if memchr::memchr(b'\\', inner.as_bytes()).is_none() {
-            return Cow::Borrowed(inner);
+        let Some(inner) = self.quoted() else { return self.written() };
+        if memchr::memchr(b'\\', inner).is_none() {
+            return String::from_utf8_lossy(inner);
         }
-        serde_json::from_str::<String>(self.0).map_or(Cow::Borrowed(inner), Cow::Owned)
+        serde_json::from_slice::<String>(self.0).map_or_else(|_| String::from_utf8_lossy(inner), Cow::Owned)
     }
 
-    /// A string without escapes; empty for anything else.
-    pub fn plain(self) -> &'a str {
-        self.0.strip_prefix('"').and_then(|t| t.strip_suffix('"')).unwrap_or_default()
+    /// What stands between the quotes of a string; empty for anything else.
+    pub fn plain(self) -> &'a [u8] {
+        self.quoted().unwrap_or_default()
+    }
+
+    fn quoted(self) -> Option<&'a [u8]> {
+        match self.0 {
+            [b'"', inner @ .., b'"'] => Some(inner),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Debug for Text<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.written())
     }
 }
 
@@ -183,8 +204,7 @@ fn read_text<'a, A: MapAccess<'a>>(slot: Option<&mut Text<'a>>, map: &mut A) -> 
         map.next_value::<IgnoredAny>()?;
         return Ok(());
     };
-    let text = map.next_value::<&'a RawValue>()?.get();
-    *slot = Text(if text == "null" { "" } else { text });
+    *slot = Text::of(map.next_value::<&'a RawValue>()?.get().as_bytes());
     Ok(())
 }
 
@@ -276,14 +296,15 @@ mod tests {
     fn known_fields_are_found_whatever_their_order_and_spelling() {
         let text = r#"{"args": {"external id": 7, "x": {"correlation": 1}, "grid": [1, 2, 3]}, "ts": 1.5, "ph": "X", "name": "a\nb"}"#;
         let event: RawEvent<'_> = serde_json::from_str(text).unwrap();
-        assert_eq!((event.fields.phase.0, event.fields.start.0), ("\"X\"", "1.5"));
-        assert_eq!((event.args.external.0, event.args.grid.0, event.args.correlation.0), ("7", "[1, 2, 3]", ""));
+        assert_eq!((event.fields.phase.plain(), event.fields.start.0), (&b"X"[..], &b"1.5"[..]));
+        let args = event.args;
+        assert_eq!((args.external.0, args.grid.0, args.correlation.0), (&b"7"[..], &b"[1, 2, 3]"[..], &b""[..]));
         assert_eq!(event.fields.name.decoded(), "a\nb");
     }
 
     #[test]
     fn null_is_absent_and_the_last_of_two_wins() {
         let event: RawEvent<'_> = serde_json::from_str(r#"{"ts": 1, "ts": 2, "dur": null, "args": 5}"#).unwrap();
-        assert_eq!((event.fields.start.0, event.fields.dur.0, event.args), ("2", "", RawArgs::default()));
+        assert_eq!((event.fields.start.0, event.fields.dur.0, event.args), (&b"2"[..], &b""[..], RawArgs::default()));
     }
 }

@@ -54,7 +54,7 @@ impl<'de> Visitor<'de> for &mut Document {
             if key == "traceEvents" {
                 map.next_value_seed(Events(self))?;
             } else {
-                self.builder.member(&key, map.next_value::<&RawValue>()?.get());
+                self.builder.member(&key, map.next_value::<&RawValue>()?.get().as_bytes());
             }
         }
         Ok(())

@@ -99,7 +99,7 @@ fn process(text: Text<'_>) -> Option<i64> {
 
 /// `25738`, `"25738"`, `"stream 7"`.
 fn thread(text: Text<'_>) -> Option<i64> {
-    number::integer(text.0).or_else(|| number::integer(text.plain().strip_prefix("stream ")?.trim()))
+    number::integer(text.0).or_else(|| number::integer(text.plain().strip_prefix(b"stream ")?.trim_ascii()))
 }
 
 #[cfg(test)]

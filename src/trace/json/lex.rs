@@ -1,0 +1,155 @@
+//! Where JSON tokens and values end in a window of text. Nothing here recurses, so nesting cannot exhaust the stack.
+
+/// Why a token or value could not be passed over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// The window ends inside it.
+    NeedMore,
+    /// Something else stands here.
+    Unexpected,
+}
+
+const ONES: u64 = 0x0101_0101_0101_0101;
+const HIGH: u64 = 0x8080_8080_8080_8080;
+
+/// Sets the high bit of the lowest byte of `word` that equals `byte` (and perhaps of higher bytes).
+#[inline]
+fn equal_bytes(word: u64, byte: u8) -> u64 {
+    let difference = word ^ (ONES * u64::from(byte));
+    difference.wrapping_sub(ONES) & !difference & HIGH
+}
+
+/// Sets the high bit of the lowest control character of `word` (and perhaps of higher bytes).
+#[inline]
+fn control_bytes(word: u64) -> u64 {
+    word.wrapping_sub(ONES * 0x20) & !word & HIGH
+}
+
+/// The first byte at or after `at` that is not white space.
+#[inline]
+pub fn skip_space(text: &[u8], mut at: usize) -> usize {
+    while let Some(b' ' | b'\n' | b'\r' | b'\t') = text.get(at) {
+        at += 1;
+    }
+    at
+}
+
+/// The byte at `at`.
+#[inline]
+pub fn peek(text: &[u8], at: usize) -> Result<u8, Stop> {
+    text.get(at).copied().ok_or(Stop::NeedMore)
+}
+
+/// Passes over the byte `expected` at `at`.
+#[inline]
+pub fn expect(text: &[u8], at: usize, expected: u8) -> Result<usize, Stop> {
+    if peek(text, at)? == expected { Ok(at + 1) } else { Err(Stop::Unexpected) }
+}
+
+/// Passes over the string whose opening quote is at `at`.
+///
+/// # Returns
+/// The place after the closing quote, and whether there are escapes in it.
+#[inline]
+pub fn string_end(text: &[u8], at: usize) -> Result<(usize, bool), Stop> {
+    let mut at = expect(text, at, b'"')?;
+    let mut escaped = false;
+    loop {
+        at = special_byte(text, at)?;
+        match peek(text, at)? {
+            b'"' => return Ok((at + 1, escaped)),
+            b'\\' => {
+                escaped = true;
+                at += 2;
+            }
+            _ => return Err(Stop::Unexpected),
+        }
+    }
+}
+
+/// The first quote, backslash or control character at or after `at`.
+#[inline]
+fn special_byte(text: &[u8], mut at: usize) -> Result<usize, Stop> {
+    while let Some(bytes) = text.get(at..).and_then(|rest| rest.first_chunk::<8>()) {
+        let word = u64::from_le_bytes(*bytes);
+        let hit = equal_bytes(word, b'"') | equal_bytes(word, b'\\') | control_bytes(word);
+        if hit != 0 {
+            return Ok(at + hit.trailing_zeros() as usize / 8);
+        }
+        at += 8;
+    }
+    while !matches!(peek(text, at)?, b'"' | b'\\' | 0..0x20) {
+        at += 1;
+    }
+    Ok(at)
+}
+
+/// Passes over the value at `at`. Brackets are counted, not paired; numbers and literals are taken as written.
+pub fn value_end(text: &[u8], at: usize) -> Result<usize, Stop> {
+    match peek(text, at)? {
+        b'"' => Ok(string_end(text, at)?.0),
+        b'{' | b'[' => container_end(text, at),
+        _ => bare_end(text, at),
+    }
+}
+
+fn container_end(text: &[u8], mut at: usize) -> Result<usize, Stop> {
+    let mut depth = 0usize;
+    loop {
+        match peek(text, at)? {
+            b'{' | b'[' => depth += 1,
+            b'}' | b']' => {
+                depth -= 1;
+                if depth == 0 {
+                    return Ok(at + 1);
+                }
+            }
+            b'"' => {
+                at = string_end(text, at)?.0;
+                continue;
+            }
+            _ => {}
+        }
+        at += 1;
+    }
+}
+
+/// Passes over a number, `true`, `false`, `null`, and the `NaN` and `inf` that some writers put where JSON has no number.
+#[inline]
+pub fn bare_end(text: &[u8], start: usize) -> Result<usize, Stop> {
+    let mut at = start;
+    while peek(text, at)?.is_ascii_alphanumeric() || matches!(text[at], b'-' | b'+' | b'.') {
+        at += 1;
+    }
+    if at == start { Err(Stop::Unexpected) } else { Ok(at) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strings_end_at_the_quote_that_no_backslash_precedes() {
+        assert_eq!(string_end(br#""abc" "#, 0), Ok((5, false)));
+        assert_eq!(string_end(br#""a long one with \" inside and \\" x"#, 0), Ok((34, true)));
+        assert_eq!(string_end(b"\"cut off in the middle", 0), Err(Stop::NeedMore));
+        assert_eq!(string_end(b"\"cut off after\\", 0), Err(Stop::NeedMore));
+        assert_eq!(string_end(b"\"line\nbreak\"", 0), Err(Stop::Unexpected));
+    }
+
+    #[test]
+    fn values_end_where_their_brackets_close() {
+        for text in ["[1, [2, \"]\"], {\"a\": \"}\"}]", "{}", "-1.5e3", "null", "\"x\""] {
+            assert_eq!(value_end(format!("{text}, 7").as_bytes(), 0), Ok(text.len()), "{text}");
+        }
+        assert_eq!(value_end(b"[[1, 2]", 0), Err(Stop::NeedMore));
+        assert_eq!(value_end(b"12", 0), Err(Stop::NeedMore));
+        assert_eq!(value_end(b", ", 0), Err(Stop::Unexpected));
+    }
+
+    #[test]
+    fn a_million_brackets_do_not_exhaust_the_stack() {
+        let text = "[".repeat(1_000_000) + &"]".repeat(1_000_000);
+        assert_eq!(value_end(text.as_bytes(), 0), Ok(2_000_000));
+    }
+}

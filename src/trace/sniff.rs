@@ -1,0 +1,60 @@
+//! What content that is no trace looks like, so that the error can say what to give instead.
+
+use super::OpenError;
+use std::path::Path;
+
+const NSIGHT_ADVICE: &str = "an Nsight Systems export must end in .sqlite to be read as one";
+const JSON_ADVICE: &str = "give the JSON (or .json.gz) that torch.profiler wrote";
+
+/// First bytes → what they are and what to do.
+const KINDS: [(&[u8], &str, &str); 11] = [
+    (b"SQLite format 3\0", "an SQLite database", NSIGHT_ADVICE),
+    (b"\x89PNG", "an image", "a picture of a timeline cannot be re-timed; give the trace it was made from"),
+    (b"\xff\xd8\xff", "an image", "a picture of a timeline cannot be re-timed; give the trace it was made from"),
+    (b"GIF8", "an image", "a picture of a timeline cannot be re-timed; give the trace it was made from"),
+    (b"PK\x03\x04", "a zip archive", "unpack it first, or pack with tar and gzip"),
+    (b"\x28\xb5\x2f\xfd", "zstd-compressed", "unpack it first with `zstd -d`"),
+    (b"\xfd7zXZ", "xz-compressed", "unpack it first with `xz -d`"),
+    (b"\x80\x02", "a Python pickle", "a memory snapshot or checkpoint holds no timeline; give the profiler's JSON"),
+    (b"\x7fELF", "a program", JSON_ADVICE),
+    (b"<", "HTML or XML", "this may be a saved web page instead of the file; download the raw file"),
+    (b"version https://git-lfs", "a Git LFS pointer", "fetch the file itself with `git lfs pull`"),
+];
+
+/// Names in the header line of rocprof's CSV output.
+const ROCPROF: [&str; 3] = ["KernelName", "Kernel_Name", "BeginNs"];
+
+/// The error for content that starts with `head` and is no JSON; `None` when nothing better can be said.
+pub fn not_a_trace(head: &[u8], path: &Path) -> Option<OpenError> {
+    let error = |found, advice| OpenError::NotATrace { path: path.to_owned(), found, advice };
+    if let Some((_, found, advice)) = KINDS.iter().find(|(magic, ..)| head.starts_with(magic)) {
+        return Some(error(found, advice));
+    }
+    let first_line = String::from_utf8_lossy(head.split(|b| *b == b'\n').next()?);
+    if ROCPROF.iter().any(|name| first_line.contains(name)) {
+        return Some(error(
+            "rocprof text",
+            "run rocprof with an output format of Chrome-trace JSON, or record with torch.profiler",
+        ));
+    }
+    if head.contains(&0) {
+        return Some(error("binary", JSON_ADVICE));
+    }
+    let text = head.iter().find(|b| !b.is_ascii_whitespace())?;
+    (!matches!(text, b'{' | b'[')).then(|| error("plain text", JSON_ADVICE))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn other_kinds_of_files_are_named() {
+        let shown = |head: &[u8]| not_a_trace(head, Path::new("f")).map(|error| error.to_string()).unwrap_or_default();
+        assert!(shown(b"SQLite format 3\0...").contains("SQLite"));
+        assert!(shown(b"\"Index\",\"KernelName\",\"gpu-id\"\n0,").contains("rocprof"));
+        assert!(shown(b"hello").contains("plain text"));
+        assert!(shown(b"\0\x05\x16").contains("binary"));
+        assert_eq!(shown(b"  {\"traceEvents\": ["), "");
+    }
+}

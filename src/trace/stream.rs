@@ -1,0 +1,265 @@
+//! Packed bytes → windows of text, unpacked on one thread while another reads them; never the whole file at once.
+
+use std::io::{BufRead, ErrorKind, Read};
+use std::sync::mpsc::sync_channel;
+
+use flate2::bufread::MultiGzDecoder;
+
+use super::{OpenOptions, Progress};
+
+/// Room before a chunk for the unread end of the one before it.
+const HEADROOM: usize = 64 << 10;
+/// Bytes per chunk; smaller ones make the two threads wait for one another.
+const CHUNK: usize = 1 << 20;
+/// Chunks under way between the threads.
+const CHUNKS_AHEAD: usize = 4;
+/// Packed content below this size is not worth a thread.
+const SMALL: usize = 256 << 10;
+/// Below this much content the ratio says nothing.
+const RATIO_FROM: u64 = 256 << 20;
+
+/// What reads windows of text.
+pub trait Consumer {
+    /// Why it stops before the end.
+    type Stop;
+
+    /// Reads on in `window`, which starts where the last call stopped.
+    ///
+    /// # Returns
+    /// How many bytes were used.
+    ///
+    /// # Errors
+    /// When reading shall stop.
+    fn window(&mut self, window: &[u8]) -> Result<usize, Self::Stop>;
+}
+
+/// How a stream ended, and what was left unread of it.
+#[derive(Debug)]
+pub struct Rest {
+    /// The end that the consumer has not used.
+    pub text: Vec<u8>,
+    /// Why unpacking ended early; `None` when it did not.
+    pub broken: Option<std::io::Error>,
+}
+
+/// Hands all of `bytes` to `consumer` without copying.
+///
+/// # Returns
+/// Where the unused end starts.
+///
+/// # Errors
+/// As the consumer.
+pub fn read_slice<C: Consumer>(bytes: &[u8], progress: &Progress, consumer: &mut C) -> Result<usize, C::Stop> {
+    let (mut from, mut to) = (0, 0);
+    while to < bytes.len() {
+        // A value longer than a window is looked at again with twice as much of it, so that the work stays linear.
+        let wanted = (4 * CHUNK).max(2 * (to - from));
+        let end = bytes.len().min(from + wanted);
+        progress.add_bytes((end - to) as u64);
+        to = end;
+        from += consumer.window(&bytes[from..to])?;
+    }
+    Ok(from)
+}
+
+/// Unpacks gzip `bytes` and hands the text to `consumer`.
+///
+/// # Errors
+/// As the consumer.
+pub fn read_gzip<C: Consumer>(bytes: &[u8], options: &OpenOptions, consumer: &mut C) -> Result<Rest, C::Stop> {
+    let unpacked = unpack(bytes, options);
+    if bytes.len() < SMALL { read_inline(unpacked, consumer) } else { read_threaded(unpacked, consumer) }
+}
+
+/// The unpacked text of gzip `bytes`, within the limits of `options`.
+pub fn unpack<'a>(bytes: &'a [u8], options: &'a OpenOptions) -> impl Read + Send + 'a {
+    let packed = Counted { rest: bytes, progress: &options.progress };
+    let by_ratio = RATIO_FROM.max(options.max_unpacked_ratio.saturating_mul(bytes.len() as u64));
+    Limited { inner: MultiGzDecoder::new(packed), left: options.max_unpacked_bytes.min(by_ratio) }
+}
+
+/// Hands all of `source` to `consumer`, on this thread.
+///
+/// # Errors
+/// As the consumer.
+pub fn read_inline<C: Consumer>(mut source: impl Read, consumer: &mut C) -> Result<Rest, C::Stop> {
+    let mut join = Join::default();
+    let mut buffer = vec![0; HEADROOM + CHUNK];
+    loop {
+        let (end, broken) = fill(&mut source, &mut buffer);
+        join.chunk(&mut buffer, end, consumer)?;
+        if end < buffer.len() {
+            return Ok(Rest { text: join.carry, broken });
+        }
+    }
+}
+
+fn read_threaded<C: Consumer>(mut source: impl Read + Send, consumer: &mut C) -> Result<Rest, C::Stop> {
+    let (full_sender, full) = sync_channel::<(Vec<u8>, usize, Option<std::io::Error>)>(CHUNKS_AHEAD);
+    let (empty_sender, empty) = sync_channel::<Vec<u8>>(CHUNKS_AHEAD);
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            loop {
+                let mut buffer = empty.try_recv().unwrap_or_else(|_| vec![0; HEADROOM + CHUNK]);
+                let (end, broken) = fill(&mut source, &mut buffer);
+                let is_last = end < buffer.len();
+                // The other side hangs up when it stops early.
+                if full_sender.send((buffer, end, broken)).is_err() || is_last {
+                    return;
+                }
+            }
+        });
+        let (mut join, mut how) = (Join::default(), None);
+        for (mut buffer, end, broken) in full {
+            join.chunk(&mut buffer, end, consumer)?;
+            how = broken;
+            // A full queue of empty buffers only means that this one is not needed.
+            let _ = empty_sender.try_send(buffer);
+        }
+        Ok(Rest { text: join.carry, broken: how })
+    })
+}
+
+/// Fills `buffer` behind its headroom.
+///
+/// # Returns
+/// Where the content ends: before the end of `buffer` at the end of `source`, which may be an error.
+fn fill(source: &mut impl Read, buffer: &mut [u8]) -> (usize, Option<std::io::Error>) {
+    let mut end = HEADROOM;
+    while end < buffer.len() {
+        match source.read(&mut buffer[end..]) {
+            Ok(0) => return (end, None),
+            Ok(count) => end += count,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return (end, Some(error)),
+        }
+    }
+    (end, None)
+}
+
+/// Puts the unread end of each chunk before the next.
+#[derive(Default)]
+struct Join {
+    carry: Vec<u8>,
+    /// A long carry is not looked at again before it has this length, so that the work stays linear.
+    next_look: usize,
+}
+
+impl Join {
+    fn chunk<C: Consumer>(&mut self, buffer: &mut [u8], end: usize, consumer: &mut C) -> Result<(), C::Stop> {
+        if self.carry.len() <= HEADROOM {
+            let start = HEADROOM - self.carry.len();
+            buffer[start..HEADROOM].copy_from_slice(&self.carry);
+            let used = consumer.window(&buffer[start..end])?;
+            self.carry.clear();
+            self.carry.extend_from_slice(&buffer[start + used..end]);
+            self.next_look = 2 * self.carry.len();
+            return Ok(());
+        }
+        self.carry.extend_from_slice(&buffer[HEADROOM..end]);
+        if self.carry.len() >= self.next_look {
+            let used = consumer.window(&self.carry)?;
+            self.carry.drain(..used);
+            self.next_look = 2 * self.carry.len();
+        }
+        Ok(())
+    }
+}
+
+/// Packed bytes that count as read when the unpacker takes them.
+struct Counted<'a> {
+    rest: &'a [u8],
+    progress: &'a Progress,
+}
+
+impl Read for Counted<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let count = self.rest.read(buffer)?;
+        self.progress.add_bytes(count as u64);
+        Ok(count)
+    }
+}
+
+impl BufRead for Counted<'_> {
+    fn fill_buf(&mut self) -> std::io::Result<&[u8]> {
+        Ok(self.rest)
+    }
+
+    fn consume(&mut self, count: usize) {
+        self.progress.add_bytes(count as u64);
+        self.rest = &self.rest[count..];
+    }
+}
+
+/// Fails with [`ErrorKind::FileTooLarge`] beyond a number of bytes.
+struct Limited<R> {
+    inner: R,
+    left: u64,
+}
+
+impl<R: Read> Read for Limited<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let count = self.inner.read(buffer)?;
+        self.left = self.left.checked_sub(count as u64).ok_or(ErrorKind::FileTooLarge)?;
+        Ok(count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    /// Takes lines; keeps what has no end yet.
+    #[derive(Default)]
+    struct Lines(Vec<usize>);
+
+    impl Consumer for Lines {
+        type Stop = ();
+
+        fn window(&mut self, window: &[u8]) -> Result<usize, ()> {
+            let used = window.iter().rposition(|b| *b == b'\n').map_or(0, |at| at + 1);
+            self.0.extend(window[..used].split_inclusive(|b| *b == b'\n').map(<[u8]>::len));
+            Ok(used)
+        }
+    }
+
+    fn text() -> (Vec<u8>, Vec<usize>) {
+        let lengths: Vec<usize> = (0..400).map(|i| if i % 40 == 7 { 300_000 } else { 1_000 + i }).collect();
+        let text = lengths.iter().flat_map(|&length| [vec![b'x'; length - 1], vec![b'\n']].concat()).collect();
+        (text, lengths)
+    }
+
+    fn gzip(text: &[u8]) -> Vec<u8> {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::none());
+        encoder.write_all(text).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    #[test]
+    fn lines_are_whole_however_they_were_packed() {
+        let (text, lengths) = text();
+        let options = OpenOptions::default();
+        let packed = gzip(&text);
+        let (mut threaded, mut inline, mut plain) = (Lines::default(), Lines::default(), Lines::default());
+        let rest = read_threaded(unpack(&packed, &options), &mut threaded).unwrap();
+        assert_eq!((rest.text.len(), rest.broken.is_none(), &threaded.0), (0, true, &lengths));
+        read_inline(&text[..], &mut inline).unwrap();
+        assert_eq!(inline.0, lengths);
+        assert_eq!((read_slice(&text, &options.progress, &mut plain), &plain.0), (Ok(text.len()), &lengths));
+        assert_eq!(options.progress.bytes_read(), (packed.len() + text.len()) as u64);
+    }
+
+    #[test]
+    fn a_broken_or_oversized_archive_gives_what_came_before() {
+        let (text, _) = text();
+        let packed = gzip(&text);
+        let mut lines = Lines::default();
+        let rest = read_gzip(&packed[..packed.len() / 2], &OpenOptions::default(), &mut lines).unwrap();
+        assert_eq!(rest.broken.map(|e| e.kind()), Some(ErrorKind::UnexpectedEof));
+        assert!(lines.0.len() > 100);
+        let options = OpenOptions { max_unpacked_bytes: 2_000_000, ..OpenOptions::default() };
+        let rest = read_gzip(&packed, &options, &mut Lines::default()).unwrap();
+        assert_eq!(rest.broken.map(|e| e.kind()), Some(ErrorKind::FileTooLarge));
+    }
+}

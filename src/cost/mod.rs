@@ -2,12 +2,23 @@
 //!
 //! Uses the graph's operands and device profiles; knows no scenario and no simulator.
 
+pub mod analytical;
+pub mod anchor;
 pub mod classify;
+pub mod collective;
+pub mod domain;
+pub mod fits;
 pub mod kernel_name;
+pub mod lookup;
+pub mod models;
 pub mod operators;
 pub mod prediction;
+pub mod roofline;
+pub mod structured;
 pub mod work;
 
 pub use classify::{Caller, Launch, classify, family_of_task, work_of, work_of_task};
+pub use domain::Domain;
+pub use models::{CostModels, Placed};
 pub use prediction::{Estimate, Prediction, Provenance};
 pub use work::{CollectiveKind, Family, Route, Shape, Work};

@@ -1,5 +1,7 @@
 //! A kernel's work: its family, its arithmetic and its memory traffic.
 
+use std::hash::{Hash, Hasher};
+
 use serde::Serialize;
 
 use crate::device::Precision;
@@ -227,6 +229,46 @@ pub struct Work {
     pub precision: Precision,
     /// Family-specific sizes.
     pub shape: Shape,
+}
+
+/// Bytes of an element as kernels of `work`'s precision load it.
+pub(super) fn element_bytes(work: &Work) -> u64 {
+    match work.precision {
+        Precision::Fp64 => 8,
+        Precision::Fp32 | Precision::Tf32 => 4,
+        Precision::Fp16 | Precision::Fp16Tensor | Precision::Bf16Tensor => 2,
+        Precision::Fp8Tensor | Precision::Int8Tensor => 1,
+    }
+}
+
+impl Hash for Work {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (self.family as u8, self.precision as u8).hash(state);
+        (self.flop.0.to_bits(), self.read.0, self.written.0).hash(state);
+        self.shape.hash(state);
+    }
+}
+
+impl Hash for Shape {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        std::mem::discriminant(self).hash(state);
+        match *self {
+            Self::Plain => {}
+            Self::Gemm { batch, m, n, k } => (batch, m, n, k).hash(state),
+            Self::Conv { batch, channels_in, channels_out, out_h, out_w, r, s, stride, groups } => {
+                (batch, channels_in, channels_out, out_h, out_w, r, s, stride, groups).hash(state);
+            }
+            Self::Embedding { batch, rows, tables, pooling, dim, backward } => {
+                (batch, rows, tables, pooling.to_bits(), dim, backward).hash(state);
+            }
+            Self::Rows { rows, width } => (rows, width).hash(state),
+            Self::Copy { route } => route.hash(state),
+            Self::Collective { kind, ranks } => (kind, ranks).hash(state),
+            Self::Attention { batch, heads, queries, keys, dim, causal, backward } => {
+                (batch, heads, queries, keys, dim, causal, backward).hash(state);
+            }
+        }
+    }
 }
 
 impl Work {

@@ -1,5 +1,7 @@
 //! What can be wrong with device files and device names.
 
+use std::ops::Range;
+
 use thiserror::Error;
 
 /// A device file that cannot be used: where, which key, and what was expected.
@@ -67,6 +69,19 @@ pub enum CatalogError {
         /// The circle, `A → B → A`.
         chain: String,
     },
+}
+
+impl CatalogError {
+    /// What the TOML parser says, with the line of `text` it says it about.
+    pub(super) fn syntax(file: &str, text: &str, error: &toml::de::Error) -> Self {
+        Self::Syntax { file: file.to_owned(), line: line_of(text, error.span()), message: error.message().to_owned() }
+    }
+}
+
+/// The line of `text`, from 1, where `span` starts.
+pub(super) fn line_of(text: &str, span: Option<Range<usize>>) -> usize {
+    let end = span.map_or(0, |span| span.start.min(text.len()));
+    1 + memchr::memchr_iter(b'\n', &text.as_bytes()[..end]).count()
 }
 
 /// A device name that is in no catalog.

@@ -8,7 +8,7 @@ use std::ops::Range;
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::error::CatalogError;
+use super::error::{CatalogError, line_of};
 use super::profile::{BandwidthCurve, DeviceKind, Precision};
 
 /// The scalar figures of a device, by their key in a file.
@@ -96,11 +96,8 @@ pub(super) struct Placed {
 
 /// The devices of the file `file` with contents `text`, by id.
 pub(super) fn parse(file: &str, text: &str) -> Result<Vec<(String, Placed)>, CatalogError> {
-    let entries: BTreeMap<Spanned<String>, Entry> = toml::from_str(text).map_err(|error| CatalogError::Syntax {
-        file: file.to_owned(),
-        line: line_of(text, error.span()),
-        message: error.message().to_owned(),
-    })?;
+    let parsed = toml::from_str(text);
+    let entries: BTreeMap<Spanned<String>, Entry> = parsed.map_err(|error| CatalogError::syntax(file, text, &error))?;
     entries
         .into_iter()
         .map(|(id, entry)| {
@@ -110,11 +107,6 @@ pub(super) fn parse(file: &str, text: &str) -> Result<Vec<(String, Placed)>, Cat
             Ok((id.into_inner(), Placed { file: file.to_owned(), line, inherits_line, entry }))
         })
         .collect()
-}
-
-fn line_of(text: &str, span: Option<Range<usize>>) -> usize {
-    let end = span.map_or(0, |span| span.start.min(text.len()));
-    1 + memchr::memchr_iter(b'\n', &text.as_bytes()[..end]).count()
 }
 
 fn check(file: &str, text: &str, device: &str, entry: &Entry) -> Result<(), CatalogError> {

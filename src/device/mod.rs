@@ -5,9 +5,11 @@
 pub mod catalog;
 pub mod error;
 mod file;
+pub mod link;
 pub mod profile;
 mod resolve;
 
 pub use catalog::Catalog;
 pub use error::{CatalogError, UnknownDevice};
+pub use link::{CollectiveCurve, LinkProfile, Links};
 pub use profile::{BandwidthCurve, DeviceKind, DeviceProfile, Precision};

@@ -113,23 +113,30 @@ impl BandwidthCurve {
     /// Time to move `bytes`, in µs: the three regions joined so that it is continuous and never falls as
     /// `bytes` grows. `bytes` below zero count as zero.
     pub fn time_us(&self, bytes: f64) -> f64 {
+        self.transfer_us(bytes, 1.0)
+    }
+
+    /// Time of a transfer of `bytes` that puts `factor · bytes` on the bus, in µs (a collective; see
+    /// [`time_us`](Self::time_us) for the rest).
+    pub fn transfer_us(&self, bytes: f64, factor: f64) -> f64 {
         if bytes <= self.m1_bytes {
             return self.start_us;
         }
         let size = bytes.min(self.m2_bytes);
         let crest = self.crest_bytes().clamp(self.m1_bytes, size);
-        let middle = self.middle_us(size).max(self.middle_us(crest));
-        self.start_us.max(middle) + (bytes - size) / (self.max_gb_s * 1e3)
+        let middle = factor * self.middle_us(size).max(self.middle_us(crest));
+        self.start_us.max(middle) + factor * (bytes - size) / (self.max_gb_s * 1e3)
     }
 
-    /// The three regions exactly as published, with their jumps (to reproduce the papers, not to predict).
-    pub fn published_us(&self, bytes: f64) -> f64 {
+    /// The three regions exactly as published, with their jumps (to reproduce the papers, not to predict);
+    /// `factor · bytes` go over the bus.
+    pub fn published_us(&self, bytes: f64, factor: f64) -> f64 {
         if bytes <= self.m1_bytes {
             self.start_us
         } else if bytes < self.m2_bytes {
-            self.middle_us(bytes)
+            factor * self.middle_us(bytes)
         } else {
-            self.start_us + bytes / (self.max_gb_s * 1e3)
+            self.start_us + factor * bytes / (self.max_gb_s * 1e3)
         }
     }
 

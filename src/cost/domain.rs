@@ -1,0 +1,92 @@
+//! Domains: sets of kernels that share one set of fitted parameters.
+
+use serde::{Deserialize, Serialize};
+
+use crate::device::Precision;
+
+use super::work::{Family, Shape, Work};
+
+/// What a fit covers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Domain {
+    /// Single matrix products on vector units (fp32, fp64) or in tf32.
+    Linear,
+    /// Batched matrix products on vector units or in tf32.
+    BatchedGemm,
+    /// Products of 16-bit floats on tensor cores.
+    Gemm16,
+    /// Products of 8-bit numbers on tensor cores.
+    Gemm8,
+    /// Convolutions.
+    Conv,
+    /// Norms over rows.
+    Norm,
+    /// Softmax.
+    Softmax,
+    /// Everything bound by streaming memory: element-wise, reductions, movement, optimizers, dropout, pooling.
+    Streaming,
+    /// Fused attention.
+    Attention,
+}
+
+impl Domain {
+    /// All of them, in the order of the enum.
+    pub const ALL: [Self; 9] = [
+        Self::Linear,
+        Self::BatchedGemm,
+        Self::Gemm16,
+        Self::Gemm8,
+        Self::Conv,
+        Self::Norm,
+        Self::Softmax,
+        Self::Streaming,
+        Self::Attention,
+    ];
+
+    /// Its name in files and tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Linear => "linear",
+            Self::BatchedGemm => "batched-gemm",
+            Self::Gemm16 => "gemm16",
+            Self::Gemm8 => "gemm8",
+            Self::Conv => "conv",
+            Self::Norm => "norm",
+            Self::Softmax => "softmax",
+            Self::Streaming => "streaming",
+            Self::Attention => "attention",
+        }
+    }
+
+    /// The domain of `work`; `None` for lookups, copies over links, collectives and the unrecognised.
+    pub fn of(work: &Work) -> Option<Self> {
+        Some(match (work.family, &work.shape) {
+            (Family::Gemm, Shape::Gemm { batch, .. }) => match work.precision {
+                Precision::Fp16Tensor | Precision::Bf16Tensor | Precision::Fp16 => Self::Gemm16,
+                Precision::Fp8Tensor | Precision::Int8Tensor => Self::Gemm8,
+                _ if *batch > 1 => Self::BatchedGemm,
+                _ => Self::Linear,
+            },
+            (Family::Conv, Shape::Conv { .. }) => Self::Conv,
+            (Family::Attention, Shape::Attention { .. }) => Self::Attention,
+            (Family::Norm, Shape::Rows { .. }) => Self::Norm,
+            (Family::Softmax, Shape::Rows { .. }) => Self::Softmax,
+            (
+                Family::Elementwise
+                | Family::Reduction
+                | Family::Movement
+                | Family::Optimizer
+                | Family::Dropout
+                | Family::Pooling,
+                _,
+            ) => Self::Streaming,
+            _ => return None,
+        })
+    }
+
+    /// How many parameters its structured model has.
+    pub fn parameter_count(self) -> usize {
+        super::structured::defaults(self).len()
+    }
+}

@@ -1,0 +1,283 @@
+//! [`CostModels`]: the one place that turns work and a device into a time, and a measured time into a predicted one.
+
+use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher};
+use std::sync::Mutex;
+
+use hashbrown::HashTable;
+use rustc_hash::FxHasher;
+
+use crate::device::{CatalogError, DeviceKind, DeviceProfile, LinkProfile, Links};
+use crate::units::DurNs;
+
+use super::anchor::{self, Change};
+use super::collective::collective_time;
+use super::domain::Domain;
+use super::fits::Fits;
+use super::lookup::{HitRate, lookup_us};
+use super::prediction::{Estimate, Prediction, Provenance};
+use super::work::{Family, Route, Shape, Work};
+use super::{analytical, roofline, structured};
+
+/// Remembered estimates; beyond that the memory is emptied and filled anew.
+const MEMO_LIMIT: usize = 1 << 20;
+
+/// All models with their fits, and a memory of what they said.
+#[derive(Debug)]
+pub struct CostModels {
+    fits: Fits,
+    links: Links,
+    memo: Mutex<HashTable<Remembered>>,
+    hasher: BuildHasherDefault<FxHasher>,
+}
+
+#[derive(Debug)]
+struct Remembered {
+    device: u64,
+    work: Work,
+    estimate: Option<Estimate>,
+}
+
+/// A kernel's work and the device it runs on.
+#[derive(Clone, Copy, Debug)]
+pub struct Placed<'a> {
+    /// What it has to do; `None` where that is not known.
+    pub work: Option<&'a Work>,
+    /// Where.
+    pub device: &'a DeviceProfile,
+}
+
+impl CostModels {
+    /// The models with the fits and interconnects that come with the program.
+    ///
+    /// # Errors
+    /// A built-in file is damaged.
+    pub fn builtin() -> Result<Self, CatalogError> {
+        Ok(Self::new(Fits::builtin()?, Links::builtin()?))
+    }
+
+    /// The models with `fits` and `links`.
+    pub fn new(fits: Fits, links: Links) -> Self {
+        Self { fits, links, memo: Mutex::new(HashTable::new()), hasher: BuildHasherDefault::new() }
+    }
+
+    /// The fits in force.
+    pub fn fits(&self) -> &Fits {
+        &self.fits
+    }
+
+    /// The known interconnects.
+    pub fn links(&self) -> &Links {
+        &self.links
+    }
+
+    /// The time of `work` on `device`; `None` when no model covers it. Memoised.
+    pub fn estimate(&self, work: &Work, device: &DeviceProfile) -> Option<Estimate> {
+        let device_key = figures_key(device);
+        let hash = self.hasher.hash_one((device_key, work));
+        let same = |seen: &Remembered| seen.device == device_key && seen.work == *work;
+        let Ok(mut memo) = self.memo.lock() else { return self.compute(work, device) };
+        if let Some(seen) = memo.find(hash, same) {
+            return seen.estimate;
+        }
+        let estimate = self.compute(work, device);
+        if memo.len() >= MEMO_LIMIT {
+            memo.clear();
+        }
+        let entry = Remembered { device: device_key, work: work.clone(), estimate };
+        memo.insert_unique(hash, entry, |seen| self.hasher.hash_one((seen.device, &seen.work)));
+        estimate
+    }
+
+    fn compute(&self, work: &Work, device: &DeviceProfile) -> Option<Estimate> {
+        match (&work.shape, work.family) {
+            (&Shape::Copy { route }, _) => Some(copy_estimate(work, route, device)),
+            (&Shape::Collective { kind, ranks }, _) => {
+                let own = peer_link(device);
+                let link = self.links.of_device(&device.id).unwrap_or(&own);
+                let time = collective_time(kind, work.read.0, ranks, link);
+                Some(estimate_of(time.us, time.model, time.error, time.extrapolated))
+            }
+            (Shape::Embedding { .. }, _) => lookup_estimate(work, device),
+            _ if device.kind != DeviceKind::Gpu => Some(host_estimate(work, device)),
+            (_, Family::Other) if work.bytes().0 == 0 && work.flop.0 <= 0.0 => None,
+            _ => Some(self.domain_estimate(work, device)),
+        }
+    }
+
+    fn domain_estimate(&self, work: &Work, device: &DeviceProfile) -> Estimate {
+        match Domain::of(work) {
+            Some(domain) => self.fits.estimate(domain, work, device),
+            None => estimate_of(roofline::roofline_us(work, device), "roofline", 0.65, true),
+        }
+    }
+
+    /// The duration of a task that took `measured` (if it was measured) doing `old`, and now has to do `new`.
+    ///
+    /// Nothing changed: the measured duration exactly. Otherwise the one with the smaller expected error of *anchored*,
+    /// `t = t_measured · model(new)/model(old)`, and *absolute*, `t = model(new)`. When no model covers it the measured
+    /// duration is kept and marked unmodelled.
+    pub fn predict(&self, measured: Option<DurNs>, old: Placed<'_>, new: Placed<'_>) -> Prediction {
+        let same_device = is_same_device(old.device, new.device);
+        match measured {
+            Some(duration) if same_device && old.work == new.work => return Prediction::measured(duration),
+            _ => {}
+        }
+        let after = new.work.and_then(|work| self.estimate(work, new.device));
+        let before = old.work.and_then(|work| self.estimate(work, old.device));
+        let (Some(after), Some(measured)) = (after, measured) else {
+            return after.map_or_else(|| unmodelled(measured), |estimate| absolute(&estimate));
+        };
+        let Some(before) = before.filter(|before| before.duration > DurNs::ZERO) else { return absolute(&after) };
+        let change = Change { same_device, doublings: doublings(old.work, new.work) };
+        let error = anchor::expected_error(&before, &after, change);
+        if after.error < error {
+            return absolute(&after);
+        }
+        Prediction {
+            duration: measured.scale(after.duration.0 as f64 / before.duration.0 as f64),
+            provenance: Provenance::Anchored,
+            model: after.model,
+            error,
+            extrapolated: after.extrapolated || before.extrapolated,
+        }
+    }
+
+    /// [`predict`](Self::predict) for a collective whose interconnect changes: `work` is a collective's, before and after.
+    pub fn predict_over(&self, measured: DurNs, old: (&Work, &LinkProfile), new: (&Work, &LinkProfile)) -> Prediction {
+        if old == new {
+            return Prediction::measured(measured);
+        }
+        let time = |(work, link): (&Work, &LinkProfile)| match work.shape {
+            Shape::Collective { kind, ranks } => Some(collective_time(kind, work.read.0, ranks, link)),
+            _ => None,
+        };
+        let (Some(before), Some(after)) = (time(old), time(new)) else { return unmodelled(Some(measured)) };
+        let error = before.error.max(after.error) as f32;
+        let extrapolated = before.extrapolated || after.extrapolated;
+        if before.us <= 0.0 {
+            return absolute(&estimate_of(after.us, after.model, after.error, extrapolated));
+        }
+        let duration = measured.scale(after.us / before.us);
+        Prediction { duration, provenance: Provenance::Anchored, model: after.model, error, extrapolated }
+    }
+}
+
+fn absolute(estimate: &Estimate) -> Prediction {
+    let &Estimate { duration, model, error, extrapolated } = estimate;
+    Prediction { duration, provenance: Provenance::Absolute, model, error, extrapolated }
+}
+
+/// Relative error stated for a duration that should have changed but was kept.
+const UNMODELLED_ERROR: f32 = 1.0;
+
+fn unmodelled(measured: Option<DurNs>) -> Prediction {
+    Prediction {
+        duration: measured.unwrap_or(DurNs::ZERO),
+        provenance: Provenance::Unmodelled,
+        model: "",
+        error: UNMODELLED_ERROR,
+        extrapolated: false,
+    }
+}
+
+/// How often the work doubled or halved, by arithmetic or traffic, whichever changed more.
+fn doublings(old: Option<&Work>, new: Option<&Work>) -> f64 {
+    let (Some(old), Some(new)) = (old, new) else { return 0.0 };
+    let ratio = |a: f64, b: f64| if a > 0.0 && b > 0.0 { (b / a).log2().abs() } else { 0.0 };
+    ratio(old.flop.0, new.flop.0).max(ratio(old.bytes().0 as f64, new.bytes().0 as f64))
+}
+
+/// An estimate of `us` microseconds; never negative, never not a number.
+pub(super) fn estimate_of(us: f64, model: &'static str, error: f64, extrapolated: bool) -> Estimate {
+    Estimate { duration: DurNs::from_us_f64(us.max(0.0)), model, error: error as f32, extrapolated }
+}
+
+/// Relative error of a copy over the host link: pinned and pageable memory differ by about a factor of 1.6 either way.
+const HOST_COPY_ERROR: f64 = 0.4;
+
+fn copy_estimate(work: &Work, route: Route, device: &DeviceProfile) -> Estimate {
+    let bytes = work.written.0 as f64;
+    let start = device.kernel_start.secs() * 1e6;
+    let (rate, error) = match route {
+        Route::PeerToPeer if device.peer_link.0 > 0.0 => (0.8 * device.peer_link.0, HOST_COPY_ERROR),
+        Route::HostToDevice | Route::DeviceToHost | Route::PeerToPeer => (0.8 * device.host_link.0, HOST_COPY_ERROR),
+        Route::DeviceToDevice => (0.5 * roofline::memory_rate(device), 0.2),
+        Route::Fill => (roofline::memory_rate(device), 0.3),
+    };
+    estimate_of(start + 1e6 * bytes / rate.max(1.0), "copy", error, false)
+}
+
+/// Relative errors of the lookup models on measured rows [ACCURACY: V100 forward enhanced 13 %, plain 38 %; backward 46 %].
+const LOOKUP_ERROR: (f64, f64, f64) = (0.13, 0.38, 0.46);
+
+fn lookup_estimate(work: &Work, device: &DeviceProfile) -> Option<Estimate> {
+    let &Shape::Embedding { rows, backward, .. } = &work.shape else { return None };
+    let known = rows > 0;
+    let hits = if known { HitRate::Distinct } else { HitRate::None };
+    let us = lookup_us(&work.shape, super::work::element_bytes(work), hits, device)?;
+    let (model, error) = match (known, backward) {
+        (_, true) => ("embedding-backward", LOOKUP_ERROR.2),
+        (true, false) => ("embedding-enhanced", LOOKUP_ERROR.0),
+        (false, false) => ("embedding-plain", LOOKUP_ERROR.1),
+    };
+    Some(estimate_of(device.kernel_start.secs() * 1e6 + us, model, error, !known))
+}
+
+/// Relative error of the sum of arithmetic and traffic on a host [Kakrannava: 18–40 % on CPUs].
+const HOST_ERROR: f64 = 0.4;
+
+fn host_estimate(work: &Work, device: &DeviceProfile) -> Estimate {
+    let algorithm = if matches!(work.shape, Shape::Conv { .. }) {
+        analytical::Algorithm::Im2col
+    } else {
+        analytical::Algorithm::Direct
+    };
+    let us = analytical::analytical_us(work, algorithm, device).unwrap_or(0.0);
+    estimate_of(device.kernel_start.secs() * 1e6 + us, "analytical", HOST_ERROR, false)
+}
+
+/// The interconnect of a device that no catalog entry joins, from its own figures.
+fn peer_link(device: &DeviceProfile) -> LinkProfile {
+    let rate = if device.peer_link.0 > 0.0 { device.peer_link.0 } else { device.host_link.0.max(1.0) };
+    LinkProfile {
+        id: device.id.clone(),
+        name: String::new(),
+        devices: Vec::new(),
+        gb_s: rate / 1e9,
+        latency_us: 10.0,
+        between_nodes: false,
+        source: "the device's own figures".to_owned(),
+        curves: Vec::new(),
+    }
+}
+
+fn is_same_device(a: &DeviceProfile, b: &DeviceProfile) -> bool {
+    std::ptr::eq(a, b) || figures_key(a) == figures_key(b)
+}
+
+/// A key of everything the models read of a device.
+fn figures_key(device: &DeviceProfile) -> u64 {
+    let mut hasher = FxHasher::default();
+    device.id.hash(&mut hasher);
+    (device.sm_count, device.l2.0, device.memory.0, device.kernel_start.0).hash(&mut hasher);
+    let measured = device.dram_bandwidth_measured.map_or(0.0, |rate| rate.0);
+    let rates = [device.dram_bandwidth.0, measured, device.l2_bandwidth.0, device.host_link.0, device.peer_link.0];
+    for rate in rates.into_iter().chain(device.peak.values().map(|rate| rate.0)) {
+        rate.to_bits().hash(&mut hasher);
+    }
+    hasher.finish()
+}
+
+/// The roofline of `work` on `device` in µs: the baseline that every model is compared with.
+pub fn baseline_us(work: &Work, device: &DeviceProfile) -> f64 {
+    roofline::roofline_us(work, device)
+}
+
+/// The structured model without any fit, in µs; `None` outside its domains.
+pub fn unfitted_us(work: &Work, device: &DeviceProfile) -> Option<f64> {
+    let domain = Domain::of(work)?;
+    Some(structured::structured_us(domain, work, device, &structured::default_values(domain)))
+}
+
+#[cfg(test)]
+mod tests;

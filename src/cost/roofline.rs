@@ -1,0 +1,56 @@
+//! The roofline: the greater of the time for the arithmetic and the time for the traffic.
+
+use crate::device::DeviceProfile;
+
+use super::work::Work;
+
+/// Share of theoretical memory bandwidth that streaming kernels reach where nobody measured it: the mean of the
+/// measured figures of V100 (0.91), A100 (0.89), GV100 (0.69), P100 (0.74), TITAN Xp (0.80) [Lin 2024].
+const UNMEASURED_BANDWIDTH: f64 = 0.81;
+
+/// Share of peak bandwidth that concatenation reaches [Lin 2022, authors' code].
+pub const CONCAT_BANDWIDTH: f64 = 0.79;
+
+/// Bytes per second that a device's memory delivers to large transfers.
+pub fn memory_rate(device: &DeviceProfile) -> f64 {
+    device.dram_bandwidth_measured.map_or(device.dram_bandwidth.0 * UNMEASURED_BANDWIDTH, |rate| rate.0)
+}
+
+/// `t = start + max(FLOP / peak, bytes / BW)` in µs, with the measured bandwidth where the profile has one
+/// [Lin 2022 §III-B; the start is the device's fixed cost of any kernel].
+pub fn roofline_us(work: &Work, device: &DeviceProfile) -> f64 {
+    device.kernel_start.secs() * 1e6 + bound_us(work, device)
+}
+
+/// The roofline without the start cost, in µs.
+pub fn bound_us(work: &Work, device: &DeviceProfile) -> f64 {
+    let peak = device.peak_rate(work.precision).0;
+    let arithmetic = if work.flop.0 > 0.0 { work.flop.0 / peak.max(1.0) } else { 0.0 };
+    let traffic = work.bytes().0 as f64 / memory_rate(device).max(1.0);
+    1e6 * arithmetic.max(traffic)
+}
+
+/// The roofline with the device's data-movement curve for the traffic, in µs; the plain roofline on devices without
+/// one. The curve holds the start cost already [Lin 2024, authors' code].
+pub fn curve_us(work: &Work, device: &DeviceProfile) -> f64 {
+    let Some(curve) = &device.dram_curve else { return roofline_us(work, device) };
+    let arithmetic = 1e6 * work.flop.0 / device.peak_rate(work.precision).0.max(1.0);
+    curve.time_us(work.bytes().0 as f64).max(arithmetic)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cost::operators::movement_work;
+    use crate::cost::work::Family;
+    use crate::device::Catalog;
+
+    #[test]
+    fn a_large_copy_runs_at_measured_bandwidth_and_a_small_one_takes_the_start_cost() {
+        let catalog = Catalog::builtin().unwrap();
+        let v100 = catalog.find("V100").unwrap();
+        let time = |bytes| roofline_us(&movement_work(Family::Movement, bytes, bytes), v100);
+        assert!((time(500_000_000) - (2.0 + 1e9 / 816.953e3)).abs() < 1e-6);
+        assert!((time(0) - 2.0).abs() < 1e-12);
+    }
+}

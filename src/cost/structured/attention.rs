@@ -1,0 +1,46 @@
+//! Fused attention in blocks of queries.
+//!
+//! `t = floor + max(waves · block time, bytes/BW)`: a block of 128 queries of one head walks over all its keys;
+//! with a causal mask over those before it.
+
+use crate::device::DeviceProfile;
+
+use super::gemm::Rates;
+use super::{BANDWIDTH, COMPUTE, FLOOR_US, Parameter, parameter, waves};
+use crate::cost::work::{Shape, Work};
+
+const KEY_PROLOGUE: usize = 3;
+const SLACK: usize = 4;
+const NARROW_HEAD: usize = 5;
+const CAUSAL: usize = 6;
+const QUERIES: usize = 7;
+const BACKWARD: usize = 8;
+
+pub(super) const PARAMETERS: [Parameter; 9] = [
+    parameter("compute share of peak", 0.55, 0.03, 1.2),
+    parameter("bandwidth share of peak", 0.8, 0.02, 1.5),
+    parameter("floor µs", 5.0, 0.3, 150.0),
+    parameter("prologue keys", 128.0, 1.0, 2000.0),
+    parameter("wave slack", 0.5, 0.001, 1.0),
+    parameter("rate at head dimension 64 over 128", 0.8, 0.2, 1.2),
+    parameter("cost of the diagonal under a causal mask, blocks", 1.0, 0.01, 4.0),
+    parameter("queries of a block", 128.0, 16.0, 512.0),
+    parameter("rate of the gradient over forward", 0.75, 0.2, 1.2),
+];
+
+pub(super) fn time_us(work: &Work, device: &DeviceProfile, p: &[f64]) -> f64 {
+    let &Shape::Attention { batch, heads, queries, keys, dim, causal, backward } = &work.shape else {
+        return p[FLOOR_US];
+    };
+    let rates = Rates::of(work, device, p[COMPUTE], p[BANDWIDTH]);
+    let [batch, heads, queries, keys, dim] = [batch, heads, queries, keys, dim].map(|size| size as f64);
+    let block = p[QUERIES];
+    let blocks = batch * heads * (queries / block).ceil();
+    let mean_keys =
+        if causal && queries <= keys { keys - queries / 2.0 + p[CAUSAL] * block.min(queries) / 2.0 } else { keys };
+    let head = if dim <= 64.0 { p[NARROW_HEAD] } else { 1.0 };
+    let (products, pass) = if backward { (10.0, p[BACKWARD]) } else { (4.0, 1.0) };
+    let block_us = products * block * (mean_keys + p[KEY_PROLOGUE]) * dim / (rates.per_sm * head * pass);
+    let traffic = work.bytes().0 as f64 / rates.dram;
+    p[FLOOR_US] + (waves(blocks, rates.sms, p[SLACK]) * block_us).max(traffic)
+}

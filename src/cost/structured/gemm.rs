@@ -1,0 +1,124 @@
+//! Matrix products in tiles and waves.
+//!
+//! For each candidate tile `[tm, tn]` and split `p` of the reduction,
+//! `t = floor + max(waves · 2·tm·tn·(K/p + k₀) / (peak/SMs · share · eff), traffic) + split cost`,
+//! `waves = ⌈⌈M/tm⌉·⌈N/tn⌉·batch·p / SMs⌉`; the library is taken to choose the fastest.
+
+use crate::device::DeviceProfile;
+
+use super::{Parameter, parameter, waves};
+use crate::cost::work::{Shape, Work};
+
+/// Candidate tiles, largest first.
+const TILES: [(f64, f64); 9] = [
+    (256.0, 128.0),
+    (128.0, 256.0),
+    (128.0, 128.0),
+    (128.0, 64.0),
+    (64.0, 128.0),
+    (64.0, 64.0),
+    (64.0, 32.0),
+    (32.0, 64.0),
+    (16.0, 64.0),
+];
+const SPLITS: [f64; 6] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0];
+
+pub(super) const K_PROLOGUE: usize = 3;
+pub(super) const L2: usize = 4;
+pub(super) const SPLIT_US: usize = 5;
+pub(super) const SLACK: usize = 6;
+/// The efficiencies of the tiles start here.
+pub(super) const TILE: usize = 7;
+
+pub(super) const PARAMETERS: [Parameter; 16] = [
+    parameter("compute share of peak", 0.75, 0.05, 1.3),
+    parameter("bandwidth share of peak", 0.8, 0.1, 1.5),
+    parameter("floor µs", 3.0, 0.3, 150.0),
+    parameter("prologue elements of K", 64.0, 1.0, 2000.0),
+    parameter("L2 over DRAM bandwidth", 3.0, 1.0, 20.0),
+    parameter("split cost µs", 2.0, 0.2, 100.0),
+    parameter("wave slack", 0.2, 0.001, 1.0),
+    parameter("efficiency 256x128", 0.98, 0.05, 1.5),
+    parameter("efficiency 128x256", 0.98, 0.05, 1.5),
+    parameter("efficiency 128x128", 0.95, 0.05, 1.5),
+    parameter("efficiency 128x64", 0.85, 0.05, 1.5),
+    parameter("efficiency 64x128", 0.85, 0.05, 1.5),
+    parameter("efficiency 64x64", 0.7, 0.05, 1.5),
+    parameter("efficiency 64x32", 0.5, 0.03, 1.5),
+    parameter("efficiency 32x64", 0.5, 0.03, 1.5),
+    parameter("efficiency 16x64", 0.3, 0.02, 1.5),
+];
+
+/// The rates of a device as the model sees them.
+#[derive(Clone, Copy)]
+pub(super) struct Rates {
+    /// Achieved FLOP per µs of one multiprocessor.
+    pub(super) per_sm: f64,
+    /// Multiprocessors.
+    pub(super) sms: f64,
+    /// Achieved DRAM bytes per µs.
+    pub(super) dram: f64,
+}
+
+impl Rates {
+    pub(super) fn of(work: &Work, device: &DeviceProfile, compute: f64, bandwidth: f64) -> Self {
+        let sms = f64::from(device.sm_count.max(1));
+        let peak = device.peak_rate(work.precision).0.max(1.0);
+        Self { per_sm: 1e-6 * peak * compute / sms, sms, dram: 1e-6 * device.dram_bandwidth.0.max(1.0) * bandwidth }
+    }
+}
+
+/// Sizes of a product as floating point numbers.
+#[derive(Clone, Copy)]
+pub(super) struct Product {
+    pub(super) batch: f64,
+    pub(super) m: f64,
+    pub(super) n: f64,
+    pub(super) k: f64,
+    /// Bytes per element of the factors.
+    pub(super) element: f64,
+    /// Bytes each tensor once.
+    pub(super) bytes: f64,
+}
+
+pub(super) fn time_us(work: &Work, device: &DeviceProfile, p: &[f64]) -> f64 {
+    let &Shape::Gemm { batch, m, n, k } = &work.shape else { return p[super::FLOOR_US] };
+    let [batch, m, n, k] = [batch, m, n, k].map(|dim| dim as f64);
+    let factors = batch * (m * k + k * n);
+    let element = if factors > 0.0 { (work.read.0 as f64 / factors).clamp(1.0, 8.0) } else { 4.0 };
+    let product = Product { batch, m, n, k, element, bytes: work.bytes().0 as f64 };
+    let rates = Rates::of(work, device, p[super::COMPUTE], p[super::BANDWIDTH]);
+    p[super::FLOOR_US] + product_us(product, rates, p)
+}
+
+/// Time of a product without the floor.
+pub(super) fn product_us(product: Product, rates: Rates, p: &[f64]) -> f64 {
+    let compulsory = product.bytes / rates.dram;
+    if product.batch * product.m * product.n <= 0.0 {
+        return compulsory;
+    }
+    let tiles = TILES.iter().zip(&p[TILE..]);
+    tiles
+        .map(|(&tile, &efficiency)| tile_us(product, rates, tile, efficiency, p))
+        .fold(f64::INFINITY, f64::min)
+        .max(compulsory)
+}
+
+fn tile_us(product: Product, rates: Rates, (tm, tn): (f64, f64), efficiency: f64, p: &[f64]) -> f64 {
+    let Product { batch, m, n, k, element, .. } = product;
+    let (rows, columns) = ((m / tm).ceil(), (n / tn).ceil());
+    let tiles = rows * columns * batch;
+    let traffic = batch * k * (rows * columns) * (tm.min(m) + tn.min(n)) * element / (rates.dram * p[L2]);
+    let per_k = 2.0 * tm * tn / (rates.per_sm * efficiency);
+    let mut best = f64::INFINITY;
+    for split in SPLITS {
+        let compute = waves(tiles * split, rates.sms, p[SLACK]) * per_k * (k / split + p[K_PROLOGUE]);
+        let extra =
+            if split > 1.0 { p[SPLIT_US] + batch * m * n * (split + 1.0) * 4.0 / (rates.dram * p[L2]) } else { 0.0 };
+        best = best.min(compute.max(traffic) + extra);
+        if tiles * split > rates.sms || k / split < 128.0 {
+            break;
+        }
+    }
+    best
+}

@@ -1,0 +1,74 @@
+//! Structured models: tiles, waves, bandwidth and a floor, with few parameters relative to the device's figures.
+//!
+//! A parameter set fitted on one device is meaningful on another, because each is a share of that device's peak.
+
+mod attention;
+mod conv;
+mod gemm;
+mod streaming;
+
+use crate::device::DeviceProfile;
+
+use super::domain::Domain;
+use super::work::Work;
+
+/// One parameter of a structured model: its value without any fit, and the range a fit may choose from.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Parameter {
+    /// What it is, with its unit.
+    pub name: &'static str,
+    /// Value without a fit.
+    pub default: f64,
+    /// Smallest sensible value; above 0.
+    pub min: f64,
+    /// Largest sensible value.
+    pub max: f64,
+}
+
+/// Position of the share of peak arithmetic that is achieved, in every domain's parameters.
+pub const COMPUTE: usize = 0;
+/// Position of the share of theoretical memory bandwidth that is achieved.
+pub const BANDWIDTH: usize = 1;
+/// Position of the fixed cost of a kernel in µs.
+pub const FLOOR_US: usize = 2;
+
+const fn parameter(name: &'static str, default: f64, min: f64, max: f64) -> Parameter {
+    Parameter { name, default, min, max }
+}
+
+/// The parameters of `domain`; the first three are those of [`COMPUTE`], [`BANDWIDTH`] and [`FLOOR_US`].
+pub fn defaults(domain: Domain) -> &'static [Parameter] {
+    match domain {
+        Domain::Linear | Domain::BatchedGemm | Domain::Gemm16 | Domain::Gemm8 => &gemm::PARAMETERS,
+        Domain::Conv => &conv::PARAMETERS,
+        Domain::Norm | Domain::Softmax | Domain::Streaming => &streaming::PARAMETERS,
+        Domain::Attention => &attention::PARAMETERS,
+    }
+}
+
+/// The default values of `domain`'s parameters.
+pub fn default_values(domain: Domain) -> Vec<f64> {
+    defaults(domain).iter().map(|parameter| parameter.default).collect()
+}
+
+/// Time in µs of `work` on `device` under the structured model of `domain` with `parameters`
+/// (as many as [`defaults`] has).
+pub fn structured_us(domain: Domain, work: &Work, device: &DeviceProfile, parameters: &[f64]) -> f64 {
+    let time = match domain {
+        Domain::Linear | Domain::BatchedGemm | Domain::Gemm16 | Domain::Gemm8 => {
+            gemm::time_us(work, device, parameters)
+        }
+        Domain::Conv => conv::time_us(work, device, parameters),
+        Domain::Norm | Domain::Softmax | Domain::Streaming => streaming::time_us(work, device, parameters),
+        Domain::Attention => attention::time_us(work, device, parameters),
+    };
+    if time.is_finite() { time.max(0.0) } else { 0.0 }
+}
+
+/// `⌈x⌉` softened: with `slack` 0 whole waves, with 1 none of the rounding.
+fn waves(units: f64, slots: f64, slack: f64) -> f64 {
+    let exact = units / slots.max(1.0);
+    let whole = exact.ceil();
+    // A single wave is never less than one tile's time.
+    whole * (1.0 - slack) + exact.max(whole.min(1.0)) * slack
+}

@@ -1,0 +1,196 @@
+//! Interconnects: bandwidth, latency and measured collective times by message size.
+
+use serde::Deserialize;
+
+use super::error::CatalogError;
+use super::profile::BandwidthCurve;
+
+/// An interconnect between devices.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LinkProfile {
+    /// Short name used in commands and files, e.g. `NVLink4`.
+    pub id: String,
+    /// Full name.
+    pub name: String,
+    /// Devices usually joined by it, by id.
+    #[serde(default)]
+    pub devices: Vec<String>,
+    /// Bandwidth of one device in one direction, in GB/s.
+    pub gb_s: f64,
+    /// Time of the smallest message between two devices, in µs.
+    pub latency_us: f64,
+    /// Whether it joins nodes rather than devices of one node.
+    #[serde(default)]
+    pub between_nodes: bool,
+    /// Where bandwidth and latency are from.
+    pub source: String,
+    /// Measured collectives.
+    #[serde(default, rename = "curve")]
+    pub curves: Vec<CollectiveCurve>,
+}
+
+/// Times of one collective among `ranks` ranks by message size.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CollectiveCurve {
+    /// `all-reduce`, `all-to-all`, `all-gather` or `reduce-scatter`.
+    pub collective: String,
+    /// Ranks taking part.
+    pub ranks: u32,
+    /// Buffer sizes in bytes, rising (for all-gather and reduce-scatter the whole buffer, not a rank's part).
+    #[serde(default)]
+    pub bytes: Vec<f64>,
+    /// Times in µs at those sizes, never falling.
+    #[serde(default)]
+    pub us: Vec<f64>,
+    /// A published three-region fit instead of points.
+    pub fit: Option<BandwidthCurve>,
+    /// Mean absolute relative error on sizes that were left out of the fit.
+    pub error: f64,
+    /// Measurements.
+    pub n: u32,
+    /// Where they are from.
+    pub source: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LinkFile {
+    #[serde(default)]
+    link: Vec<LinkProfile>,
+}
+
+/// The interconnects that come with the program.
+const BUILTIN: (&str, &str) = ("links.toml", include_str!("catalog/links.toml"));
+
+/// All known interconnects.
+#[derive(Clone, Debug)]
+pub struct Links {
+    links: Vec<LinkProfile>,
+}
+
+impl Links {
+    /// The interconnects that come with the program.
+    ///
+    /// # Errors
+    /// The built-in file is damaged.
+    pub fn builtin() -> Result<Self, CatalogError> {
+        Self::with_files(&[])
+    }
+
+    /// The built-in interconnects, and those of `files` (name and contents); a later one replaces one of the same id.
+    ///
+    /// # Errors
+    /// The first file that cannot be used, with the line.
+    pub fn with_files(files: &[(String, String)]) -> Result<Self, CatalogError> {
+        let user = files.iter().map(|(name, text)| (name.as_str(), text.as_str()));
+        let mut links: Vec<LinkProfile> = Vec::new();
+        for (file, text) in std::iter::once(BUILTIN).chain(user) {
+            let parsed: LinkFile = toml::from_str(text).map_err(|error| CatalogError::syntax(file, text, &error))?;
+            for link in parsed.link {
+                check(file, &link)?;
+                links.retain(|known| known.id != link.id);
+                links.push(link);
+            }
+        }
+        Ok(Self { links })
+    }
+
+    /// The interconnect called `name`, letters of any case.
+    pub fn find(&self, name: &str) -> Option<&LinkProfile> {
+        self.links.iter().find(|link| link.id.eq_ignore_ascii_case(name))
+    }
+
+    /// The interconnect inside a node of the device `id`.
+    pub fn of_device(&self, id: &str) -> Option<&LinkProfile> {
+        self.links.iter().find(|link| !link.between_nodes && link.devices.iter().any(|device| device == id))
+    }
+
+    /// All of them, in the order of the files.
+    pub fn iter(&self) -> impl Iterator<Item = &LinkProfile> {
+        self.links.iter()
+    }
+}
+
+fn check(file: &str, link: &LinkProfile) -> Result<(), CatalogError> {
+    let bad = |key: &str, value: String, expected| CatalogError::BadFigure {
+        file: file.to_owned(),
+        line: 1,
+        device: link.id.clone(),
+        key: key.to_owned(),
+        value,
+        expected,
+    };
+    if !link.gb_s.is_finite() || link.gb_s <= 0.0 {
+        return Err(bad("gb_s", link.gb_s.to_string(), "a number above 0"));
+    }
+    for curve in &link.curves {
+        let rising = |list: &[f64], strictly: bool| {
+            list.iter().all(|value| value.is_finite() && *value > 0.0)
+                && list.windows(2).all(|pair| pair[0] < pair[1] || (!strictly && pair[0] <= pair[1]))
+        };
+        if curve.bytes.len() != curve.us.len() || (curve.fit.is_none() && curve.bytes.len() < 2) {
+            return Err(bad("curve", curve.collective.clone(), "as many times as sizes, two or more, or a fit"));
+        }
+        if !rising(&curve.bytes, true) || !rising(&curve.us, false) {
+            return Err(bad("curve", curve.collective.clone(), "sizes that rise and times that never fall"));
+        }
+    }
+    Ok(())
+}
+
+impl CollectiveCurve {
+    /// Time in µs of a buffer of `bytes` with `factor · bytes` on the bus, and whether that lies outside the measured
+    /// sizes. Between points both axes are logarithmic; beyond the last the bandwidth stays that of the last.
+    pub fn time_us(&self, bytes: f64, factor: f64) -> (f64, bool) {
+        if let Some(fit) = &self.fit {
+            return (fit.transfer_us(bytes, factor), false);
+        }
+        let (Some((&first, _)), Some((&last, _))) = (self.bytes.split_first(), self.bytes.split_last()) else {
+            return (0.0, true);
+        };
+        if bytes <= first {
+            return (self.us[0], bytes < first);
+        }
+        if bytes >= last {
+            return (self.us[self.us.len() - 1] * bytes / last, bytes > last);
+        }
+        let at = self.bytes.partition_point(|&size| size <= bytes).clamp(1, self.bytes.len() - 1);
+        let (x0, x1) = (self.bytes[at - 1].ln(), self.bytes[at].ln());
+        let (y0, y1) = (self.us[at - 1].ln(), self.us[at].ln());
+        ((y0 + (y1 - y0) * (bytes.ln() - x0) / (x1 - x0)).exp(), false)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn builtin_collective_times_never_fall_with_size() {
+        let links = Links::builtin().unwrap();
+        for link in links.iter() {
+            for curve in &link.curves {
+                let times: Vec<f64> = (0..360).map(|i| curve.time_us(2f64.powf(f64::from(i) / 10.0), 1.0).0).collect();
+                assert!(
+                    times.windows(2).all(|pair| pair[0] <= pair[1] * (1.0 + 1e-9)),
+                    "{} {}",
+                    link.id,
+                    curve.collective
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_bad_link_file_names_what_is_wrong() {
+        let file =
+            |text: &str| Links::with_files(&[("mine.toml".to_owned(), text.to_owned())]).unwrap_err().to_string();
+        let head = "[[link]]\nid = \"X\"\nname = \"X\"\nlatency_us = 1\nsource = \"s\"\n";
+        assert!(file(&format!("{head}gb_s = 0\n")).contains("X.gb_s is 0"));
+        assert!(file(&format!("{head}speed = 3\n")).starts_with("mine.toml:6: "));
+        let curve = "[[link.curve]]\ncollective = \"all-reduce\"\nranks = 2\nbytes = [1, 2]\nus = [2, 1]\nerror = 0\nn = 2\nsource = \"s\"\n";
+        assert!(file(&format!("{head}gb_s = 3\n{curve}")).contains("never fall"));
+    }
+}

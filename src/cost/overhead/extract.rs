@@ -1,0 +1,237 @@
+//! Host overheads out of an execution graph: the host tasks of each thread, grouped by top-level operator.
+
+use std::collections::BTreeMap;
+
+use crate::graph::{ExecutionGraph, HostPart, LaneId, OperatorId, Task, TaskKind};
+use crate::units::DurNs;
+
+use super::{OverheadKind, Overheads, Statistic, without_outliers};
+
+/// What the profiler itself adds to host time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ProfilerCost {
+    /// Per operator recorded inside a span, in µs.
+    pub cpu_event_us: f64,
+    /// Per runtime call that starts device work, in µs.
+    pub gpu_event_us: f64,
+}
+
+impl Default for ProfilerCost {
+    /// 2 µs and 4 µs [Lin 2022].
+    fn default() -> Self {
+        Self { cpu_event_us: 2.0, gpu_event_us: 4.0 }
+    }
+}
+
+/// Longest gap between operators that still counts as T1; beyond it the program was loading data.
+const LONGEST_GAP_US: f64 = 200.0;
+
+/// Statistics of every overhead in `graph`, outliers dropped, the profiler's cost taken off (never below 0).
+///
+/// Cost: one pass over the tasks, sorted by lane and time.
+pub fn extract(graph: &ExecutionGraph, cost: ProfilerCost) -> Overheads {
+    let mut walk = Walk { graph, cost, samples: BTreeMap::new(), open: None };
+    let mut tasks: Vec<&Task> = graph.tasks.node_weights().filter(|task| host_kind(task).is_some()).collect();
+    tasks.sort_by_key(|task| (task.lane, task.measured_start, task.measured_end()));
+    for task in tasks {
+        walk.visit(task);
+    }
+    walk.close();
+    let mut overheads = Overheads::new("extracted from a trace");
+    for ((kind, op), sample) in walk.samples {
+        if let Some(statistic) = Statistic::of(&without_outliers(sample)) {
+            overheads.add(kind, &op, statistic);
+        }
+    }
+    overheads
+}
+
+fn host_kind(task: &Task) -> Option<OverheadKind> {
+    match task.kind {
+        TaskKind::Host(HostPart::Between) => Some(OverheadKind::T1),
+        TaskKind::Host(HostPart::BeforeLaunch) => Some(OverheadKind::T2),
+        TaskKind::Host(HostPart::AfterLaunch) => Some(OverheadKind::T3),
+        TaskKind::Host(HostPart::Inside) => Some(OverheadKind::T5),
+        TaskKind::Runtime => Some(OverheadKind::T4),
+        _ => None,
+    }
+}
+
+/// A stretch of one kind of one top-level operator, which may be several tasks.
+struct Stretch {
+    kind: OverheadKind,
+    lane: LaneId,
+    top: Option<OperatorId>,
+    host_us: f64,
+}
+
+struct Walk<'a> {
+    graph: &'a ExecutionGraph,
+    cost: ProfilerCost,
+    samples: BTreeMap<(OverheadKind, String), Vec<f64>>,
+    open: Option<Stretch>,
+}
+
+impl Walk<'_> {
+    fn visit(&mut self, task: &Task) {
+        let Some(kind) = host_kind(task) else { return };
+        if kind == OverheadKind::T4 {
+            self.close();
+            let name = self.graph.names.get(task.name).to_owned();
+            let profiler = if starts_device_work(&name) { self.cost.gpu_event_us } else { 0.0 };
+            return self.record(kind, name, micros(task.duration) - profiler);
+        }
+        let top = task.operator.map(|operator| self.top_level(operator));
+        let same = |open: &Stretch| open.kind == kind && open.lane == task.lane && open.top == top;
+        if !self.open.as_ref().is_some_and(same) {
+            self.close();
+            self.open = Some(Stretch { kind, lane: task.lane, top, host_us: 0.0 });
+        }
+        let host_us = micros(task.duration) - self.cost.cpu_event_us * self.operators_started(task, top);
+        if let Some(open) = &mut self.open {
+            open.host_us += host_us;
+        }
+    }
+
+    fn close(&mut self) {
+        let Some(Stretch { kind, top, host_us, .. }) = self.open.take() else { return };
+        let name =
+            top.map_or(String::new(), |top| self.graph.names.get(self.graph.operators[top.0 as usize].name).to_owned());
+        if kind != OverheadKind::T1 {
+            self.record(kind, name, host_us);
+        } else if host_us <= LONGEST_GAP_US {
+            self.record(kind, String::new(), host_us);
+        }
+    }
+
+    fn record(&mut self, kind: OverheadKind, name: String, us: f64) {
+        self.samples.entry((kind, name)).or_default().push(us.max(0.0));
+    }
+
+    fn top_level(&self, mut operator: OperatorId) -> OperatorId {
+        while let Some(parent) = self.graph.operators.get(operator.0 as usize).and_then(|row| row.parent) {
+            operator = parent;
+        }
+        operator
+    }
+
+    /// Operators below `top` that start within `task`.
+    fn operators_started(&self, task: &Task, top: Option<OperatorId>) -> f64 {
+        let Some(row) = top.and_then(|top| self.graph.operators.get(top.0 as usize)) else { return 0.0 };
+        let Some(top) = top else { return 0.0 };
+        let below = self.graph.operators.get(top.0 as usize + 1..row.subtree_end.0 as usize).unwrap_or(&[]);
+        let from = below.partition_point(|operator| operator.start < task.measured_start);
+        let to = below.partition_point(|operator| operator.start < task.measured_end());
+        to.saturating_sub(from) as f64
+    }
+}
+
+fn micros(duration: DurNs) -> f64 {
+    duration.0 as f64 / 1e3
+}
+
+fn starts_device_work(call: &str) -> bool {
+    ["Launch", "Memcpy", "Memset"].iter().any(|part| call.contains(part))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::diagnostic::Diagnostics;
+    use crate::graph::{Lane, LaneKind, Operator, Phase, Rank};
+    use crate::intern::{NameId, NameTable};
+    use crate::trace::EventId;
+    use crate::units::{Bytes, TimeNs};
+
+    fn operator(name: NameId, parent: Option<u32>, subtree_end: u32, start: i64) -> Operator {
+        Operator {
+            name,
+            parent: parent.map(OperatorId),
+            subtree_end: OperatorId(subtree_end),
+            lane: LaneId(0),
+            event: EventId(0),
+            start: TimeNs(start),
+            dur: DurNs(0),
+            operands: None,
+            phase: Phase::Forward,
+            sequence: None,
+            forward: None,
+            module: NameId(0),
+        }
+    }
+
+    fn task(kind: TaskKind, name: NameId, operator: Option<u32>, start_us: i64, us: i64) -> Task {
+        Task {
+            kind,
+            lane: LaneId(0),
+            name,
+            operator: operator.map(OperatorId),
+            event: None,
+            measured_start: TimeNs(start_us * 1000),
+            measured: DurNs(us * 1000),
+            duration: DurNs(us * 1000),
+            bytes: Bytes(0),
+        }
+    }
+
+    /// `aten::linear` at 10…60 µs with `aten::addmm` inside from 14 µs: launches at 20 and 40 µs, 6 µs each.
+    fn graph() -> ExecutionGraph {
+        let mut names = NameTable::new();
+        let [linear, addmm, launch] =
+            ["aten::linear", "aten::addmm", "cudaLaunchKernel"].map(|name| names.intern(name));
+        let mut tasks = petgraph::graph::DiGraph::default();
+        let host = TaskKind::Host;
+        for (kind, name, operator, start, us) in [
+            (host(HostPart::Between), NameId(0), None, 0, 10),
+            (host(HostPart::BeforeLaunch), linear, Some(0), 10, 4),
+            (host(HostPart::BeforeLaunch), addmm, Some(1), 14, 6),
+            (TaskKind::Runtime, launch, Some(1), 20, 6),
+            (host(HostPart::Inside), addmm, Some(1), 26, 14),
+            (TaskKind::Runtime, launch, Some(1), 40, 6),
+            (host(HostPart::AfterLaunch), addmm, Some(1), 46, 10),
+            (host(HostPart::AfterLaunch), linear, Some(0), 56, 4),
+            (host(HostPart::Between), NameId(0), None, 60, 500),
+        ] {
+            tasks.add_node(task(kind, name, operator, start, us));
+        }
+        ExecutionGraph {
+            tasks,
+            lanes: vec![Lane {
+                rank: Rank(0),
+                kind: LaneKind::Thread { tid: 1 },
+                name: NameId(0),
+                communication: false,
+            }],
+            operators: vec![operator(linear, None, 2, 10_000), operator(addmm, Some(0), 2, 14_000)],
+            operands: Vec::new(),
+            collectives: Vec::new(),
+            names,
+            ranks: Vec::new(),
+            measured: DurNs(0),
+            unexplained: DurNs(0),
+            batch_size: None,
+            constants: Vec::new(),
+            diagnostics: Diagnostics::default(),
+        }
+    }
+
+    #[test]
+    fn overheads_agree_with_those_worked_out_by_hand() {
+        let overheads = extract(&graph(), ProfilerCost { cpu_event_us: 0.0, gpu_event_us: 0.0 });
+        let mean = |kind, op: &str| overheads.get(kind, op).map(|statistic| (statistic.mean_us, statistic.count));
+        // The gap of 500 µs is data loading, not T1.
+        assert_eq!(mean(OverheadKind::T1, ""), Some((10.0, 1)));
+        assert_eq!(mean(OverheadKind::T2, "aten::linear"), Some((10.0, 1)));
+        assert_eq!(mean(OverheadKind::T3, "aten::linear"), Some((14.0, 1)));
+        assert_eq!(mean(OverheadKind::T4, "cudaLaunchKernel"), Some((6.0, 2)));
+        assert_eq!(mean(OverheadKind::T5, "aten::linear"), Some((14.0, 1)));
+    }
+
+    #[test]
+    fn the_profilers_cost_is_taken_off_but_never_below_zero() {
+        let overheads = extract(&graph(), ProfilerCost { cpu_event_us: 2.0, gpu_event_us: 8.0 });
+        let mean = |kind, op: &str| overheads.get(kind, op).map(|statistic| statistic.mean_us);
+        assert_eq!(mean(OverheadKind::T2, "aten::linear"), Some(8.0));
+        assert_eq!(mean(OverheadKind::T4, "cudaLaunchKernel"), Some(0.0));
+    }
+}

@@ -1,0 +1,277 @@
+//! Host overheads T1–T5 per operator: statistics, their database, and how they are looked up [Lin 2022 §III-C].
+//!
+//! T1 lies between top-level operators, T2 before the first launch of one, T3 after its last, T4 is a runtime call,
+//! T5 lies between two launches (or is all of an operator without any).
+
+mod extract;
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+pub use extract::{ProfilerCost, extract};
+
+/// The five kinds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum OverheadKind {
+    /// Between two top-level operators of a thread.
+    T1,
+    /// From an operator's start to its first runtime call.
+    T2,
+    /// From its last runtime call to its end.
+    T3,
+    /// A runtime call.
+    T4,
+    /// Between two runtime calls, or all of an operator without one.
+    T5,
+}
+
+/// Mean and spread of one kind of overhead of one operator.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Statistic {
+    /// Mean in µs.
+    pub mean_us: f64,
+    /// Standard deviation in µs.
+    pub std_us: f64,
+    /// Measurements behind it.
+    pub count: u64,
+}
+
+/// One row of a database.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct OverheadRow {
+    /// Which overhead.
+    #[serde(rename = "type")]
+    pub kind: OverheadKind,
+    /// Operator, or runtime call for T4; empty for T1.
+    pub op: String,
+    /// Mean in µs.
+    pub mean_us: f64,
+    /// Standard deviation in µs.
+    pub std_us: f64,
+    /// Measurements behind it.
+    pub count: u64,
+}
+
+/// A database that cannot be used.
+#[derive(Debug, Error)]
+pub enum OverheadError {
+    /// Not JSON of the expected form.
+    #[error("overhead database, line {line}, column {column}: {message}")]
+    Syntax {
+        /// Line, from 1.
+        line: usize,
+        /// Column, from 1.
+        column: usize,
+        /// What was expected.
+        message: String,
+    },
+    /// A figure that no overhead can have.
+    #[error("overhead database: {kind:?} of `{op}` has {key} {value}: expected a number from 0")]
+    BadFigure {
+        /// Which overhead.
+        kind: OverheadKind,
+        /// Its operator.
+        op: String,
+        /// The key.
+        key: &'static str,
+        /// As written.
+        value: f64,
+    },
+}
+
+/// Overhead statistics by kind and operator.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Overheads {
+    source: String,
+    entries: BTreeMap<(OverheadKind, String), Statistic>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Database {
+    #[serde(default)]
+    source: String,
+    rows: Vec<OverheadRow>,
+}
+
+impl Overheads {
+    /// An empty database with a note where its figures are from.
+    pub fn new(source: impl Into<String>) -> Self {
+        Self { source: source.into(), entries: BTreeMap::new() }
+    }
+
+    /// The database that comes with the program: published means of DLRM and other models on V100.
+    ///
+    /// # Errors
+    /// The built-in file is damaged.
+    pub fn builtin() -> Result<Self, OverheadError> {
+        Self::from_json(include_str!("../catalog/overheads.json"))
+    }
+
+    /// Reads a database.
+    ///
+    /// # Errors
+    /// Not JSON of this form, or a figure that is negative or not a number.
+    pub fn from_json(text: &str) -> Result<Self, OverheadError> {
+        let database: Database = serde_json::from_str(text).map_err(|error| OverheadError::Syntax {
+            line: error.line(),
+            column: error.column(),
+            message: error.to_string(),
+        })?;
+        let mut overheads = Self::new(database.source);
+        for OverheadRow { kind, op, mean_us, std_us, count } in database.rows {
+            for (key, value) in [("mean_us", mean_us), ("std_us", std_us)] {
+                if !value.is_finite() || value < 0.0 {
+                    return Err(OverheadError::BadFigure { kind, op, key, value });
+                }
+            }
+            overheads.add(kind, &op, Statistic { mean_us, std_us, count });
+        }
+        Ok(overheads)
+    }
+
+    /// The database as JSON, rows in order of kind and operator.
+    pub fn to_json(&self) -> String {
+        let database = Database { source: self.source.clone(), rows: self.rows().collect() };
+        serde_json::to_string_pretty(&database).unwrap_or_default()
+    }
+
+    /// All rows in order of kind and operator.
+    pub fn rows(&self) -> impl Iterator<Item = OverheadRow> {
+        self.entries.iter().map(|((kind, op), statistic)| {
+            let Statistic { mean_us, std_us, count } = *statistic;
+            OverheadRow { kind: *kind, op: op.clone(), mean_us, std_us, count }
+        })
+    }
+
+    /// Adds a statistic; one that is there already is pooled with it.
+    pub fn add(&mut self, kind: OverheadKind, op: &str, statistic: Statistic) {
+        let pooled = |old: &mut Statistic| *old = old.pooled(statistic);
+        self.entries.entry((kind, op.to_owned())).and_modify(pooled).or_insert(statistic);
+    }
+
+    /// Pools all of `other` into this database, each statistic weighted by its count.
+    pub fn merge(&mut self, other: &Self) {
+        for ((kind, op), statistic) in &other.entries {
+            self.add(*kind, op, *statistic);
+        }
+        if !other.source.is_empty() && other.source != self.source {
+            let both = [self.source.as_str(), other.source.as_str()];
+            self.source = both.into_iter().filter(|source| !source.is_empty()).collect::<Vec<_>>().join("; ");
+        }
+    }
+
+    /// The statistic of `kind` for operator (or runtime call) `op`: its own; else that of the same name in another
+    /// version of the framework (`AddmmBackward0`, `AddmmBackward`); else the mean over all operators of that kind.
+    /// `None` only when there is none of that kind.
+    pub fn get(&self, kind: OverheadKind, op: &str) -> Option<Statistic> {
+        let exact = self.entries.get(&(kind, op.to_owned())).copied();
+        exact.or_else(|| self.renamed(kind, op)).or_else(|| self.pooled(kind))
+    }
+
+    fn renamed(&self, kind: OverheadKind, op: &str) -> Option<Statistic> {
+        let wanted = plain(op);
+        let of_kind = self.entries.iter().filter(|((own, _), _)| *own == kind);
+        of_kind.into_iter().find(|((_, name), _)| plain(name) == wanted).map(|(_, statistic)| *statistic)
+    }
+
+    fn pooled(&self, kind: OverheadKind) -> Option<Statistic> {
+        let of_kind = self.entries.iter().filter(|((own, _), _)| *own == kind).map(|(_, statistic)| *statistic);
+        of_kind.reduce(Statistic::pooled)
+    }
+}
+
+/// A name without what versions of the framework change: the engine's prefix, trailing digits, a trailing underscore.
+fn plain(op: &str) -> &str {
+    let name = op.strip_prefix("autograd::engine::evaluate_function: ").unwrap_or(op);
+    let name = name.strip_prefix("torch::autograd::").unwrap_or(name);
+    name.trim_end_matches(|c: char| c.is_ascii_digit()).trim_end_matches('_')
+}
+
+impl Statistic {
+    /// Mean and spread of a sample; `None` of an empty one.
+    pub fn of(sample_us: &[f64]) -> Option<Self> {
+        let count = sample_us.len() as f64;
+        if sample_us.is_empty() {
+            return None;
+        }
+        let mean = sample_us.iter().sum::<f64>() / count;
+        let variance = sample_us.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / count;
+        Some(Self { mean_us: mean, std_us: variance.sqrt(), count: sample_us.len() as u64 })
+    }
+
+    /// The statistic of both samples together.
+    #[must_use]
+    pub fn pooled(self, other: Self) -> Self {
+        let (n, m) = (self.count.max(1) as f64, other.count.max(1) as f64);
+        let mean = (n * self.mean_us + m * other.mean_us) / (n + m);
+        let square = |part: Self| part.std_us.powi(2) + (part.mean_us - mean).powi(2);
+        let variance = (n * square(self) + m * square(other)) / (n + m);
+        Self { mean_us: mean, std_us: variance.sqrt(), count: self.count + other.count }
+    }
+}
+
+/// The values within `[Q1 − 1.5·IQR, Q3 + 1.5·IQR]`, sorted; quartiles are interpolated between neighbours.
+pub fn without_outliers(mut sample_us: Vec<f64>) -> Vec<f64> {
+    sample_us.retain(|value| value.is_finite());
+    sample_us.sort_by(f64::total_cmp);
+    let (Some(q1), Some(q3)) = (quantile(&sample_us, 0.25), quantile(&sample_us, 0.75)) else { return sample_us };
+    let reach = 1.5 * (q3 - q1);
+    sample_us.retain(|&value| value >= q1 - reach && value <= q3 + reach);
+    sample_us
+}
+
+fn quantile(sorted: &[f64], share: f64) -> Option<f64> {
+    let place = share * sorted.len().checked_sub(1)? as f64;
+    let (low, high) = (sorted[place.floor() as usize], sorted[place.ceil() as usize]);
+    Some(low + (high - low) * place.fract())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pooling_two_samples_gives_the_statistic_of_both_together() {
+        let (a, b) = ([1.0, 2.0, 6.0], [10.0, 20.0]);
+        let pooled = Statistic::of(&a).unwrap().pooled(Statistic::of(&b).unwrap());
+        let whole = Statistic::of(&[1.0, 2.0, 6.0, 10.0, 20.0]).unwrap();
+        assert!((pooled.mean_us - whole.mean_us).abs() < 1e-12 && (pooled.std_us - whole.std_us).abs() < 1e-12);
+        assert_eq!(pooled.count, 5);
+    }
+
+    #[test]
+    fn outliers_beyond_one_and_a_half_interquartile_ranges_are_dropped() {
+        // Q1 = 2, Q3 = 4: kept are -1 to 7.
+        assert_eq!(without_outliers(vec![3.0, 1.0, 100.0, 2.0, 4.0]), [1.0, 2.0, 3.0, 4.0]);
+        assert_eq!(without_outliers(vec![5.0]), [5.0]);
+        assert!(without_outliers(vec![f64::NAN]).is_empty());
+    }
+
+    #[test]
+    fn the_builtin_database_knows_every_kind_and_survives_a_round_trip() {
+        let builtin = Overheads::builtin().unwrap();
+        for kind in [OverheadKind::T1, OverheadKind::T2, OverheadKind::T3, OverheadKind::T4, OverheadKind::T5] {
+            assert!(builtin.get(kind, "aten::never_seen").unwrap().mean_us > 0.0);
+        }
+        assert_eq!(Overheads::from_json(&builtin.to_json()).unwrap(), builtin);
+        assert!((builtin.get(OverheadKind::T1, "").unwrap().mean_us - 7.7).abs() < 1e-9);
+    }
+
+    #[test]
+    fn operators_are_found_under_the_names_of_other_versions() {
+        let builtin = Overheads::builtin().unwrap();
+        let own = builtin.get(OverheadKind::T2, "AddmmBackward0");
+        assert_eq!(builtin.get(OverheadKind::T2, "autograd::engine::evaluate_function: AddmmBackward0"), own);
+        assert_eq!(builtin.get(OverheadKind::T2, "AddmmBackward"), own);
+    }
+
+    #[test]
+    fn a_bad_database_says_where() {
+        let bad = |text: &str| Overheads::from_json(text).unwrap_err().to_string();
+        assert!(bad("{\n \"rows\": [\n  7").contains("line 3"));
+        let row = r#"{"rows":[{"type":"T2","op":"x","mean_us":-1,"std_us":0,"count":1}]}"#;
+        assert!(bad(row).contains("`x` has mean_us -1"));
+    }
+}

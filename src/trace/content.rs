@@ -22,20 +22,22 @@ pub struct Content<'a> {
     document: Document,
     parts: Parts,
     is_first: bool,
+    size_hint: usize,
     /// Where reading stopped for good, if it did before the end.
     stopped: Option<Malformed>,
     reported_entries: u64,
 }
 
 impl<'a> Content<'a> {
-    /// Nothing read yet of the trace called `path`.
-    pub fn new(path: &'a Path, options: &'a OpenOptions) -> Self {
+    /// Nothing read yet of the trace called `path`, which is about `size_hint` bytes long (0 = unknown).
+    pub fn new(path: &'a Path, options: &'a OpenOptions, size_hint: usize) -> Self {
         Self {
             path,
             options,
             document: Document::default(),
             parts: Parts::default(),
             is_first: true,
+            size_hint,
             stopped: None,
             reported_entries: 0,
         }
@@ -101,6 +103,12 @@ impl<'a> Content<'a> {
         }
     }
 
+    /// Makes room for the whole trace after its first window, so that columns do not grow by copying.
+    fn make_room(&mut self, used: usize) {
+        let left = std::mem::take(&mut self.size_hint).saturating_sub(used);
+        self.parts.kineto.reserve(left as f64 / used as f64);
+    }
+
     fn report_entries(&mut self) {
         let entries = self.parts.entries();
         self.options.progress.add_events(entries - self.reported_entries);
@@ -121,6 +129,9 @@ impl Consumer for Content<'_> {
         }
         let result = self.document.feed(window, &mut self.parts);
         self.report_entries();
+        if let Ok(used @ 1..) = result {
+            self.make_room(used);
+        }
         match result {
             Ok(0) if window.len() > LONGEST_VALUE && !self.document.abandon_element(window, &mut self.parts) => {
                 let limit = format!("{} MiB for one value", LONGEST_VALUE >> 20);
@@ -145,6 +156,7 @@ enum Kind {
 #[derive(Default)]
 struct Parts {
     kind: Option<Kind>,
+    scanner: kineto::Scanner,
     kineto: kineto::Builder,
 }
 
@@ -155,9 +167,9 @@ impl Parts {
 }
 
 impl Reader for Parts {
-    fn streams(&mut self, key: &str) -> bool {
+    fn streams(&mut self, key: Option<&str>) -> bool {
         match key {
-            "traceEvents" | "" => self.kind = Some(Kind::Kineto),
+            Some("traceEvents") | None => self.kind = Some(Kind::Kineto),
             _ => return false,
         }
         true
@@ -170,7 +182,7 @@ impl Reader for Parts {
     #[inline]
     fn element(&mut self, text: &[u8], at: usize, offset: u64) -> Result<usize, Stop> {
         let mut event = RawEvent::default();
-        let end = kineto::scan::event(text, at, &mut event)?;
+        let end = self.scanner.event(text, at, &mut event)?;
         self.kineto.event(&event, offset);
         Ok(end)
     }

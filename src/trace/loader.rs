@@ -41,15 +41,22 @@ pub fn bytes(bytes: &[u8], path: &Path, options: &OpenOptions) -> Vec<Result<Loa
 }
 
 fn plain(bytes: &[u8], path: &Path, options: &OpenOptions) -> Result<Loaded, OpenError> {
-    let mut content = Content::new(path, options);
+    let mut content = Content::new(path, options, bytes.len());
     let used = stream::read_slice(bytes, &options.progress, &mut content)?;
     content.finish(&bytes[used..])
 }
 
 fn gzip(bytes: &[u8], path: &Path, options: &OpenOptions) -> Result<Loaded, OpenError> {
-    let mut content = Content::new(path, options);
+    let mut content = Content::new(path, options, unpacked_size(bytes));
     let rest = stream::read_gzip(bytes, options, &mut content)?;
     finish(content, rest, path, options)
+}
+
+/// What a gzip file says at its end of the size of its content; not trusted beyond what JSON packs to.
+fn unpacked_size(bytes: &[u8]) -> usize {
+    const LIKELY_RATIO: usize = 32;
+    let stated = bytes.last_chunk::<4>().map_or(0, |size| u32::from_le_bytes(*size) as usize);
+    stated.min(bytes.len().saturating_mul(LIKELY_RATIO))
 }
 
 fn finish(mut content: Content<'_>, rest: Rest, path: &Path, options: &OpenOptions) -> Result<Loaded, OpenError> {
@@ -95,7 +102,7 @@ fn each_member(
             continue;
         }
         let path = PathBuf::from(format!("{}:{}", path.display(), name.display()));
-        let mut content = Content::new(&path, options);
+        let mut content = Content::new(&path, options, 0);
         let result = stream::read_inline(entry, &mut content);
         found.push(result.and_then(|rest| finish(content, rest, &path, options)));
     }

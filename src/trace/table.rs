@@ -2,6 +2,8 @@
 //!
 //! Must not know what an event's arguments mean.
 
+use std::cmp::Ordering;
+
 use rustc_hash::FxHashMap;
 
 use super::TrackId;
@@ -114,6 +116,17 @@ impl EventTable {
         EventId(id)
     }
 
+    /// Makes room for `more` events.
+    pub fn reserve(&mut self, more: usize) {
+        self.start.reserve(more);
+        self.dur.reserve(more);
+        self.name.reserve(more);
+        self.category.reserve(more);
+        self.track.reserve(more);
+        self.correlation.reserve(more);
+        self.external.reserve(more);
+    }
+
     /// How many events there are.
     pub fn len(&self) -> usize {
         self.start.len()
@@ -198,13 +211,19 @@ impl EventTable {
     /// # Returns
     /// The old id of each new row, for side tables to follow; `None` when nothing moved.
     pub fn sort_by_start(&mut self) -> Option<Vec<u32>> {
-        let key = |i: u32| (self.start[i as usize], std::cmp::Reverse(self.dur(EventId(i))), i);
-        let count = self.len() as u32;
-        if (1..count).all(|i| key(i - 1) <= key(i)) {
+        // A stable sort of keys that carry their row: it keeps the order of equal ones and takes the sorted runs that
+        // traces are made of as they are.
+        let mut keys: Vec<(TimeNs, std::cmp::Reverse<u32>, u32)> =
+            (0..self.len()).map(|i| (self.start[i], std::cmp::Reverse(self.dur[i]), i as u32)).collect();
+        let before = |a: &(TimeNs, std::cmp::Reverse<u32>, u32), b: &(TimeNs, std::cmp::Reverse<u32>, u32)| {
+            let longest_first = || self.dur(EventId(b.2)).cmp(&self.dur(EventId(a.2)));
+            (a.0, a.1).cmp(&(b.0, b.1)).then_with(|| if a.1.0 == LONG { longest_first() } else { Ordering::Equal })
+        };
+        if keys.is_sorted_by(|a, b| before(a, b).is_le()) {
             return None;
         }
-        let mut order: Vec<u32> = (0..count).collect();
-        order.sort_unstable_by_key(|&i| key(i));
+        keys.sort_by(before);
+        let order: Vec<u32> = keys.into_iter().map(|(_, _, row)| row).collect();
         let long_durations = std::mem::take(&mut self.long_durations);
         if !long_durations.is_empty() {
             for (new, old) in order.iter().enumerate() {

@@ -2,12 +2,14 @@
 //!
 //! Elements that are damaged are left out and reading goes on at the next one; what follows a damaged top level is lost.
 
+use std::borrow::Cow;
+
 use super::lex::{self, Stop};
 
 /// What reads the parts of a [`Document`].
 pub trait Reader {
-    /// Whether the elements of the top-level array `key` are read one by one. A bare array has the key `""`.
-    fn streams(&mut self, key: &str) -> bool;
+    /// Whether the elements of the top-level array `key` are read one by one; a bare array has no key.
+    fn streams(&mut self, key: Option<&str>) -> bool;
 
     /// Takes another member of the top level, as JSON text.
     fn member(&mut self, key: &str, value: &[u8]);
@@ -159,7 +161,7 @@ impl Document {
         let at = lex::skip_space(text, after_mark);
         self.state = match lex::peek(text, at)? {
             b'{' => State::Member { first: true },
-            b'[' if reader.streams("") => {
+            b'[' if reader.streams(None) => {
                 self.bare = true;
                 State::Element { first: true }
             }
@@ -174,11 +176,14 @@ impl Document {
             self.state = State::End;
             return Ok(start + 1);
         }
-        let (key_end, _) = lex::string_end(text, start)?;
+        let (key_end, escaped) = lex::string_end(text, start)?;
         let colon = lex::expect(text, lex::skip_space(text, key_end), b':')?;
         let value = lex::skip_space(text, colon);
-        let key = String::from_utf8_lossy(&text[start + 1..key_end - 1]);
-        if lex::peek(text, value)? == b'[' && reader.streams(&key) {
+        let key = match serde_json::from_slice::<String>(&text[start..key_end]) {
+            Ok(key) if escaped => Cow::Owned(key),
+            _ => String::from_utf8_lossy(&text[start + 1..key_end - 1]),
+        };
+        if lex::peek(text, value)? == b'[' && reader.streams(Some(&key)) {
             self.state = State::Element { first: true };
             return Ok(value + 1);
         }
@@ -298,8 +303,8 @@ mod tests {
     struct Notes(Vec<String>);
 
     impl Reader for Notes {
-        fn streams(&mut self, key: &str) -> bool {
-            key.is_empty() || key == "events"
+        fn streams(&mut self, key: Option<&str>) -> bool {
+            key.is_none_or(|key| key == "events")
         }
 
         fn member(&mut self, key: &str, value: &[u8]) {

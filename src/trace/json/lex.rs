@@ -12,6 +12,26 @@ pub enum Stop {
 const ONES: u64 = 0x0101_0101_0101_0101;
 const HIGH: u64 = 0x8080_8080_8080_8080;
 
+/// A byte of a number or literal.
+const BARE: u8 = 1;
+/// A quote or bracket.
+const STRUCTURE: u8 = 2;
+
+/// What each byte may be part of.
+const KINDS: [u8; 256] = {
+    let mut table = [0; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        table[byte] = match byte as u8 {
+            b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' | b'-' | b'+' | b'.' => BARE,
+            b'"' | b'[' | b']' | b'{' | b'}' => STRUCTURE,
+            _ => 0,
+        };
+        byte += 1;
+    }
+    table
+};
+
 /// Sets the high bit of the lowest byte of `word` that equals `byte` (and perhaps of higher bytes).
 #[inline]
 fn equal_bytes(word: u64, byte: u8) -> u64 {
@@ -96,21 +116,21 @@ pub fn value_end(text: &[u8], at: usize) -> Result<usize, Stop> {
 fn container_end(text: &[u8], mut at: usize) -> Result<usize, Stop> {
     let mut depth = 0usize;
     loop {
-        match peek(text, at)? {
-            b'{' | b'[' => depth += 1,
-            b'}' | b']' => {
-                depth -= 1;
-                if depth == 0 {
-                    return Ok(at + 1);
-                }
-            }
+        while KINDS[usize::from(peek(text, at)?)] != STRUCTURE {
+            at += 1;
+        }
+        match text[at] {
             b'"' => {
                 at = string_end(text, at)?.0;
                 continue;
             }
-            _ => {}
+            b'{' | b'[' => depth += 1,
+            _ => depth -= 1,
         }
         at += 1;
+        if depth == 0 {
+            return Ok(at);
+        }
     }
 }
 
@@ -118,7 +138,7 @@ fn container_end(text: &[u8], mut at: usize) -> Result<usize, Stop> {
 #[inline]
 pub fn bare_end(text: &[u8], start: usize) -> Result<usize, Stop> {
     let mut at = start;
-    while peek(text, at)?.is_ascii_alphanumeric() || matches!(text[at], b'-' | b'+' | b'.') {
+    while KINDS[usize::from(peek(text, at)?)] == BARE {
         at += 1;
     }
     if at == start { Err(Stop::Unexpected) } else { Ok(at) }

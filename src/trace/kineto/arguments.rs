@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use rustc_hash::FxHashMap;
 
 use super::number;
-use super::raw::{RawArgs, Text};
+use super::raw::{Key, RawEvent, Text};
 use crate::intern::{NameId, NameTable};
 use crate::trace::{
     CollectiveArgs, CopyArgs, KernelArgs, MemoryArgs, OperatorArgs, SyncArgs, TensorArgs, TensorArgsId,
@@ -54,68 +54,68 @@ impl TensorLists {
 }
 
 /// An operator's arguments; `None` when it recorded none of interest.
-pub fn operator(args: &RawArgs<'_>, names: &mut NameTable, lists: &mut TensorLists) -> Option<OperatorArgs> {
+pub fn operator(event: &RawEvent<'_>, names: &mut NameTable, lists: &mut TensorLists) -> Option<OperatorArgs> {
     let mut json =
         |text: Text<'_>| if text.is_present() { names.intern(&on_one_line(&text.written())) } else { NameId(0) };
     let list = TensorArgs {
-        dims: json(args.dims),
-        types: json(args.types),
-        concrete: json(args.concrete),
-        strides: json(args.strides),
+        dims: json(event[Key::Dims]),
+        types: json(event[Key::Types]),
+        concrete: json(event[Key::Concrete]),
+        strides: json(event[Key::Strides]),
     };
     let found = OperatorArgs {
         tensors: (list != TensorArgs::default()).then(|| lists.id(list)),
-        sequence: signed(args.sequence),
-        forward_thread: small(args.forward_thread),
-        record_function: small(args.record_function),
-        stack: decoded(args.stack, names),
-        kernel_file: decoded(args.kernel_file, names),
+        sequence: signed(event[Key::Sequence]),
+        forward_thread: small(event[Key::ForwardThread]),
+        record_function: small(event[Key::RecordFunction]),
+        stack: decoded(event[Key::Stack], names),
+        kernel_file: decoded(event[Key::KernelFile], names),
     };
     (found != OperatorArgs::default()).then_some(found)
 }
 
 /// A kernel's launch configuration; `None` when it recorded none.
-pub fn kernel(args: &RawArgs<'_>) -> Option<KernelArgs> {
+pub fn kernel(event: &RawEvent<'_>) -> Option<KernelArgs> {
     let found = KernelArgs {
-        grid: triple(args.grid),
-        block: triple(args.block),
-        registers: small(args.registers),
-        shared_memory: small(args.shared_memory),
+        grid: triple(event[Key::Grid]),
+        block: triple(event[Key::Block]),
+        registers: small(event[Key::Registers]),
+        shared_memory: small(event[Key::SharedMemory]),
     };
     (found != KernelArgs::default()).then_some(found)
 }
 
 /// A copy's size, when recorded.
-pub fn copy(args: &RawArgs<'_>) -> Option<CopyArgs> {
-    wide(args.bytes).map(|bytes| CopyArgs { bytes: Bytes(bytes) })
+pub fn copy(event: &RawEvent<'_>) -> Option<CopyArgs> {
+    wide(event[Key::Bytes]).map(|bytes| CopyArgs { bytes: Bytes(bytes) })
 }
 
 /// The collective that an event names; `None` when it names none.
-pub fn collective(args: &RawArgs<'_>, names: &mut NameTable) -> Option<CollectiveArgs> {
-    args.collective.get()?;
+pub fn collective(event: &RawEvent<'_>, names: &mut NameTable) -> Option<CollectiveArgs> {
+    event[Key::Collective].get()?;
     Some(CollectiveArgs {
-        name: decoded(args.collective, names),
-        dtype: decoded(args.dtype, names),
-        in_elements: wide(args.in_elements).unwrap_or_default(),
-        out_elements: wide(args.out_elements).unwrap_or_default(),
-        group_size: small(args.group_size),
-        group: decoded(args.group, names),
-        ranks: decoded(args.group_ranks, names),
-        sequence: wide(args.group_sequence).unwrap_or_default(),
-        in_split: decoded(args.in_split, names),
-        out_split: decoded(args.out_split, names),
+        name: decoded(event[Key::Collective], names),
+        dtype: decoded(event[Key::Dtype], names),
+        in_elements: wide(event[Key::InElements]).unwrap_or_default(),
+        out_elements: wide(event[Key::OutElements]).unwrap_or_default(),
+        group_size: small(event[Key::GroupSize]),
+        group: decoded(event[Key::Group], names),
+        ranks: decoded(event[Key::GroupRanks], names),
+        sequence: wide(event[Key::GroupSequence]).unwrap_or_default(),
+        in_split: decoded(event[Key::InSplit], names),
+        out_split: decoded(event[Key::OutSplit], names),
     })
 }
 
 /// What `record_param_comms` says by position (2023 and 2024): tensors, sequence, group, rank, name, splits, size.
 /// Elements are the product of the first tensor's sizes.
-pub fn positional_collective(args: &RawArgs<'_>, names: &mut NameTable) -> CollectiveArgs {
+pub fn positional_collective(event: &RawEvent<'_>, names: &mut NameTable) -> CollectiveArgs {
     let values: Vec<Cow<'_, str>> =
-        args.concrete.get().and_then(|t| serde_json::from_slice(t).ok()).unwrap_or_default();
+        event[Key::Concrete].get().and_then(|t| serde_json::from_slice(t).ok()).unwrap_or_default();
     let [_, sequence, group, _, name, in_split, out_split, size] = values.as_slice() else {
         return CollectiveArgs::default();
     };
-    let elements = first_tensor_elements(args.dims).unwrap_or_default();
+    let elements = first_tensor_elements(event[Key::Dims]).unwrap_or_default();
     CollectiveArgs {
         name: names.intern(name),
         in_elements: elements,
@@ -137,24 +137,24 @@ fn first_tensor_elements(dims: Text<'_>) -> Option<u64> {
 }
 
 /// A synchronisation record.
-pub fn sync(args: &RawArgs<'_>, names: &mut NameTable, narrow: &mut Narrow) -> SyncArgs {
+pub fn sync(event: &RawEvent<'_>, names: &mut NameTable, narrow: &mut Narrow) -> SyncArgs {
     let stream = |text: Text<'_>| signed(text).filter(|stream| *stream >= 0);
     SyncArgs {
-        kind: decoded(args.sync_kind, names),
-        stream: stream(args.stream),
-        wait_on_stream: stream(args.wait_on_stream),
-        record_correlation: narrow.id(args.wait_on_record),
+        kind: decoded(event[Key::SyncKind], names),
+        stream: stream(event[Key::Stream]),
+        wait_on_stream: stream(event[Key::WaitOnStream]),
+        record_correlation: narrow.id(event[Key::WaitOnRecord]),
     }
 }
 
 /// An allocation or release at `at`.
-pub fn memory(args: &RawArgs<'_>, at: TimeNs) -> MemoryArgs {
+pub fn memory(event: &RawEvent<'_>, at: TimeNs) -> MemoryArgs {
     MemoryArgs {
-        bytes: signed(args.memory_bytes).unwrap_or_default(),
-        address: wide(args.address).unwrap_or_default(),
-        total_allocated: wide(args.total_allocated),
-        on_device: signed(args.device_type).is_some_and(|kind| kind != 0),
-        device: signed(args.device_id).unwrap_or(-1),
+        bytes: signed(event[Key::MemoryBytes]).unwrap_or_default(),
+        address: wide(event[Key::Address]).unwrap_or_default(),
+        total_allocated: wide(event[Key::TotalAllocated]),
+        on_device: signed(event[Key::DeviceType]).is_some_and(|kind| kind != 0),
+        device: signed(event[Key::DeviceId]).unwrap_or(-1),
         at,
     }
 }
@@ -197,8 +197,14 @@ fn on_one_line(text: &str) -> Cow<'_, str> {
 mod tests {
     use super::*;
 
-    fn args(text: &str) -> RawArgs<'_> {
-        serde_json::from_str(text).unwrap()
+    fn args(text: &str) -> RawEvent<'_> {
+        let mut event = RawEvent::default();
+        let members: std::collections::BTreeMap<&str, &serde_json::value::RawValue> =
+            serde_json::from_str(text).unwrap();
+        for (key, value) in members {
+            event[Key::of_argument(key.as_bytes()).unwrap()] = Text::of(value.get().as_bytes());
+        }
+        event
     }
 
     #[test]

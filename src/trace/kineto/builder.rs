@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 
 use super::arguments::{self, Narrow, TensorLists};
 use super::header::Header;
-use super::raw::RawEvent;
+use super::raw::{Key, RawEvent};
 use super::tracks::TrackTable;
 use super::{category, number};
 use crate::diagnostic::{Diagnostics, Severity};
@@ -48,6 +48,11 @@ impl Builder {
         self.header.member(key, value, &mut self.diagnostics);
     }
 
+    /// Makes room for `times` as many events as there are.
+    pub fn reserve(&mut self, times: f64) {
+        self.events.reserve((self.events.len() as f64 * times) as usize);
+    }
+
     /// How many entries were seen so far.
     pub fn entries(&self) -> u64 {
         self.in_file
@@ -61,7 +66,7 @@ impl Builder {
     /// Takes an event that stood at byte `offset`.
     pub fn event(&mut self, event: &RawEvent<'_>, offset: u64) {
         self.in_file += 1;
-        match event.fields.phase.plain() {
+        match event[Key::Phase].plain() {
             b"X" => self.complete(event, offset),
             b"i" | b"I" => self.instant(event, offset),
             b"M" => self.metadata(event),
@@ -84,10 +89,10 @@ impl Builder {
     }
 
     fn complete(&mut self, event: &RawEvent<'_>, offset: u64) {
-        let Some(start) = number::nanoseconds(event.fields.start.0) else {
+        let Some(start) = number::nanoseconds(event[Key::Start].0) else {
             return self.skip("damaged-time", offset, "an event without a start that fits 64 bits of nanoseconds");
         };
-        let dur = match event.fields.dur.get().map(number::nanoseconds) {
+        let dur = match event[Key::Dur].get().map(number::nanoseconds) {
             Some(Some(dur)) => dur,
             Some(None) => {
                 return self.skip("damaged-time", offset, "an event whose length does not fit 64 bits of nanoseconds");
@@ -108,7 +113,7 @@ impl Builder {
     }
 
     fn row(&mut self, event: &RawEvent<'_>, start: TimeNs, dur: DurNs) -> Event {
-        let name = event.fields.name.decoded();
+        let name = event[Key::Name].decoded();
         let category = self.category(event, &name);
         Event {
             start,
@@ -116,14 +121,14 @@ impl Builder {
             name: self.names.intern(&name),
             category,
             track: self.tracks.of_event(event, category),
-            correlation: self.correlations.id(event.args.correlation),
-            external: self.externals.id(event.args.external),
+            correlation: self.correlations.id(event[Key::Correlation]),
+            external: self.externals.id(event[Key::External]),
         }
     }
 
     fn category(&mut self, event: &RawEvent<'_>, name: &str) -> Category {
-        let text = event.fields.category.plain();
-        let found = if text.is_empty() { category::of_process(event.fields.pid.0) } else { category::of(text) };
+        let text = event[Key::Category].plain();
+        let found = if text.is_empty() { category::of_process(event[Key::Pid].0) } else { category::of(text) };
         self.has_known_category |= found.is_some();
         match found {
             Some(Category::Operator) if category::is_annotation_name(name) => Category::Annotation,
@@ -143,50 +148,48 @@ impl Builder {
     }
 
     fn arguments(&mut self, id: EventId, row: &Event, event: &RawEvent<'_>) {
-        let args = &event.args;
         match row.category {
             Category::Operator | Category::Annotation => self.operator(id, row, event),
             Category::Kernel => {
-                if let Some(found) = arguments::kernel(args) {
+                if let Some(found) = arguments::kernel(event) {
                     self.kernels.push(id, found);
                 }
                 self.collective(id, event);
             }
             Category::Memcpy | Category::Memset => {
-                if let Some(found) = arguments::copy(args) {
+                if let Some(found) = arguments::copy(event) {
                     self.copies.push(id, found);
                 }
                 self.collective(id, event);
             }
-            Category::Sync => self.syncs.push(id, arguments::sync(args, &mut self.names, &mut self.correlations)),
+            Category::Sync => self.syncs.push(id, arguments::sync(event, &mut self.names, &mut self.correlations)),
             _ => {}
         }
     }
 
     fn operator(&mut self, id: EventId, row: &Event, event: &RawEvent<'_>) {
-        let args = &event.args;
-        self.has_shapes |= args.dims.is_present();
-        if let Some(found) = arguments::operator(args, &mut self.names, &mut self.lists) {
+        self.has_shapes |= event[Key::Dims].is_present();
+        if let Some(found) = arguments::operator(event, &mut self.names, &mut self.lists) {
             self.operators.push(id, found);
         }
-        if args.collective.is_present() {
+        if event[Key::Collective].is_present() {
             self.collective(id, event);
         } else if self.names.get(row.name) == "record_param_comms" {
-            self.collectives.push(id, arguments::positional_collective(args, &mut self.names));
+            self.collectives.push(id, arguments::positional_collective(event, &mut self.names));
         }
     }
 
     fn collective(&mut self, id: EventId, event: &RawEvent<'_>) {
-        if let Some(found) = arguments::collective(&event.args, &mut self.names) {
+        if let Some(found) = arguments::collective(event, &mut self.names) {
             self.collectives.push(id, found);
         }
     }
 
     fn instant(&mut self, event: &RawEvent<'_>, offset: u64) {
-        if event.fields.name.plain() != b"[memory]" {
+        if event[Key::Name].plain() != b"[memory]" {
             return;
         }
-        let Some(at) = number::nanoseconds(event.fields.start.0).map(TimeNs) else {
+        let Some(at) = number::nanoseconds(event[Key::Start].0).map(TimeNs) else {
             return self.skip(
                 "damaged-time",
                 offset,
@@ -198,18 +201,18 @@ impl Builder {
         let row =
             Event { start: at, dur: DurNs::ZERO, name, category: Category::Memory, track, correlation: 0, external: 0 };
         let id = self.events.push(&row);
-        self.memory.push(id, arguments::memory(&event.args, at));
+        self.memory.push(id, arguments::memory(event, at));
     }
 
     fn metadata(&mut self, event: &RawEvent<'_>) {
-        if event.fields.name.plain() == b"thread_name" {
-            let name = self.names.intern(event.args.metadata_name.decoded().trim());
+        if event[Key::Name].plain() == b"thread_name" {
+            let name = self.names.intern(event[Key::MetadataName].decoded().trim());
             self.tracks.set_name(event, name);
         }
     }
 
     fn begin(&mut self, event: &RawEvent<'_>, offset: u64) {
-        let Some(start) = number::nanoseconds(event.fields.start.0) else {
+        let Some(start) = number::nanoseconds(event[Key::Start].0) else {
             return self.skip("damaged-time", offset, "an event without a start that fits 64 bits of nanoseconds");
         };
         let row = self.row(event, TimeNs(start), DurNs::ZERO);
@@ -219,7 +222,7 @@ impl Builder {
     fn end(&mut self, event: &RawEvent<'_>, offset: u64) {
         let track = self.tracks.of_event(event, Category::Other);
         let begun = self.open.get_mut(&track).and_then(Vec::pop);
-        match (begun, number::nanoseconds(event.fields.start.0)) {
+        match (begun, number::nanoseconds(event[Key::Start].0)) {
             (Some(row), Some(at)) => {
                 let dur = TimeNs(at).since(row.start).max(DurNs::ZERO);
                 self.events.push(&Event { dur, ..row });

@@ -8,9 +8,10 @@ mod category;
 mod header;
 pub mod number;
 mod raw;
-pub mod scan;
+mod scan;
 pub mod strict;
 mod tracks;
 
 pub use builder::Builder;
-pub use raw::{RawArgs, RawEvent, RawFields, Text};
+pub use raw::{Key, RawEvent, Text};
+pub use scan::Scanner;

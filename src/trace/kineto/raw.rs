@@ -4,9 +4,9 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use std::marker::PhantomData;
+use std::ops::{Index, IndexMut};
 
-use serde::de::{Deserialize, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error as _, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 /// The JSON text of a value, quotes included; empty where the field is absent or `null`.
@@ -31,16 +31,16 @@ impl<'a> Text<'a> {
 
     /// The text of a value as written.
     pub fn written(self) -> Cow<'a, str> {
-        String::from_utf8_lossy(self.0)
+        characters(self.0)
     }
 
     /// A string's characters, escapes resolved; any other value as written.
     pub fn decoded(self) -> Cow<'a, str> {
         let Some(inner) = self.quoted() else { return self.written() };
         if memchr::memchr(b'\\', inner).is_none() {
-            return String::from_utf8_lossy(inner);
+            return characters(inner);
         }
-        serde_json::from_slice::<String>(self.0).map_or_else(|_| String::from_utf8_lossy(inner), Cow::Owned)
+        serde_json::from_slice::<String>(self.0).map_or_else(|_| characters(inner), Cow::Owned)
     }
 
     /// What stands between the quotes of a string; empty for anything else.
@@ -56,194 +56,236 @@ impl<'a> Text<'a> {
     }
 }
 
+/// `bytes` as text; what is no UTF-8 becomes `\u{fffd}`.
+fn characters(bytes: &[u8]) -> Cow<'_, str> {
+    // `from_utf8_lossy` alone has no fast path for ASCII.
+    std::str::from_utf8(bytes).map_or_else(|_| String::from_utf8_lossy(bytes), Cow::Borrowed)
+}
+
 impl fmt::Debug for Text<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.written())
     }
 }
 
-/// Declares a struct of [`Text`] fields together with the keys they are read from.
-macro_rules! raw_struct {
-    ($(#[$doc:meta])* $name:ident { $($(#[$field_doc:meta])* $field:ident: $($key:literal)|+,)* }) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-        pub struct $name<'a> {
-            $($(#[$field_doc])* pub $field: Text<'a>,)*
-        }
-
-        impl<'a> $name<'a> {
-            /// The field that is read from `key`.
-            #[inline]
-            pub fn field(&mut self, key: &[u8]) -> Option<&mut Text<'a>> {
-                Some(match key {
-                    $($($key)|+ => &mut self.$field,)*
-                    _ => return None,
-                })
-            }
-        }
-    };
+/// The known keys of an event: those of its top level, then those of its `args`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Key {
+    /// Phase.
+    Phase,
+    /// Category.
+    Category,
+    /// Name.
+    Name,
+    /// Process.
+    Pid,
+    /// Thread.
+    Tid,
+    /// Start in microseconds.
+    Start,
+    /// Length in microseconds.
+    Dur,
+    /// Joins device work to its launch.
+    Correlation,
+    /// The profiler's operator id.
+    External,
+    /// Device number.
+    Device,
+    /// Stream number.
+    Stream,
+    /// Operator argument sizes.
+    Dims,
+    /// Operator argument types.
+    Types,
+    /// Operator argument values.
+    Concrete,
+    /// Operator argument strides.
+    Strides,
+    /// Joins backward to forward.
+    Sequence,
+    /// Thread of the forward operator.
+    ForwardThread,
+    /// Joins to the execution trace.
+    RecordFunction,
+    /// Python stack.
+    Stack,
+    /// Source of a compiled kernel.
+    KernelFile,
+    /// Blocks.
+    Grid,
+    /// Threads per block.
+    Block,
+    /// Registers per thread.
+    Registers,
+    /// Shared memory per block.
+    SharedMemory,
+    /// Copy size.
+    Bytes,
+    /// Collective.
+    Collective,
+    /// Its element type.
+    Dtype,
+    /// Elements sent.
+    InElements,
+    /// Elements received.
+    OutElements,
+    /// Split of what is sent.
+    InSplit,
+    /// Split of what is received.
+    OutSplit,
+    /// Ranks in the group.
+    GroupSize,
+    /// Group name.
+    Group,
+    /// Group ranks.
+    GroupRanks,
+    /// Position in the group's order.
+    GroupSequence,
+    /// Kind of synchronisation.
+    SyncKind,
+    /// Stream waited for.
+    WaitOnStream,
+    /// Call that recorded the event waited for.
+    WaitOnRecord,
+    /// Bytes allocated.
+    MemoryBytes,
+    /// Address.
+    Address,
+    /// Device kind of the allocation.
+    DeviceType,
+    /// Device of the allocation.
+    DeviceId,
+    /// Allocated afterwards.
+    TotalAllocated,
+    /// Name or label, of metadata.
+    MetadataName,
 }
 
-raw_struct! {
-    /// Top-level fields of an event.
-    RawFields {
-        /// Phase.
-        phase: b"ph",
-        /// Category.
-        category: b"cat",
-        /// Name.
-        name: b"name",
-        /// Process.
-        pid: b"pid",
-        /// Thread.
-        tid: b"tid",
-        /// Start in microseconds.
-        start: b"ts",
-        /// Length in microseconds.
-        dur: b"dur",
+impl Key {
+    /// How many there are.
+    pub const COUNT: usize = Self::MetadataName as usize + 1;
+
+    /// The key that an event's top level spells so.
+    pub fn of_event(key: &[u8]) -> Option<Self> {
+        Some(match key {
+            b"ph" => Self::Phase,
+            b"cat" => Self::Category,
+            b"name" => Self::Name,
+            b"pid" => Self::Pid,
+            b"tid" => Self::Tid,
+            b"ts" => Self::Start,
+            b"dur" => Self::Dur,
+            _ => return None,
+        })
+    }
+
+    /// The key that `args` spells so.
+    pub fn of_argument(key: &[u8]) -> Option<Self> {
+        Some(match key {
+            b"correlation" => Self::Correlation,
+            b"External id" | b"external id" => Self::External,
+            b"device" => Self::Device,
+            b"stream" => Self::Stream,
+            b"Input Dims" | b"Input dims" => Self::Dims,
+            b"Input type" | b"Input Types" => Self::Types,
+            b"Concrete Inputs" => Self::Concrete,
+            b"Input Strides" => Self::Strides,
+            b"Sequence number" => Self::Sequence,
+            b"Fwd thread id" => Self::ForwardThread,
+            b"Record function id" => Self::RecordFunction,
+            b"Call stack" => Self::Stack,
+            b"kernel_file" => Self::KernelFile,
+            b"grid" => Self::Grid,
+            b"block" => Self::Block,
+            b"registers per thread" => Self::Registers,
+            b"shared memory" => Self::SharedMemory,
+            b"bytes" => Self::Bytes,
+            b"Collective name" => Self::Collective,
+            b"dtype" => Self::Dtype,
+            b"In msg nelems" => Self::InElements,
+            b"Out msg nelems" => Self::OutElements,
+            b"In split size" => Self::InSplit,
+            b"Out split size" => Self::OutSplit,
+            b"Group size" => Self::GroupSize,
+            b"Process Group Name" | b"Process Group ID" => Self::Group,
+            b"Process Group Ranks" => Self::GroupRanks,
+            b"Seq" => Self::GroupSequence,
+            b"cuda_sync_kind" => Self::SyncKind,
+            b"wait_on_stream" => Self::WaitOnStream,
+            b"wait_on_cuda_event_record_corr_id" => Self::WaitOnRecord,
+            b"Bytes" => Self::MemoryBytes,
+            b"Addr" => Self::Address,
+            b"Device Type" => Self::DeviceType,
+            b"Device Id" => Self::DeviceId,
+            b"Total Allocated" => Self::TotalAllocated,
+            b"name" => Self::MetadataName,
+            _ => return None,
+        })
     }
 }
 
-raw_struct! {
-    /// The known members of `args`.
-    RawArgs {
-        /// Joins device work to its launch.
-        correlation: b"correlation",
-        /// The profiler's operator id.
-        external: b"External id" | b"external id",
-        /// Device number.
-        device: b"device",
-        /// Stream number.
-        stream: b"stream",
-        /// Operator argument sizes.
-        dims: b"Input Dims" | b"Input dims",
-        /// Operator argument types.
-        types: b"Input type" | b"Input Types",
-        /// Operator argument values.
-        concrete: b"Concrete Inputs",
-        /// Operator argument strides.
-        strides: b"Input Strides",
-        /// Joins backward to forward.
-        sequence: b"Sequence number",
-        /// Thread of the forward operator.
-        forward_thread: b"Fwd thread id",
-        /// Joins to the execution trace.
-        record_function: b"Record function id",
-        /// Python stack.
-        stack: b"Call stack",
-        /// Source of a compiled kernel.
-        kernel_file: b"kernel_file",
-        /// Blocks.
-        grid: b"grid",
-        /// Threads per block.
-        block: b"block",
-        /// Registers per thread.
-        registers: b"registers per thread",
-        /// Shared memory per block.
-        shared_memory: b"shared memory",
-        /// Copy size.
-        bytes: b"bytes",
-        /// Collective.
-        collective: b"Collective name",
-        /// Its element type.
-        dtype: b"dtype",
-        /// Elements sent.
-        in_elements: b"In msg nelems",
-        /// Elements received.
-        out_elements: b"Out msg nelems",
-        /// Split of what is sent.
-        in_split: b"In split size",
-        /// Split of what is received.
-        out_split: b"Out split size",
-        /// Ranks in the group.
-        group_size: b"Group size",
-        /// Group name.
-        group: b"Process Group Name" | b"Process Group ID",
-        /// Group ranks.
-        group_ranks: b"Process Group Ranks",
-        /// Position in the group's order.
-        group_sequence: b"Seq",
-        /// Kind of synchronisation.
-        sync_kind: b"cuda_sync_kind",
-        /// Stream waited for.
-        wait_on_stream: b"wait_on_stream",
-        /// Call that recorded the event waited for.
-        wait_on_record: b"wait_on_cuda_event_record_corr_id",
-        /// Bytes allocated.
-        memory_bytes: b"Bytes",
-        /// Address.
-        address: b"Addr",
-        /// Device kind of the allocation.
-        device_type: b"Device Type",
-        /// Device of the allocation.
-        device_id: b"Device Id",
-        /// Allocated afterwards.
-        total_allocated: b"Total Allocated",
-        /// Name or label, of metadata.
-        metadata_name: b"name",
-    }
-}
-
-/// An event: its fields and its arguments.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// An event: the texts of its known keys.
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct RawEvent<'a> {
-    /// Top-level fields.
-    pub fields: RawFields<'a>,
-    /// Members of `args`.
-    pub args: RawArgs<'a>,
+    texts: [Text<'a>; Key::COUNT],
 }
 
-/// Where the values of an object's members go.
-trait Members<'a>: Default {
-    /// Reads the value of `key` from `map`.
-    fn read<A: MapAccess<'a>>(&mut self, key: &str, map: &mut A) -> Result<(), A::Error>;
-}
-
-fn read_text<'a, A: MapAccess<'a>>(slot: Option<&mut Text<'a>>, map: &mut A) -> Result<(), A::Error> {
-    let Some(slot) = slot else {
-        map.next_value::<IgnoredAny>()?;
-        return Ok(());
-    };
-    *slot = Text::of(map.next_value::<&'a RawValue>()?.get().as_bytes());
-    Ok(())
-}
-
-impl<'a> Members<'a> for RawEvent<'a> {
-    fn read<A: MapAccess<'a>>(&mut self, key: &str, map: &mut A) -> Result<(), A::Error> {
-        if key != "args" {
-            return read_text(self.fields.field(key.as_bytes()), map);
-        }
-        let text = map.next_value::<&'a RawValue>()?.get();
-        self.args = if text.starts_with('{') {
-            serde_json::from_str::<RawArgs<'a>>(text).map_err(serde::de::Error::custom)?
-        } else {
-            RawArgs::default()
-        };
-        Ok(())
+impl Default for RawEvent<'_> {
+    fn default() -> Self {
+        Self { texts: [Text(b""); Key::COUNT] }
     }
 }
 
-impl<'a> Members<'a> for RawArgs<'a> {
-    fn read<A: MapAccess<'a>>(&mut self, key: &str, map: &mut A) -> Result<(), A::Error> {
-        read_text(self.field(key.as_bytes()), map)
+impl<'a> Index<Key> for RawEvent<'a> {
+    type Output = Text<'a>;
+
+    #[inline]
+    fn index(&self, key: Key) -> &Text<'a> {
+        &self.texts[key as usize]
     }
 }
 
-struct ObjectVisitor<'a, T>(PhantomData<&'a T>);
+impl IndexMut<Key> for RawEvent<'_> {
+    #[inline]
+    fn index_mut(&mut self, key: Key) -> &mut Self::Output {
+        &mut self.texts[key as usize]
+    }
+}
 
-impl<'de: 'a, 'a, T: Members<'de>> Visitor<'de> for ObjectVisitor<'a, T> {
-    type Value = T;
+impl fmt::Debug for RawEvent<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.texts.iter().enumerate().filter(|(_, text)| text.is_present())).finish()
+    }
+}
+
+/// Reads the members of an object into an event.
+struct Members<'e, 'a> {
+    event: &'e mut RawEvent<'a>,
+    in_arguments: bool,
+}
+
+impl<'de: 'a, 'a> Visitor<'de> for Members<'_, 'a> {
+    type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
         f.write_str("an object")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<T, A::Error> {
-        let mut members = T::default();
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         while let Some(key) = map.next_key_seed(KeySeed)? {
-            members.read(&key, &mut map)?;
+            let value = map.next_value::<&'de RawValue>()?.get();
+            if !self.in_arguments && key == "args" && value.starts_with('{') {
+                let arguments = Members { event: &mut *self.event, in_arguments: true };
+                serde_json::Deserializer::from_str(value).deserialize_map(arguments).map_err(A::Error::custom)?;
+                continue;
+            }
+            let lookup = if self.in_arguments { Key::of_argument } else { Key::of_event };
+            if let Some(key) = lookup(key.as_bytes()) {
+                self.event[key] = Text::of(value.as_bytes());
+            }
         }
-        Ok(members)
+        Ok(())
     }
 }
 
@@ -276,15 +318,9 @@ impl<'de> Visitor<'de> for KeySeed {
 
 impl<'de: 'a, 'a> Deserialize<'de> for RawEvent<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let event: RawEvent<'de> = deserializer.deserialize_map(ObjectVisitor(PhantomData))?;
+        let mut event = RawEvent::default();
+        deserializer.deserialize_map(Members { event: &mut event, in_arguments: false })?;
         Ok(event)
-    }
-}
-
-impl<'de: 'a, 'a> Deserialize<'de> for RawArgs<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let args: RawArgs<'de> = deserializer.deserialize_map(ObjectVisitor(PhantomData))?;
-        Ok(args)
     }
 }
 
@@ -296,15 +332,17 @@ mod tests {
     fn known_fields_are_found_whatever_their_order_and_spelling() {
         let text = r#"{"args": {"external id": 7, "x": {"correlation": 1}, "grid": [1, 2, 3]}, "ts": 1.5, "ph": "X", "name": "a\nb"}"#;
         let event: RawEvent<'_> = serde_json::from_str(text).unwrap();
-        assert_eq!((event.fields.phase.plain(), event.fields.start.0), (&b"X"[..], &b"1.5"[..]));
-        let args = event.args;
-        assert_eq!((args.external.0, args.grid.0, args.correlation.0), (&b"7"[..], &b"[1, 2, 3]"[..], &b""[..]));
-        assert_eq!(event.fields.name.decoded(), "a\nb");
+        assert_eq!((event[Key::Phase].plain(), event[Key::Start].0), (&b"X"[..], &b"1.5"[..]));
+        let shown = [Key::External, Key::Grid, Key::Correlation].map(|key| event[key].written());
+        assert_eq!(shown, ["7", "[1, 2, 3]", ""]);
+        assert_eq!(event[Key::Name].decoded(), "a\nb");
     }
 
     #[test]
     fn null_is_absent_and_the_last_of_two_wins() {
         let event: RawEvent<'_> = serde_json::from_str(r#"{"ts": 1, "ts": 2, "dur": null, "args": 5}"#).unwrap();
-        assert_eq!((event.fields.start.0, event.fields.dur.0, event.args), (&b"2"[..], &b""[..], RawArgs::default()));
+        let mut expected = RawEvent::default();
+        expected[Key::Start] = Text(b"2");
+        assert_eq!(event, expected);
     }
 }

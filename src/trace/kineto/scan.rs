@@ -1,131 +1,220 @@
-//! The fast reader of one event: notes where the known fields are while passing over the text once.
+//! The fast reader of one event: notes where the known values are while passing over the text once.
 //!
-//! Gives up, rather than guess, on anything that PyTorch does not write; the strict reader then decides.
+//! A profiler writes events from a few templates, so what stands *between* two values (the seam: `, "dur": `) repeats from
+//! event to event. Seams are learnt as a tree: after each value, the seams seen there before are compared with the text,
+//! which gives the next key without looking at it. A new seam is read token by token, once. What PyTorch does not write is
+//! given up on, never guessed; the strict reader then decides.
 
-use super::raw::{RawArgs, RawEvent, Text};
+use super::raw::{Key, RawEvent, Text};
 use crate::trace::json::lex::{self, Stop};
 
-/// Reads the event at `text[at..]` into `event`.
+/// Most seams after one value; files with more are read token by token there.
+const SEAMS_PER_NODE: usize = 12;
+/// Most nodes of the tree.
+const NODES: usize = 4096;
+
+/// The object whose members are being read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Level {
+    Event,
+    Arguments,
+}
+
+/// Where the reader stands between two values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// Before the event.
+    Start,
+    /// After an opening brace.
+    Open(Level),
+    /// After a value.
+    After(Level),
+}
+
+/// What a seam leads to.
+#[derive(Clone, Copy, Debug)]
+enum Next {
+    /// The value of a key, and the place after it.
+    Value(Option<Key>, Place),
+    /// The end of the event.
+    End,
+}
+
+#[derive(Debug)]
+struct Seam {
+    text: Box<[u8]>,
+    next: Next,
+    /// The node after the value; `None` where the tree is full.
+    node: Option<u32>,
+}
+
+/// The seams seen so far.
+#[derive(Debug)]
+pub struct Scanner {
+    nodes: Vec<Vec<Seam>>,
+}
+
+impl Default for Scanner {
+    fn default() -> Self {
+        Self { nodes: vec![Vec::new()] }
+    }
+}
+
+impl Scanner {
+    /// Reads the event at `text[at..]` into `event`.
+    ///
+    /// # Returns
+    /// The place after it.
+    ///
+    /// # Errors
+    /// [`Stop::NeedMore`] when the window ends inside it, [`Stop::Unexpected`] when it is left to the strict reader.
+    pub fn event<'a>(&mut self, text: &'a [u8], mut at: usize, event: &mut RawEvent<'a>) -> Result<usize, Stop> {
+        let mut node = Some(0);
+        let mut place = Place::Start;
+        loop {
+            let rest = text.get(at..).unwrap_or_default();
+            let known =
+                node.and_then(|node| self.nodes[node as usize].iter().find(|seam| rest.starts_with(&seam.text)));
+            let next = if let Some(seam) = known {
+                at += seam.text.len();
+                node = seam.node;
+                seam.next
+            } else {
+                let (end, next) = read_seam(text, at, place)?;
+                node = node.and_then(|node| self.learn(node, &text[at..end], next));
+                at = end;
+                next
+            };
+            let Next::Value(key, after) = next else { return Ok(at) };
+            let start = lex::skip_space(text, at);
+            at = lex::value_end(text, start)?;
+            place = after;
+            if let Some(key) = key {
+                event[key] = Text::of(&text[start..at]);
+            }
+        }
+    }
+
+    #[cold]
+    fn learn(&mut self, node: u32, text: &[u8], next: Next) -> Option<u32> {
+        if self.nodes[node as usize].len() >= SEAMS_PER_NODE || self.nodes.len() >= NODES {
+            return None;
+        }
+        let following = self.nodes.len() as u32;
+        self.nodes.push(Vec::new());
+        self.nodes[node as usize].push(Seam { text: text.into(), next, node: Some(following) });
+        Some(following)
+    }
+}
+
+/// Reads token by token from `at` to the next value.
 ///
 /// # Returns
-/// The place after it.
-///
-/// # Errors
-/// [`Stop::NeedMore`] when the window ends inside it, [`Stop::Unexpected`] when it is left to the strict reader.
-#[inline]
-pub fn event<'a>(text: &'a [u8], at: usize, event: &mut RawEvent<'a>) -> Result<usize, Stop> {
-    let mut cursor = Cursor { text, at };
-    cursor.object(|cursor, key| {
-        if key == b"args" {
-            event.args = RawArgs::default();
-            if lex::peek(cursor.text, cursor.at)? == b'{' {
-                return cursor.object(|cursor, key| cursor.value(event.args.field(key)));
+/// Where the value starts (or the event ends), and what it is.
+fn read_seam(text: &[u8], mut at: usize, mut place: Place) -> Result<(usize, Next), Stop> {
+    loop {
+        at = lex::skip_space(text, at);
+        let byte = lex::peek(text, at)?;
+        let level = match (place, byte) {
+            (Place::Start, b'{') => {
+                at += 1;
+                place = Place::Open(Level::Event);
+                continue;
             }
+            (Place::Open(level), b'"') => level,
+            (Place::After(level), b',') => {
+                at = lex::skip_space(text, at + 1);
+                level
+            }
+            (Place::Open(Level::Event) | Place::After(Level::Event), b'}') => return Ok((at + 1, Next::End)),
+            (Place::Open(Level::Arguments) | Place::After(Level::Arguments), b'}') => {
+                at += 1;
+                place = Place::After(Level::Event);
+                continue;
+            }
+            _ => return Err(Stop::Unexpected),
+        };
+        let (value, key) = read_key(text, at)?;
+        at = value;
+        if level == Level::Event && key == b"args" && lex::peek(text, at)? == b'{' {
+            at += 1;
+            place = Place::Open(Level::Arguments);
+            continue;
         }
-        cursor.value(event.fields.field(key))
-    })?;
-    Ok(cursor.at)
+        let key = match level {
+            Level::Event => Key::of_event(key),
+            Level::Arguments => Key::of_argument(key),
+        };
+        return Ok((at, Next::Value(key, Place::After(level))));
+    }
 }
 
-struct Cursor<'a> {
-    text: &'a [u8],
-    at: usize,
-}
-
-impl<'a> Cursor<'a> {
-    /// Passes over an object; `value` passes over the value of each key.
-    #[inline]
-    fn object(&mut self, mut value: impl FnMut(&mut Self, &'a [u8]) -> Result<(), Stop>) -> Result<(), Stop> {
-        self.expect(b'{')?;
-        self.space();
-        if lex::peek(self.text, self.at)? == b'}' {
-            self.at += 1;
-            return Ok(());
-        }
-        loop {
-            let key = self.key()?;
-            value(self, key)?;
-            self.space();
-            let separator = lex::peek(self.text, self.at)?;
-            self.at += 1;
-            match separator {
-                b',' => self.space(),
-                b'}' => return Ok(()),
-                _ => return Err(Stop::Unexpected),
-            }
-        }
+/// Passes over the key at `at`, its colon and the space after it.
+fn read_key(text: &[u8], at: usize) -> Result<(usize, &[u8]), Stop> {
+    let (end, escaped) = lex::string_end(text, at)?;
+    if escaped {
+        return Err(Stop::Unexpected);
     }
-
-    /// Passes over a key and its colon.
-    #[inline]
-    fn key(&mut self) -> Result<&'a [u8], Stop> {
-        let start = self.at + 1;
-        let (end, escaped) = lex::string_end(self.text, self.at)?;
-        if escaped {
-            return Err(Stop::Unexpected);
-        }
-        self.at = end;
-        self.space();
-        self.expect(b':')?;
-        self.space();
-        Ok(&self.text[start..end - 1])
-    }
-
-    /// Passes over a value, noting it in `slot`.
-    #[inline]
-    fn value(&mut self, slot: Option<&mut Text<'a>>) -> Result<(), Stop> {
-        let start = self.at;
-        self.at = lex::value_end(self.text, start)?;
-        if let Some(slot) = slot {
-            *slot = Text::of(&self.text[start..self.at]);
-        }
-        Ok(())
-    }
-
-    #[inline]
-    fn space(&mut self) {
-        self.at = lex::skip_space(self.text, self.at);
-    }
-
-    #[inline]
-    fn expect(&mut self, byte: u8) -> Result<(), Stop> {
-        self.at = lex::expect(self.text, self.at, byte)?;
-        Ok(())
-    }
+    let colon = lex::expect(text, lex::skip_space(text, end), b':')?;
+    Ok((lex::skip_space(text, colon), &text[at + 1..end - 1]))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn agree(text: &str) {
-        let mut found = RawEvent::default();
-        let end = event(text.as_bytes(), 0, &mut found);
-        assert_eq!((end, found), (Ok(text.len()), serde_json::from_str(text).unwrap()), "{text}");
+    /// Reads `text` with a scanner that knows nothing, then again with what it has learnt.
+    fn agree(scanner: &mut Scanner, text: &str) {
+        for _ in 0..2 {
+            let mut found = RawEvent::default();
+            let end = scanner.event(text.as_bytes(), 0, &mut found);
+            assert_eq!((end, found), (Ok(text.len()), serde_json::from_str(text).unwrap()), "{text}");
+        }
     }
 
     #[test]
     fn fields_are_those_that_serde_finds() {
-        agree(
+        let mut scanner = Scanner::default();
+        for text in [
             r#"{"ph": "X", "cat": "cpu_op", "name": "a\"}b", "ts": 1.5, "args": {"grid": [1, [2]], "x": {"correlation": 3}}}"#,
-        );
-        agree(r#"{ "args" : { } , "tid" : "stream 7" , "dur":null }"#);
-        agree(r#"{"ts": 1, "args": {"bytes": 1}, "ts": 2, "args": 3}"#);
-        agree("{}");
+            r#"{"ph":"X", "cat":  "cpu_op", "name": "b", "ts": 1.5, "args": {"x": {"correlation": 3}, "grid": [1, [2]]}, "pid": 3}"#,
+            r#"{ "args" : { } , "tid" : "stream 7" , "dur":null }"#,
+            r#"{ "args" : { "correlation":1} , "tid" : "stream 7" , "dur": null }"#,
+            r#"{"ts": 1, "args": {"bytes": 1}, "ts": 2, "args": 3}"#,
+            "{}",
+            "{ }",
+        ] {
+            agree(&mut scanner, text);
+        }
+    }
+
+    #[test]
+    fn a_full_tree_reads_on_token_by_token() {
+        let mut scanner = Scanner::default();
+        for i in 0..3 * SEAMS_PER_NODE {
+            agree(&mut scanner, &format!(r#"{{"ph": "X", "k{i}": 1, "args": {{"correlation": {i}}}}}"#));
+        }
+        assert!(scanner.nodes.iter().all(|seams| seams.len() <= SEAMS_PER_NODE));
     }
 
     #[test]
     fn every_cut_asks_for_more() {
         let text = br#"{"ph": "X", "args": {"grid": [1, 2], "dtype": "Float"}, "ts": 15}"#;
-        for cut in 0..text.len() {
-            assert_eq!(event(&text[..cut], 0, &mut RawEvent::default()), Err(Stop::NeedMore), "cut at {cut}");
+        let mut scanner = Scanner::default();
+        for _ in 0..2 {
+            for cut in 0..text.len() {
+                let result = scanner.event(&text[..cut], 0, &mut RawEvent::default());
+                assert_eq!(result, Err(Stop::NeedMore), "cut at {cut}");
+            }
+            assert_eq!(scanner.event(text, 0, &mut RawEvent::default()), Ok(text.len()));
         }
     }
 
     #[test]
     fn what_is_not_understood_is_left_to_the_strict_reader() {
+        let mut scanner = Scanner::default();
         for text in [r#"{"ph" "X"}"#, r#"{"t\u0073": 1}"#, r#"{"ph": "X" "ts": 1}"#, r#"{"ph": }"#, "[1]", "{,}"] {
-            assert_eq!(event(text.as_bytes(), 0, &mut RawEvent::default()), Err(Stop::Unexpected), "{text}");
+            assert_eq!(scanner.event(text.as_bytes(), 0, &mut RawEvent::default()), Err(Stop::Unexpected), "{text}");
         }
     }
 }

@@ -3,7 +3,7 @@
 use rustc_hash::FxHashMap;
 
 use super::number;
-use super::raw::{RawEvent, Text};
+use super::raw::{Key, RawEvent, Text};
 use crate::intern::NameId;
 use crate::trace::{Category, Track, TrackId, TrackKind};
 
@@ -48,7 +48,7 @@ impl TrackTable {
 
     /// Notes the name that metadata gives the thread of `event`.
     pub fn set_name(&mut self, event: &RawEvent<'_>, name: NameId) {
-        if let (Some(pid), Some(tid)) = (process(event.fields.pid), thread(event.fields.tid)) {
+        if let (Some(pid), Some(tid)) = (process(event[Key::Pid]), thread(event[Key::Tid])) {
             self.names.insert((pid, tid), name);
         }
     }
@@ -72,10 +72,10 @@ impl TrackTable {
 }
 
 fn kind(event: &RawEvent<'_>, category: Category) -> TrackKind {
-    let (pid, tid) = (process(event.fields.pid), thread(event.fields.tid));
+    let (pid, tid) = (process(event[Key::Pid]), thread(event[Key::Tid]));
     let stream = || {
-        let device = event.args.device.get().and_then(number::integer).or(pid);
-        let stream = event.args.stream.get().and_then(number::integer).or(tid);
+        let device = event[Key::Device].get().and_then(number::integer).or(pid);
+        let stream = event[Key::Stream].get().and_then(number::integer).or(tid);
         TrackKind::Stream { device: device.unwrap_or(-1), stream: stream.unwrap_or(-1) }
     };
     let other = TrackKind::Other { pid: pid.unwrap_or(-1), tid: tid.unwrap_or(-1) };

@@ -7,8 +7,8 @@ use super::json::lex::Stop;
 use super::kineto::{self, RawEvent};
 use super::loader::Loaded;
 use super::stream::Consumer;
-use super::{OpenError, OpenOptions, sniff};
-use crate::diagnostic::Severity;
+use super::{OpenError, OpenOptions, execution_trace, sniff};
+use crate::diagnostic::{Diagnostics, Severity};
 
 /// Longest single value kept in memory.
 const LONGEST_VALUE: usize = 256 << 20;
@@ -52,7 +52,7 @@ impl<'a> Content<'a> {
             let expected = format!("a complete gzip stream ({error})");
             return Err(OpenError::Damaged { path: self.path.to_owned(), offset: 0, expected });
         }
-        self.parts.kineto.diagnostics().add(Severity::Warning, "damaged-gzip", "", None, || {
+        self.parts.diagnostics().add(Severity::Warning, "damaged-gzip", "", None, || {
             format!("the compressed data is damaged or cut off ({error}); what came before was read")
         });
         Ok(())
@@ -74,6 +74,9 @@ impl<'a> Content<'a> {
         }
         match self.parts.kind {
             Some(Kind::Kineto) => self.parts.kineto.finish(self.path).map(|trace| Loaded::Trace(Box::new(trace))),
+            Some(Kind::Execution) => {
+                self.parts.execution.finish(self.path).map(|trace| Loaded::Execution(Box::new(trace)))
+            }
             None => Err(OpenError::WrongSchema { path: self.path.to_owned() }),
         }
     }
@@ -84,7 +87,7 @@ impl<'a> Content<'a> {
             return Err(OpenError::Damaged { path: self.path.to_owned(), offset, expected: expected.to_owned() });
         }
         let place = Some(format!("byte {offset}"));
-        self.parts.kineto.diagnostics().add(Severity::Warning, "cut-off", "", place, || {
+        self.parts.diagnostics().add(Severity::Warning, "cut-off", "", place, || {
             format!("the file is damaged or cut off: expected {expected}; what came before was read")
         });
         Ok(())
@@ -150,6 +153,7 @@ impl Consumer for Content<'_> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Kineto,
+    Execution,
 }
 
 /// The parts of the document, kept for whichever kind it turns out to be.
@@ -158,11 +162,19 @@ struct Parts {
     kind: Option<Kind>,
     scanner: kineto::Scanner,
     kineto: kineto::Builder,
+    execution: execution_trace::Builder,
 }
 
 impl Parts {
     fn entries(&self) -> u64 {
-        self.kineto.entries()
+        self.kineto.entries() + self.execution.entries()
+    }
+
+    fn diagnostics(&mut self) -> &mut Diagnostics {
+        match self.kind {
+            Some(Kind::Execution) => self.execution.diagnostics(),
+            _ => self.kineto.diagnostics(),
+        }
     }
 }
 
@@ -170,6 +182,7 @@ impl Reader for Parts {
     fn streams(&mut self, key: Option<&str>) -> bool {
         match key {
             Some("traceEvents") | None => self.kind = Some(Kind::Kineto),
+            Some("nodes") if self.kind.is_none() => self.kind = Some(Kind::Execution),
             _ => return false,
         }
         true
@@ -177,10 +190,14 @@ impl Reader for Parts {
 
     fn member(&mut self, key: &str, value: &[u8]) {
         self.kineto.member(key, value);
+        self.execution.member(key, value);
     }
 
     #[inline]
     fn element(&mut self, text: &[u8], at: usize, offset: u64) -> Result<usize, Stop> {
+        if self.kind == Some(Kind::Execution) {
+            return Err(Stop::Unexpected);
+        }
         let mut event = RawEvent::default();
         let end = self.scanner.event(text, at, &mut event)?;
         self.kineto.event(&event, offset);
@@ -188,17 +205,23 @@ impl Reader for Parts {
     }
 
     fn whole_element(&mut self, text: &[u8], offset: u64) -> Result<(), String> {
+        if self.kind == Some(Kind::Execution) {
+            return self.execution.node(text);
+        }
         let event: RawEvent<'_> = serde_json::from_slice(text).map_err(|error| error.to_string())?;
         self.kineto.event(&event, offset);
         Ok(())
     }
 
     fn damaged(&mut self, offset: u64, reason: &str) {
-        self.kineto.damaged(offset, reason);
+        match self.kind {
+            Some(Kind::Execution) => self.execution.damaged(offset, reason),
+            _ => self.kineto.damaged(offset, reason),
+        }
     }
 
     fn lenient(&mut self, offset: u64, what: &'static str) {
         let place = Some(format!("byte {offset}"));
-        self.kineto.diagnostics().add(Severity::Note, "lenient-json", "", place, || format!("{what}; it does no harm"));
+        self.diagnostics().add(Severity::Note, "lenient-json", "", place, || format!("{what}; it does no harm"));
     }
 }

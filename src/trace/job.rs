@@ -1,7 +1,14 @@
 //! Which files make a job: traces of the ranks of one run, each with its execution trace.
+//!
+//! Ranks come from what the profiler recorded, else from file names, else from traces that overlap in time and ran the
+//! same collectives. Files that do not belong together stay jobs of their own.
 
-use super::{ExecutionTrace, Trace};
+use std::collections::BTreeSet;
+
+use super::{ExecutionTrace, RankPlace, Trace, TrackKind, naming};
 use crate::diagnostic::Diagnostics;
+use crate::intern::NameId;
+use crate::units::TimeNs;
 
 /// One run: its ranks in order.
 #[derive(Debug, Default)]
@@ -24,44 +31,137 @@ pub struct RankTrace {
 }
 
 /// Groups traces into jobs and attaches execution traces to their ranks.
-pub fn group(traces: Vec<Trace>, execution_traces: Vec<ExecutionTrace>, _diagnostics: &mut Diagnostics) -> Vec<Job> {
+pub fn group(traces: Vec<Trace>, execution_traces: Vec<ExecutionTrace>, diagnostics: &mut Diagnostics) -> Vec<Job> {
     let mut jobs: Vec<Job> = Vec::new();
     for trace in traces {
-        let rank = RankTrace::of(trace);
-        match jobs.iter_mut().find(|job| job.takes(&rank)) {
-            Some(job) => job.ranks.push(rank),
-            None => jobs.push(Job { ranks: vec![rank] }),
+        match jobs.iter_mut().find_map(|job| Some((job.place_for(&trace)?, job))) {
+            Some((rank, job)) => job.ranks.push(RankTrace::new(rank, trace)),
+            None => jobs.push(Job { ranks: vec![RankTrace::new(place(&trace).map_or(0, |p| p.rank), trace)] }),
         }
     }
     for job in &mut jobs {
         job.ranks.sort_by_key(|rank| rank.rank);
     }
-    jobs.extend(execution_traces.into_iter().map(|execution_trace| Job {
-        ranks: vec![RankTrace {
-            rank: execution_trace.rank.unwrap_or_default(),
-            world_size: None,
-            trace: None,
-            execution_trace: Some(execution_trace),
-        }],
-    }));
+    for execution_trace in execution_traces {
+        attach(execution_trace, &mut jobs, diagnostics);
+    }
     jobs
 }
 
+/// Rank and world size as recorded, else the rank of the file name.
+fn place(trace: &Trace) -> Option<RankPlace> {
+    trace.rank.or_else(|| naming::rank(&trace.path).map(|rank| RankPlace { rank, world_size: None }))
+}
+
+fn world_size(trace: &Trace) -> Option<u32> {
+    trace.rank.and_then(|place| place.world_size)
+}
+
 impl RankTrace {
-    fn of(trace: Trace) -> Self {
-        Self {
-            rank: trace.rank.map_or(0, |place| place.rank),
-            world_size: trace.rank.and_then(|place| place.world_size),
-            trace: Some(trace),
-            execution_trace: None,
-        }
+    fn new(rank: u32, trace: Trace) -> Self {
+        Self { rank, world_size: world_size(&trace), trace: Some(trace), execution_trace: None }
     }
 }
 
 impl Job {
-    /// Whether `rank` is one of this job's: same world size, and its place is free.
-    fn takes(&self, rank: &RankTrace) -> bool {
-        rank.world_size.is_some_and(|size| size > 1)
-            && self.ranks.iter().all(|mine| mine.world_size == rank.world_size && mine.rank != rank.rank)
+    /// The rank that `trace` has in this job; `None` when it is not of it.
+    fn place_for(&self, trace: &Trace) -> Option<u32> {
+        let first = self.ranks.first()?.trace.as_ref()?;
+        if world_size(trace) != world_size(first) || world_size(trace) == Some(1) {
+            return None;
+        }
+        let together = || naming::family(&trace.path) == naming::family(&first.path) || overlap(trace, first);
+        match (place(trace), place(first)) {
+            (Some(place), Some(_)) => {
+                let is_free = self.ranks.iter().all(|mine| mine.rank != place.rank);
+                (is_free && together()).then_some(place.rank)
+            }
+            (None, None) => {
+                let collectives = collective_names(trace);
+                let same = !collectives.is_empty() && collectives == collective_names(first);
+                (same && overlap(trace, first)).then_some(self.ranks.len() as u32)
+            }
+            _ => None,
+        }
     }
+}
+
+/// Whether two traces were recorded at the same time.
+fn overlap(a: &Trace, b: &Trace) -> bool {
+    let (a, b) = (span(a), span(b));
+    a.0 < b.1 && b.0 < a.1
+}
+
+fn span(trace: &Trace) -> (TimeNs, TimeNs) {
+    let end = trace.events.ids().map(|id| trace.events.end(id)).max().unwrap_or_default();
+    (trace.origin, TimeNs(trace.origin.0.saturating_add(end.0)))
+}
+
+/// The names of the communication kernels and of the collectives that a trace recorded.
+fn collective_names(trace: &Trace) -> BTreeSet<&str> {
+    let recorded = trace.collectives.iter().map(|(_, args)| trace.names.get(args.name));
+    let is_communication = |name: &&str| name.starts_with("nccl") || name.starts_with("c10d::");
+    let kernels = trace.names.iter().map(|(_, name)| name).filter(is_communication);
+    recorded.chain(kernels).filter(|name| !name.is_empty()).collect()
+}
+
+/// Gives `execution_trace` to the rank it fits best, else makes it a job of its own.
+fn attach(execution_trace: ExecutionTrace, jobs: &mut Vec<Job>, diagnostics: &mut Diagnostics) {
+    let ranks = jobs.iter_mut().flat_map(|job| {
+        let is_parallel = job.ranks.len() > 1;
+        job.ranks.iter_mut().map(move |rank| (is_parallel, rank))
+    });
+    let best = ranks
+        .filter(|(_, rank)| rank.execution_trace.is_none())
+        .map(|(is_parallel, rank)| (fit(&execution_trace, rank, is_parallel), rank))
+        .reduce(|best, next| if next.0 > best.0 { next } else { best });
+    match best {
+        Some((1.., rank)) => rank.execution_trace = Some(execution_trace),
+        _ => {
+            if !jobs.is_empty() {
+                let path = execution_trace.path.display().to_string();
+                diagnostics.note("unattached-execution-trace", format!("{path} fits none of the profiler traces"));
+            }
+            let rank = execution_trace.rank.or_else(|| naming::rank(&execution_trace.path)).unwrap_or_default();
+            jobs.push(Job {
+                ranks: vec![RankTrace { rank, world_size: None, trace: None, execution_trace: Some(execution_trace) }],
+            });
+        }
+    }
+}
+
+/// How much speaks for `execution_trace` being of `rank`: process id, file name, rank, operators; 0 = it is not.
+fn fit(execution_trace: &ExecutionTrace, rank: &RankTrace, is_parallel: bool) -> u32 {
+    const SAME_PROCESS: u32 = 8;
+    const SAME_NAME: u32 = 4;
+    const SAME_RANK: u32 = 2;
+    let Some(trace) = &rank.trace else { return 0 };
+    let is_here = naming::folder(&trace.path) == naming::folder(&execution_trace.path);
+    let ran_in =
+        |pid: i64| trace.tracks.iter().any(|track| matches!(track.kind, TrackKind::Thread { pid: p, .. } if p == pid));
+    let stated = naming::rank(&execution_trace.path).or(execution_trace.rank);
+    let mut points = 0;
+    if execution_trace.pid.is_some_and(ran_in) {
+        points += SAME_PROCESS;
+    }
+    if naming::recording(&trace.path) == naming::recording(&execution_trace.path) {
+        points += SAME_NAME;
+    }
+    if is_parallel && is_here && stated == Some(rank.rank) {
+        points += SAME_RANK;
+    }
+    let alike = shares_operators(execution_trace, trace);
+    if points == 0 && !is_parallel && is_here && alike {
+        return 1;
+    }
+    if alike { points } else { 0 }
+}
+
+/// Whether most operators of the execution trace occur in the trace.
+fn shares_operators(execution_trace: &ExecutionTrace, trace: &Trace) -> bool {
+    let names: BTreeSet<NameId> = execution_trace.nodes.iter().map(|node| node.name).collect();
+    let operators: Vec<&str> =
+        names.into_iter().map(|name| execution_trace.names.get(name)).filter(|name| name.contains("::")).collect();
+    let shared = operators.iter().filter(|name| trace.names.find(name).is_some()).count();
+    2 * shared > operators.len()
 }

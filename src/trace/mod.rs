@@ -10,6 +10,7 @@ mod job;
 mod json;
 pub mod kineto;
 mod loader;
+mod naming;
 mod open;
 mod sniff;
 mod source;

@@ -2,11 +2,16 @@
 //!
 //! Schemas 1.0.1 (flat) to 1.1.1-chakra.0.0.4 (nested) become one form.
 
+mod builder;
+mod collective;
+
 use std::path::PathBuf;
 
 use super::CollectiveArgs;
 use crate::diagnostic::Diagnostics;
 use crate::intern::{NameId, NameTable};
+
+pub use builder::Builder;
 
 /// A row of [`ExecutionTrace::nodes`]; rows follow the order in the file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -7,6 +7,7 @@ use rustc_hash::FxHashMap;
 use super::number;
 use super::raw::{Key, RawEvent, Text};
 use crate::intern::{NameId, NameTable};
+use crate::trace::json::on_one_line;
 use crate::trace::{
     CollectiveArgs, CopyArgs, KernelArgs, MemoryArgs, OperatorArgs, SyncArgs, TensorArgs, TensorArgsId,
 };
@@ -184,15 +185,6 @@ fn triple(text: Text<'_>) -> [u32; 3] {
     [(); 3].map(|()| parts.next().unwrap_or_default())
 }
 
-/// JSON text without line breaks and tabs between its tokens, which a name table would make unreadable.
-fn on_one_line(text: &str) -> Cow<'_, str> {
-    if memchr::memchr3(b'\n', b'\r', b'\t', text.as_bytes()).is_none() {
-        return Cow::Borrowed(text);
-    }
-    // Inside strings JSON allows no such characters, so these all stand between tokens.
-    Cow::Owned(text.split(['\n', '\r', '\t']).map(str::trim).collect())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -225,12 +217,6 @@ mod tests {
         let list = lists.finish();
         assert_eq!((list.len(), names.get(list[0].dims)), (1, "[[2, 3], []]"));
         assert_eq!(operator(&args("{}"), &mut names, &mut TensorLists::default()), None);
-    }
-
-    #[test]
-    fn pretty_printed_arguments_stay_readable_json() {
-        assert_eq!(on_one_line("[\n  [\n    2,\n    3\n  ]\n]"), "[[2,3]]");
-        assert_eq!(on_one_line("[[2, 3]]"), "[[2, 3]]");
     }
 
     #[test]

@@ -25,7 +25,7 @@ fn print(name: &str, graph: &ExecutionGraph) -> ReplayReport {
     let r = &report.responses;
     let p = &report.path;
     println!(
-        "{name:44} {:>9.3} {:>9.3} ms {:>+7.3} % unexpl {:>6.2} %  x2 {:.3} x.5 {:.3} think {:.3}  | host {:.2} dev {:.2} coll {:.2} edge {:.3} anchor {:.3} cont {:.3} [{}] {} tasks",
+        "{name:44} {:>9.3} {:>9.3} ms {:>+7.3} % unexpl {:>6.2} %  x2 {:.3} x.5 {:.3} think {:.3}  | host {:.2} dev {:.2} coll {:.2} edge {:.3} anchor {:.3}+{:.3} cont {:.3} [{}] {} tasks",
         report.measured.0 as f64 / 1e6,
         report.simulated.0 as f64 / 1e6,
         report.error() * 100.0,
@@ -38,6 +38,7 @@ fn print(name: &str, graph: &ExecutionGraph) -> ReplayReport {
         p.collectives,
         p.edges,
         p.anchors,
+        p.rank_starts,
         p.contention,
         report.iteration,
         graph.tasks.node_count(),
@@ -60,9 +61,13 @@ fn overview_of_all_traces() {
             Err(error) => println!("{name:44} {error}"),
             Ok(opened) => {
                 for job in &opened.jobs {
-                    match graph::build(job, &BuildOptions::default()) {
-                        Ok(graph) => drop(print(&format!("{name} ({} ranks)", graph.ranks.len()), &graph)),
-                        Err(error) => println!("{name:44} {error}"),
+                    let count = if std::env::var("RETIME_STEPS").is_ok() { 9 } else { 0 };
+                    let all = (0..count).map(graph::IterationChoice::Index);
+                    for iteration in std::iter::once(graph::IterationChoice::Default).chain(all) {
+                        match graph::build(job, &BuildOptions { iteration }) {
+                            Ok(graph) => drop(print(&format!("{name} ({} ranks)", graph.ranks.len()), &graph)),
+                            Err(error) => println!("{name:44} {error}"),
+                        }
                     }
                 }
             }

@@ -49,6 +49,8 @@ pub struct PathShares {
     pub edges: f64,
     /// Work from before the window.
     pub anchors: f64,
+    /// How much later the slowest rank began its step, where no step before it was recorded.
+    pub rank_starts: f64,
     /// Time let go by contention.
     pub contention: f64,
 }
@@ -82,9 +84,9 @@ impl ReplayReport {
         ratio(self.simulated, self.measured) - 1.0
     }
 
-    /// Unexplained late starts relative to the measured period.
+    /// Unexplained late starts relative to the measured period, averaged over ranks.
     pub fn unexplained_share(&self) -> f64 {
-        ratio(self.unexplained, self.measured)
+        ratio(self.unexplained, self.measured) / self.ranks.len().max(1) as f64
     }
 }
 
@@ -147,7 +149,7 @@ fn path_shares(graph: &ExecutionGraph, timed: &TimedGraph, schedule: &Schedule, 
         };
         let waited = inside(schedule.end(before), start);
         if let Some(earlier) = timed.node(before) {
-            *shares.of_edge(kind_between(graph, earlier, node)) += waited;
+            *shares.of_edge(kind_between(graph, earlier, node), graph.tasks[node].kind) += waited;
             node = earlier;
         } else {
             shares.edges += waited;
@@ -167,8 +169,9 @@ impl PathShares {
         }
     }
 
-    fn of_edge(&mut self, kind: Option<DependencyKind>) -> &mut f64 {
+    fn of_edge(&mut self, kind: Option<DependencyKind>, into: TaskKind) -> &mut f64 {
         match kind {
+            Some(DependencyKind::Anchor) if into == TaskKind::Joint => &mut self.rank_starts,
             Some(DependencyKind::Anchor) => &mut self.anchors,
             Some(DependencyKind::Contention) => &mut self.contention,
             _ => &mut self.edges,

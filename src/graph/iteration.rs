@@ -149,8 +149,11 @@ pub struct Window {
     pub start: TimeNs,
     /// Start of the chosen step, when a step before it is simulated too.
     pub split: Option<TimeNs>,
-    /// Host work from here on is left out: the end of the chosen step.
+    /// End of the chosen step.
     pub end: TimeNs,
+    /// Host work from here on is left out. What the next steps do until the chosen step's device work has ended is
+    /// simulated too: it shares the device with that work, as this step does with the work of the one before.
+    pub tail: TimeNs,
     /// The thread that recorded the steps.
     pub main: Option<TrackId>,
 }
@@ -159,7 +162,7 @@ impl Window {
     /// The window of step `chosen` of `steps`; of all host and device work (`span`) when there are none.
     pub fn of(steps: &[Step], chosen: Option<usize>, span: (TimeNs, TimeNs)) -> Self {
         let Some((index, step)) = chosen.and_then(|i| Some((i, steps.get(i)?))) else {
-            return Self { name: String::new(), start: span.0, split: None, end: span.1, main: None };
+            return Self { name: String::new(), start: span.0, split: None, end: span.1, tail: span.1, main: None };
         };
         let before = index.checked_sub(1).map(|i| &steps[i]);
         Self {
@@ -167,6 +170,7 @@ impl Window {
             start: before.map_or(step.start, |b| b.start),
             split: before.map(|_| step.start),
             end: step.end(),
+            tail: step.end(),
             main: Some(step.track),
         }
     }

@@ -5,6 +5,7 @@
 
 pub mod build;
 pub mod dependency;
+pub mod invariants;
 pub mod iteration;
 pub mod operand;
 pub mod operator;
@@ -75,10 +76,55 @@ pub struct RankPart {
     pub window_start: TimeNs,
     /// End of the modelled window in the trace's time.
     pub window_end: TimeNs,
+    /// Host start of the chosen iteration, from the window's start.
+    pub iteration_start: TimeNs,
+    /// Host end of the chosen iteration, from the window's start. Tasks after it are there because they share the device
+    /// with the iteration's own work.
+    pub iteration_end: TimeNs,
     /// Marker that ends with all work of the step before the chosen one; `None` when there is none.
     pub begin: Option<NodeId>,
     /// Marker that ends with all work of the chosen step.
     pub end: NodeId,
     /// Measured period of the chosen iteration on this rank.
     pub measured: DurNs,
+}
+
+impl ExecutionGraph {
+    /// For each task, whether it belongs to the chosen iteration of its rank, not to the steps around it: host work by
+    /// its measured start, device work by that of the call that launched it (its own where none is recorded).
+    ///
+    /// # Complexity
+    /// O(tasks + dependencies).
+    pub fn iteration_tasks(&self) -> Vec<bool> {
+        let mut belongs = vec![false; self.tasks.node_count()];
+        for node in self.tasks.node_indices() {
+            let task = &self.tasks[node];
+            let launched = self.launch_of(node).map_or(task.measured_start, |call| self.tasks[call].measured_start);
+            let rank = self.lanes[task.lane.0 as usize].rank;
+            let part = self.ranks.iter().find(|part| part.rank == rank);
+            belongs[node.index()] =
+                part.is_some_and(|part| launched >= part.iteration_start && launched < part.iteration_end);
+        }
+        belongs
+    }
+
+    /// The task from which a piece of device work was launched: its call, or the joint after a call that waited.
+    /// `None` for work without a launch record, and for host work.
+    pub fn launch_of(&self, node: NodeId) -> Option<NodeId> {
+        use petgraph::Direction::Incoming;
+        use petgraph::visit::EdgeRef;
+        let mut at = node;
+        for _ in 0..2 {
+            let launch = |kind| self.tasks.edges_directed(at, Incoming).find(|edge| edge.weight().kind == kind);
+            if let Some(edge) = launch(DependencyKind::Launch) {
+                return Some(edge.source());
+            }
+            let joined = launch(DependencyKind::Collective)?.source();
+            at = self.tasks.edges_directed(joined, Incoming).map(|edge| edge.source()).find(|&arrival| {
+                self.lanes[self.tasks[arrival].lane.0 as usize].rank
+                    == self.lanes[self.tasks[node].lane.0 as usize].rank
+            })?;
+        }
+        None
+    }
 }

@@ -158,7 +158,7 @@ pub(super) struct Drafted {
 pub(super) fn join(
     shared: &mut Shared,
     groups: &[Vec<Member>],
-    task_of: &[Vec<u32>],
+    task_of: &[&[u32]],
     virtual_lane: &[LaneId],
 ) -> Vec<Drafted> {
     let mut joined = Vec::new();

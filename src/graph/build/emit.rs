@@ -61,6 +61,8 @@ pub(super) struct Emission<'a, 'o> {
     pub(super) calls: Vec<CallTasks>,
     /// By work: its task.
     pub(super) works: Vec<u32>,
+    /// Joints that wait for device work without a call: the work, the joint.
+    pub(super) hidden: Vec<(u32, u32)>,
     /// By thread: end of each stretch in the trace's time, with the task that ends then.
     pub(super) ends: Vec<Vec<(TimeNs, u32)>>,
 }
@@ -103,6 +105,7 @@ impl<'a, 'o> Emission<'a, 'o> {
             operator_ids: Vec::new(),
             calls: vec![none; observed.threads.calls.len()],
             works: vec![NONE; observed.works.list.len()],
+            hidden: Vec::new(),
             ends: vec![Vec::new(); observed.threads.list.len()],
             shared,
         };

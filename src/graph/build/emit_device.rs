@@ -5,6 +5,7 @@ use crate::units::{DurNs, TimeNs};
 
 use super::draft::NONE;
 use super::emit::{Emission, What};
+use super::late::Cause;
 use super::works::{Work, WorkKind};
 use super::{follow, launch};
 
@@ -28,7 +29,7 @@ pub(super) fn emit(emission: &mut Emission<'_, '_>) -> DurNs {
 /// Launched in the window, or before it but still there when it begins.
 fn in_window(emission: &Emission<'_, '_>, work: &Work) -> bool {
     let all = emission.window.main.is_none();
-    all || (work.launched < emission.window.end && work.end > emission.window.start)
+    all || (work.launched < emission.window.tail && work.end > emission.window.start)
 }
 
 fn launched_before(emission: &Emission<'_, '_>, work: &Work) -> bool {
@@ -86,12 +87,15 @@ fn connect_late(emission: &mut Emission<'_, '_>) -> DurNs {
     let mut unexplained = DurNs::ZERO;
     for late in &observed.late {
         let task = emission.works[late.work as usize];
-        if task == NONE || launched_before(emission, observed.work(late.work)) {
+        let work = observed.work(late.work);
+        if task == NONE || launched_before(emission, work) {
             continue;
         }
         match late.cause {
-            Some((target, dependency)) => emission.edge(emission.works[target as usize], task, dependency),
-            None => unexplained += late.by,
+            Cause::Work(target, dependency) => emission.edge(emission.works[target as usize], task, dependency),
+            Cause::BeforeTrace => emission.anchor(task, work.start),
+            Cause::Unknown if work.launched >= emission.window.end => {}
+            Cause::Unknown => unexplained += late.by,
         }
     }
     unexplained

@@ -1,12 +1,14 @@
 //! Host tasks: each thread's stretches as a chain, with the joints at which it waits for the device or another thread.
 
 use crate::graph::{Dependency, DependencyKind, LaneId, TaskKind};
+use crate::trace::EventId;
 use crate::units::{DurNs, TimeNs};
 
 use super::compute;
 use super::draft::NONE;
 use super::emit::{CallTasks, Emission, What};
-use super::handover::{self, Run};
+use super::handover::{self, Resume, Run};
+use super::hidden::HiddenWait;
 use super::host::{self, Doing, Parts, Stretch};
 use super::sync::Wait;
 use super::threads::Thread;
@@ -18,23 +20,25 @@ pub(super) fn emit(emission: &mut Emission<'_, '_>) {
     let observed = emission.observed;
     let Some(main) = main_thread(emission) else { return };
     let thread = &observed.threads.list[main];
-    let range = (emission.window.start, emission.window.end);
+    let range = (emission.window.start, emission.window.tail);
     let stretches = stretches(emission, thread, range);
     let mut others: Vec<(usize, Vec<Run>)> = Vec::new();
     for (index, other) in observed.threads.list.iter().enumerate().filter(|&(index, _)| index != main) {
         others.push((index, handover::runs(other, observed.threads.calls_of(other), &stretches)));
     }
     let mut chain = Chain::new(emission, main);
-    chain.resumes = others.iter().flat_map(|(thread, runs)| resumes(*thread, runs)).collect();
+    let main_stretches = (main, stretches.as_slice());
+    let resumes = others.iter().flat_map(|(other, runs)| handover::resumes(observed, *other, runs, main_stretches));
+    chain.resumes = resumes.collect();
     chain.resumes.sort_unstable();
     chain.write(&stretches);
     let joints = chain.joints;
     for (index, runs) in others {
         emit_runs(emission, main, index, &runs);
     }
-    for (joint, thread, end) in joints {
-        let from = ending_at(emission, thread, end);
-        emission.edge(from, joint, Dependency::on_end(DependencyKind::HandOver, DurNs::ZERO));
+    for (joint, resume) in joints {
+        let Some((end, from)) = last_end(emission, resume.thread, resume.at) else { continue };
+        emission.edge(from, joint, Dependency::on_end(DependencyKind::HandOver, resume.at.since(end)));
     }
 }
 
@@ -46,22 +50,33 @@ pub(super) fn main_thread(emission: &Emission<'_, '_>) -> Option<usize> {
 }
 
 fn stretches(emission: &Emission<'_, '_>, thread: &Thread, range: (TimeNs, TimeNs)) -> Vec<Stretch> {
-    let mut cuts: Vec<TimeNs> = thread.annotations.iter().flat_map(|note| [note.start, note.end]).collect();
+    let mut cuts = annotation_cuts(thread);
     cuts.extend(emission.window.split);
+    cuts.push(emission.window.end);
     cuts.sort_unstable();
     host::stretches(thread, emission.observed.threads.calls_of(thread), &cuts, range)
 }
 
-/// The stretches that wait for a run: start of the stretch, end of the run, thread of the run.
-fn resumes(thread: usize, runs: &[Run]) -> impl Iterator<Item = (TimeNs, TimeNs, usize)> + '_ {
-    runs.iter().filter_map(move |run| Some((run.resumes?, run.end, thread)))
+/// Starts and ends of a thread's annotations, sorted.
+pub(super) fn annotation_cuts(thread: &Thread) -> Vec<TimeNs> {
+    let mut cuts: Vec<TimeNs> = thread.annotations.iter().flat_map(|note| [note.start, note.end]).collect();
+    cuts.sort_unstable();
+    cuts
+}
+
+/// The event that names a stretch of host work: its operator's, else that of the annotation around it.
+pub(super) fn event_of(thread: &Thread, operator: Option<u32>, start: TimeNs) -> Option<EventId> {
+    match operator {
+        Some(operator) => Some(thread.operators[operator as usize].event),
+        None => annotation_at(thread, start),
+    }
 }
 
 /// The chain of a thread other than the main one, run by run.
 fn emit_runs(emission: &mut Emission<'_, '_>, main: usize, index: usize, runs: &[Run]) {
     let observed = emission.observed;
     let thread = &observed.threads.list[index];
-    let window = (emission.window.start, emission.window.end);
+    let window = (emission.window.start, emission.window.tail);
     let mut before = NONE;
     for run in runs.iter().filter(|run| run.end > window.0 && run.start < window.1) {
         let handed = ending_at(emission, main, run.started_by);
@@ -82,9 +97,13 @@ fn emit_runs(emission: &mut Emission<'_, '_>, main: usize, index: usize, runs: &
 
 /// The task of `thread` that ends last at or before `time`.
 pub(super) fn ending_at(emission: &Emission<'_, '_>, thread: usize, time: TimeNs) -> u32 {
+    last_end(emission, thread, time).map_or(NONE, |(_, task)| task)
+}
+
+fn last_end(emission: &Emission<'_, '_>, thread: usize, time: TimeNs) -> Option<(TimeNs, u32)> {
     let ends = &emission.ends[thread];
     let after = ends.partition_point(|&(end, _)| end <= time);
-    after.checked_sub(1).map_or(NONE, |i| ends[i].1)
+    after.checked_sub(1).map(|i| ends[i])
 }
 
 /// A thread's tasks while they are written.
@@ -95,10 +114,10 @@ struct Chain<'e, 'a, 'o> {
     parts: Parts,
     computes: Vec<bool>,
     last: u32,
-    /// Stretches that wait for a run on another thread, by start.
-    resumes: Vec<(TimeNs, TimeNs, usize)>,
-    /// Joints to connect to the end of a run: joint, thread, end of the run.
-    joints: Vec<(u32, usize, TimeNs)>,
+    /// Stretches that wait for another thread, by start.
+    resumes: Vec<Resume>,
+    /// Joints to connect to the other thread.
+    joints: Vec<(u32, Resume)>,
 }
 
 impl<'e, 'a, 'o> Chain<'e, 'a, 'o> {
@@ -140,12 +159,12 @@ impl<'e, 'a, 'o> Chain<'e, 'a, 'o> {
     }
 
     fn host(&mut self, stretch: &Stretch, operator: Option<u32>) {
-        let from = self.resume(stretch).unwrap_or(stretch.start);
+        let from = self.resume(stretch).or_else(|| self.hidden_wait(stretch)).unwrap_or(stretch.start);
+        if from >= stretch.end {
+            return;
+        }
         let thread = &self.emission.observed.threads.list[self.thread];
-        let event = match operator {
-            Some(operator) => Some(thread.operators[operator as usize].event),
-            None => annotation_at(thread, stretch.start),
-        };
+        let event = event_of(thread, operator, stretch.start);
         let name = event.map_or(crate::intern::NameId(0), |event| self.emission.observed.trace.events.name(event));
         let what = What {
             name: self.emission.name(name),
@@ -162,14 +181,26 @@ impl<'e, 'a, 'o> Chain<'e, 'a, 'o> {
 
     /// Waits for the run on another thread that this stretch waited for; the end of that run.
     fn resume(&mut self, stretch: &Stretch) -> Option<TimeNs> {
-        let from = self.resumes.partition_point(|&(start, _, _)| start < stretch.start);
-        let to = self.resumes.partition_point(|&(start, _, _)| start <= stretch.start);
-        let end = self.resumes[from..to].iter().map(|&(_, end, _)| end).max()?;
-        let joint = self.emission.joint(self.lane, end);
-        let runs = self.resumes[from..to].iter().map(|&(_, end, thread)| (joint, thread, end));
-        self.joints.extend(runs);
+        let from = self.resumes.partition_point(|resume| resume.stretch < stretch.start);
+        let to = self.resumes.partition_point(|resume| resume.stretch <= stretch.start);
+        let at = self.resumes[from..to].iter().map(|resume| resume.at).max()?;
+        let joint = self.emission.joint(self.lane, at);
+        self.joints.extend(self.resumes[from..to].iter().map(|&resume| (joint, resume)));
         self.append(joint);
-        Some(end)
+        Some(at)
+    }
+
+    /// Waits for the device work that this stretch waited for without a call; the end of that work.
+    fn hidden_wait(&mut self, stretch: &Stretch) -> Option<TimeNs> {
+        let observed = self.emission.observed;
+        let key = |wait: &HiddenWait| (wait.thread, wait.stretch);
+        let found = observed.hidden.binary_search_by_key(&(self.thread, stretch.start), key).ok()?;
+        let target = observed.hidden[found].target;
+        let at = observed.work(target).end.clamp(stretch.start, stretch.end);
+        let joint = self.emission.joint(self.lane, at);
+        self.append(joint);
+        self.emission.hidden.push((target, joint));
+        Some(at)
     }
 
     fn call(&mut self, stretch: &Stretch, call: u32) {
@@ -194,7 +225,7 @@ impl<'e, 'a, 'o> Chain<'e, 'a, 'o> {
     }
 }
 
-fn annotation_at(thread: &Thread, time: TimeNs) -> Option<crate::trace::EventId> {
+fn annotation_at(thread: &Thread, time: TimeNs) -> Option<EventId> {
     let started = thread.annotations.partition_point(|note| note.start <= time);
     thread.annotations[..started].iter().rev().take(8).find(|note| note.end > time).map(|note| note.event)
 }
@@ -206,6 +237,10 @@ fn wait_of(waits: &[Wait], call: u32) -> Option<&Wait> {
 /// Connects awaited device work to the joints after the calls that waited for it.
 pub(super) fn connect_waits(emission: &mut Emission<'_, '_>) {
     let observed = emission.observed;
+    for (target, joint) in std::mem::take(&mut emission.hidden) {
+        let on_end = Dependency::on_end(DependencyKind::HiddenWait, DurNs::ZERO);
+        emission.edge(emission.works[target as usize], joint, on_end);
+    }
     let waits = observed.waits.iter().map(|wait| (wait, DependencyKind::HostWait));
     let queue = observed.queue.iter().map(|wait| (wait, DependencyKind::LaunchQueue));
     for (wait, kind) in waits.chain(queue) {

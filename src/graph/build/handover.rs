@@ -3,6 +3,7 @@
 use crate::units::{DurNs, TimeNs};
 
 use super::host::{Doing, Stretch};
+use super::observed::Observed;
 use super::threads::{Call, Thread};
 
 /// Main resumes from a run's end when its next boundary comes this soon.
@@ -23,8 +24,17 @@ pub(super) struct Run {
     pub(super) end: TimeNs,
     /// The main thread's last boundary before it: what started it.
     pub(super) started_by: TimeNs,
-    /// Start of the main thread's stretch that waited for it, when one did.
-    pub(super) resumes: Option<TimeNs>,
+}
+
+/// A stretch of the main thread that waited for another thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Resume {
+    /// Start of the stretch.
+    pub(super) stretch: TimeNs,
+    /// When the other thread let it go on.
+    pub(super) at: TimeNs,
+    /// Position of the other thread.
+    pub(super) thread: usize,
 }
 
 /// The runs of `thread`, told apart by pauses in which the main thread was active.
@@ -37,13 +47,50 @@ pub(super) fn runs(thread: &Thread, calls: &[Call], main: &[Stretch]) -> Vec<Run
         let Some(started_by) = last_boundary(main, start) else { continue };
         match runs.last_mut() {
             Some(run) if start.since(run.end) <= PAUSE || started_by <= run.end => run.end = run.end.max(end),
-            _ => runs.push(Run { start, end, started_by, resumes: None }),
+            _ => runs.push(Run { start, end, started_by }),
         }
     }
-    for run in &mut runs {
-        run.resumes = waiting_stretch(main, run);
-    }
     runs
+}
+
+/// The stretches of the main thread that waited for one of `runs` to end, or were woken in the middle of one.
+pub(super) fn resumes(observed: &Observed<'_>, thread: usize, runs: &[Run], main: (usize, &[Stretch])) -> Vec<Resume> {
+    let backward = runs_backward(observed, thread);
+    let ended = runs.iter().filter_map(|run| {
+        let stretch = waiting_stretch(main.1, run, backward)?;
+        Some(Resume { stretch, at: run.end, thread })
+    });
+    let mut found: Vec<Resume> = ended.collect();
+    if backward {
+        let woken = main.1.iter().filter(|stretch| is_woken(observed, main.0, stretch, runs));
+        found.extend(woken.map(|stretch| Resume { stretch: stretch.start, at: stretch.end, thread }));
+    }
+    found
+}
+
+/// Whether the autograd engine runs on a thread; the thread that called it is blocked meanwhile.
+fn runs_backward(observed: &Observed<'_>, thread: usize) -> bool {
+    let spans = observed.threads.list[thread].operators.iter().filter(|span| span.parent.is_none());
+    spans.take(FEW).any(|span| is_engine(observed, span.event))
+}
+
+/// Operators looked at to tell what a thread does.
+const FEW: usize = 64;
+
+fn is_engine(observed: &Observed<'_>, event: crate::trace::EventId) -> bool {
+    observed.trace.names.get(observed.trace.events.name(event)).starts_with("autograd::engine")
+}
+
+/// Whether a long stretch of the main thread ends inside a run with a piece of the engine's work: it was handed that.
+fn is_woken(observed: &Observed<'_>, main: usize, stretch: &Stretch, runs: &[Run]) -> bool {
+    let after = runs.partition_point(|run| run.start < stretch.end);
+    let inside = after.checked_sub(1).is_some_and(|i| runs[i].end > stretch.end);
+    let long = stretch.end.since(stretch.start) >= SOON;
+    inside && long && stretch.doing == Doing::Host(None) && {
+        let spans = &observed.threads.list[main].operators;
+        let next = spans.get(spans.partition_point(|span| span.start < stretch.end));
+        next.is_some_and(|span| span.start == stretch.end && is_engine(observed, span.event))
+    }
 }
 
 /// Top-level operators and calls, by start.
@@ -60,11 +107,13 @@ fn last_boundary(main: &[Stretch], time: TimeNs) -> Option<TimeNs> {
     after.checked_sub(1).map(|i| main[i].start)
 }
 
-/// The stretch of host work of `main` in which `run` ended, when it waited for that.
-fn waiting_stretch(main: &[Stretch], run: &Run) -> Option<TimeNs> {
+/// The stretch of host work of `main` in which `run` ended, when it waited for that: it went on soon after, or it called
+/// the autograd engine, which blocks it.
+fn waiting_stretch(main: &[Stretch], run: &Run, backward: bool) -> Option<TimeNs> {
     let after = main.partition_point(|stretch| stretch.start < run.end);
     let stretch = &main[after.checked_sub(1)?];
-    let waited = stretch.start <= run.start + OVERLAP || stretch.end.since(stretch.start) >= SOON;
-    let resumed = stretch.end.since(run.end) < SOON && stretch.end >= run.end;
+    let covers = stretch.start <= run.start + OVERLAP;
+    let waited = covers || stretch.end.since(stretch.start) >= SOON;
+    let resumed = stretch.end >= run.end && (stretch.end.since(run.end) < SOON || (covers && backward));
     (matches!(stretch.doing, Doing::Host(_)) && waited && resumed).then_some(stretch.start)
 }

@@ -3,6 +3,7 @@
 use crate::graph::{Dependency, DependencyKind};
 use crate::units::{DurNs, TimeNs};
 
+use super::calls::CallClass;
 use super::observed::Observed;
 use super::works::{Stream, Work};
 use super::{follow, launch};
@@ -13,15 +14,26 @@ const LATE: DurNs = DurNs(20_000);
 /// A start this near the end of work elsewhere followed it.
 const AT_ITS_END: DurNs = DurNs(15_000);
 
-/// A late start and its cause; without one it is unexplained.
+/// What held a late start back.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Cause {
+    /// Work elsewhere, and how.
+    Work(u32, Dependency),
+    /// Work from before the trace: its stream was told to wait, and nothing it could wait for was recorded.
+    BeforeTrace,
+    /// Unexplained.
+    Unknown,
+}
+
+/// A late start and its cause.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Late {
     /// The work that started late.
     pub(super) work: u32,
     /// How much later than allowed.
     pub(super) by: DurNs,
-    /// The work that held it back, and how.
-    pub(super) cause: Option<(u32, Dependency)>,
+    /// What held it back.
+    pub(super) cause: Cause,
 }
 
 /// Finds all late starts, by work.
@@ -45,7 +57,23 @@ fn allowed_start(observed: &Observed<'_>, index: u32) -> Option<TimeNs> {
     launched.max(followed).max(waited)
 }
 
-fn cause(observed: &Observed<'_>, work: &Work, allowed: TimeNs) -> Option<(u32, Dependency)> {
+fn cause(observed: &Observed<'_>, work: &Work, allowed: TimeNs) -> Cause {
+    match cause_elsewhere(observed, work, allowed) {
+        Some((target, dependency)) => Cause::Work(target, dependency),
+        None if waits_for_the_past(observed, work) => Cause::BeforeTrace,
+        None => Cause::Unknown,
+    }
+}
+
+/// Whether `work` is the first on its stream, and its thread made some stream wait for an event before launching it.
+fn waits_for_the_past(observed: &Observed<'_>, work: &Work) -> bool {
+    let Some(index) = work.call.filter(|_| work.previous.is_none()) else { return false };
+    let thread = &observed.threads.list[observed.threads.calls[index as usize].thread as usize];
+    let before = &observed.threads.calls[thread.first_call as usize..index as usize];
+    before.iter().any(|call| call.class == CallClass::StreamWait)
+}
+
+fn cause_elsewhere(observed: &Observed<'_>, work: &Work, allowed: TimeNs) -> Option<(u32, Dependency)> {
     let others = || {
         let streams = observed.works.streams.iter().enumerate();
         streams.filter(|&(index, _)| index != work.stream as usize).map(|(_, stream)| stream)

@@ -5,6 +5,7 @@
 //! becomes tasks and edges (`emit*`), ranks are joined (`collectives`), and the draft is ordered (`draft`).
 //! Knows no device model, no cost and no scenario.
 
+mod assemble;
 mod calls;
 mod collectives;
 mod compute;
@@ -17,6 +18,7 @@ mod emit_step;
 mod events;
 mod follow;
 mod handover;
+mod hidden;
 mod host;
 mod late;
 mod launch;
@@ -28,19 +30,17 @@ mod sync;
 mod threads;
 mod works;
 
+use rayon::prelude::*;
 use thiserror::Error;
 
-use crate::diagnostic::Diagnostics;
 use crate::graph::iteration::{self, IterationChoice, Window};
-use crate::graph::{ExecutionGraph, Rank, RankPart, TaskKind};
+use crate::graph::{ExecutionGraph, Rank};
 use crate::trace::{Job, Trace};
-use crate::units::{DurNs, TimeNs};
+use crate::units::TimeNs;
 
 pub use constants::{Lag, ReplayConstants, WaitKind};
 pub use works::WorkKind;
 
-use draft::Ordered;
-use emit::{Emission, Emitted, Shared};
 use observed::Observed;
 
 /// What to build of a job.
@@ -108,8 +108,11 @@ pub fn build_ranks(inputs: &[RankInput<'_>], options: &BuildOptions) -> Result<E
         return Err(BuildError::NoTrace);
     }
     let windows = windows(inputs, options)?;
-    let ranks: Vec<Prepared<'_>> = inputs.iter().zip(windows).map(|(input, window)| prepare(input, window)).collect();
-    Ok(assemble(&ranks))
+    let mut ranks: Vec<Prepared<'_>> =
+        inputs.par_iter().zip(windows).map(|(input, window)| prepare(input, window)).collect();
+    extend(&mut ranks);
+    let hidden = hidden::find(&mut ranks.iter_mut().map(|rank| &mut rank.observed).collect::<Vec<_>>());
+    Ok(assemble::assemble(&ranks, hidden))
 }
 
 /// A rank read and ready to be written.
@@ -155,113 +158,16 @@ fn span(trace: &Trace) -> Option<(TimeNs, TimeNs)> {
     work.map(|id| (trace.events.start(id), trace.events.end(id))).reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
 }
 
-/// Schedule time 0 of each rank in its trace's time: one instant on a shared clock, before any task of the windows.
-fn zeros(ranks: &[Prepared<'_>]) -> Vec<TimeNs> {
-    let first = |rank: &Prepared<'_>| {
-        let (from, all) = (rank.window.start, rank.window.main.is_none());
-        let works = rank.observed.works.list.iter().filter(|work| work.end > from || all);
-        works.map(|work| work.start).fold(from, TimeNs::min)
-    };
-    let origin = |rank: &Prepared<'_>| rank.input.trace.origin.0;
-    let earliest = ranks.iter().map(|rank| first(rank).0.saturating_add(origin(rank))).min().unwrap_or_default();
-    ranks.iter().map(|rank| TimeNs(earliest.saturating_sub(origin(rank)))).collect()
-}
-
-fn assemble(ranks: &[Prepared<'_>]) -> ExecutionGraph {
-    let mut diagnostics = Diagnostics::default();
-    let zeros = zeros(ranks);
-    let members = ranks.iter().enumerate().map(|(i, rank)| collectives::members(&rank.observed, i, zeros[i]));
-    let (groups, offsets) = collectives::matched(members.collect());
-    let ahead = offsets.iter().copied().max().unwrap_or_default();
-    let zeros: Vec<TimeNs> = zeros.iter().zip(&offsets).map(|(&zero, &offset)| zero + offset - ahead).collect();
-
-    let mut shared = Shared::default();
-    let mut emitted = Vec::with_capacity(ranks.len());
-    let mut virtual_lanes = Vec::with_capacity(ranks.len());
-    let mut origin = draft::NONE;
-    for (rank, &zero) in ranks.iter().zip(&zeros) {
-        let mut emission = Emission::new(&rank.observed, &rank.window, zero, rank.input.rank, origin, &mut shared);
-        if origin == draft::NONE {
-            origin = emission.joint(emission.virtual_lane, zero);
-            emission.origin = origin;
-        }
-        virtual_lanes.push(emission.virtual_lane);
-        emitted.push(emission.run());
+/// Lets the windows reach to where the last rank's device work of the chosen step ends.
+fn extend(ranks: &mut [Prepared<'_>]) {
+    let zeros = assemble::zeros(ranks);
+    let ends = ranks.iter().zip(&zeros).map(|(rank, zero)| {
+        let (from, to) = (rank.window.split.unwrap_or(rank.window.start), rank.window.end);
+        let works = rank.observed.works.list.iter().filter(|work| work.launched >= from && work.launched < to);
+        works.map(|work| work.end).fold(to, TimeNs::max).since(*zero)
+    });
+    let end = ends.max().unwrap_or_default();
+    for (rank, &zero) in ranks.iter_mut().zip(&zeros).filter(|(rank, _)| rank.window.main.is_some()) {
+        rank.window.tail = zero + end;
     }
-    let task_of: Vec<Vec<u32>> = emitted.iter_mut().map(|rank| std::mem::take(&mut rank.works)).collect();
-    let drafted = collectives::join(&mut shared, &groups, &task_of, &virtual_lanes);
-    note_collectives(&drafted, ranks.len(), &mut diagnostics);
-    let Shared { draft, lanes, names, operators } = shared;
-    let ordered = draft.order();
-    if ordered.dropped > 0 {
-        let message = format!("{} inferred dependencies closed a cycle and were left out", ordered.dropped);
-        diagnostics.note("cyclic-dependency", message);
-    }
-    let parts = parts(ranks, &zeros, &emitted, &ordered);
-    let collectives = drafted
-        .into_iter()
-        .map(|mut drafted| {
-            drafted.collective.members = drafted.tasks.iter().map(|&task| ordered.node_of[task as usize]).collect();
-            drafted.collective
-        })
-        .collect();
-    for rank in ranks {
-        diagnostics.merge(&rank.input.trace.diagnostics);
-    }
-    ExecutionGraph {
-        measured: parts.iter().map(|part| part.measured).max().unwrap_or_default(),
-        unexplained: emitted.iter().map(|rank| rank.unexplained).sum(),
-        tasks: ordered.graph,
-        lanes,
-        batch_size: operators.batch_size(&names),
-        operators: operators.list,
-        operands: operators.operands,
-        collectives,
-        names,
-        ranks: parts,
-        constants: ranks.iter().map(|rank| rank.observed.constants.clone()).collect(),
-        diagnostics,
-    }
-}
-
-fn note_collectives(drafted: &[collectives::Drafted], ranks: usize, diagnostics: &mut Diagnostics) {
-    let alone = drafted.iter().filter(|drafted| drafted.tasks.len() == 1).count();
-    if alone > 0 && ranks == 1 {
-        diagnostics.note(
-            "single-rank-collectives",
-            format!(
-                "{alone} collectives keep their traced duration, which contains waiting for ranks that are not loaded"
-            ),
-        );
-    } else if alone > 0 {
-        let message = format!("{alone} collectives have no partner on another rank and keep their traced duration");
-        diagnostics.warn("unmatched-collectives", message);
-    }
-}
-
-fn parts(ranks: &[Prepared<'_>], zeros: &[TimeNs], emitted: &[Emitted], ordered: &Ordered) -> Vec<RankPart> {
-    let node = |task: u32| ordered.node_of[task as usize];
-    let part = |((rank, &zero), emitted): ((&Prepared<'_>, &TimeNs), &Emitted)| {
-        debug_assert_eq!(ordered.graph[node(emitted.end)].kind, TaskKind::StepEnd);
-        RankPart {
-            rank: rank.input.rank,
-            trace_index: rank.input.trace_index,
-            device: device(rank),
-            iteration: rank.window.name.clone(),
-            window_start: zero,
-            window_end: emitted.measured.1.max(rank.window.end),
-            begin: emitted.begin.map(node),
-            end: node(emitted.end),
-            measured: emitted.measured.1.since(emitted.measured.0).max(DurNs::ZERO),
-        }
-    };
-    ranks.iter().zip(zeros).zip(emitted).map(part).collect()
-}
-
-/// The device that did most of the rank's work.
-fn device(rank: &Prepared<'_>) -> Option<crate::trace::RecordedDevice> {
-    let busiest = rank.observed.works.streams.iter().max_by_key(|stream| stream.works.len())?.device;
-    let devices = &rank.input.trace.devices;
-    let used = devices.iter().find(|device| i64::from(device.id) == busiest);
-    used.or_else(|| devices.first()).cloned()
 }

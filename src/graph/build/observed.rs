@@ -6,6 +6,7 @@ use crate::trace::Trace;
 
 use super::constants::ReplayConstants;
 use super::events::EventWait;
+use super::hidden::HiddenWait;
 use super::late::Late;
 use super::sync::Wait;
 use super::threads::Threads;
@@ -32,6 +33,8 @@ pub(super) struct Observed<'a> {
     pub(super) event_waits: Vec<EventWait>,
     /// Late starts with their causes (rule 10), by work.
     pub(super) late: Vec<Late>,
+    /// Waits that no call shows (rule 14), by thread and start; found when all ranks are read.
+    pub(super) hidden: Vec<HiddenWait>,
 }
 
 impl<'a> Observed<'a> {
@@ -51,6 +54,7 @@ impl<'a> Observed<'a> {
             queue: Vec::new(),
             event_waits: Vec::new(),
             late: Vec::new(),
+            hidden: Vec::new(),
         };
         observed.event_waits = events::find(&observed);
         launch::estimate(&mut observed);

@@ -75,7 +75,7 @@ fn emit_thread(
 ) -> Vec<Option<OperatorId>> {
     let mut ids: Vec<Option<OperatorId>> = vec![None; thread.operators.len()];
     let mut modules = Modules::new(emission, thread);
-    let (from, to) = (emission.window.start, emission.window.end);
+    let (from, to) = (emission.window.start, emission.window.tail);
     for (position, span) in thread.operators.iter().enumerate() {
         if span.end <= from || span.start >= to {
             continue;

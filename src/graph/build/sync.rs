@@ -177,20 +177,15 @@ fn estimate_lags(observed: &mut Observed<'_>, waits: &[Wait]) {
     }
 }
 
-/// The median length of unblocked calls of each kind, else of the shortest call.
+/// The median length of unblocked calls of each kind; where all blocked, the return lag of the kind.
 fn own_times(observed: &Observed<'_>, waits: &[Wait]) -> [DurNs; WaitKind::ALL.len()] {
     let mut unblocked: [Vec<DurNs>; WaitKind::ALL.len()] = std::array::from_fn(|_| Vec::new());
-    let mut shortest = [DurNs(i64::MAX); WaitKind::ALL.len()];
-    for wait in waits {
+    for wait in waits.iter().filter(|wait| blocked_for(observed, wait).is_none()) {
         let call = &observed.threads.calls[wait.call as usize];
-        let dur = call.end.since(call.start);
-        if blocked_for(observed, wait).is_none() {
-            unblocked[wait.kind as usize].push(dur);
-        }
-        shortest[wait.kind as usize] = shortest[wait.kind as usize].min(dur);
+        unblocked[wait.kind as usize].push(call.end.since(call.start));
     }
-    std::array::from_fn(|kind| match unblocked[kind].as_mut_slice() {
-        [] => shortest[kind],
+    WaitKind::ALL.map(|kind| match unblocked[kind as usize].as_mut_slice() {
+        [] => observed.constants.wait(kind).max(DurNs::ZERO),
         durations => median(durations),
     })
 }

@@ -1,0 +1,155 @@
+//! Ranks → one graph: a shared clock, each rank's tasks, the collectives that join them, and the topological order.
+
+use crate::diagnostic::Diagnostics;
+use crate::graph::{Collective, ExecutionGraph, LaneId, RankPart, TaskKind};
+use crate::trace::RecordedDevice;
+use crate::units::{DurNs, TimeNs};
+
+use super::Prepared;
+use super::collectives::{self, Drafted, Member};
+use super::draft::{self, Ordered};
+use super::emit::{Emission, Emitted, Shared};
+
+/// Schedule time 0 of each rank in its trace's time: one instant on a shared clock, before any task of the windows.
+pub(super) fn zeros(ranks: &[Prepared<'_>]) -> Vec<TimeNs> {
+    let first = |rank: &Prepared<'_>| {
+        let (from, all) = (rank.window.start, rank.window.main.is_none());
+        let works = rank.observed.works.list.iter().filter(|work| work.end > from || all);
+        works.map(|work| work.start).fold(from, TimeNs::min)
+    };
+    let origin = |rank: &Prepared<'_>| rank.input.trace.origin.0;
+    let earliest = ranks.iter().map(|rank| first(rank).0.saturating_add(origin(rank))).min().unwrap_or_default();
+    ranks.iter().map(|rank| TimeNs(earliest.saturating_sub(origin(rank)))).collect()
+}
+
+/// Writes all ranks into one graph.
+///
+/// # Arguments
+/// `hidden`: how many waits were found that no call shows.
+pub(super) fn assemble(ranks: &[Prepared<'_>], hidden: usize) -> ExecutionGraph {
+    let (zeros, groups) = shared_clock(ranks);
+    let mut written = Written::default();
+    for (rank, &zero) in ranks.iter().zip(&zeros) {
+        written.add(rank, zero);
+    }
+    let Written { mut shared, emitted, virtual_lanes, .. } = written;
+    let task_of: Vec<&[u32]> = emitted.iter().map(|rank| rank.works.as_slice()).collect();
+    let drafted = collectives::join(&mut shared, &groups, &task_of, &virtual_lanes);
+    let Shared { draft, lanes, names, operators } = shared;
+    let ordered = draft.order();
+    let parts = parts(ranks, &zeros, &emitted, &ordered);
+    ExecutionGraph {
+        measured: parts.iter().map(|part| part.measured).max().unwrap_or_default(),
+        unexplained: emitted.iter().map(|rank| rank.unexplained).sum(),
+        diagnostics: diagnostics(ranks, hidden, &drafted, &ordered),
+        collectives: with_members(drafted, &ordered),
+        tasks: ordered.graph,
+        lanes,
+        batch_size: operators.batch_size(&names),
+        operators: operators.list,
+        operands: operators.operands,
+        names,
+        ranks: parts,
+        constants: ranks.iter().map(|rank| rank.observed.constants.clone()).collect(),
+    }
+}
+
+/// Schedule time 0 of each rank with the clocks of all ranks aligned, and the collectives they share.
+fn shared_clock(ranks: &[Prepared<'_>]) -> (Vec<TimeNs>, Vec<Vec<Member>>) {
+    let zeros = zeros(ranks);
+    let members = ranks.iter().enumerate().map(|(i, rank)| collectives::members(&rank.observed, i, zeros[i]));
+    let (groups, offsets) = collectives::matched(members.collect());
+    let ahead = offsets.iter().copied().max().unwrap_or_default();
+    let zeros = zeros.iter().zip(&offsets).map(|(&zero, &offset)| zero + offset - ahead).collect();
+    (zeros, groups)
+}
+
+/// What has been written so far.
+struct Written {
+    shared: Shared,
+    emitted: Vec<Emitted>,
+    virtual_lanes: Vec<LaneId>,
+    origin: u32,
+}
+
+impl Default for Written {
+    fn default() -> Self {
+        Self { shared: Shared::default(), emitted: Vec::new(), virtual_lanes: Vec::new(), origin: draft::NONE }
+    }
+}
+
+impl Written {
+    fn add(&mut self, rank: &Prepared<'_>, zero: TimeNs) {
+        let shared = &mut self.shared;
+        let mut emission = Emission::new(&rank.observed, &rank.window, zero, rank.input.rank, self.origin, shared);
+        if self.origin == draft::NONE {
+            self.origin = emission.joint(emission.virtual_lane, zero);
+            emission.origin = self.origin;
+        }
+        self.virtual_lanes.push(emission.virtual_lane);
+        self.emitted.push(emission.run());
+    }
+}
+
+fn with_members(drafted: Vec<Drafted>, ordered: &Ordered) -> Vec<Collective> {
+    let node = |&task: &u32| ordered.node_of[task as usize];
+    drafted.into_iter().map(|it| Collective { members: it.tasks.iter().map(node).collect(), ..it.collective }).collect()
+}
+
+fn diagnostics(ranks: &[Prepared<'_>], hidden: usize, drafted: &[Drafted], ordered: &Ordered) -> Diagnostics {
+    let mut found = Diagnostics::default();
+    for rank in ranks {
+        found.merge(&rank.input.trace.diagnostics);
+    }
+    if hidden > 0 {
+        let what = "long host times, in the same place on several ranks, are taken as waits for the device";
+        found.note("hidden-wait", format!("{hidden} {what}"));
+    }
+    if ordered.dropped > 0 {
+        let what = "inferred dependencies closed a cycle and were left out";
+        found.note("cyclic-dependency", format!("{} {what}", ordered.dropped));
+    }
+    let alone = drafted.iter().filter(|drafted| drafted.tasks.len() == 1).count();
+    if alone > 0 && ranks.len() == 1 {
+        let what = "collectives keep their traced duration, which contains waiting for ranks that are not loaded";
+        found.note("single-rank-collectives", format!("{alone} {what}"));
+    } else if alone > 0 {
+        let what = "collectives have no partner on another rank and keep their traced duration";
+        found.warn("unmatched-collectives", format!("{alone} {what}"));
+    }
+    found
+}
+
+fn parts(ranks: &[Prepared<'_>], zeros: &[TimeNs], emitted: &[Emitted], ordered: &Ordered) -> Vec<RankPart> {
+    let node = |task: u32| ordered.node_of[task as usize];
+    let part = |((rank, &zero), emitted): ((&Prepared<'_>, &TimeNs), &Emitted)| {
+        debug_assert_eq!(ordered.graph[node(emitted.end)].kind, TaskKind::StepEnd);
+        RankPart {
+            rank: rank.input.rank,
+            trace_index: rank.input.trace_index,
+            device: device(rank),
+            iteration: rank.window.name.clone(),
+            window_start: zero,
+            iteration_start: TimeNs(rank.window.split.unwrap_or(rank.window.start).since(zero).0),
+            iteration_end: TimeNs(iteration_end(rank).since(zero).0),
+            window_end: emitted.measured.1.max(rank.window.end),
+            begin: emitted.begin.map(node),
+            end: node(emitted.end),
+            measured: emitted.measured.1.since(emitted.measured.0).max(DurNs::ZERO),
+        }
+    };
+    ranks.iter().zip(zeros).zip(emitted).map(part).collect()
+}
+
+/// Host end of the chosen step; the very end without steps.
+fn iteration_end(rank: &Prepared<'_>) -> TimeNs {
+    if rank.window.main.is_some() { rank.window.end } else { rank.window.end + DurNs(1) }
+}
+
+/// The device that did most of the rank's work.
+fn device(rank: &Prepared<'_>) -> Option<RecordedDevice> {
+    let busiest = rank.observed.works.streams.iter().max_by_key(|stream| stream.works.len())?.device;
+    let devices = &rank.input.trace.devices;
+    let used = devices.iter().find(|device| i64::from(device.id) == busiest);
+    used.or_else(|| devices.first()).cloned()
+}

@@ -1,0 +1,101 @@
+//! Rule 14: waits that no call shows. A host that polls an event looks like one that thinks for a long time and goes on
+//! just after a stream has run empty; several ranks doing so in the same place tell the two apart.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::trace::EventId;
+use crate::units::{DurNs, TimeNs};
+
+use super::emit_host;
+use super::host::{self, Doing, Stretch};
+use super::observed::Observed;
+
+/// Think time from which on a wait may hide in it.
+const LONG: DurNs = DurNs(500_000);
+
+/// A host that polled goes on this soon after what it waited for has ended.
+const SOON: std::ops::RangeInclusive<DurNs> = DurNs(5_000)..=DurNs(100_000);
+
+/// Work this long ends just before a host goes on in few places by chance.
+const TELLING: DurNs = DurNs(300_000);
+
+/// A stretch of host time that is a wait for device work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct HiddenWait {
+    /// Position of its thread.
+    pub(super) thread: usize,
+    /// Start of the stretch.
+    pub(super) stretch: TimeNs,
+    /// The work waited for.
+    pub(super) target: u32,
+}
+
+/// Where a wait was found: name of the host work, name of the device work.
+type Place = (String, String);
+
+/// Finds the hidden waits of all ranks: those found in the same place on two ranks, and half of them, at least.
+///
+/// # Complexity
+/// O(operators + calls + long stretches · streams · log work).
+pub(super) fn find(ranks: &mut [&mut Observed<'_>]) -> usize {
+    if ranks.len() < 2 {
+        return 0;
+    }
+    let found: Vec<Vec<(Place, HiddenWait)>> = ranks.iter().map(|observed| candidates(observed)).collect();
+    let mut seen: BTreeMap<&Place, BTreeSet<usize>> = BTreeMap::new();
+    for (rank, candidates) in found.iter().enumerate() {
+        for (place, _) in candidates {
+            seen.entry(place).or_default().insert(rank);
+        }
+    }
+    let enough = 2.max(ranks.len().div_ceil(2));
+    let mut count = 0;
+    for (observed, candidates) in ranks.iter_mut().zip(&found) {
+        let confirmed =
+            candidates.iter().filter(|(place, _)| seen.get(place).is_some_and(|ranks| ranks.len() >= enough));
+        observed.hidden = confirmed.map(|&(_, wait)| wait).collect();
+        observed.hidden.sort_unstable();
+        count += observed.hidden.len();
+    }
+    count
+}
+
+fn candidates(observed: &Observed<'_>) -> Vec<(Place, HiddenWait)> {
+    let mut found = Vec::new();
+    let everything = (TimeNs(i64::MIN / 4), TimeNs(i64::MAX / 4));
+    for (index, thread) in observed.threads.list.iter().enumerate() {
+        let cuts = emit_host::annotation_cuts(thread);
+        let calls = observed.threads.calls_of(thread);
+        let stretches = host::stretches(thread, calls, &cuts, everything);
+        let inner = stretches.iter().skip(1).rev().skip(1).rev();
+        for stretch in inner.filter(|stretch| stretch.end.since(stretch.start) >= LONG) {
+            let Doing::Host(operator) = stretch.doing else { continue };
+            if let Some(target) = awaited(observed, stretch) {
+                let event = emit_host::event_of(thread, operator, stretch.start);
+                let place = (name(observed, event), name(observed, Some(observed.work(target).event)));
+                found.push((place, HiddenWait { thread: index, stretch: stretch.start, target }));
+            }
+        }
+    }
+    found
+}
+
+fn name(observed: &Observed<'_>, event: Option<EventId>) -> String {
+    event.map(|event| observed.trace.names.get(observed.trace.events.name(event)).to_owned()).unwrap_or_default()
+}
+
+/// The work that a stretch may have waited for: it ended shortly before, and with it its stream ran empty or it was long
+/// itself (a long one ends there by chance in few places only). Of several the last.
+fn awaited(observed: &Observed<'_>, stretch: &Stretch) -> Option<u32> {
+    let found = (0..observed.works.streams.len()).flat_map(|stream| {
+        let works = &observed.works.streams[stream].works;
+        let to = works.partition_point(|&work| observed.work(work).end <= stretch.end - *SOON.start());
+        let from = works.partition_point(|&work| observed.work(work).end < stretch.end - *SOON.end());
+        let last = observed.works.last_launched_before(stream, stretch.end);
+        works[from.min(to)..to]
+            .iter()
+            .copied()
+            .filter(move |&work| observed.work(work).dur() >= TELLING || last == Some(work))
+    });
+    found.max_by_key(|&work| observed.work(work).end)
+}

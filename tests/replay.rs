@@ -1,10 +1,21 @@
 //! The replay of other people's traces: error against the measured period, and the response to scaling.
+//!
+//! The expected responses were found with an independent prototype of the same rules.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a trace that cannot be opened or built should fail its test")]
 
 use std::path::{Path, PathBuf};
 
-use retime::analysis::replay::ReplayReport;
-use retime::graph::{self, BuildOptions, ExecutionGraph};
+use retime::analysis::replay::{ReplayReport, Responses, scaled_period};
+use retime::graph::{
+    self, BuildOptions, DependencyKind, ExecutionGraph, IterationChoice, Phase, Task, TaskKind, invariants,
+};
 use retime::trace::{self, OpenOptions};
+
+/// Responses to: kernels doubled, kernels halved, host think time halved.
+type Response = (f64, f64, f64);
+
+/// How far a response may be from the expected one, as a fraction of it.
+const RESPONSE: f64 = 0.03;
 
 fn shared(path: &str) -> Option<PathBuf> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/traces").join(path);
@@ -15,17 +26,20 @@ fn shared(path: &str) -> Option<PathBuf> {
     None
 }
 
-fn graphs(path: &Path, options: &BuildOptions) -> Vec<ExecutionGraph> {
+/// The graph of one job, with its invariants checked.
+fn build(path: &Path, iteration: IterationChoice) -> ExecutionGraph {
     let opened = trace::open(&[path.to_owned()], &OpenOptions::default()).unwrap();
-    opened.jobs.iter().filter_map(|job| graph::build(job, options).ok()).collect()
+    let graph = graph::build(&opened.jobs[0], &BuildOptions { iteration }).unwrap();
+    invariants::check(&graph).unwrap();
+    graph
 }
 
-fn print(name: &str, graph: &ExecutionGraph) -> ReplayReport {
-    let report = ReplayReport::of(graph);
-    let r = &report.responses;
-    let p = &report.path;
-    println!(
-        "{name:44} {:>9.3} {:>9.3} ms {:>+7.3} % unexpl {:>6.2} %  x2 {:.3} x.5 {:.3} think {:.3}  | host {:.2} dev {:.2} coll {:.2} edge {:.3} anchor {:.3}+{:.3} cont {:.3} [{}] {} tasks",
+fn describe(name: &str, graph: &ExecutionGraph, report: &ReplayReport) -> String {
+    let (r, p) = (&report.responses, &report.path);
+    format!(
+        "{name:40} {:14} {:>9.3} {:>9.3} ms {:>+7.3} % unexplained {:.2} % | x2 {:.3} x½ {:.3} think½ {:.3} | host {:.2} \
+         device {:.2} collectives {:.2} edges {:.3} anchors {:.3} ranks {:.3} contention {:.3} | {} tasks",
+        report.iteration,
         report.measured.0 as f64 / 1e6,
         report.simulated.0 as f64 / 1e6,
         report.error() * 100.0,
@@ -40,37 +54,171 @@ fn print(name: &str, graph: &ExecutionGraph) -> ReplayReport {
         p.anchors,
         p.rank_starts,
         p.contention,
-        report.iteration,
         graph.tasks.node_count(),
-    );
-    report
+    )
+}
+
+/// Replays one iteration of a trace and holds it to its bars.
+fn check(path: &str, iteration: IterationChoice, error: f64, response: Option<Response>) {
+    let Some(file) = shared(path) else { return };
+    let graph = build(&file, iteration);
+    let report = ReplayReport::of(&graph);
+    let line = describe(path, &graph, &report);
+    println!("{line}");
+    assert!(report.error().abs() <= error, "replay error beyond {error}: {line}");
+    assert!(report.unexplained_share() < 0.02, "{line}");
+    let first_of_several = iteration == step(0);
+    assert!(report.path.anchors < 0.02 || first_of_several, "{line}");
+    if let Some((doubled, halved, think)) = response {
+        let r = &report.responses;
+        for (got, expected) in [(r.kernels_doubled, doubled), (r.kernels_halved, halved), (r.think_halved, think)] {
+            assert!((got / expected - 1.0).abs() <= RESPONSE, "response {got:.3}, expected {expected}: {line}");
+        }
+    }
+}
+
+const DEFAULT: IterationChoice = IterationChoice::Default;
+
+fn step(index: usize) -> IterationChoice {
+    IterationChoice::Index(index)
 }
 
 #[test]
-fn overview_of_all_traces() {
+fn host_bound_traces_replay_within_a_two_thousandth() {
+    const BAR: f64 = 0.0005;
+    check("bert-small-h100-mi300/h100.json.gz", DEFAULT, BAR, Some((1.0, 1.0, 0.54)));
+    check("bert-small-h100-mi300/mi300.json.gz", DEFAULT, BAR, Some((1.0, 1.0, 0.54)));
+    check("nsfw-vit-h100-mi300/h100.json.gz", DEFAULT, BAR, Some((1.0, 1.0, 0.56)));
+    check("nsfw-vit-h100-mi300/mi300.json.gz", DEFAULT, BAR, Some((1.0, 1.0, 0.56)));
+    check("nccl-meta-a100x2-rank0/nccl_data.json.gz", step(2), BAR, Some((1.0, 1.0, 0.53)));
+    check("b200-eager/eager_trace.json.gz", DEFAULT, BAR, Some((1.0, 1.0, 0.56)));
+    check("linear-2080ti-et/linear_kineto.json.gz", DEFAULT, BAR, Some((1.0, 1.0, 0.79)));
+    check("resnet-2080ti-et/resnet_kineto.json.gz", DEFAULT, BAR, Some((1.13, 0.94, 0.66)));
+}
+
+#[test]
+fn device_bound_traces_replay_within_three_thousandths() {
+    check("vgg13-h100-train/profiler_vgg13-iter41.json.gz", DEFAULT, 0.001, Some((1.99, 0.50, 1.0)));
+    check("timesformer-h100/h100.json.gz", DEFAULT, 0.001, Some((1.40, 0.80, 0.71)));
+    check("qwen05b-h100/h100.json.gz", DEFAULT, 0.003, Some((1.91, 0.82, 0.98)));
+    for index in 1..5 {
+        check("weird-ns-resolution/rank-0.pt.trace.json.gz", step(index), 0.003, Some((1.98, 0.51, 1.0)));
+    }
+}
+
+#[test]
+fn training_steps_replay_within_a_thousandth() {
+    let workers0 = "resnet50-v100-dataloader/workers0.pt.trace.json.gz";
+    check(workers0, step(1), 0.001, Some((1.15, 1.0, 0.59)));
+    for index in 0..6 {
+        check(workers0, step(index), 0.001, None);
+        check("resnet50-v100-dataloader/workers4.pt.trace.json.gz", step(index), 0.001, None);
+    }
+}
+
+#[test]
+fn every_step_of_a_recommender_replays_within_a_two_hundredth() {
+    let path = "recsys-a100x8-rank3/control.json.gz";
+    check(path, step(1), 0.005, Some((1.43, 0.92, 0.88)));
+    for index in [0, 2, 3, 4, 5] {
+        check(path, step(index), 0.005, None);
+    }
+}
+
+#[test]
+fn ranks_replay_jointly() {
+    check("dlrm-v100x8/dlrm_kineto.tar.gz", DEFAULT, 0.003, Some((1.0, 1.0, 0.73)));
+    for index in 0..3 {
+        check("torchrec-v100x4", step(index), 0.005, None);
+        check("torchrec-v100x4-straggler", step(index), 0.005, None);
+    }
+}
+
+#[test]
+fn joint_ranks_respond_to_longer_kernels_and_shorter_think_time() {
+    let Some(folder) = shared("torchrec-v100x4") else { return };
+    for (index, doubled, think) in [(0, 1.28, 0.97), (1, 1.65, 0.96), (2, 1.65, 0.96)] {
+        let response = ReplayReport::of(&build(&folder, step(index))).responses;
+        assert!((response.kernels_doubled / doubled - 1.0).abs() <= RESPONSE, "step {index}: {response:?}");
+        assert!((response.think_halved / think - 1.0).abs() <= RESPONSE, "step {index}: {response:?}");
+    }
+    let Some(folder) = shared("torchrec-v100x4-straggler") else { return };
+    let mean = |of: fn(&Responses) -> f64| {
+        (0..3).map(|index| of(&ReplayReport::of(&build(&folder, step(index))).responses)).sum::<f64>() / 3.0
+    };
+    let expected: [(fn(&Responses) -> f64, f64); 3] =
+        [(|r| r.kernels_doubled, 1.03), (|r| r.kernels_halved, 0.98), (|r| r.think_halved, 0.55)];
+    for (of, expected) in expected {
+        assert!((mean(of) / expected - 1.0).abs() <= RESPONSE, "{} for {expected}", mean(of));
+    }
+}
+
+/// With the kernels twice as long a saturated device needs twice the kernel time, and little more.
+#[test]
+fn a_step_with_doubled_kernels_takes_at_least_its_kernel_time() {
+    let Some(file) = shared("resnet50-v100-dataloader/workers4.pt.trace.json.gz") else { return };
+    let graph = build(&file, step(1));
+    let belongs = graph.iteration_tasks();
+    let kernels: i64 = graph
+        .tasks
+        .node_indices()
+        .filter(|node| belongs[node.index()] && graph.tasks[*node].kind == TaskKind::Kernel)
+        .map(|node| graph.tasks[node].duration.0)
+        .sum();
+    assert_eq!(kernels, 99_208_000, "as summed from the file, by launch time");
+    let doubled = scaled_period(&graph, 2.0, |task| task.kind == TaskKind::Kernel).0 as f64;
+    let ratio = doubled / (2 * kernels) as f64;
+    assert!((1.0..1.05).contains(&ratio), "{ratio}");
+}
+
+/// The same job was traced with four loading workers: ordinary steps take about 125 ms.
+#[test]
+fn removing_the_data_loader_predicts_the_step_with_loading_workers() {
+    let Some(file) = shared("resnet50-v100-dataloader/workers0.pt.trace.json.gz") else { return };
+    let graph = build(&file, step(1));
+    let loads = |task: &Task| {
+        let in_phase = task.operator.is_some_and(|id| graph.operators[id.0 as usize].phase == Phase::Data);
+        !task.kind.is_device() && (in_phase || graph.names.get(task.name).contains("DataLoader"))
+    };
+    let without = scaled_period(&graph, 0.0, loads).0 as f64 / 1e6;
+    println!("step without data loading: {without:.1} ms");
+    assert!((without / 118.6 - 1.0).abs() < 0.03, "{without}");
+}
+
+/// A rank that slept for a second: the others' host waits for its collective, so their think time does not matter.
+#[test]
+fn a_straggler_is_seen_through_the_hidden_waits_of_the_other_ranks() {
+    let Some(folder) = shared("torchrec-v100x4-straggler") else { return };
+    let graph = build(&folder, step(2));
+    let hidden = graph.tasks.edge_weights().filter(|edge| edge.kind == DependencyKind::HiddenWait).count();
+    assert!(hidden >= 3, "{hidden}");
+    let think_of = |ranks: [u32; 3]| {
+        let chosen = |task: &Task| {
+            matches!(task.kind, TaskKind::Host(_)) && ranks.contains(&graph.lanes[task.lane.0 as usize].rank.0)
+        };
+        scaled_period(&graph, 0.5, chosen).0 as f64 / graph.measured.0 as f64
+    };
+    let (others, straggler) = (think_of([0, 1, 3]), think_of([2, 2, 2]));
+    assert!(others > 0.98, "{others}");
+    assert!(straggler < 0.56, "{straggler}");
+}
+
+/// Every trace builds, keeps the invariants and is reported, however odd.
+#[test]
+fn every_shared_trace_builds_and_is_reported() {
     let Some(root) = shared("") else { return };
-    let only = std::env::var("RETIME_ONLY").unwrap_or_default();
     let mut folders: Vec<PathBuf> = std::fs::read_dir(root).unwrap().map(|entry| entry.unwrap().path()).collect();
     folders.sort();
+    let mut built = 0;
     for folder in folders.iter().filter(|path| path.is_dir()) {
         let name = folder.file_name().unwrap().to_string_lossy().into_owned();
-        if !only.is_empty() && !only.split(',').any(|part| name.contains(part)) {
-            continue;
-        }
-        match trace::open(&[folder.clone()], &OpenOptions::default()) {
-            Err(error) => println!("{name:44} {error}"),
-            Ok(opened) => {
-                for job in &opened.jobs {
-                    let count = if std::env::var("RETIME_STEPS").is_ok() { 9 } else { 0 };
-                    let all = (0..count).map(graph::IterationChoice::Index);
-                    for iteration in std::iter::once(graph::IterationChoice::Default).chain(all) {
-                        match graph::build(job, &BuildOptions { iteration }) {
-                            Ok(graph) => drop(print(&format!("{name} ({} ranks)", graph.ranks.len()), &graph)),
-                            Err(error) => println!("{name:44} {error}"),
-                        }
-                    }
-                }
-            }
+        let Ok(opened) = trace::open(std::slice::from_ref(folder), &OpenOptions::default()) else { continue };
+        for job in &opened.jobs {
+            let Ok(graph) = graph::build(job, &BuildOptions::default()) else { continue };
+            invariants::check(&graph).unwrap_or_else(|violation| panic!("{name}: {violation}"));
+            println!("{}", describe(&name, &graph, &ReplayReport::of(&graph)));
+            built += 1;
         }
     }
+    assert!(built >= 40, "{built}");
 }

@@ -24,6 +24,8 @@ pub enum WaitKind {
     Free,
     /// A blocking copy to the device.
     CopyIn,
+    /// A copy to the device whose call returns when the last part is staged, before the copy ends.
+    StagedIn,
     /// A blocking copy from the device.
     CopyOut,
     /// The launch queue.
@@ -32,8 +34,8 @@ pub enum WaitKind {
 
 impl WaitKind {
     /// All kinds, in the order of their numbers.
-    pub const ALL: [Self; 7] =
-        [Self::Device, Self::Stream, Self::Event, Self::Free, Self::CopyIn, Self::CopyOut, Self::Queue];
+    pub const ALL: [Self; 8] =
+        [Self::Device, Self::Stream, Self::Event, Self::Free, Self::CopyIn, Self::StagedIn, Self::CopyOut, Self::Queue];
 }
 
 /// A lag with the number of samples behind it; without samples the lag is zero.

@@ -19,7 +19,7 @@ fn is_staged(work: &Work) -> bool {
     work.kind == WorkKind::HostToDevice && work.pageable
 }
 
-/// Whether the call returned only after its copy had ended, and is of a sort that does so on purpose.
+/// Whether the call waited for its copy, and is of a sort that does so on purpose.
 pub(super) fn is_blocking_copy(observed: &Observed<'_>, work: &Work, call: &Call) -> bool {
     if call.class != CallClass::Copy || !matches!(work.kind, WorkKind::HostToDevice | WorkKind::DeviceToHost) {
         return false;
@@ -28,7 +28,16 @@ pub(super) fn is_blocking_copy(observed: &Observed<'_>, work: &Work, call: &Call
     let synchronous = !trace.names.get(trace.events.name(call.event)).contains("Async");
     let pinned = trace.names.get(trace.events.name(work.event)).contains("Pinned");
     let by_name = work.pageable || synchronous || (work.kind == WorkKind::DeviceToHost && !pinned);
-    by_name && call.end >= work.end
+    let returned = call.end >= work.end || returned_while_staged(work, call);
+    by_name && returned
+}
+
+/// The call of a staged copy returns when the last part is on its way, at most this long before the copy ends.
+const LAST_PART: DurNs = DurNs(400_000);
+
+/// Whether the call returned after its copy had begun, with no more than the last part still on its way.
+fn returned_while_staged(work: &Work, call: &Call) -> bool {
+    is_staged(work) && call.end > work.start && work.end.since(call.end) < LAST_PART
 }
 
 /// Estimates `L` of every kind: the median over work whose stream was idle when its call ended.

@@ -79,7 +79,9 @@ fn every_stream(observed: &Observed<'_>, time: TimeNs) -> Vec<u32> {
 fn copy_targets(observed: &Observed<'_>, index: u32, call: &Call) -> Option<(WaitKind, Vec<u32>)> {
     let blocking = |&work: &u32| is_blocking_copy(observed, observed.work(work), call);
     let targets: Vec<u32> = observed.works.of_call(index).filter(blocking).collect();
-    let kind = match observed.work(*targets.first()?).kind {
+    let copy = observed.work(*targets.first()?);
+    let kind = match copy.kind {
+        WorkKind::HostToDevice if call.end < copy.end => WaitKind::StagedIn,
         WorkKind::HostToDevice => WaitKind::CopyIn,
         _ => WaitKind::CopyOut,
     };
@@ -154,7 +156,8 @@ fn blocked_for(observed: &Observed<'_>, wait: &Wait) -> Option<DurNs> {
     let call = &observed.threads.calls[wait.call as usize];
     let target = wait.targets.iter().map(|&target| observed.work(target).end).max()?;
     let remainder = call.end.since(target);
-    (target > call.start && remainder > OVERSHOOT).then_some(remainder)
+    let on_purpose = wait.kind == WaitKind::StagedIn;
+    (target > call.start && (remainder > OVERSHOOT || on_purpose)).then_some(remainder)
 }
 
 fn estimate_lags(observed: &mut Observed<'_>, waits: &[Wait]) {

@@ -1,6 +1,7 @@
 //! Loading: the scanner against serde_json on the same bytes in the same run.
 //!
 //! `cargo bench --bench load` makes its own trace; `cargo bench --bench load -- FILE` takes one (plain or gzip JSON).
+#![expect(clippy::unwrap_used, reason = "a benchmark that cannot set up has nothing to measure")]
 
 use std::fmt::Write as _;
 use std::io::{Read as _, Write as _};

@@ -1,8 +1,9 @@
 //! The loader against figures others have counted: the table of shared traces, and the manifest of our own captures.
+#![expect(clippy::unwrap_used, reason = "in a test a failure to set up is a failure")]
 
 use std::path::{Path, PathBuf};
 
-use retime::trace::{self, Category, OpenOptions, Trace, TrackKind};
+use retime::trace::{self, Category, OpenOptions, OperatorArgs, Trace, TrackKind};
 
 fn shared(path: &str) -> Option<PathBuf> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/traces").join(path);
@@ -100,4 +101,44 @@ fn absolute_times_with_three_decimals_are_read_to_the_nanosecond() {
     let trace = &traces_of(&path)[0];
     let times: Vec<i64> = trace.events.ids().map(|id| trace.origin.0 + trace.events.start(id).0).collect();
     assert!(times.contains(&1_712_195_495_505_582_988));
+}
+
+#[test]
+fn every_capture_of_our_own_holds_what_its_manifest_says() {
+    let Some(manifest) = shared("cpu-captured/manifest.json") else { return };
+    let manifest: serde_json::Value = serde_json::from_slice(&std::fs::read(manifest).unwrap()).unwrap();
+    let captures = manifest["captures"].as_array().unwrap();
+    assert!(captures.len() >= 10);
+    for capture in captures {
+        let (check, id) = (&capture["check"], &capture["id"]);
+        let Some(path) = shared(&format!("cpu-captured/{}", capture["files"]["kineto"].as_str().unwrap())) else {
+            continue;
+        };
+        let opened = trace::open(&[path], &OpenOptions::default()).unwrap();
+        let rank = &opened.jobs[0].ranks[0];
+        let (trace, execution) = (rank.trace.as_ref().unwrap(), rank.execution_trace.as_ref().unwrap());
+        let has = |f: &dyn Fn(&OperatorArgs) -> bool| trace.operators.iter().filter(|(_, a)| f(a)).count() as u64;
+        let is_operator = |id| trace.events.category(id) == Category::Operator;
+        let with_dims = trace.operators.iter().filter(|(id, args)| {
+            is_operator(*id) && args.tensors.is_some_and(|list| trace.tensor_args[list.0 as usize].dims.0 != 0)
+        });
+        let found = [
+            trace.events_in_file,
+            count(trace, Category::Operator) as u64,
+            count(trace, Category::Annotation) as u64,
+            with_dims.count() as u64,
+            has(&|args| args.record_function != 0),
+            execution.nodes.len() as u64,
+        ];
+        let stated = [
+            &check["kineto_events"],
+            &check["cpu_ops"],
+            &check["categories"]["user_annotation"],
+            &check["cpu_ops_with_input_dims"],
+            &check["kineto_with_rf_id"],
+            &check["et_nodes"],
+        ];
+        assert_eq!(found.map(Some), stated.map(serde_json::Value::as_u64), "{id}");
+        assert_eq!(Some(execution.schema.as_str()), check["et_schema"].as_str(), "{id}");
+    }
 }

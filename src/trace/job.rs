@@ -115,19 +115,17 @@ fn attach(execution_trace: ExecutionTrace, jobs: &mut Vec<Job>, diagnostics: &mu
         .filter(|(_, rank)| rank.execution_trace.is_none())
         .map(|(is_parallel, rank)| (fit(&execution_trace, rank, is_parallel), rank))
         .reduce(|best, next| if next.0 > best.0 { next } else { best });
-    match best {
-        Some((1.., rank)) => rank.execution_trace = Some(execution_trace),
-        _ => {
-            if !jobs.is_empty() {
-                let path = execution_trace.path.display().to_string();
-                diagnostics.note("unattached-execution-trace", format!("{path} fits none of the profiler traces"));
-            }
-            let rank = execution_trace.rank.or_else(|| naming::rank(&execution_trace.path)).unwrap_or_default();
-            jobs.push(Job {
-                ranks: vec![RankTrace { rank, world_size: None, trace: None, execution_trace: Some(execution_trace) }],
-            });
-        }
+    if let Some((1.., rank)) = best {
+        rank.execution_trace = Some(execution_trace);
+        return;
     }
+    if !jobs.is_empty() {
+        let path = execution_trace.path.display().to_string();
+        diagnostics.note("unattached-execution-trace", format!("{path} fits none of the profiler traces"));
+    }
+    let rank = execution_trace.rank.or_else(|| naming::rank(&execution_trace.path)).unwrap_or_default();
+    let alone = RankTrace { rank, world_size: None, trace: None, execution_trace: Some(execution_trace) };
+    jobs.push(Job { ranks: vec![alone] });
 }
 
 /// How much speaks for `execution_trace` being of `rank`: process id, file name, rank, operators; 0 = it is not.

@@ -62,13 +62,13 @@ mod tests {
 
     #[test]
     fn files_of_one_recording_share_a_family_or_a_stem() {
-        let family = |name: &str| super::family(Path::new(name));
-        assert_eq!(family("d/19488.16989.pt.trace.json.gz"), family("d/19489.16990.pt.trace.json.gz"));
-        assert_ne!(family("d/a0.json"), family("e/a1.json"));
-        let recording = |name: &str| super::recording(Path::new(name));
-        assert_eq!(recording("d/mlp-b64.et.json.gz"), recording("d/mlp-b64.kineto.json.gz"));
-        assert_eq!(recording("d/add_et.json"), recording("d/add_trace.json.gz"));
-        assert_ne!(recording("d/mlp-b64.et.json.gz"), recording("d/mlp-b256.kineto.json.gz"));
+        let family_of = |name: &str| family(Path::new(name));
+        assert_eq!(family_of("d/19488.16989.pt.trace.json.gz"), family_of("d/19489.16990.pt.trace.json.gz"));
+        assert_ne!(family_of("d/a0.json"), family_of("e/a1.json"));
+        let recording_of = |name: &str| recording(Path::new(name));
+        assert_eq!(recording_of("d/mlp-b64.et.json.gz"), recording_of("d/mlp-b64.kineto.json.gz"));
+        assert_eq!(recording_of("d/add_et.json"), recording_of("d/add_trace.json.gz"));
+        assert_ne!(recording_of("d/mlp-b64.et.json.gz"), recording_of("d/mlp-b256.kineto.json.gz"));
         assert_eq!(folder(Path::new("a/b.tar.gz:c/d.json")), Path::new("a"));
     }
 }

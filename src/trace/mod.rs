@@ -2,6 +2,7 @@
 //!
 //! Knows file formats and their quirks. Knows no graph, no device model and no scenario.
 
+mod align;
 pub mod args;
 mod content;
 mod error;
@@ -9,6 +10,7 @@ pub mod execution_trace;
 mod job;
 mod json;
 pub mod kineto;
+pub mod link;
 mod loader;
 mod naming;
 mod open;

@@ -1,72 +1,251 @@
 //! Fitted parameters: per domain and device, from the built-in catalog or a calibration.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
 
 use crate::device::{CatalogError, DeviceProfile};
 
 use super::domain::Domain;
+use super::features::features;
+use super::forest::Forest;
 use super::models::estimate_of;
 use super::prediction::Estimate;
-use super::structured;
+use super::structured::{self, structured_us};
 use super::work::Work;
 
 /// The parameters of one domain on one device.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Fit {
     /// What it covers.
     pub domain: Domain,
-    /// Devices it holds for, by id; the first is the one measured.
+    /// Devices it holds for, by id; the first is the one measured, the others have the same chip.
     pub devices: Vec<String>,
     /// Parameters of the structured model.
     pub parameters: Vec<f64>,
-    /// Mean absolute relative error on rows the fit has not seen.
+    /// Time below which the measurements are of the host, not the kernel, in µs; 0 where kernels were measured.
+    pub host_floor_us: f64,
+    /// Mean absolute relative error on kernels the fit has not seen.
     pub error: f64,
+    /// The same of the structured model without trees.
+    pub structured_error: f64,
+    /// The same on the other devices of `devices`.
+    pub sibling_error: f64,
+    /// Measurements fitted to.
+    pub n_train: u32,
+    /// Measurements held out.
+    pub n_test: u32,
+    /// Smallest and largest of each size, in powers of two.
+    pub ranges: Vec<(f32, f32)>,
+    /// Where the measurements are from.
+    pub source: String,
+    /// What the structured model leaves over.
+    #[serde(skip)]
+    pub forest: Forest,
+}
+
+/// Parameters of a domain for devices nobody measured.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Unseen {
+    /// What it covers.
+    pub domain: Domain,
+    /// Parameters of the structured model.
+    pub parameters: Vec<f64>,
+    /// Mean absolute relative error on each fitted device, predicted from the others; mean over devices.
+    pub error: f64,
+    /// Devices behind it.
+    pub devices: u32,
+}
+
+/// What a call takes when its kernel takes `kernel_us` and the host needs `host_floor_us` at least: `(k⁴ + h⁴)^¼`.
+pub(super) fn measured_us(kernel_us: f64, host_floor_us: f64) -> f64 {
+    if host_floor_us <= 0.0 {
+        return kernel_us;
+    }
+    (kernel_us.powi(4) + host_floor_us.powi(4)).powf(0.25)
+}
+
+/// Powers of two by which a size may lie outside the fitted range before the trees are no longer asked.
+const MARGIN: f32 = 0.5;
+
+impl Fit {
+    /// Time in µs of a whole call, host floor included: what the fit was fitted to.
+    pub fn whole_call_us(&self, work: &Work, device: &DeviceProfile) -> f64 {
+        let whole = measured_us(structured_us(self.domain, work, device, &self.parameters), self.host_floor_us);
+        whole * self.forest.value(&features(self.domain, work, device, whole)).exp()
+    }
+
+    /// The time of the kernel alone. Where the host's floor hid the kernels from the measurements, or sizes lie outside
+    /// them, the structured model is on its own.
+    fn estimate(&self, work: &Work, device: &DeviceProfile) -> Estimate {
+        let kernel = structured_us(self.domain, work, device, &self.parameters);
+        let whole = measured_us(kernel, self.host_floor_us);
+        let row = features(self.domain, work, device, whole);
+        let inside = |(range, size): (&(f32, f32), &f32)| *size >= range.0 - MARGIN && *size <= range.1 + MARGIN;
+        let seen = if whole > 0.0 { (kernel / whole).powi(4) } else { 0.0 };
+        let own = self.devices.first().is_some_and(|id| *id == device.id);
+        if !self.ranges.iter().zip(&row).all(inside) || seen < 0.1 {
+            return estimate_of(kernel, "structured", self.structured_error.max(self.sibling_error), true);
+        }
+        let us = kernel * (self.forest.value(&row) * seen).exp();
+        let error = if own { self.error } else { self.sibling_error };
+        estimate_of(us, "structured+trees", error * seen + self.structured_error * (1.0 - seen), false)
+    }
 }
 
 /// All fits.
 #[derive(Clone, Debug, Default)]
 pub struct Fits {
     fits: Vec<Arc<Fit>>,
+    unseen: BTreeMap<Domain, Unseen>,
+    /// Position in `fits` by domain and device.
+    index: BTreeMap<(Domain, String), usize>,
+}
+
+/// The built-in fits: parameters in one file, trees in another, in the order of the first.
+const BUILTIN: (&str, &[u8]) = (include_str!("catalog/fits.json"), include_bytes!("catalog/forests.bin"));
+
+#[derive(Serialize, Deserialize)]
+struct FitFile {
+    unseen: Vec<Unseen>,
+    fits: Vec<StoredFit>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct StoredFit {
+    #[serde(flatten)]
+    fit: Fit,
+    /// Length of its trees in bytes.
+    forest_bytes: usize,
 }
 
 impl Fits {
     /// The fits that come with the program.
     ///
     /// # Errors
-    /// The built-in file is damaged.
+    /// The built-in files are damaged.
     pub fn builtin() -> Result<Self, CatalogError> {
-        Ok(Self::default())
+        Self::decode(BUILTIN.0, BUILTIN.1).map_err(|message| CatalogError::Syntax {
+            file: "fits.json".to_owned(),
+            line: 1,
+            message,
+        })
+    }
+
+    /// The fits of a parameter file and its trees.
+    ///
+    /// # Errors
+    /// A damaged file, in words.
+    pub fn decode(text: &str, mut forests: &[u8]) -> Result<Self, String> {
+        let file: FitFile = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        let mut fits = Self::default();
+        for mut stored in file.fits {
+            let (own, rest) = forests.split_at_checked(stored.forest_bytes).ok_or("trees are cut short")?;
+            stored.fit.forest = Forest::decode(own).map_err(|error| error.to_string())?;
+            forests = rest;
+            fits.add(stored.fit)?;
+        }
+        for unseen in file.unseen {
+            check_length(unseen.domain, &unseen.parameters)?;
+            fits.unseen.insert(unseen.domain, unseen);
+        }
+        Ok(fits)
+    }
+
+    /// The parameter file and the trees of these fits.
+    pub fn encode(&self) -> (String, Vec<u8>) {
+        let mut forests = Vec::new();
+        let stored = self.fits.iter().map(|fit| {
+            let bytes = fit.forest.encode();
+            forests.extend_from_slice(&bytes);
+            StoredFit { fit: Fit::clone(fit), forest_bytes: bytes.len() }
+        });
+        let file = FitFile { fits: stored.collect(), unseen: self.unseen.values().cloned().collect() };
+        (serde_json::to_string_pretty(&file).unwrap_or_default(), forests)
+    }
+
+    /// Adds `fit`; it replaces what was there for its domain and devices.
+    ///
+    /// # Errors
+    /// The wrong number of parameters.
+    pub fn add(&mut self, fit: Fit) -> Result<(), String> {
+        check_length(fit.domain, &fit.parameters)?;
+        let at = self.fits.len();
+        for device in &fit.devices {
+            self.index.insert((fit.domain, device.clone()), at);
+        }
+        self.fits.push(Arc::new(fit));
+        Ok(())
+    }
+
+    /// Sets the parameters for devices that were not measured.
+    pub fn set_unseen(&mut self, unseen: Unseen) {
+        self.unseen.insert(unseen.domain, unseen);
     }
 
     /// The fit of `domain` for the device `id`.
     pub fn find(&self, domain: Domain, id: &str) -> Option<&Fit> {
-        let holds = |fit: &&Arc<Fit>| fit.domain == domain && fit.devices.iter().any(|device| device == id);
-        self.fits.iter().find(holds).map(AsRef::as_ref)
+        self.index.get(&(domain, id.to_owned())).and_then(|&at| self.fits.get(at)).map(AsRef::as_ref)
+    }
+
+    /// All fits in the order of the file.
+    pub fn iter(&self) -> impl Iterator<Item = &Fit> {
+        self.fits.iter().map(AsRef::as_ref)
+    }
+
+    /// The parameters for devices that were not measured.
+    pub fn unseen(&self, domain: Domain) -> Option<&Unseen> {
+        self.unseen.get(&domain)
     }
 
     /// The time of `work` on `device` with the fit for it, else with the parameters for unseen devices.
     pub fn estimate(&self, domain: Domain, work: &Work, device: &DeviceProfile) -> Estimate {
-        let Some(fit) = self.find(domain, &device.id) else { return unseen(domain, work, device) };
-        let us = structured::structured_us(domain, work, device, &fit.parameters);
-        estimate_of(us, "structured", fit.error, false)
+        match self.find(domain, &device.id) {
+            Some(fit) => fit.estimate(work, device),
+            None => self.estimate_unseen(domain, work, device),
+        }
+    }
+
+    fn estimate_unseen(&self, domain: Domain, work: &Work, device: &DeviceProfile) -> Estimate {
+        let unseen = self.unseen.get(&domain);
+        let mut parameters =
+            unseen.map_or_else(|| structured::default_values(domain), |unseen| unseen.parameters.clone());
+        parameters[structured::FLOOR_US] = device.kernel_start.secs() * 1e6;
+        let us = structured_us(domain, work, device, &parameters);
+        estimate_of(us, "structured-unseen", unseen.map_or(UNFITTED_ERROR, |unseen| unseen.error), true)
     }
 }
 
-/// Relative errors on devices that were not fitted [ACCURACY, unseen GPUs; attention, norms and streaming by their rooflines].
-fn unseen_error(domain: Domain) -> f64 {
-    match domain {
-        Domain::Linear | Domain::BatchedGemm => 0.35,
-        Domain::Gemm16 => 0.17,
-        Domain::Gemm8 => 0.3,
-        Domain::Conv => 0.4,
-        Domain::Norm | Domain::Softmax | Domain::Streaming => 0.25,
-        Domain::Attention => 0.5,
+/// Error of default parameters that nothing was fitted to.
+const UNFITTED_ERROR: f64 = 0.5;
+
+fn check_length(domain: Domain, parameters: &[f64]) -> Result<(), String> {
+    let needed = domain.parameter_count();
+    if parameters.len() == needed {
+        return Ok(());
     }
+    Err(format!("{} has {} parameters: {needed} are expected", domain.name(), parameters.len()))
 }
 
-fn unseen(domain: Domain, work: &Work, device: &DeviceProfile) -> Estimate {
-    let mut parameters = structured::default_values(domain);
-    parameters[structured::FLOOR_US] = device.kernel_start.secs() * 1e6;
-    let us = structured::structured_us(domain, work, device, &parameters);
-    estimate_of(us, "structured-unseen", unseen_error(domain), true)
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stored_fits_come_back_unchanged() {
+        let builtin = Fits::builtin().unwrap();
+        let (text, forests) = builtin.encode();
+        let again = Fits::decode(&text, &forests).unwrap();
+        assert!(builtin.iter().eq(again.iter()));
+    }
+
+    #[test]
+    fn damaged_fits_are_refused() {
+        assert!(Fits::decode("{", &[]).is_err());
+        let unseen = r#"{"unseen":[{"domain":"linear","parameters":[1],"error":1,"devices":1}],"fits":[]}"#;
+        assert!(Fits::decode(unseen, &[]).unwrap_err().contains("16 are expected"));
+    }
 }

@@ -4,10 +4,13 @@
 
 pub mod analytical;
 pub mod anchor;
+pub mod calibrate;
 pub mod classify;
 pub mod collective;
 pub mod domain;
+pub mod features;
 pub mod fits;
+pub mod forest;
 pub mod kernel_name;
 pub mod lookup;
 pub mod models;

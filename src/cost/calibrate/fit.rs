@@ -1,0 +1,218 @@
+//! Fitting one domain on one device: the structured model's parameters, then trees on what they leave over.
+
+use std::hash::{Hash, Hasher};
+
+use rustc_hash::FxHasher;
+
+use super::search::minimise;
+use super::summary::{ErrorSummary, summarise};
+use super::{FitError, Measurement, Sample};
+use crate::cost::domain::Domain;
+use crate::cost::features::{features, size_count};
+use crate::cost::fits::{Fit, measured_us};
+use crate::cost::forest::{Forest, Growth};
+use crate::cost::operators::{GemmSize, gemm_work};
+use crate::cost::roofline;
+use crate::cost::structured::{BANDWIDTH, COMPUTE, FLOOR_US, defaults, structured_us};
+use crate::cost::work::Work;
+use crate::device::DeviceProfile;
+use crate::graph::DType;
+
+/// Fewest measurements that parameters and trees are fitted to.
+const FEWEST: usize = 60;
+/// Most measurements that the search over parameters looks at.
+const SEARCHED: usize = 2_000;
+/// A measurement is the kernel's when its model says at least this many times the host's floor.
+const KERNEL_OVER_FLOOR: f64 = 2.0;
+
+/// A fit and how wrong it is on measurements it has not seen.
+#[derive(Clone, Debug)]
+pub struct Calibrated {
+    /// The fit.
+    pub fit: Fit,
+    /// All held-out measurements.
+    pub held_out: ErrorSummary,
+    /// Held-out measurements well above the host's floor: what counts for kernels.
+    pub kernels: ErrorSummary,
+    /// The structured model alone, on those of `kernels`.
+    pub structured: ErrorSummary,
+    /// The plain roofline, on those of `kernels`.
+    pub roofline: ErrorSummary,
+    /// The data-movement curve (where the device has one) and the host's floor, on those of `kernels`.
+    pub curve: ErrorSummary,
+}
+
+/// Whether a measurement of `work` is kept from every fit: one in five, by its sizes alone, so that a shape is held out
+/// on all devices or on none.
+pub fn is_held_out(work: &Work) -> bool {
+    let mut hasher = FxHasher::default();
+    work.hash(&mut hasher);
+    // The low bits of this hash are weak; the product mixes the high ones down.
+    (hasher.finish().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) % 5 == 0
+}
+
+/// Fits `sample`: parameters by search on up to 2000 rows, trees on all rows but the held-out ones.
+///
+/// # Errors
+/// Fewer than 60 measurements.
+pub fn calibrate(sample: Sample<'_>, source: &str, growth: Growth) -> Result<Calibrated, FitError> {
+    let (test, train): (Vec<&Measurement>, Vec<&Measurement>) =
+        sample.rows.iter().partition(|row| is_held_out(&row.work));
+    if train.len() < FEWEST || test.is_empty() {
+        return Err(FitError::TooFew { rows: sample.rows.len(), domain: sample.domain.name(), needed: FEWEST });
+    }
+    let (parameters, host_floor_us) = search(&sample, &train);
+    let mut fit = Fit {
+        domain: sample.domain,
+        devices: vec![sample.device.id.clone()],
+        parameters,
+        host_floor_us,
+        error: 0.0,
+        structured_error: 0.0,
+        sibling_error: 0.0,
+        n_train: train.len() as u32,
+        n_test: test.len() as u32,
+        ranges: ranges(&sample, &train),
+        source: source.to_owned(),
+        forest: Forest::default(),
+    };
+    fit.forest = residual(&fit, sample.device, &train, growth);
+    let mut calibrated = assess(&fit, sample.device, &test);
+    calibrated.fit.error = calibrated.kernels.mape;
+    calibrated.fit.structured_error = calibrated.structured.mape;
+    Ok(calibrated)
+}
+
+/// Errors of `fit` on `rows` of `device`, with the baselines beside.
+pub fn assess(fit: &Fit, device: &DeviceProfile, rows: &[&Measurement]) -> Calibrated {
+    let kernel = |row: &Measurement| structured_us(fit.domain, &row.work, device, &fit.parameters);
+    let floor = fit.host_floor_us;
+    let own: Vec<&&Measurement> = rows.iter().filter(|row| kernel(row) >= KERNEL_OVER_FLOOR * floor).collect();
+    let over = |predict: &dyn Fn(&Measurement) -> f64| summarise(own.iter().map(|row| (predict(row), row.us)));
+    Calibrated {
+        fit: fit.clone(),
+        held_out: summarise(rows.iter().map(|row| (fit.whole_call_us(&row.work, device), row.us))),
+        kernels: over(&|row| fit.whole_call_us(&row.work, device)),
+        structured: over(&|row| measured_us(kernel(row), floor)),
+        roofline: over(&|row| roofline::roofline_us(&row.work, device)),
+        curve: over(&|row| measured_us(roofline::curve_us(&row.work, device), floor)),
+    }
+}
+
+/// Parameters of the structured model and the host's floor, by mean absolute error of the logarithm.
+fn search(sample: &Sample<'_>, train: &[&Measurement]) -> (Vec<f64>, f64) {
+    let step = train.len().div_ceil(SEARCHED);
+    let rows: Vec<&&Measurement> = train.iter().step_by(step).collect();
+    let list = defaults(sample.domain);
+    let (mut start, mut bounds): (Vec<f64>, Vec<(f64, f64)>) =
+        list.iter().map(|parameter| (parameter.default, (parameter.min, parameter.max))).unzip();
+    let host = list.len();
+    let smallest = rows.iter().map(|row| row.us).fold(f64::INFINITY, f64::min);
+    start.push(if sample.whole_calls { smallest } else { 1e-6 });
+    bounds.push((1e-6, 1e3));
+    let mut free: Vec<usize> = (0..=host).collect();
+    if sample.whole_calls {
+        start[FLOOR_US] = sample.device.kernel_start.secs() * 1e6;
+        free.retain(|&at| at != FLOOR_US);
+    } else {
+        start[FLOOR_US] = smallest.clamp(bounds[FLOOR_US].0, bounds[FLOOR_US].1);
+        free.retain(|&at| at != host);
+    }
+    let cost = |p: &[f64]| {
+        let error = |row: &&&Measurement| {
+            let kernel = structured_us(sample.domain, &row.work, sample.device, &p[..host]);
+            (measured_us(kernel, p[host]) / row.us).max(1e-9).ln().abs()
+        };
+        rows.iter().map(|row| error(&row)).sum::<f64>() / rows.len() as f64
+    };
+    let (mut best, _) = minimise(&start, &bounds, &free, 60, cost);
+    let floor = best.pop().filter(|_| sample.whole_calls).unwrap_or(0.0);
+    (best, floor)
+}
+
+/// Trees on the logarithm of measured over structured.
+fn residual(fit: &Fit, device: &DeviceProfile, train: &[&Measurement], growth: Growth) -> Forest {
+    let (rows, targets): (Vec<Vec<f32>>, Vec<f64>) = train
+        .iter()
+        .map(|row| {
+            let kernel = structured_us(fit.domain, &row.work, device, &fit.parameters);
+            let whole = measured_us(kernel, fit.host_floor_us);
+            (features(fit.domain, &row.work, device, whole), (row.us / whole.max(1e-6)).ln().clamp(-1.9, 1.9))
+        })
+        .unzip();
+    Forest::grow(&rows, &targets, growth)
+}
+
+fn ranges(sample: &Sample<'_>, train: &[&Measurement]) -> Vec<(f32, f32)> {
+    let mut ranges = vec![(f32::INFINITY, f32::NEG_INFINITY); size_count(sample.domain)];
+    for row in train {
+        for (range, size) in ranges.iter_mut().zip(features(sample.domain, &row.work, sample.device, 1.0)) {
+            *range = (range.0.min(size), range.1.max(size));
+        }
+    }
+    ranges
+}
+
+/// Parameters for devices that were not measured: the geometric mean of those fitted elsewhere. The floor stays the
+/// device's own.
+pub fn unseen_parameters(domain: Domain, fitted: &[&Fit]) -> Vec<f64> {
+    let count = fitted.len().max(1) as f64;
+    defaults(domain)
+        .iter()
+        .enumerate()
+        .map(|(at, parameter)| match fitted {
+            [] => parameter.default,
+            _ => (fitted.iter().map(|fit| fit.parameters[at].ln()).sum::<f64>() / count).exp(),
+        })
+        .collect()
+}
+
+/// Five products that tell a device's three constants: two bound by arithmetic, two by bandwidth, one by its floor.
+pub fn quick_shapes() -> [GemmSize; 5] {
+    let size = |m, n, k| GemmSize { batch: 1, m, n, k };
+    [size(4096, 4096, 4096), size(8192, 8192, 2048), size(16, 8192, 8192), size(8192, 64, 8192), size(32, 32, 32)]
+}
+
+/// Fits only the three device constants (share of peak arithmetic, share of bandwidth, floor) to a handful of
+/// measurements, the rest as in `base`. Arithmetic and bandwidth need a product bound by each: see [`quick_shapes`].
+///
+/// # Errors
+/// Fewer than three measurements.
+pub fn calibrate_quick(sample: Sample<'_>, base: &[f64], source: &str) -> Result<Fit, FitError> {
+    if sample.rows.len() < 3 {
+        return Err(FitError::TooFew { rows: sample.rows.len(), domain: sample.domain.name(), needed: 3 });
+    }
+    let bounds: Vec<(f64, f64)> =
+        defaults(sample.domain).iter().map(|parameter| (parameter.min, parameter.max)).collect();
+    let cost = |p: &[f64]| {
+        let error = |row: &Measurement| {
+            (structured_us(sample.domain, &row.work, sample.device, p) / row.us).max(1e-9).ln().abs()
+        };
+        sample.rows.iter().map(error).sum::<f64>()
+    };
+    let (parameters, left) = minimise(base, &bounds, &[COMPUTE, BANDWIDTH, FLOOR_US], 60, cost);
+    let error = (left / sample.rows.len() as f64).max(QUICK_ERROR);
+    let all: Vec<&Measurement> = sample.rows.iter().collect();
+    Ok(Fit {
+        domain: sample.domain,
+        devices: vec![sample.device.id.clone()],
+        parameters,
+        host_floor_us: 0.0,
+        error,
+        structured_error: error,
+        sibling_error: error,
+        n_train: sample.rows.len() as u32,
+        n_test: 0,
+        ranges: ranges(&sample, &all),
+        source: source.to_owned(),
+        forest: Forest::default(),
+    })
+}
+
+/// Error of three constants from five products on a device that nobody measured otherwise [ACCURACY: 12 % on L4].
+const QUICK_ERROR: f64 = 0.12;
+
+/// The work of one of [`quick_shapes`] in `dtype`.
+pub fn quick_work(size: GemmSize, dtype: DType) -> Work {
+    gemm_work(size, dtype, false, 0)
+}

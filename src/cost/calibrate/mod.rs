@@ -1,0 +1,104 @@
+//! Calibration: measurements → fitted parameters, with the error on rows the fit has not seen.
+//!
+//! Reads text, not files. What comes out is a [`Fit`](crate::cost::fits::Fit) per domain and device.
+
+pub mod collectives;
+pub mod csv;
+mod fit;
+mod formats;
+mod search;
+mod summary;
+
+use thiserror::Error;
+
+use crate::device::DeviceProfile;
+
+use super::domain::Domain;
+use super::work::Work;
+
+pub use fit::{
+    Calibrated, assess, calibrate, calibrate_quick, is_held_out, quick_shapes, quick_work, unseen_parameters,
+};
+pub use formats::measurements;
+pub use summary::{ErrorSummary, summarise};
+
+/// One measured kernel.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Measurement {
+    /// What it did.
+    pub work: Work,
+    /// The device as the file names it.
+    pub device: String,
+    /// Its time in µs.
+    pub us: f64,
+}
+
+/// The domain and measurements of one device, ready to fit.
+#[derive(Clone, Copy, Debug)]
+pub struct Sample<'a> {
+    /// What is fitted.
+    pub domain: Domain,
+    /// The device measured.
+    pub device: &'a DeviceProfile,
+    /// Its measurements in that domain.
+    pub rows: &'a [Measurement],
+    /// Whether times are of whole calls, whose floor is the host's, rather than of kernels.
+    pub whole_calls: bool,
+}
+
+/// Measurements or fits that cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum FitError {
+    /// A file without rows.
+    #[error("no measurements: a header and at least one row are expected")]
+    Empty,
+    /// A row wider than the header.
+    #[error("line {line}: {fields} fields, but the header has {columns} columns")]
+    Width {
+        /// Line, from 1.
+        line: usize,
+        /// Fields found.
+        fields: usize,
+        /// Columns of the header.
+        columns: usize,
+    },
+    /// A needed column is not there.
+    #[error("no column `{column}`")]
+    MissingColumn {
+        /// Its name.
+        column: &'static str,
+    },
+    /// A value that cannot be.
+    #[error("line {line}, column `{column}`: `{value}` is not a number from 0")]
+    BadNumber {
+        /// Line, from 1.
+        line: usize,
+        /// Its column.
+        column: &'static str,
+        /// As written.
+        value: String,
+    },
+    /// A header that no known format has.
+    #[error(
+        "unknown kind of measurements: expected the columns of microbench.py, NeuSight, aiconfigurator or nccl-tests tables"
+    )]
+    UnknownFormat,
+    /// Too little to fit.
+    #[error("{rows} usable measurements of {domain}; at least {needed} are needed")]
+    TooFew {
+        /// How many there are.
+        rows: usize,
+        /// Of what.
+        domain: &'static str,
+        /// How many it takes.
+        needed: usize,
+    },
+    /// A damaged fit.
+    #[error("stored trees of {length} bytes are not a whole number of trees of {tree} bytes")]
+    Forest {
+        /// Bytes found.
+        length: usize,
+        /// Bytes of a tree.
+        tree: usize,
+    },
+}

@@ -1,0 +1,244 @@
+//! Boosted oblivious decision trees: what a structured model leaves over, as a function of sizes.
+//!
+//! Every level of a tree asks one question of all its branches, so a tree is a table indexed by the answers. Least squares
+//! boosting [Friedman 2001]; oblivious trees as in Kohavi 1994.
+
+use super::calibrate::FitError;
+
+/// Questions of one tree.
+const DEPTH: usize = 6;
+const LEAVES: usize = 1 << DEPTH;
+/// Candidate thresholds per feature.
+const BINS: usize = 48;
+/// Leaf values are stored in steps of this.
+const STEP: f64 = 1.0 / 16_384.0;
+/// Bytes of a stored tree.
+const TREE_BYTES: usize = DEPTH * 5 + LEAVES * 2;
+
+/// How a forest grows.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Growth {
+    /// Trees.
+    pub trees: usize,
+    /// Share of each tree's correction that is applied.
+    pub rate: f64,
+    /// Pull of leaf values towards zero, in rows.
+    pub prior: f64,
+}
+
+impl Default for Growth {
+    fn default() -> Self {
+        Self { trees: 220, rate: 0.12, prior: 3.0 }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Question {
+    feature: u8,
+    threshold: f32,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Tree {
+    questions: [Question; DEPTH],
+    /// In units of [`STEP`].
+    leaves: [i16; LEAVES],
+}
+
+/// A sum of trees.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Forest {
+    trees: Vec<Tree>,
+}
+
+impl Forest {
+    /// Fits `targets` by `rows` of features, all of one length below 256.
+    ///
+    /// Cost: O(trees · depth · features · rows).
+    pub fn grow(rows: &[Vec<f32>], targets: &[f64], growth: Growth) -> Self {
+        let Some(first) = rows.first() else { return Self::default() };
+        let thresholds: Vec<Vec<f32>> = (0..first.len()).map(|feature| quantiles(rows, feature)).collect();
+        let bins: Vec<Vec<u8>> =
+            thresholds.iter().enumerate().map(|(feature, list)| binned(rows, feature, list)).collect();
+        let mut rest = targets.to_vec();
+        let trees = (0..growth.trees).map(|_| grow_tree(&thresholds, &bins, &mut rest, growth)).collect();
+        Self { trees }
+    }
+
+    /// The fitted value at `features`.
+    pub fn value(&self, features: &[f32]) -> f64 {
+        let sum: i64 = self.trees.iter().map(|tree| i64::from(tree.leaves[tree.leaf(features)])).sum();
+        sum as f64 * STEP
+    }
+
+    /// The forest as bytes, little-endian.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(self.trees.len() * TREE_BYTES);
+        for tree in &self.trees {
+            for question in &tree.questions {
+                bytes.push(question.feature);
+                bytes.extend(question.threshold.to_le_bytes());
+            }
+            bytes.extend(tree.leaves.iter().flat_map(|leaf| leaf.to_le_bytes()));
+        }
+        bytes
+    }
+
+    /// The forest that [`encode`](Self::encode) wrote.
+    ///
+    /// # Errors
+    /// The length is not that of whole trees.
+    pub fn decode(bytes: &[u8]) -> Result<Self, FitError> {
+        if bytes.len() % TREE_BYTES != 0 {
+            return Err(FitError::Forest { length: bytes.len(), tree: TREE_BYTES });
+        }
+        Ok(Self { trees: bytes.chunks_exact(TREE_BYTES).map(Tree::decode).collect() })
+    }
+}
+
+impl Tree {
+    fn leaf(&self, features: &[f32]) -> usize {
+        self.questions.iter().enumerate().fold(0, |leaf, (level, question)| {
+            let answer = features.get(question.feature as usize).is_some_and(|value| *value > question.threshold);
+            leaf | usize::from(answer) << level
+        })
+    }
+
+    fn decode(bytes: &[u8]) -> Self {
+        let (questions, leaves) = bytes.split_at(DEPTH * 5);
+        let mut tree = Self { questions: [Question { feature: 0, threshold: 0.0 }; DEPTH], leaves: [0; LEAVES] };
+        for (question, part) in tree.questions.iter_mut().zip(questions.chunks_exact(5)) {
+            *question =
+                Question { feature: part[0], threshold: f32::from_le_bytes([part[1], part[2], part[3], part[4]]) };
+        }
+        for (leaf, part) in tree.leaves.iter_mut().zip(leaves.chunks_exact(2)) {
+            *leaf = i16::from_le_bytes([part[0], part[1]]);
+        }
+        tree
+    }
+}
+
+/// Up to [`BINS`] − 1 thresholds that split the values of `feature` into parts of like size.
+fn quantiles(rows: &[Vec<f32>], feature: usize) -> Vec<f32> {
+    let mut values: Vec<f32> = rows.iter().map(|row| row[feature]).collect();
+    values.sort_by(f32::total_cmp);
+    values.dedup();
+    if values.len() < BINS {
+        return values.windows(2).map(|pair| f32::midpoint(pair[0], pair[1])).collect();
+    }
+    let mut list: Vec<f32> = (1..BINS).map(|bin| values[bin * values.len() / BINS]).collect();
+    list.dedup();
+    list
+}
+
+fn binned(rows: &[Vec<f32>], feature: usize, thresholds: &[f32]) -> Vec<u8> {
+    let bin = |row: &Vec<f32>| thresholds.partition_point(|threshold| *threshold < row[feature]) as u8;
+    rows.iter().map(bin).collect()
+}
+
+/// One tree on what is left over; takes its correction off.
+fn grow_tree(thresholds: &[Vec<f32>], bins: &[Vec<u8>], rest: &mut [f64], growth: Growth) -> Tree {
+    let mut tree = Tree { questions: [Question { feature: 0, threshold: f32::INFINITY }; DEPTH], leaves: [0; LEAVES] };
+    let mut leaf_of = vec![0u8; rest.len()];
+    for level in 0..DEPTH {
+        let Some((feature, bin)) = best_question(thresholds, bins, rest, &leaf_of, level, growth.prior) else { break };
+        tree.questions[level] = Question { feature: feature as u8, threshold: thresholds[feature][bin] };
+        for (leaf, &value) in leaf_of.iter_mut().zip(&bins[feature]) {
+            *leaf |= u8::from(value as usize > bin) << level;
+        }
+    }
+    let mut sums = [(0.0, 0.0); LEAVES];
+    for (&leaf, &value) in leaf_of.iter().zip(rest.iter()) {
+        sums[leaf as usize].0 += value;
+        sums[leaf as usize].1 += 1.0;
+    }
+    for (leaf, (sum, count)) in tree.leaves.iter_mut().zip(sums) {
+        let value: f64 = growth.rate * sum / (count + growth.prior) / STEP;
+        *leaf = value.round().clamp(f64::from(i16::MIN), f64::from(i16::MAX)) as i16;
+    }
+    for (&leaf, value) in leaf_of.iter().zip(rest.iter_mut()) {
+        *value -= f64::from(tree.leaves[leaf as usize]) * STEP;
+    }
+    tree
+}
+
+/// The feature and threshold whose answers, added to those so far, explain most.
+fn best_question(
+    thresholds: &[Vec<f32>],
+    bins: &[Vec<u8>],
+    rest: &[f64],
+    leaf_of: &[u8],
+    level: usize,
+    prior: f64,
+) -> Option<(usize, usize)> {
+    let mut best: Option<(f64, usize, usize)> = None;
+    let mut histogram = vec![(0.0, 0.0); (1 << level) * BINS];
+    for (feature, list) in thresholds.iter().enumerate().filter(|(_, list)| !list.is_empty()) {
+        histogram.fill((0.0, 0.0));
+        for ((&leaf, &bin), &value) in leaf_of.iter().zip(&bins[feature]).zip(rest) {
+            let cell: &mut (f64, f64) = &mut histogram[leaf as usize * BINS + bin as usize];
+            cell.0 += value;
+            cell.1 += 1.0;
+        }
+        for (bin, gain) in gains(&histogram, list.len(), prior).into_iter().enumerate() {
+            if best.is_none_or(|(found, _, _)| gain > found) {
+                best = Some((gain, feature, bin));
+            }
+        }
+    }
+    best.map(|(_, feature, bin)| (feature, bin))
+}
+
+/// Squares explained by splitting every leaf after each bin.
+fn gains(histogram: &[(f64, f64)], splits: usize, prior: f64) -> Vec<f64> {
+    let mut gains = vec![0.0; splits];
+    for leaf in histogram.chunks_exact(BINS) {
+        let total = leaf.iter().fold((0.0, 0.0), |sum, cell| (sum.0 + cell.0, sum.1 + cell.1));
+        if total.1 <= 0.0 {
+            continue;
+        }
+        let mut left = (0.0, 0.0);
+        for (gain, cell) in gains.iter_mut().zip(leaf) {
+            left = (left.0 + cell.0, left.1 + cell.1);
+            let right = (total.0 - left.0, total.1 - left.1);
+            *gain += left.0 * left.0 / (left.1 + prior) + right.0 * right.0 / (right.1 + prior);
+        }
+    }
+    gains
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample() -> (Vec<Vec<f32>>, Vec<f64>) {
+        let rows: Vec<Vec<f32>> = (0..400).map(|i| vec![(i % 20) as f32, (i / 20) as f32]).collect();
+        let targets =
+            rows.iter().map(|row| if row[0] > 9.5 { 0.5 } else { -0.25 } + 0.1 * f64::from(row[1] / 20.0)).collect();
+        (rows, targets)
+    }
+
+    #[test]
+    fn a_step_and_a_slope_are_learnt() {
+        let (rows, targets) = sample();
+        let forest = Forest::grow(&rows, &targets, Growth::default());
+        for (row, target) in rows.iter().zip(&targets) {
+            assert!((forest.value(row) - target).abs() < 0.02, "{row:?}");
+        }
+    }
+
+    #[test]
+    fn a_stored_forest_says_the_same() {
+        let (rows, targets) = sample();
+        let forest = Forest::grow(&rows, &targets, Growth { trees: 5, ..Growth::default() });
+        let bytes = forest.encode();
+        assert_eq!(Forest::decode(&bytes).unwrap(), forest);
+        assert!(Forest::decode(&bytes[1..]).is_err());
+    }
+
+    #[test]
+    fn no_rows_make_a_forest_that_says_nothing() {
+        let forest = Forest::grow(&[], &[], Growth::default());
+        assert!(forest.value(&[1.0]).abs() < 1e-12);
+    }
+}

@@ -55,8 +55,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     let catalog = Catalog::builtin()?;
     let rows = load(Path::new(&folder), &catalog, &wanted)?;
     let old = Fits::builtin().unwrap_or_default();
-    let mut fits: BTreeMap<(Domain, String), Fit> =
-        old.iter().map(|fit| ((fit.domain, fit.devices[0].clone()), fit.clone())).collect();
+    let again = |domain: Domain| wanted.is_empty() || wanted.iter().any(|name| name == domain.name());
+    let mut fits: BTreeMap<(Domain, String), Fit> = old
+        .iter()
+        .filter(|fit| !again(fit.domain))
+        .map(|fit| ((fit.domain, fit.devices[0].clone()), fit.clone()))
+        .collect();
     for ((domain, id), (measured, source, whole_calls)) in &rows {
         let device = catalog.find(id)?;
         let sample = Sample { domain: *domain, device, rows: measured, whole_calls: *whole_calls };
@@ -69,6 +73,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
     }
     let all = assemble(fits, &rows, &catalog, &old)?;
+    if wanted.is_empty() || wanted.iter().any(|name| name == "collectives") {
+        fit_links(Path::new(&folder))?;
+    }
     let (text, forests) = all.encode();
     let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/cost/catalog");
     std::fs::write(target.join("fits.json"), text + "\n")?;
@@ -147,43 +154,49 @@ fn assemble(
     Ok(all)
 }
 
-/// Predicts every device from the parameters of the others.
+/// Predicts every device from parameters fitted to the devices of other chips.
 fn leave_one_out(
     domain: Domain,
     fits: &BTreeMap<(Domain, String), Fit>,
     rows: &Rows,
     catalog: &Catalog,
 ) -> Result<Option<Unseen>, Box<dyn Error>> {
-    let own: Vec<&Fit> = fits.values().filter(|fit| fit.domain == domain).collect();
+    let mut samples = Vec::new();
+    for fit in fits.values().filter(|fit| fit.domain == domain) {
+        let Some((rows, _, whole_calls)) = rows.get(&(domain, fit.devices[0].clone())) else { return Ok(None) };
+        let device: &DeviceProfile = catalog.find(&fit.devices[0])?;
+        samples.push((Sample { domain, device, rows, whole_calls: *whole_calls }, fit.host_floor_us));
+    }
     let mut errors = Vec::new();
-    for fit in &own {
-        let Some((measured, ..)) = rows.get(&(domain, fit.devices[0].clone())) else { return Ok(None) };
-        let others: Vec<&Fit> = own.iter().filter(|other| other.devices[0] != fit.devices[0]).copied().collect();
-        let device = catalog.find(&fit.devices[0])?;
-        let mut guess = (*fit).clone();
-        guess.parameters = calibrate::unseen_parameters(domain, &others);
-        guess.parameters[retime::cost::structured::FLOOR_US] = device.kernel_start.secs() * 1e6;
+    for (sample, host_floor_us) in &samples {
+        let id = &sample.device.id;
+        let same_chip =
+            |other: &str| SIBLINGS.iter().any(|family| family.contains(&other) && family.contains(&id.as_str()));
+        let others: Vec<_> = samples
+            .iter()
+            .filter(|(other, _)| other.device.id != *id && !same_chip(&other.device.id))
+            .copied()
+            .collect();
+        let mut guess = fits[&(domain, id.clone())].clone();
+        guess.parameters = calibrate::shared_parameters(domain, &others);
+        guess.parameters[retime::cost::structured::FLOOR_US] = sample.device.kernel_start.secs() * 1e6;
         guess.forest = retime::cost::forest::Forest::default();
-        let error = calibrate::assess(&guess, device, &measured.iter().collect::<Vec<_>>()).kernels;
+        guess.host_floor_us = *host_floor_us;
+        let error = calibrate::assess(&guess, sample.device, &sample.rows.iter().collect::<Vec<_>>()).kernels;
         println!(
-            "{:<13} {:<14} unseen {:5.1} % bias {:+5.1} %",
+            "{:<13} {id:<14} unseen {:5.1} % bias {:+5.1} %",
             domain.name(),
-            device.id,
             100.0 * error.mape,
             100.0 * error.bias
         );
         errors.push(error.mape);
     }
-    if own.is_empty() {
+    if samples.is_empty() {
         return Ok(None);
     }
     let error = errors.iter().sum::<f64>() / errors.len() as f64;
-    Ok(Some(Unseen {
-        domain,
-        parameters: calibrate::unseen_parameters(domain, &own),
-        error,
-        devices: own.len() as u32,
-    }))
+    let parameters = calibrate::shared_parameters(domain, &samples);
+    Ok(Some(Unseen { domain, parameters, error, devices: samples.len() as u32 }))
 }
 
 fn print_row(domain: Domain, id: &str, found: &Calibrated) {
@@ -203,4 +216,53 @@ fn print_row(domain: Domain, id: &str, found: &Calibrated) {
         percent(found.roofline.mape),
         found.fit.host_floor_us,
     );
+}
+
+/// The interconnect of each system that nccl-tests ran on.
+const SYSTEMS: [(&str, &str); 7] = [
+    ("a100_sxm", "NVLink3"),
+    ("h100_sxm", "NVLink4"),
+    ("b200_sxm", "NVLink5"),
+    ("gb200", "NVLink5-NVL72"),
+    ("l40s", "PCIe4"),
+    ("rtx_pro_6000_server", "PCIe5"),
+    ("b300_sxm", "NVLink5-B300"),
+];
+
+const MARK: &str = "# Collective times fitted by the fit_catalog example; do not edit.";
+
+/// Writes the fitted collective curves.
+fn fit_links(folder: &Path) -> Result<(), Box<dyn Error>> {
+    let bytes = std::fs::read(folder.join("aiconfigurator/nccl.csv.gz"))?;
+    let mut text = String::new();
+    flate2::read::GzDecoder::new(&bytes[..]).read_to_string(&mut text)?;
+    let rows = calibrate::collectives::collective_rows(&text)?;
+    let mut groups: BTreeMap<(&str, &str, u32), Vec<&calibrate::collectives::CollectiveRow>> = BTreeMap::new();
+    for row in &rows {
+        let Some((_, link)) = SYSTEMS.iter().find(|(system, _)| *system == row.system) else { continue };
+        groups.entry((link, row.collective, row.ranks)).or_default().push(row);
+    }
+    let mut out = String::new();
+    for ((link, collective, ranks), rows) in groups {
+        let source = format!("ai-dynamo/aiconfigurator 095f58a, nccl-tests on {}", rows[0].system);
+        let Some((curve, summary)) = calibrate::collectives::fit_curve(&rows, &source) else { continue };
+        println!("{link:<14} {collective:<15} {ranks:>2} held out {:4.1} % over {}", 100.0 * summary.mape, summary.n);
+        let list = |values: &[f64]| {
+            values
+                .iter()
+                .map(|value| format!("{:.4}", value).trim_end_matches('0').trim_end_matches('.').to_owned())
+                .collect::<Vec<_>>()
+                .join(", ")
+        };
+        out += &format!(
+            "\n[[curve]]\nlink = \"{link}\"\ncollective = \"{collective}\"\nranks = {ranks}\nbytes = [{}]\nus = [{}]\nerror = {:.4}\nn = {}\nsource = \"{source}\"\n",
+            list(&curve.bytes),
+            list(&curve.us),
+            curve.error,
+            curve.n
+        );
+    }
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/device/catalog/link-curves.toml");
+    std::fs::write(path, format!("{MARK}\n{out}"))?;
+    Ok(())
 }

@@ -9,10 +9,9 @@ use super::work::{Shape, Work};
 pub fn size_count(domain: Domain) -> usize {
     match domain {
         Domain::Linear | Domain::BatchedGemm | Domain::Gemm16 | Domain::Gemm8 => 4,
-        Domain::Conv => 5,
         Domain::Norm | Domain::Softmax => 2,
         Domain::Streaming => 1,
-        Domain::Attention => 5,
+        Domain::Conv | Domain::Attention => 5,
     }
 }
 

@@ -99,9 +99,9 @@ impl Fit {
 /// All fits.
 #[derive(Clone, Debug, Default)]
 pub struct Fits {
-    fits: Vec<Arc<Fit>>,
+    measured: Vec<Arc<Fit>>,
     unseen: BTreeMap<Domain, Unseen>,
-    /// Position in `fits` by domain and device.
+    /// Position in `measured` by domain and device.
     index: BTreeMap<(Domain, String), usize>,
 }
 
@@ -158,7 +158,7 @@ impl Fits {
     /// The parameter file and the trees of these fits.
     pub fn encode(&self) -> (String, Vec<u8>) {
         let mut forests = Vec::new();
-        let stored = self.fits.iter().map(|fit| {
+        let stored = self.measured.iter().map(|fit| {
             let bytes = fit.forest.encode();
             forests.extend_from_slice(&bytes);
             StoredFit { fit: Fit::clone(fit), forest_bytes: bytes.len() }
@@ -173,11 +173,11 @@ impl Fits {
     /// The wrong number of parameters.
     pub fn add(&mut self, fit: Fit) -> Result<(), String> {
         check_length(fit.domain, &fit.parameters)?;
-        let at = self.fits.len();
+        let at = self.measured.len();
         for device in &fit.devices {
             self.index.insert((fit.domain, device.clone()), at);
         }
-        self.fits.push(Arc::new(fit));
+        self.measured.push(Arc::new(fit));
         Ok(())
     }
 
@@ -188,12 +188,12 @@ impl Fits {
 
     /// The fit of `domain` for the device `id`.
     pub fn find(&self, domain: Domain, id: &str) -> Option<&Fit> {
-        self.index.get(&(domain, id.to_owned())).and_then(|&at| self.fits.get(at)).map(AsRef::as_ref)
+        self.index.get(&(domain, id.to_owned())).and_then(|&at| self.measured.get(at)).map(AsRef::as_ref)
     }
 
     /// All fits in the order of the file.
     pub fn iter(&self) -> impl Iterator<Item = &Fit> {
-        self.fits.iter().map(AsRef::as_ref)
+        self.measured.iter().map(AsRef::as_ref)
     }
 
     /// The parameters for devices that were not measured.

@@ -28,7 +28,7 @@ pub struct Growth {
 
 impl Default for Growth {
     fn default() -> Self {
-        Self { trees: 220, rate: 0.12, prior: 3.0 }
+        Self { trees: 300, rate: 0.12, prior: 3.0 }
     }
 }
 
@@ -89,7 +89,7 @@ impl Forest {
     /// # Errors
     /// The length is not that of whole trees.
     pub fn decode(bytes: &[u8]) -> Result<Self, FitError> {
-        if bytes.len() % TREE_BYTES != 0 {
+        if !bytes.len().is_multiple_of(TREE_BYTES) {
             return Err(FitError::Forest { length: bytes.len(), tree: TREE_BYTES });
         }
         Ok(Self { trees: bytes.chunks_exact(TREE_BYTES).map(Tree::decode).collect() })

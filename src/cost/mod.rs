@@ -13,6 +13,7 @@ pub mod fits;
 pub mod forest;
 pub mod kernel_name;
 pub mod lookup;
+pub mod mlp;
 pub mod models;
 pub mod operators;
 pub mod overhead;
@@ -20,6 +21,7 @@ pub mod plan;
 pub mod prediction;
 pub mod roofline;
 pub mod structured;
+pub mod validate;
 pub mod work;
 
 pub use classify::{Caller, Launch, classify, family_of_task, work_of, work_of_task};

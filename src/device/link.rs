@@ -34,6 +34,9 @@ pub struct LinkProfile {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CollectiveCurve {
+    /// The interconnect, where the curve is not written under it.
+    #[serde(default)]
+    pub link: String,
     /// `all-reduce`, `all-to-all`, `all-gather` or `reduce-scatter`.
     pub collective: String,
     /// Ranks taking part.
@@ -59,10 +62,16 @@ pub struct CollectiveCurve {
 struct LinkFile {
     #[serde(default)]
     link: Vec<LinkProfile>,
+    /// Curves of interconnects that this file or one before it names.
+    #[serde(default)]
+    curve: Vec<CollectiveCurve>,
 }
 
-/// The interconnects that come with the program.
-const BUILTIN: (&str, &str) = ("links.toml", include_str!("catalog/links.toml"));
+/// The interconnects that come with the program, and the curves fitted to measurements.
+const BUILTIN: [(&str, &str); 2] = [
+    ("links.toml", include_str!("catalog/links.toml")),
+    ("link-curves.toml", include_str!("catalog/link-curves.toml")),
+];
 
 /// All known interconnects.
 #[derive(Clone, Debug)]
@@ -86,12 +95,15 @@ impl Links {
     pub fn with_files(files: &[(String, String)]) -> Result<Self, CatalogError> {
         let user = files.iter().map(|(name, text)| (name.as_str(), text.as_str()));
         let mut links: Vec<LinkProfile> = Vec::new();
-        for (file, text) in std::iter::once(BUILTIN).chain(user) {
+        for (file, text) in BUILTIN.into_iter().chain(user) {
             let parsed: LinkFile = toml::from_str(text).map_err(|error| CatalogError::syntax(file, text, &error))?;
             for link in parsed.link {
                 check(file, &link)?;
                 links.retain(|known| known.id != link.id);
                 links.push(link);
+            }
+            for curve in parsed.curve {
+                attach(file, &mut links, curve)?;
             }
         }
         Ok(Self { links })
@@ -111,6 +123,17 @@ impl Links {
     pub fn iter(&self) -> impl Iterator<Item = &LinkProfile> {
         self.links.iter()
     }
+}
+
+/// Puts `curve` under its interconnect, in place of one of the same collective and ranks.
+fn attach(file: &str, links: &mut [LinkProfile], curve: CollectiveCurve) -> Result<(), CatalogError> {
+    let Some(link) = links.iter_mut().find(|link| link.id == curve.link) else {
+        let (file, device, parent) = (file.to_owned(), curve.collective.clone(), curve.link.clone());
+        return Err(CatalogError::UnknownParent { file, line: 1, device, parent });
+    };
+    link.curves.retain(|known| known.collective != curve.collective || known.ranks != curve.ranks);
+    link.curves.push(curve);
+    check(file, link)
 }
 
 fn check(file: &str, link: &LinkProfile) -> Result<(), CatalogError> {

@@ -100,6 +100,7 @@ fn curve_of(points: &[(f64, f64)], like: &CollectiveRow, source: &str) -> Collec
     }
     let us = pools.iter().flat_map(|&(log, count)| std::iter::repeat_n(log.exp(), count));
     CollectiveCurve {
+        link: String::new(),
         collective: like.collective.to_owned(),
         ranks: like.ranks,
         bytes: points.iter().map(|point| point.0).collect(),

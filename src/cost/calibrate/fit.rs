@@ -1,9 +1,5 @@
 //! Fitting one domain on one device: the structured model's parameters, then trees on what they leave over.
 
-use std::hash::{Hash, Hasher};
-
-use rustc_hash::FxHasher;
-
 use super::search::minimise;
 use super::summary::{ErrorSummary, summarise};
 use super::{FitError, Measurement, Sample};
@@ -22,6 +18,8 @@ use crate::graph::DType;
 const FEWEST: usize = 60;
 /// Most measurements that the search over parameters looks at.
 const SEARCHED: usize = 2_000;
+/// No host takes longer than this to issue one call.
+const LARGEST_HOST_FLOOR_US: f64 = 110.0;
 /// A measurement is the kernel's when its model says at least this many times the host's floor.
 const KERNEL_OVER_FLOOR: f64 = 2.0;
 
@@ -43,12 +41,13 @@ pub struct Calibrated {
 }
 
 /// Whether a measurement of `work` is kept from every fit: one in five, by its sizes alone, so that a shape is held out
-/// on all devices or on none.
+/// on all devices or on none, on every machine alike (64-bit FNV-1a of the sizes as text).
 pub fn is_held_out(work: &Work) -> bool {
-    let mut hasher = FxHasher::default();
-    work.hash(&mut hasher);
-    // The low bits of this hash are weak; the product mixes the high ones down.
-    (hasher.finish().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) % 5 == 0
+    let text = format!("{:?} {} {} {}", work.shape, work.flop.0, work.read.0, work.written.0);
+    let hash = text
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+    ((hash ^ (hash >> 32)) & 0xffff_ffff).is_multiple_of(5)
 }
 
 /// Fits `sample`: parameters by search on up to 2000 rows, trees on all rows but the held-out ones.
@@ -108,8 +107,9 @@ fn search(sample: &Sample<'_>, train: &[&Measurement]) -> (Vec<f64>, f64) {
         list.iter().map(|parameter| (parameter.default, (parameter.min, parameter.max))).unzip();
     let host = list.len();
     let smallest = rows.iter().map(|row| row.us).fold(f64::INFINITY, f64::min);
-    start.push(if sample.whole_calls { smallest } else { 1e-6 });
-    bounds.push((1e-6, 1e3));
+    let host_floor = smallest.min(LARGEST_HOST_FLOOR_US);
+    start.push(if sample.whole_calls { host_floor } else { 1e-6 });
+    bounds.push((1e-6, 1.4 * host_floor));
     let mut free: Vec<usize> = (0..=host).collect();
     if sample.whole_calls {
         start[FLOOR_US] = sample.device.kernel_start.secs() * 1e6;
@@ -119,11 +119,11 @@ fn search(sample: &Sample<'_>, train: &[&Measurement]) -> (Vec<f64>, f64) {
         free.retain(|&at| at != host);
     }
     let cost = |p: &[f64]| {
-        let error = |row: &&&Measurement| {
+        let error = |row: &&Measurement| {
             let kernel = structured_us(sample.domain, &row.work, sample.device, &p[..host]);
             (measured_us(kernel, p[host]) / row.us).max(1e-9).ln().abs()
         };
-        rows.iter().map(|row| error(&row)).sum::<f64>() / rows.len() as f64
+        rows.iter().map(|row| error(row)).sum::<f64>() / rows.len() as f64
     };
     let (mut best, _) = minimise(&start, &bounds, &free, 60, cost);
     let floor = best.pop().filter(|_| sample.whole_calls).unwrap_or(0.0);
@@ -153,18 +153,37 @@ fn ranges(sample: &Sample<'_>, train: &[&Measurement]) -> Vec<(f32, f32)> {
     ranges
 }
 
-/// Parameters for devices that were not measured: the geometric mean of those fitted elsewhere. The floor stays the
-/// device's own.
-pub fn unseen_parameters(domain: Domain, fitted: &[&Fit]) -> Vec<f64> {
-    let count = fitted.len().max(1) as f64;
-    defaults(domain)
-        .iter()
-        .enumerate()
-        .map(|(at, parameter)| match fitted {
-            [] => parameter.default,
-            _ => (fitted.iter().map(|fit| fit.parameters[at].ln()).sum::<f64>() / count).exp(),
-        })
-        .collect()
+/// Measurements of a device that each sample contributes to shared parameters.
+const SHARED: usize = 300;
+
+/// One set of parameters for all `samples`, each with its host's floor: what is used on devices that nobody measured.
+/// Every device counts the same; the floor is each device's own kernel start.
+pub fn shared_parameters(domain: Domain, samples: &[(Sample<'_>, f64)]) -> Vec<f64> {
+    let (start, bounds): (Vec<f64>, Vec<(f64, f64)>) =
+        defaults(domain).iter().map(|parameter| (parameter.default, (parameter.min, parameter.max))).unzip();
+    let chosen: Vec<(&Sample<'_>, Vec<&Measurement>)> =
+        samples.iter().map(|(sample, floor)| (sample, spread(sample.rows, KERNEL_OVER_FLOOR * floor))).collect();
+    let cost = |p: &[f64]| {
+        let mut own = p.to_vec();
+        let mut total = 0.0;
+        for (sample, rows) in &chosen {
+            own[FLOOR_US] = sample.device.kernel_start.secs() * 1e6;
+            let error = |row: &&Measurement| {
+                (structured_us(domain, &row.work, sample.device, &own) / row.us).max(1e-9).ln().abs()
+            };
+            total += rows.iter().map(error).sum::<f64>() / rows.len().max(1) as f64;
+        }
+        total
+    };
+    let free: Vec<usize> = (0..start.len()).filter(|&at| at != FLOOR_US).collect();
+    minimise(&start, &bounds, &free, 60, cost).0
+}
+
+/// Up to [`SHARED`] rows that take at least `us`, spread evenly over the file, held-out ones left out.
+fn spread(rows: &[Measurement], us: f64) -> Vec<&Measurement> {
+    let usable: Vec<&Measurement> = rows.iter().filter(|row| row.us >= us && !is_held_out(&row.work)).collect();
+    let step = usable.len().div_ceil(SHARED).max(1);
+    usable.into_iter().step_by(step).collect()
 }
 
 /// Five products that tell a device's three constants: two bound by arithmetic, two by bandwidth, one by its floor.

@@ -115,8 +115,9 @@ fn aiconfigurator_gemm(row: &Row<'_>) -> Result<Option<Measurement>, FitError> {
     Ok(measured(gemm_work(size, dtype, false, 0), row.text("system"), row.number("latency_ms")? * 1e3))
 }
 
-/// Prefill attention is causal, encoder attention is not. The `trtllm_mha` rows contradict one another and are left out,
-/// as are rows whose cache has another type than the attention.
+/// Prefill attention is causal, encoder attention is not. The `trtllm_mha` rows contradict one another and are left out, as are
+/// those of the generic `triton` kernel (no framework's choice for training) and rows whose cache has another type than
+/// the attention.
 fn aiconfigurator_attention(row: &Row<'_>) -> Result<Option<Measurement>, FitError> {
     let dtype = match row.text("attn_dtype") {
         "bfloat16" => DType::Bf16,
@@ -124,7 +125,9 @@ fn aiconfigurator_attention(row: &Row<'_>) -> Result<Option<Measurement>, FitErr
         _ => return Ok(None),
     };
     let cache = row.text("kv_cache_dtype");
-    if row.text("kernel_source") == "trtllm_mha" || (!cache.is_empty() && cache != row.text("attn_dtype")) {
+    if matches!(row.text("kernel_source"), "trtllm_mha" | "triton")
+        || (!cache.is_empty() && cache != row.text("attn_dtype"))
+    {
         return Ok(None);
     }
     let (length, heads) = (row.size("isl", 1)?, row.size("num_heads", 1)?);

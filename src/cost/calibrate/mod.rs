@@ -6,6 +6,7 @@ pub mod collectives;
 pub mod csv;
 mod fit;
 mod formats;
+mod lookups;
 mod search;
 mod summary;
 
@@ -17,9 +18,10 @@ use super::domain::Domain;
 use super::work::Work;
 
 pub use fit::{
-    Calibrated, assess, calibrate, calibrate_quick, is_held_out, quick_shapes, quick_work, unseen_parameters,
+    Calibrated, assess, calibrate, calibrate_quick, is_held_out, quick_shapes, quick_work, shared_parameters,
 };
 pub use formats::measurements;
+pub use lookups::lookup_measurements;
 pub use summary::{ErrorSummary, summarise};
 
 /// One measured kernel.

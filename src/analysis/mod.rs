@@ -2,4 +2,6 @@
 //!
 //! Knows no screen and no command line.
 
+pub mod density;
+pub mod lanes;
 pub mod replay;

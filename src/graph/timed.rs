@@ -44,6 +44,11 @@ impl TimedGraph {
         TaskId(self.task_of[node.index()])
     }
 
+    /// The task of a graph node; `None` for a node that is not simulated.
+    pub fn task_if_kept(&self, node: NodeId) -> Option<TaskId> {
+        self.task_of.get(node.index()).copied().filter(|&task| task != NO_TASK).map(TaskId)
+    }
+
     /// The graph node of a task; `None` for an added joint.
     pub fn node(&self, task: TaskId) -> Option<NodeId> {
         Some(self.node_of[task.0 as usize]).filter(|&node| node != u32::MAX).map(NodeId::from)

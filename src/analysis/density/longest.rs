@@ -24,7 +24,8 @@ impl Longest {
             levels.push((0..count.div_ceil(BLOCK)).map(|b| most(b * BLOCK..count.min((b + 1) * BLOCK))).collect());
         }
         while let Some(below) = levels.last().filter(|level| level.len() > BLOCK) {
-            let next = below.chunks(BLOCK).map(|block| block.iter().copied().max().unwrap_or((0, Reverse(0)))).collect();
+            let next =
+                below.chunks(BLOCK).map(|block| block.iter().copied().max().unwrap_or((0, Reverse(0)))).collect();
             levels.push(next);
         }
         Self { levels }

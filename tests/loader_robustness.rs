@@ -39,7 +39,7 @@ fn what_is_no_trace_is_refused_with_the_file_the_reason_and_advice() {
         ("empty.json", ["is empty", "record again"]),
         ("plain_text.json", ["plain text", "torch.profiler"]),
         ("picture.json", ["an image", "give the trace"]),
-        ("database.json", ["SQLite", ".sqlite"]),
+        ("database.json", ["SQLite", "record with torch.profiler"]),
         ("rocprof.json", ["rocprof", "Chrome-trace JSON"]),
         ("wrong_schema.json", ["without `traceEvents`", "export_chrome_trace"]),
         ("no_events.json", ["without a single usable event", "0 entries"]),

@@ -23,7 +23,7 @@ pub enum OpenError {
         source: std::io::Error,
     },
     /// A folder or archive has no file that could be a trace.
-    #[error("{path}: holds no trace; expected files ending in .json, .json.gz, .tar.gz, .sqlite or .et")]
+    #[error("{path}: holds no trace; expected files ending in .json, .json.gz or .tar.gz")]
     NoTraces {
         /// The folder or archive.
         path: PathBuf,

@@ -3,7 +3,7 @@
 use super::OpenError;
 use std::path::Path;
 
-const NSIGHT_ADVICE: &str = "an Nsight Systems export must end in .sqlite to be read as one";
+const NSIGHT_ADVICE: &str = "Nsight Systems exports are not read; record with torch.profiler";
 const JSON_ADVICE: &str = "give the JSON (or .json.gz) that torch.profiler wrote";
 
 /// First bytes → what they are and what to do.
@@ -21,6 +21,9 @@ const KINDS: [(&[u8], &str, &str); 11] = [
     (b"version https://git-lfs", "a Git LFS pointer", "fetch the file itself with `git lfs pull`"),
 ];
 
+/// The first attribute of a Chakra file's metadata, as protobuf writes it: a field of six characters.
+const CHAKRA_METADATA: &[u8] = b"\x0a\x06schema";
+
 /// Names in the header line of rocprof's CSV output.
 const ROCPROF: [&str; 3] = ["KernelName", "Kernel_Name", "BeginNs"];
 
@@ -36,6 +39,9 @@ pub fn not_a_trace(head: &[u8], path: &Path) -> Option<OpenError> {
             "rocprof text",
             "run rocprof with an output format of Chrome-trace JSON, or record with torch.profiler",
         ));
+    }
+    if head.windows(CHAKRA_METADATA.len()).any(|window| window == CHAKRA_METADATA) {
+        return Some(error("Chakra protobuf", "give the PyTorch execution trace (JSON) that it was converted from"));
     }
     if head.contains(&0) {
         return Some(error("binary", JSON_ADVICE));
@@ -54,6 +60,7 @@ mod tests {
         assert!(shown(b"SQLite format 3\0...").contains("SQLite"));
         assert!(shown(b"\"Index\",\"KernelName\",\"gpu-id\"\n0,").contains("rocprof"));
         assert!(shown(b"hello").contains("plain text"));
+        assert!(shown(b"^\x12\x10\x0a\x06schema\xea\x01").contains("Chakra protobuf"));
         assert!(shown(b"\0\x05\x16").contains("binary"));
         assert_eq!(shown(b"  {\"traceEvents\": ["), "");
     }

@@ -11,4 +11,6 @@ pub mod graph;
 pub mod intern;
 pub mod sim;
 pub mod trace;
+#[cfg(feature = "tui")]
+pub mod tui;
 pub mod units;

@@ -1,0 +1,141 @@
+//! The keymap: the commands' own keys, changed by the user's `keymap.toml`.
+//!
+//! The file has a table per pane: `[timeline]`, `"C-l" = "zoom-in"`; an empty command frees a key. Text behind the
+//! command's name is its argument.
+
+use std::collections::BTreeMap;
+
+use rustc_hash::FxHashMap;
+use thiserror::Error;
+
+use super::Press;
+use crate::tui::command::{self, Pane};
+
+/// Why a keymap cannot be used.
+#[derive(Debug, Error, PartialEq, Eq)]
+pub enum KeymapError {
+    /// It is not TOML of the form asked for.
+    #[error("keymap: {0}")]
+    Syntax(String),
+    /// There is no such pane.
+    #[error("keymap: no pane {0:?}; there are {1}")]
+    Pane(String, String),
+    /// There is no such key.
+    #[error("keymap: {0}")]
+    Key(String),
+    /// There is no such command.
+    #[error("keymap: [{pane}] {key} = {command:?}: no such command")]
+    Command {
+        /// The pane.
+        pane: String,
+        /// The key.
+        key: String,
+        /// The text.
+        command: String,
+    },
+}
+
+/// Which command line each key runs.
+#[derive(Clone, Debug, Default)]
+pub struct Keymap {
+    bindings: FxHashMap<(Pane, Press), String>,
+}
+
+impl Keymap {
+    /// The commands' own keys, changed by `text`.
+    ///
+    /// # Errors
+    /// See [`KeymapError`].
+    pub fn load(text: &str) -> Result<Self, KeymapError> {
+        let mut map = Self::standard();
+        let tables: BTreeMap<String, BTreeMap<String, String>> =
+            toml::from_str(text).map_err(|error| KeymapError::Syntax(error.message().to_owned()))?;
+        for (pane_name, table) in tables {
+            let pane = Pane::find(&pane_name).ok_or_else(|| KeymapError::Pane(pane_name.clone(), Pane::names()))?;
+            for (key, line) in table {
+                let press = key.parse().map_err(KeymapError::Key)?;
+                if line.is_empty() {
+                    map.bindings.remove(&(pane, press));
+                } else if command::find(line.split(' ').next().unwrap_or("")).is_some() {
+                    map.bindings.insert((pane, press), line);
+                } else {
+                    return Err(KeymapError::Command { pane: pane_name, key, command: line });
+                }
+            }
+        }
+        Ok(map)
+    }
+
+    /// The commands' own keys.
+    pub fn standard() -> Self {
+        let mut map = Self::default();
+        for command in command::all() {
+            for &(pane, key) in command.keys {
+                if let Ok(press) = key.parse() {
+                    map.bindings.insert((pane, press), command.name.to_owned());
+                }
+            }
+        }
+        map
+    }
+
+    /// What `press` runs in `pane`: its own binding, else that of everywhere.
+    pub fn get(&self, pane: Pane, press: Press) -> Option<&str> {
+        let own = self.bindings.get(&(pane, press));
+        own.or_else(|| self.bindings.get(&(Pane::Everywhere, press))).map(String::as_str)
+    }
+
+    /// The keys that run `command` in `pane` or everywhere, shortest first.
+    pub fn keys_of(&self, command: &str, pane: Option<Pane>) -> Vec<String> {
+        let wanted = |&(&(bound, _), line): &(&(Pane, Press), &String)| {
+            line == command && pane.is_none_or(|pane| bound == pane || bound == Pane::Everywhere)
+        };
+        let mut keys: Vec<String> =
+            self.bindings.iter().filter(wanted).map(|((_, press), _)| press.to_string()).collect();
+        keys.sort_by_key(|key| (key.len(), key.clone()));
+        keys.dedup();
+        keys
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_two_commands_share_a_key_in_a_pane() {
+        let mut seen: BTreeMap<(Pane, String), &str> = BTreeMap::new();
+        for command in command::all() {
+            for &(pane, key) in command.keys {
+                let press: Press = key.parse().unwrap();
+                let panes: Vec<Pane> =
+                    if pane == Pane::Everywhere { Pane::ALL.to_vec() } else { vec![pane] };
+                for pane in panes {
+                    let before = seen.insert((pane, press.to_string()), command.name);
+                    assert!(
+                        before.is_none_or(|name| name == command.name),
+                        "{key} in {pane:?}: {} and {before:?}",
+                        command.name
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_users_keymap_changes_adds_and_frees_keys() {
+        let map = Keymap::load("[timeline]\n\"C-l\" = \"zoom-in\"\nw = \"\"\n[everywhere]\nF = \"view 2\"").unwrap();
+        assert_eq!(map.get(Pane::Timeline, "C-l".parse().unwrap()), Some("zoom-in"));
+        assert_eq!(map.get(Pane::Timeline, "w".parse().unwrap()), None);
+        assert_eq!(map.get(Pane::Path, "F".parse().unwrap()), Some("view 2"));
+    }
+
+    #[test]
+    fn a_wrong_keymap_says_what_is_wrong() {
+        let message = |text: &str| Keymap::load(text).unwrap_err().to_string();
+        assert!(message("[nowhere]\nx = \"quit\"").starts_with("keymap: no pane \"nowhere\"; there are everywhere"));
+        assert_eq!(message("[timeline]\nx = \"fly\""), "keymap: [timeline] x = \"fly\": no such command");
+        assert!(message("[timeline]\nhyper = \"quit\"").contains("\"hyper\" is no key"));
+        assert!(message("x").starts_with("keymap: "));
+    }
+}

@@ -1,0 +1,7 @@
+//! Keys: their names, and which command each runs in which pane.
+
+mod map;
+mod press;
+
+pub use map::{Keymap, KeymapError};
+pub use press::Press;

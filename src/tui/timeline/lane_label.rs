@@ -1,0 +1,56 @@
+//! What a lane is called.
+
+use crate::graph::{ExecutionGraph, Lane, LaneKind};
+
+/// A short name of `lane`, with its rank when there are several.
+pub fn lane_label(graph: &ExecutionGraph, lane: &Lane) -> String {
+    let name = match lane.kind {
+        LaneKind::Stream { stream, .. } if lane.communication => format!("comm {stream}"),
+        LaneKind::Stream { stream, .. } => format!("stream {stream}"),
+        LaneKind::Thread { tid } => thread_name(graph.names.get(lane.name), tid),
+        LaneKind::Virtual => "markers".to_owned(),
+    };
+    let several_devices = graph.ranks.len() == 1 && devices(graph) > 1;
+    match lane.kind {
+        _ if graph.ranks.len() > 1 => format!("r{} {name}", lane.rank.0),
+        LaneKind::Stream { device, .. } if several_devices => format!("gpu{device} {name}"),
+        _ => name,
+    }
+}
+
+fn devices(graph: &ExecutionGraph) -> usize {
+    let mut devices: Vec<i64> = graph
+        .lanes
+        .iter()
+        .filter_map(|lane| match lane.kind {
+            LaneKind::Stream { device, .. } => Some(device),
+            _ => None,
+        })
+        .collect();
+    devices.sort_unstable();
+    devices.dedup();
+    devices.len()
+}
+
+/// `thread 4711`, or its own name where that says more than its number.
+fn thread_name(name: &str, tid: i64) -> String {
+    let own = name.trim_start_matches("thread ").trim_start_matches(|c: char| c.is_ascii_digit()).trim();
+    let own = own.trim_matches(|c| c == '(' || c == ')');
+    if own.is_empty() || own.starts_with("python") || own.starts_with("pt_") {
+        format!("thread {tid}")
+    } else {
+        own.to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_is_called_by_its_name_where_that_says_more() {
+        assert_eq!(thread_name("thread 4711 (python3)", 4711), "thread 4711");
+        assert_eq!(thread_name("thread 4711 (DataLoader)", 4711), "DataLoader");
+        assert_eq!(thread_name("", 5), "thread 5");
+    }
+}

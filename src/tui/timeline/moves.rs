@@ -1,0 +1,216 @@
+//! Moving about: along a row, between rows, to an item, with the pointer.
+
+use crate::analysis::density::{Density, Interval};
+use crate::units::TimeNs;
+
+use super::item::Item;
+use super::render::{body_height, head_height, label_width};
+use super::rows::{Row, Side};
+use super::scene::Scene;
+use super::span::Span;
+use super::state::{Fold, Timeline};
+
+/// Columns and rows that the timeline has on the screen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// Columns, labels included.
+    pub width: u16,
+    /// Rows, ruler included.
+    pub height: u16,
+}
+
+impl Extent {
+    fn bars(self) -> u16 {
+        self.width.saturating_sub(label_width(self.width)).max(1)
+    }
+
+    fn rows(self) -> usize {
+        body_height(self.height) as usize
+    }
+}
+
+impl Timeline {
+    fn row(&self) -> Row {
+        Row { lane: self.lane, depth: self.depth, side: self.side }
+    }
+
+    /// Selects the item `times` further along the row, or back.
+    pub fn step(&mut self, scene: Scene<'_>, extent: Extent, is_forward: bool, times: usize) {
+        let Some(density) = scene.density(self.row()) else { return self.enter(scene, extent) };
+        let mut at = self.selected.and_then(|item| scene.picture(self.side).times(item));
+        let mut found = None;
+        for _ in 0..times.max(1) {
+            let next = match (at, is_forward) {
+                (Some((start, end)), true) => density.next(TimeNs(start.0.max(end.0 - 1))),
+                (Some((start, _)), false) => density.previous(start),
+                (None, _) => nearest(density, self.cursor),
+            };
+            let Some(next) = next else { break };
+            at = Some((next.start, next.end));
+            found = Some(next);
+        }
+        if let Some(found) = found {
+            self.select_in_row(scene, extent, Item::from_key(found.key));
+        }
+    }
+
+    /// Goes to the first row when the cursor is on none.
+    fn enter(&mut self, scene: Scene<'_>, extent: Extent) {
+        if let Some(&row) = scene.rows(self, extent.rows()).first() {
+            self.go_to_row(scene, extent, row);
+        }
+    }
+
+    /// Goes `by` rows down (up when negative), to the item nearest to the cursor's time.
+    pub fn vertical(&mut self, scene: Scene<'_>, extent: Extent, by: isize) {
+        let rows = scene.rows(self, extent.rows());
+        if rows.is_empty() {
+            return;
+        }
+        let is_here = |row: &&Row| row.lane == self.lane && row.depth == self.depth && same_side(row.side, self.side);
+        let next = match rows.iter().position(|row| is_here(&row)) {
+            Some(here) if self.selected.is_some() => here.saturating_add_signed(by).min(rows.len() - 1),
+            _ => self.scroll.min(rows.len() - 1),
+        };
+        self.go_to_row(scene, extent, rows[next]);
+    }
+
+    fn go_to_row(&mut self, scene: Scene<'_>, extent: Extent, row: Row) {
+        self.lane = row.lane;
+        self.depth = row.depth;
+        self.side = if row.side == Side::Both { Side::Measured } else { row.side };
+        let visible = (self.span.from..self.span.to).contains(&self.cursor);
+        let time = if visible { self.cursor } else { self.span.middle() };
+        if let Some(found) = scene.density(self.row()).and_then(|density| nearest(density, time)) {
+            self.selected = Some(Item::from_key(found.key));
+        }
+        self.cursor = time;
+        self.scroll_to_cursor(scene, extent);
+    }
+
+    /// Selects `item` where it is drawn and brings it on the screen.
+    pub fn select(&mut self, scene: Scene<'_>, extent: Extent, item: Item, side: Side) {
+        let Some(lane) = item.lane(scene.graph).map(|lane| lane.0 as usize) else { return };
+        self.side = if side == Side::Both { Side::Measured } else { side };
+        self.lane = lane;
+        self.hidden.remove(&lane);
+        self.depth = scene.picture(side).depth_of(lane, item).unwrap_or(0);
+        self.select_in_row(scene, extent, item);
+    }
+
+    fn select_in_row(&mut self, scene: Scene<'_>, extent: Extent, item: Item) {
+        self.selected = Some(item);
+        if let Some((start, _)) = scene.picture(self.side).times(item) {
+            self.cursor = start.0 as f64;
+            self.span = self.span.showing(self.cursor, self.bounds);
+        }
+        self.scroll_to_cursor(scene, extent);
+    }
+
+    /// Scrolls so that the cursor's row is on the screen.
+    fn scroll_to_cursor(&mut self, scene: Scene<'_>, extent: Extent) {
+        let rows = scene.rows(self, extent.rows());
+        let on_lane = |row: &Row| row.lane == self.lane && same_side(row.side, self.side) && row.depth <= self.depth;
+        let Some(at) = rows.iter().rposition(on_lane) else { return };
+        let last = self.scroll + extent.rows().saturating_sub(1);
+        if at < self.scroll {
+            self.scroll = at.saturating_sub(self.depth.min(1));
+        } else if at > last {
+            self.scroll = at + 1 - extent.rows().min(at + 1);
+        }
+        self.scroll = self.scroll.min(rows.len().saturating_sub(extent.rows()));
+    }
+
+    /// Scrolls the lanes without moving the cursor.
+    pub fn scroll_by(&mut self, scene: Scene<'_>, extent: Extent, by: isize) {
+        let most = scene.rows(self, extent.rows()).len().saturating_sub(extent.rows());
+        self.scroll = self.scroll.saturating_add_signed(by).min(most);
+    }
+
+    /// Shows `factor` times as much time around the cursor, or around the middle when that is not on the screen.
+    pub fn zoom(&mut self, factor: f64) {
+        let is_visible = (self.span.from..self.span.to).contains(&self.cursor);
+        let pivot = if is_visible { self.cursor } else { self.span.middle() };
+        self.span = self.span.zoomed(factor, pivot, self.bounds);
+    }
+
+    /// Zooms around the time under column `x`.
+    pub fn zoom_at(&mut self, extent: Extent, x: u16, factor: f64) {
+        let column = f64::from(x.saturating_sub(label_width(extent.width))) + 0.5;
+        let pivot = self.span.time_at(column, extent.bars());
+        self.span = self.span.zoomed(factor, pivot, self.bounds);
+    }
+
+    /// Pans by `columns` cells.
+    pub fn drag(&mut self, extent: Extent, columns: i32) {
+        self.span = self.span.panned(-f64::from(columns) / f64::from(extent.bars()), self.bounds);
+    }
+
+    /// Fills the width with the selection.
+    pub fn fit_selection(&mut self, scene: Scene<'_>) -> bool {
+        let Some((start, end)) = self.selected.and_then(|item| scene.picture(self.side).times(item)) else {
+            return false;
+        };
+        let margin = (end.0 - start.0) as f64 * 0.1;
+        let wanted = Span { from: start.0 as f64 - margin, to: end.0 as f64 + margin };
+        self.span = wanted.zoomed(1.0, wanted.middle(), self.bounds);
+        true
+    }
+
+    /// The lane, and the item if there is one, at a cell of the timeline.
+    pub fn hit(&self, scene: Scene<'_>, extent: Extent, x: u16, y: u16) -> Option<(Row, f64, Option<Item>)> {
+        let y = y.checked_sub(head_height(extent.height))? as usize;
+        let rows = scene.rows(self, extent.rows());
+        let first = self.scroll.min(rows.len().saturating_sub(extent.rows()));
+        let row = *rows.get(first + y)?;
+        let labels = label_width(extent.width);
+        let column = f64::from(x.saturating_sub(labels));
+        let (from, to) = (self.span.time_at(column, extent.bars()), self.span.time_at(column + 1.0, extent.bars()));
+        let mut cell = Vec::new();
+        if x >= labels
+            && let Some(density) = scene.density(row)
+        {
+            density.cells(TimeNs(from as i64)..TimeNs((to as i64).max(from as i64 + 1)), 1, &mut cell);
+        }
+        let item = cell.first().and_then(|cell| cell.key).map(Item::from_key);
+        Some((row, from, item))
+    }
+
+    /// Selects what is under the pointer.
+    pub fn click(&mut self, scene: Scene<'_>, extent: Extent, x: u16, y: u16) {
+        let Some((row, time, item)) = self.hit(scene, extent, x, y) else { return };
+        (self.lane, self.depth, self.selected) = (row.lane, row.depth, item);
+        self.side = if row.side == Side::Both { Side::Measured } else { row.side };
+        self.cursor = time;
+    }
+
+    /// Folds or unfolds the lane of the cursor.
+    pub fn toggle_fold(&mut self) {
+        let next = match self.fold_of(self.lane) {
+            Fold::Auto => Fold::Open,
+            Fold::Open => Fold::Packed,
+            Fold::Packed => Fold::Auto,
+        };
+        self.folds.insert(self.lane, next);
+    }
+
+    /// Moves the lane of the cursor up or down among the lanes shown.
+    pub fn move_lane(&mut self, by: isize) {
+        let Some(at) = self.order.iter().position(|&lane| lane == self.lane) else { return };
+        let to = at.saturating_add_signed(by).min(self.order.len() - 1);
+        let lane = self.order.remove(at);
+        self.order.insert(to, lane);
+    }
+}
+
+fn same_side(shown: Side, side: Side) -> bool {
+    shown == side || shown == Side::Both
+}
+
+/// The piece at `time`, else the nearer of its neighbours.
+fn nearest(density: &Density, time: f64) -> Option<Interval> {
+    let at = TimeNs(time as i64);
+    let distance = |piece: &Interval| if piece.start > at { piece.start.since(at) } else { at.since(piece.end) };
+    let neighbours = [density.previous(at), density.next(at)];
+    density.at(at).or_else(|| neighbours.into_iter().flatten().min_by_key(distance))
+}

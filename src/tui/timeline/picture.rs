@@ -1,0 +1,230 @@
+//! A picture: every lane's rows as density indices, for one set of times. Built off the screen's thread.
+
+use rustc_hash::FxHashMap;
+
+use crate::analysis::density::{Density, Interval};
+use crate::cost::classify::family_of_task;
+use crate::cost::work::Family;
+use crate::graph::{ExecutionGraph, NodeId, OperatorId, Phase, Task, TaskKind, TimedGraph};
+use crate::intern::NameId;
+use crate::sim::Schedule;
+use crate::tui::theme::Paint;
+use crate::units::TimeNs;
+
+use super::item::Item;
+
+/// When tasks ran.
+#[derive(Clone, Copy, Debug)]
+enum Times<'a> {
+    Measured,
+    Simulated(&'a TimedGraph, &'a Schedule),
+}
+
+/// One lane: its rows, outermost first, and when the critical path runs on it.
+#[derive(Clone, Debug, Default)]
+pub struct LanePicture {
+    /// Operators and calls by depth; a stream has one row.
+    pub rows: Vec<Density>,
+    /// The critical path's part.
+    pub critical: Density,
+}
+
+/// All lanes, in the order of the graph's lanes.
+#[derive(Clone, Debug, Default)]
+pub struct Picture {
+    /// The lanes.
+    pub lanes: Vec<LanePicture>,
+    /// Start and end of every operator.
+    operators: Vec<(TimeNs, TimeNs)>,
+    /// Start and end of every task of the graph.
+    tasks: Vec<(TimeNs, TimeNs)>,
+    /// The last end of all.
+    pub end: TimeNs,
+}
+
+impl Picture {
+    /// As the trace has it; `path` are the tasks of the critical path.
+    pub fn measured(graph: &ExecutionGraph, path: &[NodeId]) -> Self {
+        Self::build(graph, Times::Measured, path)
+    }
+
+    /// As the simulator says.
+    pub fn simulated(graph: &ExecutionGraph, timed: &TimedGraph, schedule: &Schedule, path: &[NodeId]) -> Self {
+        Self::build(graph, Times::Simulated(timed, schedule), path)
+    }
+
+    /// # Complexity
+    /// O(tasks + operators · log).
+    fn build(graph: &ExecutionGraph, times: Times<'_>, path: &[NodeId]) -> Self {
+        let tasks: Vec<(TimeNs, TimeNs)> = graph.tasks.node_indices().map(|node| times.of(graph, node)).collect();
+        let operators = match times {
+            Times::Measured => graph.operators.iter().map(|op| (op.start, op.start + op.dur)).collect(),
+            Times::Simulated(..) => operator_times(graph, &tasks),
+        };
+        let mut lanes: Vec<Vec<Vec<Interval>>> = vec![Vec::new(); graph.lanes.len()];
+        let depths = fill_operators(graph, &operators, &mut lanes);
+        fill_tasks(graph, &tasks, &depths, &mut lanes);
+        let mut critical: Vec<Vec<Interval>> = vec![Vec::new(); graph.lanes.len()];
+        for &node in path {
+            let lane = graph.tasks[node].lane.0 as usize;
+            critical[lane].push(interval(tasks[node.index()], 0));
+        }
+        let end = tasks.iter().map(|&(_, end)| end).max().unwrap_or_default();
+        let lanes = lanes.into_iter().zip(critical).map(|(rows, critical)| LanePicture {
+            rows: rows.into_iter().map(Density::build).collect(),
+            critical: Density::build(critical),
+        });
+        Self { lanes: lanes.collect(), operators, tasks, end }
+    }
+
+    /// When `item` starts and ends; `None` when it does not take place.
+    pub fn times(&self, item: Item) -> Option<(TimeNs, TimeNs)> {
+        let times = match item {
+            Item::Task(node) => self.tasks.get(node.index()),
+            Item::Operator(id) => self.operators.get(id.0 as usize),
+        };
+        times.copied().filter(|(start, end)| end > start)
+    }
+
+    /// The depth of the row in which `item` is drawn on `lane`.
+    pub fn depth_of(&self, lane: usize, item: Item) -> Option<usize> {
+        let (start, _) = self.times(item)?;
+        let rows = &self.lanes.get(lane)?.rows;
+        rows.iter().position(|row| row.at(start).is_some_and(|piece| piece.key == item.key()))
+    }
+}
+
+impl Times<'_> {
+    fn of(self, graph: &ExecutionGraph, node: NodeId) -> (TimeNs, TimeNs) {
+        let task = &graph.tasks[node];
+        match self {
+            Self::Measured => (task.measured_start, task.measured_end()),
+            Self::Simulated(timed, schedule) => {
+                let task = timed.task(node);
+                if task.0 as usize >= timed.len() {
+                    return (TimeNs(0), TimeNs(0));
+                }
+                (schedule.start(timed, task), schedule.end(task))
+            }
+        }
+    }
+}
+
+fn interval((start, end): (TimeNs, TimeNs), key: u32) -> Interval {
+    Interval { start, end, key }
+}
+
+/// Operators from the first start to the last end of their host tasks, children included.
+fn operator_times(graph: &ExecutionGraph, tasks: &[(TimeNs, TimeNs)]) -> Vec<(TimeNs, TimeNs)> {
+    const NEVER: (TimeNs, TimeNs) = (TimeNs(i64::MAX), TimeNs(i64::MIN));
+    let mut times = vec![NEVER; graph.operators.len()];
+    let widen = |times: &mut (TimeNs, TimeNs), by: (TimeNs, TimeNs)| {
+        *times = (times.0.min(by.0), times.1.max(by.1));
+    };
+    for (task, &of_task) in graph.tasks.node_weights().zip(tasks) {
+        let Some(id) = task.operator.filter(|_| !task.kind.is_device() && of_task.1 > of_task.0) else { continue };
+        let index = id.0 as usize;
+        if graph.operators.get(index).is_some_and(|operator| operator.lane == task.lane) {
+            widen(&mut times[index], of_task);
+        }
+    }
+    for index in (0..times.len()).rev() {
+        let own = times[index];
+        if let Some(parent) = graph.operators[index].parent {
+            widen(&mut times[parent.0 as usize], own);
+        }
+    }
+    times.into_iter().map(|times| if times == NEVER { (TimeNs(0), TimeNs(0)) } else { times }).collect()
+}
+
+/// Adds operators to their lanes; the depth of each.
+fn fill_operators(graph: &ExecutionGraph, times: &[(TimeNs, TimeNs)], lanes: &mut [Vec<Vec<Interval>>]) -> Vec<u16> {
+    let mut depths = vec![0_u16; graph.operators.len()];
+    for (index, operator) in graph.operators.iter().enumerate() {
+        let depth = operator.parent.map_or(0, |parent| depths[parent.0 as usize].saturating_add(1));
+        depths[index] = depth;
+        let key = Item::Operator(OperatorId(index as u32)).key();
+        push(&mut lanes[operator.lane.0 as usize], depth, interval(times[index], key));
+    }
+    depths
+}
+
+/// Adds device work to its streams and calls below the operators that made them.
+fn fill_tasks(graph: &ExecutionGraph, times: &[(TimeNs, TimeNs)], depths: &[u16], lanes: &mut [Vec<Vec<Interval>>]) {
+    for node in graph.tasks.node_indices() {
+        let task = &graph.tasks[node];
+        let depth = match task.kind {
+            kind if kind.is_device() => 0,
+            TaskKind::Runtime => task.operator.map_or(0, |id| depths[id.0 as usize].saturating_add(1)),
+            _ => continue,
+        };
+        push(&mut lanes[task.lane.0 as usize], depth, interval(times[node.index()], Item::Task(node).key()));
+    }
+}
+
+fn push(rows: &mut Vec<Vec<Interval>>, depth: u16, interval: Interval) {
+    let depth = depth as usize;
+    if rows.len() <= depth {
+        rows.resize(depth + 1, Vec::new());
+    }
+    rows[depth].push(interval);
+}
+
+/// The tasks of the critical path of the slowest rank's iteration, last first.
+///
+/// # Complexity
+/// O(length of the path).
+pub fn critical_nodes(graph: &ExecutionGraph, timed: &TimedGraph, schedule: &Schedule) -> Vec<NodeId> {
+    let Some(part) = graph.ranks.iter().max_by_key(|part| schedule.end(timed.task(part.end))) else {
+        return Vec::new();
+    };
+    let begin = part.begin.map_or(part.iteration_start, |marker| schedule.end(timed.task(marker)));
+    let mut path = Vec::new();
+    let mut next = Some(timed.task(part.end));
+    while let Some(task) = next.filter(|&task| schedule.end(task) > begin) {
+        path.extend(timed.node(task).filter(|&node| graph.tasks[node].kind.is_work()));
+        next = schedule.critical_predecessor(timed, task);
+    }
+    path
+}
+
+/// The paint of every task and operator.
+#[derive(Clone, Debug, Default)]
+pub struct Paints {
+    tasks: Vec<Paint>,
+    operators: Vec<Paint>,
+}
+
+impl Paints {
+    /// # Complexity
+    /// O(tasks + operators); families are found once per pair of kernel and operator name.
+    pub fn new(graph: &ExecutionGraph) -> Self {
+        let mut known: FxHashMap<(NameId, NameId, bool), Family> = FxHashMap::default();
+        let mut paint = |task: &Task| match task.kind {
+            TaskKind::Collective(_) => Paint::Collective,
+            TaskKind::Memcpy | TaskKind::Memset => Paint::Transfer,
+            TaskKind::Kernel => {
+                let operator = task.operator.and_then(|id| graph.operators.get(id.0 as usize));
+                let name = operator.map(|operator| operator.name).unwrap_or_default();
+                let is_optimizer = operator.is_some_and(|operator| operator.phase == Phase::Optimizer);
+                let family =
+                    known.entry((task.name, name, is_optimizer)).or_insert_with(|| family_of_task(graph, task));
+                Paint::from(*family)
+            }
+            _ => Paint::Call,
+        };
+        Self {
+            tasks: graph.tasks.node_weights().map(&mut paint).collect(),
+            operators: graph.operators.iter().map(|operator| Paint::from(operator.phase)).collect(),
+        }
+    }
+
+    /// The paint of `item`.
+    pub fn of(&self, item: Item) -> Paint {
+        let paint = match item {
+            Item::Task(node) => self.tasks.get(node.index()),
+            Item::Operator(id) => self.operators.get(id.0 as usize),
+        };
+        paint.copied().unwrap_or(Paint::Other)
+    }
+}

@@ -1,0 +1,91 @@
+//! Which rows the timeline has: lanes, depths and sides, as many as there is room for.
+
+use crate::graph::{ExecutionGraph, LaneKind};
+
+use super::picture::Picture;
+use super::state::{Fold, Timeline};
+
+/// Measured, simulated, or both in one row of half blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// As the trace has it.
+    Measured,
+    /// As the scenario gives.
+    Simulated,
+    /// Upper half measured, lower half simulated.
+    Both,
+}
+
+/// A row of the timeline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// Index of the lane in the graph.
+    pub lane: usize,
+    /// Depth within the lane.
+    pub depth: usize,
+    /// Which times.
+    pub side: Side,
+}
+
+/// Most rows of nested operators that open by themselves.
+const MOST_DEPTHS: usize = 8;
+
+/// The lanes in the order shown: pinned first, those without any work and hidden ones left out.
+pub fn lanes(state: &Timeline, graph: &ExecutionGraph, pictures: [&Picture; 2]) -> Vec<usize> {
+    let shown = |&lane: &usize| {
+        let is_drawn = graph.lanes.get(lane).is_some_and(|lane| lane.kind != LaneKind::Virtual);
+        is_drawn && depth_of(pictures, lane) > 0 && !state.hidden.contains(&lane)
+    };
+    let (mut pinned, rest): (Vec<usize>, Vec<usize>) =
+        state.order.iter().copied().filter(shown).partition(|lane| state.pinned.contains(lane));
+    pinned.extend(rest);
+    pinned
+}
+
+/// How many nested rows a lane has.
+fn depth_of(pictures: [&Picture; 2], lane: usize) -> usize {
+    let depth = |picture: &Picture| {
+        let rows = picture.lanes.get(lane).map_or(&[][..], |lane| &lane.rows);
+        rows.iter().rposition(|row| row.span().is_some()).map_or(0, |last| last + 1)
+    };
+    pictures.map(depth).into_iter().max().unwrap_or(0)
+}
+
+/// All rows; nested operators open as far as `height` allows.
+pub fn rows(state: &Timeline, graph: &ExecutionGraph, pictures: [&Picture; 2], height: usize) -> Vec<Row> {
+    let lanes = lanes(state, graph, pictures);
+    let depths: Vec<usize> = lanes.iter().map(|&lane| depth_of(pictures, lane)).collect();
+    let count = |most: usize| -> usize {
+        lanes.iter().zip(&depths).map(|(&lane, &depth)| rows_of(state, lane, depth, most)).sum()
+    };
+    let most = (1..=MOST_DEPTHS).rev().find(|&most| count(most) <= height).unwrap_or(1);
+    let mut rows = Vec::with_capacity(count(most));
+    for (&lane, &depth) in lanes.iter().zip(&depths) {
+        push_lane(&mut rows, state, lane, depth, most);
+    }
+    rows
+}
+
+fn open_depth(fold: Fold, depth: usize, most: usize) -> usize {
+    match fold {
+        Fold::Packed => 1,
+        Fold::Auto => depth.min(most),
+        Fold::Open => depth,
+    }
+}
+
+fn rows_of(state: &Timeline, lane: usize, depth: usize, most: usize) -> usize {
+    let fold = state.fold_of(lane);
+    if fold == Fold::Packed { 1 } else { 2 * open_depth(fold, depth, most) }
+}
+
+fn push_lane(rows: &mut Vec<Row>, state: &Timeline, lane: usize, depth: usize, most: usize) {
+    let fold = state.fold_of(lane);
+    if fold == Fold::Packed {
+        rows.push(Row { lane, depth: 0, side: Side::Both });
+        return;
+    }
+    for side in [Side::Measured, Side::Simulated] {
+        rows.extend((0..open_depth(fold, depth, most)).map(|depth| Row { lane, depth, side }));
+    }
+}

@@ -1,0 +1,118 @@
+//! What the user did to the timeline: the part shown, the selection, folded, hidden and pinned lanes, marks.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::graph::ExecutionGraph;
+use crate::units::TimeNs;
+
+use super::item::Item;
+use super::rows::Side;
+use super::span::Span;
+
+/// How much of a lane is shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Fold {
+    /// Nested rows as far as there is room.
+    #[default]
+    Auto,
+    /// All nested rows.
+    Open,
+    /// Measured and simulated in one row.
+    Packed,
+}
+
+/// The timeline's own state.
+#[derive(Clone, Debug)]
+pub struct Timeline {
+    /// The part of time shown.
+    pub span: Span,
+    /// All there is to show.
+    pub bounds: Span,
+    /// What is selected.
+    pub selected: Option<Item>,
+    /// The side on which the selection was made.
+    pub side: Side,
+    /// The lane of the cursor, by index in the graph.
+    pub lane: usize,
+    /// The depth of the cursor within its lane.
+    pub depth: usize,
+    /// The time of the cursor.
+    pub cursor: f64,
+    /// First row shown.
+    pub scroll: usize,
+    /// Lanes in order.
+    pub order: Vec<usize>,
+    /// How lanes are folded where not as a matter of course.
+    pub folds: BTreeMap<usize, Fold>,
+    /// Fold of all other lanes.
+    pub default_fold: Fold,
+    /// Hidden lanes.
+    pub hidden: BTreeSet<usize>,
+    /// Lanes that stay at the top.
+    pub pinned: BTreeSet<usize>,
+    /// Marked instants.
+    pub marks: Vec<TimeNs>,
+    /// What was searched for, lower case.
+    pub search: String,
+}
+
+impl Timeline {
+    /// Shows the chosen iteration of `graph`, which ends at `end` at the latest.
+    pub fn new(graph: &ExecutionGraph, end: TimeNs) -> Self {
+        let start = graph.ranks.iter().map(|part| part.iteration_start).min().unwrap_or_default();
+        let bounds = Span::new(TimeNs(0), end).with_margin();
+        let span = Self::iteration(graph, end);
+        let mut order: Vec<usize> = (0..graph.lanes.len()).collect();
+        order.sort_by_key(|&lane| graph.lanes[lane].rank);
+        Self {
+            span,
+            bounds,
+            selected: None,
+            side: Side::Measured,
+            lane: 0,
+            depth: 0,
+            cursor: start.0 as f64,
+            scroll: 0,
+            order,
+            folds: BTreeMap::new(),
+            default_fold: Fold::Auto,
+            hidden: BTreeSet::new(),
+            pinned: BTreeSet::new(),
+            marks: Vec::new(),
+            search: String::new(),
+        }
+    }
+
+    /// The chosen iteration with all of its device work.
+    pub fn iteration(graph: &ExecutionGraph, end: TimeNs) -> Span {
+        let start = graph.ranks.iter().map(|part| part.iteration_start).min().unwrap_or_default();
+        let last = graph.ranks.iter().map(|part| part.iteration_end).max().unwrap_or_default();
+        Span::new(start, end.max(last)).with_margin()
+    }
+
+    /// How `lane` is folded.
+    pub fn fold_of(&self, lane: usize) -> Fold {
+        self.folds.get(&lane).copied().unwrap_or(self.default_fold)
+    }
+
+    /// Lets the bounds reach to `end`; shows all again when all was shown.
+    pub fn reach(&mut self, end: TimeNs) {
+        let bounds = Span::new(TimeNs(0), end).with_margin();
+        if bounds == self.bounds {
+            return;
+        }
+        let shows_end = self.span.to >= self.bounds.to - self.span.length() * 0.05;
+        if shows_end {
+            self.span = Span { from: self.span.from.max(bounds.from), to: bounds.to };
+        }
+        self.bounds = bounds;
+        self.span = self.span.panned(0.0, bounds);
+    }
+
+    /// Forgets all but the order of lanes and the marks' places when another trace is shown.
+    pub fn marked_pair(&self) -> Option<(TimeNs, TimeNs)> {
+        let mut last: Vec<TimeNs> = self.marks.iter().rev().take(2).copied().collect();
+        last.sort_unstable();
+        (last.len() == 2).then(|| (last[0], last[1]))
+    }
+}

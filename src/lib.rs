@@ -9,6 +9,7 @@ pub mod device;
 pub mod diagnostic;
 pub mod graph;
 pub mod intern;
+pub mod scenario;
 pub mod sim;
 pub mod trace;
 #[cfg(feature = "tui")]

@@ -1,0 +1,141 @@
+//! A graph with what every scenario on it needs, worked out once: its timed form, the work of its tasks, its lanes' ranks.
+
+use std::sync::{Arc, OnceLock};
+
+use petgraph::visit::EdgeRef;
+
+use crate::cost::{Family, Work};
+use crate::graph::timed::NO_TASK;
+use crate::graph::{ExecutionGraph, Lane, LaneId, NodeId, TimedGraph};
+
+use super::works::{Class, Classifier, NO_CLASS, Overrides, names_by_forward};
+
+/// An untouched graph, shared by all scenarios on it.
+#[derive(Debug)]
+pub struct Base {
+    graph: Arc<ExecutionGraph>,
+    timed: Arc<TimedGraph>,
+    /// Lags that change with the duration of the dependency's source; `None` when one has no slot of its own.
+    moving: Option<Vec<MovingLag>>,
+    rank_of_lane: Vec<u16>,
+    works: OnceLock<Works>,
+}
+
+/// A lag in the timed graph that shrinks as the predecessor's duration grows.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct MovingLag {
+    pub(super) row: u32,
+    pub(super) slot: u8,
+    pub(super) from: NodeId,
+    pub(super) edge: petgraph::graph::EdgeIndex<u32>,
+}
+
+/// The classes of all tasks.
+#[derive(Debug)]
+pub(super) struct Works {
+    pub(super) classes: Vec<Class>,
+    pub(super) of_node: Vec<u32>,
+    pub(super) by_forward: Vec<bool>,
+}
+
+impl Base {
+    /// Prepares `graph`.
+    ///
+    /// # Complexity
+    /// O(tasks + dependencies); the work of tasks is only looked at when an edit first asks, or by [`warm`](Self::warm).
+    pub fn new(graph: Arc<ExecutionGraph>) -> Self {
+        let timed = TimedGraph::lower(&graph);
+        let rank = |lane: &Lane| graph.ranks.iter().position(|part| part.rank == lane.rank).unwrap_or(0);
+        let rank_of_lane = graph.lanes.iter().map(|lane| rank(lane) as u16).collect();
+        let moving = moving_lags(&graph, &timed);
+        Self { timed: Arc::new(timed), moving, rank_of_lane, works: OnceLock::new(), graph }
+    }
+
+    /// The graph.
+    pub fn graph(&self) -> &Arc<ExecutionGraph> {
+        &self.graph
+    }
+
+    /// The graph as it is, for the simulator.
+    pub fn timed(&self) -> &Arc<TimedGraph> {
+        &self.timed
+    }
+
+    /// Position of a lane's rank in [`ExecutionGraph::ranks`].
+    pub fn rank_index(&self, lane: LaneId) -> usize {
+        self.rank_of_lane.get(lane.0 as usize).copied().unwrap_or(0) as usize
+    }
+
+    /// As [`rank_index`](Self::rank_index), for lanes of which some were added after those of the graph.
+    pub(super) fn rank_of(&self, lane: LaneId, added: &[(Lane, String)]) -> usize {
+        let beyond = (lane.0 as usize).checked_sub(self.graph.lanes.len()).and_then(|at| added.get(at));
+        match beyond {
+            Some((lane, _)) => self.graph.ranks.iter().position(|part| part.rank == lane.rank).unwrap_or(0),
+            None => self.rank_index(lane),
+        }
+    }
+
+    /// Works out what edits will ask for, so that the first is as quick as the next.
+    pub fn warm(&self) {
+        let _ = self.works();
+    }
+
+    /// The family of a task that computes or moves something; `None` for host time and joints.
+    pub fn family(&self, node: NodeId) -> Option<Family> {
+        self.class(node).map(|class| class.family)
+    }
+
+    /// The work of a task as traced, where it is known.
+    pub fn work(&self, node: NodeId) -> Option<&Work> {
+        self.class(node).and_then(|class| class.work.as_ref())
+    }
+
+    fn class(&self, node: NodeId) -> Option<&Class> {
+        let works = self.works();
+        works.of_node.get(node.index()).and_then(|&class| works.classes.get(class as usize))
+    }
+
+    pub(super) fn moving(&self) -> Option<&[MovingLag]> {
+        self.moving.as_deref()
+    }
+
+    pub(super) fn works(&self) -> &Works {
+        self.works.get_or_init(|| {
+            let (overrides, by_forward) = (Overrides::default(), names_by_forward(&self.graph));
+            let mut classifier = Classifier::new(&self.graph, &overrides, &by_forward, 0);
+            let of_node = self.graph.tasks.node_indices().map(|node| classifier.class(node)).collect();
+            let classes = std::mem::take(&mut classifier.classes);
+            debug_assert!((classes.len() as u64) < u64::from(NO_CLASS));
+            Works { classes, of_node, by_forward }
+        })
+    }
+}
+
+/// Where in `timed` the lags stand that depend on their source's duration.
+fn moving_lags(graph: &ExecutionGraph, timed: &TimedGraph) -> Option<Vec<MovingLag>> {
+    let edges = graph.tasks.edge_references().filter(|edge| edge.weight().of_predecessor != 0.0);
+    edges
+        .map(|edge| {
+            let lag = edge.weight().effective_lag(graph.tasks[edge.source()].duration);
+            let (row, slot) = slot_of(timed, timed.task(edge.source()).0, timed.task(edge.target()).0, lag.0)?;
+            Some(MovingLag { row, slot, from: edge.source(), edge: edge.id() })
+        })
+        .collect()
+}
+
+/// The row and slot of a lag: in the task's own row, or in one of the joints written before it.
+fn slot_of(timed: &TimedGraph, from: u32, to: u32, lag: i64) -> Option<(u32, u8)> {
+    let mut rows = vec![to];
+    while let Some(row) = rows.pop() {
+        for slot in 0..3u8 {
+            let predecessor = timed.predecessors[row as usize][slot as usize];
+            if predecessor == from && i64::from(timed.lags[row as usize][slot as usize]) == lag {
+                return Some((row, slot));
+            }
+            if predecessor != NO_TASK && timed.node_of[predecessor as usize] == u32::MAX {
+                rows.push(predecessor);
+            }
+        }
+    }
+    None
+}

@@ -1,0 +1,83 @@
+//! What edits draw on besides the graph: devices, cost models, host overheads.
+
+use std::sync::Arc;
+
+use thiserror::Error;
+
+use crate::cost::overhead::OverheadError;
+use crate::cost::{CostModels, Overheads};
+use crate::device::{Catalog, CatalogError, DeviceProfile};
+use crate::graph::{ExecutionGraph, RankPart};
+
+/// Catalog, models and the devices on which the graph was traced. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Context {
+    /// Known devices.
+    pub catalog: Arc<Catalog>,
+    /// Cost models.
+    pub models: Arc<CostModels>,
+    /// Host overheads by operator, for work that was never run.
+    pub overheads: Arc<Overheads>,
+    /// The device of each rank, in the order of the graph's ranks.
+    pub devices: Vec<RankDevice>,
+}
+
+/// The device that a rank was traced on.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RankDevice {
+    /// Its figures.
+    pub profile: Arc<DeviceProfile>,
+    /// Whether the catalog knows the recorded device; otherwise the figures are those of a common one.
+    pub recognised: bool,
+}
+
+/// A built-in file is damaged.
+#[derive(Debug, Error)]
+pub enum ContextError {
+    /// A device or model file.
+    #[error(transparent)]
+    Catalog(#[from] CatalogError),
+    /// The overhead database.
+    #[error(transparent)]
+    Overheads(#[from] OverheadError),
+}
+
+/// Stands for a GPU that the catalog does not know.
+const COMMON_GPU: &str = "A100-40";
+/// Stands for the host of a trace without device work.
+const COMMON_HOST: &str = "CPU";
+
+impl Context {
+    /// A context for `graph`.
+    pub fn new(
+        catalog: Arc<Catalog>,
+        models: Arc<CostModels>,
+        overheads: Arc<Overheads>,
+        graph: &ExecutionGraph,
+    ) -> Self {
+        let devices = graph.ranks.iter().filter_map(|part| device_of(part, &catalog)).collect();
+        Self { catalog, models, overheads, devices }
+    }
+
+    /// A context for `graph` with the devices, models and overheads that come with the program.
+    ///
+    /// # Errors
+    /// A built-in file is damaged.
+    pub fn builtin(graph: &ExecutionGraph) -> Result<Self, ContextError> {
+        let catalog = Arc::new(Catalog::builtin()?);
+        let models = Arc::new(CostModels::builtin()?);
+        Ok(Self::new(catalog, models, Arc::new(Overheads::builtin()?), graph))
+    }
+}
+
+/// The profile of the rank's recorded device, or of what stands for it.
+pub fn device_of(part: &RankPart, catalog: &Catalog) -> Option<RankDevice> {
+    let recorded = part.device.as_ref();
+    let known = recorded.and_then(|device| catalog.recognise(&device.name));
+    if let Some(profile) = known {
+        return Some(RankDevice { profile: profile.clone(), recognised: true });
+    }
+    let common = if recorded.is_some() { COMMON_GPU } else { COMMON_HOST };
+    let profile = catalog.find(common).ok().or_else(|| catalog.iter().next())?;
+    Some(RankDevice { profile: profile.clone(), recognised: false })
+}

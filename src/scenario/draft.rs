@@ -1,0 +1,510 @@
+//! The working copy that edits change: what differs from the base graph, and what each task costs now.
+//!
+//! Edits say what tasks do, where and how often; durations follow from that at any moment by [`Draft::price`], always from
+//! the traced duration, so that two edits never compound the rounding or the error of one another.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use petgraph::graph::EdgeIndex;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::cost::{Family, Placed, Prediction, Provenance, Work};
+use crate::device::{DeviceProfile, LinkProfile};
+use crate::graph::{Dependency, ExecutionGraph, Lane, LaneId, NodeId, Operands, OperatorId, TaskKind};
+use crate::units::{Bytes, DurNs};
+
+use super::base::Base;
+use super::context::Context;
+use super::works::{Class, Classifier, NO_CLASS, Overrides};
+
+/// A row of [`Draft::added`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct AddedId(pub u32);
+
+/// A task of a draft.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Node {
+    /// One of the base graph.
+    Traced(NodeId),
+    /// One that an edit added.
+    Added(AddedId),
+}
+
+/// A task that was not traced.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Added {
+    /// Its name.
+    pub name: String,
+    /// What it is.
+    pub kind: TaskKind,
+    /// Where it runs.
+    pub lane: LaneId,
+    /// The traced operator it stands for or belongs to, if any.
+    pub operator: Option<OperatorId>,
+    /// Bytes of a copy or collective.
+    pub bytes: Bytes,
+    /// What it has to do, where it is device work.
+    pub work: Option<Work>,
+    /// What it takes, as predicted when it was added.
+    pub prediction: Prediction,
+    /// The traced tasks whose work it does instead.
+    pub members: Vec<NodeId>,
+    /// The traced task beside which it is listed on its lane: directly after it.
+    pub after: NodeId,
+}
+
+/// An added dependency.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Link {
+    /// The earlier task.
+    pub from: Node,
+    /// The later task.
+    pub to: Node,
+    /// How they depend.
+    pub dependency: Dependency,
+}
+
+/// How a class of tasks is re-priced: worked out once, applied to each task's own measured duration.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Repricing {
+    Kept,
+    Ratio(f64, Prediction),
+    Fixed(Prediction),
+}
+
+/// A graph under edit.
+#[derive(Debug)]
+pub struct Draft<'b> {
+    base: &'b Base,
+    context: &'b Context,
+    /// Classes of tasks; empty while none changed.
+    class_of: Vec<u32>,
+    /// Classes beyond those of the base.
+    classes: Vec<Class>,
+    overrides: Overrides,
+    /// Tasks whose work was changed by itself.
+    own_work: FxHashSet<NodeId>,
+    /// Factor on each task's duration; empty while all are 1.
+    factors: Vec<f64>,
+    /// Durations that replace the traced ones.
+    rebased: FxHashMap<NodeId, Prediction>,
+    /// Tasks whose price may differ from the trace; empty while none does.
+    touched: Vec<bool>,
+    removed: Vec<bool>,
+    /// Device of each rank.
+    devices: Vec<Arc<DeviceProfile>>,
+    /// Interconnect, where it was changed.
+    interconnect: Option<LinkProfile>,
+    pub(super) added: Vec<Added>,
+    pub(super) dropped: Vec<bool>,
+    pub(super) links: Vec<Link>,
+    pub(super) cut: FxHashSet<EdgeIndex<u32>>,
+    pub(super) changed_edges: FxHashMap<EdgeIndex<u32>, Dependency>,
+    pub(super) lanes: Vec<(Lane, String)>,
+    batch: Option<(u64, u64)>,
+    memo: RefCell<FxHashMap<(u32, u32, usize), Repricing>>,
+}
+
+impl<'b> Draft<'b> {
+    /// An untouched copy of `base`.
+    pub fn new(base: &'b Base, context: &'b Context) -> Self {
+        Self {
+            base,
+            context,
+            class_of: Vec::new(),
+            classes: Vec::new(),
+            overrides: Overrides::default(),
+            own_work: FxHashSet::default(),
+            factors: Vec::new(),
+            rebased: FxHashMap::default(),
+            touched: Vec::new(),
+            removed: Vec::new(),
+            devices: context.devices.iter().map(|device| device.profile.clone()).collect(),
+            interconnect: None,
+            added: Vec::new(),
+            dropped: Vec::new(),
+            links: Vec::new(),
+            cut: FxHashSet::default(),
+            changed_edges: FxHashMap::default(),
+            lanes: Vec::new(),
+            batch: None,
+            memo: RefCell::default(),
+        }
+    }
+
+    /// The untouched graph with what is known of it.
+    pub fn base(&self) -> &'b Base {
+        self.base
+    }
+
+    /// The untouched graph.
+    pub fn graph(&self) -> &'b ExecutionGraph {
+        self.base.graph()
+    }
+
+    /// What edits draw on.
+    pub fn context(&self) -> &'b Context {
+        self.context
+    }
+
+    /// The device of the rank at position `rank` now.
+    pub fn device(&self, rank: usize) -> Option<&Arc<DeviceProfile>> {
+        self.devices.get(rank).or_else(|| self.devices.first())
+    }
+
+    /// The devices of all ranks now.
+    pub fn devices(&self) -> &[Arc<DeviceProfile>] {
+        &self.devices
+    }
+
+    /// Moves the rank at position `rank` to another device.
+    pub fn set_device(&mut self, rank: usize, device: Arc<DeviceProfile>) {
+        if rank < self.devices.len() {
+            self.move_added(rank, &device);
+            self.devices[rank] = device;
+            self.memo.borrow_mut().clear();
+            self.touch_all(|draft, node| {
+                let task = &draft.graph().tasks[node];
+                draft.base.rank_index(task.lane) == rank && task.kind.is_device()
+            });
+        }
+    }
+
+    /// Re-prices the added device work of a rank for another device.
+    fn move_added(&mut self, rank: usize, to: &DeviceProfile) {
+        let from = self.devices[rank].clone();
+        for added in &mut self.added {
+            let here = self.base.rank_of(added.lane, &self.lanes) == rank;
+            let computes = added.kind.is_device() && !matches!(added.kind, TaskKind::Collective(_));
+            let Some(work) = added.work.as_ref().filter(|_| here && computes) else { continue };
+            let (before, after) = (Placed { work: Some(work), device: &from }, Placed { work: Some(work), device: to });
+            let moved = self.context.models.predict(Some(added.prediction.duration), before, after);
+            added.prediction = Prediction { error: moved.error.hypot(added.prediction.error), ..moved };
+        }
+    }
+
+    /// The interconnect, where an edit changed it.
+    pub fn interconnect(&self) -> Option<&LinkProfile> {
+        self.interconnect.as_ref()
+    }
+
+    /// Changes the interconnect of all ranks.
+    pub fn set_interconnect(&mut self, link: LinkProfile) {
+        self.interconnect = Some(link);
+        self.memo.borrow_mut().clear();
+        self.touch_all(|draft, node| matches!(draft.graph().tasks[node].kind, TaskKind::Collective(_)));
+    }
+
+    /// Old and new batch size, where an edit changed it.
+    pub fn batch(&self) -> Option<(u64, u64)> {
+        self.batch
+    }
+
+    /// Notes that the batch size is `new` now.
+    pub fn set_batch(&mut self, old: u64, new: u64) {
+        let first = self.batch.map_or(old, |(first, _)| first);
+        self.batch = Some((first, new));
+    }
+
+    /// The arguments of an operator now.
+    pub fn operands(&self, operator: OperatorId) -> Option<&Operands> {
+        self.overrides.operands(self.base.graph(), operator)
+    }
+
+    /// Changes arguments of operators, and with them the work of the tasks below those operators.
+    ///
+    /// # Arguments
+    /// `list`: argument lists; `rows`: operators with their row in `list`.
+    pub fn set_operands(&mut self, list: Vec<Operands>, rows: impl IntoIterator<Item = (OperatorId, u32)>) {
+        let first = self.overrides.list.len() as u32;
+        self.overrides.list.extend(list);
+        let graph = self.base.graph();
+        for (operator, row) in rows {
+            self.overrides.set(graph, operator, first + row);
+        }
+        self.reclassify();
+    }
+
+    fn reclassify(&mut self) {
+        let works = self.base.works();
+        let first = (works.classes.len() + self.classes.len()) as u32;
+        let mut classifier = Classifier::new(self.base.graph(), &self.overrides, &works.by_forward, first);
+        let mut class_of = Vec::with_capacity(works.of_node.len());
+        let individual = !self.class_of.is_empty();
+        for node in self.base.graph().tasks.node_indices() {
+            let kept = individual && self.is_individual(node);
+            class_of.push(if kept { self.class_of[node.index()] } else { classifier.class(node) });
+        }
+        let new = std::mem::take(&mut classifier.classes);
+        self.classes.extend(new);
+        self.class_of = class_of;
+        self.touch_all(|draft, node| draft.class_of[node.index()] != NO_CLASS);
+    }
+
+    /// Whether the work of a task was set on its own, not by its operator's arguments.
+    fn is_individual(&self, node: NodeId) -> bool {
+        self.own_work.contains(&node)
+    }
+
+    /// Changes the work of one task alone.
+    pub fn set_work(&mut self, node: NodeId, work: Work) {
+        let works = self.base.works();
+        if self.class_of.is_empty() {
+            self.class_of.clone_from(&works.of_node);
+        }
+        let class = (works.classes.len() + self.classes.len()) as u32;
+        self.classes.push(Class { family: work.family, work: Some(work) });
+        self.class_of[node.index()] = class;
+        self.own_work.insert(node);
+        self.touch(node);
+    }
+
+    fn class_at(&self, class: u32) -> Option<&Class> {
+        let works = self.base.works();
+        let own = (class as usize).checked_sub(works.classes.len());
+        own.map_or_else(|| works.classes.get(class as usize), |own| self.classes.get(own))
+    }
+
+    fn classes_of(&self, node: NodeId) -> (u32, u32) {
+        let old = self.base.works().of_node[node.index()];
+        (old, self.class_of.get(node.index()).copied().unwrap_or(old))
+    }
+
+    /// What a task has to do now, where that is known.
+    pub fn work(&self, node: NodeId) -> Option<&Work> {
+        self.class_at(self.classes_of(node).1).and_then(|class| class.work.as_ref())
+    }
+
+    /// The family of a task that computes or moves something.
+    pub fn family(&self, node: NodeId) -> Option<Family> {
+        self.class_at(self.classes_of(node).1).map(|class| class.family)
+    }
+
+    /// Multiplies the duration of a task.
+    pub fn scale(&mut self, node: NodeId, factor: f64) {
+        if self.factors.is_empty() {
+            self.factors = vec![1.0; self.graph().tasks.node_count()];
+        }
+        self.factors[node.index()] *= factor;
+        self.touch(node);
+    }
+
+    /// Takes a task's duration to be `prediction` from here on, in place of the traced one.
+    pub fn set_duration(&mut self, node: NodeId, prediction: Prediction) {
+        self.rebased.insert(node, prediction);
+        self.touch(node);
+    }
+
+    /// Takes a task out: it takes no time, and what waited for it waits for what it waited for.
+    pub fn remove(&mut self, node: NodeId) {
+        if self.removed.is_empty() {
+            self.removed = vec![false; self.graph().tasks.node_count()];
+        }
+        self.removed[node.index()] = true;
+    }
+
+    /// Whether a task was taken out.
+    pub fn is_removed(&self, node: NodeId) -> bool {
+        self.removed.get(node.index()).copied().unwrap_or(false)
+    }
+
+    /// Adds a task; it has to be connected besides.
+    pub fn add(&mut self, added: Added) -> AddedId {
+        self.added.push(added);
+        self.dropped.push(false);
+        AddedId(self.added.len() as u32 - 1)
+    }
+
+    /// Tasks that edits added, in order.
+    pub fn added(&self) -> &[Added] {
+        &self.added
+    }
+
+    /// An added task, to be changed.
+    pub fn added_mut(&mut self, id: AddedId) -> Option<&mut Added> {
+        self.added.get_mut(id.0 as usize)
+    }
+
+    /// Adds a dependency.
+    pub fn connect(&mut self, from: Node, to: Node, dependency: Dependency) {
+        self.links.push(Link { from, to, dependency });
+    }
+
+    /// Takes out a traced dependency.
+    pub fn cut(&mut self, edge: EdgeIndex<u32>) {
+        self.cut.insert(edge);
+    }
+
+    /// Changes a traced dependency.
+    pub fn set_dependency(&mut self, edge: EdgeIndex<u32>, dependency: Dependency) {
+        self.changed_edges.insert(edge, dependency);
+    }
+
+    /// Adds a lane.
+    pub fn add_lane(&mut self, lane: Lane, name: impl Into<String>) -> LaneId {
+        self.lanes.push((lane, name.into()));
+        LaneId((self.graph().lanes.len() + self.lanes.len() - 1) as u16)
+    }
+
+    /// A lane, traced or added.
+    pub fn lane(&self, id: LaneId) -> Option<&Lane> {
+        let traced = self.graph().lanes.len();
+        let at = id.0 as usize;
+        self.graph().lanes.get(at).or_else(|| self.lanes.get(at.checked_sub(traced)?).map(|(lane, _)| lane))
+    }
+
+    fn touch(&mut self, node: NodeId) {
+        if self.touched.is_empty() {
+            self.touched = vec![false; self.graph().tasks.node_count()];
+        }
+        self.touched[node.index()] = true;
+    }
+
+    fn touch_all(&mut self, chosen: impl Fn(&Self, NodeId) -> bool) {
+        let mut touched = std::mem::take(&mut self.touched);
+        touched.resize(self.graph().tasks.node_count(), false);
+        for node in self.graph().tasks.node_indices() {
+            touched[node.index()] |= chosen(self, node);
+        }
+        self.touched = touched;
+    }
+
+    /// Whether any edit may have changed what a task takes.
+    pub fn is_touched(&self, node: NodeId) -> bool {
+        self.touched.get(node.index()).copied().unwrap_or(false)
+    }
+
+    pub(super) fn has_touched(&self) -> bool {
+        !self.touched.is_empty()
+    }
+
+    /// Whether tasks or dependencies were added, taken out or changed.
+    pub fn is_restructured(&self) -> bool {
+        !(self.removed.is_empty()
+            && self.added.is_empty()
+            && self.links.is_empty()
+            && self.cut.is_empty()
+            && self.changed_edges.is_empty())
+    }
+
+    /// What a traced task takes now, and where that figure is from.
+    pub fn price(&self, node: NodeId) -> Prediction {
+        let traced = self.graph().tasks[node].duration;
+        if !self.is_touched(node) {
+            return Prediction::measured(traced);
+        }
+        let start = self.rebased.get(&node).copied().unwrap_or_else(|| Prediction::measured(traced));
+        let priced = self.repricing(node).apply(start);
+        match self.factors.get(node.index()) {
+            Some(&factor) if (factor - 1.0).abs() > f64::EPSILON => {
+                let provenance = priced.provenance.max(Provenance::Anchored);
+                let model = if priced.model.is_empty() { "scale" } else { priced.model };
+                Prediction { duration: priced.duration.scale(factor), provenance, model, ..priced }
+            }
+            _ => priced,
+        }
+    }
+
+    fn repricing(&self, node: NodeId) -> Repricing {
+        let task = &self.graph().tasks[node];
+        let (old, new) = self.classes_of(node);
+        if old == NO_CLASS {
+            return Repricing::Kept;
+        }
+        let rank = self.base.rank_index(task.lane);
+        if let Some(&known) = self.memo.borrow().get(&(old, new, rank)) {
+            return known;
+        }
+        let repricing = self.work_out((old, new), rank, task.kind);
+        self.memo.borrow_mut().insert((old, new, rank), repricing);
+        repricing
+    }
+
+    fn work_out(&self, (old, new): (u32, u32), rank: usize, kind: TaskKind) -> Repricing {
+        let work = |class| self.class_at(class).and_then(|class| class.work.as_ref());
+        let Some(traced_on) = self.context.devices.get(rank).or_else(|| self.context.devices.first()) else {
+            return Repricing::Kept;
+        };
+        let traced_on = traced_on.profile.as_ref();
+        let is_collective = matches!(kind, TaskKind::Collective(_));
+        if is_collective {
+            return self.over_links((work(old), work(new)), traced_on);
+        }
+        let now = if kind == TaskKind::Compute { traced_on } else { self.device(rank).map_or(traced_on, Arc::as_ref) };
+        let before = Placed { work: work(old), device: traced_on };
+        let after = Placed { work: work(new), device: now };
+        Repricing::of(self.context.models.predict(Some(UNIT), before, after))
+    }
+
+    /// A collective runs over the interconnect of the device it was traced on until that is changed.
+    fn over_links(&self, (old, new): (Option<&Work>, Option<&Work>), device: &DeviceProfile) -> Repricing {
+        if old == new && self.interconnect.is_none() {
+            return Repricing::Kept;
+        }
+        let models = &self.context.models;
+        let own = models.links().of_device(&device.id);
+        match (old, new, own) {
+            (Some(old), Some(new), Some(own)) => {
+                let link = self.interconnect.as_ref().unwrap_or(own);
+                Repricing::of(models.predict_over(UNIT, (old, own), (new, link)))
+            }
+            _ => Repricing::of(models.predict(Some(UNIT), Placed { work: old, device }, Placed { work: new, device })),
+        }
+    }
+
+    /// What `work` takes on the device of rank `rank`, never having been measured; `None` where no model covers it.
+    pub fn price_new(&self, work: &Work, rank: usize) -> Option<Prediction> {
+        let device = self.device(rank)?;
+        let placed = Placed { work: Some(work), device };
+        let prediction = self.context.models.predict(None, Placed { work: None, device }, placed);
+        (prediction.provenance != Provenance::Unmodelled).then_some(prediction)
+    }
+
+    /// What `work` takes that does what `members` do now: their time, times the model's ratio of new to old.
+    pub fn price_instead(&self, members: &[NodeId], work: &Work, rank: usize) -> Option<Prediction> {
+        let device = self.device(rank)?;
+        let models = &self.context.models;
+        let now: DurNs = members.iter().map(|&node| self.price(node).duration).sum();
+        let estimates: Option<Vec<_>> = members.iter().map(|&node| models.estimate(self.work(node)?, device)).collect();
+        let after = models.estimate(work, device)?;
+        let before: DurNs = estimates.unwrap_or_default().iter().map(|estimate| estimate.duration).sum();
+        if before <= DurNs::ZERO || now <= DurNs::ZERO {
+            return self.price_new(work, rank);
+        }
+        Some(Prediction {
+            duration: now.scale(after.duration.0 as f64 / before.0 as f64),
+            provenance: Provenance::Anchored,
+            model: after.model,
+            error: after.error,
+            extrapolated: after.extrapolated,
+        })
+    }
+}
+
+/// The measured duration for which re-pricings are worked out: long enough that its rounding does not show.
+const UNIT: DurNs = DurNs(1_000_000_000);
+
+impl Repricing {
+    fn of(prediction: Prediction) -> Self {
+        match prediction.provenance {
+            Provenance::Measured => Self::Kept,
+            Provenance::Anchored => Self::Ratio(prediction.duration.0 as f64 / UNIT.0 as f64, prediction),
+            Provenance::Unmodelled => Self::Ratio(1.0, prediction),
+            Provenance::Absolute => Self::Fixed(prediction),
+        }
+    }
+
+    fn apply(self, start: Prediction) -> Prediction {
+        match self {
+            Self::Kept => start,
+            Self::Ratio(ratio, of) => Prediction {
+                duration: start.duration.scale(ratio),
+                error: of.error.hypot(start.error),
+                provenance: of.provenance.max(start.provenance),
+                ..of
+            },
+            Self::Fixed(prediction) => prediction,
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! Undo and redo over whole scenarios; the drag of a slider counts as one edit.
+
+use std::sync::Arc;
+
+use super::step::{Scenario, Step};
+
+/// The scenarios a user went through, and which one is in force. Never empty.
+#[derive(Clone, Debug)]
+pub struct History {
+    past: Vec<Arc<Scenario>>,
+    now: Arc<Scenario>,
+    future: Vec<Arc<Scenario>>,
+    /// What is being dragged: further changes of the same thing replace the current scenario.
+    dragged: Option<String>,
+    revision: u64,
+}
+
+impl Default for History {
+    fn default() -> Self {
+        Self::new(Scenario::default())
+    }
+}
+
+impl History {
+    /// Starts at `scenario`, with nothing to undo.
+    pub fn new(scenario: Scenario) -> Self {
+        Self { past: Vec::new(), now: Arc::new(scenario), future: Vec::new(), dragged: None, revision: 0 }
+    }
+
+    /// The scenario in force.
+    pub fn current(&self) -> &Arc<Scenario> {
+        &self.now
+    }
+
+    /// Grows with every change, undo and redo included.
+    pub fn revision(&self) -> u64 {
+        self.revision
+    }
+
+    /// Whether there is something to undo.
+    pub fn can_undo(&self) -> bool {
+        !self.past.is_empty()
+    }
+
+    /// Whether there is something to redo.
+    pub fn can_redo(&self) -> bool {
+        !self.future.is_empty()
+    }
+
+    /// Puts `scenario` in force as a new edit; one equal to the current is no edit.
+    pub fn push(&mut self, scenario: Scenario) {
+        self.dragged = None;
+        self.replace(scenario, true);
+    }
+
+    /// Puts `scenario` in force as a part of dragging `what`: the first part is an edit, the rest change it.
+    pub fn drag(&mut self, what: &str, scenario: Scenario) {
+        let continues = self.dragged.as_deref() == Some(what);
+        self.replace(scenario, !continues);
+        self.dragged = Some(what.to_owned());
+    }
+
+    /// Ends a drag: the next one is an edit of its own.
+    pub fn release(&mut self) {
+        self.dragged = None;
+    }
+
+    fn replace(&mut self, scenario: Scenario, is_edit: bool) {
+        if *self.now == scenario {
+            return;
+        }
+        let before = std::mem::replace(&mut self.now, Arc::new(scenario));
+        if is_edit {
+            self.past.push(before);
+        }
+        self.future.clear();
+        self.revision += 1;
+    }
+
+    /// Goes back one edit; false when there is none.
+    pub fn undo(&mut self) -> bool {
+        let Some(before) = self.past.pop() else { return false };
+        self.future.push(std::mem::replace(&mut self.now, before));
+        self.moved()
+    }
+
+    /// Goes forward again one edit; false when there is none.
+    pub fn redo(&mut self) -> bool {
+        let Some(after) = self.future.pop() else { return false };
+        self.past.push(std::mem::replace(&mut self.now, after));
+        self.moved()
+    }
+
+    fn moved(&mut self) -> bool {
+        self.dragged = None;
+        self.revision += 1;
+        true
+    }
+
+    fn edit(&mut self, change: impl FnOnce(&mut Vec<Step>) -> bool) -> bool {
+        let mut scenario = Scenario::clone(&self.now);
+        let changed = change(&mut scenario.steps);
+        if changed {
+            self.push(scenario);
+        }
+        changed
+    }
+
+    /// Appends a step.
+    pub fn append(&mut self, step: Step) {
+        self.edit(|steps| {
+            steps.push(step);
+            true
+        });
+    }
+
+    /// Puts `step` in the place of step `index`; false when there is no such step.
+    pub fn set(&mut self, index: usize, step: Step) -> bool {
+        self.edit(|steps| steps.get_mut(index).map(|place| *place = step).is_some())
+    }
+
+    /// Removes step `index`; false when there is no such step.
+    pub fn remove(&mut self, index: usize) -> bool {
+        self.edit(|steps| (index < steps.len()).then(|| steps.remove(index)).is_some())
+    }
+
+    /// Enables or disables step `index`; false when there is no such step.
+    pub fn toggle(&mut self, index: usize) -> bool {
+        self.edit(|steps| steps.get_mut(index).map(|step| step.enabled = !step.enabled).is_some())
+    }
+
+    /// Moves step `from` to position `to`; false when either is out of range or they are equal.
+    pub fn reorder(&mut self, from: usize, to: usize) -> bool {
+        self.edit(|steps| {
+            let possible = from < steps.len() && to < steps.len() && from != to;
+            if possible {
+                let step = steps.remove(from);
+                steps.insert(to, step);
+            }
+            possible
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::parse_step;
+    use super::*;
+
+    fn scenario(lines: &[&str]) -> Scenario {
+        Scenario::parse(lines.iter().copied()).unwrap()
+    }
+
+    fn lines(history: &History) -> Vec<String> {
+        history.current().steps.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn a_drag_is_undone_at_once() {
+        let mut history = History::default();
+        for factor in ["x2", "x3", "x4"] {
+            history.drag("scale", scenario(&[&format!("scale kind=kernel {factor}")]));
+        }
+        assert_eq!(lines(&history), ["scale kind=kernel x4"]);
+        assert!(history.undo());
+        assert!(lines(&history).is_empty() && !history.can_undo());
+        assert!(history.redo());
+        assert_eq!(lines(&history), ["scale kind=kernel x4"]);
+    }
+
+    #[test]
+    fn a_new_edit_forgets_what_was_undone() {
+        let mut history = History::default();
+        history.append(parse_step("scale kind=kernel x2").unwrap());
+        history.append(parse_step("remove kind=memset").unwrap());
+        history.undo();
+        history.append(parse_step("scale kind=memcpy x0.5").unwrap());
+        assert!(!history.redo());
+        assert_eq!(lines(&history), ["scale kind=kernel x2", "scale kind=memcpy x0.5"]);
+    }
+
+    #[test]
+    fn steps_are_moved_disabled_and_removed() {
+        let mut history = History::new(scenario(&["scale kind=kernel x2", "remove kind=memset"]));
+        assert!(history.reorder(0, 1) && history.toggle(1));
+        assert_eq!(lines(&history), ["remove kind=memset", "scale kind=kernel x2"]);
+        assert!(!history.current().steps[1].enabled);
+        assert!(history.remove(0) && !history.remove(5) && !history.reorder(0, 0));
+        assert_eq!(lines(&history), ["scale kind=kernel x2"]);
+        let before = history.revision();
+        history.push(Scenario::clone(history.current()));
+        assert_eq!(history.revision(), before);
+    }
+}

@@ -1,0 +1,26 @@
+//! Scenarios: a traced graph plus an ordered list of edits, resolved into a timed graph that the simulator runs.
+//!
+//! One file per edit in [`transforms`](mod@transforms). Knows no file, no screen and no analysis; the base graph never changes.
+
+pub mod base;
+pub mod context;
+pub mod draft;
+pub mod history;
+mod lower;
+mod nearest;
+pub mod resolve;
+pub mod selector;
+pub mod step;
+pub mod text;
+pub mod transform;
+pub mod transforms;
+mod works;
+
+pub use base::Base;
+pub use context::{Context, ContextError, RankDevice};
+pub use draft::{Added, AddedId, Draft, Node};
+pub use history::History;
+pub use resolve::{AddedTask, Resolved, resolve};
+pub use selector::Selector;
+pub use step::{Scenario, Step, StepError, parse_step};
+pub use transform::{StepReport, Transform, TransformSpec, transforms};

@@ -1,0 +1,130 @@
+//! Resolving: a base and a scenario → what the simulator runs, with the source of every changed figure.
+
+use std::sync::Arc;
+
+use crate::cost::{Prediction, Work};
+use crate::device::DeviceProfile;
+use crate::graph::{ExecutionGraph, Lane, LaneId, NodeId, OperatorId, TaskId, TaskKind, TimedGraph};
+
+use super::base::Base;
+use super::context::Context;
+use super::draft::Draft;
+use super::lower;
+use super::step::Scenario;
+use super::transform::StepReport;
+
+/// A scenario worked out on its base.
+#[derive(Clone, Debug)]
+pub struct Resolved {
+    /// The untouched graph.
+    pub graph: Arc<ExecutionGraph>,
+    /// What the simulator runs.
+    pub timed: Arc<TimedGraph>,
+    /// Traced tasks whose duration changed, by node.
+    pub changes: Vec<(NodeId, Prediction)>,
+    /// Traced tasks that were taken out, by node; they stay in `timed` and take no time.
+    pub removed: Vec<NodeId>,
+    /// Tasks that were added, in order.
+    pub added: Vec<AddedTask>,
+    /// Lanes that were added: ids go on from those of the graph.
+    pub added_lanes: Vec<(Lane, String)>,
+    /// One report per step of the scenario; that of a disabled step is empty.
+    pub reports: Vec<StepReport>,
+    /// The device of each rank.
+    pub devices: Vec<Arc<DeviceProfile>>,
+    /// Batch size before and after, where an edit changed it.
+    pub batch: Option<(u64, u64)>,
+    /// Dependencies of edits that were left out because they closed a cycle.
+    pub cyclic: usize,
+}
+
+/// A task that was not traced, as views draw it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AddedTask {
+    /// Its row in the timed graph.
+    pub task: TaskId,
+    /// Its name.
+    pub name: String,
+    /// What it is.
+    pub kind: TaskKind,
+    /// Where it runs; may be an added lane.
+    pub lane: LaneId,
+    /// The traced operator it stands for or belongs to.
+    pub operator: Option<OperatorId>,
+    /// What it takes and where that is from.
+    pub prediction: Prediction,
+    /// What it has to do, where it is device work.
+    pub work: Option<Work>,
+    /// The traced tasks whose work it does instead.
+    pub members: Vec<NodeId>,
+}
+
+impl Resolved {
+    /// What a traced task takes and where that is from.
+    pub fn prediction(&self, node: NodeId) -> Prediction {
+        let found = self.changes.binary_search_by_key(&node, |&(changed, _)| changed);
+        found.map_or_else(|_| Prediction::measured(self.graph.tasks[node].duration), |at| self.changes[at].1)
+    }
+
+    /// Whether a traced task was taken out.
+    pub fn is_removed(&self, node: NodeId) -> bool {
+        self.removed.binary_search(&node).is_ok()
+    }
+
+    /// The added task that stands in a row of the timed graph.
+    pub fn added_task(&self, task: TaskId) -> Option<&AddedTask> {
+        self.added.iter().find(|added| added.task == task)
+    }
+}
+
+/// Applies the enabled steps of `scenario` in order.
+///
+/// Without any the timed graph is the base's own.
+///
+/// # Complexity
+/// O(steps · tasks); models are asked once per distinct kind of call.
+pub fn resolve(base: &Base, scenario: &Scenario, context: &Context) -> Resolved {
+    let mut draft = Draft::new(base, context);
+    let apply = |step: &super::Step| {
+        if step.enabled { step.transform.apply(&mut draft, context) } else { StepReport::default() }
+    };
+    let reports = scenario.steps.iter().map(apply).collect();
+    finish(draft, reports)
+}
+
+fn finish(draft: Draft<'_>, reports: Vec<StepReport>) -> Resolved {
+    let base = draft.base();
+    let (durations, changes) = lower::durations(&draft);
+    let untouched = changes.is_empty() && !draft.is_restructured();
+    let (timed, rows, cyclic) = if untouched {
+        (base.timed().clone(), Vec::new(), 0)
+    } else {
+        let lowered = lower::lower(&draft, &durations);
+        (Arc::new(lowered.timed), lowered.added, lowered.cyclic)
+    };
+    let removed = draft.graph().tasks.node_indices().filter(|&node| draft.is_removed(node)).collect();
+    let (devices, batch) = (draft.devices().to_vec(), draft.batch());
+    let kept = draft.added.into_iter().zip(draft.dropped).zip(rows).filter(|((_, gone), _)| !gone);
+    let added = kept.map(|((added, _), task)| AddedTask {
+        task,
+        name: added.name,
+        kind: added.kind,
+        lane: added.lane,
+        operator: added.operator,
+        prediction: added.prediction,
+        work: added.work,
+        members: added.members,
+    });
+    Resolved {
+        graph: base.graph().clone(),
+        timed,
+        changes,
+        removed,
+        added: added.collect(),
+        added_lanes: draft.lanes,
+        reports,
+        devices,
+        batch,
+        cyclic,
+    }
+}

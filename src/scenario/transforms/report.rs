@@ -1,0 +1,61 @@
+//! Reports of edits: how much changed, and what could not be handled with its time.
+
+use std::collections::BTreeMap;
+
+use crate::cost::Provenance;
+use crate::graph::NodeId;
+use crate::scenario::draft::Draft;
+use crate::scenario::transform::StepReport;
+use crate::units::DurNs;
+
+/// Kinds of tasks listed one by one; the rest are counted together.
+const LISTED: usize = 8;
+
+/// The report of an edit that should have changed `nodes`: those that no model covers are listed by name, the costliest first.
+pub(super) fn survey(draft: &Draft<'_>, nodes: impl IntoIterator<Item = NodeId>, summary: String) -> StepReport {
+    let graph = draft.graph();
+    let mut unmodelled: BTreeMap<&str, (usize, DurNs)> = BTreeMap::new();
+    let mut changed = 0;
+    for node in nodes {
+        let (task, price) = (&graph.tasks[node], draft.price(node));
+        if price.provenance == Provenance::Unmodelled {
+            let entry = unmodelled.entry(graph.names.get(task.name)).or_default();
+            entry.0 += 1;
+            entry.1 += task.duration;
+        } else if price.duration != task.duration {
+            changed += 1;
+        }
+    }
+    let mut report = StepReport { changed, summary, ..StepReport::default() };
+    list(&mut report, unmodelled, "no model covers it: traced time kept");
+    report
+}
+
+/// Lists tasks by name, with how often and how long, as not handled because of `why`.
+pub(super) fn list(report: &mut StepReport, found: BTreeMap<&str, (usize, DurNs)>, why: &str) {
+    report.unhandled_ns += found.values().map(|&(_, time)| time).sum();
+    let mut rows: Vec<_> = found.into_iter().collect();
+    rows.sort_by_key(|&(name, (_, time))| (std::cmp::Reverse(time), name));
+    let rest = rows.split_off(rows.len().min(LISTED));
+    let line = |(name, (count, time)): &(&str, (usize, DurNs))| format!("{} ×{count}, {time}: {why}", brief(name));
+    report.unhandled.extend(rows.iter().map(line));
+    if !rest.is_empty() {
+        let time: DurNs = rest.iter().map(|&(_, (_, time))| time).sum();
+        report.unhandled.push(format!("{} more kinds, {time}: {why}", rest.len()));
+    }
+}
+
+/// A name that fits a line.
+fn brief(name: &str) -> String {
+    const LONGEST: usize = 60;
+    if name.chars().count() <= LONGEST {
+        name.to_owned()
+    } else {
+        name.chars().take(LONGEST - 1).chain(['…']).collect()
+    }
+}
+
+/// `1 task`, `7 tasks`.
+pub(super) fn count(number: usize, noun: &str) -> String {
+    if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
+}

@@ -1,0 +1,59 @@
+//! `scale SELECTOR xFACTOR`: what if these tasks took a multiple of their time?
+
+use std::sync::Arc;
+
+use crate::scenario::context::Context;
+use crate::scenario::draft::Draft;
+use crate::scenario::selector::Selector;
+use crate::scenario::step::StepError;
+use crate::scenario::text::{Words, short};
+use crate::scenario::transform::{StepReport, Transform, TransformSpec};
+
+use super::report::count;
+
+/// Multiplies the duration of the selected tasks.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Scale {
+    /// Which tasks.
+    pub selector: Selector,
+    /// The factor, from 0.
+    pub factor: f64,
+}
+
+pub(super) const SPEC: TransformSpec = TransformSpec {
+    name: "scale",
+    usage: "scale SELECTOR xFACTOR",
+    help: "multiplies the time of the selected tasks: a virtual speed-up or slow-down of anything",
+    example: "scale kind=kernel x0.5",
+    parse,
+};
+
+fn parse(words: &mut Words<'_>) -> Result<Arc<dyn Transform>, StepError> {
+    let end = words.column();
+    let (before, last) = words.split_last().ok_or_else(|| StepError::at(end, "expected SELECTOR xFACTOR"))?;
+    let factor = last.number(&['x', 'X', '×', '*'], 0.0..=1e6)?;
+    let selector = Selector::parse_at(before.text, before.column)?;
+    Ok(Arc::new(Scale { selector, factor }))
+}
+
+impl Transform for Scale {
+    fn name(&self) -> &'static str {
+        SPEC.name
+    }
+
+    fn line(&self) -> String {
+        format!("{} {} x{}", SPEC.name, self.selector, short(self.factor))
+    }
+
+    fn apply(&self, draft: &mut Draft<'_>, _: &Context) -> StepReport {
+        let chosen = self.selector.select_in(draft);
+        if chosen.is_empty() {
+            return StepReport::nothing(format!("nothing matches {}", self.selector));
+        }
+        for &node in &chosen {
+            draft.scale(node, self.factor);
+        }
+        let summary = format!("{} ×{}", count(chosen.len(), "task"), short(self.factor));
+        StepReport { changed: chosen.len(), summary, ..StepReport::default() }
+    }
+}

@@ -1,0 +1,107 @@
+//! `swap-gpu NAME [host xFACTOR]`: the same kernels on another device.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::device::DeviceKind;
+use crate::graph::{NodeId, TaskKind};
+use crate::scenario::context::Context;
+use crate::scenario::draft::Draft;
+use crate::scenario::step::StepError;
+use crate::scenario::text::{Words, short};
+use crate::scenario::transform::{StepReport, Transform, TransformSpec};
+use crate::units::DurNs;
+
+use super::report::{count, list, survey};
+
+/// Runs kernels and copies on another device; collectives keep their times.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SwapGpu {
+    /// The device, as written.
+    pub device: String,
+    /// Factor on host time: another device often comes with another host.
+    pub host: f64,
+}
+
+pub(super) const SPEC: TransformSpec = TransformSpec {
+    name: "swap-gpu",
+    usage: "swap-gpu DEVICE [host xFACTOR]",
+    help: "runs the kernels on another device, with host time multiplied by FACTOR",
+    example: "swap-gpu H200",
+    parse,
+};
+
+fn parse(words: &mut Words<'_>) -> Result<Arc<dyn Transform>, StepError> {
+    let device = words.expect("the name of a device, e.g. H200")?.text.to_owned();
+    let host = match words.next() {
+        None => 1.0,
+        Some(word) if word.text == "host" => words.expect("xFACTOR")?.number(&['x', '×'], 1e-3..=1e3)?,
+        Some(word) => return Err(StepError::at(word.column, format!("`{}`: expected `host xFACTOR`", word.text))),
+    };
+    Ok(Arc::new(SwapGpu { device, host }))
+}
+
+impl Transform for SwapGpu {
+    fn name(&self) -> &'static str {
+        SPEC.name
+    }
+
+    fn line(&self) -> String {
+        let host =
+            if (self.host - 1.0).abs() < f64::EPSILON { String::new() } else { format!(" host x{}", short(self.host)) };
+        format!("{} {}{host}", SPEC.name, self.device)
+    }
+
+    fn apply(&self, draft: &mut Draft<'_>, context: &Context) -> StepReport {
+        let device = match context.catalog.find(&self.device) {
+            Ok(device) => device.clone(),
+            Err(unknown) => return StepReport::nothing(unknown.to_string()),
+        };
+        if device.kind == DeviceKind::Cpu {
+            return StepReport::nothing(format!("{} is not a GPU", device.name));
+        }
+        let graph = draft.graph();
+        let on_device = |&node: &NodeId| graph.tasks[node].kind.is_device();
+        let works: Vec<NodeId> =
+            graph.tasks.node_indices().filter(on_device).filter(|&node| !draft.is_removed(node)).collect();
+        if works.is_empty() && draft.added().is_empty() {
+            return StepReport::nothing("no device work to move: use place-on-gpu");
+        }
+        for rank in 0..draft.devices().len() {
+            draft.set_device(rank, device.clone());
+        }
+        let (collectives, kernels): (Vec<_>, Vec<_>) =
+            works.into_iter().partition(|&node| matches!(graph.tasks[node].kind, TaskKind::Collective(_)));
+        let summary = format!("{} on {}", count(kernels.len() + draft.added().len(), "task"), device.name);
+        let mut report = survey(draft, kernels, summary);
+        report.changed += self.scale_host(draft);
+        let time: DurNs = collectives.iter().map(|&node| graph.tasks[node].duration).sum();
+        if !collectives.is_empty() {
+            let found = BTreeMap::from([("collectives", (collectives.len(), time))]);
+            list(&mut report, found, "keep their times, swap-link changes the interconnect");
+        }
+        note_unknown(&mut report, context);
+        report
+    }
+}
+
+impl SwapGpu {
+    fn scale_host(&self, draft: &mut Draft<'_>) -> usize {
+        if (self.host - 1.0).abs() < f64::EPSILON {
+            return 0;
+        }
+        let graph = draft.graph();
+        let is_host = |node: &NodeId| matches!(graph.tasks[*node].kind, TaskKind::Host(_) | TaskKind::Runtime);
+        let host: Vec<NodeId> = graph.tasks.node_indices().filter(is_host).collect();
+        for &node in &host {
+            draft.scale(node, self.host);
+        }
+        host.len()
+    }
+}
+
+fn note_unknown(report: &mut StepReport, context: &Context) {
+    if let Some(unknown) = context.devices.iter().find(|device| !device.recognised) {
+        report.unhandled.push(format!("the traced device is not in the catalog: taken as {}", unknown.profile.name));
+    }
+}

@@ -1,0 +1,144 @@
+//! What each task has to do, worked out once per kind of call: tasks of equal name, callers and arguments share a class.
+
+use rustc_hash::FxHashMap;
+
+use crate::cost::{Family, Work, family_of_task, work_of_task};
+use crate::graph::{ExecutionGraph, NodeId, Operands, OperatorId, Phase, Task, TaskKind};
+
+/// The class of tasks that have no work of their own (host time, joints).
+pub(super) const NO_CLASS: u32 = u32::MAX;
+
+/// A class of tasks: their family, and their work where that is known.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Class {
+    pub(super) family: Family,
+    pub(super) work: Option<Work>,
+}
+
+/// Arguments of operators that an edit changed.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Overrides {
+    /// Row of `list` by operator, [`NO_CLASS`] for the recorded arguments; empty when none is changed.
+    pub(super) of_operator: Vec<u32>,
+    pub(super) list: Vec<Operands>,
+}
+
+impl Overrides {
+    fn row(&self, operator: OperatorId) -> Option<u32> {
+        self.of_operator.get(operator.0 as usize).copied().filter(|&row| row != NO_CLASS)
+    }
+
+    /// The arguments of `operator` now.
+    pub(super) fn operands<'a>(&'a self, graph: &'a ExecutionGraph, operator: OperatorId) -> Option<&'a Operands> {
+        if let Some(row) = self.row(operator) {
+            return self.list.get(row as usize);
+        }
+        let id = graph.operators.get(operator.0 as usize)?.operands?;
+        graph.operands.get(id.0 as usize)
+    }
+
+    /// Changes the arguments of `operator` to row `row` of the list.
+    pub(super) fn set(&mut self, graph: &ExecutionGraph, operator: OperatorId, row: u32) {
+        if self.of_operator.is_empty() {
+            self.of_operator = vec![NO_CLASS; graph.operators.len()];
+        }
+        if let Some(slot) = self.of_operator.get_mut(operator.0 as usize) {
+            *slot = row;
+        }
+    }
+}
+
+/// How far up the call tree arguments are looked for.
+const DEPTH: usize = 6;
+const KEY: usize = 6 + 2 * DEPTH;
+
+/// What decides a task's work, as numbers.
+type Key = [u32; KEY];
+
+/// Sorts tasks into classes, remembering those seen.
+pub(super) struct Classifier<'a> {
+    graph: &'a ExecutionGraph,
+    overrides: &'a Overrides,
+    /// By name: whether the work of an operator of that name depends on its forward operator.
+    by_forward: &'a [bool],
+    known: FxHashMap<Key, u32>,
+    /// New classes.
+    pub(super) classes: Vec<Class>,
+    /// Number of the first new class.
+    first: u32,
+}
+
+impl<'a> Classifier<'a> {
+    pub(super) fn new(graph: &'a ExecutionGraph, overrides: &'a Overrides, by_forward: &'a [bool], first: u32) -> Self {
+        Self { graph, overrides, by_forward, known: FxHashMap::default(), classes: Vec::new(), first }
+    }
+
+    /// The class of a task.
+    pub(super) fn class(&mut self, node: NodeId) -> u32 {
+        let task = &self.graph.tasks[node];
+        if !has_work(task) {
+            return NO_CLASS;
+        }
+        let key = self.key(task);
+        if let Some(&class) = self.known.get(&key) {
+            return class;
+        }
+        let work = work_of_task(self.graph, task, |operator| self.overrides.operands(self.graph, operator));
+        let family = work.as_ref().map_or_else(|| family_of_task(self.graph, task), |work| work.family);
+        let class = self.first + self.classes.len() as u32;
+        self.classes.push(Class { family, work });
+        self.known.insert(key, class);
+        class
+    }
+
+    fn key(&self, task: &Task) -> Key {
+        let mut key = [NO_CLASS; KEY];
+        let (kind, collective) = match task.kind {
+            TaskKind::Collective(id) => (1, id.0),
+            TaskKind::Kernel => (2, 0),
+            TaskKind::Compute => (3, 0),
+            TaskKind::Memset => (4, 0),
+            _ => (5, 0),
+        };
+        let phase =
+            task.operator.and_then(|id| self.graph.operators.get(id.0 as usize)).map_or(Phase::Other, |o| o.phase);
+        key[0] = kind << 8 | phase as u32;
+        (key[1], key[2]) = (collective, task.name.0);
+        (key[3], key[4]) = (task.bytes.0 as u32, (task.bytes.0 >> 32) as u32);
+        let mut at = task.operator;
+        for level in 0..DEPTH {
+            let Some((id, operator)) = at.and_then(|id| Some((id, self.graph.operators.get(id.0 as usize)?))) else {
+                break;
+            };
+            key[6 + 2 * level] = operator.name.0;
+            key[7 + 2 * level] = self.variant(id, operator.operands.map_or(NO_CLASS, |operands| operands.0));
+            if self.by_forward.get(operator.name.0 as usize) == Some(&true) {
+                key[5] = self.forward_of(id);
+            }
+            at = operator.parent;
+        }
+        key
+    }
+
+    /// Recorded and changed arguments as one number: changed ones count down from the top.
+    fn variant(&self, operator: OperatorId, recorded: u32) -> u32 {
+        self.overrides.row(operator).map_or(recorded, |row| NO_CLASS - 1 - row)
+    }
+
+    fn forward_of(&self, operator: OperatorId) -> u32 {
+        let up = |id: &OperatorId| self.graph.operators.get(id.0 as usize).and_then(|operator| operator.parent);
+        let mut chain = std::iter::successors(Some(operator), up).take(DEPTH);
+        chain.find_map(|id| self.graph.operators[id.0 as usize].forward).map_or(NO_CLASS, |forward| forward.0)
+    }
+}
+
+/// Whether a task computes or moves something by itself.
+pub(super) fn has_work(task: &Task) -> bool {
+    task.kind.is_device() || task.kind == TaskKind::Compute
+}
+
+/// By name: whether it is the gradient of a table-batched lookup, whose sizes stand in its forward operator.
+pub(super) fn names_by_forward(graph: &ExecutionGraph) -> Vec<bool> {
+    let by_forward = |name: &str| name.contains("SplitLookupFunction") || name.contains("embedding_backward_codegen");
+    graph.names.iter().map(|(_, name)| by_forward(name)).collect()
+}

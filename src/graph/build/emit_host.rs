@@ -10,6 +10,7 @@ use super::emit::{CallTasks, Emission, What};
 use super::handover::{self, Resume, Run};
 use super::hidden::HiddenWait;
 use super::host::{self, Doing, Parts, Stretch};
+use super::observed::Observed;
 use super::sync::Wait;
 use super::threads::Thread;
 
@@ -26,7 +27,8 @@ pub(super) fn emit(emission: &mut Emission<'_, '_>) {
     for (index, other) in observed.threads.list.iter().enumerate().filter(|&(index, _)| index != main) {
         others.push((index, handover::runs(other, observed.threads.calls_of(other), &stretches)));
     }
-    let mut chain = Chain::new(emission, main);
+    let classes = Classes::of(observed, main);
+    let mut chain = Chain::new(emission, main, &classes);
     let main_stretches = (main, stretches.as_slice());
     let resumes = others.iter().flat_map(|(other, runs)| handover::resumes(observed, *other, runs, main_stretches));
     chain.resumes = resumes.collect();
@@ -77,22 +79,35 @@ fn emit_runs(emission: &mut Emission<'_, '_>, main: usize, index: usize, runs: &
     let observed = emission.observed;
     let thread = &observed.threads.list[index];
     let window = (emission.window.start, emission.window.tail);
+    let runs: Vec<&Run> = runs.iter().filter(|run| run.end > window.0 && run.start < window.1).collect();
+    let mut cuts = annotation_cuts(thread);
+    cuts.extend(runs.iter().flat_map(|run| [run.started_by, run.start, run.end]));
+    cuts.sort_unstable();
+    let last = runs.last().map_or(window.1, |run| run.end.max(window.1));
+    let stretches = host::stretches(thread, observed.threads.calls_of(thread), &cuts, (window.0, last));
+    let classes = Classes::of(observed, index);
     let mut before = NONE;
-    for run in runs.iter().filter(|run| run.end > window.0 && run.start < window.1) {
+    for run in runs {
         let handed = ending_at(emission, main, run.started_by);
         let start = if handed == NONE { run.start.max(window.0) } else { run.started_by };
-        let stretches = stretches(emission, thread, (start, run.end));
-        let mut chain = Chain::new(emission, index);
-        let joint = chain.emission.joint(chain.lane, start);
-        if handed == NONE && before == NONE {
-            chain.emission.anchor(joint, start);
-        }
-        chain.emission.edge(before, joint, AT_ONCE);
-        chain.emission.edge(handed, joint, Dependency::on_end(DependencyKind::HandOver, DurNs::ZERO));
-        chain.last = joint;
-        chain.write(&stretches);
-        before = chain.last;
+        let from = stretches.partition_point(|stretch| stretch.start < start);
+        let to = stretches.partition_point(|stretch| stretch.start < run.end);
+        let chain = Chain::new(emission, index, &classes);
+        before = emit_run(chain, start, (handed, before), &stretches[from.min(to)..to]);
     }
+}
+
+/// One run, from where both the main thread had `handed` over and the run `before` had ended; its last task.
+fn emit_run(mut chain: Chain<'_, '_, '_>, start: TimeNs, (handed, before): (u32, u32), stretches: &[Stretch]) -> u32 {
+    let joint = chain.emission.joint(chain.lane, start);
+    if handed == NONE && before == NONE {
+        chain.emission.anchor(joint, start);
+    }
+    chain.emission.edge(before, joint, AT_ONCE);
+    chain.emission.edge(handed, joint, Dependency::on_end(DependencyKind::HandOver, DurNs::ZERO));
+    chain.last = joint;
+    chain.write(stretches);
+    chain.last
 }
 
 /// The task of `thread` that ends last at or before `time`.
@@ -106,13 +121,31 @@ fn last_end(emission: &Emission<'_, '_>, thread: usize, time: TimeNs) -> Option<
     after.checked_sub(1).map(|i| ends[i])
 }
 
+/// What the stretches of a thread's host work are.
+struct Classes {
+    parts: Parts,
+    computes: Vec<bool>,
+}
+
+impl Classes {
+    fn of(observed: &Observed<'_>, thread: usize) -> Self {
+        let threads = &observed.threads;
+        let parts = Parts::of(&threads.list[thread], threads.calls_of(&threads.list[thread]));
+        Self { parts, computes: compute::operators(observed, thread) }
+    }
+
+    fn kind(&self, thread: &Thread, stretch: &Stretch, operator: Option<u32>) -> TaskKind {
+        let computes = operator.is_some_and(|operator| self.computes.get(operator as usize) == Some(&true));
+        if computes { TaskKind::Compute } else { TaskKind::Host(self.parts.class(thread, stretch, operator)) }
+    }
+}
+
 /// A thread's tasks while they are written.
 struct Chain<'e, 'a, 'o> {
     emission: &'e mut Emission<'a, 'o>,
     thread: usize,
     lane: LaneId,
-    parts: Parts,
-    computes: Vec<bool>,
+    classes: &'e Classes,
     last: u32,
     /// Stretches that wait for another thread, by start.
     resumes: Vec<Resume>,
@@ -121,14 +154,11 @@ struct Chain<'e, 'a, 'o> {
 }
 
 impl<'e, 'a, 'o> Chain<'e, 'a, 'o> {
-    fn new(emission: &'e mut Emission<'a, 'o>, thread: usize) -> Self {
-        let observed = emission.observed;
-        let threads = &observed.threads;
+    fn new(emission: &'e mut Emission<'a, 'o>, thread: usize, classes: &'e Classes) -> Self {
         Self {
             thread,
             lane: LaneId(emission.thread_lanes + thread as u16),
-            parts: Parts::of(&threads.list[thread], threads.calls_of(&threads.list[thread])),
-            computes: compute::operators(observed, thread),
+            classes,
             last: NONE,
             resumes: Vec::new(),
             joints: Vec::new(),
@@ -171,9 +201,7 @@ impl<'e, 'a, 'o> Chain<'e, 'a, 'o> {
             operator: self.emission.operator(self.thread, operator),
             event: None,
         };
-        let computes = operator.is_some_and(|operator| self.computes.get(operator as usize) == Some(&true));
-        let kind =
-            if computes { TaskKind::Compute } else { TaskKind::Host(self.parts.class(thread, stretch, operator)) };
+        let kind = self.classes.kind(thread, stretch, operator);
         let span = (from, stretch.end);
         let task = self.emission.task(kind, self.lane, what, span, stretch.end.since(from));
         self.append(task);

@@ -141,7 +141,8 @@ pub struct Collective {
     pub group_size: u32,
     /// Message size of one rank (the largest over ranks for all-to-all); 0 where unknown.
     pub bytes: Bytes,
-    /// Transfer time: the shortest member. With one member that includes waiting.
+    /// Transfer time: the shortest member. With one member that includes waiting. A member's own task may take longer:
+    /// from the last rank's arrival to its own measured end.
     pub transfer: DurNs,
     /// Its device tasks, one per loaded rank.
     pub members: Vec<super::NodeId>,

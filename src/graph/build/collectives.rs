@@ -2,13 +2,14 @@
 
 use rustc_hash::FxHashMap;
 
-use crate::graph::{Collective, CollectiveId, Dependency, DependencyKind, OperatorId, Task, TaskKind};
+use crate::graph::{Collective, CollectiveId, Dependency, DependencyKind, Operand, OperatorId, Task, TaskKind};
 use crate::intern::NameId;
 use crate::units::{Bytes, DurNs, TimeNs};
 
 use super::draft::{Draft, NONE};
 use super::emit::Shared;
 use super::observed::Observed;
+use super::operators::OperatorTable;
 use super::works::{Stream, WorkKind};
 use crate::graph::{DType, LaneId};
 
@@ -19,12 +20,16 @@ pub(super) struct Member {
     pub(super) rank: usize,
     /// The work.
     pub(super) work: u32,
-    /// What is matched: kind and process group.
+    /// What is matched: kind as its kernel or its record says, and process group.
     pub(super) key: (String, String),
+    /// Its kind as far as the host work around its launch tells.
+    pub(super) kind: String,
     /// Position in its process group's order; 0 where not recorded.
     pub(super) sequence: u64,
     /// End on a clock that all ranks share.
     pub(super) end: TimeNs,
+    /// Its length.
+    pub(super) dur: DurNs,
     /// Group size as recorded; 0 where not.
     pub(super) group_size: u32,
     /// Message size; 0 where unknown.
@@ -56,9 +61,11 @@ fn member(observed: &Observed<'_>, rank: usize, index: u32, zero: TimeNs) -> Mem
     Member {
         rank,
         work: index,
+        kind: kind_in_context(observed, &kind, work.call),
         key: (kind, trace.names.get(args.group).to_owned()),
         sequence: args.sequence,
         end: TimeNs(work.end.since(zero).0),
+        dur: work.dur(),
         group_size: args.group_size,
         bytes: Bytes(args.in_elements.max(args.out_elements) * size),
     }
@@ -84,8 +91,11 @@ pub(super) fn kind_of(name: &str) -> String {
     known.iter().find(|(part, _)| plain.contains(part)).map_or_else(|| name.to_owned(), |&(_, kind)| kind.to_owned())
 }
 
-/// Members that end within this of each other belong together, once clocks are aligned.
-const SAME_END: i64 = 2_000_000;
+/// Members that end within this of each other belong together, once clocks are aligned …
+const SAME_END: DurNs = DurNs(2_000_000);
+
+/// … or within this share of the shorter: ranks leave an all-to-all when their own part is done.
+const SAME_END_SHARE: f64 = 0.3;
 
 /// Groups the members of all ranks into collectives.
 ///
@@ -126,9 +136,10 @@ fn pairs(a: &[Member], b: &[Member]) -> Vec<(usize, usize)> {
     for (index, member) in a.iter().enumerate() {
         for &other in by_key.get(&member.key).into_iter().flatten() {
             let distance = b[other].end.since(member.end).0.abs();
+            let near = SAME_END.max(member.dur.min(b[other].dur).scale(SAME_END_SHARE));
             let same = member.sequence != 0 && member.sequence == b[other].sequence;
             let unnumbered = member.sequence == 0 || b[other].sequence == 0;
-            if same || (unnumbered && distance <= SAME_END) {
+            if same || (unnumbered && distance <= near.0) {
                 candidates.push((if same { -1 } else { distance }, index, other));
             }
         }
@@ -143,7 +154,8 @@ fn pairs(a: &[Member], b: &[Member]) -> Vec<(usize, usize)> {
     candidates.into_iter().map(|(_, i, j)| (i, j)).collect()
 }
 
-/// A collective whose members are still tasks of the draft.
+/// A collective whose members are still tasks of the draft. A matched group of which a member lies outside the window is
+/// not joined: its members keep their durations.
 pub(super) struct Drafted {
     /// The collective, without members.
     pub(super) collective: Collective,
@@ -170,19 +182,27 @@ pub(super) fn join(
             .filter(|&(_, task)| task != NONE)
             .collect();
         let Some(&(first, _)) = present.first() else { continue };
+        let complete = present.len() == group.len();
         let id = CollectiveId(joined.len() as u32);
         let tasks: Vec<u32> = present.iter().map(|&(_, task)| task).collect();
-        let operator = shared.draft.tasks[tasks[0] as usize].operator;
-        let kind = kind_in_context(shared, &first.key.0, operator);
-        let transfer = transfer(&mut shared.draft, &tasks, id, &present);
-        if tasks.len() > 1 {
+        let bytes: Vec<Bytes> = present
+            .iter()
+            .map(|&(member, task)| {
+                let operator = shared.draft.tasks[task as usize].operator;
+                if member.bytes.0 > 0 { member.bytes } else { bytes_in_context(&shared.operators, operator) }
+            })
+            .collect();
+        let transfer = group.iter().map(|member| member.dur).min().unwrap_or_default();
+        identify(&mut shared.draft, &tasks, id, &bytes);
+        if tasks.len() > 1 && complete {
+            shorten(&mut shared.draft, &tasks, transfer);
             add_joints(&mut shared.draft, &tasks, present.iter().map(|(m, _)| virtual_lane[m.rank]), &mut arrival);
         }
         let collective = Collective {
-            kind: shared.names.intern(&kind),
+            kind: shared.names.intern(&first.kind),
             group: shared.names.intern(&first.key.1),
             group_size: first.group_size.max(tasks.len() as u32),
-            bytes: present.iter().map(|(member, _)| member.bytes).max().unwrap_or_default(),
+            bytes: bytes.iter().copied().max().unwrap_or_default(),
             transfer,
             members: Vec::new(),
         };
@@ -192,16 +212,23 @@ pub(super) fn join(
     joined
 }
 
-/// Sets kind, bytes and duration of the members; the duration of several is that of the shortest.
-fn transfer(draft: &mut Draft, tasks: &[u32], id: CollectiveId, members: &[(&Member, u32)]) -> DurNs {
-    let shortest = tasks.iter().map(|&task| draft.tasks[task as usize].measured).min().unwrap_or_default();
-    for (&task, (member, _)) in tasks.iter().zip(members) {
+/// Sets kind and bytes of the members.
+fn identify(draft: &mut Draft, tasks: &[u32], id: CollectiveId, bytes: &[Bytes]) {
+    for (&task, &bytes) in tasks.iter().zip(bytes) {
         let task: &mut Task = &mut draft.tasks[task as usize];
         task.kind = TaskKind::Collective(id);
-        task.bytes = member.bytes;
-        task.duration = shortest;
+        task.bytes = bytes;
     }
-    shortest
+}
+
+/// Leaves of each member only what follows the latest arrival; of those so short that clock errors show, the transfer.
+fn shorten(draft: &mut Draft, tasks: &[u32], transfer: DurNs) {
+    let joined = tasks.iter().map(|&task| draft.tasks[task as usize].measured_start).max().unwrap_or_default();
+    for &task in tasks {
+        let task = &mut draft.tasks[task as usize];
+        let own = task.measured_end().since(joined);
+        task.duration = if own.0 * 2 < transfer.0 { transfer } else { own };
+    }
 }
 
 fn add_joints(
@@ -257,15 +284,36 @@ fn redirect(draft: &mut Draft, arrival: &FxHashMap<u32, u32>) {
     }
 }
 
-/// Point-to-point kernels inside an all-to-all are that all-to-all.
-fn kind_in_context(shared: &Shared, kind: &str, operator: Option<OperatorId>) -> String {
-    let mut at = operator.filter(|_| kind == "send-recv");
-    while let Some(id) = at {
-        let operator = &shared.operators.list[id.0 as usize];
-        if kind_of(shared.names.get(operator.name)) == "all-to-all" {
-            return "all-to-all".to_owned();
+/// Point-to-point kernels launched inside an all-to-all are that all-to-all.
+fn kind_in_context(observed: &Observed<'_>, kind: &str, call: Option<u32>) -> String {
+    let Some(call) = call.map(|call| &observed.threads.calls[call as usize]).filter(|_| kind == "send-recv") else {
+        return kind.to_owned();
+    };
+    let thread = &observed.threads.list[call.thread as usize];
+    let operators = std::iter::successors(call.operator, |&at| thread.operators[at as usize].parent);
+    let around = operators.map(|at| thread.operators[at as usize].event).chain(thread.annotations_at(call.start));
+    let name = |event| observed.trace.names.get(observed.trace.events.name(event));
+    let exchange = around.map(|event| kind_of(name(event))).any(|kind| kind == "all-to-all");
+    if exchange { "all-to-all".to_owned() } else { kind.to_owned() }
+}
+
+/// The size of a message as far as the operators around its launch tell: that of the largest tensor among the operands
+/// of the innermost one that recorded any.
+fn bytes_in_context(operators: &OperatorTable, operator: Option<OperatorId>) -> Bytes {
+    let around = std::iter::successors(operator, |id| operators.list[id.0 as usize].parent);
+    let operands = around.filter_map(|id| operators.operands.get(operators.list[id.0 as usize].operands?.0 as usize));
+    operands
+        .map(|operands| Bytes(operands.inputs.iter().map(size).max().unwrap_or(0)))
+        .find(|bytes| bytes.0 > 0)
+        .unwrap_or_default()
+}
+
+fn size(operand: &Operand) -> u64 {
+    match operand {
+        Operand::Tensor { dims, dtype, .. } if !dims.is_empty() => {
+            dims.iter().product::<u64>().saturating_mul(dtype.unwrap_or_default().size())
         }
-        at = operator.parent;
+        Operand::TensorList(list) => list.iter().map(size).sum(),
+        _ => 0,
     }
-    kind.to_owned()
 }

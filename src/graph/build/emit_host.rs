@@ -21,7 +21,7 @@ pub(super) fn emit(emission: &mut Emission<'_, '_>) {
     let observed = emission.observed;
     let Some(main) = main_thread(emission) else { return };
     let thread = &observed.threads.list[main];
-    let range = (emission.window.start, emission.window.tail);
+    let range = (emission.window.start, host_end(emission, thread));
     let stretches = stretches(emission, thread, range);
     let mut others: Vec<(usize, Vec<Run>)> = Vec::new();
     for (index, other) in observed.threads.list.iter().enumerate().filter(|&(index, _)| index != main) {
@@ -42,6 +42,16 @@ pub(super) fn emit(emission: &mut Emission<'_, '_>) {
         let Some((end, from)) = last_end(emission, resume.thread, resume.at) else { continue };
         emission.edge(from, joint, Dependency::on_end(DependencyKind::HandOver, resume.at.since(end)));
     }
+}
+
+/// Until when a thread has work: the window's end, or without steps the end of its last operator or call.
+fn host_end(emission: &Emission<'_, '_>, thread: &Thread) -> TimeNs {
+    if emission.window.main.is_some() {
+        return emission.window.tail;
+    }
+    let operators = thread.operators.iter().filter(|span| span.parent.is_none()).map(|span| span.end);
+    let calls = emission.observed.threads.calls_of(thread).iter().map(|call| call.end);
+    operators.chain(calls).max().unwrap_or(emission.window.start)
 }
 
 /// The thread that drives the iteration: the one with the chosen step.
@@ -70,7 +80,7 @@ pub(super) fn annotation_cuts(thread: &Thread) -> Vec<TimeNs> {
 pub(super) fn event_of(thread: &Thread, operator: Option<u32>, start: TimeNs) -> Option<EventId> {
     match operator {
         Some(operator) => Some(thread.operators[operator as usize].event),
-        None => annotation_at(thread, start),
+        None => thread.annotations_at(start).next(),
     }
 }
 
@@ -251,11 +261,6 @@ impl<'e, 'a, 'o> Chain<'e, 'a, 'o> {
         }
         self.emission.calls[index as usize] = CallTasks { own, end: self.last };
     }
-}
-
-fn annotation_at(thread: &Thread, time: TimeNs) -> Option<EventId> {
-    let started = thread.annotations.partition_point(|note| note.start <= time);
-    thread.annotations[..started].iter().rev().take(8).find(|note| note.end > time).map(|note| note.event)
 }
 
 fn wait_of(waits: &[Wait], call: u32) -> Option<&Wait> {

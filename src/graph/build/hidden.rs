@@ -84,8 +84,9 @@ fn name(observed: &Observed<'_>, event: Option<EventId>) -> String {
     event.map(|event| observed.trace.names.get(observed.trace.events.name(event)).to_owned()).unwrap_or_default()
 }
 
-/// The work that a stretch may have waited for: it ended shortly before, and with it its stream ran empty or it was long
-/// itself (a long one ends there by chance in few places only). Of several the last.
+/// The work that a stretch may have waited for: launched before the stretch, it ended shortly before the stretch did,
+/// and with it its stream ran empty or it was long itself (a long one ends there by chance in few places only). Of
+/// several the last.
 fn awaited(observed: &Observed<'_>, stretch: &Stretch) -> Option<u32> {
     let found = (0..observed.works.streams.len()).flat_map(|stream| {
         let works = &observed.works.streams[stream].works;
@@ -95,6 +96,7 @@ fn awaited(observed: &Observed<'_>, stretch: &Stretch) -> Option<u32> {
         works[from.min(to)..to]
             .iter()
             .copied()
+            .filter(move |&work| observed.work(work).launched < stretch.start)
             .filter(move |&work| observed.work(work).dur() >= TELLING || last == Some(work))
     });
     found.max_by_key(|&work| observed.work(work).end)

@@ -40,6 +40,9 @@ fn returned_while_staged(work: &Work, call: &Call) -> bool {
     is_staged(work) && call.end > work.start && work.end.since(call.end) < LAST_PART
 }
 
+/// A start this far from its launch has other causes.
+const FAR: DurNs = DurNs(1_000_000);
+
 /// Estimates `L` of every kind: the median over work whose stream was idle when its call ended.
 pub(super) fn estimate(observed: &mut Observed<'_>) {
     let (mut from_end, mut from_call_start) = (groups(), groups());
@@ -52,7 +55,10 @@ pub(super) fn estimate(observed: &mut Observed<'_>) {
             continue;
         }
         let group = if start_based { &mut from_call_start } else { &mut from_end };
-        group[work.kind as usize].push(work.start.since(ready));
+        let lag = work.start.since(ready);
+        if lag.0.abs() <= FAR.0 {
+            group[work.kind as usize].push(lag);
+        }
     }
     observed.constants.launch = per_group(from_end, median);
     observed.constants.launch_from_start = per_group(from_call_start, median);

@@ -27,6 +27,8 @@ mod operands;
 mod operators;
 mod queue;
 mod sync;
+#[cfg(test)]
+mod tests;
 mod threads;
 mod works;
 

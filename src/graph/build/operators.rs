@@ -159,9 +159,8 @@ fn phase_of_name(name: &str) -> Option<Phase> {
 /// Annotations that say which part of training they are, innermost first.
 fn phase_of_annotation(emission: &Emission<'_, '_>, thread: &Thread, span: &Span) -> Option<Phase> {
     let trace = emission.observed.trace;
-    let started = thread.annotations.partition_point(|note| note.start <= span.start);
-    let mut around = thread.annotations[..started].iter().rev().take(16).filter(|note| note.end >= span.end);
-    around.find_map(|note| annotated_phase(trace.names.get(trace.events.name(note.event))))
+    let names = thread.annotations_at(span.start).map(|event| trace.names.get(trace.events.name(event)));
+    names.into_iter().find_map(annotated_phase)
 }
 
 fn annotated_phase(name: &str) -> Option<Phase> {

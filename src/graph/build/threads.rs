@@ -73,6 +73,18 @@ pub(super) struct Thread {
     pub(super) has_steps: bool,
 }
 
+/// How many annotations back the ones around a time are looked for.
+const LOOK_BACK: usize = 16;
+
+impl Thread {
+    /// The annotations around `time`, innermost first.
+    pub(super) fn annotations_at(&self, time: TimeNs) -> impl Iterator<Item = EventId> + '_ {
+        let started = self.annotations.partition_point(|note| note.start <= time);
+        let near = self.annotations[..started].iter().rev().take(LOOK_BACK);
+        near.filter(move |note| note.end > time).map(|note| note.event)
+    }
+}
+
 /// The threads that matter (they ran operators, launched or recorded steps) and their calls, grouped by thread.
 #[derive(Debug, Default)]
 pub(super) struct Threads {

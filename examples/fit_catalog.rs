@@ -9,6 +9,7 @@
 
 use std::collections::BTreeMap;
 use std::error::Error;
+use std::fmt::Write;
 use std::io::Read;
 use std::path::Path;
 
@@ -72,7 +73,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             Err(error) => eprintln!("{} {id}: {error}", domain.name()),
         }
     }
-    let all = assemble(fits, &rows, &catalog, &old)?;
+    let all = assemble(&fits, &rows, &catalog, &old)?;
     if wanted.is_empty() || wanted.iter().any(|name| name == "collectives") {
         fit_links(Path::new(&folder))?;
     }
@@ -112,18 +113,18 @@ fn load(folder: &Path, catalog: &Catalog, wanted: &[String]) -> Result<Rows, Box
 
 /// Adds siblings with the error on them where they were measured, and the parameters for unseen devices.
 fn assemble(
-    fits: BTreeMap<(Domain, String), Fit>,
+    fits: &BTreeMap<(Domain, String), Fit>,
     rows: &Rows,
     catalog: &Catalog,
     old: &Fits,
 ) -> Result<Fits, Box<dyn Error>> {
     let mut all = Fits::default();
     for domain in Domain::ALL {
-        if let Some(unseen) = leave_one_out(domain, &fits, rows, catalog)?.or_else(|| old.unseen(domain).cloned()) {
+        if let Some(unseen) = leave_one_out(domain, fits, rows, catalog)?.or_else(|| old.unseen(domain).cloned()) {
             all.set_unseen(unseen);
         }
     }
-    for ((domain, id), fit) in &fits {
+    for ((domain, id), fit) in fits {
         let mut fit = fit.clone();
         fit.devices = vec![id.clone()];
         let siblings = SIBLINGS.iter().find(|family| family[0] == id).map_or(&[][..], |family| &family[1..]);
@@ -250,17 +251,18 @@ fn fit_links(folder: &Path) -> Result<(), Box<dyn Error>> {
         let list = |values: &[f64]| {
             values
                 .iter()
-                .map(|value| format!("{:.4}", value).trim_end_matches('0').trim_end_matches('.').to_owned())
+                .map(|value| format!("{value:.4}").trim_end_matches('0').trim_end_matches('.').to_owned())
                 .collect::<Vec<_>>()
                 .join(", ")
         };
-        out += &format!(
+        write!(
+            out,
             "\n[[curve]]\nlink = \"{link}\"\ncollective = \"{collective}\"\nranks = {ranks}\nbytes = [{}]\nus = [{}]\nerror = {:.4}\nn = {}\nsource = \"{source}\"\n",
             list(&curve.bytes),
             list(&curve.us),
             curve.error,
             curve.n
-        );
+        )?;
     }
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/device/catalog/link-curves.toml");
     std::fs::write(path, format!("{MARK}\n{out}"))?;

@@ -178,7 +178,7 @@ fn descend(inputs: &DMatrix<f64>, wanted: &[f64], config: &MlpConfig) -> Vec<Tra
     let mut step = 0;
     for epoch in 0..config.epochs {
         for at in (1..order.len()).rev() {
-            order.swap(at, ((noise.next() + 1.0) / 2.0 * at as f64) as usize);
+            order.swap(at, (f64::midpoint(noise.next(), 1.0) * at as f64) as usize);
         }
         // The rate falls to a tenth along a quarter of a cosine.
         let progress = epoch as f64 / config.epochs as f64;

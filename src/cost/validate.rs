@@ -8,7 +8,8 @@ use crate::device::{Catalog, DeviceProfile};
 
 use super::calibrate::collectives::{CollectiveRow, collective_rows, fit_curve};
 use super::calibrate::{
-    ErrorSummary, FitError, Measurement, assess, is_held_out, lookup_measurements, measurements, summarise,
+    ErrorSummary, FitError, Measurement, assess, is_held_out, kernel_measurements, lookup_measurements, measurements,
+    summarise,
 };
 use super::domain::Domain;
 use super::models::CostModels;
@@ -78,11 +79,13 @@ pub fn validate_models(
     files: &[(String, String)],
 ) -> Result<Vec<ValidationRow>, (String, FitError)> {
     let mut groups: BTreeMap<(Domain, String), Vec<Measurement>> = BTreeMap::new();
-    let (mut lookups, mut collectives) = (Vec::new(), Vec::new());
+    let (mut lookups, mut collectives, mut traced) = (Vec::new(), Vec::new(), Vec::new());
     for (name, text) in files {
         let failed = |error| (name.clone(), error);
         if text.starts_with("system,nccl_version") {
             collectives.extend(collective_rows(text).map_err(failed)?);
+        } else if let Some((rows, _)) = kernel_measurements(text).map_err(failed)? {
+            traced.extend(rows);
         } else if let Some(rows) = lookup_measurements(text).map_err(failed)? {
             lookups.extend(rows);
         } else {
@@ -101,6 +104,7 @@ pub fn validate_models(
             catalog.find(&id).ok().map(|device| domain_row(models, domain, device, &rows))
         })
         .collect();
+    table.extend(traced_rows(models, catalog, &traced));
     table.extend(lookup_rows(models, catalog, &lookups));
     table.extend(collective_table(&collectives));
     Ok(table)
@@ -146,6 +150,34 @@ fn unfitted_row(models: &CostModels, domain: Domain, device: &DeviceProfile, row
         target: None,
         met: None,
     }
+}
+
+/// Kernels of traces, by family: the times are of kernels, and no fit has seen any of them.
+fn traced_rows(models: &CostModels, catalog: &Catalog, rows: &[Measurement]) -> Vec<ValidationRow> {
+    let mut groups: BTreeMap<(&'static str, String), Vec<&Measurement>> = BTreeMap::new();
+    for row in rows {
+        let Ok(device) = catalog.find(&row.device) else { continue };
+        groups.entry((row.work.family.name(), device.id.clone())).or_default().push(row);
+    }
+    let summed = |((family, id), rows): ((&str, String), Vec<&Measurement>)| {
+        let device = catalog.find(&id).ok()?;
+        let over = |predict: &dyn Fn(&Work) -> f64| summarise(rows.iter().map(|row| (predict(&row.work), row.us)));
+        let all = over(&|work| models.estimate(work, device).map_or(0.0, |found| found.duration.0 as f64 / 1e3));
+        Some(ValidationRow {
+            family: format!("traced {family}"),
+            device: id,
+            model: "estimate",
+            held_out: true,
+            all,
+            kernels: all,
+            structured: over(&|work| super::models::unfitted_us(work, device).unwrap_or(0.0)),
+            curve: over(&|work| roofline::curve_us(work, device)),
+            roofline: over(&|work| roofline::roofline_us(work, device)),
+            target: None,
+            met: None,
+        })
+    };
+    groups.into_iter().filter_map(summed).collect()
 }
 
 /// Lookups, forward and backward apart; nothing was fitted to them.
@@ -220,10 +252,9 @@ mod tests {
     #[test]
     fn a_table_of_a_known_device_is_summed_up_by_domain() {
         let (models, catalog) = (CostModels::builtin().unwrap(), Catalog::builtin().unwrap());
-        let mut text = "system,gemm_dtype,m,n,k,latency_ms\n".to_owned();
-        for m in [256, 512, 1024, 2048, 4096, 8192, 300, 700, 900, 1100, 1300] {
-            text += &format!("h100_sxm,bfloat16,{m},4096,4096,{}\n", 2.0 * f64::from(m) * 4096.0 * 4096.0 / 6e11);
-        }
+        let row = |m: u32| format!("h100_sxm,bfloat16,{m},4096,4096,{}\n", 2.0 * f64::from(m) * 4096.0 * 4096.0 / 6e11);
+        let rows: String = [256, 512, 1024, 2048, 4096, 8192, 300, 700, 900, 1100, 1300].map(row).concat();
+        let text = format!("system,gemm_dtype,m,n,k,latency_ms\n{rows}");
         let table = validate_models(&models, &catalog, &[("x.csv".to_owned(), text)]).unwrap();
         assert_eq!((table.len(), table[0].family.as_str(), table[0].device.as_str()), (1, "gemm16", "H100-SXM"));
     }

@@ -87,10 +87,16 @@ impl<'a> Row<'a> {
     }
 }
 
+/// The fields of a line; inside quotes a comma is text and two quotes are one.
 fn split(line: &str) -> Vec<String> {
     let (mut fields, mut field, mut quoted) = (Vec::new(), String::new(), false);
-    for c in line.chars() {
+    let mut letters = line.chars().peekable();
+    while let Some(c) = letters.next() {
         match c {
+            '"' if quoted && letters.peek() == Some(&'"') => {
+                letters.next();
+                field.push('"');
+            }
             '"' => quoted = !quoted,
             ',' if !quoted => fields.push(std::mem::take(&mut field)),
             _ => field.push(c),
@@ -106,9 +112,9 @@ mod tests {
 
     #[test]
     fn quoted_fields_may_hold_commas() {
-        let table = Table::parse("a,b\n\"x, y\",2\n").unwrap();
+        let table = Table::parse("a,b\n\"x, \"\"y\"\"\",2\n").unwrap();
         let row = table.rows().next().unwrap();
-        assert_eq!((row.text("a"), row.number("b").unwrap()), ("x, y", 2.0));
+        assert_eq!((row.text("a"), row.number("b").unwrap()), ("x, \"y\"", 2.0));
     }
 
     #[test]

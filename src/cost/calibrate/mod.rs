@@ -6,6 +6,7 @@ pub mod collectives;
 pub mod csv;
 mod fit;
 mod formats;
+mod kernel_table;
 mod lookups;
 mod search;
 mod summary;
@@ -21,6 +22,7 @@ pub use fit::{
     Calibrated, assess, calibrate, calibrate_quick, is_held_out, quick_shapes, quick_work, shared_parameters,
 };
 pub use formats::measurements;
+pub use kernel_table::kernel_measurements;
 pub use lookups::lookup_measurements;
 pub use summary::{ErrorSummary, summarise};
 

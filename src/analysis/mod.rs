@@ -2,6 +2,7 @@
 //!
 //! Knows no screen and no command line.
 
+pub mod busy;
 pub mod density;
 pub mod lanes;
 pub mod replay;

@@ -88,6 +88,8 @@ pub struct Trace {
     pub rank: Option<RankPlace>,
     /// Devices as recorded; empty when the profiler wrote none.
     pub devices: Vec<RecordedDevice>,
+    /// What made the times up, in a trace that was exported rather than recorded.
+    pub predicted: Option<String>,
     /// Whether operator shapes were recorded.
     pub has_shapes: bool,
     /// How many events the file held, the skipped ones included.

@@ -287,6 +287,7 @@ impl Builder {
             origin: first + DurNs(self.header.base_ns),
             rank: self.header.rank,
             devices: self.header.devices,
+            predicted: self.header.predicted,
             has_shapes: self.has_shapes,
             events_in_file: self.in_file,
             skipped_events: self.skipped,

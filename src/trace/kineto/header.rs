@@ -16,6 +16,8 @@ pub struct Header {
     pub devices: Vec<RecordedDevice>,
     /// `baseTimeNanoseconds`: what times count from; 0 where they are absolute.
     pub base_ns: i64,
+    /// `retimePredicted`: what made the times up, in a trace that was exported rather than recorded.
+    pub predicted: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -44,6 +46,9 @@ impl Header {
             "deviceProperties" => serde_json::from_slice::<Vec<Device>>(value).map(|found| {
                 self.devices = found.into_iter().map(Device::recorded).collect();
             }),
+            "retimePredicted" => {
+                serde_json::from_slice::<String>(value).map(|text| self.predicted = Some(printable(&text)))
+            }
             "baseTimeNanoseconds" => serde_json::from_slice::<i64>(value).map(|base| self.base_ns = base),
             _ => Ok(()),
         };

@@ -1,0 +1,106 @@
+//! How busy the devices are: time with any work on a device, and the kernel-only baseline.
+//!
+//! Works on a schedule; an interval view of tasks in a window, nothing about why they lie where they lie.
+
+use rustc_hash::FxHashMap;
+
+use crate::graph::{Lane, LaneId, LaneKind, RankPart, TimedGraph};
+use crate::scenario::Resolved;
+use crate::sim::Schedule;
+use crate::units::{DurNs, TimeNs};
+
+/// Device activity of one rank within its iteration.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Busy {
+    /// Length of the iteration.
+    pub period: DurNs,
+    /// Time with at least one task on any stream of the rank.
+    pub active: DurNs,
+    /// Largest sum of device time on one stream: what the iteration would take without host and waits.
+    pub kernel_only: DurNs,
+}
+
+impl Busy {
+    /// Active share of the period, 0 to 1.
+    pub fn share(&self) -> f64 {
+        if self.period.0 > 0 { self.active.0 as f64 / self.period.0 as f64 } else { 0.0 }
+    }
+}
+
+/// The simulated iteration of `part`: from the end of everything before it to the end of all it did.
+pub fn window(part: &RankPart, timed: &TimedGraph, schedule: &Schedule) -> (TimeNs, TimeNs) {
+    let begin = part.begin.map_or(TimeNs(0), |node| schedule.end(timed.task(node)));
+    (begin, schedule.end(timed.task(part.end)).max(begin))
+}
+
+/// Device activity of every rank, in order of the graph's ranks; work that edits added counts too.
+///
+/// # Complexity
+/// O(device tasks · log).
+pub fn busy(resolved: &Resolved, schedule: &Schedule) -> Vec<Busy> {
+    let (graph, timed) = (&*resolved.graph, &*resolved.timed);
+    let windows: Vec<(TimeNs, TimeNs)> = graph.ranks.iter().map(|part| window(part, timed, schedule)).collect();
+    let mut per_rank: Vec<Activity> = windows.iter().map(|_| Activity::default()).collect();
+    let traced = graph.tasks.node_indices().map(|node| {
+        let task = &graph.tasks[node];
+        (timed.task(node), task.kind, task.lane)
+    });
+    let added = resolved.added.iter().map(|added| (added.task, added.kind, added.lane));
+    for (task, _, lane) in traced.chain(added).filter(|(_, kind, _)| kind.is_device()) {
+        let Some(on) = lane_of(resolved, lane).filter(|on| matches!(on.kind, LaneKind::Stream { .. })) else {
+            continue;
+        };
+        let Some(rank) = graph.ranks.iter().position(|part| part.rank == on.rank) else { continue };
+        let (begin, end) = windows[rank];
+        let (from, to) = (schedule.start(timed, task).max(begin), schedule.end(task).min(end));
+        if from < to {
+            per_rank[rank].intervals.push((from, to));
+            *per_rank[rank].per_lane.entry(lane).or_default() += to.since(from);
+        }
+    }
+    windows.into_iter().zip(per_rank).map(|((begin, end), activity)| activity.summed(end.since(begin))).collect()
+}
+
+fn lane_of(resolved: &Resolved, lane: LaneId) -> Option<&Lane> {
+    let index = lane.0 as usize;
+    let lanes = &resolved.graph.lanes;
+    lanes.get(index).or_else(|| resolved.added_lanes.get(index - lanes.len()).map(|(lane, _)| lane))
+}
+
+#[derive(Debug, Default)]
+struct Activity {
+    intervals: Vec<(TimeNs, TimeNs)>,
+    per_lane: FxHashMap<LaneId, DurNs>,
+}
+
+impl Activity {
+    fn summed(mut self, period: DurNs) -> Busy {
+        let kernel_only = self.per_lane.into_values().max().unwrap_or_default();
+        Busy { period, active: union(&mut self.intervals), kernel_only }
+    }
+}
+
+/// Total time covered by at least one interval.
+fn union(intervals: &mut [(TimeNs, TimeNs)]) -> DurNs {
+    intervals.sort_unstable();
+    let mut covered = DurNs::ZERO;
+    let mut until = TimeNs(i64::MIN);
+    for &(from, to) in intervals.iter() {
+        if to > until {
+            covered += to.since(from.max(until));
+            until = to;
+        }
+    }
+    covered
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn overlapping_intervals_are_counted_once() {
+        let mut intervals = [(0, 10), (5, 20), (30, 40), (32, 33)].map(|(a, b)| (TimeNs(a), TimeNs(b)));
+        assert_eq!(union(&mut intervals), DurNs(30));
+    }
+}

@@ -1,0 +1,370 @@
+//! The command line: what may be asked for, parsed into types. Runs nothing.
+
+use std::path::PathBuf;
+
+use clap::{ArgAction, ArgMatches, Args, Command as ClapCommand, FromArgMatches, Parser, Subcommand, ValueEnum};
+
+const AFTER_HELP: &str = "Exit status: 0 fine; 1 could not do it; 2 wrong usage; 3 an expectation failed.\n\
+    Without a command the screen opens; without a trace it opens the bundled sample.";
+
+/// Re-time a traced ML model: edit the model or the machine, see the iteration re-timed.
+#[derive(Debug, Parser)]
+#[command(name = "retime", version, about, after_help = AFTER_HELP, args_conflicts_with_subcommands = true)]
+pub struct Cli {
+    /// Traces to open on the screen: files, globs, or folders (all ranks in it)
+    #[arg(value_name = "TRACE")]
+    pub traces: Vec<PathBuf>,
+    /// Iteration to model: an index from 0, or `median`
+    #[arg(long, value_name = "N", default_value = "default", hide_default_value = true, global = true)]
+    pub iteration: Iteration,
+    /// Theme of the screen: dark, light, high-contrast, colour-blind-safe, 16-colour, or one of your own
+    #[arg(long, value_name = "NAME")]
+    pub theme: Option<String>,
+    /// What to do instead of opening the screen
+    #[command(subcommand)]
+    pub command: Option<Command>,
+}
+
+/// Which recorded step is modelled.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Iteration {
+    /// The step with the lower median duration among those recorded whole.
+    #[default]
+    Default,
+    /// The step at this index, from 0.
+    Index(usize),
+    /// Every step, one after the other.
+    All,
+}
+
+impl std::str::FromStr for Iteration {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "default" | "median" => Ok(Self::Default),
+            "all" => Ok(Self::All),
+            _ => text.parse().map(Self::Index).map_err(|_| "expected an index from 0, `median` or `all`".to_owned()),
+        }
+    }
+}
+
+/// The commands without a screen.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// What is in a trace: ranks, events, streams, iterations, shapes
+    Info(TraceArgs),
+    /// Re-time the iteration with edits applied
+    #[command(visible_alias = "predict")]
+    Simulate(ScenarioCommand),
+    /// Host overheads T1 to T5 per operator
+    Overheads(OverheadsArgs),
+    /// Iteration time and throughput over batch sizes
+    Sweep(SweepArgs),
+    /// Write the (edited) timeline to a file
+    Export(ExportArgs),
+    /// Known devices: list, show one, or check a file
+    Devices(DevicesArgs),
+    /// Check the replay of traces against what was measured
+    Validate(ValidateArgs),
+    /// List the edits that `--step` understands
+    Transforms(OutputArgs),
+    /// Shell completions
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+    /// The manual page, in roff
+    Man,
+}
+
+/// How results are written.
+#[derive(Clone, Debug, Default, Args)]
+pub struct OutputArgs {
+    /// Write one JSON object
+    #[arg(long, conflicts_with = "csv")]
+    pub json: bool,
+    /// Write comma-separated values
+    #[arg(long)]
+    pub csv: bool,
+}
+
+/// Traces and an output format.
+#[derive(Clone, Debug, Args)]
+pub struct TraceArgs {
+    /// Files, globs, or folders (all ranks in it); none = the bundled sample
+    #[arg(value_name = "TRACE")]
+    pub traces: Vec<PathBuf>,
+    /// How to write the result
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+/// Traces, edits and an output format.
+#[derive(Clone, Debug, Args)]
+pub struct ScenarioCommand {
+    /// What to open and how to write
+    #[command(flatten)]
+    pub input: TraceArgs,
+    /// The edits
+    #[command(flatten)]
+    pub scenario: ScenarioArgs,
+}
+
+/// One edit as given on the command line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Edit {
+    /// A step in its one-line form.
+    Step(String),
+    /// A scenario file whose steps follow.
+    File(PathBuf),
+}
+
+/// Edits in the order they were given.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ScenarioArgs {
+    /// In order.
+    pub edits: Vec<Edit>,
+}
+
+impl FromArgMatches for ScenarioArgs {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let mut found: Vec<(usize, Edit)> = Vec::new();
+        let mut gather = |id: &str, edit: &dyn Fn(&str) -> Edit| {
+            let values = matches.get_many::<String>(id).into_iter().flatten();
+            found.extend(matches.indices_of(id).into_iter().flatten().zip(values.map(|value| edit(value))));
+        };
+        gather("step", &|value| Edit::Step(value.to_owned()));
+        gather("batch", &|value| Edit::Step(format!("resize-batch {value}")));
+        gather("gpu", &|value| Edit::Step(format!("swap-gpu {value}")));
+        gather("scenario", &|value| Edit::File(PathBuf::from(value)));
+        found.sort_by_key(|&(index, _)| index);
+        Ok(Self { edits: found.into_iter().map(|(_, edit)| edit).collect() })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl Args for ScenarioArgs {
+    fn augment_args(command: ClapCommand) -> ClapCommand {
+        let edit = |id: &'static str, value: &'static str, help: &'static str| {
+            clap::Arg::new(id).long(id).value_name(value).help(help).action(ArgAction::Append)
+        };
+        command
+            .arg(edit("step", "LINE", "An edit, e.g. \"scale kind=kernel x0.5\"; may be repeated, applied in order"))
+            .arg(edit("batch", "N", "Short for --step \"resize-batch N\""))
+            .arg(edit("gpu", "NAME", "Short for --step \"swap-gpu NAME\""))
+            .arg(edit("scenario", "FILE", "The steps of a scenario file"))
+    }
+
+    fn augment_args_for_update(command: ClapCommand) -> ClapCommand {
+        Self::augment_args(command)
+    }
+}
+
+/// What `ops` lists.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum OpsLevel {
+    /// The whole model.
+    Model,
+    /// Modules.
+    Module,
+    /// Top-level operators.
+    #[default]
+    Op,
+    /// Kernels.
+    Kernel,
+}
+
+/// How `ops` groups.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum OpsGroup {
+    /// By name.
+    #[default]
+    Name,
+    /// By kernel family.
+    Family,
+    /// By stream.
+    Stream,
+    /// By module.
+    Module,
+}
+
+/// Arguments of `ops`.
+#[derive(Clone, Debug, Args)]
+pub struct OpsArgs {
+    /// What to open, edit and write
+    #[command(flatten)]
+    pub common: ScenarioCommand,
+    /// What a row is
+    #[arg(long, value_enum, default_value_t)]
+    pub level: OpsLevel,
+    /// How rows are grouped
+    #[arg(long, value_enum, default_value_t)]
+    pub by: OpsGroup,
+}
+
+/// Arguments of `overheads`.
+#[derive(Clone, Debug, Args)]
+pub struct OverheadsArgs {
+    /// What to open and how to write
+    #[command(flatten)]
+    pub input: TraceArgs,
+    /// Save the statistics as a JSON database
+    #[arg(long, value_name = "FILE")]
+    pub save: Option<PathBuf>,
+    /// Merge these databases in first
+    #[arg(long, value_name = "FILE", num_args = 1..)]
+    pub merge: Vec<PathBuf>,
+    /// Replace an existing file
+    #[arg(long)]
+    pub force: bool,
+}
+
+/// Arguments of `sweep`.
+#[derive(Clone, Debug, Args)]
+pub struct SweepArgs {
+    /// What to open, edit and write
+    #[command(flatten)]
+    pub common: ScenarioCommand,
+    /// A knob and its values, e.g. `--knob dram_bw 0.5..4x10`; several knobs make a grid. `--batch 64..16384` doubles
+    #[arg(long, value_names = ["NAME", "RANGE"], num_args = 2, action = ArgAction::Append)]
+    pub knob: Vec<String>,
+}
+
+/// Arguments of `compare`.
+#[derive(Clone, Debug, Args)]
+pub struct CompareArgs {
+    /// The first trace
+    pub a: PathBuf,
+    /// The second trace; without it the edited trace is compared with itself unedited
+    pub b: Option<PathBuf>,
+    /// The edits, applied to the first trace
+    #[command(flatten)]
+    pub scenario: ScenarioArgs,
+    /// How to write the result
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+/// File formats that `export` writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ExportFormat {
+    /// Chrome-trace JSON, for Perfetto.
+    Chrome,
+    /// One row per task.
+    Csv,
+    /// One object per task.
+    Json,
+}
+
+/// Arguments of `export`.
+#[derive(Clone, Debug, Args)]
+pub struct ExportArgs {
+    /// What to open and edit
+    #[command(flatten)]
+    pub common: ScenarioCommand,
+    /// File format
+    #[arg(long, value_enum, default_value = "chrome")]
+    pub format: ExportFormat,
+    /// File to write
+    #[arg(short, long, value_name = "FILE")]
+    pub out: PathBuf,
+    /// Replace an existing file
+    #[arg(long)]
+    pub force: bool,
+}
+
+/// Arguments of `tables`.
+#[derive(Clone, Debug, Args)]
+pub struct TablesArgs {
+    /// What to open, edit and write
+    #[command(flatten)]
+    pub common: ScenarioCommand,
+    /// Sharder to try, or `all`
+    #[arg(long, value_name = "NAME")]
+    pub sharder: Option<String>,
+}
+
+/// Arguments of `devices`.
+#[derive(Clone, Debug, Args)]
+pub struct DevicesArgs {
+    /// What to do; lists them without
+    #[command(subcommand)]
+    pub action: Option<DevicesAction>,
+    /// How to write the result
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+/// What `devices` can do.
+#[derive(Clone, Debug, Subcommand)]
+pub enum DevicesAction {
+    /// List all profiles
+    List(OutputArgs),
+    /// All figures of one device with their sources
+    Show {
+        /// Its name
+        name: String,
+        /// How to write the result
+        #[command(flatten)]
+        output: OutputArgs,
+    },
+    /// Check a device file
+    Check {
+        /// The file
+        file: PathBuf,
+    },
+}
+
+/// Arguments of `validate`.
+#[derive(Clone, Debug, Args)]
+pub struct ValidateArgs {
+    /// What to check
+    #[command(subcommand)]
+    pub what: ValidateWhat,
+}
+
+/// What `validate` can check.
+#[derive(Clone, Debug, Subcommand)]
+pub enum ValidateWhat {
+    /// Replay error, unexplained time and response of every trace
+    Replay(TraceArgs),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    fn edits(line: &str) -> Vec<Edit> {
+        match Cli::try_parse_from(line.split(' ')).unwrap().command {
+            Some(Command::Simulate(args)) => args.scenario.edits,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_definition_holds_together() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn edits_keep_the_order_they_were_given_in() {
+        let step = |line: &str| Edit::Step(line.to_owned());
+        assert_eq!(
+            edits("retime predict t.json --gpu H200 --batch 64 --step undo --gpu A100 --json"),
+            [step("swap-gpu H200"), step("resize-batch 64"), step("undo"), step("swap-gpu A100")]
+        );
+    }
+
+    #[test]
+    fn a_path_without_a_command_opens_the_screen() {
+        let cli = Cli::try_parse_from(["retime", "a.json", "b.json"]).unwrap();
+        assert!(cli.command.is_none());
+        assert_eq!(cli.traces.len(), 2);
+    }
+}

@@ -1,0 +1,112 @@
+//! `devices`: the catalog, one device with its sources, or a check of a device file.
+
+use std::io::{self, Write};
+
+use color_eyre::eyre::Result;
+use serde::Serialize;
+
+use crate::cli::{DevicesAction, DevicesArgs, OutputArgs};
+use crate::device::{Catalog, DeviceKind, DeviceProfile};
+use crate::session::{Engine, read_text};
+
+use super::output;
+
+#[derive(Debug, Serialize)]
+struct Listed<'a> {
+    id: &'a str,
+    name: &'a str,
+    kind: DeviceKind,
+    sm_count: u32,
+    memory_bytes: u64,
+    dram_bandwidth_bytes_per_s: f64,
+    peak_flop_per_s: std::collections::BTreeMap<String, f64>,
+}
+
+#[derive(Debug, Serialize)]
+struct Devices<'a> {
+    devices: Vec<Listed<'a>>,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// An unknown device, or a file that is none.
+pub fn run(args: &DevicesArgs) -> Result<()> {
+    match &args.action {
+        None => list(&args.output),
+        Some(DevicesAction::List(output)) => list(output),
+        Some(DevicesAction::Show { name, output }) => show(name, output),
+        Some(DevicesAction::Check { file }) => {
+            let text = read_text(file)?;
+            let before = Catalog::builtin()?.iter().count();
+            let catalog = Catalog::with_files(&[(file.display().to_string(), text)])?;
+            println!("{}: fine; {} new devices", file.display(), catalog.iter().count() - before);
+            Ok(())
+        }
+    }
+}
+
+fn listed(profile: &DeviceProfile) -> Listed<'_> {
+    Listed {
+        id: &profile.id,
+        name: &profile.name,
+        kind: profile.kind,
+        sm_count: profile.sm_count,
+        memory_bytes: profile.memory.0,
+        dram_bandwidth_bytes_per_s: profile.bandwidth().0,
+        peak_flop_per_s: profile
+            .peak
+            .iter()
+            .map(|(precision, rate)| (format!("{precision:?}").to_lowercase(), rate.0))
+            .collect(),
+    }
+}
+
+fn list(output: &OutputArgs) -> Result<()> {
+    let engine = Engine::builtin()?;
+    let devices = Devices { devices: engine.catalog.iter().map(|profile| listed(profile)).collect() };
+    let table = || {
+        let mut table = output::Table::new(&["id", "name", "kind", "SMs", "memory", "GB/s", "peak TFLOP/s"]);
+        for profile in engine.catalog.iter() {
+            let peak = profile.peak.values().map(|rate| rate.0).fold(0.0, f64::max);
+            table.row([
+                profile.id.clone(),
+                profile.name.clone(),
+                format!("{:?}", profile.kind).to_lowercase(),
+                profile.sm_count.to_string(),
+                profile.memory.to_string(),
+                format!("{:.0}", profile.bandwidth().0 / 1e9),
+                format!("{:.1}", peak / 1e12),
+            ]);
+        }
+        table
+    };
+    output::write(output, &devices, |out| output::text(&table(), out), table)?;
+    Ok(())
+}
+
+fn show(name: &str, output: &OutputArgs) -> Result<()> {
+    let engine = Engine::builtin()?;
+    let profile = engine.catalog.find(name)?;
+    let devices = Devices { devices: vec![listed(profile)] };
+    output::write(output, &devices, |out| describe(profile, out), || output::Table::new(&["id"]))?;
+    Ok(())
+}
+
+fn describe(profile: &DeviceProfile, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "{}  {}", profile.id, profile.name)?;
+    for (precision, rate) in &profile.peak {
+        writeln!(out, "  {:<24} {:.1} TFLOP/s", format!("{precision:?}").to_lowercase(), rate.0 / 1e12)?;
+    }
+    writeln!(out, "  {:<24} {}", "memory", profile.memory)?;
+    writeln!(out, "  {:<24} {:.0} GB/s", "bandwidth", profile.dram_bandwidth.0 / 1e9)?;
+    if let Some(measured) = profile.dram_bandwidth_measured {
+        writeln!(out, "  {:<24} {:.0} GB/s", "bandwidth, measured", measured.0 / 1e9)?;
+    }
+    writeln!(out, "  {:<24} {}", "last-level cache", profile.l2)?;
+    writeln!(out, "  {:<24} {}", "SMs", profile.sm_count)?;
+    for (key, source) in &profile.sources {
+        writeln!(out, "  source of {key}: {source}")?;
+    }
+    Ok(())
+}

@@ -1,0 +1,163 @@
+//! `info`: what is in a trace.
+
+use color_eyre::eyre::Result;
+use serde::Serialize;
+
+use crate::cli::{Iteration, TraceArgs};
+use crate::diagnostic::Diagnostic;
+use crate::graph::iteration::steps;
+use crate::intern::printable;
+use crate::session::{Engine, Loaded};
+use crate::trace::{Category, Format, TrackKind};
+use crate::units::{DurNs, TimeNs};
+
+use super::{input, output};
+
+#[derive(Debug, Serialize)]
+struct Info {
+    traces: Vec<JobInfo>,
+    diagnostics: Vec<Diagnostic>,
+}
+
+#[derive(Debug, Serialize)]
+struct JobInfo {
+    path: String,
+    files: Vec<String>,
+    format: Format,
+    ranks: usize,
+    world_size: Option<u32>,
+    events: u64,
+    skipped_events: u64,
+    host_threads: usize,
+    streams: usize,
+    operators: usize,
+    runtime_calls: usize,
+    kernels: usize,
+    device: Option<String>,
+    iterations: Vec<IterationInfo>,
+    chosen_iteration: String,
+    measured_ns: DurNs,
+    has_shapes: bool,
+    has_execution_trace: bool,
+    batch_size: Option<u64>,
+}
+
+#[derive(Debug, Serialize)]
+struct IterationInfo {
+    name: String,
+    start_ns: TimeNs,
+    duration_ns: DurNs,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// Nothing could be opened, or standard output cannot be written.
+pub fn run(args: &TraceArgs) -> Result<()> {
+    let engine = Engine::builtin()?;
+    let jobs = input::open_all(&engine, &args.traces, Iteration::Default)?;
+    let info = Info {
+        traces: jobs.iter().map(job_info).collect(),
+        diagnostics: jobs
+            .iter()
+            .flat_map(|job| job.diagnostics().sorted().into_iter().cloned().collect::<Vec<_>>())
+            .collect(),
+    };
+    output::write(
+        &args.output,
+        &info,
+        |out| info.traces.iter().try_for_each(|job| describe(job, out)),
+        || table(&info),
+    )?;
+    Ok(())
+}
+
+fn job_info(loaded: &Loaded) -> JobInfo {
+    let files = input::paths(loaded);
+    let count = |wanted: Category| {
+        loaded.traces().map(|trace| trace.events.ids().filter(|&id| trace.events.category(id) == wanted).count()).sum()
+    };
+    let tracks = |wanted: fn(&TrackKind) -> bool| {
+        loaded.traces().map(|trace| trace.tracks.iter().filter(|track| wanted(&track.kind)).count()).sum()
+    };
+    let device = loaded.traces().find_map(|trace| trace.devices.first()).map(|device| printable(&device.name));
+    JobInfo {
+        path: files.first().cloned().unwrap_or_default(),
+        format: loaded.traces().next().map_or(Format::ExecutionTrace, |trace| trace.format),
+        files,
+        ranks: loaded.job.ranks.len(),
+        world_size: loaded.job.ranks.iter().find_map(|rank| rank.world_size),
+        events: loaded.traces().map(|trace| trace.events_in_file).sum(),
+        skipped_events: loaded.traces().map(|trace| trace.skipped_events).sum(),
+        host_threads: tracks(|kind| matches!(kind, TrackKind::Thread { .. })),
+        streams: tracks(|kind| matches!(kind, TrackKind::Stream { .. })),
+        operators: count(Category::Operator),
+        runtime_calls: count(Category::Runtime),
+        kernels: count(Category::Kernel),
+        device,
+        iterations: loaded.traces().next().map(iterations).unwrap_or_default(),
+        chosen_iteration: loaded.graph.ranks.first().map(|part| part.iteration.clone()).unwrap_or_default(),
+        measured_ns: loaded.graph.measured,
+        has_shapes: loaded.traces().any(|trace| trace.has_shapes),
+        has_execution_trace: loaded.job.ranks.iter().any(|rank| rank.execution_trace.is_some()),
+        batch_size: loaded.graph.batch_size,
+    }
+}
+
+fn iterations(trace: &crate::trace::Trace) -> Vec<IterationInfo> {
+    let info = |step: crate::graph::iteration::Step| IterationInfo {
+        name: step.name,
+        start_ns: step.start,
+        duration_ns: step.dur,
+    };
+    steps(trace).into_iter().map(info).collect()
+}
+
+fn describe(job: &JobInfo, out: &mut dyn std::io::Write) -> std::io::Result<()> {
+    let world = job.world_size.map(|size| format!(" of {size}")).unwrap_or_default();
+    let yes = |flag: bool| if flag { "yes" } else { "no" };
+    writeln!(out, "{}", job.path)?;
+    writeln!(out, "  ranks       {}{world}", job.ranks)?;
+    writeln!(out, "  device      {}", job.device.as_deref().unwrap_or("none recorded"))?;
+    writeln!(out, "  events      {}, {} skipped", job.events, job.skipped_events)?;
+    writeln!(out, "  operators   {}, {} runtime calls, {} kernels", job.operators, job.runtime_calls, job.kernels)?;
+    writeln!(out, "  lanes       {} host threads, {} streams", job.host_threads, job.streams)?;
+    let batch = job.batch_size.map_or("unknown".to_owned(), |batch| batch.to_string());
+    let et = yes(job.has_execution_trace);
+    writeln!(out, "  shapes      {}, batch {batch}, execution trace {et}", yes(job.has_shapes))?;
+    for step in &job.iterations {
+        let mark = if step.name == job.chosen_iteration { "  ← modelled" } else { "" };
+        writeln!(out, "  iteration   {} {}{mark}", step.name, step.duration_ns)?;
+    }
+    writeln!(out, "  measured    {}", job.measured_ns)
+}
+
+fn table(info: &Info) -> output::Table {
+    let mut table = output::Table::new(&[
+        "path",
+        "ranks",
+        "events",
+        "skipped_events",
+        "host_threads",
+        "streams",
+        "operators",
+        "kernels",
+        "device",
+        "measured_ns",
+    ]);
+    for job in &info.traces {
+        table.row([
+            job.path.clone(),
+            job.ranks.to_string(),
+            job.events.to_string(),
+            job.skipped_events.to_string(),
+            job.host_threads.to_string(),
+            job.streams.to_string(),
+            job.operators.to_string(),
+            job.kernels.to_string(),
+            job.device.clone().unwrap_or_default(),
+            job.measured_ns.0.to_string(),
+        ]);
+    }
+    table
+}

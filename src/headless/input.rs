@@ -1,0 +1,165 @@
+//! From arguments to opened traces and scenarios, with progress and diagnostics on standard error.
+
+use std::io::{IsTerminal, Write, stderr};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
+
+use color_eyre::eyre::{Result, eyre};
+use serde::Serialize;
+
+use crate::cli::{Edit, Iteration, ScenarioArgs};
+use crate::diagnostic::{Diagnostic, Severity};
+use crate::graph::{BuildOptions, IterationChoice};
+use crate::intern::printable;
+use crate::scenario::{Scenario, parse_step};
+use crate::session::{Engine, Loaded, SessionError, sample};
+use crate::trace::{OpenOptions, Progress};
+use crate::units::Bytes;
+
+/// Files shorter than this load before anyone could read a progress line.
+const QUIET: Duration = Duration::from_millis(400);
+
+/// What every JSON answer opens with.
+#[derive(Debug, Serialize)]
+pub struct Envelope<T> {
+    /// The files that were read.
+    pub traces: Vec<String>,
+    /// The answer's own fields.
+    #[serde(flatten)]
+    pub answer: T,
+    /// What was odd about the input.
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+impl<T> Envelope<T> {
+    /// The answer about one opened job.
+    pub fn new(loaded: &Loaded, answer: T) -> Self {
+        Self {
+            traces: paths(loaded),
+            answer,
+            diagnostics: loaded.diagnostics().sorted().into_iter().cloned().collect(),
+        }
+    }
+}
+
+/// The files of a job.
+pub fn paths(loaded: &Loaded) -> Vec<String> {
+    loaded.traces().map(|trace| printable(&trace.path.display().to_string())).collect()
+}
+
+/// Expands globs that the shell left alone.
+///
+/// # Errors
+/// A pattern is malformed or matches nothing.
+pub fn expand(arguments: &[PathBuf]) -> Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for argument in arguments {
+        let text = argument.to_string_lossy();
+        if argument.exists() || !text.contains(['*', '?', '[']) {
+            found.push(argument.clone());
+            continue;
+        }
+        let before = found.len();
+        found.extend(glob::glob(&text).map_err(|error| eyre!("{text}: {error}"))?.filter_map(Result::ok));
+        if found.len() == before {
+            return Err(eyre!("{text}: no file matches this pattern"));
+        }
+    }
+    Ok(found)
+}
+
+/// Opens all jobs among the arguments; the bundled sample when there are none.
+///
+/// # Errors
+/// See [`Engine::load`].
+pub fn open_all(engine: &Engine, arguments: &[PathBuf], iteration: Iteration) -> Result<Vec<Loaded>> {
+    let build = build_options(iteration);
+    if arguments.is_empty() {
+        return Ok(vec![sample::load(engine, &build)?]);
+    }
+    let paths = expand(arguments)?;
+    let options = OpenOptions::default();
+    let jobs = with_progress(&options.progress, || engine.load(&paths, &options, &build))?;
+    for loaded in &jobs {
+        report(loaded);
+    }
+    Ok(jobs)
+}
+
+/// Opens the arguments, which must be one job.
+///
+/// # Errors
+/// See [`open_all`]; and several jobs.
+pub fn open_one(engine: &Engine, arguments: &[PathBuf], iteration: Iteration) -> Result<Loaded> {
+    let mut jobs = open_all(engine, arguments, iteration)?;
+    match jobs.len() {
+        1 => Ok(jobs.swap_remove(0)),
+        count => {
+            let names = jobs.iter().flat_map(|job| paths(job).into_iter().take(1)).collect();
+            Err(SessionError::SeveralJobs { count, names }.into())
+        }
+    }
+}
+
+fn build_options(iteration: Iteration) -> BuildOptions {
+    let iteration = match iteration {
+        Iteration::Default | Iteration::All => IterationChoice::Default,
+        Iteration::Index(index) => IterationChoice::Index(index),
+    };
+    BuildOptions { iteration }
+}
+
+/// The scenario that the arguments describe.
+///
+/// # Errors
+/// A step that cannot be read, or a scenario file.
+pub fn scenario(arguments: &ScenarioArgs) -> Result<Scenario> {
+    let mut scenario = Scenario::default();
+    for edit in &arguments.edits {
+        match edit {
+            Edit::Step(line) => scenario.steps.push(parse_step(line)?),
+            Edit::File(path) => scenario.steps.extend(crate::session::read_scenario(path)?.steps),
+        }
+    }
+    Ok(scenario)
+}
+
+/// Runs `work` while a progress line is shown on standard error, if that is a terminal.
+fn with_progress<T: Send>(progress: &Arc<Progress>, work: impl FnOnce() -> T + Send) -> T {
+    if !stderr().is_terminal() {
+        return work();
+    }
+    thread::scope(|scope| {
+        let (done, finished) = mpsc::channel::<()>();
+        scope.spawn(move || {
+            let mut shown = false;
+            while let Err(RecvTimeoutError::Timeout) = finished.recv_timeout(QUIET) {
+                shown = true;
+                let (read, total) = (Bytes(progress.bytes_read()), Bytes(progress.bytes_total()));
+                let _ = write!(stderr(), "\r\x1b[Kreading {read} of {total}, {} events", progress.events());
+            }
+            if shown {
+                let _ = write!(stderr(), "\r\x1b[K");
+            }
+        });
+        let result = work();
+        drop(done);
+        result
+    })
+}
+
+/// Writes warnings and errors of the input to standard error, a line each.
+fn report(loaded: &Loaded) {
+    for diagnostic in loaded.diagnostics().sorted() {
+        if diagnostic.severity == Severity::Note {
+            continue;
+        }
+        let place = diagnostic.place.as_ref().map(|place| format!(" ({place})")).unwrap_or_default();
+        let times = if diagnostic.count > 1 { format!(" ×{}", diagnostic.count) } else { String::new() };
+        let line = format!("retime: {}: {}{place}{times}", diagnostic.code, diagnostic.message);
+        let _ = writeln!(stderr(), "{}", printable(&line));
+    }
+}

@@ -1,0 +1,42 @@
+//! The commands without a screen: each opens traces, asks the session, and writes a table, CSV or JSON.
+
+mod devices;
+mod export;
+
+mod info;
+mod input;
+
+mod output;
+mod overheads;
+
+mod simulate;
+mod sweep;
+
+mod transforms;
+mod validate;
+
+use color_eyre::eyre::Result;
+
+use crate::cli::{Command, Iteration};
+
+/// Runs one command. Its output goes to standard output, diagnostics to standard error.
+///
+/// # Errors
+/// It could not be done; the message says why in one line.
+pub fn run(command: &Command, iteration: Iteration) -> Result<()> {
+    match command {
+        Command::Info(args) => info::run(args),
+        Command::Simulate(args) => simulate::run(args, iteration),
+        Command::Overheads(args) => overheads::run(args, iteration),
+        Command::Sweep(args) => sweep::run(args, iteration),
+        Command::Export(args) => export::run(args, iteration),
+        Command::Devices(args) => devices::run(args),
+        Command::Validate(args) => validate::run(&args.what),
+        Command::Transforms(output) => transforms::run(output),
+        Command::Completions { shell } => {
+            transforms::completions(*shell);
+            Ok(())
+        }
+        Command::Man => transforms::man(),
+    }
+}

@@ -1,0 +1,145 @@
+//! Tables for people, CSV and JSON for programs: one value, three ways to write it.
+
+use std::io::{self, Write};
+
+use serde::Serialize;
+use unicode_width::UnicodeWidthStr;
+
+use crate::cli::OutputArgs;
+use crate::intern::printable;
+
+/// Rows under a header; numbers are right-aligned.
+#[derive(Clone, Debug, Default)]
+pub struct Table {
+    header: Vec<&'static str>,
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    /// An empty table with these columns.
+    pub fn new(header: &[&'static str]) -> Self {
+        Self { header: header.to_vec(), rows: Vec::new() }
+    }
+
+    /// Appends a row.
+    pub fn row(&mut self, cells: impl IntoIterator<Item = String>) {
+        self.rows.push(cells.into_iter().map(|cell| printable(&cell)).collect());
+    }
+
+    fn widths(&self) -> Vec<usize> {
+        let mut widths: Vec<usize> = self.header.iter().map(|cell| cell.width()).collect();
+        for row in &self.rows {
+            for (width, cell) in widths.iter_mut().zip(row) {
+                *width = (*width).max(cell.width());
+            }
+        }
+        widths
+    }
+
+    fn write_text(&self, out: &mut impl Write) -> io::Result<()> {
+        let widths = self.widths();
+        let right: Vec<bool> = (0..widths.len()).map(|column| self.is_numeric(column)).collect();
+        let header: Vec<String> = self.header.iter().map(|&cell| cell.to_owned()).collect();
+        for row in std::iter::once(&header).chain(&self.rows) {
+            let mut line = String::new();
+            for (column, cell) in row.iter().enumerate() {
+                let pad = " ".repeat(widths[column].saturating_sub(cell.width()));
+                let (before, after) = if right[column] { (pad.as_str(), "") } else { ("", pad.as_str()) };
+                line.push_str(&format!("{before}{cell}{after}  "));
+            }
+            writeln!(out, "{}", line.trim_end())?;
+        }
+        Ok(())
+    }
+
+    fn is_numeric(&self, column: usize) -> bool {
+        let numeric = |cell: &String| {
+            cell.is_empty() || cell == "–" || cell.starts_with(|c: char| c.is_ascii_digit() || "+-−×".contains(c))
+        };
+        !self.rows.is_empty() && self.rows.iter().all(|row| row.get(column).is_none_or(numeric))
+    }
+
+    /// The table as CSV.
+    ///
+    /// # Errors
+    /// None in practice: memory does not refuse.
+    pub fn to_csv(&self) -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        self.write_csv(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    fn write_csv(&self, out: &mut impl Write) -> io::Result<()> {
+        let line = |cells: Vec<String>| cells.iter().map(|cell| quoted(cell)).collect::<Vec<_>>().join(",");
+        writeln!(out, "{}", line(self.header.iter().map(|&cell| cell.to_owned()).collect()))?;
+        for row in &self.rows {
+            writeln!(out, "{}", line(row.clone()))?;
+        }
+        Ok(())
+    }
+}
+
+fn quoted(cell: &str) -> String {
+    if cell.contains([',', '"', '\n', '\r']) { format!("\"{}\"", cell.replace('"', "\"\"")) } else { cell.to_owned() }
+}
+
+/// Writes a result the way it was asked for.
+///
+/// # Arguments
+/// `json`: the whole result; `text`: what people read; `csv`: rows with plain numbers.
+///
+/// # Errors
+/// Standard output cannot be written; a reader that has gone away is no error.
+pub fn write(
+    output: &OutputArgs,
+    json: &impl Serialize,
+    text: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+    csv: impl FnOnce() -> Table,
+) -> io::Result<()> {
+    let mut out = io::BufWriter::new(io::stdout().lock());
+    let result = if output.json {
+        serde_json::to_writer(&mut out, json).map_err(io::Error::from).and_then(|()| writeln!(out))
+    } else if output.csv {
+        csv().write_csv(&mut out)
+    } else {
+        text(&mut out)
+    };
+    match result.and_then(|()| out.flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        other => other,
+    }
+}
+
+/// Writes a table for people.
+///
+/// # Errors
+/// The writer's.
+pub fn text(table: &Table, mut out: &mut dyn Write) -> io::Result<()> {
+    table.write_text(&mut out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample() -> Table {
+        let mut table = Table::new(&["name", "ns"]);
+        table.row(["a,\x1b[2J".to_owned(), "12".to_owned()]);
+        table.row(["µs".to_owned(), "3".to_owned()]);
+        table
+    }
+
+    #[test]
+    fn columns_align_and_control_characters_do_not_pass() {
+        let mut out = Vec::new();
+        sample().write_text(&mut out).unwrap();
+        assert_eq!(String::from_utf8(out).unwrap(), "name    ns\na,␛[2J  12\nµs       3\n");
+    }
+
+    #[test]
+    fn csv_quotes_what_needs_it() {
+        let mut out = Vec::new();
+        sample().write_csv(&mut out).unwrap();
+        assert_eq!(String::from_utf8(out).unwrap(), "name,ns\n\"a,␛[2J\",12\nµs,3\n");
+    }
+}

@@ -1,0 +1,92 @@
+//! `simulate`: re-time the iteration with edits applied.
+
+use std::io::{self, Write};
+
+use color_eyre::eyre::Result;
+use serde::Serialize;
+
+use crate::cli::{Iteration, ScenarioCommand};
+use crate::session::{Engine, Outcome, StepOutcome, Summary};
+use crate::units::DurNs;
+
+use super::{input, output};
+
+#[derive(Debug, Serialize)]
+struct Answer<'a> {
+    #[serde(flatten)]
+    summary: &'a Summary,
+    steps: &'a [StepOutcome],
+    /// Times that were predictions to begin with.
+    predicted: Option<&'a str>,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// Nothing could be opened, an edit cannot be read, or standard output cannot be written.
+pub fn run(args: &ScenarioCommand, iteration: Iteration) -> Result<()> {
+    let engine = Engine::builtin()?;
+    let scenario = input::scenario(&args.scenario)?;
+    let loaded = input::open_one(&engine, &args.input.traces, iteration)?;
+    let outcome = engine.evaluate(&loaded, &scenario, 0);
+    let Some(outcome) = engine.with_gains(&loaded, outcome, &|| false) else { return Ok(()) };
+    let answer = Answer { summary: &outcome.summary, steps: &outcome.steps, predicted: loaded.predicted() };
+    let json = input::Envelope::new(&loaded, answer);
+    output::write(&args.input.output, &json, |out| describe(&loaded.title, &outcome, out), || table(&outcome))?;
+    Ok(())
+}
+
+fn describe(title: &str, outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
+    let summary = &outcome.summary;
+    writeln!(out, "{title}")?;
+    writeln!(out, "  measured    {}", summary.measured_ns)?;
+    writeln!(out, "  replayed    {} ({:+.2} %)", summary.base_simulated_ns, 100.0 * summary.replay_error)?;
+    if !outcome.steps.is_empty() {
+        let change = summary.simulated_ns.0 as f64 / summary.base_simulated_ns.0.max(1) as f64 - 1.0;
+        let band = summary.error_band;
+        writeln!(
+            out,
+            "  simulated   {} ({:+.1} %), {} to {}",
+            summary.simulated_ns,
+            100.0 * change,
+            band.low_ns,
+            band.high_ns
+        )?;
+    }
+    writeln!(out, "  GPU busy    {:.0} %, kernels alone {}", 100.0 * summary.gpu_busy, summary.kernel_only_ns)?;
+    if let Some(bytes) = summary.memory_bytes {
+        let fits = if summary.fits == Some(false) { ", does not fit the device" } else { "" };
+        writeln!(out, "  memory      {bytes}{fits}")?;
+    }
+    if let Some(straggler) = summary.straggler {
+        writeln!(out, "  straggler   rank {}, {} late", straggler.rank, straggler.late_ns)?;
+    }
+    for (number, step) in outcome.steps.iter().enumerate() {
+        writeln!(out, "  {}. {}", number + 1, step.transform)?;
+        writeln!(out, "     {}", step.summary)?;
+        writeln!(out, "     alone {}, on top of the steps before {}", signed(step.alone_ns), signed(step.marginal_ns))?;
+        for what in &step.unhandled {
+            writeln!(out, "     not handled: {what}")?;
+        }
+    }
+    Ok(())
+}
+
+fn signed(change: Option<DurNs>) -> String {
+    change.map_or("–".to_owned(), |change| if change.0 > 0 { format!("+{change}") } else { change.to_string() })
+}
+
+fn table(outcome: &Outcome) -> output::Table {
+    let summary = &outcome.summary;
+    let mut table =
+        output::Table::new(&["measured_ns", "base_simulated_ns", "simulated_ns", "low_ns", "high_ns", "gpu_busy"]);
+    table.row([
+        summary.measured_ns.0.to_string(),
+        summary.base_simulated_ns.0.to_string(),
+        summary.simulated_ns.0.to_string(),
+        summary.error_band.low_ns.0.to_string(),
+        summary.error_band.high_ns.0.to_string(),
+        format!("{:.4}", summary.gpu_busy),
+    ]);
+    table
+}

@@ -1,0 +1,144 @@
+//! `validate`: figures checked against what was measured.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use color_eyre::eyre::Result;
+use serde::Serialize;
+
+use crate::analysis::replay::ReplayReport;
+use crate::cli::{Iteration, TraceArgs, ValidateWhat};
+use crate::graph::BuildOptions;
+use crate::session::{Engine, Loaded, folders_of_traces};
+use crate::trace::OpenOptions;
+use crate::units::DurNs;
+
+use super::{input, output};
+
+/// Runs the command.
+///
+/// # Errors
+/// Nothing could be opened.
+pub fn run(what: &ValidateWhat) -> Result<()> {
+    match what {
+        ValidateWhat::Replay(args) => replay(args),
+    }
+}
+
+#[derive(Debug, Serialize)]
+struct Answer {
+    traces: Vec<String>,
+    rows: Vec<Row>,
+    unreadable: Vec<Unreadable>,
+}
+
+#[derive(Debug, Serialize)]
+struct Unreadable {
+    path: String,
+    reason: String,
+}
+
+#[derive(Debug, Serialize)]
+struct Row {
+    check: String,
+    source: String,
+    status: &'static str,
+    iteration: String,
+    expected: DurNs,
+    got: DurNs,
+    error: f64,
+    unexplained_ns: DurNs,
+    unexplained_share: f64,
+    anchored_share: f64,
+    contention_share: f64,
+    kernels_x2: f64,
+    kernels_x0_5: f64,
+    host_x0_5: f64,
+}
+
+/// The replay of the untouched trace is to be within this of what was measured.
+const REPLAY_LIMIT: f64 = 0.01;
+
+fn replay(args: &TraceArgs) -> Result<()> {
+    let engine = Engine::builtin()?;
+    let mut answer = Answer { traces: Vec::new(), rows: Vec::new(), unreadable: Vec::new() };
+    if args.traces.is_empty() {
+        let sample = input::open_all(&engine, &[], Iteration::Default)?;
+        answer.rows.extend(sample.iter().map(row));
+    }
+    for folder in folders_of_traces(&input::expand(&args.traces)?) {
+        check(&engine, &folder, &mut answer);
+    }
+    output::write(&args.output, &answer, |out| describe(&answer, out), || table(&answer.rows))?;
+    Ok(())
+}
+
+fn check(engine: &Engine, path: &PathBuf, answer: &mut Answer) {
+    let name = path.display().to_string();
+    match engine.load(std::slice::from_ref(path), &OpenOptions::default(), &BuildOptions::default()) {
+        Ok(jobs) => {
+            answer.traces.push(name);
+            answer.rows.extend(jobs.iter().map(row));
+        }
+        Err(error) => answer.unreadable.push(Unreadable { path: name, reason: error.to_string() }),
+    }
+}
+
+fn row(loaded: &Loaded) -> Row {
+    let report = ReplayReport::of(&loaded.graph);
+    let share = |part: DurNs| part.0 as f64 / report.measured.0.max(1) as f64;
+    let error = share(report.simulated) - 1.0;
+    Row {
+        check: format!("replay {}", loaded.title),
+        source: input::paths(loaded).into_iter().next().unwrap_or_default(),
+        status: if error.abs() <= REPLAY_LIMIT { "pass" } else { "fail" },
+        iteration: report.iteration.clone(),
+        expected: report.measured,
+        got: report.simulated,
+        error,
+        unexplained_ns: report.unexplained,
+        unexplained_share: share(report.unexplained),
+        anchored_share: report.path.anchors,
+        contention_share: report.path.contention,
+        kernels_x2: report.responses.kernels_doubled,
+        kernels_x0_5: report.responses.kernels_halved,
+        host_x0_5: report.responses.think_halved,
+    }
+}
+
+fn describe(answer: &Answer, out: &mut dyn Write) -> io::Result<()> {
+    output::text(&table(&answer.rows), out)?;
+    for file in &answer.unreadable {
+        writeln!(out, "not a profiler trace: {}", file.reason)?;
+    }
+    let passed = answer.rows.iter().filter(|row| row.status == "pass").count();
+    writeln!(out, "{passed} of {} replay within {:.0} %", answer.rows.len(), 100.0 * REPLAY_LIMIT)
+}
+
+fn table(rows: &[Row]) -> output::Table {
+    let mut table = output::Table::new(&[
+        "check",
+        "measured",
+        "replayed",
+        "error %",
+        "unexplained %",
+        "kernels ×2",
+        "×½",
+        "host ×½",
+        "status",
+    ]);
+    for row in rows {
+        table.row([
+            row.check.clone(),
+            row.expected.to_string(),
+            row.got.to_string(),
+            format!("{:+.3}", 100.0 * row.error),
+            format!("{:.2}", 100.0 * row.unexplained_share),
+            format!("{:.3}", row.kernels_x2),
+            format!("{:.3}", row.kernels_x0_5),
+            format!("{:.3}", row.host_x0_5),
+            row.status.to_owned(),
+        ]);
+    }
+    table
+}

@@ -1,0 +1,200 @@
+//! The engine: opens traces and evaluates scenarios. Everything a front end computes goes through it.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::analysis::busy;
+use crate::cost::{CostModels, Overheads};
+use crate::device::Catalog;
+use crate::graph::{BuildOptions, build};
+use crate::scenario::{self, Base, Context, Resolved, Scenario, Step, StepReport};
+use crate::sim::{Schedule, simulate};
+use crate::trace::{self, Job, OpenOptions, RankTrace};
+use crate::units::DurNs;
+
+use super::memory::{self, RankMemory};
+use super::{Loaded, Outcome, SessionError, StepOutcome, Summary, Sweep, SweepPoint, loaded, sweep};
+
+/// The device catalog, the cost models and the default host overheads.
+#[derive(Debug)]
+pub struct Engine {
+    /// Known devices.
+    pub catalog: Arc<Catalog>,
+    /// Known models.
+    pub models: Arc<CostModels>,
+    /// Host overheads of operators that were never traced.
+    pub overheads: Arc<Overheads>,
+}
+
+impl Engine {
+    /// An engine with the built-in devices, models and overheads.
+    ///
+    /// # Errors
+    /// A built-in file is damaged.
+    pub fn builtin() -> Result<Self, SessionError> {
+        Self::with_devices(&[])
+    }
+
+    /// An engine that also knows the devices of `files`, each a name and its contents.
+    ///
+    /// # Errors
+    /// The first device file that cannot be used.
+    pub fn with_devices(files: &[(String, String)]) -> Result<Self, SessionError> {
+        Ok(Self {
+            catalog: Arc::new(Catalog::with_files(files)?),
+            models: Arc::new(CostModels::builtin()?),
+            overheads: Arc::new(Overheads::builtin()?),
+        })
+    }
+
+    /// Opens files and folders; each job found is ready to be edited.
+    ///
+    /// # Errors
+    /// Nothing could be read, or nothing in it can be modelled.
+    pub fn load(
+        &self,
+        paths: &[PathBuf],
+        options: &OpenOptions,
+        build_options: &BuildOptions,
+    ) -> Result<Vec<Loaded>, SessionError> {
+        let opened = trace::open(paths, options)?;
+        opened.jobs.into_iter().map(|job| self.prepare(job, build_options)).collect()
+    }
+
+    /// Reads one trace from memory.
+    ///
+    /// # Errors
+    /// As [`Self::load`].
+    pub fn load_bytes(&self, bytes: &[u8], name: &str, options: &BuildOptions) -> Result<Loaded, SessionError> {
+        let trace = trace::load_bytes(bytes, name)?;
+        let rank = trace.rank.map_or(0, |place| place.rank);
+        let world_size = trace.rank.and_then(|place| place.world_size);
+        let job = Job { ranks: vec![RankTrace { rank, world_size, trace: Some(trace), execution_trace: None }] };
+        self.prepare(job, options)
+    }
+
+    /// Builds the graph of a job and replays it untouched.
+    ///
+    /// # Errors
+    /// Nothing in it can be modelled.
+    pub fn prepare(&self, job: Job, options: &BuildOptions) -> Result<Loaded, SessionError> {
+        let graph = Arc::new(build(&job, options)?);
+        let (catalog, models, overheads) = (self.catalog.clone(), self.models.clone(), self.overheads.clone());
+        let context = Context::new(catalog, models, overheads, &graph);
+        let base = Arc::new(Base::new(Arc::clone(&graph)));
+        let memory = memory::measured(&job, &graph);
+        let replay = Arc::new(outcome(&base, &context, &memory, None, &Scenario::default(), 0));
+        let title = loaded::title(&job);
+        Ok(Loaded { job: Arc::new(job), graph, base, context, replay, memory, title })
+    }
+
+    /// Evaluates a scenario; the steps' gains stay open (see [`Self::with_gains`]).
+    pub fn evaluate(&self, loaded: &Loaded, scenario: &Scenario, revision: u64) -> Outcome {
+        let replayed = Some(loaded.replay.summary.simulated_ns);
+        outcome(&loaded.base, &loaded.context, &loaded.memory, replayed, scenario, revision)
+    }
+
+    /// The iteration time of a scenario, nothing else.
+    pub fn period(&self, loaded: &Loaded, scenario: &Scenario) -> DurNs {
+        let resolved = scenario::resolve(&loaded.base, scenario, &loaded.context);
+        let mut schedule = Schedule::default();
+        simulate(&resolved.timed, &mut schedule);
+        let windows = loaded.graph.ranks.iter().map(|part| busy::window(part, &resolved.timed, &schedule));
+        windows.map(|(begin, end)| end.since(begin)).max().unwrap_or_default()
+    }
+
+    /// `outcome` with what each enabled step does alone and on top of those before it.
+    ///
+    /// # Returns
+    /// `None` when `is_overtaken` said that nobody wants the answer any more.
+    pub fn with_gains(
+        &self,
+        loaded: &Loaded,
+        mut outcome: Outcome,
+        is_overtaken: &dyn Fn() -> bool,
+    ) -> Option<Outcome> {
+        let base = outcome.summary.base_simulated_ns;
+        let mut before = base;
+        for index in 0..outcome.steps.len() {
+            if !outcome.steps[index].enabled {
+                continue;
+            }
+            if is_overtaken() {
+                return None;
+            }
+            let is_only = outcome.scenario.steps.iter().filter(|step| step.enabled).count() == 1;
+            let alone = Scenario { steps: vec![outcome.scenario.steps[index].clone()], ..Scenario::default() };
+            let prefix = Scenario { steps: outcome.scenario.steps[..=index].to_vec(), ..Scenario::default() };
+            let after = if is_only || index + 1 == outcome.steps.len() {
+                outcome.summary.simulated_ns
+            } else {
+                self.period(loaded, &prefix)
+            };
+            let alone = if is_only { after } else { self.period(loaded, &alone) };
+            outcome.steps[index].alone_ns = Some(alone - base);
+            outcome.steps[index].marginal_ns = Some(after - before);
+            before = after;
+        }
+        Some(outcome)
+    }
+
+    /// Evaluates `scenario` with the sweep's knob at `value` on top.
+    pub fn sweep_point(&self, loaded: &Loaded, scenario: &Scenario, sweep: &Sweep, value: f64) -> SweepPoint {
+        self.grid_point(loaded, scenario, std::slice::from_ref(sweep), &[value])
+    }
+
+    /// Evaluates `scenario` with each sweep's knob at its value on top.
+    pub fn grid_point(&self, loaded: &Loaded, scenario: &Scenario, sweeps: &[Sweep], values: &[f64]) -> SweepPoint {
+        let mut scenario = scenario.clone();
+        let mut unhandled = Vec::new();
+        for (sweep, &value) in sweeps.iter().zip(values) {
+            match scenario::parse_step(&sweep.line(value)) {
+                Ok(step) => sweep::put(&mut scenario, step, sweep),
+                Err(error) => unhandled.push(error.to_string()),
+            }
+        }
+        let outcome = self.evaluate(loaded, &scenario, 0);
+        unhandled.extend(outcome.steps.iter().flat_map(|step| step.unhandled.iter().cloned()));
+        let summary = &outcome.summary;
+        let samples = summary.batch.map_or(1.0, |(_, batch)| batch as f64);
+        let knobs = sweeps.iter().zip(values).map(|(sweep, &value)| (sweep.knob.clone(), value));
+        SweepPoint {
+            knobs: knobs.collect(),
+            simulated_ns: summary.simulated_ns,
+            throughput: samples / summary.simulated_ns.secs().max(1e-9),
+            memory_bytes: summary.memory_bytes,
+            fits: summary.fits,
+            path_kind: outcome.critical_kind().to_owned(),
+            unhandled,
+        }
+    }
+}
+
+fn outcome(
+    base: &Base,
+    context: &Context,
+    memory: &[RankMemory],
+    replayed: Option<DurNs>,
+    scenario: &Scenario,
+    revision: u64,
+) -> Outcome {
+    let resolved = scenario::resolve(base, scenario, context);
+    let mut schedule = Schedule::default();
+    simulate(&resolved.timed, &mut schedule);
+    let summary = Summary::of(&resolved, &schedule, replayed, memory);
+    let steps = step_outcomes(scenario, &resolved);
+    let (resolved, schedule) = (Arc::new(resolved), Arc::new(schedule));
+    Outcome { revision, scenario: scenario.clone(), resolved, schedule, summary, steps }
+}
+
+fn step_outcomes(scenario: &Scenario, resolved: &Resolved) -> Vec<StepOutcome> {
+    let outcome = |(step, report): (&Step, &StepReport)| StepOutcome {
+        transform: step.to_string(),
+        enabled: step.enabled,
+        alone_ns: None,
+        marginal_ns: None,
+        summary: report.summary.clone(),
+        unhandled: report.unhandled.clone(),
+    };
+    scenario.steps.iter().zip(&resolved.reports).map(outcome).collect()
+}

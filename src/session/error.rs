@@ -1,0 +1,52 @@
+//! What can go wrong between a path and a picture.
+
+use thiserror::Error;
+
+use crate::cost::overhead::OverheadError;
+use crate::device::{CatalogError, UnknownDevice};
+use crate::graph::BuildError;
+use crate::trace::OpenError;
+
+/// Why a trace could not be opened or a question not be answered.
+#[derive(Debug, Error)]
+pub enum SessionError {
+    /// A file could not be read as a trace.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// A trace has nothing to model.
+    #[error(transparent)]
+    Build(#[from] BuildError),
+    /// A device file cannot be used.
+    #[error(transparent)]
+    Catalog(#[from] CatalogError),
+    /// A device is not in the catalog.
+    #[error(transparent)]
+    Device(#[from] UnknownDevice),
+    /// The default overheads are damaged.
+    #[error(transparent)]
+    Overheads(#[from] OverheadError),
+    /// A file could not be read.
+    #[error("{path}: {reason}")]
+    Read {
+        /// The file.
+        path: String,
+        /// What the system said, or what is wrong in it.
+        reason: String,
+    },
+    /// A file could not be written.
+    #[error("{path}: {reason}")]
+    Write {
+        /// The file.
+        path: String,
+        /// What the system said, and what to do.
+        reason: String,
+    },
+    /// Several traces that are not one job, where one is needed.
+    #[error("{count} separate traces where one is needed: name one of {}", .names.join(", "))]
+    SeveralJobs {
+        /// How many.
+        count: usize,
+        /// Their names.
+        names: Vec<String>,
+    },
+}

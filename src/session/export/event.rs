@@ -1,0 +1,172 @@
+//! The shapes of a Chrome-trace document as the PyTorch profiler writes it.
+
+use std::borrow::Cow;
+
+use serde::{Serialize, Serializer};
+
+use crate::device::DeviceProfile;
+use crate::graph::{DType, Operand};
+use crate::units::TimeNs;
+
+/// The top level.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Document<'a> {
+    pub schema_version: u32,
+    pub display_time_unit: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retime_predicted: Option<String>,
+    pub device_properties: Vec<DeviceProperties>,
+    pub trace_events: Vec<Event<'a>>,
+}
+
+/// A device as the profiler describes it.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DeviceProperties {
+    id: usize,
+    name: String,
+    total_global_mem: u64,
+    num_sms: u32,
+}
+
+impl DeviceProperties {
+    pub fn of(id: usize, device: &DeviceProfile) -> Self {
+        Self { id, name: device.name.clone(), total_global_mem: device.memory.0, num_sms: device.sm_count }
+    }
+}
+
+/// A thread or stream number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub struct Id(pub i64);
+
+/// One event.
+#[derive(Debug, Serialize)]
+pub struct Event<'a> {
+    ph: &'static str,
+    cat: &'static str,
+    name: Cow<'a, str>,
+    pid: i64,
+    tid: Id,
+    #[serde(serialize_with = "micros")]
+    ts: TimeNs,
+    #[serde(serialize_with = "optional_micros", skip_serializing_if = "Option::is_none")]
+    dur: Option<TimeNs>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bp: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    args: Option<Args>,
+}
+
+impl<'a> Event<'a> {
+    /// Something with a start and an end.
+    pub fn complete(
+        cat: &'static str,
+        name: Cow<'a, str>,
+        (pid, tid): (i64, Id),
+        start: TimeNs,
+        end: TimeNs,
+        args: Args,
+    ) -> Self {
+        let dur = Some(TimeNs(end.since(start).0.max(0)));
+        Self { ph: "X", cat, name, pid, tid, ts: start, dur, id: None, bp: None, args: Some(args) }
+    }
+
+    /// One end of an arrow of the critical path.
+    pub fn flow(ph: &'static str, id: u64, (pid, tid): (i64, Id), at: TimeNs) -> Self {
+        let bp = (ph == "f").then_some("e");
+        let name = "critical_path".into();
+        Self { ph, cat: "critical_path", name, pid, tid, ts: at, dur: None, id: Some(id), bp, args: None }
+    }
+
+    /// Lets it last until `end`, if that is later.
+    pub fn extend_to(&mut self, end: TimeNs) {
+        let until = TimeNs(end.since(self.ts).0);
+        self.dur = self.dur.max(Some(until));
+    }
+}
+
+/// Arguments; absent ones are not written.
+#[derive(Debug, Default, Serialize)]
+pub struct Args {
+    #[serde(rename = "External id", skip_serializing_if = "Option::is_none")]
+    pub external_id: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub correlation: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub device: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stream: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<u64>,
+    #[serde(rename = "Sequence number", skip_serializing_if = "Option::is_none")]
+    pub sequence_number: Option<i64>,
+    #[serde(rename = "Input Dims", skip_serializing_if = "Option::is_none")]
+    pub input_dims: Option<Vec<Dims>>,
+    #[serde(rename = "Input type", skip_serializing_if = "Option::is_none")]
+    pub input_type: Option<Vec<&'static str>>,
+    #[serde(rename = "Concrete Inputs", skip_serializing_if = "Option::is_none")]
+    pub concrete_inputs: Option<Vec<String>>,
+    #[serde(rename = "Source", skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
+}
+
+/// Dimensions of an argument: of a tensor, or of each tensor of a list.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+pub enum Dims {
+    /// Of a tensor; empty for anything else.
+    One(Vec<u64>),
+    /// Of a list of tensors.
+    Many(Vec<Dims>),
+}
+
+/// The dimensions of an argument.
+pub fn dims(operand: &Operand) -> Dims {
+    match operand {
+        Operand::Tensor { dims, .. } => Dims::One(dims.clone()),
+        Operand::TensorList(list) => Dims::Many(list.iter().map(dims).collect()),
+        Operand::Value(_) => Dims::One(Vec::new()),
+    }
+}
+
+/// The profiler's name for an argument's type.
+pub fn type_name(operand: &Operand) -> &'static str {
+    match operand {
+        Operand::Tensor { dtype, .. } => dtype.map_or("", element_name),
+        Operand::TensorList(_) => "TensorList",
+        Operand::Value(text) if text.starts_with('[') => "ScalarList",
+        Operand::Value(text) if text.is_empty() => "",
+        Operand::Value(_) => "Scalar",
+    }
+}
+
+fn element_name(dtype: DType) -> &'static str {
+    match dtype {
+        DType::Fp64 => "double",
+        DType::Fp32 => "float",
+        DType::Fp16 => "c10::Half",
+        DType::Bf16 => "c10::BFloat16",
+        DType::Fp8 => "c10::Float8_e4m3fn",
+        DType::Int64 => "long int",
+        DType::Int32 => "int",
+        DType::Int16 => "short int",
+        DType::Int8 => "signed char",
+        DType::Bool => "bool",
+        DType::Complex64 => "c10::complex<float>",
+    }
+}
+
+/// Writes ns as µs. Shortest-form printing of f64 keeps all three places up to 2⁵³ ns (104 days).
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+pub fn micros<S: Serializer>(time: &TimeNs, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_f64(time.0 as f64 / 1e3)
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+fn optional_micros<S: Serializer>(time: &Option<TimeNs>, serializer: S) -> Result<S::Ok, S::Error> {
+    micros(&time.unwrap_or_default(), serializer)
+}

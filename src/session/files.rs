@@ -1,0 +1,98 @@
+//! Writing files: to a temporary neighbour first, then renamed; an existing file is kept unless told otherwise.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use crate::scenario::Scenario;
+
+use super::SessionError;
+
+/// The text of a file.
+///
+/// # Errors
+/// It cannot be read, or is no UTF-8.
+pub fn read_text(path: &Path) -> Result<String, SessionError> {
+    fs::read_to_string(path)
+        .map_err(|error| SessionError::Read { path: path.display().to_string(), reason: error.to_string() })
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ScenarioFile {
+    #[serde(default)]
+    name: String,
+    steps: Vec<String>,
+}
+
+/// The scenario of a TOML file: `name = "…"` and `steps = ["resize-batch 4096", …]`.
+///
+/// # Errors
+/// The file cannot be read, is not of that form, or a step cannot be read.
+pub fn read_scenario(path: &Path) -> Result<Scenario, SessionError> {
+    let fail = |reason: String| SessionError::Read { path: path.display().to_string(), reason };
+    let file: ScenarioFile = toml::from_str(&read_text(path)?).map_err(|error| fail(error.to_string()))?;
+    let scenario = Scenario::parse(file.steps.iter().map(String::as_str)).map_err(|error| fail(error.to_string()))?;
+    Ok(Scenario { name: file.name, ..scenario })
+}
+
+/// Each file, and for each folder: the folder itself when it holds files, and the same for the folders in it.
+pub fn folders_of_traces(paths: &[PathBuf]) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for path in paths {
+        let Ok(entries) = fs::read_dir(path) else {
+            found.push(path.clone());
+            continue;
+        };
+        let mut entries: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
+        entries.sort();
+        let (folders, files): (Vec<_>, Vec<_>) = entries.into_iter().partition(|entry| entry.is_dir());
+        if !files.is_empty() {
+            found.push(path.clone());
+        }
+        found.extend(folders_of_traces(&folders));
+    }
+    found
+}
+
+/// Writes `contents` to `path` in one step.
+///
+/// # Errors
+/// The file exists and `replace` is not set, or the system refuses.
+pub fn write_new(path: &Path, contents: &[u8], replace: bool) -> Result<(), SessionError> {
+    let fail = |reason: String| SessionError::Write { path: path.display().to_string(), reason };
+    if !replace && path.exists() {
+        return Err(fail("exists already; name another file or add --force".to_owned()));
+    }
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".{}.part", std::process::id()));
+    let part = path.with_file_name(name);
+    let written = fs::File::create(&part).and_then(|mut file| {
+        file.write_all(contents)?;
+        file.sync_all()
+    });
+    written.and_then(|()| fs::rename(&part, path)).map_err(|error| {
+        let _ = fs::remove_file(&part);
+        fail(format!("cannot write it: {error}"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_existing_file_is_kept_unless_told_otherwise() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("out.json");
+        write_new(&path, b"one", false).unwrap();
+        let refused = write_new(&path, b"two", false).unwrap_err().to_string();
+        assert!(refused.contains("exists already"), "{refused}");
+        assert_eq!(fs::read(&path).unwrap(), b"one");
+        write_new(&path, b"two", true).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"two");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+}

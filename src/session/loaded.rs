@@ -1,0 +1,82 @@
+//! An opened job: its traces, its execution graph, and what the untouched graph replays to.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::diagnostic::Diagnostics;
+use crate::graph::ExecutionGraph;
+use crate::scenario::{Base, Context};
+use crate::trace::{Job, Trace};
+
+use super::Outcome;
+use super::memory::RankMemory;
+
+/// One job, ready to be edited.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    /// The traces.
+    pub job: Arc<Job>,
+    /// The chosen iteration.
+    pub graph: Arc<ExecutionGraph>,
+    /// What every scenario starts from.
+    pub base: Arc<Base>,
+    /// What transforms draw on, the device of each rank among it.
+    pub context: Context,
+    /// The untouched replay.
+    pub replay: Arc<Outcome>,
+    /// Recorded device memory of each rank.
+    pub(super) memory: Vec<RankMemory>,
+    /// Short name: of the file, or the folder of several ranks.
+    pub title: String,
+}
+
+impl Loaded {
+    /// The profiler traces of the ranks, in order.
+    pub fn traces(&self) -> impl Iterator<Item = &Trace> {
+        self.job.ranks.iter().filter_map(|rank| rank.trace.as_ref())
+    }
+
+    /// Diagnostics of all traces and of the graph.
+    pub fn diagnostics(&self) -> Diagnostics {
+        let mut all = self.graph.diagnostics.clone();
+        for trace in self.traces() {
+            all.merge(&trace.diagnostics);
+        }
+        all
+    }
+
+    /// The devices' names: catalog ids where recognised, else as recorded.
+    pub fn device_names(&self) -> Vec<String> {
+        let names = self.graph.ranks.iter().zip(&self.context.devices).map(|(part, device)| match &part.device {
+            Some(recorded) if !device.recognised => recorded.name.clone(),
+            Some(_) => device.profile.id.clone(),
+            None => String::new(),
+        });
+        names.filter(|name| !name.is_empty()).collect::<BTreeSet<_>>().into_iter().collect()
+    }
+
+    /// What its times are where they were never measured, e.g. `place-on-gpu V100`; `None` for a recorded trace.
+    pub fn predicted(&self) -> Option<&str> {
+        self.traces().find_map(|trace| trace.predicted.as_deref())
+    }
+}
+
+/// The short name of a job: the file's without its endings, or the folder's for several ranks.
+pub fn title(job: &Job) -> String {
+    let Some(path) = job.ranks.first().and_then(|rank| {
+        let trace = rank.trace.as_ref().map(|trace| &trace.path);
+        trace.or(rank.execution_trace.as_ref().map(|trace| &trace.path))
+    }) else {
+        return String::new();
+    };
+    let file = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
+    let folder = path.parent().and_then(|folder| folder.file_name()).map(|name| name.to_string_lossy());
+    let stem = file.split(".pt.trace").next().unwrap_or(&file);
+    let stem = [".gz", ".json", ".kineto", ".tar"].iter().fold(stem, |stem, end| stem.trim_end_matches(end));
+    let name = match folder {
+        Some(folder) if job.ranks.len() > 1 => folder.into_owned(),
+        Some(folder) if stem.len() < 8 && !folder.is_empty() => format!("{folder}/{stem}"),
+        _ => stem.to_owned(),
+    };
+    crate::intern::printable(&name)
+}

@@ -1,0 +1,25 @@
+//! What a front end holds: opened traces with their graphs, evaluated scenarios, background work, files to write.
+//!
+//! Knows no screen and no command line; both are built on it.
+
+mod engine;
+mod error;
+mod export;
+mod files;
+mod loaded;
+mod memory;
+mod outcome;
+pub mod sample;
+mod summary;
+mod sweep;
+mod worker;
+
+pub use engine::Engine;
+pub use error::SessionError;
+pub use export::{TaskRow, Timeline};
+pub use files::{folders_of_traces, read_scenario, read_text, write_new};
+pub use loaded::Loaded;
+pub use outcome::{Outcome, StepOutcome};
+pub use summary::{ErrorBand, RankSummary, Straggler, Summary};
+pub use sweep::{Sweep, SweepPoint, optimal_batch};
+pub use worker::{Reply, Request, Worker};

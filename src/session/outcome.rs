@@ -1,0 +1,97 @@
+//! An evaluated scenario: the timed graph it resolves to, its schedule, its figures and each step's share.
+
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use crate::analysis::busy;
+use crate::graph::{TaskId, TaskKind};
+use crate::scenario::{Resolved, Scenario};
+use crate::sim::Schedule;
+use crate::units::{DurNs, TimeNs};
+
+use super::Summary;
+
+/// What one step does to the iteration.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct StepOutcome {
+    /// The step in its one-line form.
+    pub transform: String,
+    /// Whether it is in force.
+    #[serde(skip)]
+    pub enabled: bool,
+    /// Change of the iteration time by this step alone on the untouched graph; `None` while not yet known.
+    pub alone_ns: Option<DurNs>,
+    /// Change it makes on top of the steps before it.
+    pub marginal_ns: Option<DurNs>,
+    /// What it did, in one line.
+    pub summary: String,
+    /// What it could not do.
+    pub unhandled: Vec<String>,
+}
+
+/// The result of evaluating one scenario.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// Which request it answers.
+    pub revision: u64,
+    /// What was evaluated.
+    pub scenario: Scenario,
+    /// Durations and where they come from.
+    pub resolved: Arc<Resolved>,
+    /// When everything happens.
+    pub schedule: Arc<Schedule>,
+    /// The figures.
+    pub summary: Summary,
+    /// Every step, disabled ones included.
+    pub steps: Vec<StepOutcome>,
+}
+
+impl Outcome {
+    /// The slowest rank's simulated iteration, and the task that ends it.
+    pub fn slowest(&self) -> Option<(TimeNs, TimeNs, TaskId)> {
+        let timed = &*self.resolved.timed;
+        let windows = self.resolved.graph.ranks.iter().map(|part| {
+            let (begin, end) = busy::window(part, timed, &self.schedule);
+            (begin, end, timed.task(part.end))
+        });
+        windows.max_by_key(|(begin, end, _)| end.since(*begin))
+    }
+
+    /// The tasks of the slowest rank's critical path, last first, back to the start of its iteration.
+    pub fn critical_tasks(&self) -> impl Iterator<Item = TaskId> {
+        let (begin, _, last) = self.slowest().unwrap_or((TimeNs(0), TimeNs(0), TaskId(0)));
+        let step = move |&task: &TaskId| self.schedule.critical_predecessor(&self.resolved.timed, task);
+        std::iter::successors(self.slowest().map(|_| last), step)
+            .take_while(move |&task| self.schedule.end(task) > begin)
+    }
+
+    /// What most of the critical path is: `host`, `launch`, `kernel`, `copy` or `collective`.
+    pub fn critical_kind(&self) -> &'static str {
+        const NAMES: [&str; 5] = ["host", "launch", "kernel", "copy", "collective"];
+        let mut totals = [0_i64; NAMES.len()];
+        for task in self.critical_tasks() {
+            let kind = match self.resolved.timed.node(task) {
+                Some(node) => Some(self.resolved.graph.tasks[node].kind),
+                None => self.resolved.added_task(task).map(|added| added.kind),
+            };
+            if let Some(class) = kind.and_then(class_of) {
+                totals[class] += self.resolved.timed.durations[task.0 as usize];
+            }
+        }
+        let largest = (0..NAMES.len()).max_by_key(|&class| (totals[class], std::cmp::Reverse(class)));
+        largest.map_or("", |class| NAMES[class])
+    }
+}
+
+/// Index into the names of [`Outcome::critical_kind`].
+fn class_of(kind: TaskKind) -> Option<usize> {
+    match kind {
+        TaskKind::Host(_) | TaskKind::Compute => Some(0),
+        TaskKind::Runtime => Some(1),
+        TaskKind::Kernel => Some(2),
+        TaskKind::Memcpy | TaskKind::Memset => Some(3),
+        TaskKind::Collective(_) => Some(4),
+        TaskKind::Joint | TaskKind::StepEnd => None,
+    }
+}

@@ -1,0 +1,178 @@
+//! The figures of one evaluated scenario: the iteration's time, its error band, device activity, who is late.
+
+use std::collections::BTreeMap;
+
+use rustc_hash::FxHashMap;
+use serde::Serialize;
+
+use crate::analysis::busy::{self, Busy};
+use crate::cost::{Prediction, Provenance};
+use crate::graph::{RankPart, TaskId};
+use crate::scenario::Resolved;
+use crate::sim::Schedule;
+use crate::units::{Bytes, DurNs, TimeNs};
+
+use super::memory::{self, RankMemory};
+
+/// A late rank counts as a straggler from this share of the iteration on.
+const STRAGGLER_SHARE: f64 = 0.02;
+
+/// Lowest and highest iteration time within the models' known errors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct ErrorBand {
+    /// Lowest.
+    pub low_ns: DurNs,
+    /// Highest.
+    pub high_ns: DurNs,
+}
+
+/// The rank that the others wait for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Straggler {
+    /// Which.
+    pub rank: u32,
+    /// How much later than the second-last it arrived, summed over the collectives where it came last.
+    pub late_ns: DurNs,
+}
+
+/// One rank's figures.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct RankSummary {
+    /// Which.
+    pub rank: u32,
+    /// Its simulated period.
+    pub simulated_ns: DurNs,
+    /// Share of it with work on the device.
+    pub gpu_busy: f64,
+}
+
+/// The figures of `simulate`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Summary {
+    /// Measured period of the chosen iteration, the largest over ranks.
+    pub measured_ns: DurNs,
+    /// Simulated period with all edits, the largest over ranks.
+    pub simulated_ns: DurNs,
+    /// Simulated period of the untouched graph.
+    pub base_simulated_ns: DurNs,
+    /// `base_simulated / measured − 1`.
+    pub replay_error: f64,
+    /// Measured time that no replay rule explains, as a share of the period.
+    pub unexplained_share: f64,
+    /// Where the simulated period may lie.
+    pub error_band: ErrorBand,
+    /// The rank that the others wait for, if one stands out.
+    pub straggler: Option<Straggler>,
+    /// Share of the period with work on the device, mean over ranks.
+    pub gpu_busy: f64,
+    /// Time with work on the device, mean over ranks.
+    pub gpu_active_ns: DurNs,
+    /// The kernel-only baseline: largest sum of device time on one stream.
+    pub kernel_only_ns: DurNs,
+    /// Peak device memory of the fullest rank, where it can be told.
+    pub memory_bytes: Option<Bytes>,
+    /// Whether it fits the device, where both are known.
+    pub fits: Option<bool>,
+    /// Time of changed tasks that no model covers, as a share of the period.
+    pub unmodelled_share: f64,
+    /// Batch size before and after, where known.
+    pub batch: Option<(u64, u64)>,
+    /// Every rank.
+    pub ranks: Vec<RankSummary>,
+}
+
+impl Summary {
+    /// The figures of `resolved` as `schedule` has it.
+    pub fn of(resolved: &Resolved, schedule: &Schedule, base_simulated: Option<DurNs>, memory: &[RankMemory]) -> Self {
+        let graph = &*resolved.graph;
+        let busy = busy::busy(resolved, schedule);
+        let period = busy.iter().map(|busy| busy.period).max().unwrap_or_default();
+        let base_simulated = base_simulated.unwrap_or(period);
+        let batch = resolved.batch.or(graph.batch_size.map(|batch| (batch, batch)));
+        let needed = memory::needed(memory, batch);
+        let mean = |value: &dyn Fn(&Busy) -> f64| busy.iter().map(value).sum::<f64>() / busy.len().max(1) as f64;
+        Self {
+            measured_ns: graph.measured,
+            simulated_ns: period,
+            base_simulated_ns: base_simulated,
+            replay_error: ratio(base_simulated, graph.measured) - 1.0,
+            unexplained_share: ratio(graph.unexplained, graph.measured),
+            error_band: error_band(resolved, schedule, period),
+            straggler: straggler(resolved, schedule, period),
+            gpu_busy: mean(&Busy::share),
+            gpu_active_ns: DurNs(mean(&|busy| busy.active.0 as f64).round() as i64),
+            kernel_only_ns: busy.iter().map(|busy| busy.kernel_only).max().unwrap_or_default(),
+            memory_bytes: needed,
+            fits: needed.and_then(|bytes| memory::fits(bytes, &resolved.devices)),
+            unmodelled_share: unmodelled_share(resolved, period),
+            batch,
+            ranks: graph.ranks.iter().zip(&busy).map(rank_summary).collect(),
+        }
+    }
+}
+
+fn rank_summary((part, busy): (&RankPart, &Busy)) -> RankSummary {
+    RankSummary { rank: part.rank.0, simulated_ns: busy.period, gpu_busy: busy.share() }
+}
+
+fn ratio(a: DurNs, b: DurNs) -> f64 {
+    if b.0 > 0 { a.0 as f64 / b.0 as f64 } else { 1.0 }
+}
+
+fn unmodelled_share(resolved: &Resolved, period: DurNs) -> f64 {
+    let changed = resolved.changes.iter().map(|(_, prediction)| prediction);
+    let all = changed.chain(resolved.added.iter().map(|added| &added.prediction));
+    let total: DurNs = all.filter(|p| p.provenance == Provenance::Unmodelled).map(|p| p.duration).sum();
+    (ratio(total, period) / resolved.graph.ranks.len().max(1) as f64).clamp(0.0, 1.0)
+}
+
+/// The band from the errors of the predicted tasks on the slowest rank's critical path.
+///
+/// One model's errors are taken as fully correlated (it is wrong the same way everywhere), different models' as
+/// independent: `σ² = Σ_models (Σ_tasks error·duration)²`.
+fn error_band(resolved: &Resolved, schedule: &Schedule, period: DurNs) -> ErrorBand {
+    let timed = &*resolved.timed;
+    let windows = resolved.graph.ranks.iter().map(|part| (busy::window(part, timed, schedule), part));
+    let Some(((begin, _), slowest)) = windows.max_by_key(|((begin, end), _)| end.since(*begin)) else {
+        return ErrorBand { low_ns: period, high_ns: period };
+    };
+    let added: FxHashMap<TaskId, &Prediction> =
+        resolved.added.iter().map(|added| (added.task, &added.prediction)).collect();
+    let mut by_model: BTreeMap<&str, f64> = BTreeMap::new();
+    let mut next = Some(timed.task(slowest.end));
+    while let Some(task) = next.filter(|&task| schedule.end(task) > begin) {
+        let prediction = match timed.node(task) {
+            Some(node) => Some(resolved.prediction(node)),
+            None => added.get(&task).map(|&&prediction| prediction),
+        };
+        if let Some(prediction) = prediction {
+            *by_model.entry(prediction.model).or_default() +=
+                f64::from(prediction.error) * prediction.duration.0 as f64;
+        }
+        next = schedule.critical_predecessor(timed, task);
+    }
+    let sigma = DurNs(by_model.values().map(|error| error * error).sum::<f64>().sqrt().round() as i64);
+    ErrorBand { low_ns: (period - sigma).max(DurNs::ZERO), high_ns: period + sigma }
+}
+
+/// The rank that most delays the collectives of the iteration.
+fn straggler(resolved: &Resolved, schedule: &Schedule, period: DurNs) -> Option<Straggler> {
+    let (graph, timed) = (&*resolved.graph, &*resolved.timed);
+    let mut late: BTreeMap<u32, DurNs> = BTreeMap::new();
+    for collective in &graph.collectives {
+        let mut arrivals: Vec<(TimeNs, u32)> = collective
+            .members
+            .iter()
+            .map(|&node| {
+                let lane = graph.tasks[node].lane;
+                (schedule.start(timed, timed.task(node)), graph.lanes[lane.0 as usize].rank.0)
+            })
+            .collect();
+        arrivals.sort_unstable();
+        if let [.., second, last] = arrivals[..] {
+            *late.entry(last.1).or_default() += last.0.since(second.0);
+        }
+    }
+    let (rank, late_ns) = late.into_iter().max_by_key(|&(rank, late)| (late, std::cmp::Reverse(rank)))?;
+    (ratio(late_ns, period) >= STRAGGLER_SHARE).then_some(Straggler { rank, late_ns })
+}

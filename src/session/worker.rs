@@ -1,0 +1,196 @@
+//! One background thread that computes the latest wanted scenario, so that no front end ever waits.
+//!
+//! A request that has not started when a newer one of its kind arrives is dropped; evaluations come before sweeps.
+
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread;
+
+use crate::scenario::Scenario;
+
+use super::{Engine, Loaded, Outcome, Sweep, SweepPoint};
+
+/// What may be asked of the worker.
+#[derive(Clone, Debug)]
+pub enum Request {
+    /// Evaluate a scenario.
+    Evaluate {
+        /// Comes back with the answer.
+        revision: u64,
+        /// What to evaluate.
+        scenario: Scenario,
+    },
+    /// Evaluate a scenario over the values of a knob.
+    Sweep {
+        /// Comes back with each point.
+        revision: u64,
+        /// What the knob is applied to.
+        scenario: Scenario,
+        /// The knob and its values.
+        sweep: Sweep,
+    },
+}
+
+/// What the worker answers.
+#[derive(Clone, Debug)]
+pub enum Reply {
+    /// A scenario's result. Comes twice: at once without the steps' gains, then with them.
+    Outcome(Box<Outcome>),
+    /// One more point of a sweep.
+    Point {
+        /// Of which request.
+        revision: u64,
+        /// The point.
+        point: SweepPoint,
+    },
+    /// All points of a sweep were sent.
+    SweepDone {
+        /// Of which request.
+        revision: u64,
+    },
+}
+
+#[derive(Debug, Default)]
+struct Wanted {
+    evaluate: Option<(u64, Scenario)>,
+    sweep: Option<(u64, Scenario, Sweep)>,
+    stop: bool,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    wanted: Mutex<Wanted>,
+    changed: Condvar,
+}
+
+impl Shared {
+    fn with<T>(&self, act: impl FnOnce(&mut Wanted) -> T) -> T {
+        let result = act(&mut self.wanted.lock().unwrap_or_else(PoisonError::into_inner));
+        self.changed.notify_one();
+        result
+    }
+
+    /// Waits for the next request, an evaluation before a sweep; `None` when told to stop.
+    fn next(&self) -> Option<Request> {
+        let mut wanted = self.wanted.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            if wanted.stop {
+                return None;
+            }
+            if let Some((revision, scenario)) = wanted.evaluate.take() {
+                return Some(Request::Evaluate { revision, scenario });
+            }
+            if let Some((revision, scenario, sweep)) = wanted.sweep.take() {
+                return Some(Request::Sweep { revision, scenario, sweep });
+            }
+            wanted = self.changed.wait(wanted).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Whether what is being computed has been overtaken.
+    fn is_overtaken(&self) -> bool {
+        self.with(|wanted| wanted.stop || wanted.evaluate.is_some())
+    }
+
+    fn is_sweep_overtaken(&self) -> bool {
+        self.with(|wanted| wanted.stop || wanted.evaluate.is_some() || wanted.sweep.is_some())
+    }
+}
+
+/// Handle of the background thread; dropping it stops the thread after the evaluation at hand.
+#[derive(Debug)]
+pub struct Worker {
+    shared: Arc<Shared>,
+    replies: Receiver<Reply>,
+}
+
+impl Worker {
+    /// Starts a worker on `loaded`. `notify` is called after each reply, so that a front end can wake up.
+    pub fn start(engine: Arc<Engine>, loaded: Arc<Loaded>, notify: impl Fn() + Send + 'static) -> Self {
+        let shared = Arc::new(Shared::default());
+        let (sender, replies) = mpsc::channel();
+        let theirs = Arc::clone(&shared);
+        thread::spawn(move || {
+            let work = Work { engine, loaded, shared: theirs, sender, notify: Box::new(notify) };
+            while let Some(request) = work.shared.next() {
+                if work.serve(request).is_none() {
+                    break;
+                }
+            }
+        });
+        Self { shared, replies }
+    }
+
+    /// Asks for `request` in place of an earlier one of its kind that has not started.
+    pub fn request(&self, request: Request) {
+        self.shared.with(|wanted| match request {
+            Request::Evaluate { revision, scenario } => wanted.evaluate = Some((revision, scenario)),
+            Request::Sweep { revision, scenario, sweep } => wanted.sweep = Some((revision, scenario, sweep)),
+        });
+    }
+
+    /// The next reply, if there is one.
+    pub fn poll(&self) -> Option<Reply> {
+        self.replies.try_recv().ok()
+    }
+
+    /// Waits for the next reply; `None` when the worker has stopped.
+    pub fn wait(&self) -> Option<Reply> {
+        self.replies.recv().ok()
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.shared.with(|wanted| wanted.stop = true);
+    }
+}
+
+struct Work {
+    engine: Arc<Engine>,
+    loaded: Arc<Loaded>,
+    shared: Arc<Shared>,
+    sender: Sender<Reply>,
+    notify: Box<dyn Fn() + Send>,
+}
+
+impl Work {
+    /// Serves one request; `None` when nobody listens any more.
+    fn serve(&self, request: Request) -> Option<()> {
+        match request {
+            Request::Evaluate { revision, scenario } => {
+                let outcome = self.engine.evaluate(&self.loaded, &scenario, revision);
+                self.send(Reply::Outcome(Box::new(outcome.clone())))?;
+                let overtaken = || self.shared.is_overtaken();
+                match self.engine.with_gains(&self.loaded, outcome, &overtaken) {
+                    Some(outcome) => self.send(Reply::Outcome(Box::new(outcome))),
+                    None => Some(()),
+                }
+            }
+            Request::Sweep { revision, scenario, sweep } => {
+                for value in sweep.values() {
+                    if self.shared.is_sweep_overtaken() {
+                        self.resume_later(revision, scenario, &sweep);
+                        return Some(());
+                    }
+                    let point = self.engine.sweep_point(&self.loaded, &scenario, &sweep, value);
+                    self.send(Reply::Point { revision, point })?;
+                }
+                self.send(Reply::SweepDone { revision })
+            }
+        }
+    }
+
+    /// Puts a sweep that an evaluation overtook back in line, unless a newer sweep is there.
+    fn resume_later(&self, revision: u64, scenario: Scenario, sweep: &Sweep) {
+        self.shared.with(|wanted| {
+            wanted.sweep.get_or_insert_with(|| (revision, scenario, sweep.clone()));
+        });
+    }
+
+    fn send(&self, reply: Reply) -> Option<()> {
+        self.sender.send(reply).ok()?;
+        (self.notify)();
+        Some(())
+    }
+}

@@ -202,7 +202,7 @@ pub fn is_tf32(kernel: &str) -> bool {
 /// The element type that `kernel`'s name shows, for operators whose types were not recorded.
 pub fn dtype(kernel: &str) -> Option<DType> {
     let has = |parts: &[&str]| parts.iter().any(|part| kernel.contains(part));
-    if has(&["BFloat16", "bf16", "_bf16_", "BBS", "_BB"]) {
+    if has(&["BFloat16", "bf16", "_bf16_", "BBS", "_BB", "OpaqueType<2"]) {
         Some(DType::Bf16)
     } else if has(&["Half", "half", "f16f16", "h16816", "h884", "hgemm", "_HHS", "fp16"]) {
         Some(DType::Fp16)

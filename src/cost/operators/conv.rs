@@ -120,7 +120,8 @@ fn places(name: &str) -> Option<Places> {
 }
 
 /// Size of the convolution that operator `name` computes, when its sizes were recorded.
-/// Without recorded strides the output is taken as large as the input ("same" padding, stride 1).
+/// Without recorded strides the output is taken as large as the input ("same" padding, stride 1), for filters of even size
+/// as one element per patch.
 pub(super) fn size(name: &str, args: Args<'_>) -> Option<ConvSize> {
     let places = places(name)?;
     let (input, weight) = (args.tensor(places.input)?, args.tensor(places.input + 1)?);
@@ -128,7 +129,7 @@ pub(super) fn size(name: &str, args: Args<'_>) -> Option<ConvSize> {
     let (spatial, filter) = (&input[2..], &weight[2..]);
     let transposed = places.transposed.and_then(|index| args.truth(index)).unwrap_or(false);
     let groups = args.number(places.groups).unwrap_or_else(|| (channels_in / second.max(1)).max(1));
-    let strides = args.numbers(places.stride);
+    let strides = args.numbers(places.stride).or_else(|| patch_strides(filter));
     let output: Vec<u64> = match places.output.map_or_else(|| args.output(), |index| args.tensor(index)) {
         Some(dims) => dims.iter().skip(2).copied().collect(),
         None if transposed => {
@@ -154,6 +155,13 @@ pub(super) fn size(name: &str, args: Args<'_>) -> Option<ConvSize> {
     })
 }
 
+/// Strides of a convolution that did not record them, when its filter is even along every axis: such a filter has no
+/// centre, so it cuts the image into patches and moves by its own size.
+fn patch_strides(filter: &[u64]) -> Option<Vec<i64>> {
+    let even = !filter.is_empty() && filter.iter().all(|taps| taps % 2 == 0);
+    even.then(|| filter.iter().map(|&taps| taps as i64).collect())
+}
+
 fn entry(list: Option<&Vec<i64>>, axis: usize, default: u64) -> u64 {
     let found = list.and_then(|list| list.get(axis).or_else(|| list.first()));
     found.map_or(default, |&value| u64::try_from(value).unwrap_or(default))
@@ -168,7 +176,8 @@ fn output_dims(spatial: &[u64], filter: &[u64], strides: Option<&Vec<i64>>, args
         .enumerate()
         .map(|(axis, (&dim, &taps))| {
             let reach = entry(dilation.as_ref(), axis, 1) * taps.saturating_sub(1);
-            let padded = dim + 2 * entry(padding.as_ref(), axis, reach / 2);
+            let usual = if taps % 2 == 0 { 0 } else { reach / 2 };
+            let padded = dim + 2 * entry(padding.as_ref(), axis, usual);
             padded.saturating_sub(reach + 1) / entry(strides, axis, 1).max(1) + 1
         })
         .collect()

@@ -201,6 +201,22 @@ fn a_straggler_is_seen_through_the_hidden_waits_of_the_other_ranks() {
     assert!(straggler < 0.56, "{straggler}");
 }
 
+/// Two processes on one host, with collectives of the gloo backend on threads of their own.
+#[test]
+fn collectives_of_a_host_backend_join_the_ranks() {
+    let Some(folder) = shared("cpu-captured") else { return };
+    let paths = [0, 1].map(|rank| folder.join(format!("dlrm-ddp-b128-fp32-cpu-ws2-r{rank}.kineto.json.gz")));
+    let opened = trace::open(&paths, &OpenOptions::default()).unwrap();
+    let graph = graph::build(&opened.jobs[0], &BuildOptions { iteration: step(1) }).unwrap();
+    invariants::check(&graph).unwrap();
+    let report = ReplayReport::of(&graph);
+    assert!(report.error().abs() < 0.0005, "{report:?}");
+    let joined: Vec<&str> =
+        graph.collectives.iter().filter(|it| it.members.len() == 2).map(|it| graph.names.get(it.kind)).collect();
+    assert_eq!(joined[..5], ["all-to-all", "all-reduce", "all-reduce", "all-to-all", "all-reduce"]);
+    assert_eq!(graph.collectives[0].bytes.0, 131_072 * 4, "as its operator's shapes say");
+}
+
 /// Every trace builds, keeps the invariants and is reported, however odd.
 #[test]
 fn every_shared_trace_builds_and_is_reported() {

@@ -9,8 +9,9 @@ use crate::units::{Bytes, DurNs, TimeNs};
 use super::draft::{Draft, NONE};
 use super::emit::Shared;
 use super::observed::Observed;
+use super::operands;
 use super::operators::OperatorTable;
-use super::works::{Stream, WorkKind};
+use super::works::{Stream, Work, WorkKind};
 use crate::graph::{DType, LaneId};
 
 /// A rank's member of a collective.
@@ -67,8 +68,21 @@ fn member(observed: &Observed<'_>, rank: usize, index: u32, zero: TimeNs) -> Mem
         end: TimeNs(work.end.since(zero).0),
         dur: work.dur(),
         group_size: args.group_size,
-        bytes: Bytes(args.in_elements.max(args.out_elements) * size),
+        bytes: if work.on_host {
+            recorded_bytes(observed, work)
+        } else {
+            Bytes(args.in_elements.max(args.out_elements) * size)
+        },
     }
+}
+
+/// The size of the tensors that a collective of a host backend recorded.
+fn recorded_bytes(observed: &Observed<'_>, work: &Work) -> Bytes {
+    let trace = observed.trace;
+    let list = trace.operators.get(work.event).and_then(|args| trace.tensor_args.get(args.tensors?.0 as usize));
+    let Some(list) = list else { return Bytes(0) };
+    let operands = operands::parse(trace.names.get(list.dims), trace.names.get(list.types), "");
+    Bytes(operands.inputs.iter().map(size).sum())
 }
 
 /// The kind of collective behind a kernel's or a recorded name.
@@ -310,9 +324,10 @@ fn bytes_in_context(operators: &OperatorTable, operator: Option<OperatorId>) -> 
 
 fn size(operand: &Operand) -> u64 {
     match operand {
-        Operand::Tensor { dims, dtype, .. } if !dims.is_empty() => {
-            dims.iter().product::<u64>().saturating_mul(dtype.unwrap_or_default().size())
-        }
+        Operand::Tensor { dims, dtype, .. } if !dims.is_empty() => dims
+            .iter()
+            .fold(1_u64, |size, &dim| size.saturating_mul(dim))
+            .saturating_mul(dtype.unwrap_or_default().size()),
         Operand::TensorList(list) => list.iter().map(size).sum(),
         _ => 0,
     }

@@ -42,7 +42,8 @@ const STRUCTURAL: [&str; 30] = [
 /// For each operator of a thread, whether its own time is computation: it calls nothing, or spends half its time or
 /// more outside what it calls. Empty when the trace has device work or launches any.
 pub(super) fn operators(observed: &Observed<'_>, thread: usize) -> Vec<bool> {
-    let on_device = !observed.works.list.is_empty() || observed.threads.calls.iter().any(|call| call.class.launches());
+    let on_device = observed.works.list.iter().any(|work| !work.on_host)
+        || observed.threads.calls.iter().any(|call| call.class.launches());
     if on_device { Vec::new() } else { computing(observed, &observed.threads.list[thread]) }
 }
 

@@ -134,7 +134,11 @@ impl<'a, 'o> Emission<'a, 'o> {
         self.stream_lanes = self.shared.lanes.len() as u16;
         for stream in &observed.works.streams {
             let name = observed.trace.tracks[stream.track.0 as usize].name;
-            let kind = LaneKind::Stream { device: stream.device, stream: stream.number };
+            let kind = if stream.on_host {
+                LaneKind::Thread { tid: stream.number }
+            } else {
+                LaneKind::Stream { device: stream.device, stream: stream.number }
+            };
             self.add_lane(kind, name, super::collectives::dominate(observed, stream));
         }
     }

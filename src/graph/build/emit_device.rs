@@ -5,6 +5,7 @@ use crate::units::{DurNs, TimeNs};
 
 use super::draft::NONE;
 use super::emit::{Emission, What};
+use super::emit_host::{last_end, main_thread};
 use super::late::Cause;
 use super::works::{Work, WorkKind};
 use super::{follow, launch};
@@ -66,7 +67,9 @@ fn connect(emission: &mut Emission<'_, '_>, index: u32) {
         let from = if dependency.of_predecessor > 0.0 { call.own } else { call.end };
         emission.edge(from, task, dependency);
     }
-    if work.previous.is_none() && work.call.is_none() || launched_before(emission, work) {
+    if work.on_host {
+        connect_host(emission, task, work);
+    } else if work.previous.is_none() && work.call.is_none() || launched_before(emission, work) {
         emission.anchor(task, work.start);
     }
     for (previous, dependency, _) in follow::dependencies(observed, work) {
@@ -79,6 +82,14 @@ fn connect(emission: &mut Emission<'_, '_>, index: u32) {
     }
     if emission.shared.draft.edges.len() == edges {
         emission.anchor(task, work.start);
+    }
+}
+
+/// A collective of a host backend starts after what the main thread had done when it did.
+fn connect_host(emission: &mut Emission<'_, '_>, task: u32, work: &Work) {
+    let before = main_thread(emission).and_then(|main| last_end(emission, main, work.start));
+    if let Some((end, from)) = before {
+        emission.edge(from, task, Dependency::on_end(DependencyKind::HandOver, work.start.since(end)));
     }
 }
 

@@ -125,7 +125,8 @@ pub(super) fn ending_at(emission: &Emission<'_, '_>, thread: usize, time: TimeNs
     last_end(emission, thread, time).map_or(NONE, |(_, task)| task)
 }
 
-fn last_end(emission: &Emission<'_, '_>, thread: usize, time: TimeNs) -> Option<(TimeNs, u32)> {
+/// The task of `thread` that ends last at or before `time`, and when it does.
+pub(super) fn last_end(emission: &Emission<'_, '_>, thread: usize, time: TimeNs) -> Option<(TimeNs, u32)> {
     let ends = &emission.ends[thread];
     let after = ends.partition_point(|&(end, _)| end <= time);
     after.checked_sub(1).map(|i| ends[i])

@@ -9,6 +9,7 @@ use crate::units::{DurNs, TimeNs};
 use super::emit_host;
 use super::host::{self, Doing, Stretch};
 use super::observed::Observed;
+use super::threads::Thread;
 
 /// Think time from which on a wait may hide in it.
 const LONG: DurNs = DurNs(500_000);
@@ -38,9 +39,17 @@ type Place = (String, String);
 /// # Complexity
 /// O(operators + calls + long stretches · streams · log work).
 pub(super) fn find(ranks: &mut [&mut Observed<'_>]) -> usize {
-    if ranks.len() < 2 {
-        return 0;
+    let count = if ranks.len() < 2 { 0 } else { find_on_several(ranks) };
+    for observed in ranks.iter_mut() {
+        let waits = host_waits(observed);
+        observed.hidden.extend(waits);
+        observed.hidden.sort_unstable();
+        observed.hidden.dedup_by_key(|wait| (wait.thread, wait.stretch));
     }
+    count
+}
+
+fn find_on_several(ranks: &mut [&mut Observed<'_>]) -> usize {
     let found: Vec<Vec<(Place, HiddenWait)>> = ranks.iter().map(|observed| candidates(observed)).collect();
     let mut seen: BTreeMap<&Place, BTreeSet<usize>> = BTreeMap::new();
     for (rank, candidates) in found.iter().enumerate() {
@@ -54,19 +63,55 @@ pub(super) fn find(ranks: &mut [&mut Observed<'_>]) -> usize {
         let confirmed =
             candidates.iter().filter(|(place, _)| seen.get(place).is_some_and(|ranks| ranks.len() >= enough));
         observed.hidden = confirmed.map(|&(_, wait)| wait).collect();
-        observed.hidden.sort_unstable();
         count += observed.hidden.len();
     }
     count
 }
 
+/// A host that waits for a collective of a host backend goes on this soon after it.
+const SOON_AFTER_HOST: DurNs = DurNs(500_000);
+
+/// Shorter stretches outside operators are no waits.
+const LEAST_WAIT: DurNs = DurNs(100_000);
+
+/// Waits for collectives that run on host threads: in operators named for waiting, or outside operators.
+fn host_waits(observed: &Observed<'_>) -> Vec<HiddenWait> {
+    let mut works: Vec<u32> =
+        (0..observed.works.list.len() as u32).filter(|&work| observed.work(work).on_host).collect();
+    works.sort_by_key(|&work| (observed.work(work).end, work));
+    let mut found = Vec::new();
+    for (index, thread) in observed.threads.list.iter().enumerate().filter(|_| !works.is_empty()) {
+        for stretch in all_stretches(observed, thread) {
+            let ended = works.partition_point(|&work| observed.work(work).end <= stretch.end);
+            let Some(&target) = ended.checked_sub(1).map(|i| &works[i]) else { continue };
+            let end = observed.work(target).end;
+            if end > stretch.start && stretch.end.since(end) < SOON_AFTER_HOST && may_wait(observed, thread, &stretch) {
+                found.push(HiddenWait { thread: index, stretch: stretch.start, target });
+            }
+        }
+    }
+    found
+}
+
+fn may_wait(observed: &Observed<'_>, thread: &Thread, stretch: &Stretch) -> bool {
+    match stretch.doing {
+        Doing::Call(_) => false,
+        Doing::Host(None) => stretch.end.since(stretch.start) >= LEAST_WAIT,
+        Doing::Host(Some(operator)) => {
+            name(observed, Some(thread.operators[operator as usize].event)).to_ascii_lowercase().contains("wait")
+        }
+    }
+}
+
+fn all_stretches(observed: &Observed<'_>, thread: &Thread) -> Vec<Stretch> {
+    let everything = (TimeNs(i64::MIN / 4), TimeNs(i64::MAX / 4));
+    host::stretches(thread, observed.threads.calls_of(thread), &emit_host::annotation_cuts(thread), everything)
+}
+
 fn candidates(observed: &Observed<'_>) -> Vec<(Place, HiddenWait)> {
     let mut found = Vec::new();
-    let everything = (TimeNs(i64::MIN / 4), TimeNs(i64::MAX / 4));
     for (index, thread) in observed.threads.list.iter().enumerate() {
-        let cuts = emit_host::annotation_cuts(thread);
-        let calls = observed.threads.calls_of(thread);
-        let stretches = host::stretches(thread, calls, &cuts, everything);
+        let stretches = all_stretches(observed, thread);
         let inner = stretches.iter().skip(1).rev().skip(1).rev();
         for stretch in inner.filter(|stretch| stretch.end.since(stretch.start) >= LONG) {
             let Doing::Host(operator) = stretch.doing else { continue };

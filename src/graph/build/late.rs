@@ -40,7 +40,7 @@ pub(super) struct Late {
 pub(super) fn find(observed: &Observed<'_>) -> Vec<Late> {
     let late = (0..observed.works.list.len() as u32).filter_map(|index| {
         let work = observed.work(index);
-        let allowed = allowed_start(observed, index)?;
+        let allowed = allowed_start(observed, index).filter(|_| !work.on_host)?;
         let by = work.start.since(allowed);
         (by > LATE).then(|| Late { work: index, by, cause: cause(observed, work, allowed) })
     });

@@ -38,11 +38,15 @@ impl WorkKind {
             Category::Memcpy if name.contains("HtoD") => Self::HostToDevice,
             Category::Memcpy if name.contains("DtoH") => Self::DeviceToHost,
             Category::Memcpy => Self::DeviceToDevice,
+            Category::Annotation => Self::Collective,
             _ if is_collective_kernel(name) => Self::Collective,
             _ => Self::Kernel,
         }
     }
 }
+
+/// How the profiler names the collectives of the host backend.
+const HOST_COLLECTIVE: &str = "gloo:";
 
 /// Whether `name` is that of a collective library's kernel.
 pub(super) fn is_collective_kernel(name: &str) -> bool {
@@ -71,6 +75,8 @@ pub(super) struct Work {
     pub(super) launched: TimeNs,
     /// The work before it on its stream.
     pub(super) previous: Option<u32>,
+    /// Whether it is a collective of a host backend, on a host thread.
+    pub(super) on_host: bool,
 }
 
 impl Work {
@@ -91,6 +97,8 @@ pub(super) struct Stream {
     pub(super) number: i64,
     /// Its work.
     pub(super) works: Vec<u32>,
+    /// Whether it is a host thread that runs collectives.
+    pub(super) on_host: bool,
 }
 
 /// All device work.
@@ -113,7 +121,9 @@ impl Works {
         let launching = launching_calls(trace, threads);
         let mut works = Self::default();
         let mut stream_of: FxHashMap<TrackId, u16> = FxHashMap::default();
-        for id in trace.events.ids().filter(|&id| trace.events.category(id).is_device_work()) {
+        let host: Vec<bool> = trace.names.iter().map(|(_, name)| name.starts_with(HOST_COLLECTIVE)).collect();
+        let on_host = |id| trace.events.category(id) == Category::Annotation && host[trace.events.name(id).0 as usize];
+        for id in trace.events.ids().filter(|&id| trace.events.category(id).is_device_work() || on_host(id)) {
             let track = trace.events.track(id);
             let stream = *stream_of.entry(track).or_insert_with(|| works.add_stream(trace, track));
             works.add(trace, id, stream, &launching);
@@ -129,7 +139,8 @@ impl Works {
             TrackKind::Stream { device, stream } => (device, stream),
             TrackKind::Thread { pid, tid } | TrackKind::Other { pid, tid } => (pid, tid),
         };
-        self.streams.push(Stream { track, device, number: stream, works: Vec::new() });
+        let on_host = matches!(trace.tracks[track.0 as usize].kind, TrackKind::Thread { .. });
+        self.streams.push(Stream { track, device, number: stream, works: Vec::new(), on_host });
         self.streams.len() as u16 - 1
     }
 
@@ -149,6 +160,7 @@ impl Works {
             call: launching.get(&trace.events.correlation(id)).copied(),
             launched: TimeNs(i64::MIN),
             previous,
+            on_host: trace.events.category(id) == Category::Annotation,
         });
     }
 
@@ -180,6 +192,7 @@ impl Works {
             for &work in &stream.works {
                 let work = &mut self.list[work as usize];
                 let launched = match work.call {
+                    _ if work.on_host => work.start,
                     Some(call) => threads.calls[call as usize].start,
                     None => before_the_wait(&waits, work.start),
                 };

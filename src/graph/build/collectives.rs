@@ -41,7 +41,7 @@ pub(super) struct Member {
 pub(super) fn dominate(observed: &Observed<'_>, stream: &Stream) -> bool {
     let time = |collective: bool| -> DurNs {
         let works = stream.works.iter().map(|&work| observed.work(work));
-        works.filter(|work| (work.kind == WorkKind::Collective) == collective).map(super::works::Work::dur).sum()
+        works.filter(|work| (work.kind == WorkKind::Collective) == collective).map(Work::dur).sum()
     };
     time(true) > time(false)
 }

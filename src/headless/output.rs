@@ -45,7 +45,7 @@ impl Table {
             for (column, cell) in row.iter().enumerate() {
                 let pad = " ".repeat(widths[column].saturating_sub(cell.width()));
                 let (before, after) = if right[column] { (pad.as_str(), "") } else { ("", pad.as_str()) };
-                line.push_str(&format!("{before}{cell}{after}  "));
+                line.extend([before, cell, after, "  "]);
             }
             writeln!(out, "{}", line.trim_end())?;
         }

@@ -166,7 +166,7 @@ pub fn micros<S: Serializer>(time: &TimeNs, serializer: S) -> Result<S::Ok, S::E
     serializer.serialize_f64(time.0 as f64 / 1e3)
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+#[expect(clippy::ref_option, reason = "serde asks for a reference")]
 fn optional_micros<S: Serializer>(time: &Option<TimeNs>, serializer: S) -> Result<S::Ok, S::Error> {
     micros(&time.unwrap_or_default(), serializer)
 }

@@ -1,6 +1,7 @@
 //! How wrong an anchored prediction may be: `t_measured · model(new)/model(old)`.
 
 use super::prediction::Estimate;
+use crate::units::DurNs;
 
 /// What changed between the measured kernel and the predicted one.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -31,6 +32,12 @@ fn errors(model: &str) -> Errors {
         "collective-curve" | "collective-sigmoid" => Errors { first: 0.06, further: 0.01, device: 0.35 },
         _ => Errors { first: 0.13, further: 0.12, device: 0.18 },
     }
+}
+
+/// How far a model is from a kernel that was measured: `|ln(model / measured)|`; large where either took no time.
+pub fn missed(before: &Estimate, measured: DurNs) -> f32 {
+    let (model, measured) = (before.duration.0.max(1) as f64, measured.0.max(1) as f64);
+    (model / measured).ln().abs() as f32
 }
 
 /// Expected relative error of anchoring, of the weaker of both models; grows from 0 with the first doubling.

@@ -114,6 +114,9 @@ impl CostModels {
 
     /// The duration of a task that took `measured` (if it was measured) doing `old`, and now has to do `new`.
     ///
+    /// The model's miss on the measured kernel itself counts as an error of *absolute*: where `model(old)` is far from what
+    /// was measured, the work is not what the model takes it for, and only its ratio is of use.
+    ///
     /// Nothing changed: the measured duration exactly. Otherwise the one with the smaller expected error of *anchored*,
     /// `t = t_measured · model(new)/model(old)`, and *absolute*, `t = model(new)`. When no model covers it the measured
     /// duration is kept and marked unmodelled.
@@ -130,10 +133,12 @@ impl CostModels {
         };
         let Some(before) = before.filter(|before| before.duration > DurNs::ZERO) else { return absolute(&after) };
         let change = Change { same_device, doublings: doublings(old.work, new.work) };
-        let error = anchor::expected_error(&before, &after, change);
-        if after.error < error {
+        let (before, alike) = alike(before, after, old, new);
+        let error = anchor::expected_error(&before, &alike, change);
+        if after.error.max(anchor::missed(&before, measured)) < error {
             return absolute(&after);
         }
+        let after = alike;
         Prediction {
             duration: measured.scale(after.duration.0 as f64 / before.duration.0 as f64),
             provenance: Provenance::Anchored,
@@ -161,6 +166,27 @@ impl CostModels {
         let duration = measured.scale(after.us / before.us);
         Prediction { duration, provenance: Provenance::Anchored, model: after.model, error, extrapolated }
     }
+}
+
+/// Both estimates by one model: the ratio of two models' answers would show their difference, not the devices'.
+fn alike(before: Estimate, after: Estimate, old: Placed<'_>, new: Placed<'_>) -> (Estimate, Estimate) {
+    if before.model == after.model {
+        return (before, after);
+    }
+    let unfitted = |placed: Placed<'_>| placed.work.and_then(|work| unfitted_us(work, placed.device));
+    let (model, times) = match (unfitted(old), unfitted(new)) {
+        (Some(before_us), Some(after_us)) => ("structured-unseen", (before_us, after_us)),
+        _ => match (old.work, new.work) {
+            (Some(o), Some(n)) => ("roofline", (baseline_us(o, old.device), baseline_us(n, new.device))),
+            _ => return (before, after),
+        },
+    };
+    if times.0 <= 0.0 || times.1 <= 0.0 {
+        return (before, after);
+    }
+    let error = f64::from(before.error.max(after.error));
+    let estimate = |us, extrapolated| estimate_of(us, model, error, extrapolated);
+    (estimate(times.0, before.extrapolated), estimate(times.1, after.extrapolated))
 }
 
 fn absolute(estimate: &Estimate) -> Prediction {

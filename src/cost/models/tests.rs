@@ -101,3 +101,15 @@ fn changing_a_figure_of_a_device_changes_what_is_remembered_of_it() {
     let time = |device: &DeviceProfile| models.estimate(&work, device).unwrap().duration.0 as f64;
     assert!((time(base) / time(&fast) - 2.0).abs() < 0.01);
 }
+
+#[test]
+fn a_model_that_misses_the_measured_kernel_is_asked_for_a_ratio_only() {
+    let (models, catalog) = (CostModels::builtin().unwrap(), Catalog::builtin().unwrap());
+    let (h100, h200) = (catalog.find("H100").unwrap(), catalog.find("H200").unwrap());
+    let work = movement_work(Family::Elementwise, 1 << 32, 1 << 31);
+    let model = models.estimate(&work, h100).unwrap().duration;
+    let measured = model.scale(0.25);
+    let moved = models.predict(Some(measured), placed(&work, h100), placed(&work, h200));
+    assert_eq!(moved.provenance, Provenance::Anchored);
+    assert!(moved.duration <= measured, "{moved:?} against {measured}");
+}

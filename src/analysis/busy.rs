@@ -9,6 +9,8 @@ use crate::scenario::Resolved;
 use crate::sim::Schedule;
 use crate::units::{DurNs, TimeNs};
 
+use super::replay;
+
 /// Device activity of one rank within its iteration.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Busy {
@@ -29,8 +31,8 @@ impl Busy {
 
 /// The simulated iteration of `part`: from the end of everything before it to the end of all it did.
 pub fn window(part: &RankPart, timed: &TimedGraph, schedule: &Schedule) -> (TimeNs, TimeNs) {
-    let begin = part.begin.map_or(TimeNs(0), |node| schedule.end(timed.task(node)));
-    (begin, schedule.end(timed.task(part.end)).max(begin))
+    let end = schedule.end(timed.task(part.end));
+    (end - replay::period(timed, schedule, part), end)
 }
 
 /// Device activity of every rank, in order of the graph's ranks; work that edits added counts too.

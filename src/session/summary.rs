@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use petgraph::Direction;
+use petgraph::visit::EdgeRef;
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use crate::analysis::busy::{self, Busy};
 use crate::cost::{Prediction, Provenance};
-use crate::graph::{RankPart, TaskId};
+use crate::graph::{DependencyKind, ExecutionGraph, NodeId, RankPart, TaskId};
 use crate::scenario::Resolved;
 use crate::sim::Schedule;
 use crate::units::{Bytes, DurNs, TimeNs};
@@ -155,19 +157,24 @@ fn error_band(resolved: &Resolved, schedule: &Schedule, period: DurNs) -> ErrorB
     ErrorBand { low_ns: (period - sigma).max(DurNs::ZERO), high_ns: period + sigma }
 }
 
+/// Where the members of a collective meet.
+fn joint_of(graph: &ExecutionGraph, member: NodeId) -> Option<NodeId> {
+    let into = graph.tasks.edges_directed(member, Direction::Incoming);
+    into.filter(|edge| edge.weight().kind == DependencyKind::Collective).map(|edge| edge.source()).next()
+}
+
 /// The rank that most delays the collectives of the iteration.
 fn straggler(resolved: &Resolved, schedule: &Schedule, period: DurNs) -> Option<Straggler> {
     let (graph, timed) = (&*resolved.graph, &*resolved.timed);
     let mut late: BTreeMap<u32, DurNs> = BTreeMap::new();
-    for collective in &graph.collectives {
-        let mut arrivals: Vec<(TimeNs, u32)> = collective
-            .members
-            .iter()
-            .map(|&node| {
-                let lane = graph.tasks[node].lane;
-                (schedule.start(timed, timed.task(node)), graph.lanes[lane.0 as usize].rank.0)
-            })
-            .collect();
+    let before = |node: NodeId| graph.tasks.neighbors_directed(node, Direction::Incoming);
+    for collective in graph.collectives.iter().filter(|collective| collective.members.len() > 1) {
+        let Some(join) = collective.members.iter().find_map(|&member| joint_of(graph, member)) else { continue };
+        let arrival = |node: NodeId| {
+            let lane = graph.tasks[node].lane;
+            (schedule.end(timed.task(node)), graph.lanes[lane.0 as usize].rank.0)
+        };
+        let mut arrivals: Vec<(TimeNs, u32)> = before(join).map(arrival).collect();
         arrivals.sort_unstable();
         if let [.., second, last] = arrivals[..] {
             *late.entry(last.1).or_default() += last.0.since(second.0);

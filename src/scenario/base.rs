@@ -1,6 +1,6 @@
 //! A graph with what every scenario on it needs, worked out once: its timed form, the work of its tasks, its lanes' ranks.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use petgraph::visit::EdgeRef;
 
@@ -8,6 +8,7 @@ use crate::cost::{Family, Work};
 use crate::graph::timed::NO_TASK;
 use crate::graph::{ExecutionGraph, Lane, LaneId, NodeId, TimedGraph};
 
+use super::batch::BatchPlan;
 use super::works::{Class, Classifier, NO_CLASS, Overrides, names_by_forward};
 
 /// An untouched graph, shared by all scenarios on it.
@@ -19,6 +20,7 @@ pub struct Base {
     moving: Option<Vec<MovingLag>>,
     rank_of_lane: Vec<u16>,
     works: OnceLock<Works>,
+    batch_plans: Mutex<Vec<(u64, Arc<BatchPlan>)>>,
 }
 
 /// A lag in the timed graph that shrinks as the predecessor's duration grows.
@@ -48,7 +50,14 @@ impl Base {
         let rank = |lane: &Lane| graph.ranks.iter().position(|part| part.rank == lane.rank).unwrap_or(0);
         let rank_of_lane = graph.lanes.iter().map(|lane| rank(lane) as u16).collect();
         let moving = moving_lags(&graph, &timed);
-        Self { timed: Arc::new(timed), moving, rank_of_lane, works: OnceLock::new(), graph }
+        Self {
+            timed: Arc::new(timed),
+            moving,
+            rank_of_lane,
+            works: OnceLock::new(),
+            batch_plans: Mutex::default(),
+            graph,
+        }
     }
 
     /// The graph.
@@ -93,6 +102,18 @@ impl Base {
     fn class(&self, node: NodeId) -> Option<&Class> {
         let works = self.works();
         works.of_node.get(node.index()).and_then(|&class| works.classes.get(class as usize))
+    }
+
+    /// The dimensions that carry a batch of `batch`, found when first asked for.
+    pub(super) fn batch_plan(&self, batch: u64) -> Arc<BatchPlan> {
+        let find = || Arc::new(BatchPlan::find(&self.graph, batch));
+        let Ok(mut plans) = self.batch_plans.lock() else { return find() };
+        if let Some((_, plan)) = plans.iter().find(|(known, _)| *known == batch) {
+            return plan.clone();
+        }
+        let plan = find();
+        plans.push((batch, plan.clone()));
+        plan
     }
 
     pub(super) fn moving(&self) -> Option<&[MovingLag]> {

@@ -9,6 +9,8 @@ use crate::cost::{CostModels, Overheads};
 use crate::device::{Catalog, CatalogError, DeviceProfile};
 use crate::graph::{ExecutionGraph, RankPart};
 
+use super::host::HostModel;
+
 /// Catalog, models and the devices on which the graph was traced. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Context {
@@ -20,6 +22,8 @@ pub struct Context {
     pub overheads: Arc<Overheads>,
     /// The device of each rank, in the order of the graph's ranks.
     pub devices: Vec<RankDevice>,
+    /// The host as the trace shows it, where operators computed on it.
+    pub host: Option<HostModel>,
 }
 
 /// The device that a rank was traced on.
@@ -56,7 +60,8 @@ impl Context {
         graph: &ExecutionGraph,
     ) -> Self {
         let devices = graph.ranks.iter().filter_map(|part| device_of(part, &catalog)).collect();
-        Self { catalog, models, overheads, devices }
+        let host = HostModel::fit(graph);
+        Self { catalog, models, overheads, devices, host }
     }
 
     /// A context for `graph` with the devices, models and overheads that come with the program.

@@ -9,13 +9,14 @@ use std::sync::Arc;
 use petgraph::graph::EdgeIndex;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::cost::{Family, Placed, Prediction, Provenance, Work};
-use crate::device::{DeviceProfile, LinkProfile};
+use crate::cost::{Estimate, Family, Placed, Prediction, Provenance, Shape, Work};
+use crate::device::{DeviceKind, DeviceProfile, LinkProfile};
 use crate::graph::{Dependency, ExecutionGraph, Lane, LaneId, NodeId, Operands, OperatorId, TaskKind};
 use crate::units::{Bytes, DurNs};
 
 use super::base::Base;
 use super::context::Context;
+use super::host::HostModel;
 use super::works::{Class, Classifier, NO_CLASS, Overrides};
 
 /// A row of [`Draft::added`].
@@ -65,6 +66,15 @@ pub struct Link {
     pub dependency: Dependency,
 }
 
+/// What a task does besides its own work.
+#[derive(Clone, Debug)]
+struct Merge {
+    /// All whose work it does, itself included.
+    members: Vec<NodeId>,
+    /// The class of its own share.
+    own: u32,
+}
+
 /// How a class of tasks is re-priced: worked out once, applied to each task's own measured duration.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Repricing {
@@ -85,6 +95,10 @@ pub struct Draft<'b> {
     overrides: Overrides,
     /// Tasks whose work was changed by itself.
     own_work: FxHashSet<NodeId>,
+    /// Classes that stand for the traced ones, of tasks whose recorded arguments do not show their work.
+    traced_as: FxHashMap<NodeId, u32>,
+    /// Tasks that do the work of others besides their own.
+    merged: FxHashMap<NodeId, Merge>,
     /// Factor on each task's duration; empty while all are 1.
     factors: Vec<f64>,
     /// Durations that replace the traced ones.
@@ -116,6 +130,8 @@ impl<'b> Draft<'b> {
             classes: Vec::new(),
             overrides: Overrides::default(),
             own_work: FxHashSet::default(),
+            traced_as: FxHashMap::default(),
+            merged: FxHashMap::default(),
             factors: Vec::new(),
             rebased: FxHashMap::default(),
             touched: Vec::new(),
@@ -234,12 +250,24 @@ impl<'b> Draft<'b> {
         let individual = !self.class_of.is_empty();
         for node in self.base.graph().tasks.node_indices() {
             let kept = individual && self.is_individual(node);
-            class_of.push(if kept { self.class_of[node.index()] } else { classifier.class(node) });
+            class_of.push(match (kept, self.merged.get(&node)) {
+                (true, Some(merge)) => merge.own,
+                (true, None) => self.class_of[node.index()],
+                (false, _) => classifier.class(node),
+            });
         }
         let new = std::mem::take(&mut classifier.classes);
         self.classes.extend(new);
         self.class_of = class_of;
         self.touch_all(|draft, node| draft.class_of[node.index()] != NO_CLASS);
+        let mut merged: Vec<NodeId> = self.merged.keys().copied().collect();
+        merged.sort_unstable();
+        for kept in merged {
+            if let Some(merge) = self.merged.get_mut(&kept) {
+                merge.own = self.class_of[kept.index()];
+            }
+            self.remerge(kept);
+        }
     }
 
     /// Whether the work of a task was set on its own, not by its operator's arguments.
@@ -249,15 +277,86 @@ impl<'b> Draft<'b> {
 
     /// Changes the work of one task alone.
     pub fn set_work(&mut self, node: NodeId, work: Work) {
-        let works = self.base.works();
         if self.class_of.is_empty() {
-            self.class_of.clone_from(&works.of_node);
+            self.class_of.clone_from(&self.base.works().of_node);
         }
-        let class = (works.classes.len() + self.classes.len()) as u32;
-        self.classes.push(Class { family: work.family, work: Some(work) });
+        let class = self.new_class(work);
         self.class_of[node.index()] = class;
         self.own_work.insert(node);
         self.touch(node);
+        if let Some(merge) = self.merged.get_mut(&node) {
+            merge.own = class;
+            self.remerge(node);
+        }
+    }
+
+    /// As [`set_work`](Self::set_work), for a task whose recorded arguments do not show that it did `traced`.
+    pub fn set_works(&mut self, node: NodeId, traced: Work, work: Work) {
+        if !self.traced_as.contains_key(&node) {
+            let class = self.new_class(traced);
+            self.traced_as.insert(node, class);
+        }
+        self.set_work(node, work);
+    }
+
+    fn new_class(&mut self, work: Work) -> u32 {
+        self.classes.push(Class { family: work.family, work: Some(work) });
+        (self.base.works().classes.len() + self.classes.len() - 1) as u32
+    }
+
+    /// Lets `kept` do the work of all `members`, itself among them, at once; the others have to be taken out besides.
+    /// It takes their traced time, times the model's ratio of one large piece of work to the pieces.
+    pub fn merge(&mut self, kept: NodeId, members: Vec<NodeId>) {
+        let rank = self.base.rank_index(self.graph().tasks[kept].lane);
+        let traced: DurNs = members.iter().map(|&node| self.graph().tasks[node].duration).sum();
+        let old: Option<Vec<Work>> = members.iter().map(|&node| self.traced_work(node).cloned()).collect();
+        let merged = old.as_deref().and_then(merged_work);
+        let device = self.context.devices.get(rank).map(|device| device.profile.clone());
+        let mut start = Prediction::measured(traced);
+        if let (Some(old), Some(merged), Some(device)) = (&old, merged, device) {
+            start = self.instead_of(traced, old, &merged, &device).unwrap_or(start);
+            if self.class_of.is_empty() {
+                self.class_of.clone_from(&self.base.works().of_node);
+            }
+            let (own, class) = (self.class_of[kept.index()], self.new_class(merged));
+            self.traced_as.insert(kept, class);
+            self.merged.insert(kept, Merge { members, own });
+            self.remerge(kept);
+        }
+        self.set_duration(kept, start);
+    }
+
+    /// `time` of the pieces `old`, times the model's ratio of `merged` to their sum.
+    fn instead_of(&self, time: DurNs, old: &[Work], merged: &Work, device: &DeviceProfile) -> Option<Prediction> {
+        let estimate = |work: &Work| match (&self.context.host, device.kind) {
+            (Some(host), DeviceKind::Cpu) => Some(host.estimate(work)),
+            _ => self.context.models.estimate(work, device),
+        };
+        let before: Option<DurNs> = old.iter().map(|work| Some(estimate(work)?.duration)).sum();
+        let (before, after) = (before.filter(|before| before.0 > 0)?, estimate(merged)?);
+        Some(Prediction {
+            duration: time.scale(after.duration.0 as f64 / before.0 as f64),
+            provenance: Provenance::Anchored,
+            model: after.model,
+            error: after.error,
+            extrapolated: after.extrapolated,
+        })
+    }
+
+    /// The work that a task was traced doing.
+    fn traced_work(&self, node: NodeId) -> Option<&Work> {
+        self.class_at(self.classes_of(node).0).and_then(|class| class.work.as_ref())
+    }
+
+    /// Works out anew what a merged task does, after the work of its members changed.
+    fn remerge(&mut self, kept: NodeId) {
+        let Some(Merge { members, own }) = self.merged.get(&kept) else { return };
+        let class = |&node: &NodeId| if node == kept { *own } else { self.class_of[node.index()] };
+        let work = |node| self.class_at(class(node))?.work.clone();
+        let works: Option<Vec<Work>> = members.iter().map(work).collect();
+        if let Some(work) = works.as_deref().and_then(merged_work) {
+            self.class_of[kept.index()] = self.new_class(work);
+        }
     }
 
     fn class_at(&self, class: u32) -> Option<&Class> {
@@ -267,7 +366,8 @@ impl<'b> Draft<'b> {
     }
 
     fn classes_of(&self, node: NodeId) -> (u32, u32) {
-        let old = self.base.works().of_node[node.index()];
+        let recorded = self.base.works().of_node[node.index()];
+        let old = self.traced_as.get(&node).copied().unwrap_or(recorded);
         (old, self.class_of.get(node.index()).copied().unwrap_or(old))
     }
 
@@ -431,6 +531,9 @@ impl<'b> Draft<'b> {
         if is_collective {
             return self.over_links((work(old), work(new)), traced_on);
         }
+        if let (TaskKind::Compute, Some(host)) = (kind, &self.context.host) {
+            return on_host(host, work(old), work(new));
+        }
         let now = if kind == TaskKind::Compute { traced_on } else { self.device(rank).map_or(traced_on, Arc::as_ref) };
         let before = Placed { work: work(old), device: traced_on };
         let after = Placed { work: work(new), device: now };
@@ -464,22 +567,46 @@ impl<'b> Draft<'b> {
     /// What `work` takes that does what `members` do now: their time, times the model's ratio of new to old.
     pub fn price_instead(&self, members: &[NodeId], work: &Work, rank: usize) -> Option<Prediction> {
         let device = self.device(rank)?;
-        let models = &self.context.models;
         let now: DurNs = members.iter().map(|&node| self.price(node).duration).sum();
-        let estimates: Option<Vec<_>> = members.iter().map(|&node| models.estimate(self.work(node)?, device)).collect();
-        let after = models.estimate(work, device)?;
-        let before: DurNs = estimates.unwrap_or_default().iter().map(|estimate| estimate.duration).sum();
-        if before <= DurNs::ZERO || now <= DurNs::ZERO {
-            return self.price_new(work, rank);
-        }
-        Some(Prediction {
-            duration: now.scale(after.duration.0 as f64 / before.0 as f64),
-            provenance: Provenance::Anchored,
-            model: after.model,
-            error: after.error,
-            extrapolated: after.extrapolated,
-        })
+        let old: Option<Vec<Work>> = members.iter().map(|&node| self.work(node).cloned()).collect();
+        old.and_then(|old| self.instead_of(now, &old, work, device)).or_else(|| self.price_new(work, rank))
     }
+}
+
+/// A host computation of another size: the fitted host's ratio.
+fn on_host(host: &HostModel, old: Option<&Work>, new: Option<&Work>) -> Repricing {
+    let (Some(old), Some(new)) = (old, new) else { return Repricing::Kept };
+    if old == new {
+        return Repricing::Kept;
+    }
+    let (before, after) = (host.estimate(old), host.estimate(new));
+    let ratio = after.duration.0 as f64 / before.duration.0.max(1) as f64;
+    let Estimate { duration, model, error, extrapolated } = after;
+    Repricing::Ratio(ratio, Prediction { duration, provenance: Provenance::Anchored, model, error, extrapolated })
+}
+
+/// What `works` are together when one kernel does them all: the sum, over more tables, rows or elements.
+fn merged_work(works: &[Work]) -> Option<Work> {
+    let first = works.first()?;
+    let shape = match first.shape {
+        Shape::Embedding { batch, rows, pooling, dim, backward, .. } => {
+            let tables = |work: &Work| match work.shape {
+                Shape::Embedding { tables, .. } => tables,
+                _ => 1,
+            };
+            Shape::Embedding { batch, rows, tables: works.iter().map(tables).sum(), pooling, dim, backward }
+        }
+        Shape::Rows { rows, width } => Shape::Rows { rows: rows * works.len() as u64, width },
+        ref other => other.clone(),
+    };
+    Some(Work {
+        family: first.family,
+        flop: crate::units::Flop(works.iter().map(|work| work.flop.0).sum()),
+        read: works.iter().map(|work| work.read).sum(),
+        written: works.iter().map(|work| work.written).sum(),
+        precision: first.precision,
+        shape,
+    })
 }
 
 /// The measured duration for which re-pricings are worked out: long enough that its rounding does not show.

@@ -3,13 +3,16 @@
 //! One file per edit in [`transforms`](mod@transforms). Knows no file, no screen and no analysis; the base graph never changes.
 
 pub mod base;
+mod batch;
 pub mod context;
 pub mod draft;
 pub mod history;
+pub mod host;
 mod lower;
 mod nearest;
 pub mod resolve;
 pub mod selector;
+mod sparse;
 pub mod step;
 pub mod text;
 pub mod transform;
@@ -20,6 +23,7 @@ pub use base::Base;
 pub use context::{Context, ContextError, RankDevice};
 pub use draft::{Added, AddedId, Draft, Node};
 pub use history::History;
+pub use host::HostModel;
 pub use resolve::{AddedTask, Resolved, resolve};
 pub use selector::Selector;
 pub use step::{Scenario, Step, StepError, parse_step};

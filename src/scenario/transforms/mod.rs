@@ -1,15 +1,20 @@
 //! The edits, one file each, and their table.
 
+mod fuse_embedding_bags;
 mod remove;
 mod report;
+mod resize_batch;
 mod scale;
 mod swap_gpu;
 
 use super::transform::TransformSpec;
 
+pub use fuse_embedding_bags::FuseEmbeddingBags;
 pub use remove::Remove;
+pub use resize_batch::ResizeBatch;
 pub use scale::Scale;
 pub use swap_gpu::SwapGpu;
 
 /// All edits, in order of use.
-pub(super) static ALL: [TransformSpec; 3] = [scale::SPEC, remove::SPEC, swap_gpu::SPEC];
+pub(super) static ALL: [TransformSpec; 5] =
+    [resize_batch::SPEC, fuse_embedding_bags::SPEC, swap_gpu::SPEC, scale::SPEC, remove::SPEC];

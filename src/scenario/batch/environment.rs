@@ -1,0 +1,126 @@
+//! What is known while walking through a model: shapes of parameters, and shapes of activations with their batch dimension.
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::cost::operators::bare;
+use crate::graph::{DType, ExecutionGraph, Operand, Operands, OperatorId, Phase};
+
+/// Shapes seen so far.
+pub(super) struct Environment<'a> {
+    pub(super) graph: &'a ExecutionGraph,
+    pub(super) batch: u64,
+    parameters: FxHashSet<Vec<u64>>,
+    /// Activations by shape, with the dimension that carries the batch.
+    live: FxHashMap<Vec<u64>, usize>,
+    /// By operator: whether it or one around it accumulates gradients.
+    accumulates: Vec<bool>,
+    pub(super) current: OperatorId,
+}
+
+impl<'a> Environment<'a> {
+    pub(super) fn new(graph: &'a ExecutionGraph, batch: u64) -> Self {
+        let mut parameters = FxHashSet::default();
+        for operator in &graph.operators {
+            let Some(operands) = operator.operands.and_then(|id| graph.operands.get(id.0 as usize)) else { continue };
+            let name = bare(graph.names.get(operator.name));
+            for dims in parameters_of(name, operands, operator.phase) {
+                if let &[rows, columns] = dims {
+                    parameters.insert(vec![columns, rows]);
+                }
+                parameters.insert(dims.to_vec());
+            }
+        }
+        let accumulates = Vec::with_capacity(graph.operators.len());
+        Self { graph, batch, parameters, live: FxHashMap::default(), accumulates, current: OperatorId(0) }
+    }
+
+    /// Goes on to operator `id`; operators come in order.
+    pub(super) fn enter(&mut self, id: OperatorId) {
+        let operator = &self.graph.operators[id.0 as usize];
+        let around = operator.parent.is_some_and(|parent| self.accumulates.get(parent.0 as usize) == Some(&true));
+        let name = self.graph.names.get(operator.name);
+        self.accumulates.push(around || name.contains("AccumulateGrad") || name.contains("copy_bucket_to_grad"));
+        self.current = id;
+    }
+
+    pub(super) fn phase(&self) -> Phase {
+        self.graph.operators[self.current.0 as usize].phase
+    }
+
+    /// Whether the current operator works on parameters or their gradients only.
+    pub(super) fn is_update(&self) -> bool {
+        self.phase() == Phase::Optimizer || self.accumulates[self.current.0 as usize]
+    }
+
+    pub(super) fn is_parameter(&self, dims: &[u64]) -> bool {
+        self.parameters.contains(dims)
+    }
+
+    /// Notes an activation.
+    pub(super) fn insert(&mut self, dims: Vec<u64>, dim: usize) {
+        self.live.insert(dims, dim);
+    }
+
+    /// Whether a dimension is a multiple of the batch.
+    pub(super) fn divides(&self, dim: u64) -> bool {
+        dim > 0 && dim.is_multiple_of(self.batch.max(1))
+    }
+
+    /// The dimension of a tensor that carries the batch: as known from where it came from, else the outermost
+    /// multiple of the batch where it is no parameter.
+    pub(super) fn dimension(&self, dims: &[u64], dtype: Option<DType>) -> Option<usize> {
+        if dims.is_empty() || self.is_update() {
+            return None;
+        }
+        if let Some(&dim) = self.live.get(dims) {
+            return Some(dim);
+        }
+        if self.is_parameter(dims) {
+            return None;
+        }
+        match dims {
+            // A flat list of floats may be anything, a bucket of gradients say, unless it is as long as the batch.
+            [only] if is_float(dtype) => {
+                let fits = *only == self.batch || self.phase() == Phase::Forward && self.divides(*only);
+                fits.then_some(0)
+            }
+            [first, ..] if self.divides(*first) => Some(0),
+            _ => dims.iter().position(|&dim| dim == self.batch && self.batch > 1),
+        }
+    }
+}
+
+fn is_float(dtype: Option<DType>) -> bool {
+    dtype.is_none_or(|dtype| matches!(dtype, DType::Fp64 | DType::Fp32 | DType::Fp16 | DType::Bf16 | DType::Fp8))
+}
+
+/// The arguments that are parameters by their role.
+fn parameters_of<'o>(name: &str, operands: &'o Operands, phase: Phase) -> Vec<&'o [u64]> {
+    let at = |indices: &[usize]| -> Vec<&[u64]> {
+        indices.iter().filter_map(|&at| operands.dims(at)).filter(|dims| !dims.is_empty()).collect()
+    };
+    match name {
+        _ if phase == Phase::Optimizer => all(operands),
+        _ if name.contains("conv") && name.contains("backward") => at(&[2]),
+        _ if name.contains("conv") => at(&[1, 2]),
+        "linear" => at(&[1, 2]),
+        "addmm" if phase == Phase::Forward => at(&[0, 2]),
+        "batch_norm" | "cudnn_batch_norm" | "native_batch_norm" | "miopen_batch_norm" => at(&[1, 2, 3, 4]),
+        "layer_norm" | "native_layer_norm" => at(&[2, 3]),
+        "group_norm" | "native_group_norm" | "rms_norm" => at(&[1, 2]),
+        "embedding" | "embedding_bag" | "_embedding_bag" | "_embedding_bag_forward_only" => at(&[0]),
+        _ => Vec::new(),
+    }
+}
+
+fn all(operands: &Operands) -> Vec<&[u64]> {
+    let mut shapes = Vec::new();
+    for operand in &operands.inputs {
+        match operand {
+            Operand::Tensor { dims, .. } if !dims.is_empty() => shapes.push(dims.as_slice()),
+            Operand::TensorList(list) => shapes.extend(list.iter().filter_map(Operand::dims)),
+            _ => {}
+        }
+    }
+    shapes
+}

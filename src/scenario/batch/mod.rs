@@ -1,0 +1,70 @@
+//! Which dimensions of which arguments carry the batch: found by propagation from the inputs through each operator's
+//! shape rule, in program order.
+//!
+//! Parameters are known by their role (weights of products, convolutions, norms and lookups) and never scale; a dimension
+//! that happens to equal the batch size does not either. What a recorded trace leaves open (results of views) is settled
+//! by the outermost dimension that is a multiple of the batch.
+
+mod carry;
+mod environment;
+mod rules;
+
+use rustc_hash::FxHashMap;
+
+use crate::graph::{ExecutionGraph, Operands, OperandsId, OperatorId};
+
+pub(super) use carry::Carry;
+use environment::Environment;
+
+/// The operators that work on the batch, and how their arguments grow with it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct BatchPlan {
+    /// Operators with their row in `variants`.
+    pub(super) rows: Vec<(OperatorId, u32)>,
+    /// Distinct argument lists with the dimensions that carry the batch.
+    pub(super) variants: Vec<(OperandsId, Vec<Carry>)>,
+}
+
+impl BatchPlan {
+    /// Finds the dimensions that carry a batch of `batch`.
+    ///
+    /// # Complexity
+    /// O(operators · arguments).
+    pub(super) fn find(graph: &ExecutionGraph, batch: u64) -> Self {
+        let mut plan = Self::default();
+        let mut known: FxHashMap<(OperandsId, Vec<Carry>), u32> = FxHashMap::default();
+        let mut environment = Environment::new(graph, batch);
+        for index in 0..graph.operators.len() {
+            let id = OperatorId(index as u32);
+            environment.enter(id);
+            let Some(operands) = graph.operators[index].operands else { continue };
+            let carries = rules::carries(&mut environment, id, &graph.operands[operands.0 as usize]);
+            if carries.is_empty() {
+                continue;
+            }
+            let key = (operands, carries);
+            let row = known.get(&key).copied().unwrap_or_else(|| {
+                plan.variants.push(key.clone());
+                plan.variants.len() as u32 - 1
+            });
+            known.insert(key, row);
+            plan.rows.push((id, row));
+        }
+        plan
+    }
+
+    /// The argument lists of all variants at a batch of `new` instead of `old`.
+    pub(super) fn resized(&self, graph: &ExecutionGraph, old: u64, new: u64) -> Vec<Operands> {
+        let resize = |(id, carries): &(OperandsId, Vec<Carry>)| {
+            let mut operands = graph.operands[id.0 as usize].clone();
+            for carry in carries {
+                carry.apply(&mut operands, old, new);
+            }
+            operands
+        };
+        self.variants.iter().map(resize).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,266 @@
+//! `fuse-embedding-bags`: lookups of several tables by one call each become one batched lookup; so do their gradients and
+//! updates.
+//!
+//! Siblings are found by structure: calls of the same shape with the same operators inside, in the same step and thread.
+
+use std::collections::BTreeMap;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use rustc_hash::{FxHashMap, FxHashSet, FxHasher};
+
+use crate::cost::operators::bare;
+use crate::graph::{ExecutionGraph, HostPart, LaneId, NodeId, Operand, OperatorId, Phase, TaskKind};
+use crate::scenario::context::Context;
+use crate::scenario::draft::Draft;
+use crate::scenario::sparse;
+use crate::scenario::step::StepError;
+use crate::scenario::text::Words;
+use crate::scenario::transform::{StepReport, Transform, TransformSpec};
+
+use super::report::count;
+
+/// Batches sibling lookups.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FuseEmbeddingBags;
+
+pub(super) const SPEC: TransformSpec = TransformSpec {
+    name: "fuse-embedding-bags",
+    usage: "fuse-embedding-bags",
+    help: "looks up all tables of a step at once: forward, backward and update",
+    example: "fuse-embedding-bags",
+    parse,
+};
+
+#[expect(clippy::unnecessary_wraps, reason = "the signature that the table of edits asks for")]
+fn parse(_: &mut Words<'_>) -> Result<Arc<dyn Transform>, StepError> {
+    Ok(Arc::new(FuseEmbeddingBags))
+}
+
+impl Transform for FuseEmbeddingBags {
+    fn name(&self) -> &'static str {
+        SPEC.name
+    }
+
+    fn line(&self) -> String {
+        SPEC.name.to_owned()
+    }
+
+    fn apply(&self, draft: &mut Draft<'_>, _: &Context) -> StepReport {
+        let graph = draft.graph();
+        let groups = groups(graph);
+        let lookups = groups.iter().filter(|group| group.part == Part::Lookup).map(|group| group.roots.len()).sum();
+        if groups.is_empty() {
+            return StepReport::nothing("no two lookups of one step could be batched");
+        }
+        for (node, work) in sparse::updates(draft.graph()) {
+            draft.set_works(node, work.clone(), work);
+        }
+        let tasks = tasks_by_operator(graph);
+        let mut changed = 0;
+        for group in &groups {
+            changed += fuse(draft, group, &tasks);
+        }
+        changed += drop_gathers(draft, &groups, &tasks);
+        let batched = groups.iter().filter(|group| group.part == Part::Lookup).count();
+        let summary = format!("{} → {batched}, with gradients and updates", count(lookups, "lookup"));
+        StepReport { changed, summary, ..StepReport::default() }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Part {
+    Lookup,
+    Gradient,
+    Update,
+}
+
+/// Calls that become one.
+struct Group {
+    part: Part,
+    roots: Vec<OperatorId>,
+    /// `[bags, width]` of a lookup's result.
+    result: Option<[u64; 2]>,
+}
+
+type Key = (Part, LaneId, u8, u64, Vec<u64>);
+
+fn groups(graph: &ExecutionGraph) -> Vec<Group> {
+    let mut found: BTreeMap<Key, Group> = BTreeMap::new();
+    let mut tables: FxHashSet<[u64; 2]> = FxHashSet::default();
+    let mut add = |root: OperatorId, part: Part, sizes: Vec<u64>, result: Option<[u64; 2]>| {
+        let operator = &graph.operators[root.0 as usize];
+        let key = (part, operator.lane, step(graph, root), structure(graph, root), sizes);
+        found.entry(key).or_insert_with(|| Group { part, roots: Vec::new(), result }).roots.push(root);
+    };
+    for id in (0..graph.operators.len() as u32).map(OperatorId) {
+        if let Some((table, result)) = lookup(graph, id) {
+            tables.insert(table);
+            add(id, Part::Lookup, result.to_vec(), Some(result));
+        }
+    }
+    for id in (0..graph.operators.len() as u32).map(OperatorId) {
+        if let Some(gradient) = gradient(graph, id) {
+            add(gradient.0, Part::Gradient, gradient.1, None);
+        } else if let Some(table) = update(graph, id, &tables) {
+            add(outermost(graph, id), Part::Update, table.to_vec(), None);
+        }
+    }
+    let mut groups: Vec<Group> = found.into_values().collect();
+    for group in &mut groups {
+        group.roots.dedup();
+    }
+    groups.retain(|group| group.roots.len() > 1);
+    groups
+}
+
+fn name(graph: &ExecutionGraph, id: OperatorId) -> &str {
+    bare(graph.names.get(graph.operators[id.0 as usize].name))
+}
+
+fn dims(graph: &ExecutionGraph, id: OperatorId, at: usize) -> Option<&[u64]> {
+    let operands = graph.operators[id.0 as usize].operands?;
+    graph.operands[operands.0 as usize].dims(at)
+}
+
+fn parent(graph: &ExecutionGraph, id: OperatorId) -> Option<OperatorId> {
+    graph.operators[id.0 as usize].parent
+}
+
+/// Table and result of an outermost `embedding_bag`.
+fn lookup(graph: &ExecutionGraph, id: OperatorId) -> Option<([u64; 2], [u64; 2])> {
+    let is_lookup = |id| matches!(name(graph, id), "embedding_bag" | "_embedding_bag");
+    if !is_lookup(id) || parent(graph, id).is_some_and(is_lookup) {
+        return None;
+    }
+    let (&[rows, width], offsets) = (dims(graph, id, 0)?, dims(graph, id, 2)) else { return None };
+    let bags = match dims(graph, id, 1)? {
+        &[bags, _] => bags,
+        _ => *offsets?.first()?,
+    };
+    Some(([rows, width], [bags, width]))
+}
+
+/// The outermost operator of a lookup's gradient, with its sizes.
+fn gradient(graph: &ExecutionGraph, id: OperatorId) -> Option<(OperatorId, Vec<u64>)> {
+    let inner = name(graph, id);
+    let is_gradient =
+        inner == "_embedding_bag_backward" || inner.starts_with("_embedding_bag_") && inner.ends_with("_backward");
+    if !is_gradient || parent(graph, id).is_some_and(|outer| name(graph, outer) == "_embedding_bag_backward") {
+        return None;
+    }
+    Some((outermost(graph, id), dims(graph, id, 0)?.to_vec()))
+}
+
+/// The table that an operator accumulates the gradient of, or updates.
+fn update(graph: &ExecutionGraph, id: OperatorId, tables: &FxHashSet<[u64; 2]>) -> Option<[u64; 2]> {
+    let operator = &graph.operators[id.0 as usize];
+    let table = |id| dims(graph, id, 0).and_then(|dims| <[u64; 2]>::try_from(dims).ok()).filter(|d| tables.contains(d));
+    let own = table(id)?;
+    let accumulates = name(graph, id) == "AccumulateGrad";
+    let outer_has = operator.parent.is_some_and(|outer| table(outer).is_some());
+    ((operator.phase == Phase::Optimizer || accumulates) && !outer_has).then_some(own)
+}
+
+/// The outermost operator around `id` that holds nothing else of note: wrappers of the autograd engine.
+fn outermost(graph: &ExecutionGraph, id: OperatorId) -> OperatorId {
+    let is_wrapper = |outer: &OperatorId| {
+        let full = graph.names.get(graph.operators[outer.0 as usize].name);
+        full.starts_with("autograd::") || full.contains("Backward") || full.contains("AccumulateGrad")
+    };
+    std::iter::successors(Some(id), |&id| parent(graph, id).filter(is_wrapper)).last().unwrap_or(id)
+}
+
+/// Which step of the window: before, within or after the chosen one.
+fn step(graph: &ExecutionGraph, id: OperatorId) -> u8 {
+    let operator = &graph.operators[id.0 as usize];
+    let rank = graph.lanes[operator.lane.0 as usize].rank;
+    let Some(part) = graph.ranks.iter().find(|part| part.rank == rank) else { return 0 };
+    u8::from(operator.start >= part.iteration_start) + u8::from(operator.start >= part.iteration_end)
+}
+
+/// The names of the operators inside, as one number.
+fn structure(graph: &ExecutionGraph, id: OperatorId) -> u64 {
+    let mut hasher = FxHasher::default();
+    for operator in &graph.operators[id.0 as usize..graph.operators[id.0 as usize].subtree_end.0 as usize] {
+        operator.name.0.hash(&mut hasher);
+    }
+    hasher.finish()
+}
+
+/// Tasks of each operator itself, in order.
+fn tasks_by_operator(graph: &ExecutionGraph) -> FxHashMap<OperatorId, Vec<NodeId>> {
+    let mut tasks: FxHashMap<OperatorId, Vec<NodeId>> = FxHashMap::default();
+    for node in graph.tasks.node_indices() {
+        if let Some(operator) = graph.tasks[node].operator {
+            tasks.entry(operator).or_default().push(node);
+        }
+    }
+    tasks
+}
+
+/// Lets the first call do the work of all and takes the others out; how many tasks that changed.
+fn fuse(draft: &mut Draft<'_>, group: &Group, tasks: &FxHashMap<OperatorId, Vec<NodeId>>) -> usize {
+    let graph = draft.graph();
+    let [kept, others @ ..] = group.roots.as_slice() else { return 0 };
+    let empty = Vec::new();
+    let of = |root: &OperatorId, offset: u32| tasks.get(&OperatorId(root.0 + offset)).unwrap_or(&empty);
+    let size = graph.operators[kept.0 as usize].subtree_end.0 - kept.0;
+    let mut changed = 0;
+    for offset in 0..size {
+        let own = of(kept, offset).iter().copied().filter(|&node| works(graph, node));
+        for (place, node) in own.enumerate() {
+            let same = |root| of(root, offset).iter().copied().filter(|&node| works(graph, node)).nth(place);
+            let mut members = vec![node];
+            members.extend(others.iter().filter_map(same));
+            draft.merge(node, members);
+            changed += 1;
+        }
+    }
+    for root in others {
+        let inside = (0..size).flat_map(|offset| of(root, offset).iter().copied());
+        for node in inside.chain(gap_before(graph, *root, tasks)) {
+            draft.remove(node);
+            changed += 1;
+        }
+    }
+    changed
+}
+
+fn works(graph: &ExecutionGraph, node: NodeId) -> bool {
+    graph.tasks[node].kind.is_device() || graph.tasks[node].kind == TaskKind::Compute
+}
+
+/// Host time between operators right before the first task of `root`.
+fn gap_before(graph: &ExecutionGraph, root: OperatorId, tasks: &FxHashMap<OperatorId, Vec<NodeId>>) -> Option<NodeId> {
+    let end = graph.operators[root.0 as usize].subtree_end;
+    let host = |node: &&NodeId| !graph.tasks[**node].kind.is_device();
+    let first = (root.0..end.0).filter_map(|id| tasks.get(&OperatorId(id))?.iter().find(host)).min()?;
+    let mut before = graph.tasks.neighbors_directed(*first, petgraph::Direction::Incoming);
+    before.find(|&node| graph.tasks[node].kind == TaskKind::Host(HostPart::Between))
+}
+
+/// Takes out concatenations and stacks of nothing but the batched results: a batched lookup writes them side by side.
+fn drop_gathers(draft: &mut Draft<'_>, groups: &[Group], tasks: &FxHashMap<OperatorId, Vec<NodeId>>) -> usize {
+    let graph = draft.graph();
+    let gathers = |id: OperatorId| {
+        let operator = &graph.operators[id.0 as usize];
+        let operands = &graph.operands.get(operator.operands?.0 as usize)?.inputs;
+        let Some(Operand::TensorList(list)) = operands.first() else { return None };
+        let is_result = |group: &&Group| {
+            group.roots.len() == list.len()
+                && list.iter().all(|tensor| group.result.as_ref().map(<[u64; 2]>::as_slice) == tensor.dims())
+        };
+        let gathers = matches!(name(graph, id), "cat" | "stack") && operator.phase == Phase::Forward;
+        (gathers && groups.iter().any(|group| is_result(&group))).then_some(operator.subtree_end)
+    };
+    let mut changed = 0;
+    for id in (0..graph.operators.len() as u32).map(OperatorId) {
+        let Some(end) = gathers(id) else { continue };
+        for node in (id.0..end.0).filter_map(|id| tasks.get(&OperatorId(id))).flatten() {
+            draft.remove(*node);
+            changed += 1;
+        }
+    }
+    changed
+}

@@ -1,0 +1,157 @@
+//! `resize-batch N [from B]`: the same model on more or fewer samples per iteration.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::cost::{Family, Route, Shape, Work};
+use crate::graph::{NodeId, OperatorId, Phase, TaskKind};
+use crate::scenario::base::Base;
+use crate::scenario::context::Context;
+use crate::scenario::draft::Draft;
+use crate::scenario::sparse;
+use crate::scenario::step::StepError;
+use crate::scenario::text::Words;
+use crate::scenario::transform::{StepReport, Transform, TransformSpec};
+use crate::units::{Bytes, DurNs};
+
+use super::report::{count, list, survey};
+
+/// Changes the number of samples per iteration and rank. Host time and gradients' collectives stay.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ResizeBatch {
+    /// The new batch size.
+    pub batch: u64,
+    /// The traced one, where the trace does not tell it.
+    pub from: Option<u64>,
+}
+
+pub(super) const SPEC: TransformSpec = TransformSpec {
+    name: "resize-batch",
+    usage: "resize-batch N [from B]",
+    help: "changes the batch size per rank; kernels and input copies are re-costed, host time stays",
+    example: "resize-batch 4096",
+    parse,
+};
+
+/// Largest batch that can be asked for.
+const LARGEST: u64 = 1 << 30;
+
+fn parse(words: &mut Words<'_>) -> Result<Arc<dyn Transform>, StepError> {
+    let batch = words.expect("the new batch size")?.whole(1..=LARGEST)?;
+    let from = match words.next() {
+        None => None,
+        Some(word) if word.text == "from" => Some(words.expect("the traced batch size")?.whole(1..=LARGEST)?),
+        Some(word) => return Err(StepError::at(word.column, format!("`{}`: expected `from B`", word.text))),
+    };
+    Ok(Arc::new(ResizeBatch { batch, from }))
+}
+
+impl Transform for ResizeBatch {
+    fn name(&self) -> &'static str {
+        SPEC.name
+    }
+
+    fn line(&self) -> String {
+        let from = self.from.map(|from| format!(" from {from}")).unwrap_or_default();
+        format!("{} {}{from}", SPEC.name, self.batch)
+    }
+
+    fn apply(&self, draft: &mut Draft<'_>, _: &Context) -> StepReport {
+        let base = draft.base();
+        let Some(old) = self.from.or(base.graph().batch_size) else {
+            return StepReport::nothing("the trace does not tell its batch size: say `from B`");
+        };
+        let plan = base.batch_plan(old);
+        if plan.rows.is_empty() {
+            return StepReport::nothing("no operator recorded shapes with the batch in them");
+        }
+        draft.set_batch(old, self.batch);
+        draft.set_operands(plan.resized(base.graph(), old, self.batch), plan.rows.iter().copied());
+        let ratio = self.batch as f64 / old as f64;
+        let carrying = carrying(base, &plan.rows);
+        let moved = resize_transfers(draft, &carrying, ratio);
+        resize_sparse(draft, ratio);
+        let nodes = base.graph().tasks.node_indices().filter(|&node| base.family(node).is_some());
+        let summary =
+            format!("batch {old} → {}, {} resized, {moved} copies", self.batch, count(plan.rows.len(), "operator"));
+        let mut report = survey(draft, nodes, summary);
+        unknown(draft, &carrying, &mut report);
+        report
+    }
+}
+
+/// By operator: whether it or one around it works on the batch.
+fn carrying(base: &Base, rows: &[(OperatorId, u32)]) -> Vec<bool> {
+    let operators = &base.graph().operators;
+    let mut carrying = vec![false; operators.len()];
+    for &(operator, _) in rows {
+        carrying[operator.0 as usize] = true;
+    }
+    for index in 0..operators.len() {
+        carrying[index] |= operators[index].parent.is_some_and(|parent| carrying[parent.0 as usize]);
+    }
+    carrying
+}
+
+/// Copies to the device, copies and fills of operators on the batch, and all-to-all carry proportionally more bytes.
+fn resize_transfers(draft: &mut Draft<'_>, carrying: &[bool], ratio: f64) -> usize {
+    let base = draft.base();
+    let graph = base.graph();
+    let mut resized = Vec::new();
+    for node in graph.tasks.node_indices() {
+        let task = &graph.tasks[node];
+        let on_batch = task.operator.is_some_and(|id| carrying[id.0 as usize]);
+        let Some(work) = base.work(node) else { continue };
+        let grows = match (&work.shape, task.kind) {
+            (Shape::Copy { route: Route::HostToDevice }, _) => task.bytes.0 >= draft.batch().map_or(0, |(old, _)| old),
+            (Shape::Copy { .. }, TaskKind::Memcpy | TaskKind::Memset) => on_batch,
+            (Shape::Collective { kind, .. }, _) => *kind == crate::cost::CollectiveKind::AllToAll,
+            _ => false,
+        };
+        if grows {
+            resized.push((node, scaled(work, ratio)));
+        }
+    }
+    let count = resized.len();
+    for (node, work) in resized {
+        draft.set_work(node, work);
+    }
+    count
+}
+
+fn scaled(work: &Work, ratio: f64) -> Work {
+    let bytes = |bytes: Bytes| Bytes((bytes.0 as f64 * ratio).round() as u64);
+    Work { read: bytes(work.read), written: bytes(work.written), ..work.clone() }
+}
+
+/// Updates of sparse parameters touch as many rows as were looked up.
+fn resize_sparse(draft: &mut Draft<'_>, ratio: f64) {
+    for (node, work) in sparse::updates(draft.graph()) {
+        if let Shape::Embedding { batch, rows, tables, pooling, dim, backward } = work.shape {
+            let shape =
+                Shape::Embedding { batch: (batch as f64 * ratio).round() as u64, rows, tables, pooling, dim, backward };
+            let flop = crate::units::Flop(work.flop.0 * ratio);
+            let new = Work { shape, flop, ..scaled(&work, ratio) };
+            draft.set_works(node, work, new);
+        }
+    }
+}
+
+/// Lists device work of the model whose sizes were not recorded, which may grow with the batch and does not here.
+fn unknown(draft: &Draft<'_>, carrying: &[bool], report: &mut StepReport) {
+    let (base, graph) = (draft.base(), draft.graph());
+    let mut found: BTreeMap<&str, (usize, DurNs)> = BTreeMap::new();
+    let is_unknown = |&node: &NodeId| {
+        let task = &graph.tasks[node];
+        let phase = task.operator.map_or(Phase::Other, |id| graph.operators[id.0 as usize].phase);
+        let untold = base.work(node).is_none() && !task.operator.is_some_and(|id| carrying[id.0 as usize]);
+        let model = matches!(phase, Phase::Forward | Phase::Backward | Phase::Other);
+        matches!(task.kind, TaskKind::Kernel) && base.family(node) != Some(Family::Optimizer) && model && untold
+    };
+    for node in graph.tasks.node_indices().filter(is_unknown) {
+        let entry = found.entry(graph.names.get(graph.tasks[node].name)).or_default();
+        entry.0 += 1;
+        entry.1 += graph.tasks[node].duration;
+    }
+    list(report, found, "no shapes recorded: traced time kept");
+}

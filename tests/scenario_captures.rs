@@ -1,0 +1,103 @@
+//! Edits on our own captures against other captures of the same model: what was predicted against what was measured.
+#![expect(clippy::unwrap_used, reason = "a trace that cannot be opened or built should fail its test")]
+
+use std::path::Path;
+use std::sync::Arc;
+
+use retime::analysis::replay::period;
+use retime::graph::{self, BuildOptions};
+use retime::scenario::{Base, Context, Scenario, resolve};
+use retime::sim::{Schedule, simulate};
+use retime::trace::{self, OpenOptions};
+
+struct Capture {
+    base: Base,
+    context: Context,
+}
+
+impl Capture {
+    fn open(id: &str) -> Option<Self> {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/traces/cpu-captured");
+        let file = folder.join(format!("{id}.kineto.json.gz"));
+        if !file.exists() {
+            eprintln!("skipped: {} is not there", file.display());
+            return None;
+        }
+        let opened = trace::open(&[file], &OpenOptions::default()).unwrap();
+        let graph = Arc::new(graph::build(&opened.jobs[0], &BuildOptions::default()).unwrap());
+        let context = Context::builtin(&graph).unwrap();
+        Some(Self { base: Base::new(graph), context })
+    }
+
+    fn measured_ms(&self) -> f64 {
+        self.base.graph().measured.0 as f64 / 1e6
+    }
+
+    fn predicted_ms(&self, lines: &[&str]) -> f64 {
+        let resolved = resolve(&self.base, &Scenario::parse(lines.iter().copied()).unwrap(), &self.context);
+        for (line, report) in lines.iter().zip(&resolved.reports) {
+            println!("  {line}: {} changed, {}; {:?}", report.changed, report.summary, report.unhandled);
+        }
+        let mut schedule = Schedule::default();
+        simulate(&resolved.timed, &mut schedule);
+        let graph = self.base.graph();
+        let longest = graph.ranks.iter().map(|part| period(&resolved.timed, &schedule, part)).max().unwrap();
+        longest.0 as f64 / 1e6
+    }
+}
+
+/// Predicts each batch from each other; the geometric mean of how far off that is, as a factor.
+fn batch_error(captures: &[(u64, &str)]) -> Option<f64> {
+    let opened: Option<Vec<(u64, Capture)>> =
+        captures.iter().map(|&(batch, id)| Some((batch, Capture::open(id)?))).collect();
+    let opened = opened?;
+    let mut logs = Vec::new();
+    for (from, capture) in &opened {
+        assert_eq!(capture.base.graph().batch_size, Some(*from));
+        for (to, other) in opened.iter().filter(|(to, _)| to != from) {
+            let (got, expected) = (capture.predicted_ms(&[&format!("resize-batch {to}")]), other.measured_ms());
+            println!(
+                "{from} → {to}: {:.2} ms → {got:.2} ms, measured {expected:.2} ms ({:+.1} %)",
+                capture.measured_ms(),
+                100.0 * (got / expected - 1.0)
+            );
+            logs.push((got / expected).ln().abs());
+        }
+    }
+    Some((logs.iter().sum::<f64>() / logs.len() as f64).exp() - 1.0)
+}
+
+#[test]
+fn one_batch_of_a_perceptron_predicts_another() {
+    let captures = [(64, "mlp-b64-fp32-cpu"), (256, "mlp-b256-fp32-cpu"), (1024, "mlp-b1024-fp32-cpu")];
+    let Some(error) = batch_error(&captures) else { return };
+    println!("mlp: geometric mean error {:.1} %", 100.0 * error);
+    assert!(error < 0.25, "{error}");
+}
+
+#[test]
+fn one_batch_of_a_recommender_predicts_another() {
+    let captures = [(64, "dlrm-ddp-b64-fp32-cpu"), (256, "dlrm-ddp-b256-fp32-cpu"), (1024, "dlrm-ddp-b1024-fp32-cpu")];
+    let Some(error) = batch_error(&captures) else { return };
+    println!("dlrm: geometric mean error {:.1} %", 100.0 * error);
+    assert!(error < 0.35, "{error}");
+    let fused = [
+        (64, "dlrm-ddp-fused-b64-fp32-cpu"),
+        (256, "dlrm-ddp-fused-b256-fp32-cpu"),
+        (1024, "dlrm-ddp-fused-b1024-fp32-cpu"),
+    ];
+    let Some(error) = batch_error(&fused) else { return };
+    println!("dlrm fused: geometric mean error {:.1} %", 100.0 * error);
+}
+
+#[test]
+fn batched_lookups_take_fewer_operators_and_about_the_time_of_the_fused_capture() {
+    for batch in [64, 256, 1024] {
+        let ids = [format!("dlrm-ddp-b{batch}-fp32-cpu"), format!("dlrm-ddp-fused-b{batch}-fp32-cpu")];
+        let (Some(unfused), Some(fused)) = (Capture::open(&ids[0]), Capture::open(&ids[1])) else { return };
+        let got = unfused.predicted_ms(&["fuse-embedding-bags"]);
+        let (before, expected) = (unfused.measured_ms(), fused.measured_ms());
+        println!("batch {batch}: {before:.2} ms, fused {got:.2} ms predicted, {expected:.2} ms measured");
+        assert!(got < before, "{got} {before}");
+    }
+}

@@ -82,7 +82,7 @@ impl Density {
         if !intervals.is_sorted_by_key(order) {
             intervals.sort_by_key(order);
         }
-        let mut pieces = Pieces::default();
+        let mut pieces = Pieces::for_at_least(intervals.len());
         for interval in &intervals {
             pieces.add(*interval);
         }
@@ -111,8 +111,11 @@ impl Density {
     /// O(columns), each with a look-up that costs O(log n) in the worst distribution of events over time.
     pub fn cells(&self, range: Range<TimeNs>, columns: usize, cells: &mut Vec<Cell>) {
         cells.clear();
-        let (start, end) = (i128::from(bounded(range.start)), i128::from(bounded(range.end)));
-        let edge = |i: usize| (start + (end - start) * i as i128 / columns.max(1) as i128) as i64;
+        let (start, count) = (bounded(range.start), columns.max(1) as i64);
+        let span = bounded(range.end) - start;
+        let (step, rest) = (span.div_euclid(count), span.rem_euclid(count));
+        // Without overflow and exactly: start + span · i / columns.
+        let edge = |i: usize| start + step * i as i64 + rest * i as i64 / count;
         let mut from = edge(0);
         let mut at = self.reached(from);
         for i in 1..=columns {
@@ -247,6 +250,10 @@ struct Pieces {
 }
 
 impl Pieces {
+    fn for_at_least(count: usize) -> Self {
+        Self { marks: Vec::with_capacity(count + 1), keys: Vec::with_capacity(count), ..Self::default() }
+    }
+
     fn add(&mut self, next: Interval) {
         self.close_until(next.start.0);
         self.open.push(next);

@@ -1,10 +1,21 @@
 //! The simulator: longest path over a timed graph. Sees durations and lags only.
 
 pub mod schedule;
+pub mod slack;
+pub mod sweep;
 
 pub use schedule::Schedule;
+pub use slack::slack;
+pub use sweep::{Outcome, Variant, sweep};
 
-use crate::graph::timed::{NO_TASK, TimedGraph};
+use crate::graph::timed::{TaskId, TimedGraph};
+use schedule::NO_SLOT;
+
+/// Times saturate here, 2^61 ns or 73 years: far enough from the ends of 64 bits that no sum below can wrap.
+const HORIZON: i64 = 1 << 61;
+
+/// End of the predecessor in an unused slot: it never decides, whatever its lag.
+const NEVER: i64 = i64::MIN / 2;
 
 /// Simulates `graph` into `schedule`, whose buffers are reused.
 ///
@@ -13,20 +24,42 @@ use crate::graph::timed::{NO_TASK, TimedGraph};
 /// # Complexity
 /// O(tasks), one pass in topological order; times saturate.
 pub fn simulate(graph: &TimedGraph, schedule: &mut Schedule) {
-    schedule.clear(graph.len());
-    for ((predecessors, lags), &duration) in graph.predecessors.iter().zip(&graph.lags).zip(&graph.durations) {
-        let (mut start, mut critical) = (0_i64, schedule::NO_SLOT);
-        for slot in 0..3 {
-            let predecessor = predecessors[slot];
-            if predecessor == NO_TASK {
-                continue;
-            }
-            let ready = schedule.end[predecessor as usize].saturating_add(i64::from(lags[slot]));
-            if ready > start || (critical == schedule::NO_SLOT && ready == start) {
-                (start, critical) = (ready, slot as u8);
-            }
-        }
-        schedule.end.push(start.saturating_add(duration));
-        schedule.critical.push(critical);
+    schedule.fit(graph.len());
+    pass(graph, schedule, 0);
+}
+
+/// Brings `schedule`, a simulation of `graph`, up to date after durations or lags of `first` or tasks behind it changed.
+///
+/// A schedule of another length is simulated anew.
+///
+/// # Complexity
+/// O(tasks from `first` on).
+pub fn resimulate_from(graph: &TimedGraph, first: TaskId, schedule: &mut Schedule) {
+    if schedule.len() == graph.len() {
+        pass(graph, schedule, first.0 as usize);
+    } else {
+        simulate(graph, schedule);
+    }
+}
+
+/// Simulates the tasks from `first` on. All but the task's own start is free of branches: whether a slot is used and
+/// which predecessor decides is as good as random to the processor.
+fn pass(graph: &TimedGraph, schedule: &mut Schedule, first: usize) {
+    let tasks = graph.len();
+    let (predecessors, lags, durations) =
+        (&graph.predecessors[..tasks], &graph.lags[..tasks], &graph.durations[..tasks]);
+    let (end, critical) = (&mut schedule.end[..=tasks], &mut schedule.critical[..tasks]);
+    end[tasks] = NEVER;
+    for task in first..tasks {
+        let ready = |slot: usize| {
+            // An unused slot holds the largest index and so becomes the entry that never decides.
+            let predecessor = (predecessors[task][slot] as usize).min(tasks);
+            end[predecessor] + i64::from(lags[task][slot])
+        };
+        let (a, b, c) = (ready(0), ready(1), ready(2));
+        let latest = a.max(b).max(c);
+        let slot = if a == latest { 0 } else { 2 - u8::from(b == latest) };
+        critical[task] = if latest < 0 { NO_SLOT } else { slot };
+        end[task] = (latest.max(0) + durations[task].clamp(-HORIZON, HORIZON)).min(HORIZON);
     }
 }

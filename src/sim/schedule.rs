@@ -9,19 +9,27 @@ pub const NO_SLOT: u8 = u8::MAX;
 /// Result of one simulation; index = task of the timed graph.
 #[derive(Clone, Debug, Default)]
 pub struct Schedule {
-    /// End of each task in ns.
-    pub(crate) end: Vec<i64>,
+    /// End of each task in ns, and one entry for the predecessor of an unused slot.
+    pub(super) end: Vec<i64>,
     /// The predecessor slot that decided its start, or [`NO_SLOT`].
-    pub(crate) critical: Vec<u8>,
+    pub(super) critical: Vec<u8>,
 }
 
 impl Schedule {
-    /// Empties it, keeping its buffers, with room for `tasks`.
-    pub(crate) fn clear(&mut self, tasks: usize) {
-        self.end.clear();
-        self.critical.clear();
-        self.end.reserve(tasks);
-        self.critical.reserve(tasks);
+    /// Makes room for exactly `tasks`, keeping its buffers.
+    pub(super) fn fit(&mut self, tasks: usize) {
+        self.end.resize(tasks + 1, 0);
+        self.critical.resize(tasks, NO_SLOT);
+    }
+
+    /// How many tasks were simulated.
+    pub fn len(&self) -> usize {
+        self.critical.len()
+    }
+
+    /// Whether nothing was simulated.
+    pub fn is_empty(&self) -> bool {
+        self.critical.is_empty()
     }
 
     /// When `task` ends.
@@ -42,6 +50,6 @@ impl Schedule {
 
     /// The latest end of all tasks.
     pub fn makespan(&self) -> DurNs {
-        DurNs(self.end.iter().copied().max().unwrap_or(0))
+        DurNs(self.end[..self.len()].iter().copied().max().unwrap_or(0).max(0))
     }
 }

@@ -1,0 +1,156 @@
+//! Simulating: the pass over flat arrays against petgraph with its order cached, and sweeps against one pass per variant,
+//! in the same run.
+//!
+//! `cargo bench --bench simulate`; `-- TASKS` takes another number of tasks than 100 k and 1 M.
+
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+use petgraph::Direction::Incoming;
+use petgraph::graph::{DiGraph, NodeIndex};
+use petgraph::visit::EdgeRef;
+
+use retime::graph::timed::NO_TASK;
+use retime::graph::{TaskId, TimedGraph};
+use retime::sim::{Schedule, Variant, resimulate_from, simulate, sweep};
+use retime::units::DurNs;
+
+const ROUNDS: usize = 11;
+const RANKS: usize = 2;
+
+/// Numbers without a pattern (SplitMix64).
+struct Noise(u64);
+
+impl Noise {
+    fn below(&mut self, limit: u64) -> i64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ (z >> 31)) % limit) as i64
+    }
+}
+
+/// Ranks of one thread and two streams: host work, launches, kernels, now and then a wait for the device.
+fn graph(tasks: usize) -> TimedGraph {
+    let (mut graph, mut noise) = (TimedGraph::default(), Noise(3));
+    let origin = graph.push(0, DurNs(0), &[]);
+    let (mut thread, mut streams) = ([origin; RANKS], [[origin; 2]; RANKS]);
+    while graph.len() < tasks {
+        let rank = noise.below(RANKS as u64) as usize;
+        let stream = usize::from(noise.below(8) == 0);
+        let node = graph.len() as u32;
+        let mut before = vec![(thread[rank], DurNs(0))];
+        if noise.below(40) == 0 {
+            before.push((streams[rank][stream], DurNs(700)));
+        }
+        thread[rank] = graph.push(node, DurNs(500 + noise.below(3_000)), &before);
+        let launch = graph.push(node + 1, DurNs(1_000 + noise.below(2_000)), &[(thread[rank], DurNs(0))]);
+        thread[rank] = launch;
+        let last = streams[rank][stream];
+        let kernel =
+            graph.push(node + 2, DurNs(1_000 + noise.below(9_000)), &[(launch, DurNs(1_500)), (last, DurNs(900))]);
+        streams[rank][stream] = kernel;
+    }
+    graph
+}
+
+/// The same as nodes and edges; weights are durations and lags.
+fn as_petgraph(graph: &TimedGraph) -> DiGraph<i64, i64> {
+    let mut nodes = DiGraph::with_capacity(graph.len(), 2 * graph.len());
+    for &duration in &graph.durations {
+        nodes.add_node(duration);
+    }
+    for (task, (predecessors, lags)) in graph.predecessors.iter().zip(&graph.lags).enumerate() {
+        for (&predecessor, &lag) in predecessors.iter().zip(lags).filter(|(it, _)| **it != NO_TASK) {
+            nodes.add_edge(NodeIndex::new(predecessor as usize), NodeIndex::new(task), i64::from(lag));
+        }
+    }
+    nodes
+}
+
+/// Longest path with critical predecessors over petgraph, in an order found before.
+fn with_petgraph(graph: &DiGraph<i64, i64>, order: &[NodeIndex], end: &mut [i64], critical: &mut [NodeIndex]) {
+    for &node in order {
+        let (mut start, mut decided) = (0, NodeIndex::end());
+        for edge in graph.edges_directed(node, Incoming) {
+            let ready = end[edge.source().index()] + edge.weight();
+            if ready >= start {
+                (start, decided) = (ready, edge.source());
+            }
+        }
+        end[node.index()] = start + graph[node];
+        critical[node.index()] = decided;
+    }
+}
+
+/// The shortest of several runs of each, taken in turn so that a busy machine disturbs all alike.
+fn best<const N: usize>(mut runs: [&mut dyn FnMut(); N]) -> [Duration; N] {
+    let mut shortest = [Duration::MAX; N];
+    for _ in 0..ROUNDS {
+        for (run, shortest) in runs.iter_mut().zip(&mut shortest) {
+            let start = Instant::now();
+            run();
+            *shortest = (*shortest).min(start.elapsed());
+        }
+    }
+    shortest
+}
+
+fn one_pass(tasks: usize) {
+    let graph = graph(tasks);
+    let nodes = as_petgraph(&graph);
+    let order = petgraph::algo::toposort(&nodes, None).unwrap_or_default();
+    let (mut end, mut critical) = (vec![0; graph.len()], vec![NodeIndex::end(); graph.len()]);
+    let (mut schedule, mut updated) = (Schedule::default(), Schedule::default());
+    simulate(&graph, &mut updated);
+    let late = TaskId((graph.len() - graph.len() / 10) as u32);
+    let [flat, petgraph, update] = best([
+        &mut || simulate(black_box(&graph), &mut schedule),
+        &mut || with_petgraph(black_box(&nodes), &order, &mut end, &mut critical),
+        &mut || resimulate_from(black_box(&graph), late, &mut updated),
+    ]);
+    assert_eq!(schedule.makespan().0, end.iter().copied().max().unwrap_or(0), "both find the same makespan");
+    let per_task = |time: Duration| time.as_secs_f64() * 1e9 / graph.len() as f64;
+    println!(
+        "{:>8} tasks: flat {:>6.2} ns per task, petgraph {:>6.2}, {:>5.2} times as fast; last tenth anew {:.3} ms",
+        graph.len(),
+        per_task(flat),
+        per_task(petgraph),
+        petgraph.as_secs_f64() / flat.as_secs_f64(),
+        update.as_secs_f64() * 1e3
+    );
+}
+
+fn many_variants(tasks: usize, count: usize) {
+    let graph = graph(tasks);
+    let scaled = |factor: usize| graph.durations.iter().map(|ns| ns * (factor as i64 + 32) / 64).collect();
+    let durations: Vec<Vec<i64>> = (0..count).map(scaled).collect();
+    let variants: Vec<Variant<'_>> = durations.iter().map(|it| Variant { durations: it, lags: None }).collect();
+    let mut one = graph.clone();
+    let mut schedule = Schedule::default();
+    let (mut outcomes, mut makespans) = (Vec::new(), Vec::new());
+    let [together, apart] = best([&mut || outcomes = sweep(black_box(&graph), &variants, &[]), &mut || {
+        makespans.clear();
+        for variant in &durations {
+            one.durations.clone_from(variant);
+            simulate(&one, &mut schedule);
+            makespans.push(schedule.makespan());
+        }
+    }]);
+    assert!(outcomes.iter().map(|outcome| outcome.makespan).eq(makespans.iter().copied()), "the same makespans");
+    println!(
+        "sweep of {count} × {tasks}: together {:.2} ms, one after the other {:.2} ms, {:.2} times as fast",
+        together.as_secs_f64() * 1e3,
+        apart.as_secs_f64() * 1e3,
+        apart.as_secs_f64() / together.as_secs_f64()
+    );
+}
+
+fn main() {
+    let number = std::env::args().skip(1).find_map(|argument| argument.parse().ok());
+    for tasks in number.map_or_else(|| vec![100_000, 1_000_000], |tasks: usize| vec![tasks]) {
+        one_pass(tasks);
+    }
+    many_variants(100_000, 64);
+}

@@ -1,6 +1,8 @@
 //! Lanes as intervals: which task occupied each host thread and stream when, as measured or as simulated.
 
-use crate::graph::{ExecutionGraph, NodeId, TimedGraph};
+use std::ops::Range;
+
+use crate::graph::{ExecutionGraph, NodeId, RankPart, TimedGraph};
 use crate::sim::Schedule;
 use crate::units::TimeNs;
 
@@ -29,6 +31,21 @@ impl Times<'_> {
                 Some(task) => (schedule.start(timed, task), schedule.end(task)),
                 None => <(TimeNs, TimeNs)>::default(),
             },
+        }
+    }
+}
+
+impl Times<'_> {
+    /// The period of the chosen iteration on one rank: from the end of its begin marker (else the instant its window
+    /// begins) to the end of its end marker.
+    pub fn period(&self, graph: &ExecutionGraph, part: &RankPart) -> Range<TimeNs> {
+        let measured_end = TimeNs(part.window_end.since(part.window_start).0);
+        let measured_start = measured_end - part.measured;
+        match self {
+            Self::Measured => measured_start..measured_end,
+            Self::Simulated { .. } => {
+                part.begin.map_or(measured_start, |marker| self.of(graph, marker).1)..self.of(graph, part.end).1
+            }
         }
     }
 }

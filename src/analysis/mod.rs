@@ -2,7 +2,11 @@
 //!
 //! Knows no screen and no command line.
 
+pub mod breakdown;
 pub mod busy;
+pub mod critical_path;
 pub mod density;
+pub mod gaps;
 pub mod lanes;
+pub mod operators;
 pub mod replay;

@@ -42,24 +42,37 @@ pub fn resimulate_from(graph: &TimedGraph, first: TaskId, schedule: &mut Schedul
     }
 }
 
-/// Simulates the tasks from `first` on. All but the task's own start is free of branches: whether a slot is used and
-/// which predecessor decides is as good as random to the processor.
+/// Simulates the tasks from `first` on.
 fn pass(graph: &TimedGraph, schedule: &mut Schedule, first: usize) {
+    if longest_path::<false>(graph, schedule, first) > HORIZON {
+        // The first end beyond the horizon did not wrap; what follows may have.
+        longest_path::<true>(graph, schedule, first);
+    }
+}
+
+/// One pass, and the latest end of its tasks. It is free of branches: whether a slot is used and which predecessor
+/// decides is as good as random to the processor. A chain of tasks waits for each sum in turn, so ends are bounded
+/// only in the pass with `SATURATE`.
+fn longest_path<const SATURATE: bool>(graph: &TimedGraph, schedule: &mut Schedule, first: usize) -> i64 {
     let tasks = graph.len();
     let (predecessors, lags, durations) =
         (&graph.predecessors[..tasks], &graph.lags[..tasks], &graph.durations[..tasks]);
     let (end, critical) = (&mut schedule.end[..=tasks], &mut schedule.critical[..tasks]);
     end[tasks] = NEVER;
+    let mut last = 0;
     for task in first..tasks {
         let ready = |slot: usize| {
             // An unused slot holds the largest index and so becomes the entry that never decides.
             let predecessor = (predecessors[task][slot] as usize).min(tasks);
-            end[predecessor] + i64::from(lags[task][slot])
+            end[predecessor].wrapping_add(i64::from(lags[task][slot]))
         };
         let (a, b, c) = (ready(0), ready(1), ready(2));
-        let latest = a.max(b).max(c);
-        let slot = if a == latest { 0 } else { 2 - u8::from(b == latest) };
-        critical[task] = if latest < 0 { NO_SLOT } else { slot };
-        end[task] = (latest.max(0) + durations[task].clamp(-HORIZON, HORIZON)).min(HORIZON);
+        let (ab, start) = (a.max(b), a.max(b).max(c.max(0)));
+        let slot = if a == start { 0 } else { 2 - u8::from(b == start) };
+        critical[task] = if ab.max(c) < 0 { NO_SLOT } else { slot };
+        let ended = start.wrapping_add(durations[task].clamp(-HORIZON, HORIZON));
+        end[task] = if SATURATE { ended.min(HORIZON) } else { ended };
+        last = last.max(ended);
     }
+    last
 }

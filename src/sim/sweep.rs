@@ -43,7 +43,7 @@ type Lanes = [i32; WIDTH];
 /// `watched`: tasks whose ends are wanted, e.g. the markers of an iteration.
 ///
 /// # Returns
-/// One outcome per variant, in order. Durations or lags that a variant does not give are those of the graph.
+/// One outcome per variant, in order. A list that is not as long as the graph is not used; the graph's own is.
 ///
 /// # Complexity
 /// O(tasks · variants), a sixteenth of the memory look-ups of as many simulations.
@@ -61,13 +61,13 @@ pub fn sweep(graph: &TimedGraph, variants: &[Variant<'_>], watched: &[TaskId]) -
 
 /// One variant at 64 bits.
 fn alone(graph: &TimedGraph, variant: &Variant<'_>, watched: &[TaskId]) -> Outcome {
-    let lags = variant.lags.unwrap_or(&graph.lags);
+    let (durations, lags) = (variant.durations_in(graph), variant.lags_in(graph));
     let mut end: Vec<i64> = Vec::with_capacity(graph.len());
     for (task, predecessors) in graph.predecessors.iter().enumerate() {
         let ready =
-            |slot: usize| end.get(predecessors[slot] as usize).map_or(NEVER, |end| end + lag_of(lags, task, slot));
+            |slot: usize| end.get(predecessors[slot] as usize).map_or(NEVER, |end| end + i64::from(lags[task][slot]));
         let start = ready(0).max(ready(1)).max(ready(2)).max(0);
-        end.push((start + duration_of(graph, variant, task).clamp(-HORIZON, HORIZON)).min(HORIZON));
+        end.push((start + durations[task].clamp(-HORIZON, HORIZON)).min(HORIZON));
     }
     Outcome {
         makespan: DurNs(end.iter().copied().max().unwrap_or(0).max(0)),
@@ -75,12 +75,14 @@ fn alone(graph: &TimedGraph, variant: &Variant<'_>, watched: &[TaskId]) -> Outco
     }
 }
 
-fn lag_of(lags: &[[i32; 3]], task: usize, slot: usize) -> i64 {
-    lags.get(task).map_or(0, |lags| i64::from(lags[slot]))
-}
+impl<'a> Variant<'a> {
+    fn durations_in(&self, graph: &'a TimedGraph) -> &'a [i64] {
+        if self.durations.len() == graph.len() { self.durations } else { &graph.durations }
+    }
 
-fn duration_of(graph: &TimedGraph, variant: &Variant<'_>, task: usize) -> i64 {
-    variant.durations.get(task).copied().unwrap_or(graph.durations[task])
+    fn lags_in(&self, graph: &'a TimedGraph) -> &'a [[i32; 3]] {
+        self.lags.filter(|lags| lags.len() == graph.len()).unwrap_or(&graph.lags)
+    }
 }
 
 /// Buffers of a group of variants.
@@ -104,15 +106,14 @@ impl SideBySide {
         for from in (0..graph.len()).step_by(BLOCK) {
             let block = from..graph.len().min(from + BLOCK);
             for (lane, variant) in group.iter().enumerate() {
-                fits[lane] &=
-                    lay_out(&mut self.durations, lane, block.clone(), |task| duration_of(graph, variant, task));
+                fits[lane] &= lay_out(&mut self.durations, lane, &variant.durations_in(graph)[block.clone()]);
             }
             if own_lags {
                 self.lay_out_lags(graph, group, block.clone(), &mut fits);
                 let lags = &self.lags;
                 pass(graph, block, &mut self.end, &self.durations, &mut self.latest, |i, _, slot| lags[i][slot]);
             } else {
-                let shared = |_, task: usize, slot: usize| [graph.lags[task][slot].clamp(-LIMIT / 2, LIMIT / 2); WIDTH];
+                let shared = |_, task: usize, slot: usize| [narrow(graph.lags[task][slot]).0; WIDTH];
                 pass(graph, block, &mut self.end, &self.durations, &mut self.latest, shared);
             }
         }
@@ -120,8 +121,7 @@ impl SideBySide {
         for (fit, &latest) in fits.iter_mut().zip(&self.latest) {
             *fit &= latest < LIMIT;
         }
-        let too_far = |lag: i32| lag.unsigned_abs() > (LIMIT / 2).unsigned_abs();
-        if !own_lags && graph.lags.iter().flatten().any(|&lag| too_far(lag)) {
+        if !own_lags && graph.lags.iter().flatten().any(|&lag| !narrow(lag).1) {
             return [false; WIDTH];
         }
         fits
@@ -135,10 +135,10 @@ impl SideBySide {
         fits: &mut [bool; WIDTH],
     ) {
         for (lane, variant) in group.iter().enumerate() {
-            let lags = variant.lags.unwrap_or(&graph.lags);
+            let lags = variant.lags_in(graph);
             for (row, task) in self.lags.iter_mut().zip(block.clone()) {
                 for (slot, lanes) in row.iter_mut().enumerate() {
-                    let (lag, fit) = narrow(lag_of(lags, task, slot));
+                    let (lag, fit) = narrow(lags[task][slot]);
                     lanes[lane] = lag;
                     fits[lane] &= fit;
                 }
@@ -155,21 +155,19 @@ impl SideBySide {
 }
 
 /// Writes one lane of a block; tells whether all its values fit.
-fn lay_out(rows: &mut [Lanes], lane: usize, block: std::ops::Range<usize>, value: impl Fn(usize) -> i64) -> bool {
-    let mut fits = true;
-    for (row, task) in rows.iter_mut().zip(block) {
-        let (narrowed, fit) = narrow(value(task));
-        row[lane] = narrowed;
-        fits &= fit;
+fn lay_out(rows: &mut [Lanes], lane: usize, durations: &[i64]) -> bool {
+    let half = i64::from(LIMIT / 2);
+    for (row, &ns) in rows.iter_mut().zip(durations) {
+        row[lane] = ns as i32;
     }
-    fits
+    // Bits beyond the range -half..half, of all values together: this loop the compiler makes vectors of.
+    durations.iter().fold(0, |beyond, &ns| beyond | (ns.wrapping_add(half) as u64 >> LIMIT.ilog2())) == 0
 }
 
-/// A duration or lag in 32 bits, and whether it is what it was.
-fn narrow(ns: i64) -> (i32, bool) {
-    let most = i64::from(LIMIT / 2);
-    let narrowed = ns.clamp(-most, most);
-    (narrowed as i32, narrowed == ns)
+/// A lag within the limit, and whether it is what it was.
+fn narrow(lag: i32) -> (i32, bool) {
+    let narrowed = lag.clamp(-LIMIT / 2, LIMIT / 2);
+    (narrowed, narrowed == lag)
 }
 
 /// Simulates one block of tasks in all lanes. `lag` is given the task's place in the block, the task and the slot.

@@ -1,0 +1,190 @@
+//! The breakdown of an iteration: what each stream and thread did with its time, and how much communication was hidden.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use crate::cost::{Family, family_of_task};
+use crate::graph::{ExecutionGraph, LaneId, LaneKind, NodeId, Rank, RankPart, TaskKind};
+use crate::units::{DurNs, TimeNs};
+
+use super::critical_path::SegmentKind;
+use super::density::{Density, Interval};
+use super::gaps::{Sources, gaps};
+
+/// One stream's share of an iteration.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StreamShare {
+    /// Whose.
+    pub rank: Rank,
+    /// Which stream.
+    pub lane: LaneId,
+    /// Time by kernel family; kernels that overlap count each.
+    pub by_family: BTreeMap<Family, DurNs>,
+    /// Idle time by the name of its cause.
+    pub idle: BTreeMap<&'static str, DurNs>,
+    /// Time in which at least one task ran.
+    pub busy: DurNs,
+}
+
+/// One host thread's share of an iteration.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ThreadShare {
+    /// Whose.
+    pub rank: Rank,
+    /// Which thread.
+    pub lane: LaneId,
+    /// Time by part: `T1` to `T5`, `compute`.
+    pub by_part: BTreeMap<&'static str, DurNs>,
+}
+
+/// One rank's device as a whole.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RankShare {
+    /// Which rank.
+    pub rank: Rank,
+    /// The iteration.
+    pub period: Range<TimeNs>,
+    /// Time in which at least one stream was busy.
+    pub active: DurNs,
+    /// `active` as a share of the iteration.
+    pub busy: f64,
+    /// Largest over streams of the summed device time: an iteration in which nothing but kernels took time.
+    pub kernel_only: DurNs,
+    /// Communication while nothing else ran on the device.
+    pub communication_exposed: DurNs,
+    /// Communication while something else ran.
+    pub communication_overlapped: DurNs,
+}
+
+/// An iteration by rank, stream and thread.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Breakdown {
+    /// In order of rank.
+    pub ranks: Vec<RankShare>,
+    /// Streams in order of lane.
+    pub streams: Vec<StreamShare>,
+    /// Host threads in order of lane.
+    pub threads: Vec<ThreadShare>,
+}
+
+impl Breakdown {
+    /// Breaks the chosen iteration down, with the times that `sources` says.
+    ///
+    /// # Complexity
+    /// O(tasks), and what finding the gaps takes.
+    pub fn of(sources: &Sources<'_>) -> Self {
+        let graph = sources.graph;
+        let mut breakdown = Self::default();
+        let clipped = clipped(sources);
+        for part in &graph.ranks {
+            breakdown.ranks.push(rank_share(sources, part, &clipped));
+        }
+        for (lane, tasks) in clipped.iter().enumerate() {
+            let (id, rank) = (LaneId(lane as u16), graph.lanes[lane].rank);
+            match graph.lanes[lane].kind {
+                LaneKind::Stream { .. } => breakdown.streams.push(stream_share(graph, rank, id, tasks)),
+                LaneKind::Thread { .. } => breakdown.threads.push(thread_share(graph, rank, id, tasks)),
+                LaneKind::Virtual => {}
+            }
+        }
+        for gap in gaps(sources, DurNs(1)) {
+            if let Some(stream) = breakdown.streams.iter_mut().find(|stream| stream.lane == gap.lane) {
+                *stream.idle.entry(gap.cause.name()).or_default() += gap.duration;
+            }
+        }
+        breakdown
+    }
+
+    /// Longest period over ranks.
+    pub fn period(&self) -> DurNs {
+        self.ranks.iter().map(|rank| rank.period.end.since(rank.period.start)).max().unwrap_or_default()
+    }
+
+    /// Share of the iteration in which a device works, averaged over ranks.
+    pub fn gpu_busy(&self) -> f64 {
+        self.ranks.iter().map(|rank| rank.busy).sum::<f64>() / self.ranks.len().max(1) as f64
+    }
+
+    /// Time in which a device works: the largest over ranks.
+    pub fn gpu_active(&self) -> DurNs {
+        self.ranks.iter().map(|rank| rank.active).max().unwrap_or_default()
+    }
+
+    /// The kernel-only baseline: largest over ranks and streams of summed device time.
+    pub fn kernel_only(&self) -> DurNs {
+        self.ranks.iter().map(|rank| rank.kernel_only).max().unwrap_or_default()
+    }
+}
+
+/// Tasks that take time within their rank's iteration, by lane; keys are node indices.
+fn clipped(sources: &Sources<'_>) -> Vec<Vec<Interval>> {
+    let (graph, times) = (sources.graph, sources.times);
+    let periods: BTreeMap<Rank, Range<TimeNs>> =
+        graph.ranks.iter().map(|part| (part.rank, times.period(graph, part))).collect();
+    let mut lanes = vec![Vec::new(); graph.lanes.len()];
+    for node in graph.tasks.node_indices() {
+        let task = &graph.tasks[node];
+        let lane = task.lane.0 as usize;
+        let Some(period) = periods.get(&graph.lanes[lane].rank).filter(|_| task.kind.is_work()) else { continue };
+        let (start, end) = times.of(graph, node);
+        let (start, end) = (start.max(period.start), end.min(period.end));
+        if end > start {
+            lanes[lane].push(Interval { start, end, key: node.index() as u32 });
+        }
+    }
+    lanes
+}
+
+fn length(interval: &Interval) -> DurNs {
+    interval.end.since(interval.start)
+}
+
+/// Time in which at least one of the intervals runs.
+fn union<'a>(intervals: impl Iterator<Item = &'a Interval>) -> DurNs {
+    let density = Density::build(intervals.copied());
+    density.span().map_or(DurNs::ZERO, |span| density.busy(span))
+}
+
+fn rank_share(sources: &Sources<'_>, part: &RankPart, lanes: &[Vec<Interval>]) -> RankShare {
+    let graph = sources.graph;
+    let own = |lane: usize| {
+        let owner = &graph.lanes[lane];
+        owner.rank == part.rank && matches!(owner.kind, LaneKind::Stream { .. })
+    };
+    let streams = || lanes.iter().enumerate().filter(move |(lane, _)| own(*lane)).map(|(_, tasks)| tasks);
+    let communicates =
+        |it: &&Interval| matches!(graph.tasks[NodeId::new(it.key as usize)].kind, TaskKind::Collective(_));
+    let active = union(streams().flatten());
+    let communication = union(streams().flatten().filter(communicates));
+    let rest = union(streams().flatten().filter(|it| !communicates(it)));
+    let period = sources.times.period(graph, part);
+    let length_of_period = period.end.since(period.start).0.max(1);
+    RankShare {
+        rank: part.rank,
+        active,
+        busy: active.0 as f64 / length_of_period as f64,
+        kernel_only: streams().map(|tasks| tasks.iter().map(length).sum()).max().unwrap_or_default(),
+        communication_exposed: active - rest,
+        communication_overlapped: communication + rest - active,
+        period,
+    }
+}
+
+fn stream_share(graph: &ExecutionGraph, rank: Rank, lane: LaneId, tasks: &[Interval]) -> StreamShare {
+    let mut by_family = BTreeMap::<Family, DurNs>::new();
+    for interval in tasks {
+        let task = &graph.tasks[NodeId::new(interval.key as usize)];
+        *by_family.entry(family_of_task(graph, task)).or_default() += length(interval);
+    }
+    StreamShare { rank, lane, by_family, idle: BTreeMap::new(), busy: union(tasks.iter()) }
+}
+
+fn thread_share(graph: &ExecutionGraph, rank: Rank, lane: LaneId, tasks: &[Interval]) -> ThreadShare {
+    let mut by_part = BTreeMap::<&'static str, DurNs>::new();
+    for interval in tasks {
+        if let Some(kind) = SegmentKind::of(graph, NodeId::new(interval.key as usize)) {
+            *by_part.entry(kind.name()).or_default() += length(interval);
+        }
+    }
+    ThreadShare { rank, lane, by_part }
+}

@@ -1,0 +1,270 @@
+//! The critical path: the chain of tasks and waits that decided how long an iteration took.
+//!
+//! What decided is the simulator's word; the times shown are the simulated or the measured ones of the same tasks.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use crate::cost::{Family, family_of_task};
+use crate::graph::{DependencyKind, ExecutionGraph, HostPart, LaneId, NodeId, Rank, RankPart, TaskKind, TimedGraph};
+use crate::intern::NameId;
+use crate::sim::Schedule;
+use crate::units::{DurNs, TimeNs};
+
+use super::lanes::Times;
+
+/// What a segment of the path is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum SegmentKind {
+    /// Host time outside runtime calls: T1, T2, T3 or T5.
+    Host(HostPart),
+    /// A runtime call: T4.
+    Runtime,
+    /// An operator that computes on the host.
+    Compute,
+    /// A kernel.
+    Kernel(Family),
+    /// A copy.
+    Memcpy,
+    /// A memset.
+    Memset,
+    /// A collective.
+    Collective,
+    /// Time between two tasks: the lag of what joins them.
+    Wait(DependencyKind),
+}
+
+impl SegmentKind {
+    /// Its name in tables: `T1` to `T5`, `compute`, a kernel family, `memcpy`, `memset`, `collective`, or the wait.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Host(part) => part_name(part),
+            Self::Runtime => "T4",
+            Self::Compute => "compute",
+            Self::Kernel(family) => family.name(),
+            Self::Memcpy => "memcpy",
+            Self::Memset => "memset",
+            Self::Collective => "collective",
+            Self::Wait(kind) => wait_name(kind),
+        }
+    }
+
+    /// What `task` is on a path; `None` for joints and markers.
+    pub fn of(graph: &ExecutionGraph, node: NodeId) -> Option<Self> {
+        let task = &graph.tasks[node];
+        Some(match task.kind {
+            TaskKind::Host(part) => Self::Host(part),
+            TaskKind::Runtime => Self::Runtime,
+            TaskKind::Compute => Self::Compute,
+            TaskKind::Kernel => Self::Kernel(family_of_task(graph, task)),
+            TaskKind::Memcpy => Self::Memcpy,
+            TaskKind::Memset => Self::Memset,
+            TaskKind::Collective(_) => Self::Collective,
+            TaskKind::Joint | TaskKind::StepEnd => return None,
+        })
+    }
+}
+
+/// The overhead that a part of the host's work is.
+pub fn part_name(part: HostPart) -> &'static str {
+    match part {
+        HostPart::Between => "T1",
+        HostPart::BeforeLaunch => "T2",
+        HostPart::AfterLaunch => "T3",
+        HostPart::Inside => "T5",
+    }
+}
+
+fn wait_name(kind: DependencyKind) -> &'static str {
+    match kind {
+        DependencyKind::Program => "wait-program",
+        DependencyKind::Launch => "launch-latency",
+        DependencyKind::Stream => "stream-gap",
+        DependencyKind::HostWait => "sync-return",
+        DependencyKind::EventWait => "wait-event",
+        DependencyKind::HandOver => "hand-over",
+        DependencyKind::LaunchQueue => "launch-queue",
+        DependencyKind::Collective => "wait-collective",
+        DependencyKind::Data => "wait-data",
+        DependencyKind::Contention => "contention",
+        DependencyKind::LateStart => "late-start",
+        DependencyKind::HiddenWait => "hidden-wait",
+        DependencyKind::Anchor => "before-window",
+        DependencyKind::StepEnd => "wait-step-end",
+    }
+}
+
+/// One piece of the path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Segment {
+    /// What it is.
+    pub kind: SegmentKind,
+    /// Name of the task; of a wait, that of the task that waited.
+    pub name: NameId,
+    /// Whose it is.
+    pub rank: Rank,
+    /// Where it ran; of a wait, where it was waited.
+    pub lane: LaneId,
+    /// The task, or the one that waited.
+    pub node: NodeId,
+    /// From when it is on the path.
+    pub start: TimeNs,
+    /// How long it is on the path.
+    pub duration: DurNs,
+}
+
+/// Segments in order of time; they cover the period without gaps or overlaps.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CriticalPath {
+    /// The chain.
+    pub segments: Vec<Segment>,
+    /// Sum of all segments.
+    pub length: DurNs,
+}
+
+/// Consecutive segments of one kind and name on one lane, shown as one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// The first of them, as long as all together.
+    pub segment: Segment,
+    /// How many segments of its kind and name.
+    pub count: usize,
+}
+
+impl CriticalPath {
+    /// The path of the iteration on the rank of `part`, back from its end marker.
+    ///
+    /// # Complexity
+    /// O(length of the path).
+    pub fn of_rank(
+        graph: &ExecutionGraph,
+        timed: &TimedGraph,
+        schedule: &Schedule,
+        part: &RankPart,
+        times: Times<'_>,
+    ) -> Self {
+        let segments = chain(graph, timed, schedule, times, part.end, times.period(graph, part));
+        let length = segments.iter().map(|segment| segment.duration).sum();
+        Self { segments, length }
+    }
+
+    /// The path of the iteration on the rank whose period is longest.
+    pub fn of_job(graph: &ExecutionGraph, timed: &TimedGraph, schedule: &Schedule, times: Times<'_>) -> Self {
+        let simulated = Times::Simulated { timed, schedule };
+        let period = |part: &&RankPart| {
+            let range = simulated.period(graph, part);
+            (range.end.since(range.start), std::cmp::Reverse(part.rank))
+        };
+        let slowest = graph.ranks.iter().max_by_key(period);
+        slowest.map(|part| Self::of_rank(graph, timed, schedule, part, times)).unwrap_or_default()
+    }
+
+    /// Time of each kind by name.
+    pub fn by_kind(&self) -> BTreeMap<&'static str, DurNs> {
+        let mut shares = BTreeMap::new();
+        for segment in &self.segments {
+            *shares.entry(segment.kind.name()).or_default() += segment.duration;
+        }
+        shares
+    }
+
+    /// Runs of one kind and name on one lane as one; segments shorter than `tiny` go to the run before them.
+    pub fn folded(&self, tiny: DurNs) -> Vec<Run> {
+        let mut runs: Vec<Run> = Vec::new();
+        for &segment in &self.segments {
+            let same = |run: &Run| {
+                let Segment { kind, name, lane, .. } = run.segment;
+                (kind, name, lane) == (segment.kind, segment.name, segment.lane)
+            };
+            match runs.last_mut() {
+                Some(run) if same(run) => {
+                    run.segment.duration += segment.duration;
+                    run.count += 1;
+                }
+                Some(run) if segment.duration < tiny => run.segment.duration += segment.duration,
+                _ => runs.push(Run { segment, count: 1 }),
+            }
+        }
+        runs
+    }
+}
+
+/// What decided the end of `last`, back to the start of `range`; segments in order of time, which cover the range up
+/// to the end of `last`.
+pub(super) fn chain(
+    graph: &ExecutionGraph,
+    timed: &TimedGraph,
+    schedule: &Schedule,
+    times: Times<'_>,
+    last: NodeId,
+    range: Range<TimeNs>,
+) -> Vec<Segment> {
+    let mut walk = Walk { graph, times, from: range.start, reached: range.end, segments: Vec::new() };
+    let mut node = last;
+    walk.task(node);
+    while walk.reached > walk.from {
+        let Some(before) = deciding(timed, schedule, node) else {
+            walk.wait(node, DependencyKind::Anchor, walk.from);
+            break;
+        };
+        walk.wait(node, dependency_between(graph, before, node), times.of(graph, before).1);
+        walk.task(before);
+        node = before;
+    }
+    walk.segments.reverse();
+    walk.segments
+}
+
+/// The node that decided when `node` starts; joints added by lowering are passed through.
+pub(super) fn deciding(timed: &TimedGraph, schedule: &Schedule, node: NodeId) -> Option<NodeId> {
+    let mut task = timed.task_if_kept(node)?;
+    loop {
+        task = schedule.critical_predecessor(timed, task)?;
+        if let Some(before) = timed.node(task) {
+            return Some(before);
+        }
+    }
+}
+
+/// The kind of the dependency that reaches furthest from one node to another.
+pub(super) fn dependency_between(graph: &ExecutionGraph, from: NodeId, to: NodeId) -> DependencyKind {
+    let duration = graph.tasks[from].duration;
+    let edges = graph.tasks.edges_connecting(from, to).map(|edge| *edge.weight());
+    let furthest = edges.max_by_key(|dependency| (dependency.effective_lag(duration), dependency.kind));
+    furthest.map_or(DependencyKind::Program, |dependency| dependency.kind)
+}
+
+/// A walk against time; `reached` is the start of what is covered so far.
+struct Walk<'a> {
+    graph: &'a ExecutionGraph,
+    times: Times<'a>,
+    from: TimeNs,
+    reached: TimeNs,
+    segments: Vec<Segment>,
+}
+
+impl Walk<'_> {
+    fn task(&mut self, node: NodeId) {
+        let (start, end) = self.times.of(self.graph, node);
+        if let Some(kind) = SegmentKind::of(self.graph, node) {
+            self.cover(kind, node, start, end);
+        }
+        self.reached = self.reached.min(start);
+    }
+
+    /// Covers what lies between `since` and where the walk is.
+    fn wait(&mut self, node: NodeId, kind: DependencyKind, since: TimeNs) {
+        self.cover(SegmentKind::Wait(kind), node, since, self.reached);
+        self.reached = self.reached.min(since.max(self.from));
+    }
+
+    fn cover(&mut self, kind: SegmentKind, node: NodeId, start: TimeNs, end: TimeNs) {
+        let (start, end) = (start.max(self.from), end.min(self.reached));
+        if end > start {
+            let task = &self.graph.tasks[node];
+            let rank = self.graph.lanes[task.lane.0 as usize].rank;
+            let duration = end.since(start);
+            self.segments.push(Segment { kind, name: task.name, rank, lane: task.lane, node, start, duration });
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! A gap → steps worth trying against it, in the language of scenarios.
+
+use crate::graph::{DependencyKind, ExecutionGraph, OperatorId, Phase};
+use crate::intern::NameId;
+
+use super::{Cause, Gap};
+
+/// Steps that may shorten `gap`, most direct first. Which of them do, and by how much, only a simulation tells.
+pub fn candidate_steps(graph: &ExecutionGraph, gap: &Gap) -> Vec<String> {
+    match gap.cause {
+        Cause::LaunchBound { part, name } => launch_bound(graph, gap, part, name),
+        Cause::Sync { .. } => steps(&["remove-sync", "cuda-graph"]),
+        Cause::EventWait { name, .. } => vec![scaled(graph, "", name, "x0.5"), "remove-sync".to_owned()],
+        Cause::Collective { name, .. } => {
+            let mut found = steps(&["overlap-comm"]);
+            if graph.names.get(name).to_ascii_lowercase().replace(['-', '_'], "").contains("alltoall") {
+                found.push("reshard-tables best".to_owned());
+            }
+            found.extend(steps(&["compress-comm 0.5", "scale kind=collective x0.5"]));
+            found
+        }
+        Cause::DataLoading { .. } => steps(&["prefetch-input", "scale phase=data x0"]),
+        Cause::Latency(DependencyKind::Launch) => steps(&["cuda-graph"]),
+        Cause::Latency(_) => steps(&["fuse family=elementwise", "cuda-graph"]),
+        Cause::NothingRecorded => steps(&["scale kind=T1 x0"]),
+        Cause::NothingLeft => Vec::new(),
+    }
+}
+
+fn steps(lines: &[&str]) -> Vec<String> {
+    lines.iter().map(|&line| line.to_owned()).collect()
+}
+
+fn launch_bound(graph: &ExecutionGraph, gap: &Gap, part: &str, name: NameId) -> Vec<String> {
+    let mut found = steps(&["cuda-graph"]);
+    if of_chain(gap, graph).any(|id| graph.operators[id.0 as usize].phase == Phase::Optimizer) {
+        found.insert(0, "fuse-optimizer".to_owned());
+    }
+    let embedding = |id: OperatorId| graph.names.get(graph.operators[id.0 as usize].name).contains("embedding_bag");
+    if of_chain(gap, graph).any(embedding) {
+        found.insert(0, "fuse-embedding-bags".to_owned());
+    }
+    found.push(match part {
+        "T1" => "scale kind=T1 x0".to_owned(),
+        "T4" => "scale kind=runtime x0.5".to_owned(),
+        "compute" => scaled(graph, "", name, "x0.5"),
+        part => scaled(graph, &format!("kind={part} & "), name, "x0"),
+    });
+    found
+}
+
+/// Operators whose host time or kernels are on the chain of `gap`.
+fn of_chain<'a>(gap: &'a Gap, graph: &'a ExecutionGraph) -> impl Iterator<Item = OperatorId> + 'a {
+    let known = |id: &OperatorId| (id.0 as usize) < graph.operators.len();
+    gap.chain.iter().filter_map(|segment| graph.tasks[segment.node].operator).filter(known)
+}
+
+/// Scales what is called `name`; quoted where the name has more than the letters of a word in it.
+fn scaled(graph: &ExecutionGraph, also: &str, name: NameId, factor: &str) -> String {
+    let name = graph.names.get(name);
+    let word = |c: char| c.is_alphanumeric() || matches!(c, '_' | ':' | '.' | '-' | '#');
+    match name {
+        name if !name.is_empty() && name.chars().all(word) => format!("scale {also}name={name} {factor}"),
+        name if !name.is_empty() && !name.contains('"') => format!("scale {also}name=\"{name}\" {factor}"),
+        _ => format!("scale {also}kind=op {factor}"),
+    }
+}

@@ -1,0 +1,224 @@
+//! The operator table: counts, host and device time, work and prediction, from the whole model down to kernels.
+
+mod bound;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+
+use crate::cost::{CostModels, family_of_task, work_of_task};
+use crate::device::DeviceProfile;
+use crate::graph::{ExecutionGraph, LaneKind, NodeId, Operands, OperatorId, Task, TaskKind};
+use crate::units::{Bytes, DurNs, Flop};
+
+use super::lanes::Times;
+
+pub use bound::{Bound, bound_of};
+
+/// What a row stands for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Level {
+    /// All of the iteration.
+    Model,
+    /// A module, or a part of training where modules are not recorded.
+    Module,
+    /// An operator with its own host time and what it launched itself.
+    #[default]
+    Operator,
+    /// Device work, or host computations in a trace without any.
+    Kernel,
+}
+
+/// What makes tasks of one level one row.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Grouping {
+    /// The same name.
+    #[default]
+    Name,
+    /// The same kernel family; host time has none.
+    Family,
+    /// The same stream or thread.
+    Stream,
+    /// The same module.
+    Module,
+}
+
+/// One row.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Row {
+    /// Name, family, stream or module.
+    pub label: String,
+    /// Operators at the levels down to operators; kernels at the level of kernels.
+    pub count: usize,
+    /// Host time; at the level of kernels that of their launches.
+    pub host_ns: i64,
+    /// Device time (time of host computations in a trace without device work).
+    pub device_ns: i64,
+    /// Arithmetic, as far as known.
+    pub flop: f64,
+    /// Memory traffic, as far as known.
+    pub bytes: u64,
+    /// What bounds most of the device time whose work is known.
+    pub bound: Option<Bound>,
+    /// What the cost models say of the device time they cover.
+    pub predicted_ns: Option<i64>,
+    /// How much longer that device time is than predicted, as a fraction.
+    pub deviation: Option<f64>,
+}
+
+/// The models and the device of each rank, for work and predictions.
+#[derive(Clone, Copy, Debug)]
+pub struct Predictor<'a> {
+    /// The models.
+    pub models: &'a CostModels,
+    /// The recorded device of each rank of the graph, in its order; `None` where not known.
+    pub devices: &'a [Option<&'a DeviceProfile>],
+}
+
+/// Adds up the tasks of one row.
+#[derive(Default)]
+struct Sum {
+    operators: BTreeSet<OperatorId>,
+    kernels: usize,
+    host: DurNs,
+    device: DurNs,
+    flop: Flop,
+    bytes: Bytes,
+    compute_bound: DurNs,
+    memory_bound: DurNs,
+    predicted: DurNs,
+    covered: DurNs,
+}
+
+/// The rows of the chosen iteration, the longest device time first, then host time, then by label.
+///
+/// Every task counts in exactly one row, so columns add up to the iteration's totals. `predictor` says on which devices
+/// the work ran; without one, predictions and bounds are left out.
+///
+/// # Complexity
+/// O(tasks), each with a look-up of its work.
+pub fn rows(
+    graph: &ExecutionGraph,
+    times: Times<'_>,
+    predictor: Option<Predictor<'_>>,
+    level: Level,
+    by: Grouping,
+) -> Vec<Row> {
+    let belongs = graph.iteration_tasks();
+    let mut sums: BTreeMap<String, Sum> = BTreeMap::new();
+    for node in graph.tasks.node_indices().filter(|node| belongs[node.index()]) {
+        let task = &graph.tasks[node];
+        if task.kind.is_work() && (level != Level::Kernel || is_kernel(task)) {
+            let sum = sums.entry(label(graph, task, level, by)).or_default();
+            sum.add(graph, node, times, predictor, level);
+        }
+    }
+    let mut rows: Vec<Row> = sums.into_iter().map(|(label, sum)| sum.row(label, level)).collect();
+    rows.sort_by(|a, b| (b.device_ns, b.host_ns, &a.label).cmp(&(a.device_ns, a.host_ns, &b.label)));
+    rows
+}
+
+/// Device work, and host computations.
+fn is_kernel(task: &Task) -> bool {
+    task.kind.is_device() || task.kind == TaskKind::Compute
+}
+
+fn label(graph: &ExecutionGraph, task: &Task, level: Level, by: Grouping) -> String {
+    match (level, by) {
+        (Level::Model, _) => "model".to_owned(),
+        (_, Grouping::Family) if is_kernel(task) => family_of_task(graph, task).name().to_owned(),
+        (_, Grouping::Family) => "host".to_owned(),
+        (_, Grouping::Stream) => lane_label(graph, task),
+        (Level::Module, _) | (_, Grouping::Module) => module_of(graph, task),
+        (Level::Kernel, Grouping::Name) => graph.names.get(task.name).to_owned(),
+        (Level::Operator, Grouping::Name) => {
+            let operator = task.operator.and_then(|id| graph.operators.get(id.0 as usize));
+            graph.names.get(operator.map_or(task.name, |operator| operator.name)).to_owned()
+        }
+    }
+}
+
+fn lane_label(graph: &ExecutionGraph, task: &Task) -> String {
+    let lane = &graph.lanes[task.lane.0 as usize];
+    match lane.kind {
+        LaneKind::Thread { tid } => format!("rank {} thread {tid}", lane.rank.0),
+        LaneKind::Stream { device, stream } => format!("rank {} device {device} stream {stream}", lane.rank.0),
+        LaneKind::Virtual => format!("rank {}", lane.rank.0),
+    }
+}
+
+/// The nearest recorded module around a task, else the part of training it belongs to.
+fn module_of(graph: &ExecutionGraph, task: &Task) -> String {
+    let operator = |id: OperatorId| graph.operators.get(id.0 as usize);
+    let around = || std::iter::successors(task.operator.and_then(operator), |it| it.parent.and_then(operator));
+    let module = around().map(|operator| graph.names.get(operator.module)).find(|module| !module.is_empty());
+    module.or_else(|| around().next().map(|operator| operator.phase.name())).unwrap_or("outside operators").to_owned()
+}
+
+impl Sum {
+    fn add(
+        &mut self,
+        graph: &ExecutionGraph,
+        node: NodeId,
+        times: Times<'_>,
+        predictor: Option<Predictor<'_>>,
+        level: Level,
+    ) {
+        let task = &graph.tasks[node];
+        let duration = |node| {
+            let (start, end) = times.of(graph, node);
+            end.since(start)
+        };
+        self.operators.extend(task.operator);
+        if !is_kernel(task) {
+            self.host += duration(node);
+            return;
+        }
+        self.kernels += 1;
+        self.device += duration(node);
+        if level == Level::Kernel {
+            self.host += graph.launch_of(node).map_or(DurNs::ZERO, duration);
+        }
+        self.add_work(graph, task, duration(node), predictor);
+    }
+
+    fn add_work(&mut self, graph: &ExecutionGraph, task: &Task, took: DurNs, predictor: Option<Predictor<'_>>) {
+        let Some(work) = work_of_task(graph, task, |id| operands(graph, id)) else { return };
+        self.flop.0 += work.flop.0;
+        self.bytes = self.bytes + work.bytes();
+        let rank = graph.lanes[task.lane.0 as usize].rank;
+        let place = graph.ranks.iter().position(|part| part.rank == rank);
+        let Some((predictor, place)) = predictor.zip(place) else { return };
+        let Some(device) = predictor.devices.get(place).copied().flatten() else { return };
+        match bound_of(&work, device) {
+            Some(Bound::Compute) => self.compute_bound += took,
+            Some(Bound::Memory) => self.memory_bound += took,
+            None => {}
+        }
+        if let Some(estimate) = predictor.models.estimate(&work, device) {
+            self.predicted += estimate.duration;
+            self.covered += took;
+        }
+    }
+
+    fn row(self, label: String, level: Level) -> Row {
+        let known = self.compute_bound + self.memory_bound > DurNs::ZERO;
+        let bound = if self.compute_bound > self.memory_bound { Bound::Compute } else { Bound::Memory };
+        let predicted = (self.predicted > DurNs::ZERO).then_some(self.predicted.0);
+        Row {
+            label,
+            count: if level == Level::Kernel { self.kernels } else { self.operators.len() },
+            host_ns: self.host.0,
+            device_ns: self.device.0,
+            flop: self.flop.0,
+            bytes: self.bytes.0,
+            bound: known.then_some(bound),
+            predicted_ns: predicted,
+            deviation: predicted.map(|predicted| self.covered.0 as f64 / predicted as f64 - 1.0),
+        }
+    }
+}
+
+fn operands(graph: &ExecutionGraph, id: OperatorId) -> Option<&Operands> {
+    graph.operators.get(id.0 as usize)?.operands.and_then(|id| graph.operands.get(id.0 as usize))
+}

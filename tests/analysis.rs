@@ -105,7 +105,13 @@ fn waiting_host() -> ExecutionGraph {
         graph.task(TaskKind::Joint, 3, "cudaStreamSynchronize", 0, &[(sync, Program, 0), (first, HostWait, 20)]);
     let idle = graph.task(TaskKind::Host(HostPart::Between), 0, "", 300, &[(woken, Program, 0)]);
     let again = graph.task(TaskKind::Runtime, 0, "cudaLaunchKernel", 10, &[(idle, Program, 0)]);
-    let second = graph.task(TaskKind::Kernel, 1, "relu", 500, &[(again, Launch, 20), (first, Stream, 2)]);
+    let second = graph.task(
+        TaskKind::Kernel,
+        1,
+        "vectorized_elementwise_kernel",
+        500,
+        &[(again, Launch, 20), (first, Stream, 2)],
+    );
     let third = graph.task(TaskKind::Kernel, 2, "copy", 100, &[(again, Launch, 20), (second, EventWait, 4)]);
     graph.finish(&[third])
 }
@@ -227,7 +233,7 @@ fn the_accounts_of_real_traces_add_up() {
             accounts_add_up(&sources);
         }
         let recorded = graph.ranks.iter().map(|part| part.device.as_ref().and_then(|it| catalog.recognise(&it.name)));
-        let devices: Vec<_> = recorded.map(|device| device.map(std::convert::AsRef::as_ref)).collect();
+        let devices: Vec<_> = recorded.map(|device| device.map(AsRef::as_ref)).collect();
         table_adds_up(&graph, Predictor { models: &models, devices: &devices });
     }
 }

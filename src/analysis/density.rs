@@ -29,6 +29,7 @@ pub struct Cell {
     /// Share of the cell's time in which the lane is busy, from 0 to 1.
     pub busy: f32,
     /// Key of the longest piece in the cell; `None` when the lane is idle throughout. Of equally long ones the first.
+    /// In a cell of more than 64 pieces those within 8 pieces of its ends are not looked at.
     pub key: Option<u32>,
 }
 
@@ -66,6 +67,9 @@ const FURTHEST: i64 = i64::MAX / 4;
 fn bounded(time: TimeNs) -> i64 {
     time.0.clamp(-FURTHEST, FURTHEST)
 }
+
+/// Beyond this many pieces in a cell, its colour is looked for in whole blocks of pieces only.
+const CROWDED: usize = 64;
 
 /// Pieces per bin, on average.
 const PER_BIN: usize = 4;
@@ -193,6 +197,9 @@ impl Density {
 
     /// The piece with the largest part between two instants, of which there is one.
     fn dominant(&self, from: i64, first: usize, to: i64, last: usize) -> usize {
+        if last - first > CROWDED {
+            return self.longest.of_blocks(first..last);
+        }
         let clipped = |i: usize| {
             let piece = self.piece(i);
             (piece.end.0.min(to) - piece.start.0.max(from), std::cmp::Reverse(i))

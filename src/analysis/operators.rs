@@ -48,7 +48,7 @@ pub enum Grouping {
 pub struct Row {
     /// Name, family, stream or module.
     pub label: String,
-    /// Operators at the levels down to operators; kernels at the level of kernels.
+    /// Operators at the levels down to operators, with device work that belongs to none; kernels at the level of kernels.
     pub count: usize,
     /// Host time; at the level of kernels that of their launches.
     pub host_ns: i64,
@@ -80,6 +80,8 @@ pub struct Predictor<'a> {
 struct Sum {
     operators: BTreeSet<OperatorId>,
     kernels: usize,
+    /// Kernels that belong to no operator.
+    loose: usize,
     host: DurNs,
     device: DurNs,
     flop: Flop,
@@ -175,6 +177,7 @@ impl Sum {
             return;
         }
         self.kernels += 1;
+        self.loose += usize::from(task.operator.is_none());
         self.device += duration(node);
         if level == Level::Kernel {
             self.host += graph.launch_of(node).map_or(DurNs::ZERO, duration);
@@ -207,7 +210,7 @@ impl Sum {
         let predicted = (self.predicted > DurNs::ZERO).then_some(self.predicted.0);
         Row {
             label,
-            count: if level == Level::Kernel { self.kernels } else { self.operators.len() },
+            count: if level == Level::Kernel { self.kernels } else { self.operators.len() + self.loose },
             host_ns: self.host.0,
             device_ns: self.device.0,
             flop: self.flop.0,

@@ -48,6 +48,23 @@ impl Longest {
         }
         (best.0 >= 0).then_some(best)
     }
+
+    /// The longest piece of the blocks that lie wholly in `range`, which holds at least one. O(log count).
+    pub(super) fn of_blocks(&self, range: Range<usize>) -> usize {
+        let (mut start, mut end) = (range.start.div_ceil(BLOCK), range.end / BLOCK);
+        let mut best = NONE;
+        for level in &self.levels {
+            let (inner_start, inner_end) = (start.div_ceil(BLOCK), end / BLOCK);
+            let scan = |range: Range<usize>| longest(range, |i| level[i]);
+            if inner_start >= inner_end {
+                best = best.max(scan(start..end));
+                break;
+            }
+            best = best.max(scan(start..inner_start * BLOCK)).max(scan(inner_end * BLOCK..end));
+            (start, end) = (inner_start, inner_end);
+        }
+        best.1.0
+    }
 }
 
 /// Less than any length.

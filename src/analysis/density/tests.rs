@@ -119,3 +119,13 @@ fn times_beyond_the_scale_are_moved_to_its_ends() {
     density.cells(TimeNs(i64::MIN)..TimeNs(i64::MAX), 2, &mut cells);
     assert_eq!(cells.iter().map(|cell| cell.key).collect::<Vec<_>>(), [Some(0), Some(1)]);
 }
+
+#[test]
+fn a_crowded_cell_takes_the_colour_of_its_longest_piece() {
+    let density =
+        Density::build((0..10_000).map(|i| interval(i * 10, i * 10 + if i == 5_000 { 9 } else { 5 }, i as u32)));
+    let mut cells = Vec::new();
+    density.cells(TimeNs(0)..TimeNs(100_000), 3, &mut cells);
+    assert_eq!(cells.iter().map(|cell| cell.key).collect::<Vec<_>>()[1], Some(5_000));
+    assert!(cells.iter().all(|cell| (cell.busy - 0.5).abs() < 0.001));
+}

@@ -1,6 +1,10 @@
 //! A chain → the cause of a gap.
 
-use crate::graph::{DependencyKind, ExecutionGraph, HostPart, LaneId, Phase, Rank, TaskKind};
+use std::collections::BTreeMap;
+
+use crate::graph::{
+    DependencyKind, ExecutionGraph, HostPart, LaneId, Operator, OperatorId, Phase, Rank, Task, TaskKind,
+};
 use crate::intern::NameId;
 use crate::units::DurNs;
 
@@ -13,7 +17,7 @@ pub enum Cause {
     LaunchBound {
         /// Which overhead took most of it: `T1` to `T5`, or `compute`.
         part: &'static str,
-        /// The operator it belongs to; for T4 the runtime call. Empty where none.
+        /// The operator it belongs to; for T1 the one it comes before, for T4 the runtime call. Empty where none.
         name: NameId,
     },
     /// The host had waited for the device, and launched again only after that.
@@ -70,6 +74,7 @@ impl Cause {
             name => name.to_owned(),
         };
         match self {
+            Self::LaunchBound { part: "T1", name } => format!("launch-bound: T1 before {}", named(name)),
             Self::LaunchBound { part, name } => format!("launch-bound: {part} of {}", named(name)),
             Self::Sync { call } => format!("the host had waited in {}", named(call)),
             Self::Collective { name, late: Some(rank) } => {
@@ -92,8 +97,8 @@ const LONGEST_BETWEEN: DurNs = DurNs(200_000);
 
 /// The cause of a gap on `lane` of `rank`, from the chain that covers it.
 pub(super) fn of_chain(graph: &ExecutionGraph, rank: Rank, lane: LaneId, chain: &[Segment]) -> Cause {
-    let Some(longest) = most(chain, |_| true) else { return Cause::NothingRecorded };
-    let direct = of_segment(graph, rank, lane, longest, chain);
+    let Some(weightiest) = longest_of_most(chain) else { return Cause::NothingRecorded };
+    let direct = of_segment(graph, rank, lane, weightiest, chain);
     // A host that had waited for the device could not launch ahead: what it did since is not what to blame.
     let host = matches!(direct, Cause::LaunchBound { .. } | Cause::Latency(_));
     let waited = chain.iter().rev().find(|it| is_wait(it.kind, DependencyKind::HostWait));
@@ -104,8 +109,18 @@ pub(super) fn of_chain(graph: &ExecutionGraph, rank: Rank, lane: LaneId, chain: 
 }
 
 /// The longest segment of those chosen; of equally long ones the last.
-fn most(chain: &[Segment], chosen: impl Fn(&Segment) -> bool) -> Option<&Segment> {
+fn longest(chain: &[Segment], chosen: impl Fn(&Segment) -> bool) -> Option<&Segment> {
     chain.iter().filter(|segment| chosen(segment)).max_by_key(|segment| segment.duration)
+}
+
+/// The longest segment of the kind that takes most of the chain: many short ones of a kind weigh more than a long one.
+fn longest_of_most(chain: &[Segment]) -> Option<&Segment> {
+    let mut totals: BTreeMap<SegmentKind, DurNs> = BTreeMap::new();
+    for segment in chain {
+        *totals.entry(segment.kind).or_default() += segment.duration;
+    }
+    let (kind, _) = totals.into_iter().max_by_key(|&(_, total)| total)?;
+    longest(chain, |segment| segment.kind == kind)
 }
 
 fn is_wait(kind: SegmentKind, dependency: DependencyKind) -> bool {
@@ -128,47 +143,69 @@ fn call_of(graph: &ExecutionGraph, wait: &Segment) -> NameId {
     call.map_or(wait.name, |task| task.name)
 }
 
-fn of_segment(graph: &ExecutionGraph, rank: Rank, lane: LaneId, longest: &Segment, chain: &[Segment]) -> Cause {
+fn of_segment(graph: &ExecutionGraph, rank: Rank, lane: LaneId, weightiest: &Segment, chain: &[Segment]) -> Cause {
     use DependencyKind::{
         Anchor, Collective, Contention, HandOver, HiddenWait, HostWait, LateStart, Launch, LaunchQueue,
     };
-    match longest.kind {
-        SegmentKind::Collective | SegmentKind::Wait(Collective) => of_collective(graph, rank, longest, chain),
-        _ if longest.rank != rank => of_collective(graph, rank, longest, chain),
-        SegmentKind::Wait(HostWait | HiddenWait) => Cause::Sync { call: call_of(graph, longest) },
+    match weightiest.kind {
+        SegmentKind::Collective | SegmentKind::Wait(Collective) => of_collective(graph, rank, weightiest, chain),
+        _ if weightiest.rank != rank => of_collective(graph, rank, weightiest, chain),
+        SegmentKind::Wait(HostWait | HiddenWait) => Cause::Sync { call: call_of(graph, weightiest) },
         SegmentKind::Wait(LateStart | Anchor | Contention | LaunchQueue) => Cause::NothingRecorded,
         SegmentKind::Wait(HandOver) | SegmentKind::Host(_) | SegmentKind::Runtime | SegmentKind::Compute => {
-            of_host(graph, longest)
+            of_host(graph, weightiest, chain)
         }
         SegmentKind::Wait(kind @ (Launch | DependencyKind::Stream)) => Cause::Latency(kind),
-        SegmentKind::Wait(kind) if longest.lane == lane => Cause::Latency(kind),
+        SegmentKind::Wait(kind) if weightiest.lane == lane => Cause::Latency(kind),
         SegmentKind::Kernel(_) | SegmentKind::Memcpy | SegmentKind::Memset | SegmentKind::Wait(_) => {
-            Cause::EventWait { name: longest.name, lane: longest.lane }
+            Cause::EventWait { name: weightiest.name, lane: weightiest.lane }
         }
     }
 }
 
 /// The rank that kept the others waiting is the one whose work the chain goes through.
-fn of_collective(graph: &ExecutionGraph, rank: Rank, longest: &Segment, chain: &[Segment]) -> Cause {
+fn of_collective(graph: &ExecutionGraph, rank: Rank, weightiest: &Segment, chain: &[Segment]) -> Cause {
     let others = |segment: &Segment| segment.rank != rank && SegmentKind::of(graph, segment.node).is_some();
-    let late = most(chain, others).map(|segment| segment.rank);
+    let late = longest(chain, others).map(|segment| segment.rank);
     let member = chain.iter().rev().find(|segment| segment.kind == SegmentKind::Collective);
-    Cause::Collective { name: member.unwrap_or(longest).name, late }
+    Cause::Collective { name: member.unwrap_or(weightiest).name, late }
 }
 
-fn of_host(graph: &ExecutionGraph, segment: &Segment) -> Cause {
+fn of_host(graph: &ExecutionGraph, segment: &Segment, chain: &[Segment]) -> Cause {
     let task = &graph.tasks[segment.node];
-    let operator = task.operator.and_then(|id| graph.operators.get(id.0 as usize));
-    let name = operator.map_or(task.name, |operator| operator.name);
-    let loads = |name: NameId| graph.names.get(name).to_ascii_lowercase().contains("dataloader");
-    if operator.is_some_and(|operator| operator.phase == Phase::Data) || loads(name) || loads(task.name) {
+    if let Some(name) = loader(graph, task) {
         return Cause::DataLoading { name };
     }
+    let name = around(graph, task).next().map_or(task.name, |operator| operator.name);
     match segment.kind {
         SegmentKind::Host(HostPart::Between) if segment.duration > LONGEST_BETWEEN => Cause::NothingRecorded,
+        SegmentKind::Host(HostPart::Between) => {
+            Cause::LaunchBound { part: "T1", name: following(graph, segment, chain) }
+        }
         SegmentKind::Host(part) => Cause::LaunchBound { part: part_name(part), name },
         SegmentKind::Compute => Cause::LaunchBound { part: "compute", name },
         SegmentKind::Runtime => Cause::LaunchBound { part: "T4", name: task.name },
         _ => Cause::LaunchBound { part: "T1", name },
     }
+}
+
+/// The operators around a task, innermost first.
+fn around<'a>(graph: &'a ExecutionGraph, task: &Task) -> impl Iterator<Item = &'a Operator> + use<'a> {
+    let operator = |id: OperatorId| graph.operators.get(id.0 as usize);
+    std::iter::successors(task.operator.and_then(operator), move |it| it.parent.and_then(operator))
+}
+
+/// What loads data, when `task` is part of that.
+fn loader(graph: &ExecutionGraph, task: &Task) -> Option<NameId> {
+    let names = || around(graph, task).map(|operator| operator.name).chain([task.name]);
+    let loads = |name: &NameId| graph.names.get(*name).to_ascii_lowercase().contains("dataloader");
+    let in_phase = around(graph, task).any(|operator| operator.phase == Phase::Data);
+    names().find(loads).or_else(|| names().next().filter(|_| in_phase))
+}
+
+/// The outermost operator that follows a gap between two on its thread, as far as the chain tells.
+fn following(graph: &ExecutionGraph, gap: &Segment, chain: &[Segment]) -> NameId {
+    let mut later = chain.iter().filter(|segment| segment.start > gap.start);
+    let operator = later.find_map(|segment| around(graph, &graph.tasks[segment.node]).last());
+    operator.map_or(graph.tasks[gap.node].name, |operator| operator.name)
 }

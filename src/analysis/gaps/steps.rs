@@ -10,7 +10,7 @@ pub fn candidate_steps(graph: &ExecutionGraph, gap: &Gap) -> Vec<String> {
     match gap.cause {
         Cause::LaunchBound { part, name } => launch_bound(graph, gap, part, name),
         Cause::Sync { .. } => steps(&["remove-sync", "cuda-graph"]),
-        Cause::EventWait { name, .. } => vec![scaled(graph, "", name, "x0.5"), "remove-sync".to_owned()],
+        Cause::EventWait { name, .. } => vec![scaled(graph, "", name, "x0.5")],
         Cause::Collective { name, .. } => {
             let mut found = steps(&["overlap-comm"]);
             if graph.names.get(name).to_ascii_lowercase().replace(['-', '_'], "").contains("alltoall") {

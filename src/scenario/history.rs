@@ -37,6 +37,11 @@ impl History {
         self.revision
     }
 
+    /// Counts the scenario in force as changed, so that it is evaluated anew.
+    pub fn touch(&mut self) {
+        self.revision += 1;
+    }
+
     /// Whether there is something to undo.
     pub fn can_undo(&self) -> bool {
         !self.past.is_empty()

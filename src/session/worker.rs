@@ -2,7 +2,6 @@
 //!
 //! A request that has not started when a newer one of its kind arrives is dropped; evaluations come before sweeps.
 
-use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 
@@ -101,24 +100,19 @@ impl Shared {
 #[derive(Debug)]
 pub struct Worker {
     shared: Arc<Shared>,
-    replies: Receiver<Reply>,
 }
 
 impl Worker {
-    /// Starts a worker on `loaded`. `notify` is called after each reply, so that a front end can wake up.
-    pub fn start(engine: Arc<Engine>, loaded: Arc<Loaded>, notify: impl Fn() + Send + 'static) -> Self {
+    /// Starts a worker on `loaded`. `deliver` gets each reply on the worker's own thread.
+    pub fn start(engine: Arc<Engine>, loaded: Arc<Loaded>, deliver: impl Fn(Reply) + Send + 'static) -> Self {
         let shared = Arc::new(Shared::default());
-        let (sender, replies) = mpsc::channel();
-        let theirs = Arc::clone(&shared);
+        let work = Work { engine, loaded, shared: Arc::clone(&shared), deliver: Box::new(deliver) };
         thread::spawn(move || {
-            let work = Work { engine, loaded, shared: theirs, sender, notify: Box::new(notify) };
             while let Some(request) = work.shared.next() {
-                if work.serve(request).is_none() {
-                    break;
-                }
+                work.serve(request);
             }
         });
-        Self { shared, replies }
+        Self { shared }
     }
 
     /// Asks for `request` in place of an earlier one of its kind that has not started.
@@ -127,16 +121,6 @@ impl Worker {
             Request::Evaluate { revision, scenario } => wanted.evaluate = Some((revision, scenario)),
             Request::Sweep { revision, scenario, sweep } => wanted.sweep = Some((revision, scenario, sweep)),
         });
-    }
-
-    /// The next reply, if there is one.
-    pub fn poll(&self) -> Option<Reply> {
-        self.replies.try_recv().ok()
-    }
-
-    /// Waits for the next reply; `None` when the worker has stopped.
-    pub fn wait(&self) -> Option<Reply> {
-        self.replies.recv().ok()
     }
 }
 
@@ -150,33 +134,29 @@ struct Work {
     engine: Arc<Engine>,
     loaded: Arc<Loaded>,
     shared: Arc<Shared>,
-    sender: Sender<Reply>,
-    notify: Box<dyn Fn() + Send>,
+    deliver: Box<dyn Fn(Reply) + Send>,
 }
 
 impl Work {
-    /// Serves one request; `None` when nobody listens any more.
-    fn serve(&self, request: Request) -> Option<()> {
+    fn serve(&self, request: Request) {
         match request {
             Request::Evaluate { revision, scenario } => {
                 let outcome = self.engine.evaluate(&self.loaded, &scenario, revision);
-                self.send(Reply::Outcome(Box::new(outcome.clone())))?;
+                (self.deliver)(Reply::Outcome(Box::new(outcome.clone())));
                 let overtaken = || self.shared.is_overtaken();
-                match self.engine.with_gains(&self.loaded, outcome, &overtaken) {
-                    Some(outcome) => self.send(Reply::Outcome(Box::new(outcome))),
-                    None => Some(()),
+                if let Some(outcome) = self.engine.with_gains(&self.loaded, outcome, &overtaken) {
+                    (self.deliver)(Reply::Outcome(Box::new(outcome)));
                 }
             }
             Request::Sweep { revision, scenario, sweep } => {
                 for value in sweep.values() {
                     if self.shared.is_sweep_overtaken() {
-                        self.resume_later(revision, scenario, &sweep);
-                        return Some(());
+                        return self.resume_later(revision, scenario, &sweep);
                     }
                     let point = self.engine.sweep_point(&self.loaded, &scenario, &sweep, value);
-                    self.send(Reply::Point { revision, point })?;
+                    (self.deliver)(Reply::Point { revision, point });
                 }
-                self.send(Reply::SweepDone { revision })
+                (self.deliver)(Reply::SweepDone { revision });
             }
         }
     }
@@ -186,11 +166,5 @@ impl Work {
         self.shared.with(|wanted| {
             wanted.sweep.get_or_insert_with(|| (revision, scenario, sweep.clone()));
         });
-    }
-
-    fn send(&self, reply: Reply) -> Option<()> {
-        self.sender.send(reply).ok()?;
-        (self.notify)();
-        Some(())
     }
 }

@@ -2,7 +2,30 @@
 //!
 //! Nothing uses it but the binary; colours are named in `theme` only.
 
-pub mod ascii;
-pub mod canvas;
-pub mod theme;
-pub mod timeline;
+mod app;
+mod ascii;
+mod canvas;
+mod command;
+mod digest;
+mod effect;
+mod input;
+mod key;
+mod layout;
+mod load;
+mod loading;
+mod message;
+mod overlay;
+mod program;
+mod table;
+mod terminal;
+mod theme;
+mod timeline;
+mod update;
+mod views;
+mod workspace;
+
+pub use app::{App, Style};
+pub use ascii::is_needed as needs_ascii;
+pub use load::Open;
+pub use program::{Start, run};
+pub use theme::{Depth, Theme};

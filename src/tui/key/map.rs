@@ -108,8 +108,7 @@ mod tests {
         for command in command::all() {
             for &(pane, key) in command.keys {
                 let press: Press = key.parse().unwrap();
-                let panes: Vec<Pane> =
-                    if pane == Pane::Everywhere { Pane::ALL.to_vec() } else { vec![pane] };
+                let panes: Vec<Pane> = if pane == Pane::Everywhere { Pane::ALL.to_vec() } else { vec![pane] };
                 for pane in panes {
                     let before = seen.insert((pane, press.to_string()), command.name);
                     assert!(

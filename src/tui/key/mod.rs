@@ -3,5 +3,5 @@
 mod map;
 mod press;
 
-pub use map::{Keymap, KeymapError};
+pub use map::Keymap;
 pub use press::Press;

@@ -54,11 +54,8 @@ impl From<KeyEvent> for Press {
 impl Press {
     /// The event that a terminal sends for it.
     pub fn event(self) -> KeyEvent {
-        let flags = [
-            (self.ctrl, KeyModifiers::CONTROL),
-            (self.alt, KeyModifiers::ALT),
-            (self.shift, KeyModifiers::SHIFT),
-        ];
+        let flags =
+            [(self.ctrl, KeyModifiers::CONTROL), (self.alt, KeyModifiers::ALT), (self.shift, KeyModifiers::SHIFT)];
         let modifiers = flags.iter().filter(|(on, _)| *on).fold(KeyModifiers::NONE, |all, (_, one)| all | *one);
         KeyEvent::new(self.code, modifiers)
     }
@@ -68,8 +65,7 @@ impl FromStr for Press {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let (mut rest, mut press) =
-            (text, Self { code: KeyCode::Null, ctrl: false, alt: false, shift: false });
+        let (mut rest, mut press) = (text, Self { code: KeyCode::Null, ctrl: false, alt: false, shift: false });
         loop {
             let flag = match rest.get(..2) {
                 Some("C-") if rest.len() > 2 => &mut press.ctrl,
@@ -80,7 +76,8 @@ impl FromStr for Press {
             *flag = true;
             rest = &rest[2..];
         }
-        press.code = code(rest).ok_or_else(|| format!("{text:?} is no key; keys are written like C-p, S-left, space, f1, x"))?;
+        press.code =
+            code(rest).ok_or_else(|| format!("{text:?} is no key; keys are written like C-p, S-left, space, f1, x"))?;
         if let KeyCode::Char(c) = press.code
             && press.shift
         {

@@ -5,7 +5,6 @@ use crate::graph::{ExecutionGraph, NodeId, Operand, Operands, Operator, Operator
 use crate::units::{DurNs, TimeNs};
 
 use super::item::{Item, short_name};
-use super::lane_label::lane_label;
 use super::rows::Side;
 use super::scene::Scene;
 
@@ -28,11 +27,13 @@ pub fn describe(scene: Scene<'_>, item: Item, prediction: Option<Prediction>) ->
     match item {
         Item::Task(node) => task_details(scene, node, prediction, &mut details),
         Item::Operator(id) => operator_details(scene, id, &mut details),
+        Item::Added(number) => added_details(scene, number, prediction, &mut details),
     }
-    if let Some(lane) = item.lane(scene.graph) {
-        let start = scene.picture(Side::Measured).times(item).map_or(TimeNs(0), |(start, _)| start);
+    if let Some(lane) = scene.lane_of(item) {
+        let times = scene.measured.times(item).or_else(|| scene.simulated.times(item));
+        let start = times.map_or(TimeNs(0), |(start, _)| start);
         let from = scene.graph.ranks.first().map_or(TimeNs(0), |part| part.iteration_start);
-        let place = lane_label(scene.graph, &scene.graph.lanes[lane.0 as usize]);
+        let place = scene.lane_label(lane.0 as usize);
         details.push(detail("where", format!("{place}, at {}", start.since(from))));
     }
     (scene.name(item).to_owned(), details)
@@ -50,6 +51,17 @@ fn durations(scene: Scene<'_>, item: Item) -> String {
         (Some(measured), None) => format!("{measured} measured, not in the simulation"),
         (None, Some(simulated)) => format!("{simulated} simulated"),
         (None, None) => "takes no time".to_owned(),
+    }
+}
+
+fn added_details(scene: Scene<'_>, number: u32, prediction: Option<Prediction>, details: &mut Vec<Detail>) {
+    let Some(added) = scene.resolved.added.get(number as usize) else { return };
+    if let Some(prediction) = prediction {
+        details.push(detail("source", predicted(prediction)));
+    }
+    details.push(detail("kind", format!("added by the scenario, in place of {} tasks", added.members.len())));
+    if let Some(id) = added.operator {
+        details.push(detail("operator", call_path(scene.graph, id)));
     }
 }
 
@@ -83,6 +95,10 @@ fn source(task: &Task, prediction: Option<Prediction>) -> String {
             format!("measured, {} of it its own", task.duration)
         };
     };
+    predicted(prediction)
+}
+
+fn predicted(prediction: Prediction) -> String {
     let error = f64::from(prediction.error) * 100.0;
     let beyond = if prediction.extrapolated { ", beyond its fitted range" } else { "" };
     match prediction.provenance {

@@ -1,7 +1,6 @@
 //! What can be pointed at on the timeline.
 
-use crate::graph::{ExecutionGraph, LaneId, NodeId, OperatorId};
-use crate::intern::NameId;
+use crate::graph::{NodeId, OperatorId};
 
 /// A task (kernel, copy, collective, call), an operator, or a task that a scenario added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -10,10 +9,14 @@ pub enum Item {
     Task(NodeId),
     /// An operator.
     Operator(OperatorId),
+    /// A task that the scenario added, by its number.
+    Added(u32),
 }
 
 /// Set in the keys of tasks.
 const TASK: u32 = 1 << 31;
+/// Set in the keys of added tasks.
+const ADDED: u32 = 1 << 30;
 
 impl Item {
     /// Its key in a density index.
@@ -21,27 +24,16 @@ impl Item {
         match self {
             Self::Task(node) => node.index() as u32 | TASK,
             Self::Operator(id) => id.0,
+            Self::Added(number) => number | ADDED,
         }
     }
 
     /// The item of a key.
     pub fn from_key(key: u32) -> Self {
-        if key & TASK == 0 { Self::Operator(OperatorId(key)) } else { Self::Task(NodeId::from(key & !TASK)) }
-    }
-
-    /// Where it runs; `None` for one of another graph.
-    pub fn lane(self, graph: &ExecutionGraph) -> Option<LaneId> {
-        match self {
-            Self::Task(node) => graph.tasks.node_weight(node).map(|task| task.lane),
-            Self::Operator(id) => graph.operators.get(id.0 as usize).map(|operator| operator.lane),
-        }
-    }
-
-    /// Its name.
-    pub fn name(self, graph: &ExecutionGraph) -> NameId {
-        match self {
-            Self::Task(node) => graph.tasks.node_weight(node).map(|task| task.name).unwrap_or_default(),
-            Self::Operator(id) => graph.operators.get(id.0 as usize).map(|operator| operator.name).unwrap_or_default(),
+        match (key & TASK, key & ADDED) {
+            (0, 0) => Self::Operator(OperatorId(key)),
+            (0, _) => Self::Added(key & !ADDED),
+            _ => Self::Task(NodeId::from(key & !TASK)),
         }
     }
 }
@@ -64,7 +56,7 @@ mod tests {
 
     #[test]
     fn keys_lead_back_to_their_items() {
-        for item in [Item::Task(NodeId::from(7)), Item::Operator(OperatorId(7))] {
+        for item in [Item::Task(NodeId::from(7)), Item::Operator(OperatorId(7)), Item::Added(7)] {
             assert_eq!(Item::from_key(item.key()), item);
         }
     }

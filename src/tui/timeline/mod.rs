@@ -17,10 +17,12 @@ mod span;
 mod state;
 
 pub use details::{Detail, describe};
-pub use item::Item;
+pub use item::{Item, short_name};
+pub use moves::Extent;
 pub use picture::{Paints, Picture, critical_nodes};
-pub use render::{body_height, render};
-pub use rows::{Row, Side};
+pub use render::render;
+pub use rows::Side;
+pub use ruler::signed;
 pub use scene::Scene;
-pub use span::Span;
+pub use search::find;
 pub use state::{Fold, Timeline};

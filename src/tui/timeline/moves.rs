@@ -20,6 +20,11 @@ pub struct Extent {
 }
 
 impl Extent {
+    /// Columns of the lanes' names.
+    pub fn labels(self) -> u16 {
+        label_width(self.width)
+    }
+
     fn bars(self) -> u16 {
         self.width.saturating_sub(label_width(self.width)).max(1)
     }
@@ -90,7 +95,7 @@ impl Timeline {
 
     /// Selects `item` where it is drawn and brings it on the screen.
     pub fn select(&mut self, scene: Scene<'_>, extent: Extent, item: Item, side: Side) {
-        let Some(lane) = item.lane(scene.graph).map(|lane| lane.0 as usize) else { return };
+        let Some(lane) = scene.lane_of(item).map(|lane| lane.0 as usize) else { return };
         self.side = if side == Side::Both { Side::Measured } else { side };
         self.lane = lane;
         self.hidden.remove(&lane);
@@ -155,6 +160,14 @@ impl Timeline {
         let wanted = Span { from: start.0 as f64 - margin, to: end.0 as f64 + margin };
         self.span = wanted.zoomed(1.0, wanted.middle(), self.bounds);
         true
+    }
+
+    /// Shows the selection with what is around it.
+    pub fn fit_context(&mut self, scene: Scene<'_>) {
+        const AROUND: f64 = 12.0;
+        if self.fit_selection(scene) {
+            self.span = self.span.zoomed(AROUND, self.span.middle(), self.bounds);
+        }
     }
 
     /// The lane, and the item if there is one, at a cell of the timeline.

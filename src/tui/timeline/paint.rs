@@ -63,7 +63,7 @@ impl<'a> Painter<'a> {
     }
 
     fn paint_of(&self, key: u32) -> Paint {
-        self.scene.paints.of(Item::from_key(key))
+        self.scene.paint(Item::from_key(key))
     }
 
     fn bars(&self, canvas: &mut Canvas<'_>, y: u16, cells: &[Cell]) {

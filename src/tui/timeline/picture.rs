@@ -7,6 +7,7 @@ use crate::cost::classify::family_of_task;
 use crate::cost::work::Family;
 use crate::graph::{ExecutionGraph, NodeId, OperatorId, Phase, Task, TaskKind, TimedGraph};
 use crate::intern::NameId;
+use crate::scenario::Resolved;
 use crate::sim::Schedule;
 use crate::tui::theme::Paint;
 use crate::units::TimeNs;
@@ -17,7 +18,7 @@ use super::item::Item;
 #[derive(Clone, Copy, Debug)]
 enum Times<'a> {
     Measured,
-    Simulated(&'a TimedGraph, &'a Schedule),
+    Simulated(&'a Resolved, &'a Schedule),
 }
 
 /// One lane: its rows, outermost first, and when the critical path runs on it.
@@ -38,6 +39,8 @@ pub struct Picture {
     operators: Vec<(TimeNs, TimeNs)>,
     /// Start and end of every task of the graph.
     tasks: Vec<(TimeNs, TimeNs)>,
+    /// Start and end of every task that the scenario added.
+    added: Vec<(TimeNs, TimeNs)>,
     /// The last end of all.
     pub end: TimeNs,
 }
@@ -49,8 +52,8 @@ impl Picture {
     }
 
     /// As the simulator says.
-    pub fn simulated(graph: &ExecutionGraph, timed: &TimedGraph, schedule: &Schedule, path: &[NodeId]) -> Self {
-        Self::build(graph, Times::Simulated(timed, schedule), path)
+    pub fn simulated(resolved: &Resolved, schedule: &Schedule, path: &[NodeId]) -> Self {
+        Self::build(&resolved.graph, Times::Simulated(resolved, schedule), path)
     }
 
     /// # Complexity
@@ -61,20 +64,21 @@ impl Picture {
             Times::Measured => graph.operators.iter().map(|op| (op.start, op.start + op.dur)).collect(),
             Times::Simulated(..) => operator_times(graph, &tasks),
         };
-        let mut lanes: Vec<Vec<Vec<Interval>>> = vec![Vec::new(); graph.lanes.len()];
+        let lane_count = graph.lanes.len() + times.resolved().map_or(0, |resolved| resolved.added_lanes.len());
+        let mut lanes: Vec<Vec<Vec<Interval>>> = vec![Vec::new(); lane_count];
         let depths = fill_operators(graph, &operators, &mut lanes);
         fill_tasks(graph, &tasks, &depths, &mut lanes);
-        let mut critical: Vec<Vec<Interval>> = vec![Vec::new(); graph.lanes.len()];
+        let added = fill_added(times, &mut lanes);
+        let mut critical: Vec<Vec<Interval>> = vec![Vec::new(); lane_count];
         for &node in path {
-            let lane = graph.tasks[node].lane.0 as usize;
-            critical[lane].push(interval(tasks[node.index()], 0));
+            critical[graph.tasks[node].lane.0 as usize].push(interval(tasks[node.index()], 0));
         }
-        let end = tasks.iter().map(|&(_, end)| end).max().unwrap_or_default();
+        let end = tasks.iter().chain(&added).map(|&(_, end)| end).max().unwrap_or_default();
         let lanes = lanes.into_iter().zip(critical).map(|(rows, critical)| LanePicture {
             rows: rows.into_iter().map(Density::build).collect(),
             critical: Density::build(critical),
         });
-        Self { lanes: lanes.collect(), operators, tasks, end }
+        Self { lanes: lanes.collect(), operators, tasks, added, end }
     }
 
     /// When `item` starts and ends; `None` when it does not take place.
@@ -82,6 +86,7 @@ impl Picture {
         let times = match item {
             Item::Task(node) => self.tasks.get(node.index()),
             Item::Operator(id) => self.operators.get(id.0 as usize),
+            Item::Added(number) => self.added.get(number as usize),
         };
         times.copied().filter(|(start, end)| end > start)
     }
@@ -94,20 +99,38 @@ impl Picture {
     }
 }
 
-impl Times<'_> {
-    fn of(self, graph: &ExecutionGraph, node: NodeId) -> (TimeNs, TimeNs) {
-        let task = &graph.tasks[node];
+impl<'a> Times<'a> {
+    fn resolved(self) -> Option<&'a Resolved> {
         match self {
-            Self::Measured => (task.measured_start, task.measured_end()),
-            Self::Simulated(timed, schedule) => {
-                let task = timed.task(node);
-                if task.0 as usize >= timed.len() {
-                    return (TimeNs(0), TimeNs(0));
-                }
-                (schedule.start(timed, task), schedule.end(task))
-            }
+            Self::Measured => None,
+            Self::Simulated(resolved, _) => Some(resolved),
         }
     }
+
+    fn of(self, graph: &ExecutionGraph, node: NodeId) -> (TimeNs, TimeNs) {
+        match self {
+            Self::Measured => (graph.tasks[node].measured_start, graph.tasks[node].measured_end()),
+            Self::Simulated(resolved, schedule) => match resolved.timed.task_if_kept(node) {
+                Some(task) => (schedule.start(&resolved.timed, task), schedule.end(task)),
+                None => (TimeNs(0), TimeNs(0)),
+            },
+        }
+    }
+}
+
+/// Adds the tasks of the scenario to their lanes; start and end of each.
+fn fill_added(times: Times<'_>, lanes: &mut [Vec<Vec<Interval>>]) -> Vec<(TimeNs, TimeNs)> {
+    let Times::Simulated(resolved, schedule) = times else { return Vec::new() };
+    let mut all = Vec::with_capacity(resolved.added.len());
+    for (number, added) in resolved.added.iter().enumerate() {
+        let times = (schedule.start(&resolved.timed, added.task), schedule.end(added.task));
+        let depth = u16::from(!added.kind.is_device());
+        if let Some(rows) = lanes.get_mut(added.lane.0 as usize).filter(|_| added.kind.is_work()) {
+            push(rows, depth, interval(times, Item::Added(number as u32).key()));
+        }
+        all.push(times);
+    }
+    all
 }
 
 fn interval((start, end): (TimeNs, TimeNs), key: u32) -> Interval {
@@ -224,6 +247,7 @@ impl Paints {
         let paint = match item {
             Item::Task(node) => self.tasks.get(node.index()),
             Item::Operator(id) => self.operators.get(id.0 as usize),
+            Item::Added(_) => None,
         };
         paint.copied().unwrap_or(Paint::Other)
     }

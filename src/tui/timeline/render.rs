@@ -6,7 +6,6 @@ use crate::tui::theme::Role;
 use crate::units::TimeNs;
 
 use super::item::Item;
-use super::lane_label::lane_label;
 use super::paint::Painter;
 use super::rows::{Row, Side};
 use super::ruler;
@@ -121,7 +120,7 @@ fn draw_label(scene: Scene<'_>, state: &Timeline, canvas: &mut Canvas<'_>, y: u1
         Side::Measured | Side::Both => {
             label.text(0, 0, if is_current { "▌" } else { " " }, Role::Accent);
             let pin = if state.pinned.contains(&row.lane) { "• " } else { "" };
-            let name = lane_label(scene.graph, &scene.graph.lanes[row.lane]);
+            let name = scene.lane_label(row.lane);
             label.text(1, 0, &format!("{pin}{name}"), role);
         }
     }
@@ -131,7 +130,7 @@ fn draw_label(scene: Scene<'_>, state: &Timeline, canvas: &mut Canvas<'_>, y: u1
 fn draw_boundaries(scene: Scene<'_>, state: &Timeline, shown: &[Row], canvas: &mut Canvas<'_>) {
     let width = canvas.width();
     for (y, row) in shown.iter().enumerate() {
-        let rank = scene.graph.lanes[row.lane].rank;
+        let Some(rank) = scene.lane(row.lane).map(|lane| lane.rank) else { continue };
         let Some(part) = scene.graph.ranks.iter().find(|part| part.rank == rank) else { continue };
         let boundaries = [part.iteration_start.0, part.iteration_end.0];
         for x in boundaries.iter().filter_map(|&time| state.span.column_of(time as f64, width)) {
@@ -147,7 +146,7 @@ fn draw_arrow(scene: Scene<'_>, state: &Timeline, shown: &[Row], canvas: &mut Ca
     let Some((selected, partner)) = state.selected.and_then(|item| Some((item, scene.partner(item)?))) else { return };
     let picture = scene.picture(state.side);
     let place = |item: Item| {
-        let lane = item.lane(scene.graph)?.0 as usize;
+        let lane = scene.lane_of(item)?.0 as usize;
         let (start, _) = picture.times(item)?;
         let depth = picture.depth_of(lane, item)?;
         let deepest =

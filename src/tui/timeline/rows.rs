@@ -1,8 +1,7 @@
 //! Which rows the timeline has: lanes, depths and sides, as many as there is room for.
 
-use crate::graph::{ExecutionGraph, LaneKind};
-
 use super::picture::Picture;
+use super::scene::Scene;
 use super::state::{Fold, Timeline};
 
 /// Measured, simulated, or both in one row of half blocks.
@@ -31,13 +30,12 @@ pub struct Row {
 const MOST_DEPTHS: usize = 8;
 
 /// The lanes in the order shown: pinned first, those without any work and hidden ones left out.
-pub fn lanes(state: &Timeline, graph: &ExecutionGraph, pictures: [&Picture; 2]) -> Vec<usize> {
-    let shown = |&lane: &usize| {
-        let is_drawn = graph.lanes.get(lane).is_some_and(|lane| lane.kind != LaneKind::Virtual);
-        is_drawn && depth_of(pictures, lane) > 0 && !state.hidden.contains(&lane)
-    };
-    let (mut pinned, rest): (Vec<usize>, Vec<usize>) =
-        state.order.iter().copied().filter(shown).partition(|lane| state.pinned.contains(lane));
+pub fn lanes(state: &Timeline, scene: Scene<'_>) -> Vec<usize> {
+    let shown =
+        |&lane: &usize| scene.is_drawn(lane) && depth_of(scene.pictures(), lane) > 0 && !state.hidden.contains(&lane);
+    let known = scene.graph.lanes.len();
+    let all = state.order.iter().copied().chain(known..known + scene.resolved.added_lanes.len());
+    let (mut pinned, rest): (Vec<usize>, Vec<usize>) = all.filter(shown).partition(|lane| state.pinned.contains(lane));
     pinned.extend(rest);
     pinned
 }
@@ -52,8 +50,9 @@ fn depth_of(pictures: [&Picture; 2], lane: usize) -> usize {
 }
 
 /// All rows; nested operators open as far as `height` allows.
-pub fn rows(state: &Timeline, graph: &ExecutionGraph, pictures: [&Picture; 2], height: usize) -> Vec<Row> {
-    let lanes = lanes(state, graph, pictures);
+pub fn rows(state: &Timeline, scene: Scene<'_>, height: usize) -> Vec<Row> {
+    let pictures = scene.pictures();
+    let lanes = lanes(state, scene);
     let depths: Vec<usize> = lanes.iter().map(|&lane| depth_of(pictures, lane)).collect();
     let count = |most: usize| -> usize {
         lanes.iter().zip(&depths).map(|(&lane, &depth)| rows_of(state, lane, depth, most)).sum()

@@ -1,9 +1,13 @@
 //! All that a frame of the timeline is drawn from.
 
 use crate::analysis::density::Density;
-use crate::graph::{ExecutionGraph, NodeId, TaskKind};
+use crate::graph::{ExecutionGraph, Lane, LaneId, LaneKind, NodeId, TaskKind};
+use crate::scenario::Resolved;
+
+use crate::tui::theme::Paint;
 
 use super::item::Item;
+use super::lane_label::lane_label;
 use super::picture::{Paints, Picture};
 use super::rows::{self, Row, Side};
 use super::state::Timeline;
@@ -19,6 +23,8 @@ pub struct Scene<'a> {
     pub simulated: &'a Picture,
     /// Colours by kind.
     pub paints: &'a Paints,
+    /// What the scenario changed, added and took out.
+    pub resolved: &'a Resolved,
     /// Whether the simulated times are not those of the scenario wanted now.
     pub is_stale: bool,
 }
@@ -36,7 +42,7 @@ impl<'a> Scene<'a> {
 
     /// The rows for a timeline of `height`.
     pub fn rows(&self, state: &Timeline, height: usize) -> Vec<Row> {
-        rows::rows(state, self.graph, self.pictures(), height)
+        rows::rows(state, *self, height)
     }
 
     /// What is drawn in `row`.
@@ -46,7 +52,56 @@ impl<'a> Scene<'a> {
 
     /// The name of `item`.
     pub fn name(&self, item: Item) -> &'a str {
-        self.graph.names.get(item.name(self.graph))
+        let graph = self.graph;
+        match item {
+            Item::Task(node) => graph.tasks.node_weight(node).map_or("", |task| graph.names.get(task.name)),
+            Item::Operator(id) => {
+                graph.operators.get(id.0 as usize).map_or("", |operator| graph.names.get(operator.name))
+            }
+            Item::Added(number) => self.resolved.added.get(number as usize).map_or("", |added| &added.name),
+        }
+    }
+
+    /// Where `item` runs; `None` for one of another graph.
+    pub fn lane_of(&self, item: Item) -> Option<LaneId> {
+        match item {
+            Item::Task(node) => self.graph.tasks.node_weight(node).map(|task| task.lane),
+            Item::Operator(id) => self.graph.operators.get(id.0 as usize).map(|operator| operator.lane),
+            Item::Added(number) => self.resolved.added.get(number as usize).map(|added| added.lane),
+        }
+    }
+
+    /// A lane of the graph, or one that the scenario added.
+    pub fn lane(&self, index: usize) -> Option<Lane> {
+        let added = || self.resolved.added_lanes.get(index - self.graph.lanes.len()).map(|(lane, _)| *lane);
+        self.graph.lanes.get(index).copied().or_else(added)
+    }
+
+    /// What a lane is called on the screen.
+    pub fn lane_label(&self, index: usize) -> String {
+        match (self.lane(index), index.checked_sub(self.graph.lanes.len())) {
+            (Some(lane), None) => lane_label(self.graph, &lane),
+            (Some(lane), Some(added)) => {
+                let name = self.resolved.added_lanes.get(added).map_or("", |(_, name)| name);
+                if self.graph.ranks.len() > 1 { format!("r{} {name}", lane.rank.0) } else { name.to_owned() }
+            }
+            (None, _) => String::new(),
+        }
+    }
+
+    /// Whether a lane is drawn at all.
+    pub fn is_drawn(&self, index: usize) -> bool {
+        self.lane(index).is_some_and(|lane| lane.kind != LaneKind::Virtual)
+    }
+
+    /// How a bar of `item` is painted.
+    pub fn paint(&self, item: Item) -> Paint {
+        match item {
+            Item::Added(number) => self.resolved.added.get(number as usize).map_or(Paint::Other, |added| {
+                added.work.as_ref().map_or(Paint::Other, |work| Paint::from(work.family))
+            }),
+            _ => self.paints.of(item),
+        }
     }
 
     /// The other end of a launch: the call of a kernel, the kernel of a call.

@@ -1,9 +1,9 @@
 //! Searching the timeline by name.
 
 use crate::graph::{OperatorId, TaskKind};
+use crate::intern::NameId;
 
 use super::item::Item;
-use super::rows::Side;
 use super::scene::Scene;
 use super::state::Timeline;
 
@@ -40,16 +40,15 @@ pub fn find(scene: Scene<'_>, state: &Timeline, is_forward: bool) -> Option<Foun
 
 /// Start and item of all that match.
 fn matches(scene: Scene<'_>, state: &Timeline) -> Vec<(i64, Item)> {
-    let names: Vec<bool> =
-        scene.graph.names.iter().map(|(_, name)| name.to_lowercase().contains(&state.search)).collect();
-    let side = if state.side == Side::Both { Side::Measured } else { state.side };
-    let picture = scene.picture(side);
-    let is_match = |item: Item| names.get(item.name(scene.graph).0 as usize) == Some(&true);
-    let tasks = scene.graph.tasks.node_indices().filter(|&node| {
-        let kind = scene.graph.tasks[node].kind;
-        kind.is_device() || kind == TaskKind::Runtime
+    let graph = scene.graph;
+    let names: Vec<bool> = graph.names.iter().map(|(_, name)| name.to_lowercase().contains(&state.search)).collect();
+    let picture = scene.picture(state.side);
+    let is_match = |name: NameId| names.get(name.0 as usize) == Some(&true);
+    let tasks = graph.tasks.node_indices().filter(|&node| {
+        let task = &graph.tasks[node];
+        (task.kind.is_device() || task.kind == TaskKind::Runtime) && is_match(task.name)
     });
-    let operators = (0..scene.graph.operators.len() as u32).map(|id| Item::Operator(OperatorId(id)));
-    let all = tasks.map(Item::Task).chain(operators).filter(|&item| is_match(item));
+    let operators = graph.operators.iter().enumerate().filter(|(_, operator)| is_match(operator.name));
+    let all = tasks.map(Item::Task).chain(operators.map(|(id, _)| Item::Operator(OperatorId(id as u32))));
     all.filter_map(|item| Some((picture.times(item)?.0.0, item))).collect()
 }

@@ -109,10 +109,33 @@ impl Timeline {
         self.span = self.span.panned(0.0, bounds);
     }
 
-    /// Forgets all but the order of lanes and the marks' places when another trace is shown.
+    /// The last two marked instants, in order.
     pub fn marked_pair(&self) -> Option<(TimeNs, TimeNs)> {
         let mut last: Vec<TimeNs> = self.marks.iter().rev().take(2).copied().collect();
         last.sort_unstable();
         (last.len() == 2).then(|| (last[0], last[1]))
+    }
+
+    /// Marks the instant of the cursor, or takes its mark away.
+    pub fn toggle_mark(&mut self) {
+        let at = TimeNs(self.cursor as i64);
+        match self.marks.iter().position(|&mark| mark == at) {
+            Some(index) => {
+                self.marks.remove(index);
+            }
+            None => self.marks.push(at),
+        }
+    }
+
+    /// Keeps the lane of the cursor at the top, or lets it go.
+    pub fn toggle_pin(&mut self) {
+        if !self.pinned.remove(&self.lane) {
+            self.pinned.insert(self.lane);
+        }
+    }
+
+    /// Moves by `share` of the width.
+    pub fn pan(&mut self, share: f64) {
+        self.span = self.span.panned(share, self.bounds);
     }
 }

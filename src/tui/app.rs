@@ -1,0 +1,299 @@
+//! All state of the screen, and the moves that several commands share.
+
+use std::time::Instant;
+
+use ratatui::layout::{Rect, Size};
+
+use super::command::{Pane, Ran};
+use super::effect::Effect;
+use super::key::Keymap;
+use super::layout::{self, Regions};
+use super::loading::Loading;
+use super::message::{Level, Message};
+use super::overlay::Overlay;
+use super::table::{Open, Table};
+use super::theme::{Depth, Theme};
+use super::timeline::{Extent, Scene, Timeline, short_name};
+use super::views::View;
+use super::workspace::Workspace;
+
+/// Which part of the screen has the keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Focus {
+    /// The open view.
+    View,
+    /// The scenario's steps.
+    Scenario,
+}
+
+/// The last press of the mouse button.
+#[derive(Clone, Copy, Debug)]
+pub struct Press {
+    /// Where it is now.
+    pub x: u16,
+    /// Where it is now.
+    pub y: u16,
+    /// Whether it began on the view.
+    pub on_view: bool,
+    /// Whether it has moved.
+    pub is_drag: bool,
+    /// When it was pressed.
+    pub at: Instant,
+}
+
+/// How the screen is to look and to be used.
+#[derive(Clone, Debug)]
+pub struct Style {
+    /// Name of the theme.
+    pub theme: String,
+    /// The user's own themes: name and text.
+    pub theme_files: Vec<(String, String)>,
+    /// Colours of the terminal.
+    pub depth: Depth,
+    /// Whether only ASCII may be drawn.
+    pub is_ascii: bool,
+    /// Text of `keymap.toml`.
+    pub keymap: String,
+}
+
+/// The whole state.
+#[derive(Debug)]
+pub struct App {
+    /// The terminal's size.
+    pub size: Size,
+    /// Colours.
+    pub theme: Theme,
+    /// The user's own themes.
+    pub theme_files: Vec<(String, String)>,
+    /// Colours of the terminal.
+    pub depth: Depth,
+    /// Whether only ASCII may be drawn.
+    pub is_ascii: bool,
+    /// Keys.
+    pub keymap: Keymap,
+    /// Names of the catalog's devices with a line about each.
+    pub devices: Vec<(String, String)>,
+    /// What is being loaded.
+    pub loading: Option<Loading>,
+    /// Why nothing could be loaded.
+    pub failure: Option<String>,
+    /// The opened traces.
+    pub works: Vec<Workspace>,
+    /// The one shown.
+    pub shown: usize,
+    /// The open view.
+    pub view: View,
+    /// Which part has the keys.
+    pub focus: Focus,
+    /// What lies over the screen.
+    pub overlay: Option<Overlay>,
+    /// The last message, until the next key.
+    pub status: Option<Message>,
+    /// All messages.
+    pub messages: Vec<Message>,
+    /// What was typed at the prompt.
+    pub typed: Vec<String>,
+    /// Whether the mouse is captured.
+    pub mouse: bool,
+    /// The last press of the mouse button.
+    pub press: Option<Press>,
+}
+
+impl App {
+    /// A screen with nothing on it yet. A theme or keymap that cannot be used is replaced and said so.
+    pub fn new(style: &Style, size: Size) -> Self {
+        let mut messages = Vec::new();
+        let mut fallback = |error: String| messages.push(Message::error(error));
+        let theme = Theme::load(&style.theme, &style.theme_files, style.depth).unwrap_or_else(|error| {
+            fallback(error.to_string());
+            Theme::standard(style.depth)
+        });
+        let keymap = Keymap::load(&style.keymap).unwrap_or_else(|error| {
+            fallback(error.to_string());
+            Keymap::standard()
+        });
+        Self {
+            size,
+            theme,
+            theme_files: style.theme_files.clone(),
+            depth: style.depth,
+            is_ascii: style.is_ascii,
+            keymap,
+            devices: Vec::new(),
+            loading: None,
+            failure: None,
+            works: Vec::new(),
+            shown: 0,
+            view: View::Timeline,
+            focus: Focus::View,
+            overlay: None,
+            status: messages.last().cloned(),
+            messages,
+            typed: Vec::new(),
+            mouse: true,
+            press: None,
+        }
+    }
+
+    /// The trace that is shown.
+    pub fn workspace(&self) -> Option<&Workspace> {
+        self.works.get(self.shown)
+    }
+
+    /// The trace that is shown.
+    pub fn workspace_mut(&mut self) -> Option<&mut Workspace> {
+        self.works.get_mut(self.shown)
+    }
+
+    /// Shows a message and keeps it.
+    pub fn say(&mut self, message: Message) {
+        if message.level == Level::Error || self.messages.last() != Some(&message) {
+            self.messages.push(message.clone());
+        }
+        self.status = Some(message);
+    }
+
+    /// The areas of the screen; those of the least size when it is smaller.
+    pub fn regions(&self) -> Regions {
+        let wants_strip = matches!(self.overlay, Some(Overlay::Batch(_)));
+        layout::regions(self.size, wants_strip).or_else(|| layout::regions(layout::LEAST, wants_strip)).unwrap_or(
+            Regions {
+                header: Rect::ZERO,
+                scenario_line: None,
+                scenario: None,
+                titles: Rect::ZERO,
+                view: Rect::ZERO,
+                details_rule: Rect::ZERO,
+                details: Rect::ZERO,
+                bar: Rect::ZERO,
+            },
+        )
+    }
+
+    /// The pane whose keys count.
+    pub fn pane(&self) -> Pane {
+        match (self.focus, self.view) {
+            (Focus::Scenario, _) => Pane::Scenario,
+            (Focus::View, View::Timeline) => Pane::Timeline,
+            (Focus::View, View::Operators | View::Path) => Pane::Table,
+            (Focus::View, View::Sweep) => Pane::Sweep,
+        }
+    }
+
+    /// Acts on the timeline that is shown.
+    pub fn with_timeline<T>(&mut self, act: impl FnOnce(Scene<'_>, Extent, &mut Timeline) -> T) -> Option<T> {
+        let view = self.regions().view;
+        let extent = Extent { width: view.width, height: view.height };
+        let work = self.works.get_mut(self.shown)?;
+        let mut timeline = work.timeline.clone();
+        let result = act(work.scene(), extent, &mut timeline);
+        work.timeline = timeline;
+        Some(result)
+    }
+
+    /// Keeps scrolling within what there is after the size or the view changed.
+    pub fn fit_extent(&mut self) {
+        self.with_timeline(|scene, extent, timeline| timeline.scroll_by(scene, extent, 0));
+    }
+
+    /// Left and right: along the row, or through the values of the sweep.
+    pub fn move_sideways(&mut self, is_forward: bool, times: usize) -> Ran {
+        if self.pane() == Pane::Timeline {
+            self.with_timeline(|scene, extent, timeline| timeline.step(scene, extent, is_forward, times));
+        }
+        Ok(Vec::new())
+    }
+
+    /// Up and down: between rows of the timeline, steps of the scenario, rows of a table.
+    pub fn move_vertically(&mut self, by: isize) -> Ran {
+        match self.pane() {
+            Pane::Timeline => {
+                self.with_timeline(|scene, extent, timeline| timeline.vertical(scene, extent, by));
+            }
+            Pane::Scenario => {
+                let step = self.workspace().map_or(0, |work| work.step);
+                self.choose_step(step.saturating_add_signed(by) + 1);
+            }
+            Pane::Table | Pane::Sweep | Pane::Everywhere => {
+                let height = self.regions().view.height;
+                let count = self.table().map_or(0, |table| table.count);
+                if let Some(work) = self.workspace_mut() {
+                    work.table.move_by(by, count, height);
+                }
+            }
+        }
+        Ok(Vec::new())
+    }
+
+    /// Chooses a step by its line in the scenario's list, of which the first is the base.
+    pub fn choose_step(&mut self, line: usize) {
+        if let Some(work) = self.workspace_mut() {
+            work.step = line.saturating_sub(1);
+            work.clamp_step();
+        }
+    }
+
+    /// Chooses a row of the open table by its line on the screen.
+    pub fn choose_row(&mut self, line: usize) {
+        let count = self.table().map_or(0, |table| table.count);
+        if let Some(work) = self.workspace_mut() {
+            work.table.choose_line(line, count);
+        }
+    }
+
+    /// Shows the chosen row of the open table on the timeline.
+    pub fn open_row(&mut self) -> Ran {
+        let cursor = self.workspace().map_or(0, |work| work.table.cursor);
+        let open = self.table().filter(|table| cursor < table.count).map(|table| (table.row)(cursor).open);
+        let item = match open {
+            Some(Open::Item(item)) => item,
+            Some(Open::Line(line)) => return super::command::run_line(self, &line),
+            Some(Open::Nothing) | None => return Err("this row has no single event to show".to_owned()),
+        };
+        self.view = View::Timeline;
+        self.focus = Focus::View;
+        self.with_timeline(|scene, extent, timeline| {
+            let side = timeline.side;
+            timeline.select(scene, extent, item, side);
+            timeline.fit_context(scene);
+        });
+        Ok(Vec::new())
+    }
+
+    /// The open view as a table, if it is one.
+    pub fn table(&self) -> Option<Table<'_>> {
+        let work = self.workspace()?;
+        super::views::table_of(self.view, work)
+    }
+
+    /// Asks for the sweep over batch sizes.
+    pub fn start_sweep(&mut self) -> Vec<Effect> {
+        self.workspace_mut().map(Workspace::start_sweep).unwrap_or_default()
+    }
+
+    /// One level up; at the top it asks to leave.
+    pub fn back(&mut self) -> Ran {
+        if self.loading.is_some() {
+            return Ok(vec![Effect::CancelLoading]);
+        }
+        if self.focus == Focus::Scenario || self.view != View::Timeline {
+            self.focus = Focus::View;
+            self.view = View::Timeline;
+            return Ok(Vec::new());
+        }
+        super::command::run_line(self, "quit")
+    }
+
+    /// Copies the selected event's name, or the scenario's steps.
+    pub fn copy(&mut self) -> Ran {
+        let work = self.workspace().ok_or("no trace is open yet")?;
+        let steps: Vec<String> = work.history.current().steps.iter().map(ToString::to_string).collect();
+        let text = match (self.focus, work.timeline.selected) {
+            (Focus::View, Some(item)) => work.scene().name(item).to_owned(),
+            _ if steps.is_empty() => return Err("nothing is selected and there are no steps".to_owned()),
+            _ => steps.join("\n"),
+        };
+        self.say(Message::note(format!("copied {}", short_name(text.lines().next().unwrap_or("")))));
+        Ok(vec![Effect::Copy(text)])
+    }
+}

@@ -1,0 +1,167 @@
+//! The one table of commands: name, aliases, argument, help, default keys, and what each does.
+//!
+//! Palette, key help, the `:` prompt with its completion, the keymap and the documentation all come from it.
+
+mod general;
+mod pointer;
+mod scenario;
+mod timeline;
+mod views;
+
+use super::app::App;
+use super::effect::Effect;
+
+pub use pointer::click;
+pub use scenario::{replace_step, set_batch};
+
+/// What a command's run gives: effects, or one line that says why not.
+pub type Ran = Result<Vec<Effect>, String>;
+
+/// A part of the screen with keys of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Pane {
+    /// Wherever no overlay is open.
+    Everywhere,
+    /// The timeline.
+    Timeline,
+    /// The scenario's steps.
+    Scenario,
+    /// Any table: critical path, gaps, operators.
+    Table,
+    /// The sweep.
+    Sweep,
+}
+
+impl Pane {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::Everywhere, Self::Timeline, Self::Scenario, Self::Table, Self::Sweep];
+
+    /// Its name in `keymap.toml`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Everywhere => "everywhere",
+            Self::Timeline => "timeline",
+            Self::Scenario => "scenario",
+            Self::Table => "table",
+            Self::Sweep => "sweep",
+        }
+    }
+
+    /// The pane of that name.
+    pub fn find(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|pane| pane.name() == name)
+    }
+
+    /// All names, for messages.
+    pub fn names() -> String {
+        Self::ALL.map(Self::name).join(", ")
+    }
+}
+
+/// What a command takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Argument {
+    /// Nothing.
+    None,
+    /// May be left out; the text names it.
+    Optional(Kind, &'static str),
+}
+
+/// What an argument is, for completion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Any text.
+    Text,
+    /// A step of a scenario.
+    Step,
+    /// A batch size.
+    Batch,
+    /// A device of the catalog.
+    Device,
+    /// A theme.
+    Theme,
+    /// One of the traces that were opened.
+    Trace,
+}
+
+/// A row of the table.
+#[derive(Debug)]
+pub struct Command {
+    /// Its name at the prompt.
+    pub name: &'static str,
+    /// Other names.
+    pub aliases: &'static [&'static str],
+    /// What it takes.
+    pub argument: Argument,
+    /// What it does, in one line.
+    pub help: &'static str,
+    /// Its keys, by pane.
+    pub keys: &'static [(Pane, &'static str)],
+    /// Runs it.
+    pub run: fn(&mut App, &str) -> Ran,
+}
+
+impl Command {
+    /// Its name with the argument's, for lists.
+    pub fn usage(&self) -> String {
+        match self.argument {
+            Argument::None => self.name.to_owned(),
+            Argument::Optional(_, name) => format!("{} [{name}]", self.name),
+        }
+    }
+
+    /// What its argument is, if it takes one.
+    pub fn kind(&self) -> Option<Kind> {
+        match self.argument {
+            Argument::None => None,
+            Argument::Optional(kind, _) => Some(kind),
+        }
+    }
+}
+
+/// All commands, in the order of lists.
+pub fn all() -> impl Iterator<Item = &'static Command> {
+    let tables: [&'static [Command]; 4] = [views::COMMANDS, scenario::COMMANDS, timeline::COMMANDS, general::COMMANDS];
+    tables.into_iter().flatten()
+}
+
+/// The command of that name or alias.
+pub fn find(name: &str) -> Option<&'static Command> {
+    all().find(|command| command.name == name || command.aliases.contains(&name))
+}
+
+/// Runs a line as typed at the prompt: a command with its argument, or a step to add to the scenario.
+pub fn run_line(app: &mut App, line: &str) -> Ran {
+    let line = line.trim();
+    let (name, argument) = line.split_once(' ').map_or((line, ""), |(name, rest)| (name, rest.trim()));
+    if name.is_empty() {
+        return Ok(Vec::new());
+    }
+    if let Some(command) = find(name) {
+        return match command.argument {
+            Argument::None if !argument.is_empty() => Err(format!("{name} takes nothing, not `{argument}`")),
+            _ => (command.run)(app, argument),
+        };
+    }
+    scenario::add_line(app, line)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_command_has_one_name_and_says_what_it_does() {
+        let mut names: Vec<&str> = all().flat_map(|c| c.aliases.iter().copied().chain([c.name])).collect();
+        let count = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), count, "a name twice");
+        for command in all() {
+            assert!(!command.help.is_empty() && command.help.len() < 70, "{}", command.name);
+            assert!(
+                crate::scenario::transforms().iter().all(|spec| spec.name != command.name || spec.name == "swap-gpu")
+            );
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! Commands that edit the scenario.
+
+use super::Pane::{Everywhere, Scenario as OnSteps};
+use super::{Argument, Command, Kind, Ran};
+use crate::scenario::{Scenario, parse_step};
+use crate::tui::app::App;
+use crate::tui::effect::Effect;
+use crate::tui::message::Message;
+use crate::tui::overlay::{Overlay, Picker, Prompt, Purpose, Slider};
+
+pub(super) const COMMANDS: &[Command] = &[
+    Command {
+        name: "batch",
+        aliases: &["b"],
+        argument: Argument::Optional(Kind::Batch, "SIZE"),
+        help: "change the batch size",
+        keys: &[(Everywhere, "b")],
+        run: batch,
+    },
+    Command {
+        name: "gpu",
+        aliases: &["device"],
+        argument: Argument::Optional(Kind::Device, "DEVICE"),
+        help: "swap the GPU for another",
+        keys: &[(Everywhere, "g")],
+        run: gpu,
+    },
+    Command {
+        name: "try",
+        aliases: &["add"],
+        argument: Argument::Optional(Kind::Step, "STEP"),
+        help: "choose an edit to try from a list",
+        keys: &[(Everywhere, "t")],
+        run: try_edit,
+    },
+    Command {
+        name: "undo",
+        aliases: &[],
+        argument: Argument::None,
+        help: "undo the last edit",
+        keys: &[(Everywhere, "u")],
+        run: undo,
+    },
+    Command {
+        name: "redo",
+        aliases: &[],
+        argument: Argument::None,
+        help: "redo what was undone",
+        keys: &[(Everywhere, "C-r"), (Everywhere, "U")],
+        run: redo,
+    },
+    Command {
+        name: "toggle",
+        aliases: &["disable", "enable"],
+        argument: Argument::None,
+        help: "switch the chosen step off or on",
+        keys: &[(Everywhere, "x")],
+        run: toggle,
+    },
+    Command {
+        name: "edit",
+        aliases: &[],
+        argument: Argument::None,
+        help: "change the chosen step",
+        keys: &[(Everywhere, "e"), (OnSteps, "enter")],
+        run: edit,
+    },
+    Command {
+        name: "delete",
+        aliases: &["remove-step"],
+        argument: Argument::None,
+        help: "take the chosen step out",
+        keys: &[(Everywhere, "delete"), (OnSteps, "d")],
+        run: delete,
+    },
+    Command {
+        name: "step-up",
+        aliases: &[],
+        argument: Argument::None,
+        help: "apply the chosen step earlier",
+        keys: &[(OnSteps, "K")],
+        run: |app, _| reorder(app, -1),
+    },
+    Command {
+        name: "step-down",
+        aliases: &[],
+        argument: Argument::None,
+        help: "apply the chosen step later",
+        keys: &[(OnSteps, "J")],
+        run: |app, _| reorder(app, 1),
+    },
+    Command {
+        name: "repeat",
+        aliases: &[],
+        argument: Argument::None,
+        help: "the last edit once more",
+        keys: &[(Everywhere, ".")],
+        run: repeat,
+    },
+    Command {
+        name: "reset",
+        aliases: &["base"],
+        argument: Argument::None,
+        help: "take all steps out",
+        keys: &[],
+        run: reset,
+    },
+];
+
+fn edited(app: &mut App, change: impl FnOnce(&mut crate::tui::workspace::Workspace) -> Result<(), String>) -> Ran {
+    let work = app.workspace_mut().ok_or("no trace is open yet")?;
+    change(work)?;
+    Ok(work.evaluate())
+}
+
+/// Adds a step as typed.
+pub fn add_line(app: &mut App, line: &str) -> Ran {
+    let step = parse_step(line).map_err(|error| error.to_string())?;
+    let ran = edited(app, |work| {
+        work.history.append(step);
+        work.step = work.history.current().steps.len() - 1;
+        work.last_edit = Some(line.to_owned());
+        Ok(())
+    })?;
+    Ok(ran)
+}
+
+/// Puts `size` in force as the batch size, in place of an earlier size; a part of a drag of the slider.
+pub fn set_batch(app: &mut App, size: u64) -> Ran {
+    let line = format!("resize-batch {size}");
+    let step = parse_step(&line).map_err(|error| error.to_string())?;
+    edited(app, |work| {
+        let mut scenario = Scenario::clone(work.history.current());
+        let is_untouched = work.base_batch() == Some(size);
+        match scenario.steps.iter().position(|step| step.transform.name() == "resize-batch") {
+            Some(at) if is_untouched => {
+                scenario.steps.remove(at);
+            }
+            Some(at) => scenario.steps[at] = step,
+            None if is_untouched => {}
+            None => scenario.steps.push(step),
+        }
+        work.history.drag("batch", scenario);
+        work.last_edit = Some(line);
+        work.clamp_step();
+        Ok(())
+    })
+}
+
+fn batch(app: &mut App, size: &str) -> Ran {
+    if let Some(size) = size.parse().ok().filter(|&size: &u64| size > 0) {
+        let effects = set_batch(app, size)?;
+        if let Some(work) = app.workspace_mut() {
+            work.history.release();
+        }
+        return Ok(effects);
+    }
+    if !size.is_empty() {
+        return Err(format!("`{size}` is no batch size: a whole number from 1"));
+    }
+    let work = app.workspace().ok_or("no trace is open yet")?;
+    let current = work.batch().ok_or("the batch size of this trace is not known: no shapes were recorded")?;
+    app.overlay = Some(Overlay::Batch(Slider::new(current)));
+    Ok(app.start_sweep())
+}
+
+fn gpu(app: &mut App, device: &str) -> Ran {
+    if device.is_empty() {
+        let picker = Picker::devices(app).ok_or("no trace is open yet")?;
+        app.overlay = Some(Overlay::Picker(picker));
+        return Ok(Vec::new());
+    }
+    let step = parse_step(&format!("swap-gpu {device}")).map_err(|error| error.to_string())?;
+    edited(app, |work| {
+        let mut scenario = Scenario::clone(work.history.current());
+        match scenario.steps.iter().position(|step| step.transform.name() == "swap-gpu") {
+            Some(at) => scenario.steps[at] = step,
+            None => scenario.steps.push(step),
+        }
+        work.last_edit = Some(format!("swap-gpu {device}"));
+        work.step = scenario.steps.len() - 1;
+        work.history.push(scenario);
+        Ok(())
+    })
+}
+
+fn try_edit(app: &mut App, line: &str) -> Ran {
+    if !line.is_empty() {
+        return add_line(app, line);
+    }
+    app.overlay = Some(Overlay::Picker(Picker::transforms()));
+    Ok(Vec::new())
+}
+
+fn undo(app: &mut App, _: &str) -> Ran {
+    travel(app, "undone", |history| history.undo().then_some(()).ok_or("nothing to undo"))
+}
+
+fn redo(app: &mut App, _: &str) -> Ran {
+    travel(app, "redone", |history| history.redo().then_some(()).ok_or("nothing to redo"))
+}
+
+fn travel(
+    app: &mut App,
+    done: &str,
+    go: impl FnOnce(&mut crate::scenario::History) -> Result<(), &'static str>,
+) -> Ran {
+    let effects = edited(app, |work| {
+        go(&mut work.history)?;
+        work.clamp_step();
+        Ok(())
+    })?;
+    let count = app.workspace().map_or(0, |work| work.history.current().steps.len());
+    let steps = if count == 1 { "1 step".to_owned() } else { format!("{count} steps") };
+    app.say(Message::note(format!("{done}: {steps} in force")));
+    Ok(effects)
+}
+
+const NO_STEP: &str = "there is no step yet: b changes the batch, g the GPU, t lists all edits";
+
+fn toggle(app: &mut App, _: &str) -> Ran {
+    edited(app, |work| work.history.toggle(work.step).then_some(()).ok_or(NO_STEP.to_owned()))
+}
+
+fn delete(app: &mut App, _: &str) -> Ran {
+    edited(app, |work| {
+        work.history.remove(work.step).then_some(()).ok_or(NO_STEP.to_owned())?;
+        work.clamp_step();
+        Ok(())
+    })
+}
+
+fn edit(app: &mut App, _: &str) -> Ran {
+    let work = app.workspace().ok_or("no trace is open yet")?;
+    let step = work.history.current().steps.get(work.step).ok_or(NO_STEP)?;
+    app.overlay = Some(Overlay::Prompt(Prompt::new(Purpose::EditStep(work.step), &step.to_string())));
+    Ok(Vec::new())
+}
+
+fn reorder(app: &mut App, by: isize) -> Ran {
+    edited(app, |work| {
+        let to = work.step.checked_add_signed(by).ok_or("it is the first step")?;
+        work.history.reorder(work.step, to).then_some(()).ok_or("it is the last step")?;
+        work.step = to;
+        Ok(())
+    })
+}
+
+fn repeat(app: &mut App, _: &str) -> Ran {
+    let line = app.workspace().and_then(|work| work.last_edit.clone());
+    add_line(app, &line.ok_or("there was no edit yet")?)
+}
+
+fn reset(app: &mut App, _: &str) -> Ran {
+    edited(app, |work| {
+        work.history.push(Scenario::default());
+        work.clamp_step();
+        Ok(())
+    })
+}
+
+/// Replaces step `index` by what was typed.
+pub fn replace_step(app: &mut App, index: usize, line: &str) -> Result<Vec<Effect>, String> {
+    let step = parse_step(line).map_err(|error| error.to_string())?;
+    edited(app, |work| {
+        work.history.set(index, step).then_some(()).ok_or(NO_STEP.to_owned())?;
+        work.last_edit = Some(line.to_owned());
+        Ok(())
+    })
+}

@@ -1,0 +1,295 @@
+//! Commands of the timeline.
+
+use super::Pane::{Everywhere, Timeline as OnTimeline};
+use super::{Argument, Command, Kind, Ran};
+use crate::tui::app::App;
+use crate::tui::message::Message;
+use crate::tui::overlay::{Overlay, Prompt, Purpose};
+use crate::tui::timeline::{Extent, Fold, Scene, Side, Timeline, find as find_next};
+use crate::units::{DurNs, TimeNs};
+
+/// How much one press of a zoom key changes.
+const ZOOM: f64 = 0.7;
+/// How much one press of a pan key moves, as a share of the width.
+const PAN: f64 = 0.15;
+
+pub(super) const COMMANDS: &[Command] = &[
+    Command {
+        name: "zoom-in",
+        aliases: &[],
+        argument: Argument::None,
+        help: "show less time, larger",
+        keys: &[(OnTimeline, "w"), (OnTimeline, "plus")],
+        run: |app, _| on_timeline(app, |_, _, timeline| timeline.zoom(ZOOM)),
+    },
+    Command {
+        name: "zoom-out",
+        aliases: &[],
+        argument: Argument::None,
+        help: "show more time, smaller",
+        keys: &[(OnTimeline, "s"), (OnTimeline, "minus")],
+        run: |app, _| on_timeline(app, |_, _, timeline| timeline.zoom(1.0 / ZOOM)),
+    },
+    Command {
+        name: "pan-left",
+        aliases: &[],
+        argument: Argument::None,
+        help: "earlier",
+        keys: &[(OnTimeline, "a")],
+        run: |app, _| on_timeline(app, |_, _, timeline| timeline.pan(-PAN)),
+    },
+    Command {
+        name: "pan-right",
+        aliases: &[],
+        argument: Argument::None,
+        help: "later",
+        keys: &[(OnTimeline, "d")],
+        run: |app, _| on_timeline(app, |_, _, timeline| timeline.pan(PAN)),
+    },
+    Command {
+        name: "fit",
+        aliases: &["fit-selection"],
+        argument: Argument::None,
+        help: "fill the width with the selected event",
+        keys: &[(OnTimeline, "f")],
+        run: fit,
+    },
+    Command {
+        name: "fit-all",
+        aliases: &[],
+        argument: Argument::None,
+        help: "show all of the trace's window",
+        keys: &[(OnTimeline, "0")],
+        run: |app, _| on_timeline(app, |_, _, timeline| timeline.span = timeline.bounds),
+    },
+    Command {
+        name: "fit-iteration",
+        aliases: &[],
+        argument: Argument::None,
+        help: "show the modelled iteration",
+        keys: &[(OnTimeline, "i")],
+        run: |app, _| {
+            on_timeline(app, |scene, _, timeline| {
+                let end = scene.measured.end.max(scene.simulated.end);
+                timeline.span = Timeline::iteration(scene.graph, end);
+            })
+        },
+    },
+    Command {
+        name: "search",
+        aliases: &["find"],
+        argument: Argument::Optional(Kind::Text, "NAME"),
+        help: "find events by a part of their name",
+        keys: &[(OnTimeline, "/")],
+        run: search,
+    },
+    Command {
+        name: "next-match",
+        aliases: &[],
+        argument: Argument::None,
+        help: "next event found",
+        keys: &[(OnTimeline, "n")],
+        run: |app, _| next_match(app, true),
+    },
+    Command {
+        name: "previous-match",
+        aliases: &[],
+        argument: Argument::None,
+        help: "previous event found",
+        keys: &[(OnTimeline, "N")],
+        run: |app, _| next_match(app, false),
+    },
+    Command {
+        name: "follow",
+        aliases: &["partner"],
+        argument: Argument::None,
+        help: "from a kernel to its launch, and back",
+        keys: &[(OnTimeline, "enter"), (OnTimeline, "o")],
+        run: follow,
+    },
+    Command {
+        name: "other-side",
+        aliases: &[],
+        argument: Argument::None,
+        help: "the same event as simulated, or as measured",
+        keys: &[(OnTimeline, "v")],
+        run: other_side,
+    },
+    Command {
+        name: "mark",
+        aliases: &[],
+        argument: Argument::None,
+        help: "mark the instant of the cursor",
+        keys: &[(OnTimeline, "space")],
+        run: |app, _| on_timeline(app, |_, _, timeline| timeline.toggle_mark()),
+    },
+    Command {
+        name: "measure",
+        aliases: &[],
+        argument: Argument::None,
+        help: "time between the last two marks",
+        keys: &[(OnTimeline, "M")],
+        run: measure,
+    },
+    Command {
+        name: "clear-marks",
+        aliases: &[],
+        argument: Argument::None,
+        help: "forget all marks",
+        keys: &[],
+        run: |app, _| on_timeline(app, |_, _, timeline| timeline.marks.clear()),
+    },
+    Command {
+        name: "fold",
+        aliases: &[],
+        argument: Argument::None,
+        help: "open a lane, pack it into one row, or as it was",
+        keys: &[(OnTimeline, "z")],
+        run: |app, _| on_timeline(app, |_, _, timeline| timeline.toggle_fold()),
+    },
+    Command {
+        name: "compact",
+        aliases: &[],
+        argument: Argument::None,
+        help: "pack all lanes into one row each, and back",
+        keys: &[(OnTimeline, "c")],
+        run: |app, _| {
+            on_timeline(app, |_, _, timeline| {
+                let packed = timeline.default_fold == Fold::Packed;
+                timeline.default_fold = if packed { Fold::Auto } else { Fold::Packed };
+                timeline.folds.clear();
+            })
+        },
+    },
+    Command {
+        name: "hide",
+        aliases: &[],
+        argument: Argument::None,
+        help: "hide the lane of the cursor",
+        keys: &[(OnTimeline, "H")],
+        run: |app, _| {
+            on_timeline(app, |scene, extent, timeline| {
+                timeline.hidden.insert(timeline.lane);
+                timeline.vertical(scene, extent, 0);
+            })?;
+            app.say(Message::note("lane hidden; A shows all again"));
+            Ok(Vec::new())
+        },
+    },
+    Command {
+        name: "show-all",
+        aliases: &[],
+        argument: Argument::None,
+        help: "show hidden lanes again",
+        keys: &[(OnTimeline, "A")],
+        run: |app, _| on_timeline(app, |_, _, timeline| timeline.hidden.clear()),
+    },
+    Command {
+        name: "pin",
+        aliases: &[],
+        argument: Argument::None,
+        help: "keep the lane of the cursor at the top, or let it go",
+        keys: &[(OnTimeline, "P")],
+        run: |app, _| on_timeline(app, |_, _, timeline| timeline.toggle_pin()),
+    },
+    Command {
+        name: "lane-up",
+        aliases: &[],
+        argument: Argument::None,
+        help: "move the lane of the cursor up",
+        keys: &[(OnTimeline, "{")],
+        run: |app, _| on_timeline(app, |_, _, timeline| timeline.move_lane(-1)),
+    },
+    Command {
+        name: "lane-down",
+        aliases: &[],
+        argument: Argument::None,
+        help: "move the lane of the cursor down",
+        keys: &[(OnTimeline, "}")],
+        run: |app, _| on_timeline(app, |_, _, timeline| timeline.move_lane(1)),
+    },
+    Command {
+        name: "copy",
+        aliases: &["yank"],
+        argument: Argument::None,
+        help: "copy the selected event's name, or the steps",
+        keys: &[(Everywhere, "y")],
+        run: |app, _| app.copy(),
+    },
+];
+
+/// Acts on the timeline of the trace that is shown.
+fn on_timeline(app: &mut App, act: impl FnOnce(Scene<'_>, Extent, &mut Timeline)) -> Ran {
+    app.with_timeline(act).ok_or("no trace is open yet")?;
+    Ok(Vec::new())
+}
+
+fn fit(app: &mut App, _: &str) -> Ran {
+    let mut fitted = false;
+    on_timeline(app, |scene, _, timeline| fitted = timeline.fit_selection(scene))?;
+    if fitted { Ok(Vec::new()) } else { Err("nothing is selected: choose an event with the arrows".to_owned()) }
+}
+
+fn search(app: &mut App, text: &str) -> Ran {
+    if text.is_empty() {
+        app.overlay = Some(Overlay::Prompt(Prompt::new(Purpose::Search, "")));
+        return Ok(Vec::new());
+    }
+    on_timeline(app, |_, _, timeline| timeline.search = text.to_lowercase())?;
+    next_match(app, true)
+}
+
+fn next_match(app: &mut App, is_forward: bool) -> Ran {
+    let mut found = None;
+    let mut text = String::new();
+    on_timeline(app, |scene, extent, timeline| {
+        text.clone_from(&timeline.search);
+        if text.is_empty() {
+            return;
+        }
+        found = find_next(scene, timeline, is_forward);
+        if let Some(found) = found {
+            let side = timeline.side;
+            timeline.select(scene, extent, found.item, side);
+        }
+    })?;
+    match found {
+        Some(found) => {
+            app.say(Message::note(format!("{} of {} with `{text}`", found.number, found.count)));
+            Ok(Vec::new())
+        }
+        None if text.is_empty() => Err("nothing to search for yet: / asks for a name".to_owned()),
+        None => Err(format!("no event has `{text}` in its name")),
+    }
+}
+
+fn follow(app: &mut App, _: &str) -> Ran {
+    let mut went = false;
+    on_timeline(app, |scene, extent, timeline| {
+        if let Some(partner) = timeline.selected.and_then(|item| scene.partner(item)) {
+            let side = timeline.side;
+            timeline.select(scene, extent, partner, side);
+            went = true;
+        }
+    })?;
+    if went { Ok(Vec::new()) } else { Err("no launch joins this event to another".to_owned()) }
+}
+
+fn other_side(app: &mut App, _: &str) -> Ran {
+    on_timeline(app, |scene, extent, timeline| {
+        let side = if timeline.side == Side::Simulated { Side::Measured } else { Side::Simulated };
+        match timeline.selected {
+            Some(item) => timeline.select(scene, extent, item, side),
+            None => timeline.side = side,
+        }
+    })
+}
+
+fn measure(app: &mut App, _: &str) -> Ran {
+    let mut pair: Option<(TimeNs, TimeNs)> = None;
+    on_timeline(app, |_, _, timeline| pair = timeline.marked_pair())?;
+    let (from, to) = pair.ok_or("two marks are needed: space marks the instant of the cursor")?;
+    let length: DurNs = to.since(from);
+    app.say(Message::note(format!("{length} between the marks")));
+    Ok(Vec::new())
+}

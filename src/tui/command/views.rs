@@ -1,0 +1,83 @@
+//! Commands that open a view.
+
+use super::Pane::Everywhere;
+use super::{Argument, Command, Pane};
+use crate::tui::app::App;
+use crate::tui::table::TableState;
+use crate::tui::views::View;
+
+pub(super) const COMMANDS: &[Command] = &[
+    Command {
+        name: "timeline",
+        aliases: &[],
+        argument: Argument::None,
+        help: "what ran when, measured and simulated",
+        keys: &[(Everywhere, "1")],
+        run: |app, _| Ok(show(app, View::Timeline)),
+    },
+    Command {
+        name: "operators",
+        aliases: &["ops"],
+        argument: Argument::None,
+        help: "operators and kernels by time",
+        keys: &[(Everywhere, "4")],
+        run: |app, _| Ok(show(app, View::Operators)),
+    },
+    Command {
+        name: "path",
+        aliases: &["critical-path"],
+        argument: Argument::None,
+        help: "the critical path: what decides the iteration time",
+        keys: &[(Everywhere, "2")],
+        run: |app, _| Ok(show(app, View::Path)),
+    },
+    Command {
+        name: "sweep",
+        aliases: &[],
+        argument: Argument::None,
+        help: "iteration time and throughput against batch size",
+        keys: &[(Everywhere, "6")],
+        run: |app, _| {
+            show(app, View::Sweep);
+            Ok(app.start_sweep())
+        },
+    },
+    Command {
+        name: "open-row",
+        aliases: &[],
+        argument: Argument::None,
+        help: "show the chosen row on the timeline, or put it in force",
+        keys: &[(Pane::Table, "enter"), (Pane::Sweep, "enter")],
+        run: |app, _| app.open_row(),
+    },
+    Command {
+        name: "group",
+        aliases: &[],
+        argument: Argument::None,
+        help: "operators by operator, or by kernel",
+        keys: &[(Pane::Table, "v")],
+        run: |app, _| {
+            regroup(app);
+            Ok(Vec::new())
+        },
+    },
+];
+
+/// Switches the operators between operators and kernels.
+fn regroup(app: &mut App) {
+    if let Some(work) = app.workspace_mut() {
+        work.table = TableState { by_kernel: !work.table.by_kernel, ..TableState::default() };
+    }
+}
+
+fn show(app: &mut App, view: View) -> Vec<crate::tui::effect::Effect> {
+    if app.view != view
+        && let Some(work) = app.workspace_mut()
+    {
+        work.table = TableState { by_kernel: work.table.by_kernel, ..TableState::default() };
+    }
+    app.view = view;
+    app.focus = crate::tui::app::Focus::View;
+    app.fit_extent();
+    Vec::new()
+}

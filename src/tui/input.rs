@@ -1,0 +1,167 @@
+//! Keys while an overlay is open: what each kind of overlay makes of them.
+
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+
+use super::app::App;
+use super::command::{Ran, replace_step, run_line, set_batch};
+use super::overlay::{Overlay, Prompt, Purpose, complete};
+
+/// Lets the open overlay have `key`.
+pub fn overlay_key(app: &mut App, key: KeyEvent) -> Ran {
+    let is_cancel = key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL);
+    let Some(overlay) = app.overlay.take() else { return Ok(Vec::new()) };
+    match overlay {
+        Overlay::Batch(slider) => slider_key(app, slider, key),
+        _ if key.code == KeyCode::Esc || is_cancel => Ok(Vec::new()),
+        Overlay::Prompt(prompt) => prompt_key(app, prompt, key),
+        Overlay::Picker(picker) => picker_key(app, picker, key),
+        Overlay::Confirm(confirm) => match key.code {
+            KeyCode::Char('y' | 'Y') | KeyCode::Enter => run_line(app, confirm.yes),
+            KeyCode::Char('n' | 'N' | 'q') => Ok(Vec::new()),
+            _ => {
+                app.overlay = Some(Overlay::Confirm(confirm));
+                Ok(Vec::new())
+            }
+        },
+        Overlay::Help { scroll } => {
+            app.overlay = scrolled(scroll, key).map(|scroll| Overlay::Help { scroll });
+            Ok(Vec::new())
+        }
+        Overlay::Messages { scroll } => {
+            app.overlay = scrolled(scroll, key).map(|scroll| Overlay::Messages { scroll });
+            Ok(Vec::new())
+        }
+    }
+}
+
+/// The new first line; `None` closes.
+fn scrolled(scroll: usize, key: KeyEvent) -> Option<usize> {
+    const PAGE: usize = 10;
+    match key.code {
+        KeyCode::Up | KeyCode::Char('k') => Some(scroll.saturating_sub(1)),
+        KeyCode::Down | KeyCode::Char('j') => Some(scroll.saturating_add(1)),
+        KeyCode::PageUp => Some(scroll.saturating_sub(PAGE)),
+        KeyCode::PageDown | KeyCode::Char(' ') => Some(scroll.saturating_add(PAGE)),
+        KeyCode::Home => Some(0),
+        KeyCode::Char('q' | '?') | KeyCode::Enter => None,
+        _ => Some(scroll),
+    }
+}
+
+fn prompt_key(app: &mut App, mut prompt: Prompt, key: KeyEvent) -> Ran {
+    match key.code {
+        KeyCode::Enter => return submit(app, prompt),
+        KeyCode::Tab | KeyCode::BackTab | KeyCode::Down | KeyCode::Up if prompt.purpose != Purpose::Search => {
+            choose(app, &mut prompt, key.code);
+        }
+        KeyCode::Up => recall(app, &mut prompt),
+        KeyCode::Backspace if prompt.line().is_empty() => return Ok(Vec::new()),
+        _ => prompt.type_key(key),
+    }
+    app.overlay = Some(Overlay::Prompt(prompt));
+    Ok(Vec::new())
+}
+
+/// Tab takes a completion; the arrows choose among them, above the first lies what was typed before.
+fn choose(app: &App, prompt: &mut Prompt, code: KeyCode) {
+    let completions = complete(app, prompt.line());
+    let count = completions.len();
+    match (code, prompt.chosen) {
+        (KeyCode::Up, None | Some(0)) => recall(app, prompt),
+        (KeyCode::Up, Some(at)) => prompt.chosen = Some(at - 1),
+        (KeyCode::Down, at) if count > 0 => prompt.chosen = Some(at.map_or(0, |at| (at + 1).min(count - 1))),
+        (KeyCode::Tab | KeyCode::BackTab, at) if count > 0 => {
+            let line = completions[at.unwrap_or(0).min(count - 1)].line.clone();
+            prompt.set(&line);
+        }
+        _ => {}
+    }
+}
+
+fn recall(app: &App, prompt: &mut Prompt) {
+    let Some(index) = app.typed.len().checked_sub(prompt.back + 1) else { return };
+    let line = app.typed[index].clone();
+    prompt.back += 1;
+    prompt.set(&line);
+}
+
+/// Runs the line; one that is not accepted stays, with the reason.
+fn submit(app: &mut App, mut prompt: Prompt) -> Ran {
+    if let Some(chosen) = prompt.chosen {
+        let line = complete(app, prompt.line()).get(chosen).map(|completion| completion.line.clone());
+        prompt.set(&line.unwrap_or_default());
+        if prompt.line().ends_with(' ') {
+            app.overlay = Some(Overlay::Prompt(prompt));
+            return Ok(Vec::new());
+        }
+    }
+    let line = prompt.line().trim().to_owned();
+    if line.is_empty() {
+        return Ok(Vec::new());
+    }
+    let ran = match prompt.purpose {
+        Purpose::Command => run_line(app, &line),
+        Purpose::Search => return run_line(app, &format!("search {line}")),
+        Purpose::EditStep(index) => replace_step(app, index, &line),
+    };
+    match ran {
+        Ok(effects) => {
+            app.typed.push(line);
+            Ok(effects)
+        }
+        Err(error) => {
+            prompt.error = Some(error);
+            app.overlay = Some(Overlay::Prompt(prompt));
+            Ok(Vec::new())
+        }
+    }
+}
+
+fn picker_key(app: &mut App, mut picker: super::overlay::Picker, key: KeyEvent) -> Ran {
+    match key.code {
+        KeyCode::Up => picker.move_by(-1),
+        KeyCode::Down | KeyCode::Tab => picker.move_by(1),
+        KeyCode::PageUp => (0..10).for_each(|_| picker.move_by(-1)),
+        KeyCode::PageDown => (0..10).for_each(|_| picker.move_by(1)),
+        KeyCode::Enter => {
+            let line = picker.picked().map(|entry| entry.line.clone()).unwrap_or_default();
+            if line.ends_with(' ') {
+                app.overlay = Some(Overlay::Prompt(Prompt::new(Purpose::Command, &line)));
+                return Ok(Vec::new());
+            }
+            return run_line(app, &line);
+        }
+        _ => picker.type_key(key),
+    }
+    app.overlay = Some(Overlay::Picker(picker));
+    Ok(Vec::new())
+}
+
+/// Every change is in force at once; enter keeps it, esc goes back to the size before.
+fn slider_key(app: &mut App, mut slider: super::overlay::Slider, key: KeyEvent) -> Ran {
+    match key.code {
+        KeyCode::Left | KeyCode::Char('h') => slider.slide(false),
+        KeyCode::Right | KeyCode::Char('l') => slider.slide(true),
+        KeyCode::Up | KeyCode::Char('k' | '+') => slider.nudge(true),
+        KeyCode::Down | KeyCode::Char('j' | '-') => slider.nudge(false),
+        KeyCode::Char(digit @ '0'..='9') => slider.digit(digit),
+        KeyCode::Backspace => slider.erase(),
+        KeyCode::Enter | KeyCode::Char('b') => return Ok(release(app)),
+        KeyCode::Esc | KeyCode::Char('q') => {
+            let effects = set_batch(app, slider.opened)?;
+            release(app);
+            return Ok(effects);
+        }
+        _ => {}
+    }
+    let effects = set_batch(app, slider.size);
+    app.overlay = Some(Overlay::Batch(slider));
+    effects
+}
+
+fn release(app: &mut App) -> Vec<super::effect::Effect> {
+    if let Some(work) = app.workspace_mut() {
+        work.history.release();
+    }
+    Vec::new()
+}

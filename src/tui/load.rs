@@ -1,0 +1,111 @@
+//! Loading and evaluating off the screen's thread: what is opened comes back with its pictures.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::device::DeviceKind;
+use crate::graph::BuildOptions;
+use crate::session::{Engine, Loaded, Outcome, Reply, Worker, sample};
+use crate::trace::OpenOptions;
+
+use super::digest::Digest;
+use super::timeline::{Paints, Picture, critical_nodes};
+use super::update::Event;
+use super::workspace::Opened;
+
+/// What to open.
+#[derive(Clone, Debug)]
+pub enum Open {
+    /// Files and folders.
+    Paths(Vec<PathBuf>),
+    /// The bundled sample.
+    Sample,
+}
+
+impl Open {
+    /// What it is called while it loads.
+    pub fn title(&self) -> String {
+        match self {
+            Self::Sample => "the bundled sample".to_owned(),
+            Self::Paths(paths) => {
+                let first = paths.first().and_then(|path| path.file_name()).unwrap_or_default();
+                let more = if paths.len() > 1 { format!(" and {} more", paths.len() - 1) } else { String::new() };
+                crate::intern::printable(&format!("{}{more}", first.to_string_lossy()))
+            }
+        }
+    }
+}
+
+/// Opens the traces and draws their pictures.
+///
+/// # Errors
+/// Why nothing could be opened, in one line.
+pub fn open(engine: &Engine, open: &Open, options: &OpenOptions, build: &BuildOptions) -> Result<Vec<Opened>, String> {
+    let loaded = match open {
+        Open::Sample => sample::load(engine, build).map(|loaded| vec![loaded]),
+        Open::Paths(paths) => engine.load(paths, options, build),
+    };
+    let loaded = loaded.map_err(|error| error.to_string())?;
+    Ok(loaded.into_iter().map(opened).collect())
+}
+
+/// A loaded trace with its pictures.
+pub fn opened(loaded: Loaded) -> Opened {
+    let (paints, replay) = (Paints::new(&loaded.graph), &loaded.replay);
+    let path = critical_nodes(&loaded.graph, &replay.resolved.timed, &replay.schedule);
+    Opened {
+        measured: Arc::new(Picture::measured(&loaded.graph, &path)),
+        simulated: Arc::new(Picture::simulated(&replay.resolved, &replay.schedule, &path)),
+        digest: Arc::new(Digest::of(&loaded.graph, replay, &path)),
+        paints: Arc::new(paints),
+        loaded: Arc::new(loaded),
+    }
+}
+
+/// The picture and the tables of a result.
+pub fn pictures(outcome: &Outcome) -> (Arc<Picture>, Arc<Digest>) {
+    let resolved = &outcome.resolved;
+    let path = critical_nodes(&resolved.graph, &resolved.timed, &outcome.schedule);
+    let digest = Digest::of(&resolved.graph, outcome, &path);
+    (Arc::new(Picture::simulated(resolved, &outcome.schedule, &path)), Arc::new(digest))
+}
+
+/// The event that a reply of trace `work` becomes; a picture is drawn for the first answer of each revision.
+pub fn event_of(work: usize, reply: Reply, last_revision: &mut u64) -> Option<Event> {
+    match reply {
+        Reply::Outcome(outcome) => {
+            let is_first = *last_revision != outcome.revision;
+            *last_revision = outcome.revision;
+            let pictures = is_first.then(|| pictures(&outcome));
+            Some(Event::Outcome { work, outcome, pictures })
+        }
+        Reply::Point { revision, point } => Some(Event::Point { work, revision, point: Box::new(point) }),
+        Reply::SweepDone { .. } => None,
+    }
+}
+
+/// A worker on `loaded` whose replies are delivered as events.
+pub fn worker(
+    engine: &Arc<Engine>,
+    loaded: Arc<Loaded>,
+    work: usize,
+    deliver: impl Fn(Event) + Send + 'static,
+) -> Worker {
+    let last_revision = std::sync::Mutex::new(u64::MAX);
+    Worker::start(Arc::clone(engine), loaded, move |reply| {
+        let mut last = last_revision.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if let Some(event) = event_of(work, reply, &mut last) {
+            deliver(event);
+        }
+    })
+}
+
+/// The GPUs of the catalog, each with a line about it.
+pub fn device_lines(engine: &Engine) -> Vec<(String, String)> {
+    let gpus = engine.catalog.iter().filter(|device| device.kind == DeviceKind::Gpu);
+    let line = |device: &Arc<crate::device::DeviceProfile>| {
+        let about = format!("{}, {}, {:.0} GB/s", device.name, device.memory, device.bandwidth().0 / 1e9);
+        (device.id.clone(), about)
+    };
+    gpus.map(line).collect()
+}

@@ -1,0 +1,82 @@
+//! Completion of the prompt: names of commands and edits, then their arguments.
+
+use crate::scenario::transforms;
+use crate::tui::app::App;
+use crate::tui::command::{self, Kind};
+use crate::tui::theme::Theme;
+
+use super::picker::rank;
+
+/// A way to go on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Completion {
+    /// The whole line with it.
+    pub line: String,
+    /// What is shown.
+    pub label: String,
+    /// What it is.
+    pub help: String,
+}
+
+/// Ways to go on from `line`, best first.
+pub fn complete(app: &App, line: &str) -> Vec<Completion> {
+    match line.split_once(' ') {
+        None => names(line),
+        Some((name, rest)) => arguments(app, name, rest.trim_start()),
+    }
+}
+
+fn names(typed: &str) -> Vec<Completion> {
+    let commands = command::all().map(|command| Completion {
+        line: if command.kind().is_some() { format!("{} ", command.name) } else { command.name.to_owned() },
+        label: command.usage(),
+        help: command.help.to_owned(),
+    });
+    let edits = transforms().iter().map(|spec| Completion {
+        line: format!("{} ", spec.name),
+        label: spec.usage.to_owned(),
+        help: spec.help.to_owned(),
+    });
+    let all: Vec<Completion> = edits.chain(commands).collect();
+    let texts: Vec<String> = all.iter().map(|completion| completion.line.clone()).collect();
+    let is_prefix = |index: &usize| !texts[*index].starts_with(typed);
+    let mut ranked = rank(typed, &texts);
+    ranked.sort_by_key(is_prefix);
+    ranked.into_iter().map(|index| all[index].clone()).collect()
+}
+
+fn arguments(app: &App, name: &str, rest: &str) -> Vec<Completion> {
+    if let Some(spec) = transforms().iter().find(|spec| spec.name == name) {
+        let example =
+            Completion { line: spec.example.to_owned(), label: spec.example.to_owned(), help: spec.help.to_owned() };
+        let devices = if spec.usage.contains("DEVICE") { devices(app, name, rest) } else { Vec::new() };
+        let fits = rest.is_empty() || spec.example.starts_with(&format!("{name} {rest}"));
+        return devices.into_iter().chain(fits.then_some(example)).collect();
+    }
+    match command::find(name).and_then(command::Command::kind) {
+        Some(Kind::Device) => devices(app, name, rest),
+        Some(Kind::Theme) => {
+            let names = Theme::names(&app.theme_files).into_iter().map(|theme| (theme, String::new()));
+            ranked(name, rest, &names.collect::<Vec<_>>())
+        }
+        Some(Kind::Step) => complete(app, rest).into_iter().map(|inner| prefixed(name, inner)).collect(),
+        _ => Vec::new(),
+    }
+}
+
+fn prefixed(name: &str, inner: Completion) -> Completion {
+    Completion { line: format!("{name} {}", inner.line), ..inner }
+}
+
+fn devices(app: &App, name: &str, rest: &str) -> Vec<Completion> {
+    ranked(name, rest, &app.devices)
+}
+
+fn ranked(name: &str, rest: &str, values: &[(String, String)]) -> Vec<Completion> {
+    let texts: Vec<String> = values.iter().map(|(value, _)| value.clone()).collect();
+    let completion = |index: usize| {
+        let (value, help) = &values[index];
+        Completion { line: format!("{name} {value}"), label: value.clone(), help: help.clone() }
+    };
+    rank(rest, &texts).into_iter().map(completion).collect()
+}

@@ -1,0 +1,45 @@
+//! What lies over the screen and takes the keys: prompt, lists to pick from, help, messages, questions, the slider.
+
+mod completion;
+mod picker;
+mod prompt;
+mod render;
+mod slider;
+
+pub use completion::complete;
+pub use picker::Picker;
+pub use prompt::{Prompt, Purpose};
+pub use render::render;
+pub use slider::Slider;
+
+/// One of them.
+#[derive(Debug)]
+pub enum Overlay {
+    /// A line to type.
+    Prompt(Prompt),
+    /// A list to pick from.
+    Picker(Picker),
+    /// Keys of the view.
+    Help {
+        /// First line shown.
+        scroll: usize,
+    },
+    /// All messages and diagnostics.
+    Messages {
+        /// First line shown.
+        scroll: usize,
+    },
+    /// A question.
+    Confirm(Confirm),
+    /// The batch slider.
+    Batch(Slider),
+}
+
+/// A question with yes or no.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Confirm {
+    /// What is asked.
+    pub question: String,
+    /// The command that yes runs.
+    pub yes: &'static str,
+}

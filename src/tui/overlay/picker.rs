@@ -1,0 +1,157 @@
+//! Lists to pick from by a few letters: the palette, devices, edits, themes, traces.
+
+use crossterm::event::KeyEvent;
+use nucleo_matcher::pattern::{CaseMatching, Normalization, Pattern};
+use nucleo_matcher::{Config, Matcher, Utf32Str};
+use tui_input::Input;
+use tui_input::backend::crossterm::EventHandler;
+
+use crate::tui::app::App;
+use crate::tui::command;
+use crate::tui::theme::Theme;
+
+/// Something to pick.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// What is matched and shown first.
+    pub label: String,
+    /// What it is.
+    pub help: String,
+    /// Shown at the right: keys.
+    pub hint: String,
+    /// The line that is run; one that ends in a space is put at the prompt instead.
+    pub line: String,
+}
+
+/// The state of a list.
+#[derive(Clone, Debug)]
+pub struct Picker {
+    /// What is picked.
+    pub title: &'static str,
+    /// What is typed.
+    pub input: Input,
+    /// All there is.
+    entries: Vec<Entry>,
+    /// Indices of those that match, best first.
+    matched: Vec<usize>,
+    /// Which of these is chosen.
+    pub chosen: usize,
+}
+
+impl Picker {
+    fn new(title: &'static str, entries: Vec<Entry>) -> Self {
+        let matched = (0..entries.len()).collect();
+        Self { title, input: Input::default(), entries, matched, chosen: 0 }
+    }
+
+    /// All commands and all edits.
+    pub fn palette(app: &App) -> Self {
+        let pane = app.pane();
+        let commands = command::all().filter(|command| command.name != "palette").map(|command| Entry {
+            label: command.usage(),
+            help: command.help.to_owned(),
+            hint: app.keymap.keys_of(command.name, Some(pane)).into_iter().take(2).collect::<Vec<_>>().join(" "),
+            line: command.name.to_owned(),
+        });
+        let entries = commands.chain(Self::transforms().entries).collect();
+        Self::new("find a command", entries)
+    }
+
+    /// All edits, each with an example at the prompt.
+    pub fn transforms() -> Self {
+        let entries = crate::scenario::transforms().iter().map(|spec| Entry {
+            label: spec.usage.to_owned(),
+            help: spec.help.to_owned(),
+            hint: String::new(),
+            line: format!("{} ", spec.name),
+        });
+        Self::new("try an edit", entries.collect())
+    }
+
+    /// The catalog's devices.
+    pub fn devices(app: &App) -> Option<Self> {
+        let here = app.workspace()?.loaded.device_names();
+        let entry = |(id, about): &(String, String)| Entry {
+            label: id.clone(),
+            help: about.clone(),
+            hint: if here.contains(id) { "traced on".to_owned() } else { String::new() },
+            line: format!("gpu {id}"),
+        };
+        Some(Self::new("swap the GPU for", app.devices.iter().map(entry).collect()))
+    }
+
+    /// All themes.
+    pub fn themes(app: &App) -> Self {
+        let entry = |name: String| Entry {
+            hint: if name == app.theme.name { "in use".to_owned() } else { String::new() },
+            help: String::new(),
+            line: format!("theme {name}"),
+            label: name,
+        };
+        Self::new("theme", Theme::names(&app.theme_files).into_iter().map(entry).collect())
+    }
+
+    /// The opened traces; `None` when there is but one.
+    pub fn traces(app: &App) -> Option<Self> {
+        let entry = |(index, work): (usize, &crate::tui::workspace::Workspace)| Entry {
+            label: work.loaded.title.clone(),
+            help: format!("{} ranks, iteration {}", work.loaded.graph.ranks.len(), work.loaded.graph.measured),
+            hint: if index == app.shown { "open".to_owned() } else { String::new() },
+            line: format!("trace {}", index + 1),
+        };
+        (app.works.len() > 1).then(|| Self::new("which trace", app.works.iter().enumerate().map(entry).collect()))
+    }
+
+    /// Those that match, best first.
+    pub fn shown(&self) -> impl ExactSizeIterator<Item = &Entry> {
+        self.matched.iter().map(|&index| &self.entries[index])
+    }
+
+    /// The chosen one.
+    pub fn picked(&self) -> Option<&Entry> {
+        self.matched.get(self.chosen).map(|&index| &self.entries[index])
+    }
+
+    /// Chooses another, around the end.
+    pub fn move_by(&mut self, by: isize) {
+        let count = self.matched.len() as isize;
+        if count > 0 {
+            self.chosen = (self.chosen as isize + by).rem_euclid(count) as usize;
+        }
+    }
+
+    /// Lets the line editor have a key and matches anew.
+    pub fn type_key(&mut self, key: KeyEvent) {
+        self.input.handle_event(&crossterm::event::Event::Key(key));
+        let texts: Vec<String> = self.entries.iter().map(|entry| format!("{} {}", entry.label, entry.help)).collect();
+        self.matched = rank(self.input.value(), &texts);
+        self.chosen = 0;
+    }
+}
+
+/// Indices of the texts that `typed` matches, best first; all in order when nothing is typed.
+pub fn rank(typed: &str, texts: &[String]) -> Vec<usize> {
+    let mut matcher = Matcher::new(Config::DEFAULT);
+    let pattern = Pattern::parse(typed, CaseMatching::Smart, Normalization::Smart);
+    let mut buffer = Vec::new();
+    let scored = texts.iter().enumerate().filter_map(|(index, text)| {
+        let score = pattern.score(Utf32Str::new(text, &mut buffer), &mut matcher)?;
+        Some((std::cmp::Reverse(score), index))
+    });
+    let mut scored: Vec<_> = scored.collect();
+    scored.sort_unstable();
+    scored.into_iter().map(|(_, index)| index).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_few_letters_find_the_best_match_first() {
+        let texts = ["zoom-in show less".to_owned(), "gpu swap the GPU for another".to_owned(), "undo".to_owned()];
+        assert_eq!(rank("swap gpu", &texts), [1]);
+        assert_eq!(rank("", &texts), [0, 1, 2]);
+        assert_eq!(rank("zi", &texts)[0], 0);
+    }
+}

@@ -1,0 +1,217 @@
+//! The program around the screen: threads that send events, effects that are carried out, one frame per batch of events.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::thread;
+use std::time::Duration;
+
+use color_eyre::eyre::{Result, eyre};
+use ratatui::layout::Size;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGTSTP};
+use signal_hook::iterator::Signals;
+
+use crate::session::{Engine, Request, Worker};
+
+use super::app::{App, Style};
+use super::effect::Effect;
+use super::load::{self, Open};
+use super::loading::Loading;
+use super::terminal::Screen;
+use super::update::{Event, update};
+use super::views;
+
+/// What to open, and how it is to look.
+#[derive(Clone, Debug)]
+pub struct Start {
+    /// The traces.
+    pub open: Open,
+    /// Devices and models.
+    pub engine: Arc<Engine>,
+    /// Which iteration to model.
+    pub build: crate::graph::BuildOptions,
+    /// Steps to begin with.
+    pub scenario: crate::scenario::Scenario,
+    /// Look and keys.
+    pub style: Style,
+}
+
+/// Time between frames while something moves by itself.
+const TICK: Duration = Duration::from_millis(50);
+
+/// Messages between the threads.
+enum Signal {
+    Event(Event),
+    /// Told to stop by a signal of this number.
+    Stop(i32),
+    /// Told to suspend.
+    Suspend,
+}
+
+/// Runs the screen until the user leaves.
+///
+/// # Errors
+/// Nothing could be loaded, or the terminal cannot be used. It is given back in any case.
+pub fn run(start: Start) -> Result<()> {
+    let (sender, receiver) = mpsc::channel();
+    watch_signals(sender.clone())?;
+    let mut screen = Screen::take()?;
+    let mut app = App::new(&start.style, screen.size()?);
+    app.devices = load::device_lines(&start.engine);
+    let mut program = Program { engine: Arc::clone(&start.engine), sender, workers: Vec::new(), stopped_by: None };
+    program.begin(&mut app, &start);
+    let result = program.turn(&mut app, &mut screen, &receiver);
+    drop(screen);
+    if let Some(signal) = program.stopped_by {
+        signal_hook::low_level::emulate_default_handler(signal)?;
+    }
+    result?;
+    match app.failure {
+        Some(reason) => Err(eyre!(reason)),
+        None => Ok(()),
+    }
+}
+
+struct Program {
+    engine: Arc<Engine>,
+    sender: Sender<Signal>,
+    workers: Vec<Worker>,
+    stopped_by: Option<i32>,
+}
+
+impl Program {
+    /// Starts reading keys and loading.
+    fn begin(&self, app: &mut App, start: &Start) {
+        read_input(self.sender.clone());
+        let options = crate::trace::OpenOptions::default();
+        app.loading = Some(Loading::new(start.open.title(), Arc::clone(&options.progress)));
+        let (sender, engine) = (self.sender.clone(), Arc::clone(&self.engine));
+        let (open, build, scenario) = (start.open.clone(), start.build, start.scenario.clone());
+        thread::spawn(move || {
+            let event = match load::open(&engine, &open, &options, &build) {
+                Ok(opened) => Event::Loaded(opened, scenario),
+                Err(reason) => Event::Failed(reason),
+            };
+            let _ = sender.send(Signal::Event(event));
+        });
+    }
+
+    /// Takes events until told to quit: all that are waiting, then one frame.
+    fn turn(&mut self, app: &mut App, screen: &mut Screen, receiver: &Receiver<Signal>) -> io::Result<()> {
+        loop {
+            screen.draw(|buffer| views::render(app, buffer.area, buffer))?;
+            let first = match receiver.recv_timeout(TICK) {
+                Ok(signal) => signal,
+                Err(RecvTimeoutError::Timeout) if app.loading.is_some() => Signal::Event(Event::Tick),
+                Err(RecvTimeoutError::Timeout) => match receiver.recv() {
+                    Ok(signal) => signal,
+                    Err(_) => return Ok(()),
+                },
+                Err(RecvTimeoutError::Disconnected) => return Ok(()),
+            };
+            for signal in std::iter::once(first).chain(receiver.try_iter()) {
+                if !self.take(app, screen, signal)? {
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    /// Takes one signal; false when it is time to leave.
+    fn take(&mut self, app: &mut App, screen: &mut Screen, signal: Signal) -> io::Result<bool> {
+        let effects = match signal {
+            Signal::Event(event) => update(app, event),
+            Signal::Suspend => vec![Effect::Suspend],
+            Signal::Stop(number) => {
+                self.stopped_by = Some(number);
+                return Ok(false);
+            }
+        };
+        self.start_workers(app);
+        for effect in effects {
+            if !self.carry_out(app, screen, effect)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn carry_out(&mut self, app: &mut App, screen: &mut Screen, effect: Effect) -> io::Result<bool> {
+        match effect {
+            Effect::Quit => return Ok(false),
+            Effect::Suspend => {
+                screen.suspend()?;
+                app.size = screen.size()?;
+            }
+            Effect::Redraw => screen.clear()?,
+            Effect::Mouse(is_on) => screen.set_mouse(is_on)?,
+            Effect::Copy(text) => screen.copy(&text)?,
+            Effect::CancelLoading => {
+                if let Some(loading) = &app.loading {
+                    loading.progress.cancel();
+                }
+                return Ok(false);
+            }
+            Effect::Evaluate { work, revision, scenario } => {
+                self.ask(work, Request::Evaluate { revision, scenario: (*scenario).clone() });
+            }
+            Effect::Sweep { work, revision, scenario, sweep } => {
+                self.ask(work, Request::Sweep { revision, scenario: (*scenario).clone(), sweep });
+            }
+        }
+        Ok(true)
+    }
+
+    fn ask(&self, work: usize, request: Request) {
+        if let Some(worker) = self.workers.get(work) {
+            worker.request(request);
+        }
+    }
+
+    /// One worker per opened trace, with a thread that turns its replies into pictures.
+    fn start_workers(&mut self, app: &App) {
+        while self.workers.len() < app.works.len() {
+            let number = self.workers.len();
+            let loaded = Arc::clone(&app.works[number].loaded);
+            let sender = self.sender.clone();
+            let deliver = move |event| {
+                let _ = sender.send(Signal::Event(event));
+            };
+            self.workers.push(load::worker(&self.engine, loaded, number, deliver));
+        }
+    }
+}
+
+/// Signals that end or suspend the program become messages.
+fn watch_signals(sender: Sender<Signal>) -> io::Result<()> {
+    let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP, SIGTSTP])?;
+    thread::spawn(move || {
+        for signal in signals.forever() {
+            let message = if signal == SIGTSTP { Signal::Suspend } else { Signal::Stop(signal) };
+            if sender.send(message).is_err() {
+                return;
+            }
+        }
+    });
+    Ok(())
+}
+
+/// Keys, mouse, pastes and sizes become events.
+fn read_input(sender: Sender<Signal>) {
+    thread::spawn(move || {
+        loop {
+            let event = match crossterm::event::read() {
+                Ok(crossterm::event::Event::Key(key)) => Event::Key(key),
+                Ok(crossterm::event::Event::Mouse(mouse)) => Event::Mouse(mouse),
+                Ok(crossterm::event::Event::Paste(text)) => Event::Paste(text),
+                Ok(crossterm::event::Event::Resize(width, height)) => Event::Resize(Size { width, height }),
+                Ok(_) => continue,
+                Err(_) => Event::Stop,
+            };
+            let is_last = matches!(event, Event::Stop);
+            if sender.send(Signal::Event(event)).is_err() || is_last {
+                return;
+            }
+        }
+    });
+}

@@ -1,0 +1,151 @@
+//! Tables: rows with columns, a cursor, sorting and a filter. One widget for all list views.
+
+use super::canvas::{Canvas, cut};
+use super::theme::Role;
+use super::timeline::Item;
+
+/// A column.
+#[derive(Clone, Copy, Debug)]
+pub struct Column {
+    /// Its title.
+    pub title: &'static str,
+    /// Its width; 0 takes what is left.
+    pub width: u16,
+    /// Whether values end at the right.
+    pub is_number: bool,
+    /// Left out when the table is narrower than this.
+    pub from_width: u16,
+}
+
+/// A cell of a table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Value {
+    /// What is shown.
+    pub text: String,
+    /// How.
+    pub role: Role,
+}
+
+/// A row.
+#[derive(Clone, Debug)]
+pub struct TableRow {
+    /// One value per column.
+    pub values: Vec<Value>,
+    /// What opening it does.
+    pub open: Open,
+}
+
+/// What opening a row does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Open {
+    /// Nothing.
+    Nothing,
+    /// Shows an event on the timeline.
+    Item(Item),
+    /// Runs a command.
+    Line(String),
+}
+
+/// A table to draw. Rows are made when they are shown.
+pub struct Table<'a> {
+    /// What it says, in one line above.
+    pub summary: Vec<(String, Role)>,
+    /// Its columns.
+    pub columns: Vec<Column>,
+    /// How many rows it has.
+    pub count: usize,
+    /// Makes a row.
+    pub row: Box<dyn Fn(usize) -> TableRow + 'a>,
+}
+
+/// A value in the usual style.
+pub fn value(text: impl Into<String>, role: Role) -> Value {
+    Value { text: text.into(), role }
+}
+
+/// What the user did to the open table.
+#[derive(Clone, Debug, Default)]
+pub struct TableState {
+    /// The chosen row.
+    pub cursor: usize,
+    /// First row shown.
+    pub scroll: usize,
+    /// Whether the operators are shown by kernel.
+    pub by_kernel: bool,
+}
+
+/// Lines above the rows: the summary and the titles.
+const HEAD: u16 = 2;
+
+impl TableState {
+    /// Goes `by` rows down in a table of `count` rows shown in `height` lines.
+    pub fn move_by(&mut self, by: isize, count: usize, height: u16) {
+        let shown = height.saturating_sub(HEAD).max(1) as usize;
+        self.cursor = self.cursor.saturating_add_signed(by).min(count.saturating_sub(1));
+        self.scroll = self.scroll.min(self.cursor).max((self.cursor + 1).saturating_sub(shown));
+    }
+
+    /// Chooses the row at `line` of the screen.
+    pub fn choose_line(&mut self, line: usize, count: usize) {
+        if let Some(row) = line.checked_sub(HEAD as usize) {
+            self.cursor = (self.scroll + row).min(count.saturating_sub(1));
+        }
+    }
+}
+
+/// Draws `table`.
+pub fn render(table: &Table<'_>, state: &TableState, canvas: &mut Canvas<'_>) {
+    canvas.line(1, 0, &table.summary);
+    render_rows(table, state, canvas, 1);
+}
+
+/// Draws the titles in line `top` and the rows below.
+pub fn render_rows(table: &Table<'_>, state: &TableState, canvas: &mut Canvas<'_>, top: u16) {
+    let columns = placed(table, canvas.width());
+    for &(index, x, width) in &columns {
+        let column = table.columns[index];
+        put(canvas, (x, top), width, column.title, Role::Dim, column.is_number);
+    }
+    let shown = canvas.height().saturating_sub(top + 1) as usize;
+    let scroll = state.scroll.min(table.count.saturating_sub(1));
+    for (y, index) in (scroll..table.count).take(shown).enumerate() {
+        let row = (table.row)(index);
+        let line = y as u16 + top + 1;
+        let is_chosen = index == state.cursor;
+        for &(index, x, width) in &columns {
+            let Some(value) = row.values.get(index) else { continue };
+            put(canvas, (x, line), width, &value.text, value.role, table.columns[index].is_number);
+        }
+        if is_chosen {
+            canvas.text(0, line, "▸", Role::Accent);
+            let width = canvas.width();
+            let selected = canvas.theme().style(Role::Selected);
+            canvas.restyle(0, line, width, selected);
+        }
+    }
+}
+
+/// Index, place and width of each column that there is room for.
+fn placed(table: &Table<'_>, width: u16) -> Vec<(usize, u16, u16)> {
+    let shown: Vec<usize> =
+        (0..table.columns.len()).filter(|&index| table.columns[index].from_width <= width).collect();
+    let fixed: u16 = shown.iter().map(|&index| table.columns[index].width + 1).sum();
+    let rest = width.saturating_sub(fixed + 1);
+    let mut x = 1;
+    let mut places = Vec::new();
+    for index in shown {
+        let own = table.columns[index].width;
+        let wide = if own == 0 { rest } else { own };
+        places.push((index, x, wide));
+        x += wide + 1;
+    }
+    places
+}
+
+fn put(canvas: &mut Canvas<'_>, (x, y): (u16, u16), width: u16, text: &str, role: Role, at_right: bool) {
+    let mut part = canvas.part(x, y, width, 1);
+    let text = cut(text, width as usize);
+    if !at_right || !part.right(0, 0, 0, &[(&text, role)]) {
+        part.text(0, 0, &text, role);
+    }
+}

@@ -1,0 +1,174 @@
+//! Event → new state and effects. Nothing here waits, reads a clock or draws.
+
+use std::sync::Arc;
+
+use crossterm::event::{KeyEvent, KeyEventKind, MouseEvent};
+use ratatui::layout::Size;
+
+use crate::scenario::Scenario;
+use crate::session::{Outcome, SweepPoint};
+
+use super::app::App;
+use super::command::{self, run_line};
+use super::digest::Digest;
+use super::effect::Effect;
+use super::input::overlay_key;
+use super::key::Press;
+use super::message::Message;
+use super::overlay::Overlay;
+use super::timeline::Picture;
+use super::workspace::{Opened, Workspace};
+
+/// What happened outside.
+#[derive(Debug)]
+pub enum Event {
+    /// A key.
+    Key(KeyEvent),
+    /// The mouse.
+    Mouse(MouseEvent),
+    /// Text pasted by the terminal.
+    Paste(String),
+    /// The terminal has another size.
+    Resize(Size),
+    /// Time has passed, while something shows it.
+    Tick,
+    /// Loading is done.
+    Loaded(Vec<Opened>, Scenario),
+    /// Loading failed, with the reason in one line.
+    Failed(String),
+    /// A scenario was evaluated; with pictures when it is the first answer for its revision.
+    Outcome {
+        /// Of which trace.
+        work: usize,
+        /// The result.
+        outcome: Box<Outcome>,
+        /// Its times and tables.
+        pictures: Option<(Arc<Picture>, Arc<Digest>)>,
+    },
+    /// One more point of a sweep.
+    Point {
+        /// Of which trace.
+        work: usize,
+        /// Of which request.
+        revision: u64,
+        /// The point.
+        point: Box<SweepPoint>,
+    },
+    /// The program was told to stop (a signal, or the terminal is gone).
+    Stop,
+}
+
+/// Brings `app` up to date with `event`.
+pub fn update(app: &mut App, event: Event) -> Vec<Effect> {
+    let ran = match event {
+        Event::Key(key) if key.kind == KeyEventKind::Release => Ok(Vec::new()),
+        Event::Key(key) => {
+            app.status = None;
+            key_pressed(app, key)
+        }
+        Event::Mouse(mouse) if app.loading.is_none() => command::click(app, mouse),
+        Event::Paste(text) => pasted(app, &text),
+        Event::Resize(size) => {
+            app.size = size;
+            app.fit_extent();
+            Ok(Vec::new())
+        }
+        Event::Tick => {
+            if let Some(loading) = &mut app.loading {
+                loading.tick();
+            }
+            Ok(Vec::new())
+        }
+        Event::Loaded(opened, scenario) => Ok(loaded(app, opened, &scenario)),
+        Event::Failed(reason) => {
+            app.loading = None;
+            app.failure = Some(reason);
+            Ok(vec![Effect::Quit])
+        }
+        Event::Outcome { work, outcome, pictures } => Ok(evaluated(app, work, *outcome, pictures)),
+        Event::Point { work, revision, point } => {
+            if let Some(work) = app.works.get_mut(work) {
+                work.take_point(revision, *point);
+            }
+            Ok(Vec::new())
+        }
+        Event::Stop => Ok(vec![Effect::Quit]),
+        Event::Mouse(_) => Ok(Vec::new()),
+    };
+    ran.unwrap_or_else(|error| {
+        app.say(Message::error(error));
+        Vec::new()
+    })
+}
+
+fn key_pressed(app: &mut App, key: KeyEvent) -> command::Ran {
+    if app.overlay.is_some() {
+        return overlay_key(app, key);
+    }
+    let press = Press::from(key);
+    let Some(line) = app.keymap.get(app.pane(), press).map(str::to_owned) else {
+        return Ok(Vec::new());
+    };
+    run_line(app, &line)
+}
+
+fn pasted(app: &mut App, text: &str) -> command::Ran {
+    let line = text.lines().next().unwrap_or("").chars().filter(|c| !c.is_control());
+    let mut effects = Vec::new();
+    if matches!(app.overlay, Some(Overlay::Prompt(_) | Overlay::Picker(_))) {
+        for c in line {
+            effects.extend(overlay_key(app, KeyEvent::from(crossterm::event::KeyCode::Char(c)))?);
+        }
+    }
+    Ok(effects)
+}
+
+fn loaded(app: &mut App, opened: Vec<Opened>, scenario: &Scenario) -> Vec<Effect> {
+    app.loading = None;
+    let numbered = opened.into_iter().enumerate();
+    app.works = numbered.map(|(number, opened)| Workspace::new(number, opened, scenario)).collect();
+    if app.works.len() > 1 {
+        let _ = run_line(app, "trace");
+    }
+    let odd = app.workspace().map_or(0, |work| {
+        let diagnostics = work.loaded.diagnostics();
+        diagnostics.sorted().iter().filter(|d| d.severity > crate::diagnostic::Severity::Note).count()
+    });
+    if odd > 0 && app.status.is_none() {
+        let kinds = if odd == 1 { "1 warning".to_owned() } else { format!("{odd} warnings") };
+        app.status = Some(Message::note(format!("{kinds} about this trace: f2 shows them")));
+    }
+    app.fit_extent();
+    if scenario.steps.is_empty() {
+        return Vec::new();
+    }
+    app.works.iter_mut().flat_map(Workspace::evaluate_anew).collect()
+}
+
+fn evaluated(
+    app: &mut App,
+    work: usize,
+    outcome: Outcome,
+    pictures: Option<(Arc<Picture>, Arc<Digest>)>,
+) -> Vec<Effect> {
+    let revision = outcome.revision;
+    let Some(work) = app.works.get_mut(work) else { return Vec::new() };
+    if revision < work.outcome.revision {
+        return Vec::new();
+    }
+    let is_wanted = revision == work.wanted;
+    let first_unhandled = outcome
+        .steps
+        .iter()
+        .filter(|step| step.enabled)
+        .find_map(|step| Some(format!("{}: {}", step.transform, step.unhandled.first()?)));
+    let is_first = pictures.is_some();
+    work.take(outcome, pictures);
+    if let Some(text) = first_unhandled.filter(|_| is_wanted && is_first) {
+        app.say(Message::note(text));
+    }
+    if is_wanted && !is_first && app.view == super::views::View::Sweep && app.overlay.is_none() {
+        return app.start_sweep();
+    }
+    Vec::new()
+}

@@ -1,0 +1,105 @@
+//! The whole screen: header, panes, bar, and what lies over them.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::{Rect, Size};
+
+use crate::tui::app::{App, Focus};
+use crate::tui::canvas::Canvas;
+use crate::tui::layout::{self, Regions};
+use crate::tui::overlay::{self, Overlay};
+use crate::tui::theme::Role;
+use crate::tui::workspace::Workspace;
+use crate::tui::{ascii, loading, table, timeline};
+
+use super::{View, bar, header, pane, steps};
+
+/// Draws all of `app` into `area` of `buffer`.
+pub fn render(app: &App, area: Rect, buffer: &mut Buffer) {
+    let mut canvas = Canvas::new(buffer, area, &app.theme);
+    canvas.clear(Role::Background);
+    let wants_strip = matches!(app.overlay, Some(Overlay::Batch(_)));
+    match layout::regions(Size { width: area.width, height: area.height }, wants_strip) {
+        None => too_small(&mut canvas),
+        Some(regions) => draw(app, &regions, &mut canvas),
+    }
+    if app.is_ascii {
+        ascii::flatten(buffer);
+    }
+}
+
+fn too_small(canvas: &mut Canvas<'_>) {
+    let (width, height) = (layout::LEAST.width, layout::LEAST.height);
+    let sentence = format!("retime needs {width}×{height} cells; this is {}×{}.", canvas.width(), canvas.height());
+    let mut line = String::new();
+    let mut y = 0;
+    for word in sentence.split(' ').chain(["Make", "it", "larger,", "or", "press", "Q."]) {
+        if line.chars().count() + word.chars().count() + 1 > canvas.width() as usize {
+            canvas.text(0, y, &line, Role::Warn);
+            line.clear();
+            y += 1;
+        }
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(word);
+    }
+    canvas.text(0, y, &line, Role::Warn);
+}
+
+fn draw(app: &App, regions: &Regions, canvas: &mut Canvas<'_>) {
+    match (&app.loading, app.workspace()) {
+        (Some(loading), _) => loading::render(loading, canvas),
+        (None, Some(work)) => {
+            draw_panes(app, work, regions, canvas);
+            bar::render(app, &mut part(canvas, regions.bar));
+        }
+        (None, None) => {
+            canvas.text(1, 1, "nothing is open", Role::Dim);
+        }
+    }
+    overlay::render(app, regions, canvas);
+}
+
+fn part<'a>(canvas: &'a mut Canvas<'_>, area: Rect) -> Canvas<'a> {
+    canvas.part(area.x, area.y, area.width, area.height)
+}
+
+fn draw_panes(app: &App, work: &Workspace, regions: &Regions, canvas: &mut Canvas<'_>) {
+    header::render(work, &mut part(canvas, regions.header));
+    if let Some(area) = regions.scenario_line {
+        steps::line(work, &mut part(canvas, area));
+    }
+    titles(app, regions, canvas);
+    if let Some(area) = regions.scenario {
+        steps::list(work, app.focus == Focus::Scenario, &mut part(canvas, area));
+        part(canvas, Rect { x: area.width, width: 1, ..area }).column_rule(0);
+    }
+    let mut view = part(canvas, regions.view);
+    match app.table() {
+        None => timeline::render(work.scene(), &work.timeline, &mut view),
+        Some(table) => table::render(&table, &work.table, &mut view),
+    }
+    let mut rule = part(canvas, regions.details_rule);
+    rule.rule(0, "");
+    if !matches!(app.overlay, Some(Overlay::Batch(_))) {
+        pane::render(app, work, &mut rule, regions.details.height);
+        pane::details(app, work, &mut part(canvas, regions.details));
+    }
+}
+
+/// The line with the panes' titles; the one in focus bright.
+fn titles(app: &App, regions: &Regions, canvas: &mut Canvas<'_>) {
+    let mut line = part(canvas, regions.titles);
+    line.rule(0, "");
+    let role = |is_focus: bool| if is_focus { Role::Title } else { Role::Dim };
+    if let Some(area) = regions.scenario {
+        line.text(2, 0, " scenario ", role(app.focus == Focus::Scenario));
+        line.text(area.width, 0, "┬", Role::Border);
+    }
+    let x = regions.view.x + 2;
+    line.text(x, 0, &format!(" {} ", app.view.name()), role(app.focus == Focus::View));
+    if app.view == View::Timeline {
+        let hint = " measured above, simulated below · underlined: critical path ";
+        line.right(x + 14, 0, 2, &[(hint, Role::Faint)]);
+    }
+}

@@ -1,0 +1,185 @@
+//! Two lines: what is open, and how long an iteration is, would be, and whether to trust it.
+
+use unicode_width::UnicodeWidthStr;
+
+use crate::session::Summary;
+use crate::tui::canvas::Canvas;
+use crate::tui::theme::Role;
+use crate::tui::workspace::Workspace;
+use crate::units::{Bytes, DurNs};
+
+/// A replay error up to here is good.
+const GOOD_ERROR: f64 = 0.05;
+/// A replay error up to here is usable.
+const USABLE_ERROR: f64 = 0.15;
+/// Changes smaller than this share are none.
+const NO_CHANGE: f64 = 0.001;
+
+type Pieces = Vec<(String, Role)>;
+
+/// Draws the header.
+pub fn render(work: &Workspace, canvas: &mut Canvas<'_>) {
+    let width = canvas.width() as usize;
+    let error = replay_error(&work.outcome.summary);
+    let room = width.saturating_sub(text_width(&error) + 3);
+    let title = fitting(&[title(work, true), title(work, false)], room);
+    canvas.line(1, 0, &title);
+    canvas.right(0, 0, 1, &error);
+    let figures = figures(work);
+    canvas.line(1, 1, &fitting(&figures, width.saturating_sub(2)));
+    if work.is_stale() {
+        canvas.dim(0, 1, canvas.width());
+        canvas.right(0, 1, 1, &[("re-timing…", Role::Warn)]);
+    }
+}
+
+/// The first of the variants that fits, else the last.
+fn fitting(variants: &[Pieces], room: usize) -> Pieces {
+    let fits = variants.iter().find(|pieces| text_width(pieces) <= room);
+    fits.or(variants.last()).cloned().unwrap_or_default()
+}
+
+fn text_width(pieces: &Pieces) -> usize {
+    pieces.iter().map(|(text, _)| text.width()).sum()
+}
+
+fn title(work: &Workspace, with_device: bool) -> Pieces {
+    let graph = &work.loaded.graph;
+    let mut pieces = vec![("retime  ".to_owned(), Role::Title), (work.loaded.title.clone(), Role::Strong)];
+    let mut add = |text: String, role| {
+        pieces.push((" · ".to_owned(), Role::Faint));
+        pieces.push((text, role));
+    };
+    if let Some(how) = work.loaded.predicted() {
+        add(format!("predicted by {how}, not measured"), Role::Warn);
+    }
+    if graph.ranks.len() > 1 {
+        add(format!("{} ranks", graph.ranks.len()), Role::Text);
+    }
+    if let Some((before, after)) = devices(work).filter(|_| with_device) {
+        let role = if before == after { Role::Text } else { Role::Accent };
+        add(if before == after { before } else { format!("{before} → {after}") }, role);
+    }
+    if let Some((before, after)) = work.outcome.summary.batch {
+        let role = if before == after { Role::Text } else { Role::Accent };
+        add(if before == after { format!("batch {before}") } else { format!("batch {before} → {after}") }, role);
+    }
+    pieces
+}
+
+/// The traced devices and those of the scenario; `None` where nothing ran on one.
+fn devices(work: &Workspace) -> Option<(String, String)> {
+    let before = work.loaded.device_names();
+    let mut after: Vec<String> = work.outcome.resolved.devices.iter().map(|device| device.id.clone()).collect();
+    after.dedup();
+    if before.is_empty() {
+        return None;
+    }
+    let traced: Vec<String> = work.loaded.context.devices.iter().map(|device| device.profile.id.clone()).collect();
+    let mut unchanged = traced;
+    unchanged.dedup();
+    let after = if after == unchanged { before.clone() } else { after };
+    Some((before.join("+"), after.join("+")))
+}
+
+fn replay_error(summary: &Summary) -> Pieces {
+    let error = summary.replay_error;
+    let (sign, role) = match error.abs() {
+        e if e <= GOOD_ERROR => ("✓", Role::Good),
+        e if e <= USABLE_ERROR => ("≈", Role::Warn),
+        _ => ("✗", Role::Bad),
+    };
+    vec![("replay ".to_owned(), Role::Dim), (format!("{:+.1} % {sign}", error * 100.0).replace('-', "−"), role)]
+}
+
+/// The second line, from all to the least that is shown.
+fn figures(work: &Workspace) -> Vec<Pieces> {
+    let summary = &work.outcome.summary;
+    let (iteration, gpu, memory) = (iteration(work), gpu(work), memory(work));
+    let join = |parts: &[&Pieces]| {
+        let mut all = Pieces::new();
+        for part in parts.iter().filter(|part| !part.is_empty()) {
+            if !all.is_empty() {
+                all.push(("   ".to_owned(), Role::Dim));
+            }
+            all.extend(part.iter().cloned());
+        }
+        all
+    };
+    let unmodelled = if summary.unmodelled_share >= 0.005 {
+        vec![(format!("{:.0} % unmodelled", summary.unmodelled_share * 100.0), Role::Warn)]
+    } else {
+        Vec::new()
+    };
+    vec![
+        join(&[&iteration, &gpu, &memory, &unmodelled]),
+        join(&[&iteration, &gpu, &memory]),
+        join(&[&iteration, &gpu]),
+        iteration,
+    ]
+}
+
+fn iteration(work: &Workspace) -> Pieces {
+    let summary = &work.outcome.summary;
+    let mut pieces = vec![
+        ("iteration ".to_owned(), Role::Dim),
+        (summary.measured_ns.to_string(), Role::Strong),
+        (" → ".to_owned(), Role::Dim),
+        (summary.simulated_ns.to_string(), Role::Strong),
+    ];
+    let change = ratio(summary.simulated_ns, summary.base_simulated_ns);
+    if work.outcome.steps.iter().all(|step| !step.enabled) {
+        pieces.push((" (as traced)".to_owned(), Role::Dim));
+        return pieces;
+    }
+    let per_sample = summary.batch.filter(|(before, after)| before != after && *after > 0);
+    let (label, factor) = match per_sample {
+        Some((before, after)) => ("per sample ", change * before as f64 / after as f64),
+        None => ("", change),
+    };
+    let role = match factor {
+        f if f < 1.0 - NO_CHANGE => Role::Good,
+        f if f > 1.0 + NO_CHANGE => Role::Bad,
+        _ => Role::Text,
+    };
+    pieces.push((" (".to_owned(), Role::Dim));
+    pieces.push((format!("{label}×{factor:.2}"), role));
+    let band = summary.error_band;
+    let half = (band.high_ns - band.low_ns).0 as f64 / 2.0 / summary.simulated_ns.0.max(1) as f64;
+    if half >= 0.0005 {
+        pieces.push((format!(", ±{:.0} %", (half * 100.0).max(1.0)), Role::Dim));
+    }
+    pieces.push((")".to_owned(), Role::Dim));
+    pieces
+}
+
+fn gpu(work: &Workspace) -> Pieces {
+    if !work.has_device() {
+        return Vec::new();
+    }
+    let (before, after) = (work.loaded.replay.summary.gpu_busy, work.outcome.summary.gpu_busy);
+    let mut pieces = vec![("GPU busy ".to_owned(), Role::Dim), (percent(before), Role::Text)];
+    if (before - after).abs() >= 0.005 {
+        pieces.push((" → ".to_owned(), Role::Dim));
+        pieces.push((percent(after), Role::Text));
+    }
+    pieces
+}
+
+fn memory(work: &Workspace) -> Pieces {
+    let summary = &work.outcome.summary;
+    let Some(needed) = summary.memory_bytes else { return Vec::new() };
+    let role = if summary.fits == Some(false) { Role::Bad } else { Role::Text };
+    let least = work.outcome.resolved.devices.iter().map(|device| device.memory).min().filter(|memory| memory.0 > 0);
+    let of = least.map_or(String::new(), |memory: Bytes| format!(" of {memory}"));
+    let too_much = if summary.fits == Some(false) { " ✗" } else { "" };
+    vec![("memory ".to_owned(), Role::Dim), (format!("{needed}{of}{too_much}"), role)]
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.0} %", share * 100.0)
+}
+
+fn ratio(a: DurNs, b: DurNs) -> f64 {
+    a.0 as f64 / b.0.max(1) as f64
+}

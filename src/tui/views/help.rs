@@ -1,0 +1,58 @@
+//! Keys of the open view, from the table of commands and the keymap.
+
+use crate::tui::app::App;
+use crate::tui::canvas::Canvas;
+use crate::tui::command::{self, Command, Pane};
+use crate::tui::theme::Role;
+
+/// Draws the help.
+pub fn render(app: &App, scroll: usize, canvas: &mut Canvas<'_>) {
+    let lines = lines(app);
+    let height = canvas.height() as usize;
+    let columns = if canvas.width() >= 80 && lines.len() > height { 2 } else { 1 };
+    let width = canvas.width() / columns;
+    let shown = height * columns as usize;
+    let first = scroll.min(lines.len().saturating_sub(shown));
+    for (index, line) in lines.iter().skip(first).take(shown).enumerate() {
+        let (column, y) = ((index / height.max(1)) as u16, (index % height.max(1)) as u16);
+        let mut cell = canvas.part(column * width, y, width.saturating_sub(1), 1);
+        match line {
+            Line::Title(title) => {
+                cell.text(0, 0, title, Role::Title);
+            }
+            Line::Key(keys, help) => {
+                cell.text(1, 0, keys, Role::Key);
+                cell.text(12, 0, help, Role::Text);
+            }
+        }
+    }
+}
+
+enum Line {
+    Title(String),
+    Key(String, &'static str),
+}
+
+/// Keys of the open pane first, then those that work everywhere; what is done by `:` alone last.
+fn lines(app: &App) -> Vec<Line> {
+    let pane = app.pane();
+    let mut lines = vec![Line::Title(format!("in the {}", pane.name()))];
+    lines.extend(bound(app, |command| command.keys.iter().any(|&(bound, _)| bound == pane), Some(pane)));
+    lines.push(Line::Title("everywhere".to_owned()));
+    lines.extend(bound(app, |command| command.keys.iter().any(|&(bound, _)| bound == Pane::Everywhere), None));
+    lines.push(Line::Title("with :".to_owned()));
+    let unbound = command::all().filter(|command| app.keymap.keys_of(command.name, None).is_empty());
+    lines.extend(unbound.map(|command| Line::Key(format!(":{}", command.name), command.help)));
+    lines
+}
+
+fn bound<'a>(
+    app: &'a App,
+    is_listed: impl Fn(&Command) -> bool + 'a,
+    pane: Option<Pane>,
+) -> impl Iterator<Item = Line> + 'a {
+    command::all().filter(move |command| is_listed(command)).filter_map(move |command| {
+        let keys = app.keymap.keys_of(command.name, pane.or(Some(Pane::Everywhere)));
+        (!keys.is_empty()).then(|| Line::Key(keys.join(" "), command.help))
+    })
+}

@@ -1,0 +1,64 @@
+//! All messages of this session, and what was odd in the traces.
+
+use crate::diagnostic::Severity;
+use crate::tui::app::App;
+use crate::tui::canvas::Canvas;
+use crate::tui::message::Level;
+use crate::tui::theme::Role;
+
+/// Draws the list.
+pub fn render(app: &App, scroll: usize, canvas: &mut Canvas<'_>) {
+    let lines = lines(app, canvas.width() as usize);
+    let first = scroll.min(lines.len().saturating_sub(canvas.height() as usize));
+    for (y, (text, role)) in lines.iter().skip(first).take(canvas.height() as usize).enumerate() {
+        canvas.text(0, y as u16, text, *role);
+    }
+}
+
+fn lines(app: &App, width: usize) -> Vec<(String, Role)> {
+    let mut lines = vec![("this session, the latest first".to_owned(), Role::Title)];
+    for message in app.messages.iter().rev() {
+        let role = if message.level == Level::Error { Role::Bad } else { Role::Text };
+        lines.extend(wrap(&message.text, width).into_iter().map(|line| (line, role)));
+    }
+    if app.messages.is_empty() {
+        lines.push(("nothing so far".to_owned(), Role::Dim));
+    }
+    lines.push((String::new(), Role::Text));
+    lines.push(("about this trace".to_owned(), Role::Title));
+    let Some(work) = app.workspace() else { return lines };
+    let diagnostics = work.loaded.diagnostics();
+    for diagnostic in diagnostics.sorted() {
+        let (sign, role) = match diagnostic.severity {
+            Severity::Error => ("✗", Role::Bad),
+            Severity::Warning => ("!", Role::Warn),
+            Severity::Note => ("·", Role::Text),
+        };
+        let times = if diagnostic.count > 1 { format!(" ({} times)", diagnostic.count) } else { String::new() };
+        let place = diagnostic.place.as_ref().map_or(String::new(), |place| format!(", at {place}"));
+        let text = format!("{sign} {}: {}{place}{times}", diagnostic.code, diagnostic.message);
+        let text = crate::intern::printable(&text);
+        lines.extend(wrap(&text, width).into_iter().map(|line| (line, role)));
+    }
+    if diagnostics.is_empty() {
+        lines.push(("nothing odd was found".to_owned(), Role::Dim));
+    }
+    lines
+}
+
+/// `text` in lines of at most `width` characters; all but the first indented.
+fn wrap(text: &str, width: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        let line = lines.last().map_or(0, |line| line.chars().count());
+        if line > 0 && line + 1 + word.chars().count() > width {
+            lines.push(format!("  {word}"));
+        } else if let Some(last) = lines.last_mut() {
+            if !last.is_empty() {
+                last.push(' ');
+            }
+            last.push_str(word);
+        }
+    }
+    lines
+}

@@ -1,0 +1,67 @@
+//! What is drawn: pure functions of the state.
+
+pub mod bar;
+mod frame;
+mod header;
+pub mod help;
+pub mod messages;
+mod operators;
+mod pane;
+mod path;
+mod steps;
+pub mod strip;
+mod sweep;
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+
+use super::app::App;
+use super::table::Table;
+use super::workspace::Workspace;
+
+pub use frame::render;
+
+/// A view of its own number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum View {
+    /// What ran when.
+    Timeline,
+    /// What decides the iteration time.
+    Path,
+    /// Operators and kernels by time.
+    Operators,
+    /// Iteration time against batch size.
+    Sweep,
+}
+
+impl View {
+    /// All of them, in order of their keys.
+    pub const ALL: [Self; 4] = [Self::Timeline, Self::Path, Self::Operators, Self::Sweep];
+
+    /// The command that opens it, which is its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Timeline => "timeline",
+            Self::Path => "path",
+            Self::Operators => "operators",
+            Self::Sweep => "sweep",
+        }
+    }
+}
+
+/// The open view as a table; `None` for the timeline.
+pub fn table_of(view: View, work: &Workspace) -> Option<Table<'_>> {
+    match view {
+        View::Timeline => None,
+        View::Path => Some(path::table(work)),
+        View::Operators => Some(operators::table(work)),
+        View::Sweep => Some(sweep::table(work)),
+    }
+}
+
+/// Draws all of `app` into `buffer`: what a test and the terminal see alike.
+pub fn draw(app: &App, size: ratatui::layout::Size) -> Buffer {
+    let mut buffer = Buffer::empty(Rect::new(0, 0, size.width, size.height));
+    render(app, buffer.area, &mut buffer);
+    buffer
+}

@@ -1,0 +1,100 @@
+//! The pane at the bottom: what is selected, or how to select.
+
+use unicode_width::UnicodeWidthStr;
+
+use crate::tui::app::App;
+use crate::tui::canvas::{Canvas, cut};
+use crate::tui::theme::{Paint, Role};
+use crate::tui::timeline::{Detail, describe};
+use crate::tui::workspace::Workspace;
+
+use super::View;
+
+/// From this width on details stand in two columns.
+const TWO_COLUMNS: u16 = 130;
+
+/// The title in the rule above the pane: the name of what is selected.
+pub fn render(_app: &App, work: &Workspace, rule: &mut Canvas<'_>, _height: u16) {
+    let Some(item) = work.timeline.selected else { return };
+    let (name, _) = describe(work.scene(), item, None);
+    let room = rule.width().saturating_sub(6) as usize;
+    rule.text(2, 0, &format!(" {} ", cut(&name, room)), Role::Strong);
+}
+
+/// Draws what there is to say about the selection.
+pub fn details(app: &App, work: &Workspace, canvas: &mut Canvas<'_>) {
+    match work.timeline.selected {
+        Some(item) => {
+            let (_, details) = describe(work.scene(), item, work.prediction(item));
+            if canvas.height() <= 2 { packed(&details, canvas) } else { listed(&details, canvas) }
+        }
+        None if app.view == View::Timeline => guide(work, canvas),
+        None => {
+            canvas.line(1, 0, &[("enter", Role::Key), (" shows the row on the timeline   ", Role::Dim)]);
+        }
+    }
+}
+
+/// One detail per line, in one or two columns.
+fn listed(details: &[Detail], canvas: &mut Canvas<'_>) {
+    let columns = if canvas.width() >= TWO_COLUMNS { 2 } else { 1 };
+    let width = canvas.width() / columns;
+    let rows = details.len().div_ceil(columns as usize).max(1);
+    for (index, detail) in details.iter().enumerate() {
+        let (column, row) = ((index / rows) as u16, (index % rows) as u16);
+        let mut cell = canvas.part(column * width, row, width, 1);
+        cell.text(1, 0, detail.label, Role::Dim);
+        cell.text(13, 0, &detail.value, Role::Text);
+    }
+}
+
+/// As many details as fit, one after the other.
+fn packed(details: &[Detail], canvas: &mut Canvas<'_>) {
+    let (mut x, mut y) = (1_u16, 0_u16);
+    for detail in details {
+        let width = (detail.label.width() + detail.value.width() + 4) as u16;
+        if x > 1 && x + width > canvas.width() {
+            (x, y) = (1, y + 1);
+        }
+        x = canvas.line(x, y, &[(detail.label, Role::Dim), (" ", Role::Dim), (&detail.value, Role::Text)]);
+        x += 3;
+    }
+}
+
+/// What to press, and what the colours mean.
+fn guide(work: &Workspace, canvas: &mut Canvas<'_>) {
+    let keys: [(&str, &str); 5] =
+        [("←↑↓→", "choose an event"), ("w s", "zoom"), ("a d", "pan"), ("f", "fit"), ("0", "all")];
+    let mut x = 1;
+    for (key, what) in keys {
+        x = canvas.line(x, 0, &[(key, Role::Key), (" ", Role::Dim), (what, Role::Dim), ("   ", Role::Dim)]);
+    }
+    let paints: &[Paint] = if work.has_device() {
+        &[
+            Paint::Gemm,
+            Paint::Conv,
+            Paint::Attention,
+            Paint::Embedding,
+            Paint::Norm,
+            Paint::Elementwise,
+            Paint::Reduction,
+            Paint::Movement,
+            Paint::Optimizer,
+            Paint::Transfer,
+            Paint::Collective,
+        ]
+    } else {
+        &[]
+    };
+    let host = [Paint::Forward, Paint::Backward, Paint::Optimizer, Paint::Host, Paint::Call];
+    let (mut x, mut y) = (1_u16, 1_u16);
+    for &paint in paints.iter().chain(host.iter().filter(|paint| !paints.contains(paint))) {
+        let name = paint.key();
+        if x + name.len() as u16 + 4 > canvas.width() {
+            (x, y) = (1, y + 1);
+        }
+        let ink = canvas.theme().ink(paint);
+        x = canvas.put(x, y, "■ ", ink);
+        x = canvas.text(x, y, name, Role::Dim) + 2;
+    }
+}

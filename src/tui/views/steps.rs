@@ -1,0 +1,143 @@
+//! The scenario: a list of steps with what each gains, or one line where there is no room.
+
+use crate::session::StepOutcome;
+use crate::tui::canvas::Canvas;
+use crate::tui::theme::Role;
+use crate::tui::timeline::signed;
+use crate::tui::workspace::Workspace;
+use crate::units::DurNs;
+
+/// What a new user may press first.
+const HINTS: [(&str, &str); 5] = [
+    ("b", "change the batch size"),
+    ("g", "swap the GPU"),
+    ("t", "all edits to try"),
+    (":", "type one"),
+    ("u", "undo"),
+];
+
+/// `−12.3 %`.
+fn share(change: DurNs, base: DurNs) -> String {
+    format!("{:+.1} %", change.0 as f64 * 100.0 / base.0.max(1) as f64).replace('-', "−")
+}
+
+fn gain_role(change: DurNs) -> Role {
+    match change.0 {
+        0 => Role::Dim,
+        c if c < 0 => Role::Good,
+        _ => Role::Bad,
+    }
+}
+
+/// The result's account of step `index`, when the result is of the scenario in force.
+fn outcome_of<'a>(work: &'a Workspace, index: usize, line: &str) -> Option<&'a StepOutcome> {
+    work.outcome.steps.get(index).filter(|step| step.transform == line)
+}
+
+/// Draws the list.
+pub fn list(work: &Workspace, is_focused: bool, canvas: &mut Canvas<'_>) {
+    let base = work.outcome.summary.base_simulated_ns;
+    canvas.text(1, 0, "● base", Role::Text);
+    canvas.right(8, 0, 1, &[(base.to_string(), Role::Dim)]);
+    let steps = &work.history.current().steps;
+    let mut y = 1;
+    for (index, step) in steps.iter().enumerate() {
+        let line = step.to_string();
+        let outcome = outcome_of(work, index, &line);
+        let gain = outcome.and_then(|step| step.marginal_ns);
+        let (text, role) = match gain {
+            _ if !step.enabled => ("off".to_owned(), Role::Faint),
+            Some(gain) => (share(gain, base), gain_role(gain)),
+            None => ("…".to_owned(), Role::Dim),
+        };
+        let width = canvas.width();
+        let room = width.saturating_sub(text.chars().count() as u16 + 2);
+        let name_role = if step.enabled { Role::Text } else { Role::Faint };
+        canvas.part(0, y, room, 1).line(1, 0, &[(format!("{} ", index + 1), Role::Dim), (line, name_role)]);
+        canvas.right(4, y, 1, &[(text, role)]);
+        if index == work.step {
+            canvas.text(0, y, "▸", Role::Accent);
+            if is_focused {
+                let selected = canvas.theme().style(Role::Selected);
+                canvas.restyle(0, y, width, selected);
+            }
+        }
+        y += 1;
+    }
+    let mut rest = canvas.part(0, y + 1, canvas.width(), canvas.height().saturating_sub(y + 1));
+    match steps.get(work.step).and_then(|step| outcome_of(work, work.step, &step.to_string())) {
+        Some(outcome) => account(outcome, base, &mut rest),
+        None if steps.is_empty() => hints(&mut rest),
+        None => {}
+    }
+}
+
+/// What the chosen step did and could not do.
+fn account(step: &StepOutcome, base: DurNs, canvas: &mut Canvas<'_>) {
+    let mut y = 0;
+    if let (Some(alone), Some(marginal)) = (step.alone_ns, step.marginal_ns) {
+        for (label, change) in [("alone ", alone), ("on top of the steps before ", marginal)] {
+            let text = format!("{} ({})", signed(change), share(change, base));
+            canvas.line(1, y, &[(label, Role::Dim), (&text, gain_role(change))]);
+            y += 1;
+        }
+    }
+    y += wrapped(canvas, y, &step.summary, Role::Dim);
+    for line in &step.unhandled {
+        y += wrapped(canvas, y, &format!("! {line}"), Role::Warn);
+    }
+}
+
+/// Writes `text` over as many lines as it takes; how many.
+fn wrapped(canvas: &mut Canvas<'_>, y: u16, text: &str, role: Role) -> u16 {
+    let room = canvas.width().saturating_sub(2) as usize;
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut().filter(|line| line.chars().count() + word.chars().count() < room) {
+            Some(line) => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            None => lines.push(word.to_owned()),
+        }
+    }
+    for (row, line) in lines.iter().enumerate() {
+        canvas.text(1, y + row as u16, line, role);
+    }
+    lines.len() as u16
+}
+
+fn hints(canvas: &mut Canvas<'_>) {
+    canvas.text(1, 0, "no edits yet — try", Role::Dim);
+    for (y, (key, what)) in HINTS.iter().enumerate() {
+        canvas.line(2, y as u16 + 1, &[(*key, Role::Key), ("  ", Role::Dim), (*what, Role::Text)]);
+    }
+}
+
+/// Draws the scenario in one line.
+pub fn line(work: &Workspace, canvas: &mut Canvas<'_>) {
+    let base = work.outcome.summary.base_simulated_ns;
+    let mut pieces = vec![("scenario ".to_owned(), Role::Dim), ("● base".to_owned(), Role::Text)];
+    let steps = &work.history.current().steps;
+    for (index, step) in steps.iter().enumerate() {
+        let line = step.to_string();
+        let is_chosen = index == work.step;
+        let sign = if is_chosen { "▸" } else { " " };
+        let role = if step.enabled { Role::Text } else { Role::Faint };
+        pieces.push((format!(" {sign}{} ", index + 1), if is_chosen { Role::Accent } else { Role::Dim }));
+        let gain = outcome_of(work, index, &line).and_then(|step| step.marginal_ns).filter(|_| step.enabled);
+        pieces.push((line, role));
+        match gain {
+            Some(gain) => pieces.push((format!(" {}", share(gain, base)), gain_role(gain))),
+            None if !step.enabled => pieces.push((" off".to_owned(), Role::Faint)),
+            None => pieces.push((" …".to_owned(), Role::Dim)),
+        }
+    }
+    if steps.is_empty() {
+        for (key, what) in &HINTS[..3] {
+            pieces.push((format!("  {key} "), Role::Key));
+            pieces.push(((*what).to_owned(), Role::Dim));
+        }
+    }
+    canvas.line(1, 0, &pieces);
+}

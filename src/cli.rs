@@ -57,6 +57,14 @@ pub enum Command {
     /// Re-time the iteration with edits applied
     #[command(visible_alias = "predict")]
     Simulate(ScenarioCommand),
+    /// The critical path of the (edited) iteration
+    Path(ScenarioCommand),
+    /// Idle intervals of the device streams, longest first, each with its cause
+    Gaps(ScenarioCommand),
+    /// Operators or kernels with host and device time
+    Ops(OpsArgs),
+    /// Device time per stream by kernel family, and idle time
+    Breakdown(ScenarioCommand),
     /// Host overheads T1 to T5 per operator
     Overheads(OverheadsArgs),
     /// Iteration time and throughput over batch sizes

@@ -1,14 +1,18 @@
 //! The commands without a screen: each opens traces, asks the session, and writes a table, CSV or JSON.
 
+mod breakdown;
 mod devices;
 mod export;
 
+mod gaps;
 mod info;
 mod input;
 
+mod ops;
 mod output;
 mod overheads;
 
+mod path;
 mod simulate;
 mod sweep;
 
@@ -27,6 +31,10 @@ pub fn run(command: &Command, iteration: Iteration) -> Result<()> {
     match command {
         Command::Info(args) => info::run(args),
         Command::Simulate(args) => simulate::run(args, iteration),
+        Command::Path(args) => path::run(args, iteration),
+        Command::Gaps(args) => gaps::run(args, iteration),
+        Command::Ops(args) => ops::run(args, iteration),
+        Command::Breakdown(args) => breakdown::run(args, iteration),
         Command::Overheads(args) => overheads::run(args, iteration),
         Command::Sweep(args) => sweep::run(args, iteration),
         Command::Export(args) => export::run(args, iteration),

@@ -1,9 +1,12 @@
 //! The engine: opens traces and evaluates scenarios. Everything a front end computes goes through it.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::analysis::busy;
+use crate::analysis::gaps::{self, Gap, Sources};
+use crate::analysis::lanes::Times;
 use crate::cost::{CostModels, Overheads};
 use crate::device::Catalog;
 use crate::graph::{BuildOptions, build};
@@ -167,6 +170,35 @@ impl Engine {
             path_kind: outcome.critical_kind().to_owned(),
             unhandled,
         }
+    }
+}
+
+impl Engine {
+    /// The idle gaps of an outcome's streams, longest first; for the first `tried` of them every edit that may close them
+    /// is evaluated on top of the scenario, and those that gain are named.
+    pub fn gaps(&self, loaded: &Loaded, outcome: &Outcome, shortest: DurNs, tried: usize) -> Vec<Gap> {
+        let (graph, timed, schedule) = (&*loaded.graph, &*outcome.resolved.timed, &*outcome.schedule);
+        let times = Times::Simulated { timed, schedule };
+        let mut gaps = gaps::gaps(&Sources { graph, timed, schedule, times }, shortest);
+        let mut known: BTreeMap<String, DurNs> = BTreeMap::new();
+        for gap in gaps.iter_mut().take(tried) {
+            for line in gaps::candidate_steps(graph, gap) {
+                let gain = *known.entry(line.clone()).or_insert_with(|| self.gain(loaded, outcome, &line));
+                if gain > DurNs::ZERO {
+                    gap.closed_by.push((line, gain));
+                }
+            }
+            gap.closed_by.sort_by_key(|(line, gain)| (std::cmp::Reverse(*gain), line.clone()));
+        }
+        gaps
+    }
+
+    /// What one more step takes off the iteration; zero for a line that is no step.
+    pub fn gain(&self, loaded: &Loaded, outcome: &Outcome, line: &str) -> DurNs {
+        let Ok(step) = scenario::parse_step(line) else { return DurNs::ZERO };
+        let mut scenario = outcome.scenario.clone();
+        scenario.steps.push(step);
+        outcome.summary.simulated_ns - self.period(loaded, &scenario)
     }
 }
 

@@ -316,7 +316,8 @@ fn process(lane: &Lane) -> (i64, Id) {
     }
 }
 
-fn lane_label(lane: &Lane) -> String {
+/// How a lane is called: `thread 123` or `stream 7`.
+pub fn lane_label(lane: &Lane) -> String {
     match lane.kind {
         LaneKind::Thread { tid } => format!("thread {tid}"),
         LaneKind::Stream { stream, .. } => format!("stream {stream}"),

@@ -16,7 +16,7 @@ mod worker;
 
 pub use engine::Engine;
 pub use error::SessionError;
-pub use export::{TaskRow, Timeline};
+pub use export::{TaskRow, Timeline, lane_label};
 pub use files::{folders_of_traces, read_scenario, read_text, write_new};
 pub use loaded::Loaded;
 pub use outcome::{Outcome, StepOutcome};

@@ -1,0 +1,95 @@
+//! `breakdown`: device time per stream by kernel family and idle time by cause.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+use color_eyre::eyre::Result;
+use serde::Serialize;
+
+use crate::analysis::breakdown::Breakdown;
+use crate::analysis::gaps::Sources;
+use crate::analysis::lanes::Times;
+use crate::cli::{Iteration, ScenarioCommand};
+use crate::session::{Engine, lane_label};
+use crate::units::DurNs;
+
+use super::{input, output};
+
+#[derive(Debug, Serialize)]
+struct Answer {
+    streams: Vec<Stream>,
+    ranks: Vec<Rank>,
+}
+
+#[derive(Debug, Serialize)]
+struct Stream {
+    rank: u32,
+    stream: String,
+    busy_ns: DurNs,
+    by_family: BTreeMap<&'static str, DurNs>,
+    idle: BTreeMap<&'static str, DurNs>,
+}
+
+#[derive(Debug, Serialize)]
+struct Rank {
+    rank: u32,
+    period_ns: DurNs,
+    gpu_busy: f64,
+    kernel_only_ns: DurNs,
+    communication_exposed_ns: DurNs,
+    communication_overlapped_ns: DurNs,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// Nothing could be opened, an edit cannot be read, or standard output cannot be written.
+pub fn run(args: &ScenarioCommand, iteration: Iteration) -> Result<()> {
+    let engine = Engine::builtin()?;
+    let scenario = input::scenario(&args.scenario)?;
+    let loaded = input::open_one(&engine, &args.input.traces, iteration)?;
+    let outcome = engine.evaluate(&loaded, &scenario, 0);
+    let (graph, timed, schedule) = (&*loaded.graph, &*outcome.resolved.timed, &*outcome.schedule);
+    let breakdown = Breakdown::of(&Sources { graph, timed, schedule, times: Times::Simulated { timed, schedule } });
+    let streams = breakdown.streams.into_iter().map(|stream| Stream {
+        rank: stream.rank.0,
+        stream: lane_label(&graph.lanes[stream.lane.0 as usize]),
+        busy_ns: stream.busy,
+        by_family: stream.by_family.into_iter().map(|(family, time)| (family.name(), time)).collect(),
+        idle: stream.idle,
+    });
+    let ranks = breakdown.ranks.into_iter().map(|rank| Rank {
+        rank: rank.rank.0,
+        period_ns: rank.period.end.since(rank.period.start),
+        gpu_busy: rank.busy,
+        kernel_only_ns: rank.kernel_only,
+        communication_exposed_ns: rank.communication_exposed,
+        communication_overlapped_ns: rank.communication_overlapped,
+    });
+    let json = input::Envelope::new(&loaded, Answer { streams: streams.collect(), ranks: ranks.collect() });
+    output::write(&args.input.output, &json, |out| describe(&json.answer, out), || table(&json.answer.streams))?;
+    Ok(())
+}
+
+fn describe(answer: &Answer, out: &mut dyn Write) -> io::Result<()> {
+    for rank in &answer.ranks {
+        let (exposed, hidden) = (rank.communication_exposed_ns, rank.communication_overlapped_ns);
+        writeln!(out, "rank {}: {}, GPU busy {:.0} %, communication {exposed} exposed, {hidden} overlapped", rank.rank,
+            rank.period_ns, 100.0 * rank.gpu_busy)?;
+    }
+    output::text(&table(&answer.streams), out)
+}
+
+fn table(streams: &[Stream]) -> output::Table {
+    let mut table = output::Table::new(&["rank", "stream", "what", "family or cause", "ns"]);
+    for stream in streams {
+        let kinds = [("busy", &stream.by_family), ("idle", &stream.idle)];
+        for (what, shares) in kinds {
+            for (name, time) in shares {
+                let cells = [stream.rank.to_string(), stream.stream.clone(), what.to_owned(), (*name).to_owned()];
+                table.row(cells.into_iter().chain([time.0.to_string()]));
+            }
+        }
+    }
+    table
+}

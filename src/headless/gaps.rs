@@ -1,0 +1,93 @@
+//! `gaps`: idle intervals of the device streams with their causes, and the edits that would close them.
+
+use std::io::{self, Write};
+
+use color_eyre::eyre::Result;
+use serde::Serialize;
+
+use crate::cli::{Iteration, ScenarioCommand};
+use crate::session::{Engine, lane_label};
+use crate::units::{DurNs, TimeNs};
+
+use super::path::{self, Row as Link};
+use super::{input, output};
+
+/// Shorter gaps are not listed: back-to-back kernels leave them.
+const SHORTEST: DurNs = DurNs(5_000);
+/// The largest gaps for which the closing edits are tried.
+const TRIED: usize = 8;
+/// Gaps that people read about, at most.
+const SHOWN: usize = 30;
+
+#[derive(Debug, Serialize)]
+struct Answer {
+    gaps: Vec<Row>,
+}
+
+#[derive(Debug, Serialize)]
+struct Row {
+    rank: u32,
+    stream: String,
+    start_ns: TimeNs,
+    duration_ns: DurNs,
+    cause: &'static str,
+    detail: String,
+    chain: Vec<Link>,
+    closed_by: Vec<Closing>,
+}
+
+#[derive(Debug, Serialize)]
+struct Closing {
+    step: String,
+    gain_ns: DurNs,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// Nothing could be opened, an edit cannot be read, or standard output cannot be written.
+pub fn run(args: &ScenarioCommand, iteration: Iteration) -> Result<()> {
+    let engine = Engine::builtin()?;
+    let scenario = input::scenario(&args.scenario)?;
+    let loaded = input::open_one(&engine, &args.input.traces, iteration)?;
+    let outcome = engine.evaluate(&loaded, &scenario, 0);
+    let graph = &*loaded.graph;
+    let gaps = engine.gaps(&loaded, &outcome, SHORTEST, TRIED);
+    let row = |gap: &crate::analysis::gaps::Gap| Row {
+        rank: gap.rank.0,
+        stream: lane_label(&graph.lanes[gap.lane.0 as usize]),
+        start_ns: gap.start,
+        duration_ns: gap.duration,
+        cause: gap.cause.name(),
+        detail: gap.cause.describe(graph),
+        chain: gap.chain.iter().map(|segment| path::row(graph, segment)).collect(),
+        closed_by: gap.closed_by.iter().map(|(step, gain)| Closing { step: step.clone(), gain_ns: *gain }).collect(),
+    };
+    let json = input::Envelope::new(&loaded, Answer { gaps: gaps.iter().map(row).collect() });
+    let rows = &json.answer.gaps;
+    output::write(&args.input.output, &json, |out| describe(rows, out), || table(rows))?;
+    Ok(())
+}
+
+fn describe(rows: &[Row], out: &mut dyn Write) -> io::Result<()> {
+    let total: DurNs = rows.iter().map(|row| row.duration_ns).sum();
+    writeln!(out, "{} gaps of {SHORTEST} and more, {total} in all", rows.len())?;
+    output::text(&table(&rows[..rows.len().min(SHOWN)]), out)
+}
+
+fn table(rows: &[Row]) -> output::Table {
+    let mut table = output::Table::new(&["start_ns", "duration_ns", "rank", "stream", "cause", "detail", "closed by"]);
+    for row in rows {
+        let closing: Vec<String> = row.closed_by.iter().map(|by| format!("{} (−{})", by.step, by.gain_ns)).collect();
+        table.row([
+            row.start_ns.0.to_string(),
+            row.duration_ns.0.to_string(),
+            row.rank.to_string(),
+            row.stream.clone(),
+            row.cause.to_owned(),
+            row.detail.clone(),
+            closing.join(", "),
+        ]);
+    }
+    table
+}

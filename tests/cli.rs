@@ -1,0 +1,182 @@
+//! The program from outside: exit status, one-line errors, JSON fields, nothing overwritten.
+
+use std::path::Path;
+
+use assert_cmd::Command;
+use serde_json::Value;
+
+fn retime() -> Command {
+    Command::cargo_bin("retime").unwrap()
+}
+
+fn sample(name: &str) -> String {
+    format!("{}/sample_traces/{name}", env!("CARGO_MANIFEST_DIR"))
+}
+
+fn json(arguments: &[&str]) -> Value {
+    let output = retime().args(arguments).arg("--json").assert().success().get_output().stdout.clone();
+    serde_json::from_slice(&output).unwrap()
+}
+
+/// Standard error of a command that must fail with `status`.
+fn failure(status: i32, arguments: &[&str]) -> String {
+    let output = retime().args(arguments).assert().code(status).get_output().stderr.clone();
+    String::from_utf8(output).unwrap()
+}
+
+const CPU: &str = "dlrm-ddp-b256-fp32-cpu.kineto.json.gz";
+
+#[test]
+fn info_tells_what_is_in_a_trace() {
+    let info = json(&["info", &sample(CPU)]);
+    let trace = &info["traces"][0];
+    assert_eq!((&trace["events"], &trace["ranks"]), (&5219.into(), &1.into()));
+    assert_eq!(trace["batch_size"], 256);
+    assert_eq!(trace["has_shapes"], true);
+    assert_eq!(trace["has_execution_trace"], true);
+    assert_eq!(trace["iterations"].as_array().unwrap().len(), 4);
+    assert_eq!(trace["iterations"][1]["name"], "ProfilerStep#4");
+    for field in ["path", "format", "skipped_events", "host_threads", "streams", "kernels", "device"] {
+        assert!(trace.get(field).is_some(), "{field}");
+    }
+}
+
+#[test]
+fn two_ranks_are_one_job() {
+    let rank = |rank: u32| sample(&format!("dlrm-ddp-b128-fp32-cpu-ws2-r{rank}.kineto.json.gz"));
+    let info = json(&["info", &rank(0), &rank(1)]);
+    assert_eq!(info["traces"].as_array().unwrap().len(), 1);
+    assert_eq!(info["traces"][0]["ranks"], 2);
+    let simulated = json(&["simulate", &rank(0), &rank(1)]);
+    assert_eq!(simulated["ranks"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn the_untouched_replay_is_within_one_percent_of_the_measurement() {
+    for name in [CPU, "mlp-b256-fp32-cpu.kineto.json.gz", "dlrm-ddp-fused-b256-fp32-cpu.kineto.json.gz"] {
+        let answer = json(&["simulate", &sample(name)]);
+        assert!(answer["replay_error"].as_f64().unwrap().abs() < 0.01, "{name}");
+        assert_eq!(answer["simulated_ns"], answer["base_simulated_ns"]);
+        assert_eq!(answer["error_band"]["low_ns"], answer["error_band"]["high_ns"]);
+    }
+}
+
+#[test]
+fn steps_apply_in_order_and_say_what_they_did() {
+    let answer = json(&["predict", &sample(CPU), "--step", "scale kind=T1 x0", "--step", "scale name~embedding x0.5"]);
+    let steps = answer["steps"].as_array().unwrap();
+    assert_eq!(steps.len(), 2);
+    assert_eq!(steps[0]["transform"], "scale kind=T1 x0");
+    let sum: i64 = steps.iter().map(|step| step["marginal_ns"].as_i64().unwrap()).sum();
+    let change = answer["simulated_ns"].as_i64().unwrap() - answer["base_simulated_ns"].as_i64().unwrap();
+    assert_eq!(sum, change);
+    assert!(change < 0);
+}
+
+#[test]
+fn the_same_input_gives_the_same_bytes() {
+    let run = || {
+        let arguments = ["simulate", &sample(CPU), "--batch", "512", "--json"].map(str::to_owned);
+        retime().args(arguments).assert().success().get_output().stdout.clone()
+    };
+    assert_eq!(run(), run());
+}
+
+#[test]
+fn bad_input_is_one_clear_line_and_the_right_status() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, contents: &[u8]| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, contents).unwrap();
+        path.display().to_string()
+    };
+    let cases = [
+        (file("empty.json", b""), "empty"),
+        (file("text.json", b"hello"), ""),
+        (file("cut.json", b"{\"traceEvents\": [{\"ph\": \"X\", "), ""),
+        (file("cut.json.gz", &std::fs::read(sample(CPU)).unwrap()[..500]), ""),
+        (file("none.json", b"{\"traceEvents\": []}"), ""),
+        (file("schema.json", b"{\"a\": 1}"), ""),
+        (folder.path().join("absent.json").display().to_string(), "absent.json"),
+    ];
+    for (path, expected) in cases {
+        let message = failure(1, &["info", &path]);
+        assert_eq!(message.trim_end().lines().count(), 1, "{path}: {message}");
+        assert!(message.starts_with("retime: ") && message.contains(expected), "{path}: {message}");
+        assert!(!message.contains("panicked"));
+    }
+}
+
+#[test]
+fn a_folder_without_traces_and_a_pattern_without_files_say_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let message = failure(1, &["info", &folder.path().display().to_string()]);
+    assert!(message.contains("no trace"), "{message}");
+    let pattern = folder.path().join("*.json").display().to_string();
+    assert!(failure(1, &["info", &pattern]).contains("no file matches"));
+}
+
+#[test]
+fn unknown_names_get_the_nearest_match() {
+    let message = failure(1, &["simulate", &sample(CPU), "--step", "scael kind=kernel x2"]);
+    assert!(message.contains("scale") && message.contains("column 1"), "{message}");
+    let message = failure(1, &["devices", "show", "H2000"]);
+    assert!(message.contains("H200"), "{message}");
+    let message = failure(1, &["simulate", &sample(CPU), "--gpu", "H2OO"]);
+    assert!(message.contains("H200") || message.contains("H100"), "{message}");
+}
+
+#[test]
+fn wrong_usage_exits_with_two() {
+    failure(2, &["simulate", "--no-such-flag"]);
+    failure(2, &["info", "--json", "--csv"]);
+}
+
+#[test]
+fn the_screen_refuses_a_pipe() {
+    let message = failure(1, &[&sample(CPU)]);
+    assert!(message.contains("no terminal") && message.contains("retime simulate"), "{message}");
+}
+
+#[test]
+fn existing_files_are_kept_unless_forced() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("out.json");
+    std::fs::write(&path, "precious").unwrap();
+    let out = path.display().to_string();
+    let message = failure(1, &["export", &sample(CPU), "-o", &out]);
+    assert!(message.contains("--force"), "{message}");
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "precious");
+    retime().args(["export", &sample(CPU), "-o", &out, "--force"]).assert().success();
+    assert!(Path::new(&out).metadata().unwrap().len() > 1000);
+}
+
+#[test]
+fn control_characters_of_a_trace_never_reach_the_output() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("evil.json");
+    let event = |start: u32, name: &str| {
+        format!("{{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"{name}\",\"pid\":1,\"tid\":1,\"ts\":{start},\"dur\":50}}")
+    };
+    let events = [event(0, "a\\u001b[2Jb"), event(100, "c\\u009b31m"), event(200, "\\u202ed")].join(",");
+    std::fs::write(&path, format!("{{\"traceEvents\":[{events}]}}")).unwrap();
+    for command in [&["info"][..], &["ops"], &["path"], &["simulate"], &["path", "--csv"]] {
+        let (name, rest) = command.split_first().unwrap();
+        let output = retime().arg(name).arg(&path).args(rest).output().unwrap();
+        for bytes in [&output.stdout, &output.stderr] {
+            let text = String::from_utf8_lossy(bytes);
+            assert!(!text.contains(['\x1b', '\u{9b}', '\u{202e}']), "{command:?}: {text:?}");
+        }
+    }
+}
+
+#[test]
+fn a_sweep_over_batches_doubles_and_names_the_optimum() {
+    let answer = json(&["sweep", &sample(CPU), "--batch", "64..1024"]);
+    let points = answer["points"].as_array().unwrap();
+    let batches: Vec<f64> = points.iter().map(|point| point["knobs"]["batch"].as_f64().unwrap()).collect();
+    assert_eq!(batches, [64.0, 128.0, 256.0, 512.0, 1024.0]);
+    let times: Vec<i64> = points.iter().map(|point| point["simulated_ns"].as_i64().unwrap()).collect();
+    assert!(times.windows(2).all(|pair| pair[0] <= pair[1]), "{times:?}");
+    assert!(answer.get("optimal_batch").is_some());
+}

@@ -74,8 +74,13 @@ pub fn run(args: &ScenarioCommand, iteration: Iteration) -> Result<()> {
 fn describe(answer: &Answer, out: &mut dyn Write) -> io::Result<()> {
     for rank in &answer.ranks {
         let (exposed, hidden) = (rank.communication_exposed_ns, rank.communication_overlapped_ns);
-        writeln!(out, "rank {}: {}, GPU busy {:.0} %, communication {exposed} exposed, {hidden} overlapped", rank.rank,
-            rank.period_ns, 100.0 * rank.gpu_busy)?;
+        writeln!(
+            out,
+            "rank {}: {}, GPU busy {:.0} %, communication {exposed} exposed, {hidden} overlapped",
+            rank.rank,
+            rank.period_ns,
+            100.0 * rank.gpu_busy
+        )?;
     }
     output::text(&table(&answer.streams), out)
 }

@@ -56,7 +56,8 @@ fn grouping(by: OpsGroup) -> Grouping {
 }
 
 fn table(rows: &[operators::Row]) -> output::Table {
-    let mut table = output::Table::new(&["count", "host", "device", "GFLOP", "MB", "predicted", "off %", "bound", "name"]);
+    let mut table =
+        output::Table::new(&["count", "host", "device", "GFLOP", "MB", "predicted", "off %", "bound", "name"]);
     for row in rows {
         table.row([
             row.count.to_string(),

@@ -341,6 +341,8 @@ pub struct ValidateArgs {
 pub enum ValidateWhat {
     /// Replay error, unexplained time and response of every trace
     Replay(TraceArgs),
+    /// Errors of the cost models on tables of measurements (CSV, plain or gzip)
+    Models(TraceArgs),
 }
 
 #[cfg(test)]

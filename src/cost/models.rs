@@ -120,6 +120,8 @@ impl CostModels {
     /// The model's miss on the measured kernel itself counts as an error of *absolute*: where `model(old)` is far from what
     /// was measured, the work is not what the model takes it for, and only its ratio is of use.
     ///
+    /// So does the peak of units that only one of two devices has: then it is *absolute*.
+    ///
     /// Nothing changed: the measured duration exactly. Otherwise the one with the smaller expected error of *anchored*,
     /// `t = t_measured · model(new)/model(old)`, and *absolute*, `t = model(new)`. When no model covers it the measured
     /// duration is kept and marked unmodelled.
@@ -137,6 +139,9 @@ impl CostModels {
             return after.map_or_else(|| unmodelled(measured), |estimate| absolute(&estimate));
         };
         let Some(before) = before.filter(|before| before.duration > DurNs::ZERO) else { return absolute(&after) };
+        if has_own_unit(old) != has_own_unit(new) {
+            return absolute(&after);
+        }
         let change = Change { same_device, doublings: doublings(old.work, new.work) };
         let (before, alike) = alike(before, after, old, new);
         let error = anchor::expected_error(&before, &alike, change);
@@ -171,6 +176,12 @@ impl CostModels {
         let duration = measured.scale(after.us / before.us);
         Prediction { duration, provenance: Provenance::Anchored, model: after.model, error, extrapolated }
     }
+}
+
+/// Whether the device computes in the work's precision on units of its own (tensor cores for tf32, say). Where only one of
+/// two devices does, a kernel of the one says nothing of that of the other.
+fn has_own_unit(placed: Placed<'_>) -> bool {
+    placed.work.is_some_and(|work| placed.device.peak.contains_key(&work.precision))
 }
 
 /// Both estimates by one model: the ratio of two models' answers would show their difference, not the devices'.

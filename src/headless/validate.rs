@@ -1,5 +1,7 @@
 //! `validate`: figures checked against what was measured.
 
+mod models;
+
 use std::io::{self, Write};
 use std::path::PathBuf;
 
@@ -22,6 +24,7 @@ use super::{input, output};
 pub fn run(what: &ValidateWhat) -> Result<()> {
     match what {
         ValidateWhat::Replay(args) => replay(args),
+        ValidateWhat::Models(args) => models::run(args),
     }
 }
 

@@ -1,14 +1,18 @@
 //! Writing files: to a temporary neighbour first, then renamed; an existing file is kept unless told otherwise.
 
 use std::fs;
-use std::io::Write;
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
+use flate2::read::GzDecoder;
 use serde::Deserialize;
 
 use crate::scenario::Scenario;
 
 use super::SessionError;
+
+/// Most bytes that a packed table may unpack to.
+const TABLE_LIMIT: u64 = 1 << 30;
 
 /// The text of a file.
 ///
@@ -17,6 +21,21 @@ use super::SessionError;
 pub fn read_text(path: &Path) -> Result<String, SessionError> {
     fs::read_to_string(path)
         .map_err(|error| SessionError::Read { path: path.display().to_string(), reason: error.to_string() })
+}
+
+/// The text of a table, plain or gzip.
+///
+/// # Errors
+/// As [`read_text`].
+pub fn read_table(path: &Path) -> Result<String, SessionError> {
+    if path.extension().is_none_or(|ending| ending != "gz") {
+        return read_text(path);
+    }
+    let fail = |error: io::Error| SessionError::Read { path: path.display().to_string(), reason: error.to_string() };
+    let mut text = String::new();
+    let file = fs::File::open(path).map_err(fail)?;
+    GzDecoder::new(file).take(TABLE_LIMIT).read_to_string(&mut text).map_err(fail)?;
+    Ok(text)
 }
 
 #[derive(Deserialize)]

@@ -17,7 +17,7 @@ mod worker;
 pub use engine::Engine;
 pub use error::SessionError;
 pub use export::{TaskRow, Timeline, lane_label};
-pub use files::{folders_of_traces, read_scenario, read_text, write_new};
+pub use files::{folders_of_traces, read_scenario, read_table, read_text, write_new};
 pub use loaded::Loaded;
 pub use outcome::{Outcome, StepOutcome};
 pub use summary::{ErrorBand, RankSummary, Straggler, Summary};

@@ -2,13 +2,15 @@
 #![expect(clippy::unwrap_used, reason = "a trace that cannot be opened or built should fail its test")]
 
 use std::path::Path;
+use std::sync::Arc;
 
 use retime::analysis::breakdown::Breakdown;
 use retime::analysis::critical_path::{CriticalPath, SegmentKind};
+use retime::analysis::edited::Edited;
 use retime::analysis::gaps::{Cause, Gap, Sources, candidate_steps, gaps};
 use retime::analysis::lanes::Times;
 use retime::analysis::operators::{Grouping, Level, Predictor, rows};
-use retime::cost::CostModels;
+use retime::cost::{CostModels, Prediction};
 use retime::device::Catalog;
 use retime::diagnostic::Diagnostics;
 use retime::graph::{
@@ -16,6 +18,7 @@ use retime::graph::{
     RankPart, Task, TaskKind, TimedGraph,
 };
 use retime::intern::{NameId, NameTable};
+use retime::scenario::{AddedTask, Resolved};
 use retime::sim::{Schedule, simulate};
 use retime::trace::{self, OpenOptions};
 use retime::units::{Bytes, DurNs, TimeNs};
@@ -200,6 +203,51 @@ fn the_breakdown_counts_hidden_and_exposed_communication() {
     assert_eq!((rank.active, rank.kernel_only), (DurNs(200), DurNs(150)));
     assert!((breakdown.gpu_busy() - 200.0 / 210.0).abs() < 1e-12);
     assert_eq!(breakdown.threads[0].by_part["T4"], DurNs(20));
+}
+
+#[test]
+fn the_path_of_an_edited_scenario_goes_through_what_the_edit_added() {
+    let mut hand = ByHand::new();
+    let launch = hand.task(TaskKind::Runtime, 0, "cudaLaunchKernel", 10, &[]);
+    let kernel = hand.task(TaskKind::Kernel, 1, "sgemm", 100, &[(launch, DependencyKind::Launch, 5)]);
+    let graph = hand.finish(&[kernel]);
+    let mut timed = TimedGraph::default();
+    let first = timed.push(0, DurNs(10), &[]);
+    let second = timed.push(1, DurNs(100), &[(first, DurNs(5))]);
+    let task = timed.push(u32::MAX, DurNs(50), &[(second, DurNs(3))]);
+    let end = timed.push(2, DurNs(0), &[(task, DurNs(0))]);
+    timed.task_of = vec![first.0, second.0, end.0];
+    let added = AddedTask {
+        task,
+        name: "vectorized_elementwise_kernel".to_owned(),
+        kind: TaskKind::Kernel,
+        lane: LaneId(1),
+        operator: None,
+        prediction: Prediction::measured(DurNs(50)),
+        work: None,
+        members: vec![kernel],
+    };
+    let resolved = Resolved {
+        graph: Arc::new(graph),
+        timed: Arc::new(timed),
+        changes: Vec::new(),
+        removed: Vec::new(),
+        added: vec![added],
+        added_lanes: Vec::new(),
+        reports: Vec::new(),
+        devices: Vec::new(),
+        batch: None,
+        cyclic: 0,
+    };
+    let Edited { graph, timed } = Edited::of(&resolved);
+    let mut schedule = Schedule::default();
+    simulate(&timed, &mut schedule);
+    let times = Times::Simulated { timed: &timed, schedule: &schedule };
+    let path = CriticalPath::of_job(&graph, &timed, &schedule, times);
+    let kinds: Vec<(&str, i64)> = path.segments.iter().map(|it| (it.kind.name(), it.duration.0)).collect();
+    assert_eq!(kinds, [("T4", 10), ("launch-latency", 5), ("gemm", 100), ("stream-gap", 3), ("elementwise", 50)]);
+    let breakdown = Breakdown::of(&Sources { graph: &graph, timed: &timed, schedule: &schedule, times });
+    assert_eq!(breakdown.gpu_active(), DurNs(150));
 }
 
 fn opened(path: &str) -> Option<ExecutionGraph> {

@@ -6,7 +6,9 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use crate::cost::{Family, family_of_task};
-use crate::graph::{DependencyKind, ExecutionGraph, HostPart, LaneId, NodeId, Rank, RankPart, TaskKind, TimedGraph};
+use crate::graph::{
+    DependencyKind, ExecutionGraph, HostPart, LaneId, NodeId, Rank, RankPart, Task, TaskKind, TimedGraph,
+};
 use crate::intern::NameId;
 use crate::sim::Schedule;
 use crate::units::{DurNs, TimeNs};
@@ -226,12 +228,23 @@ pub(super) fn deciding(timed: &TimedGraph, schedule: &Schedule, node: NodeId) ->
     }
 }
 
-/// The kind of the dependency that reaches furthest from one node to another.
+/// The kind of the dependency that reaches furthest from one node to another; where an edit put them one after the
+/// other, the kind that fits the two.
 pub(super) fn dependency_between(graph: &ExecutionGraph, from: NodeId, to: NodeId) -> DependencyKind {
     let duration = graph.tasks[from].duration;
     let edges = graph.tasks.edges_connecting(from, to).map(|edge| *edge.weight());
     let furthest = edges.max_by_key(|dependency| (dependency.effective_lag(duration), dependency.kind));
-    furthest.map_or(DependencyKind::Program, |dependency| dependency.kind)
+    furthest.map_or_else(|| fitting(&graph.tasks[from], &graph.tasks[to]), |dependency| dependency.kind)
+}
+
+fn fitting(from: &Task, to: &Task) -> DependencyKind {
+    match (from.kind.is_device(), to.kind.is_device()) {
+        (true, true) if from.lane == to.lane => DependencyKind::Stream,
+        (true, true) => DependencyKind::EventWait,
+        (true, false) => DependencyKind::HostWait,
+        (false, true) => DependencyKind::Launch,
+        (false, false) => DependencyKind::Program,
+    }
 }
 
 /// A walk against time; `reached` is the start of what is covered so far.

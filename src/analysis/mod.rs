@@ -6,6 +6,7 @@ pub mod breakdown;
 pub mod busy;
 pub mod critical_path;
 pub mod density;
+pub mod edited;
 pub mod gaps;
 pub mod lanes;
 pub mod operators;

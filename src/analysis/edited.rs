@@ -1,0 +1,67 @@
+//! An edited scenario as a graph of its own, so that every analysis of a traced graph serves it too.
+
+use std::sync::Arc;
+
+use crate::graph::timed::NO_TASK;
+use crate::graph::{ExecutionGraph, Lane, NodeId, Task, TimedGraph};
+use crate::scenario::{AddedTask, Resolved};
+use crate::units::{Bytes, DurNs, TimeNs};
+
+/// A graph and its timed graph in which added tasks are nodes like the traced ones.
+#[derive(Clone, Debug)]
+pub struct Edited {
+    /// The traced tasks under their own node indices, then the added ones, in order; lanes likewise. Added tasks have no
+    /// dependencies here and no measured length, and topological order does not hold for them.
+    pub graph: Arc<ExecutionGraph>,
+    /// What was simulated, with the way from added tasks to their nodes and back.
+    pub timed: Arc<TimedGraph>,
+}
+
+impl Edited {
+    /// The graph of `resolved`. A scenario that added nothing shares what it has.
+    ///
+    /// # Complexity
+    /// O(1) without added tasks, else O(tasks + dependencies).
+    pub fn of(resolved: &Resolved) -> Self {
+        if resolved.added.is_empty() {
+            return Self { graph: Arc::clone(&resolved.graph), timed: Arc::clone(&resolved.timed) };
+        }
+        let (mut graph, mut timed) = (ExecutionGraph::clone(&resolved.graph), TimedGraph::clone(&resolved.timed));
+        for (lane, name) in &resolved.added_lanes {
+            let name = graph.names.intern(name);
+            graph.lanes.push(Lane { name, ..*lane });
+        }
+        for &(node, prediction) in &resolved.changes {
+            graph.tasks[node].duration = prediction.duration;
+        }
+        for &node in &resolved.removed {
+            graph.tasks[node].duration = DurNs::ZERO;
+        }
+        for added in &resolved.added {
+            let task = as_task(&mut graph, added);
+            let node = graph.tasks.add_node(task);
+            timed.node_of[added.task.0 as usize] = node.index() as u32;
+            timed.task_of.resize(node.index() + 1, NO_TASK);
+            timed.task_of[node.index()] = added.task.0;
+        }
+        Self { graph: Arc::new(graph), timed: Arc::new(timed) }
+    }
+}
+
+/// The task as if traced, where the work it stands for began.
+fn as_task(graph: &mut ExecutionGraph, added: &AddedTask) -> Task {
+    let starts = added.members.iter().map(|&node: &NodeId| graph.tasks[node].measured_start);
+    let operator = added.operator.and_then(|id| graph.operators.get(id.0 as usize));
+    let began = starts.min().or_else(|| operator.map(|operator| operator.start));
+    Task {
+        kind: added.kind,
+        lane: added.lane,
+        name: graph.names.intern(&added.name),
+        operator: added.operator,
+        event: None,
+        measured_start: began.unwrap_or(TimeNs(0)),
+        measured: DurNs::ZERO,
+        duration: added.prediction.duration,
+        bytes: added.work.as_ref().map_or(Bytes(0), |work| work.written),
+    }
+}

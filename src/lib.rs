@@ -5,6 +5,7 @@
 
 pub mod analysis;
 pub mod cli;
+pub mod config;
 pub mod cost;
 pub mod device;
 pub mod diagnostic;

@@ -2,11 +2,17 @@
 
 use std::io::{IsTerminal, Write, stderr, stdout};
 use std::process::ExitCode;
+#[cfg(feature = "tui")]
+use std::sync::Arc;
 
 use clap::Parser;
 use color_eyre::eyre::{Result, eyre};
 use retime::cli::Cli;
+#[cfg(feature = "tui")]
+use retime::config::Config;
 use retime::intern::printable;
+#[cfg(feature = "tui")]
+use retime::{scenario::Scenario, session::Engine};
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -32,8 +38,25 @@ fn run(cli: &Cli) -> Result<()> {
 }
 
 #[cfg(feature = "tui")]
-fn screen(_cli: &Cli) -> Result<()> {
-    Err(eyre!("no screen yet"))
+fn screen(cli: &Cli) -> Result<()> {
+    use retime::tui::{Depth, Open, Start, Style, needs_ascii};
+
+    let config = Config::read()?;
+    let paths = retime::headless::expand(&cli.traces)?;
+    let variable = |name: &str| std::env::var(name).ok();
+    retime::tui::run(Start {
+        open: if paths.is_empty() { Open::Sample } else { Open::Paths(paths) },
+        engine: Arc::new(Engine::with_devices(&config.devices)?),
+        build: retime::headless::build_options(cli.iteration),
+        scenario: Scenario::default(),
+        style: Style {
+            theme: cli.theme.clone().unwrap_or_else(|| "dark".to_owned()),
+            theme_files: config.themes,
+            depth: Depth::detect(variable),
+            is_ascii: needs_ascii(variable),
+            keymap: config.keymap,
+        },
+    })
 }
 
 #[cfg(not(feature = "tui"))]

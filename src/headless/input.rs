@@ -104,7 +104,8 @@ pub fn open_one(engine: &Engine, arguments: &[PathBuf], iteration: Iteration) ->
     }
 }
 
-fn build_options(iteration: Iteration) -> BuildOptions {
+/// Which iteration the graph is built of.
+pub fn build_options(iteration: Iteration) -> BuildOptions {
     let iteration = match iteration {
         Iteration::Default | Iteration::All => IterationChoice::Default,
         Iteration::Index(index) => IterationChoice::Index(index),

@@ -21,6 +21,8 @@ mod validate;
 
 use color_eyre::eyre::Result;
 
+pub use input::{build_options, expand};
+
 use crate::cli::{Command, Iteration};
 
 /// Runs one command. Its output goes to standard output, diagnostics to standard error.

@@ -103,6 +103,10 @@ pub struct Draft<'b> {
     factors: Vec<f64>,
     /// Durations that replace the traced ones.
     rebased: FxHashMap<NodeId, Prediction>,
+    /// Tasks that take a multiple of their time for another reason than their own work.
+    recosted: FxHashMap<NodeId, Repricing>,
+    /// Rank of each embedding table, where an edit moved one.
+    placement: Option<Vec<usize>>,
     /// Tasks whose price may differ from the trace; empty while none does.
     touched: Vec<bool>,
     removed: Vec<bool>,
@@ -134,6 +138,8 @@ impl<'b> Draft<'b> {
             merged: FxHashMap::default(),
             factors: Vec::new(),
             rebased: FxHashMap::default(),
+            recosted: FxHashMap::default(),
+            placement: None,
             touched: Vec::new(),
             removed: Vec::new(),
             devices: context.devices.iter().map(|device| device.profile.clone()).collect(),
@@ -396,6 +402,28 @@ impl<'b> Draft<'b> {
         self.touch(node);
     }
 
+    /// Takes a task's duration to be a multiple of what its work tells, or with `None` no longer so.
+    ///
+    /// # Arguments
+    /// `cost`: the factor, and where it is from; the duration in it is not looked at.
+    pub fn recost(&mut self, node: NodeId, cost: Option<(f64, Prediction)>) {
+        match cost {
+            Some((factor, of)) => _ = self.recosted.insert(node, Repricing::Ratio(factor, of)),
+            None => _ = self.recosted.remove(&node),
+        }
+        self.touch(node);
+    }
+
+    /// The rank of each embedding table that can move, where an edit moved one.
+    pub fn placement(&self) -> Option<&[usize]> {
+        self.placement.as_deref()
+    }
+
+    /// Notes where the embedding tables are now.
+    pub fn set_placement(&mut self, placement: Vec<usize>) {
+        self.placement = Some(placement);
+    }
+
     /// Takes a task out: it takes no time, and what waited for it waits for what it waited for.
     pub fn remove(&mut self, node: NodeId) {
         if self.removed.is_empty() {
@@ -496,6 +524,7 @@ impl<'b> Draft<'b> {
         }
         let start = self.rebased.get(&node).copied().unwrap_or_else(|| Prediction::measured(traced));
         let priced = self.repricing(node).apply(start);
+        let priced = self.recosted.get(&node).map_or(priced, |recosting| recosting.apply(priced));
         match self.factors.get(node.index()) {
             Some(&factor) if (factor - 1.0).abs() > f64::EPSILON => {
                 let provenance = priced.provenance.max(Provenance::Anchored);

@@ -14,6 +14,7 @@ pub mod resolve;
 pub mod selector;
 mod sparse;
 pub mod step;
+pub mod tables;
 pub mod text;
 pub mod transform;
 pub mod transforms;

@@ -1,0 +1,259 @@
+//! Embedding tables of a traced job: which rank looks them up, how large they are, what their look-ups take.
+//!
+//! Found from `nn.EmbeddingBag`, `nn.Embedding` and FBGEMM's table-batched lookups. Facts that the trace does not record stay
+//! `None`. Of tables that one batched operator serves only sums are recorded: each is taken as their mean.
+
+use crate::cost::operators::bare;
+use crate::cost::{Shape, Work};
+use crate::graph::{ExecutionGraph, NodeId, Operands, OperatorId};
+use crate::units::{Bytes, DurNs};
+
+use super::base::Base;
+
+/// A table.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Table {
+    /// Position of its rank in [`ExecutionGraph::ranks`].
+    pub rank: usize,
+    /// Rows.
+    pub rows: Option<u64>,
+    /// Elements per row.
+    pub dim: Option<u64>,
+    /// Look-ups per bag, mean.
+    pub pooling: Option<f64>,
+    /// Bags per iteration.
+    pub batch: Option<u64>,
+    /// Size of its weights.
+    pub bytes: Option<Bytes>,
+    /// Time of its look-up in the chosen iteration.
+    pub forward: DurNs,
+    /// Time of its gradient and update in the chosen iteration.
+    pub backward: DurNs,
+    /// Whether its figures are the mean over the tables of one operator.
+    pub is_mean: bool,
+    /// Whether every rank holds a copy of it (data parallel): such a table does not move.
+    pub replicated: bool,
+}
+
+impl Table {
+    /// Rows × dimension, the elements of its weights; pooling × dimension, the elements read per bag.
+    pub fn sizes(&self) -> Option<TableSizes> {
+        Some(TableSizes {
+            batch: self.batch? as f64,
+            rows: self.rows.filter(|&rows| rows > 0)? as f64,
+            dim: self.dim? as f64,
+            pooling: self.pooling?,
+        })
+    }
+}
+
+/// The sizes of a table of which all are known.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TableSizes {
+    /// Bags.
+    pub batch: f64,
+    /// Rows.
+    pub rows: f64,
+    /// Elements per row.
+    pub dim: f64,
+    /// Look-ups per bag.
+    pub pooling: f64,
+}
+
+/// Device work of one rank's sharded lookups, over all traced steps.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RankLookups {
+    /// Look-ups.
+    pub forward: Vec<NodeId>,
+    /// Gradients and updates.
+    pub backward: Vec<NodeId>,
+    /// Whether one operator serves several tables.
+    pub batched: bool,
+}
+
+/// The tables of a job.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Tables {
+    /// In order of rank and look-up, those that can move before the replicated ones: table `t3` is at index 3.
+    pub tables: Vec<Table>,
+    /// By position of the rank.
+    pub ranks: Vec<RankLookups>,
+}
+
+/// One lookup operator of the chosen iteration with what belongs to it.
+#[derive(Clone, Debug)]
+struct Lookup {
+    operator: OperatorId,
+    rank: usize,
+    in_iteration: bool,
+    batched: bool,
+    replicated: bool,
+    forward: Vec<NodeId>,
+    backward: Vec<NodeId>,
+    /// Total elements per row of all its tables, as its gradient tells.
+    total_dim: Option<u64>,
+}
+
+impl Tables {
+    /// Finds the tables of a graph.
+    ///
+    /// # Complexity
+    /// O(operators + tasks).
+    pub fn find(base: &Base) -> Self {
+        let graph = base.graph();
+        let lookups = lookups(base);
+        let mut found = Self { tables: Vec::new(), ranks: vec![RankLookups::default(); graph.ranks.len()] };
+        for lookup in &lookups {
+            if !lookup.replicated {
+                let rank = &mut found.ranks[lookup.rank];
+                rank.batched |= lookup.batched;
+                rank.forward.extend(&lookup.forward);
+                rank.backward.extend(&lookup.backward);
+            }
+        }
+        let of_iteration = lookups.iter().filter(|lookup| lookup.in_iteration);
+        // A replicated table is listed once, by the first rank.
+        let listed = of_iteration.filter(|lookup| !lookup.replicated || lookup.rank == 0);
+        found.tables = listed.flat_map(|lookup| tables_of(base, lookup)).collect();
+        found.tables.sort_by_key(|table| (table.replicated, table.rank));
+        found
+    }
+
+    /// The tables that can move, in order.
+    pub fn sharded(&self) -> &[Table] {
+        let end = self.tables.iter().position(|table| table.replicated).unwrap_or(self.tables.len());
+        &self.tables[..end]
+    }
+
+    /// The rank of each table that can move, as traced.
+    pub fn placement(&self) -> Vec<usize> {
+        self.sharded().iter().map(|table| table.rank).collect()
+    }
+}
+
+/// Whether an operator of this name looks rows up; `Some(true)` when it serves many tables at once.
+fn is_lookup(name: &str) -> Option<bool> {
+    match bare(name) {
+        "embedding" | "embedding_bag" | "_embedding_bag" | "_embedding_bag_forward_only" => Some(false),
+        name if name.starts_with("split_embedding_codegen_lookup") => Some(true),
+        name if name.starts_with("dense_embedding_codegen_lookup") => Some(true),
+        _ => None,
+    }
+}
+
+/// The outermost lookup operators, by rank and start, with the tasks of their forward and backward pass.
+fn lookups(base: &Base) -> Vec<Lookup> {
+    let graph = base.graph();
+    let kinds: Vec<Option<bool>> = graph.names.iter().map(|(_, name)| is_lookup(name)).collect();
+    let shares = graph.collectives.iter().any(|one| graph.names.get(one.kind).contains("to-all"));
+    let mut lookups: Vec<Lookup> = Vec::new();
+    let mut forward: Vec<Option<u32>> = vec![None; graph.operators.len()];
+    for (index, operator) in graph.operators.iter().enumerate() {
+        let outer = operator.parent.and_then(|parent| forward[parent.0 as usize]);
+        let own = kinds.get(operator.name.0 as usize).copied().flatten();
+        forward[index] = outer.or_else(|| {
+            let batched = own?;
+            let rank = base.rank_index(operator.lane);
+            let part = graph.ranks.get(rank)?;
+            let dense = bare(graph.names.get(operator.name)).starts_with("dense_");
+            lookups.push(Lookup {
+                operator: OperatorId(index as u32),
+                rank,
+                in_iteration: operator.start >= part.iteration_start && operator.start < part.iteration_end,
+                batched,
+                replicated: dense || !shares,
+                forward: Vec::new(),
+                backward: Vec::new(),
+                total_dim: None,
+            });
+            Some(lookups.len() as u32 - 1)
+        });
+    }
+    let backward = gradients(graph, &forward, &mut lookups);
+    assign_tasks(graph, &forward, &backward, &mut lookups);
+    lookups.sort_by_key(|lookup| (lookup.rank, graph.operators[lookup.operator.0 as usize].start));
+    lookups
+}
+
+/// By operator: the lookup whose gradient it works on.
+fn gradients(graph: &ExecutionGraph, forward: &[Option<u32>], lookups: &mut [Lookup]) -> Vec<Option<u32>> {
+    let mut backward: Vec<Option<u32>> = vec![None; graph.operators.len()];
+    for (index, operator) in graph.operators.iter().enumerate() {
+        let own = operator.forward.and_then(|id| forward.get(id.0 as usize).copied().flatten());
+        backward[index] = own.or_else(|| operator.parent.and_then(|parent| backward[parent.0 as usize]));
+        let Some(lookup) = backward[index].and_then(|at| lookups.get_mut(at as usize)) else { continue };
+        if graph.names.get(operator.name).contains("SplitLookupFunction")
+            && let Some(&[_, total]) = operands_of(graph, OperatorId(index as u32)).and_then(|list| list.dims(0))
+        {
+            lookup.total_dim = Some(total);
+        }
+    }
+    backward
+}
+
+fn assign_tasks(
+    graph: &ExecutionGraph,
+    forward: &[Option<u32>],
+    backward: &[Option<u32>],
+    lookups: &mut [Lookup],
+) {
+    for node in graph.tasks.node_indices() {
+        let task = &graph.tasks[node];
+        let Some(id) = task.operator.filter(|_| super::works::has_work(task)).map(|id| id.0 as usize) else { continue };
+        if let Some(lookup) = forward.get(id).copied().flatten() {
+            lookups[lookup as usize].forward.push(node);
+        } else if let Some(lookup) = backward.get(id).copied().flatten() {
+            lookups[lookup as usize].backward.push(node);
+        }
+    }
+}
+
+fn operands_of(graph: &ExecutionGraph, operator: OperatorId) -> Option<&Operands> {
+    let id = graph.operators.get(operator.0 as usize)?.operands?;
+    graph.operands.get(id.0 as usize)
+}
+
+/// The tables that an operator serves.
+fn tables_of(base: &Base, lookup: &Lookup) -> Vec<Table> {
+    let graph = base.graph();
+    let time = |nodes: &[NodeId]| nodes.iter().map(|&node| graph.tasks[node].duration).sum::<DurNs>();
+    let work = lookup.forward.iter().find_map(|&node| base.work(node).filter(|work| is_embedding(work)));
+    let operands = operands_of(graph, lookup.operator);
+    let count = match work.map(|work| &work.shape) {
+        Some(&Shape::Embedding { tables, .. }) => tables.max(1),
+        _ => 1,
+    };
+    let share = 1.0 / count as f64;
+    let mut table = Table {
+        rank: lookup.rank,
+        rows: None,
+        dim: None,
+        pooling: None,
+        batch: None,
+        bytes: None,
+        forward: time(&lookup.forward).scale(share),
+        backward: time(&lookup.backward).scale(share),
+        is_mean: count > 1,
+        replicated: lookup.replicated,
+    };
+    if let Some(&Work { shape: Shape::Embedding { batch, rows, pooling, dim, .. }, .. }) = work {
+        let dim = lookup.total_dim.map_or(dim, |total| (total / count).max(1));
+        let elements = operands.filter(|_| lookup.batched).and_then(weights).map(|all| all / count);
+        let rows = elements.map_or(rows, |elements| elements / dim);
+        let element = operands.and_then(Operands::dtype).map_or(4, crate::graph::DType::size);
+        table.rows = Some(rows).filter(|&rows| rows > 0);
+        (table.dim, table.pooling, table.batch) = (Some(dim), Some(pooling), Some(batch));
+        table.bytes = table.rows.map(|rows| Bytes(elements.unwrap_or(rows * dim) * element));
+    }
+    vec![table; count as usize]
+}
+
+fn is_embedding(work: &Work) -> bool {
+    matches!(work.shape, Shape::Embedding { .. })
+}
+
+/// Elements of the weights of a table-batched lookup: the largest of its memory pools (device, managed).
+fn weights(operands: &Operands) -> Option<u64> {
+    let pools = (0..3).filter_map(|at| operands.dims(at)).map(|dims| dims.iter().product::<u64>());
+    pools.max().filter(|&elements| elements > 0)
+}

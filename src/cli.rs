@@ -69,6 +69,8 @@ pub enum Command {
     Overheads(OverheadsArgs),
     /// Iteration time and throughput over batch sizes
     Sweep(SweepArgs),
+    /// Embedding tables by rank, and what other placements would take
+    Tables(TablesArgs),
     /// Write the (edited) timeline to a file
     Export(ExportArgs),
     /// Known devices: list, show one, or check a file
@@ -292,7 +294,7 @@ pub struct TablesArgs {
     /// What to open, edit and write
     #[command(flatten)]
     pub common: ScenarioCommand,
-    /// Sharder to try, or `all`
+    /// Sharder to try, `best` for a search, or `all`
     #[arg(long, value_name = "NAME")]
     pub sharder: Option<String>,
 }

@@ -15,6 +15,7 @@ mod overheads;
 mod path;
 mod simulate;
 mod sweep;
+mod tables;
 
 mod transforms;
 mod validate;
@@ -39,6 +40,7 @@ pub fn run(command: &Command, iteration: Iteration) -> Result<()> {
         Command::Breakdown(args) => breakdown::run(args, iteration),
         Command::Overheads(args) => overheads::run(args, iteration),
         Command::Sweep(args) => sweep::run(args, iteration),
+        Command::Tables(args) => tables::run(args, iteration),
         Command::Export(args) => export::run(args, iteration),
         Command::Devices(args) => devices::run(args),
         Command::Validate(args) => validate::run(&args.what),

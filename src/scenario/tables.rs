@@ -175,15 +175,20 @@ fn lookups(base: &Base) -> Vec<Lookup> {
     lookups
 }
 
+/// Older traces give the sequence number of a batched lookup to an operator that prepares its arguments: the lookup
+/// is among so many operators from there.
+const NEARBY: usize = 8;
+
 /// By operator: the lookup whose gradient it works on.
 fn gradients(graph: &ExecutionGraph, forward: &[Option<u32>], lookups: &mut [Lookup]) -> Vec<Option<u32>> {
     let mut backward: Vec<Option<u32>> = vec![None; graph.operators.len()];
     for (index, operator) in graph.operators.iter().enumerate() {
-        let own = operator.forward.and_then(|id| forward.get(id.0 as usize).copied().flatten());
+        let batched = graph.names.get(operator.name).contains("SplitLookupFunction");
+        let reach = if batched { NEARBY } else { 1 };
+        let own = operator.forward.and_then(|id| forward.iter().skip(id.0 as usize).take(reach).find_map(|&at| at));
         backward[index] = own.or_else(|| operator.parent.and_then(|parent| backward[parent.0 as usize]));
         let Some(lookup) = backward[index].and_then(|at| lookups.get_mut(at as usize)) else { continue };
-        if graph.names.get(operator.name).contains("SplitLookupFunction")
-            && let Some(&[_, total]) = operands_of(graph, OperatorId(index as u32)).and_then(|list| list.dims(0))
+        if batched && let Some(&[_, total]) = operands_of(graph, OperatorId(index as u32)).and_then(|list| list.dims(0))
         {
             lookup.total_dim = Some(total);
         }
@@ -191,12 +196,7 @@ fn gradients(graph: &ExecutionGraph, forward: &[Option<u32>], lookups: &mut [Loo
     backward
 }
 
-fn assign_tasks(
-    graph: &ExecutionGraph,
-    forward: &[Option<u32>],
-    backward: &[Option<u32>],
-    lookups: &mut [Lookup],
-) {
+fn assign_tasks(graph: &ExecutionGraph, forward: &[Option<u32>], backward: &[Option<u32>], lookups: &mut [Lookup]) {
     for node in graph.tasks.node_indices() {
         let task = &graph.tasks[node];
         let Some(id) = task.operator.filter(|_| super::works::has_work(task)).map(|id| id.0 as usize) else { continue };

@@ -3,6 +3,7 @@
 mod fuse_embedding_bags;
 mod remove;
 mod report;
+mod reshard;
 mod resize_batch;
 mod scale;
 mod swap_gpu;
@@ -11,10 +12,11 @@ use super::transform::TransformSpec;
 
 pub use fuse_embedding_bags::FuseEmbeddingBags;
 pub use remove::Remove;
+pub use reshard::{Plan, Reshard, Sharder};
 pub use resize_batch::ResizeBatch;
 pub use scale::Scale;
 pub use swap_gpu::SwapGpu;
 
 /// All edits, in order of use.
-pub(super) static ALL: [TransformSpec; 5] =
-    [resize_batch::SPEC, fuse_embedding_bags::SPEC, swap_gpu::SPEC, scale::SPEC, remove::SPEC];
+pub(super) static ALL: [TransformSpec; 6] =
+    [resize_batch::SPEC, fuse_embedding_bags::SPEC, reshard::SPEC, swap_gpu::SPEC, scale::SPEC, remove::SPEC];

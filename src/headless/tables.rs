@@ -1,0 +1,179 @@
+//! `tables`: embedding tables with their ranks, and what other placements would take.
+
+use std::io::{self, Write};
+
+use color_eyre::eyre::{Result, eyre};
+use serde::Serialize;
+
+use crate::cli::{Iteration, TablesArgs};
+use crate::scenario::tables::Table as Embedding;
+use crate::scenario::transforms::Sharder;
+use crate::session::{Engine, Loaded, Sharding, ShardingPlan};
+use crate::units::{Bytes, DurNs};
+
+use super::{input, output};
+
+#[derive(Debug, Serialize)]
+struct Answer {
+    tables: Vec<Row>,
+    plans: Vec<ShardingPlan>,
+}
+
+#[derive(Debug, Serialize)]
+struct Row {
+    id: String,
+    rows: Option<u64>,
+    dim: Option<u64>,
+    pooling: Option<f64>,
+    rank: u32,
+    bytes: Option<Bytes>,
+    forward_ns: DurNs,
+    backward_ns: DurNs,
+    /// Whether the figures are the mean over the tables of one operator.
+    mean: bool,
+    /// Whether every rank holds a copy.
+    replicated: bool,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// Nothing could be opened, an edit or the sharder cannot be read.
+pub fn run(args: &TablesArgs, iteration: Iteration) -> Result<()> {
+    let engine = Engine::builtin()?;
+    let scenario = input::scenario(&args.common.scenario)?;
+    let wanted = args.sharder.as_deref().map(wanted).transpose()?;
+    let loaded = input::open_one(&engine, &args.common.input.traces, iteration)?;
+    let sharding = Sharding::new(&loaded, &scenario);
+    let tables = sharding.tables.tables.iter().enumerate().map(|(index, table)| row(&loaded, index, table)).collect();
+    let plans = wanted.map(|wanted| plans(&loaded, &sharding, &wanted)).transpose()?.unwrap_or_default();
+    let json = input::Envelope::new(&loaded, Answer { tables, plans });
+    let answer = &json.answer;
+    output::write(&args.common.input.output, &json, |out| describe(answer, out), || csv(answer))?;
+    Ok(())
+}
+
+/// Sharders to try, and whether to search.
+struct Wanted {
+    sharders: Vec<Sharder>,
+    search: bool,
+}
+
+fn wanted(name: &str) -> Result<Wanted> {
+    match name {
+        "all" => Ok(Wanted { sharders: Sharder::ALL.to_vec(), search: true }),
+        "best" => Ok(Wanted { sharders: Vec::new(), search: true }),
+        _ => {
+            let names = Sharder::ALL.map(Sharder::name).join(", ");
+            let sharder = Sharder::parse(name)
+                .ok_or_else(|| eyre!("--sharder {name}: expected {names} (random(SEED) for another), best or all"))?;
+            Ok(Wanted { sharders: vec![sharder], search: false })
+        }
+    }
+}
+
+fn plans(loaded: &Loaded, sharding: &Sharding<'_>, wanted: &Wanted) -> Result<Vec<ShardingPlan>> {
+    if loaded.graph.ranks.len() < 2 {
+        return Err(eyre!("{}: one rank is loaded, there is nowhere to move tables to", loaded.title));
+    }
+    if sharding.tables.sharded().is_empty() {
+        return Err(eyre!("{}: no embedding table that can move", loaded.title));
+    }
+    let mut plans = vec![sharding.traced()];
+    plans.extend(wanted.sharders.iter().map(|&sharder| sharding.by(sharder)));
+    if wanted.search {
+        plans.push(sharding.best());
+    }
+    Ok(plans)
+}
+
+fn row(loaded: &Loaded, index: usize, table: &Embedding) -> Row {
+    Row {
+        id: format!("t{index}"),
+        rows: table.rows,
+        dim: table.dim,
+        pooling: table.pooling,
+        rank: loaded.graph.ranks.get(table.rank).map_or(0, |part| part.rank.0),
+        bytes: table.bytes,
+        forward_ns: table.forward,
+        backward_ns: table.backward,
+        mean: table.is_mean,
+        replicated: table.replicated,
+    }
+}
+
+fn shown<T: ToString>(value: Option<T>) -> String {
+    value.map_or("–".to_owned(), |value| value.to_string())
+}
+
+fn describe(answer: &Answer, out: &mut dyn Write) -> io::Result<()> {
+    if answer.tables.is_empty() {
+        return writeln!(out, "no embedding table found");
+    }
+    let header = &["table", "rank", "rows", "dim", "pooling", "bytes", "forward", "backward", "placed"];
+    let mut table = output::Table::new(header);
+    for row in &answer.tables {
+        let placed = if row.replicated { "on every rank" } else { "on one rank" };
+        table.row([
+            row.id.clone(),
+            row.rank.to_string(),
+            shown(row.rows),
+            shown(row.dim),
+            shown(row.pooling.map(|pooling| format!("{pooling:.1}"))),
+            shown(row.bytes),
+            row.forward_ns.to_string(),
+            row.backward_ns.to_string(),
+            placed.to_owned(),
+        ]);
+    }
+    output::text(&table, out)?;
+    if answer.tables.iter().any(|row| row.mean) {
+        writeln!(out, "of tables that share an operator only sums are recorded: each is shown as their mean")?;
+    }
+    if answer.plans.is_empty() {
+        return Ok(());
+    }
+    let mut table = output::Table::new(&["plan", "simulated", "most look-ups of a rank", "edit"]);
+    for plan in &answer.plans {
+        let edit = if plan.step.is_empty() { "nothing moves" } else { plan.step.as_str() };
+        let cells = [shown(plan.simulated_ns), shown(plan.max_rank_ns), edit.to_owned()];
+        table.row([plan.sharder.clone()].into_iter().chain(cells));
+    }
+    writeln!(out)?;
+    output::text(&table, out)?;
+    for plan in &answer.plans {
+        for what in &plan.unhandled {
+            writeln!(out, "{}: not handled: {what}", plan.sharder)?;
+        }
+    }
+    Ok(())
+}
+
+fn csv(answer: &Answer) -> output::Table {
+    let plain = |value: Option<u64>| value.map(|value| value.to_string()).unwrap_or_default();
+    if !answer.plans.is_empty() {
+        let mut table = output::Table::new(&["sharder", "simulated_ns", "max_rank_ns", "step"]);
+        for plan in &answer.plans {
+            let time = |time: Option<DurNs>| plain(time.map(|time| time.0.unsigned_abs()));
+            let cells = [time(plan.simulated_ns), time(plan.max_rank_ns), plan.step.clone()];
+            table.row([plan.sharder.clone()].into_iter().chain(cells));
+        }
+        return table;
+    }
+    let header = &["id", "rank", "rows", "dim", "pooling", "bytes", "forward_ns", "backward_ns", "replicated"];
+    let mut table = output::Table::new(header);
+    for row in &answer.tables {
+        table.row([
+            row.id.clone(),
+            row.rank.to_string(),
+            plain(row.rows),
+            plain(row.dim),
+            row.pooling.map(|pooling| pooling.to_string()).unwrap_or_default(),
+            plain(row.bytes.map(|bytes| bytes.0)),
+            row.forward_ns.0.to_string(),
+            row.backward_ns.0.to_string(),
+            row.replicated.to_string(),
+        ]);
+    }
+    table
+}

@@ -162,6 +162,7 @@ impl<'a> Timeline<'a> {
             schema_version: 1,
             display_time_unit: "ms",
             retime_predicted: if changed { Some(steps.join("; ")) } else { loaded.predicted().map(str::to_owned) },
+            retime_iteration: self.graph.ranks.first().map_or("", |part| &part.iteration),
             device_properties: devices.map(|(id, device)| DeviceProperties::of(id, device)).collect(),
             trace_events: events,
         };
@@ -191,21 +192,9 @@ impl<'a> Timeline<'a> {
 
     /// Every operator over the simulated time of what it and its callees did on their thread.
     fn operators(&self, events: &mut Vec<Event<'a>>) {
-        let mut spans: Vec<Option<(TimeNs, TimeNs)>> = vec![None; self.graph.operators.len()];
-        for shown in &self.shown {
-            let on_host = self.lane(shown.lane).is_some_and(|lane| matches!(lane.kind, LaneKind::Thread { .. }));
-            let (Some(operator), true) = (shown.operator, on_host && shown.kind.is_work()) else { continue };
-            let own = (self.start(shown.task), self.end(shown.task));
-            let mut next = Some(operator);
-            while let Some(id) = next {
-                let span = spans[id.0 as usize].get_or_insert(own);
-                *span = (span.0.min(own.0), span.1.max(own.1));
-                next = self.graph.operators[id.0 as usize].parent;
-            }
-        }
-        for (index, operator) in self.graph.operators.iter().enumerate() {
-            let around = operator.parent.and_then(|parent| spans[parent.0 as usize]).map(|(start, _)| (start, start));
-            let (Some((from, to)), Some(lane)) = (spans[index].or(around), self.lane(operator.lane)) else { continue };
+        let spans = self.operator_spans();
+        for (operator, (index, span)) in self.graph.operators.iter().zip(spans.into_iter().enumerate()) {
+            let (Some((from, to)), Some(lane)) = (span, self.lane(operator.lane)) else { continue };
             let operands = operator.operands.map(|id| &self.graph.operands[id.0 as usize].inputs);
             let args = Args {
                 external_id: Some(index as u64 + 1),
@@ -218,6 +207,38 @@ impl<'a> Timeline<'a> {
             let name = self.graph.names.get(operator.name).into();
             events.push(Event::complete("cpu_op", name, process(&lane), from, to, args));
         }
+    }
+
+    /// The simulated span of each operator; one without host time of its own, such as a view on a device, stands where
+    /// the call before it in the same caller ended.
+    fn operator_spans(&self) -> Vec<Option<(TimeNs, TimeNs)>> {
+        let operators = &self.graph.operators;
+        let mut spans: Vec<Option<(TimeNs, TimeNs)>> = vec![None; operators.len()];
+        let mut calling: BTreeMap<LaneId, Option<OperatorId>> = BTreeMap::new();
+        for shown in &self.shown {
+            let on_host = self.lane(shown.lane).is_some_and(|lane| matches!(lane.kind, LaneKind::Thread { .. }));
+            let mut next = match shown.kind {
+                TaskKind::Joint => calling.get(&shown.lane).copied().flatten(),
+                _ => shown.operator,
+            };
+            if on_host {
+                calling.insert(shown.lane, next.filter(|_| matches!(shown.kind, TaskKind::Runtime | TaskKind::Joint)));
+            }
+            while let Some(id) = next.filter(|_| on_host) {
+                let (from, to) = (self.start(shown.task), self.end(shown.task));
+                let span = spans[id.0 as usize].get_or_insert((from, to));
+                *span = (span.0.min(from), span.1.max(to));
+                next = operators[id.0 as usize].parent;
+            }
+        }
+        let mut reached: Vec<Option<TimeNs>> = vec![None; operators.len()];
+        for (index, operator) in operators.iter().enumerate() {
+            let Some(caller) = operator.parent.map(|id| id.0 as usize) else { continue };
+            let at = reached[caller].or_else(|| spans[caller].map(|(from, _)| from));
+            spans[index] = spans[index].or_else(|| at.map(|at| (at, at)));
+            reached[caller] = spans[index].map(|(_, to)| to);
+        }
+        spans
     }
 
     /// A call or a piece of device work; a joint after a call draws the call's end out.

@@ -90,6 +90,8 @@ pub struct Trace {
     pub devices: Vec<RecordedDevice>,
     /// What made the times up, in a trace that was exported rather than recorded.
     pub predicted: Option<String>,
+    /// Name of the step that an exported trace is about.
+    pub iteration: Option<String>,
     /// Whether operator shapes were recorded.
     pub has_shapes: bool,
     /// How many events the file held, the skipped ones included.

@@ -170,7 +170,7 @@ pub fn is_free(operator: &str) -> bool {
         empty empty_like empty_strided new_empty resize_ resize_as_ set_ result_type item is_nonzero resolve_conj \
         resolve_neg lift_fresh record_stream _indices _values _nnz sparse_dim is_coalesced broadcast_tensors view_as \
         view_as_real view_as_complex size numel dim is_pinned _nnpack_available scalar_tensor _has_compatible_shallow_copy_type \
-        swapaxes mT diagonal AccumulateGrad";
+        swapaxes mT diagonal AccumulateGrad _sparse_coo_tensor_unsafe _sparse_coo_tensor_with_dims_and_tensors";
     FREE.split_whitespace().any(|free| free == bare(operator))
 }
 

@@ -128,9 +128,10 @@ fn prepare<'a>(input: &RankInput<'a>, window: Window) -> Prepared<'a> {
     Prepared { input: *input, window, observed: Observed::read(input.trace) }
 }
 
-/// The window of every rank: the same step of all, chosen on the first.
+/// The window of every rank: the same step of all, chosen on the first, or the one that an exported trace is about.
 fn windows(inputs: &[RankInput<'_>], options: &BuildOptions) -> Result<Vec<Window>, BuildError> {
-    let mut name: Option<String> = None;
+    let exported = inputs.first().and_then(|input| input.trace.iteration.clone());
+    let mut name = exported.filter(|_| options.iteration == IterationChoice::Default);
     let mut windows = Vec::with_capacity(inputs.len());
     for input in inputs {
         let steps = iteration::steps(input.trace);

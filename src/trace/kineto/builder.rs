@@ -288,6 +288,7 @@ impl Builder {
             rank: self.header.rank,
             devices: self.header.devices,
             predicted: self.header.predicted,
+            iteration: self.header.iteration,
             has_shapes: self.has_shapes,
             events_in_file: self.in_file,
             skipped_events: self.skipped,

@@ -18,6 +18,8 @@ pub struct Header {
     pub base_ns: i64,
     /// `retimePredicted`: what made the times up, in a trace that was exported rather than recorded.
     pub predicted: Option<String>,
+    /// `retimeIteration`: name of the step that an exported trace is about.
+    pub iteration: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -49,6 +51,7 @@ impl Header {
             "retimePredicted" => {
                 serde_json::from_slice::<String>(value).map(|text| self.predicted = Some(printable(&text)))
             }
+            "retimeIteration" => serde_json::from_slice::<String>(value).map(|name| self.iteration = Some(name)),
             "baseTimeNanoseconds" => serde_json::from_slice::<i64>(value).map(|base| self.base_ns = base),
             _ => Ok(()),
         };

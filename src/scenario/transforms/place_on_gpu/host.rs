@@ -1,0 +1,310 @@
+//! The host's side: every top-level operator as T2, its calls with T5 between them, and T3; T1 between operators.
+
+use std::collections::BTreeMap;
+
+use petgraph::Direction::Incoming;
+use petgraph::visit::EdgeRef;
+use rustc_hash::FxHashMap;
+
+use crate::cost::{OverheadKind, Prediction, Provenance};
+use crate::graph::{
+    Dependency, DependencyKind, ExecutionGraph, HostPart, Lane, LaneId, LaneKind, NodeId, OperatorId, TaskKind,
+};
+use crate::intern::NameId;
+use crate::scenario::draft::{Added, AddedId, Draft, Node};
+use crate::units::{Bytes, DurNs, TimeNs};
+
+use super::kernels::{Piece, pieces};
+
+/// Longer stretches between operators are the model's own host work, not overhead [Lin 2022 §III-C].
+const LONGEST_GAP: DurNs = DurNs(200_000);
+
+/// The stream that everything goes to, as frameworks number their first.
+const STREAM: i64 = 7;
+
+const AT_ONCE: Dependency = Dependency { kind: DependencyKind::Program, lag: DurNs::ZERO, of_predecessor: 0.0 };
+
+/// What was placed.
+#[derive(Debug, Default)]
+pub(super) struct Tally<'b> {
+    pub(super) kernels: usize,
+    pub(super) calls: usize,
+    pub(super) changed: usize,
+    /// Operators without a model: how many, and their traced time.
+    pub(super) unmodelled: BTreeMap<&'b str, (usize, DurNs)>,
+}
+
+/// Consecutive tasks of a thread that belong to one top-level operator, or to none.
+#[derive(Debug)]
+struct Group {
+    lane: LaneId,
+    rank: usize,
+    root: Option<OperatorId>,
+    start: TimeNs,
+    nodes: Vec<NodeId>,
+}
+
+/// The only stream of a rank.
+#[derive(Debug)]
+struct Stream {
+    lane: LaneId,
+    /// Its work in order, with the measured start of the operator that launched it.
+    work: Vec<(TimeNs, AddedId)>,
+}
+
+/// A draft while it is placed on a device.
+#[derive(Debug)]
+pub(super) struct Placement<'d, 'b> {
+    draft: &'d mut Draft<'b>,
+    graph: &'b ExecutionGraph,
+    streams: Vec<Stream>,
+    /// What runs last in place of a traced task that ended an operator.
+    tails: FxHashMap<NodeId, Node>,
+    pub(super) tally: Tally<'b>,
+}
+
+/// Tasks of a thread as they are added, one after another.
+#[derive(Clone, Copy, Debug)]
+struct Chain {
+    lane: LaneId,
+    beside: NodeId,
+    last: Node,
+}
+
+impl<'d, 'b> Placement<'d, 'b> {
+    pub(super) fn new(draft: &'d mut Draft<'b>) -> Self {
+        let graph = draft.graph();
+        let streams = graph.ranks.iter().map(|part| {
+            let kind = LaneKind::Stream { device: i64::from(part.rank.0), stream: STREAM };
+            let lane = Lane { rank: part.rank, kind, name: NameId(0), communication: false };
+            Stream { lane: draft.add_lane(lane, format!("stream {STREAM}")), work: Vec::new() }
+        });
+        let streams = streams.collect();
+        Self { draft, graph, streams, tails: FxHashMap::default(), tally: Tally::default() }
+    }
+
+    /// Places all ranks, operators in the order in which they ran.
+    pub(super) fn write(&mut self) {
+        for group in groups(self.draft) {
+            match group.root {
+                Some(root) => self.operator(&group, root),
+                None => self.gap(&group),
+            }
+        }
+        for (rank, part) in self.graph.ranks.iter().enumerate() {
+            for (marker, until) in [(part.begin, part.iteration_start), (Some(part.end), part.iteration_end)] {
+                if let Some(marker) = marker {
+                    self.synchronise(marker, rank, until);
+                }
+            }
+        }
+    }
+
+    /// The database's mean of an overhead.
+    fn overhead(&self, kind: OverheadKind, of: &str) -> Prediction {
+        let found = self.draft.context().overheads.get(kind, of);
+        let (mean, spread) = found.map_or((0.0, 0.0), |statistic| (statistic.mean_us, statistic.std_us));
+        let error = if mean > 0.0 { (spread / mean) as f32 } else { 1.0 };
+        let duration = DurNs::from_us_f64(mean);
+        Prediction { duration, provenance: Provenance::Absolute, model: "overheads", error, extrapolated: false }
+    }
+
+    fn gap(&mut self, group: &Group) {
+        let all: DurNs = group.nodes.iter().map(|&node| self.graph.tasks[node].duration).sum();
+        if all <= LONGEST_GAP {
+            self.take(group, self.overhead(OverheadKind::T1, ""));
+        }
+    }
+
+    /// Lets the group's first task take `time` and the others nothing.
+    fn take(&mut self, group: &Group, time: Prediction) {
+        for (index, &node) in group.nodes.iter().enumerate() {
+            if index == 0 {
+                self.draft.set_duration(node, time);
+            } else {
+                self.draft.remove(node);
+            }
+        }
+        self.tally.changed += group.nodes.len();
+    }
+
+    fn operator(&mut self, group: &Group, root: OperatorId) {
+        let name = self.graph.names.get(self.graph.operators[root.0 as usize].name);
+        let launches = self.launches(group);
+        let Some(&beside) = group.nodes.last().filter(|_| !launches.is_empty()) else {
+            let inside = self.overhead(OverheadKind::T5, name);
+            return self.take(group, inside);
+        };
+        let mut chain = Chain { lane: group.lane, beside, last: Node::Traced(beside) };
+        let mut before = (HostPart::BeforeLaunch, OverheadKind::T2);
+        for (operator, nodes, piece) in launches {
+            let caller = self.graph.operators[operator.0 as usize].parent.unwrap_or(root);
+            self.host(&mut chain, before, (caller, name));
+            self.launch(&mut chain, group, (operator, nodes), piece);
+            before = (HostPart::Inside, OverheadKind::T5);
+        }
+        self.host(&mut chain, (HostPart::AfterLaunch, OverheadKind::T3), (root, name));
+        self.replace(group, chain.last);
+    }
+
+    /// Everything that the operators of a group launch, in order, with the traced tasks it stands for.
+    fn launches(&mut self, group: &Group) -> Vec<(OperatorId, Vec<NodeId>, Piece)> {
+        let mut computing: Vec<(OperatorId, Vec<NodeId>)> = Vec::new();
+        for &node in &group.nodes {
+            let task = &self.graph.tasks[node];
+            let Some(operator) = task.operator.filter(|_| task.kind == TaskKind::Compute) else { continue };
+            match computing.iter_mut().find(|(known, _)| *known == operator) {
+                Some((_, nodes)) => nodes.push(node),
+                None => computing.push((operator, vec![node])),
+            }
+        }
+        let mut all = Vec::new();
+        for (operator, nodes) in computing {
+            for piece in pieces(self.draft, operator, group.rank) {
+                if piece.prediction.provenance == Provenance::Unmodelled {
+                    let name = self.graph.names.get(self.graph.operators[operator.0 as usize].name);
+                    let entry = self.tally.unmodelled.entry(name).or_default();
+                    entry.0 += 1;
+                    entry.1 += nodes.iter().map(|&node| self.graph.tasks[node].duration).sum::<DurNs>();
+                }
+                all.push((operator, nodes.clone(), piece));
+            }
+        }
+        all
+    }
+
+    fn append(
+        &mut self,
+        chain: &mut Chain,
+        kind: TaskKind,
+        (operator, name): (Option<OperatorId>, &str),
+        time: Prediction,
+    ) -> AddedId {
+        let id = self.draft.add(Added {
+            name: name.to_owned(),
+            kind,
+            lane: chain.lane,
+            operator,
+            bytes: Bytes(0),
+            work: None,
+            prediction: time,
+            members: Vec::new(),
+            after: chain.beside,
+        });
+        self.draft.connect(chain.last, Node::Added(id), AT_ONCE);
+        chain.last = Node::Added(id);
+        self.tally.changed += 1;
+        id
+    }
+
+    fn host(&mut self, chain: &mut Chain, (part, kind): (HostPart, OverheadKind), (within, name): (OperatorId, &str)) {
+        let time = self.overhead(kind, name);
+        self.append(chain, TaskKind::Host(part), (Some(within), name), time);
+    }
+
+    fn call(&mut self, chain: &mut Chain, operator: Option<OperatorId>, name: &str) -> AddedId {
+        let time = self.overhead(OverheadKind::T4, name);
+        self.tally.calls += 1;
+        self.append(chain, TaskKind::Runtime, (operator, name), time)
+    }
+
+    fn launch(
+        &mut self,
+        chain: &mut Chain,
+        group: &Group,
+        (operator, members): (OperatorId, Vec<NodeId>),
+        piece: Piece,
+    ) {
+        let call = self.call(chain, Some(operator), piece.call);
+        let lane = self.streams[group.rank].lane;
+        let Piece { name, kind, bytes, work, prediction, blocks, .. } = piece;
+        let (operator, after) = (Some(operator), chain.beside);
+        let id = self.draft.add(Added { name, kind, lane, operator, bytes, work, prediction, members, after });
+        let device = self.draft.device(group.rank);
+        let (latency, between) = device.map_or((DurNs::ZERO, DurNs::ZERO), |d| (d.launch_latency, d.kernel_start));
+        self.draft.connect(Node::Added(call), Node::Added(id), Dependency::on_end(DependencyKind::Launch, latency));
+        if let Some(&(_, previous)) = self.streams[group.rank].work.last() {
+            let in_order = Dependency::on_end(DependencyKind::Stream, between);
+            self.draft.connect(Node::Added(previous), Node::Added(id), in_order);
+        }
+        self.streams[group.rank].work.push((group.start, id));
+        self.tally.kernels += usize::from(kind == TaskKind::Kernel);
+        self.tally.changed += 1;
+        if blocks {
+            self.wait(chain, operator, "cudaStreamSynchronize", id);
+        }
+    }
+
+    /// A call that returns when `work` has ended.
+    fn wait(&mut self, chain: &mut Chain, operator: Option<OperatorId>, call: &str, work: AddedId) {
+        self.call(chain, operator, call);
+        let joint = self.append(chain, TaskKind::Joint, (None, ""), Prediction::measured(DurNs::ZERO));
+        let ended = Dependency::on_end(DependencyKind::HostWait, DurNs::ZERO);
+        self.draft.connect(Node::Added(work), Node::Added(joint), ended);
+    }
+
+    /// Takes the group's traced tasks out; what waited for them waits for `tail`.
+    fn replace(&mut self, group: &Group, tail: Node) {
+        for &node in &group.nodes {
+            self.draft.remove(node);
+            self.tails.insert(node, tail);
+            for edge in self.graph.tasks.edges(node).filter(|edge| group.nodes.binary_search(&edge.target()).is_err()) {
+                let Dependency { kind, lag, .. } = *edge.weight();
+                self.draft.connect(tail, Node::Traced(edge.target()), Dependency::on_end(kind, lag));
+            }
+        }
+        self.tally.changed += group.nodes.len();
+    }
+
+    /// Ends a step: the thread waits for all that was launched before `until`, and the marker for both.
+    fn synchronise(&mut self, marker: NodeId, rank: usize, until: TimeNs) {
+        let launched = self.streams[rank].work.partition_point(|&(start, _)| start < until);
+        let Some(&(_, work)) = launched.checked_sub(1).and_then(|last| self.streams[rank].work.get(last)) else {
+            return;
+        };
+        let is_thread = |node: &NodeId| {
+            let lane = &self.graph.lanes[self.graph.tasks[*node].lane.0 as usize];
+            matches!(lane.kind, LaneKind::Thread { .. })
+        };
+        let into: Vec<NodeId> = self.graph.tasks.neighbors_directed(marker, Incoming).filter(is_thread).collect();
+        for source in into {
+            let last = self.tails.get(&source).copied().unwrap_or(Node::Traced(source));
+            let mut chain = Chain { lane: self.graph.tasks[source].lane, beside: source, last };
+            self.wait(&mut chain, None, "cudaDeviceSynchronize", work);
+            for edge in self.graph.tasks.edges(source) {
+                let Dependency { kind, lag, .. } = *edge.weight();
+                self.draft.connect(chain.last, Node::Traced(edge.target()), Dependency::on_end(kind, lag));
+            }
+        }
+    }
+}
+
+/// The host's tasks by top-level operator, rank by rank in order of start.
+fn groups(draft: &Draft<'_>) -> Vec<Group> {
+    let graph = draft.graph();
+    let mut open: FxHashMap<LaneId, Group> = FxHashMap::default();
+    let mut done = Vec::new();
+    for node in graph.tasks.node_indices().filter(|&node| !draft.is_removed(node)) {
+        let task = &graph.tasks[node];
+        let root = task.operator.map(|operator| root_of(graph, operator));
+        let on_host = matches!(task.kind, TaskKind::Host(_) | TaskKind::Compute);
+        if let Some(group) = open.get_mut(&task.lane).filter(|group| on_host && group.root == root) {
+            group.nodes.push(node);
+            continue;
+        }
+        done.extend(open.remove(&task.lane));
+        if on_host {
+            let (lane, start) = (task.lane, task.measured_start);
+            let rank = draft.base().rank_index(lane);
+            open.insert(lane, Group { lane, rank, root, start, nodes: vec![node] });
+        }
+    }
+    done.extend(open.into_values());
+    done.sort_by_key(|group| (group.rank, group.start, group.nodes[0]));
+    done
+}
+
+fn root_of(graph: &ExecutionGraph, operator: OperatorId) -> OperatorId {
+    let parent = |id: &OperatorId| graph.operators.get(id.0 as usize).and_then(|operator| operator.parent);
+    std::iter::successors(Some(operator), parent).last().unwrap_or(operator)
+}

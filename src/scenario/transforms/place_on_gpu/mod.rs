@@ -1,0 +1,101 @@
+//! `place-on-gpu DEVICE`: a model traced on a host without device work, as it would run on a GPU [Lin 2022, Fig. 3].
+//!
+//! Host time comes from the overhead database, kernels from the cost models; nothing of the host's own computation stays.
+
+mod host;
+mod kernels;
+
+use std::sync::Arc;
+
+use crate::device::{DeviceKind, DeviceProfile};
+use crate::graph::{LaneKind, TaskKind};
+use crate::scenario::context::Context;
+use crate::scenario::draft::Draft;
+use crate::scenario::step::StepError;
+use crate::scenario::text::Words;
+use crate::scenario::transform::{StepReport, Transform, TransformSpec};
+use crate::units::DurNs;
+
+use super::report::{count, list};
+
+/// Turns every host computation into the launches and kernels that a GPU build of the framework makes of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PlaceOnGpu {
+    /// The device, as written.
+    pub device: String,
+}
+
+pub(super) const SPEC: TransformSpec = TransformSpec {
+    name: "place-on-gpu",
+    usage: "place-on-gpu DEVICE",
+    help: "runs a model that was traced on a host on a GPU: launches, kernels and host time as predicted",
+    example: "place-on-gpu V100",
+    parse,
+};
+
+fn parse(words: &mut Words<'_>) -> Result<Arc<dyn Transform>, StepError> {
+    let device = words.expect("the name of a GPU, e.g. V100")?.text.to_owned();
+    match words.next() {
+        None => Ok(Arc::new(PlaceOnGpu { device })),
+        Some(word) => Err(StepError::at(word.column, format!("`{}`: nothing may follow the device", word.text))),
+    }
+}
+
+impl Transform for PlaceOnGpu {
+    fn name(&self) -> &'static str {
+        SPEC.name
+    }
+
+    fn line(&self) -> String {
+        format!("{} {}", SPEC.name, self.device)
+    }
+
+    fn apply(&self, draft: &mut Draft<'_>, context: &Context) -> StepReport {
+        let device = match context.catalog.find(&self.device) {
+            Ok(device) => device.clone(),
+            Err(unknown) => return StepReport::nothing(unknown.to_string()),
+        };
+        if device.kind != DeviceKind::Gpu {
+            return StepReport::nothing(format!("{} is not a GPU", device.name));
+        }
+        if has_device_work(draft) {
+            return StepReport::nothing("there is device work already: swap-gpu moves it to another device");
+        }
+        place(draft, &device)
+    }
+}
+
+fn has_device_work(draft: &Draft<'_>) -> bool {
+    let graph = draft.graph();
+    let is_stream = |lane| draft.lane(lane).is_some_and(|lane| matches!(lane.kind, LaneKind::Stream { .. }));
+    let traced = graph.tasks.node_weights().any(|task| task.kind.is_device() && is_stream(task.lane));
+    traced || draft.added().iter().any(|added| is_stream(added.lane))
+}
+
+fn place(draft: &mut Draft<'_>, device: &Arc<DeviceProfile>) -> StepReport {
+    let graph = draft.graph();
+    let computes = |kind| kind == TaskKind::Compute;
+    let computed: DurNs = graph.tasks.node_weights().filter(|task| computes(task.kind)).map(|task| task.duration).sum();
+    if computed == DurNs::ZERO {
+        return StepReport::nothing("no operator computes on the host: there is nothing to place");
+    }
+    for rank in 0..draft.devices().len() {
+        draft.set_device(rank, device.clone());
+    }
+    let mut placement = host::Placement::new(draft);
+    placement.write();
+    let host::Tally { kernels, calls, changed, unmodelled } = placement.tally;
+    let missing: DurNs = unmodelled.values().map(|&(_, time)| time).sum();
+    let share = 100.0 * missing.0 as f64 / computed.0 as f64;
+    let summary = format!("{} by {} on {}", count(kernels, "kernel"), count(calls, "runtime call"), device.name);
+    let mut report = StepReport { changed, summary, ..StepReport::default() };
+    if !unmodelled.is_empty() {
+        report.unhandled.push(format!("{share:.1} % of the host's computing time is in operators without a model"));
+    }
+    list(&mut report, unmodelled, "no model covers it: taken as the shortest kernel there is");
+    let kept = graph.tasks.node_weights().filter(|task| matches!(task.kind, TaskKind::Collective(_))).count();
+    if kept > 0 {
+        report.unhandled.push(format!("{} of the host backend: times kept", count(kept, "collective")));
+    }
+    report
+}

@@ -1,5 +1,7 @@
 //! The program from outside: exit status, one-line errors, JSON fields, nothing overwritten.
 
+#![expect(clippy::unwrap_used, reason = "what is not as expected fails the test")]
+
 use std::path::Path;
 
 use assert_cmd::Command;

@@ -7,6 +7,7 @@ use color_eyre::eyre::Result;
 use serde::Serialize;
 
 use crate::analysis::breakdown::Breakdown;
+use crate::analysis::edited::Edited;
 use crate::analysis::gaps::Sources;
 use crate::analysis::lanes::Times;
 use crate::cli::{Iteration, ScenarioCommand};
@@ -24,7 +25,8 @@ struct Answer {
 #[derive(Debug, Serialize)]
 struct Stream {
     rank: u32,
-    stream: String,
+    #[serde(rename = "stream")]
+    lane: String,
     busy_ns: DurNs,
     by_family: BTreeMap<&'static str, DurNs>,
     idle: BTreeMap<&'static str, DurNs>,
@@ -32,7 +34,8 @@ struct Stream {
 
 #[derive(Debug, Serialize)]
 struct Rank {
-    rank: u32,
+    #[serde(rename = "rank")]
+    number: u32,
     period_ns: DurNs,
     gpu_busy: f64,
     kernel_only_ns: DurNs,
@@ -46,20 +49,21 @@ struct Rank {
 /// Nothing could be opened, an edit cannot be read, or standard output cannot be written.
 pub fn run(args: &ScenarioCommand, iteration: Iteration) -> Result<()> {
     let engine = Engine::builtin()?;
-    let scenario = input::scenario(&args.scenario)?;
+    let scenario = input::scenario(&engine, &args.scenario)?;
     let loaded = input::open_one(&engine, &args.input.traces, iteration)?;
     let outcome = engine.evaluate(&loaded, &scenario, 0);
-    let (graph, timed, schedule) = (&*loaded.graph, &*outcome.resolved.timed, &*outcome.schedule);
+    let edited = Edited::of(&outcome.resolved);
+    let (graph, timed, schedule) = (&*edited.graph, &*edited.timed, &*outcome.schedule);
     let breakdown = Breakdown::of(&Sources { graph, timed, schedule, times: Times::Simulated { timed, schedule } });
     let streams = breakdown.streams.into_iter().map(|stream| Stream {
         rank: stream.rank.0,
-        stream: lane_label(&graph.lanes[stream.lane.0 as usize]),
+        lane: lane_label(&graph.lanes[stream.lane.0 as usize]),
         busy_ns: stream.busy,
         by_family: stream.by_family.into_iter().map(|(family, time)| (family.name(), time)).collect(),
         idle: stream.idle,
     });
     let ranks = breakdown.ranks.into_iter().map(|rank| Rank {
-        rank: rank.rank.0,
+        number: rank.rank.0,
         period_ns: rank.period.end.since(rank.period.start),
         gpu_busy: rank.busy,
         kernel_only_ns: rank.kernel_only,
@@ -77,7 +81,7 @@ fn describe(answer: &Answer, out: &mut dyn Write) -> io::Result<()> {
         writeln!(
             out,
             "rank {}: {}, GPU busy {:.0} %, communication {exposed} exposed, {hidden} overlapped",
-            rank.rank,
+            rank.number,
             rank.period_ns,
             100.0 * rank.gpu_busy
         )?;
@@ -91,7 +95,7 @@ fn table(streams: &[Stream]) -> output::Table {
         let kinds = [("busy", &stream.by_family), ("idle", &stream.idle)];
         for (what, shares) in kinds {
             for (name, time) in shares {
-                let cells = [stream.rank.to_string(), stream.stream.clone(), what.to_owned(), (*name).to_owned()];
+                let cells = [stream.rank.to_string(), stream.lane.clone(), what.to_owned(), (*name).to_owned()];
                 table.row(cells.into_iter().chain([time.0.to_string()]));
             }
         }

@@ -13,7 +13,7 @@ use super::{input, output};
 /// Nothing could be opened, an edit cannot be read, or the file cannot be written.
 pub fn run(args: &ExportArgs, iteration: Iteration) -> Result<()> {
     let engine = Engine::builtin()?;
-    let scenario = input::scenario(&args.common.scenario)?;
+    let scenario = input::scenario(&engine, &args.common.scenario)?;
     let loaded = input::open_one(&engine, &args.common.input.traces, iteration)?;
     let outcome = engine.evaluate(&loaded, &scenario, 0);
     let timeline = Timeline::new(&outcome);

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use color_eyre::eyre::Result;
 use serde::Serialize;
 
+use crate::analysis::edited::Edited;
 use crate::cli::{Iteration, ScenarioCommand};
 use crate::session::{Engine, lane_label};
 use crate::units::{DurNs, TimeNs};
@@ -48,10 +49,11 @@ struct Closing {
 /// Nothing could be opened, an edit cannot be read, or standard output cannot be written.
 pub fn run(args: &ScenarioCommand, iteration: Iteration) -> Result<()> {
     let engine = Engine::builtin()?;
-    let scenario = input::scenario(&args.scenario)?;
+    let scenario = input::scenario(&engine, &args.scenario)?;
     let loaded = input::open_one(&engine, &args.input.traces, iteration)?;
     let outcome = engine.evaluate(&loaded, &scenario, 0);
-    let graph = &*loaded.graph;
+    let edited = Edited::of(&outcome.resolved);
+    let graph = &*edited.graph;
     let gaps = engine.gaps(&loaded, &outcome, SHORTEST, TRIED);
     let row = |gap: &crate::analysis::gaps::Gap| Row {
         rank: gap.rank.0,

@@ -14,7 +14,7 @@ use crate::cli::{Edit, Iteration, ScenarioArgs};
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::graph::{BuildOptions, IterationChoice};
 use crate::intern::printable;
-use crate::scenario::{Scenario, parse_step};
+use crate::scenario::Scenario;
 use crate::session::{Engine, Loaded, SessionError, sample};
 use crate::trace::{OpenOptions, Progress};
 use crate::units::Bytes;
@@ -116,13 +116,13 @@ pub fn build_options(iteration: Iteration) -> BuildOptions {
 /// The scenario that the arguments describe.
 ///
 /// # Errors
-/// A step that cannot be read, or a scenario file.
-pub fn scenario(arguments: &ScenarioArgs) -> Result<Scenario> {
+/// A step that cannot be read or names an unknown device, or a scenario file.
+pub fn scenario(engine: &Engine, arguments: &ScenarioArgs) -> Result<Scenario> {
     let mut scenario = Scenario::default();
     for edit in &arguments.edits {
         match edit {
-            Edit::Step(line) => scenario.steps.push(parse_step(line)?),
-            Edit::File(path) => scenario.steps.extend(crate::session::read_scenario(path)?.steps),
+            Edit::Step(line) => scenario.steps.push(engine.step(line)?),
+            Edit::File(path) => scenario.steps.extend(engine.read_scenario(path)?.steps),
         }
     }
     Ok(scenario)

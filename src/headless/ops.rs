@@ -3,6 +3,7 @@
 use color_eyre::eyre::Result;
 use serde::Serialize;
 
+use crate::analysis::edited::Edited;
 use crate::analysis::lanes::Times;
 use crate::analysis::operators::{self, Grouping, Level, Predictor};
 use crate::cli::{Iteration, OpsArgs, OpsGroup, OpsLevel};
@@ -23,14 +24,14 @@ struct Answer {
 /// Nothing could be opened, an edit cannot be read, or standard output cannot be written.
 pub fn run(args: &OpsArgs, iteration: Iteration) -> Result<()> {
     let engine = Engine::builtin()?;
-    let scenario = input::scenario(&args.common.scenario)?;
+    let scenario = input::scenario(&engine, &args.common.scenario)?;
     let loaded = input::open_one(&engine, &args.common.input.traces, iteration)?;
     let outcome = engine.evaluate(&loaded, &scenario, 0);
     let devices: Vec<Option<&DeviceProfile>> = outcome.resolved.devices.iter().map(|device| Some(&**device)).collect();
     let predictor = Predictor { models: &engine.models, devices: &devices };
-    let (timed, schedule) = (&*outcome.resolved.timed, &*outcome.schedule);
-    let times = Times::Simulated { timed, schedule };
-    let rows = operators::rows(&loaded.graph, times, Some(predictor), level(args.level), grouping(args.by));
+    let edited = Edited::of(&outcome.resolved);
+    let times = Times::Simulated { timed: &edited.timed, schedule: &outcome.schedule };
+    let rows = operators::rows(&edited.graph, times, Some(predictor), level(args.level), grouping(args.by));
     let json = input::Envelope::new(&loaded, Answer { rows });
     let table = || table(&json.answer.rows);
     output::write(&args.common.input.output, &json, |out| output::text(&table(), out), table)?;

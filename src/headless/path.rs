@@ -7,6 +7,7 @@ use color_eyre::eyre::Result;
 use serde::Serialize;
 
 use crate::analysis::critical_path::{CriticalPath, Segment};
+use crate::analysis::edited::Edited;
 use crate::analysis::lanes::Times;
 use crate::cli::{Iteration, ScenarioCommand};
 use crate::graph::ExecutionGraph;
@@ -41,11 +42,11 @@ pub(super) struct Row {
 /// Nothing could be opened, an edit cannot be read, or standard output cannot be written.
 pub fn run(args: &ScenarioCommand, iteration: Iteration) -> Result<()> {
     let engine = Engine::builtin()?;
-    let scenario = input::scenario(&args.scenario)?;
+    let scenario = input::scenario(&engine, &args.scenario)?;
     let loaded = input::open_one(&engine, &args.input.traces, iteration)?;
     let outcome = engine.evaluate(&loaded, &scenario, 0);
-    let graph = &*loaded.graph;
-    let (timed, schedule) = (&*outcome.resolved.timed, &*outcome.schedule);
+    let edited = Edited::of(&outcome.resolved);
+    let (graph, timed, schedule) = (&*edited.graph, &*edited.timed, &*outcome.schedule);
     let path = CriticalPath::of_job(graph, timed, schedule, Times::Simulated { timed, schedule });
     let segments = path.segments.iter().map(|segment| row(graph, segment)).collect();
     let json = input::Envelope::new(&loaded, Answer { length_ns: path.length, segments, by_kind: path.by_kind() });

@@ -26,7 +26,7 @@ struct Answer<'a> {
 /// Nothing could be opened, an edit cannot be read, or standard output cannot be written.
 pub fn run(args: &ScenarioCommand, iteration: Iteration) -> Result<()> {
     let engine = Engine::builtin()?;
-    let scenario = input::scenario(&args.scenario)?;
+    let scenario = input::scenario(&engine, &args.scenario)?;
     let loaded = input::open_one(&engine, &args.input.traces, iteration)?;
     let outcome = engine.evaluate(&loaded, &scenario, 0);
     let Some(outcome) = engine.with_gains(&loaded, outcome, &|| false) else { return Ok(()) };

@@ -25,7 +25,7 @@ struct Answer {
 pub fn run(args: &SweepArgs, iteration: Iteration) -> Result<()> {
     let engine = Engine::builtin()?;
     let (edits, batches) = split_batch_range(&args.common.scenario)?;
-    let scenario = input::scenario(&edits)?;
+    let scenario = input::scenario(&engine, &edits)?;
     let loaded = input::open_one(&engine, &args.common.input.traces, iteration)?;
     let sweeps = sweeps(args, batches, &loaded)?;
     let points = evaluate(&engine, &loaded, &scenario, &sweeps);

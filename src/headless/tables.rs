@@ -41,7 +41,7 @@ struct Row {
 /// Nothing could be opened, an edit or the sharder cannot be read.
 pub fn run(args: &TablesArgs, iteration: Iteration) -> Result<()> {
     let engine = Engine::builtin()?;
-    let scenario = input::scenario(&args.common.scenario)?;
+    let scenario = input::scenario(&engine, &args.common.scenario)?;
     let wanted = args.sharder.as_deref().map(wanted).transpose()?;
     let loaded = input::open_one(&engine, &args.common.input.traces, iteration)?;
     let sharding = Sharding::new(&loaded, &scenario);

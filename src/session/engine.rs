@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::analysis::busy;
+use crate::analysis::edited::Edited;
 use crate::analysis::gaps::{self, Gap, Sources};
 use crate::analysis::lanes::Times;
 use crate::cost::{CostModels, Overheads};
@@ -177,7 +178,8 @@ impl Engine {
     /// The idle gaps of an outcome's streams, longest first; for the first `tried` of them every edit that may close them
     /// is evaluated on top of the scenario, and those that gain are named.
     pub fn gaps(&self, loaded: &Loaded, outcome: &Outcome, shortest: DurNs, tried: usize) -> Vec<Gap> {
-        let (graph, timed, schedule) = (&*loaded.graph, &*outcome.resolved.timed, &*outcome.schedule);
+        let edited = Edited::of(&outcome.resolved);
+        let (graph, timed, schedule) = (&*edited.graph, &*edited.timed, &*outcome.schedule);
         let times = Times::Simulated { timed, schedule };
         let mut gaps = gaps::gaps(&Sources { graph, timed, schedule, times }, shortest);
         let mut known: BTreeMap<String, DurNs> = BTreeMap::new();

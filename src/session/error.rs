@@ -5,6 +5,7 @@ use thiserror::Error;
 use crate::cost::overhead::OverheadError;
 use crate::device::{CatalogError, UnknownDevice};
 use crate::graph::BuildError;
+use crate::scenario::StepError;
 use crate::trace::OpenError;
 
 /// Why a trace could not be opened or a question not be answered.
@@ -22,6 +23,9 @@ pub enum SessionError {
     /// A device is not in the catalog.
     #[error(transparent)]
     Device(#[from] UnknownDevice),
+    /// A line is not a step.
+    #[error(transparent)]
+    Step(#[from] StepError),
     /// The default overheads are damaged.
     #[error(transparent)]
     Overheads(#[from] OverheadError),

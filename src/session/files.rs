@@ -5,9 +5,6 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use flate2::read::GzDecoder;
-use serde::Deserialize;
-
-use crate::scenario::Scenario;
 
 use super::SessionError;
 
@@ -36,25 +33,6 @@ pub fn read_table(path: &Path) -> Result<String, SessionError> {
     let file = fs::File::open(path).map_err(fail)?;
     GzDecoder::new(file).take(TABLE_LIMIT).read_to_string(&mut text).map_err(fail)?;
     Ok(text)
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct ScenarioFile {
-    #[serde(default)]
-    name: String,
-    steps: Vec<String>,
-}
-
-/// The scenario of a TOML file: `name = "…"` and `steps = ["resize-batch 4096", …]`.
-///
-/// # Errors
-/// The file cannot be read, is not of that form, or a step cannot be read.
-pub fn read_scenario(path: &Path) -> Result<Scenario, SessionError> {
-    let fail = |reason: String| SessionError::Read { path: path.display().to_string(), reason };
-    let file: ScenarioFile = toml::from_str(&read_text(path)?).map_err(|error| fail(error.to_string()))?;
-    let scenario = Scenario::parse(file.steps.iter().map(String::as_str)).map_err(|error| fail(error.to_string()))?;
-    Ok(Scenario { name: file.name, ..scenario })
 }
 
 /// Each file, and for each folder: the folder itself when it holds files, and the same for the folders in it.

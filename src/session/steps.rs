@@ -1,0 +1,46 @@
+//! Steps and scenario files as users write them, held against what the engine knows.
+
+use std::path::Path;
+
+use serde::Deserialize;
+
+use crate::scenario::{Scenario, Step, parse_step};
+
+use super::{Engine, SessionError, read_text};
+
+/// Steps whose first argument is a device.
+const ON_DEVICE: [&str; 2] = ["swap-gpu", "place-on-gpu"];
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ScenarioFile {
+    #[serde(default)]
+    name: String,
+    steps: Vec<String>,
+}
+
+impl Engine {
+    /// Reads a step and checks that a device it names is known.
+    ///
+    /// # Errors
+    /// See [`parse_step`]; an unknown device, with the nearest ones.
+    pub fn step(&self, line: &str) -> Result<Step, SessionError> {
+        let step = parse_step(line)?;
+        let own = step.to_string();
+        if let (true, Some(device)) = (ON_DEVICE.contains(&step.transform.name()), own.split_whitespace().nth(1)) {
+            self.catalog.find(device.trim_matches('"'))?;
+        }
+        Ok(step)
+    }
+
+    /// The scenario of a TOML file: `name = "…"` and `steps = ["resize-batch 4096", …]`.
+    ///
+    /// # Errors
+    /// The file cannot be read, is not of that form, or a step cannot be read.
+    pub fn read_scenario(&self, path: &Path) -> Result<Scenario, SessionError> {
+        let fail = |reason: String| SessionError::Read { path: path.display().to_string(), reason };
+        let file: ScenarioFile = toml::from_str(&read_text(path)?).map_err(|error| fail(error.to_string()))?;
+        let steps = file.steps.iter().map(|line| self.step(line).map_err(|error| fail(format!("`{line}`: {error}"))));
+        Ok(Scenario { name: file.name, steps: steps.collect::<Result<_, _>>()? })
+    }
+}

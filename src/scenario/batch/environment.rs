@@ -103,11 +103,10 @@ fn parameters_of<'o>(name: &str, operands: &'o Operands, phase: Phase) -> Vec<&'
         _ if phase == Phase::Optimizer => all(operands),
         _ if name.contains("conv") && name.contains("backward") => at(&[2]),
         _ if name.contains("conv") => at(&[1, 2]),
-        "linear" => at(&[1, 2]),
         "addmm" if phase == Phase::Forward => at(&[0, 2]),
         "batch_norm" | "cudnn_batch_norm" | "native_batch_norm" | "miopen_batch_norm" => at(&[1, 2, 3, 4]),
         "layer_norm" | "native_layer_norm" => at(&[2, 3]),
-        "group_norm" | "native_group_norm" | "rms_norm" => at(&[1, 2]),
+        "linear" | "group_norm" | "native_group_norm" | "rms_norm" => at(&[1, 2]),
         "embedding" | "embedding_bag" | "_embedding_bag" | "_embedding_bag_forward_only" => at(&[0]),
         _ => Vec::new(),
     }

@@ -223,8 +223,10 @@ fn lists(environment: &Environment<'_>, operands: &Operands, from: usize) -> Vec
         let Operand::Tensor { dims, dtype, .. } = operand else { continue };
         let extra = |dim: u64| u8::from(!environment.divides(dim) && dim > 1 && environment.divides(dim - 1));
         match dims.as_slice() {
-            &[length] if length >= environment.batch => found.push(Carry { extra: extra(length), ..Carry::of(at, 0) }),
-            &[_, _] => found.extend(environment.dimension(dims, *dtype).map(|dim| Carry::of(at, dim))),
+            [length] if *length >= environment.batch => {
+                found.push(Carry { extra: extra(*length), ..Carry::of(at, 0) });
+            }
+            [_, _] => found.extend(environment.dimension(dims, *dtype).map(|dim| Carry::of(at, dim))),
             _ => {}
         }
     }

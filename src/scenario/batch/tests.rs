@@ -9,13 +9,15 @@ fn tensor(dims: &[u64]) -> Operand {
     Operand::Tensor { dims: dims.to_vec(), dtype: Some(DType::Fp32), id: None }
 }
 
-/// Operators in order: name, parent, arguments, phase.
-fn model(rows: &[(&str, Option<u32>, &[&[u64]], Phase)]) -> ExecutionGraph {
+/// Name, parent, arguments and phase of an operator.
+type Row<'a> = (&'a str, Option<u32>, &'a [&'a [u64]], Phase);
+
+fn model(rows: &[Row<'_>]) -> ExecutionGraph {
     let mut names = NameTable::new();
     let mut operands = Vec::new();
     let operators = rows.iter().enumerate().map(|(index, (name, parent, shapes, phase))| {
         operands.push(Operands { inputs: shapes.iter().map(|dims| tensor(dims)).collect(), outputs: Vec::new() });
-        let inside = |row: &&(&str, Option<u32>, &[&[u64]], Phase)| row.1 == Some(index as u32);
+        let inside = |row: &&Row<'_>| row.1 == Some(index as u32);
         let children = rows.iter().filter(inside).count() as u32;
         Operator {
             name: names.intern(name),

@@ -53,6 +53,11 @@ impl Transform for FuseEmbeddingBags {
         if groups.is_empty() {
             return StepReport::nothing("no two lookups of one step could be batched");
         }
+        if draft.added().iter().any(|added| added.planned.is_some()) {
+            return StepReport::nothing(
+                "kernels that were never traced are not regrouped: put this step before place-on-gpu",
+            );
+        }
         for (node, work) in sparse::updates(draft.graph()) {
             draft.set_works(node, work.clone(), work);
         }

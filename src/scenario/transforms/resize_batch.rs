@@ -131,7 +131,7 @@ fn resize_sparse(draft: &mut Draft<'_>, ratio: f64) {
             let shape =
                 Shape::Embedding { batch: (batch as f64 * ratio).round() as u64, rows, tables, pooling, dim, backward };
             let flop = crate::units::Flop(work.flop.0 * ratio);
-            let new = Work { shape, flop, ..scaled(&work, ratio) };
+            let new = Work { flop, shape, ..scaled(&work, ratio) };
             draft.set_works(node, work, new);
         }
     }

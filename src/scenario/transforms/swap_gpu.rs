@@ -72,8 +72,10 @@ impl Transform for SwapGpu {
         }
         let (collectives, kernels): (Vec<_>, Vec<_>) =
             works.into_iter().partition(|&node| matches!(graph.tasks[node].kind, TaskKind::Collective(_)));
-        let summary = format!("{} on {}", count(kernels.len() + draft.added().len(), "task"), device.name);
+        let added = draft.added().iter().filter(|added| added.kind.is_device()).count();
+        let summary = format!("{} on {}", count(kernels.len() + added, "task"), device.name);
         let mut report = survey(draft, kernels, summary);
+        report.changed += added;
         report.changed += self.scale_host(draft);
         let time: DurNs = collectives.iter().map(|&node| graph.tasks[node].duration).sum();
         if !collectives.is_empty() {
@@ -101,7 +103,9 @@ impl SwapGpu {
 }
 
 fn note_unknown(report: &mut StepReport, context: &Context) {
-    if let Some(unknown) = context.devices.iter().find(|device| !device.recognised) {
+    if let Some(unknown) =
+        context.devices.iter().find(|device| !device.recognised && device.profile.kind == DeviceKind::Gpu)
+    {
         report.unhandled.push(format!("the traced device is not in the catalog: taken as {}", unknown.profile.name));
     }
 }

@@ -6,12 +6,13 @@ use petgraph::Direction::Incoming;
 use petgraph::visit::EdgeRef;
 use rustc_hash::FxHashMap;
 
-use crate::cost::{OverheadKind, Prediction, Provenance};
+use crate::cost::{OverheadKind, Prediction, Provenance, Work};
 use crate::graph::{
     Dependency, DependencyKind, ExecutionGraph, HostPart, Lane, LaneId, LaneKind, NodeId, OperatorId, TaskKind,
 };
 use crate::intern::NameId;
 use crate::scenario::draft::{Added, AddedId, Draft, Node};
+use crate::scenario::sparse;
 use crate::units::{Bytes, DurNs, TimeNs};
 
 use super::kernels::{Piece, pieces};
@@ -60,6 +61,8 @@ pub(super) struct Placement<'d, 'b> {
     streams: Vec<Stream>,
     /// What runs last in place of a traced task that ended an operator.
     tails: FxHashMap<NodeId, Node>,
+    /// Updates that touch few rows of a table.
+    sparse: FxHashMap<NodeId, Work>,
     pub(super) tally: Tally<'b>,
 }
 
@@ -80,7 +83,14 @@ impl<'d, 'b> Placement<'d, 'b> {
             Stream { lane: draft.add_lane(lane, format!("stream {STREAM}")), work: Vec::new() }
         });
         let streams = streams.collect();
-        Self { draft, graph, streams, tails: FxHashMap::default(), tally: Tally::default() }
+        Self {
+            draft,
+            graph,
+            streams,
+            tails: FxHashMap::default(),
+            sparse: sparse::updates(graph).collect(),
+            tally: Tally::default(),
+        }
     }
 
     /// Places all ranks, operators in the order in which they ran.
@@ -120,7 +130,7 @@ impl<'d, 'b> Placement<'d, 'b> {
     fn take(&mut self, group: &Group, time: Prediction) {
         for (index, &node) in group.nodes.iter().enumerate() {
             if index == 0 {
-                self.draft.set_duration(node, time);
+                self.draft.fix_duration(node, time);
             } else {
                 self.draft.remove(node);
             }
@@ -160,7 +170,8 @@ impl<'d, 'b> Placement<'d, 'b> {
         }
         let mut all = Vec::new();
         for (operator, nodes) in computing {
-            for piece in pieces(self.draft, operator, group.rank) {
+            let own = nodes.first().and_then(|&node| self.own_work(node));
+            for piece in pieces(self.draft, operator, group.rank, own) {
                 if piece.prediction.provenance == Provenance::Unmodelled {
                     let name = self.graph.names.get(self.graph.operators[operator.0 as usize].name);
                     let entry = self.tally.unmodelled.entry(name).or_default();
@@ -171,6 +182,12 @@ impl<'d, 'b> Placement<'d, 'b> {
             }
         }
         all
+    }
+
+    /// The work of a task whose operator's arguments do not show it.
+    fn own_work(&self, node: NodeId) -> Option<Work> {
+        let merged = self.draft.work(node).filter(|_| self.draft.is_merged(node));
+        merged.or_else(|| self.sparse.get(&node)).cloned()
     }
 
     fn append(
@@ -189,6 +206,7 @@ impl<'d, 'b> Placement<'d, 'b> {
             work: None,
             prediction: time,
             members: Vec::new(),
+            planned: None,
             after: chain.beside,
         });
         self.draft.connect(chain.last, Node::Added(id), AT_ONCE);
@@ -217,9 +235,9 @@ impl<'d, 'b> Placement<'d, 'b> {
     ) {
         let call = self.call(chain, Some(operator), piece.call);
         let lane = self.streams[group.rank].lane;
-        let Piece { name, kind, bytes, work, prediction, blocks, .. } = piece;
+        let Piece { name, kind, bytes, work, prediction, planned, blocks, .. } = piece;
         let (operator, after) = (Some(operator), chain.beside);
-        let id = self.draft.add(Added { name, kind, lane, operator, bytes, work, prediction, members, after });
+        let id = self.draft.add(Added { name, kind, lane, operator, bytes, work, prediction, members, planned, after });
         let device = self.draft.device(group.rank);
         let (latency, between) = device.map_or((DurNs::ZERO, DurNs::ZERO), |d| (d.launch_latency, d.kernel_start));
         self.draft.connect(Node::Added(call), Node::Added(id), Dependency::on_end(DependencyKind::Launch, latency));

@@ -20,6 +20,8 @@ pub(super) struct Piece {
     pub(super) work: Option<Work>,
     /// What it takes.
     pub(super) prediction: Prediction,
+    /// Which of its operator's kernels it is, where it follows that operator's arguments.
+    pub(super) planned: Option<u16>,
     /// Whether the host waits for it.
     pub(super) blocks: bool,
 }
@@ -28,7 +30,10 @@ pub(super) struct Piece {
 const SCALAR: Bytes = Bytes(8);
 
 /// What `operator` puts on the device of rank `rank`; nothing for views and allocations.
-pub(super) fn pieces(draft: &Draft<'_>, operator: OperatorId, rank: usize) -> Vec<Piece> {
+///
+/// # Arguments
+/// `own`: the work of the operator's first task where its arguments do not show it (merged calls, sparse updates).
+pub(super) fn pieces(draft: &Draft<'_>, operator: OperatorId, rank: usize, own: Option<Work>) -> Vec<Piece> {
     let graph = draft.graph();
     let Some(this) = graph.operators.get(operator.0 as usize) else { return Vec::new() };
     let name = graph.names.get(this.name);
@@ -36,9 +41,15 @@ pub(super) fn pieces(draft: &Draft<'_>, operator: OperatorId, rank: usize) -> Ve
         return vec![read_back(draft, rank)];
     }
     let forward = forward_of(draft, this).map(|id| caller(draft, id));
-    match planned_kernels(caller(draft, operator), forward, this.phase) {
-        Some(planned) => planned.into_iter().map(|kernel| piece(draft, kernel.name, Some(kernel.work), rank)).collect(),
-        None => vec![piece(draft, name, None, rank)],
+    match (planned_kernels(caller(draft, operator), forward, this.phase), own) {
+        (Some(planned), Some(own)) if planned.len() == 1 => vec![piece(draft, planned[0].name, Some(own), rank)],
+        (Some(planned), _) => {
+            let numbered = planned.into_iter().zip(0..);
+            numbered
+                .map(|(kernel, at)| Piece { planned: Some(at), ..piece(draft, kernel.name, Some(kernel.work), rank) })
+                .collect()
+        }
+        (None, own) => vec![piece(draft, name, own, rank)],
     }
 }
 
@@ -59,7 +70,7 @@ fn piece(draft: &Draft<'_>, name: &str, work: Option<Work>, rank: usize) -> Piec
     let priced = work.as_ref().and_then(|work| draft.price_new(work, rank));
     let prediction = priced.unwrap_or_else(|| shortest(draft, rank));
     let (name, call) = (name.to_owned(), "cudaLaunchKernel");
-    Piece { name, kind: TaskKind::Kernel, call, bytes: Bytes(0), work, prediction, blocks: false }
+    Piece { name, kind: TaskKind::Kernel, call, bytes: Bytes(0), work, prediction, planned: None, blocks: false }
 }
 
 /// A kernel that nothing is known of takes at least what every kernel takes.

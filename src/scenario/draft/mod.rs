@@ -3,21 +3,28 @@
 //! Edits say what tasks do, where and how often; durations follow from that at any moment by [`Draft::price`], always from
 //! the traced duration, so that two edits never compound the rounding or the error of one another.
 
+mod merge;
+mod price;
+
 use std::cell::RefCell;
 use std::sync::Arc;
 
 use petgraph::graph::EdgeIndex;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::cost::{Estimate, Family, Placed, Prediction, Provenance, Shape, Work};
-use crate::device::{DeviceKind, DeviceProfile, LinkProfile};
+use crate::cost::{Family, Placed, Prediction, Work};
+use crate::device::{DeviceProfile, LinkProfile};
 use crate::graph::{Dependency, ExecutionGraph, Lane, LaneId, NodeId, Operands, OperatorId, TaskKind};
-use crate::units::{Bytes, DurNs};
+use crate::units::Bytes;
 
-use super::base::Base;
-use super::context::Context;
-use super::host::HostModel;
-use super::works::{Class, Classifier, NO_CLASS, Overrides};
+pub use merge::Combine;
+use merge::Merge;
+use price::Repricing;
+
+use crate::scenario::base::Base;
+use crate::scenario::context::Context;
+use crate::scenario::plan;
+use crate::scenario::works::{Class, Classifier, NO_CLASS, Overrides};
 
 /// A row of [`Draft::added`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -51,6 +58,8 @@ pub struct Added {
     pub prediction: Prediction,
     /// The traced tasks whose work it does instead.
     pub members: Vec<NodeId>,
+    /// Which of the kernels that its operator would launch it is; it follows that operator's arguments.
+    pub planned: Option<u16>,
     /// The traced task beside which it is listed on its lane: directly after it.
     pub after: NodeId,
 }
@@ -64,23 +73,6 @@ pub struct Link {
     pub to: Node,
     /// How they depend.
     pub dependency: Dependency,
-}
-
-/// What a task does besides its own work.
-#[derive(Clone, Debug)]
-struct Merge {
-    /// All whose work it does, itself included.
-    members: Vec<NodeId>,
-    /// The class of its own share.
-    own: u32,
-}
-
-/// How a class of tasks is re-priced: worked out once, applied to each task's own measured duration.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Repricing {
-    Kept,
-    Ratio(f64, Prediction),
-    Fixed(Prediction),
 }
 
 /// A graph under edit.
@@ -101,6 +93,8 @@ pub struct Draft<'b> {
     merged: FxHashMap<NodeId, Merge>,
     /// Factor on each task's duration; empty while all are 1.
     factors: Vec<f64>,
+    /// Tasks whose duration no longer depends on their work.
+    fixed: FxHashSet<NodeId>,
     /// Durations that replace the traced ones.
     rebased: FxHashMap<NodeId, Prediction>,
     /// Tasks that take a multiple of their time for another reason than their own work.
@@ -137,6 +131,7 @@ impl<'b> Draft<'b> {
             traced_as: FxHashMap::default(),
             merged: FxHashMap::default(),
             factors: Vec::new(),
+            fixed: FxHashSet::default(),
             rebased: FxHashMap::default(),
             recosted: FxHashMap::default(),
             placement: None,
@@ -246,6 +241,7 @@ impl<'b> Draft<'b> {
             self.overrides.set(graph, operator, first + row);
         }
         self.reclassify();
+        plan::follow_operands(self);
     }
 
     fn reclassify(&mut self) {
@@ -310,59 +306,9 @@ impl<'b> Draft<'b> {
         (self.base.works().classes.len() + self.classes.len() - 1) as u32
     }
 
-    /// Lets `kept` do the work of all `members`, itself among them, at once; the others have to be taken out besides.
-    /// It takes their traced time, times the model's ratio of one large piece of work to the pieces.
-    pub fn merge(&mut self, kept: NodeId, members: Vec<NodeId>) {
-        let rank = self.base.rank_index(self.graph().tasks[kept].lane);
-        let traced: DurNs = members.iter().map(|&node| self.graph().tasks[node].duration).sum();
-        let old: Option<Vec<Work>> = members.iter().map(|&node| self.traced_work(node).cloned()).collect();
-        let merged = old.as_deref().and_then(merged_work);
-        let device = self.context.devices.get(rank).map(|device| device.profile.clone());
-        let mut start = Prediction::measured(traced);
-        if let (Some(old), Some(merged), Some(device)) = (&old, merged, device) {
-            start = self.instead_of(traced, old, &merged, &device).unwrap_or(start);
-            if self.class_of.is_empty() {
-                self.class_of.clone_from(&self.base.works().of_node);
-            }
-            let (own, class) = (self.class_of[kept.index()], self.new_class(merged));
-            self.traced_as.insert(kept, class);
-            self.merged.insert(kept, Merge { members, own });
-            self.remerge(kept);
-        }
-        self.set_duration(kept, start);
-    }
-
-    /// `time` of the pieces `old`, times the model's ratio of `merged` to their sum.
-    fn instead_of(&self, time: DurNs, old: &[Work], merged: &Work, device: &DeviceProfile) -> Option<Prediction> {
-        let estimate = |work: &Work| match (&self.context.host, device.kind) {
-            (Some(host), DeviceKind::Cpu) => Some(host.estimate(work)),
-            _ => self.context.models.estimate(work, device),
-        };
-        let before: Option<DurNs> = old.iter().map(|work| Some(estimate(work)?.duration)).sum();
-        let (before, after) = (before.filter(|before| before.0 > 0)?, estimate(merged)?);
-        Some(Prediction {
-            duration: time.scale(after.duration.0 as f64 / before.0 as f64),
-            provenance: Provenance::Anchored,
-            model: after.model,
-            error: after.error,
-            extrapolated: after.extrapolated,
-        })
-    }
-
     /// The work that a task was traced doing.
     fn traced_work(&self, node: NodeId) -> Option<&Work> {
         self.class_at(self.classes_of(node).0).and_then(|class| class.work.as_ref())
-    }
-
-    /// Works out anew what a merged task does, after the work of its members changed.
-    fn remerge(&mut self, kept: NodeId) {
-        let Some(Merge { members, own }) = self.merged.get(&kept) else { return };
-        let class = |&node: &NodeId| if node == kept { *own } else { self.class_of[node.index()] };
-        let work = |node| self.class_at(class(node))?.work.clone();
-        let works: Option<Vec<Work>> = members.iter().map(work).collect();
-        if let Some(work) = works.as_deref().and_then(merged_work) {
-            self.class_of[kept.index()] = self.new_class(work);
-        }
     }
 
     fn class_at(&self, class: u32) -> Option<&Class> {
@@ -424,6 +370,17 @@ impl<'b> Draft<'b> {
         self.placement = Some(placement);
     }
 
+    /// Lets a task take `prediction` whatever it does: what it computed is done elsewhere.
+    pub fn fix_duration(&mut self, node: NodeId, prediction: Prediction) {
+        self.fixed.insert(node);
+        self.set_duration(node, prediction);
+    }
+
+    /// Whether a task does the work of others besides its own.
+    pub fn is_merged(&self, node: NodeId) -> bool {
+        self.merged.contains_key(&node)
+    }
+
     /// Takes a task out: it takes no time, and what waited for it waits for what it waited for.
     pub fn remove(&mut self, node: NodeId) {
         if self.removed.is_empty() {
@@ -482,6 +439,11 @@ impl<'b> Draft<'b> {
         self.graph().lanes.get(at).or_else(|| self.lanes.get(at.checked_sub(traced)?).map(|(lane, _)| lane))
     }
 
+    /// Position of the rank of a lane, traced or added.
+    pub fn rank_of(&self, lane: LaneId) -> usize {
+        self.base.rank_of(lane, &self.lanes)
+    }
+
     fn touch(&mut self, node: NodeId) {
         if self.touched.is_empty() {
             self.touched = vec![false; self.graph().tasks.node_count()];
@@ -514,153 +476,5 @@ impl<'b> Draft<'b> {
             && self.links.is_empty()
             && self.cut.is_empty()
             && self.changed_edges.is_empty())
-    }
-
-    /// What a traced task takes now, and where that figure is from.
-    pub fn price(&self, node: NodeId) -> Prediction {
-        let traced = self.graph().tasks[node].duration;
-        if !self.is_touched(node) {
-            return Prediction::measured(traced);
-        }
-        let start = self.rebased.get(&node).copied().unwrap_or_else(|| Prediction::measured(traced));
-        let priced = self.repricing(node).apply(start);
-        let priced = self.recosted.get(&node).map_or(priced, |recosting| recosting.apply(priced));
-        match self.factors.get(node.index()) {
-            Some(&factor) if (factor - 1.0).abs() > f64::EPSILON => {
-                let provenance = priced.provenance.max(Provenance::Anchored);
-                let model = if priced.model.is_empty() { "scale" } else { priced.model };
-                Prediction { duration: priced.duration.scale(factor), provenance, model, ..priced }
-            }
-            _ => priced,
-        }
-    }
-
-    fn repricing(&self, node: NodeId) -> Repricing {
-        let task = &self.graph().tasks[node];
-        let (old, new) = self.classes_of(node);
-        if old == NO_CLASS {
-            return Repricing::Kept;
-        }
-        let rank = self.base.rank_index(task.lane);
-        if let Some(&known) = self.memo.borrow().get(&(old, new, rank)) {
-            return known;
-        }
-        let repricing = self.work_out((old, new), rank, task.kind);
-        self.memo.borrow_mut().insert((old, new, rank), repricing);
-        repricing
-    }
-
-    fn work_out(&self, (old, new): (u32, u32), rank: usize, kind: TaskKind) -> Repricing {
-        let work = |class| self.class_at(class).and_then(|class| class.work.as_ref());
-        let Some(traced_on) = self.context.devices.get(rank).or_else(|| self.context.devices.first()) else {
-            return Repricing::Kept;
-        };
-        let traced_on = traced_on.profile.as_ref();
-        let is_collective = matches!(kind, TaskKind::Collective(_));
-        if is_collective {
-            return self.over_links((work(old), work(new)), traced_on);
-        }
-        if let (TaskKind::Compute, Some(host)) = (kind, &self.context.host) {
-            return on_host(host, work(old), work(new));
-        }
-        let now = if kind == TaskKind::Compute { traced_on } else { self.device(rank).map_or(traced_on, Arc::as_ref) };
-        let before = Placed { work: work(old), device: traced_on };
-        let after = Placed { work: work(new), device: now };
-        Repricing::of(self.context.models.predict(Some(UNIT), before, after))
-    }
-
-    /// A collective runs over the interconnect of the device it was traced on until that is changed.
-    fn over_links(&self, (old, new): (Option<&Work>, Option<&Work>), device: &DeviceProfile) -> Repricing {
-        if old == new && self.interconnect.is_none() {
-            return Repricing::Kept;
-        }
-        let models = &self.context.models;
-        let own = models.links().of_device(&device.id);
-        match (old, new, own) {
-            (Some(old), Some(new), Some(own)) => {
-                let link = self.interconnect.as_ref().unwrap_or(own);
-                Repricing::of(models.predict_over(UNIT, (old, own), (new, link)))
-            }
-            _ => Repricing::of(models.predict(Some(UNIT), Placed { work: old, device }, Placed { work: new, device })),
-        }
-    }
-
-    /// What `work` takes on the device of rank `rank`, never having been measured; `None` where no model covers it.
-    pub fn price_new(&self, work: &Work, rank: usize) -> Option<Prediction> {
-        let device = self.device(rank)?;
-        let placed = Placed { work: Some(work), device };
-        let prediction = self.context.models.predict(None, Placed { work: None, device }, placed);
-        (prediction.provenance != Provenance::Unmodelled).then_some(prediction)
-    }
-
-    /// What `work` takes that does what `members` do now: their time, times the model's ratio of new to old.
-    pub fn price_instead(&self, members: &[NodeId], work: &Work, rank: usize) -> Option<Prediction> {
-        let device = self.device(rank)?;
-        let now: DurNs = members.iter().map(|&node| self.price(node).duration).sum();
-        let old: Option<Vec<Work>> = members.iter().map(|&node| self.work(node).cloned()).collect();
-        old.and_then(|old| self.instead_of(now, &old, work, device)).or_else(|| self.price_new(work, rank))
-    }
-}
-
-/// A host computation of another size: the fitted host's ratio.
-fn on_host(host: &HostModel, old: Option<&Work>, new: Option<&Work>) -> Repricing {
-    let (Some(old), Some(new)) = (old, new) else { return Repricing::Kept };
-    if old == new {
-        return Repricing::Kept;
-    }
-    let (before, after) = (host.estimate(old), host.estimate(new));
-    let ratio = after.duration.0 as f64 / before.duration.0.max(1) as f64;
-    let Estimate { duration, model, error, extrapolated } = after;
-    Repricing::Ratio(ratio, Prediction { duration, provenance: Provenance::Anchored, model, error, extrapolated })
-}
-
-/// What `works` are together when one kernel does them all: the sum, over more tables, rows or elements.
-fn merged_work(works: &[Work]) -> Option<Work> {
-    let first = works.first()?;
-    let shape = match first.shape {
-        Shape::Embedding { batch, rows, pooling, dim, backward, .. } => {
-            let tables = |work: &Work| match work.shape {
-                Shape::Embedding { tables, .. } => tables,
-                _ => 1,
-            };
-            Shape::Embedding { batch, rows, tables: works.iter().map(tables).sum(), pooling, dim, backward }
-        }
-        Shape::Rows { rows, width } => Shape::Rows { rows: rows * works.len() as u64, width },
-        ref other => other.clone(),
-    };
-    Some(Work {
-        family: first.family,
-        flop: crate::units::Flop(works.iter().map(|work| work.flop.0).sum()),
-        read: works.iter().map(|work| work.read).sum(),
-        written: works.iter().map(|work| work.written).sum(),
-        precision: first.precision,
-        shape,
-    })
-}
-
-/// The measured duration for which re-pricings are worked out: long enough that its rounding does not show.
-const UNIT: DurNs = DurNs(1_000_000_000);
-
-impl Repricing {
-    fn of(prediction: Prediction) -> Self {
-        match prediction.provenance {
-            Provenance::Measured => Self::Kept,
-            Provenance::Anchored => Self::Ratio(prediction.duration.0 as f64 / UNIT.0 as f64, prediction),
-            Provenance::Unmodelled => Self::Ratio(1.0, prediction),
-            Provenance::Absolute => Self::Fixed(prediction),
-        }
-    }
-
-    fn apply(self, start: Prediction) -> Prediction {
-        match self {
-            Self::Kept => start,
-            Self::Ratio(ratio, of) => Prediction {
-                duration: start.duration.scale(ratio),
-                error: of.error.hypot(start.error),
-                provenance: of.provenance.max(start.provenance),
-                ..of
-            },
-            Self::Fixed(prediction) => prediction,
-        }
     }
 }

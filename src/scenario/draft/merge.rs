@@ -1,0 +1,130 @@
+//! Tasks that do the work of several at once.
+
+use crate::cost::{Prediction, Provenance, Shape, Work};
+use crate::device::{DeviceKind, DeviceProfile};
+use crate::graph::NodeId;
+use crate::units::{DurNs, Flop};
+
+use super::Draft;
+
+/// What a task does besides its own work.
+#[derive(Clone, Debug)]
+pub(super) struct Merge {
+    /// All whose work it does, itself included.
+    pub(super) members: Vec<NodeId>,
+    /// The class of its own share.
+    pub(super) own: u32,
+    /// How their works add up.
+    pub(super) combine: Combine,
+}
+
+/// How pieces of work become one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Combine {
+    /// Side by side: everything adds up.
+    Batch,
+    /// One after another on the same data: what one writes and the next reads stays on the chip.
+    Chain,
+}
+
+impl Draft<'_> {
+    /// Lets `kept` do the work of all `members`, itself among them, at once; the others have to be taken out besides.
+    /// It takes their traced time, times the model's ratio of one large piece of work to the pieces.
+    pub fn merge(&mut self, kept: NodeId, members: Vec<NodeId>) {
+        self.merge_as(kept, members, Combine::Batch);
+    }
+
+    /// As [`merge`](Self::merge), with how the pieces of work add up.
+    pub fn merge_as(&mut self, kept: NodeId, members: Vec<NodeId>, combine: Combine) {
+        let rank = self.base.rank_index(self.graph().tasks[kept].lane);
+        let traced: DurNs = members.iter().map(|&node| self.graph().tasks[node].duration).sum();
+        let old: Option<Vec<Work>> = members.iter().map(|&node| self.traced_work(node).cloned()).collect();
+        let merged = old.as_deref().and_then(|works| combine.work(works));
+        let device = self.context.devices.get(rank).map(|device| device.profile.clone());
+        let mean = traced.scale(1.0 / members.len().max(1) as f64);
+        // What takes so little on a host, and has no work that is known, only describes tensors: once is enough.
+        let describes = old.is_none() && self.context.host.is_some() && mean <= DESCRIPTION;
+        let mut start = Prediction::measured(if describes { mean } else { traced });
+        if let (Some(old), Some(merged), Some(device)) = (&old, merged, device) {
+            start = self.instead_of(traced, old, &merged, &device).unwrap_or(start);
+            if self.class_of.is_empty() {
+                self.class_of.clone_from(&self.base.works().of_node);
+            }
+            let (own, class) = (self.class_of[kept.index()], self.new_class(merged));
+            self.traced_as.insert(kept, class);
+            self.merged.insert(kept, Merge { members, own, combine });
+            self.remerge(kept);
+        }
+        self.set_duration(kept, start);
+    }
+
+    /// `time` of the pieces `old`, times the model's ratio of `merged` to their sum.
+    pub(super) fn instead_of(
+        &self,
+        time: DurNs,
+        old: &[Work],
+        merged: &Work,
+        device: &DeviceProfile,
+    ) -> Option<Prediction> {
+        let estimate = |work: &Work| match (&self.context.host, device.kind) {
+            (Some(host), DeviceKind::Cpu) => Some(host.estimate(work)),
+            _ => self.context.models.estimate(work, device),
+        };
+        let before: Option<DurNs> = old.iter().map(|work| Some(estimate(work)?.duration)).sum();
+        let (before, after) = (before.filter(|before| before.0 > 0)?, estimate(merged)?);
+        Some(Prediction {
+            duration: time.scale(after.duration.0 as f64 / before.0 as f64),
+            provenance: Provenance::Anchored,
+            model: after.model,
+            error: after.error,
+            extrapolated: after.extrapolated,
+        })
+    }
+
+    /// Works out anew what a merged task does, after the work of its members changed.
+    pub(super) fn remerge(&mut self, kept: NodeId) {
+        let Some(Merge { members, own, combine }) = self.merged.get(&kept) else { return };
+        let class = |&node: &NodeId| if node == kept { *own } else { self.class_of[node.index()] };
+        let work = |node| self.class_at(class(node))?.work.clone();
+        let works: Option<Vec<Work>> = members.iter().map(work).collect();
+        if let Some(work) = works.as_deref().and_then(|works| combine.work(works)) {
+            self.class_of[kept.index()] = self.new_class(work);
+        }
+    }
+}
+
+impl Combine {
+    fn work(self, works: &[Work]) -> Option<Work> {
+        match self {
+            Self::Batch => merged_work(works),
+            Self::Chain => works.iter().cloned().reduce(|first, next| first.fused_with(&next)),
+        }
+    }
+}
+
+/// What `works` are together when one kernel does them all: the sum, over more tables, rows or elements.
+fn merged_work(works: &[Work]) -> Option<Work> {
+    let first = works.first()?;
+    let shape = match first.shape {
+        Shape::Embedding { batch, rows, pooling, dim, backward, .. } => {
+            let tables = |work: &Work| match work.shape {
+                Shape::Embedding { tables, .. } => tables,
+                _ => 1,
+            };
+            Shape::Embedding { batch, rows, tables: works.iter().map(tables).sum(), pooling, dim, backward }
+        }
+        Shape::Rows { rows, width } => Shape::Rows { rows: rows * works.len() as u64, width },
+        ref other => other.clone(),
+    };
+    Some(Work {
+        family: first.family,
+        flop: Flop(works.iter().map(|work| work.flop.0).sum()),
+        read: works.iter().map(|work| work.read).sum(),
+        written: works.iter().map(|work| work.written).sum(),
+        precision: first.precision,
+        shape,
+    })
+}
+
+/// Longest host computation without known work that is taken to describe tensors only.
+const DESCRIPTION: DurNs = DurNs(5_000);

@@ -1,0 +1,147 @@
+//! What tasks of a draft take now: always from the traced duration, by the ratio of a model where their work or device changed.
+
+use std::sync::Arc;
+
+use crate::cost::{Estimate, Placed, Prediction, Provenance, Work};
+use crate::device::DeviceProfile;
+use crate::graph::{NodeId, TaskKind};
+use crate::scenario::host::HostModel;
+use crate::scenario::works::NO_CLASS;
+use crate::units::DurNs;
+
+use super::Draft;
+
+/// How a class of tasks is re-priced: worked out once, applied to each task's own measured duration.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Repricing {
+    Kept,
+    Ratio(f64, Prediction),
+    Fixed(Prediction),
+}
+
+impl Draft<'_> {
+    /// What a traced task takes now, and where that figure is from.
+    pub fn price(&self, node: NodeId) -> Prediction {
+        let traced = self.graph().tasks[node].duration;
+        if !self.is_touched(node) {
+            return Prediction::measured(traced);
+        }
+        let start = self.rebased.get(&node).copied().unwrap_or_else(|| Prediction::measured(traced));
+        let repricing = if self.fixed.contains(&node) { Repricing::Kept } else { self.repricing(node) };
+        let priced = repricing.apply(start);
+        let priced = self.recosted.get(&node).map_or(priced, |recosting| recosting.apply(priced));
+        match self.factors.get(node.index()) {
+            Some(&factor) if (factor - 1.0).abs() > f64::EPSILON => {
+                let provenance = priced.provenance.max(Provenance::Anchored);
+                let model = if priced.model.is_empty() { "scale" } else { priced.model };
+                Prediction { duration: priced.duration.scale(factor), provenance, model, ..priced }
+            }
+            _ => priced,
+        }
+    }
+
+    fn repricing(&self, node: NodeId) -> Repricing {
+        let task = &self.graph().tasks[node];
+        let (old, new) = self.classes_of(node);
+        if old == NO_CLASS {
+            return Repricing::Kept;
+        }
+        let rank = self.base.rank_index(task.lane);
+        if let Some(&known) = self.memo.borrow().get(&(old, new, rank)) {
+            return known;
+        }
+        let repricing = self.work_out((old, new), rank, task.kind);
+        self.memo.borrow_mut().insert((old, new, rank), repricing);
+        repricing
+    }
+
+    fn work_out(&self, (old, new): (u32, u32), rank: usize, kind: TaskKind) -> Repricing {
+        let work = |class| self.class_at(class).and_then(|class| class.work.as_ref());
+        let Some(traced_on) = self.context.devices.get(rank).or_else(|| self.context.devices.first()) else {
+            return Repricing::Kept;
+        };
+        let traced_on = traced_on.profile.as_ref();
+        let is_collective = matches!(kind, TaskKind::Collective(_));
+        if is_collective {
+            return self.over_links((work(old), work(new)), traced_on);
+        }
+        if let (TaskKind::Compute, Some(host)) = (kind, &self.context.host) {
+            return on_host(host, work(old), work(new));
+        }
+        let now = if kind == TaskKind::Compute { traced_on } else { self.device(rank).map_or(traced_on, Arc::as_ref) };
+        let before = Placed { work: work(old), device: traced_on };
+        let after = Placed { work: work(new), device: now };
+        Repricing::of(self.context.models.predict(Some(UNIT), before, after))
+    }
+
+    /// A collective runs over the interconnect of the device it was traced on until that is changed.
+    fn over_links(&self, (old, new): (Option<&Work>, Option<&Work>), device: &DeviceProfile) -> Repricing {
+        if old == new && self.interconnect.is_none() {
+            return Repricing::Kept;
+        }
+        let models = &self.context.models;
+        let own = models.links().of_device(&device.id);
+        match (old, new, own) {
+            (Some(old), Some(new), Some(own)) => {
+                let link = self.interconnect.as_ref().unwrap_or(own);
+                Repricing::of(models.predict_over(UNIT, (old, own), (new, link)))
+            }
+            _ => Repricing::of(models.predict(Some(UNIT), Placed { work: old, device }, Placed { work: new, device })),
+        }
+    }
+
+    /// What `work` takes on the device of rank `rank`, never having been measured; `None` where no model covers it.
+    pub fn price_new(&self, work: &Work, rank: usize) -> Option<Prediction> {
+        let device = self.device(rank)?;
+        let placed = Placed { work: Some(work), device };
+        let prediction = self.context.models.predict(None, Placed { work: None, device }, placed);
+        (prediction.provenance != Provenance::Unmodelled).then_some(prediction)
+    }
+
+    /// What `work` takes that does what `members` do now: their time, times the model's ratio of new to old.
+    pub fn price_instead(&self, members: &[NodeId], work: &Work, rank: usize) -> Option<Prediction> {
+        let device = self.device(rank)?;
+        let now: DurNs = members.iter().map(|&node| self.price(node).duration).sum();
+        let old: Option<Vec<Work>> = members.iter().map(|&node| self.work(node).cloned()).collect();
+        old.and_then(|old| self.instead_of(now, &old, work, device)).or_else(|| self.price_new(work, rank))
+    }
+}
+
+/// A host computation of another size: the fitted host's ratio.
+fn on_host(host: &HostModel, old: Option<&Work>, new: Option<&Work>) -> Repricing {
+    let (Some(old), Some(new)) = (old, new) else { return Repricing::Kept };
+    if old == new {
+        return Repricing::Kept;
+    }
+    let (before, after) = (host.estimate(old), host.estimate(new));
+    let ratio = after.duration.0 as f64 / before.duration.0.max(1) as f64;
+    let Estimate { duration, model, error, extrapolated } = after;
+    Repricing::Ratio(ratio, Prediction { duration, provenance: Provenance::Anchored, model, error, extrapolated })
+}
+
+/// The measured duration for which re-pricings are worked out: long enough that its rounding does not show.
+const UNIT: DurNs = DurNs(1_000_000_000);
+
+impl Repricing {
+    fn of(prediction: Prediction) -> Self {
+        match prediction.provenance {
+            Provenance::Measured => Self::Kept,
+            Provenance::Anchored => Self::Ratio(prediction.duration.0 as f64 / UNIT.0 as f64, prediction),
+            Provenance::Unmodelled => Self::Ratio(1.0, prediction),
+            Provenance::Absolute => Self::Fixed(prediction),
+        }
+    }
+
+    fn apply(self, start: Prediction) -> Prediction {
+        match self {
+            Self::Kept => start,
+            Self::Ratio(ratio, of) => Prediction {
+                duration: start.duration.scale(ratio),
+                error: of.error.hypot(start.error),
+                provenance: of.provenance.max(start.provenance),
+                ..of
+            },
+            Self::Fixed(prediction) => prediction,
+        }
+    }
+}

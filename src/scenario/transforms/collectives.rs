@@ -1,0 +1,189 @@
+//! `compress-comm RATIO`, `scale-ranks N`, `bucket-size SIZE`: the same collectives with fewer bytes, more ranks, or other sizes.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::cost::{CollectiveKind, Shape, Work};
+use crate::graph::{LaneId, NodeId};
+use crate::scenario::context::Context;
+use crate::scenario::draft::Draft;
+use crate::scenario::step::StepError;
+use crate::scenario::text::{Words, short};
+use crate::scenario::transform::{StepReport, Transform, TransformSpec};
+use crate::units::Bytes;
+
+use super::report::{count, survey};
+use super::swap_link::{collectives, note_waiting};
+
+/// Sends gradients in fewer bytes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CompressComm {
+    /// Bytes before over bytes after.
+    pub ratio: f64,
+}
+
+/// Runs data parallel on another number of ranks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ScaleRanks {
+    /// Ranks of each process group that now spans all.
+    pub ranks: u32,
+}
+
+/// Regroups the all-reduces of gradients.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct BucketSize {
+    /// Size of a bucket in MiB.
+    pub mib: f64,
+}
+
+pub(super) const COMPRESS: TransformSpec = TransformSpec {
+    name: "compress-comm",
+    usage: "compress-comm RATIO",
+    help: "all-reduces send RATIO times fewer bytes; the time to compress is not added",
+    example: "compress-comm 2",
+    parse: |words| Ok(Arc::new(CompressComm { ratio: words.expect("RATIO")?.number(&['x'], 1.0..=1e4)? })),
+};
+
+pub(super) const RANKS: TransformSpec = TransformSpec {
+    name: "scale-ranks",
+    usage: "scale-ranks N",
+    help: "re-costs collectives for N data-parallel ranks, each with the traced batch",
+    example: "scale-ranks 16",
+    parse: |words| Ok(Arc::new(ScaleRanks { ranks: words.expect("the number of ranks")?.whole(1..=65_536)? as u32 })),
+};
+
+pub(super) const BUCKET: TransformSpec = TransformSpec {
+    name: "bucket-size",
+    usage: "bucket-size MIB",
+    help: "regroups the all-reduces of gradients into buckets of MIB mebibytes",
+    example: "bucket-size 100",
+    parse: parse_bucket,
+};
+
+fn parse_bucket(words: &mut Words<'_>) -> Result<Arc<dyn Transform>, StepError> {
+    Ok(Arc::new(BucketSize { mib: words.expect("a size in MiB")?.number(&[], 1e-3..=1e6)? }))
+}
+
+impl Transform for CompressComm {
+    fn name(&self) -> &'static str {
+        COMPRESS.name
+    }
+
+    fn line(&self) -> String {
+        format!("{} {}", COMPRESS.name, short(self.ratio))
+    }
+
+    fn apply(&self, draft: &mut Draft<'_>, _: &Context) -> StepReport {
+        let reduces = |kind| matches!(kind, CollectiveKind::AllReduce | CollectiveKind::ReduceScatter);
+        rework(draft, "with fewer bytes", |work, kind, _| {
+            let bytes = |bytes: Bytes| Bytes((bytes.0 as f64 / self.ratio).round() as u64);
+            reduces(kind).then(|| Work { read: bytes(work.read), written: bytes(work.written), ..work.clone() })
+        })
+    }
+}
+
+impl Transform for ScaleRanks {
+    fn name(&self) -> &'static str {
+        RANKS.name
+    }
+
+    fn line(&self) -> String {
+        format!("{} {}", RANKS.name, self.ranks)
+    }
+
+    fn apply(&self, draft: &mut Draft<'_>, _: &Context) -> StepReport {
+        let mut report = rework(draft, "among other ranks", |work, kind, ranks| {
+            let data_parallel = !matches!(kind, CollectiveKind::SendRecv | CollectiveKind::AllToAll);
+            let shape = Shape::Collective { kind, ranks: self.ranks };
+            (data_parallel && ranks != self.ranks).then(|| Work { shape, ..work.clone() })
+        });
+        if report.changed > 0 {
+            report.unhandled.push("the slowest of more ranks arrives later: that is not modelled".to_owned());
+        }
+        report
+    }
+}
+
+/// Changes the work of collectives to what `change` makes of it.
+fn rework(
+    draft: &mut Draft<'_>,
+    what: &str,
+    change: impl Fn(&Work, CollectiveKind, u32) -> Option<Work>,
+) -> StepReport {
+    let mut changed = Vec::new();
+    for node in collectives(draft) {
+        let Some(work) = draft.work(node) else { continue };
+        let Shape::Collective { kind, ranks } = work.shape else { continue };
+        if let Some(new) = change(work, kind, ranks) {
+            draft.set_work(node, new);
+            changed.push(node);
+        }
+    }
+    if changed.is_empty() {
+        return StepReport::nothing("no collective that this changes has a known size");
+    }
+    let summary = format!("{} {what}", count(changed.len(), "collective"));
+    let mut report = survey(draft, changed, summary);
+    note_waiting(draft, &mut report);
+    report
+}
+
+impl Transform for BucketSize {
+    fn name(&self) -> &'static str {
+        BUCKET.name
+    }
+
+    fn line(&self) -> String {
+        format!("{} {}", BUCKET.name, short(self.mib))
+    }
+
+    fn apply(&self, draft: &mut Draft<'_>, _: &Context) -> StepReport {
+        let limit = (self.mib * 1_048_576.0) as u64;
+        let mut before = 0;
+        let mut buckets: Vec<Vec<NodeId>> = Vec::new();
+        for reduces in all_reduces(draft).values() {
+            before += reduces.len();
+            let mut filled = u64::MAX;
+            for &(node, bytes) in reduces {
+                if filled.saturating_add(bytes) > limit {
+                    buckets.push(Vec::new());
+                    filled = 0;
+                }
+                filled += bytes;
+                if let Some(bucket) = buckets.last_mut() {
+                    bucket.push(node);
+                }
+            }
+        }
+        let merged: Vec<&Vec<NodeId>> = buckets.iter().filter(|bucket| bucket.len() > 1).collect();
+        if merged.is_empty() {
+            return StepReport::nothing("no two all-reduces of known size fit one bucket (splitting is not modelled)");
+        }
+        for bucket in &merged {
+            // The bucket is complete when its last gradient is.
+            let Some((&last, others)) = bucket.split_last() else { continue };
+            draft.merge(last, (*bucket).clone());
+            for &other in others {
+                draft.remove(other);
+            }
+        }
+        let summary = format!("{before} all-reduces → {}", buckets.len());
+        StepReport { changed: merged.iter().map(|bucket| bucket.len()).sum(), summary, ..StepReport::default() }
+    }
+}
+
+/// All-reduces of known size by lane and step, in order.
+fn all_reduces(draft: &Draft<'_>) -> BTreeMap<(LaneId, bool), Vec<(NodeId, u64)>> {
+    let graph = draft.graph();
+    let mut found: BTreeMap<_, Vec<(NodeId, u64)>> = BTreeMap::new();
+    let within = graph.iteration_tasks();
+    for node in collectives(draft) {
+        let Some(work) = draft.work(node) else { continue };
+        let reduces = matches!(work.shape, Shape::Collective { kind: CollectiveKind::AllReduce, .. });
+        if reduces && work.read.0 > 0 {
+            let key = (graph.tasks[node].lane, within[node.index()]);
+            found.entry(key).or_default().push((node, work.read.0));
+        }
+    }
+    found
+}

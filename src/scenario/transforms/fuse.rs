@@ -1,0 +1,159 @@
+//! `fuse SELECTOR` and `fuse-optimizer`: several kernels become one.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::cost::Family;
+use crate::graph::{LaneId, NodeId, Phase, TaskKind};
+use crate::intern::NameId;
+use crate::scenario::context::Context;
+use crate::scenario::draft::{Combine, Draft};
+use crate::scenario::selector::Selector;
+use crate::scenario::step::StepError;
+use crate::scenario::text::Words;
+use crate::scenario::transform::{StepReport, Transform, TransformSpec};
+
+use super::remove::host_of;
+use super::report::count;
+
+/// Chains of neighbouring element-wise kernels become one kernel each.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fuse {
+    /// Which kernels may be fused.
+    pub selector: Selector,
+}
+
+/// The updates of all parameters become one launch per kind of kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FuseOptimizer;
+
+pub(super) const SPEC: TransformSpec = TransformSpec {
+    name: "fuse",
+    usage: "fuse SELECTOR",
+    help: "runs of neighbouring element-wise kernels become one: arithmetic adds up, only the ends' bytes remain",
+    example: "fuse family=elementwise",
+    parse,
+};
+
+pub(super) const OPTIMIZER: TransformSpec = TransformSpec {
+    name: "fuse-optimizer",
+    usage: "fuse-optimizer",
+    help: "per-parameter updates become one multi-tensor launch per kind",
+    example: "fuse-optimizer",
+    parse: |_| Ok(Arc::new(FuseOptimizer)),
+};
+
+fn parse(words: &mut Words<'_>) -> Result<Arc<dyn Transform>, StepError> {
+    let rest = words.rest();
+    Ok(Arc::new(Fuse { selector: Selector::parse_at(rest.text, rest.column)? }))
+}
+
+/// Families whose kernels work element by element, so that a chain needs no exchange between blocks.
+fn is_element_wise(family: Family) -> bool {
+    matches!(family, Family::Elementwise | Family::Dropout | Family::Optimizer)
+}
+
+impl Transform for Fuse {
+    fn name(&self) -> &'static str {
+        SPEC.name
+    }
+
+    fn line(&self) -> String {
+        format!("{} {}", SPEC.name, self.selector)
+    }
+
+    fn apply(&self, draft: &mut Draft<'_>, _: &Context) -> StepReport {
+        let chosen = self.selector.select_in(draft);
+        let chains = chains(draft, &chosen);
+        if chains.is_empty() {
+            return StepReport::nothing(format!("no two neighbouring element-wise kernels match {}", self.selector));
+        }
+        let kernels = chains.iter().map(Vec::len).sum();
+        let host = merge_all(draft, &chains, Combine::Chain);
+        let summary = format!("{} → {}, {host} host tasks gone", count(kernels, "kernel"), chains.len());
+        StepReport { changed: kernels + host, summary, ..StepReport::default() }
+    }
+}
+
+/// Runs of two or more selected element-wise kernels that follow one another on a stream.
+fn chains(draft: &Draft<'_>, chosen: &[NodeId]) -> Vec<Vec<NodeId>> {
+    let graph = draft.graph();
+    let mut lanes: BTreeMap<LaneId, Vec<NodeId>> = BTreeMap::new();
+    for node in graph.tasks.node_indices().filter(|&node| graph.tasks[node].kind.is_device() && !draft.is_removed(node))
+    {
+        lanes.entry(graph.tasks[node].lane).or_default().push(node);
+    }
+    let fits = |node: &NodeId| {
+        let task = &graph.tasks[*node];
+        let family = draft.family(*node);
+        task.kind == TaskKind::Kernel
+            && family.is_some_and(is_element_wise)
+            && draft.work(*node).is_some()
+            && chosen.binary_search(node).is_ok()
+    };
+    let elements = |node: NodeId| draft.work(node).map_or(0, |work| work.written.0);
+    let mut chains = Vec::new();
+    for lane in lanes.values() {
+        for run in lane.chunk_by(|a, b| fits(a) && fits(b) && elements(*a) == elements(*b)) {
+            if run.len() > 1 {
+                chains.push(run.to_vec());
+            }
+        }
+    }
+    chains
+}
+
+impl Transform for FuseOptimizer {
+    fn name(&self) -> &'static str {
+        OPTIMIZER.name
+    }
+
+    fn line(&self) -> String {
+        OPTIMIZER.name.to_owned()
+    }
+
+    fn apply(&self, draft: &mut Draft<'_>, _: &Context) -> StepReport {
+        let groups = updates(draft);
+        if groups.is_empty() {
+            return StepReport::nothing("no two updates of one kind: they are fused already, or none was traced");
+        }
+        let kernels = groups.iter().map(Vec::len).sum();
+        let host = merge_all(draft, &groups, Combine::Batch);
+        let summary = format!("{} → {}, {host} host tasks gone", count(kernels, "update"), groups.len());
+        StepReport { changed: kernels + host, summary, ..StepReport::default() }
+    }
+}
+
+/// Update kernels (or host computations) of one name, lane and step; two or more of each.
+fn updates(draft: &Draft<'_>) -> Vec<Vec<NodeId>> {
+    let graph = draft.graph();
+    let within = graph.iteration_tasks();
+    let mut groups: BTreeMap<(LaneId, bool, NameId), Vec<NodeId>> = BTreeMap::new();
+    for node in graph.tasks.node_indices().filter(|&node| !draft.is_removed(node)) {
+        let task = &graph.tasks[node];
+        let updates = task.operator.is_some_and(|id| graph.operators[id.0 as usize].phase == Phase::Optimizer);
+        let computes = matches!(task.kind, TaskKind::Kernel | TaskKind::Compute);
+        if updates && computes && draft.work(node).is_some() {
+            groups.entry((task.lane, within[node.index()], task.name)).or_default().push(node);
+        }
+    }
+    groups.into_values().filter(|group| group.len() > 1).collect()
+}
+
+/// Lets the first of each group do the work of all; how many host tasks went with the others.
+fn merge_all(draft: &mut Draft<'_>, groups: &[Vec<NodeId>], combine: Combine) -> usize {
+    let mut gone = Vec::new();
+    for group in groups {
+        let Some((&first, others)) = group.split_first() else { continue };
+        draft.merge_as(first, group.clone(), combine);
+        gone.extend_from_slice(others);
+    }
+    for &node in &gone {
+        draft.remove(node);
+    }
+    let host = host_of(draft, &gone);
+    for &node in &host {
+        draft.remove(node);
+    }
+    host.len()
+}

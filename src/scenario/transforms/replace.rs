@@ -1,0 +1,88 @@
+//! `replace SELECTOR with OP`: the same arguments, another operator.
+
+use std::sync::Arc;
+
+use crate::cost::operators::operator_family;
+use crate::cost::{Caller, Launch, work_of};
+use crate::graph::{Phase, TaskKind};
+use crate::scenario::context::Context;
+use crate::scenario::draft::Draft;
+use crate::scenario::selector::Selector;
+use crate::scenario::step::StepError;
+use crate::scenario::text::Words;
+use crate::scenario::transform::{StepReport, Transform, TransformSpec};
+use crate::units::Bytes;
+
+use super::report::{count, survey};
+
+/// Lets the selected kernels compute another operator on their operator's arguments.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Replace {
+    /// Which kernels.
+    pub selector: Selector,
+    /// The operator, e.g. `aten::relu`.
+    pub operator: String,
+}
+
+pub(super) const SPEC: TransformSpec = TransformSpec {
+    name: "replace",
+    usage: "replace SELECTOR with OPERATOR",
+    help: "lets the selected kernels compute another operator on the same arguments",
+    example: "replace name=aten::gelu with aten::relu",
+    parse,
+};
+
+fn parse(words: &mut Words<'_>) -> Result<Arc<dyn Transform>, StepError> {
+    let end = words.column();
+    let halves = words.split_at("with");
+    let (selector, operator) = halves.ok_or_else(|| StepError::at(end, "expected SELECTOR with OPERATOR"))?;
+    if operator_family(operator.text).is_none() {
+        let message = format!("`{}` is no operator with a known cost, e.g. aten::relu", operator.text);
+        return Err(StepError::at(operator.column, message));
+    }
+    let selector = Selector::parse_at(selector.text, selector.column)?;
+    Ok(Arc::new(Replace { selector, operator: operator.text.to_owned() }))
+}
+
+impl Transform for Replace {
+    fn name(&self) -> &'static str {
+        SPEC.name
+    }
+
+    fn line(&self) -> String {
+        format!("{} {} with {}", SPEC.name, self.selector, self.operator)
+    }
+
+    fn apply(&self, draft: &mut Draft<'_>, _: &Context) -> StepReport {
+        let graph = draft.graph();
+        let mut changed = Vec::new();
+        let mut unknown = 0;
+        for node in self.selector.select_in(draft) {
+            let task = &graph.tasks[node];
+            let Some(id) = task.operator.filter(|_| matches!(task.kind, TaskKind::Kernel | TaskKind::Compute)) else {
+                continue;
+            };
+            let caller = Caller { operator: &self.operator, operands: draft.operands(id) };
+            let kind = TaskKind::Compute;
+            let phase: Phase = graph.operators[id.0 as usize].phase;
+            let launch = Launch { kind, name: &self.operator, bytes: Bytes(0), ranks: 0, phase };
+            match work_of(&launch, &[caller], None) {
+                Some(work) => changed.push((node, work)),
+                None => unknown += 1,
+            }
+        }
+        if changed.is_empty() {
+            return StepReport::nothing(format!("no kernel with recorded arguments matches {}", self.selector));
+        }
+        let nodes: Vec<_> = changed.iter().map(|&(node, _)| node).collect();
+        for (node, work) in changed {
+            draft.set_work(node, work);
+        }
+        let summary = format!("{} compute {}", count(nodes.len(), "kernel"), self.operator);
+        let mut report = survey(draft, nodes, summary);
+        if unknown > 0 {
+            report.unhandled.push(format!("{}: arguments do not fit {}", count(unknown, "kernel"), self.operator));
+        }
+        report
+    }
+}

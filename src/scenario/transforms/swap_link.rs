@@ -1,0 +1,76 @@
+//! `swap-link NAME`: collectives over another interconnect.
+
+use std::sync::Arc;
+
+use crate::graph::{NodeId, TaskKind};
+use crate::scenario::context::Context;
+use crate::scenario::draft::Draft;
+use crate::scenario::step::StepError;
+use crate::scenario::text::Words;
+use crate::scenario::transform::{StepReport, Transform, TransformSpec};
+
+use super::report::{count, survey};
+
+/// Runs collectives over another interconnect.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SwapLink {
+    /// The interconnect, as written.
+    pub link: String,
+}
+
+pub(super) const SPEC: TransformSpec = TransformSpec {
+    name: "swap-link",
+    usage: "swap-link LINK",
+    help: "runs the collectives over another interconnect",
+    example: "swap-link NVLink4",
+    parse,
+};
+
+fn parse(words: &mut Words<'_>) -> Result<Arc<dyn Transform>, StepError> {
+    Ok(Arc::new(SwapLink { link: words.expect("the name of an interconnect, e.g. NVLink4")?.text.to_owned() }))
+}
+
+impl Transform for SwapLink {
+    fn name(&self) -> &'static str {
+        SPEC.name
+    }
+
+    fn line(&self) -> String {
+        format!("{} {}", SPEC.name, self.link)
+    }
+
+    fn apply(&self, draft: &mut Draft<'_>, context: &Context) -> StepReport {
+        let links = context.models.links();
+        let Some(link) = links.find(&self.link).cloned() else {
+            let known: Vec<&str> = links.iter().map(|link| link.id.as_str()).collect();
+            return StepReport::nothing(format!(
+                "unknown interconnect `{}`: known are {}",
+                self.link,
+                known.join(", ")
+            ));
+        };
+        let collectives = collectives(draft);
+        if collectives.is_empty() {
+            return StepReport::nothing("no collectives");
+        }
+        let summary = format!("{} over {}", count(collectives.len(), "collective"), link.name);
+        draft.set_interconnect(link);
+        let mut report = survey(draft, collectives, summary);
+        note_waiting(draft, &mut report);
+        report
+    }
+}
+
+/// All collectives that are still there.
+pub(super) fn collectives(draft: &Draft<'_>) -> Vec<NodeId> {
+    let graph = draft.graph();
+    let is_collective = |&node: &NodeId| matches!(graph.tasks[node].kind, TaskKind::Collective(_));
+    graph.tasks.node_indices().filter(is_collective).filter(|&node| !draft.is_removed(node)).collect()
+}
+
+/// Says that a single rank's collectives contain waiting.
+pub(super) fn note_waiting(draft: &Draft<'_>, report: &mut StepReport) {
+    if draft.graph().ranks.len() == 1 {
+        report.unhandled.push("one rank is loaded: its collectives' times contain waiting for the others".to_owned());
+    }
+}

@@ -63,7 +63,7 @@ fn caller<'d>(draft: &'d Draft<'_>, id: OperatorId) -> Caller<'d> {
 fn forward_of(draft: &Draft<'_>, operator: &Operator) -> Option<OperatorId> {
     let operators = &draft.graph().operators;
     let up = |at: &&Operator| operators.get(at.parent?.0 as usize);
-    std::iter::successors(operators.get(0).map(|_| operator), up).find_map(|at| at.forward)
+    std::iter::successors(Some(operator), up).find_map(|at| at.forward)
 }
 
 fn piece(draft: &Draft<'_>, name: &str, work: Option<Work>, rank: usize) -> Piece {

@@ -175,7 +175,7 @@ impl App {
         match (self.focus, self.view) {
             (Focus::Scenario, _) => Pane::Scenario,
             (Focus::View, View::Timeline) => Pane::Timeline,
-            (Focus::View, View::Operators | View::Path) => Pane::Table,
+            (Focus::View, View::Operators | View::Path | View::Gaps) => Pane::Table,
             (Focus::View, View::Sweep) => Pane::Sweep,
         }
     }

@@ -56,6 +56,13 @@ impl<'a> Canvas<'a> {
         end - self.area.x
     }
 
+    /// Writes as much of `text` as fits at the upper left corner, without an ellipsis.
+    pub fn put_bare(&mut self, text: &str, style: Style) {
+        if self.area.width > 0 && self.area.height > 0 {
+            self.buffer.set_stringn(self.area.x, self.area.y, text, self.area.width as usize, style);
+        }
+    }
+
     /// Writes `text` in the style of `role`.
     pub fn text(&mut self, x: u16, y: u16, text: &str, role: Role) -> u16 {
         self.put(x, y, text, self.theme.style(role))

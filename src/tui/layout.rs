@@ -45,7 +45,7 @@ pub fn regions(size: Size, wants_strip: bool) -> Option<Regions> {
     let details = row(bar.y - details_height, details_height);
     let details_rule = row(details.y - 1, 1);
     let titles = row(top, 1);
-    let list = if is_wide { (size.width / 4).clamp(26, 40) } else { 0 };
+    let list = if is_wide { (size.width * 2 / 7).clamp(28, 44) } else { 0 };
     let height = details_rule.y - top - 1;
     let scenario = is_wide.then(|| Rect::new(0, top + 1, list - 1, height));
     let view = Rect::new(list, top + 1, size.width - list, height);

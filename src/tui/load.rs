@@ -52,32 +52,31 @@ pub fn open(engine: &Engine, open: &Open, options: &OpenOptions, build: &BuildOp
 /// A loaded trace with its pictures.
 pub fn opened(loaded: Loaded) -> Opened {
     let (paints, replay) = (Paints::new(&loaded.graph), &loaded.replay);
-    let path = critical_nodes(&loaded.graph, &replay.resolved.timed, &replay.schedule);
+    let path = critical_nodes(replay);
     Opened {
         measured: Arc::new(Picture::measured(&loaded.graph, &path)),
         simulated: Arc::new(Picture::simulated(&replay.resolved, &replay.schedule, &path)),
-        digest: Arc::new(Digest::of(&loaded.graph, replay, &path)),
+        digest: Arc::new(Digest::of(replay)),
         paints: Arc::new(paints),
         loaded: Arc::new(loaded),
     }
 }
 
-/// The picture and the tables of a result.
-pub fn pictures(outcome: &Outcome) -> (Arc<Picture>, Arc<Digest>) {
-    let resolved = &outcome.resolved;
-    let path = critical_nodes(&resolved.graph, &resolved.timed, &outcome.schedule);
-    let digest = Digest::of(&resolved.graph, outcome, &path);
-    (Arc::new(Picture::simulated(resolved, &outcome.schedule, &path)), Arc::new(digest))
+/// The picture of a result.
+fn picture(outcome: &Outcome) -> Picture {
+    Picture::simulated(&outcome.resolved, &outcome.schedule, &critical_nodes(outcome))
 }
 
-/// The event that a reply of trace `work` becomes; a picture is drawn for the first answer of each revision.
+/// The event that a reply of trace `work` becomes; the first answer of
+/// each revision brings the picture, the second the tables.
 pub fn event_of(work: usize, reply: Reply, last_revision: &mut u64) -> Option<Event> {
     match reply {
         Reply::Outcome(outcome) => {
             let is_first = *last_revision != outcome.revision;
             *last_revision = outcome.revision;
-            let pictures = is_first.then(|| pictures(&outcome));
-            Some(Event::Outcome { work, outcome, pictures })
+            let picture = is_first.then(|| Arc::new(picture(&outcome)));
+            let digest = (!is_first).then(|| Arc::new(Digest::of(&outcome)));
+            Some(Event::Outcome { work, outcome, picture, digest })
         }
         Reply::Point { revision, point } => Some(Event::Point { work, revision, point: Box::new(point) }),
         Reply::SweepDone { .. } => None,

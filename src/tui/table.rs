@@ -70,8 +70,8 @@ pub struct TableState {
     pub cursor: usize,
     /// First row shown.
     pub scroll: usize,
-    /// Whether the operators are shown by kernel.
-    pub by_kernel: bool,
+    /// Whether the view's other order or grouping is shown.
+    pub is_other: bool,
 }
 
 /// Lines above the rows: the summary and the titles.

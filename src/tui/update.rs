@@ -36,14 +36,16 @@ pub enum Event {
     Loaded(Vec<Opened>, Scenario),
     /// Loading failed, with the reason in one line.
     Failed(String),
-    /// A scenario was evaluated; with pictures when it is the first answer for its revision.
+    /// A scenario was evaluated.
     Outcome {
         /// Of which trace.
         work: usize,
         /// The result.
         outcome: Box<Outcome>,
-        /// Its times and tables.
-        pictures: Option<(Arc<Picture>, Arc<Digest>)>,
+        /// Its times, with the first answer.
+        picture: Option<Arc<Picture>>,
+        /// Its tables, with the second.
+        digest: Option<Arc<Digest>>,
     },
     /// One more point of a sweep.
     Point {
@@ -85,7 +87,9 @@ pub fn update(app: &mut App, event: Event) -> Vec<Effect> {
             app.failure = Some(reason);
             Ok(vec![Effect::Quit])
         }
-        Event::Outcome { work, outcome, pictures } => Ok(evaluated(app, work, *outcome, pictures)),
+        Event::Outcome { work, outcome, picture, digest } => {
+            Ok(evaluated(app, work, *outcome, Answer { picture, digest }))
+        }
         Event::Point { work, revision, point } => {
             if let Some(work) = app.works.get_mut(work) {
                 work.take_point(revision, *point);
@@ -145,12 +149,13 @@ fn loaded(app: &mut App, opened: Vec<Opened>, scenario: &Scenario) -> Vec<Effect
     app.works.iter_mut().flat_map(Workspace::evaluate_anew).collect()
 }
 
-fn evaluated(
-    app: &mut App,
-    work: usize,
-    outcome: Outcome,
-    pictures: Option<(Arc<Picture>, Arc<Digest>)>,
-) -> Vec<Effect> {
+/// What comes with a result.
+struct Answer {
+    picture: Option<Arc<Picture>>,
+    digest: Option<Arc<Digest>>,
+}
+
+fn evaluated(app: &mut App, work: usize, outcome: Outcome, answer: Answer) -> Vec<Effect> {
     let revision = outcome.revision;
     let Some(work) = app.works.get_mut(work) else { return Vec::new() };
     if revision < work.outcome.revision {
@@ -162,8 +167,8 @@ fn evaluated(
         .iter()
         .filter(|step| step.enabled)
         .find_map(|step| Some(format!("{}: {}", step.transform, step.unhandled.first()?)));
-    let is_first = pictures.is_some();
-    work.take(outcome, pictures);
+    let is_first = answer.picture.is_some();
+    work.take(outcome, answer.picture, answer.digest);
     if let Some(text) = first_unhandled.filter(|_| is_wanted && is_first) {
         app.say(Message::note(text));
     }

@@ -144,10 +144,13 @@ impl Workspace {
     }
 
     /// Takes a result; an overtaken one is shown too until the wanted one comes, as it is nearer.
-    pub fn take(&mut self, outcome: Outcome, pictures: Option<(Arc<Picture>, Arc<Digest>)>) {
-        if let Some((picture, digest)) = pictures {
+    pub fn take(&mut self, outcome: Outcome, picture: Option<Arc<Picture>>, digest: Option<Arc<Digest>>) {
+        if let Some(picture) = picture {
             self.timeline.reach(self.measured.end.max(picture.end));
-            (self.simulated, self.digest) = (picture, digest);
+            self.simulated = picture;
+        }
+        if let Some(digest) = digest {
+            self.digest = digest;
         }
         self.outcome = Arc::new(outcome);
     }

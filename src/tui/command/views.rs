@@ -24,6 +24,14 @@ pub(super) const COMMANDS: &[Command] = &[
         run: |app, _| Ok(show(app, View::Operators)),
     },
     Command {
+        name: "gaps",
+        aliases: &[],
+        argument: Argument::None,
+        help: "idle intervals of the streams, and why",
+        keys: &[(Everywhere, "3")],
+        run: |app, _| Ok(show(app, View::Gaps)),
+    },
+    Command {
         name: "path",
         aliases: &["critical-path"],
         argument: Argument::None,
@@ -54,7 +62,7 @@ pub(super) const COMMANDS: &[Command] = &[
         name: "group",
         aliases: &[],
         argument: Argument::None,
-        help: "operators by operator, or by kernel",
+        help: "the other order or grouping of this table",
         keys: &[(Pane::Table, "v")],
         run: |app, _| {
             regroup(app);
@@ -63,10 +71,10 @@ pub(super) const COMMANDS: &[Command] = &[
     },
 ];
 
-/// Switches the operators between operators and kernels.
+/// Switches to the other order or grouping.
 fn regroup(app: &mut App) {
     if let Some(work) = app.workspace_mut() {
-        work.table = TableState { by_kernel: !work.table.by_kernel, ..TableState::default() };
+        work.table = TableState { is_other: !work.table.is_other, ..TableState::default() };
     }
 }
 
@@ -74,7 +82,7 @@ fn show(app: &mut App, view: View) -> Vec<crate::tui::effect::Effect> {
     if app.view != view
         && let Some(work) = app.workspace_mut()
     {
-        work.table = TableState { by_kernel: work.table.by_kernel, ..TableState::default() };
+        work.table = TableState::default();
     }
     app.view = view;
     app.focus = crate::tui::app::Focus::View;

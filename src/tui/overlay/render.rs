@@ -22,7 +22,7 @@ pub fn render(app: &App, regions: &Regions, canvas: &mut Canvas<'_>) {
         Some(Overlay::Picker(picker)) => draw_picker(picker, canvas),
         Some(Overlay::Confirm(confirm)) => draw_confirm(confirm, canvas),
         Some(Overlay::Help { scroll }) => {
-            let mut area = boxed(canvas, 92, u16::MAX, "keys", "esc closes · C-p finds any command");
+            let mut area = boxed(canvas, 150, u16::MAX, "keys", "↑↓ scroll · esc closes · C-p finds any command");
             help::render(app, *scroll, &mut area);
         }
         Some(Overlay::Messages { scroll }) => {

@@ -40,14 +40,26 @@ impl Item {
 
 /// A name as short as it is still told apart: no return type, namespaces, template or call arguments, no `aten::`.
 pub fn short_name(name: &str) -> &str {
-    let name = name.trim_start_matches("void ").trim_start_matches("autograd::engine::evaluate_function: ");
-    let is_cpp = name.contains('<') || name.contains('(');
-    let end = if is_cpp { name.find(['<', '(']).filter(|&at| at > 0).unwrap_or(name.len()) } else { name.len() };
-    let bare = name[..end].trim_end();
-    match bare.rfind("::") {
-        Some(at) if at + 2 < bare.len() => &bare[at + 2..],
-        _ => bare,
+    let name = name.trim_start_matches("autograd::engine::evaluate_function: ");
+    let (mut depth, mut start, mut end) = (0_usize, 0, name.len());
+    let mut before = ' ';
+    for (at, c) in name.char_indices() {
+        match c {
+            '<' | '(' => {
+                if depth == 0 && at > start {
+                    end = at;
+                }
+                depth += 1;
+            }
+            '>' if before == '-' => {}
+            '>' | ')' => depth = depth.saturating_sub(1),
+            ':' if depth == 0 && before == ':' && at + 1 < name.len() => (start, end) = (at + 1, name.len()),
+            _ => {}
+        }
+        before = c;
     }
+    let bare = name.get(start..end).unwrap_or(name).trim();
+    if bare.is_empty() { name } else { bare.trim_start_matches("void ") }
 }
 
 #[cfg(test)]
@@ -71,6 +83,9 @@ mod tests {
             ("sm90_xmma_gemm_f32f32", "sm90_xmma_gemm_f32f32"),
             ("<forward op>", "<forward op>"),
             ("ns::", "ns::"),
+            ("void at::native::(anonymous namespace)::max_pool<float, int>(int)", "max_pool"),
+            ("std::enable_if<!(false), void>::type internal::gemvx::kernel<int, float>(T13)", "kernel"),
+            ("nccl:all_reduce", "nccl:all_reduce"),
         ];
         for (full, short) in cases {
             assert_eq!(short_name(full), short);

@@ -1,21 +1,46 @@
 //! What a lane is called.
 
-use crate::graph::{ExecutionGraph, Lane, LaneKind};
+use crate::graph::{ExecutionGraph, Lane, LaneKind, Phase, Rank};
 
-/// A short name of `lane`, with its rank when there are several.
-pub fn lane_label(graph: &ExecutionGraph, lane: &Lane) -> String {
-    let name = match lane.kind {
-        LaneKind::Stream { stream, .. } if lane.communication => format!("comm {stream}"),
-        LaneKind::Stream { stream, .. } => format!("stream {stream}"),
-        LaneKind::Thread { tid } => thread_name(graph.names.get(lane.name), tid),
-        LaneKind::Virtual => "markers".to_owned(),
-    };
+/// A short name of every lane, with its rank when there are several.
+pub fn lane_labels(graph: &ExecutionGraph) -> Vec<String> {
+    let roles = roles(graph);
     let several_devices = graph.ranks.len() == 1 && devices(graph) > 1;
-    match lane.kind {
-        _ if graph.ranks.len() > 1 => format!("r{} {name}", lane.rank.0),
-        LaneKind::Stream { device, .. } if several_devices => format!("gpu{device} {name}"),
-        _ => name,
+    let label = |(lane, role): (&Lane, &Option<&str>)| {
+        let name = match lane.kind {
+            LaneKind::Stream { stream, .. } if lane.communication => format!("comm {stream}"),
+            LaneKind::Stream { stream, .. } => format!("stream {stream}"),
+            LaneKind::Thread { tid } => {
+                role.map_or_else(|| thread_name(graph.names.get(lane.name), tid), |role| format!("{role} {tid}"))
+            }
+            LaneKind::Virtual => "markers".to_owned(),
+        };
+        match lane.kind {
+            _ if graph.ranks.len() > 1 => format!("r{} {name}", lane.rank.0),
+            LaneKind::Stream { device, .. } if several_devices => format!("gpu{device} {name}"),
+            _ => name,
+        }
+    };
+    graph.lanes.iter().zip(&roles).map(label).collect()
+}
+
+/// `main` for the thread of each rank with the most operators outside backward, `autograd` for one with backward only.
+fn roles(graph: &ExecutionGraph) -> Vec<Option<&'static str>> {
+    let mut counts = vec![(0_usize, 0_usize); graph.lanes.len()];
+    for operator in &graph.operators {
+        let count = &mut counts[operator.lane.0 as usize];
+        if operator.phase == Phase::Backward { count.1 += 1 } else { count.0 += 1 }
     }
+    let most = |rank: Rank| {
+        let lanes = graph.lanes.iter().zip(&counts).filter(|(lane, _)| lane.rank == rank);
+        lanes.map(|(_, &(forward, _))| forward).max().unwrap_or(0)
+    };
+    let role = |(lane, &(forward, backward)): (&Lane, &(usize, usize))| match lane.kind {
+        LaneKind::Thread { .. } if forward > 0 && forward == most(lane.rank) => Some("main"),
+        LaneKind::Thread { .. } if backward > forward => Some("autograd"),
+        _ => None,
+    };
+    graph.lanes.iter().zip(&counts).map(role).collect()
 }
 
 fn devices(graph: &ExecutionGraph) -> usize {

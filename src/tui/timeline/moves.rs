@@ -68,7 +68,8 @@ impl Timeline {
 
     /// Goes `by` rows down (up when negative), to the item nearest to the cursor's time.
     pub fn vertical(&mut self, scene: Scene<'_>, extent: Extent, by: isize) {
-        let rows = scene.rows(self, extent.rows());
+        let mut rows = scene.rows(self, extent.rows());
+        rows.retain(|row| row.side != Side::Blank);
         if rows.is_empty() {
             return;
         }
@@ -192,6 +193,9 @@ impl Timeline {
     /// Selects what is under the pointer.
     pub fn click(&mut self, scene: Scene<'_>, extent: Extent, x: u16, y: u16) {
         let Some((row, time, item)) = self.hit(scene, extent, x, y) else { return };
+        if row.side == Side::Blank {
+            return;
+        }
         (self.lane, self.depth, self.selected) = (row.lane, row.depth, item);
         self.side = if row.side == Side::Both { Side::Measured } else { row.side };
         self.cursor = time;

@@ -18,6 +18,8 @@ const LEFT: [&str; 9] = [" ", "▏", "▎", "▍", "▌", "▋", "▊", "▉", "
 const LOWER: [&str; 9] = [" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"];
 /// A cell counts as filled from here on, as empty below the rest.
 const FULL: f32 = 15.0 / 16.0;
+/// Names in less room than this are cut without an ellipsis.
+const CUT_BARE: usize = 7;
 /// A half block is drawn from this share on.
 const HALF: f32 = 0.2;
 
@@ -50,7 +52,7 @@ impl<'a> Painter<'a> {
             self.names(canvas, y, &cells);
             self.cells = cells;
         }
-        if row.depth == 0 {
+        if row.depth == 0 && row.side != Side::Blank {
             self.critical(canvas, y, row);
         }
         if self.scene.is_stale && row.side == Side::Simulated {
@@ -122,8 +124,12 @@ impl<'a> Painter<'a> {
             Some(selected) if selected == item => theme.style(Role::BarSelected),
             _ => theme.bar(self.paint_of(key)),
         };
-        let name = cut(short_name(self.scene.name(item)), room);
-        canvas.put(x, y, &name, style);
+        let name = short_name(self.scene.name(item));
+        if room < CUT_BARE {
+            canvas.part(x, y, room as u16, 1).put_bare(name, style);
+        } else {
+            canvas.put(x, y, &cut(name, room), style);
+        }
     }
 
     /// Measured above, simulated below, in one row.
@@ -157,9 +163,12 @@ impl<'a> Painter<'a> {
         self.sample(&lane.critical, canvas.width(), &mut cells);
         let style = Style::new().add_modifier(Modifier::UNDERLINED);
         for (x, _) in cells.iter().enumerate().filter(|(_, cell)| cell.busy > 0.0) {
-            let is_blank = canvas.symbol(x as u16, y) == " ";
-            let style = if is_blank { style.patch(canvas.theme().style(Role::Critical)) } else { style };
-            canvas.restyle(x as u16, y, 1, style);
+            let x = x as u16;
+            match canvas.symbol(x, y) {
+                " " => canvas.overlay(x, y, LOWER[1], Role::Critical),
+                symbol if symbol == LEFT[1] => {}
+                _ => canvas.restyle(x, y, 1, style),
+            }
         }
         self.others = cells;
     }

@@ -2,17 +2,21 @@
 
 use rustc_hash::FxHashMap;
 
+use crate::analysis;
+use crate::analysis::critical_path::{CriticalPath, SegmentKind};
 use crate::analysis::density::{Density, Interval};
 use crate::cost::classify::family_of_task;
 use crate::cost::work::Family;
-use crate::graph::{ExecutionGraph, NodeId, OperatorId, Phase, Task, TaskKind, TimedGraph};
+use crate::graph::{ExecutionGraph, NodeId, OperatorId, Phase, Task, TaskKind};
 use crate::intern::NameId;
 use crate::scenario::Resolved;
+use crate::session::Outcome;
 use crate::sim::Schedule;
 use crate::tui::theme::Paint;
 use crate::units::TimeNs;
 
 use super::item::Item;
+use super::lane_label::lane_labels;
 
 /// When tasks ran.
 #[derive(Clone, Copy, Debug)]
@@ -59,7 +63,10 @@ impl Picture {
     /// # Complexity
     /// O(tasks + operators · log).
     fn build(graph: &ExecutionGraph, times: Times<'_>, path: &[NodeId]) -> Self {
-        let tasks: Vec<(TimeNs, TimeNs)> = graph.tasks.node_indices().map(|node| times.of(graph, node)).collect();
+        let mut tasks: Vec<(TimeNs, TimeNs)> = graph.tasks.node_indices().map(|node| times.of(graph, node)).collect();
+        if matches!(times, Times::Simulated(..)) {
+            stretch_waits(graph, &mut tasks);
+        }
         let operators = match times {
             Times::Measured => graph.operators.iter().map(|op| (op.start, op.start + op.dur)).collect(),
             Times::Simulated(..) => operator_times(graph, &tasks),
@@ -114,6 +121,25 @@ impl<'a> Times<'a> {
                 Some(task) => (schedule.start(&resolved.timed, task), schedule.end(task)),
                 None => (TimeNs(0), TimeNs(0)),
             },
+        }
+    }
+}
+
+/// Lets calls that wait for the device last until their thread goes on: a task's own duration has no waiting in it.
+fn stretch_waits(graph: &ExecutionGraph, tasks: &mut [(TimeNs, TimeNs)]) {
+    let mut waiting: Vec<Option<usize>> = vec![None; graph.lanes.len()];
+    for node in graph.tasks.node_indices() {
+        let task = &graph.tasks[node];
+        let (start, end) = tasks[node.index()];
+        if task.kind.is_device() || task.lane.0 as usize >= waiting.len() {
+            continue;
+        }
+        let lane = &mut waiting[task.lane.0 as usize];
+        if let Some(call) = lane.take_if(|_| end > start || task.kind == TaskKind::Joint) {
+            tasks[call].1 = tasks[call].1.max(start);
+        }
+        if task.kind == TaskKind::Runtime && task.measured > task.duration && end > start {
+            *lane = Some(node.index());
         }
     }
 }
@@ -193,22 +219,16 @@ fn push(rows: &mut Vec<Vec<Interval>>, depth: u16, interval: Interval) {
     rows[depth].push(interval);
 }
 
-/// The tasks of the critical path of the slowest rank's iteration, last first.
+/// The tasks of the critical path of the slowest rank's iteration.
 ///
 /// # Complexity
 /// O(length of the path).
-pub fn critical_nodes(graph: &ExecutionGraph, timed: &TimedGraph, schedule: &Schedule) -> Vec<NodeId> {
-    let Some(part) = graph.ranks.iter().max_by_key(|part| schedule.end(timed.task(part.end))) else {
-        return Vec::new();
-    };
-    let begin = part.begin.map_or(part.iteration_start, |marker| schedule.end(timed.task(marker)));
-    let mut path = Vec::new();
-    let mut next = Some(timed.task(part.end));
-    while let Some(task) = next.filter(|&task| schedule.end(task) > begin) {
-        path.extend(timed.node(task).filter(|&node| graph.tasks[node].kind.is_work()));
-        next = schedule.critical_predecessor(timed, task);
-    }
-    path
+pub fn critical_nodes(outcome: &Outcome) -> Vec<NodeId> {
+    let (timed, schedule) = (&*outcome.resolved.timed, &*outcome.schedule);
+    let times = analysis::lanes::Times::Simulated { timed, schedule };
+    let path = CriticalPath::of_job(&outcome.resolved.graph, timed, schedule, times);
+    let work = path.segments.iter().filter(|segment| !matches!(segment.kind, SegmentKind::Wait(_)));
+    work.map(|segment| segment.node).collect()
 }
 
 /// The paint of every task and operator.
@@ -216,6 +236,8 @@ pub fn critical_nodes(graph: &ExecutionGraph, timed: &TimedGraph, schedule: &Sch
 pub struct Paints {
     tasks: Vec<Paint>,
     operators: Vec<Paint>,
+    /// What each lane is called.
+    pub labels: Vec<String>,
 }
 
 impl Paints {
@@ -239,6 +261,7 @@ impl Paints {
         Self {
             tasks: graph.tasks.node_weights().map(&mut paint).collect(),
             operators: graph.operators.iter().map(|operator| Paint::from(operator.phase)).collect(),
+            labels: lane_labels(graph),
         }
     }
 

@@ -61,8 +61,10 @@ fn draw_ruler(scene: Scene<'_>, state: &Timeline, canvas: &mut Canvas<'_>) {
     let width = canvas.width();
     canvas.rule(0, "");
     for (x, label) in ruler::ticks(state.span, width, origin(scene)) {
-        canvas.text(x, 0, "┬", Role::Border);
-        canvas.text(x + 1, 0, &label, Role::Dim);
+        if x as usize + 1 + label.chars().count() <= width as usize {
+            canvas.text(x, 0, "┬", Role::Border);
+            canvas.text(x + 1, 0, &label, Role::Dim);
+        }
     }
     if let Some(x) = state.span.column_of(state.cursor, width) {
         canvas.text(x, 0, "▼", Role::Accent);
@@ -113,6 +115,7 @@ fn draw_label(scene: Scene<'_>, state: &Timeline, canvas: &mut Canvas<'_>, y: u1
     }
     let role = if is_current { Role::Accent } else { Role::Text };
     match row.side {
+        Side::Blank => {}
         Side::Simulated => {
             label.text(0, 0, if is_current { "▌" } else { " " }, Role::Accent);
             label.text(2, 0, "simulated", Role::Simulated);

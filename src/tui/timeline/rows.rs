@@ -13,6 +13,8 @@ pub enum Side {
     Simulated,
     /// Upper half measured, lower half simulated.
     Both,
+    /// Nothing: room between lanes.
+    Blank,
 }
 
 /// A row of the timeline.
@@ -62,7 +64,19 @@ pub fn rows(state: &Timeline, scene: Scene<'_>, height: usize) -> Vec<Row> {
     for (&lane, &depth) in lanes.iter().zip(&depths) {
         push_lane(&mut rows, state, lane, depth, most);
     }
-    rows
+    if rows.len() + lanes.len() <= height { spaced(&rows) } else { rows }
+}
+
+/// The rows with a blank one between lanes.
+fn spaced(rows: &[Row]) -> Vec<Row> {
+    let mut apart: Vec<Row> = Vec::with_capacity(rows.len() * 2);
+    for &row in rows {
+        if let Some(last) = apart.last().copied().filter(|last| last.lane != row.lane) {
+            apart.push(Row { side: Side::Blank, ..last });
+        }
+        apart.push(row);
+    }
+    apart
 }
 
 fn open_depth(fold: Fold, depth: usize, most: usize) -> usize {

@@ -7,7 +7,6 @@ use crate::scenario::Resolved;
 use crate::tui::theme::Paint;
 
 use super::item::Item;
-use super::lane_label::lane_label;
 use super::picture::{Paints, Picture};
 use super::rows::{self, Row, Side};
 use super::state::Timeline;
@@ -47,6 +46,9 @@ impl<'a> Scene<'a> {
 
     /// What is drawn in `row`.
     pub fn density(&self, row: Row) -> Option<&'a Density> {
+        if row.side == Side::Blank {
+            return None;
+        }
         self.picture(row.side).lanes.get(row.lane)?.rows.get(row.depth)
     }
 
@@ -80,7 +82,7 @@ impl<'a> Scene<'a> {
     /// What a lane is called on the screen.
     pub fn lane_label(&self, index: usize) -> String {
         match (self.lane(index), index.checked_sub(self.graph.lanes.len())) {
-            (Some(lane), None) => lane_label(self.graph, &lane),
+            (Some(_), None) => self.paints.labels.get(index).cloned().unwrap_or_default(),
             (Some(lane), Some(added)) => {
                 let name = self.resolved.added_lanes.get(added).map_or("", |(_, name)| name);
                 if self.graph.ranks.len() > 1 { format!("r{} {name}", lane.rank.0) } else { name.to_owned() }

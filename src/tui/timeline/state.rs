@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::graph::ExecutionGraph;
+use crate::graph::{ExecutionGraph, LaneKind};
 use crate::units::TimeNs;
 
 use super::item::Item;
@@ -56,6 +56,21 @@ pub struct Timeline {
     pub search: String,
 }
 
+/// Whether a lane is a stream: streams come after threads.
+fn is_stream(graph: &ExecutionGraph, lane: usize) -> bool {
+    matches!(graph.lanes[lane].kind, LaneKind::Stream { .. })
+}
+
+/// When the first operator of each lane starts; streams keep their order.
+fn first_starts(graph: &ExecutionGraph) -> Vec<TimeNs> {
+    let mut first = vec![TimeNs(i64::MAX); graph.lanes.len()];
+    for operator in &graph.operators {
+        let lane = &mut first[operator.lane.0 as usize];
+        *lane = (*lane).min(operator.start);
+    }
+    first
+}
+
 impl Timeline {
     /// Shows the chosen iteration of `graph`, which ends at `end` at the latest.
     pub fn new(graph: &ExecutionGraph, end: TimeNs) -> Self {
@@ -63,7 +78,8 @@ impl Timeline {
         let bounds = Span::new(TimeNs(0), end).with_margin();
         let span = Self::iteration(graph, end);
         let mut order: Vec<usize> = (0..graph.lanes.len()).collect();
-        order.sort_by_key(|&lane| graph.lanes[lane].rank);
+        let first = first_starts(graph);
+        order.sort_by_key(|&lane| (graph.lanes[lane].rank, is_stream(graph, lane), first[lane], lane));
         Self {
             span,
             bounds,

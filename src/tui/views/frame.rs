@@ -82,7 +82,7 @@ fn draw_panes(app: &App, work: &Workspace, regions: &Regions, canvas: &mut Canva
     let mut rule = part(canvas, regions.details_rule);
     rule.rule(0, "");
     if !matches!(app.overlay, Some(Overlay::Batch(_))) {
-        pane::render(app, work, &mut rule, regions.details.height);
+        pane::title(app, work, &mut rule);
         pane::details(app, work, &mut part(canvas, regions.details));
     }
 }

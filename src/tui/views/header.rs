@@ -129,7 +129,7 @@ fn iteration(work: &Workspace) -> Pieces {
     ];
     let change = ratio(summary.simulated_ns, summary.base_simulated_ns);
     if work.outcome.steps.iter().all(|step| !step.enabled) {
-        pieces.push((" (as traced)".to_owned(), Role::Dim));
+        pieces.push((" (no edits)".to_owned(), Role::Dim));
         return pieces;
     }
     let per_sample = summary.batch.filter(|(before, after)| before != after && *after > 0);

@@ -9,7 +9,7 @@ use crate::tui::theme::Role;
 pub fn render(app: &App, scroll: usize, canvas: &mut Canvas<'_>) {
     let lines = lines(app);
     let height = canvas.height() as usize;
-    let columns = if canvas.width() >= 80 && lines.len() > height { 2 } else { 1 };
+    let columns = if canvas.width() >= 110 && lines.len() > height { 2 } else { 1 };
     let width = canvas.width() / columns;
     let shown = height * columns as usize;
     let first = scroll.min(lines.len().saturating_sub(shown));
@@ -22,7 +22,7 @@ pub fn render(app: &App, scroll: usize, canvas: &mut Canvas<'_>) {
             }
             Line::Key(keys, help) => {
                 cell.text(1, 0, keys, Role::Key);
-                cell.text(12, 0, help, Role::Text);
+                cell.text(16, 0, help, Role::Text);
             }
         }
     }

@@ -24,6 +24,7 @@ fn lines(app: &App, width: usize) -> Vec<(String, Role)> {
     if app.messages.is_empty() {
         lines.push(("nothing so far".to_owned(), Role::Dim));
     }
+    unhandled(app, width, &mut lines);
     lines.push((String::new(), Role::Text));
     lines.push(("about this trace".to_owned(), Role::Title));
     let Some(work) = app.workspace() else { return lines };
@@ -44,6 +45,18 @@ fn lines(app: &App, width: usize) -> Vec<(String, Role)> {
         lines.push(("nothing odd was found".to_owned(), Role::Dim));
     }
     lines
+}
+
+/// What the steps of the scenario could not do.
+fn unhandled(app: &App, width: usize, lines: &mut Vec<(String, Role)>) {
+    let Some(work) = app.workspace() else { return };
+    for step in work.outcome.steps.iter().filter(|step| !step.unhandled.is_empty()) {
+        lines.push((String::new(), Role::Text));
+        lines.push((format!("what {} could not do", step.transform), Role::Title));
+        for line in &step.unhandled {
+            lines.extend(wrap(&crate::intern::printable(line), width).into_iter().map(|line| (line, Role::Warn)));
+        }
+    }
 }
 
 /// `text` in lines of at most `width` characters; all but the first indented.

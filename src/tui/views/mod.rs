@@ -2,6 +2,7 @@
 
 pub mod bar;
 mod frame;
+mod gaps;
 mod header;
 pub mod help;
 pub mod messages;
@@ -28,6 +29,8 @@ pub enum View {
     Timeline,
     /// What decides the iteration time.
     Path,
+    /// Idle intervals and why.
+    Gaps,
     /// Operators and kernels by time.
     Operators,
     /// Iteration time against batch size.
@@ -36,13 +39,14 @@ pub enum View {
 
 impl View {
     /// All of them, in order of their keys.
-    pub const ALL: [Self; 4] = [Self::Timeline, Self::Path, Self::Operators, Self::Sweep];
+    pub const ALL: [Self; 5] = [Self::Timeline, Self::Path, Self::Gaps, Self::Operators, Self::Sweep];
 
     /// The command that opens it, which is its name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Timeline => "timeline",
             Self::Path => "path",
+            Self::Gaps => "gaps",
             Self::Operators => "operators",
             Self::Sweep => "sweep",
         }
@@ -54,6 +58,7 @@ pub fn table_of(view: View, work: &Workspace) -> Option<Table<'_>> {
     match view {
         View::Timeline => None,
         View::Path => Some(path::table(work)),
+        View::Gaps => Some(gaps::table(work)),
         View::Operators => Some(operators::table(work)),
         View::Sweep => Some(sweep::table(work)),
     }

@@ -12,7 +12,7 @@ use super::sweep::bar;
 
 /// The view as a table.
 pub fn table(work: &Workspace) -> Table<'_> {
-    let by_kernel = work.table.by_kernel;
+    let by_kernel = work.table.is_other;
     let groups: &[Group] = if by_kernel { &work.digest.kernels } else { &work.digest.operators };
     let sum = |of: fn(&Group) -> DurNs| groups.iter().map(of).sum::<DurNs>();
     let (measured, simulated) = (sum(|group| group.measured), sum(|group| group.simulated));

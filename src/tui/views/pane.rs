@@ -11,11 +11,11 @@ use crate::tui::workspace::Workspace;
 use super::View;
 
 /// From this width on details stand in two columns.
-const TWO_COLUMNS: u16 = 130;
+const TWO_COLUMNS: u16 = 100;
 
 /// The title in the rule above the pane: the name of what is selected.
-pub fn render(_app: &App, work: &Workspace, rule: &mut Canvas<'_>, _height: u16) {
-    let Some(item) = work.timeline.selected else { return };
+pub fn title(app: &App, work: &Workspace, rule: &mut Canvas<'_>) {
+    let Some(item) = work.timeline.selected.filter(|_| app.view == View::Timeline) else { return };
     let (name, _) = describe(work.scene(), item, None);
     let room = rule.width().saturating_sub(6) as usize;
     rule.text(2, 0, &format!(" {} ", cut(&name, room)), Role::Strong);
@@ -24,12 +24,15 @@ pub fn render(_app: &App, work: &Workspace, rule: &mut Canvas<'_>, _height: u16)
 /// Draws what there is to say about the selection.
 pub fn details(app: &App, work: &Workspace, canvas: &mut Canvas<'_>) {
     match work.timeline.selected {
-        Some(item) => {
+        _ if app.view == View::Gaps => {
+            flow(&super::gaps::chain(work), canvas);
+        }
+        Some(item) if app.view == View::Timeline => {
             let (_, details) = describe(work.scene(), item, work.prediction(item));
             if canvas.height() <= 2 { packed(&details, canvas) } else { listed(&details, canvas) }
         }
         None if app.view == View::Timeline => guide(work, canvas),
-        None => {
+        _ => {
             canvas.line(1, 0, &[("enter", Role::Key), (" shows the row on the timeline   ", Role::Dim)]);
         }
     }
@@ -58,6 +61,17 @@ fn packed(details: &[Detail], canvas: &mut Canvas<'_>) {
         }
         x = canvas.line(x, y, &[(detail.label, Role::Dim), (" ", Role::Dim), (&detail.value, Role::Text)]);
         x += 3;
+    }
+}
+
+/// Pieces one after the other, over as many lines as they take.
+fn flow(pieces: &[(String, Role)], canvas: &mut Canvas<'_>) {
+    let (mut x, mut y) = (1_u16, 0_u16);
+    for (text, role) in pieces {
+        if x > 1 && x + text.width() as u16 > canvas.width() {
+            (x, y) = (1, y + 1);
+        }
+        x = canvas.text(x, y, text, *role);
     }
 }
 

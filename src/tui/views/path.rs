@@ -1,7 +1,7 @@
-//! The critical path as a chain: what decides the iteration time, in order.
+//! The critical path as a chain: what decides the iteration time, in order or by length.
 
+use crate::analysis::critical_path::{Run, SegmentKind};
 use crate::graph::TaskKind;
-use crate::tui::digest::Segment;
 use crate::tui::table::{Column, Open, Table, TableRow, value};
 use crate::tui::theme::Role;
 use crate::tui::timeline::{Item, short_name};
@@ -16,14 +16,17 @@ const MOST_KINDS: usize = 4;
 /// The view as a table.
 pub fn table(work: &Workspace) -> Table<'_> {
     let digest = &work.digest;
-    let total = DurNs(digest.path.iter().map(|segment| segment.taken.0).sum::<i64>().max(1));
-    let longest = digest.path.iter().map(|segment| segment.taken.0).max().unwrap_or(1).max(1);
-    let mut summary = vec![(format!("{total} in {} segments: ", digest.path.len()), Role::Dim)];
+    let runs: &[Run] = if work.table.is_other { &digest.path_by_length } else { &digest.path };
+    let total = DurNs(runs.iter().map(|run| run.segment.duration.0).sum::<i64>().max(1));
+    let longest = digest.path_by_length.first().map_or(1, |run| run.segment.duration.0.max(1));
+    let mut summary = Vec::new();
     for (index, (kind, taken)) in digest.path_kinds.iter().take(MOST_KINDS).enumerate() {
-        let comma = if index > 0 { ", " } else { "" };
-        summary.push((format!("{comma}{kind} "), Role::Text));
+        let comma = if index > 0 { " · " } else { "" };
+        summary.push((format!("{comma}{} ", explained(kind)), Role::Text));
         summary.push((percent(*taken, total), Role::Strong));
     }
+    summary.push(("   v".to_owned(), Role::Key));
+    summary.push((if work.table.is_other { " in order" } else { " longest first" }.to_owned(), Role::Dim));
     let column = |title, width, is_number, from_width| Column { title, width, is_number, from_width };
     Table {
         summary,
@@ -32,27 +35,29 @@ pub fn table(work: &Workspace) -> Table<'_> {
             column("takes", 10, true, 0),
             column("share", 7, true, 0),
             column("", 18, false, 110),
-            column("kind", 28, false, 90),
+            column("kind", 26, false, 86),
             column("where", 16, false, 60),
             column("what", 0, false, 0),
         ],
-        count: digest.path.len(),
-        row: Box::new(move |index| row(work, &digest.path[index], total, longest)),
+        count: runs.len(),
+        row: Box::new(move |index| row(work, &runs[index], total, longest)),
     }
 }
 
-fn row(work: &Workspace, segment: &Segment, total: DurNs, longest: i64) -> TableRow {
+fn row(work: &Workspace, run: &Run, total: DurNs, longest: i64) -> TableRow {
     let graph = &work.loaded.graph;
+    let segment = run.segment;
     let task = &graph.tasks[segment.node];
     let operator = task.operator.and_then(|id| Some((id, graph.operators.get(id.0 as usize)?)));
     let name = match (task.kind, operator) {
-        (kind, Some((_, operator))) if !kind.is_device() => graph.names.get(operator.name),
-        _ => graph.names.get(task.name),
+        (TaskKind::Host(_) | TaskKind::Runtime, Some((_, operator))) => graph.names.get(operator.name),
+        _ => graph.names.get(segment.name),
     };
-    let times = if segment.count > 1 { format!(" ×{}", segment.count) } else { String::new() };
+    let times = if run.count > 1 { format!(" ×{}", run.count) } else { String::new() };
     let name = if name.is_empty() { "outside operators" } else { short_name(name) };
     let origin = graph.ranks.first().map(|part| part.iteration_start).unwrap_or_default();
-    let role = if task.kind.is_device() { Role::Text } else { Role::Dim };
+    let is_wait = matches!(segment.kind, SegmentKind::Wait(_));
+    let role = if task.kind.is_device() && !is_wait { Role::Text } else { Role::Dim };
     let item = match (task.kind, operator) {
         (kind, _) if kind.is_device() || kind == TaskKind::Runtime => Some(Item::Task(segment.node)),
         (_, operator) => operator.map(|(id, _)| Item::Operator(id)),
@@ -60,14 +65,26 @@ fn row(work: &Workspace, segment: &Segment, total: DurNs, longest: i64) -> Table
     TableRow {
         values: vec![
             value(segment.start.since(origin).to_string(), Role::Dim),
-            value(segment.taken.to_string(), Role::Text),
-            value(percent(segment.taken, total), Role::Text),
-            value(bar(segment.taken.0 as f64 / longest as f64), Role::Chart),
-            value(segment.kind, role),
-            value(work.scene().lane_label(task.lane.0 as usize), Role::Dim),
+            value(segment.duration.to_string(), Role::Text),
+            value(percent(segment.duration, total), Role::Text),
+            value(bar(segment.duration.0 as f64 / longest as f64), Role::Chart),
+            value(explained(segment.kind.name()), role),
+            value(work.scene().lane_label(segment.lane.0 as usize), Role::Dim),
             value(format!("{name}{times}"), Role::Text),
         ],
         open: item.map_or(Open::Nothing, Open::Item),
+    }
+}
+
+/// The kinds of host time in words.
+pub fn explained(kind: &'static str) -> &'static str {
+    match kind {
+        "T1" => "T1 host between operators",
+        "T2" => "T2 host before launch",
+        "T3" => "T3 host after launch",
+        "T4" => "T4 runtime call",
+        "T5" => "T5 host inside operator",
+        other => other,
     }
 }
 

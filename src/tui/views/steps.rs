@@ -3,7 +3,7 @@
 use crate::session::StepOutcome;
 use crate::tui::canvas::Canvas;
 use crate::tui::theme::Role;
-use crate::tui::timeline::signed;
+use crate::tui::timeline::{short_name, signed};
 use crate::tui::workspace::Workspace;
 use crate::units::DurNs;
 
@@ -18,7 +18,9 @@ const HINTS: [(&str, &str); 5] = [
 
 /// `−12.3 %`.
 fn share(change: DurNs, base: DurNs) -> String {
-    format!("{:+.1} %", change.0 as f64 * 100.0 / base.0.max(1) as f64).replace('-', "−")
+    let percent = change.0 as f64 * 100.0 / base.0.max(1) as f64;
+    let digits = usize::from(percent.abs() < 10.0);
+    format!("{percent:+.digits$} %").replace('-', "−")
 }
 
 fn gain_role(change: DurNs) -> Role {
@@ -76,15 +78,21 @@ pub fn list(work: &Workspace, is_focused: bool, canvas: &mut Canvas<'_>) {
 fn account(step: &StepOutcome, base: DurNs, canvas: &mut Canvas<'_>) {
     let mut y = 0;
     if let (Some(alone), Some(marginal)) = (step.alone_ns, step.marginal_ns) {
-        for (label, change) in [("alone ", alone), ("on top of the steps before ", marginal)] {
+        for (label, change) in [("alone ", alone), ("on top ", marginal)] {
             let text = format!("{} ({})", signed(change), share(change, base));
             canvas.line(1, y, &[(label, Role::Dim), (&text, gain_role(change))]);
             y += 1;
         }
     }
     y += wrapped(canvas, y, &step.summary, Role::Dim);
-    for line in &step.unhandled {
-        y += wrapped(canvas, y, &format!("! {line}"), Role::Warn);
+    const MOST: usize = 4;
+    y += 1;
+    for line in step.unhandled.iter().take(MOST) {
+        canvas.text(1, y, &format!("! {}", short_name(line)), Role::Warn);
+        y += 1;
+    }
+    if step.unhandled.len() > MOST {
+        canvas.text(1, y, &format!("and {} more: f2 lists all", step.unhandled.len() - MOST), Role::Dim);
     }
 }
 

@@ -1,0 +1,114 @@
+//! The screen without a terminal: keys in, frames out, effects carried out at once. For tests and scripts.
+
+use std::sync::Arc;
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Size;
+
+use crate::scenario::Scenario;
+use crate::session::{Engine, Loaded};
+
+use super::app::{App, Style};
+use super::effect::Effect;
+use super::key::Press;
+use super::load;
+use super::update::{Event, update};
+use super::views;
+
+/// A screen that is played without a terminal.
+#[derive(Debug)]
+pub struct Rehearsal {
+    app: App,
+    engine: Arc<Engine>,
+    loaded: Vec<Arc<Loaded>>,
+    waiting: Vec<Effect>,
+    /// Whether the program has been left.
+    pub has_quit: bool,
+    /// What was copied last.
+    pub copied: Option<String>,
+}
+
+impl Rehearsal {
+    /// A screen of `size` with these traces open and the steps of `scenario` in force.
+    pub fn new(engine: Arc<Engine>, loaded: Vec<Loaded>, scenario: &Scenario, style: &Style, size: Size) -> Self {
+        let mut app = App::new(style, size);
+        app.devices = load::device_lines(&engine);
+        let opened: Vec<_> = loaded.into_iter().map(load::opened).collect();
+        let loaded = opened.iter().map(|opened| Arc::clone(&opened.loaded)).collect();
+        let mut rehearsal = Self { app, engine, loaded, waiting: Vec::new(), has_quit: false, copied: None };
+        rehearsal.take(Event::Loaded(opened, scenario.clone()));
+        rehearsal
+    }
+
+    /// Presses keys: characters as they are, others by name in angle brackets (`b<right><enter>`, `<lt>` for `<`).
+    ///
+    /// # Errors
+    /// A name that is no key.
+    pub fn press(&mut self, keys: &str) -> Result<(), String> {
+        let mut rest = keys;
+        while let Some(c) = rest.chars().next() {
+            let (name, after) = match rest.strip_prefix('<').and_then(|inner| inner.split_once('>')) {
+                Some(("lt", after)) => ("<", after),
+                Some((name, after)) => (name, after),
+                None => rest.split_at(c.len_utf8()),
+            };
+            let press: Press = if name == " " { "space".parse()? } else { name.parse()? };
+            self.take(Event::Key(press.event()));
+            rest = after;
+        }
+        Ok(())
+    }
+
+    /// Lets everything that was asked for be computed.
+    pub fn settle(&mut self) {
+        while !self.waiting.is_empty() {
+            for effect in std::mem::take(&mut self.waiting) {
+                self.carry_out(effect);
+            }
+        }
+    }
+
+    /// Gives the screen another size.
+    pub fn resize(&mut self, size: Size) {
+        self.take(Event::Resize(size));
+    }
+
+    /// What is on the screen.
+    pub fn draw(&self) -> Buffer {
+        views::draw(&self.app, self.app.size)
+    }
+
+    fn take(&mut self, event: Event) {
+        let effects = update(&mut self.app, event);
+        self.waiting.extend(effects);
+    }
+
+    fn carry_out(&mut self, effect: Effect) {
+        match effect {
+            Effect::Quit | Effect::CancelLoading => self.has_quit = true,
+            Effect::Copy(text) => self.copied = Some(text),
+            Effect::Suspend | Effect::Redraw | Effect::Mouse(_) => {}
+            Effect::Evaluate { work, revision, scenario } => self.evaluate(work, revision, &scenario),
+            Effect::Sweep { work, revision, scenario, sweep } => {
+                let Some(loaded) = self.loaded.get(work).cloned() else { return };
+                for value in sweep.values() {
+                    let point = Box::new(self.engine.sweep_point(&loaded, &scenario, &sweep, value));
+                    self.take(Event::Point { work, revision, point });
+                }
+            }
+        }
+    }
+
+    fn evaluate(&mut self, work: usize, revision: u64, scenario: &Scenario) {
+        let Some(loaded) = self.loaded.get(work).cloned() else { return };
+        let first = self.engine.evaluate(&loaded, scenario, revision);
+        let mut last = u64::MAX;
+        let second = self.engine.with_gains(&loaded, first.clone(), &|| false);
+        for outcome in std::iter::once(first).chain(second) {
+            let reply = crate::session::Reply::Outcome(Box::new(outcome));
+            if let Some(event) = load::event_of(work, reply, &mut last) {
+                self.take(event);
+            }
+        }
+    }
+}

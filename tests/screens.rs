@@ -1,0 +1,300 @@
+//! Screens: a key script is played, everything settles, and what is on the screen is compared.
+//!
+//! The trace is made up, so that figures follow from its numbers alone; edits that no cost model has a say in.
+#![cfg(feature = "tui")]
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::sync::Arc;
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Size;
+use ratatui::style::{Color, Modifier};
+use retime::graph::BuildOptions;
+use retime::scenario::Scenario;
+use retime::session::Engine;
+use retime::tui::{Depth, Rehearsal, Style, Theme};
+
+const SIZES: [(u16, u16); 3] = [(80, 24), (120, 40), (200, 60)];
+
+/// Two steps of 1 ms on one thread, each with ten operators that launch one kernel each on stream 7.
+fn trace() -> String {
+    let mut events = String::new();
+    let mut add = |event: String| {
+        let comma = if events.is_empty() { "" } else { "," };
+        let _ = write!(events, "{comma}{event}");
+    };
+    let complete = |name: &str, category: &str, thread: u32, start: u32, length: u32, arguments: &str| {
+        let process = if thread == 7 { 0 } else { 1 };
+        format!(
+            r#"{{"ph":"X","name":"{name}","cat":"{category}","pid":{process},"tid":{thread},"ts":{start},"dur":{length},"args":{{{arguments}}}}}"#
+        )
+    };
+    let names = ["aten::linear", "aten::relu", "aten::layer_norm", "aten::embedding", "aten::softmax"];
+    let kernels = ["sm80_gemm_128x64", "relu_kernel", "layer_norm_kernel", "embedding_kernel", "softmax_kernel"];
+    for step in 0..2 {
+        let begin = 1000 + step * 1000;
+        add(complete(&format!("ProfilerStep#{step}"), "user_annotation", 2, begin, 1000, ""));
+        for index in 0..10 {
+            let (start, which) = (begin + 20 + index * 95, index as usize % 5);
+            let id = step * 100 + index + 1;
+            let shape = r#""Input Dims":[[64,128],[128,128]],"Input type":["float","float"]"#;
+            add(complete(names[which], "cpu_op", 2, start, 60, &format!(r#""External id":{id},{shape}"#)));
+            add(complete("cudaLaunchKernel", "cuda_runtime", 2, start + 20, 10, &format!(r#""correlation":{id}"#)));
+            let kernel = format!(r#""correlation":{id},"stream":7,"device":0,"External id":{id}"#);
+            add(complete(kernels[which], "kernel", 7, start + 35, 70 - index, &kernel));
+        }
+    }
+    let device = r#"{"id":0,"name":"NVIDIA A100-SXM4-40GB","totalGlobalMem":42949672960,"numSms":108}"#;
+    format!(r#"{{"schemaVersion":1,"deviceProperties":[{device}],"traceEvents":[{events}]}}"#)
+}
+
+fn style(depth: Depth) -> Style {
+    Style { theme: "dark".to_owned(), theme_files: Vec::new(), depth, is_ascii: false, keymap: String::new() }
+}
+
+fn open_with(style: &Style, size: (u16, u16), traces: usize, steps: &[&str]) -> Rehearsal {
+    let engine = Arc::new(Engine::builtin().unwrap());
+    let load = |_| engine.load_bytes(trace().as_bytes(), "made-up.json", &BuildOptions::default()).unwrap();
+    let loaded = (0..traces).map(load).collect();
+    let scenario = Scenario::parse(steps.iter().copied()).unwrap();
+    let size = Size { width: size.0, height: size.1 };
+    let mut screen = Rehearsal::new(Arc::clone(&engine), loaded, &scenario, style, size);
+    screen.settle();
+    screen
+}
+
+fn open(size: (u16, u16)) -> Rehearsal {
+    open_with(&style(Depth::True), size, 1, &[])
+}
+
+fn play(screen: &mut Rehearsal, keys: &str) {
+    screen.press(keys).unwrap();
+    screen.settle();
+}
+
+fn rows(buffer: &Buffer) -> Vec<String> {
+    let area = buffer.area;
+    let row = |y: u16| (0..area.width).map(|x| buffer[(x, y)].symbol()).collect::<String>();
+    (0..area.height).map(row).collect()
+}
+
+fn text(screen: &Rehearsal) -> String {
+    rows(&screen.draw()).iter().map(|row| format!("{}\n", row.trim_end())).collect()
+}
+
+/// The symbols, then a letter per cell for its style, then what the letters mean.
+fn with_styles(screen: &Rehearsal) -> String {
+    let buffer = screen.draw();
+    let mut letters: BTreeMap<String, char> = BTreeMap::new();
+    let mut grid = String::new();
+    for y in 0..buffer.area.height {
+        for x in 0..buffer.area.width {
+            let cell = &buffer[(x, y)];
+            let style = format!("{} on {} {:?}", cell.fg, cell.bg, cell.modifier);
+            let next = char::from(b'a' + (letters.len() % 26) as u8);
+            let next = if letters.len() < 26 { next } else { next.to_ascii_uppercase() };
+            grid.push(*letters.entry(style).or_insert(next));
+        }
+        grid.push('\n');
+    }
+    let legend: String = letters.iter().map(|(style, letter)| format!("{letter} {style}\n")).collect();
+    format!("{}\n{grid}\n{legend}", text(screen))
+}
+
+fn assert_shows(screen: &Rehearsal, wanted: &str) {
+    let text = text(screen);
+    assert!(text.contains(wanted), "{wanted:?} is not in\n{text}");
+}
+
+#[test]
+fn a_trace_opens_at_every_size() {
+    for size in SIZES {
+        insta::assert_snapshot!(format!("open_{}x{}", size.0, size.1), with_styles(&open(size)));
+    }
+}
+
+#[test]
+fn a_selected_kernel_shows_its_details_and_the_arrow_from_its_launch() {
+    for size in SIZES {
+        let mut screen = open(size);
+        play(&mut screen, "/relu_kernel<enter>ww");
+        insta::assert_snapshot!(format!("kernel_{}x{}", size.0, size.1), text(&screen));
+    }
+}
+
+#[test]
+fn an_edit_typed_at_the_prompt_re_times_the_iteration() {
+    for size in SIZES {
+        let mut screen = open(size);
+        play(&mut screen, ":scale kind=kernel x2<enter>");
+        insta::assert_snapshot!(format!("scaled_{}x{}", size.0, size.1), text(&screen));
+    }
+}
+
+#[test]
+fn every_view_and_overlay_at_80x24() {
+    let scripts = [
+        ("path", "2"),
+        ("gaps", "3"),
+        ("operators", "4"),
+        ("help", "?"),
+        ("palette", "<C-p>undo"),
+        ("completion", ":sca"),
+        ("wrong_step", ":scale kind=kernel y<enter>"),
+        ("messages", "<f2>"),
+        ("devices", "gh200"),
+        ("compact", "c"),
+        ("confirm", ":scale kind=kernel x2<enter>Q"),
+    ];
+    for (name, keys) in scripts {
+        let mut screen = open((80, 24));
+        play(&mut screen, keys);
+        insta::assert_snapshot!(format!("{name}_80x24"), text(&screen));
+    }
+}
+
+#[test]
+fn a_terminal_that_is_too_small_gets_a_plain_sentence() {
+    let screen = open((20, 5));
+    insta::assert_snapshot!("too_small_20x5", text(&screen));
+}
+
+#[test]
+fn batch_doubled_gpu_swapped_both_undone_and_left_without_a_question() {
+    let mut screen = open((120, 40));
+    let untouched = text(&screen);
+    play(&mut screen, "b<right><enter>");
+    assert_shows(&screen, "batch 64 → 128");
+    play(&mut screen, "gh200<enter>");
+    assert_shows(&screen, "A100-40 → H200");
+    play(&mut screen, "uu");
+    assert_shows(&screen, "undone: 0 steps in force");
+    play(&mut screen, "<C-l>");
+    assert_eq!(text(&screen), untouched);
+    play(&mut screen, "Q");
+    assert!(screen.has_quit);
+}
+
+#[test]
+fn leaving_with_edits_asks_first() {
+    let mut screen = open((80, 24));
+    play(&mut screen, ":scale kind=kernel x2<enter>q");
+    assert!(!screen.has_quit);
+    assert_shows(&screen, "1 edit is not saved. Leave anyway?");
+    play(&mut screen, "n");
+    assert!(!screen.has_quit);
+    play(&mut screen, "Qy");
+    assert!(screen.has_quit);
+}
+
+#[test]
+fn esc_takes_the_batch_slider_back() {
+    let mut screen = open((120, 40));
+    let untouched = text(&screen);
+    play(&mut screen, "b<right><right><right><esc><C-l>");
+    assert_eq!(text(&screen), untouched);
+}
+
+#[test]
+fn a_step_is_disabled_changed_moved_and_deleted() {
+    let mut screen = open_with(&style(Depth::True), (160, 40), 1, &["scale kind=kernel x2", "scale kind=runtime x0.5"]);
+    assert_shows(&screen, "1 scale kind=kernel x2");
+    play(&mut screen, "<tab><up>x");
+    assert_shows(&screen, "off");
+    play(&mut screen, "xJ");
+    assert_shows(&screen, "2 scale kind=kernel x2");
+    play(&mut screen, "e<backspace>3<enter>");
+    assert_shows(&screen, "2 scale kind=kernel x3");
+    play(&mut screen, "d");
+    assert!(!text(&screen).contains("kind=kernel"));
+    play(&mut screen, "uuuu");
+    assert_shows(&screen, "1 scale kind=kernel x2");
+}
+
+#[test]
+fn a_wrong_line_stays_at_the_prompt_with_its_reason() {
+    let mut screen = open((120, 40));
+    play(&mut screen, ":scael kind=kernel x2<enter>");
+    assert_shows(&screen, "did you mean `scale`?");
+    assert_shows(&screen, ":scael kind=kernel x2");
+}
+
+#[test]
+fn following_a_launch_leads_to_its_kernel_and_back() {
+    let mut screen = open((120, 40));
+    play(&mut screen, "/embedding_kernel<enter>");
+    assert_shows(&screen, "launched by cudaLaunchKernel");
+    play(&mut screen, "<enter>");
+    assert_shows(&screen, "launches    embedding_kernel");
+    play(&mut screen, "<enter>");
+    assert_shows(&screen, "launched by cudaLaunchKernel");
+}
+
+#[test]
+fn two_marks_measure_the_time_between_them() {
+    let mut screen = open((120, 40));
+    play(&mut screen, "/relu_kernel<enter><space>n<space>M");
+    assert_shows(&screen, "between the marks");
+    play(&mut screen, ":clear-marks<enter>M");
+    assert_shows(&screen, "two marks are needed");
+}
+
+#[test]
+fn several_traces_are_offered_and_switched() {
+    let mut screen = open_with(&style(Depth::True), (80, 24), 2, &[]);
+    assert_shows(&screen, "which trace");
+    play(&mut screen, "<down><enter>:trace 1<enter>");
+    assert!(!text(&screen).contains("which trace"));
+    play(&mut screen, ":trace 9<enter>");
+    assert_shows(&screen, "no trace 9: 1 to 2");
+}
+
+#[test]
+fn what_was_selected_is_copied() {
+    let mut screen = open((80, 24));
+    play(&mut screen, "/softmax_kernel<enter>y");
+    assert_eq!(screen.copied.as_deref(), Some("softmax_kernel"));
+}
+
+#[test]
+fn without_colours_or_unicode_everything_is_still_said() {
+    let plain = Style { is_ascii: true, ..style(Depth::Mono) };
+    let mut screen = open_with(&plain, (80, 24), 1, &["scale kind=kernel x2"]);
+    play(&mut screen, "/relu_kernel<enter>");
+    let buffer = screen.draw();
+    for cell in buffer.content() {
+        assert!(cell.symbol().is_ascii(), "{:?}", cell.symbol());
+        let plain = |colour| colour == Color::Reset;
+        assert!(plain(cell.fg) && plain(cell.bg), "{cell:?}");
+    }
+    assert!(buffer.content().iter().any(|cell| cell.modifier.contains(Modifier::REVERSED)), "bars are reversed");
+    insta::assert_snapshot!("plain_80x24", text(&screen));
+}
+
+#[test]
+fn every_view_in_every_theme_fits_from_the_least_to_the_largest_size() {
+    for name in Theme::names(&[]) {
+        for size in [(60, 16), (99, 20), (100, 31), (300, 100)] {
+            let named = Style { theme: name.clone(), ..style(Depth::True) };
+            let mut screen = open_with(&named, size, 1, &["scale kind=kernel x2"]);
+            for (key, title) in [("1", "timeline"), ("2", "path"), ("3", "gaps"), ("4", "operators"), ("6", "sweep")] {
+                play(&mut screen, key);
+                assert_shows(&screen, &format!("── {title} "));
+                assert_shows(&screen, "iteration 1.");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_terminal_that_shrinks_and_grows_again_shows_the_same() {
+    let mut screen = open((120, 40));
+    play(&mut screen, "<down><down><right>");
+    let before = text(&screen);
+    for (width, height) in [(60, 16), (10, 3), (300, 100), (120, 40)] {
+        screen.resize(Size { width, height });
+        let _ = screen.draw();
+    }
+    assert_eq!(text(&screen), before);
+}

@@ -2,6 +2,7 @@
 //!
 //! The trace is made up, so that figures follow from its numbers alone; edits that no cost model has a say in.
 #![cfg(feature = "tui")]
+#![expect(clippy::unwrap_used, reason = "the helpers of a test fail with it")]
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

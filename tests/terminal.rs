@@ -1,5 +1,6 @@
 //! The program in a pseudo-terminal: it starts, leaves, and gives the terminal back whatever happens.
 #![cfg(all(feature = "tui", unix))]
+#![expect(clippy::unwrap_used, reason = "the helpers of a test fail with it")]
 
 use std::io::{Read, Write};
 use std::process::Command;
@@ -18,6 +19,10 @@ struct Session {
     parser: Arc<Mutex<vt100::Parser>>,
 }
 
+fn cells(count: u16) -> std::num::NonZero<u16> {
+    std::num::NonZero::new(count).unwrap()
+}
+
 fn size(cols: u16, rows: u16) -> PtySize {
     PtySize { rows, cols, pixel_width: 0, pixel_height: 0 }
 }
@@ -33,7 +38,7 @@ impl Session {
         command.env_remove("NO_COLOR");
         let child = pty.slave.spawn_command(command).unwrap();
         drop(pty.slave);
-        let parser = Arc::new(Mutex::new(vt100::Parser::new(30, 100, 0)));
+        let parser = Arc::new(Mutex::new(vt100::Parser::new(cells(30), cells(100), 0)));
         let (mut reader, theirs) = (pty.master.try_clone_reader().unwrap(), Arc::clone(&parser));
         thread::spawn(move || {
             let mut bytes = [0; 4096];
@@ -119,10 +124,10 @@ fn a_signal_to_end_gives_the_terminal_back() {
 #[test]
 fn it_follows_the_size_of_the_terminal() {
     let mut session = Session::open();
-    session.parser.lock().unwrap().screen_mut().set_size(12, 40);
+    session.parser.lock().unwrap().screen_mut().set_size(cells(12), cells(40));
     session.master.resize(size(40, 12)).unwrap();
     session.wait_for("retime needs 60×16 cells");
-    session.parser.lock().unwrap().screen_mut().set_size(40, 140);
+    session.parser.lock().unwrap().screen_mut().set_size(cells(40), cells(140));
     session.master.resize(size(140, 40)).unwrap();
     session.wait_for("no edits yet");
     session.press("Q");

@@ -54,9 +54,8 @@ pub fn regions(size: Size, wants_strip: bool) -> Option<Regions> {
 
 fn details_height(size: Size, wants_strip: bool) -> u16 {
     match size.height {
-        0..=19 => 2,
         20..=27 if wants_strip => 6,
-        20..=27 => 2,
+        0..=27 => 2,
         28..=44 if wants_strip => 9,
         28..=44 => 5,
         _ if wants_strip => 12,

@@ -11,6 +11,8 @@ use ratatui::layout::Size;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGTSTP};
 use signal_hook::iterator::Signals;
 
+use crate::graph::BuildOptions;
+use crate::scenario::Scenario;
 use crate::session::{Engine, Request, Worker};
 
 use super::app::{App, Style};
@@ -29,9 +31,9 @@ pub struct Start {
     /// Devices and models.
     pub engine: Arc<Engine>,
     /// Which iteration to model.
-    pub build: crate::graph::BuildOptions,
+    pub build: BuildOptions,
     /// Steps to begin with.
-    pub scenario: crate::scenario::Scenario,
+    pub scenario: Scenario,
     /// Look and keys.
     pub style: Style,
 }
@@ -53,13 +55,14 @@ enum Signal {
 /// # Errors
 /// Nothing could be loaded, or the terminal cannot be used. It is given back in any case.
 pub fn run(start: Start) -> Result<()> {
+    let Start { open, engine, build, scenario, style } = start;
     let (sender, receiver) = mpsc::channel();
     watch_signals(sender.clone())?;
     let mut screen = Screen::take()?;
-    let mut app = App::new(&start.style, screen.size()?);
-    app.devices = load::device_lines(&start.engine);
-    let mut program = Program { engine: Arc::clone(&start.engine), sender, workers: Vec::new(), stopped_by: None };
-    program.begin(&mut app, &start);
+    let mut app = App::new(&style, screen.size()?);
+    app.devices = load::device_lines(&engine);
+    let mut program = Program { engine, sender, workers: Vec::new(), stopped_by: None };
+    program.begin(&mut app, open, build, scenario);
     let result = program.turn(&mut app, &mut screen, &receiver);
     drop(screen);
     if let Some(signal) = program.stopped_by {
@@ -81,12 +84,11 @@ struct Program {
 
 impl Program {
     /// Starts reading keys and loading.
-    fn begin(&self, app: &mut App, start: &Start) {
+    fn begin(&self, app: &mut App, open: Open, build: BuildOptions, scenario: Scenario) {
         read_input(self.sender.clone());
         let options = crate::trace::OpenOptions::default();
-        app.loading = Some(Loading::new(start.open.title(), Arc::clone(&options.progress)));
+        app.loading = Some(Loading::new(open.title(), Arc::clone(&options.progress)));
         let (sender, engine) = (self.sender.clone(), Arc::clone(&self.engine));
-        let (open, build, scenario) = (start.open.clone(), start.build, start.scenario.clone());
         thread::spawn(move || {
             let event = match load::open(&engine, &open, &options, &build) {
                 Ok(opened) => Event::Loaded(opened, scenario),

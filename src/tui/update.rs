@@ -166,7 +166,8 @@ fn evaluated(app: &mut App, work: usize, outcome: Outcome, answer: Answer) -> Ve
         .steps
         .iter()
         .filter(|step| step.enabled)
-        .find_map(|step| Some(format!("{}: {}", step.transform, step.unhandled.first()?)));
+        .find(|step| !step.unhandled.is_empty())
+        .map(|step| format!("{} leaves some work as it was: f2 says which", step.transform));
     let is_first = answer.picture.is_some();
     work.take(outcome, answer.picture, answer.digest);
     if let Some(text) = first_unhandled.filter(|_| is_wanted && is_first) {

@@ -7,6 +7,7 @@ use crate::tui::effect::Effect;
 use crate::tui::message::Message;
 use crate::tui::overlay::{Confirm, Overlay, Picker, Prompt, Purpose};
 use crate::tui::theme::Theme;
+use crate::tui::workspace::Workspace;
 
 /// How much further a far move goes.
 const FAR: usize = 10;
@@ -223,7 +224,7 @@ pub(super) const COMMANDS: &[Command] = &[
 
 /// Leaves, after asking when edits would be lost.
 pub(super) fn quit(app: &mut App) -> Vec<Effect> {
-    let unsaved = app.workspace().map_or(0, |work| work.unsaved_steps());
+    let unsaved = app.workspace().map_or(0, Workspace::unsaved_steps);
     if unsaved == 0 {
         return vec![Effect::Quit];
     }

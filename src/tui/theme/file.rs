@@ -31,10 +31,27 @@ enum StyleEntry {
 struct FullStyle {
     fg: Option<String>,
     bg: Option<String>,
-    bold: bool,
-    italic: bool,
-    underline: bool,
-    reverse: bool,
+    modifiers: Vec<ModifierName>,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum ModifierName {
+    Bold,
+    Italic,
+    Underline,
+    Reverse,
+}
+
+impl From<ModifierName> for Modifier {
+    fn from(name: ModifierName) -> Self {
+        match name {
+            ModifierName::Bold => Self::BOLD,
+            ModifierName::Italic => Self::ITALIC,
+            ModifierName::Underline => Self::UNDERLINED,
+            ModifierName::Reverse => Self::REVERSED,
+        }
+    }
 }
 
 /// The styles of all roles and the colours of all paints of theme `name`.
@@ -106,13 +123,7 @@ fn style(theme: &str, key: &str, entry: &StyleEntry, palette: &BTreeMap<String, 
     if let Some(bg) = &full.bg {
         style = style.bg(find(theme, key, bg, palette)?);
     }
-    let modifiers = [
-        (full.bold, Modifier::BOLD),
-        (full.italic, Modifier::ITALIC),
-        (full.underline, Modifier::UNDERLINED),
-        (full.reverse, Modifier::REVERSED),
-    ];
-    Ok(modifiers.iter().filter(|(on, _)| *on).fold(style, |style, &(_, modifier)| style.add_modifier(modifier)))
+    Ok(full.modifiers.iter().fold(style, |style, &name| style.add_modifier(name.into())))
 }
 
 fn find(theme: &str, key: &str, text: &str, palette: &BTreeMap<String, String>) -> Result<Color, ThemeError> {

@@ -6,7 +6,7 @@ use crate::graph::{ExecutionGraph, Lane, LaneKind, Phase, Rank};
 pub fn lane_labels(graph: &ExecutionGraph) -> Vec<String> {
     let roles = roles(graph);
     let several_devices = graph.ranks.len() == 1 && devices(graph) > 1;
-    let label = |(lane, role): (&Lane, &Option<&str>)| {
+    let label = |(lane, role): (&Lane, Option<&str>)| {
         let name = match lane.kind {
             LaneKind::Stream { stream, .. } if lane.communication => format!("comm {stream}"),
             LaneKind::Stream { stream, .. } => format!("stream {stream}"),
@@ -21,7 +21,7 @@ pub fn lane_labels(graph: &ExecutionGraph) -> Vec<String> {
             _ => name,
         }
     };
-    graph.lanes.iter().zip(&roles).map(label).collect()
+    graph.lanes.iter().zip(roles).map(label).collect()
 }
 
 /// `main` for the thread of each rank with the most operators outside backward, `autograd` for one with backward only.

@@ -3,7 +3,7 @@
 use crate::session::StepOutcome;
 use crate::tui::canvas::Canvas;
 use crate::tui::theme::Role;
-use crate::tui::timeline::{short_name, signed};
+use crate::tui::timeline::signed;
 use crate::tui::workspace::Workspace;
 use crate::units::DurNs;
 
@@ -15,6 +15,9 @@ const HINTS: [(&str, &str); 5] = [
     (":", "type one"),
     ("u", "undo"),
 ];
+
+/// Reasons for what a step could not do that the list shows.
+const MOST_REASONS: usize = 3;
 
 /// `−12.3 %`.
 fn share(change: DurNs, base: DurNs) -> String {
@@ -85,15 +88,28 @@ fn account(step: &StepOutcome, base: DurNs, canvas: &mut Canvas<'_>) {
         }
     }
     y += wrapped(canvas, y, &step.summary, Role::Dim);
-    const MOST: usize = 4;
     y += 1;
-    for line in step.unhandled.iter().take(MOST) {
-        canvas.text(1, y, &format!("! {}", short_name(line)), Role::Warn);
-        y += 1;
+    for (reason, count) in reasons(&step.unhandled).into_iter().take(MOST_REASONS) {
+        let kinds = if count == 1 { "1 kind of work".to_owned() } else { format!("{count} kinds of work") };
+        y += wrapped(canvas, y, &format!("! {kinds}: {reason}"), Role::Warn);
     }
-    if step.unhandled.len() > MOST {
-        canvas.text(1, y, &format!("and {} more: f2 lists all", step.unhandled.len() - MOST), Role::Dim);
+    if !step.unhandled.is_empty() {
+        canvas.line(1, y, &[("f2", Role::Key), (" lists them", Role::Dim)]);
     }
+}
+
+/// Why work was left as it was, with how many lines say so, the most frequent first.
+fn reasons(unhandled: &[String]) -> Vec<(&str, usize)> {
+    let mut counts: Vec<(&str, usize)> = Vec::new();
+    for line in unhandled {
+        let reason = line.split_once(": ").map_or(line.as_str(), |(_, reason)| reason);
+        match counts.iter_mut().find(|(known, _)| *known == reason) {
+            Some((_, count)) => *count += 1,
+            None => counts.push((reason, 1)),
+        }
+    }
+    counts.sort_by_key(|&(_, count)| std::cmp::Reverse(count));
+    counts
 }
 
 /// Writes `text` over as many lines as it takes; how many.

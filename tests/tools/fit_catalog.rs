@@ -1,0 +1,270 @@
+//! Fits the built-in cost models to tables of published measurements and writes the catalog:
+//!
+//! ```sh
+//! cargo run --release --example fit_catalog -- DATA_DIR [DOMAIN…]
+//! ```
+//!
+//! `DATA_DIR` holds `neusight/`, `aiconfigurator/`; with domains named, only those are fitted anew. Writes
+//! `src/cost/catalog/fits.json` and `forests.bin`, and prints the held-out errors.
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::fmt::Write;
+use std::io::Read;
+use std::path::Path;
+
+use retime::cost::Domain;
+use retime::cost::calibrate::{self, Calibrated, Measurement, Sample};
+use retime::cost::fits::{Fit, Fits, Unseen};
+use retime::cost::forest::Growth;
+use retime::device::{Catalog, DeviceProfile};
+
+/// File, source, whether its times are of whole calls.
+const FILES: [(&str, &str, bool); 14] = [
+    ("neusight/train_linear.csv.gz", "sitar-lab/NeuSight 6945927", true),
+    ("neusight/test_linear.csv.gz", "sitar-lab/NeuSight 6945927", true),
+    ("neusight/train_bmm.csv.gz", "sitar-lab/NeuSight 6945927", true),
+    ("neusight/test_bmm.csv.gz", "sitar-lab/NeuSight 6945927", true),
+    ("neusight/train_conv.csv.gz", "sitar-lab/NeuSight 6945927", true),
+    ("neusight/train_ln.csv.gz", "sitar-lab/NeuSight 6945927", true),
+    ("neusight/test_ln.csv.gz", "sitar-lab/NeuSight 6945927", true),
+    ("neusight/train_softmax.csv.gz", "sitar-lab/NeuSight 6945927", true),
+    ("neusight/test_softmax.csv.gz", "sitar-lab/NeuSight 6945927", true),
+    ("neusight/train_elementwise.csv.gz", "sitar-lab/NeuSight 6945927", true),
+    ("neusight/test_elem.csv.gz", "sitar-lab/NeuSight 6945927", true),
+    ("aiconfigurator/gemm_bf16.csv.gz", "ai-dynamo/aiconfigurator 095f58a, sglang 0.5.10", false),
+    ("aiconfigurator/gemm_fp8.csv.gz", "ai-dynamo/aiconfigurator 095f58a, sglang 0.5.10", false),
+    ("aiconfigurator/context_attention.csv.gz", "ai-dynamo/aiconfigurator 095f58a, sglang 0.5.10", false),
+];
+
+/// Devices of the same chip: the fit of the first holds for the others.
+const SIBLINGS: [&[&str]; 6] = [
+    &["V100-PCIe", "V100", "V100-32", "GV100"],
+    &["P100", "P100-SXM2"],
+    &["A100-40-PCIe", "A100-40", "A100-80", "A100-80-PCIe"],
+    &["A100-80", "A100-40", "A100-80-PCIe", "A100-40-PCIe"],
+    &["H100-SXM", "H200"],
+    &["B200", "GB200", "B300", "GB300"],
+];
+
+type Rows = BTreeMap<(Domain, String), (Vec<Measurement>, &'static str, bool)>;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let mut arguments = std::env::args().skip(1);
+    let folder = arguments.next().ok_or("usage: fit_catalog DATA_DIR [DOMAIN…]")?;
+    let wanted: Vec<String> = arguments.collect();
+    let catalog = Catalog::builtin()?;
+    let rows = load(Path::new(&folder), &catalog, &wanted)?;
+    let old = Fits::builtin().unwrap_or_default();
+    let again = |domain: Domain| wanted.is_empty() || wanted.iter().any(|name| name == domain.name());
+    let mut fits: BTreeMap<(Domain, String), Fit> = old
+        .iter()
+        .filter(|fit| !again(fit.domain))
+        .map(|fit| ((fit.domain, fit.devices[0].clone()), fit.clone()))
+        .collect();
+    for ((domain, id), (measured, source, whole_calls)) in &rows {
+        let device = catalog.find(id)?;
+        let sample = Sample { domain: *domain, device, rows: measured, whole_calls: *whole_calls };
+        match calibrate::calibrate(sample, source, Growth::default()) {
+            Ok(calibrated) => {
+                print_row(*domain, id, &calibrated);
+                fits.insert((*domain, id.clone()), calibrated.fit);
+            }
+            Err(error) => eprintln!("{} {id}: {error}", domain.name()),
+        }
+    }
+    let all = assemble(&fits, &rows, &catalog, &old)?;
+    if wanted.is_empty() || wanted.iter().any(|name| name == "collectives") {
+        fit_links(Path::new(&folder))?;
+    }
+    let (text, forests) = all.encode();
+    let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/cost/catalog");
+    std::fs::write(target.join("fits.json"), text + "\n")?;
+    std::fs::write(target.join("forests.bin"), forests)?;
+    Ok(())
+}
+
+fn load(folder: &Path, catalog: &Catalog, wanted: &[String]) -> Result<Rows, Box<dyn Error>> {
+    let mut all = Rows::new();
+    for (file, source, whole_calls) in FILES {
+        let Ok(bytes) = std::fs::read(folder.join(file)) else {
+            eprintln!("skipped: {file} is not there");
+            continue;
+        };
+        let mut text = String::new();
+        flate2::read::GzDecoder::new(&bytes[..]).read_to_string(&mut text)?;
+        for row in calibrate::measurements(&text)? {
+            let Some(domain) = Domain::of(&row.work) else { continue };
+            let skip = !wanted.is_empty() && !wanted.iter().any(|name| name == domain.name());
+            // P4: training and test rows of `linear` ran different kernels.
+            if skip || (domain == Domain::Linear && row.device == "Tesla P4") {
+                continue;
+            }
+            let id = catalog.find(&row.device)?.id.clone();
+            all.entry((domain, id)).or_insert_with(|| (Vec::new(), source, whole_calls)).0.push(row);
+        }
+    }
+    for (rows, ..) in all.values_mut() {
+        let step = rows.len().div_ceil(40_000);
+        *rows = rows.iter().step_by(step).cloned().collect();
+    }
+    Ok(all)
+}
+
+/// Adds siblings with the error on them where they were measured, and the parameters for unseen devices.
+fn assemble(
+    fits: &BTreeMap<(Domain, String), Fit>,
+    rows: &Rows,
+    catalog: &Catalog,
+    old: &Fits,
+) -> Result<Fits, Box<dyn Error>> {
+    let mut all = Fits::default();
+    for domain in Domain::ALL {
+        if let Some(unseen) = leave_one_out(domain, fits, rows, catalog)?.or_else(|| old.unseen(domain).cloned()) {
+            all.set_unseen(unseen);
+        }
+    }
+    for ((domain, id), fit) in fits {
+        let mut fit = fit.clone();
+        fit.devices = vec![id.clone()];
+        let siblings = SIBLINGS.iter().find(|family| family[0] == id).map_or(&[][..], |family| &family[1..]);
+        fit.devices.extend(
+            siblings
+                .iter()
+                .filter(|other| !fits.contains_key(&(*domain, (**other).to_owned())))
+                .map(|id| (*id).to_owned()),
+        );
+        let measured = SIBLINGS.iter().filter(|family| family[0] == id).flat_map(|family| &family[1..]);
+        let errors: Vec<f64> = measured
+            .filter_map(|other| rows.get(&(*domain, (*other).to_owned())).map(|(rows, ..)| (other, rows)))
+            .map(|(other, rows)| {
+                let device: &DeviceProfile = catalog.find(other)?;
+                Ok::<f64, Box<dyn Error>>(
+                    calibrate::assess(&fit, device, &rows.iter().collect::<Vec<_>>()).kernels.mape,
+                )
+            })
+            .collect::<Result<_, _>>()?;
+        if let Some(worst) = errors.into_iter().reduce(f64::max) {
+            println!("{:<13} {id:<14} on its sibling {:5.1} %", domain.name(), 100.0 * worst);
+            fit.sibling_error = worst;
+        } else if fit.sibling_error <= 0.0 {
+            fit.sibling_error = fit.error.max(0.1);
+        }
+        all.add(fit)?;
+    }
+    Ok(all)
+}
+
+/// Predicts every device from parameters fitted to the devices of other chips.
+fn leave_one_out(
+    domain: Domain,
+    fits: &BTreeMap<(Domain, String), Fit>,
+    rows: &Rows,
+    catalog: &Catalog,
+) -> Result<Option<Unseen>, Box<dyn Error>> {
+    let mut samples = Vec::new();
+    for fit in fits.values().filter(|fit| fit.domain == domain) {
+        let Some((rows, _, whole_calls)) = rows.get(&(domain, fit.devices[0].clone())) else { return Ok(None) };
+        let device: &DeviceProfile = catalog.find(&fit.devices[0])?;
+        samples.push((Sample { domain, device, rows, whole_calls: *whole_calls }, fit.host_floor_us));
+    }
+    let mut errors = Vec::new();
+    for (sample, host_floor_us) in &samples {
+        let id = &sample.device.id;
+        let same_chip =
+            |other: &str| SIBLINGS.iter().any(|family| family.contains(&other) && family.contains(&id.as_str()));
+        let others: Vec<_> = samples
+            .iter()
+            .filter(|(other, _)| other.device.id != *id && !same_chip(&other.device.id))
+            .copied()
+            .collect();
+        let mut guess = fits[&(domain, id.clone())].clone();
+        guess.parameters = calibrate::shared_parameters(domain, &others);
+        guess.parameters[retime::cost::structured::FLOOR_US] = sample.device.kernel_start.secs() * 1e6;
+        guess.forest = retime::cost::forest::Forest::default();
+        guess.host_floor_us = *host_floor_us;
+        let error = calibrate::assess(&guess, sample.device, &sample.rows.iter().collect::<Vec<_>>()).kernels;
+        println!(
+            "{:<13} {id:<14} unseen {:5.1} % bias {:+5.1} %",
+            domain.name(),
+            100.0 * error.mape,
+            100.0 * error.bias
+        );
+        errors.push(error.mape);
+    }
+    if samples.is_empty() {
+        return Ok(None);
+    }
+    let error = errors.iter().sum::<f64>() / errors.len() as f64;
+    let parameters = calibrate::shared_parameters(domain, &samples);
+    Ok(Some(Unseen { domain, parameters, error, devices: samples.len() as u32 }))
+}
+
+fn print_row(domain: Domain, id: &str, found: &Calibrated) {
+    let percent = |value: f64| 100.0 * value;
+    println!(
+        "{:<13} {id:<14} n {:>6} all {:5.1}/{:4.1} | kernels {:>6}: {:5.1}/{:4.1} bias {:+4.1} structured {:5.1} curve {:5.1} roofline {:5.1} floor {:4.1}",
+        domain.name(),
+        found.held_out.n,
+        percent(found.held_out.mape),
+        percent(found.held_out.gmae),
+        found.kernels.n,
+        percent(found.kernels.mape),
+        percent(found.kernels.gmae),
+        percent(found.kernels.bias),
+        percent(found.structured.mape),
+        percent(found.curve.mape),
+        percent(found.roofline.mape),
+        found.fit.host_floor_us,
+    );
+}
+
+/// The interconnect of each system that nccl-tests ran on.
+const SYSTEMS: [(&str, &str); 7] = [
+    ("a100_sxm", "NVLink3"),
+    ("h100_sxm", "NVLink4"),
+    ("b200_sxm", "NVLink5"),
+    ("gb200", "NVLink5-NVL72"),
+    ("l40s", "PCIe4"),
+    ("rtx_pro_6000_server", "PCIe5"),
+    ("b300_sxm", "NVLink5-B300"),
+];
+
+const MARK: &str = "# Collective times fitted by the fit_catalog example; do not edit.";
+
+/// Writes the fitted collective curves.
+fn fit_links(folder: &Path) -> Result<(), Box<dyn Error>> {
+    let bytes = std::fs::read(folder.join("aiconfigurator/nccl.csv.gz"))?;
+    let mut text = String::new();
+    flate2::read::GzDecoder::new(&bytes[..]).read_to_string(&mut text)?;
+    let rows = calibrate::collectives::collective_rows(&text)?;
+    let mut groups: BTreeMap<(&str, &str, u32), Vec<&calibrate::collectives::CollectiveRow>> = BTreeMap::new();
+    for row in &rows {
+        let Some((_, link)) = SYSTEMS.iter().find(|(system, _)| *system == row.system) else { continue };
+        groups.entry((link, row.collective, row.ranks)).or_default().push(row);
+    }
+    let mut out = String::new();
+    for ((link, collective, ranks), rows) in groups {
+        let source = format!("ai-dynamo/aiconfigurator 095f58a, nccl-tests on {}", rows[0].system);
+        let Some((curve, summary)) = calibrate::collectives::fit_curve(&rows, &source) else { continue };
+        println!("{link:<14} {collective:<15} {ranks:>2} held out {:4.1} % over {}", 100.0 * summary.mape, summary.n);
+        let list = |values: &[f64]| {
+            values
+                .iter()
+                .map(|value| format!("{value:.4}").trim_end_matches('0').trim_end_matches('.').to_owned())
+                .collect::<Vec<_>>()
+                .join(", ")
+        };
+        write!(
+            out,
+            "\n[[curve]]\nlink = \"{link}\"\ncollective = \"{collective}\"\nranks = {ranks}\nbytes = [{}]\nus = [{}]\nerror = {:.4}\nn = {}\nsource = \"{source}\"\n",
+            list(&curve.bytes),
+            list(&curve.us),
+            curve.error,
+            curve.n
+        )?;
+    }
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/device/catalog/link-curves.toml");
+    std::fs::write(path, format!("{MARK}\n{out}"))?;
+    Ok(())
+}

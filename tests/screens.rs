@@ -26,7 +26,7 @@ fn trace() -> String {
         let _ = write!(events, "{comma}{event}");
     };
     let complete = |name: &str, category: &str, thread: u32, start: u32, length: u32, arguments: &str| {
-        let process = if thread == 7 { 0 } else { 1 };
+        let process = u8::from(thread != 7);
         format!(
             r#"{{"ph":"X","name":"{name}","cat":"{category}","pid":{process},"tid":{thread},"ts":{start},"dur":{length},"args":{{{arguments}}}}}"#
         )
@@ -81,7 +81,7 @@ fn rows(buffer: &Buffer) -> Vec<String> {
 }
 
 fn text(screen: &Rehearsal) -> String {
-    rows(&screen.draw()).iter().map(|row| format!("{}\n", row.trim_end())).collect()
+    rows(&screen.draw()).iter().map(|row| row.trim_end()).collect::<Vec<_>>().join("\n")
 }
 
 /// The symbols, then a letter per cell for its style, then what the letters mean.
@@ -99,8 +99,8 @@ fn with_styles(screen: &Rehearsal) -> String {
         }
         grid.push('\n');
     }
-    let legend: String = letters.iter().map(|(style, letter)| format!("{letter} {style}\n")).collect();
-    format!("{}\n{grid}\n{legend}", text(screen))
+    let legend: Vec<String> = letters.iter().map(|(style, letter)| format!("{letter} {style}")).collect();
+    format!("{}\n\n{grid}\n{}", text(screen), legend.join("\n"))
 }
 
 fn assert_shows(screen: &Rehearsal, wanted: &str) {

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(30);
 
 struct Session {
     child: Box<dyn Child + Send + Sync>,
@@ -34,6 +34,7 @@ impl Session {
         command.args(arguments);
         command.env("TERM", "xterm-256color");
         command.env("LANG", "C.UTF-8");
+        command.env("RUST_BACKTRACE", "0");
         command.env_remove("LC_ALL");
         command.env_remove("NO_COLOR");
         let child = pty.slave.spawn_command(command).unwrap();
@@ -172,6 +173,6 @@ fn a_panic_gives_the_terminal_back_before_it_prints() {
 #[ignore = "run by a_panic_gives_the_terminal_back_before_it_prints, in a terminal of its own"]
 fn panics_on_the_screen() {
     let mut screen = retime::tui::Screen::take().unwrap();
-    screen.draw(|buffer| buffer.reset()).unwrap();
+    screen.draw(ratatui::buffer::Buffer::reset).unwrap();
     panic!("this panic is wanted");
 }

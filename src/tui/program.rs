@@ -122,7 +122,12 @@ impl Program {
     /// Takes one signal; false when it is time to leave.
     fn take(&mut self, app: &mut App, screen: &mut Screen, signal: Signal) -> io::Result<bool> {
         let effects = match signal {
-            Signal::Event(event) => update(app, event),
+            Signal::Event(event) => {
+                if matches!(event, Event::Resize(_)) {
+                    screen.clear()?;
+                }
+                update(app, event)
+            }
             Signal::Suspend => vec![Effect::Suspend],
             Signal::Stop(number) => {
                 self.stopped_by = Some(number);

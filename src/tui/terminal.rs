@@ -8,21 +8,21 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use base64::Engine as _;
 use crossterm::event::{DisableBracketedPaste, DisableMouseCapture, EnableBracketedPaste, EnableMouseCapture};
 use crossterm::terminal::{
-    BeginSynchronizedUpdate, EndSynchronizedUpdate, EnterAlternateScreen, LeaveAlternateScreen, SetTitle,
-    disable_raw_mode, enable_raw_mode,
+    BeginSynchronizedUpdate, Clear, ClearType, EndSynchronizedUpdate, EnterAlternateScreen, LeaveAlternateScreen,
+    SetTitle, disable_raw_mode, enable_raw_mode,
 };
 use crossterm::{cursor, execute, queue};
-use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
 use ratatui::buffer::Buffer;
-use ratatui::layout::Size;
+use ratatui::layout::{Position, Rect, Size};
+use ratatui::{Terminal, TerminalOptions, Viewport};
 
 /// Whether the terminal is taken over at the moment.
 static TAKEN: AtomicBool = AtomicBool::new(false);
 
 /// A terminal in raw mode on its alternate screen; dropping it gives the terminal back.
 pub struct Screen {
-    terminal: Terminal<CrosstermBackend<BufWriter<Stdout>>>,
+    terminal: Terminal<Backend>,
     mouse: bool,
 }
 
@@ -33,8 +33,7 @@ impl Screen {
     /// Standard output is no terminal, or the system refuses.
     pub fn take() -> io::Result<Self> {
         hook_panics();
-        let terminal = Terminal::new(CrosstermBackend::new(BufWriter::with_capacity(1 << 16, stdout())))?;
-        let mut screen = Self { terminal, mouse: true };
+        let mut screen = Self { terminal: blank()?, mouse: true };
         screen.enter()?;
         Ok(screen)
     }
@@ -44,7 +43,7 @@ impl Screen {
         enable_raw_mode()?;
         execute!(stdout(), EnterAlternateScreen, EnableBracketedPaste, cursor::Hide, SetTitle("retime"))?;
         self.set_mouse(self.mouse)?;
-        self.terminal.clear()
+        self.clear()
     }
 
     /// Captures the mouse, or leaves it to the terminal.
@@ -61,7 +60,7 @@ impl Screen {
     /// # Errors
     /// The terminal is gone.
     pub fn size(&self) -> io::Result<Size> {
-        self.terminal.size()
+        size()
     }
 
     /// Draws a frame; the terminal shows it at once.
@@ -75,12 +74,14 @@ impl Screen {
         Write::flush(self.terminal.backend_mut())
     }
 
-    /// Forgets what is on the screen, so that the next frame draws all of it.
+    /// Forgets what is on the screen, so that the next frame draws all of it in the terminal's present size.
     ///
     /// # Errors
     /// The terminal is gone.
     pub fn clear(&mut self) -> io::Result<()> {
-        self.terminal.clear()
+        execute!(stdout(), Clear(ClearType::All))?;
+        self.terminal = blank()?;
+        Ok(())
     }
 
     /// Puts `text` on the clipboard of the terminal (OSC 52).
@@ -109,6 +110,23 @@ impl Drop for Screen {
     fn drop(&mut self) {
         give_back();
     }
+}
+
+type Backend = CrosstermBackend<BufWriter<Stdout>>;
+
+/// A terminal of the present size with nothing drawn yet.
+///
+/// Of a fixed size, because one that follows the terminal asks it for the cursor's place, and the answer would have to
+/// pass the thread that reads keys.
+fn blank() -> io::Result<Terminal<Backend>> {
+    let backend = CrosstermBackend::new(BufWriter::with_capacity(1 << 16, stdout()));
+    let viewport = Viewport::Fixed(Rect::from((Position::ORIGIN, size()?)));
+    Terminal::with_options(backend, TerminalOptions { viewport })
+}
+
+fn size() -> io::Result<Size> {
+    let (width, height) = crossterm::terminal::size()?;
+    Ok(Size { width, height })
 }
 
 /// Gives the terminal back if it is taken. Errors are of no use here: the terminal may be gone.

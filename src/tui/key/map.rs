@@ -126,7 +126,7 @@ mod tests {
         let map = Keymap::load("[timeline]\n\"C-l\" = \"zoom-in\"\nw = \"\"\n[everywhere]\nF = \"view 2\"").unwrap();
         assert_eq!(map.get(Pane::Timeline, "C-l".parse().unwrap()), Some("zoom-in"));
         assert_eq!(map.get(Pane::Timeline, "w".parse().unwrap()), None);
-        assert_eq!(map.get(Pane::Path, "F".parse().unwrap()), Some("view 2"));
+        assert_eq!(map.get(Pane::Table, "F".parse().unwrap()), Some("view 2"));
     }
 
     #[test]

@@ -155,11 +155,12 @@ impl Workspace {
         self.outcome = Arc::new(outcome);
     }
 
-    /// Takes a point of a sweep.
+    /// Takes a point of a sweep, in place of an earlier one: a sweep that an edit overtook begins again.
     pub fn take_point(&mut self, revision: u64, point: SweepPoint) {
         if revision == self.sweep.revision {
-            self.sweep.points.push(point);
             let value = |point: &SweepPoint| point.value("batch").unwrap_or(0.0);
+            self.sweep.points.retain(|known| value(known).total_cmp(&value(&point)).is_ne());
+            self.sweep.points.push(point);
             self.sweep.points.sort_by(|a, b| value(a).total_cmp(&value(b)));
         }
     }

@@ -17,10 +17,11 @@ fn row(point: &SweepPoint, points: &[SweepPoint], current: Option<u64>) -> Table
     let fits = point.fits != Some(false);
     let role = if is_current { Role::Strong } else { Role::Text };
     let memory = point.memory_bytes.map_or(String::new(), |bytes| bytes.to_string());
-    let note = match point.unhandled.first() {
-        Some(reason) => format!("! {reason}"),
-        None if !fits => "does not fit the device's memory".to_owned(),
-        None => point.path_kind.clone(),
+    let note = match point.unhandled.len() {
+        _ if !fits => "does not fit the device's memory".to_owned(),
+        0 => point.path_kind.clone(),
+        1 => format!("{} · 1 kind of work as traced", point.path_kind),
+        kinds => format!("{} · {kinds} kinds of work as traced", point.path_kind),
     };
     TableRow {
         values: vec![

@@ -102,7 +102,7 @@ impl SavedScenario {
     /// See [`FileError`].
     pub fn from_toml(text: &str) -> Result<Self, FileError> {
         let file: File = toml::from_str(text).map_err(|error| FileError::Syntax {
-            line: error.span().map_or(1, |span| text[..span.start.min(text.len())].lines().count().max(1)),
+            line: error.span().map_or(1, |span| text[..span.start.min(text.len())].matches('\n').count() + 1),
             message: error.message().to_owned(),
         })?;
         if file.format != FORMAT {

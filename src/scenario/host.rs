@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn the_fit_is_the_rate_of_what_takes_the_time() {
-        let rows = [(1e6, 1.0), (2e6, 2.0), (3e6, 3.0), (1e12, 1e-3), (5e6, 25.0 / 3.0)];
+        let rows = [(1e6, 1.0), (2e6, 2.0), (3e6, 3.0), (1e12, 1e-3), (2e6, 4.0)];
         assert!((per_unit(rows.into_iter()) - 1e-6).abs() < 1e-12);
         assert!(per_unit(std::iter::empty()).abs() < 1e-12);
     }

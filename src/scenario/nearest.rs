@@ -1,12 +1,12 @@
 //! The known word nearest to a mistyped one.
 
 /// The one of `known` with the fewest insertions, deletions and changes from `typed`; letters of any case.
-/// `None` when nothing is near: more than half of the word would have to change.
+/// A word that begins with `typed` comes first. `None` when nothing is near: more than half of the word would have to change.
 pub(super) fn nearest<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let typed = typed.to_lowercase();
-    let ranked = known.into_iter().map(|word| (distance(&typed, &word.to_lowercase()), word));
-    let (changes, word) = ranked.min_by_key(|&(changes, _)| changes)?;
-    let starts = !typed.is_empty() && word.starts_with(typed.as_str());
+    let begins = |word: &str| !typed.is_empty() && word.to_lowercase().starts_with(typed.as_str());
+    let ranked = known.into_iter().map(|word| (begins(word), distance(&typed, &word.to_lowercase()), word));
+    let (starts, changes, word) = ranked.min_by_key(|&(starts, changes, _)| (!starts, changes))?;
     (starts || 2 * changes <= word.chars().count().max(2)).then_some(word)
 }
 

@@ -2,22 +2,12 @@
 
 use std::path::Path;
 
-use serde::Deserialize;
-
-use crate::scenario::{Scenario, Step, parse_step};
+use crate::scenario::{SavedScenario, Scenario, Step, parse_step};
 
 use super::{Engine, SessionError, read_text};
 
 /// Steps whose first argument is a device.
 const ON_DEVICE: [&str; 2] = ["swap-gpu", "place-on-gpu"];
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct ScenarioFile {
-    #[serde(default)]
-    name: String,
-    steps: Vec<String>,
-}
 
 impl Engine {
     /// Reads a step and checks that a device it names is known.
@@ -33,14 +23,16 @@ impl Engine {
         Ok(step)
     }
 
-    /// The scenario of a TOML file: `name = "…"` and `steps = ["resize-batch 4096", …]`.
+    /// The scenario of a scenario file.
     ///
     /// # Errors
     /// The file cannot be read, is not of that form, or a step cannot be read.
     pub fn read_scenario(&self, path: &Path) -> Result<Scenario, SessionError> {
         let fail = |reason: String| SessionError::Read { path: path.display().to_string(), reason };
-        let file: ScenarioFile = toml::from_str(&read_text(path)?).map_err(|error| fail(error.to_string()))?;
-        let steps = file.steps.iter().map(|line| self.step(line).map_err(|error| fail(format!("`{line}`: {error}"))));
-        Ok(Scenario { name: file.name, steps: steps.collect::<Result<_, _>>()? })
+        let saved = SavedScenario::from_toml(&read_text(path)?).map_err(|error| fail(error.to_string()))?;
+        for step in &saved.scenario.steps {
+            self.step(&step.to_string()).map_err(|error| fail(error.to_string()))?;
+        }
+        Ok(saved.scenario)
     }
 }

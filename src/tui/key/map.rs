@@ -123,10 +123,10 @@ mod tests {
 
     #[test]
     fn a_users_keymap_changes_adds_and_frees_keys() {
-        let map = Keymap::load("[timeline]\n\"C-l\" = \"zoom-in\"\nw = \"\"\n[everywhere]\nF = \"view 2\"").unwrap();
+        let map = Keymap::load("[timeline]\n\"C-l\" = \"zoom-in\"\nw = \"\"\n[everywhere]\nF = \"path\"").unwrap();
         assert_eq!(map.get(Pane::Timeline, "C-l".parse().unwrap()), Some("zoom-in"));
         assert_eq!(map.get(Pane::Timeline, "w".parse().unwrap()), None);
-        assert_eq!(map.get(Pane::Table, "F".parse().unwrap()), Some("view 2"));
+        assert_eq!(map.get(Pane::Table, "F".parse().unwrap()), Some("path"));
     }
 
     #[test]

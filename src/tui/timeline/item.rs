@@ -46,7 +46,7 @@ pub fn short_name(name: &str) -> &str {
     for (at, c) in name.char_indices() {
         match c {
             '<' | '(' => {
-                if depth == 0 && at > start {
+                if depth == 0 && at > start && end == name.len() {
                     end = at;
                 }
                 depth += 1;

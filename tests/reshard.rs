@@ -133,7 +133,10 @@ fn batched_lookups_of_eight_ranks_share_their_recorded_sums() {
     let moved = run(&base, &context, &["reshard-tables t0:r1"]);
     let ratios = ratios(&base, &moved);
     // 128 bags of a few rows take no longer than a kernel's start, with any of these sets of tables.
-    assert!(ratios[0] <= 1.0 && ratios[1] >= 1.0 && ratios[2..].iter().all(|&ratio| ratio == 1.0), "{ratios:?}");
+    assert!(
+        ratios[0] <= 1.0 && ratios[1] >= 1.0 && ratios[2..].iter().all(|&ratio| (ratio - 1.0).abs() < 1e-12),
+        "{ratios:?}"
+    );
     assert!(moved.reports[0].summary.contains("exchange of rows +33 %"), "{:?}", moved.reports);
     assert_is_base(&base, &run(&base, &context, &["reshard-tables t0:r1", "reshard-tables t0:r0"]));
     let all = "reshard-tables t0:r7 t3:r7 t6:r7 t9:r7 t12:r7 t1:r7 t4:r7 t7:r7 t10:r7 t13:r7 t2:r7 t5:r7";

@@ -33,8 +33,6 @@ pub enum Iteration {
     Default,
     /// The step at this index, from 0.
     Index(usize),
-    /// Every step, one after the other.
-    All,
 }
 
 impl std::str::FromStr for Iteration {
@@ -43,8 +41,7 @@ impl std::str::FromStr for Iteration {
     fn from_str(text: &str) -> Result<Self, String> {
         match text {
             "default" | "median" => Ok(Self::Default),
-            "all" => Ok(Self::All),
-            _ => text.parse().map(Self::Index).map_err(|_| "expected an index from 0, `median` or `all`".to_owned()),
+            _ => text.parse().map(Self::Index).map_err(|_| "expected an index from 0, or `median`".to_owned()),
         }
     }
 }

@@ -107,7 +107,7 @@ pub fn open_one(engine: &Engine, arguments: &[PathBuf], iteration: Iteration) ->
 /// Which iteration the graph is built of.
 pub fn build_options(iteration: Iteration) -> BuildOptions {
     let iteration = match iteration {
-        Iteration::Default | Iteration::All => IterationChoice::Default,
+        Iteration::Default => IterationChoice::Default,
         Iteration::Index(index) => IterationChoice::Index(index),
     };
     BuildOptions { iteration }

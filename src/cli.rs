@@ -132,6 +132,8 @@ pub enum Edit {
 pub struct ScenarioArgs {
     /// In order.
     pub edits: Vec<Edit>,
+    /// Go on where it would refuse: use a scenario file of another trace, replace an existing file.
+    pub force: bool,
 }
 
 impl FromArgMatches for ScenarioArgs {
@@ -146,7 +148,7 @@ impl FromArgMatches for ScenarioArgs {
         gather("gpu", &|value| Edit::Step(format!("swap-gpu {value}")));
         gather("scenario", &|value| Edit::File(PathBuf::from(value)));
         found.sort_by_key(|&(index, _)| index);
-        Ok(Self { edits: found.into_iter().map(|(_, edit)| edit).collect() })
+        Ok(Self { edits: found.into_iter().map(|(_, edit)| edit).collect(), force: matches.get_flag("force") })
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
@@ -164,7 +166,13 @@ impl Args for ScenarioArgs {
             .arg(edit("step", "LINE", "An edit, e.g. \"scale kind=kernel x0.5\"; may be repeated, applied in order"))
             .arg(edit("batch", "N", "Short for --step \"resize-batch N\""))
             .arg(edit("gpu", "NAME", "Short for --step \"swap-gpu NAME\""))
-            .arg(edit("scenario", "FILE", "The steps of a scenario file"))
+            .arg(edit("scenario", "FILE", "The steps of a scenario file; one made for another trace needs --force"))
+            .arg(
+                clap::Arg::new("force")
+                    .long("force")
+                    .action(ArgAction::SetTrue)
+                    .help("Use a scenario file of another trace and say what matched; replace an existing file"),
+            )
     }
 
     fn augment_args_for_update(command: ClapCommand) -> ClapCommand {
@@ -212,6 +220,32 @@ pub struct OpsArgs {
     /// How rows are grouped
     #[arg(long, value_enum, default_value_t)]
     pub by: OpsGroup,
+    /// Only what this selector selects, e.g. "name~embedding & kind=kernel"
+    #[arg(long, value_name = "SELECTOR")]
+    pub select: Option<String>,
+    /// Order of the rows, the largest first; names from A
+    #[arg(long, value_enum, default_value_t)]
+    pub sort: OpsOrder,
+}
+
+/// What orders the rows of `ops`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum OpsOrder {
+    /// Device time, then host time.
+    #[default]
+    Device,
+    /// Host time.
+    Host,
+    /// How many.
+    Count,
+    /// Arithmetic.
+    Flop,
+    /// Memory traffic.
+    Bytes,
+    /// How much slower than predicted.
+    Deviation,
+    /// Name.
+    Name,
 }
 
 /// Arguments of `overheads`.
@@ -280,9 +314,6 @@ pub struct ExportArgs {
     /// File to write
     #[arg(short, long, value_name = "FILE")]
     pub out: PathBuf,
-    /// Replace an existing file
-    #[arg(long)]
-    pub force: bool,
 }
 
 /// Arguments of `tables`.

@@ -182,3 +182,94 @@ fn a_sweep_over_batches_doubles_and_names_the_optimum() {
     assert!(times.windows(2).all(|pair| pair[0] <= pair[1]), "{times:?}");
     assert!(answer.get("optimal_batch").is_some());
 }
+
+const GPU: &str = "dlrm-ddp-b256-on-v100.predicted.json.gz";
+
+/// The keys of an object, sorted.
+fn keys(value: &Value) -> Vec<&str> {
+    let mut keys: Vec<&str> = value.as_object().unwrap().keys().map(String::as_str).collect();
+    keys.sort_unstable();
+    keys
+}
+
+#[test]
+fn every_answer_has_its_documented_fields() {
+    let sample = sample(GPU);
+    let has = |value: &Value, wanted: &[&str]| {
+        let found = keys(value);
+        assert!(wanted.iter().all(|field| found.contains(field)), "{found:?} lacks some of {wanted:?}");
+    };
+    let path = json(&["path", &sample]);
+    has(&path, &["traces", "diagnostics", "length_ns", "segments", "by_kind"]);
+    assert_eq!(keys(&path["segments"][0]), ["duration_ns", "kind", "lane", "name", "rank", "start_ns"]);
+    let gaps = json(&["gaps", &sample]);
+    has(&gaps["gaps"][0], &["rank", "stream", "start_ns", "duration_ns", "cause", "chain", "closed_by"]);
+    assert_eq!(keys(&gaps["gaps"][0]["closed_by"][0]), ["gain_ns", "step"]);
+    let overheads = json(&["overheads", &sample]);
+    assert_eq!(keys(&overheads["rows"][0]), ["count", "mean_ns", "op", "std_ns", "type"]);
+    assert!(overheads["rows"].as_array().unwrap().iter().all(|row| row["mean_ns"].is_i64() || row["mean_ns"].is_u64()));
+    let breakdown = json(&["breakdown", &sample]);
+    has(&breakdown["streams"][0], &["rank", "stream", "by_family", "idle"]);
+    has(&breakdown["ranks"][0], &["communication_exposed_ns", "communication_overlapped_ns"]);
+}
+
+#[test]
+fn the_parts_of_a_stream_add_up_to_its_rank_s_period() {
+    let answer = json(&["breakdown", &sample(GPU)]);
+    let sum = |parts: &Value| parts.as_object().unwrap().values().map(|part| part.as_i64().unwrap()).sum::<i64>();
+    let stream = &answer["streams"][0];
+    assert_eq!(sum(&stream["by_family"]) + sum(&stream["idle"]), answer["ranks"][0]["period_ns"].as_i64().unwrap());
+}
+
+#[test]
+fn operators_are_selected_and_sorted() {
+    let sample = sample(GPU);
+    let all = json(&["ops", &sample, "--sort", "host"]);
+    let host: Vec<i64> = all["rows"].as_array().unwrap().iter().map(|row| row["host_ns"].as_i64().unwrap()).collect();
+    assert!(host.windows(2).all(|pair| pair[0] >= pair[1]), "{host:?}");
+    let some = json(&["ops", &sample, "--select", "name~relu", "--sort", "name"]);
+    let labels: Vec<&str> = some["rows"].as_array().unwrap().iter().map(|row| row["label"].as_str().unwrap()).collect();
+    assert!(!labels.is_empty() && labels.len() < host.len(), "{labels:?}");
+    assert!(labels.is_sorted());
+    let message = failure(1, &["ops", &sample, "--select", "nmae~relu"]);
+    assert!(message.contains("did you mean `name`"), "{message}");
+}
+
+#[test]
+fn overheads_are_saved_and_merged() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("overheads.json").display().to_string();
+    let count = |answer: &Value| -> u64 {
+        answer["rows"].as_array().unwrap().iter().map(|row| row["count"].as_u64().unwrap()).sum()
+    };
+    let once = json(&["overheads", &sample(GPU), "--save", &path]);
+    let twice = json(&["overheads", &sample(GPU), "--merge", &path]);
+    assert_eq!(count(&twice), 2 * count(&once));
+    assert!(failure(1, &["overheads", &sample(GPU), "--save", &path]).contains("--force"));
+}
+
+#[test]
+fn traces_that_do_not_belong_together_are_listed_by_info_and_refused_in_one_line_elsewhere() {
+    let two = [sample(CPU), sample("mlp-b256-fp32-cpu.kineto.json.gz")];
+    let info = json(&["info", &two[0], &two[1]]);
+    assert_eq!(info["traces"].as_array().unwrap().len(), 2);
+    let message = failure(1, &["simulate", &two[0], &two[1]]);
+    assert!(message.contains("2 separate traces") && message.trim_end().lines().count() == 1, "{message}");
+    let folder = format!("{}/sample_traces", env!("CARGO_MANIFEST_DIR"));
+    assert!(failure(1, &["path", &folder]).contains("more; `retime info` lists them"));
+}
+
+#[test]
+fn a_scenario_file_of_another_trace_needs_force_and_says_what_matched() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("other.toml");
+    std::fs::write(&path, "format = \"retime-scenario-1\"\ntrace = \"0123\"\nsteps = [\"scale kind=T1 x0.5\"]\n")
+        .unwrap();
+    let path = path.display().to_string();
+    let message = failure(1, &["simulate", &sample(GPU), "--scenario", &path]);
+    assert!(message.contains("another trace") && message.contains("--force"), "{message}");
+    let run = retime().args(["simulate", &sample(GPU), "--scenario", &path, "--force", "--json"]).output().unwrap();
+    assert!(run.status.success());
+    let said = String::from_utf8(run.stderr).unwrap();
+    assert!(said.contains("1. scale kind=T1 x0.5: "), "{said}");
+}

@@ -106,9 +106,31 @@ pub fn rows(
     level: Level,
     by: Grouping,
 ) -> Vec<Row> {
+    rows_of(graph, times, predictor, Choice { level, by, nodes: None })
+}
+
+/// What a table of operators shows.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Choice<'a> {
+    /// What a row stands for.
+    pub level: Level,
+    /// What makes tasks one row.
+    pub by: Grouping,
+    /// The tasks that count, in order; `None` for all.
+    pub nodes: Option<&'a [NodeId]>,
+}
+
+/// As [`rows`], of the chosen tasks only.
+pub fn rows_of(
+    graph: &ExecutionGraph,
+    times: Times<'_>,
+    predictor: Option<Predictor<'_>>,
+    Choice { level, by, nodes }: Choice<'_>,
+) -> Vec<Row> {
     let belongs = graph.iteration_tasks();
     let mut sums: BTreeMap<String, Sum> = BTreeMap::new();
-    for node in graph.tasks.node_indices().filter(|node| belongs[node.index()]) {
+    let is_chosen = |node: &NodeId| nodes.is_none_or(|nodes| nodes.binary_search(node).is_ok());
+    for node in graph.tasks.node_indices().filter(|node| belongs[node.index()]).filter(is_chosen) {
         let task = &graph.tasks[node];
         if task.kind.is_work() && (level != Level::Kernel || is_kernel(task)) {
             let sum = sums.entry(label(graph, task, level, by)).or_default();

@@ -7,13 +7,12 @@ use color_eyre::eyre::Result;
 use serde::Serialize;
 
 use crate::analysis::breakdown::Breakdown;
-use crate::analysis::edited::Edited;
 use crate::analysis::gaps::Sources;
-use crate::analysis::lanes::Times;
 use crate::cli::{Iteration, ScenarioCommand};
-use crate::session::{Engine, lane_label};
+use crate::session::lane_label;
 use crate::units::DurNs;
 
+use super::opened::Opened;
 use super::{input, output};
 
 #[derive(Debug, Serialize)]
@@ -48,13 +47,9 @@ struct Rank {
 /// # Errors
 /// Nothing could be opened, an edit cannot be read, or standard output cannot be written.
 pub fn run(args: &ScenarioCommand, iteration: Iteration) -> Result<()> {
-    let engine = Engine::builtin()?;
-    let scenario = input::scenario(&engine, &args.scenario)?;
-    let loaded = input::open_one(&engine, &args.input.traces, iteration)?;
-    let outcome = engine.evaluate(&loaded, &scenario, 0);
-    let edited = Edited::of(&outcome.resolved);
-    let (graph, timed, schedule) = (&*edited.graph, &*edited.timed, &*outcome.schedule);
-    let breakdown = Breakdown::of(&Sources { graph, timed, schedule, times: Times::Simulated { timed, schedule } });
+    let opened = Opened::of(args, iteration)?;
+    let (graph, timed, schedule) = (&*opened.edited.graph, &*opened.edited.timed, &*opened.outcome.schedule);
+    let breakdown = Breakdown::of(&Sources { graph, timed, schedule, times: opened.times() });
     let streams = breakdown.streams.into_iter().map(|stream| Stream {
         rank: stream.rank.0,
         lane: lane_label(&graph.lanes[stream.lane.0 as usize]),
@@ -70,7 +65,7 @@ pub fn run(args: &ScenarioCommand, iteration: Iteration) -> Result<()> {
         communication_exposed_ns: rank.communication_exposed,
         communication_overlapped_ns: rank.communication_overlapped,
     });
-    let json = input::Envelope::new(&loaded, Answer { streams: streams.collect(), ranks: ranks.collect() });
+    let json = input::Envelope::new(&opened.loaded, Answer { streams: streams.collect(), ranks: ranks.collect() });
     output::write(&args.input.output, &json, |out| describe(&json.answer, out), || table(&json.answer.streams))?;
     Ok(())
 }

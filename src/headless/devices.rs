@@ -7,9 +7,9 @@ use serde::Serialize;
 
 use crate::cli::{DevicesAction, DevicesArgs, OutputArgs};
 use crate::device::{Catalog, DeviceKind, DeviceProfile};
-use crate::session::{Engine, read_text};
+use crate::session::read_text;
 
-use super::output;
+use super::{input, output};
 
 #[derive(Debug, Serialize)]
 struct Listed<'a> {
@@ -63,7 +63,7 @@ fn listed(profile: &DeviceProfile) -> Listed<'_> {
 }
 
 fn list(output: &OutputArgs) -> Result<()> {
-    let engine = Engine::builtin()?;
+    let engine = input::engine()?;
     let devices = Devices { devices: engine.catalog.iter().map(|profile| listed(profile)).collect() };
     let table = || {
         let mut table = output::Table::new(&["id", "name", "kind", "SMs", "memory", "GB/s", "peak TFLOP/s"]);
@@ -86,7 +86,7 @@ fn list(output: &OutputArgs) -> Result<()> {
 }
 
 fn show(name: &str, output: &OutputArgs) -> Result<()> {
-    let engine = Engine::builtin()?;
+    let engine = input::engine()?;
     let profile = engine.catalog.find(name)?;
     let devices = Devices { devices: vec![listed(profile)] };
     output::write(output, &devices, |out| describe(profile, out), || output::Table::new(&["id"]))?;

@@ -3,26 +3,24 @@
 use color_eyre::eyre::Result;
 
 use crate::cli::{ExportArgs, ExportFormat, Iteration};
-use crate::session::{Engine, TaskRow, Timeline, write_new};
+use crate::session::{TaskRow, Timeline, write_new};
 
-use super::{input, output};
+use super::opened::Opened;
+use super::output;
 
 /// Runs the command.
 ///
 /// # Errors
 /// Nothing could be opened, an edit cannot be read, or the file cannot be written.
 pub fn run(args: &ExportArgs, iteration: Iteration) -> Result<()> {
-    let engine = Engine::builtin()?;
-    let scenario = input::scenario(&engine, &args.common.scenario)?;
-    let loaded = input::open_one(&engine, &args.common.input.traces, iteration)?;
-    let outcome = engine.evaluate(&loaded, &scenario, 0);
+    let Opened { loaded, outcome, .. } = Opened::of(&args.common, iteration)?;
     let timeline = Timeline::new(&outcome);
     let bytes = match args.format {
         ExportFormat::Chrome => timeline.chrome(&loaded)?,
         ExportFormat::Json => serde_json::to_vec_pretty(&timeline.rows())?,
         ExportFormat::Csv => table(&timeline.rows()).to_csv()?,
     };
-    write_new(&args.out, &bytes, args.force)?;
+    write_new(&args.out, &bytes, args.common.scenario.force)?;
     eprintln!("wrote {}, {} bytes", args.out.display(), bytes.len());
     Ok(())
 }

@@ -5,11 +5,11 @@ use std::io::{self, Write};
 use color_eyre::eyre::Result;
 use serde::Serialize;
 
-use crate::analysis::edited::Edited;
 use crate::cli::{Iteration, ScenarioCommand};
-use crate::session::{Engine, lane_label};
+use crate::session::lane_label;
 use crate::units::{DurNs, TimeNs};
 
+use super::opened::Opened;
 use super::path::{self, Row as Link};
 use super::{input, output};
 
@@ -48,11 +48,7 @@ struct Closing {
 /// # Errors
 /// Nothing could be opened, an edit cannot be read, or standard output cannot be written.
 pub fn run(args: &ScenarioCommand, iteration: Iteration) -> Result<()> {
-    let engine = Engine::builtin()?;
-    let scenario = input::scenario(&engine, &args.scenario)?;
-    let loaded = input::open_one(&engine, &args.input.traces, iteration)?;
-    let outcome = engine.evaluate(&loaded, &scenario, 0);
-    let edited = Edited::of(&outcome.resolved);
+    let Opened { engine, loaded, outcome, edited } = Opened::of(args, iteration)?;
     let graph = &*edited.graph;
     let gaps = engine.gaps(&loaded, &outcome, SHORTEST, TRIED);
     let row = |gap: &crate::analysis::gaps::Gap| Row {

@@ -7,7 +7,7 @@ use crate::cli::{Iteration, TraceArgs};
 use crate::diagnostic::Diagnostic;
 use crate::graph::iteration::steps;
 use crate::intern::printable;
-use crate::session::{Engine, Loaded};
+use crate::session::Loaded;
 use crate::trace::{Category, Format, TrackKind};
 use crate::units::{DurNs, TimeNs};
 
@@ -54,7 +54,7 @@ struct IterationInfo {
 /// # Errors
 /// Nothing could be opened, or standard output cannot be written.
 pub fn run(args: &TraceArgs) -> Result<()> {
-    let engine = Engine::builtin()?;
+    let engine = input::engine()?;
     let jobs = input::open_all(&engine, &args.traces, Iteration::Default)?;
     let info = Info {
         traces: jobs.iter().map(job_info).collect(),

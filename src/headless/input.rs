@@ -11,10 +11,11 @@ use color_eyre::eyre::{Result, eyre};
 use serde::Serialize;
 
 use crate::cli::{Edit, Iteration, ScenarioArgs};
+use crate::config::Config;
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::graph::{BuildOptions, IterationChoice};
 use crate::intern::printable;
-use crate::scenario::Scenario;
+use crate::scenario::{SavedScenario, Scenario};
 use crate::session::{Engine, Loaded, SessionError, sample};
 use crate::trace::{OpenOptions, Progress};
 use crate::units::Bytes;
@@ -113,19 +114,55 @@ pub fn build_options(iteration: Iteration) -> BuildOptions {
     BuildOptions { iteration }
 }
 
-/// The scenario that the arguments describe.
+/// An engine that knows the user's devices too.
 ///
 /// # Errors
-/// A step that cannot be read or names an unknown device, or a scenario file.
-pub fn scenario(engine: &Engine, arguments: &ScenarioArgs) -> Result<Scenario> {
-    let mut scenario = Scenario::default();
-    for edit in &arguments.edits {
-        match edit {
-            Edit::Step(line) => scenario.steps.push(engine.step(line)?),
-            Edit::File(path) => scenario.steps.extend(engine.read_scenario(path)?.steps),
+/// A device file of the user's, or a built-in file, cannot be used.
+pub fn engine() -> Result<Engine> {
+    Ok(Engine::with_devices(&Config::read()?.devices)?)
+}
+
+/// The scenario that the arguments describe, read before anything is opened.
+#[derive(Debug, Default)]
+pub struct Wanted {
+    /// All steps in order.
+    pub scenario: Scenario,
+    /// The scenario files among them.
+    files: Vec<(String, SavedScenario)>,
+}
+
+impl Wanted {
+    /// Reads steps and scenario files.
+    ///
+    /// # Errors
+    /// A step that cannot be read or names an unknown device, or a scenario file.
+    pub fn read(engine: &Engine, arguments: &ScenarioArgs) -> Result<Self> {
+        let mut wanted = Self::default();
+        for edit in &arguments.edits {
+            match edit {
+                Edit::Step(line) => wanted.scenario.steps.push(engine.step(line)?),
+                Edit::File(path) => {
+                    let saved = engine.read_scenario(path)?;
+                    wanted.scenario.steps.extend(saved.scenario.steps.clone());
+                    wanted.files.push((path.display().to_string(), saved));
+                }
+            }
+        }
+        Ok(wanted)
+    }
+
+    /// The scenario files that were made for another trace than `loaded`.
+    ///
+    /// # Errors
+    /// There is one, and `force` is not set.
+    pub fn strangers(&self, loaded: &Loaded, force: bool) -> Result<Vec<String>> {
+        let strange = self.files.iter().filter(|(_, saved)| !saved.fits(&loaded.graph));
+        let names: Vec<String> = strange.map(|(name, _)| name.clone()).collect();
+        match names.first() {
+            Some(name) if !force => Err(eyre!("{name}: made for another trace; --force applies it all the same")),
+            _ => Ok(names),
         }
     }
-    Ok(scenario)
 }
 
 /// Runs `work` while a progress line is shown on standard error, if that is a terminal.

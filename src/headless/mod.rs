@@ -3,20 +3,17 @@
 mod breakdown;
 mod devices;
 mod export;
-
 mod gaps;
 mod info;
 mod input;
-
+mod opened;
 mod ops;
 mod output;
 mod overheads;
-
 mod path;
 mod simulate;
 mod sweep;
 mod tables;
-
 mod transforms;
 mod validate;
 

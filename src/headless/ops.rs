@@ -1,16 +1,17 @@
 //! `ops`: operators or kernels with host and device time, work, and what the models say of them.
 
-use color_eyre::eyre::Result;
+use std::sync::Arc;
+
+use color_eyre::eyre::{Result, WrapErr};
 use serde::Serialize;
 
-use crate::analysis::edited::Edited;
-use crate::analysis::lanes::Times;
 use crate::analysis::operators::{self, Grouping, Level, Predictor};
-use crate::cli::{Iteration, OpsArgs, OpsGroup, OpsLevel};
+use crate::cli::{Iteration, OpsArgs, OpsGroup, OpsLevel, OpsOrder};
 use crate::device::DeviceProfile;
-use crate::session::Engine;
+use crate::scenario::{Base, Selector};
 use crate::units::DurNs;
 
+use super::opened::Opened;
 use super::{input, output};
 
 #[derive(Debug, Serialize)]
@@ -23,16 +24,17 @@ struct Answer {
 /// # Errors
 /// Nothing could be opened, an edit cannot be read, or standard output cannot be written.
 pub fn run(args: &OpsArgs, iteration: Iteration) -> Result<()> {
-    let engine = Engine::builtin()?;
-    let scenario = input::scenario(&engine, &args.common.scenario)?;
-    let loaded = input::open_one(&engine, &args.common.input.traces, iteration)?;
-    let outcome = engine.evaluate(&loaded, &scenario, 0);
-    let devices: Vec<Option<&DeviceProfile>> = outcome.resolved.devices.iter().map(|device| Some(&**device)).collect();
-    let predictor = Predictor { models: &engine.models, devices: &devices };
-    let edited = Edited::of(&outcome.resolved);
-    let times = Times::Simulated { timed: &edited.timed, schedule: &outcome.schedule };
-    let rows = operators::rows(&edited.graph, times, Some(predictor), level(args.level), grouping(args.by));
-    let json = input::Envelope::new(&loaded, Answer { rows });
+    let selector = args.select.as_deref().map(Selector::parse).transpose().wrap_err("--select")?;
+    let opened = Opened::of(&args.common, iteration)?;
+    let resolved = &opened.outcome.resolved;
+    let devices: Vec<Option<&DeviceProfile>> = resolved.devices.iter().map(|device| Some(&**device)).collect();
+    let predictor = Predictor { models: &opened.engine.models, devices: &devices };
+    let graph = &opened.edited.graph;
+    let nodes = selector.map(|selector| selector.select(&Base::new(Arc::clone(graph))));
+    let choice = operators::Choice { level: level(args.level), by: grouping(args.by), nodes: nodes.as_deref() };
+    let mut rows = operators::rows_of(graph, opened.times(), Some(predictor), choice);
+    sort(&mut rows, args.sort);
+    let json = input::Envelope::new(&opened.loaded, Answer { rows });
     let table = || table(&json.answer.rows);
     output::write(&args.common.input.output, &json, |out| output::text(&table(), out), table)?;
     Ok(())
@@ -53,6 +55,22 @@ fn grouping(by: OpsGroup) -> Grouping {
         OpsGroup::Family => Grouping::Family,
         OpsGroup::Stream => Grouping::Stream,
         OpsGroup::Module => Grouping::Module,
+    }
+}
+
+/// The largest first; what is not known goes last. Equal rows keep their order, by device time.
+fn sort(rows: &mut [operators::Row], order: OpsOrder) {
+    match order {
+        OpsOrder::Device => {}
+        OpsOrder::Host => rows.sort_by_key(|row| std::cmp::Reverse(row.host_ns)),
+        OpsOrder::Count => rows.sort_by_key(|row| std::cmp::Reverse(row.count)),
+        OpsOrder::Flop => rows.sort_by(|a, b| b.flop.total_cmp(&a.flop)),
+        OpsOrder::Bytes => rows.sort_by_key(|row| std::cmp::Reverse(row.bytes)),
+        OpsOrder::Deviation => {
+            let off = |row: &operators::Row| row.deviation.unwrap_or(f64::NEG_INFINITY);
+            rows.sort_by(|a, b| off(b).total_cmp(&off(a)));
+        }
+        OpsOrder::Name => rows.sort_by(|a, b| a.label.cmp(&b.label)),
     }
 }
 

@@ -5,14 +5,30 @@ use serde::Serialize;
 
 use crate::cli::{Iteration, OverheadsArgs};
 use crate::cost::Overheads;
-use crate::cost::overhead::{OverheadRow, ProfilerCost, extract};
-use crate::session::{Engine, read_text, write_new};
+use crate::cost::overhead::{OverheadKind, OverheadRow, ProfilerCost, extract};
+use crate::session::{read_text, write_new};
 
 use super::{input, output};
 
 #[derive(Debug, Serialize)]
 struct Answer {
-    rows: Vec<OverheadRow>,
+    rows: Vec<Row>,
+}
+
+/// A row in ns; saved databases keep µs as published ones do.
+#[derive(Debug, Serialize)]
+struct Row {
+    #[serde(rename = "type")]
+    kind: OverheadKind,
+    op: String,
+    mean_ns: i64,
+    std_ns: i64,
+    count: u64,
+}
+
+fn row(row: OverheadRow) -> Row {
+    let ns = |us: f64| (us * 1e3).round() as i64;
+    Row { kind: row.kind, op: row.op, mean_ns: ns(row.mean_us), std_ns: ns(row.std_us), count: row.count }
 }
 
 /// Runs the command.
@@ -20,7 +36,7 @@ struct Answer {
 /// # Errors
 /// Nothing could be opened, or a database cannot be read or written.
 pub fn run(args: &OverheadsArgs, iteration: Iteration) -> Result<()> {
-    let engine = Engine::builtin()?;
+    let engine = input::engine()?;
     let loaded = input::open_one(&engine, &args.input.traces, iteration)?;
     let mut overheads = extract(&loaded.graph, ProfilerCost::default());
     for path in &args.merge {
@@ -30,22 +46,31 @@ pub fn run(args: &OverheadsArgs, iteration: Iteration) -> Result<()> {
     if let Some(path) = &args.save {
         write_new(path, overheads.to_json().as_bytes(), args.force)?;
     }
-    let json = input::Envelope::new(&loaded, Answer { rows: overheads.rows().collect() });
+    let json = input::Envelope::new(&loaded, Answer { rows: overheads.rows().map(row).collect() });
     let table = || table(&json.answer.rows);
-    output::write(&args.input.output, &json, |out| output::text(&table(), out), table)?;
+    output::write(&args.input.output, &json, |out| output::text(&text(&json.answer.rows), out), table)?;
     Ok(())
 }
 
-fn table(rows: &[OverheadRow]) -> output::Table {
-    let mut table = output::Table::new(&["type", "operator", "mean_us", "std_us", "count"]);
+fn text(rows: &[Row]) -> output::Table {
+    let mut table = output::Table::new(&["type", "operator", "mean µs", "std µs", "count"]);
     for row in rows {
         table.row([
             format!("{:?}", row.kind),
             row.op.clone(),
-            format!("{:.2}", row.mean_us),
-            format!("{:.2}", row.std_us),
+            format!("{:.2}", row.mean_ns as f64 / 1e3),
+            format!("{:.2}", row.std_ns as f64 / 1e3),
             row.count.to_string(),
         ]);
+    }
+    table
+}
+
+fn table(rows: &[Row]) -> output::Table {
+    let mut table = output::Table::new(&["type", "op", "mean_ns", "std_ns", "count"]);
+    for row in rows {
+        let figures = [row.mean_ns.to_string(), row.std_ns.to_string(), row.count.to_string()];
+        table.row([format!("{:?}", row.kind), row.op.clone()].into_iter().chain(figures));
     }
     table
 }

@@ -7,13 +7,12 @@ use color_eyre::eyre::Result;
 use serde::Serialize;
 
 use crate::analysis::critical_path::{CriticalPath, Segment};
-use crate::analysis::edited::Edited;
-use crate::analysis::lanes::Times;
 use crate::cli::{Iteration, ScenarioCommand};
 use crate::graph::ExecutionGraph;
-use crate::session::{Engine, lane_label};
+use crate::session::lane_label;
 use crate::units::{DurNs, TimeNs};
 
+use super::opened::Opened;
 use super::{input, output};
 
 /// Pieces of the path that people read about, at most.
@@ -41,15 +40,12 @@ pub(super) struct Row {
 /// # Errors
 /// Nothing could be opened, an edit cannot be read, or standard output cannot be written.
 pub fn run(args: &ScenarioCommand, iteration: Iteration) -> Result<()> {
-    let engine = Engine::builtin()?;
-    let scenario = input::scenario(&engine, &args.scenario)?;
-    let loaded = input::open_one(&engine, &args.input.traces, iteration)?;
-    let outcome = engine.evaluate(&loaded, &scenario, 0);
-    let edited = Edited::of(&outcome.resolved);
-    let (graph, timed, schedule) = (&*edited.graph, &*edited.timed, &*outcome.schedule);
-    let path = CriticalPath::of_job(graph, timed, schedule, Times::Simulated { timed, schedule });
+    let opened = Opened::of(args, iteration)?;
+    let (graph, timed, schedule) = (&*opened.edited.graph, &*opened.edited.timed, &*opened.outcome.schedule);
+    let path = CriticalPath::of_job(graph, timed, schedule, opened.times());
     let segments = path.segments.iter().map(|segment| row(graph, segment)).collect();
-    let json = input::Envelope::new(&loaded, Answer { length_ns: path.length, segments, by_kind: path.by_kind() });
+    let json =
+        input::Envelope::new(&opened.loaded, Answer { length_ns: path.length, segments, by_kind: path.by_kind() });
     let csv = || table(json.answer.segments.iter());
     output::write(&args.input.output, &json, |out| describe(graph, &path, out), csv)?;
     Ok(())

@@ -6,9 +6,10 @@ use color_eyre::eyre::Result;
 use serde::Serialize;
 
 use crate::cli::{Iteration, ScenarioCommand};
-use crate::session::{Engine, Outcome, StepOutcome, Summary};
+use crate::session::{Outcome, StepOutcome, Summary};
 use crate::units::DurNs;
 
+use super::opened::Opened;
 use super::{input, output};
 
 #[derive(Debug, Serialize)]
@@ -25,10 +26,7 @@ struct Answer<'a> {
 /// # Errors
 /// Nothing could be opened, an edit cannot be read, or standard output cannot be written.
 pub fn run(args: &ScenarioCommand, iteration: Iteration) -> Result<()> {
-    let engine = Engine::builtin()?;
-    let scenario = input::scenario(&engine, &args.scenario)?;
-    let loaded = input::open_one(&engine, &args.input.traces, iteration)?;
-    let outcome = engine.evaluate(&loaded, &scenario, 0);
+    let Opened { engine, loaded, outcome, .. } = Opened::of(args, iteration)?;
     let Some(outcome) = engine.with_gains(&loaded, outcome, &|| false) else { return Ok(()) };
     let answer = Answer { summary: &outcome.summary, steps: &outcome.steps, predicted: loaded.predicted() };
     let json = input::Envelope::new(&loaded, answer);

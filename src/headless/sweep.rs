@@ -6,10 +6,11 @@ use color_eyre::eyre::{Result, eyre};
 use rayon::prelude::*;
 use serde::Serialize;
 
-use crate::cli::{Edit, Iteration, ScenarioArgs, SweepArgs};
+use crate::cli::{Edit, Iteration, ScenarioArgs, ScenarioCommand, SweepArgs};
 use crate::scenario::Scenario;
 use crate::session::{Engine, Loaded, Sweep, SweepPoint, optimal_batch};
 
+use super::opened::Opened;
 use super::{input, output};
 
 #[derive(Debug, Serialize)]
@@ -23,12 +24,11 @@ struct Answer {
 /// # Errors
 /// Nothing could be opened, a range or an edit cannot be read.
 pub fn run(args: &SweepArgs, iteration: Iteration) -> Result<()> {
-    let engine = Engine::builtin()?;
-    let (edits, batches) = split_batch_range(&args.common.scenario)?;
-    let scenario = input::scenario(&engine, &edits)?;
-    let loaded = input::open_one(&engine, &args.common.input.traces, iteration)?;
+    let (scenario, batches) = split_batch_range(&args.common.scenario)?;
+    let command = ScenarioCommand { input: args.common.input.clone(), scenario };
+    let Opened { engine, loaded, outcome, .. } = Opened::of(&command, iteration)?;
     let sweeps = sweeps(args, batches, &loaded)?;
-    let points = evaluate(&engine, &loaded, &scenario, &sweeps);
+    let points = evaluate(&engine, &loaded, &outcome.scenario, &sweeps);
     let answer = Answer { optimal_batch: optimal_batch(&points), points };
     let json = input::Envelope::new(&loaded, answer);
     let knobs: Vec<&str> = sweeps.iter().map(|sweep| sweep.knob.as_str()).collect();
@@ -49,7 +49,7 @@ fn split_batch_range(arguments: &ScenarioArgs) -> Result<(ScenarioArgs, Option<V
             other => edits.push(other.clone()),
         }
     }
-    Ok((ScenarioArgs { edits }, range))
+    Ok((ScenarioArgs { edits, force: arguments.force }, range))
 }
 
 fn sweeps(args: &SweepArgs, batches: Option<Vec<f64>>, loaded: &Loaded) -> Result<Vec<Sweep>> {

@@ -6,11 +6,13 @@ use color_eyre::eyre::{Result, eyre};
 use serde::Serialize;
 
 use crate::cli::{Iteration, TablesArgs};
+use crate::scenario::StepError;
 use crate::scenario::tables::Table as Embedding;
 use crate::scenario::transforms::Sharder;
-use crate::session::{Engine, Loaded, Sharding, ShardingPlan};
+use crate::session::{Loaded, Sharding, ShardingPlan};
 use crate::units::{Bytes, DurNs};
 
+use super::opened::Opened;
 use super::{input, output};
 
 #[derive(Debug, Serialize)]
@@ -40,11 +42,9 @@ struct Row {
 /// # Errors
 /// Nothing could be opened, an edit or the sharder cannot be read.
 pub fn run(args: &TablesArgs, iteration: Iteration) -> Result<()> {
-    let engine = Engine::builtin()?;
-    let scenario = input::scenario(&engine, &args.common.scenario)?;
     let wanted = args.sharder.as_deref().map(wanted).transpose()?;
-    let loaded = input::open_one(&engine, &args.common.input.traces, iteration)?;
-    let sharding = Sharding::new(&loaded, &scenario);
+    let Opened { loaded, outcome, .. } = Opened::of(&args.common, iteration)?;
+    let sharding = Sharding::new(&loaded, &outcome.scenario);
     let tables = sharding.tables.tables.iter().enumerate().map(|(index, table)| row(&loaded, index, table)).collect();
     let plans = wanted.map(|wanted| plans(&loaded, &sharding, &wanted)).transpose()?.unwrap_or_default();
     let json = input::Envelope::new(&loaded, Answer { tables, plans });
@@ -64,9 +64,13 @@ fn wanted(name: &str) -> Result<Wanted> {
         "all" => Ok(Wanted { sharders: Sharder::ALL.to_vec(), search: true }),
         "best" => Ok(Wanted { sharders: Vec::new(), search: true }),
         _ => {
-            let names = Sharder::ALL.map(Sharder::name).join(", ");
-            let sharder = Sharder::parse(name)
-                .ok_or_else(|| eyre!("--sharder {name}: expected {names} (random(SEED) for another), best or all"))?;
+            let names = Sharder::ALL.map(Sharder::name);
+            let unknown = || {
+                let known = names.iter().map(String::as_str).chain(["best", "all"]);
+                let near = StepError::unknown(1, "sharder", name, known).message;
+                eyre!("--sharder: {near}: expected {} (random(SEED) for another), best or all", names.join(", "))
+            };
+            let sharder = Sharder::parse(name).ok_or_else(unknown)?;
             Ok(Wanted { sharders: vec![sharder], search: false })
         }
     }

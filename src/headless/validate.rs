@@ -63,7 +63,7 @@ struct Row {
 const REPLAY_LIMIT: f64 = 0.01;
 
 fn replay(args: &TraceArgs) -> Result<()> {
-    let engine = Engine::builtin()?;
+    let engine = input::engine()?;
     let mut answer = Answer { traces: Vec::new(), rows: Vec::new(), unreadable: Vec::new() };
     if args.traces.is_empty() {
         let sample = input::open_all(&engine, &[], Iteration::Default)?;

@@ -46,11 +46,20 @@ pub enum SessionError {
         reason: String,
     },
     /// Several traces that are not one job, where one is needed.
-    #[error("{count} separate traces where one is needed: name one of {}", .names.join(", "))]
+    #[error("{count} separate traces where one is needed: name one of {}", listed(.names))]
     SeveralJobs {
         /// How many.
         count: usize,
         /// Their names.
         names: Vec<String>,
     },
+}
+
+/// Most names that an error lists.
+const LISTED: usize = 4;
+
+fn listed(names: &[String]) -> String {
+    let more = names.len().saturating_sub(LISTED);
+    let first = names[..names.len() - more].join(", ");
+    if more > 0 { format!("{first} and {more} more; `retime info` lists them") } else { first }
 }

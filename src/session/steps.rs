@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::scenario::{SavedScenario, Scenario, Step, parse_step};
+use crate::scenario::{SavedScenario, Step, parse_step};
 
 use super::{Engine, SessionError, read_text};
 
@@ -23,16 +23,16 @@ impl Engine {
         Ok(step)
     }
 
-    /// The scenario of a scenario file.
+    /// A scenario file with the fingerprint of its trace.
     ///
     /// # Errors
     /// The file cannot be read, is not of that form, or a step cannot be read.
-    pub fn read_scenario(&self, path: &Path) -> Result<Scenario, SessionError> {
+    pub fn read_scenario(&self, path: &Path) -> Result<SavedScenario, SessionError> {
         let fail = |reason: String| SessionError::Read { path: path.display().to_string(), reason };
         let saved = SavedScenario::from_toml(&read_text(path)?).map_err(|error| fail(error.to_string()))?;
         for step in &saved.scenario.steps {
             self.step(&step.to_string()).map_err(|error| fail(error.to_string()))?;
         }
-        Ok(saved.scenario)
+        Ok(saved)
     }
 }

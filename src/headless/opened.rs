@@ -1,0 +1,62 @@
+//! What most commands start from: one job, opened, with the scenario of the arguments evaluated on it.
+
+use std::io::{Write, stderr};
+
+use color_eyre::eyre::Result;
+
+use crate::analysis::edited::Edited;
+use crate::analysis::lanes::Times;
+use crate::cli::{Iteration, ScenarioCommand};
+use crate::intern::printable;
+use crate::session::{Engine, Loaded, Outcome};
+
+use super::input;
+
+/// An opened job and its edited iteration.
+#[derive(Debug)]
+pub struct Opened {
+    /// Devices and models.
+    pub engine: Engine,
+    /// The job.
+    pub loaded: Loaded,
+    /// The scenario's result; the steps' gains stay open.
+    pub outcome: Outcome,
+    /// The edited iteration as a graph.
+    pub edited: Edited,
+}
+
+impl Opened {
+    /// Opens what `args` name and evaluates their edits.
+    ///
+    /// # Errors
+    /// Nothing could be opened, several jobs were, an edit cannot be read, or a scenario file is another trace's.
+    pub fn of(args: &ScenarioCommand, iteration: Iteration) -> Result<Self> {
+        let engine = input::engine()?;
+        let wanted = input::Wanted::read(&engine, &args.scenario)?;
+        let loaded = input::open_one(&engine, &args.input.traces, iteration)?;
+        let strangers = wanted.strangers(&loaded, args.scenario.force)?;
+        let outcome = engine.evaluate(&loaded, &wanted.scenario, 0);
+        if !strangers.is_empty() {
+            report_matches(&strangers, &outcome);
+        }
+        let edited = Edited::of(&outcome.resolved);
+        Ok(Self { engine, loaded, outcome, edited })
+    }
+
+    /// The simulated times of the edited graph.
+    pub fn times(&self) -> Times<'_> {
+        Times::Simulated { timed: &self.edited.timed, schedule: &self.outcome.schedule }
+    }
+}
+
+/// Says on standard error what each step of scenario files made for another trace found in this one.
+fn report_matches(files: &[String], outcome: &Outcome) {
+    let mut lines = vec![format!("{}: made for another trace; on this one:", files.join(", "))];
+    for (number, step) in outcome.steps.iter().enumerate() {
+        lines.push(format!("  {}. {}: {}", number + 1, step.transform, step.summary));
+        lines.extend(step.unhandled.iter().map(|what| format!("     not handled: {what}")));
+    }
+    for line in lines {
+        let _ = writeln!(stderr(), "retime: {}", printable(&line));
+    }
+}

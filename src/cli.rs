@@ -293,13 +293,19 @@ pub struct CompareArgs {
 
 /// File formats that `export` writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum ExportFormat {
+pub enum ExportKind {
     /// Chrome-trace JSON, for Perfetto.
     Chrome,
     /// One row per task.
     Csv,
     /// One object per task.
     Json,
+    /// A picture of the timeline.
+    Svg,
+    /// A report to paste into a pull request.
+    Markdown,
+    /// The report with the picture in one file.
+    Html,
 }
 
 /// Arguments of `export`.
@@ -308,9 +314,9 @@ pub struct ExportArgs {
     /// What to open and edit
     #[command(flatten)]
     pub common: ScenarioCommand,
-    /// File format
-    #[arg(long, value_enum, default_value = "chrome")]
-    pub format: ExportFormat,
+    /// File format; without it the file's ending says: .svg, .md, .html, .csv, else chrome
+    #[arg(long, value_enum)]
+    pub format: Option<ExportKind>,
     /// File to write
     #[arg(short, long, value_name = "FILE")]
     pub out: PathBuf,

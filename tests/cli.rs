@@ -273,3 +273,56 @@ fn a_scenario_file_of_another_trace_needs_force_and_says_what_matched() {
     let said = String::from_utf8(run.stderr).unwrap();
     assert!(said.contains("1. scale kind=T1 x0.5: "), "{said}");
 }
+
+#[test]
+fn a_report_holds_the_figures_of_the_json_answer_and_stands_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str| {
+        let path = folder.path().join(name);
+        let step = "scale kind=T1 x0.5";
+        retime().args(["export", &sample(GPU), "--step", step, "-o"]).arg(&path).assert().success();
+        std::fs::read_to_string(path).unwrap()
+    };
+    let answer = json(&["simulate", &sample(GPU), "--step", "scale kind=T1 x0.5"]);
+    let ms = |field: &str| format!("{:.2} ms", answer[field].as_f64().unwrap() / 1e6);
+    let markdown = write("report.md");
+    assert!(markdown.contains(&format!("{} → {}", ms("base_simulated_ns"), ms("simulated_ns"))), "{markdown}");
+    for heading in ["## Steps", "## Critical path", "## Largest gaps", "## Where the times come from"] {
+        assert!(markdown.contains(heading), "{heading}");
+    }
+    assert!(markdown.contains("--step 'scale kind=T1 x0.5'"), "{markdown}");
+    let html = write("report.html");
+    assert!(html.contains("<svg") && html.ends_with("</html>\n"));
+    assert!(!html.contains("src=") && !html.contains("href="), "it loads something");
+}
+
+#[test]
+fn the_picture_shows_every_lane_and_what_is_critical() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("timeline.svg");
+    retime().args(["export", &sample(GPU), "-o"]).arg(&path).assert().success();
+    let text = std::fs::read_to_string(path).unwrap();
+    assert!(text.contains(">stream 7</text>") && text.contains(">thread "));
+    assert!(text.contains("gemm ") && text.contains("fill=\"#d1242f\""));
+    let opened = text.matches("<rect").count();
+    assert_eq!(opened, text.matches("</rect>").count() + text.matches("/>").count() - text.matches("<line").count());
+}
+
+#[test]
+fn an_exported_trace_opens_again_with_the_same_figures_untouched_and_edited() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, steps) in [("same.json", &[][..]), ("edited.json", &["--step", "scale kind=T1 x0.5", "--gpu", "H100"])] {
+        let path = folder.path().join(name).display().to_string();
+        retime().args(["export", &sample(GPU), "-o", &path]).args(steps).assert().success();
+        let before = json(&[&["simulate", &sample(GPU)], steps].concat());
+        let after = json(&["simulate", &path]);
+        assert_eq!(after["measured_ns"], before["simulated_ns"], "{name}");
+        for field in ["simulated_ns", "gpu_busy", "kernel_only_ns"] {
+            let (a, b) = (after[field].as_f64().unwrap(), before[field].as_f64().unwrap());
+            assert!((a / b - 1.0).abs() < 1e-3, "{name}: {field} {a} {b}");
+        }
+        let steps = &json(&["info", &path])["traces"][0];
+        let last = steps["iterations"].as_array().unwrap().last().unwrap().clone();
+        assert_eq!(last["duration_ns"], before["simulated_ns"], "the step lasts through its synchronisation");
+    }
+}

@@ -2,55 +2,31 @@
 
 use color_eyre::eyre::Result;
 
-use crate::cli::{ExportArgs, ExportFormat, Iteration};
-use crate::session::{TaskRow, Timeline, write_new};
+use crate::cli::{ExportArgs, ExportKind, Iteration};
+use crate::session::{ExportFormat, write_new};
 
 use super::opened::Opened;
-use super::output;
 
 /// Runs the command.
 ///
 /// # Errors
 /// Nothing could be opened, an edit cannot be read, or the file cannot be written.
 pub fn run(args: &ExportArgs, iteration: Iteration) -> Result<()> {
-    let Opened { loaded, outcome, .. } = Opened::of(&args.common, iteration)?;
-    let timeline = Timeline::new(&outcome);
-    let bytes = match args.format {
-        ExportFormat::Chrome => timeline.chrome(&loaded)?,
-        ExportFormat::Json => serde_json::to_vec_pretty(&timeline.rows())?,
-        ExportFormat::Csv => table(&timeline.rows()).to_csv()?,
-    };
+    let Opened { engine, loaded, outcome, .. } = Opened::of(&args.common, iteration)?;
+    let format = args.format.map_or_else(|| ExportFormat::of_path(&args.out), format);
+    let bytes = engine.export(&loaded, &outcome, format)?;
     write_new(&args.out, &bytes, args.common.scenario.force)?;
-    eprintln!("wrote {}, {} bytes", args.out.display(), bytes.len());
+    eprintln!("wrote {}, {} bytes of {}", args.out.display(), bytes.len(), format.name());
     Ok(())
 }
 
-fn table(rows: &[TaskRow]) -> output::Table {
-    let mut table = output::Table::new(&[
-        "rank",
-        "lane",
-        "kind",
-        "name",
-        "operator",
-        "start_ns",
-        "duration_ns",
-        "measured_ns",
-        "source",
-        "critical",
-    ]);
-    for row in rows {
-        table.row([
-            row.rank.to_string(),
-            row.lane.clone(),
-            row.kind.clone(),
-            row.name.clone(),
-            row.operator.clone(),
-            row.start_ns.to_string(),
-            row.duration_ns.to_string(),
-            row.measured_ns.to_string(),
-            row.source.clone(),
-            row.critical.to_string(),
-        ]);
+fn format(kind: ExportKind) -> ExportFormat {
+    match kind {
+        ExportKind::Chrome => ExportFormat::Chrome,
+        ExportKind::Csv => ExportFormat::Csv,
+        ExportKind::Json => ExportFormat::Json,
+        ExportKind::Svg => ExportFormat::Svg,
+        ExportKind::Markdown => ExportFormat::Markdown,
+        ExportKind::Html => ExportFormat::Html,
     }
-    table
 }

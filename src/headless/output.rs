@@ -7,6 +7,7 @@ use unicode_width::UnicodeWidthStr;
 
 use crate::cli::OutputArgs;
 use crate::intern::printable;
+use crate::session::csv_field;
 
 /// Rows under a header; numbers are right-aligned.
 #[derive(Clone, Debug, Default)]
@@ -59,28 +60,14 @@ impl Table {
         !self.rows.is_empty() && self.rows.iter().all(|row| row.get(column).is_none_or(numeric))
     }
 
-    /// The table as CSV.
-    ///
-    /// # Errors
-    /// None in practice: memory does not refuse.
-    pub fn to_csv(&self) -> io::Result<Vec<u8>> {
-        let mut bytes = Vec::new();
-        self.write_csv(&mut bytes)?;
-        Ok(bytes)
-    }
-
     fn write_csv(&self, out: &mut impl Write) -> io::Result<()> {
-        let line = |cells: Vec<String>| cells.iter().map(|cell| quoted(cell)).collect::<Vec<_>>().join(",");
+        let line = |cells: Vec<String>| cells.iter().map(|cell| csv_field(cell)).collect::<Vec<_>>().join(",");
         writeln!(out, "{}", line(self.header.iter().map(|&cell| cell.to_owned()).collect()))?;
         for row in &self.rows {
             writeln!(out, "{}", line(row.clone()))?;
         }
         Ok(())
     }
-}
-
-fn quoted(cell: &str) -> String {
-    if cell.contains([',', '"', '\n', '\r']) { format!("\"{}\"", cell.replace('"', "\"\"")) } else { cell.to_owned() }
 }
 
 /// Writes a result the way it was asked for.

@@ -35,6 +35,11 @@ pub fn read_table(path: &Path) -> Result<String, SessionError> {
     Ok(text)
 }
 
+/// A cell of a CSV file, in quotes where it needs them.
+pub fn csv_field(cell: &str) -> String {
+    if cell.contains([',', '"', '\n', '\r']) { format!("\"{}\"", cell.replace('"', "\"\"")) } else { cell.to_owned() }
+}
+
 /// Each file, and for each folder: the folder itself when it holds files, and the same for the folders in it.
 pub fn folders_of_traces(paths: &[PathBuf]) -> Vec<PathBuf> {
     let mut found = Vec::new();

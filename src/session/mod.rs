@@ -18,8 +18,8 @@ mod worker;
 
 pub use engine::Engine;
 pub use error::SessionError;
-pub use export::{TaskRow, Timeline, lane_label};
-pub use files::{folders_of_traces, read_table, read_text, write_new};
+pub use export::{ExportFormat, TaskRow, Timeline, lane_label};
+pub use files::{csv_field, folders_of_traces, read_table, read_text, write_new};
 pub use loaded::Loaded;
 pub use outcome::{Outcome, StepOutcome};
 pub use sharding::{Sharding, ShardingPlan};

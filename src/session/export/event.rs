@@ -77,6 +77,23 @@ impl<'a> Event<'a> {
         Self { ph: "X", cat, name, pid, tid, ts: start, dur, id: None, bp: None, args: Some(args) }
     }
 
+    /// A name for a process or thread.
+    pub fn named(kind: &'static str, (pid, tid): (i64, Id), name: String) -> Self {
+        let args = Some(Args { name: Some(name), ..Args::default() });
+        Self {
+            ph: "M",
+            cat: "__metadata",
+            name: kind.into(),
+            pid,
+            tid,
+            ts: TimeNs(0),
+            dur: None,
+            id: None,
+            bp: None,
+            args,
+        }
+    }
+
     /// One end of an arrow of the critical path.
     pub fn flow(ph: &'static str, id: u64, (pid, tid): (i64, Id), at: TimeNs) -> Self {
         let bp = (ph == "f").then_some("e");
@@ -94,6 +111,8 @@ impl<'a> Event<'a> {
 /// Arguments; absent ones are not written.
 #[derive(Debug, Default, Serialize)]
 pub struct Args {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     #[serde(rename = "External id", skip_serializing_if = "Option::is_none")]
     pub external_id: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -1,0 +1,247 @@
+//! Chrome-trace JSON in the profiler's own form: Perfetto shows it, and this program opens it again as the same iteration.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::event::{self, Args, DeviceProperties, Document, Event, Id};
+use super::{Shown, Timeline, lane_label};
+use crate::graph::timed::NO_TASK;
+use crate::graph::{Lane, LaneId, LaneKind, NodeId, Operand, OperatorId, RankPart, TaskId, TaskKind};
+use crate::session::Loaded;
+use crate::units::TimeNs;
+
+/// Host processes are numbered from here by rank, clear of the device numbers that stand for GPU processes.
+const FIRST_PID: i64 = 100_000;
+/// Devices of the next rank of a job are numbered so much higher.
+const DEVICES_OF_RANK: i64 = 1_000;
+
+impl<'a> Timeline<'a> {
+    /// Chrome-trace JSON in the profiler's own form.
+    ///
+    /// # Errors
+    /// None in practice: the document is plain data.
+    pub fn chrome(&self, loaded: &Loaded) -> serde_json::Result<Vec<u8>> {
+        let mut events = self.names();
+        for part in &self.graph.ranks {
+            self.steps(part, &mut events);
+        }
+        self.operators(&mut events);
+        let mut last_call: BTreeMap<LaneId, usize> = BTreeMap::new();
+        for shown in &self.shown {
+            self.task(shown, &mut events, &mut last_call);
+        }
+        self.critical_flows(&mut events);
+        let changed = !self.outcome.scenario.steps.is_empty();
+        let steps: Vec<String> =
+            self.outcome.scenario.steps.iter().filter(|s| s.enabled).map(ToString::to_string).collect();
+        let devices = self.outcome.resolved.devices.iter().enumerate();
+        let document = Document {
+            schema_version: 1,
+            display_time_unit: "ms",
+            retime_predicted: if changed { Some(steps.join("; ")) } else { loaded.predicted().map(str::to_owned) },
+            retime_iteration: self.graph.ranks.first().map_or("", |part| &part.iteration),
+            device_properties: devices.map(|(id, device)| DeviceProperties::of(id, device)).collect(),
+            trace_events: events,
+        };
+        serde_json::to_vec(&document)
+    }
+
+    /// Process and thread that a lane is shown as; devices of several ranks are kept apart.
+    fn process(&self, lane: &Lane) -> (i64, Id) {
+        let rank = i64::from(lane.rank.0);
+        match lane.kind {
+            LaneKind::Thread { tid } => (FIRST_PID + rank, Id(tid)),
+            LaneKind::Stream { device, stream } if self.graph.ranks.len() > 1 => {
+                (device + DEVICES_OF_RANK * rank, Id(stream))
+            }
+            LaneKind::Stream { device, stream } => (device, Id(stream)),
+            LaneKind::Virtual => (-1, Id(0)),
+        }
+    }
+
+    /// What viewers call the processes, threads and streams.
+    fn names(&self) -> Vec<Event<'a>> {
+        let used: BTreeSet<LaneId> = self.shown.iter().map(|shown| shown.lane).collect();
+        let lanes = used.into_iter().filter_map(|lane| self.lane(lane));
+        let mut names = Vec::new();
+        let mut processes = BTreeSet::new();
+        for lane in lanes.filter(|lane| lane.kind != LaneKind::Virtual) {
+            let (pid, tid) = self.process(&lane);
+            let (rank, what) = (lane.rank.0, if matches!(lane.kind, LaneKind::Thread { .. }) { "host" } else { "GPU" });
+            if processes.insert(pid) {
+                names.push(Event::named("process_name", (pid, Id(0)), format!("rank {rank} {what}")));
+            }
+            let own = self.graph.names.get(lane.name);
+            let name = if own.is_empty() { lane_label(&lane) } else { own.to_owned() };
+            names.push(Event::named("thread_name", (pid, tid), name));
+        }
+        names
+    }
+
+    /// The steps before and at the chosen iteration, as annotations on the rank's busiest thread.
+    fn steps(&self, part: &RankPart, events: &mut Vec<Event<'a>>) {
+        let Some(begin) = part.begin else { return };
+        let on_thread = |task: TaskId| {
+            let node = self.outcome.resolved.timed.node(task)?;
+            let lane = self.lane(self.graph.tasks[node].lane)?;
+            matches!(lane.kind, LaneKind::Thread { .. }).then_some((self.end(task), task, lane))
+        };
+        let host_end = |marker: NodeId| {
+            let into = self.graph.tasks.neighbors_directed(marker, petgraph::Direction::Incoming);
+            let last = into.filter_map(|node| on_thread(self.outcome.resolved.timed.task(node)));
+            last.max_by_key(|&(end, task, _)| (end, task)).map(|(end, task, lane)| (self.through_sync(task, end), lane))
+        };
+        let (Some((split, lane)), Some((end, _))) = (host_end(begin), host_end(part.end)) else { return };
+        let number: u64 = part.iteration.rsplit('#').next().and_then(|number| number.parse().ok()).unwrap_or(1);
+        let spans = [(number.saturating_sub(1), TimeNs(0), split), (number, split, end)];
+        events.extend(spans.map(|(number, from, to)| {
+            let name = format!("ProfilerStep#{number}").into();
+            Event::complete("user_annotation", name, self.process(&lane), from, to, Args::default())
+        }));
+    }
+
+    /// When the thread of `last` goes on after a synchronisation that begins at `end`; `end` where none does.
+    fn through_sync(&self, last: TaskId, end: TimeNs) -> TimeNs {
+        let Ok(at) = self.shown.binary_search_by_key(&last, |shown| shown.task) else { return end };
+        let lane = self.shown[at].lane;
+        let mut after = self.shown[at + 1..].iter().filter(|shown| shown.lane == lane);
+        let next = after.find(|shown| shown.kind != TaskKind::Runtime || self.start(shown.task) > end);
+        next.filter(|shown| shown.kind == TaskKind::Joint).map_or(end, |joint| self.end(joint.task).max(end))
+    }
+
+    /// Every operator over the simulated time of what it and its callees did on their thread.
+    fn operators(&self, events: &mut Vec<Event<'a>>) {
+        let spans = self.operator_spans();
+        for (operator, (index, span)) in self.graph.operators.iter().zip(spans.into_iter().enumerate()) {
+            let (Some((from, to)), Some(lane)) = (span, self.lane(operator.lane)) else { continue };
+            let operands = operator.operands.map(|id| &self.graph.operands[id.0 as usize].inputs);
+            let args = Args {
+                external_id: Some(index as u64 + 1),
+                sequence_number: operator.sequence,
+                input_dims: operands.map(|inputs| inputs.iter().map(event::dims).collect()),
+                input_type: operands.map(|inputs| inputs.iter().map(event::type_name).collect()),
+                concrete_inputs: operands.map(|inputs| inputs.iter().map(concrete).collect()),
+                ..Args::default()
+            };
+            let name = self.graph.names.get(operator.name).into();
+            events.push(Event::complete("cpu_op", name, self.process(&lane), from, to, args));
+        }
+    }
+
+    /// The simulated span of each operator; one without host time of its own, such as a view on a device, stands where
+    /// the call before it in the same caller ended.
+    fn operator_spans(&self) -> Vec<Option<(TimeNs, TimeNs)>> {
+        let operators = &self.graph.operators;
+        let mut spans: Vec<Option<(TimeNs, TimeNs)>> = vec![None; operators.len()];
+        let mut calling: BTreeMap<LaneId, Option<OperatorId>> = BTreeMap::new();
+        for shown in &self.shown {
+            let on_host = self.lane(shown.lane).is_some_and(|lane| matches!(lane.kind, LaneKind::Thread { .. }));
+            let mut next = match shown.kind {
+                TaskKind::Joint => calling.get(&shown.lane).copied().flatten(),
+                _ => shown.operator,
+            };
+            if on_host {
+                calling.insert(shown.lane, next.filter(|_| matches!(shown.kind, TaskKind::Runtime | TaskKind::Joint)));
+            }
+            while let Some(id) = next.filter(|_| on_host) {
+                let (from, to) = (self.start(shown.task), self.end(shown.task));
+                let span = spans[id.0 as usize].get_or_insert((from, to));
+                *span = (span.0.min(from), span.1.max(to));
+                next = operators[id.0 as usize].parent;
+            }
+        }
+        let mut reached: Vec<Option<TimeNs>> = vec![None; operators.len()];
+        for (index, operator) in operators.iter().enumerate() {
+            let Some(caller) = operator.parent.map(|id| id.0 as usize) else { continue };
+            let at = reached[caller].or_else(|| spans[caller].map(|(from, _)| from));
+            spans[index] = spans[index].or_else(|| at.map(|at| (at, at)));
+            reached[caller] = spans[index].map(|(_, to)| to);
+        }
+        spans
+    }
+
+    /// A call or a piece of device work; a joint after a call draws the call's end out.
+    fn task(&self, shown: &Shown<'a>, events: &mut Vec<Event<'a>>, last_call: &mut BTreeMap<LaneId, usize>) {
+        let Some(lane) = self.lane(shown.lane) else { return };
+        let (start, end) = (self.start(shown.task), self.end(shown.task));
+        match shown.kind {
+            TaskKind::Joint => {
+                if let Some(&call) = last_call.get(&shown.lane) {
+                    events[call].extend_to(end);
+                }
+            }
+            TaskKind::Host(_) | TaskKind::Compute | TaskKind::StepEnd => {
+                last_call.remove(&shown.lane);
+            }
+            TaskKind::Runtime => {
+                let args = Args {
+                    external_id: shown.operator.map(|id| u64::from(id.0) + 1),
+                    correlation: Some(u64::from(shown.task.0) + 1),
+                    ..Args::default()
+                };
+                last_call.insert(shown.lane, events.len());
+                events.push(Event::complete("cuda_runtime", shown.name.into(), self.process(&lane), start, end, args));
+            }
+            TaskKind::Kernel | TaskKind::Memcpy | TaskKind::Memset | TaskKind::Collective(_) => {
+                events.push(self.device_event(shown, &lane, (start, end)));
+            }
+        }
+    }
+
+    fn device_event(&self, shown: &Shown<'a>, lane: &Lane, (start, end): (TimeNs, TimeNs)) -> Event<'a> {
+        let category = match shown.kind {
+            TaskKind::Memcpy => "gpu_memcpy",
+            TaskKind::Memset => "gpu_memset",
+            _ => "kernel",
+        };
+        let (device, stream) = match lane.kind {
+            LaneKind::Stream { device, stream } => (Some(device), Some(stream)),
+            _ => (None, None),
+        };
+        let is_copy = matches!(shown.kind, TaskKind::Memcpy | TaskKind::Memset);
+        let args = Args {
+            external_id: shown.operator.map(|id| u64::from(id.0) + 1),
+            correlation: self.launch_of(shown.task).map(|task| u64::from(task.0) + 1),
+            device,
+            stream,
+            bytes: is_copy.then_some(shown.bytes),
+            source: Some(format!("{:?}", shown.prediction.provenance).to_lowercase()),
+            ..Args::default()
+        };
+        Event::complete(category, shown.name.into(), self.process(lane), start, end, args)
+    }
+
+    /// The call that launched a piece of device work: a runtime call among its predecessors, joints looked through.
+    fn launch_of(&self, task: TaskId) -> Option<TaskId> {
+        let timed = &*self.outcome.resolved.timed;
+        let mut waiting = vec![task.0];
+        while let Some(row) = waiting.pop() {
+            for &predecessor in timed.predecessors[row as usize].iter().filter(|&&p| p != NO_TASK) {
+                let found = self.shown.binary_search_by_key(&TaskId(predecessor), |shown| shown.task);
+                match found.map(|at| self.shown[at].kind) {
+                    Ok(TaskKind::Runtime) => return Some(TaskId(predecessor)),
+                    Err(_) => waiting.push(predecessor),
+                    Ok(_) => {}
+                }
+            }
+        }
+        None
+    }
+
+    /// An arrow from each task of the critical path to the next.
+    fn critical_flows(&self, events: &mut Vec<Event<'a>>) {
+        let path: Vec<&Shown<'_>> =
+            self.shown.iter().filter(|shown| shown.kind.is_work() && self.critical[shown.task.0 as usize]).collect();
+        for (id, pair) in path.windows(2).enumerate() {
+            let (Some(from), Some(to)) = (self.lane(pair[0].lane), self.lane(pair[1].lane)) else { continue };
+            events.push(Event::flow("s", id as u64 + 1, self.process(&from), self.start(pair[0].task)));
+            events.push(Event::flow("f", id as u64 + 1, self.process(&to), self.start(pair[1].task)));
+        }
+    }
+}
+
+fn concrete(operand: &Operand) -> String {
+    match operand {
+        Operand::Value(text) => text.clone(),
+        _ => String::new(),
+    }
+}

@@ -9,6 +9,7 @@ use crate::graph::timed::NO_TASK;
 use crate::graph::{ExecutionGraph, Lane, LaneId, NodeId, TimedGraph};
 
 use super::batch::BatchPlan;
+use super::tables::TableFacts;
 use super::works::{Class, Classifier, NO_CLASS, Overrides, names_by_forward};
 
 /// An untouched graph, shared by all scenarios on it.
@@ -21,6 +22,7 @@ pub struct Base {
     rank_of_lane: Vec<u16>,
     works: OnceLock<Works>,
     batch_plans: Mutex<Vec<(u64, Arc<BatchPlan>)>>,
+    table_facts: TableFacts,
 }
 
 /// A lag in the timed graph that shrinks as the predecessor's duration grows.
@@ -56,8 +58,20 @@ impl Base {
             rank_of_lane,
             works: OnceLock::new(),
             batch_plans: Mutex::default(),
+            table_facts: TableFacts::default(),
             graph,
         }
+    }
+
+    /// With what is known of its embedding tables beside the trace.
+    #[must_use]
+    pub fn with_table_facts(self, table_facts: TableFacts) -> Self {
+        Self { table_facts, ..self }
+    }
+
+    /// What is known of its embedding tables beside the trace.
+    pub fn table_facts(&self) -> &TableFacts {
+        &self.table_facts
     }
 
     /// The graph.

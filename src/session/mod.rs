@@ -14,6 +14,7 @@ mod sharding;
 mod steps;
 mod summary;
 mod sweep;
+pub mod synthetic;
 mod worker;
 
 pub use engine::Engine;

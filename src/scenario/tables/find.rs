@@ -1,134 +1,26 @@
-//! Embedding tables of a traced job: which rank looks them up, how large they are, what their look-ups take.
-//!
-//! Found from `nn.EmbeddingBag`, `nn.Embedding` and FBGEMM's table-batched lookups. Facts that the trace does not record stay
-//! `None`. Of tables that one batched operator serves only sums are recorded: each is taken as their mean.
+//! The look-ups of a graph with the work of their forward and backward passes.
 
 use crate::cost::operators::bare;
 use crate::cost::{Shape, Work};
 use crate::graph::{ExecutionGraph, NodeId, Operands, OperatorId};
+use crate::scenario::base::Base;
+use crate::scenario::works::has_work;
 use crate::units::{Bytes, DurNs};
 
-use super::base::Base;
-
-/// A table.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Table {
-    /// Position of its rank in [`ExecutionGraph::ranks`].
-    pub rank: usize,
-    /// Rows.
-    pub rows: Option<u64>,
-    /// Elements per row.
-    pub dim: Option<u64>,
-    /// Look-ups per bag, mean.
-    pub pooling: Option<f64>,
-    /// Bags per iteration.
-    pub batch: Option<u64>,
-    /// Size of its weights.
-    pub bytes: Option<Bytes>,
-    /// Time of its look-up in the chosen iteration.
-    pub forward: DurNs,
-    /// Time of its gradient and update in the chosen iteration.
-    pub backward: DurNs,
-    /// Whether its figures are the mean over the tables of one operator.
-    pub is_mean: bool,
-    /// Whether every rank holds a copy of it (data parallel): such a table does not move.
-    pub replicated: bool,
-}
-
-impl Table {
-    /// Rows × dimension, the elements of its weights; pooling × dimension, the elements read per bag.
-    pub fn sizes(&self) -> Option<TableSizes> {
-        Some(TableSizes {
-            batch: self.batch? as f64,
-            rows: self.rows.filter(|&rows| rows > 0)? as f64,
-            dim: self.dim? as f64,
-            pooling: self.pooling?,
-        })
-    }
-}
-
-/// The sizes of a table of which all are known.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct TableSizes {
-    /// Bags.
-    pub batch: f64,
-    /// Rows.
-    pub rows: f64,
-    /// Elements per row.
-    pub dim: f64,
-    /// Look-ups per bag.
-    pub pooling: f64,
-}
-
-/// Device work of one rank's sharded lookups, over all traced steps.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct RankLookups {
-    /// Look-ups.
-    pub forward: Vec<NodeId>,
-    /// Gradients and updates.
-    pub backward: Vec<NodeId>,
-    /// Whether one operator serves several tables.
-    pub batched: bool,
-}
-
-/// The tables of a job.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Tables {
-    /// In order of rank and look-up, those that can move before the replicated ones: table `t3` is at index 3.
-    pub tables: Vec<Table>,
-    /// By position of the rank.
-    pub ranks: Vec<RankLookups>,
-}
+use super::Table;
 
 /// One lookup operator of the chosen iteration with what belongs to it.
 #[derive(Clone, Debug)]
-struct Lookup {
+pub(super) struct Lookup {
     operator: OperatorId,
-    rank: usize,
-    in_iteration: bool,
-    batched: bool,
-    replicated: bool,
-    forward: Vec<NodeId>,
-    backward: Vec<NodeId>,
+    pub(super) rank: usize,
+    pub(super) in_iteration: bool,
+    pub(super) batched: bool,
+    pub(super) replicated: bool,
+    pub(super) forward: Vec<NodeId>,
+    pub(super) backward: Vec<NodeId>,
     /// Total elements per row of all its tables, as its gradient tells.
     total_dim: Option<u64>,
-}
-
-impl Tables {
-    /// Finds the tables of a graph.
-    ///
-    /// # Complexity
-    /// O(operators + tasks).
-    pub fn find(base: &Base) -> Self {
-        let graph = base.graph();
-        let lookups = lookups(base);
-        let mut found = Self { tables: Vec::new(), ranks: vec![RankLookups::default(); graph.ranks.len()] };
-        for lookup in &lookups {
-            if !lookup.replicated {
-                let rank = &mut found.ranks[lookup.rank];
-                rank.batched |= lookup.batched;
-                rank.forward.extend(&lookup.forward);
-                rank.backward.extend(&lookup.backward);
-            }
-        }
-        let of_iteration = lookups.iter().filter(|lookup| lookup.in_iteration);
-        // A replicated table is listed once, by the first rank.
-        let listed = of_iteration.filter(|lookup| !lookup.replicated || lookup.rank == 0);
-        found.tables = listed.flat_map(|lookup| tables_of(base, lookup)).collect();
-        found.tables.sort_by_key(|table| (table.replicated, table.rank));
-        found
-    }
-
-    /// The tables that can move, in order.
-    pub fn sharded(&self) -> &[Table] {
-        let end = self.tables.iter().position(|table| table.replicated).unwrap_or(self.tables.len());
-        &self.tables[..end]
-    }
-
-    /// The rank of each table that can move, as traced.
-    pub fn placement(&self) -> Vec<usize> {
-        self.sharded().iter().map(|table| table.rank).collect()
-    }
 }
 
 /// Whether an operator of this name looks rows up; `Some(true)` when it serves many tables at once.
@@ -142,7 +34,7 @@ fn is_lookup(name: &str) -> Option<bool> {
 }
 
 /// The outermost lookup operators, by rank and start, with the tasks of their forward and backward pass.
-fn lookups(base: &Base) -> Vec<Lookup> {
+pub(super) fn lookups(base: &Base) -> Vec<Lookup> {
     let graph = base.graph();
     let kinds: Vec<Option<bool>> = graph.names.iter().map(|(_, name)| is_lookup(name)).collect();
     let shares = graph.collectives.iter().any(|one| graph.names.get(one.kind).contains("to-all"));
@@ -199,7 +91,7 @@ fn gradients(graph: &ExecutionGraph, forward: &[Option<u32>], lookups: &mut [Loo
 fn assign_tasks(graph: &ExecutionGraph, forward: &[Option<u32>], backward: &[Option<u32>], lookups: &mut [Lookup]) {
     for node in graph.tasks.node_indices() {
         let task = &graph.tasks[node];
-        let Some(id) = task.operator.filter(|_| super::works::has_work(task)).map(|id| id.0 as usize) else { continue };
+        let Some(id) = task.operator.filter(|_| has_work(task)).map(|id| id.0 as usize) else { continue };
         if let Some(lookup) = forward.get(id).copied().flatten() {
             lookups[lookup as usize].forward.push(node);
         } else if let Some(lookup) = backward.get(id).copied().flatten() {
@@ -214,7 +106,7 @@ fn operands_of(graph: &ExecutionGraph, operator: OperatorId) -> Option<&Operands
 }
 
 /// The tables that an operator serves.
-fn tables_of(base: &Base, lookup: &Lookup) -> Vec<Table> {
+pub(super) fn tables_of(base: &Base, lookup: &Lookup) -> Vec<Table> {
     let graph = base.graph();
     let time = |nodes: &[NodeId]| nodes.iter().map(|&node| graph.tasks[node].duration).sum::<DurNs>();
     let work = lookup.forward.iter().find_map(|&node| base.work(node).filter(|work| is_embedding(work)));

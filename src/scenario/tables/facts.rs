@@ -1,0 +1,152 @@
+//! What a trace does not record of its embedding tables, told by the user in a TOML file:
+//!
+//! ```toml
+//! [[table]]      # in order of look-up within its rank
+//! rank = 0       # traced rank; or `id = "t3"` for a single table
+//! rows = 1000000
+//! dim = 64
+//! pooling = 12.5 # look-ups per bag, mean
+//! ```
+
+use serde::Deserialize;
+use thiserror::Error;
+
+use crate::graph::RankPart;
+use crate::units::{Bytes, DurNs};
+
+use super::Table;
+
+/// A facts file cannot be used.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum FactsError {
+    /// Not TOML of the expected form.
+    #[error("{0}")]
+    Syntax(String),
+    /// An entry names no table.
+    #[error("table {0}: needs `rank = 0` or `id = \"t0\"`")]
+    Nameless(usize),
+    /// A figure that cannot be.
+    #[error("table {entry}: {field} must be above 0")]
+    Impossible {
+        /// Position of the entry, from 1.
+        entry: usize,
+        /// Its field.
+        field: &'static str,
+    },
+}
+
+/// What is known of one table.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TableFact {
+    /// Its number, `t3`.
+    pub id: Option<String>,
+    /// The global number of the rank that looks it up in the trace.
+    pub rank: Option<u32>,
+    /// Rows.
+    pub rows: Option<u64>,
+    /// Elements per row.
+    pub dim: Option<u64>,
+    /// Look-ups per bag, mean.
+    pub pooling: Option<f64>,
+}
+
+/// What is known of all tables, in order.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TableFacts {
+    /// The entries.
+    #[serde(default, rename = "table")]
+    pub tables: Vec<TableFact>,
+}
+
+impl TableFacts {
+    /// Reads a facts file.
+    ///
+    /// # Errors
+    /// The first entry that cannot be used, with its place.
+    pub fn from_toml(text: &str) -> Result<Self, FactsError> {
+        let facts: Self = toml::from_str(text).map_err(|error| FactsError::Syntax(error.to_string()))?;
+        for (index, fact) in facts.tables.iter().enumerate() {
+            let entry = index + 1;
+            if fact.id.is_none() && fact.rank.is_none() {
+                return Err(FactsError::Nameless(entry));
+            }
+            let fields = [("rows", fact.rows == Some(0)), ("dim", fact.dim == Some(0)), (
+                "pooling",
+                fact.pooling.is_some_and(|pooling| !pooling.is_finite() || pooling < 0.0),
+            )];
+            if let Some((field, _)) = fields.into_iter().find(|(_, impossible)| *impossible) {
+                return Err(FactsError::Impossible { entry, field });
+            }
+        }
+        Ok(facts)
+    }
+
+    /// The table an entry speaks of: by number, else the next of its rank.
+    fn targets(&self, tables: &[Table], ranks: &[RankPart]) -> Vec<Option<usize>> {
+        let mut next = vec![0; ranks.len()];
+        let target = |fact: &TableFact| {
+            if let Some(id) = &fact.id {
+                return id.strip_prefix('t')?.parse().ok().filter(|&index: &usize| index < tables.len());
+            }
+            let rank = ranks.iter().position(|part| Some(part.rank.0) == fact.rank)?;
+            let mut own = (0..tables.len()).filter(|&index| tables[index].rank == rank && !tables[index].replicated);
+            let found = own.nth(next[rank]);
+            next[rank] += 1;
+            found
+        };
+        self.tables.iter().map(target).collect()
+    }
+
+    /// Entries that no table answers to, from 1.
+    pub fn unmatched(&self, tables: &[Table], ranks: &[RankPart]) -> Vec<usize> {
+        let targets = self.targets(tables, ranks).into_iter().enumerate();
+        targets.filter(|(_, target)| target.is_none()).map(|(index, _)| index + 1).collect()
+    }
+
+    /// Fills in what is told; the time of an operator that serves several tables is shared out by the rows it reads of each.
+    pub(super) fn complete(&self, tables: &mut [Table], ranks: &[RankPart]) {
+        let targets = self.targets(tables, ranks);
+        for (fact, target) in self.tables.iter().zip(targets) {
+            let Some(table) = target.map(|index| &mut tables[index]) else { continue };
+            table.rows = fact.rows.or(table.rows);
+            table.dim = fact.dim.or(table.dim);
+            table.pooling = fact.pooling.or(table.pooling);
+            table.bytes = table.rows.zip(table.dim).map(|(rows, dim)| Bytes(rows * dim * 4));
+            table.is_mean &= fact.rows.is_none() || fact.dim.is_none() || fact.pooling.is_none();
+        }
+        if !self.tables.is_empty() {
+            (0..ranks.len()).for_each(|rank| share_times(tables, rank));
+        }
+    }
+}
+
+/// Shares the look-up time of a rank's tables out by elements read, where every table's are known.
+fn share_times(tables: &mut [Table], rank: usize) {
+    let own: Vec<usize> = (0..tables.len()).filter(|&at| tables[at].rank == rank && !tables[at].replicated).collect();
+    let read: Option<Vec<f64>> =
+        own.iter().map(|&at| tables[at].sizes().map(|sizes| sizes.pooling * sizes.dim)).collect();
+    let Some(read) = read.filter(|read| read.iter().sum::<f64>() > 0.0) else { return };
+    let whole: f64 = read.iter().sum();
+    let forward: DurNs = own.iter().map(|&at| tables[at].forward).sum();
+    let backward: DurNs = own.iter().map(|&at| tables[at].backward).sum();
+    for (&at, read) in own.iter().zip(read) {
+        tables[at].forward = forward.scale(read / whole);
+        tables[at].backward = backward.scale(read / whole);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_that_cannot_be_used_say_where() {
+        let error = |text: &str| TableFacts::from_toml(text).unwrap_err().to_string();
+        assert!(error("[[table]]\nrows = 3").starts_with("table 1: needs"));
+        assert_eq!(error("[[table]]\nrank = 0\n[[table]]\nrank = 0\nrows = 0"), "table 2: rows must be above 0");
+        assert_eq!(error("[[table]]\nid = \"t0\"\npooling = nan"), "table 1: pooling must be above 0");
+        assert!(error("[[table]]\nrank = 0\nrow = 3").contains("unknown field `row`"));
+    }
+}

@@ -1,0 +1,126 @@
+//! Embedding tables of a traced job: which rank looks them up, how large they are, what their look-ups take.
+//!
+//! Found from `nn.EmbeddingBag`, `nn.Embedding` and FBGEMM's table-batched lookups. Facts that the trace does not record stay
+//! `None` unless a facts file gives them. Of tables that one batched operator serves only sums are recorded: each is taken
+//! as their mean.
+
+mod facts;
+mod find;
+
+use crate::graph::NodeId;
+use crate::units::{Bytes, DurNs};
+
+use super::base::Base;
+
+pub use facts::{FactsError, TableFact, TableFacts};
+
+use find::{lookups, tables_of};
+
+/// A table.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Table {
+    /// Position of its rank in [`ExecutionGraph::ranks`].
+    pub rank: usize,
+    /// Rows.
+    pub rows: Option<u64>,
+    /// Elements per row.
+    pub dim: Option<u64>,
+    /// Look-ups per bag, mean.
+    pub pooling: Option<f64>,
+    /// Bags per iteration.
+    pub batch: Option<u64>,
+    /// Size of its weights.
+    pub bytes: Option<Bytes>,
+    /// Time of its look-up in the chosen iteration.
+    pub forward: DurNs,
+    /// Time of its gradient and update in the chosen iteration.
+    pub backward: DurNs,
+    /// Whether its figures are the mean over the tables of one operator.
+    pub is_mean: bool,
+    /// Whether every rank holds a copy of it (data parallel): such a table does not move.
+    pub replicated: bool,
+}
+
+impl Table {
+    /// Rows × dimension, the elements of its weights; pooling × dimension, the elements read per bag.
+    pub fn sizes(&self) -> Option<TableSizes> {
+        Some(TableSizes {
+            batch: self.batch? as f64,
+            rows: self.rows.filter(|&rows| rows > 0)? as f64,
+            dim: self.dim? as f64,
+            pooling: self.pooling?,
+        })
+    }
+}
+
+/// The sizes of a table of which all are known.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TableSizes {
+    /// Bags.
+    pub batch: f64,
+    /// Rows.
+    pub rows: f64,
+    /// Elements per row.
+    pub dim: f64,
+    /// Look-ups per bag.
+    pub pooling: f64,
+}
+
+/// Device work of one rank's sharded lookups, over all traced steps.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RankLookups {
+    /// Look-ups.
+    pub forward: Vec<NodeId>,
+    /// Gradients and updates.
+    pub backward: Vec<NodeId>,
+    /// Whether one operator serves several tables.
+    pub batched: bool,
+}
+
+/// The tables of a job.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Tables {
+    /// In order of rank and look-up, those that can move before the replicated ones: table `t3` is at index 3.
+    pub tables: Vec<Table>,
+    /// By position of the rank.
+    pub ranks: Vec<RankLookups>,
+}
+
+impl Tables {
+    /// Finds the tables of a graph.
+    ///
+    /// # Complexity
+    /// O(operators + tasks).
+    pub fn find(base: &Base) -> Self {
+        let graph = base.graph();
+        let lookups = lookups(base);
+        let mut found = Self { tables: Vec::new(), ranks: vec![RankLookups::default(); graph.ranks.len()] };
+        for lookup in &lookups {
+            if !lookup.replicated {
+                let rank = &mut found.ranks[lookup.rank];
+                rank.batched |= lookup.batched;
+                rank.forward.extend(&lookup.forward);
+                rank.backward.extend(&lookup.backward);
+            }
+        }
+        let of_iteration = lookups.iter().filter(|lookup| lookup.in_iteration);
+        // A replicated table is listed once, by the first rank.
+        let listed = of_iteration.filter(|lookup| !lookup.replicated || lookup.rank == 0);
+        found.tables = listed.flat_map(|lookup| tables_of(base, lookup)).collect();
+        found.tables.sort_by_key(|table| (table.replicated, table.rank));
+        base.table_facts().complete(&mut found.tables, &graph.ranks);
+        found
+    }
+
+    /// The tables that can move, in order.
+    pub fn sharded(&self) -> &[Table] {
+        let end = self.tables.iter().position(|table| table.replicated).unwrap_or(self.tables.len());
+        &self.tables[..end]
+    }
+
+    /// The rank of each table that can move, as traced.
+    pub fn placement(&self) -> Vec<usize> {
+        self.sharded().iter().map(|table| table.rank).collect()
+    }
+}
+

@@ -66,6 +66,9 @@ pub enum Command {
     Overheads(OverheadsArgs),
     /// Iteration time and throughput over batch sizes
     Sweep(SweepArgs),
+    /// Write the traces of a made-up multi-rank DLRM job
+    #[command(hide = true)]
+    Generate(GenerateArgs),
     /// Embedding tables by rank, and what other placements would take
     Tables(TablesArgs),
     /// Write the (edited) timeline to a file
@@ -116,6 +119,9 @@ pub struct ScenarioCommand {
     /// The edits
     #[command(flatten)]
     pub scenario: ScenarioArgs,
+    /// What the trace does not record of its embedding tables (TOML); else `tables.toml` beside it
+    #[arg(long, value_name = "FILE")]
+    pub table_facts: Option<PathBuf>,
 }
 
 /// One edit as given on the command line.
@@ -331,6 +337,32 @@ pub struct TablesArgs {
     /// Sharder to try, `best` for a search, or `all`
     #[arg(long, value_name = "NAME")]
     pub sharder: Option<String>,
+}
+
+/// Arguments of `generate`.
+#[derive(Clone, Debug, Args)]
+pub struct GenerateArgs {
+    /// Folder to write to; made if it is not there
+    #[arg(short, long, value_name = "FOLDER")]
+    pub output: PathBuf,
+    /// Ranks
+    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub ranks: u32,
+    /// Mean tables per rank
+    #[arg(long, default_value_t = 13, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub tables_per_rank: u32,
+    /// Samples per rank and step
+    #[arg(long, default_value_t = 512, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pub local_batch: u64,
+    /// Steps
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub steps: u32,
+    /// Of all draws
+    #[arg(long, default_value_t = 0)]
+    pub seed: u64,
+    /// The device of every rank
+    #[arg(long, default_value = "V100", value_name = "NAME")]
+    pub gpu: String,
 }
 
 /// Arguments of `devices`.

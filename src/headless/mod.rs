@@ -4,6 +4,7 @@ mod breakdown;
 mod devices;
 mod export;
 mod gaps;
+mod generate;
 mod info;
 mod input;
 mod opened;
@@ -37,6 +38,7 @@ pub fn run(command: &Command, iteration: Iteration) -> Result<()> {
         Command::Breakdown(args) => breakdown::run(args, iteration),
         Command::Overheads(args) => overheads::run(args, iteration),
         Command::Sweep(args) => sweep::run(args, iteration),
+        Command::Generate(args) => generate::run(args),
         Command::Tables(args) => tables::run(args, iteration),
         Command::Export(args) => export::run(args, iteration),
         Command::Devices(args) => devices::run(args),

@@ -8,7 +8,7 @@ use crate::analysis::edited::Edited;
 use crate::analysis::lanes::Times;
 use crate::cli::{Iteration, ScenarioCommand};
 use crate::intern::printable;
-use crate::session::{Engine, Loaded, Outcome};
+use crate::session::{Engine, Loaded, Outcome, read_table_facts};
 
 use super::input;
 
@@ -31,7 +31,8 @@ impl Opened {
     /// # Errors
     /// Nothing could be opened, several jobs were, an edit cannot be read, or a scenario file is another trace's.
     pub fn of(args: &ScenarioCommand, iteration: Iteration) -> Result<Self> {
-        let engine = input::engine()?;
+        let mut engine = input::engine()?;
+        engine.table_facts = args.table_facts.as_deref().map(read_table_facts).transpose()?;
         let wanted = input::Wanted::read(&engine, &args.scenario)?;
         let loaded = input::open_one(&engine, &args.input.traces, iteration)?;
         let strangers = wanted.strangers(&loaded, args.scenario.force)?;

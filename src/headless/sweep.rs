@@ -25,7 +25,7 @@ struct Answer {
 /// Nothing could be opened, a range or an edit cannot be read.
 pub fn run(args: &SweepArgs, iteration: Iteration) -> Result<()> {
     let (scenario, batches) = split_batch_range(&args.common.scenario)?;
-    let command = ScenarioCommand { input: args.common.input.clone(), scenario };
+    let command = ScenarioCommand { scenario, ..args.common.clone() };
     let Opened { engine, loaded, outcome, .. } = Opened::of(&command, iteration)?;
     let sweeps = sweeps(args, batches, &loaded)?;
     let points = evaluate(&engine, &loaded, &outcome.scenario, &sweeps);

@@ -10,14 +10,16 @@ use crate::analysis::gaps::{self, Gap, Sources};
 use crate::analysis::lanes::Times;
 use crate::cost::{CostModels, Overheads};
 use crate::device::Catalog;
+use crate::diagnostic::Diagnostics;
 use crate::graph::{BuildOptions, build};
+use crate::scenario::tables::TableFacts;
 use crate::scenario::{self, Base, Context, Resolved, Scenario, Step, StepReport};
 use crate::sim::{Schedule, simulate};
 use crate::trace::{self, Job, OpenOptions, RankTrace};
 use crate::units::DurNs;
 
 use super::memory::{self, RankMemory};
-use super::{Loaded, Outcome, SessionError, StepOutcome, Summary, Sweep, SweepPoint, loaded, sweep};
+use super::{Loaded, Outcome, SessionError, StepOutcome, Summary, Sweep, SweepPoint, loaded, sweep, table_facts};
 
 /// The device catalog, the cost models and the default host overheads.
 #[derive(Debug)]
@@ -28,6 +30,8 @@ pub struct Engine {
     pub models: Arc<CostModels>,
     /// Host overheads of operators that were never traced.
     pub overheads: Arc<Overheads>,
+    /// Facts about embedding tables; `None` looks for a file beside the traces.
+    pub table_facts: Option<TableFacts>,
 }
 
 impl Engine {
@@ -48,6 +52,7 @@ impl Engine {
             catalog: Arc::new(Catalog::with_files(files)?),
             models: Arc::new(CostModels::builtin()?),
             overheads: Arc::new(Overheads::builtin()?),
+            table_facts: None,
         })
     }
 
@@ -85,11 +90,14 @@ impl Engine {
         let graph = Arc::new(build(&job, options)?);
         let (catalog, models, overheads) = (self.catalog.clone(), self.models.clone(), self.overheads.clone());
         let context = Context::new(catalog, models, overheads, &graph);
-        let base = Arc::new(Base::new(Arc::clone(&graph)));
+        let mut notes = Diagnostics::default();
+        let facts = self.table_facts.clone().unwrap_or_else(|| table_facts::beside(&job, &mut notes));
+        let base = Arc::new(Base::new(Arc::clone(&graph)).with_table_facts(facts));
+        table_facts::check(&base, &graph, &mut notes);
         let memory = memory::measured(&job, &graph);
         let replay = Arc::new(outcome(&base, &context, &memory, None, &Scenario::default(), 0));
         let title = loaded::title(&job);
-        Ok(Loaded { job: Arc::new(job), graph, base, context, replay, memory, title })
+        Ok(Loaded { job: Arc::new(job), graph, base, context, replay, memory, notes, title })
     }
 
     /// Evaluates a scenario; the steps' gains stay open (see [`Self::with_gains`]).

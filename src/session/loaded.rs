@@ -26,6 +26,8 @@ pub struct Loaded {
     pub replay: Arc<Outcome>,
     /// Recorded device memory of each rank.
     pub(super) memory: Vec<RankMemory>,
+    /// What was odd beside the traces.
+    pub(super) notes: Diagnostics,
     /// Short name: of the file, or the folder of several ranks.
     pub title: String,
 }
@@ -39,6 +41,7 @@ impl Loaded {
     /// Diagnostics of all traces and of the graph.
     pub fn diagnostics(&self) -> Diagnostics {
         let mut all = self.graph.diagnostics.clone();
+        all.merge(&self.notes);
         for trace in self.traces() {
             all.merge(&trace.diagnostics);
         }

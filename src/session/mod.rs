@@ -15,6 +15,7 @@ mod steps;
 mod summary;
 mod sweep;
 pub mod synthetic;
+mod table_facts;
 mod worker;
 
 pub use engine::Engine;
@@ -26,4 +27,5 @@ pub use outcome::{Outcome, StepOutcome};
 pub use sharding::{Sharding, ShardingPlan};
 pub use summary::{ErrorBand, RankSummary, Straggler, Summary};
 pub use sweep::{Sweep, SweepPoint, optimal_batch};
+pub use table_facts::read_table_facts;
 pub use worker::{Reply, Request, Worker};

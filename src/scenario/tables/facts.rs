@@ -72,10 +72,11 @@ impl TableFacts {
             if fact.id.is_none() && fact.rank.is_none() {
                 return Err(FactsError::Nameless(entry));
             }
-            let fields = [("rows", fact.rows == Some(0)), ("dim", fact.dim == Some(0)), (
-                "pooling",
-                fact.pooling.is_some_and(|pooling| !pooling.is_finite() || pooling < 0.0),
-            )];
+            let fields = [
+                ("rows", fact.rows == Some(0)),
+                ("dim", fact.dim == Some(0)),
+                ("pooling", fact.pooling.is_some_and(|pooling| !pooling.is_finite() || pooling < 0.0)),
+            ];
             if let Some((field, _)) = fields.into_iter().find(|(_, impossible)| *impossible) {
                 return Err(FactsError::Impossible { entry, field });
             }

@@ -123,4 +123,3 @@ impl Tables {
         self.sharded().iter().map(|table| table.rank).collect()
     }
 }
-

@@ -51,7 +51,7 @@ impl Writer {
         }
         if let Some(span) = span {
             let name = format!("ProfilerStep#{number}");
-            self.events.insert(place, on_host("user_annotation", &name, self.rank, span, json!({})));
+            self.events.insert(place, on_host("user_annotation", &name, self.rank, span, &json!({})));
         }
     }
 
@@ -70,7 +70,7 @@ impl Writer {
             args["Sequence number"] = json!(sequence + 1_000 * i64::from(step));
         }
         self.note_collective(operator, &mut args);
-        self.events.push(on_host("cpu_op", operator.name, self.rank, placed.span, args));
+        self.events.push(on_host("cpu_op", operator.name, self.rank, placed.span, &args));
         if operator.collective.is_some() || operator.reads_collective {
             self.wait(operator, placed.span.0);
         }
@@ -86,7 +86,7 @@ impl Writer {
         self.ids = wait;
         let at = |begin: i64| (TimeNs(start.0 + begin), TimeNs(start.0 + begin + 1_000));
         let call = |name: &str, id: u64, span: Span| {
-            on_host("cuda_runtime", name, self.rank, span, json!({"correlation": id}))
+            on_host("cuda_runtime", name, self.rank, span, &json!({"correlation": id}))
         };
         let calls = [call("cudaEventRecord", record, at(1_000)), call("cudaStreamWaitEvent", wait, at(3_000))];
         self.events.extend(calls);
@@ -94,18 +94,18 @@ impl Writer {
             "cuda_sync_kind": "Stream Wait Event", "stream": to, "wait_on_stream": from,
             "wait_on_cuda_event_record_corr_id": record, "correlation": wait, "device": 0,
         });
-        self.events.push(complete("cuda_sync", "Stream Wait Event", (json!(0), to), at(3_000), args));
+        self.events.push(complete("cuda_sync", "Stream Wait Event", (json!(0), to), at(3_000), &args));
     }
 
     fn kernel(&mut self, operator: &Operator, id: u64, name: &str, call: Span, span: Span) {
         self.ids += 1;
         let correlation = self.ids;
         let args = json!({"External id": id, "correlation": correlation});
-        self.events.push(on_host("cuda_runtime", "cudaLaunchKernel", self.rank, call, args));
+        self.events.push(on_host("cuda_runtime", "cudaLaunchKernel", self.rank, call, &args));
         let stream = if operator.collective.is_some() { COMM } else { COMPUTE };
         let mut args = json!({"External id": id, "correlation": correlation, "device": 0, "stream": stream});
         self.note_collective(operator, &mut args);
-        self.events.push(complete("kernel", name, (json!(0), stream), span, args));
+        self.events.push(complete("kernel", name, (json!(0), stream), span, &args));
         self.exchanges += u64::from(operator.collective.is_some());
     }
 
@@ -121,11 +121,11 @@ impl Writer {
     }
 }
 
-fn on_host(category: &str, name: &str, rank: usize, span: Span, args: Value) -> Value {
+fn on_host(category: &str, name: &str, rank: usize, span: Span, args: &Value) -> Value {
     complete(category, name, (json!(100_000 + rank), THREAD), span, args)
 }
 
-fn complete(category: &str, name: &str, (pid, tid): (Value, u32), (start, end): Span, args: Value) -> Value {
+fn complete(category: &str, name: &str, (pid, tid): (Value, u32), (start, end): Span, args: &Value) -> Value {
     let micros = |ns: i64| ns as f64 / 1e3;
     json!({
         "ph": "X", "cat": category, "name": name, "pid": pid, "tid": tid,

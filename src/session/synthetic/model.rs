@@ -1,7 +1,7 @@
 //! The operators of one step of a made-up DLRM: table-batched look-ups, all-to-all, two MLPs, their gradients, all-reduce.
 
-use crate::cost::operators::{LookupSize, Reading, lookup_work, operator_work};
 use crate::cost::collective::collective_time;
+use crate::cost::operators::{LookupSize, Reading, lookup_work, operator_work};
 use crate::cost::{CollectiveKind, Work};
 use crate::graph::{DType, Operand, Operands};
 use crate::units::DurNs;

@@ -1,0 +1,121 @@
+//! Sharding of made-up jobs: predicted times against a literal transcription of the paper's algorithm, and the search.
+#![expect(clippy::unwrap_used, reason = "a job that cannot be made or opened should fail its test")]
+
+use retime::graph::BuildOptions;
+use retime::scenario::Scenario;
+use retime::scenario::transforms::Sharder;
+use retime::session::synthetic::{JobSpec, Machine, Operator, SyntheticJob};
+use retime::session::{Engine, Loaded, Sharding};
+use retime::trace::OpenOptions;
+
+struct Made {
+    engine: Engine,
+    job: SyntheticJob,
+    loaded: Loaded,
+}
+
+fn make(spec: JobSpec) -> Made {
+    let engine = Engine::builtin().unwrap();
+    let machine = machine(&engine);
+    let job = SyntheticJob::draw(spec, machine.device.memory.0);
+    let folder = tempfile::tempdir().unwrap();
+    for (rank, trace) in job.traces(machine).iter().enumerate() {
+        std::fs::write(folder.path().join(format!("rank{rank}.pt.trace.json")), trace).unwrap();
+    }
+    std::fs::write(folder.path().join("tables.toml"), job.facts()).unwrap();
+    let paths = [folder.path().to_owned()];
+    let loaded = engine.load(&paths, &OpenOptions::default(), &BuildOptions::default()).unwrap().swap_remove(0);
+    Made { engine, job, loaded }
+}
+
+fn machine(engine: &Engine) -> Machine<'_> {
+    let device = engine.catalog.find("V100").unwrap();
+    Machine { models: &engine.models, device, link: engine.models.links().of_device("V100").unwrap() }
+}
+
+/// [Lin24 Alg. 1] in ns, for `steps` steps one after another: fronts of the host and of both streams of every rank.
+fn literal(ranks: &[Vec<Operator>], steps: usize) -> i64 {
+    let (mut cpu, mut compute, mut comm) = (vec![0; ranks.len()], vec![0; ranks.len()], vec![0; ranks.len()]);
+    for i in (0..steps).flat_map(|_| 0..ranks[0].len()) {
+        for (rank, operators) in ranks.iter().enumerate() {
+            let op = &operators[i];
+            let t = op.overheads;
+            cpu[rank] += t[1];
+            if op.collective.is_some() || op.reads_collective {
+                compute[rank] = compute[rank].max(comm[rank]);
+                comm[rank] = compute[rank];
+            }
+            cpu[rank] += t[2];
+            for (_, kernel) in &op.kernels {
+                let front = if op.collective.is_some() { &mut comm[rank] } else { &mut compute[rank] };
+                *front = (*front + 1_000).max(cpu[rank] + t[4] / 2) + kernel.0;
+                cpu[rank] += t[4];
+            }
+            cpu[rank] += t[5] * (op.kernels.len() as i64 - 1) + t[3];
+        }
+        if ranks[0][i].collective.is_some() {
+            let last = *comm.iter().max().unwrap();
+            comm.fill(last);
+        }
+    }
+    (0..ranks.len()).map(|rank| cpu[rank].max(compute[rank]).max(comm[rank])).max().unwrap()
+}
+
+/// Spearman's rank correlation.
+fn rank_correlation(pairs: &[(f64, f64)]) -> f64 {
+    let ranks = |of: &dyn Fn(&(f64, f64)) -> f64| {
+        let mut order: Vec<usize> = (0..pairs.len()).collect();
+        order.sort_by(|&a, &b| of(&pairs[a]).total_cmp(&of(&pairs[b])));
+        let mut ranks = vec![0.0; pairs.len()];
+        order.into_iter().enumerate().for_each(|(rank, index)| ranks[index] = rank as f64);
+        ranks
+    };
+    let (a, b) = (ranks(&|pair| pair.0), ranks(&|pair| pair.1));
+    let n = pairs.len() as f64;
+    let squares: f64 = a.iter().zip(&b).map(|(a, b)| (a - b) * (a - b)).sum();
+    1.0 - 6.0 * squares / (n * (n * n - 1.0))
+}
+
+#[test]
+fn a_made_up_job_replays_as_the_algorithm_that_made_it() {
+    let made = make(JobSpec { ranks: 2, seed: 5, ..JobSpec::default() });
+    let operators = made.job.operators(machine(&made.engine));
+    let step = (literal(&operators, 3) - literal(&operators, 1)) / 2;
+    let summary = &made.loaded.replay.summary;
+    for period in [summary.measured_ns, summary.simulated_ns] {
+        assert!((period.0 as f64 / step as f64 - 1.0).abs() < 2e-3, "{period} against {step} ns");
+    }
+    assert_eq!(made.loaded.predicted(), Some("made-up DLRM, seed 5, on V100"));
+}
+
+#[test]
+fn plans_are_ranked_as_the_papers_algorithm_ranks_them() {
+    let mut pairs = Vec::new();
+    for seed in 0..10 {
+        let made = make(JobSpec { ranks: 4, seed, ..JobSpec::default() });
+        let sharding = Sharding::new(&made.loaded, &Scenario::default());
+        for sharder in Sharder::ALL {
+            let plan = sharding.by(sharder);
+            let placement = plan.assignment.iter().map(|&rank| rank as usize).collect();
+            let moved = SyntheticJob { placement, ..made.job.clone() };
+            let operators = moved.operators(machine(&made.engine));
+            let step = (literal(&operators, 3) - literal(&operators, 1)) / 2;
+            pairs.push((plan.simulated_ns.unwrap().0 as f64, step as f64));
+        }
+    }
+    let errors = pairs.iter().map(|(predicted, literal)| (predicted / literal - 1.0).abs());
+    let worst = errors.fold(0.0, f64::max);
+    let correlation = rank_correlation(&pairs);
+    assert!(correlation >= 0.99, "{correlation} with a worst error of {worst}");
+}
+
+#[test]
+fn the_search_is_never_worse_than_any_sharder_or_the_traced_placement() {
+    for seed in 20..24 {
+        let made = make(JobSpec { ranks: 3, tables_per_rank: 6, seed, ..JobSpec::default() });
+        let sharding = Sharding::new(&made.loaded, &Scenario::default());
+        let best = sharding.best().simulated_ns.unwrap();
+        let others = Sharder::ALL.map(|sharder| sharding.by(sharder)).into_iter().chain([sharding.traced()]);
+        assert!(others.filter_map(|plan| plan.simulated_ns).all(|time| best <= time));
+    }
+}

@@ -1,5 +1,5 @@
-//! Simulating: the pass over flat arrays against petgraph with its order cached, and sweeps against one pass per variant,
-//! in the same run.
+//! Simulating, critical path included: the pass over flat arrays against petgraph with its order cached, and sweeps against
+//! one pass per variant, in the same run.
 //!
 //! `cargo bench --bench simulate`; `-- TASKS` takes another number of tasks than 100 k and 1 M.
 
@@ -84,6 +84,17 @@ fn with_petgraph(graph: &DiGraph<i64, i64>, order: &[NodeIndex], end: &mut [i64]
     }
 }
 
+/// How many tasks the critical path to `goal` has.
+fn critical_path(graph: &TimedGraph, schedule: &Schedule, goal: TaskId) -> usize {
+    std::iter::successors(Some(goal), |&task| schedule.critical_predecessor(graph, task)).count()
+}
+
+/// The same with petgraph.
+fn walked(critical: &[NodeIndex], goal: TaskId) -> usize {
+    let before = |&node: &NodeIndex| Some(critical[node.index()]).filter(|&before| before != NodeIndex::end());
+    std::iter::successors(Some(NodeIndex::new(goal.0 as usize)), before).count()
+}
+
 /// The shortest of several runs of each, taken in turn so that a busy machine disturbs all alike.
 fn best<const N: usize>(mut runs: [&mut dyn FnMut(); N]) -> [Duration; N] {
     let mut shortest = [Duration::MAX; N];
@@ -105,20 +116,35 @@ fn one_pass(tasks: usize) {
     let (mut schedule, mut updated) = (Schedule::default(), Schedule::default());
     simulate(&graph, &mut updated);
     let late = TaskId((graph.len() - graph.len() / 10) as u32);
+    let goal = (0..graph.len() as u32).map(TaskId).max_by_key(|&task| updated.end(task)).unwrap_or(late);
+    let (mut path, mut petgraph_path) = (0, 0);
     let [flat, petgraph, update] = best([
         &mut || simulate(black_box(&graph), &mut schedule),
         &mut || with_petgraph(black_box(&nodes), &order, &mut end, &mut critical),
         &mut || resimulate_from(black_box(&graph), late, &mut updated),
     ]);
+    let [flat_path, petgraph_way] =
+        best([&mut || path = black_box(critical_path(&graph, &schedule, goal)), &mut || {
+            petgraph_path = black_box(walked(&critical, goal))
+        }]);
     assert_eq!(schedule.makespan().0, end.iter().copied().max().unwrap_or(0), "both find the same makespan");
+    assert_eq!(path, petgraph_path, "and critical paths of the same length");
     let per_task = |time: Duration| time.as_secs_f64() * 1e9 / graph.len() as f64;
     println!(
-        "{:>8} tasks: flat {:>6.2} ns per task, petgraph {:>6.2}, {:>5.2} times as fast; last tenth anew {:.3} ms",
+        "{:>8} tasks: flat {:>5.2} ns a task, petgraph {:>5.2}: {:.2} times as fast; with the critical path {:.2} and {:.2}: {:.2} times",
         graph.len(),
         per_task(flat),
         per_task(petgraph),
         petgraph.as_secs_f64() / flat.as_secs_f64(),
-        update.as_secs_f64() * 1e3
+        per_task(flat + flat_path),
+        per_task(petgraph + petgraph_way),
+        (petgraph + petgraph_way).as_secs_f64() / (flat + flat_path).as_secs_f64(),
+    );
+    println!(
+        "{:>8} tasks: last tenth anew {:.3} ms, {:.1} times as fast as all",
+        graph.len(),
+        update.as_secs_f64() * 1e3,
+        flat.as_secs_f64() / update.as_secs_f64()
     );
 }
 

@@ -16,7 +16,7 @@ pub const NO_TASK: u32 = u32::MAX;
 /// Flat arrays in topological order: predecessors and lags by slot, durations, and the way back to the graph.
 #[derive(Clone, Debug, Default)]
 pub struct TimedGraph {
-    /// Up to three predecessors per task, each smaller than the task's own index; unused slots hold [`NO_TASK`].
+    /// Up to three predecessors per task, each smaller than the task's own index; unused slots come last and hold [`NO_TASK`].
     pub predecessors: Vec<[u32; 3]>,
     /// Lag in ns of each slot, from the predecessor's end.
     pub lags: Vec<[i32; 3]>,

@@ -9,12 +9,11 @@ pub use slack::slack;
 pub use sweep::{Outcome, Variant, sweep};
 
 use crate::graph::timed::{TaskId, TimedGraph};
-use schedule::NO_SLOT;
 
 /// Times saturate here, 2^61 ns or 73 years: far enough from the ends of 64 bits that no sum below can wrap.
 const HORIZON: i64 = 1 << 61;
 
-/// End of the predecessor in an unused slot: it never decides, whatever its lag.
+/// Before any time: the end of a predecessor that is not there.
 const NEVER: i64 = i64::MIN / 2;
 
 /// Simulates `graph` into `schedule`, whose buffers are reused.
@@ -44,35 +43,42 @@ pub fn resimulate_from(graph: &TimedGraph, first: TaskId, schedule: &mut Schedul
 
 /// Simulates the tasks from `first` on.
 fn pass(graph: &TimedGraph, schedule: &mut Schedule, first: usize) {
-    if longest_path::<false>(graph, schedule, first) > HORIZON {
-        // The first end beyond the horizon did not wrap; what follows may have.
+    if !longest_path::<false>(graph, schedule, first) {
+        // Up to the first time beyond the horizon nothing wrapped; what follows may have.
         longest_path::<true>(graph, schedule, first);
     }
 }
 
-/// One pass, and the latest end of its tasks. It is free of branches: whether a slot is used and which predecessor
-/// decides is as good as random to the processor. A chain of tasks waits for each sum in turn, so ends are bounded
-/// only in the pass with `SATURATE`.
-fn longest_path<const SATURATE: bool>(graph: &TimedGraph, schedule: &mut Schedule, first: usize) -> i64 {
+/// One pass; whether all its times stayed within the horizon.
+///
+/// Most tasks have one predecessor, and how many the next has follows a pattern that the processor learns, so slots are
+/// asked for by branches. Which predecessor decides is as good as random: that is chosen without. A chain of tasks waits
+/// for each sum in turn, so times are bounded only in the pass with `SATURATE`.
+fn longest_path<const SATURATE: bool>(graph: &TimedGraph, schedule: &mut Schedule, first: usize) -> bool {
     let tasks = graph.len();
+    let end = &mut schedule.end[..tasks];
     let (predecessors, lags, durations) =
         (&graph.predecessors[..tasks], &graph.lags[..tasks], &graph.durations[..tasks]);
-    let (end, critical) = (&mut schedule.end[..=tasks], &mut schedule.critical[..tasks]);
-    end[tasks] = NEVER;
-    let mut last = 0;
+    let mut times = 0;
     for task in first..tasks {
-        let ready = |slot: usize| {
-            // An unused slot holds the largest index and so becomes the entry that never decides.
-            let predecessor = (predecessors[task][slot] as usize).min(tasks);
-            end[predecessor].wrapping_add(i64::from(lags[task][slot]))
-        };
-        let (a, b, c) = (ready(0), ready(1), ready(2));
-        let (ab, start) = (a.max(b), a.max(b).max(c.max(0)));
-        let slot = if a == start { 0 } else { 2 - u8::from(b == start) };
-        critical[task] = if ab.max(c) < 0 { NO_SLOT } else { slot };
-        let ended = start.wrapping_add(durations[task].clamp(-HORIZON, HORIZON));
+        // An unused slot holds the largest index and so no end.
+        let ready =
+            |slot: usize| Some(end.get(predecessors[task][slot] as usize)?.wrapping_add(i64::from(lags[task][slot])));
+        let mut start = 0;
+        if let Some(second) = ready(1) {
+            start = second.max(0);
+            if let Some(third) = ready(2) {
+                start = start.max(third);
+            }
+        }
+        if let Some(first) = ready(0) {
+            start = start.max(first);
+        }
+        let duration = if SATURATE { durations[task].clamp(-HORIZON, HORIZON) } else { durations[task] };
+        let ended = start.wrapping_add(duration);
+        // Both are within the horizon when their sums with it have no bit beyond its double.
+        times |= duration.wrapping_add(HORIZON) | ended.wrapping_add(HORIZON);
         end[task] = if SATURATE { ended.min(HORIZON) } else { ended };
-        last = last.max(ended);
     }
-    last
+    (0..2 * HORIZON).contains(&times)
 }

@@ -3,33 +3,27 @@
 use crate::graph::timed::{TaskId, TimedGraph};
 use crate::units::{DurNs, TimeNs};
 
-/// Marks a task that no predecessor held back.
-pub const NO_SLOT: u8 = u8::MAX;
-
 /// Result of one simulation; index = task of the timed graph.
 #[derive(Clone, Debug, Default)]
 pub struct Schedule {
-    /// End of each task in ns, and one entry for the predecessor of an unused slot.
+    /// End of each task in ns. All else follows from these and the graph.
     pub(super) end: Vec<i64>,
-    /// The predecessor slot that decided its start, or [`NO_SLOT`].
-    pub(super) critical: Vec<u8>,
 }
 
 impl Schedule {
     /// Makes room for exactly `tasks`, keeping its buffers.
     pub(super) fn fit(&mut self, tasks: usize) {
-        self.end.resize(tasks + 1, 0);
-        self.critical.resize(tasks, NO_SLOT);
+        self.end.resize(tasks, 0);
     }
 
     /// How many tasks were simulated.
     pub fn len(&self) -> usize {
-        self.critical.len()
+        self.end.len()
     }
 
     /// Whether nothing was simulated.
     pub fn is_empty(&self) -> bool {
-        self.critical.is_empty()
+        self.end.is_empty()
     }
 
     /// When `task` ends.
@@ -42,14 +36,24 @@ impl Schedule {
         self.end(task) - DurNs(graph.durations[task.0 as usize])
     }
 
-    /// The predecessor that decided when `task` starts; `None` when it could start at once.
+    /// The predecessor that decided when `task` starts, of several that end equally late the one in the first slot;
+    /// `None` when it could start at once.
     pub fn critical_predecessor(&self, graph: &TimedGraph, task: TaskId) -> Option<TaskId> {
-        let slot = self.critical[task.0 as usize];
-        (slot != NO_SLOT).then(|| TaskId(graph.predecessors[task.0 as usize][slot as usize]))
+        let (predecessors, lags) = (&graph.predecessors[task.0 as usize], &graph.lags[task.0 as usize]);
+        let ready = |slot: usize| Some(self.end.get(predecessors[slot] as usize)? + i64::from(lags[slot]));
+        let (mut start, mut decided) = (ready(0)?, predecessors[0]);
+        // Most tasks have one predecessor: the way back along a chain of them waits for no end.
+        for slot in 1..3 {
+            let Some(later) = ready(slot) else { break };
+            if later > start {
+                (start, decided) = (later, predecessors[slot]);
+            }
+        }
+        (start >= 0).then_some(TaskId(decided))
     }
 
     /// The latest end of all tasks.
     pub fn makespan(&self) -> DurNs {
-        DurNs(self.end[..self.len()].iter().copied().max().unwrap_or(0).max(0))
+        DurNs(self.end.iter().copied().max().unwrap_or(0).max(0))
     }
 }

@@ -70,15 +70,20 @@ fn frame(lanes: &[Density], (from, to): (i64, i64), cells: &mut Vec<Cell>) -> f3
     sum
 }
 
-/// The shortest of several runs, and what the last returned.
-fn best(mut run: impl FnMut() -> f32) -> (Duration, f32) {
+/// The shortest of several runs, each of which says what it took, and what the last returned.
+fn best(mut run: impl FnMut() -> (Duration, f32)) -> (Duration, f32) {
     let (mut shortest, mut sum) = (Duration::MAX, 0.0);
     for _ in 0..ROUNDS {
-        let start = Instant::now();
-        sum = black_box(run());
-        shortest = shortest.min(start.elapsed());
+        let (time, last) = run();
+        (shortest, sum) = (shortest.min(time), last);
     }
     (shortest, sum)
+}
+
+fn timed(run: impl FnOnce() -> f32) -> (Duration, f32) {
+    let start = Instant::now();
+    let sum = black_box(run());
+    (start.elapsed(), sum)
 }
 
 fn main() {
@@ -86,17 +91,22 @@ fn main() {
     let events: usize = number.unwrap_or(1_000_000);
     let mut noise = Noise(7);
     let lanes: Vec<Vec<Interval>> = (0..LANES).map(|_| lane(events / LANES, &mut noise)).collect();
-    let start = Instant::now();
-    let indexed: Vec<Density> = lanes.iter().map(|lane| Density::build(lane.iter().copied())).collect();
-    let per_event = start.elapsed().as_secs_f64() * 1e9 / events as f64;
+    let mut indexed = Vec::new();
+    let (built, _) = best(|| {
+        let lanes = lanes.clone();
+        let start = Instant::now();
+        indexed = lanes.into_iter().map(Density::build).collect();
+        (start.elapsed(), 0.0)
+    });
+    let per_event = built.as_secs_f64() * 1e9 / events as f64;
     println!("{events} events in {LANES} lanes, indexed at {per_event:.1} ns per event");
 
     let end = lanes.iter().filter_map(|lane| lane.last()).map(|event| event.end.0).max().unwrap_or(1);
     for (what, zoom) in [("whole", 1), ("a tenth", 10), ("a thousandth", 1000)] {
         let range = (end / 2 - end / 2 / zoom, end / 2 + end / 2 / zoom);
         let mut cells = Vec::new();
-        let (slow, expected) = best(|| naive(&lanes, range, &mut cells));
-        let (fast, got) = best(|| frame(&indexed, range, &mut cells));
+        let (slow, expected) = best(|| timed(|| naive(&lanes, range, &mut cells)));
+        let (fast, got) = best(|| timed(|| frame(&indexed, range, &mut cells)));
         assert!((got - expected).abs() < 1e-3 * expected.abs(), "{got} is not {expected}");
         println!(
             "{what:<13} naive {:>8.3} ms  indexed {:>7.3} ms  {:>6.0} times as fast",

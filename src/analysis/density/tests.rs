@@ -75,11 +75,19 @@ proptest! {
     }
 
     #[test]
-    fn the_longest_of_a_range_is_found_through_the_blocks(lengths in prop::collection::vec(0_i64..9, 1..1500), a in 0_usize..1500, b in 0_usize..1500) {
-        let longest = Longest::new(lengths.len(), |i| lengths[i]);
-        let range = a.min(b).min(lengths.len())..a.max(b).min(lengths.len());
-        let expected = range.clone().map(|i| (lengths[i], std::cmp::Reverse(i))).max();
-        prop_assert_eq!(longest.of(range, |i| lengths[i]), expected);
+    fn of_many_pieces_the_longest_away_from_the_ends_is_found(lengths in prop::collection::vec(0_u32..9, 64..5000), a in 0.0_f64..1.0, b in 0.0_f64..1.0) {
+        let count = lengths.len();
+        let pieces = lengths.iter().enumerate().map(|(i, &length)| Ranked { length: length + 1, key: i as u32 });
+        let place = |share: f64| (share * count as f64) as usize;
+        let start = place(a.min(b)).min(count - 64);
+        let range = start..place(a.max(b)).max(start + 64);
+        let found = Longest::new(pieces).within(range.clone()).unwrap() as usize;
+        let margin = range.len() / 8;
+        let middle = range.start + margin..range.end - margin;
+        prop_assert!(range.contains(&found));
+        prop_assert!(lengths[middle].iter().all(|&length| length <= lengths[found]));
+        let within_block = found - found % 8..found;
+        prop_assert!(lengths[within_block].iter().all(|&length| length < lengths[found]));
     }
 }
 

@@ -43,10 +43,10 @@ impl Schedule {
         let ready = |slot: usize| Some(self.end.get(predecessors[slot] as usize)? + i64::from(lags[slot]));
         let (mut start, mut decided) = (ready(0)?, predecessors[0]);
         // Most tasks have one predecessor: the way back along a chain of them waits for no end.
-        for slot in 1..3 {
+        for (slot, &predecessor) in predecessors.iter().enumerate().skip(1) {
             let Some(later) = ready(slot) else { break };
             if later > start {
-                (start, decided) = (later, predecessors[slot]);
+                (start, decided) = (later, predecessor);
             }
         }
         (start >= 0).then_some(TaskId(decided))

@@ -50,10 +50,23 @@ impl Diagnostics {
         place: Option<String>,
         message: impl FnOnce() -> String,
     ) {
+        self.add_many(severity, code, scope, place, 1, message);
+    }
+
+    /// Counts `count` occurrences of `code` at once; otherwise as [`Self::add`].
+    pub fn add_many(
+        &mut self,
+        severity: Severity,
+        code: &'static str,
+        scope: &str,
+        place: Option<String>,
+        count: u64,
+        message: impl FnOnce() -> String,
+    ) {
         self.by_code
             .entry((code, scope.to_owned()))
             .or_insert_with(|| Diagnostic { severity, code, message: message(), place, count: 0 })
-            .count += 1;
+            .count += count;
     }
 
     /// Shorthand for a note without a place.

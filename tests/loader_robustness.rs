@@ -39,8 +39,15 @@ fn what_is_no_trace_is_refused_with_the_file_the_reason_and_advice() {
         ("empty.json", ["is empty", "record again"]),
         ("plain_text.json", ["plain text", "torch.profiler"]),
         ("picture.json", ["an image", "give the trace"]),
-        ("database.json", ["SQLite", "record with torch.profiler"]),
-        ("rocprof.json", ["rocprof", "Chrome-trace JSON"]),
+        ("database.json", ["SQLite", "export_chrome_trace"]),
+        ("rocprof.json", ["rocprof", "--hip-trace"]),
+        ("photo.jpg", ["an image", "give the trace"]),
+        ("chakra.et", ["Chakra protobuf", "ExecutionTraceObserver"]),
+        ("page.html", ["HTML", "download the raw file"]),
+        ("packed.zip", ["a zip archive", "unpack it first"]),
+        ("pointer.json", ["a Git LFS pointer", "git lfs pull"]),
+        ("memory_snapshot.pickle", ["a Python pickle", "no timeline"]),
+        ("too_deep.json", ["without a single usable event", "1 damaged"]),
         ("wrong_schema.json", ["without `traceEvents`", "export_chrome_trace"]),
         ("no_events.json", ["without a single usable event", "0 entries"]),
         ("only_metadata.json", ["without a single usable event", "1 entries"]),
@@ -50,6 +57,7 @@ fn what_is_no_trace_is_refused_with_the_file_the_reason_and_advice() {
         for part in parts.iter().chain(&[name]) {
             assert!(text.contains(part), "{name}: `{part}` is not in: {text}");
         }
+        assert!(!text.contains('\n'), "{name}: more than one line: {text}");
     }
 }
 

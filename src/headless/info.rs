@@ -37,6 +37,8 @@ struct JobInfo {
     iterations: Vec<IterationInfo>,
     chosen_iteration: String,
     measured_ns: DurNs,
+    /// What made the times up, where none were measured.
+    predicted: Option<String>,
     has_shapes: bool,
     has_execution_trace: bool,
     batch_size: Option<u64>,
@@ -98,6 +100,7 @@ fn job_info(loaded: &Loaded) -> JobInfo {
         iterations: loaded.traces().next().map(iterations).unwrap_or_default(),
         chosen_iteration: loaded.graph.ranks.first().map(|part| part.iteration.clone()).unwrap_or_default(),
         measured_ns: loaded.graph.measured,
+        predicted: loaded.predicted().map(str::to_owned),
         has_shapes: loaded.traces().any(|trace| trace.has_shapes),
         has_execution_trace: loaded.job.ranks.iter().any(|rank| rank.execution_trace.is_some()),
         batch_size: loaded.graph.batch_size,
@@ -129,7 +132,10 @@ fn describe(job: &JobInfo, out: &mut dyn std::io::Write) -> std::io::Result<()> 
         let mark = if step.name == job.chosen_iteration { "  ← modelled" } else { "" };
         writeln!(out, "  iteration   {} {}{mark}", step.name, step.duration_ns)?;
     }
-    writeln!(out, "  measured    {}", job.measured_ns)
+    match &job.predicted {
+        Some(how) => writeln!(out, "  predicted   {} by {how}, not measured", job.measured_ns),
+        None => writeln!(out, "  measured    {}", job.measured_ns),
+    }
 }
 
 fn table(info: &Info) -> output::Table {

@@ -6,7 +6,7 @@ use color_eyre::eyre::Result;
 use serde::Serialize;
 
 use crate::cli::{Iteration, ScenarioCommand};
-use crate::session::{Outcome, StepOutcome, Summary};
+use crate::session::{Loaded, Outcome, StepOutcome, Summary};
 use crate::units::DurNs;
 
 use super::opened::Opened;
@@ -30,14 +30,17 @@ pub fn run(args: &ScenarioCommand, iteration: Iteration) -> Result<()> {
     let Some(outcome) = engine.with_gains(&loaded, outcome, &|| false) else { return Ok(()) };
     let answer = Answer { summary: &outcome.summary, steps: &outcome.steps, predicted: loaded.predicted() };
     let json = input::Envelope::new(&loaded, answer);
-    output::write(&args.input.output, &json, |out| describe(&loaded.title, &outcome, out), || table(&outcome))?;
+    output::write(&args.input.output, &json, |out| describe(&loaded, &outcome, out), || table(&outcome))?;
     Ok(())
 }
 
-fn describe(title: &str, outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
+fn describe(loaded: &Loaded, outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
     let summary = &outcome.summary;
-    writeln!(out, "{title}")?;
-    writeln!(out, "  measured    {}", summary.measured_ns)?;
+    writeln!(out, "{}", loaded.title)?;
+    match loaded.predicted() {
+        Some(how) => writeln!(out, "  predicted   {} by {how}, not measured", summary.measured_ns)?,
+        None => writeln!(out, "  measured    {}", summary.measured_ns)?,
+    }
     writeln!(out, "  replayed    {} ({:+.2} %)", summary.base_simulated_ns, 100.0 * summary.replay_error)?;
     if !outcome.steps.is_empty() {
         let change = summary.simulated_ns.0 as f64 / summary.base_simulated_ns.0.max(1) as f64 - 1.0;

@@ -24,6 +24,8 @@ pub struct Context {
     pub devices: Vec<RankDevice>,
     /// The host as the trace shows it, where operators computed on it.
     pub host: Option<HostModel>,
+    /// Whether the graph's device work was put there by `place-on-gpu`, from an execution trace.
+    pub is_placed: bool,
 }
 
 /// The device that a rank was traced on.
@@ -61,7 +63,7 @@ impl Context {
     ) -> Self {
         let devices = graph.ranks.iter().filter_map(|part| device_of(part, &catalog)).collect();
         let host = HostModel::fit(graph);
-        Self { catalog, models, overheads, devices, host }
+        Self { catalog, models, overheads, devices, host, is_placed: false }
     }
 
     /// A context for `graph` with the devices, models and overheads that come with the program.

@@ -10,7 +10,7 @@ use crate::analysis::gaps::{self, Gap, Sources};
 use crate::analysis::lanes::Times;
 use crate::cost::{CostModels, Overheads};
 use crate::device::Catalog;
-use crate::diagnostic::Diagnostics;
+use crate::diagnostic::{Diagnostics, Severity};
 use crate::graph::{BuildOptions, build};
 use crate::scenario::tables::TableFacts;
 use crate::scenario::{self, Base, Context, Resolved, Scenario, Step, StepReport};
@@ -19,7 +19,9 @@ use crate::trace::{self, Job, OpenOptions, RankTrace};
 use crate::units::DurNs;
 
 use super::memory::{self, RankMemory};
-use super::{Loaded, Outcome, SessionError, StepOutcome, Summary, Sweep, SweepPoint, loaded, sweep, table_facts};
+use super::{
+    Loaded, Outcome, SessionError, StepOutcome, Summary, Sweep, SweepPoint, loaded, sweep, table_facts, untimed,
+};
 
 /// The device catalog, the cost models and the default host overheads.
 #[derive(Debug)]
@@ -67,7 +69,25 @@ impl Engine {
         build_options: &BuildOptions,
     ) -> Result<Vec<Loaded>, SessionError> {
         let opened = trace::open(paths, options)?;
-        opened.jobs.into_iter().map(|job| self.prepare(job, build_options)).collect()
+        let mut notes = opened.diagnostics;
+        let (mut all, mut first_error) = (Vec::new(), None);
+        for job in opened.jobs {
+            match self.prepare(job, build_options) {
+                Ok(loaded) => all.push(loaded),
+                Err(error) => {
+                    let text = error.to_string();
+                    notes.add(Severity::Error, "nothing-to-model", &text, None, || text.clone());
+                    first_error.get_or_insert(error);
+                }
+            }
+        }
+        for loaded in &mut all {
+            loaded.notes.merge(&notes);
+        }
+        match first_error {
+            Some(error) if all.is_empty() => Err(error),
+            _ => Ok(all),
+        }
     }
 
     /// Reads one trace from memory.
@@ -82,14 +102,23 @@ impl Engine {
         self.prepare(job, options)
     }
 
-    /// Builds the graph of a job and replays it untouched.
+    /// Builds the graph of a job and replays it untouched; a job without times is predicted first.
     ///
     /// # Errors
     /// Nothing in it can be modelled.
     pub fn prepare(&self, job: Job, options: &BuildOptions) -> Result<Loaded, SessionError> {
+        let job = if untimed::is_untimed(&job) { untimed::predict(self, job, options)? } else { job };
+        self.replay(job, options)
+    }
+
+    /// Builds the graph of a job as its traces are and replays it untouched.
+    pub(super) fn replay(&self, job: Job, options: &BuildOptions) -> Result<Loaded, SessionError> {
         let graph = Arc::new(build(&job, options)?);
         let (catalog, models, overheads) = (self.catalog.clone(), self.models.clone(), self.overheads.clone());
-        let context = Context::new(catalog, models, overheads, &graph);
+        let mut context = Context::new(catalog, models, overheads, &graph);
+        context.is_placed = job.ranks.iter().any(|rank| {
+            rank.execution_trace.is_some() && rank.trace.as_ref().is_some_and(|trace| trace.predicted.is_some())
+        });
         let mut notes = Diagnostics::default();
         let facts = self.table_facts.clone().unwrap_or_else(|| table_facts::beside(&job, &mut notes));
         let base = Arc::new(Base::new(Arc::clone(&graph)).with_table_facts(facts));

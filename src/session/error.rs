@@ -45,6 +45,12 @@ pub enum SessionError {
         /// What the system said, and what to do.
         reason: String,
     },
+    /// An execution trace in which nothing computes.
+    #[error("{path}: no operator in it computes anything, so there is nothing to predict; record a whole step")]
+    NothingToPlace {
+        /// The file.
+        path: String,
+    },
     /// Several traces that are not one job, where one is needed.
     #[error("{count} separate traces where one is needed: name one of {}", listed(.names))]
     SeveralJobs {

@@ -26,7 +26,7 @@ pub struct Loaded {
     pub replay: Arc<Outcome>,
     /// Recorded device memory of each rank.
     pub(super) memory: Vec<RankMemory>,
-    /// What was odd beside the traces.
+    /// What was odd beside the traces, and about the files that were opened together with them.
     pub(super) notes: Diagnostics,
     /// Short name: of the file, or the folder of several ranks.
     pub title: String,
@@ -38,12 +38,13 @@ impl Loaded {
         self.job.ranks.iter().filter_map(|rank| rank.trace.as_ref())
     }
 
-    /// Diagnostics of all traces and of the graph.
+    /// Diagnostics of the files, of all traces (which the graph's own include) and of the graph.
     pub fn diagnostics(&self) -> Diagnostics {
         let mut all = self.graph.diagnostics.clone();
         all.merge(&self.notes);
-        for trace in self.traces() {
-            all.merge(&trace.diagnostics);
+        let timed = self.job.ranks.iter().filter(|rank| rank.trace.as_ref().is_some_and(|t| t.predicted.is_none()));
+        for execution_trace in timed.filter_map(|rank| rank.execution_trace.as_ref()) {
+            all.merge(&execution_trace.diagnostics);
         }
         all
     }

@@ -16,6 +16,7 @@ mod summary;
 mod sweep;
 pub mod synthetic;
 mod table_facts;
+mod untimed;
 mod worker;
 
 pub use engine::Engine;

@@ -49,6 +49,37 @@ impl<T> SideTable<T> {
         self.values.iter_mut().for_each(change);
     }
 
+    /// Changes the rows of some events, adding those that are missing.
+    pub fn update<U>(&mut self, updates: impl IntoIterator<Item = (EventId, U)>, mut change: impl FnMut(&mut T, U))
+    where
+        T: Default,
+    {
+        let mut added: Vec<(EventId, T)> = Vec::new();
+        for (event, update) in updates {
+            if let Ok(at) = self.keys.binary_search(&event) {
+                change(&mut self.values[at], update);
+            } else {
+                let mut value = T::default();
+                change(&mut value, update);
+                added.push((event, value));
+            }
+        }
+        let mut rows: Vec<(EventId, T)> = self.keys.drain(..).zip(self.values.drain(..)).chain(added).collect();
+        rows.sort_by_key(|(event, _)| *event);
+        (self.keys, self.values) = rows.into_iter().unzip();
+    }
+
+    /// Keeps the rows of the events `kept`, which are numbered from 0 afterwards.
+    pub fn keep(&mut self, kept: &std::ops::Range<usize>) {
+        let at = |event: usize| self.keys.partition_point(|key| (key.0 as usize) < event);
+        let (from, to) = (at(kept.start), at(kept.end));
+        self.keys.truncate(to);
+        self.values.truncate(to);
+        self.keys.drain(..from);
+        self.values.drain(..from);
+        self.keys.iter_mut().for_each(|key| key.0 -= kept.start as u32);
+    }
+
     /// Follows a reordering of the events: `new_of_old[old id] = new id`.
     pub fn renumber(&mut self, new_of_old: &[u32]) {
         let mut rows: Vec<(EventId, T)> =

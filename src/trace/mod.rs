@@ -14,6 +14,7 @@ pub mod link;
 mod loader;
 mod naming;
 mod open;
+mod shapes;
 mod sniff;
 mod source;
 mod stream;
@@ -71,6 +72,8 @@ pub struct Trace {
     pub tensor_args: Vec<TensorArgs>,
     /// Arguments of operators that recorded any.
     pub operators: SideTable<OperatorArgs>,
+    /// Operators that ran on the host beside a device, in order; only an execution trace tells, from their tensors.
+    pub host_operators: Vec<EventId>,
     /// Launch configuration of kernels.
     pub kernels: SideTable<KernelArgs>,
     /// Sizes of copies and memsets.

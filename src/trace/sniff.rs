@@ -3,7 +3,7 @@
 use super::OpenError;
 use std::path::Path;
 
-const NSIGHT_ADVICE: &str = "Nsight Systems exports are not read; record with torch.profiler";
+const NSIGHT_ADVICE: &str = "Nsight Systems exports are not read; record with torch.profiler and give what export_chrome_trace(\"trace.json\") writes";
 const JSON_ADVICE: &str = "give the JSON (or .json.gz) that torch.profiler wrote";
 
 /// First bytes → what they are and what to do.
@@ -37,11 +37,14 @@ pub fn not_a_trace(head: &[u8], path: &Path) -> Option<OpenError> {
     if ROCPROF.iter().any(|name| first_line.contains(name)) {
         return Some(error(
             "rocprof text",
-            "run rocprof with an output format of Chrome-trace JSON, or record with torch.profiler",
+            "`rocprof --hip-trace` writes the same as Chrome-trace JSON (results.json); give that, or record with torch.profiler",
         ));
     }
     if head.windows(CHAKRA_METADATA.len()).any(|window| window == CHAKRA_METADATA) {
-        return Some(error("Chakra protobuf", "give the PyTorch execution trace (JSON) that it was converted from"));
+        return Some(error(
+            "Chakra protobuf",
+            "give the PyTorch execution trace (JSON, from ExecutionTraceObserver) that it was converted from",
+        ));
     }
     if head.contains(&0) {
         return Some(error("binary", JSON_ADVICE));

@@ -206,6 +206,20 @@ impl EventTable {
         }
     }
 
+    /// Keeps the rows in `kept`, which are numbered from 0 afterwards.
+    pub fn keep(&mut self, kept: std::ops::Range<usize>) {
+        keep(&mut self.start, &kept);
+        keep(&mut self.dur, &kept);
+        keep(&mut self.name, &kept);
+        keep(&mut self.category, &kept);
+        keep(&mut self.track, &kept);
+        keep(&mut self.correlation, &kept);
+        keep(&mut self.external, &kept);
+        let long = std::mem::take(&mut self.long_durations).into_iter();
+        let long = long.filter(|(id, _)| kept.contains(&(*id as usize)));
+        self.long_durations = long.map(|(id, dur)| (id - kept.start as u32, dur)).collect();
+    }
+
     /// Orders the events by start, then longest first, then as pushed.
     ///
     /// # Returns
@@ -243,6 +257,11 @@ impl EventTable {
     }
 }
 
+fn keep<T>(column: &mut Vec<T>, kept: &std::ops::Range<usize>) {
+    column.truncate(kept.end);
+    column.drain(..kept.start);
+}
+
 fn permute<T: Copy>(column: &mut Vec<T>, order: &[u32]) {
     *column = order.iter().map(|&old| column[old as usize]).collect();
 }
@@ -261,6 +280,17 @@ mod tests {
             correlation: 0,
             external: 0,
         }
+    }
+
+    #[test]
+    fn rows_that_are_kept_are_numbered_anew_with_their_long_durations() {
+        let mut table = EventTable::default();
+        for (start, dur) in [(0, 1), (1, 5_000_000_000), (2, 3), (3, 6_000_000_000)] {
+            table.push(&event(start, dur));
+        }
+        table.keep(1..3);
+        let rows: Vec<(i64, i64)> = table.ids().map(|id| (table.start(id).0, table.dur(id).0)).collect();
+        assert_eq!((rows, table.long_durations.len()), (vec![(1, 5_000_000_000), (2, 3)], 1));
     }
 
     #[test]

@@ -1,9 +1,10 @@
 //! Traces without device work: which operators compute on the host themselves.
 
+use crate::trace::Format;
 use crate::units::DurNs;
 
 use super::observed::Observed;
-use super::threads::Thread;
+use super::threads::{Span, Thread};
 
 /// Operators that only describe or allocate tensors.
 const STRUCTURAL: [&str; 30] = [
@@ -44,7 +45,89 @@ const STRUCTURAL: [&str; 30] = [
 pub(super) fn operators(observed: &Observed<'_>, thread: usize) -> Vec<bool> {
     let on_device = observed.works.list.iter().any(|work| !work.on_host)
         || observed.threads.calls.iter().any(|call| call.class.launches());
-    if on_device { Vec::new() } else { computing(observed, &observed.threads.list[thread]) }
+    let thread = &observed.threads.list[thread];
+    match observed.trace.format {
+        _ if on_device => Vec::new(),
+        Format::ExecutionTrace => untimed(observed, thread),
+        _ => computing(observed, thread),
+    }
+}
+
+/// Operators that compute themselves although they call others.
+const OWN_WORK: [&str; 11] = [
+    "aten::addmm",
+    "aten::mm",
+    "aten::bmm",
+    "aten::baddbmm",
+    "aten::addbmm",
+    "aten::addmv",
+    "aten::sum",
+    "aten::mse_loss",
+    "aten::smooth_l1_loss",
+    "aten::huber_loss",
+    "aten::binary_cross_entropy",
+];
+
+/// What those call on a host to prepare their results, and not on a device.
+const PREPARING: [&str; 3] = ["aten::copy_", "aten::fill_", "aten::zero_"];
+
+/// More operators that launch nothing, which measured traces tell by their time.
+const BOOKKEEPING: [&str; 24] = [
+    "alias",
+    "broadcast_tensors",
+    "chunk",
+    "conj",
+    "contiguous",
+    "diagonal",
+    "dropout",
+    "feature_dropout",
+    "flatten",
+    "lift",
+    "lift_fresh",
+    "movedim",
+    "numpy_T",
+    "record_stream",
+    "set_",
+    "size",
+    "squeeze_",
+    "stride",
+    "swapaxes",
+    "t_",
+    "transpose_",
+    "unflatten",
+    "unsqueeze_",
+    "view_as",
+];
+
+/// For each operator of a thread without times, whether it computes: nothing that it calls does, or it is known to.
+fn untimed(observed: &Observed<'_>, thread: &Thread) -> Vec<bool> {
+    let trace = observed.trace;
+    let name = |span: &Span| trace.names.get(trace.events.name(span.event));
+    let mut computes = vec![false; thread.operators.len()];
+    let mut calls_computing = vec![false; thread.operators.len()];
+    for (at, span) in thread.operators.iter().enumerate().rev() {
+        let is_work = launches_when_alone(name(span)) && trace.host_operators.binary_search(&span.event).is_err();
+        computes[at] = is_work && (!calls_computing[at] || OWN_WORK.contains(&name(span)));
+        if let Some(parent) = span.parent {
+            calls_computing[parent as usize] |= computes[at] || calls_computing[at];
+        }
+    }
+    let mut prepares = vec![false; computes.len()];
+    for (at, span) in thread.operators.iter().enumerate() {
+        let Some(parent) = span.parent.map(|parent| parent as usize) else { continue };
+        let is_own = computes[parent] && OWN_WORK.contains(&name(&thread.operators[parent]));
+        prepares[at] = (is_own || prepares[parent]) && PREPARING.contains(&name(span));
+        computes[at] &= !prepares[at];
+    }
+    computes
+}
+
+fn launches_when_alone(name: &str) -> bool {
+    match name.split_once("::") {
+        Some(("aten", operator)) => !STRUCTURAL.contains(&operator) && !BOOKKEEPING.contains(&operator),
+        Some((space, _)) => !matches!(space, "autograd" | "torch" | "profiler" | "c10d") && !space.contains(' '),
+        None => name.starts_with("triton_"),
+    }
 }
 
 fn computing(observed: &Observed<'_>, thread: &Thread) -> Vec<bool> {

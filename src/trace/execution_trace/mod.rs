@@ -4,6 +4,8 @@
 
 mod builder;
 mod collective;
+mod layout;
+mod lists;
 
 use std::path::PathBuf;
 
@@ -12,6 +14,7 @@ use crate::diagnostic::Diagnostics;
 use crate::intern::{NameId, NameTable};
 
 pub use builder::Builder;
+pub(in crate::trace) use layout::Lists;
 
 /// A row of [`ExecutionTrace::nodes`]; rows follow the order in the file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use rustc_hash::FxHashMap;
 
-use super::number;
 use super::raw::{Key, RawEvent, Text};
+use super::{frame, number};
 use crate::intern::{NameId, NameTable};
 use crate::trace::json::on_one_line;
 use crate::trace::{
@@ -69,8 +69,8 @@ pub fn operator(event: &RawEvent<'_>, names: &mut NameTable, lists: &mut TensorL
         sequence: signed(event[Key::Sequence]),
         forward_thread: small(event[Key::ForwardThread]),
         record_function: small(event[Key::RecordFunction]),
-        stack: decoded(event[Key::Stack], names),
-        kernel_file: decoded(event[Key::KernelFile], names),
+        stack: shortened(event[Key::Stack], names),
+        kernel_file: shortened(event[Key::KernelFile], names),
     };
     (found != OperatorArgs::default()).then_some(found)
 }
@@ -163,6 +163,11 @@ pub fn memory(event: &RawEvent<'_>, at: TimeNs) -> MemoryArgs {
 /// The characters of a string (or the text of another value), interned.
 pub fn decoded(text: Text<'_>, names: &mut NameTable) -> NameId {
     if text.is_present() { names.intern(&text.decoded()) } else { NameId(0) }
+}
+
+/// A stack or path without what only says whose machine it was.
+fn shortened(text: Text<'_>, names: &mut NameTable) -> NameId {
+    if text.is_present() { names.intern(&frame::stack(&text.decoded())) } else { NameId(0) }
 }
 
 fn signed(text: Text<'_>) -> Option<i64> {

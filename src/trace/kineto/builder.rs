@@ -1,14 +1,16 @@
 //! Raw events → a [`Trace`]. Both readers end here, so that they differ in how they find text and in nothing else.
 
+use std::borrow::Cow;
 use std::path::Path;
 
 use rustc_hash::FxHashMap;
 
 use super::arguments::{self, Narrow, TensorLists};
 use super::header::Header;
+use super::left_out::LeftOut;
 use super::raw::{Key, RawEvent};
 use super::tracks::TrackTable;
-use super::{category, number};
+use super::{category, frame, number};
 use crate::diagnostic::{Diagnostics, Severity};
 use crate::intern::{NameTable, printable};
 use crate::trace::{
@@ -39,8 +41,12 @@ pub struct Builder {
     has_known_category: bool,
     in_file: u64,
     skipped: u64,
+    left_out: LeftOut,
     diagnostics: Diagnostics,
 }
+
+/// No profile lasts longer: a length beyond it was never measured, and a start further than it from most others neither.
+const DAY: DurNs = DurNs(86_400_000_000_000);
 
 impl Builder {
     /// Takes a member of the top level other than the events.
@@ -72,7 +78,7 @@ impl Builder {
             b"M" => self.metadata(event),
             b"B" => self.begin(event, offset),
             b"E" => self.end(event, offset),
-            _ => {}
+            _ => self.left_out.add(event),
         }
     }
 
@@ -101,6 +107,11 @@ impl Builder {
         };
         let dur =
             if dur < 0 { self.odd_length("negative-duration", offset, "an event has a negative length") } else { dur };
+        let dur = if dur > DAY.0 {
+            self.odd_length("endless-duration", offset, "an event is longer than a day, as unfinished ones are written")
+        } else {
+            dur
+        };
         let row = self.row(event, TimeNs(start), DurNs(dur));
         let id = self.events.push(&row);
         self.arguments(id, &row, event);
@@ -115,10 +126,11 @@ impl Builder {
     fn row(&mut self, event: &RawEvent<'_>, start: TimeNs, dur: DurNs) -> Event {
         let name = event[Key::Name].decoded();
         let category = self.category(event, &name);
+        let shown = if category == Category::Python { frame::shortened(&name) } else { Cow::Borrowed(&*name) };
         Event {
             start,
             dur,
-            name: self.names.intern(&name),
+            name: self.names.intern(&shown),
             category,
             track: self.tracks.of_event(event, category),
             correlation: self.correlations.id(event[Key::Correlation]),
@@ -187,7 +199,7 @@ impl Builder {
 
     fn instant(&mut self, event: &RawEvent<'_>, offset: u64) {
         if event[Key::Name].plain() != b"[memory]" {
-            return;
+            return self.left_out.add(event);
         }
         let Some(at) = number::nanoseconds(event[Key::Start].0).map(TimeNs) else {
             return self.skip(
@@ -205,6 +217,7 @@ impl Builder {
     }
 
     fn metadata(&mut self, event: &RawEvent<'_>) {
+        self.left_out.add(event);
         if event[Key::Name].plain() == b"thread_name" {
             let name = self.names.intern(event[Key::MetadataName].decoded().trim());
             self.tracks.set_name(event, name);
@@ -243,6 +256,7 @@ impl Builder {
                 "a beginning without an end; skipped".to_owned()
             });
         }
+        self.left_out.report(&mut self.diagnostics);
         if self.events.is_empty() {
             return Err(OpenError::NoEvents { path: path.to_owned(), in_file: self.in_file, skipped: self.skipped });
         }
@@ -250,6 +264,7 @@ impl Builder {
             self.diagnostics.warn("too-many-tracks", "more than 65535 threads and streams; the rest share one row");
         }
         self.sort();
+        self.leave_out_strays();
         let first = self.events.start(EventId(0));
         self.events.rebase(first);
         self.memory.for_each_value(|row| row.at.0 = row.at.0.saturating_sub(first.0));
@@ -270,6 +285,34 @@ impl Builder {
         self.memory.renumber(&new_of_old);
     }
 
+    /// Leaves out events that lie more than a day from most others, where they are few: a start of 0 among times since
+    /// 1970 would stretch the timeline over decades.
+    fn leave_out_strays(&mut self) {
+        let count = self.events.len();
+        let middle = self.events.start(EventId(count as u32 / 2));
+        let is_near = |&id: &EventId| self.events.start(id).since(middle).0.abs() <= DAY.0;
+        let Some(first) = self.events.ids().find(is_near) else { return };
+        let last = self.events.ids().rfind(is_near).unwrap_or(first);
+        let near = first.0 as usize..last.0 as usize + 1;
+        let strays = count - near.len();
+        if strays == 0 || 4 * strays >= count {
+            return;
+        }
+        let stray = if first.0 > 0 { EventId(0) } else { EventId(count as u32 - 1) };
+        let place = Some(format!("at {} ns", self.events.start(stray).0));
+        self.skipped += strays as u64;
+        self.diagnostics.add_many(Severity::Warning, "stray-time", "", place, strays as u64, || {
+            "an event starts more than a day from most others, as one with a damaged clock does; skipped".to_owned()
+        });
+        self.events.keep(near.clone());
+        self.operators.keep(&near);
+        self.kernels.keep(&near);
+        self.copies.keep(&near);
+        self.collectives.keep(&near);
+        self.syncs.keep(&near);
+        self.memory.keep(&near);
+    }
+
     fn into_trace(self, path: &Path, first: TimeNs) -> Trace {
         Trace {
             path: path.to_owned(),
@@ -279,6 +322,7 @@ impl Builder {
             tracks: self.tracks.finish(),
             tensor_args: self.lists.finish(),
             operators: self.operators,
+            host_operators: Vec::new(),
             kernels: self.kernels,
             copies: self.copies,
             collectives: self.collectives,

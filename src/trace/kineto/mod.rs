@@ -5,7 +5,9 @@
 mod arguments;
 mod builder;
 mod category;
+mod frame;
 mod header;
+mod left_out;
 pub mod number;
 mod raw;
 mod scan;

@@ -16,6 +16,7 @@ use crate::scenario::text::Words;
 use crate::scenario::transform::{StepReport, Transform, TransformSpec};
 use crate::units::DurNs;
 
+use super::SwapGpu;
 use super::report::{count, list};
 
 /// Turns every host computation into the launches and kernels that a GPU build of the framework makes of it.
@@ -57,6 +58,9 @@ impl Transform for PlaceOnGpu {
         };
         if device.kind != DeviceKind::Gpu {
             return StepReport::nothing(format!("{} is not a GPU", device.name));
+        }
+        if has_device_work(draft) && context.is_placed {
+            return SwapGpu { device: self.device.clone(), host: 1.0 }.apply(draft, context);
         }
         if has_device_work(draft) {
             return StepReport::nothing("there is device work already: swap-gpu moves it to another device");

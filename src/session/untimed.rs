@@ -1,0 +1,65 @@
+//! Execution traces without a profiler trace: operators with shapes and no times become a predicted timeline on a GPU
+//! [Lin 2022, Fig. 3], which everything else then treats like a recorded one.
+
+use crate::diagnostic::Severity;
+use crate::graph::BuildOptions;
+use crate::scenario::Scenario;
+use crate::trace::{self, Format, Job, Trace};
+
+use super::{Engine, SessionError, Timeline};
+
+/// The edit that gives them times; another `place-on-gpu` in a scenario moves the model on to its device.
+const PLACEMENT: &str = "place-on-gpu V100";
+
+/// Whether nothing of a job was timed.
+pub(super) fn is_untimed(job: &Job) -> bool {
+    job.ranks.iter().all(|rank| rank.trace.is_none() && rank.execution_trace.is_some())
+}
+
+/// Gives every rank of an untimed job a predicted trace.
+///
+/// # Errors
+/// An execution trace has no operator to place.
+pub(super) fn predict(engine: &Engine, mut job: Job, options: &BuildOptions) -> Result<Job, SessionError> {
+    for rank in &mut job.ranks {
+        let Some(source) = &rank.execution_trace else { continue };
+        let laid_out = source.laid_out();
+        let about = (source.path.clone(), laid_out.rank, laid_out.diagnostics.clone());
+        let skipped = laid_out.skipped_events;
+        let entries = laid_out.events_in_file;
+        let placed = place(engine, laid_out, rank.rank, options)?;
+        let (path, place, mut diagnostics) = about;
+        diagnostics.merge(&placed.diagnostics);
+        diagnostics.add(Severity::Warning, "predicted-times", "", None, || {
+            format!(
+                "an execution trace has no times: all shown are predicted by {PLACEMENT}; \
+                 a step `place-on-gpu NAME` puts it on another GPU"
+            )
+        });
+        rank.trace = Some(Trace {
+            path,
+            format: Format::ExecutionTrace,
+            rank: place,
+            events_in_file: entries,
+            skipped_events: skipped,
+            diagnostics,
+            ..placed
+        });
+    }
+    Ok(job)
+}
+
+/// The timeline that `laid_out` has on the GPU, as a trace.
+fn place(engine: &Engine, laid_out: Trace, rank: u32, options: &BuildOptions) -> Result<Trace, SessionError> {
+    let path = laid_out.path.display().to_string();
+    let world_size = None;
+    let alone = trace::RankTrace { rank, world_size, trace: Some(laid_out), execution_trace: None };
+    let loaded = engine.replay(Job { ranks: vec![alone] }, options)?;
+    let outcome = engine.evaluate(&loaded, &Scenario::parse([PLACEMENT])?, 0);
+    if outcome.resolved.added.is_empty() {
+        return Err(SessionError::NothingToPlace { path });
+    }
+    let damaged = |error: serde_json::Error| SessionError::Read { path: path.clone(), reason: error.to_string() };
+    let bytes = Timeline::new(&outcome).chrome(&loaded).map_err(damaged)?;
+    Ok(trace::load_bytes(&bytes, &path)?)
+}

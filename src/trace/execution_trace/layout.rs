@@ -1,0 +1,293 @@
+//! An execution trace laid out as a trace: operators in the order in which they began, one after another, at nominal lengths.
+//!
+//! The lengths mean nothing; whoever uses such a trace must put predictions in their place.
+
+use rustc_hash::FxHashMap;
+
+use super::{EtNode, EtNodeIndex, EtValue, ExecutionTrace, lists};
+use crate::intern::{NameId, NameTable};
+use crate::trace::{
+    Category, Event, EventId, EventTable, Format, OperatorArgs, RankPlace, SideTable, TensorArgs, TensorArgsId, Trace,
+    Track, TrackId, TrackKind,
+};
+use crate::units::{DurNs, TimeNs};
+
+/// The time before every operator, and between its beginning or end and what it calls.
+const STRETCH: DurNs = DurNs(1_000);
+/// The record scope of ranges that users name.
+const USER_SCOPE: u32 = 7;
+/// How the process and its threads are named.
+const ROOT: &str = "[pytorch|profiler|";
+
+impl ExecutionTrace {
+    /// This trace with a nominal time for every node: a host trace in program order, for predictions to start from.
+    ///
+    /// # Complexity
+    /// O(nodes · log nodes).
+    pub fn laid_out(&self) -> Trace {
+        let mut layout = Layout::new(self);
+        for index in layout.in_order() {
+            layout.place(index);
+        }
+        layout.finish()
+    }
+
+    /// Whether all tensors of `node` are the host's although others are a device's.
+    fn is_host_only(&self, node: &EtNode) -> bool {
+        let values = self.values_of(&node.inputs).iter().chain(self.values_of(&node.outputs));
+        let mut devices = values.filter_map(|value| match value {
+            EtValue::Tensor(tensor) => self.tensor(*tensor).map(|tensor| self.names.get(tensor.device)),
+            _ => None,
+        });
+        devices.next().is_some_and(|first| first == "cpu" && devices.all(|device| device == "cpu"))
+    }
+}
+
+/// Argument lists, each distinct one once.
+#[derive(Debug, Default)]
+pub(in crate::trace) struct Lists {
+    ids: FxHashMap<TensorArgs, TensorArgsId>,
+    list: Vec<TensorArgs>,
+}
+
+impl Lists {
+    /// Lists that go on from those of a trace.
+    pub(in crate::trace) fn of(list: Vec<TensorArgs>) -> Self {
+        let ids = list.iter().zip(0..).map(|(args, id)| (*args, TensorArgsId(id))).collect();
+        Self { ids, list }
+    }
+
+    /// The list of the arguments of `node`; `None` when it has none.
+    pub(in crate::trace) fn id(
+        &mut self,
+        source: &ExecutionTrace,
+        node: &EtNode,
+        names: &mut NameTable,
+    ) -> Option<TensorArgsId> {
+        let args = lists::tensor_args(source, &node.inputs, names);
+        if args == TensorArgs::default() {
+            return None;
+        }
+        let next = TensorArgsId(self.list.len() as u32);
+        Some(*self.ids.entry(args).or_insert_with(|| {
+            self.list.push(args);
+            next
+        }))
+    }
+
+    /// The finished lists.
+    pub(in crate::trace) fn finish(self) -> Vec<TensorArgs> {
+        self.list
+    }
+}
+
+struct Layout<'a> {
+    source: &'a ExecutionTrace,
+    /// The position of the node that contains each node.
+    parents: Vec<Option<u32>>,
+    /// How many nodes directly in each node are not closed yet.
+    open_children: Vec<u32>,
+    /// The event of each node, once it is placed.
+    placed: Vec<Option<EventId>>,
+    rows: Vec<Event>,
+    clock: TimeNs,
+    tracks: Vec<Track>,
+    track_of: FxHashMap<u32, TrackId>,
+    names: NameTable,
+    lists: Lists,
+    operators: SideTable<OperatorArgs>,
+    host_operators: Vec<EventId>,
+    has_device: bool,
+}
+
+impl<'a> Layout<'a> {
+    fn new(source: &'a ExecutionTrace) -> Self {
+        let of_id: FxHashMap<u64, u32> = source.nodes.iter().zip(0..).map(|(node, at)| (node.id, at)).collect();
+        let parents: Vec<Option<u32>> = source.nodes.iter().map(|node| of_id.get(&node.parent).copied()).collect();
+        let mut open_children = vec![0; source.nodes.len()];
+        for parent in parents.iter().flatten() {
+            open_children[*parent as usize] += 1;
+        }
+        let is_device = |device: NameId| !matches!(source.names.get(device), "cpu" | "");
+        Self {
+            source,
+            parents,
+            open_children,
+            placed: vec![None; source.nodes.len()],
+            rows: Vec::with_capacity(source.nodes.len()),
+            clock: TimeNs(0),
+            tracks: Vec::new(),
+            track_of: FxHashMap::default(),
+            names: source.names.clone(),
+            lists: Lists::default(),
+            operators: SideTable::default(),
+            host_operators: Vec::new(),
+            has_device: source.tensors.iter().any(|tensor| is_device(tensor.device)),
+        }
+    }
+
+    /// Positions of all nodes but the roots, in the order in which they began: that of their record function ids.
+    fn in_order(&self) -> Vec<u32> {
+        let node = |at: u32| &self.source.nodes[at as usize];
+        let is_root = |at: &u32| self.source.names.get(node(*at).name).starts_with(ROOT);
+        let mut order: Vec<u32> = (0..self.source.nodes.len() as u32).filter(|at| !is_root(at)).collect();
+        order.sort_by_key(|&at| (node(at).rf_id, node(at).id));
+        order
+    }
+
+    /// Begins a node now, and ends it and all around it that have nothing left to come.
+    fn place(&mut self, at: u32) {
+        let node = &self.source.nodes[at as usize];
+        self.clock = self.clock + STRETCH;
+        let id = EventId(self.rows.len() as u32);
+        let category = if node.scope == USER_SCOPE { Category::Annotation } else { Category::Operator };
+        let track = self.track(node.tid);
+        self.rows.push(Event {
+            start: self.clock,
+            dur: DurNs::ZERO,
+            name: node.name,
+            category,
+            track,
+            correlation: 0,
+            external: 0,
+        });
+        self.placed[at as usize] = Some(id);
+        self.clock = self.clock + STRETCH;
+        self.arguments(id, node);
+        let mut ending = Some(at);
+        while let Some(at) = ending.filter(|at| self.open_children[*at as usize] == 0) {
+            self.end(at);
+            ending = self.parents[at as usize].filter(|parent| *parent != at);
+            if let Some(parent) = ending {
+                self.open_children[parent as usize] = self.open_children[parent as usize].saturating_sub(1);
+                ending = self.placed[parent as usize].and(Some(parent));
+            }
+        }
+    }
+
+    fn end(&mut self, at: u32) {
+        let Some(row) = self.placed[at as usize].and_then(|id| self.rows.get_mut(id.0 as usize)) else { return };
+        if row.dur == DurNs::ZERO {
+            self.clock = self.clock + STRETCH;
+            row.dur = self.clock.since(row.start);
+        }
+    }
+
+    fn arguments(&mut self, id: EventId, node: &EtNode) {
+        let found = OperatorArgs {
+            tensors: self.lists.id(self.source, node, &mut self.names),
+            sequence: Some(node.seq_id).filter(|sequence| *sequence >= 0),
+            forward_thread: node.fw_tid,
+            record_function: node.rf_id,
+            ..OperatorArgs::default()
+        };
+        self.operators.push(id, found);
+        if self.has_device && self.source.is_host_only(node) {
+            self.host_operators.push(id);
+        }
+    }
+
+    /// The thread numbered `tid`; the first to begin is the process's own.
+    fn track(&mut self, tid: u32) -> TrackId {
+        let (pid, next) = (self.source.pid.unwrap_or(1), self.tracks.len());
+        let tracks = &mut self.tracks;
+        *self.track_of.entry(tid).or_insert_with(|| {
+            let tid = if next == 0 { pid } else { pid.saturating_add(i64::from(tid)) };
+            tracks.push(Track { kind: TrackKind::Thread { pid, tid }, name: NameId(0) });
+            TrackId(u16::try_from(next).unwrap_or(u16::MAX))
+        })
+    }
+
+    fn finish(mut self) -> Trace {
+        for at in (0..self.source.nodes.len() as u32).rev() {
+            self.end(at);
+        }
+        let mut events = EventTable::default();
+        events.reserve(self.rows.len());
+        for row in &self.rows {
+            events.push(row);
+        }
+        let source = self.source;
+        let collective = |(node, args): &(EtNodeIndex, _)| Some((self.placed[node.0 as usize]?, *args));
+        let mut found: Vec<_> = source.collectives.iter().filter_map(collective).collect();
+        found.sort_by_key(|(event, _)| *event);
+        let mut collectives = SideTable::default();
+        for (event, args) in found {
+            collectives.push(event, args);
+        }
+        Trace {
+            path: source.path.clone(),
+            format: Format::ExecutionTrace,
+            names: self.names,
+            events,
+            tracks: self.tracks,
+            has_shapes: !self.lists.list.is_empty(),
+            tensor_args: self.lists.finish(),
+            operators: self.operators,
+            host_operators: self.host_operators,
+            kernels: SideTable::default(),
+            copies: SideTable::default(),
+            collectives,
+            syncs: SideTable::default(),
+            memory: SideTable::default(),
+            origin: TimeNs(0),
+            rank: source.rank.map(|rank| RankPlace { rank, world_size: None }),
+            devices: Vec::new(),
+            predicted: None,
+            iteration: None,
+            events_in_file: source.nodes.len() as u64 + source.skipped_nodes,
+            skipped_events: source.skipped_nodes,
+            diagnostics: source.diagnostics.clone(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trace::execution_trace::Builder;
+
+    fn node(id: u64, parent: u64, rf_id: u64, tid: u32, name: &str) -> String {
+        format!(r#"{{"name": "{name}", "id": {id}, "rf_id": {rf_id}, "parent": {parent}, "tid": {tid}}}"#)
+    }
+
+    fn laid_out(nodes: &[String]) -> Vec<(String, i64, i64, TrackId)> {
+        let mut builder = Builder::default();
+        for text in nodes {
+            builder.node(text.as_bytes()).unwrap();
+        }
+        let trace = builder.finish(std::path::Path::new("x")).unwrap().laid_out();
+        let row = |id| {
+            let event = trace.events.get(id);
+            (trace.names.get(event.name).to_owned(), event.start.0 / 1000, event.end().0 / 1000, event.track)
+        };
+        trace.events.ids().map(row).collect()
+    }
+
+    #[test]
+    fn nodes_nest_in_the_order_in_which_they_began() {
+        let nodes = [
+            node(2, 1, 0, 1, "[pytorch|profiler|execution_trace|thread]"),
+            node(9, 2, 1, 1, "aten::linear"),
+            node(4, 9, 3, 1, "aten::addmm"),
+            node(5, 9, 2, 1, "aten::t"),
+            node(7, 6, 4, 2, "aten::mul"),
+            node(8, 2, 5, 1, "aten::add"),
+        ];
+        let (main, second) = (TrackId(0), TrackId(1));
+        let expected = [
+            ("aten::linear", 1, 9, main),
+            ("aten::t", 3, 5, main),
+            ("aten::addmm", 6, 8, main),
+            ("aten::mul", 10, 12, second),
+            ("aten::add", 13, 15, main),
+        ];
+        assert_eq!(laid_out(&nodes), expected.map(|(name, from, to, track)| (name.to_owned(), from, to, track)));
+    }
+
+    #[test]
+    fn nodes_that_contain_each_other_still_end() {
+        let rows = laid_out(&[node(2, 3, 1, 1, "a"), node(3, 2, 2, 1, "b"), node(4, 4, 3, 1, "c")]);
+        assert!(rows.len() == 3 && rows.iter().all(|(_, from, to, _)| from < to), "{rows:?}");
+    }
+}

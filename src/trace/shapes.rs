@@ -1,0 +1,39 @@
+//! What an execution trace adds to the profiler trace it is attached to: shapes, types and values of operators that the
+//! profiler recorded without.
+
+use super::execution_trace::Lists;
+use super::link::{LinkedBy, link};
+use super::{ExecutionTrace, Trace};
+
+/// Gives the operators of a trace without shapes those of the nodes they are linked to, and notes how many.
+pub fn adopt(trace: &mut Trace, execution_trace: &ExecutionTrace) {
+    if trace.has_shapes {
+        return;
+    }
+    let found = link(trace, execution_trace);
+    let mut lists = Lists::of(std::mem::take(&mut trace.tensor_args));
+    let names = &mut trace.names;
+    let rows: Vec<_> = found
+        .pairs
+        .iter()
+        .filter_map(|(event, node)| {
+            let node = &execution_trace.nodes[node.0 as usize];
+            Some((*event, lists.id(execution_trace, node, names)?))
+        })
+        .collect();
+    trace.tensor_args = lists.finish();
+    if rows.is_empty() {
+        return;
+    }
+    trace.has_shapes = true;
+    let how = match found.by {
+        LinkedBy::RecordFunction => "record function ids",
+        LinkedBy::ExternalId => "operator ids",
+        LinkedBy::Names => "names in order, within one step",
+    };
+    trace.diagnostics.note(
+        "shapes-from-execution-trace",
+        format!("{} operators took their shapes from the execution trace, joined by {how}", rows.len()),
+    );
+    trace.operators.update(rows, |args, list| args.tensors = Some(list));
+}

@@ -119,3 +119,26 @@ fn the_search_is_never_worse_than_any_sharder_or_the_traced_placement() {
         assert!(others.filter_map(|plan| plan.simulated_ns).all(|time| best <= time));
     }
 }
+
+/// Iteration time in ns with a plan, and what the step reports.
+fn planned(made: &Made, line: &str) -> (i64, String) {
+    let outcome = made.engine.evaluate(&made.loaded, &Scenario::parse([line]).unwrap(), 0);
+    (outcome.summary.simulated_ns.0, outcome.steps[0].summary.clone())
+}
+
+#[test]
+fn tables_can_be_cut_copied_and_kept_behind_the_hosts_link() {
+    let made = make(JobSpec { ranks: 2, tables_per_rank: 5, local_batch: 8192, seed: 3, ..JobSpec::default() });
+    let base = made.loaded.replay.summary.simulated_ns.0;
+    let heaviest = (0..made.job.tables.len()).filter(|&at| made.job.placement[at] == 0);
+    let heaviest = heaviest.max_by_key(|&at| made.job.tables[at].pooling).unwrap();
+    let (cut, summary) = planned(&made, &format!("reshard-tables t{heaviest}:r0,r1(col)"));
+    assert!(cut != base && summary.contains("look-ups r0 -") && summary.contains("r1 +"), "{summary}");
+    let (_, summary) = planned(&made, &format!("reshard-tables t{heaviest}:r0,r1(row)"));
+    // Sums of some rows are as long as whole bags: another sender, nothing less to send.
+    assert!(summary.contains("exchange of rows +"), "{summary}");
+    let (_, summary) = planned(&made, &format!("reshard-tables t{heaviest}:r0,r1(copy)"));
+    assert!(summary.contains("gradients of copies +"), "{summary}");
+    let kept = |hits: f64| planned(&made, &format!("reshard-tables t{heaviest}:r0(uvm={hits})")).0;
+    assert!(base <= kept(1.0) && kept(1.0) < kept(0.9) && kept(0.9) < kept(0.5));
+}

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::analysis::busy;
 use crate::graph::NodeId;
-use crate::scenario::tables::Tables;
+use crate::scenario::tables::{Seat, Tables};
 use crate::scenario::transforms::{Plan, Reshard, Sharder};
 use crate::scenario::{Scenario, Step, resolve};
 use crate::sim::{Schedule, simulate};
@@ -128,9 +128,9 @@ impl<'a> Sharding<'a> {
     /// The edit from the traced placement to this one.
     fn step(&self, placement: &[usize]) -> Option<Step> {
         let moved = self.tables.sharded().iter().zip(placement).enumerate();
-        let moves: Vec<(usize, u32)> = moved
+        let moves: Vec<(usize, Seat)> = moved
             .filter(|(_, (table, rank))| table.rank != **rank)
-            .map(|(index, (_, &rank))| (index, self.number(rank)))
+            .map(|(index, (_, &rank))| (index, Seat::whole(self.number(rank) as usize)))
             .collect();
         let is_move = !moves.is_empty();
         is_move.then(|| Step { transform: Arc::new(Reshard { plan: Plan::Moves(moves) }), enabled: true })

@@ -24,6 +24,7 @@ use price::Repricing;
 use crate::scenario::base::Base;
 use crate::scenario::context::Context;
 use crate::scenario::plan;
+use crate::scenario::tables::Seat;
 use crate::scenario::works::{Class, Classifier, NO_CLASS, Overrides};
 
 /// A row of [`Draft::added`].
@@ -99,8 +100,8 @@ pub struct Draft<'b> {
     rebased: FxHashMap<NodeId, Prediction>,
     /// Tasks that take a multiple of their time for another reason than their own work.
     recosted: FxHashMap<NodeId, Repricing>,
-    /// Rank of each embedding table, where an edit moved one.
-    placement: Option<Vec<usize>>,
+    /// Seat of each embedding table, where an edit moved one.
+    seats: Option<Vec<Seat>>,
     /// Tasks whose price may differ from the trace; empty while none does.
     touched: Vec<bool>,
     removed: Vec<bool>,
@@ -134,7 +135,7 @@ impl<'b> Draft<'b> {
             fixed: FxHashSet::default(),
             rebased: FxHashMap::default(),
             recosted: FxHashMap::default(),
-            placement: None,
+            seats: None,
             touched: Vec::new(),
             removed: Vec::new(),
             devices: context.devices.iter().map(|device| device.profile.clone()).collect(),
@@ -360,14 +361,14 @@ impl<'b> Draft<'b> {
         self.touch(node);
     }
 
-    /// The rank of each embedding table that can move, where an edit moved one.
-    pub fn placement(&self) -> Option<&[usize]> {
-        self.placement.as_deref()
+    /// The seat of each embedding table that can move, where an edit moved one.
+    pub fn seats(&self) -> Option<&[Seat]> {
+        self.seats.as_deref()
     }
 
-    /// Notes where the embedding tables are now.
-    pub fn set_placement(&mut self, placement: Vec<usize>) {
-        self.placement = Some(placement);
+    /// Sets the seat of each embedding table that can move.
+    pub fn set_seats(&mut self, seats: Vec<Seat>) {
+        self.seats = Some(seats);
     }
 
     /// Lets a task take `prediction` whatever it does: what it computed is done elsewhere.

@@ -6,6 +6,7 @@
 
 mod facts;
 mod find;
+mod seat;
 
 use crate::graph::NodeId;
 use crate::units::{Bytes, DurNs};
@@ -13,6 +14,7 @@ use crate::units::{Bytes, DurNs};
 use super::base::Base;
 
 pub use facts::{FactsError, TableFact, TableFacts};
+pub use seat::{Cut, Seat};
 
 use find::{lookups, tables_of};
 
@@ -121,5 +123,10 @@ impl Tables {
     /// The rank of each table that can move, as traced.
     pub fn placement(&self) -> Vec<usize> {
         self.sharded().iter().map(|table| table.rank).collect()
+    }
+
+    /// The seat of each table that can move, as traced.
+    pub fn seats(&self) -> Vec<Seat> {
+        self.sharded().iter().map(|table| Seat::whole(table.rank)).collect()
     }
 }

@@ -1,5 +1,6 @@
 //! `reshard-tables PLAN`: embedding tables move between ranks.
 
+mod exchange;
 mod rewrite;
 mod sharder;
 
@@ -9,7 +10,7 @@ use std::sync::Arc;
 use crate::scenario::context::Context;
 use crate::scenario::draft::Draft;
 use crate::scenario::step::StepError;
-use crate::scenario::tables::Tables;
+use crate::scenario::tables::{Cut, Seat, Table, Tables};
 use crate::scenario::text::{Word, Words};
 use crate::scenario::transform::{StepReport, Transform, TransformSpec};
 
@@ -27,14 +28,14 @@ pub struct Reshard {
 pub enum Plan {
     /// All, by a rule.
     By(Sharder),
-    /// Single tables, each with the global number of its new rank; the others stay.
-    Moves(Vec<(usize, u32)>),
+    /// Single tables, each with its new seat by global numbers of ranks; the others stay.
+    Moves(Vec<(usize, Seat)>),
 }
 
 pub(super) const SPEC: TransformSpec = TransformSpec {
     name: "reshard-tables",
-    usage: "reshard-tables SHARDER | tN:rRANK …",
-    help: "moves embedding tables between ranks, with their look-ups and their share of the all-to-all",
+    usage: "reshard-tables SHARDER | tN:rRANK | tN:rA,rB(col|row|copy) | tN:rRANK(uvm=HITS) …",
+    help: "moves, cuts or copies embedding tables, with their look-ups and their share of the all-to-all",
     example: "reshard-tables t0:r1",
     parse,
 };
@@ -55,14 +56,17 @@ fn parse(words: &mut Words<'_>) -> Result<Arc<dyn Transform>, StepError> {
     Ok(Arc::new(Reshard { plan: Plan::Moves(moves) }))
 }
 
-fn one_move(word: Word<'_>) -> Result<(usize, u32), StepError> {
-    let parts = word.text.strip_prefix('t').and_then(|rest| rest.split_once(":r"));
-    if let Some((table, rank)) = parts {
-        if let (Ok(table), Ok(rank)) = (table.parse(), rank.parse()) {
-            return Ok((table, rank));
+fn one_move(word: Word<'_>) -> Result<(usize, Seat), StepError> {
+    let parts = word.text.strip_prefix('t').and_then(|rest| rest.split_once(':'));
+    if let Some((table, seat)) = parts {
+        if let (Ok(table), Some(seat)) = (table.parse(), Seat::parse(seat)) {
+            return Ok((table, seat));
         }
-        if rank.contains([',', '(']) {
-            let message = format!("`{}`: a table goes to one rank as a whole, e.g. t3:r1", word.text);
+        if seat.contains([',', '(']) {
+            let message = format!(
+                "`{}`: expected r0,r2(col), r0,r2(row) or r0,r2(copy) for different ranks, or r1(uvm=0.9)",
+                word.text
+            );
             return Err(StepError::at(word.column, message));
         }
     } else if !word.text.contains(':') {
@@ -82,8 +86,8 @@ impl Transform for Reshard {
         match &self.plan {
             Plan::By(sharder) => line.extend([" ", &sharder.name()]),
             Plan::Moves(moves) => {
-                for (table, rank) in moves {
-                    let _ = write!(line, " t{table}:r{rank}");
+                for (table, seat) in moves {
+                    let _ = write!(line, " t{table}:{seat}");
                 }
             }
         }
@@ -100,7 +104,7 @@ impl Transform for Reshard {
             return StepReport::nothing(format!("{why}: nothing to move"));
         }
         let mut report = StepReport::default();
-        let old = draft.placement().map_or_else(|| tables.placement(), <[usize]>::to_vec);
+        let old = draft.seats().map_or_else(|| tables.seats(), <[Seat]>::to_vec);
         match self.place(draft, &tables, &old, &mut report) {
             Some(new) => rewrite::place(draft, &tables, &old, &new, &mut report),
             None => report.unhandled.push("rows, dimension or pooling of a table is not recorded".to_owned()),
@@ -110,35 +114,59 @@ impl Transform for Reshard {
 }
 
 impl Reshard {
-    /// The rank of each table; what cannot be done is reported and stays where it was.
-    fn place(&self, draft: &Draft<'_>, tables: &Tables, old: &[usize], report: &mut StepReport) -> Option<Vec<usize>> {
-        let ranks = &draft.graph().ranks;
-        let able = |&rank: &usize| !tables.ranks[rank].forward.is_empty();
+    /// The seat of each table; what cannot be done is reported and stays where it was.
+    fn place(&self, draft: &Draft<'_>, tables: &Tables, old: &[Seat], report: &mut StepReport) -> Option<Vec<Seat>> {
+        let ranks = 0..draft.graph().ranks.len();
         let moves = match &self.plan {
             Plan::By(sharder) => {
-                let ranks: Vec<usize> = (0..ranks.len()).filter(able).collect();
-                return sharder.place(tables.sharded(), &ranks);
+                let able: Vec<usize> = ranks.filter(|&rank| !tables.ranks[rank].forward.is_empty()).collect();
+                let placement = sharder.place(tables.sharded(), &able)?;
+                return Some(placement.into_iter().map(Seat::whole).collect());
             }
             Plan::Moves(moves) => moves,
         };
         let mut new = old.to_vec();
-        for &(table, number) in moves {
-            let rank = ranks.iter().position(|part| part.rank.0 == number);
-            let problem = match (new.get_mut(table), rank) {
-                (None, _) if table < tables.tables.len() => format!("t{table} is on every rank: it does not move"),
-                (None, _) => format!("there is no table t{table}: t0 to t{} can move", old.len() - 1),
-                (_, None) => format!("there is no rank {number} among those loaded"),
-                (_, Some(rank)) if !able(&rank) => {
-                    format!("rank {number} looks nothing up in the trace: no task of it can serve t{table}")
+        for (table, seat) in moves {
+            match (new.get_mut(*table), seated(draft, tables, *table, seat)) {
+                (Some(slot), Ok(seat)) => *slot = seat,
+                (Some(_), Err(problem)) => report.unhandled.push(problem),
+                (None, _) if *table < tables.tables.len() => {
+                    report.unhandled.push(format!("t{table} is on every rank: it does not move"));
                 }
-                (Some(slot), Some(rank)) => {
-                    *slot = rank;
-                    continue;
+                (None, _) => {
+                    report.unhandled.push(format!("there is no table t{table}: t0 to t{} can move", old.len() - 1));
                 }
-            };
-            report.unhandled.push(problem);
+            }
         }
         Some(new)
+    }
+}
+
+/// A seat by global numbers as one by positions, if it can be.
+fn seated(draft: &Draft<'_>, tables: &Tables, table: usize, seat: &Seat) -> Result<Seat, String> {
+    let position = |&number: &usize| {
+        let found = draft.graph().ranks.iter().position(|part| part.rank.0 as usize == number);
+        match found.ok_or_else(|| format!("there is no rank {number} among those loaded")) {
+            Ok(rank) if tables.ranks[rank].forward.is_empty() => {
+                Err(format!("rank {number} looks nothing up in the trace: no task of it can serve t{table}"))
+            }
+            found => found,
+        }
+    };
+    let ranks: Vec<usize> = seat.ranks.iter().map(position).collect::<Result<_, _>>()?;
+    let sizes = tables.sharded().get(table).and_then(Table::sizes);
+    let parts = ranks.len() as f64;
+    match (seat.cut, sizes) {
+        (Cut::Columns | Cut::Rows | Cut::Copies, None) => {
+            Err(format!("t{table}: rows, dimension or pooling is not recorded: it cannot be cut"))
+        }
+        (Cut::Columns, Some(sizes)) if sizes.dim < parts => {
+            Err(format!("t{table} has {} columns: too few for {parts} ranks", sizes.dim))
+        }
+        (Cut::Rows, Some(sizes)) if sizes.rows < parts => {
+            Err(format!("t{table} has {} rows: too few for {parts} ranks", sizes.rows))
+        }
+        _ => Ok(Seat { ranks, ..seat.clone() }),
     }
 }
 
@@ -148,7 +176,7 @@ mod tests {
 
     #[test]
     fn plans_are_read_back_from_their_lines() {
-        for line in ["reshard-tables naive", "reshard-tables random(3)", "reshard-tables t3:r1 t7:r0"] {
+        for line in ["reshard-tables naive", "reshard-tables random(3)", "reshard-tables t3:r1 t7:r0,r2(col)"] {
             assert_eq!(parse_step(line).unwrap().to_string(), line);
         }
     }
@@ -160,6 +188,6 @@ mod tests {
         assert!(error("reshard-tables best").contains("tables --sharder best"));
         assert!(error("reshard-tables naiv").contains("did you mean `naive`"));
         assert!(error("reshard-tables t1:r0 t2:x").starts_with("column 22: `t2:x`: expected a move"));
-        assert!(error("reshard-tables t1:r0,r1(col)").contains("one rank as a whole"));
+        assert!(error("reshard-tables t1:r0,r0(col)").contains("for different ranks"));
     }
 }

@@ -5,7 +5,7 @@ use crate::scenario::tables::Table;
 /// A rule that gives each table a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sharder {
-    /// Tables in their order, an equal count for each rank.
+    /// Tables dealt in their order: the rank is the table's number modulo the ranks.
     Naive,
     /// Tables dealt in an order drawn from a seed.
     Random(u64),
@@ -56,7 +56,7 @@ impl Sharder {
     pub fn place(self, tables: &[Table], ranks: &[usize]) -> Option<Vec<usize>> {
         let count = ranks.len().max(1);
         match self {
-            Self::Naive => Some((0..tables.len()).map(|at| ranks[at * count / tables.len()]).collect()),
+            Self::Naive => Some((0..tables.len()).map(|at| ranks[at % count]).collect()),
             Self::Random(seed) => {
                 let order = shuffled(tables.len(), seed);
                 let mut placed = vec![0; tables.len()];
@@ -139,7 +139,7 @@ mod tests {
         assert_eq!(place(Sharder::NormLookupGreedy), [0, 1, 1, 1]);
         // L·D·log₁₀E: 240, 96, 768, 16.
         assert_eq!(place(Sharder::SizeLookupGreedy), [1, 1, 0, 1]);
-        assert_eq!(place(Sharder::Naive), [0, 0, 1, 1]);
+        assert_eq!(place(Sharder::Naive), [0, 1, 0, 1]);
     }
 
     #[test]

@@ -1,0 +1,164 @@
+//! Where a table is kept: whole on a rank, cut over several by columns or rows, or copied to all; in device memory or behind
+//! the host's link.
+
+use std::fmt;
+
+use super::Table;
+
+/// How a table is cut over ranks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Cut {
+    /// One rank has it.
+    #[default]
+    Whole,
+    /// Each rank has some of every row's elements.
+    Columns,
+    /// Each rank has some of the rows, and sums what it has of each bag.
+    Rows,
+    /// Each rank has all of it and looks its own samples up (data parallel).
+    Copies,
+}
+
+/// Where a table is kept.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Seat {
+    /// Its ranks, by position in the graph's list of ranks (in a step's line: by global number).
+    pub ranks: Vec<usize>,
+    /// How it is cut over them.
+    pub cut: Cut,
+    /// Kept in host memory: the share of look-ups that a cache on the device serves. `None`: kept in device memory.
+    pub cached: Option<f64>,
+}
+
+impl Seat {
+    /// Whole, in the device memory of one rank.
+    pub fn whole(rank: usize) -> Self {
+        Self { ranks: vec![rank], cut: Cut::Whole, cached: None }
+    }
+
+    /// What `rank` has of `table`, with the share of its traced look-up time.
+    pub fn part(&self, table: &Table, rank: usize) -> Option<Table> {
+        let (at, count) = (self.ranks.iter().position(|&one| one == rank)? as u64, self.ranks.len() as u64);
+        let share = |whole: u64| whole * (at + 1) / count - whole * at / count;
+        let part = match self.cut {
+            Cut::Whole => table.clone(),
+            Cut::Columns => Table { dim: table.dim.map(share), ..table.clone() },
+            Cut::Rows => Table {
+                rows: table.rows.map(share),
+                pooling: table.pooling.map(|pooling| pooling / count as f64),
+                ..table.clone()
+            },
+            Cut::Copies => Table { batch: table.batch.map(share), ..table.clone() },
+        };
+        let time = if self.cut == Cut::Whole { 1.0 } else { 1.0 / count as f64 };
+        let held = if self.cut == Cut::Copies { 1.0 } else { time };
+        Some(Table {
+            bytes: table.bytes.map(|bytes| crate::units::Bytes((bytes.0 as f64 * held).round() as u64)),
+            forward: table.forward.scale(time),
+            backward: table.backward.scale(time),
+            ..part
+        })
+    }
+
+    /// Elements per step that `rank` sends of what it looked up; sums over some rows are as long as whole bags.
+    pub fn sent(&self, table: &Table, rank: usize) -> Option<f64> {
+        let Some(part) = self.part(table, rank) else { return Some(0.0) };
+        match self.cut {
+            Cut::Copies => Some(0.0),
+            _ => Some(part.batch? as f64 * part.dim? as f64),
+        }
+    }
+
+    /// Reads `r1`, `r0,r2(col)`, `r0,r2(row)`, `r0,r1(copy)`, each also with `uvm` or `uvm=0.9` among what is in brackets.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (ranks, marks) = match text.split_once('(') {
+            Some((ranks, rest)) => (ranks, rest.strip_suffix(')')?),
+            None => (text, ""),
+        };
+        let number = |word: &str| word.strip_prefix('r')?.parse().ok();
+        let ranks: Vec<usize> = ranks.split(',').map(number).collect::<Option<_>>()?;
+        let mut seat = Self { ranks, cut: Cut::Whole, cached: None };
+        for mark in marks.split(',').filter(|mark| !mark.is_empty()) {
+            match mark.trim() {
+                "col" => seat.cut = Cut::Columns,
+                "row" => seat.cut = Cut::Rows,
+                "copy" => seat.cut = Cut::Copies,
+                "uvm" => seat.cached = Some(0.0),
+                other => {
+                    let hits: f64 = other.strip_prefix("uvm=")?.parse().ok()?;
+                    seat.cached = Some(hits).filter(|hits| (0.0..=1.0).contains(hits));
+                    seat.cached?;
+                }
+            }
+        }
+        let distinct = seat.ranks.iter().enumerate().all(|(at, rank)| !seat.ranks[..at].contains(rank));
+        (distinct && (seat.ranks.len() > 1) == (seat.cut != Cut::Whole)).then_some(seat)
+    }
+}
+
+impl fmt::Display for Seat {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ranks: Vec<String> = self.ranks.iter().map(|rank| format!("r{rank}")).collect();
+        let cut = match self.cut {
+            Cut::Whole => None,
+            Cut::Columns => Some("col".to_owned()),
+            Cut::Rows => Some("row".to_owned()),
+            Cut::Copies => Some("copy".to_owned()),
+        };
+        let kept = self.cached.map(|hits| if hits > 0.0 { format!("uvm={hits}") } else { "uvm".to_owned() });
+        let marks: Vec<String> = cut.into_iter().chain(kept).collect();
+        write!(out, "{}", ranks.join(","))?;
+        if marks.is_empty() { Ok(()) } else { write!(out, "({})", marks.join(",")) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units::{Bytes, DurNs};
+
+    fn table() -> Table {
+        Table {
+            rank: 0,
+            rows: Some(1000),
+            dim: Some(64),
+            pooling: Some(10.0),
+            batch: Some(512),
+            bytes: Some(Bytes(256_000)),
+            forward: DurNs(8_000),
+            backward: DurNs(12_000),
+            is_mean: false,
+            replicated: false,
+        }
+    }
+
+    #[test]
+    fn seats_are_read_back_from_what_they_are_written_as() {
+        for text in
+            ["r1", "r0,r2(col)", "r0,r2,r5(row)", "r0,r1(copy)", "r3(uvm)", "r3(uvm=0.75)", "r0,r1(col,uvm=0.5)"]
+        {
+            assert_eq!(Seat::parse(text).unwrap().to_string(), text);
+        }
+        for text in ["", "1", "r1,r2", "r1(col)", "r1,r1(col)", "r1(uvm=1.5)", "r1(uvm=x)", "r1(what)", "r1(uvm"] {
+            assert_eq!(Seat::parse(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn parts_of_a_cut_table_add_up_to_it() {
+        let whole = table();
+        for (text, sent) in [("r0,r1,r2(col)", 64.0), ("r0,r1,r2(row)", 192.0), ("r0,r1,r2(copy)", 0.0)] {
+            let seat = Seat::parse(text).unwrap();
+            let parts: Vec<Table> = (0..3).map(|rank| seat.part(&whole, rank).unwrap()).collect();
+            // Elements read: bags × rows per bag × elements per row.
+            let read = |table: &Table| table.batch.unwrap() as f64 * table.pooling.unwrap() * table.dim.unwrap() as f64;
+            let all: f64 = parts.iter().map(read).sum();
+            assert!((all - read(&whole)).abs() < 1e-6, "{text}: {all}");
+            let exchanged: f64 = (0..3).map(|rank| seat.sent(&whole, rank).unwrap()).sum();
+            assert!((exchanged - 512.0 * sent).abs() < 1e-6, "{text}: {exchanged}");
+            assert_eq!(seat.part(&whole, 3), None);
+        }
+        assert_eq!(Seat::parse("r0,r1(copy)").unwrap().part(&whole, 1).unwrap().bytes, whole.bytes);
+        assert_eq!(Seat::parse("r0,r1(row)").unwrap().part(&whole, 1).unwrap().bytes, Some(Bytes(128_000)));
+    }
+}

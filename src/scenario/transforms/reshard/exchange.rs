@@ -1,0 +1,133 @@
+//! What a placement of tables exchanges: looked-up rows by the largest share of any rank, gradients of copied tables.
+
+use crate::cost::{CollectiveKind, Shape, Work};
+use crate::graph::{NodeId, TaskKind};
+use crate::scenario::draft::Draft;
+use crate::scenario::tables::{Cut, Seat, Table, Tables};
+use crate::scenario::transform::StepReport;
+use crate::units::{Bytes, DurNs};
+
+/// A change of placement and how many elements cross the interconnect under each.
+#[derive(Clone, Copy)]
+struct Sent {
+    traced: f64,
+    before: f64,
+    after: f64,
+}
+
+/// Re-costs the collectives that carry looked-up rows, their gradients, or the gradients of copied tables.
+///
+/// # Returns
+/// What to add to the summary.
+pub(super) fn recost(
+    draft: &mut Draft<'_>,
+    tables: &Tables,
+    old: &[Seat],
+    new: &[Seat],
+    report: &mut StepReport,
+) -> String {
+    let rows = recost_rows(draft, tables, old, new, report);
+    let gradients = recost_gradients(draft, tables, old, new, report);
+    rows + &gradients
+}
+
+/// Looked-up elements of the rank that sends most: what an exchange's size goes by.
+fn largest_share(tables: &Tables, seats: &[Seat]) -> Option<f64> {
+    let mut shares = vec![0.0; tables.ranks.len()];
+    for (table, seat) in tables.sharded().iter().zip(seats) {
+        for &rank in &seat.ranks {
+            shares[rank] += seat.sent(table, rank)?;
+        }
+    }
+    shares.into_iter().max_by(f64::total_cmp)
+}
+
+fn collectives(draft: &Draft<'_>, wanted: CollectiveKind) -> Vec<NodeId> {
+    let graph = draft.graph();
+    let is_wanted = |&node: &NodeId| {
+        let shape = draft.base().work(node).map(|work| &work.shape);
+        matches!(shape, Some(Shape::Collective { kind, .. }) if *kind == wanted)
+            && matches!(graph.tasks[node].kind, TaskKind::Collective(_))
+    };
+    graph.tasks.node_indices().filter(is_wanted).collect()
+}
+
+/// Scales the all-to-alls whose message is the largest share of looked-up rows.
+fn recost_rows(draft: &mut Draft<'_>, tables: &Tables, old: &[Seat], new: &[Seat], report: &mut StepReport) -> String {
+    let exchanges = collectives(draft, CollectiveKind::AllToAll);
+    let shares = [tables.seats().as_slice(), old, new].map(|seats| largest_share(tables, seats));
+    let sent = match shares {
+        [Some(traced), Some(before), Some(after)] if traced > 0.0 => Some(Sent { traced, before, after }),
+        _ => None,
+    };
+    let carries = |node: &NodeId| {
+        let bytes = draft.base().work(*node).map_or(0, |work| work.read.0) as f64;
+        sent.is_some_and(|sent| [2.0, 4.0].iter().any(|element| (bytes / (sent.traced * element) - 1.0).abs() < 0.01))
+    };
+    let (carried, others): (Vec<NodeId>, Vec<NodeId>) = exchanges.iter().copied().partition(carries);
+    if !others.is_empty() {
+        let lost: DurNs = others.iter().map(|&node| draft.graph().tasks[node].duration).sum();
+        report.unhandled_ns += lost;
+        let what = "all-to-all of indices or unrecorded size";
+        report.unhandled.push(format!("{what} ×{}, {lost}: kept", others.len()));
+    }
+    let Some(sent) = sent.filter(|_| !carried.is_empty()) else { return String::new() };
+    for node in &carried {
+        scale_message(draft, *node, sent);
+    }
+    report.changed += carried.len();
+    format!(", exchange of rows {:+.0} %", 100.0 * (sent.after / sent.before.max(1.0) - 1.0))
+}
+
+/// From what the message is now; from the traced one where a step before took all of it away.
+fn scale_message(draft: &mut Draft<'_>, node: NodeId, sent: Sent) {
+    let (from, ratio) = if sent.before > 0.0 {
+        (draft.work(node), sent.after / sent.before)
+    } else {
+        (draft.base().work(node), sent.after / sent.traced)
+    };
+    let Some(work) = from.cloned() else { return };
+    let scaled = |bytes: Bytes| Bytes((bytes.0 as f64 * ratio).round() as u64);
+    draft.set_work(node, Work { read: scaled(work.read), written: scaled(work.written), ..work });
+}
+
+/// Bytes of the gradients that ranks sum of the tables that each has a copy of: the rows that a rank touches, at most all.
+fn copied_gradients(tables: &Tables, seats: &[Seat]) -> f64 {
+    let copied = tables.sharded().iter().zip(seats).filter(|(_, seat)| seat.cut == Cut::Copies);
+    let bytes = |(table, seat): (&Table, &Seat)| {
+        let sizes = table.sizes()?;
+        let touched = sizes.batch / seat.ranks.len() as f64 * sizes.pooling;
+        Some(touched.min(sizes.rows) * sizes.dim * 4.0)
+    };
+    copied.filter_map(bytes).sum()
+}
+
+/// Adds the gradients of copied tables to the largest all-reduce of each step.
+fn recost_gradients(
+    draft: &mut Draft<'_>,
+    tables: &Tables,
+    old: &[Seat],
+    new: &[Seat],
+    report: &mut StepReport,
+) -> String {
+    let added = copied_gradients(tables, new) - copied_gradients(tables, old);
+    if added == 0.0 {
+        return String::new();
+    }
+    let all = collectives(draft, CollectiveKind::AllReduce);
+    let size = |node: &NodeId| draft.base().work(*node).map_or(Bytes(0), |work| work.read);
+    let largest = all.iter().map(size).max();
+    let carriers: Vec<NodeId> = all.iter().copied().filter(|node| Some(size(node)) == largest).collect();
+    if carriers.is_empty() {
+        report.unhandled.push(format!("no all-reduce carries the gradients of copies, {}", Bytes(added.abs() as u64)));
+        return String::new();
+    }
+    for &node in &carriers {
+        let Some(work) = draft.work(node).cloned() else { continue };
+        let grown = |bytes: Bytes| Bytes((bytes.0 as f64 + added).max(0.0).round() as u64);
+        draft.set_work(node, Work { read: grown(work.read), written: grown(work.written), ..work });
+    }
+    report.changed += carriers.len();
+    let sign = if added > 0.0 { '+' } else { '−' };
+    format!(", gradients of copies {sign}{}", Bytes(added.abs() as u64))
+}

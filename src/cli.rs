@@ -411,6 +411,8 @@ pub enum ValidateWhat {
     Replay(TraceArgs),
     /// Errors of the cost models on tables of measurements (CSV, plain or gzip)
     Models(TraceArgs),
+    /// Edits against measurements: a manifest of captures, or folders with captures, trace pairs and published times
+    Whatif(TraceArgs),
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! `validate`: figures checked against what was measured.
 
 mod models;
+mod whatif;
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -25,6 +26,7 @@ pub fn run(what: &ValidateWhat) -> Result<()> {
     match what {
         ValidateWhat::Replay(args) => replay(args),
         ValidateWhat::Models(args) => models::run(args),
+        ValidateWhat::Whatif(args) => whatif::run(args),
     }
 }
 

@@ -9,8 +9,9 @@ use crate::graph::timed::NO_TASK;
 use crate::graph::{ExecutionGraph, Lane, LaneId, NodeId, TimedGraph};
 
 use super::batch::BatchPlan;
+use super::sparse;
 use super::tables::TableFacts;
-use super::works::{Class, Classifier, NO_CLASS, Overrides, names_by_forward};
+use super::works::{Class, Classifier, NO_CLASS, Overrides, auxiliary, names_by_forward};
 
 /// An untouched graph, shared by all scenarios on it.
 #[derive(Debug)]
@@ -40,6 +41,7 @@ pub(super) struct Works {
     pub(super) classes: Vec<Class>,
     pub(super) of_node: Vec<u32>,
     pub(super) by_forward: Vec<bool>,
+    pub(super) auxiliary: Vec<bool>,
 }
 
 impl Base {
@@ -113,6 +115,12 @@ impl Base {
         self.class(node).and_then(|class| class.work.as_ref())
     }
 
+    /// The tasks that update a table sparsely, with the work that their operators' arguments do not show.
+    pub(super) fn sparse_updates(&self) -> Vec<(NodeId, Work)> {
+        let auxiliary = &self.works().auxiliary;
+        sparse::updates(&self.graph).filter(|(node, _)| !auxiliary[node.index()]).collect()
+    }
+
     fn class(&self, node: NodeId) -> Option<&Class> {
         let works = self.works();
         works.of_node.get(node.index()).and_then(|&class| works.classes.get(class as usize))
@@ -137,11 +145,12 @@ impl Base {
     pub(super) fn works(&self) -> &Works {
         self.works.get_or_init(|| {
             let (overrides, by_forward) = (Overrides::default(), names_by_forward(&self.graph));
-            let mut classifier = Classifier::new(&self.graph, &overrides, &by_forward, 0);
+            let auxiliary = auxiliary(&self.graph);
+            let mut classifier = Classifier::new(&self.graph, &overrides, (&by_forward, &auxiliary), 0);
             let of_node = self.graph.tasks.node_indices().map(|node| classifier.class(node)).collect();
             let classes = std::mem::take(&mut classifier.classes);
             debug_assert!((classes.len() as u64) < u64::from(NO_CLASS));
-            Works { classes, of_node, by_forward }
+            Works { classes, of_node, by_forward, auxiliary }
         })
     }
 }

@@ -61,6 +61,8 @@ pub(super) struct Classifier<'a> {
     overrides: &'a Overrides,
     /// By name: whether the work of an operator of that name depends on its forward operator.
     by_forward: &'a [bool],
+    /// By task: whether it only prepares or finishes what another stretch of its operator computes.
+    auxiliary: &'a [bool],
     known: FxHashMap<Key, u32>,
     /// New classes.
     pub(super) classes: Vec<Class>,
@@ -69,8 +71,15 @@ pub(super) struct Classifier<'a> {
 }
 
 impl<'a> Classifier<'a> {
-    pub(super) fn new(graph: &'a ExecutionGraph, overrides: &'a Overrides, by_forward: &'a [bool], first: u32) -> Self {
-        Self { graph, overrides, by_forward, known: FxHashMap::default(), classes: Vec::new(), first }
+    /// # Arguments
+    /// `known`: names whose work depends on their forward operator, and auxiliary tasks; `first`: number of the first new class.
+    pub(super) fn new(
+        graph: &'a ExecutionGraph,
+        overrides: &'a Overrides,
+        (by_forward, auxiliary): (&'a [bool], &'a [bool]),
+        first: u32,
+    ) -> Self {
+        Self { graph, overrides, by_forward, auxiliary, known: FxHashMap::default(), classes: Vec::new(), first }
     }
 
     /// The class of a task.
@@ -79,11 +88,14 @@ impl<'a> Classifier<'a> {
         if !has_work(task) {
             return NO_CLASS;
         }
-        let key = self.key(task);
+        let is_auxiliary = self.auxiliary.get(node.index()) == Some(&true);
+        let mut key = self.key(task);
+        key[0] |= u32::from(is_auxiliary) << 16;
         if let Some(&class) = self.known.get(&key) {
             return class;
         }
-        let work = work_of_task(self.graph, task, |operator| self.overrides.operands(self.graph, operator));
+        let of_operator = || work_of_task(self.graph, task, |operator| self.overrides.operands(self.graph, operator));
+        let work = if is_auxiliary { None } else { of_operator() };
         let family = work.as_ref().map_or_else(|| family_of_task(self.graph, task), |work| work.family);
         let class = self.first + self.classes.len() as u32;
         self.classes.push(Class { family, work });
@@ -141,4 +153,25 @@ pub(super) fn has_work(task: &Task) -> bool {
 pub(super) fn names_by_forward(graph: &ExecutionGraph) -> Vec<bool> {
     let by_forward = |name: &str| name.contains("SplitLookupFunction") || name.contains("embedding_backward_codegen");
     graph.names.iter().map(|(_, name)| by_forward(name)).collect()
+}
+
+/// By task: whether it is a stretch of a computation on the host besides the longest of its operator. The longest does the
+/// operator's work; the others, between calls of operators that only describe tensors, allocate and check.
+///
+/// # Complexity
+/// O(tasks + operators).
+pub(super) fn auxiliary(graph: &ExecutionGraph) -> Vec<bool> {
+    let mut auxiliary = vec![false; graph.tasks.node_count()];
+    let mut longest: Vec<Option<NodeId>> = vec![None; graph.operators.len()];
+    for node in graph.tasks.node_indices().filter(|&node| graph.tasks[node].kind == TaskKind::Compute) {
+        let Some(slot) = graph.tasks[node].operator.and_then(|id| longest.get_mut(id.0 as usize)) else { continue };
+        let shorter = match *slot {
+            Some(known) if graph.tasks[known].duration >= graph.tasks[node].duration => Some(node),
+            _ => slot.replace(node),
+        };
+        if let Some(shorter) = shorter {
+            auxiliary[shorter.index()] = true;
+        }
+    }
+    auxiliary
 }

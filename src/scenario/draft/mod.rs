@@ -248,7 +248,8 @@ impl<'b> Draft<'b> {
     fn reclassify(&mut self) {
         let works = self.base.works();
         let first = (works.classes.len() + self.classes.len()) as u32;
-        let mut classifier = Classifier::new(self.base.graph(), &self.overrides, &works.by_forward, first);
+        let known = (works.by_forward.as_slice(), works.auxiliary.as_slice());
+        let mut classifier = Classifier::new(self.base.graph(), &self.overrides, known, first);
         let mut class_of = Vec::with_capacity(works.of_node.len());
         let individual = !self.class_of.is_empty();
         for node in self.base.graph().tasks.node_indices() {

@@ -13,7 +13,7 @@ use crate::cost::operators::bare;
 use crate::graph::{ExecutionGraph, HostPart, LaneId, NodeId, Operand, OperatorId, Phase, TaskKind};
 use crate::scenario::context::Context;
 use crate::scenario::draft::Draft;
-use crate::scenario::sparse;
+use crate::scenario::host::caches;
 use crate::scenario::step::StepError;
 use crate::scenario::text::Words;
 use crate::scenario::transform::{StepReport, Transform, TransformSpec};
@@ -58,7 +58,7 @@ impl Transform for FuseEmbeddingBags {
                 "kernels that were never traced are not regrouped: put this step before place-on-gpu",
             );
         }
-        for (node, work) in sparse::updates(draft.graph()) {
+        for (node, work) in draft.base().sparse_updates() {
             draft.set_works(node, work.clone(), work);
         }
         let tasks = tasks_by_operator(graph);
@@ -67,6 +67,7 @@ impl Transform for FuseEmbeddingBags {
             changed += fuse(draft, group, &tasks);
         }
         changed += drop_gathers(draft, &groups, &tasks);
+        caches::follow(draft);
         let batched = groups.iter().filter(|group| group.part == Part::Lookup).count();
         let summary = format!("{} → {batched}, with gradients and updates", count(lookups, "lookup"));
         StepReport { changed, summary, ..StepReport::default() }

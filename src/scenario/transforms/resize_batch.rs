@@ -8,7 +8,7 @@ use crate::graph::{NodeId, OperatorId, Phase, TaskKind};
 use crate::scenario::base::Base;
 use crate::scenario::context::Context;
 use crate::scenario::draft::Draft;
-use crate::scenario::sparse;
+use crate::scenario::host::caches;
 use crate::scenario::step::StepError;
 use crate::scenario::text::Words;
 use crate::scenario::transform::{StepReport, Transform, TransformSpec};
@@ -71,6 +71,7 @@ impl Transform for ResizeBatch {
         let carrying = carrying(base, &plan.rows);
         let moved = resize_transfers(draft, &carrying, ratio);
         resize_sparse(draft, ratio);
+        caches::follow(draft);
         let nodes = base.graph().tasks.node_indices().filter(|&node| base.family(node).is_some());
         let summary =
             format!("batch {old} → {}, {} resized, {moved} copies", self.batch, count(plan.rows.len(), "operator"));
@@ -126,7 +127,7 @@ fn scaled(work: &Work, ratio: f64) -> Work {
 
 /// Updates of sparse parameters touch as many rows as were looked up.
 fn resize_sparse(draft: &mut Draft<'_>, ratio: f64) {
-    for (node, work) in sparse::updates(draft.graph()) {
+    for (node, work) in draft.base().sparse_updates() {
         if let Shape::Embedding { batch, rows, tables, pooling, dim, backward } = work.shape {
             let shape =
                 Shape::Embedding { batch: (batch as f64 * ratio).round() as u64, rows, tables, pooling, dim, backward };

@@ -170,7 +170,7 @@ impl<'d, 'b> Placement<'d, 'b> {
         }
         let mut all = Vec::new();
         for (operator, nodes) in computing {
-            let own = nodes.first().and_then(|&node| self.own_work(node));
+            let own = nodes.iter().find_map(|&node| self.own_work(node));
             for piece in pieces(self.draft, operator, group.rank, own) {
                 if piece.prediction.provenance == Provenance::Unmodelled {
                     let name = self.graph.names.get(self.graph.operators[operator.0 as usize].name);

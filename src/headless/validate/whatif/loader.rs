@@ -1,0 +1,42 @@
+//! A training that waits for its data against the same one with workers that load it.
+
+use crate::graph::{BuildOptions, IterationChoice};
+use crate::scenario::Scenario;
+use crate::session::{Engine, Loaded, SessionError};
+use crate::trace::OpenOptions;
+
+use super::sources::Sources;
+use super::{Answer, Row};
+
+const FAMILY: &str = "data loader";
+const LIMIT: f64 = 0.10;
+
+/// Takes the loader's time out of the trace without workers and compares with the median step of the one with workers.
+pub(super) fn check(engine: &Engine, sources: &Sources, answer: &mut Answer) {
+    let Some((without, with)) = &sources.loader else { return };
+    let open = |path: &std::path::PathBuf, iteration| {
+        let build = BuildOptions { iteration };
+        engine.load(std::slice::from_ref(path), &OpenOptions::default(), &build).map(|mut jobs| jobs.swap_remove(0))
+    };
+    let row = || -> Result<Row, SessionError> {
+        let loaded = open(without, IterationChoice::Default)?;
+        let target: Vec<Loaded> = (0..STEPS).map_while(|step| open(with, IterationChoice::Index(step)).ok()).collect();
+        let mut periods: Vec<i64> = target.iter().map(|loaded| loaded.graph.measured.0).collect();
+        periods.sort_unstable();
+        let expected = periods.get(periods.len() / 2).copied().unwrap_or_default() as f64;
+        let got =
+            Scenario::parse(["remove name~DataLoader"]).map_or(0.0, |edit| engine.period(&loaded, &edit).0 as f64);
+        let check = "workers 0 without the loader's time, against workers 4".to_owned();
+        Ok(Row::new(FAMILY, check, (expected, got), LIMIT, &loaded.title))
+    };
+    match row() {
+        Ok(row) => {
+            answer.rows.push(row);
+            answer.sum_up(FAMILY, LIMIT);
+        }
+        Err(error) => answer.not_checked.push(format!("data loader: {error}")),
+    }
+}
+
+/// Most steps looked at.
+const STEPS: usize = 8;

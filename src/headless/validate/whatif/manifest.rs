@@ -1,0 +1,122 @@
+//! A manifest of captures: what was traced, and how long the same iterations took without a profiler.
+
+use std::path::{Path, PathBuf};
+
+use color_eyre::eyre::{Result, WrapErr};
+use serde::Deserialize;
+
+use crate::graph::BuildOptions;
+use crate::session::{Engine, Loaded, read_text};
+use crate::trace::OpenOptions;
+
+#[derive(Debug, Deserialize)]
+struct Manifest {
+    captures: Vec<Entry>,
+}
+
+/// A capture as the manifest lists it.
+#[derive(Clone, Debug, Deserialize)]
+struct Entry {
+    id: String,
+    #[serde(default = "one")]
+    world_size: u32,
+    model: String,
+    batch: u64,
+    wall: Wall,
+    files: Files,
+}
+
+fn one() -> u32 {
+    1
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct Wall {
+    iteration_us: f64,
+    #[serde(default)]
+    synced: Option<Spread>,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+struct Spread {
+    p10: f64,
+    p90: f64,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct Files {
+    kineto: String,
+}
+
+/// An opened capture of one rank.
+pub(super) struct Capture {
+    pub(super) id: String,
+    pub(super) model: String,
+    pub(super) batch: u64,
+    /// Median iteration without a profiler, in ns.
+    pub(super) wall_ns: f64,
+    /// Whether its un-profiled iterations agree with one another.
+    pub(super) quiet: bool,
+    pub(super) loaded: Loaded,
+}
+
+/// Most that the slow tenth of un-profiled iterations may take over the quick tenth for a capture to count as quiet.
+const QUIET: f64 = 1.3;
+
+impl Capture {
+    /// The id without its batch size: captures that share it differ in nothing else.
+    pub(super) fn series(&self) -> String {
+        self.id.replace(&format!("-b{}", self.batch), "")
+    }
+
+    /// The measured period of the modelled iteration, in ns.
+    pub(super) fn profiled_ns(&self) -> f64 {
+        self.loaded.graph.measured.0 as f64
+    }
+
+    /// Profiled operators of the modelled iteration.
+    pub(super) fn events(&self) -> f64 {
+        let graph = &self.loaded.graph;
+        let Some(part) = graph.ranks.first() else { return 0.0 };
+        let inside = part.iteration_start..part.iteration_end;
+        graph.operators.iter().filter(|operator| inside.contains(&operator.start)).count() as f64
+    }
+}
+
+/// Opens the captures of one rank that `path` lists.
+///
+/// # Errors
+/// The manifest cannot be read, or a capture in it.
+pub(super) fn open(engine: &Engine, path: &Path) -> Result<Vec<Capture>> {
+    let text = read_text(path)?;
+    let manifest: Manifest = serde_json::from_str(&text).wrap_err_with(|| path.display().to_string())?;
+    let folder = path.parent().map(Path::to_path_buf).unwrap_or_default();
+    let single = manifest.captures.into_iter().filter(|entry| entry.world_size == 1);
+    single.map(|entry| opened(engine, &folder, entry)).collect()
+}
+
+fn opened(engine: &Engine, folder: &Path, entry: Entry) -> Result<Capture> {
+    let file: PathBuf = folder.join(&entry.files.kineto);
+    let mut jobs = engine.load(&[file], &OpenOptions::default(), &BuildOptions::default())?;
+    Ok(Capture {
+        id: entry.id,
+        model: entry.model,
+        batch: entry.batch,
+        wall_ns: entry.wall.iteration_us * 1e3,
+        quiet: entry.wall.synced.is_some_and(|wall| wall.p90 <= QUIET * wall.p10),
+        loaded: jobs.swap_remove(0),
+    })
+}
+
+/// What the profiler adds per operator, in ns, as captures of other models than `model` show it: their median, of those
+/// whose iteration is short enough for the profiler to matter.
+pub(super) fn event_cost_ns(captures: &[Capture], model: &str) -> f64 {
+    const USUAL_NS: f64 = 1500.0;
+    const LEAST_SHARE: f64 = 0.03;
+    let others = captures.iter().filter(|capture| capture.model != model);
+    let matters = others.filter(|capture| capture.events() * USUAL_NS > LEAST_SHARE * capture.wall_ns);
+    let mut costs: Vec<f64> =
+        matters.map(|capture| (capture.profiled_ns() - capture.wall_ns) / capture.events().max(1.0)).collect();
+    costs.sort_by(f64::total_cmp);
+    costs.get(costs.len() / 2).copied().unwrap_or(USUAL_NS).max(0.0)
+}

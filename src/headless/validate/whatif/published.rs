@@ -1,0 +1,93 @@
+//! Published training times of ResNet-50 by GPU and batch: from one of them, the others follow by the ratio that a trace of
+//! the same network gives.
+
+use std::path::PathBuf;
+
+use crate::cost::calibrate::csv::{self, Table};
+use crate::graph::BuildOptions;
+use crate::scenario::Scenario;
+use crate::session::{Engine, Loaded, SessionError, read_table};
+use crate::trace::OpenOptions;
+
+use super::sources::Sources;
+use super::{Answer, Row};
+
+const FAMILY: &str = "published ResNet-50 training by batch";
+const LIMIT: f64 = 0.15;
+
+/// A published time.
+struct Point {
+    gpu: String,
+    batch: u64,
+    time_ns: f64,
+    source: &'static str,
+}
+
+/// Predicts each batch from the smallest one of the same GPU.
+pub(super) fn check(engine: &Engine, sources: &Sources, answer: &mut Answer) {
+    let mut points = Vec::new();
+    for (file, read) in [(&sources.networks, networks as fn(&Table) -> Vec<Point>), (&sources.throughputs, throughputs)]
+    {
+        let Some(file) = file else { continue };
+        match read_table(file).map(|text| Table::parse(&text).map(|table| read(&table))) {
+            Ok(Ok(found)) => points.extend(found),
+            Ok(Err(error)) => answer.not_checked.push(format!("{}: {error}", file.display())),
+            Err(error) => answer.not_checked.push(error.to_string()),
+        }
+    }
+    if points.is_empty() {
+        return;
+    }
+    let Some(trace) = trace(engine, sources.loader.as_ref()) else {
+        answer.not_checked.push("ResNet-50 by batch: no trace of it among the folders".to_owned());
+        return;
+    };
+    for point in &points {
+        let same = |other: &&Point| other.gpu == point.gpu && other.source == point.source;
+        let first = points.iter().filter(same).min_by_key(|other| other.batch);
+        let Some(first) = first.filter(|first| first.batch < point.batch) else { continue };
+        let (Some(new), Some(old)) = (at(engine, &trace, point), at(engine, &trace, first)) else { continue };
+        let check = format!("{}, batch {} → {}", point.gpu, first.batch, point.batch);
+        answer.rows.push(Row::new(FAMILY, check, (point.time_ns, first.time_ns * new / old), LIMIT, point.source));
+    }
+    answer.sum_up(FAMILY, LIMIT);
+}
+
+fn trace(engine: &Engine, loader: Option<&(PathBuf, PathBuf)>) -> Option<Loaded> {
+    let (_, with_workers) = loader?;
+    let open = || -> Result<Loaded, SessionError> {
+        let paths = std::slice::from_ref(with_workers);
+        Ok(engine.load(paths, &OpenOptions::default(), &BuildOptions::default())?.swap_remove(0))
+    };
+    open().ok()
+}
+
+/// The device time of the traced network at a point's batch on its GPU, in ns. The traced host is another, and profiled.
+fn at(engine: &Engine, trace: &Loaded, point: &Point) -> Option<f64> {
+    let mut lines = vec![format!("resize-batch {}", point.batch)];
+    if !point.gpu.starts_with("V100") {
+        lines.push(format!("swap-gpu {}", point.gpu));
+    }
+    let scenario = Scenario::parse(lines.iter().map(String::as_str)).ok()?;
+    Some(engine.evaluate(trace, &scenario, 0).summary.kernel_only_ns.0 as f64)
+}
+
+fn networks(table: &Table) -> Vec<Point> {
+    let point = |row: csv::Row<'_>| {
+        let (batch, ms) = (row.number("batch_size").ok()?, row.number("actual_iter_ms").ok()?);
+        let gpu = row.text("gpu").replace(' ', "-");
+        Some(Point { gpu, batch: batch as u64, time_ns: ms * 1e6, source: "ml_perf_model" })
+    };
+    table.rows().filter(|row| row.text("model") == "ResNet50").filter_map(point).collect()
+}
+
+fn throughputs(table: &Table) -> Vec<Point> {
+    const WANTED: [(&str, &str); 4] =
+        [("model", "ResNet-50"), ("num_gpus", "1"), ("placement", "consolidated"), ("gpu", "v100")];
+    let point = |row: csv::Row<'_>| {
+        let (batch, rate) = (row.number("batch_size").ok()?, row.number("steps_per_sec").ok()?);
+        Some(Point { gpu: "V100".to_owned(), batch: batch as u64, time_ns: 1e9 / rate, source: "gavel" })
+    };
+    let wanted = |row: &csv::Row<'_>| WANTED.iter().all(|&(column, value)| row.text(column) == value);
+    table.rows().filter(wanted).filter_map(point).collect()
+}

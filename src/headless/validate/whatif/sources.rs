@@ -1,0 +1,56 @@
+//! What among the files and folders named can be checked.
+
+use std::path::{Path, PathBuf};
+
+use crate::session::folders_of_traces;
+
+/// Files by what they are, recognised by their names.
+#[derive(Debug, Default)]
+pub(super) struct Sources {
+    /// Manifests of captures.
+    pub(super) manifests: Vec<PathBuf>,
+    /// A training without and with workers that load its data.
+    pub(super) loader: Option<(PathBuf, PathBuf)>,
+    /// One model on an H100 and on an MI300X.
+    pub(super) pairs: Vec<(PathBuf, PathBuf)>,
+    /// Training times of convolutional networks by GPU and batch.
+    pub(super) networks: Option<PathBuf>,
+    /// Training steps per second by GPU and batch.
+    pub(super) throughputs: Option<PathBuf>,
+    /// Iteration times of transformers by device and batch.
+    pub(super) transformers: Option<PathBuf>,
+}
+
+impl Sources {
+    /// Looks at each path, and in folders at what is in them.
+    pub(super) fn find(paths: &[PathBuf]) -> Self {
+        let mut sources = Self::default();
+        for path in folders_of_traces(paths) {
+            if path.is_dir() {
+                sources.folder(&path);
+            } else if path.extension().is_some_and(|ending| ending == "json") {
+                sources.manifests.push(path);
+            }
+        }
+        sources
+    }
+
+    fn folder(&mut self, folder: &Path) {
+        let file = |name: &str| Some(folder.join(name)).filter(|path| path.exists());
+        let pair = |a: &str, b: &str| Some((file(a)?, file(b)?));
+        self.manifests.extend(file("manifest.json"));
+        self.pairs.extend(pair("h100.json.gz", "mi300.json.gz"));
+        self.loader = self.loader.take().or_else(|| pair("workers0.pt.trace.json.gz", "workers4.pt.trace.json.gz"));
+        self.networks = self.networks.take().or_else(|| file("e2e_cnn_single_gpu.csv"));
+        self.throughputs = self.throughputs.take().or_else(|| file("throughputs.csv"));
+        self.transformers = self.transformers.take().or_else(|| file("e2e_labels.csv"));
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        let Self { manifests, loader, pairs, networks, throughputs, transformers } = self;
+        manifests.is_empty()
+            && pairs.is_empty()
+            && loader.is_none()
+            && [networks, throughputs, transformers].iter().all(|file| file.is_none())
+    }
+}

@@ -127,6 +127,18 @@ impl EventTable {
         self.external.reserve(more);
     }
 
+    /// Bytes that the columns hold on the heap, room to grow included.
+    pub fn heap_bytes(&self) -> usize {
+        self.start.capacity() * size_of::<TimeNs>()
+            + self.dur.capacity() * size_of::<u32>()
+            + self.name.capacity() * size_of::<NameId>()
+            + self.category.capacity() * size_of::<Category>()
+            + self.track.capacity() * size_of::<TrackId>()
+            + self.correlation.capacity() * size_of::<u32>()
+            + self.external.capacity() * size_of::<u32>()
+            + self.long_durations.capacity() * size_of::<(u32, DurNs)>()
+    }
+
     /// How many events there are.
     pub fn len(&self) -> usize {
         self.start.len()

@@ -413,6 +413,20 @@ pub enum ValidateWhat {
     Models(TraceArgs),
     /// Edits against measurements: a manifest of captures, or folders with captures, trace pairs and published times
     Whatif(TraceArgs),
+    /// The figures of the papers that the models are from, against what the models here give
+    Papers(PapersArgs),
+}
+
+/// Arguments of `validate papers`.
+#[derive(Clone, Debug, Args)]
+pub struct PapersArgs {
+    /// A table of end-to-end errors read off Lin 2022 Fig. 9 (columns `gpu`, `err_gpu_active_pct`, `err_e2e_pct`,
+    /// `err_e2e_shared_overheads_pct`), to be summed up beside Table V
+    #[arg(long, value_name = "CSV")]
+    pub figures: Option<PathBuf>,
+    /// How to write the result
+    #[command(flatten)]
+    pub output: OutputArgs,
 }
 
 #[cfg(test)]

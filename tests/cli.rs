@@ -326,3 +326,17 @@ fn an_exported_trace_opens_again_with_the_same_figures_untouched_and_edited() {
         assert_eq!(last["duration_ns"], before["simulated_ns"], "the step lasts through its synchronisation");
     }
 }
+
+#[test]
+fn the_papers_figures_come_out_and_contradictions_say_what_contradicts() {
+    let answer = json(&["validate", "papers"]);
+    let rows = answer["rows"].as_array().unwrap();
+    assert!(rows.len() > 150);
+    assert!(rows.iter().all(|row| row["status"] != "fail"));
+    let row = |check: &str| rows.iter().find(|row| row["check"] == check).unwrap();
+    assert_eq!(row("AlexNet conv1 MACC")["got"], 70_276_800.0);
+    assert_eq!(row("Carbonate fc1 batch 128, error %")["status"], "pass");
+    let contradicted = row("P4 ideal intensity");
+    assert_eq!(contradicted["status"], "paper-contradicts");
+    assert!(contradicted["note"].as_str().unwrap().contains("192"));
+}

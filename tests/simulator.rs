@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 
+use retime::analysis::published::{PublishedOp, graph_of_device, graph_of_ranks, one_device, several_ranks};
 use retime::graph::{TaskId, TimedGraph};
 use retime::sim::{Schedule, Variant, resimulate_from, simulate, slack, sweep};
 use retime::units::{DurNs, TimeNs};
@@ -155,125 +156,20 @@ fn times_saturate_instead_of_wrapping() {
     assert!(simulated(&graph).end(second).0 > 1 << 60);
 }
 
-/// One operator of an execution trace: overheads T1 to T5 in ns and its kernels' times.
-#[derive(Clone, Debug)]
-struct Op {
-    t: [i64; 6],
-    kernels: Vec<i64>,
-    collective: bool,
-    reads_collective: bool,
-}
-
-fn operators() -> impl Strategy<Value = Op> {
+fn operators() -> impl Strategy<Value = PublishedOp> {
     let times = prop::array::uniform6(0_i64..20_000);
-    (times, prop::collection::vec(0_i64..90_000, 0..4), 0..5, 0..4).prop_map(|(t, kernels, a, b)| Op {
-        t,
-        collective: a == 0 && !kernels.is_empty(),
+    (times, prop::collection::vec(0_i64..90_000, 0..4), 0..5, 0..4).prop_map(|(overheads, kernels, a, b)| PublishedOp {
+        overheads,
+        is_collective: a == 0 && !kernels.is_empty(),
         reads_collective: b == 0,
         kernels,
     })
 }
 
-const GAP: i64 = 1_000;
-
-/// [Lin22 Alg. 1]: one operator; moves the host's and the stream's front.
-fn host_and_stream(op: &Op, cpu: &mut i64, gpu: &mut i64) {
-    *cpu += op.t[1];
-    if op.kernels.is_empty() {
-        *cpu += op.t[5];
-        return;
-    }
-    *cpu += op.t[2];
-    for (i, kernel) in op.kernels.iter().enumerate() {
-        *gpu = (*gpu + GAP).max(*cpu + op.t[4] / 2) + kernel;
-        *cpu += op.t[4];
-        if i + 1 < op.kernels.len() {
-            *cpu += op.t[5];
-        }
-    }
-    *cpu += op.t[3];
-}
-
-/// [Lin24 Alg. 1]: the same operators on several ranks, each with a compute and a communication stream.
-fn ranks_and_streams(ranks: &[Vec<Op>]) -> i64 {
-    let (mut cpu, mut compute, mut comm) = (vec![0; ranks.len()], vec![0; ranks.len()], vec![0; ranks.len()]);
-    for i in 0..ranks[0].len() {
-        let collective = ranks[0][i].collective;
-        for (rank, ops) in ranks.iter().enumerate() {
-            if collective || ranks[0][i].reads_collective {
-                compute[rank] = comm[rank].max(compute[rank]);
-                comm[rank] = compute[rank];
-            }
-            let front = if collective { &mut comm[rank] } else { &mut compute[rank] };
-            host_and_stream(&ops[i], &mut cpu[rank], front);
-        }
-        if collective {
-            let last = comm.iter().copied().fold(0, i64::max);
-            comm.fill(last);
-        }
-    }
-    cpu.into_iter().chain(compute).chain(comm).fold(0, i64::max)
-}
-
-/// One operator as tasks; moves the last task of the thread and of the stream.
-fn push_operator(graph: &mut TimedGraph, op: &Op, cpu: &mut TaskId, gpu: &mut TaskId) {
-    let mut host = |graph: &mut TimedGraph, ns| *cpu = graph.push(u32::MAX, DurNs(ns), &[(*cpu, DurNs(0))]);
-    host(graph, op.t[1]);
-    host(graph, if op.kernels.is_empty() { op.t[5] } else { op.t[2] });
-    for (i, &kernel) in op.kernels.iter().enumerate() {
-        let launched = TaskId(graph.len() as u32);
-        host(graph, op.t[4] / 2);
-        *gpu = graph.push(u32::MAX, DurNs(kernel), &[(*gpu, DurNs(GAP)), (launched, DurNs(0))]);
-        host(graph, op.t[4] - op.t[4] / 2);
-        if i + 1 < op.kernels.len() {
-            host(graph, op.t[5]);
-        }
-    }
-    if !op.kernels.is_empty() {
-        host(graph, op.t[3]);
-    }
-}
-
-fn join(graph: &mut TimedGraph, tasks: &[TaskId]) -> TaskId {
-    let before: Vec<(TaskId, DurNs)> = tasks.iter().map(|&task| (task, DurNs(0))).collect();
-    graph.push(u32::MAX, DurNs(0), &before)
-}
-
-fn graph_of_ranks(ranks: &[Vec<Op>]) -> TimedGraph {
-    let mut graph = TimedGraph::default();
-    let origin = graph.push(u32::MAX, DurNs(0), &[]);
-    let (mut cpu, mut compute, mut comm) =
-        (vec![origin; ranks.len()], vec![origin; ranks.len()], vec![origin; ranks.len()]);
-    for i in 0..ranks[0].len() {
-        let collective = ranks[0][i].collective;
-        for (rank, ops) in ranks.iter().enumerate() {
-            if collective || ranks[0][i].reads_collective {
-                compute[rank] = join(&mut graph, &[compute[rank], comm[rank]]);
-                comm[rank] = compute[rank];
-            }
-            let front = if collective { &mut comm[rank] } else { &mut compute[rank] };
-            push_operator(&mut graph, &ops[i], &mut cpu[rank], front);
-        }
-        if collective {
-            let last = join(&mut graph, &comm);
-            comm.fill(last);
-        }
-    }
-    graph
-}
-
 proptest! {
     #[test]
     fn one_device_agrees_with_the_first_paper_to_the_nanosecond(ops in prop::collection::vec(operators(), 1..60)) {
-        let (mut cpu, mut gpu) = (0, 0);
-        let mut graph = TimedGraph::default();
-        let origin = graph.push(u32::MAX, DurNs(0), &[]);
-        let (mut thread, mut stream) = (origin, origin);
-        for op in &ops {
-            host_and_stream(op, &mut cpu, &mut gpu);
-            push_operator(&mut graph, op, &mut thread, &mut stream);
-        }
-        prop_assert_eq!(simulated(&graph).makespan().0, cpu.max(gpu));
+        prop_assert_eq!(simulated(&graph_of_device(&ops)).makespan(), one_device(&ops));
     }
 
     #[test]
@@ -282,10 +178,15 @@ proptest! {
         skews in prop::collection::vec(0_i64..7, 2..6),
     ) {
         // All ranks run the same operators, each at its own pace.
-        let ranks: Vec<Vec<Op>> = skews.iter().map(|skew| {
+        let ranks: Vec<Vec<PublishedOp>> = skews.iter().map(|skew| {
             let slower = |ns: &i64| ns * (3 + skew * (ns % 5)) / 3;
-            template.iter().map(|op| Op { t: op.t.map(|ns| slower(&ns)), kernels: op.kernels.iter().map(slower).collect(), ..op.clone() }).collect()
+            let op = |op: &PublishedOp| PublishedOp {
+                overheads: op.overheads.map(|ns| slower(&ns)),
+                kernels: op.kernels.iter().map(slower).collect(),
+                ..op.clone()
+            };
+            template.iter().map(op).collect()
         }).collect();
-        prop_assert_eq!(simulated(&graph_of_ranks(&ranks)).makespan().0, ranks_and_streams(&ranks));
+        prop_assert_eq!(simulated(&graph_of_ranks(&ranks)).makespan(), several_ranks(&ranks));
     }
 }

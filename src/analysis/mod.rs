@@ -9,5 +9,8 @@ pub mod density;
 pub mod edited;
 pub mod gaps;
 pub mod lanes;
+pub mod layers;
 pub mod operators;
+pub mod published;
 pub mod replay;
+pub mod roofline;

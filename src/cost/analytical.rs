@@ -25,6 +25,17 @@ pub enum Algorithm {
 }
 
 impl Algorithm {
+    /// Its name in tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Direct => "direct",
+            Self::Winograd => "Winograd",
+            Self::Fft => "FFT",
+            Self::ImplicitGemm => "implicit GEMM",
+            Self::Im2col => "im2col",
+        }
+    }
+
     /// All of them.
     pub const ALL: [Self; 5] = [Self::Direct, Self::Winograd, Self::Fft, Self::ImplicitGemm, Self::Im2col];
 }
@@ -109,6 +120,12 @@ pub fn usual_algorithm(work: &Work) -> Algorithm {
     }
 }
 
+/// The one layer that `first` and `second` make when fused: their arithmetic adds up, what is between them never
+/// reaches memory [Kakrannava §IV-B6].
+pub fn fused(first: &Work, second: &Work) -> Work {
+    Work { flop: Flop(first.flop.0 + second.flop.0), written: second.written, ..first.clone() }
+}
+
 /// Time in µs under `algorithm`, without the start cost; the plain sum for anything but a convolution.
 pub fn analytical_us(work: &Work, algorithm: Algorithm, device: &DeviceProfile) -> Option<f64> {
     match work.shape {
@@ -175,6 +192,14 @@ mod tests {
             / analytical_us(&many, Algorithm::Direct, a100).unwrap();
         // §VI-C: 0.93 → 1.55 ms, a ratio of 108/64.
         assert!((ratio - 108.0 / 64.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn a_fused_layer_reads_what_the_first_reads_and_writes_what_the_second_writes() {
+        let conv = blimp_kernel(64, 14);
+        let relu = Work { flop: Flop(5.0), read: conv.written, written: Bytes(7), ..conv.clone() };
+        let both = fused(&conv, &relu);
+        assert_eq!((both.flop.0, both.read, both.written), (conv.flop.0 + 5.0, conv.read, Bytes(7)));
     }
 
     #[test]

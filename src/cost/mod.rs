@@ -11,6 +11,7 @@ pub mod domain;
 pub mod features;
 pub mod fits;
 pub mod forest;
+pub mod gemm_rates;
 pub mod kernel_name;
 pub mod lookup;
 pub mod mlp;

@@ -1,6 +1,7 @@
 //! `validate`: figures checked against what was measured.
 
 mod models;
+mod papers;
 mod whatif;
 
 use std::io::{self, Write};
@@ -27,6 +28,7 @@ pub fn run(what: &ValidateWhat) -> Result<()> {
         ValidateWhat::Replay(args) => replay(args),
         ValidateWhat::Models(args) => models::run(args),
         ValidateWhat::Whatif(args) => whatif::run(args),
+        ValidateWhat::Papers(args) => papers::run(args),
     }
 }
 

@@ -1,0 +1,47 @@
+//! Analysis 1: throughput by batch size, and the batch size worth taking.
+
+use crate::units::DurNs;
+
+/// Doubling the batch must gain more than this share of throughput [Li 2019 §4.1].
+const WORTHWHILE_GAIN: f64 = 0.05;
+
+/// The batch size whose doubling gains at most 5 % in throughput; with a `latency` target, the largest batch within it.
+///
+/// # Arguments
+/// `runs`: batch sizes with the latency of a batch, in any order.
+///
+/// `None` when no two sizes are a doubling apart, or nothing is within the target. Where every doubling pays, the
+/// largest doubled size.
+pub fn optimal_batch(runs: &[(u64, DurNs)], latency: Option<DurNs>) -> Option<u64> {
+    if let Some(target) = latency {
+        return runs.iter().filter(|(_, took)| *took <= target).map(|&(batch, _)| batch).max();
+    }
+    let mut sorted: Vec<(u64, DurNs)> = runs.iter().copied().filter(|(_, took)| took.0 > 0).collect();
+    sorted.sort_unstable();
+    let throughput = |&(batch, took): &(u64, DurNs)| batch as f64 / took.secs();
+    let mut best = None;
+    for run in &sorted {
+        let Some(doubled) = sorted.iter().find(|(batch, _)| *batch == 2 * run.0) else { continue };
+        if throughput(doubled) <= throughput(run) * (1.0 + WORTHWHILE_GAIN) {
+            return Some(run.0);
+        }
+        best = Some(doubled.0);
+    }
+    best
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_optimal_batch_is_where_doubling_stops_paying_or_the_largest_within_a_latency() {
+        let ms = |ms: f64| DurNs::from_us_f64(ms * 1e3);
+        let runs = [(128, ms(142.89)), (32, ms(40.03)), (64, ms(74.03)), (256, ms(275.05))];
+        assert_eq!(optimal_batch(&runs, None), Some(64));
+        assert_eq!(optimal_batch(&runs[1..3], None), Some(64), "32 to 64 still pays");
+        assert_eq!(optimal_batch(&runs, Some(ms(150.0))), Some(128));
+        assert_eq!(optimal_batch(&runs, Some(ms(1.0))), None);
+        assert_eq!(optimal_batch(&runs[..1], None), None);
+    }
+}

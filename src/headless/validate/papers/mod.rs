@@ -1,0 +1,227 @@
+//! `validate papers`: every worked value and table of the papers, against what the models here give from the same inputs.
+//!
+//! The papers' inputs and printed figures are facts kept here; what is put beside them is computed.
+
+mod cardwell;
+mod kakrannava;
+mod li;
+mod lin;
+mod published;
+
+use std::io::{self, Write};
+
+use color_eyre::eyre::Result;
+use serde::Serialize;
+
+use crate::cli::PapersArgs;
+use crate::device::Catalog;
+use crate::headless::output;
+use crate::session::read_table;
+
+#[derive(Debug, Serialize)]
+struct Answer {
+    rows: Vec<Check>,
+}
+
+/// A printed or computed figure.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(untagged)]
+enum Figure {
+    Number(f64),
+    Word(String),
+    None,
+}
+
+/// How a check came out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+enum Status {
+    Pass,
+    Fail,
+    PaperContradicts,
+    Reported,
+}
+
+impl Status {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Pass => "pass",
+            Self::Fail => "fail",
+            Self::PaperContradicts => "paper-contradicts",
+            Self::Reported => "reported",
+        }
+    }
+}
+
+/// One figure of a paper and ours.
+#[derive(Clone, Debug, Serialize)]
+struct Check {
+    check: String,
+    expected: Figure,
+    got: Figure,
+    error: Option<f64>,
+    status: Status,
+    source: String,
+    /// What is to be said: which of the paper's inputs contradicts its figure, or what is assumed.
+    note: Option<String>,
+}
+
+impl Check {
+    /// A figure that must come out within the relative `tolerance`.
+    fn number(check: impl Into<String>, source: &str, expected: f64, got: f64, tolerance: f64) -> Self {
+        let error = if expected == 0.0 { got } else { got / expected - 1.0 };
+        let status = if error.abs() <= tolerance { Status::Pass } else { Status::Fail };
+        Self {
+            check: check.into(),
+            expected: Figure::Number(expected),
+            got: Figure::Number(got),
+            error: Some(error),
+            status,
+            source: source.to_owned(),
+            note: None,
+        }
+    }
+
+    /// A figure that must come out as printed: within half a unit of its last of `digits` decimals, and a little for
+    /// inputs that are rounded themselves.
+    fn printed(check: impl Into<String>, source: &str, expected: f64, got: f64, digits: i32) -> Self {
+        let rounding = 0.5 * 10f64.powi(-digits) / expected.abs().max(1e-300);
+        Self::number(check, source, expected, got, rounding + ROUNDED_INPUTS)
+    }
+
+    /// A word that must come out.
+    fn word(check: impl Into<String>, source: &str, expected: &str, got: &str) -> Self {
+        let status = if expected == got { Status::Pass } else { Status::Fail };
+        Self {
+            check: check.into(),
+            expected: Figure::Word(expected.to_owned()),
+            got: Figure::Word(got.to_owned()),
+            error: None,
+            status,
+            source: source.to_owned(),
+            note: None,
+        }
+    }
+
+    /// Where ours differs, the paper's own inputs do: `why` says which.
+    fn contradicted(mut self, why: &str) -> Self {
+        if self.status == Status::Fail {
+            self.status = Status::PaperContradicts;
+            self.note = Some(why.to_owned());
+        }
+        self
+    }
+
+    /// Shown without judgement: `why` says what stands against one.
+    fn reported(mut self, why: &str) -> Self {
+        self.status = Status::Reported;
+        self.note = Some(why.to_owned());
+        self
+    }
+}
+
+/// What rounded inputs may shift a figure by.
+const ROUNDED_INPUTS: f64 = 0.002;
+
+/// Runs the command.
+///
+/// # Errors
+/// The table of `--figures` cannot be read, or standard output cannot be written.
+pub fn run(args: &PapersArgs) -> Result<()> {
+    let catalog = Catalog::builtin()?;
+    let figures = args.figures.as_deref().map(read_table).transpose()?;
+    let answer = Answer { rows: checks(&catalog, figures.as_deref()) };
+    output::write(&args.output, &answer, |out| describe(&answer.rows, out), || table(&answer.rows))?;
+    Ok(())
+}
+
+/// All checks, paper by paper.
+fn checks(catalog: &Catalog, figures: Option<&str>) -> Vec<Check> {
+    let mut rows = kakrannava::checks(catalog);
+    rows.extend(cardwell::checks(catalog));
+    rows.extend(li::checks());
+    rows.extend(lin::checks(catalog, figures));
+    rows.extend(published::checks());
+    rows
+}
+
+fn describe(rows: &[Check], out: &mut dyn Write) -> io::Result<()> {
+    output::text(&table(rows), out)?;
+    for row in rows {
+        if let Some(note) = row.note.as_deref().filter(|_| row.status == Status::PaperContradicts) {
+            writeln!(out, "{}: {note}", row.check)?;
+        }
+    }
+    let count = |status| rows.iter().filter(|row| row.status == status).count();
+    let (pass, fail) = (count(Status::Pass), count(Status::Fail));
+    let (against, reported) = (count(Status::PaperContradicts), count(Status::Reported));
+    writeln!(out, "{pass} pass, {fail} fail, {against} where the paper contradicts itself, {reported} reported")
+}
+
+fn table(rows: &[Check]) -> output::Table {
+    let mut table = output::Table::new(&["check", "expected", "got", "error %", "status", "source"]);
+    for row in rows {
+        table.row([
+            row.check.clone(),
+            shown(&row.expected),
+            shown(&row.got),
+            row.error.map_or(String::new(), |error| format!("{:+.2}", 100.0 * error)),
+            row.status.name().to_owned(),
+            row.source.clone(),
+        ]);
+    }
+    table
+}
+
+/// Whole numbers in full, others with five significant digits.
+fn shown(figure: &Figure) -> String {
+    match figure {
+        Figure::Word(word) => word.clone(),
+        Figure::None => "–".to_owned(),
+        Figure::Number(value) if value.fract() == 0.0 && value.abs() < 1e15 => format!("{value:.0}"),
+        Figure::Number(value) => {
+            let whole = value.abs().log10().floor() as i32;
+            let decimals = usize::try_from(4 - whole).unwrap_or(0);
+            format!("{value:.decimals$}")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_fails_and_every_paper_is_there() {
+        let rows = checks(&Catalog::builtin().unwrap(), None);
+        let failed: Vec<&Check> = rows.iter().filter(|row| row.status == Status::Fail).collect();
+        assert!(failed.is_empty(), "{failed:#?}");
+        for paper in ["Kakrannava 2024", "Cardwell 2019", "Li 2019", "Lin 2022", "Lin 2024"] {
+            assert!(rows.iter().any(|row| row.source.starts_with(paper)), "{paper}");
+        }
+    }
+
+    #[test]
+    fn known_contradictions_are_named_with_what_contradicts() {
+        let rows = checks(&Catalog::builtin().unwrap(), None);
+        for check in ["BLIMP K2 im2col estimate", "P4 ideal intensity", "M60 ideal intensity", "optimal batch"] {
+            let row = rows.iter().find(|row| row.check.contains(check)).unwrap();
+            assert_eq!(row.status, Status::PaperContradicts, "{check}");
+            assert!(row.note.is_some());
+        }
+    }
+
+    #[test]
+    fn a_wrong_figure_fails() {
+        assert_eq!(Check::printed("x", "s", 17.44, 17.60, 2).status, Status::Fail);
+        assert_eq!(Check::printed("x", "s", 17.44, 17.4444, 2).status, Status::Pass);
+        assert_eq!(Check::word("x", "s", "memory", "compute").status, Status::Fail);
+        assert_eq!(Check::number("x", "s", 1.0, 1.0, 0.0).contradicted("y").status, Status::Pass);
+    }
+
+    #[test]
+    fn figures_show_five_digits() {
+        let shown = |value| shown(&Figure::Number(value));
+        assert_eq!([shown(70_276_800.0), shown(17.444_44), shown(0.000_207_123)], ["70276800", "17.444", "0.00020712"]);
+    }
+}

@@ -184,11 +184,8 @@ impl App {
     pub fn with_timeline<T>(&mut self, act: impl FnOnce(Scene<'_>, Extent, &mut Timeline) -> T) -> Option<T> {
         let view = self.regions().view;
         let extent = Extent { width: view.width, height: view.height };
-        let work = self.works.get_mut(self.shown)?;
-        let mut timeline = work.timeline.clone();
-        let result = act(work.scene(), extent, &mut timeline);
-        work.timeline = timeline;
-        Some(result)
+        let (scene, timeline) = self.works.get_mut(self.shown)?.scene_and_timeline();
+        Some(act(scene, extent, timeline))
     }
 
     /// Keeps scrolling within what there is after the size or the view changed.

@@ -9,7 +9,7 @@ use crate::session::{Engine, Loaded, Outcome, Reply, Worker, sample};
 use crate::trace::OpenOptions;
 
 use super::digest::Digest;
-use super::timeline::{Paints, Picture, critical_nodes};
+use super::timeline::{Paints, Picture, SearchIndex, critical_nodes};
 use super::update::Event;
 use super::workspace::Opened;
 
@@ -58,6 +58,7 @@ pub fn opened(loaded: Loaded) -> Opened {
         simulated: Arc::new(Picture::simulated(&replay.resolved, &replay.schedule, &path)),
         digest: Arc::new(Digest::of(replay)),
         paints: Arc::new(paints),
+        index: Arc::new(SearchIndex::new(&loaded.graph)),
         loaded: Arc::new(loaded),
     }
 }

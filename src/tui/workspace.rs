@@ -10,7 +10,7 @@ use crate::session::{Loaded, Outcome, Sweep, SweepPoint};
 use super::digest::Digest;
 use super::effect::Effect;
 use super::table::TableState;
-use super::timeline::{Item, Paints, Picture, Scene, Timeline};
+use super::timeline::{Item, Paints, Picture, Scene, SearchIndex, Timeline};
 
 /// A loaded trace with its pictures, as the loading thread hands it over.
 #[derive(Clone, Debug)]
@@ -19,6 +19,8 @@ pub struct Opened {
     pub loaded: Arc<Loaded>,
     /// Colours by kind.
     pub paints: Arc<Paints>,
+    /// What can be searched for.
+    pub index: Arc<SearchIndex>,
     /// Measured times.
     pub measured: Arc<Picture>,
     /// Times of the untouched replay.
@@ -47,6 +49,8 @@ pub struct Workspace {
     pub loaded: Arc<Loaded>,
     /// Colours by kind.
     pub paints: Arc<Paints>,
+    /// What can be searched for.
+    pub index: Arc<SearchIndex>,
     /// Measured times.
     pub measured: Arc<Picture>,
     /// Times of the last good result.
@@ -86,6 +90,7 @@ impl Workspace {
             outcome,
             loaded: opened.loaded,
             paints: opened.paints,
+            index: opened.index,
             measured: opened.measured,
             simulated: opened.simulated,
             digest: opened.digest,
@@ -105,9 +110,18 @@ impl Workspace {
             measured: &self.measured,
             simulated: &self.simulated,
             paints: &self.paints,
+            index: &self.index,
             resolved: &self.outcome.resolved,
             is_stale: self.is_stale(),
         }
+    }
+
+    /// What the timeline is drawn from, and its state to be changed.
+    pub fn scene_and_timeline(&mut self) -> (Scene<'_>, &mut Timeline) {
+        let is_stale = self.is_stale();
+        let Self { loaded, measured, simulated, paints, index, outcome, timeline, .. } = self;
+        let resolved = &outcome.resolved;
+        (Scene { graph: &loaded.graph, measured, simulated, paints, index, resolved, is_stale }, timeline)
     }
 
     /// Whether the result shown is not that of the scenario in force.

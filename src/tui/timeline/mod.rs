@@ -24,5 +24,5 @@ pub use render::render;
 pub use rows::Side;
 pub use ruler::signed;
 pub use scene::Scene;
-pub use search::find;
+pub use search::{SearchIndex, find};
 pub use state::{Fold, Timeline};

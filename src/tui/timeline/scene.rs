@@ -9,6 +9,7 @@ use crate::tui::theme::Paint;
 use super::item::Item;
 use super::picture::{Paints, Picture};
 use super::rows::{self, Row, Side};
+use super::search::SearchIndex;
 use super::state::Timeline;
 
 /// Graph, pictures and the user's state, borrowed for a frame or an update.
@@ -22,6 +23,8 @@ pub struct Scene<'a> {
     pub simulated: &'a Picture,
     /// Colours by kind.
     pub paints: &'a Paints,
+    /// What can be searched for.
+    pub index: &'a SearchIndex,
     /// What the scenario changed, added and took out.
     pub resolved: &'a Resolved,
     /// Whether the simulated times are not those of the scenario wanted now.

@@ -1,11 +1,49 @@
 //! Searching the timeline by name.
 
-use crate::graph::{OperatorId, TaskKind};
+use std::ops::Range;
+
+use crate::graph::{ExecutionGraph, OperatorId, TaskKind};
 use crate::intern::NameId;
 
 use super::item::Item;
 use super::scene::Scene;
 use super::state::Timeline;
+
+/// The items of a graph that can be searched for, by name: a search looks at no others. Built off the screen's thread.
+#[derive(Clone, Debug, Default)]
+pub struct SearchIndex {
+    /// Distinct names in lower case, with their part of `items`.
+    names: Vec<(String, Range<usize>)>,
+    items: Vec<Item>,
+}
+
+impl SearchIndex {
+    /// Device work, calls and operators of `graph`.
+    ///
+    /// # Complexity
+    /// O(n log n) in tasks and operators.
+    pub fn new(graph: &ExecutionGraph) -> Self {
+        let shown = |kind: TaskKind| kind.is_device() || kind == TaskKind::Runtime;
+        let tasks = graph.tasks.node_indices().filter(|&node| shown(graph.tasks[node].kind));
+        let tasks = tasks.map(|node| (graph.tasks[node].name, Item::Task(node)));
+        let operators = graph.operators.iter().zip(0..);
+        let operators = operators.map(|(operator, id)| (operator.name, Item::Operator(OperatorId(id))));
+        let mut all: Vec<(NameId, Item)> = tasks.chain(operators).collect();
+        all.sort_unstable();
+        let mut names: Vec<(String, Range<usize>)> = Vec::new();
+        for same in all.chunk_by(|a, b| a.0 == b.0) {
+            let start = names.last().map_or(0, |(_, part)| part.end);
+            names.push((graph.names.get(same[0].0).to_lowercase(), start..start + same.len()));
+        }
+        Self { names, items: all.into_iter().map(|(_, item)| item).collect() }
+    }
+
+    /// The items whose name contains `text`, which is lower case.
+    fn matching<'a>(&'a self, text: &'a str) -> impl Iterator<Item = Item> + 'a {
+        let names = self.names.iter().filter(move |(name, _)| name.contains(text));
+        names.flat_map(|(_, part)| self.items[part.clone()].iter().copied())
+    }
+}
 
 /// Where a search stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,34 +59,81 @@ pub struct Found {
 /// The next item after (before) the cursor whose name contains the searched text, around the end if need be.
 ///
 /// # Complexity
-/// O(names + tasks + operators).
+/// O(names + matches).
 pub fn find(scene: Scene<'_>, state: &Timeline, is_forward: bool) -> Option<Found> {
-    let mut matches = matches(scene, state);
-    matches.sort_unstable();
-    let cursor = state.selected.and_then(|item| Some((scene.picture(state.side).times(item)?.0.0, item)));
+    let picture = scene.picture(state.side);
+    let cursor = state.selected.and_then(|item| Some((picture.times(item)?.0.0, item)));
     let cursor = cursor.unwrap_or((state.cursor as i64, Item::Operator(OperatorId(0))));
-    let after = matches.partition_point(|&found| found <= cursor);
-    let before = matches.partition_point(|&found| found < cursor);
-    let index = if is_forward {
-        if after < matches.len() { after } else { 0 }
-    } else {
-        before.checked_sub(1).or_else(|| matches.len().checked_sub(1))?
+    let (mut count, mut before, mut upto) = (0, 0, 0);
+    let (mut first, mut last, mut previous, mut next) = (None, None, None, None);
+    for item in scene.index.matching(&state.search) {
+        let Some((start, _)) = picture.times(item) else { continue };
+        let place = (start.0, item);
+        count += 1;
+        first = Some(first.map_or(place, |first: Place| first.min(place)));
+        last = last.max(Some(place));
+        if place < cursor {
+            before += 1;
+            previous = previous.max(Some(place));
+        }
+        if place <= cursor {
+            upto += 1;
+        } else {
+            next = Some(next.map_or(place, |next: Place| next.min(place)));
+        }
+    }
+    let (place, number) = match (is_forward, next, previous) {
+        (true, Some(next), _) => (next, upto + 1),
+        (true, None, _) => (first?, 1),
+        (false, _, Some(previous)) => (previous, before),
+        (false, _, None) => (last?, count),
     };
-    let &(_, item) = matches.get(index)?;
-    Some(Found { item, number: index + 1, count: matches.len() })
+    Some(Found { item: place.1, number, count })
 }
 
-/// Start and item of all that match.
-fn matches(scene: Scene<'_>, state: &Timeline) -> Vec<(i64, Item)> {
-    let graph = scene.graph;
-    let names: Vec<bool> = graph.names.iter().map(|(_, name)| name.to_lowercase().contains(&state.search)).collect();
-    let picture = scene.picture(state.side);
-    let is_match = |name: NameId| names.get(name.0 as usize) == Some(&true);
-    let tasks = graph.tasks.node_indices().filter(|&node| {
-        let task = &graph.tasks[node];
-        (task.kind.is_device() || task.kind == TaskKind::Runtime) && is_match(task.name)
-    });
-    let operators = graph.operators.iter().enumerate().filter(|(_, operator)| is_match(operator.name));
-    let all = tasks.map(Item::Task).chain(operators.map(|(id, _)| Item::Operator(OperatorId(id as u32))));
-    all.filter_map(|item| Some((picture.times(item)?.0.0, item))).collect()
+/// An item in order of time.
+type Place = (i64, Item);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::BuildOptions;
+    use crate::scenario::Scenario;
+    use crate::session::{Engine, sample};
+    use crate::tui::load::opened;
+    use crate::tui::workspace::Workspace;
+
+    #[test]
+    fn a_search_goes_through_all_whose_name_matches_in_order_of_time_and_round() {
+        let loaded = sample::load(&Engine::builtin().unwrap(), &BuildOptions::default()).unwrap();
+        let work = Workspace::new(0, opened(loaded), &Scenario::default());
+        let (scene, mut state) = (work.scene(), work.timeline.clone());
+        state.search = "addmm".to_owned();
+        let mut expected: Vec<Place> = scene
+            .index
+            .items
+            .iter()
+            .copied()
+            .filter_map(|item| {
+                let matches = scene.name(item).to_lowercase().contains(&state.search);
+                Some((scene.measured.times(item).filter(|_| matches)?.0.0, item))
+            })
+            .collect();
+        expected.sort_unstable();
+        assert!(expected.len() > 2);
+        state.cursor = 0.0;
+        let numbered: Vec<Place> = (1..=expected.len())
+            .map(|number| {
+                let found = find(scene, &state, true).unwrap();
+                assert_eq!((found.number, found.count), (number, expected.len()));
+                state.selected = Some(found.item);
+                (scene.measured.times(found.item).unwrap().0.0, found.item)
+            })
+            .collect();
+        assert_eq!(numbered, expected);
+        assert_eq!(find(scene, &state, true).unwrap().number, 1);
+        assert_eq!(find(scene, &state, false).unwrap().number, expected.len() - 1);
+        state.search = "no such name".to_owned();
+        assert_eq!(find(scene, &state, true), None);
+    }
 }

@@ -103,6 +103,9 @@ impl Base {
     /// Works out what edits will ask for, so that the first is as quick as the next.
     pub fn warm(&self) {
         let _ = self.works();
+        if let Some(batch) = self.graph.batch_size {
+            let _ = self.batch_plan(batch);
+        }
     }
 
     /// The family of a task that computes or moves something; `None` for host time and joints.

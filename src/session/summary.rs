@@ -140,13 +140,15 @@ fn error_band(resolved: &Resolved, schedule: &Schedule, period: DurNs) -> ErrorB
     };
     let added: FxHashMap<TaskId, &Prediction> =
         resolved.added.iter().map(|added| (added.task, &added.prediction)).collect();
+    let mut changed: Vec<Option<&Prediction>> = vec![None; timed.len()];
+    for (node, prediction) in &resolved.changes {
+        changed[timed.task(*node).0 as usize] = Some(prediction);
+    }
     let mut by_model: BTreeMap<&str, f64> = BTreeMap::new();
     let mut next = Some(timed.task(slowest.end));
     while let Some(task) = next.filter(|&task| schedule.end(task) > begin) {
-        let prediction = match timed.node(task) {
-            Some(node) => Some(resolved.prediction(node)),
-            None => added.get(&task).map(|&&prediction| prediction),
-        };
+        // A measured duration has no error.
+        let prediction = changed[task.0 as usize].or_else(|| added.get(&task).copied());
         if let Some(prediction) = prediction {
             *by_model.entry(prediction.model).or_default() +=
                 f64::from(prediction.error) * prediction.duration.0 as f64;

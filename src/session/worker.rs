@@ -108,6 +108,7 @@ impl Worker {
         let shared = Arc::new(Shared::default());
         let work = Work { engine, loaded, shared: Arc::clone(&shared), deliver: Box::new(deliver) };
         thread::spawn(move || {
+            work.loaded.base.warm();
             while let Some(request) = work.shared.next() {
                 work.serve(request);
             }

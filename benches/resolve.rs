@@ -1,0 +1,113 @@
+//! Editing: predictions from memory against models asked each time, and one edit re-timed against all worked out anew,
+//! in the same run.
+//!
+//! `cargo bench --bench resolve` edits the bundled sample; `cargo bench --bench resolve -- FILE` a trace.
+#![expect(clippy::unwrap_used, reason = "a benchmark that cannot set up has nothing to measure")]
+
+use std::hint::black_box;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use retime::cost::{CostModels, Family, Placed, Shape, Work};
+use retime::device::{Catalog, Precision};
+use retime::graph::BuildOptions;
+use retime::scenario::{Base, Scenario, parse_step, resolve};
+use retime::session::{Engine, Loaded, sample};
+use retime::sim::{Schedule, simulate};
+use retime::trace::OpenOptions;
+use retime::units::{Bytes, DurNs, Flop};
+
+const ROUNDS: usize = 7;
+const KERNELS: usize = 100_000;
+const SHAPES: usize = 2_000;
+
+fn shortest<T>(mut set_up: impl FnMut() -> T, mut run: impl FnMut(T)) -> Duration {
+    let once = |_| {
+        let ready = set_up();
+        let start = Instant::now();
+        run(ready);
+        start.elapsed()
+    };
+    (0..ROUNDS).map(once).min().unwrap_or_default()
+}
+
+fn ms(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
+}
+
+/// Products and element-wise kernels of different sizes at a batch of `batch`.
+fn works(batch: u64) -> Vec<Work> {
+    let work = |i: u64| {
+        let (m, n, k) = (batch * (1 + i % 8), 64 * (1 + i % 31), 32 * (1 + i / 31));
+        let plain = i.is_multiple_of(2);
+        Work {
+            family: if plain { Family::Elementwise } else { Family::Gemm },
+            flop: Flop(if plain { (m * n) as f64 } else { (2 * m * n * k) as f64 }),
+            read: Bytes(4 * if plain { m * n + i } else { m * k + k * n }),
+            written: Bytes(4 * m * n),
+            precision: Precision::Fp32,
+            shape: if plain { Shape::Plain } else { Shape::Gemm { batch: 1, m, n, k } },
+        }
+    };
+    (0..SHAPES as u64).map(work).collect()
+}
+
+fn predictions() {
+    let catalog = Catalog::builtin().unwrap();
+    let (from, to) = (catalog.find("V100").unwrap(), catalog.find("A100-40").unwrap());
+    let (old, new) = (works(256), works(512));
+    let all = |models: &CostModels, count: usize| {
+        let one = |i: usize| {
+            let before = Placed { work: Some(&old[i % SHAPES]), device: from };
+            models.predict(Some(DurNs(20_000)), before, Placed { work: Some(&new[i % SHAPES]), device: to })
+        };
+        (0..count).map(|i| one(i).duration.0).sum::<i64>()
+    };
+    let models = CostModels::builtin().unwrap();
+    let fresh = || CostModels::builtin().unwrap();
+    let asked = shortest(fresh, |models| _ = black_box(all(&models, SHAPES))).as_secs_f64() / SHAPES as f64;
+    let recosted = shortest(fresh, |models| _ = black_box(all(&models, KERNELS)));
+    all(&models, SHAPES);
+    let known = shortest(|| (), |()| _ = black_box(all(&models, KERNELS))).as_secs_f64() / KERNELS as f64;
+    println!("{KERNELS} kernels of {SHAPES} shapes re-costed in {:.1} ms", ms(recosted));
+    let [asked, known] = [asked, known].map(|seconds| seconds * 1e9);
+    println!("a prediction: models asked {asked:.0} ns, remembered {known:.0} ns, {:.0} times as fast", asked / known);
+}
+
+/// From an edit to its schedule: the first on a graph, the next, and with all that the screen shows.
+fn edit(engine: &Engine, loaded: &Loaded, line: &str) {
+    let scenario = Scenario { steps: vec![parse_step(line).unwrap()], ..Scenario::default() };
+    let mut schedule = Schedule::default();
+    let mut retime = |base: &Base| {
+        let resolved = resolve(base, &scenario, &loaded.context);
+        simulate(&resolved.timed, &mut schedule);
+        black_box(&schedule);
+    };
+    let anew = shortest(|| (), |()| retime(&Base::new(Arc::clone(&loaded.graph))));
+    let next = shortest(|| (), |()| retime(&loaded.base));
+    let shown = shortest(|| (), |()| drop(black_box(engine.evaluate(loaded, &scenario, 1))));
+    println!(
+        "{line}: re-timed in {:.2} ms, all worked out anew {:.2} ms, {:.1} times as fast; with its figures {:.2} ms",
+        ms(next),
+        ms(anew),
+        ms(anew) / ms(next),
+        ms(shown)
+    );
+}
+
+fn main() {
+    predictions();
+    let engine = Engine::builtin().unwrap();
+    let path = std::env::args().skip(1).find(|argument| !argument.starts_with('-'));
+    let loaded = match path {
+        Some(path) => engine.load(&[PathBuf::from(path)], &OpenOptions::default(), &BuildOptions::default()).unwrap(),
+        None => vec![sample::load(&engine, &BuildOptions::default()).unwrap()],
+    };
+    for loaded in &loaded {
+        println!("{}: {} tasks", loaded.title, loaded.base.timed().len());
+        for line in ["resize-batch 1024", "scale kind=T2 x0.5", "swap-gpu H100", "remove kind=T2"] {
+            edit(&engine, loaded, line);
+        }
+    }
+}

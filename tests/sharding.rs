@@ -140,5 +140,6 @@ fn tables_can_be_cut_copied_and_kept_behind_the_hosts_link() {
     let (_, summary) = planned(&made, &format!("reshard-tables t{heaviest}:r0,r1(copy)"));
     assert!(summary.contains("gradients of copies +"), "{summary}");
     let kept = |hits: f64| planned(&made, &format!("reshard-tables t{heaviest}:r0(uvm={hits})")).0;
-    assert!(base <= kept(1.0) && kept(1.0) < kept(0.9) && kept(0.9) < kept(0.5));
+    let times = [1.0, 0.5, 0.2].map(kept);
+    assert!(base <= times[0] + 10 && times[0] < times[1] && times[1] < times[2], "{base} {times:?}");
 }

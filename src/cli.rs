@@ -7,6 +7,17 @@ use clap::{ArgAction, ArgMatches, Args, Command as ClapCommand, FromArgMatches, 
 const AFTER_HELP: &str = "Exit status: 0 fine; 1 could not do it; 2 wrong usage; 3 an expectation failed.\n\
     Without a command the screen opens; without a trace it opens the bundled sample.";
 
+const SCRIPT_HELP: &str = "A script is plain text, one command of the screen's `:` prompt a line; lines that begin with # say nothing:\n\n\
+    \x20 open trace.json.gz\n\
+    \x20 expect replay_error within 1%\n\
+    \x20 step scale kind=T1 x0.5\n\
+    \x20 batch 4096\n\
+    \x20 expect iteration < 40ms\n\
+    \x20 export! report.md\n\n\
+    Figures: iteration, measured, base, gain, replay_error, unexplained, unmodelled, gpu_busy, gpu_active, kernel_only,\n\
+    memory, batch, ranks. Tests: <, <=, >, >=, =, within PERCENT [of VALUE]. On the screen, :record FILE writes such a\n\
+    script and :source FILE plays one. Exit status 3 when an expectation fails, 1 when a line cannot be carried out.";
+
 /// Re-time a traced ML model: edit the model or the machine, see the iteration re-timed.
 #[derive(Debug, Parser)]
 #[command(name = "retime", version, about, after_help = AFTER_HELP, args_conflicts_with_subcommands = true)]
@@ -73,6 +84,9 @@ pub enum Command {
     Tables(TablesArgs),
     /// Write the (edited) timeline to a file
     Export(ExportArgs),
+    /// Play a script of commands, one a line, with `expect` lines; no screen
+    #[command(after_help = SCRIPT_HELP)]
+    Run(RunArgs),
     /// Known devices: list, show one, or check a file
     Devices(DevicesArgs),
     /// Check the replay of traces against what was measured
@@ -326,6 +340,20 @@ pub struct ExportArgs {
     /// File to write
     #[arg(short, long, value_name = "FILE")]
     pub out: PathBuf,
+}
+
+/// Arguments of `run`.
+#[derive(Clone, Debug, Args)]
+pub struct RunArgs {
+    /// The script
+    #[arg(value_name = "SCRIPT")]
+    pub script: PathBuf,
+    /// Traces to open first: files, globs, or folders; without any, those that the script opens, else the bundled sample
+    #[arg(value_name = "TRACE")]
+    pub traces: Vec<PathBuf>,
+    /// How to write the result
+    #[command(flatten)]
+    pub output: OutputArgs,
 }
 
 /// Arguments of `tables`.

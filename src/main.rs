@@ -9,15 +9,17 @@ use clap::Parser;
 use color_eyre::eyre::{Result, eyre};
 use retime::cli::Cli;
 #[cfg(feature = "tui")]
+use retime::cli::{Command, RunArgs};
+#[cfg(feature = "tui")]
 use retime::config::Config;
 use retime::intern::printable;
 #[cfg(feature = "tui")]
-use retime::{scenario::Scenario, session::Engine};
+use retime::{scenario::Scenario, session::Engine, tui::Style};
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
     match run(&cli) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(status) => ExitCode::from(status),
         Err(error) => {
             let _ = writeln!(stderr(), "retime: {}", printable(&format!("{error:#}")));
             ExitCode::from(1)
@@ -25,21 +27,25 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(cli: &Cli) -> Result<()> {
+fn run(cli: &Cli) -> Result<u8> {
+    #[cfg(feature = "tui")]
+    if let Some(Command::Run(args)) = &cli.command {
+        return play(cli, args);
+    }
     if let Some(command) = &cli.command {
-        return retime::headless::run(command, cli.iteration);
+        return retime::headless::run(command, cli.iteration).map(|()| 0);
     }
     if !stdout().is_terminal() {
         return Err(eyre!(
             "standard output is no terminal; for results without a screen see `retime --help`, e.g. `retime simulate`"
         ));
     }
-    screen(cli)
+    screen(cli).map(|()| 0)
 }
 
 #[cfg(feature = "tui")]
 fn screen(cli: &Cli) -> Result<()> {
-    use retime::tui::{Depth, Open, Start, Style, needs_ascii};
+    use retime::tui::{Depth, Open, Start, needs_ascii};
 
     let config = Config::read()?;
     let paths = retime::headless::expand(&cli.traces)?;
@@ -58,6 +64,32 @@ fn screen(cli: &Cli) -> Result<()> {
         },
     })
 }
+
+/// Plays a script on a screen that nobody sees, and writes what came of it.
+#[cfg(feature = "tui")]
+fn play(cli: &Cli, args: &RunArgs) -> Result<u8> {
+    use retime::session::{read_text, script_lines};
+    use retime::tui::Rehearsal;
+
+    let config = Config::read()?;
+    let engine = Arc::new(Engine::with_devices(&config.devices)?);
+    let script = args.script.display().to_string();
+    let lines = script_lines(&read_text(&args.script)?);
+    let opens = lines.iter().any(|line| line.text.starts_with("open "));
+    let loaded = if args.traces.is_empty() && opens {
+        Vec::new()
+    } else {
+        retime::headless::open_all(&engine, &args.traces, cli.iteration)?
+    };
+    let mut screen = Rehearsal::new(engine, loaded, &Scenario::default(), &Style::plain(), UNSEEN.into());
+    screen.set_build(retime::headless::build_options(cli.iteration));
+    let played = screen.source(&script).map_err(|error| eyre!(error))?;
+    retime::headless::report(&script, &played, &args.output)
+}
+
+/// Size of a screen that nobody sees, in columns and rows.
+#[cfg(feature = "tui")]
+const UNSEEN: (u16, u16) = (120, 40);
 
 #[cfg(not(feature = "tui"))]
 fn screen(_cli: &Cli) -> Result<()> {

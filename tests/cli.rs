@@ -340,3 +340,75 @@ fn the_papers_figures_come_out_and_contradictions_say_what_contradicts() {
     assert_eq!(contradicted["status"], "paper-contradicts");
     assert!(contradicted["note"].as_str().unwrap().contains("192"));
 }
+
+/// Runs a script in a folder of its own; gives status, JSON answer and standard error.
+#[cfg(feature = "tui")]
+fn run_script(folder: &Path, script: &str) -> (i32, Value, String) {
+    let path = folder.join("script.retime");
+    std::fs::write(&path, script).unwrap();
+    let output = retime().arg("run").arg(&path).args([&sample(GPU), "--json"]).current_dir(folder).output().unwrap();
+    let answer = serde_json::from_slice(&output.stdout).unwrap_or(Value::Null);
+    (output.status.code().unwrap(), answer, String::from_utf8(output.stderr).unwrap())
+}
+
+#[cfg(feature = "tui")]
+#[test]
+fn a_script_edits_expects_and_exports() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = "# halves T1\nexpect replay_error within 1%\nstep scale kind=T1 x0.5\nexpect gain > 5%\nview gaps\n\
+        undo\nexpect gain = 0%\nredo\nexport! report.md\nsave steps.toml\nreset\nload steps.toml\nexpect gain > 5%\n";
+    let (status, answer, said) = run_script(folder.path(), script);
+    assert_eq!((status, said.as_str()), (0, ""), "{answer}");
+    let lines = answer["lines"].as_array().unwrap();
+    assert_eq!(lines.len(), 12);
+    assert_eq!((&lines[1]["line"], &lines[1]["status"]), (&3.into(), &"done".into()));
+    assert_eq!(lines[2]["status"], "holds");
+    let edited = json(&["simulate", &sample(GPU), "--step", "scale kind=T1 x0.5"]);
+    assert_eq!(lines[2]["simulated_ns"], edited["simulated_ns"]);
+    assert!(std::fs::read_to_string(folder.path().join("report.md")).unwrap().contains("## Steps"));
+}
+
+#[cfg(feature = "tui")]
+#[test]
+fn a_failing_expectation_exits_with_three_and_names_line_expected_and_got() {
+    let folder = tempfile::tempdir().unwrap();
+    let (status, answer, said) = run_script(folder.path(), "\nexpect iteration < 1ms\nexpect batch = 256\n");
+    assert_eq!(status, 3);
+    assert!(said.contains("script.retime, line 2: expected iteration < 1ms, got iteration "), "{said}");
+    assert_eq!(answer["status"], "fails");
+    assert_eq!(answer["lines"][1]["status"], "holds", "the rest is played");
+}
+
+#[cfg(feature = "tui")]
+#[test]
+fn a_line_that_cannot_be_carried_out_ends_the_script_with_one() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("there.md"), "precious").unwrap();
+    for (script, expected) in [
+        ("step scael kind=T1 x2\nundo\n", "did you mean `scale`?"),
+        ("export there.md\nundo\n", "exists already"),
+        ("open absent.json\nundo\n", "absent.json"),
+        ("expect iteraton < 1ms\nundo\n", "did you mean `iteration`?"),
+    ] {
+        let (status, answer, said) = run_script(folder.path(), script);
+        assert_eq!(status, 1, "{script}{said}");
+        assert!(said.contains("line 1: ") && said.contains(expected), "{said}");
+        assert_eq!(answer["lines"].as_array().unwrap().len(), 1, "{answer}");
+    }
+    assert_eq!(std::fs::read_to_string(folder.path().join("there.md")).unwrap(), "precious");
+}
+
+#[cfg(feature = "tui")]
+#[test]
+fn a_recorded_session_plays_to_the_same_scenario() {
+    let folder = tempfile::tempdir().unwrap();
+    let record = "record taken.retime\nstep scale kind=T1 x0.5\nbatch 512\nchoose 1\ntoggle\nview path\nrecord\nundo\n";
+    let (status, answer, said) = run_script(folder.path(), record);
+    assert_eq!((status, said.as_str()), (0, ""));
+    let taken = std::fs::read_to_string(folder.path().join("taken.retime")).unwrap();
+    let lines: Vec<&str> = taken.lines().skip(1).collect();
+    assert_eq!(lines, ["step scale kind=T1 x0.5", "batch 512", "choose 1", "toggle", "view path"]);
+    let (status, again, _) = run_script(folder.path(), &taken);
+    assert_eq!(status, 0);
+    assert_eq!(again["lines"][4]["simulated_ns"], answer["lines"][5]["simulated_ns"]);
+}

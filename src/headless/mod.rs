@@ -12,15 +12,17 @@ mod ops;
 mod output;
 mod overheads;
 mod path;
+mod run;
 mod simulate;
 mod sweep;
 mod tables;
 mod transforms;
 mod validate;
 
-use color_eyre::eyre::Result;
+use color_eyre::eyre::{Result, eyre};
 
-pub use input::{build_options, expand};
+pub use input::{build_options, expand, open_all};
+pub use run::report;
 
 use crate::cli::{Command, Iteration};
 
@@ -41,6 +43,7 @@ pub fn run(command: &Command, iteration: Iteration) -> Result<()> {
         Command::Generate(args) => generate::run(args),
         Command::Tables(args) => tables::run(args, iteration),
         Command::Export(args) => export::run(args, iteration),
+        Command::Run(_) => Err(eyre!("this build plays no scripts; build it with the feature `tui`")),
         Command::Devices(args) => devices::run(args),
         Command::Validate(args) => validate::run(&args.what),
         Command::Transforms(output) => transforms::run(output),

@@ -59,6 +59,15 @@ pub fn folders_of_traces(paths: &[PathBuf]) -> Vec<PathBuf> {
     found
 }
 
+/// Adds a line to a file that is there.
+///
+/// # Errors
+/// The system refuses.
+pub fn append(path: &Path, line: &str) -> Result<(), SessionError> {
+    let written = fs::OpenOptions::new().append(true).open(path).and_then(|mut file| writeln!(file, "{line}"));
+    written.map_err(|error| SessionError::Write { path: path.display().to_string(), reason: error.to_string() })
+}
+
 /// Writes `contents` to `path` in one step.
 ///
 /// # Errors

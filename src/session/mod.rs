@@ -4,12 +4,14 @@
 
 mod engine;
 mod error;
+mod expectation;
 mod export;
 mod files;
 mod loaded;
 mod memory;
 mod outcome;
 pub mod sample;
+mod script;
 mod sharding;
 mod steps;
 mod summary;
@@ -21,10 +23,12 @@ mod worker;
 
 pub use engine::Engine;
 pub use error::SessionError;
+pub use expectation::{Expectation, Verdict};
 pub use export::{ExportFormat, TaskRow, Timeline, lane_label};
-pub use files::{csv_field, folders_of_traces, read_table, read_text, write_new};
+pub use files::{append, csv_field, folders_of_traces, read_table, read_text, write_new};
 pub use loaded::Loaded;
 pub use outcome::{Outcome, StepOutcome};
+pub use script::{Played, ScriptLine, Status, script_lines};
 pub use sharding::{Sharding, ShardingPlan};
 pub use summary::{ErrorBand, RankSummary, Straggler, Summary};
 pub use sweep::{Sweep, SweepPoint, optimal_batch};

@@ -1,8 +1,11 @@
 //! All state of the screen, and the moves that several commands share.
 
+use std::path::PathBuf;
 use std::time::Instant;
 
 use ratatui::layout::{Rect, Size};
+
+use crate::session::{Played, Verdict};
 
 use super::command::{Pane, Ran};
 use super::effect::Effect;
@@ -11,6 +14,7 @@ use super::layout::{self, Regions};
 use super::loading::Loading;
 use super::message::{Level, Message};
 use super::overlay::Overlay;
+use super::script::Script;
 use super::table::{Open, Table};
 use super::theme::{Depth, Theme};
 use super::timeline::{Extent, Scene, Timeline, short_name};
@@ -56,6 +60,19 @@ pub struct Style {
     pub keymap: String,
 }
 
+impl Style {
+    /// For a screen that nobody sees: no colours, the commands' own keys.
+    pub fn plain() -> Self {
+        Self {
+            theme: "dark".to_owned(),
+            theme_files: Vec::new(),
+            depth: Depth::Mono,
+            is_ascii: false,
+            keymap: String::new(),
+        }
+    }
+}
+
 /// The whole state.
 #[derive(Debug)]
 pub struct App {
@@ -97,6 +114,16 @@ pub struct App {
     pub mouse: bool,
     /// The last press of the mouse button.
     pub press: Option<Press>,
+    /// The script that is being played.
+    pub script: Option<Script>,
+    /// What came of the script played last.
+    pub played: Vec<Played>,
+    /// What the last expectation came to, until a script takes it.
+    pub verdict: Option<Verdict>,
+    /// The script that commands are recorded to.
+    pub recording: Option<PathBuf>,
+    /// Files that are being read or written.
+    pub busy: usize,
 }
 
 impl App {
@@ -132,6 +159,11 @@ impl App {
             typed: Vec::new(),
             mouse: true,
             press: None,
+            script: None,
+            played: Vec::new(),
+            verdict: None,
+            recording: None,
+            busy: 0,
         }
     }
 
@@ -143,6 +175,11 @@ impl App {
     /// The trace that is shown.
     pub fn workspace_mut(&mut self) -> Option<&mut Workspace> {
         self.works.get_mut(self.shown)
+    }
+
+    /// Whether nothing is being loaded, computed, read or written.
+    pub fn is_settled(&self) -> bool {
+        self.loading.is_none() && self.busy == 0 && !self.works.iter().any(Workspace::is_stale)
     }
 
     /// Shows a message and keeps it.

@@ -1,9 +1,10 @@
 //! What an update asks of the world outside.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::scenario::Scenario;
-use crate::session::Sweep;
+use crate::session::{ExportFormat, Outcome, Sweep};
 
 /// Done by the program after an update, never by the update.
 #[derive(Clone, Debug)]
@@ -20,6 +21,44 @@ pub enum Effect {
     Copy(String),
     /// Stop loading.
     CancelLoading,
+    /// Open more traces.
+    Open(Vec<PathBuf>),
+    /// Write an outcome of trace `work` to a file.
+    Export {
+        /// Which trace.
+        work: usize,
+        /// What to write.
+        outcome: Arc<Outcome>,
+        /// As what.
+        format: ExportFormat,
+        /// Where to.
+        path: PathBuf,
+        /// Whether an existing file may be replaced.
+        force: bool,
+    },
+    /// Write a text to a file.
+    Write {
+        /// Where to.
+        path: PathBuf,
+        /// What.
+        text: String,
+        /// Whether an existing file may be replaced.
+        force: bool,
+    },
+    /// Add a line to a recorded script.
+    Append {
+        /// The script.
+        path: PathBuf,
+        /// The line.
+        line: String,
+    },
+    /// Read a file.
+    Read {
+        /// Which.
+        path: PathBuf,
+        /// What it is read for.
+        reading: Reading,
+    },
     /// Re-time a scenario of trace `work`.
     Evaluate {
         /// Which trace.
@@ -39,5 +78,17 @@ pub enum Effect {
         scenario: Arc<Scenario>,
         /// The knob.
         sweep: Sweep,
+    },
+}
+
+/// What a file is read for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reading {
+    /// Commands to play.
+    Script,
+    /// Steps to put in force.
+    Scenario {
+        /// Even if they were made for another trace.
+        force: bool,
     },
 }

@@ -3,7 +3,7 @@
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::app::App;
-use super::command::{Ran, replace_step, run_line, set_batch};
+use super::command::{Ran, recorded, run_line, set_batch};
 use super::overlay::{Overlay, Prompt, Purpose, complete};
 
 /// Lets the open overlay have `key`.
@@ -102,7 +102,7 @@ fn submit(app: &mut App, mut prompt: Prompt) -> Ran {
     let ran = match prompt.purpose {
         Purpose::Command => run_line(app, &line),
         Purpose::Search => return run_line(app, &format!("search {line}")),
-        Purpose::EditStep(index) => replace_step(app, index, &line),
+        Purpose::EditStep(index) => run_line(app, &format!("edit {} {line}", index + 1)),
     };
     match ran {
         Ok(effects) => {
@@ -146,7 +146,10 @@ fn slider_key(app: &mut App, mut slider: super::overlay::Slider, key: KeyEvent) 
         KeyCode::Down | KeyCode::Char('j' | '-') => slider.nudge(false),
         KeyCode::Char(digit @ '0'..='9') => slider.digit(digit),
         KeyCode::Backspace => slider.erase(),
-        KeyCode::Enter | KeyCode::Char('b') => return Ok(release(app)),
+        KeyCode::Enter | KeyCode::Char('b') => {
+            release(app);
+            return Ok(recorded(app, &format!("batch {}", slider.size)).into_iter().collect());
+        }
         KeyCode::Esc | KeyCode::Char('q') => {
             let effects = set_batch(app, slider.opened)?;
             release(app);
@@ -159,9 +162,8 @@ fn slider_key(app: &mut App, mut slider: super::overlay::Slider, key: KeyEvent) 
     effects
 }
 
-fn release(app: &mut App) -> Vec<super::effect::Effect> {
+fn release(app: &mut App) {
     if let Some(work) = app.workspace_mut() {
         work.history.release();
     }
-    Vec::new()
 }

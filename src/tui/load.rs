@@ -1,14 +1,15 @@
 //! Loading and evaluating off the screen's thread: what is opened comes back with its pictures.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::device::DeviceKind;
 use crate::graph::BuildOptions;
-use crate::session::{Engine, Loaded, Outcome, Reply, Worker, sample};
+use crate::session::{Engine, Loaded, Outcome, Reply, SessionError, Worker, append, read_text, sample, write_new};
 use crate::trace::OpenOptions;
 
 use super::digest::Digest;
+use super::effect::Effect;
 use super::timeline::{Paints, Picture, SearchIndex, critical_nodes};
 use super::update::Event;
 use super::workspace::Opened;
@@ -98,6 +99,32 @@ pub fn worker(
             deliver(event);
         }
     })
+}
+
+/// Carries out an effect that reads or writes a file.
+///
+/// # Returns
+/// The event it ends in; `None` for one that says nothing when it works.
+pub fn files(engine: &Engine, loaded: impl Fn(usize) -> Option<Arc<Loaded>>, effect: Effect) -> Option<Event> {
+    let written = |path: &Path, result: Result<(), SessionError>| {
+        result.map(|()| format!("wrote {}", path.display())).map_err(|error| error.to_string())
+    };
+    match effect {
+        Effect::Export { work, outcome, format, path, force } => {
+            let loaded = loaded(work)?;
+            let result = engine.export(&loaded, &outcome, format).and_then(|bytes| write_new(&path, &bytes, force));
+            Some(Event::Written(written(&path, result)))
+        }
+        Effect::Write { path, text, force } => {
+            Some(Event::Written(written(&path, write_new(&path, text.as_bytes(), force))))
+        }
+        Effect::Append { path, line } => append(&path, &line).err().map(|error| Event::Written(Err(error.to_string()))),
+        Effect::Read { path, reading } => {
+            let text = read_text(&path).map_err(|error| error.to_string());
+            Some(Event::Read { file: path.display().to_string(), text, reading })
+        }
+        _ => None,
+    }
 }
 
 /// The GPUs of the catalog, each with a line about it.

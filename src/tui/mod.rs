@@ -17,6 +17,7 @@ mod message;
 mod overlay;
 mod program;
 mod rehearsal;
+mod script;
 mod table;
 mod terminal;
 mod theme;

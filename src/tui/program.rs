@@ -13,7 +13,7 @@ use signal_hook::iterator::Signals;
 
 use crate::graph::BuildOptions;
 use crate::scenario::Scenario;
-use crate::session::{Engine, Request, Worker};
+use crate::session::{Engine, Loaded, Request, Worker};
 
 use super::app::{App, Style};
 use super::effect::Effect;
@@ -61,8 +61,8 @@ pub fn run(start: Start) -> Result<()> {
     let mut screen = Screen::take()?;
     let mut app = App::new(&style, screen.size()?);
     app.devices = load::device_lines(&engine);
-    let mut program = Program { engine, sender, workers: Vec::new(), stopped_by: None };
-    program.begin(&mut app, open, build, scenario);
+    let mut program = Program { engine, build, sender, workers: Vec::new(), stopped_by: None };
+    program.begin(&mut app, open, scenario);
     let result = program.turn(&mut app, &mut screen, &receiver);
     drop(screen);
     if let Some(signal) = program.stopped_by {
@@ -77,6 +77,7 @@ pub fn run(start: Start) -> Result<()> {
 
 struct Program {
     engine: Arc<Engine>,
+    build: BuildOptions,
     sender: Sender<Signal>,
     workers: Vec<Worker>,
     stopped_by: Option<i32>,
@@ -84,8 +85,14 @@ struct Program {
 
 impl Program {
     /// Starts reading keys and loading.
-    fn begin(&self, app: &mut App, open: Open, build: BuildOptions, scenario: Scenario) {
+    fn begin(&self, app: &mut App, open: Open, scenario: Scenario) {
         read_input(self.sender.clone());
+        self.open(app, open, scenario);
+    }
+
+    /// Loads off the screen's thread.
+    fn open(&self, app: &mut App, open: Open, scenario: Scenario) {
+        let build = self.build;
         let options = crate::trace::OpenOptions::default();
         app.loading = Some(Loading::new(open.title(), Arc::clone(&options.progress)));
         let (sender, engine) = (self.sender.clone(), Arc::clone(&self.engine));
@@ -95,6 +102,17 @@ impl Program {
                 Err(reason) => Event::Failed(reason),
             };
             let _ = sender.send(Signal::Event(event));
+        });
+    }
+
+    /// Reads or writes a file off the screen's thread.
+    fn in_background(&self, app: &App, effect: Effect) {
+        let loaded: Vec<Arc<Loaded>> = app.works.iter().map(|work| Arc::clone(&work.loaded)).collect();
+        let (sender, engine) = (self.sender.clone(), Arc::clone(&self.engine));
+        thread::spawn(move || {
+            if let Some(event) = load::files(&engine, |work| loaded.get(work).cloned(), effect) {
+                let _ = sender.send(Signal::Event(event));
+            }
         });
     }
 
@@ -157,8 +175,15 @@ impl Program {
                 if let Some(loading) = &app.loading {
                     loading.progress.cancel();
                 }
-                return Ok(false);
+                return Ok(!app.works.is_empty());
             }
+            Effect::Open(paths) => self.open(app, Open::Paths(paths), Scenario::default()),
+            Effect::Append { .. } | Effect::Write { .. } => {
+                if let Some(event) = load::files(&self.engine, |_| None, effect) {
+                    let _ = self.sender.send(Signal::Event(event));
+                }
+            }
+            Effect::Export { .. } | Effect::Read { .. } => self.in_background(app, effect),
             Effect::Evaluate { work, revision, scenario } => {
                 self.ask(work, Request::Evaluate { revision, scenario: (*scenario).clone() });
             }

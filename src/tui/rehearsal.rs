@@ -5,13 +5,15 @@ use std::sync::Arc;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Size;
 
+use crate::graph::BuildOptions;
 use crate::scenario::Scenario;
-use crate::session::{Engine, Loaded};
+use crate::session::{Engine, Loaded, Played};
 
 use super::app::{App, Style};
 use super::effect::Effect;
 use super::key::Press;
 use super::load;
+use super::message::Level;
 use super::update::{Event, update};
 use super::views;
 
@@ -20,6 +22,7 @@ use super::views;
 pub struct Rehearsal {
     app: App,
     engine: Arc<Engine>,
+    build: BuildOptions,
     loaded: Vec<Arc<Loaded>>,
     waiting: Vec<Effect>,
     /// Whether the program has been left.
@@ -35,7 +38,8 @@ impl Rehearsal {
         app.devices = load::device_lines(&engine);
         let opened: Vec<_> = loaded.into_iter().map(load::opened).collect();
         let loaded = opened.iter().map(|opened| Arc::clone(&opened.loaded)).collect();
-        let mut rehearsal = Self { app, engine, loaded, waiting: Vec::new(), has_quit: false, copied: None };
+        let build = BuildOptions::default();
+        let mut rehearsal = Self { app, engine, build, loaded, waiting: Vec::new(), has_quit: false, copied: None };
         rehearsal.take(Event::Loaded(opened, scenario.clone()));
         rehearsal
     }
@@ -68,6 +72,30 @@ impl Rehearsal {
         }
     }
 
+    /// Plays the script in a file to its end.
+    ///
+    /// # Returns
+    /// What came of each line.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn source(&mut self, file: &str) -> Result<Vec<Played>, String> {
+        let before = self.app.messages.len();
+        let effects = super::command::run_line(&mut self.app, &format!("source {file}"))?;
+        self.waiting.extend(effects);
+        self.settle();
+        let played = std::mem::take(&mut self.app.played);
+        match self.app.messages.get(before) {
+            Some(message) if played.is_empty() && message.level == Level::Error => Err(message.text.clone()),
+            _ => Ok(played),
+        }
+    }
+
+    /// What opens further traces models these iterations.
+    pub fn set_build(&mut self, build: BuildOptions) {
+        self.build = build;
+    }
+
     /// Gives the screen another size.
     pub fn resize(&mut self, size: Size) {
         self.take(Event::Resize(size));
@@ -87,6 +115,22 @@ impl Rehearsal {
         match effect {
             Effect::Quit | Effect::CancelLoading => self.has_quit = true,
             Effect::Copy(text) => self.copied = Some(text),
+            Effect::Open(paths) => {
+                let options = crate::trace::OpenOptions::default();
+                match load::open(&self.engine, &load::Open::Paths(paths), &options, &self.build) {
+                    Ok(opened) => {
+                        self.loaded.extend(opened.iter().map(|opened| Arc::clone(&opened.loaded)));
+                        self.take(Event::Loaded(opened, Scenario::default()));
+                    }
+                    Err(reason) => self.take(Event::Failed(reason)),
+                }
+            }
+            Effect::Export { .. } | Effect::Write { .. } | Effect::Append { .. } | Effect::Read { .. } => {
+                let loaded = |work: usize| self.loaded.get(work).cloned();
+                if let Some(event) = load::files(&self.engine, loaded, effect) {
+                    self.take(event);
+                }
+            }
             Effect::Suspend | Effect::Redraw | Effect::Mouse(_) => {}
             Effect::Evaluate { work, revision, scenario } => self.evaluate(work, revision, &scenario),
             Effect::Sweep { work, revision, scenario, sweep } => {

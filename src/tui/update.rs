@@ -11,11 +11,12 @@ use crate::session::{Outcome, SweepPoint};
 use super::app::App;
 use super::command::{self, run_line};
 use super::digest::Digest;
-use super::effect::Effect;
+use super::effect::{Effect, Reading};
 use super::input::overlay_key;
 use super::key::Press;
 use super::message::Message;
 use super::overlay::Overlay;
+use super::script;
 use super::timeline::Picture;
 use super::workspace::{Opened, Workspace};
 
@@ -56,12 +57,29 @@ pub enum Event {
         /// The point.
         point: Box<SweepPoint>,
     },
+    /// A file was read, or the reason why not.
+    Read {
+        /// Its name.
+        file: String,
+        /// What is in it.
+        text: Result<String, String>,
+        /// What it was read for.
+        reading: Reading,
+    },
+    /// A file was written: what to say about it, or the reason why not.
+    Written(Result<String, String>),
     /// The program was told to stop (a signal, or the terminal is gone).
     Stop,
 }
 
-/// Brings `app` up to date with `event`.
+/// Brings `app` up to date with `event`, and plays on where a script waited for it.
 pub fn update(app: &mut App, event: Event) -> Vec<Effect> {
+    let mut effects = apply(app, event);
+    effects.extend(script::pump(app));
+    effects
+}
+
+fn apply(app: &mut App, event: Event) -> Vec<Effect> {
     let ran = match event {
         Event::Key(key) if key.kind == KeyEventKind::Release => Ok(Vec::new()),
         Event::Key(key) => {
@@ -82,6 +100,22 @@ pub fn update(app: &mut App, event: Event) -> Vec<Effect> {
             Ok(Vec::new())
         }
         Event::Loaded(opened, scenario) => Ok(loaded(app, opened, &scenario)),
+        Event::Read { file, text, reading } => {
+            app.busy = app.busy.saturating_sub(1);
+            text.and_then(|text| command::take(app, &file, &text, reading)).map_err(|error| failed(app, error))
+        }
+        Event::Written(result) => {
+            app.busy = app.busy.saturating_sub(1);
+            result.map_err(|error| failed(app, error)).map(|said| {
+                app.say(Message::note(said));
+                Vec::new()
+            })
+        }
+        Event::Failed(reason) if !app.works.is_empty() || app.script.is_some() => {
+            app.loading = None;
+            app.busy = app.busy.saturating_sub(1);
+            Err(failed(app, reason))
+        }
         Event::Failed(reason) => {
             app.loading = None;
             app.failure = Some(reason);
@@ -103,6 +137,14 @@ pub fn update(app: &mut App, event: Event) -> Vec<Effect> {
         app.say(Message::error(error));
         Vec::new()
     })
+}
+
+/// Ends a script whose last line asked for what failed.
+fn failed(app: &mut App, error: String) -> String {
+    if let Some(script) = &mut app.script {
+        script.fail(error.clone());
+    }
+    error
 }
 
 fn key_pressed(app: &mut App, key: KeyEvent) -> command::Ran {
@@ -129,9 +171,14 @@ fn pasted(app: &mut App, text: &str) -> command::Ran {
 
 fn loaded(app: &mut App, opened: Vec<Opened>, scenario: &Scenario) -> Vec<Effect> {
     app.loading = None;
+    let first = app.works.len();
+    if first > 0 || app.script.is_some() {
+        app.busy = app.busy.saturating_sub(1);
+    }
     let numbered = opened.into_iter().enumerate();
-    app.works = numbered.map(|(number, opened)| Workspace::new(number, opened, scenario)).collect();
-    if app.works.len() > 1 {
+    app.works.extend(numbered.map(|(number, opened)| Workspace::new(first + number, opened, scenario)));
+    app.shown = first.min(app.works.len().saturating_sub(1));
+    if app.works.len() > first + 1 && app.script.is_none() {
         let _ = run_line(app, "trace");
     }
     let odd = app.workspace().map_or(0, |work| {
@@ -146,7 +193,7 @@ fn loaded(app: &mut App, opened: Vec<Opened>, scenario: &Scenario) -> Vec<Effect
     if scenario.steps.is_empty() {
         return Vec::new();
     }
-    app.works.iter_mut().flat_map(Workspace::evaluate_anew).collect()
+    app.works[first..].iter_mut().flat_map(Workspace::evaluate_anew).collect()
 }
 
 /// What comes with a result.

@@ -31,12 +31,11 @@ fn write_block(text: &mut String, block: &Block) {
         Block::Table { header, rows } => {
             let _ = writeln!(text, "<table>");
             if header.iter().any(|name| !name.is_empty()) {
-                let cells: String = header.iter().map(|name| format!("<th>{name}</th>")).collect();
-                let _ = writeln!(text, "<tr>{cells}</tr>");
+                let _ = writeln!(text, "<tr><th>{}</th></tr>", header.join("</th><th>"));
             }
             for row in rows {
-                let cells: String = row.iter().map(|cell| format!("<td>{}</td>", escaped(cell))).collect();
-                let _ = writeln!(text, "<tr>{cells}</tr>");
+                let cells: Vec<String> = row.iter().map(|cell| escaped(cell)).collect();
+                let _ = writeln!(text, "<tr><td>{}</td></tr>", cells.join("</td><td>"));
             }
             writeln!(text, "</table>")
         }

@@ -79,15 +79,15 @@ fn figures(loaded: &Loaded, outcome: &Outcome) -> Vec<Vec<String>> {
         add("simulated", format!("{simulated}, between {} and {}", band.low_ns, band.high_ns));
     }
     if let Some((before, now)) = summary.batch {
-        add("batch", changed(before.to_string(), now.to_string()));
+        add("batch", changed(&before.to_string(), &now.to_string()));
     }
     let before = loaded.device_names().join(", ");
     let now: Vec<&str> = outcome.resolved.devices.iter().map(|device| device.id.as_str()).collect();
     let is_same = loaded.context.devices.iter().map(|device| device.profile.id.as_str()).eq(now.iter().copied());
     let now = if is_same { before.clone() } else { dedup(now).join(", ") };
-    add("device", changed(before, now));
+    add("device", changed(&before, &now));
     let busy = |share: f64| format!("{:.0} %", 100.0 * share);
-    add("GPU busy", changed(busy(loaded.replay.summary.gpu_busy), busy(summary.gpu_busy)));
+    add("GPU busy", changed(&busy(loaded.replay.summary.gpu_busy), &busy(summary.gpu_busy)));
     if let Some(bytes) = summary.memory_bytes {
         let fits = if summary.fits == Some(false) { ", does not fit" } else { "" };
         add("device memory", format!("{bytes}{fits}"));
@@ -104,8 +104,8 @@ fn dedup(mut names: Vec<&str>) -> Vec<&str> {
     names
 }
 
-fn changed(before: String, now: String) -> String {
-    if before == now { now } else { format!("{before} → {now}") }
+fn changed(before: &str, now: &str) -> String {
+    if before == now { now.to_owned() } else { format!("{before} → {now}") }
 }
 
 fn steps(steps: &[StepOutcome], base: DurNs) -> Block {

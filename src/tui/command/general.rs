@@ -174,7 +174,7 @@ pub(super) const COMMANDS: &[Command] = &[
     },
     Command {
         name: "trace",
-        aliases: &["open"],
+        aliases: &[],
         argument: Argument::Optional(Kind::Trace, "NUMBER"),
         help: "show another of the traces that were opened",
         keys: &[],

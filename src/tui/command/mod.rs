@@ -2,6 +2,7 @@
 //!
 //! Palette, key help, the `:` prompt with its completion, the keymap and the documentation all come from it.
 
+mod files;
 mod general;
 mod pointer;
 mod scenario;
@@ -11,8 +12,9 @@ mod views;
 use super::app::App;
 use super::effect::Effect;
 
+pub use files::take;
 pub use pointer::click;
-pub use scenario::{replace_step, set_batch};
+pub use scenario::set_batch;
 
 /// What a command's run gives: effects, or one line that says why not.
 pub type Ran = Result<Vec<Effect>, String>;
@@ -121,7 +123,8 @@ impl Command {
 
 /// All commands, in the order of lists.
 pub fn all() -> impl Iterator<Item = &'static Command> {
-    let tables: [&'static [Command]; 4] = [views::COMMANDS, scenario::COMMANDS, timeline::COMMANDS, general::COMMANDS];
+    let tables: [&'static [Command]; 5] =
+        [views::COMMANDS, scenario::COMMANDS, timeline::COMMANDS, files::COMMANDS, general::COMMANDS];
     tables.into_iter().flatten()
 }
 
@@ -137,13 +140,37 @@ pub fn run_line(app: &mut App, line: &str) -> Ran {
     if name.is_empty() {
         return Ok(Vec::new());
     }
-    if let Some(command) = find(name) {
-        return match command.argument {
-            Argument::None if !argument.is_empty() => Err(format!("{name} takes nothing, not `{argument}`")),
-            _ => (command.run)(app, argument),
-        };
+    let step = app.workspace().map_or(0, |work| work.step + 1);
+    let (mut effects, is_recorded) = match find(name) {
+        Some(Command { argument: Argument::None, .. }) if !argument.is_empty() => {
+            return Err(format!("{name} takes nothing, not `{argument}`"));
+        }
+        Some(command) => ((command.run)(app, argument)?, is_recorded(command, argument)),
+        None => (scenario::add_line(app, line)?, true),
+    };
+    if is_recorded && ON_CHOSEN.contains(&name) {
+        effects.extend(recorded(app, &format!("choose {step}")));
     }
-    scenario::add_line(app, line)
+    effects.extend(recorded(app, line).filter(|_| is_recorded));
+    Ok(effects)
+}
+
+/// Commands that act on the chosen step.
+const ON_CHOSEN: [&str; 6] = ["toggle", "disable", "enable", "delete", "step-up", "step-down"];
+/// Commands that change what is shown for the moment only, or that lead to a command that is recorded itself.
+const PASSING: [&str; 5] = ["open-row", "group", "source", "record", "choose"];
+
+/// Whether a recorded session needs this line: those that change the scenario or the view, read or write files; not
+/// one that only asked for its argument.
+fn is_recorded(command: &Command, argument: &str) -> bool {
+    let is_lasting = [views::COMMANDS, scenario::COMMANDS, files::COMMANDS].into_iter().flatten();
+    let has_asked = command.argument != Argument::None && argument.is_empty();
+    is_lasting.into_iter().any(|lasting| lasting.name == command.name) && !PASSING.contains(&command.name) && !has_asked
+}
+
+/// Adds a line to the script that is being recorded.
+pub fn recorded(app: &App, line: &str) -> Option<Effect> {
+    app.recording.clone().map(|path| Effect::Append { path, line: line.to_owned() })
 }
 
 #[cfg(test)]

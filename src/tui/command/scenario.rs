@@ -4,7 +4,6 @@ use super::Pane::{Everywhere, Scenario as OnSteps};
 use super::{Argument, Command, Kind, Ran};
 use crate::scenario::{Scenario, parse_step};
 use crate::tui::app::App;
-use crate::tui::effect::Effect;
 use crate::tui::message::Message;
 use crate::tui::overlay::{Overlay, Picker, Prompt, Purpose, Slider};
 
@@ -27,7 +26,7 @@ pub(super) const COMMANDS: &[Command] = &[
     },
     Command {
         name: "try",
-        aliases: &["add"],
+        aliases: &["add", "step"],
         argument: Argument::Optional(Kind::Step, "STEP"),
         help: "choose an edit to try from a list",
         keys: &[(Everywhere, "t")],
@@ -58,9 +57,21 @@ pub(super) const COMMANDS: &[Command] = &[
         run: toggle,
     },
     Command {
+        name: "choose",
+        aliases: &[],
+        argument: Argument::Optional(Kind::Text, "NUMBER"),
+        help: "choose a step by its number",
+        keys: &[],
+        run: |app, number| {
+            let number = numbered(app, number)?;
+            app.choose_step(number);
+            Ok(Vec::new())
+        },
+    },
+    Command {
         name: "edit",
         aliases: &[],
-        argument: Argument::None,
+        argument: Argument::Optional(Kind::Text, "NUMBER STEP"),
         help: "change the chosen step",
         keys: &[(Everywhere, "e"), (OnSteps, "enter")],
         run: edit,
@@ -230,7 +241,18 @@ fn delete(app: &mut App, _: &str) -> Ran {
     })
 }
 
-fn edit(app: &mut App, _: &str) -> Ran {
+/// The number of a step there is.
+fn numbered(app: &App, number: &str) -> Result<usize, String> {
+    let count = app.workspace().map_or(0, |work| work.history.current().steps.len());
+    let known = number.parse().ok().filter(|number| (1..=count).contains(number));
+    known.ok_or_else(|| format!("no step `{number}`: there are {count}"))
+}
+
+fn edit(app: &mut App, argument: &str) -> Ran {
+    if let Some((number, line)) = argument.split_once(' ') {
+        let number = numbered(app, number)?;
+        return replace_step(app, number - 1, line);
+    }
     let work = app.workspace().ok_or("no trace is open yet")?;
     let step = work.history.current().steps.get(work.step).ok_or(NO_STEP)?;
     app.overlay = Some(Overlay::Prompt(Prompt::new(Purpose::EditStep(work.step), &step.to_string())));
@@ -260,7 +282,7 @@ fn reset(app: &mut App, _: &str) -> Ran {
 }
 
 /// Replaces step `index` by what was typed.
-pub fn replace_step(app: &mut App, index: usize, line: &str) -> Result<Vec<Effect>, String> {
+fn replace_step(app: &mut App, index: usize, line: &str) -> Ran {
     let step = parse_step(line).map_err(|error| error.to_string())?;
     edited(app, |work| {
         work.history.set(index, step).then_some(()).ok_or(NO_STEP.to_owned())?;

@@ -51,6 +51,20 @@ pub(super) const COMMANDS: &[Command] = &[
         },
     },
     Command {
+        name: "view",
+        aliases: &[],
+        argument: Argument::Optional(super::Kind::Text, "NAME"),
+        help: "open a view by its name",
+        keys: &[],
+        run: |app, name| match COMMANDS.iter().find(|command| command.name == name && name != "view") {
+            Some(command) => (command.run)(app, ""),
+            None => {
+                let views = COMMANDS.iter().map(|command| command.name).take_while(|&name| name != "view");
+                Err(crate::scenario::StepError::unknown(1, "view", name, views).message)
+            }
+        },
+    },
+    Command {
         name: "open-row",
         aliases: &[],
         argument: Argument::None,

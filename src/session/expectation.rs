@@ -1,0 +1,205 @@
+//! Expectations such as `iteration < 40ms` or `replay_error within 1%`, held against the figures of a scenario.
+
+use crate::scenario::StepError;
+use crate::units::{Bytes, DurNs};
+
+use super::Summary;
+
+/// What a figure is counted in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Unit {
+    Time,
+    Share,
+    Bytes,
+    Count,
+}
+
+/// A figure of a scenario.
+struct Figure {
+    name: &'static str,
+    unit: Unit,
+    of: fn(&Summary) -> Option<f64>,
+}
+
+const FIGURES: &[Figure] = &[
+    Figure { name: "iteration", unit: Unit::Time, of: |summary| Some(summary.simulated_ns.0 as f64) },
+    Figure { name: "measured", unit: Unit::Time, of: |summary| Some(summary.measured_ns.0 as f64) },
+    Figure { name: "base", unit: Unit::Time, of: |summary| Some(summary.base_simulated_ns.0 as f64) },
+    Figure { name: "gain", unit: Unit::Share, of: gain },
+    Figure { name: "replay_error", unit: Unit::Share, of: |summary| Some(summary.replay_error) },
+    Figure { name: "unexplained", unit: Unit::Share, of: |summary| Some(summary.unexplained_share) },
+    Figure { name: "unmodelled", unit: Unit::Share, of: |summary| Some(summary.unmodelled_share) },
+    Figure { name: "gpu_busy", unit: Unit::Share, of: |summary| Some(summary.gpu_busy) },
+    Figure { name: "gpu_active", unit: Unit::Time, of: |summary| Some(summary.gpu_active_ns.0 as f64) },
+    Figure { name: "kernel_only", unit: Unit::Time, of: |summary| Some(summary.kernel_only_ns.0 as f64) },
+    Figure { name: "memory", unit: Unit::Bytes, of: |summary| Some(summary.memory_bytes?.0 as f64) },
+    Figure { name: "batch", unit: Unit::Count, of: |summary| Some(summary.batch?.1 as f64) },
+    Figure { name: "ranks", unit: Unit::Count, of: |summary| Some(summary.ranks.len() as f64) },
+];
+
+/// What the iteration loses in time against the untouched replay, as a share of that.
+fn gain(summary: &Summary) -> Option<f64> {
+    let base = summary.base_simulated_ns.0 as f64;
+    (base > 0.0).then(|| 1.0 - summary.simulated_ns.0 as f64 / base)
+}
+
+/// How a figure is compared.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Test {
+    Below(f64),
+    AtMost(f64),
+    Above(f64),
+    AtLeast(f64),
+    Equal(f64),
+    /// No further than a share of the second number away from it; for shares around 0: than the first number.
+    Within(f64, f64),
+}
+
+/// A figure, a comparison and a value.
+pub struct Expectation {
+    text: String,
+    figure: &'static Figure,
+    test: Test,
+}
+
+/// Whether an expectation holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// The expectation as written.
+    pub expected: String,
+    /// What the figure is.
+    pub got: String,
+    /// Whether it holds.
+    pub holds: bool,
+}
+
+impl Expectation {
+    /// Reads `FIGURE < VALUE` (also `<=`, `>`, `>=`, `=`), `FIGURE within SHARE` of nothing, or `FIGURE within SHARE of VALUE`.
+    ///
+    /// # Errors
+    /// An unknown figure with the nearest, or a value that cannot be read.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        const FORM: &str = "expected FIGURE < VALUE (or <=, >, >=, =), or FIGURE within PERCENT [of VALUE]";
+        let text = text.trim();
+        let end = text.find(|c: char| !(c.is_alphanumeric() || c == '_')).ok_or(FORM)?;
+        let (name, rest) = text.split_at(end);
+        let names = || FIGURES.iter().map(|figure| figure.name);
+        let figure = FIGURES.iter().find(|figure| figure.name == name);
+        let figure = figure.ok_or_else(|| StepError::unknown(1, "figure", name, names()).message)?;
+        let rest = rest.trim();
+        let value = |text: &str| value(text, figure.unit);
+        let test = if let Some(rest) = rest.strip_prefix("within ") {
+            match rest.split_once(" of ") {
+                Some((share, middle)) => Test::Within(self::value(share, Unit::Share)?, value(middle)?),
+                None if figure.unit == Unit::Share => Test::Within(value(rest)?, 0.0),
+                None => return Err(format!("`within {rest}` of what? {FORM}")),
+            }
+        } else if let Some(rest) = rest.strip_prefix("<=") {
+            Test::AtMost(value(rest)?)
+        } else if let Some(rest) = rest.strip_prefix(">=") {
+            Test::AtLeast(value(rest)?)
+        } else if let Some(rest) = rest.strip_prefix('<') {
+            Test::Below(value(rest)?)
+        } else if let Some(rest) = rest.strip_prefix('>') {
+            Test::Above(value(rest)?)
+        } else if let Some(rest) = rest.strip_prefix('=') {
+            Test::Equal(value(rest.trim_start_matches('='))?)
+        } else {
+            return Err(FORM.to_owned());
+        };
+        Ok(Self { text: text.to_owned(), figure, test })
+    }
+
+    /// Holds it against `summary`; a figure that is not known holds nothing.
+    pub fn check(&self, summary: &Summary) -> Verdict {
+        let figure = (self.figure.of)(summary);
+        let holds = figure.is_some_and(|figure| self.test.holds(figure));
+        let got = figure.map_or("not known".to_owned(), |figure| shown(figure, self.figure.unit));
+        Verdict { expected: self.text.clone(), got: format!("{} {got}", self.figure.name), holds }
+    }
+}
+
+impl Test {
+    fn holds(self, figure: f64) -> bool {
+        match self {
+            Self::Below(value) => figure < value,
+            Self::AtMost(value) => figure <= value,
+            Self::Above(value) => figure > value,
+            Self::AtLeast(value) => figure >= value,
+            Self::Equal(value) => (figure - value).abs() <= 1e-9 * value.abs(),
+            Self::Within(share, 0.0) => figure.abs() <= share,
+            Self::Within(share, middle) => (figure - middle).abs() <= share * middle.abs(),
+        }
+    }
+}
+
+/// A number with its unit, in ns, as a fraction, in bytes, or plain.
+fn value(text: &str, unit: Unit) -> Result<f64, String> {
+    const TIMES: &[(&str, f64)] = &[("ns", 1.0), ("us", 1e3), ("µs", 1e3), ("ms", 1e6), ("s", 1e9)];
+    const SHARES: &[(&str, f64)] = &[("%", 0.01), ("", 1.0)];
+    const SIZES: &[(&str, f64)] = &[
+        ("KiB", 1024.0),
+        ("MiB", 1_048_576.0),
+        ("GiB", 1_073_741_824.0),
+        ("KB", 1e3),
+        ("MB", 1e6),
+        ("GB", 1e9),
+        ("B", 1.0),
+    ];
+    let (units, example) = match unit {
+        Unit::Time => (TIMES, "a time such as 40ms"),
+        Unit::Share => (SHARES, "a share such as 1% or 0.01"),
+        Unit::Bytes => (SIZES, "a size such as 16GiB"),
+        Unit::Count => (&[("", 1.0)][..], "a number"),
+    };
+    let text = text.trim();
+    let fits = |&&(name, _): &&(&str, f64)| {
+        text.strip_suffix(name)
+            .is_some_and(|number| number.trim_end().ends_with(|c: char| c.is_ascii_digit() || c == '.'))
+    };
+    let number = units.iter().find(fits).and_then(|(name, factor)| {
+        let number: f64 = text.strip_suffix(name)?.trim().parse().ok()?;
+        number.is_finite().then_some(number * factor)
+    });
+    number.ok_or_else(|| format!("`{text}`: expected {example}"))
+}
+
+fn shown(figure: f64, unit: Unit) -> String {
+    match unit {
+        Unit::Time => DurNs(figure as i64).to_string(),
+        Unit::Share => format!("{:.3} %", 100.0 * figure),
+        Unit::Bytes => Bytes(figure as u64).to_string(),
+        Unit::Count => figure.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn holds(text: &str, figure: f64) -> bool {
+        Expectation::parse(text).unwrap().test.holds(figure)
+    }
+
+    fn error(text: &str) -> String {
+        Expectation::parse(text).err().unwrap()
+    }
+
+    #[test]
+    fn values_are_read_with_their_units() {
+        assert!(holds("iteration < 40ms", 39.9e6) && !holds("iteration < 40 ms", 40e6));
+        assert!(holds("iteration<=40000us", 40e6) && holds("iteration >= 2s", 2e9));
+        assert!(holds("memory < 1GiB", 1e9) && !holds("memory < 1GB", 1e9));
+        assert!(holds("replay_error within 1%", -0.009) && !holds("replay_error within 1%", -0.011));
+        assert!(holds("iteration within 5% of 10ms", 10.4e6) && !holds("iteration within 5% of 10ms", 10.6e6));
+        assert!(holds("batch = 256", 256.0) && !holds("batch = 256", 257.0));
+    }
+
+    #[test]
+    fn what_cannot_be_read_says_what_was_expected() {
+        assert!(error("iteraton < 4ms").contains("did you mean `iteration`?"));
+        assert!(error("iteration < 40").contains("a time such as 40ms"));
+        assert!(error("iteration within 5%").contains("of what?"));
+        assert!(error("iteration").contains("expected FIGURE"));
+    }
+}

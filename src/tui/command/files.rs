@@ -1,0 +1,183 @@
+//! Commands that read or write files: traces, exports, scenarios, scripts; and what scripts expect.
+
+use std::path::PathBuf;
+
+use super::{Argument, Command, Kind, Ran};
+use crate::scenario::SavedScenario;
+use crate::session::{Expectation, ExportFormat, Verdict, script_lines};
+use crate::tui::app::App;
+use crate::tui::effect::{Effect, Reading};
+use crate::tui::message::Message;
+use crate::tui::script::Script;
+
+const NO_TRACE: &str = "no trace is open yet";
+
+pub(super) const COMMANDS: &[Command] = &[
+    Command {
+        name: "open",
+        aliases: &[],
+        argument: Argument::Optional(Kind::Text, "FILE"),
+        help: "open another trace",
+        keys: &[],
+        run: |app, path| {
+            let path = named(path)?;
+            app.busy += 1;
+            Ok(vec![Effect::Open(vec![path])])
+        },
+    },
+    Command {
+        name: "export",
+        aliases: &[],
+        argument: Argument::Optional(Kind::Text, "[FORMAT] FILE"),
+        help: "write the edited timeline: .json .svg .md .html .csv",
+        keys: &[],
+        run: |app, argument| export(app, argument, false),
+    },
+    Command {
+        name: "export!",
+        aliases: &[],
+        argument: Argument::Optional(Kind::Text, "[FORMAT] FILE"),
+        help: "as export, in place of an existing file",
+        keys: &[],
+        run: |app, argument| export(app, argument, true),
+    },
+    Command {
+        name: "save",
+        aliases: &["write", "w"],
+        argument: Argument::Optional(Kind::Text, "FILE"),
+        help: "write the steps to a scenario file",
+        keys: &[],
+        run: |app, path| save(app, path, false),
+    },
+    Command {
+        name: "save!",
+        aliases: &["w!"],
+        argument: Argument::Optional(Kind::Text, "FILE"),
+        help: "as save, in place of an existing file",
+        keys: &[],
+        run: |app, path| save(app, path, true),
+    },
+    Command {
+        name: "load",
+        aliases: &[],
+        argument: Argument::Optional(Kind::Text, "FILE"),
+        help: "put the steps of a scenario file in force",
+        keys: &[],
+        run: |app, path| read(app, path, Reading::Scenario { force: false }),
+    },
+    Command {
+        name: "load!",
+        aliases: &[],
+        argument: Argument::Optional(Kind::Text, "FILE"),
+        help: "as load, even if it was made for another trace",
+        keys: &[],
+        run: |app, path| read(app, path, Reading::Scenario { force: true }),
+    },
+    Command {
+        name: "source",
+        aliases: &[],
+        argument: Argument::Optional(Kind::Text, "FILE"),
+        help: "play a file of commands, one a line",
+        keys: &[],
+        run: |app, path| read(app, path, Reading::Script),
+    },
+    Command {
+        name: "record",
+        aliases: &[],
+        argument: Argument::Optional(Kind::Text, "FILE"),
+        help: "write what is done from now on to a script; again: stop",
+        keys: &[],
+        run: record,
+    },
+    Command {
+        name: "expect",
+        aliases: &[],
+        argument: Argument::Optional(Kind::Text, "FIGURE < VALUE"),
+        help: "check a figure: iteration < 40ms, replay_error within 1%",
+        keys: &[],
+        run: expect,
+    },
+];
+
+fn named(path: &str) -> Result<PathBuf, String> {
+    if path.is_empty() { Err("name a file".to_owned()) } else { Ok(PathBuf::from(path)) }
+}
+
+fn export(app: &mut App, argument: &str, force: bool) -> Ran {
+    let work = app.workspace().ok_or(NO_TRACE)?;
+    let (first, rest) = argument.split_once(' ').unwrap_or(("", argument));
+    let (format, path) = match ExportFormat::parse(first) {
+        _ if first.is_empty() => (ExportFormat::of_path(&named(argument)?), named(argument)?),
+        Ok(format) => (format, named(rest.trim())?),
+        Err(_) if first.contains(['.', '/']) => (ExportFormat::of_path(&named(argument)?), named(argument)?),
+        Err(error) => return Err(error),
+    };
+    let effect = Effect::Export { work: work.number, outcome: work.outcome.clone(), format, path, force };
+    app.busy += 1;
+    Ok(vec![effect])
+}
+
+fn save(app: &mut App, path: &str, force: bool) -> Ran {
+    let path = named(path)?;
+    let work = app.workspace_mut().ok_or(NO_TRACE)?;
+    let scenario = work.history.current();
+    let text = SavedScenario::new((**scenario).clone(), &work.loaded.graph).to_toml();
+    work.saved_steps = scenario.steps.iter().map(ToString::to_string).collect();
+    app.busy += 1;
+    Ok(vec![Effect::Write { path, text, force }])
+}
+
+fn read(app: &mut App, path: &str, reading: Reading) -> Ran {
+    let path = named(path)?;
+    app.busy += 1;
+    Ok(vec![Effect::Read { path, reading }])
+}
+
+/// Takes a file that was read.
+pub fn take(app: &mut App, file: &str, text: &str, reading: Reading) -> Ran {
+    match reading {
+        Reading::Script => {
+            app.script = Some(Script::new(file.to_owned(), script_lines(text)));
+            Ok(Vec::new())
+        }
+        Reading::Scenario { force } => {
+            let saved = SavedScenario::from_toml(text).map_err(|error| format!("{file}: {error}"))?;
+            let work = app.workspace_mut().ok_or(NO_TRACE)?;
+            if !force && !saved.fits(&work.loaded.graph) {
+                return Err(format!("{file}: made for another trace; :load! applies it all the same"));
+            }
+            work.history.push(saved.scenario);
+            work.clamp_step();
+            Ok(work.evaluate())
+        }
+    }
+}
+
+fn record(app: &mut App, path: &str) -> Ran {
+    if let Some(path) = app.recording.take() {
+        app.say(Message::note(format!("recorded to {}", path.display())));
+        return Ok(Vec::new());
+    }
+    let path = named(path)?;
+    app.say(Message::note(format!("recording to {}; :record stops", path.display())));
+    app.recording = Some(path.clone());
+    let text = "# Recorded by retime; play it with :source, or `retime run`.\n".to_owned();
+    app.busy += 1;
+    Ok(vec![Effect::Write { path, text, force: false }])
+}
+
+fn expect(app: &mut App, text: &str) -> Ran {
+    let expectation = Expectation::parse(text)?;
+    let work = app.workspace().ok_or(NO_TRACE)?;
+    if work.is_stale() {
+        return Err("the result is still being computed".to_owned());
+    }
+    let verdict = expectation.check(&work.outcome.summary);
+    app.verdict = Some(verdict.clone());
+    let Verdict { expected, got, holds } = verdict;
+    if !holds {
+        return Err(format!("expected {expected}, got {got}"));
+    }
+    app.say(Message::note(format!("{expected}: {got}")));
+    Ok(Vec::new())
+}

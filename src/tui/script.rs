@@ -1,0 +1,93 @@
+//! Playing scripts: line after line, each when everything before it has been computed.
+
+use std::collections::VecDeque;
+
+use crate::session::{Played, ScriptLine, Status, Verdict};
+
+use super::app::App;
+use super::command::run_line;
+use super::effect::Effect;
+use super::message::Message;
+
+/// A script that is being played.
+#[derive(Debug)]
+pub struct Script {
+    /// The file it was read from.
+    pub file: String,
+    rest: VecDeque<ScriptLine>,
+    played: Vec<Played>,
+}
+
+impl Script {
+    /// The lines of `file`, none played yet.
+    pub fn new(file: String, lines: Vec<ScriptLine>) -> Self {
+        Self { file, rest: lines.into(), played: Vec::new() }
+    }
+
+    /// The last line turned out not to have worked after all: nothing more is played.
+    pub fn fail(&mut self, reason: String) {
+        self.rest.clear();
+        if let Some(last) = self.played.last_mut() {
+            last.status = Status::Error;
+            last.message = Some(reason);
+        }
+    }
+}
+
+/// Plays lines as long as nothing has to be waited for.
+pub fn pump(app: &mut App) -> Vec<Effect> {
+    let mut effects = Vec::new();
+    while app.is_settled() {
+        let Some(script) = &mut app.script else { break };
+        match script.rest.pop_front() {
+            Some(line) => effects.extend(play(app, line)),
+            None => finish(app),
+        }
+    }
+    effects
+}
+
+fn play(app: &mut App, line: ScriptLine) -> Vec<Effect> {
+    let nested = app.script.take();
+    let (ran, verdict) = (run_line(app, &line.text), app.verdict.take());
+    let (effects, error) = match ran {
+        Ok(effects) => (effects, None),
+        Err(error) => (Vec::new(), Some(error)),
+    };
+    let played = played(app, line, verdict, error);
+    app.script = nested;
+    if let Some(script) = &mut app.script {
+        if played.status == Status::Error {
+            script.rest.clear();
+        }
+        script.played.push(played);
+    }
+    effects
+}
+
+fn played(app: &App, line: ScriptLine, verdict: Option<Verdict>, error: Option<String>) -> Played {
+    let status = match (&verdict, &error) {
+        (Some(verdict), _) if verdict.holds => Status::Holds,
+        (Some(_), _) => Status::Fails,
+        (None, Some(_)) => Status::Error,
+        (None, None) => Status::Done,
+    };
+    let (expected, got) = verdict.map(|verdict| (verdict.expected, verdict.got)).unzip();
+    let simulated_ns = app.workspace().filter(|work| !work.is_stale()).map(|work| work.outcome.summary.simulated_ns);
+    let message = error.filter(|_| status == Status::Error);
+    Played { line: line.number, command: line.text, status, expected, got, message, simulated_ns }
+}
+
+/// Says how it went, and keeps what was played.
+fn finish(app: &mut App) {
+    let Some(script) = app.script.take() else { return };
+    let complaints: Vec<String> = script.played.iter().filter_map(Played::complaint).collect();
+    for complaint in complaints.iter().rev() {
+        app.say(Message::error(format!("{}, {complaint}", script.file)));
+    }
+    if complaints.is_empty() {
+        let lines = if script.played.len() == 1 { "1 line" } else { &format!("{} lines", script.played.len()) };
+        app.say(Message::note(format!("{}: {lines} played, everything as expected", script.file)));
+    }
+    app.played = script.played;
+}

@@ -83,7 +83,7 @@ impl<'a> Sharding<'a> {
         }
     }
 
-    /// The best of the traced placement, all sharders and what moves of single tables make of the best of those.
+    /// The best of the traced placement, all sharders and what moves and swaps of tables make of the best of those.
     pub fn best(&self) -> ShardingPlan {
         let all = Sharder::ALL.into_iter().map(|sharder| self.by(sharder));
         let mut best = all.fold(self.traced(), |best, plan| if is_better(&plan, &best) { plan } else { best });
@@ -94,27 +94,46 @@ impl<'a> Sharding<'a> {
         ShardingPlan { sharder: "best".to_owned(), ..best }
     }
 
-    /// The first move of a table away from a rank that makes the iteration shorter; the rank with most look-ups first.
+    /// The first change that makes the iteration shorter, of those that take look-ups off the rank with most.
     fn improve(&self, from: &ShardingPlan, left: &mut usize) -> Option<ShardingPlan> {
         let placement: Vec<usize> = from.assignment.iter().filter_map(|&number| self.position(number)).collect();
-        let resolved = self.resolve(&placement);
-        let loads = self.loads(&resolved);
-        let mut order = self.ranks.clone();
-        order.sort_by_key(|&rank| std::cmp::Reverse((loads[rank], rank)));
-        for &source in &order {
-            for table in (0..placement.len()).filter(|&table| placement[table] == source) {
-                for &target in order.iter().rev().filter(|&&target| loads[target] < loads[source]) {
-                    *left = left.checked_sub(1)?;
-                    let mut moved = placement.clone();
-                    moved[table] = target;
-                    let plan = self.evaluate("best", &moved);
-                    if is_better(&plan, from) {
-                        return Some(plan);
-                    }
-                }
+        let loads = self.loads(&self.resolve(&placement));
+        for change in self.changes(&placement, &loads) {
+            *left = left.checked_sub(1)?;
+            let mut changed = placement.clone();
+            change.apply(&mut changed);
+            let plan = self.evaluate("best", &changed);
+            if is_better(&plan, from) {
+                return Some(plan);
             }
         }
         None
+    }
+
+    /// Moves from the rank with most look-ups and swaps with it, by what the more loaded of both ranks would then have; those
+    /// that would not lighten it are left out.
+    fn changes(&self, placement: &[usize], loads: &[DurNs]) -> Vec<Change> {
+        let Some(&source) = self.ranks.iter().max_by_key(|&&rank| (loads[rank], std::cmp::Reverse(rank))) else {
+            return Vec::new();
+        };
+        let time = |table: usize| self.tables.tables[table].forward + self.tables.tables[table].backward;
+        let (own, others): (Vec<usize>, Vec<usize>) =
+            (0..placement.len()).partition(|&table| placement[table] == source);
+        let moves = own.iter().flat_map(|&table| {
+            let targets = self.ranks.iter().filter(move |&&target| target != source);
+            targets.map(move |&target| (Change::Move { table, target }, target, time(table)))
+        });
+        let swaps = own.iter().flat_map(|&table| {
+            let pairs = others.iter().filter(move |&&other| time(other) < time(table));
+            pairs.map(move |&other| (Change::Swap { table, other }, placement[other], time(table) - time(other)))
+        });
+        let after = |(change, target, moved): (Change, usize, DurNs)| {
+            let most = (loads[source] - moved).max(loads[target] + moved);
+            (most < loads[source]).then_some((most, change))
+        };
+        let mut all: Vec<(DurNs, Change)> = moves.chain(swaps).filter_map(after).collect();
+        all.sort_by_key(|&(most, _)| most);
+        all.into_iter().map(|(_, change)| change).collect()
     }
 
     fn position(&self, number: u32) -> Option<usize> {
@@ -164,6 +183,22 @@ impl<'a> Sharding<'a> {
             assignment: placement.iter().map(|&rank| self.number(rank)).collect(),
             step: step.map(|step| step.to_string()).unwrap_or_default(),
             unhandled: report.map(|report| report.unhandled.clone()).unwrap_or_default(),
+        }
+    }
+}
+
+/// A step of the search.
+#[derive(Clone, Copy, Debug)]
+enum Change {
+    Move { table: usize, target: usize },
+    Swap { table: usize, other: usize },
+}
+
+impl Change {
+    fn apply(self, placement: &mut [usize]) {
+        match self {
+            Self::Move { table, target } => placement[table] = target,
+            Self::Swap { table, other } => placement.swap(table, other),
         }
     }
 }

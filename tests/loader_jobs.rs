@@ -66,6 +66,14 @@ fn an_execution_trace_is_attached_by_process_name_or_folder() {
 }
 
 #[test]
+fn execution_traces_of_the_ranks_of_one_run_are_one_job_without_profiler_traces_too() {
+    let Some(opened) = open(&["dlrm-v100x8/dlrm_pytorch_et.tar.gz"]) else { return };
+    assert_eq!((opened.jobs.len(), ranks(&opened.jobs[0])), (1, (0..8).collect()));
+    let Some(opened) = open(&["gpt2-et", "et-1.0.3", "et-1.1.1-pt2"]) else { return };
+    assert_eq!(opened.jobs.len(), 3);
+}
+
+#[test]
 fn an_execution_trace_beside_a_named_trace_is_found() {
     let Some(opened) = open(&["cpu-captured/mlp-b64-fp32-cpu.kineto.json.gz"]) else { return };
     assert_eq!((opened.jobs.len(), attached(&opened.jobs[0])), (1, 1));

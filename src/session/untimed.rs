@@ -28,8 +28,8 @@ pub(super) fn predict(engine: &Engine, mut job: Job, options: &BuildOptions) -> 
         let skipped = laid_out.skipped_events;
         let entries = laid_out.events_in_file;
         let placed = place(engine, laid_out, rank.rank, options)?;
+        // What the loader notes of the file in between says nothing about this one.
         let (path, place, mut diagnostics) = about;
-        diagnostics.merge(&placed.diagnostics);
         diagnostics.add(Severity::Warning, "predicted-times", "", None, || {
             format!(
                 "an execution trace has no times: all shown are predicted by {PLACEMENT}; \

@@ -91,6 +91,21 @@ impl Job {
     }
 }
 
+impl Job {
+    /// Whether an execution trace is that of another rank of this job, which holds nothing else.
+    fn takes(&self, other: &ExecutionTrace) -> bool {
+        let rank = stated_rank(other);
+        let is_alike = |mine: &RankTrace| {
+            let execution_trace = mine.execution_trace.as_ref().filter(|_| mine.trace.is_none());
+            execution_trace.is_some_and(|mine| {
+                stated_rank(mine).is_some_and(|mine| rank.is_some_and(|rank| rank != mine))
+                    && naming::family(&mine.path) == naming::family(&other.path)
+            })
+        };
+        self.ranks.iter().all(is_alike)
+    }
+}
+
 /// Whether two traces were recorded at the same time.
 fn overlap(a: &Trace, b: &Trace) -> bool {
     let (a, b) = (span(a), span(b));
@@ -128,9 +143,26 @@ fn attach(execution_trace: ExecutionTrace, jobs: &mut Vec<Job>, diagnostics: &mu
         let path = execution_trace.path.display().to_string();
         diagnostics.note("unattached-execution-trace", format!("{path} fits none of the profiler traces"));
     }
-    let rank = execution_trace.rank.or_else(|| naming::rank(&execution_trace.path)).unwrap_or_default();
-    let alone = RankTrace { rank, world_size: None, trace: None, execution_trace: Some(execution_trace) };
-    jobs.push(Job { ranks: vec![alone] });
+    let rank = stated_rank(&execution_trace);
+    let job = jobs.iter_mut().find(|job| job.takes(&execution_trace));
+    let alone = RankTrace {
+        rank: rank.unwrap_or_default(),
+        world_size: None,
+        trace: None,
+        execution_trace: Some(execution_trace),
+    };
+    match job {
+        Some(job) => {
+            job.ranks.push(alone);
+            job.ranks.sort_by_key(|rank| rank.rank);
+        }
+        None => jobs.push(Job { ranks: vec![alone] }),
+    }
+}
+
+/// The rank that an execution trace or its file's name states.
+fn stated_rank(execution_trace: &ExecutionTrace) -> Option<u32> {
+    execution_trace.rank.or_else(|| naming::rank(&execution_trace.path))
 }
 
 /// How much speaks for `execution_trace` being of `rank`: process id, file name, rank, operators; 0 = it is not.

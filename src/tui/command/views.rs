@@ -56,13 +56,7 @@ pub(super) const COMMANDS: &[Command] = &[
         argument: Argument::Optional(super::Kind::Text, "NAME"),
         help: "open a view by its name",
         keys: &[],
-        run: |app, name| match COMMANDS.iter().find(|command| command.name == name && name != "view") {
-            Some(command) => (command.run)(app, ""),
-            None => {
-                let views = COMMANDS.iter().map(|command| command.name).take_while(|&name| name != "view");
-                Err(crate::scenario::StepError::unknown(1, "view", name, views).message)
-            }
-        },
+        run: view,
     },
     Command {
         name: "open-row",
@@ -84,6 +78,15 @@ pub(super) const COMMANDS: &[Command] = &[
         },
     },
 ];
+
+/// Opens a view by the name of its command.
+fn view(app: &mut App, name: &str) -> super::Ran {
+    let views = || COMMANDS.iter().take_while(|command| command.name != "view");
+    if let Some(command) = views().find(|command| command.name == name) {
+        return (command.run)(app, "");
+    }
+    Err(crate::scenario::StepError::unknown(1, "view", name, views().map(|command| command.name)).message)
+}
 
 /// Switches to the other order or grouping.
 fn regroup(app: &mut App) {

@@ -89,6 +89,8 @@ pub enum Command {
     Run(RunArgs),
     /// Known devices: list, show one, or check a file
     Devices(DevicesArgs),
+    /// Fit cost models and collective curves of a device to measurements, into a device file
+    Calibrate(CalibrateArgs),
     /// Check the replay of traces against what was measured
     Validate(ValidateArgs),
     /// List the edits that `--step` understands
@@ -422,6 +424,33 @@ pub enum DevicesAction {
         /// The file
         file: PathBuf,
     },
+}
+
+/// Arguments of `calibrate`.
+#[derive(Clone, Debug, Args)]
+pub struct CalibrateArgs {
+    /// Tables of measurements, plain or gzip: of kernels (microbench.py, NeuSight, aiconfigurator) or of collectives
+    /// (nccl-tests, vidur, DeepBench)
+    #[arg(value_name = "CSV", required = true)]
+    pub tables: Vec<PathBuf>,
+    /// Device file to write
+    #[arg(short, long, value_name = "DEVICE.toml")]
+    pub out: PathBuf,
+    /// Fit only achieved arithmetic, bandwidth and floor, to five or more matrix products
+    #[arg(long)]
+    pub quick: bool,
+    /// Which device of the tables, where they hold several; or the name of the result
+    #[arg(long, value_name = "NAME")]
+    pub device: Option<String>,
+    /// Known device whose figures hold where nothing was measured
+    #[arg(long, value_name = "NAME")]
+    pub inherits: Option<String>,
+    /// Replace an existing file
+    #[arg(long)]
+    pub force: bool,
+    /// How to write the errors
+    #[command(flatten)]
+    pub output: OutputArgs,
 }
 
 /// Arguments of `validate`.

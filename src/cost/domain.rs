@@ -85,6 +85,11 @@ impl Domain {
         })
     }
 
+    /// Whether it is of matrix products.
+    pub fn is_product(self) -> bool {
+        matches!(self, Self::Linear | Self::BatchedGemm | Self::Gemm16 | Self::Gemm8)
+    }
+
     /// How many parameters its structured model has.
     pub fn parameter_count(self) -> usize {
         super::structured::defaults(self).len()

@@ -8,12 +8,41 @@ use serde::{Deserialize, Serialize};
 use crate::device::{CatalogError, DeviceProfile};
 
 use super::domain::Domain;
-use super::features::features;
+use super::features::{features, sizes};
 use super::forest::Forest;
+use super::mlp::{Mlp, paper_features};
 use super::models::estimate_of;
 use super::prediction::Estimate;
+use super::roofline;
 use super::structured::{self, structured_us};
 use super::work::Work;
+
+/// What is asked for a domain on a device: of the candidates, the one with the least error on held-out rows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Choice {
+    /// The structured model, corrected by trees.
+    #[default]
+    StructuredTrees,
+    /// The structured model alone.
+    Structured,
+    /// A multilayer perceptron on the papers' features.
+    Mlp,
+    /// The data-movement curve, or where the device has none the roofline.
+    Curve,
+}
+
+impl Choice {
+    /// Its name beside predictions and in tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::StructuredTrees => "structured+trees",
+            Self::Structured => "structured",
+            Self::Mlp => "mlp",
+            Self::Curve => "curve",
+        }
+    }
+}
 
 /// The parameters of one domain on one device.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -23,6 +52,9 @@ pub struct Fit {
     pub domain: Domain,
     /// Devices it holds for, by id; the first is the one measured, the others have the same chip.
     pub devices: Vec<String>,
+    /// What is asked.
+    #[serde(default)]
+    pub choice: Choice,
     /// Parameters of the structured model.
     pub parameters: Vec<f64>,
     /// Time below which the measurements are of the host, not the kernel, in µs; 0 where kernels were measured.
@@ -33,6 +65,9 @@ pub struct Fit {
     pub structured_error: f64,
     /// The same on the other devices of `devices`.
     pub sibling_error: f64,
+    /// The same of a network trained on the same rows, whether it was chosen or not.
+    #[serde(default)]
+    pub network_error: Option<f64>,
     /// Measurements fitted to.
     pub n_train: u32,
     /// Measurements held out.
@@ -41,6 +76,9 @@ pub struct Fit {
     pub ranges: Vec<(f32, f32)>,
     /// Where the measurements are from.
     pub source: String,
+    /// The network, where one was chosen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network: Option<Mlp>,
     /// What the structured model leaves over.
     #[serde(skip)]
     pub forest: Forest,
@@ -75,24 +113,52 @@ impl Fit {
     /// Time in µs of a whole call, host floor included: what the fit was fitted to.
     pub fn whole_call_us(&self, work: &Work, device: &DeviceProfile) -> f64 {
         let whole = measured_us(structured_us(self.domain, work, device, &self.parameters), self.host_floor_us);
-        whole * self.forest.value(&features(self.domain, work, device, whole)).exp()
+        whole * self.correction(work, device, whole).exp()
+    }
+
+    /// Logarithm of what is chosen over the structured model's `whole` call.
+    fn correction(&self, work: &Work, device: &DeviceProfile, whole: f64) -> f64 {
+        let over = |us: f64| (us.max(1e-6) / whole.max(1e-6)).ln();
+        match self.choice {
+            Choice::StructuredTrees => self.forest.value(&features(self.domain, work, device, whole)),
+            Choice::Structured => 0.0,
+            Choice::Mlp => {
+                let network = self.network.as_ref().zip(paper_features(work, None));
+                network.map_or(0.0, |(network, row)| over(network.value(&row).clamp(-7.0, 25.0).exp()))
+            }
+            Choice::Curve => over(measured_us(roofline::curve_us(work, device), self.host_floor_us)),
+        }
     }
 
     /// The time of the kernel alone. Where the host's floor hid the kernels from the measurements, or sizes lie outside
-    /// them, the structured model is on its own.
+    /// them, the structured model is on its own; so it is on a device that only inherits from the one measured, since its
+    /// parameters are shares of a device's figures and the rest is not.
     fn estimate(&self, work: &Work, device: &DeviceProfile) -> Estimate {
         let kernel = structured_us(self.domain, work, device, &self.parameters);
+        if !self.devices.contains(&device.id) {
+            return estimate_of(
+                kernel,
+                "structured",
+                self.structured_error.max(self.sibling_error),
+                !self.covers(work),
+            );
+        }
         let whole = measured_us(kernel, self.host_floor_us);
-        let row = features(self.domain, work, device, whole);
-        let inside = |(range, size): (&(f32, f32), &f32)| *size >= range.0 - MARGIN && *size <= range.1 + MARGIN;
         let seen = if whole > 0.0 { (kernel / whole).powi(4) } else { 0.0 };
         let own = self.devices.first().is_some_and(|id| *id == device.id);
-        if !self.ranges.iter().zip(&row).all(inside) || seen < 0.1 {
+        let covered = self.covers(work);
+        if !covered || seen < 0.1 {
             return estimate_of(kernel, "structured", self.structured_error.max(self.sibling_error), true);
         }
-        let us = kernel * (self.forest.value(&row) * seen).exp();
+        let us = kernel * (self.correction(work, device, whole) * seen).exp();
         let error = if own { self.error } else { self.sibling_error };
-        estimate_of(us, "structured+trees", error * seen + self.structured_error * (1.0 - seen), false)
+        estimate_of(us, self.choice.name(), error * seen + self.structured_error * (1.0 - seen), false)
+    }
+
+    /// Whether the sizes of `work` lie within those measured.
+    fn covers(&self, work: &Work) -> bool {
+        let inside = |(range, size): (&(f32, f32), f32)| size >= range.0 - MARGIN && size <= range.1 + MARGIN;
+        self.ranges.iter().zip(sizes(self.domain, work)).all(inside)
     }
 }
 
@@ -203,19 +269,31 @@ impl Fits {
 
     /// The time of `work` on `device` with the fit for it, else with the parameters for unseen devices.
     pub fn estimate(&self, domain: Domain, work: &Work, device: &DeviceProfile) -> Estimate {
-        match self.find(domain, &device.id) {
+        let own = std::iter::once(&device.id).chain(&device.lineage).find_map(|id| self.find(domain, id));
+        match own {
             Some(fit) => fit.estimate(work, device),
             None => self.estimate_unseen(domain, work, device),
         }
     }
 
     fn estimate_unseen(&self, domain: Domain, work: &Work, device: &DeviceProfile) -> Estimate {
+        let us = structured_us(domain, work, device, &self.parameters_unseen(domain, device));
+        let error = self.unseen.get(&domain).map_or(UNFITTED_ERROR, |unseen| unseen.error);
+        estimate_of(us, "structured-unseen", error, true)
+    }
+
+    fn parameters_unseen(&self, domain: Domain, device: &DeviceProfile) -> Vec<f64> {
         let unseen = self.unseen.get(&domain);
         let mut parameters =
             unseen.map_or_else(|| structured::default_values(domain), |unseen| unseen.parameters.clone());
         parameters[structured::FLOOR_US] = device.kernel_start.secs() * 1e6;
-        let us = structured_us(domain, work, device, &parameters);
-        estimate_of(us, "structured-unseen", unseen.map_or(UNFITTED_ERROR, |unseen| unseen.error), true)
+        parameters
+    }
+
+    /// The structured model's parameters for `device`: of its own fit, or those for unseen devices.
+    pub fn parameters(&self, domain: Domain, device: &DeviceProfile) -> Vec<f64> {
+        let own = self.find(domain, &device.id);
+        own.map_or_else(|| self.parameters_unseen(domain, device), |fit| fit.parameters.clone())
     }
 }
 

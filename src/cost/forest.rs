@@ -10,6 +10,8 @@ const DEPTH: usize = 6;
 const LEAVES: usize = 1 << DEPTH;
 /// Candidate thresholds per feature.
 const BINS: usize = 48;
+/// What is left over counts up to this many times its median.
+const REACH: f64 = 2.5;
 /// Leaf values are stored in steps of this.
 const STEP: f64 = 1.0 / 16_384.0;
 /// Bytes of a stored tree.
@@ -28,7 +30,7 @@ pub struct Growth {
 
 impl Default for Growth {
     fn default() -> Self {
-        Self { trees: 300, rate: 0.12, prior: 3.0 }
+        Self { trees: 900, rate: 0.08, prior: 2.0 }
     }
 }
 
@@ -136,19 +138,29 @@ fn binned(rows: &[Vec<f32>], feature: usize, thresholds: &[f32]) -> Vec<u8> {
     rows.iter().map(bin).collect()
 }
 
+/// `rest` with outliers pulled in: the gradient of Huber's loss, so that a few odd measurements do not lead the trees.
+fn clipped(rest: &[f64]) -> Vec<f64> {
+    let mut sizes: Vec<f64> = rest.iter().map(|value| value.abs()).collect();
+    let middle = sizes.len() / 2;
+    let median = *sizes.select_nth_unstable_by(middle, f64::total_cmp).1;
+    let reach = (REACH * median).max(1e-4);
+    rest.iter().map(|value| value.clamp(-reach, reach)).collect()
+}
+
 /// One tree on what is left over; takes its correction off.
 fn grow_tree(thresholds: &[Vec<f32>], bins: &[Vec<u8>], rest: &mut [f64], growth: Growth) -> Tree {
+    let pull = clipped(rest);
     let mut tree = Tree { questions: [Question { feature: 0, threshold: f32::INFINITY }; DEPTH], leaves: [0; LEAVES] };
     let mut leaf_of = vec![0u8; rest.len()];
     for level in 0..DEPTH {
-        let Some((feature, bin)) = best_question(thresholds, bins, rest, &leaf_of, level, growth.prior) else { break };
+        let Some((feature, bin)) = best_question(thresholds, bins, &pull, &leaf_of, level, growth.prior) else { break };
         tree.questions[level] = Question { feature: feature as u8, threshold: thresholds[feature][bin] };
         for (leaf, &value) in leaf_of.iter_mut().zip(&bins[feature]) {
             *leaf |= u8::from(value as usize > bin) << level;
         }
     }
     let mut sums = [(0.0, 0.0); LEAVES];
-    for (&leaf, &value) in leaf_of.iter().zip(rest.iter()) {
+    for (&leaf, &value) in leaf_of.iter().zip(&pull) {
         sums[leaf as usize].0 += value;
         sums[leaf as usize].1 += 1.0;
     }

@@ -120,6 +120,17 @@ impl Mlp {
         Some(Self { layers, mean, scale, target_mean, target_scale })
     }
 
+    /// Whether its layers fit one another.
+    pub fn is_sound(&self) -> bool {
+        let mut inputs = self.mean.len();
+        let layers_fit = self.layers.iter().all(|layer| {
+            let fits = layer.inputs == inputs && layer.weights.len() == inputs * layer.bias.len();
+            inputs = layer.bias.len();
+            fits
+        });
+        layers_fit && inputs == 1 && self.scale.len() == self.mean.len()
+    }
+
     /// The predicted value at `features`.
     pub fn value(&self, features: &[f64]) -> f64 {
         let mut signal: Vec<f64> = features
@@ -274,7 +285,8 @@ impl Training {
 }
 
 /// The paper's features of `work`: logarithms of sizes; stride, filter and depthwise for convolutions; `log B, E, max(L, 10⁻³), D`
-/// and the reuse factors for lookups (summed over tables). `None` for work it has no features for.
+/// and the reuse factors for lookups (summed over tables). Attention and plain streaming, which the
+/// papers leave out, by logarithms of their sizes too. `None` for work it has no features for.
 pub fn paper_features(work: &Work, reuse: Option<&[f64; REUSE_BINS]>) -> Option<Vec<f64>> {
     let log = |size: u64| (size.max(1) as f64).ln();
     Some(match work.shape {
@@ -291,6 +303,12 @@ pub fn paper_features(work: &Work, reuse: Option<&[f64; REUSE_BINS]>) -> Option<
             list.extend(reuse.copied().unwrap_or_default());
             list.iter().map(|value| value * tables as f64).collect()
         }
+        Shape::Attention { batch, heads, queries, keys, dim, causal, backward } => {
+            let mut list = [batch, heads, queries, keys, dim].map(log).to_vec();
+            list.extend([causal, backward].map(|flag| f64::from(u8::from(flag))));
+            list
+        }
+        Shape::Plain if work.bytes().0 > 0 => vec![log(work.read.0), log(work.written.0), work.flop.0.max(1.0).ln()],
         _ => return None,
     })
 }

@@ -6,10 +6,11 @@ use std::sync::Mutex;
 use hashbrown::HashTable;
 use rustc_hash::FxHasher;
 
-use crate::device::{CatalogError, DeviceKind, DeviceProfile, LinkProfile, Links};
+use crate::device::{Catalog, CatalogError, DeviceKind, DeviceProfile, LinkProfile, Links};
 use crate::units::DurNs;
 
 use super::anchor::{self, Change};
+use super::calibrate::read_fits;
 use super::collective::collective_time;
 use super::domain::Domain;
 use super::fits::Fits;
@@ -55,6 +56,21 @@ impl CostModels {
         Ok(Self::new(Fits::builtin()?, Links::builtin()?))
     }
 
+    /// The built-in models, with the fits and collectives in the device `files` (name and contents) that `catalog` was read from.
+    ///
+    /// # Errors
+    /// The first fit that cannot be used, with file, line and key.
+    pub fn with_devices(catalog: &Catalog, files: &[(String, String)]) -> Result<Self, CatalogError> {
+        let (mut fits, mut links) = (Fits::builtin()?, Links::builtin()?);
+        for (name, text) in files {
+            for fit in read_fits(name, text)? {
+                fits.add(fit).map_err(|message| CatalogError::Syntax { file: name.clone(), line: 1, message })?;
+            }
+        }
+        links.add_measured(catalog);
+        Ok(Self::new(fits, links))
+    }
+
     /// The models with `fits` and `links`.
     pub fn new(fits: Fits, links: Links) -> Self {
         Self { fits, links, memo: Mutex::new(HashTable::new()), hasher: BuildHasherDefault::new() }
@@ -96,7 +112,8 @@ impl CostModels {
             (&Shape::Copy { route }, _) => Some(copy_estimate(work, route, device)),
             (&Shape::Collective { kind, ranks }, _) => {
                 let own = peer_link(device);
-                let link = self.links.of_device(&device.id).unwrap_or(&own);
+                let known = std::iter::once(&device.id).chain(&device.lineage).find_map(|id| self.links.of_device(id));
+                let link = known.unwrap_or(&own);
                 let time = collective_time(kind, work.read.0, ranks, link);
                 Some(estimate_of(time.us, time.model, time.error, time.extrapolated))
             }

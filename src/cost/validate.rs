@@ -38,6 +38,8 @@ pub struct ValidationRow {
     pub curve: ErrorSummary,
     /// The plain roofline, on the rows that count.
     pub roofline: ErrorSummary,
+    /// Mean absolute error of a network trained on the same rows, on held-out rows; none where none was tried.
+    pub network: Option<f64>,
     /// Mean absolute error aimed at; none where no aim was set.
     pub target: Option<f64>,
     /// Whether it was reached; none without an aim.
@@ -120,13 +122,14 @@ fn domain_row(models: &CostModels, domain: Domain, device: &DeviceProfile, rows:
     ValidationRow {
         family: domain.name().to_owned(),
         device: device.id.clone(),
-        model: "structured+trees",
+        model: fit.choice.name(),
         held_out: true,
         all: all.held_out,
         kernels: counted.kernels,
         structured: counted.structured,
         curve: counted.curve,
         roofline: counted.roofline,
+        network: fit.network_error,
         target: Some(aim),
         met: Some(counted.kernels.mape <= aim),
     }
@@ -147,6 +150,7 @@ fn unfitted_row(models: &CostModels, domain: Domain, device: &DeviceProfile, row
         structured: over(&|work| super::models::unfitted_us(work, device).unwrap_or(0.0)),
         curve: over(&|work| roofline::curve_us(work, device)),
         roofline: over(&|work| roofline::roofline_us(work, device)),
+        network: None,
         target: None,
         met: None,
     }
@@ -173,6 +177,7 @@ fn traced_rows(models: &CostModels, catalog: &Catalog, rows: &[Measurement]) -> 
             structured: over(&|work| super::models::unfitted_us(work, device).unwrap_or(0.0)),
             curve: over(&|work| roofline::curve_us(work, device)),
             roofline: over(&|work| roofline::roofline_us(work, device)),
+            network: None,
             target: None,
             met: None,
         })
@@ -210,6 +215,7 @@ fn lookup_rows(models: &CostModels, catalog: &Catalog, rows: &[Measurement]) -> 
                 structured: all,
                 curve,
                 roofline,
+                network: None,
                 target: None,
                 met: None,
             })
@@ -238,6 +244,7 @@ fn collective_table(rows: &[CollectiveRow]) -> Vec<ValidationRow> {
                 structured: none,
                 curve: none,
                 roofline: none,
+                network: None,
                 target: Some(COLLECTIVE_TARGET),
                 met: Some(all.mape <= COLLECTIVE_TARGET),
             })

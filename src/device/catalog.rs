@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::error::{CatalogError, UnknownDevice};
 use super::file::{self, Placed};
+use super::link::{self, CollectiveCurve};
 use super::profile::DeviceProfile;
 use super::resolve;
 
@@ -24,6 +25,8 @@ pub struct Catalog {
     devices: BTreeMap<String, Arc<DeviceProfile>>,
     /// Every id and alias in comparable form → id.
     names: BTreeMap<String, String>,
+    /// Collectives measured on devices, by id.
+    curves: BTreeMap<String, Vec<CollectiveCurve>>,
 }
 
 impl Catalog {
@@ -33,7 +36,8 @@ impl Catalog {
     }
 
     /// The built-in devices and those of `files`, each a name (for messages) and its contents.
-    /// A device of a later file replaces one of the same id, also for those that inherit from it.
+    /// A device of a later file replaces one of the same id, also for those that inherit from it; where it inherits from its
+    /// own id, the earlier one is meant.
     ///
     /// # Errors
     /// The first device file that cannot be used, with the line and the key.
@@ -41,16 +45,26 @@ impl Catalog {
         let user = files.iter().map(|(name, text)| (name.as_str(), text.as_str()));
         let mut entries = BTreeMap::new();
         for (name, text) in BUILTIN.into_iter().chain(user) {
-            entries.extend(file::parse(name, text)?);
+            for (id, placed) in file::parse(name, text)? {
+                let placed = match entries.remove(&id) {
+                    Some(earlier) => placed.on(&id, earlier),
+                    None => placed,
+                };
+                entries.insert(id, placed);
+            }
         }
         Self::resolve(&entries)
     }
 
     fn resolve(entries: &BTreeMap<String, Placed>) -> Result<Self, CatalogError> {
-        let mut catalog = Self { devices: BTreeMap::new(), names: BTreeMap::new() };
+        let mut catalog = Self { devices: BTreeMap::new(), names: BTreeMap::new(), curves: BTreeMap::new() };
         for (id, placed) in entries {
             let profile = resolve::profile(id, placed, entries)?;
             catalog.devices.insert(id.clone(), Arc::new(profile));
+            if !placed.entry.curve.is_empty() {
+                link::check_curves(&placed.file, id, &placed.entry.curve)?;
+                catalog.curves.insert(id.clone(), placed.entry.curve.clone());
+            }
             for alias in &placed.entry.aliases {
                 catalog.names.insert(comparable(alias), id.clone());
             }
@@ -85,6 +99,11 @@ impl Catalog {
     /// All devices in order of id.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<DeviceProfile>> {
         self.devices.values()
+    }
+
+    /// Collectives that device files give for devices: device and curves, in order of id.
+    pub fn curves(&self) -> impl Iterator<Item = (&DeviceProfile, &[CollectiveCurve])> {
+        self.curves.iter().filter_map(|(id, curves)| Some((self.devices.get(id)?.as_ref(), &curves[..])))
     }
 
     fn unknown(&self, name: &str) -> UnknownDevice {

@@ -73,13 +73,13 @@ pub enum CatalogError {
 
 impl CatalogError {
     /// What the TOML parser says, with the line of `text` it says it about.
-    pub(super) fn syntax(file: &str, text: &str, error: &toml::de::Error) -> Self {
+    pub(crate) fn syntax(file: &str, text: &str, error: &toml::de::Error) -> Self {
         Self::Syntax { file: file.to_owned(), line: line_of(text, error.span()), message: error.message().to_owned() }
     }
 }
 
 /// The line of `text`, from 1, where `span` starts.
-pub(super) fn line_of(text: &str, span: Option<Range<usize>>) -> usize {
+pub(crate) fn line_of(text: &str, span: Option<Range<usize>>) -> usize {
     let end = span.map_or(0, |span| span.start.min(text.len()));
     1 + memchr::memchr_iter(b'\n', &text.as_bytes()[..end]).count()
 }

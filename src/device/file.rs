@@ -6,9 +6,11 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use toml::Spanned;
 
 use super::error::{CatalogError, line_of};
+use super::link::CollectiveCurve;
 use super::profile::{BandwidthCurve, DeviceKind, Precision};
 
 /// The scalar figures of a device, by their key in a file.
@@ -82,6 +84,12 @@ pub(super) struct Entry {
     pub(super) dram_curve: Option<BandwidthCurve>,
     #[serde(default)]
     pub(super) sources: BTreeMap<Spanned<String>, String>,
+    /// Collectives measured between devices of this kind in one node.
+    #[serde(default)]
+    pub(super) curve: Vec<CollectiveCurve>,
+    /// Fits of cost models, which those models read.
+    #[serde(default, rename = "fit")]
+    _fit: IgnoredAny,
 }
 
 /// An entry with the place it was read from.
@@ -92,6 +100,20 @@ pub(super) struct Placed {
     /// Line of `inherits`, or of the entry.
     pub(super) inherits_line: usize,
     pub(super) entry: Entry,
+    /// The device of the same id in an earlier file, where this one inherits from it.
+    pub(super) below: Option<Box<Placed>>,
+}
+
+impl Placed {
+    /// This entry on top of the one of the same id in an earlier file: what it inherits from when it names itself.
+    #[must_use]
+    pub(super) fn on(mut self, id: &str, below: Self) -> Self {
+        if self.entry.inherits.as_ref().is_some_and(|parent| parent.get_ref() == id) {
+            self.entry.aliases.extend(below.entry.aliases.iter().cloned());
+            self.below = Some(Box::new(below));
+        }
+        self
+    }
 }
 
 /// The devices of the file `file` with contents `text`, by id.
@@ -104,7 +126,7 @@ pub(super) fn parse(file: &str, text: &str) -> Result<Vec<(String, Placed)>, Cat
             let line = line_of(text, Some(id.span()));
             check(file, text, id.get_ref(), &entry)?;
             let inherits_line = entry.inherits.as_ref().map_or(line, |parent| line_of(text, Some(parent.span())));
-            Ok((id.into_inner(), Placed { file: file.to_owned(), line, inherits_line, entry }))
+            Ok((id.into_inner(), Placed { file: file.to_owned(), line, inherits_line, entry, below: None }))
         })
         .collect()
 }

@@ -1,7 +1,8 @@
 //! Interconnects: bandwidth, latency and measured collective times by message size.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
+use super::catalog::Catalog;
 use super::error::CatalogError;
 use super::profile::BandwidthCurve;
 
@@ -31,11 +32,11 @@ pub struct LinkProfile {
 }
 
 /// Times of one collective among `ranks` ranks by message size.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CollectiveCurve {
     /// The interconnect, where the curve is not written under it.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub link: String,
     /// `all-reduce`, `all-to-all`, `all-gather` or `reduce-scatter`.
     pub collective: String,
@@ -48,6 +49,7 @@ pub struct CollectiveCurve {
     #[serde(default)]
     pub us: Vec<f64>,
     /// A published three-region fit instead of points.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub fit: Option<BandwidthCurve>,
     /// Mean absolute relative error on sizes that were left out of the fit.
     pub error: f64,
@@ -109,6 +111,31 @@ impl Links {
         Ok(Self { links })
     }
 
+    /// Adds the collectives measured on the devices of `catalog`: each device gets an interconnect of its own, with what is known
+    /// of the one it has otherwise where nothing was measured.
+    pub fn add_measured(&mut self, catalog: &Catalog) {
+        for (device, curves) in catalog.curves() {
+            let known = std::iter::once(&device.id).chain(&device.lineage).find_map(|id| self.of_device(id)).cloned();
+            let mut link = known.unwrap_or_else(|| LinkProfile {
+                id: String::new(),
+                name: format!("between {}", device.name),
+                devices: Vec::new(),
+                gb_s: device.peer_link.0.max(device.host_link.0).max(1.0) / 1e9,
+                latency_us: 10.0,
+                between_nodes: false,
+                source: "the device's own figures".to_owned(),
+                curves: Vec::new(),
+            });
+            link.id.clone_from(&device.id);
+            link.devices = vec![device.id.clone()];
+            for curve in curves {
+                link.curves.retain(|known| known.collective != curve.collective || known.ranks != curve.ranks);
+                link.curves.push(curve.clone());
+            }
+            self.links.insert(0, link);
+        }
+    }
+
     /// The interconnect called `name`, letters of any case.
     pub fn find(&self, name: &str) -> Option<&LinkProfile> {
         self.links.iter().find(|link| link.id.eq_ignore_ascii_case(name))
@@ -148,16 +175,30 @@ fn check(file: &str, link: &LinkProfile) -> Result<(), CatalogError> {
     if !link.gb_s.is_finite() || link.gb_s <= 0.0 {
         return Err(bad("gb_s", link.gb_s.to_string(), "a number above 0"));
     }
-    for curve in &link.curves {
+    check_curves(file, &link.id, &link.curves)
+}
+
+/// # Errors
+/// A curve of the device or interconnect `id` whose sizes do not rise or whose times fall.
+pub(super) fn check_curves(file: &str, id: &str, curves: &[CollectiveCurve]) -> Result<(), CatalogError> {
+    let bad = |value: &str, expected| CatalogError::BadFigure {
+        file: file.to_owned(),
+        line: 1,
+        device: id.to_owned(),
+        key: "curve".to_owned(),
+        value: value.to_owned(),
+        expected,
+    };
+    for curve in curves {
         let rising = |list: &[f64], strictly: bool| {
             list.iter().all(|value| value.is_finite() && *value > 0.0)
                 && list.windows(2).all(|pair| pair[0] < pair[1] || (!strictly && pair[0] <= pair[1]))
         };
         if curve.bytes.len() != curve.us.len() || (curve.fit.is_none() && curve.bytes.len() < 2) {
-            return Err(bad("curve", curve.collective.clone(), "as many times as sizes, two or more, or a fit"));
+            return Err(bad(&curve.collective, "as many times as sizes, two or more, or a fit"));
         }
         if !rising(&curve.bytes, true) || !rising(&curve.us, false) {
-            return Err(bad("curve", curve.collective.clone(), "sizes that rise and times that never fall"));
+            return Err(bad(&curve.collective, "sizes that rise and times that never fall"));
         }
     }
     Ok(())

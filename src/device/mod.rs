@@ -10,6 +10,7 @@ pub mod profile;
 mod resolve;
 
 pub use catalog::Catalog;
+pub(crate) use error::line_of;
 pub use error::{CatalogError, UnknownDevice};
 pub use link::{CollectiveCurve, LinkProfile, Links};
 pub use profile::{BandwidthCurve, DeviceKind, DeviceProfile, Precision};

@@ -174,6 +174,8 @@ impl BandwidthCurve {
 pub struct DeviceProfile {
     /// Short name used in commands and files, e.g. `H100-SXM`.
     pub id: String,
+    /// Devices it inherits figures from, the nearest first.
+    pub lineage: Vec<String>,
     /// Full name.
     pub name: String,
     /// What it is.

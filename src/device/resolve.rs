@@ -25,7 +25,10 @@ pub(super) fn profile(
     placed: &Placed,
     entries: &BTreeMap<String, Placed>,
 ) -> Result<DeviceProfile, CatalogError> {
-    complete(id, placed, merge(id, placed, entries, &mut Vec::new())?)
+    let mut chain = Vec::new();
+    let merged = merge(id, placed, entries, &mut chain)?;
+    let lineage = chain.split_off(1.min(chain.len()));
+    Ok(DeviceProfile { lineage, ..complete(id, placed, merged)? })
 }
 
 fn merge(
@@ -34,13 +37,19 @@ fn merge(
     entries: &BTreeMap<String, Placed>,
     chain: &mut Vec<String>,
 ) -> Result<Merged, CatalogError> {
-    chain.push(id.to_owned());
     let mut merged = match &placed.entry.inherits {
+        Some(_) if placed.below.is_some() => {
+            placed.below.as_ref().map_or_else(|| Ok(Merged::default()), |below| merge(id, below, entries, chain))?
+        }
         Some(parent) => {
+            chain.push(id.to_owned());
             let inherited = parent_of(placed, id, parent.get_ref(), entries, chain)?;
             merge(parent.get_ref(), inherited, entries, chain)?
         }
-        None => Merged::default(),
+        None => {
+            chain.push(id.to_owned());
+            Merged::default()
+        }
     };
     let inherited_gb_s = merged.figures.get(&Figure::DramGbS).copied();
     overlay(&mut merged, placed);
@@ -74,7 +83,9 @@ fn overlay(merged: &mut Merged, placed: &Placed) {
     };
     merged.name = entry.name.clone().or_else(|| merged.name.take());
     merged.kind = entry.kind.or(merged.kind);
-    merged.recorded_as = entry.recorded_as.iter().flatten().map(|name| name.to_lowercase()).collect();
+    if entry.recorded_as.is_some() || placed.below.is_none() {
+        merged.recorded_as = entry.recorded_as.iter().flatten().map(|name| name.to_lowercase()).collect();
+    }
     for (figure, value) in &entry.figures {
         merged.figures.insert(*figure, *value.get_ref());
         merged.sources.insert(figure.key().to_owned(), source(figure.key(), ""));
@@ -124,6 +135,7 @@ fn complete(id: &str, placed: &Placed, merged: Merged) -> Result<DeviceProfile, 
     }
     Ok(DeviceProfile {
         id: id.to_owned(),
+        lineage: Vec::new(),
         name: merged.name.unwrap_or_else(|| id.to_owned()),
         kind: merged.kind.ok_or_else(|| missing(id, placed, "kind"))?,
         recorded_as: merged.recorded_as,

@@ -6,6 +6,8 @@ use color_eyre::eyre::Result;
 use serde::Serialize;
 
 use crate::cli::{DevicesAction, DevicesArgs, OutputArgs};
+use crate::cost::CostModels;
+use crate::cost::calibrate::read_fits;
 use crate::device::{Catalog, DeviceKind, DeviceProfile};
 use crate::session::read_text;
 
@@ -37,10 +39,12 @@ pub fn run(args: &DevicesArgs) -> Result<()> {
         Some(DevicesAction::List(output)) => list(output),
         Some(DevicesAction::Show { name, output }) => show(name, output),
         Some(DevicesAction::Check { file }) => {
-            let text = read_text(file)?;
+            let files = [(file.display().to_string(), read_text(file)?)];
             let before = Catalog::builtin()?.iter().count();
-            let catalog = Catalog::with_files(&[(file.display().to_string(), text)])?;
-            println!("{}: fine; {} new devices", file.display(), catalog.iter().count() - before);
+            let catalog = Catalog::with_files(&files)?;
+            CostModels::with_devices(&catalog, &files)?;
+            let fits = read_fits(&files[0].0, &files[0].1)?.len();
+            println!("{}: fine; {} new devices, {fits} fits", file.display(), catalog.iter().count() - before);
             Ok(())
         }
     }

@@ -1,6 +1,7 @@
 //! The commands without a screen: each opens traces, asks the session, and writes a table, CSV or JSON.
 
 mod breakdown;
+mod calibrate;
 mod devices;
 mod export;
 mod gaps;
@@ -45,6 +46,7 @@ pub fn run(command: &Command, iteration: Iteration) -> Result<()> {
         Command::Export(args) => export::run(args, iteration),
         Command::Run(_) => Err(eyre!("this build plays no scripts; build it with the feature `tui`")),
         Command::Devices(args) => devices::run(args),
+        Command::Calibrate(args) => calibrate::run(args),
         Command::Validate(args) => validate::run(&args.what),
         Command::Transforms(output) => transforms::run(output),
         Command::Completions { shell } => {

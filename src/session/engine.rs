@@ -50,9 +50,10 @@ impl Engine {
     /// # Errors
     /// The first device file that cannot be used.
     pub fn with_devices(files: &[(String, String)]) -> Result<Self, SessionError> {
+        let catalog = Catalog::with_files(files)?;
         Ok(Self {
-            catalog: Arc::new(Catalog::with_files(files)?),
-            models: Arc::new(CostModels::builtin()?),
+            models: Arc::new(CostModels::with_devices(&catalog, files)?),
+            catalog: Arc::new(catalog),
             overheads: Arc::new(Overheads::builtin()?),
             table_facts: None,
         })

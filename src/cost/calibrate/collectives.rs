@@ -14,39 +14,86 @@ use crate::device::CollectiveCurve;
 pub struct CollectiveRow {
     /// The system as the file names it.
     pub system: String,
-    /// `all-reduce`, `all-to-all`, `all-gather` or `reduce-scatter`.
+    /// `all-reduce`, `all-to-all`, `all-gather`, `reduce-scatter` or `send-recv`.
     pub collective: &'static str,
     /// Ranks taking part.
     pub ranks: u32,
+    /// Whether they are on more than one node.
+    pub between_nodes: bool,
     /// Buffer size in bytes.
     pub bytes: f64,
     /// Time in µs.
     pub us: f64,
 }
 
-/// The rows of `text` (columns `system`, `op_name`, `num_gpus`, `bytes`, `latency_ms`).
+/// The columns of a table of collectives.
+struct Columns {
+    system: &'static str,
+    collective: &'static str,
+    ranks: &'static str,
+    size: &'static str,
+    /// Bytes of one unit of `size`.
+    unit: f64,
+    ms: &'static str,
+}
+
+/// nccl-tests tables of aiconfigurator, the network profiles of vidur, and DeepBench's all-reduce.
+const TABLES: [Columns; 3] = [
+    Columns { system: "system", collective: "op_name", ranks: "num_gpus", size: "bytes", unit: 1.0, ms: "latency_ms" },
+    Columns {
+        system: "system",
+        collective: "collective",
+        ranks: "num_workers",
+        size: "size_bytes",
+        unit: 1.0,
+        ms: "median_ms",
+    },
+    Columns { system: "gpu", collective: "", ranks: "num_gpus", size: "floats", unit: 4.0, ms: "mean_ms" },
+];
+
+/// The columns of `table`, when it is one of collectives: its size column decides.
+fn columns(table: &Table) -> Option<&'static Columns> {
+    TABLES.iter().find(|columns| table.has(columns.size) && table.has(columns.ranks))
+}
+
+/// Whether `text` is a table of collectives, whole or not.
+pub fn is_collectives(text: &str) -> bool {
+    Table::parse(text).is_ok_and(|table| columns(&table).is_some())
+}
+
+/// The rows of `text`: `system`, `op_name`, `num_gpus`, `bytes`, `latency_ms` of nccl-tests tables; `system`, `collective`,
+/// `num_workers`, `size_bytes`, `median_ms`, `devices_per_node` of vidur; `gpu`, `floats`, `num_gpus`, `mean_ms`, `library` of
+/// DeepBench (its NCCL rows).
 ///
 /// # Errors
 /// A missing column, or the first value that cannot be, with line and column.
 pub fn collective_rows(text: &str) -> Result<Vec<CollectiveRow>, FitError> {
     let table = Table::parse(text)?;
-    table.require(&["system", "op_name", "num_gpus", "bytes", "latency_ms"])?;
+    let columns = columns(&table).ok_or(FitError::UnknownFormat)?;
+    table.require(&[columns.system, columns.ranks, columns.size, columns.ms])?;
+    if !columns.collective.is_empty() {
+        table.require(&[columns.collective])?;
+    }
     let mut rows = Vec::new();
     for row in table.rows() {
-        let collective = match row.text("op_name") {
+        let collective = match row.text(columns.collective) {
+            "" if columns.collective.is_empty() && row.text("library").contains("NCCL") => "all-reduce",
             "all_reduce" => "all-reduce",
             "alltoall" => "all-to-all",
             "all_gather" => "all-gather",
             "reduce_scatter" => "reduce-scatter",
+            "send_recv" => "send-recv",
             _ => continue,
         };
-        let (ranks, us) = (row.number("num_gpus")? as u32, row.number("latency_ms")? * 1e3);
+        let ranks = row.number(columns.ranks)? as u32;
         rows.push(CollectiveRow {
-            system: row.text("system").to_owned(),
+            system: row.text(columns.system).to_owned(),
             collective,
-            ranks,
-            bytes: row.number("bytes")?,
-            us,
+            // Both ends of a transfer take part, whatever the file counts.
+            ranks: if collective == "send-recv" { 2 } else { ranks },
+            between_nodes: row.size("devices_per_node", u64::from(ranks))? < u64::from(ranks),
+            bytes: row.number(columns.size)? * columns.unit,
+            us: row.number(columns.ms)? * 1e3,
         });
     }
     Ok(rows)
@@ -154,7 +201,7 @@ mod tests {
     use super::*;
 
     fn row(bytes: f64, us: f64) -> CollectiveRow {
-        CollectiveRow { system: "x".to_owned(), collective: "all-reduce", ranks: 8, bytes, us }
+        CollectiveRow { system: "x".to_owned(), collective: "all-reduce", ranks: 8, between_nodes: false, bytes, us }
     }
 
     #[test]

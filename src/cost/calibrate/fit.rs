@@ -4,9 +4,10 @@ use super::search::minimise;
 use super::summary::{ErrorSummary, summarise};
 use super::{FitError, Measurement, Sample};
 use crate::cost::domain::Domain;
-use crate::cost::features::{features, size_count};
-use crate::cost::fits::{Fit, measured_us};
+use crate::cost::features::{features, sizes};
+use crate::cost::fits::{Choice, Fit, measured_us};
 use crate::cost::forest::{Forest, Growth};
+use crate::cost::mlp::{Mlp, MlpConfig, Optimizer, paper_features};
 use crate::cost::operators::{GemmSize, gemm_work};
 use crate::cost::roofline;
 use crate::cost::structured::{BANDWIDTH, COMPUTE, FLOOR_US, defaults, structured_us};
@@ -15,7 +16,9 @@ use crate::device::DeviceProfile;
 use crate::graph::DType;
 
 /// Fewest measurements that parameters and trees are fitted to.
-const FEWEST: usize = 60;
+pub(super) const FEWEST: usize = 60;
+/// Fewest measurements that the three device constants are fitted to.
+pub(super) const FEWEST_QUICK: usize = 5;
 /// Most measurements that the search over parameters looks at.
 const SEARCHED: usize = 2_000;
 /// No host takes longer than this to issue one call.
@@ -64,22 +67,56 @@ pub fn calibrate(sample: Sample<'_>, source: &str, growth: Growth) -> Result<Cal
     let mut fit = Fit {
         domain: sample.domain,
         devices: vec![sample.device.id.clone()],
+        choice: Choice::default(),
         parameters,
         host_floor_us,
         error: 0.0,
         structured_error: 0.0,
         sibling_error: 0.0,
+        network_error: None,
         n_train: train.len() as u32,
         n_test: test.len() as u32,
-        ranges: ranges(&sample, &train),
+        ranges: ranges(sample.domain, &train),
         source: source.to_owned(),
+        network: None,
         forest: Forest::default(),
     };
     fit.forest = residual(&fit, sample.device, &train, growth);
-    let mut calibrated = assess(&fit, sample.device, &test);
+    let mut calibrated = chosen(&mut fit, &sample, (&train, &test));
     calibrated.fit.error = calibrated.kernels.mape;
     calibrated.fit.structured_error = calibrated.structured.mape;
     Ok(calibrated)
+}
+
+/// Rows that a network is trained on.
+const TAUGHT: usize = 4_000;
+/// The network tried beside the other candidates: the middle one of the small grid, seconds to train.
+const NETWORK: MlpConfig =
+    MlpConfig { layers: 3, width: 64, optimizer: Optimizer::Adam, rate: 2e-3, epochs: 60, batch: 64 };
+
+/// Of trees, a network, the structured model alone and the curve, the one with the least error on held-out kernels.
+fn chosen(fit: &mut Fit, sample: &Sample<'_>, (train, test): (&[&Measurement], &[&Measurement])) -> Calibrated {
+    let step = train.len().div_ceil(TAUGHT);
+    let lesson = train.iter().step_by(step).filter_map(|row| Some((paper_features(&row.work, None)?, row.us.ln())));
+    let (rows, targets): (Vec<Vec<f64>>, Vec<f64>) = lesson.unzip();
+    fit.network = Mlp::train(&rows, &targets, &NETWORK);
+    let tried = |choice: Choice| assess(&Fit { choice, ..fit.clone() }, sample.device, test);
+    let network_error = fit.network.as_ref().map(|_| tried(Choice::Mlp).kernels.mape);
+    let mut best = tried(Choice::StructuredTrees);
+    for choice in [Choice::Structured, Choice::Mlp, Choice::Curve] {
+        let found = tried(choice);
+        if found.kernels.mape < best.kernels.mape {
+            best = found;
+        }
+    }
+    if best.fit.choice != Choice::Mlp {
+        best.fit.network = None;
+    }
+    if best.fit.choice != Choice::StructuredTrees {
+        best.fit.forest = Forest::default();
+    }
+    best.fit.network_error = network_error;
+    best
 }
 
 /// Errors of `fit` on `rows` of `device`, with the baselines beside.
@@ -143,10 +180,13 @@ fn residual(fit: &Fit, device: &DeviceProfile, train: &[&Measurement], growth: G
     Forest::grow(&rows, &targets, growth)
 }
 
-fn ranges(sample: &Sample<'_>, train: &[&Measurement]) -> Vec<(f32, f32)> {
-    let mut ranges = vec![(f32::INFINITY, f32::NEG_INFINITY); size_count(sample.domain)];
-    for row in train {
-        for (range, size) in ranges.iter_mut().zip(features(sample.domain, &row.work, sample.device, 1.0)) {
+/// Smallest and largest of each size among `rows`.
+fn ranges(domain: Domain, rows: &[&Measurement]) -> Vec<(f32, f32)> {
+    let mut ranges: Vec<(f32, f32)> = Vec::new();
+    for row in rows {
+        let sizes = sizes(domain, &row.work);
+        ranges.resize(sizes.len(), (f32::INFINITY, f32::NEG_INFINITY));
+        for (range, size) in ranges.iter_mut().zip(sizes) {
             *range = (range.0.min(size), range.1.max(size));
         }
     }
@@ -192,40 +232,60 @@ pub fn quick_shapes() -> [GemmSize; 5] {
     [size(4096, 4096, 4096), size(8192, 8192, 2048), size(16, 8192, 8192), size(8192, 64, 8192), size(32, 32, 32)]
 }
 
-/// Fits only the three device constants (share of peak arithmetic, share of bandwidth, floor) to a handful of
-/// measurements, the rest as in `base`. Arithmetic and bandwidth need a product bound by each: see [`quick_shapes`].
+/// Fits only the three device constants (share of peak arithmetic, share of bandwidth, floor) to a handful of measurements,
+/// the rest as in `base`. Arithmetic and bandwidth need a product bound by each: see [`quick_shapes`]. With the fit, the error
+/// on each measurement from constants fitted to the others.
 ///
 /// # Errors
-/// Fewer than three measurements.
-pub fn calibrate_quick(sample: Sample<'_>, base: &[f64], source: &str) -> Result<Fit, FitError> {
-    if sample.rows.len() < 3 {
-        return Err(FitError::TooFew { rows: sample.rows.len(), domain: sample.domain.name(), needed: 3 });
+/// Fewer than five measurements.
+pub fn calibrate_quick(sample: Sample<'_>, base: &[f64], source: &str) -> Result<(Fit, ErrorSummary), FitError> {
+    let (rows, domain) = (sample.rows.len(), sample.domain);
+    if rows < FEWEST_QUICK {
+        return Err(FitError::TooFew { rows, domain: domain.name(), needed: FEWEST_QUICK });
     }
-    let bounds: Vec<(f64, f64)> =
-        defaults(sample.domain).iter().map(|parameter| (parameter.min, parameter.max)).collect();
-    let cost = |p: &[f64]| {
-        let error = |row: &Measurement| {
-            (structured_us(sample.domain, &row.work, sample.device, p) / row.us).max(1e-9).ln().abs()
-        };
-        sample.rows.iter().map(error).sum::<f64>()
-    };
-    let (parameters, left) = minimise(base, &bounds, &[COMPUTE, BANDWIDTH, FLOOR_US], 60, cost);
-    let error = (left / sample.rows.len() as f64).max(QUICK_ERROR);
     let all: Vec<&Measurement> = sample.rows.iter().collect();
-    Ok(Fit {
-        domain: sample.domain,
+    let time = |row: &Measurement, parameters: &[f64]| structured_us(domain, &row.work, sample.device, parameters);
+    let parameters = constants(sample, base, &all);
+    let left_out = (0..rows.min(LEFT_OUT)).map(|at| {
+        let others: Vec<&Measurement> =
+            all.iter().copied().enumerate().filter(|(i, _)| *i != at).map(|(_, r)| r).collect();
+        (time(all[at], &constants(sample, base, &others)), all[at].us)
+    });
+    let errors = summarise(left_out);
+    let error = errors.mape.max(QUICK_ERROR);
+    let fit = Fit {
+        domain,
         devices: vec![sample.device.id.clone()],
+        choice: Choice::Structured,
         parameters,
         host_floor_us: 0.0,
         error,
         structured_error: error,
         sibling_error: error,
-        n_train: sample.rows.len() as u32,
+        network_error: None,
+        n_train: rows as u32,
         n_test: 0,
-        ranges: ranges(&sample, &all),
+        ranges: ranges(domain, &all),
         source: source.to_owned(),
+        network: None,
         forest: Forest::default(),
-    })
+    };
+    Ok((fit, errors))
+}
+
+/// Most rows that are left out in turn.
+const LEFT_OUT: usize = 60;
+
+fn constants(sample: Sample<'_>, base: &[f64], rows: &[&Measurement]) -> Vec<f64> {
+    let bounds: Vec<(f64, f64)> =
+        defaults(sample.domain).iter().map(|parameter| (parameter.min, parameter.max)).collect();
+    let cost = |p: &[f64]| {
+        let error = |row: &&Measurement| {
+            (structured_us(sample.domain, &row.work, sample.device, p) / row.us).max(1e-9).ln().abs()
+        };
+        rows.iter().map(error).sum::<f64>()
+    };
+    minimise(base, &bounds, &[COMPUTE, BANDWIDTH, FLOOR_US], 60, cost).0
 }
 
 /// Error of three constants from five products on a device that nobody measured otherwise [ACCURACY: 12 % on L4].

@@ -3,21 +3,42 @@
 use crate::graph::DType;
 
 use super::csv::{Row, Table};
+use super::microbench::microbench;
+use super::published;
 use super::{FitError, Measurement};
 use crate::cost::operators::{
-    AttentionSize, ConvPass, ConvSize, GemmSize, LookupSize, attention_work, conv_work, gemm_work, lookup_work,
-    movement_work, pointwise, rowwise,
+    AttentionSize, ConvPass, ConvSize, GemmSize, attention_work, conv_work, gemm_work, movement_work, pointwise,
+    rowwise,
 };
 use crate::cost::work::{Family, Shape, Work};
 use crate::units::{Bytes, Flop};
 
-/// The measurements in `text`: a table of microbench.py, NeuSight's operator tables, or aiconfigurator's GEMM and attention
-/// tables. Rows of operators that no model covers are left out.
+/// Reads the measurements of one row.
+type Several = fn(&Row<'_>) -> Result<Vec<Measurement>, FitError>;
+
+/// The measurements in `text`: a table of microbench.py, NeuSight's operator tables, aiconfigurator's GEMM and attention
+/// tables, DeepBench's products and convolutions, or vidur's layers. Rows of operators that no model covers are left out.
 ///
 /// # Errors
 /// An unknown header, or the first value that cannot be, with line and column.
 pub fn measurements(text: &str) -> Result<Vec<Measurement>, FitError> {
     let table = Table::parse(text)?;
+    let several: Option<Several> = if table.has("transA") {
+        table.require(&["gpu", "precision", "M", "N", "K", "time_ms"])?;
+        Some(published::deepbench_gemm)
+    } else if table.has("bwd_params_ms") {
+        table.require(&["gpu", "precision", "W", "H", "C", "N", "K", "filter_w", "filter_h", "fwd_ms"])?;
+        Some(published::deepbench_conv)
+    } else if table.has("num_tensor_parallel_workers") {
+        table.require(&["gpu", "num_tokens", "n_head", "n_kv_head", "n_embd", "n_expanded_embd"])?;
+        Some(published::vidur_layers)
+    } else {
+        None
+    };
+    if let Some(read) = several {
+        let rows: Vec<Vec<Measurement>> = table.rows().map(|row| read(&row)).collect::<Result<_, _>>()?;
+        return Ok(rows.into_iter().flatten().collect());
+    }
     let read: fn(&Row<'_>) -> Result<Option<Measurement>, FitError> = if table.has("time_us_median") {
         table.require(&["family", "op", "dtype", "device"])?;
         microbench
@@ -33,11 +54,28 @@ pub fn measurements(text: &str) -> Result<Vec<Measurement>, FitError> {
     } else {
         return Err(FitError::UnknownFormat);
     };
-    table.rows().filter_map(|row| read(&row).transpose()).collect()
+    let rows: Vec<Measurement> = table.rows().filter_map(|row| read(&row).transpose()).collect::<Result<_, _>>()?;
+    Ok(if table.has("cache") { cache_states_joined(rows) } else { rows })
 }
 
-fn measured(work: Work, device: &str, us: f64) -> Option<Measurement> {
-    (us > 0.0).then(|| Measurement { work, device: device.to_owned(), us })
+/// One measurement per kernel, the geometric mean of its times with cold and with warm caches: inside a model some of what a
+/// kernel reads was just written, and some was not.
+fn cache_states_joined(rows: Vec<Measurement>) -> Vec<Measurement> {
+    let mut joined: Vec<(Measurement, f64)> = Vec::new();
+    for row in rows {
+        match joined.last_mut() {
+            Some((last, count)) if last.work == row.work && last.device == row.device => {
+                last.us = ((last.us.ln() * *count + row.us.ln()) / (*count + 1.0)).exp();
+                *count += 1.0;
+            }
+            _ => joined.push((row, 1.0)),
+        }
+    }
+    joined.into_iter().map(|(row, _)| row).collect()
+}
+
+pub(super) fn measured(work: Work, row: &Row<'_>, device: &str, us: f64) -> Option<Measurement> {
+    (us > 0.0).then(|| Measurement { work, device: row.text(device).to_owned(), us, line: row.line })
 }
 
 /// NeuSight: fp32; `linear` and `bmm` write M×K and reduce over N; times of whole calls in ms.
@@ -62,7 +100,7 @@ fn neusight(row: &Row<'_>) -> Result<Option<Measurement>, FitError> {
             streaming_work(count * 4 * inputs, count * 4, count as f64 * pointwise::pointwise_flop_per_element(name))
         }
     };
-    Ok(measured(work, row.text("Device"), row.number("Latency")? * 1e3))
+    Ok(measured(work, row, "Device", row.number("Latency")? * 1e3))
 }
 
 fn neusight_conv(row: &Row<'_>, batch: u64) -> Result<Work, FitError> {
@@ -84,7 +122,7 @@ fn neusight_conv(row: &Row<'_>, batch: u64) -> Result<Work, FitError> {
     Ok(conv_work(&size, ConvPass::Forward, DType::Fp32, false))
 }
 
-fn rows_work(family: Family, rows: u64, width: u64, dtype: DType, backward: bool) -> Work {
+pub(super) fn rows_work(family: Family, rows: u64, width: u64, dtype: DType, backward: bool) -> Work {
     let count = rows * width;
     let per_element = match family {
         Family::Softmax => rowwise::softmax_flop_per_element(backward),
@@ -101,7 +139,7 @@ fn rows_work(family: Family, rows: u64, width: u64, dtype: DType, backward: bool
     }
 }
 
-fn streaming_work(read: u64, written: u64, flop: f64) -> Work {
+pub(super) fn streaming_work(read: u64, written: u64, flop: f64) -> Work {
     Work { flop: Flop(flop), ..movement_work(Family::Elementwise, read, written) }
 }
 
@@ -112,7 +150,7 @@ fn aiconfigurator_gemm(row: &Row<'_>) -> Result<Option<Measurement>, FitError> {
         _ => return Ok(None),
     };
     let size = GemmSize { batch: 1, m: row.size("m", 1)?, n: row.size("n", 1)?, k: row.size("k", 1)? };
-    Ok(measured(gemm_work(size, dtype, false, 0), row.text("system"), row.number("latency_ms")? * 1e3))
+    Ok(measured(gemm_work(size, dtype, false, 0), row, "system", row.number("latency_ms")? * 1e3))
 }
 
 /// Prefill attention is causal, encoder attention is not. The `trtllm_mha` rows contradict one another and are left out, as are
@@ -140,74 +178,7 @@ fn aiconfigurator_attention(row: &Row<'_>) -> Result<Option<Measurement>, FitErr
         dim: row.size("head_dim", 64)?,
         causal: !cache.is_empty(),
     };
-    Ok(measured(attention_work(&size, false, dtype), row.text("system"), row.number("latency_ms")? * 1e3))
-}
-
-/// microbench.py: times of kernels in µs; sizes by family.
-fn microbench(row: &Row<'_>) -> Result<Option<Measurement>, FitError> {
-    let (dtype, tf32) = match row.text("dtype") {
-        "fp32" => (DType::Fp32, false),
-        "tf32" => (DType::Fp32, true),
-        "bf16" => (DType::Bf16, false),
-        "fp16" => (DType::Fp16, false),
-        _ => (DType::Int8, false),
-    };
-    let backward = row.text("pass").starts_with("bwd") || row.text("pass") == "backward";
-    let work = match row.text("family") {
-        "gemm" => {
-            let size =
-                GemmSize { batch: row.size("B", 1)?, m: row.size("M", 1)?, n: row.size("N", 1)?, k: row.size("K", 1)? };
-            gemm_work(size, dtype, tf32, 0)
-        }
-        "layer_norm" => rows_work(Family::Norm, row.size("M", 1)?, row.size("N", 1)?, dtype, backward),
-        "softmax" | "log_softmax" => rows_work(Family::Softmax, row.size("M", 1)?, row.size("N", 1)?, dtype, backward),
-        "attention" => microbench_attention(row, dtype, backward)?,
-        "conv2d" if !backward => microbench_conv(row, dtype, tf32)?,
-        "embedding_bag" if row.text("op") == "embedding_bag" => microbench_lookup(row, dtype, backward)?,
-        "elementwise" | "dropout" | "reduction" | "concat" | "transpose" | "broadcast" | "optimizer" | "pooling" => {
-            let written = (row.size("numel", 0)? * dtype.size()).max(row.size("bytes", 0)? / 3);
-            streaming_work(row.size("bytes", 0)?.saturating_sub(written), written, row.number("flops")?)
-        }
-        _ => return Ok(None),
-    };
-    Ok(measured(work, row.text("device"), row.number("time_us_median")?))
-}
-
-fn microbench_attention(row: &Row<'_>, dtype: DType, backward: bool) -> Result<Work, FitError> {
-    let (heads, length) = (row.size("heads", 1)?, row.size("S", 1)?);
-    let causal = matches!(row.text("causal"), "1" | "True" | "true");
-    let (batch, dim) = (row.size("B", 1)?, row.size("D", 64)?);
-    let size = AttentionSize { batch, heads, kv_heads: heads, queries: length, keys: length, dim, causal };
-    Ok(attention_work(&size, backward, dtype))
-}
-
-fn microbench_conv(row: &Row<'_>, dtype: DType, tf32: bool) -> Result<Work, FitError> {
-    let (h, w, taps) = (row.size("H", 1)?, row.size("W", 1)?, row.size("R", 1)?);
-    let stride = row.size("stride", 1)?.max(1);
-    let size = ConvSize {
-        batch: row.size("B", 1)?,
-        channels_in: row.size("C", 1)?,
-        channels_out: row.size("K", 1)?,
-        in_area: h * w,
-        out_h: h.div_ceil(stride),
-        out_w: w.div_ceil(stride),
-        r: taps,
-        s: taps,
-        stride,
-        groups: row.size("groups", 1)?.max(1),
-    };
-    Ok(conv_work(&size, ConvPass::Forward, dtype, tf32))
-}
-
-fn microbench_lookup(row: &Row<'_>, dtype: DType, backward: bool) -> Result<Work, FitError> {
-    let size = LookupSize {
-        batch: row.size("B", 1)?,
-        rows: row.size("E", 1)?,
-        tables: row.size("T", 1)?,
-        pooling: row.number("L")?,
-        dim: row.size("D", 1)?,
-    };
-    Ok(lookup_work(&size, backward, dtype, DType::Int64))
+    Ok(measured(attention_work(&size, false, dtype), row, "system", row.number("latency_ms")? * 1e3))
 }
 
 #[cfg(test)]

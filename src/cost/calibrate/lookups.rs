@@ -38,7 +38,7 @@ fn microbenchmark(row: &Row<'_>) -> Result<Vec<Measurement>, FitError> {
     let backward = row.text("family").contains("bwd");
     let work = lookup_work(&size, backward, DType::Fp32, DType::Int64);
     let us = row.number("kernel_runtime_us")?;
-    Ok(vec![Measurement { work, device: row.text("gpu").to_owned(), us }])
+    Ok(vec![Measurement { work, device: row.text("gpu").to_owned(), us, line: row.line }])
 }
 
 fn fbgemm(row: &Row<'_>) -> Result<Vec<Measurement>, FitError> {
@@ -56,6 +56,7 @@ fn fbgemm(row: &Row<'_>) -> Result<Vec<Measurement>, FitError> {
         work: lookup_work(&size, backward, DType::Fp32, DType::Int64),
         device: row.text("gpu").to_owned(),
         us,
+        line: row.line,
     };
     Ok(vec![measured(false, row.number("tbe_forward_ms")? * 1e3), measured(true, row.number("tbe_backward_ms")? * 1e3)])
 }

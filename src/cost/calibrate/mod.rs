@@ -4,10 +4,15 @@
 
 pub mod collectives;
 pub mod csv;
+mod curve;
+mod device;
+mod device_file;
 mod fit;
 mod formats;
 mod kernel_table;
 mod lookups;
+mod microbench;
+mod published;
 mod search;
 mod summary;
 
@@ -18,6 +23,8 @@ use crate::device::DeviceProfile;
 use super::domain::Domain;
 use super::work::Work;
 
+pub use device::{DeviceCalibration, DomainReport, Target, calibrate_device};
+pub use device_file::{device_file, read_fits};
 pub use fit::{
     Calibrated, assess, calibrate, calibrate_quick, is_held_out, quick_shapes, quick_work, shared_parameters,
 };
@@ -35,6 +42,8 @@ pub struct Measurement {
     pub device: String,
     /// Its time in µs.
     pub us: f64,
+    /// Line of its file, from 1.
+    pub line: usize,
 }
 
 /// The domain and measurements of one device, ready to fit.
@@ -82,6 +91,33 @@ pub enum FitError {
         /// As written.
         value: String,
     },
+    /// A time that no such device can reach.
+    #[error("line {line}: {us} µs is {times} times shorter than {device} can be: is the unit right?")]
+    Impossible {
+        /// Line, from 1.
+        line: usize,
+        /// As read.
+        us: String,
+        /// Shortest possible time over it.
+        times: u64,
+        /// The device.
+        device: String,
+    },
+    /// Several devices where one is calibrated.
+    #[error("measurements of {} devices ({}): choose one with --device", devices.len(), devices.join(", "))]
+    SeveralDevices {
+        /// As the files name them.
+        devices: Vec<String>,
+    },
+    /// A device that is in no catalog, and nothing to inherit from.
+    #[error("the catalog has no `{device}`: name a device like it with --inherits")]
+    UnknownDevice {
+        /// As the file names it.
+        device: String,
+    },
+    /// Nothing that a fit could use.
+    #[error("nothing to fit: {0}")]
+    Nothing(String),
     /// A header that no known format has.
     #[error(
         "unknown kind of measurements: expected the columns of microbench.py, NeuSight, aiconfigurator or nccl-tests tables"

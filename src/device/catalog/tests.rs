@@ -136,3 +136,27 @@ fn data_movement_time_never_falls_with_size() {
         assert!(times.windows(2).all(|pair| pair[0] <= pair[1] + 1e-9), "{}", device.id);
     }
 }
+
+#[test]
+fn a_device_of_the_same_name_may_change_some_figures_of_the_builtin_one() {
+    let text = "[L4]\ninherits = \"L4\"\n[L4.figures]\nhost_link_gb_s = 9\n".to_owned();
+    let catalog = Catalog::with_files(&[("mine.toml".to_owned(), text)]).unwrap();
+    let builtin = Catalog::builtin().unwrap();
+    let (mine, old) = (catalog.find("NVIDIA L4").unwrap(), builtin.find("L4").unwrap());
+    assert!((mine.host_link.0 - 9e9).abs() < 1.0);
+    assert_eq!((mine.sm_count, &mine.recorded_as), (old.sm_count, &old.recorded_as));
+}
+
+#[test]
+fn what_a_device_inherits_from_is_known_nearest_first() {
+    let catalog = Catalog::builtin().unwrap();
+    assert_eq!(catalog.find("A100-80-PCIe").unwrap().lineage, ["A100-80", "A100-40"]);
+    assert!(catalog.find("V100").unwrap().lineage.is_empty());
+}
+
+#[test]
+fn collectives_in_a_device_file_are_checked() {
+    let text = "[X]\ninherits = \"L4\"\n[[X.curve]]\ncollective = \"all-reduce\"\nranks = 2\nbytes = [1, 2]\nus = [2, 1]\nerror = 0\nn = 2\nsource = \"s\"\n";
+    let error = Catalog::with_files(&[("mine.toml".to_owned(), text.to_owned())]).unwrap_err().to_string();
+    assert!(error.contains("X.curve") && error.contains("never fall"), "{error}");
+}

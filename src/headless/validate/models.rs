@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::cli::TraceArgs;
 use crate::cost::validate::{ValidationRow, validate_models};
 use crate::headless::{input, output};
-use crate::session::{Engine, read_table};
+use crate::session::read_table;
 
 #[derive(Debug, Serialize)]
 struct Answer {
@@ -34,7 +34,7 @@ struct Row {
 /// # Errors
 /// A file cannot be read as a table of measurements.
 pub fn run(args: &TraceArgs) -> Result<()> {
-    let engine = Engine::builtin()?;
+    let engine = input::engine()?;
     if args.traces.is_empty() {
         return Err(eyre!("name one or more CSV files of measurements"));
     }
@@ -75,6 +75,7 @@ fn table(rows: &[Row]) -> output::Table {
     let mut table = output::Table::new(&[
         "family",
         "device",
+        "model",
         "n",
         "MAPE",
         "GMAE",
@@ -83,6 +84,7 @@ fn table(rows: &[Row]) -> output::Table {
         "GMAE",
         "bias",
         "structured",
+        "MLP",
         "curve",
         "roofline",
         "aim",
@@ -93,6 +95,7 @@ fn table(rows: &[Row]) -> output::Table {
         table.row([
             detail.family.clone(),
             detail.device.clone(),
+            detail.model.to_owned(),
             detail.all.n.to_string(),
             percent(detail.all.mape),
             percent(detail.all.gmae),
@@ -101,6 +104,7 @@ fn table(rows: &[Row]) -> output::Table {
             percent(detail.kernels.gmae),
             format!("{:+.1}", 100.0 * detail.kernels.bias),
             percent(detail.structured.mape),
+            detail.network.map_or("–".to_owned(), percent),
             percent(detail.curve.mape),
             percent(detail.roofline.mape),
             detail.target.map_or("–".to_owned(), percent),

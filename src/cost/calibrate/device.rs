@@ -1,0 +1,442 @@
+//! Tables of measurements → all that is fitted for one device: fits by domain, collective curves, figures.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+
+use super::collectives::{CollectiveRow, collective_rows, fit_curve, is_collectives};
+use super::fit::{FEWEST, FEWEST_QUICK};
+use super::{
+    ErrorSummary, FitError, Measurement, Sample, calibrate, calibrate_quick, lookup_measurements, measurements,
+};
+use crate::cost::domain::Domain;
+use crate::cost::fits::{Fit, Fits};
+use crate::cost::forest::Growth;
+use crate::cost::structured::{BANDWIDTH, COMPUTE, FLOOR_US};
+use crate::cost::work::{Family, Route, Shape, Work};
+use crate::cost::{lookup, roofline};
+use crate::device::{BandwidthCurve, Catalog, CollectiveCurve, DeviceProfile};
+
+/// What is to be calibrated and how.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Target<'a> {
+    /// Which device of the files, and the name of the result; needed where the files hold several.
+    pub device: Option<&'a str>,
+    /// The known device whose figures hold where nothing was measured; without it the one the files name.
+    pub inherits: Option<&'a str>,
+    /// Fit the three device constants to products only.
+    pub is_quick: bool,
+}
+
+/// One fit with its errors on rows it has not seen.
+#[derive(Clone, Debug, Serialize)]
+pub struct DomainReport {
+    /// What was fitted.
+    pub domain: String,
+    /// What was chosen.
+    pub model: String,
+    /// Rows fitted to.
+    pub n_train: u32,
+    /// The chosen model on held-out rows (for a quick fit: each row predicted from the others).
+    pub held_out: ErrorSummary,
+    /// The same on held-out rows well above the host's floor.
+    pub kernels: ErrorSummary,
+    /// The structured model alone on those of `kernels`.
+    pub structured: ErrorSummary,
+    /// Data-movement curve and floor on those of `kernels`.
+    pub curve: ErrorSummary,
+    /// The roofline on those of `kernels`.
+    pub roofline: ErrorSummary,
+}
+
+/// All that is known of a device from its measurements.
+#[derive(Clone, Debug)]
+pub struct DeviceCalibration {
+    /// Its id in the device file.
+    pub id: String,
+    /// The known device it inherits from.
+    pub inherits: String,
+    /// Fits.
+    pub fits: Vec<Fit>,
+    /// Collective curves.
+    pub curves: Vec<CollectiveCurve>,
+    /// Measured figures by key of device files.
+    pub figures: BTreeMap<&'static str, f64>,
+    /// Bandwidth by size.
+    pub dram_curve: Option<BandwidthCurve>,
+    /// Errors, a row per fit and curve.
+    pub report: Vec<DomainReport>,
+    /// What was read but not used, with the reason.
+    pub unused: Vec<String>,
+}
+
+/// Fits everything that `files` (name and contents) say about one device.
+///
+/// # Errors
+/// The first file that cannot be used, with its name; or what keeps the whole from being fitted, without one.
+pub fn calibrate_device(
+    catalog: &Catalog,
+    fits: &Fits,
+    files: &[(String, String)],
+    target: Target<'_>,
+) -> Result<DeviceCalibration, (String, FitError)> {
+    let tables = Tables::read(files)?;
+    let whole = |error| (String::new(), error);
+    let recorded = tables.device(target.device).map_err(whole)?;
+    let known = target.inherits.unwrap_or(&recorded);
+    let base = catalog.find(known).map_err(|_| whole(FitError::UnknownDevice { device: known.to_owned() }))?;
+    let id = target.device.map_or_else(|| base.id.clone(), str::to_owned);
+    let device = DeviceProfile { id: id.clone(), lineage: lineage(&id, base), ..DeviceProfile::clone(base) };
+    let mut found = DeviceCalibration {
+        id,
+        inherits: base.id.clone(),
+        fits: Vec::new(),
+        curves: Vec::new(),
+        figures: BTreeMap::new(),
+        dram_curve: None,
+        report: Vec::new(),
+        unused: Vec::new(),
+    };
+    let rows = tables.rows_of(&recorded, &device)?;
+    found.fit_domains(&device, fits, &rows, target.is_quick).map_err(whole)?;
+    if !target.is_quick {
+        found.measure_figures(&device, &rows);
+        found.report_lookups(&device, &rows);
+        found.fit_curves(&tables.collectives);
+    }
+    if found.fits.is_empty() && found.curves.is_empty() {
+        return Err(whole(FitError::Nothing(found.unused.join("; "))));
+    }
+    Ok(found)
+}
+
+fn lineage(id: &str, base: &DeviceProfile) -> Vec<String> {
+    let own = (base.id != id).then(|| base.id.clone());
+    own.into_iter().chain(base.lineage.iter().cloned()).collect()
+}
+
+/// What the files hold.
+#[derive(Default)]
+struct Tables {
+    /// Rows with the position of their file.
+    kernels: Vec<(usize, Measurement)>,
+    collectives: Vec<CollectiveRow>,
+    names: Vec<String>,
+}
+
+impl Tables {
+    fn read(files: &[(String, String)]) -> Result<Self, (String, FitError)> {
+        let mut tables = Self { names: files.iter().map(|(name, _)| name.clone()).collect(), ..Self::default() };
+        for (at, (name, text)) in files.iter().enumerate() {
+            let failed = |error| (name.clone(), error);
+            if is_collectives(text) {
+                tables.collectives.extend(collective_rows(text).map_err(failed)?);
+            } else if let Some(rows) = lookup_measurements(text).map_err(failed)? {
+                tables.kernels.extend(rows.into_iter().map(|row| (at, row)));
+            } else {
+                tables.kernels.extend(measurements(text).map_err(failed)?.into_iter().map(|row| (at, row)));
+            }
+        }
+        Ok(tables)
+    }
+
+    /// The device that is calibrated, as the files name it: the only one, or the one called `wanted`.
+    fn device(&self, wanted: Option<&str>) -> Result<String, FitError> {
+        let kernels = self.kernels.iter().map(|(_, row)| row.device.as_str());
+        let mut names: BTreeSet<&str> = kernels.collect();
+        if names.is_empty() {
+            names = self.collectives.iter().map(|row| row.system.as_str()).collect();
+        }
+        let names: Vec<String> = names.into_iter().map(str::to_owned).collect();
+        match (&names[..], wanted) {
+            ([], _) => Err(FitError::Nothing("no row of an operator that a model covers".to_owned())),
+            ([only], _) => Ok(only.clone()),
+            (several, Some(wanted)) if several.iter().any(|name| name == wanted) => Ok(wanted.to_owned()),
+            _ => Err(FitError::SeveralDevices { devices: names }),
+        }
+    }
+
+    /// The rows of the device recorded as `recorded`, in µs that `device` can reach.
+    fn rows_of(&self, recorded: &str, device: &DeviceProfile) -> Result<Vec<Measurement>, (String, FitError)> {
+        let mut rows = Vec::new();
+        for (file, row) in self.kernels.iter().filter(|(_, row)| row.device == recorded) {
+            let times = shortest_us(&row.work, device) / row.us;
+            if times > IMPOSSIBLE {
+                let (line, us, device) = (row.line, format!("{:.4}", row.us), device.id.clone());
+                let name = self.names.get(*file).cloned().unwrap_or_default();
+                return Err((name, FitError::Impossible { line, us, times: times as u64, device }));
+            }
+            rows.push(row.clone());
+        }
+        Ok(rows)
+    }
+}
+
+/// How many times faster than the roofline a measurement may be: algorithms save at most a factor of four of the
+/// arithmetic, caches about as much of the traffic.
+const IMPOSSIBLE: f64 = 12.0;
+
+/// A time that nothing undercuts by much: arithmetic at peak, or traffic at the rate of the cache.
+fn shortest_us(work: &Work, device: &DeviceProfile) -> f64 {
+    if matches!(work.shape, Shape::Copy { .. } | Shape::Embedding { .. }) {
+        return 1e6 * work.written.0 as f64 / device.l2_bandwidth.0.max(device.dram_bandwidth.0);
+    }
+    let arithmetic = work.flop.0 / device.peak_rate(work.precision).0.max(1.0);
+    let traffic = work.bytes().0 as f64 / device.l2_bandwidth.0.max(device.dram_bandwidth.0);
+    1e6 * arithmetic.max(traffic)
+}
+
+/// Whether times are of whole calls: a tenth of them within 15 % of the shortest, which is longer than kernels take to start.
+fn are_whole_calls(rows: &[Measurement]) -> bool {
+    let mut times: Vec<f64> = rows.iter().map(|row| row.us).collect();
+    times.sort_by(f64::total_cmp);
+    times.first().zip(times.get(times.len() / 10)).is_some_and(|(first, tenth)| *first > 15.0 && *tenth < 1.15 * first)
+}
+
+impl DeviceCalibration {
+    fn fit_domains(
+        &mut self,
+        device: &DeviceProfile,
+        known: &Fits,
+        rows: &[Measurement],
+        is_quick: bool,
+    ) -> Result<(), FitError> {
+        let mut groups: BTreeMap<Domain, Vec<Measurement>> = BTreeMap::new();
+        for row in rows {
+            let Some(domain) = Domain::of(&row.work) else { continue };
+            let mut row = row.clone();
+            if row.work.family == Family::Reduction {
+                // Predictions of reductions add the second start.
+                row.us = (row.us - device.kernel_start.secs() * 1e6).max(0.5);
+            }
+            groups.entry(domain).or_default().push(row);
+        }
+        for (domain, rows) in groups {
+            let sample = Sample { domain, device, rows: &rows, whole_calls: are_whole_calls(&rows) };
+            let source = format!("calibrated from {} measurements", rows.len());
+            if is_quick && !domain.is_product() {
+                self.unused.push(format!("{} rows of {} (--quick takes products only)", rows.len(), domain.name()));
+            } else if !is_quick && rows.len() >= FEWEST {
+                match calibrate(sample, &source, growth(rows.len())) {
+                    Ok(found) => self.keep(domain, &found),
+                    Err(error) => self.unused.push(error.to_string()),
+                }
+            } else if rows.len() >= FEWEST_QUICK {
+                self.fit_constants(sample, known, &source)?;
+            } else {
+                let (rows, domain) = (rows.len(), domain.name());
+                self.unused.push(FitError::TooFew { rows, domain, needed: FEWEST_QUICK }.to_string());
+            }
+        }
+        Ok(())
+    }
+
+    fn keep(&mut self, domain: Domain, found: &super::Calibrated) {
+        self.report.push(DomainReport {
+            domain: domain.name().to_owned(),
+            model: found.fit.choice.name().to_owned(),
+            n_train: found.fit.n_train,
+            held_out: found.held_out,
+            kernels: found.kernels,
+            structured: found.structured,
+            curve: found.curve,
+            roofline: found.roofline,
+        });
+        self.fits.push(found.fit.clone());
+    }
+
+    /// The three device constants, the rest as known of the device or of any.
+    fn fit_constants(&mut self, sample: Sample<'_>, known: &Fits, source: &str) -> Result<(), FitError> {
+        let base = known.parameters(sample.domain, sample.device);
+        let (fit, error) = calibrate_quick(sample, &base, source)?;
+        let over = |predict: &dyn Fn(&Work) -> f64| {
+            super::summarise(sample.rows.iter().map(|row| (predict(&row.work), row.us)))
+        };
+        self.report.push(DomainReport {
+            domain: sample.domain.name().to_owned(),
+            model: format!(
+                "constants: compute {:.2}, bandwidth {:.2}, floor {:.1} µs",
+                fit.parameters[COMPUTE], fit.parameters[BANDWIDTH], fit.parameters[FLOOR_US]
+            ),
+            n_train: fit.n_train,
+            held_out: error,
+            kernels: error,
+            structured: error,
+            curve: over(&|work| roofline::curve_us(work, sample.device)),
+            roofline: over(&|work| roofline::roofline_us(work, sample.device)),
+        });
+        self.fits.push(fit);
+        Ok(())
+    }
+
+    /// Bandwidths that the measurements show directly.
+    fn measure_figures(&mut self, device: &DeviceProfile, rows: &[Measurement]) {
+        let rates = |wanted: &dyn Fn(&Work) -> bool, floor: u64| {
+            let large = rows.iter().filter(|row| wanted(&row.work) && row.work.written.0 >= floor);
+            let mut rates: Vec<f64> = large.map(|row| row.work.bytes().0 as f64 / row.us / 1e3).collect();
+            rates.sort_by(f64::total_cmp);
+            rates
+        };
+        let host = rates(&|work| matches!(work.shape, Shape::Copy { route: Route::HostToDevice }), 4 << 20);
+        if let Some(best) = host.get(host.len() * 9 / 10) {
+            // Both sides of a copy count as traffic; large copies reach 0.8 of the link.
+            self.figures.insert("host_link_gb_s", round(best / 2.0 / 0.8));
+        }
+        let streams =
+            |work: &Work| Domain::of(work) == Some(Domain::Streaming) && work.flop.0 < 16.0 * work.bytes().0 as f64;
+        let memory = rates(&streams, 4 * device.l2.0);
+        if let Some(best) = memory.get(memory.len() * 9 / 10).filter(|_| memory.len() >= 5) {
+            self.figures.insert("dram_measured_gb_s", round(best.min(device.dram_bandwidth.0 / 1e9)));
+        }
+        let streaming: Vec<(f64, f64)> =
+            rows.iter().filter(|row| streams(&row.work)).map(|row| (row.work.bytes().0 as f64, row.us)).collect();
+        self.dram_curve = super::curve::bandwidth_curve(&streaming);
+    }
+
+    /// Lookups are predicted from the device's figures: what that gives on the rows.
+    fn report_lookups(&mut self, device: &DeviceProfile, rows: &[Measurement]) {
+        for (name, is_backward) in [("lookup forward", false), ("lookup backward", true)] {
+            let found = rows
+                .iter()
+                .filter(|row| matches!(row.work.shape, Shape::Embedding { backward, .. } if backward == is_backward));
+            let pairs = found.filter_map(|row| {
+                let us = lookup::lookup_us(&row.work.shape, 4, lookup::HitRate::Distinct, device)?;
+                Some((us, row.us))
+            });
+            let errors = super::summarise(pairs);
+            if errors.n > 0 {
+                self.report.push(DomainReport {
+                    domain: name.to_owned(),
+                    model: "embedding-enhanced, not fitted".to_owned(),
+                    n_train: 0,
+                    held_out: errors,
+                    kernels: errors,
+                    structured: ErrorSummary::default(),
+                    curve: ErrorSummary::default(),
+                    roofline: ErrorSummary::default(),
+                });
+            }
+        }
+    }
+
+    fn fit_curves(&mut self, rows: &[CollectiveRow]) {
+        let mut groups: BTreeMap<(&str, u32), Vec<&CollectiveRow>> = BTreeMap::new();
+        for row in rows.iter().filter(|row| !row.between_nodes) {
+            groups.entry((row.collective, row.ranks)).or_default().push(row);
+        }
+        let outside = rows.iter().filter(|row| row.between_nodes).count();
+        if outside > 0 {
+            self.unused
+                .push(format!("{outside} rows of collectives between nodes (a device file holds those within one)"));
+        }
+        for ((collective, ranks), rows) in groups {
+            let Some((curve, errors)) = fit_curve(&rows, &format!("calibrated from {} measurements", rows.len()))
+            else {
+                self.unused.push(format!("{} rows of {collective} x{ranks}: three sizes are needed", rows.len()));
+                continue;
+            };
+            self.report.push(DomainReport {
+                domain: format!("{collective} x{ranks}"),
+                model: "collective-curve".to_owned(),
+                n_train: curve.n,
+                held_out: errors,
+                kernels: errors,
+                structured: ErrorSummary::default(),
+                curve: errors,
+                roofline: ErrorSummary::default(),
+            });
+            self.curves.push(curve);
+        }
+    }
+}
+
+/// Fewer rows carry fewer trees.
+fn growth(rows: usize) -> Growth {
+    let full = Growth::default();
+    Growth { trees: full.trees.min(rows), ..full }
+}
+
+fn round(value: f64) -> f64 {
+    (value * 10.0).round() / 10.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{device_file, read_fits};
+    use super::*;
+    use crate::cost::CostModels;
+    use crate::cost::operators::{GemmSize, gemm_work};
+    use crate::graph::DType;
+
+    const HEAD: &str = "system,gemm_dtype,m,n,k,latency_ms\n";
+
+    /// A card that computes at 300 TFLOP/s and moves 2 TB/s after 4 µs; `scale` spoils the unit.
+    fn table(rows: u64, scale: f64) -> String {
+        let row = |i: u64| {
+            let (m, n, k) = (64_u64 << (i % 8), 256_u64 << (i / 8 % 5), 512_u64 << (i / 40 % 4));
+            let bytes = 2.0 * (m * k + k * n + m * n) as f64;
+            let us = 4.0 + (2.0 * (m * n * k) as f64 / 300e6).max(bytes / 2e6);
+            format!("Card,bfloat16,{m},{n},{k},{}\n", us / 1e3 * scale)
+        };
+        HEAD.to_owned() + &(0..rows).map(row).collect::<String>()
+    }
+
+    fn calibrated(text: String, is_quick: bool) -> Result<DeviceCalibration, (String, FitError)> {
+        let (catalog, models) = (Catalog::builtin().unwrap(), CostModels::builtin().unwrap());
+        let target = Target { device: Some("Card"), inherits: Some("A100-80"), is_quick };
+        calibrate_device(&catalog, models.fits(), &[("m.csv".to_owned(), text)], target)
+    }
+
+    #[test]
+    fn a_device_file_predicts_what_was_measured() {
+        for is_quick in [false, true] {
+            let found = calibrated(table(if is_quick { 12 } else { 160 }, 1.0), is_quick).unwrap();
+            let files = [("card.toml".to_owned(), device_file(&found).unwrap())];
+            let catalog = Catalog::with_files(&files).unwrap();
+            let models = CostModels::with_devices(&catalog, &files).unwrap();
+            let work = gemm_work(GemmSize { batch: 1, m: 2048, n: 2048, k: 2048 }, DType::Bf16, false, 0);
+            let estimate = models.estimate(&work, catalog.find("Card").unwrap()).unwrap();
+            let wanted = 4.0 + 2.0 * 2048f64.powi(3) / 300e6;
+            assert!((estimate.duration.0 as f64 / 1e3 / wanted - 1.0).abs() < 0.25, "{estimate:?} {wanted}");
+            assert!(estimate.error > 0.0 && found.report[0].held_out.n > 0);
+        }
+    }
+
+    #[test]
+    fn sizes_beyond_those_measured_are_flagged() {
+        let files = [("card.toml".to_owned(), device_file(&calibrated(table(160, 1.0), false).unwrap()).unwrap())];
+        let catalog = Catalog::with_files(&files).unwrap();
+        let models = CostModels::with_devices(&catalog, &files).unwrap();
+        let extrapolated = |m| {
+            let work = gemm_work(GemmSize { batch: 1, m, n: 1024, k: 1024 }, DType::Bf16, false, 0);
+            models.estimate(&work, catalog.find("Card").unwrap()).unwrap().extrapolated
+        };
+        assert!(!extrapolated(1024) && extrapolated(1 << 20));
+    }
+
+    #[test]
+    fn measurements_that_cannot_be_used_say_why() {
+        let error = |text: String| calibrated(text, false).unwrap_err();
+        let (file, wrong_unit) = error(table(160, 1e-3));
+        assert_eq!(file, "m.csv");
+        assert!(
+            wrong_unit.to_string().contains("line 2") || wrong_unit.to_string().contains("times shorter"),
+            "{wrong_unit}"
+        );
+        assert!(error(table(1, 1.0)).1.to_string().contains("at least 5"));
+        assert!(error(table(3, 1.0).replace("Card,", "Card,x,")).1.to_string().contains("line 2"));
+        let (catalog, models) = (Catalog::builtin().unwrap(), CostModels::builtin().unwrap());
+        let files = [("m.csv".to_owned(), table(9, 1.0))];
+        let unknown = calibrate_device(&catalog, models.fits(), &files, Target::default()).unwrap_err().1;
+        assert!(unknown.to_string().contains("--inherits"), "{unknown}");
+    }
+
+    #[test]
+    fn a_damaged_fit_names_file_line_and_key() {
+        let text = device_file(&calibrated(table(160, 1.0), false).unwrap()).unwrap();
+        let error = |text: &str| read_fits("card.toml", text).unwrap_err().to_string();
+        let cut = error(&text.replacen("trees = \"", "trees = \"0", 1));
+        assert!(cut.starts_with("card.toml:") && cut.contains("fit.gemm16.trees"), "{cut}");
+        assert!(error(&text.replacen("parameters = [", "parameters = [-1.0, ", 1)).contains("fit.gemm16.parameters"));
+    }
+}

@@ -1,0 +1,165 @@
+//! A calibration as the text of a device file, and the fits of such a file read back. The only place that knows how fits are
+//! written there; the device's other keys are the catalog's.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use toml::Spanned;
+
+use super::DeviceCalibration;
+use crate::cost::domain::Domain;
+use crate::cost::fits::{Choice, Fit};
+use crate::cost::forest::Forest;
+use crate::cost::mlp::Mlp;
+use crate::device::{BandwidthCurve, CatalogError, CollectiveCurve, line_of};
+
+/// One `[[DEVICE.fit]]`.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenFit {
+    domain: Domain,
+    model: Choice,
+    parameters: Vec<f64>,
+    host_floor_us: f64,
+    /// Mean absolute relative error on held-out rows.
+    error: f64,
+    structured_error: f64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    network_error: Option<f64>,
+    n_train: u32,
+    n_test: u32,
+    /// Logarithms to base 2 of the smallest and largest of each size.
+    ranges: Vec<(f32, f32)>,
+    source: String,
+    /// The trees, two hexadecimal digits a byte.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    trees: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    network: Option<Mlp>,
+}
+
+#[derive(Serialize)]
+struct WrittenDevice<'a> {
+    inherits: &'a str,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    figures: &'a BTreeMap<&'static str, f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dram_curve: Option<BandwidthCurve>,
+    sources: BTreeMap<&'static str, &'static str>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    curve: &'a [CollectiveCurve],
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    fit: Vec<WrittenFit>,
+}
+
+/// What is read of a device: its fits. The catalog reads, and checks, the rest.
+#[derive(Deserialize)]
+struct ReadDevice {
+    #[serde(default)]
+    fit: Vec<Spanned<WrittenFit>>,
+}
+
+/// The device file of `found`.
+///
+/// # Errors
+/// None in practice: every value can be written.
+pub fn device_file(found: &DeviceCalibration) -> Result<String, toml::ser::Error> {
+    let device = WrittenDevice {
+        inherits: &found.inherits,
+        figures: &found.figures,
+        dram_curve: found.dram_curve,
+        sources: BTreeMap::from([("default", "measured; written by retime calibrate")]),
+        curve: &found.curves,
+        fit: found.fits.iter().map(written).collect(),
+    };
+    let text = toml::to_string(&BTreeMap::from([(found.id.as_str(), device)]))?;
+    Ok(format!(
+        "# Written by `retime calibrate`; copy to the folder `devices` of retime's configuration to use it.\n\n{text}"
+    ))
+}
+
+fn written(fit: &Fit) -> WrittenFit {
+    WrittenFit {
+        domain: fit.domain,
+        model: fit.choice,
+        parameters: fit.parameters.clone(),
+        host_floor_us: fit.host_floor_us,
+        error: fit.error,
+        structured_error: fit.structured_error,
+        network_error: fit.network_error,
+        n_train: fit.n_train,
+        n_test: fit.n_test,
+        ranges: fit.ranges.clone(),
+        source: fit.source.clone(),
+        trees: digits_of(&fit.forest.encode()),
+        network: fit.network.clone(),
+    }
+}
+
+/// The fits in the device file `file` with contents `text`.
+///
+/// # Errors
+/// The first that cannot be used, with line and key.
+pub fn read_fits(file: &str, text: &str) -> Result<Vec<Fit>, CatalogError> {
+    let devices: BTreeMap<String, ReadDevice> =
+        toml::from_str(text).map_err(|error| CatalogError::syntax(file, text, &error))?;
+    let mut fits = Vec::new();
+    for (device, read) in devices {
+        for fit in read.fit {
+            let line = line_of(text, Some(fit.span()));
+            fits.push(checked(file, line, &device, fit.into_inner())?);
+        }
+    }
+    Ok(fits)
+}
+
+fn checked(file: &str, line: usize, device: &str, fit: WrittenFit) -> Result<Fit, CatalogError> {
+    let bad = |key: &str, value: String, expected| {
+        let key = format!("fit.{}.{key}", fit.domain.name());
+        Err(CatalogError::BadFigure { file: file.to_owned(), line, device: device.to_owned(), key, value, expected })
+    };
+    let positive = |value: &f64| value.is_finite() && *value > 0.0;
+    if fit.parameters.len() != fit.domain.parameter_count() || !fit.parameters.iter().all(positive) {
+        return bad("parameters", format!("{:?}", fit.parameters), "the domain's parameters, all above 0");
+    }
+    for (key, value) in
+        [("error", fit.error), ("structured_error", fit.structured_error), ("host_floor_us", fit.host_floor_us)]
+    {
+        if !value.is_finite() || value < 0.0 {
+            return bad(key, value.to_string(), "a number from 0");
+        }
+    }
+    let Some(forest) = bytes_of(&fit.trees).and_then(|bytes| Forest::decode(&bytes).ok()) else {
+        return bad("trees", format!("{} digits", fit.trees.len()), "whole trees in hexadecimal digits");
+    };
+    if fit.network.as_ref().is_some_and(|network| !network.is_sound()) {
+        return bad("network", "weights".to_owned(), "as many weights as its layers have");
+    }
+    Ok(Fit {
+        domain: fit.domain,
+        devices: vec![device.to_owned()],
+        choice: fit.model,
+        parameters: fit.parameters,
+        host_floor_us: fit.host_floor_us,
+        error: fit.error,
+        structured_error: fit.structured_error,
+        sibling_error: fit.structured_error,
+        network_error: fit.network_error,
+        n_train: fit.n_train,
+        n_test: fit.n_test,
+        ranges: fit.ranges,
+        source: fit.source,
+        network: fit.network,
+        forest,
+    })
+}
+
+fn digits_of(bytes: &[u8]) -> String {
+    let digit = |value: u8| char::from_digit(u32::from(value), 16).unwrap_or('0');
+    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
+}
+
+fn bytes_of(digits: &str) -> Option<Vec<u8>> {
+    let pairs = digits.as_bytes().chunks(2);
+    pairs.map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok().filter(|_| pair.len() == 2)).collect()
+}

@@ -1,0 +1,115 @@
+//! Tables of microbench.py: times of kernels in µs; sizes by family.
+
+use super::csv::Row;
+use super::formats::{measured, rows_work, streaming_work};
+use super::{FitError, Measurement};
+use crate::cost::operators::{
+    AttentionSize, ConvPass, ConvSize, GemmSize, LookupSize, attention_work, conv_work, gemm_work, lookup_work,
+};
+use crate::cost::work::{Family, Route, Shape, Work};
+use crate::graph::DType;
+use crate::units::{Bytes, Flop};
+
+/// The measurement in `row`; `None` of an operator that no model covers.
+pub(super) fn microbench(row: &Row<'_>) -> Result<Option<Measurement>, FitError> {
+    let (dtype, tf32) = match row.text("dtype") {
+        "fp32" => (DType::Fp32, false),
+        "tf32" => (DType::Fp32, true),
+        "bf16" => (DType::Bf16, false),
+        "fp16" => (DType::Fp16, false),
+        _ => (DType::Int8, false),
+    };
+    let backward = row.text("pass").starts_with("bwd") || row.text("pass") == "backward";
+    let work = match row.text("family") {
+        "gemm" => {
+            let size =
+                GemmSize { batch: row.size("B", 1)?, m: row.size("M", 1)?, n: row.size("N", 1)?, k: row.size("K", 1)? };
+            gemm_work(size, dtype, tf32, 0)
+        }
+        "layer_norm" => rows_work(Family::Norm, row.size("M", 1)?, row.size("N", 1)?, dtype, backward),
+        "batch_norm" => {
+            let width = row.size("B", 1)? * row.size("H", 1)? * row.size("W", 1)?;
+            rows_work(Family::Norm, row.size("C", 1)?, width, dtype, backward)
+        }
+        "softmax" | "log_softmax" => rows_work(Family::Softmax, row.size("M", 1)?, row.size("N", 1)?, dtype, backward),
+        "attention" => attention(row, dtype, backward)?,
+        "conv2d" => conv(row, dtype, tf32)?,
+        "embedding_bag" if row.text("op") == "embedding_bag" => lookup(row, dtype, backward)?,
+        "memcpy" => copy(row)?,
+        "embedding" | "embedding_bag" | "elementwise" | "dropout" | "concat" | "transpose" | "broadcast"
+        | "optimizer" | "pooling" | "tril" | "loss" => streaming(row, dtype, false)?,
+        "reduction" => streaming(row, dtype, true)?,
+        _ => return Ok(None),
+    };
+    Ok(measured(work, row, "device", row.number("time_us_median")?))
+}
+
+fn streaming(row: &Row<'_>, dtype: DType, is_reduction: bool) -> Result<Work, FitError> {
+    let bytes = row.size("bytes", 0)?;
+    if is_reduction {
+        let work = streaming_work(bytes, 0, row.number("flops")?);
+        return Ok(Work { family: Family::Reduction, ..work });
+    }
+    let count = row.size("count", 1)?.max(1);
+    let written = (row.size("numel", 0)? * count * dtype.size()).max(bytes / 3).min(bytes);
+    Ok(streaming_work(bytes - written, written, row.number("flops")?))
+}
+
+fn copy(row: &Row<'_>) -> Result<Work, FitError> {
+    let bytes = Bytes(row.size("numel", 0)?);
+    let route = match row.text("op") {
+        "memcpy_h2d" => Route::HostToDevice,
+        "memcpy_d2h" => Route::DeviceToHost,
+        _ => Route::DeviceToDevice,
+    };
+    Ok(Work {
+        family: Family::Transfer,
+        flop: Flop(0.0),
+        read: bytes,
+        written: bytes,
+        precision: crate::device::Precision::Fp32,
+        shape: Shape::Copy { route },
+    })
+}
+
+fn attention(row: &Row<'_>, dtype: DType, backward: bool) -> Result<Work, FitError> {
+    let (heads, length) = (row.size("heads", 1)?, row.size("S", 1)?);
+    let causal = matches!(row.text("causal"), "1" | "True" | "true");
+    let (batch, dim) = (row.size("B", 1)?, row.size("D", 64)?);
+    let size = AttentionSize { batch, heads, kv_heads: heads, queries: length, keys: length, dim, causal };
+    Ok(attention_work(&size, backward, dtype))
+}
+
+fn conv(row: &Row<'_>, dtype: DType, tf32: bool) -> Result<Work, FitError> {
+    let (h, w, taps) = (row.size("H", 1)?, row.size("W", 1)?, row.size("R", 1)?);
+    let stride = row.size("stride", 1)?.max(1);
+    let pass = match row.text("pass") {
+        "dgrad" => ConvPass::InputGradient,
+        "wgrad" => ConvPass::WeightGradient,
+        _ => ConvPass::Forward,
+    };
+    let size = ConvSize {
+        batch: row.size("B", 1)?,
+        channels_in: row.size("C", 1)?,
+        channels_out: row.size("K", 1)?,
+        in_area: h * w,
+        out_h: h.div_ceil(stride),
+        out_w: w.div_ceil(stride),
+        r: taps,
+        s: taps,
+        stride,
+        groups: row.size("groups", 1)?.max(1),
+    };
+    Ok(conv_work(&size, pass, dtype, tf32))
+}
+
+fn lookup(row: &Row<'_>, dtype: DType, backward: bool) -> Result<Work, FitError> {
+    let size = LookupSize {
+        batch: row.size("B", 1)?,
+        rows: row.size("E", 1)?,
+        tables: row.size("T", 1)?,
+        pooling: row.number("L")?,
+        dim: row.size("D", 1)?,
+    };
+    Ok(lookup_work(&size, backward, dtype, DType::Int64))
+}

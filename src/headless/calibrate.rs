@@ -1,0 +1,118 @@
+//! `calibrate`: tables of measurements → a device file, and how wrong its fits are.
+
+use std::io::{self, Write};
+
+use color_eyre::eyre::{Result, eyre};
+use serde::Serialize;
+
+use crate::cli::CalibrateArgs;
+use crate::config::Config;
+use crate::cost::calibrate::{DeviceCalibration, DomainReport, Target, calibrate_device, device_file};
+use crate::session::{Engine, read_table, write_new};
+
+use super::{input, output};
+
+#[derive(Debug, Serialize)]
+struct Answer<'a> {
+    tables: Vec<String>,
+    device: &'a str,
+    inherits: &'a str,
+    file: String,
+    rows: &'a [DomainReport],
+    unused: &'a [String],
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// A table cannot be read, holds nothing that can be fitted, or the file cannot be written.
+pub fn run(args: &CalibrateArgs) -> Result<()> {
+    let engine = input::engine()?;
+    let mut files = Vec::new();
+    for path in input::expand(&args.tables)? {
+        files.push((path.display().to_string(), read_table(&path)?));
+    }
+    let target = Target { device: args.device.as_deref(), inherits: args.inherits.as_deref(), is_quick: args.quick };
+    let found = calibrate_device(&engine.catalog, engine.models.fits(), &files, target)
+        .map_err(|(file, error)| if file.is_empty() { eyre!("{error}") } else { eyre!("{file}: {error}") })?;
+    let text = device_file(&found)?;
+    let name = args.out.display().to_string();
+    // What is written has to be read again, whatever the measurements were.
+    let mut devices = Config::read()?.devices;
+    devices.retain(|(known, _)| *known != name);
+    devices.push((name.clone(), text.clone()));
+    Engine::with_devices(&devices)?;
+    write_new(&args.out, text.as_bytes(), args.force)?;
+    let answer = Answer {
+        tables: files.into_iter().map(|(name, _)| name).collect(),
+        device: &found.id,
+        inherits: &found.inherits,
+        file: name,
+        rows: &found.report,
+        unused: &found.unused,
+    };
+    output::write(&args.output, &answer, |out| describe(&found, &answer, out), || table(&found.report))?;
+    Ok(())
+}
+
+fn describe(found: &DeviceCalibration, answer: &Answer<'_>, out: &mut dyn Write) -> io::Result<()> {
+    output::text(&table(&found.report), out)?;
+    writeln!(
+        out,
+        "errors in percent on held-out rows: one shape in five, the same on every machine; of a few rows each from the others"
+    )?;
+    for (key, value) in &found.figures {
+        writeln!(out, "measured {key}: {value}")?;
+    }
+    for unused in &found.unused {
+        writeln!(out, "not used: {unused}")?;
+    }
+    writeln!(
+        out,
+        "{} (inherits from {}) is in {}; copy it to the folder devices of retime's configuration",
+        answer.device, answer.inherits, answer.file
+    )
+}
+
+fn table(rows: &[DomainReport]) -> output::Table {
+    let mut table = output::Table::new(&[
+        "fitted",
+        "model",
+        "n",
+        "held out",
+        "MAPE",
+        "GMAE",
+        "bias",
+        "p50",
+        "p90",
+        "worst",
+        "kernels",
+        "MAPE",
+        "structured",
+        "curve",
+        "roofline",
+    ]);
+    let percent = |value: f64| format!("{:.1}", 100.0 * value);
+    for row in rows {
+        let errors = row.held_out;
+        let worst = if errors.max.abs() > errors.min.abs() { errors.max } else { errors.min };
+        table.row([
+            row.domain.clone(),
+            row.model.clone(),
+            row.n_train.to_string(),
+            errors.n.to_string(),
+            percent(errors.mape),
+            percent(errors.gmae),
+            format!("{:+.1}", 100.0 * errors.bias),
+            percent(errors.p50),
+            percent(errors.p90),
+            format!("{:+.1}", 100.0 * worst),
+            row.kernels.n.to_string(),
+            percent(row.kernels.mape),
+            percent(row.structured.mape),
+            percent(row.curve.mape),
+            percent(row.roofline.mape),
+        ]);
+    }
+    table
+}

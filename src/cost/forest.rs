@@ -8,6 +8,8 @@ use super::calibrate::FitError;
 /// Questions of one tree.
 const DEPTH: usize = 6;
 const LEAVES: usize = 1 << DEPTH;
+/// Most features: a question names its feature in a byte.
+const FEATURES: usize = 1 << 8;
 /// Candidate thresholds per feature.
 const BINS: usize = 48;
 /// What is left over counts up to this many times its median.
@@ -69,7 +71,12 @@ impl Forest {
 
     /// The fitted value at `features`.
     pub fn value(&self, features: &[f32]) -> f64 {
-        let sum: i64 = self.trees.iter().map(|tree| i64::from(tree.leaves[tree.leaf(features)])).sum();
+        // A place for every feature that a question can name: no answer has to be looked for.
+        let mut row = [f32::NEG_INFINITY; FEATURES];
+        for (place, &feature) in row.iter_mut().zip(features) {
+            *place = feature;
+        }
+        let sum: i64 = self.trees.iter().map(|tree| i64::from(tree.leaves[tree.leaf(&row)])).sum();
         sum as f64 * STEP
     }
 
@@ -99,11 +106,9 @@ impl Forest {
 }
 
 impl Tree {
-    fn leaf(&self, features: &[f32]) -> usize {
-        self.questions.iter().enumerate().fold(0, |leaf, (level, question)| {
-            let answer = features.get(question.feature as usize).is_some_and(|value| *value > question.threshold);
-            leaf | usize::from(answer) << level
-        })
+    fn leaf(&self, features: &[f32; FEATURES]) -> usize {
+        let answers = self.questions.map(|question| features[question.feature as usize] > question.threshold);
+        answers.into_iter().rev().fold(0, |leaf, answer| leaf << 1 | usize::from(answer))
     }
 
     fn decode(bytes: &[u8]) -> Self {

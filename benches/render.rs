@@ -3,28 +3,19 @@
 //! `cargo bench --bench render` draws a 200×60 frame of 58 lanes, whole and zoomed in;
 //! `cargo bench --bench render -- EVENTS` takes another number of events than 1 M.
 
+#[path = "common/noise.rs"]
+mod noise;
+
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
+use noise::Noise;
 use retime::analysis::density::{Cell, Density, Interval};
 use retime::units::TimeNs;
 
 const LANES: usize = 58;
 const COLUMNS: usize = 200;
 const ROUNDS: usize = 7;
-
-/// Numbers without a pattern (SplitMix64).
-struct Noise(u64);
-
-impl Noise {
-    fn below(&mut self, limit: u64) -> i64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) % limit) as i64
-    }
-}
 
 /// A lane of kernels of 1 to 60 µs with gaps, now and then a long one.
 fn lane(events: usize, noise: &mut Noise) -> Vec<Interval> {

@@ -3,6 +3,9 @@
 //!
 //! `cargo bench --bench simulate`; `-- TASKS` takes another number of tasks than 100 k and 1 M.
 
+#[path = "common/noise.rs"]
+mod noise;
+
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
@@ -10,6 +13,7 @@ use petgraph::Direction::Incoming;
 use petgraph::graph::{DiGraph, NodeIndex};
 use petgraph::visit::EdgeRef;
 
+use noise::Noise;
 use retime::graph::timed::NO_TASK;
 use retime::graph::{TaskId, TimedGraph};
 use retime::sim::{Schedule, Variant, resimulate_from, simulate, sweep};
@@ -17,19 +21,6 @@ use retime::units::DurNs;
 
 const ROUNDS: usize = 11;
 const RANKS: usize = 2;
-
-/// Numbers without a pattern (SplitMix64).
-struct Noise(u64);
-
-impl Noise {
-    fn below(&mut self, limit: u64) -> i64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) % limit) as i64
-    }
-}
 
 /// Ranks of one thread and two streams: host work, launches, kernels, now and then a wait for the device.
 fn graph(tasks: usize) -> TimedGraph {

@@ -7,8 +7,9 @@ use crate::cost::{Family, family_of_task};
 use crate::graph::{ExecutionGraph, LaneId, LaneKind, NodeId, Rank, RankPart, TaskKind};
 use crate::units::{DurNs, TimeNs};
 
+use super::busy;
 use super::critical_path::SegmentKind;
-use super::density::{Density, Interval};
+use super::density::Interval;
 use super::gaps::{Sources, gaps};
 
 /// One stream's share of an iteration.
@@ -141,8 +142,7 @@ fn length(interval: &Interval) -> DurNs {
 
 /// Time in which at least one of the intervals runs.
 fn union<'a>(intervals: impl Iterator<Item = &'a Interval>) -> DurNs {
-    let density = Density::build(intervals.copied());
-    density.span().map_or(DurNs::ZERO, |span| density.busy(span))
+    busy::union(intervals.map(|it| (it.start, it.end)).collect())
 }
 
 fn rank_share(sources: &Sources<'_>, part: &RankPart, lanes: &[Vec<Interval>]) -> RankShare {

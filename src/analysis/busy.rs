@@ -76,18 +76,18 @@ struct Activity {
 }
 
 impl Activity {
-    fn summed(mut self, period: DurNs) -> Busy {
+    fn summed(self, period: DurNs) -> Busy {
         let kernel_only = self.per_lane.into_values().max().unwrap_or_default();
-        Busy { period, active: union(&mut self.intervals), kernel_only }
+        Busy { period, active: union(self.intervals), kernel_only }
     }
 }
 
 /// Total time covered by at least one interval.
-fn union(intervals: &mut [(TimeNs, TimeNs)]) -> DurNs {
+pub(super) fn union(mut intervals: Vec<(TimeNs, TimeNs)>) -> DurNs {
     intervals.sort_unstable();
     let mut covered = DurNs::ZERO;
     let mut until = TimeNs(i64::MIN);
-    for &(from, to) in intervals.iter() {
+    for (from, to) in intervals {
         if to > until {
             covered += to.since(from.max(until));
             until = to;
@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn overlapping_intervals_are_counted_once() {
-        let mut intervals = [(0, 10), (5, 20), (30, 40), (32, 33)].map(|(a, b)| (TimeNs(a), TimeNs(b)));
-        assert_eq!(union(&mut intervals), DurNs(30));
+        let intervals = [(0, 10), (5, 20), (30, 40), (32, 33)].map(|(a, b)| (TimeNs(a), TimeNs(b)));
+        assert_eq!(union(intervals.to_vec()), DurNs(30));
     }
 }

@@ -25,7 +25,7 @@ pub struct Cli {
     /// Traces to open on the screen: files, globs, or folders (all ranks in it)
     #[arg(value_name = "TRACE")]
     pub traces: Vec<PathBuf>,
-    /// Iteration to model: an index from 0, or `median`
+    /// Iteration to model: an index from 0, `median`, or `all` (simulate, path, gaps, breakdown)
     #[arg(long, value_name = "N", default_value = "default", hide_default_value = true, global = true)]
     pub iteration: Iteration,
     /// Theme of the screen: dark, light, high-contrast, colour-blind-safe, 16-colour, or one of your own
@@ -44,6 +44,8 @@ pub enum Iteration {
     Default,
     /// The step at this index, from 0.
     Index(usize),
+    /// Every step, one after the other.
+    All,
 }
 
 impl std::str::FromStr for Iteration {
@@ -52,7 +54,8 @@ impl std::str::FromStr for Iteration {
     fn from_str(text: &str) -> Result<Self, String> {
         match text {
             "default" | "median" => Ok(Self::Default),
-            _ => text.parse().map(Self::Index).map_err(|_| "expected an index from 0, or `median`".to_owned()),
+            "all" => Ok(Self::All),
+            _ => text.parse().map(Self::Index).map_err(|_| "expected an index from 0, `median`, or `all`".to_owned()),
         }
     }
 }
@@ -66,7 +69,7 @@ pub enum Command {
     #[command(visible_alias = "predict")]
     Simulate(ScenarioCommand),
     /// The critical path of the (edited) iteration
-    Path(ScenarioCommand),
+    Path(PathArgs),
     /// Idle intervals of the device streams, longest first, each with its cause
     Gaps(ScenarioCommand),
     /// Operators or kernels with host and device time
@@ -138,6 +141,20 @@ pub struct ScenarioCommand {
     /// What the trace does not record of its embedding tables (TOML); else `tables.toml` beside it
     #[arg(long, value_name = "FILE")]
     pub table_facts: Option<PathBuf>,
+}
+
+/// The critical path.
+#[derive(Clone, Debug, Args)]
+pub struct PathArgs {
+    /// What to open, edit and write
+    #[command(flatten)]
+    pub common: ScenarioCommand,
+    /// The path through the times as measured, instead of the simulated ones; without edits only
+    #[arg(long)]
+    pub measured: bool,
+    /// Also every task of the iteration with its slack: how much longer it could take at no cost
+    #[arg(long)]
+    pub slack: bool,
 }
 
 /// One edit as given on the command line.

@@ -35,6 +35,9 @@ fn run(cli: &Cli) -> Result<u8> {
     if let Some(command) = &cli.command {
         return retime::headless::run(command, cli.iteration).map(|()| 0);
     }
+    if cli.iteration == retime::cli::Iteration::All {
+        return Err(eyre!("--iteration all goes with a command; the screen models one step"));
+    }
     if !stdout().is_terminal() {
         return Err(eyre!(
             "standard output is no terminal; for results without a screen see `retime --help`, e.g. `retime simulate`"

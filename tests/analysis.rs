@@ -40,7 +40,7 @@ impl ByHand {
             names: NameTable::new(),
             ranks: Vec::new(),
             measured: DurNs(0),
-            unexplained: DurNs(0),
+            late_starts: Vec::new(),
             constants: Vec::new(),
             batch_size: None,
             diagnostics: Diagnostics::default(),

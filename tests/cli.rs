@@ -412,3 +412,39 @@ fn a_recorded_session_plays_to_the_same_scenario() {
     assert_eq!(status, 0);
     assert_eq!(again["lines"][4]["simulated_ns"], answer["lines"][5]["simulated_ns"]);
 }
+
+#[test]
+fn all_iterations_are_answered_one_by_one_and_together() {
+    let sample = sample(CPU);
+    let all = json(&["simulate", &sample, "--iteration", "all", "--step", "scale kind=T1 x0"]);
+    let rows = all["iterations"].as_array().unwrap();
+    assert_eq!(rows.len(), 4);
+    let second = json(&["simulate", &sample, "--iteration", "1", "--step", "scale kind=T1 x0"]);
+    assert_eq!(rows[1]["name"], "ProfilerStep#4");
+    assert_eq!(rows[1]["simulated_ns"], second["simulated_ns"]);
+    let of = |row: &Value| row["measured_ns"].as_i64().unwrap();
+    let mean = rows.iter().map(of).sum::<i64>() as f64 / 4.0;
+    assert!((all["summary"]["measured"]["mean_ns"].as_f64().unwrap() - mean).abs() <= 1.0);
+    for command in ["path", "gaps", "breakdown"] {
+        let all = json(&[command, &sample, "--iteration", "all"]);
+        assert_eq!(all["iterations"].as_array().unwrap().len(), 4, "{command}");
+    }
+    let refusal = failure(1, &["ops", &sample, "--iteration", "all"]);
+    assert!(refusal.contains("models one step") && refusal.lines().count() == 1, "{refusal}");
+}
+
+#[test]
+fn the_path_of_the_measured_times_adds_up_and_tasks_have_slack() {
+    let sample = sample(CPU);
+    let path = json(&["path", &sample, "--measured", "--slack"]);
+    let sum = |key: &str| -> i64 {
+        path[key].as_array().unwrap().iter().map(|segment| segment["duration_ns"].as_i64().unwrap()).sum()
+    };
+    assert_eq!(path["times"], "measured");
+    assert_eq!(sum("segments"), path["length_ns"].as_i64().unwrap());
+    let simulated = json(&["simulate", &sample]);
+    assert_eq!(path["length_ns"], simulated["measured_ns"]);
+    let tasks = path["tasks"].as_array().unwrap();
+    assert!(tasks.iter().filter(|task| task["on_path"] == true).all(|task| task["slack_ns"] == 0));
+    assert!(failure(1, &["path", &sample, "--measured", "--step", "scale kind=T1 x0"]).contains("no edits"));
+}

@@ -92,6 +92,7 @@ fn wait_name(kind: DependencyKind) -> &'static str {
         DependencyKind::LateStart => "late-start",
         DependencyKind::HiddenWait => "hidden-wait",
         DependencyKind::Anchor => "before-window",
+        DependencyKind::RankStart => "rank-start",
         DependencyKind::StepEnd => "wait-step-end",
     }
 }
@@ -109,6 +110,8 @@ pub struct Segment {
     pub lane: LaneId,
     /// The task, or the one that waited.
     pub node: NodeId,
+    /// What it decided next on the path, and by which dependency; `None` for the last.
+    pub decided: Option<(NodeId, DependencyKind)>,
     /// From when it is on the path.
     pub start: TimeNs,
     /// How long it is on the path.
@@ -189,6 +192,19 @@ impl CriticalPath {
         }
         runs
     }
+
+    /// The path as a chain of at most `most` runs where that can be: what is folded into the run before it gets longer
+    /// until they are few enough.
+    pub fn folded_to(&self, most: usize) -> Vec<Run> {
+        let mut tiny = self.length.scale(0.001).max(DurNs(1));
+        loop {
+            let runs = self.folded(tiny);
+            if runs.len() <= most || tiny >= self.length {
+                return runs;
+            }
+            tiny = tiny.scale(1.5).max(tiny + DurNs(1));
+        }
+    }
 }
 
 /// What decided the end of `last`, back to the start of `range`; segments in order of time, which cover the range up
@@ -201,7 +217,7 @@ pub(super) fn chain(
     last: NodeId,
     range: Range<TimeNs>,
 ) -> Vec<Segment> {
-    let mut walk = Walk { graph, times, from: range.start, reached: range.end, segments: Vec::new() };
+    let mut walk = Walk { graph, times, from: range.start, reached: range.end, decides: None, segments: Vec::new() };
     let mut node = last;
     walk.task(node);
     while walk.reached > walk.from {
@@ -209,7 +225,9 @@ pub(super) fn chain(
             walk.wait(node, DependencyKind::Anchor, walk.from);
             break;
         };
-        walk.wait(node, dependency_between(graph, before, node), times.of(graph, before).1);
+        let kind = dependency_between(graph, before, node);
+        walk.wait(node, kind, times.of(graph, before).1);
+        walk.decides = Some((node, kind));
         walk.task(before);
         node = before;
     }
@@ -253,6 +271,7 @@ struct Walk<'a> {
     times: Times<'a>,
     from: TimeNs,
     reached: TimeNs,
+    decides: Option<(NodeId, DependencyKind)>,
     segments: Vec<Segment>,
 }
 
@@ -260,24 +279,39 @@ impl Walk<'_> {
     fn task(&mut self, node: NodeId) {
         let (start, end) = self.times.of(self.graph, node);
         if let Some(kind) = SegmentKind::of(self.graph, node) {
-            self.cover(kind, node, start, end);
+            self.cover(kind, node, (start, end), self.decides);
         }
         self.reached = self.reached.min(start);
     }
 
     /// Covers what lies between `since` and where the walk is.
     fn wait(&mut self, node: NodeId, kind: DependencyKind, since: TimeNs) {
-        self.cover(SegmentKind::Wait(kind), node, since, self.reached);
+        self.cover(SegmentKind::Wait(kind), node, (since, self.reached), Some((node, kind)));
         self.reached = self.reached.min(since.max(self.from));
     }
 
-    fn cover(&mut self, kind: SegmentKind, node: NodeId, start: TimeNs, end: TimeNs) {
+    fn cover(
+        &mut self,
+        kind: SegmentKind,
+        node: NodeId,
+        (start, end): (TimeNs, TimeNs),
+        decided: Option<(NodeId, DependencyKind)>,
+    ) {
         let (start, end) = (start.max(self.from), end.min(self.reached));
         if end > start {
             let task = &self.graph.tasks[node];
             let rank = self.graph.lanes[task.lane.0 as usize].rank;
             let duration = end.since(start);
-            self.segments.push(Segment { kind, name: task.name, rank, lane: task.lane, node, start, duration });
+            self.segments.push(Segment {
+                kind,
+                name: task.name,
+                rank,
+                lane: task.lane,
+                node,
+                decided,
+                start,
+                duration,
+            });
         }
     }
 }

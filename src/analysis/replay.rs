@@ -17,8 +17,10 @@ pub struct ReplayReport {
     pub simulated: DurNs,
     /// Measured and simulated period of each rank.
     pub ranks: Vec<(DurNs, DurNs)>,
-    /// Late starts without a cause, summed over the window and ranks.
+    /// Late starts without a cause, summed over the window and ranks; the graph lists them.
     pub unexplained: DurNs,
+    /// The same relative to the measured period, averaged over ranks.
+    pub unexplained_share: f64,
     /// What the critical path of the slowest rank's period is made of.
     pub path: PathShares,
     /// The period with parts scaled, relative to `simulated`.
@@ -73,7 +75,8 @@ impl ReplayReport {
             measured: graph.measured,
             simulated,
             ranks,
-            unexplained: graph.unexplained,
+            unexplained: graph.unexplained(),
+            unexplained_share: graph.unexplained_share(),
             path: slowest.map(|part| path_shares(graph, &timed, &schedule, part)).unwrap_or_default(),
             responses: responses(graph, simulated),
         }
@@ -82,11 +85,6 @@ impl ReplayReport {
     /// Simulated over measured, less one.
     pub fn error(&self) -> f64 {
         ratio(self.simulated, self.measured) - 1.0
-    }
-
-    /// Unexplained late starts relative to the measured period, averaged over ranks.
-    pub fn unexplained_share(&self) -> f64 {
-        ratio(self.unexplained, self.measured) / self.ranks.len().max(1) as f64
     }
 }
 
@@ -149,7 +147,7 @@ fn path_shares(graph: &ExecutionGraph, timed: &TimedGraph, schedule: &Schedule, 
         };
         let waited = inside(schedule.end(before), start);
         if let Some(earlier) = timed.node(before) {
-            *shares.of_edge(kind_between(graph, earlier, node), graph.tasks[node].kind) += waited;
+            *shares.of_edge(kind_between(graph, earlier, node)) += waited;
             node = earlier;
         } else {
             shares.edges += waited;
@@ -169,9 +167,9 @@ impl PathShares {
         }
     }
 
-    fn of_edge(&mut self, kind: Option<DependencyKind>, into: TaskKind) -> &mut f64 {
+    fn of_edge(&mut self, kind: Option<DependencyKind>) -> &mut f64 {
         match kind {
-            Some(DependencyKind::Anchor) if into == TaskKind::Joint => &mut self.rank_starts,
+            Some(DependencyKind::RankStart) => &mut self.rank_starts,
             Some(DependencyKind::Anchor) => &mut self.anchors,
             Some(DependencyKind::Contention) => &mut self.contention,
             _ => &mut self.edges,

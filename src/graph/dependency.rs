@@ -34,6 +34,8 @@ pub enum DependencyKind {
     HiddenWait,
     /// Measured start kept: work from before the window.
     Anchor,
+    /// When a rank's host thread began, where nothing before that was recorded.
+    RankStart,
     /// Into the marker of a step's end.
     StepEnd,
 }

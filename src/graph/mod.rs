@@ -51,14 +51,23 @@ pub struct ExecutionGraph {
     pub ranks: Vec<RankPart>,
     /// Largest measured period over ranks: what the replay is compared with.
     pub measured: DurNs,
-    /// Measured time that no rule explains (late starts without a cause), over the window.
-    pub unexplained: DurNs,
+    /// Device work of the window that started later than any rule explains, the latest first.
+    pub late_starts: Vec<LateStart>,
     /// The replay's constants of each rank, in the order of `ranks`; empty for a graph that was not built from traces.
     pub constants: Vec<ReplayConstants>,
     /// Batch size as far as the inputs tell.
     pub batch_size: Option<u64>,
     /// What was odd, and what was assumed.
     pub diagnostics: Diagnostics,
+}
+
+/// Device work that started later than launch, stream order, waits and contention explain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LateStart {
+    /// The work.
+    pub node: NodeId,
+    /// How much later.
+    pub by: DurNs,
 }
 
 /// One rank's share of the graph.
@@ -90,6 +99,16 @@ pub struct RankPart {
 }
 
 impl ExecutionGraph {
+    /// Measured time that no rule explains, over the window and all ranks.
+    pub fn unexplained(&self) -> DurNs {
+        self.late_starts.iter().map(|late| late.by).sum()
+    }
+
+    /// [`Self::unexplained`] relative to the measured period, averaged over ranks.
+    pub fn unexplained_share(&self) -> f64 {
+        self.unexplained().0 as f64 / self.measured.0.max(1) as f64 / self.ranks.len().max(1) as f64
+    }
+
     /// For each task, whether it belongs to the chosen iteration of its rank, not to the steps around it: host work by
     /// its measured start, device work by that of the call that launched it (its own where none is recorded).
     ///

@@ -15,10 +15,11 @@ use crate::units::DurNs;
 use super::opened::Opened;
 use super::{input, output};
 
+/// The breakdown as it is written.
 #[derive(Debug, Serialize)]
-struct Answer {
+pub(super) struct Answer {
     streams: Vec<Stream>,
-    ranks: Vec<Rank>,
+    pub(super) ranks: Vec<Rank>,
 }
 
 #[derive(Debug, Serialize)]
@@ -32,14 +33,14 @@ struct Stream {
 }
 
 #[derive(Debug, Serialize)]
-struct Rank {
+pub(super) struct Rank {
     #[serde(rename = "rank")]
-    number: u32,
-    period_ns: DurNs,
-    gpu_busy: f64,
-    kernel_only_ns: DurNs,
-    communication_exposed_ns: DurNs,
-    communication_overlapped_ns: DurNs,
+    pub(super) number: u32,
+    pub(super) period_ns: DurNs,
+    pub(super) gpu_busy: f64,
+    pub(super) kernel_only_ns: DurNs,
+    pub(super) communication_exposed_ns: DurNs,
+    pub(super) communication_overlapped_ns: DurNs,
 }
 
 /// Runs the command.
@@ -48,6 +49,13 @@ struct Rank {
 /// Nothing could be opened, an edit cannot be read, or standard output cannot be written.
 pub fn run(args: &ScenarioCommand, iteration: Iteration) -> Result<()> {
     let opened = Opened::of(args, iteration)?;
+    let json = input::Envelope::new(&opened.loaded, answer(&opened));
+    output::write(&args.input.output, &json, |out| describe(&json.answer, out), || table(&json.answer.streams))?;
+    Ok(())
+}
+
+/// Streams and ranks of one edited iteration.
+pub(super) fn answer(opened: &Opened) -> Answer {
     let (graph, timed, schedule) = (&*opened.edited.graph, &*opened.edited.timed, &*opened.outcome.schedule);
     let breakdown = Breakdown::of(&Sources { graph, timed, schedule, times: opened.times() });
     let streams = breakdown.streams.into_iter().map(|stream| Stream {
@@ -65,9 +73,7 @@ pub fn run(args: &ScenarioCommand, iteration: Iteration) -> Result<()> {
         communication_exposed_ns: rank.communication_exposed,
         communication_overlapped_ns: rank.communication_overlapped,
     });
-    let json = input::Envelope::new(&opened.loaded, Answer { streams: streams.collect(), ranks: ranks.collect() });
-    output::write(&args.input.output, &json, |out| describe(&json.answer, out), || table(&json.answer.streams))?;
-    Ok(())
+    Answer { streams: streams.collect(), ranks: ranks.collect() }
 }
 
 fn describe(answer: &Answer, out: &mut dyn Write) -> io::Result<()> {

@@ -11,10 +11,11 @@ use crate::units::{DurNs, TimeNs};
 
 use super::opened::Opened;
 use super::path::{self, Row as Link};
+use super::validate::{Unexplained, unexplained, unexplained_table};
 use super::{input, output};
 
 /// Shorter gaps are not listed: back-to-back kernels leave them.
-const SHORTEST: DurNs = DurNs(5_000);
+pub(super) const SHORTEST: DurNs = DurNs(5_000);
 /// The largest gaps for which the closing edits are tried.
 const TRIED: usize = 8;
 /// Gaps that people read about, at most.
@@ -23,6 +24,8 @@ const SHOWN: usize = 30;
 #[derive(Debug, Serialize)]
 struct Answer {
     gaps: Vec<Row>,
+    /// Device work that started later than anything explains.
+    unexplained: Vec<Unexplained>,
 }
 
 #[derive(Debug, Serialize)]
@@ -61,16 +64,24 @@ pub fn run(args: &ScenarioCommand, iteration: Iteration) -> Result<()> {
         chain: gap.chain.iter().map(|segment| path::row(graph, segment)).collect(),
         closed_by: gap.closed_by.iter().map(|(step, gain)| Closing { step: step.clone(), gain_ns: *gain }).collect(),
     };
-    let json = input::Envelope::new(&loaded, Answer { gaps: gaps.iter().map(row).collect() });
+    let json =
+        input::Envelope::new(&loaded, Answer { gaps: gaps.iter().map(row).collect(), unexplained: unexplained(graph) });
     let rows = &json.answer.gaps;
-    output::write(&args.input.output, &json, |out| describe(rows, out), || table(rows))?;
+    output::write(&args.input.output, &json, |out| describe(&json.answer, out), || table(rows))?;
     Ok(())
 }
 
-fn describe(rows: &[Row], out: &mut dyn Write) -> io::Result<()> {
+fn describe(answer: &Answer, out: &mut dyn Write) -> io::Result<()> {
+    let rows = &answer.gaps;
     let total: DurNs = rows.iter().map(|row| row.duration_ns).sum();
     writeln!(out, "{} gaps of {SHORTEST} and more, {total} in all", rows.len())?;
-    output::text(&table(&rows[..rows.len().min(SHOWN)]), out)
+    output::text(&table(&rows[..rows.len().min(SHOWN)]), out)?;
+    let late = &answer.unexplained;
+    if !late.is_empty() {
+        writeln!(out, "\n{} starts later than anything explains", late.len())?;
+        output::text(&unexplained_table(&late[..late.len().min(SHOWN)]), out)?;
+    }
+    Ok(())
 }
 
 fn table(rows: &[Row]) -> output::Table {

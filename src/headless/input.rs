@@ -105,10 +105,10 @@ pub fn open_one(engine: &Engine, arguments: &[PathBuf], iteration: Iteration) ->
     }
 }
 
-/// Which iteration the graph is built of.
+/// Which iteration the graph is built of; the default one to begin with where all are wanted.
 pub fn build_options(iteration: Iteration) -> BuildOptions {
     let iteration = match iteration {
-        Iteration::Default => IterationChoice::Default,
+        Iteration::Default | Iteration::All => IterationChoice::Default,
         Iteration::Index(index) => IterationChoice::Index(index),
     };
     BuildOptions { iteration }

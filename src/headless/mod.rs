@@ -8,6 +8,7 @@ mod gaps;
 mod generate;
 mod info;
 mod input;
+mod iterations;
 mod opened;
 mod ops;
 mod output;
@@ -32,6 +33,9 @@ use crate::cli::{Command, Iteration};
 /// # Errors
 /// It could not be done; the message says why in one line.
 pub fn run(command: &Command, iteration: Iteration) -> Result<()> {
+    if iteration == Iteration::All {
+        return iterations::run(command);
+    }
     match command {
         Command::Info(args) => info::run(args),
         Command::Simulate(args) => simulate::run(args, iteration),

@@ -1,12 +1,15 @@
 //! What most commands start from: one job, opened, with the scenario of the arguments evaluated on it.
 
 use std::io::{Write, stderr};
+use std::sync::Arc;
 
 use color_eyre::eyre::Result;
 
 use crate::analysis::edited::Edited;
 use crate::analysis::lanes::Times;
 use crate::cli::{Iteration, ScenarioCommand};
+use crate::graph::iteration::steps;
+use crate::graph::{BuildOptions, IterationChoice};
 use crate::intern::printable;
 use crate::session::{Engine, Loaded, Outcome, read_table_facts};
 
@@ -16,7 +19,7 @@ use super::input;
 #[derive(Debug)]
 pub struct Opened {
     /// Devices and models.
-    pub engine: Engine,
+    pub engine: Arc<Engine>,
     /// The job.
     pub loaded: Loaded,
     /// The scenario's result; the steps' gains stay open.
@@ -31,11 +34,42 @@ impl Opened {
     /// # Errors
     /// Nothing could be opened, several jobs were, an edit cannot be read, or a scenario file is another trace's.
     pub fn of(args: &ScenarioCommand, iteration: Iteration) -> Result<Self> {
-        let mut engine = input::engine()?;
-        engine.table_facts = args.table_facts.as_deref().map(read_table_facts).transpose()?;
+        let engine = Self::engine(args)?;
         let wanted = input::Wanted::read(&engine, &args.scenario)?;
         let loaded = input::open_one(&engine, &args.input.traces, iteration)?;
-        let strangers = wanted.strangers(&loaded, args.scenario.force)?;
+        Self::evaluated(engine, loaded, &wanted, args.scenario.force)
+    }
+
+    /// Opens what `args` name and looks at every recorded step of it in turn, edits applied; one where none was recorded.
+    ///
+    /// # Returns
+    /// The job with its default iteration; name and answer of each step.
+    ///
+    /// # Errors
+    /// As [`Self::of`].
+    pub fn each<T>(args: &ScenarioCommand, mut look: impl FnMut(Self) -> T) -> Result<(Loaded, Vec<(String, T)>)> {
+        let engine = Self::engine(args)?;
+        let wanted = input::Wanted::read(&engine, &args.scenario)?;
+        let loaded = input::open_one(&engine, &args.input.traces, Iteration::All)?;
+        let count = loaded.traces().map(|trace| steps(trace).len()).min().unwrap_or(0).max(1);
+        let mut found = Vec::with_capacity(count);
+        for index in 0..count {
+            let options = BuildOptions { iteration: IterationChoice::Index(index) };
+            let step = engine.replay(Arc::clone(&loaded.job), &options)?;
+            let name = step.graph.ranks.first().map(|part| part.iteration.clone()).unwrap_or_default();
+            found.push((name, look(Self::evaluated(Arc::clone(&engine), step, &wanted, args.scenario.force)?)));
+        }
+        Ok((loaded, found))
+    }
+
+    fn engine(args: &ScenarioCommand) -> Result<Arc<Engine>> {
+        let mut engine = input::engine()?;
+        engine.table_facts = args.table_facts.as_deref().map(read_table_facts).transpose()?;
+        Ok(Arc::new(engine))
+    }
+
+    fn evaluated(engine: Arc<Engine>, loaded: Loaded, wanted: &input::Wanted, force: bool) -> Result<Self> {
+        let strangers = wanted.strangers(&loaded, force)?;
         let outcome = engine.evaluate(&loaded, &wanted.scenario, 0);
         if !strangers.is_empty() {
             report_matches(&strangers, &outcome);

@@ -3,13 +3,15 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use color_eyre::eyre::Result;
+use color_eyre::eyre::{Result, eyre};
 use serde::Serialize;
 
-use crate::analysis::critical_path::{CriticalPath, Segment};
-use crate::cli::{Iteration, ScenarioCommand};
-use crate::graph::ExecutionGraph;
+use crate::analysis::critical_path::{CriticalPath, Segment, SegmentKind};
+use crate::analysis::lanes::Times;
+use crate::cli::{Iteration, PathArgs};
+use crate::graph::{ExecutionGraph, NodeId, TimedGraph};
 use crate::session::lane_label;
+use crate::sim::{Schedule, slack};
 use crate::units::{DurNs, TimeNs};
 
 use super::opened::Opened;
@@ -17,12 +19,19 @@ use super::{input, output};
 
 /// Pieces of the path that people read about, at most.
 const SHOWN: usize = 40;
+/// Tasks off the path that people read about, at most.
+const NEAR: usize = 20;
 
+/// The path as it is written.
 #[derive(Debug, Serialize)]
-struct Answer {
+pub(super) struct Answer {
+    /// Whose times: `simulated` or `measured`.
+    times: &'static str,
     length_ns: DurNs,
     segments: Vec<Row>,
     by_kind: BTreeMap<&'static str, DurNs>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tasks: Option<Vec<Slack>>,
 }
 
 #[derive(Debug, Serialize)]
@@ -33,22 +42,94 @@ pub(super) struct Row {
     lane: String,
     start_ns: TimeNs,
     duration_ns: DurNs,
+    slack_ns: Option<DurNs>,
+}
+
+/// A task of the iteration.
+#[derive(Debug, Serialize)]
+struct Slack {
+    #[serde(flatten)]
+    task: Row,
+    on_path: bool,
 }
 
 /// Runs the command.
 ///
 /// # Errors
 /// Nothing could be opened, an edit cannot be read, or standard output cannot be written.
-pub fn run(args: &ScenarioCommand, iteration: Iteration) -> Result<()> {
-    let opened = Opened::of(args, iteration)?;
-    let (graph, timed, schedule) = (&*opened.edited.graph, &*opened.edited.timed, &*opened.outcome.schedule);
-    let path = CriticalPath::of_job(graph, timed, schedule, opened.times());
-    let segments = path.segments.iter().map(|segment| row(graph, segment)).collect();
-    let json =
-        input::Envelope::new(&opened.loaded, Answer { length_ns: path.length, segments, by_kind: path.by_kind() });
-    let csv = || table(json.answer.segments.iter());
-    output::write(&args.input.output, &json, |out| describe(graph, &path, out), csv)?;
+pub fn run(args: &PathArgs, iteration: Iteration) -> Result<()> {
+    check(args)?;
+    let opened = Opened::of(&args.common, iteration)?;
+    let path = path_of(&opened, args.measured);
+    let json = input::Envelope::new(&opened.loaded, answer(&opened, args, &path));
+    let csv = || match &json.answer.tasks {
+        Some(tasks) => table(tasks.iter().map(|task| &task.task)),
+        None => table(json.answer.segments.iter()),
+    };
+    output::write(&args.common.input.output, &json, |out| describe(&opened, &json.answer, &path, out), csv)?;
     Ok(())
+}
+
+/// Whether the arguments go together.
+///
+/// # Errors
+/// They do not.
+pub(super) fn check(args: &PathArgs) -> Result<()> {
+    if args.measured && !args.common.scenario.edits.is_empty() {
+        return Err(eyre!("--measured shows what was recorded: it goes with no edits"));
+    }
+    Ok(())
+}
+
+/// The critical path through the simulated or the measured times.
+pub(super) fn path_of(opened: &Opened, measured: bool) -> CriticalPath {
+    let (graph, timed, schedule) = (&*opened.edited.graph, &*opened.edited.timed, &*opened.outcome.schedule);
+    CriticalPath::of_job(graph, timed, schedule, if measured { Times::Measured } else { opened.times() })
+}
+
+fn answer(opened: &Opened, args: &PathArgs, path: &CriticalPath) -> Answer {
+    let (graph, timed) = (&*opened.edited.graph, &*opened.edited.timed);
+    let left = slacks(graph, timed, &opened.outcome.schedule);
+    let of = |node: NodeId| left.get(timed.task_if_kept(node)?.0 as usize).copied().flatten();
+    let segment_row = |segment: &Segment| Row { slack_ns: of(segment.node), ..row(graph, segment) };
+    let times = if args.measured { Times::Measured } else { opened.times() };
+    let tasks = || {
+        let on_path: std::collections::BTreeSet<NodeId> = path.segments.iter().map(|segment| segment.node).collect();
+        let belongs = graph.iteration_tasks();
+        let inside = graph.tasks.node_indices().filter(|node| belongs[node.index()]);
+        let task = |node| {
+            let task = task_row(graph, times, node, of(node))?;
+            Some(Slack { task, on_path: on_path.contains(&node) })
+        };
+        inside.filter_map(task).collect()
+    };
+    Answer {
+        times: if args.measured { "measured" } else { "simulated" },
+        length_ns: path.length,
+        segments: path.segments.iter().map(segment_row).collect(),
+        by_kind: path.by_kind(),
+        tasks: args.slack.then(tasks),
+    }
+}
+
+/// How much later each task could end without the end of any rank's iteration moving.
+fn slacks(graph: &ExecutionGraph, timed: &TimedGraph, schedule: &Schedule) -> Vec<Option<DurNs>> {
+    let slowest = graph.ranks.iter().max_by_key(|part| crate::analysis::replay::period(timed, schedule, part));
+    slowest.map(|part| slack(timed, schedule, timed.task(part.end))).unwrap_or_default()
+}
+
+fn task_row(graph: &ExecutionGraph, times: Times<'_>, node: NodeId, slack: Option<DurNs>) -> Option<Row> {
+    let (start, end) = times.of(graph, node);
+    let task = &graph.tasks[node];
+    Some(Row {
+        kind: SegmentKind::of(graph, node)?.name(),
+        name: graph.names.get(task.name).to_owned(),
+        rank: graph.lanes[task.lane.0 as usize].rank.0,
+        lane: lane_label(&graph.lanes[task.lane.0 as usize]),
+        start_ns: start,
+        duration_ns: end.since(start),
+        slack_ns: slack,
+    })
 }
 
 /// A segment of the path as it is written.
@@ -60,32 +141,57 @@ pub(super) fn row(graph: &ExecutionGraph, segment: &Segment) -> Row {
         lane: lane_label(&graph.lanes[segment.lane.0 as usize]),
         start_ns: segment.start,
         duration_ns: segment.duration,
+        slack_ns: None,
     }
 }
 
-fn describe(graph: &ExecutionGraph, path: &CriticalPath, out: &mut dyn Write) -> io::Result<()> {
-    writeln!(out, "critical path {}", path.length)?;
-    let mut kinds: Vec<(&str, DurNs)> = path.by_kind().into_iter().collect();
+fn describe(opened: &Opened, answer: &Answer, path: &CriticalPath, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "critical path, {}: {}", answer.times, path.length)?;
+    output::text(&shares(&answer.by_kind, path.length), out)?;
+    let runs = path.folded_to(SHOWN);
+    let folded = path.segments.len() - runs.iter().map(|run| run.count).sum::<usize>();
+    writeln!(
+        out,
+        "\n{} segments as a chain of {}; {folded} short ones are folded in",
+        path.segments.len(),
+        runs.len()
+    )?;
+    let rows: Vec<Row> = runs.iter().map(|run| row(&opened.edited.graph, &run.segment)).collect();
+    output::text(&table(rows.iter()), out)?;
+    if let Some(tasks) = &answer.tasks {
+        let mut near: Vec<&Row> = tasks
+            .iter()
+            .filter(|task| !task.on_path && task.task.duration_ns.0 * 1_000 >= path.length.0)
+            .map(|task| &task.task)
+            .filter(|task| task.slack_ns.is_some())
+            .collect();
+        near.sort_by_key(|row| (row.slack_ns, row.start_ns));
+        near.truncate(NEAR);
+        writeln!(out, "\noff the path, least slack first (of those that take a thousandth of it or more)")?;
+        output::text(&table(near.into_iter()), out)?;
+    }
+    Ok(())
+}
+
+/// Shares of a path by kind, largest first.
+pub(super) fn shares(by_kind: &BTreeMap<&'static str, DurNs>, length: DurNs) -> output::Table {
+    let mut kinds: Vec<(&str, DurNs)> = by_kind.iter().map(|(&kind, &time)| (kind, time)).collect();
     kinds.sort_by_key(|&(kind, time)| (std::cmp::Reverse(time), kind));
     let mut shares = output::Table::new(&["share %", "time", "kind"]);
     for (kind, time) in kinds {
-        let share = 100.0 * time.0 as f64 / path.length.0.max(1) as f64;
+        let share = 100.0 * time.0 as f64 / length.0.max(1) as f64;
         shares.row([format!("{share:.1}"), time.to_string(), kind.to_owned()]);
     }
-    output::text(&shares, out)?;
-    let mut runs = path.folded(path.length.scale(0.001));
-    runs.sort_by_key(|run| (std::cmp::Reverse(run.segment.duration), run.segment.start));
-    writeln!(out, "\nlongest of {} pieces", runs.len())?;
-    let rows: Vec<Row> = runs.iter().take(SHOWN).map(|run| row(graph, &run.segment)).collect();
-    output::text(&table(rows.iter()), out)
+    shares
 }
 
 fn table<'a>(rows: impl Iterator<Item = &'a Row>) -> output::Table {
-    let mut table = output::Table::new(&["start_ns", "duration_ns", "kind", "rank", "lane", "name"]);
+    let mut table = output::Table::new(&["start_ns", "duration_ns", "slack_ns", "kind", "rank", "lane", "name"]);
     for row in rows {
         table.row([
             row.start_ns.0.to_string(),
             row.duration_ns.0.to_string(),
+            row.slack_ns.map_or("–".to_owned(), |slack| slack.0.to_string()),
             row.kind.to_owned(),
             row.rank.to_string(),
             row.lane.clone(),

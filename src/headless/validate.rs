@@ -12,10 +12,10 @@ use serde::Serialize;
 
 use crate::analysis::replay::ReplayReport;
 use crate::cli::{Iteration, TraceArgs, ValidateWhat};
-use crate::graph::BuildOptions;
-use crate::session::{Engine, Loaded, folders_of_traces};
+use crate::graph::{BuildOptions, ExecutionGraph};
+use crate::session::{Engine, Loaded, folders_of_traces, lane_label};
 use crate::trace::OpenOptions;
-use crate::units::DurNs;
+use crate::units::{DurNs, TimeNs};
 
 use super::{input, output};
 
@@ -57,10 +57,48 @@ struct Row {
     unexplained_ns: DurNs,
     unexplained_share: f64,
     anchored_share: f64,
+    rank_start_share: f64,
     contention_share: f64,
     kernels_x2: f64,
     kernels_x0_5: f64,
     host_x0_5: f64,
+    unexplained: Vec<Unexplained>,
+}
+
+/// A late start that no rule explains.
+#[derive(Debug, Serialize)]
+pub(super) struct Unexplained {
+    rank: u32,
+    lane: String,
+    name: String,
+    start_ns: TimeNs,
+    late_ns: DurNs,
+}
+
+/// The late starts of a graph that no rule explains, the latest first.
+pub(super) fn unexplained(graph: &ExecutionGraph) -> Vec<Unexplained> {
+    let row = |late: &crate::graph::LateStart| {
+        let task = &graph.tasks[late.node];
+        let lane = &graph.lanes[task.lane.0 as usize];
+        Unexplained {
+            rank: lane.rank.0,
+            lane: lane_label(lane),
+            name: graph.names.get(task.name).to_owned(),
+            start_ns: task.measured_start,
+            late_ns: late.by,
+        }
+    };
+    graph.late_starts.iter().map(row).collect()
+}
+
+/// Late starts as a table.
+pub(super) fn unexplained_table(rows: &[Unexplained]) -> output::Table {
+    let mut table = output::Table::new(&["late_ns", "start_ns", "rank", "lane", "name"]);
+    for row in rows {
+        let (late, start) = (row.late_ns.0.to_string(), row.start_ns.0.to_string());
+        table.row([late, start, row.rank.to_string(), row.lane.clone(), row.name.clone()]);
+    }
+    table
 }
 
 /// The replay of the untouched trace is to be within this of what was measured.
@@ -98,27 +136,54 @@ fn row(loaded: &Loaded) -> Row {
     Row {
         check: format!("replay {}", loaded.title),
         source: input::paths(loaded).into_iter().next().unwrap_or_default(),
-        status: if error.abs() <= REPLAY_LIMIT { "pass" } else { "fail" },
+        status: status(error, &report),
         iteration: report.iteration.clone(),
         expected: report.measured,
         got: report.simulated,
         error,
         unexplained_ns: report.unexplained,
-        unexplained_share: share(report.unexplained),
+        unexplained_share: report.unexplained_share,
         anchored_share: report.path.anchors,
+        rank_start_share: report.path.rank_starts,
         contention_share: report.path.contention,
         kernels_x2: report.responses.kernels_doubled,
         kernels_x0_5: report.responses.kernels_halved,
         host_x0_5: report.responses.think_halved,
+        unexplained: unexplained(&loaded.graph),
     }
 }
+
+/// More of the path than this pinned to measured times, or unexplained, and the replay proves nothing.
+const PROVEN: f64 = 0.5;
+
+/// `pinned`: it replays, but by what was measured rather than by its structure.
+fn status(error: f64, report: &ReplayReport) -> &'static str {
+    match error.abs() <= REPLAY_LIMIT {
+        false => "fail",
+        true if report.path.anchors.max(report.unexplained_share) > PROVEN => "pinned",
+        true => "pass",
+    }
+}
+
+/// Late starts that people read about, per trace.
+const LISTED: usize = 5;
 
 fn describe(answer: &Answer, out: &mut dyn Write) -> io::Result<()> {
     output::text(&table(&answer.rows), out)?;
     for file in &answer.unreadable {
         writeln!(out, "not a profiler trace: {}", file.reason)?;
     }
-    let passed = answer.rows.iter().filter(|row| row.status == "pass").count();
+    for row in answer.rows.iter().filter(|row| !row.unexplained.is_empty()) {
+        let count = row.unexplained.len();
+        writeln!(out, "\n{}: {count} late starts unexplained, {}", row.check, row.unexplained_ns)?;
+        output::text(&unexplained_table(&row.unexplained[..count.min(LISTED)]), out)?;
+    }
+    for row in answer.rows.iter().filter(|row| row.status == "pinned") {
+        let (anchored, late) = (100.0 * row.anchored_share, 100.0 * row.unexplained_share);
+        let what = "the trace lacks what its structure could be read from";
+        writeln!(out, "\n{}: {anchored:.0} % anchored, {late:.0} % unexplained: {what}", row.check)?;
+    }
+    let passed = answer.rows.iter().filter(|row| row.status != "fail").count();
     writeln!(out, "{passed} of {} replay within {:.0} %", answer.rows.len(), 100.0 * REPLAY_LIMIT)
 }
 
@@ -129,6 +194,8 @@ fn table(rows: &[Row]) -> output::Table {
         "replayed",
         "error %",
         "unexplained %",
+        "anchored %",
+        "rank start %",
         "kernels ×2",
         "×½",
         "host ×½",
@@ -141,6 +208,8 @@ fn table(rows: &[Row]) -> output::Table {
             row.got.to_string(),
             format!("{:+.3}", 100.0 * row.error),
             format!("{:.2}", 100.0 * row.unexplained_share),
+            format!("{:.2}", 100.0 * row.anchored_share),
+            format!("{:.2}", 100.0 * row.rank_start_share),
             format!("{:.3}", row.kernels_x2),
             format!("{:.3}", row.kernels_x0_5),
             format!("{:.3}", row.host_x0_5),

@@ -111,9 +111,9 @@ fn edges(draft: &Draft<'_>, traced: usize) -> Vec<Edge> {
 /// A dependency into a task that was taken out: order on its lane remains, without a gap; what only held back the
 /// task itself goes.
 fn bypassed(dependency: Dependency) -> Option<Dependency> {
-    use DependencyKind::{Anchor, Contention, LateStart, Launch, LaunchQueue};
+    use DependencyKind::{Anchor, Contention, LateStart, Launch, LaunchQueue, RankStart};
     match dependency.kind {
-        Launch | LaunchQueue | Contention | LateStart | Anchor => None,
+        Launch | LaunchQueue | Contention | LateStart | Anchor | RankStart => None,
         DependencyKind::Stream => Some(Dependency::on_end(dependency.kind, DurNs::ZERO)),
         _ => Some(dependency),
     }

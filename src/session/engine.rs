@@ -113,7 +113,11 @@ impl Engine {
     }
 
     /// Builds the graph of a job as its traces are and replays it untouched.
-    pub(super) fn replay(&self, job: Job, options: &BuildOptions) -> Result<Loaded, SessionError> {
+    ///
+    /// # Errors
+    /// Nothing in it can be modelled.
+    pub fn replay(&self, job: impl Into<Arc<Job>>, options: &BuildOptions) -> Result<Loaded, SessionError> {
+        let job = job.into();
         let graph = Arc::new(build(&job, options)?);
         let (catalog, models, overheads) = (self.catalog.clone(), self.models.clone(), self.overheads.clone());
         let mut context = Context::new(catalog, models, overheads, &graph);
@@ -127,7 +131,7 @@ impl Engine {
         let memory = memory::measured(&job, &graph);
         let replay = Arc::new(outcome(&base, &context, &memory, None, &Scenario::default(), 0));
         let title = loaded::title(&job);
-        Ok(Loaded { job: Arc::new(job), graph, base, context, replay, memory, notes, title })
+        Ok(Loaded { job, graph, base, context, replay, memory, notes, title })
     }
 
     /// Evaluates a scenario; the steps' gains stay open (see [`Self::with_gains`]).

@@ -98,7 +98,7 @@ impl Summary {
             simulated_ns: period,
             base_simulated_ns: base_simulated,
             replay_error: ratio(base_simulated, graph.measured) - 1.0,
-            unexplained_share: ratio(graph.unexplained, graph.measured),
+            unexplained_share: graph.unexplained_share(),
             error_band: error_band(resolved, schedule, period),
             straggler: straggler(resolved, schedule, period),
             gpu_busy: mean(&Busy::share),

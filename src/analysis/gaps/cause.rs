@@ -44,6 +44,22 @@ pub enum Cause {
         /// What loaded it.
         name: NameId,
     },
+    /// The host waited for room in the launch queue, which other work kept full.
+    LaunchQueue {
+        /// The work whose end made room.
+        name: NameId,
+        /// Where it ran.
+        lane: LaneId,
+    },
+    /// The work was launched and shared the device with work elsewhere, which kept it from starting.
+    Contention {
+        /// The work elsewhere.
+        name: NameId,
+        /// Where it ran.
+        lane: LaneId,
+    },
+    /// What held it back lies before the modelled window, or before the recorded step of a rank.
+    BeforeWindow,
     /// A constant of the device: launch latency, or the time between two kernels.
     Latency(DependencyKind),
     /// The trace shows nothing that took this time.
@@ -61,6 +77,9 @@ impl Cause {
             Self::EventWait { .. } => "event-wait",
             Self::Collective { .. } => "collective",
             Self::DataLoading { .. } => "data-loading",
+            Self::LaunchQueue { .. } => "launch-queue",
+            Self::Contention { .. } => "contention",
+            Self::BeforeWindow => "before-window",
             Self::Latency(_) => "latency",
             Self::NothingRecorded => "nothing-recorded",
             Self::NothingLeft => "nothing-left",
@@ -84,6 +103,9 @@ impl Cause {
                 format!("waits for {}", named(name))
             }
             Self::DataLoading { name } => format!("data loading: {}", named(name)),
+            Self::LaunchQueue { name, .. } => format!("the launch queue was full until {} had ended", named(name)),
+            Self::Contention { name, .. } => format!("the device was taken by {}", named(name)),
+            Self::BeforeWindow => "what held it back came before what was recorded".to_owned(),
             Self::Latency(DependencyKind::Launch) => "launch latency".to_owned(),
             Self::Latency(_) => "time between kernels".to_owned(),
             Self::NothingRecorded => "nothing recorded".to_owned(),
@@ -101,9 +123,12 @@ pub(super) fn of_chain(graph: &ExecutionGraph, rank: Rank, lane: LaneId, chain: 
     let direct = of_segment(graph, rank, lane, weightiest, chain);
     // A host that had waited for the device could not launch ahead: what it did since is not what to blame.
     let host = matches!(direct, Cause::LaunchBound { .. } | Cause::Latency(_));
-    let waited = chain.iter().rev().find(|it| is_wait(it.kind, DependencyKind::HostWait));
+    if let Some(full) = chain.iter().rev().find(|it| decides_by(it, DependencyKind::LaunchQueue)).filter(|_| host) {
+        return queue_of(graph, full);
+    }
+    let waited = chain.iter().rev().find(|it| decides_by(it, DependencyKind::HostWait));
     match waited.or_else(|| chain.first().filter(|first| host && blocks(graph, first))) {
-        Some(wait) if host => Cause::Sync { call: call_of(graph, wait) },
+        Some(wait) if host => Cause::Sync { call: waiting_call(graph, wait) },
         _ => direct,
     }
 }
@@ -123,8 +148,39 @@ fn longest_of_most(chain: &[Segment]) -> Option<&Segment> {
     longest(chain, |segment| segment.kind == kind)
 }
 
-fn is_wait(kind: SegmentKind, dependency: DependencyKind) -> bool {
-    kind == SegmentKind::Wait(dependency)
+/// Whether a segment held back what follows it by a dependency of this kind.
+fn decides_by(segment: &Segment, kind: DependencyKind) -> bool {
+    segment.decided.is_some_and(|(_, by)| by == kind)
+}
+
+/// The work that held back a segment, when the segment is a wait; the segment's own when it is work.
+fn holder<'a>(graph: &'a ExecutionGraph, segment: &Segment, kind: DependencyKind) -> &'a Task {
+    use petgraph::visit::EdgeRef;
+    let own = &graph.tasks[segment.node];
+    if !matches!(segment.kind, SegmentKind::Wait(_)) {
+        return own;
+    }
+    let edges = graph.tasks.edges_directed(segment.node, petgraph::Direction::Incoming);
+    let before = edges.filter(|edge| edge.weight().kind == kind).map(|edge| &graph.tasks[edge.source()]);
+    before.max_by_key(|task| task.measured_end()).unwrap_or(own)
+}
+
+fn queue_of(graph: &ExecutionGraph, segment: &Segment) -> Cause {
+    let task = holder(graph, segment, DependencyKind::LaunchQueue);
+    Cause::LaunchQueue { name: task.name, lane: task.lane }
+}
+
+fn contention_of(graph: &ExecutionGraph, segment: &Segment) -> Cause {
+    let task = holder(graph, segment, DependencyKind::Contention);
+    Cause::Contention { name: task.name, lane: task.lane }
+}
+
+/// The call in which the host waited for the device: the one behind what the segment decided.
+fn waiting_call(graph: &ExecutionGraph, segment: &Segment) -> NameId {
+    match segment.decided {
+        Some((joint, DependencyKind::HostWait)) => call_of(graph, &Segment { node: joint, ..*segment }),
+        _ => call_of(graph, segment),
+    }
 }
 
 /// Whether a segment is a call that waits for the device.
@@ -145,13 +201,21 @@ fn call_of(graph: &ExecutionGraph, wait: &Segment) -> NameId {
 
 fn of_segment(graph: &ExecutionGraph, rank: Rank, lane: LaneId, weightiest: &Segment, chain: &[Segment]) -> Cause {
     use DependencyKind::{
-        Anchor, Collective, Contention, HandOver, HiddenWait, HostWait, LateStart, Launch, LaunchQueue,
+        Anchor, Collective, Contention, HandOver, HiddenWait, HostWait, LateStart, Launch, LaunchQueue, RankStart,
     };
     match weightiest.kind {
         SegmentKind::Collective | SegmentKind::Wait(Collective) => of_collective(graph, rank, weightiest, chain),
         _ if weightiest.rank != rank => of_collective(graph, rank, weightiest, chain),
         SegmentKind::Wait(HostWait | HiddenWait) => Cause::Sync { call: call_of(graph, weightiest) },
-        SegmentKind::Wait(LateStart | Anchor | Contention | LaunchQueue) => Cause::NothingRecorded,
+        SegmentKind::Wait(Anchor | RankStart) => Cause::BeforeWindow,
+        SegmentKind::Wait(LaunchQueue) => queue_of(graph, weightiest),
+        SegmentKind::Wait(Contention) => contention_of(graph, weightiest),
+        SegmentKind::Wait(LateStart) => {
+            let before = holder(graph, weightiest, LateStart);
+            Cause::EventWait { name: before.name, lane: before.lane }
+        }
+        kind if is_device(kind) && decides_by(weightiest, LaunchQueue) => queue_of(graph, weightiest),
+        kind if is_device(kind) && decides_by(weightiest, Contention) => contention_of(graph, weightiest),
         SegmentKind::Wait(HandOver) | SegmentKind::Host(_) | SegmentKind::Runtime | SegmentKind::Compute => {
             of_host(graph, weightiest, chain)
         }
@@ -161,6 +225,10 @@ fn of_segment(graph: &ExecutionGraph, rank: Rank, lane: LaneId, weightiest: &Seg
             Cause::EventWait { name: weightiest.name, lane: weightiest.lane }
         }
     }
+}
+
+fn is_device(kind: SegmentKind) -> bool {
+    matches!(kind, SegmentKind::Kernel(_) | SegmentKind::Memcpy | SegmentKind::Memset)
 }
 
 /// The rank that kept the others waiting is the one whose work the chain goes through.

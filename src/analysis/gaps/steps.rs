@@ -9,21 +9,31 @@ use super::{Cause, Gap};
 pub fn candidate_steps(graph: &ExecutionGraph, gap: &Gap) -> Vec<String> {
     match gap.cause {
         Cause::LaunchBound { part, name } => launch_bound(graph, gap, part, name),
-        Cause::Sync { .. } => steps(&["remove-sync", "cuda-graph"]),
+        Cause::Sync { .. } => steps(&["remove-sync", "cuda-graph", "scale phase=data x0"]),
         Cause::EventWait { name, .. } => vec![scaled(graph, "", name, "x0.5")],
-        Cause::Collective { name, .. } => {
-            let mut found = steps(&["overlap-comm"]);
+        Cause::LaunchQueue { name, .. } => {
+            let mut found = steps(&["fuse family=elementwise", "fuse-optimizer", "cuda-graph"]);
+            found.push(scaled(graph, "", name, "x0.5"));
+            found
+        }
+        Cause::Contention { name, .. } => vec![scaled(graph, "", name, "x0.5")],
+        Cause::Collective { name, late } => {
+            let mut found = steps(&["bucket-size 50"]);
             if graph.names.get(name).to_ascii_lowercase().replace(['-', '_'], "").contains("alltoall") {
                 found.push("reshard-tables best".to_owned());
             }
             found.extend(steps(&["compress-comm 0.5", "scale kind=collective x0.5"]));
+            if let Some(late) = late {
+                found.push(format!("scale kind=host & rank={} x0.5", late.0));
+                found.push(format!("scale kind=kernel & rank={} x0.5", late.0));
+            }
             found
         }
-        Cause::DataLoading { .. } => steps(&["prefetch-input", "scale phase=data x0"]),
+        Cause::DataLoading { .. } => steps(&["scale phase=data x0", "scale phase=data x0.5"]),
         Cause::Latency(DependencyKind::Launch) => steps(&["cuda-graph"]),
         Cause::Latency(_) => steps(&["fuse family=elementwise", "cuda-graph"]),
-        Cause::NothingRecorded => steps(&["scale kind=T1 x0"]),
-        Cause::NothingLeft => Vec::new(),
+        Cause::NothingRecorded => steps(&["scale kind=T1 x0", "cuda-graph", "scale phase=data x0"]),
+        Cause::BeforeWindow | Cause::NothingLeft => Vec::new(),
     }
 }
 
@@ -40,6 +50,7 @@ fn launch_bound(graph: &ExecutionGraph, gap: &Gap, part: &str, name: NameId) -> 
     if of_chain(gap, graph).any(embedding) {
         found.insert(0, "fuse-embedding-bags".to_owned());
     }
+    found.push("fuse family=elementwise".to_owned());
     found.push(match part {
         "T1" => "scale kind=T1 x0".to_owned(),
         "T4" => "scale kind=runtime x0.5".to_owned(),

@@ -13,3 +13,58 @@ fn idle_time_within_a_period_is_what_no_piece_covers() {
     assert_eq!(found, expected);
     assert_eq!(idle(&Density::default(), &(TimeNs(0)..TimeNs(7))), [(TimeNs(0)..TimeNs(7), None)]);
 }
+
+/// A trace on which the host waits, streams contend and the queue is full exercises every candidate; what matters here is
+/// that each is a step.
+#[test]
+fn every_candidate_is_a_step_that_can_be_pasted() {
+    let mut graph = ExecutionGraph {
+        tasks: petgraph::graph::DiGraph::default(),
+        lanes: Vec::new(),
+        operators: Vec::new(),
+        operands: Vec::new(),
+        collectives: Vec::new(),
+        names: crate::intern::NameTable::default(),
+        ranks: Vec::new(),
+        measured: DurNs(0),
+        late_starts: Vec::new(),
+        constants: Vec::new(),
+        batch_size: None,
+        diagnostics: crate::diagnostic::Diagnostics::default(),
+    };
+    let name = graph.names.intern("void at::native::reduce_kernel<512, 1, (anonymous)>(int, float & x)");
+    let collective = graph.names.intern("ncclDevKernel_AllToAll(x)");
+    let lane = LaneId(0);
+    let causes = [
+        Cause::LaunchBound { part: "T1", name },
+        Cause::LaunchBound { part: "T2", name },
+        Cause::LaunchBound { part: "T4", name },
+        Cause::LaunchBound { part: "compute", name },
+        Cause::Sync { call: name },
+        Cause::EventWait { name, lane },
+        Cause::LaunchQueue { name, lane },
+        Cause::Contention { name, lane },
+        Cause::Collective { name: collective, late: Some(Rank(3)) },
+        Cause::DataLoading { name },
+        Cause::Latency(crate::graph::DependencyKind::Launch),
+        Cause::Latency(crate::graph::DependencyKind::Stream),
+        Cause::NothingRecorded,
+    ];
+    for cause in causes {
+        let gap = Gap {
+            rank: Rank(0),
+            lane,
+            start: TimeNs(0),
+            duration: DurNs(1),
+            next: None,
+            cause,
+            chain: Vec::new(),
+            closed_by: Vec::new(),
+        };
+        let lines = candidate_steps(&graph, &gap);
+        assert!(!lines.is_empty(), "{cause:?}");
+        for line in lines {
+            assert!(crate::scenario::parse_step(&line).is_ok(), "{cause:?}: {line}");
+        }
+    }
+}

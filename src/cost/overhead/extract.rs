@@ -208,7 +208,7 @@ mod tests {
             names,
             ranks: Vec::new(),
             measured: DurNs(0),
-            unexplained: DurNs(0),
+            late_starts: Vec::new(),
             batch_size: None,
             constants: Vec::new(),
             diagnostics: Diagnostics::default(),

@@ -1,7 +1,7 @@
 //! Ranks → one graph: a shared clock, each rank's tasks, the collectives that join them, and the topological order.
 
 use crate::diagnostic::Diagnostics;
-use crate::graph::{Collective, ExecutionGraph, LaneId, RankPart, TaskKind};
+use crate::graph::{Collective, ExecutionGraph, LaneId, LateStart, RankPart, TaskKind};
 use crate::trace::RecordedDevice;
 use crate::units::{DurNs, TimeNs};
 
@@ -40,8 +40,8 @@ pub(super) fn assemble(ranks: &[Prepared<'_>], hidden: usize) -> ExecutionGraph 
     let parts = parts(ranks, &zeros, &emitted, &ordered);
     ExecutionGraph {
         measured: parts.iter().map(|part| part.measured).max().unwrap_or_default(),
-        unexplained: emitted.iter().map(|rank| rank.unexplained).sum(),
-        diagnostics: diagnostics(ranks, hidden, &drafted, &ordered),
+        late_starts: late_starts(&emitted, &ordered),
+        diagnostics: diagnostics(ranks, (&zeros, &emitted), hidden, &drafted, &ordered),
         collectives: with_members(drafted, &ordered),
         tasks: ordered.graph,
         lanes,
@@ -96,7 +96,22 @@ fn with_members(drafted: Vec<Drafted>, ordered: &Ordered) -> Vec<Collective> {
     drafted.into_iter().map(|it| Collective { members: it.tasks.iter().map(node).collect(), ..it.collective }).collect()
 }
 
-fn diagnostics(ranks: &[Prepared<'_>], hidden: usize, drafted: &[Drafted], ordered: &Ordered) -> Diagnostics {
+/// Every late start without a cause, the latest first.
+fn late_starts(emitted: &[Emitted], ordered: &Ordered) -> Vec<LateStart> {
+    let all = emitted.iter().flat_map(|rank| &rank.unexplained);
+    let mut found: Vec<LateStart> =
+        all.map(|&(task, by)| LateStart { node: ordered.node_of[task as usize], by }).collect();
+    found.sort_by_key(|late| (std::cmp::Reverse(late.by), late.node));
+    found
+}
+
+fn diagnostics(
+    ranks: &[Prepared<'_>],
+    (zeros, emitted): (&[TimeNs], &[Emitted]),
+    hidden: usize,
+    drafted: &[Drafted],
+    ordered: &Ordered,
+) -> Diagnostics {
     let mut found = Diagnostics::default();
     for rank in ranks {
         found.merge(&rank.input.trace.diagnostics);
@@ -109,6 +124,7 @@ fn diagnostics(ranks: &[Prepared<'_>], hidden: usize, drafted: &[Drafted], order
         let what = "inferred dependencies closed a cycle and were left out";
         found.note("cyclic-dependency", format!("{} {what}", ordered.dropped));
     }
+    note_beginnings(&mut found, ranks, zeros, emitted);
     let alone = drafted.iter().filter(|drafted| drafted.tasks.len() == 1).count();
     if alone > 0 && ranks.len() == 1 {
         let what = "collectives keep their traced duration, which contains waiting for ranks that are not loaded";
@@ -119,6 +135,29 @@ fn diagnostics(ranks: &[Prepared<'_>], hidden: usize, drafted: &[Drafted], order
     }
     found
 }
+
+/// Says what the trace does not show: late starts without a cause, and ranks that began long after the first one.
+fn note_beginnings(found: &mut Diagnostics, ranks: &[Prepared<'_>], zeros: &[TimeNs], emitted: &[Emitted]) {
+    let late: Vec<DurNs> = emitted.iter().flat_map(|rank| &rank.unexplained).map(|&(_, by)| by).collect();
+    if !late.is_empty() {
+        let total: DurNs = late.iter().copied().sum();
+        let what = "pieces of device work start later than launch, stream order and waits explain";
+        found.warn("unexplained-start", format!("{} {what}, by {total} in all", late.len()));
+    }
+    let first = |rank: &Prepared<'_>, zero: TimeNs| rank.window.start.since(zero);
+    let begun = ranks.iter().zip(zeros).filter(|(rank, _)| rank.window.split.is_none());
+    let begun: Vec<(DurNs, u32)> = begun.map(|(rank, &zero)| (first(rank, zero), rank.input.rank.0)).collect();
+    if let (Some(&(earliest, _)), Some(&(latest, rank))) = (begun.iter().min(), begun.iter().max())
+        && (latest - earliest).0 * LATE_RANK
+            > emitted.iter().map(|it| it.measured.1.since(it.measured.0).0).max().unwrap_or(0)
+    {
+        let what = "after the first rank did; what it did before that was not recorded";
+        found.warn("late-rank", format!("rank {rank} began the recorded step {} {what}", latest - earliest));
+    }
+}
+
+/// A rank is late when it begins this part of the period after the first, or later.
+const LATE_RANK: i64 = 50;
 
 fn parts(ranks: &[Prepared<'_>], zeros: &[TimeNs], emitted: &[Emitted], ordered: &Ordered) -> Vec<RankPart> {
     let node = |task: u32| ordered.node_of[task as usize];

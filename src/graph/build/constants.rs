@@ -38,13 +38,20 @@ impl WaitKind {
         [Self::Device, Self::Stream, Self::Event, Self::Free, Self::CopyIn, Self::StagedIn, Self::CopyOut, Self::Queue];
 }
 
-/// A lag with the number of samples behind it; without samples the lag is zero.
+/// A lag with the number of samples behind it (of all kinds where it is pooled); without samples the lag is zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lag {
     /// The lag.
     pub lag: DurNs,
     /// How many measured pairs it stands for.
     pub samples: u32,
+}
+
+impl Lag {
+    /// Whether there are samples enough to speak of a constant; else each measured lag stands for itself.
+    pub fn is_constant(self) -> bool {
+        self.samples as usize >= ENOUGH
+    }
 }
 
 /// The constants of one trace.
@@ -109,7 +116,8 @@ pub(super) fn per_group<const N: usize>(
     statistic: impl Fn(&mut [DurNs]) -> DurNs,
 ) -> [Lag; N] {
     let mut all: Vec<DurNs> = groups.iter().flatten().copied().collect();
-    let pooled = Lag { lag: statistic(&mut all), samples: 0 };
+    let count = all.len() as u32;
+    let pooled = Lag { lag: statistic(&mut all), samples: count };
     let mut lags = [pooled; N];
     for (lag, group) in lags.iter_mut().zip(&mut groups) {
         if group.len() >= ENOUGH {
@@ -130,7 +138,7 @@ mod tests {
     #[test]
     fn small_groups_take_the_pooled_constant() {
         let lags = per_group([ns(&[1, 2, 3]), ns(&[100]), ns(&[])], median);
-        assert_eq!(lags.map(|lag| (lag.lag.0, lag.samples)), [(2, 3), (2, 0), (2, 0)]);
+        assert_eq!(lags.map(|lag| (lag.lag.0, lag.samples)), [(2, 3), (2, 4), (2, 4)]);
     }
 
     #[test]

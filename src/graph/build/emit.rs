@@ -75,8 +75,8 @@ pub(super) struct Emitted {
     pub(super) end: u32,
     /// Measured end of the step before (else the window's start) and of the chosen one, in the trace's time.
     pub(super) measured: (TimeNs, TimeNs),
-    /// Late starts without a cause, summed over the window.
-    pub(super) unexplained: DurNs,
+    /// Late starts without a cause, within the window: the task, and how much later than allowed.
+    pub(super) unexplained: Vec<(u32, DurNs)>,
     /// By work: its task.
     pub(super) works: Vec<u32>,
 }
@@ -193,8 +193,17 @@ impl<'a, 'o> Emission<'a, 'o> {
 
     /// Keeps the measured start of `task`, at `time` in the trace's time.
     pub(super) fn anchor(&mut self, task: u32, time: TimeNs) {
+        self.keep(task, time, DependencyKind::Anchor);
+    }
+
+    /// Lets the chain of a thread begin with `task`, at `time` in the trace's time.
+    pub(super) fn begin(&mut self, task: u32, time: TimeNs) {
+        self.keep(task, time, DependencyKind::RankStart);
+    }
+
+    fn keep(&mut self, task: u32, time: TimeNs, kind: DependencyKind) {
         let lag = time.since(self.zero);
-        self.edge(self.origin, task, Dependency::on_end(DependencyKind::Anchor, lag));
+        self.edge(self.origin, task, Dependency::on_end(kind, lag));
     }
 }
 

@@ -10,8 +10,8 @@ use super::late::Cause;
 use super::works::{Work, WorkKind};
 use super::{follow, launch};
 
-/// Writes the device work of the window; the sum of its unexplained late starts.
-pub(super) fn emit(emission: &mut Emission<'_, '_>) -> DurNs {
+/// Writes the device work of the window; its unexplained late starts.
+pub(super) fn emit(emission: &mut Emission<'_, '_>) -> Vec<(u32, DurNs)> {
     let observed = emission.observed;
     for index in 0..observed.works.list.len() as u32 {
         if in_window(emission, observed.work(index)) {
@@ -93,9 +93,9 @@ fn connect_host(emission: &mut Emission<'_, '_>, task: u32, work: &Work) {
     }
 }
 
-fn connect_late(emission: &mut Emission<'_, '_>) -> DurNs {
+fn connect_late(emission: &mut Emission<'_, '_>) -> Vec<(u32, DurNs)> {
     let observed = emission.observed;
-    let mut unexplained = DurNs::ZERO;
+    let mut unexplained = Vec::new();
     for late in &observed.late {
         let task = emission.works[late.work as usize];
         let work = observed.work(late.work);
@@ -106,7 +106,7 @@ fn connect_late(emission: &mut Emission<'_, '_>) -> DurNs {
             Cause::Work(target, dependency) => emission.edge(emission.works[target as usize], task, dependency),
             Cause::BeforeTrace => emission.anchor(task, work.start),
             Cause::Unknown if work.launched >= emission.window.end => {}
-            Cause::Unknown => unexplained += late.by,
+            Cause::Unknown => unexplained.push((task, late.by)),
         }
     }
     unexplained

@@ -182,7 +182,7 @@ impl<'e, 'a, 'o> Chain<'e, 'a, 'o> {
             && let Some(first) = stretches.first()
         {
             self.last = self.emission.joint(self.lane, first.start);
-            self.emission.anchor(self.last, first.start);
+            self.emission.begin(self.last, first.start);
             self.emission.ends[self.thread].push((first.start, self.last));
         }
         for stretch in stretches {

@@ -119,7 +119,7 @@ pub(super) fn estimate(observed: &mut Observed<'_>) {
         let (work, target) = (observed.work(wait.work), observed.work(wait.target));
         let launched = launch::dependency(observed, work).is_none_or(|(_, ready)| ready <= target.end);
         let lag = work.start.since(target.end);
-        if launched && PROMPT.contains(&lag) {
+        if launched && observed.is_sample(work.start) && PROMPT.contains(&lag) {
             samples.push(lag);
         }
     }

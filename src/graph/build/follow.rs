@@ -23,7 +23,7 @@ pub(super) fn estimate(observed: &mut Observed<'_>) {
         let Some((previous, gap)) = observed.previous(work) else { continue };
         let queued = launch::dependency(observed, work).is_none_or(|(_, ready)| ready <= previous.end);
         let staged = work.kind == WorkKind::HostToDevice && work.pageable;
-        let near = (SIDE_BY_SIDE..=BACK_TO_BACK).contains(&gap);
+        let near = observed.is_sample(work.start) && (SIDE_BY_SIDE..=BACK_TO_BACK).contains(&gap);
         if queued && near && !staged && !work.on_host && observed.event_waits_of(index as u32).is_empty() {
             groups[previous.kind as usize * KINDS + work.kind as usize].push(gap);
         }

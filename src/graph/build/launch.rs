@@ -4,7 +4,7 @@ use crate::graph::{Dependency, DependencyKind};
 use crate::units::{DurNs, TimeNs};
 
 use super::calls::CallClass;
-use super::constants::{median, per_group};
+use super::constants::{Lag, median, per_group};
 use super::observed::Observed;
 use super::threads::Call;
 use super::works::{Work, WorkKind};
@@ -49,19 +49,32 @@ pub(super) fn estimate(observed: &mut Observed<'_>) {
     for (index, work) in observed.works.list.iter().enumerate() {
         let Some(call) = work.call.map(|call| &observed.threads.calls[call as usize]) else { continue };
         let start_based = from_start(observed, work, call);
-        let ready = if start_based { call.start } else { call.end };
-        let idle = observed.previous(work).is_none_or(|(previous, _)| previous.end <= ready);
-        if !idle || !observed.event_waits_of(index as u32).is_empty() {
-            continue;
-        }
         let group = if start_based { &mut from_call_start } else { &mut from_end };
-        let lag = work.start.since(ready);
-        if lag.0.abs() <= FAR.0 {
-            group[work.kind as usize].push(lag);
+        if observed.is_sample(call.start) && observed.event_waits_of(index as u32).is_empty() {
+            group[work.kind as usize].extend(own_lag(observed, work, call));
         }
     }
     observed.constants.launch = per_group(from_end, median);
     observed.constants.launch_from_start = per_group(from_call_start, median);
+}
+
+/// The measured lag of work that found its stream idle.
+fn own_lag(observed: &Observed<'_>, work: &Work, call: &Call) -> Option<DurNs> {
+    let ready = if from_start(observed, work, call) { call.start } else { call.end };
+    let idle = observed.previous(work).is_none_or(|(previous, _)| previous.end <= ready);
+    Some(work.start.since(ready)).filter(|lag| idle && lag.0.abs() <= FAR.0)
+}
+
+/// The constant; the work's own lag where there are too few samples for one.
+fn lag(observed: &Observed<'_>, work: &Work, call: &Call, constants: &[Lag]) -> DurNs {
+    let constant = constants[work.kind as usize];
+    if constant.is_constant() {
+        return constant.lag;
+    }
+    let calls = work.call.into_iter().flat_map(|call| observed.works.of_call(call));
+    let waits = |&index: &u32| observed.work(index).event == work.event && !observed.event_waits_of(index).is_empty();
+    let waited = calls.filter(waits).count() > 0;
+    own_lag(observed, work, call).filter(|_| !waited).unwrap_or(constant.lag)
 }
 
 fn groups() -> [Vec<DurNs>; WorkKind::ALL.len()] {
@@ -73,10 +86,10 @@ pub(super) fn dependency(observed: &Observed<'_>, work: &Work) -> Option<(Depend
     let call = &observed.threads.calls[work.call? as usize];
     let constants = &observed.constants;
     if !from_start(observed, work, call) {
-        let lag = constants.launch[work.kind as usize].lag;
+        let lag = lag(observed, work, call, &constants.launch);
         return Some((Dependency::on_end(DependencyKind::Launch, lag), call.end + lag));
     }
-    let lag = staging(observed, work, call).unwrap_or(constants.launch_from_start[work.kind as usize].lag);
+    let lag = staging(observed, work, call).unwrap_or_else(|| lag(observed, work, call, &constants.launch_from_start));
     Some((Dependency::on_start(DependencyKind::Launch, lag), call.start + lag))
 }
 

@@ -32,10 +32,12 @@ mod tests;
 mod threads;
 mod works;
 
+use std::ops::Range;
+
 use rayon::prelude::*;
 use thiserror::Error;
 
-use crate::graph::iteration::{self, IterationChoice, Window};
+use crate::graph::iteration::{self, IterationChoice, Step, Window};
 use crate::graph::{ExecutionGraph, Rank};
 use crate::trace::{Job, Trace};
 use crate::units::TimeNs;
@@ -106,12 +108,28 @@ pub fn build(job: &Job, options: &BuildOptions) -> Result<ExecutionGraph, BuildE
 /// # Complexity
 /// O(events + work · streams · log work).
 pub fn build_ranks(inputs: &[RankInput<'_>], options: &BuildOptions) -> Result<ExecutionGraph, BuildError> {
+    build_fitted(inputs, options, None)
+}
+
+/// As [`build_ranks`], with the replay's constants estimated from some of the steps only: what a constant is worth shows
+/// on the steps that it was not estimated from.
+///
+/// # Arguments
+/// `fit`: positions of steps, clipped to those there are; `None` takes the whole trace.
+///
+/// # Errors
+/// See [`BuildError`].
+pub fn build_fitted(
+    inputs: &[RankInput<'_>],
+    options: &BuildOptions,
+    fit: Option<Range<usize>>,
+) -> Result<ExecutionGraph, BuildError> {
     if inputs.is_empty() {
         return Err(BuildError::NoTrace);
     }
     let windows = windows(inputs, options)?;
     let mut ranks: Vec<Prepared<'_>> =
-        inputs.par_iter().zip(windows).map(|(input, window)| prepare(input, window)).collect();
+        inputs.par_iter().zip(windows).map(|(input, window)| prepare(input, window, fit.as_ref())).collect();
     extend(&mut ranks);
     let hidden = hidden::find(&mut ranks.iter_mut().map(|rank| &mut rank.observed).collect::<Vec<_>>());
     Ok(assemble::assemble(&ranks, hidden))
@@ -124,8 +142,17 @@ struct Prepared<'a> {
     observed: Observed<'a>,
 }
 
-fn prepare<'a>(input: &RankInput<'a>, window: Window) -> Prepared<'a> {
-    Prepared { input: *input, window, observed: Observed::read(input.trace) }
+fn prepare<'a>(input: &RankInput<'a>, window: Window, fit: Option<&Range<usize>>) -> Prepared<'a> {
+    let everything = TimeNs(i64::MIN)..TimeNs(i64::MAX);
+    let fit = fit.map_or(everything, |fit| span_of(&iteration::steps(input.trace), fit));
+    Prepared { input: *input, window, observed: Observed::read(input.trace, fit) }
+}
+
+/// From the first start to the last end of the steps at these positions.
+fn span_of(steps: &[Step], positions: &Range<usize>) -> Range<TimeNs> {
+    let chosen = steps.iter().take(positions.end).skip(positions.start);
+    let spans = chosen.map(|step| step.start..step.end());
+    spans.reduce(|a, b| a.start.min(b.start)..a.end.max(b.end)).unwrap_or(TimeNs(0)..TimeNs(0))
 }
 
 /// The window of every rank: the same step of all, chosen on the first, or the one that an exported trace is about.

@@ -2,6 +2,8 @@
 //!
 //! Measured times only; tasks and edges are made from it in `emit`.
 
+use std::ops::Range;
+
 use crate::trace::Trace;
 
 use super::constants::ReplayConstants;
@@ -12,7 +14,7 @@ use super::sync::Wait;
 use super::threads::Threads;
 use super::works::{Work, Works};
 use super::{events, follow, late, launch, queue, sync};
-use crate::units::DurNs;
+use crate::units::{DurNs, TimeNs};
 
 /// A trace with its estimated constants and inferred dependencies.
 #[derive(Debug)]
@@ -23,6 +25,8 @@ pub(super) struct Observed<'a> {
     pub(super) threads: Threads,
     /// Its device side.
     pub(super) works: Works,
+    /// The part of the trace that constants are estimated from.
+    pub(super) fit: Range<TimeNs>,
     /// Its constants.
     pub(super) constants: ReplayConstants,
     /// Calls that wait for device work (rules 4 to 6), by call.
@@ -38,17 +42,18 @@ pub(super) struct Observed<'a> {
 }
 
 impl<'a> Observed<'a> {
-    /// Reads a trace and applies rules 2 to 11 to its measured times.
+    /// Reads a trace and applies rules 2 to 11 to its measured times, with the constants of the part `fit`.
     ///
     /// # Complexity
     /// O(events + work · streams · log work).
-    pub(super) fn read(trace: &'a Trace) -> Self {
+    pub(super) fn read(trace: &'a Trace, fit: Range<TimeNs>) -> Self {
         let threads = Threads::read(trace);
         let works = Works::read(trace, &threads);
         let mut observed = Self {
             trace,
             threads,
             works,
+            fit,
             constants: ReplayConstants::default(),
             waits: Vec::new(),
             queue: Vec::new(),
@@ -64,6 +69,11 @@ impl<'a> Observed<'a> {
         queue::apply(&mut observed);
         observed.late = late::find(&observed);
         observed
+    }
+
+    /// Whether what starts at `time` may be a sample of a constant.
+    pub(super) fn is_sample(&self, time: TimeNs) -> bool {
+        self.fit.contains(&time)
     }
 
     /// A piece of device work.

@@ -31,7 +31,9 @@ pub(super) fn apply(observed: &mut Observed<'_>) {
     let own = usual_times(observed, &launches);
     let mut waits: Vec<(Wait, Option<DurNs>)> =
         launches.windows(DEPTH + 1).filter_map(|calls| wait(observed, calls[0], calls[DEPTH], &own)).collect();
-    let mut samples: Vec<DurNs> = waits.iter().filter_map(|&(_, blocked)| blocked).collect();
+    let sampled = |wait: &Wait| observed.is_sample(observed.threads.calls[wait.call as usize].start);
+    let mut samples: Vec<DurNs> =
+        waits.iter().filter(|(wait, _)| sampled(wait)).filter_map(|&(_, blocked)| blocked).collect();
     let lag = Lag { lag: median(&mut samples), samples: samples.len() as u32 };
     observed.constants.wait[WaitKind::Queue as usize] = lag;
     for (wait, _) in &mut waits {
@@ -54,8 +56,8 @@ fn launch_calls(observed: &Observed<'_>) -> Vec<u32> {
 /// The lower quartile of the length of each launch call, by name.
 fn usual_times(observed: &Observed<'_>, launches: &[u32]) -> FxHashMap<NameId, DurNs> {
     let mut by_name: FxHashMap<NameId, Vec<DurNs>> = FxHashMap::default();
-    for &call in launches {
-        let call = &observed.threads.calls[call as usize];
+    let calls = launches.iter().map(|&call| &observed.threads.calls[call as usize]);
+    for call in calls.filter(|call| observed.is_sample(call.start)) {
         by_name.entry(observed.trace.events.name(call.event)).or_default().push(call.end.since(call.start));
     }
     by_name.into_iter().map(|(name, mut durations)| (name, lower_quartile(&mut durations))).collect()

@@ -160,9 +160,13 @@ fn blocked_for(observed: &Observed<'_>, wait: &Wait) -> Option<DurNs> {
     (target > call.start && (remainder > OVERSHOOT || on_purpose)).then_some(remainder)
 }
 
+fn is_sample(observed: &Observed<'_>, wait: &Wait) -> bool {
+    observed.is_sample(observed.threads.calls[wait.call as usize].start)
+}
+
 fn estimate_lags(observed: &mut Observed<'_>, waits: &[Wait]) {
     let mut groups: [Vec<DurNs>; WaitKind::ALL.len()] = std::array::from_fn(|_| Vec::new());
-    for wait in waits {
+    for wait in waits.iter().filter(|wait| is_sample(observed, wait)) {
         if let Some(remainder) = blocked_for(observed, wait).filter(|&r| r < PROMPT && wait.kind != WaitKind::Free) {
             groups[wait.kind as usize].push(remainder);
         }
@@ -183,7 +187,7 @@ fn estimate_lags(observed: &mut Observed<'_>, waits: &[Wait]) {
 /// The median length of unblocked calls of each kind; where all blocked, the return lag of the kind.
 fn own_times(observed: &Observed<'_>, waits: &[Wait]) -> [DurNs; WaitKind::ALL.len()] {
     let mut unblocked: [Vec<DurNs>; WaitKind::ALL.len()] = std::array::from_fn(|_| Vec::new());
-    for wait in waits.iter().filter(|wait| blocked_for(observed, wait).is_none()) {
+    for wait in waits.iter().filter(|wait| is_sample(observed, wait) && blocked_for(observed, wait).is_none()) {
         let call = &observed.threads.calls[wait.call as usize];
         unblocked[wait.kind as usize].push(call.end.since(call.start));
     }
@@ -203,7 +207,7 @@ fn settle(observed: &Observed<'_>, wait: &mut Wait, own: &[DurNs]) {
         }
         Some(remainder) => {
             wait.own = dur.min(own[wait.kind as usize]);
-            wait.own_lag = remainder >= PROMPT;
+            wait.own_lag = remainder >= PROMPT || !observed.constants.wait[wait.kind as usize].is_constant();
             wait.lag = if wait.own_lag { remainder } else { usual };
         }
         None => {

@@ -44,7 +44,7 @@ fn model(rows: &[Row<'_>]) -> ExecutionGraph {
         names,
         ranks: Vec::new(),
         measured: DurNs(0),
-        unexplained: DurNs(0),
+        late_starts: Vec::new(),
         constants: Vec::new(),
         batch_size: None,
         diagnostics: Diagnostics::default(),

@@ -168,7 +168,7 @@ fn errors_on_the_other_half(path: &Path) -> Vec<(usize, f64)> {
     let error = |index: usize| {
         let other = if index < half { half..count } else { 0..half };
         let options = BuildOptions { iteration: step(index) };
-        let graph = build_fitted(&ranks, &options, Some(other)).unwrap();
+        let graph = build_fitted(&ranks, &options, Some(&other)).unwrap();
         ReplayReport::of(&graph).error()
     };
     (1..count).map(|index| (index, error(index))).collect()

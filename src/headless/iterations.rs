@@ -53,12 +53,17 @@ fn answer<T, S>(loaded: &Loaded, found: Vec<(String, T)>, summary: S) -> input::
 /// How values of several steps spread.
 #[derive(Debug, Default, Serialize)]
 struct Spread {
-    mean_ns: DurNs,
-    median_ns: DurNs,
-    min_ns: DurNs,
-    max_ns: DurNs,
+    #[serde(rename = "mean_ns")]
+    mean: DurNs,
+    #[serde(rename = "median_ns")]
+    median: DurNs,
+    #[serde(rename = "min_ns")]
+    min: DurNs,
+    #[serde(rename = "max_ns")]
+    max: DurNs,
     /// Standard deviation over the steps.
-    std_ns: DurNs,
+    #[serde(rename = "std_ns")]
+    std: DurNs,
 }
 
 impl Spread {
@@ -72,17 +77,17 @@ impl Spread {
         let middle = |at: usize| values[at];
         let median = i64::midpoint(middle((values.len() - 1) / 2), middle(values.len() / 2));
         Self {
-            mean_ns: DurNs(mean.round() as i64),
-            median_ns: DurNs(median),
-            min_ns: DurNs(min),
-            max_ns: DurNs(max),
-            std_ns: DurNs(variance.sqrt().round() as i64),
+            mean: DurNs(mean.round() as i64),
+            median: DurNs(median),
+            min: DurNs(min),
+            max: DurNs(max),
+            std: DurNs(variance.sqrt().round() as i64),
         }
     }
 
     fn line(&self, what: &str, out: &mut dyn Write) -> io::Result<()> {
-        let Self { mean_ns, median_ns, min_ns, max_ns, std_ns } = self;
-        writeln!(out, "{what}: mean {mean_ns}, median {median_ns}, {min_ns} to {max_ns}, standard deviation {std_ns}")
+        let Self { mean, median, min, max, std } = self;
+        writeln!(out, "{what}: mean {mean}, median {median}, {min} to {max}, standard deviation {std}")
     }
 }
 
@@ -230,7 +235,7 @@ fn parts(answer: &Answer<Parts, Whole>, most: usize) -> output::Table {
     for one in &answer.iterations {
         table.row(row(&one.name, one.answer.length, &one.answer.by_kind));
     }
-    table.row(row("mean", answer.summary.length.mean_ns, mean));
+    table.row(row("mean", answer.summary.length.mean, mean));
     table
 }
 
@@ -286,7 +291,7 @@ mod tests {
     #[test]
     fn a_spread_tells_mean_median_and_standard_deviation() {
         let spread = Spread::of([4, 8, 6, 2].map(DurNs).into_iter());
-        assert_eq!((spread.mean_ns, spread.median_ns, spread.std_ns), (DurNs(5), DurNs(5), DurNs(2)));
-        assert_eq!((spread.min_ns, spread.max_ns), (DurNs(2), DurNs(8)));
+        assert_eq!((spread.mean, spread.median, spread.std), (DurNs(5), DurNs(5), DurNs(2)));
+        assert_eq!((spread.min, spread.max), (DurNs(2), DurNs(8)));
     }
 }

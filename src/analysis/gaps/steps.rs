@@ -10,13 +10,12 @@ pub fn candidate_steps(graph: &ExecutionGraph, gap: &Gap) -> Vec<String> {
     match gap.cause {
         Cause::LaunchBound { part, name } => launch_bound(graph, gap, part, name),
         Cause::Sync { .. } => steps(&["remove-sync", "cuda-graph", "scale phase=data x0"]),
-        Cause::EventWait { name, .. } => vec![scaled(graph, "", name, "x0.5")],
+        Cause::EventWait { name, .. } | Cause::Contention { name, .. } => vec![scaled(graph, "", name, "x0.5")],
         Cause::LaunchQueue { name, .. } => {
             let mut found = steps(&["fuse family=elementwise", "fuse-optimizer", "cuda-graph"]);
             found.push(scaled(graph, "", name, "x0.5"));
             found
         }
-        Cause::Contention { name, .. } => vec![scaled(graph, "", name, "x0.5")],
         Cause::Collective { name, late } => {
             let mut found = steps(&["bucket-size 50"]);
             if graph.names.get(name).to_ascii_lowercase().replace(['-', '_'], "").contains("alltoall") {

@@ -122,14 +122,14 @@ pub fn build_ranks(inputs: &[RankInput<'_>], options: &BuildOptions) -> Result<E
 pub fn build_fitted(
     inputs: &[RankInput<'_>],
     options: &BuildOptions,
-    fit: Option<Range<usize>>,
+    fit: Option<&Range<usize>>,
 ) -> Result<ExecutionGraph, BuildError> {
     if inputs.is_empty() {
         return Err(BuildError::NoTrace);
     }
     let windows = windows(inputs, options)?;
     let mut ranks: Vec<Prepared<'_>> =
-        inputs.par_iter().zip(windows).map(|(input, window)| prepare(input, window, fit.as_ref())).collect();
+        inputs.par_iter().zip(windows).map(|(input, window)| prepare(input, window, fit)).collect();
     extend(&mut ranks);
     let hidden = hidden::find(&mut ranks.iter_mut().map(|rank| &mut rank.observed).collect::<Vec<_>>());
     Ok(assemble::assemble(&ranks, hidden))

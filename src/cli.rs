@@ -74,6 +74,10 @@ pub enum Command {
     Gaps(ScenarioCommand),
     /// Operators or kernels with host and device time
     Ops(OpsArgs),
+    /// The across-stack analyses: layers, layer types, kernels, stages; several runs become trimmed means
+    Layers(LayersArgs),
+    /// Kernels, operators or the model under the memory and communication rooflines
+    Roofline(RooflineArgs),
     /// Device time per stream by kernel family, and idle time
     Breakdown(ScenarioCommand),
     /// Host overheads T1 to T5 per operator
@@ -285,6 +289,52 @@ pub enum OpsOrder {
     Deviation,
     /// Name.
     Name,
+}
+
+/// Arguments of `layers`.
+#[derive(Clone, Debug, Args)]
+pub struct LayersArgs {
+    /// The runs, and how to write
+    #[command(flatten)]
+    pub input: TraceArgs,
+    /// Take the largest batch within this latency as the optimal one
+    #[arg(long, value_name = "MS")]
+    pub latency_ms: Option<f64>,
+    /// Rows of each table for people
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    pub top: usize,
+}
+
+/// Arguments of `roofline`.
+#[derive(Clone, Debug, Args)]
+pub struct RooflineArgs {
+    /// What to open, edit and write
+    #[command(flatten)]
+    pub common: ScenarioCommand,
+    /// What a point is
+    #[arg(long, value_enum, default_value_t = OpsLevel::Kernel)]
+    pub level: OpsLevel,
+    /// Roofs of this device instead of the trace's own
+    #[arg(long, value_name = "NAME")]
+    pub device: Option<String>,
+    /// Peak arithmetic rate of a hypothetical device
+    #[arg(long, value_name = "TFLOPS")]
+    pub peak: Option<f64>,
+    /// Its memory bandwidth
+    #[arg(long, value_name = "GB/S")]
+    pub bandwidth: Option<f64>,
+    /// Its network bandwidth
+    #[arg(long, value_name = "GB/S")]
+    pub network: Option<f64>,
+    /// Show seven distributed algorithms under the same roofs
+    #[arg(long)]
+    pub algorithms: bool,
+    /// Their problem size
+    #[arg(long, value_name = "N", default_value_t = 4096.0)]
+    pub size: f64,
+    /// Their processes
+    #[arg(long, value_name = "P", default_value_t = 128.0)]
+    pub processes: f64,
 }
 
 /// Arguments of `overheads`.

@@ -448,3 +448,41 @@ fn the_path_of_the_measured_times_adds_up_and_tasks_have_slack() {
     assert!(tasks.iter().filter(|task| task["on_path"] == true).all(|task| task["slack_ns"] == 0));
     assert!(failure(1, &["path", &sample, "--measured", "--step", "scale kind=T1 x0"]).contains("no edits"));
 }
+
+#[test]
+fn the_roofline_lies_under_its_roofs_and_takes_a_hypothetical_device() {
+    let answer = json(&["roofline", &sample(GPU), "--device", "V100", "--algorithms"]);
+    let (ridge, points) = (answer["ridge"].as_f64().unwrap(), answer["points"].as_array().unwrap());
+    assert!((ridge - 15.7e12 / 900e9).abs() < 0.5, "{ridge}");
+    assert!(!points.is_empty());
+    for point in points {
+        let Some(intensity) = point["intensity"].as_f64() else { continue };
+        let is_memory = point["bound"] == "memory";
+        assert!(point["precision"] != "fp32" || is_memory == (intensity < ridge), "{point}");
+    }
+    assert_eq!(answer["algorithms"].as_array().unwrap().len(), 7);
+    let other = json(&["roofline", &sample(GPU), "--level", "model", "--peak", "10", "--bandwidth", "1000"]);
+    assert!((other["ridge"].as_f64().unwrap() - 10.0).abs() < 1e-9);
+    assert_eq!(other["points"].as_array().unwrap().len(), 1);
+    assert!(failure(1, &["roofline", &sample(GPU), "--peak", "0"]).contains("--peak"));
+}
+
+#[test]
+fn layers_add_up_and_several_runs_are_trimmed_means() {
+    let names = ["layers", "layer_latency", "layer_memory", "count_by_type", "latency_by_type", "memory_by_type"];
+    let more = ["kernels", "kernel_roofline", "kernels_by_name", "kernels_by_layer", "layer_work", "layer_host"];
+    let one = json(&["layers", &sample(CPU)]);
+    for name in names.into_iter().chain(more).chain(["batch_sizes", "layer_roofline", "model", "stages"]) {
+        assert!(!one[name].as_array().unwrap().is_empty(), "{name}");
+    }
+    let sum = |rows: &Value, field: &str| -> i64 {
+        rows.as_array().unwrap().iter().map(|row| row[field].as_i64().unwrap()).sum()
+    };
+    assert_eq!(sum(&one["layers"], "latency_ns"), sum(&one["latency_by_type"], "value"));
+    assert_eq!(sum(&one["kernels"], "duration_ns"), sum(&one["kernels_by_name"], "latency_ns"));
+    for layer in one["layer_host"].as_array().unwrap() {
+        assert!(layer["host_ns"].as_i64().unwrap() >= 0, "{layer}");
+    }
+    let two = json(&["layers", &sample(CPU), &sample("mlp-b256-fp32-cpu.kineto.json.gz")]);
+    assert_eq!(two["batch_sizes"][0]["runs"], 2);
+}

@@ -6,11 +6,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use crate::cost::{CostModels, family_of_task, work_of_task};
+use crate::cost::{CostModels, family_of_task};
 use crate::device::DeviceProfile;
-use crate::graph::{ExecutionGraph, LaneKind, NodeId, Operands, OperatorId, Task, TaskKind};
+use crate::graph::{ExecutionGraph, LaneKind, NodeId, OperatorId, Task, TaskKind};
 use crate::units::{Bytes, DurNs, Flop};
 
+use super::kernel_work::KernelWork;
 use super::lanes::Times;
 
 pub use bound::{Bound, bound_of};
@@ -127,14 +128,14 @@ pub fn rows_of(
     predictor: Option<Predictor<'_>>,
     Choice { level, by, nodes }: Choice<'_>,
 ) -> Vec<Row> {
-    let belongs = graph.iteration_tasks();
+    let (belongs, works) = (graph.iteration_tasks(), KernelWork::of(graph));
     let mut sums: BTreeMap<String, Sum> = BTreeMap::new();
     let is_chosen = |node: &NodeId| nodes.is_none_or(|nodes| nodes.binary_search(node).is_ok());
     for node in graph.tasks.node_indices().filter(|node| belongs[node.index()]).filter(is_chosen) {
         let task = &graph.tasks[node];
         if task.kind.is_work() && (level != Level::Kernel || is_kernel(task)) {
             let sum = sums.entry(label(graph, task, level, by)).or_default();
-            sum.add(graph, node, times, predictor, level);
+            sum.add(&works, graph, node, times, predictor, level);
         }
     }
     let mut rows: Vec<Row> = sums.into_iter().map(|(label, sum)| sum.row(label, level)).collect();
@@ -182,6 +183,7 @@ fn module_of(graph: &ExecutionGraph, task: &Task) -> String {
 impl Sum {
     fn add(
         &mut self,
+        works: &KernelWork<'_>,
         graph: &ExecutionGraph,
         node: NodeId,
         times: Times<'_>,
@@ -204,11 +206,18 @@ impl Sum {
         if level == Level::Kernel {
             self.host += graph.launch_of(node).map_or(DurNs::ZERO, duration);
         }
-        self.add_work(graph, task, duration(node), predictor);
+        self.add_work(works, graph, task, duration(node), predictor);
     }
 
-    fn add_work(&mut self, graph: &ExecutionGraph, task: &Task, took: DurNs, predictor: Option<Predictor<'_>>) {
-        let Some(work) = work_of_task(graph, task, |id| operands(graph, id)) else { return };
+    fn add_work(
+        &mut self,
+        works: &KernelWork<'_>,
+        graph: &ExecutionGraph,
+        task: &Task,
+        took: DurNs,
+        predictor: Option<Predictor<'_>>,
+    ) {
+        let Some(work) = works.work(task) else { return };
         self.flop.0 += work.flop.0;
         self.bytes = self.bytes + work.bytes();
         let rank = graph.lanes[task.lane.0 as usize].rank;
@@ -242,8 +251,4 @@ impl Sum {
             deviation: predicted.map(|predicted| self.covered.0 as f64 / predicted as f64 - 1.0),
         }
     }
-}
-
-fn operands(graph: &ExecutionGraph, id: OperatorId) -> Option<&Operands> {
-    graph.operators.get(id.0 as usize)?.operands.and_then(|id| graph.operands.get(id.0 as usize))
 }

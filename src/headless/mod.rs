@@ -9,11 +9,13 @@ mod generate;
 mod info;
 mod input;
 mod iterations;
+mod layers;
 mod opened;
 mod ops;
 mod output;
 mod overheads;
 mod path;
+mod roofline;
 mod run;
 mod simulate;
 mod sweep;
@@ -42,6 +44,8 @@ pub fn run(command: &Command, iteration: Iteration) -> Result<()> {
         Command::Path(args) => path::run(args, iteration),
         Command::Gaps(args) => gaps::run(args, iteration),
         Command::Ops(args) => ops::run(args, iteration),
+        Command::Layers(args) => layers::run(args, iteration),
+        Command::Roofline(args) => roofline::run(args, iteration),
         Command::Breakdown(args) => breakdown::run(args, iteration),
         Command::Overheads(args) => overheads::run(args, iteration),
         Command::Sweep(args) => sweep::run(args, iteration),

@@ -40,7 +40,8 @@ pub fn run(args: &OpsArgs, iteration: Iteration) -> Result<()> {
     Ok(())
 }
 
-fn level(level: OpsLevel) -> Level {
+/// The level that the argument names.
+pub fn level(level: OpsLevel) -> Level {
     match level {
         OpsLevel::Model => Level::Model,
         OpsLevel::Module => Level::Module,

@@ -1,7 +1,11 @@
 //! The fifteen across-stack analyses: model, layers and kernels of an iteration, from one run or several [Li 2019 §4].
 //!
-//! A layer is a module where modules were recorded, else a top-level operator, in the order of execution.
+//! A layer is a top-level operator call, named by its module where modules were recorded, in the order of execution.
 
+mod analyses;
 mod batches;
+mod table;
 
+pub use analyses::{KernelSum, LayerType, Stage, by_layer, by_name, by_type, model, stages};
 pub use batches::optimal_batch;
+pub use table::{Layer, LayerKernel, LayerTable, trimmed_mean};

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use crate::analysis::kernel_work::KernelWork;
 use crate::analysis::lanes::Times;
 use crate::analysis::operators::Level;
 use crate::cost::collective::bus_factor;
-use crate::cost::{Shape, Work, work_of_task};
+use crate::cost::{Shape, Work};
 use crate::device::{DeviceProfile, Precision};
-use crate::graph::{ExecutionGraph, NodeId, Operands, Operator, OperatorId, Task, TaskKind};
+use crate::graph::{ExecutionGraph, NodeId, Operator, OperatorId, Task, TaskKind};
 
 use super::{Limit, Load, Roofs};
 
@@ -74,14 +75,14 @@ struct Sum {
 /// # Complexity
 /// O(tasks).
 pub fn points(graph: &ExecutionGraph, times: Times<'_>, place: &Place<'_>, level: Level) -> Vec<Point> {
-    let belongs = graph.iteration_tasks();
+    let (belongs, works) = (graph.iteration_tasks(), KernelWork::of(graph));
     let mut sums: BTreeMap<String, Sum> = BTreeMap::new();
     for node in graph.tasks.node_indices().filter(|node| belongs[node.index()]) {
         let task = &graph.tasks[node];
         if !task.kind.is_device() && task.kind != TaskKind::Compute {
             continue;
         }
-        let Some(work) = work_of_task(graph, task, |id| operands(graph, id)) else { continue };
+        let Some(work) = works.work(task) else { continue };
         let (start, end) = times.of(graph, node);
         let sum = sums.entry(label(graph, task, level)).or_insert_with(|| Sum {
             load: Load::default(),
@@ -170,8 +171,4 @@ fn label(graph: &ExecutionGraph, task: &Task, level: Level) -> String {
             module.unwrap_or_else(phase).to_owned()
         }
     }
-}
-
-fn operands(graph: &ExecutionGraph, id: OperatorId) -> Option<&Operands> {
-    graph.operators.get(id.0 as usize)?.operands.and_then(|id| graph.operands.get(id.0 as usize))
 }

@@ -1,0 +1,274 @@
+//! Layers and kernels of one run, and several runs as one.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::analysis::kernel_work::KernelWork;
+use crate::analysis::lanes::Times;
+use crate::analysis::roofline::{Limit, Load, Roofs};
+use crate::device::DeviceProfile;
+use crate::graph::{ExecutionGraph, Operand, Operator, OperatorId, TaskKind};
+use crate::units::{DurNs, TimeNs};
+
+/// A layer: a top-level operator call of the first rank.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Layer {
+    /// Place in the order of execution, from 0.
+    pub index: usize,
+    /// Its module where recorded, else the operator.
+    pub name: String,
+    /// The operator.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// Part of training.
+    pub phase: &'static str,
+    /// Shape of its first tensor; empty where not recorded.
+    pub shape: Vec<u64>,
+    /// Time during which the host worked on it or one of its kernels ran.
+    pub latency_ns: DurNs,
+    /// Time during which one of its kernels ran.
+    pub kernel_ns: DurNs,
+    /// Bytes that its kernels write: what it allocates at most.
+    pub memory_bytes: u64,
+    /// FLOP, traffic and time of its kernels.
+    #[serde(flatten)]
+    pub load: Load,
+    /// What bounds it; `None` where no work is known.
+    pub bound: Option<Limit>,
+}
+
+/// Device work of the first rank.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LayerKernel {
+    /// Place in the order of execution, from 0.
+    pub index: usize,
+    /// Its layer; `None` outside layers.
+    pub layer: Option<usize>,
+    /// Name.
+    pub name: String,
+    /// Length.
+    pub duration_ns: DurNs,
+    /// FLOP, traffic and time; work is zero where not known.
+    #[serde(flatten)]
+    pub load: Load,
+    /// FLOP per byte; `None` without traffic.
+    pub intensity: Option<f64>,
+    /// FLOP per second.
+    pub throughput: f64,
+    /// What bounds it; `None` where its work is not known.
+    pub bound: Option<Limit>,
+}
+
+/// Layers and kernels of one run, or of several as one.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LayerTable {
+    /// Layers in order.
+    pub layers: Vec<Layer>,
+    /// Device work in order (computations of a host without device).
+    pub kernels: Vec<LayerKernel>,
+    /// Measured time of the iteration.
+    pub latency: DurNs,
+    /// Batch size, as far as known.
+    pub batch: Option<u64>,
+}
+
+type Span = (TimeNs, TimeNs);
+
+impl LayerTable {
+    /// The first rank of the chosen iteration as measured, with the roofs of `device` for what bounds it.
+    ///
+    /// # Complexity
+    /// O(tasks · log tasks).
+    pub fn of(graph: &ExecutionGraph, device: &DeviceProfile) -> Self {
+        let (belongs, works) = (graph.iteration_tasks(), KernelWork::of(graph));
+        let Some(part) = graph.ranks.first() else { return Self::default() };
+        let mut table = Self { latency: part.measured, batch: graph.batch_size, ..Self::default() };
+        let mut layer_of: BTreeMap<OperatorId, usize> = BTreeMap::new();
+        let mut layers: Vec<(Layer, Vec<Span>, Vec<Span>)> = Vec::new();
+        let mut nodes: Vec<_> = graph.tasks.node_indices().filter(|node| belongs[node.index()]).collect();
+        nodes.sort_by_key(|&node| (graph.tasks[node].measured_start, node));
+        for node in nodes {
+            let task = &graph.tasks[node];
+            if graph.lanes[task.lane.0 as usize].rank != part.rank || !task.kind.is_work() {
+                continue;
+            }
+            let span = Times::Measured.of(graph, node);
+            let top = task.operator.map(|id| outermost(graph, id));
+            let layer = top.map(|id| {
+                *layer_of.entry(id).or_insert_with(|| {
+                    layers.push((new_layer(graph, id, layers.len()), Vec::new(), Vec::new()));
+                    layers.len() - 1
+                })
+            });
+            let is_kernel = task.kind.is_device() || task.kind == TaskKind::Compute;
+            if let Some(layer) = layer {
+                layers[layer].1.push(span);
+                if is_kernel {
+                    layers[layer].2.push(span);
+                }
+            }
+            if is_kernel {
+                let (load, roofs, written) = match works.work(task) {
+                    Some(work) => {
+                        let bytes = work.bytes().0 as f64;
+                        let load =
+                            Load { flop: work.flop.0, bytes, network_bytes: 0.0, seconds: span.1.since(span.0).secs() };
+                        (load, Some(Roofs::of(device, work.precision)), work.written.0)
+                    }
+                    None => (Load { seconds: span.1.since(span.0).secs(), ..Load::default() }, None, 0),
+                };
+                if let Some(layer) = layer {
+                    layers[layer].0.add(&load, roofs.as_ref(), written);
+                }
+                let name = graph.names.get(task.name).to_owned();
+                table.kernels.push(kernel(table.kernels.len(), layer, name, load, roofs));
+            }
+        }
+        table.layers = layers.into_iter().map(|(layer, all, kernels)| layer.timed(all, kernels)).collect();
+        table
+    }
+
+    /// Several runs of the same model as one: every time is the trimmed mean over the runs that have the layer or kernel, as
+    /// which call of its name it is. Everything else is the first run's.
+    pub fn merged(runs: &[Self]) -> Self {
+        let Some(first) = runs.first() else { return Self::default() };
+        let mut merged = first.clone();
+        merged.latency = trimmed_mean(runs.iter().map(|run| run.latency).collect());
+        let layers: Vec<Vec<(String, usize)>> =
+            runs.iter().map(|run| keys(run.layers.iter().map(|it| &it.name))).collect();
+        let kernels: Vec<Vec<(String, usize)>> =
+            runs.iter().map(|run| keys(run.kernels.iter().map(|it| &it.name))).collect();
+        let places = |keys: &[Vec<(String, usize)>]| -> Vec<BTreeMap<(String, usize), usize>> {
+            keys.iter().map(|run| run.iter().cloned().enumerate().map(|(at, key)| (key, at)).collect()).collect()
+        };
+        let (layer_at, kernel_at) = (places(&layers), places(&kernels));
+        for (layer, key) in merged.layers.iter_mut().zip(&layers[0]) {
+            let same = || runs.iter().zip(&layer_at).filter_map(|(run, at)| Some(&run.layers[*at.get(key)?]));
+            layer.latency_ns = trimmed_mean(same().map(|it| it.latency_ns).collect());
+            layer.kernel_ns = trimmed_mean(same().map(|it| it.kernel_ns).collect());
+            layer.load.seconds = layer.kernel_ns.secs();
+        }
+        for (kernel, key) in merged.kernels.iter_mut().zip(&kernels[0]) {
+            let same = runs.iter().zip(&kernel_at).filter_map(|(run, at)| Some(&run.kernels[*at.get(key)?]));
+            kernel.duration_ns = trimmed_mean(same.map(|it| it.duration_ns).collect());
+            kernel.load.seconds = kernel.duration_ns.secs();
+            kernel.throughput = kernel.load.throughput().0;
+        }
+        merged
+    }
+}
+
+/// Each name with which occurrence of it it is.
+fn keys<'a>(names: impl Iterator<Item = &'a String>) -> Vec<(String, usize)> {
+    let mut seen: BTreeMap<&String, usize> = BTreeMap::new();
+    names
+        .map(|name| {
+            let count = seen.entry(name).or_default();
+            *count += 1;
+            (name.clone(), *count)
+        })
+        .collect()
+}
+
+/// The mean without the fifth of the values at either end, at least one each from three on; zero of none.
+pub fn trimmed_mean(mut values: Vec<DurNs>) -> DurNs {
+    values.sort_unstable();
+    let cut = if values.len() >= 3 { (values.len() / 5).max(1) } else { 0 };
+    let kept = &values[cut..values.len() - cut];
+    DurNs(kept.iter().map(|value| value.0).sum::<i64>() / kept.len().max(1) as i64)
+}
+
+fn outermost(graph: &ExecutionGraph, id: OperatorId) -> OperatorId {
+    let parent = |&id: &OperatorId| graph.operators.get(id.0 as usize).and_then(|operator| operator.parent);
+    std::iter::successors(Some(id), parent).last().unwrap_or(id)
+}
+
+fn new_layer(graph: &ExecutionGraph, id: OperatorId, index: usize) -> Layer {
+    let operator = graph.operators.get(id.0 as usize);
+    let kind = operator.map_or("", |operator| graph.names.get(operator.name)).to_owned();
+    let module = operator.map_or("", |operator| graph.names.get(operator.module));
+    Layer {
+        index,
+        name: if module.is_empty() { kind.clone() } else { module.to_owned() },
+        kind,
+        phase: operator.map_or("other", |operator| operator.phase.name()),
+        shape: operator.and_then(|operator| first_shape(graph, operator)).unwrap_or_default(),
+        latency_ns: DurNs::ZERO,
+        kernel_ns: DurNs::ZERO,
+        memory_bytes: 0,
+        load: Load::default(),
+        bound: None,
+    }
+}
+
+fn first_shape(graph: &ExecutionGraph, operator: &Operator) -> Option<Vec<u64>> {
+    let operands = graph.operands.get(operator.operands?.0 as usize)?;
+    operands.inputs.iter().find_map(Operand::dims).map(<[u64]>::to_vec)
+}
+
+impl Layer {
+    fn add(&mut self, load: &Load, roofs: Option<&Roofs>, written: u64) {
+        self.memory_bytes += written;
+        self.load.flop += load.flop;
+        self.load.bytes += load.bytes;
+        if let Some(roofs) = roofs {
+            self.bound = Some(self.load.limit(roofs));
+        }
+    }
+
+    fn timed(mut self, all: Vec<Span>, kernels: Vec<Span>) -> Self {
+        self.latency_ns = covered(all);
+        self.kernel_ns = covered(kernels);
+        self.load.seconds = self.kernel_ns.secs();
+        self
+    }
+}
+
+fn kernel(index: usize, layer: Option<usize>, name: String, load: Load, roofs: Option<Roofs>) -> LayerKernel {
+    LayerKernel {
+        index,
+        layer,
+        name,
+        duration_ns: DurNs::from_secs_f64(load.seconds),
+        intensity: Some(load.intensity()).filter(|value| load.bytes > 0.0 && value.is_finite()),
+        throughput: load.throughput().0,
+        bound: roofs.map(|roofs| load.limit(&roofs)),
+        load,
+    }
+}
+
+/// Time that at least one of `spans` covers.
+fn covered(mut spans: Vec<Span>) -> DurNs {
+    spans.sort_unstable();
+    let (mut total, mut reached) = (DurNs::ZERO, TimeNs(i64::MIN));
+    for (start, end) in spans {
+        let from = start.max(reached);
+        if end > from {
+            total += end.since(from);
+            reached = end;
+        }
+    }
+    total
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn overlapping_spans_count_once() {
+        let span = |a, b| (TimeNs(a), TimeNs(b));
+        assert_eq!(covered(vec![span(5, 9), span(0, 6), span(20, 21), span(1, 2)]), DurNs(10));
+        assert_eq!(covered(Vec::new()), DurNs(0));
+    }
+
+    #[test]
+    fn the_trimmed_mean_drops_an_outlier_at_either_end() {
+        let mean = |values: &[i64]| trimmed_mean(values.iter().map(|&ns| DurNs(ns)).collect()).0;
+        assert_eq!(mean(&[10, 11, 900]), 11);
+        assert_eq!(mean(&[10, 20]), 15);
+        assert_eq!(mean(&[1, 2, 3, 4, 5, 6, 7, 8, 9, 1000]), 5);
+        assert_eq!(mean(&[]), 0);
+    }
+}

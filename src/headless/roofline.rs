@@ -1,0 +1,192 @@
+//! `roofline`: kernels, operators or the model under the memory and the communication roofline of a device.
+
+use std::io::{self, Write};
+
+use color_eyre::eyre::{Result, eyre};
+use serde::Serialize;
+
+use crate::analysis::roofline::{
+    DistributedAlgorithm, Limit, MachineCache, Place, Point, Roofs, dominant_precision, points,
+};
+use crate::cli::{Iteration, RooflineArgs};
+use crate::device::DeviceProfile;
+use crate::units::BytesPerSec;
+
+use super::opened::Opened;
+use super::{input, ops, output};
+
+#[derive(Debug, Serialize)]
+struct Answer {
+    device: String,
+    precision: &'static str,
+    /// FLOP per byte from which memory does not limit.
+    ridge: f64,
+    /// FLOP per network byte from which the network does not limit.
+    network_ridge: Option<f64>,
+    roofs: Roofs,
+    points: Vec<Point>,
+    algorithms: Vec<Algorithm>,
+    planes: Planes,
+}
+
+/// One of the built-in distributed algorithms under the same roofs.
+#[derive(Debug, Serialize)]
+struct Algorithm {
+    name: &'static str,
+    intensity: f64,
+    communication_intensity: Option<f64>,
+    attainable: f64,
+    bound: Limit,
+}
+
+/// The lowest of the three planes over both intensities: a row per communication intensity.
+#[derive(Debug, Serialize)]
+struct Planes {
+    intensities: Vec<f64>,
+    communication_intensities: Vec<f64>,
+    attainable: Vec<Vec<f64>>,
+    limits: Vec<Vec<Limit>>,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// Nothing could be opened, an edit cannot be read, a device is unknown, or standard output cannot be written.
+pub fn run(args: &RooflineArgs, iteration: Iteration) -> Result<()> {
+    for (name, value) in [("--peak", args.peak), ("--bandwidth", args.bandwidth), ("--network", args.network)] {
+        if value.is_some_and(|value| !value.is_finite() || value <= 0.0) {
+            return Err(eyre!("{name}: expected a number above 0"));
+        }
+    }
+    let opened = Opened::of(&args.common, iteration)?;
+    let own = opened.outcome.resolved.devices.first().map(|device| &**device);
+    let device = match &args.device {
+        Some(name) => opened.engine.catalog.find(name)?,
+        None => own.ok_or_else(|| eyre!("the trace has no rank; name a device with --device"))?,
+    };
+    let device = overridden(device, args);
+    let place = Place { device: &device, factors: [1.0; 3] };
+    let points = points(&opened.edited.graph, opened.times(), &place, ops::level(args.level));
+    let json = input::Envelope::new(&opened.loaded, answer(&place, points, args));
+    output::write(&args.common.input.output, &json, |out| describe(&json.answer, out), || table(&json.answer.points))?;
+    Ok(())
+}
+
+/// The device with the roofs that the arguments give.
+fn overridden(device: &DeviceProfile, args: &RooflineArgs) -> DeviceProfile {
+    let mut device = device.clone();
+    if let Some(tflops) = args.peak {
+        device.peak.values_mut().for_each(|rate| rate.0 = tflops * 1e12);
+    }
+    if let Some(gb_s) = args.bandwidth {
+        device.dram_bandwidth = BytesPerSec(gb_s * 1e9);
+    }
+    if let Some(gb_s) = args.network {
+        device.peer_link = BytesPerSec(gb_s * 1e9);
+    }
+    device
+}
+
+fn answer(place: &Place<'_>, points: Vec<Point>, args: &RooflineArgs) -> Answer {
+    let precision = dominant_precision(&points);
+    let roofs = place.roofs(precision);
+    let of = |algorithm: DistributedAlgorithm| {
+        let found = algorithm.intensities(args.size, args.processes, EDGES_PER_VERTEX, MachineCache::THESIS);
+        Algorithm {
+            name: algorithm.name(),
+            intensity: found.memory,
+            communication_intensity: Some(found.network).filter(|value| value.is_finite()),
+            attainable: roofs.attainable(found.memory, found.network).0,
+            bound: roofs.limit(found.memory, found.network),
+        }
+    };
+    Answer {
+        device: place.device.id.clone(),
+        precision: precision.key(),
+        ridge: roofs.ridge(),
+        network_ridge: roofs.network_ridge(),
+        algorithms: if args.algorithms { DistributedAlgorithm::ALL.map(of).into() } else { Vec::new() },
+        planes: planes(&roofs),
+        roofs,
+        points,
+    }
+}
+
+/// Edges of each vertex of the graphs of the built-in algorithms.
+const EDGES_PER_VERTEX: f64 = 16.0;
+/// Powers of two around both ridges that the planes are given at.
+const OCTAVES: i32 = 8;
+
+fn planes(roofs: &Roofs) -> Planes {
+    let axis = |ridge: f64| -> Vec<f64> { (-OCTAVES..=OCTAVES / 2).map(|octave| ridge * 2f64.powi(octave)).collect() };
+    let intensities = axis(roofs.ridge());
+    let communication_intensities = roofs.network_ridge().map_or_else(Vec::new, axis);
+    let each = |intensity: &f64, communication: &f64| roofs.attainable(*intensity, *communication).0;
+    let limit = |intensity: &f64, communication: &f64| roofs.limit(*intensity, *communication);
+    let rows = communication_intensities.iter();
+    Planes {
+        attainable: rows.clone().map(|c| intensities.iter().map(|i| each(i, c)).collect()).collect(),
+        limits: rows.map(|c| intensities.iter().map(|i| limit(i, c)).collect()).collect(),
+        intensities,
+        communication_intensities,
+    }
+}
+
+fn describe(answer: &Answer, out: &mut dyn Write) -> io::Result<()> {
+    let roofs = &answer.roofs;
+    let (tflops, gb_s) = (roofs.peak.0 / 1e12, roofs.memory.0 / 1e9);
+    writeln!(
+        out,
+        "{} at {}: {tflops:.4} TFLOP/s, {gb_s:.2} GB/s, ridge {:.2} FLOP/B",
+        answer.device, answer.precision, answer.ridge
+    )?;
+    if let Some((network, ridge)) = roofs.network.zip(answer.network_ridge) {
+        writeln!(out, "network {:.2} GB/s, ridge {ridge:.2} FLOP per network byte", network.0 / 1e9)?;
+    }
+    output::text(&table(&answer.points), &mut *out)?;
+    for algorithm in &answer.algorithms {
+        let communication = algorithm.communication_intensity.map_or("–".to_owned(), |value| format!("{value:.3}"));
+        writeln!(
+            out,
+            "{}: {:.3} FLOP/B, {communication} FLOP per network byte, at most {:.3} GFLOP/s, bound by {}",
+            algorithm.name,
+            algorithm.intensity,
+            algorithm.attainable / 1e9,
+            algorithm.bound.name()
+        )?;
+    }
+    Ok(())
+}
+
+fn table(points: &[Point]) -> output::Table {
+    let mut table = output::Table::new(&[
+        "count",
+        "time µs",
+        "GFLOP",
+        "MB",
+        "FLOP/B",
+        "net MB",
+        "FLOP/net B",
+        "GFLOP/s",
+        "roof",
+        "bound",
+        "name",
+    ]);
+    let optional = |value: Option<f64>| value.map_or("–".to_owned(), |value| format!("{value:.2}"));
+    for point in points {
+        table.row([
+            point.count.to_string(),
+            format!("{:.1}", point.load.seconds * 1e6),
+            format!("{:.4}", point.load.flop / 1e9),
+            format!("{:.3}", point.load.bytes / 1e6),
+            optional(point.intensity),
+            format!("{:.3}", point.load.network_bytes / 1e6),
+            optional(point.communication_intensity),
+            format!("{:.1}", point.throughput / 1e9),
+            format!("{:.1}", point.attainable / 1e9),
+            point.bound.name().to_owned(),
+            point.label.clone(),
+        ]);
+    }
+    table
+}

@@ -201,7 +201,7 @@ fn every_answer_has_its_documented_fields() {
     };
     let path = json(&["path", &sample]);
     has(&path, &["traces", "diagnostics", "length_ns", "segments", "by_kind"]);
-    assert_eq!(keys(&path["segments"][0]), ["duration_ns", "kind", "lane", "name", "rank", "start_ns"]);
+    assert_eq!(keys(&path["segments"][0]), ["duration_ns", "kind", "lane", "name", "rank", "slack_ns", "start_ns"]);
     let gaps = json(&["gaps", &sample]);
     has(&gaps["gaps"][0], &["rank", "stream", "start_ns", "duration_ns", "cause", "chain", "closed_by"]);
     assert_eq!(keys(&gaps["gaps"][0]["closed_by"][0]), ["gain_ns", "step"]);

@@ -132,9 +132,12 @@ fn sum(name: &str, layer: Option<usize>, kernels: &[&LayerKernel], iteration: Du
     }
 }
 
+/// What is summed up over layers.
+type Metric = fn(&Layer) -> f64;
+
 /// Which third of the layers dominates latency, memory, FLOP and traffic [Li 2019 Table 8].
 pub fn stages(layers: &[Layer]) -> Vec<Stage> {
-    let metrics: [(&'static str, fn(&Layer) -> f64); 4] = [
+    let metrics: [(&'static str, Metric); 4] = [
         ("latency", |layer| layer.latency_ns.0 as f64),
         ("memory", |layer| layer.memory_bytes as f64),
         ("flop", |layer| layer.load.flop),
@@ -143,7 +146,7 @@ pub fn stages(layers: &[Layer]) -> Vec<Stage> {
     metrics.into_iter().map(|(metric, of)| stage(metric, layers, of)).collect()
 }
 
-fn stage(metric: &'static str, layers: &[Layer], of: fn(&Layer) -> f64) -> Stage {
+fn stage(metric: &'static str, layers: &[Layer], of: Metric) -> Stage {
     let mut thirds = [0.0; 3];
     for (place, layer) in layers.iter().enumerate() {
         thirds[(3 * place / layers.len()).min(2)] += of(layer);

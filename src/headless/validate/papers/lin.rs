@@ -117,7 +117,7 @@ fn curve_checks(curve: &Curve) -> [Check; 5] {
     let edge = curve.fit.m2_bytes;
     let step = |time: &dyn Fn(f64) -> f64| time(edge) / time(edge * (1.0 - 1e-9)) - 1.0;
     let jump = Check::number(format!("{}, step at m₂", curve.name), source, 0.0, step(&published), STEP)
-        .contradicted("the third region starts from t_s and BW_max, which the fitted sigmoid has not reached at m₂");
+        .contradicted("the third region adds t_s and divides by BW_max; the sigmoid beside it has neither at m₂");
     let ours = |bytes: f64| curve.fit.transfer_us(bytes, factor);
     let joined = format!("{}, step at m₂ as predicted with", curve.name);
     let start = Check::number(format!("{}, 4 B, µs", curve.name), source, curve.fit.start_us, published(4.0), 0.0);
@@ -150,7 +150,7 @@ fn end_to_end(figures: Option<&str>) -> Vec<Check> {
             let place = if scope.is_empty() { "overall" } else { scope };
             for ((statistic, expected), got) in ["mean", "least", "largest"].iter().zip(printed).zip(ours) {
                 rows.push(Check {
-                    check: format!("DLRM {what} error %, {place}, {statistic}"),
+                    name: format!("DLRM {what} error %, {place}, {statistic}"),
                     expected: Figure::Number(expected),
                     error: got.map(|got| got / expected - 1.0),
                     got: got.map_or(Figure::None, Figure::Number),

@@ -56,7 +56,8 @@ impl Status {
 /// One figure of a paper and ours.
 #[derive(Clone, Debug, Serialize)]
 struct Check {
-    check: String,
+    #[serde(rename = "check")]
+    name: String,
     expected: Figure,
     got: Figure,
     error: Option<f64>,
@@ -72,7 +73,7 @@ impl Check {
         let error = if expected == 0.0 { got } else { got / expected - 1.0 };
         let status = if error.abs() <= tolerance { Status::Pass } else { Status::Fail };
         Self {
-            check: check.into(),
+            name: check.into(),
             expected: Figure::Number(expected),
             got: Figure::Number(got),
             error: Some(error),
@@ -93,7 +94,7 @@ impl Check {
     fn word(check: impl Into<String>, source: &str, expected: &str, got: &str) -> Self {
         let status = if expected == got { Status::Pass } else { Status::Fail };
         Self {
-            check: check.into(),
+            name: check.into(),
             expected: Figure::Word(expected.to_owned()),
             got: Figure::Word(got.to_owned()),
             error: None,
@@ -149,7 +150,7 @@ fn describe(rows: &[Check], out: &mut dyn Write) -> io::Result<()> {
     output::text(&table(rows), out)?;
     for row in rows {
         if let Some(note) = row.note.as_deref().filter(|_| row.status == Status::PaperContradicts) {
-            writeln!(out, "{}: {note}", row.check)?;
+            writeln!(out, "{}: {note}", row.name)?;
         }
     }
     let count = |status| rows.iter().filter(|row| row.status == status).count();
@@ -162,7 +163,7 @@ fn table(rows: &[Check]) -> output::Table {
     let mut table = output::Table::new(&["check", "expected", "got", "error %", "status", "source"]);
     for row in rows {
         table.row([
-            row.check.clone(),
+            row.name.clone(),
             shown(&row.expected),
             shown(&row.got),
             row.error.map_or(String::new(), |error| format!("{:+.2}", 100.0 * error)),
@@ -205,7 +206,7 @@ mod tests {
     fn known_contradictions_are_named_with_what_contradicts() {
         let rows = checks(&Catalog::builtin().unwrap(), None);
         for check in ["BLIMP K2 im2col estimate", "P4 ideal intensity", "M60 ideal intensity", "optimal batch"] {
-            let row = rows.iter().find(|row| row.check.contains(check)).unwrap();
+            let row = rows.iter().find(|row| row.name.contains(check)).unwrap();
             assert_eq!(row.status, Status::PaperContradicts, "{check}");
             assert!(row.note.is_some());
         }

@@ -145,6 +145,9 @@ pub struct ScenarioCommand {
     /// What the trace does not record of its embedding tables (TOML); else `tables.toml` beside it
     #[arg(long, value_name = "FILE")]
     pub table_facts: Option<PathBuf>,
+    /// A second trace of the model at another batch size: `resize-batch` takes dimensions and times from both
+    #[arg(long, value_name = "TRACE")]
+    pub learn: Option<PathBuf>,
 }
 
 /// The critical path.

@@ -37,7 +37,7 @@ impl Opened {
         let engine = Self::engine(args)?;
         let wanted = input::Wanted::read(&engine, &args.scenario)?;
         let loaded = input::open_one(&engine, &args.input.traces, iteration)?;
-        Self::evaluated(engine, loaded, &wanted, args.scenario.force)
+        Self::evaluated(engine, loaded, &wanted, args)
     }
 
     /// Opens what `args` name and looks at every recorded step of it in turn, edits applied; one where none was recorded.
@@ -57,7 +57,7 @@ impl Opened {
             let options = BuildOptions { iteration: IterationChoice::Index(index) };
             let step = engine.replay(Arc::clone(&loaded.job), &options)?;
             let name = step.graph.ranks.first().map(|part| part.iteration.clone()).unwrap_or_default();
-            found.push((name, look(Self::evaluated(Arc::clone(&engine), step, &wanted, args.scenario.force)?)));
+            found.push((name, look(Self::evaluated(Arc::clone(&engine), step, &wanted, args)?)));
         }
         Ok((loaded, found))
     }
@@ -68,8 +68,16 @@ impl Opened {
         Ok(Arc::new(engine))
     }
 
-    fn evaluated(engine: Arc<Engine>, loaded: Loaded, wanted: &input::Wanted, force: bool) -> Result<Self> {
-        let strangers = wanted.strangers(&loaded, force)?;
+    fn evaluated(
+        engine: Arc<Engine>,
+        mut loaded: Loaded,
+        wanted: &input::Wanted,
+        args: &ScenarioCommand,
+    ) -> Result<Self> {
+        if let Some(path) = &args.learn {
+            loaded.learn(&input::open_one(&engine, std::slice::from_ref(path), Iteration::Default)?)?;
+        }
+        let strangers = wanted.strangers(&loaded, args.scenario.force)?;
         let outcome = engine.evaluate(&loaded, &wanted.scenario, 0);
         if !strangers.is_empty() {
             report_matches(&strangers, &outcome);

@@ -9,6 +9,7 @@ use crate::cost::{CostModels, Overheads};
 use crate::device::{Catalog, CatalogError, DeviceProfile};
 use crate::graph::{ExecutionGraph, RankPart};
 
+use super::batch::BatchLaws;
 use super::host::HostModel;
 
 /// Catalog, models and the devices on which the graph was traced. Cheap to clone.
@@ -26,6 +27,8 @@ pub struct Context {
     pub host: Option<HostModel>,
     /// Whether the graph's device work was put there by `place-on-gpu`, from an execution trace.
     pub is_placed: bool,
+    /// What a second trace of the model, at another batch size, tells.
+    pub laws: Option<Arc<BatchLaws>>,
 }
 
 /// The device that a rank was traced on.
@@ -63,7 +66,7 @@ impl Context {
     ) -> Self {
         let devices = graph.ranks.iter().filter_map(|part| device_of(part, &catalog)).collect();
         let host = HostModel::fit(graph);
-        Self { catalog, models, overheads, devices, host, is_placed: false }
+        Self { catalog, models, overheads, devices, host, is_placed: false, laws: None }
     }
 
     /// A context for `graph` with the devices, models and overheads that come with the program.

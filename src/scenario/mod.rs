@@ -23,6 +23,7 @@ pub mod transforms;
 mod works;
 
 pub use base::Base;
+pub use batch::BatchLaws;
 pub use context::{Context, ContextError, RankDevice};
 pub use draft::{Added, AddedId, Combine, Draft, Node};
 pub use file::{FileError, SavedScenario, fingerprint};

@@ -59,6 +59,16 @@ pub enum SessionError {
         /// Their names.
         names: Vec<String>,
     },
+    /// Two traces from which no law of the batch size follows.
+    #[error("nothing to learn from a second trace: the batch sizes are {} and {}", told(.batches.0), told(.batches.1))]
+    Learn {
+        /// Batch sizes of both, where known.
+        batches: (Option<u64>, Option<u64>),
+    },
+}
+
+fn told(batch: Option<u64>) -> String {
+    batch.map_or("not recorded".to_owned(), |batch| batch.to_string())
 }
 
 /// Most names that an error lists.

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use crate::diagnostic::Diagnostics;
 use crate::graph::ExecutionGraph;
-use crate::scenario::{Base, Context};
+use crate::scenario::{Base, BatchLaws, Context};
 use crate::trace::{Job, Trace};
 
-use super::Outcome;
 use super::memory::RankMemory;
+use super::{Outcome, SessionError};
 
 /// One job, ready to be edited.
 #[derive(Clone, Debug)]
@@ -33,6 +33,17 @@ pub struct Loaded {
 }
 
 impl Loaded {
+    /// Lets `resize-batch` draw on a second trace of the model at another batch size.
+    ///
+    /// # Errors
+    /// A batch size is not known, or both are the same.
+    pub fn learn(&mut self, other: &Self) -> Result<(), SessionError> {
+        let laws = BatchLaws::learn(&self.graph, &other.graph);
+        let batches = (self.graph.batch_size, other.graph.batch_size);
+        self.context.laws = Some(Arc::new(laws.ok_or(SessionError::Learn { batches })?));
+        Ok(())
+    }
+
     /// The profiler traces of the ranks, in order.
     pub fn traces(&self) -> impl Iterator<Item = &Trace> {
         self.job.ranks.iter().filter_map(|rank| rank.trace.as_ref())

@@ -7,6 +7,7 @@
 
 mod carry;
 mod environment;
+mod laws;
 mod rules;
 
 use rustc_hash::FxHashMap;
@@ -15,6 +16,7 @@ use crate::graph::{ExecutionGraph, Operands, OperandsId, OperatorId};
 
 pub(super) use carry::Carry;
 use environment::Environment;
+pub use laws::BatchLaws;
 
 /// The operators that work on the batch, and how their arguments grow with it.
 #[derive(Clone, Debug, Default)]

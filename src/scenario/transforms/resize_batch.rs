@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::cost::{Family, Route, Shape, Work};
+use crate::cost::{Family, Prediction, Provenance, Route, Shape, Work};
 use crate::graph::{NodeId, OperatorId, Phase, TaskKind};
 use crate::scenario::base::Base;
+use crate::scenario::batch::BatchLaws;
 use crate::scenario::context::Context;
 use crate::scenario::draft::Draft;
 use crate::scenario::host::caches;
@@ -56,11 +57,14 @@ impl Transform for ResizeBatch {
         format!("{} {}{from}", SPEC.name, self.batch)
     }
 
-    fn apply(&self, draft: &mut Draft<'_>, _: &Context) -> StepReport {
+    fn apply(&self, draft: &mut Draft<'_>, context: &Context) -> StepReport {
         let base = draft.base();
         let Some(old) = self.from.or(base.graph().batch_size) else {
             return StepReport::nothing("the trace does not tell its batch size: say `from B`");
         };
+        if let Some(laws) = context.laws.as_ref().filter(|laws| laws.fit(base.graph(), old)) {
+            return learned(draft, laws, (old, self.batch));
+        }
         let plan = base.batch_plan(old);
         if plan.rows.is_empty() {
             return StepReport::nothing("no operator recorded shapes with the batch in them");
@@ -80,6 +84,47 @@ impl Transform for ResizeBatch {
         report
     }
 }
+
+/// Resizes by what a second trace of the model tells: dimensions and times on the lines through both.
+fn learned(draft: &mut Draft<'_>, laws: &BatchLaws, (old, new): (u64, u64)) -> StepReport {
+    let graph = draft.graph();
+    let (arguments, rows) = laws.resized(graph, new);
+    let resized = rows.len();
+    draft.set_batch(old, new);
+    draft.set_operands(arguments, rows);
+    resize_sparse(draft, new as f64 / old as f64);
+    let mut report = StepReport::default();
+    let mut unmatched: BTreeMap<&str, (usize, DurNs)> = BTreeMap::new();
+    for node in graph.tasks.node_indices().filter(|&node| graph.tasks[node].duration > DurNs::ZERO) {
+        let traced = graph.tasks[node].duration;
+        if let Some(ratio) = laws.ratio(node, new) {
+            let modelled = draft.price(node).duration.0.max(1) as f64 / traced.0 as f64;
+            draft.recost(node, Some((ratio / modelled, LEARNED)));
+            report.changed += 1;
+        } else {
+            let entry = unmatched.entry(graph.names.get(graph.tasks[node].name)).or_default();
+            *entry = (entry.0 + 1, entry.1 + traced);
+        }
+    }
+    let tasks = count(report.changed, "task");
+    report.summary = format!(
+        "batch {old} → {new}, {} and {tasks} as at batch {old} and {}",
+        count(resized, "operator"),
+        laws.other_batch()
+    );
+    list(&mut report, unmatched, "not in the second trace: by the model, or kept");
+    report
+}
+
+/// Where learned times are from. The error is that of iterations at a third batch size predicted from two others, on our own
+/// captures; see `validate whatif`.
+const LEARNED: Prediction = Prediction {
+    duration: DurNs::ZERO,
+    provenance: Provenance::Anchored,
+    model: "two-traces",
+    error: 0.1,
+    extrapolated: false,
+};
 
 /// By operator: whether it or one around it works on the batch.
 fn carrying(base: &Base, rows: &[(OperatorId, u32)]) -> Vec<bool> {

@@ -23,6 +23,7 @@ const BATCH_LIMIT: f64 = 0.10;
 pub(super) fn check(engine: &Engine, path: &Path, answer: &mut Answer) -> Result<()> {
     let captures = open(engine, path)?;
     batches(engine, &captures, answer)?;
+    learned(engine, &captures, answer)?;
     fused(engine, &captures, answer)
 }
 
@@ -68,6 +69,29 @@ fn batches(engine: &Engine, captures: &[Capture], answer: &mut Answer) -> Result
     answer.sum_up("profiler's cost taken off", BATCH_TARGET);
     answer.sum_up_logs("batch, quiet captures, profiled", &quiet[0], BATCH_TARGET);
     answer.sum_up_logs("batch, quiet captures, un-profiled", &quiet[1], BATCH_TARGET);
+    Ok(())
+}
+
+/// Each capture of a series of three or more, predicted from each two others.
+fn learned(engine: &Engine, captures: &[Capture], answer: &mut Answer) -> Result<()> {
+    for (family, profiled) in [("two traces, profiled", true), ("two traces, un-profiled", false)] {
+        for from in captures {
+            let cost = if profiled { 0.0 } else { event_cost_ns(captures, &from.model) * from.events() };
+            let of_series = |other: &&Capture| other.series() == from.series() && other.batch != from.batch;
+            for second in captures.iter().filter(of_series) {
+                let mut loaded = from.loaded.clone();
+                loaded.learn(&second.loaded)?;
+                for to in captures.iter().filter(of_series).filter(|to| to.batch != second.batch) {
+                    let scenario = Scenario::parse([format!("resize-batch {}", to.batch).as_str()])?;
+                    let got = engine.period(&loaded, &scenario).0 as f64 - cost;
+                    let expected = if profiled { to.profiled_ns() } else { to.wall_ns };
+                    let check = format!("{}: {} and {} → {}", from.series(), from.batch, second.batch, to.batch);
+                    answer.rows.push(Row::new(family, check, (expected, got), BATCH_LIMIT, &from.id));
+                }
+            }
+        }
+        answer.sum_up(family, BATCH_TARGET);
+    }
     Ok(())
 }
 

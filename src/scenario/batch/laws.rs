@@ -1,0 +1,285 @@
+//! What two traces of one model at different batch sizes tell: which dimensions grow with the batch, and how the time of each
+//! operator does.
+//!
+//! Operators are matched by name, caller, phase and order within a step. Each kind of call gets a law through its two times:
+//! `t = a + b·B`, or `t = b·B^c` where that line would start below zero; what does not grow keeps its mean.
+
+use rustc_hash::FxHashMap;
+
+use crate::graph::{ExecutionGraph, NodeId, Operand, Operands, OperandsId, OperatorId, Phase, Task, TaskKind};
+use crate::intern::NameId;
+
+/// Laws of one graph, learned from another of the same model.
+#[derive(Clone, Debug)]
+pub struct BatchLaws {
+    /// Batch sizes of the graph and of the other.
+    batches: [u64; 2],
+    /// Number of tasks of the graph, by which it is recognised.
+    tasks: usize,
+    /// By task, where the other graph has its like.
+    laws: Vec<Option<Law>>,
+    /// Operators whose arguments differ, with those of the other graph.
+    grown: Vec<(OperatorId, Operands)>,
+}
+
+/// Times of a kind of call at both batch sizes, in ns.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Law([f64; 2]);
+
+/// Largest exponent: attention over longer inputs grows with the square.
+const LARGEST_EXPONENT: f64 = 2.0;
+
+impl Law {
+    /// The time at a batch of `new` over that at the first of `batches`.
+    fn ratio(self, batches: [u64; 2], new: u64) -> f64 {
+        let ([first, second], [a, b], new) = (self.0, batches.map(|batch| batch as f64), new as f64);
+        if (second > first) != (b > a) {
+            return (second / first).sqrt();
+        }
+        let slope = (second - first) / (b - a);
+        if first - slope * a >= 0.0 {
+            return 1.0 + slope * (new - a) / first;
+        }
+        let exponent = ((second / first).ln() / (b / a).ln()).min(LARGEST_EXPONENT);
+        (new / a).powf(exponent)
+    }
+}
+
+/// What calls have in common that are the same place in the model: names of operator and caller, phase.
+type Place = (NameId, Option<NameId>, Phase);
+/// A kind of task: its operator's place and arguments, which of its operator's tasks it is, what it is.
+type Kind = (Option<Place>, Option<OperandsId>, usize, NameId, std::mem::Discriminant<TaskKind>);
+
+impl BatchLaws {
+    /// Learns what `other` tells about `graph`; `None` when a batch size is not known, or both are the same.
+    ///
+    /// # Complexity
+    /// O(tasks + operators) of both.
+    pub fn learn(graph: &ExecutionGraph, other: &ExecutionGraph) -> Option<Self> {
+        let batches = [graph.batch_size?, other.batch_size?];
+        if batches[0] == batches[1] {
+            return None;
+        }
+        let matched = matched_operators(graph, other);
+        let laws = laws(graph, other, &matched);
+        let grown = matched.iter().enumerate().filter_map(|(id, theirs)| {
+            let operands = |graph: &ExecutionGraph, id: OperatorId| {
+                graph.operators[id.0 as usize].operands.map(|at| graph.operands[at.0 as usize].clone())
+            };
+            let (mine, theirs) = (operands(graph, OperatorId(id as u32))?, operands(other, (*theirs)?)?);
+            (mine != theirs && alike(&mine, &theirs)).then_some((OperatorId(id as u32), theirs))
+        });
+        Some(Self { batches, tasks: graph.tasks.node_count(), laws, grown: grown.collect() })
+    }
+
+    /// Whether these are laws of `graph` at a batch of `batch`.
+    pub(in crate::scenario) fn fit(&self, graph: &ExecutionGraph, batch: u64) -> bool {
+        self.batches[0] == batch && self.tasks == graph.tasks.node_count()
+    }
+
+    /// The batch size of the other trace.
+    pub(in crate::scenario) fn other_batch(&self) -> u64 {
+        self.batches[1]
+    }
+
+    /// The time of a task at a batch of `new` over its traced one.
+    pub(in crate::scenario) fn ratio(&self, node: NodeId, new: u64) -> Option<f64> {
+        let law = (*self.laws.get(node.index())?)?;
+        Some(law.ratio(self.batches, new).max(0.0)).filter(|ratio| ratio.is_finite())
+    }
+
+    /// The arguments of all operators that grow, at a batch of `new`: each dimension on the line through both traces.
+    pub(in crate::scenario) fn resized(
+        &self,
+        graph: &ExecutionGraph,
+        new: u64,
+    ) -> (Vec<Operands>, Vec<(OperatorId, u32)>) {
+        let [a, b] = self.batches.map(|batch| batch as f64);
+        let along = (new as f64 - a) / (b - a);
+        let mut list = Vec::with_capacity(self.grown.len());
+        let mut rows = Vec::with_capacity(self.grown.len());
+        for (id, theirs) in &self.grown {
+            let Some(own) = graph.operators[id.0 as usize].operands else { continue };
+            let mut operands = graph.operands[own.0 as usize].clone();
+            for (mine, theirs) in operands.inputs.iter_mut().zip(&theirs.inputs) {
+                interpolate(mine, theirs, along);
+            }
+            rows.push((*id, list.len() as u32));
+            list.push(operands);
+        }
+        (list, rows)
+    }
+}
+
+fn interpolate(mine: &mut Operand, theirs: &Operand, along: f64) {
+    match (mine, theirs) {
+        (Operand::Tensor { dims, .. }, Operand::Tensor { dims: other, .. }) => {
+            for (dim, &other) in dims.iter_mut().zip(other) {
+                let grown = *dim as f64 + (other as f64 - *dim as f64) * along;
+                *dim = (grown.round() as u64).max(u64::from(*dim > 0));
+            }
+        }
+        (Operand::TensorList(list), Operand::TensorList(other)) => {
+            for (mine, theirs) in list.iter_mut().zip(other) {
+                interpolate(mine, theirs, along);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Whether two argument lists have tensors of equal rank in the same places.
+fn alike(a: &Operands, b: &Operands) -> bool {
+    let same = |(a, b): (&Operand, &Operand)| match (a, b) {
+        (Operand::TensorList(a), Operand::TensorList(b)) => a.len() == b.len(),
+        _ => a.dims().map(<[u64]>::len) == b.dims().map(<[u64]>::len),
+    };
+    a.inputs.len() == b.inputs.len() && a.inputs.iter().zip(&b.inputs).all(same)
+}
+
+fn place(graph: &ExecutionGraph, id: OperatorId) -> (&str, Option<&str>, Phase) {
+    let operator = &graph.operators[id.0 as usize];
+    let name = |id: OperatorId| graph.names.get(graph.operators[id.0 as usize].name);
+    (name(id), operator.parent.map(name), operator.phase)
+}
+
+/// Operators of the chosen step, by place.
+fn by_place(graph: &ExecutionGraph) -> FxHashMap<(&str, Option<&str>, Phase), Vec<OperatorId>> {
+    let mut places: FxHashMap<_, Vec<OperatorId>> = FxHashMap::default();
+    for id in (0..graph.operators.len() as u32).map(OperatorId).filter(|&id| in_step(graph, id) == 1) {
+        places.entry(place(graph, id)).or_default().push(id);
+    }
+    places
+}
+
+/// Which step of the window an operator is in: before, within or after the chosen one.
+fn in_step(graph: &ExecutionGraph, id: OperatorId) -> usize {
+    let operator = &graph.operators[id.0 as usize];
+    let rank = graph.lanes[operator.lane.0 as usize].rank;
+    graph.ranks.iter().find(|part| part.rank == rank).map_or(1, |part| {
+        usize::from(operator.start >= part.iteration_start) + usize::from(operator.start >= part.iteration_end)
+    })
+}
+
+/// By operator of `graph`: its like in `other`'s chosen step. Places that occur another number of times are left out.
+fn matched_operators(graph: &ExecutionGraph, other: &ExecutionGraph) -> Vec<Option<OperatorId>> {
+    let theirs = by_place(other);
+    let counts = by_place(graph);
+    let mut passed: FxHashMap<_, [usize; 3]> = FxHashMap::default();
+    let matched = (0..graph.operators.len() as u32).map(OperatorId).map(|id| {
+        let place = place(graph, id);
+        let number = &mut passed.entry(place).or_default()[in_step(graph, id)];
+        *number += 1;
+        let theirs = theirs.get(&place)?;
+        let same_count = counts.get(&place).is_some_and(|mine| mine.len() == theirs.len());
+        if same_count { theirs.get(*number - 1).copied() } else { None }
+    });
+    matched.collect()
+}
+
+/// Tasks by operator, in order.
+fn tasks_of(graph: &ExecutionGraph) -> FxHashMap<OperatorId, Vec<NodeId>> {
+    let mut tasks: FxHashMap<OperatorId, Vec<NodeId>> = FxHashMap::default();
+    for node in graph.tasks.node_indices() {
+        if let Some(operator) = graph.tasks[node].operator {
+            tasks.entry(operator).or_default().push(node);
+        }
+    }
+    tasks
+}
+
+fn laws(graph: &ExecutionGraph, other: &ExecutionGraph, matched: &[Option<OperatorId>]) -> Vec<Option<Law>> {
+    let (mine, theirs) = (tasks_of(graph), tasks_of(other));
+    let mut kinds: Vec<Option<Kind>> = vec![None; graph.tasks.node_count()];
+    let mut times: FxHashMap<Kind, [Vec<f64>; 2]> = FxHashMap::default();
+    let ns = |task: &Task| task.duration.0 as f64;
+    for (id, tasks) in mine {
+        let operator = &graph.operators[id.0 as usize];
+        let caller = operator.parent.map(|parent| graph.operators[parent.0 as usize].name);
+        let place = (operator.name, caller, operator.phase);
+        let like = matched[id.0 as usize].and_then(|like| theirs.get(&like));
+        for (at, &node) in tasks.iter().enumerate().filter(|(_, node)| takes_time(&graph.tasks[**node])) {
+            let task = &graph.tasks[node];
+            let kind = (Some(place), operator.operands, at, task.name, std::mem::discriminant(&task.kind));
+            kinds[node.index()] = Some(kind);
+            let entry = times.entry(kind).or_default();
+            entry[0].push(ns(task));
+            entry[1].extend(like.and_then(|like| like.get(at)).map(|&node| ns(&other.tasks[node])));
+        }
+    }
+    between(graph, other, &mut kinds, &mut times);
+    let law: FxHashMap<Kind, Law> = times
+        .into_iter()
+        .filter_map(|(kind, [mine, theirs])| Some((kind, Law([middle(mine)?, middle(theirs)?]))))
+        .collect();
+    kinds.iter().map(|kind| law.get(kind.as_ref()?).copied()).collect()
+}
+
+/// Adds the host's time between operators, by the name it is recorded under.
+fn between(
+    graph: &ExecutionGraph,
+    other: &ExecutionGraph,
+    kinds: &mut [Option<Kind>],
+    times: &mut FxHashMap<Kind, [Vec<f64>; 2]>,
+) {
+    let alone = |task: &Task| task.operator.is_none() && takes_time(task);
+    let mut names: FxHashMap<&str, NameId> = FxHashMap::default();
+    for node in graph.tasks.node_indices().filter(|&node| alone(&graph.tasks[node])) {
+        let task = &graph.tasks[node];
+        names.insert(graph.names.get(task.name), task.name);
+        let kind = (None, None, 0, task.name, std::mem::discriminant(&task.kind));
+        kinds[node.index()] = Some(kind);
+        times.entry(kind).or_default()[0].push(task.duration.0 as f64);
+    }
+    for task in other.tasks.node_weights().filter(|task| alone(task)) {
+        if let Some(&name) = names.get(other.names.get(task.name)) {
+            let kind = (None, None, 0, name, std::mem::discriminant(&task.kind));
+            times.entry(kind).or_default()[1].push(task.duration.0 as f64);
+        }
+    }
+}
+
+fn takes_time(task: &Task) -> bool {
+    !matches!(task.kind, TaskKind::Joint | TaskKind::StepEnd) && task.duration.0 > 0
+}
+
+/// The mean of the middle half: no single outlier decides.
+fn middle(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    let cut = values.len() / 4;
+    let kept = values.get(cut..values.len() - cut).filter(|kept| !kept.is_empty())?;
+    Some(kept.iter().sum::<f64>() / kept.len() as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_through_two_times_gives_the_third_and_a_power_where_it_would_start_below_zero() {
+        let line = Law([30.0, 60.0]);
+        assert!((line.ratio([64, 256], 1024) * 30.0 - 180.0).abs() < 1e-9);
+        let steep = Law([10.0, 80.0]);
+        assert!((steep.ratio([64, 256], 1024) * 10.0 - 640.0).abs() < 1e-6);
+        assert!((steep.ratio([64, 256], 16) * 10.0 - 1.25).abs() < 1e-6);
+    }
+
+    #[test]
+    fn what_shrinks_while_the_batch_grows_is_noise_about_a_constant() {
+        assert!((Law([4.0, 1.0]).ratio([64, 256], 9999) - 0.5).abs() < 1e-12);
+    }
+
+    #[test]
+    fn dimensions_follow_the_line_through_both_traces() {
+        let tensor = |dims: &[u64]| Operand::Tensor { dims: dims.to_vec(), dtype: None, id: None };
+        let mut mine = tensor(&[64, 512, 129]);
+        interpolate(&mut mine, &tensor(&[256, 512, 513]), 5.0);
+        assert_eq!(mine.dims(), Some(&[1024, 512, 2049][..]));
+    }
+
+    #[test]
+    fn one_outlier_does_not_move_the_middle() {
+        assert_eq!(middle(vec![1.0, 2.0, 3.0, 900.0]), Some(2.5));
+        assert_eq!(middle(Vec::new()), None);
+    }
+}

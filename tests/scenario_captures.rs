@@ -125,3 +125,17 @@ fn a_model_placed_on_a_gpu_launches_kernels_that_follow_the_batch_and_the_device
     let iteration = capture.predicted_ms(&["place-on-gpu V100"]);
     assert!(iteration > small && iteration < capture.measured_ms(), "{iteration}");
 }
+
+#[test]
+fn two_captures_predict_a_third_better_than_one() {
+    let ids = ["mlp-b64-fp32-cpu", "mlp-b256-fp32-cpu", "mlp-b1024-fp32-cpu"];
+    let [Some(mut small), Some(middle), Some(large)] = ids.map(Capture::open) else { return };
+    let laws = retime::scenario::BatchLaws::learn(small.base.graph(), middle.base.graph()).unwrap();
+    assert!(retime::scenario::BatchLaws::learn(small.base.graph(), small.base.graph()).is_none());
+    small.context.laws = Some(Arc::new(laws));
+    let got = small.predicted_ms(&["resize-batch 1024"]);
+    println!("64 and 256 → 1024: {got:.1} ms, measured {:.1} ms", large.measured_ms());
+    assert!((got / large.measured_ms() - 1.0).abs() < 0.1, "{got}");
+    let same = small.predicted_ms(&["resize-batch 256"]);
+    assert!((same / middle.measured_ms() - 1.0).abs() < 0.08, "the second trace itself: {same}");
+}

@@ -102,10 +102,12 @@ fn kernel_work(launch: &Launch<'_>, callers: &[Caller<'_>], forward: Option<Call
         dtype: kernel_name::dtype(launch.name).unwrap_or_default(),
         tf32: named && kernel_name::is_tf32(launch.name),
     };
+    let innermost = callers.first().and_then(|caller| operators::operator_family(caller.operator));
     for (depth, caller) in callers.iter().enumerate() {
         let Some(whole) = caller_work(caller, own, forward, reading) else { continue };
-        // An outer operator stands for the kernel only when the kernel's name says the same family.
-        if depth == 0 || own == Some(whole.family) || !named {
+        // An outer operator stands for the kernel only when the kernel's name, or the operator that launched it, says the
+        // same family.
+        if depth == 0 || [own, innermost].contains(&Some(whole.family)) || !named {
             return Some(part_of(whole, launch.name, caller, reading, named));
         }
     }

@@ -84,6 +84,7 @@ pub fn conv_work(size: &ConvSize, pass: ConvPass, dtype: DType, tf32: bool) -> W
 /// Where the arguments of a convolution operator are: input, weight, stride, padding, dilation, groups.
 struct Places {
     input: usize,
+    weight: usize,
     stride: usize,
     padding: usize,
     dilation: usize,
@@ -95,6 +96,7 @@ struct Places {
 fn places(name: &str) -> Option<Places> {
     let order = |input, stride, padding, dilation, groups| Places {
         input,
+        weight: input + 1,
         stride,
         padding,
         dilation,
@@ -115,6 +117,10 @@ fn places(name: &str) -> Option<Places> {
         "convolution_backward" | "convolution_backward_overrideable" => {
             Places { transposed: Some(7), output: Some(0), ..order(1, 4, 5, 6, 9) }
         }
+        // The library's own operators, before 1.10: input, gradient, weight.
+        "cudnn_convolution_backward" | "miopen_convolution_backward" | "mkldnn_convolution_backward" => {
+            Places { weight: 2, output: Some(1), ..order(0, 4, 3, 5, 6) }
+        }
         _ => return None,
     })
 }
@@ -124,7 +130,7 @@ fn places(name: &str) -> Option<Places> {
 /// as one element per patch.
 pub(super) fn size(name: &str, args: Args<'_>) -> Option<ConvSize> {
     let places = places(name)?;
-    let (input, weight) = (args.tensor(places.input)?, args.tensor(places.input + 1)?);
+    let (input, weight) = (args.tensor(places.input)?, args.tensor(places.weight)?);
     let (&[batch, channels_in], &[first, second]) = (input.first_chunk::<2>()?, weight.first_chunk::<2>()?);
     let (spatial, filter) = (&input[2..], &weight[2..]);
     let transposed = places.transposed.and_then(|index| args.truth(index)).unwrap_or(false);

@@ -30,6 +30,14 @@ struct Law([f64; 2]);
 const LARGEST_EXPONENT: f64 = 2.0;
 
 impl Law {
+    /// As [`Self::ratio`], where `apart` of both times and of the new one, in ns, follows no law.
+    fn ratio_apart(self, batches: [u64; 2], new: u64, apart: [f64; 3]) -> f64 {
+        const LEAST: f64 = 0.05;
+        let [first, second] = self.0;
+        let rest = Self([(first - apart[0]).max(LEAST * first), (second - apart[1]).max(LEAST * second)]);
+        (rest.ratio(batches, new) * rest.0[0] + apart[2]) / first
+    }
+
     /// The time at a batch of `new` over that at the first of `batches`.
     fn ratio(self, batches: [u64; 2], new: u64) -> f64 {
         let ([first, second], [a, b], new) = (self.0, batches.map(|batch| batch as f64), new as f64);
@@ -83,9 +91,14 @@ impl BatchLaws {
     }
 
     /// The time of a task at a batch of `new` over its traced one.
-    pub(in crate::scenario) fn ratio(&self, node: NodeId, new: u64) -> Option<f64> {
+    ///
+    /// # Arguments
+    /// `apart`: what of the time at a batch size, in ns, is there or not and follows no law.
+    pub(in crate::scenario) fn ratio(&self, node: NodeId, new: u64, apart: impl Fn(u64) -> f64) -> Option<f64> {
         let law = (*self.laws.get(node.index())?)?;
-        Some(law.ratio(self.batches, new).max(0.0)).filter(|ratio| ratio.is_finite())
+        let [a, b] = self.batches;
+        let ratio = law.ratio_apart(self.batches, new, [apart(a), apart(b), apart(new)]);
+        Some(ratio.max(0.0)).filter(|ratio| ratio.is_finite())
     }
 
     /// The arguments of all operators that grow, at a batch of `new`: each dimension on the line through both traces.
@@ -262,6 +275,16 @@ mod tests {
         let steep = Law([10.0, 80.0]);
         assert!((steep.ratio([64, 256], 1024) * 10.0 - 640.0).abs() < 1e-6);
         assert!((steep.ratio([64, 256], 16) * 10.0 - 1.25).abs() < 1e-6);
+    }
+
+    #[test]
+    fn what_is_there_or_not_is_kept_out_of_the_law() {
+        let law = Law([10.0, 40.0]);
+        assert!((law.ratio_apart([64, 256], 1024, [0.0, 0.0, 120.0]) * 10.0 - 280.0).abs() < 1e-9);
+        let stepped = Law([10.0, 160.0]);
+        assert!((stepped.ratio_apart([64, 1024], 256, [0.0, 0.0, 0.0]) * 10.0 - 40.0).abs() < 1e-6);
+        let without = Law([10.0, 280.0]);
+        assert!((without.ratio_apart([64, 1024], 256, [0.0, 120.0, 0.0]) * 10.0 - 40.0).abs() < 1e-6);
     }
 
     #[test]

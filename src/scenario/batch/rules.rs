@@ -16,13 +16,20 @@ pub(super) fn carries(environment: &mut Environment<'_>, id: OperatorId, operand
     let name = bare(full);
     match operator_family(full) {
         Some(Family::Gemm) => product(environment, name, operands),
-        Some(Family::Conv) => {
-            first_dimension(environment, operands, if name.contains("backward") { &[0, 1] } else { &[0] })
-        }
+        Some(Family::Conv) => first_dimension(environment, operands, conv_inputs(name)),
         Some(Family::Norm) => first_dimension(environment, operands, norm_inputs(name)),
         Some(Family::Embedding) => lookup(environment, name, operands),
         _ if is_sparse_feature(name) => lists(environment, operands, 0),
         _ => pointwise(environment, operands),
+    }
+}
+
+/// Arguments of convolutions that are activations.
+fn conv_inputs(name: &str) -> &'static [usize] {
+    match name {
+        _ if name.contains("backward_weight") => &[1, 2],
+        _ if name.contains("backward") => &[0, 1],
+        _ => &[0],
     }
 }
 

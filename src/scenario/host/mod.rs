@@ -1,7 +1,7 @@
 //! The host of a trace without device work, as a cost model fitted to the trace itself.
 //!
 //! `t = dispatch + b·bytes` for lookups and, with another `b`, for everything that streams through memory; for products
-//! `t = dispatch + a·FLOP + bytes moved`, where what they move is priced by the trace's own streaming rate (see [`traffic_s`]).
+//! `t = dispatch + a·FLOP + bytes moved`, where what they move is priced by the trace's own streaming rate (see `traffic_s`).
 //! It only ever supplies ratios between two sizes of one operator (anchored predictions). Host time between computations is
 //! the subject of [`caches`].
 
@@ -136,11 +136,23 @@ fn traffic_s(work: &Work, stream: f64) -> f64 {
 
 /// Seconds for the pages of a result that is too large for memory that was used before. Updates write where they read.
 fn fresh_pages_s(work: &Work) -> f64 {
-    let in_place = matches!(work.family, Family::Optimizer | Family::Embedding);
-    if in_place || work.written.0 < ALWAYS_MAPPED_BYTES {
-        return 0.0;
-    }
-    work.written.0 as f64 / PAGE_BYTES * FIRST_TOUCH_S
+    if is_in_place(work) { 0.0 } else { fresh_s(work.written.0 as f64) }
+}
+
+fn is_in_place(work: &Work) -> bool {
+    matches!(work.family, Family::Optimizer | Family::Embedding)
+}
+
+fn fresh_s(written: f64) -> f64 {
+    if written < ALWAYS_MAPPED_BYTES as f64 { 0.0 } else { written / PAGE_BYTES * FIRST_TOUCH_S }
+}
+
+/// Time for fresh pages, in ns, for work that is `old` at the first of two batch sizes and `new` at the second, at any other.
+pub(super) fn fresh_pages_ns(old: &Work, new: &Work, batches: [u64; 2]) -> impl Fn(u64) -> f64 {
+    let [a, b] = batches.map(|batch| batch as f64);
+    let (from, to) = (old.written.0 as f64, new.written.0 as f64);
+    let allocates = !is_in_place(old);
+    move |batch| if allocates { 1e9 * fresh_s(from + (to - from) * (batch as f64 - a) / (b - a)) } else { 0.0 }
 }
 
 /// The median time per unit, each row weighted by its time: rows that claim much and take little do not count.

@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet, FxHasher};
 
-use crate::cost::operators::bare;
+use crate::cost::Shape;
+use crate::cost::operators::{Reading, bare, operator_work};
 use crate::graph::{ExecutionGraph, HostPart, LaneId, NodeId, Operand, OperatorId, Phase, TaskKind};
 use crate::scenario::context::Context;
 use crate::scenario::draft::Draft;
@@ -103,10 +104,12 @@ fn groups(graph: &ExecutionGraph) -> Vec<Group> {
         if let Some((table, result)) = lookup(graph, id) {
             tables.insert(table);
             add(id, Part::Lookup, result.to_vec(), Some(result));
+        } else if let Some(result) = batched_lookup(graph, id) {
+            add(id, Part::Lookup, result.to_vec(), Some(result));
         }
     }
     for id in (0..graph.operators.len() as u32).map(OperatorId) {
-        if let Some(gradient) = gradient(graph, id) {
+        if let Some(gradient) = gradient(graph, id).or_else(|| batched_gradient(graph, id)) {
             add(gradient.0, Part::Gradient, gradient.1, None);
         } else if let Some(table) = update(graph, id, &tables) {
             add(outermost(graph, id), Part::Update, table.to_vec(), None);
@@ -131,6 +134,39 @@ fn dims(graph: &ExecutionGraph, id: OperatorId, at: usize) -> Option<&[u64]> {
 
 fn parent(graph: &ExecutionGraph, id: OperatorId) -> Option<OperatorId> {
     graph.operators[id.0 as usize].parent
+}
+
+/// Whether `name` is FBGEMM's lookup of the tables that one module holds.
+fn is_batched_lookup(name: &str) -> bool {
+    name.starts_with("split_embedding_codegen_lookup") || name.starts_with("dense_embedding_codegen_lookup")
+}
+
+/// Result of an outermost FBGEMM lookup, `[bags per table, width of all its tables]`.
+fn batched_lookup(graph: &ExecutionGraph, id: OperatorId) -> Option<[u64; 2]> {
+    let operator = &graph.operators[id.0 as usize];
+    if !is_batched_lookup(name(graph, id)) || operator.parent.is_some_and(|outer| is_batched_lookup(name(graph, outer)))
+    {
+        return None;
+    }
+    let operands = &graph.operands[operator.operands?.0 as usize];
+    let work = operator_work(graph.names.get(operator.name), operands, Reading::default())?;
+    let Shape::Embedding { batch, tables, dim, .. } = work.shape else { return None };
+    Some([batch, tables * dim])
+}
+
+/// The outermost operator of an FBGEMM lookup's gradient, which updates the tables too, with the gradient's sizes.
+fn batched_gradient(graph: &ExecutionGraph, id: OperatorId) -> Option<(OperatorId, Vec<u64>)> {
+    let is_gradient = |id: OperatorId| {
+        let full = graph.names.get(graph.operators[id.0 as usize].name);
+        graph.operators[id.0 as usize].phase == Phase::Backward
+            && (full.contains("SplitLookupFunction") || full.contains("embedding_backward_codegen"))
+    };
+    if !is_gradient(id) || parent(graph, id).is_some_and(is_gradient) {
+        return None;
+    }
+    let inside = id.0..graph.operators[id.0 as usize].subtree_end.0;
+    let sizes = inside.map(OperatorId).find_map(|inner| dims(graph, inner, 0).filter(|dims| dims.len() == 2))?;
+    Some((id, sizes.to_vec()))
 }
 
 /// Table and result of an outermost `embedding_bag`.

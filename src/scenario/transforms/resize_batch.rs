@@ -9,7 +9,7 @@ use crate::scenario::base::Base;
 use crate::scenario::batch::BatchLaws;
 use crate::scenario::context::Context;
 use crate::scenario::draft::Draft;
-use crate::scenario::host::caches;
+use crate::scenario::host::{self, caches};
 use crate::scenario::step::StepError;
 use crate::scenario::text::Words;
 use crate::scenario::transform::{StepReport, Transform, TransformSpec};
@@ -97,7 +97,7 @@ fn learned(draft: &mut Draft<'_>, laws: &BatchLaws, (old, new): (u64, u64)) -> S
     let mut unmatched: BTreeMap<&str, (usize, DurNs)> = BTreeMap::new();
     for node in graph.tasks.node_indices().filter(|&node| graph.tasks[node].duration > DurNs::ZERO) {
         let traced = graph.tasks[node].duration;
-        if let Some(ratio) = laws.ratio(node, new) {
+        if let Some(ratio) = laws.ratio(node, new, |batch| fresh_ns(draft, node, [old, new], batch)) {
             let modelled = draft.price(node).duration.0.max(1) as f64 / traced.0 as f64;
             draft.recost(node, Some((ratio / modelled, LEARNED)));
             report.changed += 1;
@@ -114,6 +114,15 @@ fn learned(draft: &mut Draft<'_>, laws: &BatchLaws, (old, new): (u64, u64)) -> S
     );
     list(&mut report, unmatched, "not in the second trace: by the model, or kept");
     report
+}
+
+/// What of a host computation's time at a batch size is the first touch of its result's pages, in ns.
+fn fresh_ns(draft: &Draft<'_>, node: NodeId, batches: [u64; 2], batch: u64) -> f64 {
+    let computes = draft.graph().tasks[node].kind == TaskKind::Compute && batches[0] != batches[1];
+    match (computes, draft.base().work(node), draft.work(node)) {
+        (true, Some(old), Some(new)) => host::fresh_pages_ns(old, new, batches)(batch),
+        _ => 0.0,
+    }
 }
 
 /// Where learned times are from. The error is that of iterations at a third batch size predicted from two others, on our own

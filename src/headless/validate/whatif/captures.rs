@@ -54,7 +54,7 @@ fn batches(engine: &Engine, captures: &[Capture], answer: &mut Answer) -> Result
                     answer.rows.push(Row::new("profiler's cost taken off", check, row, BATCH_LIMIT, &from.id));
                     continue;
                 }
-                let pairs = [(to.profiled_ns(), got), (to.wall_ns, got - cost)];
+                let pairs = [(to.profiled_ns, got), (to.wall_ns, got - cost)];
                 for ((family, pair), logs) in [&profiled, &wall].into_iter().zip(pairs).zip(&mut quiet) {
                     if from.quiet && to.quiet {
                         logs.push((pair.1 / pair.0).ln());
@@ -84,7 +84,7 @@ fn learned(engine: &Engine, captures: &[Capture], answer: &mut Answer) -> Result
                 for to in captures.iter().filter(of_series).filter(|to| to.batch != second.batch) {
                     let scenario = Scenario::parse([format!("resize-batch {}", to.batch).as_str()])?;
                     let got = engine.period(&loaded, &scenario).0 as f64 - cost;
-                    let expected = if profiled { to.profiled_ns() } else { to.wall_ns };
+                    let expected = if profiled { to.profiled_ns } else { to.wall_ns };
                     let check = format!("{}: {} and {} → {}", from.series(), from.batch, second.batch, to.batch);
                     answer.rows.push(Row::new(family, check, (expected, got), BATCH_LIMIT, &from.id));
                 }
@@ -105,10 +105,10 @@ fn fused(engine: &Engine, captures: &[Capture], answer: &mut Answer) -> Result<(
             let sibling =
                 |other: &&Capture| other.batch == unfused.batch && other.id.replace("-fused", "") == unfused.id;
             let Some(fused) = captures.iter().find(|other| other.id != unfused.id && sibling(other)) else { continue };
-            let gain = unfused.profiled_ns() - predicted(engine, unfused, &[LINE.to_owned()])?;
+            let gain = predicted(engine, unfused, &[])? - predicted(engine, unfused, &[LINE.to_owned()])?;
             let fewer = (unfused.events() - fused.events()) * event_cost_ns(captures, &unfused.model);
             let (expected, got) = if profiled {
-                (unfused.profiled_ns() - fused.profiled_ns(), gain)
+                (unfused.profiled_ns - fused.profiled_ns, gain)
             } else {
                 (unfused.wall_ns - fused.wall_ns, gain - fewer)
             };

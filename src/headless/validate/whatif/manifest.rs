@@ -23,6 +23,9 @@ struct Entry {
     model: String,
     batch: u64,
     wall: Wall,
+    /// Median of the profiled steps.
+    #[serde(default)]
+    profiled_step_us: Option<f64>,
     files: Files,
 }
 
@@ -55,6 +58,8 @@ pub(super) struct Capture {
     pub(super) batch: u64,
     /// Median iteration without a profiler, in ns.
     pub(super) wall_ns: f64,
+    /// Median profiled iteration, in ns.
+    pub(super) profiled_ns: f64,
     /// Whether its un-profiled iterations agree with one another.
     pub(super) quiet: bool,
     pub(super) loaded: Loaded,
@@ -67,11 +72,6 @@ impl Capture {
     /// The id without its batch size: captures that share it differ in nothing else.
     pub(super) fn series(&self) -> String {
         self.id.replace(&format!("-b{}", self.batch), "")
-    }
-
-    /// The measured period of the modelled iteration, in ns.
-    pub(super) fn profiled_ns(&self) -> f64 {
-        self.loaded.graph.measured.0 as f64
     }
 
     /// Profiled operators of the modelled iteration.
@@ -98,7 +98,9 @@ pub(super) fn open(engine: &Engine, path: &Path) -> Result<Vec<Capture>> {
 fn opened(engine: &Engine, folder: &Path, entry: Entry) -> Result<Capture> {
     let file: PathBuf = folder.join(&entry.files.kineto);
     let mut jobs = engine.load(&[file], &OpenOptions::default(), &BuildOptions::default())?;
+    let measured_ns = jobs[0].graph.measured.0 as f64;
     Ok(Capture {
+        profiled_ns: entry.profiled_step_us.map_or(measured_ns, |us| us * 1e3),
         id: entry.id,
         model: entry.model,
         batch: entry.batch,
@@ -116,7 +118,7 @@ pub(super) fn event_cost_ns(captures: &[Capture], model: &str) -> f64 {
     let others = captures.iter().filter(|capture| capture.model != model);
     let matters = others.filter(|capture| capture.events() * USUAL_NS > LEAST_SHARE * capture.wall_ns);
     let mut costs: Vec<f64> =
-        matters.map(|capture| (capture.profiled_ns() - capture.wall_ns) / capture.events().max(1.0)).collect();
+        matters.map(|capture| (capture.profiled_ns - capture.wall_ns) / capture.events().max(1.0)).collect();
     costs.sort_by(f64::total_cmp);
     costs.get(costs.len() / 2).copied().unwrap_or(USUAL_NS).max(0.0)
 }

@@ -173,7 +173,7 @@ fn lane_label(graph: &ExecutionGraph, task: &Task) -> String {
 }
 
 /// The nearest recorded module around a task, else the part of training it belongs to.
-fn module_of(graph: &ExecutionGraph, task: &Task) -> String {
+pub fn module_of(graph: &ExecutionGraph, task: &Task) -> String {
     let operator = |id: OperatorId| graph.operators.get(id.0 as usize);
     let around = || std::iter::successors(task.operator.and_then(operator), |it| it.parent.and_then(operator));
     let module = around().map(|operator| graph.names.get(operator.module)).find(|module| !module.is_empty());

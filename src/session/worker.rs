@@ -1,11 +1,13 @@
 //! One background thread that computes the latest wanted scenario, so that no front end ever waits.
 //!
-//! A request that has not started when a newer one of its kind arrives is dropped; evaluations come before sweeps.
+//! A request that has not started when a newer one of its kind arrives is dropped; evaluations come first, then gains,
+//! then sweeps.
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 
 use crate::scenario::Scenario;
+use crate::units::DurNs;
 
 use super::{Engine, Loaded, Outcome, Sweep, SweepPoint};
 
@@ -28,6 +30,15 @@ pub enum Request {
         /// The knob and its values.
         sweep: Sweep,
     },
+    /// What each of some steps takes off the iteration on top of a scenario.
+    Gains {
+        /// Comes back with each gain.
+        revision: u64,
+        /// What the steps are added to.
+        scenario: Scenario,
+        /// The steps, each as a line.
+        lines: Vec<String>,
+    },
 }
 
 /// What the worker answers.
@@ -42,6 +53,15 @@ pub enum Reply {
         /// The point.
         point: SweepPoint,
     },
+    /// What one more step takes off the iteration.
+    Gain {
+        /// Of which request.
+        revision: u64,
+        /// The step.
+        line: String,
+        /// How much shorter the iteration is with it.
+        gain: DurNs,
+    },
     /// All points of a sweep were sent.
     SweepDone {
         /// Of which request.
@@ -52,6 +72,7 @@ pub enum Reply {
 #[derive(Debug, Default)]
 struct Wanted {
     evaluate: Option<(u64, Scenario)>,
+    gains: Option<(u64, Scenario, Vec<String>)>,
     sweep: Option<(u64, Scenario, Sweep)>,
     stop: bool,
 }
@@ -79,6 +100,9 @@ impl Shared {
             if let Some((revision, scenario)) = wanted.evaluate.take() {
                 return Some(Request::Evaluate { revision, scenario });
             }
+            if let Some((revision, scenario, lines)) = wanted.gains.take() {
+                return Some(Request::Gains { revision, scenario, lines });
+            }
             if let Some((revision, scenario, sweep)) = wanted.sweep.take() {
                 return Some(Request::Sweep { revision, scenario, sweep });
             }
@@ -92,7 +116,7 @@ impl Shared {
     }
 
     fn is_sweep_overtaken(&self) -> bool {
-        self.with(|wanted| wanted.stop || wanted.evaluate.is_some() || wanted.sweep.is_some())
+        self.with(|wanted| wanted.stop || wanted.evaluate.is_some() || wanted.gains.is_some() || wanted.sweep.is_some())
     }
 }
 
@@ -121,6 +145,7 @@ impl Worker {
         self.shared.with(|wanted| match request {
             Request::Evaluate { revision, scenario } => wanted.evaluate = Some((revision, scenario)),
             Request::Sweep { revision, scenario, sweep } => wanted.sweep = Some((revision, scenario, sweep)),
+            Request::Gains { revision, scenario, lines } => wanted.gains = Some((revision, scenario, lines)),
         });
     }
 }
@@ -149,6 +174,7 @@ impl Work {
                     (self.deliver)(Reply::Outcome(Box::new(outcome)));
                 }
             }
+            Request::Gains { revision, scenario, lines } => self.serve_gains(revision, &scenario, lines),
             Request::Sweep { revision, scenario, sweep } => {
                 for value in sweep.values() {
                     if self.shared.is_sweep_overtaken() {
@@ -159,6 +185,18 @@ impl Work {
                 }
                 (self.deliver)(Reply::SweepDone { revision });
             }
+        }
+    }
+
+    /// Tries the steps one by one; an edit of the scenario makes the rest worthless.
+    fn serve_gains(&self, revision: u64, scenario: &Scenario, lines: Vec<String>) {
+        let outcome = self.engine.evaluate(&self.loaded, scenario, revision);
+        for line in lines {
+            if self.shared.is_overtaken() {
+                return;
+            }
+            let gain = self.engine.gain(&self.loaded, &outcome, &line);
+            (self.deliver)(Reply::Gain { revision, line, gain });
         }
     }
 

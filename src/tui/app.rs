@@ -30,6 +30,17 @@ pub enum Focus {
     Scenario,
 }
 
+/// Whether tracks are drawn below the timeline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tracks {
+    /// Where the lanes have room enough without them.
+    WhereRoom,
+    /// As far as the least of lanes stays.
+    Always,
+    /// Not.
+    Never,
+}
+
 /// The last press of the mouse button.
 #[derive(Clone, Copy, Debug)]
 pub struct Press {
@@ -102,6 +113,8 @@ pub struct App {
     pub view: View,
     /// Which part has the keys.
     pub focus: Focus,
+    /// Whether tracks are drawn below the timeline.
+    pub tracks: Tracks,
     /// What lies over the screen.
     pub overlay: Option<Overlay>,
     /// The last message, until the next key.
@@ -153,6 +166,7 @@ impl App {
             shown: 0,
             view: View::Timeline,
             focus: Focus::View,
+            tracks: Tracks::WhereRoom,
             overlay: None,
             status: messages.last().cloned(),
             messages,
@@ -217,9 +231,24 @@ impl App {
         }
     }
 
+    /// The part of the view with the lanes, and how many rows of tracks lie below it.
+    pub fn timeline_area(&self) -> (Rect, u16) {
+        const LEAST_LANES: u16 = 7;
+        const ROOM: u16 = 20;
+        let view = self.regions().view;
+        let room = match self.tracks {
+            Tracks::WhereRoom if view.height < ROOM => 0,
+            Tracks::Never => 0,
+            _ => view.height.saturating_sub(LEAST_LANES),
+        };
+        let wanted = if room > 0 { self.workspace().map_or(0, |work| work.tracks().len() as u16) } else { 0 };
+        let tracks = wanted.min(room);
+        (Rect { height: view.height - tracks, ..view }, tracks)
+    }
+
     /// Acts on the timeline that is shown.
     pub fn with_timeline<T>(&mut self, act: impl FnOnce(Scene<'_>, Extent, &mut Timeline) -> T) -> Option<T> {
-        let view = self.regions().view;
+        let (view, _) = self.timeline_area();
         let extent = Extent { width: view.width, height: view.height };
         let (scene, timeline) = self.works.get_mut(self.shown)?.scene_and_timeline();
         Some(act(scene, extent, timeline))
@@ -275,8 +304,17 @@ impl App {
         }
     }
 
-    /// Shows the chosen row of the open table on the timeline.
+    /// What the chosen row of the open table stands for: its edit is put in force, or its event shown.
     pub fn open_row(&mut self) -> Ran {
+        let tried = self.workspace().filter(|_| self.view == View::Gaps).and_then(super::views::step_against_gap);
+        match tried {
+            Some(line) => super::command::run_line(self, &line),
+            None => self.show_row(),
+        }
+    }
+
+    /// Shows the chosen row of the open table on the timeline.
+    pub fn show_row(&mut self) -> Ran {
         let cursor = self.workspace().map_or(0, |work| work.table.cursor);
         let open = self.table().filter(|table| cursor < table.count).map(|table| (table.row)(cursor).open);
         let item = match open {
@@ -300,9 +338,20 @@ impl App {
         super::views::table_of(self.view, work)
     }
 
-    /// Asks for the sweep over batch sizes.
-    pub fn start_sweep(&mut self) -> Vec<Effect> {
-        self.workspace_mut().map(Workspace::start_sweep).unwrap_or_default()
+    /// Asks for what the open view shows beyond the result itself.
+    pub fn start_background(&mut self) -> Vec<Effect> {
+        let view = self.view;
+        let Some(work) = self.workspace_mut() else { return Vec::new() };
+        match view {
+            View::Sweep => work.start_sweep(),
+            View::Gaps => work.try_against_gaps(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Whether there is nothing to go back from but the program itself.
+    pub fn is_at_root(&self) -> bool {
+        self.loading.is_none() && self.focus == Focus::View && self.view == View::Timeline
     }
 
     /// One level up; at the top it asks to leave.
@@ -310,7 +359,7 @@ impl App {
         if self.loading.is_some() {
             return Ok(vec![Effect::CancelLoading]);
         }
-        if self.focus == Focus::Scenario || self.view != View::Timeline {
+        if !self.is_at_root() {
             self.focus = Focus::View;
             self.view = View::Timeline;
             return Ok(Vec::new());

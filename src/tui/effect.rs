@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use crate::graph::IterationChoice;
 use crate::scenario::Scenario;
 use crate::session::{ExportFormat, Outcome, Sweep};
 
@@ -67,6 +68,29 @@ pub enum Effect {
         revision: u64,
         /// What to evaluate.
         scenario: Arc<Scenario>,
+    },
+    /// Model another iteration of trace `work`.
+    Reopen {
+        /// Which trace.
+        work: usize,
+        /// Which iteration.
+        choice: IterationChoice,
+    },
+    /// The graph of trace `work` is another: what computed on the old one is of no use.
+    Renew {
+        /// Which trace.
+        work: usize,
+    },
+    /// Find out what each of some steps would gain.
+    Gains {
+        /// Which trace.
+        work: usize,
+        /// Comes back with each gain.
+        revision: u64,
+        /// What the steps are added to.
+        scenario: Arc<Scenario>,
+        /// The steps, each as a line.
+        lines: Vec<String>,
     },
     /// Evaluate a scenario over the values of a knob.
     Sweep {

@@ -27,6 +27,10 @@ pub fn overlay_key(app: &mut App, key: KeyEvent) -> Ran {
             app.overlay = scrolled(scroll, key).map(|scroll| Overlay::Help { scroll });
             Ok(Vec::new())
         }
+        Overlay::Why { scroll } => {
+            app.overlay = scrolled(scroll, key).map(|scroll| Overlay::Why { scroll });
+            Ok(Vec::new())
+        }
         Overlay::Messages { scroll } => {
             app.overlay = scrolled(scroll, key).map(|scroll| Overlay::Messages { scroll });
             Ok(Vec::new())

@@ -10,7 +10,8 @@ use crate::trace::OpenOptions;
 
 use super::digest::Digest;
 use super::effect::Effect;
-use super::timeline::{Paints, Picture, SearchIndex, critical_nodes};
+use super::listing::Modelled;
+use super::timeline::{Paints, Picture, SearchIndex, critical_nodes, tracks};
 use super::update::Event;
 use super::workspace::Opened;
 
@@ -50,6 +51,15 @@ pub fn open(engine: &Engine, open: &Open, options: &OpenOptions, build: &BuildOp
     Ok(loaded.into_iter().map(opened).collect())
 }
 
+/// The same traces with another iteration.
+///
+/// # Errors
+/// Why it cannot be modelled, in one line.
+pub fn reopen(engine: &Engine, loaded: &Loaded, build: &BuildOptions) -> Result<Box<Opened>, String> {
+    let again = engine.replay(Arc::clone(&loaded.job), build).map_err(|error| error.to_string())?;
+    Ok(Box::new(opened(again)))
+}
+
 /// A loaded trace with its pictures.
 pub fn opened(loaded: Loaded) -> Opened {
     let (paints, replay) = (Paints::new(&loaded.graph), &loaded.replay);
@@ -58,6 +68,8 @@ pub fn opened(loaded: Loaded) -> Opened {
         measured: Arc::new(Picture::measured(&loaded.graph, &path)),
         simulated: Arc::new(Picture::simulated(&replay.resolved, &replay.schedule, &path)),
         digest: Arc::new(Digest::of(replay)),
+        memory: Arc::new(tracks::memory(&loaded)),
+        modelled: Arc::new(Modelled::of(&loaded)),
         paints: Arc::new(paints),
         index: Arc::new(SearchIndex::new(&loaded.graph)),
         loaded: Arc::new(loaded),
@@ -81,6 +93,7 @@ pub fn event_of(work: usize, reply: Reply, last_revision: &mut u64) -> Option<Ev
             Some(Event::Outcome { work, outcome, picture, digest })
         }
         Reply::Point { revision, point } => Some(Event::Point { work, revision, point: Box::new(point) }),
+        Reply::Gain { revision, line, gain } => Some(Event::Gain { work, revision, line, gain }),
         Reply::SweepDone { .. } => None,
     }
 }

@@ -11,6 +11,7 @@ mod effect;
 mod input;
 mod key;
 mod layout;
+mod listing;
 mod load;
 mod loading;
 mod message;

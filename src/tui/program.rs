@@ -22,6 +22,7 @@ use super::loading::Loading;
 use super::terminal::Screen;
 use super::update::{Event, update};
 use super::views;
+use super::workspace::Workspace;
 
 /// What to open, and how it is to look.
 #[derive(Clone, Debug)]
@@ -187,6 +188,15 @@ impl Program {
             Effect::Evaluate { work, revision, scenario } => {
                 self.ask(work, Request::Evaluate { revision, scenario: (*scenario).clone() });
             }
+            Effect::Reopen { work, choice } => self.reopen(app, work, BuildOptions { iteration: choice }),
+            Effect::Renew { work } => {
+                if let (Some(old), Some(fresh)) = (self.workers.get_mut(work), app.works.get(work)) {
+                    *old = new_worker(&self.engine, &self.sender, fresh);
+                }
+            }
+            Effect::Gains { work, revision, scenario, lines } => {
+                self.ask(work, Request::Gains { revision, scenario: (*scenario).clone(), lines });
+            }
             Effect::Sweep { work, revision, scenario, sweep } => {
                 self.ask(work, Request::Sweep { revision, scenario: (*scenario).clone(), sweep });
             }
@@ -203,15 +213,28 @@ impl Program {
     /// One worker per opened trace, with a thread that turns its replies into pictures.
     fn start_workers(&mut self, app: &App) {
         while self.workers.len() < app.works.len() {
-            let number = self.workers.len();
-            let loaded = Arc::clone(&app.works[number].loaded);
-            let sender = self.sender.clone();
-            let deliver = move |event| {
-                let _ = sender.send(Signal::Event(event));
-            };
-            self.workers.push(load::worker(&self.engine, loaded, number, deliver));
+            self.workers.push(new_worker(&self.engine, &self.sender, &app.works[self.workers.len()]));
         }
     }
+
+    /// Models another iteration off the screen's thread.
+    fn reopen(&self, app: &App, work: usize, build: BuildOptions) {
+        let Some(loaded) = app.works.get(work).map(|work| Arc::clone(&work.loaded)) else { return };
+        let (sender, engine) = (self.sender.clone(), Arc::clone(&self.engine));
+        thread::spawn(move || {
+            let opened = load::reopen(&engine, &loaded, &build);
+            let _ = sender.send(Signal::Event(Event::Reopened { work, opened }));
+        });
+    }
+}
+
+/// A worker on an opened trace, whose answers become events.
+fn new_worker(engine: &Arc<Engine>, sender: &Sender<Signal>, work: &Workspace) -> Worker {
+    let sender = sender.clone();
+    let deliver = move |event| {
+        let _ = sender.send(Signal::Event(event));
+    };
+    load::worker(engine, Arc::clone(&work.loaded), work.number, deliver)
 }
 
 /// Signals that end or suspend the program become messages.

@@ -133,6 +133,17 @@ impl Rehearsal {
             }
             Effect::Suspend | Effect::Redraw | Effect::Mouse(_) => {}
             Effect::Evaluate { work, revision, scenario } => self.evaluate(work, revision, &scenario),
+            Effect::Reopen { work, choice } => {
+                let Some(loaded) = self.loaded.get(work).cloned() else { return };
+                let opened = load::reopen(&self.engine, &loaded, &BuildOptions { iteration: choice });
+                self.take(Event::Reopened { work, opened });
+            }
+            Effect::Renew { work } => {
+                if let (Some(old), Some(fresh)) = (self.loaded.get_mut(work), self.app.works.get(work)) {
+                    *old = Arc::clone(&fresh.loaded);
+                }
+            }
+            Effect::Gains { work, revision, scenario, lines } => self.try_gains(work, revision, &scenario, lines),
             Effect::Sweep { work, revision, scenario, sweep } => {
                 let Some(loaded) = self.loaded.get(work).cloned() else { return };
                 for value in sweep.values() {
@@ -140,6 +151,15 @@ impl Rehearsal {
                     self.take(Event::Point { work, revision, point });
                 }
             }
+        }
+    }
+
+    fn try_gains(&mut self, work: usize, revision: u64, scenario: &Scenario, lines: Vec<String>) {
+        let Some(loaded) = self.loaded.get(work).cloned() else { return };
+        let outcome = self.engine.evaluate(&loaded, scenario, revision);
+        for line in lines {
+            let gain = self.engine.gain(&loaded, &outcome, &line);
+            self.take(Event::Gain { work, revision, line, gain });
         }
     }
 

@@ -1,6 +1,7 @@
 //! Tables: rows with columns, a cursor, sorting and a filter. One widget for all list views.
 
 use super::canvas::{Canvas, cut};
+use super::listing::{Grouping, Order};
 use super::theme::Role;
 use super::timeline::Item;
 
@@ -70,8 +71,12 @@ pub struct TableState {
     pub cursor: usize,
     /// First row shown.
     pub scroll: usize,
-    /// Whether the view's other order or grouping is shown.
+    /// Whether the view's other order is shown.
     pub is_other: bool,
+    /// What makes work one row.
+    pub grouping: Grouping,
+    /// What rows of work are sorted by.
+    pub order: Order,
 }
 
 /// Lines above the rows: the summary and the titles.

@@ -7,6 +7,7 @@ use ratatui::layout::Size;
 
 use crate::scenario::Scenario;
 use crate::session::{Outcome, SweepPoint};
+use crate::units::DurNs;
 
 use super::app::App;
 use super::command::{self, run_line};
@@ -47,6 +48,24 @@ pub enum Event {
         picture: Option<Arc<Picture>>,
         /// Its tables, with the second.
         digest: Option<Arc<Digest>>,
+    },
+    /// Another iteration of a trace was modelled, or why not.
+    Reopened {
+        /// Which trace.
+        work: usize,
+        /// What was opened.
+        opened: Result<Box<Opened>, String>,
+    },
+    /// What a step would gain.
+    Gain {
+        /// Of which trace.
+        work: usize,
+        /// Of which request.
+        revision: u64,
+        /// The step.
+        line: String,
+        /// What it takes off the iteration.
+        gain: DurNs,
     },
     /// One more point of a sweep.
     Point {
@@ -130,6 +149,13 @@ fn apply(app: &mut App, event: Event) -> Vec<Effect> {
             }
             Ok(Vec::new())
         }
+        Event::Reopened { work, opened } => reopened(app, work, opened),
+        Event::Gain { work, revision, line, gain } => {
+            if let Some(work) = app.works.get_mut(work) {
+                work.take_gain(revision, line, gain);
+            }
+            Ok(Vec::new())
+        }
         Event::Stop => Ok(vec![Effect::Quit]),
         Event::Mouse(_) => Ok(Vec::new()),
     };
@@ -196,6 +222,20 @@ fn loaded(app: &mut App, opened: Vec<Opened>, scenario: &Scenario) -> Vec<Effect
     app.works[first..].iter_mut().flat_map(Workspace::evaluate_anew).collect()
 }
 
+/// Puts another iteration in place of the one shown; the scenario stays in force.
+fn reopened(app: &mut App, number: usize, opened: Result<Box<Opened>, String>) -> command::Ran {
+    let opened = opened?;
+    let Some(work) = app.works.get_mut(number) else { return Ok(Vec::new()) };
+    work.reopen(*opened);
+    let part = work.loaded.graph.ranks.first();
+    let name = part.map_or(String::new(), |part| part.iteration.clone());
+    let mut effects = vec![Effect::Renew { work: number }];
+    effects.extend(work.evaluate_anew());
+    app.say(Message::note(format!("{name} is modelled now")));
+    app.fit_extent();
+    Ok(effects)
+}
+
 /// What comes with a result.
 struct Answer {
     picture: Option<Arc<Picture>>,
@@ -205,7 +245,8 @@ struct Answer {
 fn evaluated(app: &mut App, work: usize, outcome: Outcome, answer: Answer) -> Vec<Effect> {
     let revision = outcome.revision;
     let Some(work) = app.works.get_mut(work) else { return Vec::new() };
-    if revision < work.outcome.revision {
+    let is_of_this_graph = Arc::ptr_eq(&outcome.resolved.graph, &work.loaded.graph);
+    if revision < work.outcome.revision || !is_of_this_graph {
         return Vec::new();
     }
     let is_wanted = revision == work.wanted;
@@ -220,8 +261,8 @@ fn evaluated(app: &mut App, work: usize, outcome: Outcome, answer: Answer) -> Ve
     if let Some(text) = first_unhandled.filter(|_| is_wanted && is_first) {
         app.say(Message::note(text));
     }
-    if is_wanted && !is_first && app.view == super::views::View::Sweep && app.overlay.is_none() {
-        return app.start_sweep();
+    if is_wanted && !is_first && app.overlay.is_none() {
+        return app.start_background();
     }
     Vec::new()
 }

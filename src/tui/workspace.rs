@@ -1,15 +1,21 @@
 //! One opened trace: what was loaded, the scenario's history, the last good result, what the user looks at.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::analysis::gaps::{Gap, candidate_steps};
 use crate::cost::Prediction;
 use crate::graph::LaneKind;
-use crate::scenario::{History, Scenario};
+use crate::scenario::{History, Scenario, Selector};
 use crate::session::{Loaded, Outcome, Sweep, SweepPoint};
+use crate::units::DurNs;
 
 use super::digest::Digest;
 use super::effect::Effect;
+use super::listing::{Listing, Modelled};
 use super::table::TableState;
+use super::theme::Role;
+use super::timeline::tracks::{self, Track};
 use super::timeline::{Item, Paints, Picture, Scene, SearchIndex, Timeline};
 
 /// A loaded trace with its pictures, as the loading thread hands it over.
@@ -27,6 +33,10 @@ pub struct Opened {
     pub simulated: Arc<Picture>,
     /// Tables of the untouched replay.
     pub digest: Arc<Digest>,
+    /// What the models say of the measured kernels.
+    pub modelled: Arc<Modelled>,
+    /// Device memory in use, per rank.
+    pub memory: Arc<Vec<Track>>,
 }
 
 /// Points of a sweep, as they come in.
@@ -57,6 +67,10 @@ pub struct Workspace {
     pub simulated: Arc<Picture>,
     /// Tables of the last good result.
     pub digest: Arc<Digest>,
+    /// What the models say of the measured kernels.
+    pub modelled: Arc<Modelled>,
+    /// Device memory in use, per rank.
+    pub memory: Arc<Vec<Track>>,
     /// The last good result.
     pub outcome: Arc<Outcome>,
     /// The scenario and its past.
@@ -75,6 +89,32 @@ pub struct Workspace {
     pub sweep: SweepState,
     /// Sorting, filter and cursor of the tables.
     pub table: TableState,
+    /// Which tasks the tables are about, when not all.
+    pub filter: Option<Filter>,
+    /// The rows of the open table after sorting and filtering.
+    pub listing: Listing,
+    /// What steps against gaps gain on top of the scenario.
+    pub gains: Gains,
+}
+
+/// A selector that the tables are narrowed to.
+#[derive(Clone, Debug)]
+pub struct Filter {
+    /// As typed.
+    pub text: String,
+    /// For each task whether it is shown.
+    pub mask: Vec<bool>,
+}
+
+/// Steps tried on top of a scenario, each with what it takes off the iteration.
+#[derive(Clone, Debug, Default)]
+pub struct Gains {
+    /// The request they answer.
+    pub revision: u64,
+    /// How many were asked for.
+    pub expected: usize,
+    /// What has come in.
+    pub of_line: BTreeMap<String, DurNs>,
 }
 
 impl Workspace {
@@ -83,7 +123,7 @@ impl Workspace {
         let end = opened.measured.end.max(opened.simulated.end);
         let timeline = Timeline::new(&opened.loaded.graph, end);
         let outcome = Arc::clone(&opened.loaded.replay);
-        Self {
+        let mut work = Self {
             number,
             timeline,
             wanted: outcome.revision,
@@ -94,13 +134,93 @@ impl Workspace {
             measured: opened.measured,
             simulated: opened.simulated,
             digest: opened.digest,
+            modelled: opened.modelled,
+            memory: opened.memory,
             history: History::new(scenario.clone()),
             saved_steps: scenario.steps.iter().map(ToString::to_string).collect(),
             step: 0,
             last_edit: None,
             sweep: SweepState::default(),
             table: TableState::default(),
+            filter: None,
+            listing: Listing::default(),
+            gains: Gains::default(),
+        };
+        work.relist();
+        work
+    }
+
+    /// Puts another iteration of the same traces in place of this one; the scenario and its past stay.
+    pub fn reopen(&mut self, opened: Opened) {
+        let mut fresh = Self::new(self.number, opened, &Scenario::default());
+        fresh.history = self.history.clone();
+        fresh.saved_steps.clone_from(&self.saved_steps);
+        (fresh.step, fresh.last_edit) = (self.step, self.last_edit.take());
+        *self = fresh;
+    }
+
+    /// Narrows the tables to what a selector selects; an empty text shows all again.
+    ///
+    /// # Errors
+    /// The text is no selector, or selects nothing.
+    pub fn narrow(&mut self, text: &str) -> Result<(), String> {
+        self.filter = None;
+        if !text.is_empty() {
+            let selector = Selector::parse(text).map_err(|error| error.to_string())?;
+            let mut mask = vec![false; self.loaded.graph.tasks.node_count()];
+            let nodes = selector.select(&self.loaded.base);
+            nodes.iter().for_each(|node| mask[node.index()] = true);
+            if nodes.is_empty() {
+                return Err(format!("`{text}` selects nothing in this iteration"));
+            }
+            self.filter = Some(Filter { text: text.to_owned(), mask });
         }
+        (self.table.cursor, self.table.scroll) = (0, 0);
+        self.relist();
+        Ok(())
+    }
+
+    /// Sorts and filters the tables anew.
+    pub fn relist(&mut self) {
+        self.listing = Listing::of(self);
+    }
+
+    /// Asks what the steps that may close the longest gaps gain; nothing when that is known already.
+    pub fn try_against_gaps(&mut self) -> Vec<Effect> {
+        const GAPS: usize = 24;
+        let revision = self.history.revision();
+        if self.is_stale() || (self.gains.expected > 0 && self.gains.revision == revision) {
+            return Vec::new();
+        }
+        let gaps = self.listing.gaps.iter().take(GAPS).filter_map(|&index| self.digest.gaps.get(index));
+        let mut lines: Vec<String> = Vec::new();
+        for line in gaps.flat_map(|gap| candidate_steps(&self.loaded.graph, gap)) {
+            if !lines.contains(&line) {
+                lines.push(line);
+            }
+        }
+        self.gains = Gains { revision, expected: lines.len(), of_line: BTreeMap::new() };
+        let scenario = Arc::clone(self.history.current());
+        if lines.is_empty() { Vec::new() } else { vec![Effect::Gains { work: self.number, revision, scenario, lines }] }
+    }
+
+    /// Takes what a step gains.
+    pub fn take_gain(&mut self, revision: u64, line: String, gain: DurNs) {
+        if revision == self.gains.revision {
+            self.gains.of_line.insert(line, gain);
+        }
+    }
+
+    /// The steps that shorten `gap` with what each takes off the iteration, most first.
+    pub fn closing(&self, gap: &Gap) -> Vec<(String, DurNs)> {
+        if self.gains.revision != self.history.revision() {
+            return Vec::new();
+        }
+        let tried = candidate_steps(&self.loaded.graph, gap).into_iter();
+        let known = tried.filter_map(|line| self.gains.of_line.get(&line).map(|&gain| (line, gain)));
+        let mut closing: Vec<(String, DurNs)> = known.filter(|(_, gain)| gain.0 > 0).collect();
+        closing.sort_by_key(|(line, gain)| (std::cmp::Reverse(*gain), line.clone()));
+        closing
     }
 
     /// What the timeline is drawn from.
@@ -122,6 +242,11 @@ impl Workspace {
         let Self { loaded, measured, simulated, paints, index, outcome, timeline, .. } = self;
         let resolved = &outcome.resolved;
         (Scene { graph: &loaded.graph, measured, simulated, paints, index, resolved, is_stale }, timeline)
+    }
+
+    /// The tracks of the rank that the cursor is on.
+    pub fn tracks(&self) -> Vec<(String, Role, &Track)> {
+        tracks::of_rank(self.scene(), &self.memory, self.timeline.lane)
     }
 
     /// Whether the result shown is not that of the scenario in force.
@@ -163,10 +288,14 @@ impl Workspace {
             self.timeline.reach(self.measured.end.max(picture.end));
             self.simulated = picture;
         }
+        let has_digest = digest.is_some();
         if let Some(digest) = digest {
             self.digest = digest;
         }
         self.outcome = Arc::new(outcome);
+        if has_digest {
+            self.relist();
+        }
     }
 
     /// Takes a point of a sweep, in place of an earlier one: a sweep that an edit overtook begins again.

@@ -201,8 +201,16 @@ pub(super) const COMMANDS: &[Command] = &[
         aliases: &[],
         argument: Argument::None,
         help: "back to the timeline, or leave",
-        keys: &[(Everywhere, "q"), (Everywhere, "esc")],
+        keys: &[(Everywhere, "q")],
         run: |app, _| app.back(),
+    },
+    Command {
+        name: "close",
+        aliases: &[],
+        argument: Argument::None,
+        help: "back to the timeline; stops loading",
+        keys: &[(Everywhere, "esc")],
+        run: |app, _| if app.is_at_root() { Ok(Vec::new()) } else { app.back() },
     },
     Command {
         name: "quit",

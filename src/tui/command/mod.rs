@@ -4,6 +4,7 @@
 
 mod files;
 mod general;
+mod inspect;
 mod pointer;
 mod scenario;
 mod timeline;
@@ -123,8 +124,8 @@ impl Command {
 
 /// All commands, in the order of lists.
 pub fn all() -> impl Iterator<Item = &'static Command> {
-    let tables: [&'static [Command]; 5] =
-        [views::COMMANDS, scenario::COMMANDS, timeline::COMMANDS, files::COMMANDS, general::COMMANDS];
+    let tables: [&'static [Command]; 6] =
+        [views::COMMANDS, inspect::COMMANDS, scenario::COMMANDS, timeline::COMMANDS, files::COMMANDS, general::COMMANDS];
     tables.into_iter().flatten()
 }
 

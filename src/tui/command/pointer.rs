@@ -44,7 +44,9 @@ fn over_overlay(app: &mut App, event: MouseEvent) -> Vec<crate::tui::effect::Eff
         _ => return Vec::new(),
     };
     match &mut app.overlay {
-        Some(Overlay::Help { scroll } | Overlay::Messages { scroll }) => *scroll = scroll.saturating_add_signed(by),
+        Some(Overlay::Help { scroll } | Overlay::Messages { scroll } | Overlay::Why { scroll }) => {
+            *scroll = scroll.saturating_add_signed(by)
+        }
         Some(Overlay::Picker(picker)) => picker.move_by(by.signum()),
         _ => {}
     }

@@ -2,7 +2,7 @@
 
 use super::Pane::{Everywhere, Timeline as OnTimeline};
 use super::{Argument, Command, Kind, Ran};
-use crate::tui::app::App;
+use crate::tui::app::{App, Tracks};
 use crate::tui::message::Message;
 use crate::tui::overlay::{Overlay, Prompt, Purpose};
 use crate::tui::timeline::{Extent, Fold, Scene, Side, Timeline, find as find_next};
@@ -207,6 +207,22 @@ pub(super) const COMMANDS: &[Command] = &[
         help: "move the lane of the cursor down",
         keys: &[(OnTimeline, "}")],
         run: |app, _| on_timeline(app, |_, _, timeline| timeline.move_lane(1)),
+    },
+    Command {
+        name: "tracks",
+        aliases: &[],
+        argument: Argument::None,
+        help: "show or hide queued launches and memory below the lanes",
+        keys: &[(OnTimeline, "T")],
+        run: |app, _| {
+            let (_, shown) = app.timeline_area();
+            app.tracks = if shown > 0 { Tracks::Never } else { Tracks::Always };
+            app.fit_extent();
+            if shown == 0 && app.timeline_area().1 == 0 {
+                return Err("neither launches nor memory were recorded".to_owned());
+            }
+            Ok(Vec::new())
+        },
     },
     Command {
         name: "copy",

@@ -1,8 +1,9 @@
 //! Commands that open a view.
 
 use super::Pane::Everywhere;
-use super::{Argument, Command, Pane};
+use super::{Argument, Command, Kind, Pane, Ran};
 use crate::tui::app::App;
+use crate::tui::overlay::{Overlay, Prompt, Purpose};
 use crate::tui::table::TableState;
 use crate::tui::views::View;
 
@@ -45,15 +46,12 @@ pub(super) const COMMANDS: &[Command] = &[
         argument: Argument::None,
         help: "iteration time and throughput against batch size",
         keys: &[(Everywhere, "6")],
-        run: |app, _| {
-            show(app, View::Sweep);
-            Ok(app.start_sweep())
-        },
+        run: |app, _| Ok(show(app, View::Sweep)),
     },
     Command {
         name: "view",
         aliases: &[],
-        argument: Argument::Optional(super::Kind::Text, "NAME"),
+        argument: Argument::Optional(Kind::Text, "NAME"),
         help: "open a view by its name",
         keys: &[],
         run: view,
@@ -62,25 +60,52 @@ pub(super) const COMMANDS: &[Command] = &[
         name: "open-row",
         aliases: &[],
         argument: Argument::None,
-        help: "show the chosen row on the timeline, or put it in force",
+        help: "open the chosen row: put its edit in force, or show its event",
         keys: &[(Pane::Table, "enter"), (Pane::Sweep, "enter")],
         run: |app, _| app.open_row(),
+    },
+    Command {
+        name: "show-row",
+        aliases: &[],
+        argument: Argument::None,
+        help: "show the chosen row on the timeline",
+        keys: &[(Pane::Table, "o")],
+        run: |app, _| app.show_row(),
+    },
+    Command {
+        name: "sort",
+        aliases: &[],
+        argument: Argument::None,
+        help: "sort operators by the next column; the path by length",
+        keys: &[(Pane::Table, "s")],
+        run: |app, _| {
+            arrange(app, |table| TableState { order: table.order.next(), is_other: !table.is_other, ..table });
+            Ok(Vec::new())
+        },
+    },
+    Command {
+        name: "filter",
+        aliases: &["only"],
+        argument: Argument::Optional(Kind::Text, "SELECTOR"),
+        help: "narrow path, gaps and operators to a selector; alone shows all",
+        keys: &[(Pane::Table, "/")],
+        run: filter,
     },
     Command {
         name: "group",
         aliases: &[],
         argument: Argument::None,
-        help: "the other order or grouping of this table",
+        help: "group by operator, kernel, module, stream or family",
         keys: &[(Pane::Table, "v")],
         run: |app, _| {
-            regroup(app);
+            arrange(app, |table| TableState { grouping: table.grouping.next(), is_other: !table.is_other, ..table });
             Ok(Vec::new())
         },
     },
 ];
 
 /// Opens a view by the name of its command.
-fn view(app: &mut App, name: &str) -> super::Ran {
+fn view(app: &mut App, name: &str) -> Ran {
     let views = || COMMANDS.iter().take_while(|command| command.name != "view");
     if let Some(command) = views().find(|command| command.name == name) {
         return (command.run)(app, "");
@@ -88,11 +113,23 @@ fn view(app: &mut App, name: &str) -> super::Ran {
     Err(crate::scenario::StepError::unknown(1, "view", name, views().map(|command| command.name)).message)
 }
 
-/// Switches to the other order or grouping.
-fn regroup(app: &mut App) {
+/// Shows the table in another order or grouping, from its first row.
+fn arrange(app: &mut App, change: impl FnOnce(TableState) -> TableState) {
     if let Some(work) = app.workspace_mut() {
-        work.table = TableState { is_other: !work.table.is_other, ..TableState::default() };
+        work.table = TableState { cursor: 0, scroll: 0, ..change(work.table.clone()) };
+        work.relist();
     }
+}
+
+/// Narrows the tables; without a selector asks for one, or shows all again when they are narrow.
+fn filter(app: &mut App, text: &str) -> Ran {
+    let work = app.workspace_mut().ok_or("no trace is open yet")?;
+    if text.is_empty() && work.filter.is_none() {
+        app.overlay = Some(Overlay::Prompt(Prompt::new(Purpose::Command, "filter name~")));
+        return Ok(Vec::new());
+    }
+    work.narrow(text)?;
+    Ok(Vec::new())
 }
 
 fn show(app: &mut App, view: View) -> Vec<crate::tui::effect::Effect> {
@@ -104,5 +141,8 @@ fn show(app: &mut App, view: View) -> Vec<crate::tui::effect::Effect> {
     app.view = view;
     app.focus = crate::tui::app::Focus::View;
     app.fit_extent();
-    Vec::new()
+    if let Some(work) = app.workspace_mut() {
+        work.relist();
+    }
+    app.start_background()
 }

@@ -29,6 +29,11 @@ pub enum Overlay {
         /// First line shown.
         scroll: usize,
     },
+    /// Why a number is what it is.
+    Why {
+        /// First line shown.
+        scroll: usize,
+    },
     /// A question.
     Confirm(Confirm),
     /// The batch slider.

@@ -6,9 +6,14 @@ use nucleo_matcher::{Config, Matcher, Utf32Str};
 use tui_input::Input;
 use tui_input::backend::crossterm::EventHandler;
 
+use crate::graph::IterationChoice;
+use crate::graph::iteration::{self, Step};
 use crate::tui::app::App;
 use crate::tui::command;
 use crate::tui::theme::Theme;
+use crate::tui::views::signed_percent;
+use crate::tui::workspace::Workspace;
+use crate::units::DurNs;
 
 /// Something to pick.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,7 +32,7 @@ pub struct Entry {
 #[derive(Clone, Debug)]
 pub struct Picker {
     /// What is picked.
-    pub title: &'static str,
+    pub title: String,
     /// What is typed.
     pub input: Input,
     /// All there is.
@@ -39,9 +44,9 @@ pub struct Picker {
 }
 
 impl Picker {
-    fn new(title: &'static str, entries: Vec<Entry>) -> Self {
+    fn new(title: impl Into<String>, entries: Vec<Entry>) -> Self {
         let matched = (0..entries.len()).collect();
-        Self { title, input: Input::default(), entries, matched, chosen: 0 }
+        Self { title: title.into(), input: Input::default(), entries, matched, chosen: 0 }
     }
 
     /// All commands and all edits.
@@ -93,13 +98,39 @@ impl Picker {
 
     /// The opened traces; `None` when there is but one.
     pub fn traces(app: &App) -> Option<Self> {
-        let entry = |(index, work): (usize, &crate::tui::workspace::Workspace)| Entry {
+        let entry = |(index, work): (usize, &Workspace)| Entry {
             label: work.loaded.title.clone(),
             help: format!("{} ranks, iteration {}", work.loaded.graph.ranks.len(), work.loaded.graph.measured),
             hint: if index == app.shown { "open".to_owned() } else { String::new() },
             line: format!("trace {}", index + 1),
         };
         (app.works.len() > 1).then(|| Self::new("which trace", app.works.iter().enumerate().map(entry).collect()))
+    }
+
+    /// The recorded iterations with their lengths; `None` where the trace has none.
+    pub fn iterations(work: &Workspace) -> Option<Self> {
+        let steps = iteration::steps(work.loaded.traces().next()?);
+        let usual = iteration::choose(&steps, IterationChoice::Default);
+        let median = median(&steps)?;
+        let shown = work.loaded.graph.ranks.first().map_or("", |part| part.iteration.as_str());
+        let off = |step: &Step| step.dur.0 as f64 / median.0.max(1) as f64 - 1.0;
+        let entry = |(index, step): (usize, &Step)| Entry {
+            label: format!("{:>2} {}", index + 1, step.name),
+            help: format!(
+                "{:>9}  {:>8}{}",
+                step.dur.to_string(),
+                signed_percent(off(step)),
+                remark(&steps, index, usual)
+            ),
+            hint: if step.name == shown { "modelled".to_owned() } else { String::new() },
+            line: format!("iteration {}", index + 1),
+        };
+        let (low, high) =
+            steps.iter().map(off).fold((0.0_f64, 0.0_f64), |(low, high), off| (low.min(off), high.max(off)));
+        let title = format!("iteration · median {median}, {} to {}", signed_percent(low), signed_percent(high));
+        let mut picker = Self::new(title, steps.iter().enumerate().map(entry).collect());
+        picker.chosen = steps.iter().position(|step| step.name == shown).unwrap_or(0);
+        Some(picker)
     }
 
     /// Those that match, best first.
@@ -126,6 +157,25 @@ impl Picker {
         let texts: Vec<String> = self.entries.iter().map(|entry| format!("{} {}", entry.label, entry.help)).collect();
         self.matched = rank(self.input.value(), &texts);
         self.chosen = 0;
+    }
+}
+
+/// The middle length of the steps, the lower of two.
+fn median(steps: &[Step]) -> Option<DurNs> {
+    let mut lengths: Vec<DurNs> = steps.iter().map(|step| step.dur).collect();
+    lengths.sort_unstable();
+    lengths.get(lengths.len().checked_sub(1)? / 2).copied()
+}
+
+/// Why a step is or is not the one modelled as a rule.
+fn remark(steps: &[Step], index: usize, usual: Option<usize>) -> &'static str {
+    let most = steps.iter().map(|step| step.events).max().unwrap_or(0);
+    match &steps[index] {
+        _ if usual == Some(index) => "  the usual choice: middle of the whole ones",
+        step if step.observed => "  slowed by an observer",
+        step if step.events * 2 < most => "  not recorded whole",
+        _ if index == 0 && steps.len() >= 3 => "  the first: still warming up",
+        _ => "",
     }
 }
 

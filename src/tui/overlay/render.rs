@@ -7,7 +7,7 @@ use crate::tui::app::App;
 use crate::tui::canvas::Canvas;
 use crate::tui::layout::Regions;
 use crate::tui::theme::Role;
-use crate::tui::views::{help, messages, strip};
+use crate::tui::views::{help, messages, strip, why};
 
 use super::{Confirm, Overlay, Picker, Prompt, complete};
 
@@ -28,6 +28,10 @@ pub fn render(app: &App, regions: &Regions, canvas: &mut Canvas<'_>) {
         Some(Overlay::Messages { scroll }) => {
             let mut area = boxed(canvas, 110, u16::MAX, "messages", "esc closes");
             messages::render(app, *scroll, &mut area);
+        }
+        Some(Overlay::Why { scroll }) => {
+            let mut area = boxed(canvas, 110, u16::MAX, "why this number", "↑↓ scroll · esc closes");
+            why::render(app, *scroll, &mut area);
         }
         Some(Overlay::Batch(slider)) => {
             let Rect { x, y, width, height } = regions.details;
@@ -88,7 +92,7 @@ fn draw_input(area: &mut Canvas<'_>, prompt: &Prompt, y: u16) {
 
 fn draw_picker(picker: &Picker, canvas: &mut Canvas<'_>) {
     let height = (picker.shown().len() as u16 + 4).clamp(8, 26);
-    let mut area = boxed(canvas, 84, height, picker.title, "type to find · ↑↓ choose · enter · esc");
+    let mut area = boxed(canvas, 84, height, &picker.title, "type to find · ↑↓ choose · enter · esc");
     let width = area.width();
     let x = area.text(0, 0, "› ", Role::Key);
     let x = area.text(x, 0, picker.input.value(), Role::Text);

@@ -15,6 +15,7 @@ mod scene;
 mod search;
 mod span;
 mod state;
+pub mod tracks;
 
 pub use details::{Detail, describe};
 pub use item::{Item, short_name};

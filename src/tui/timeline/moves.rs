@@ -173,7 +173,7 @@ impl Timeline {
 
     /// The lane, and the item if there is one, at a cell of the timeline.
     pub fn hit(&self, scene: Scene<'_>, extent: Extent, x: u16, y: u16) -> Option<(Row, f64, Option<Item>)> {
-        let y = y.checked_sub(head_height(extent.height))? as usize;
+        let y = y.checked_sub(head_height(extent.height)).filter(|&y| y < body_height(extent.height))? as usize;
         let rows = scene.rows(self, extent.rows());
         let first = self.scroll.min(rows.len().saturating_sub(extent.rows()));
         let row = *rows.get(first + y)?;

@@ -17,6 +17,7 @@ use crate::units::TimeNs;
 
 use super::item::Item;
 use super::lane_label::lane_labels;
+use super::tracks::{Track, queues};
 
 /// When tasks ran.
 #[derive(Clone, Copy, Debug)]
@@ -45,6 +46,8 @@ pub struct Picture {
     tasks: Vec<(TimeNs, TimeNs)>,
     /// Start and end of every task that the scenario added.
     added: Vec<(TimeNs, TimeNs)>,
+    /// For each rank how much was launched and had not begun.
+    pub queues: Vec<Track>,
     /// The last end of all.
     pub end: TimeNs,
 }
@@ -85,7 +88,9 @@ impl Picture {
             rows: rows.into_iter().map(Density::build).collect(),
             critical: Density::build(critical),
         });
-        Self { lanes: lanes.collect(), operators, tasks, added, end }
+        let mut picture = Self { lanes: lanes.collect(), operators, tasks, added, queues: Vec::new(), end };
+        picture.queues = queues(graph, &picture);
+        picture
     }
 
     /// When `item` starts and ends; `None` when it does not take place.

@@ -24,7 +24,7 @@ pub fn body_height(height: u16) -> u16 {
 
 /// Columns of the lane labels in a timeline of `width`.
 pub fn label_width(width: u16) -> u16 {
-    (width / 6).clamp(12, 22)
+    (width / 6).clamp(14, 22)
 }
 
 /// Draws the timeline onto all of `canvas`.

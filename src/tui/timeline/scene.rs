@@ -114,18 +114,11 @@ impl<'a> Scene<'a> {
         let Item::Task(node) = item else { return None };
         let task = self.graph.tasks.node_weight(node)?;
         let partner = match task.kind {
-            kind if kind.is_device() => self.call_of(self.graph.launch_of(node)?),
+            kind if kind.is_device() => call_of(self.graph, self.graph.launch_of(node)?),
             TaskKind::Runtime => self.launched_by(node),
             _ => None,
         };
         partner.map(Item::Task)
-    }
-
-    /// The call at `node`, or before it when that is the joint after a call.
-    fn call_of(&self, node: NodeId) -> Option<NodeId> {
-        let is_call = |&node: &NodeId| self.graph.tasks[node].kind == TaskKind::Runtime;
-        let mut before = self.graph.tasks.neighbors_directed(node, petgraph::Direction::Incoming);
-        Some(node).filter(is_call).or_else(|| before.find(is_call))
     }
 
     fn launched_by(&self, call: NodeId) -> Option<NodeId> {
@@ -134,4 +127,11 @@ impl<'a> Scene<'a> {
         let launches = self.graph.tasks.edges(call).filter(|edge| edge.weight().kind == Launch);
         launches.map(|edge| edge.target()).find(|&node| self.graph.tasks[node].kind.is_device())
     }
+}
+
+/// The call at `node`, or before it when that is the joint after a call.
+pub fn call_of(graph: &ExecutionGraph, node: NodeId) -> Option<NodeId> {
+    let is_call = |&node: &NodeId| graph.tasks[node].kind == TaskKind::Runtime;
+    let mut before = graph.tasks.neighbors_directed(node, petgraph::Direction::Incoming);
+    Some(node).filter(is_call).or_else(|| before.find(is_call))
 }

@@ -5,7 +5,7 @@ use unicode_width::UnicodeWidthStr;
 
 use crate::tui::app::App;
 use crate::tui::canvas::Canvas;
-use crate::tui::message::Level;
+use crate::tui::message::{Level, Message};
 use crate::tui::theme::Role;
 
 use super::View;
@@ -22,7 +22,7 @@ struct Spot {
 pub fn render(app: &App, canvas: &mut Canvas<'_>) {
     let width = canvas.width();
     let mut x = 1;
-    for spot in spots(app, width) {
+    for spot in spots(app, room(app, width)) {
         let role = if spot.is_current { Role::Strong } else { Role::Dim };
         x = canvas.line(x, 0, &[(spot.key.as_str(), Role::Key), (" ", Role::Dim), (spot.label, role)]);
         if spot.is_current {
@@ -33,8 +33,7 @@ pub fn render(app: &App, canvas: &mut Canvas<'_>) {
     }
     if let Some(message) = &app.status {
         let role = if message.level == Level::Error { Role::Bad } else { Role::Accent };
-        let sign = if message.level == Level::Error { "✗ " } else { "" };
-        let text = format!(" {sign}{} ", message.text);
+        let text = shown(message);
         let from = width.saturating_sub(text.width() as u16 + 1);
         let start = from.max(1);
         let mut part = canvas.part(start, 0, width - start, 1);
@@ -43,10 +42,21 @@ pub fn render(app: &App, canvas: &mut Canvas<'_>) {
     }
 }
 
+/// A message as it stands on the bar.
+fn shown(message: &Message) -> String {
+    let sign = if message.level == Level::Error { "✗ " } else { "" };
+    format!(" {sign}{} ", message.text)
+}
+
+/// What a message leaves of the bar.
+fn room(app: &App, width: u16) -> u16 {
+    width.saturating_sub(app.status.as_ref().map_or(0, |message| shown(message).width() as u16 + 1))
+}
+
 /// The command under column `x` of the bar.
 pub fn command_at(app: &App, area: Rect, x: u16) -> Option<&'static str> {
     let mut from = area.x + 1;
-    for spot in spots(app, area.width) {
+    for spot in spots(app, room(app, area.width)) {
         let width = (spot.key.width() + 1 + spot.label.width()) as u16;
         if (from..from + width).contains(&x) {
             return Some(spot.line);
@@ -56,7 +66,7 @@ pub fn command_at(app: &App, area: Rect, x: u16) -> Option<&'static str> {
     None
 }
 
-/// What the bar holds: with less room the views keep their numbers and the open one its name.
+/// What the bar holds: with less room keys go first, then the names of the views that are not open.
 fn spots(app: &App, width: u16) -> Vec<Spot> {
     const KEYS: [(&str, &str); 8] = [
         ("help", "help"),
@@ -84,11 +94,11 @@ fn spots(app: &App, width: u16) -> Vec<Spot> {
         let needed: usize = spots.iter().map(|spot| spot.key.width() + spot.label.width() + 3).sum();
         needed < width as usize
     };
-    for (all, keys) in [(true, KEYS.len()), (true, 4), (false, KEYS.len()), (false, 4), (false, 2)] {
+    for (all, keys) in [(true, KEYS.len()), (true, 4), (true, 2), (true, 1), (false, 4), (false, 2), (false, 1)] {
         let spots = build(all, keys);
         if fits(&spots) {
             return spots;
         }
     }
-    build(false, 1)
+    build(false, 0)
 }

@@ -76,7 +76,12 @@ fn draw_panes(app: &App, work: &Workspace, regions: &Regions, canvas: &mut Canva
     }
     let mut view = part(canvas, regions.view);
     match app.table() {
-        None => timeline::render(work.scene(), &work.timeline, &mut view),
+        None => {
+            let (lanes, tracks) = app.timeline_area();
+            timeline::render(work.scene(), &work.timeline, &mut part(&mut view, Rect { x: 0, y: 0, ..lanes }));
+            let below = Rect { x: 0, y: lanes.height, width: lanes.width, height: tracks };
+            timeline::tracks::render(&work.tracks(), &work.timeline, &mut part(&mut view, below));
+        }
         Some(table) => table::render(&table, &work.table, &mut view),
     }
     let mut rule = part(canvas, regions.details_rule);

@@ -12,34 +12,32 @@ use super::sweep::bar;
 
 /// The view as a table.
 pub fn table(work: &Workspace) -> Table<'_> {
-    let gaps = &work.digest.gaps;
-    let longest = gaps.first().map_or(1, |gap| gap.duration.0.max(1));
+    let gaps: Vec<&Gap> = work.listing.gaps.iter().filter_map(|&index| work.digest.gaps.get(index)).collect();
+    let longest = gaps.iter().map(|gap| gap.duration.0).max().unwrap_or(1).max(1);
     let total: DurNs = gaps.iter().map(|gap| gap.duration).sum();
     let column = |title, width, is_number, from_width| Column { title, width, is_number, from_width };
     Table {
-        summary: vec![
-            (format!("{} gaps, ", gaps.len()), Role::Dim),
-            (total.to_string(), Role::Strong),
-            (" in all".to_owned(), Role::Dim),
-            (" · those under a thousandth of the iteration are left out".to_owned(), Role::Faint),
-        ],
+        summary: summary(work, gaps.len(), total),
         columns: vec![
             column("idle", 10, true, 0),
             column("", 18, false, 104),
             column("at", 10, true, 64),
             column("stream", 14, false, 0),
             column("cause", 0, false, 0),
-            column("then", 26, false, 116),
+            column("then", 22, false, 150),
+            column("closed best by", 36, false, 110),
         ],
         count: gaps.len(),
-        row: Box::new(move |index| row(work, &gaps[index], longest)),
+        row: Box::new(move |index| row(work, gaps[index], longest)),
     }
 }
 
 fn row(work: &Workspace, gap: &Gap, longest: i64) -> TableRow {
     let graph = &work.loaded.graph;
-    let origin = graph.ranks.first().map(|part| part.iteration_start).unwrap_or_default();
+    let part = graph.ranks.iter().find(|part| part.rank == gap.rank);
+    let origin = part.map(|part| part.iteration_start).unwrap_or_default();
     let next = gap.next.map_or("", |node| short_name(graph.names.get(graph.tasks[node].name)));
+    let best = work.closing(gap).into_iter().next().map_or(String::new(), |(line, gain)| format!("{line} −{gain}"));
     TableRow {
         values: vec![
             value(gap.duration.to_string(), Role::Text),
@@ -48,27 +46,68 @@ fn row(work: &Workspace, gap: &Gap, longest: i64) -> TableRow {
             value(work.scene().lane_label(gap.lane.0 as usize), Role::Dim),
             value(gap.cause.describe(graph), Role::Text),
             value(next, Role::Dim),
+            value(best, Role::Good),
         ],
         open: gap.next.map_or(Open::Nothing, |node| Open::Item(Item::Task(node))),
     }
 }
 
-/// The chain of the chosen gap: what its time went to, the most first, as pieces of lines.
+fn summary(work: &Workspace, count: usize, total: DurNs) -> Vec<(String, Role)> {
+    let mut pieces = vec![(format!("{count} gaps, "), Role::Dim), (total.to_string(), Role::Strong)];
+    pieces.extend(super::narrowed(work));
+    let (tried, expected) = (work.gains.of_line.len(), work.gains.expected);
+    if tried < expected {
+        pieces.push((format!(" · trying edits against them, {tried} of {expected}"), Role::Warn));
+    }
+    pieces.push((" · those under a thousandth of the iteration are left out".to_owned(), Role::Faint));
+    pieces
+}
+
+/// The chosen gap.
+pub fn chosen(work: &Workspace) -> Option<&Gap> {
+    let index = *work.listing.gaps.get(work.table.cursor)?;
+    work.digest.gaps.get(index)
+}
+
+/// The chosen gap's chain, what its time went to, the most first; then what closes it.
 pub fn chain(work: &Workspace) -> Vec<(String, Role)> {
     const MOST: usize = 6;
-    let Some(gap) = work.digest.gaps.get(work.table.cursor) else { return Vec::new() };
+    let Some(gap) = chosen(work) else { return Vec::new() };
     let graph = &work.loaded.graph;
-    let mut pieces = vec![(format!("{} · ", gap.cause.describe(graph)), Role::Strong)];
+    let mut pieces = vec![(format!("{} ", gap.cause.describe(graph)), Role::Strong)];
+    pieces.extend(closed_by(work, gap));
     let mut segments = gap.chain.clone();
     segments.sort_by_key(|segment| (std::cmp::Reverse(segment.duration), segment.start));
-    for (index, segment) in segments.iter().take(MOST).enumerate() {
-        let arrow = if index > 0 { ", " } else { "" };
+    for segment in segments.iter().take(MOST) {
         let name = short_name(graph.names.get(segment.name));
-        pieces.push((format!("{arrow}{} {name} ", explained(segment.kind.name())), Role::Text));
-        pieces.push((segment.duration.to_string(), Role::Dim));
+        pieces.push((format!("· {} {name} {} ", explained(segment.kind.name()), segment.duration), Role::Dim));
     }
     if segments.len() > MOST {
-        pieces.push((format!(", {} more", segments.len() - MOST), Role::Faint));
+        pieces.push((format!("· {} more", segments.len() - MOST), Role::Faint));
     }
     pieces
+}
+
+/// `closed by: reshard-tables best −0.98 ms, overlap-comm −0.40 ms`, and the key that tries the first.
+fn closed_by(work: &Workspace, gap: &Gap) -> Vec<(String, Role)> {
+    const MOST: usize = 3;
+    let closing = work.closing(gap);
+    if closing.is_empty() {
+        let is_known = work.gains.of_line.len() == work.gains.expected;
+        let text = if is_known { "· no known edit shortens the iteration here " } else { "" };
+        return vec![(text.to_owned(), Role::Dim)];
+    }
+    let mut pieces = vec![("· closed by: ".to_owned(), Role::Dim)];
+    for (line, gain) in closing.into_iter().take(MOST) {
+        pieces.push((format!("{line} "), Role::Text));
+        pieces.push((format!("−{gain}, "), Role::Good));
+    }
+    pieces.push(("enter".to_owned(), Role::Key));
+    pieces.push((" tries the first ".to_owned(), Role::Dim));
+    pieces
+}
+
+/// The edit that most shortens the iteration at the chosen gap.
+pub fn best_step(work: &Workspace) -> Option<String> {
+    work.closing(chosen(work)?).into_iter().next().map(|(line, _)| line)
 }

@@ -89,7 +89,7 @@ fn replay_error(summary: &Summary) -> Pieces {
         e if e <= USABLE_ERROR => ("≈", Role::Warn),
         _ => ("✗", Role::Bad),
     };
-    vec![("replay ".to_owned(), Role::Dim), (format!("{:+.1} % {sign}", error * 100.0).replace('-', "−"), role)]
+    vec![("replay ".to_owned(), Role::Dim), (format!("{} {sign}", signed_percent(error)), role)]
 }
 
 /// The second line, from all to the least that is shown.
@@ -174,6 +174,12 @@ fn memory(work: &Workspace) -> Pieces {
     let of = least.map_or(String::new(), |memory: Bytes| format!(" of {memory}"));
     let too_much = if summary.fits == Some(false) { " ✗" } else { "" };
     vec![("memory ".to_owned(), Role::Dim), (format!("{needed}{of}{too_much}"), role)]
+}
+
+/// `+0.3 %`, `−1.2 %`; what rounds to nothing has no sign.
+pub fn signed_percent(share: f64) -> String {
+    let tenths = (share * 1000.0).round();
+    if tenths.abs() < 0.5 { "0.0 %".to_owned() } else { format!("{:+.1} %", tenths / 10.0).replace('-', "−") }
 }
 
 fn percent(share: f64) -> String {

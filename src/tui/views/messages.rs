@@ -60,7 +60,7 @@ fn unhandled(app: &App, width: usize, lines: &mut Vec<(String, Role)>) {
 }
 
 /// `text` in lines of at most `width` characters; all but the first indented.
-fn wrap(text: &str, width: usize) -> Vec<String> {
+pub fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split_whitespace() {
         let line = lines.last().map_or(0, |line| line.chars().count());

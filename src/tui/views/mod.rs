@@ -12,15 +12,19 @@ mod path;
 mod steps;
 pub mod strip;
 mod sweep;
+pub mod why;
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
 use super::app::App;
 use super::table::Table;
+use super::theme::Role;
 use super::workspace::Workspace;
 
 pub use frame::render;
+pub use gaps::best_step as step_against_gap;
+pub use header::signed_percent;
 
 /// A view of its own number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,6 +66,12 @@ pub fn table_of(view: View, work: &Workspace) -> Option<Table<'_>> {
         View::Operators => Some(operators::table(work)),
         View::Sweep => Some(sweep::table(work)),
     }
+}
+
+/// What the tables are narrowed to, for their summaries.
+fn narrowed(work: &Workspace) -> Vec<(String, Role)> {
+    let text = work.filter.as_ref().map(|filter| format!(" · only {} ", filter.text));
+    text.map(|text| (text, Role::Warn)).into_iter().collect()
 }
 
 /// Draws all of `app` into `buffer`: what a test and the terminal see alike.

@@ -33,7 +33,10 @@ pub fn details(app: &App, work: &Workspace, canvas: &mut Canvas<'_>) {
         }
         None if app.view == View::Timeline => guide(work, canvas),
         _ => {
-            canvas.line(1, 0, &[("enter", Role::Key), (" shows the row on the timeline   ", Role::Dim)]);
+            let opens =
+                if app.view == View::Sweep { " puts the row in force   " } else { " shows the row on the timeline   " };
+            let why = ("W", Role::Key);
+            canvas.line(1, 0, &[("enter", Role::Key), (opens, Role::Dim), why, (" why this number", Role::Dim)]);
         }
     }
 }

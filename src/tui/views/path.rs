@@ -16,10 +16,10 @@ const MOST_KINDS: usize = 4;
 /// The view as a table.
 pub fn table(work: &Workspace) -> Table<'_> {
     let digest = &work.digest;
-    let runs: &[Run] = if work.table.is_other { &digest.path_by_length } else { &digest.path };
-    let total = DurNs(runs.iter().map(|run| run.segment.duration.0).sum::<i64>().max(1));
+    let runs: &[Run] = &work.listing.runs;
+    let total = DurNs(digest.path.iter().map(|run| run.segment.duration.0).sum::<i64>().max(1));
     let longest = digest.path_by_length.first().map_or(1, |run| run.segment.duration.0.max(1));
-    let mut summary = Vec::new();
+    let mut summary = super::narrowed(work);
     for (index, (kind, taken)) in digest.path_kinds.iter().take(MOST_KINDS).enumerate() {
         let comma = if index > 0 { " · " } else { "" };
         summary.push((format!("{comma}{} ", explained(kind)), Role::Text));

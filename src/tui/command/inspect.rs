@@ -1,0 +1,48 @@
+//! Commands that look into what is shown: why a number is what it is, and which of the recorded iterations is modelled.
+
+use super::Pane::Everywhere;
+use super::{Argument, Command, Kind, Ran};
+use crate::graph::IterationChoice;
+use crate::graph::iteration::steps;
+use crate::tui::app::App;
+use crate::tui::effect::Effect;
+use crate::tui::message::Message;
+use crate::tui::overlay::{Overlay, Picker};
+
+pub(super) const COMMANDS: &[Command] = &[
+    Command {
+        name: "why",
+        aliases: &["explain"],
+        argument: Argument::None,
+        help: "why this number: measured or which model, its inputs, its error",
+        keys: &[(Everywhere, "W")],
+        run: |app, _| {
+            app.workspace().ok_or("no trace is open yet")?;
+            app.overlay = Some(Overlay::Why { scroll: 0 });
+            Ok(Vec::new())
+        },
+    },
+    Command {
+        name: "iteration",
+        aliases: &["step"],
+        argument: Argument::Optional(Kind::Text, "NUMBER"),
+        help: "choose which recorded iteration is modelled",
+        keys: &[(Everywhere, "I")],
+        run: iteration,
+    },
+];
+
+fn iteration(app: &mut App, number: &str) -> Ran {
+    let work = app.workspace().ok_or("no trace is open yet")?;
+    if number.is_empty() {
+        let picker = Picker::iterations(work).ok_or("no steps were recorded: the whole trace is one iteration")?;
+        app.overlay = Some(Overlay::Picker(picker));
+        return Ok(Vec::new());
+    }
+    let count = work.loaded.traces().next().map_or(0, |trace| steps(trace).len());
+    let wanted = number.parse::<usize>().ok().filter(|index| (1..=count).contains(index));
+    let index = wanted.ok_or_else(|| format!("no iteration {number}: 1 to {count}"))? - 1;
+    let effect = Effect::Reopen { work: work.number, choice: IterationChoice::Index(index) };
+    app.say(Message::note("building the graph of that iteration…"));
+    Ok(vec![effect])
+}

@@ -1,0 +1,239 @@
+//! Why a number is what it is: what was measured, which model said what of which inputs, and how wrong it may be.
+
+use crate::cost::{Prediction, Provenance, Work};
+use crate::device::DeviceProfile;
+use crate::graph::NodeId;
+use crate::session::Summary;
+use crate::tui::app::App;
+use crate::tui::canvas::Canvas;
+use crate::tui::theme::Role;
+use crate::tui::timeline::{Item, describe};
+use crate::tui::workspace::Workspace;
+use crate::units::DurNs;
+
+use super::header::signed_percent;
+use super::messages::wrap;
+use super::{View, gaps};
+
+/// Columns of the labels.
+const LABELS: u16 = 13;
+
+/// A line of the panel: a title, or a label with its text.
+type Line = (&'static str, String, Role);
+
+/// Draws the panel.
+pub fn render(app: &App, scroll: usize, canvas: &mut Canvas<'_>) {
+    let width = canvas.width().saturating_sub(LABELS) as usize;
+    let mut rows: Vec<(&str, String, Role)> = Vec::new();
+    for (label, text, role) in lines(app) {
+        let parts = if role == Role::Title { vec![text] } else { wrap(&text, width) };
+        let labels = std::iter::once(label).chain(std::iter::repeat(""));
+        rows.extend(labels.zip(parts).map(|(label, part)| (label, part, role)));
+    }
+    let height = canvas.height() as usize;
+    let first = scroll.min(rows.len().saturating_sub(height));
+    for (y, (label, text, role)) in rows.iter().skip(first).take(height).enumerate() {
+        let x = if *role == Role::Title { 0 } else { LABELS };
+        canvas.text(0, y as u16, label, Role::Dim);
+        canvas.text(x, y as u16, text, *role);
+    }
+}
+
+/// First what is chosen in the open view, then the figures of the header.
+fn lines(app: &App) -> Vec<Line> {
+    let Some(work) = app.workspace() else { return Vec::new() };
+    let mut lines = Vec::new();
+    match app.view {
+        View::Timeline => {
+            if let Some(item) = work.timeline.selected {
+                of_item(work, item, &mut lines);
+            }
+        }
+        View::Operators => of_group(work, &mut lines),
+        View::Path => {
+            if let Some(run) = work.listing.runs.get(work.table.cursor) {
+                of_item(work, Item::Task(run.segment.node), &mut lines);
+            }
+        }
+        View::Gaps => of_gap(work, &mut lines),
+        View::Sweep => of_point(work, &mut lines),
+    }
+    if !lines.is_empty() {
+        lines.push(("", String::new(), Role::Title));
+    }
+    of_header(work, &mut lines);
+    lines
+}
+
+fn of_item(work: &Workspace, item: Item, lines: &mut Vec<Line>) {
+    let (name, details) = describe(work.scene(), item, work.prediction(item));
+    lines.push(("", name, Role::Title));
+    lines.extend(details.into_iter().map(|detail| (detail.label, detail.value, Role::Text)));
+    match item {
+        Item::Task(node) => of_model(work, node, lines),
+        Item::Added(number) => {
+            if let Some(added) = work.outcome.resolved.added.get(number as usize) {
+                lines.push(("basis", basis(added.prediction), Role::Text));
+                lines.extend(added.work.as_ref().map(|work| ("inputs", inputs(work), Role::Text)));
+            }
+        }
+        Item::Operator(_) => {
+            lines.push((
+                "basis",
+                "an operator lasts from its first task to its last: see those inside".to_owned(),
+                Role::Dim,
+            ));
+        }
+    }
+}
+
+/// What the models are asked about a task, and what they say of it before and after the scenario.
+fn of_model(work: &Workspace, node: NodeId, lines: &mut Vec<Line>) {
+    let Some(task) = work.loaded.graph.tasks.node_weight(node) else { return };
+    lines.push(("basis", basis(work.outcome.resolved.prediction(node)), Role::Text));
+    let Some(traced) = work.loaded.base.work(node).filter(|_| task.kind.is_device()) else { return };
+    lines.push(("inputs", inputs(traced), Role::Text));
+    let rank = work.loaded.base.rank_index(task.lane);
+    if let Some(device) = work.loaded.context.devices.get(rank) {
+        lines.push(("model", estimated(work, traced, &device.profile, Some(task.measured)), Role::Text));
+    }
+    let now = work.outcome.resolved.devices.get(rank);
+    let before = work.loaded.context.devices.get(rank).map(|device| &device.profile.id);
+    if let Some(device) = now.filter(|device| Some(&device.id) != before) {
+        lines.push(("", estimated(work, traced, device, None), Role::Text));
+    }
+}
+
+/// `64.0 MFLOP, 1.2 MB read, 0.3 MB written, Tf32, Gemm { m: 512, … }`.
+fn inputs(work: &Work) -> String {
+    let shape = format!("{:?}", work.shape);
+    format!("{}, {} read, {} written, {:?}, {shape}", work.flop, work.read, work.written, work.precision)
+}
+
+fn estimated(work: &Workspace, traced: &Work, device: &DeviceProfile, measured: Option<DurNs>) -> String {
+    let Some(estimate) = work.loaded.context.models.estimate(traced, device) else {
+        return format!("no model covers this on {}", device.id);
+    };
+    let error = f64::from(estimate.error) * 100.0;
+    let off = measured.map_or(String::new(), |measured| {
+        format!("; measured is ×{:.2} of that", measured.0 as f64 / estimate.duration.0.max(1) as f64)
+    });
+    let beyond = if estimate.extrapolated { ", beyond what it was fitted on" } else { "" };
+    format!(
+        "{} says {} on {} for the traced shapes, mean error {error:.0} % on rows held out{beyond}{off}",
+        estimate.model, estimate.duration, device.id
+    )
+}
+
+/// How a duration in the scenario came about.
+fn basis(prediction: Prediction) -> String {
+    let (taken, error) = (prediction.duration, f64::from(prediction.error) * 100.0);
+    match prediction.provenance {
+        Provenance::Measured => format!("{taken} as traced: no step of the scenario changes it"),
+        Provenance::Anchored => format!(
+            "{taken} = traced time × what the {} model says after ÷ before, ±{error:.0} %: its error on one side cancels",
+            prediction.model
+        ),
+        Provenance::Absolute => format!("{taken} by the {} model alone, ±{error:.0} %", prediction.model),
+        Provenance::Unmodelled => format!("{taken} as traced, though a step changes it: no model covers this work"),
+    }
+}
+
+fn of_group(work: &Workspace, lines: &mut Vec<Line>) {
+    let Some(group) = work.listing.groups.get(work.table.cursor) else { return };
+    lines.push(("", group.label.clone(), Role::Title));
+    let sums = format!("{} → {} over {} pieces of device work", group.measured, group.simulated, group.count);
+    lines.push(("sum", sums, Role::Text));
+    lines.push(("host", format!("{} of host time of its operators", group.host), Role::Text));
+    let model = match group.against_model() {
+        None => "no model covers any of it".to_owned(),
+        Some(ratio) => format!(
+            "{} of {} measured are covered; the models say {}, ×{ratio:.2} of which was measured{}",
+            group.covered,
+            group.measured,
+            group.modelled,
+            if group.is_slow() { ": slower than such work usually is" } else { "" }
+        ),
+    };
+    lines.push(("model", model, if group.is_slow() { Role::Bad } else { Role::Text }));
+    lines.push(("worst source", super::operators::source(group.provenance).0.to_owned(), Role::Text));
+    lines.push(("", "the longest of them:".to_owned(), Role::Dim));
+    of_item(work, Item::Task(group.example), lines);
+}
+
+fn of_gap(work: &Workspace, lines: &mut Vec<Line>) {
+    let Some(gap) = gaps::chosen(work) else { return };
+    lines.push(("", format!("gap of {}", gap.duration), Role::Title));
+    lines.push((
+        "measure",
+        "time without work on this stream, in the simulation with the scenario in force".to_owned(),
+        Role::Text,
+    ));
+    let chain = "what decided when the next work could start, followed back to where the stream fell idle";
+    lines.push(("cause", format!("{}: {chain}", gap.cause.describe(&work.loaded.graph)), Role::Text));
+    for (line, gain) in work.closing(gap) {
+        lines.push((
+            "closed by",
+            format!("{line}: the whole iteration simulated again with it is {gain} shorter"),
+            Role::Good,
+        ));
+    }
+}
+
+fn of_point(work: &Workspace, lines: &mut Vec<Line>) {
+    let Some(point) = work.sweep.points.get(work.table.cursor) else { return };
+    lines.push(("", format!("iteration of {}", point.simulated_ns), Role::Title));
+    lines.push(("basis", "all steps of the scenario with this batch size, simulated whole".to_owned(), Role::Text));
+    lines.extend(point.unhandled.iter().map(|text| ("as traced", text.clone(), Role::Warn)));
+}
+
+/// The figures of the header, each with where it comes from.
+fn of_header(work: &Workspace, lines: &mut Vec<Line>) {
+    let summary = &work.outcome.summary;
+    lines.push(("", "figures above".to_owned(), Role::Title));
+    let ranks = if summary.ranks.len() > 1 { ", of the slowest rank" } else { "" };
+    let measured =
+        format!("{} from the start of the traced iteration to the end of its work{ranks}", summary.measured_ns);
+    lines.push(("measured", measured, Role::Text));
+    let steps = work.outcome.steps.iter().filter(|step| step.enabled).count();
+    lines.push((
+        "simulated",
+        format!("{} replaying the graph with {steps} steps in force", summary.simulated_ns),
+        Role::Text,
+    ));
+    lines.push(("replay", replay(summary), Role::Text));
+    lines.push(("error", band(summary), Role::Text));
+    let busy = format!("{:.1} % of the iteration with work on the device, mean over ranks", summary.gpu_busy * 100.0);
+    lines.push(("GPU busy", busy, Role::Text));
+    let memory = summary.memory_bytes.map_or("not recorded in this trace".to_owned(), |bytes| {
+        format!("{bytes}: the allocator's recorded peak; what is above its minimum grows with the batch")
+    });
+    lines.push(("memory", memory, Role::Text));
+    lines.extend(straggler(summary));
+}
+
+fn replay(summary: &Summary) -> String {
+    format!(
+        "{} is the untouched graph simulated ({}) against measured; {} of the iteration's time no rule explains",
+        signed_percent(summary.replay_error),
+        summary.base_simulated_ns,
+        signed_percent(summary.unexplained_share).trim_start_matches('+')
+    )
+}
+
+fn band(summary: &Summary) -> String {
+    let band = summary.error_band;
+    if band.low_ns == band.high_ns {
+        return "no predicted work on the critical path: only the replay's own error applies".to_owned();
+    }
+    format!(
+        "{} to {}: errors of the predicted tasks on the critical path, one model's taken as fully correlated, different \
+         models' as independent",
+        band.low_ns, band.high_ns
+    )
+}
+
+fn straggler(summary: &Summary) -> Option<Line> {
+    let late = summary.straggler?;
+    Some(("late rank", format!("rank {} comes last to collectives, {} in all", late.rank, late.late_ns), Role::Warn))
+}

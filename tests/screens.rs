@@ -44,6 +44,10 @@ fn trace() -> String {
             add(complete("cudaLaunchKernel", "cuda_runtime", 2, start + 20, 10, &format!(r#""correlation":{id}"#)));
             let kernel = format!(r#""correlation":{id},"stream":7,"device":0,"External id":{id}"#);
             add(complete(kernels[which], "kernel", 7, start + 35, 70 - index, &kernel));
+            let (total, at) = (1_000_000 * (1 + u64::from(index % 5)), start + 5);
+            add(format!(
+                r#"{{"ph":"i","s":"t","name":"[memory]","cat":"cpu_instant_event","pid":1,"tid":2,"ts":{at},"args":{{"Total Allocated":{total},"Bytes":1000000,"Addr":1,"Device Type":1,"Device Id":0}}}}"#
+            ));
         }
     }
     let device = r#"{"id":0,"name":"NVIDIA A100-SXM4-40GB","totalGlobalMem":42949672960,"numSms":108}"#;
@@ -131,6 +135,145 @@ fn an_edit_typed_at_the_prompt_re_times_the_iteration() {
         play(&mut screen, ":scale kind=kernel x2<enter>");
         insta::assert_snapshot!(format!("scaled_{}x{}", size.0, size.1), text(&screen));
     }
+}
+
+#[test]
+fn what_explains_a_number_at_every_size() {
+    let scripts = [
+        ("steps", "I"),
+        ("tracks", "T"),
+        ("why_kernel", "/relu_kernel<enter>W"),
+        ("why_header", "W"),
+        ("gaps_closed", "3"),
+        ("why_gap", "3W"),
+        ("kernels_filtered", "4v:filter name~relu<enter>"),
+        ("why_group", "4W"),
+    ];
+    for size in SIZES {
+        for (name, keys) in scripts {
+            let mut screen = open(size);
+            play(&mut screen, keys);
+            insta::assert_snapshot!(format!("{name}_{}x{}", size.0, size.1), with_styles(&screen));
+        }
+    }
+}
+
+#[test]
+fn another_iteration_is_modelled_and_the_scenario_stays() {
+    let mut screen = open((120, 40));
+    play(&mut screen, ":scale kind=kernel x2<enter>I");
+    assert_shows(&screen, "median 1.00 ms");
+    assert_shows(&screen, "modelled");
+    play(&mut screen, "<esc>:iteration 2<enter>");
+    assert_shows(&screen, "ProfilerStep#1 is modelled now");
+    assert_shows(&screen, "1 scale kind=kernel x2");
+    play(&mut screen, ":iteration 1<enter>");
+    assert_shows(&screen, "ProfilerStep#0 is modelled now");
+    play(&mut screen, ":iteration 3<enter>");
+    assert_shows(&screen, "no iteration 3: 1 to 2");
+}
+
+#[test]
+fn tables_are_grouped_sorted_and_narrowed_by_a_selector() {
+    let mut screen = open((120, 40));
+    play(&mut screen, "4");
+    assert_shows(&screen, "linear");
+    play(&mut screen, "/relu<enter>");
+    assert_shows(&screen, "only name~relu");
+    assert!(!text(&screen).contains("softmax"), "{}", text(&screen));
+    play(&mut screen, "v");
+    assert_shows(&screen, "relu_kernel");
+    play(&mut screen, "2");
+    assert_shows(&screen, "only name~relu");
+    play(&mut screen, "/4vvv");
+    assert_shows(&screen, "stream 7");
+    play(&mut screen, ":filter name~nothing_like_it<enter>");
+    assert_shows(&screen, "selects nothing in this iteration");
+    play(&mut screen, "<esc>s");
+    assert_shows(&screen, "order: above model");
+}
+
+#[test]
+fn a_gap_names_the_edits_that_close_it_and_enter_tries_the_best() {
+    let mut screen = open((120, 40));
+    play(&mut screen, "3");
+    assert_shows(&screen, "closed by: ");
+    let closes = text(&screen).split("closed by: ").nth(1).unwrap().split(" −").next().unwrap().trim().to_owned();
+    play(&mut screen, "<enter>");
+    assert_shows(&screen, &format!("1 {}", &closes[..closes.len().min(20)]));
+}
+
+/// Keys with what the screen says once each is pressed, by the view it is pressed in.
+#[test]
+fn every_key_does_in_every_view_what_the_help_says() {
+    let everywhere = [
+        ("?", "keys"),
+        (":", "enter runs"),
+        ("<C-p>", "find a command"),
+        ("b", "batch"),
+        ("g", "swap the GPU for"),
+        ("t", "try an edit"),
+        ("I", "iteration · median"),
+        ("W", "why this number"),
+        ("<f2>", "messages"),
+        ("<f9>", "theme"),
+        ("m", "mouse off"),
+        ("u", "nothing to undo"),
+        ("<C-r>", "nothing to redo"),
+        ("x", "there is no step yet"),
+        ("e", "there is no step yet"),
+        (".", "there was no edit yet"),
+    ];
+    for view in ["1", "2", "3", "4", "6"] {
+        for (key, shown) in everywhere {
+            let mut screen = open((120, 40));
+            play(&mut screen, view);
+            play(&mut screen, key);
+            assert_shows(&screen, shown);
+        }
+        for key in
+            ["<left>", "h", "<right>", "l", "<up>", "k", "<down>", "j", "<S-right>", "<S-down>", "<tab>", "<home>"]
+        {
+            let mut screen = open((120, 40));
+            play(&mut screen, view);
+            play(&mut screen, key);
+            assert!(!text(&screen).contains('✗'), "{key} in view {view} fails:\n{}", text(&screen));
+            assert!(!screen.has_quit);
+        }
+    }
+    let on_timeline = [
+        ("/", "enter runs"),
+        ("f", "nothing is selected"),
+        ("n", "nothing to search for yet"),
+        ("M", "two marks are needed"),
+        ("<space>", "◆"),
+        ("<right><enter>", "no launch joins this event"),
+        ("T", "queued ≤"),
+        ("H", "lane hidden"),
+        ("P", "• "),
+    ];
+    for (key, shown) in on_timeline {
+        let mut screen = open((80, 24));
+        play(&mut screen, key);
+        assert_shows(&screen, shown);
+    }
+    for key in ["w", "s", "d", "a", "c", "z", "{", "f", "v"] {
+        let mut screen = open((120, 40));
+        play(&mut screen, "/layer_norm_kernel<enter><C-l>ww");
+        let before = with_styles(&screen);
+        play(&mut screen, key);
+        assert!(with_styles(&screen) != before, "{key} changes nothing:\n{}", text(&screen));
+    }
+}
+
+#[test]
+fn esc_closes_but_never_leaves() {
+    let mut screen = open((80, 24));
+    play(&mut screen, "3<esc><esc><esc>");
+    assert_shows(&screen, "── timeline");
+    assert!(!screen.has_quit);
+    play(&mut screen, "q");
+    assert!(screen.has_quit);
 }
 
 #[test]

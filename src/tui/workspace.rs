@@ -159,21 +159,25 @@ impl Workspace {
         *self = fresh;
     }
 
-    /// Narrows the tables to what a selector selects; an empty text shows all again.
+    /// Narrows the tables to what a selector (or a part of a name) selects; an empty text shows all again.
     ///
     /// # Errors
     /// The text is no selector, or selects nothing.
     pub fn narrow(&mut self, text: &str) -> Result<(), String> {
         self.filter = None;
         if !text.is_empty() {
+            let is_word = text.chars().all(|c| c.is_alphanumeric() || "_:.-".contains(c));
+            let text = &if is_word { format!("name~{text}") } else { text.to_owned() };
             let selector = Selector::parse(text).map_err(|error| error.to_string())?;
             let mut mask = vec![false; self.loaded.graph.tasks.node_count()];
             let nodes = selector.select(&self.loaded.base);
-            nodes.iter().for_each(|node| mask[node.index()] = true);
+            for node in &nodes {
+                mask[node.index()] = true;
+            }
             if nodes.is_empty() {
                 return Err(format!("`{text}` selects nothing in this iteration"));
             }
-            self.filter = Some(Filter { text: text.to_owned(), mask });
+            self.filter = Some(Filter { text: text.clone(), mask });
         }
         (self.table.cursor, self.table.scroll) = (0, 0);
         self.relist();

@@ -45,7 +45,7 @@ fn over_overlay(app: &mut App, event: MouseEvent) -> Vec<crate::tui::effect::Eff
     };
     match &mut app.overlay {
         Some(Overlay::Help { scroll } | Overlay::Messages { scroll } | Overlay::Why { scroll }) => {
-            *scroll = scroll.saturating_add_signed(by)
+            *scroll = scroll.saturating_add_signed(by);
         }
         Some(Overlay::Picker(picker)) => picker.move_by(by.signum()),
         _ => {}

@@ -143,7 +143,7 @@ pub(super) const COMMANDS: &[Command] = &[
         name: "fold",
         aliases: &[],
         argument: Argument::None,
-        help: "open a lane, pack it into one row, or as it was",
+        help: "pack a lane into one row, open it whole, or as it was",
         keys: &[(OnTimeline, "z")],
         run: |app, _| on_timeline(app, |_, _, timeline| timeline.toggle_fold()),
     },
@@ -198,7 +198,7 @@ pub(super) const COMMANDS: &[Command] = &[
         argument: Argument::None,
         help: "move the lane of the cursor up",
         keys: &[(OnTimeline, "{")],
-        run: |app, _| on_timeline(app, |_, _, timeline| timeline.move_lane(-1)),
+        run: |app, _| on_timeline(app, |scene, _, timeline| timeline.move_lane(scene, -1)),
     },
     Command {
         name: "lane-down",
@@ -206,7 +206,7 @@ pub(super) const COMMANDS: &[Command] = &[
         argument: Argument::None,
         help: "move the lane of the cursor down",
         keys: &[(OnTimeline, "}")],
-        run: |app, _| on_timeline(app, |_, _, timeline| timeline.move_lane(1)),
+        run: |app, _| on_timeline(app, |scene, _, timeline| timeline.move_lane(scene, 1)),
     },
     Command {
         name: "tracks",

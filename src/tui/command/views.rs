@@ -125,7 +125,7 @@ fn arrange(app: &mut App, change: impl FnOnce(TableState) -> TableState) {
 fn filter(app: &mut App, text: &str) -> Ran {
     let work = app.workspace_mut().ok_or("no trace is open yet")?;
     if text.is_empty() && work.filter.is_none() {
-        app.overlay = Some(Overlay::Prompt(Prompt::new(Purpose::Command, "filter name~")));
+        app.overlay = Some(Overlay::Prompt(Prompt::new(Purpose::Command, "filter ")));
         return Ok(Vec::new());
     }
     work.narrow(text)?;

@@ -5,7 +5,7 @@ use crate::units::TimeNs;
 
 use super::item::Item;
 use super::render::{body_height, head_height, label_width};
-use super::rows::{Row, Side};
+use super::rows::{Row, Side, lanes};
 use super::scene::Scene;
 use super::span::Span;
 use super::state::{Fold, Timeline};
@@ -204,18 +204,21 @@ impl Timeline {
     /// Folds or unfolds the lane of the cursor.
     pub fn toggle_fold(&mut self) {
         let next = match self.fold_of(self.lane) {
-            Fold::Auto => Fold::Open,
-            Fold::Open => Fold::Packed,
-            Fold::Packed => Fold::Auto,
+            Fold::Auto => Fold::Packed,
+            Fold::Packed => Fold::Open,
+            Fold::Open => Fold::Auto,
         };
         self.folds.insert(self.lane, next);
     }
 
     /// Moves the lane of the cursor up or down among the lanes shown.
-    pub fn move_lane(&mut self, by: isize) {
-        let Some(at) = self.order.iter().position(|&lane| lane == self.lane) else { return };
-        let to = at.saturating_add_signed(by).min(self.order.len() - 1);
-        let lane = self.order.remove(at);
+    pub fn move_lane(&mut self, scene: Scene<'_>, by: isize) {
+        let shown = lanes(self, scene);
+        let Some(at) = shown.iter().position(|&lane| lane == self.lane) else { return };
+        let target = shown[at.saturating_add_signed(by).min(shown.len() - 1)];
+        let place = |order: &[usize], lane: usize| order.iter().position(|&known| known == lane);
+        let (Some(from), Some(to)) = (place(&self.order, self.lane), place(&self.order, target)) else { return };
+        let lane = self.order.remove(from);
         self.order.insert(to, lane);
     }
 }

@@ -85,7 +85,7 @@ impl Timeline {
             bounds,
             selected: None,
             side: Side::Measured,
-            lane: 0,
+            lane: order.first().copied().unwrap_or(0),
             depth: 0,
             cursor: start.0 as f64,
             scroll: 0,

@@ -41,6 +41,13 @@ fn lines(app: &App, width: usize) -> Vec<(String, Role)> {
         let text = crate::intern::printable(&text);
         lines.extend(wrap(&text, width).into_iter().map(|line| (line, role)));
     }
+    let graph = &work.loaded.graph;
+    if graph.unexplained > crate::units::DurNs::ZERO {
+        let share = 100.0 * work.outcome.summary.unexplained_share;
+        let text =
+            format!("! unexplained: {} of measured waiting ({share:.1} %) follows from no rule", graph.unexplained);
+        lines.extend(wrap(&text, width).into_iter().map(|line| (line, Role::Warn)));
+    }
     if diagnostics.is_empty() {
         lines.push(("nothing odd was found".to_owned(), Role::Dim));
     }

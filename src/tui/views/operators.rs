@@ -39,8 +39,7 @@ pub fn table(work: &Workspace) -> Table<'_> {
 
 fn summary(work: &Workspace, measured: DurNs, simulated: DurNs) -> Vec<(String, Role)> {
     let groups = &work.listing.groups;
-    let mut pieces =
-        vec![(format!("{measured} → {simulated}"), Role::Strong), (" on device".to_owned(), Role::Dim)];
+    let mut pieces = vec![(format!("{measured} → {simulated}"), Role::Strong), (" on device".to_owned(), Role::Dim)];
     pieces.extend(super::narrowed(work));
     let slow: Vec<&Group> = groups.iter().filter(|group| group.is_slow()).collect();
     if !slow.is_empty() {

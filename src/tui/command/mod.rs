@@ -124,8 +124,14 @@ impl Command {
 
 /// All commands, in the order of lists.
 pub fn all() -> impl Iterator<Item = &'static Command> {
-    let tables: [&'static [Command]; 6] =
-        [views::COMMANDS, inspect::COMMANDS, scenario::COMMANDS, timeline::COMMANDS, files::COMMANDS, general::COMMANDS];
+    let tables: [&'static [Command]; 6] = [
+        views::COMMANDS,
+        inspect::COMMANDS,
+        scenario::COMMANDS,
+        timeline::COMMANDS,
+        files::COMMANDS,
+        general::COMMANDS,
+    ];
     tables.into_iter().flatten()
 }
 

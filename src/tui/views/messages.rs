@@ -5,6 +5,8 @@ use crate::tui::app::App;
 use crate::tui::canvas::Canvas;
 use crate::tui::message::Level;
 use crate::tui::theme::Role;
+use crate::tui::timeline::short_name;
+use crate::tui::workspace::Workspace;
 
 /// Draws the list.
 pub fn render(app: &App, scroll: usize, canvas: &mut Canvas<'_>) {
@@ -41,17 +43,28 @@ fn lines(app: &App, width: usize) -> Vec<(String, Role)> {
         let text = crate::intern::printable(&text);
         lines.extend(wrap(&text, width).into_iter().map(|line| (line, role)));
     }
-    let graph = &work.loaded.graph;
-    if graph.unexplained > crate::units::DurNs::ZERO {
-        let share = 100.0 * work.outcome.summary.unexplained_share;
-        let text =
-            format!("! unexplained: {} of measured waiting ({share:.1} %) follows from no rule", graph.unexplained);
-        lines.extend(wrap(&text, width).into_iter().map(|line| (line, Role::Warn)));
-    }
+    late_starts(work, width, &mut lines);
     if diagnostics.is_empty() {
         lines.push(("nothing odd was found".to_owned(), Role::Dim));
     }
     lines
+}
+
+/// The waiting that no rule explains, and the tasks where it is largest.
+fn late_starts(work: &Workspace, width: usize, lines: &mut Vec<(String, Role)>) {
+    const MOST: usize = 8;
+    let graph = &work.loaded.graph;
+    if graph.late_starts.is_empty() {
+        return;
+    }
+    let share = 100.0 * graph.unexplained_share();
+    let (count, total) = (graph.late_starts.len(), graph.unexplained());
+    let head = format!("! unexplained: {count} tasks start {total} later in all than any rule says ({share:.1} %)");
+    lines.extend(wrap(&head, width).into_iter().map(|line| (line, Role::Warn)));
+    for late in graph.late_starts.iter().take(MOST) {
+        let name = graph.tasks.node_weight(late.node).map_or("", |task| graph.names.get(task.name));
+        lines.push((format!("  {} {}", late.by, short_name(name)), Role::Dim));
+    }
 }
 
 /// What the steps of the scenario could not do.

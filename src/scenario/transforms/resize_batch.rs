@@ -131,7 +131,7 @@ const LEARNED: Prediction = Prediction {
     duration: DurNs::ZERO,
     provenance: Provenance::Anchored,
     model: "two-traces",
-    error: 0.1,
+    error: 0.11,
     extrapolated: false,
 };
 

@@ -10,7 +10,8 @@ use crate::scenario::draft::Draft;
 use crate::units::DurNs;
 
 /// τ: a computation this long takes over all but 1/e of the caches, in seconds. The three constants make the warm host time
-/// of one model the same at batches 64, 256 and 1024: fitted on our perceptron and recommender captures.
+/// of one model the same at batches 64, 256 and 1024: chosen from a grid on our perceptron and recommender
+/// captures, fused and not, so an error on those is no held-out one.
 const TAKE_OVER_S: f64 = 10e-3;
 /// η: warm host time after which all but 1/e of the caches are its own again, in seconds.
 const RECOVERY_S: f64 = 50e-6;

@@ -32,6 +32,7 @@ pub fn features(domain: Domain, work: &Work, device: &DeviceProfile, structured_
         (&Shape::Conv { batch, channels_in, channels_out, out_h, out_w, r, s, stride, groups }, _) => {
             let area = out_h * out_w;
             list.extend([stride, groups].map(|dim| log(dim as f64)));
+            list.extend([f32::from(u8::from(work.precision.is_tensor())), log(work.written.0 as f64)]);
             products(
                 &mut list,
                 [groups, batch * area, channels_out / groups.max(1), channels_in * r * s / groups.max(1)],

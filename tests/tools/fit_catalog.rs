@@ -20,7 +20,7 @@ use retime::cost::forest::Growth;
 use retime::device::{Catalog, DeviceProfile};
 
 /// File, source, whether its times are of whole calls.
-const FILES: [(&str, &str, bool); 14] = [
+const FILES: [(&str, &str, bool); 17] = [
     ("neusight/train_linear.csv.gz", "sitar-lab/NeuSight 6945927", true),
     ("neusight/test_linear.csv.gz", "sitar-lab/NeuSight 6945927", true),
     ("neusight/train_bmm.csv.gz", "sitar-lab/NeuSight 6945927", true),
@@ -34,8 +34,41 @@ const FILES: [(&str, &str, bool); 14] = [
     ("neusight/test_elem.csv.gz", "sitar-lab/NeuSight 6945927", true),
     ("aiconfigurator/gemm_bf16.csv.gz", "ai-dynamo/aiconfigurator 095f58a, sglang 0.5.10", false),
     ("aiconfigurator/gemm_fp8.csv.gz", "ai-dynamo/aiconfigurator 095f58a, sglang 0.5.10", false),
+    ("deepbench/gemm.csv", DEEPBENCH, false),
+    ("deepbench/conv.csv", DEEPBENCH, false),
+    ("vidur/compute_mlp.csv.gz", "microsoft/vidur 7d47513", false),
     ("aiconfigurator/context_attention.csv.gz", "ai-dynamo/aiconfigurator 095f58a, sglang 0.5.10", false),
 ];
+
+const DEEPBENCH: &str = "baidu-research/DeepBench da81ba7";
+
+/// Below this, NeuSight's times hold the host's floor and DeepBench's do not: they are not fitted together.
+const ABOVE_FLOORS_US: f64 = 300.0;
+
+/// Whether a row of `source` is left out: DeepBench's fp32 products, which NeuSight has by the thousand, and its short
+/// convolutions where NeuSight measured others; vidur's A100, which aiconfigurator covers more finely.
+fn is_left_out(source: &str, domain: Domain, row: &Measurement) -> bool {
+    match source {
+        DEEPBENCH if domain == Domain::Conv => row.device != "V100" && row.us < ABOVE_FLOORS_US,
+        DEEPBENCH => domain != Domain::Gemm16,
+        _ => row.device == "a100",
+    }
+}
+
+/// The text of a table, plain or gzip.
+fn read(path: &Path) -> Result<Option<String>, Box<dyn Error>> {
+    let Ok(bytes) = std::fs::read(path) else {
+        eprintln!("skipped: {} is not there", path.display());
+        return Ok(None);
+    };
+    let mut text = String::new();
+    if path.extension().is_some_and(|ending| ending == "gz") {
+        flate2::read::GzDecoder::new(&bytes[..]).read_to_string(&mut text)?;
+    } else {
+        text = String::from_utf8(bytes)?;
+    }
+    Ok(Some(text))
+}
 
 /// Devices of the same chip: the fit of the first holds for the others.
 const SIBLINGS: [&[&str]; 6] = [
@@ -87,12 +120,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 fn load(folder: &Path, catalog: &Catalog, wanted: &[String]) -> Result<Rows, Box<dyn Error>> {
     let mut all = Rows::new();
     for (file, source, whole_calls) in FILES {
-        let Ok(bytes) = std::fs::read(folder.join(file)) else {
-            eprintln!("skipped: {file} is not there");
-            continue;
-        };
-        let mut text = String::new();
-        flate2::read::GzDecoder::new(&bytes[..]).read_to_string(&mut text)?;
+        let Some(text) = read(&folder.join(file))? else { continue };
         for row in calibrate::measurements(&text)? {
             let Some(domain) = Domain::of(&row.work) else { continue };
             let skip = !wanted.is_empty() && !wanted.iter().any(|name| name == domain.name());
@@ -100,7 +128,11 @@ fn load(folder: &Path, catalog: &Catalog, wanted: &[String]) -> Result<Rows, Box
             if skip || (domain == Domain::Linear && row.device == "Tesla P4") {
                 continue;
             }
-            let id = catalog.find(&row.device)?.id.clone();
+            let Ok(device) = catalog.find(&row.device) else { continue };
+            if is_left_out(source, domain, &row) {
+                continue;
+            }
+            let id = device.id.clone();
             all.entry((domain, id)).or_insert_with(|| (Vec::new(), source, whole_calls)).0.push(row);
         }
     }
@@ -219,33 +251,56 @@ fn print_row(domain: Domain, id: &str, found: &Calibrated) {
     );
 }
 
-/// The interconnect of each system that nccl-tests ran on.
-const SYSTEMS: [(&str, &str); 7] = [
-    ("a100_sxm", "NVLink3"),
-    ("h100_sxm", "NVLink4"),
-    ("b200_sxm", "NVLink5"),
-    ("gb200", "NVLink5-NVL72"),
-    ("l40s", "PCIe4"),
-    ("rtx_pro_6000_server", "PCIe5"),
-    ("b300_sxm", "NVLink5-B300"),
+/// The interconnect of each system that collectives were measured on, within a node and between nodes.
+const SYSTEMS: [(&str, bool, &str); 12] = [
+    ("a100_sxm", false, "NVLink3"),
+    ("h100_sxm", false, "NVLink4"),
+    ("b200_sxm", false, "NVLink5"),
+    ("gb200", false, "NVLink5-NVL72"),
+    ("l40s", false, "PCIe4"),
+    ("rtx_pro_6000_server", false, "PCIe5"),
+    ("b300_sxm", false, "NVLink5-B300"),
+    ("a100_dgx", false, "NVLink3"),
+    ("a100_dgx", true, "InfiniBand-HDR"),
+    ("a100_pairwise_nvlink", false, "NVLink3-bridge"),
+    ("h100_pairwise_nvlink", false, "NVLink4-bridge"),
+    ("NV_V100", false, "NVLink2"),
 ];
+
+/// Tables of collectives; of two that measured the same, the first holds.
+const COLLECTIVES: [(&str, &str); 3] = [
+    ("aiconfigurator/nccl.csv.gz", "ai-dynamo/aiconfigurator 095f58a, nccl-tests"),
+    ("vidur/network.csv.gz", "microsoft/vidur 7d47513, NCCL"),
+    ("deepbench/allreduce.csv", "baidu-research/DeepBench da81ba7, NCCL 2.0"),
+];
+
+/// Published fits that stay as they are.
+const KEPT: [(&str, &str, u32); 2] = [("NVLink2", "all-reduce", 4), ("NVLink2", "all-reduce", 8)];
 
 const MARK: &str = "# Collective times fitted by the fit_catalog example; do not edit.";
 
 /// Writes the fitted collective curves.
 fn fit_links(folder: &Path) -> Result<(), Box<dyn Error>> {
-    let bytes = std::fs::read(folder.join("aiconfigurator/nccl.csv.gz"))?;
-    let mut text = String::new();
-    flate2::read::GzDecoder::new(&bytes[..]).read_to_string(&mut text)?;
-    let rows = calibrate::collectives::collective_rows(&text)?;
-    let mut groups: BTreeMap<(&str, &str, u32), Vec<&calibrate::collectives::CollectiveRow>> = BTreeMap::new();
-    for row in &rows {
-        let Some((_, link)) = SYSTEMS.iter().find(|(system, _)| *system == row.system) else { continue };
-        groups.entry((link, row.collective, row.ranks)).or_default().push(row);
+    let mut tables = Vec::new();
+    for (file, source) in COLLECTIVES {
+        if let Some(text) = read(&folder.join(file))? {
+            tables.push((source, calibrate::collectives::collective_rows(&text)?));
+        }
+    }
+    let mut groups: BTreeMap<(&str, &str, u32), (&str, Vec<&calibrate::collectives::CollectiveRow>)> = BTreeMap::new();
+    for (source, row) in tables.iter().flat_map(|(source, rows)| rows.iter().map(move |row| (*source, row))) {
+        let joined =
+            |(system, between, _): &&(&str, bool, &str)| *system == row.system && *between == row.between_nodes;
+        let Some((_, _, link)) = SYSTEMS.iter().find(joined) else { continue };
+        let group = groups.entry((link, row.collective, row.ranks)).or_insert_with(|| (source, Vec::new()));
+        if group.0 == source && !KEPT.contains(&(link, row.collective, row.ranks)) {
+            group.1.push(row);
+        }
     }
     let mut out = String::new();
-    for ((link, collective, ranks), rows) in groups {
-        let source = format!("ai-dynamo/aiconfigurator 095f58a, nccl-tests on {}", rows[0].system);
+    for ((link, collective, ranks), (source, rows)) in groups {
+        let Some(first) = rows.first() else { continue };
+        let source = format!("{source} on {}", first.system);
         let Some((curve, summary)) = calibrate::collectives::fit_curve(&rows, &source) else { continue };
         println!("{link:<14} {collective:<15} {ranks:>2} held out {:4.1} % over {}", 100.0 * summary.mape, summary.n);
         let list = |values: &[f64]| {

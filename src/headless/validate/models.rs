@@ -68,6 +68,11 @@ fn row(detail: ValidationRow) -> Row {
 
 fn describe(rows: &[Row], out: &mut dyn Write) -> io::Result<()> {
     output::text(&table(rows), out)?;
+    for Row { check, detail, .. } in rows {
+        if let Some(reason) = detail.reason {
+            writeln!(out, "{check} falls short: {reason}")?;
+        }
+    }
     writeln!(out, "errors in percent, mean absolute and geometric; `kernels` are rows well above the host's floor")
 }
 

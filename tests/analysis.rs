@@ -342,7 +342,7 @@ fn the_longest_gap_of_a_step_without_loading_workers_is_data_loading() {
     let Some(graph) = opened("resnet50-v100-dataloader/workers0.pt.trace.json.gz") else { return };
     let longest = all_gaps(&graph).into_iter().find(|gap| gap.next.is_some()).unwrap();
     assert!(matches!(longest.cause, Cause::DataLoading { .. }), "{}", longest.cause.describe(&graph));
-    assert_eq!(candidate_steps(&graph, &longest)[0], "prefetch-input");
+    assert_eq!(candidate_steps(&graph, &longest)[0], "scale phase=data x0");
 }
 
 #[test]

@@ -19,7 +19,7 @@ pub fn candidate_steps(graph: &ExecutionGraph, gap: &Gap) -> Vec<String> {
         Cause::Collective { name, late } => {
             let mut found = steps(&["bucket-size 50"]);
             if graph.names.get(name).to_ascii_lowercase().replace(['-', '_'], "").contains("alltoall") {
-                found.push("reshard-tables best".to_owned());
+                found.extend(steps(&["reshard-tables size_lookup_greedy", "reshard-tables lookup_greedy"]));
             }
             found.extend(steps(&["compress-comm 0.5", "scale kind=collective x0.5"]));
             if let Some(late) = late {

@@ -21,7 +21,7 @@ pub fn candidate_steps(graph: &ExecutionGraph, gap: &Gap) -> Vec<String> {
             if graph.names.get(name).to_ascii_lowercase().replace(['-', '_'], "").contains("alltoall") {
                 found.extend(steps(&["reshard-tables size_lookup_greedy", "reshard-tables lookup_greedy"]));
             }
-            found.extend(steps(&["compress-comm 0.5", "scale kind=collective x0.5"]));
+            found.extend(steps(&["compress-comm 2", "scale kind=collective x0.5"]));
             if let Some(late) = late {
                 found.push(format!("scale kind=host & rank={} x0.5", late.0));
                 found.push(format!("scale kind=kernel & rank={} x0.5", late.0));

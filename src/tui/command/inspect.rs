@@ -24,7 +24,7 @@ pub(super) const COMMANDS: &[Command] = &[
     },
     Command {
         name: "iteration",
-        aliases: &["step"],
+        aliases: &["iter"],
         argument: Argument::Optional(Kind::Text, "NUMBER"),
         help: "choose which recorded iteration is modelled",
         keys: &[(Everywhere, "I")],

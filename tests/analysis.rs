@@ -237,6 +237,7 @@ fn the_path_of_an_edited_scenario_goes_through_what_the_edit_added() {
         reports: Vec::new(),
         devices: Vec::new(),
         batch: None,
+        seats: None,
         cyclic: 0,
     };
     let Edited { graph, timed } = Edited::of(&resolved);

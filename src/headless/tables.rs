@@ -9,7 +9,7 @@ use crate::cli::{Iteration, TablesArgs};
 use crate::scenario::StepError;
 use crate::scenario::tables::Table as Embedding;
 use crate::scenario::transforms::Sharder;
-use crate::session::{Loaded, Sharding, ShardingPlan};
+use crate::session::{Loaded, Pick, Sharding, ShardingPlan, judge};
 use crate::units::{Bytes, DurNs};
 
 use super::opened::Opened;
@@ -45,7 +45,7 @@ pub fn run(args: &TablesArgs, iteration: Iteration) -> Result<()> {
     let wanted = args.sharder.as_deref().map(wanted).transpose()?;
     let Opened { loaded, outcome, .. } = Opened::of(&args.common, iteration)?;
     let sharding = Sharding::new(&loaded, &outcome.scenario);
-    let tables = sharding.tables.tables.iter().enumerate().map(|(index, table)| row(&loaded, index, table)).collect();
+    let tables = sharding.tables().tables.iter().enumerate().map(|(index, table)| row(&loaded, index, table)).collect();
     let plans = wanted.map(|wanted| plans(&loaded, &sharding, &wanted)).transpose()?.unwrap_or_default();
     let json = input::Envelope::new(&loaded, Answer { tables, plans });
     let answer = &json.answer;
@@ -80,7 +80,7 @@ fn plans(loaded: &Loaded, sharding: &Sharding<'_>, wanted: &Wanted) -> Result<Ve
     if loaded.graph.ranks.len() < 2 {
         return Err(eyre!("{}: one rank is loaded, there is nowhere to move tables to", loaded.title));
     }
-    if sharding.tables.sharded().is_empty() {
+    if sharding.tables().sharded().is_empty() {
         return Err(eyre!("{}: no embedding table that can move", loaded.title));
     }
     let mut plans = vec![sharding.traced()];
@@ -88,6 +88,7 @@ fn plans(loaded: &Loaded, sharding: &Sharding<'_>, wanted: &Wanted) -> Result<Ve
     if wanted.search {
         plans.push(sharding.best());
     }
+    judge(&mut plans);
     Ok(plans)
 }
 
@@ -137,10 +138,11 @@ fn describe(answer: &Answer, out: &mut dyn Write) -> io::Result<()> {
     if answer.plans.is_empty() {
         return Ok(());
     }
-    let mut table = output::Table::new(&["plan", "simulated", "most look-ups of a rank", "edit"]);
+    let mut table = output::Table::new(&["plan", "simulated", "choice", "most look-ups of a rank", "edit"]);
     for plan in &answer.plans {
         let edit = if plan.step.is_empty() { "nothing moves" } else { plan.step.as_str() };
-        let cells = [shown(plan.simulated_ns), shown(plan.max_rank_ns), edit.to_owned()];
+        let pick = plan.pick.map_or("not possible", Pick::words).to_owned();
+        let cells = [shown(plan.simulated_ns), pick, shown(plan.max_rank_ns), edit.to_owned()];
         table.row([plan.sharder.clone()].into_iter().chain(cells));
     }
     writeln!(out)?;

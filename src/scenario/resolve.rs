@@ -11,6 +11,7 @@ use super::context::Context;
 use super::draft::Draft;
 use super::lower;
 use super::step::Scenario;
+use super::tables::Seat;
 use super::transform::StepReport;
 
 /// A scenario worked out on its base.
@@ -34,6 +35,8 @@ pub struct Resolved {
     pub devices: Vec<Arc<DeviceProfile>>,
     /// Batch size before and after, where an edit changed it.
     pub batch: Option<(u64, u64)>,
+    /// Where each embedding table that can move is, where an edit moved any.
+    pub seats: Option<Vec<Seat>>,
     /// Dependencies of edits that were left out because they closed a cycle.
     pub cyclic: usize,
 }
@@ -104,6 +107,7 @@ fn finish(draft: Draft<'_>, reports: Vec<StepReport>) -> Resolved {
     };
     let removed = draft.graph().tasks.node_indices().filter(|&node| draft.is_removed(node)).collect();
     let (devices, batch) = (draft.devices().to_vec(), draft.batch());
+    let seats = draft.seats().map(<[Seat]>::to_vec);
     let kept = draft.added.into_iter().zip(draft.dropped).zip(rows).filter(|((_, gone), _)| !gone);
     let added = kept.map(|((added, _), task)| AddedTask {
         task,
@@ -125,6 +129,7 @@ fn finish(draft: Draft<'_>, reports: Vec<StepReport>) -> Resolved {
         reports,
         devices,
         batch,
+        seats,
         cyclic,
     }
 }

@@ -5,14 +5,13 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use crate::analysis::busy;
-use crate::graph::NodeId;
 use crate::scenario::tables::{Seat, Tables};
-use crate::scenario::transforms::{Plan, Reshard, Sharder};
-use crate::scenario::{Scenario, Step, resolve};
+use crate::scenario::transforms::{Plan, Reshard, Sharder, without_plans};
+use crate::scenario::{Resolved, Scenario, Step, resolve};
 use crate::sim::{Schedule, simulate};
 use crate::units::DurNs;
 
-use super::Loaded;
+use super::{JobTables, Loaded};
 
 /// A placement of all tables that can move, with what the iteration takes then.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -21,6 +20,8 @@ pub struct ShardingPlan {
     pub sharder: String,
     /// Iteration time; `None` for a plan that cannot be carried out.
     pub simulated_ns: Option<DurNs>,
+    /// How it compares with the others; `None` before [`judge`] or for a plan that cannot be carried out.
+    pub pick: Option<Pick>,
     /// Look-up time, forward and backward, of the rank with most of it.
     pub max_rank_ns: Option<DurNs>,
     /// The rank of each table, by global number.
@@ -31,50 +32,81 @@ pub struct ShardingPlan {
     pub unhandled: Vec<String>,
 }
 
+/// How good a choice a plan would be among others [Lin24 §V-C: a choice is a good one when it is the fastest, or within
+/// 10 % of it].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Pick {
+    /// The fastest.
+    Fastest,
+    /// Within 10 % of the fastest.
+    Near,
+    /// Slower than that.
+    Slower,
+}
+
+impl Pick {
+    /// In words.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Fastest => "fastest",
+            Self::Near => "within 10 % of it",
+            Self::Slower => "slower",
+        }
+    }
+}
+
+/// How much slower than the fastest a good choice may be.
+const NEAR: f64 = 0.1;
+
+/// Compares plans with each other.
+pub fn judge(plans: &mut [ShardingPlan]) {
+    let Some(fastest) = plans.iter().filter_map(|plan| plan.simulated_ns).min() else { return };
+    let pick = |time: DurNs| match time {
+        time if time <= fastest => Pick::Fastest,
+        time if time <= fastest.scale(1.0 + NEAR) => Pick::Near,
+        _ => Pick::Slower,
+    };
+    for plan in plans {
+        plan.pick = plan.simulated_ns.map(pick);
+    }
+}
+
 /// Most placements that a search simulates.
-const BUDGET: usize = 300;
+pub const SEARCH_BUDGET: usize = 300;
 
 /// Evaluates placements of one job's tables.
 #[derive(Debug)]
 pub struct Sharding<'a> {
     loaded: &'a Loaded,
     scenario: Scenario,
-    /// The tables.
-    pub tables: Tables,
-    /// Ranks that look tables up.
-    ranks: Vec<usize>,
-    /// Look-ups of the chosen iteration, by rank.
-    lookups: Vec<Vec<NodeId>>,
+    job: JobTables,
 }
 
 impl<'a> Sharding<'a> {
     /// Finds the tables of a job; plans take the place of those in `scenario`.
     pub fn new(loaded: &'a Loaded, scenario: &Scenario) -> Self {
-        let mut scenario = scenario.clone();
-        scenario.steps.retain(|step| step.transform.name() != "reshard-tables");
-        let tables = Tables::find(&loaded.base);
-        let belongs = loaded.graph.iteration_tasks();
-        let of_rank = |rank: &crate::scenario::tables::RankLookups| {
-            let all = rank.forward.iter().chain(&rank.backward).copied();
-            all.filter(|node| belongs[node.index()]).collect()
-        };
-        let lookups = tables.ranks.iter().map(of_rank).collect();
-        let ranks = (0..tables.ranks.len()).filter(|&rank| !tables.ranks[rank].forward.is_empty()).collect();
-        Self { loaded, scenario, tables, ranks, lookups }
+        Self { loaded, scenario: without_plans(scenario), job: JobTables::find(loaded) }
+    }
+
+    /// The tables.
+    pub fn tables(&self) -> &Tables {
+        &self.job.tables
     }
 
     /// The placement as traced.
     pub fn traced(&self) -> ShardingPlan {
-        self.evaluate("traced", &self.tables.placement())
+        self.evaluate("traced", &self.tables().placement())
     }
 
     /// The plan of a sharder.
     pub fn by(&self, sharder: Sharder) -> ShardingPlan {
-        match sharder.place(self.tables.sharded(), &self.ranks) {
+        match sharder.place(self.tables().sharded(), &self.job.able) {
             Some(placement) => self.evaluate(&sharder.name(), &placement),
             None => ShardingPlan {
                 sharder: sharder.name(),
                 simulated_ns: None,
+                pick: None,
                 max_rank_ns: None,
                 assignment: Vec::new(),
                 step: String::new(),
@@ -85,21 +117,39 @@ impl<'a> Sharding<'a> {
 
     /// The best of the traced placement, all sharders and what moves and swaps of tables make of the best of those.
     pub fn best(&self) -> ShardingPlan {
-        let all = Sharder::ALL.into_iter().map(|sharder| self.by(sharder));
-        let mut best = all.fold(self.traced(), |best, plan| if is_better(&plan, &best) { plan } else { best });
-        let mut left = BUDGET;
-        while let Some(better) = self.improve(&best, &mut left) {
+        self.search(&mut |_| true)
+    }
+
+    /// As [`Self::best`]; `go_on` is told how many moves and swaps have been tried, of [`SEARCH_BUDGET`], and says whether
+    /// to go on. What has been found until then is the answer.
+    pub fn search(&self, go_on: &mut dyn FnMut(usize) -> bool) -> ShardingPlan {
+        let mut best = self.traced();
+        for sharder in Sharder::ALL {
+            if !go_on(0) {
+                return ShardingPlan { sharder: "best".to_owned(), ..best };
+            }
+            let plan = self.by(sharder);
+            best = if is_better(&plan, &best) { plan } else { best };
+        }
+        let mut tried = 0;
+        let mut may_try = || {
+            tried += 1;
+            tried <= SEARCH_BUDGET && go_on(tried)
+        };
+        while let Some(better) = self.improve(&best, &mut may_try) {
             best = better;
         }
         ShardingPlan { sharder: "best".to_owned(), ..best }
     }
 
     /// The first change that makes the iteration shorter, of those that take look-ups off the rank with most.
-    fn improve(&self, from: &ShardingPlan, left: &mut usize) -> Option<ShardingPlan> {
+    fn improve(&self, from: &ShardingPlan, may_try: &mut dyn FnMut() -> bool) -> Option<ShardingPlan> {
         let placement: Vec<usize> = from.assignment.iter().filter_map(|&number| self.position(number)).collect();
-        let loads = self.loads(&self.resolve(&placement));
+        let loads = self.job.lookup_times(&self.resolve(&placement));
         for change in self.changes(&placement, &loads) {
-            *left = left.checked_sub(1)?;
+            if !may_try() {
+                return None;
+            }
             let mut changed = placement.clone();
             change.apply(&mut changed);
             let plan = self.evaluate("best", &changed);
@@ -113,14 +163,14 @@ impl<'a> Sharding<'a> {
     /// Moves from the rank with most look-ups and swaps with it, by what the more loaded of both ranks would then have; those
     /// that would not lighten it are left out.
     fn changes(&self, placement: &[usize], loads: &[DurNs]) -> Vec<Change> {
-        let Some(&source) = self.ranks.iter().max_by_key(|&&rank| (loads[rank], std::cmp::Reverse(rank))) else {
+        let Some(&source) = self.job.able.iter().max_by_key(|&&rank| (loads[rank], std::cmp::Reverse(rank))) else {
             return Vec::new();
         };
-        let time = |table: usize| self.tables.tables[table].forward + self.tables.tables[table].backward;
+        let time = |table: usize| self.tables().tables[table].forward + self.tables().tables[table].backward;
         let (own, others): (Vec<usize>, Vec<usize>) =
             (0..placement.len()).partition(|&table| placement[table] == source);
         let moves = own.iter().flat_map(|&table| {
-            let targets = self.ranks.iter().filter(move |&&target| target != source);
+            let targets = self.job.able.iter().filter(move |&&target| target != source);
             targets.map(move |&target| (Change::Move { table, target }, target, time(table)))
         });
         let swaps = own.iter().flat_map(|&table| {
@@ -146,7 +196,7 @@ impl<'a> Sharding<'a> {
 
     /// The edit from the traced placement to this one.
     fn step(&self, placement: &[usize]) -> Option<Step> {
-        let moved = self.tables.sharded().iter().zip(placement).enumerate();
+        let moved = self.tables().sharded().iter().zip(placement).enumerate();
         let moves: Vec<(usize, Seat)> = moved
             .filter(|(_, (table, rank))| table.rank != **rank)
             .map(|(index, (_, &rank))| (index, Seat::whole(self.number(rank) as usize)))
@@ -155,16 +205,10 @@ impl<'a> Sharding<'a> {
         is_move.then(|| Step { transform: Arc::new(Reshard { plan: Plan::Moves(moves) }), enabled: true })
     }
 
-    fn resolve(&self, placement: &[usize]) -> crate::scenario::Resolved {
+    fn resolve(&self, placement: &[usize]) -> Resolved {
         let mut scenario = self.scenario.clone();
         scenario.steps.extend(self.step(placement));
         resolve(&self.loaded.base, &scenario, &self.loaded.context)
-    }
-
-    /// Look-up time of each rank.
-    fn loads(&self, resolved: &crate::scenario::Resolved) -> Vec<DurNs> {
-        let load = |nodes: &Vec<NodeId>| nodes.iter().map(|&node| resolved.prediction(node).duration).sum();
-        self.lookups.iter().map(load).collect()
     }
 
     fn evaluate(&self, sharder: &str, placement: &[usize]) -> ShardingPlan {
@@ -179,7 +223,8 @@ impl<'a> Sharding<'a> {
         ShardingPlan {
             sharder: sharder.to_owned(),
             simulated_ns: period.filter(|_| is_done),
-            max_rank_ns: self.loads(&resolved).into_iter().max().filter(|_| is_done),
+            pick: None,
+            max_rank_ns: self.job.lookup_times(&resolved).into_iter().max().filter(|_| is_done),
             assignment: placement.iter().map(|&rank| self.number(rank)).collect(),
             step: step.map(|step| step.to_string()).unwrap_or_default(),
             unhandled: report.map(|report| report.unhandled.clone()).unwrap_or_default(),

@@ -7,9 +7,10 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 
 use crate::scenario::Scenario;
+use crate::scenario::transforms::Sharder;
 use crate::units::DurNs;
 
-use super::{Engine, Loaded, Outcome, Sweep, SweepPoint};
+use super::{Engine, Loaded, Outcome, Sharding, ShardingPlan, Sweep, SweepPoint};
 
 /// What may be asked of the worker.
 #[derive(Clone, Debug)]
@@ -39,6 +40,22 @@ pub enum Request {
         /// The steps, each as a line.
         lines: Vec<String>,
     },
+    /// Evaluate the traced placement of embedding tables and that of every sharder.
+    Plans {
+        /// Comes back with each plan.
+        revision: u64,
+        /// What the plans come on top of.
+        scenario: Scenario,
+    },
+    /// Search for a better placement than any of those.
+    Search {
+        /// Comes back with the progress and with the plan.
+        revision: u64,
+        /// What the plans come on top of.
+        scenario: Scenario,
+    },
+    /// End the search with what it has found.
+    StopSearch,
 }
 
 /// What the worker answers.
@@ -62,6 +79,20 @@ pub enum Reply {
         /// How much shorter the iteration is with it.
         gain: DurNs,
     },
+    /// One more placement of embedding tables; that of a search comes last.
+    Plan {
+        /// Of which request.
+        revision: u64,
+        /// The plan.
+        plan: ShardingPlan,
+    },
+    /// How far the search has come.
+    Searching {
+        /// Of which request.
+        revision: u64,
+        /// Placements tried so far.
+        tried: usize,
+    },
     /// All points of a sweep were sent.
     SweepDone {
         /// Of which request.
@@ -74,6 +105,9 @@ struct Wanted {
     evaluate: Option<(u64, Scenario)>,
     gains: Option<(u64, Scenario, Vec<String>)>,
     sweep: Option<(u64, Scenario, Sweep)>,
+    plans: Option<(u64, Scenario)>,
+    search: Option<(u64, Scenario)>,
+    stop_search: bool,
     stop: bool,
 }
 
@@ -105,6 +139,13 @@ impl Shared {
             }
             if let Some((revision, scenario, sweep)) = wanted.sweep.take() {
                 return Some(Request::Sweep { revision, scenario, sweep });
+            }
+            if let Some((revision, scenario)) = wanted.plans.take() {
+                return Some(Request::Plans { revision, scenario });
+            }
+            if let Some((revision, scenario)) = wanted.search.take() {
+                wanted.stop_search = false;
+                return Some(Request::Search { revision, scenario });
             }
             wanted = self.changed.wait(wanted).unwrap_or_else(PoisonError::into_inner);
         }
@@ -146,6 +187,9 @@ impl Worker {
             Request::Evaluate { revision, scenario } => wanted.evaluate = Some((revision, scenario)),
             Request::Sweep { revision, scenario, sweep } => wanted.sweep = Some((revision, scenario, sweep)),
             Request::Gains { revision, scenario, lines } => wanted.gains = Some((revision, scenario, lines)),
+            Request::Plans { revision, scenario } => wanted.plans = Some((revision, scenario)),
+            Request::Search { revision, scenario } => wanted.search = Some((revision, scenario)),
+            Request::StopSearch => (wanted.search, wanted.stop_search) = (None, true),
         });
     }
 }
@@ -185,6 +229,38 @@ impl Work {
                 }
                 (self.deliver)(Reply::SweepDone { revision });
             }
+            Request::Plans { revision, scenario } => self.plans(revision, &scenario),
+            Request::Search { revision, scenario } => self.search(revision, &scenario),
+            Request::StopSearch => {}
+        }
+    }
+
+    fn plans(&self, revision: u64, scenario: &Scenario) {
+        let sharding = Sharding::new(&self.loaded, scenario);
+        (self.deliver)(Reply::Plan { revision, plan: sharding.traced() });
+        for sharder in Sharder::ALL {
+            self.evaluate_waiting();
+            if self.shared.with(|wanted| wanted.stop || wanted.plans.is_some()) {
+                return;
+            }
+            (self.deliver)(Reply::Plan { revision, plan: sharding.by(sharder) });
+        }
+    }
+
+    fn search(&self, revision: u64, scenario: &Scenario) {
+        let sharding = Sharding::new(&self.loaded, scenario);
+        let plan = sharding.search(&mut |tried| {
+            self.evaluate_waiting();
+            (self.deliver)(Reply::Searching { revision, tried });
+            !self.shared.with(|wanted| wanted.stop || wanted.stop_search || wanted.search.is_some())
+        });
+        (self.deliver)(Reply::Plan { revision, plan });
+    }
+
+    /// Edits made meanwhile do not wait for long work, nor does that begin again.
+    fn evaluate_waiting(&self) {
+        if let Some((revision, scenario)) = self.shared.with(|wanted| wanted.evaluate.take()) {
+            self.serve(Request::Evaluate { revision, scenario });
         }
     }
 

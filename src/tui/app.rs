@@ -18,7 +18,7 @@ use super::script::Script;
 use super::table::{Open, Table};
 use super::theme::{Depth, Theme};
 use super::timeline::{Extent, Scene, Timeline, short_name};
-use super::views::View;
+use super::views::{TablesParts, View};
 use super::workspace::Workspace;
 
 /// Which part of the screen has the keys.
@@ -193,7 +193,7 @@ impl App {
 
     /// Whether nothing is being loaded, computed, read or written.
     pub fn is_settled(&self) -> bool {
-        self.loading.is_none() && self.busy == 0 && !self.works.iter().any(Workspace::is_stale)
+        self.loading.is_none() && self.busy == 0 && !self.works.iter().any(Workspace::is_computing)
     }
 
     /// Shows a message and keeps it.
@@ -228,6 +228,7 @@ impl App {
             (Focus::View, View::Timeline) => Pane::Timeline,
             (Focus::View, View::Operators | View::Path | View::Gaps) => Pane::Table,
             (Focus::View, View::Sweep) => Pane::Sweep,
+            (Focus::View, View::Tables) => Pane::Tables,
         }
     }
 
@@ -277,8 +278,8 @@ impl App {
                 let step = self.workspace().map_or(0, |work| work.step);
                 self.choose_step(step.saturating_add_signed(by) + 1);
             }
-            Pane::Table | Pane::Sweep | Pane::Everywhere => {
-                let height = self.regions().view.height;
+            Pane::Table | Pane::Sweep | Pane::Tables | Pane::Everywhere => {
+                let height = self.table_area().height;
                 let count = self.table().map_or(0, |table| table.count);
                 if let Some(work) = self.workspace_mut() {
                     work.table.move_by(by, count, height);
@@ -296,8 +297,16 @@ impl App {
         }
     }
 
+    /// The part of the view with the rows of its table, and their titles.
+    pub fn table_area(&self) -> Rect {
+        let view = self.regions().view;
+        let parts = self.workspace().filter(|_| self.view == View::Tables).map(|work| TablesParts::of(work, view.height));
+        parts.map_or(view, |parts| Rect { y: view.y + parts.ranks, height: parts.list, ..view })
+    }
+
     /// Chooses a row of the open table by its line on the screen.
     pub fn choose_row(&mut self, line: usize) {
+        let Some(line) = line.checked_sub((self.table_area().y - self.regions().view.y) as usize) else { return };
         let count = self.table().map_or(0, |table| table.count);
         if let Some(work) = self.workspace_mut() {
             work.table.choose_line(line, count);
@@ -345,6 +354,7 @@ impl App {
         match view {
             View::Sweep => work.start_sweep(),
             View::Gaps => work.try_against_gaps(),
+            View::Tables => work.start_plans(),
             _ => Vec::new(),
         }
     }
@@ -358,6 +368,9 @@ impl App {
     pub fn back(&mut self) -> Ran {
         if self.loading.is_some() {
             return Ok(vec![Effect::CancelLoading]);
+        }
+        if let Some(work) = self.workspace_mut().filter(|work| work.plans.searching.is_some()) {
+            return Ok(work.stop_search());
         }
         if !self.is_at_root() {
             self.focus = Focus::View;

@@ -92,6 +92,29 @@ pub enum Effect {
         /// The steps, each as a line.
         lines: Vec<String>,
     },
+    /// Evaluate the sharders' placements of embedding tables.
+    Plans {
+        /// Which trace.
+        work: usize,
+        /// Comes back with each plan.
+        revision: u64,
+        /// What the plans come on top of.
+        scenario: Arc<Scenario>,
+    },
+    /// Search for a better placement than theirs.
+    Search {
+        /// Which trace.
+        work: usize,
+        /// Comes back with the progress and with the plan.
+        revision: u64,
+        /// What the plans come on top of.
+        scenario: Arc<Scenario>,
+    },
+    /// End the search with what it has found.
+    StopSearch {
+        /// Of which trace.
+        work: usize,
+    },
     /// Evaluate a scenario over the values of a knob.
     Sweep {
         /// Which trace.

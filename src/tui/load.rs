@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::device::DeviceKind;
 use crate::graph::BuildOptions;
-use crate::session::{Engine, Loaded, Outcome, Reply, SessionError, Worker, append, read_text, sample, write_new};
+use crate::session::{Engine, JobTables, Loaded, Outcome, Reply, SessionError, Worker, append, read_text, sample, write_new};
 use crate::trace::OpenOptions;
 
 use super::digest::Digest;
@@ -70,6 +70,7 @@ pub fn opened(loaded: Loaded) -> Opened {
         digest: Arc::new(Digest::of(replay)),
         memory: Arc::new(tracks::memory(&loaded)),
         modelled: Arc::new(Modelled::of(&loaded)),
+        tables: Arc::new(JobTables::find(&loaded)),
         paints: Arc::new(paints),
         index: Arc::new(SearchIndex::new(&loaded.graph)),
         loaded: Arc::new(loaded),
@@ -94,6 +95,8 @@ pub fn event_of(work: usize, reply: Reply, last_revision: &mut u64) -> Option<Ev
         }
         Reply::Point { revision, point } => Some(Event::Point { work, revision, point: Box::new(point) }),
         Reply::Gain { revision, line, gain } => Some(Event::Gain { work, revision, line, gain }),
+        Reply::Plan { revision, plan } => Some(Event::Plan { work, revision, plan: Box::new(plan) }),
+        Reply::Searching { revision, tried } => Some(Event::Searching { work, revision, tried }),
         Reply::SweepDone { .. } => None,
     }
 }

@@ -16,6 +16,7 @@ mod load;
 mod loading;
 mod message;
 mod overlay;
+mod plans;
 mod program;
 mod rehearsal;
 mod script;

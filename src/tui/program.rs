@@ -197,6 +197,13 @@ impl Program {
             Effect::Gains { work, revision, scenario, lines } => {
                 self.ask(work, Request::Gains { revision, scenario: (*scenario).clone(), lines });
             }
+            Effect::Plans { work, revision, scenario } => {
+                self.ask(work, Request::Plans { revision, scenario: (*scenario).clone() });
+            }
+            Effect::Search { work, revision, scenario } => {
+                self.ask(work, Request::Search { revision, scenario: (*scenario).clone() });
+            }
+            Effect::StopSearch { work } => self.ask(work, Request::StopSearch),
             Effect::Sweep { work, revision, scenario, sweep } => {
                 self.ask(work, Request::Sweep { revision, scenario: (*scenario).clone(), sweep });
             }

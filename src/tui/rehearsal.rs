@@ -7,7 +7,8 @@ use ratatui::layout::Size;
 
 use crate::graph::BuildOptions;
 use crate::scenario::Scenario;
-use crate::session::{Engine, Loaded, Played};
+use crate::scenario::transforms::Sharder;
+use crate::session::{Engine, Loaded, Played, Sharding};
 
 use super::app::{App, Style};
 use super::effect::Effect;
@@ -144,6 +145,9 @@ impl Rehearsal {
                 }
             }
             Effect::Gains { work, revision, scenario, lines } => self.try_gains(work, revision, &scenario, lines),
+            Effect::Plans { work, revision, scenario } => self.plans(work, revision, &scenario, false),
+            Effect::Search { work, revision, scenario } => self.plans(work, revision, &scenario, true),
+            Effect::StopSearch { .. } => {}
             Effect::Sweep { work, revision, scenario, sweep } => {
                 let Some(loaded) = self.loaded.get(work).cloned() else { return };
                 for value in sweep.values() {
@@ -160,6 +164,18 @@ impl Rehearsal {
         for line in lines {
             let gain = self.engine.gain(&loaded, &outcome, &line);
             self.take(Event::Gain { work, revision, line, gain });
+        }
+    }
+
+    fn plans(&mut self, work: usize, revision: u64, scenario: &Scenario, search: bool) {
+        let Some(loaded) = self.loaded.get(work).cloned() else { return };
+        let sharding = Sharding::new(&loaded, scenario);
+        let plans = match search {
+            true => vec![sharding.best()],
+            false => std::iter::once(sharding.traced()).chain(Sharder::ALL.map(|sharder| sharding.by(sharder))).collect(),
+        };
+        for plan in plans {
+            self.take(Event::Plan { work, revision, plan: Box::new(plan) });
         }
     }
 

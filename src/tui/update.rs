@@ -6,7 +6,7 @@ use crossterm::event::{KeyEvent, KeyEventKind, MouseEvent};
 use ratatui::layout::Size;
 
 use crate::scenario::Scenario;
-use crate::session::{Outcome, SweepPoint};
+use crate::session::{Outcome, ShardingPlan, SweepPoint};
 use crate::units::DurNs;
 
 use super::app::App;
@@ -75,6 +75,24 @@ pub enum Event {
         revision: u64,
         /// The point.
         point: Box<SweepPoint>,
+    },
+    /// One more placement of embedding tables was evaluated.
+    Plan {
+        /// Of which trace.
+        work: usize,
+        /// Of which request.
+        revision: u64,
+        /// The placement.
+        plan: Box<ShardingPlan>,
+    },
+    /// The search for a placement has come further.
+    Searching {
+        /// Of which trace.
+        work: usize,
+        /// Of which request.
+        revision: u64,
+        /// Placements tried so far.
+        tried: usize,
     },
     /// A file was read, or the reason why not.
     Read {
@@ -146,6 +164,17 @@ fn apply(app: &mut App, event: Event) -> Vec<Effect> {
         Event::Point { work, revision, point } => {
             if let Some(work) = app.works.get_mut(work) {
                 work.take_point(revision, *point);
+            }
+            Ok(Vec::new())
+        }
+        Event::Plan { work, revision, plan } => {
+            let said = app.works.get_mut(work).and_then(|work| work.take_plan(revision, *plan));
+            said.into_iter().for_each(|text| app.say(Message::note(text)));
+            Ok(Vec::new())
+        }
+        Event::Searching { work, revision, tried } => {
+            if let Some(work) = app.works.get_mut(work) {
+                work.take_progress(revision, tried);
             }
             Ok(Vec::new())
         }

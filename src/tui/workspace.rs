@@ -7,12 +7,13 @@ use crate::analysis::gaps::{Gap, candidate_steps};
 use crate::cost::Prediction;
 use crate::graph::LaneKind;
 use crate::scenario::{History, Scenario, Selector};
-use crate::session::{Loaded, Outcome, Sweep, SweepPoint};
+use crate::session::{JobTables, Loaded, Outcome, Sweep, SweepPoint};
 use crate::units::DurNs;
 
 use super::digest::Digest;
 use super::effect::Effect;
 use super::listing::{Listing, Modelled};
+use super::plans::Plans;
 use super::table::TableState;
 use super::theme::Role;
 use super::timeline::tracks::{self, Track};
@@ -37,6 +38,8 @@ pub struct Opened {
     pub modelled: Arc<Modelled>,
     /// Device memory in use, per rank.
     pub memory: Arc<Vec<Track>>,
+    /// Its embedding tables.
+    pub tables: Arc<JobTables>,
 }
 
 /// Points of a sweep, as they come in.
@@ -71,6 +74,8 @@ pub struct Workspace {
     pub modelled: Arc<Modelled>,
     /// Device memory in use, per rank.
     pub memory: Arc<Vec<Track>>,
+    /// Its embedding tables.
+    pub tables: Arc<JobTables>,
     /// The last good result.
     pub outcome: Arc<Outcome>,
     /// The scenario and its past.
@@ -95,6 +100,8 @@ pub struct Workspace {
     pub listing: Listing,
     /// What steps against gaps gain on top of the scenario.
     pub gains: Gains,
+    /// Other placements of its embedding tables.
+    pub plans: Plans,
 }
 
 /// A selector that the tables are narrowed to.
@@ -136,6 +143,8 @@ impl Workspace {
             digest: opened.digest,
             modelled: opened.modelled,
             memory: opened.memory,
+            tables: opened.tables,
+            plans: Plans::default(),
             history: History::new(scenario.clone()),
             saved_steps: scenario.steps.iter().map(ToString::to_string).collect(),
             step: 0,

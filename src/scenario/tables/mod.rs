@@ -125,8 +125,41 @@ impl Tables {
         self.sharded().iter().map(|table| table.rank).collect()
     }
 
+    /// Positions of the ranks that look tables up: those that a table can move to.
+    pub fn able(&self) -> Vec<usize> {
+        (0..self.ranks.len()).filter(|&rank| !self.ranks[rank].forward.is_empty()).collect()
+    }
+
+    /// Bytes of weights in each rank's device memory under a placement, replicated tables included. Tables behind the
+    /// host's link need none there; one of unknown size counts nothing.
+    pub fn held(&self, seats: &[Seat]) -> Vec<Bytes> {
+        let everywhere: u64 = self.tables.iter().filter(|table| table.replicated).filter_map(bytes).sum();
+        let mut held = vec![Bytes(everywhere); self.ranks.len()];
+        for (table, seat) in self.sharded().iter().zip(seats).filter(|(_, seat)| seat.cached.is_none()) {
+            for &rank in &seat.ranks {
+                held[rank].0 += seat.part(table, rank).as_ref().and_then(bytes).unwrap_or_default();
+            }
+        }
+        held
+    }
+
+    /// Elements per step that each rank sends of what it looked up; `None` when a size is not known.
+    pub fn sent(&self, seats: &[Seat]) -> Option<Vec<f64>> {
+        let mut sent = vec![0.0; self.ranks.len()];
+        for (table, seat) in self.sharded().iter().zip(seats) {
+            for &rank in &seat.ranks {
+                sent[rank] += seat.sent(table, rank)?;
+            }
+        }
+        Some(sent)
+    }
+
     /// The seat of each table that can move, as traced.
     pub fn seats(&self) -> Vec<Seat> {
         self.sharded().iter().map(|table| Seat::whole(table.rank)).collect()
     }
+}
+
+fn bytes(table: &Table) -> Option<u64> {
+    table.bytes.map(|bytes| bytes.0)
 }

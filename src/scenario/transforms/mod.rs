@@ -29,7 +29,7 @@ pub use place_on_gpu::PlaceOnGpu;
 pub use remove::Remove;
 pub use remove_sync::RemoveSync;
 pub use replace::Replace;
-pub use reshard::{Plan, Reshard, Sharder};
+pub use reshard::{Plan, Reshard, Sharder, moves_of, seats_of, with_seat, without_plans};
 pub use resize_batch::ResizeBatch;
 pub use scale::Scale;
 pub use swap_gpu::SwapGpu;

@@ -1,6 +1,7 @@
 //! `reshard-tables PLAN`: embedding tables move between ranks.
 
 mod exchange;
+mod moves;
 mod rewrite;
 mod sharder;
 
@@ -14,6 +15,7 @@ use crate::scenario::tables::{Cut, Seat, Table, Tables};
 use crate::scenario::text::{Word, Words};
 use crate::scenario::transform::{StepReport, Transform, TransformSpec};
 
+pub use moves::{moves_of, seats_of, with_seat, without_plans};
 pub use sharder::Sharder;
 
 /// Moves tables; look-ups and the exchange of looked-up rows are re-costed.
@@ -41,19 +43,23 @@ pub(super) const SPEC: TransformSpec = TransformSpec {
 };
 
 fn parse(words: &mut Words<'_>) -> Result<Arc<dyn Transform>, StepError> {
-    let first = words.expect("a sharder or moves such as t3:r1")?;
-    if first.text == "best" {
-        let message = "`best` is a search: `tables --sharder best` runs it and gives the plan as moves";
-        return Err(StepError::at(first.column, message));
+    Ok(Arc::new(Reshard { plan: Plan::parse(words)? }))
+}
+
+impl Plan {
+    /// Reads a sharder or moves.
+    fn parse(words: &mut Words<'_>) -> Result<Self, StepError> {
+        let first = words.expect("a sharder or moves such as t3:r1")?;
+        if first.text == "best" {
+            let message = "`best` is a search: `tables --sharder best` runs it and gives the plan as moves";
+            return Err(StepError::at(first.column, message));
+        }
+        if let Some(sharder) = Sharder::parse(first.text) {
+            return Ok(Self::By(sharder));
+        }
+        let rest: Vec<Word<'_>> = words.by_ref().collect();
+        std::iter::once(first).chain(rest).map(one_move).collect::<Result<_, _>>().map(Self::Moves)
     }
-    if let Some(sharder) = Sharder::parse(first.text) {
-        return Ok(Arc::new(Reshard { plan: Plan::By(sharder) }));
-    }
-    let mut moves = vec![one_move(first)?];
-    for word in words.by_ref() {
-        moves.push(one_move(word)?);
-    }
-    Ok(Arc::new(Reshard { plan: Plan::Moves(moves) }))
 }
 
 fn one_move(word: Word<'_>) -> Result<(usize, Seat), StepError> {
@@ -116,11 +122,9 @@ impl Transform for Reshard {
 impl Reshard {
     /// The seat of each table; what cannot be done is reported and stays where it was.
     fn place(&self, draft: &Draft<'_>, tables: &Tables, old: &[Seat], report: &mut StepReport) -> Option<Vec<Seat>> {
-        let ranks = 0..draft.graph().ranks.len();
         let moves = match &self.plan {
             Plan::By(sharder) => {
-                let able: Vec<usize> = ranks.filter(|&rank| !tables.ranks[rank].forward.is_empty()).collect();
-                let placement = sharder.place(tables.sharded(), &able)?;
+                let placement = sharder.place(tables.sharded(), &tables.able())?;
                 return Some(placement.into_iter().map(Seat::whole).collect());
             }
             Plan::Moves(moves) => moves,

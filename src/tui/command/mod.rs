@@ -7,6 +7,7 @@ mod general;
 mod inspect;
 mod pointer;
 mod scenario;
+mod tables;
 mod timeline;
 mod views;
 
@@ -33,11 +34,14 @@ pub enum Pane {
     Table,
     /// The sweep.
     Sweep,
+    /// Embedding tables and their ranks.
+    Tables,
 }
 
 impl Pane {
     /// All of them.
-    pub const ALL: [Self; 5] = [Self::Everywhere, Self::Timeline, Self::Scenario, Self::Table, Self::Sweep];
+    pub const ALL: [Self; 6] =
+        [Self::Everywhere, Self::Timeline, Self::Scenario, Self::Table, Self::Sweep, Self::Tables];
 
     /// Its name in `keymap.toml`.
     pub fn name(self) -> &'static str {
@@ -47,6 +51,7 @@ impl Pane {
             Self::Scenario => "scenario",
             Self::Table => "table",
             Self::Sweep => "sweep",
+            Self::Tables => "tables",
         }
     }
 
@@ -124,10 +129,11 @@ impl Command {
 
 /// All commands, in the order of lists.
 pub fn all() -> impl Iterator<Item = &'static Command> {
-    let tables: [&'static [Command]; 6] = [
+    let tables: [&'static [Command]; 7] = [
         views::COMMANDS,
         inspect::COMMANDS,
         scenario::COMMANDS,
+        tables::COMMANDS,
         timeline::COMMANDS,
         files::COMMANDS,
         general::COMMANDS,
@@ -170,9 +176,10 @@ const PASSING: [&str; 5] = ["open-row", "group", "source", "record", "choose"];
 /// Whether a recorded session needs this line: those that change the scenario or the view, read or write files; not
 /// one that only asked for its argument.
 fn is_recorded(command: &Command, argument: &str) -> bool {
-    let is_lasting = [views::COMMANDS, scenario::COMMANDS, files::COMMANDS].into_iter().flatten();
+    let is_lasting = [views::COMMANDS, scenario::COMMANDS, tables::COMMANDS, files::COMMANDS].into_iter().flatten();
+    let is_passing = PASSING.contains(&command.name) || tables::LEAD_TO_SEAT.contains(&command.name);
     let has_asked = command.argument != Argument::None && argument.is_empty();
-    is_lasting.into_iter().any(|lasting| lasting.name == command.name) && !PASSING.contains(&command.name) && !has_asked
+    is_lasting.into_iter().any(|lasting| lasting.name == command.name) && !is_passing && !has_asked
 }
 
 /// Adds a line to the script that is being recorded.

@@ -49,6 +49,14 @@ pub(super) const COMMANDS: &[Command] = &[
         run: |app, _| Ok(show(app, View::Sweep)),
     },
     Command {
+        name: "tables",
+        aliases: &[],
+        argument: Argument::None,
+        help: "embedding tables, what each rank carries, and other placements",
+        keys: &[(Everywhere, "7")],
+        run: |app, _| Ok(show(app, View::Tables)),
+    },
+    Command {
         name: "view",
         aliases: &[],
         argument: Argument::Optional(Kind::Text, "NAME"),
@@ -61,7 +69,7 @@ pub(super) const COMMANDS: &[Command] = &[
         aliases: &[],
         argument: Argument::None,
         help: "open the chosen row: put its edit in force, or show its event",
-        keys: &[(Pane::Table, "enter"), (Pane::Sweep, "enter")],
+        keys: &[(Pane::Table, "enter"), (Pane::Sweep, "enter"), (Pane::Tables, "enter")],
         run: |app, _| app.open_row(),
     },
     Command {

@@ -12,6 +12,7 @@ mod path;
 mod steps;
 pub mod strip;
 mod sweep;
+mod tables;
 pub mod why;
 
 use ratatui::buffer::Buffer;
@@ -25,6 +26,7 @@ use super::workspace::Workspace;
 pub use frame::render;
 pub use gaps::best_step as step_against_gap;
 pub use header::signed_percent;
+pub use tables::TablesParts;
 
 /// A view of its own number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,11 +41,14 @@ pub enum View {
     Operators,
     /// Iteration time against batch size.
     Sweep,
+    /// Embedding tables and their ranks.
+    Tables,
 }
 
 impl View {
     /// All of them, in order of their keys.
-    pub const ALL: [Self; 5] = [Self::Timeline, Self::Path, Self::Gaps, Self::Operators, Self::Sweep];
+    pub const ALL: [Self; 6] =
+        [Self::Timeline, Self::Path, Self::Gaps, Self::Operators, Self::Sweep, Self::Tables];
 
     /// The command that opens it, which is its name.
     pub fn name(self) -> &'static str {
@@ -53,6 +58,7 @@ impl View {
             Self::Gaps => "gaps",
             Self::Operators => "operators",
             Self::Sweep => "sweep",
+            Self::Tables => "tables",
         }
     }
 }
@@ -65,6 +71,7 @@ pub fn table_of(view: View, work: &Workspace) -> Option<Table<'_>> {
         View::Gaps => Some(gaps::table(work)),
         View::Operators => Some(operators::table(work)),
         View::Sweep => Some(sweep::table(work)),
+        View::Tables => Some(tables::table(work)),
     }
 }
 

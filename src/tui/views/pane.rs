@@ -27,6 +27,9 @@ pub fn details(app: &App, work: &Workspace, canvas: &mut Canvas<'_>) {
         _ if app.view == View::Gaps => {
             flow(&super::gaps::chain(work), canvas);
         }
+        _ if app.view == View::Tables => {
+            flow(&super::tables::chosen(app, work), canvas);
+        }
         Some(item) if app.view == View::Timeline => {
             let (_, details) = describe(work.scene(), item, work.prediction(item));
             if canvas.height() <= 2 { packed(&details, canvas) } else { listed(&details, canvas) }

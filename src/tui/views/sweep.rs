@@ -48,8 +48,13 @@ fn throughput(per_second: f64) -> String {
 
 /// A bar of block characters, finer than a cell.
 pub fn bar(share: f64) -> String {
+    bar_of(share, BAR)
+}
+
+/// A bar of at most `width` cells.
+pub fn bar_of(share: f64, width: u16) -> String {
     const LEFT: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
-    let eighths = (share.clamp(0.0, 1.0) * f64::from(BAR) * 8.0).round() as usize;
+    let eighths = (share.clamp(0.0, 1.0) * f64::from(width) * 8.0).round() as usize;
     format!("{}{}", "█".repeat(eighths / 8), LEFT[eighths % 8])
 }
 

@@ -57,6 +57,7 @@ fn lines(app: &App) -> Vec<Line> {
         }
         View::Gaps => of_gap(work, &mut lines),
         View::Sweep => of_point(work, &mut lines),
+        View::Tables => of_table(work, &mut lines),
     }
     if !lines.is_empty() {
         lines.push(("", String::new(), Role::Title));
@@ -178,6 +179,17 @@ fn of_gap(work: &Workspace, lines: &mut Vec<Line>) {
             Role::Good,
         ));
     }
+}
+
+fn of_table(work: &Workspace, lines: &mut Vec<Line>) {
+    let Some(table) = work.tables.tables.tables.get(work.table.cursor).filter(|_| !work.table.is_other) else { return };
+    lines.push(("", format!("table t{}", work.table.cursor), Role::Title));
+    let time = format!("{} forward, {} backward and update, as traced", table.forward, table.backward);
+    lines.push(("look-up", time, Role::Text));
+    let mean = "one operator serves several tables: of each only the mean is known, or what tables.toml tells";
+    lines.extend(table.is_mean.then(|| ("basis", mean.to_owned(), Role::Warn)));
+    let moved = "a rank's look-ups × what the model says of its tables after ÷ before; rows sent by their element count";
+    lines.push(("when moved", moved.to_owned(), Role::Text));
 }
 
 fn of_point(work: &Workspace, lines: &mut Vec<Line>) {

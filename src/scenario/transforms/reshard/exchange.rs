@@ -33,13 +33,7 @@ pub(super) fn recost(
 
 /// Looked-up elements of the rank that sends most: what an exchange's size goes by.
 fn largest_share(tables: &Tables, seats: &[Seat]) -> Option<f64> {
-    let mut shares = vec![0.0; tables.ranks.len()];
-    for (table, seat) in tables.sharded().iter().zip(seats) {
-        for &rank in &seat.ranks {
-            shares[rank] += seat.sent(table, rank)?;
-        }
-    }
-    shares.into_iter().max_by(f64::total_cmp)
+    tables.sent(seats)?.into_iter().max_by(f64::total_cmp)
 }
 
 fn collectives(draft: &Draft<'_>, wanted: CollectiveKind) -> Vec<NodeId> {

@@ -8,7 +8,7 @@ use crate::scenario::draft::Draft;
 use crate::scenario::tables::{RankLookups, Seat, Table, Tables};
 use crate::scenario::transform::StepReport;
 use crate::scenario::transforms::report::count;
-use crate::units::{Bytes, DurNs};
+use crate::units::DurNs;
 
 use super::exchange;
 
@@ -42,15 +42,11 @@ pub(super) fn place(draft: &mut Draft<'_>, tables: &Tables, old: &[Seat], new: &
 
 /// Why the tables do not fit: the first rank that they overfill. Those behind the host's link need no device memory.
 fn overfilled(draft: &Draft<'_>, tables: &Tables, new: &[Seat]) -> Option<String> {
-    for rank in 0..tables.ranks.len() {
-        let on_device = tables.sharded().iter().zip(new).filter(|(_, seat)| seat.cached.is_none());
-        let parts = on_device.filter_map(|(table, seat)| seat.part(table, rank)?.bytes);
-        let everywhere = tables.tables.iter().filter(|table| table.replicated).filter_map(|table| table.bytes);
-        let needed: u64 = parts.chain(everywhere).map(|bytes| bytes.0).sum();
+    for (rank, needed) in tables.held(new).into_iter().enumerate() {
         let memory = draft.device(rank)?.memory;
-        if memory.0 > 0 && needed > memory.0 {
+        if memory.0 > 0 && needed > memory {
             let number = draft.graph().ranks[rank].rank.0;
-            return Some(format!("rank {number} would hold {} of tables in {memory}: nothing moved", Bytes(needed)));
+            return Some(format!("rank {number} would hold {needed} of tables in {memory}: nothing moved"));
         }
     }
     None

@@ -1,0 +1,105 @@
+//! The embedding tables of a job with the tasks that look them up, found once; and what each rank carries under an outcome.
+
+use crate::graph::NodeId;
+use crate::scenario::tables::{Seat, Tables};
+use crate::scenario::{Resolved, Scenario, transforms};
+use crate::units::{Bytes, DurNs};
+
+use super::Loaded;
+
+/// Tables and their look-ups.
+#[derive(Clone, Debug, Default)]
+pub struct JobTables {
+    /// The tables.
+    pub tables: Tables,
+    /// Ranks that look tables up, by position.
+    pub able: Vec<usize>,
+    /// Look-ups of the chosen iteration, forward and backward, by position of the rank.
+    lookups: Vec<Vec<NodeId>>,
+}
+
+/// What one rank carries.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RankLoad {
+    /// Its global number.
+    pub rank: u32,
+    /// Time of its look-ups, gradients and updates in an iteration.
+    pub lookup: DurNs,
+    /// Weights in its device's memory.
+    pub held: Bytes,
+    /// That memory; 0 where not known.
+    pub memory: Bytes,
+    /// Looked-up rows that it sends in an iteration; `None` where a table's sizes are not known.
+    pub sent: Option<Bytes>,
+}
+
+impl JobTables {
+    /// Finds the tables of a job.
+    ///
+    /// # Complexity
+    /// O(operators + tasks · ranks); O(operators + tasks) without tables that can move.
+    pub fn find(loaded: &Loaded) -> Self {
+        let tables = Tables::find(&loaded.base);
+        if tables.sharded().is_empty() {
+            return Self { tables, ..Self::default() };
+        }
+        let belongs = loaded.graph.iteration_tasks();
+        let of_rank = |rank: &crate::scenario::tables::RankLookups| {
+            let all = rank.forward.iter().chain(&rank.backward).copied();
+            all.filter(|node| belongs[node.index()]).collect()
+        };
+        Self { able: tables.able(), lookups: tables.ranks.iter().map(of_rank).collect(), tables }
+    }
+
+    /// Why no table can be moved, in a sentence; `None` where one can.
+    pub fn immovable(&self, ranks: usize) -> Option<&'static str> {
+        match self.tables.tables.len() {
+            0 => Some("no embedding table was found in this trace"),
+            _ if ranks < 2 => Some("one rank is loaded: there is nowhere to move tables to"),
+            _ if self.tables.sharded().is_empty() => Some("every table is on every rank: there is nothing to move"),
+            _ if self.able.len() < 2 => Some("only one rank looks tables up: no task elsewhere can serve them"),
+            _ => None,
+        }
+    }
+
+    /// Look-up time of each rank, by position.
+    pub fn lookup_times(&self, resolved: &Resolved) -> Vec<DurNs> {
+        let load = |nodes: &Vec<NodeId>| nodes.iter().map(|&node| resolved.prediction(node).duration).sum();
+        self.lookups.iter().map(load).collect()
+    }
+
+    /// The first look-up of a rank in the chosen iteration.
+    pub fn first_lookup(&self, rank: usize) -> Option<NodeId> {
+        self.lookups.get(rank)?.first().copied()
+    }
+
+    /// The seats that `scenario` asks for, by position of the rank.
+    pub fn wanted(&self, loaded: &Loaded, scenario: &Scenario) -> Vec<Seat> {
+        transforms::seats_of(scenario, &self.tables, &loaded.graph.ranks)
+    }
+
+    /// The seats under an outcome.
+    pub fn seats(&self, resolved: &Resolved) -> Vec<Seat> {
+        resolved.seats.clone().unwrap_or_else(|| self.tables.seats())
+    }
+
+    /// What each rank carries under an outcome, by position.
+    ///
+    /// # Complexity
+    /// O(look-ups · log changes + tables · ranks of each).
+    pub fn loads(&self, resolved: &Resolved) -> Vec<RankLoad> {
+        let seats = self.seats(resolved);
+        let (held, sent) = (self.tables.held(&seats), self.tables.sent(&seats));
+        let load = |(rank, lookup): (usize, DurNs)| RankLoad {
+            rank: resolved.graph.ranks[rank].rank.0,
+            lookup,
+            held: held[rank],
+            memory: resolved.devices.get(rank).map_or(Bytes(0), |device| device.memory),
+            sent: sent.as_ref().map(|sent| Bytes((sent[rank] * ELEMENT).round() as u64)),
+        };
+        self.lookup_times(resolved).into_iter().enumerate().map(load).collect()
+    }
+}
+
+/// Bytes of a looked-up element: rows are exchanged in single precision.
+const ELEMENT: f64 = 4.0;

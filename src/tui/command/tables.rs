@@ -1,0 +1,216 @@
+//! Commands that place embedding tables.
+
+use super::Pane::Tables as OnTables;
+use super::{Argument, Command, Kind, Ran, run_line};
+use crate::scenario::tables::{Cut, Seat};
+use crate::scenario::transforms::{Sharder, moves_of, with_seat, without_plans};
+use crate::scenario::{Scenario, StepError, parse_step};
+use crate::tui::app::App;
+use crate::tui::table::TableState;
+use crate::tui::workspace::Workspace;
+
+pub(super) const COMMANDS: &[Command] = &[
+    Command {
+        name: "seat",
+        aliases: &["move-table"],
+        argument: Argument::Optional(Kind::Text, "tN:rRANK"),
+        help: "put a table on a rank: t3:r1, t3:r0,r1(col), t3:r1(uvm=0.9)",
+        keys: &[],
+        run: seat,
+    },
+    Command {
+        name: "table-before",
+        aliases: &[],
+        argument: Argument::None,
+        help: "move the chosen table to the rank before",
+        keys: &[(OnTables, "<")],
+        run: |app, _| reseat(app, |seat, able| shifted(seat, able, able.len() - 1)),
+    },
+    Command {
+        name: "table-after",
+        aliases: &[],
+        argument: Argument::None,
+        help: "move the chosen table to the next rank",
+        keys: &[(OnTables, ">")],
+        run: |app, _| reseat(app, |seat, able| shifted(seat, able, 1)),
+    },
+    Command {
+        name: "cut-columns",
+        aliases: &[],
+        argument: Argument::None,
+        help: "cut the chosen table by columns over one more rank",
+        keys: &[(OnTables, "c")],
+        run: |app, _| reseat(app, |seat, able| cut(seat, able, Cut::Columns)),
+    },
+    Command {
+        name: "cut-rows",
+        aliases: &[],
+        argument: Argument::None,
+        help: "cut the chosen table by rows over one more rank",
+        keys: &[(OnTables, "r")],
+        run: |app, _| reseat(app, |seat, able| cut(seat, able, Cut::Rows)),
+    },
+    Command {
+        name: "copy-table",
+        aliases: &[],
+        argument: Argument::None,
+        help: "copy the chosen table to all ranks, or keep one copy",
+        keys: &[(OnTables, "a")],
+        run: |app, _| reseat(app, copied),
+    },
+    Command {
+        name: "whole-table",
+        aliases: &[],
+        argument: Argument::None,
+        help: "keep the chosen table whole, on its first rank",
+        keys: &[(OnTables, "w")],
+        run: |app, _| reseat(app, |seat, _| whole(seat)),
+    },
+    Command {
+        name: "host-table",
+        aliases: &[],
+        argument: Argument::None,
+        help: "keep the chosen table in host memory, or on the device",
+        keys: &[(OnTables, "o")],
+        run: |app, _| {
+            reseat(app, |seat, _| Seat { cached: if seat.cached.is_some() { None } else { Some(0.0) }, ..seat.clone() })
+        },
+    },
+    Command {
+        name: "plan",
+        aliases: &[],
+        argument: Argument::Optional(Kind::Text, "NAME"),
+        help: "place all tables as a sharder does, or as traced, or best",
+        keys: &[],
+        run: plan,
+    },
+    Command {
+        name: "best",
+        aliases: &["search-plan"],
+        argument: Argument::None,
+        help: "search for the placement with the shortest iteration; esc ends",
+        keys: &[(OnTables, "B")],
+        run: |app, _| app.workspace_mut().ok_or("no trace is open yet")?.start_search(),
+    },
+    Command {
+        name: "plans",
+        aliases: &["sharders"],
+        argument: Argument::None,
+        help: "list the sharders' plans, or the tables",
+        keys: &[(OnTables, "v")],
+        run: |app, _| {
+            let work = app.workspace_mut().ok_or("no trace is open yet")?;
+            work.table = TableState { is_other: !work.table.is_other, ..TableState::default() };
+            Ok(Vec::new())
+        },
+    },
+];
+
+/// Commands on the chosen table, which are recorded as the `seat` that they lead to.
+pub(super) const LEAD_TO_SEAT: [&str; 7] =
+    ["table-before", "table-after", "cut-columns", "cut-rows", "copy-table", "whole-table", "host-table"];
+
+/// Puts the chosen table on the seat that `change` makes of its own and of the ranks that look tables up.
+fn reseat(app: &mut App, change: impl FnOnce(&Seat, &[usize]) -> Seat) -> Ran {
+    let work = app.workspace().ok_or("no trace is open yet")?;
+    if let Some(why) = work.tables.immovable(work.loaded.graph.ranks.len()) {
+        return Err(why.to_owned());
+    }
+    if work.table.is_other {
+        return Err("v lists the tables: choose the one to move there".to_owned());
+    }
+    let table = work.table.cursor;
+    let seats = work.seats();
+    let seat = seats.get(table).ok_or_else(|| format!("t{table} is on every rank: it does not move"))?;
+    let line = format!("seat t{table}:{}", by_numbers(work, &change(seat, &work.tables.able)));
+    run_line(app, &line)
+}
+
+/// The seat with the ranks' global numbers, as lines have them.
+fn by_numbers(work: &Workspace, seat: &Seat) -> Seat {
+    let ranks = &work.loaded.graph.ranks;
+    let number = |&rank: &usize| ranks.get(rank).map(|part| part.rank.0 as usize);
+    Seat { ranks: seat.ranks.iter().filter_map(number).collect(), ..seat.clone() }
+}
+
+/// All its ranks `by` further, around the end.
+fn shifted(seat: &Seat, able: &[usize], by: usize) -> Seat {
+    let place = |rank: &usize| able.iter().position(|one| one == rank).unwrap_or(0);
+    let ranks = seat.ranks.iter().map(|rank| able[(place(rank) + by) % able.len()]);
+    Seat { ranks: ranks.collect(), ..seat.clone() }
+}
+
+/// Cut over one more rank than before; whole again after all of them.
+fn cut(seat: &Seat, able: &[usize], cut: Cut) -> Seat {
+    let before = if seat.cut == cut { seat.clone() } else { whole(seat) };
+    let last = before.ranks.last().and_then(|last| able.iter().position(|one| one == last)).unwrap_or(0);
+    let around = (1..=able.len()).map(|by| able[(last + by) % able.len()]);
+    match around.into_iter().find(|rank| !before.ranks.contains(rank)) {
+        Some(next) => {
+            let mut ranks = before.ranks;
+            ranks.push(next);
+            Seat { ranks, cut, cached: seat.cached }
+        }
+        None => whole(seat),
+    }
+}
+
+fn copied(seat: &Seat, able: &[usize]) -> Seat {
+    match seat.cut {
+        Cut::Copies => whole(seat),
+        _ => Seat { ranks: able.to_vec(), cut: Cut::Copies, cached: seat.cached },
+    }
+}
+
+fn whole(seat: &Seat) -> Seat {
+    Seat { ranks: seat.ranks[..1].to_vec(), cut: Cut::Whole, cached: seat.cached }
+}
+
+/// Puts tables on seats as typed; one after another they are one step.
+fn seat(app: &mut App, moves: &str) -> Ran {
+    let work = app.workspace_mut().ok_or("no trace is open yet")?;
+    if let Some(why) = work.tables.immovable(work.loaded.graph.ranks.len()) {
+        return Err(why.to_owned());
+    }
+    let step = parse_step(&format!("reshard-tables {moves}")).map_err(|error| error.message)?;
+    let moved = moves_of(&step, &work.loaded.graph.ranks);
+    if moved.is_empty() {
+        return Err(format!("`{moves}` moves no table to a rank that is loaded: t0:r1 puts table 0 on rank 1"));
+    }
+    let mut scenario = Scenario::clone(work.history.current());
+    for (table, seat) in moved {
+        scenario = with_seat(&scenario, &work.tables.tables, &work.loaded.graph.ranks, table, &seat);
+    }
+    Ok(in_force(work, scenario))
+}
+
+/// Places all tables as a plan has it, in place of every move before.
+fn plan(app: &mut App, name: &str) -> Ran {
+    let work = app.workspace_mut().ok_or("no trace is open yet")?;
+    if let Some(why) = work.tables.immovable(work.loaded.graph.ranks.len()) {
+        return Err(why.to_owned());
+    }
+    let line = match (name, work.plans.of(name)) {
+        ("traced", _) => String::new(),
+        ("best", None) => return Err("no search has ended yet: best starts one".to_owned()),
+        ("best", Some(plan)) => plan.step.clone(),
+        _ => {
+            let names = Sharder::ALL.map(Sharder::name);
+            let known = names.iter().map(String::as_str).chain(["traced", "best"]);
+            Sharder::parse(name).ok_or_else(|| StepError::unknown(1, "plan", name, known).message)?;
+            format!("reshard-tables {name}")
+        }
+    };
+    let mut scenario = without_plans(work.history.current());
+    if !line.is_empty() {
+        scenario.steps.push(parse_step(&line).map_err(|error| error.message)?);
+    }
+    Ok(in_force(work, scenario))
+}
+
+fn in_force(work: &mut Workspace, scenario: Scenario) -> Vec<crate::tui::effect::Effect> {
+    work.last_edit = scenario.steps.last().map(ToString::to_string).or(work.last_edit.take());
+    work.step = scenario.steps.len().saturating_sub(1);
+    work.history.push(scenario);
+    work.evaluate()
+}

@@ -143,3 +143,143 @@ fn tables_can_be_cut_copied_and_kept_behind_the_hosts_link() {
     let times = [1.0, 0.5, 0.2].map(kept);
     assert!(base <= times[0] + 10 && times[0] < times[1] && times[1] < times[2], "{base} {times:?}");
 }
+
+#[cfg(feature = "tui")]
+mod screen {
+    use std::path::Path;
+    use std::sync::Arc;
+
+    use ratatui::layout::Size;
+    use retime::graph::BuildOptions;
+    use retime::scenario::Scenario;
+    use retime::session::{Engine, Status};
+    use retime::trace::OpenOptions;
+    use retime::tui::{Rehearsal, Style};
+
+    /// The bundled traces of these names on a screen, with the view of tables open.
+    fn open(names: &[&str], size: (u16, u16)) -> Rehearsal {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("sample_traces");
+        let paths: Vec<_> = names.iter().map(|name| folder.join(format!("{name}.kineto.json.gz"))).collect();
+        let engine = Arc::new(Engine::builtin().unwrap());
+        let loaded = engine.load(&paths, &OpenOptions::default(), &BuildOptions::default()).unwrap();
+        let size = Size { width: size.0, height: size.1 };
+        let mut screen = Rehearsal::new(engine, loaded, &Scenario::default(), &Style::plain(), size);
+        play(&mut screen, "7");
+        screen
+    }
+
+    /// Two ranks with four equal tables each.
+    const TWO: [&str; 2] = ["dlrm-ddp-b128-fp32-cpu-ws2-r0", "dlrm-ddp-b128-fp32-cpu-ws2-r1"];
+
+    fn play(screen: &mut Rehearsal, keys: &str) {
+        screen.press(keys).unwrap();
+        screen.settle();
+    }
+
+    fn text(screen: &Rehearsal) -> String {
+        let buffer = screen.draw();
+        let row = |y: u16| (0..buffer.area.width).map(|x| buffer[(x, y)].symbol()).collect::<String>();
+        (0..buffer.area.height).map(|y| row(y).trim_end().to_owned()).collect::<Vec<_>>().join("\n")
+    }
+
+    fn assert_shows(screen: &Rehearsal, wanted: &str) {
+        let text = text(screen);
+        assert!(text.contains(wanted), "{wanted:?} is not in\n{text}");
+    }
+
+    #[test]
+    fn tables_and_ranks_at_every_size() {
+        for (width, height) in [(80, 24), (120, 40), (200, 60)] {
+            let mut screen = open(&TWO, (width, height));
+            insta::assert_snapshot!(format!("tables_{width}x{height}"), text(&screen));
+            play(&mut screen, "><down>cv");
+            insta::assert_snapshot!(format!("tables_moved_{width}x{height}"), text(&screen));
+        }
+    }
+
+    #[test]
+    fn moves_one_after_another_are_one_step_and_undone_one_by_one() {
+        let mut screen = open(&TWO, (160, 40));
+        play(&mut screen, "><down>><down>>");
+        assert_shows(&screen, "1 reshard-tables t0:r1 t1:r1 t2:r1");
+        play(&mut screen, "u");
+        assert_shows(&screen, "1 reshard-tables t0:r1 t1:r1");
+        play(&mut screen, "<home><lt>");
+        assert_shows(&screen, "1 reshard-tables t1:r1");
+        play(&mut screen, "<down>>");
+        assert!(!text(&screen).contains("reshard-tables"), "a table that is back is no move");
+        play(&mut screen, ":scale kind=T1 x0.9<enter>>");
+        assert_shows(&screen, "2 reshard-tables t1:r1");
+    }
+
+    #[test]
+    fn keys_cut_copy_and_keep_in_host_memory() {
+        let mut screen = open(&TWO, (160, 40));
+        for (key, line) in
+            [("c", "t0:r0,r1(col)"), ("r", "t0:r0,r1(row)"), ("a", "t0:r0,r1(copy)"), ("o", "t0:r0,r1(copy,uvm)")]
+        {
+            play(&mut screen, key);
+            assert_shows(&screen, line.split_once(':').unwrap().1);
+        }
+        play(&mut screen, "ow");
+        assert!(!text(&screen).contains("reshard-tables"), "whole on its own rank is as traced");
+        play(&mut screen, "cc");
+        assert!(!text(&screen).contains("reshard-tables"), "cut over one rank more than there are is whole again");
+    }
+
+    #[test]
+    fn a_plan_is_put_in_force_in_place_of_earlier_moves() {
+        let mut screen = open(&TWO, (160, 40));
+        play(&mut screen, ">v<down><enter>");
+        assert_shows(&screen, "1 reshard-tables naive");
+        assert!(!text(&screen).contains("2 reshard-tables"));
+        play(&mut screen, ":plan traced<enter>");
+        assert!(!text(&screen).contains("1 reshard-tables"));
+        play(&mut screen, ":plan naiv<enter>");
+        assert_shows(&screen, "did you mean `naive`?");
+    }
+
+    #[test]
+    fn the_search_shows_its_progress_and_esc_ends_it_with_what_it_has() {
+        let mut screen = open(&TWO, (160, 40));
+        screen.press("B").unwrap();
+        assert_shows(&screen, "searching");
+        assert_shows(&screen, "0 of 300");
+        screen.press("<esc>").unwrap();
+        assert!(!text(&screen).contains("searching"));
+        assert_shows(&screen, "── tables ");
+        screen.settle();
+        assert_shows(&screen, "the best placement found takes");
+        play(&mut screen, ":plan best<enter>");
+        assert_shows(&screen, "1 reshard-tables t");
+    }
+
+    #[test]
+    fn a_script_waits_for_the_search() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("best.retime");
+        std::fs::write(&file, "tables\nbest\nplan best\nexpect iteration < 22.5ms\nseat t9:r1\n").unwrap();
+        let mut screen = open(&TWO, (120, 40));
+        let played = screen.source(file.to_str().unwrap()).unwrap();
+        let ended: Vec<Status> = played.iter().map(|line| line.status).collect();
+        assert_eq!(ended, [Status::Done, Status::Done, Status::Done, Status::Holds, Status::Error], "{played:?}");
+        assert_eq!(played[4].message.as_deref(), Some("there is no table t9: t0 to t7 can move"));
+    }
+
+    #[test]
+    fn one_rank_and_no_tables_are_told_in_a_sentence() {
+        for (name, sentence) in [
+            ("dlrm-ddp-b64-fp32-cpu", "one rank is loaded: there is nowhere to move tables to"),
+            ("mlp-b256-fp32-cpu", "no embedding table was found in this trace"),
+        ] {
+            for size in [(80, 24), (120, 40), (60, 16)] {
+                let mut screen = open(&[name], size);
+                assert_shows(&screen, &sentence[..40]);
+                play(&mut screen, ">cB");
+                assert_shows(&screen, "✗");
+                play(&mut screen, "v?");
+                assert_shows(&screen, "in the tables");
+            }
+        }
+    }
+}

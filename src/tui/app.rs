@@ -300,7 +300,8 @@ impl App {
     /// The part of the view with the rows of its table, and their titles.
     pub fn table_area(&self) -> Rect {
         let view = self.regions().view;
-        let parts = self.workspace().filter(|_| self.view == View::Tables).map(|work| TablesParts::of(work, view.height));
+        let parts =
+            self.workspace().filter(|_| self.view == View::Tables).map(|work| TablesParts::of(work, view.height));
         parts.map_or(view, |parts| Rect { y: view.y + parts.ranks, height: parts.list, ..view })
     }
 

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use crate::device::DeviceKind;
 use crate::graph::BuildOptions;
-use crate::session::{Engine, JobTables, Loaded, Outcome, Reply, SessionError, Worker, append, read_text, sample, write_new};
+use crate::session::{
+    Engine, JobTables, Loaded, Outcome, Reply, SessionError, Worker, append, read_text, sample, write_new,
+};
 use crate::trace::OpenOptions;
 
 use super::digest::Digest;

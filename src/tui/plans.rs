@@ -49,7 +49,8 @@ impl Workspace {
     /// Asks for the sharders' plans on top of the scenario in force; nothing when they are known already.
     pub fn start_plans(&mut self) -> Vec<Effect> {
         let lines = self.under_plans();
-        if self.tables.immovable(self.loaded.graph.ranks.len()).is_some() || self.plans.on_top_of.as_ref() == Some(&lines)
+        if self.tables.immovable(self.loaded.graph.ranks.len()).is_some()
+            || self.plans.on_top_of.as_ref() == Some(&lines)
         {
             return Vec::new();
         }

@@ -132,7 +132,7 @@ impl Rehearsal {
                     self.take(event);
                 }
             }
-            Effect::Suspend | Effect::Redraw | Effect::Mouse(_) => {}
+            Effect::Suspend | Effect::Redraw | Effect::Mouse(_) | Effect::StopSearch { .. } => {}
             Effect::Evaluate { work, revision, scenario } => self.evaluate(work, revision, &scenario),
             Effect::Reopen { work, choice } => {
                 let Some(loaded) = self.loaded.get(work).cloned() else { return };
@@ -147,7 +147,6 @@ impl Rehearsal {
             Effect::Gains { work, revision, scenario, lines } => self.try_gains(work, revision, &scenario, lines),
             Effect::Plans { work, revision, scenario } => self.plans(work, revision, &scenario, false),
             Effect::Search { work, revision, scenario } => self.plans(work, revision, &scenario, true),
-            Effect::StopSearch { .. } => {}
             Effect::Sweep { work, revision, scenario, sweep } => {
                 let Some(loaded) = self.loaded.get(work).cloned() else { return };
                 for value in sweep.values() {
@@ -170,9 +169,10 @@ impl Rehearsal {
     fn plans(&mut self, work: usize, revision: u64, scenario: &Scenario, search: bool) {
         let Some(loaded) = self.loaded.get(work).cloned() else { return };
         let sharding = Sharding::new(&loaded, scenario);
-        let plans = match search {
-            true => vec![sharding.best()],
-            false => std::iter::once(sharding.traced()).chain(Sharder::ALL.map(|sharder| sharding.by(sharder))).collect(),
+        let plans = if search {
+            vec![sharding.best()]
+        } else {
+            std::iter::once(sharding.traced()).chain(Sharder::ALL.map(|sharder| sharding.by(sharder))).collect()
         };
         for plan in plans {
             self.take(Event::Plan { work, revision, plan: Box::new(plan) });

@@ -167,15 +167,8 @@ fn apply(app: &mut App, event: Event) -> Vec<Effect> {
             }
             Ok(Vec::new())
         }
-        Event::Plan { work, revision, plan } => {
-            let said = app.works.get_mut(work).and_then(|work| work.take_plan(revision, *plan));
-            said.into_iter().for_each(|text| app.say(Message::note(text)));
-            Ok(Vec::new())
-        }
-        Event::Searching { work, revision, tried } => {
-            if let Some(work) = app.works.get_mut(work) {
-                work.take_progress(revision, tried);
-            }
+        Event::Plan { .. } | Event::Searching { .. } => {
+            placement(app, event);
             Ok(Vec::new())
         }
         Event::Reopened { work, opened } => reopened(app, work, opened),
@@ -192,6 +185,24 @@ fn apply(app: &mut App, event: Event) -> Vec<Effect> {
         app.say(Message::error(error));
         Vec::new()
     })
+}
+
+/// Takes what came in about placements of embedding tables.
+fn placement(app: &mut App, event: Event) {
+    match event {
+        Event::Plan { work, revision, plan } => {
+            let said = app.works.get_mut(work).and_then(|work| work.take_plan(revision, *plan));
+            if let Some(text) = said {
+                app.say(Message::note(text));
+            }
+        }
+        Event::Searching { work, revision, tried } => {
+            if let Some(work) = app.works.get_mut(work) {
+                work.take_progress(revision, tried);
+            }
+        }
+        _ => {}
+    }
 }
 
 /// Ends a script whose last line asked for what failed.

@@ -177,6 +177,10 @@ fn seat(app: &mut App, moves: &str) -> Ran {
     if moved.is_empty() {
         return Err(format!("`{moves}` moves no table to a rank that is loaded: t0:r1 puts table 0 on rank 1"));
     }
+    let count = work.tables.tables.sharded().len();
+    if let Some((unknown, _)) = moved.iter().find(|(table, _)| *table >= count) {
+        return Err(format!("there is no table t{unknown}: t0 to t{} can move", count - 1));
+    }
     let mut scenario = Scenario::clone(work.history.current());
     for (table, seat) in moved {
         scenario = with_seat(&scenario, &work.tables.tables, &work.loaded.graph.ranks, table, &seat);

@@ -47,8 +47,7 @@ pub enum View {
 
 impl View {
     /// All of them, in order of their keys.
-    pub const ALL: [Self; 6] =
-        [Self::Timeline, Self::Path, Self::Gaps, Self::Operators, Self::Sweep, Self::Tables];
+    pub const ALL: [Self; 6] = [Self::Timeline, Self::Path, Self::Gaps, Self::Operators, Self::Sweep, Self::Tables];
 
     /// The command that opens it, which is its name.
     pub fn name(self) -> &'static str {

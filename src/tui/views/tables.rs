@@ -4,6 +4,7 @@ use crate::scenario::tables::{Cut, Seat, Table as Embedding};
 use crate::session::{Pick, RankLoad, SEARCH_BUDGET, ShardingPlan};
 use crate::tui::app::App;
 use crate::tui::canvas::Canvas;
+use crate::tui::command::Pane;
 use crate::tui::table::{self, Column, Open, Table, TableRow, TableState, value};
 use crate::tui::theme::Role;
 use crate::tui::timeline::Item;
@@ -245,7 +246,7 @@ fn plans(work: &Workspace) -> Table<'_> {
         None if missing => vec![(format!("{} of {expected} placements", plans.known.len()), Role::Warn)],
         None => vec![
             ("enter".to_owned(), Role::Key),
-            (" puts a placement in force · a good choice: the fastest, or within 10 % of it".to_owned(), Role::Dim),
+            (" puts one in force · a good choice: the fastest, or within 10 % of it".to_owned(), Role::Dim),
         ],
     };
     summary.extend(progress(work));
@@ -257,7 +258,7 @@ fn plans(work: &Workspace) -> Table<'_> {
             column("placement", 18, false, 0),
             column("iteration", 11, true, 0),
             column("", 18, false, 84),
-            column("choice", 16, false, 0),
+            column("choice", 17, false, 0),
             column("most look-ups", 13, true, 0),
             column("", 0, false, 70),
         ],
@@ -277,7 +278,8 @@ fn plan_row(plan: &ShardingPlan, longest: DurNs) -> TableRow {
     let note = match (plan.pick, plan.unhandled.first()) {
         (None, Some(why)) => why.clone(),
         _ if plan.step.is_empty() => "nothing moves".to_owned(),
-        _ => format!("{} moved", plan.step.split(' ').count() - 1),
+        _ if plan.step.split(' ').count() == 2 => "1 table moves".to_owned(),
+        _ => format!("{} tables move", plan.step.split(' ').count() - 1),
     };
     TableRow {
         values: vec![
@@ -298,20 +300,21 @@ pub fn chosen(app: &App, work: &Workspace) -> Vec<(String, Role)> {
         return vec![("a job of several ranks with tables on single ranks shows them here".to_owned(), Role::Dim)];
     }
     let list = if work.table.is_other { "tables" } else { "plans" };
-    let keys: [(&str, &str); 8] = [
-        ("table-before", "rank before"),
-        ("table-after", "next rank"),
-        ("cut-columns", "cut columns"),
-        ("cut-rows", "cut rows"),
-        ("copy-table", "copies"),
-        ("host-table", "host memory"),
-        ("best", "search the best"),
-        ("plans", list),
+    let keys: [(&[&str], &str); 8] = [
+        (&["table-before", "table-after"], "move"),
+        (&["cut-columns"], "columns"),
+        (&["cut-rows"], "rows"),
+        (&["copy-table"], "copies"),
+        (&["whole-table"], "whole"),
+        (&["host-table"], "host"),
+        (&["best"], "search"),
+        (&["plans"], list),
     ];
     let mut pieces = Vec::new();
-    for (command, what) in keys {
-        let key = app.keymap.keys_of(command, Some(app.pane())).into_iter().next().unwrap_or_default();
-        pieces.push((format!("{key} "), Role::Key));
+    for (commands, what) in keys {
+        let key = |command: &&str| app.keymap.keys_of(command, Some(Pane::Tables)).into_iter().next();
+        let keys: Vec<String> = commands.iter().filter_map(key).collect();
+        pieces.push((format!("{} ", keys.join(" ")), Role::Key));
         pieces.push((format!("{what}  "), Role::Dim));
     }
     pieces.extend(last_move(work));
@@ -320,7 +323,8 @@ pub fn chosen(app: &App, work: &Workspace) -> Vec<(String, Role)> {
 
 /// What the last step that moved tables reports.
 fn last_move(work: &Workspace) -> Vec<(String, Role)> {
-    let moved = work.outcome.steps.iter().rev().find(|step| step.enabled && step.transform.starts_with("reshard-tables"));
+    let moved =
+        work.outcome.steps.iter().rev().find(|step| step.enabled && step.transform.starts_with("reshard-tables"));
     let Some(step) = moved else { return Vec::new() };
     let mut pieces = vec![(step.summary.clone(), Role::Text)];
     pieces.extend(step.unhandled.iter().take(2).map(|what| (format!(" · {what}"), Role::Warn)));

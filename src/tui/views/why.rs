@@ -188,7 +188,8 @@ fn of_table(work: &Workspace, lines: &mut Vec<Line>) {
     lines.push(("look-up", time, Role::Text));
     let mean = "one operator serves several tables: of each only the mean is known, or what tables.toml tells";
     lines.extend(table.is_mean.then(|| ("basis", mean.to_owned(), Role::Warn)));
-    let moved = "a rank's look-ups × what the model says of its tables after ÷ before; rows sent by their element count";
+    let moved =
+        "a rank's look-ups × what the model says of its tables after ÷ before; rows sent by their element count";
     lines.push(("when moved", moved.to_owned(), Role::Text));
 }
 

@@ -13,8 +13,8 @@ use serde::Serialize;
 use crate::analysis::replay::ReplayReport;
 use crate::cli::{Iteration, TraceArgs, ValidateWhat};
 use crate::graph::{BuildOptions, ExecutionGraph};
-use crate::session::{Engine, Loaded, folders_of_traces, lane_label};
-use crate::trace::OpenOptions;
+use crate::session::{Engine, Loaded, SessionError, folders_of_traces, lane_label};
+use crate::trace::{OpenError, OpenOptions};
 use crate::units::{DurNs, TimeNs};
 
 use super::{input, output};
@@ -125,6 +125,9 @@ fn check(engine: &Engine, path: &PathBuf, answer: &mut Answer) {
             answer.traces.push(name);
             answer.rows.extend(jobs.iter().map(row));
         }
+        // A folder of folders is no trace, and need not be one.
+        Err(SessionError::Open(OpenError::NoTraces { .. }))
+            if !folders_of_traces(std::slice::from_ref(path))[1..].is_empty() => {}
         Err(error) => answer.unreadable.push(Unreadable { path: name, reason: error.to_string() }),
     }
 }

@@ -83,6 +83,12 @@ impl NameTable {
         slice(&self.text, &self.ends, id.0)
     }
 
+    /// Gives back the room to grow.
+    pub fn shrink_to_fit(&mut self) {
+        self.text.shrink_to_fit();
+        self.ends.shrink_to_fit();
+    }
+
     /// How many distinct texts there are.
     pub fn len(&self) -> usize {
         self.ends.len()

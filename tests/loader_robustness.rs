@@ -39,7 +39,7 @@ fn what_is_no_trace_is_refused_with_the_file_the_reason_and_advice() {
         ("empty.json", ["is empty", "record again"]),
         ("plain_text.json", ["plain text", "torch.profiler"]),
         ("picture.json", ["an image", "give the trace"]),
-        ("database.json", ["SQLite", "export_chrome_trace"]),
+        ("database.json", ["SQLite database", "copy or record it again"]),
         ("rocprof.json", ["rocprof", "--hip-trace"]),
         ("photo.jpg", ["an image", "give the trace"]),
         ("chakra.et", ["Chakra protobuf", "ExecutionTraceObserver"]),

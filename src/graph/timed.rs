@@ -91,7 +91,13 @@ impl TimedGraph {
         use petgraph::Direction::Incoming;
         use petgraph::visit::EdgeRef;
         let count = graph.tasks.node_count();
-        let mut timed = Self { task_of: vec![NO_TASK; count], ..Self::default() };
+        let mut timed = Self {
+            predecessors: Vec::with_capacity(count),
+            lags: Vec::with_capacity(count),
+            durations: Vec::with_capacity(count),
+            node_of: Vec::with_capacity(count),
+            task_of: vec![NO_TASK; count],
+        };
         let mut predecessors = Vec::new();
         for node in graph.tasks.node_indices() {
             predecessors.clear();
@@ -103,6 +109,15 @@ impl TimedGraph {
             let task = timed.push(node.index() as u32, graph.tasks[node].duration, &predecessors);
             timed.task_of[node.index()] = task.0;
         }
+        timed.shrink_to_fit();
         timed
+    }
+
+    /// Gives back the room to grow that joints left.
+    fn shrink_to_fit(&mut self) {
+        self.predecessors.shrink_to_fit();
+        self.lags.shrink_to_fit();
+        self.durations.shrink_to_fit();
+        self.node_of.shrink_to_fit();
     }
 }

@@ -44,6 +44,12 @@ impl<T> SideTable<T> {
         self.keys.is_empty()
     }
 
+    /// Gives back the room to grow.
+    pub fn shrink_to_fit(&mut self) {
+        self.keys.shrink_to_fit();
+        self.values.shrink_to_fit();
+    }
+
     /// Changes every value in place.
     pub fn for_each_value(&mut self, change: impl FnMut(&mut T)) {
         self.values.iter_mut().for_each(change);

@@ -3,10 +3,12 @@
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
+use flate2::bufread::MultiGzDecoder;
+
 use super::content::Content;
 use super::source::{self, Mapped, Packing};
 use super::stream::{self, Rest};
-use super::{ExecutionTrace, OpenError, OpenOptions, Trace};
+use super::{ExecutionTrace, OpenError, OpenOptions, Trace, nsys};
 
 /// What a file turned out to be.
 #[derive(Debug)]
@@ -30,12 +32,45 @@ pub fn bytes(bytes: &[u8], path: &Path, options: &OpenOptions) -> Vec<Result<Loa
     options.progress.add_total(bytes.len() as u64);
     match source::packing(bytes, path) {
         _ if bytes.is_empty() => vec![Err(OpenError::Empty { path: path.to_owned() })],
+        Packing::Plain if bytes.starts_with(nsys::MAGIC) => {
+            options.progress.add_bytes(bytes.len() as u64);
+            database(bytes, path, options)
+        }
         Packing::Plain => vec![plain(bytes, path, options)],
+        Packing::Gzip if is_database(&mut MultiGzDecoder::new(bytes)) => packed_database(bytes, path, options),
         Packing::Gzip => vec![gzip(bytes, path, options)],
         Packing::Tar { gzip: true } => members(stream::unpack(bytes, options), path, options),
         Packing::Tar { gzip: false } => {
             options.progress.add_bytes(bytes.len() as u64);
             members(bytes, path, options)
+        }
+    }
+}
+
+/// Whether `content` begins as an SQLite database does.
+fn is_database(content: &mut impl Read) -> bool {
+    let mut head = Vec::new();
+    // What cannot be unpacked is no database as far as can be seen; reading it says what is wrong.
+    let _ = content.take(nsys::MAGIC.len() as u64).read_to_end(&mut head);
+    head == nsys::MAGIC
+}
+
+fn database(bytes: &[u8], path: &Path, options: &OpenOptions) -> Vec<Result<Loaded, OpenError>> {
+    match nsys::read(bytes, path, options) {
+        Ok(traces) => traces.into_iter().map(|trace| Ok(Loaded::Trace(Box::new(trace)))).collect(),
+        Err(error) => vec![Err(error)],
+    }
+}
+
+/// A database has to be whole before it can be asked anything.
+fn packed_database(bytes: &[u8], path: &Path, options: &OpenOptions) -> Vec<Result<Loaded, OpenError>> {
+    let mut unpacked = Vec::new();
+    match stream::unpack(bytes, options).read_to_end(&mut unpacked) {
+        Ok(_) => database(&unpacked, path, options),
+        Err(error) if error.kind() == ErrorKind::FileTooLarge => vec![Err(too_large(path, options))],
+        Err(error) => {
+            let expected = format!("a complete gzip stream ({error})");
+            vec![Err(OpenError::Damaged { path: path.to_owned(), offset: unpacked.len() as u64, expected })]
         }
     }
 }
@@ -96,12 +131,21 @@ fn each_member(
     found: &mut Vec<Result<Loaded, OpenError>>,
 ) -> std::io::Result<()> {
     for entry in tar::Archive::new(archive).entries()? {
-        let entry = entry?;
+        let mut entry = entry?;
         let name = entry.path()?.into_owned();
         if !entry.header().entry_type().is_file() || !source::may_be_trace(&name) {
             continue;
         }
         let path = PathBuf::from(format!("{}:{}", path.display(), name.display()));
+        let mut head = Vec::new();
+        (&mut entry).take(nsys::MAGIC.len() as u64).read_to_end(&mut head)?;
+        let mut entry = head.as_slice().chain(entry);
+        if head == nsys::MAGIC {
+            let mut whole = Vec::new();
+            entry.read_to_end(&mut whole)?;
+            found.extend(database(&whole, &path, options));
+            continue;
+        }
         let mut content = Content::new(&path, options, 0);
         let result = stream::read_inline(entry, &mut content);
         found.push(result.and_then(|rest| finish(content, rest, &path, options)));

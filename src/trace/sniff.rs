@@ -3,12 +3,10 @@
 use super::OpenError;
 use std::path::Path;
 
-const NSIGHT_ADVICE: &str = "Nsight Systems exports are not read; record with torch.profiler and give what export_chrome_trace(\"trace.json\") writes";
 const JSON_ADVICE: &str = "give the JSON (or .json.gz) that torch.profiler wrote";
 
 /// First bytes → what they are and what to do.
-const KINDS: [(&[u8], &str, &str); 11] = [
-    (b"SQLite format 3\0", "an SQLite database", NSIGHT_ADVICE),
+const KINDS: [(&[u8], &str, &str); 10] = [
     (b"\x89PNG", "an image", "a picture of a timeline cannot be re-timed; give the trace it was made from"),
     (b"\xff\xd8\xff", "an image", "a picture of a timeline cannot be re-timed; give the trace it was made from"),
     (b"GIF8", "an image", "a picture of a timeline cannot be re-timed; give the trace it was made from"),
@@ -60,7 +58,6 @@ mod tests {
     #[test]
     fn other_kinds_of_files_are_named() {
         let shown = |head: &[u8]| not_a_trace(head, Path::new("f")).map(|error| error.to_string()).unwrap_or_default();
-        assert!(shown(b"SQLite format 3\0...").contains("SQLite"));
         assert!(shown(b"\"Index\",\"KernelName\",\"gpu-id\"\n0,").contains("rocprof"));
         assert!(shown(b"hello").contains("plain text"));
         assert!(shown(b"^\x12\x10\x0a\x06schema\xea\x01").contains("Chakra protobuf"));

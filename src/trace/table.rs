@@ -127,6 +127,18 @@ impl EventTable {
         self.external.reserve(more);
     }
 
+    /// Gives back the room to grow.
+    pub fn shrink_to_fit(&mut self) {
+        self.start.shrink_to_fit();
+        self.dur.shrink_to_fit();
+        self.name.shrink_to_fit();
+        self.category.shrink_to_fit();
+        self.track.shrink_to_fit();
+        self.correlation.shrink_to_fit();
+        self.external.shrink_to_fit();
+        self.long_durations.shrink_to_fit();
+    }
+
     /// Bytes that the columns hold on the heap, room to grow included.
     pub fn heap_bytes(&self) -> usize {
         self.start.capacity() * size_of::<TimeNs>()

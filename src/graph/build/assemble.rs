@@ -35,7 +35,11 @@ pub(super) fn assemble(ranks: &[Prepared<'_>], hidden: usize) -> ExecutionGraph 
     let Written { mut shared, emitted, virtual_lanes, .. } = written;
     let task_of: Vec<&[u32]> = emitted.iter().map(|rank| rank.works.as_slice()).collect();
     let drafted = collectives::join(&mut shared, &groups, &task_of, &virtual_lanes);
-    let Shared { draft, lanes, names, operators } = shared;
+    let Shared { draft, lanes, mut names, mut operators } = shared;
+    // A finished graph grows no more.
+    names.shrink_to_fit();
+    operators.list.shrink_to_fit();
+    operators.operands.shrink_to_fit();
     let ordered = draft.order();
     let parts = parts(ranks, &zeros, &emitted, &ordered);
     ExecutionGraph {

@@ -2,6 +2,7 @@
 
 use rustc_hash::FxHashMap;
 
+use crate::intern::NameId;
 use crate::trace::{Category, EventId, Trace, TrackId, TrackKind};
 use crate::units::{DurNs, TimeNs};
 
@@ -31,9 +32,8 @@ impl WorkKind {
     pub const ALL: [Self; 6] =
         [Self::Kernel, Self::Memset, Self::HostToDevice, Self::DeviceToHost, Self::DeviceToDevice, Self::Collective];
 
-    fn of(trace: &Trace, id: EventId) -> Self {
-        let name = trace.names.get(trace.events.name(id));
-        match trace.events.category(id) {
+    fn of(category: Category, name: &str) -> Self {
+        match category {
             Category::Memset => Self::Memset,
             Category::Memcpy if name.contains("HtoD") => Self::HostToDevice,
             Category::Memcpy if name.contains("DtoH") => Self::DeviceToHost,
@@ -101,6 +101,21 @@ pub(super) struct Stream {
     pub(super) on_host: bool,
 }
 
+/// What each name of device work says: names are few, work is not.
+#[derive(Default)]
+struct Kinds(FxHashMap<(Category, NameId), (WorkKind, bool)>);
+
+impl Kinds {
+    /// The kind of a piece of work, and whether it moves pageable memory.
+    fn of(&mut self, trace: &Trace, id: EventId) -> (WorkKind, bool) {
+        let (category, name) = (trace.events.category(id), trace.events.name(id));
+        *self.0.entry((category, name)).or_insert_with(|| {
+            let text = trace.names.get(name);
+            (WorkKind::of(category, text), text.contains("Pageable"))
+        })
+    }
+}
+
 /// All device work.
 #[derive(Debug, Default)]
 pub(super) struct Works {
@@ -121,12 +136,13 @@ impl Works {
         let launching = launching_calls(trace, threads);
         let mut works = Self::default();
         let mut stream_of: FxHashMap<TrackId, u16> = FxHashMap::default();
+        let mut kinds = Kinds::default();
         let host: Vec<bool> = trace.names.iter().map(|(_, name)| name.starts_with(HOST_COLLECTIVE)).collect();
         let on_host = |id| trace.events.category(id) == Category::Annotation && host[trace.events.name(id).0 as usize];
         for id in trace.events.ids().filter(|&id| trace.events.category(id).is_device_work() || on_host(id)) {
             let track = trace.events.track(id);
             let stream = *stream_of.entry(track).or_insert_with(|| works.add_stream(trace, track));
-            works.add(trace, id, stream, &launching);
+            works.add(trace, id, stream, &launching, kinds.of(trace, id));
         }
         works.by_call = (0..works.list.len() as u32).filter_map(|i| Some((works.list[i as usize].call?, i))).collect();
         works.by_call.sort_unstable();
@@ -144,17 +160,23 @@ impl Works {
         self.streams.len() as u16 - 1
     }
 
-    fn add(&mut self, trace: &Trace, id: EventId, stream: u16, launching: &FxHashMap<u32, u32>) {
+    fn add(
+        &mut self,
+        trace: &Trace,
+        id: EventId,
+        stream: u16,
+        launching: &FxHashMap<u32, u32>,
+        (kind, pageable): (WorkKind, bool),
+    ) {
         let index = self.list.len() as u32;
         let on_stream = &mut self.streams[stream as usize].works;
         let previous = on_stream.last().copied();
         on_stream.push(index);
-        let kind = WorkKind::of(trace, id);
         self.list.push(Work {
             event: id,
             stream,
             kind,
-            pageable: trace.names.get(trace.events.name(id)).contains("Pageable"),
+            pageable,
             start: trace.events.start(id),
             end: trace.events.end(id),
             call: launching.get(&trace.events.correlation(id)).copied(),

@@ -41,7 +41,8 @@ pub struct TensorLists {
 }
 
 impl TensorLists {
-    fn id(&mut self, list: TensorArgs) -> TensorArgsId {
+    /// The id of `list`, which is added if it is new.
+    pub fn id(&mut self, list: TensorArgs) -> TensorArgsId {
         *self.ids.entry(list).or_insert_with(|| {
             self.lists.push(list);
             TensorArgsId(self.lists.len() as u32 - 1)

@@ -13,6 +13,7 @@ use super::tracks::TrackTable;
 use super::{category, frame, number};
 use crate::diagnostic::{Diagnostics, Severity};
 use crate::intern::{NameTable, printable};
+use crate::trace::order::{self, DAY};
 use crate::trace::{
     Category, CollectiveArgs, CopyArgs, Event, EventId, EventTable, Format, KernelArgs, MemoryArgs, OpenError,
     OperatorArgs, SideTable, SyncArgs, Trace, TrackId,
@@ -44,9 +45,6 @@ pub struct Builder {
     left_out: LeftOut,
     diagnostics: Diagnostics,
 }
-
-/// No profile lasts longer: a length beyond it was never measured, and a start further than it from most others neither.
-const DAY: DurNs = DurNs(86_400_000_000_000);
 
 impl Builder {
     /// Takes a member of the top level other than the events.
@@ -263,57 +261,12 @@ impl Builder {
         if self.tracks.overflowed() {
             self.diagnostics.warn("too-many-tracks", "more than 65535 threads and streams; the rest share one row");
         }
-        self.sort();
-        self.leave_out_strays();
-        let first = self.events.start(EventId(0));
-        self.events.rebase(first);
-        self.memory.for_each_value(|row| row.at.0 = row.at.0.saturating_sub(first.0));
-        Ok(self.into_trace(path, TimeNs(first.0)))
+        let mut trace = self.into_trace(path);
+        order::settle(&mut trace);
+        Ok(trace)
     }
 
-    fn sort(&mut self) {
-        let Some(order) = self.events.sort_by_start() else { return };
-        let mut new_of_old = vec![0; order.len()];
-        for (new, old) in order.iter().enumerate() {
-            new_of_old[*old as usize] = new as u32;
-        }
-        self.operators.renumber(&new_of_old);
-        self.kernels.renumber(&new_of_old);
-        self.copies.renumber(&new_of_old);
-        self.collectives.renumber(&new_of_old);
-        self.syncs.renumber(&new_of_old);
-        self.memory.renumber(&new_of_old);
-    }
-
-    /// Leaves out events that lie more than a day from most others, where they are few: a start of 0 among times since
-    /// 1970 would stretch the timeline over decades.
-    fn leave_out_strays(&mut self) {
-        let count = self.events.len();
-        let middle = self.events.start(EventId(count as u32 / 2));
-        let is_near = |&id: &EventId| self.events.start(id).since(middle).0.abs() <= DAY.0;
-        let Some(first) = self.events.ids().find(is_near) else { return };
-        let last = self.events.ids().rfind(is_near).unwrap_or(first);
-        let near = first.0 as usize..last.0 as usize + 1;
-        let strays = count - near.len();
-        if strays == 0 || 4 * strays >= count {
-            return;
-        }
-        let stray = if first.0 > 0 { EventId(0) } else { EventId(count as u32 - 1) };
-        let place = Some(format!("at {} ns", self.events.start(stray).0));
-        self.skipped += strays as u64;
-        self.diagnostics.add_many(Severity::Warning, "stray-time", "", place, strays as u64, || {
-            "an event starts more than a day from most others, as one with a damaged clock does; skipped".to_owned()
-        });
-        self.events.keep(near.clone());
-        self.operators.keep(&near);
-        self.kernels.keep(&near);
-        self.copies.keep(&near);
-        self.collectives.keep(&near);
-        self.syncs.keep(&near);
-        self.memory.keep(&near);
-    }
-
-    fn into_trace(self, path: &Path, first: TimeNs) -> Trace {
+    fn into_trace(self, path: &Path) -> Trace {
         Trace {
             path: path.to_owned(),
             format: if self.has_known_category { Format::Kineto } else { Format::Chrome },
@@ -328,7 +281,7 @@ impl Builder {
             collectives: self.collectives,
             syncs: self.syncs,
             memory: self.memory,
-            origin: first + DurNs(self.header.base_ns),
+            origin: TimeNs(0) + DurNs(self.header.base_ns),
             rank: self.header.rank,
             devices: self.header.devices,
             predicted: self.header.predicted,

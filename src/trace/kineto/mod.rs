@@ -14,6 +14,7 @@ mod scan;
 pub mod strict;
 mod tracks;
 
+pub use arguments::TensorLists;
 pub use builder::Builder;
 pub use raw::{Key, RawEvent, Text};
 pub use scan::Scanner;

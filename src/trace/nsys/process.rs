@@ -1,0 +1,261 @@
+//! One process's rows → its [`Trace`].
+
+use std::path::PathBuf;
+
+use rustc_hash::FxHashMap;
+
+use super::column::{Column, Fields};
+use super::label;
+use crate::diagnostic::{Diagnostics, Severity};
+use crate::intern::{NameId, NameTable};
+use crate::trace::kineto::TensorLists;
+use crate::trace::{
+    Category, CopyArgs, Event, EventId, EventTable, Format, KernelArgs, OperatorArgs, RecordedDevice, SideTable,
+    SyncArgs, TensorArgs, Trace, Track, TrackId, TrackKind, order,
+};
+use crate::units::{Bytes, DurNs, TimeNs};
+
+/// What a table holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Runtime and driver calls.
+    Call,
+    /// Kernels.
+    Kernel,
+    /// CUDA graphs that were recorded as one piece of work.
+    Graph,
+    /// Copies.
+    Copy,
+    /// Memsets.
+    Set,
+    /// Records of CUDA events, which have no time of their own.
+    Record,
+    /// Synchronisations.
+    Sync,
+    /// NVTX ranges and marks.
+    Range,
+}
+
+/// CUPTI's number for no stream.
+const NO_STREAM: i64 = 0xffff_ffff;
+
+/// A process being read.
+#[derive(Debug, Default)]
+pub struct Process {
+    names: NameTable,
+    events: EventTable,
+    tracks: Vec<Track>,
+    track_ids: FxHashMap<TrackKind, TrackId>,
+    lists: TensorLists,
+    operators: SideTable<OperatorArgs>,
+    kernels: SideTable<KernelArgs>,
+    copies: SideTable<CopyArgs>,
+    syncs: SideTable<SyncArgs>,
+    /// Correlation id and stream of the records of each event, in the order of the table.
+    records: FxHashMap<i64, Vec<(u32, i64)>>,
+    used_device: bool,
+    entries: u64,
+    diagnostics: Diagnostics,
+}
+
+impl Process {
+    /// Whether anything ran on a device for it.
+    pub fn used_device(&self) -> bool {
+        self.used_device
+    }
+
+    /// Whether it has no event.
+    pub fn is_empty(&self) -> bool {
+        self.events.is_empty()
+    }
+
+    /// How many rows it has, those left out included.
+    pub fn entries(&self) -> u64 {
+        self.entries
+    }
+
+    /// Takes a row that begins at `start`.
+    pub fn add(&mut self, kind: Kind, start: TimeNs, row: &Fields<'_>) {
+        if kind == Kind::Record {
+            return self.record(row);
+        }
+        self.entries += 1;
+        match kind {
+            Kind::Call => self.call(start, row),
+            Kind::Kernel => self.kernel(start, row),
+            Kind::Graph => {
+                let name = format!("CUDA graph {}", row.small(Column::Graph));
+                self.work(Category::Kernel, &name, start, row);
+            }
+            Kind::Copy => {
+                let kind = row.small(Column::CopyKind);
+                let name = label::copy(kind, row.integer(Column::From), row.integer(Column::To));
+                self.moved(Category::Memcpy, &name, start, row);
+            }
+            Kind::Set => {
+                self.moved(Category::Memset, &label::set(row.integer(Column::SetKind)), start, row);
+            }
+            Kind::Sync => self.sync(start, row),
+            Kind::Range => self.range(start, row),
+            Kind::Record => {}
+        }
+    }
+
+    fn record(&mut self, row: &Fields<'_>) {
+        if let (Some(event), Some(stream)) = (row.integer(Column::Event), row.integer(Column::Stream)) {
+            self.records.entry(event).or_default().push((row.small(Column::Correlation), stream));
+        }
+    }
+
+    fn push(&mut self, category: Category, name: &str, track: TrackKind, start: TimeNs, row: &Fields<'_>) -> EventId {
+        let mut odd = |code, what: &str| {
+            self.diagnostics.add(Severity::Warning, code, "", Some(format!("at {} ns", start.0)), || {
+                format!("{what}; it was read as 0")
+            });
+            DurNs::ZERO
+        };
+        let dur = match row.integer(Column::End).map(|end| TimeNs(end).since(start)) {
+            Some(dur) if dur < DurNs::ZERO => odd("negative-duration", "an event ends before it starts"),
+            Some(dur) if dur > order::DAY => odd("endless-duration", "an event is longer than a day"),
+            Some(dur) => dur,
+            None => odd("missing-duration", "an event has no end"),
+        };
+        let (name, track) = (self.names.intern(name), self.track(track));
+        self.used_device |= category.is_device_work();
+        let correlation = row.small(Column::Correlation);
+        self.events.push(&Event { start, dur, name, category, track, correlation, external: 0 })
+    }
+
+    fn track(&mut self, kind: TrackKind) -> TrackId {
+        if let Some(&known) = self.track_ids.get(&kind) {
+            return known;
+        }
+        let Ok(next) = u16::try_from(self.tracks.len()) else {
+            self.diagnostics.warn("too-many-tracks", "more than 65535 threads and streams; the rest share one row");
+            return TrackId(u16::MAX);
+        };
+        self.tracks.push(Track { kind, name: NameId(0) });
+        self.track_ids.insert(kind, TrackId(next));
+        TrackId(next)
+    }
+
+    fn call(&mut self, start: TimeNs, row: &Fields<'_>) {
+        let name = label::call(row.named(Column::Name).unwrap_or_default());
+        self.push(Category::Runtime, name, thread(row), start, row);
+    }
+
+    fn work(&mut self, category: Category, name: &str, start: TimeNs, row: &Fields<'_>) -> EventId {
+        let number = |column| row.integer(column).unwrap_or(-1);
+        let track = TrackKind::Stream { device: number(Column::Device), stream: number(Column::Stream) };
+        self.push(category, name, track, start, row)
+    }
+
+    fn kernel(&mut self, start: TimeNs, row: &Fields<'_>) {
+        let name = row.named(Column::DemangledName).or_else(|| row.named(Column::ShortName)).unwrap_or_default();
+        let id = self.work(Category::Kernel, name, start, row);
+        let args = KernelArgs {
+            grid: [Column::GridX, Column::GridY, Column::GridZ].map(|column| row.small(column)),
+            block: [Column::BlockX, Column::BlockY, Column::BlockZ].map(|column| row.small(column)),
+            registers: row.small(Column::Registers),
+            shared_memory: row.small(Column::StaticShared).saturating_add(row.small(Column::DynamicShared)),
+        };
+        self.kernels.push(id, args);
+    }
+
+    fn moved(&mut self, category: Category, name: &str, start: TimeNs, row: &Fields<'_>) {
+        let id = self.work(category, name, start, row);
+        if let Some(Ok(bytes)) = row.integer(Column::Bytes).map(u64::try_from) {
+            self.copies.push(id, CopyArgs { bytes: Bytes(bytes) });
+        }
+    }
+
+    fn sync(&mut self, start: TimeNs, row: &Fields<'_>) {
+        let name = label::synchronisation(row.small(Column::SyncType));
+        let stream = row.integer(Column::Stream).filter(|stream| (0..NO_STREAM).contains(stream));
+        let device = row.integer(Column::Device).unwrap_or(-1);
+        let track = match stream {
+            Some(stream) => TrackKind::Stream { device, stream },
+            None => TrackKind::Other { pid: device, tid: -1 },
+        };
+        let record = self.last_record(row);
+        let id = self.push(Category::Sync, name, track, start, row);
+        let args = SyncArgs {
+            kind: self.names.intern(name),
+            stream,
+            wait_on_stream: record.map(|(_, stream)| stream),
+            record_correlation: record.map_or(0, |(correlation, _)| correlation),
+        };
+        self.syncs.push(id, args);
+    }
+
+    /// The call that last recorded the event which a synchronisation is for, with its stream. Correlation ids rise
+    /// with the calls.
+    fn last_record(&self, row: &Fields<'_>) -> Option<(u32, i64)> {
+        let before = row.small(Column::Correlation);
+        let records = self.records.get(&row.integer(Column::Event)?)?;
+        records.iter().copied().filter(|&(correlation, _)| correlation < before).max()
+    }
+
+    fn range(&mut self, start: TimeNs, row: &Fields<'_>) {
+        if row.integer(Column::End).is_none() {
+            let what = "NVTX marks and ranges without an end are left out";
+            return self.diagnostics.note("nvtx-marks", what);
+        }
+        let text = row.text();
+        let Some(operator) = label::operator(&text) else {
+            self.push(Category::Annotation, &text, thread(row), start, row);
+            return;
+        };
+        let id = self.push(Category::Operator, operator.name, thread(row), start, row);
+        let dims = self.names.intern(operator.sizes);
+        let tensors = (dims != NameId(0)).then(|| self.lists.id(TensorArgs { dims, ..TensorArgs::default() }));
+        self.operators.push(id, OperatorArgs { tensors, sequence: operator.sequence, ..OperatorArgs::default() });
+    }
+
+    /// Notes the name of a thread, by its global id.
+    pub fn name_thread(&mut self, global: i64, name: &str) {
+        let kind = TrackKind::Thread { pid: label::pid(global), tid: label::tid(global) };
+        if let Some(track) = self.track_ids.get(&kind) {
+            self.tracks[track.0 as usize].name = self.names.intern(name);
+        }
+    }
+
+    /// Closes the trace; it has at least one event.
+    ///
+    /// # Arguments
+    /// `begun`: when the recording began, in ns since 1970.
+    pub fn finish(self, path: PathBuf, begun: TimeNs, devices: Vec<RecordedDevice>) -> Trace {
+        let tensor_args = self.lists.finish();
+        let mut trace = Trace {
+            path,
+            format: Format::NsightSystems,
+            names: self.names,
+            events: self.events,
+            tracks: self.tracks,
+            has_shapes: !tensor_args.is_empty(),
+            tensor_args,
+            operators: self.operators,
+            host_operators: Vec::new(),
+            kernels: self.kernels,
+            copies: self.copies,
+            collectives: SideTable::default(),
+            syncs: self.syncs,
+            memory: SideTable::default(),
+            origin: begun,
+            rank: None,
+            devices,
+            predicted: None,
+            iteration: None,
+            events_in_file: self.entries,
+            skipped_events: 0,
+            diagnostics: self.diagnostics,
+        };
+        order::settle(&mut trace);
+        trace
+    }
+}
+
+fn thread(row: &Fields<'_>) -> TrackKind {
+    let global = row.integer(Column::Thread).unwrap_or_default();
+    TrackKind::Thread { pid: label::pid(global), tid: label::tid(global) }
+}

@@ -46,7 +46,7 @@ const SCHEMA: &str = "
 
 /// Process 77 with the one thread 78.
 const PROCESS: i64 = 77 << 24;
-const THREAD: i64 = PROCESS | 78;
+const THREAD: i64 = PROCESS + 78;
 
 fn made_up(rows: &str) -> Vec<u8> {
     let mut connection = Connection::open_in_memory().unwrap();
@@ -96,7 +96,8 @@ fn refused(bytes: &[u8]) -> String {
 
 fn find(trace: &Trace, name: &str) -> EventId {
     let found = trace.events.ids().find(|&id| trace.names.get(trace.events.name(id)) == name);
-    found.unwrap_or_else(|| panic!("no event `{name}`"))
+    assert!(found.is_some(), "no event `{name}`");
+    found.unwrap()
 }
 
 #[test]

@@ -87,7 +87,7 @@ pub fn title(job: &Job) -> String {
     let file = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
     let folder = path.parent().and_then(|folder| folder.file_name()).map(|name| name.to_string_lossy());
     let stem = file.split(".pt.trace").next().unwrap_or(&file);
-    let stem = [".gz", ".json", ".kineto", ".tar"].iter().fold(stem, |stem, end| stem.trim_end_matches(end));
+    let stem = [".gz", ".json", ".sqlite", ".kineto", ".tar"].iter().fold(stem, |stem, end| stem.trim_end_matches(end));
     let name = match folder {
         Some(folder) if job.ranks.len() > 1 => folder.into_owned(),
         Some(folder) if stem.len() < 8 && !folder.is_empty() => format!("{folder}/{stem}"),

@@ -107,7 +107,7 @@ mod tests {
 
     #[test]
     fn global_ids_hold_process_and_thread() {
-        let thread = (5 << 48) | (1_701_896 << 24) | 1_701_900;
+        let thread = (5 << 48) + (1_701_896 << 24) + 1_701_900;
         assert_eq!((pid(thread), tid(thread)), (1_701_896, 1_701_900));
         assert_eq!(pid(process_of(thread)), 1_701_896);
     }

@@ -146,7 +146,9 @@ fn what_explains_a_number_at_every_size() {
         ("why_header", "W"),
         ("gaps_closed", "3"),
         ("why_gap", "3W"),
-        ("kernels_filtered", "4v:filter name~relu<enter>"),
+        ("tree", "4E"),
+        ("arrow_off_screen", "/softmax_kernel<enter>f"),
+        ("kernels_filtered", "4:group kernel<enter>:filter name~relu<enter>"),
         ("why_group", "4W"),
     ];
     for size in SIZES {
@@ -181,16 +183,162 @@ fn tables_are_grouped_sorted_and_narrowed_by_a_selector() {
     play(&mut screen, "/relu<enter>");
     assert_shows(&screen, "only name~relu");
     assert!(!text(&screen).contains("softmax"), "{}", text(&screen));
-    play(&mut screen, "v");
+    play(&mut screen, "vv");
     assert_shows(&screen, "relu_kernel");
     play(&mut screen, "2");
     assert_shows(&screen, "only name~relu");
-    play(&mut screen, "/4vvv");
+    play(&mut screen, "/4vv");
     assert_shows(&screen, "stream 7");
     play(&mut screen, ":filter name~nothing_like_it<enter>");
     assert_shows(&screen, "selects nothing in this iteration");
-    play(&mut screen, "<esc>s");
-    assert_shows(&screen, "order: above model");
+    assert_shows(&screen, "stream 7");
+    play(&mut screen, "s");
+    assert_shows(&screen, "s by above model");
+    play(&mut screen, ":sort count<enter>:group family<enter>");
+    assert_shows(&screen, "v family · s by count");
+    play(&mut screen, ":group colour<enter>");
+    assert_shows(&screen, "no `colour`: tree, operator, kernel, module, stream, family");
+}
+
+/// The row of the table that has the cursor.
+fn chosen(screen: &Rehearsal) -> String {
+    text(screen).lines().find_map(|line| line.split('│').find(|part| part.starts_with('▸'))).unwrap_or("").to_owned()
+}
+
+#[test]
+fn operators_are_a_tree_that_opens_and_folds() {
+    let mut screen = open((120, 40));
+    play(&mut screen, "4");
+    assert!(chosen(&screen).contains("▾ model"), "{}", text(&screen));
+    assert!(!text(&screen).contains("relu_kernel"), "kernels are folded away at first");
+    play(&mut screen, "<right>");
+    assert!(chosen(&screen).contains("▾ forward"), "{}", chosen(&screen));
+    play(&mut screen, "<down>");
+    let operator = chosen(&screen);
+    assert!(operator.contains("    ▸ "), "{operator}");
+    play(&mut screen, "<enter>");
+    assert!(chosen(&screen).contains("    ▾ "), "{}", chosen(&screen));
+    assert_shows(&screen, "sm80_gemm_128x64");
+    play(&mut screen, "<left>");
+    assert_eq!(chosen(&screen), operator);
+    play(&mut screen, "<left>");
+    assert!(chosen(&screen).contains("▾ forward"));
+    play(&mut screen, "E");
+    for kernel in ["sm80_gemm_128x64", "relu_kernel", "layer_norm_kernel", "embedding_kernel", "softmax_kernel"] {
+        assert_shows(&screen, kernel);
+    }
+    play(&mut screen, "C");
+    assert!(!text(&screen).contains("relu_kernel"));
+    play(&mut screen, "E<end>");
+    let last = chosen(&screen);
+    play(&mut screen, "<enter>");
+    assert_shows(&screen, "── timeline");
+    play(&mut screen, "24");
+    assert_eq!(chosen(&screen), last, "the cursor stays where it was");
+}
+
+#[test]
+fn rows_of_the_tree_add_up_to_the_rows_above_them() {
+    let mut screen = open((120, 40));
+    play(&mut screen, "4E");
+    let micros =
+        |row: &str| row.split(" µs").next().unwrap().split_whitespace().last().unwrap().parse::<f64>().unwrap();
+    let shown = text(&screen);
+    let rows: Vec<&str> = shown.lines().filter_map(|line| line.split('│').nth(1)).collect();
+    let model = rows.iter().find(|row| row.contains("▾ model")).unwrap();
+    let kernels: f64 =
+        rows.iter().filter(|row| row.contains("_kernel") || row.contains("sm80_gemm")).map(|row| micros(row)).sum();
+    assert!((micros(model) - kernels).abs() < 0.5, "{} against {kernels}:\n{shown}", micros(model));
+}
+
+#[test]
+fn a_filter_that_selects_nothing_leaves_the_one_before_it() {
+    let mut screen = open((120, 40));
+    play(&mut screen, "4/relu<enter>");
+    play(&mut screen, ":filter name~nothing_like_it<enter>");
+    assert_shows(&screen, "selects nothing in this iteration");
+    assert_shows(&screen, "only name~relu");
+}
+
+/// Column and row where `wanted` first stands on the screen.
+fn find(screen: &Rehearsal, wanted: &str) -> (usize, usize) {
+    let rows = rows(&screen.draw());
+    let at = |(y, row): (usize, &String)| Some((row[..row.find(wanted)?].chars().count(), y));
+    rows.iter().enumerate().find_map(at).unwrap_or_else(|| panic!("no {wanted:?} in\n{}", rows.join("\n")))
+}
+
+#[test]
+fn the_wheel_zooms_at_the_pointer() {
+    let mut screen = open((120, 40));
+    let (x, y) = find(&screen, "stream 7");
+    let ruler = |screen: &Rehearsal| rows(&screen.draw())[3].clone();
+    let column = x + 60;
+    play(&mut screen, &format!("<click:{column},{y}>"));
+    let before = find(&screen, "▼").0;
+    let wide = ruler(&screen);
+    play(&mut screen, &format!("<wheel-up:{column},{y}><wheel-up:{column},{y}><wheel-up:{column},{y}>"));
+    assert_ne!(ruler(&screen), wide, "the scale changes");
+    assert!(find(&screen, "▼").0.abs_diff(before) <= 1, "what is under the pointer stays there");
+    play(&mut screen, &format!("<wheel-down:{column},{y}><wheel-down:{column},{y}><wheel-down:{column},{y}>"));
+    assert_eq!(ruler(&screen), wide, "and back");
+}
+
+#[test]
+fn a_drag_pans_by_as_many_cells() {
+    let mut screen = open((120, 40));
+    let (x, y) = find(&screen, "stream 7");
+    let column = x + 50;
+    play(&mut screen, &format!("<click:{column},{y}>wwww"));
+    let before = find(&screen, "▼").0;
+    play(&mut screen, &format!("<drag:{column},{y},{},{y}>", column - 12));
+    let moved = find(&screen, "▼").0;
+    let pressed = moved.abs_diff(column) <= 1;
+    assert!(!pressed || before.abs_diff(column) > 1, "the cursor moves with the time under it");
+    assert!(moved.abs_diff(column - 12) <= 1, "pressed at {column}, dragged by 12, now at {moved}");
+}
+
+#[test]
+fn a_single_click_selects_and_a_double_click_opens() {
+    let mut screen = open((120, 40));
+    let (x, y) = find(&screen, "emb");
+    let ruler = |screen: &Rehearsal| rows(&screen.draw())[3].replace(['▼', '┬'], "─");
+    let scale = ruler(&screen);
+    play(&mut screen, &format!("<click:{x},{y}>"));
+    assert_shows(&screen, "launched by");
+    assert_eq!(ruler(&screen), scale, "one click does not zoom");
+    play(&mut screen, &format!("<click:{x},{y}><click:{x},{y}>"));
+    assert_ne!(ruler(&screen), scale, "two fit the event");
+    play(&mut screen, "2");
+    let (x, y) = find(&screen, "linear");
+    play(&mut screen, &format!("<click:{x},{y}>"));
+    assert!(chosen(&screen).contains("linear"));
+    assert_shows(&screen, "── path");
+    play(&mut screen, &format!("<click:{x},{y}><click:{x},{y}>"));
+    assert_shows(&screen, "── timeline");
+}
+
+#[test]
+fn a_lane_says_how_busy_it_is() {
+    let mut screen = open((120, 40));
+    let (x, y) = find(&screen, "stream 7");
+    play(&mut screen, &format!("<click:{x},{y}>W"));
+    assert_shows(&screen, "lane stream 7");
+    assert_shows(&screen, "on the critical path");
+}
+
+#[test]
+fn the_arrow_points_to_the_edge_behind_which_the_other_end_lies() {
+    let mut screen = open((120, 40));
+    play(&mut screen, "/softmax_kernel<enter>f");
+    assert_shows(&screen, "◀");
+    assert_shows(&screen, "launched by cudaLaunchKernel");
+    play(&mut screen, "<enter>");
+    assert_shows(&screen, "launches");
+    assert_shows(&screen, "softmax_kernel");
+    play(&mut screen, "f");
+    assert_shows(&screen, "▶");
+    play(&mut screen, "<enter>");
+    assert_shows(&screen, "launched by cudaLaunchKernel");
 }
 
 #[test]
@@ -248,7 +396,7 @@ fn every_key_does_in_every_view_what_the_help_says() {
         ("M", "two marks are needed"),
         ("<space>", "◆"),
         ("<right><enter>", "no launch joins this event"),
-        ("T", "queued ≤"),
+        ("T", "queue ≤"),
         ("H", "lane hidden"),
         ("P", "• "),
     ];

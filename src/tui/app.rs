@@ -11,6 +11,7 @@ use super::command::{Pane, Ran};
 use super::effect::Effect;
 use super::key::Keymap;
 use super::layout::{self, Regions};
+use super::listing::Fold;
 use super::loading::Loading;
 use super::message::{Level, Message};
 use super::overlay::Overlay;
@@ -260,8 +261,15 @@ impl App {
         self.with_timeline(|scene, extent, timeline| timeline.scroll_by(scene, extent, 0));
     }
 
-    /// Left and right: along the row, or through the values of the sweep.
+    /// Left and right: along the row of the timeline, out of a row of the operators and into it.
     pub fn move_sideways(&mut self, is_forward: bool, times: usize) -> Ran {
+        if self.pane() == Pane::Table && self.view == View::Operators {
+            let height = self.regions().view.height;
+            if let Some(work) = self.workspace_mut() {
+                work.move_in_tree(is_forward);
+                work.table.move_by(0, work.listing.unfolded.len(), height);
+            }
+        }
         if self.pane() == Pane::Timeline {
             self.with_timeline(|scene, extent, timeline| timeline.step(scene, extent, is_forward, times));
         }
@@ -314,8 +322,14 @@ impl App {
         }
     }
 
-    /// What the chosen row of the open table stands for: its edit is put in force, or its event shown.
+    /// What the chosen row of the open table stands for: its edit is put in force, what is inside it shown or folded away, or its event shown.
     pub fn open_row(&mut self) -> Ran {
+        let cursor = self.workspace().map_or(0, |work| work.table.cursor);
+        let fold = self.workspace().filter(|_| self.view == View::Operators).and_then(|work| work.listing.fold(cursor));
+        if let (Some(Fold::Open | Fold::Closed), Some(work)) = (fold, self.workspace_mut()) {
+            work.turn_row();
+            return Ok(Vec::new());
+        }
         let tried = self.workspace().filter(|_| self.view == View::Gaps).and_then(super::views::step_against_gap);
         match tried {
             Some(line) => super::command::run_line(self, &line),

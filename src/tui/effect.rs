@@ -7,6 +7,8 @@ use crate::graph::IterationChoice;
 use crate::scenario::Scenario;
 use crate::session::{ExportFormat, Outcome, Sweep};
 
+use super::listing::Sources;
+
 /// Done by the program after an update, never by the update.
 #[derive(Clone, Debug)]
 pub enum Effect {
@@ -68,6 +70,15 @@ pub enum Effect {
         revision: u64,
         /// What to evaluate.
         scenario: Arc<Scenario>,
+    },
+    /// Sort and filter the tables of trace `work`.
+    List {
+        /// Which trace.
+        work: usize,
+        /// Comes back with the rows.
+        ticket: u64,
+        /// What they are made from.
+        sources: Box<Sources>,
     },
     /// Model another iteration of trace `work`.
     Reopen {

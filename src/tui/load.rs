@@ -12,7 +12,7 @@ use crate::trace::OpenOptions;
 
 use super::digest::Digest;
 use super::effect::Effect;
-use super::listing::Modelled;
+use super::listing::{Arrangement, Listing, Modelled, Sources};
 use super::timeline::{Paints, Picture, SearchIndex, critical_nodes, tracks};
 use super::update::Event;
 use super::workspace::Opened;
@@ -64,18 +64,29 @@ pub fn reopen(engine: &Engine, loaded: &Loaded, build: &BuildOptions) -> Result<
 
 /// A loaded trace with its pictures.
 pub fn opened(loaded: Loaded) -> Opened {
-    let (paints, replay) = (Paints::new(&loaded.graph), &loaded.replay);
+    let loaded = Arc::new(loaded);
+    let replay = &loaded.replay;
     let path = critical_nodes(replay);
+    let sources = Sources {
+        loaded: Arc::clone(&loaded),
+        outcome: Arc::clone(replay),
+        digest: Arc::new(Digest::of(replay)),
+        modelled: Arc::new(Modelled::of(&loaded)),
+        paints: Arc::new(Paints::new(&loaded.graph)),
+        filter: None,
+        arrangement: Arrangement::default(),
+    };
     Opened {
         measured: Arc::new(Picture::measured(&loaded.graph, &path)),
         simulated: Arc::new(Picture::simulated(&replay.resolved, &replay.schedule, &path)),
-        digest: Arc::new(Digest::of(replay)),
         memory: Arc::new(tracks::memory(&loaded)),
-        modelled: Arc::new(Modelled::of(&loaded)),
         tables: Arc::new(JobTables::find(&loaded)),
-        paints: Arc::new(paints),
         index: Arc::new(SearchIndex::new(&loaded.graph)),
-        loaded: Arc::new(loaded),
+        listing: Listing::of(&sources).unwrap_or_default(),
+        digest: sources.digest,
+        modelled: sources.modelled,
+        paints: sources.paints,
+        loaded,
     }
 }
 

@@ -3,6 +3,7 @@
 //! Nothing uses it but the binary; colours are named in `theme` only.
 
 mod app;
+mod arrange;
 mod ascii;
 mod canvas;
 mod command;

@@ -17,6 +17,7 @@ use crate::session::{Engine, Loaded, Request, Worker};
 
 use super::app::{App, Style};
 use super::effect::Effect;
+use super::listing::{Listing, Sources};
 use super::load::{self, Open};
 use super::loading::Loading;
 use super::terminal::Screen;
@@ -188,6 +189,7 @@ impl Program {
             Effect::Evaluate { work, revision, scenario } => {
                 self.ask(work, Request::Evaluate { revision, scenario: (*scenario).clone() });
             }
+            Effect::List { work, ticket, sources } => self.list(work, ticket, sources),
             Effect::Reopen { work, choice } => self.reopen(app, work, BuildOptions { iteration: choice }),
             Effect::Renew { work } => {
                 if let (Some(old), Some(fresh)) = (self.workers.get_mut(work), app.works.get(work)) {
@@ -209,6 +211,15 @@ impl Program {
             }
         }
         Ok(true)
+    }
+
+    /// Sorts and filters off the screen's thread.
+    fn list(&self, work: usize, ticket: u64, sources: Box<Sources>) {
+        let sender = self.sender.clone();
+        thread::spawn(move || {
+            let listing = Listing::of(&sources).map(Box::new);
+            let _ = sender.send(Signal::Event(Event::Listed { work, ticket, listing }));
+        });
     }
 
     fn ask(&self, work: usize, request: Request) {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crossterm::event::{KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Size;
 
@@ -13,6 +14,7 @@ use crate::session::{Engine, Loaded, Played, Sharding};
 use super::app::{App, Style};
 use super::effect::Effect;
 use super::key::Press;
+use super::listing::Listing;
 use super::load;
 use super::message::Level;
 use super::update::{Event, update};
@@ -45,7 +47,8 @@ impl Rehearsal {
         rehearsal
     }
 
-    /// Presses keys: characters as they are, others by name in angle brackets (`b<right><enter>`, `<lt>` for `<`).
+    /// Presses keys: characters as they are, others by name in angle brackets (`b<right><enter>`, `<lt>` for `<`). The
+    /// mouse is moved the same way, by cells from 0: `<click:10,5>`, `<wheel-up:10,5>`, `<drag:10,5,20,5>`.
     ///
     /// # Errors
     /// A name that is no key.
@@ -57,9 +60,15 @@ impl Rehearsal {
                 Some((name, after)) => (name, after),
                 None => rest.split_at(c.len_utf8()),
             };
+            rest = after;
+            if let Some(pointed) = pointed(name) {
+                for event in pointed {
+                    self.take(Event::Mouse(event));
+                }
+                continue;
+            }
             let press: Press = if name == " " { "space".parse()? } else { name.parse()? };
             self.take(Event::Key(press.event()));
-            rest = after;
         }
         Ok(())
     }
@@ -134,6 +143,10 @@ impl Rehearsal {
             }
             Effect::Suspend | Effect::Redraw | Effect::Mouse(_) | Effect::StopSearch { .. } => {}
             Effect::Evaluate { work, revision, scenario } => self.evaluate(work, revision, &scenario),
+            Effect::List { work, ticket, sources } => {
+                let listing = Listing::of(&sources).map(Box::new);
+                self.take(Event::Listed { work, ticket, listing });
+            }
             Effect::Reopen { work, choice } => {
                 let Some(loaded) = self.loaded.get(work).cloned() else { return };
                 let opened = load::reopen(&self.engine, &loaded, &BuildOptions { iteration: choice });
@@ -190,5 +203,24 @@ impl Rehearsal {
                 self.take(event);
             }
         }
+    }
+}
+
+/// The mouse's events of a name such as `click:10,5`; `None` for the name of a key.
+fn pointed(name: &str) -> Option<Vec<MouseEvent>> {
+    let (what, cells) = name.split_once(':')?;
+    let cells: Vec<u16> = cells.split(',').map(str::parse).collect::<Result<_, _>>().ok()?;
+    let at = |kind, column, row| MouseEvent { kind, column, row, modifiers: KeyModifiers::NONE };
+    let button = MouseButton::Left;
+    match (what, cells.as_slice()) {
+        ("click", &[x, y]) => Some(vec![at(MouseEventKind::Down(button), x, y), at(MouseEventKind::Up(button), x, y)]),
+        ("wheel-up", &[x, y]) => Some(vec![at(MouseEventKind::ScrollUp, x, y)]),
+        ("wheel-down", &[x, y]) => Some(vec![at(MouseEventKind::ScrollDown, x, y)]),
+        ("drag", &[x, y, to_x, to_y]) => Some(vec![
+            at(MouseEventKind::Down(button), x, y),
+            at(MouseEventKind::Drag(button), to_x, to_y),
+            at(MouseEventKind::Up(button), to_x, to_y),
+        ]),
+        _ => None,
     }
 }

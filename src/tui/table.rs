@@ -1,7 +1,6 @@
 //! Tables: rows with columns, a cursor, sorting and a filter. One widget for all list views.
 
 use super::canvas::{Canvas, cut};
-use super::listing::{Grouping, Order};
 use super::theme::Role;
 use super::timeline::Item;
 
@@ -64,19 +63,15 @@ pub fn value(text: impl Into<String>, role: Role) -> Value {
     Value { text: text.into(), role }
 }
 
-/// What the user did to the open table.
-#[derive(Clone, Debug, Default)]
+/// Where the user is in a table.
+#[derive(Clone, Copy, Debug, Default)]
 pub struct TableState {
     /// The chosen row.
     pub cursor: usize,
     /// First row shown.
     pub scroll: usize,
-    /// Whether the view's other order is shown.
+    /// Whether the view's other rows are shown.
     pub is_other: bool,
-    /// What makes work one row.
-    pub grouping: Grouping,
-    /// What rows of work are sorted by.
-    pub order: Order,
 }
 
 /// Lines above the rows: the summary and the titles.

@@ -15,6 +15,7 @@ use super::digest::Digest;
 use super::effect::{Effect, Reading};
 use super::input::overlay_key;
 use super::key::Press;
+use super::listing::Listing;
 use super::message::Message;
 use super::overlay::Overlay;
 use super::script;
@@ -55,6 +56,15 @@ pub enum Event {
         work: usize,
         /// What was opened.
         opened: Result<Box<Opened>, String>,
+    },
+    /// The tables of a trace were sorted and filtered, or why not.
+    Listed {
+        /// Of which trace.
+        work: usize,
+        /// Of which request.
+        ticket: u64,
+        /// The rows.
+        listing: Result<Box<Listing>, String>,
     },
     /// What a step would gain.
     Gain {
@@ -172,6 +182,7 @@ fn apply(app: &mut App, event: Event) -> Vec<Effect> {
             Ok(Vec::new())
         }
         Event::Reopened { work, opened } => reopened(app, work, opened),
+        Event::Listed { work, ticket, listing } => listed(app, work, ticket, listing),
         Event::Gain { work, revision, line, gain } => {
             if let Some(work) = app.works.get_mut(work) {
                 work.take_gain(revision, line, gain);
@@ -271,6 +282,7 @@ fn reopened(app: &mut App, number: usize, opened: Result<Box<Opened>, String>) -
     let name = part.map_or(String::new(), |part| part.iteration.clone());
     let mut effects = vec![Effect::Renew { work: number }];
     effects.extend(work.evaluate_anew());
+    effects.extend(work.relist());
     app.say(Message::note(format!("{name} is modelled now")));
     app.fit_extent();
     Ok(effects)
@@ -297,12 +309,19 @@ fn evaluated(app: &mut App, work: usize, outcome: Outcome, answer: Answer) -> Ve
         .find(|step| !step.unhandled.is_empty())
         .map(|step| format!("{} leaves some work as it was: f2 says which", step.transform));
     let is_first = answer.picture.is_some();
-    work.take(outcome, answer.picture, answer.digest);
+    let effects = work.take(outcome, answer.picture, answer.digest);
     if let Some(text) = first_unhandled.filter(|_| is_wanted && is_first) {
         app.say(Message::note(text));
     }
     if is_wanted && !is_first && app.overlay.is_none() {
-        return app.start_background();
+        return effects.into_iter().chain(app.start_background()).collect();
     }
-    Vec::new()
+    effects
+}
+
+/// Takes rows; what the open view shows beyond them is asked for.
+fn listed(app: &mut App, work: usize, ticket: u64, listing: Result<Box<Listing>, String>) -> command::Ran {
+    let Some(work) = app.works.get_mut(work) else { return Ok(Vec::new()) };
+    work.take_listing(ticket, listing).map_err(|error| failed(app, error))?;
+    Ok(if app.overlay.is_none() { app.start_background() } else { Vec::new() })
 }

@@ -1,23 +1,24 @@
 //! One opened trace: what was loaded, the scenario's history, the last good result, what the user looks at.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::analysis::gaps::{Gap, candidate_steps};
 use crate::cost::Prediction;
 use crate::graph::LaneKind;
-use crate::scenario::{History, Scenario, Selector};
+use crate::scenario::{History, Scenario};
 use crate::session::{JobTables, Loaded, Outcome, Sweep, SweepPoint};
 use crate::units::DurNs;
 
 use super::digest::Digest;
 use super::effect::Effect;
-use super::listing::{Listing, Modelled};
+use super::listing::{Arrangement, Filter, Listing, Modelled};
 use super::plans::Plans;
 use super::table::TableState;
 use super::theme::Role;
 use super::timeline::tracks::{self, Track};
 use super::timeline::{Item, Paints, Picture, Scene, SearchIndex, Timeline};
+use super::views::View;
 
 /// A loaded trace with its pictures, as the loading thread hands it over.
 #[derive(Clone, Debug)]
@@ -40,6 +41,8 @@ pub struct Opened {
     pub memory: Arc<Vec<Track>>,
     /// Its embedding tables.
     pub tables: Arc<JobTables>,
+    /// Rows of the tables as they are at first.
+    pub listing: Listing,
 }
 
 /// Points of a sweep, as they come in.
@@ -92,25 +95,28 @@ pub struct Workspace {
     pub timeline: Timeline,
     /// The sweep over batch sizes.
     pub sweep: SweepState,
-    /// Sorting, filter and cursor of the tables.
+    /// The cursor of the table that was open last.
     pub table: TableState,
+    /// The view of that table.
+    pub table_of: View,
+    /// The cursors of the others.
+    pub parked: BTreeMap<&'static str, TableState>,
     /// Which tasks the tables are about, when not all.
     pub filter: Option<Filter>,
-    /// The rows of the open table after sorting and filtering.
+    /// How the tables are to be sorted and grouped.
+    pub arrangement: Arrangement,
+    /// The rows of the tables after sorting and filtering.
     pub listing: Listing,
+    /// The rows asked for last.
+    pub listing_wanted: u64,
+    /// The rows that came last.
+    pub listing_shown: u64,
+    /// Rows of the operators that are not open or folded as at first.
+    pub turned: BTreeSet<String>,
     /// What steps against gaps gain on top of the scenario.
     pub gains: Gains,
     /// Other placements of its embedding tables.
     pub plans: Plans,
-}
-
-/// A selector that the tables are narrowed to.
-#[derive(Clone, Debug)]
-pub struct Filter {
-    /// As typed.
-    pub text: String,
-    /// For each task whether it is shown.
-    pub mask: Vec<bool>,
 }
 
 /// Steps tried on top of a scenario, each with what it takes off the iteration.
@@ -130,7 +136,7 @@ impl Workspace {
         let end = opened.measured.end.max(opened.simulated.end);
         let timeline = Timeline::new(&opened.loaded.graph, end);
         let outcome = Arc::clone(&opened.loaded.replay);
-        let mut work = Self {
+        Self {
             number,
             timeline,
             wanted: outcome.revision,
@@ -151,12 +157,16 @@ impl Workspace {
             last_edit: None,
             sweep: SweepState::default(),
             table: TableState::default(),
+            table_of: View::Timeline,
+            parked: BTreeMap::new(),
             filter: None,
-            listing: Listing::default(),
+            arrangement: Arrangement::default(),
+            listing: opened.listing,
+            listing_wanted: 0,
+            listing_shown: 0,
+            turned: BTreeSet::new(),
             gains: Gains::default(),
-        };
-        work.relist();
-        work
+        }
     }
 
     /// Puts another iteration of the same traces in place of this one; the scenario and its past stay.
@@ -165,49 +175,21 @@ impl Workspace {
         fresh.history = self.history.clone();
         fresh.saved_steps.clone_from(&self.saved_steps);
         (fresh.step, fresh.last_edit) = (self.step, self.last_edit.take());
+        (fresh.arrangement, fresh.filter) = (self.arrangement, self.filter.take());
+        fresh.turned = std::mem::take(&mut self.turned);
+        (fresh.listing_wanted, fresh.listing_shown) = (self.listing_wanted, self.listing_wanted);
         *self = fresh;
-    }
-
-    /// Narrows the tables to what a selector (or a part of a name) selects; an empty text shows all again.
-    ///
-    /// # Errors
-    /// The text is no selector, or selects nothing.
-    pub fn narrow(&mut self, text: &str) -> Result<(), String> {
-        self.filter = None;
-        if !text.is_empty() {
-            let is_word = text.chars().all(|c| c.is_alphanumeric() || "_:.-".contains(c));
-            let text = &if is_word { format!("name~{text}") } else { text.to_owned() };
-            let selector = Selector::parse(text).map_err(|error| error.to_string())?;
-            let mut mask = vec![false; self.loaded.graph.tasks.node_count()];
-            let nodes = selector.select(&self.loaded.base);
-            for node in &nodes {
-                mask[node.index()] = true;
-            }
-            if nodes.is_empty() {
-                return Err(format!("`{text}` selects nothing in this iteration"));
-            }
-            self.filter = Some(Filter { text: text.clone(), mask });
-        }
-        (self.table.cursor, self.table.scroll) = (0, 0);
-        self.relist();
-        Ok(())
-    }
-
-    /// Sorts and filters the tables anew.
-    pub fn relist(&mut self) {
-        self.listing = Listing::of(self);
     }
 
     /// Asks what the steps that may close the longest gaps gain; nothing when that is known already.
     pub fn try_against_gaps(&mut self) -> Vec<Effect> {
         const GAPS: usize = 24;
         let revision = self.history.revision();
-        if self.is_stale() || (self.gains.expected > 0 && self.gains.revision == revision) {
+        if self.is_stale() || self.is_relisting() || (self.gains.expected > 0 && self.gains.revision == revision) {
             return Vec::new();
         }
-        let gaps = self.listing.gaps.iter().take(GAPS).filter_map(|&index| self.digest.gaps.get(index));
         let mut lines: Vec<String> = Vec::new();
-        for line in gaps.flat_map(|gap| candidate_steps(&self.loaded.graph, gap)) {
+        for line in self.listing.gaps().take(GAPS).flat_map(|gap| candidate_steps(&self.loaded.graph, gap)) {
             if !lines.contains(&line) {
                 lines.push(line);
             }
@@ -296,7 +278,12 @@ impl Workspace {
     }
 
     /// Takes a result; an overtaken one is shown too until the wanted one comes, as it is nearer.
-    pub fn take(&mut self, outcome: Outcome, picture: Option<Arc<Picture>>, digest: Option<Arc<Digest>>) {
+    pub fn take(
+        &mut self,
+        outcome: Outcome,
+        picture: Option<Arc<Picture>>,
+        digest: Option<Arc<Digest>>,
+    ) -> Vec<Effect> {
         if let Some(picture) = picture {
             self.timeline.reach(self.measured.end.max(picture.end));
             self.simulated = picture;
@@ -306,9 +293,7 @@ impl Workspace {
             self.digest = digest;
         }
         self.outcome = Arc::new(outcome);
-        if has_digest {
-            self.relist();
-        }
+        if has_digest { self.relist() } else { Vec::new() }
     }
 
     /// Takes a point of a sweep, in place of an earlier one: a sweep that an edit overtook begins again.

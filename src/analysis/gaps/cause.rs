@@ -88,9 +88,14 @@ impl Cause {
 
     /// One line for people.
     pub fn describe(self, graph: &ExecutionGraph) -> String {
+        self.describe_with(graph, |name| name)
+    }
+
+    /// One line for people, names as short as `shorten` makes them.
+    pub fn describe_with(self, graph: &ExecutionGraph, shorten: impl Fn(&str) -> &str) -> String {
         let named = |name: NameId| match graph.names.get(name) {
             "" => "the host".to_owned(),
-            name => name.to_owned(),
+            name => shorten(name).to_owned(),
         };
         match self {
             Self::LaunchBound { part: "T1", name } => format!("launch-bound: T1 before {}", named(name)),

@@ -3,9 +3,11 @@
 use super::Pane::Everywhere;
 use super::{Argument, Command, Kind, Pane, Ran};
 use crate::tui::app::App;
+use crate::tui::listing::{Arrangement, Grouping, Order};
 use crate::tui::overlay::{Overlay, Prompt, Purpose};
-use crate::tui::table::TableState;
 use crate::tui::views::View;
+
+const NO_TRACE: &str = "no trace is open yet";
 
 pub(super) const COMMANDS: &[Command] = &[
     Command {
@@ -83,13 +85,10 @@ pub(super) const COMMANDS: &[Command] = &[
     Command {
         name: "sort",
         aliases: &[],
-        argument: Argument::None,
+        argument: Argument::Optional(Kind::Text, "BY"),
         help: "sort operators by the next column; the path by length",
         keys: &[(Pane::Table, "s")],
-        run: |app, _| {
-            arrange(app, |table| TableState { order: table.order.next(), is_other: !table.is_other, ..table });
-            Ok(Vec::new())
-        },
+        run: sort,
     },
     Command {
         name: "filter",
@@ -102,13 +101,26 @@ pub(super) const COMMANDS: &[Command] = &[
     Command {
         name: "group",
         aliases: &[],
-        argument: Argument::None,
-        help: "group by operator, kernel, module, stream or family",
+        argument: Argument::Optional(Kind::Text, "BY"),
+        help: "group as tree, operator, kernel, module, stream or family",
         keys: &[(Pane::Table, "v")],
-        run: |app, _| {
-            arrange(app, |table| TableState { grouping: table.grouping.next(), is_other: !table.is_other, ..table });
-            Ok(Vec::new())
-        },
+        run: group,
+    },
+    Command {
+        name: "unfold-all",
+        aliases: &["expand"],
+        argument: Argument::None,
+        help: "open all rows of the operators down to kernels",
+        keys: &[(Pane::Table, "E")],
+        run: |app, _| turn_all(app, true),
+    },
+    Command {
+        name: "fold-all",
+        aliases: &["collapse"],
+        argument: Argument::None,
+        help: "fold the rows of the operators",
+        keys: &[(Pane::Table, "C")],
+        run: |app, _| turn_all(app, false),
     },
 ];
 
@@ -121,36 +133,74 @@ fn view(app: &mut App, name: &str) -> Ran {
     Err(crate::scenario::StepError::unknown(1, "view", name, views().map(|command| command.name)).message)
 }
 
-/// Shows the table in another order or grouping, from its first row.
-fn arrange(app: &mut App, change: impl FnOnce(TableState) -> TableState) {
-    if let Some(work) = app.workspace_mut() {
-        work.table = TableState { cursor: 0, scroll: 0, ..change(work.table.clone()) };
-        work.relist();
+/// Sorts by what is named, else by the next in turn.
+fn sort(app: &mut App, by: &str) -> Ran {
+    let (view, work) = (app.view, app.workspace_mut().ok_or(NO_TRACE)?);
+    match view {
+        View::Path => Ok(work.arrange(|now| Arrangement { path_by_length: !now.path_by_length, ..now })),
+        View::Operators => {
+            let order = named(by, &Order::ALL.map(|order| (order.name(), order)))?;
+            Ok(work.arrange(|now| Arrangement { order: order.unwrap_or(now.order.next()), ..now }))
+        }
+        _ => Err(format!("the rows of {} have one order", view.name())),
+    }
+}
+
+/// Groups by what is named, else by the next in turn.
+fn group(app: &mut App, by: &str) -> Ran {
+    let (view, work) = (app.view, app.workspace_mut().ok_or(NO_TRACE)?);
+    match view {
+        View::Path => Ok(work.arrange(|now| Arrangement { path_by_length: !now.path_by_length, ..now })),
+        View::Operators => {
+            let grouping = named(by, &Grouping::ALL.map(|grouping| (grouping.name(), grouping)))?;
+            Ok(work.arrange(|now| Arrangement { grouping: grouping.unwrap_or(now.grouping.next()), ..now }))
+        }
+        _ => Err(format!("the rows of {} are not grouped", view.name())),
+    }
+}
+
+/// The one of that name; `None` when none is named.
+fn named<T: Copy>(name: &str, known: &[(&'static str, T)]) -> Result<Option<T>, String> {
+    let found = known.iter().find(|(known, _)| *known == name).map(|&(_, found)| found);
+    let names = || known.iter().map(|&(name, _)| name).collect::<Vec<_>>().join(", ");
+    if found.is_none() && !name.is_empty() { Err(format!("no `{name}`: {}", names())) } else { Ok(found) }
+}
+
+fn turn_all(app: &mut App, is_open: bool) -> Ran {
+    if app.view != View::Operators {
+        return Err(format!("the rows of {} lie in no others", app.view.name()));
+    }
+    let height = app.regions().view.height;
+    let work = app.workspace_mut().ok_or(NO_TRACE)?;
+    work.turn_all(is_open);
+    work.table.move_by(0, work.listing.unfolded.len(), height);
+    Ok(Vec::new())
+}
+
+/// Keeps the cursor of the table that was open and goes back to where the user was in the one of `view`.
+fn change_table(app: &mut App, view: View) {
+    let Some(work) = app.workspace_mut().filter(|_| view != View::Timeline) else { return };
+    if work.table_of != view {
+        let parked = std::mem::replace(&mut work.table, work.parked.remove(view.name()).unwrap_or_default());
+        work.parked.insert(work.table_of.name(), parked);
+        work.table_of = view;
     }
 }
 
 /// Narrows the tables; without a selector asks for one, or shows all again when they are narrow.
 fn filter(app: &mut App, text: &str) -> Ran {
-    let work = app.workspace_mut().ok_or("no trace is open yet")?;
+    let work = app.workspace_mut().ok_or(NO_TRACE)?;
     if text.is_empty() && work.filter.is_none() {
         app.overlay = Some(Overlay::Prompt(Prompt::new(Purpose::Command, "filter ")));
         return Ok(Vec::new());
     }
-    work.narrow(text)?;
-    Ok(Vec::new())
+    work.narrow(text)
 }
 
 fn show(app: &mut App, view: View) -> Vec<crate::tui::effect::Effect> {
-    if app.view != view
-        && let Some(work) = app.workspace_mut()
-    {
-        work.table = TableState::default();
-    }
+    change_table(app, view);
     app.view = view;
     app.focus = crate::tui::app::Focus::View;
     app.fit_extent();
-    if let Some(work) = app.workspace_mut() {
-        work.relist();
-    }
     app.start_background()
 }

@@ -109,7 +109,9 @@ impl Picker {
 
     /// The recorded iterations with their lengths; `None` where the trace has none.
     pub fn iterations(work: &Workspace) -> Option<Self> {
-        let steps = iteration::steps(work.loaded.traces().next()?);
+        let mut ranks = work.loaded.traces().map(iteration::steps);
+        let steps = ranks.next()?;
+        let others: Vec<Vec<Step>> = ranks.collect();
         let usual = iteration::choose(&steps, IterationChoice::Default);
         let median = median(&steps)?;
         let shown = work.loaded.graph.ranks.first().map_or("", |part| part.iteration.as_str());
@@ -117,9 +119,10 @@ impl Picker {
         let entry = |(index, step): (usize, &Step)| Entry {
             label: format!("{:>2} {}", index + 1, step.name),
             help: format!(
-                "{:>9}  {:>8}{}",
+                "{:>9}  {:>8}{}{}",
                 step.dur.to_string(),
                 signed_percent(off(step)),
+                over_ranks(step, &others),
                 remark(&steps, index, usual)
             ),
             hint: if step.name == shown { "modelled".to_owned() } else { String::new() },
@@ -165,6 +168,19 @@ fn median(steps: &[Step]) -> Option<DurNs> {
     let mut lengths: Vec<DurNs> = steps.iter().map(|step| step.dur).collect();
     lengths.sort_unstable();
     lengths.get(lengths.len().checked_sub(1)? / 2).copied()
+}
+
+/// How long a step took on the ranks, and on how many it was not recorded; empty for a single rank.
+fn over_ranks(step: &Step, others: &[Vec<Step>]) -> String {
+    if others.is_empty() {
+        return String::new();
+    }
+    let same = others.iter().filter_map(|steps| steps.iter().find(|other| other.name == step.name));
+    let lengths: Vec<DurNs> = same.map(|other| other.dur).chain([step.dur]).collect();
+    let (least, most) = lengths.iter().fold((step.dur, step.dur), |(low, high), &dur| (low.min(dur), high.max(dur)));
+    let missing = others.len() + 1 - lengths.len();
+    let lacking = if missing > 0 { format!(", not on {missing}") } else { String::new() };
+    format!("  {least}–{most} on {} ranks{lacking}", lengths.len())
 }
 
 /// Why a step is or is not the one modelled as a rule.

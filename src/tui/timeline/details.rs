@@ -82,7 +82,7 @@ fn task_details(scene: Scene<'_>, node: NodeId, prediction: Option<Prediction>, 
             _ => String::new(),
         };
         let label = if task.kind.is_device() { "launched by" } else { "launches" };
-        details.push(detail(label, format!("{name}{gap}")));
+        details.push(detail(label, format!("{name}{gap}  (enter)")));
     }
 }
 
@@ -137,7 +137,8 @@ fn operator_details(scene: Scene<'_>, id: OperatorId, details: &mut Vec<Detail>)
     }
     let inside = operator.subtree_end.0.saturating_sub(id.0 + 1);
     if inside > 0 {
-        details.push(detail("contains", format!("{inside} operators")));
+        let operators = if inside == 1 { "operator" } else { "operators" };
+        details.push(detail("contains", format!("{inside} {operators}")));
     }
 }
 

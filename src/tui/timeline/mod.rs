@@ -2,6 +2,7 @@
 //!
 //! Knows graphs and schedules, not scenarios: what it shows is handed to it as [`Picture`]s.
 
+mod arrow;
 mod details;
 mod item;
 mod lane_label;

@@ -5,7 +5,7 @@ use crate::tui::canvas::Canvas;
 use crate::tui::theme::Role;
 use crate::units::TimeNs;
 
-use super::item::Item;
+use super::arrow;
 use super::paint::Painter;
 use super::rows::{Row, Side};
 use super::ruler;
@@ -48,7 +48,7 @@ pub fn render(scene: Scene<'_>, state: &Timeline, canvas: &mut Canvas<'_>) {
     }
     let mut bars = canvas.part(labels, head, width - labels, body);
     draw_boundaries(scene, state, shown, &mut bars);
-    draw_arrow(scene, state, shown, &mut bars);
+    arrow::draw(scene, state, (&rows, first), &mut bars);
     draw_more(canvas, first, rows.len(), shown.len());
 }
 
@@ -144,53 +144,12 @@ fn draw_boundaries(scene: Scene<'_>, state: &Timeline, shown: &[Row], canvas: &m
     }
 }
 
-/// From the launch of the selected kernel (or of the selected call) to the kernel.
-fn draw_arrow(scene: Scene<'_>, state: &Timeline, shown: &[Row], canvas: &mut Canvas<'_>) {
-    let Some((selected, partner)) = state.selected.and_then(|item| Some((item, scene.partner(item)?))) else { return };
-    let picture = scene.picture(state.side);
-    let place = |item: Item| {
-        let lane = scene.lane_of(item)?.0 as usize;
-        let (start, _) = picture.times(item)?;
-        let depth = picture.depth_of(lane, item)?;
-        let deepest =
-            shown.iter().filter(|row| row.lane == lane && row.side == state.side).map(|row| row.depth).max()?;
-        let row = Row { lane, depth: depth.min(deepest), side: state.side };
-        let y = shown.iter().position(|&other| other == row)? as u16;
-        Some((state.span.column_of(start.0 as f64, canvas.width())?, y))
-    };
-    let (Some(a), Some(b)) = (place(selected), place(partner)) else { return };
-    let is_call = |item: Item| matches!(item, Item::Task(node) if !scene.graph.tasks[node].kind.is_device());
-    let (call, kernel) = if is_call(selected) { (a, b) } else { (b, a) };
-    trace_arrow(canvas, call, kernel);
-}
-
-/// Down (or up) from the call, then along the kernel's row through what is idle.
-fn trace_arrow(canvas: &mut Canvas<'_>, call: (u16, u16), kernel: (u16, u16)) {
-    let (top, bottom) = (call.1.min(kernel.1), call.1.max(kernel.1));
-    for y in top + 1..bottom {
-        canvas.overlay(call.0, y, "│", Role::Mark);
-    }
-    canvas.overlay(call.0, call.1, "◆", Role::Mark);
-    let is_down = kernel.1 > call.1;
-    if kernel.0 > call.0 {
-        canvas.overlay(call.0, kernel.1, if is_down { "└" } else { "┌" }, Role::Mark);
-        for x in call.0 + 1..kernel.0.saturating_sub(1) {
-            if canvas.symbol(x, kernel.1) == " " && canvas.is_ground(x, kernel.1) {
-                canvas.overlay(x, kernel.1, "─", Role::Mark);
-            }
-        }
-        canvas.overlay(kernel.0.saturating_sub(1).max(call.0 + 1), kernel.1, "▶", Role::Mark);
-    } else {
-        canvas.overlay(kernel.0, kernel.1, if is_down { "▼" } else { "▲" }, Role::Mark);
-    }
-}
-
 /// Says that there are more rows above or below.
 fn draw_more(canvas: &mut Canvas<'_>, first: usize, all: usize, shown: usize) {
     let (width, bottom) = (label_width(canvas.width()), canvas.height().saturating_sub(1));
     let below = all.saturating_sub(first + shown);
     if below > 0 {
-        let text = format!("↓{below}");
+        let text = format!(" ↓{below}");
         canvas.part(0, bottom, width - 1, 1).right(0, 0, 0, &[(text, Role::Warn)]);
     }
     if first > 0 {

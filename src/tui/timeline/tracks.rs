@@ -132,10 +132,11 @@ pub fn of_rank<'a>(scene: Scene<'a>, memory: &'a [Track], lane: usize) -> Vec<(S
     let place = scene.graph.ranks.iter().position(|part| Some(part.rank) == rank).unwrap_or(0);
     let prefix =
         if scene.graph.ranks.len() > 1 { format!("r{} ", scene.graph.ranks[place].rank.0) } else { String::new() };
-    let queue = |track: &Track| format!("{prefix}queued ≤{}", track.most());
+    let queue = |track: &Track| format!("{prefix}queue ≤{}", track.most());
+    let queue_simulated = |track: &Track| format!(" sim. ≤{}", track.most());
     let used = |track: &Track| format!("{prefix}mem {}", Bytes(track.most()));
     let measured = scene.measured.queues.get(place).map(|track| (queue(track), Role::Measured, track));
-    let simulated = scene.simulated.queues.get(place).map(|track| (queue(track), Role::Simulated, track));
+    let simulated = scene.simulated.queues.get(place).map(|track| (queue_simulated(track), Role::Simulated, track));
     let memory = memory.get(place).map(|track| (used(track), Role::Chart, track));
     [measured, simulated, memory].into_iter().flatten().filter(|(_, _, track)| !track.is_empty()).collect()
 }

@@ -12,7 +12,7 @@ use super::sweep::bar;
 
 /// The view as a table.
 pub fn table(work: &Workspace) -> Table<'_> {
-    let gaps: Vec<&Gap> = work.listing.gaps.iter().filter_map(|&index| work.digest.gaps.get(index)).collect();
+    let gaps: Vec<&Gap> = work.listing.gaps().collect();
     let longest = gaps.iter().map(|gap| gap.duration.0).max().unwrap_or(1).max(1);
     let total: DurNs = gaps.iter().map(|gap| gap.duration).sum();
     let column = |title, width, is_number, from_width| Column { title, width, is_number, from_width };
@@ -44,7 +44,7 @@ fn row(work: &Workspace, gap: &Gap, longest: i64) -> TableRow {
             value(bar(gap.duration.0 as f64 / longest as f64), Role::Warn),
             value(gap.start.since(origin).to_string(), Role::Dim),
             value(work.scene().lane_label(gap.lane.0 as usize), Role::Dim),
-            value(gap.cause.describe(graph), Role::Text),
+            value(gap.cause.describe_with(graph, short_name), Role::Text),
             value(next, Role::Dim),
             value(best, Role::Good),
         ],
@@ -65,8 +65,7 @@ fn summary(work: &Workspace, count: usize, total: DurNs) -> Vec<(String, Role)> 
 
 /// The chosen gap.
 pub fn chosen(work: &Workspace) -> Option<&Gap> {
-    let index = *work.listing.gaps.get(work.table.cursor)?;
-    work.digest.gaps.get(index)
+    work.listing.gap(work.table.cursor)
 }
 
 /// The chosen gap's chain, what its time went to, the most first; then what closes it.
@@ -74,7 +73,7 @@ pub fn chain(work: &Workspace) -> Vec<(String, Role)> {
     const MOST: usize = 6;
     let Some(gap) = chosen(work) else { return Vec::new() };
     let graph = &work.loaded.graph;
-    let mut pieces = vec![(format!("{} ", gap.cause.describe(graph)), Role::Strong)];
+    let mut pieces = vec![(format!("{} ", gap.cause.describe_with(graph, short_name)), Role::Strong)];
     pieces.extend(closed_by(work, gap));
     let mut segments = gap.chain.clone();
     segments.sort_by_key(|segment| (std::cmp::Reverse(segment.duration), segment.start));

@@ -22,8 +22,8 @@ pub fn render(work: &Workspace, canvas: &mut Canvas<'_>) {
     let width = canvas.width() as usize;
     let error = replay_error(&work.outcome.summary);
     let room = width.saturating_sub(text_width(&error) + 3);
-    let title = fitting(&[title(work, true), title(work, false)], room);
-    canvas.line(1, 0, &title);
+    let title = fitting(&[title(work, true), title(work, false), short_title(work)], room);
+    canvas.part(0, 0, room as u16 + 1, 1).line(1, 0, &title);
     canvas.right(0, 0, 1, &error);
     let figures = figures(work);
     canvas.line(1, 1, &fitting(&figures, width.saturating_sub(2)));
@@ -64,6 +64,16 @@ fn title(work: &Workspace, with_device: bool) -> Pieces {
         let role = if before == after { Role::Text } else { Role::Accent };
         add(if before == after { format!("batch {before}") } else { format!("batch {before} → {after}") }, role);
     }
+    pieces
+}
+
+/// What is open, with no more than that it was not measured.
+fn short_title(work: &Workspace) -> Pieces {
+    let mut pieces = vec![("retime  ".to_owned(), Role::Title)];
+    if work.loaded.predicted().is_some() {
+        pieces.push(("predicted ".to_owned(), Role::Warn));
+    }
+    pieces.push((work.loaded.title.clone(), Role::Strong));
     pieces
 }
 

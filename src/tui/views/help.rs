@@ -21,12 +21,15 @@ pub fn render(app: &App, scroll: usize, canvas: &mut Canvas<'_>) {
                 cell.text(0, 0, title, Role::Title);
             }
             Line::Key(keys, help) => {
-                cell.text(1, 0, keys, Role::Key);
-                cell.text(16, 0, help, Role::Text);
+                let x = cell.text(1, 0, keys, Role::Key);
+                cell.text((x + 1).max(KEYS), 0, help, Role::Text);
             }
         }
     }
 }
+
+/// Column where the explanations begin.
+const KEYS: u16 = 15;
 
 enum Line {
     Title(String),

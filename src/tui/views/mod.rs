@@ -76,7 +76,7 @@ pub fn table_of(view: View, work: &Workspace) -> Option<Table<'_>> {
 
 /// What the tables are narrowed to, for their summaries.
 fn narrowed(work: &Workspace) -> Vec<(String, Role)> {
-    let text = work.filter.as_ref().map(|filter| format!(" · only {} ", filter.text));
+    let text = work.listing.filter.as_ref().map(|filter| format!(" · only {} ", filter.text));
     text.map(|text| (text, Role::Warn)).into_iter().collect()
 }
 

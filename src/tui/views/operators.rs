@@ -1,7 +1,8 @@
-//! Device and host time by operator, kernel, module, stream or family, measured, simulated and against the models.
+//! Device and host time as a tree of model, modules, operators and kernels, or grouped; measured, simulated and against
+//! the models.
 
 use crate::cost::Provenance;
-use crate::tui::listing::{Group, Grouping};
+use crate::tui::listing::{Fold, Group, Grouping};
 use crate::tui::table::{Column, Open, Table, TableRow, value};
 use crate::tui::theme::Role;
 use crate::tui::timeline::{Item, short_name};
@@ -10,53 +11,69 @@ use crate::units::DurNs;
 
 use super::sweep::bar;
 
+/// Wider than any terminal: a column that is not shown.
+const NEVER: u16 = u16::MAX;
+
 /// The view as a table.
 pub fn table(work: &Workspace) -> Table<'_> {
-    let groups = &work.listing.groups;
-    let sum = |of: fn(&Group) -> DurNs| groups.iter().map(of).sum::<DurNs>();
-    let (measured, simulated) = (sum(|group| group.measured), sum(|group| group.simulated));
-    let grouping = work.table.grouping;
-    let column = |title, width, is_number, from_width| Column { title, width, is_number, from_width };
+    let listing = &work.listing;
+    let outer = || listing.groups.iter().filter(|group| group.depth == 0);
+    let measured: DurNs = outer().map(|group| group.measured).sum();
+    let simulated: DurNs = outer().map(|group| group.simulated).sum();
+    let is_edited = work.outcome.steps.iter().any(|step| step.enabled);
+    let has_waits = outer().any(|group| group.waited > DurNs::ZERO);
     Table {
-        summary: summary(work, measured, simulated),
-        columns: vec![
-            column("measured", 10, true, 0),
-            column("simulated", 10, true, 0),
-            column("×", 6, true, 0),
-            column("share", 7, true, 64),
-            column("", 18, false, 150),
-            column("host", 10, true, 94),
-            column("count", 6, true, 86),
-            column("÷ model", 8, true, 72),
-            column("family", 12, false, 108),
-            column("source", 10, false, 120),
-            column(grouping.name(), 0, false, 0),
-        ],
-        count: groups.len(),
-        row: Box::new(move |index| row(&groups[index], measured.max(simulated), grouping)),
+        summary: summary(work, measured, simulated, is_edited),
+        columns: columns(listing.arrangement.grouping, is_edited, has_waits),
+        count: listing.unfolded.len(),
+        row: Box::new(move |index| row(work, index, measured.max(simulated))),
     }
 }
 
-fn summary(work: &Workspace, measured: DurNs, simulated: DurNs) -> Vec<(String, Role)> {
-    let groups = &work.listing.groups;
-    let mut pieces = vec![(format!("{measured} → {simulated}"), Role::Strong), (" on device".to_owned(), Role::Dim)];
+fn columns(grouping: Grouping, is_edited: bool, has_waits: bool) -> Vec<Column> {
+    let column = |title, width, is_number, from_width| Column { title, width, is_number, from_width };
+    let title = if grouping == Grouping::Tree { "model › module › operator › kernel" } else { grouping.name() };
+    let (compared, after) = if is_edited { (0, 20) } else { (NEVER, 0) };
+    vec![
+        column(title, 0, false, 0),
+        column(if is_edited { "traced" } else { "device" }, 10, true, 0),
+        column("now", 10, true, compared),
+        column("×", 6, true, compared),
+        column("share", 7, true, 60 + after / 4),
+        column("", 18, false, 150),
+        column("host", 10, true, 76 + after),
+        column("waits", 10, true, if has_waits { 104 + after } else { NEVER }),
+        column("count", 6, true, 70 + after),
+        column("÷ model", 9, true, 64 + after / 2),
+        column("family", 12, false, 118 + after),
+        column("source", 10, false, if is_edited { 130 } else { NEVER }),
+    ]
+}
+
+fn summary(work: &Workspace, measured: DurNs, simulated: DurNs, is_edited: bool) -> Vec<(String, Role)> {
+    let total = if is_edited { format!("{measured} → {simulated}") } else { measured.to_string() };
+    let what = if work.has_device() { " on device" } else { " of computation" };
+    let mut pieces = vec![(total, Role::Strong), (what.to_owned(), Role::Dim)];
     pieces.extend(super::narrowed(work));
-    let slow: Vec<&Group> = groups.iter().filter(|group| group.is_slow()).collect();
+    let leaves = work.listing.groups.iter().enumerate().filter(|(at, group)| group.end == at + 1);
+    let slow: Vec<&Group> = leaves.map(|(_, group)| group).filter(|group| group.is_slow()).collect();
     if !slow.is_empty() {
-        let lost: i64 = slow.iter().map(|group| group.covered.0 - group.modelled.0).sum();
-        pieces.push((format!(" · {} slow by {}", slow.len(), DurNs(lost)), Role::Bad));
+        let lost: DurNs = slow.iter().map(|group| group.against.lost()).sum();
+        pieces.push((format!(" · ▲ {} slow by {lost}", slow.len()), Role::Bad));
     }
-    let order = format!("order: {}", work.table.order.name());
-    for (key, what) in [("v", work.table.grouping.name()), ("s", order.as_str()), ("/", "filter")] {
+    let order = format!("by {}", work.listing.arrangement.order.name());
+    for (key, what) in [("v", work.listing.arrangement.grouping.name()), ("s", order.as_str()), ("/", "filter")] {
         pieces.push((format!(" · {key}"), Role::Key));
         pieces.push((format!(" {what}"), Role::Dim));
     }
     pieces
 }
 
-fn row(group: &Group, total: DurNs, grouping: Grouping) -> TableRow {
-    let most = group.measured.max(group.simulated);
-    let share = most.0 as f64 / total.0.max(1) as f64;
+fn row(work: &Workspace, index: usize, total: DurNs) -> TableRow {
+    let Some(group) = work.listing.group(index) else {
+        return TableRow { values: Vec::new(), open: Open::Nothing };
+    };
+    let share = group.measured.max(group.simulated).0 as f64 / total.0.max(1) as f64;
     let ratio = group.change();
     let role = match ratio {
         r if r < 0.995 => Role::Good,
@@ -64,27 +81,53 @@ fn row(group: &Group, total: DurNs, grouping: Grouping) -> TableRow {
         _ => Role::Dim,
     };
     let (source, source_role) = source(group.provenance);
-    let against = group.against_model().map_or("–".to_owned(), |ratio| format!("{ratio:.2}"));
-    let against = if group.is_slow() { format!("▲ {against}") } else { against };
-    let name = if grouping == Grouping::Kernel { short_name(&group.label) } else { &group.label };
-    let name = name.trim_start_matches("aten::");
     let has_device = group.count > 0;
     let device = |text: String| if has_device { text } else { "–".to_owned() };
+    let time = |time: DurNs| if time > DurNs::ZERO { time.to_string() } else { "–".to_owned() };
+    let name_role =
+        if group.depth <= 1 && work.listing.fold(index) != Some(Fold::Leaf) { Role::Strong } else { Role::Text };
     TableRow {
         values: vec![
+            value(name(work, index, group), name_role),
             value(device(group.measured.to_string()), Role::Text),
             value(device(group.simulated.to_string()), Role::Text),
             value(device(format!("{ratio:.2}")), role),
             value(device(format!("{:.1} %", share * 100.0)), Role::Text),
             value(bar(share), Role::Chart),
-            value(if group.host > DurNs::ZERO { group.host.to_string() } else { "–".to_owned() }, Role::Dim),
+            value(time(group.host), Role::Dim),
+            value(time(group.waited), Role::Dim),
             value(device(group.count.to_string()), Role::Dim),
-            value(against, if group.is_slow() { Role::Bad } else { Role::Dim }),
+            value(against(group), if group.is_slow() { Role::Bad } else { Role::Dim }),
             value(group.family, Role::Dim),
             value(source, source_role),
-            value(if name.is_empty() { "(no name)" } else { name }, Role::Text),
         ],
         open: Open::Item(Item::Task(group.example)),
+    }
+}
+
+/// Indented as deep as it lies, with a sign that says whether there is more inside.
+fn name(work: &Workspace, index: usize, group: &Group) -> String {
+    let grouping = work.listing.arrangement.grouping;
+    let is_kernel = grouping == Grouping::Kernel || group.depth >= 3;
+    let name = if is_kernel { short_name(&group.label) } else { group.label.trim_start_matches("aten::") };
+    if grouping != Grouping::Tree {
+        return name.to_owned();
+    }
+    let sign = match work.listing.fold(index) {
+        Some(Fold::Open) => "▾ ",
+        Some(Fold::Closed) => "▸ ",
+        _ => "  ",
+    };
+    format!("{}{sign}{name}", "  ".repeat(group.depth))
+}
+
+/// Measured over modelled: `▲` slower by more than the model errs, `~` beyond what it was fitted on.
+fn against(group: &Group) -> String {
+    match group.against.ratio() {
+        None => "–".to_owned(),
+        Some(ratio) if group.is_slow() => format!("▲ {ratio:.2}"),
+        Some(ratio) if group.against.is_extrapolated() => format!("~ {ratio:.2}"),
+        Some(ratio) => format!("{ratio:.2}"),
     }
 }
 

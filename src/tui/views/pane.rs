@@ -36,10 +36,17 @@ pub fn details(app: &App, work: &Workspace, canvas: &mut Canvas<'_>) {
         }
         None if app.view == View::Timeline => guide(work, canvas),
         _ => {
-            let opens =
-                if app.view == View::Sweep { " puts the row in force   " } else { " shows the row on the timeline   " };
-            let why = ("W", Role::Key);
-            canvas.line(1, 0, &[("enter", Role::Key), (opens, Role::Dim), why, (" why this number", Role::Dim)]);
+            let opens = match app.view {
+                View::Sweep => " puts the row in force   ",
+                View::Operators => " opens or folds   ",
+                _ => " shows the row on the timeline   ",
+            };
+            let mut pieces = vec![("enter", Role::Key), (opens, Role::Dim)];
+            if app.view == View::Operators {
+                pieces.extend([("o", Role::Key), (" shows the longest on the timeline   ", Role::Dim)]);
+            }
+            pieces.extend([("W", Role::Key), (" why this number", Role::Dim)]);
+            canvas.line(1, 0, &pieces);
         }
     }
 }

@@ -15,7 +15,7 @@ const MOST_KINDS: usize = 4;
 
 /// The view as a table.
 pub fn table(work: &Workspace) -> Table<'_> {
-    let digest = &work.digest;
+    let digest = &work.listing.digest;
     let runs: &[Run] = &work.listing.runs;
     let total = DurNs(digest.path.iter().map(|run| run.segment.duration.0).sum::<i64>().max(1));
     let longest = digest.path_by_length.first().map_or(1, |run| run.segment.duration.0.max(1));
@@ -26,17 +26,20 @@ pub fn table(work: &Workspace) -> Table<'_> {
         summary.push((percent(*taken, total), Role::Strong));
     }
     summary.push(("   v".to_owned(), Role::Key));
-    summary.push((if work.table.is_other { " in order" } else { " longest first" }.to_owned(), Role::Dim));
+    summary.push((
+        if work.listing.arrangement.path_by_length { " in order" } else { " longest first" }.to_owned(),
+        Role::Dim,
+    ));
     let column = |title, width, is_number, from_width| Column { title, width, is_number, from_width };
     Table {
         summary,
         columns: vec![
-            column("at", 10, true, 70),
+            column("at", 10, true, 84),
             column("takes", 10, true, 0),
             column("share", 7, true, 0),
-            column("", 18, false, 110),
-            column("kind", 26, false, 86),
-            column("where", 16, false, 60),
+            column("", 18, false, 116),
+            column("kind", 26, false, 66),
+            column("where", 16, false, 96),
             column("what", 0, false, 0),
         ],
         count: runs.len(),

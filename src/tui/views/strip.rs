@@ -30,8 +30,7 @@ pub fn render(app: &App, slider: &Slider, canvas: &mut Canvas<'_>) {
     let nearest = work.sweep.points.iter().position(|point| point.value("batch").unwrap_or(0.0) >= slider.size as f64);
     let cursor = nearest.unwrap_or(work.sweep.points.len().saturating_sub(1));
     let most = work.sweep.points.len().saturating_sub(rows);
-    let state =
-        TableState { cursor: usize::MAX, scroll: cursor.saturating_sub(rows / 2).min(most), ..TableState::default() };
+    let state = TableState { cursor: usize::MAX, scroll: cursor.saturating_sub(rows / 2).min(most), is_other: false };
     let width = canvas.width();
     table::render_rows(&table, &state, &mut canvas.part(0, 1, width, height.saturating_sub(1)), 0);
     if work.sweep.points.is_empty() {

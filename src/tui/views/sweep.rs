@@ -93,7 +93,7 @@ pub fn table(work: &Workspace) -> Table<'_> {
     let current = work.batch();
     Table {
         summary,
-        columns: columns(),
+        columns: if work.base_batch().is_some() { columns() } else { Vec::new() },
         count: sweep.points.len(),
         row: Box::new(move |index| row(&sweep.points[index], &sweep.points, current)),
     }

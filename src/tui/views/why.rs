@@ -6,8 +6,9 @@ use crate::graph::NodeId;
 use crate::session::Summary;
 use crate::tui::app::App;
 use crate::tui::canvas::Canvas;
+use crate::tui::listing::Against;
 use crate::tui::theme::Role;
-use crate::tui::timeline::{Item, describe};
+use crate::tui::timeline::{Item, describe, short_name};
 use crate::tui::workspace::Workspace;
 use crate::units::DurNs;
 
@@ -44,11 +45,10 @@ fn lines(app: &App) -> Vec<Line> {
     let Some(work) = app.workspace() else { return Vec::new() };
     let mut lines = Vec::new();
     match app.view {
-        View::Timeline => {
-            if let Some(item) = work.timeline.selected {
-                of_item(work, item, &mut lines);
-            }
-        }
+        View::Timeline => match work.timeline.selected {
+            Some(item) => of_item(work, item, &mut lines),
+            None => of_lane(work, &mut lines),
+        },
         View::Operators => of_group(work, &mut lines),
         View::Path => {
             if let Some(run) = work.listing.runs.get(work.table.cursor) {
@@ -141,25 +141,72 @@ fn basis(prediction: Prediction) -> String {
 }
 
 fn of_group(work: &Workspace, lines: &mut Vec<Line>) {
-    let Some(group) = work.listing.groups.get(work.table.cursor) else { return };
-    lines.push(("", group.label.clone(), Role::Title));
+    let Some(group) = work.listing.group(work.table.cursor) else { return };
+    lines.push(("", group.path.replace('\u{1f}', " › "), Role::Title));
     let sums = format!("{} → {} over {} pieces of device work", group.measured, group.simulated, group.count);
     lines.push(("sum", sums, Role::Text));
     lines.push(("host", format!("{} of host time of its operators", group.host), Role::Text));
-    let model = match group.against_model() {
-        None => "no model covers any of it".to_owned(),
-        Some(ratio) => format!(
-            "{} of {} measured are covered; the models say {}, ×{ratio:.2} of which was measured{}",
-            group.covered,
-            group.measured,
-            group.modelled,
-            if group.is_slow() { ": slower than such work usually is" } else { "" }
-        ),
-    };
-    lines.push(("model", model, if group.is_slow() { Role::Bad } else { Role::Text }));
+    if group.waited > DurNs::ZERO {
+        let waits = format!("{} of waiting for other ranks or the device beside, in neither sum", group.waited);
+        lines.push(("waits", waits, Role::Text));
+    }
+    let is_slow = group.is_slow();
+    lines.push(("model", against(work, &group.against), if is_slow { Role::Bad } else { Role::Text }));
     lines.push(("worst source", super::operators::source(group.provenance).0.to_owned(), Role::Text));
     lines.push(("", "the longest of them:".to_owned(), Role::Dim));
     of_item(work, Item::Task(group.example), lines);
+}
+
+/// Kernels against their models, and from where on that means something.
+fn against(work: &Workspace, against: &Against) -> String {
+    let Some(ratio) = against.ratio() else {
+        let is_predicted = work.loaded.predicted().is_some();
+        let text = if is_predicted { "the times are predictions themselves" } else { "no model covers any of it" };
+        return text.to_owned();
+    };
+    let said = format!(
+        "{} of device work is covered ({} within what the models were fitted on); they say {}; measured is ×{ratio:.2}",
+        against.covered, against.within_covered, against.modelled
+    );
+    match against.lost() {
+        _ if against.is_extrapolated() => format!("{said}; all beyond what they were fitted on: nothing follows"),
+        DurNs(0) => {
+            format!("{said}; slow would be from ×{:.2} on, within what they were fitted on", against.slow_from())
+        }
+        lost => format!("{said}; slow by {lost}: models err by less (slow is from ×{:.2} on)", against.slow_from()),
+    }
+}
+
+/// A lane as a whole: how busy it is, measured and simulated, and how much of the critical path it holds.
+fn of_lane(work: &Workspace, lines: &mut Vec<Line>) {
+    let (scene, lane) = (work.scene(), work.timeline.lane);
+    let Some(rank) = scene.lane(lane).map(|lane| lane.rank) else { return };
+    let Some(part) = work.loaded.graph.ranks.iter().find(|part| part.rank == rank) else { return };
+    lines.push(("", format!("lane {}", scene.lane_label(lane)), Role::Title));
+    let simulated = work.outcome.summary.simulated_ns;
+    let spans = [
+        ("measured", scene.measured, part.iteration_end.since(part.iteration_start)),
+        ("simulated", scene.simulated, simulated),
+    ];
+    for (label, picture, length) in spans {
+        let range = part.iteration_start..part.iteration_start + length;
+        let Some(picture) = picture.lanes.get(lane) else { continue };
+        let busy = picture.rows.first().map_or(DurNs::ZERO, |row| row.busy(range.clone()));
+        let share = |part: DurNs| part.0 as f64 * 100.0 / length.0.max(1) as f64;
+        let critical = picture.critical.busy(range);
+        let text = format!(
+            "busy {busy} of {length} ({:.1} %), idle {}; on the critical path {critical} ({:.1} %)",
+            share(busy),
+            length - busy,
+            share(critical)
+        );
+        lines.push((label, text, Role::Text));
+    }
+    let gaps = work.listing.digest.gaps.iter().filter(|gap| gap.lane.0 as usize == lane);
+    if let Some(longest) = gaps.max_by_key(|gap| gap.duration) {
+        let cause = longest.cause.describe_with(&work.loaded.graph, short_name);
+        lines.push(("longest gap", format!("{}: {cause}", longest.duration), Role::Text));
+    }
 }
 
 fn of_gap(work: &Workspace, lines: &mut Vec<Line>) {
@@ -171,7 +218,7 @@ fn of_gap(work: &Workspace, lines: &mut Vec<Line>) {
         Role::Text,
     ));
     let chain = "what decided when the next work could start, followed back to where the stream fell idle";
-    lines.push(("cause", format!("{}: {chain}", gap.cause.describe(&work.loaded.graph)), Role::Text));
+    lines.push(("cause", format!("{}: {chain}", gap.cause.describe_with(&work.loaded.graph, short_name)), Role::Text));
     for (line, gain) in work.closing(gap) {
         lines.push((
             "closed by",

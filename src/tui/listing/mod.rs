@@ -1,0 +1,172 @@
+//! Which rows the tables show: grouped, sorted and filtered as the user asked.
+//!
+//! Made off the screen's thread when one of these or the result changes, so that drawing only formats.
+
+mod group;
+mod modelled;
+mod tree;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::analysis::critical_path::Run;
+use crate::analysis::gaps::{Cause, Gap};
+use crate::graph::NodeId;
+use crate::scenario::Selector;
+use crate::session::{Loaded, Outcome};
+
+use super::digest::Digest;
+use super::timeline::Paints;
+
+pub use group::{Against, Group, Grouping, Order};
+pub use modelled::Modelled;
+
+/// How the tables are arranged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Arrangement {
+    /// What makes work one row.
+    pub grouping: Grouping,
+    /// What rows of work are sorted by.
+    pub order: Order,
+    /// Whether the critical path is shown longest first.
+    pub path_by_length: bool,
+}
+
+/// A selector that the tables are narrowed to.
+#[derive(Clone, Debug)]
+pub struct Filter {
+    /// As typed.
+    pub text: String,
+    /// What it selects.
+    pub selector: Selector,
+}
+
+/// All that a listing is made from, shared with the thread that makes it.
+#[derive(Clone, Debug)]
+pub struct Sources {
+    /// The trace.
+    pub loaded: Arc<Loaded>,
+    /// The result.
+    pub outcome: Arc<Outcome>,
+    /// Its tables.
+    pub digest: Arc<Digest>,
+    /// What the models say of the measured kernels.
+    pub modelled: Arc<Modelled>,
+    /// What lanes are called.
+    pub paints: Arc<Paints>,
+    /// Which tasks the tables are about, when not all.
+    pub filter: Option<Filter>,
+    /// How they are arranged.
+    pub arrangement: Arrangement,
+}
+
+/// The rows of all tables.
+#[derive(Clone, Debug, Default)]
+pub struct Listing {
+    /// Work by operator or another grouping, rows inside others behind them.
+    pub groups: Vec<Group>,
+    /// Indices of the groups that are not folded away.
+    pub unfolded: Vec<usize>,
+    /// The critical path, in order or by length.
+    pub runs: Vec<Run>,
+    /// Indices of gaps: those with a cause, longest first, then those of streams that had nothing left to do.
+    gaps: Vec<usize>,
+    /// The tables they were taken from.
+    pub digest: Arc<Digest>,
+    /// How they are arranged.
+    pub arrangement: Arrangement,
+    /// What they are narrowed to.
+    pub filter: Option<Filter>,
+}
+
+impl Listing {
+    /// The rows as grouped, sorted and filtered.
+    ///
+    /// # Errors
+    /// The filter selects nothing.
+    pub fn of(sources: &Sources) -> Result<Self, String> {
+        let mask = sources.filter.as_ref().map(|filter| mask(&sources.loaded, filter)).transpose()?;
+        let is_shown = |node: NodeId| mask.as_ref().is_none_or(|mask| mask.get(node.index()).copied().unwrap_or(false));
+        let digest = &sources.digest;
+        let runs = if sources.arrangement.path_by_length { &digest.path_by_length } else { &digest.path };
+        let shown_gap = |&index: &usize| match digest.gaps[index].next {
+            Some(next) => is_shown(next),
+            None => mask.is_none(),
+        };
+        let mut gaps: Vec<usize> = (0..digest.gaps.len()).filter(shown_gap).collect();
+        gaps.sort_by_key(|&index| digest.gaps[index].cause == Cause::NothingLeft);
+        let mut listing = Self {
+            groups: tree::rows(sources, &is_shown),
+            unfolded: Vec::new(),
+            runs: runs.iter().filter(|run| is_shown(run.segment.node)).copied().collect(),
+            gaps,
+            digest: Arc::clone(digest),
+            arrangement: sources.arrangement,
+            filter: sources.filter.clone(),
+        };
+        listing.unfold(&BTreeSet::new());
+        Ok(listing)
+    }
+
+    /// Shows the rows inside those that are open; `turned` are the paths of rows that are not as at first.
+    pub fn unfold(&mut self, turned: &BTreeSet<String>) {
+        self.unfolded.clear();
+        let mut index = 0;
+        while let Some(group) = self.groups.get(index) {
+            self.unfolded.push(index);
+            index = if group.is_open ^ turned.contains(&group.path) { index + 1 } else { group.end };
+        }
+    }
+
+    /// The group in a row of the table.
+    pub fn group(&self, row: usize) -> Option<&Group> {
+        self.groups.get(*self.unfolded.get(row)?)
+    }
+
+    /// Whether there are rows inside that of `row`, and whether they are shown.
+    pub fn fold(&self, row: usize) -> Option<Fold> {
+        let &index = self.unfolded.get(row)?;
+        let inner = index + 1;
+        if self.groups[index].end <= inner {
+            return Some(Fold::Leaf);
+        }
+        Some(if self.unfolded.get(row + 1) == Some(&inner) { Fold::Open } else { Fold::Closed })
+    }
+
+    /// The row that the one in `row` lies in.
+    pub fn parent(&self, row: usize) -> Option<usize> {
+        let depth = self.group(row)?.depth;
+        (0..row).rev().find(|&above| self.group(above).is_some_and(|group| group.depth < depth))
+    }
+
+    /// The gaps, in order.
+    pub fn gaps(&self) -> impl ExactSizeIterator<Item = &Gap> {
+        self.gaps.iter().map(|&index| &self.digest.gaps[index])
+    }
+
+    /// The gap in a row of the table.
+    pub fn gap(&self, row: usize) -> Option<&Gap> {
+        self.digest.gaps.get(*self.gaps.get(row)?)
+    }
+}
+
+/// Whether there is something inside a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fold {
+    /// Nothing.
+    Leaf,
+    /// Rows that are shown.
+    Open,
+    /// Rows that are not.
+    Closed,
+}
+
+/// For each task whether the filter selects it.
+fn mask(loaded: &Loaded, filter: &Filter) -> Result<Vec<bool>, String> {
+    let mut mask = vec![false; loaded.graph.tasks.node_count()];
+    let nodes = filter.selector.select(&loaded.base);
+    for node in &nodes {
+        mask[node.index()] = true;
+    }
+    if nodes.is_empty() { Err(format!("`{}` selects nothing in this iteration", filter.text)) } else { Ok(mask) }
+}

@@ -75,13 +75,32 @@ fn describe(answer: &Answer, out: &mut dyn Write) -> io::Result<()> {
     let rows = &answer.gaps;
     let total: DurNs = rows.iter().map(|row| row.duration_ns).sum();
     writeln!(out, "{} gaps of {SHORTEST} and more, {total} in all", rows.len())?;
-    output::text(&table(&rows[..rows.len().min(SHOWN)]), out)?;
+    output::text(&for_people(&rows[..rows.len().min(SHOWN)]), out)?;
     let late = &answer.unexplained;
     if !late.is_empty() {
         writeln!(out, "\n{} starts later than anything explains", late.len())?;
         output::text(&unexplained_table(&late[..late.len().min(SHOWN)]), out)?;
     }
     Ok(())
+}
+
+/// Edits that people read about for each gap, at most.
+const EDITS: usize = 2;
+
+fn for_people(rows: &[Row]) -> output::Table {
+    let mut table = output::Table::new(&["idle_ns", "at_ns", "rank", "stream", "why", "closed by"]);
+    for row in rows {
+        let best = row.closed_by.iter().take(EDITS).map(|by| format!("{} (−{})", by.step, by.gain_ns));
+        table.row([
+            row.duration_ns.0.to_string(),
+            row.start_ns.0.to_string(),
+            row.rank.to_string(),
+            row.stream.clone(),
+            row.detail.clone(),
+            best.collect::<Vec<_>>().join(", "),
+        ]);
+    }
+    table
 }
 
 fn table(rows: &[Row]) -> output::Table {

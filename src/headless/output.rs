@@ -8,6 +8,7 @@ use unicode_width::UnicodeWidthStr;
 use crate::cli::OutputArgs;
 use crate::intern::printable;
 use crate::session::csv_field;
+use crate::units::{Bytes, DurNs};
 
 /// Rows under a header; numbers are right-aligned.
 #[derive(Clone, Debug, Default)]
@@ -35,6 +36,27 @@ impl Table {
             }
         }
         widths
+    }
+
+    /// The same for people: columns of ns and bytes (`duration_ns`, `memory_bytes`) in the units they are thought in.
+    fn for_people(&self) -> Self {
+        let mut table = self.clone();
+        for (column, header) in table.header.iter_mut().enumerate() {
+            let name = *header;
+            let shown: fn(u64, bool) -> String = match name.rsplit_once('_') {
+                Some((_, "ns")) => |value, negative| DurNs(value as i64 * if negative { -1 } else { 1 }).to_string(),
+                Some((_, "bytes")) => |value, _| Bytes(value).to_string(),
+                _ => continue,
+            };
+            *header = name.rsplit_once('_').map_or(name, |(plain, _)| plain);
+            for cell in table.rows.iter_mut().filter_map(|row| row.get_mut(column)) {
+                let digits = cell.trim_start_matches(['-', '−']);
+                if let Ok(value) = digits.parse() {
+                    *cell = shown(value, digits.len() < cell.len());
+                }
+            }
+        }
+        table
     }
 
     fn write_text(&self, out: &mut impl Write) -> io::Result<()> {
@@ -102,7 +124,7 @@ pub fn write(
 /// # Errors
 /// The writer's.
 pub fn text(table: &Table, mut out: &mut dyn Write) -> io::Result<()> {
-    table.write_text(&mut out)
+    table.for_people().write_text(&mut out)
 }
 
 #[cfg(test)]
@@ -121,6 +143,17 @@ mod tests {
         let mut out = Vec::new();
         sample().write_text(&mut out).unwrap();
         assert_eq!(String::from_utf8(out).unwrap(), "name    ns\na,␛[2J  12\nµs       3\n");
+    }
+
+    #[test]
+    fn people_read_times_and_sizes_in_their_units() {
+        let mut table = Table::new(&["start_ns", "memory_bytes", "name"]);
+        table.row(["-1500".to_owned(), "2048".to_owned(), "1500".to_owned()]);
+        table.row(["–".to_owned(), "?".to_owned(), "b".to_owned()]);
+        let mut out = Vec::new();
+        text(&table, &mut out).unwrap();
+        let lines = String::from_utf8(out).unwrap();
+        assert_eq!(lines, "   start  memory    name\n-1.50 µs  2.00 KiB  1500\n       –  ?         b\n");
     }
 
     #[test]

@@ -19,7 +19,7 @@ const TRACES: [&str; 4] = [
     "torchrec-v100x4",
 ];
 
-const LINES: [&str; 22] = [
+const LINES: [&str; 37] = [
     "scale kind=kernel x0.5",
     "scale kind=T1 | kind=T5 x2",
     "scale name~relu & phase=forward x0",
@@ -42,6 +42,21 @@ const LINES: [&str; 22] = [
     "scale-ranks 64",
     "bucket-size 1000",
     "compress-comm 4",
+    "overlap-comm",
+    "prefetch-input",
+    "accumulate 3",
+    "checkpoint phase=forward",
+    "checkpoint name~linear | name~conv | name~addmm",
+    "parallelize name~embedding_bag",
+    "parallelize family=elementwise & phase=forward until family=gemm",
+    "reorder name~relu before name~conv",
+    "reorder family=norm before family=gemm",
+    "resize-op family=gemm 1024->2048",
+    "insert aten::relu after family=gemm",
+    "insert aten::add after name~relu like name~addmm",
+    "insert kernel probe 20us after kernel~probe | family=conv",
+    "mixed-precision bf16",
+    "scale-device dram_bw x2",
 ];
 
 fn open(path: &str) -> Option<(Base, Context)> {
@@ -113,6 +128,95 @@ fn the_same_batch_changes_nothing() {
 }
 
 #[test]
+fn edits_that_change_nothing_are_the_base_bit_for_bit() {
+    for path in TRACES {
+        let Some((base, context)) = open(path) else { continue };
+        let own = &context.devices[0].profile.id;
+        let lines = [
+            "accumulate 1".to_owned(),
+            "scale-device flops x1".to_owned(),
+            "scale-device link x1".to_owned(),
+            "resize-op * 64->64".to_owned(),
+            "scale-ranks 4000000000".to_owned(),
+            format!("swap-gpu {own}"),
+            "checkpoint phase=backward".to_owned(),
+            "parallelize name=nothing".to_owned(),
+            "reorder name=nothing before *".to_owned(),
+        ];
+        for line in lines.iter().filter(|line| parse_step(line).is_ok()) {
+            let resolved = resolve(&base, &Scenario::parse([line.as_str()]).unwrap(), &context);
+            assert_eq!(resolved.timed.durations, base.timed().durations, "{path} {line}");
+            assert_eq!(resolved.timed.predecessors, base.timed().predecessors, "{path} {line}");
+            assert_eq!(resolved.timed.lags, base.timed().lags, "{path} {line}");
+            if !line.starts_with("swap-gpu") {
+                assert!(!resolved.reports[0].unhandled.is_empty(), "{path} {line} says nothing");
+            }
+        }
+    }
+}
+
+fn period(base: &Base, context: &Context, lines: &[&str]) -> i64 {
+    let resolved = resolve(base, &Scenario::parse(lines.iter().copied()).unwrap(), context);
+    let mut schedule = Schedule::default();
+    simulate(&resolved.timed, &mut schedule);
+    let of_rank = |part| retime::analysis::replay::period(&resolved.timed, &schedule, part).0;
+    base.graph().ranks.iter().map(of_rank).max().unwrap()
+}
+
+#[test]
+fn edits_of_disjoint_tasks_commute() {
+    let pairs = [
+        ("scale family=gemm x0.5", "scale family=elementwise x3"),
+        ("remove name~relu", "scale kind=T1 x2"),
+        ("resize-op family=gemm 1024->512", "scale kind=host x0.7"),
+        ("insert kernel probe 20us after family=gemm", "scale kind=memcpy x4"),
+        ("checkpoint name~relu", "scale kind=collective x0.5"),
+        ("overlap-comm", "scale phase=optimizer x2"),
+        ("prefetch-input", "scale family=gemm x2"),
+        ("parallelize name~relu & phase=forward", "scale phase=backward x0.5"),
+    ];
+    for path in TRACES {
+        let Some((base, context)) = open(path) else { continue };
+        for (a, b) in pairs {
+            assert_eq!(period(&base, &context, &[a, b]), period(&base, &context, &[b, a]), "{path}: {a}, {b}");
+        }
+    }
+}
+
+#[test]
+fn a_device_with_more_of_anything_is_never_slower() {
+    for path in TRACES {
+        let Some((base, context)) = open(path) else { continue };
+        for figure in ["dram_bw", "flops", "link", "host_link"] {
+            let time = |factor: &str| period(&base, &context, &[format!("scale-device {figure} {factor}").as_str()]);
+            let times: Vec<i64> = ["x0.25", "x0.5", "x1", "x1.1", "x2", "x8"].map(time).to_vec();
+            assert!(times.is_sorted_by(|slow, fast| slow >= fast), "{path} {figure}: {times:?}");
+        }
+        for selector in ["kind=kernel", "kind=host", "kind=collective", "family=gemm"] {
+            let time = |factor: &str| period(&base, &context, &[format!("scale {selector} {factor}").as_str()]);
+            let times: Vec<i64> = ["x2", "x1", "x0.9", "x0.5", "x0"].map(time).to_vec();
+            assert!(times.is_sorted_by(|slow, fast| slow >= fast), "{path} {selector}: {times:?}");
+        }
+    }
+}
+
+#[test]
+fn later_steps_reach_what_earlier_ones_added() {
+    let Some((base, context)) = open(TRACES[1]) else { return };
+    let insert = "insert kernel probe 100us after family=conv";
+    let (before, with) = (period(&base, &context, &[]), period(&base, &context, &[insert]));
+    assert!(with > before, "{with} {before}");
+    let twice = period(&base, &context, &[insert, "scale kernel=probe x2"]);
+    assert_eq!(twice, period(&base, &context, &["insert kernel probe 200us after family=conv"]));
+    let resolved = resolve(&base, &Scenario::parse([insert, "remove kernel=probe"]).unwrap(), &context);
+    assert!(resolved.added.is_empty(), "{} left", resolved.added.len());
+    let resolved =
+        resolve(&base, &Scenario::parse([insert, "insert kernel next 1us after kernel=probe"]).unwrap(), &context);
+    let named = |name: &str| resolved.added.iter().filter(|added| added.name == name).count();
+    assert!(named("probe") > 0 && named("probe") == named("next"));
+}
+
+#[test]
 fn every_edit_of_the_table_has_an_example_that_reads_back() {
     for spec in transforms() {
         let step = parse_step(spec.example).unwrap();
@@ -131,6 +235,19 @@ fn errors_name_the_column_and_the_nearest_word() {
         ("resize-batch 0", "column 14: `0`: expected a whole number from 1 to 1073741824"),
         ("scale dur>5 x2", "column 11: `5`: expected a number with a unit (ns, us, µs, ms, s)"),
         ("remove (name~a", "column 8: expected `)`"),
+        ("scale-device dram x2", "column 14: unknown figure `dram`; did you mean `dram_bw`?"),
+        ("scale-device flops x0", "column 20: `x0`: expected a number from 0.001 to 1000"),
+        ("accumulate 0", "column 12: `0`: expected a whole number from 1 to 256"),
+        ("resize-op name~a 64-128", "column 18: `64-128`: expected sizes as OLD->NEW"),
+        ("resize-op name~a 64->x", "column 22: `x`: expected a whole number from 1 to 1099511627776"),
+        ("reorder name~a after name~b", "column 9: expected SELECTOR before SELECTOR"),
+        ("reorder name~a before nme~b", "column 23: unknown field `nme`; did you mean `name`?"),
+        ("insert aten::relu befor name~a", "column 19: `befor`: expected `after`"),
+        (
+            "insert relux after name~a",
+            "column 8: `relux`: expected `kernel` or an operator with a known cost, e.g. aten::relu",
+        ),
+        ("overlap-comm now", "column 14: `now` is too much: overlap-comm"),
         ("swap-gpu H100 H200", "column 15: `H200`: expected `host xFACTOR`"),
     ] {
         let error = parse_step(line).unwrap_err().to_string();

@@ -18,12 +18,12 @@ pub struct Edited {
 }
 
 impl Edited {
-    /// The graph of `resolved`. A scenario that added nothing shares what it has.
+    /// The graph of `resolved`. A scenario that added and moved nothing shares what it has.
     ///
     /// # Complexity
     /// O(1) without added tasks, else O(tasks + dependencies).
     pub fn of(resolved: &Resolved) -> Self {
-        if resolved.added.is_empty() {
+        if resolved.added.is_empty() && resolved.moved.is_empty() {
             return Self { graph: Arc::clone(&resolved.graph), timed: Arc::clone(&resolved.timed) };
         }
         let (mut graph, mut timed) = (ExecutionGraph::clone(&resolved.graph), TimedGraph::clone(&resolved.timed));
@@ -33,6 +33,9 @@ impl Edited {
         }
         for &(node, prediction) in &resolved.changes {
             graph.tasks[node].duration = prediction.duration;
+        }
+        for &(node, lane) in &resolved.moved {
+            graph.tasks[node].lane = lane;
         }
         for &node in &resolved.removed {
             graph.tasks[node].duration = DurNs::ZERO;

@@ -9,7 +9,7 @@ use crate::graph::timed::NO_TASK;
 use crate::graph::{Dependency, DependencyKind, NodeId, TaskId, TimedGraph};
 use crate::units::DurNs;
 
-use super::draft::{Draft, Node};
+use super::draft::{AddedId, Draft, Node};
 
 /// What lowering gives.
 pub(super) struct Lowered {
@@ -95,7 +95,7 @@ fn edges(draft: &Draft<'_>, traced: usize) -> Vec<Edge> {
         Node::Traced(node) => node.index() as u32,
         Node::Added(id) => traced as u32 + id.0,
     };
-    for link in &draft.links {
+    for link in draft.links.iter().filter(|link| !link.is_cut) {
         let gone = match link.to {
             Node::Traced(node) => draft.is_removed(node),
             Node::Added(id) => draft.dropped[id.0 as usize],
@@ -253,7 +253,7 @@ pub(super) fn durations(draft: &Draft<'_>) -> (Vec<DurNs>, Vec<(NodeId, crate::c
     for node in graph.tasks.node_indices().filter(|&node| draft.is_removed(node)) {
         durations[node.index()] = DurNs::ZERO;
     }
-    let added = draft.added.iter().zip(&draft.dropped);
-    durations.extend(added.map(|(added, &gone)| if gone { DurNs::ZERO } else { added.prediction.duration }));
+    let added = (0..draft.added.len() as u32).map(|id| draft.price_of(Node::Added(AddedId(id))).duration);
+    durations.extend(added.zip(&draft.dropped).map(|(duration, &gone)| if gone { DurNs::ZERO } else { duration }));
     (durations, changes)
 }

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use crate::cost::{Prediction, Work};
 use crate::device::DeviceProfile;
 use crate::graph::{ExecutionGraph, Lane, LaneId, NodeId, OperatorId, TaskId, TaskKind, TimedGraph};
+use crate::units::Bytes;
 
 use super::base::Base;
 use super::context::Context;
-use super::draft::Draft;
+use super::draft::{AddedId, Draft, Node};
 use super::lower;
 use super::step::Scenario;
 use super::tables::Seat;
@@ -37,6 +38,12 @@ pub struct Resolved {
     pub batch: Option<(u64, u64)>,
     /// Where each embedding table that can move is, where an edit moved any.
     pub seats: Option<Vec<Seat>>,
+    /// Traced tasks that run on another lane than the recorded one, by node.
+    pub moved: Vec<(NodeId, LaneId)>,
+    /// How often forward and backward pass run in one step, each on a batch.
+    pub repeats: u32,
+    /// Activations that a step no longer keeps.
+    pub freed: Bytes,
     /// Dependencies of edits that were left out because they closed a cycle.
     pub cyclic: usize,
 }
@@ -67,6 +74,12 @@ impl Resolved {
     pub fn prediction(&self, node: NodeId) -> Prediction {
         let found = self.changes.binary_search_by_key(&node, |&(changed, _)| changed);
         found.map_or_else(|_| Prediction::measured(self.graph.tasks[node].duration), |at| self.changes[at].1)
+    }
+
+    /// Where a traced task runs.
+    pub fn lane(&self, node: NodeId) -> LaneId {
+        let found = self.moved.binary_search_by_key(&node, |&(moved, _)| moved);
+        found.map_or_else(|_| self.graph.tasks[node].lane, |at| self.moved[at].1)
     }
 
     /// Whether a traced task was taken out.
@@ -108,14 +121,17 @@ fn finish(draft: Draft<'_>, reports: Vec<StepReport>) -> Resolved {
     let removed = draft.graph().tasks.node_indices().filter(|&node| draft.is_removed(node)).collect();
     let (devices, batch) = (draft.devices().to_vec(), draft.batch());
     let seats = draft.seats().map(<[Seat]>::to_vec);
-    let kept = draft.added.into_iter().zip(draft.dropped).zip(rows).filter(|((_, gone), _)| !gone);
-    let added = kept.map(|((added, _), task)| AddedTask {
+    let (moved, repeats, freed) = (draft.moved(), draft.repeats(), draft.freed());
+    let prices: Vec<Prediction> =
+        (0..draft.added.len() as u32).map(|id| draft.price_of(Node::Added(AddedId(id)))).collect();
+    let kept = draft.added.into_iter().zip(prices).zip(draft.dropped).zip(rows).filter(|((_, gone), _)| !gone);
+    let added = kept.map(|(((added, prediction), _), task)| AddedTask {
         task,
         name: added.name,
         kind: added.kind,
         lane: added.lane,
         operator: added.operator,
-        prediction: added.prediction,
+        prediction,
         work: added.work,
         members: added.members,
     });
@@ -130,6 +146,9 @@ fn finish(draft: Draft<'_>, reports: Vec<StepReport>) -> Resolved {
         devices,
         batch,
         seats,
+        moved,
+        repeats,
+        freed,
         cyclic,
     }
 }

@@ -202,12 +202,11 @@ impl Engine {
         let outcome = self.evaluate(loaded, &scenario, 0);
         unhandled.extend(outcome.steps.iter().flat_map(|step| step.unhandled.iter().cloned()));
         let summary = &outcome.summary;
-        let samples = summary.batch.map_or(1.0, |(_, batch)| batch as f64);
         let knobs = sweeps.iter().zip(values).map(|(sweep, &value)| (sweep.knob.clone(), value));
         SweepPoint {
             knobs: knobs.collect(),
             simulated_ns: summary.simulated_ns,
-            throughput: samples / summary.simulated_ns.secs().max(1e-9),
+            throughput: summary.samples() / summary.simulated_ns.secs().max(1e-9),
             memory_bytes: summary.memory_bytes,
             fits: summary.fits,
             path_kind: outcome.critical_kind().to_owned(),

@@ -34,12 +34,13 @@ pub fn measured(job: &Job, graph: &ExecutionGraph) -> Vec<RankMemory> {
     graph.ranks.iter().filter_map(of_rank).collect()
 }
 
-/// What the fullest rank needs at the new batch size; `None` where no memory was recorded.
-pub fn needed(ranks: &[RankMemory], batch: Option<(u64, u64)>) -> Option<Bytes> {
+/// What the fullest rank needs at the new batch size, `freed` of what comes and goes no longer kept; `None` where no
+/// memory was recorded.
+pub fn needed(ranks: &[RankMemory], batch: Option<(u64, u64)>, freed: Bytes) -> Option<Bytes> {
     let growth = batch.filter(|&(old, _)| old > 0).map_or(1.0, |(old, new)| new as f64 / old as f64);
     let need = |rank: &RankMemory| {
-        let moving = rank.peak.0.saturating_sub(rank.floor.0) as f64;
-        Bytes(rank.floor.0.saturating_add((moving * growth) as u64))
+        let moving = rank.peak.0.saturating_sub(rank.floor.0) as f64 * growth;
+        Bytes(rank.floor.0.saturating_add((moving as u64).saturating_sub(freed.0)))
     };
     ranks.iter().map(need).max()
 }
@@ -57,8 +58,10 @@ mod tests {
     #[test]
     fn only_what_comes_and_goes_grows_with_the_batch() {
         let ranks = [RankMemory { floor: Bytes(100), peak: Bytes(150) }];
-        assert_eq!(needed(&ranks, Some((8, 16))), Some(Bytes(200)));
-        assert_eq!(needed(&ranks, None), Some(Bytes(150)));
-        assert_eq!(needed(&[], None), None);
+        assert_eq!(needed(&ranks, Some((8, 16)), Bytes(0)), Some(Bytes(200)));
+        assert_eq!(needed(&ranks, None, Bytes(0)), Some(Bytes(150)));
+        assert_eq!(needed(&ranks, Some((8, 16)), Bytes(30)), Some(Bytes(170)));
+        assert_eq!(needed(&ranks, None, Bytes(1000)), Some(Bytes(100)));
+        assert_eq!(needed(&[], None, Bytes(0)), None);
     }
 }

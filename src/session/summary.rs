@@ -79,8 +79,17 @@ pub struct Summary {
     pub unmodelled_share: f64,
     /// Batch size before and after, where known.
     pub batch: Option<(u64, u64)>,
+    /// How often forward and backward pass run in one iteration, each on a batch.
+    pub repeats: u32,
     /// Every rank.
     pub ranks: Vec<RankSummary>,
+}
+
+impl Summary {
+    /// Samples per iteration of a rank; 1 where the batch size is unknown.
+    pub fn samples(&self) -> f64 {
+        self.batch.map_or(1.0, |(_, batch)| batch as f64) * f64::from(self.repeats)
+    }
 }
 
 impl Summary {
@@ -91,7 +100,7 @@ impl Summary {
         let period = busy.iter().map(|busy| busy.period).max().unwrap_or_default();
         let base_simulated = base_simulated.unwrap_or(period);
         let batch = resolved.batch.or(graph.batch_size.map(|batch| (batch, batch)));
-        let needed = memory::needed(memory, batch);
+        let needed = memory::needed(memory, batch, resolved.freed);
         let mean = |value: &dyn Fn(&Busy) -> f64| busy.iter().map(value).sum::<f64>() / busy.len().max(1) as f64;
         Self {
             measured_ns: graph.measured,
@@ -108,6 +117,7 @@ impl Summary {
             fits: needed.and_then(|bytes| memory::fits(bytes, &resolved.devices)),
             unmodelled_share: unmodelled_share(resolved, period),
             batch,
+            repeats: resolved.repeats,
             ranks: graph.ranks.iter().zip(&busy).map(rank_summary).collect(),
         }
     }

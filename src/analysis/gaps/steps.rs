@@ -17,7 +17,7 @@ pub fn candidate_steps(graph: &ExecutionGraph, gap: &Gap) -> Vec<String> {
             found
         }
         Cause::Collective { name, late } => {
-            let mut found = steps(&["bucket-size 50"]);
+            let mut found = steps(&["overlap-comm", "bucket-size 50"]);
             if graph.names.get(name).to_ascii_lowercase().replace(['-', '_'], "").contains("alltoall") {
                 found.extend(steps(&["reshard-tables size_lookup_greedy", "reshard-tables lookup_greedy"]));
             }
@@ -28,7 +28,7 @@ pub fn candidate_steps(graph: &ExecutionGraph, gap: &Gap) -> Vec<String> {
             }
             found
         }
-        Cause::DataLoading { .. } => steps(&["scale phase=data x0", "scale phase=data x0.5"]),
+        Cause::DataLoading { .. } => steps(&["prefetch-input", "scale phase=data x0", "scale phase=data x0.5"]),
         Cause::Latency(DependencyKind::Launch) => steps(&["cuda-graph"]),
         Cause::Latency(_) => steps(&["fuse family=elementwise", "cuda-graph"]),
         Cause::NothingRecorded => steps(&["scale kind=T1 x0", "cuda-graph", "scale phase=data x0"]),

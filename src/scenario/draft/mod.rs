@@ -5,6 +5,8 @@
 
 mod merge;
 mod price;
+mod tasks;
+mod wiring;
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -20,6 +22,7 @@ use crate::units::Bytes;
 pub use merge::Combine;
 use merge::Merge;
 use price::Repricing;
+pub use wiring::{Wire, order_kind};
 
 use crate::scenario::base::Base;
 use crate::scenario::context::Context;
@@ -74,6 +77,8 @@ pub struct Link {
     pub to: Node,
     /// How they depend.
     pub dependency: Dependency,
+    /// Whether a later edit took it out.
+    pub is_cut: bool,
 }
 
 /// A graph under edit.
@@ -115,7 +120,18 @@ pub struct Draft<'b> {
     pub(super) cut: FxHashSet<EdgeIndex<u32>>,
     pub(super) changed_edges: FxHashMap<EdgeIndex<u32>, Dependency>,
     pub(super) lanes: Vec<(Lane, String)>,
+    /// Traced tasks that run on another lane.
+    moved: FxHashMap<NodeId, LaneId>,
+    /// Factor on the duration of each added task; shorter than `added` while the rest is 1.
+    factors_added: Vec<f64>,
+    /// Links by the task at either end, as far as they were looked at.
+    link_ends: FxHashMap<Node, Vec<u32>>,
+    links_seen: usize,
     batch: Option<(u64, u64)>,
+    /// How often forward and backward pass run in one step.
+    repeats: u32,
+    /// Activations that are no longer kept.
+    freed: Bytes,
     memo: RefCell<FxHashMap<(u32, u32, usize), Repricing>>,
 }
 
@@ -146,7 +162,13 @@ impl<'b> Draft<'b> {
             cut: FxHashSet::default(),
             changed_edges: FxHashMap::default(),
             lanes: Vec::new(),
+            moved: FxHashMap::default(),
+            factors_added: Vec::new(),
+            link_ends: FxHashMap::default(),
+            links_seen: 0,
             batch: None,
+            repeats: 1,
+            freed: Bytes(0),
             memo: RefCell::default(),
         }
     }
@@ -415,7 +437,7 @@ impl<'b> Draft<'b> {
 
     /// Adds a dependency.
     pub fn connect(&mut self, from: Node, to: Node, dependency: Dependency) {
-        self.links.push(Link { from, to, dependency });
+        self.links.push(Link { from, to, dependency, is_cut: false });
     }
 
     /// Takes out a traced dependency.

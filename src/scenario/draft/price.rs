@@ -63,7 +63,7 @@ impl Draft<'_> {
         let traced_on = traced_on.profile.as_ref();
         let is_collective = matches!(kind, TaskKind::Collective(_));
         if is_collective {
-            return self.over_links((work(old), work(new)), traced_on);
+            return self.over_links((work(old), work(new)), traced_on, rank);
         }
         if let (TaskKind::Compute, Some(host)) = (kind, &self.context.host) {
             return on_host(host, work(old), work(new));
@@ -74,18 +74,22 @@ impl Draft<'_> {
         Repricing::of(self.context.models.predict(Some(UNIT), before, after))
     }
 
-    /// A collective runs over the interconnect of the device it was traced on until that is changed.
-    fn over_links(&self, (old, new): (Option<&Work>, Option<&Work>), device: &DeviceProfile) -> Repricing {
-        if old == new && self.interconnect.is_none() {
-            return Repricing::Kept;
-        }
+    /// A collective runs over the interconnect that an edit chose, else that of the device it is on now where both that
+    /// and the traced one's are known.
+    fn over_links(&self, (old, new): (Option<&Work>, Option<&Work>), device: &DeviceProfile, rank: usize) -> Repricing {
         let models = &self.context.models;
         let own = models.links().of_device(&device.id);
+        let moved = self.device(rank).filter(|now| now.id != device.id);
+        let with_device = moved.and_then(|now| models.links().of_device(&now.id));
+        let link = self.interconnect.as_ref().or(with_device);
+        if old == new && link.is_none() {
+            return Repricing::Kept;
+        }
         match (old, new, own) {
             (Some(old), Some(new), Some(own)) => {
-                let link = self.interconnect.as_ref().unwrap_or(own);
-                Repricing::of(models.predict_over(UNIT, (old, own), (new, link)))
+                Repricing::of(models.predict_over(UNIT, (old, own), (new, link.unwrap_or(own))))
             }
+            _ if self.interconnect.is_none() && old == new => Repricing::Kept,
             _ => Repricing::of(models.predict(Some(UNIT), Placed { work: old, device }, Placed { work: new, device })),
         }
     }

@@ -1,20 +1,101 @@
 //! Expression → the tasks it selects: what depends on names or operators is decided once per name or operator.
 
-use crate::graph::{ExecutionGraph, HostPart, LaneKind, NodeId, Operator, TaskKind};
+use crate::cost::Family;
+use crate::graph::{ExecutionGraph, HostPart, LaneId, LaneKind, NodeId, Operator, OperatorId, TaskKind};
 use crate::intern::NameId;
 use crate::scenario::base::Base;
-use crate::scenario::draft::Draft;
+use crate::scenario::draft::{Draft, Node};
 
 use super::field::Field;
 use super::parse::{Expression, Test};
 
-/// The selected tasks in order; joints and markers never are.
+/// The selected traced tasks in order; joints and markers never are.
 pub(super) fn select(expression: &Expression, base: &Base, draft: Option<&Draft<'_>>) -> Vec<NodeId> {
+    let compiled = compile(expression, base, draft);
     let graph: &ExecutionGraph = base.graph();
-    let compiled = compile(expression, base);
     let there =
         |node: &NodeId| graph.tasks[*node].kind.is_work() && !draft.is_some_and(|draft| draft.is_removed(*node));
-    graph.tasks.node_indices().filter(there).filter(|&node| holds(&compiled, base, draft, node)).collect()
+    let traced = |&node: &NodeId| holds(&compiled, &Subject::traced(base, draft, node));
+    graph.tasks.node_indices().filter(there).filter(traced).collect()
+}
+
+/// The selected tasks that edits added, in order.
+pub(super) fn select_added(expression: &Expression, draft: &Draft<'_>) -> Vec<Node> {
+    let compiled = compile(expression, draft.base(), Some(draft));
+    let works = |node: &Node| draft.kind_of(*node).is_work();
+    draft.added_nodes().filter(works).filter(|&node| holds(&compiled, &Subject::added(draft, node))).collect()
+}
+
+/// A task that is held against an expression.
+struct Subject<'a> {
+    node: Node,
+    kind: TaskKind,
+    lane: LaneId,
+    operator: Option<OperatorId>,
+    name: Name<'a>,
+    base: &'a Base,
+    draft: Option<&'a Draft<'a>>,
+}
+
+/// A task's name: one of the trace's, or its own.
+enum Name<'a> {
+    Traced(NameId),
+    Own(&'a str),
+}
+
+impl<'a> Subject<'a> {
+    fn traced(base: &'a Base, draft: Option<&'a Draft<'a>>, node: NodeId) -> Self {
+        let task = &base.graph().tasks[node];
+        let lane = draft.map_or(task.lane, |draft| draft.lane_of(Node::Traced(node)));
+        let (node, name) = (Node::Traced(node), Name::Traced(task.name));
+        Self { node, kind: task.kind, lane, operator: task.operator, name, base, draft }
+    }
+
+    fn added(draft: &'a Draft<'a>, node: Node) -> Self {
+        let (kind, lane, operator) = (draft.kind_of(node), draft.lane_of(node), draft.operator_of(node));
+        let name = Name::Own(draft.name_of(node));
+        Self { node, kind, lane, operator, name, base: draft.base(), draft: Some(draft) }
+    }
+
+    fn is_called(&self, names: &[bool], test: &Test) -> bool {
+        match self.name {
+            Name::Traced(name) => at(names, name),
+            Name::Own(name) => matches(test, name),
+        }
+    }
+
+    fn family(&self) -> Option<Family> {
+        match (self.draft, self.node) {
+            (Some(draft), node) => draft.family_of(node),
+            (None, Node::Traced(node)) => self.base.family(node),
+            (None, Node::Added(_)) => None,
+        }
+    }
+
+    fn bytes(&self) -> u64 {
+        let (work, own) = match (self.draft, self.node) {
+            (Some(draft), node) => (draft.work_of(node), draft.bytes_of(node).0),
+            (None, Node::Traced(node)) => (self.base.work(node), self.base.graph().tasks[node].bytes.0),
+            (None, Node::Added(_)) => (None, 0),
+        };
+        if own > 0 { own } else { work.map_or(0, |work| work.bytes().0) }
+    }
+
+    /// The traced duration; of an added task what it takes.
+    fn duration(&self) -> f64 {
+        match (self.node, self.draft) {
+            (Node::Traced(node), _) => self.base.graph().tasks[node].measured.0 as f64,
+            (node, Some(draft)) => draft.price_of(node).duration.0 as f64,
+            (Node::Added(_), None) => 0.0,
+        }
+    }
+
+    fn is_predicted(&self) -> bool {
+        match self.node {
+            Node::Traced(node) => self.draft.is_some_and(|draft| draft.is_touched(node)),
+            Node::Added(_) => true,
+        }
+    }
 }
 
 /// An expression with its tests on names, lanes and operators already decided.
@@ -25,39 +106,38 @@ enum Compiled {
     Everything,
     Predicted,
     /// By name of the task itself, or by its operator.
-    Named(Vec<bool>, Vec<bool>),
+    Named(Vec<bool>, Vec<bool>, Test),
     /// By operator only.
     Operator(Vec<bool>),
     /// By name, device work only.
-    Kernel(Vec<bool>),
+    Kernel(Vec<bool>, Test),
     Lane(Vec<bool>),
     Kind(String),
     Family(String),
     Number(Field, Test),
 }
 
-fn compile(expression: &Expression, base: &Base) -> Compiled {
-    let graph: &ExecutionGraph = base.graph();
-    let each = |parts: &[Expression]| parts.iter().map(|part| compile(part, base)).collect();
+fn compile(expression: &Expression, base: &Base, draft: Option<&Draft<'_>>) -> Compiled {
+    let each = |parts: &[Expression]| parts.iter().map(|part| compile(part, base, draft)).collect();
     match expression {
         Expression::All(parts) => Compiled::All(each(parts)),
         Expression::Any(parts) => Compiled::Any(each(parts)),
-        Expression::Not(part) => Compiled::Not(Box::new(compile(part, base))),
+        Expression::Not(part) => Compiled::Not(Box::new(compile(part, base, draft))),
         Expression::Everything => Compiled::Everything,
         Expression::Predicted => Compiled::Predicted,
-        Expression::Term(field, test) => term(*field, test, graph),
+        Expression::Term(field, test) => term(*field, test, base.graph(), draft),
     }
 }
 
-fn term(field: Field, test: &Test, graph: &ExecutionGraph) -> Compiled {
+fn term(field: Field, test: &Test, graph: &ExecutionGraph, draft: Option<&Draft<'_>>) -> Compiled {
     let by_name = || -> Vec<bool> { graph.names.iter().map(|(_, name)| matches(test, name)).collect() };
     match (field, test) {
         (Field::Name, _) => {
             let names = by_name();
             let operators = inherited(graph, |operator| at(&names, operator.name));
-            Compiled::Named(names, operators)
+            Compiled::Named(names, operators, test.clone())
         }
-        (Field::Kernel, _) => Compiled::Kernel(by_name()),
+        (Field::Kernel, _) => Compiled::Kernel(by_name(), test.clone()),
         (Field::Module, _) => {
             let names = by_name();
             Compiled::Operator(inherited(graph, |operator| operator.module != NameId(0) && at(&names, operator.module)))
@@ -66,7 +146,9 @@ fn term(field: Field, test: &Test, graph: &ExecutionGraph) -> Compiled {
             Compiled::Operator(graph.operators.iter().map(|operator| matches(test, operator.phase.name())).collect())
         }
         (Field::Dtype, _) => Compiled::Operator(dtypes(graph, test)),
-        (Field::Rank | Field::Device | Field::Stream | Field::Thread, _) => Compiled::Lane(lanes(field, test, graph)),
+        (Field::Rank | Field::Device | Field::Stream | Field::Thread, _) => {
+            Compiled::Lane(lanes(field, test, graph, draft))
+        }
         (Field::Kind, Test::Is(kind)) => Compiled::Kind(kind.clone()),
         (Field::Family, Test::Is(family)) => Compiled::Family(family.clone()),
         _ => Compiled::Number(field, test.clone()),
@@ -107,7 +189,7 @@ fn dtypes(graph: &ExecutionGraph, test: &Test) -> Vec<bool> {
     all
 }
 
-fn lanes(field: Field, test: &Test, graph: &ExecutionGraph) -> Vec<bool> {
+fn lanes(field: Field, test: &Test, graph: &ExecutionGraph, draft: Option<&Draft<'_>>) -> Vec<bool> {
     let recorded = |lane: &crate::graph::Lane| {
         let part = graph.ranks.iter().find(|part| part.rank == lane.rank)?;
         part.device.as_ref().map(|device| device.name.as_str())
@@ -123,34 +205,27 @@ fn lanes(field: Field, test: &Test, graph: &ExecutionGraph) -> Vec<bool> {
         }
         _ => false,
     };
-    graph.lanes.iter().map(lane_matches).collect()
+    let added = draft.map(|draft| draft.lanes.iter().map(|(lane, _)| lane)).into_iter().flatten();
+    graph.lanes.iter().chain(added).map(lane_matches).collect()
 }
 
-fn holds(compiled: &Compiled, base: &Base, draft: Option<&Draft<'_>>, node: NodeId) -> bool {
-    let task = &base.graph().tasks[node];
+fn holds(compiled: &Compiled, subject: &Subject<'_>) -> bool {
     let by_operator =
-        |table: &[bool]| task.operator.is_some_and(|operator| table.get(operator.0 as usize) == Some(&true));
+        |table: &[bool]| subject.operator.is_some_and(|operator| table.get(operator.0 as usize) == Some(&true));
     match compiled {
-        Compiled::All(parts) => parts.iter().all(|part| holds(part, base, draft, node)),
-        Compiled::Any(parts) => parts.iter().any(|part| holds(part, base, draft, node)),
-        Compiled::Not(part) => !holds(part, base, draft, node),
+        Compiled::All(parts) => parts.iter().all(|part| holds(part, subject)),
+        Compiled::Any(parts) => parts.iter().any(|part| holds(part, subject)),
+        Compiled::Not(part) => !holds(part, subject),
         Compiled::Everything => true,
-        Compiled::Predicted => draft.is_some_and(|draft| draft.is_touched(node)),
-        Compiled::Named(names, operators) => at(names, task.name) || by_operator(operators),
+        Compiled::Predicted => subject.is_predicted(),
+        Compiled::Named(names, operators, test) => subject.is_called(names, test) || by_operator(operators),
         Compiled::Operator(table) => by_operator(table),
-        Compiled::Kernel(names) => task.kind.is_device() && at(names, task.name),
-        Compiled::Lane(table) => table.get(task.lane.0 as usize) == Some(&true),
-        Compiled::Kind(kind) => is_kind(task.kind, task.operator.is_some(), kind),
-        Compiled::Family(family) => {
-            let now = draft.map_or_else(|| base.family(node), |draft| draft.family(node));
-            now.is_some_and(|now| now.name() == family)
-        }
-        Compiled::Number(Field::Dur, test) => number(test, task.measured.0 as f64),
-        Compiled::Number(Field::Bytes, test) => {
-            let work = draft.map_or_else(|| base.work(node), |draft| draft.work(node));
-            let bytes = if task.bytes.0 > 0 { task.bytes.0 } else { work.map_or(0, |work| work.bytes().0) };
-            task.kind.is_device() && number(test, bytes as f64)
-        }
+        Compiled::Kernel(names, test) => subject.kind.is_device() && subject.is_called(names, test),
+        Compiled::Lane(table) => table.get(subject.lane.0 as usize) == Some(&true),
+        Compiled::Kind(kind) => is_kind(subject.kind, subject.operator.is_some(), kind),
+        Compiled::Family(family) => subject.family().is_some_and(|now| now.name() == family),
+        Compiled::Number(Field::Dur, test) => number(test, subject.duration()),
+        Compiled::Number(Field::Bytes, test) => subject.kind.is_device() && number(test, subject.bytes() as f64),
         Compiled::Number(..) => false,
     }
 }

@@ -12,7 +12,7 @@ use std::fmt;
 use crate::graph::NodeId;
 
 use super::base::Base;
-use super::draft::Draft;
+use super::draft::{Draft, Node};
 use super::step::StepError;
 
 pub use field::{FIELDS, FieldSpec};
@@ -69,6 +69,13 @@ impl Selector {
     /// The traced tasks it selects as they are in a draft; those that were taken out are not selected.
     pub fn select_in(&self, draft: &Draft<'_>) -> Vec<NodeId> {
         compile::select(&self.expression, draft.base(), Some(draft))
+    }
+
+    /// Every task it selects as they are in a draft: the traced ones, then those that edits added.
+    pub fn select_all(&self, draft: &Draft<'_>) -> Vec<Node> {
+        let mut chosen: Vec<Node> = self.select_in(draft).into_iter().map(Node::Traced).collect();
+        chosen.extend(compile::select_added(&self.expression, draft));
+        chosen
     }
 
     /// Whether a term names operators, kernels or another property of what a model computes, not only a kind of task.

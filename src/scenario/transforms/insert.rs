@@ -1,20 +1,18 @@
-//! `insert kernel NAME TIME after SELECTOR`: a kernel that was not there, with its launch.
+//! `insert kernel NAME TIME after SELECTOR`: a kernel that was not there, with its launch. Operators: `insert_operator`.
 
 use std::sync::Arc;
 
-use petgraph::Direction::{Incoming, Outgoing};
-use petgraph::visit::EdgeRef;
-
 use crate::cost::{Prediction, Provenance};
-use crate::graph::{Dependency, DependencyKind, NodeId, TaskKind};
 use crate::scenario::context::Context;
-use crate::scenario::draft::{Added, Draft, Node};
+use crate::scenario::draft::{Draft, Node};
 use crate::scenario::selector::Selector;
 use crate::scenario::step::StepError;
 use crate::scenario::text::{Word, Words};
 use crate::scenario::transform::{StepReport, Transform, TransformSpec};
-use crate::units::{Bytes, DurNs};
+use crate::units::DurNs;
 
+use super::insert_operator;
+use super::kernel::{self, NewKernel, Side};
 use super::report::count;
 
 /// Adds a kernel after each selected one, on its stream, launched right after it.
@@ -31,16 +29,16 @@ pub struct InsertKernel {
 
 pub(super) const SPEC: TransformSpec = TransformSpec {
     name: "insert",
-    usage: "insert kernel NAME TIME after SELECTOR",
-    help: "adds a kernel of a given time after each selected one, with a launch like that one's",
+    usage: "insert kernel NAME TIME after SELECTOR | insert OPERATOR after SELECTOR [like SELECTOR]",
+    help: "adds a kernel of a given time, or an operator with arguments like another's, after each selected one",
     example: "insert kernel my_kernel 35us after name~addmm & kind=kernel",
     parse,
 };
 
 fn parse(words: &mut Words<'_>) -> Result<Arc<dyn Transform>, StepError> {
-    let what = words.expect("`kernel`")?;
+    let what = words.expect("`kernel`, or an operator such as aten::relu")?;
     if what.text != "kernel" {
-        return Err(StepError::unknown(what.column, "thing to insert", what.text, ["kernel"]));
+        return insert_operator::parse(what, words);
     }
     let kernel = words.expect("the kernel's name")?.text.to_owned();
     let time = words.expect("its time, e.g. 35us")?;
@@ -83,14 +81,19 @@ impl Transform for InsertKernel {
     }
 
     fn apply(&self, draft: &mut Draft<'_>, _: &Context) -> StepReport {
-        let graph = draft.graph();
-        let device = |&node: &NodeId| graph.tasks[node].kind.is_device();
-        let places: Vec<NodeId> = self.after.select_in(draft).into_iter().filter(device).collect();
+        let chosen = self.after.select_all(draft);
+        let places: Vec<Node> = chosen.into_iter().filter(|&node| draft.kind_of(node).is_device()).collect();
         if places.is_empty() {
             return StepReport::nothing(format!("no device work matches {}", self.after));
         }
         for &node in &places {
-            self.insert(draft, node);
+            let new = NewKernel {
+                name: self.kernel.clone(),
+                operator: draft.operator_of(node),
+                work: None,
+                prediction: self.given(),
+            };
+            kernel::place(draft, node, Side::After, new);
         }
         let summary = format!("{} of {} inserted", count(places.len(), "kernel"), self.duration);
         StepReport { changed: places.len(), summary, ..StepReport::default() }
@@ -98,60 +101,8 @@ impl Transform for InsertKernel {
 }
 
 impl InsertKernel {
-    fn insert(&self, draft: &mut Draft<'_>, node: NodeId) {
-        let graph = draft.graph();
-        let given = Prediction {
-            duration: self.duration,
-            provenance: Provenance::Absolute,
-            model: "given",
-            error: 0.0,
-            extrapolated: false,
-        };
-        let kernel = Node::Added(draft.add(added(draft, self.kernel.clone(), TaskKind::Kernel, node, given)));
-        // What followed on the stream follows the new kernel, at the same distance.
-        let mut gap = DurNs::ZERO;
-        for edge in graph.tasks.edges_directed(node, Outgoing) {
-            let dependency = *edge.weight();
-            if matches!(dependency.kind, DependencyKind::Stream | DependencyKind::HostWait | DependencyKind::StepEnd) {
-                draft.cut(edge.id());
-                draft.connect(kernel, Node::Traced(edge.target()), dependency);
-            }
-            if dependency.kind == DependencyKind::Stream {
-                gap = dependency.lag;
-            }
-        }
-        draft.connect(Node::Traced(node), kernel, Dependency::on_end(DependencyKind::Stream, gap));
-        let launch =
-            graph.tasks.edges_directed(node, Incoming).find(|edge| edge.weight().kind == DependencyKind::Launch);
-        let Some(launch) = launch else { return };
-        let (call, lag) = (launch.source(), *launch.weight());
-        if graph.tasks[call].kind != TaskKind::Runtime {
-            return;
-        }
-        let own = draft.price(call);
-        let name = graph.names.get(graph.tasks[call].name).to_owned();
-        let again = Node::Added(draft.add(added(draft, name, TaskKind::Runtime, call, own)));
-        for edge in graph.tasks.edges_directed(call, Outgoing).filter(|e| e.weight().kind == DependencyKind::Program) {
-            draft.cut(edge.id());
-            draft.connect(again, Node::Traced(edge.target()), *edge.weight());
-        }
-        draft.connect(Node::Traced(call), again, Dependency::on_end(DependencyKind::Program, DurNs::ZERO));
-        draft.connect(again, kernel, lag);
-    }
-}
-
-fn added(draft: &Draft<'_>, name: String, kind: TaskKind, beside: NodeId, prediction: Prediction) -> Added {
-    let task = &draft.graph().tasks[beside];
-    Added {
-        name,
-        kind,
-        lane: task.lane,
-        operator: task.operator,
-        bytes: Bytes(0),
-        work: None,
-        prediction,
-        members: Vec::new(),
-        planned: None,
-        after: beside,
+    fn given(&self) -> Prediction {
+        let (duration, provenance) = (self.duration, Provenance::Absolute);
+        Prediction { duration, provenance, model: "given", error: 0.0, extrapolated: false }
     }
 }

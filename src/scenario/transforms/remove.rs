@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::graph::{NodeId, OperatorId, TaskKind};
 use crate::scenario::context::Context;
-use crate::scenario::draft::Draft;
+use crate::scenario::draft::{Draft, Node};
 use crate::scenario::selector::Selector;
 use crate::scenario::step::StepError;
 use crate::scenario::text::Words;
@@ -42,10 +42,13 @@ impl Transform for Remove {
     }
 
     fn apply(&self, draft: &mut Draft<'_>, _: &Context) -> StepReport {
-        let chosen = self.selector.select_in(draft);
-        if chosen.is_empty() {
+        let all = self.selector.select_all(draft);
+        if all.is_empty() {
             return StepReport::nothing(format!("nothing matches {}", self.selector));
         }
+        let traced = |&node: &Node| if let Node::Traced(node) = node { Some(node) } else { None };
+        let chosen: Vec<NodeId> = all.iter().filter_map(traced).collect();
+        let added = remove_added(draft, &all[chosen.len()..]);
         let device = chosen.iter().filter(|&&node| draft.graph().tasks[node].kind.is_device()).count();
         for &node in &chosen {
             draft.remove(node);
@@ -54,10 +57,23 @@ impl Transform for Remove {
         for &node in &orphans {
             draft.remove(node);
         }
-        let changed = chosen.len() + orphans.len();
+        let changed = chosen.len() + orphans.len() + added;
         let summary = format!("{} out, {device} of them on the device", count(changed, "task"));
         StepReport { changed, summary, ..StepReport::default() }
     }
+}
+
+/// Takes added tasks out, device work with its launch; how many that are.
+fn remove_added(draft: &mut Draft<'_>, chosen: &[Node]) -> usize {
+    let mut removed = 0;
+    for &node in chosen {
+        let call = draft.call_of(node).filter(|call| matches!(call, Node::Added(_)) && !draft.is_gone(*call));
+        for gone in std::iter::once(node).chain(call) {
+            removed += usize::from(!draft.is_gone(gone));
+            draft.take_out(gone);
+        }
+    }
+    removed
 }
 
 /// Launches of removed device work, and host time of the operators that have no device work left.

@@ -46,12 +46,12 @@ impl Transform for Scale {
     }
 
     fn apply(&self, draft: &mut Draft<'_>, _: &Context) -> StepReport {
-        let chosen = self.selector.select_in(draft);
+        let chosen = self.selector.select_all(draft);
         if chosen.is_empty() {
             return StepReport::nothing(format!("nothing matches {}", self.selector));
         }
         for &node in &chosen {
-            draft.scale(node, self.factor);
+            draft.stretch(node, self.factor);
         }
         let summary = format!("{} ×{}", count(chosen.len(), "task"), short(self.factor));
         StepReport { changed: chosen.len(), summary, ..StepReport::default() }

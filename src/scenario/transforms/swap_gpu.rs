@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::cost::Provenance;
 use crate::device::DeviceKind;
 use crate::graph::{NodeId, TaskKind};
 use crate::scenario::context::Context;
@@ -13,8 +14,9 @@ use crate::scenario::transform::{StepReport, Transform, TransformSpec};
 use crate::units::DurNs;
 
 use super::report::{count, list, survey};
+use super::swap_link::note_waiting;
 
-/// Runs kernels and copies on another device; collectives keep their times.
+/// Runs kernels and copies on another device, and collectives over its link where that is known.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SwapGpu {
     /// The device, as written.
@@ -77,11 +79,7 @@ impl Transform for SwapGpu {
         let mut report = survey(draft, kernels, summary);
         report.changed += added;
         report.changed += self.scale_host(draft);
-        let time: DurNs = collectives.iter().map(|&node| graph.tasks[node].duration).sum();
-        if !collectives.is_empty() {
-            let found = BTreeMap::from([("collectives", (collectives.len(), time))]);
-            list(&mut report, found, "keep their times, swap-link changes the interconnect");
-        }
+        recost_collectives(draft, &collectives, &mut report);
         note_unknown(&mut report, context);
         report
     }
@@ -99,6 +97,29 @@ impl SwapGpu {
             draft.scale(node, self.host);
         }
         host.len()
+    }
+}
+
+/// Counts the collectives that run over the new device's interconnect, and lists those that keep their times.
+fn recost_collectives(draft: &Draft<'_>, collectives: &[NodeId], report: &mut StepReport) {
+    let graph = draft.graph();
+    let (moved, kept): (Vec<NodeId>, Vec<NodeId>) =
+        collectives.iter().partition(|&&node| draft.price(node).provenance != Provenance::Measured);
+    report.changed += moved.len();
+    if !moved.is_empty() {
+        report
+            .unhandled
+            .push(format!("{} over the new device's link within one node", count(moved.len(), "collective")));
+        note_waiting(draft, report);
+    }
+    let time: DurNs = kept.iter().map(|&node| graph.tasks[node].duration).sum();
+    let is_other = |node: &NodeId| {
+        let rank = draft.base().rank_index(graph.tasks[*node].lane);
+        draft.context().devices.get(rank).is_some_and(|traced| draft.device(rank) != Some(&traced.profile))
+    };
+    if kept.iter().any(is_other) {
+        let found = BTreeMap::from([("collectives", (kept.len(), time))]);
+        list(report, found, "link or size not known: they keep their times, swap-link changes the interconnect");
     }
 }
 

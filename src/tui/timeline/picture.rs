@@ -7,7 +7,7 @@ use crate::analysis::critical_path::{CriticalPath, SegmentKind};
 use crate::analysis::density::{Density, Interval};
 use crate::cost::classify::family_of_task;
 use crate::cost::work::Family;
-use crate::graph::{ExecutionGraph, NodeId, OperatorId, Phase, Task, TaskKind};
+use crate::graph::{ExecutionGraph, LaneId, NodeId, OperatorId, Phase, Task, TaskKind};
 use crate::intern::NameId;
 use crate::scenario::Resolved;
 use crate::session::Outcome;
@@ -77,11 +77,11 @@ impl Picture {
         let lane_count = graph.lanes.len() + times.resolved().map_or(0, |resolved| resolved.added_lanes.len());
         let mut lanes: Vec<Vec<Vec<Interval>>> = vec![Vec::new(); lane_count];
         let depths = fill_operators(graph, &operators, &mut lanes);
-        fill_tasks(graph, &tasks, &depths, &mut lanes);
+        fill_tasks(graph, &tasks, (&depths, times), &mut lanes);
         let added = fill_added(times, &mut lanes);
         let mut critical: Vec<Vec<Interval>> = vec![Vec::new(); lane_count];
         for &node in path {
-            critical[graph.tasks[node].lane.0 as usize].push(interval(tasks[node.index()], 0));
+            critical[times.lane(graph, node).0 as usize].push(interval(tasks[node.index()], 0));
         }
         let end = tasks.iter().chain(&added).map(|&(_, end)| end).max().unwrap_or_default();
         let lanes = lanes.into_iter().zip(critical).map(|(rows, critical)| LanePicture {
@@ -117,6 +117,11 @@ impl<'a> Times<'a> {
             Self::Measured => None,
             Self::Simulated(resolved, _) => Some(resolved),
         }
+    }
+
+    /// Where a task runs.
+    fn lane(self, graph: &ExecutionGraph, node: NodeId) -> LaneId {
+        self.resolved().map_or(graph.tasks[node].lane, |resolved| resolved.lane(node))
     }
 
     fn of(self, graph: &ExecutionGraph, node: NodeId) -> (TimeNs, TimeNs) {
@@ -204,7 +209,12 @@ fn fill_operators(graph: &ExecutionGraph, times: &[(TimeNs, TimeNs)], lanes: &mu
 }
 
 /// Adds device work to its streams and calls below the operators that made them.
-fn fill_tasks(graph: &ExecutionGraph, times: &[(TimeNs, TimeNs)], depths: &[u16], lanes: &mut [Vec<Vec<Interval>>]) {
+fn fill_tasks(
+    graph: &ExecutionGraph,
+    times: &[(TimeNs, TimeNs)],
+    (depths, edited): (&[u16], Times<'_>),
+    lanes: &mut [Vec<Vec<Interval>>],
+) {
     for node in graph.tasks.node_indices() {
         let task = &graph.tasks[node];
         let depth = match task.kind {
@@ -212,7 +222,8 @@ fn fill_tasks(graph: &ExecutionGraph, times: &[(TimeNs, TimeNs)], depths: &[u16]
             TaskKind::Runtime => task.operator.map_or(0, |id| depths[id.0 as usize].saturating_add(1)),
             _ => continue,
         };
-        push(&mut lanes[task.lane.0 as usize], depth, interval(times[node.index()], Item::Task(node).key()));
+        let lane = edited.lane(graph, node).0 as usize;
+        push(&mut lanes[lane], depth, interval(times[node.index()], Item::Task(node).key()));
     }
 }
 

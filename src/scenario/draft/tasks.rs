@@ -1,0 +1,171 @@
+//! Tasks of a draft, traced and added alike: what they are now, taking them out, stretching, moving and copying them.
+
+use crate::cost::{Family, Prediction, Provenance, Work};
+use crate::graph::{LaneId, NodeId, OperatorId, TaskKind};
+use crate::units::Bytes;
+
+use super::{Added, AddedId, Draft, Node};
+
+impl Draft<'_> {
+    /// All added tasks that are still there.
+    pub fn added_nodes(&self) -> impl Iterator<Item = Node> + use<> {
+        let there: Vec<bool> = self.dropped.iter().map(|gone| !gone).collect();
+        there.into_iter().enumerate().filter(|(_, there)| *there).map(|(id, _)| Node::Added(AddedId(id as u32)))
+    }
+
+    /// What a task is.
+    pub fn kind_of(&self, node: Node) -> TaskKind {
+        match node {
+            Node::Traced(node) => self.graph().tasks[node].kind,
+            Node::Added(AddedId(id)) => self.added[id as usize].kind,
+        }
+    }
+
+    /// Where a task runs now.
+    pub fn lane_of(&self, node: Node) -> LaneId {
+        match node {
+            Node::Traced(node) => self.moved.get(&node).copied().unwrap_or(self.graph().tasks[node].lane),
+            Node::Added(AddedId(id)) => self.added[id as usize].lane,
+        }
+    }
+
+    /// Its name.
+    pub fn name_of(&self, node: Node) -> &str {
+        match node {
+            Node::Traced(node) => self.graph().names.get(self.graph().tasks[node].name),
+            Node::Added(AddedId(id)) => &self.added[id as usize].name,
+        }
+    }
+
+    /// The operator it belongs to.
+    pub fn operator_of(&self, node: Node) -> Option<OperatorId> {
+        match node {
+            Node::Traced(node) => self.graph().tasks[node].operator,
+            Node::Added(AddedId(id)) => self.added[id as usize].operator,
+        }
+    }
+
+    /// What it has to do now, where that is known.
+    pub fn work_of(&self, node: Node) -> Option<&Work> {
+        match node {
+            Node::Traced(node) => self.work(node),
+            Node::Added(AddedId(id)) => self.added[id as usize].work.as_ref(),
+        }
+    }
+
+    /// The family of a task that computes or moves something.
+    pub fn family_of(&self, node: Node) -> Option<Family> {
+        match node {
+            Node::Traced(node) => self.family(node),
+            Node::Added(_) => self.work_of(node).map(|work| work.family),
+        }
+    }
+
+    /// Bytes of a copy or collective.
+    pub fn bytes_of(&self, node: Node) -> Bytes {
+        match node {
+            Node::Traced(node) => self.graph().tasks[node].bytes,
+            Node::Added(AddedId(id)) => self.added[id as usize].bytes,
+        }
+    }
+
+    /// What it takes now, and where that figure is from.
+    pub fn price_of(&self, node: Node) -> Prediction {
+        let id = match node {
+            Node::Traced(node) => return self.price(node),
+            Node::Added(AddedId(id)) => id as usize,
+        };
+        let price = self.added[id].prediction;
+        match self.factors_added.get(id) {
+            Some(&factor) if (factor - 1.0).abs() > f64::EPSILON => Prediction {
+                duration: price.duration.scale(factor),
+                provenance: price.provenance.max(Provenance::Anchored),
+                ..price
+            },
+            _ => price,
+        }
+    }
+
+    /// Whether it was taken out.
+    pub fn is_gone(&self, node: Node) -> bool {
+        match node {
+            Node::Traced(node) => self.is_removed(node),
+            Node::Added(AddedId(id)) => self.dropped[id as usize],
+        }
+    }
+
+    /// Takes it out: it takes no time, and what waited for it waits for what it waited for.
+    pub fn take_out(&mut self, node: Node) {
+        match node {
+            Node::Traced(node) => self.remove(node),
+            Node::Added(AddedId(id)) => self.dropped[id as usize] = true,
+        }
+    }
+
+    /// Multiplies its duration.
+    pub fn stretch(&mut self, node: Node, factor: f64) {
+        match node {
+            Node::Traced(node) => self.scale(node, factor),
+            Node::Added(AddedId(id)) => {
+                let needed = self.factors_added.len().max(id as usize + 1);
+                self.factors_added.resize(needed, 1.0);
+                self.factors_added[id as usize] *= factor;
+            }
+        }
+    }
+
+    /// Lets it run on another lane. Its place in the order of both has to be changed besides.
+    pub fn move_to(&mut self, node: Node, lane: LaneId) {
+        match node {
+            Node::Traced(node) => _ = self.moved.insert(node, lane),
+            Node::Added(AddedId(id)) => self.added[id as usize].lane = lane,
+        }
+    }
+
+    /// Traced tasks that run on another lane, by node.
+    pub fn moved(&self) -> Vec<(NodeId, LaneId)> {
+        let mut moved: Vec<_> = self.moved.iter().map(|(&node, &lane)| (node, lane)).collect();
+        moved.sort_unstable();
+        moved
+    }
+
+    /// Adds a task that does and takes what `of` does and takes now, listed after the traced task `beside`.
+    pub fn copy(&mut self, of: Node, lane: LaneId, beside: NodeId) -> Node {
+        let planned = match of {
+            Node::Traced(_) => None,
+            Node::Added(AddedId(id)) => self.added[id as usize].planned,
+        };
+        Node::Added(self.add(Added {
+            name: self.name_of(of).to_owned(),
+            kind: self.kind_of(of),
+            lane,
+            operator: self.operator_of(of),
+            bytes: self.bytes_of(of),
+            work: self.work_of(of).cloned(),
+            prediction: self.price_of(of),
+            members: Vec::new(),
+            planned,
+            after: beside,
+        }))
+    }
+
+    /// How often forward and backward pass run in one step.
+    pub fn repeats(&self) -> u32 {
+        self.repeats
+    }
+
+    /// Notes that forward and backward pass run `times` as often in one step.
+    pub fn repeat(&mut self, times: u32) {
+        self.repeats = self.repeats.saturating_mul(times);
+    }
+
+    /// Activations that a step no longer keeps.
+    pub fn freed(&self) -> Bytes {
+        self.freed
+    }
+
+    /// Notes that a step no longer keeps `bytes` of activations.
+    pub fn free(&mut self, bytes: Bytes) {
+        self.freed = self.freed + bytes;
+    }
+}

@@ -1,0 +1,185 @@
+//! `accumulate K`: K batches go forward and backward before gradients are reduced and the optimizer steps once.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use crate::cost::{CollectiveKind, Shape};
+use crate::graph::{Dependency, LaneId, NodeId, Phase, RankPart, TaskKind};
+use crate::scenario::context::Context;
+use crate::scenario::draft::{Draft, Node, Wire, order_kind};
+use crate::scenario::transform::{StepReport, Transform, TransformSpec};
+use crate::units::{DurNs, TimeNs};
+
+use super::kernel::beside;
+use super::report::count;
+
+/// Accumulates gradients over several batches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Accumulate {
+    /// Batches per step.
+    pub batches: u32,
+}
+
+pub(super) const SPEC: TransformSpec = TransformSpec {
+    name: "accumulate",
+    usage: "accumulate K",
+    help: "runs forward and backward K times, each on a batch, per optimizer step and reduction of gradients",
+    example: "accumulate 4",
+    parse: |words| Ok(Arc::new(Accumulate { batches: words.expect("the number of batches")?.whole(1..=256)? as u32 })),
+};
+
+/// More tasks than this are not added.
+const MOST: usize = 4_000_000;
+
+impl Transform for Accumulate {
+    fn name(&self) -> &'static str {
+        SPEC.name
+    }
+
+    fn line(&self) -> String {
+        format!("{} {}", SPEC.name, self.batches)
+    }
+
+    fn apply(&self, draft: &mut Draft<'_>, _: &Context) -> StepReport {
+        if self.batches == 1 {
+            return StepReport::nothing("one batch per step is what there is");
+        }
+        let repeated = repeated(draft);
+        if repeated.is_empty() {
+            return StepReport::nothing("no backward pass: there are no gradients to accumulate");
+        }
+        let copies = self.batches as usize - 1;
+        if repeated.len() * copies > MOST {
+            return StepReport::nothing(format!("{} tasks are too many to repeat", repeated.len() * copies));
+        }
+        let once: Vec<bool> = repeated.iter().map(|&node| is_once(draft, node)).collect();
+        let section = Section::of(draft, repeated);
+        let mut before: Vec<Vec<Node>> = Vec::with_capacity(copies);
+        for _ in 0..copies {
+            let copied = section.copy(draft, &once);
+            section.follow(draft, before.last(), &copied);
+            before.push(copied);
+        }
+        section.follow(draft, before.last(), &section.nodes);
+        draft.repeat(self.batches);
+        let reduced = once.iter().filter(|&&once| once).count();
+        let summary = format!(
+            "{} batches per step: {} repeated, {} once",
+            self.batches,
+            count(section.nodes.len() - reduced, "task"),
+            count(reduced, "task")
+        );
+        let unhandled = vec!["the time is that of all batches of a step".to_owned()];
+        StepReport { changed: copies * (section.nodes.len() - reduced), summary, unhandled, ..StepReport::default() }
+    }
+}
+
+/// The tasks of the chosen step from its start to the end of its backward pass, in order.
+fn repeated(draft: &Draft<'_>) -> Vec<Node> {
+    let (base, graph) = (draft.base(), draft.graph());
+    let ends: Vec<Option<TimeNs>> = graph.ranks.iter().map(|part| end_of_backward(draft, part)).collect();
+    let within = graph.iteration_tasks();
+    let launched = |node: NodeId| {
+        let task = &graph.tasks[node];
+        let call = if task.kind.is_device() { graph.launch_of(node) } else { None };
+        call.map_or(task.measured_start, |call| graph.tasks[call].measured_start)
+    };
+    let is_repeated = |&node: &NodeId| {
+        let end = ends.get(base.rank_index(graph.tasks[node].lane)).copied().flatten();
+        let inside = within[node.index()] && end.is_some_and(|end| launched(node) < end);
+        inside && graph.tasks[node].kind != TaskKind::StepEnd && !draft.is_removed(node)
+    };
+    let traced: Vec<NodeId> = graph.tasks.node_indices().filter(is_repeated).collect();
+    let added = draft.added_nodes().filter(|&node| traced.binary_search(&beside(draft, node)).is_ok());
+    traced.iter().map(|&node| Node::Traced(node)).chain(added).collect()
+}
+
+/// When the host is through with the backward pass of a rank's chosen step: where the optimizer begins, else its end.
+fn end_of_backward(draft: &Draft<'_>, part: &RankPart) -> Option<TimeNs> {
+    let graph = draft.graph();
+    let of_rank = |lane: LaneId| graph.lanes[lane.0 as usize].rank == part.rank;
+    let inside = |start: TimeNs| start >= part.iteration_start && start < part.iteration_end;
+    let operators = || graph.operators.iter().filter(|operator| of_rank(operator.lane) && inside(operator.start));
+    let backward = operators().filter(|operator| operator.phase == Phase::Backward);
+    let last = backward.map(|operator| operator.start).max()?;
+    let updates = operators().filter(|operator| operator.phase == Phase::Optimizer && operator.start > last);
+    Some(updates.map(|operator| operator.start).min().unwrap_or(part.iteration_end))
+}
+
+/// Whether a task runs once per step however many batches there are: reductions of gradients, and their zeroing.
+fn is_once(draft: &Draft<'_>, node: Node) -> bool {
+    let operators = &draft.graph().operators;
+    let updates = draft.operator_of(node).is_some_and(|id| operators[id.0 as usize].phase == Phase::Optimizer);
+    let reduces = matches!(
+        draft.work_of(node).map(|work| &work.shape),
+        Some(Shape::Collective { kind: CollectiveKind::AllReduce | CollectiveKind::ReduceScatter, .. })
+    );
+    updates || (reduces && matches!(draft.kind_of(node), TaskKind::Collective(_)))
+}
+
+/// What is repeated, with its inner dependencies.
+struct Section {
+    nodes: Vec<Node>,
+    /// Dependencies within it, by place in `nodes`.
+    inner: Vec<(usize, usize, Dependency)>,
+    /// First and last task of each lane, by place in `nodes`, with the lag before the first.
+    ends: Vec<(usize, usize, DurNs)>,
+}
+
+impl Section {
+    fn of(draft: &mut Draft<'_>, nodes: Vec<Node>) -> Self {
+        let place: FxHashMap<Node, usize> = nodes.iter().enumerate().map(|(at, &node)| (node, at)).collect();
+        let mut inner = Vec::new();
+        for (from, &node) in nodes.iter().enumerate() {
+            let wires: Vec<Wire> = draft.wires_from(node);
+            inner.extend(wires.iter().filter_map(|wire| Some((from, *place.get(&wire.to)?, wire.dependency))));
+        }
+        let mut lanes: BTreeMap<LaneId, (usize, usize)> = BTreeMap::new();
+        for (at, &node) in nodes.iter().enumerate().filter(|(_, node)| draft.kind_of(**node).is_work()) {
+            if matches!(node, Node::Traced(_)) {
+                lanes.entry(draft.lane_of(node)).or_insert((at, at)).1 = at;
+            }
+        }
+        let ends = lanes.values().map(|&(first, last)| (first, last, draft.stream_gap(nodes[first]))).collect();
+        Self { nodes, inner, ends }
+    }
+
+    /// Adds a copy of everything in it but what runs `once`, which is passed over.
+    fn copy(&self, draft: &mut Draft<'_>, once: &[bool]) -> Vec<Node> {
+        let copies: Vec<Node> = self
+            .nodes
+            .iter()
+            .map(|&node| {
+                let (lane, beside) = (draft.lane_of(node), beside(draft, node));
+                draft.copy(node, lane, beside)
+            })
+            .collect();
+        for &(from, to, dependency) in &self.inner {
+            draft.connect(copies[from], copies[to], dependency);
+        }
+        for (&copy, _) in copies.iter().zip(once).filter(|(_, once)| **once) {
+            draft.take_out(copy);
+        }
+        copies
+    }
+
+    /// Lets `after` follow `before` on every lane; without one, what the section itself followed.
+    fn follow(&self, draft: &mut Draft<'_>, before: Option<&Vec<Node>>, after: &[Node]) {
+        let Some(before) = before else {
+            for (&node, &copy) in self.nodes.iter().zip(after) {
+                for wire in
+                    draft.wires_into(node).into_iter().filter(|wire| self.nodes.binary_search(&wire.from).is_err())
+                {
+                    draft.connect(wire.from, copy, wire.dependency);
+                }
+            }
+            return;
+        };
+        for &(first, last, lag) in &self.ends {
+            let order = order_kind(draft.kind_of(after[first]));
+            draft.connect(before[last], after[first], Dependency::on_end(order, lag));
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! `overlap-comm`: gradients are reduced as soon as they are there, and only the optimizer waits for them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use petgraph::Direction::Incoming;
+use petgraph::visit::EdgeRef;
+
+use crate::cost::{CollectiveKind, Shape};
+use crate::graph::{Dependency, DependencyKind, NodeId, Phase, TaskKind};
+use crate::scenario::context::Context;
+use crate::scenario::draft::{Draft, Node};
+use crate::scenario::transform::{StepReport, Transform, TransformSpec};
+use crate::units::{DurNs, TimeNs};
+
+use super::report::count;
+use super::swap_link::collectives;
+
+/// Overlaps the reduction of gradients with the backward pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OverlapComm;
+
+pub(super) const SPEC: TransformSpec = TransformSpec {
+    name: "overlap-comm",
+    usage: "overlap-comm",
+    help: "reduces gradients as soon as the backward pass made them; only the optimizer waits",
+    example: "overlap-comm",
+    parse: |_| Ok(Arc::new(OverlapComm)),
+};
+
+const AT_ONCE: DurNs = DurNs::ZERO;
+
+impl Transform for OverlapComm {
+    fn name(&self) -> &'static str {
+        SPEC.name
+    }
+
+    fn line(&self) -> String {
+        SPEC.name.to_owned()
+    }
+
+    fn apply(&self, draft: &mut Draft<'_>, _: &Context) -> StepReport {
+        let steps = steps(draft);
+        if steps.is_empty() {
+            return StepReport::nothing("no all-reduce of known size on a stream of its own after a backward pass");
+        }
+        let (mut early, mut late, mut all) = (0, 0, 0);
+        for step in &steps {
+            all += step.reduces.len();
+            late += step.reduces.iter().map(|&(node, _)| wait_late(draft, step, node)).sum::<usize>();
+            early += start_early(draft, step);
+        }
+        if early + late == 0 {
+            return StepReport::nothing(format!("{} overlap the backward pass already", count(all, "all-reduce")));
+        }
+        let summary = format!("{early} of {all} all-reduces start earlier, {late} waits moved to the optimizer");
+        let mut report = StepReport { changed: early + late, summary, ..StepReport::default() };
+        if early > 0 {
+            let why = "when a gradient is made is not recorded: taken as evenly over the backward pass's kernels";
+            report.unhandled.push(why.to_owned());
+        }
+        report.unhandled.push("kernels that share the device with a collective keep their times".to_owned());
+        report
+    }
+}
+
+/// The reductions of one step on one rank, and what they belong between.
+#[derive(Debug, Default)]
+struct Step {
+    /// Kernels of the backward pass, in order.
+    backward: Vec<NodeId>,
+    /// Reductions with their bytes, in order.
+    reduces: Vec<(NodeId, u64)>,
+    /// The first kernel of the optimizer, or what ends the step.
+    user: Option<NodeId>,
+}
+
+fn steps(draft: &Draft<'_>) -> Vec<Step> {
+    let (base, graph) = (draft.base(), draft.graph());
+    let within = graph.iteration_tasks();
+    let mut steps: BTreeMap<(usize, bool), Step> = BTreeMap::new();
+    let key = |node: NodeId| (base.rank_index(graph.tasks[node].lane), within[node.index()]);
+    let phase = |node: NodeId| graph.tasks[node].operator.map(|id| graph.operators[id.0 as usize].phase);
+    let kernels = graph.tasks.node_indices().filter(|&node| graph.tasks[node].kind == TaskKind::Kernel);
+    for node in kernels.filter(|&node| !draft.is_removed(node)) {
+        let step = steps.entry(key(node)).or_default();
+        match phase(node) {
+            Some(Phase::Backward) => step.backward.push(node),
+            Some(Phase::Optimizer) if !step.backward.is_empty() && step.user.is_none() => step.user = Some(node),
+            _ => {}
+        }
+    }
+    for node in collectives(draft) {
+        let reduces = |kind| matches!(kind, CollectiveKind::AllReduce | CollectiveKind::ReduceScatter);
+        let bytes = match draft.work(node) {
+            Some(work) => match work.shape {
+                Shape::Collective { kind, .. } if reduces(kind) && phase(node) != Some(Phase::Forward) => work.read.0,
+                _ => continue,
+            },
+            None => continue,
+        };
+        let step = steps.entry(key(node)).or_default();
+        let (Some(&first), lane) = (step.backward.first(), graph.tasks[node].lane) else { continue };
+        let after = graph.tasks[node].measured_start >= graph.tasks[first].measured_start;
+        if bytes > 0 && after && graph.tasks[first].lane != lane {
+            step.reduces.push((node, bytes));
+        }
+    }
+    let end = |rank: usize, chosen: bool| if chosen { Some(graph.ranks[rank].end) } else { graph.ranks[rank].begin };
+    for (&(rank, chosen), step) in &mut steps {
+        step.user = step.user.or(end(rank, chosen));
+    }
+    steps.into_values().filter(|step| !step.reduces.is_empty() && step.user.is_some()).collect()
+}
+
+/// Lets nothing before the optimizer wait for a reduction; how many waits that moved.
+fn wait_late(draft: &mut Draft<'_>, step: &Step, node: NodeId) -> usize {
+    let Some(user) = step.user else { return 0 };
+    let mut moved = 0;
+    for wire in draft.wires_from(Node::Traced(node)) {
+        let waits = matches!(wire.kind(), DependencyKind::EventWait | DependencyKind::LateStart);
+        if let Node::Traced(to) = wire.to
+            && waits
+            && step.backward.binary_search(&to).is_ok()
+        {
+            draft.disconnect(&wire);
+            draft.connect(wire.from, Node::Traced(user), Dependency::on_end(DependencyKind::EventWait, AT_ONCE));
+            moved += 1;
+        }
+    }
+    moved
+}
+
+/// Lets reductions that came after the whole backward pass start where their share of it is done; how many did.
+fn start_early(draft: &mut Draft<'_>, step: &Step) -> usize {
+    let graph = draft.graph();
+    let Some(&last) = step.backward.last() else { return 0 };
+    let over: TimeNs = graph.tasks[last].measured_end();
+    let late: Vec<NodeId> = step
+        .reduces
+        .iter()
+        .map(|&(node, _)| node)
+        .filter(|&node| graph.tasks[gate(draft, node)].measured_start.max(graph.tasks[node].measured_start) >= over)
+        .collect();
+    let total: u64 = step.reduces.iter().map(|&(_, bytes)| bytes).sum();
+    let times: Vec<i64> = step.backward.iter().map(|&node| draft.price(node).duration.0).collect();
+    let busy: i64 = times.iter().sum();
+    let (mut sent, mut passed, mut at, mut started) = (0_u64, 0_i64, 0, 0);
+    for &(node, bytes) in &step.reduces {
+        sent += bytes;
+        let needed = (busy as f64 * (sent as f64 / total.max(1) as f64)).floor() as i64;
+        while at + 1 < times.len() && passed + times[at] < needed {
+            passed += times[at];
+            at += 1;
+        }
+        if at + 1 < times.len() && late.contains(&node) {
+            start_after(draft, node, step.backward[at]);
+            started += 1;
+        }
+    }
+    started
+}
+
+/// Where a member of a collective waits for what comes before it: itself, or its arrival where several ranks meet.
+fn gate(draft: &Draft<'_>, node: NodeId) -> NodeId {
+    let graph = draft.graph();
+    let rank = |node: NodeId| draft.base().rank_index(graph.tasks[node].lane);
+    let into = |node: NodeId| graph.tasks.edges_directed(node, Incoming);
+    let join = into(node).find(|edge| edge.weight().kind == DependencyKind::Collective).map(|edge| edge.source());
+    let own = join.and_then(|join| into(join).map(|edge| edge.source()).find(|&arrival| rank(arrival) == rank(node)));
+    own.unwrap_or(node)
+}
+
+fn start_after(draft: &mut Draft<'_>, node: NodeId, producer: NodeId) {
+    let gate = Node::Traced(gate(draft, node));
+    let comm = draft.graph().tasks[node].lane;
+    for wire in draft.wires_into(gate) {
+        let own_stream = wire.kind() == DependencyKind::Stream && draft.lane_of(wire.from) == comm;
+        if !own_stream && wire.kind() != DependencyKind::Collective {
+            draft.disconnect(&wire);
+        }
+    }
+    draft.connect(Node::Traced(producer), gate, Dependency::on_end(DependencyKind::EventWait, AT_ONCE));
+}

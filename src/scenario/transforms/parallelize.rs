@@ -1,0 +1,224 @@
+//! `parallelize SELECTOR [until SELECTOR]`: a branch runs on a stream of its own beside what follows it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::graph::{Dependency, DependencyKind, Lane, LaneId, LaneKind, NodeId, Operand, OperatorId, Phase, TaskKind};
+use crate::intern::NameId;
+use crate::scenario::context::Context;
+use crate::scenario::draft::{Draft, Node};
+use crate::scenario::selector::Selector;
+use crate::scenario::step::StepError;
+use crate::scenario::text::Words;
+use crate::scenario::transform::{StepReport, Transform, TransformSpec};
+use crate::units::DurNs;
+
+use super::report::count;
+
+/// Moves the selected device work to another stream.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Parallelize {
+    /// The branch.
+    pub branch: Selector,
+    /// What needs its results; without it what is recorded to use them, else the next phase.
+    pub until: Option<Selector>,
+}
+
+pub(super) const SPEC: TransformSpec = TransformSpec {
+    name: "parallelize",
+    usage: "parallelize SELECTOR [until SELECTOR]",
+    help: "runs a branch on a stream of its own, from where it stands until what needs its results",
+    example: "parallelize name~embedding_bag until name~cat",
+    parse,
+};
+
+/// Number of the first added stream: one that frameworks do not use.
+const FIRST_STREAM: i64 = 10_000;
+
+fn parse(words: &mut Words<'_>) -> Result<Arc<dyn Transform>, StepError> {
+    let (branch, until) = match words.split_at("until") {
+        Some((branch, until)) => (branch, Some(Selector::parse_at(until.text, until.column)?)),
+        None => (words.rest(), None),
+    };
+    Ok(Arc::new(Parallelize { branch: Selector::parse_at(branch.text, branch.column)?, until }))
+}
+
+impl Transform for Parallelize {
+    fn name(&self) -> &'static str {
+        SPEC.name
+    }
+
+    fn line(&self) -> String {
+        let until = self.until.as_ref().map(|until| format!(" until {until}")).unwrap_or_default();
+        format!("{} {}{until}", SPEC.name, self.branch)
+    }
+
+    fn apply(&self, draft: &mut Draft<'_>, _: &Context) -> StepReport {
+        let graph = draft.graph();
+        let movable = |&node: &NodeId| {
+            let task = &graph.tasks[node];
+            task.kind.is_device() && !matches!(task.kind, TaskKind::Collective(_))
+        };
+        let chosen: BTreeSet<NodeId> = self.branch.select_in(draft).into_iter().filter(movable).collect();
+        if chosen.is_empty() {
+            return StepReport::nothing(format!("no device work matches {}", self.branch));
+        }
+        let until: Option<BTreeSet<NodeId>> =
+            self.until.as_ref().map(|until| until.select_in(draft).into_iter().collect());
+        let users = Users::of(draft, &chosen, until);
+        let branches = branches(draft, &chosen, &users);
+        let moved: usize = branches.iter().map(|branch| branch.nodes.len()).sum();
+        let mut lanes: BTreeMap<LaneId, LaneId> = BTreeMap::new();
+        for branch in &branches {
+            let lane = *lanes.entry(branch.stream).or_insert_with(|| new_stream(draft, branch.stream));
+            fork(draft, branch, lane);
+        }
+        let summary = format!("{} in {} beside the rest", count(moved, "task"), count(branches.len(), "run"));
+        let mut report = StepReport { changed: moved, summary, ..StepReport::default() };
+        if self.until.is_none() && !users.is_recorded() {
+            let why = "no tensors recorded: taken as needed by nothing until the next phase or step";
+            report.unhandled.push(why.to_owned());
+        }
+        report.unhandled.push("kernels that share the device keep their times".to_owned());
+        report
+    }
+}
+
+/// What needs the results of a branch.
+enum Users {
+    Selected(BTreeSet<NodeId>),
+    /// By operator of the branch: operators that read its results.
+    Recorded(BTreeMap<OperatorId, BTreeSet<OperatorId>>),
+    NextPhase,
+}
+
+impl Users {
+    fn of(draft: &Draft<'_>, chosen: &BTreeSet<NodeId>, until: Option<BTreeSet<NodeId>>) -> Self {
+        if let Some(until) = until {
+            return Self::Selected(until);
+        }
+        let recorded = readers(draft, chosen);
+        if recorded.is_empty() { Self::NextPhase } else { Self::Recorded(recorded) }
+    }
+
+    fn is_recorded(&self) -> bool {
+        matches!(self, Self::Recorded(_))
+    }
+
+    /// Whether `node` needs what `branch` made.
+    fn needs(&self, draft: &Draft<'_>, node: NodeId, branch: &[NodeId]) -> bool {
+        let graph = draft.graph();
+        let phase =
+            |node: NodeId| graph.tasks[node].operator.map_or(Phase::Other, |id| graph.operators[id.0 as usize].phase);
+        match self {
+            Self::Selected(users) => users.contains(&node),
+            Self::NextPhase => branch.last().is_some_and(|&last| phase(last) != phase(node)),
+            Self::Recorded(readers) => branch.iter().any(|&made| {
+                let made = graph.tasks[made].operator.and_then(|id| readers.get(&id));
+                made.zip(graph.tasks[node].operator).is_some_and(|(readers, id)| readers.contains(&id))
+            }),
+        }
+    }
+}
+
+/// By operator of the branch the operators that take a tensor it made, where execution traces recorded identities.
+fn readers(draft: &Draft<'_>, chosen: &BTreeSet<NodeId>) -> BTreeMap<OperatorId, BTreeSet<OperatorId>> {
+    let graph = draft.graph();
+    let made_by: BTreeSet<OperatorId> = chosen.iter().filter_map(|&node| graph.tasks[node].operator).collect();
+    let mut maker: BTreeMap<u64, OperatorId> = BTreeMap::new();
+    for &id in &made_by {
+        let outputs = draft.operands(id).map(|operands| operands.outputs.as_slice()).unwrap_or_default();
+        maker.extend(outputs.iter().flat_map(tensors).map(|tensor| (tensor, id)));
+    }
+    let mut readers: BTreeMap<OperatorId, BTreeSet<OperatorId>> = BTreeMap::new();
+    for id in (0..graph.operators.len() as u32).map(OperatorId).filter(|id| !made_by.contains(id)) {
+        let inputs = draft.operands(id).map(|operands| operands.inputs.as_slice()).unwrap_or_default();
+        for made in inputs.iter().flat_map(tensors).filter_map(|tensor| maker.get(&tensor)) {
+            readers.entry(*made).or_default().insert(id);
+        }
+    }
+    readers
+}
+
+fn tensors(operand: &Operand) -> Vec<u64> {
+    match operand {
+        Operand::Tensor { id, .. } => id.iter().copied().collect(),
+        Operand::TensorList(list) => list.iter().flat_map(tensors).collect(),
+        Operand::Value(_) => Vec::new(),
+    }
+}
+
+/// Neighbouring selected tasks of a stream, up to where their results are needed.
+struct Branch {
+    stream: LaneId,
+    nodes: Vec<NodeId>,
+    /// The work before it on the stream.
+    before: Option<NodeId>,
+    user: Option<NodeId>,
+}
+
+fn branches(draft: &Draft<'_>, chosen: &BTreeSet<NodeId>, users: &Users) -> Vec<Branch> {
+    let graph = draft.graph();
+    let within = graph.iteration_tasks();
+    let mut streams: BTreeMap<LaneId, Vec<NodeId>> = BTreeMap::new();
+    for node in graph.tasks.node_indices().filter(|&node| graph.tasks[node].kind.is_device() && !draft.is_removed(node))
+    {
+        streams.entry(draft.lane_of(Node::Traced(node))).or_default().push(node);
+    }
+    let mut done = Vec::new();
+    for (&stream, nodes) in &streams {
+        let mut open: Option<Branch> = None;
+        let mut before = None;
+        for &node in nodes {
+            let other_step =
+                open.as_ref().is_some_and(|branch| within[branch.nodes[0].index()] != within[node.index()]);
+            let is_user = open.as_ref().is_some_and(|branch| other_step || users.needs(draft, node, &branch.nodes));
+            if is_user && !(chosen.contains(&node) && !other_step) {
+                done.extend(open.take().map(|branch| Branch { user: Some(node), ..branch }));
+            }
+            if chosen.contains(&node) {
+                let new = || Branch { stream, nodes: Vec::new(), before, user: None };
+                open.get_or_insert_with(new).nodes.push(node);
+            } else {
+                before = Some(node);
+            }
+        }
+        done.extend(open);
+    }
+    done
+}
+
+fn new_stream(draft: &mut Draft<'_>, beside: LaneId) -> LaneId {
+    let (rank, device) = match draft.lane(beside) {
+        Some(&Lane { rank, kind: LaneKind::Stream { device, .. }, .. }) => (rank, device),
+        other => (other.map(|lane| lane.rank).unwrap_or_default(), 0),
+    };
+    let kind = LaneKind::Stream { device, stream: FIRST_STREAM + draft.lanes.len() as i64 };
+    draft.add_lane(Lane { rank, kind, name: NameId(0), communication: false }, "branch")
+}
+
+/// Takes a branch off its stream: it starts after what came before it, and its user waits for it.
+fn fork(draft: &mut Draft<'_>, branch: &Branch, lane: LaneId) {
+    let ready = |kind| Dependency::on_end(kind, DurNs::ZERO);
+    let gaps: Vec<DurNs> = branch.nodes.iter().map(|&node| draft.stream_gap(Node::Traced(node))).collect();
+    for &node in &branch.nodes {
+        draft.unchain(Node::Traced(node), Node::Traced(node));
+        draft.move_to(Node::Traced(node), lane);
+    }
+    for (pair, &lag) in branch.nodes.windows(2).zip(&gaps) {
+        let order = Dependency::on_end(DependencyKind::Stream, lag);
+        draft.connect(Node::Traced(pair[0]), Node::Traced(pair[1]), order);
+    }
+    let (Some(&first), Some(&last)) = (branch.nodes.first(), branch.nodes.last()) else { return };
+    if let Some(before) = branch.before {
+        draft.connect(Node::Traced(before), Node::Traced(first), ready(DependencyKind::EventWait));
+    }
+    match branch.user {
+        Some(user) => draft.connect(Node::Traced(last), Node::Traced(user), ready(DependencyKind::EventWait)),
+        None => {
+            let rank = draft.rank_of(lane);
+            let end = draft.graph().ranks[rank].end;
+            draft.connect(Node::Traced(last), Node::Traced(end), ready(DependencyKind::StepEnd));
+        }
+    }
+}

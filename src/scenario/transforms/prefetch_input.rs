@@ -1,0 +1,137 @@
+//! `prefetch-input`: the next step's input is copied on a stream of its own while this step computes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::cost::{Route, Shape};
+use crate::graph::{Dependency, DependencyKind, Lane, LaneId, LaneKind, NodeId, TaskKind};
+use crate::intern::NameId;
+use crate::scenario::context::Context;
+use crate::scenario::draft::{Draft, Node};
+use crate::scenario::transform::{StepReport, Transform, TransformSpec};
+use crate::units::{Bytes, DurNs};
+
+/// Copies inputs one step ahead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PrefetchInput;
+
+pub(super) const SPEC: TransformSpec = TransformSpec {
+    name: "prefetch-input",
+    usage: "prefetch-input",
+    help: "copies the next step's input on a stream of its own while this step computes",
+    example: "prefetch-input",
+    parse: |_| Ok(Arc::new(PrefetchInput)),
+};
+
+/// The stream's number: one that frameworks do not use.
+const STREAM: i64 = 9_999;
+/// Smaller copies are numbers, not inputs.
+const SMALLEST: Bytes = Bytes(4_096);
+
+impl Transform for PrefetchInput {
+    fn name(&self) -> &'static str {
+        SPEC.name
+    }
+
+    fn line(&self) -> String {
+        SPEC.name.to_owned()
+    }
+
+    fn apply(&self, draft: &mut Draft<'_>, _: &Context) -> StepReport {
+        let copies = inputs(draft);
+        if copies.is_empty() {
+            let why = format!("no copies of {SMALLEST} or more to the device on a stream with kernels");
+            return StepReport::nothing(why);
+        }
+        let (mut changed, mut time, mut waits) = (0, DurNs::ZERO, 0);
+        for (rank, nodes) in &copies {
+            changed += nodes.len();
+            time += nodes.iter().map(|&node| draft.price(node).duration).sum();
+            waits += move_copies(draft, *rank, nodes);
+        }
+        let summary = format!("{changed} copies, {time}, on a stream of their own; {waits} host waits gone");
+        let unhandled = vec!["loading the batch on the host keeps its time and its thread".to_owned()];
+        StepReport { changed, summary, unhandled, ..StepReport::default() }
+    }
+}
+
+/// Copies of inputs to the device that share a stream with kernels, by rank, in order.
+fn inputs(draft: &Draft<'_>) -> BTreeMap<usize, Vec<NodeId>> {
+    let (base, graph) = (draft.base(), draft.graph());
+    let computing: BTreeSet<LaneId> =
+        graph.tasks.node_weights().filter(|task| task.kind == TaskKind::Kernel).map(|task| task.lane).collect();
+    let is_input = |&node: &NodeId| {
+        let to_device =
+            matches!(base.work(node).map(|work| &work.shape), Some(Shape::Copy { route: Route::HostToDevice }));
+        let task = &graph.tasks[node];
+        let shares = computing.contains(&draft.lane_of(Node::Traced(node)));
+        task.kind == TaskKind::Memcpy && to_device && task.bytes >= SMALLEST && shares && !draft.is_removed(node)
+    };
+    let mut found: BTreeMap<usize, Vec<NodeId>> = BTreeMap::new();
+    for node in graph.tasks.node_indices().filter(is_input) {
+        found.entry(base.rank_index(graph.tasks[node].lane)).or_default().push(node);
+    }
+    found
+}
+
+/// Puts a rank's copies on a stream of their own, a step ahead of their use; how many host waits went with that.
+fn move_copies(draft: &mut Draft<'_>, rank: usize, nodes: &[NodeId]) -> usize {
+    let graph = draft.graph();
+    let part = &graph.ranks[rank];
+    let kind = LaneKind::Stream { device: i64::from(part.rank.0), stream: STREAM };
+    let lane = draft.add_lane(Lane { rank: part.rank, kind, name: NameId(0), communication: false }, "prefetch");
+    let mut by_step: BTreeMap<u8, Vec<Node>> = BTreeMap::new();
+    for &node in nodes {
+        let call = graph.launch_of(node).unwrap_or(node);
+        let launched = graph.tasks[call].measured_start;
+        let step = u8::from(launched >= part.iteration_start) + u8::from(launched >= part.iteration_end);
+        by_step.entry(step).or_default().push(Node::Traced(node));
+    }
+    let all: Vec<Node> = nodes.iter().map(|&node| Node::Traced(node)).collect();
+    let users = users(draft, &by_step, &all);
+    let waits = all.iter().map(|&copy| release(draft, copy, lane)).sum();
+    for pair in all.windows(2) {
+        draft.connect(pair[0], pair[1], Dependency::on_end(DependencyKind::Stream, DurNs::ZERO));
+    }
+    for (step, users) in users {
+        let Some(&ahead) = step.checked_sub(1).and_then(|step| by_step.get(&step)?.last()) else { continue };
+        for user in users {
+            draft.connect(ahead, user, Dependency::on_end(DependencyKind::EventWait, DurNs::ZERO));
+        }
+    }
+    // A step is over when the input of the next is there.
+    for (marker, step) in [(part.begin, 0), (Some(part.end), 1)] {
+        if let (Some(marker), Some(&last)) = (marker, by_step.get(&step).and_then(|copies| copies.last())) {
+            draft.connect(last, Node::Traced(marker), Dependency::on_end(DependencyKind::StepEnd, DurNs::ZERO));
+        }
+    }
+    waits
+}
+
+/// What follows the copies of each step on their streams or waits for them on others.
+fn users(draft: &mut Draft<'_>, by_step: &BTreeMap<u8, Vec<Node>>, all: &[Node]) -> BTreeMap<u8, BTreeSet<Node>> {
+    let mut users: BTreeMap<u8, BTreeSet<Node>> = BTreeMap::new();
+    for (&step, copies) in by_step {
+        for &copy in copies {
+            let uses = |kind| matches!(kind, DependencyKind::Stream | DependencyKind::EventWait);
+            let wires = draft.wires_from(copy).into_iter().filter(|wire| uses(wire.kind()));
+            let following = wires.map(|wire| wire.to).filter(|user| all.binary_search(user).is_err());
+            users.entry(step).or_default().extend(following);
+        }
+    }
+    users
+}
+
+/// Takes a copy off its stream; nothing waits for it any more. How many host waits that were.
+fn release(draft: &mut Draft<'_>, copy: Node, lane: LaneId) -> usize {
+    draft.unchain(copy, copy);
+    draft.move_to(copy, lane);
+    let mut waits = 0;
+    for wire in draft.wires_from(copy) {
+        if matches!(wire.kind(), DependencyKind::HostWait | DependencyKind::HiddenWait | DependencyKind::EventWait) {
+            waits += usize::from(wire.kind() != DependencyKind::EventWait);
+            draft.disconnect(&wire);
+        }
+    }
+    waits
+}

@@ -1,0 +1,129 @@
+//! `reorder SELECTOR before SELECTOR`: two independent pieces of work change places on a thread or stream.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::graph::{LaneId, NodeId, TaskKind};
+use crate::scenario::context::Context;
+use crate::scenario::draft::{Draft, Node, order_kind};
+use crate::scenario::selector::Selector;
+use crate::scenario::step::StepError;
+use crate::scenario::text::Words;
+use crate::scenario::transform::{StepReport, Transform, TransformSpec};
+use crate::units::DurNs;
+
+use super::report::count;
+
+/// Runs what `first` selects before what `second` selects, where it came after it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reorder {
+    /// What moves.
+    pub first: Selector,
+    /// Before what.
+    pub second: Selector,
+}
+
+pub(super) const SPEC: TransformSpec = TransformSpec {
+    name: "reorder",
+    usage: "reorder SELECTOR before SELECTOR",
+    help: "runs the first earlier: before the second on the same thread or stream; they have to be independent",
+    example: "reorder name~all_to_all before name~addmm",
+    parse,
+};
+
+fn parse(words: &mut Words<'_>) -> Result<Arc<dyn Transform>, StepError> {
+    let end = words.column();
+    let halves = words.split_at("before");
+    let (first, second) = halves.ok_or_else(|| StepError::at(end, "expected SELECTOR before SELECTOR"))?;
+    let first = Selector::parse_at(first.text, first.column)?;
+    Ok(Arc::new(Reorder { first, second: Selector::parse_at(second.text, second.column)? }))
+}
+
+impl Transform for Reorder {
+    fn name(&self) -> &'static str {
+        SPEC.name
+    }
+
+    fn line(&self) -> String {
+        format!("{} {} before {}", SPEC.name, self.first, self.second)
+    }
+
+    fn apply(&self, draft: &mut Draft<'_>, _: &Context) -> StepReport {
+        let moving: BTreeSet<NodeId> = self.first.select_in(draft).into_iter().collect();
+        let staying: BTreeSet<NodeId> = self.second.select_in(draft).into_iter().collect();
+        if moving.is_empty() || staying.is_empty() {
+            let what = if moving.is_empty() { &self.first } else { &self.second };
+            return StepReport::nothing(format!("nothing matches {what}"));
+        }
+        let both = moving.intersection(&staying).count();
+        let pairs = pairs(draft, &moving, &staying);
+        let mut report = StepReport::default();
+        if both > 0 {
+            report.unhandled.push(format!("{} match both selectors and stay", count(both, "task")));
+        }
+        if pairs.is_empty() {
+            report.unhandled.push("on no thread or stream does the first come after the second".to_owned());
+            return report;
+        }
+        for &(run, before) in &pairs {
+            shift(draft, run, before);
+        }
+        report.changed = pairs.iter().map(|(run, _)| run.tasks).sum();
+        report.summary = format!("{} in {} earlier", count(report.changed, "task"), count(pairs.len(), "run"));
+        report.unhandled.push("taken as independent: no data of the one may be the other's".to_owned());
+        report
+    }
+}
+
+/// Neighbouring tasks of one lane.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    first: NodeId,
+    last: NodeId,
+    tasks: usize,
+}
+
+/// Runs to be moved, each with the task it goes before: on every lane and in every step the next run after one that stays.
+fn pairs(draft: &Draft<'_>, moving: &BTreeSet<NodeId>, staying: &BTreeSet<NodeId>) -> Vec<(Run, NodeId)> {
+    let graph = draft.graph();
+    let within = graph.iteration_tasks();
+    let mut lanes: BTreeMap<(LaneId, bool), Vec<NodeId>> = BTreeMap::new();
+    for node in graph.tasks.node_indices().filter(|&node| graph.tasks[node].kind.is_work() && !draft.is_removed(node)) {
+        let lane = draft.lane_of(Node::Traced(node));
+        lanes.entry((lane, within[node.index()])).or_default().push(node);
+    }
+    let class = |node: &NodeId| (moving.contains(node) && !staying.contains(node), staying.contains(node));
+    let mut pairs = Vec::new();
+    for tasks in lanes.values() {
+        let mut before: Option<NodeId> = None;
+        for run in tasks.chunk_by(|a, b| class(a) == class(b)) {
+            let (Some(&first), Some(&last)) = (run.first(), run.last()) else { continue };
+            match (class(&first), before) {
+                ((_, true), None) => before = Some(first),
+                ((true, _), Some(at)) => {
+                    pairs.push((Run { first, last, tasks: run.len() }, at));
+                    before = None;
+                }
+                _ => {}
+            }
+        }
+    }
+    pairs
+}
+
+/// Takes a run out of its place and puts it before `before`.
+fn shift(draft: &mut Draft<'_>, run: Run, before: NodeId) {
+    let (first, mut last) = (Node::Traced(run.first), Node::Traced(run.last));
+    let order = order_kind(draft.kind_of(first));
+    // A call that waits ends with its joint.
+    let wires = draft.wires_from(last);
+    if let Some(joint) =
+        wires.iter().find(|wire| wire.kind() == order && draft.kind_of(wire.to) == TaskKind::Joint).map(|wire| wire.to)
+    {
+        last = joint;
+    }
+    let before = Node::Traced(before);
+    let gap = if draft.kind_of(first).is_device() { draft.stream_gap(first) } else { DurNs::ZERO };
+    draft.unchain(first, last);
+    draft.put_before(before, (first, last), gap);
+}

@@ -1,0 +1,186 @@
+//! `scale-device FIGURE xFACTOR`: a hypothetical device with other memory bandwidth, arithmetic rates or links.
+//!
+//! Each task takes its time times the ratio of one model on the device with and without the change; the fits of that very
+//! device have no say in it, since they do not know what its figures do.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::cost::collective::collective_time;
+use crate::cost::{Shape, Work};
+use crate::device::{DeviceKind, DeviceProfile, LinkProfile};
+use crate::graph::{NodeId, TaskKind};
+use crate::scenario::context::Context;
+use crate::scenario::draft::{Draft, Node};
+use crate::scenario::step::StepError;
+use crate::scenario::text::{Words, short};
+use crate::scenario::transform::{StepReport, Transform, TransformSpec};
+use crate::units::DurNs;
+
+use super::report::{count, list};
+
+/// A figure of a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Figure {
+    /// Memory bandwidth.
+    DramBandwidth,
+    /// All arithmetic rates.
+    Flops,
+    /// Bandwidth between devices.
+    Link,
+    /// Bandwidth to the host.
+    HostLink,
+}
+
+impl Figure {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::DramBandwidth, Self::Flops, Self::Link, Self::HostLink];
+
+    /// Its name in steps and knobs.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::DramBandwidth => "dram_bw",
+            Self::Flops => "flops",
+            Self::Link => "link",
+            Self::HostLink => "host_link",
+        }
+    }
+}
+
+/// Multiplies a figure of every device.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ScaleDevice {
+    /// Which.
+    pub figure: Figure,
+    /// By what.
+    pub factor: f64,
+}
+
+pub(super) const SPEC: TransformSpec = TransformSpec {
+    name: "scale-device",
+    usage: "scale-device dram_bw|flops|link|host_link xFACTOR",
+    help: "multiplies a figure of the device: memory bandwidth, arithmetic rates, links",
+    example: "scale-device dram_bw x2",
+    parse,
+};
+
+fn parse(words: &mut Words<'_>) -> Result<Arc<dyn Transform>, StepError> {
+    let word = words.expect("dram_bw, flops, link or host_link")?;
+    let names = || Figure::ALL.iter().map(|figure| figure.name());
+    let figure = Figure::ALL.into_iter().find(|figure| figure.name() == word.text);
+    let figure = figure.ok_or_else(|| StepError::unknown(word.column, "figure", word.text, names()))?;
+    let factor = words.expect("xFACTOR")?.number(&['x', 'X', '×'], 1e-3..=1e3)?;
+    Ok(Arc::new(ScaleDevice { figure, factor }))
+}
+
+impl Transform for ScaleDevice {
+    fn name(&self) -> &'static str {
+        SPEC.name
+    }
+
+    fn line(&self) -> String {
+        format!("{} {} x{}", SPEC.name, self.figure.name(), short(self.factor))
+    }
+
+    fn apply(&self, draft: &mut Draft<'_>, _: &Context) -> StepReport {
+        let nodes = self.affected(draft);
+        if nodes.is_empty() {
+            return StepReport::nothing("no device work that this bounds");
+        }
+        if (self.factor - 1.0).abs() < f64::EPSILON {
+            return StepReport::nothing("a factor of 1 changes nothing");
+        }
+        let (mut ratios, mut unknown) = (Vec::new(), BTreeMap::<String, (usize, DurNs)>::new());
+        for node in nodes {
+            match self.ratio(draft, node) {
+                Some(ratio) => ratios.push((node, ratio)),
+                None => {
+                    let entry = unknown.entry(draft.name_of(node).to_owned()).or_default();
+                    entry.0 += 1;
+                    entry.1 += draft.price_of(node).duration;
+                }
+            }
+        }
+        let mut report = StepReport::default();
+        for (node, ratio) in ratios.into_iter().filter(|(_, ratio)| (ratio - 1.0).abs() > 1e-9) {
+            draft.stretch(node, ratio);
+            report.changed += 1;
+        }
+        report.summary = format!("{} ×{}: {}", self.figure.name(), short(self.factor), count(report.changed, "task"));
+        list(&mut report, unknown.iter().map(|(name, &found)| (name.as_str(), found)).collect(), "no model covers it");
+        report
+    }
+}
+
+impl ScaleDevice {
+    /// The tasks that the figure may bound.
+    fn affected(self, draft: &Draft<'_>) -> Vec<Node> {
+        let graph = draft.graph();
+        let traced = graph.tasks.node_indices().filter(|&node: &NodeId| !draft.is_removed(node)).map(Node::Traced);
+        let is_affected = |&node: &Node| match (draft.kind_of(node), self.figure) {
+            (TaskKind::Collective(_), figure) => figure == Figure::Link,
+            (TaskKind::Memcpy, Figure::HostLink | Figure::DramBandwidth) => true,
+            (kind, Figure::DramBandwidth | Figure::Flops) => kind.is_device(),
+            _ => false,
+        };
+        traced.chain(draft.added_nodes()).filter(is_affected).collect()
+    }
+
+    /// What a task takes after the change over what it takes before; between 1 and the reverse of the factor.
+    fn ratio(self, draft: &Draft<'_>, node: Node) -> Option<f64> {
+        let work = draft.work_of(node)?;
+        let device = draft.device(draft.rank_of(draft.lane_of(node)))?;
+        if device.kind != DeviceKind::Gpu {
+            return None;
+        }
+        let (before, after) = match self.figure {
+            Figure::Link => self.link_times(draft, work, device)?,
+            _ => {
+                let now = self.hypothetical(device, 1.0);
+                let then = self.hypothetical(device, self.factor);
+                let models = &draft.context().models;
+                let time = |device| Some(models.estimate(work, device)?.duration.0 as f64);
+                (time(&now)?, time(&then)?)
+            }
+        };
+        let (low, high) = (self.factor.recip().min(1.0), self.factor.recip().max(1.0));
+        (before > 0.0).then(|| (after / before).clamp(low, high))
+    }
+
+    /// The device with the figure multiplied, under a name of its own so that no fit takes it for the real one.
+    fn hypothetical(self, device: &DeviceProfile, factor: f64) -> DeviceProfile {
+        let mut changed = device.clone();
+        changed.lineage.insert(0, device.id.clone());
+        changed.id = format!("{} hypothetical", device.id);
+        match self.figure {
+            Figure::DramBandwidth => changed.scale_memory_bandwidth(factor),
+            Figure::Flops => changed.peak.values_mut().for_each(|rate| rate.0 *= factor),
+            Figure::HostLink => changed.host_link.0 *= factor,
+            Figure::Link => {}
+        }
+        changed
+    }
+
+    /// A collective's time over its link before and after, in µs.
+    fn link_times(self, draft: &Draft<'_>, work: &Work, device: &DeviceProfile) -> Option<(f64, f64)> {
+        let Shape::Collective { kind, ranks } = work.shape else { return None };
+        let own = || draft.context().models.links().of_device(&device.id);
+        let link = draft.interconnect().or_else(own)?;
+        let time = |link: &LinkProfile| collective_time(kind, work.read.0, ranks, link).us;
+        Some((time(link), time(&faster(link, self.factor))))
+    }
+}
+
+/// The link with its bandwidth multiplied; the latency stays.
+fn faster(link: &LinkProfile, factor: f64) -> LinkProfile {
+    let mut faster = link.clone();
+    faster.gb_s *= factor;
+    for curve in &mut faster.curves {
+        let latency = curve.us.first().copied().unwrap_or(0.0);
+        for us in &mut curve.us {
+            *us = latency + (*us - latency) / factor;
+        }
+        curve.fit = curve.fit.map(|fit| fit.scaled(factor));
+    }
+    faster
+}

@@ -33,7 +33,7 @@ fn run(cli: &Cli) -> Result<u8> {
         return play(cli, args);
     }
     if let Some(command) = &cli.command {
-        return retime::headless::run(command, cli.iteration).map(|()| 0);
+        return retime::headless::run(command, cli.iteration);
     }
     if cli.iteration == retime::cli::Iteration::All {
         return Err(eyre!("--iteration all goes with a command; the screen models one step"));

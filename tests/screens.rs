@@ -372,7 +372,7 @@ fn every_key_does_in_every_view_what_the_help_says() {
         ("e", "there is no step yet"),
         (".", "there was no edit yet"),
     ];
-    for view in ["1", "2", "3", "4", "6"] {
+    for view in ["1", "2", "3", "4", "5", "6"] {
         for (key, shown) in everywhere {
             let mut screen = open((120, 40));
             play(&mut screen, view);
@@ -412,6 +412,52 @@ fn every_key_does_in_every_view_what_the_help_says() {
         play(&mut screen, key);
         assert!(with_styles(&screen) != before, "{key} changes nothing:\n{}", text(&screen));
     }
+}
+
+#[test]
+fn the_roofline_at_every_size_with_a_moved_roof_and_as_planes() {
+    for size in SIZES {
+        for (name, keys) in [("roofline", "5"), ("roof_moved", "5<down>+++"), ("planes", "5pvvv")] {
+            let mut screen = open(size);
+            play(&mut screen, keys);
+            insta::assert_snapshot!(format!("{name}_{}x{}", size.0, size.1), text(&screen));
+        }
+    }
+}
+
+#[test]
+fn a_moved_roof_becomes_a_step_and_is_the_devices_own_again() {
+    let mut screen = open((120, 40));
+    play(&mut screen, "5:set-roofs memory x2<enter>");
+    assert_shows(&screen, "memory ×2");
+    play(&mut screen, "<enter>");
+    assert_shows(&screen, "scale-device dram_bw x2");
+    assert_shows(&screen, "3110 GB/s");
+    play(&mut screen, "+++<enter>");
+    assert_shows(&screen, "6220 GB/s");
+    play(&mut screen, "uu");
+    assert_shows(&screen, "1555 GB/s");
+    play(&mut screen, ":points galaxy<enter>");
+    assert_shows(&screen, "a point is a kernel, operator, module or model");
+}
+
+#[test]
+fn the_mouse_chooses_points_and_drags_roofs() {
+    let mut screen = open((120, 40));
+    play(&mut screen, "5");
+    let place = |screen: &Rehearsal, wanted: &str| {
+        let rows = rows(&screen.draw());
+        let at = |row: &String| row.find(wanted).map(|byte| row[..byte].chars().count() as u16);
+        (0..rows.len()).rev().find_map(|y| Some((at(&rows[y])?, y as u16))).unwrap()
+    };
+    let (x, y) = place(&screen, "1555 GB/s");
+    screen.drag((x + 10, y), (x + 10, y - 2));
+    assert_shows(&screen, "memory ×");
+    play(&mut screen, "0");
+    screen.click(place(&screen, "softmax_kernel"));
+    assert_shows(&screen, "── softmax_kernel ──");
+    screen.click(place(&screen, "G  S"));
+    assert_shows(&screen, "── sm80_gemm_128x64 ──");
 }
 
 #[test]
@@ -570,7 +616,9 @@ fn every_view_in_every_theme_fits_from_the_least_to_the_largest_size() {
         for size in [(60, 16), (99, 20), (100, 31), (300, 100)] {
             let named = Style { theme: name.clone(), ..style(Depth::True) };
             let mut screen = open_with(&named, size, 1, &["scale kind=kernel x2"]);
-            for (key, title) in [("1", "timeline"), ("2", "path"), ("3", "gaps"), ("4", "operators"), ("6", "sweep")] {
+            for (key, title) in
+                [("1", "timeline"), ("2", "path"), ("3", "gaps"), ("4", "operators"), ("5", "roofline"), ("6", "sweep")]
+            {
                 play(&mut screen, key);
                 assert_shows(&screen, &format!("── {title} "));
                 assert_shows(&screen, "iteration 1.");

@@ -15,19 +15,27 @@ use super::{breakdown, gaps, input, output, path};
 
 /// Runs a command on every step.
 ///
+/// # Returns
+/// The exit status.
+///
 /// # Errors
 /// The command is about one iteration; and as the command itself.
-pub fn run(command: &Command) -> Result<()> {
+pub fn run(command: &Command) -> Result<u8> {
     match command {
-        Command::Simulate(args) => simulate(args),
-        Command::Path(args) => paths(args),
-        Command::Gaps(args) => idle(args),
-        Command::Breakdown(args) => breakdowns(args),
+        Command::Simulate(args) => simulate(args)?,
+        Command::Path(args) => paths(args)?,
+        Command::Gaps(args) => idle(args)?,
+        Command::Breakdown(args) => breakdowns(args)?,
         Command::Info(_) | Command::Devices(_) | Command::Validate(_) | Command::Transforms(_) => {
-            super::run(command, Iteration::Default)
+            return super::run(command, Iteration::Default);
         }
-        _ => Err(eyre!("--iteration all is for simulate, path, gaps and breakdown; this command models one step")),
+        _ => {
+            return Err(eyre!(
+                "--iteration all is for simulate, path, gaps and breakdown; this command models one step"
+            ));
+        }
     }
+    Ok(0)
 }
 
 /// An answer per step, and how they spread.

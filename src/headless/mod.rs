@@ -32,13 +32,16 @@ use crate::cli::{Command, Iteration};
 
 /// Runs one command. Its output goes to standard output, diagnostics to standard error.
 ///
+/// # Returns
+/// The exit status.
+///
 /// # Errors
 /// It could not be done; the message says why in one line.
-pub fn run(command: &Command, iteration: Iteration) -> Result<()> {
+pub fn run(command: &Command, iteration: Iteration) -> Result<u8> {
     if iteration == Iteration::All {
         return iterations::run(command);
     }
-    match command {
+    let done = match command {
         Command::Info(args) => info::run(args),
         Command::Simulate(args) => simulate::run(args, iteration),
         Command::Path(args) => path::run(args, iteration),
@@ -55,12 +58,13 @@ pub fn run(command: &Command, iteration: Iteration) -> Result<()> {
         Command::Run(_) => Err(eyre!("this build plays no scripts; build it with the feature `tui`")),
         Command::Devices(args) => devices::run(args),
         Command::Calibrate(args) => calibrate::run(args),
-        Command::Validate(args) => validate::run(&args.what),
+        Command::Validate(args) => return validate::run(&args.what),
         Command::Transforms(output) => transforms::run(output),
         Command::Completions { shell } => {
             transforms::completions(*shell);
             Ok(())
         }
         Command::Man => transforms::man(),
-    }
+    };
+    done.map(|()| 0)
 }

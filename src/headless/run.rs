@@ -12,7 +12,7 @@ use crate::session::{Played, Status};
 use super::output;
 
 /// Exit status when an expectation failed.
-const EXPECTATION_FAILED: u8 = 3;
+pub(super) const EXPECTATION_FAILED: u8 = 3;
 
 #[derive(Debug, Serialize)]
 struct Answer<'a> {

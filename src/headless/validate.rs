@@ -21,15 +21,19 @@ use super::{input, output};
 
 /// Runs the command.
 ///
+/// # Returns
+/// The exit status.
+///
 /// # Errors
 /// Nothing could be opened.
-pub fn run(what: &ValidateWhat) -> Result<()> {
+pub fn run(what: &ValidateWhat) -> Result<u8> {
     match what {
-        ValidateWhat::Replay(args) => replay(args),
-        ValidateWhat::Models(args) => models::run(args),
-        ValidateWhat::Whatif(args) => whatif::run(args),
-        ValidateWhat::Papers(args) => papers::run(args),
+        ValidateWhat::Replay(args) => replay(args)?,
+        ValidateWhat::Models(args) => models::run(args)?,
+        ValidateWhat::Whatif(args) => whatif::run(args)?,
+        ValidateWhat::Papers(args) => return papers::run(args),
     }
+    Ok(0)
 }
 
 #[derive(Debug, Serialize)]

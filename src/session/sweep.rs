@@ -4,11 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use crate::analysis::layers::optimal_throughput;
 use crate::scenario::{Scenario, Step};
 use crate::units::{Bytes, DurNs};
-
-/// A doubling of the batch that gains no more than this in throughput is not worth it [Li 2019 §4.1].
-const WORTHWHILE_GAIN: f64 = 0.05;
 
 /// A knob and its values.
 #[derive(Clone, Debug, PartialEq)]
@@ -124,25 +122,10 @@ impl SweepPoint {
     }
 }
 
-/// The batch size from which doubling gains no more than 5 % in throughput, among points that fit.
-///
-/// Source: the rule of Li 2019 §4.1. `None` without two sizes of which one is the double of the other.
+/// The batch size whose doubling gains at most 5 % in throughput, among points that fit; see [`optimal_throughput`].
 pub fn optimal_batch(points: &[SweepPoint]) -> Option<u64> {
-    let fitting: Vec<(f64, f64)> = points
-        .iter()
-        .filter(|point| point.fits != Some(false))
-        .filter_map(|point| Some((point.value("batch")?, point.throughput)))
-        .collect();
-    let doubled = |size: f64| fitting.iter().find(|(other, _)| (other / size - 2.0).abs() < 1e-9);
-    let mut best = None;
-    for &(size, throughput) in &fitting {
-        let Some(&(_, next)) = doubled(size) else { continue };
-        if next <= throughput * (1.0 + WORTHWHILE_GAIN) {
-            return Some(size as u64);
-        }
-        best = Some(size * 2.0);
-    }
-    best.map(|size| size as u64)
+    let fitting = points.iter().filter(|point| point.fits != Some(false));
+    optimal_throughput(fitting.filter_map(|point| Some((point.value("batch")? as u64, point.throughput))))
 }
 
 #[cfg(test)]

@@ -83,6 +83,18 @@ pub enum OpenError {
         /// The limit, in words.
         limit: String,
     },
+    /// A table of layers with a cell that cannot be used.
+    #[error("{path}: line {line}, column {column}: {reason}")]
+    Layers {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: usize,
+        /// The column in characters, from 1.
+        column: usize,
+        /// What is wrong, and what was expected.
+        reason: String,
+    },
     /// The caller asked to stop.
     #[error("{path}: loading was stopped")]
     Cancelled {

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use flate2::bufread::MultiGzDecoder;
 
 use super::content::Content;
+use super::layer_table;
 use super::source::{self, Mapped, Packing};
 use super::stream::{self, Rest};
 use super::{ExecutionTrace, OpenError, OpenOptions, Trace, nsys};
@@ -35,6 +36,9 @@ pub fn bytes(bytes: &[u8], path: &Path, options: &OpenOptions) -> Vec<Result<Loa
         Packing::Plain if bytes.starts_with(nsys::MAGIC) => {
             options.progress.add_bytes(bytes.len() as u64);
             database(bytes, path, options)
+        }
+        Packing::Plain if layer_table::is_layer_table(path, bytes) => {
+            vec![layer_table::read(bytes, path).map(|trace| Loaded::Execution(Box::new(trace)))]
         }
         Packing::Plain => vec![plain(bytes, path, options)],
         Packing::Gzip if is_database(&mut MultiGzDecoder::new(bytes)) => packed_database(bytes, path, options),

@@ -10,6 +10,7 @@ pub mod execution_trace;
 mod job;
 mod json;
 pub mod kineto;
+mod layer_table;
 pub mod link;
 mod loader;
 mod naming;

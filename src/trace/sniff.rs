@@ -22,6 +22,9 @@ const KINDS: [(&[u8], &str, &str); 10] = [
 /// The first attribute of a Chakra file's metadata, as protobuf writes it: a field of six characters.
 const CHAKRA_METADATA: &[u8] = b"\x0a\x06schema";
 
+/// What text of no known kind is called.
+pub(super) const PLAIN_TEXT: &str = "plain text";
+
 /// Names in the header line of rocprof's CSV output.
 const ROCPROF: [&str; 3] = ["KernelName", "Kernel_Name", "BeginNs"];
 
@@ -48,7 +51,7 @@ pub fn not_a_trace(head: &[u8], path: &Path) -> Option<OpenError> {
         return Some(error("binary", JSON_ADVICE));
     }
     let text = head.iter().find(|b| !b.is_ascii_whitespace())?;
-    (!matches!(text, b'{' | b'[')).then(|| error("plain text", JSON_ADVICE))
+    (!matches!(text, b'{' | b'[')).then(|| error(PLAIN_TEXT, JSON_ADVICE))
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ use super::script::Script;
 use super::table::{Open, Table};
 use super::theme::{Depth, Theme};
 use super::timeline::{Extent, Scene, Timeline, short_name};
-use super::views::{TablesParts, View};
+use super::views::{TablesParts, View, roofline};
 use super::workspace::Workspace;
 
 /// Which part of the screen has the keys.
@@ -228,6 +228,7 @@ impl App {
             (Focus::Scenario, _) => Pane::Scenario,
             (Focus::View, View::Timeline) => Pane::Timeline,
             (Focus::View, View::Operators | View::Path | View::Gaps) => Pane::Table,
+            (Focus::View, View::Roofline) => Pane::Roofline,
             (Focus::View, View::Sweep) => Pane::Sweep,
             (Focus::View, View::Tables) => Pane::Tables,
         }
@@ -273,6 +274,13 @@ impl App {
         if self.pane() == Pane::Timeline {
             self.with_timeline(|scene, extent, timeline| timeline.step(scene, extent, is_forward, times));
         }
+        if self.pane() == Pane::Roofline
+            && let Some(work) = self.workspace_mut()
+        {
+            let by = isize::try_from(times).unwrap_or(1);
+            roofline::step_sideways(work, if is_forward { by } else { -by });
+            self.move_vertically(0)?;
+        }
         Ok(Vec::new())
     }
 
@@ -286,7 +294,7 @@ impl App {
                 let step = self.workspace().map_or(0, |work| work.step);
                 self.choose_step(step.saturating_add_signed(by) + 1);
             }
-            Pane::Table | Pane::Sweep | Pane::Tables | Pane::Everywhere => {
+            Pane::Table | Pane::Roofline | Pane::Sweep | Pane::Tables | Pane::Everywhere => {
                 let height = self.table_area().height;
                 let count = self.table().map_or(0, |table| table.count);
                 if let Some(work) = self.workspace_mut() {
@@ -308,6 +316,10 @@ impl App {
     /// The part of the view with the rows of its table, and their titles.
     pub fn table_area(&self) -> Rect {
         let view = self.regions().view;
+        if self.view == View::Roofline {
+            let table = roofline::parts(view).table;
+            return Rect { y: table.y - 1, height: table.height + 1, ..table };
+        }
         let parts =
             self.workspace().filter(|_| self.view == View::Tables).map(|work| TablesParts::of(work, view.height));
         parts.map_or(view, |parts| Rect { y: view.y + parts.ranks, height: parts.list, ..view })

@@ -42,6 +42,7 @@ fn substitute(symbol: &str) -> &'static str {
         "÷" => "/",
         "±" | "≈" => "~",
         "µ" | "μ" => "u",
+        _ if symbol.starts_with(|c| ('\u{2800}'..='\u{28ff}').contains(&c)) => ".",
         _ if symbol.width() == 2 => "??",
         _ => "?",
     }

@@ -1,10 +1,16 @@
-//! What the tables show, drawn from a result once: the critical path and the gaps.
+//! What the views show, drawn from a result once: the critical path, the gaps, the points of the roofline.
 //!
 //! Computed off the screen's thread; views only format it.
 
+use std::sync::Arc;
+
 use crate::analysis::critical_path::{CriticalPath, Run};
+use crate::analysis::edited::Edited;
 use crate::analysis::gaps::{self, Gap, Sources};
 use crate::analysis::lanes::Times;
+use crate::analysis::operators::Level;
+use crate::analysis::roofline::{Place, Point, points_at};
+use crate::device::DeviceProfile;
 use crate::session::Outcome;
 use crate::units::DurNs;
 
@@ -19,6 +25,44 @@ pub struct Digest {
     pub path_kinds: Vec<(&'static str, DurNs)>,
     /// Idle intervals of streams, longest first.
     pub gaps: Vec<Gap>,
+    /// Its work under the roofs of the first rank's device.
+    pub rooflines: Rooflines,
+}
+
+/// Work under the roofs of a device.
+#[derive(Clone, Debug, Default)]
+pub struct Rooflines {
+    /// The device of the first rank.
+    pub device: Option<Arc<DeviceProfile>>,
+    /// How many tasks were traced: the nodes from this one on stand for added tasks.
+    pub traced: usize,
+    points: [Vec<Point>; 4],
+}
+
+impl Rooflines {
+    /// What a point can be, in the order of the points.
+    pub const LEVELS: [Level; 4] = [Level::Kernel, Level::Operator, Level::Module, Level::Model];
+
+    fn of(outcome: &Outcome) -> Self {
+        let resolved = &outcome.resolved;
+        let Some(device) = resolved.devices.first().cloned() else { return Self::default() };
+        let edited = Edited::of(resolved);
+        let times = Times::Simulated { timed: &edited.timed, schedule: &outcome.schedule };
+        let place = Place { device: &device, factors: [1.0; 3] };
+        let points = points_at(&edited.graph, times, &place, Self::LEVELS);
+        Self { traced: resolved.graph.tasks.node_count(), points, device: Some(device) }
+    }
+
+    /// The points at `level`, the longest first.
+    pub fn at(&self, level: Level) -> &[Point] {
+        let at = Self::LEVELS.iter().position(|&known| known == level);
+        at.map_or(&[], |at| &self.points[at])
+    }
+
+    /// Whether anything crosses a network.
+    pub fn has_network(&self) -> bool {
+        self.at(Level::Model).iter().any(|point| point.load.network_bytes > 0.0)
+    }
 }
 
 /// Segments of the path below this share of the iteration are folded into what is before them.
@@ -46,6 +90,7 @@ impl Digest {
             path: runs,
             path_by_length: by_length,
             path_kinds: kinds,
+            rooflines: Rooflines::of(outcome),
             gaps: gaps::gaps(&Sources { graph, timed, schedule, times }, shortest),
         }
     }

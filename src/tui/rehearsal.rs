@@ -73,6 +73,23 @@ impl Rehearsal {
         Ok(())
     }
 
+    /// Presses and lets go of the mouse button at a column and row.
+    pub fn click(&mut self, at: (u16, u16)) {
+        self.drag(at, at);
+    }
+
+    /// Presses the mouse button at a column and row and lets go of it at another.
+    pub fn drag(&mut self, from: (u16, u16), to: (u16, u16)) {
+        let mut kinds = vec![(MouseEventKind::Down(MouseButton::Left), from)];
+        if from != to {
+            kinds.push((MouseEventKind::Drag(MouseButton::Left), to));
+        }
+        kinds.push((MouseEventKind::Up(MouseButton::Left), to));
+        for (kind, (column, row)) in kinds {
+            self.take(Event::Mouse(MouseEvent { kind, column, row, modifiers: KeyModifiers::NONE }));
+        }
+    }
+
     /// Lets everything that was asked for be computed.
     pub fn settle(&mut self) {
         while !self.waiting.is_empty() {

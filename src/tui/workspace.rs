@@ -19,6 +19,7 @@ use super::theme::Role;
 use super::timeline::tracks::{self, Track};
 use super::timeline::{Item, Paints, Picture, Scene, SearchIndex, Timeline};
 use super::views::View;
+use super::views::roofline::RooflineState;
 
 /// A loaded trace with its pictures, as the loading thread hands it over.
 #[derive(Clone, Debug)]
@@ -117,6 +118,8 @@ pub struct Workspace {
     pub gains: Gains,
     /// Other placements of its embedding tables.
     pub plans: Plans,
+    /// The roofline.
+    pub roofline: RooflineState,
 }
 
 /// Steps tried on top of a scenario, each with what it takes off the iteration.
@@ -166,6 +169,7 @@ impl Workspace {
             listing_shown: 0,
             turned: BTreeSet::new(),
             gains: Gains::default(),
+            roofline: RooflineState::default(),
         }
     }
 

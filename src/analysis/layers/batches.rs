@@ -1,5 +1,7 @@
 //! Analysis 1: throughput by batch size, and the batch size worth taking.
 
+use std::collections::BTreeMap;
+
 use crate::units::DurNs;
 
 /// Doubling the batch must gain more than this share of throughput [Li 2019 §4.1].
@@ -16,16 +18,23 @@ pub fn optimal_batch(runs: &[(u64, DurNs)], latency: Option<DurNs>) -> Option<u6
     if let Some(target) = latency {
         return runs.iter().filter(|(_, took)| *took <= target).map(|&(batch, _)| batch).max();
     }
-    let mut sorted: Vec<(u64, DurNs)> = runs.iter().copied().filter(|(_, took)| took.0 > 0).collect();
-    sorted.sort_unstable();
-    let throughput = |&(batch, took): &(u64, DurNs)| batch as f64 / took.secs();
+    let timed = runs.iter().filter(|(_, took)| took.0 > 0);
+    optimal_throughput(timed.map(|&(batch, took)| (batch, batch as f64 / took.secs())))
+}
+
+/// The batch size whose doubling gains at most 5 % in throughput, by the rule of [`optimal_batch`].
+///
+/// # Arguments
+/// `sizes`: batch sizes with their throughput in samples per second, in any order.
+pub fn optimal_throughput(sizes: impl Iterator<Item = (u64, f64)>) -> Option<u64> {
+    let sorted: BTreeMap<u64, f64> = sizes.collect();
     let mut best = None;
-    for run in &sorted {
-        let Some(doubled) = sorted.iter().find(|(batch, _)| *batch == 2 * run.0) else { continue };
-        if throughput(doubled) <= throughput(run) * (1.0 + WORTHWHILE_GAIN) {
-            return Some(run.0);
+    for (&batch, &throughput) in &sorted {
+        let Some(&doubled) = sorted.get(&(2 * batch)) else { continue };
+        if doubled <= throughput * (1.0 + WORTHWHILE_GAIN) {
+            return Some(batch);
         }
-        best = Some(doubled.0);
+        best = Some(2 * batch);
     }
     best
 }

@@ -7,5 +7,5 @@ mod batches;
 mod table;
 
 pub use analyses::{KernelSum, LayerType, Stage, by_layer, by_name, by_type, model, stages};
-pub use batches::optimal_batch;
+pub use batches::{optimal_batch, optimal_throughput};
 pub use table::{Layer, LayerKernel, LayerTable, trimmed_mean};

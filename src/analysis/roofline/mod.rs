@@ -11,7 +11,7 @@ use crate::device::{DeviceProfile, Precision};
 use crate::units::{BytesPerSec, FlopPerSec};
 
 pub use algorithms::{DistributedAlgorithm, Intensities, MachineCache};
-pub use points::{Place, Point, dominant_precision, points};
+pub use points::{Place, Point, dominant_precision, points, points_at};
 
 /// What limits work on a machine with a network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]

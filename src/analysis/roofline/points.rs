@@ -2,15 +2,17 @@
 
 use std::collections::BTreeMap;
 
+use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use crate::analysis::kernel_work::KernelWork;
 use crate::analysis::lanes::Times;
 use crate::analysis::operators::Level;
 use crate::cost::collective::bus_factor;
-use crate::cost::{Shape, Work};
+use crate::cost::{Family, Shape, Work};
 use crate::device::{DeviceProfile, Precision};
-use crate::graph::{ExecutionGraph, NodeId, Operator, OperatorId, Task, TaskKind};
+use crate::graph::{ExecutionGraph, NodeId, OperatorId, Task, TaskKind};
+use crate::intern::NameId;
 
 use super::{Limit, Load, Roofs};
 
@@ -32,6 +34,8 @@ pub struct Point {
     pub throughput: f64,
     /// FLOP per second that the roofs allow at these intensities.
     pub attainable: f64,
+    /// What most of its time is.
+    pub family: Family,
     /// What most of its arithmetic is computed with.
     pub precision: &'static str,
     /// Which roof it lies under.
@@ -61,11 +65,44 @@ impl Place<'_> {
     }
 }
 
+impl Point {
+    /// The same work under the roofs of `place`: what it could reach there, and what would bound it.
+    #[must_use]
+    pub fn under(&self, place: &Place<'_>) -> Self {
+        let roofs = place.roofs(self.computed_with());
+        Self { attainable: attainable(&self.load, &roofs), bound: bound(&self.load, &roofs), ..self.clone() }
+    }
+
+    /// Its time under the roofs of `place`, in seconds, if it came as near to them as it comes to those of `now`.
+    pub fn seconds_under(&self, now: &Place<'_>, place: &Place<'_>) -> f64 {
+        let least = self.least_seconds(now);
+        if least > 0.0 { self.load.seconds * self.least_seconds(place) / least } else { self.load.seconds }
+    }
+
+    /// The shortest time under the roofs of `place`, in seconds.
+    pub fn least_seconds(&self, place: &Place<'_>) -> f64 {
+        self.load.least_seconds(&place.roofs(self.computed_with()))
+    }
+
+    /// What most of its arithmetic is computed with.
+    pub fn computed_with(&self) -> Precision {
+        Precision::ALL.into_iter().find(|precision| precision.key() == self.precision).unwrap_or(Precision::Fp32)
+    }
+}
+
+/// What tasks of one point have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Key {
+    Name(NameId),
+    Text(&'static str),
+}
+
 struct Sum {
     load: Load,
     count: usize,
     longest: (f64, NodeId),
     flop_by_precision: BTreeMap<Precision, f64>,
+    seconds_by_family: BTreeMap<Family, f64>,
 }
 
 /// The points of the chosen iteration at `level`, the longest first, then by label. Work that is not known is left out.
@@ -75,8 +112,22 @@ struct Sum {
 /// # Complexity
 /// O(tasks).
 pub fn points(graph: &ExecutionGraph, times: Times<'_>, place: &Place<'_>, level: Level) -> Vec<Point> {
+    let [points] = points_at(graph, times, place, [level]);
+    points
+}
+
+/// The points at each of `levels`, as [`points`] gives them.
+///
+/// # Complexity
+/// O(tasks · levels).
+pub fn points_at<const N: usize>(
+    graph: &ExecutionGraph,
+    times: Times<'_>,
+    place: &Place<'_>,
+    levels: [Level; N],
+) -> [Vec<Point>; N] {
     let (belongs, works) = (graph.iteration_tasks(), KernelWork::of(graph));
-    let mut sums: BTreeMap<String, Sum> = BTreeMap::new();
+    let mut sums: [FxHashMap<Key, Sum>; N] = std::array::from_fn(|_| FxHashMap::default());
     for node in graph.tasks.node_indices().filter(|node| belongs[node.index()]) {
         let task = &graph.tasks[node];
         if !task.kind.is_device() && task.kind != TaskKind::Compute {
@@ -84,26 +135,27 @@ pub fn points(graph: &ExecutionGraph, times: Times<'_>, place: &Place<'_>, level
         }
         let Some(work) = works.work(task) else { continue };
         let (start, end) = times.of(graph, node);
-        let sum = sums.entry(label(graph, task, level)).or_insert_with(|| Sum {
-            load: Load::default(),
-            count: 0,
-            longest: (-1.0, node),
-            flop_by_precision: BTreeMap::new(),
-        });
-        sum.add(&work, end.since(start).secs(), node);
+        for (sums, level) in sums.iter_mut().zip(levels) {
+            let sum = sums.entry(key(graph, task, level)).or_insert_with(|| Sum::new(node));
+            sum.add(&work, end.since(start).secs(), node);
+        }
     }
-    let mut points: Vec<Point> = sums.into_iter().map(|(label, sum)| sum.point(label, place)).collect();
-    points.sort_by(|a, b| b.load.seconds.total_cmp(&a.load.seconds).then_with(|| a.label.cmp(&b.label)));
-    points
+    sums.map(|sums| {
+        let label = |key| match key {
+            Key::Name(name) => graph.names.get(name).to_owned(),
+            Key::Text(text) => text.to_owned(),
+        };
+        let mut points: Vec<Point> = sums.into_iter().map(|(key, sum)| sum.point(label(key), place)).collect();
+        points.sort_by(|a, b| b.load.seconds.total_cmp(&a.load.seconds).then_with(|| a.label.cmp(&b.label)));
+        points
+    })
 }
 
 /// The precision that most of the arithmetic of `points` uses; fp32 without arithmetic.
 pub fn dominant_precision(points: &[Point]) -> Precision {
     let mut by_key: BTreeMap<Precision, f64> = BTreeMap::new();
     for point in points {
-        if let Some(precision) = Precision::ALL.into_iter().find(|precision| precision.key() == point.precision) {
-            *by_key.entry(precision).or_default() += point.load.flop;
-        }
+        *by_key.entry(point.computed_with()).or_default() += point.load.flop;
     }
     most(&by_key)
 }
@@ -120,10 +172,21 @@ fn most(flop: &BTreeMap<Precision, f64>) -> Precision {
 }
 
 impl Sum {
+    fn new(node: NodeId) -> Self {
+        Self {
+            load: Load::default(),
+            count: 0,
+            longest: (-1.0, node),
+            flop_by_precision: BTreeMap::new(),
+            seconds_by_family: BTreeMap::new(),
+        }
+    }
+
     fn add(&mut self, work: &Work, seconds: f64, node: NodeId) {
         self.count += 1;
         self.load.seconds += seconds;
         self.load.flop += work.flop.0;
+        *self.seconds_by_family.entry(work.family).or_default() += seconds;
         *self.flop_by_precision.entry(work.precision).or_default() += work.flop.0;
         match work.shape {
             Shape::Collective { kind, ranks } => {
@@ -140,35 +203,44 @@ impl Sum {
         let precision = most(&self.flop_by_precision);
         let roofs = place.roofs(precision);
         let (intensity, communication) = (self.load.intensity(), self.load.communication_intensity());
-        let is_network_only = self.load.network_bytes > 0.0 && self.load.bytes <= 0.0 && self.load.flop <= 0.0;
+        let longest = self.seconds_by_family.iter().max_by(|a, b| a.1.total_cmp(b.1).then_with(|| b.0.cmp(a.0)));
         Point {
             label,
             count: self.count,
             intensity: Some(intensity).filter(|value| value.is_finite()),
             communication_intensity: Some(communication).filter(|value| value.is_finite()),
             throughput: self.load.throughput().0,
-            attainable: roofs.attainable(intensity, communication).0,
+            attainable: attainable(&self.load, &roofs),
+            family: longest.map_or(Family::Other, |(&family, _)| family),
             precision: precision.key(),
-            bound: if is_network_only { Limit::Network } else { self.load.limit(&roofs) },
+            bound: bound(&self.load, &roofs),
             load: self.load,
             example: self.longest.1,
         }
     }
 }
 
-fn label(graph: &ExecutionGraph, task: &Task, level: Level) -> String {
+fn attainable(load: &Load, roofs: &Roofs) -> f64 {
+    roofs.attainable(load.intensity(), load.communication_intensity()).0
+}
+
+/// What limits `load`; a transfer over the network alone has no arithmetic to compare with.
+fn bound(load: &Load, roofs: &Roofs) -> Limit {
+    let is_network_only = load.network_bytes > 0.0 && load.bytes <= 0.0 && load.flop <= 0.0;
+    if is_network_only { Limit::Network } else { load.limit(roofs) }
+}
+
+fn key(graph: &ExecutionGraph, task: &Task, level: Level) -> Key {
     let operator = |id: OperatorId| graph.operators.get(id.0 as usize);
     let own = task.operator.and_then(operator);
     let outward = || std::iter::successors(own, |it| it.parent.and_then(operator));
-    let name = |operator: &Operator| graph.names.get(operator.name).to_owned();
     match level {
-        Level::Model => "model".to_owned(),
-        Level::Kernel => graph.names.get(task.name).to_owned(),
-        Level::Operator => outward().last().map_or_else(|| graph.names.get(task.name).to_owned(), name),
+        Level::Model => Key::Text("model"),
+        Level::Kernel => Key::Name(task.name),
+        Level::Operator => Key::Name(outward().last().map_or(task.name, |operator| operator.name)),
         Level::Module => {
-            let module = outward().map(|it| graph.names.get(it.module)).find(|module| !module.is_empty());
-            let phase = || own.map_or("outside operators", |it| it.phase.name());
-            module.unwrap_or_else(phase).to_owned()
+            let module = outward().map(|it| it.module).find(|&module| !graph.names.get(module).is_empty());
+            module.map_or_else(|| Key::Text(own.map_or("outside operators", |it| it.phase.name())), Key::Name)
         }
     }
 }

@@ -6,6 +6,7 @@ mod files;
 mod general;
 mod inspect;
 mod pointer;
+mod roofline;
 mod scenario;
 mod tables;
 mod timeline;
@@ -32,6 +33,8 @@ pub enum Pane {
     Scenario,
     /// Any table: critical path, gaps, operators.
     Table,
+    /// The roofline.
+    Roofline,
     /// The sweep.
     Sweep,
     /// Embedding tables and their ranks.
@@ -40,8 +43,8 @@ pub enum Pane {
 
 impl Pane {
     /// All of them.
-    pub const ALL: [Self; 6] =
-        [Self::Everywhere, Self::Timeline, Self::Scenario, Self::Table, Self::Sweep, Self::Tables];
+    pub const ALL: [Self; 7] =
+        [Self::Everywhere, Self::Timeline, Self::Scenario, Self::Table, Self::Roofline, Self::Sweep, Self::Tables];
 
     /// Its name in `keymap.toml`.
     pub fn name(self) -> &'static str {
@@ -50,6 +53,7 @@ impl Pane {
             Self::Timeline => "timeline",
             Self::Scenario => "scenario",
             Self::Table => "table",
+            Self::Roofline => "roofline",
             Self::Sweep => "sweep",
             Self::Tables => "tables",
         }
@@ -129,9 +133,10 @@ impl Command {
 
 /// All commands, in the order of lists.
 pub fn all() -> impl Iterator<Item = &'static Command> {
-    let tables: [&'static [Command]; 7] = [
+    let tables: [&'static [Command]; 8] = [
         views::COMMANDS,
         inspect::COMMANDS,
+        roofline::COMMANDS,
         scenario::COMMANDS,
         tables::COMMANDS,
         timeline::COMMANDS,

@@ -6,7 +6,7 @@ use super::{Ran, run_line};
 use crate::tui::app::{App, Focus, Press};
 use crate::tui::layout::Regions;
 use crate::tui::overlay::Overlay;
-use crate::tui::views::{View, bar};
+use crate::tui::views::{View, bar, roofline};
 
 /// How much a turn of the wheel zooms.
 const WHEEL: f64 = 0.8;
@@ -23,6 +23,11 @@ pub fn click(app: &mut App, event: MouseEvent) -> Ran {
     match event.kind {
         MouseEventKind::Down(MouseButton::Left) => down(app, &regions, x, y),
         MouseEventKind::Drag(MouseButton::Left) => {
+            if app.view == View::Roofline
+                && let Some(work) = app.workspace_mut()
+            {
+                roofline::drag(work, regions.view, (x, y));
+            }
             if let Some(press) = app.press.filter(|press| press.on_view && app.view == View::Timeline) {
                 let columns = i32::from(x) - i32::from(press.x);
                 app.with_timeline(|_, extent, timeline| timeline.drag(extent, columns));
@@ -74,6 +79,13 @@ fn down(app: &mut App, regions: &Regions, x: u16, y: u16) -> Ran {
         if app.view == View::Timeline {
             app.with_timeline(|scene, extent, timeline| timeline.click(scene, extent, column, row));
             return if is_double { run_line(app, "fit") } else { Ok(Vec::new()) };
+        }
+        if app.view == View::Roofline {
+            let is_on_plots = app.workspace_mut().is_some_and(|work| roofline::press(work, regions.view, (x, y)));
+            if !is_on_plots {
+                app.choose_row(row as usize);
+            }
+            return if is_double { run_line(app, "try-roofs") } else { Ok(Vec::new()) };
         }
         app.choose_row(row as usize);
         return if is_double { app.open_row() } else { Ok(Vec::new()) };

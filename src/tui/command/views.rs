@@ -43,6 +43,14 @@ pub(super) const COMMANDS: &[Command] = &[
         run: |app, _| Ok(show(app, View::Path)),
     },
     Command {
+        name: "roofline",
+        aliases: &[],
+        argument: Argument::None,
+        help: "kernels, layers or the model under the device's roofs",
+        keys: &[(Everywhere, "5")],
+        run: |app, _| Ok(show(app, View::Roofline)),
+    },
+    Command {
         name: "sweep",
         aliases: &[],
         argument: Argument::None,
@@ -79,7 +87,7 @@ pub(super) const COMMANDS: &[Command] = &[
         aliases: &[],
         argument: Argument::None,
         help: "show the chosen row on the timeline",
-        keys: &[(Pane::Table, "o")],
+        keys: &[(Pane::Table, "o"), (Pane::Roofline, "o")],
         run: |app, _| app.show_row(),
     },
     Command {

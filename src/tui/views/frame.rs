@@ -11,7 +11,7 @@ use crate::tui::theme::Role;
 use crate::tui::workspace::Workspace;
 use crate::tui::{ascii, loading, table, timeline};
 
-use super::{View, bar, header, pane, steps, tables};
+use super::{View, bar, header, pane, roofline, steps, tables};
 
 /// Draws all of `app` into `area` of `buffer`.
 pub fn render(app: &App, area: Rect, buffer: &mut Buffer) {
@@ -83,6 +83,7 @@ fn draw_panes(app: &App, work: &Workspace, regions: &Regions, canvas: &mut Canva
             timeline::tracks::render(&work.tracks(), &work.timeline, &mut part(&mut view, below));
         }
         Some(table) if app.view == View::Tables => tables::render(work, &table, &mut view),
+        Some(table) if app.view == View::Roofline => roofline::render(work, &table, &mut view),
         Some(table) => table::render(&table, &work.table, &mut view),
     }
     let mut rule = part(canvas, regions.details_rule);

@@ -9,6 +9,7 @@ pub mod messages;
 mod operators;
 mod pane;
 mod path;
+pub mod roofline;
 mod steps;
 pub mod strip;
 mod sweep;
@@ -39,6 +40,8 @@ pub enum View {
     Gaps,
     /// Operators and kernels by time.
     Operators,
+    /// Work under the device's roofs.
+    Roofline,
     /// Iteration time against batch size.
     Sweep,
     /// Embedding tables and their ranks.
@@ -47,7 +50,8 @@ pub enum View {
 
 impl View {
     /// All of them, in order of their keys.
-    pub const ALL: [Self; 6] = [Self::Timeline, Self::Path, Self::Gaps, Self::Operators, Self::Sweep, Self::Tables];
+    pub const ALL: [Self; 7] =
+        [Self::Timeline, Self::Path, Self::Gaps, Self::Operators, Self::Roofline, Self::Sweep, Self::Tables];
 
     /// The command that opens it, which is its name.
     pub fn name(self) -> &'static str {
@@ -56,6 +60,7 @@ impl View {
             Self::Path => "path",
             Self::Gaps => "gaps",
             Self::Operators => "operators",
+            Self::Roofline => "roofline",
             Self::Sweep => "sweep",
             Self::Tables => "tables",
         }
@@ -69,6 +74,7 @@ pub fn table_of(view: View, work: &Workspace) -> Option<Table<'_>> {
         View::Path => Some(path::table(work)),
         View::Gaps => Some(gaps::table(work)),
         View::Operators => Some(operators::table(work)),
+        View::Roofline => Some(roofline::table(work)),
         View::Sweep => Some(sweep::table(work)),
         View::Tables => Some(tables::table(work)),
     }

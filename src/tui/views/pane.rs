@@ -15,8 +15,12 @@ const TWO_COLUMNS: u16 = 100;
 
 /// The title in the rule above the pane: the name of what is selected.
 pub fn title(app: &App, work: &Workspace, rule: &mut Canvas<'_>) {
-    let Some(item) = work.timeline.selected.filter(|_| app.view == View::Timeline) else { return };
-    let (name, _) = describe(work.scene(), item, None);
+    let name = match app.view {
+        View::Timeline => work.timeline.selected.map(|item| describe(work.scene(), item, None).0),
+        View::Roofline => super::roofline::details(work).map(|(name, _)| name),
+        _ => None,
+    };
+    let Some(name) = name else { return };
     let room = rule.width().saturating_sub(6) as usize;
     rule.text(2, 0, &format!(" {} ", cut(&name, room)), Role::Strong);
 }
@@ -29,6 +33,10 @@ pub fn details(app: &App, work: &Workspace, canvas: &mut Canvas<'_>) {
         }
         _ if app.view == View::Tables => {
             flow(&super::tables::chosen(app, work), canvas);
+        }
+        _ if app.view == View::Roofline => {
+            let details = super::roofline::details(work).map(|(_, details)| details).unwrap_or_default();
+            if canvas.height() <= 2 { packed(&details, canvas) } else { listed(&details, canvas) }
         }
         Some(item) if app.view == View::Timeline => {
             let (_, details) = describe(work.scene(), item, work.prediction(item));

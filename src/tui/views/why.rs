@@ -56,6 +56,7 @@ fn lines(app: &App) -> Vec<Line> {
             }
         }
         View::Gaps => of_gap(work, &mut lines),
+        View::Roofline => of_roof(work, &mut lines),
         View::Sweep => of_point(work, &mut lines),
         View::Tables => of_table(work, &mut lines),
     }
@@ -64,6 +65,16 @@ fn lines(app: &App) -> Vec<Line> {
     }
     of_header(work, &mut lines);
     lines
+}
+
+/// The chosen point of the roofline, and where its figures and the roofs come from.
+fn of_roof(work: &Workspace, lines: &mut Vec<Line>) {
+    let Some((name, details)) = super::roofline::details(work) else { return };
+    lines.push(("", name, Role::Title));
+    lines.extend(details.into_iter().map(|detail| (detail.label, detail.value, Role::Text)));
+    let basis = "FLOP and bytes are counted from recorded shapes, each byte once; the time is that of the scenario";
+    lines.push(("basis", basis.to_owned(), Role::Text));
+    lines.push(("roofs", "the device's theoretical peaks: nothing measured can lie above them".to_owned(), Role::Text));
 }
 
 fn of_item(work: &Workspace, item: Item, lines: &mut Vec<Line>) {

@@ -16,6 +16,7 @@ use serde::Serialize;
 use crate::cli::PapersArgs;
 use crate::device::Catalog;
 use crate::headless::output;
+use crate::headless::run::EXPECTATION_FAILED;
 use crate::session::read_table;
 
 #[derive(Debug, Serialize)]
@@ -126,14 +127,21 @@ const ROUNDED_INPUTS: f64 = 0.002;
 
 /// Runs the command.
 ///
+/// # Returns
+/// The exit status: 0, or 3 when a figure does not come out.
+///
 /// # Errors
 /// The table of `--figures` cannot be read, or standard output cannot be written.
-pub fn run(args: &PapersArgs) -> Result<()> {
+pub fn run(args: &PapersArgs) -> Result<u8> {
     let catalog = Catalog::builtin()?;
     let figures = args.figures.as_deref().map(read_table).transpose()?;
     let answer = Answer { rows: checks(&catalog, figures.as_deref()) };
     output::write(&args.output, &answer, |out| describe(&answer.rows, out), || table(&answer.rows))?;
-    Ok(())
+    Ok(status(&answer.rows))
+}
+
+fn status(rows: &[Check]) -> u8 {
+    if rows.iter().any(|row| row.status == Status::Fail) { EXPECTATION_FAILED } else { 0 }
 }
 
 /// All checks, paper by paper.
@@ -197,6 +205,7 @@ mod tests {
         let rows = checks(&Catalog::builtin().unwrap(), None);
         let failed: Vec<&Check> = rows.iter().filter(|row| row.status == Status::Fail).collect();
         assert!(failed.is_empty(), "{failed:#?}");
+        assert_eq!(status(&rows), 0);
         for paper in ["Kakrannava 2024", "Cardwell 2019", "Li 2019", "Lin 2022", "Lin 2024"] {
             assert!(rows.iter().any(|row| row.source.starts_with(paper)), "{paper}");
         }
@@ -214,7 +223,8 @@ mod tests {
 
     #[test]
     fn a_wrong_figure_fails() {
-        assert_eq!(Check::printed("x", "s", 17.44, 17.60, 2).status, Status::Fail);
+        let wrong = Check::printed("x", "s", 17.44, 17.60, 2);
+        assert_eq!((wrong.status, status(&[wrong])), (Status::Fail, EXPECTATION_FAILED));
         assert_eq!(Check::printed("x", "s", 17.44, 17.4444, 2).status, Status::Pass);
         assert_eq!(Check::word("x", "s", "memory", "compute").status, Status::Fail);
         assert_eq!(Check::number("x", "s", 1.0, 1.0, 0.0).contradicted("y").status, Status::Pass);

@@ -1,0 +1,390 @@
+//! The roofline: kernels, layers or the model under the roofs of a device, real or made up by moving a roof.
+//!
+//! The upper part is a plot (or two, or the three planes), the lower a table of the same points.
+
+mod axes;
+mod planes;
+mod plot;
+mod state;
+
+use ratatui::layout::Rect;
+
+use crate::analysis::operators::Level;
+use crate::analysis::roofline::{Limit, Place, Point, Roofs, dominant_precision};
+use crate::device::DeviceKind;
+use crate::tui::canvas::Canvas;
+use crate::tui::table::{self, Column, Open, Table, TableRow, TableState, value};
+use crate::tui::theme::Role;
+use crate::tui::timeline::{Detail, Item, short_name};
+use crate::tui::workspace::Workspace;
+use crate::units::{Bytes, DurNs, Flop};
+
+use super::sweep::bar;
+use axes::Axes;
+
+pub use state::{Roof, RooflineState};
+
+/// Where the parts of the view are.
+#[derive(Clone, Copy, Debug)]
+pub struct Parts {
+    /// The plots.
+    pub plots: Rect,
+    /// The table with its titles; empty where there is no room.
+    pub table: Rect,
+}
+
+/// The parts of a view at `view`: a line of summary, plots, a table.
+pub fn parts(view: Rect) -> Parts {
+    const LEAST_WITH_TABLE: u16 = 12;
+    let rows = if view.height < LEAST_WITH_TABLE { 0 } else { (view.height / 3).clamp(4, 16) };
+    let plots = Rect { y: view.y + 1, height: view.height.saturating_sub(rows + 1), ..view };
+    Parts { plots, table: Rect { y: plots.y + plots.height, height: rows, ..view } }
+}
+
+/// What is drawn: the points with the roofs over them.
+struct Scene<'a> {
+    points: &'a [Point],
+    now: Place<'a>,
+    moved: Place<'a>,
+    /// At the precision of most of the arithmetic.
+    roofs: Roofs,
+    moved_roofs: Roofs,
+    precision: &'static str,
+    seconds: f64,
+    chosen: usize,
+    roof: Roof,
+}
+
+impl<'a> Scene<'a> {
+    /// `None` where no device is known.
+    fn of(work: &'a Workspace) -> Option<Self> {
+        let rooflines = &work.digest.rooflines;
+        let device = rooflines.device.as_deref()?;
+        let points = rooflines.at(work.roofline.level);
+        let factors = in_force(work);
+        let now = Place { device, factors };
+        let moved = Place { device, factors: std::array::from_fn(|at| factors[at] * work.roofline.factors[at]) };
+        let precision = dominant_precision(rooflines.at(Level::Kernel));
+        Some(Self {
+            points,
+            now,
+            moved,
+            roofs: now.roofs(precision),
+            moved_roofs: moved.roofs(precision),
+            precision: precision.key(),
+            seconds: points.iter().map(|point| point.load.seconds).sum(),
+            chosen: work.table.cursor,
+            roof: work.roofline.roof,
+        })
+    }
+
+    fn share(&self, point: &Point) -> f64 {
+        if self.seconds > 0.0 { point.load.seconds / self.seconds } else { 0.0 }
+    }
+}
+
+/// The plots in `area` with their axes: under memory and, where something crosses a network, under that.
+fn plots(work: &Workspace, scene: &Scene<'_>, area: Rect) -> Vec<Axes> {
+    const LEAST_WIDTH: u16 = 30;
+    let has_network = work.digest.rooflines.has_network() && scene.roofs.network.is_some();
+    let width = if has_network && area.width >= 2 * LEAST_WIDTH { area.width / 2 } else { area.width };
+    let memory = Axes::of(scene, Roof::Memory, Rect { width, ..area });
+    let network = (width < area.width).then(|| {
+        let area = Rect { x: area.x + width, width: area.width - width, ..area };
+        Axes::of(scene, Roof::Network, area)
+    });
+    std::iter::once(memory).chain(network).collect()
+}
+
+/// Draws the view into `canvas`, which begins at the view's corner.
+pub fn render(work: &Workspace, table: &Table<'_>, canvas: &mut Canvas<'_>) {
+    let view = Rect::new(0, 0, canvas.width(), canvas.height());
+    canvas.line(1, 0, &table.summary);
+    let Some(scene) = Scene::of(work) else { return };
+    let parts = parts(view);
+    if work.roofline.is_planes {
+        planes::render(&scene, parts.plots, canvas);
+    } else {
+        for axes in plots(work, &scene, parts.plots) {
+            plot::render(&scene, &axes, canvas);
+        }
+    }
+    if parts.table.height > 0 {
+        let mut lower = canvas.part(0, parts.table.y, view.width, parts.table.height);
+        table::render_rows(table, &work.table, &mut lower, 0);
+    }
+}
+
+/// Chooses the point or takes hold of the roof at a place of the view `view`; whether that is on the plots.
+pub fn press(work: &mut Workspace, view: Rect, (x, y): (u16, u16)) -> bool {
+    let area = parts(view).plots;
+    work.roofline.is_held = false;
+    if work.roofline.is_planes || !area.contains((x, y).into()) {
+        return area.contains((x, y).into());
+    }
+    let Some(scene) = Scene::of(work) else { return true };
+    let plots = plots(work, &scene, area);
+    let Some(axes) = plots.iter().find(|axes| axes.frame.contains((x, y).into())) else { return true };
+    let (roof, point) = (axes.roof_at(&scene, x, y), axes.point_at(&scene, x, y));
+    match (point, roof) {
+        (Some(point), _) => work.table.cursor = point,
+        (None, Some(roof)) => (work.roofline.roof, work.roofline.is_held) = (roof, true),
+        (None, None) => {}
+    }
+    true
+}
+
+/// Moves the roof that is held to a place of the view `view`.
+pub fn drag(work: &mut Workspace, view: Rect, (x, y): (u16, u16)) {
+    if !work.roofline.is_held {
+        return;
+    }
+    let factor = Scene::of(work).and_then(|scene| {
+        let plots = plots(work, &scene, parts(view).plots);
+        let axes = plots.into_iter().find(|axes| axes.frame.contains((x, y).into()))?;
+        axes.factor_through(&scene, x, y)
+    });
+    if let Some(factor) = factor {
+        work.roofline.set(work.roofline.roof, factor);
+    }
+}
+
+/// Chooses the next or the previous point in order of intensity.
+pub fn step_sideways(work: &mut Workspace, by: isize) {
+    let points = work.digest.rooflines.at(work.roofline.level);
+    let mut order: Vec<usize> = (0..points.len()).filter(|&at| axes::is_placed(&points[at])).collect();
+    order.sort_by(|&a, &b| points[a].load.intensity().total_cmp(&points[b].load.intensity()).then(a.cmp(&b)));
+    let at = order.iter().position(|&point| point == work.table.cursor);
+    let next = at.map_or(0, |at| at.saturating_add_signed(by).min(order.len().saturating_sub(1)));
+    if let Some(&point) = order.get(next) {
+        work.table.cursor = point;
+    }
+}
+
+/// The commands that put the moved roofs in force.
+///
+/// # Errors
+/// There is no edit for them.
+pub fn steps(work: &Workspace) -> Result<Vec<String>, String> {
+    let device = work.digest.rooflines.device.as_deref().ok_or("no device is known")?;
+    if device.kind != DeviceKind::Gpu {
+        return Err("moved roofs become a step on a GPU only: place-on-gpu first".to_owned());
+    }
+    let moved = FIGURES.iter().zip(work.roofline.factors).filter(|(_, factor)| Roof::is_moved(*factor));
+    Ok(moved.map(|(figure, factor)| format!("scale-device {figure} x{}", state::rounded(factor))).collect())
+}
+
+/// The figures of a device that the roofs stand for, as edits call them.
+const FIGURES: [&str; 3] = ["flops", "dram_bw", "link"];
+
+/// How far the steps in force have moved the roofs.
+fn in_force(work: &Workspace) -> [f64; 3] {
+    let steps = work.outcome.scenario.steps.iter().filter(|step| step.enabled);
+    let mut factors = [1.0; 3];
+    for line in steps.map(|step| step.transform.line()) {
+        let words: Vec<&str> = line.split(' ').collect();
+        let &["scale-device", figure, factor] = words.as_slice() else { continue };
+        let factor = factor.strip_prefix('x').and_then(|text| text.parse::<f64>().ok());
+        if let (Some(at), Some(factor)) = (FIGURES.iter().position(|known| *known == figure), factor) {
+            factors[at] *= factor;
+        }
+    }
+    factors
+}
+
+/// The view as a table.
+pub fn table(work: &Workspace) -> Table<'_> {
+    let column = |title, width, is_number, from_width| Column { title, width, is_number, from_width };
+    let columns = vec![
+        column("", 1, false, 0),
+        column("time", 10, true, 0),
+        column("share", 7, true, 0),
+        column("", 18, false, 140),
+        column("FLOP", 12, true, 110),
+        column("bytes", 10, true, 110),
+        column("FLOP/B", 8, true, 0),
+        column("reached", 14, true, 0),
+        column("of roof", 7, true, 66),
+        column("bound", 7, false, 0),
+        column("count", 6, true, 100),
+        column("", 0, false, 0),
+    ];
+    let Some(scene) = Scene::of(work) else {
+        let summary = vec![("no device is known for this trace".to_owned(), Role::Warn)];
+        return Table {
+            summary,
+            columns,
+            count: 0,
+            row: Box::new(|_| TableRow { values: Vec::new(), open: Open::Nothing }),
+        };
+    };
+    let summary = summary(work, &scene);
+    let traced = work.digest.rooflines.traced;
+    Table {
+        summary,
+        columns,
+        count: scene.points.len(),
+        row: Box::new(move |at| row(&scene, &scene.points[at], traced)),
+    }
+}
+
+fn row(scene: &Scene<'_>, point: &Point, traced: usize) -> TableRow {
+    let (share, moved) = (scene.share(point), point.under(&scene.moved));
+    let least = point.least_seconds(&scene.moved);
+    let of_roof = if point.load.seconds > 0.0 { percent(least / point.load.seconds) } else { "–".to_owned() };
+    let node = point.example.index();
+    let item = if node < traced { Item::Task(point.example) } else { Item::Added((node - traced) as u32) };
+    TableRow {
+        values: vec![
+            value(plot::letter(point.family, true), Role::Strong),
+            value(DurNs::from_secs_f64(point.load.seconds).to_string(), Role::Text),
+            value(percent(share), Role::Text),
+            value(bar(share), Role::Chart),
+            value(flop(point), Role::Text),
+            value(Bytes(point.load.bytes as u64).to_string(), Role::Text),
+            value(point.intensity.map_or("–".to_owned(), short), Role::Text),
+            value(reached(point), Role::Text),
+            value(of_roof, if least > 1.001 * point.load.seconds { Role::Bad } else { Role::Text }),
+            value(moved.bound.name(), role_of(moved.bound)),
+            value(point.count.to_string(), Role::Dim),
+            value(short_name(&point.label).trim_start_matches("aten::"), Role::Text),
+        ],
+        open: Open::Item(item),
+    }
+}
+
+fn summary(work: &Workspace, scene: &Scene<'_>) -> Vec<(String, Role)> {
+    let state = &work.roofline;
+    let mut pieces = vec![
+        (scene.now.device.id.clone(), Role::Strong),
+        (format!(" {} ", scene.precision), Role::Dim),
+        (rate(scene.roofs.peak.0), Role::Text),
+        (format!(" · {:.0} GB/s · ridge ", scene.roofs.memory.0 / 1e9), Role::Text),
+        (format!("{} FLOP/B", short(scene.roofs.ridge())), Role::Text),
+    ];
+    let mut hint = |key: &str, what: String| {
+        pieces.push((format!(" · {key}"), Role::Key));
+        pieces.push((format!(" {what}"), Role::Dim));
+    };
+    if !state.is_moved() {
+        hint("v", state.level_name().to_owned());
+        hint("r", format!("roof: {}", state.roof.name()));
+        hint("+ -", "move it".to_owned());
+        hint("p", if state.is_planes { "roofs" } else { "planes" }.to_owned());
+        return pieces;
+    }
+    pieces.truncate(1);
+    for (roof, factor) in Roof::ALL.iter().zip(state.factors).filter(|(_, factor)| Roof::is_moved(*factor)) {
+        pieces.push((format!(" {} ×{}", roof.name(), state::rounded(factor)), Role::Accent));
+    }
+    let kernels = work.digest.rooflines.at(Level::Kernel);
+    let total = |time: &dyn Fn(&Point) -> f64| DurNs::from_secs_f64(kernels.iter().map(time).sum());
+    let now = total(&|point| point.load.seconds);
+    let then = total(&|point| point.seconds_under(&scene.now, &scene.moved));
+    pieces.push((format!(" · kernels {now} → {then}"), Role::Strong));
+    for (key, what) in [("enter", "adds the step"), ("0", "back")] {
+        pieces.push((format!(" · {key}"), Role::Key));
+        pieces.push((format!(" {what}"), Role::Dim));
+    }
+    pieces.push((" · each as near to its roof as now".to_owned(), Role::Dim));
+    pieces
+}
+
+/// The chosen point's name and what there is to say of it.
+pub fn details(work: &Workspace) -> Option<(String, Vec<Detail>)> {
+    let scene = Scene::of(work)?;
+    let point = scene.points.get(scene.chosen)?;
+    let detail = |label, value: String| Detail { label, value };
+    let attained = |place: &Place<'_>| {
+        let (under, least) = (point.under(place), point.least_seconds(place));
+        let rate = if least > 0.0 { transfer(point, least) } else { "–".to_owned() };
+        format!("{rate}, by {}", under.bound.name())
+    };
+    let mut details = vec![
+        detail("time", format!("{}, {}", DurNs::from_secs_f64(point.load.seconds), percent(scene.share(point)))),
+        detail("work", format!("{}, {}", flop(point), Bytes(point.load.bytes as u64))),
+        detail(
+            "intensity",
+            point.intensity.map_or("no traffic".to_owned(), |value| format!("{} FLOP/B", short(value))),
+        ),
+        detail("reached", reached(point)),
+        detail("attainable", attained(&scene.now)),
+    ];
+    if let Some(value) = point.communication_intensity {
+        let crossing = Bytes(point.load.network_bytes as u64);
+        details.push(detail("network", format!("{crossing}, {} FLOP/B", short(value))));
+    }
+    if work.roofline.is_moved() {
+        let then = DurNs::from_secs_f64(point.seconds_under(&scene.now, &scene.moved));
+        details.push(detail("moved", format!("{}, {then}", attained(&scene.moved))));
+    }
+    let family = format!("{} {}, {}", plot::letter(point.family, true), point.family.name(), point.precision);
+    details.push(detail("kind", family));
+    Some((point.label.clone(), details))
+}
+
+fn flop(point: &Point) -> String {
+    if point.load.flop > 0.0 { Flop(point.load.flop).to_string() } else { "no FLOP".to_owned() }
+}
+
+fn reached(point: &Point) -> String {
+    if point.load.seconds > 0.0 { transfer(point, point.load.seconds) } else { "–".to_owned() }
+}
+
+/// The arithmetic of `point` in `seconds` as a rate; for work without any that of its traffic.
+fn transfer(point: &Point, seconds: f64) -> String {
+    if point.load.flop > 0.0 {
+        return rate(point.load.flop / seconds);
+    }
+    format!("{} GB/s", short((point.load.bytes + point.load.network_bytes) / seconds / 1e9))
+}
+
+fn role_of(bound: Limit) -> Role {
+    match bound {
+        Limit::Compute => Role::Good,
+        Limit::Memory => Role::Chart,
+        Limit::Network => Role::Warn,
+    }
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.1} %", 100.0 * share)
+}
+
+/// `12.8 TFLOP/s`.
+fn rate(flop_per_s: f64) -> String {
+    const PREFIXES: [(f64, &str); 5] = [(1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")];
+    let (unit, prefix) = PREFIXES.into_iter().find(|(unit, _)| flop_per_s >= *unit * 0.999_5).unwrap_or((1.0, ""));
+    format!("{} {prefix}FLOP/s", short(flop_per_s / unit))
+}
+
+/// A mark of a logarithmic scale: `0.01`, `10`, `1k`, `100G`.
+fn power_of_ten(exponent: i32) -> String {
+    match exponent {
+        0.. => format!(
+            "{}{}",
+            10_i32.pow(exponent as u32 % 3),
+            ["", "k", "M", "G", "T", "P", "E"][(exponent as usize / 3).min(6)]
+        ),
+        -3..0 => format!("{:.*}", exponent.unsigned_abs() as usize, 10f64.powi(exponent)),
+        _ => format!("1e{exponent}"),
+    }
+}
+
+/// Three significant digits.
+fn short(value: f64) -> String {
+    match value {
+        v if v >= 99.95 => format!("{v:.0}"),
+        v if v >= 9.995 => format!("{v:.1}"),
+        v if v >= 0.1 => format!("{v:.2}"),
+        v if v >= 0.001 => format!("{v:.4}"),
+        v if v > 0.0 => format!("{v:.0e}"),
+        _ => "0".to_owned(),
+    }
+}
+
+/// Shows points of another kind, from the longest.
+pub fn show_level(work: &mut Workspace, level: Level) {
+    work.roofline.level = level;
+    work.table = TableState::default();
+}

@@ -5,7 +5,7 @@ use super::{Argument, Command, Kind, Ran, run_line};
 use crate::tui::app::App;
 use crate::tui::message::Message;
 use crate::tui::overlay::{Overlay, Prompt, Purpose};
-use crate::tui::views::roofline::{RooflineState, show_level, steps};
+use crate::tui::views::roofline::{Roof, RooflineState, show_level, steps};
 
 /// How much one press of a key moves a roof: three presses double it.
 const STEP: f64 = 1.259_921;
@@ -33,7 +33,7 @@ pub(super) const COMMANDS: &[Command] = &[
         argument: Argument::None,
         help: "choose which roof moves: peak, memory or network",
         keys: &[(OnRoofline, "r")],
-        run: |app, _| on_roofline(app, |state| state.roof = state.roof.next()),
+        run: next_roof,
     },
     Command {
         name: "raise-roof",
@@ -79,6 +79,15 @@ pub(super) const COMMANDS: &[Command] = &[
 
 fn on_roofline(app: &mut App, act: impl FnOnce(&mut RooflineState)) -> Ran {
     act(&mut app.workspace_mut().ok_or("no trace is open yet")?.roofline);
+    Ok(Vec::new())
+}
+
+/// Goes on to the next roof; past the network's where nothing crosses one.
+fn next_roof(app: &mut App, _: &str) -> Ran {
+    let work = app.workspace_mut().ok_or("no trace is open yet")?;
+    let next = work.roofline.roof.next();
+    let is_idle = next == Roof::Network && !work.digest.rooflines.has_network();
+    work.roofline.roof = if is_idle { next.next() } else { next };
     Ok(Vec::new())
 }
 

@@ -72,7 +72,8 @@ fn one_batch_of_a_perceptron_predicts_another() {
     let captures = [(64, "mlp-b64-fp32-cpu"), (256, "mlp-b256-fp32-cpu"), (1024, "mlp-b1024-fp32-cpu")];
     let Some(error) = batch_error(&captures) else { return };
     println!("mlp: geometric mean error {:.1} %", 100.0 * error);
-    assert!(error < 0.12, "{error}");
+    // Limits here guard against regressions: what was measured when they were set, and a little.
+    assert!(error < 0.08, "{error}");
 }
 
 #[test]
@@ -80,7 +81,7 @@ fn one_batch_of_a_recommender_predicts_another() {
     let captures = [(64, "dlrm-ddp-b64-fp32-cpu"), (256, "dlrm-ddp-b256-fp32-cpu"), (1024, "dlrm-ddp-b1024-fp32-cpu")];
     let Some(error) = batch_error(&captures) else { return };
     println!("dlrm: geometric mean error {:.1} %", 100.0 * error);
-    assert!(error < 0.18, "{error}");
+    assert!(error < 0.09, "{error}");
     let fused = [
         (64, "dlrm-ddp-fused-b64-fp32-cpu"),
         (256, "dlrm-ddp-fused-b256-fp32-cpu"),
@@ -88,7 +89,7 @@ fn one_batch_of_a_recommender_predicts_another() {
     ];
     let Some(error) = batch_error(&fused) else { return };
     println!("dlrm fused: geometric mean error {:.1} %", 100.0 * error);
-    assert!(error < 0.22, "{error}");
+    assert!(error < 0.17, "{error}");
 }
 
 #[test]
@@ -99,9 +100,9 @@ fn batched_lookups_take_fewer_operators_and_about_the_time_of_the_fused_capture(
         let got = unfused.predicted_ms(&["fuse-embedding-bags"]);
         let (before, expected) = (unfused.measured_ms(), fused.measured_ms());
         println!("batch {batch}: {before:.2} ms, fused {got:.2} ms predicted, {expected:.2} ms measured");
-        // The result of all lookups at once is more memory than the C library hands out a second time.
-        let costs = batch == 1024;
-        assert_eq!(got > before, costs, "batch {batch}: {got} {before}");
+        // Products of equal size took 1.02, 0.84 and 1.04 times as long in the fused capture: gains of a few per cent, or
+        // losses as measured at 1024, are within that. A regression guard.
+        assert!(got < before && (got / expected - 1.0).abs() < 0.35, "batch {batch}: {got} {before} {expected}");
     }
 }
 

@@ -1,7 +1,10 @@
 //! What two traces of one model at different batch sizes tell: which dimensions grow with the batch, and how the time of each
 //! operator does.
 //!
-//! Operators are matched by name, caller, phase and order within a step. Each kind of call gets a law through its two times:
+//! Operators are matched by name, caller, phase and order within a step. Each kind of call has two times. Where a model
+//! says how its time grows, the model is anchored at both: `t = m(B)·r^λ`, with `m` the model through the first time, `r`
+//! what the second is over `m`, `λ` how far `ln B` is between both, from 0 to 1. So beyond both batch sizes the model goes on
+//! from the nearer one, and the noise of two traces is not blown up by a slope between them. Where no model does, the law is
 //! `t = a + b·B`, or `t = b·B^c` where that line would start below zero; what does not grow keeps its mean.
 
 use rustc_hash::FxHashMap;
@@ -30,12 +33,15 @@ struct Law([f64; 2]);
 const LARGEST_EXPONENT: f64 = 2.0;
 
 impl Law {
-    /// As [`Self::ratio`], where `apart` of both times and of the new one, in ns, follows no law.
-    fn ratio_apart(self, batches: [u64; 2], new: u64, apart: [f64; 3]) -> f64 {
-        const LEAST: f64 = 0.05;
-        let [first, second] = self.0;
-        let rest = Self([(first - apart[0]).max(LEAST * first), (second - apart[1]).max(LEAST * second)]);
-        (rest.ratio(batches, new) * rest.0[0] + apart[2]) / first
+    /// As [`Self::ratio`], by a model that gives `modelled` of the first time at the second batch size and at the new one.
+    fn anchored(self, batches: [u64; 2], new: u64, modelled: Modelled) -> f64 {
+        const LEAST: f64 = 0.01;
+        if (modelled.other - 1.0).abs() < LEAST || modelled.other <= 0.0 {
+            return self.ratio(batches, new);
+        }
+        let ([first, second], [a, b]) = (self.0, batches.map(|batch| batch as f64));
+        let along = ((new as f64 / a).ln() / (b / a).ln()).clamp(0.0, 1.0);
+        modelled.new * (second / first / modelled.other).powf(along)
     }
 
     /// The time at a batch of `new` over that at the first of `batches`.
@@ -51,6 +57,15 @@ impl Law {
         let exponent = ((second / first).ln() / (b / a).ln()).min(LARGEST_EXPONENT);
         (new / a).powf(exponent)
     }
+}
+
+/// What a model says of a task's time, over that at the batch size of the graph.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(in crate::scenario) struct Modelled {
+    /// At the batch size of the other trace.
+    pub(in crate::scenario) other: f64,
+    /// At the one asked for.
+    pub(in crate::scenario) new: f64,
 }
 
 /// What calls have in common that are the same place in the model: names of operator and caller, phase.
@@ -91,13 +106,9 @@ impl BatchLaws {
     }
 
     /// The time of a task at a batch of `new` over its traced one.
-    ///
-    /// # Arguments
-    /// `apart`: what of the time at a batch size, in ns, is there or not and follows no law.
-    pub(in crate::scenario) fn ratio(&self, node: NodeId, new: u64, apart: impl Fn(u64) -> f64) -> Option<f64> {
+    pub(in crate::scenario) fn ratio(&self, node: NodeId, new: u64, modelled: Modelled) -> Option<f64> {
         let law = (*self.laws.get(node.index())?)?;
-        let [a, b] = self.batches;
-        let ratio = law.ratio_apart(self.batches, new, [apart(a), apart(b), apart(new)]);
+        let ratio = law.anchored(self.batches, new, modelled);
         Some(ratio.max(0.0)).filter(|ratio| ratio.is_finite())
     }
 
@@ -278,13 +289,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_there_or_not_is_kept_out_of_the_law() {
-        let law = Law([10.0, 40.0]);
-        assert!((law.ratio_apart([64, 256], 1024, [0.0, 0.0, 120.0]) * 10.0 - 280.0).abs() < 1e-9);
-        let stepped = Law([10.0, 160.0]);
-        assert!((stepped.ratio_apart([64, 1024], 256, [0.0, 0.0, 0.0]) * 10.0 - 40.0).abs() < 1e-6);
-        let without = Law([10.0, 280.0]);
-        assert!((without.ratio_apart([64, 1024], 256, [0.0, 120.0, 0.0]) * 10.0 - 40.0).abs() < 1e-6);
+    fn a_model_is_anchored_at_both_traces_and_goes_on_from_the_nearer() {
+        let law = Law([10.0, 36.0]);
+        let at = |new, modelled| law.anchored([64, 256], new, Modelled { other: 3.0, new: modelled }) * 10.0;
+        assert!((at(64, 1.0) - 10.0).abs() < 1e-9 && (at(256, 3.0) - 36.0).abs() < 1e-9);
+        assert!((at(128, 1.7) - 17.0 * 1.2_f64.sqrt()).abs() < 1e-9);
+        assert!((at(1024, 11.0) - 110.0 * 1.2).abs() < 1e-9, "from the second");
+        assert!((at(16, 0.5) - 5.0).abs() < 1e-9, "from the first");
+        let unknown = law.anchored([64, 256], 1024, Modelled { other: 1.0, new: 1.0 });
+        assert!((unknown - law.ratio([64, 256], 1024)).abs() < 1e-12);
     }
 
     #[test]

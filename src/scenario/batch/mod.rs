@@ -17,6 +17,7 @@ use crate::graph::{ExecutionGraph, Operands, OperandsId, OperatorId};
 pub(super) use carry::Carry;
 use environment::Environment;
 pub use laws::BatchLaws;
+pub(in crate::scenario) use laws::Modelled;
 
 /// The operators that work on the batch, and how their arguments grow with it.
 #[derive(Clone, Debug, Default)]

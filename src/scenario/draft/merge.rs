@@ -70,7 +70,10 @@ impl Draft<'_> {
             (Some(host), DeviceKind::Cpu) => Some(host.estimate(work)),
             _ => self.context.models.estimate(work, device),
         };
-        let before: Option<DurNs> = old.iter().map(|work| Some(estimate(work)?.duration)).sum();
+        let before = match (&self.context.host, device.kind) {
+            (Some(host), DeviceKind::Cpu) => Some(host.one_by_one(old, time)),
+            _ => old.iter().map(|work| Some(estimate(work)?.duration)).sum::<Option<DurNs>>(),
+        };
         let (before, after) = (before.filter(|before| before.0 > 0)?, estimate(merged)?);
         Some(Prediction {
             duration: time.scale(after.duration.0 as f64 / before.0 as f64),

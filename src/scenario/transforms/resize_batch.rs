@@ -6,10 +6,10 @@ use std::sync::Arc;
 use crate::cost::{Family, Prediction, Provenance, Route, Shape, Work};
 use crate::graph::{NodeId, OperatorId, Phase, TaskKind};
 use crate::scenario::base::Base;
-use crate::scenario::batch::BatchLaws;
+use crate::scenario::batch::{BatchLaws, Modelled};
 use crate::scenario::context::Context;
 use crate::scenario::draft::Draft;
-use crate::scenario::host::{self, caches};
+use crate::scenario::host::caches;
 use crate::scenario::step::StepError;
 use crate::scenario::text::Words;
 use crate::scenario::transform::{StepReport, Transform, TransformSpec};
@@ -85,21 +85,21 @@ impl Transform for ResizeBatch {
     }
 }
 
-/// Resizes by what a second trace of the model tells: dimensions and times on the lines through both.
+/// Resizes by what a second trace of the model tells: dimensions on the lines through both, times by the model through both.
 fn learned(draft: &mut Draft<'_>, laws: &BatchLaws, (old, new): (u64, u64)) -> StepReport {
     let graph = draft.graph();
-    let (arguments, rows) = laws.resized(graph, new);
-    let resized = rows.len();
-    draft.set_batch(old, new);
-    draft.set_operands(arguments, rows);
-    resize_sparse(draft, new as f64 / old as f64);
+    let mut other = Draft::new(draft.base(), draft.context());
+    follow_both(&mut other, laws, (old, laws.other_batch()));
+    let resized = follow_both(draft, laws, (old, new));
     let mut report = StepReport::default();
     let mut unmatched: BTreeMap<&str, (usize, DurNs)> = BTreeMap::new();
     for node in graph.tasks.node_indices().filter(|&node| graph.tasks[node].duration > DurNs::ZERO) {
         let traced = graph.tasks[node].duration;
-        if let Some(ratio) = laws.ratio(node, new, |batch| fresh_ns(draft, node, [old, new], batch)) {
-            let modelled = draft.price(node).duration.0.max(1) as f64 / traced.0 as f64;
-            draft.recost(node, Some((ratio / modelled, LEARNED)));
+        let over_traced = |draft: &Draft<'_>| draft.price(node).duration.0.max(1) as f64 / traced.0 as f64;
+        let modelled = Modelled { other: over_traced(&other), new: over_traced(draft) };
+        if let Some(ratio) = laws.ratio(node, new, modelled) {
+            draft.recost(node, None);
+            draft.recost(node, Some((ratio / over_traced(draft), LEARNED)));
             report.changed += 1;
         } else {
             let entry = unmatched.entry(graph.names.get(graph.tasks[node].name)).or_default();
@@ -116,13 +116,16 @@ fn learned(draft: &mut Draft<'_>, laws: &BatchLaws, (old, new): (u64, u64)) -> S
     report
 }
 
-/// What of a host computation's time at a batch size is the first touch of its result's pages, in ns.
-fn fresh_ns(draft: &Draft<'_>, node: NodeId, batches: [u64; 2], batch: u64) -> f64 {
-    let computes = draft.graph().tasks[node].kind == TaskKind::Compute && batches[0] != batches[1];
-    match (computes, draft.base().work(node), draft.work(node)) {
-        (true, Some(old), Some(new)) => host::fresh_pages_ns(old, new, batches)(batch),
-        _ => 0.0,
-    }
+/// Gives operators their arguments at another batch size as two traces tell them, and tasks what the model makes of it; how
+/// many operators that resized.
+fn follow_both(draft: &mut Draft<'_>, laws: &BatchLaws, (old, new): (u64, u64)) -> usize {
+    let (arguments, rows) = laws.resized(draft.graph(), new);
+    let resized = rows.len();
+    draft.set_batch(old, new);
+    draft.set_operands(arguments, rows);
+    resize_sparse(draft, new as f64 / old as f64);
+    caches::follow(draft);
+    resized
 }
 
 /// Where learned times are from. The error is that of iterations at a third batch size predicted from two others, on our own
@@ -131,7 +134,7 @@ const LEARNED: Prediction = Prediction {
     duration: DurNs::ZERO,
     provenance: Provenance::Anchored,
     model: "two-traces",
-    error: 0.11,
+    error: 0.12,
     extrapolated: false,
 };
 

@@ -14,8 +14,8 @@ use retime::cost::{CostModels, Prediction};
 use retime::device::Catalog;
 use retime::diagnostic::Diagnostics;
 use retime::graph::{
-    self, BuildOptions, Dependency, DependencyKind, ExecutionGraph, HostPart, Lane, LaneId, LaneKind, NodeId, Rank,
-    RankPart, Task, TaskKind, TimedGraph,
+    self, BuildOptions, Clock, Dependency, DependencyKind, ExecutionGraph, HostPart, Lane, LaneId, LaneKind, NodeId,
+    Rank, RankPart, Task, TaskKind, TimedGraph,
 };
 use retime::intern::{NameId, NameTable};
 use retime::scenario::{AddedTask, Resolved};
@@ -82,6 +82,7 @@ impl ByHand {
             rank: Rank(0),
             trace_index: 0,
             device: None,
+            clock: Clock::default(),
             iteration: String::new(),
             window_start: TimeNs(0),
             window_end: TimeNs(measured.0),

@@ -1,11 +1,17 @@
 //! Sharding of made-up jobs: predicted times against a literal transcription of the paper's algorithm, and the search.
 #![expect(clippy::unwrap_used, reason = "a job that cannot be made or opened should fail its test")]
 
+use std::path::Path;
+
+use retime::analysis::gaps::Sources;
+use retime::analysis::lanes::Times;
+use retime::analysis::lateness::reason;
+use retime::analysis::meetings::meetings;
 use retime::graph::BuildOptions;
 use retime::scenario::Scenario;
 use retime::scenario::transforms::Sharder;
 use retime::session::synthetic::{JobSpec, Machine, Operator, SyntheticJob};
-use retime::session::{Engine, Loaded, Sharding};
+use retime::session::{Engine, JobTables, Loaded, Sharding};
 use retime::trace::OpenOptions;
 
 struct Made {
@@ -20,12 +26,44 @@ fn make(spec: JobSpec) -> Made {
     let job = SyntheticJob::draw(spec, machine.device.memory.0);
     let folder = tempfile::tempdir().unwrap();
     for (rank, trace) in job.traces(machine).iter().enumerate() {
-        std::fs::write(folder.path().join(format!("rank{rank}.pt.trace.json")), trace).unwrap();
+        write(folder.path(), &format!("rank{rank}"), trace);
     }
     std::fs::write(folder.path().join("tables.toml"), job.facts()).unwrap();
     let paths = [folder.path().to_owned()];
     let loaded = engine.load(&paths, &OpenOptions::default(), &BuildOptions::default()).unwrap().swap_remove(0);
     Made { engine, job, loaded }
+}
+
+fn write(folder: &Path, name: &str, trace: &[u8]) {
+    std::fs::write(folder.join(format!("{name}.pt.trace.json")), trace).unwrap();
+}
+
+/// The traces of the ranks of a made-up job.
+fn traces(engine: &Engine, spec: JobSpec) -> Vec<Vec<u8>> {
+    let machine = machine(engine);
+    SyntheticJob::draw(spec, machine.device.memory.0).traces(machine)
+}
+
+fn load(engine: &Engine, folder: &Path) -> Vec<Loaded> {
+    engine.load(&[folder.to_owned()], &OpenOptions::default(), &BuildOptions::default()).unwrap()
+}
+
+/// The message of a diagnostic.
+fn diagnosed(loaded: &Loaded, code: &str) -> Option<String> {
+    let diagnostics = loaded.diagnostics();
+    diagnostics.sorted().iter().find(|found| found.code == code).map(|found| found.message.clone())
+}
+
+/// A trace whose clock is `late_us` ahead and gains `ppm`.
+fn with_clock(trace: &[u8], late_us: f64, ppm: f64) -> Vec<u8> {
+    let mut json: serde_json::Value = serde_json::from_slice(trace).unwrap();
+    for event in json["traceEvents"].as_array_mut().unwrap() {
+        if let Some(ts) = event["ts"].as_f64() {
+            event["ts"] = ((ts * (1.0 + ppm * 1e-6) + late_us) * 1e3).round().into();
+            event["ts"] = (event["ts"].as_f64().unwrap() / 1e3).into();
+        }
+    }
+    serde_json::to_vec(&json).unwrap()
 }
 
 fn machine(engine: &Engine) -> Machine<'_> {
@@ -142,6 +180,119 @@ fn tables_can_be_cut_copied_and_kept_behind_the_hosts_link() {
     let kept = |hits: f64| planned(&made, &format!("reshard-tables t{heaviest}:r0(uvm={hits})")).0;
     let times = [1.0, 0.5, 0.2].map(kept);
     assert!(base <= times[0] + 10 && times[0] < times[1] && times[1] < times[2], "{base} {times:?}");
+}
+
+#[test]
+fn clocks_that_are_off_and_drift_are_found_and_taken_out() {
+    let engine = Engine::builtin().unwrap();
+    let spec = JobSpec { ranks: 3, tables_per_rank: 4, steps: 12, seed: 9, ..JobSpec::default() };
+    let traces = traces(&engine, spec);
+    let (right, wrong) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    for (rank, trace) in traces.iter().enumerate() {
+        write(right.path(), &format!("rank{rank}"), trace);
+        let (late, ppm) = [(0.0, 0.0), (2_500.0, 0.0), (-800.0, 150.0)][rank];
+        write(wrong.path(), &format!("rank{rank}"), &with_clock(trace, late, ppm));
+    }
+    let (right, wrong) = (load(&engine, right.path()).remove(0), load(&engine, wrong.path()).remove(0));
+    let clocks: Vec<_> = wrong.graph.ranks.iter().map(|part| part.clock).collect();
+    assert!((clocks[1].offset.0 - 2_500_000).abs() < 1_000 && clocks[1].drift_ppm.abs() < 1e-9, "{clocks:?}");
+    assert!((clocks[2].offset.0 + 800_000).abs() < 20_000 && (clocks[2].drift_ppm - 150.0).abs() < 5.0, "{clocks:?}");
+    assert!(diagnosed(&wrong, "clock").unwrap().contains("rank 1's clock is 2.50 ms ahead of rank 0's"));
+    assert_eq!(diagnosed(&right, "clock"), None);
+    let [right, wrong] = [right, wrong].map(|loaded| loaded.replay.summary.simulated_ns.0 as f64);
+    assert!((wrong / right - 1.0).abs() < 1e-3, "{wrong} against {right}");
+}
+
+#[test]
+fn ranks_that_are_missing_given_twice_or_of_other_jobs_are_told() {
+    let engine = Engine::builtin().unwrap();
+    let spec = JobSpec { ranks: 4, tables_per_rank: 3, seed: 2, ..JobSpec::default() };
+    let of_four = traces(&engine, spec);
+    let folder = tempfile::tempdir().unwrap();
+    for rank in [0, 2, 3] {
+        write(folder.path(), &format!("rank{rank}"), &of_four[rank]);
+    }
+    let loaded = load(&engine, folder.path());
+    assert_eq!((loaded.len(), loaded[0].graph.ranks.len()), (1, 3));
+    let told = diagnosed(&loaded[0], "missing-ranks").unwrap();
+    assert_eq!(told, "3 of 4 ranks are loaded, not 1: collectives wait only for those that are");
+    write(folder.path(), "rank0-again", &of_four[0]);
+    let loaded = load(&engine, folder.path());
+    assert_eq!(loaded.len(), 2);
+    let told = diagnosed(&loaded[0], "duplicate-rank").unwrap();
+    assert!(told.contains("are both of rank 0: the second is opened as a job of its own"), "{told}");
+    let (here, there) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    write(here.path(), "rank0", &of_four[0]);
+    write(there.path(), "rank1", &with_clock(&of_four[1], 3.6e9, 0.0));
+    let paths = [here.path().to_owned(), there.path().to_owned()];
+    let loaded = engine.load(&paths, &OpenOptions::default(), &BuildOptions::default()).unwrap();
+    assert_eq!(loaded.len(), 2);
+    assert!(diagnosed(&loaded[0], "different-jobs").unwrap().contains("were not recorded together"));
+}
+
+#[test]
+fn ranks_with_unequal_numbers_of_steps_are_told_and_the_common_step_is_modelled() {
+    let engine = Engine::builtin().unwrap();
+    let spec = |steps| JobSpec { ranks: 2, tables_per_rank: 3, steps, seed: 2, ..JobSpec::default() };
+    let (long, short) = (traces(&engine, spec(5)), traces(&engine, spec(3)));
+    let folder = tempfile::tempdir().unwrap();
+    write(folder.path(), "rank0", &short[0]);
+    write(folder.path(), "rank1", &long[1]);
+    let loaded = load(&engine, folder.path()).remove(0);
+    let told = diagnosed(&loaded, "unequal-iterations").unwrap();
+    assert!(told.starts_with("rank 1 recorded 5 steps, rank 0 recorded 3"), "{told}");
+    let names: Vec<&str> = loaded.graph.ranks.iter().map(|part| part.iteration.as_str()).collect();
+    assert_eq!(names[0], names[1]);
+}
+
+#[test]
+fn the_rank_with_most_look_ups_comes_last_and_they_are_named_as_the_reason() {
+    let made = make(JobSpec { ranks: 4, tables_per_rank: 8, local_batch: 2048, seed: 4, ..JobSpec::default() });
+    let (graph, outcome) = (&*made.loaded.graph, &*made.loaded.replay);
+    let (timed, schedule) = (&*outcome.resolved.timed, &*outcome.schedule);
+    let meetings = meetings(graph, timed, schedule);
+    assert_eq!(meetings.len(), 3, "two exchanges of rows and one of gradients");
+    let times = JobTables::find(&made.loaded).lookup_times(&outcome.resolved);
+    let heaviest = (0..times.len()).max_by_key(|&rank| times[rank]).unwrap();
+    let first = &meetings[0];
+    let (last, second) = first.last_two().unwrap();
+    assert_eq!(last.rank.0 as usize, heaviest);
+    for arrival in &first.arrivals {
+        assert_eq!(first.wait(arrival) + first.transfer(arrival), arrival.end.since(arrival.at));
+    }
+    let times = Times::Simulated { timed, schedule };
+    let why = reason(&Sources { graph, timed, schedule, times }, first).unwrap();
+    assert_eq!(why.kind, "embedding");
+    assert!(why.more >= last.at.since(second.at).scale(0.9), "{why:?} of {:?}", last.at.since(second.at));
+    let summary = &outcome.summary;
+    assert_eq!(summary.straggler.unwrap().rank as usize, heaviest);
+    let own = summary.ranks[heaviest].wait_ns;
+    assert!(summary.ranks.iter().enumerate().all(|(rank, other)| rank == heaviest || own < other.wait_ns));
+}
+
+#[test]
+fn collectives_are_written_with_who_is_late_and_what_is_exposed() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("sample_traces");
+    let files = [0, 1].map(|rank| folder.join(format!("dlrm-ddp-b128-fp32-cpu-ws2-r{rank}.kineto.json.gz")));
+    for command in ["simulate", "breakdown"] {
+        let out = std::process::Command::new(env!("CARGO_BIN_EXE_retime"))
+            .args([command, "--json"])
+            .args(&files)
+            .output()
+            .unwrap();
+        let json: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+        let collectives = json["collectives"].as_array().unwrap();
+        assert!(collectives.len() > 2, "{command}");
+        for one in collectives {
+            let ns = |field: &str| one[field].as_i64().unwrap();
+            assert!(one["kind"].is_string() && ns("transfer_ns") > 0 && ns("late_ns") <= ns("waited_ns"), "{one}");
+            assert!(ns("exposed_ns") >= 0 && ns("overlapped_ns") >= 0, "{one}");
+            assert_eq!(one["last_rank"].is_null(), one["late_ns"] == 0, "{one}");
+        }
+        if command == "simulate" {
+            assert!(json["ranks"].as_array().unwrap().iter().all(|rank| rank["transfer_ns"].as_i64().unwrap() > 0));
+        }
+    }
 }
 
 #[cfg(feature = "tui")]

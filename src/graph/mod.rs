@@ -70,6 +70,15 @@ pub struct LateStart {
     pub by: DurNs,
 }
 
+/// A rank's clock against the first rank's, where the modelled window begins.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Clock {
+    /// How much later it is.
+    pub offset: DurNs,
+    /// How much it gains, in parts per million; 0 where none could be told.
+    pub drift_ppm: f64,
+}
+
 /// One rank's share of the graph.
 #[derive(Clone, Debug)]
 pub struct RankPart {
@@ -79,6 +88,8 @@ pub struct RankPart {
     pub trace_index: usize,
     /// Its device as recorded, when it used one.
     pub device: Option<RecordedDevice>,
+    /// Its clock, as it was before alignment.
+    pub clock: Clock,
     /// Name of the chosen iteration, e.g. `ProfilerStep#12`; empty when the trace has no steps.
     pub iteration: String,
     /// Start of the modelled window in the trace's time: where schedule time 0 lies for this rank.

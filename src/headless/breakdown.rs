@@ -13,13 +13,14 @@ use crate::session::lane_label;
 use crate::units::DurNs;
 
 use super::opened::Opened;
-use super::{input, output};
+use super::{input, output, ranks};
 
 /// The breakdown as it is written.
 #[derive(Debug, Serialize)]
 pub(super) struct Answer {
     streams: Vec<Stream>,
     pub(super) ranks: Vec<Rank>,
+    collectives: Vec<ranks::Collective>,
 }
 
 #[derive(Debug, Serialize)]
@@ -73,7 +74,8 @@ pub(super) fn answer(opened: &Opened) -> Answer {
         communication_exposed_ns: rank.communication_exposed,
         communication_overlapped_ns: rank.communication_overlapped,
     });
-    Answer { streams: streams.collect(), ranks: ranks.collect() }
+    let collectives = ranks::collectives(opened);
+    Answer { streams: streams.collect(), ranks: ranks.collect(), collectives }
 }
 
 fn describe(answer: &Answer, out: &mut dyn Write) -> io::Result<()> {
@@ -86,6 +88,10 @@ fn describe(answer: &Answer, out: &mut dyn Write) -> io::Result<()> {
             rank.period_ns,
             100.0 * rank.gpu_busy
         )?;
+    }
+    if answer.ranks.len() > 1 && !answer.collectives.is_empty() {
+        ranks::costliest(&answer.collectives, out)?;
+        writeln!(out)?;
     }
     output::text(&table(&answer.streams), out)
 }

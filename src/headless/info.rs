@@ -5,6 +5,7 @@ use serde::Serialize;
 
 use crate::cli::{Iteration, TraceArgs};
 use crate::diagnostic::Diagnostic;
+use crate::graph::RankPart;
 use crate::graph::iteration::steps;
 use crate::intern::printable;
 use crate::session::Loaded;
@@ -42,6 +43,15 @@ struct JobInfo {
     has_shapes: bool,
     has_execution_trace: bool,
     batch_size: Option<u64>,
+    clocks: Vec<ClockInfo>,
+}
+
+/// A rank's clock against the first rank's.
+#[derive(Debug, Serialize)]
+struct ClockInfo {
+    rank: u32,
+    offset_ns: DurNs,
+    drift_ppm: f64,
 }
 
 #[derive(Debug, Serialize)]
@@ -104,7 +114,19 @@ fn job_info(loaded: &Loaded) -> JobInfo {
         has_shapes: loaded.traces().any(|trace| trace.has_shapes),
         has_execution_trace: loaded.job.ranks.iter().any(|rank| rank.execution_trace.is_some()),
         batch_size: loaded.graph.batch_size,
+        clocks: clocks(loaded),
     }
+}
+
+/// The clocks of several ranks.
+fn clocks(loaded: &Loaded) -> Vec<ClockInfo> {
+    let ranks = loaded.graph.ranks.iter().filter(|_| loaded.graph.ranks.len() > 1);
+    let clock = |part: &RankPart| ClockInfo {
+        rank: part.rank.0,
+        offset_ns: part.clock.offset,
+        drift_ppm: part.clock.drift_ppm,
+    };
+    ranks.map(clock).collect()
 }
 
 fn iterations(trace: &crate::trace::Trace) -> Vec<IterationInfo> {
@@ -128,6 +150,11 @@ fn describe(job: &JobInfo, out: &mut dyn std::io::Write) -> std::io::Result<()> 
     let batch = job.batch_size.map_or("unknown".to_owned(), |batch| batch.to_string());
     let et = yes(job.has_execution_trace);
     writeln!(out, "  shapes      {}, batch {batch}, execution trace {et}", yes(job.has_shapes))?;
+    let apart = job.clocks.iter().map(|clock| clock.offset_ns.0.abs()).max().map(DurNs);
+    if let Some(apart) = apart {
+        let drift = job.clocks.iter().map(|clock| clock.drift_ppm.abs()).fold(0.0, f64::max);
+        writeln!(out, "  clocks      up to {apart} apart, drifting by up to {drift:.1} ppm: taken out")?;
+    }
     for step in &job.iterations {
         let mark = if step.name == job.chosen_iteration { "  ← modelled" } else { "" };
         writeln!(out, "  iteration   {} {}{mark}", step.name, step.duration_ns)?;

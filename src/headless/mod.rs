@@ -15,6 +15,7 @@ mod ops;
 mod output;
 mod overheads;
 mod path;
+mod ranks;
 mod roofline;
 mod run;
 mod simulate;

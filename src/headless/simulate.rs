@@ -10,7 +10,7 @@ use crate::session::{Loaded, Outcome, StepOutcome, Summary};
 use crate::units::DurNs;
 
 use super::opened::Opened;
-use super::{input, output};
+use super::{input, output, ranks};
 
 #[derive(Debug, Serialize)]
 struct Answer<'a> {
@@ -19,6 +19,7 @@ struct Answer<'a> {
     steps: &'a [StepOutcome],
     /// Times that were predictions to begin with.
     predicted: Option<&'a str>,
+    collectives: &'a [ranks::Collective],
 }
 
 /// Runs the command.
@@ -26,11 +27,18 @@ struct Answer<'a> {
 /// # Errors
 /// Nothing could be opened, an edit cannot be read, or standard output cannot be written.
 pub fn run(args: &ScenarioCommand, iteration: Iteration) -> Result<()> {
-    let Opened { engine, loaded, outcome, .. } = Opened::of(args, iteration)?;
+    let opened = Opened::of(args, iteration)?;
+    let collectives = ranks::collectives(&opened);
+    let Opened { engine, loaded, outcome, .. } = opened;
     let Some(outcome) = engine.with_gains(&loaded, outcome, &|| false) else { return Ok(()) };
-    let answer = Answer { summary: &outcome.summary, steps: &outcome.steps, predicted: loaded.predicted() };
+    let (summary, steps) = (&outcome.summary, outcome.steps.as_slice());
+    let answer = Answer { summary, steps, predicted: loaded.predicted(), collectives: &collectives };
     let json = input::Envelope::new(&loaded, answer);
-    output::write(&args.input.output, &json, |out| describe(&loaded, &outcome, out), || table(&outcome))?;
+    let text = |out: &mut dyn Write| {
+        describe(&loaded, &outcome, out)?;
+        ranks::describe(&outcome.summary.ranks, &collectives, out)
+    };
+    output::write(&args.input.output, &json, text, || table(&outcome))?;
     Ok(())
 }
 

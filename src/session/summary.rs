@@ -2,17 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use petgraph::Direction;
-use petgraph::visit::EdgeRef;
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use crate::analysis::busy::{self, Busy};
+use crate::analysis::meetings::{Meeting, meetings};
 use crate::cost::{Prediction, Provenance};
-use crate::graph::{DependencyKind, ExecutionGraph, NodeId, RankPart, TaskId};
+use crate::graph::{Rank, RankPart, TaskId};
 use crate::scenario::Resolved;
 use crate::sim::Schedule;
-use crate::units::{Bytes, DurNs, TimeNs};
+use crate::units::{Bytes, DurNs};
 
 use super::memory::{self, RankMemory};
 
@@ -46,6 +45,10 @@ pub struct RankSummary {
     pub simulated_ns: DurNs,
     /// Share of it with work on the device.
     pub gpu_busy: f64,
+    /// Time in collectives until the last rank was there.
+    pub wait_ns: DurNs,
+    /// Time in collectives from then on.
+    pub transfer_ns: DurNs,
 }
 
 /// The figures of `simulate`.
@@ -97,6 +100,8 @@ impl Summary {
     pub fn of(resolved: &Resolved, schedule: &Schedule, base_simulated: Option<DurNs>, memory: &[RankMemory]) -> Self {
         let graph = &*resolved.graph;
         let busy = busy::busy(resolved, schedule);
+        let meetings = meetings(graph, &resolved.timed, schedule);
+        let communication = communication(&meetings);
         let period = busy.iter().map(|busy| busy.period).max().unwrap_or_default();
         let base_simulated = base_simulated.unwrap_or(period);
         let batch = resolved.batch.or(graph.batch_size.map(|batch| (batch, batch)));
@@ -109,7 +114,7 @@ impl Summary {
             replay_error: ratio(base_simulated, graph.measured) - 1.0,
             unexplained_share: graph.unexplained_share(),
             error_band: error_band(resolved, schedule, period),
-            straggler: straggler(resolved, schedule, period),
+            straggler: straggler(&meetings, period),
             gpu_busy: mean(&Busy::share),
             gpu_active_ns: DurNs(mean(&|busy| busy.active.0 as f64).round() as i64),
             kernel_only_ns: busy.iter().map(|busy| busy.kernel_only).max().unwrap_or_default(),
@@ -118,13 +123,14 @@ impl Summary {
             unmodelled_share: unmodelled_share(resolved, period),
             batch,
             repeats: resolved.repeats,
-            ranks: graph.ranks.iter().zip(&busy).map(rank_summary).collect(),
+            ranks: graph.ranks.iter().zip(&busy).map(|it| rank_summary(it, &communication)).collect(),
         }
     }
 }
 
-fn rank_summary((part, busy): (&RankPart, &Busy)) -> RankSummary {
-    RankSummary { rank: part.rank.0, simulated_ns: busy.period, gpu_busy: busy.share() }
+fn rank_summary((part, busy): (&RankPart, &Busy), communication: &BTreeMap<Rank, (DurNs, DurNs)>) -> RankSummary {
+    let (wait_ns, transfer_ns) = communication.get(&part.rank).copied().unwrap_or_default();
+    RankSummary { rank: part.rank.0, simulated_ns: busy.period, gpu_busy: busy.share(), wait_ns, transfer_ns }
 }
 
 fn ratio(a: DurNs, b: DurNs) -> f64 {
@@ -169,29 +175,26 @@ fn error_band(resolved: &Resolved, schedule: &Schedule, period: DurNs) -> ErrorB
     ErrorBand { low_ns: (period - sigma).max(DurNs::ZERO), high_ns: period + sigma }
 }
 
-/// Where the members of a collective meet.
-fn joint_of(graph: &ExecutionGraph, member: NodeId) -> Option<NodeId> {
-    let into = graph.tasks.edges_directed(member, Direction::Incoming);
-    into.filter(|edge| edge.weight().kind == DependencyKind::Collective).map(|edge| edge.source()).next()
-}
-
 /// The rank that most delays the collectives of the iteration.
-fn straggler(resolved: &Resolved, schedule: &Schedule, period: DurNs) -> Option<Straggler> {
-    let (graph, timed) = (&*resolved.graph, &*resolved.timed);
+fn straggler(meetings: &[Meeting], period: DurNs) -> Option<Straggler> {
     let mut late: BTreeMap<u32, DurNs> = BTreeMap::new();
-    let before = |node: NodeId| graph.tasks.neighbors_directed(node, Direction::Incoming);
-    for collective in graph.collectives.iter().filter(|collective| collective.members.len() > 1) {
-        let Some(join) = collective.members.iter().find_map(|&member| joint_of(graph, member)) else { continue };
-        let arrival = |node: NodeId| {
-            let lane = graph.tasks[node].lane;
-            (schedule.end(timed.task(node)), graph.lanes[lane.0 as usize].rank.0)
-        };
-        let mut arrivals: Vec<(TimeNs, u32)> = before(join).map(arrival).collect();
-        arrivals.sort_unstable();
-        if let [.., second, last] = arrivals[..] {
-            *late.entry(last.1).or_default() += last.0.since(second.0);
+    for meeting in meetings {
+        if let Some((last, _)) = meeting.last_two() {
+            *late.entry(last.rank.0).or_default() += meeting.late();
         }
     }
     let (rank, late_ns) = late.into_iter().max_by_key(|&(rank, late)| (late, std::cmp::Reverse(rank)))?;
     (ratio(late_ns, period) >= STRAGGLER_SHARE).then_some(Straggler { rank, late_ns })
+}
+
+/// Waiting and transfer of each rank in the collectives that it shares with others.
+fn communication(meetings: &[Meeting]) -> BTreeMap<Rank, (DurNs, DurNs)> {
+    let mut sums: BTreeMap<Rank, (DurNs, DurNs)> = BTreeMap::new();
+    for meeting in meetings {
+        for arrival in &meeting.arrivals {
+            let sum = sums.entry(arrival.rank).or_default();
+            *sum = (sum.0 + meeting.wait(arrival), sum.1 + meeting.transfer(arrival));
+        }
+    }
+    sums
 }

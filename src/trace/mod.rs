@@ -8,6 +8,7 @@ mod content;
 mod error;
 pub mod execution_trace;
 mod job;
+mod job_check;
 mod json;
 pub mod kineto;
 mod layer_table;

@@ -1,7 +1,7 @@
 //! Ranks → one graph: a shared clock, each rank's tasks, the collectives that join them, and the topological order.
 
 use crate::diagnostic::Diagnostics;
-use crate::graph::{Collective, ExecutionGraph, LaneId, LateStart, RankPart, TaskKind};
+use crate::graph::{Clock, Collective, ExecutionGraph, LaneId, LateStart, RankPart, TaskKind, iteration};
 use crate::trace::RecordedDevice;
 use crate::units::{DurNs, TimeNs};
 
@@ -27,7 +27,7 @@ pub(super) fn zeros(ranks: &[Prepared<'_>]) -> Vec<TimeNs> {
 /// # Arguments
 /// `hidden`: how many waits were found that no call shows.
 pub(super) fn assemble(ranks: &[Prepared<'_>], hidden: usize) -> ExecutionGraph {
-    let (zeros, groups) = shared_clock(ranks);
+    let Aligned { zeros, groups, clocks } = shared_clock(ranks);
     let mut written = Written::default();
     for (rank, &zero) in ranks.iter().zip(&zeros) {
         written.add(rank, zero);
@@ -41,11 +41,11 @@ pub(super) fn assemble(ranks: &[Prepared<'_>], hidden: usize) -> ExecutionGraph 
     operators.list.shrink_to_fit();
     operators.operands.shrink_to_fit();
     let ordered = draft.order();
-    let parts = parts(ranks, &zeros, &emitted, &ordered);
+    let parts = parts(ranks, (&zeros, &clocks), &emitted, &ordered);
     ExecutionGraph {
         measured: parts.iter().map(|part| part.measured).max().unwrap_or_default(),
         late_starts: late_starts(&emitted, &ordered),
-        diagnostics: diagnostics(ranks, (&zeros, &emitted), hidden, &drafted, &ordered),
+        diagnostics: diagnostics(ranks, (&zeros, &emitted), hidden, &drafted, (&ordered, &parts)),
         collectives: with_members(drafted, &ordered),
         tasks: ordered.graph,
         lanes,
@@ -58,14 +58,26 @@ pub(super) fn assemble(ranks: &[Prepared<'_>], hidden: usize) -> ExecutionGraph 
     }
 }
 
-/// Schedule time 0 of each rank with the clocks of all ranks aligned, and the collectives they share.
-fn shared_clock(ranks: &[Prepared<'_>]) -> (Vec<TimeNs>, Vec<Vec<Member>>) {
+/// Ranks on one clock.
+struct Aligned {
+    /// Schedule time 0 of each rank in its trace's time.
+    zeros: Vec<TimeNs>,
+    /// The collectives that ranks share.
+    groups: Vec<Vec<Member>>,
+    /// Each rank's clock against the first's.
+    clocks: Vec<Clock>,
+}
+
+/// Aligns the clocks of all ranks where the first rank's window begins: within a window no clock drifts far.
+fn shared_clock(ranks: &[Prepared<'_>]) -> Aligned {
     let zeros = zeros(ranks);
     let members = ranks.iter().enumerate().map(|(i, rank)| collectives::members(&rank.observed, i, zeros[i]));
-    let (groups, offsets) = collectives::matched(members.collect());
-    let ahead = offsets.iter().copied().max().unwrap_or_default();
-    let zeros = zeros.iter().zip(&offsets).map(|(&zero, &offset)| zero + offset - ahead).collect();
-    (zeros, groups)
+    let at =
+        ranks.first().zip(zeros.first()).map_or(TimeNs(0), |(rank, &zero)| TimeNs(rank.window.start.since(zero).0));
+    let (groups, clocks) = collectives::matched(members.collect(), at);
+    let ahead = clocks.iter().map(|clock| clock.offset).max().unwrap_or_default();
+    let zeros = zeros.iter().zip(&clocks).map(|(&zero, clock)| zero + clock.offset - ahead).collect();
+    Aligned { zeros, groups, clocks }
 }
 
 /// What has been written so far.
@@ -114,7 +126,7 @@ fn diagnostics(
     (zeros, emitted): (&[TimeNs], &[Emitted]),
     hidden: usize,
     drafted: &[Drafted],
-    ordered: &Ordered,
+    (ordered, parts): (&Ordered, &[RankPart]),
 ) -> Diagnostics {
     let mut found = Diagnostics::default();
     for rank in ranks {
@@ -129,6 +141,8 @@ fn diagnostics(
         found.note("cyclic-dependency", format!("{} {what}", ordered.dropped));
     }
     note_beginnings(&mut found, ranks, zeros, emitted);
+    note_clocks(&mut found, parts);
+    note_steps(&mut found, ranks);
     let alone = drafted.iter().filter(|drafted| drafted.tasks.len() == 1).count();
     if alone > 0 && ranks.len() == 1 {
         let what = "collectives keep their traced duration, which contains waiting for ranks that are not loaded";
@@ -138,6 +152,43 @@ fn diagnostics(
         found.warn("unmatched-collectives", format!("{alone} {what}"));
     }
     found
+}
+
+/// Clocks this close to the first rank's are not worth a word.
+const SAME_CLOCK: DurNs = DurNs(1_000);
+
+/// Says how far the clocks of ranks are apart.
+fn note_clocks(found: &mut Diagnostics, parts: &[RankPart]) {
+    let Some(first) = parts.first() else { return };
+    for part in parts {
+        let Clock { offset, drift_ppm } = part.clock;
+        if offset.0.abs() < SAME_CLOCK.0 && drift_ppm.abs() < 1.0 {
+            continue;
+        }
+        let way = if offset.0 < 0 { "behind" } else { "ahead of" };
+        let drift = if drift_ppm.abs() < 1.0 { String::new() } else { format!(", drifting by {drift_ppm:+.0} ppm") };
+        let (rank, other, apart) = (part.rank.0, first.rank.0, DurNs(offset.0.abs()));
+        found.note("clock", format!("rank {rank}'s clock is {apart} {way} rank {other}'s{drift}: both are taken out"));
+    }
+}
+
+/// Says where ranks recorded other steps than the first one did.
+fn note_steps(found: &mut Diagnostics, ranks: &[Prepared<'_>]) {
+    let [first, others @ ..] = ranks else { return };
+    let count = |rank: &Prepared<'_>| iteration::steps(rank.input.trace).len();
+    let expected = if others.is_empty() { 0 } else { count(first) };
+    for rank in others {
+        let (number, other, own) = (rank.input.rank.0, first.input.rank.0, count(rank));
+        if own != expected {
+            let text = format!("rank {number} recorded {own} steps, rank {other} recorded {expected}");
+            found.warn("unequal-iterations", format!("{text}: the step of the same name is modelled of both"));
+        }
+        if rank.window.name != first.window.name {
+            let (own, expected) = (&rank.window.name, &first.window.name);
+            let text = format!("rank {number} did not record {expected} of rank {other}: its {own} stands for it");
+            found.warn("different-iterations", text);
+        }
+    }
 }
 
 /// Says what the trace does not show: late starts without a cause, and ranks that began long after the first one.
@@ -163,14 +214,20 @@ fn note_beginnings(found: &mut Diagnostics, ranks: &[Prepared<'_>], zeros: &[Tim
 /// A rank is late when it begins this part of the period after the first, or later.
 const LATE_RANK: i64 = 50;
 
-fn parts(ranks: &[Prepared<'_>], zeros: &[TimeNs], emitted: &[Emitted], ordered: &Ordered) -> Vec<RankPart> {
+fn parts(
+    ranks: &[Prepared<'_>],
+    (zeros, clocks): (&[TimeNs], &[Clock]),
+    emitted: &[Emitted],
+    ordered: &Ordered,
+) -> Vec<RankPart> {
     let node = |task: u32| ordered.node_of[task as usize];
-    let part = |((rank, &zero), emitted): ((&Prepared<'_>, &TimeNs), &Emitted)| {
+    let part = |(((rank, &zero), &clock), emitted): (((&Prepared<'_>, &TimeNs), &Clock), &Emitted)| {
         debug_assert_eq!(ordered.graph[node(emitted.end)].kind, TaskKind::StepEnd);
         RankPart {
             rank: rank.input.rank,
             trace_index: rank.input.trace_index,
             device: device(rank),
+            clock,
             iteration: rank.window.name.clone(),
             window_start: zero,
             iteration_start: TimeNs(rank.window.split.unwrap_or(rank.window.start).since(zero).0),
@@ -181,7 +238,7 @@ fn parts(ranks: &[Prepared<'_>], zeros: &[TimeNs], emitted: &[Emitted], ordered:
             measured: emitted.measured.1.since(emitted.measured.0).max(DurNs::ZERO),
         }
     };
-    ranks.iter().zip(zeros).zip(emitted).map(part).collect()
+    ranks.iter().zip(zeros).zip(clocks).zip(emitted).map(part).collect()
 }
 
 /// Host end of the chosen step; the very end without steps.

@@ -2,10 +2,11 @@
 
 use rustc_hash::FxHashMap;
 
-use crate::graph::{Collective, CollectiveId, Dependency, DependencyKind, Operand, OperatorId, Task, TaskKind};
+use crate::graph::{Clock, Collective, CollectiveId, Dependency, DependencyKind, Operand, OperatorId, Task, TaskKind};
 use crate::intern::NameId;
 use crate::units::{Bytes, DurNs, TimeNs};
 
+use super::clock;
 use super::draft::{Draft, NONE};
 use super::emit::Shared;
 use super::observed::Observed;
@@ -113,20 +114,21 @@ const SAME_END_SHARE: f64 = 0.3;
 
 /// Groups the members of all ranks into collectives.
 ///
+/// # Arguments
+/// `at`: the time at which offsets of clocks are told.
+///
 /// # Returns
-/// The members of each collective, one per rank at most, ordered by end; and the clock offset of each rank in ns (its
-/// clock minus the first rank's).
-pub(super) fn matched(mut members: Vec<Vec<Member>>) -> (Vec<Vec<Member>>, Vec<DurNs>) {
-    let mut offsets = vec![DurNs::ZERO; members.len()];
-    let Some((first, others)) = members.split_first_mut() else { return (Vec::new(), offsets) };
+/// The members of each collective, one per rank at most, ordered by end; and the clock of each rank against the first's.
+pub(super) fn matched(mut members: Vec<Vec<Member>>, at: TimeNs) -> (Vec<Vec<Member>>, Vec<Clock>) {
+    let mut clocks = vec![Clock::default(); members.len()];
+    let Some((first, others)) = members.split_first_mut() else { return (Vec::new(), clocks) };
     let mut groups: Vec<Vec<Member>> = first.iter().map(|member| vec![member.clone()]).collect();
     for (rank, other) in others.iter_mut().enumerate() {
-        let mut differences: Vec<DurNs> =
-            pairs(first, other).iter().map(|&(a, b)| other[b].end.since(first[a].end)).collect();
-        let offset = super::constants::median(&mut differences);
-        offsets[rank + 1] = offset;
+        let later = |&(a, b): &(usize, usize)| (first[a].end, other[b].end.since(first[a].end));
+        let clock = clock::estimate(pairs(first, other).iter().map(later).collect(), at);
+        clocks[rank + 1] = clock;
         for member in other.iter_mut() {
-            member.end = member.end - offset;
+            member.end = member.end - clock::ahead(clock, at, member.end);
         }
         let mut taken = vec![false; other.len()];
         for (a, b) in pairs(first, other) {
@@ -137,7 +139,7 @@ pub(super) fn matched(mut members: Vec<Vec<Member>>) -> (Vec<Vec<Member>>, Vec<D
         groups.extend(alone.map(|member| vec![member]));
     }
     groups.sort_by_key(|group| (group[0].end, group[0].rank));
-    (groups, offsets)
+    (groups, clocks)
 }
 
 /// Pairs of positions in `a` and `b` of the same collective: equal sequence numbers, else the nearest end, each used once.

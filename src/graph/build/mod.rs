@@ -7,6 +7,7 @@
 
 mod assemble;
 mod calls;
+mod clock;
 mod collectives;
 mod compute;
 pub mod constants;

@@ -1,0 +1,122 @@
+//! Why a rank comes late to a collective, and how much of a collective's time other work hides.
+
+use std::collections::BTreeMap;
+
+use crate::graph::{ExecutionGraph, LaneId, NodeId, Rank, TaskKind};
+use crate::intern::NameId;
+use crate::units::{DurNs, TimeNs};
+
+use super::critical_path::{self, Segment};
+use super::gaps::Sources;
+use super::meetings::{Arrival, Meeting};
+
+/// What made the last rank later than the one before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reason {
+    /// Kind of time, as in critical paths: `T1` to `T5`, a kernel family (`embedding` for look-ups), a wait.
+    pub kind: &'static str,
+    /// The task or operator of that kind with most of it.
+    pub name: NameId,
+    /// How much more of that kind lies on the way of the last rank.
+    pub more: DurNs,
+}
+
+/// Why the last rank is later: both ways to the collective are followed back to the iteration's start, and what they have
+/// in common cancels. The differences of all kinds add up to how late it is.
+///
+/// # Complexity
+/// O(length of both ways).
+pub fn reason(sources: &Sources<'_>, meeting: &Meeting) -> Option<Reason> {
+    let (last, second) = meeting.last_two().filter(|(last, second)| last.at > second.at)?;
+    let periods = sources.graph.ranks.iter().filter(|part| [last.rank, second.rank].contains(&part.rank));
+    let since = periods.map(|part| sources.times.period(sources.graph, part).start).min()?;
+    let (way, other) = (way(sources, last, since), way(sources, second, since));
+    let kinds = differences(&way, &other, |segment| segment.kind.name());
+    let (kind, more) = largest(kinds)?;
+    let of_kind = |segments: &[Segment]| -> Vec<Segment> {
+        segments.iter().filter(|segment| segment.kind.name() == kind).copied().collect()
+    };
+    let (name, _) = largest(differences(&of_kind(&way), &of_kind(&other), |segment| segment.name))?;
+    Some(Reason { kind, name, more })
+}
+
+/// What decided when a rank arrived, from `since` on.
+fn way(sources: &Sources<'_>, arrival: &Arrival, since: TimeNs) -> Vec<Segment> {
+    let Sources { graph, timed, schedule, times } = *sources;
+    critical_path::chain(graph, timed, schedule, times, arrival.by, since..arrival.at)
+}
+
+/// Time in `a` less time in `b`, by `key`.
+fn differences<K: Ord>(a: &[Segment], b: &[Segment], key: impl Fn(&Segment) -> K) -> BTreeMap<K, DurNs> {
+    let mut sums: BTreeMap<K, DurNs> = BTreeMap::new();
+    for segment in a {
+        *sums.entry(key(segment)).or_default() += segment.duration;
+    }
+    for segment in b {
+        *sums.entry(key(segment)).or_default() -= segment.duration;
+    }
+    sums
+}
+
+/// The largest of some differences above zero; of equal ones the first.
+fn largest<K: Ord>(sums: BTreeMap<K, DurNs>) -> Option<(K, DurNs)> {
+    let above = sums.into_iter().filter(|(_, more)| more.0 > 0);
+    above.reduce(|best, next| if next.1 > best.1 { next } else { best })
+}
+
+/// How much of collectives' transfers other work of the same rank hides.
+#[derive(Clone, Debug)]
+pub struct Overlap {
+    /// Spans of other work, merged and in order, by rank.
+    busy: BTreeMap<Rank, Vec<(TimeNs, TimeNs)>>,
+}
+
+impl Overlap {
+    /// Looks at all work but collectives: on devices, and on host threads that compute.
+    ///
+    /// # Complexity
+    /// O(tasks · log tasks).
+    pub fn of(sources: &Sources<'_>) -> Self {
+        let (graph, mut busy) = (sources.graph, BTreeMap::<Rank, Vec<(TimeNs, TimeNs)>>::new());
+        for node in graph.tasks.node_indices().filter(|&node| hides(graph, node)) {
+            let (start, end) = sources.times.of(graph, node);
+            if end > start {
+                busy.entry(rank(graph, graph.tasks[node].lane)).or_default().push((start, end));
+            }
+        }
+        busy.values_mut().for_each(merge);
+        Self { busy }
+    }
+
+    /// Exposed and overlapped time of one rank's transfer.
+    pub fn split(&self, meeting: &Meeting, arrival: &Arrival) -> (DurNs, DurNs) {
+        let transfer = meeting.transfer(arrival);
+        let Some(spans) = self.busy.get(&arrival.rank) else { return (transfer, DurNs::ZERO) };
+        let first = spans.partition_point(|&(_, end)| end <= meeting.began);
+        let inside = spans[first..].iter().take_while(|&&(start, _)| start < arrival.end);
+        let hidden = inside.map(|&(start, end)| end.min(arrival.end).since(start.max(meeting.began))).sum();
+        (transfer - hidden, hidden)
+    }
+}
+
+fn hides(graph: &ExecutionGraph, node: NodeId) -> bool {
+    let kind = graph.tasks[node].kind;
+    matches!(kind, TaskKind::Kernel | TaskKind::Memcpy | TaskKind::Memset | TaskKind::Compute)
+}
+
+fn rank(graph: &ExecutionGraph, lane: LaneId) -> Rank {
+    graph.lanes[lane.0 as usize].rank
+}
+
+/// Joins spans that overlap or touch.
+fn merge(spans: &mut Vec<(TimeNs, TimeNs)>) {
+    spans.sort_unstable();
+    let mut merged: Vec<(TimeNs, TimeNs)> = Vec::with_capacity(spans.len());
+    for &(start, end) in spans.iter() {
+        match merged.last_mut() {
+            Some(last) if start <= last.1 => last.1 = last.1.max(end),
+            _ => merged.push((start, end)),
+        }
+    }
+    *spans = merged;
+}

@@ -1,0 +1,125 @@
+//! Where the ranks of a job meet: when each arrives at every collective of the iteration, and how long the others wait.
+//!
+//! Who is late and by how much; why is for [`lateness`](super::lateness) to say.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use petgraph::Direction::Incoming;
+use petgraph::visit::EdgeRef;
+
+use crate::graph::{CollectiveId, DependencyKind, ExecutionGraph, NodeId, Rank, TimedGraph};
+use crate::sim::Schedule;
+use crate::units::{DurNs, TimeNs};
+
+use super::lanes::Times;
+
+/// One rank's part in a collective.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrival {
+    /// Whose.
+    pub rank: Rank,
+    /// Its task.
+    pub node: NodeId,
+    /// What the rank arrives with: the joint before the task, or the task itself where no others were matched.
+    pub by: NodeId,
+    /// When it was there.
+    pub at: TimeNs,
+    /// When it left.
+    pub end: TimeNs,
+}
+
+/// A collective as it was simulated.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Meeting {
+    /// Which.
+    pub collective: CollectiveId,
+    /// When all were there.
+    pub began: TimeNs,
+    /// In order of time, then of rank; never empty.
+    pub arrivals: Vec<Arrival>,
+}
+
+impl Meeting {
+    /// The last to arrive and the one before it; `None` where one rank is alone.
+    pub fn last_two(&self) -> Option<(&Arrival, &Arrival)> {
+        let [.., second, last] = self.arrivals.as_slice() else { return None };
+        Some((last, second))
+    }
+
+    /// How much later the last arrives than the one before.
+    pub fn late(&self) -> DurNs {
+        self.last_two().map_or(DurNs::ZERO, |(last, second)| last.at.since(second.at))
+    }
+
+    /// Waiting for the last, all ranks together.
+    pub fn waited(&self) -> DurNs {
+        self.arrivals.iter().map(|arrival| self.wait(arrival)).sum()
+    }
+
+    /// How long one rank waits for the last.
+    pub fn wait(&self, arrival: &Arrival) -> DurNs {
+        self.began.since(arrival.at).max(DurNs::ZERO)
+    }
+
+    /// From when all were there to when one rank left.
+    pub fn transfer(&self, arrival: &Arrival) -> DurNs {
+        arrival.end.since(self.began).max(DurNs::ZERO)
+    }
+
+    /// The longest transfer of its ranks.
+    pub fn longest_transfer(&self) -> DurNs {
+        self.arrivals.iter().map(|arrival| self.transfer(arrival)).max().unwrap_or_default()
+    }
+}
+
+/// The collectives of the chosen iteration, by the time they begin; those that edits took away are left out.
+///
+/// # Complexity
+/// O(collectives · ranks · log ranks).
+pub fn meetings(graph: &ExecutionGraph, timed: &TimedGraph, schedule: &Schedule) -> Vec<Meeting> {
+    let times = Times::Simulated { timed, schedule };
+    let periods: BTreeMap<Rank, Range<TimeNs>> =
+        graph.ranks.iter().map(|part| (part.rank, times.period(graph, part))).collect();
+    let mut found: Vec<Meeting> = Vec::new();
+    for (index, collective) in graph.collectives.iter().enumerate() {
+        let mut meeting = meeting(graph, timed, schedule, &collective.members);
+        meeting.collective = CollectiveId(index as u32);
+        let Some(last) = meeting.arrivals.last() else { continue };
+        let is_inside = periods.get(&last.rank).is_some_and(|period| period.contains(&meeting.began));
+        let takes_time = meeting.arrivals.iter().any(|arrival| arrival.end > meeting.began);
+        if is_inside && takes_time {
+            found.push(meeting);
+        }
+    }
+    found.sort_by_key(|meeting| (meeting.began, meeting.collective));
+    found
+}
+
+fn meeting(graph: &ExecutionGraph, timed: &TimedGraph, schedule: &Schedule, members: &[NodeId]) -> Meeting {
+    let join = members.iter().find_map(|&member| joint_of(graph, member));
+    let joints: BTreeMap<Rank, NodeId> = join.map_or_else(BTreeMap::new, |join| {
+        graph.tasks.neighbors_directed(join, Incoming).map(|joint| (rank_of(graph, joint), joint)).collect()
+    });
+    let arrival = |&node: &NodeId| {
+        let task = timed.task_if_kept(node)?;
+        let rank = rank_of(graph, node);
+        let joint = joints.get(&rank).and_then(|&joint| Some((joint, schedule.end(timed.task_if_kept(joint)?))));
+        let (by, at) = joint.unwrap_or_else(|| (node, schedule.start(timed, task)));
+        Some(Arrival { rank, node, by, at, end: schedule.end(task) })
+    };
+    let mut arrivals: Vec<Arrival> = members.iter().filter_map(arrival).collect();
+    arrivals.sort_by_key(|arrival| (arrival.at, arrival.rank));
+    let began = arrivals.last().map_or(TimeNs(0), |last| last.at);
+    Meeting { collective: CollectiveId(0), began, arrivals }
+}
+
+fn rank_of(graph: &ExecutionGraph, node: NodeId) -> Rank {
+    graph.lanes[graph.tasks[node].lane.0 as usize].rank
+}
+
+/// Where the members of a collective meet.
+fn joint_of(graph: &ExecutionGraph, member: NodeId) -> Option<NodeId> {
+    let into = graph.tasks.edges_directed(member, Incoming);
+    into.filter(|edge| edge.weight().kind == DependencyKind::Collective).map(|edge| edge.source()).next()
+}

@@ -1,0 +1,69 @@
+//! What is odd about how files fell into jobs: ranks that are missing, ranks given twice, ranks of different runs.
+
+use std::collections::BTreeSet;
+
+use super::{Job, naming};
+use crate::diagnostic::Diagnostics;
+
+/// Most ranks named one by one.
+const MOST_NAMED: usize = 8;
+
+/// Looks at the jobs of everything that was opened together.
+pub fn check(jobs: &[Job], diagnostics: &mut Diagnostics) {
+    for job in jobs {
+        missing(job, diagnostics);
+    }
+    for (index, job) in jobs.iter().enumerate().filter(|(_, job)| is_incomplete(job)) {
+        for other in &jobs[..index] {
+            compare(other, job, diagnostics);
+        }
+    }
+}
+
+fn world_size(job: &Job) -> Option<u32> {
+    job.ranks.iter().find_map(|rank| rank.world_size).filter(|&size| size > 1)
+}
+
+fn is_incomplete(job: &Job) -> bool {
+    world_size(job).is_some_and(|size| (job.ranks.len() as u32) < size)
+}
+
+fn numbers(job: &Job) -> BTreeSet<u32> {
+    job.ranks.iter().map(|rank| rank.rank).collect()
+}
+
+/// Ranks of the run that are not there. Of one rank alone that is said where its collectives are.
+fn missing(job: &Job, diagnostics: &mut Diagnostics) {
+    let Some(size) = world_size(job).filter(|_| is_incomplete(job) && job.ranks.len() > 1) else { return };
+    let there = numbers(job);
+    let absent: Vec<String> =
+        (0..size).filter(|rank| !there.contains(rank)).take(MOST_NAMED + 1).map(|rank| rank.to_string()).collect();
+    let more = if absent.len() > MOST_NAMED { " and more" } else { "" };
+    let named = absent.iter().take(MOST_NAMED).cloned().collect::<Vec<_>>().join(", ");
+    let text = format!("{} of {size} ranks are loaded, not {named}{more}", there.len());
+    diagnostics.warn("missing-ranks", format!("{text}: collectives wait only for those that are"));
+}
+
+/// Says why two jobs of one world size, of which the second lacks ranks, were not taken as one.
+fn compare(a: &Job, b: &Job, diagnostics: &mut Diagnostics) {
+    if world_size(a) != world_size(b) {
+        return;
+    }
+    let [first, second] = [a, b].map(|job| job.ranks.first().and_then(|rank| rank.trace.as_ref()));
+    let Some((first, second)) = first.zip(second) else { return };
+    let (one, other) = (first.path.display(), second.path.display());
+    let shared: Vec<u32> = numbers(a).intersection(&numbers(b)).copied().collect();
+    match shared.first() {
+        Some(rank) if naming::folder(&first.path) == naming::folder(&second.path) => {
+            let twice = a.ranks.iter().find(|mine| mine.rank == *rank).and_then(|mine| mine.trace.as_ref());
+            let one = twice.map_or_else(|| one.to_string(), |trace| trace.path.display().to_string());
+            let text = format!("{one} and {other} are both of rank {rank}: the second is opened as a job of its own");
+            diagnostics.warn("duplicate-rank", text);
+        }
+        None if is_incomplete(a) => {
+            let text = format!("{one} and {other} were not recorded together: they are opened as two jobs");
+            diagnostics.warn("different-jobs", text);
+        }
+        _ => {}
+    }
+}

@@ -239,6 +239,9 @@ fn the_path_of_an_edited_scenario_goes_through_what_the_edit_added() {
         devices: Vec::new(),
         batch: None,
         seats: None,
+        freed: Default::default(),
+        moved: Default::default(),
+        repeats: Default::default(),
         cyclic: 0,
     };
     let Edited { graph, timed } = Edited::of(&resolved);

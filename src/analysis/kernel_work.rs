@@ -44,6 +44,7 @@ impl<'a> KernelWork<'a> {
 fn divided(whole: &Work, parts: u64) -> Work {
     let shape = match whole.shape {
         Shape::Plain => Shape::Plain,
+        Shape::Strided { elements } => Shape::Strided { elements: elements / parts },
         Shape::Rows { rows, width } => Shape::Rows { rows: (rows / parts).max(1), width },
         _ => return whole.clone(),
     };

@@ -146,6 +146,7 @@ fn part_of(whole: Work, name: &str, caller: &Caller<'_>, reading: Reading, named
     let auxiliary = |family, read: Bytes, written: Bytes| operators::movement_work(family, read.0, written.0);
     match if named { kernel_name::role(name, whole.family) } else { Role::Main } {
         Role::Main if whole.family == Family::Conv => main_convolution(whole, name, caller, reading),
+        Role::Main if named && kernel_name::is_strided(name) => strided(whole, caller, reading),
         Role::Main => whole,
         Role::SplitReduction => auxiliary(Family::Reduction, Bytes(whole.written.0.saturating_mul(2)), whole.written),
         Role::Layout => auxiliary(Family::Movement, whole.written, whole.written),
@@ -155,6 +156,16 @@ fn part_of(whole: Work, name: &str, caller: &Caller<'_>, reading: Reading, named
         }
         Role::ParameterGradient => Work { written: Bytes(0), ..whole },
     }
+}
+
+/// `whole` with its elements found one by one, where it is element-wise or moves data.
+fn strided(whole: Work, caller: &Caller<'_>, reading: Reading) -> Work {
+    let streams = matches!(whole.family, Family::Elementwise | Family::Movement) && whole.shape == Shape::Plain;
+    let dtype = caller.operands.and_then(Operands::dtype).unwrap_or(reading.dtype);
+    if !streams || whole.written.0 == 0 {
+        return whole;
+    }
+    Work { shape: Shape::Strided { elements: whole.written.0.div_ceil(dtype.size()) }, ..whole }
 }
 
 fn main_convolution(whole: Work, name: &str, caller: &Caller<'_>, reading: Reading) -> Work {

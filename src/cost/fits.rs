@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::device::{CatalogError, DeviceProfile};
+use crate::units::DurNs;
 
 use super::domain::Domain;
 use super::features::{features, sizes};
@@ -96,6 +97,14 @@ pub struct Unseen {
     pub error: f64,
     /// Devices behind it.
     pub devices: u32,
+    /// Fixed cost of a kernel over the device's kernel start: geometric mean of the devices whose kernels, not whole calls,
+    /// were measured; 1 where there are none.
+    #[serde(default = "one")]
+    pub floor_starts: f64,
+}
+
+fn one() -> f64 {
+    1.0
 }
 
 /// What a call takes when its kernel takes `kernel_us` and the host needs `host_floor_us` at least: `(k⁴ + h⁴)^¼`.
@@ -270,10 +279,17 @@ impl Fits {
     /// The time of `work` on `device` with the fit for it, else with the parameters for unseen devices.
     pub fn estimate(&self, domain: Domain, work: &Work, device: &DeviceProfile) -> Estimate {
         let own = std::iter::once(&device.id).chain(&device.lineage).find_map(|id| self.find(domain, id));
+        // Softmax was measured at all widths; products of odd sizes and permuted elements were not.
         match own {
-            Some(fit) => fit.estimate(work, device),
-            None => self.estimate_unseen(domain, work, device),
+            Some(fit) if domain == Domain::Softmax => fit.estimate(work, device),
+            Some(fit) => at_least(fit.estimate(work, device), work, device),
+            None => self.shared(domain, work, device),
         }
+    }
+
+    /// The time of `work` with the parameters for unseen devices, fit or not: comparable between any two devices.
+    pub fn shared(&self, domain: Domain, work: &Work, device: &DeviceProfile) -> Estimate {
+        at_least(self.estimate_unseen(domain, work, device), work, device)
     }
 
     fn estimate_unseen(&self, domain: Domain, work: &Work, device: &DeviceProfile) -> Estimate {
@@ -286,7 +302,11 @@ impl Fits {
         let unseen = self.unseen.get(&domain);
         let mut parameters =
             unseen.map_or_else(|| structured::default_values(domain), |unseen| unseen.parameters.clone());
-        parameters[structured::FLOOR_US] = device.kernel_start.secs() * 1e6;
+        if let Some(share) = device.product_share.filter(|_| domain.is_product()) {
+            parameters[structured::COMPUTE] = parameters[structured::COMPUTE].min(share);
+        }
+        let starts = unseen.map_or(1.0, |unseen| unseen.floor_starts);
+        parameters[structured::FLOOR_US] = starts * device.kernel_start.secs() * 1e6;
         parameters
     }
 
@@ -296,6 +316,18 @@ impl Fits {
         own.map_or_else(|| self.parameters_unseen(domain, device), |fit| fit.parameters.clone())
     }
 }
+
+/// `estimate`, or the time to fetch the elements one by one where that is longer.
+fn at_least(estimate: Estimate, work: &Work, device: &DeviceProfile) -> Estimate {
+    let least = DurNs::from_us_f64(structured::access_us(work, device));
+    if least <= estimate.duration {
+        return estimate;
+    }
+    Estimate { duration: least, model: "accesses", error: estimate.error.max(ACCESS_ERROR), extrapolated: true }
+}
+
+/// Stated error of times by accesses: geometric mean error on traced kernels of H100, none of which it was fitted to.
+const ACCESS_ERROR: f32 = 0.35;
 
 /// Error of default parameters that nothing was fitted to.
 const UNFITTED_ERROR: f64 = 0.5;

@@ -178,6 +178,15 @@ pub fn role(kernel: &str, family: Family) -> Role {
     }
 }
 
+/// Whether `kernel` works out the place of every element for itself instead of walking over vectors of them: what `PyTorch`
+/// launches for operands that are broadcast, permuted, concatenated or picked by index.
+pub fn is_strided(kernel: &str) -> bool {
+    const WALKS: [&str; 5] = ["vectorized_", "unrolled_", "multi_tensor", "reduce_kernel", "legacy::"];
+    const FINDS: [&str; 4] = ["elementwise_kernel", "CatArray", "indexSelect", "index_elementwise"];
+    let has = |parts: &[&str]| parts.iter().any(|part| kernel.contains(part));
+    has(&FINDS) && !has(&WALKS)
+}
+
 /// Which product of a convolution layer `kernel` computes, when its name says so.
 pub fn conv_pass(kernel: &str) -> Option<ConvPass> {
     let name = kernel.to_ascii_lowercase();
@@ -249,6 +258,15 @@ mod tests {
         assert_eq!(role("cudnn::winograd_nonfused::winogradForwardData4x4<float, float>", Family::Conv), Role::Layout);
         assert_eq!(role("void cudnn::ops::nchwToNhwcKernel<float, float>", Family::Conv), Role::Layout);
         assert_eq!(role("DeviceRadixSortSingleTileKernel", Family::Embedding), Role::Indices);
+    }
+
+    #[test]
+    fn kernels_of_broadcast_operands_are_told_from_those_over_vectors() {
+        let strided = "void at::native::elementwise_kernel<128, 4, at::native::gpu_kernel_impl_nocast<direct_copy> >";
+        assert!(is_strided(strided));
+        assert!(is_strided("void at::native::(anonymous namespace)::CatArrayBatchedCopy<float, unsigned int, 3>"));
+        assert!(!is_strided("void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float> >"));
+        assert!(!is_strided("void at::native::unrolled_elementwise_kernel<at::native::direct_copy_kernel_cuda>"));
     }
 
     #[test]

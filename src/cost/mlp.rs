@@ -308,7 +308,9 @@ pub fn paper_features(work: &Work, reuse: Option<&[f64; REUSE_BINS]>) -> Option<
             list.extend([causal, backward].map(|flag| f64::from(u8::from(flag))));
             list
         }
-        Shape::Plain if work.bytes().0 > 0 => vec![log(work.read.0), log(work.written.0), work.flop.0.max(1.0).ln()],
+        Shape::Plain | Shape::Strided { .. } if work.bytes().0 > 0 => {
+            vec![log(work.read.0), log(work.written.0), work.flop.0.max(1.0).ln()]
+        }
         _ => return None,
     })
 }

@@ -160,7 +160,7 @@ impl CostModels {
             return absolute(&after);
         }
         let change = Change { same_device, doublings: doublings(old.work, new.work) };
-        let (before, alike) = alike(before, after, old, new);
+        let (before, alike) = self.alike(before, after, old, new);
         let error = anchor::expected_error(&before, &alike, change);
         if absolute(&after).error.max(anchor::missed(&before, measured)) < error {
             return absolute(&after);
@@ -173,6 +173,29 @@ impl CostModels {
             error,
             extrapolated: after.extrapolated || before.extrapolated,
         }
+    }
+
+    /// Both estimates by one model: the ratio of two models' answers would show their difference, not the devices'. Where one
+    /// of two devices has no fit, that is the structured model with what the fitted devices have in common.
+    fn alike(&self, before: Estimate, after: Estimate, old: Placed<'_>, new: Placed<'_>) -> (Estimate, Estimate) {
+        let (Some(old_work), Some(new_work)) = (old.work, new.work) else { return (before, after) };
+        if before.model == after.model {
+            return (before, after);
+        }
+        let shared =
+            |work: &Work, device| Domain::of(work).map(|domain| self.fits.shared(domain, work, device).duration);
+        let ours = shared(old_work, old.device).zip(shared(new_work, new.device));
+        let roofline = |work, device| DurNs::from_us_f64(baseline_us(work, device));
+        let (model, times) = ours.map_or_else(
+            || ("roofline", (roofline(old_work, old.device), roofline(new_work, new.device))),
+            |times| ("structured-unseen", times),
+        );
+        if times.0 <= DurNs::ZERO || times.1 <= DurNs::ZERO {
+            return (before, after);
+        }
+        let error = before.error.max(after.error);
+        let estimate = |duration, extrapolated| Estimate { duration, model, error, extrapolated };
+        (estimate(times.0, before.extrapolated), estimate(times.1, after.extrapolated))
     }
 
     /// [`predict`](Self::predict) for a collective whose interconnect changes: `work` is a collective's, before and after.
@@ -199,27 +222,6 @@ impl CostModels {
 /// two devices does, a kernel of the one says nothing of that of the other.
 fn has_own_unit(placed: Placed<'_>) -> bool {
     placed.work.is_some_and(|work| placed.device.peak.contains_key(&work.precision))
-}
-
-/// Both estimates by one model: the ratio of two models' answers would show their difference, not the devices'.
-fn alike(before: Estimate, after: Estimate, old: Placed<'_>, new: Placed<'_>) -> (Estimate, Estimate) {
-    if before.model == after.model {
-        return (before, after);
-    }
-    let unfitted = |placed: Placed<'_>| placed.work.and_then(|work| unfitted_us(work, placed.device));
-    let (model, times) = match (unfitted(old), unfitted(new)) {
-        (Some(before_us), Some(after_us)) => ("structured-unseen", (before_us, after_us)),
-        _ => match (old.work, new.work) {
-            (Some(o), Some(n)) => ("roofline", (baseline_us(o, old.device), baseline_us(n, new.device))),
-            _ => return (before, after),
-        },
-    };
-    if times.0 <= 0.0 || times.1 <= 0.0 {
-        return (before, after);
-    }
-    let error = f64::from(before.error.max(after.error));
-    let estimate = |us, extrapolated| estimate_of(us, model, error, extrapolated);
-    (estimate(times.0, before.extrapolated), estimate(times.1, after.extrapolated))
 }
 
 /// What lies between the benchmarks that models are fitted to and kernels inside a running model (cold caches, clocks, another
@@ -330,6 +332,7 @@ fn figures_key(device: &DeviceProfile) -> u64 {
     let mut hasher = FxHasher::default();
     device.id.hash(&mut hasher);
     (device.sm_count, device.l2.0, device.kernel_start.0).hash(&mut hasher);
+    (device.clock_mhz.to_bits(), device.product_share.map(f64::to_bits)).hash(&mut hasher);
     let measured = device.dram_bandwidth_measured.map_or(0.0, |rate| rate.0);
     let rates = [device.dram_bandwidth.0, measured, device.l2_bandwidth.0, device.host_link.0, device.peer_link.0];
     // Weighted sums, not hashes, of the rates: this runs for every prediction.

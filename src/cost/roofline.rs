@@ -2,7 +2,7 @@
 
 use crate::device::DeviceProfile;
 
-use super::work::Work;
+use super::work::{Family, Work};
 
 /// Share of theoretical memory bandwidth that streaming kernels reach where nobody measured it: the mean of the
 /// measured figures of V100 (0.91), A100 (0.89), GV100 (0.69), P100 (0.74), TITAN Xp (0.80) [Lin 2024].
@@ -22,9 +22,17 @@ pub fn roofline_us(work: &Work, device: &DeviceProfile) -> f64 {
     device.kernel_start.secs() * 1e6 + bound_us(work, device)
 }
 
+/// FLOP per second that bound `work`: products may have units of their own.
+fn peak_of(work: &Work, device: &DeviceProfile) -> f64 {
+    match work.family {
+        Family::Gemm | Family::Conv | Family::Attention => device.product_rate(work.precision).0,
+        _ => device.peak_rate(work.precision).0,
+    }
+}
+
 /// The roofline without the start cost, in µs.
 pub fn bound_us(work: &Work, device: &DeviceProfile) -> f64 {
-    let peak = device.peak_rate(work.precision).0;
+    let peak = peak_of(work, device);
     let arithmetic = if work.flop.0 > 0.0 { work.flop.0 / peak.max(1.0) } else { 0.0 };
     let traffic = work.bytes().0 as f64 / memory_rate(device).max(1.0);
     1e6 * arithmetic.max(traffic)
@@ -34,7 +42,7 @@ pub fn bound_us(work: &Work, device: &DeviceProfile) -> f64 {
 /// one. The curve holds the start cost already [Lin 2024, authors' code].
 pub fn curve_us(work: &Work, device: &DeviceProfile) -> f64 {
     let Some(curve) = &device.dram_curve else { return roofline_us(work, device) };
-    let arithmetic = 1e6 * work.flop.0 / device.peak_rate(work.precision).0.max(1.0);
+    let arithmetic = 1e6 * work.flop.0 / peak_of(work, device).max(1.0);
     curve.time_us(work.bytes().0 as f64).max(arithmetic)
 }
 
@@ -42,7 +50,6 @@ pub fn curve_us(work: &Work, device: &DeviceProfile) -> f64 {
 mod tests {
     use super::*;
     use crate::cost::operators::movement_work;
-    use crate::cost::work::Family;
     use crate::device::Catalog;
 
     #[test]

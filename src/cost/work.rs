@@ -145,6 +145,11 @@ pub enum Shape {
         /// Elements of a row.
         width: u64,
     },
+    /// Elements that are found one by one: copies between layouts, broadcast arithmetic, concatenation, picking by index.
+    Strided {
+        /// Elements of the result.
+        elements: u64,
+    },
     /// A copy or fill; the bytes are `Work::written`.
     Copy {
         /// From where to where.
@@ -235,7 +240,7 @@ pub struct Work {
 pub(super) fn element_bytes(work: &Work) -> u64 {
     match work.precision {
         Precision::Fp64 => 8,
-        Precision::Fp32 | Precision::Tf32 => 4,
+        Precision::Fp32 | Precision::Fp32Matrix | Precision::Tf32 => 4,
         Precision::Fp16 | Precision::Fp16Tensor | Precision::Bf16Tensor => 2,
         Precision::Fp8Tensor | Precision::Int8Tensor => 1,
     }
@@ -262,6 +267,7 @@ impl Hash for Shape {
                 (batch, rows, tables, pooling.to_bits(), dim, backward).hash(state);
             }
             Self::Rows { rows, width } => (rows, width).hash(state),
+            Self::Strided { elements } => elements.hash(state),
             Self::Copy { route } => route.hash(state),
             Self::Collective { kind, ranks } => (kind, ranks).hash(state),
             Self::Attention { batch, heads, queries, keys, dim, causal, backward } => {

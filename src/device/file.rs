@@ -28,10 +28,11 @@ pub(super) enum Figure {
     PeerLinkGbS,
     LaunchLatencyUs,
     KernelStartUs,
+    ProductShare,
 }
 
 impl Figure {
-    pub(super) const ALL: [Self; 11] = [
+    pub(super) const ALL: [Self; 12] = [
         Self::SmCount,
         Self::ClockMhz,
         Self::L2Mib,
@@ -43,6 +44,7 @@ impl Figure {
         Self::PeerLinkGbS,
         Self::LaunchLatencyUs,
         Self::KernelStartUs,
+        Self::ProductShare,
     ];
 
     pub(super) fn key(self) -> &'static str {
@@ -58,6 +60,7 @@ impl Figure {
             Self::PeerLinkGbS => "peer_link_gb_s",
             Self::LaunchLatencyUs => "launch_latency_us",
             Self::KernelStartUs => "kernel_start_us",
+            Self::ProductShare => "product_share",
         }
     }
 

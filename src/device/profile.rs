@@ -26,6 +26,8 @@ pub enum Precision {
     Fp64,
     /// 32-bit, vector units.
     Fp32,
+    /// 32-bit, matrix units that round nothing; asked for products only ([`DeviceProfile::product_rate`]).
+    Fp32Matrix,
     /// 32-bit data, tensor cores in tf32.
     Tf32,
     /// 16-bit, vector units.
@@ -42,9 +44,10 @@ pub enum Precision {
 
 impl Precision {
     /// All of them, in the order of the enum.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Fp64,
         Self::Fp32,
+        Self::Fp32Matrix,
         Self::Tf32,
         Self::Fp16,
         Self::Fp16Tensor,
@@ -58,6 +61,7 @@ impl Precision {
         match self {
             Self::Fp64 => "fp64",
             Self::Fp32 => "fp32",
+            Self::Fp32Matrix => "fp32_matrix",
             Self::Tf32 => "tf32",
             Self::Fp16 => "fp16",
             Self::Fp16Tensor => "fp16_tensor",
@@ -69,7 +73,10 @@ impl Precision {
 
     /// Whether it runs on tensor (matrix) units.
     pub fn is_tensor(self) -> bool {
-        matches!(self, Self::Tf32 | Self::Fp16Tensor | Self::Bf16Tensor | Self::Fp8Tensor | Self::Int8Tensor)
+        matches!(
+            self,
+            Self::Fp32Matrix | Self::Tf32 | Self::Fp16Tensor | Self::Bf16Tensor | Self::Fp8Tensor | Self::Int8Tensor
+        )
     }
 
     /// What a device without units for this precision computes it with instead: the next in the chain
@@ -78,7 +85,8 @@ impl Precision {
         match self {
             Self::Fp8Tensor | Self::Int8Tensor => Some(Self::Fp16Tensor),
             Self::Fp16Tensor => Some(Self::Fp16),
-            Self::Bf16Tensor | Self::Fp64 | Self::Tf32 | Self::Fp16 => Some(Self::Fp32),
+            Self::Tf32 => Some(Self::Fp32Matrix),
+            Self::Bf16Tensor | Self::Fp64 | Self::Fp16 | Self::Fp32Matrix => Some(Self::Fp32),
             Self::Fp32 => None,
         }
     }
@@ -208,6 +216,8 @@ pub struct DeviceProfile {
     pub launch_latency: DurNs,
     /// Fixed device-side cost of any kernel.
     pub kernel_start: DurNs,
+    /// Share of the matrix units' peak that large 16-bit products reach, where somebody measured it.
+    pub product_share: Option<f64>,
     /// Where each figure is from: key → source.
     pub sources: BTreeMap<String, String>,
 }
@@ -224,6 +234,12 @@ impl DeviceProfile {
             asked = current.fallback();
         }
         FlopPerSec(0.0)
+    }
+
+    /// Peak rate of matrix products at `precision`: AMD's matrix cores compute fp32 as such, so there products are faster
+    /// than other arithmetic of that type.
+    pub fn product_rate(&self, precision: Precision) -> FlopPerSec {
+        self.peak_rate(if precision == Precision::Fp32 { Precision::Fp32Matrix } else { precision })
     }
 
     /// Multiplies every memory bandwidth figure by `ratio` (a hypothetical faster or slower memory).

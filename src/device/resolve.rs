@@ -152,6 +152,7 @@ fn complete(id: &str, placed: &Placed, merged: Merged) -> Result<DeviceProfile, 
         peer_link: gb_s(figure(Figure::PeerLinkGbS).unwrap_or(0.0)),
         launch_latency: DurNs::from_us_f64(need(Figure::LaunchLatencyUs)?),
         kernel_start: DurNs::from_us_f64(need(Figure::KernelStartUs)?),
+        product_share: figure(Figure::ProductShare),
         sources: merged.sources,
     })
 }

@@ -153,7 +153,7 @@ fn assemble(
     let mut all = Fits::default();
     for domain in Domain::ALL {
         if let Some(unseen) = leave_one_out(domain, fits, rows, catalog)?.or_else(|| old.unseen(domain).cloned()) {
-            all.set_unseen(unseen);
+            all.set_unseen(Unseen { floor_starts: floor_starts(domain, fits, catalog)?, ..unseen });
         }
     }
     for ((domain, id), fit) in fits {
@@ -229,7 +229,22 @@ fn leave_one_out(
     }
     let error = errors.iter().sum::<f64>() / errors.len() as f64;
     let parameters = calibrate::shared_parameters(domain, &samples);
-    Ok(Some(Unseen { domain, parameters, error, devices: samples.len() as u32 }))
+    Ok(Some(Unseen { domain, parameters, error, devices: samples.len() as u32, floor_starts: 1.0 }))
+}
+
+/// Fixed cost over the device's kernel start where kernels, not whole calls, were measured: geometric mean, at least 1.
+fn floor_starts(
+    domain: Domain,
+    fits: &BTreeMap<(Domain, String), Fit>,
+    catalog: &Catalog,
+) -> Result<f64, Box<dyn Error>> {
+    let mut logs = Vec::new();
+    for fit in fits.values().filter(|fit| fit.domain == domain && fit.host_floor_us <= 0.0) {
+        let start_us = catalog.find(&fit.devices[0])?.kernel_start.secs() * 1e6;
+        logs.push((fit.parameters[retime::cost::structured::FLOOR_US] / start_us).ln());
+    }
+    let mean = logs.iter().sum::<f64>() / logs.len().max(1) as f64;
+    Ok(mean.exp().max(1.0))
 }
 
 fn print_row(domain: Domain, id: &str, found: &Calibrated) {

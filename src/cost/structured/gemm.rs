@@ -63,7 +63,7 @@ pub(super) struct Rates {
 impl Rates {
     pub(super) fn of(work: &Work, device: &DeviceProfile, compute: f64, bandwidth: f64) -> Self {
         let sms = f64::from(device.sm_count.max(1));
-        let peak = device.peak_rate(work.precision).0.max(1.0);
+        let peak = device.product_rate(work.precision).0.max(1.0);
         Self { per_sm: 1e-6 * peak * compute / sms, sms, dram: 1e-6 * device.dram_bandwidth.0.max(1.0) * bandwidth }
     }
 }

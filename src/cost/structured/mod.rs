@@ -2,6 +2,7 @@
 //!
 //! A parameter set fitted on one device is meaningful on another, because each is a share of that device's peak.
 
+mod access;
 mod attention;
 mod conv;
 mod gemm;
@@ -11,6 +12,7 @@ use crate::device::DeviceProfile;
 
 use super::domain::Domain;
 use super::work::Work;
+pub use access::access_us;
 
 /// One parameter of a structured model: its value without any fit, and the range a fit may choose from.
 #[derive(Clone, Copy, Debug, PartialEq)]

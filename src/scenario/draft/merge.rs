@@ -117,6 +117,7 @@ fn merged_work(works: &[Work]) -> Option<Work> {
             Shape::Embedding { batch, rows, tables: works.iter().map(tables).sum(), pooling, dim, backward }
         }
         Shape::Rows { rows, width } => Shape::Rows { rows: rows * works.len() as u64, width },
+        Shape::Strided { elements } => Shape::Strided { elements: elements * works.len() as u64 },
         ref other => other.clone(),
     };
     Some(Work {

@@ -128,8 +128,8 @@ fn follow_both(draft: &mut Draft<'_>, laws: &BatchLaws, (old, new): (u64, u64)) 
     resized
 }
 
-/// Where learned times are from. The error is that of iterations at a third batch size predicted from two others, on our own
-/// captures; see `validate whatif`.
+/// Where learned times are from. The error is that of un-profiled iterations at a third batch size predicted from two others, on
+/// our own captures (`validate whatif`), which the model was also chosen on.
 const LEARNED: Prediction = Prediction {
     duration: DurNs::ZERO,
     provenance: Provenance::Anchored,

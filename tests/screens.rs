@@ -262,9 +262,10 @@ fn a_filter_that_selects_nothing_leaves_the_one_before_it() {
 
 /// Column and row where `wanted` first stands on the screen.
 fn find(screen: &Rehearsal, wanted: &str) -> (usize, usize) {
+    assert_shows(screen, wanted);
     let rows = rows(&screen.draw());
     let at = |(y, row): (usize, &String)| Some((row[..row.find(wanted)?].chars().count(), y));
-    rows.iter().enumerate().find_map(at).unwrap_or_else(|| panic!("no {wanted:?} in\n{}", rows.join("\n")))
+    rows.iter().enumerate().find_map(at).unwrap()
 }
 
 #[test]

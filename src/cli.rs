@@ -31,6 +31,9 @@ pub struct Cli {
     /// Theme of the screen: dark, light, high-contrast, colour-blind-safe, 16-colour, or one of your own
     #[arg(long, value_name = "NAME")]
     pub theme: Option<String>,
+    /// Start over: do not resume the last session with these traces
+    #[arg(long)]
+    pub fresh: bool,
     /// What to do instead of opening the screen
     #[command(subcommand)]
     pub command: Option<Command>,
@@ -82,6 +85,8 @@ pub enum Command {
     Breakdown(ScenarioCommand),
     /// Host overheads T1 to T5 per operator
     Overheads(OverheadsArgs),
+    /// Which of two traces or scenarios is faster, and by which operators
+    Compare(CompareArgs),
     /// Iteration time and throughput over batch sizes
     Sweep(SweepArgs),
     /// Write the traces of a made-up multi-rank DLRM job
@@ -194,7 +199,10 @@ impl FromArgMatches for ScenarioArgs {
         gather("gpu", &|value| Edit::Step(format!("swap-gpu {value}")));
         gather("scenario", &|value| Edit::File(PathBuf::from(value)));
         found.sort_by_key(|&(index, _)| index);
-        Ok(Self { edits: found.into_iter().map(|(_, edit)| edit).collect(), force: matches.get_flag("force") })
+        let overheads = matches.get_one::<String>("overheads").filter(|&source| source != "measured");
+        let first = overheads.map(|source| Edit::Step(format!("overheads {source}")));
+        let edits = first.into_iter().chain(found.into_iter().map(|(_, edit)| edit)).collect();
+        Ok(Self { edits, force: matches.get_flag("force") })
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
@@ -212,6 +220,10 @@ impl Args for ScenarioArgs {
             .arg(edit("step", "LINE", "An edit, e.g. \"scale kind=kernel x0.5\"; may be repeated, applied in order"))
             .arg(edit("batch", "N", "Short for --step \"resize-batch N\""))
             .arg(edit("gpu", "NAME", "Short for --step \"swap-gpu NAME\""))
+            .arg(clap::Arg::new("overheads").long("overheads").value_name("SOURCE").help(
+                "Host overheads T1 to T5: measured (each call's own), mean (of its operator), or a file of \
+                     `overheads --save`; short for a first --step \"overheads SOURCE\"",
+            ))
             .arg(edit("scenario", "FILE", "The steps of a scenario file; one made for another trace needs --force"))
             .arg(
                 clap::Arg::new("force")
@@ -371,11 +383,17 @@ pub struct SweepArgs {
 /// Arguments of `compare`.
 #[derive(Clone, Debug, Args)]
 pub struct CompareArgs {
-    /// The first trace
+    /// A trace (file or folder), or a scenario file (.toml)
     pub a: PathBuf,
-    /// The second trace; without it the edited trace is compared with itself unedited
+    /// Another; without it A with edits is compared with A without. Of a scenario and a trace the one is applied to the other
     pub b: Option<PathBuf>,
-    /// The edits, applied to the first trace
+    /// The trace that two scenario files are applied to; without it the bundled sample
+    #[arg(long, value_name = "TRACE", num_args = 1..)]
+    pub on: Vec<PathBuf>,
+    /// A row for each call in order, instead of one for each operator
+    #[arg(long)]
+    pub calls: bool,
+    /// Edits: of B without a second trace, of A against what was measured in B; under both scenarios
     #[command(flatten)]
     pub scenario: ScenarioArgs,
     /// How to write the result
@@ -409,7 +427,7 @@ pub struct ExportArgs {
     /// File format; without it the file's ending says: .svg, .md, .html, .csv, else chrome
     #[arg(long, value_enum)]
     pub format: Option<ExportKind>,
-    /// File to write
+    /// File to write; a Chrome trace of several ranks becomes a file for each: rank0.FILE …, or in FILE where that is a folder
     #[arg(short, long, value_name = "FILE")]
     pub out: PathBuf,
 }
@@ -580,6 +598,9 @@ mod tests {
             edits("retime predict t.json --gpu H200 --batch 64 --step undo --gpu A100 --json"),
             [step("swap-gpu H200"), step("resize-batch 64"), step("undo"), step("swap-gpu A100")]
         );
+        let first = edits("retime simulate t.json --batch 64 --overheads mean");
+        assert_eq!(first, [step("overheads mean"), step("resize-batch 64")]);
+        assert_eq!(edits("retime simulate t.json --overheads measured"), []);
     }
 
     #[test]

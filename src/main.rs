@@ -65,6 +65,8 @@ fn screen(cli: &Cli) -> Result<()> {
             is_ascii: needs_ascii(variable),
             keymap: config.keymap,
         },
+        sessions: retime::session::Sessions::of_user(),
+        is_fresh: cli.fresh,
     })
 }
 

@@ -486,3 +486,97 @@ fn layers_add_up_and_several_runs_are_trimmed_means() {
     let two = json(&["layers", &sample(CPU), &sample("mlp-b256-fp32-cpu.kineto.json.gz")]);
     assert_eq!(two["batch_sizes"][0]["runs"], 2);
 }
+
+#[test]
+fn several_ranks_are_exported_as_a_job_that_replays_to_the_same_figures() {
+    let folder = tempfile::tempdir().unwrap();
+    let ranks = [0, 1].map(|rank| sample(&format!("dlrm-ddp-b128-fp32-cpu-ws2-r{rank}.kineto.json.gz")));
+    let into = folder.path().join("ranks");
+    for (out, files, steps) in [
+        (format!("{}/", into.display()), ["ranks/rank0.json", "ranks/rank1.json"], &[][..]),
+        (
+            folder.path().join("edited.json").display().to_string(),
+            ["rank0.edited.json", "rank1.edited.json"],
+            &["--step", "scale name~embedding x2"],
+        ),
+    ] {
+        let given = [&["export", ranks[0].as_str(), &ranks[1], "-o", &out], steps].concat();
+        retime().args(&given).assert().success();
+        assert!(failure(1, &given).contains("exists already"));
+        let written = files.map(|file| folder.path().join(file).display().to_string());
+        let before = json(&[&["simulate", ranks[0].as_str(), &ranks[1]], steps].concat());
+        let after = json(&["simulate", &written[0], &written[1]]);
+        let info = json(&["info", &written[0], &written[1]]);
+        assert_eq!(info["traces"].as_array().unwrap().len(), 1, "one job");
+        assert_eq!(after["ranks"].as_array().unwrap().len(), 2);
+        for field in ["measured_ns", "simulated_ns"] {
+            let (a, b) = (after[field].as_f64().unwrap(), before["simulated_ns"].as_f64().unwrap());
+            assert!((a / b - 1.0).abs() < 0.01, "{out} {field}: {a} {b}");
+        }
+    }
+}
+
+#[test]
+fn overheads_of_another_source_are_a_first_step_that_sets_host_times() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("overheads.json").display().to_string();
+    json(&["overheads", &sample(GPU), "--save", &path]);
+    let mut database: Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
+    for row in database["rows"].as_array_mut().unwrap() {
+        row["mean_us"] = (row["mean_us"].as_f64().unwrap() * 3.0).into();
+    }
+    std::fs::write(&path, database.to_string()).unwrap();
+    let slow = json(&["simulate", &sample(GPU), "--overheads", &path]);
+    assert!(slow["simulated_ns"].as_i64() > slow["base_simulated_ns"].as_i64());
+    assert_eq!(
+        (&slow["overheads"], &slow["steps"][0]["transform"]),
+        (&path.as_str().into(), &format!("overheads {path}").into())
+    );
+    assert_eq!(json(&["simulate", &sample(GPU)])["overheads"], "measured");
+    assert!(failure(1, &["simulate", &sample(GPU), "--overheads", "no-such.json"]).contains("no-such.json"));
+}
+
+#[test]
+fn compare_tells_which_is_faster_only_beyond_the_error() {
+    let two = [sample(CPU), sample("dlrm-ddp-fused-b256-fp32-cpu.kineto.json.gz")];
+    let traces = json(&["compare", &two[0], &two[1]]);
+    let has = keys(&traces);
+    for field in ["a", "b", "delta_ns", "error_ns", "rows", "traces", "verdict", "diagnostics"] {
+        assert!(has.contains(&field), "{field}");
+    }
+    assert_eq!(traces["traces"].as_array().unwrap().len(), 2);
+    let measured = |name: &String| json(&["simulate", name])["measured_ns"].as_i64().unwrap();
+    assert_eq!(traces["delta_ns"].as_i64().unwrap(), measured(&two[1]) - measured(&two[0]));
+    let row = |answer: &Value, name: &str| {
+        answer["rows"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|row| row["name"].as_str().unwrap().contains(name))
+            .unwrap()
+            .clone()
+    };
+    let linear = row(&traces, "aten::linear");
+    assert_eq!(linear["a_count"], linear["matched"], "both have the same layers");
+    let same = json(&["compare", &two[0], &two[0]]);
+    assert_eq!((&same["verdict"], &same["delta_ns"]), (&"cannot-tell".into(), &0.into()));
+
+    let folder = tempfile::tempdir().unwrap();
+    let scenario = |name: &str, steps: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, format!("format = \"retime-scenario-1\"\nsteps = [{steps}]\n")).unwrap();
+        path.display().to_string()
+    };
+    let (slow, fast) =
+        (scenario("slow.toml", "\"scale kind=kernel x3\""), scenario("fast.toml", "\"scale kind=kernel x2\""));
+    let answer = json(&["compare", &slow, &fast, "--on", &sample(GPU)]);
+    assert_eq!(answer["verdict"], "b-faster");
+    let with = |file: &str| json(&["simulate", &sample(GPU), "--scenario", file])["simulated_ns"].as_i64().unwrap();
+    assert_eq!(answer["delta_ns"].as_i64().unwrap(), with(&fast) - with(&slow));
+    let linear = row(&answer, "aten::linear");
+    let [a, b] = ["a_ns", "b_ns"].map(|field| linear[field].as_f64().unwrap());
+    assert!((a / b - 1.5).abs() < 0.01, "{linear}");
+    let calls = json(&["compare", &sample(GPU), "--step", "remove name~relu", "--calls"]);
+    assert_eq!(calls["a"]["name"], "unedited");
+    assert!(failure(1, &["compare", &sample(GPU)]).contains("two traces"));
+}

@@ -1,12 +1,14 @@
 //! Edits on real traces: what they must do to the iteration, and that undoing them gives the base bit for bit.
 #![expect(clippy::unwrap_used, reason = "a trace that cannot be opened or built should fail its test")]
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
 use retime::analysis::replay::period;
+use retime::cost::Overheads;
 use retime::graph::{self, BuildOptions, ExecutionGraph, TaskKind, TimedGraph};
-use retime::scenario::{Base, Context, Resolved, Scenario, resolve};
+use retime::scenario::{Base, Context, Databases, Resolved, Scenario, resolve};
 use retime::sim::{Schedule, simulate};
 use retime::trace::{self, OpenOptions};
 use retime::units::DurNs;
@@ -97,4 +99,76 @@ fn a_faster_gpu_is_faster_and_a_slower_one_slower() {
     );
     println!("vgg13 {now:.1} ms, on B200 {fast:.1} ms, on V100 {slow:.1} ms");
     assert!(fast < 0.9 * now && slow > 1.5 * now, "{fast} {now} {slow}");
+}
+
+/// The host time that T1 to T5 take.
+fn host_time(resolved: &Resolved) -> f64 {
+    let host = |kind| matches!(kind, TaskKind::Host(_) | TaskKind::Runtime);
+    let tasks = resolved.graph.tasks.node_indices().filter(|&node| host(resolved.graph.tasks[node].kind));
+    tasks.map(|node| resolved.prediction(node).duration.0 as f64).sum()
+}
+
+fn sample(name: &str) -> (Base, Context) {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("sample_traces").join(name);
+    let opened = trace::open(&[file], &OpenOptions::default()).unwrap();
+    let graph = Arc::new(graph::build(&opened.jobs[0], &BuildOptions::default()).unwrap());
+    let context = Context::builtin(&graph).unwrap();
+    (Base::new(graph), context)
+}
+
+const PREDICTED: &str = "dlrm-ddp-b256-on-v100.predicted.json.gz";
+
+#[test]
+fn mean_overheads_keep_the_total_and_take_the_differences_between_calls_away() {
+    let (base, context) = sample(PREDICTED);
+    let (before, mean) = (run(&base, &context, &[]), run(&base, &context, &["overheads mean"]));
+    assert!((host_time(&mean) / host_time(&before) - 1.0).abs() < 0.001);
+    for path in [VGG, RECSYS] {
+        let Some((base, context)) = open(path) else { continue };
+        let (before, mean) = (run(&base, &context, &[]), run(&base, &context, &["overheads mean"]));
+        eprintln!("{path}: {}", mean.reports[0].summary);
+        let share = host_time(&mean) / host_time(&before);
+        assert!((share - 1.0).abs() < 0.001, "{path}: {share}");
+        let graph = base.graph();
+        let launches = graph.tasks.node_indices().filter(|&node| {
+            graph.tasks[node].kind == TaskKind::Runtime && graph.names.get(graph.tasks[node].name) == "cudaLaunchKernel"
+        });
+        let (mut times, mut same) = (BTreeMap::<DurNs, usize>::new(), 0);
+        for node in launches {
+            *times.entry(mean.prediction(node).duration).or_default() += 1;
+            same += 1;
+        }
+        assert!(times.values().max().unwrap() * 10 > same * 7, "{path}: most launches take the mean launch");
+    }
+}
+
+#[test]
+fn a_database_sets_the_overheads_and_twice_the_database_twice_the_time() {
+    let (base, mut context) = sample(PREDICTED);
+    let own = Arc::clone(base.overheads().1);
+    let doubled = own.to_json();
+    let mut doubled: serde_json::Value = serde_json::from_str(&doubled).unwrap();
+    for row in doubled["rows"].as_array_mut().unwrap() {
+        row["mean_us"] = (row["mean_us"].as_f64().unwrap() * 2.0).into();
+    }
+    let doubled = Arc::new(Overheads::from_json(&doubled.to_string()).unwrap());
+    context.databases = Databases::new(move |file| match file {
+        "own.json" => Ok(Arc::clone(&own)),
+        "doubled.json" => Ok(Arc::clone(&doubled)),
+        _ => Err(format!("{file}: no such file")),
+    });
+    let [once, twice] = ["own", "doubled"].map(|name| run(&base, &context, &[&format!("overheads {name}.json")]));
+    let long_gaps: f64 = {
+        let (stretches, graph) = (base.overheads().0, base.graph());
+        stretches.iter().filter(|s| !s.is_overhead).map(|s| stretches.time(s, graph).0 as f64).sum()
+    };
+    let overheads = |resolved: &Resolved| host_time(resolved) - long_gaps;
+    assert!((overheads(&twice) / overheads(&once) - 2.0).abs() < 1e-4);
+    assert!(iteration(base.graph(), &twice.timed) > iteration(base.graph(), &once.timed));
+    let absent = run(&base, &context, &["overheads absent.json"]);
+    assert!(absent.changes.is_empty() && absent.reports[0].unhandled[0].contains("no such file"));
+    let back = run(&base, &context, &["overheads doubled.json", "overheads measured"]);
+    assert_same(&back.timed, base.timed());
+    let halved = run(&base, &context, &["overheads doubled.json", "scale kind=T2 x0.5"]);
+    assert!(host_time(&halved) < host_time(&twice), "later steps build on it");
 }

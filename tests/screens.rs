@@ -639,3 +639,38 @@ fn a_terminal_that_shrinks_and_grows_again_shows_the_same() {
     }
     assert_eq!(text(&screen), before);
 }
+
+#[test]
+fn steps_count_as_saved_only_once_their_file_is_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut screen = open((80, 24));
+    play(&mut screen, &format!(":scale kind=kernel x2<enter>:save {}/absent/a.toml<enter>", folder.path().display()));
+    assert_shows(&screen, "absent");
+    play(&mut screen, "Q");
+    assert_shows(&screen, "1 edit is not saved");
+    play(&mut screen, &format!("n:save {}/a.toml<enter>", folder.path().display()));
+    play(&mut screen, "Q");
+    assert!(screen.has_quit);
+}
+
+#[test]
+fn host_overheads_of_another_source_are_named_and_undone() {
+    let mut screen = open((120, 40));
+    play(&mut screen, ":overheads mean<enter>");
+    assert_shows(&screen, "host mean");
+    assert_shows(&screen, "1 overheads mean");
+    play(&mut screen, "u");
+    assert!(!text(&screen).contains("host mean"));
+}
+
+#[test]
+fn starting_over_takes_steps_marks_and_view_away_and_is_undone() {
+    let mut screen = open((120, 40));
+    let untouched = text(&screen);
+    play(&mut screen, ":scale kind=kernel x2<enter>ww<space>3:fresh<enter>");
+    assert_shows(&screen, "started over; u brings the steps back");
+    play(&mut screen, "<C-l>");
+    assert_eq!(text(&screen), untouched);
+    play(&mut screen, "u");
+    assert_shows(&screen, "1 scale kind=kernel x2");
+}

@@ -17,6 +17,8 @@ struct Session {
     master: Box<dyn MasterPty + Send>,
     writer: Box<dyn Write + Send>,
     parser: Arc<Mutex<vt100::Parser>>,
+    /// Where sessions save themselves.
+    state: Arc<tempfile::TempDir>,
 }
 
 fn cells(count: u16) -> std::num::NonZero<u16> {
@@ -29,12 +31,17 @@ fn size(cols: u16, rows: u16) -> PtySize {
 
 impl Session {
     fn start(program: &str, arguments: &[&str]) -> Self {
+        Self::start_in(Arc::new(tempfile::tempdir().unwrap()), program, arguments)
+    }
+
+    fn start_in(state: Arc<tempfile::TempDir>, program: &str, arguments: &[&str]) -> Self {
         let pty = native_pty_system().openpty(size(100, 30)).unwrap();
         let mut command = CommandBuilder::new(program);
         command.args(arguments);
         command.env("TERM", "xterm-256color");
         command.env("LANG", "C.UTF-8");
         command.env("RUST_BACKTRACE", "0");
+        command.env("XDG_STATE_HOME", state.path());
         command.env_remove("LC_ALL");
         command.env_remove("NO_COLOR");
         let child = pty.slave.spawn_command(command).unwrap();
@@ -48,7 +55,7 @@ impl Session {
             }
         });
         let writer = pty.master.take_writer().unwrap();
-        Self { child, master: pty.master, writer, parser }
+        Self { child, master: pty.master, writer, parser, state }
     }
 
     /// The program with its bundled sample, once that is on the screen.
@@ -56,6 +63,18 @@ impl Session {
         let session = Self::start(env!("CARGO_BIN_EXE_retime"), &[]);
         session.wait_for("replay");
         session
+    }
+
+    /// The program once more, with the sessions saved so far.
+    fn again(&self, arguments: &[&str]) -> Self {
+        let session = Self::start_in(Arc::clone(&self.state), env!("CARGO_BIN_EXE_retime"), arguments);
+        session.wait_for("replay");
+        session
+    }
+
+    fn leave(&mut self) {
+        self.press("Q");
+        assert!(self.child.wait().unwrap().success());
     }
 
     fn contents(&self) -> String {
@@ -175,4 +194,67 @@ fn panics_on_the_screen() {
     let mut screen = retime::tui::Screen::take().unwrap();
     screen.draw(ratatui::buffer::Buffer::reset).unwrap();
     panic!("this panic is wanted");
+}
+
+#[test]
+fn a_session_saves_itself_is_resumed_and_can_be_started_over() {
+    let mut first = Session::open();
+    first.press(":scale kind=kernel x2\r");
+    first.wait_for("scale kind=kernel x2");
+    first.press(":gaps\r");
+    first.wait_for("── gaps");
+    first.leave();
+    let mut second = first.again(&[]);
+    second.wait_for("resumed your last session with this trace: 1 step; :fresh starts over");
+    second.wait_for("── gaps");
+    second.wait_for("scale kind=kernel x2");
+    second.leave();
+    let mut fresh = first.again(&["--fresh"]);
+    fresh.wait_for("no edits");
+    assert!(!fresh.contents().contains("scale kind=kernel"));
+    fresh.leave();
+    let mut third = first.again(&[]);
+    third.wait_for("resumed");
+    third.press(":fresh\r");
+    third.wait_for("started over");
+    third.leave();
+    let mut last = first.again(&[]);
+    assert!(!last.contents().contains("resumed"), "{}", last.contents());
+    last.leave();
+}
+
+#[test]
+fn a_killed_program_loses_nothing_that_was_done_before() {
+    let first = {
+        let mut session = Session::open();
+        session.press(":scale kind=kernel x2\r");
+        session.wait_for("scale kind=kernel x2");
+        let state = session.state.path().join("retime");
+        session.wait_until("the session to be written", || {
+            std::fs::read_dir(&state).is_ok_and(|files| {
+                files.filter_map(Result::ok).any(|f| f.path().extension().is_some_and(|ending| ending == "toml"))
+            })
+        });
+        session.signal("KILL");
+        let _ = session.child.wait();
+        session
+    };
+    let mut second = first.again(&[]);
+    second.wait_for("resumed your last session");
+    second.leave();
+}
+
+#[test]
+fn where_sessions_cannot_be_saved_leaving_asks() {
+    let state = Arc::new(tempfile::tempdir().unwrap());
+    std::fs::write(state.path().join("retime"), "in the way").unwrap();
+    let mut session = Session::start_in(state, env!("CARGO_BIN_EXE_retime"), &[]);
+    session.wait_for("replay");
+    session.press(":scale kind=kernel x2\r");
+    session.wait_for("does not save itself");
+    session.press("Q");
+    session.wait_for("1 edit is not saved");
+    session.press("y");
+    let _ = session.child.wait().unwrap();
+    session.assert_restored();
 }

@@ -3,7 +3,7 @@
 use color_eyre::eyre::Result;
 
 use crate::cli::{ExportArgs, ExportKind, Iteration};
-use crate::session::{ExportFormat, write_new};
+use crate::session::ExportFormat;
 
 use super::opened::Opened;
 
@@ -14,9 +14,9 @@ use super::opened::Opened;
 pub fn run(args: &ExportArgs, iteration: Iteration) -> Result<()> {
     let Opened { engine, loaded, outcome, .. } = Opened::of(&args.common, iteration)?;
     let format = args.format.map_or_else(|| ExportFormat::of_path(&args.out), format);
-    let bytes = engine.export(&loaded, &outcome, format)?;
-    write_new(&args.out, &bytes, args.common.scenario.force)?;
-    eprintln!("wrote {}, {} bytes of {}", args.out.display(), bytes.len(), format.name());
+    let (files, size) = engine.export_to(&args.out, (&loaded, &outcome), format, args.common.scenario.force)?;
+    let names: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
+    eprintln!("wrote {}, {size} bytes of {}", names.join(", "), format.name());
     Ok(())
 }
 

@@ -2,6 +2,7 @@
 
 mod breakdown;
 mod calibrate;
+mod compare;
 mod devices;
 mod export;
 mod gaps;
@@ -52,6 +53,7 @@ pub fn run(command: &Command, iteration: Iteration) -> Result<u8> {
         Command::Roofline(args) => roofline::run(args, iteration),
         Command::Breakdown(args) => breakdown::run(args, iteration),
         Command::Overheads(args) => overheads::run(args, iteration),
+        Command::Compare(args) => compare::run(args, iteration),
         Command::Sweep(args) => sweep::run(args, iteration),
         Command::Generate(args) => generate::run(args),
         Command::Tables(args) => tables::run(args, iteration),

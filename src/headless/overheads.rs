@@ -1,12 +1,11 @@
 //! `overheads`: host overheads T1 to T5 per operator, saved and merged as JSON databases.
 
-use color_eyre::eyre::{Result, WrapErr};
+use color_eyre::eyre::Result;
 use serde::Serialize;
 
 use crate::cli::{Iteration, OverheadsArgs};
-use crate::cost::Overheads;
 use crate::cost::overhead::{OverheadKind, OverheadRow, ProfilerCost, extract};
-use crate::session::{read_text, write_new};
+use crate::session::{read_overheads, write_new};
 
 use super::{input, output};
 
@@ -40,8 +39,7 @@ pub fn run(args: &OverheadsArgs, iteration: Iteration) -> Result<()> {
     let loaded = input::open_one(&engine, &args.input.traces, iteration)?;
     let mut overheads = extract(&loaded.graph, ProfilerCost::default());
     for path in &args.merge {
-        let other = Overheads::from_json(&read_text(path)?).wrap_err_with(|| path.display().to_string())?;
-        overheads.merge(&other);
+        overheads.merge(&read_overheads(path)?);
     }
     if let Some(path) = &args.save {
         write_new(path, overheads.to_json().as_bytes(), args.force)?;

@@ -17,6 +17,8 @@ struct Answer<'a> {
     #[serde(flatten)]
     summary: &'a Summary,
     steps: &'a [StepOutcome],
+    /// Where host overheads are from: `measured`, `mean`, or a file.
+    overheads: String,
     /// Times that were predictions to begin with.
     predicted: Option<&'a str>,
     collectives: &'a [ranks::Collective],
@@ -31,8 +33,8 @@ pub fn run(args: &ScenarioCommand, iteration: Iteration) -> Result<()> {
     let collectives = ranks::collectives(&opened);
     let Opened { engine, loaded, outcome, .. } = opened;
     let Some(outcome) = engine.with_gains(&loaded, outcome, &|| false) else { return Ok(()) };
-    let (summary, steps) = (&outcome.summary, outcome.steps.as_slice());
-    let answer = Answer { summary, steps, predicted: loaded.predicted(), collectives: &collectives };
+    let (summary, steps, overheads) = (&outcome.summary, outcome.steps.as_slice(), outcome.scenario.overheads());
+    let answer = Answer { summary, steps, overheads, predicted: loaded.predicted(), collectives: &collectives };
     let json = input::Envelope::new(&loaded, answer);
     let text = |out: &mut dyn Write| {
         describe(&loaded, &outcome, out)?;
@@ -61,6 +63,9 @@ fn describe(loaded: &Loaded, outcome: &Outcome, out: &mut dyn Write) -> io::Resu
             band.low_ns,
             band.high_ns
         )?;
+    }
+    if outcome.scenario.overheads() != "measured" {
+        writeln!(out, "  overheads   {}", outcome.scenario.overheads())?;
     }
     writeln!(out, "  GPU busy    {:.0} %, kernels alone {}", 100.0 * summary.gpu_busy, summary.kernel_only_ns)?;
     if let Some(bytes) = summary.memory_bytes {

@@ -4,7 +4,8 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use petgraph::visit::EdgeRef;
 
-use crate::cost::{Family, Work};
+use crate::cost::overhead::{ProfilerCost, Stretches, statistics};
+use crate::cost::{Family, Overheads, Work};
 use crate::graph::timed::NO_TASK;
 use crate::graph::{ExecutionGraph, Lane, LaneId, NodeId, TimedGraph};
 
@@ -22,6 +23,7 @@ pub struct Base {
     moving: Option<Vec<MovingLag>>,
     rank_of_lane: Vec<u16>,
     works: OnceLock<Works>,
+    host: OnceLock<(Stretches, Arc<Overheads>)>,
     batch_plans: Mutex<Vec<(u64, Arc<BatchPlan>)>>,
     table_facts: TableFacts,
 }
@@ -59,6 +61,7 @@ impl Base {
             moving,
             rank_of_lane,
             works: OnceLock::new(),
+            host: OnceLock::new(),
             batch_plans: Mutex::default(),
             table_facts: TableFacts::default(),
             graph,
@@ -106,6 +109,16 @@ impl Base {
         if let Some(batch) = self.graph.batch_size {
             let _ = self.batch_plan(batch);
         }
+    }
+
+    /// The host's overheads as they happened, and their means as measured: the profiler's own cost is in both.
+    pub fn overheads(&self) -> (&Stretches, &Arc<Overheads>) {
+        let (stretches, means) = self.host.get_or_init(|| {
+            let stretches = Stretches::of(&self.graph);
+            let means = statistics(&self.graph, &stretches, ProfilerCost::NONE);
+            (stretches, Arc::new(means))
+        });
+        (stretches, means)
     }
 
     /// The family of a task that computes or moves something; `None` for host time and joints.

@@ -1,5 +1,6 @@
 //! What edits draw on besides the graph: devices, cost models, host overheads.
 
+use std::fmt;
 use std::sync::Arc;
 
 use thiserror::Error;
@@ -21,6 +22,8 @@ pub struct Context {
     pub models: Arc<CostModels>,
     /// Host overheads by operator, for work that was never run.
     pub overheads: Arc<Overheads>,
+    /// Further databases of host overheads, by file.
+    pub databases: Databases,
     /// The device of each rank, in the order of the graph's ranks.
     pub devices: Vec<RankDevice>,
     /// The host as the trace shows it, where operators computed on it.
@@ -29,6 +32,40 @@ pub struct Context {
     pub is_placed: bool,
     /// What a second trace of the model, at another batch size, tells.
     pub laws: Option<Arc<BatchLaws>>,
+}
+
+/// What reads a database of host overheads, or says in one line why not.
+type ReadDatabase = dyn Fn(&str) -> Result<Arc<Overheads>, String> + Send + Sync;
+
+/// Where databases of host overheads come from; reading files is for those who supply it.
+#[derive(Clone)]
+pub struct Databases(Arc<ReadDatabase>);
+
+impl Databases {
+    /// A source that `read`s the database of a file's name.
+    pub fn new(read: impl Fn(&str) -> Result<Arc<Overheads>, String> + Send + Sync + 'static) -> Self {
+        Self(Arc::new(read))
+    }
+
+    /// The database in `file`.
+    ///
+    /// # Errors
+    /// Why it cannot be used, in one line.
+    pub fn read(&self, file: &str) -> Result<Arc<Overheads>, String> {
+        (self.0)(file)
+    }
+}
+
+impl Default for Databases {
+    fn default() -> Self {
+        Self::new(|file| Err(format!("{file}: no file is read here")))
+    }
+}
+
+impl fmt::Debug for Databases {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Databases")
+    }
 }
 
 /// The device that a rank was traced on.
@@ -66,7 +103,8 @@ impl Context {
     ) -> Self {
         let devices = graph.ranks.iter().filter_map(|part| device_of(part, &catalog)).collect();
         let host = HostModel::fit(graph);
-        Self { catalog, models, overheads, devices, host, is_placed: false, laws: None }
+        let databases = Databases::default();
+        Self { catalog, models, overheads, databases, devices, host, is_placed: false, laws: None }
     }
 
     /// A context for `graph` with the devices, models and overheads that come with the program.

@@ -44,10 +44,12 @@ pub enum FileError {
         message: String,
     },
     /// Written by another version.
-    #[error("format `{found}`: expected `{FORMAT}`")]
+    #[error("format `{found}`: expected `{expected}`")]
     Format {
         /// As written.
         found: String,
+        /// The one this program writes.
+        expected: &'static str,
     },
     /// A line that is no step.
     #[error("step {number} `{line}`: {error}")]
@@ -86,12 +88,11 @@ impl SavedScenario {
 
     /// The text of its file.
     pub fn to_toml(&self) -> String {
-        let line = |step: &Step| if step.enabled { step.to_string() } else { format!("# {step}") };
         let file = File {
             format: FORMAT.to_owned(),
             name: self.scenario.name.clone(),
             trace: self.trace.clone(),
-            steps: self.scenario.steps.iter().map(line).collect(),
+            steps: step_lines(&self.scenario),
         };
         toml::to_string_pretty(&file).unwrap_or_default()
     }
@@ -101,21 +102,40 @@ impl SavedScenario {
     /// # Errors
     /// See [`FileError`].
     pub fn from_toml(text: &str) -> Result<Self, FileError> {
-        let file: File = toml::from_str(text).map_err(|error| FileError::Syntax {
-            line: error.span().map_or(1, |span| text[..span.start.min(text.len())].matches('\n').count() + 1),
-            message: error.message().to_owned(),
-        })?;
+        let file: File = toml::from_str(text).map_err(|error| FileError::syntax(text, &error))?;
         if file.format != FORMAT {
-            return Err(FileError::Format { found: file.format });
+            return Err(FileError::Format { found: file.format, expected: FORMAT });
         }
-        let steps = file.steps.iter().enumerate().map(|(index, line)| {
-            let bare = line.trim_start().strip_prefix('#');
-            let parsed = parse_step(bare.unwrap_or(line));
-            let bad = |error| FileError::Step { number: index + 1, line: line.clone(), error };
-            parsed.map(|step| Step { enabled: bare.is_none(), ..step }).map_err(bad)
-        });
-        Ok(Self { scenario: Scenario { name: file.name, steps: steps.collect::<Result<_, _>>()? }, trace: file.trace })
+        Ok(Self { scenario: Scenario { name: file.name, steps: read_lines(&file.steps)? }, trace: file.trace })
     }
+}
+
+impl FileError {
+    /// What the TOML reader says about `text`, with the line.
+    pub fn syntax(text: &str, error: &toml::de::Error) -> Self {
+        let before = error.span().map_or("", |span| &text[..span.start.min(text.len())]);
+        Self::Syntax { line: before.matches('\n').count() + 1, message: error.message().to_owned() }
+    }
+}
+
+/// The steps of a scenario as lines; one that starts with `#` is disabled.
+pub fn step_lines(scenario: &Scenario) -> Vec<String> {
+    let line = |step: &Step| if step.enabled { step.to_string() } else { format!("# {step}") };
+    scenario.steps.iter().map(line).collect()
+}
+
+/// Reads what [`step_lines`] gives.
+///
+/// # Errors
+/// The first line that is no step.
+pub fn read_lines(lines: &[String]) -> Result<Vec<Step>, FileError> {
+    let steps = lines.iter().enumerate().map(|(index, line)| {
+        let bare = line.trim_start().strip_prefix('#');
+        let parsed = parse_step(bare.unwrap_or(line));
+        let bad = |error| FileError::Step { number: index + 1, line: line.clone(), error };
+        parsed.map(|step| Step { enabled: bare.is_none(), ..step }).map_err(bad)
+    });
+    steps.collect()
 }
 
 /// A number that tells traces apart: of their ranks, tasks, operators and measured times.

@@ -24,7 +24,7 @@ mod works;
 
 pub use base::Base;
 pub use batch::BatchLaws;
-pub use context::{Context, ContextError, RankDevice};
+pub use context::{Context, ContextError, Databases, RankDevice};
 pub use draft::{Added, AddedId, Combine, Draft, Node};
 pub use file::{FileError, SavedScenario, fingerprint};
 pub use history::History;

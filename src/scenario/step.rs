@@ -56,6 +56,15 @@ impl Scenario {
         let steps = lines.into_iter().map(parse_step).collect::<Result<_, _>>()?;
         Ok(Self { name: String::new(), steps })
     }
+
+    /// Where host overheads are from: `measured`, `mean`, or the file that the last such step in force names.
+    pub fn overheads(&self) -> String {
+        let of_step = |step: &Step| {
+            let line = step.transform.line();
+            line.strip_prefix("overheads ").filter(|_| step.enabled).map(str::to_owned)
+        };
+        self.steps.iter().rev().find_map(of_step).unwrap_or_else(|| "measured".to_owned())
+    }
 }
 
 /// Why a line is not a step.

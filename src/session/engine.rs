@@ -13,14 +13,15 @@ use crate::device::Catalog;
 use crate::diagnostic::{Diagnostics, Severity};
 use crate::graph::{BuildOptions, build};
 use crate::scenario::tables::TableFacts;
-use crate::scenario::{self, Base, Context, Resolved, Scenario, Step, StepReport};
+use crate::scenario::{self, Base, Context, Databases, Resolved, Scenario, Step, StepReport};
 use crate::sim::{Schedule, simulate};
 use crate::trace::{self, Job, OpenOptions, RankTrace};
 use crate::units::DurNs;
 
 use super::memory::{self, RankMemory};
 use super::{
-    Loaded, Outcome, SessionError, StepOutcome, Summary, Sweep, SweepPoint, loaded, sweep, table_facts, untimed,
+    Loaded, Outcome, SessionError, StepOutcome, Summary, Sweep, SweepPoint, databases, loaded, sweep, table_facts,
+    untimed,
 };
 
 /// The device catalog, the cost models and the default host overheads.
@@ -32,6 +33,8 @@ pub struct Engine {
     pub models: Arc<CostModels>,
     /// Host overheads of operators that were never traced.
     pub overheads: Arc<Overheads>,
+    /// Databases of host overheads in files.
+    pub databases: Databases,
     /// Facts about embedding tables; `None` looks for a file beside the traces.
     pub table_facts: Option<TableFacts>,
 }
@@ -55,6 +58,7 @@ impl Engine {
             models: Arc::new(CostModels::with_devices(&catalog, files)?),
             catalog: Arc::new(catalog),
             overheads: Arc::new(Overheads::builtin()?),
+            databases: databases::of_files(),
             table_facts: None,
         })
     }
@@ -121,6 +125,7 @@ impl Engine {
         let graph = Arc::new(build(&job, options)?);
         let (catalog, models, overheads) = (self.catalog.clone(), self.models.clone(), self.overheads.clone());
         let mut context = Context::new(catalog, models, overheads, &graph);
+        context.databases = self.databases.clone();
         context.is_placed = job.ranks.iter().any(|rank| {
             rank.execution_trace.is_some() && rank.trace.as_ref().is_some_and(|trace| trace.predicted.is_some())
         });

@@ -9,12 +9,16 @@ mod picture;
 mod report;
 mod svg;
 
+use std::fs;
+use std::path::{Path, PathBuf};
+
 use serde::Serialize;
 
 use crate::cost::Prediction;
 use crate::graph::{ExecutionGraph, Lane, LaneId, LaneKind, NodeId, OperatorId, TaskId, TaskKind};
 use crate::units::TimeNs;
 
+use super::files::{EXISTS, write_new};
 use super::{Engine, Loaded, Outcome, SessionError};
 
 pub use format::ExportFormat;
@@ -42,6 +46,56 @@ impl Engine {
             }
         })
     }
+}
+
+impl Engine {
+    /// Writes an outcome to a file of `format`. A Chrome trace of several ranks becomes a file for each, as profilers write
+    /// them: `rank0.NAME` and so on beside `path`, or `rank0.json` and so on in `path` where that is a folder (it exists, or
+    /// ends in a slash).
+    ///
+    /// # Returns
+    /// The files, and their size in bytes.
+    ///
+    /// # Errors
+    /// One of the files exists and `replace` is not set, in which case none is written; or the system refuses.
+    pub fn export_to(
+        &self,
+        path: &Path,
+        (loaded, outcome): (&Loaded, &Outcome),
+        format: ExportFormat,
+        replace: bool,
+    ) -> Result<(Vec<PathBuf>, usize), SessionError> {
+        let fail = |path: &Path, reason: String| SessionError::Write { path: path.display().to_string(), reason };
+        let is_folder = path.is_dir() || path.as_os_str().as_encoded_bytes().ends_with(b"/");
+        let files = if format == ExportFormat::Chrome && (loaded.graph.ranks.len() > 1 || is_folder) {
+            let documents = Timeline::new(outcome).chrome_by_rank(loaded);
+            let documents = documents.map_err(|error| fail(path, error.to_string()))?;
+            documents.into_iter().map(|(rank, bytes)| (of_rank(path, is_folder, rank), bytes)).collect()
+        } else {
+            vec![(path.to_owned(), self.export(loaded, outcome, format)?)]
+        };
+        if is_folder {
+            fs::create_dir_all(path).map_err(|error| fail(path, error.to_string()))?;
+        }
+        if let Some((there, _)) = files.iter().find(|(file, _)| !replace && file.exists()) {
+            return Err(fail(there, EXISTS.to_owned()));
+        }
+        for (file, bytes) in &files {
+            write_new(file, bytes, replace)?;
+        }
+        let size = files.iter().map(|(_, bytes)| bytes.len()).sum();
+        Ok((files.into_iter().map(|(file, _)| file).collect(), size))
+    }
+}
+
+/// The file of a rank's trace: in a folder, or beside the name that was given.
+fn of_rank(path: &Path, is_folder: bool, rank: u32) -> PathBuf {
+    if is_folder {
+        return path.join(format!("rank{rank}.json"));
+    }
+    let mut name = std::ffi::OsString::from(format!("rank{rank}."));
+    name.push(path.file_name().unwrap_or_default());
+    path.with_file_name(name)
 }
 
 /// One task of the simulated timeline.

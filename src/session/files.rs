@@ -68,6 +68,9 @@ pub fn append(path: &Path, line: &str) -> Result<(), SessionError> {
     written.map_err(|error| SessionError::Write { path: path.display().to_string(), reason: error.to_string() })
 }
 
+/// Why an existing file is not written.
+pub(super) const EXISTS: &str = "exists already; name another file or add --force";
+
 /// Writes `contents` to `path` in one step.
 ///
 /// # Errors
@@ -75,7 +78,7 @@ pub fn append(path: &Path, line: &str) -> Result<(), SessionError> {
 pub fn write_new(path: &Path, contents: &[u8], replace: bool) -> Result<(), SessionError> {
     let fail = |reason: String| SessionError::Write { path: path.display().to_string(), reason };
     if !replace && path.exists() {
-        return Err(fail("exists already; name another file or add --force".to_owned()));
+        return Err(fail(EXISTS.to_owned()));
     }
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{}.part", std::process::id()));

@@ -2,16 +2,20 @@
 //!
 //! Knows no screen and no command line; both are built on it.
 
+mod compare;
+mod databases;
 mod engine;
 mod error;
 mod expectation;
 mod export;
 mod files;
 mod job_tables;
+mod keeper;
 mod loaded;
 mod memory;
 mod outcome;
 pub mod sample;
+mod saved;
 mod script;
 mod sharding;
 mod steps;
@@ -22,14 +26,18 @@ mod table_facts;
 mod untimed;
 mod worker;
 
+pub use compare::{ComparedRow, Comparison, Faster, Side, SideFigures};
+pub use databases::read as read_overheads;
 pub use engine::Engine;
 pub use error::SessionError;
 pub use expectation::{Expectation, Verdict};
 pub use export::{ExportFormat, TaskRow, Timeline, lane_label};
 pub use files::{append, csv_field, folders_of_traces, read_table, read_text, write_new};
 pub use job_tables::{JobTables, RankLoad};
+pub use keeper::Keeper;
 pub use loaded::Loaded;
 pub use outcome::{Outcome, StepOutcome};
+pub use saved::{SavedSession, Sessions, chosen_iteration, trace_fingerprint};
 pub use script::{Played, ScriptLine, Status, script_lines};
 pub use sharding::{Pick, SEARCH_BUDGET, Sharding, ShardingPlan, judge};
 pub use summary::{ErrorBand, RankSummary, Straggler, Summary};

@@ -4,21 +4,24 @@ use std::path::Path;
 
 use crate::scenario::{SavedScenario, Step, parse_step};
 
-use super::{Engine, SessionError, read_text};
+use super::{Engine, SessionError, read_overheads, read_text};
 
 /// Steps whose first argument is a device.
 const ON_DEVICE: [&str; 2] = ["swap-gpu", "place-on-gpu"];
 
 impl Engine {
-    /// Reads a step and checks that a device it names is known.
+    /// Reads a step and checks that a device it names is known, and a database of overheads can be read.
     ///
     /// # Errors
-    /// See [`parse_step`]; an unknown device, with the nearest ones.
+    /// See [`parse_step`]; an unknown device, with the nearest ones; the database.
     pub fn step(&self, line: &str) -> Result<Step, SessionError> {
         let step = parse_step(line)?;
         let own = step.to_string();
         if let (true, Some(device)) = (ON_DEVICE.contains(&step.transform.name()), own.split_whitespace().nth(1)) {
             self.catalog.find(device.trim_matches('"'))?;
+        }
+        if let Some(file) = own.strip_prefix("overheads ").filter(|source| !["measured", "mean"].contains(source)) {
+            read_overheads(Path::new(file))?;
         }
         Ok(step)
     }

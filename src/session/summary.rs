@@ -149,10 +149,17 @@ fn unmodelled_share(resolved: &Resolved, period: DurNs) -> f64 {
 /// One model's errors are taken as fully correlated (it is wrong the same way everywhere), different models' as
 /// independent: `σ² = Σ_models (Σ_tasks error·duration)²`.
 fn error_band(resolved: &Resolved, schedule: &Schedule, period: DurNs) -> ErrorBand {
+    let errors = errors_by_model(resolved, schedule);
+    let sigma = DurNs(errors.values().map(|error| error * error).sum::<f64>().sqrt().round() as i64);
+    ErrorBand { low_ns: (period - sigma).max(DurNs::ZERO), high_ns: period + sigma }
+}
+
+/// `Σ_tasks error·duration` of each model over the slowest rank's critical path, in ns.
+pub(super) fn errors_by_model(resolved: &Resolved, schedule: &Schedule) -> BTreeMap<&'static str, f64> {
     let timed = &*resolved.timed;
     let windows = resolved.graph.ranks.iter().map(|part| (busy::window(part, timed, schedule), part));
     let Some(((begin, _), slowest)) = windows.max_by_key(|((begin, end), _)| end.since(*begin)) else {
-        return ErrorBand { low_ns: period, high_ns: period };
+        return BTreeMap::new();
     };
     let added: FxHashMap<TaskId, &Prediction> =
         resolved.added.iter().map(|added| (added.task, &added.prediction)).collect();
@@ -160,7 +167,7 @@ fn error_band(resolved: &Resolved, schedule: &Schedule, period: DurNs) -> ErrorB
     for (node, prediction) in &resolved.changes {
         changed[timed.task(*node).0 as usize] = Some(prediction);
     }
-    let mut by_model: BTreeMap<&str, f64> = BTreeMap::new();
+    let mut by_model: BTreeMap<&'static str, f64> = BTreeMap::new();
     let mut next = Some(timed.task(slowest.end));
     while let Some(task) = next.filter(|&task| schedule.end(task) > begin) {
         // A measured duration has no error.
@@ -171,8 +178,7 @@ fn error_band(resolved: &Resolved, schedule: &Schedule, period: DurNs) -> ErrorB
         }
         next = schedule.critical_predecessor(timed, task);
     }
-    let sigma = DurNs(by_model.values().map(|error| error * error).sum::<f64>().sqrt().round() as i64);
-    ErrorBand { low_ns: (period - sigma).max(DurNs::ZERO), high_ns: period + sigma }
+    by_model
 }
 
 /// The rank that most delays the collectives of the iteration.

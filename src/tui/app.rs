@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use ratatui::layout::{Rect, Size};
 
-use crate::session::{Played, Verdict};
+use crate::session::{Played, SavedSession, Verdict};
 
 use super::command::{Pane, Ran};
 use super::effect::Effect;
@@ -138,6 +138,8 @@ pub struct App {
     pub recording: Option<PathBuf>,
     /// Files that are being read or written.
     pub busy: usize,
+    /// Whether sessions save themselves: leaving loses nothing.
+    pub is_kept: bool,
 }
 
 impl App {
@@ -179,6 +181,7 @@ impl App {
             verdict: None,
             recording: None,
             busy: 0,
+            is_kept: false,
         }
     }
 
@@ -195,6 +198,14 @@ impl App {
     /// Whether nothing is being loaded, computed, read or written.
     pub fn is_settled(&self) -> bool {
         self.loading.is_none() && self.busy == 0 && !self.works.iter().any(Workspace::is_computing)
+    }
+
+    /// What the user did to trace `number`, as it is saved; the view of one that is not shown is that of `before`.
+    pub fn session(&self, number: usize, before: Option<&SavedSession>) -> Option<SavedSession> {
+        let is_first = self.view == View::Timeline;
+        let own = if is_first { "" } else { self.view.name() };
+        let view = if number == self.shown { own } else { before.map_or("", |session| &session.view) };
+        Some(self.works.get(number)?.session(view))
     }
 
     /// Shows a message and keeps it.

@@ -47,6 +47,8 @@ pub enum Effect {
         text: String,
         /// Whether an existing file may be replaced.
         force: bool,
+        /// The steps that are in it, where it is a scenario file.
+        saves: Option<SavedSteps>,
     },
     /// Add a line to a recorded script.
     Append {
@@ -137,6 +139,15 @@ pub enum Effect {
         /// The knob.
         sweep: Sweep,
     },
+}
+
+/// The steps of a trace that are in a file, once that is written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SavedSteps {
+    /// Which trace.
+    pub work: usize,
+    /// Its steps, as lines.
+    pub steps: Vec<String>,
 }
 
 /// What a file is read for.

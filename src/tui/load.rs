@@ -6,7 +6,8 @@ use std::sync::Arc;
 use crate::device::DeviceKind;
 use crate::graph::BuildOptions;
 use crate::session::{
-    Engine, JobTables, Loaded, Outcome, Reply, SessionError, Worker, append, read_text, sample, write_new,
+    Engine, JobTables, Loaded, Outcome, Reply, SavedSession, SessionError, Sessions, Worker, append, chosen_iteration,
+    read_text, sample, trace_fingerprint, write_new,
 };
 use crate::trace::OpenOptions;
 
@@ -40,17 +41,26 @@ impl Open {
     }
 }
 
-/// Opens the traces and draws their pictures.
+/// Opens the traces, as the user left them where that was saved, and draws their pictures.
 ///
 /// # Errors
 /// Why nothing could be opened, in one line.
-pub fn open(engine: &Engine, open: &Open, options: &OpenOptions, build: &BuildOptions) -> Result<Vec<Opened>, String> {
+pub fn open(
+    engine: &Engine,
+    open: &Open,
+    (options, build): (&OpenOptions, &BuildOptions),
+    sessions: Option<&Sessions>,
+) -> Result<Vec<Opened>, String> {
     let loaded = match open {
         Open::Sample => sample::load(engine, build).map(|loaded| vec![loaded]),
         Open::Paths(paths) => engine.load(paths, options, build),
     };
     let loaded = loaded.map_err(|error| error.to_string())?;
-    Ok(loaded.into_iter().map(opened).collect())
+    let resumed = |loaded| match sessions {
+        Some(sessions) => engine.resume(loaded, sessions, build),
+        None => (loaded, None),
+    };
+    Ok(loaded.into_iter().map(resumed).map(|(loaded, session)| opened(loaded, session)).collect())
 }
 
 /// The same traces with another iteration.
@@ -59,11 +69,11 @@ pub fn open(engine: &Engine, open: &Open, options: &OpenOptions, build: &BuildOp
 /// Why it cannot be modelled, in one line.
 pub fn reopen(engine: &Engine, loaded: &Loaded, build: &BuildOptions) -> Result<Box<Opened>, String> {
     let again = engine.replay(Arc::clone(&loaded.job), build).map_err(|error| error.to_string())?;
-    Ok(Box::new(opened(again)))
+    Ok(Box::new(opened(again, None)))
 }
 
-/// A loaded trace with its pictures.
-pub fn opened(loaded: Loaded) -> Opened {
+/// A loaded trace with its pictures, and what the user did to it before.
+pub fn opened(loaded: Loaded, session: Option<SavedSession>) -> Opened {
     let loaded = Arc::new(loaded);
     let replay = &loaded.replay;
     let path = critical_nodes(replay);
@@ -86,6 +96,9 @@ pub fn opened(loaded: Loaded) -> Opened {
         digest: sources.digest,
         modelled: sources.modelled,
         paints: sources.paints,
+        fingerprint: trace_fingerprint(&loaded),
+        iteration: chosen_iteration(&loaded),
+        session,
         loaded,
     }
 }
@@ -141,13 +154,17 @@ pub fn files(engine: &Engine, loaded: impl Fn(usize) -> Option<Arc<Loaded>>, eff
     match effect {
         Effect::Export { work, outcome, format, path, force } => {
             let loaded = loaded(work)?;
-            let result = engine.export(&loaded, &outcome, format).and_then(|bytes| write_new(&path, &bytes, force));
-            Some(Event::Written(written(&path, result)))
+            let result = engine.export_to(&path, (&loaded, &outcome), format, force);
+            let names = |files: Vec<PathBuf>| files.iter().map(|file| file.display().to_string()).collect::<Vec<_>>();
+            let said = result.map(|(files, _)| format!("wrote {}", names(files).join(", ")));
+            Some(Event::Written(said.map_err(|error| error.to_string()), None))
         }
-        Effect::Write { path, text, force } => {
-            Some(Event::Written(written(&path, write_new(&path, text.as_bytes(), force))))
+        Effect::Write { path, text, force, saves } => {
+            Some(Event::Written(written(&path, write_new(&path, text.as_bytes(), force)), saves))
         }
-        Effect::Append { path, line } => append(&path, &line).err().map(|error| Event::Written(Err(error.to_string()))),
+        Effect::Append { path, line } => {
+            append(&path, &line).err().map(|error| Event::Written(Err(error.to_string()), None))
+        }
         Effect::Read { path, reading } => {
             let text = read_text(&path).map_err(|error| error.to_string());
             Some(Event::Read { file: path.display().to_string(), text, reading })

@@ -13,7 +13,7 @@ use signal_hook::iterator::Signals;
 
 use crate::graph::BuildOptions;
 use crate::scenario::Scenario;
-use crate::session::{Engine, Loaded, Request, Worker};
+use crate::session::{Engine, Keeper, Loaded, Request, Sessions, Worker};
 
 use super::app::{App, Style};
 use super::effect::Effect;
@@ -38,6 +38,10 @@ pub struct Start {
     pub scenario: Scenario,
     /// Look and keys.
     pub style: Style,
+    /// Where sessions save themselves, if anywhere.
+    pub sessions: Option<Sessions>,
+    /// Whether to begin anew where a session was saved.
+    pub is_fresh: bool,
 }
 
 /// Time between frames while something moves by itself.
@@ -57,16 +61,25 @@ enum Signal {
 /// # Errors
 /// Nothing could be loaded, or the terminal cannot be used. It is given back in any case.
 pub fn run(start: Start) -> Result<()> {
-    let Start { open, engine, build, scenario, style } = start;
+    let Start { open, engine, build, scenario, style, sessions, is_fresh } = start;
     let (sender, receiver) = mpsc::channel();
     watch_signals(sender.clone())?;
     let mut screen = Screen::take()?;
     let mut app = App::new(&style, screen.size()?);
     app.devices = load::device_lines(&engine);
-    let mut program = Program { engine, build, sender, workers: Vec::new(), stopped_by: None };
+    let report = sender.clone();
+    let report = move |reason| _ = report.send(Signal::Event(Event::NotKept(reason)));
+    let keeper = sessions.clone().map(|sessions| Keeper::start(sessions, report));
+    app.is_kept = keeper.is_some();
+    let sessions = sessions.filter(|_| !is_fresh);
+    let mut program = Program { engine, build, sender, workers: Vec::new(), stopped_by: None, sessions, keeper };
     program.begin(&mut app, open, scenario);
     let result = program.turn(&mut app, &mut screen, &receiver);
     drop(screen);
+    program.keep(&app);
+    if let Some(Err(reason)) = program.keeper.map(Keeper::finish) {
+        eprintln!("retime: the session is not saved: {reason}");
+    }
     if let Some(signal) = program.stopped_by {
         signal_hook::low_level::emulate_default_handler(signal)?;
     }
@@ -83,6 +96,9 @@ struct Program {
     sender: Sender<Signal>,
     workers: Vec<Worker>,
     stopped_by: Option<i32>,
+    /// Sessions to resume.
+    sessions: Option<Sessions>,
+    keeper: Option<Keeper>,
 }
 
 impl Program {
@@ -97,9 +113,9 @@ impl Program {
         let build = self.build;
         let options = crate::trace::OpenOptions::default();
         app.loading = Some(Loading::new(open.title(), Arc::clone(&options.progress)));
-        let (sender, engine) = (self.sender.clone(), Arc::clone(&self.engine));
+        let (sender, engine, sessions) = (self.sender.clone(), Arc::clone(&self.engine), self.sessions.clone());
         thread::spawn(move || {
-            let event = match load::open(&engine, &open, &options, &build) {
+            let event = match load::open(&engine, &open, (&options, &build), sessions.as_ref()) {
                 Ok(opened) => Event::Loaded(opened, scenario),
                 Err(reason) => Event::Failed(reason),
             };
@@ -125,10 +141,13 @@ impl Program {
             let first = match receiver.recv_timeout(TICK) {
                 Ok(signal) => signal,
                 Err(RecvTimeoutError::Timeout) if app.loading.is_some() => Signal::Event(Event::Tick),
-                Err(RecvTimeoutError::Timeout) => match receiver.recv() {
-                    Ok(signal) => signal,
-                    Err(_) => return Ok(()),
-                },
+                Err(RecvTimeoutError::Timeout) => {
+                    self.keep(app);
+                    match receiver.recv() {
+                        Ok(signal) => signal,
+                        Err(_) => return Ok(()),
+                    }
+                }
                 Err(RecvTimeoutError::Disconnected) => return Ok(()),
             };
             for signal in std::iter::once(first).chain(receiver.try_iter()) {
@@ -228,10 +247,24 @@ impl Program {
         }
     }
 
-    /// One worker per opened trace, with a thread that turns its replies into pictures.
+    /// Has the sessions that changed written.
+    fn keep(&mut self, app: &App) {
+        let Some(keeper) = &mut self.keeper else { return };
+        for work in &app.works {
+            if let Some(session) = app.session(work.number, keeper.known(&work.fingerprint)) {
+                keeper.keep(session);
+            }
+        }
+    }
+
+    /// One worker per opened trace, with a thread that turns its replies into pictures; and its session as it began.
     fn start_workers(&mut self, app: &App) {
         while self.workers.len() < app.works.len() {
-            self.workers.push(new_worker(&self.engine, &self.sender, &app.works[self.workers.len()]));
+            let number = self.workers.len();
+            if let (Some(keeper), Some(session)) = (&mut self.keeper, app.session(number, None)) {
+                keeper.begin(session);
+            }
+            self.workers.push(new_worker(&self.engine, &self.sender, &app.works[number]));
         }
     }
 

@@ -39,7 +39,7 @@ impl Rehearsal {
     pub fn new(engine: Arc<Engine>, loaded: Vec<Loaded>, scenario: &Scenario, style: &Style, size: Size) -> Self {
         let mut app = App::new(style, size);
         app.devices = load::device_lines(&engine);
-        let opened: Vec<_> = loaded.into_iter().map(load::opened).collect();
+        let opened: Vec<_> = loaded.into_iter().map(|loaded| load::opened(loaded, None)).collect();
         let loaded = opened.iter().map(|opened| Arc::clone(&opened.loaded)).collect();
         let build = BuildOptions::default();
         let mut rehearsal = Self { app, engine, build, loaded, waiting: Vec::new(), has_quit: false, copied: None };
@@ -144,7 +144,7 @@ impl Rehearsal {
             Effect::Copy(text) => self.copied = Some(text),
             Effect::Open(paths) => {
                 let options = crate::trace::OpenOptions::default();
-                match load::open(&self.engine, &load::Open::Paths(paths), &options, &self.build) {
+                match load::open(&self.engine, &load::Open::Paths(paths), (&options, &self.build), None) {
                     Ok(opened) => {
                         self.loaded.extend(opened.iter().map(|opened| Arc::clone(&opened.loaded)));
                         self.take(Event::Loaded(opened, Scenario::default()));

@@ -6,13 +6,13 @@ use crossterm::event::{KeyEvent, KeyEventKind, MouseEvent};
 use ratatui::layout::Size;
 
 use crate::scenario::Scenario;
-use crate::session::{Outcome, ShardingPlan, SweepPoint};
+use crate::session::{Outcome, SavedSession, ShardingPlan, SweepPoint};
 use crate::units::DurNs;
 
 use super::app::App;
 use super::command::{self, run_line};
 use super::digest::Digest;
-use super::effect::{Effect, Reading};
+use super::effect::{Effect, Reading, SavedSteps};
 use super::input::overlay_key;
 use super::key::Press;
 use super::listing::Listing;
@@ -113,8 +113,10 @@ pub enum Event {
         /// What it was read for.
         reading: Reading,
     },
-    /// A file was written: what to say about it, or the reason why not.
-    Written(Result<String, String>),
+    /// A file was written: what to say about it, or the reason why not; and the steps that are in it.
+    Written(Result<String, String>, Option<SavedSteps>),
+    /// Sessions cannot be saved, with the reason in one line.
+    NotKept(String),
     /// The program was told to stop (a signal, or the terminal is gone).
     Stop,
 }
@@ -151,12 +153,13 @@ fn apply(app: &mut App, event: Event) -> Vec<Effect> {
             app.busy = app.busy.saturating_sub(1);
             text.and_then(|text| command::take(app, &file, &text, reading)).map_err(|error| failed(app, error))
         }
-        Event::Written(result) => {
+        Event::Written(result, saved) => {
             app.busy = app.busy.saturating_sub(1);
-            result.map_err(|error| failed(app, error)).map(|said| {
-                app.say(Message::note(said));
-                Vec::new()
-            })
+            result.map_err(|error| failed(app, error)).map(|said| written(app, said, saved))
+        }
+        Event::NotKept(reason) => {
+            app.is_kept = false;
+            Err(format!("this session does not save itself: {reason}"))
         }
         Event::Failed(reason) if !app.works.is_empty() || app.script.is_some() => {
             app.loading = None;
@@ -216,6 +219,17 @@ fn placement(app: &mut App, event: Event) {
     }
 }
 
+/// Says what was written, and takes the steps in it for saved.
+fn written(app: &mut App, said: String, saved: Option<SavedSteps>) -> Vec<Effect> {
+    app.say(Message::note(said));
+    if let Some(saved) = saved
+        && let Some(work) = app.works.get_mut(saved.work)
+    {
+        work.saved_steps = saved.steps;
+    }
+    Vec::new()
+}
+
 /// Ends a script whose last line asked for what failed.
 fn failed(app: &mut App, error: String) -> String {
     if let Some(script) = &mut app.script {
@@ -252,8 +266,15 @@ fn loaded(app: &mut App, opened: Vec<Opened>, scenario: &Scenario) -> Vec<Effect
     if first > 0 || app.script.is_some() {
         app.busy = app.busy.saturating_sub(1);
     }
-    let numbered = opened.into_iter().enumerate();
-    app.works.extend(numbered.map(|(number, opened)| Workspace::new(first + number, opened, scenario)));
+    app.shown = first;
+    for (number, mut opened) in opened.into_iter().enumerate() {
+        let session = opened.session.take().filter(|_| scenario.steps.is_empty());
+        let steps = session.as_ref().map_or(scenario, |session| &session.scenario);
+        app.works.push(Workspace::new(first + number, opened, steps));
+        if let Some(session) = session {
+            resume(app, first + number, &session);
+        }
+    }
     app.shown = first.min(app.works.len().saturating_sub(1));
     if app.works.len() > first + 1 && app.script.is_none() {
         let _ = run_line(app, "trace");
@@ -267,10 +288,19 @@ fn loaded(app: &mut App, opened: Vec<Opened>, scenario: &Scenario) -> Vec<Effect
         app.status = Some(Message::note(format!("{kinds} about this trace: f2 shows them")));
     }
     app.fit_extent();
-    if scenario.steps.is_empty() {
-        return Vec::new();
+    let edited = app.works[first..].iter_mut().filter(|work| !work.history.current().steps.is_empty());
+    edited.flat_map(Workspace::evaluate_anew).collect()
+}
+
+/// Brings back what the user did to a trace before, and says so.
+fn resume(app: &mut App, number: usize, session: &SavedSession) {
+    let Some(work) = app.works.get_mut(number) else { return };
+    work.resume(session);
+    if number == app.shown {
+        app.view = super::views::View::find(&session.view).unwrap_or(app.view);
+        let about = session.about();
+        app.say(Message::note(format!("resumed your last session with this trace: {about}; :fresh starts over")));
     }
-    app.works[first..].iter_mut().flat_map(Workspace::evaluate_anew).collect()
 }
 
 /// Puts another iteration in place of the one shown; the scenario stays in force.

@@ -7,8 +7,8 @@ use crate::analysis::gaps::{Gap, candidate_steps};
 use crate::cost::Prediction;
 use crate::graph::LaneKind;
 use crate::scenario::{History, Scenario};
-use crate::session::{JobTables, Loaded, Outcome, Sweep, SweepPoint};
-use crate::units::DurNs;
+use crate::session::{JobTables, Loaded, Outcome, SavedSession, Sweep, SweepPoint};
+use crate::units::{DurNs, TimeNs};
 
 use super::digest::Digest;
 use super::effect::Effect;
@@ -44,6 +44,12 @@ pub struct Opened {
     pub tables: Arc<JobTables>,
     /// Rows of the tables as they are at first.
     pub listing: Listing,
+    /// What tells its trace from others.
+    pub fingerprint: String,
+    /// Position of its iteration, where that is not the one chosen by itself.
+    pub iteration: Option<usize>,
+    /// What the user did to it before.
+    pub session: Option<SavedSession>,
 }
 
 /// Points of a sweep, as they come in.
@@ -62,6 +68,10 @@ pub struct SweepState {
 pub struct Workspace {
     /// Its number among the opened traces.
     pub number: usize,
+    /// What tells its trace from others.
+    pub fingerprint: String,
+    /// Position of its iteration, where that is not the one chosen by itself.
+    pub iteration: Option<usize>,
     /// What was loaded.
     pub loaded: Arc<Loaded>,
     /// Colours by kind.
@@ -141,6 +151,8 @@ impl Workspace {
         let outcome = Arc::clone(&opened.loaded.replay);
         Self {
             number,
+            fingerprint: opened.fingerprint,
+            iteration: opened.iteration,
             timeline,
             wanted: outcome.revision,
             outcome,
@@ -325,9 +337,44 @@ impl Workspace {
         self.step = self.step.min(self.history.current().steps.len().saturating_sub(1));
     }
 
+    /// Brings back what the user did to the trace before, but for the steps.
+    pub fn resume(&mut self, session: &SavedSession) {
+        self.timeline.marks.clone_from(&session.marks);
+        if let Some((from, to)) = session.window {
+            self.timeline.show(from, to);
+        }
+    }
+
+    /// What the user did to the trace, as it is saved.
+    pub fn session(&self, view: &str) -> SavedSession {
+        let Timeline { span, marks, .. } = &self.timeline;
+        let whole = Timeline::iteration(&self.loaded.graph, self.measured.end.max(self.simulated.end));
+        let window = (*span != whole).then_some((TimeNs(span.from as i64), TimeNs(span.to as i64)));
+        SavedSession {
+            trace: self.fingerprint.clone(),
+            iteration: self.iteration,
+            scenario: (**self.history.current()).clone(),
+            view: view.to_owned(),
+            marks: marks.clone(),
+            window,
+        }
+    }
+
+    /// Takes steps and marks away and shows the whole iteration.
+    pub fn start_over(&mut self) {
+        self.history.push(Scenario::default());
+        self.timeline = Timeline::new(&self.loaded.graph, self.measured.end.max(self.simulated.end));
+        self.clamp_step();
+    }
+
+    /// The steps in force, as lines.
+    pub fn step_lines(&self) -> Vec<String> {
+        self.history.current().steps.iter().map(ToString::to_string).collect()
+    }
+
     /// How many steps differ from those saved or begun with.
     pub fn unsaved_steps(&self) -> usize {
-        let now: Vec<String> = self.history.current().steps.iter().map(ToString::to_string).collect();
+        let now = self.step_lines();
         if now == self.saved_steps { 0 } else { now.len().max(1) }
     }
 

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use crate::graph::{ExecutionGraph, HostPart, LaneId, OperatorId, Task, TaskKind};
+use crate::graph::{ExecutionGraph, NodeId, OperatorId, Task};
+use crate::intern::NameId;
 use crate::units::DurNs;
 
-use super::{OverheadKind, Overheads, Statistic, without_outliers};
+use super::{OverheadKind, Overheads, Statistic, Stretch, Stretches, without_outliers};
 
 /// What the profiler itself adds to host time.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -23,107 +24,51 @@ impl Default for ProfilerCost {
     }
 }
 
-/// Longest gap between operators that still counts as T1; beyond it the program was loading data.
-const LONGEST_GAP_US: f64 = 200.0;
+impl ProfilerCost {
+    /// A profiler that costs nothing: overheads as they were measured.
+    pub const NONE: Self = Self { cpu_event_us: 0.0, gpu_event_us: 0.0 };
+}
 
 /// Statistics of every overhead in `graph`, outliers dropped, the profiler's cost taken off (never below 0).
 ///
 /// Cost: one pass over the tasks, sorted by lane and time.
 pub fn extract(graph: &ExecutionGraph, cost: ProfilerCost) -> Overheads {
-    let mut walk = Walk { graph, cost, samples: BTreeMap::new(), open: None };
-    let mut tasks: Vec<&Task> = graph.tasks.node_weights().filter(|task| host_kind(task).is_some()).collect();
-    tasks.sort_by_key(|task| (task.lane, task.measured_start, task.measured_end()));
-    for task in tasks {
-        walk.visit(task);
+    statistics(graph, &Stretches::of(graph), cost)
+}
+
+/// As [`extract`], of overheads that were found before.
+pub fn statistics(graph: &ExecutionGraph, stretches: &Stretches, cost: ProfilerCost) -> Overheads {
+    let mut samples: BTreeMap<(OverheadKind, NameId), Vec<f64>> = BTreeMap::new();
+    for stretch in stretches.iter().filter(|stretch| stretch.is_overhead) {
+        let us = micros(stretches.time(stretch, graph)) - profiler_us(graph, stretches, stretch, cost);
+        samples.entry((stretch.kind, stretch.op)).or_default().push(us.max(0.0));
     }
-    walk.close();
     let mut overheads = Overheads::new("extracted from a trace");
-    for ((kind, op), sample) in walk.samples {
+    for ((kind, op), sample) in samples {
         if let Some(statistic) = Statistic::of(&without_outliers(sample)) {
-            overheads.add(kind, &op, statistic);
+            overheads.add(kind, graph.names.get(op), statistic);
         }
     }
     overheads
 }
 
-fn host_kind(task: &Task) -> Option<OverheadKind> {
-    match task.kind {
-        TaskKind::Host(HostPart::Between) => Some(OverheadKind::T1),
-        TaskKind::Host(HostPart::BeforeLaunch) => Some(OverheadKind::T2),
-        TaskKind::Host(HostPart::AfterLaunch) => Some(OverheadKind::T3),
-        TaskKind::Host(HostPart::Inside) => Some(OverheadKind::T5),
-        TaskKind::Runtime => Some(OverheadKind::T4),
-        _ => None,
+/// What the profiler adds to a stretch.
+fn profiler_us(graph: &ExecutionGraph, stretches: &Stretches, stretch: &Stretch, cost: ProfilerCost) -> f64 {
+    if stretch.kind == OverheadKind::T4 {
+        return if starts_device_work(graph.names.get(stretch.op)) { cost.gpu_event_us } else { 0.0 };
     }
+    let started = |&node: &NodeId| operators_started(graph, &graph.tasks[node], stretch.top);
+    cost.cpu_event_us * stretches.nodes(stretch).iter().map(started).sum::<f64>()
 }
 
-/// A stretch of one kind of one top-level operator, which may be several tasks.
-struct Stretch {
-    kind: OverheadKind,
-    lane: LaneId,
-    top: Option<OperatorId>,
-    host_us: f64,
-}
-
-struct Walk<'a> {
-    graph: &'a ExecutionGraph,
-    cost: ProfilerCost,
-    samples: BTreeMap<(OverheadKind, String), Vec<f64>>,
-    open: Option<Stretch>,
-}
-
-impl Walk<'_> {
-    fn visit(&mut self, task: &Task) {
-        let Some(kind) = host_kind(task) else { return };
-        if kind == OverheadKind::T4 {
-            self.close();
-            let name = self.graph.names.get(task.name).to_owned();
-            let profiler = if starts_device_work(&name) { self.cost.gpu_event_us } else { 0.0 };
-            return self.record(kind, name, micros(task.duration) - profiler);
-        }
-        let top = task.operator.map(|operator| self.top_level(operator));
-        let same = |open: &Stretch| open.kind == kind && open.lane == task.lane && open.top == top;
-        if !self.open.as_ref().is_some_and(same) {
-            self.close();
-            self.open = Some(Stretch { kind, lane: task.lane, top, host_us: 0.0 });
-        }
-        let host_us = micros(task.duration) - self.cost.cpu_event_us * self.operators_started(task, top);
-        if let Some(open) = &mut self.open {
-            open.host_us += host_us;
-        }
-    }
-
-    fn close(&mut self) {
-        let Some(Stretch { kind, top, host_us, .. }) = self.open.take() else { return };
-        let name =
-            top.map_or(String::new(), |top| self.graph.names.get(self.graph.operators[top.0 as usize].name).to_owned());
-        if kind != OverheadKind::T1 {
-            self.record(kind, name, host_us);
-        } else if host_us <= LONGEST_GAP_US {
-            self.record(kind, String::new(), host_us);
-        }
-    }
-
-    fn record(&mut self, kind: OverheadKind, name: String, us: f64) {
-        self.samples.entry((kind, name)).or_default().push(us.max(0.0));
-    }
-
-    fn top_level(&self, mut operator: OperatorId) -> OperatorId {
-        while let Some(parent) = self.graph.operators.get(operator.0 as usize).and_then(|row| row.parent) {
-            operator = parent;
-        }
-        operator
-    }
-
-    /// Operators below `top` that start within `task`.
-    fn operators_started(&self, task: &Task, top: Option<OperatorId>) -> f64 {
-        let Some(row) = top.and_then(|top| self.graph.operators.get(top.0 as usize)) else { return 0.0 };
-        let Some(top) = top else { return 0.0 };
-        let below = self.graph.operators.get(top.0 as usize + 1..row.subtree_end.0 as usize).unwrap_or(&[]);
-        let from = below.partition_point(|operator| operator.start < task.measured_start);
-        let to = below.partition_point(|operator| operator.start < task.measured_end());
-        to.saturating_sub(from) as f64
-    }
+/// Operators below `top` that start within `task`.
+fn operators_started(graph: &ExecutionGraph, task: &Task, top: Option<OperatorId>) -> f64 {
+    let Some(top) = top else { return 0.0 };
+    let Some(row) = graph.operators.get(top.0 as usize) else { return 0.0 };
+    let below = graph.operators.get(top.0 as usize + 1..row.subtree_end.0 as usize).unwrap_or(&[]);
+    let from = below.partition_point(|operator| operator.start < task.measured_start);
+    let to = below.partition_point(|operator| operator.start < task.measured_end());
+    to.saturating_sub(from) as f64
 }
 
 fn micros(duration: DurNs) -> f64 {
@@ -138,8 +83,8 @@ fn starts_device_work(call: &str) -> bool {
 mod tests {
     use super::*;
     use crate::diagnostic::Diagnostics;
-    use crate::graph::{Lane, LaneKind, Operator, Phase, Rank};
-    use crate::intern::{NameId, NameTable};
+    use crate::graph::{HostPart, Lane, LaneId, LaneKind, Operator, Phase, Rank, TaskKind};
+    use crate::intern::NameTable;
     use crate::trace::EventId;
     use crate::units::{Bytes, TimeNs};
 
@@ -217,7 +162,7 @@ mod tests {
 
     #[test]
     fn overheads_agree_with_those_worked_out_by_hand() {
-        let overheads = extract(&graph(), ProfilerCost { cpu_event_us: 0.0, gpu_event_us: 0.0 });
+        let overheads = extract(&graph(), ProfilerCost::NONE);
         let mean = |kind, op: &str| overheads.get(kind, op).map(|statistic| (statistic.mean_us, statistic.count));
         // The gap of 500 µs is data loading, not T1.
         assert_eq!(mean(OverheadKind::T1, ""), Some((10.0, 1)));

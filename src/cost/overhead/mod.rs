@@ -4,13 +4,15 @@
 //! T5 lies between two launches (or is all of an operator without any).
 
 mod extract;
+mod stretches;
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-pub use extract::{ProfilerCost, extract};
+pub use extract::{ProfilerCost, extract, statistics};
+pub use stretches::{Stretch, Stretches, kind_of};
 
 /// The five kinds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -166,8 +168,13 @@ impl Overheads {
     /// version of the framework (`AddmmBackward0`, `AddmmBackward`); else the mean over all operators of that kind.
     /// `None` only when there is none of that kind.
     pub fn get(&self, kind: OverheadKind, op: &str) -> Option<Statistic> {
+        self.own(kind, op).or_else(|| self.pooled(kind))
+    }
+
+    /// As [`get`](Self::get), without the mean over others.
+    pub fn own(&self, kind: OverheadKind, op: &str) -> Option<Statistic> {
         let exact = self.entries.get(&(kind, op.to_owned())).copied();
-        exact.or_else(|| self.renamed(kind, op)).or_else(|| self.pooled(kind))
+        exact.or_else(|| self.renamed(kind, op))
     }
 
     fn renamed(&self, kind: OverheadKind, op: &str) -> Option<Statistic> {
@@ -212,14 +219,21 @@ impl Statistic {
     }
 }
 
-/// The values within `[Q1 − 1.5·IQR, Q3 + 1.5·IQR]`, sorted; quartiles are interpolated between neighbours.
+/// The values within [`fences`], sorted.
 pub fn without_outliers(mut sample_us: Vec<f64>) -> Vec<f64> {
+    let Some((low, high)) = fences(&mut sample_us) else { return sample_us };
+    sample_us.retain(|&value| value >= low && value <= high);
+    sample_us
+}
+
+/// Sorts a sample and gives `Q1 − 1.5·IQR` and `Q3 + 1.5·IQR`; quartiles are interpolated between neighbours. `None` of an
+/// empty one.
+fn fences(sample_us: &mut Vec<f64>) -> Option<(f64, f64)> {
     sample_us.retain(|value| value.is_finite());
     sample_us.sort_by(f64::total_cmp);
-    let (Some(q1), Some(q3)) = (quantile(&sample_us, 0.25), quantile(&sample_us, 0.75)) else { return sample_us };
+    let (q1, q3) = (quantile(sample_us, 0.25)?, quantile(sample_us, 0.75)?);
     let reach = 1.5 * (q3 - q1);
-    sample_us.retain(|&value| value >= q1 - reach && value <= q3 + reach);
-    sample_us
+    Some((q1 - reach, q3 + reach))
 }
 
 fn quantile(sorted: &[f64], share: f64) -> Option<f64> {

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use petgraph::graph::EdgeIndex;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::cost::{Family, Placed, Prediction, Work};
+use crate::cost::{Family, Overheads, Placed, Prediction, Work};
 use crate::device::{DeviceProfile, LinkProfile};
 use crate::graph::{Dependency, ExecutionGraph, Lane, LaneId, NodeId, Operands, OperatorId, TaskKind};
 use crate::units::Bytes;
@@ -112,6 +112,8 @@ pub struct Draft<'b> {
     removed: Vec<bool>,
     /// Device of each rank.
     devices: Vec<Arc<DeviceProfile>>,
+    /// Host overheads of work that was never run, where an edit named others than the program's.
+    overheads: Option<Arc<Overheads>>,
     /// Interconnect, where it was changed.
     interconnect: Option<LinkProfile>,
     pub(super) added: Vec<Added>,
@@ -155,6 +157,7 @@ impl<'b> Draft<'b> {
             touched: Vec::new(),
             removed: Vec::new(),
             devices: context.devices.iter().map(|device| device.profile.clone()).collect(),
+            overheads: None,
             interconnect: None,
             added: Vec::new(),
             dropped: Vec::new(),
@@ -382,6 +385,21 @@ impl<'b> Draft<'b> {
             None => _ = self.recosted.remove(&node),
         }
         self.touch(node);
+    }
+
+    /// Takes a task's duration to be the traced one again.
+    pub fn unset_duration(&mut self, node: NodeId) {
+        self.rebased.remove(&node);
+    }
+
+    /// Host overheads of work that was never run.
+    pub fn overheads(&self) -> &Overheads {
+        self.overheads.as_deref().unwrap_or(&self.context.overheads)
+    }
+
+    /// Changes the host overheads of work that was never run; with `None` back to the program's.
+    pub fn set_overheads(&mut self, overheads: Option<Arc<Overheads>>) {
+        self.overheads = overheads;
     }
 
     /// The seat of each embedding table that can move, where an edit moved one.

@@ -10,6 +10,7 @@ mod insert;
 mod insert_operator;
 mod kernel;
 mod mixed_precision;
+mod overheads;
 mod overlap_comm;
 mod parallelize;
 mod place_on_gpu;
@@ -38,6 +39,7 @@ pub use fuse_embedding_bags::FuseEmbeddingBags;
 pub use insert::InsertKernel;
 pub use insert_operator::InsertOperator;
 pub use mixed_precision::MixedPrecision;
+pub use overheads::{HostOverheads, OverheadSource};
 pub use overlap_comm::OverlapComm;
 pub use parallelize::Parallelize;
 pub use place_on_gpu::PlaceOnGpu;
@@ -55,12 +57,13 @@ pub use swap_gpu::SwapGpu;
 pub use swap_link::SwapLink;
 
 /// All edits, in order of use.
-pub(super) static ALL: [TransformSpec; 26] = [
+pub(super) static ALL: [TransformSpec; 27] = [
     resize_batch::SPEC,
     fuse_embedding_bags::SPEC,
     reshard::SPEC,
     swap_gpu::SPEC,
     place_on_gpu::SPEC,
+    overheads::SPEC,
     scale::SPEC,
     remove::SPEC,
     fuse::SPEC,

@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::event::{self, Args, DeviceProperties, Document, Event, Id};
+use super::event::{self, Args, DeviceProperties, DistributedInfo, Document, Event, Id};
 use super::{Shown, Timeline, lane_label};
 use crate::graph::timed::NO_TASK;
-use crate::graph::{Lane, LaneId, LaneKind, NodeId, Operand, OperatorId, RankPart, TaskId, TaskKind};
+use crate::graph::{Collective, Lane, LaneId, LaneKind, NodeId, Operand, OperatorId, RankPart, TaskId, TaskKind};
 use crate::session::Loaded;
 use crate::units::TimeNs;
 
@@ -15,30 +15,53 @@ const FIRST_PID: i64 = 100_000;
 const DEVICES_OF_RANK: i64 = 1_000;
 
 impl<'a> Timeline<'a> {
-    /// Chrome-trace JSON in the profiler's own form.
+    /// Chrome-trace JSON in the profiler's own form, all ranks in one document.
     ///
     /// # Errors
     /// None in practice: the document is plain data.
     pub fn chrome(&self, loaded: &Loaded) -> serde_json::Result<Vec<u8>> {
-        let mut events = self.names();
-        for part in &self.graph.ranks {
+        self.document(loaded, &self.graph.ranks.iter().enumerate().collect::<Vec<_>>())
+    }
+
+    /// As [`chrome`](Self::chrome), a document for each rank, as profilers write them: opened together they are the same job.
+    ///
+    /// # Errors
+    /// None in practice: the documents are plain data.
+    pub fn chrome_by_rank(&self, loaded: &Loaded) -> serde_json::Result<Vec<(u32, Vec<u8>)>> {
+        let parts = self.graph.ranks.iter().enumerate();
+        parts.map(|part| Ok((part.1.rank.0, self.document(loaded, &[part])?))).collect()
+    }
+
+    /// The document of some ranks, each with its position among all.
+    fn document(&self, loaded: &Loaded, parts: &[(usize, &'a RankPart)]) -> serde_json::Result<Vec<u8>> {
+        let is_shown = |lane| self.lane(lane).is_some_and(|lane| parts.iter().any(|(_, part)| part.rank == lane.rank));
+        let mut events = self.names(is_shown);
+        for (_, part) in parts {
             self.steps(part, &mut events);
         }
-        self.operators(&mut events);
+        self.operators(is_shown, &mut events);
         let mut last_call: BTreeMap<LaneId, usize> = BTreeMap::new();
-        for shown in &self.shown {
+        for shown in self.shown.iter().filter(|shown| is_shown(shown.lane)) {
             self.task(shown, &mut events, &mut last_call);
         }
-        self.critical_flows(&mut events);
+        self.critical_flows(is_shown, &mut events);
         let changed = !self.outcome.scenario.steps.is_empty();
         let steps: Vec<String> =
             self.outcome.scenario.steps.iter().filter(|s| s.enabled).map(ToString::to_string).collect();
-        let devices = self.outcome.resolved.devices.iter().enumerate();
+        let devices = parts.iter().filter_map(|&(at, _)| self.outcome.resolved.devices.get(at)).enumerate();
+        let place = match parts {
+            [(_, part)] => loaded.job.ranks.get(part.trace_index).zip(Some(part)),
+            _ => None,
+        };
         let document = Document {
             schema_version: 1,
             display_time_unit: "ms",
             retime_predicted: if changed { Some(steps.join("; ")) } else { loaded.predicted().map(str::to_owned) },
-            retime_iteration: self.graph.ranks.first().map_or("", |part| &part.iteration),
+            retime_iteration: parts.first().map_or("", |(_, part)| &part.iteration),
+            distributed_info: place.and_then(|(rank, part)| {
+                let known = rank.world_size.or_else(|| u32::try_from(self.graph.ranks.len()).ok().filter(|&n| n > 1));
+                known.map(|world_size| DistributedInfo { rank: part.rank.0, world_size })
+            }),
             device_properties: devices.map(|(id, device)| DeviceProperties::of(id, device)).collect(),
             trace_events: events,
         };
@@ -59,8 +82,8 @@ impl<'a> Timeline<'a> {
     }
 
     /// What viewers call the processes, threads and streams.
-    fn names(&self) -> Vec<Event<'a>> {
-        let used: BTreeSet<LaneId> = self.shown.iter().map(|shown| shown.lane).collect();
+    fn names(&self, is_shown: impl Fn(LaneId) -> bool) -> Vec<Event<'a>> {
+        let used: BTreeSet<LaneId> = self.shown.iter().map(|shown| shown.lane).filter(|&lane| is_shown(lane)).collect();
         let lanes = used.into_iter().filter_map(|lane| self.lane(lane));
         let mut names = Vec::new();
         let mut processes = BTreeSet::new();
@@ -109,9 +132,10 @@ impl<'a> Timeline<'a> {
     }
 
     /// Every operator over the simulated time of what it and its callees did on their thread.
-    fn operators(&self, events: &mut Vec<Event<'a>>) {
-        let spans = self.operator_spans();
-        for (operator, (index, span)) in self.graph.operators.iter().zip(spans.into_iter().enumerate()) {
+    fn operators(&self, is_shown: impl Fn(LaneId) -> bool, events: &mut Vec<Event<'a>>) {
+        let spans = self.operator_spans().into_iter().enumerate();
+        let all = self.graph.operators.iter().zip(spans).filter(|(operator, _)| is_shown(operator.lane));
+        for (operator, (index, span)) in all {
             let (Some((from, to)), Some(lane)) = (span, self.lane(operator.lane)) else { continue };
             let operands = operator.operands.map(|id| &self.graph.operands[id.0 as usize].inputs);
             let args = Args {
@@ -188,6 +212,9 @@ impl<'a> Timeline<'a> {
     }
 
     fn device_event(&self, shown: &Shown<'a>, lane: &Lane, (start, end): (TimeNs, TimeNs)) -> Event<'a> {
+        if matches!(lane.kind, LaneKind::Thread { .. }) {
+            return self.host_collective(shown, lane, (start, end));
+        }
         let category = match shown.kind {
             TaskKind::Memcpy => "gpu_memcpy",
             TaskKind::Memset => "gpu_memset",
@@ -198,6 +225,7 @@ impl<'a> Timeline<'a> {
             _ => (None, None),
         };
         let is_copy = matches!(shown.kind, TaskKind::Memcpy | TaskKind::Memset);
+        let collective = self.collective_of(shown);
         let args = Args {
             external_id: shown.operator.map(|id| u64::from(id.0) + 1),
             correlation: self.launch_of(shown.task).map(|task| u64::from(task.0) + 1),
@@ -205,9 +233,34 @@ impl<'a> Timeline<'a> {
             stream,
             bytes: is_copy.then_some(shown.bytes),
             source: Some(format!("{:?}", shown.prediction.provenance).to_lowercase()),
+            collective: collective.map(|one| self.graph.names.get(one.kind).to_owned()),
+            group: collective.map(|one| self.graph.names.get(one.group).to_owned()),
+            group_size: collective.map(|one| one.group_size),
+            in_elements: collective.map(|one| one.bytes.0),
+            element: collective.map(|_| "Byte"),
             ..Args::default()
         };
         Event::complete(category, shown.name.into(), self.process(lane), start, end, args)
+    }
+
+    /// What a member of a collective took part in.
+    fn collective_of(&self, shown: &Shown<'_>) -> Option<&'a Collective> {
+        match shown.kind {
+            TaskKind::Collective(id) => self.graph.collectives.get(id.0 as usize),
+            _ => None,
+        }
+    }
+
+    /// A collective of a host backend: an annotation on the backend's own thread, with its message as the profiler has it.
+    fn host_collective(&self, shown: &Shown<'a>, lane: &Lane, (start, end): (TimeNs, TimeNs)) -> Event<'a> {
+        let bytes = self.collective_of(shown).map(|one| one.bytes.0).filter(|&bytes| bytes > 0);
+        let args = Args {
+            input_dims: bytes.map(|bytes| vec![event::Dims::One(vec![bytes])]),
+            input_type: bytes.map(|_| vec!["signed char"]),
+            source: Some(format!("{:?}", shown.prediction.provenance).to_lowercase()),
+            ..Args::default()
+        };
+        Event::complete("user_annotation", shown.name.into(), self.process(lane), start, end, args)
     }
 
     /// The call that launched a piece of device work: a runtime call among its predecessors, joints looked through.
@@ -228,9 +281,9 @@ impl<'a> Timeline<'a> {
     }
 
     /// An arrow from each task of the critical path to the next.
-    fn critical_flows(&self, events: &mut Vec<Event<'a>>) {
-        let path: Vec<&Shown<'_>> =
-            self.shown.iter().filter(|shown| shown.kind.is_work() && self.critical[shown.task.0 as usize]).collect();
+    fn critical_flows(&self, is_shown: impl Fn(LaneId) -> bool, events: &mut Vec<Event<'a>>) {
+        let is_on_path = |shown: &&Shown<'_>| shown.kind.is_work() && self.critical[shown.task.0 as usize];
+        let path: Vec<&Shown<'_>> = self.shown.iter().filter(is_on_path).filter(|shown| is_shown(shown.lane)).collect();
         for (id, pair) in path.windows(2).enumerate() {
             let (Some(from), Some(to)) = (self.lane(pair[0].lane), self.lane(pair[1].lane)) else { continue };
             events.push(Event::flow("s", id as u64 + 1, self.process(&from), self.start(pair[0].task)));

@@ -18,8 +18,17 @@ pub struct Document<'a> {
     pub retime_predicted: Option<String>,
     #[serde(skip_serializing_if = "str::is_empty")]
     pub retime_iteration: &'a str,
+    #[serde(rename = "distributedInfo", skip_serializing_if = "Option::is_none")]
+    pub distributed_info: Option<DistributedInfo>,
     pub device_properties: Vec<DeviceProperties>,
     pub trace_events: Vec<Event<'a>>,
+}
+
+/// Which rank of a job a trace is of.
+#[derive(Debug, Serialize)]
+pub struct DistributedInfo {
+    pub rank: u32,
+    pub world_size: u32,
 }
 
 /// A device as the profiler describes it.
@@ -131,6 +140,16 @@ pub struct Args {
     pub input_type: Option<Vec<&'static str>>,
     #[serde(rename = "Concrete Inputs", skip_serializing_if = "Option::is_none")]
     pub concrete_inputs: Option<Vec<String>>,
+    #[serde(rename = "Collective name", skip_serializing_if = "Option::is_none")]
+    pub collective: Option<String>,
+    #[serde(rename = "Process Group Name", skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
+    #[serde(rename = "Group size", skip_serializing_if = "Option::is_none")]
+    pub group_size: Option<u32>,
+    #[serde(rename = "In msg nelems", skip_serializing_if = "Option::is_none")]
+    pub in_elements: Option<u64>,
+    #[serde(rename = "dtype", skip_serializing_if = "Option::is_none")]
+    pub element: Option<&'static str>,
     #[serde(rename = "Source", skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
 }

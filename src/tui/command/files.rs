@@ -6,7 +6,7 @@ use super::{Argument, Command, Kind, Ran};
 use crate::scenario::SavedScenario;
 use crate::session::{Expectation, ExportFormat, Verdict, script_lines};
 use crate::tui::app::App;
-use crate::tui::effect::{Effect, Reading};
+use crate::tui::effect::{Effect, Reading, SavedSteps};
 use crate::tui::message::Message;
 use crate::tui::script::Script;
 
@@ -119,12 +119,11 @@ fn export(app: &mut App, argument: &str, force: bool) -> Ran {
 
 fn save(app: &mut App, path: &str, force: bool) -> Ran {
     let path = named(path)?;
-    let work = app.workspace_mut().ok_or(NO_TRACE)?;
-    let scenario = work.history.current();
-    let text = SavedScenario::new((**scenario).clone(), &work.loaded.graph).to_toml();
-    work.saved_steps = scenario.steps.iter().map(ToString::to_string).collect();
+    let work = app.workspace().ok_or(NO_TRACE)?;
+    let text = SavedScenario::new((**work.history.current()).clone(), &work.loaded.graph).to_toml();
+    let saves = Some(SavedSteps { work: work.number, steps: work.step_lines() });
     app.busy += 1;
-    Ok(vec![Effect::Write { path, text, force }])
+    Ok(vec![Effect::Write { path, text, force, saves }])
 }
 
 fn read(app: &mut App, path: &str, reading: Reading) -> Ran {
@@ -163,7 +162,7 @@ fn record(app: &mut App, path: &str) -> Ran {
     app.recording = Some(path.clone());
     let text = "# Recorded by retime; play it with :source, or `retime run`.\n".to_owned();
     app.busy += 1;
-    Ok(vec![Effect::Write { path, text, force: false }])
+    Ok(vec![Effect::Write { path, text, force: false, saves: None }])
 }
 
 fn expect(app: &mut App, text: &str) -> Ran {

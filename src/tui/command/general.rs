@@ -216,7 +216,7 @@ pub(super) const COMMANDS: &[Command] = &[
         name: "quit",
         aliases: &["q", "exit"],
         argument: Argument::None,
-        help: "leave; asks when the scenario has unsaved edits",
+        help: "leave; asks when something would be lost",
         keys: &[(Everywhere, "Q"), (Everywhere, "C-c")],
         run: |app, _| Ok(quit(app)),
     },
@@ -230,15 +230,16 @@ pub(super) const COMMANDS: &[Command] = &[
     },
 ];
 
-/// Leaves, after asking when edits would be lost.
+/// Leaves, after asking when something would be lost: edits that are in no file where sessions do not save themselves.
 pub(super) fn quit(app: &mut App) -> Vec<Effect> {
-    let unsaved = app.workspace().map_or(0, Workspace::unsaved_steps);
-    if unsaved == 0 {
-        return vec![Effect::Quit];
-    }
-    let steps = if unsaved == 1 { "1 edit is".to_owned() } else { format!("{unsaved} edits are") };
-    app.overlay =
-        Some(Overlay::Confirm(Confirm { question: format!("{steps} not saved. Leave anyway?"), yes: "quit!" }));
+    let unsaved: usize = app.works.iter().map(Workspace::unsaved_steps).filter(|_| !app.is_kept).sum();
+    let lost = match (unsaved, app.busy) {
+        (0, 0) => return vec![Effect::Quit],
+        (0, _) => "A file is still being read or written".to_owned(),
+        (1, _) => "1 edit is not saved".to_owned(),
+        _ => format!("{unsaved} edits are not saved"),
+    };
+    app.overlay = Some(Overlay::Confirm(Confirm { question: format!("{lost}. Leave anyway?"), yes: "quit!" }));
     Vec::new()
 }
 

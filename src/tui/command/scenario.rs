@@ -3,9 +3,10 @@
 use super::Pane::{Everywhere, Scenario as OnSteps};
 use super::{Argument, Command, Kind, Ran};
 use crate::scenario::{Scenario, parse_step};
-use crate::tui::app::App;
+use crate::tui::app::{App, Focus};
 use crate::tui::message::Message;
 use crate::tui::overlay::{Overlay, Picker, Prompt, Purpose, Slider};
+use crate::tui::views::View;
 
 pub(super) const COMMANDS: &[Command] = &[
     Command {
@@ -115,6 +116,14 @@ pub(super) const COMMANDS: &[Command] = &[
         help: "take all steps out",
         keys: &[],
         run: reset,
+    },
+    Command {
+        name: "fresh",
+        aliases: &[],
+        argument: Argument::None,
+        help: "start over: no steps, no marks, the whole iteration",
+        keys: &[],
+        run: fresh,
     },
 ];
 
@@ -279,6 +288,18 @@ fn reset(app: &mut App, _: &str) -> Ran {
         work.clamp_step();
         Ok(())
     })
+}
+
+fn fresh(app: &mut App, _: &str) -> Ran {
+    let effects = edited(app, |work| {
+        work.start_over();
+        Ok(())
+    })?;
+    app.view = View::Timeline;
+    app.focus = Focus::View;
+    app.fit_extent();
+    app.say(Message::note("started over; u brings the steps back"));
+    Ok(effects)
 }
 
 /// Replaces step `index` by what was typed.

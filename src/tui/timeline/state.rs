@@ -125,6 +125,11 @@ impl Timeline {
         self.span = self.span.panned(0.0, bounds);
     }
 
+    /// Shows a part of time, as far as it is within the bounds.
+    pub fn show(&mut self, from: TimeNs, to: TimeNs) {
+        self.span = Span::new(from, to).panned(0.0, self.bounds);
+    }
+
     /// The last two marked instants, in order.
     pub fn marked_pair(&self) -> Option<(TimeNs, TimeNs)> {
         let mut last: Vec<TimeNs> = self.marks.iter().rev().take(2).copied().collect();

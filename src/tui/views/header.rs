@@ -64,6 +64,10 @@ fn title(work: &Workspace, with_device: bool) -> Pieces {
         let role = if before == after { Role::Text } else { Role::Accent };
         add(if before == after { format!("batch {before}") } else { format!("batch {before} → {after}") }, role);
     }
+    let overheads = work.outcome.scenario.overheads();
+    if overheads != "measured" {
+        add(format!("host {}", overheads.rsplit('/').next().unwrap_or(&overheads)), Role::Accent);
+    }
     pieces
 }
 

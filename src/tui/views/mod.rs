@@ -53,6 +53,11 @@ impl View {
     pub const ALL: [Self; 7] =
         [Self::Timeline, Self::Path, Self::Gaps, Self::Operators, Self::Roofline, Self::Sweep, Self::Tables];
 
+    /// The view of that name.
+    pub fn find(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|view| view.name() == name)
+    }
+
     /// The command that opens it, which is its name.
     pub fn name(self) -> &'static str {
         match self {

@@ -112,7 +112,7 @@ impl<'d, 'b> Placement<'d, 'b> {
 
     /// The database's mean of an overhead.
     fn overhead(&self, kind: OverheadKind, of: &str) -> Prediction {
-        let found = self.draft.context().overheads.get(kind, of);
+        let found = self.draft.overheads().get(kind, of);
         let (mean, spread) = found.map_or((0.0, 0.0), |statistic| (statistic.mean_us, statistic.std_us));
         let error = if mean > 0.0 { (spread / mean) as f32 } else { 1.0 };
         let duration = DurNs::from_us_f64(mean);

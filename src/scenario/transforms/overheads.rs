@@ -1,0 +1,240 @@
+//! `overheads measured|mean|FILE`: what if the host took its mean time for each kind of call, or that of another machine?
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use crate::cost::overhead::{Stretch, kind_of};
+use crate::cost::{OverheadKind, Overheads, Prediction, Provenance, Statistic};
+use crate::graph::NodeId;
+use crate::intern::NameId;
+use crate::scenario::context::Context;
+use crate::scenario::draft::{AddedId, Draft};
+use crate::scenario::step::StepError;
+use crate::scenario::text::Words;
+use crate::scenario::transform::{StepReport, Transform, TransformSpec};
+use crate::units::DurNs;
+
+use super::report::{count, list};
+
+/// Lets each host overhead T1–T5 take a time from elsewhere [Lin 2022 §III-C].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostOverheads {
+    /// Where from.
+    pub source: OverheadSource,
+}
+
+/// Where host overheads are from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OverheadSource {
+    /// Each call its own, as traced.
+    Measured,
+    /// The mean over the calls of the same operator in this trace. Outliers are in no mean and keep their own time: they
+    /// are few and long, so that the host's total stays.
+    Mean,
+    /// The database in this file, for work that other steps place as well.
+    Database(String),
+}
+
+pub(super) const SPEC: TransformSpec = TransformSpec {
+    name: "overheads",
+    usage: "overheads measured|mean|FILE",
+    help: "host overheads T1 to T5 from this very call, from the operator's mean, or from a saved database",
+    example: "overheads mean",
+    parse,
+};
+
+fn parse(words: &mut Words<'_>) -> Result<Arc<dyn Transform>, StepError> {
+    let word = words.rest();
+    let source = match word.text {
+        "" => return Err(StepError::at(word.column, "expected `measured`, `mean`, or the file of a database")),
+        "measured" => OverheadSource::Measured,
+        "mean" => OverheadSource::Mean,
+        file => OverheadSource::Database(file.to_owned()),
+    };
+    Ok(Arc::new(HostOverheads { source }))
+}
+
+impl OverheadSource {
+    /// `measured`, `mean`, or the file.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Measured => "measured",
+            Self::Mean => "mean",
+            Self::Database(file) => file,
+        }
+    }
+}
+
+impl Transform for HostOverheads {
+    fn name(&self) -> &'static str {
+        SPEC.name
+    }
+
+    fn line(&self) -> String {
+        format!("{} {}", SPEC.name, self.source.name())
+    }
+
+    fn apply(&self, draft: &mut Draft<'_>, context: &Context) -> StepReport {
+        match &self.source {
+            OverheadSource::Measured => restore(draft),
+            OverheadSource::Mean => {
+                let means = Arc::clone(draft.base().overheads().1);
+                Setting::new(draft, &means, true).write("at the mean of its kind")
+            }
+            OverheadSource::Database(file) => match context.databases.read(file) {
+                Err(reason) => StepReport::nothing(reason),
+                Ok(database) => {
+                    draft.set_overheads(Some(Arc::clone(&database)));
+                    Setting::new(draft, &database, false).write("as in the database")
+                }
+            },
+        }
+    }
+}
+
+/// Lets every host task take its traced time again.
+fn restore(draft: &mut Draft<'_>) -> StepReport {
+    draft.set_overheads(None);
+    let base = draft.base();
+    let stretches = base.overheads().0;
+    let nodes = stretches.iter().flat_map(|stretch| stretches.nodes(stretch));
+    let mut changed = 0;
+    for &node in nodes {
+        changed += usize::from(draft.price(node).duration != base.graph().tasks[node].duration);
+        draft.unset_duration(node);
+    }
+    StepReport { changed, summary: "every host task as it was measured".to_owned(), ..StepReport::default() }
+}
+
+/// A draft whose host tasks are being set.
+struct Setting<'d, 'b> {
+    draft: &'d mut Draft<'b>,
+    overheads: &'d Overheads,
+    /// Whether the figures are means of this very trace.
+    is_own: bool,
+    known: FxHashMap<(OverheadKind, NameId), Option<(Prediction, bool)>>,
+    /// Operators that the database does not have: how many calls, and their traced time.
+    pooled: BTreeMap<&'b str, (usize, DurNs)>,
+    missing: BTreeMap<&'b str, (usize, DurNs)>,
+}
+
+impl<'d, 'b> Setting<'d, 'b> {
+    fn new(draft: &'d mut Draft<'b>, overheads: &'d Overheads, is_own: bool) -> Self {
+        let known = FxHashMap::default();
+        Self { draft, overheads, is_own, known, pooled: BTreeMap::new(), missing: BTreeMap::new() }
+    }
+
+    fn write(mut self, how: &str) -> StepReport {
+        let (base, graph) = (self.draft.base(), self.draft.graph());
+        let stretches = base.overheads().0;
+        let (mut changed, mut before, mut after) = (0, DurNs::ZERO, DurNs::ZERO);
+        let takes_part = |stretch: &&Stretch| stretch.is_overhead && !(self.is_own && stretch.is_outlier);
+        let own = stretches.iter().filter(takes_part).collect::<Vec<_>>();
+        for stretch in own {
+            let kept = |node: &&NodeId| !self.draft.is_removed(**node);
+            let nodes: Vec<NodeId> = stretches.nodes(stretch).iter().filter(kept).copied().collect();
+            let traced: DurNs = nodes.iter().map(|&node| graph.tasks[node].duration).sum();
+            let Some((time, is_named)) = self.look_up(stretch).filter(|_| !nodes.is_empty()) else {
+                continue;
+            };
+            if !is_named {
+                add(&mut self.pooled, graph.names.get(stretch.op), traced);
+            }
+            self.share(&nodes, traced, time);
+            changed += nodes.len();
+            before += traced;
+            after += time.duration;
+        }
+        changed += if self.is_own { 0 } else { self.placed() };
+        let summary = format!("{} {how}: {before} → {after} of host time", count(changed, "host task"));
+        let mut report = StepReport { changed, summary, ..StepReport::default() };
+        list(&mut report, self.pooled, "not in the database: the mean over its other operators");
+        report.unhandled_ns = DurNs::ZERO;
+        list(&mut report, self.missing, "the database has none of its kind: measured time kept");
+        report
+    }
+
+    /// The time of a stretch, and whether it is that of the operator itself.
+    fn look_up(&mut self, stretch: &Stretch) -> Option<(Prediction, bool)> {
+        let graph = self.draft.graph();
+        let name = graph.names.get(stretch.op);
+        let key = (stretch.kind, stretch.op);
+        let found = match self.known.get(&key) {
+            Some(&found) => found,
+            None => {
+                let own = self.overheads.own(stretch.kind, name);
+                let any = own.or_else(|| self.overheads.get(stretch.kind, name).filter(|_| !self.is_own));
+                let found = any.map(|statistic| (self.prediction(statistic), own.is_some()));
+                self.known.insert(key, found);
+                found
+            }
+        };
+        if found.is_none() && !self.is_own {
+            let time = self.draft.base().overheads().0.time(stretch, graph);
+            add(&mut self.missing, name, time);
+        }
+        found
+    }
+
+    /// A mean with its error: of this trace's the standard error, of another's the spread (all calls may miss alike).
+    fn prediction(&self, statistic: Statistic) -> Prediction {
+        let Statistic { mean_us, std_us, count } = statistic;
+        let spread = if mean_us > 0.0 { std_us / mean_us } else { 0.0 };
+        let (provenance, model, error) = if self.is_own {
+            (Provenance::Anchored, "mean overheads", spread / (count.max(1) as f64).sqrt())
+        } else {
+            (Provenance::Absolute, "overheads", spread)
+        };
+        let duration = DurNs::from_us_f64(mean_us);
+        Prediction { duration, provenance, model, error: error as f32, extrapolated: false }
+    }
+
+    /// Divides `time` among the tasks of a stretch as the traced time was divided.
+    fn share(&mut self, nodes: &[NodeId], traced: DurNs, time: Prediction) {
+        let (mut reached, mut given) = (DurNs::ZERO, DurNs::ZERO);
+        for (index, &node) in nodes.iter().enumerate() {
+            reached += self.draft.graph().tasks[node].duration;
+            let is_last = index + 1 == nodes.len();
+            let share = if traced.0 > 0 { reached.0 as f64 / traced.0 as f64 } else { 0.0 };
+            let until = if is_last { time.duration } else { time.duration.scale(share) };
+            self.draft.set_duration(node, Prediction { duration: until - given, ..time });
+            given = until;
+        }
+    }
+
+    /// Sets the host tasks that earlier steps placed.
+    fn placed(&mut self) -> usize {
+        let mut changed = 0;
+        for index in 0..self.draft.added().len() {
+            let added = &self.draft.added()[index];
+            let found = kind_of(added.kind).and_then(|kind| self.overheads.own(kind, &added.name));
+            let Some(prediction) = found.map(|statistic| self.prediction(statistic)) else { continue };
+            if let Some(added) = self.draft.added_mut(AddedId(index as u32)) {
+                added.prediction = prediction;
+                changed += 1;
+            }
+        }
+        changed
+    }
+}
+
+fn add<'b>(rows: &mut BTreeMap<&'b str, (usize, DurNs)>, name: &'b str, time: DurNs) {
+    let row = rows.entry(name).or_default();
+    row.0 += 1;
+    row.1 += time;
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::scenario::parse_step;
+
+    #[test]
+    fn a_source_is_measured_mean_or_a_file_with_its_spaces() {
+        for line in ["overheads measured", "overheads mean", "overheads my host/over heads.json"] {
+            assert_eq!(parse_step(line).unwrap().to_string(), line);
+        }
+        assert!(parse_step("overheads").unwrap_err().to_string().contains("`mean`"));
+    }
+}

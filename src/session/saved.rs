@@ -1,0 +1,294 @@
+//! What the user did to a trace, kept from one session to the next: one TOML file per trace, by the trace's fingerprint.
+//!
+//! ```toml
+//! format = "retime-session-1"
+//! trace = "6f1c…"
+//! iteration = 3
+//! steps = ["resize-batch 4096", "# swap-gpu H200"]
+//! view = "gaps"
+//! marks = [1200000]
+//! window = [0, 5000000]
+//! ```
+
+use std::fs;
+use std::hash::Hasher;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use etcetera::BaseStrategy;
+use rustc_hash::FxHasher;
+use serde::{Deserialize, Serialize};
+
+use crate::diagnostic::Severity;
+use crate::graph::iteration::{choose, steps};
+use crate::graph::{BuildOptions, IterationChoice};
+use crate::scenario::file::{read_lines, step_lines};
+use crate::scenario::{FileError, Scenario};
+use crate::units::TimeNs;
+
+use super::{Engine, Loaded, SessionError, read_text, write_new};
+
+const FORMAT: &str = "retime-session-1";
+
+/// What the user did to one trace.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SavedSession {
+    /// The trace's fingerprint.
+    pub trace: String,
+    /// Position of the chosen iteration; `None` for the one that is chosen by itself.
+    pub iteration: Option<usize>,
+    /// The edits, disabled ones among them.
+    pub scenario: Scenario,
+    /// The view's name; empty for the first.
+    pub view: String,
+    /// Marked instants.
+    pub marks: Vec<TimeNs>,
+    /// The part of time shown; `None` for the whole iteration.
+    pub window: Option<(TimeNs, TimeNs)>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    format: String,
+    trace: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    iteration: Option<usize>,
+    #[serde(default)]
+    name: String,
+    #[serde(default)]
+    steps: Vec<String>,
+    #[serde(default)]
+    view: String,
+    #[serde(default)]
+    marks: Vec<i64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    window: Option<(i64, i64)>,
+}
+
+impl SavedSession {
+    /// Whether it is as a trace opens for the first time.
+    pub fn is_blank(&self) -> bool {
+        *self == Self { trace: self.trace.clone(), ..Self::default() }
+    }
+
+    /// What it holds, in a few words: `2 steps, 1 mark`.
+    pub fn about(&self) -> String {
+        let count = |number: usize, noun: &str| match number {
+            0 => None,
+            1 => Some(format!("1 {noun}")),
+            _ => Some(format!("{number} {noun}s")),
+        };
+        let iteration = self.iteration.map(|index| format!("iteration {index}"));
+        let parts = [count(self.scenario.steps.len(), "step"), count(self.marks.len(), "mark"), iteration];
+        let parts: Vec<String> = parts.into_iter().flatten().collect();
+        if parts.is_empty() { "the view".to_owned() } else { parts.join(", ") }
+    }
+
+    /// The text of its file.
+    pub fn to_toml(&self) -> String {
+        let file = File {
+            format: FORMAT.to_owned(),
+            trace: self.trace.clone(),
+            iteration: self.iteration,
+            name: self.scenario.name.clone(),
+            steps: step_lines(&self.scenario),
+            view: self.view.clone(),
+            marks: self.marks.iter().map(|mark| mark.0).collect(),
+            window: self.window.map(|(from, to)| (from.0, to.0)),
+        };
+        toml::to_string_pretty(&file).unwrap_or_default()
+    }
+
+    /// Reads the text of a file.
+    ///
+    /// # Errors
+    /// Not TOML of that form, of another version, or with a line that is no step.
+    pub fn from_toml(text: &str) -> Result<Self, FileError> {
+        let file: File = toml::from_str(text).map_err(|error| FileError::syntax(text, &error))?;
+        if file.format != FORMAT {
+            return Err(FileError::Format { found: file.format, expected: FORMAT });
+        }
+        Ok(Self {
+            trace: file.trace,
+            iteration: file.iteration,
+            scenario: Scenario { name: file.name, steps: read_lines(&file.steps)? },
+            view: file.view,
+            marks: file.marks.into_iter().map(TimeNs).collect(),
+            window: file.window.map(|(from, to)| (TimeNs(from), TimeNs(to))),
+        })
+    }
+}
+
+/// The folder of saved sessions.
+#[derive(Clone, Debug)]
+pub struct Sessions {
+    folder: PathBuf,
+}
+
+impl Sessions {
+    /// The user's: `$XDG_STATE_HOME/retime`, else `~/.local/state/retime`; `None` where there is no such place.
+    pub fn of_user() -> Option<Self> {
+        let places = etcetera::choose_base_strategy().ok()?;
+        Some(Self::at(places.state_dir()?.join("retime")))
+    }
+
+    /// Those in `folder`, which is made when the first one is written.
+    pub fn at(folder: impl Into<PathBuf>) -> Self {
+        Self { folder: folder.into() }
+    }
+
+    fn path(&self, trace: &str) -> PathBuf {
+        self.folder.join(format!("{trace}.toml"))
+    }
+
+    /// The session of a trace, if one was saved.
+    ///
+    /// # Errors
+    /// There is one that cannot be read.
+    pub fn read(&self, trace: &str) -> Result<Option<SavedSession>, SessionError> {
+        let path = self.path(trace);
+        if !path.exists() {
+            return Ok(None);
+        }
+        let fail =
+            |error: FileError| SessionError::Read { path: path.display().to_string(), reason: error.to_string() };
+        SavedSession::from_toml(&read_text(&path)?).map(Some).map_err(fail)
+    }
+
+    /// Writes a session in place of an earlier one of the same trace; of one that is blank nothing is left.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub fn write(&self, session: &SavedSession) -> Result<(), SessionError> {
+        let path = self.path(&session.trace);
+        let fail = |path: &Path, reason: &std::io::Error| SessionError::Write {
+            path: path.display().to_string(),
+            reason: reason.to_string(),
+        };
+        if session.is_blank() {
+            let gone = fs::remove_file(&path);
+            let is_gone = |error: &std::io::Error| error.kind() == std::io::ErrorKind::NotFound;
+            return gone.or_else(|error| if is_gone(&error) { Ok(()) } else { Err(fail(&path, &error)) });
+        }
+        fs::create_dir_all(&self.folder).map_err(|error| fail(&self.folder, &error))?;
+        write_new(&path, session.to_toml().as_bytes(), true)
+    }
+}
+
+/// A number that tells traces apart, whichever iteration of them is modelled: of all events' times.
+///
+/// # Complexity
+/// O(events).
+pub fn trace_fingerprint(loaded: &Loaded) -> String {
+    let mut hasher = FxHasher::default();
+    for rank in &loaded.job.ranks {
+        hasher.write_u32(rank.rank);
+        let Some(trace) = &rank.trace else { continue };
+        hasher.write_i64(trace.origin.0);
+        for event in trace.events.ids() {
+            hasher.write_i64(trace.events.start(event).0);
+            hasher.write_i64(trace.events.dur(event).0);
+        }
+    }
+    format!("{:016x}", hasher.finish())
+}
+
+/// Position of the modelled iteration among those recorded, where it is not the one chosen by itself.
+pub fn chosen_iteration(loaded: &Loaded) -> Option<usize> {
+    let part = loaded.graph.ranks.first()?;
+    let trace = loaded.job.ranks.get(part.trace_index)?.trace.as_ref()?;
+    let steps = steps(trace);
+    let named = |name: &String| steps.iter().position(|step| step.name == *name);
+    let by_itself = trace.iteration.as_ref().and_then(named).or_else(|| choose(&steps, IterationChoice::Default));
+    named(&part.iteration).filter(|&modelled| by_itself != Some(modelled))
+}
+
+impl Engine {
+    /// The last session of a trace that was just opened, and the trace at that session's iteration, unless `build` names
+    /// one. A session that cannot be read is a warning about the trace.
+    pub fn resume(&self, loaded: Loaded, sessions: &Sessions, build: &BuildOptions) -> (Loaded, Option<SavedSession>) {
+        let mut session = match sessions.read(&trace_fingerprint(&loaded)) {
+            Ok(found) => found,
+            Err(error) => {
+                let mut loaded = loaded;
+                let text = format!("the last session cannot be resumed: {error}");
+                loaded.notes.add(Severity::Warning, "unreadable-session", &text, None, || text.clone());
+                return (loaded, None);
+            }
+        };
+        let wanted = session.as_mut().filter(|_| build.iteration == IterationChoice::Default);
+        let Some((session, index)) = wanted.and_then(|session| session.iteration.map(|index| (session, index))) else {
+            return (loaded, session);
+        };
+        let options = BuildOptions { iteration: IterationChoice::Index(index) };
+        if let Ok(mut other) = self.replay(Arc::clone(&loaded.job), &options) {
+            other.notes.merge(&loaded.notes);
+            return (other, Some(session.clone()));
+        }
+        session.iteration = None;
+        let session = session.clone();
+        (loaded, Some(session))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::session::sample;
+
+    fn session() -> SavedSession {
+        let mut scenario = Scenario::parse(["resize-batch 4096", "swap-gpu H200"]).unwrap();
+        scenario.steps[1].enabled = false;
+        SavedSession {
+            trace: "00ff".to_owned(),
+            iteration: Some(3),
+            scenario,
+            view: "gaps".to_owned(),
+            marks: vec![TimeNs(1200), TimeNs(-3)],
+            window: Some((TimeNs(0), TimeNs(5000))),
+        }
+    }
+
+    #[test]
+    fn a_session_survives_a_round_trip_and_a_blank_one_leaves_no_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let sessions = Sessions::at(folder.path().join("state/retime"));
+        assert_eq!(sessions.read("00ff").unwrap(), None);
+        sessions.write(&session()).unwrap();
+        assert_eq!(sessions.read("00ff").unwrap(), Some(session()));
+        assert_eq!(session().about(), "2 steps, 2 marks, iteration 3");
+        let blank = SavedSession { trace: "00ff".to_owned(), ..SavedSession::default() };
+        sessions.write(&blank).unwrap();
+        sessions.write(&blank).unwrap();
+        assert_eq!(sessions.read("00ff").unwrap(), None);
+    }
+
+    #[test]
+    fn the_fingerprint_is_the_same_for_every_iteration_of_a_trace() {
+        let engine = Engine::builtin().unwrap();
+        let bytes =
+            fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/sample_traces/dlrm-ddp-b64-fp32-cpu.kineto.json.gz"))
+                .unwrap();
+        let open = |iteration| engine.load_bytes(&bytes, "sample.json.gz", &BuildOptions { iteration }).unwrap();
+        let (chosen, first) = (open(IterationChoice::Default), open(IterationChoice::Index(0)));
+        assert_ne!(chosen.graph.ranks[0].iteration, first.graph.ranks[0].iteration);
+        assert_eq!(trace_fingerprint(&chosen), trace_fingerprint(&first));
+        assert_eq!((chosen_iteration(&chosen), chosen_iteration(&first)), (None, Some(0)));
+        let other = sample::load(&engine, &BuildOptions::default()).unwrap();
+        assert_ne!(trace_fingerprint(&chosen), trace_fingerprint(&other));
+
+        let folder = tempfile::tempdir().unwrap();
+        let sessions = Sessions::at(folder.path());
+        let trace = trace_fingerprint(&chosen);
+        sessions.write(&SavedSession { trace: trace.clone(), iteration: Some(0), ..SavedSession::default() }).unwrap();
+        let (resumed, session) = engine.resume(open(IterationChoice::Default), &sessions, &BuildOptions::default());
+        assert_eq!(resumed.graph.ranks[0].iteration, first.graph.ranks[0].iteration);
+        assert_eq!(session.unwrap().iteration, Some(0));
+        fs::write(folder.path().join(format!("{trace}.toml")), "format = \"retime-session-9\"\ntrace = \"\"").unwrap();
+        let (fresh, none) = engine.resume(chosen, &sessions, &BuildOptions::default());
+        assert!(none.is_none());
+        let found = fresh.diagnostics();
+        assert!(found.sorted().iter().any(|found| found.message.contains("retime-session-9")));
+    }
+}

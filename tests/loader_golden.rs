@@ -90,7 +90,7 @@ const KINETO: [Kineto; 7] = [
     },
     Kineto {
         file: "dlrm-ddp-b256-on-v100.predicted.json.gz",
-        entries: 4600,
+        entries: 4658,
         events: 3296,
         operators: 2434,
         runtime: 431,
@@ -99,9 +99,9 @@ const KINETO: [Kineto; 7] = [
         with_dims: 2308,
         steps: 2,
         operator_ns: 29_361_050,
-        kernel_ns: 5_325_704,
-        span_ns: 19_901_688,
-        step_ns: 9_902_300,
+        kernel_ns: 1_975_456,
+        span_ns: 17_096_846,
+        step_ns: 8_595_656,
     },
     Kineto {
         file: "dlrm-ddp-b64-fp32-cpu.kineto.json.gz",

@@ -47,6 +47,17 @@ fn the_sample_is_a_gpu_trace_marked_as_predicted_that_replays_exactly() {
 }
 
 #[test]
+fn the_sample_is_what_its_manifest_says_it_was_made_by() {
+    let engine = Engine::builtin().unwrap();
+    let made = placed(&engine, &open(&engine, HOST), "V100").summary;
+    let kept = sample::load(&engine, &BuildOptions::default()).unwrap().replay.summary.clone();
+    let apart = off(kept.simulated_ns, made.simulated_ns);
+    // Models may be fitted anew; when this fails, run `made_by` of sample_traces/manifest.json.
+    assert!(apart < 3.0, "{apart} %: {} and {}", kept.simulated_ns, made.simulated_ns);
+    assert!(off(kept.kernel_only_ns, made.kernel_only_ns) < 10.0, "{} {}", kept.kernel_only_ns, made.kernel_only_ns);
+}
+
+#[test]
 fn an_untouched_trace_that_is_exported_opens_as_the_same_iteration() {
     let engine = Engine::builtin().unwrap();
     let loaded = sample::load(&engine, &BuildOptions::default()).unwrap();

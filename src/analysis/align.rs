@@ -75,13 +75,13 @@ fn longest(a: &[&str], b: &[&str], (at_a, at_b): (usize, usize), found: &mut Vec
 
 #[cfg(test)]
 mod tests {
+    use super::Aligned::{Both, First, Second};
     use super::*;
 
     #[test]
     fn what_is_in_one_only_stands_between_what_is_in_both() {
         let a = ["linear", "relu", "linear", "relu", "loss"];
         let b = ["linear", "relu", "norm", "linear", "gelu", "loss"];
-        use Aligned::{Both, First, Second};
         assert_eq!(align(&a, &b), [Both(0, 0), Both(1, 1), Second(2), Both(2, 3), First(3), Second(4), Both(4, 5)]);
         assert_eq!(align(&[], &["x"]), [Second(0)]);
         assert_eq!(align(&a, &a), [0, 1, 2, 3, 4].map(|i| Both(i, i)));

@@ -161,16 +161,13 @@ impl<'d, 'b> Setting<'d, 'b> {
         let graph = self.draft.graph();
         let name = graph.names.get(stretch.op);
         let key = (stretch.kind, stretch.op);
-        let found = match self.known.get(&key) {
-            Some(&found) => found,
-            None => {
-                let own = self.overheads.own(stretch.kind, name);
-                let any = own.or_else(|| self.overheads.get(stretch.kind, name).filter(|_| !self.is_own));
-                let found = any.map(|statistic| (self.prediction(statistic), own.is_some()));
-                self.known.insert(key, found);
-                found
-            }
-        };
+        let known = self.known.get(&key).copied();
+        let found = known.unwrap_or_else(|| {
+            let own = self.overheads.own(stretch.kind, name);
+            let any = own.or_else(|| self.overheads.get(stretch.kind, name).filter(|_| !self.is_own));
+            any.map(|statistic| (self.prediction(statistic), own.is_some()))
+        });
+        self.known.insert(key, found);
         if found.is_none() && !self.is_own {
             let time = self.draft.base().overheads().0.time(stretch, graph);
             add(&mut self.missing, name, time);

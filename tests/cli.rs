@@ -328,6 +328,21 @@ fn an_exported_trace_opens_again_with_the_same_figures_untouched_and_edited() {
 }
 
 #[test]
+fn a_table_of_layers_is_timed_on_a_gpu_and_moves_to_another() {
+    let table = sample("alexnet.toml");
+    let time = |device: &str| {
+        let answer = json(&["simulate", &table, "--step", &format!("place-on-gpu {device}")]);
+        answer["simulated_ns"].as_f64().unwrap()
+    };
+    let (slow, fast) = (time("P100"), time("H100"));
+    assert!(fast > 0.0 && fast < slow, "{fast} {slow}");
+    let points = json(&["roofline", &table, "--level", "model"]);
+    let flop = points["points"][0]["flop"].as_f64().unwrap();
+    // 714 188 480 multiply-accumulates of convolutions and products worked out by hand, and little else.
+    assert!((flop / (2.0 * 714_188_480.0) - 1.0).abs() < 0.02, "{flop}");
+}
+
+#[test]
 fn the_papers_figures_come_out_and_contradictions_say_what_contradicts() {
     let answer = json(&["validate", "papers"]);
     let rows = answer["rows"].as_array().unwrap();

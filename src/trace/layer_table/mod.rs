@@ -9,11 +9,13 @@ use std::path::Path;
 
 use super::{ExecutionTrace, OpenError, sniff};
 
-/// Whether `bytes`, called `path`, are read as a table of layers: by its ending, unless it is known to be something else.
+/// Whether `bytes`, called `path`, are read as a table of layers: by its ending, unless it is known to be something else. What a
+/// table was predicted to take goes by its name too, as JSON.
 pub fn is_layer_table(path: &Path, bytes: &[u8]) -> bool {
     let ending = path.extension().map(|ending| ending.to_string_lossy().to_lowercase());
     let is_text = |error: OpenError| matches!(error, OpenError::NotATrace { found: sniff::PLAIN_TEXT, .. });
-    matches!(ending.as_deref(), Some("csv" | "toml")) && sniff::not_a_trace(bytes, path).is_none_or(is_text)
+    let is_json = bytes.trim_ascii_start().starts_with(b"{");
+    matches!(ending.as_deref(), Some("csv" | "toml")) && !is_json && sniff::not_a_trace(bytes, path).is_none_or(is_text)
 }
 
 /// What is wrong in a table, and where.

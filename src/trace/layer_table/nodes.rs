@@ -150,7 +150,7 @@ impl Network {
                 return Err(kind.wrong(format!("no layer `{other}`; expected {expected}")));
             }
         };
-        self.operator(row, operator, arguments, out)
+        self.operator(row, operator, &arguments, out)
     }
 
     fn conv(&mut self, row: &Row, input: &Tensor) -> Result<Tensor, Wrong> {
@@ -158,14 +158,16 @@ impl Network {
         let filters = number(row.need("filters")?)?;
         let groups = row.get("groups").map_or(Ok(1), number)?;
         let channels = input.dims[1];
-        if let Some(cell) = row.get("groups").filter(|_| channels % groups != 0 || filters % groups != 0) {
+        if let Some(cell) =
+            row.get("groups").filter(|_| !channels.is_multiple_of(groups) || !filters.is_multiple_of(groups))
+        {
             return Err(cell.wrong(format!("{channels} channels and {filters} filters are not divided by {groups}")));
         }
         let weight = self.tensor(vec![filters, channels / groups, window.kernel[0], window.kernel[1]]);
         let bias = self.tensor(vec![filters]);
         let mut arguments = vec![self.shown(input), self.shown(&weight), self.shown(&bias)];
         arguments.extend([list(window.stride), list(window.padding), list([1; 2]), whole(groups)]);
-        self.operator(row, "aten::conv2d", arguments, vec![input.dims[0], filters, window.out[0], window.out[1]])
+        self.operator(row, "aten::conv2d", &arguments, vec![input.dims[0], filters, window.out[0], window.out[1]])
     }
 
     fn linear(&mut self, row: &Row, input: &Tensor) -> Result<Tensor, Wrong> {
@@ -174,7 +176,7 @@ impl Network {
         let flat = Tensor { id: input.id, dims: vec![batch, features] };
         let (bias, weight) = (self.tensor(vec![filters]), self.tensor(vec![features, filters]));
         let arguments = vec![self.shown(&bias), self.shown(&flat), self.shown(&weight), whole(1), whole(1)];
-        self.operator(row, "aten::addmm", arguments, vec![batch, filters])
+        self.operator(row, "aten::addmm", &arguments, vec![batch, filters])
     }
 
     fn pool(&mut self, row: &Row, input: &Tensor) -> Result<Tensor, Wrong> {
@@ -182,7 +184,7 @@ impl Network {
         let is_max = row.need("type")?.text == "maxpool";
         let operator = if is_max { "aten::max_pool2d_with_indices" } else { "aten::avg_pool2d" };
         let arguments = vec![self.shown(input), list(window.kernel), list(window.stride), list(window.padding)];
-        self.operator(row, operator, arguments, vec![input.dims[0], input.dims[1], window.out[0], window.out[1]])
+        self.operator(row, operator, &arguments, vec![input.dims[0], input.dims[1], window.out[0], window.out[1]])
     }
 
     /// A tensor as an argument.
@@ -193,7 +195,7 @@ impl Network {
     }
 
     /// Adds an operator inside a range with the layer's name.
-    fn operator(&mut self, row: &Row, name: &str, arguments: Vec<Argument>, out: Vec<u64>) -> Result<Tensor, Wrong> {
+    fn operator(&mut self, row: &Row, name: &str, arguments: &[Argument], out: Vec<u64>) -> Result<Tensor, Wrong> {
         let kind = row.need("type")?;
         let layer = self.id();
         self.range(row.get("name").map_or(&kind.text, |cell| &cell.text), layer, ROOT).map_err(|it| kind.wrong(it))?;

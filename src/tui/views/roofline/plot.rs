@@ -124,8 +124,8 @@ fn names(scene: &Scene<'_>, axes: &Axes, inner: &mut Canvas<'_>) {
     let text = format!("{} GB/s", short(bandwidth.0 / 1e9));
     let width = text.len() as f64;
     let ridge = axes.column(axes.ridge(roofs));
-    let fits = (0..axes.inner.height).map(|y| (y, slope_column(axes, bandwidth.0, f64::from(y) + 0.5)));
-    let place = fits.filter(|&(_, x)| x >= width + 2.0 && x < ridge).last();
+    let mut fits = (0..axes.inner.height).map(|y| (y, slope_column(axes, bandwidth.0, f64::from(y) + 0.5)));
+    let place = fits.rfind(|&(_, x)| x >= width + 2.0 && x < ridge);
     if let Some((y, x)) = place {
         inner.text((x - width - 1.0) as u16, y, &text, role(axes.slope));
     }
@@ -142,7 +142,7 @@ fn slope_column(axes: &Axes, bandwidth: f64, row: f64) -> f64 {
 fn dots(axes: &Axes, roofs: &Roofs, role: Role, inner: &mut Canvas<'_>) {
     let (width, height) = (axes.inner.width, axes.inner.height);
     let row = |dot: u32| {
-        let intensity = axes.intensity_at((f64::from(dot) + 0.5) / 2.0);
+        let intensity = axes.intensity_at(f64::midpoint(f64::from(dot), 0.5));
         (axes.row(axes.attainable(roofs, intensity)) * 4.0).floor()
     };
     let limit = f64::from(height) * 4.0 - 1.0;
@@ -171,7 +171,7 @@ fn dots(axes: &Axes, roofs: &Roofs, role: Role, inner: &mut Canvas<'_>) {
 
 /// Whether the roof lies below the plot at a column of dots.
 fn axes_below(axes: &Axes, roofs: &Roofs, dot: u32) -> bool {
-    let intensity = axes.intensity_at((f64::from(dot) + 0.5) / 2.0);
+    let intensity = axes.intensity_at(f64::midpoint(f64::from(dot), 0.5));
     axes.attainable(roofs, intensity).log10() < axes.y.0
 }
 

@@ -89,6 +89,8 @@ pub enum Command {
     Compare(CompareArgs),
     /// Iteration time and throughput over batch sizes
     Sweep(SweepArgs),
+    /// Every edit tried alone and the best together, what a goal takes, what the iteration is sensitive to
+    Advise(AdviseArgs),
     /// Write the traces of a made-up multi-rank DLRM job
     #[command(hide = true)]
     Generate(GenerateArgs),
@@ -375,9 +377,27 @@ pub struct SweepArgs {
     /// What to open, edit and write
     #[command(flatten)]
     pub common: ScenarioCommand,
-    /// A knob and its values, e.g. `--knob dram_bw 0.5..4x10`; several knobs make a grid. `--batch 64..16384` doubles
+    /// A knob and its values, e.g. `--knob dram_bw 0.5..4x10`; several knobs make a grid. `--batch 64..16384` doubles.
+    /// Knobs: batch, ranks, bucket, accumulate, dram_bw, flops, link, host_link, or a selector, whose tasks are scaled
     #[arg(long, value_names = ["NAME", "RANGE"], num_args = 2, action = ArgAction::Append)]
     pub knob: Vec<String>,
+    /// Only every N-th point from the I-th on, I from 1; the parts are put together by --merge
+    #[arg(long, value_name = "I/N", conflicts_with = "merge")]
+    pub shard: Option<String>,
+    /// Put these answers (JSON) of shards together instead of computing
+    #[arg(long, value_name = "FILE", num_args = 1..)]
+    pub merge: Vec<PathBuf>,
+}
+
+/// Arguments of `advise`.
+#[derive(Clone, Debug, Args)]
+pub struct AdviseArgs {
+    /// What to open, edit and write
+    #[command(flatten)]
+    pub common: ScenarioCommand,
+    /// Time to save, e.g. -20%: the fewest steps that do, and the factor of each class of tasks
+    #[arg(long, value_name = "SHARE", allow_hyphen_values = true)]
+    pub target: Option<String>,
 }
 
 /// Arguments of `compare`.

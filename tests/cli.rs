@@ -183,6 +183,52 @@ fn a_sweep_over_batches_doubles_and_names_the_optimum() {
     assert!(answer.get("optimal_batch").is_some());
 }
 
+#[test]
+fn knobs_make_a_grid_that_shards_divide_and_merge_restores() {
+    let (sample, folder) = (sample(GPU), tempfile::tempdir().unwrap());
+    let arguments = ["sweep", &sample, "--knob", "dram_bw", "0.5..2x3", "--knob", "alpha family=gemm", "1,0.5"];
+    let whole = json(&arguments);
+    let points = whole["points"].as_array().unwrap();
+    assert_eq!(points.len(), 6);
+    let time = |point: &Value| point["simulated_ns"].as_i64().unwrap();
+    assert!(time(&points[0]) >= time(&points[2]) && time(&points[2]) >= time(&points[4]), "more bandwidth is slower");
+    assert!(points[1]["knobs"]["alpha family=gemm"] == 0.5 && time(&points[1]) <= time(&points[0]));
+    let mut merge = vec!["sweep".to_owned(), "--merge".to_owned()];
+    for shard in ["2/2", "1/2"] {
+        let part = json(&[&arguments[..], &["--shard", shard]].concat());
+        assert_eq!(part["points"].as_array().unwrap().len(), 3);
+        let file = folder.path().join(shard.replace('/', "-"));
+        std::fs::write(&file, part.to_string()).unwrap();
+        merge.push(file.display().to_string());
+    }
+    let merged = json(&merge.iter().map(String::as_str).collect::<Vec<_>>());
+    assert_eq!(merged["points"], whole["points"]);
+    assert!(failure(1, &["sweep", "--merge", &merge[2]]).contains("expected each part once, found 2/2"));
+    assert!(failure(1, &["sweep", &sample, "--shard", "3/2"]).contains("expected I/N with I from 1 to N"));
+}
+
+#[test]
+fn advice_is_ranked_and_a_goal_names_what_reaches_it() {
+    let answer = json(&["advise", &sample(GPU), "--target", "-5%"]);
+    let options = answer["options"].as_array().unwrap();
+    let gains: Vec<f64> = options.iter().map(|option| option["gain"].as_f64().unwrap()).collect();
+    assert!(gains.len() > 1 && gains.is_sorted_by(|a, b| a >= b) && *gains.last().unwrap() > 0.0, "{gains:?}");
+    assert!(options.iter().any(|option| option["steps"].as_array().unwrap().len() > 1));
+    for option in options {
+        assert_eq!(keys(&option["error_band"]), ["high_ns", "low_ns"]);
+    }
+    assert_eq!(answer["goal"]["is_reached"], true);
+    assert!(answer["goal"]["gain"].as_f64().unwrap() >= 0.05);
+    let levers = answer["sensitivity"].as_array().unwrap();
+    let at_most = |class: &str| levers.iter().find(|lever| lever["class"] == class).map(|l| l["gain_at_most"].as_f64());
+    assert!(at_most("T4").is_some() && at_most("gemm").is_some());
+    let steps: Vec<&str> = options[0]["steps"].as_array().unwrap().iter().map(|step| step.as_str().unwrap()).collect();
+    let arguments: Vec<&str> = steps.iter().flat_map(|&step| ["--step", step]).collect();
+    let simulated = json(&[&["simulate", &sample(GPU)][..], &arguments].concat());
+    assert_eq!(simulated["simulated_ns"], options[0]["simulated_ns"]);
+    assert!(failure(1, &["advise", &sample(GPU), "--target", "-120%"]).contains("above 0 % and below 100 %"));
+}
+
 const GPU: &str = "dlrm-ddp-b256-on-v100.predicted.json.gz";
 
 /// The keys of an object, sorted.

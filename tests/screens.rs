@@ -472,6 +472,21 @@ fn esc_closes_but_never_leaves() {
 }
 
 #[test]
+fn advice_ranks_edits_and_enter_puts_one_in_force() {
+    for size in SIZES {
+        let mut screen = open(size);
+        play(&mut screen, "9");
+        insta::assert_snapshot!(format!("advise_{}x{}", size.0, size.1), text(&screen));
+    }
+    let mut screen = open(SIZES[2]);
+    play(&mut screen, "9<enter>");
+    play(&mut screen, "u");
+    assert_shows(&screen, "undone: 0 steps in force");
+    play(&mut screen, "9v<enter>");
+    assert_shows(&screen, "x0.9");
+}
+
+#[test]
 fn every_view_and_overlay_at_80x24() {
     let scripts = [
         ("path", "2"),
@@ -484,6 +499,8 @@ fn every_view_and_overlay_at_80x24() {
         ("messages", "<f2>"),
         ("devices", "gh200"),
         ("compact", "c"),
+        ("advise", "9"),
+        ("sensitivity", "9v"),
         ("confirm", ":scale kind=kernel x2<enter>Q"),
     ];
     for (name, keys) in scripts {

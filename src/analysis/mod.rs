@@ -2,6 +2,7 @@
 //!
 //! Knows no screen and no command line.
 
+pub mod advise;
 pub mod align;
 pub mod breakdown;
 pub mod busy;

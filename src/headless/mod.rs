@@ -1,5 +1,6 @@
 //! The commands without a screen: each opens traces, asks the session, and writes a table, CSV or JSON.
 
+mod advise;
 mod breakdown;
 mod calibrate;
 mod compare;
@@ -53,6 +54,7 @@ pub fn run(command: &Command, iteration: Iteration) -> Result<u8> {
         Command::Roofline(args) => roofline::run(args, iteration),
         Command::Breakdown(args) => breakdown::run(args, iteration),
         Command::Overheads(args) => overheads::run(args, iteration),
+        Command::Advise(args) => advise::run(args, iteration),
         Command::Compare(args) => compare::run(args, iteration),
         Command::Sweep(args) => sweep::run(args, iteration),
         Command::Generate(args) => generate::run(args),

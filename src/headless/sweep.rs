@@ -4,11 +4,11 @@ use std::io::{self, Write};
 
 use color_eyre::eyre::{Result, eyre};
 use rayon::prelude::*;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::cli::{Edit, Iteration, ScenarioArgs, ScenarioCommand, SweepArgs};
 use crate::scenario::Scenario;
-use crate::session::{Engine, Loaded, Sweep, SweepPoint, optimal_batch};
+use crate::session::{Engine, Loaded, Sweep, SweepPoint, optimal_batch, read_text};
 
 use super::opened::Opened;
 use super::{input, output};
@@ -17,6 +17,91 @@ use super::{input, output};
 struct Answer {
     points: Vec<SweepPoint>,
     optimal_batch: Option<u64>,
+    /// Which part of the points these are, where they are a part.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    shard: Option<Shard>,
+}
+
+impl Answer {
+    fn of(points: Vec<SweepPoint>, shard: Shard) -> Self {
+        let shard = (shard != Shard::ALL).then_some(shard);
+        Self { optimal_batch: optimal_batch(&points).filter(|_| shard.is_none()), points, shard }
+    }
+}
+
+/// Every `of`-th point, from number `part` on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+struct Shard {
+    part: usize,
+    of: usize,
+}
+
+impl Shard {
+    const ALL: Self = Self { part: 1, of: 1 };
+
+    fn parse(text: &str) -> Result<Self> {
+        let numbers = text.split_once('/').and_then(|(part, of)| Some((part.parse().ok()?, of.parse().ok()?)));
+        let shard = numbers.map(|(part, of)| Self { part, of });
+        let known = shard.filter(|shard| (1..=shard.of).contains(&shard.part));
+        known.ok_or_else(|| eyre!("--shard `{text}`: expected I/N with I from 1 to N, e.g. 2/4"))
+    }
+}
+
+/// An answer as a shard wrote it.
+#[derive(Debug, Deserialize)]
+struct Part {
+    traces: Vec<String>,
+    points: Vec<SweepPoint>,
+    shard: Option<Shard>,
+}
+
+/// Puts the answers of shards together, their points in turn, as one sweep would have written them.
+fn merge(args: &SweepArgs) -> Result<()> {
+    let mut parts = Vec::new();
+    for path in &args.merge {
+        let text = read_text(path)?;
+        let part: Part = serde_json::from_str(&text).map_err(|error| eyre!("{}: {error}", path.display()))?;
+        let shard = part.shard.ok_or_else(|| eyre!("{}: not the answer of a shard", path.display()))?;
+        parts.push((shard, part));
+    }
+    parts.sort_by_key(|&(shard, _)| shard);
+    let of = parts.first().map_or(0, |&(shard, _)| shard.of);
+    let complete = parts.iter().map(|&(shard, _)| (shard.part, shard.of)).eq((1..=of).map(|part| (part, of)));
+    if !complete {
+        let found: Vec<String> = parts.iter().map(|(shard, _)| format!("{}/{}", shard.part, shard.of)).collect();
+        return Err(eyre!("--merge: expected each part once, found {}", found.join(", ")));
+    }
+    if let Some((_, other)) = parts.iter().find(|(_, part)| part.traces != parts[0].1.traces) {
+        return Err(eyre!(
+            "--merge: parts of different traces: {} and {}",
+            parts[0].1.traces.join(" "),
+            other.traces.join(" ")
+        ));
+    }
+    let traces = parts[0].1.traces.clone();
+    let mut lists: Vec<_> = parts.into_iter().map(|(_, part)| part.points.into_iter()).collect();
+    let mut points = Vec::new();
+    loop {
+        let before = points.len();
+        points.extend(lists.iter_mut().filter_map(Iterator::next));
+        if points.len() == before {
+            break;
+        }
+    }
+    let knobs: Vec<String> = points.first().map(|point| point.knobs.keys().cloned().collect()).unwrap_or_default();
+    let json = Merged { traces, answer: Answer::of(points, Shard::ALL), diagnostics: [] };
+    let table = || table(&knobs, &json.answer.points);
+    output::write(&args.common.input.output, &json, |out| describe(&table(), &json.answer, out), table)?;
+    Ok(())
+}
+
+/// A merged answer, of the form that the command has otherwise.
+#[derive(Debug, Serialize)]
+struct Merged {
+    traces: Vec<String>,
+    #[serde(flatten)]
+    answer: Answer,
+    diagnostics: [(); 0],
 }
 
 /// Runs the command.
@@ -24,14 +109,17 @@ struct Answer {
 /// # Errors
 /// Nothing could be opened, a range or an edit cannot be read.
 pub fn run(args: &SweepArgs, iteration: Iteration) -> Result<()> {
+    if !args.merge.is_empty() {
+        return merge(args);
+    }
+    let shard = args.shard.as_deref().map_or(Ok(Shard::ALL), Shard::parse)?;
     let (scenario, batches) = split_batch_range(&args.common.scenario)?;
     let command = ScenarioCommand { scenario, ..args.common.clone() };
     let Opened { engine, loaded, outcome, .. } = Opened::of(&command, iteration)?;
     let sweeps = sweeps(args, batches, &loaded)?;
-    let points = evaluate(&engine, &loaded, &outcome.scenario, &sweeps);
-    let answer = Answer { optimal_batch: optimal_batch(&points), points };
-    let json = input::Envelope::new(&loaded, answer);
-    let knobs: Vec<&str> = sweeps.iter().map(|sweep| sweep.knob.as_str()).collect();
+    let points = evaluate(&engine, &loaded, &outcome.scenario, (&sweeps, shard));
+    let knobs: Vec<String> = sweeps.iter().map(|sweep| sweep.knob.clone()).collect();
+    let json = input::Envelope::new(&loaded, Answer::of(points, shard));
     let table = || table(&knobs, &json.answer.points);
     output::write(&args.common.input.output, &json, |out| describe(&table(), &json.answer, out), table)?;
     Ok(())
@@ -69,14 +157,20 @@ fn sweeps(args: &SweepArgs, batches: Option<Vec<f64>>, loaded: &Loaded) -> Resul
     Ok(sweeps)
 }
 
-/// Every combination of the knobs' values, on all cores, in order.
-fn evaluate(engine: &Engine, loaded: &Loaded, scenario: &Scenario, sweeps: &[Sweep]) -> Vec<SweepPoint> {
+/// Every combination of the knobs' values that is the shard's, on all cores, in order.
+fn evaluate(
+    engine: &Engine,
+    loaded: &Loaded,
+    scenario: &Scenario,
+    (sweeps, shard): (&[Sweep], Shard),
+) -> Vec<SweepPoint> {
     let mut grid: Vec<Vec<f64>> = vec![Vec::new()];
     for sweep in sweeps {
         grid =
             grid.iter().flat_map(|row| sweep.values().map(move |value| [row.as_slice(), &[value]].concat())).collect();
     }
-    grid.par_iter().map(|values| engine.grid_point(loaded, scenario, sweeps, values)).collect()
+    let own: Vec<&Vec<f64>> = grid.iter().skip(shard.part - 1).step_by(shard.of).collect();
+    own.par_iter().map(|values| engine.grid_point(loaded, scenario, sweeps, values)).collect()
 }
 
 fn describe(table: &output::Table, answer: &Answer, out: &mut dyn Write) -> io::Result<()> {
@@ -94,7 +188,7 @@ fn describe(table: &output::Table, answer: &Answer, out: &mut dyn Write) -> io::
     }
 }
 
-fn table(knobs: &[&str], points: &[SweepPoint]) -> output::Table {
+fn table(knobs: &[String], points: &[SweepPoint]) -> output::Table {
     let mut table = output::Table::new(&["knobs", "simulated_ns", "throughput /s", "memory_bytes", "fits", "path"]);
     for point in points {
         let values: Vec<String> =

@@ -2,6 +2,7 @@
 //!
 //! Knows no screen and no command line; both are built on it.
 
+mod advise;
 mod compare;
 mod databases;
 mod engine;
@@ -26,6 +27,7 @@ mod table_facts;
 mod untimed;
 mod worker;
 
+pub use advise::{Advice, AdvisedOption, Goal, Sensitivity};
 pub use compare::{ComparedRow, Comparison, Faster, Side, SideFigures};
 pub use databases::read as read_overheads;
 pub use engine::Engine;

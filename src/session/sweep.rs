@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::analysis::layers::optimal_throughput;
+use crate::scenario::transforms::Figure;
 use crate::scenario::{Scenario, Step};
 use crate::units::{Bytes, DurNs};
 
@@ -38,11 +39,19 @@ impl Sweep {
         Self::batch(&sizes)
     }
 
-    /// The step template of a knob given by name: `batch`, or a selector, which is scaled.
+    /// The step template of a knob given by name: `batch`, `ranks`, `bucket`, `accumulate`, a figure of the device
+    /// (`dram_bw`, `flops`, `link`, `host_link`), or a selector, also as `alpha SELECTOR`, which is scaled.
     pub fn template(knob: &str) -> String {
         match knob {
             "batch" => "resize-batch {}".to_owned(),
-            selector => format!("scale {selector} x{{}}"),
+            "ranks" => "scale-ranks {}".to_owned(),
+            "bucket" => "bucket-size {}".to_owned(),
+            "accumulate" => "accumulate {}".to_owned(),
+            figure if Figure::ALL.iter().any(|known| known.name() == figure) => format!("scale-device {figure} x{{}}"),
+            selector => {
+                let alpha = selector.strip_prefix("alpha ").unwrap_or(selector);
+                format!("scale {} x{{}}", alpha.strip_prefix("of ").unwrap_or(alpha).trim())
+            }
         }
     }
 
@@ -97,7 +106,7 @@ pub(super) fn put(scenario: &mut Scenario, step: Step, sweep: &Sweep) {
 }
 
 /// One evaluated value.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SweepPoint {
     /// Knob → value.
     pub knobs: BTreeMap<String, f64>,

@@ -1,7 +1,7 @@
 //! One background thread that computes the latest wanted scenario, so that no front end ever waits.
 //!
 //! A request that has not started when a newer one of its kind arrives is dropped; evaluations come first, then gains,
-//! then sweeps.
+//! then sweeps, then plans, advice last.
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
@@ -10,7 +10,7 @@ use crate::scenario::Scenario;
 use crate::scenario::transforms::Sharder;
 use crate::units::DurNs;
 
-use super::{Engine, Loaded, Outcome, Sharding, ShardingPlan, Sweep, SweepPoint};
+use super::{Advice, Engine, Loaded, Outcome, Sharding, ShardingPlan, Sweep, SweepPoint};
 
 /// What may be asked of the worker.
 #[derive(Clone, Debug)]
@@ -20,6 +20,13 @@ pub enum Request {
         /// Comes back with the answer.
         revision: u64,
         /// What to evaluate.
+        scenario: Scenario,
+    },
+    /// Find edits that make a scenario faster.
+    Advise {
+        /// Comes back with the advice.
+        revision: u64,
+        /// On top of what.
         scenario: Scenario,
     },
     /// Evaluate a scenario over the values of a knob.
@@ -93,6 +100,13 @@ pub enum Reply {
         /// Placements tried so far.
         tried: usize,
     },
+    /// Edits that make a scenario faster.
+    Advice {
+        /// Of which request.
+        revision: u64,
+        /// The advice.
+        advice: Box<Advice>,
+    },
     /// All points of a sweep were sent.
     SweepDone {
         /// Of which request.
@@ -108,6 +122,7 @@ struct Wanted {
     plans: Option<(u64, Scenario)>,
     search: Option<(u64, Scenario)>,
     stop_search: bool,
+    advise: Option<(u64, Scenario)>,
     stop: bool,
 }
 
@@ -147,6 +162,9 @@ impl Shared {
                 wanted.stop_search = false;
                 return Some(Request::Search { revision, scenario });
             }
+            if let Some((revision, scenario)) = wanted.advise.take() {
+                return Some(Request::Advise { revision, scenario });
+            }
             wanted = self.changed.wait(wanted).unwrap_or_else(PoisonError::into_inner);
         }
     }
@@ -154,6 +172,12 @@ impl Shared {
     /// Whether what is being computed has been overtaken.
     fn is_overtaken(&self) -> bool {
         self.with(|wanted| wanted.stop || wanted.evaluate.is_some())
+    }
+
+    fn is_advice_overtaken(&self) -> bool {
+        let wanted = self.wanted.lock().unwrap_or_else(PoisonError::into_inner);
+        let newer = wanted.evaluate.is_some() || wanted.advise.is_some() || wanted.sweep.is_some();
+        wanted.stop || newer || wanted.gains.is_some() || wanted.plans.is_some() || wanted.search.is_some()
     }
 
     fn is_sweep_overtaken(&self) -> bool {
@@ -185,6 +209,7 @@ impl Worker {
     pub fn request(&self, request: Request) {
         self.shared.with(|wanted| match request {
             Request::Evaluate { revision, scenario } => wanted.evaluate = Some((revision, scenario)),
+            Request::Advise { revision, scenario } => wanted.advise = Some((revision, scenario)),
             Request::Sweep { revision, scenario, sweep } => wanted.sweep = Some((revision, scenario, sweep)),
             Request::Gains { revision, scenario, lines } => wanted.gains = Some((revision, scenario, lines)),
             Request::Plans { revision, scenario } => wanted.plans = Some((revision, scenario)),
@@ -219,6 +244,7 @@ impl Work {
                 }
             }
             Request::Gains { revision, scenario, lines } => self.serve_gains(revision, &scenario, lines),
+            Request::Advise { revision, scenario } => self.advise(revision, scenario),
             Request::Sweep { revision, scenario, sweep } => {
                 for value in sweep.values() {
                     if self.shared.is_sweep_overtaken() {
@@ -273,6 +299,19 @@ impl Work {
             }
             let gain = self.engine.gain(&self.loaded, &outcome, &line);
             (self.deliver)(Reply::Gain { revision, line, gain });
+        }
+    }
+
+    /// Finds advice; what is overtaken goes back in line, unless newer advice is wanted.
+    fn advise(&self, revision: u64, scenario: Scenario) {
+        let base = self.engine.evaluate(&self.loaded, &scenario, revision);
+        let shared = &self.shared;
+        let overtaken = || shared.is_advice_overtaken();
+        match self.engine.advise(&self.loaded, &base, None, &overtaken) {
+            Some(advice) => (self.deliver)(Reply::Advice { revision, advice: Box::new(advice) }),
+            None => self.shared.with(|wanted| {
+                wanted.advise.get_or_insert((revision, scenario));
+            }),
         }
     }
 

@@ -238,7 +238,7 @@ impl App {
         match (self.focus, self.view) {
             (Focus::Scenario, _) => Pane::Scenario,
             (Focus::View, View::Timeline) => Pane::Timeline,
-            (Focus::View, View::Operators | View::Path | View::Gaps) => Pane::Table,
+            (Focus::View, View::Operators | View::Path | View::Gaps | View::Advise) => Pane::Table,
             (Focus::View, View::Roofline) => Pane::Roofline,
             (Focus::View, View::Sweep) => Pane::Sweep,
             (Focus::View, View::Tables) => Pane::Tables,
@@ -367,6 +367,13 @@ impl App {
         let item = match open {
             Some(Open::Item(item)) => item,
             Some(Open::Line(line)) => return super::command::run_line(self, &line),
+            Some(Open::Lines(lines)) => {
+                let mut effects = Vec::new();
+                for line in lines {
+                    effects.extend(super::command::run_line(self, &line)?);
+                }
+                return Ok(effects);
+            }
             Some(Open::Nothing) | None => return Err("this row has no single event to show".to_owned()),
         };
         self.view = View::Timeline;
@@ -393,6 +400,7 @@ impl App {
             View::Sweep => work.start_sweep(),
             View::Gaps => work.try_against_gaps(),
             View::Tables => work.start_plans(),
+            View::Advise => work.start_advice(),
             _ => Vec::new(),
         }
     }

@@ -128,6 +128,15 @@ pub enum Effect {
         /// Of which trace.
         work: usize,
     },
+    /// Find edits that make a scenario faster.
+    Advise {
+        /// Which trace.
+        work: usize,
+        /// Comes back with the advice.
+        revision: u64,
+        /// On top of what.
+        scenario: Arc<Scenario>,
+    },
     /// Evaluate a scenario over the values of a knob.
     Sweep {
         /// Which trace.

@@ -123,6 +123,7 @@ pub fn event_of(work: usize, reply: Reply, last_revision: &mut u64) -> Option<Ev
         Reply::Gain { revision, line, gain } => Some(Event::Gain { work, revision, line, gain }),
         Reply::Plan { revision, plan } => Some(Event::Plan { work, revision, plan: Box::new(plan) }),
         Reply::Searching { revision, tried } => Some(Event::Searching { work, revision, tried }),
+        Reply::Advice { revision, advice } => Some(Event::Advice { work, revision, advice }),
         Reply::SweepDone { .. } => None,
     }
 }

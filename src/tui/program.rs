@@ -225,6 +225,9 @@ impl Program {
                 self.ask(work, Request::Search { revision, scenario: (*scenario).clone() });
             }
             Effect::StopSearch { work } => self.ask(work, Request::StopSearch),
+            Effect::Advise { work, revision, scenario } => {
+                self.ask(work, Request::Advise { revision, scenario: (*scenario).clone() });
+            }
             Effect::Sweep { work, revision, scenario, sweep } => {
                 self.ask(work, Request::Sweep { revision, scenario: (*scenario).clone(), sweep });
             }

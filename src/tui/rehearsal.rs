@@ -177,6 +177,13 @@ impl Rehearsal {
             Effect::Gains { work, revision, scenario, lines } => self.try_gains(work, revision, &scenario, lines),
             Effect::Plans { work, revision, scenario } => self.plans(work, revision, &scenario, false),
             Effect::Search { work, revision, scenario } => self.plans(work, revision, &scenario, true),
+            Effect::Advise { work, revision, scenario } => {
+                let Some(loaded) = self.loaded.get(work).cloned() else { return };
+                let base = self.engine.evaluate(&loaded, &scenario, revision);
+                if let Some(advice) = self.engine.advise(&loaded, &base, None, &|| false) {
+                    self.take(Event::Advice { work, revision, advice: Box::new(advice) });
+                }
+            }
             Effect::Sweep { work, revision, scenario, sweep } => {
                 let Some(loaded) = self.loaded.get(work).cloned() else { return };
                 for value in sweep.values() {

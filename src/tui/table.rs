@@ -44,6 +44,8 @@ pub enum Open {
     Item(Item),
     /// Runs a command.
     Line(String),
+    /// Runs commands, one after another.
+    Lines(Vec<String>),
 }
 
 /// A table to draw. Rows are made when they are shown.

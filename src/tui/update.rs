@@ -6,7 +6,7 @@ use crossterm::event::{KeyEvent, KeyEventKind, MouseEvent};
 use ratatui::layout::Size;
 
 use crate::scenario::Scenario;
-use crate::session::{Outcome, SavedSession, ShardingPlan, SweepPoint};
+use crate::session::{Advice, Outcome, SavedSession, ShardingPlan, SweepPoint};
 use crate::units::DurNs;
 
 use super::app::App;
@@ -104,6 +104,15 @@ pub enum Event {
         /// Placements tried so far.
         tried: usize,
     },
+    /// Advice was found.
+    Advice {
+        /// For which trace.
+        work: usize,
+        /// Of which request.
+        revision: u64,
+        /// The advice.
+        advice: Box<Advice>,
+    },
     /// A file was read, or the reason why not.
     Read {
         /// Its name.
@@ -189,6 +198,12 @@ fn apply(app: &mut App, event: Event) -> Vec<Effect> {
         Event::Gain { work, revision, line, gain } => {
             if let Some(work) = app.works.get_mut(work) {
                 work.take_gain(revision, line, gain);
+            }
+            Ok(Vec::new())
+        }
+        Event::Advice { work, revision, advice } => {
+            if let Some(work) = app.works.get_mut(work) {
+                work.take_advice(revision, *advice);
             }
             Ok(Vec::new())
         }

@@ -7,7 +7,7 @@ use crate::analysis::gaps::{Gap, candidate_steps};
 use crate::cost::Prediction;
 use crate::graph::LaneKind;
 use crate::scenario::{History, Scenario};
-use crate::session::{JobTables, Loaded, Outcome, SavedSession, Sweep, SweepPoint};
+use crate::session::{Advice, JobTables, Loaded, Outcome, SavedSession, Sweep, SweepPoint};
 use crate::units::{DurNs, TimeNs};
 
 use super::digest::Digest;
@@ -63,6 +63,17 @@ pub struct SweepState {
     pub expected: usize,
 }
 
+/// Advice, as it was last given.
+#[derive(Clone, Debug, Default)]
+pub struct AdviceState {
+    /// The request it answers.
+    pub revision: u64,
+    /// What was asked for last.
+    pub wanted: Option<u64>,
+    /// The advice.
+    pub advice: Option<Arc<Advice>>,
+}
+
 /// One trace with all that belongs to it.
 #[derive(Clone, Debug)]
 pub struct Workspace {
@@ -106,6 +117,8 @@ pub struct Workspace {
     pub timeline: Timeline,
     /// The sweep over batch sizes.
     pub sweep: SweepState,
+    /// Edits worth making.
+    pub advice: AdviceState,
     /// The cursor of the table that was open last.
     pub table: TableState,
     /// The view of that table.
@@ -171,6 +184,7 @@ impl Workspace {
             step: 0,
             last_edit: None,
             sweep: SweepState::default(),
+            advice: AdviceState::default(),
             table: TableState::default(),
             table_of: View::Timeline,
             parked: BTreeMap::new(),
@@ -291,6 +305,24 @@ impl Workspace {
         let sweep = Sweep::batch_around(base);
         self.sweep = SweepState { revision, points: Vec::new(), expected: sweep.values.len() };
         vec![Effect::Sweep { work: self.number, revision, scenario: Arc::clone(self.history.current()), sweep }]
+    }
+
+    /// Asks for advice on top of the scenario in force; nothing when that is known or asked for already.
+    pub fn start_advice(&mut self) -> Vec<Effect> {
+        let revision = self.history.revision();
+        if self.advice.wanted == Some(revision) {
+            return Vec::new();
+        }
+        self.advice.wanted = Some(revision);
+        vec![Effect::Advise { work: self.number, revision, scenario: Arc::clone(self.history.current()) }]
+    }
+
+    /// Takes advice, unless other was asked for since.
+    pub fn take_advice(&mut self, revision: u64, advice: Advice) {
+        if self.advice.wanted == Some(revision) {
+            self.advice.revision = revision;
+            self.advice.advice = Some(Arc::new(advice));
+        }
     }
 
     /// Takes a result; an overtaken one is shown too until the wanted one comes, as it is nearer.

@@ -67,6 +67,17 @@ pub(super) const COMMANDS: &[Command] = &[
         run: |app, _| Ok(show(app, View::Tables)),
     },
     Command {
+        name: "advise",
+        aliases: &["advice"],
+        argument: Argument::None,
+        help: "edits worth making, and what the iteration is sensitive to",
+        keys: &[(Everywhere, "9")],
+        run: |app, _| {
+            show(app, View::Advise);
+            Ok(app.start_background())
+        },
+    },
+    Command {
         name: "view",
         aliases: &[],
         argument: Argument::Optional(Kind::Text, "NAME"),

@@ -1,5 +1,6 @@
 //! What is drawn: pure functions of the state.
 
+mod advise;
 pub mod bar;
 mod frame;
 mod gaps;
@@ -46,12 +47,22 @@ pub enum View {
     Sweep,
     /// Embedding tables and their ranks.
     Tables,
+    /// Edits worth making.
+    Advise,
 }
 
 impl View {
     /// All of them, in order of their keys.
-    pub const ALL: [Self; 7] =
-        [Self::Timeline, Self::Path, Self::Gaps, Self::Operators, Self::Roofline, Self::Sweep, Self::Tables];
+    pub const ALL: [Self; 8] = [
+        Self::Timeline,
+        Self::Path,
+        Self::Gaps,
+        Self::Operators,
+        Self::Roofline,
+        Self::Sweep,
+        Self::Tables,
+        Self::Advise,
+    ];
 
     /// The view of that name.
     pub fn find(name: &str) -> Option<Self> {
@@ -68,6 +79,7 @@ impl View {
             Self::Roofline => "roofline",
             Self::Sweep => "sweep",
             Self::Tables => "tables",
+            Self::Advise => "advise",
         }
     }
 }
@@ -82,6 +94,7 @@ pub fn table_of(view: View, work: &Workspace) -> Option<Table<'_>> {
         View::Roofline => Some(roofline::table(work)),
         View::Sweep => Some(sweep::table(work)),
         View::Tables => Some(tables::table(work)),
+        View::Advise => Some(advise::table(work)),
     }
 }
 

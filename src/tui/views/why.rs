@@ -59,6 +59,7 @@ fn lines(app: &App) -> Vec<Line> {
         View::Roofline => of_roof(work, &mut lines),
         View::Sweep => of_point(work, &mut lines),
         View::Tables => of_table(work, &mut lines),
+        View::Advise => of_advice(work, &mut lines),
     }
     if !lines.is_empty() {
         lines.push(("", String::new(), Role::Title));
@@ -256,6 +257,15 @@ fn of_point(work: &Workspace, lines: &mut Vec<Line>) {
     lines.push(("", format!("iteration of {}", point.simulated_ns), Role::Title));
     lines.push(("basis", "all steps of the scenario with this batch size, simulated whole".to_owned(), Role::Text));
     lines.extend(point.unhandled.iter().map(|text| ("as traced", text.clone(), Role::Warn)));
+}
+
+fn of_advice(work: &Workspace, lines: &mut Vec<Line>) {
+    let options = work.advice.advice.as_deref().map(|advice| advice.options.as_slice()).unwrap_or_default();
+    let Some(option) = options.get(work.table.cursor).filter(|_| !work.table.is_other) else { return };
+    lines.push(("", option.steps.join(" + "), Role::Title));
+    let basis = "all steps of the scenario with these, simulated whole; saved is time per sample";
+    lines.push(("basis", basis.to_owned(), Role::Text));
+    lines.extend(option.unhandled.iter().map(|text| ("as traced", text.clone(), Role::Warn)));
 }
 
 /// The figures of the header, each with where it comes from.

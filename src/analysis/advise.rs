@@ -1,0 +1,111 @@
+//! Which edits are worth trying on a trace, and which parts of an iteration can be sped up virtually.
+//!
+//! Only names them, with arguments read off the trace; what each is worth a simulation tells.
+
+use std::collections::BTreeSet;
+
+use crate::cost::Family;
+use crate::device::{DeviceKind, DeviceProfile};
+use crate::graph::{HostPart, NodeId, TaskKind};
+use crate::scenario::{Base, Context, parse_step};
+
+/// A step to try.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Candidate {
+    /// The step as a line.
+    pub line: String,
+    /// Whether it takes other hardware.
+    pub is_hardware: bool,
+}
+
+/// A class of tasks that can be sped up virtually.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lever {
+    /// What they are: a family of kernels, a part of host time, copies, the link.
+    pub class: String,
+    /// Which tasks.
+    pub selector: String,
+}
+
+/// Edits without arguments that depend on the trace.
+const PLAIN: [&str; 9] = [
+    "fuse-embedding-bags",
+    "fuse family=elementwise",
+    "fuse-optimizer",
+    "cuda-graph",
+    "remove-sync",
+    "prefetch-input",
+    "overlap-comm",
+    "mixed-precision bf16",
+    "parallelize family=embedding & phase=forward",
+];
+/// Edits of collectives.
+const OF_COLLECTIVES: [&str; 5] =
+    ["bucket-size 25", "bucket-size 50", "bucket-size 100", "bucket-size 400", "compress-comm 2"];
+/// Placements of embedding tables.
+const PLACEMENTS: [&str; 3] =
+    ["reshard-tables size_lookup_greedy", "reshard-tables lookup_greedy", "reshard-tables size_greedy"];
+
+/// Steps that may make the iteration of a trace, or a sample of it, faster.
+pub fn candidates(base: &Base, context: &Context) -> Vec<Candidate> {
+    let graph = base.graph();
+    let has = |wanted: fn(TaskKind) -> bool| graph.tasks.node_weights().any(|task| wanted(task.kind));
+    let mut lines: Vec<String> = PLAIN.iter().map(|&line| line.to_owned()).collect();
+    if has(|kind| matches!(kind, TaskKind::Collective(_))) {
+        lines.extend(OF_COLLECTIVES.iter().map(|&line| line.to_owned()));
+    }
+    if graph.ranks.len() > 1 {
+        lines.extend(PLACEMENTS.iter().map(|&line| line.to_owned()));
+    }
+    if let Some(batch) = graph.batch_size {
+        lines.extend([2, 4].map(|times| format!("resize-batch {}", batch.saturating_mul(times))));
+    }
+    let software = lines.into_iter().map(|line| Candidate { line, is_hardware: false });
+    let on_device = has(TaskKind::is_device as fn(TaskKind) -> bool);
+    let hardware = hardware(context, on_device).into_iter().map(|line| Candidate { line, is_hardware: true });
+    software.chain(hardware).filter(|candidate| parse_step(&candidate.line).is_ok()).collect()
+}
+
+/// Other devices of the kind traced, and other links.
+fn hardware(context: &Context, on_device: bool) -> Vec<String> {
+    let Some(traced) = context.devices.first().filter(|_| on_device) else { return Vec::new() };
+    let is_other = |device: &&DeviceProfile| {
+        device.kind == DeviceKind::Gpu && device.id != traced.profile.id && device.memory.0 > 0
+    };
+    let devices = context.catalog.iter().map(AsRef::as_ref).filter(is_other);
+    let links = context.models.links().iter().map(|link| format!("swap-link {}", link.id));
+    devices.map(|device| format!("swap-gpu {}", device.id)).chain(links).collect()
+}
+
+/// The classes of tasks that a trace has: families of kernels and host computations, T1 to T5, copies, the link.
+pub fn levers(base: &Base) -> Vec<Lever> {
+    let graph = base.graph();
+    let lever = |class: &str, selector: String| Lever { class: class.to_owned(), selector };
+    let kinds: BTreeSet<&str> = graph.tasks.node_weights().filter_map(|task| kind_name(task.kind)).collect();
+    let computes = |node: &NodeId| matches!(graph.tasks[*node].kind, TaskKind::Kernel | TaskKind::Compute);
+    let families: BTreeSet<Family> =
+        graph.tasks.node_indices().filter(computes).filter_map(|node| base.family(node)).collect();
+    let of_family = families.into_iter().map(|family| {
+        let name = family.name();
+        lever(name, format!("family={name} & (kind=kernel | kind=compute)"))
+    });
+    let of_kind = kinds.into_iter().map(|kind| match kind {
+        "collective" => lever("link", "kind=collective".to_owned()),
+        kind => lever(kind, format!("kind={kind}")),
+    });
+    of_family.chain(of_kind).collect()
+}
+
+fn kind_name(kind: TaskKind) -> Option<&'static str> {
+    match kind {
+        TaskKind::Host(HostPart::Between) => Some("T1"),
+        TaskKind::Host(HostPart::BeforeLaunch) => Some("T2"),
+        TaskKind::Host(HostPart::AfterLaunch) => Some("T3"),
+        TaskKind::Runtime => Some("T4"),
+        TaskKind::Host(HostPart::Inside) => Some("T5"),
+        TaskKind::Memcpy => Some("memcpy"),
+        TaskKind::Memset => Some("memset"),
+        TaskKind::Collective(_) => Some("collective"),
+        TaskKind::Kernel | TaskKind::Compute | TaskKind::Joint | TaskKind::StepEnd => None,
+    }
+}

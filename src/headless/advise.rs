@@ -1,0 +1,108 @@
+//! `advise`: every edit tried alone and the best together, what a goal takes, and what the iteration is sensitive to.
+
+use std::io::{self, Write};
+
+use color_eyre::eyre::{Result, eyre};
+use serde::Serialize;
+
+use crate::cli::{AdviseArgs, Iteration};
+use crate::session::{Advice, AdvisedOption, Goal, Sensitivity};
+use crate::units::DurNs;
+
+use super::opened::Opened;
+use super::{input, output};
+
+/// Options that people read about, at most.
+const SHOWN: usize = 20;
+
+#[derive(Debug, Serialize)]
+struct Answer {
+    base_simulated_ns: DurNs,
+    #[serde(flatten)]
+    advice: Advice,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// Nothing could be opened, an edit or the target cannot be read, or standard output cannot be written.
+pub fn run(args: &AdviseArgs, iteration: Iteration) -> Result<()> {
+    let target = args.target.as_deref().map(target).transpose()?;
+    let Opened { engine, loaded, outcome, .. } = Opened::of(&args.common, iteration)?;
+    let Some(advice) = engine.advise(&loaded, &outcome, target, &|| false) else { return Ok(()) };
+    let json = input::Envelope::new(&loaded, Answer { base_simulated_ns: outcome.summary.simulated_ns, advice });
+    let answer = &json.answer;
+    let options = || options(&answer.advice.options);
+    output::write(&args.common.input.output, &json, |out| describe(answer, out), options)?;
+    Ok(())
+}
+
+/// Reads `-20%`: the share of the time to save.
+fn target(text: &str) -> Result<f64> {
+    let digits = text.trim().trim_start_matches(['-', '−']).trim_end_matches('%').trim();
+    let percent: Option<f64> = digits.parse().ok().filter(|percent| (0.0..100.0).contains(percent) && *percent > 0.0);
+    let percent =
+        percent.ok_or_else(|| eyre!("--target `{text}`: expected a share to save, above 0 % and below 100 %"))?;
+    Ok(percent / 100.0)
+}
+
+fn describe(answer: &Answer, out: &mut dyn Write) -> io::Result<()> {
+    let Advice { options: found, sensitivity, goal } = &answer.advice;
+    writeln!(out, "iteration {}; each option on top of it, time per sample\n", answer.base_simulated_ns)?;
+    if found.is_empty() {
+        writeln!(out, "no edit that is known makes it faster")?;
+    } else {
+        output::text(&options(&found[..found.len().min(SHOWN)]), out)?;
+    }
+    if found.len() > SHOWN {
+        writeln!(out, "{} more with --json or --csv", found.len() - SHOWN)?;
+    }
+    if let Some(goal) = goal {
+        writeln!(out, "\n{}", sentence(goal))?;
+    }
+    writeln!(out, "\nwhat it is sensitive to: time saved when a class takes a tenth less, and when it takes none")?;
+    output::text(&levers(sensitivity, goal.is_some()), out)
+}
+
+fn sentence(goal: &Goal) -> String {
+    let (target, gain, steps) = (100.0 * goal.target, 100.0 * goal.gain, goal.steps.join("; "));
+    match (goal.is_reached, goal.steps.is_empty()) {
+        (true, _) => format!("−{target:.0} % is reached (−{gain:.1} %) by: {steps}"),
+        (false, true) => format!("−{target:.0} % is out of reach: no edit gains"),
+        (false, false) => format!("−{target:.0} % is out of reach; the most is −{gain:.1} % by: {steps}"),
+    }
+}
+
+fn options(found: &[AdvisedOption]) -> output::Table {
+    let mut table =
+        output::Table::new(&["gain_percent", "simulated_ns", "low_ns", "high_ns", "memory_bytes", "hardware", "steps"]);
+    for option in found {
+        table.row([
+            format!("{:.2}", 100.0 * option.gain),
+            option.simulated_ns.0.to_string(),
+            option.error_band.low_ns.0.to_string(),
+            option.error_band.high_ns.0.to_string(),
+            option.memory_bytes.map_or("–".to_owned(), |bytes| bytes.0.to_string()),
+            if option.is_hardware { "other" } else { "same" }.to_owned(),
+            option.steps.join("; "),
+        ]);
+    }
+    table
+}
+
+fn levers(found: &[Sensitivity], has_goal: bool) -> output::Table {
+    let mut header = vec!["class", "tenth_percent", "most_percent"];
+    header.extend(has_goal.then_some("factor_for_target"));
+    let mut table = output::Table::new(&header);
+    for lever in found {
+        let factor = lever.factor_for_target.map_or("–".to_owned(), |factor| format!("×{factor:.3}"));
+        let mut row = vec![
+            lever.class.clone(),
+            format!("{:.2}", 100.0 * lever.gain_at_tenth),
+            format!("{:.2}", 100.0 * lever.gain_at_most),
+        ];
+        row.extend(has_goal.then_some(factor));
+        table.row(row);
+    }
+    table
+}

@@ -1,0 +1,287 @@
+//! Advice: every candidate edit alone, the best together, what a goal takes, and how the iteration answers to each class
+//! of tasks. Everything by simulating again; what does not fit the device's memory is left out.
+
+use std::collections::BTreeSet;
+
+use rayon::prelude::*;
+use serde::Serialize;
+
+use crate::analysis::advise::{self, Candidate, Lever};
+use crate::scenario::{Scenario, parse_step};
+use crate::units::{Bytes, DurNs};
+
+use super::{Engine, ErrorBand, Loaded, Outcome, Summary};
+
+/// Smaller gains are not worth a line.
+const LEAST_GAIN: f64 = 0.001;
+/// What one more step has to gain to be part of a combination.
+const LEAST_MORE: f64 = 0.005;
+/// Combinations that are followed further, and how many steps they may have.
+const WIDTH: usize = 3;
+const DEPTH: usize = 5;
+/// Edits that combinations are made of, and devices that the best combination is tried on.
+const PARTS: usize = 8;
+const DEVICES: usize = 3;
+/// Halvings that look for the factor of a goal.
+const HALVINGS: usize = 12;
+
+/// One or more steps on top of the scenario.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct AdvisedOption {
+    /// The steps as lines.
+    pub steps: Vec<String>,
+    /// The iteration with them.
+    pub simulated_ns: DurNs,
+    /// Share of the time per sample that they save.
+    pub gain: f64,
+    /// Where the iteration may lie.
+    pub error_band: ErrorBand,
+    /// Device memory, where it can be told.
+    pub memory_bytes: Option<Bytes>,
+    /// Whether other hardware is among them.
+    pub is_hardware: bool,
+    /// What they could not do.
+    pub unhandled: Vec<String>,
+}
+
+/// How the iteration answers to a class of tasks.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Sensitivity {
+    /// A family of kernels, a part of host time, copies, the link.
+    pub class: String,
+    /// Its tasks.
+    pub selector: String,
+    /// Share of the iteration that goes when they take a tenth less.
+    pub gain_at_tenth: f64,
+    /// Share that goes when they take no time: what no edit of this class can exceed.
+    pub gain_at_most: f64,
+    /// The factor on their time that reaches the goal by itself; `None` without a goal, or where none does.
+    pub factor_for_target: Option<f64>,
+}
+
+/// What a goal takes.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Goal {
+    /// Share of the time per sample to save.
+    pub target: f64,
+    /// Whether an option reaches it.
+    pub is_reached: bool,
+    /// The fewest steps that reach it, without other hardware where possible; else the best there are.
+    pub steps: Vec<String>,
+    /// What they save.
+    pub gain: f64,
+}
+
+/// All of it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Advice {
+    /// The most gain first.
+    pub options: Vec<AdvisedOption>,
+    /// The most sensitive first.
+    pub sensitivity: Vec<Sensitivity>,
+    /// With a target only.
+    pub goal: Option<Goal>,
+}
+
+/// Candidates in force, by their number, and what comes of them.
+#[derive(Clone, Debug)]
+struct Tried {
+    parts: Vec<usize>,
+    option: AdvisedOption,
+}
+
+struct Search<'a> {
+    engine: &'a Engine,
+    loaded: &'a Loaded,
+    base: &'a Outcome,
+    candidates: Vec<Candidate>,
+    is_overtaken: &'a (dyn Fn() -> bool + Sync),
+}
+
+impl Engine {
+    /// Advice on top of `base`.
+    ///
+    /// # Arguments
+    /// `target`: the share of the time per sample to save.
+    ///
+    /// # Returns
+    /// `None` when `is_overtaken` said that nobody wants the answer any more.
+    ///
+    /// # Complexity
+    /// One simulation per candidate, up to 8 · 3 · 4 for combinations, two per class of tasks and 12 more with a target.
+    pub fn advise(
+        &self,
+        loaded: &Loaded,
+        base: &Outcome,
+        target: Option<f64>,
+        is_overtaken: &(dyn Fn() -> bool + Sync),
+    ) -> Option<Advice> {
+        let candidates = advise::candidates(&loaded.base, &loaded.context);
+        let search = Search { engine: self, loaded, base, candidates, is_overtaken };
+        let alone = search.alone()?;
+        let together = search.together(&alone)?;
+        let mut options: Vec<AdvisedOption> = alone.into_iter().chain(together).map(|tried| tried.option).collect();
+        options.sort_by(|a, b| b.gain.total_cmp(&a.gain).then_with(|| a.steps.cmp(&b.steps)));
+        let goal = target.map(|target| goal(&options, target));
+        Some(Advice { sensitivity: search.sensitivity(target)?, options, goal })
+    }
+}
+
+/// Time per sample.
+fn per_sample(summary: &Summary) -> f64 {
+    summary.simulated_ns.0 as f64 / summary.samples()
+}
+
+impl Search<'_> {
+    /// Every candidate by itself; those that gain.
+    fn alone(&self) -> Option<Vec<Tried>> {
+        let all: Vec<Vec<usize>> = (0..self.candidates.len()).map(|number| vec![number]).collect();
+        let mut tried = self.all_of(all)?;
+        tried.retain(|tried| tried.option.gain >= LEAST_GAIN);
+        Some(tried)
+    }
+
+    /// The best combinations: software first, step by step, the best of each length followed further; then those on
+    /// the devices that gain most.
+    fn together(&self, alone: &[Tried]) -> Option<Vec<Tried>> {
+        let ranked = |is_hardware: bool, most: usize| -> Vec<&Tried> {
+            let mut list: Vec<&Tried> = alone.iter().filter(|one| one.option.is_hardware == is_hardware).collect();
+            list.sort_by(|a, b| b.option.gain.total_cmp(&a.option.gain).then(a.parts.cmp(&b.parts)));
+            list.truncate(most);
+            list
+        };
+        let parts: Vec<usize> = ranked(false, PARTS).iter().map(|one| one.parts[0]).collect();
+        let mut beam: Vec<Tried> = ranked(false, WIDTH).into_iter().cloned().collect();
+        let mut found: Vec<Tried> = Vec::new();
+        for _ in 1..DEPTH {
+            let next = self.extended(&beam, &parts)?;
+            if next.is_empty() {
+                break;
+            }
+            found.extend(next.iter().cloned());
+            beam = next;
+        }
+        let best = found.iter().chain(&beam).max_by(|a, b| a.option.gain.total_cmp(&b.option.gain));
+        if let Some(best) = best {
+            let on = |device: &Tried| [best.parts.as_slice(), &device.parts].concat();
+            found.extend(self.all_of(ranked(true, DEVICES).into_iter().map(on).collect())?);
+        }
+        Some(found)
+    }
+
+    /// Every combination of `beam` with one more part that gains enough; the best of them.
+    fn extended(&self, beam: &[Tried], parts: &[usize]) -> Option<Vec<Tried>> {
+        let mut seen = BTreeSet::new();
+        let mut wanted: Vec<(f64, Vec<usize>)> = Vec::new();
+        for tried in beam {
+            for &part in parts.iter().filter(|&&part| !tried.parts.iter().any(|&known| self.is_alike(known, part))) {
+                let longer = [tried.parts.as_slice(), &[part]].concat();
+                let mut set = longer.clone();
+                set.sort_unstable();
+                if seen.insert(set) {
+                    wanted.push((tried.option.gain, longer));
+                }
+            }
+        }
+        let before: Vec<f64> = wanted.iter().map(|&(gain, _)| gain).collect();
+        let sets = wanted.into_iter().map(|(_, parts)| parts).collect::<Vec<_>>();
+        let known: Vec<Vec<usize>> = sets.clone();
+        let gain_of = |parts: &Vec<usize>| known.iter().position(|set| set == parts).map_or(0.0, |at| before[at]);
+        let mut tried = self.all_of(sets)?;
+        tried.retain(|tried| tried.option.gain >= gain_of(&tried.parts) + LEAST_MORE);
+        tried.sort_by(|a, b| b.option.gain.total_cmp(&a.option.gain).then_with(|| a.parts.cmp(&b.parts)));
+        tried.truncate(WIDTH);
+        Some(tried)
+    }
+
+    /// Whether two candidates are one edit with different arguments.
+    fn is_alike(&self, a: usize, b: usize) -> bool {
+        let name = |number: usize| self.candidates[number].line.split_whitespace().next();
+        name(a) == name(b)
+    }
+
+    /// Each combination, on all cores, in order; those that cannot be or do not fit are left out.
+    fn all_of(&self, combinations: Vec<Vec<usize>>) -> Option<Vec<Tried>> {
+        let tried = combinations.into_par_iter().map(|parts| {
+            if (self.is_overtaken)() {
+                return None;
+            }
+            Some(self.option(&parts).map(|option| Tried { parts, option }))
+        });
+        let tried: Option<Vec<Option<Tried>>> = tried.collect();
+        Some(tried?.into_iter().flatten().collect())
+    }
+
+    fn option(&self, parts: &[usize]) -> Option<AdvisedOption> {
+        let mut scenario = Scenario::clone(&self.base.scenario);
+        let first = scenario.steps.len();
+        for &part in parts {
+            scenario.steps.push(parse_step(&self.candidates[part].line).ok()?);
+        }
+        let outcome = self.engine.evaluate(self.loaded, &scenario, 0);
+        let applied = outcome.resolved.reports[first..].iter().all(|report| report.changed > 0);
+        let summary = &outcome.summary;
+        if !applied || summary.fits == Some(false) {
+            return None;
+        }
+        let steps = &outcome.steps[first..];
+        Some(AdvisedOption {
+            steps: steps.iter().map(|step| step.transform.clone()).collect(),
+            simulated_ns: summary.simulated_ns,
+            gain: 1.0 - per_sample(summary) / per_sample(&self.base.summary).max(1e-9),
+            error_band: summary.error_band,
+            memory_bytes: summary.memory_bytes,
+            is_hardware: parts.iter().any(|&part| self.candidates[part].is_hardware),
+            unhandled: steps.iter().flat_map(|step| step.unhandled.iter().cloned()).collect(),
+        })
+    }
+
+    fn sensitivity(&self, target: Option<f64>) -> Option<Vec<Sensitivity>> {
+        let levers = advise::levers(&self.loaded.base);
+        let found: Option<Vec<Sensitivity>> = levers
+            .into_par_iter()
+            .map(|lever| if (self.is_overtaken)() { None } else { Some(self.answer(lever, target)) })
+            .collect();
+        let mut found = found?;
+        let order = |a: &Sensitivity, b: &Sensitivity| {
+            b.gain_at_tenth.total_cmp(&a.gain_at_tenth).then(b.gain_at_most.total_cmp(&a.gain_at_most))
+        };
+        found.sort_by(|a, b| order(a, b).then_with(|| a.class.cmp(&b.class)));
+        Some(found)
+    }
+
+    fn answer(&self, lever: Lever, target: Option<f64>) -> Sensitivity {
+        let gain = |factor: f64| self.gain_of(&lever.selector, factor);
+        let (gain_at_tenth, gain_at_most) = (gain(0.9), gain(0.0));
+        let reachable = target.filter(|&target| gain_at_most >= target);
+        let factor_for_target = reachable.map(|target| {
+            let (mut low, mut high) = (0.0, 1.0);
+            for _ in 0..HALVINGS {
+                let middle = f64::midpoint(low, high);
+                if gain(middle) >= target { low = middle } else { high = middle }
+            }
+            low
+        });
+        let Lever { class, selector } = lever;
+        Sensitivity { class, selector, gain_at_tenth, gain_at_most, factor_for_target }
+    }
+
+    /// Share of the iteration that goes when the selected tasks take `factor` of their time.
+    fn gain_of(&self, selector: &str, factor: f64) -> f64 {
+        let mut scenario = Scenario::clone(&self.base.scenario);
+        let Ok(step) = parse_step(&format!("scale {selector} x{factor}")) else { return 0.0 };
+        scenario.steps.push(step);
+        let now = self.base.summary.simulated_ns.0.max(1) as f64;
+        1.0 - self.engine.period(self.loaded, &scenario).0 as f64 / now
+    }
+}
+
+/// The simplest option that saves `target`; without one the best.
+fn goal(options: &[AdvisedOption], target: f64) -> Goal {
+    let reaching = options.iter().filter(|option| option.gain >= target);
+    let simplest = reaching.min_by_key(|option| (option.is_hardware, option.steps.len()));
+    let is_reached = simplest.is_some();
+    let (steps, gain) =
+        simplest.or(options.first()).map_or((Vec::new(), 0.0), |option| (option.steps.clone(), option.gain));
+    Goal { target, is_reached, steps, gain }
+}

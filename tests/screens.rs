@@ -373,7 +373,7 @@ fn every_key_does_in_every_view_what_the_help_says() {
         ("e", "there is no step yet"),
         (".", "there was no edit yet"),
     ];
-    for view in ["1", "2", "3", "4", "5", "6"] {
+    for view in ["1", "2", "3", "4", "5", "6", "9"] {
         for (key, shown) in everywhere {
             let mut screen = open((120, 40));
             play(&mut screen, view);
@@ -479,10 +479,12 @@ fn advice_ranks_edits_and_enter_puts_one_in_force() {
         insta::assert_snapshot!(format!("advise_{}x{}", size.0, size.1), text(&screen));
     }
     let mut screen = open(SIZES[2]);
-    play(&mut screen, "9<enter>");
-    play(&mut screen, "u");
+    play(&mut screen, "9");
+    play(&mut screen, "<enter>");
+    assert_shows(&screen, "2 cuda-graph");
+    play(&mut screen, "uu");
     assert_shows(&screen, "undone: 0 steps in force");
-    play(&mut screen, "9v<enter>");
+    play(&mut screen, "v<enter>");
     assert_shows(&screen, "x0.9");
 }
 

@@ -88,7 +88,7 @@ impl Transform for MixedPrecision {
         let mut report = survey(draft, works, summary);
         let (casts, missing) = self.insert_casts(draft, &products);
         report.changed += casts;
-        report.summary += &format!(", {} of weights and their gradients", count(casts, "cast"));
+        report.summary = format!("{}, {} of weights and their gradients", report.summary, count(casts, "cast"));
         if missing > 0 {
             report.unhandled.push(format!("{}: weight not recorded, no cast added", count(missing, "product")));
         }

@@ -173,7 +173,7 @@ fn branches(draft: &Draft<'_>, chosen: &BTreeSet<NodeId>, users: &Users) -> Vec<
             let other_step =
                 open.as_ref().is_some_and(|branch| within[branch.nodes[0].index()] != within[node.index()]);
             let is_user = open.as_ref().is_some_and(|branch| other_step || users.needs(draft, node, &branch.nodes));
-            if is_user && !(chosen.contains(&node) && !other_step) {
+            if is_user && (other_step || !chosen.contains(&node)) {
                 done.extend(open.take().map(|branch| Branch { user: Some(node), ..branch }));
             }
             if chosen.contains(&node) {
@@ -213,12 +213,11 @@ fn fork(draft: &mut Draft<'_>, branch: &Branch, lane: LaneId) {
     if let Some(before) = branch.before {
         draft.connect(Node::Traced(before), Node::Traced(first), ready(DependencyKind::EventWait));
     }
-    match branch.user {
-        Some(user) => draft.connect(Node::Traced(last), Node::Traced(user), ready(DependencyKind::EventWait)),
-        None => {
-            let rank = draft.rank_of(lane);
-            let end = draft.graph().ranks[rank].end;
-            draft.connect(Node::Traced(last), Node::Traced(end), ready(DependencyKind::StepEnd));
-        }
+    if let Some(user) = branch.user {
+        draft.connect(Node::Traced(last), Node::Traced(user), ready(DependencyKind::EventWait));
+    } else {
+        let rank = draft.rank_of(lane);
+        let end = draft.graph().ranks[rank].end;
+        draft.connect(Node::Traced(last), Node::Traced(end), ready(DependencyKind::StepEnd));
     }
 }

@@ -92,13 +92,12 @@ impl Transform for ScaleDevice {
         }
         let (mut ratios, mut unknown) = (Vec::new(), BTreeMap::<String, (usize, DurNs)>::new());
         for node in nodes {
-            match self.ratio(draft, node) {
-                Some(ratio) => ratios.push((node, ratio)),
-                None => {
-                    let entry = unknown.entry(draft.name_of(node).to_owned()).or_default();
-                    entry.0 += 1;
-                    entry.1 += draft.price_of(node).duration;
-                }
+            if let Some(ratio) = self.ratio(draft, node) {
+                ratios.push((node, ratio));
+            } else {
+                let entry = unknown.entry(draft.name_of(node).to_owned()).or_default();
+                entry.0 += 1;
+                entry.1 += draft.price_of(node).duration;
             }
         }
         let mut report = StepReport::default();
@@ -133,15 +132,13 @@ impl ScaleDevice {
         if device.kind != DeviceKind::Gpu {
             return None;
         }
-        let (before, after) = match self.figure {
-            Figure::Link => self.link_times(draft, work, device)?,
-            _ => {
-                let now = self.hypothetical(device, 1.0);
-                let then = self.hypothetical(device, self.factor);
-                let models = &draft.context().models;
-                let time = |device| Some(models.estimate(work, device)?.duration.0 as f64);
-                (time(&now)?, time(&then)?)
-            }
+        let (before, after) = if self.figure == Figure::Link {
+            self.link_times(draft, work, device)?
+        } else {
+            let (now, then) = (self.hypothetical(device, 1.0), self.hypothetical(device, self.factor));
+            let models = &draft.context().models;
+            let time = |device| Some(models.estimate(work, device)?.duration.0 as f64);
+            (time(&now)?, time(&then)?)
         };
         let (low, high) = (self.factor.recip().min(1.0), self.factor.recip().max(1.0));
         (before > 0.0).then(|| (after / before).clamp(low, high))

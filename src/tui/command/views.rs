@@ -5,6 +5,7 @@ use super::{Argument, Command, Kind, Pane, Ran};
 use crate::tui::app::App;
 use crate::tui::listing::{Arrangement, Grouping, Order};
 use crate::tui::overlay::{Overlay, Prompt, Purpose};
+use crate::tui::table::TableState;
 use crate::tui::views::View;
 
 const NO_TRACE: &str = "no trace is open yet";
@@ -72,10 +73,7 @@ pub(super) const COMMANDS: &[Command] = &[
         argument: Argument::None,
         help: "edits worth making, and what the iteration is sensitive to",
         keys: &[(Everywhere, "9")],
-        run: |app, _| {
-            show(app, View::Advise);
-            Ok(app.start_background())
-        },
+        run: |app, _| Ok(show(app, View::Advise)),
     },
     Command {
         name: "view",
@@ -173,6 +171,10 @@ fn group(app: &mut App, by: &str) -> Ran {
         View::Operators => {
             let grouping = named(by, &Grouping::ALL.map(|grouping| (grouping.name(), grouping)))?;
             Ok(work.arrange(|now| Arrangement { grouping: grouping.unwrap_or(now.grouping.next()), ..now }))
+        }
+        View::Advise => {
+            work.table = TableState { is_other: !work.table.is_other, ..TableState::default() };
+            Ok(Vec::new())
         }
         _ => Err(format!("the rows of {} are not grouped", view.name())),
     }

@@ -42,6 +42,7 @@ fn options_columns() -> Vec<Column> {
 fn options(advice: &Advice, is_stale: bool) -> Table<'_> {
     let text = match advice.options.len() {
         0 => "no edit that is known makes it faster".to_owned(),
+        1 => "1 option on top of the scenario, time per sample · enter adds it · v sensitivity".to_owned(),
         count => format!("{count} options on top of the scenario, time per sample · enter adds one · v sensitivity"),
     };
     Table {

@@ -93,7 +93,7 @@ mod tests {
         let found = align(&a, &b);
         assert_eq!(found.len(), 18_000);
         let firsts: Vec<usize> =
-            found.iter().filter_map(|one| if let Aligned::First(i) = one { Some(*i) } else { None }).collect();
+            found.iter().filter_map(|one| if let First(i) = one { Some(*i) } else { None }).collect();
         assert_eq!(firsts, (0..9_000).collect::<Vec<_>>());
     }
 }

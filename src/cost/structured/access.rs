@@ -63,6 +63,6 @@ mod tests {
 
     #[test]
     fn rows_of_odd_length_are_read_element_by_element() {
-        assert_eq!((vector(1024 | 64, 2), vector(5185 | 64, 2), vector(5186, 2)), (8, 1, 2));
+        assert_eq!((vector(0x440, 2), vector(0x1441, 2), vector(5186, 2)), (8, 1, 2));
     }
 }

@@ -134,6 +134,7 @@ pub(super) fn rounded(factor: f64) -> f64 {
 }
 
 #[cfg(test)]
+#[expect(clippy::float_cmp, reason = "factors are set to these very numbers")]
 mod tests {
     use super::*;
 

@@ -239,9 +239,9 @@ fn the_path_of_an_edited_scenario_goes_through_what_the_edit_added() {
         devices: Vec::new(),
         batch: None,
         seats: None,
-        freed: Default::default(),
-        moved: Default::default(),
-        repeats: Default::default(),
+        freed: Bytes::default(),
+        moved: Vec::default(),
+        repeats: 1,
         cyclic: 0,
     };
     let Edited { graph, timed } = Edited::of(&resolved);
@@ -347,7 +347,7 @@ fn the_longest_gap_of_a_step_without_loading_workers_is_data_loading() {
     let Some(graph) = opened("resnet50-v100-dataloader/workers0.pt.trace.json.gz") else { return };
     let longest = all_gaps(&graph).into_iter().find(|gap| gap.next.is_some()).unwrap();
     assert!(matches!(longest.cause, Cause::DataLoading { .. }), "{}", longest.cause.describe(&graph));
-    assert_eq!(candidate_steps(&graph, &longest)[0], "scale phase=data x0");
+    assert_eq!(candidate_steps(&graph, &longest)[0], "prefetch-input");
 }
 
 #[test]

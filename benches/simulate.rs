@@ -116,7 +116,7 @@ fn one_pass(tasks: usize) {
     ]);
     let [flat_path, petgraph_way] =
         best([&mut || path = black_box(critical_path(&graph, &schedule, goal)), &mut || {
-            petgraph_path = black_box(walked(&critical, goal))
+            petgraph_path = black_box(walked(&critical, goal));
         }]);
     assert_eq!(schedule.makespan().0, end.iter().copied().max().unwrap_or(0), "both find the same makespan");
     assert_eq!(path, petgraph_path, "and critical paths of the same length");

@@ -206,21 +206,21 @@ impl Sum {
         if level == Level::Kernel {
             self.host += graph.launch_of(node).map_or(DurNs::ZERO, duration);
         }
-        self.add_work(works, graph, task, duration(node), predictor);
+        self.add_work(works, graph, node, duration(node), predictor);
     }
 
     fn add_work(
         &mut self,
         works: &KernelWork<'_>,
         graph: &ExecutionGraph,
-        task: &Task,
+        node: NodeId,
         took: DurNs,
         predictor: Option<Predictor<'_>>,
     ) {
-        let Some(work) = works.work(task) else { return };
+        let Some(work) = works.work(node) else { return };
         self.flop.0 += work.flop.0;
         self.bytes = self.bytes + work.bytes();
-        let rank = graph.lanes[task.lane.0 as usize].rank;
+        let rank = graph.lanes[graph.tasks[node].lane.0 as usize].rank;
         let place = graph.ranks.iter().position(|part| part.rank == rank);
         let Some((predictor, place)) = predictor.zip(place) else { return };
         let Some(device) = predictor.devices.get(place).copied().flatten() else { return };

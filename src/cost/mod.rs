@@ -18,6 +18,7 @@ pub mod mlp;
 pub mod models;
 pub mod operators;
 pub mod overhead;
+pub mod parts;
 pub mod plan;
 pub mod prediction;
 pub mod roofline;
@@ -29,6 +30,7 @@ pub use classify::{Caller, Launch, classify, family_of_task, work_of, work_of_ta
 pub use domain::Domain;
 pub use models::{CostModels, Placed};
 pub use overhead::{OverheadKind, Overheads, ProfilerCost, Statistic};
+pub use parts::{divided, kernel_parts};
 pub use plan::{PlannedKernel, planned_kernels};
 pub use prediction::{Estimate, Prediction, Provenance};
 pub use work::{CollectiveKind, Family, Route, Shape, Work};

@@ -12,7 +12,7 @@ use crate::graph::{ExecutionGraph, Lane, LaneId, NodeId, TimedGraph};
 use super::batch::BatchPlan;
 use super::sparse;
 use super::tables::TableFacts;
-use super::works::{Class, Classifier, NO_CLASS, Overrides, auxiliary, names_by_forward};
+use super::works::{Class, Classifier, NO_CLASS, Overrides, Sharing};
 
 /// An untouched graph, shared by all scenarios on it.
 #[derive(Debug)]
@@ -42,8 +42,7 @@ pub(super) struct MovingLag {
 pub(super) struct Works {
     pub(super) classes: Vec<Class>,
     pub(super) of_node: Vec<u32>,
-    pub(super) by_forward: Vec<bool>,
-    pub(super) auxiliary: Vec<bool>,
+    pub(super) sharing: Sharing,
 }
 
 impl Base {
@@ -133,7 +132,7 @@ impl Base {
 
     /// The tasks that update a table sparsely, with the work that their operators' arguments do not show.
     pub(super) fn sparse_updates(&self) -> Vec<(NodeId, Work)> {
-        let auxiliary = &self.works().auxiliary;
+        let auxiliary = &self.works().sharing.auxiliary;
         sparse::updates(&self.graph).filter(|(node, _)| !auxiliary[node.index()]).collect()
     }
 
@@ -160,13 +159,12 @@ impl Base {
 
     pub(super) fn works(&self) -> &Works {
         self.works.get_or_init(|| {
-            let (overrides, by_forward) = (Overrides::default(), names_by_forward(&self.graph));
-            let auxiliary = auxiliary(&self.graph);
-            let mut classifier = Classifier::new(&self.graph, &overrides, (&by_forward, &auxiliary), 0);
+            let (overrides, sharing) = (Overrides::default(), Sharing::of_graph(&self.graph));
+            let mut classifier = Classifier::new(&self.graph, &overrides, &sharing, 0);
             let of_node = self.graph.tasks.node_indices().map(|node| classifier.class(node)).collect();
             let classes = std::mem::take(&mut classifier.classes);
             debug_assert!((classes.len() as u64) < u64::from(NO_CLASS));
-            Works { classes, of_node, by_forward, auxiliary }
+            Works { classes, of_node, sharing }
         })
     }
 }

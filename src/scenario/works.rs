@@ -2,7 +2,7 @@
 
 use rustc_hash::FxHashMap;
 
-use crate::cost::{Family, Work, family_of_task, work_of_task};
+use crate::cost::{Family, Work, divided, family_of_task, kernel_parts, work_of_task};
 use crate::graph::{ExecutionGraph, NodeId, Operands, OperatorId, Phase, Task, TaskKind};
 
 /// The class of tasks that have no work of their own (host time, joints).
@@ -48,9 +48,36 @@ impl Overrides {
     }
 }
 
+/// How the tasks of a graph share the work of their operators.
+#[derive(Debug)]
+pub(super) struct Sharing {
+    /// By name: whether the work of an operator of that name depends on its forward operator.
+    by_forward: Vec<bool>,
+    /// By task: whether it only prepares or finishes what another stretch of its operator computes.
+    pub(super) auxiliary: Vec<bool>,
+    /// By task: among how many kernels its operator's work is divided.
+    parts: Vec<u32>,
+}
+
+impl Sharing {
+    /// # Complexity
+    /// O(tasks + operators).
+    pub(super) fn of_graph(graph: &ExecutionGraph) -> Self {
+        Self { by_forward: names_by_forward(graph), auxiliary: auxiliary(graph), parts: kernel_parts(graph) }
+    }
+
+    /// Whether a task is auxiliary, and the number of its parts.
+    fn of(&self, node: NodeId) -> (bool, u32) {
+        let at = node.index();
+        (self.auxiliary.get(at) == Some(&true), self.parts.get(at).copied().unwrap_or(1))
+    }
+}
+
 /// How far up the call tree arguments are looked for.
 const DEPTH: usize = 6;
-const KEY: usize = 6 + 2 * DEPTH;
+/// Place of the number of parts in a key.
+const PARTS: usize = 6 + 2 * DEPTH;
+const KEY: usize = PARTS + 1;
 
 /// What decides a task's work, as numbers.
 type Key = [u32; KEY];
@@ -59,10 +86,7 @@ type Key = [u32; KEY];
 pub(super) struct Classifier<'a> {
     graph: &'a ExecutionGraph,
     overrides: &'a Overrides,
-    /// By name: whether the work of an operator of that name depends on its forward operator.
-    by_forward: &'a [bool],
-    /// By task: whether it only prepares or finishes what another stretch of its operator computes.
-    auxiliary: &'a [bool],
+    sharing: &'a Sharing,
     known: FxHashMap<Key, u32>,
     /// New classes.
     pub(super) classes: Vec<Class>,
@@ -72,14 +96,9 @@ pub(super) struct Classifier<'a> {
 
 impl<'a> Classifier<'a> {
     /// # Arguments
-    /// `known`: names whose work depends on their forward operator, and auxiliary tasks; `first`: number of the first new class.
-    pub(super) fn new(
-        graph: &'a ExecutionGraph,
-        overrides: &'a Overrides,
-        (by_forward, auxiliary): (&'a [bool], &'a [bool]),
-        first: u32,
-    ) -> Self {
-        Self { graph, overrides, by_forward, auxiliary, known: FxHashMap::default(), classes: Vec::new(), first }
+    /// `first`: number of the first new class.
+    pub(super) fn new(graph: &'a ExecutionGraph, overrides: &'a Overrides, sharing: &'a Sharing, first: u32) -> Self {
+        Self { graph, overrides, sharing, known: FxHashMap::default(), classes: Vec::new(), first }
     }
 
     /// The class of a task.
@@ -88,14 +107,15 @@ impl<'a> Classifier<'a> {
         if !has_work(task) {
             return NO_CLASS;
         }
-        let is_auxiliary = self.auxiliary.get(node.index()) == Some(&true);
+        let (is_auxiliary, parts) = self.sharing.of(node);
         let mut key = self.key(task);
         key[0] |= u32::from(is_auxiliary) << 16;
+        key[PARTS] = parts;
         if let Some(&class) = self.known.get(&key) {
             return class;
         }
         let of_operator = || work_of_task(self.graph, task, |operator| self.overrides.operands(self.graph, operator));
-        let work = if is_auxiliary { None } else { of_operator() };
+        let work = if is_auxiliary { None } else { of_operator().map(|whole| divided(whole, parts)) };
         let family = work.as_ref().map_or_else(|| family_of_task(self.graph, task), |work| work.family);
         let class = self.first + self.classes.len() as u32;
         self.classes.push(Class { family, work });
@@ -124,7 +144,7 @@ impl<'a> Classifier<'a> {
             };
             key[6 + 2 * level] = operator.name.0;
             key[7 + 2 * level] = self.variant(id, operator.operands.map_or(NO_CLASS, |operands| operands.0));
-            if self.by_forward.get(operator.name.0 as usize) == Some(&true) {
+            if self.sharing.by_forward.get(operator.name.0 as usize) == Some(&true) {
                 key[5] = self.forward_of(id);
             }
             at = operator.parent;
@@ -150,7 +170,7 @@ pub(super) fn has_work(task: &Task) -> bool {
 }
 
 /// By name: whether it is the gradient of a table-batched lookup, whose sizes stand in its forward operator.
-pub(super) fn names_by_forward(graph: &ExecutionGraph) -> Vec<bool> {
+fn names_by_forward(graph: &ExecutionGraph) -> Vec<bool> {
     let by_forward = |name: &str| name.contains("SplitLookupFunction") || name.contains("embedding_backward_codegen");
     graph.names.iter().map(|(_, name)| by_forward(name)).collect()
 }
@@ -160,7 +180,7 @@ pub(super) fn names_by_forward(graph: &ExecutionGraph) -> Vec<bool> {
 ///
 /// # Complexity
 /// O(tasks + operators).
-pub(super) fn auxiliary(graph: &ExecutionGraph) -> Vec<bool> {
+fn auxiliary(graph: &ExecutionGraph) -> Vec<bool> {
     let mut auxiliary = vec![false; graph.tasks.node_count()];
     let mut longest: Vec<Option<NodeId>> = vec![None; graph.operators.len()];
     for node in graph.tasks.node_indices().filter(|&node| graph.tasks[node].kind == TaskKind::Compute) {

@@ -109,7 +109,7 @@ impl LayerTable {
                 }
             }
             if is_kernel {
-                let (load, roofs, written) = match works.work(task) {
+                let (load, roofs, written) = match works.work(node) {
                     Some(work) => {
                         let bytes = work.bytes().0 as f64;
                         let load =

@@ -133,7 +133,7 @@ pub fn points_at<const N: usize>(
         if !task.kind.is_device() && task.kind != TaskKind::Compute {
             continue;
         }
-        let Some(work) = works.work(task) else { continue };
+        let Some(work) = works.work(node) else { continue };
         let (start, end) = times.of(graph, node);
         for (sums, level) in sums.iter_mut().zip(levels) {
             let sum = sums.entry(key(graph, task, level)).or_insert_with(|| Sum::new(node));

@@ -273,8 +273,7 @@ impl<'b> Draft<'b> {
     fn reclassify(&mut self) {
         let works = self.base.works();
         let first = (works.classes.len() + self.classes.len()) as u32;
-        let known = (works.by_forward.as_slice(), works.auxiliary.as_slice());
-        let mut classifier = Classifier::new(self.base.graph(), &self.overrides, known, first);
+        let mut classifier = Classifier::new(self.base.graph(), &self.overrides, &works.sharing, first);
         let mut class_of = Vec::with_capacity(works.of_node.len());
         let individual = !self.class_of.is_empty();
         for node in self.base.graph().tasks.node_indices() {

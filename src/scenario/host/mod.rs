@@ -14,7 +14,7 @@ use crate::graph::{ExecutionGraph, NodeId, TaskKind};
 use crate::units::DurNs;
 
 use super::sparse;
-use super::works::{Classifier, Overrides, auxiliary, names_by_forward};
+use super::works::{Classifier, Overrides, Sharing};
 
 /// Fitted costs of host computations.
 #[derive(Clone, Debug, PartialEq)]
@@ -196,10 +196,10 @@ fn median(rows: impl Iterator<Item = (f64, f64)>, weight: fn(f64, f64) -> f64) -
 
 /// The host computations whose work is known, in order.
 fn computations(graph: &ExecutionGraph) -> Vec<(NodeId, Work)> {
-    let (overrides, by_forward, auxiliary) = (Overrides::default(), names_by_forward(graph), auxiliary(graph));
-    let mut classifier = Classifier::new(graph, &overrides, (&by_forward, &auxiliary), 0);
+    let (overrides, sharing) = (Overrides::default(), Sharing::of_graph(graph));
+    let mut classifier = Classifier::new(graph, &overrides, &sharing, 0);
     let updates: FxHashMap<NodeId, Work> =
-        sparse::updates(graph).filter(|(node, _)| !auxiliary[node.index()]).collect();
+        sparse::updates(graph).filter(|(node, _)| !sharing.auxiliary[node.index()]).collect();
     let computes = graph.tasks.node_indices().filter(|&node| graph.tasks[node].kind == TaskKind::Compute);
     let known = computes.filter_map(|node| {
         let class = classifier.class(node);

@@ -53,7 +53,10 @@ fn row(work: &Workspace, gap: &Gap, longest: i64) -> TableRow {
 }
 
 fn summary(work: &Workspace, count: usize, total: DurNs) -> Vec<(String, Role)> {
-    let mut pieces = vec![(format!("{count} gaps, "), Role::Dim), (total.to_string(), Role::Strong)];
+    let mut pieces = vec![
+        (format!("{count} gap{}, ", if count == 1 { "" } else { "s" }), Role::Dim),
+        (total.to_string(), Role::Strong),
+    ];
     pieces.extend(super::narrowed(work));
     let (tried, expected) = (work.gains.of_line.len(), work.gains.expected);
     if tried < expected {

@@ -46,6 +46,7 @@ pub fn details(app: &App, work: &Workspace, canvas: &mut Canvas<'_>) {
         _ => {
             let opens = match app.view {
                 View::Sweep => " puts the row in force   ",
+                View::Advise => " adds the row's steps   ",
                 View::Operators => " opens or folds   ",
                 _ => " shows the row on the timeline   ",
             };

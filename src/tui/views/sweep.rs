@@ -16,7 +16,7 @@ fn row(point: &SweepPoint, points: &[SweepPoint], current: Option<u64>) -> Table
     let is_current = current == Some(batch);
     let fits = point.fits != Some(false);
     let role = if is_current { Role::Strong } else { Role::Text };
-    let memory = point.memory_bytes.map_or(String::new(), |bytes| bytes.to_string());
+    let memory = point.memory_bytes.map_or(String::new(), |bytes| format!("{}{bytes}", if fits { "" } else { "! " }));
     let note = match point.unhandled.len() {
         _ if !fits => "does not fit the device's memory".to_owned(),
         0 => point.path_kind.clone(),
@@ -67,9 +67,15 @@ fn columns() -> Vec<Column> {
         column("", BAR, false, 50),
         column("samples", 11, true, 0),
         column("", BAR, false, 74),
-        column("memory", 10, true, 84),
+        column("memory", 11, true, 84),
         column("", 0, false, 96),
     ]
+}
+
+/// The largest batch that fits the device's memory, where some point does not.
+fn largest_that_fits(points: &[SweepPoint]) -> Option<u64> {
+    let fitting = points.iter().filter(|point| point.fits == Some(true)).filter_map(|point| point.value("batch"));
+    points.iter().any(|point| point.fits == Some(false)).then(|| fitting.fold(0.0, f64::max) as u64)
 }
 
 /// The view as a table.
@@ -86,6 +92,10 @@ pub fn table(work: &Workspace) -> Table<'_> {
         summary.push((" · doubling gains at most 5 % from ".to_owned(), Role::Dim));
         summary.push((best.to_string(), Role::Strong));
         summary.push((" on".to_owned(), Role::Dim));
+    }
+    if let Some(largest) = largest_that_fits(&sweep.points) {
+        summary.push((" · memory fits up to ".to_owned(), Role::Dim));
+        summary.push((largest.to_string(), Role::Strong));
     }
     if sweep.revision != work.history.revision() && !sweep.points.is_empty() {
         summary.push((" · of an earlier scenario".to_owned(), Role::Warn));

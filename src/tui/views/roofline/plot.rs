@@ -46,9 +46,10 @@ pub(super) fn render(scene: &Scene<'_>, axes: &Axes, canvas: &mut Canvas<'_>) {
     if is_moved {
         dots(axes, &scene.moved_roofs, Role::Accent, &mut inner);
     }
-    names(scene, axes, &mut inner);
     let placed = scene.points.iter().enumerate().filter_map(|(at, point)| Some((at, point, axes.cell(point)?)));
     let mut placed: Vec<_> = placed.collect();
+    let cells: Vec<(u16, u16)> = placed.iter().map(|&(_, _, cell)| cell).collect();
+    names(scene, axes, &cells, &mut inner);
     if placed.is_empty() {
         let none = if axes.slope == Roof::Network {
             "none of these has both FLOP and network traffic: v"
@@ -110,14 +111,17 @@ fn scales(axes: &Axes, canvas: &mut Canvas<'_>) {
     canvas.text(from, bottom, unit, Role::Dim);
 }
 
-/// The names of the roofs: the peak above its right end, the bandwidth left of its slope.
-fn names(scene: &Scene<'_>, axes: &Axes, inner: &mut Canvas<'_>) {
+/// The names of the roofs: the peak above its right end where no point lies, the bandwidth left of its slope.
+fn names(scene: &Scene<'_>, axes: &Axes, cells: &[(u16, u16)], inner: &mut Canvas<'_>) {
     let roofs = &scene.moved_roofs;
     let role = |roof: Roof| if scene.roof == roof { Role::Accent } else { Role::Dim };
     let peak = format!("{} {}", rate(roofs.peak.0), scene.precision);
     let row = axes.row(roofs.peak.0);
-    if row >= 1.0 {
-        inner.right(0, row as u16 - 1, 1, &[(peak, role(Roof::Peak))]);
+    let above = (row as u16).saturating_sub(1);
+    let from = inner.width().saturating_sub(peak.len() as u16 + 1);
+    let is_free = !cells.iter().any(|&(x, y)| y == above && x >= from);
+    if row >= 1.0 && is_free {
+        inner.right(0, above, 1, &[(peak, role(Roof::Peak))]);
     }
     let bandwidth = if axes.slope == Roof::Network { roofs.network } else { Some(roofs.memory) };
     let Some(bandwidth) = bandwidth else { return };

@@ -1,0 +1,152 @@
+//! Arguments of the commands that look at one iteration: `path`, `ops`, `layers`, `roofline`, `overheads`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use super::{ScenarioCommand, TraceArgs};
+
+/// The critical path.
+#[derive(Clone, Debug, Args)]
+pub struct PathArgs {
+    /// What to open, edit and write
+    #[command(flatten)]
+    pub common: ScenarioCommand,
+    /// The path through the times as measured, instead of the simulated ones; without edits only
+    #[arg(long)]
+    pub measured: bool,
+    /// Also every task of the iteration with its slack: how much longer it could take at no cost
+    #[arg(long)]
+    pub slack: bool,
+}
+
+/// What `ops` lists.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum OpsLevel {
+    /// The whole model.
+    Model,
+    /// Modules.
+    Module,
+    /// Top-level operators.
+    #[default]
+    Op,
+    /// Kernels.
+    Kernel,
+}
+
+/// How `ops` groups.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum OpsGroup {
+    /// By name.
+    #[default]
+    Name,
+    /// By kernel family.
+    Family,
+    /// By stream.
+    Stream,
+    /// By module.
+    Module,
+}
+
+/// Arguments of `ops`.
+#[derive(Clone, Debug, Args)]
+pub struct OpsArgs {
+    /// What to open, edit and write
+    #[command(flatten)]
+    pub common: ScenarioCommand,
+    /// What a row is
+    #[arg(long, value_enum, default_value_t)]
+    pub level: OpsLevel,
+    /// How rows are grouped
+    #[arg(long, value_enum, default_value_t)]
+    pub by: OpsGroup,
+    /// Only what this selector selects, e.g. "name~embedding & kind=kernel"
+    #[arg(long, value_name = "SELECTOR")]
+    pub select: Option<String>,
+    /// Order of the rows, the largest first; names from A
+    #[arg(long, value_enum, default_value_t)]
+    pub sort: OpsOrder,
+}
+
+/// What orders the rows of `ops`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum OpsOrder {
+    /// Device time, then host time.
+    #[default]
+    Device,
+    /// Host time.
+    Host,
+    /// How many.
+    Count,
+    /// Arithmetic.
+    Flop,
+    /// Memory traffic.
+    Bytes,
+    /// How much slower than predicted.
+    Deviation,
+    /// Name.
+    Name,
+}
+
+/// Arguments of `layers`.
+#[derive(Clone, Debug, Args)]
+pub struct LayersArgs {
+    /// The runs, and how to write
+    #[command(flatten)]
+    pub input: TraceArgs,
+    /// Take the largest batch within this latency as the optimal one
+    #[arg(long, value_name = "MS")]
+    pub latency_ms: Option<f64>,
+    /// Rows of each table for people
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    pub top: usize,
+}
+
+/// Arguments of `roofline`.
+#[derive(Clone, Debug, Args)]
+pub struct RooflineArgs {
+    /// What to open, edit and write
+    #[command(flatten)]
+    pub common: ScenarioCommand,
+    /// What a point is
+    #[arg(long, value_enum, default_value_t = OpsLevel::Kernel)]
+    pub level: OpsLevel,
+    /// Roofs of this device instead of the trace's own
+    #[arg(long, value_name = "NAME")]
+    pub device: Option<String>,
+    /// Peak arithmetic rate of a hypothetical device
+    #[arg(long, value_name = "TFLOPS")]
+    pub peak: Option<f64>,
+    /// Its memory bandwidth
+    #[arg(long, value_name = "GB/S")]
+    pub bandwidth: Option<f64>,
+    /// Its network bandwidth
+    #[arg(long, value_name = "GB/S")]
+    pub network: Option<f64>,
+    /// Show seven distributed algorithms under the same roofs
+    #[arg(long)]
+    pub algorithms: bool,
+    /// Their problem size
+    #[arg(long, value_name = "N", default_value_t = 4096.0)]
+    pub size: f64,
+    /// Their processes
+    #[arg(long, value_name = "P", default_value_t = 128.0)]
+    pub processes: f64,
+}
+
+/// Arguments of `overheads`.
+#[derive(Clone, Debug, Args)]
+pub struct OverheadsArgs {
+    /// What to open and how to write
+    #[command(flatten)]
+    pub input: TraceArgs,
+    /// Save the statistics as a JSON database
+    #[arg(long, value_name = "FILE")]
+    pub save: Option<PathBuf>,
+    /// Merge these databases in first
+    #[arg(long, value_name = "FILE", num_args = 1..)]
+    pub merge: Vec<PathBuf>,
+    /// Replace an existing file
+    #[arg(long)]
+    pub force: bool,
+}

@@ -1,0 +1,78 @@
+//! Arguments of the commands whose work is a file: `export`, `run`, `generate`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use super::{OutputArgs, ScenarioCommand};
+
+/// File formats that `export` writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ExportKind {
+    /// Chrome-trace JSON, for Perfetto.
+    Chrome,
+    /// One row per task.
+    Csv,
+    /// One object per task.
+    Json,
+    /// A picture of the timeline.
+    Svg,
+    /// A report to paste into a pull request.
+    Markdown,
+    /// The report with the picture in one file.
+    Html,
+}
+
+/// Arguments of `export`.
+#[derive(Clone, Debug, Args)]
+pub struct ExportArgs {
+    /// What to open and edit
+    #[command(flatten)]
+    pub common: ScenarioCommand,
+    /// File format; without it the file's ending says: .svg, .md, .html, .csv, else chrome
+    #[arg(long, value_enum)]
+    pub format: Option<ExportKind>,
+    /// File to write; a Chrome trace of several ranks becomes a file for each: rank0.FILE …, or in FILE where that is a folder
+    #[arg(short, long, value_name = "FILE")]
+    pub out: PathBuf,
+}
+
+/// Arguments of `run`.
+#[derive(Clone, Debug, Args)]
+pub struct RunArgs {
+    /// The script
+    #[arg(value_name = "SCRIPT")]
+    pub script: PathBuf,
+    /// Traces to open first: files, globs, or folders; without any, those that the script opens, else the bundled sample
+    #[arg(value_name = "TRACE")]
+    pub traces: Vec<PathBuf>,
+    /// How to write the result
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+/// Arguments of `generate`.
+#[derive(Clone, Debug, Args)]
+pub struct GenerateArgs {
+    /// Folder to write to; made if it is not there
+    #[arg(short, long, value_name = "FOLDER")]
+    pub output: PathBuf,
+    /// Ranks
+    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub ranks: u32,
+    /// Mean tables per rank
+    #[arg(long, default_value_t = 13, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub tables_per_rank: u32,
+    /// Samples per rank and step
+    #[arg(long, default_value_t = 512, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pub local_batch: u64,
+    /// Steps
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub steps: u32,
+    /// Of all draws
+    #[arg(long, default_value_t = 0)]
+    pub seed: u64,
+    /// The device of every rank
+    #[arg(long, default_value = "V100", value_name = "NAME")]
+    pub gpu: String,
+}

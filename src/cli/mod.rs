@@ -1,0 +1,207 @@
+//! The command line: what may be asked for, parsed into types. Runs nothing.
+
+mod analyses;
+mod edits;
+mod files;
+mod models;
+mod planning;
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+pub use analyses::{LayersArgs, OpsArgs, OpsGroup, OpsLevel, OpsOrder, OverheadsArgs, PathArgs, RooflineArgs};
+pub use edits::{Edit, ScenarioArgs};
+pub use files::{ExportArgs, ExportKind, GenerateArgs, RunArgs};
+pub use models::{CalibrateArgs, DevicesAction, DevicesArgs, PapersArgs, ValidateArgs, ValidateWhat};
+pub use planning::{AdviseArgs, CompareArgs, SweepArgs, TablesArgs};
+
+const AFTER_HELP: &str = "Exit status: 0 fine; 1 could not do it; 2 wrong usage; 3 an expectation failed.\n\
+    Without a command the screen opens; without a trace it opens the bundled sample.";
+
+const SCRIPT_HELP: &str = "A script is plain text, one command of the screen's `:` prompt a line; lines that begin with # say nothing:\n\n\
+    \x20 open trace.json.gz\n\
+    \x20 expect replay_error within 1%\n\
+    \x20 step scale kind=T1 x0.5\n\
+    \x20 batch 4096\n\
+    \x20 expect iteration < 40ms\n\
+    \x20 export! report.md\n\n\
+    Figures: iteration, measured, base, gain, replay_error, unexplained, unmodelled, gpu_busy, gpu_active, kernel_only,\n\
+    memory, batch, ranks. Tests: <, <=, >, >=, =, within PERCENT [of VALUE]. On the screen, :record FILE writes such a\n\
+    script and :source FILE plays one. Exit status 3 when an expectation fails, 1 when a line cannot be carried out.";
+
+/// Re-time a traced ML model: edit the model or the machine, see the iteration re-timed.
+#[derive(Debug, Parser)]
+#[command(name = "retime", version, about, after_help = AFTER_HELP, args_conflicts_with_subcommands = true)]
+pub struct Cli {
+    /// Traces to open on the screen: files, globs, or folders (all ranks in it)
+    #[arg(value_name = "TRACE")]
+    pub traces: Vec<PathBuf>,
+    /// Iteration to model: an index from 0, `median`, or `all` (simulate, path, gaps, breakdown)
+    #[arg(long, value_name = "N", default_value = "default", hide_default_value = true, global = true)]
+    pub iteration: Iteration,
+    /// Theme of the screen: dark, light, high-contrast, colour-blind-safe, 16-colour, or one of your own
+    #[arg(long, value_name = "NAME")]
+    pub theme: Option<String>,
+    /// Start over: do not resume the last session with these traces
+    #[arg(long)]
+    pub fresh: bool,
+    /// What to do instead of opening the screen
+    #[command(subcommand)]
+    pub command: Option<Command>,
+}
+
+/// Which recorded step is modelled.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Iteration {
+    /// The step with the lower median duration among those recorded whole.
+    #[default]
+    Default,
+    /// The step at this index, from 0.
+    Index(usize),
+    /// Every step, one after the other.
+    All,
+}
+
+impl std::str::FromStr for Iteration {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "default" | "median" => Ok(Self::Default),
+            "all" => Ok(Self::All),
+            _ => text.parse().map(Self::Index).map_err(|_| "expected an index from 0, `median`, or `all`".to_owned()),
+        }
+    }
+}
+
+/// The commands without a screen.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// What is in a trace: ranks, events, streams, iterations, shapes
+    Info(TraceArgs),
+    /// Re-time the iteration with edits applied
+    #[command(visible_alias = "predict")]
+    Simulate(ScenarioCommand),
+    /// The critical path of the (edited) iteration
+    Path(PathArgs),
+    /// Idle intervals of the device streams, longest first, each with its cause
+    Gaps(ScenarioCommand),
+    /// Operators or kernels with host and device time
+    Ops(OpsArgs),
+    /// The across-stack analyses: layers, layer types, kernels, stages; several runs become trimmed means
+    Layers(LayersArgs),
+    /// Kernels, operators or the model under the memory and communication rooflines
+    Roofline(RooflineArgs),
+    /// Device time per stream by kernel family, and idle time
+    Breakdown(ScenarioCommand),
+    /// Host overheads T1 to T5 per operator
+    Overheads(OverheadsArgs),
+    /// Which of two traces or scenarios is faster, and by which operators
+    Compare(CompareArgs),
+    /// Iteration time and throughput over batch sizes
+    Sweep(SweepArgs),
+    /// Every edit tried alone and the best together, what a goal takes, what the iteration is sensitive to
+    Advise(AdviseArgs),
+    /// Write the traces of a made-up multi-rank DLRM job
+    #[command(hide = true)]
+    Generate(GenerateArgs),
+    /// Embedding tables by rank, and what other placements would take
+    Tables(TablesArgs),
+    /// Write the (edited) timeline to a file
+    Export(ExportArgs),
+    /// Play a script of commands, one a line, with `expect` lines; no screen
+    #[command(after_help = SCRIPT_HELP)]
+    Run(RunArgs),
+    /// Known devices: list, show one, or check a file
+    Devices(DevicesArgs),
+    /// Fit cost models and collective curves of a device to measurements, into a device file
+    Calibrate(CalibrateArgs),
+    /// Check the replay of traces against what was measured
+    Validate(ValidateArgs),
+    /// List the edits that `--step` understands
+    Transforms(OutputArgs),
+    /// Shell completions
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+    /// The manual page, in roff
+    Man,
+}
+
+/// How results are written.
+#[derive(Clone, Debug, Default, Args)]
+pub struct OutputArgs {
+    /// Write one JSON object
+    #[arg(long, conflicts_with = "csv")]
+    pub json: bool,
+    /// Write comma-separated values
+    #[arg(long)]
+    pub csv: bool,
+}
+
+/// Traces and an output format.
+#[derive(Clone, Debug, Args)]
+pub struct TraceArgs {
+    /// Files, globs, or folders (all ranks in it); none = the bundled sample
+    #[arg(value_name = "TRACE")]
+    pub traces: Vec<PathBuf>,
+    /// How to write the result
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+/// Traces, edits and an output format.
+#[derive(Clone, Debug, Args)]
+pub struct ScenarioCommand {
+    /// What to open and how to write
+    #[command(flatten)]
+    pub input: TraceArgs,
+    /// The edits
+    #[command(flatten)]
+    pub scenario: ScenarioArgs,
+    /// What the trace does not record of its embedding tables (TOML); else `tables.toml` beside it
+    #[arg(long, value_name = "FILE")]
+    pub table_facts: Option<PathBuf>,
+    /// A second trace of the model at another batch size: `resize-batch` takes dimensions and times from both
+    #[arg(long, value_name = "TRACE")]
+    pub learn: Option<PathBuf>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    fn edits(line: &str) -> Vec<Edit> {
+        match Cli::try_parse_from(line.split(' ')).unwrap().command {
+            Some(Command::Simulate(args)) => args.scenario.edits,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_definition_holds_together() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn edits_keep_the_order_they_were_given_in() {
+        let step = |line: &str| Edit::Step(line.to_owned());
+        assert_eq!(
+            edits("retime predict t.json --gpu H200 --batch 64 --step undo --gpu A100 --json"),
+            [step("swap-gpu H200"), step("resize-batch 64"), step("undo"), step("swap-gpu A100")]
+        );
+        let first = edits("retime simulate t.json --batch 64 --overheads mean");
+        assert_eq!(first, [step("overheads mean"), step("resize-batch 64")]);
+        assert_eq!(edits("retime simulate t.json --overheads measured"), []);
+    }
+
+    #[test]
+    fn a_path_without_a_command_opens_the_screen() {
+        let cli = Cli::try_parse_from(["retime", "a.json", "b.json"]).unwrap();
+        assert!(cli.command.is_none());
+        assert_eq!(cli.traces.len(), 2);
+    }
+}

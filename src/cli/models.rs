@@ -1,0 +1,98 @@
+//! Arguments of the commands about devices and models: `devices`, `calibrate`, `validate`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+use super::{OutputArgs, TraceArgs};
+
+/// Arguments of `devices`.
+#[derive(Clone, Debug, Args)]
+pub struct DevicesArgs {
+    /// What to do; lists them without
+    #[command(subcommand)]
+    pub action: Option<DevicesAction>,
+    /// How to write the result
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+/// What `devices` can do.
+#[derive(Clone, Debug, Subcommand)]
+pub enum DevicesAction {
+    /// List all profiles
+    List(OutputArgs),
+    /// All figures of one device with their sources
+    Show {
+        /// Its name
+        name: String,
+        /// How to write the result
+        #[command(flatten)]
+        output: OutputArgs,
+    },
+    /// Check a device file
+    Check {
+        /// The file
+        file: PathBuf,
+    },
+}
+
+/// Arguments of `calibrate`.
+#[derive(Clone, Debug, Args)]
+pub struct CalibrateArgs {
+    /// Tables of measurements, plain or gzip: of kernels (microbench.py, NeuSight, aiconfigurator) or of collectives
+    /// (nccl-tests, vidur, DeepBench)
+    #[arg(value_name = "CSV", required = true)]
+    pub tables: Vec<PathBuf>,
+    /// Device file to write
+    #[arg(short, long, value_name = "DEVICE.toml")]
+    pub out: PathBuf,
+    /// Fit only achieved arithmetic, bandwidth and floor, to five or more matrix products
+    #[arg(long)]
+    pub quick: bool,
+    /// Which device of the tables, where they hold several; or the name of the result
+    #[arg(long, value_name = "NAME")]
+    pub device: Option<String>,
+    /// Known device whose figures hold where nothing was measured
+    #[arg(long, value_name = "NAME")]
+    pub inherits: Option<String>,
+    /// Replace an existing file
+    #[arg(long)]
+    pub force: bool,
+    /// How to write the errors
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+/// Arguments of `validate`.
+#[derive(Clone, Debug, Args)]
+pub struct ValidateArgs {
+    /// What to check
+    #[command(subcommand)]
+    pub what: ValidateWhat,
+}
+
+/// What `validate` can check.
+#[derive(Clone, Debug, Subcommand)]
+pub enum ValidateWhat {
+    /// Replay error, unexplained time and response of every trace
+    Replay(TraceArgs),
+    /// Errors of the cost models on tables of measurements (CSV, plain or gzip)
+    Models(TraceArgs),
+    /// Edits against measurements: a manifest of captures, or folders with captures, trace pairs and published times
+    Whatif(TraceArgs),
+    /// The figures of the papers that the models are from, against what the models here give
+    Papers(PapersArgs),
+}
+
+/// Arguments of `validate papers`.
+#[derive(Clone, Debug, Args)]
+pub struct PapersArgs {
+    /// A table of end-to-end errors read off Lin 2022 Fig. 9 (columns `gpu`, `err_gpu_active_pct`, `err_e2e_pct`,
+    /// `err_e2e_shared_overheads_pct`), to be summed up beside Table V
+    #[arg(long, value_name = "CSV")]
+    pub figures: Option<PathBuf>,
+    /// How to write the result
+    #[command(flatten)]
+    pub output: OutputArgs,
+}

@@ -1,0 +1,68 @@
+//! Arguments of the commands that weigh one edit against another: `sweep`, `advise`, `compare`, `tables`.
+
+use std::path::PathBuf;
+
+use clap::{ArgAction, Args};
+
+use super::{OutputArgs, ScenarioArgs, ScenarioCommand};
+
+/// Arguments of `sweep`.
+#[derive(Clone, Debug, Args)]
+pub struct SweepArgs {
+    /// What to open, edit and write
+    #[command(flatten)]
+    pub common: ScenarioCommand,
+    /// A knob and its values, e.g. `--knob dram_bw 0.5..4x10`; several knobs make a grid. `--batch 64..16384` doubles.
+    /// Knobs: batch, ranks, bucket, accumulate, dram_bw, flops, link, host_link, or a selector, whose tasks are scaled
+    #[arg(long, value_names = ["NAME", "RANGE"], num_args = 2, action = ArgAction::Append)]
+    pub knob: Vec<String>,
+    /// Only every N-th point from the I-th on, I from 1; the parts are put together by --merge
+    #[arg(long, value_name = "I/N", conflicts_with = "merge")]
+    pub shard: Option<String>,
+    /// Put these answers (JSON) of shards together instead of computing
+    #[arg(long, value_name = "FILE", num_args = 1..)]
+    pub merge: Vec<PathBuf>,
+}
+
+/// Arguments of `advise`.
+#[derive(Clone, Debug, Args)]
+pub struct AdviseArgs {
+    /// What to open, edit and write
+    #[command(flatten)]
+    pub common: ScenarioCommand,
+    /// Time to save, e.g. -20%: the fewest steps that do, and the factor of each class of tasks
+    #[arg(long, value_name = "SHARE", allow_hyphen_values = true)]
+    pub target: Option<String>,
+}
+
+/// Arguments of `compare`.
+#[derive(Clone, Debug, Args)]
+pub struct CompareArgs {
+    /// A trace (file or folder), or a scenario file (.toml)
+    pub a: PathBuf,
+    /// Another; without it A with edits is compared with A without. Of a scenario and a trace the one is applied to the other
+    pub b: Option<PathBuf>,
+    /// The trace that two scenario files are applied to; without it the bundled sample
+    #[arg(long, value_name = "TRACE", num_args = 1..)]
+    pub on: Vec<PathBuf>,
+    /// A row for each call in order, instead of one for each operator
+    #[arg(long)]
+    pub calls: bool,
+    /// Edits: of B without a second trace, of A against what was measured in B; under both scenarios
+    #[command(flatten)]
+    pub scenario: ScenarioArgs,
+    /// How to write the result
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+/// Arguments of `tables`.
+#[derive(Clone, Debug, Args)]
+pub struct TablesArgs {
+    /// What to open, edit and write
+    #[command(flatten)]
+    pub common: ScenarioCommand,
+    /// Sharder to try, `best` for a search, or `all`
+    #[arg(long, value_name = "NAME")]
+    pub sharder: Option<String>,
+}

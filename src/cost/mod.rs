@@ -23,6 +23,7 @@ pub mod plan;
 pub mod prediction;
 pub mod roofline;
 pub mod structured;
+pub mod traced;
 pub mod validate;
 pub mod work;
 

@@ -2,6 +2,7 @@
 
 mod models;
 mod papers;
+mod traced;
 mod whatif;
 
 use std::io::{self, Write};

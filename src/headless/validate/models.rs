@@ -1,6 +1,7 @@
-//! `validate models`: errors of the cost models on tables of measurements.
+//! `validate models`: errors of the cost models on tables of measurements and on kernels of traces.
 
 use std::io::{self, Write};
+use std::path::{Path, PathBuf};
 
 use color_eyre::eyre::{Result, eyre};
 use serde::Serialize;
@@ -10,9 +11,12 @@ use crate::cost::validate::{ValidationRow, validate_models};
 use crate::headless::{input, output};
 use crate::session::read_table;
 
+use super::traced::{self, Traced};
+
 #[derive(Debug, Serialize)]
 struct Answer {
     rows: Vec<Row>,
+    traced: Traced,
 }
 
 #[derive(Debug, Serialize)]
@@ -32,21 +36,34 @@ struct Row {
 /// Runs the command.
 ///
 /// # Errors
-/// A file cannot be read as a table of measurements.
+/// A table cannot be read as measurements, or nothing among the arguments can be used.
 pub fn run(args: &TraceArgs) -> Result<()> {
     let engine = input::engine()?;
     if args.traces.is_empty() {
-        return Err(eyre!("name one or more CSV files of measurements"));
+        return Err(eyre!("name one or more CSV files of measurements, or traces"));
     }
+    let (tables, traces): (Vec<PathBuf>, Vec<PathBuf>) =
+        input::expand(&args.traces)?.into_iter().partition(|path| is_table(path));
     let mut files = Vec::new();
-    for path in input::expand(&args.traces)? {
+    for path in tables {
         files.push((path.display().to_string(), read_table(&path)?));
     }
     let rows =
         validate_models(&engine.models, &engine.catalog, &files).map_err(|(file, error)| eyre!("{file}: {error}"))?;
-    let answer = Answer { rows: rows.into_iter().map(row).collect() };
-    output::write(&args.output, &answer, |out| describe(&answer.rows, out), || table(&answer.rows))?;
+    let traced = traced::compare(&engine, &traces);
+    if let (true, true, Some(reason)) = (files.is_empty(), traced.rows.is_empty(), traced.left_out.first()) {
+        return Err(eyre!("{reason}"));
+    }
+    let answer = Answer { rows: rows.into_iter().map(row).collect(), traced };
+    let as_csv = || if answer.rows.is_empty() { traced::table(&answer.traced.rows) } else { table(&answer.rows) };
+    output::write(&args.output, &answer, |out| describe(&answer, out), as_csv)?;
     Ok(())
+}
+
+/// Whether a file is a table by its name; anything else is opened as a trace.
+fn is_table(path: &Path) -> bool {
+    let is = |name: &Path, ending: &str| name.extension().is_some_and(|own| own.eq_ignore_ascii_case(ending));
+    is(path, "csv") || is(path, "gz") && path.file_stem().is_some_and(|name| is(Path::new(name), "csv"))
 }
 
 fn row(detail: ValidationRow) -> Row {
@@ -66,7 +83,25 @@ fn row(detail: ValidationRow) -> Row {
     }
 }
 
-fn describe(rows: &[Row], out: &mut dyn Write) -> io::Result<()> {
+fn describe(answer: &Answer, out: &mut dyn Write) -> io::Result<()> {
+    if !answer.rows.is_empty() {
+        describe_tables(&answer.rows, out)?;
+    }
+    if !answer.traced.rows.is_empty() {
+        output::text(&traced::table(&answer.traced.rows), out)?;
+        let count = answer.traced.traces.len();
+        writeln!(
+            out,
+            "errors in percent on kernels of {count} traces, none of which a fit has seen; no kernel is anchored"
+        )?;
+    }
+    for reason in &answer.traced.left_out {
+        writeln!(out, "left out: {reason}")?;
+    }
+    Ok(())
+}
+
+fn describe_tables(rows: &[Row], out: &mut dyn Write) -> io::Result<()> {
     output::text(&table(rows), out)?;
     for Row { check, detail, .. } in rows {
         if let Some(reason) = detail.reason {

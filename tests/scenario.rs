@@ -172,3 +172,20 @@ fn a_database_sets_the_overheads_and_twice_the_database_twice_the_time() {
     let halved = run(&base, &context, &["overheads doubled.json", "scale kind=T2 x0.5"]);
     assert!(host_time(&halved) < host_time(&twice), "later steps build on it");
 }
+
+#[test]
+fn kernels_without_an_operator_follow_their_twins_or_their_roof_to_another_device() {
+    for (path, gpu) in [("qwen05b-h100/h100.json.gz", "H200"), ("weird-gpu-only-mi210", "MI300X")] {
+        let Some((base, context)) = open(path) else { continue };
+        let resolved = run(&base, &context, &[&format!("swap-gpu {gpu}")]);
+        let report = &resolved.reports[0];
+        assert!(report.unhandled.iter().all(|line| !line.contains("no model covers it")), "{:?}", report.unhandled);
+        let kernels = |node: &petgraph::graph::NodeIndex| base.graph().tasks[*node].kind == TaskKind::Kernel;
+        let all = base.graph().tasks.node_indices().filter(kernels).count();
+        assert!(
+            report.changed > all / 2,
+            "products keep their time where peaks are equal: {} of {all} moved",
+            report.changed
+        );
+    }
+}

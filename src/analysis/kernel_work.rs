@@ -1,6 +1,8 @@
 //! The work of each task of a graph, an operator's divided among the kernels of one name that it launched.
 
-use crate::cost::{Work, divided, kernel_parts, work_of_task};
+use rustc_hash::FxHashMap;
+
+use crate::cost::{Work, divided, kernel_parts, twins, work_of_task};
 use crate::graph::{ExecutionGraph, NodeId, Operands, OperatorId};
 
 /// Looks up the work of tasks.
@@ -9,6 +11,8 @@ pub struct KernelWork<'a> {
     graph: &'a ExecutionGraph,
     /// Among how many kernels each task's work is divided.
     parts: Vec<u32>,
+    /// By kernel whose operator was not recorded: the kernel taken to have done the same.
+    twins: FxHashMap<NodeId, NodeId>,
 }
 
 impl<'a> KernelWork<'a> {
@@ -17,11 +21,12 @@ impl<'a> KernelWork<'a> {
     /// # Complexity
     /// O(tasks).
     pub fn of(graph: &'a ExecutionGraph) -> Self {
-        Self { graph, parts: kernel_parts(graph) }
+        Self { graph, parts: kernel_parts(graph), twins: twins(graph) }
     }
 
     /// The work of a task, as far as known.
     pub fn work(&self, node: NodeId) -> Option<Work> {
+        let node = self.twins.get(&node).copied().unwrap_or(node);
         let whole = work_of_task(self.graph, &self.graph.tasks[node], |id| operands(self.graph, id))?;
         Some(divided(whole, self.parts[node.index()]))
     }

@@ -21,9 +21,11 @@ pub mod overhead;
 pub mod parts;
 pub mod plan;
 pub mod prediction;
+pub mod roof_ratio;
 pub mod roofline;
 pub mod structured;
 pub mod traced;
+pub mod twins;
 pub mod validate;
 pub mod work;
 
@@ -34,4 +36,6 @@ pub use overhead::{OverheadKind, Overheads, ProfilerCost, Statistic};
 pub use parts::{divided, kernel_parts};
 pub use plan::{PlannedKernel, planned_kernels};
 pub use prediction::{Estimate, Prediction, Provenance};
+pub use roof_ratio::{RoofRatio, roof_ratio};
+pub use twins::twins;
 pub use work::{CollectiveKind, Family, Route, Shape, Work};

@@ -2,7 +2,7 @@
 
 use rustc_hash::FxHashMap;
 
-use crate::cost::{Family, Work, divided, family_of_task, kernel_parts, work_of_task};
+use crate::cost::{Family, Work, divided, family_of_task, kernel_parts, twins, work_of_task};
 use crate::graph::{ExecutionGraph, NodeId, Operands, OperatorId, Phase, Task, TaskKind};
 
 /// The class of tasks that have no work of their own (host time, joints).
@@ -57,13 +57,25 @@ pub(super) struct Sharing {
     pub(super) auxiliary: Vec<bool>,
     /// By task: among how many kernels its operator's work is divided.
     parts: Vec<u32>,
+    /// By kernel whose operator was not recorded: the kernel taken to have done the same.
+    twins: FxHashMap<NodeId, NodeId>,
 }
 
 impl Sharing {
     /// # Complexity
     /// O(tasks + operators).
     pub(super) fn of_graph(graph: &ExecutionGraph) -> Self {
-        Self { by_forward: names_by_forward(graph), auxiliary: auxiliary(graph), parts: kernel_parts(graph) }
+        Self {
+            by_forward: names_by_forward(graph),
+            auxiliary: auxiliary(graph),
+            parts: kernel_parts(graph),
+            twins: twins(graph),
+        }
+    }
+
+    /// The task whose operator tells the work of `node`: itself, or its twin.
+    fn shown_by(&self, node: NodeId) -> NodeId {
+        self.twins.get(&node).copied().unwrap_or(node)
     }
 
     /// Whether a task is auxiliary, and the number of its parts.
@@ -103,6 +115,7 @@ impl<'a> Classifier<'a> {
 
     /// The class of a task.
     pub(super) fn class(&mut self, node: NodeId) -> u32 {
+        let node = self.sharing.shown_by(node);
         let task = &self.graph.tasks[node];
         if !has_work(task) {
             return NO_CLASS;

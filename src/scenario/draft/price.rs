@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::cost::{Estimate, Placed, Prediction, Provenance, Work};
+use crate::cost::{Estimate, Placed, Prediction, Provenance, RoofRatio, Work, roof_ratio};
 use crate::device::DeviceProfile;
-use crate::graph::{NodeId, TaskKind};
+use crate::graph::{NodeId, Task, TaskKind};
 use crate::scenario::host::HostModel;
 use crate::scenario::works::NO_CLASS;
 use crate::units::DurNs;
@@ -17,6 +17,8 @@ pub(super) enum Repricing {
     Kept,
     Ratio(f64, Prediction),
     Fixed(Prediction),
+    /// Its work is not known, its device changed.
+    Roofs(RoofRatio),
 }
 
 impl Draft<'_> {
@@ -50,28 +52,38 @@ impl Draft<'_> {
         if let Some(&known) = self.memo.borrow().get(&(old, new, rank)) {
             return known;
         }
-        let repricing = self.work_out((old, new), rank, task.kind);
+        let repricing = self.work_out((old, new), rank, task);
         self.memo.borrow_mut().insert((old, new, rank), repricing);
         repricing
     }
 
-    fn work_out(&self, (old, new): (u32, u32), rank: usize, kind: TaskKind) -> Repricing {
+    fn work_out(&self, (old, new): (u32, u32), rank: usize, task: &Task) -> Repricing {
         let work = |class| self.class_at(class).and_then(|class| class.work.as_ref());
         let Some(traced_on) = self.context.devices.get(rank).or_else(|| self.context.devices.first()) else {
             return Repricing::Kept;
         };
         let traced_on = traced_on.profile.as_ref();
-        let is_collective = matches!(kind, TaskKind::Collective(_));
+        let is_collective = matches!(task.kind, TaskKind::Collective(_));
         if is_collective {
             return self.over_links((work(old), work(new)), traced_on, rank);
         }
-        if let (TaskKind::Compute, Some(host)) = (kind, &self.context.host) {
+        if let (TaskKind::Compute, Some(host)) = (task.kind, &self.context.host) {
             return on_host(host, work(old), work(new));
         }
-        let now = if kind == TaskKind::Compute { traced_on } else { self.device(rank).map_or(traced_on, Arc::as_ref) };
+        let now =
+            if task.kind == TaskKind::Compute { traced_on } else { self.device(rank).map_or(traced_on, Arc::as_ref) };
         let before = Placed { work: work(old), device: traced_on };
         let after = Placed { work: work(new), device: now };
-        Repricing::of(self.context.models.predict(Some(UNIT), before, after))
+        let prediction = self.context.models.predict(Some(UNIT), before, after);
+        let roofs = match (prediction.provenance, task.kind) {
+            (Provenance::Unmodelled, TaskKind::Kernel) if old == new => self.by_roofs(task, old, (traced_on, now)),
+            _ => None,
+        };
+        roofs.map_or_else(|| Repricing::of(prediction), Repricing::Roofs)
+    }
+
+    fn by_roofs(&self, task: &Task, class: u32, (old, new): (&DeviceProfile, &DeviceProfile)) -> Option<RoofRatio> {
+        roof_ratio(self.graph().names.get(task.name), self.class_at(class)?.family, old, new)
     }
 
     /// A collective runs over the interconnect that an edit chose, else that of the device it is on now where both that
@@ -146,6 +158,11 @@ impl Repricing {
                 ..of
             },
             Self::Fixed(prediction) => prediction,
+            Self::Roofs(roofs) => {
+                let moved = roofs.predict(start.duration);
+                let (error, provenance) = (moved.error.hypot(start.error), moved.provenance.max(start.provenance));
+                Prediction { provenance, error, ..moved }
+            }
         }
     }
 }

@@ -641,3 +641,57 @@ fn compare_tells_which_is_faster_only_beyond_the_error() {
     assert_eq!(calls["a"]["name"], "unedited");
     assert!(failure(1, &["compare", &sample(GPU)]).contains("two traces"));
 }
+
+#[test]
+fn compare_scores_a_prediction_and_says_where_it_erred() {
+    let traces =
+        [sample("dlrm-ddp-b64-fp32-cpu.kineto.json.gz"), sample("dlrm-ddp-fused-b256-fp32-cpu.kineto.json.gz")];
+    let answer = json(&["compare", &traces[0], &traces[1], "--step", "fuse-embedding-bags", "--batch", "256"]);
+    let score = &answer["score"];
+    let number = |value: &Value| value.as_i64().unwrap();
+    let predicted =
+        json(&["simulate", &traces[0], "--step", "fuse-embedding-bags", "--batch", "256"])["simulated_ns"].clone();
+    assert_eq!(score["predicted_ns"], predicted);
+    assert_eq!(number(&score["error_ns"]), number(&predicted) - number(&answer["b"]["iteration_ns"]));
+    assert_eq!(score["is_direction_right"], true);
+    for parts in ["by_operator", "by_kind"] {
+        let parts = score[parts].as_array().unwrap();
+        let sum: i64 = parts.iter().map(|part| number(&part["error_ns"])).sum();
+        let off = (sum - number(&score["error_ns"])) as f64 / number(&answer["b"]["iteration_ns"]) as f64;
+        assert!(off.abs() < 0.01, "parts add up to {sum}, not {}", score["error_ns"]);
+        let sizes: Vec<i64> = parts.iter().map(|part| number(&part["error_ns"]).abs()).collect();
+        assert!(sizes.is_sorted_by(|a, b| a >= b), "{sizes:?}");
+    }
+    let rows = answer["rows"].as_array().unwrap();
+    for (side, total) in [("a_path_ns", &predicted), ("b_path_ns", &answer["b"]["iteration_ns"])] {
+        let sum: i64 = rows.iter().map(|row| number(&row[side])).sum();
+        assert!((sum as f64 / number(total) as f64 - 1.0).abs() < 0.01, "{side}: {sum} of {total}");
+    }
+    let unedited = json(&["compare", &traces[0], &traces[1]]);
+    assert!(unedited["score"].is_null(), "what was measured predicts nothing");
+    assert_eq!(unedited["per_sample"]["verdict"], "b-faster", "four times the samples");
+    assert_eq!(unedited["verdict"], "a-faster");
+}
+
+#[test]
+fn compare_takes_any_number_of_sides() {
+    let traces = [sample(CPU), sample("dlrm-ddp-fused-b256-fp32-cpu.kineto.json.gz")];
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("half.toml").display().to_string();
+    std::fs::write(&path, "format = \"retime-scenario-1\"\nsteps = [\"scale kind=compute x0.5\"]\n").unwrap();
+    let answer = json(&["compare", &traces[0], &path, &traces[1]]);
+    let sides = answer["sides"].as_array().unwrap();
+    assert_eq!(sides.len(), 3);
+    assert_eq!(sides[0]["difference"], Value::Null);
+    assert_eq!(sides[1]["difference"]["verdict"], "b-faster");
+    assert_eq!(sides[1]["steps"][0], "scale kind=compute x0.5");
+    assert_eq!(sides[2]["source"], "measured");
+    let operators = answer["operators"].as_array().unwrap();
+    assert!(operators.iter().all(|row| row["times_ns"].as_array().unwrap().len() == 3));
+    let bags = operators.iter().find(|row| row["name"] == "aten::embedding_bag").unwrap();
+    assert_eq!(bags["counts"][1], bags["counts"][0]);
+    assert_ne!(bags["counts"][2], bags["counts"][0], "fused");
+    let text = retime().args(["compare", &traces[0], &path, &traces[1]]).assert().success();
+    let text = String::from_utf8(text.get_output().stdout.clone()).unwrap();
+    assert!(text.contains("half.toml") && text.contains("after A what is different"), "{text}");
+}

@@ -118,7 +118,7 @@ impl Breakdown {
 }
 
 /// Tasks that take time within their rank's iteration, by lane; keys are node indices.
-fn clipped(sources: &Sources<'_>) -> Vec<Vec<Interval>> {
+pub(super) fn clipped(sources: &Sources<'_>) -> Vec<Vec<Interval>> {
     let (graph, times) = (sources.graph, sources.times);
     let periods: BTreeMap<Rank, Range<TimeNs>> =
         graph.ranks.iter().map(|part| (part.rank, times.period(graph, part))).collect();

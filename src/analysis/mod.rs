@@ -16,6 +16,7 @@ pub mod lateness;
 pub mod layers;
 pub mod meetings;
 pub mod operators;
+pub mod profile;
 pub mod published;
 pub mod replay;
 pub mod roofline;

@@ -14,7 +14,7 @@ pub use analyses::{LayersArgs, OpsArgs, OpsGroup, OpsLevel, OpsOrder, OverheadsA
 pub use edits::{Edit, ScenarioArgs};
 pub use files::{ExportArgs, ExportKind, GenerateArgs, RunArgs};
 pub use models::{CalibrateArgs, DevicesAction, DevicesArgs, PapersArgs, ValidateArgs, ValidateWhat};
-pub use planning::{AdviseArgs, CompareArgs, SweepArgs, TablesArgs};
+pub use planning::{AdviseArgs, CompareArgs, CompareOrder, SweepArgs, TablesArgs};
 
 const AFTER_HELP: &str = "Exit status: 0 fine; 1 could not do it; 2 wrong usage; 3 an expectation failed.\n\
     Without a command the screen opens; without a trace it opens the bundled sample.";

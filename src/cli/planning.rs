@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{ArgAction, Args};
+use clap::{ArgAction, Args, ValueEnum};
 
 use super::{OutputArgs, ScenarioArgs, ScenarioCommand};
 
@@ -35,19 +35,43 @@ pub struct AdviseArgs {
     pub target: Option<String>,
 }
 
+/// What orders the rows of `compare`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum CompareOrder {
+    /// Device time, or host time without a device.
+    #[default]
+    Time,
+    /// Time on host threads.
+    Host,
+    /// Time on the critical path, whose differences add up to that of the iterations.
+    Path,
+    /// Calls.
+    Count,
+    /// Name.
+    Name,
+}
+
 /// Arguments of `compare`.
 #[derive(Clone, Debug, Args)]
 pub struct CompareArgs {
     /// A trace (file or folder), or a scenario file (.toml)
     pub a: PathBuf,
-    /// Another; without it A with edits is compared with A without. Of a scenario and a trace the one is applied to the other
-    pub b: Option<PathBuf>,
-    /// The trace that two scenario files are applied to; without it the bundled sample
+    /// Others; without any, A with edits is compared with A without. Scenarios are applied to the first trace; against
+    /// further traces the first, with the edits, is a prediction and scored
+    #[arg(value_name = "B")]
+    pub others: Vec<PathBuf>,
+    /// The trace that scenario files are applied to where none is named before; without it the bundled sample
     #[arg(long, value_name = "TRACE", num_args = 1..)]
     pub on: Vec<PathBuf>,
     /// A row for each call in order, instead of one for each operator
     #[arg(long)]
     pub calls: bool,
+    /// Order of the rows, the largest difference first; `name` from A
+    #[arg(long, value_enum, default_value_t)]
+    pub sort: CompareOrder,
+    /// Rows for people; programs get all
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    pub top: usize,
     /// Edits: of B without a second trace, of A against what was measured in B; under both scenarios
     #[command(flatten)]
     pub scenario: ScenarioArgs,

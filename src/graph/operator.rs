@@ -67,3 +67,8 @@ pub struct Operator {
     /// Module path or source line where recorded; empty otherwise.
     pub module: NameId,
 }
+
+/// The name of a backward operator without that of the engine which ran it; any other as it is.
+pub fn without_engine(name: &str) -> &str {
+    name.strip_prefix("autograd::engine::evaluate_function: ").unwrap_or(name)
+}

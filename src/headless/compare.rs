@@ -1,19 +1,38 @@
-//! `compare`: two traces, or two scenarios of one, with the operators that make the difference.
+//! `compare`: traces, or scenarios of one, side by side, with what makes the difference; predictions are scored.
 
-use std::io::{self, Write};
+mod describe;
+
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use color_eyre::eyre::{Result, eyre};
+use serde::Serialize;
 
-use crate::cli::{CompareArgs, Edit, Iteration, ScenarioArgs};
+use crate::cli::{CompareArgs, CompareOrder, Edit, Iteration, ScenarioArgs};
 use crate::scenario::Scenario;
-use crate::session::{Comparison, Engine, Faster, Loaded, Side};
-use crate::units::DurNs;
+use crate::session::{Board, Column, ComparedRow, Comparison, Engine, Loaded, Side};
 
 use super::{input, output};
 
-/// Rows that people see; programs get all.
-const SHOWN: usize = 20;
+/// The answer: the first two in detail, all of them in columns.
+#[derive(Serialize)]
+struct Answer {
+    #[serde(flatten)]
+    comparison: Comparison,
+    /// All sides, the later ones against the first.
+    sides: Vec<Column>,
+    /// With more than two sides: the time of each operator on every one, in their order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    operators: Vec<Row>,
+}
+
+/// An operator's time on every side.
+#[derive(Serialize)]
+struct Row {
+    name: String,
+    times_ns: Vec<i64>,
+    counts: Vec<usize>,
+}
 
 /// Runs the command.
 ///
@@ -22,13 +41,50 @@ const SHOWN: usize = 20;
 pub fn run(args: &CompareArgs, iteration: Iteration) -> Result<()> {
     let engine = input::engine()?;
     let desk = Desk { engine: &engine, args, iteration };
-    let (loaded, a, b) = desk.sides()?;
-    let comparison = a.compare(&b, args.calls);
-    let mut json = input::Envelope::new(&loaded[0], &comparison);
+    let (loaded, sides) = desk.sides()?;
+    let [a, b, ..] = sides.as_slice() else { return Err(eyre!("there is nothing to compare with")) };
+    let mut comparison = a.compare(b, args.calls);
+    if !args.calls {
+        sort(&mut comparison.rows, args.sort);
+    }
+    let board = Board::of(&sides, 0);
+    let operators = if sides.len() > 2 { rows(&board) } else { Vec::new() };
+    let answer = Answer { comparison, sides: board.columns.clone(), operators };
+    let mut json = input::Envelope::new(&loaded[0], &answer);
     json.traces.extend(loaded[1..].iter().flat_map(input::paths));
-    let shown = if args.calls { usize::MAX } else { SHOWN };
-    output::write(&args.output, &json, |out| describe(&comparison, shown, out), || table(&comparison))?;
+    json.diagnostics.extend(loaded[1..].iter().flat_map(input::diagnostics));
+    let shown = if args.calls { usize::MAX } else { args.top };
+    let text = |out: &mut dyn std::io::Write| match sides.len() {
+        2 => describe::pair(&answer.comparison, shown, out),
+        _ => describe::board(&board, (args.sort, shown), out),
+    };
+    output::write(&args.output, &json, text, || describe::csv(&answer.comparison, &board))?;
     Ok(())
+}
+
+fn rows(board: &Board) -> Vec<Row> {
+    let time = |cell: &Option<crate::analysis::profile::Named>| {
+        let spent = cell.unwrap_or_default().spent;
+        if board.has_device { spent.device.0 } else { spent.host.0 }
+    };
+    let row = |row: &crate::session::BoardRow| Row {
+        name: row.name.clone(),
+        times_ns: row.cells.iter().map(time).collect(),
+        counts: row.cells.iter().map(|cell| cell.map_or(0, |named| named.count)).collect(),
+    };
+    board.operators.iter().map(row).collect()
+}
+
+/// Rows come by time.
+fn sort(rows: &mut [ComparedRow], order: CompareOrder) {
+    let largest = |key: fn(&ComparedRow) -> i64| move |row: &ComparedRow| std::cmp::Reverse(key(row).abs());
+    match order {
+        CompareOrder::Time => {}
+        CompareOrder::Host => rows.sort_by_key(largest(|row| row.host_delta_ns().0)),
+        CompareOrder::Path => rows.sort_by_key(largest(|row| row.path_delta_ns().0)),
+        CompareOrder::Count => rows.sort_by_key(largest(|row| row.b_count as i64 - row.a_count as i64)),
+        CompareOrder::Name => rows.sort_by(|a, b| a.name.cmp(&b.name)),
+    }
 }
 
 struct Desk<'a> {
@@ -42,25 +98,37 @@ fn is_scenario(path: &Path) -> bool {
 }
 
 impl Desk<'_> {
-    /// Both sides, and their jobs: one or two.
-    fn sides(&self) -> Result<(Vec<Loaded>, Side, Side)> {
-        let (a, edits) = (&self.args.a, &self.args.scenario.edits);
-        match &self.args.b {
-            None if is_scenario(a) => self.of_one(&self.args.on, None, Some(a)),
-            None if edits.is_empty() => Err(eyre!("compare takes two traces or scenario files, or a trace and edits")),
-            None => {
-                let loaded = self.open(std::slice::from_ref(a))?;
-                let before = self.simulate(&loaded, &Scenario::default(), "unedited".to_owned());
-                let after = self.edited(&loaded, None)?;
-                Ok((vec![loaded], before, after))
-            }
-            Some(b) => match (is_scenario(a), is_scenario(b)) {
-                (true, true) => self.of_one(&self.args.on, Some(a), Some(b)),
-                (true, false) => self.of_one(std::slice::from_ref(b), Some(a), None),
-                (false, true) => self.of_one(std::slice::from_ref(a), None, Some(b)),
-                (false, false) => self.of_two(a, b),
-            },
+    /// The jobs, and all sides in the order of the arguments.
+    fn sides(&self) -> Result<(Vec<Loaded>, Vec<Arc<Side>>)> {
+        let named: Vec<&PathBuf> = std::iter::once(&self.args.a).chain(&self.args.others).collect();
+        let traces: Vec<&PathBuf> = named.iter().copied().filter(|path| !is_scenario(path)).collect();
+        let (is_edited, count) = (!self.args.scenario.edits.is_empty(), named.len());
+        if count == 1 && traces.len() == 1 && !is_edited {
+            return Err(eyre!("compare takes two traces or scenario files, or a trace and edits"));
         }
+        let mut loaded = Vec::new();
+        for &trace in &traces {
+            loaded.push(self.open(std::slice::from_ref(trace))?);
+        }
+        if traces.is_empty() {
+            loaded.push(self.open(&self.args.on)?);
+        }
+        let mut sides = Vec::new();
+        if count == 1 {
+            let before = if traces.is_empty() { self.edited(&loaded[0], None)? } else { self.unedited(&loaded[0]) };
+            sides.push(before);
+        }
+        let mut next = 0;
+        for path in named {
+            let side = match (is_scenario(path), next) {
+                (true, _) => self.edited(&loaded[0], Some(path))?,
+                (false, 0) if traces.len() == 1 || is_edited => self.edited(&loaded[0], None)?,
+                (false, at) => Side::measured(&loaded[at], loaded[at].title.clone()),
+            };
+            next += usize::from(!is_scenario(path));
+            sides.push(side);
+        }
+        Ok((loaded, sides.into_iter().map(Arc::new).collect()))
     }
 
     fn open(&self, paths: &[PathBuf]) -> Result<Loaded> {
@@ -69,6 +137,10 @@ impl Desk<'_> {
 
     fn simulate(&self, loaded: &Loaded, scenario: &Scenario, name: String) -> Side {
         Side::simulated(loaded, &self.engine.evaluate(loaded, scenario, 0), name)
+    }
+
+    fn unedited(&self, loaded: &Loaded) -> Side {
+        self.simulate(loaded, &Scenario::default(), "unedited".to_owned())
     }
 
     /// The trace with the edits of the arguments and those of a scenario file.
@@ -82,60 +154,4 @@ impl Desk<'_> {
         let name = file.map_or_else(steps, |file| file.display().to_string());
         Ok(self.simulate(loaded, &wanted.scenario, if name.is_empty() { "unedited".to_owned() } else { name }))
     }
-
-    /// Two scenarios on one trace; `None` is that of the other arguments alone.
-    fn of_one(&self, trace: &[PathBuf], a: Option<&PathBuf>, b: Option<&PathBuf>) -> Result<(Vec<Loaded>, Side, Side)> {
-        let loaded = self.open(trace)?;
-        let (a, b) = (self.edited(&loaded, a.map(PathBuf::as_path))?, self.edited(&loaded, b.map(PathBuf::as_path))?);
-        Ok((vec![loaded], a, b))
-    }
-
-    /// Two traces: the first as measured, or with the edits; the second as measured.
-    fn of_two(&self, a: &Path, b: &Path) -> Result<(Vec<Loaded>, Side, Side)> {
-        let (first, second) = (self.open(&[a.to_owned()])?, self.open(&[b.to_owned()])?);
-        let is_edited = !self.args.scenario.edits.is_empty();
-        let other = Side::measured(&second, second.title.clone());
-        let own = if is_edited { self.edited(&first, None)? } else { Side::measured(&first, first.title.clone()) };
-        Ok((vec![first, second], own, other))
-    }
-}
-
-fn signed(change: DurNs) -> String {
-    if change.0 > 0 { format!("+{change}") } else { change.to_string() }
-}
-
-fn describe(comparison: &Comparison, shown: usize, out: &mut dyn Write) -> io::Result<()> {
-    let Comparison { a, b, delta_ns, error_ns, .. } = comparison;
-    for (letter, side) in [("A", a), ("B", b)] {
-        let band =
-            if side.low_ns == side.high_ns { String::new() } else { format!(", {} to {}", side.low_ns, side.high_ns) };
-        writeln!(out, "{letter}  {} {}{band}  {}", side.iteration_ns, side.source, side.name)?;
-    }
-    let share = 100.0 * delta_ns.0 as f64 / a.iteration_ns.0.max(1) as f64;
-    let by = format!("{} ({share:+.1} %) from A to B, error ±{error_ns}", signed(*delta_ns));
-    match comparison.verdict {
-        Faster::AFaster => writeln!(out, "A is faster: {by}")?,
-        Faster::BFaster => writeln!(out, "B is faster: {by}")?,
-        Faster::CannotTell => writeln!(out, "cannot tell which is faster: {by}")?,
-    }
-    writeln!(out, "\n{} time by operator:", comparison.time)?;
-    let mut table = output::Table::new(&["operator", "A", "B", "B − A", "calls A", "calls B"]);
-    for row in comparison.rows.iter().take(shown) {
-        let times = [row.a_ns.to_string(), row.b_ns.to_string(), signed(row.delta_ns)];
-        let counts = [row.a_count.to_string(), row.b_count.to_string()];
-        table.row([row.name.clone()].into_iter().chain(times).chain(counts));
-    }
-    output::text(&table, &mut *out)?;
-    let more = comparison.rows.len().saturating_sub(shown);
-    if more > 0 { writeln!(out, "… and {more} more with smaller differences (--json, --csv)") } else { Ok(()) }
-}
-
-fn table(comparison: &Comparison) -> output::Table {
-    let mut table = output::Table::new(&["name", "a_ns", "b_ns", "delta_ns", "a_count", "b_count", "matched"]);
-    for row in &comparison.rows {
-        let figures =
-            [row.a_ns.0, row.b_ns.0, row.delta_ns.0, row.a_count as i64, row.b_count as i64, row.matched as i64];
-        table.row([row.name.clone()].into_iter().chain(figures.map(|figure| figure.to_string())));
-    }
-    table
 }

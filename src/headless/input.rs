@@ -38,12 +38,13 @@ pub struct Envelope<T> {
 impl<T> Envelope<T> {
     /// The answer about one opened job.
     pub fn new(loaded: &Loaded, answer: T) -> Self {
-        Self {
-            traces: paths(loaded),
-            answer,
-            diagnostics: loaded.diagnostics().sorted().into_iter().cloned().collect(),
-        }
+        Self { traces: paths(loaded), answer, diagnostics: diagnostics(loaded) }
     }
+}
+
+/// What was odd about a job.
+pub fn diagnostics(loaded: &Loaded) -> Vec<Diagnostic> {
+    loaded.diagnostics().sorted().into_iter().cloned().collect()
 }
 
 /// The files of a job.

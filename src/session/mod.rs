@@ -28,7 +28,10 @@ mod untimed;
 mod worker;
 
 pub use advise::{Advice, AdvisedOption, Goal, Sensitivity};
-pub use compare::{ComparedRow, Comparison, Faster, Side, SideFigures};
+pub use compare::{
+    Board, BoardRow, Column, ComparedKind, ComparedRow, Comparison, Contribution, Difference, Faster, Presence, Score,
+    Side, SideFigures,
+};
 pub use databases::read as read_overheads;
 pub use engine::Engine;
 pub use error::SessionError;

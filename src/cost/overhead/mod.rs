@@ -191,7 +191,7 @@ impl Overheads {
 
 /// A name without what versions of the framework change: the engine's prefix, trailing digits, a trailing underscore.
 fn plain(op: &str) -> &str {
-    let name = op.strip_prefix("autograd::engine::evaluate_function: ").unwrap_or(op);
+    let name = crate::graph::operator::without_engine(op);
     let name = name.strip_prefix("torch::autograd::").unwrap_or(name);
     name.trim_end_matches(|c: char| c.is_ascii_digit()).trim_end_matches('_')
 }

@@ -40,7 +40,7 @@ impl Item {
 
 /// A name as short as it is still told apart: no return type, namespaces, template or call arguments, no `aten::`.
 pub fn short_name(name: &str) -> &str {
-    let name = name.trim_start_matches("autograd::engine::evaluate_function: ");
+    let name = crate::graph::operator::without_engine(name);
     let (mut depth, mut start, mut end) = (0_usize, 0, name.len());
     let mut before = ' ';
     for (at, c) in name.char_indices() {

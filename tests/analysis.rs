@@ -80,6 +80,7 @@ impl ByHand {
         let measured = self.0.tasks[end].measured_end().since(TimeNs(0));
         self.0.ranks.push(RankPart {
             rank: Rank(0),
+            others: Vec::new(),
             trace_index: 0,
             device: None,
             clock: Clock::default(),
@@ -241,6 +242,7 @@ fn the_path_of_an_edited_scenario_goes_through_what_the_edit_added() {
         seats: None,
         freed: Bytes::default(),
         moved: Vec::default(),
+        rank_count: None,
         repeats: 1,
         cyclic: 0,
     };

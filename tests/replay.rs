@@ -160,7 +160,7 @@ fn errors_on_the_other_half(path: &Path) -> Vec<(usize, f64)> {
         .iter()
         .enumerate()
         .filter_map(|(trace_index, rank)| {
-            Some(RankInput { rank: Rank(rank.rank), trace_index, trace: rank.trace.as_ref()? })
+            Some(RankInput { rank: Rank(rank.rank), trace_index, trace: rank.trace.as_ref()?, others: &[] })
         })
         .collect();
     let count = graph::iteration::steps(ranks[0].trace).len();

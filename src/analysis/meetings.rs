@@ -19,6 +19,8 @@ use super::lanes::Times;
 pub struct Arrival {
     /// Whose.
     pub rank: Rank,
+    /// How many ranks it stands for.
+    pub count: u32,
     /// Its task.
     pub node: NodeId,
     /// What the rank arrives with: the joint before the task, or the task itself where no others were matched.
@@ -54,7 +56,7 @@ impl Meeting {
 
     /// Waiting for the last, all ranks together.
     pub fn waited(&self) -> DurNs {
-        self.arrivals.iter().map(|arrival| self.wait(arrival)).sum()
+        self.arrivals.iter().map(|arrival| DurNs(self.wait(arrival).0 * i64::from(arrival.count))).sum()
     }
 
     /// How long one rank waits for the last.
@@ -65,6 +67,11 @@ impl Meeting {
     /// From when all were there to when one rank left.
     pub fn transfer(&self, arrival: &Arrival) -> DurNs {
         arrival.end.since(self.began).max(DurNs::ZERO)
+    }
+
+    /// How many ranks took part.
+    pub fn ranks(&self) -> u32 {
+        self.arrivals.iter().map(|arrival| arrival.count).sum()
     }
 
     /// The longest transfer of its ranks.
@@ -106,7 +113,7 @@ fn meeting(graph: &ExecutionGraph, timed: &TimedGraph, schedule: &Schedule, memb
         let rank = rank_of(graph, node);
         let joint = joints.get(&rank).and_then(|&joint| Some((joint, schedule.end(timed.task_if_kept(joint)?))));
         let (by, at) = joint.unwrap_or_else(|| (node, schedule.start(timed, task)));
-        Some(Arrival { rank, node, by, at, end: schedule.end(task) })
+        Some(Arrival { rank, count: graph.count_of(rank), node, by, at, end: schedule.end(task) })
     };
     let mut arrivals: Vec<Arrival> = members.iter().filter_map(arrival).collect();
     arrivals.sort_by_key(|arrival| (arrival.at, arrival.rank));

@@ -60,6 +60,9 @@ pub struct GenerateArgs {
     /// Ranks
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub ranks: u32,
+    /// Ranks that differ; the others are like these again
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub kinds: Option<u32>,
     /// Mean tables per rank
     #[arg(long, default_value_t = 13, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub tables_per_rank: u32,

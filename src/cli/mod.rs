@@ -147,6 +147,9 @@ pub struct TraceArgs {
     /// Files, globs, or folders (all ranks in it); none = the bundled sample
     #[arg(value_name = "TRACE")]
     pub traces: Vec<PathBuf>,
+    /// Simulate every rank on its own, also those that did the same
+    #[arg(long)]
+    pub all_ranks: bool,
     /// How to write the result
     #[command(flatten)]
     pub output: OutputArgs,

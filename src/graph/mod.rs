@@ -19,7 +19,7 @@ use crate::intern::NameTable;
 use crate::trace::RecordedDevice;
 use crate::units::{DurNs, TimeNs};
 
-pub use build::{BuildError, BuildOptions, ReplayConstants, build};
+pub use build::{BuildError, BuildOptions, ReplayConstants, build, build_folded};
 pub use dependency::{Dependency, DependencyKind};
 pub use iteration::IterationChoice;
 pub use operand::{DType, Operand, Operands, OperandsId};
@@ -84,6 +84,8 @@ pub struct Clock {
 pub struct RankPart {
     /// Global rank.
     pub rank: Rank,
+    /// Further ranks that did the same, for which it stands.
+    pub others: Vec<Rank>,
     /// Which trace of the job it came from.
     pub trace_index: usize,
     /// Its device as recorded, when it used one.
@@ -109,7 +111,24 @@ pub struct RankPart {
     pub measured: DurNs,
 }
 
+impl RankPart {
+    /// How many ranks it stands for, itself included.
+    pub fn count(&self) -> u32 {
+        1 + self.others.len() as u32
+    }
+}
+
 impl ExecutionGraph {
+    /// How many ranks the graph speaks of, those included for which another stands.
+    pub fn rank_count(&self) -> u32 {
+        self.ranks.iter().map(RankPart::count).sum()
+    }
+
+    /// How many ranks `rank` stands for, itself included.
+    pub fn count_of(&self, rank: Rank) -> u32 {
+        self.ranks.iter().find(|part| part.rank == rank).map_or(1, RankPart::count)
+    }
+
     /// Measured time that no rule explains, over the window and all ranks.
     pub fn unexplained(&self) -> DurNs {
         self.late_starts.iter().map(|late| late.by).sum()

@@ -8,7 +8,7 @@ use crate::diagnostic::Diagnostic;
 use crate::graph::RankPart;
 use crate::graph::iteration::steps;
 use crate::intern::printable;
-use crate::session::Loaded;
+use crate::session::{Engine, Loaded};
 use crate::trace::{Category, Format, TrackKind};
 use crate::units::{DurNs, TimeNs};
 
@@ -26,6 +26,8 @@ struct JobInfo {
     files: Vec<String>,
     format: Format,
     ranks: usize,
+    /// Ranks that are simulated for others too; empty where every rank is simulated.
+    folded: Vec<FoldedInfo>,
     world_size: Option<u32>,
     events: u64,
     skipped_events: u64,
@@ -44,6 +46,15 @@ struct JobInfo {
     has_execution_trace: bool,
     batch_size: Option<u64>,
     clocks: Vec<ClockInfo>,
+}
+
+/// A rank that stands for others which did the same.
+#[derive(Debug, Serialize)]
+struct FoldedInfo {
+    rank: u32,
+    /// How many ranks it stands for, itself included.
+    count: u32,
+    stands_for: Vec<u32>,
 }
 
 /// A rank's clock against the first rank's.
@@ -66,7 +77,7 @@ struct IterationInfo {
 /// # Errors
 /// Nothing could be opened, or standard output cannot be written.
 pub fn run(args: &TraceArgs) -> Result<()> {
-    let engine = input::engine()?;
+    let engine = Engine { folds: !args.all_ranks, ..input::engine()? };
     let jobs = input::open_all(&engine, &args.traces, Iteration::Default)?;
     let info = Info {
         traces: jobs.iter().map(job_info).collect(),
@@ -98,6 +109,7 @@ fn job_info(loaded: &Loaded) -> JobInfo {
         format: loaded.traces().next().map_or(Format::ExecutionTrace, |trace| trace.format),
         files,
         ranks: loaded.job.ranks.len(),
+        folded: folded(loaded),
         world_size: loaded.job.ranks.iter().find_map(|rank| rank.world_size),
         events: loaded.traces().map(|trace| trace.events_in_file).sum(),
         skipped_events: loaded.traces().map(|trace| trace.skipped_events).sum(),
@@ -116,6 +128,17 @@ fn job_info(loaded: &Loaded) -> JobInfo {
         batch_size: loaded.graph.batch_size,
         clocks: clocks(loaded),
     }
+}
+
+/// Which ranks are simulated for others.
+fn folded(loaded: &Loaded) -> Vec<FoldedInfo> {
+    let parts = loaded.graph.ranks.iter().filter(|_| loaded.folding.folds());
+    let info = |part: &RankPart| FoldedInfo {
+        rank: part.rank.0,
+        count: part.count(),
+        stands_for: std::iter::once(part.rank).chain(part.others.iter().copied()).map(|rank| rank.0).collect(),
+    };
+    parts.map(info).collect()
 }
 
 /// The clocks of several ranks.
@@ -143,6 +166,11 @@ fn describe(job: &JobInfo, out: &mut dyn std::io::Write) -> std::io::Result<()> 
     let yes = |flag: bool| if flag { "yes" } else { "no" };
     writeln!(out, "{}", job.path)?;
     writeln!(out, "  ranks       {}{world}", job.ranks)?;
+    if !job.folded.is_empty() {
+        let shown: Vec<String> = job.folded.iter().take(8).map(|one| format!("r{} ×{}", one.rank, one.count)).collect();
+        let more = if job.folded.len() > 8 { format!(" and {} more", job.folded.len() - 8) } else { String::new() };
+        writeln!(out, "  simulated   {} of them: {}{more}", job.folded.len(), shown.join(", "))?;
+    }
     writeln!(out, "  device      {}", job.device.as_deref().unwrap_or("none recorded"))?;
     writeln!(out, "  events      {}, {} skipped", job.events, job.skipped_events)?;
     writeln!(out, "  operators   {}, {} runtime calls, {} kernels", job.operators, job.runtime_calls, job.kernels)?;

@@ -37,7 +37,7 @@ impl Opened {
         let engine = Self::engine(args)?;
         let wanted = input::Wanted::read(&engine, &args.scenario)?;
         let loaded = input::open_one(&engine, &args.input.traces, iteration)?;
-        Self::evaluated(engine, loaded, &wanted, args)
+        Self::evaluated(engine, loaded, &wanted, args, input::build_options(iteration))
     }
 
     /// Opens what `args` name and looks at every recorded step of it in turn, edits applied; one where none was recorded.
@@ -57,13 +57,14 @@ impl Opened {
             let options = BuildOptions { iteration: IterationChoice::Index(index) };
             let step = engine.replay(Arc::clone(&loaded.job), &options)?;
             let name = step.graph.ranks.first().map(|part| part.iteration.clone()).unwrap_or_default();
-            found.push((name, look(Self::evaluated(Arc::clone(&engine), step, &wanted, args)?)));
+            found.push((name, look(Self::evaluated(Arc::clone(&engine), step, &wanted, args, options)?)));
         }
         Ok((loaded, found))
     }
 
     fn engine(args: &ScenarioCommand) -> Result<Arc<Engine>> {
         let mut engine = input::engine()?;
+        engine.folds = !args.input.all_ranks;
         engine.table_facts = args.table_facts.as_deref().map(read_table_facts).transpose()?;
         Ok(Arc::new(engine))
     }
@@ -73,9 +74,13 @@ impl Opened {
         mut loaded: Loaded,
         wanted: &input::Wanted,
         args: &ScenarioCommand,
+        options: BuildOptions,
     ) -> Result<Self> {
         if let Some(path) = &args.learn {
             loaded.learn(&input::open_one(&engine, std::slice::from_ref(path), Iteration::Default)?)?;
+        }
+        if loaded.refolded(&wanted.scenario).is_some() {
+            loaded = engine.reopen(&loaded, &wanted.scenario, &options)?;
         }
         let strangers = wanted.strangers(&loaded, args.scenario.force)?;
         let outcome = engine.evaluate(&loaded, &wanted.scenario, 0);

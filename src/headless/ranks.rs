@@ -21,7 +21,7 @@ pub(super) struct Collective {
     group: String,
     bytes: Bytes,
     /// Ranks that were matched.
-    ranks: usize,
+    ranks: u32,
     /// When all were there, from the start of the iteration.
     start_ns: DurNs,
     transfer_ns: DurNs,
@@ -60,7 +60,7 @@ pub(super) fn collectives(opened: &Opened) -> Vec<Collective> {
             kind: graph.names.get(collective.kind).to_owned(),
             group: graph.names.get(collective.group).to_owned(),
             bytes: meeting.arrivals.iter().map(|arrival| graph.tasks[arrival.node].bytes).max().unwrap_or_default(),
-            ranks: meeting.arrivals.len(),
+            ranks: meeting.ranks(),
             start_ns: meeting.began.since(begin),
             transfer_ns: meeting.longest_transfer(),
             last_rank: meeting.last_two().filter(|(last, second)| last.at > second.at).map(|(last, _)| last.rank.0),
@@ -79,7 +79,7 @@ const MOST: usize = 12;
 
 /// Waits of each rank, and the collectives that cost most waiting.
 pub(super) fn describe(ranks: &[RankSummary], collectives: &[Collective], out: &mut dyn Write) -> io::Result<()> {
-    if ranks.len() < 2 || collectives.is_empty() {
+    if ranks.iter().map(|rank| rank.count).sum::<u32>() < 2 || collectives.is_empty() {
         return Ok(());
     }
     writeln!(out)?;
@@ -91,7 +91,8 @@ pub(super) fn describe(ranks: &[RankSummary], collectives: &[Collective], out: &
     for rank in ranks {
         let times = format!("{} of {}", last.get(&rank.rank).copied().unwrap_or(0), collectives.len());
         let cells = [rank.simulated_ns, rank.wait_ns, rank.transfer_ns].map(|time| time.to_string());
-        table.row([rank.rank.to_string()].into_iter().chain(cells).chain([times]));
+        let name = if rank.count > 1 { format!("{} ×{}", rank.rank, rank.count) } else { rank.rank.to_string() };
+        table.row([name].into_iter().chain(cells).chain([times]));
     }
     output::text(&table, out)?;
     writeln!(out)?;

@@ -43,7 +43,9 @@ struct Row {
 /// Nothing could be opened, an edit or the sharder cannot be read.
 pub fn run(args: &TablesArgs, iteration: Iteration) -> Result<()> {
     let wanted = args.sharder.as_deref().map(wanted).transpose()?;
-    let Opened { loaded, outcome, .. } = Opened::of(&args.common, iteration)?;
+    let mut common = args.common.clone();
+    common.input.all_ranks = true;
+    let Opened { loaded, outcome, .. } = Opened::of(&common, iteration)?;
     let sharding = Sharding::new(&loaded, &outcome.scenario);
     let tables = sharding.tables().tables.iter().enumerate().map(|(index, table)| row(&loaded, index, table)).collect();
     let plans = wanted.map(|wanted| plans(&loaded, &sharding, &wanted)).transpose()?.unwrap_or_default();

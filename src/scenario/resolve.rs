@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::cost::{Prediction, Work};
 use crate::device::DeviceProfile;
-use crate::graph::{ExecutionGraph, Lane, LaneId, NodeId, OperatorId, TaskId, TaskKind, TimedGraph};
+use crate::graph::{ExecutionGraph, Lane, LaneId, NodeId, OperatorId, RankPart, TaskId, TaskKind, TimedGraph};
 use crate::units::Bytes;
 
 use super::base::Base;
@@ -40,6 +40,8 @@ pub struct Resolved {
     pub seats: Option<Vec<Seat>>,
     /// Traced tasks that run on another lane than the recorded one, by node.
     pub moved: Vec<(NodeId, LaneId)>,
+    /// How many ranks there are, where an edit changed it.
+    pub rank_count: Option<u32>,
     /// How often forward and backward pass run in one step, each on a batch.
     pub repeats: u32,
     /// Activations that a step no longer keeps.
@@ -74,6 +76,20 @@ impl Resolved {
     pub fn prediction(&self, node: NodeId) -> Prediction {
         let found = self.changes.binary_search_by_key(&node, |&(changed, _)| changed);
         found.map_or_else(|_| Prediction::measured(self.graph.tasks[node].duration), |at| self.changes[at].1)
+    }
+
+    /// How many ranks each simulated one stands for: where an edit added ranks, those are like the traced ones in turn.
+    pub fn rank_counts(&self) -> Vec<u32> {
+        let traced: Vec<u32> = self.graph.ranks.iter().map(RankPart::count).collect();
+        let all: u32 = traced.iter().sum();
+        let Some(count) = self.rank_count.filter(|&count| count > all && all > 0) else { return traced };
+        let mut rest = count % all;
+        let share = |&own: &u32| {
+            let more = own.min(rest);
+            rest -= more;
+            own * (count / all) + more
+        };
+        traced.iter().map(share).collect()
     }
 
     /// Where a traced task runs.
@@ -121,7 +137,7 @@ fn finish(draft: Draft<'_>, reports: Vec<StepReport>) -> Resolved {
     let removed = draft.graph().tasks.node_indices().filter(|&node| draft.is_removed(node)).collect();
     let (devices, batch) = (draft.devices().to_vec(), draft.batch());
     let seats = draft.seats().map(<[Seat]>::to_vec);
-    let (moved, repeats, freed) = (draft.moved(), draft.repeats(), draft.freed());
+    let (moved, rank_count, repeats, freed) = (draft.moved(), draft.rank_count(), draft.repeats(), draft.freed());
     let prices: Vec<Prediction> =
         (0..draft.added.len() as u32).map(|id| draft.price_of(Node::Added(AddedId(id)))).collect();
     let kept = draft.added.into_iter().zip(prices).zip(draft.dropped).zip(rows).filter(|((_, gone), _)| !gone);
@@ -147,6 +163,7 @@ fn finish(draft: Draft<'_>, reports: Vec<StepReport>) -> Resolved {
         batch,
         seats,
         moved,
+        rank_count,
         repeats,
         freed,
         cyclic,

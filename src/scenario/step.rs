@@ -57,6 +57,11 @@ impl Scenario {
         Ok(Self { name: String::new(), steps })
     }
 
+    /// Whether a step in force means one of two ranks and not the other.
+    pub fn tells_apart(&self, a: u32, b: u32) -> bool {
+        self.steps.iter().any(|step| step.enabled && step.transform.tells_apart(a, b))
+    }
+
     /// Where host overheads are from: `measured`, `mean`, or the file that the last such step in force names.
     pub fn overheads(&self) -> String {
         let of_step = |step: &Step| {

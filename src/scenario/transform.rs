@@ -7,6 +7,7 @@ use crate::units::DurNs;
 
 use super::context::Context;
 use super::draft::Draft;
+use super::selector::Selector;
 use super::step::StepError;
 use super::text::Words;
 use super::transforms as edits;
@@ -18,6 +19,16 @@ pub trait Transform: Debug + Send + Sync {
 
     /// The whole edit as one line, which [`parse_step`](super::parse_step) reads back.
     fn line(&self) -> String;
+
+    /// The selectors of what it changes.
+    fn selectors(&self) -> Vec<&Selector> {
+        Vec::new()
+    }
+
+    /// Whether it means one of two ranks and not the other, so that neither can stand for both.
+    fn tells_apart(&self, a: u32, b: u32) -> bool {
+        self.selectors().iter().any(|selector| selector.tells_apart(a, b))
+    }
 
     /// Applies it to a working copy.
     fn apply(&self, draft: &mut Draft<'_>, context: &Context) -> StepReport;

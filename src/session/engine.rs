@@ -11,11 +11,11 @@ use crate::analysis::lanes::Times;
 use crate::cost::{CostModels, Overheads};
 use crate::device::Catalog;
 use crate::diagnostic::{Diagnostics, Severity};
-use crate::graph::{BuildOptions, build};
+use crate::graph::{BuildOptions, build_folded};
 use crate::scenario::tables::TableFacts;
 use crate::scenario::{self, Base, Context, Databases, Resolved, Scenario, Step, StepReport};
 use crate::sim::{Schedule, simulate};
-use crate::trace::{self, Job, OpenOptions, RankTrace};
+use crate::trace::{self, Folding, Job, OpenOptions, RankTrace};
 use crate::units::DurNs;
 
 use super::memory::{self, RankMemory};
@@ -37,6 +37,8 @@ pub struct Engine {
     pub databases: Databases,
     /// Facts about embedding tables; `None` looks for a file beside the traces.
     pub table_facts: Option<TableFacts>,
+    /// Whether ranks that did the same are simulated once.
+    pub folds: bool,
 }
 
 impl Engine {
@@ -60,6 +62,7 @@ impl Engine {
             overheads: Arc::new(Overheads::builtin()?),
             databases: databases::of_files(),
             table_facts: None,
+            folds: true,
         })
     }
 
@@ -122,7 +125,42 @@ impl Engine {
     /// Nothing in it can be modelled.
     pub fn replay(&self, job: impl Into<Arc<Job>>, options: &BuildOptions) -> Result<Loaded, SessionError> {
         let job = job.into();
-        let graph = Arc::new(build(&job, options)?);
+        let alike = if self.folds { Folding::of(&job) } else { Folding::none(&job) };
+        self.build(job, alike.clone(), alike, options)
+    }
+
+    /// The job of `loaded` with those ranks simulated that `scenario` asks for, and another iteration.
+    ///
+    /// # Errors
+    /// Nothing in it can be modelled.
+    pub fn reopen(&self, loaded: &Loaded, scenario: &Scenario, options: &BuildOptions) -> Result<Loaded, SessionError> {
+        let folding = loaded.refolded(scenario).unwrap_or_else(|| loaded.folding.clone());
+        let mut other = self.build(Arc::clone(&loaded.job), folding, loaded.alike.clone(), options)?;
+        other.notes.merge(&loaded.notes);
+        other.context.laws.clone_from(&loaded.context.laws);
+        Ok(other)
+    }
+
+    /// The job of `loaded` with every rank simulated on its own.
+    ///
+    /// # Errors
+    /// Nothing in it can be modelled.
+    pub fn unfold(&self, loaded: &Loaded, options: &BuildOptions) -> Result<Loaded, SessionError> {
+        let none = Folding::none(&loaded.job);
+        let mut other = self.build(Arc::clone(&loaded.job), none.clone(), none, options)?;
+        other.notes.merge(&loaded.notes);
+        other.context.laws.clone_from(&loaded.context.laws);
+        Ok(other)
+    }
+
+    fn build(
+        &self,
+        job: Arc<Job>,
+        folding: Folding,
+        alike: Folding,
+        options: &BuildOptions,
+    ) -> Result<Loaded, SessionError> {
+        let graph = Arc::new(build_folded(&job, &folding, options)?);
         let (catalog, models, overheads) = (self.catalog.clone(), self.models.clone(), self.overheads.clone());
         let mut context = Context::new(catalog, models, overheads, &graph);
         context.databases = self.databases.clone();
@@ -136,7 +174,7 @@ impl Engine {
         let memory = memory::measured(&job, &graph);
         let replay = Arc::new(outcome(&base, &context, &memory, None, &Scenario::default(), 0));
         let title = loaded::title(&job);
-        Ok(Loaded { job, graph, base, context, replay, memory, notes, title })
+        Ok(Loaded { job, folding, alike, graph, base, context, replay, memory, notes, title })
     }
 
     /// Evaluates a scenario; the steps' gains stay open (see [`Self::with_gains`]).

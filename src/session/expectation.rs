@@ -34,7 +34,11 @@ const FIGURES: &[Figure] = &[
     Figure { name: "kernel_only", unit: Unit::Time, of: |summary| Some(summary.kernel_only_ns.0 as f64) },
     Figure { name: "memory", unit: Unit::Bytes, of: |summary| Some(summary.memory_bytes?.0 as f64) },
     Figure { name: "batch", unit: Unit::Count, of: |summary| Some(summary.batch?.1 as f64) },
-    Figure { name: "ranks", unit: Unit::Count, of: |summary| Some(summary.ranks.len() as f64) },
+    Figure {
+        name: "ranks",
+        unit: Unit::Count,
+        of: |summary| Some(summary.ranks.iter().map(|rank| f64::from(rank.count)).sum()),
+    },
 ];
 
 /// What the iteration loses in time against the untouched replay, as a share of that.

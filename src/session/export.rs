@@ -15,11 +15,13 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use crate::cost::Prediction;
-use crate::graph::{ExecutionGraph, Lane, LaneId, LaneKind, NodeId, OperatorId, TaskId, TaskKind};
+use crate::graph::{
+    BuildOptions, ExecutionGraph, IterationChoice, Lane, LaneId, LaneKind, NodeId, OperatorId, TaskId, TaskKind,
+};
 use crate::units::TimeNs;
 
 use super::files::{EXISTS, write_new};
-use super::{Engine, Loaded, Outcome, SessionError};
+use super::{Engine, Loaded, Outcome, SessionError, chosen_iteration};
 
 pub use format::ExportFormat;
 
@@ -66,6 +68,14 @@ impl Engine {
         replace: bool,
     ) -> Result<(Vec<PathBuf>, usize), SessionError> {
         let fail = |path: &Path, reason: String| SessionError::Write { path: path.display().to_string(), reason };
+        if format == ExportFormat::Chrome && loaded.folding.folds() {
+            let options = BuildOptions {
+                iteration: chosen_iteration(loaded).map_or_else(Default::default, IterationChoice::Index),
+            };
+            let all = self.unfold(loaded, &options)?;
+            let outcome = self.evaluate(&all, &outcome.scenario, outcome.revision);
+            return self.export_to(path, (&all, &outcome), format, replace);
+        }
         let is_folder = path.is_dir() || path.as_os_str().as_encoded_bytes().ends_with(b"/");
         let files = if format == ExportFormat::Chrome && (loaded.graph.ranks.len() > 1 || is_folder) {
             let documents = Timeline::new(outcome).chrome_by_rank(loaded);

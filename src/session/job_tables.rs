@@ -16,6 +16,8 @@ pub struct JobTables {
     pub able: Vec<usize>,
     /// Look-ups of the chosen iteration, forward and backward, by position of the rank.
     lookups: Vec<Vec<NodeId>>,
+    /// Whether ranks are left out that did the same as another, with tables of their own.
+    is_folded: bool,
 }
 
 /// What one rank carries.
@@ -48,13 +50,17 @@ impl JobTables {
             let all = rank.forward.iter().chain(&rank.backward).copied();
             all.filter(|node| belongs[node.index()]).collect()
         };
-        Self { able: tables.able(), lookups: tables.ranks.iter().map(of_rank).collect(), tables }
+        let lookups = tables.ranks.iter().map(of_rank).collect();
+        Self { able: tables.able(), lookups, is_folded: loaded.folding.folds(), tables }
     }
 
     /// Why no table can be moved, in a sentence; `None` where one can.
     pub fn immovable(&self, ranks: usize) -> Option<&'static str> {
         match self.tables.tables.len() {
             0 => Some("no embedding table was found in this trace"),
+            _ if self.is_folded => {
+                Some("ranks that did the same are shown once: :all-ranks shows all, with tables that move")
+            }
             _ if ranks < 2 => Some("one rank is loaded: there is nowhere to move tables to"),
             _ if self.tables.sharded().is_empty() => Some("every table is on every rank: there is nothing to move"),
             _ if self.able.len() < 2 => Some("only one rank looks tables up: no task elsewhere can serve them"),

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use crate::diagnostic::Diagnostics;
 use crate::graph::ExecutionGraph;
-use crate::scenario::{Base, BatchLaws, Context};
-use crate::trace::{Job, Trace};
+use crate::scenario::{Base, BatchLaws, Context, Scenario};
+use crate::trace::{Folding, Job, Trace};
 
 use super::memory::RankMemory;
 use super::{Outcome, SessionError};
@@ -16,6 +16,10 @@ use super::{Outcome, SessionError};
 pub struct Loaded {
     /// The traces.
     pub job: Arc<Job>,
+    /// Which ranks are simulated, and for whom.
+    pub folding: Folding,
+    /// Which may stand for others, while no edit tells them apart.
+    pub(super) alike: Folding,
     /// The chosen iteration.
     pub graph: Arc<ExecutionGraph>,
     /// What every scenario starts from.
@@ -42,6 +46,12 @@ impl Loaded {
         let batches = (self.graph.batch_size, other.graph.batch_size);
         self.context.laws = Some(Arc::new(laws.ok_or(SessionError::Learn { batches })?));
         Ok(())
+    }
+
+    /// The ranks to simulate under `scenario`, where those are others than now.
+    pub fn refolded(&self, scenario: &Scenario) -> Option<Folding> {
+        let wanted = self.alike.split(&self.job, &|a, b| scenario.tells_apart(a, b));
+        (wanted != self.folding).then_some(wanted)
     }
 
     /// The profiler traces of the ranks, in order.

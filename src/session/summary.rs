@@ -41,6 +41,8 @@ pub struct Straggler {
 pub struct RankSummary {
     /// Which.
     pub rank: u32,
+    /// How many ranks it stands for, itself included.
+    pub count: u32,
     /// Its simulated period.
     pub simulated_ns: DurNs,
     /// Share of it with work on the device.
@@ -106,7 +108,11 @@ impl Summary {
         let base_simulated = base_simulated.unwrap_or(period);
         let batch = resolved.batch.or(graph.batch_size.map(|batch| (batch, batch)));
         let needed = memory::needed(memory, batch, resolved.freed);
-        let mean = |value: &dyn Fn(&Busy) -> f64| busy.iter().map(value).sum::<f64>() / busy.len().max(1) as f64;
+        let counts = resolved.rank_counts();
+        let all = f64::from(counts.iter().sum::<u32>().max(1));
+        let mean = |value: &dyn Fn(&Busy) -> f64| -> f64 {
+            busy.iter().zip(&counts).map(|(busy, &count)| value(busy) * f64::from(count)).sum::<f64>() / all
+        };
         Self {
             measured_ns: graph.measured,
             simulated_ns: period,
@@ -123,14 +129,17 @@ impl Summary {
             unmodelled_share: unmodelled_share(resolved, period),
             batch,
             repeats: resolved.repeats,
-            ranks: graph.ranks.iter().zip(&busy).map(|it| rank_summary(it, &communication)).collect(),
+            ranks: graph.ranks.iter().zip(&busy).zip(&counts).map(|it| rank_summary(it, &communication)).collect(),
         }
     }
 }
 
-fn rank_summary((part, busy): (&RankPart, &Busy), communication: &BTreeMap<Rank, (DurNs, DurNs)>) -> RankSummary {
+fn rank_summary(
+    ((part, busy), &count): ((&RankPart, &Busy), &u32),
+    communication: &BTreeMap<Rank, (DurNs, DurNs)>,
+) -> RankSummary {
     let (wait_ns, transfer_ns) = communication.get(&part.rank).copied().unwrap_or_default();
-    RankSummary { rank: part.rank.0, simulated_ns: busy.period, gpu_busy: busy.share(), wait_ns, transfer_ns }
+    RankSummary { rank: part.rank.0, count, simulated_ns: busy.period, gpu_busy: busy.share(), wait_ns, transfer_ns }
 }
 
 fn ratio(a: DurNs, b: DurNs) -> f64 {

@@ -17,6 +17,8 @@ pub use model::{Collective, Operator};
 pub struct JobSpec {
     /// Ranks.
     pub ranks: u32,
+    /// How many ranks differ: those beyond have the tables of these again.
+    pub kinds: u32,
     /// Mean tables per rank; each draw is within ±30 % of it [Lin24 §V-B uses 13].
     pub tables_per_rank: u32,
     /// Samples per rank and step.
@@ -29,7 +31,7 @@ pub struct JobSpec {
 
 impl Default for JobSpec {
     fn default() -> Self {
-        Self { ranks: 8, tables_per_rank: 13, local_batch: 512, steps: 3, seed: 0 }
+        Self { ranks: 8, kinds: u32::MAX, tables_per_rank: 13, local_batch: 512, steps: 3, seed: 0 }
     }
 }
 
@@ -77,7 +79,7 @@ impl SyntheticJob {
     pub fn draw(spec: JobSpec, memory_bytes: u64) -> Self {
         let mut random = Random(spec.seed);
         let (mut tables, mut placement) = (Vec::new(), Vec::new());
-        for rank in 0..spec.ranks as usize {
+        for rank in 0..spec.ranks.min(spec.kinds) as usize {
             let count = (f64::from(spec.tables_per_rank) * random.between(0.7, 1.3)).round().max(1.0) as usize;
             let mut room = (memory_bytes as f64 * MEMORY_SHARE) as u64;
             for _ in 0..count {
@@ -87,6 +89,13 @@ impl SyntheticJob {
                 tables.push(SyntheticTable { rows, pooling: random.log_between(POOLING).round() as u64 });
                 placement.push(rank);
             }
+        }
+        let (own, first): (Vec<(SyntheticTable, usize)>, u32) =
+            (tables.iter().copied().zip(placement.iter().copied()).collect(), spec.kinds);
+        for rank in first..spec.ranks {
+            let again = own.iter().filter(|&&(_, at)| at == (rank % first) as usize);
+            tables.extend(again.clone().map(|&(table, _)| table));
+            placement.extend(again.map(|_| rank as usize));
         }
         Self { spec, tables, placement }
     }

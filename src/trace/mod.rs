@@ -7,6 +7,7 @@ pub mod args;
 mod content;
 mod error;
 pub mod execution_trace;
+mod folding;
 mod job;
 mod job_check;
 mod json;
@@ -38,6 +39,7 @@ pub use args::{
 };
 pub use error::OpenError;
 pub use execution_trace::ExecutionTrace;
+pub use folding::{Folding, RankClass, TOLERANCE as FOLDING_TOLERANCE};
 pub use job::{Job, RankTrace};
 pub use open::{OpenOptions, Opened, Progress, load_bytes, load_bytes_strictly, open};
 pub use table::{Category, Event, EventId, EventTable};

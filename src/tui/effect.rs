@@ -82,12 +82,14 @@ pub enum Effect {
         /// What they are made from.
         sources: Box<Sources>,
     },
-    /// Model another iteration of trace `work`.
+    /// Model another iteration, or other ranks, of trace `work`.
     Reopen {
         /// Which trace.
         work: usize,
         /// Which iteration.
         choice: IterationChoice,
+        /// The scenario whose ranks are simulated; without one, all are.
+        scenario: Option<Arc<Scenario>>,
     },
     /// The graph of trace `work` is another: what computed on the old one is of no use.
     Renew {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::device::DeviceKind;
 use crate::graph::BuildOptions;
+use crate::scenario::Scenario;
 use crate::session::{
     Engine, JobTables, Loaded, Outcome, Reply, SavedSession, SessionError, Sessions, Worker, append, chosen_iteration,
     read_text, sample, trace_fingerprint, write_new,
@@ -63,13 +64,21 @@ pub fn open(
     Ok(loaded.into_iter().map(resumed).map(|(loaded, session)| opened(loaded, session)).collect())
 }
 
-/// The same traces with another iteration.
+/// The same traces with another iteration, and with those ranks simulated that `scenario` needs; without one, with all.
 ///
 /// # Errors
 /// Why it cannot be modelled, in one line.
-pub fn reopen(engine: &Engine, loaded: &Loaded, build: &BuildOptions) -> Result<Box<Opened>, String> {
-    let again = engine.replay(Arc::clone(&loaded.job), build).map_err(|error| error.to_string())?;
-    Ok(Box::new(opened(again, None)))
+pub fn reopen(
+    engine: &Engine,
+    loaded: &Loaded,
+    scenario: Option<&Scenario>,
+    build: &BuildOptions,
+) -> Result<Box<Opened>, String> {
+    let again = match scenario {
+        Some(scenario) => engine.reopen(loaded, scenario, build),
+        None => engine.unfold(loaded, build),
+    };
+    Ok(Box::new(opened(again.map_err(|error| error.to_string())?, None)))
 }
 
 /// A loaded trace with its pictures, and what the user did to it before.

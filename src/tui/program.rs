@@ -209,7 +209,9 @@ impl Program {
                 self.ask(work, Request::Evaluate { revision, scenario: (*scenario).clone() });
             }
             Effect::List { work, ticket, sources } => self.list(work, ticket, sources),
-            Effect::Reopen { work, choice } => self.reopen(app, work, BuildOptions { iteration: choice }),
+            Effect::Reopen { work, choice, scenario } => {
+                self.reopen(app, work, scenario, BuildOptions { iteration: choice });
+            }
             Effect::Renew { work } => {
                 if let (Some(old), Some(fresh)) = (self.workers.get_mut(work), app.works.get(work)) {
                     *old = new_worker(&self.engine, &self.sender, fresh);
@@ -271,12 +273,12 @@ impl Program {
         }
     }
 
-    /// Models another iteration off the screen's thread.
-    fn reopen(&self, app: &App, work: usize, build: BuildOptions) {
+    /// Models another iteration, or other ranks, off the screen's thread.
+    fn reopen(&self, app: &App, work: usize, scenario: Option<Arc<Scenario>>, build: BuildOptions) {
         let Some(loaded) = app.works.get(work).map(|work| Arc::clone(&work.loaded)) else { return };
         let (sender, engine) = (self.sender.clone(), Arc::clone(&self.engine));
         thread::spawn(move || {
-            let opened = load::reopen(&engine, &loaded, &build);
+            let opened = load::reopen(&engine, &loaded, scenario.as_deref(), &build);
             let _ = sender.send(Signal::Event(Event::Reopened { work, opened }));
         });
     }

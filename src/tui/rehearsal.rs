@@ -164,9 +164,10 @@ impl Rehearsal {
                 let listing = Listing::of(&sources).map(Box::new);
                 self.take(Event::Listed { work, ticket, listing });
             }
-            Effect::Reopen { work, choice } => {
+            Effect::Reopen { work, choice, scenario } => {
                 let Some(loaded) = self.loaded.get(work).cloned() else { return };
-                let opened = load::reopen(&self.engine, &loaded, &BuildOptions { iteration: choice });
+                let build = BuildOptions { iteration: choice };
+                let opened = load::reopen(&self.engine, &loaded, scenario.as_deref(), &build);
                 self.take(Event::Reopened { work, opened });
             }
             Effect::Renew { work } => {

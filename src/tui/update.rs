@@ -322,13 +322,19 @@ fn resume(app: &mut App, number: usize, session: &SavedSession) {
 fn reopened(app: &mut App, number: usize, opened: Result<Box<Opened>, String>) -> command::Ran {
     let opened = opened?;
     let Some(work) = app.works.get_mut(number) else { return Ok(Vec::new()) };
+    let before = (work.loaded.graph.ranks.len(), work.loaded.graph.ranks.first().map(|part| part.iteration.clone()));
     work.reopen(*opened);
-    let part = work.loaded.graph.ranks.first();
+    let (graph, part) = (&work.loaded.graph, work.loaded.graph.ranks.first());
     let name = part.map_or(String::new(), |part| part.iteration.clone());
+    let said = if before.1.as_ref() == Some(&name) && before.0 != graph.ranks.len() {
+        format!("{} of {} ranks are simulated now", graph.ranks.len(), graph.rank_count())
+    } else {
+        format!("{name} is modelled now")
+    };
     let mut effects = vec![Effect::Renew { work: number }];
     effects.extend(work.evaluate_anew());
     effects.extend(work.relist());
-    app.say(Message::note(format!("{name} is modelled now")));
+    app.say(Message::note(said));
     app.fit_extent();
     Ok(effects)
 }

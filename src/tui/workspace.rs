@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::analysis::gaps::{Gap, candidate_steps};
 use crate::cost::Prediction;
-use crate::graph::LaneKind;
+use crate::graph::{IterationChoice, LaneKind};
 use crate::scenario::{History, Scenario};
 use crate::session::{Advice, JobTables, Loaded, Outcome, SavedSession, Sweep, SweepPoint};
 use crate::units::{DurNs, TimeNs};
@@ -282,11 +282,17 @@ impl Workspace {
     /// Asks for the result of the scenario in force.
     pub fn evaluate(&mut self) -> Vec<Effect> {
         self.wanted = self.history.revision();
-        vec![Effect::Evaluate {
-            work: self.number,
-            revision: self.wanted,
-            scenario: Arc::clone(self.history.current()),
-        }]
+        let scenario = Arc::clone(self.history.current());
+        if self.loaded.refolded(&scenario).is_some() {
+            return vec![self.reopening(Some(scenario))];
+        }
+        vec![Effect::Evaluate { work: self.number, revision: self.wanted, scenario }]
+    }
+
+    /// Asks for the same iteration with those ranks simulated that a scenario needs; without one, with all.
+    pub fn reopening(&self, scenario: Option<Arc<Scenario>>) -> Effect {
+        let choice = self.iteration.map_or(IterationChoice::Default, IterationChoice::Index);
+        Effect::Reopen { work: self.number, choice, scenario }
     }
 
     /// Asks for the result of the steps to begin with: the untouched replay is shown until then.

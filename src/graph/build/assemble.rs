@@ -1,8 +1,8 @@
 //! Ranks → one graph: a shared clock, each rank's tasks, the collectives that join them, and the topological order.
 
 use crate::diagnostic::Diagnostics;
-use crate::graph::{Clock, Collective, ExecutionGraph, LaneId, LateStart, RankPart, TaskKind, iteration};
-use crate::trace::RecordedDevice;
+use crate::graph::{Clock, Collective, ExecutionGraph, LaneId, LateStart, Rank, RankPart, TaskKind, iteration};
+use crate::trace::{FOLDING_TOLERANCE, RecordedDevice};
 use crate::units::{DurNs, TimeNs};
 
 use super::Prepared;
@@ -34,7 +34,8 @@ pub(super) fn assemble(ranks: &[Prepared<'_>], hidden: usize) -> ExecutionGraph 
     }
     let Written { mut shared, emitted, virtual_lanes, .. } = written;
     let task_of: Vec<&[u32]> = emitted.iter().map(|rank| rank.works.as_slice()).collect();
-    let drafted = collectives::join(&mut shared, &groups, &task_of, &virtual_lanes);
+    let counts: Vec<u32> = ranks.iter().map(|rank| 1 + rank.input.others.len() as u32).collect();
+    let drafted = collectives::join(&mut shared, &groups, &task_of, &virtual_lanes, &counts);
     let Shared { draft, lanes, mut names, mut operators } = shared;
     // A finished graph grows no more.
     names.shrink_to_fit();
@@ -143,7 +144,8 @@ fn diagnostics(
     note_beginnings(&mut found, ranks, zeros, emitted);
     note_clocks(&mut found, parts);
     note_steps(&mut found, ranks);
-    let alone = drafted.iter().filter(|drafted| drafted.tasks.len() == 1).count();
+    note_folding(&mut found, parts);
+    let alone = drafted.iter().filter(|drafted| drafted.ranks == 1).count();
     if alone > 0 && ranks.len() == 1 {
         let what = "collectives keep their traced duration, which contains waiting for ranks that are not loaded";
         found.note("single-rank-collectives", format!("{alone} {what}"));
@@ -152,6 +154,17 @@ fn diagnostics(
         found.warn("unmatched-collectives", format!("{alone} {what}"));
     }
     found
+}
+
+/// Says how many ranks others stand for.
+fn note_folding(found: &mut Diagnostics, parts: &[RankPart]) {
+    let all: u32 = parts.iter().map(RankPart::count).sum();
+    let simulated = parts.len() as u32;
+    if all > simulated {
+        let percent = 100.0 * FOLDING_TOLERANCE;
+        let text = format!("{simulated} of {all} ranks are simulated, the others did the same within {percent} %");
+        found.note("folded-ranks", text);
+    }
 }
 
 /// Clocks this close to the first rank's are not worth a word.
@@ -225,6 +238,7 @@ fn parts(
         debug_assert_eq!(ordered.graph[node(emitted.end)].kind, TaskKind::StepEnd);
         RankPart {
             rank: rank.input.rank,
+            others: rank.input.others.iter().copied().map(Rank).collect(),
             trace_index: rank.input.trace_index,
             device: device(rank),
             clock,

@@ -177,17 +177,21 @@ pub(super) struct Drafted {
     pub(super) collective: Collective,
     /// Its tasks.
     pub(super) tasks: Vec<u32>,
+    /// How many ranks they stand for.
+    pub(super) ranks: u32,
 }
 
 /// Joins the matched groups: each member waits for the latest arrival, then takes the transfer time.
 ///
 /// # Arguments
-/// `task_of`: by rank and work, the task or [`NONE`]; `virtual_lane`: where joints of each rank go.
+/// `task_of`: by rank and work, the task or [`NONE`]; `virtual_lane`: where joints of each rank go; `counts`: how many ranks
+/// each stands for.
 pub(super) fn join(
     shared: &mut Shared,
     groups: &[Vec<Member>],
     task_of: &[&[u32]],
     virtual_lane: &[LaneId],
+    counts: &[u32],
 ) -> Vec<Drafted> {
     let mut joined = Vec::new();
     let mut arrival: FxHashMap<u32, u32> = FxHashMap::default();
@@ -199,6 +203,7 @@ pub(super) fn join(
             .collect();
         let Some(&(first, _)) = present.first() else { continue };
         let complete = present.len() == group.len();
+        let ranks: u32 = present.iter().map(|(member, _)| counts[member.rank]).sum();
         let id = CollectiveId(joined.len() as u32);
         let tasks: Vec<u32> = present.iter().map(|&(_, task)| task).collect();
         let bytes: Vec<Bytes> = present
@@ -217,12 +222,12 @@ pub(super) fn join(
         let collective = Collective {
             kind: shared.names.intern(&first.kind),
             group: shared.names.intern(&first.key.1),
-            group_size: first.group_size.max(tasks.len() as u32),
+            group_size: first.group_size.max(ranks),
             bytes: bytes.iter().copied().max().unwrap_or_default(),
             transfer,
             members: Vec::new(),
         };
-        joined.push(Drafted { collective, tasks });
+        joined.push(Drafted { collective, tasks, ranks });
     }
     redirect(&mut shared.draft, &arrival);
     joined

@@ -36,10 +36,13 @@ type Place = (String, String);
 
 /// Finds the hidden waits of all ranks: those found in the same place on two ranks, and half of them, at least.
 ///
+/// # Arguments
+/// `counts`: how many ranks each stands for.
+///
 /// # Complexity
 /// O(operators + calls + long stretches · streams · log work).
-pub(super) fn find(ranks: &mut [&mut Observed<'_>]) -> usize {
-    let count = if ranks.len() < 2 { 0 } else { find_on_several(ranks) };
+pub(super) fn find(ranks: &mut [&mut Observed<'_>], counts: &[usize]) -> usize {
+    let count = if counts.iter().sum::<usize>() < 2 { 0 } else { find_on_several(ranks, counts) };
     for observed in ranks.iter_mut() {
         let waits = host_waits(observed);
         observed.hidden.extend(waits);
@@ -49,7 +52,7 @@ pub(super) fn find(ranks: &mut [&mut Observed<'_>]) -> usize {
     count
 }
 
-fn find_on_several(ranks: &mut [&mut Observed<'_>]) -> usize {
+fn find_on_several(ranks: &mut [&mut Observed<'_>], counts: &[usize]) -> usize {
     let found: Vec<Vec<(Place, HiddenWait)>> = ranks.iter().map(|observed| candidates(observed)).collect();
     let mut seen: BTreeMap<&Place, BTreeSet<usize>> = BTreeMap::new();
     for (rank, candidates) in found.iter().enumerate() {
@@ -57,11 +60,12 @@ fn find_on_several(ranks: &mut [&mut Observed<'_>]) -> usize {
             seen.entry(place).or_default().insert(rank);
         }
     }
-    let enough = 2.max(ranks.len().div_ceil(2));
+    let enough = 2.max(counts.iter().sum::<usize>().div_ceil(2));
+    let there = |ranks: &BTreeSet<usize>| ranks.iter().map(|&rank| counts[rank]).sum::<usize>();
     let mut count = 0;
     for (observed, candidates) in ranks.iter_mut().zip(&found) {
         let confirmed =
-            candidates.iter().filter(|(place, _)| seen.get(place).is_some_and(|ranks| ranks.len() >= enough));
+            candidates.iter().filter(|(place, _)| seen.get(place).is_some_and(|ranks| there(ranks) >= enough));
         observed.hidden = confirmed.map(|&(_, wait)| wait).collect();
         count += observed.hidden.len();
     }

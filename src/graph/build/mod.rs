@@ -40,7 +40,7 @@ use thiserror::Error;
 
 use crate::graph::iteration::{self, IterationChoice, Step, Window};
 use crate::graph::{ExecutionGraph, Rank};
-use crate::trace::{Job, Trace};
+use crate::trace::{Folding, Job, Trace};
 use crate::units::TimeNs;
 
 pub use constants::{Lag, ReplayConstants, WaitKind};
@@ -88,6 +88,8 @@ pub struct RankInput<'a> {
     pub trace_index: usize,
     /// Its trace.
     pub trace: &'a Trace,
+    /// Global numbers of the ranks it stands for besides itself.
+    pub others: &'a [u32],
 }
 
 /// Builds the execution graph of the traced iteration of all ranks of a job.
@@ -95,8 +97,18 @@ pub struct RankInput<'a> {
 /// # Errors
 /// See [`BuildError`].
 pub fn build(job: &Job, options: &BuildOptions) -> Result<ExecutionGraph, BuildError> {
-    let ranks = job.ranks.iter().enumerate().filter_map(|(trace_index, rank)| {
-        Some(RankInput { rank: Rank(rank.rank), trace_index, trace: rank.trace.as_ref()? })
+    build_folded(job, &Folding::none(job), options)
+}
+
+/// As [`build`], of those ranks only that stand for others or for themselves.
+///
+/// # Errors
+/// See [`BuildError`].
+pub fn build_folded(job: &Job, folding: &Folding, options: &BuildOptions) -> Result<ExecutionGraph, BuildError> {
+    let ranks = folding.classes.iter().filter_map(|class| {
+        let (rank, others) = (job.ranks.get(class.position)?, class.ranks.get(1..)?);
+        let trace = rank.trace.as_ref()?;
+        Some(RankInput { rank: Rank(rank.rank), trace_index: class.position, trace, others })
     });
     build_ranks(&ranks.collect::<Vec<_>>(), options)
 }
@@ -132,7 +144,8 @@ pub fn build_fitted(
     let mut ranks: Vec<Prepared<'_>> =
         inputs.par_iter().zip(windows).map(|(input, window)| prepare(input, window, fit)).collect();
     extend(&mut ranks);
-    let hidden = hidden::find(&mut ranks.iter_mut().map(|rank| &mut rank.observed).collect::<Vec<_>>());
+    let counts: Vec<usize> = inputs.iter().map(|input| 1 + input.others.len()).collect();
+    let hidden = hidden::find(&mut ranks.iter_mut().map(|rank| &mut rank.observed).collect::<Vec<_>>(), &counts);
     Ok(assemble::assemble(&ranks, hidden))
 }
 

@@ -68,7 +68,7 @@ fn graph_of(traces: &[Trace]) -> ExecutionGraph {
     let inputs: Vec<RankInput<'_>> = traces
         .iter()
         .enumerate()
-        .map(|(index, trace)| RankInput { rank: Rank(index as u32), trace_index: index, trace })
+        .map(|(index, trace)| RankInput { rank: Rank(index as u32), trace_index: index, trace, others: &[] })
         .collect();
     let graph = build_ranks(&inputs, &BuildOptions::default()).unwrap();
     invariants::check(&graph).unwrap();
@@ -447,7 +447,7 @@ fn what_cannot_be_built_says_why() {
     let mut draft = Draft::default();
     draft.op("aten::mm", MAIN, 0.0, 1.0);
     let trace = draft.trace(0);
-    let input = RankInput { rank: Rank(0), trace_index: 0, trace: &trace };
+    let input = RankInput { rank: Rank(0), trace_index: 0, trace: &trace, others: &[] };
     let options = BuildOptions { iteration: IterationChoice::Index(4) };
     let error = build_ranks(&[input], &options).unwrap_err();
     assert_eq!(error, BuildError::NoIteration { path: "hand-made.json".into(), index: 4, count: 1 });

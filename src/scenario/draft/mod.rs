@@ -130,6 +130,8 @@ pub struct Draft<'b> {
     link_ends: FxHashMap<Node, Vec<u32>>,
     links_seen: usize,
     batch: Option<(u64, u64)>,
+    /// How many ranks there are, where an edit changed it.
+    rank_count: Option<u32>,
     /// How often forward and backward pass run in one step.
     repeats: u32,
     /// Activations that are no longer kept.
@@ -170,6 +172,7 @@ impl<'b> Draft<'b> {
             link_ends: FxHashMap::default(),
             links_seen: 0,
             batch: None,
+            rank_count: None,
             repeats: 1,
             freed: Bytes(0),
             memo: RefCell::default(),
@@ -248,6 +251,16 @@ impl<'b> Draft<'b> {
     pub fn set_batch(&mut self, old: u64, new: u64) {
         let first = self.batch.map_or(old, |(first, _)| first);
         self.batch = Some((first, new));
+    }
+
+    /// How many ranks there are, where an edit changed it.
+    pub fn rank_count(&self) -> Option<u32> {
+        self.rank_count
+    }
+
+    /// Notes that there are `count` ranks now, each like one that was traced.
+    pub fn set_rank_count(&mut self, count: u32) {
+        self.rank_count = Some(count);
     }
 
     /// The arguments of an operator now.

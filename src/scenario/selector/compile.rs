@@ -26,6 +26,17 @@ pub(super) fn select_added(expression: &Expression, draft: &Draft<'_>) -> Vec<No
     draft.added_nodes().filter(works).filter(|&node| holds(&compiled, &Subject::added(draft, node))).collect()
 }
 
+/// Whether a term on ranks holds for one of two and not for the other.
+pub(super) fn tells_apart(expression: &Expression, a: u32, b: u32) -> bool {
+    let any = |parts: &[Expression]| parts.iter().any(|part| tells_apart(part, a, b));
+    match expression {
+        Expression::All(parts) | Expression::Any(parts) => any(parts),
+        Expression::Not(part) => tells_apart(part, a, b),
+        Expression::Term(Field::Rank, test) => matches(test, &a.to_string()) != matches(test, &b.to_string()),
+        Expression::Term(..) | Expression::Everything | Expression::Predicted => false,
+    }
+}
+
 /// A task that is held against an expression.
 struct Subject<'a> {
     node: Node,

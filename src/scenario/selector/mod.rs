@@ -78,6 +78,11 @@ impl Selector {
         chosen
     }
 
+    /// Whether a term holds for one of two ranks and not for the other.
+    pub fn tells_apart(&self, a: u32, b: u32) -> bool {
+        compile::tells_apart(&self.expression, a, b)
+    }
+
     /// Whether a term names operators, kernels or another property of what a model computes, not only a kind of task.
     pub fn names_kind(&self) -> bool {
         self.expression.mentions_kind()

@@ -100,10 +100,14 @@ impl TableFacts {
         self.tables.iter().map(target).collect()
     }
 
-    /// Entries that no table answers to, from 1.
+    /// Entries that no table answers to, from 1; those of ranks for which another stands are not looked up on their own.
     pub fn unmatched(&self, tables: &[Table], ranks: &[RankPart]) -> Vec<usize> {
-        let targets = self.targets(tables, ranks).into_iter().enumerate();
-        targets.filter(|(_, target)| target.is_none()).map(|(index, _)| index + 1).collect()
+        let is_folded = |fact: &TableFact| {
+            ranks.iter().flat_map(|part| &part.others).any(|other| fact.id.is_none() && Some(other.0) == fact.rank)
+        };
+        let entries = self.targets(tables, ranks).into_iter().zip(&self.tables).enumerate();
+        let unmatched = entries.filter(|(_, (target, fact))| target.is_none() && !is_folded(fact));
+        unmatched.map(|(index, _)| index + 1).collect()
     }
 
     /// Fills in what is told; the time of an operator that serves several tables is shared out by the rows it reads of each.

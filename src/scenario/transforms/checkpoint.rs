@@ -39,6 +39,10 @@ impl Transform for Checkpoint {
         SPEC.name
     }
 
+    fn selectors(&self) -> Vec<&Selector> {
+        vec![&self.selector]
+    }
+
     fn line(&self) -> String {
         format!("{} {}", SPEC.name, self.selector)
     }

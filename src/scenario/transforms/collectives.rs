@@ -97,7 +97,14 @@ impl Transform for ScaleRanks {
             let shape = Shape::Collective { kind, ranks: self.ranks };
             (data_parallel && ranks != self.ranks).then(|| Work { shape, ..work.clone() })
         });
-        if report.changed > 0 {
+        if report.changed == 0 {
+            return report;
+        }
+        draft.set_rank_count(self.ranks);
+        let traced = draft.graph().rank_count();
+        if self.ranks < traced {
+            report.unhandled.push(format!("all {traced} traced ranks stay, in collectives of {}", self.ranks));
+        } else if self.ranks > traced {
             report.unhandled.push("the slowest of more ranks arrives later: that is not modelled".to_owned());
         }
         report

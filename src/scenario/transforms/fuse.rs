@@ -58,6 +58,10 @@ impl Transform for Fuse {
         SPEC.name
     }
 
+    fn selectors(&self) -> Vec<&Selector> {
+        vec![&self.selector]
+    }
+
     fn line(&self) -> String {
         format!("{} {}", SPEC.name, self.selector)
     }

@@ -76,6 +76,10 @@ impl Transform for InsertKernel {
         SPEC.name
     }
 
+    fn selectors(&self) -> Vec<&Selector> {
+        vec![&self.after]
+    }
+
     fn line(&self) -> String {
         format!("{} kernel {} {} after {}", SPEC.name, self.kernel, self.written, self.after)
     }

@@ -55,6 +55,10 @@ impl Transform for InsertOperator {
         super::insert::SPEC.name
     }
 
+    fn selectors(&self) -> Vec<&Selector> {
+        std::iter::once(&self.after).chain(&self.like).collect()
+    }
+
     fn line(&self) -> String {
         let like = self.like.as_ref().map(|like| format!(" like {like}")).unwrap_or_default();
         format!("{} {} after {}{like}", self.name(), self.operator, self.after)

@@ -48,6 +48,10 @@ impl Transform for Parallelize {
         SPEC.name
     }
 
+    fn selectors(&self) -> Vec<&Selector> {
+        std::iter::once(&self.branch).chain(&self.until).collect()
+    }
+
     fn line(&self) -> String {
         let until = self.until.as_ref().map(|until| format!(" until {until}")).unwrap_or_default();
         format!("{} {}{until}", SPEC.name, self.branch)

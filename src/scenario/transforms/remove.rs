@@ -37,6 +37,10 @@ impl Transform for Remove {
         SPEC.name
     }
 
+    fn selectors(&self) -> Vec<&Selector> {
+        vec![&self.selector]
+    }
+
     fn line(&self) -> String {
         format!("{} {}", SPEC.name, self.selector)
     }

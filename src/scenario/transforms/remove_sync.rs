@@ -42,6 +42,10 @@ impl Transform for RemoveSync {
         SPEC.name
     }
 
+    fn selectors(&self) -> Vec<&Selector> {
+        self.selector.iter().collect()
+    }
+
     fn line(&self) -> String {
         self.selector.as_ref().map_or_else(|| SPEC.name.to_owned(), |selector| format!("{} {selector}", SPEC.name))
     }

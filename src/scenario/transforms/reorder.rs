@@ -44,6 +44,10 @@ impl Transform for Reorder {
         SPEC.name
     }
 
+    fn selectors(&self) -> Vec<&Selector> {
+        vec![&self.first, &self.second]
+    }
+
     fn line(&self) -> String {
         format!("{} {} before {}", SPEC.name, self.first, self.second)
     }

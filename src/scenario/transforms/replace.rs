@@ -49,6 +49,10 @@ impl Transform for Replace {
         SPEC.name
     }
 
+    fn selectors(&self) -> Vec<&Selector> {
+        vec![&self.selector]
+    }
+
     fn line(&self) -> String {
         format!("{} {} with {}", SPEC.name, self.selector, self.operator)
     }

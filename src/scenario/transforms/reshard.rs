@@ -100,6 +100,11 @@ impl Transform for Reshard {
         line
     }
 
+    /// Tables are counted over all ranks, so each has to be there.
+    fn tells_apart(&self, _: u32, _: u32) -> bool {
+        true
+    }
+
     fn apply(&self, draft: &mut Draft<'_>, _: &Context) -> StepReport {
         if draft.graph().ranks.len() < 2 {
             return StepReport::nothing("one rank is loaded: there is nowhere to move tables to");

@@ -55,6 +55,10 @@ impl Transform for ResizeOp {
         SPEC.name
     }
 
+    fn selectors(&self) -> Vec<&Selector> {
+        vec![&self.selector]
+    }
+
     fn line(&self) -> String {
         format!("{} {} {}->{}", SPEC.name, self.selector, self.old, self.new)
     }

@@ -41,6 +41,10 @@ impl Transform for Scale {
         SPEC.name
     }
 
+    fn selectors(&self) -> Vec<&Selector> {
+        vec![&self.selector]
+    }
+
     fn line(&self) -> String {
         format!("{} {} x{}", SPEC.name, self.selector, short(self.factor))
     }

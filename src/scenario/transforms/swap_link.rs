@@ -70,7 +70,7 @@ pub(super) fn collectives(draft: &Draft<'_>) -> Vec<NodeId> {
 
 /// Says that a single rank's collectives contain waiting.
 pub(super) fn note_waiting(draft: &Draft<'_>, report: &mut StepReport) {
-    if draft.graph().ranks.len() == 1 {
+    if draft.graph().rank_count() == 1 {
         report.unhandled.push("one rank is loaded: its collectives' times contain waiting for the others".to_owned());
     }
 }

@@ -1,5 +1,7 @@
 //! Commands that look into what is shown: why a number is what it is, and which of the recorded iterations is modelled.
 
+use std::sync::Arc;
+
 use super::Pane::Everywhere;
 use super::{Argument, Command, Kind, Ran};
 use crate::graph::IterationChoice;
@@ -30,7 +32,25 @@ pub(super) const COMMANDS: &[Command] = &[
         keys: &[(Everywhere, "I")],
         run: iteration,
     },
+    Command {
+        name: "all-ranks",
+        aliases: &["unfold"],
+        argument: Argument::None,
+        help: "simulate every rank on its own, also those that did the same",
+        keys: &[],
+        run: all_ranks,
+    },
 ];
+
+fn all_ranks(app: &mut App, _: &str) -> Ran {
+    let work = app.workspace().ok_or("no trace is open yet")?;
+    if !work.loaded.folding.folds() {
+        return Err("every rank is simulated on its own already".into());
+    }
+    let effect = work.reopening(None);
+    app.say(Message::note("building the graph of all ranks…"));
+    Ok(vec![effect])
+}
 
 fn iteration(app: &mut App, number: &str) -> Ran {
     let work = app.workspace().ok_or("no trace is open yet")?;
@@ -42,7 +62,8 @@ fn iteration(app: &mut App, number: &str) -> Ran {
     let count = work.loaded.traces().next().map_or(0, |trace| steps(trace).len());
     let wanted = number.parse::<usize>().ok().filter(|index| (1..=count).contains(index));
     let index = wanted.ok_or_else(|| format!("no iteration {number}: 1 to {count}"))? - 1;
-    let effect = Effect::Reopen { work: work.number, choice: IterationChoice::Index(index) };
+    let scenario = Some(Arc::clone(work.history.current()));
+    let effect = Effect::Reopen { work: work.number, choice: IterationChoice::Index(index), scenario };
     app.say(Message::note("building the graph of that iteration…"));
     Ok(vec![effect])
 }

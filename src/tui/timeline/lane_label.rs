@@ -5,7 +5,7 @@ use crate::graph::{ExecutionGraph, Lane, LaneKind, Phase, Rank};
 /// A short name of every lane, with its rank when there are several.
 pub fn lane_labels(graph: &ExecutionGraph) -> Vec<String> {
     let roles = roles(graph);
-    let several_devices = graph.ranks.len() == 1 && devices(graph) > 1;
+    let several_devices = graph.rank_count() == 1 && devices(graph) > 1;
     let label = |(lane, role): (&Lane, Option<&str>)| {
         let name = match lane.kind {
             LaneKind::Stream { stream, .. } if lane.communication => format!("comm {stream}"),
@@ -16,12 +16,18 @@ pub fn lane_labels(graph: &ExecutionGraph) -> Vec<String> {
             LaneKind::Virtual => "markers".to_owned(),
         };
         match lane.kind {
-            _ if graph.ranks.len() > 1 => format!("r{} {name}", lane.rank.0),
+            _ if graph.rank_count() > 1 => format!("{} {name}", rank_label(graph, lane.rank)),
             LaneKind::Stream { device, .. } if several_devices => format!("gpu{device} {name}"),
             _ => name,
         }
     };
     graph.lanes.iter().zip(roles).map(label).collect()
+}
+
+/// `r3`, with how many ranks it stands for where those are several.
+pub fn rank_label(graph: &ExecutionGraph, rank: Rank) -> String {
+    let count = graph.count_of(rank);
+    if count > 1 { format!("r{}×{count}", rank.0) } else { format!("r{}", rank.0) }
 }
 
 /// `main` for the thread of each rank with the most operators outside backward, `autograd` for one with backward only.

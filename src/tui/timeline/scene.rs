@@ -7,6 +7,7 @@ use crate::scenario::Resolved;
 use crate::tui::theme::Paint;
 
 use super::item::Item;
+use super::lane_label::rank_label;
 use super::picture::{Paints, Picture};
 use super::rows::{self, Row, Side};
 use super::search::SearchIndex;
@@ -88,7 +89,8 @@ impl<'a> Scene<'a> {
             (Some(_), None) => self.paints.labels.get(index).cloned().unwrap_or_default(),
             (Some(lane), Some(added)) => {
                 let name = self.resolved.added_lanes.get(added).map_or("", |(_, name)| name);
-                if self.graph.ranks.len() > 1 { format!("r{} {name}", lane.rank.0) } else { name.to_owned() }
+                let label = rank_label(self.graph, lane.rank);
+                if self.graph.rank_count() > 1 { format!("{label} {name}") } else { name.to_owned() }
             }
             (None, _) => String::new(),
         }

@@ -7,6 +7,7 @@ use crate::tui::theme::Role;
 use crate::units::{Bytes, TimeNs};
 
 use super::item::Item;
+use super::lane_label::rank_label;
 use super::picture::Picture;
 use super::render::label_width;
 use super::scene::{Scene, call_of};
@@ -130,8 +131,11 @@ fn memory_of(loaded: &Loaded, part: &RankPart) -> Option<Track> {
 pub fn of_rank<'a>(scene: Scene<'a>, memory: &'a [Track], lane: usize) -> Vec<(String, Role, &'a Track)> {
     let rank = scene.lane(lane).map(|lane| lane.rank);
     let place = scene.graph.ranks.iter().position(|part| Some(part.rank) == rank).unwrap_or(0);
-    let prefix =
-        if scene.graph.ranks.len() > 1 { format!("r{} ", scene.graph.ranks[place].rank.0) } else { String::new() };
+    let prefix = if scene.graph.rank_count() > 1 {
+        format!("{} ", rank_label(scene.graph, scene.graph.ranks[place].rank))
+    } else {
+        String::new()
+    };
     let queue = |track: &Track| format!("{prefix}queue ≤{}", track.most());
     let queue_simulated = |track: &Track| format!(" sim. ≤{}", track.most());
     let used = |track: &Track| format!("{prefix}mem {}", Bytes(track.most()));

@@ -44,7 +44,6 @@ fn text_width(pieces: &Pieces) -> usize {
 }
 
 fn title(work: &Workspace, with_device: bool) -> Pieces {
-    let graph = &work.loaded.graph;
     let mut pieces = vec![("retime  ".to_owned(), Role::Title), (work.loaded.title.clone(), Role::Strong)];
     let mut add = |text: String, role| {
         pieces.push((" · ".to_owned(), Role::Faint));
@@ -53,8 +52,12 @@ fn title(work: &Workspace, with_device: bool) -> Pieces {
     if let Some(how) = work.loaded.predicted() {
         add(format!("predicted by {how}, not measured"), Role::Warn);
     }
-    if graph.ranks.len() > 1 {
-        add(format!("{} ranks", graph.ranks.len()), Role::Text);
+    let counts = work.outcome.resolved.rank_counts();
+    let (all, simulated): (u32, usize) = (counts.iter().sum(), counts.len());
+    match (all, simulated) {
+        (0 | 1, _) => {}
+        (all, simulated) if all as usize > simulated => add(format!("{all} ranks, {simulated} simulated"), Role::Text),
+        (all, _) => add(format!("{all} ranks"), Role::Text),
     }
     if let Some((before, after)) = devices(work).filter(|_| with_device) {
         let role = if before == after { Role::Text } else { Role::Accent };

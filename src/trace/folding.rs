@@ -1,0 +1,233 @@
+//! Ranks that did the same: a job of a thousand data-parallel ranks is as large as the few of them that differ.
+//!
+//! Two ranks are alike when their device work agrees in kind and order on every stream, their operators in name, shapes and
+//! number, and their collectives in kind, size, type and size of group, on equal devices; and when their times agree within
+//! [`TOLERANCE`]: of device work and of host operators by kind of call (sum of differences against the sum), and of every
+//! collective (against the mean step without collectives, so that waiting for a straggler hides nothing). The ends of a
+//! collective are simultaneous, so its length tells when a rank arrived, whatever its clock.
+
+use std::collections::BTreeMap;
+use std::hash::{Hash, Hasher};
+
+use rayon::prelude::*;
+use rustc_hash::FxHasher;
+
+use super::{Category, EventId, Job, RankTrace, Trace, TrackKind};
+use crate::intern::NameId;
+use crate::units::DurNs;
+
+/// How far times of ranks may be apart that are taken as equal.
+pub const TOLERANCE: f64 = 0.02;
+
+/// Ranks that one of them stands for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RankClass {
+    /// Where in [`Job::ranks`] the one is that is simulated.
+    pub position: usize,
+    /// Global numbers of all, its own first.
+    pub ranks: Vec<u32>,
+}
+
+/// Which ranks of a job are simulated, and for whom, in order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Folding {
+    /// The classes, by the position of the rank that is simulated.
+    pub classes: Vec<RankClass>,
+}
+
+impl Folding {
+    /// Every rank on its own.
+    pub fn none(job: &Job) -> Self {
+        let alone = |(position, rank): (usize, &RankTrace)| RankClass { position, ranks: vec![rank.rank] };
+        Self { classes: job.ranks.iter().enumerate().map(alone).collect() }
+    }
+
+    /// As few classes as the ranks of `job` allow.
+    ///
+    /// # Complexity
+    /// O(events + ranks · classes of equal structure · kinds of calls).
+    pub fn of(job: &Job) -> Self {
+        if job.ranks.len() < 2 {
+            return Self::none(job);
+        }
+        let portraits: Vec<Option<Portrait>> =
+            job.ranks.par_iter().map(|rank| rank.trace.as_ref().and_then(Portrait::of)).collect();
+        let mut classes: Vec<RankClass> = Vec::new();
+        let mut by_structure: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
+        for (position, (rank, portrait)) in job.ranks.iter().zip(&portraits).enumerate() {
+            let own = portrait.as_ref().map(|portrait| (portrait, by_structure.entry(portrait.structure).or_default()));
+            let same = own.as_ref().and_then(|(portrait, known)| {
+                let is_alike = |&&class: &&usize| {
+                    portraits[classes[class].position].as_ref().is_some_and(|first| first.is_like(portrait))
+                };
+                known.iter().find(is_alike).copied()
+            });
+            if let Some(class) = same {
+                classes[class].ranks.push(rank.rank);
+                continue;
+            }
+            if let Some((_, known)) = own {
+                known.push(classes.len());
+            }
+            classes.push(RankClass { position, ranks: vec![rank.rank] });
+        }
+        Self { classes }
+    }
+
+    /// Whether any rank stands for others.
+    pub fn folds(&self) -> bool {
+        self.classes.iter().any(|class| class.ranks.len() > 1)
+    }
+
+    /// The same with classes cut where something tells two of their ranks apart.
+    ///
+    /// # Complexity
+    /// O(ranks · classes).
+    #[must_use]
+    pub fn split(&self, job: &Job, tells_apart: &dyn Fn(u32, u32) -> bool) -> Self {
+        let position = |rank: u32| job.ranks.iter().position(|one| one.rank == rank);
+        let mut classes: Vec<RankClass> = Vec::new();
+        for class in &self.classes {
+            let first = classes.len();
+            for &rank in &class.ranks {
+                let same = classes[first..].iter().position(|part| !tells_apart(part.ranks[0], rank));
+                match (same, position(rank)) {
+                    (Some(part), _) => classes[first + part].ranks.push(rank),
+                    (None, Some(position)) => classes.push(RankClass { position, ranks: vec![rank] }),
+                    (None, None) => {}
+                }
+            }
+        }
+        classes.sort_by_key(|class| class.position);
+        Self { classes }
+    }
+}
+
+/// What a rank did, as far as it decides whether another did the same.
+struct Portrait {
+    /// Kinds and order of everything, without times.
+    structure: u64,
+    /// Time by kind of call: of device work, and of host operators.
+    work: [BTreeMap<u64, i64>; 2],
+    /// Lengths of collectives on devices, by stream and start.
+    collectives: Vec<DurNs>,
+    /// Mean length of a step.
+    step: f64,
+    /// Mean time of a step outside collectives.
+    own: f64,
+}
+
+impl Portrait {
+    /// `None` of a trace without work.
+    fn of(trace: &Trace) -> Option<Self> {
+        let names: Vec<u64> = trace.names.iter().map(|(_, text)| hash(text)).collect();
+        let mut artist = Artist { trace, names, streams: BTreeMap::new(), sum: 0, work: Default::default() };
+        for id in trace.events.ids() {
+            artist.look_at(id);
+        }
+        artist.finish()
+    }
+
+    fn is_like(&self, other: &Self) -> bool {
+        let (step, own) = (self.step.min(other.step), self.own.min(other.own));
+        let mut lengths = self.collectives.iter().zip(&other.collectives);
+        self.structure == other.structure
+            && (self.step - other.step).abs() <= TOLERANCE * step
+            && self.work.iter().zip(&other.work).all(|(a, b)| are_near(a, b))
+            && lengths.all(|(a, b)| ((a.0 - b.0) as f64).abs() <= TOLERANCE * own)
+    }
+}
+
+/// Whether times by kind of call agree; both have the same kinds.
+fn are_near(a: &BTreeMap<u64, i64>, b: &BTreeMap<u64, i64>) -> bool {
+    let (mut apart, mut all) = (0, 0);
+    for (key, &time) in a {
+        apart += (time - b.get(key).copied().unwrap_or(0)).abs();
+        all += time;
+    }
+    apart as f64 <= TOLERANCE * all as f64
+}
+
+fn hash(value: impl Hash) -> u64 {
+    let mut hasher = FxHasher::default();
+    value.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// A portrait as it is drawn.
+struct Artist<'a> {
+    trace: &'a Trace,
+    /// A number for the text of each name, the same in all traces.
+    names: Vec<u64>,
+    /// Of each stream by number: what ran in order, and its collectives.
+    streams: BTreeMap<i64, (u64, Vec<DurNs>)>,
+    /// Of what has no order.
+    sum: u64,
+    work: [BTreeMap<u64, i64>; 2],
+}
+
+impl Artist<'_> {
+    fn name(&self, name: NameId) -> u64 {
+        self.names.get(name.0 as usize).copied().unwrap_or(0)
+    }
+
+    fn look_at(&mut self, id: EventId) {
+        let (events, category) = (&self.trace.events, self.trace.events.category(id));
+        if category.is_device_work() {
+            self.device_work(id);
+        } else if category == Category::Operator {
+            let name = self.name(events.name(id));
+            let tensors = self.trace.operators.get(id).and_then(|args| args.tensors);
+            let dims =
+                tensors.and_then(|row| self.trace.tensor_args.get(row.0 as usize)).map(|args| self.name(args.dims));
+            let kind = hash((name, dims, self.role(id)));
+            self.sum = self.sum.wrapping_add(kind);
+            *self.work[1].entry(kind).or_default() += events.dur(id).0;
+        }
+    }
+
+    fn device_work(&mut self, id: EventId) {
+        let (events, role) = (&self.trace.events, self.role(id));
+        let kind = hash((events.category(id) as u8, self.name(events.name(id)), role));
+        let TrackKind::Stream { stream, .. } = self.trace.tracks[events.track(id).0 as usize].kind else { return };
+        let is_collective = role.is_some() || self.trace.names.get(events.name(id)).starts_with("nccl");
+        let of_stream = self.streams.entry(stream).or_default();
+        of_stream.0 = hash((of_stream.0, kind));
+        if is_collective {
+            of_stream.1.push(events.dur(id));
+        } else {
+            *self.work[0].entry(kind).or_default() += events.dur(id).0;
+        }
+    }
+
+    /// A rank's part in a collective, where recorded.
+    fn role(&self, id: EventId) -> Option<u64> {
+        let args = self.trace.collectives.get(id)?;
+        let elements = (args.in_elements, args.out_elements);
+        Some(hash((self.name(args.name), self.name(args.dtype), elements, args.group_size)))
+    }
+
+    fn finish(self) -> Option<Portrait> {
+        let (trace, events) = (self.trace, &self.trace.events);
+        let works = |id: &EventId| {
+            matches!(events.category(*id), Category::Operator | Category::Runtime)
+                || events.category(*id).is_device_work()
+        };
+        let spans = events.ids().filter(works).map(|id| (events.start(id), events.end(id)));
+        let (start, end) = spans.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))?;
+        let steps = trace.names.iter().filter(|(_, text)| text.starts_with("ProfilerStep")).count();
+        let devices: Vec<(&str, u64)> =
+            trace.devices.iter().map(|device| (device.name.as_str(), device.memory.0)).collect();
+        let streams: Vec<(i64, u64)> = self.streams.iter().map(|(&number, &(order, _))| (number, order)).collect();
+        let collectives: Vec<DurNs> = self.streams.into_values().flat_map(|(_, lengths)| lengths).collect();
+        let shared: DurNs = collectives.iter().copied().sum();
+        let mean = |span: DurNs| span.0.max(0) as f64 / steps.max(1) as f64;
+        Some(Portrait {
+            structure: hash((self.sum, devices, streams, steps)),
+            work: self.work,
+            collectives,
+            step: mean(end.since(start)),
+            own: mean(end.since(start) - shared),
+        })
+    }
+}

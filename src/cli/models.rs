@@ -77,7 +77,7 @@ pub struct ValidateArgs {
 pub enum ValidateWhat {
     /// Replay error, unexplained time and response of every trace
     Replay(TraceArgs),
-    /// Errors of the cost models on tables of measurements (CSV, plain or gzip) and on every kernel of traces
+    /// Errors of the cost models on tables of measurements (CSV, plain or gzip, or folders of them) and on every kernel of traces
     Models(TraceArgs),
     /// Edits against measurements: a manifest of captures, or folders with captures, trace pairs and published times
     Whatif(TraceArgs),

@@ -1,6 +1,6 @@
 //! Time of collectives over an interconnect [Lin 2024 §IV-A].
 
-use crate::device::LinkProfile;
+use crate::device::{CollectiveCurve, LinkProfile};
 
 use super::work::CollectiveKind;
 
@@ -44,29 +44,58 @@ pub fn buffer_bytes(kind: CollectiveKind, message: u64, ranks: u32) -> f64 {
 
 /// Time of a collective of `kind` among `ranks` ranks, each with a message of `message` bytes, over `link`.
 ///
-/// From the curve measured for that number of ranks; else from the nearest, carried over by the bytes on the bus and by the
-/// steps of a ring or tree; else from latency and bandwidth alone.
+/// From the curve for that number of ranks; else between those of the numbers around it; else from the nearest, carried over by
+/// the bytes on the bus and by the steps of a ring or tree; else from latency and bandwidth alone.
 pub fn collective_time(kind: CollectiveKind, message: u64, ranks: u32, link: &LinkProfile) -> CollectiveTime {
     let (bytes, factor) = (buffer_bytes(kind, message, ranks), bus_factor(kind, ranks));
     if ranks <= 1 {
         return CollectiveTime { us: 0.0, error: 0.0, model: "collective-none", extrapolated: false };
     }
     let name = table_name(kind);
-    let curves = link.curves.iter().filter(|curve| curve.collective == name);
-    let distance = |measured: u32| (f64::from(measured).log2() - f64::from(ranks).log2()).abs();
-    let Some(curve) = curves.min_by(|a, b| distance(a.ranks).total_cmp(&distance(b.ranks))) else {
-        return by_bandwidth(bytes * factor, ranks, link);
-    };
-    let measured_factor = bus_factor(kind, curve.ranks);
-    let model = if curve.fit.is_some() { "collective-sigmoid" } else { "collective-curve" };
-    if curve.ranks == ranks {
-        let (us, extrapolated) = curve.time_us(bytes, factor);
-        return CollectiveTime { us, error: curve.error, model, extrapolated };
+    let curves = || link.curves.iter().filter(|curve| curve.collective == name);
+    let below = curves().filter(|curve| curve.ranks <= ranks).max_by_key(|curve| curve.ranks);
+    let above = curves().filter(|curve| curve.ranks >= ranks).min_by_key(|curve| curve.ranks);
+    match (below, above) {
+        (Some(exact), Some(other)) if exact.ranks == other.ranks => on_curve(exact, bytes, factor),
+        (Some(below), Some(above)) => between(kind, bytes, ranks, (below, above)),
+        (Some(nearest), None) | (None, Some(nearest)) => beyond(kind, bytes, ranks, nearest),
+        (None, None) => by_bandwidth(bytes * factor, ranks, link),
     }
-    let (us, _) = curve.time_us(bytes * factor / measured_factor, measured_factor);
-    let (start, _) = curve.time_us(0.0, 0.0);
-    let steps = f64::from(ranks).log2() / f64::from(curve.ranks).log2();
-    let error = OTHER_RANKS_ERROR.max(curve.error) * distance(curve.ranks).max(1.0);
+}
+
+fn on_curve(curve: &CollectiveCurve, bytes: f64, factor: f64) -> CollectiveTime {
+    let (us, outside) = curve.time_us(bytes, factor);
+    let model = match curve {
+        CollectiveCurve { fit: Some(_), .. } => "collective-sigmoid",
+        CollectiveCurve { carried: true, .. } => "collective-peers",
+        _ => "collective-curve",
+    };
+    CollectiveTime { us, error: curve.error, model, extrapolated: outside || curve.carried }
+}
+
+/// Logarithm of time against logarithm of ranks, between two curves.
+fn between(
+    kind: CollectiveKind,
+    bytes: f64,
+    ranks: u32,
+    (below, above): (&CollectiveCurve, &CollectiveCurve),
+) -> CollectiveTime {
+    let at = |curve: &CollectiveCurve| on_curve(curve, bytes, bus_factor(kind, curve.ranks));
+    let place = |ranks: u32| f64::from(ranks).ln();
+    let share = (place(ranks) - place(below.ranks)) / (place(above.ranks) - place(below.ranks));
+    let (low, high) = (at(below), at(above));
+    let us = (low.us.ln() * (1.0 - share) + high.us.ln() * share).exp();
+    let error = low.error.max(high.error).max(OTHER_RANKS_ERROR);
+    CollectiveTime { us, error, model: low.model, extrapolated: true }
+}
+
+fn beyond(kind: CollectiveKind, bytes: f64, ranks: u32, nearest: &CollectiveCurve) -> CollectiveTime {
+    let (factor, measured) = (bus_factor(kind, ranks), bus_factor(kind, nearest.ranks));
+    let CollectiveTime { us, model, .. } = on_curve(nearest, bytes * factor / measured, measured);
+    let (start, _) = nearest.time_us(0.0, 0.0);
+    let doublings = (f64::from(ranks) / f64::from(nearest.ranks)).log2();
+    let steps = f64::from(ranks).log2() / f64::from(nearest.ranks).log2();
+    let error = OTHER_RANKS_ERROR.max(nearest.error) * doublings.abs().max(1.0);
     CollectiveTime { us: (us + start * (steps - 1.0)).max(start * steps), error, model, extrapolated: true }
 }
 
@@ -87,6 +116,13 @@ fn table_name(kind: CollectiveKind) -> &'static str {
         CollectiveKind::SendRecv => "send-recv",
         CollectiveKind::Barrier => "barrier",
     }
+}
+
+/// The collective that tables of measurements call `name`.
+pub fn kind_named(name: &str) -> Option<CollectiveKind> {
+    use CollectiveKind::{AllGather, AllReduce, AllToAll, Broadcast, Reduce, ReduceScatter, SendRecv};
+    let kinds = [AllReduce, AllToAll, AllGather, ReduceScatter, Broadcast, Reduce, SendRecv];
+    kinds.into_iter().find(|&kind| table_name(kind) == name)
 }
 
 #[cfg(test)]

@@ -322,6 +322,7 @@ fn peer_link(device: &DeviceProfile) -> LinkProfile {
         gb_s: rate / 1e9,
         latency_us: 10.0,
         between_nodes: false,
+        pairs_only: false,
         source: "the device's own figures".to_owned(),
         curves: Vec::new(),
     }

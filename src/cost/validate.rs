@@ -1,12 +1,14 @@
 //! How wrong the models are on measurements: per domain and device, on rows that no fit has seen, with baselines beside.
 
+mod collective;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
 use crate::device::{Catalog, DeviceProfile};
 
-use super::calibrate::collectives::{CollectiveRow, collective_rows, fit_curve};
+use super::calibrate::collectives::{CollectiveRow, collective_rows, is_collectives};
 use super::calibrate::{
     ErrorSummary, FitError, Measurement, assess, is_held_out, kernel_measurements, lookup_measurements, measurements,
     summarise,
@@ -45,7 +47,7 @@ pub struct ValidationRow {
     /// Whether it was reached; none without an aim.
     pub met: Option<bool>,
     /// Why it was not, where that is known.
-    pub reason: Option<&'static str>,
+    pub reason: Option<String>,
 }
 
 /// What keeps a fit from its aim where it is the measurements: scatter between calls that launch the same grid of the same
@@ -92,52 +94,66 @@ fn smallest_us(domain: Domain) -> f64 {
     }
 }
 
-/// Mean absolute error aimed at for collectives of a measured topology.
-const COLLECTIVE_TARGET: f64 = 0.06;
+/// Measurements of several files, by what they are of.
+#[derive(Debug, Default)]
+pub struct Measured {
+    operators: Vec<Measurement>,
+    traced: Vec<Measurement>,
+    lookups: Vec<Measurement>,
+    collectives: Vec<CollectiveRow>,
+}
 
-/// The table for the measurements in `files` (name and contents), in order of family and device. Devices that the catalog
-/// does not know are left out.
-///
-/// # Errors
-/// The first file that cannot be used, with its name.
-pub fn validate_models(
-    models: &CostModels,
-    catalog: &Catalog,
-    files: &[(String, String)],
-) -> Result<Vec<ValidationRow>, (String, FitError)> {
-    let mut groups: BTreeMap<(Domain, String), Vec<Measurement>> = BTreeMap::new();
-    let (mut lookups, mut collectives, mut traced) = (Vec::new(), Vec::new(), Vec::new());
-    for (name, text) in files {
-        let failed = |error| (name.clone(), error);
-        if text.starts_with("system,nccl_version") {
-            collectives.extend(collective_rows(text).map_err(failed)?);
-        } else if let Some((rows, _)) = kernel_measurements(text).map_err(failed)? {
-            traced.extend(rows);
-        } else if let Some(rows) = lookup_measurements(text).map_err(failed)? {
-            lookups.extend(rows);
+impl Measured {
+    /// Adds the measurements of the file with contents `text`.
+    ///
+    /// # Errors
+    /// No header that is known, a missing column, or the first value that cannot be, with its line.
+    pub fn add(&mut self, text: &str) -> Result<(), FitError> {
+        if is_collectives(text) {
+            self.collectives.extend(collective_rows(text)?);
+        } else if let Some((rows, _)) = kernel_measurements(text)? {
+            self.traced.extend(rows);
+        } else if let Some(rows) = lookup_measurements(text)? {
+            self.lookups.extend(rows);
         } else {
-            for row in measurements(text).map_err(failed)? {
-                match (Domain::of(&row.work), catalog.find(&row.device)) {
-                    (Some(domain), Ok(device)) => groups.entry((domain, device.id.clone())).or_default().push(row),
-                    (None, Ok(_)) => lookups.push(row),
-                    (_, Err(_)) => {}
-                }
-            }
+            let (operators, lookups) =
+                measurements(text)?.into_iter().partition::<Vec<_>, _>(|row| Domain::of(&row.work).is_some());
+            self.operators.extend(operators);
+            self.lookups.extend(lookups);
+        }
+        Ok(())
+    }
+
+    /// Devices that `catalog` does not know, each with its rows; the table leaves them out.
+    pub fn unknown(&self, catalog: &Catalog) -> BTreeMap<String, usize> {
+        let mut counts = BTreeMap::new();
+        for row in self.operators.iter().chain(&self.traced).chain(&self.lookups) {
+            *counts.entry(row.device.clone()).or_default() += 1;
+        }
+        counts.retain(|device, _| catalog.find(device).is_err());
+        counts
+    }
+}
+
+/// The table for what was measured, in order of family and device. Devices that the catalog does not know are left out.
+pub fn validate_models(models: &CostModels, catalog: &Catalog, measured: Measured) -> Vec<ValidationRow> {
+    let Measured { operators, traced, lookups, collectives } = measured;
+    let mut groups: BTreeMap<(Domain, String), Vec<Measurement>> = BTreeMap::new();
+    for row in operators {
+        if let (Some(domain), Ok(device)) = (Domain::of(&row.work), catalog.find(&row.device)) {
+            groups.entry((domain, device.id.clone())).or_default().push(row);
         }
     }
-    let mut table: Vec<ValidationRow> = groups
-        .into_iter()
-        .filter_map(|((domain, id), rows)| {
-            catalog.find(&id).ok().map(|device| domain_row(models, domain, device, &rows))
-        })
-        .collect();
-    let measured: BTreeSet<Domain> =
-        table.iter().filter_map(|row| Domain::ALL.into_iter().find(|domain| domain.name() == row.family)).collect();
-    table.extend(measured.into_iter().filter_map(|domain| unseen_row(models, domain)));
+    let domains: BTreeSet<Domain> = groups.keys().map(|(domain, _)| *domain).collect();
+    let by_device = |((domain, id), rows): ((Domain, String), Vec<Measurement>)| {
+        catalog.find(&id).ok().map(|device| domain_row(models, domain, device, &rows))
+    };
+    let mut table: Vec<ValidationRow> = groups.into_iter().filter_map(by_device).collect();
+    table.extend(domains.into_iter().filter_map(|domain| unseen_row(models, domain)));
     table.extend(traced_rows(models, catalog, &traced));
     table.extend(lookup_rows(models, catalog, &lookups));
-    table.extend(collective_table(&collectives));
-    Ok(table)
+    table.extend(collective::rows(catalog, &collectives));
+    table
 }
 
 fn domain_row(models: &CostModels, domain: Domain, device: &DeviceProfile, rows: &[Measurement]) -> ValidationRow {
@@ -160,8 +176,17 @@ fn domain_row(models: &CostModels, domain: Domain, device: &DeviceProfile, rows:
         network: fit.network_error,
         target: Some(aim),
         met: Some(counted.kernels.mape <= aim),
-        reason: scatter(domain, &device.id).filter(|_| counted.kernels.mape > aim),
+        reason: (counted.kernels.mape > aim)
+            .then(|| scatter(domain, &device.id).map_or_else(|| where_it_lies(&counted.kernels), str::to_owned)),
     }
+}
+
+/// Which rows make up an error, where nothing more is known of it.
+fn where_it_lies(errors: &ErrorSummary) -> String {
+    let few = if errors.n < 50 { format!("only {} rows; ", errors.n) } else { String::new() };
+    let percent = |share: f64| 100.0 * share;
+    let (half, tenth) = (percent(errors.p50), percent(errors.p90));
+    format!("{few}half of the rows are within {half:.1} %, one in ten is more than {tenth:.0} % off")
 }
 
 /// A device without a fit of its own: every row is unseen. Whole calls of such devices are compared as they are.
@@ -205,7 +230,10 @@ fn unseen_row(models: &CostModels, domain: Domain) -> Option<ValidationRow> {
         network: None,
         target,
         met: target.map(|aim| unseen.error <= aim),
-        reason: None,
+        reason: target.filter(|aim| unseen.error > *aim).map(|_| {
+            "what a chip reaches of its figures is not in them: `calibrate --quick` takes it from five products"
+                .to_owned()
+        }),
     })
 }
 
@@ -278,36 +306,6 @@ fn lookup_rows(models: &CostModels, catalog: &Catalog, rows: &[Measurement]) -> 
         .collect()
 }
 
-/// Collectives: every other size is predicted from a curve through the rest.
-fn collective_table(rows: &[CollectiveRow]) -> Vec<ValidationRow> {
-    let mut groups: BTreeMap<(&str, &str, u32), Vec<&CollectiveRow>> = BTreeMap::new();
-    for row in rows {
-        groups.entry((&row.system, row.collective, row.ranks)).or_default().push(row);
-    }
-    groups
-        .into_iter()
-        .filter_map(|((system, collective, ranks), rows)| {
-            let (_, all) = fit_curve(&rows, system)?;
-            let none = ErrorSummary::default();
-            Some(ValidationRow {
-                family: format!("{collective} x{ranks}"),
-                device: system.to_owned(),
-                model: "collective-curve",
-                held_out: true,
-                all,
-                kernels: all,
-                structured: none,
-                curve: none,
-                roofline: none,
-                network: None,
-                target: Some(COLLECTIVE_TARGET),
-                met: Some(all.mape <= COLLECTIVE_TARGET),
-                reason: None,
-            })
-        })
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -318,15 +316,21 @@ mod tests {
         let row = |m: u32| format!("h100_sxm,bfloat16,{m},4096,4096,{}\n", 2.0 * f64::from(m) * 4096.0 * 4096.0 / 6e11);
         let rows: String = [256, 512, 1024, 2048, 4096, 8192, 300, 700, 900, 1100, 1300].map(row).concat();
         let text = format!("system,gemm_dtype,m,n,k,latency_ms\n{rows}");
-        let table = validate_models(&models, &catalog, &[("x.csv".to_owned(), text)]).unwrap();
+        let mut measured = Measured::default();
+        measured.add(&text).unwrap();
+        measured.add("system,gemm_dtype,m,n,k,latency_ms\nabacus,bfloat16,8,8,8,1\n").unwrap();
+        assert_eq!(measured.unknown(&catalog).into_iter().collect::<Vec<_>>(), [("abacus".to_owned(), 1)]);
+        let table = validate_models(&models, &catalog, measured);
         assert_eq!((table.len(), table[0].family.as_str(), table[0].device.as_str()), (2, "gemm16", "H100-SXM"));
         assert_eq!((table[1].family.as_str(), table[1].device.as_str()), ("gemm16", "left out in turn"));
     }
 
     #[test]
-    fn a_bad_file_is_named() {
-        let (models, catalog) = (CostModels::builtin().unwrap(), Catalog::builtin().unwrap());
-        let failed = validate_models(&models, &catalog, &[("bad.csv".to_owned(), "a\n1\n".to_owned())]).unwrap_err();
-        assert_eq!(failed, ("bad.csv".to_owned(), FitError::UnknownFormat));
+    fn a_file_that_cannot_be_used_says_why() {
+        let error = |text: &str| Measured::default().add(text).unwrap_err().to_string();
+        assert!(error("a\n1\n").contains("unknown kind"));
+        assert!(error("system,gemm_dtype,m,n,latency_ms\nh100_sxm,bfloat16,1,1,1\n").contains("`k`"));
+        let nan = error("system,op_name,num_gpus,bytes,latency_ms\nh100_sxm,all_reduce,2,1024,NaN\n");
+        assert!(nan.contains("line 2") && nan.contains("latency_ms"), "{nan}");
     }
 }

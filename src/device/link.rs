@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::catalog::Catalog;
 use super::error::CatalogError;
+use super::peers;
 use super::profile::BandwidthCurve;
 
 /// An interconnect between devices.
@@ -24,6 +25,9 @@ pub struct LinkProfile {
     /// Whether it joins nodes rather than devices of one node.
     #[serde(default)]
     pub between_nodes: bool,
+    /// Whether it joins devices in pairs only, so that more ranks go another way.
+    #[serde(default)]
+    pub pairs_only: bool,
     /// Where bandwidth and latency are from.
     pub source: String,
     /// Measured collectives.
@@ -57,6 +61,9 @@ pub struct CollectiveCurve {
     pub n: u32,
     /// Where they are from.
     pub source: String,
+    /// Whether nobody measured it: times among another number of ranks, carried over.
+    #[serde(skip)]
+    pub carried: bool,
 }
 
 #[derive(Deserialize)]
@@ -108,6 +115,10 @@ impl Links {
                 attach(file, &mut links, curve)?;
             }
         }
+        let carried: Vec<_> = links.iter().map(|link| peers::missing(link, &links)).collect();
+        for (link, curves) in links.iter_mut().zip(carried) {
+            link.curves.extend(curves);
+        }
         Ok(Self { links })
     }
 
@@ -123,15 +134,19 @@ impl Links {
                 gb_s: device.peer_link.0.max(device.host_link.0).max(1.0) / 1e9,
                 latency_us: 10.0,
                 between_nodes: false,
+                pairs_only: false,
                 source: "the device's own figures".to_owned(),
                 curves: Vec::new(),
             });
             link.id.clone_from(&device.id);
             link.devices = vec![device.id.clone()];
+            link.curves.retain(|known| !known.carried);
             for curve in curves {
                 link.curves.retain(|known| known.collective != curve.collective || known.ranks != curve.ranks);
                 link.curves.push(curve.clone());
             }
+            let carried = peers::missing(&link, &self.links);
+            link.curves.extend(carried);
             self.links.insert(0, link);
         }
     }
@@ -206,7 +221,8 @@ pub(super) fn check_curves(file: &str, id: &str, curves: &[CollectiveCurve]) -> 
 
 impl CollectiveCurve {
     /// Time in µs of a buffer of `bytes` with `factor · bytes` on the bus, and whether that lies outside the measured
-    /// sizes. Between points both axes are logarithmic; beyond the last the bandwidth stays that of the last.
+    /// sizes. Between points time is linear in size (a latency and a bandwidth for each stretch); beyond the last the bandwidth
+    /// stays that of the last.
     pub fn time_us(&self, bytes: f64, factor: f64) -> (f64, bool) {
         if let Some(fit) = &self.fit {
             return (fit.transfer_us(bytes, factor), false);
@@ -221,9 +237,8 @@ impl CollectiveCurve {
             return (self.us[self.us.len() - 1] * bytes / last, bytes > last);
         }
         let at = self.bytes.partition_point(|&size| size <= bytes).clamp(1, self.bytes.len() - 1);
-        let (x0, x1) = (self.bytes[at - 1].ln(), self.bytes[at].ln());
-        let (y0, y1) = (self.us[at - 1].ln(), self.us[at].ln());
-        ((y0 + (y1 - y0) * (bytes.ln() - x0) / (x1 - x0)).exp(), false)
+        let (x0, x1, y0, y1) = (self.bytes[at - 1], self.bytes[at], self.us[at - 1], self.us[at]);
+        (y0 + (y1 - y0) * (bytes - x0) / (x1 - x0), false)
     }
 }
 

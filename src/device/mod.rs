@@ -6,6 +6,7 @@ pub mod catalog;
 pub mod error;
 mod file;
 pub mod link;
+pub mod peers;
 pub mod profile;
 mod resolve;
 

@@ -59,6 +59,21 @@ pub fn folders_of_traces(paths: &[PathBuf]) -> Vec<PathBuf> {
     found
 }
 
+/// The file at `path`; of a folder the CSV files in it, plain or gzip, and in the folders below, in order.
+pub fn tables_in(path: &Path) -> Vec<PathBuf> {
+    if !path.is_dir() {
+        return vec![path.to_path_buf()];
+    }
+    let entries = fs::read_dir(path).into_iter().flatten();
+    let mut entries: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
+    entries.sort();
+    let ends = |name: &Path, ending: &str| name.extension().is_some_and(|own| own.eq_ignore_ascii_case(ending));
+    let packed = |entry: &Path| ends(entry, "gz") && entry.file_stem().is_some_and(|stem| ends(Path::new(stem), "csv"));
+    let is_table = |entry: &PathBuf| ends(entry, "csv") || packed(entry);
+    let tables = entries.into_iter().filter(|entry| entry.is_dir() || is_table(entry));
+    tables.flat_map(|entry| tables_in(&entry)).collect()
+}
+
 /// Adds a line to a file that is there.
 ///
 /// # Errors

@@ -2,8 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use nalgebra::{DMatrix, DVector};
-
 use super::FitError;
 use super::csv::Table;
 use super::summary::{ErrorSummary, summarise};
@@ -99,14 +97,13 @@ pub fn collective_rows(text: &str) -> Result<Vec<CollectiveRow>, FitError> {
     Ok(rows)
 }
 
-/// Octaves between the knots of a fitted curve.
-const KNOT_OCTAVES: f64 = 1.5;
-/// Pull of a knot towards the line between its neighbours, against one measurement.
-const SMOOTHNESS: f64 = 0.05;
+/// Points of a curve that lie this near the line between those kept are left out, as a fraction of the time.
+const TOLERANCE: f64 = 0.02;
 
-/// The curve fitted to `rows` (of one collective and number of ranks): linear between knots in logarithms of size and time,
-/// by least squares, then levelled where it falls. With it the error on sizes left out: every other size is predicted
-/// from a curve fitted to the rest.
+/// The curve through `rows` (of one collective and number of ranks): the geometric mean at each size, levelled where it falls,
+/// then only the sizes at which it bends. Between them time is linear in size, a latency and a bandwidth of its own for each
+/// stretch, so that a change of protocol is a stretch too. With it the error on sizes left out: every other size is predicted
+/// from a curve through the rest.
 pub fn fit_curve(rows: &[&CollectiveRow], source: &str) -> Option<(CollectiveCurve, ErrorSummary)> {
     let first = rows.first()?;
     let points = points(rows);
@@ -129,6 +126,18 @@ pub fn fit_curve(rows: &[&CollectiveRow], source: &str) -> Option<(CollectiveCur
     Some((curve, summary))
 }
 
+/// Mean difference of measurements of one size from their geometric mean, over the sizes measured more than once: no curve can be
+/// nearer to them than that.
+pub fn scatter(rows: &[&CollectiveRow]) -> f64 {
+    let means: BTreeMap<u64, f64> = points(rows).into_iter().map(|(bytes, us)| (bytes as u64, us)).collect();
+    let mut counts: BTreeMap<u64, u32> = BTreeMap::new();
+    for row in rows {
+        *counts.entry(row.bytes as u64).or_default() += 1;
+    }
+    let repeated = rows.iter().filter(|row| counts[&(row.bytes as u64)] > 1);
+    summarise(repeated.filter_map(|row| Some((*means.get(&(row.bytes as u64))?, row.us)))).mape
+}
+
 /// Size and geometric mean of the times at it, by size.
 fn points(rows: &[&CollectiveRow]) -> Vec<(f64, f64)> {
     let mut by_size: BTreeMap<u64, (f64, f64)> = BTreeMap::new();
@@ -141,42 +150,44 @@ fn points(rows: &[&CollectiveRow]) -> Vec<(f64, f64)> {
 
 /// A curve through `points` whose times never fall; `None` of fewer than three points.
 fn curve_of(points: &[(f64, f64)], like: &CollectiveRow, source: &str) -> Option<CollectiveCurve> {
-    let ([first, ..], [_, _, .., last]) = (points, points) else { return None };
-    let (low, high) = (first.0.log2(), last.0.log2());
-    let knots = 1 + ((high - low) / KNOT_OCTAVES).ceil().max(1.0) as usize;
-    let at = |knot: usize| low + (high - low) * knot as f64 / (knots - 1) as f64;
-    let logs = solve(points, knots, |bytes| (bytes.log2() - low) / (high - low) * (knots - 1) as f64)?;
+    let [_, _, _, ..] = points else { return None };
+    let logs: Vec<f64> = points.iter().map(|(_, us)| us.ln()).collect();
+    let rising: Vec<(f64, f64)> =
+        points.iter().zip(levelled(&logs)).map(|(&(bytes, _), log)| (bytes, log.exp())).collect();
+    let bends = bends(&rising);
     Some(CollectiveCurve {
         link: String::new(),
         collective: like.collective.to_owned(),
         ranks: like.ranks,
-        bytes: (0..knots).map(|knot| at(knot).exp2().round()).collect(),
-        us: levelled(&logs).into_iter().map(f64::exp).collect(),
+        bytes: bends.iter().map(|&at| rising[at].0).collect(),
+        us: bends.iter().map(|&at| rising[at].1).collect(),
         fit: None,
         error: 0.0,
         n: 0,
         source: source.to_owned(),
+        carried: false,
     })
 }
 
-/// Logarithms of the times at the knots, by least squares; `place` gives a size in units of knots.
-fn solve(points: &[(f64, f64)], knots: usize, place: impl Fn(f64) -> f64) -> Option<Vec<f64>> {
-    let rows = points.len() + knots - 2;
-    let (mut system, mut wanted) = (DMatrix::zeros(rows, knots), DVector::zeros(rows));
-    for (row, (bytes, us)) in points.iter().enumerate() {
-        let x = place(*bytes).clamp(0.0, (knots - 1) as f64);
-        let left = (x as usize).min(knots - 2);
-        system[(row, left)] = 1.0 - (x - left as f64);
-        system[(row, left + 1)] = x - left as f64;
-        wanted[row] = us.ln();
+/// Places in `points` (rising) between which straight lines stay within the tolerance of all, first and last among them
+/// [Douglas and Peucker 1973, with the relative error as distance].
+fn bends(points: &[(f64, f64)]) -> Vec<usize> {
+    let mut kept = vec![0, points.len() - 1];
+    let mut open = vec![(0, points.len() - 1)];
+    while let Some((low, high)) = open.pop() {
+        let slope = (points[high].1 - points[low].1) / (points[high].0 - points[low].0);
+        let off = |at: usize| {
+            let line = points[low].1 + slope * (points[at].0 - points[low].0);
+            (line / points[at].1 - 1.0).abs()
+        };
+        let worst = (low + 1..high).max_by(|&a, &b| off(a).total_cmp(&off(b)));
+        if let Some(at) = worst.filter(|&at| off(at) > TOLERANCE) {
+            kept.push(at);
+            open.extend([(low, at), (at, high)]);
+        }
     }
-    for knot in 1..knots - 1 {
-        let row = points.len() + knot - 1;
-        (system[(row, knot - 1)], system[(row, knot)], system[(row, knot + 1)]) =
-            (-SMOOTHNESS, 2.0 * SMOOTHNESS, -SMOOTHNESS);
-    }
-    let squares = system.tr_mul(&system);
-    squares.cholesky().map(|factors| factors.solve(&system.tr_mul(&wanted)).iter().copied().collect())
+    kept.sort_unstable();
+    kept
 }
 
 /// `logs` with neighbours that fall pooled to their mean [pool adjacent violators].
@@ -215,12 +226,28 @@ mod tests {
     }
 
     #[test]
-    fn a_power_law_is_met_on_the_sizes_left_out() {
-        let rows: Vec<CollectiveRow> =
-            (10..28).map(|e| row(2f64.powi(e), 3.0 * 2f64.powf(0.7 * f64::from(e)))).collect();
+    fn latency_and_bandwidth_are_met_on_the_sizes_left_out() {
+        let rows: Vec<CollectiveRow> = (10..28).map(|e| row(2f64.powi(e), 9.0 + 2f64.powi(e) / 2e5)).collect();
         let all: Vec<&CollectiveRow> = rows.iter().collect();
-        let (_, summary) = fit_curve(&all, "test").unwrap();
+        let (curve, summary) = fit_curve(&all, "test").unwrap();
         assert!(summary.n >= 15);
         assert!(summary.p90 < 1e-3, "{summary:?}");
+        assert_eq!(curve.bytes, [1024.0, f64::from(1 << 27)]);
+    }
+
+    #[test]
+    fn a_change_of_protocol_keeps_the_sizes_on_both_sides_of_it() {
+        let time = |e: i32| if e < 18 { 10.0 } else { 30.0 + 2f64.powi(e) / 1e5 };
+        let rows: Vec<CollectiveRow> = (10..28).map(|e| row(2f64.powi(e), time(e))).collect();
+        let (curve, _) = fit_curve(&rows.iter().collect::<Vec<_>>(), "test").unwrap();
+        assert_eq!(curve.bytes, [10, 17, 18, 27].map(|e| 2f64.powi(e)));
+    }
+
+    #[test]
+    fn scatter_is_that_of_equal_sizes_only() {
+        let rows = [row(1024.0, 9.0), row(1024.0, 4.0), row(2048.0, 100.0)];
+        // The geometric mean is 6: a third too small for one, half too large for the other.
+        let found = scatter(&rows.iter().collect::<Vec<_>>());
+        assert!((found - 5.0 / 12.0).abs() < 1e-12, "{found}");
     }
 }

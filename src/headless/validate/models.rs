@@ -1,5 +1,6 @@
 //! `validate models`: errors of the cost models on tables of measurements and on kernels of traces.
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -7,9 +8,10 @@ use color_eyre::eyre::{Result, eyre};
 use serde::Serialize;
 
 use crate::cli::TraceArgs;
-use crate::cost::validate::{ValidationRow, validate_models};
+use crate::cost::calibrate::{ErrorSummary, FitError};
+use crate::cost::validate::{Measured, ValidationRow, validate_models};
 use crate::headless::{input, output};
-use crate::session::read_table;
+use crate::session::{read_table, tables_in};
 
 use super::traced::{self, Traced};
 
@@ -17,6 +19,8 @@ use super::traced::{self, Traced};
 struct Answer {
     rows: Vec<Row>,
     traced: Traced,
+    /// What was not used, and why.
+    unused: Vec<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -44,26 +48,45 @@ pub fn run(args: &TraceArgs) -> Result<()> {
     }
     let (tables, traces): (Vec<PathBuf>, Vec<PathBuf>) =
         input::expand(&args.traces)?.into_iter().partition(|path| is_table(path));
-    let mut files = Vec::new();
-    for path in tables {
-        files.push((path.display().to_string(), read_table(&path)?));
-    }
-    let rows =
-        validate_models(&engine.models, &engine.catalog, &files).map_err(|(file, error)| eyre!("{file}: {error}"))?;
+    let (measured, mut unused) = read(&tables)?;
+    let unknown = measured.unknown(&engine.catalog).into_iter();
+    unused.extend(unknown.map(|(device, rows)| format!("{rows} rows of `{device}`, which is in no device file")));
+    let rows = validate_models(&engine.models, &engine.catalog, measured);
     let traced = traced::compare(&engine, &traces);
-    if let (true, true, Some(reason)) = (files.is_empty(), traced.rows.is_empty(), traced.left_out.first()) {
+    if let (true, true, Some(reason)) = (tables.is_empty(), traced.rows.is_empty(), traced.left_out.first()) {
         return Err(eyre!("{reason}"));
     }
-    let answer = Answer { rows: rows.into_iter().map(row).collect(), traced };
+    let answer = Answer { rows: rows.into_iter().map(row).collect(), traced, unused };
     let as_csv = || if answer.rows.is_empty() { traced::table(&answer.traced.rows) } else { table(&answer.rows) };
     output::write(&args.output, &answer, |out| describe(&answer, out), as_csv)?;
     Ok(())
 }
 
-/// Whether a file is a table by its name; anything else is opened as a trace.
+/// Whether it is a table by its name, or a folder with tables in it; anything else is opened as a trace.
 fn is_table(path: &Path) -> bool {
+    if path.is_dir() {
+        return !tables_in(path).is_empty();
+    }
     let is = |name: &Path, ending: &str| name.extension().is_some_and(|own| own.eq_ignore_ascii_case(ending));
     is(path, "csv") || is(path, "gz") && path.file_stem().is_some_and(|name| is(Path::new(name), "csv"))
+}
+
+/// The measurements in `paths`. In folders, files that are no table of measurements are told and passed over.
+fn read(paths: &[PathBuf]) -> Result<(Measured, Vec<String>)> {
+    let (mut measured, mut unused) = (Measured::default(), Vec::new());
+    for named in paths {
+        for path in tables_in(named) {
+            let name = path.display();
+            match measured.add(&read_table(&path)?) {
+                Ok(()) => {}
+                Err(error @ (FitError::UnknownFormat | FitError::Empty)) if path != *named => {
+                    unused.push(format!("{name}: {error}"));
+                }
+                Err(error) => return Err(eyre!("{name}: {error}")),
+            }
+        }
+    }
+    Ok((measured, unused))
 }
 
 fn row(detail: ValidationRow) -> Row {
@@ -85,7 +108,7 @@ fn row(detail: ValidationRow) -> Row {
 
 fn describe(answer: &Answer, out: &mut dyn Write) -> io::Result<()> {
     if !answer.rows.is_empty() {
-        describe_tables(&answer.rows, out)?;
+        describe_tables(answer, out)?;
     }
     if !answer.traced.rows.is_empty() {
         output::text(&traced::table(&answer.traced.rows), out)?;
@@ -98,17 +121,27 @@ fn describe(answer: &Answer, out: &mut dyn Write) -> io::Result<()> {
     for reason in &answer.traced.left_out {
         writeln!(out, "left out: {reason}")?;
     }
+    for unused in &answer.unused {
+        writeln!(out, "not used: {unused}")?;
+    }
     Ok(())
 }
 
-fn describe_tables(rows: &[Row], out: &mut dyn Write) -> io::Result<()> {
-    output::text(&table(rows), out)?;
-    for Row { check, detail, .. } in rows {
-        if let Some(reason) = detail.reason {
-            writeln!(out, "{check} falls short: {reason}")?;
+fn describe_tables(answer: &Answer, out: &mut dyn Write) -> io::Result<()> {
+    output::text(&table(&answer.rows), out)?;
+    let mut reasons: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for Row { check, detail, .. } in &answer.rows {
+        if let Some(reason) = &detail.reason {
+            reasons.entry(reason).or_default().push(check);
         }
     }
-    writeln!(out, "errors in percent, mean absolute and geometric; `kernels` are rows well above the host's floor")
+    for (reason, checks) in reasons {
+        writeln!(out, "short of the aim: {}: {reason}", checks.join(", "))?;
+    }
+    writeln!(
+        out,
+        "errors in percent: mean absolute, geometric mean, percentiles of the absolute; `kernels` are rows well above the host's floor"
+    )
 }
 
 fn table(rows: &[Row]) -> output::Table {
@@ -123,6 +156,8 @@ fn table(rows: &[Row]) -> output::Table {
         "MAPE",
         "GMAE",
         "bias",
+        "p50",
+        "p90",
         "structured",
         "MLP",
         "curve",
@@ -131,6 +166,7 @@ fn table(rows: &[Row]) -> output::Table {
         "status",
     ]);
     let percent = |value: f64| format!("{:.1}", 100.0 * value);
+    let baseline = |errors: &ErrorSummary| if errors.n == 0 { "–".to_owned() } else { percent(errors.mape) };
     for Row { detail, status, .. } in rows {
         table.row([
             detail.family.clone(),
@@ -143,10 +179,12 @@ fn table(rows: &[Row]) -> output::Table {
             percent(detail.kernels.mape),
             percent(detail.kernels.gmae),
             format!("{:+.1}", 100.0 * detail.kernels.bias),
-            percent(detail.structured.mape),
+            percent(detail.kernels.p50),
+            percent(detail.kernels.p90),
+            baseline(&detail.structured),
             detail.network.map_or("–".to_owned(), percent),
-            percent(detail.curve.mape),
-            percent(detail.roofline.mape),
+            baseline(&detail.curve),
+            baseline(&detail.roofline),
             detail.target.map_or("–".to_owned(), percent),
             (*status).to_owned(),
         ]);

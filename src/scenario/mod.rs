@@ -25,7 +25,7 @@ mod works;
 pub use base::Base;
 pub use batch::BatchLaws;
 pub use context::{Context, ContextError, Databases, RankDevice};
-pub use draft::{Added, AddedId, Combine, Draft, Node};
+pub use draft::{Added, AddedId, Combine, Draft, Node, Source};
 pub use file::{FileError, SavedScenario, fingerprint};
 pub use history::History;
 pub use host::HostModel;

@@ -3,7 +3,7 @@
 use crate::cost::{Caller, PlannedKernel, Work, planned_kernels};
 use crate::graph::{OperatorId, TaskKind};
 
-use super::draft::Draft;
+use super::draft::{AddedId, Draft, Node, Source};
 
 /// The kernels of operator `id` with its arguments as they are now; `None` when its work is not known.
 pub(super) fn kernels_of(draft: &Draft<'_>, id: OperatorId) -> Option<Vec<PlannedKernel>> {
@@ -16,23 +16,36 @@ pub(super) fn kernels_of(draft: &Draft<'_>, id: OperatorId) -> Option<Vec<Planne
     planned_kernels(caller(id), operator.forward.map(caller), operator.phase)
 }
 
-/// Makes the work and time of added kernels follow their operators' arguments.
+/// Makes the work and time of added tasks follow the operators and tasks that they come from.
 pub(super) fn follow_operands(draft: &mut Draft<'_>) {
-    let renewed: Vec<(usize, Work)> = draft
-        .added()
-        .iter()
-        .enumerate()
-        .filter_map(|(at, added)| {
-            let kernel = added.planned.filter(|_| added.kind == TaskKind::Kernel)?;
-            let work = kernels_of(draft, added.operator?)?.into_iter().nth(kernel as usize)?.work;
-            (added.work.as_ref() != Some(&work)).then_some((at, work))
-        })
-        .collect();
-    for (at, work) in renewed {
-        let rank = draft.rank_of(draft.added()[at].lane);
-        if let Some(prediction) = draft.price_new(&work, rank) {
-            let added = &mut draft.added[at];
-            (added.work, added.prediction) = (Some(work), prediction);
+    for at in 0..draft.added().len() {
+        let (source, node) = (draft.added()[at].source.clone(), Node::Added(AddedId(at as u32)));
+        let Some(work) = followed(draft, at, &source).filter(|work| draft.work_of(node) != Some(work)) else {
+            continue;
+        };
+        let absolute = if matches!(source, Source::Planned(_) | Source::Like(..)) {
+            draft.price_new(&work, draft.rank_of(draft.lane_of(node)))
+        } else {
+            None
+        };
+        draft.set_work_of(node, work);
+        if let Some(prediction) = absolute {
+            draft.set_price(node, prediction);
         }
+    }
+}
+
+fn followed(draft: &Draft<'_>, at: usize, source: &Source) -> Option<Work> {
+    let added = &draft.added()[at];
+    match *source {
+        Source::Planned(number) if added.kind == TaskKind::Kernel => {
+            Some(kernels_of(draft, added.operator?)?.into_iter().nth(number as usize)?.work)
+        }
+        Source::Like(ref operator, id, number) => {
+            let caller = Caller { operator, operands: draft.operands(id) };
+            let phase = draft.graph().operators.get(id.0 as usize)?.phase;
+            Some(planned_kernels(caller, None, phase)?.into_iter().nth(number as usize)?.work)
+        }
+        _ => draft.followed(source),
     }
 }

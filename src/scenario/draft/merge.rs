@@ -97,7 +97,7 @@ impl Draft<'_> {
 }
 
 impl Combine {
-    fn work(self, works: &[Work]) -> Option<Work> {
+    pub(super) fn work(self, works: &[Work]) -> Option<Work> {
         match self {
             Self::Batch => merged_work(works),
             Self::Chain => works.iter().cloned().reduce(|first, next| first.fused_with(&next)),

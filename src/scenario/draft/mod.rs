@@ -3,7 +3,9 @@
 //! Edits say what tasks do, where and how often; durations follow from that at any moment by [`Draft::price`], always from
 //! the traced duration, so that two edits never compound the rounding or the error of one another.
 
+mod added;
 mod merge;
+mod order;
 mod price;
 mod tasks;
 mod wiring;
@@ -14,11 +16,12 @@ use std::sync::Arc;
 use petgraph::graph::EdgeIndex;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::cost::{Family, Overheads, Placed, Prediction, Work};
+use crate::cost::{Family, Overheads, Prediction, Work};
 use crate::device::{DeviceProfile, LinkProfile};
 use crate::graph::{Dependency, ExecutionGraph, Lane, LaneId, NodeId, Operands, OperatorId, TaskKind};
 use crate::units::Bytes;
 
+pub use added::Source;
 pub use merge::Combine;
 use merge::Merge;
 use price::Repricing;
@@ -62,8 +65,10 @@ pub struct Added {
     pub prediction: Prediction,
     /// The traced tasks whose work it does instead.
     pub members: Vec<NodeId>,
-    /// Which of the kernels that its operator would launch it is; it follows that operator's arguments.
-    pub planned: Option<u16>,
+    /// What its work follows.
+    pub source: Source,
+    /// The operator that an edit added and whose task it is, beside the traced one.
+    pub caller: Option<Arc<str>>,
     /// The traced task beside which it is listed on its lane: directly after it.
     pub after: NodeId,
 }
@@ -217,19 +222,6 @@ impl<'b> Draft<'b> {
         }
     }
 
-    /// Re-prices the added device work of a rank for another device.
-    fn move_added(&mut self, rank: usize, to: &DeviceProfile) {
-        let from = self.devices[rank].clone();
-        for added in &mut self.added {
-            let here = self.base.rank_of(added.lane, &self.lanes) == rank;
-            let computes = added.kind.is_device() && !matches!(added.kind, TaskKind::Collective(_));
-            let Some(work) = added.work.as_ref().filter(|_| here && computes) else { continue };
-            let (before, after) = (Placed { work: Some(work), device: &from }, Placed { work: Some(work), device: to });
-            let moved = self.context.models.predict(Some(added.prediction.duration), before, after);
-            added.prediction = Prediction { error: moved.error.hypot(added.prediction.error), ..moved };
-        }
-    }
-
     /// The interconnect, where an edit changed it.
     pub fn interconnect(&self) -> Option<&LinkProfile> {
         self.interconnect.as_ref()
@@ -237,6 +229,7 @@ impl<'b> Draft<'b> {
 
     /// Changes the interconnect of all ranks.
     pub fn set_interconnect(&mut self, link: LinkProfile) {
+        self.relink_added(&link);
         self.interconnect = Some(link);
         self.memo.borrow_mut().clear();
         self.touch_all(|draft, node| matches!(draft.graph().tasks[node].kind, TaskKind::Collective(_)));

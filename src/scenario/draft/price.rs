@@ -124,7 +124,7 @@ impl Draft<'_> {
 }
 
 /// A host computation of another size: the fitted host's ratio.
-fn on_host(host: &HostModel, old: Option<&Work>, new: Option<&Work>) -> Repricing {
+pub(super) fn on_host(host: &HostModel, old: Option<&Work>, new: Option<&Work>) -> Repricing {
     let (Some(old), Some(new)) = (old, new) else { return Repricing::Kept };
     if old == new {
         return Repricing::Kept;
@@ -136,10 +136,10 @@ fn on_host(host: &HostModel, old: Option<&Work>, new: Option<&Work>) -> Repricin
 }
 
 /// The measured duration for which re-pricings are worked out: long enough that its rounding does not show.
-const UNIT: DurNs = DurNs(1_000_000_000);
+pub(super) const UNIT: DurNs = DurNs(1_000_000_000);
 
 impl Repricing {
-    fn of(prediction: Prediction) -> Self {
+    pub(super) fn of(prediction: Prediction) -> Self {
         match prediction.provenance {
             Provenance::Measured => Self::Kept,
             Provenance::Anchored => Self::Ratio(prediction.duration.0 as f64 / UNIT.0 as f64, prediction),
@@ -148,7 +148,7 @@ impl Repricing {
         }
     }
 
-    fn apply(self, start: Prediction) -> Prediction {
+    pub(super) fn apply(self, start: Prediction) -> Prediction {
         match self {
             Self::Kept => start,
             Self::Ratio(ratio, of) => Prediction {

@@ -1,16 +1,22 @@
 //! Tasks of a draft, traced and added alike: what they are now, taking them out, stretching, moving and copying them.
 
 use crate::cost::{Family, Prediction, Provenance, Work};
-use crate::graph::{LaneId, NodeId, OperatorId, TaskKind};
+use crate::graph::{LaneId, NodeId, OperatorId, Phase, TaskKind};
 use crate::units::Bytes;
 
-use super::{Added, AddedId, Draft, Node};
+use super::{Added, AddedId, Draft, Node, Source};
 
 impl Draft<'_> {
     /// All added tasks that are still there.
     pub fn added_nodes(&self) -> impl Iterator<Item = Node> + use<> {
         let there: Vec<bool> = self.dropped.iter().map(|gone| !gone).collect();
         there.into_iter().enumerate().filter(|(_, there)| *there).map(|(id, _)| Node::Added(AddedId(id as u32)))
+    }
+
+    /// All tasks that are there, traced ones first.
+    pub fn nodes(&self) -> impl Iterator<Item = Node> + use<'_> {
+        let traced = self.graph().tasks.node_indices().filter(|&node| !self.is_removed(node)).map(Node::Traced);
+        traced.chain(self.added_nodes())
     }
 
     /// What a task is.
@@ -42,6 +48,27 @@ impl Draft<'_> {
         match node {
             Node::Traced(node) => self.graph().tasks[node].operator,
             Node::Added(AddedId(id)) => self.added[id as usize].operator,
+        }
+    }
+
+    /// The operator that an edit added and whose task it is.
+    pub fn caller_of(&self, node: Node) -> Option<&str> {
+        match node {
+            Node::Traced(_) => None,
+            Node::Added(AddedId(id)) => self.added[id as usize].caller.as_deref(),
+        }
+    }
+
+    /// The part of training that its operator belongs to.
+    pub fn phase_of(&self, node: Node) -> Option<Phase> {
+        self.operator_of(node).map(|id| self.graph().operators[id.0 as usize].phase)
+    }
+
+    /// The traced task beside which it is listed: itself, or the one that an edit put it next to.
+    pub fn beside(&self, node: Node) -> NodeId {
+        match node {
+            Node::Traced(node) => node,
+            Node::Added(AddedId(id)) => self.added[id as usize].after,
         }
     }
 
@@ -131,9 +158,9 @@ impl Draft<'_> {
 
     /// Adds a task that does and takes what `of` does and takes now, listed after the traced task `beside`.
     pub fn copy(&mut self, of: Node, lane: LaneId, beside: NodeId) -> Node {
-        let planned = match of {
+        let caller = match of {
             Node::Traced(_) => None,
-            Node::Added(AddedId(id)) => self.added[id as usize].planned,
+            Node::Added(AddedId(id)) => self.added[id as usize].caller.clone(),
         };
         Node::Added(self.add(Added {
             name: self.name_of(of).to_owned(),
@@ -144,7 +171,8 @@ impl Draft<'_> {
             work: self.work_of(of).cloned(),
             prediction: self.price_of(of),
             members: Vec::new(),
-            planned,
+            source: Source::Repeats(of),
+            caller,
             after: beside,
         }))
     }

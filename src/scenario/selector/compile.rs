@@ -44,6 +44,8 @@ struct Subject<'a> {
     lane: LaneId,
     operator: Option<OperatorId>,
     name: Name<'a>,
+    /// The operator that an edit added and whose task it is.
+    caller: Option<&'a str>,
     base: &'a Base,
     draft: Option<&'a Draft<'a>>,
 }
@@ -59,19 +61,31 @@ impl<'a> Subject<'a> {
         let task = &base.graph().tasks[node];
         let lane = draft.map_or(task.lane, |draft| draft.lane_of(Node::Traced(node)));
         let (node, name) = (Node::Traced(node), Name::Traced(task.name));
-        Self { node, kind: task.kind, lane, operator: task.operator, name, base, draft }
+        Self { node, kind: task.kind, lane, operator: task.operator, name, caller: None, base, draft }
     }
 
     fn added(draft: &'a Draft<'a>, node: Node) -> Self {
         let (kind, lane, operator) = (draft.kind_of(node), draft.lane_of(node), draft.operator_of(node));
-        let name = Name::Own(draft.name_of(node));
-        Self { node, kind, lane, operator, name, base: draft.base(), draft: Some(draft) }
+        let (name, caller) = (Name::Own(draft.name_of(node)), draft.caller_of(node));
+        Self { node, kind, lane, operator, name, caller, base: draft.base(), draft: Some(draft) }
     }
 
     fn is_called(&self, names: &[bool], test: &Test) -> bool {
         match self.name {
             Name::Traced(name) => at(names, name),
             Name::Own(name) => matches(test, name),
+        }
+    }
+
+    /// Whether it is of an operator by name: an added one is beside the traced operator, within those around that.
+    fn is_of(&self, operators: &[bool], test: &Test) -> bool {
+        let is = |id: OperatorId| operators.get(id.0 as usize) == Some(&true);
+        match self.caller {
+            None => self.operator.is_some_and(is),
+            Some(caller) => {
+                let parent = |id: OperatorId| self.base.graph().operators.get(id.0 as usize)?.parent;
+                matches(test, caller) || self.operator.and_then(parent).is_some_and(is)
+            }
         }
     }
 
@@ -229,7 +243,7 @@ fn holds(compiled: &Compiled, subject: &Subject<'_>) -> bool {
         Compiled::Not(part) => !holds(part, subject),
         Compiled::Everything => true,
         Compiled::Predicted => subject.is_predicted(),
-        Compiled::Named(names, operators, test) => subject.is_called(names, test) || by_operator(operators),
+        Compiled::Named(names, operators, test) => subject.is_called(names, test) || subject.is_of(operators, test),
         Compiled::Operator(table) => by_operator(table),
         Compiled::Kernel(names, test) => subject.kind.is_device() && subject.is_called(names, test),
         Compiled::Lane(table) => table.get(subject.lane.0 as usize) == Some(&true),

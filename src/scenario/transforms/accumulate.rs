@@ -12,7 +12,6 @@ use crate::scenario::draft::{Draft, Node, Wire, order_kind};
 use crate::scenario::transform::{StepReport, Transform, TransformSpec};
 use crate::units::{DurNs, TimeNs};
 
-use super::kernel::beside;
 use super::report::count;
 
 /// Accumulates gradients over several batches.
@@ -92,7 +91,7 @@ fn repeated(draft: &Draft<'_>) -> Vec<Node> {
         inside && graph.tasks[node].kind != TaskKind::StepEnd && !draft.is_removed(node)
     };
     let traced: Vec<NodeId> = graph.tasks.node_indices().filter(is_repeated).collect();
-    let added = draft.added_nodes().filter(|&node| traced.binary_search(&beside(draft, node)).is_ok());
+    let added = draft.added_nodes().filter(|&node| traced.binary_search(&draft.beside(node)).is_ok());
     traced.iter().map(|&node| Node::Traced(node)).chain(added).collect()
 }
 
@@ -152,7 +151,7 @@ impl Section {
             .nodes
             .iter()
             .map(|&node| {
-                let (lane, beside) = (draft.lane_of(node), beside(draft, node));
+                let (lane, beside) = (draft.lane_of(node), draft.beside(node));
                 draft.copy(node, lane, beside)
             })
             .collect();

@@ -1,7 +1,9 @@
 //! `checkpoint SELECTOR`: the selected part of the forward pass runs again before its backward pass, and keeps no activations.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
 
 use crate::graph::{Dependency, DependencyKind, LaneId, NodeId, OperatorId, Phase, TaskKind};
 use crate::scenario::context::Context;
@@ -49,11 +51,8 @@ impl Transform for Checkpoint {
 
     fn apply(&self, draft: &mut Draft<'_>, _: &Context) -> StepReport {
         let graph = draft.graph();
-        let forward = |&node: &NodeId| {
-            let operator = graph.tasks[node].operator;
-            operator.is_some_and(|id| graph.operators[id.0 as usize].phase == Phase::Forward)
-        };
-        let chosen: Vec<NodeId> = self.selector.select_in(draft).into_iter().filter(forward).collect();
+        let forward = |&node: &Node| draft.phase_of(node) == Some(Phase::Forward);
+        let chosen: BTreeSet<Node> = self.selector.select_all(draft).into_iter().filter(forward).collect();
         let segments = segments(draft, &chosen);
         if segments.is_empty() {
             return StepReport::nothing(format!("no computation of the forward pass matches {}", self.selector));
@@ -63,12 +62,12 @@ impl Transform for Checkpoint {
         for segment in &segments {
             let Some(gradient) = segment.gradient else {
                 lost.0 += segment.work.len();
-                lost.1 += segment.work.iter().map(|&node| draft.price(node).duration).sum();
+                lost.1 += segment.work.iter().map(|&node| draft.price_of(node).duration).sum();
                 continue;
             };
             changed += recompute(draft, segment, gradient);
-            if within[segment.work[0].index()] {
-                let kept = segment.work.iter().rev().skip(1).filter_map(|&node| draft.work(node));
+            if within[draft.beside(segment.work[0]).index()] {
+                let kept = segment.work.iter().rev().skip(1).filter_map(|&node| draft.work_of(node));
                 freed += kept.map(|work| work.written.0).sum::<u64>();
             }
         }
@@ -91,44 +90,50 @@ impl Transform for Checkpoint {
 /// Neighbouring selected work of the forward pass with its host tasks.
 #[derive(Debug)]
 struct Segment {
-    work: Vec<NodeId>,
-    host: Vec<NodeId>,
+    work: Vec<Node>,
+    host: Vec<Node>,
     /// The first work of its backward pass.
-    gradient: Option<NodeId>,
+    gradient: Option<Node>,
 }
 
 fn computes(kind: TaskKind) -> bool {
     matches!(kind, TaskKind::Kernel | TaskKind::Compute)
 }
 
-fn segments(draft: &Draft<'_>, chosen: &[NodeId]) -> Vec<Segment> {
-    let graph = draft.graph();
-    let gradients = gradients(draft);
-    let within = graph.iteration_tasks();
-    let mut lanes: BTreeMap<(LaneId, bool), Vec<NodeId>> = BTreeMap::new();
-    for node in graph.tasks.node_indices().filter(|&node| computes(graph.tasks[node].kind) && !draft.is_removed(node)) {
-        lanes.entry((graph.tasks[node].lane, within[node.index()])).or_default().push(node);
+fn segments(draft: &mut Draft<'_>, chosen: &BTreeSet<Node>) -> Vec<Segment> {
+    let within = draft.graph().iteration_tasks();
+    let order = Order::of(draft);
+    let mut lanes: BTreeMap<(LaneId, bool), Vec<Node>> = BTreeMap::new();
+    for (&lane, nodes) in &order.lanes {
+        for &node in nodes.iter().filter(|&&node| computes(draft.kind_of(node))) {
+            lanes.entry((lane, within[draft.beside(node).index()])).or_default().push(node);
+        }
     }
-    let is_chosen = |node: &NodeId| chosen.binary_search(node).is_ok();
+    let gradients = gradients(draft, lanes.values().flatten());
     let mut segments = Vec::new();
     for nodes in lanes.values() {
-        for run in nodes.chunk_by(|a, b| is_chosen(a) == is_chosen(b)).filter(|run| is_chosen(&run[0])) {
-            let gradient = run.iter().filter_map(|&node| gradient_of(draft, &gradients, node)).min();
-            segments.push(Segment { host: host_of(draft, chosen, run), work: run.to_vec(), gradient });
+        for run in nodes.chunk_by(|a, b| chosen.contains(a) == chosen.contains(b)).filter(|run| chosen.contains(&run[0]))
+        {
+            let gradient = run.iter().filter_map(|&node| gradient_of(draft, &gradients, node)).min_by_key(|g| g.0);
+            let host = order.host_of(draft, chosen, run);
+            segments.push(Segment { host, work: run.to_vec(), gradient: gradient.map(|(_, node)| node) });
         }
     }
     segments
 }
 
+/// A piece of work with its place among those of its step.
+type Placed = (usize, Node);
+
 /// By forward operator the first work of its backward pass.
-fn gradients(draft: &Draft<'_>) -> BTreeMap<OperatorId, NodeId> {
+fn gradients<'n>(draft: &Draft<'_>, nodes: impl Iterator<Item = &'n Node>) -> BTreeMap<OperatorId, Placed> {
     let graph = draft.graph();
     let mut first = BTreeMap::new();
-    for node in graph.tasks.node_indices().filter(|&node| computes(graph.tasks[node].kind) && !draft.is_removed(node)) {
-        for id in callers(draft, graph.tasks[node].operator) {
+    for (place, &node) in nodes.enumerate() {
+        for id in callers(draft, draft.operator_of(node)) {
             let operator = &graph.operators[id.0 as usize];
             if let Some(forward) = operator.forward.filter(|_| operator.phase == Phase::Backward) {
-                first.entry(forward).or_insert(node);
+                first.entry(forward).or_insert((place, node));
             }
         }
     }
@@ -136,66 +141,82 @@ fn gradients(draft: &Draft<'_>) -> BTreeMap<OperatorId, NodeId> {
 }
 
 /// The first backward work of the operator of `node`, one around it, or one inside it.
-fn gradient_of(draft: &Draft<'_>, gradients: &BTreeMap<OperatorId, NodeId>, node: NodeId) -> Option<NodeId> {
+fn gradient_of(draft: &Draft<'_>, gradients: &BTreeMap<OperatorId, Placed>, node: Node) -> Option<Placed> {
     let graph = draft.graph();
     let inside = |id: OperatorId| {
         let end = graph.operators[id.0 as usize].subtree_end;
-        gradients.range(id..end).map(|(_, &node)| node).min()
+        gradients.range(id..end).map(|(_, &placed)| placed).min_by_key(|placed| placed.0)
     };
-    callers(draft, graph.tasks[node].operator).find_map(inside).filter(|&gradient| gradient > node)
+    let later = |&(_, gradient): &Placed| draft.beside(gradient) > draft.beside(node);
+    callers(draft, draft.operator_of(node)).find_map(inside).filter(later)
 }
 
-fn callers<'d>(draft: &'d Draft<'_>, operator: Option<OperatorId>) -> impl Iterator<Item = OperatorId> + use<'d> {
+fn callers<'b>(draft: &Draft<'b>, operator: Option<OperatorId>) -> impl Iterator<Item = OperatorId> + use<'b> {
     let operators = &draft.graph().operators;
     std::iter::successors(operator, |id| operators.get(id.0 as usize)?.parent)
 }
 
-/// The selected host tasks around the launches of `run`, else those launches; on a host the run itself.
-fn host_of(draft: &Draft<'_>, chosen: &[NodeId], run: &[NodeId]) -> Vec<NodeId> {
-    let graph = draft.graph();
-    let calls: Vec<NodeId> = run
-        .iter()
-        .map(
-            |&node| {
-                if graph.tasks[node].kind == TaskKind::Compute { node } else { graph.launch_of(node).unwrap_or(node) }
-            },
-        )
-        .filter(|&call| !graph.tasks[call].kind.is_device() && graph.tasks[call].kind.is_work())
-        .collect();
-    let (Some(&first), Some(&last)) = (calls.iter().min(), calls.iter().max()) else { return Vec::new() };
-    let lane = graph.tasks[first].lane;
-    // An operator's own time before its first call belongs to it.
-    let root = callers(draft, graph.tasks[first].operator).last().map(|id| graph.operators[id.0 as usize].start);
-    let between = chosen.iter().copied().filter(|&node| {
-        let task = &graph.tasks[node];
-        let begins = root.is_none_or(|start| task.measured_start >= start);
-        task.lane == lane && !task.kind.is_device() && node <= last && (node >= first || begins)
-    });
-    let mut host: Vec<NodeId> = between.chain(calls.iter().copied().filter(|&c| graph.tasks[c].lane == lane)).collect();
-    host.sort_unstable();
-    host.dedup();
-    host
+/// The lanes' tasks in order, and the place of each among them.
+struct Order {
+    lanes: BTreeMap<LaneId, Vec<Node>>,
+    place: FxHashMap<Node, usize>,
+}
+
+impl Order {
+    fn of(draft: &Draft<'_>) -> Self {
+        let lanes = draft.in_order(|_| true);
+        let places = lanes.values().flat_map(|nodes| nodes.iter().enumerate());
+        let place = places.map(|(place, &node)| (node, place)).collect();
+        Self { lanes, place }
+    }
+
+    /// The selected host tasks around the launches of `run`, else those launches; on a host the run itself.
+    fn host_of(&self, draft: &mut Draft<'_>, chosen: &BTreeSet<Node>, run: &[Node]) -> Vec<Node> {
+        let mut calls = BTreeSet::new();
+        for &node in run {
+            let call = if draft.kind_of(node) == TaskKind::Compute { Some(node) } else { draft.call_of(node) };
+            calls.extend(call.filter(|&call| is_on_host(draft, call)));
+        }
+        let places = || calls.iter().filter_map(|call| self.place.get(call).copied());
+        let (Some(first), Some(last), Some(call)) = (places().min(), places().max(), calls.first()) else {
+            return Vec::new();
+        };
+        let Some(nodes) = self.lanes.get(&draft.lane_of(*call)).filter(|nodes| last < nodes.len()) else {
+            return Vec::new();
+        };
+        // An operator's own time before its first call belongs to it.
+        let graph = draft.graph();
+        let root = callers(draft, draft.operator_of(nodes[first])).last();
+        let root = root.map(|id| graph.operators[id.0 as usize].start);
+        let begins = |node: &&Node| root.is_none_or(|start| graph.tasks[draft.beside(**node)].measured_start >= start);
+        let before = nodes[..first].iter().rev().take_while(begins).count();
+        let is_taken = |node: &Node| calls.contains(node) || (chosen.contains(node) && is_on_host(draft, *node));
+        nodes[first - before..=last].iter().copied().filter(is_taken).collect()
+    }
+}
+
+fn is_on_host(draft: &Draft<'_>, node: Node) -> bool {
+    let kind = draft.kind_of(node);
+    !kind.is_device() && kind.is_work()
 }
 
 /// Puts copies of a segment before its backward pass; how many tasks that added.
-fn recompute(draft: &mut Draft<'_>, segment: &Segment, gradient: NodeId) -> usize {
-    let at = Node::Traced(gradient);
+fn recompute(draft: &mut Draft<'_>, segment: &Segment, at: Node) -> usize {
     let call = draft.call_of(at).filter(|&call| !draft.kind_of(call).is_device());
     let on_host = draft.kind_of(at) == TaskKind::Compute;
     let host_at = if on_host { Some(at) } else { call };
     let Some(host_at) = host_at else { return 0 };
-    let host: Vec<Node> = segment.host.iter().map(|&node| Node::Traced(node)).collect();
-    let copied = chain(draft, &host, host_at, gradient, DurNs::ZERO);
+    let beside = draft.beside(at);
+    let copied = chain(draft, &segment.host, host_at, beside, DurNs::ZERO);
     if on_host {
         return copied.len();
     }
     let gap = draft.stream_gap(at);
-    let work: Vec<Node> = segment.work.iter().map(|&node| Node::Traced(node)).collect();
-    let again = chain(draft, &work, at, gradient, gap);
-    for (&work, &copy) in work.iter().zip(&again) {
+    let again = chain(draft, &segment.work, at, beside, gap);
+    for (&work, &copy) in segment.work.iter().zip(&again) {
         let launch = draft.wires_into(work).into_iter().find(|wire| wire.kind() == DependencyKind::Launch);
         let Some(launch) = launch else { continue };
-        if let Some(from) = host.iter().position(|&call| call == launch.from) {
+        if let Some(from) = segment.host.iter().position(|&call| call == launch.from) {
             draft.connect(copied[from], copy, launch.dependency);
         }
     }

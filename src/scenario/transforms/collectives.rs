@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::cost::{CollectiveKind, Shape, Work};
-use crate::graph::{LaneId, NodeId};
+use crate::graph::{LaneId, TaskKind};
 use crate::scenario::context::Context;
-use crate::scenario::draft::Draft;
+use crate::scenario::draft::{Combine, Draft, Node};
 use crate::scenario::step::StepError;
 use crate::scenario::text::{Words, short};
 use crate::scenario::transform::{StepReport, Transform, TransformSpec};
@@ -119,10 +119,10 @@ fn rework(
 ) -> StepReport {
     let mut changed = Vec::new();
     for node in collectives(draft) {
-        let Some(work) = draft.work(node) else { continue };
+        let Some(work) = draft.work_of(node) else { continue };
         let Shape::Collective { kind, ranks } = work.shape else { continue };
         if let Some(new) = change(work, kind, ranks) {
-            draft.set_work(node, new);
+            draft.set_work_of(node, new);
             changed.push(node);
         }
     }
@@ -147,7 +147,7 @@ impl Transform for BucketSize {
     fn apply(&self, draft: &mut Draft<'_>, _: &Context) -> StepReport {
         let limit = (self.mib * 1_048_576.0) as u64;
         let mut before = 0;
-        let mut buckets: Vec<Vec<NodeId>> = Vec::new();
+        let mut buckets: Vec<Vec<Node>> = Vec::new();
         for reduces in all_reduces(draft).values() {
             before += reduces.len();
             let mut filled = u64::MAX;
@@ -162,17 +162,14 @@ impl Transform for BucketSize {
                 }
             }
         }
-        let merged: Vec<&Vec<NodeId>> = buckets.iter().filter(|bucket| bucket.len() > 1).collect();
+        let merged: Vec<&Vec<Node>> = buckets.iter().filter(|bucket| bucket.len() > 1).collect();
         if merged.is_empty() {
             return StepReport::nothing("no two all-reduces of known size fit one bucket (splitting is not modelled)");
         }
         for bucket in &merged {
             // The bucket is complete when its last gradient is.
-            let Some((&last, others)) = bucket.split_last() else { continue };
-            draft.merge(last, (*bucket).clone());
-            for &other in others {
-                draft.remove(other);
-            }
+            let last_first: Vec<Node> = bucket.iter().rev().copied().collect();
+            draft.merge_nodes(&last_first, Combine::Batch);
         }
         let summary = format!("{before} all-reduces → {}", buckets.len());
         StepReport { changed: merged.iter().map(|bucket| bucket.len()).sum(), summary, ..StepReport::default() }
@@ -180,16 +177,18 @@ impl Transform for BucketSize {
 }
 
 /// All-reduces of known size by lane and step, in order.
-fn all_reduces(draft: &Draft<'_>) -> BTreeMap<(LaneId, bool), Vec<(NodeId, u64)>> {
-    let graph = draft.graph();
-    let mut found: BTreeMap<_, Vec<(NodeId, u64)>> = BTreeMap::new();
-    let within = graph.iteration_tasks();
-    for node in collectives(draft) {
-        let Some(work) = draft.work(node) else { continue };
-        let reduces = matches!(work.shape, Shape::Collective { kind: CollectiveKind::AllReduce, .. });
-        if reduces && work.read.0 > 0 {
-            let key = (graph.tasks[node].lane, within[node.index()]);
-            found.entry(key).or_default().push((node, work.read.0));
+fn all_reduces(draft: &Draft<'_>) -> BTreeMap<(LaneId, bool), Vec<(Node, u64)>> {
+    let within = draft.graph().iteration_tasks();
+    let bytes = |node: Node| match draft.work_of(node) {
+        Some(Work { shape: Shape::Collective { kind: CollectiveKind::AllReduce, .. }, read, .. }) => read.0,
+        _ => 0,
+    };
+    let reduces = |node: Node| matches!(draft.kind_of(node), TaskKind::Collective(_)) && bytes(node) > 0;
+    let mut found: BTreeMap<_, Vec<(Node, u64)>> = BTreeMap::new();
+    for (lane, nodes) in draft.in_order(reduces) {
+        for node in nodes {
+            let key = (lane, within[draft.beside(node).index()]);
+            found.entry(key).or_default().push((node, bytes(node)));
         }
     }
     found

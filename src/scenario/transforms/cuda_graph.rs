@@ -3,12 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use petgraph::Direction::Incoming;
-use petgraph::visit::EdgeRef;
 use rustc_hash::FxHashSet;
 
 use crate::cost::{Prediction, Provenance};
-use crate::graph::{Dependency, DependencyKind, LaneId, LaneKind, NodeId, TaskKind};
+use crate::graph::{Dependency, DependencyKind, LaneId, TaskKind};
 use crate::scenario::context::Context;
 use crate::scenario::draft::{Draft, Node};
 use crate::scenario::selector::Selector;
@@ -68,8 +66,10 @@ impl Transform for CudaGraph {
         }
         let mut report = StepReport::default();
         let (mut kernels, mut graphs) = (0, 0);
-        for ((_, step), launches) in &groups {
-            let (captured, host) = capture(draft, launches);
+        let lanes = draft.in_order(|node| !draft.kind_of(node).is_device());
+        for ((lane, step), launches) in &groups {
+            let host = lanes.get(lane).map(Vec::as_slice).unwrap_or_default();
+            let (captured, host) = capture(draft, launches, host);
             report.changed += captured + host;
             kernels += captured;
             graphs += usize::from(*step);
@@ -84,17 +84,20 @@ impl Transform for CudaGraph {
 
 impl CudaGraph {
     /// Kernels with their launches, by launching lane and step.
-    fn groups(&self, draft: &Draft<'_>) -> BTreeMap<(LaneId, bool), Vec<(NodeId, NodeId)>> {
-        let graph = draft.graph();
-        let chosen = self.selector.as_ref().map(|selector| selector.select_in(draft));
-        let within = graph.iteration_tasks();
-        let mut groups: BTreeMap<_, Vec<(NodeId, NodeId)>> = BTreeMap::new();
-        for node in graph.tasks.node_indices().filter(|&node| !draft.is_removed(node)) {
-            let is_kernel = matches!(graph.tasks[node].kind, TaskKind::Kernel | TaskKind::Memset);
-            let is_chosen = chosen.as_ref().is_none_or(|chosen| chosen.binary_search(&node).is_ok());
-            let Some(call) = graph.launch_of(node).filter(|_| is_kernel && is_chosen) else { continue };
-            if graph.tasks[call].kind == TaskKind::Runtime && !draft.is_removed(call) {
-                let key = (graph.tasks[call].lane, within[node.index()]);
+    fn groups(&self, draft: &mut Draft<'_>) -> BTreeMap<(LaneId, bool), Vec<(Node, Node)>> {
+        let chosen: Option<FxHashSet<Node>> =
+            self.selector.as_ref().map(|selector| selector.select_all(draft).into_iter().collect());
+        let within = draft.graph().iteration_tasks();
+        let is_kernel = |node: &Node| {
+            matches!(draft.kind_of(*node), TaskKind::Kernel | TaskKind::Memset)
+                && chosen.as_ref().is_none_or(|chosen| chosen.contains(node))
+        };
+        let kernels: Vec<Node> = draft.nodes().filter(is_kernel).collect();
+        let mut groups: BTreeMap<_, Vec<(Node, Node)>> = BTreeMap::new();
+        for node in kernels {
+            let call = draft.call_of(node).filter(|&call| !draft.is_gone(call));
+            if let Some(call) = call.filter(|&call| draft.kind_of(call) == TaskKind::Runtime) {
+                let key = (draft.lane_of(call), within[draft.beside(node).index()]);
                 groups.entry(key).or_default().push((node, call));
             }
         }
@@ -104,12 +107,17 @@ impl CudaGraph {
 }
 
 /// Replaces the launches by the first of them; how many kernels and how many host tasks that changed.
-fn capture(draft: &mut Draft<'_>, launches: &[(NodeId, NodeId)]) -> (usize, usize) {
-    let graph = draft.graph();
-    let Some(first) = launches.iter().map(|&(_, call)| call).min() else { return (0, 0) };
-    let calls: FxHashSet<NodeId> = launches.iter().map(|&(_, call)| call).collect();
-    let kernels: FxHashSet<NodeId> = launches.iter().map(|&(kernel, _)| kernel).collect();
-    let Some(last) = calls.iter().copied().max() else { return (0, 0) };
+///
+/// # Arguments
+/// `host`: the host tasks of the launching lane, in order.
+fn capture(draft: &mut Draft<'_>, launches: &[(Node, Node)], host: &[Node]) -> (usize, usize) {
+    let calls: FxHashSet<Node> = launches.iter().map(|&(_, call)| call).collect();
+    let kernels: FxHashSet<Node> = launches.iter().map(|&(kernel, _)| kernel).collect();
+    let is_call = |node: &Node| calls.contains(node);
+    let (Some(begin), Some(end)) = (host.iter().position(is_call), host.iter().rposition(is_call)) else {
+        return (0, 0);
+    };
+    let first = host[begin];
     let duration = LAUNCH + DurNs(PER_KERNEL.0 * launches.len() as i64);
     let prediction = Prediction {
         duration,
@@ -118,42 +126,27 @@ fn capture(draft: &mut Draft<'_>, launches: &[(NodeId, NodeId)]) -> (usize, usiz
         error: ERROR,
         extrapolated: false,
     };
-    draft.set_duration(first, prediction);
+    draft.set_price(first, prediction);
     for &(kernel, call) in launches.iter().filter(|&&(_, call)| call != first) {
-        for edge in graph.tasks.edges_directed(kernel, Incoming) {
-            let dependency = *edge.weight();
-            match dependency.kind {
+        for wire in draft.wires_into(kernel) {
+            match wire.kind() {
                 DependencyKind::Launch | DependencyKind::LaunchQueue => {
-                    draft.cut(edge.id());
-                    let lag = Dependency { lag: dependency.lag, ..dependency };
-                    if edge.source() == call {
-                        draft.connect(Node::Traced(first), Node::Traced(kernel), lag);
+                    draft.disconnect(&wire);
+                    if wire.from == call {
+                        draft.connect(first, kernel, wire.dependency);
                     }
                 }
-                DependencyKind::Stream if kernels.contains(&edge.source()) && dependency.lag > GAP => {
-                    draft.set_dependency(edge.id(), Dependency { lag: GAP, ..dependency });
+                DependencyKind::Stream if kernels.contains(&wire.from) && wire.dependency.lag > GAP => {
+                    draft.disconnect(&wire);
+                    draft.connect(wire.from, kernel, Dependency { lag: GAP, ..wire.dependency });
                 }
                 _ => {}
             }
         }
     }
-    let host = between(draft, first, last, &calls);
-    for &node in &host {
-        draft.remove(node);
-    }
-    (launches.len(), host.len())
-}
-
-/// The host tasks of operators, and the captured launches, from the first launch to the last.
-fn between(draft: &Draft<'_>, first: NodeId, last: NodeId, calls: &FxHashSet<NodeId>) -> Vec<NodeId> {
-    let graph = draft.graph();
-    let lane = graph.tasks[first].lane;
-    debug_assert!(matches!(graph.lanes[lane.0 as usize].kind, LaneKind::Thread { .. }));
-    let goes = |&node: &NodeId| {
-        let task = &graph.tasks[node];
-        let of_model = matches!(task.kind, TaskKind::Host(_)) && task.operator.is_some();
-        task.lane == lane && node != first && (calls.contains(&node) || of_model) && !draft.is_removed(node)
-    };
-    let range = first.index()..=last.index();
-    range.map(NodeId::new).filter(goes).collect()
+    let of_model = |node: &Node| matches!(draft.kind_of(*node), TaskKind::Host(_)) && draft.operator_of(*node).is_some();
+    let between = host[begin..=end].iter().copied().filter(|node| *node != first && (is_call(node) || of_model(node)));
+    let gone: Vec<Node> = between.collect();
+    gone.iter().for_each(|&node| draft.take_out(node));
+    (launches.len(), gone.len())
 }

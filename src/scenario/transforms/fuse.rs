@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use rustc_hash::FxHashSet;
+
 use crate::cost::Family;
-use crate::graph::{LaneId, NodeId, Phase, TaskKind};
-use crate::intern::NameId;
+use crate::graph::{LaneId, Phase, TaskKind};
 use crate::scenario::context::Context;
-use crate::scenario::draft::{Combine, Draft};
+use crate::scenario::draft::{Combine, Draft, Node};
 use crate::scenario::selector::Selector;
 use crate::scenario::step::StepError;
 use crate::scenario::text::Words;
@@ -67,7 +68,7 @@ impl Transform for Fuse {
     }
 
     fn apply(&self, draft: &mut Draft<'_>, _: &Context) -> StepReport {
-        let chosen = self.selector.select_in(draft);
+        let chosen: FxHashSet<Node> = self.selector.select_all(draft).into_iter().collect();
         let chains = chains(draft, &chosen);
         if chains.is_empty() {
             return StepReport::nothing(format!("no two neighbouring element-wise kernels match {}", self.selector));
@@ -80,24 +81,16 @@ impl Transform for Fuse {
 }
 
 /// Runs of two or more selected element-wise kernels that follow one another on a stream.
-fn chains(draft: &Draft<'_>, chosen: &[NodeId]) -> Vec<Vec<NodeId>> {
-    let graph = draft.graph();
-    let mut lanes: BTreeMap<LaneId, Vec<NodeId>> = BTreeMap::new();
-    for node in graph.tasks.node_indices().filter(|&node| graph.tasks[node].kind.is_device() && !draft.is_removed(node))
-    {
-        lanes.entry(graph.tasks[node].lane).or_default().push(node);
-    }
-    let fits = |node: &NodeId| {
-        let task = &graph.tasks[*node];
-        let family = draft.family(*node);
-        task.kind == TaskKind::Kernel
-            && family.is_some_and(is_element_wise)
-            && draft.work(*node).is_some()
-            && chosen.binary_search(node).is_ok()
+fn chains(draft: &Draft<'_>, chosen: &FxHashSet<Node>) -> Vec<Vec<Node>> {
+    let fits = |node: &Node| {
+        draft.kind_of(*node) == TaskKind::Kernel
+            && draft.family_of(*node).is_some_and(is_element_wise)
+            && draft.work_of(*node).is_some()
+            && chosen.contains(node)
     };
-    let elements = |node: NodeId| draft.work(node).map_or(0, |work| work.written.0);
+    let elements = |node: Node| draft.work_of(node).map_or(0, |work| work.written.0);
     let mut chains = Vec::new();
-    for lane in lanes.values() {
+    for lane in draft.in_order(|node| draft.kind_of(node).is_device()).values() {
         for run in lane.chunk_by(|a, b| fits(a) && fits(b) && elements(*a) == elements(*b)) {
             if run.len() > 1 {
                 chains.push(run.to_vec());
@@ -129,35 +122,31 @@ impl Transform for FuseOptimizer {
 }
 
 /// Update kernels (or host computations) of one name, lane and step; two or more of each.
-fn updates(draft: &Draft<'_>) -> Vec<Vec<NodeId>> {
-    let graph = draft.graph();
-    let within = graph.iteration_tasks();
-    let mut groups: BTreeMap<(LaneId, bool, NameId), Vec<NodeId>> = BTreeMap::new();
-    for node in graph.tasks.node_indices().filter(|&node| !draft.is_removed(node)) {
-        let task = &graph.tasks[node];
-        let updates = task.operator.is_some_and(|id| graph.operators[id.0 as usize].phase == Phase::Optimizer);
-        let computes = matches!(task.kind, TaskKind::Kernel | TaskKind::Compute);
-        if updates && computes && draft.work(node).is_some() {
-            groups.entry((task.lane, within[node.index()], task.name)).or_default().push(node);
+fn updates(draft: &Draft<'_>) -> Vec<Vec<Node>> {
+    let within = draft.graph().iteration_tasks();
+    let mut groups: BTreeMap<(LaneId, bool, &str), Vec<Node>> = BTreeMap::new();
+    let computes = |node: Node| matches!(draft.kind_of(node), TaskKind::Kernel | TaskKind::Compute);
+    let is_update = |node: Node| {
+        computes(node) && draft.phase_of(node) == Some(Phase::Optimizer) && draft.work_of(node).is_some()
+    };
+    for (lane, nodes) in draft.in_order(is_update) {
+        for node in nodes {
+            let key = (lane, within[draft.beside(node).index()], draft.name_of(node));
+            groups.entry(key).or_default().push(node);
         }
     }
     groups.into_values().filter(|group| group.len() > 1).collect()
 }
 
-/// Lets the first of each group do the work of all; how many host tasks went with the others.
-fn merge_all(draft: &mut Draft<'_>, groups: &[Vec<NodeId>], combine: Combine) -> usize {
-    let mut gone = Vec::new();
+/// Lets one task do the work of each group; how many host tasks went with the others.
+fn merge_all(draft: &mut Draft<'_>, groups: &[Vec<Node>], combine: Combine) -> usize {
     for group in groups {
-        let Some((&first, others)) = group.split_first() else { continue };
-        draft.merge_as(first, group.clone(), combine);
-        gone.extend_from_slice(others);
+        draft.merge_nodes(group, combine);
     }
-    for &node in &gone {
-        draft.remove(node);
-    }
-    let host = host_of(draft, &gone);
+    let others: Vec<Node> = groups.iter().flat_map(|group| &group[1..]).copied().collect();
+    let host = host_of(draft, &others);
     for &node in &host {
-        draft.remove(node);
+        draft.take_out(node);
     }
     host.len()
 }

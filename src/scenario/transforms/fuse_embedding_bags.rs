@@ -13,7 +13,7 @@ use crate::cost::Shape;
 use crate::cost::operators::{Reading, bare, operator_work};
 use crate::graph::{ExecutionGraph, HostPart, LaneId, NodeId, Operand, OperatorId, Phase, TaskKind};
 use crate::scenario::context::Context;
-use crate::scenario::draft::Draft;
+use crate::scenario::draft::{Draft, Source};
 use crate::scenario::host::caches;
 use crate::scenario::step::StepError;
 use crate::scenario::text::Words;
@@ -54,7 +54,7 @@ impl Transform for FuseEmbeddingBags {
         if groups.is_empty() {
             return StepReport::nothing("no two lookups of one step could be batched");
         }
-        if draft.added().iter().any(|added| added.planned.is_some()) {
+        if draft.added().iter().any(|added| matches!(added.source, Source::Planned(_))) {
             return StepReport::nothing(
                 "kernels that were never traced are not regrouped: put this step before place-on-gpu",
             );

@@ -1,10 +1,11 @@
-//! `insert kernel NAME TIME after SELECTOR`: a kernel that was not there, with its launch. Operators: `insert_operator`.
+//! `insert kernel NAME TIME [on stream N] after SELECTOR`: a kernel that was not there, with its launch. Operators:
+//! `insert_operator`.
 
 use std::sync::Arc;
 
 use crate::cost::{Prediction, Provenance};
 use crate::scenario::context::Context;
-use crate::scenario::draft::{Draft, Node};
+use crate::scenario::draft::{Draft, Node, Source};
 use crate::scenario::selector::Selector;
 use crate::scenario::step::StepError;
 use crate::scenario::text::{Word, Words};
@@ -13,9 +14,10 @@ use crate::units::DurNs;
 
 use super::insert_operator;
 use super::kernel::{self, NewKernel, Side};
-use super::report::count;
+use super::report::{SHARED, count};
+use super::stream::Streams;
 
-/// Adds a kernel after each selected one, on its stream, launched right after it.
+/// Adds a kernel after each selected one, launched right after it: on its stream, or on another where it waits for it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct InsertKernel {
     /// Its name.
@@ -24,12 +26,14 @@ pub struct InsertKernel {
     pub duration: DurNs,
     /// The kernels after which it runs.
     pub after: Selector,
+    /// The number of its stream; that of the kernel before it without.
+    pub stream: Option<u64>,
     written: String,
 }
 
 pub(super) const SPEC: TransformSpec = TransformSpec {
     name: "insert",
-    usage: "insert kernel NAME TIME after SELECTOR | insert OPERATOR after SELECTOR [like SELECTOR]",
+    usage: "insert kernel NAME TIME [on stream N] after SELECTOR | insert OPERATOR after SELECTOR [like SELECTOR]",
     help: "adds a kernel of a given time, or an operator with arguments like another's, after each selected one",
     example: "insert kernel my_kernel 35us after name~addmm & kind=kernel",
     parse,
@@ -43,14 +47,26 @@ fn parse(words: &mut Words<'_>) -> Result<Arc<dyn Transform>, StepError> {
     let kernel = words.expect("the kernel's name")?.text.to_owned();
     let time = words.expect("its time, e.g. 35us")?;
     let duration = duration(time)?;
-    let keyword = words.expect("`after`")?;
+    let mut keyword = words.expect("`after`")?;
+    let mut stream = None;
+    if keyword.text == "on" {
+        let word = words.expect("`stream`")?;
+        if word.text != "stream" {
+            return Err(StepError::at(word.column, format!("`{}`: expected `stream`", word.text)));
+        }
+        stream = Some(words.expect("the number of a stream")?.whole(0..=LARGEST_STREAM)?);
+        keyword = words.expect("`after`")?;
+    }
     if keyword.text != "after" {
         return Err(StepError::at(keyword.column, format!("`{}`: expected `after`", keyword.text)));
     }
     let rest = words.rest();
     let after = Selector::parse_at(rest.text, rest.column)?;
-    Ok(Arc::new(InsertKernel { kernel, duration, after, written: time.text.to_owned() }))
+    Ok(Arc::new(InsertKernel { kernel, duration, after, stream, written: time.text.to_owned() }))
 }
+
+/// Stream numbers above are those of edits.
+const LARGEST_STREAM: u64 = 9_998;
 
 /// A time with its unit.
 fn duration(word: Word<'_>) -> Result<DurNs, StepError> {
@@ -81,7 +97,8 @@ impl Transform for InsertKernel {
     }
 
     fn line(&self) -> String {
-        format!("{} kernel {} {} after {}", SPEC.name, self.kernel, self.written, self.after)
+        let stream = self.stream.map(|stream| format!(" on stream {stream}")).unwrap_or_default();
+        format!("{} kernel {} {}{stream} after {}", SPEC.name, self.kernel, self.written, self.after)
     }
 
     fn apply(&self, draft: &mut Draft<'_>, _: &Context) -> StepReport {
@@ -90,17 +107,28 @@ impl Transform for InsertKernel {
         if places.is_empty() {
             return StepReport::nothing(format!("no device work matches {}", self.after));
         }
+        let mut streams = Streams::default();
         for &node in &places {
             let new = NewKernel {
                 name: self.kernel.clone(),
                 operator: draft.operator_of(node),
                 work: None,
                 prediction: self.given(),
+                source: Source::Given,
+                caller: Some(Arc::from(self.kernel.as_str())),
             };
-            kernel::place(draft, node, Side::After, new);
+            match self.stream {
+                None => _ = kernel::place(draft, node, Side::After, new),
+                Some(number) => streams.place(draft, node, number as i64, new),
+            }
         }
-        let summary = format!("{} of {} inserted", count(places.len(), "kernel"), self.duration);
-        StepReport { changed: places.len(), summary, ..StepReport::default() }
+        let on = self.stream.map(|stream| format!(" on stream {stream}")).unwrap_or_default();
+        let summary = format!("{} of {} inserted{on}", count(places.len(), "kernel"), self.duration);
+        let mut report = StepReport { changed: places.len(), summary, ..StepReport::default() };
+        if self.stream.is_some() {
+            report.unhandled.push(SHARED.to_owned());
+        }
+        report
     }
 }
 

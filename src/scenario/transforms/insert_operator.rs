@@ -7,14 +7,14 @@ use crate::cost::operators::operator_family;
 use crate::cost::{Caller, OverheadKind, Prediction, Provenance, Work, planned_kernels};
 use crate::graph::{HostPart, OperatorId, TaskKind};
 use crate::scenario::context::Context;
-use crate::scenario::draft::{Added, Draft, Node};
+use crate::scenario::draft::{Added, Draft, Node, Source};
 use crate::scenario::selector::Selector;
 use crate::scenario::step::StepError;
 use crate::scenario::text::{Word, Words};
 use crate::scenario::transform::{StepReport, Transform};
 use crate::units::{Bytes, DurNs};
 
-use super::kernel::{self, NewKernel, Side, beside};
+use super::kernel::{self, NewKernel, Side};
 use super::report::count;
 
 /// Runs an operator after each selected one.
@@ -81,7 +81,7 @@ impl Transform for InsertOperator {
             match self.kernels(draft, like.unwrap_or(operator), last) {
                 Some(planned) => {
                     kernels += planned.len();
-                    self.insert(draft, operator, last, planned);
+                    self.insert(draft, (operator, like.unwrap_or(operator)), last, planned);
                 }
                 None => unknown += 1,
             }
@@ -141,10 +141,19 @@ impl InsertOperator {
     }
 
     /// Puts the operator after the device work `last`: T2, its calls, T3; its kernels on that stream.
-    fn insert(&self, draft: &mut Draft<'_>, operator: OperatorId, last: Node, kernels: Vec<Kernel>) {
+    fn insert(
+        &self,
+        draft: &mut Draft<'_>,
+        (operator, like): (OperatorId, OperatorId),
+        last: Node,
+        kernels: Vec<Kernel>,
+    ) {
+        let caller: Arc<str> = Arc::from(self.operator.as_str());
         let (mut at, mut calls) = (last, Vec::new());
-        for (name, work, prediction) in kernels {
-            let new = NewKernel { name, operator: Some(operator), work: Some(work), prediction };
+        for (number, (name, work, prediction)) in kernels.into_iter().enumerate() {
+            let source = Source::Like(caller.clone(), like, number as u16);
+            let (operator, work, caller) = (Some(operator), Some(work), Some(caller.clone()));
+            let new = NewKernel { name, operator, work, prediction, source, caller };
             let placed = kernel::place(draft, at, Side::After, new);
             at = placed.kernel;
             calls.extend(placed.call);
@@ -162,9 +171,11 @@ impl InsertOperator {
         let duration = DurNs::from_us_f64(found.mean_us);
         let prediction =
             Prediction { duration, provenance: Provenance::Absolute, model: "overheads", error, extrapolated: false };
-        let (lane, operator, after) = (draft.lane_of(call), draft.operator_of(call), beside(draft, call));
+        let (lane, operator, after) = (draft.lane_of(call), draft.operator_of(call), draft.beside(call));
+        let (source, caller) = (Source::Given, Some(Arc::from(self.operator.as_str())));
         let (name, kind, bytes, members) = (self.operator.clone(), TaskKind::Host(part), Bytes(0), Vec::new());
-        let added = Added { name, kind, lane, operator, bytes, work: None, prediction, members, planned: None, after };
+        let added =
+            Added { name, kind, lane, operator, bytes, work: None, prediction, members, source, caller, after };
         let node = Node::Added(draft.add(added));
         kernel::put(draft, call, side, node, DurNs::ZERO);
     }

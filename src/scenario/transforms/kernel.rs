@@ -1,8 +1,10 @@
 //! Added device work with its launch: beside a piece of device work that is there, called right after (or before) its call.
 
+use std::sync::Arc;
+
 use crate::cost::{Prediction, Work};
-use crate::graph::{Dependency, DependencyKind, NodeId, OperatorId, TaskKind};
-use crate::scenario::draft::{Added, Draft, Node};
+use crate::graph::{Dependency, DependencyKind, LaneId, OperatorId, TaskKind};
+use crate::scenario::draft::{Added, Draft, Node, Source};
 use crate::units::{Bytes, DurNs};
 
 /// A kernel to be added.
@@ -12,6 +14,10 @@ pub(super) struct NewKernel {
     pub(super) operator: Option<OperatorId>,
     pub(super) work: Option<Work>,
     pub(super) prediction: Prediction,
+    /// What its work follows.
+    pub(super) source: Source,
+    /// The added operator that launches it, where an edit added one.
+    pub(super) caller: Option<Arc<str>>,
 }
 
 /// On which side of the work that is there.
@@ -29,29 +35,33 @@ pub(super) struct Placed {
     pub(super) call: Option<Node>,
 }
 
-/// The traced task beside which what is added to `node` is listed.
-pub(super) fn beside(draft: &Draft<'_>, node: Node) -> NodeId {
-    match node {
-        Node::Traced(node) => node,
-        Node::Added(id) => draft.added()[id.0 as usize].after,
-    }
-}
-
 /// Adds `new` on the stream of `node`, with a call like that of `node` next to it.
 pub(super) fn place(draft: &mut Draft<'_>, node: Node, side: Side, new: NewKernel) -> Placed {
     let gap = draft.stream_gap(node);
+    let placed = launch(draft, node, side, draft.lane_of(node), new);
+    put(draft, node, side, placed.kernel, gap);
+    placed
+}
+
+/// Adds `new` on `lane`, outside its order, with a call like that of `node` next to it.
+pub(super) fn launch(draft: &mut Draft<'_>, node: Node, side: Side, lane: LaneId, new: NewKernel) -> Placed {
     let launch = draft.wires_into(node).into_iter().find(|wire| wire.kind() == DependencyKind::Launch);
     let at_once = Dependency::on_end(DependencyKind::Launch, DurNs::ZERO);
     let launch = launch.map_or(at_once, |wire| wire.dependency);
-    let (lane, after) = (draft.lane_of(node), beside(draft, node));
-    let NewKernel { name, operator, work, prediction } = new;
+    let after = draft.beside(node);
+    let NewKernel { name, operator, work, prediction, source, caller } = new;
     let (kind, bytes, members) = (TaskKind::Kernel, Bytes(0), Vec::new());
-    let added = Added { name, kind, lane, operator, bytes, work, prediction, members, planned: None, after };
+    let of_call = caller.clone();
+    let added = Added { name, kind, lane, operator, bytes, work, prediction, members, source, caller, after };
     let kernel = Node::Added(draft.add(added));
-    put(draft, node, side, kernel, gap);
     let call = draft.call_of(node).filter(|&call| draft.kind_of(call) == TaskKind::Runtime && !draft.is_gone(call));
     let again = call.map(|call| {
-        let again = draft.copy(call, draft.lane_of(call), beside(draft, call));
+        let again = draft.copy(call, draft.lane_of(call), draft.beside(call));
+        if let Node::Added(id) = again
+            && let Some(added) = draft.added_mut(id)
+        {
+            (added.source, added.caller) = (Source::Given, of_call);
+        }
         put(draft, call, side, again, DurNs::ZERO);
         draft.connect(again, kernel, launch);
         again

@@ -9,7 +9,7 @@ use crate::cost::{Family, Shape, Work};
 use crate::device::Precision;
 use crate::graph::{DType, NodeId, Operand, Operands, OperatorId, Phase, TaskKind};
 use crate::scenario::context::Context;
-use crate::scenario::draft::{Draft, Node};
+use crate::scenario::draft::{Draft, Node, Source};
 use crate::scenario::step::StepError;
 use crate::scenario::text::Words;
 use crate::scenario::transform::{StepReport, Transform, TransformSpec};
@@ -157,7 +157,7 @@ impl MixedPrecision {
                 ("cast gradient to fp32".to_owned(), Side::After)
             };
             let operator = draft.operator_of(node);
-            kernel::place(draft, node, side, NewKernel { name, operator, work: Some(work), prediction });
+            kernel::place(draft, node, side, NewKernel { name, operator, work: Some(work), prediction, source: Source::Given, caller: None });
             casts += 1;
         }
         (casts, missing)

@@ -25,6 +25,7 @@ mod resize_batch;
 mod resize_op;
 mod scale;
 mod scale_device;
+mod stream;
 mod swap_gpu;
 mod swap_link;
 

@@ -13,7 +13,7 @@ use crate::scenario::draft::{Draft, Node};
 use crate::scenario::transform::{StepReport, Transform, TransformSpec};
 use crate::units::{DurNs, TimeNs};
 
-use super::report::count;
+use super::report::{SHARED, count};
 use super::swap_link::collectives;
 
 /// Overlaps the reduction of gradients with the backward pass.
@@ -59,7 +59,7 @@ impl Transform for OverlapComm {
             let why = "when a gradient is made is not recorded: taken as evenly over the backward pass's kernels";
             report.unhandled.push(why.to_owned());
         }
-        report.unhandled.push("kernels that share the device with a collective keep their times".to_owned());
+        report.unhandled.push(SHARED.to_owned());
         report
     }
 }
@@ -67,50 +67,56 @@ impl Transform for OverlapComm {
 /// The reductions of one step on one rank, and what they belong between.
 #[derive(Debug, Default)]
 struct Step {
-    /// Kernels of the backward pass, in order.
-    backward: Vec<NodeId>,
+    /// Kernels of the backward pass (the last one of a step that has several), in order.
+    backward: Vec<Node>,
     /// Reductions with their bytes, in order.
     reduces: Vec<(NodeId, u64)>,
     /// The first kernel of the optimizer, or what ends the step.
-    user: Option<NodeId>,
+    user: Option<Node>,
 }
 
 fn steps(draft: &Draft<'_>) -> Vec<Step> {
-    let (base, graph) = (draft.base(), draft.graph());
+    let graph = draft.graph();
     let within = graph.iteration_tasks();
     let mut steps: BTreeMap<(usize, bool), Step> = BTreeMap::new();
-    let key = |node: NodeId| (base.rank_index(graph.tasks[node].lane), within[node.index()]);
-    let phase = |node: NodeId| graph.tasks[node].operator.map(|id| graph.operators[id.0 as usize].phase);
-    let kernels = graph.tasks.node_indices().filter(|&node| graph.tasks[node].kind == TaskKind::Kernel);
-    for node in kernels.filter(|&node| !draft.is_removed(node)) {
+    let key = |node: Node| (draft.rank_of(draft.lane_of(node)), within[draft.beside(node).index()]);
+    let is_own = |node: Node| draft.kind_of(node) == TaskKind::Kernel && !draft.is_repetition(node);
+    for node in draft.in_order(is_own).into_values().flatten() {
         let step = steps.entry(key(node)).or_default();
-        match phase(node) {
+        match draft.phase_of(node) {
             Some(Phase::Backward) => step.backward.push(node),
             Some(Phase::Optimizer) if !step.backward.is_empty() && step.user.is_none() => step.user = Some(node),
             _ => {}
         }
     }
     for node in collectives(draft) {
-        let reduces = |kind| matches!(kind, CollectiveKind::AllReduce | CollectiveKind::ReduceScatter);
-        let bytes = match draft.work(node) {
-            Some(work) => match work.shape {
-                Shape::Collective { kind, .. } if reduces(kind) && phase(node) != Some(Phase::Forward) => work.read.0,
-                _ => continue,
-            },
-            None => continue,
+        let Node::Traced(traced) = node else { continue };
+        let bytes = match draft.work(traced).map(|work| (&work.shape, work.read.0)) {
+            Some((&Shape::Collective { kind, .. }, bytes)) if reduces_gradients(draft, node, kind) => bytes,
+            _ => continue,
         };
         let step = steps.entry(key(node)).or_default();
-        let (Some(&first), lane) = (step.backward.first(), graph.tasks[node].lane) else { continue };
-        let after = graph.tasks[node].measured_start >= graph.tasks[first].measured_start;
-        if bytes > 0 && after && graph.tasks[first].lane != lane {
-            step.reduces.push((node, bytes));
+        let Some(&first) = step.backward.first() else { continue };
+        let after = start(draft, node) >= start(draft, first);
+        if bytes > 0 && after && draft.lane_of(first) != draft.lane_of(node) {
+            step.reduces.push((traced, bytes));
         }
     }
     let end = |rank: usize, chosen: bool| if chosen { Some(graph.ranks[rank].end) } else { graph.ranks[rank].begin };
     for (&(rank, chosen), step) in &mut steps {
-        step.user = step.user.or(end(rank, chosen));
+        step.user = step.user.or(end(rank, chosen).map(Node::Traced));
     }
     steps.into_values().filter(|step| !step.reduces.is_empty() && step.user.is_some()).collect()
+}
+
+fn reduces_gradients(draft: &Draft<'_>, node: Node, kind: CollectiveKind) -> bool {
+    let reduces = matches!(kind, CollectiveKind::AllReduce | CollectiveKind::ReduceScatter);
+    reduces && draft.phase_of(node) != Some(Phase::Forward)
+}
+
+/// When a task, or the one beside it, was traced to start.
+fn start(draft: &Draft<'_>, node: Node) -> TimeNs {
+    draft.graph().tasks[draft.beside(node)].measured_start
 }
 
 /// Lets nothing before the optimizer wait for a reduction; how many waits that moved.
@@ -119,12 +125,9 @@ fn wait_late(draft: &mut Draft<'_>, step: &Step, node: NodeId) -> usize {
     let mut moved = 0;
     for wire in draft.wires_from(Node::Traced(node)) {
         let waits = matches!(wire.kind(), DependencyKind::EventWait | DependencyKind::LateStart);
-        if let Node::Traced(to) = wire.to
-            && waits
-            && step.backward.binary_search(&to).is_ok()
-        {
+        if waits && step.backward.contains(&wire.to) {
             draft.disconnect(&wire);
-            draft.connect(wire.from, Node::Traced(user), Dependency::on_end(DependencyKind::EventWait, AT_ONCE));
+            draft.connect(wire.from, user, Dependency::on_end(DependencyKind::EventWait, AT_ONCE));
             moved += 1;
         }
     }
@@ -135,7 +138,7 @@ fn wait_late(draft: &mut Draft<'_>, step: &Step, node: NodeId) -> usize {
 fn start_early(draft: &mut Draft<'_>, step: &Step) -> usize {
     let graph = draft.graph();
     let Some(&last) = step.backward.last() else { return 0 };
-    let over: TimeNs = graph.tasks[last].measured_end();
+    let over: TimeNs = graph.tasks[draft.beside(last)].measured_end();
     let late: Vec<NodeId> = step
         .reduces
         .iter()
@@ -143,7 +146,7 @@ fn start_early(draft: &mut Draft<'_>, step: &Step) -> usize {
         .filter(|&node| graph.tasks[gate(draft, node)].measured_start.max(graph.tasks[node].measured_start) >= over)
         .collect();
     let total: u64 = step.reduces.iter().map(|&(_, bytes)| bytes).sum();
-    let times: Vec<i64> = step.backward.iter().map(|&node| draft.price(node).duration.0).collect();
+    let times: Vec<i64> = step.backward.iter().map(|&node| draft.price_of(node).duration.0).collect();
     let busy: i64 = times.iter().sum();
     let (mut sent, mut passed, mut at, mut started) = (0_u64, 0_i64, 0, 0);
     for &(node, bytes) in &step.reduces {
@@ -171,7 +174,7 @@ fn gate(draft: &Draft<'_>, node: NodeId) -> NodeId {
     own.unwrap_or(node)
 }
 
-fn start_after(draft: &mut Draft<'_>, node: NodeId, producer: NodeId) {
+fn start_after(draft: &mut Draft<'_>, node: NodeId, producer: Node) {
     let gate = Node::Traced(gate(draft, node));
     let comm = draft.graph().tasks[node].lane;
     for wire in draft.wires_into(gate) {
@@ -180,5 +183,5 @@ fn start_after(draft: &mut Draft<'_>, node: NodeId, producer: NodeId) {
             draft.disconnect(&wire);
         }
     }
-    draft.connect(Node::Traced(producer), gate, Dependency::on_end(DependencyKind::EventWait, AT_ONCE));
+    draft.connect(producer, gate, Dependency::on_end(DependencyKind::EventWait, AT_ONCE));
 }

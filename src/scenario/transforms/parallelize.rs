@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::graph::{Dependency, DependencyKind, Lane, LaneId, LaneKind, NodeId, Operand, OperatorId, Phase, TaskKind};
+use crate::graph::{Dependency, DependencyKind, Lane, LaneId, LaneKind, Operand, OperatorId, Phase, TaskKind};
 use crate::intern::NameId;
 use crate::scenario::context::Context;
 use crate::scenario::draft::{Draft, Node};
@@ -13,7 +13,7 @@ use crate::scenario::text::Words;
 use crate::scenario::transform::{StepReport, Transform, TransformSpec};
 use crate::units::DurNs;
 
-use super::report::count;
+use super::report::{SHARED, count};
 
 /// Moves the selected device work to another stream.
 #[derive(Clone, Debug, PartialEq)]
@@ -58,17 +58,16 @@ impl Transform for Parallelize {
     }
 
     fn apply(&self, draft: &mut Draft<'_>, _: &Context) -> StepReport {
-        let graph = draft.graph();
-        let movable = |&node: &NodeId| {
-            let task = &graph.tasks[node];
-            task.kind.is_device() && !matches!(task.kind, TaskKind::Collective(_))
+        let movable = |&node: &Node| {
+            let kind = draft.kind_of(node);
+            kind.is_device() && !matches!(kind, TaskKind::Collective(_))
         };
-        let chosen: BTreeSet<NodeId> = self.branch.select_in(draft).into_iter().filter(movable).collect();
+        let chosen: BTreeSet<Node> = self.branch.select_all(draft).into_iter().filter(movable).collect();
         if chosen.is_empty() {
             return StepReport::nothing(format!("no device work matches {}", self.branch));
         }
-        let until: Option<BTreeSet<NodeId>> =
-            self.until.as_ref().map(|until| until.select_in(draft).into_iter().collect());
+        let until: Option<BTreeSet<Node>> =
+            self.until.as_ref().map(|until| until.select_all(draft).into_iter().collect());
         let users = Users::of(draft, &chosen, until);
         let branches = branches(draft, &chosen, &users);
         let moved: usize = branches.iter().map(|branch| branch.nodes.len()).sum();
@@ -83,21 +82,21 @@ impl Transform for Parallelize {
             let why = "no tensors recorded: taken as needed by nothing until the next phase or step";
             report.unhandled.push(why.to_owned());
         }
-        report.unhandled.push("kernels that share the device keep their times".to_owned());
+        report.unhandled.push(SHARED.to_owned());
         report
     }
 }
 
 /// What needs the results of a branch.
 enum Users {
-    Selected(BTreeSet<NodeId>),
+    Selected(BTreeSet<Node>),
     /// By operator of the branch: operators that read its results.
     Recorded(BTreeMap<OperatorId, BTreeSet<OperatorId>>),
     NextPhase,
 }
 
 impl Users {
-    fn of(draft: &Draft<'_>, chosen: &BTreeSet<NodeId>, until: Option<BTreeSet<NodeId>>) -> Self {
+    fn of(draft: &Draft<'_>, chosen: &BTreeSet<Node>, until: Option<BTreeSet<Node>>) -> Self {
         if let Some(until) = until {
             return Self::Selected(until);
         }
@@ -110,25 +109,23 @@ impl Users {
     }
 
     /// Whether `node` needs what `branch` made.
-    fn needs(&self, draft: &Draft<'_>, node: NodeId, branch: &[NodeId]) -> bool {
-        let graph = draft.graph();
-        let phase =
-            |node: NodeId| graph.tasks[node].operator.map_or(Phase::Other, |id| graph.operators[id.0 as usize].phase);
+    fn needs(&self, draft: &Draft<'_>, node: Node, branch: &[Node]) -> bool {
+        let phase = |node: Node| draft.phase_of(node).unwrap_or(Phase::Other);
         match self {
             Self::Selected(users) => users.contains(&node),
             Self::NextPhase => branch.last().is_some_and(|&last| phase(last) != phase(node)),
             Self::Recorded(readers) => branch.iter().any(|&made| {
-                let made = graph.tasks[made].operator.and_then(|id| readers.get(&id));
-                made.zip(graph.tasks[node].operator).is_some_and(|(readers, id)| readers.contains(&id))
+                let made = draft.operator_of(made).and_then(|id| readers.get(&id));
+                made.zip(draft.operator_of(node)).is_some_and(|(readers, id)| readers.contains(&id))
             }),
         }
     }
 }
 
 /// By operator of the branch the operators that take a tensor it made, where execution traces recorded identities.
-fn readers(draft: &Draft<'_>, chosen: &BTreeSet<NodeId>) -> BTreeMap<OperatorId, BTreeSet<OperatorId>> {
+fn readers(draft: &Draft<'_>, chosen: &BTreeSet<Node>) -> BTreeMap<OperatorId, BTreeSet<OperatorId>> {
     let graph = draft.graph();
-    let made_by: BTreeSet<OperatorId> = chosen.iter().filter_map(|&node| graph.tasks[node].operator).collect();
+    let made_by: BTreeSet<OperatorId> = chosen.iter().filter_map(|&node| draft.operator_of(node)).collect();
     let mut maker: BTreeMap<u64, OperatorId> = BTreeMap::new();
     for &id in &made_by {
         let outputs = draft.operands(id).map(|operands| operands.outputs.as_slice()).unwrap_or_default();
@@ -155,27 +152,21 @@ fn tensors(operand: &Operand) -> Vec<u64> {
 /// Neighbouring selected tasks of a stream, up to where their results are needed.
 struct Branch {
     stream: LaneId,
-    nodes: Vec<NodeId>,
+    nodes: Vec<Node>,
     /// The work before it on the stream.
-    before: Option<NodeId>,
-    user: Option<NodeId>,
+    before: Option<Node>,
+    user: Option<Node>,
 }
 
-fn branches(draft: &Draft<'_>, chosen: &BTreeSet<NodeId>, users: &Users) -> Vec<Branch> {
-    let graph = draft.graph();
-    let within = graph.iteration_tasks();
-    let mut streams: BTreeMap<LaneId, Vec<NodeId>> = BTreeMap::new();
-    for node in graph.tasks.node_indices().filter(|&node| graph.tasks[node].kind.is_device() && !draft.is_removed(node))
-    {
-        streams.entry(draft.lane_of(Node::Traced(node))).or_default().push(node);
-    }
+fn branches(draft: &Draft<'_>, chosen: &BTreeSet<Node>, users: &Users) -> Vec<Branch> {
+    let within = draft.graph().iteration_tasks();
+    let step = |node: Node| within[draft.beside(node).index()];
     let mut done = Vec::new();
-    for (&stream, nodes) in &streams {
+    for (stream, nodes) in draft.in_order(|node| draft.kind_of(node).is_device()) {
         let mut open: Option<Branch> = None;
         let mut before = None;
-        for &node in nodes {
-            let other_step =
-                open.as_ref().is_some_and(|branch| within[branch.nodes[0].index()] != within[node.index()]);
+        for node in nodes {
+            let other_step = open.as_ref().is_some_and(|branch| step(branch.nodes[0]) != step(node));
             let is_user = open.as_ref().is_some_and(|branch| other_step || users.needs(draft, node, &branch.nodes));
             if is_user && (other_step || !chosen.contains(&node)) {
                 done.extend(open.take().map(|branch| Branch { user: Some(node), ..branch }));
@@ -204,24 +195,23 @@ fn new_stream(draft: &mut Draft<'_>, beside: LaneId) -> LaneId {
 /// Takes a branch off its stream: it starts after what came before it, and its user waits for it.
 fn fork(draft: &mut Draft<'_>, branch: &Branch, lane: LaneId) {
     let ready = |kind| Dependency::on_end(kind, DurNs::ZERO);
-    let gaps: Vec<DurNs> = branch.nodes.iter().map(|&node| draft.stream_gap(Node::Traced(node))).collect();
+    let gaps: Vec<DurNs> = branch.nodes.iter().map(|&node| draft.stream_gap(node)).collect();
     for &node in &branch.nodes {
-        draft.unchain(Node::Traced(node), Node::Traced(node));
-        draft.move_to(Node::Traced(node), lane);
+        draft.unchain(node, node);
+        draft.move_to(node, lane);
     }
     for (pair, &lag) in branch.nodes.windows(2).zip(&gaps) {
-        let order = Dependency::on_end(DependencyKind::Stream, lag);
-        draft.connect(Node::Traced(pair[0]), Node::Traced(pair[1]), order);
+        draft.connect(pair[0], pair[1], Dependency::on_end(DependencyKind::Stream, lag));
     }
     let (Some(&first), Some(&last)) = (branch.nodes.first(), branch.nodes.last()) else { return };
     if let Some(before) = branch.before {
-        draft.connect(Node::Traced(before), Node::Traced(first), ready(DependencyKind::EventWait));
+        draft.connect(before, first, ready(DependencyKind::EventWait));
     }
     if let Some(user) = branch.user {
-        draft.connect(Node::Traced(last), Node::Traced(user), ready(DependencyKind::EventWait));
+        draft.connect(last, user, ready(DependencyKind::EventWait));
     } else {
         let rank = draft.rank_of(lane);
         let end = draft.graph().ranks[rank].end;
-        draft.connect(Node::Traced(last), Node::Traced(end), ready(DependencyKind::StepEnd));
+        draft.connect(last, Node::Traced(end), ready(DependencyKind::StepEnd));
     }
 }

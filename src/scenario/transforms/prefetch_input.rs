@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::cost::{Route, Shape};
-use crate::graph::{Dependency, DependencyKind, Lane, LaneId, LaneKind, NodeId, TaskKind};
+use crate::graph::{Dependency, DependencyKind, Lane, LaneId, LaneKind, TaskKind};
 use crate::intern::NameId;
 use crate::scenario::context::Context;
 use crate::scenario::draft::{Draft, Node};
@@ -46,7 +46,7 @@ impl Transform for PrefetchInput {
         let (mut changed, mut time, mut waits) = (0, DurNs::ZERO, 0);
         for (rank, nodes) in &copies {
             changed += nodes.len();
-            time += nodes.iter().map(|&node| draft.price(node).duration).sum();
+            time += nodes.iter().map(|&node| draft.price_of(node).duration).sum();
             waits += move_copies(draft, *rank, nodes);
         }
         let summary = format!("{changed} copies, {time}, on a stream of their own; {waits} host waits gone");
@@ -56,39 +56,36 @@ impl Transform for PrefetchInput {
 }
 
 /// Copies of inputs to the device that share a stream with kernels, by rank, in order.
-fn inputs(draft: &Draft<'_>) -> BTreeMap<usize, Vec<NodeId>> {
-    let (base, graph) = (draft.base(), draft.graph());
-    let computing: BTreeSet<LaneId> =
-        graph.tasks.node_weights().filter(|task| task.kind == TaskKind::Kernel).map(|task| task.lane).collect();
-    let is_input = |&node: &NodeId| {
-        let to_device =
-            matches!(base.work(node).map(|work| &work.shape), Some(Shape::Copy { route: Route::HostToDevice }));
-        let task = &graph.tasks[node];
-        let shares = computing.contains(&draft.lane_of(Node::Traced(node)));
-        task.kind == TaskKind::Memcpy && to_device && task.bytes >= SMALLEST && shares && !draft.is_removed(node)
+fn inputs(draft: &Draft<'_>) -> BTreeMap<usize, Vec<Node>> {
+    let is_kernel = |node: &Node| draft.kind_of(*node) == TaskKind::Kernel;
+    let computing: BTreeSet<LaneId> = draft.nodes().filter(is_kernel).map(|node| draft.lane_of(node)).collect();
+    let is_input = |node: Node| {
+        let shape = draft.work_of(node).map(|work| &work.shape);
+        let to_device = matches!(shape, Some(Shape::Copy { route: Route::HostToDevice }));
+        let shares = computing.contains(&draft.lane_of(node));
+        draft.kind_of(node) == TaskKind::Memcpy && to_device && draft.bytes_of(node) >= SMALLEST && shares
     };
-    let mut found: BTreeMap<usize, Vec<NodeId>> = BTreeMap::new();
-    for node in graph.tasks.node_indices().filter(is_input) {
-        found.entry(base.rank_index(graph.tasks[node].lane)).or_default().push(node);
+    let mut found: BTreeMap<usize, Vec<Node>> = BTreeMap::new();
+    for (lane, nodes) in draft.in_order(is_input) {
+        found.entry(draft.rank_of(lane)).or_default().extend(nodes);
     }
     found
 }
 
 /// Puts a rank's copies on a stream of their own, a step ahead of their use; how many host waits went with that.
-fn move_copies(draft: &mut Draft<'_>, rank: usize, nodes: &[NodeId]) -> usize {
+fn move_copies(draft: &mut Draft<'_>, rank: usize, all: &[Node]) -> usize {
     let graph = draft.graph();
     let part = &graph.ranks[rank];
     let kind = LaneKind::Stream { device: i64::from(part.rank.0), stream: STREAM };
     let lane = draft.add_lane(Lane { rank: part.rank, kind, name: NameId(0), communication: false }, "prefetch");
     let mut by_step: BTreeMap<u8, Vec<Node>> = BTreeMap::new();
-    for &node in nodes {
-        let call = graph.launch_of(node).unwrap_or(node);
-        let launched = graph.tasks[call].measured_start;
+    for &copy in all {
+        let beside = draft.beside(copy);
+        let launched = graph.tasks[graph.launch_of(beside).unwrap_or(beside)].measured_start;
         let step = u8::from(launched >= part.iteration_start) + u8::from(launched >= part.iteration_end);
-        by_step.entry(step).or_default().push(Node::Traced(node));
+        by_step.entry(step).or_default().push(copy);
     }
-    let all: Vec<Node> = nodes.iter().map(|&node| Node::Traced(node)).collect();
-    let users = users(draft, &by_step, &all);
+    let users = users(draft, &by_step, all);
     let waits = all.iter().map(|&copy| release(draft, copy, lane)).sum();
     for pair in all.windows(2) {
         draft.connect(pair[0], pair[1], Dependency::on_end(DependencyKind::Stream, DurNs::ZERO));
@@ -115,7 +112,7 @@ fn users(draft: &mut Draft<'_>, by_step: &BTreeMap<u8, Vec<Node>>, all: &[Node])
         for &copy in copies {
             let uses = |kind| matches!(kind, DependencyKind::Stream | DependencyKind::EventWait);
             let wires = draft.wires_from(copy).into_iter().filter(|wire| uses(wire.kind()));
-            let following = wires.map(|wire| wire.to).filter(|user| all.binary_search(user).is_err());
+            let following = wires.map(|wire| wire.to).filter(|user| !all.contains(user));
             users.entry(step).or_default().extend(following);
         }
     }

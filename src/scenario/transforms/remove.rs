@@ -1,10 +1,11 @@
 //! `remove SELECTOR`: operators with their host time, launches and kernels, or single tasks, go.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::graph::{NodeId, OperatorId, TaskKind};
+use crate::graph::{OperatorId, TaskKind};
 use crate::scenario::context::Context;
-use crate::scenario::draft::{Draft, Node};
+use crate::scenario::draft::{AddedId, Draft, Node};
 use crate::scenario::selector::Selector;
 use crate::scenario::step::StepError;
 use crate::scenario::text::Words;
@@ -50,65 +51,53 @@ impl Transform for Remove {
         if all.is_empty() {
             return StepReport::nothing(format!("nothing matches {}", self.selector));
         }
-        let traced = |&node: &Node| if let Node::Traced(node) = node { Some(node) } else { None };
-        let chosen: Vec<NodeId> = all.iter().filter_map(traced).collect();
-        let added = remove_added(draft, &all[chosen.len()..]);
-        let device = chosen.iter().filter(|&&node| draft.graph().tasks[node].kind.is_device()).count();
-        for &node in &chosen {
-            draft.remove(node);
+        let device = all.iter().filter(|&&node| draft.kind_of(node).is_device()).count();
+        for &node in &all {
+            draft.take_out(node);
         }
-        let orphans = if device == 0 { Vec::new() } else { host_of(draft, &chosen) };
+        let orphans = if device == 0 { Vec::new() } else { host_of(draft, &all) };
         for &node in &orphans {
-            draft.remove(node);
+            draft.take_out(node);
         }
-        let changed = chosen.len() + orphans.len() + added;
+        let changed = all.len() + orphans.len();
         let summary = format!("{} out, {device} of them on the device", count(changed, "task"));
         StepReport { changed, summary, ..StepReport::default() }
     }
 }
 
-/// Takes added tasks out, device work with its launch; how many that are.
-fn remove_added(draft: &mut Draft<'_>, chosen: &[Node]) -> usize {
-    let mut removed = 0;
-    for &node in chosen {
-        let call = draft.call_of(node).filter(|call| matches!(call, Node::Added(_)) && !draft.is_gone(*call));
-        for gone in std::iter::once(node).chain(call) {
-            removed += usize::from(!draft.is_gone(gone));
-            draft.take_out(gone);
-        }
-    }
-    removed
-}
-
 /// Launches of removed device work, and host time of the operators that have no device work left.
-pub(super) fn host_of(draft: &Draft<'_>, removed: &[NodeId]) -> Vec<NodeId> {
+pub(super) fn host_of(draft: &mut Draft<'_>, removed: &[Node]) -> Vec<Node> {
+    let mut all: BTreeSet<Node> = BTreeSet::new();
+    for &node in removed.iter().filter(|&&node| draft.kind_of(node).is_device()).collect::<Vec<_>>() {
+        all.extend(draft.call_of(node).filter(|&call| draft.kind_of(call) == TaskKind::Runtime));
+    }
     let graph = draft.graph();
     let mut of_operator: Vec<(u32, u32)> = vec![(0, 0); graph.operators.len()];
-    let mut launches = Vec::new();
-    for node in graph.tasks.node_indices() {
-        let task = &graph.tasks[node];
-        if let Some(counts) =
-            task.operator.filter(|_| task.kind.is_device()).and_then(|id| of_operator.get_mut(id.0 as usize))
-        {
-            counts.0 += 1;
-            counts.1 += u32::from(draft.is_removed(node));
+    let mut of_added: BTreeMap<(Option<OperatorId>, &str), bool> = BTreeMap::new();
+    let added = (0..draft.added().len() as u32).map(|id| Node::Added(AddedId(id)));
+    for node in graph.tasks.node_indices().map(Node::Traced).chain(added) {
+        let (operator, gone) = (draft.operator_of(node), draft.is_gone(node));
+        if !draft.kind_of(node).is_device() {
+            continue;
         }
-    }
-    for &node in removed.iter().filter(|&&node| graph.tasks[node].kind.is_device()) {
-        if let Some(call) = graph.launch_of(node).filter(|&call| graph.tasks[call].kind == TaskKind::Runtime) {
-            launches.push(call);
+        if let Some(caller) = draft.caller_of(node) {
+            *of_added.entry((operator, caller)).or_insert(true) &= gone;
+        } else if let Some(counts) = operator.and_then(|id| of_operator.get_mut(id.0 as usize)) {
+            counts.0 += 1;
+            counts.1 += u32::from(gone);
         }
     }
     let gone = without_work(draft, &of_operator);
-    let host = graph.tasks.node_indices().filter(|&node| {
-        let task = &graph.tasks[node];
-        let in_gone = task.operator.is_some_and(|id| gone[id.0 as usize]);
-        in_gone && matches!(task.kind, TaskKind::Host(_) | TaskKind::Runtime) && !draft.is_removed(node)
+    let host = draft.nodes().filter(|&node| {
+        let operator = draft.operator_of(node);
+        let in_gone = match draft.caller_of(node) {
+            Some(caller) => of_added.get(&(operator, caller)) == Some(&true),
+            None => operator.is_some_and(|id| gone[id.0 as usize]),
+        };
+        in_gone && matches!(draft.kind_of(node), TaskKind::Host(_) | TaskKind::Runtime)
     });
-    let mut all: Vec<NodeId> = host.chain(launches.iter().copied().filter(|&call| !draft.is_removed(call))).collect();
-    all.sort_unstable();
-    all.dedup();
-    all
+    all.extend(host);
+    all.into_iter().filter(|&node| !draft.is_gone(node)).collect()
 }
 
 /// Operators whose subtree had device work and has none left.

@@ -2,13 +2,12 @@
 
 use std::sync::Arc;
 
-use petgraph::Direction::Incoming;
-use petgraph::visit::EdgeRef;
+use rustc_hash::FxHashSet;
 
 use crate::cost::{Route, Shape};
-use crate::graph::{DependencyKind, NodeId, TaskKind};
+use crate::graph::{DependencyKind, TaskKind};
 use crate::scenario::context::Context;
-use crate::scenario::draft::Draft;
+use crate::scenario::draft::{Draft, Node, Wire};
 use crate::scenario::selector::Selector;
 use crate::scenario::step::StepError;
 use crate::scenario::text::Words;
@@ -51,26 +50,26 @@ impl Transform for RemoveSync {
     }
 
     fn apply(&self, draft: &mut Draft<'_>, _: &Context) -> StepReport {
-        let graph = draft.graph();
-        let chosen = self.selector.as_ref().map(|selector| selector.select_in(draft));
-        let is_chosen = |call: NodeId| chosen.as_ref().is_none_or(|chosen| chosen.binary_search(&call).is_ok());
-        let (mut edges, mut waits, mut needed) = (Vec::new(), 0, 0);
-        for joint in graph.tasks.node_indices().filter(|&node| graph.tasks[node].kind == TaskKind::Joint) {
-            let call = graph.tasks.edges_directed(joint, Incoming).find(|edge| {
-                edge.weight().kind == DependencyKind::Program && graph.tasks[edge.source()].kind == TaskKind::Runtime
-            });
-            let Some(call) = call.map(|edge| edge.source()).filter(|&call| is_chosen(call)) else { continue };
-            let is_wait = |kind| matches!(kind, DependencyKind::HostWait | DependencyKind::HiddenWait);
-            let into: Vec<_> =
-                graph.tasks.edges_directed(joint, Incoming).filter(|e| is_wait(e.weight().kind)).collect();
-            let (data, idle): (Vec<_>, Vec<_>) =
-                into.into_iter().partition(|edge| gives_data(draft, edge.source(), call));
+        let chosen: Option<FxHashSet<Node>> =
+            self.selector.as_ref().map(|selector| selector.select_all(draft).into_iter().collect());
+        let joints: Vec<Node> = draft.nodes().filter(|&node| draft.kind_of(node) == TaskKind::Joint).collect();
+        let (mut waits, mut needed) = (0, 0);
+        for joint in joints {
+            let into = draft.wires_into(joint);
+            let is_call = |wire: &&Wire| {
+                wire.kind() == DependencyKind::Program && draft.kind_of(wire.from) == TaskKind::Runtime
+            };
+            let Some(call) = into.iter().find(is_call).map(|wire| wire.from) else { continue };
+            if chosen.as_ref().is_some_and(|chosen| !chosen.contains(&call)) {
+                continue;
+            }
+            let is_wait =
+                |wire: &&Wire| matches!(wire.kind(), DependencyKind::HostWait | DependencyKind::HiddenWait);
+            let (data, idle): (Vec<&Wire>, Vec<&Wire>) =
+                into.iter().filter(is_wait).partition(|wire| gives_data(draft, wire.from, call));
             needed += usize::from(!data.is_empty());
             waits += usize::from(!idle.is_empty());
-            edges.extend(idle.iter().map(EdgeRef::id));
-        }
-        for edge in edges {
-            draft.cut(edge);
+            idle.into_iter().for_each(|wire| draft.disconnect(wire));
         }
         if waits == 0 {
             return StepReport::nothing(format!("no wait without need found; {needed} wait for a copy to the host"));
@@ -85,8 +84,7 @@ impl Transform for RemoveSync {
 }
 
 /// Whether the host waits for data: a copy to the host, or a copying call for its own copy.
-fn gives_data(draft: &Draft<'_>, work: NodeId, call: NodeId) -> bool {
-    let to_host =
-        matches!(draft.base().work(work).map(|work| &work.shape), Some(Shape::Copy { route: Route::DeviceToHost }));
-    to_host || draft.graph().launch_of(work) == Some(call)
+fn gives_data(draft: &mut Draft<'_>, work: Node, call: Node) -> bool {
+    let shape = draft.work_of(work).map(|work| &work.shape);
+    matches!(shape, Some(Shape::Copy { route: Route::DeviceToHost })) || draft.call_of(work) == Some(call)
 }

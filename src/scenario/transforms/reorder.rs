@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::graph::{LaneId, NodeId, TaskKind};
+use crate::graph::{LaneId, TaskKind};
 use crate::scenario::context::Context;
 use crate::scenario::draft::{Draft, Node, order_kind};
 use crate::scenario::selector::Selector;
@@ -53,8 +53,8 @@ impl Transform for Reorder {
     }
 
     fn apply(&self, draft: &mut Draft<'_>, _: &Context) -> StepReport {
-        let moving: BTreeSet<NodeId> = self.first.select_in(draft).into_iter().collect();
-        let staying: BTreeSet<NodeId> = self.second.select_in(draft).into_iter().collect();
+        let moving: BTreeSet<Node> = self.first.select_all(draft).into_iter().collect();
+        let staying: BTreeSet<Node> = self.second.select_all(draft).into_iter().collect();
         if moving.is_empty() || staying.is_empty() {
             let what = if moving.is_empty() { &self.first } else { &self.second };
             return StepReport::nothing(format!("nothing matches {what}"));
@@ -82,24 +82,24 @@ impl Transform for Reorder {
 /// Neighbouring tasks of one lane.
 #[derive(Clone, Copy, Debug)]
 struct Run {
-    first: NodeId,
-    last: NodeId,
+    first: Node,
+    last: Node,
     tasks: usize,
 }
 
 /// Runs to be moved, each with the task it goes before: on every lane and in every step the next run after one that stays.
-fn pairs(draft: &Draft<'_>, moving: &BTreeSet<NodeId>, staying: &BTreeSet<NodeId>) -> Vec<(Run, NodeId)> {
-    let graph = draft.graph();
-    let within = graph.iteration_tasks();
-    let mut lanes: BTreeMap<(LaneId, bool), Vec<NodeId>> = BTreeMap::new();
-    for node in graph.tasks.node_indices().filter(|&node| graph.tasks[node].kind.is_work() && !draft.is_removed(node)) {
-        let lane = draft.lane_of(Node::Traced(node));
-        lanes.entry((lane, within[node.index()])).or_default().push(node);
+fn pairs(draft: &Draft<'_>, moving: &BTreeSet<Node>, staying: &BTreeSet<Node>) -> Vec<(Run, Node)> {
+    let within = draft.graph().iteration_tasks();
+    let mut lanes: BTreeMap<(LaneId, bool), Vec<Node>> = BTreeMap::new();
+    for (lane, nodes) in draft.in_order(|node| draft.kind_of(node).is_work()) {
+        for node in nodes {
+            lanes.entry((lane, within[draft.beside(node).index()])).or_default().push(node);
+        }
     }
-    let class = |node: &NodeId| (moving.contains(node) && !staying.contains(node), staying.contains(node));
+    let class = |node: &Node| (moving.contains(node) && !staying.contains(node), staying.contains(node));
     let mut pairs = Vec::new();
     for tasks in lanes.values() {
-        let mut before: Option<NodeId> = None;
+        let mut before: Option<Node> = None;
         for run in tasks.chunk_by(|a, b| class(a) == class(b)) {
             let (Some(&first), Some(&last)) = (run.first(), run.last()) else { continue };
             match (class(&first), before) {
@@ -116,8 +116,8 @@ fn pairs(draft: &Draft<'_>, moving: &BTreeSet<NodeId>, staying: &BTreeSet<NodeId
 }
 
 /// Takes a run out of its place and puts it before `before`.
-fn shift(draft: &mut Draft<'_>, run: Run, before: NodeId) {
-    let (first, mut last) = (Node::Traced(run.first), Node::Traced(run.last));
+fn shift(draft: &mut Draft<'_>, run: Run, before: Node) {
+    let (first, mut last) = (run.first, run.last);
     let order = order_kind(draft.kind_of(first));
     // A call that waits ends with its joint.
     let wires = draft.wires_from(last);
@@ -126,7 +126,6 @@ fn shift(draft: &mut Draft<'_>, run: Run, before: NodeId) {
     {
         last = joint;
     }
-    let before = Node::Traced(before);
     let gap = if draft.kind_of(first).is_device() { draft.stream_gap(first) } else { DurNs::ZERO };
     draft.unchain(first, last);
     draft.put_before(before, (first, last), gap);

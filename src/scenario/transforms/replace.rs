@@ -61,11 +61,9 @@ impl Transform for Replace {
         let graph = draft.graph();
         let mut changed = Vec::new();
         let mut unknown = 0;
-        for node in self.selector.select_in(draft) {
-            let task = &graph.tasks[node];
-            let Some(id) = task.operator.filter(|_| matches!(task.kind, TaskKind::Kernel | TaskKind::Compute)) else {
-                continue;
-            };
+        for node in self.selector.select_all(draft) {
+            let computes = matches!(draft.kind_of(node), TaskKind::Kernel | TaskKind::Compute);
+            let Some(id) = draft.operator_of(node).filter(|_| computes) else { continue };
             let caller = Caller { operator: &self.operator, operands: draft.operands(id) };
             let kind = TaskKind::Compute;
             let phase: Phase = graph.operators[id.0 as usize].phase;
@@ -80,7 +78,7 @@ impl Transform for Replace {
         }
         let nodes: Vec<_> = changed.iter().map(|&(node, _)| node).collect();
         for (node, work) in changed {
-            draft.set_work(node, work);
+            draft.set_work_of(node, work);
         }
         let summary = format!("{} compute {}", count(nodes.len(), "kernel"), self.operator);
         let mut report = survey(draft, nodes, summary);

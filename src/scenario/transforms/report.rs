@@ -3,26 +3,32 @@
 use std::collections::BTreeMap;
 
 use crate::cost::Provenance;
-use crate::graph::NodeId;
-use crate::scenario::draft::Draft;
+use crate::scenario::draft::{Draft, Node};
 use crate::scenario::transform::StepReport;
 use crate::units::DurNs;
 
 /// Kinds of tasks listed one by one; the rest are counted together.
 const LISTED: usize = 8;
 
+/// What edits assume that let kernels run side by side.
+pub(super) const SHARED: &str = "kernels that share the device keep their times";
+
 /// The report of an edit that should have changed `nodes`: those that no model covers are listed by name, the costliest first.
-pub(super) fn survey(draft: &Draft<'_>, nodes: impl IntoIterator<Item = NodeId>, summary: String) -> StepReport {
-    let graph = draft.graph();
+pub(super) fn survey<N: Into<Node>>(
+    draft: &Draft<'_>,
+    nodes: impl IntoIterator<Item = N>,
+    summary: String,
+) -> StepReport {
     let mut unmodelled: BTreeMap<&str, (usize, DurNs)> = BTreeMap::new();
     let mut changed = 0;
-    for node in nodes {
-        let (task, price) = (&graph.tasks[node], draft.price(node));
+    for node in nodes.into_iter().map(Into::into) {
+        let price = draft.price_of(node);
+        let traced = if let Node::Traced(node) = node { Some(draft.graph().tasks[node].duration) } else { None };
         if price.provenance == Provenance::Unmodelled {
-            let entry = unmodelled.entry(graph.names.get(task.name)).or_default();
+            let entry = unmodelled.entry(draft.name_of(node)).or_default();
             entry.0 += 1;
-            entry.1 += task.duration;
-        } else if price.duration != task.duration {
+            entry.1 += traced.unwrap_or(price.duration);
+        } else if traced != Some(price.duration) {
             changed += 1;
         }
     }

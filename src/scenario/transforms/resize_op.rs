@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 
 use crate::graph::{Operand, Operands, OperatorId, TaskKind};
 use crate::scenario::context::Context;
-use crate::scenario::draft::Draft;
+use crate::scenario::draft::{Draft, Node};
 use crate::scenario::selector::Selector;
 use crate::scenario::step::StepError;
 use crate::scenario::text::{Word, Words};
@@ -64,14 +64,10 @@ impl Transform for ResizeOp {
     }
 
     fn apply(&self, draft: &mut Draft<'_>, _: &Context) -> StepReport {
-        let graph = draft.graph();
-        let chosen = self.selector.select_in(draft);
-        let computes = |kind: TaskKind| matches!(kind, TaskKind::Kernel | TaskKind::Compute);
-        let operators: BTreeSet<OperatorId> = chosen
-            .iter()
-            .filter(|&&node| computes(graph.tasks[node].kind))
-            .filter_map(|&node| graph.tasks[node].operator)
-            .collect();
+        let computes = |node: &Node| matches!(draft.kind_of(*node), TaskKind::Kernel | TaskKind::Compute);
+        let mut chosen = self.selector.select_all(draft);
+        chosen.retain(computes);
+        let operators: BTreeSet<OperatorId> = chosen.iter().filter_map(|&node| draft.operator_of(node)).collect();
         let (mut lists, mut rows) = (Vec::new(), Vec::new());
         let mut known: FxHashMap<Operands, u32> = FxHashMap::default();
         for &id in &operators {
@@ -92,11 +88,8 @@ impl Transform for ResizeOp {
         let changed: BTreeSet<OperatorId> = rows.iter().map(|&(id, _)| id).collect();
         let summary = format!("{}: {} → {}", count(rows.len(), "operator"), self.old, self.new);
         draft.set_operands(lists, rows);
-        let nodes = chosen.into_iter().filter(|&node| {
-            let task = &graph.tasks[node];
-            computes(task.kind) && task.operator.is_some_and(|id| changed.contains(&id))
-        });
-        let mut report = survey(draft, nodes, summary);
+        chosen.retain(|&node| draft.operator_of(node).is_some_and(|id| changed.contains(&id)));
+        let mut report = survey(draft, chosen, summary);
         report.unhandled.push("operators that are not selected keep their sizes".to_owned());
         report
     }

@@ -7,7 +7,7 @@ use crate::cost::Provenance;
 use crate::device::DeviceKind;
 use crate::graph::{NodeId, TaskKind};
 use crate::scenario::context::Context;
-use crate::scenario::draft::Draft;
+use crate::scenario::draft::{Draft, Node};
 use crate::scenario::step::StepError;
 use crate::scenario::text::{Words, short};
 use crate::scenario::transform::{StepReport, Transform, TransformSpec};
@@ -90,11 +90,10 @@ impl SwapGpu {
         if (self.host - 1.0).abs() < f64::EPSILON {
             return 0;
         }
-        let graph = draft.graph();
-        let is_host = |node: &NodeId| matches!(graph.tasks[*node].kind, TaskKind::Host(_) | TaskKind::Runtime);
-        let host: Vec<NodeId> = graph.tasks.node_indices().filter(is_host).collect();
+        let is_host = |node: &Node| matches!(draft.kind_of(*node), TaskKind::Host(_) | TaskKind::Runtime);
+        let host: Vec<Node> = draft.nodes().filter(is_host).collect();
         for &node in &host {
-            draft.scale(node, self.host);
+            draft.stretch(node, self.host);
         }
         host.len()
     }

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::graph::{NodeId, TaskKind};
+use crate::graph::TaskKind;
 use crate::scenario::context::Context;
-use crate::scenario::draft::Draft;
+use crate::scenario::draft::{Draft, Node};
 use crate::scenario::step::StepError;
 use crate::scenario::text::Words;
 use crate::scenario::transform::{StepReport, Transform, TransformSpec};
@@ -62,10 +62,8 @@ impl Transform for SwapLink {
 }
 
 /// All collectives that are still there.
-pub(super) fn collectives(draft: &Draft<'_>) -> Vec<NodeId> {
-    let graph = draft.graph();
-    let is_collective = |&node: &NodeId| matches!(graph.tasks[node].kind, TaskKind::Collective(_));
-    graph.tasks.node_indices().filter(is_collective).filter(|&node| !draft.is_removed(node)).collect()
+pub(super) fn collectives(draft: &Draft<'_>) -> Vec<Node> {
+    draft.nodes().filter(|&node| matches!(draft.kind_of(node), TaskKind::Collective(_))).collect()
 }
 
 /// Says that a single rank's collectives contain waiting.

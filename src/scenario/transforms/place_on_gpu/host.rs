@@ -11,7 +11,7 @@ use crate::graph::{
     Dependency, DependencyKind, ExecutionGraph, HostPart, Lane, LaneId, LaneKind, NodeId, OperatorId, TaskKind,
 };
 use crate::intern::NameId;
-use crate::scenario::draft::{Added, AddedId, Draft, Node};
+use crate::scenario::draft::{Added, AddedId, Draft, Node, Source};
 use crate::scenario::sparse;
 use crate::units::{Bytes, DurNs, TimeNs};
 
@@ -206,7 +206,8 @@ impl<'d, 'b> Placement<'d, 'b> {
             work: None,
             prediction: time,
             members: Vec::new(),
-            planned: None,
+            source: Source::Given,
+            caller: None,
             after: chain.beside,
         });
         self.draft.connect(chain.last, Node::Added(id), AT_ONCE);
@@ -237,7 +238,10 @@ impl<'d, 'b> Placement<'d, 'b> {
         let lane = self.streams[group.rank].lane;
         let Piece { name, kind, bytes, work, prediction, planned, blocks, .. } = piece;
         let (operator, after) = (Some(operator), chain.beside);
-        let id = self.draft.add(Added { name, kind, lane, operator, bytes, work, prediction, members, planned, after });
+        let source = planned.map_or(Source::Given, Source::Planned);
+        let added =
+            Added { name, kind, lane, operator, bytes, work, prediction, members, source, caller: None, after };
+        let id = self.draft.add(added);
         let device = self.draft.device(group.rank);
         let (latency, between) = device.map_or((DurNs::ZERO, DurNs::ZERO), |d| (d.launch_latency, d.kernel_start));
         self.draft.connect(Node::Added(call), Node::Added(id), Dependency::on_end(DependencyKind::Launch, latency));

@@ -1,0 +1,101 @@
+//! The order of tasks on their lanes as it is now, with what edits added, moved and took out.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+
+use petgraph::visit::EdgeRef;
+use rustc_hash::FxHashMap;
+
+use crate::graph::LaneId;
+
+use super::{AddedId, Draft, Node};
+
+impl Draft<'_> {
+    /// The chosen tasks of every lane, as they follow one another.
+    ///
+    /// # Complexity
+    /// O(tasks + dependencies) on the lanes that edits changed, times the logarithm of their number; O(tasks) besides.
+    pub fn in_order(&self, chosen: impl Fn(Node) -> bool) -> BTreeMap<LaneId, Vec<Node>> {
+        let changed = self.changed_lanes();
+        let mut lanes: BTreeMap<LaneId, Vec<Node>> = BTreeMap::new();
+        let traced = self.graph().tasks.node_indices().map(Node::Traced);
+        let added = (0..self.added.len() as u32).map(|id| Node::Added(AddedId(id)));
+        for node in traced.chain(added) {
+            let lane = self.lane_of(node);
+            if changed.contains(&lane) || (!self.is_gone(node) && chosen(node)) {
+                lanes.entry(lane).or_default().push(node);
+            }
+        }
+        for nodes in changed.iter().filter_map(|lane| lanes.remove(lane).map(|nodes| (*lane, nodes))).collect::<Vec<_>>()
+        {
+            let (lane, nodes) = nodes;
+            let sorted = self.sorted(nodes).into_iter().filter(|&node| !self.is_gone(node) && chosen(node));
+            lanes.insert(lane, sorted.collect());
+        }
+        lanes.retain(|_, nodes| !nodes.is_empty());
+        lanes
+    }
+
+    /// Lanes on which the traced order may no longer hold.
+    fn changed_lanes(&self) -> BTreeSet<LaneId> {
+        let of_links = self.links.iter().filter(|link| !link.is_cut).filter_map(|link| {
+            let lane = self.lane_of(link.to);
+            (lane == self.lane_of(link.from)).then_some(lane)
+        });
+        let of_added = self.added.iter().map(|added| added.lane);
+        of_links.chain(of_added).chain(self.moved.values().copied()).collect()
+    }
+
+    /// Where a task would stand if nothing held it back: traced ones as they were, added ones after the one beside them.
+    fn place(&self, node: Node) -> (u32, u32) {
+        let number = if let Node::Added(AddedId(id)) = node { id + 1 } else { 0 };
+        (self.beside(node).index() as u32, number)
+    }
+
+    /// `nodes` of one lane, each after those of them that it waits for.
+    fn sorted(&self, mut nodes: Vec<Node>) -> Vec<Node> {
+        nodes.sort_unstable_by_key(|&node| self.place(node));
+        let rank: FxHashMap<Node, u32> = nodes.iter().enumerate().map(|(at, &node)| (node, at as u32)).collect();
+        let mut after: Vec<Vec<u32>> = vec![Vec::new(); nodes.len()];
+        let mut missing = vec![0_u32; nodes.len()];
+        let mut wire = |from: Node, to: Node| {
+            if let (Some(&from), Some(&to)) = (rank.get(&from), rank.get(&to)) {
+                after[from as usize].push(to);
+                missing[to as usize] += 1;
+            }
+        };
+        for &node in &nodes {
+            if let Node::Traced(traced) = node {
+                let edges = self.graph().tasks.edges(traced).filter(|edge| !self.cut.contains(&edge.id()));
+                edges.for_each(|edge| wire(node, Node::Traced(edge.target())));
+            }
+        }
+        self.links.iter().filter(|link| !link.is_cut).for_each(|link| wire(link.from, link.to));
+        run(&nodes, &after, missing)
+    }
+}
+
+/// Kahn's algorithm, the first in the given order first; where a cycle holds all back, the first of those left goes on.
+fn run(nodes: &[Node], after: &[Vec<u32>], mut missing: Vec<u32>) -> Vec<Node> {
+    let mut ready: BinaryHeap<Reverse<u32>> =
+        (0..nodes.len() as u32).filter(|&at| missing[at as usize] == 0).map(Reverse).collect();
+    let mut done = vec![false; nodes.len()];
+    let mut order = Vec::with_capacity(nodes.len());
+    let mut waiting = 0..nodes.len() as u32;
+    loop {
+        while let Some(Reverse(at)) = ready.pop() {
+            if std::mem::replace(&mut done[at as usize], true) {
+                continue;
+            }
+            order.push(nodes[at as usize]);
+            for &next in &after[at as usize] {
+                missing[next as usize] = missing[next as usize].saturating_sub(1);
+                if missing[next as usize] == 0 {
+                    ready.push(Reverse(next));
+                }
+            }
+        }
+        let Some(stuck) = waiting.find(|&at| !done[at as usize]) else { return order };
+        ready.push(Reverse(stuck));
+    }
+}

@@ -140,21 +140,36 @@ impl ExecutionGraph {
     }
 
     /// For each task, whether it belongs to the chosen iteration of its rank, not to the steps around it: host work by
-    /// its measured start, device work by that of the call that launched it (its own where none is recorded).
+    /// its measured start, device work by that of the call that launched it (where none is recorded, no later than what
+    /// follows it on its stream).
     ///
     /// # Complexity
     /// O(tasks + dependencies).
     pub fn iteration_tasks(&self) -> Vec<bool> {
         let mut belongs = vec![false; self.tasks.node_count()];
-        for node in self.tasks.node_indices() {
+        let mut next = vec![TimeNs(i64::MAX); self.lanes.len()];
+        for node in self.tasks.node_indices().rev() {
             let task = &self.tasks[node];
-            let launched = self.launch_of(node).map_or(task.measured_start, |call| self.tasks[call].measured_start);
+            let launched = self.launched(node, &mut next);
             let rank = self.lanes[task.lane.0 as usize].rank;
             let part = self.ranks.iter().find(|part| part.rank == rank);
             belongs[node.index()] =
                 part.is_some_and(|part| launched >= part.iteration_start && launched < part.iteration_end);
         }
         belongs
+    }
+
+    /// When a task was launched; `next` holds that of what follows on each lane.
+    fn launched(&self, node: NodeId, next: &mut [TimeNs]) -> TimeNs {
+        let task = &self.tasks[node];
+        if !task.kind.is_device() {
+            return task.measured_start;
+        }
+        let next = &mut next[task.lane.0 as usize];
+        let call = self.launch_of(node).map(|call| self.tasks[call].measured_start);
+        let launched = call.unwrap_or(task.measured_start.min(*next));
+        *next = launched;
+        launched
     }
 
     /// The task from which a piece of device work was launched: its call, or the joint after a call that waited.

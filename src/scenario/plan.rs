@@ -1,6 +1,6 @@
 //! The kernels that operators of a draft would launch on a GPU.
 
-use crate::cost::{Caller, PlannedKernel, Work, planned_kernels};
+use crate::cost::{Caller, PlannedKernel, Provenance, Work, planned_kernels};
 use crate::graph::{OperatorId, TaskKind};
 
 use super::draft::{AddedId, Draft, Node, Source};
@@ -23,11 +23,10 @@ pub(super) fn follow_operands(draft: &mut Draft<'_>) {
         let Some(work) = followed(draft, at, &source).filter(|work| draft.work_of(node) != Some(work)) else {
             continue;
         };
-        let absolute = if matches!(source, Source::Planned(_) | Source::Like(..)) {
-            draft.price_new(&work, draft.rank_of(draft.lane_of(node)))
-        } else {
-            None
-        };
+        // What was never measured is predicted anew; what was takes the ratio.
+        let was_measured = draft.price_of(node).provenance == Provenance::Measured;
+        let is_planned = matches!(source, Source::Planned(_)) || (matches!(source, Source::Like(..)) && !was_measured);
+        let absolute = if is_planned { draft.price_new(&work, draft.rank_of(draft.lane_of(node))) } else { None };
         draft.set_work_of(node, work);
         if let Some(prediction) = absolute {
             draft.set_price(node, prediction);

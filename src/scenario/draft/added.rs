@@ -170,6 +170,8 @@ impl Draft<'_> {
             (added.work, added.prediction) = (merged, priced.unwrap_or(unknown));
             added.source = Source::Merges(members.to_vec(), combine);
         }
-        members.iter().for_each(|&node| self.take_out(node));
+        for &node in members {
+            self.take_out(node);
+        }
     }
 }

@@ -26,7 +26,8 @@ impl Draft<'_> {
                 lanes.entry(lane).or_default().push(node);
             }
         }
-        for nodes in changed.iter().filter_map(|lane| lanes.remove(lane).map(|nodes| (*lane, nodes))).collect::<Vec<_>>()
+        for nodes in
+            changed.iter().filter_map(|lane| lanes.remove(lane).map(|nodes| (*lane, nodes))).collect::<Vec<_>>()
         {
             let (lane, nodes) = nodes;
             let sorted = self.sorted(nodes).into_iter().filter(|&node| !self.is_gone(node) && chosen(node));

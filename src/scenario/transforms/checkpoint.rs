@@ -67,7 +67,8 @@ impl Transform for Checkpoint {
             };
             changed += recompute(draft, segment, gradient);
             if within[draft.beside(segment.work[0]).index()] {
-                let kept = segment.work.iter().rev().skip(1).filter_map(|&node| draft.work_of(node));
+                let kept = segment.work.iter().rev().skip(1).filter(|&&node| !is_in_place(draft, node));
+                let kept = kept.filter_map(|&node| draft.work_of(node));
                 freed += kept.map(|work| work.written.0).sum::<u64>();
             }
         }
@@ -96,6 +97,15 @@ struct Segment {
     gradient: Option<Node>,
 }
 
+/// Whether a task writes over its argument, so that nothing more is kept for it.
+fn is_in_place(draft: &Draft<'_>, node: Node) -> bool {
+    let graph = draft.graph();
+    callers(draft, draft.operator_of(node)).any(|id| {
+        let name = graph.names.get(graph.operators[id.0 as usize].name);
+        name.starts_with("aten::") && name.ends_with('_')
+    })
+}
+
 fn computes(kind: TaskKind) -> bool {
     matches!(kind, TaskKind::Kernel | TaskKind::Compute)
 }
@@ -112,7 +122,8 @@ fn segments(draft: &mut Draft<'_>, chosen: &BTreeSet<Node>) -> Vec<Segment> {
     let gradients = gradients(draft, lanes.values().flatten());
     let mut segments = Vec::new();
     for nodes in lanes.values() {
-        for run in nodes.chunk_by(|a, b| chosen.contains(a) == chosen.contains(b)).filter(|run| chosen.contains(&run[0]))
+        for run in
+            nodes.chunk_by(|a, b| chosen.contains(a) == chosen.contains(b)).filter(|run| chosen.contains(&run[0]))
         {
             let gradient = run.iter().filter_map(|&node| gradient_of(draft, &gradients, node)).min_by_key(|g| g.0);
             let host = order.host_of(draft, chosen, run);

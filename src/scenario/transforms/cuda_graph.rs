@@ -144,9 +144,12 @@ fn capture(draft: &mut Draft<'_>, launches: &[(Node, Node)], host: &[Node]) -> (
             }
         }
     }
-    let of_model = |node: &Node| matches!(draft.kind_of(*node), TaskKind::Host(_)) && draft.operator_of(*node).is_some();
+    let of_model =
+        |node: &Node| matches!(draft.kind_of(*node), TaskKind::Host(_)) && draft.operator_of(*node).is_some();
     let between = host[begin..=end].iter().copied().filter(|node| *node != first && (is_call(node) || of_model(node)));
     let gone: Vec<Node> = between.collect();
-    gone.iter().for_each(|&node| draft.take_out(node));
+    for &node in &gone {
+        draft.take_out(node);
+    }
     (launches.len(), gone.len())
 }

@@ -126,9 +126,8 @@ fn updates(draft: &Draft<'_>) -> Vec<Vec<Node>> {
     let within = draft.graph().iteration_tasks();
     let mut groups: BTreeMap<(LaneId, bool, &str), Vec<Node>> = BTreeMap::new();
     let computes = |node: Node| matches!(draft.kind_of(node), TaskKind::Kernel | TaskKind::Compute);
-    let is_update = |node: Node| {
-        computes(node) && draft.phase_of(node) == Some(Phase::Optimizer) && draft.work_of(node).is_some()
-    };
+    let is_update =
+        |node: Node| computes(node) && draft.phase_of(node) == Some(Phase::Optimizer) && draft.work_of(node).is_some();
     for (lane, nodes) in draft.in_order(is_update) {
         for node in nodes {
             let key = (lane, within[draft.beside(node).index()], draft.name_of(node));

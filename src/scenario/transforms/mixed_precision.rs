@@ -51,6 +51,11 @@ fn stays(family: Family) -> bool {
     )
 }
 
+/// Batch norms take activations of either width, with parameters and statistics in 32 bits.
+fn takes_any(operator: &str) -> bool {
+    operator.contains("batch_norm")
+}
+
 impl Transform for MixedPrecision {
     fn name(&self) -> &'static str {
         SPEC.name
@@ -61,16 +66,17 @@ impl Transform for MixedPrecision {
     }
 
     fn apply(&self, draft: &mut Draft<'_>, _: &Context) -> StepReport {
-        let graph = draft.graph();
+        let (base, graph) = (draft.base(), draft.graph());
         let mut lists: Vec<Operands> = Vec::new();
         let mut rows: Vec<(OperatorId, u32)> = Vec::new();
         let mut known: FxHashMap<Operands, u32> = FxHashMap::default();
         for (index, operator) in graph.operators.iter().enumerate() {
             let id = OperatorId(index as u32);
-            let family = operator_family(graph.names.get(operator.name));
-            let computes = matches!(operator.phase, Phase::Forward | Phase::Backward) && !family.is_none_or(stays);
+            let name = graph.names.get(operator.name);
+            let stays = operator_family(name).is_none_or(stays) && !takes_any(name);
+            let computes = matches!(operator.phase, Phase::Forward | Phase::Backward) && !stays;
             let Some(now) = draft.operands(id).filter(|_| computes) else { continue };
-            let Some(half) = self.halved(now) else { continue };
+            let Some(half) = self.halved(now, takes_any(name)) else { continue };
             let row = *known.entry(half).or_insert_with_key(|half| {
                 lists.push(half.clone());
                 lists.len() as u32 - 1
@@ -81,18 +87,22 @@ impl Transform for MixedPrecision {
             return StepReport::nothing("no 32-bit operator with recorded types to change");
         }
         let summary = format!("{} in {}", count(rows.len(), "operator"), self.dtype.name());
-        let products = products(draft, &rows);
+        let (products, borders) = (products(draft, &rows), borders(draft, &rows));
         draft.set_operands(lists, rows);
-        let base = draft.base();
         let works = graph.tasks.node_indices().filter(|&node| base.family(node).is_some());
         let mut report = survey(draft, works, summary);
-        let (casts, missing) = self.insert_casts(draft, &products);
-        report.changed += casts;
-        report.summary = format!("{}, {} of weights and their gradients", report.summary, count(casts, "cast"));
+        let (casts, missing) = self.cast_weights(draft, &products);
+        let activations = borders.iter().filter(|border| self.cast_activation(draft, border)).count();
+        report.changed += casts + activations;
+        let casts = count(casts, "cast");
+        report.summary =
+            format!("{}, {casts} of weights and their gradients, {activations} of activations", report.summary);
         if missing > 0 {
             report.unhandled.push(format!("{}: weight not recorded, no cast added", count(missing, "product")));
         }
-        report.unhandled.push("casts of activations between 16-bit and 32-bit operators are not added".to_owned());
+        if activations > 0 {
+            report.unhandled.push("which activations are cast is told by the order of kernels on a stream".to_owned());
+        }
         report
     }
 }
@@ -123,6 +133,49 @@ fn products(draft: &Draft<'_>, rows: &[(OperatorId, u32)]) -> Vec<Product> {
     products
 }
 
+/// Where an activation goes from an operator of one width to one of the other.
+#[derive(Clone, Copy, Debug)]
+struct Border {
+    /// The first kernel after it.
+    kernel: Node,
+    elements: u64,
+    narrows: bool,
+}
+
+/// The borders on every stream: what follows is taken to use what comes before, as it does in a chain of layers.
+fn borders(draft: &Draft<'_>, rows: &[(OperatorId, u32)]) -> Vec<Border> {
+    let changed: FxHashSet<OperatorId> = rows.iter().map(|&(id, _)| id).collect();
+    let computes = |node: Node| {
+        draft.kind_of(node) == TaskKind::Kernel
+            && matches!(draft.phase_of(node), Some(Phase::Forward | Phase::Backward))
+            && activation(draft, node).is_some()
+    };
+    let mut borders = Vec::new();
+    for nodes in draft.in_order(computes).values() {
+        for pair in nodes.windows(2) {
+            let narrow = |node: Node| draft.operator_of(node).is_some_and(|id| changed.contains(&id));
+            let (kernel, narrows) = (pair[1], narrow(pair[1]));
+            let is_same_phase = draft.phase_of(pair[0]) == draft.phase_of(kernel);
+            if let Some(elements) = activation(draft, kernel).filter(|_| narrows != narrow(pair[0]) && is_same_phase) {
+                borders.push(Border { kernel, elements, narrows });
+            }
+        }
+    }
+    borders
+}
+
+/// Elements of the first tensor of 32-bit floats that a kernel's operator reads; `None` for lookups, whose first is a table.
+fn activation(draft: &Draft<'_>, node: Node) -> Option<u64> {
+    if draft.family_of(node) == Some(Family::Embedding) {
+        return None;
+    }
+    let floats = |operand: &Operand| match operand {
+        Operand::Tensor { dims, dtype: Some(DType::Fp32), .. } if dims.len() > 1 => Some(dims.iter().product()),
+        _ => None,
+    };
+    draft.operands(draft.operator_of(node)?)?.inputs.iter().find_map(floats)
+}
+
 /// Elements of the weight of a product; 0 for a product of two activations.
 fn weight(operator: &str, operands: &Operands) -> Option<u64> {
     let bare = bare(operator);
@@ -137,37 +190,44 @@ fn weight(operator: &str, operands: &Operands) -> Option<u64> {
 impl MixedPrecision {
     /// Before every forward product its weight becomes 16 bits wide; after every backward one the gradient 32 again.
     /// How many casts that are, and for how many products the weight is not known.
-    fn insert_casts(self, draft: &mut Draft<'_>, products: &[Product]) -> (usize, usize) {
+    fn cast_weights(self, draft: &mut Draft<'_>, products: &[Product]) -> (usize, usize) {
         let (mut casts, mut missing) = (0, 0);
         for product in products {
             let Some(elements) = product.weight else {
                 missing += 1;
                 continue;
             };
-            let (wide, narrow) = (Bytes(4 * elements), Bytes(2 * elements));
-            let (read, written) = if product.is_forward { (wide, narrow) } else { (narrow, wide) };
-            let (family, precision, shape) = (Family::Elementwise, Precision::Fp32, Shape::Plain);
-            let work = Work { family, flop: Flop(elements as f64), read, written, precision, shape };
             let node = Node::Traced(product.kernel);
-            let rank = draft.rank_of(draft.lane_of(node));
-            let Some(prediction) = draft.price_new(&work, rank).filter(|_| elements > 0) else { continue };
             let (name, side) = if product.is_forward {
                 (format!("cast weight to {}", self.dtype.name()), Side::Before)
             } else {
                 ("cast gradient to fp32".to_owned(), Side::After)
             };
-            let operator = draft.operator_of(node);
-            kernel::place(draft, node, side, NewKernel { name, operator, work: Some(work), prediction, source: Source::Given, caller: None });
+            if !cast(draft, (node, side), name, elements, product.is_forward) {
+                continue;
+            }
             casts += 1;
         }
         (casts, missing)
     }
 
+    /// Casts the activation at a border; whether there was anything to cast.
+    fn cast_activation(self, draft: &mut Draft<'_>, border: &Border) -> bool {
+        let to = if border.narrows { self.dtype.name() } else { "fp32" };
+        let name = format!("cast activation to {to}");
+        cast(draft, (border.kernel, Side::Before), name, border.elements, border.narrows)
+    }
+
     /// The arguments with 32-bit floats halved; `None` when there are none.
-    fn halved(self, operands: &Operands) -> Option<Operands> {
+    ///
+    /// # Arguments
+    /// `activations`: leaves vectors, which are parameters and statistics.
+    fn halved(self, operands: &Operands, activations: bool) -> Option<Operands> {
         let mut changed = false;
         let mut halve = |operand: &mut Operand| {
-            if let Operand::Tensor { dtype: dtype @ Some(DType::Fp32), .. } = operand {
+            if let Operand::Tensor { dtype: dtype @ Some(DType::Fp32), dims, .. } = operand
+                && !(activations && dims.len() < 2)
+            {
                 *dtype = Some(self.dtype);
                 changed = true;
             }
@@ -181,4 +241,18 @@ impl MixedPrecision {
         }
         changed.then_some(new)
     }
+}
+
+/// Adds a kernel that copies elements to the other width, beside a kernel that is there; `false` where nothing is to copy.
+fn cast(draft: &mut Draft<'_>, (at, side): (Node, Side), name: String, elements: u64, narrows: bool) -> bool {
+    let (wide, narrow) = (Bytes(4 * elements), Bytes(2 * elements));
+    let (read, written) = if narrows { (wide, narrow) } else { (narrow, wide) };
+    let (family, precision, shape) = (Family::Elementwise, Precision::Fp32, Shape::Plain);
+    let work = Work { family, flop: Flop(elements as f64), read, written, precision, shape };
+    let rank = draft.rank_of(draft.lane_of(at));
+    let Some(prediction) = draft.price_new(&work, rank).filter(|_| elements > 0) else { return false };
+    let caller = Some(Arc::from("aten::_to_copy"));
+    let (operator, source) = (draft.operator_of(at), Source::Given);
+    kernel::place(draft, at, side, NewKernel { name, operator, work: Some(work), prediction, source, caller });
+    true
 }

@@ -92,12 +92,14 @@ fn steps(draft: &Draft<'_>) -> Vec<Step> {
     for node in collectives(draft) {
         let Node::Traced(traced) = node else { continue };
         let bytes = match draft.work(traced).map(|work| (&work.shape, work.read.0)) {
-            Some((&Shape::Collective { kind, .. }, bytes)) if reduces_gradients(draft, node, kind) => bytes,
+            Some((&Shape::Collective { kind, .. }, bytes)) if reduces(kind) => bytes,
             _ => continue,
         };
         let step = steps.entry(key(node)).or_default();
-        let Some(&first) = step.backward.first() else { continue };
-        let after = start(draft, node) >= start(draft, first);
+        let (Some(&first), Some(&last)) = (step.backward.first(), step.backward.last()) else { continue };
+        // Where the backward pass launches it or not: what comes after all of it reduces its gradients.
+        let in_backward = draft.phase_of(node) != Some(Phase::Forward) && start(draft, node) >= start(draft, first);
+        let after = in_backward || start(draft, node) >= start(draft, last);
         if bytes > 0 && after && draft.lane_of(first) != draft.lane_of(node) {
             step.reduces.push((traced, bytes));
         }
@@ -109,9 +111,8 @@ fn steps(draft: &Draft<'_>) -> Vec<Step> {
     steps.into_values().filter(|step| !step.reduces.is_empty() && step.user.is_some()).collect()
 }
 
-fn reduces_gradients(draft: &Draft<'_>, node: Node, kind: CollectiveKind) -> bool {
-    let reduces = matches!(kind, CollectiveKind::AllReduce | CollectiveKind::ReduceScatter);
-    reduces && draft.phase_of(node) != Some(Phase::Forward)
+fn reduces(kind: CollectiveKind) -> bool {
+    matches!(kind, CollectiveKind::AllReduce | CollectiveKind::ReduceScatter)
 }
 
 /// When a task, or the one beside it, was traced to start.
@@ -156,9 +157,10 @@ fn start_early(draft: &mut Draft<'_>, step: &Step) -> usize {
             passed += times[at];
             at += 1;
         }
-        if at + 1 < times.len() && late.contains(&node) {
+        if late.contains(&node) {
+            // Also the last: it waited behind those that no longer wait for the whole backward pass.
             start_after(draft, node, step.backward[at]);
-            started += 1;
+            started += usize::from(at + 1 < times.len());
         }
     }
     started

@@ -9,7 +9,7 @@ use crate::intern::NameId;
 use crate::scenario::context::Context;
 use crate::scenario::draft::{Draft, Node};
 use crate::scenario::transform::{StepReport, Transform, TransformSpec};
-use crate::units::{Bytes, DurNs};
+use crate::units::{Bytes, DurNs, TimeNs};
 
 /// Copies inputs one step ahead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,11 +79,14 @@ fn move_copies(draft: &mut Draft<'_>, rank: usize, all: &[Node]) -> usize {
     let kind = LaneKind::Stream { device: i64::from(part.rank.0), stream: STREAM };
     let lane = draft.add_lane(Lane { rank: part.rank, kind, name: NameId(0), communication: false }, "prefetch");
     let mut by_step: BTreeMap<u8, Vec<Node>> = BTreeMap::new();
-    for &copy in all {
+    // What was launched before the trace begins belongs to no later step than what follows it.
+    let mut later = TimeNs(i64::MAX);
+    for &copy in all.iter().rev() {
         let beside = draft.beside(copy);
-        let launched = graph.tasks[graph.launch_of(beside).unwrap_or(beside)].measured_start;
-        let step = u8::from(launched >= part.iteration_start) + u8::from(launched >= part.iteration_end);
-        by_step.entry(step).or_default().push(copy);
+        let call = graph.launch_of(beside).map(|call| graph.tasks[call].measured_start);
+        later = call.unwrap_or(graph.tasks[beside].measured_start.min(later));
+        let step = u8::from(later >= part.iteration_start) + u8::from(later >= part.iteration_end);
+        by_step.entry(step).or_default().insert(0, copy);
     }
     let users = users(draft, &by_step, all);
     let waits = all.iter().map(|&copy| release(draft, copy, lane)).sum();

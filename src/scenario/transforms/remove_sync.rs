@@ -56,20 +56,20 @@ impl Transform for RemoveSync {
         let (mut waits, mut needed) = (0, 0);
         for joint in joints {
             let into = draft.wires_into(joint);
-            let is_call = |wire: &&Wire| {
-                wire.kind() == DependencyKind::Program && draft.kind_of(wire.from) == TaskKind::Runtime
-            };
+            let is_call =
+                |wire: &&Wire| wire.kind() == DependencyKind::Program && draft.kind_of(wire.from) == TaskKind::Runtime;
             let Some(call) = into.iter().find(is_call).map(|wire| wire.from) else { continue };
             if chosen.as_ref().is_some_and(|chosen| !chosen.contains(&call)) {
                 continue;
             }
-            let is_wait =
-                |wire: &&Wire| matches!(wire.kind(), DependencyKind::HostWait | DependencyKind::HiddenWait);
+            let is_wait = |wire: &&Wire| matches!(wire.kind(), DependencyKind::HostWait | DependencyKind::HiddenWait);
             let (data, idle): (Vec<&Wire>, Vec<&Wire>) =
                 into.iter().filter(is_wait).partition(|wire| gives_data(draft, wire.from, call));
             needed += usize::from(!data.is_empty());
             waits += usize::from(!idle.is_empty());
-            idle.into_iter().for_each(|wire| draft.disconnect(wire));
+            for wire in idle {
+                draft.disconnect(wire);
+            }
         }
         if waits == 0 {
             return StepReport::nothing(format!("no wait without need found; {needed} wait for a copy to the host"));

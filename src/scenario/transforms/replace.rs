@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::cost::operators::operator_family;
+use crate::cost::operators::{bare, operator_family};
 use crate::cost::{Caller, Launch, work_of};
-use crate::graph::{Phase, TaskKind};
+use crate::graph::{Operand, Operands, Phase, TaskKind};
 use crate::scenario::context::Context;
 use crate::scenario::draft::Draft;
 use crate::scenario::selector::Selector;
@@ -44,6 +44,41 @@ fn parse(words: &mut Words<'_>) -> Result<Arc<dyn Transform>, StepError> {
     Ok(Arc::new(Replace { selector, operator: operator.text.to_owned() }))
 }
 
+/// Operators of one tensor: of the arguments of an operator of several they take the first.
+const OF_ONE: [&str; 20] = [
+    "abs",
+    "ceil",
+    "clamp",
+    "cos",
+    "elu",
+    "erf",
+    "exp",
+    "floor",
+    "gelu",
+    "hardtanh",
+    "leaky_relu",
+    "log",
+    "neg",
+    "reciprocal",
+    "relu",
+    "rsqrt",
+    "sigmoid",
+    "silu",
+    "sqrt",
+    "tanh",
+];
+
+fn takes_one(operator: &str) -> bool {
+    OF_ONE.contains(&bare(operator).trim_end_matches('_'))
+}
+
+/// The arguments without all tensors but the first.
+fn first_tensor(operands: &Operands) -> Option<Operands> {
+    let is_tensor = |operand: &&Operand| matches!(operand, Operand::Tensor { .. });
+    let first = operands.inputs.iter().find(is_tensor)?;
+    Some(Operands { inputs: vec![first.clone()], ..operands.clone() })
+}
+
 impl Transform for Replace {
     fn name(&self) -> &'static str {
         SPEC.name
@@ -64,7 +99,8 @@ impl Transform for Replace {
         for node in self.selector.select_all(draft) {
             let computes = matches!(draft.kind_of(node), TaskKind::Kernel | TaskKind::Compute);
             let Some(id) = draft.operator_of(node).filter(|_| computes) else { continue };
-            let caller = Caller { operator: &self.operator, operands: draft.operands(id) };
+            let first = draft.operands(id).filter(|_| takes_one(&self.operator)).and_then(first_tensor);
+            let caller = Caller { operator: &self.operator, operands: first.as_ref().or(draft.operands(id)) };
             let kind = TaskKind::Compute;
             let phase: Phase = graph.operators[id.0 as usize].phase;
             let launch = Launch { kind, name: &self.operator, bytes: Bytes(0), ranks: 0, phase };

@@ -69,9 +69,9 @@ fn lane(draft: &mut Draft<'_>, node: Node, number: i64) -> LaneId {
     };
     let kind = LaneKind::Stream { device, stream: number };
     let all = draft.graph().lanes.len() + draft.lanes.len();
-    let known = (0..all as u16).map(LaneId).find(|&id| {
-        draft.lane(id).is_some_and(|lane| lane.rank == rank && lane.kind == kind)
-    });
+    let known = (0..all as u16)
+        .map(LaneId)
+        .find(|&id| draft.lane(id).is_some_and(|lane| lane.rank == rank && lane.kind == kind));
     known.unwrap_or_else(|| {
         let lane = Lane { rank, kind, name: NameId(0), communication: false };
         draft.add_lane(lane, format!("stream {number}"))

@@ -239,8 +239,7 @@ impl<'d, 'b> Placement<'d, 'b> {
         let Piece { name, kind, bytes, work, prediction, planned, blocks, .. } = piece;
         let (operator, after) = (Some(operator), chain.beside);
         let source = planned.map_or(Source::Given, Source::Planned);
-        let added =
-            Added { name, kind, lane, operator, bytes, work, prediction, members, source, caller: None, after };
+        let added = Added { name, kind, lane, operator, bytes, work, prediction, members, source, caller: None, after };
         let id = self.draft.add(added);
         let device = self.draft.device(group.rank);
         let (latency, between) = device.map_or((DurNs::ZERO, DurNs::ZERO), |d| (d.launch_latency, d.kernel_start));

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use retime::cost::{CostModels, Family, Placed, Shape, Work};
+use retime::cost::{CostModels, Family, Shape, Work};
 use retime::device::{Catalog, Precision};
 use retime::graph::BuildOptions;
 use retime::scenario::{Base, Scenario, parse_step, resolve};
@@ -58,10 +58,8 @@ fn predictions() {
     let (from, to) = (catalog.find("V100").unwrap(), catalog.find("A100-40").unwrap());
     let (old, new) = (works(256), works(512));
     let all = |models: &CostModels, count: usize| {
-        let one = |i: usize| {
-            let before = Placed { work: Some(&old[i % SHAPES]), device: from };
-            models.predict(Some(DurNs(20_000)), before, Placed { work: Some(&new[i % SHAPES]), device: to })
-        };
+        let between = models.between(from, to);
+        let one = |i: usize| between.predict(Some(DurNs(20_000)), Some(&old[i % SHAPES]), Some(&new[i % SHAPES]));
         (0..count).map(|i| one(i).duration.0).sum::<i64>()
     };
     let models = CostModels::builtin().unwrap();

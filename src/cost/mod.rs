@@ -4,6 +4,7 @@
 
 pub mod analytical;
 pub mod anchor;
+pub mod between;
 pub mod calibrate;
 pub mod classify;
 pub mod collective;
@@ -14,6 +15,7 @@ pub mod forest;
 pub mod gemm_rates;
 pub mod kernel_name;
 pub mod lookup;
+mod memo;
 pub mod mlp;
 pub mod models;
 pub mod operators;
@@ -29,6 +31,7 @@ pub mod twins;
 pub mod validate;
 pub mod work;
 
+pub use between::Between;
 pub use classify::{Caller, Launch, classify, family_of_task, work_of, work_of_task};
 pub use domain::Domain;
 pub use models::{CostModels, Placed};

@@ -1,41 +1,55 @@
 //! [`CostModels`]: the one place that turns work and a device into a time, and a measured time into a predicted one.
 
-use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher};
-use std::sync::Mutex;
+use std::hash::{Hash, Hasher};
 
-use hashbrown::HashTable;
 use rustc_hash::FxHasher;
 
 use crate::device::{Catalog, CatalogError, DeviceKind, DeviceProfile, LinkProfile, Links};
 use crate::units::DurNs;
 
-use super::anchor::{self, Change};
+use super::between::{Outlooks, absolute, unmodelled};
 use super::calibrate::read_fits;
 use super::collective::collective_time;
 use super::domain::Domain;
 use super::fits::Fits;
 use super::lookup::{HitRate, lookup_us};
+use super::memo::{Memo, Question};
 use super::prediction::{Estimate, Prediction, Provenance};
 use super::work::{Family, Route, Shape, Work};
 use super::{analytical, roofline, structured};
-
-/// Remembered estimates; beyond that the memory is emptied and filled anew.
-const MEMO_LIMIT: usize = 1 << 20;
 
 /// All models with their fits, and a memory of what they said.
 #[derive(Debug)]
 pub struct CostModels {
     fits: Fits,
     links: Links,
-    memo: Mutex<HashTable<Remembered>>,
-    hasher: BuildHasherDefault<FxHasher>,
+    estimates: Memo<Kept, Option<Estimate>>,
+    pub(super) outlooks: Outlooks,
 }
 
-#[derive(Debug)]
-struct Remembered {
+/// What an estimate is of.
+#[derive(Hash)]
+struct Asked<'a> {
+    device: u64,
+    work: &'a Work,
+}
+
+#[derive(Debug, Hash)]
+struct Kept {
     device: u64,
     work: Work,
-    estimate: Option<Estimate>,
+}
+
+impl Question for Asked<'_> {
+    type Kept = Kept;
+
+    fn is(&self, kept: &Kept) -> bool {
+        self.device == kept.device && *self.work == kept.work
+    }
+
+    fn keep(&self) -> Kept {
+        Kept { device: self.device, work: self.work.clone() }
+    }
 }
 
 /// A kernel's work and the device it runs on.
@@ -73,7 +87,7 @@ impl CostModels {
 
     /// The models with `fits` and `links`.
     pub fn new(fits: Fits, links: Links) -> Self {
-        Self { fits, links, memo: Mutex::new(HashTable::new()), hasher: BuildHasherDefault::new() }
+        Self { fits, links, estimates: Memo::default(), outlooks: Outlooks::default() }
     }
 
     /// The fits in force.
@@ -91,20 +105,8 @@ impl CostModels {
         self.estimate_keyed(work, device, figures_key(device))
     }
 
-    fn estimate_keyed(&self, work: &Work, device: &DeviceProfile, device_key: u64) -> Option<Estimate> {
-        let hash = self.hasher.hash_one((device_key, work));
-        let same = |seen: &Remembered| seen.device == device_key && seen.work == *work;
-        let Ok(mut memo) = self.memo.lock() else { return self.compute(work, device) };
-        if let Some(seen) = memo.find(hash, same) {
-            return seen.estimate;
-        }
-        let estimate = self.compute(work, device);
-        if memo.len() >= MEMO_LIMIT {
-            memo.clear();
-        }
-        let entry = Remembered { device: device_key, work: work.clone(), estimate };
-        memo.insert_unique(hash, entry, |seen| self.hasher.hash_one((seen.device, &seen.work)));
-        estimate
+    pub(super) fn estimate_keyed(&self, work: &Work, device: &DeviceProfile, device_key: u64) -> Option<Estimate> {
+        self.estimates.answer(&Asked { device: device_key, work }, || self.compute(work, device))
     }
 
     fn compute(&self, work: &Work, device: &DeviceProfile) -> Option<Estimate> {
@@ -132,72 +134,6 @@ impl CostModels {
         }
     }
 
-    /// The duration of a task that took `measured` (if it was measured) doing `old`, and now has to do `new`.
-    ///
-    /// The model's miss on the measured kernel itself counts as an error of *absolute*: where `model(old)` is far from what
-    /// was measured, the work is not what the model takes it for, and only its ratio is of use.
-    ///
-    /// So does the peak of units that only one of two devices has: then it is *absolute*.
-    ///
-    /// Nothing changed: the measured duration exactly. Otherwise the one with the smaller expected error of *anchored*,
-    /// `t = t_measured · model(new)/model(old)`, and *absolute*, `t = model(new)`. When no model covers it the measured
-    /// duration is kept and marked unmodelled.
-    pub fn predict(&self, measured: Option<DurNs>, old: Placed<'_>, new: Placed<'_>) -> Prediction {
-        let new_key = figures_key(new.device);
-        let old_key = if std::ptr::eq(old.device, new.device) { new_key } else { figures_key(old.device) };
-        let same_device = old_key == new_key;
-        match measured {
-            Some(duration) if same_device && old.work == new.work => return Prediction::measured(duration),
-            _ => {}
-        }
-        let after = new.work.and_then(|work| self.estimate_keyed(work, new.device, new_key));
-        let before = old.work.and_then(|work| self.estimate_keyed(work, old.device, old_key));
-        let (Some(after), Some(measured)) = (after, measured) else {
-            return after.map_or_else(|| unmodelled(measured), |estimate| absolute(&estimate));
-        };
-        let Some(before) = before.filter(|before| before.duration > DurNs::ZERO) else { return absolute(&after) };
-        if has_own_unit(old) != has_own_unit(new) {
-            return absolute(&after);
-        }
-        let change = Change { same_device, doublings: doublings(old.work, new.work) };
-        let (before, alike) = self.alike(before, after, old, new);
-        let error = anchor::expected_error(&before, &alike, change);
-        if absolute(&after).error.max(anchor::missed(&before, measured)) < error {
-            return absolute(&after);
-        }
-        let after = alike;
-        Prediction {
-            duration: measured.scale(after.duration.0 as f64 / before.duration.0 as f64),
-            provenance: Provenance::Anchored,
-            model: after.model,
-            error,
-            extrapolated: after.extrapolated || before.extrapolated,
-        }
-    }
-
-    /// Both estimates by one model: the ratio of two models' answers would show their difference, not the devices'. Where one
-    /// of two devices has no fit, that is the structured model with what the fitted devices have in common.
-    fn alike(&self, before: Estimate, after: Estimate, old: Placed<'_>, new: Placed<'_>) -> (Estimate, Estimate) {
-        let (Some(old_work), Some(new_work)) = (old.work, new.work) else { return (before, after) };
-        if before.model == after.model {
-            return (before, after);
-        }
-        let shared =
-            |work: &Work, device| Domain::of(work).map(|domain| self.fits.shared(domain, work, device).duration);
-        let ours = shared(old_work, old.device).zip(shared(new_work, new.device));
-        let roofline = |work, device| DurNs::from_us_f64(baseline_us(work, device));
-        let (model, times) = ours.map_or_else(
-            || ("roofline", (roofline(old_work, old.device), roofline(new_work, new.device))),
-            |times| ("structured-unseen", times),
-        );
-        if times.0 <= DurNs::ZERO || times.1 <= DurNs::ZERO {
-            return (before, after);
-        }
-        let error = before.error.max(after.error);
-        let estimate = |duration, extrapolated| Estimate { duration, model, error, extrapolated };
-        (estimate(times.0, before.extrapolated), estimate(times.1, after.extrapolated))
-    }
-
     /// [`predict`](Self::predict) for a collective whose interconnect changes: `work` is a collective's, before and after.
     pub fn predict_over(&self, measured: DurNs, old: (&Work, &LinkProfile), new: (&Work, &LinkProfile)) -> Prediction {
         if old == new {
@@ -216,43 +152,6 @@ impl CostModels {
         let duration = measured.scale(after.us / before.us);
         Prediction { duration, provenance: Provenance::Anchored, model: after.model, error, extrapolated }
     }
-}
-
-/// Whether the device computes in the work's precision on units of its own (tensor cores for tf32, say). Where only one of
-/// two devices does, a kernel of the one says nothing of that of the other.
-fn has_own_unit(placed: Placed<'_>) -> bool {
-    placed.work.is_some_and(|work| placed.device.peak.contains_key(&work.precision))
-}
-
-/// What lies between the benchmarks that models are fitted to and kernels inside a running model (cold caches, clocks, another
-/// library version): geometric mean error of fitted products on traced ones of H100 (`validate`, kernel tables). An
-/// anchored prediction does not have it.
-const BENCHMARK_TO_TRACE: f32 = 0.13;
-
-fn absolute(estimate: &Estimate) -> Prediction {
-    let &Estimate { duration, model, error, extrapolated } = estimate;
-    let error = error.hypot(BENCHMARK_TO_TRACE);
-    Prediction { duration, provenance: Provenance::Absolute, model, error, extrapolated }
-}
-
-/// Relative error stated for a duration that should have changed but was kept.
-const UNMODELLED_ERROR: f32 = 1.0;
-
-fn unmodelled(measured: Option<DurNs>) -> Prediction {
-    Prediction {
-        duration: measured.unwrap_or(DurNs::ZERO),
-        provenance: Provenance::Unmodelled,
-        model: "",
-        error: UNMODELLED_ERROR,
-        extrapolated: false,
-    }
-}
-
-/// How often the work doubled or halved, by arithmetic or traffic, whichever changed more.
-fn doublings(old: Option<&Work>, new: Option<&Work>) -> f64 {
-    let (Some(old), Some(new)) = (old, new) else { return 0.0 };
-    let ratio = |a: f64, b: f64| if a > 0.0 && b > 0.0 { (b / a).log2().abs() } else { 0.0 };
-    ratio(old.flop.0, new.flop.0).max(ratio(old.bytes().0 as f64, new.bytes().0 as f64))
 }
 
 /// An estimate of `us` microseconds; never negative, never not a number.
@@ -329,14 +228,14 @@ fn peer_link(device: &DeviceProfile) -> LinkProfile {
 }
 
 /// A key of everything the models read of a device.
-fn figures_key(device: &DeviceProfile) -> u64 {
+pub(super) fn figures_key(device: &DeviceProfile) -> u64 {
     let mut hasher = FxHasher::default();
     device.id.hash(&mut hasher);
     (device.sm_count, device.l2.0, device.kernel_start.0).hash(&mut hasher);
     (device.clock_mhz.to_bits(), device.product_share.map(f64::to_bits)).hash(&mut hasher);
     let measured = device.dram_bandwidth_measured.map_or(0.0, |rate| rate.0);
     let rates = [device.dram_bandwidth.0, measured, device.l2_bandwidth.0, device.host_link.0, device.peer_link.0];
-    // Weighted sums, not hashes, of the rates: this runs for every prediction.
+    // Weighted sums, not hashes, of the rates: this runs for every prediction that is asked for alone.
     let links = rates.iter().fold(0.0, |sum, rate| sum * 1.618 + rate);
     let peaks = device.peak.values().fold(0.0, |sum, rate| sum * 1.618 + rate.0);
     (links.to_bits(), peaks.to_bits()).hash(&mut hasher);

@@ -1,0 +1,226 @@
+//! [`Between`]: what a measured time becomes when a kernel's work or device changes. Asks [`CostModels`] for times of either
+//! side; how they come about is its.
+
+use crate::device::DeviceProfile;
+use crate::units::DurNs;
+
+use super::anchor::{self, Change};
+use super::domain::Domain;
+use super::memo::{Memo, Question};
+use super::models::{CostModels, Placed, baseline_us, figures_key};
+use super::prediction::{Estimate, Prediction, Provenance};
+use super::work::Work;
+
+/// Predictions from one device to another (or the same), with what the models read of both looked up once for all kernels.
+#[derive(Clone, Copy, Debug)]
+pub struct Between<'a> {
+    models: &'a CostModels,
+    old: (u64, &'a DeviceProfile),
+    new: (u64, &'a DeviceProfile),
+}
+
+/// What the models say of a change, whatever was measured.
+#[derive(Clone, Copy, Debug)]
+enum Outlook {
+    /// No model covers the work.
+    Unmodelled,
+    /// Nothing can be said of the ratio.
+    Absolute(Estimate),
+    /// The ratio of `alike` to `before`, both by one model, with its expected error; or `after`.
+    Either { before: Estimate, alike: Estimate, after: Estimate, error: f32 },
+}
+
+/// Memory of what was said of changes.
+#[derive(Debug, Default)]
+pub(super) struct Outlooks(Memo<Kept, Outlook>);
+
+#[derive(Hash)]
+struct Asked<'a> {
+    devices: (u64, u64),
+    old: Option<&'a Work>,
+    new: Option<&'a Work>,
+}
+
+#[derive(Debug, Hash)]
+struct Kept {
+    devices: (u64, u64),
+    old: Option<Work>,
+    new: Option<Work>,
+}
+
+impl Question for Asked<'_> {
+    type Kept = Kept;
+
+    fn is(&self, kept: &Kept) -> bool {
+        self.devices == kept.devices && self.old == kept.old.as_ref() && self.new == kept.new.as_ref()
+    }
+
+    fn keep(&self) -> Kept {
+        Kept { devices: self.devices, old: self.old.cloned(), new: self.new.cloned() }
+    }
+}
+
+impl CostModels {
+    /// Predictions for kernels traced on `old` that run on `new`.
+    pub fn between<'a>(&'a self, old: &'a DeviceProfile, new: &'a DeviceProfile) -> Between<'a> {
+        let new_key = figures_key(new);
+        let old_key = if std::ptr::eq(old, new) { new_key } else { figures_key(old) };
+        Between { models: self, old: (old_key, old), new: (new_key, new) }
+    }
+
+    /// [`Between::predict`] for a single kernel.
+    pub fn predict(&self, measured: Option<DurNs>, old: Placed<'_>, new: Placed<'_>) -> Prediction {
+        self.between(old.device, new.device).predict(measured, old.work, new.work)
+    }
+}
+
+impl Between<'_> {
+    /// The duration of a task that took `measured` (if it was measured) doing `old`, and now has to do `new`. Memoised.
+    ///
+    /// The model's miss on the measured kernel itself counts as an error of *absolute*: where `model(old)` is far from what
+    /// was measured, the work is not what the model takes it for, and only its ratio is of use.
+    ///
+    /// So does the peak of units that only one of two devices has: then it is *absolute*.
+    ///
+    /// Nothing changed: the measured duration exactly. Otherwise the one with the smaller expected error of *anchored*,
+    /// `t = t_measured · model(new)/model(old)`, and *absolute*, `t = model(new)`. When no model covers it the measured
+    /// duration is kept and marked unmodelled.
+    pub fn predict(&self, measured: Option<DurNs>, old: Option<&Work>, new: Option<&Work>) -> Prediction {
+        let Some(measured) = measured else {
+            let estimate = new.and_then(|work| self.after(work));
+            return estimate.map_or_else(|| unmodelled(None), |estimate| absolute(&estimate));
+        };
+        if self.old.0 == self.new.0 && old == new {
+            return Prediction::measured(measured);
+        }
+        let asked = Asked { devices: (self.old.0, self.new.0), old, new };
+        match self.models.outlooks.0.answer(&asked, || self.outlook(old, new)) {
+            Outlook::Unmodelled => unmodelled(Some(measured)),
+            Outlook::Absolute(after) => absolute(&after),
+            Outlook::Either { before, after, error, .. }
+                if absolute(&after).error.max(anchor::missed(&before, measured)) < error =>
+            {
+                absolute(&after)
+            }
+            Outlook::Either { before, alike, error, .. } => Prediction {
+                duration: measured.scale(alike.duration.0 as f64 / before.duration.0 as f64),
+                provenance: Provenance::Anchored,
+                model: alike.model,
+                error,
+                extrapolated: alike.extrapolated || before.extrapolated,
+            },
+        }
+    }
+
+    fn after(&self, work: &Work) -> Option<Estimate> {
+        self.models.estimate_keyed(work, self.new.1, self.new.0)
+    }
+
+    fn outlook(&self, old: Option<&Work>, new: Option<&Work>) -> Outlook {
+        let Some(after) = new.and_then(|work| self.after(work)) else { return Outlook::Unmodelled };
+        let before = old.and_then(|work| self.models.estimate_keyed(work, self.old.1, self.old.0));
+        let before = before.filter(|before| before.duration > DurNs::ZERO);
+        let (Some(old), Some(new), Some(before)) = (old, new, before) else { return Outlook::Absolute(after) };
+        if has_own_unit(old, self.old.1) != has_own_unit(new, self.new.1) {
+            return Outlook::Absolute(after);
+        }
+        let change = Change { same_device: self.old.0 == self.new.0, doublings: doublings(old, new) };
+        let (before, alike) = self.alike((before, after), old, new);
+        Outlook::Either { before, alike, after, error: anchor::expected_error(&before, &alike, change) }
+    }
+
+    /// Both estimates by one model: the ratio of two models' answers would show their difference, not the devices'. Where one
+    /// of two devices has no fit, that is the structured model with what the fitted devices have in common.
+    fn alike(&self, (before, after): (Estimate, Estimate), old: &Work, new: &Work) -> (Estimate, Estimate) {
+        if before.model == after.model {
+            return (before, after);
+        }
+        let shared = |work: &Work, device| {
+            Domain::of(work).map(|domain| self.models.fits().shared(domain, work, device).duration)
+        };
+        let ours = shared(old, self.old.1).zip(shared(new, self.new.1));
+        let roofline = |work, device| DurNs::from_us_f64(baseline_us(work, device));
+        let (model, times) = ours.map_or_else(
+            || ("roofline", (roofline(old, self.old.1), roofline(new, self.new.1))),
+            |times| ("structured-unseen", times),
+        );
+        if times.0 <= DurNs::ZERO || times.1 <= DurNs::ZERO {
+            return (before, after);
+        }
+        let error = before.error.max(after.error);
+        let estimate = |duration, extrapolated| Estimate { duration, model, error, extrapolated };
+        (estimate(times.0, before.extrapolated), estimate(times.1, after.extrapolated))
+    }
+}
+
+/// Whether the device computes in the work's precision on units of its own (tensor cores for tf32, say). Where only one of
+/// two devices does, a kernel of the one says nothing of that of the other.
+fn has_own_unit(work: &Work, device: &DeviceProfile) -> bool {
+    device.peak.contains_key(&work.precision)
+}
+
+/// What lies between the benchmarks that models are fitted to and kernels inside a running model (cold caches, clocks, another
+/// library version): geometric mean error of fitted products on traced ones of H100 (`validate`, kernel tables). An
+/// anchored prediction does not have it.
+const BENCHMARK_TO_TRACE: f32 = 0.13;
+
+pub(super) fn absolute(estimate: &Estimate) -> Prediction {
+    let &Estimate { duration, model, error, extrapolated } = estimate;
+    let error = error.hypot(BENCHMARK_TO_TRACE);
+    Prediction { duration, provenance: Provenance::Absolute, model, error, extrapolated }
+}
+
+/// Relative error stated for a duration that should have changed but was kept.
+const UNMODELLED_ERROR: f32 = 1.0;
+
+pub(super) fn unmodelled(measured: Option<DurNs>) -> Prediction {
+    Prediction {
+        duration: measured.unwrap_or(DurNs::ZERO),
+        provenance: Provenance::Unmodelled,
+        model: "",
+        error: UNMODELLED_ERROR,
+        extrapolated: false,
+    }
+}
+
+/// How often the work doubled or halved, by arithmetic or traffic, whichever changed more.
+fn doublings(old: &Work, new: &Work) -> f64 {
+    let ratio = |a: f64, b: f64| if a > 0.0 && b > 0.0 { (b / a).log2().abs() } else { 0.0 };
+    ratio(old.flop.0, new.flop.0).max(ratio(old.bytes().0 as f64, new.bytes().0 as f64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cost::operators::{GemmSize, gemm_work, movement_work};
+    use crate::cost::work::Family;
+    use crate::device::Catalog;
+    use crate::graph::DType;
+
+    #[test]
+    fn a_remembered_prediction_is_the_one_worked_out_for_it_alone() {
+        let (shared, catalog) = (CostModels::builtin().unwrap(), Catalog::builtin().unwrap());
+        let mut fast = DeviceProfile::clone(catalog.find("A100").unwrap());
+        fast.scale_memory_bandwidth(2.0);
+        let devices = [catalog.find("V100").unwrap(), catalog.find("H100").unwrap(), &fast];
+        let product = |m, n| gemm_work(GemmSize { batch: 1, m, n, k: 64 }, DType::Fp32, false, 0);
+        // The first two do the same arithmetic and move the same bytes.
+        let works = [product(512, 4096), product(4096, 512), movement_work(Family::Elementwise, 1 << 22, 1 << 20)];
+        let works: Vec<Option<&Work>> = works.iter().map(Some).chain([None]).collect();
+        let mut seen = 0;
+        for (&from, &to) in devices.iter().flat_map(|from| devices.iter().map(move |to| (from, to))) {
+            for (&old, &new) in works.iter().flat_map(|old| works.iter().map(move |new| (old, new))) {
+                for measured in [None, Some(DurNs(20_000)), Some(DurNs(3_000_000)), Some(DurNs(20_000))] {
+                    let remembered = shared.between(from, to).predict(measured, old, new);
+                    let again = shared.between(from, to).predict(measured, old, new);
+                    assert_eq!(remembered, again);
+                    if seen % 11 == 0 {
+                        let alone = CostModels::new(shared.fits().clone(), shared.links().clone());
+                        assert_eq!(remembered, alone.between(from, to).predict(measured, old, new));
+                    }
+                    seen += 1;
+                }
+            }
+        }
+    }
+}

@@ -45,8 +45,19 @@ fn trace() -> String {
             let kernel = format!(r#""correlation":{id},"stream":7,"device":0,"External id":{id}"#);
             add(complete(kernels[which], "kernel", 7, start + 35, 70 - index, &kernel));
             let (total, at) = (1_000_000 * (1 + u64::from(index % 5)), start + 5);
+            // Five allocations, then all of them back but the next.
+            if index % 5 == 0 && (step, index) != (0, 0) {
+                let at = at - 1;
+                for back in 1..=5 {
+                    let left = 1_000_000 * (5 - back);
+                    add(format!(
+                        r#"{{"ph":"i","s":"t","name":"[memory]","cat":"cpu_instant_event","pid":1,"tid":2,"ts":{at},"args":{{"Total Allocated":{left},"Bytes":-1000000,"Addr":{back},"Device Type":1,"Device Id":0}}}}"#
+                    ));
+                }
+            }
+            let address = 1 + index % 5;
             add(format!(
-                r#"{{"ph":"i","s":"t","name":"[memory]","cat":"cpu_instant_event","pid":1,"tid":2,"ts":{at},"args":{{"Total Allocated":{total},"Bytes":1000000,"Addr":1,"Device Type":1,"Device Id":0}}}}"#
+                r#"{{"ph":"i","s":"t","name":"[memory]","cat":"cpu_instant_event","pid":1,"tid":2,"ts":{at},"args":{{"Total Allocated":{total},"Bytes":1000000,"Addr":{address},"Device Type":1,"Device Id":0}}}}"#
             ));
         }
     }

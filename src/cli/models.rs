@@ -77,6 +77,8 @@ pub struct ValidateArgs {
 pub enum ValidateWhat {
     /// Replay error, unexplained time and response of every trace
     Replay(TraceArgs),
+    /// Memory by tensors and by shapes against what allocators recorded, and parameters against manifests of captures
+    Memory(TraceArgs),
     /// Errors of the cost models on tables of measurements (CSV, plain or gzip, or folders of them) and on every kernel of traces
     Models(TraceArgs),
     /// Edits against measurements: a manifest of captures, or folders with captures, trace pairs and published times

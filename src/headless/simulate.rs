@@ -6,7 +6,7 @@ use color_eyre::eyre::Result;
 use serde::Serialize;
 
 use crate::cli::{Iteration, ScenarioCommand};
-use crate::session::{Loaded, Outcome, StepOutcome, Summary};
+use crate::session::{Loaded, MemorySummary, Outcome, StepOutcome, Summary};
 use crate::units::DurNs;
 
 use super::opened::Opened;
@@ -71,6 +71,11 @@ fn describe(loaded: &Loaded, outcome: &Outcome, out: &mut dyn Write) -> io::Resu
     if let Some(bytes) = summary.memory_bytes {
         let fits = if summary.fits == Some(false) { ", does not fit the device" } else { "" };
         writeln!(out, "  memory      {bytes}{fits}")?;
+        if let Some(memory) = &summary.memory {
+            describe_memory(memory, out)?;
+        }
+    } else {
+        writeln!(out, "  memory      not known: neither the allocator nor sizes of tensors were recorded")?;
     }
     if let Some(straggler) = summary.straggler {
         writeln!(out, "  straggler   rank {}, {} late", straggler.rank, straggler.late_ns)?;
@@ -84,6 +89,14 @@ fn describe(loaded: &Loaded, outcome: &Outcome, out: &mut dyn Write) -> io::Resu
         }
     }
     Ok(())
+}
+
+fn describe_memory(memory: &MemorySummary, out: &mut dyn Write) -> io::Result<()> {
+    let kinds = memory.kinds.each().map(|(name, bytes)| format!("{name} {bytes}")).join(", ");
+    let rank = if memory.ranks.len() > 1 { format!(" of rank {}", memory.rank) } else { String::new() };
+    writeln!(out, "     at its peak{rank}, {} into the iteration: {kinds}", memory.peak_at_ns)?;
+    writeln!(out, "     by {}", memory.source.described())?;
+    memory.unknown.iter().try_for_each(|what| writeln!(out, "     not in it: {what}"))
 }
 
 fn signed(change: Option<DurNs>) -> String {

@@ -1,5 +1,6 @@
 //! `validate`: figures checked against what was measured.
 
+mod memory;
 mod models;
 mod papers;
 mod traced;
@@ -30,6 +31,7 @@ use super::{input, output};
 pub fn run(what: &ValidateWhat) -> Result<u8> {
     match what {
         ValidateWhat::Replay(args) => replay(args)?,
+        ValidateWhat::Memory(args) => memory::run(args)?,
         ValidateWhat::Models(args) => models::run(args)?,
         ValidateWhat::Whatif(args) => whatif::run(args)?,
         ValidateWhat::Papers(args) => return papers::run(args),

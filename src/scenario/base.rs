@@ -10,6 +10,7 @@ use crate::graph::timed::NO_TASK;
 use crate::graph::{ExecutionGraph, Lane, LaneId, NodeId, TimedGraph};
 
 use super::batch::BatchPlan;
+use super::memory::JobMemory;
 use super::sparse;
 use super::tables::TableFacts;
 use super::works::{Class, Classifier, NO_CLASS, Overrides, Sharing};
@@ -26,6 +27,7 @@ pub struct Base {
     host: OnceLock<(Stretches, Arc<Overheads>)>,
     batch_plans: Mutex<Vec<(u64, Arc<BatchPlan>)>>,
     table_facts: TableFacts,
+    memory: Arc<JobMemory>,
 }
 
 /// A lag in the timed graph that shrinks as the predecessor's duration grows.
@@ -63,6 +65,7 @@ impl Base {
             host: OnceLock::new(),
             batch_plans: Mutex::default(),
             table_facts: TableFacts::default(),
+            memory: Arc::default(),
             graph,
         }
     }
@@ -76,6 +79,17 @@ impl Base {
     /// What is known of its embedding tables beside the trace.
     pub fn table_facts(&self) -> &TableFacts {
         &self.table_facts
+    }
+
+    /// With what is known of each rank's memory.
+    #[must_use]
+    pub fn with_memory(self, memory: JobMemory) -> Self {
+        Self { memory: Arc::new(memory), ..self }
+    }
+
+    /// What is known of each rank's memory; empty where nothing is.
+    pub fn memory(&self) -> &Arc<JobMemory> {
+        &self.memory
     }
 
     /// The graph.

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use crate::cost::{Prediction, Work};
 use crate::device::DeviceProfile;
 use crate::graph::{ExecutionGraph, Lane, LaneId, NodeId, OperatorId, RankPart, TaskId, TaskKind, TimedGraph};
-use crate::units::Bytes;
 
 use super::base::Base;
 use super::context::Context;
 use super::draft::{AddedId, Draft, Node};
 use super::lower;
+use super::memory::{self, JobMemory};
 use super::step::Scenario;
 use super::tables::Seat;
 use super::transform::StepReport;
@@ -44,8 +44,8 @@ pub struct Resolved {
     pub rank_count: Option<u32>,
     /// How often forward and backward pass run in one step, each on a batch.
     pub repeats: u32,
-    /// Activations that a step no longer keeps.
-    pub freed: Bytes,
+    /// What each rank's memory holds.
+    pub memory: Arc<JobMemory>,
     /// Dependencies of edits that were left out because they closed a cycle.
     pub cyclic: usize,
 }
@@ -137,7 +137,8 @@ fn finish(draft: Draft<'_>, reports: Vec<StepReport>) -> Resolved {
     let removed = draft.graph().tasks.node_indices().filter(|&node| draft.is_removed(node)).collect();
     let (devices, batch) = (draft.devices().to_vec(), draft.batch());
     let seats = draft.seats().map(<[Seat]>::to_vec);
-    let (moved, rank_count, repeats, freed) = (draft.moved(), draft.rank_count(), draft.repeats(), draft.freed());
+    let (moved, rank_count, repeats) = (draft.moved(), draft.rank_count(), draft.repeats());
+    let memory = memory::edited(&draft).map_or_else(|| base.memory().clone(), Arc::new);
     let prices: Vec<Prediction> =
         (0..draft.added.len() as u32).map(|id| draft.price_of(Node::Added(AddedId(id)))).collect();
     let kept = draft.added.into_iter().zip(prices).zip(draft.dropped).zip(rows).filter(|((_, gone), _)| !gone);
@@ -165,7 +166,7 @@ fn finish(draft: Draft<'_>, reports: Vec<StepReport>) -> Resolved {
         moved,
         rank_count,
         repeats,
-        freed,
+        memory,
         cyclic,
     }
 }

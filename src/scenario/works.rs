@@ -24,7 +24,8 @@ pub(super) struct Overrides {
 }
 
 impl Overrides {
-    fn row(&self, operator: OperatorId) -> Option<u32> {
+    /// The row of an operator's changed arguments.
+    pub(super) fn row(&self, operator: OperatorId) -> Option<u32> {
         self.of_operator.get(operator.0 as usize).copied().filter(|&row| row != NO_CLASS)
     }
 

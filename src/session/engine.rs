@@ -18,7 +18,7 @@ use crate::sim::{Schedule, simulate};
 use crate::trace::{self, Folding, Job, OpenOptions, RankTrace};
 use crate::units::DurNs;
 
-use super::memory::{self, RankMemory};
+use super::memory;
 use super::{
     Loaded, Outcome, SessionError, StepOutcome, Summary, Sweep, SweepPoint, databases, loaded, sweep, table_facts,
     untimed,
@@ -169,18 +169,19 @@ impl Engine {
         });
         let mut notes = Diagnostics::default();
         let facts = self.table_facts.clone().unwrap_or_else(|| table_facts::beside(&job, &mut notes));
-        let base = Arc::new(Base::new(Arc::clone(&graph)).with_table_facts(facts));
+        let base = Base::new(Arc::clone(&graph)).with_table_facts(facts);
+        let memory = memory::of_job(&job, &base);
+        let base = Arc::new(base.with_memory(memory));
         table_facts::check(&base, &graph, &mut notes);
-        let memory = memory::measured(&job, &graph);
-        let replay = Arc::new(outcome(&base, &context, &memory, None, &Scenario::default(), 0));
+        let replay = Arc::new(outcome(&base, &context, None, &Scenario::default(), 0));
         let title = loaded::title(&job);
-        Ok(Loaded { job, folding, alike, graph, base, context, replay, memory, notes, title })
+        Ok(Loaded { job, folding, alike, graph, base, context, replay, notes, title })
     }
 
     /// Evaluates a scenario; the steps' gains stay open (see [`Self::with_gains`]).
     pub fn evaluate(&self, loaded: &Loaded, scenario: &Scenario, revision: u64) -> Outcome {
         let replayed = Some(loaded.replay.summary.simulated_ns);
-        outcome(&loaded.base, &loaded.context, &loaded.memory, replayed, scenario, revision)
+        outcome(&loaded.base, &loaded.context, replayed, scenario, revision)
     }
 
     /// The iteration time of a scenario, nothing else.
@@ -288,18 +289,11 @@ impl Engine {
     }
 }
 
-fn outcome(
-    base: &Base,
-    context: &Context,
-    memory: &[RankMemory],
-    replayed: Option<DurNs>,
-    scenario: &Scenario,
-    revision: u64,
-) -> Outcome {
+fn outcome(base: &Base, context: &Context, replayed: Option<DurNs>, scenario: &Scenario, revision: u64) -> Outcome {
     let resolved = scenario::resolve(base, scenario, context);
     let mut schedule = Schedule::default();
     simulate(&resolved.timed, &mut schedule);
-    let summary = Summary::of(&resolved, &schedule, replayed, memory);
+    let summary = Summary::of(&resolved, &schedule, replayed);
     let steps = step_outcomes(scenario, &resolved);
     let (resolved, schedule) = (Arc::new(resolved), Arc::new(schedule));
     Outcome { revision, scenario: scenario.clone(), resolved, schedule, summary, steps }

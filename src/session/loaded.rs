@@ -8,7 +8,6 @@ use crate::graph::ExecutionGraph;
 use crate::scenario::{Base, BatchLaws, Context, Scenario};
 use crate::trace::{Folding, Job, Trace};
 
-use super::memory::RankMemory;
 use super::{Outcome, SessionError};
 
 /// One job, ready to be edited.
@@ -28,8 +27,6 @@ pub struct Loaded {
     pub context: Context,
     /// The untouched replay.
     pub replay: Arc<Outcome>,
-    /// Recorded device memory of each rank.
-    pub(super) memory: Vec<RankMemory>,
     /// What was odd beside the traces, and about the files that were opened together with them.
     pub(super) notes: Diagnostics,
     /// Short name: of the file, or the folder of several ranks.

@@ -13,7 +13,7 @@ mod files;
 mod job_tables;
 mod keeper;
 mod loaded;
-mod memory;
+pub mod memory;
 mod outcome;
 pub mod sample;
 mod saved;
@@ -41,6 +41,7 @@ pub use files::{append, csv_field, folders_of_traces, read_table, read_text, tab
 pub use job_tables::{JobTables, RankLoad};
 pub use keeper::Keeper;
 pub use loaded::Loaded;
+pub use memory::{KindBytes, MemorySummary, RankMemorySummary};
 pub use outcome::{Outcome, StepOutcome};
 pub use saved::{SavedSession, Sessions, chosen_iteration, trace_fingerprint};
 pub use script::{Played, ScriptLine, Status, script_lines};

@@ -13,7 +13,7 @@ use crate::scenario::Resolved;
 use crate::sim::Schedule;
 use crate::units::{Bytes, DurNs};
 
-use super::memory::{self, RankMemory};
+use super::memory::{self, MemorySummary};
 
 /// A late rank counts as a straggler from this share of the iteration on.
 const STRAGGLER_SHARE: f64 = 0.02;
@@ -80,6 +80,8 @@ pub struct Summary {
     pub memory_bytes: Option<Bytes>,
     /// Whether it fits the device, where both are known.
     pub fits: Option<bool>,
+    /// What that memory holds, and of every rank; `None` where nothing tells.
+    pub memory: Option<MemorySummary>,
     /// Time of changed tasks that no model covers, as a share of the period.
     pub unmodelled_share: f64,
     /// Batch size before and after, where known.
@@ -99,7 +101,7 @@ impl Summary {
 
 impl Summary {
     /// The figures of `resolved` as `schedule` has it.
-    pub fn of(resolved: &Resolved, schedule: &Schedule, base_simulated: Option<DurNs>, memory: &[RankMemory]) -> Self {
+    pub fn of(resolved: &Resolved, schedule: &Schedule, base_simulated: Option<DurNs>) -> Self {
         let graph = &*resolved.graph;
         let busy = busy::busy(resolved, schedule);
         let meetings = meetings(graph, &resolved.timed, schedule);
@@ -107,7 +109,8 @@ impl Summary {
         let period = busy.iter().map(|busy| busy.period).max().unwrap_or_default();
         let base_simulated = base_simulated.unwrap_or(period);
         let batch = resolved.batch.or(graph.batch_size.map(|batch| (batch, batch)));
-        let needed = memory::needed(memory, batch, resolved.freed);
+        let memory = MemorySummary::of(resolved, schedule);
+        let needed = memory.as_ref().map(|memory| memory.peak_bytes);
         let counts = resolved.rank_counts();
         let all = f64::from(counts.iter().sum::<u32>().max(1));
         let mean = |value: &dyn Fn(&Busy) -> f64| -> f64 {
@@ -126,6 +129,7 @@ impl Summary {
             kernel_only_ns: busy.iter().map(|busy| busy.kernel_only).max().unwrap_or_default(),
             memory_bytes: needed,
             fits: needed.and_then(|bytes| memory::fits(bytes, &resolved.devices)),
+            memory,
             unmodelled_share: unmodelled_share(resolved, period),
             batch,
             repeats: resolved.repeats,

@@ -3,7 +3,7 @@
 
 use rustc_hash::FxHashMap;
 
-use super::align::align;
+pub use super::align::align;
 use super::execution_trace::EtNodeIndex;
 use super::{Category, EventId, ExecutionTrace, Trace, TrackId, TrackKind};
 use crate::intern::NameId;

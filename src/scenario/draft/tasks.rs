@@ -176,24 +176,4 @@ impl Draft<'_> {
             after: beside,
         }))
     }
-
-    /// How often forward and backward pass run in one step.
-    pub fn repeats(&self) -> u32 {
-        self.repeats
-    }
-
-    /// Notes that forward and backward pass run `times` as often in one step.
-    pub fn repeat(&mut self, times: u32) {
-        self.repeats = self.repeats.saturating_mul(times);
-    }
-
-    /// Activations that a step no longer keeps.
-    pub fn freed(&self) -> Bytes {
-        self.freed
-    }
-
-    /// Notes that a step no longer keeps `bytes` of activations.
-    pub fn free(&mut self, bytes: Bytes) {
-        self.freed = self.freed + bytes;
-    }
 }

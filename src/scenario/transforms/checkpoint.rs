@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 
 use crate::graph::{Dependency, DependencyKind, LaneId, NodeId, OperatorId, Phase, TaskKind};
 use crate::scenario::context::Context;
-use crate::scenario::draft::{Draft, Node, order_kind};
+use crate::scenario::draft::{Draft, Node, Recomputed, order_kind};
 use crate::scenario::selector::Selector;
 use crate::scenario::step::StepError;
 use crate::scenario::text::Words;
@@ -70,14 +70,15 @@ impl Transform for Checkpoint {
                 let kept = segment.work.iter().rev().skip(1).filter(|&&node| !is_in_place(draft, node));
                 let kept = kept.filter_map(|&node| draft.work_of(node));
                 freed += kept.map(|work| work.written.0).sum::<u64>();
+                let work = segment.work.iter().map(|&node| draft.beside(node)).collect();
+                draft.note_recomputed(Recomputed { work, gradient: draft.beside(gradient) });
             }
         }
         let freed = Bytes(freed / graph.ranks.len().max(1) as u64);
-        draft.free(freed);
         let done = segments.iter().filter(|segment| segment.gradient.is_some()).count();
         let mut report = StepReport { changed, ..StepReport::default() };
         if done > 0 {
-            report.summary = format!("{} run again, {freed} less kept per step", count(done, "segment"));
+            report.summary = format!("{} run again, {freed} written again and not kept", count(done, "segment"));
         }
         if lost.0 > 0 {
             let what = count(lost.0, "task");

@@ -191,13 +191,17 @@ impl MixedPrecision {
     /// Before every forward product its weight becomes 16 bits wide; after every backward one the gradient 32 again.
     /// How many casts that are, and for how many products the weight is not known.
     fn cast_weights(self, draft: &mut Draft<'_>, products: &[Product]) -> (usize, usize) {
-        let (mut casts, mut missing) = (0, 0);
+        let (mut casts, mut missing, within) = (0, 0, draft.graph().iteration_tasks());
         for product in products {
             let Some(elements) = product.weight else {
                 missing += 1;
                 continue;
             };
             let node = Node::Traced(product.kernel);
+            if product.is_forward && within[product.kernel.index()] {
+                // Autocast keeps the narrow weight until the end of the step.
+                draft.hold(draft.rank_of(draft.lane_of(node)), Bytes(2 * elements));
+            }
             let (name, side) = if product.is_forward {
                 (format!("cast weight to {}", self.dtype.name()), Side::Before)
             } else {

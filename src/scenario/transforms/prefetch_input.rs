@@ -44,7 +44,11 @@ impl Transform for PrefetchInput {
             return StepReport::nothing(why);
         }
         let (mut changed, mut time, mut waits) = (0, DurNs::ZERO, 0);
+        let within = draft.graph().iteration_tasks();
         for (rank, nodes) in &copies {
+            let ahead = nodes.iter().filter(|&&node| within[draft.beside(node).index()]);
+            let batch = ahead.map(|&node| draft.bytes_of(node)).sum();
+            draft.hold(*rank, batch);
             changed += nodes.len();
             time += nodes.iter().map(|&node| draft.price_of(node).duration).sum();
             waits += move_copies(draft, *rank, nodes);

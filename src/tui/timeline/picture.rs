@@ -17,7 +17,7 @@ use crate::units::TimeNs;
 
 use super::item::Item;
 use super::lane_label::lane_labels;
-use super::tracks::{Track, queues};
+use super::tracks::{Track, memory_simulated, queues};
 
 /// When tasks ran.
 #[derive(Clone, Copy, Debug)]
@@ -48,6 +48,8 @@ pub struct Picture {
     added: Vec<(TimeNs, TimeNs)>,
     /// For each rank how much was launched and had not begun.
     pub queues: Vec<Track>,
+    /// For each rank the memory that it holds; of simulated times only.
+    pub memory: Vec<Track>,
     /// The last end of all.
     pub end: TimeNs,
 }
@@ -88,8 +90,12 @@ impl Picture {
             rows: rows.into_iter().map(Density::build).collect(),
             critical: Density::build(critical),
         });
-        let mut picture = Self { lanes: lanes.collect(), operators, tasks, added, queues: Vec::new(), end };
+        let mut picture =
+            Self { lanes: lanes.collect(), operators, tasks, added, queues: Vec::new(), memory: Vec::new(), end };
         picture.queues = queues(graph, &picture);
+        if let Times::Simulated(resolved, schedule) = times {
+            picture.memory = memory_simulated(resolved, schedule);
+        }
         picture
     }
 

@@ -1,7 +1,10 @@
 //! Tracks below the lanes: how much was launched and had not begun, and how much device memory was in use, over time.
 
-use crate::graph::{ExecutionGraph, RankPart};
-use crate::session::Loaded;
+use crate::graph::ExecutionGraph;
+use crate::scenario::Resolved;
+use crate::scenario::memory::RankMemory;
+use crate::session::{Loaded, memory};
+use crate::sim::Schedule;
 use crate::tui::canvas::Canvas;
 use crate::tui::theme::Role;
 use crate::units::{Bytes, TimeNs};
@@ -111,20 +114,22 @@ pub fn queues(graph: &ExecutionGraph, picture: &Picture) -> Vec<Track> {
     changes.into_iter().map(Track::counting).collect()
 }
 
-/// For each rank the device memory in use as the allocator recorded it; empty where it did not.
+/// For each rank the memory that it holds, in measured times; empty where nothing is known.
 pub fn memory(loaded: &Loaded) -> Vec<Track> {
-    loaded.graph.ranks.iter().map(|part| memory_of(loaded, part).unwrap_or_default()).collect()
+    let of_rank = |memory: &Option<RankMemory>| {
+        let steps = memory.as_ref().map(RankMemory::over_time).unwrap_or_default();
+        Track::new(steps.into_iter().map(|(at, bytes)| (at, bytes.0)).collect())
+    };
+    loaded.base.memory().iter().map(of_rank).collect()
 }
 
-fn memory_of(loaded: &Loaded, part: &RankPart) -> Option<Track> {
-    let trace = loaded.job.ranks.get(part.trace_index)?.trace.as_ref()?;
-    let inside = |at: TimeNs| at >= part.window_start && at <= part.window_end;
-    let totals = trace.memory.iter().filter(|(_, args)| args.on_device && inside(args.at));
-    let steps = totals.filter_map(|(_, args)| {
-        let from_window = TimeNs(args.at.since(part.window_start).0);
-        args.total_allocated.map(|total| (from_window, total))
-    });
-    Some(Track::new(steps.collect()))
+/// For each rank the memory that it holds under a scenario, in simulated times; empty where nothing is known.
+pub fn memory_simulated(resolved: &Resolved, schedule: &Schedule) -> Vec<Track> {
+    let of_rank = |place| {
+        let steps = memory::over_time(resolved, schedule, place);
+        Track::new(steps.into_iter().map(|(at, bytes)| (at, bytes.0)).collect())
+    };
+    (0..resolved.graph.ranks.len()).map(of_rank).collect()
 }
 
 /// The tracks of one rank with their names and largest values, those of which something is known.
@@ -141,8 +146,10 @@ pub fn of_rank<'a>(scene: Scene<'a>, memory: &'a [Track], lane: usize) -> Vec<(S
     let used = |track: &Track| format!("{prefix}mem {}", Bytes(track.most()));
     let measured = scene.measured.queues.get(place).map(|track| (queue(track), Role::Measured, track));
     let simulated = scene.simulated.queues.get(place).map(|track| (queue_simulated(track), Role::Simulated, track));
-    let memory = memory.get(place).map(|track| (used(track), Role::Chart, track));
-    [measured, simulated, memory].into_iter().flatten().filter(|(_, _, track)| !track.is_empty()).collect()
+    let used_simulated = |track: &Track| format!(" sim. {}", Bytes(track.most()));
+    let memory = memory.get(place).map(|track| (used(track), Role::Measured, track));
+    let after = scene.simulated.memory.get(place).map(|track| (used_simulated(track), Role::Simulated, track));
+    [measured, simulated, memory, after].into_iter().flatten().filter(|(_, _, track)| !track.is_empty()).collect()
 }
 
 /// Draws tracks, one per row, each scaled to its largest value.

@@ -2,6 +2,7 @@
 
 use unicode_width::UnicodeWidthStr;
 
+use crate::scenario::memory::MemorySource;
 use crate::session::Summary;
 use crate::tui::canvas::Canvas;
 use crate::tui::theme::Role;
@@ -188,9 +189,11 @@ fn memory(work: &Workspace) -> Pieces {
     let Some(needed) = summary.memory_bytes else { return Vec::new() };
     let role = if summary.fits == Some(false) { Role::Bad } else { Role::Text };
     let least = work.outcome.resolved.devices.iter().map(|device| device.memory).min().filter(|memory| memory.0 > 0);
-    let of = least.map_or(String::new(), |memory: Bytes| format!(" of {memory}"));
+    let of = least.map_or(String::new(), |memory: Bytes| format!("/{memory}"));
     let too_much = if summary.fits == Some(false) { " ✗" } else { "" };
-    vec![("memory ".to_owned(), Role::Dim), (format!("{needed}{of}{too_much}"), role)]
+    let estimated = summary.memory.as_ref().is_some_and(|memory| memory.source != MemorySource::Allocator);
+    let about = if estimated { "≈" } else { "" };
+    vec![("mem ".to_owned(), Role::Dim), (format!("{about}{needed}{of}{too_much}"), role)]
 }
 
 /// `+0.3 %`, `−1.2 %`; what rounds to nothing has no sign.

@@ -286,11 +286,28 @@ fn of_header(work: &Workspace, lines: &mut Vec<Line>) {
     lines.push(("error", band(summary), Role::Text));
     let busy = format!("{:.1} % of the iteration with work on the device, mean over ranks", summary.gpu_busy * 100.0);
     lines.push(("GPU busy", busy, Role::Text));
-    let memory = summary.memory_bytes.map_or("not recorded in this trace".to_owned(), |bytes| {
-        format!("{bytes}: the allocator's recorded peak; what is above its minimum grows with the batch")
-    });
-    lines.push(("memory", memory, Role::Text));
+    of_memory(summary, lines);
     lines.extend(straggler(summary));
+}
+
+/// The peak of memory, of what it is, and what is not in it.
+fn of_memory(summary: &Summary, lines: &mut Vec<Line>) {
+    let Some(memory) = &summary.memory else {
+        let why = "not known: neither the allocator nor sizes of tensors were recorded".to_owned();
+        return lines.push(("memory", why, Role::Warn));
+    };
+    let rank = if memory.ranks.len() > 1 { format!(" on rank {}", memory.rank) } else { String::new() };
+    let device = memory.device_bytes.map_or(String::new(), |device| format!(" of {device}"));
+    let peak = format!(
+        "{}{device}{rank}, the most at once, {} into the iteration; by {}",
+        memory.peak_bytes,
+        memory.peak_at_ns,
+        memory.source.described()
+    );
+    lines.push(("memory", peak, if summary.fits == Some(false) { Role::Bad } else { Role::Text }));
+    let kinds = memory.kinds.each().map(|(name, bytes)| format!("{name} {bytes}")).join(" · ");
+    lines.push(("", kinds, Role::Text));
+    lines.extend(memory.unknown.iter().map(|what| ("not in it", what.clone(), Role::Warn)));
 }
 
 fn replay(summary: &Summary) -> String {

@@ -1,0 +1,64 @@
+//! What edits change in memory beyond arguments of operators: how often a step runs its batch, what it computes again,
+//! what it holds besides.
+
+use crate::graph::{NodeId, OperatorId};
+use crate::units::Bytes;
+
+use super::Draft;
+
+/// A part of the forward pass that runs again before its backward pass.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recomputed {
+    /// Its work, in order.
+    pub work: Vec<NodeId>,
+    /// The first work of its backward pass.
+    pub gradient: NodeId,
+}
+
+impl Draft<'_> {
+    /// How often forward and backward pass run in one step.
+    pub fn repeats(&self) -> u32 {
+        self.repeats
+    }
+
+    /// Notes that forward and backward pass run `times` as often in one step.
+    pub fn repeat(&mut self, times: u32) {
+        self.repeats = self.repeats.saturating_mul(times);
+    }
+
+    /// Parts of the forward pass that keep nothing until they run again.
+    pub fn recomputed(&self) -> &[Recomputed] {
+        &self.recomputed
+    }
+
+    /// Notes that a part of the forward pass runs again and keeps nothing until then.
+    pub fn note_recomputed(&mut self, part: Recomputed) {
+        self.recomputed.push(part);
+    }
+
+    /// What steps hold all the time besides, by position of the rank.
+    pub fn held(&self) -> &[(usize, Bytes)] {
+        &self.held
+    }
+
+    /// Notes that a step holds `bytes` more on the rank at position `rank`.
+    pub fn hold(&mut self, rank: usize, bytes: Bytes) {
+        self.held.push((rank, bytes));
+    }
+
+    /// Whether arguments of any operator changed.
+    pub(in crate::scenario) fn has_operands(&self) -> bool {
+        !self.overrides.list.is_empty()
+    }
+
+    /// The row of an operator's changed arguments; `None` where they are the recorded ones.
+    pub(in crate::scenario) fn changed_row(&self, operator: OperatorId) -> Option<u32> {
+        self.overrides.row(operator)
+    }
+
+    /// Tasks whose work one of them, or an added task, does for all.
+    pub(in crate::scenario) fn merged_members(&self) -> impl Iterator<Item = &[NodeId]> {
+        let merged = self.merged.values().map(|merge| merge.members.as_slice());
+        merged.chain(self.added.iter().map(|added| added.members.as_slice())).filter(|members| !members.is_empty())
+    }
+}

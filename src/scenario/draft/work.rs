@@ -1,0 +1,119 @@
+//! What tasks of a draft have to do: their operators' arguments, or work of their own.
+
+use crate::cost::{Family, Work};
+use crate::graph::{NodeId, Operands, OperatorId};
+use crate::scenario::plan;
+use crate::scenario::works::{Class, Classifier, NO_CLASS};
+
+use super::Draft;
+
+impl Draft<'_> {
+    /// The arguments of an operator now.
+    pub fn operands(&self, operator: OperatorId) -> Option<&Operands> {
+        self.overrides.operands(self.base.graph(), operator)
+    }
+
+    /// Changes arguments of operators, and with them the work of the tasks below those operators.
+    ///
+    /// # Arguments
+    /// `list`: argument lists; `rows`: operators with their row in `list`.
+    pub fn set_operands(&mut self, list: Vec<Operands>, rows: impl IntoIterator<Item = (OperatorId, u32)>) {
+        let first = self.overrides.list.len() as u32;
+        self.overrides.list.extend(list);
+        let graph = self.base.graph();
+        for (operator, row) in rows {
+            self.overrides.set(graph, operator, first + row);
+        }
+        self.reclassify();
+        plan::follow_operands(self);
+    }
+
+    fn reclassify(&mut self) {
+        let works = self.base.works();
+        let first = (works.classes.len() + self.classes.len()) as u32;
+        let mut classifier = Classifier::new(self.base.graph(), &self.overrides, &works.sharing, first);
+        let mut class_of = Vec::with_capacity(works.of_node.len());
+        let individual = !self.class_of.is_empty();
+        for node in self.base.graph().tasks.node_indices() {
+            let kept = individual && self.is_individual(node);
+            class_of.push(match (kept, self.merged.get(&node)) {
+                (true, Some(merge)) => merge.own,
+                (true, None) => self.class_of[node.index()],
+                (false, _) => classifier.class(node),
+            });
+        }
+        let new = std::mem::take(&mut classifier.classes);
+        self.classes.extend(new);
+        self.class_of = class_of;
+        self.touch_all(|draft, node| draft.class_of[node.index()] != NO_CLASS);
+        let mut merged: Vec<NodeId> = self.merged.keys().copied().collect();
+        merged.sort_unstable();
+        for kept in merged {
+            if let Some(merge) = self.merged.get_mut(&kept) {
+                merge.own = self.class_of[kept.index()];
+            }
+            self.remerge(kept);
+        }
+    }
+
+    /// Whether the work of a task was set on its own, not by its operator's arguments.
+    fn is_individual(&self, node: NodeId) -> bool {
+        self.own_work.contains(&node)
+    }
+
+    /// Changes the work of one task alone.
+    pub fn set_work(&mut self, node: NodeId, work: Work) {
+        if self.class_of.is_empty() {
+            self.class_of.clone_from(&self.base.works().of_node);
+        }
+        let class = self.new_class(work);
+        self.class_of[node.index()] = class;
+        self.own_work.insert(node);
+        self.touch(node);
+        if let Some(merge) = self.merged.get_mut(&node) {
+            merge.own = class;
+            self.remerge(node);
+        }
+    }
+
+    /// As [`set_work`](Self::set_work), for a task whose recorded arguments do not show that it did `traced`.
+    pub fn set_works(&mut self, node: NodeId, traced: Work, work: Work) {
+        if !self.traced_as.contains_key(&node) {
+            let class = self.new_class(traced);
+            self.traced_as.insert(node, class);
+        }
+        self.set_work(node, work);
+    }
+
+    pub(super) fn new_class(&mut self, work: Work) -> u32 {
+        self.classes.push(Class { family: work.family, work: Some(work) });
+        (self.base.works().classes.len() + self.classes.len() - 1) as u32
+    }
+
+    /// The work that a task was traced doing.
+    pub(super) fn traced_work(&self, node: NodeId) -> Option<&Work> {
+        self.class_at(self.classes_of(node).0).and_then(|class| class.work.as_ref())
+    }
+
+    pub(super) fn class_at(&self, class: u32) -> Option<&Class> {
+        let works = self.base.works();
+        let own = (class as usize).checked_sub(works.classes.len());
+        own.map_or_else(|| works.classes.get(class as usize), |own| self.classes.get(own))
+    }
+
+    pub(super) fn classes_of(&self, node: NodeId) -> (u32, u32) {
+        let recorded = self.base.works().of_node[node.index()];
+        let old = self.traced_as.get(&node).copied().unwrap_or(recorded);
+        (old, self.class_of.get(node.index()).copied().unwrap_or(old))
+    }
+
+    /// What a task has to do now, where that is known.
+    pub fn work(&self, node: NodeId) -> Option<&Work> {
+        self.class_at(self.classes_of(node).1).and_then(|class| class.work.as_ref())
+    }
+
+    /// The family of a task that computes or moves something.
+    pub fn family(&self, node: NodeId) -> Option<Family> {
+        self.class_at(self.classes_of(node).1).map(|class| class.family)
+    }
+}

@@ -1,0 +1,214 @@
+//! What the edits of a draft make of memory: results follow their operators' arguments, gone operators leave nothing behind,
+//! recomputed ones keep nothing, and batches between updates share their gradients.
+
+use rustc_hash::FxHashMap;
+
+use crate::cost::operators::{Reading, operator_work};
+use crate::graph::{DType, ExecutionGraph, NodeId, Operand, Operands, OperatorId};
+use crate::scenario::draft::{Draft, Recomputed};
+use crate::scenario::tables::Tables;
+use crate::scenario::works::has_work;
+use crate::units::{Bytes, TimeNs};
+
+use super::{AFTER, BEFORE, Buffer, Holds, JobMemory};
+
+/// How far up the call tree an operator's changed arguments are looked for.
+const DEPTH: usize = 8;
+
+/// The memory of `base` under the edits of `draft`; `None` where they change nothing in it.
+///
+/// # Complexity
+/// O(buffers + tasks).
+pub(in crate::scenario) fn edited(draft: &Draft<'_>) -> Option<JobMemory> {
+    let base = draft.base();
+    let resizes = draft.has_operands();
+    let removes = draft.graph().tasks.node_indices().any(|node| draft.is_removed(node));
+    let changes = resizes || removes || draft.repeats() > 1 || draft.seats().is_some();
+    if !changes && draft.recomputed().is_empty() && draft.held().is_empty() {
+        return None;
+    }
+    let mut memory: JobMemory = JobMemory::clone(base.memory());
+    let mut sizes = Sizes { draft, known: FxHashMap::default() };
+    let gone = removes.then(|| Gone::of(draft));
+    for (rank, of_rank) in memory.iter_mut().enumerate() {
+        let Some(of_rank) = of_rank else { continue };
+        if resizes || draft.batch().is_some() {
+            of_rank.buffers.iter_mut().for_each(|buffer| buffer.bytes = sizes.of(buffer));
+        }
+        if let Some(gone) = &gone {
+            of_rank.buffers.retain(|buffer| !gone.takes(draft.graph(), buffer));
+        }
+        if draft.repeats() > 1 {
+            keep_gradients(&mut of_rank.buffers);
+        }
+        for part in draft.recomputed() {
+            recompute(draft.graph(), part, &mut of_rank.buffers);
+        }
+        let held = draft.held().iter().filter(|(of, _)| *of == rank);
+        let whole = |&(_, bytes): &(usize, Bytes)| whole(Holds::Other, bytes);
+        of_rank.buffers.extend(held.map(whole));
+        move_tables(draft, rank, &mut of_rank.buffers);
+        of_rank.put_in_order();
+    }
+    Some(memory)
+}
+
+fn whole(holds: Holds, bytes: Bytes) -> Buffer {
+    Buffer { holds, bytes, from: BEFORE, until: AFTER, operator: None }
+}
+
+/// New sizes of results.
+struct Sizes<'d, 'b> {
+    draft: &'d Draft<'b>,
+    /// Ratios by recorded arguments and by row of changed ones.
+    known: FxHashMap<(u32, u32), f64>,
+}
+
+impl Sizes<'_, '_> {
+    fn of(&mut self, buffer: &Buffer) -> Bytes {
+        if !matches!(buffer.holds, Holds::Activations | Holds::Other) {
+            return buffer.bytes;
+        }
+        let ratio = match buffer.operator {
+            Some(operator) => self.ratio(operator),
+            // The result of a forward pass before the window.
+            None if buffer.holds == Holds::Activations => {
+                self.draft.batch().map_or(1.0, |(old, new)| new as f64 / old.max(1) as f64)
+            }
+            None => 1.0,
+        };
+        Bytes((buffer.bytes.0 as f64 * ratio).round() as u64)
+    }
+
+    /// How much larger the result of an operator is: as its own arguments tell where they changed, else as those of the
+    /// next operator around it.
+    fn ratio(&mut self, operator: OperatorId) -> f64 {
+        let operators = &self.draft.graph().operators;
+        let around = |id: &OperatorId| operators.get(id.0 as usize).and_then(|operator| operator.parent);
+        for id in std::iter::successors(Some(operator), around).take(DEPTH) {
+            let (Some(row), Some(recorded)) = (self.draft.changed_row(id), operators[id.0 as usize].operands) else {
+                continue;
+            };
+            let key = (recorded.0, row);
+            if let Some(&known) = self.known.get(&key) {
+                return known;
+            }
+            let graph = self.draft.graph();
+            let name = graph.names.get(operators[id.0 as usize].name);
+            let (old, new) = (graph.operands.get(recorded.0 as usize), self.draft.operands(id));
+            let ratio = old.zip(new).map_or(1.0, |(old, new)| of_arguments(name, old, new));
+            self.known.insert(key, ratio);
+            return ratio;
+        }
+        1.0
+    }
+}
+
+/// How much more an operator writes with other arguments; where its work is not known, how much larger its largest argument
+/// among those that changed is.
+fn of_arguments(name: &str, old: &Operands, new: &Operands) -> f64 {
+    let written = |operands| operator_work(name, operands, Reading::default()).map(|work| work.written.0);
+    if let (Some(before @ 1..), Some(after)) = (written(old), written(new)) {
+        return after as f64 / before as f64;
+    }
+    let changed = old.inputs.iter().zip(&new.inputs).filter(|(old, new)| old != new);
+    let sizes = changed.map(|(old, new)| (size(old), size(new)));
+    sizes.max().filter(|&(before, _)| before > 0).map_or(1.0, |(before, after)| after as f64 / before as f64)
+}
+
+fn size(operand: &Operand) -> u64 {
+    match operand {
+        Operand::Tensor { dims, dtype, .. } => {
+            dims.iter().fold(dtype.unwrap_or(DType::Fp32).size(), |all, &dim| all.saturating_mul(dim))
+        }
+        Operand::TensorList(list) => list.iter().map(size).sum(),
+        Operand::Value(_) => 0,
+    }
+}
+
+/// Operators of which nothing runs any more.
+struct Gone {
+    /// By operator: `None` without work of its own, else whether any of it still runs.
+    runs: Vec<Option<bool>>,
+    /// Operators whose work another task does: what they pass on within that is gone, as of when its last member has run.
+    merged: FxHashMap<OperatorId, TimeNs>,
+}
+
+impl Gone {
+    fn of(draft: &Draft<'_>) -> Self {
+        let graph = draft.graph();
+        let mut runs: Vec<Option<bool>> = vec![None; graph.operators.len()];
+        for node in graph.tasks.node_indices().filter(|&node| has_work(&graph.tasks[node])) {
+            if let Some(run) = graph.tasks[node].operator.and_then(|id| runs.get_mut(id.0 as usize)) {
+                *run = Some(run.unwrap_or(false) || !draft.is_removed(node));
+            }
+        }
+        let mut merged = FxHashMap::default();
+        for members in draft.merged_members() {
+            let operator = |node: &NodeId| graph.tasks[*node].operator;
+            let end = |id: OperatorId| graph.operators[id.0 as usize].start + graph.operators[id.0 as usize].dur;
+            let last = members.iter().filter_map(operator).map(end).max().unwrap_or(BEFORE);
+            merged.extend(members.iter().filter_map(operator).map(|id| (id, last)));
+        }
+        Self { runs, merged }
+    }
+
+    fn takes(&self, graph: &ExecutionGraph, buffer: &Buffer) -> bool {
+        if !matches!(buffer.holds, Holds::Activations | Holds::Other) {
+            return false;
+        }
+        let around = |id: &OperatorId| graph.operators.get(id.0 as usize).and_then(|operator| operator.parent);
+        let mut callers = std::iter::successors(buffer.operator, around).take(DEPTH);
+        let working = callers.find_map(|id| Some((id, self.runs.get(id.0 as usize).copied().flatten()?)));
+        match working {
+            Some((id, false)) => self.merged.get(&id).is_none_or(|&last| buffer.until <= last),
+            _ => false,
+        }
+    }
+}
+
+/// With several batches between updates, gradients are there while the next batch goes forward.
+fn keep_gradients(buffers: &mut [Buffer]) {
+    for gradient in buffers.iter_mut().filter(|buffer| buffer.holds == Holds::Gradients) {
+        (gradient.from, gradient.until) = (BEFORE, AFTER);
+    }
+}
+
+/// Results inside a recomputed part go when it has run and come back for its backward pass.
+fn recompute(graph: &ExecutionGraph, part: &Recomputed, buffers: &mut Vec<Buffer>) {
+    let start = |node: NodeId| {
+        let call = graph.launch_of(node).unwrap_or(node);
+        graph.tasks[call].measured_start
+    };
+    let (Some(&first), Some(&last)) = (part.work.first(), part.work.last()) else { return };
+    let begins = graph.tasks[first].operator.map_or(start(first), |id| graph.operators[id.0 as usize].start);
+    let (ends, again) = (start(last), start(part.gradient));
+    let mut back = Vec::new();
+    for buffer in buffers.iter_mut() {
+        let inside = buffer.from >= begins && buffer.from < ends;
+        if buffer.holds == Holds::Activations && inside && buffer.until > again {
+            back.push(Buffer { from: again, ..*buffer });
+            buffer.until = ends;
+        }
+    }
+    buffers.extend(back);
+}
+
+/// Tables that moved take their weights along; of optimizer state beside them nothing is known.
+fn move_tables(draft: &Draft<'_>, rank: usize, buffers: &mut Vec<Buffer>) {
+    let Some(seats) = draft.seats() else { return };
+    let tables = Tables::find(draft.base());
+    let held = |seats: &[crate::scenario::tables::Seat]| tables.held(seats).get(rank).map_or(0, |bytes| bytes.0);
+    let (before, after) = (held(&tables.seats()), held(seats));
+    if after >= before {
+        buffers.push(whole(Holds::Parameters, Bytes(after - before)));
+        return;
+    }
+    let mut less = before - after;
+    let mut parameters: Vec<&mut Buffer> = buffers.iter_mut().filter(|it| it.holds == Holds::Parameters).collect();
+    parameters.sort_by_key(|buffer| std::cmp::Reverse(buffer.bytes));
+    for buffer in parameters {
+        let taken = less.min(buffer.bytes.0);
+        (buffer.bytes.0, less) = (buffer.bytes.0 - taken, less - taken);
+    }
+}

@@ -1,0 +1,258 @@
+//! Memory that an iteration takes: buffers of each rank with what they hold and from when until when they are there, the
+//! most of them together, and what edits make of them.
+//!
+//! Knows no trace: whoever opens one tells which buffers there are. Times are those of the host's calls as measured, since
+//! memory is given and taken in the order of the host's program, which edits of durations do not change.
+
+mod edited;
+
+use serde::Serialize;
+
+use crate::graph::OperatorId;
+use crate::units::{Bytes, TimeNs};
+
+pub(super) use edited::edited;
+
+/// What a buffer holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Holds {
+    /// Weights, embedding tables among them.
+    Parameters,
+    /// Gradients of parameters.
+    Gradients,
+    /// What the optimizer keeps between steps.
+    Optimizer,
+    /// Results of the forward pass, until nothing needs them any more.
+    Activations,
+    /// Workspaces, gradients of activations, inputs, and what nothing tells more about.
+    Other,
+}
+
+impl Holds {
+    /// All, in the order of their numbers.
+    pub const ALL: [Self; 5] = [Self::Parameters, Self::Gradients, Self::Optimizer, Self::Activations, Self::Other];
+
+    /// Its name in tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Parameters => "parameters",
+            Self::Gradients => "gradients",
+            Self::Optimizer => "optimizer",
+            Self::Activations => "activations",
+            Self::Other => "other",
+        }
+    }
+}
+
+/// How a rank's buffers are known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum MemorySource {
+    /// The allocator's calls, as the profiler recorded them.
+    Allocator,
+    /// Tensors and storages of the execution trace, from the first use of each to the last.
+    Tensors,
+    /// Arguments of operators: results as large as the operator's work tells, until what needs them has run.
+    Shapes,
+}
+
+impl MemorySource {
+    /// Its name in tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Allocator => "allocator",
+            Self::Tensors => "tensors",
+            Self::Shapes => "shapes",
+        }
+    }
+
+    /// What it is, in a phrase.
+    pub fn described(self) -> &'static str {
+        match self {
+            Self::Allocator => "the allocator's recorded calls",
+            Self::Tensors => "tensors of the execution trace, from first use to last",
+            Self::Shapes => "shapes of operators' arguments: an estimate",
+        }
+    }
+}
+
+/// Before the modelled window: such a buffer is there from the start.
+pub const BEFORE: TimeNs = TimeNs(i64::MIN);
+/// After the modelled window: such a buffer stays.
+pub const AFTER: TimeNs = TimeNs(i64::MAX);
+
+/// A piece of memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Buffer {
+    /// What it holds.
+    pub holds: Holds,
+    /// Its size.
+    pub bytes: Bytes,
+    /// When the host takes it, from the window's start of its rank; [`BEFORE`] where it is there already.
+    pub from: TimeNs,
+    /// When the host gives it back; [`AFTER`] where it does not.
+    pub until: TimeNs,
+    /// The operator whose result it is; of what was there before, one that uses it.
+    pub operator: Option<OperatorId>,
+}
+
+/// The memory of one rank.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RankMemory {
+    /// How it is known.
+    pub source: MemorySource,
+    /// Its pieces.
+    pub buffers: Vec<Buffer>,
+    /// What is not in it, a line each.
+    pub unknown: Vec<String>,
+    /// Buffers in the order in which they come and go: twice the place in `buffers`, and 1 where it goes.
+    order: Vec<u32>,
+}
+
+/// The memory of all ranks, by position; `None` where nothing tells.
+pub type JobMemory = Vec<Option<RankMemory>>;
+
+/// The most that a rank holds at once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Peak {
+    /// All together.
+    pub bytes: Bytes,
+    /// Of each kind, in the order of [`Holds::ALL`].
+    pub of: [Bytes; Holds::ALL.len()],
+    /// When the host's call brings it about, measured from the window's start of the rank.
+    pub at: TimeNs,
+}
+
+impl RankMemory {
+    /// The memory made of `buffers`.
+    ///
+    /// # Complexity
+    /// O(n log n).
+    pub fn new(source: MemorySource, buffers: Vec<Buffer>, unknown: Vec<String>) -> Self {
+        let mut all = Self { source, buffers, unknown, order: Vec::new() };
+        all.put_in_order();
+        all
+    }
+
+    /// Without what is there all the time.
+    #[must_use]
+    pub fn moving(&self) -> Self {
+        let moves = |buffer: &&Buffer| buffer.from != BEFORE || buffer.until != AFTER;
+        Self::new(self.source, self.buffers.iter().filter(moves).copied().collect(), self.unknown.clone())
+    }
+
+    fn put_in_order(&mut self) {
+        let count = self.buffers.len() as u32;
+        let comes = (0..count).map(|at| 2 * at);
+        let goes = (0..count).filter(|&at| self.buffers[at as usize].until != AFTER).map(|at| 2 * at + 1);
+        self.order = comes.chain(goes).collect();
+        let time = |edge: u32| {
+            let buffer = &self.buffers[edge as usize / 2];
+            if edge.is_multiple_of(2) { buffer.from } else { buffer.until }
+        };
+        // What goes at an instant makes room for what comes then, unless it has only just come.
+        let is_late = |edge: u32| edge.is_multiple_of(2) || self.buffers[edge as usize / 2].from == time(edge);
+        self.order.sort_by_key(|&edge| (time(edge), is_late(edge), edge));
+    }
+
+    /// The most that is held at once within the window.
+    ///
+    /// # Complexity
+    /// O(buffers).
+    pub fn peak(&self) -> Peak {
+        let mut most = Peak::default();
+        self.follow(|now| {
+            if now.bytes > most.bytes {
+                most = now;
+            }
+        });
+        most
+    }
+
+    /// What is held from each instant on.
+    ///
+    /// # Complexity
+    /// O(buffers).
+    pub fn over_time(&self) -> Vec<(TimeNs, Bytes)> {
+        let mut all: Vec<(TimeNs, Bytes)> = Vec::with_capacity(self.order.len());
+        self.follow(|now| match all.last_mut() {
+            Some(last) if last.0 == now.at => last.1 = now.bytes,
+            _ => all.push((now.at, now.bytes)),
+        });
+        all
+    }
+
+    /// Calls `seen` after everything that comes or goes, from the start of the window on.
+    fn follow(&self, mut seen: impl FnMut(Peak)) {
+        let (mut now, mut of) = (0_u64, [0_u64; Holds::ALL.len()]);
+        let mut begun = false;
+        let mut tell =
+            |bytes, of: &[u64; Holds::ALL.len()], at| seen(Peak { bytes: Bytes(bytes), of: of.map(Bytes), at });
+        for &edge in &self.order {
+            let buffer = &self.buffers[edge as usize / 2];
+            let comes = edge.is_multiple_of(2);
+            let time = if comes { buffer.from } else { buffer.until };
+            if !begun && time >= TimeNs(0) {
+                begun = true;
+                tell(now, &of, TimeNs(0));
+            }
+            let kind = &mut of[buffer.holds as usize];
+            if comes {
+                (now, *kind) = (now.saturating_add(buffer.bytes.0), kind.saturating_add(buffer.bytes.0));
+            } else {
+                (now, *kind) = (now.saturating_sub(buffer.bytes.0), kind.saturating_sub(buffer.bytes.0));
+            }
+            if begun {
+                tell(now, &of, time);
+            }
+        }
+        if !begun {
+            tell(now, &of, TimeNs(0));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn buffer(holds: Holds, bytes: u64, from: i64, until: i64) -> Buffer {
+        Buffer { holds, bytes: Bytes(bytes), from: TimeNs(from), until: TimeNs(until), operator: None }
+    }
+
+    fn memory(buffers: Vec<Buffer>) -> RankMemory {
+        RankMemory::new(MemorySource::Tensors, buffers, Vec::new())
+    }
+
+    #[test]
+    fn the_peak_is_where_most_is_there_at_once() {
+        let all = memory(vec![
+            buffer(Holds::Parameters, 100, i64::MIN, i64::MAX),
+            buffer(Holds::Activations, 30, 10, 50),
+            buffer(Holds::Activations, 40, 20, 40),
+            buffer(Holds::Gradients, 60, 45, i64::MAX),
+        ]);
+        let peak = all.peak();
+        assert_eq!((peak.bytes, peak.at), (Bytes(190), TimeNs(45)));
+        assert_eq!(peak.of, [100, 60, 0, 30, 0].map(Bytes));
+        let steps: Vec<(i64, u64)> = all.over_time().into_iter().map(|(at, bytes)| (at.0, bytes.0)).collect();
+        assert_eq!(steps, [(0, 100), (10, 130), (20, 170), (40, 130), (45, 190), (50, 160)]);
+    }
+
+    #[test]
+    fn what_goes_at_an_instant_makes_room_for_what_comes_then() {
+        let all = memory(vec![buffer(Holds::Other, 70, 0, 10), buffer(Holds::Other, 80, 10, 20)]);
+        assert_eq!(all.peak().bytes, Bytes(80));
+        let short = memory(vec![buffer(Holds::Other, 70, 5, 5)]);
+        assert_eq!(short.peak().bytes, Bytes(70), "even what goes at once was there");
+    }
+
+    #[test]
+    fn what_came_and_went_before_the_window_does_not_count() {
+        let all = memory(vec![buffer(Holds::Other, 500, -20, -10), buffer(Holds::Other, 80, -5, 20)]);
+        let peak = all.peak();
+        assert_eq!((peak.bytes, peak.at), (Bytes(80), TimeNs(0)));
+        assert_eq!(memory(Vec::new()).peak(), Peak::default());
+    }
+}

@@ -1,0 +1,86 @@
+//! Which operator runs at an instant on a thread, and which part of training an instant lies in.
+
+use crate::graph::{ExecutionGraph, LaneId, LaneKind, OperatorId, Phase, RankPart};
+use crate::units::TimeNs;
+
+/// The operators of one thread, to be asked in order of time.
+pub(super) struct Callers<'a> {
+    graph: &'a ExecutionGraph,
+    ids: std::vec::IntoIter<OperatorId>,
+    next: Option<OperatorId>,
+    open: Vec<OperatorId>,
+}
+
+/// When an operator ends.
+pub(super) fn end(graph: &ExecutionGraph, id: OperatorId) -> TimeNs {
+    let operator = &graph.operators[id.0 as usize];
+    operator.start + operator.dur
+}
+
+impl<'a> Callers<'a> {
+    pub(super) fn new(graph: &'a ExecutionGraph, lane: LaneId) -> Self {
+        let all = (0..graph.operators.len() as u32).map(OperatorId);
+        let ids: Vec<OperatorId> = all.filter(|id| graph.operators[id.0 as usize].lane == lane).collect();
+        let mut ids = ids.into_iter();
+        let next = ids.next();
+        Self { graph, ids, next, open: Vec::new() }
+    }
+
+    /// The innermost operator that runs at `time`, which must not be earlier than the last asked for.
+    pub(super) fn at(&mut self, time: TimeNs) -> Option<OperatorId> {
+        while let Some(id) = self.next.filter(|id| self.graph.operators[id.0 as usize].start <= time) {
+            self.leave(self.graph.operators[id.0 as usize].start);
+            self.open.push(id);
+            self.next = self.ids.next();
+        }
+        self.leave(time);
+        self.open.last().copied()
+    }
+
+    fn leave(&mut self, time: TimeNs) {
+        while self.open.last().is_some_and(|&id| end(self.graph, id) < time) {
+            self.open.pop();
+        }
+    }
+}
+
+/// The rank's lane of a host thread.
+pub(super) fn lane_of(graph: &ExecutionGraph, part: &RankPart, tid: i64) -> Option<LaneId> {
+    let is_it = |lane: &crate::graph::Lane| lane.rank == part.rank && lane.kind == LaneKind::Thread { tid };
+    graph.lanes.iter().position(is_it).map(|at| LaneId(at as u16))
+}
+
+/// Whether an operator is of a rank.
+pub(super) fn is_of(graph: &ExecutionGraph, part: &RankPart, id: OperatorId) -> bool {
+    graph.lanes[graph.operators[id.0 as usize].lane.0 as usize].rank == part.rank
+}
+
+/// When the passes of a rank's steps run.
+pub(super) struct Passes {
+    /// Stretches of a phase in order: its start and what it is.
+    starts: Vec<(TimeNs, Phase)>,
+}
+
+impl Passes {
+    /// # Complexity
+    /// O(n log n) in operators.
+    pub(super) fn of(graph: &ExecutionGraph, part: &RankPart) -> Self {
+        let ids = (0..graph.operators.len() as u32).map(OperatorId).filter(|&id| is_of(graph, part, id));
+        let top = ids.map(|id| &graph.operators[id.0 as usize]).filter(|operator| operator.parent.is_none());
+        let mut starts: Vec<(TimeNs, Phase)> = top.map(|operator| (operator.start, operator.phase)).collect();
+        starts.sort_by_key(|&(start, phase)| (start, phase));
+        starts.dedup_by_key(|&mut (_, phase)| phase);
+        Self { starts }
+    }
+
+    /// The phase of the operator that began last.
+    pub(super) fn at(&self, time: TimeNs) -> Phase {
+        let after = self.starts.partition_point(|&(start, _)| start <= time);
+        after.checked_sub(1).map_or(Phase::Other, |at| self.starts[at].1)
+    }
+
+    /// Whether there is a backward pass.
+    pub(super) fn train(&self) -> bool {
+        self.starts.iter().any(|&(_, phase)| phase == Phase::Backward)
+    }
+}

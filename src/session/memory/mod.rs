@@ -1,0 +1,64 @@
+//! What an opened job tells of memory: the allocator's calls where the profiler recorded them, else tensors of the
+//! execution trace, else arguments of operators; and what a scenario makes of it.
+
+mod callers;
+mod parameters;
+mod recorded;
+mod shapes;
+mod steps;
+mod summary;
+mod tensors;
+
+use std::sync::Arc;
+
+use crate::device::DeviceProfile;
+use crate::graph::{ExecutionGraph, RankPart};
+use crate::scenario::Base;
+use crate::scenario::memory::{JobMemory, MemorySource, RankMemory};
+use crate::trace::{Job, RankTrace};
+use crate::units::{Bytes, TimeNs};
+
+pub use summary::{KindBytes, MemorySummary, RankMemorySummary, over_time};
+
+/// What one rank's memory is read from.
+#[derive(Clone, Copy)]
+struct Rank<'a> {
+    base: &'a Base,
+    graph: &'a ExecutionGraph,
+    part: &'a RankPart,
+    /// Its position.
+    place: usize,
+    of_job: &'a RankTrace,
+}
+
+impl Rank<'_> {
+    /// The end of the chosen iteration, from the window's start.
+    fn part_end(&self) -> TimeNs {
+        self.part.iteration_end
+    }
+}
+
+/// What the job tells of every rank's memory, from the best source it has.
+pub fn of_job(job: &Job, base: &Base) -> JobMemory {
+    const BEST_FIRST: [MemorySource; 3] = [MemorySource::Allocator, MemorySource::Tensors, MemorySource::Shapes];
+    let of_rank = |place| BEST_FIRST.into_iter().find_map(|source| by(job, base, place, source));
+    (0..base.graph().ranks.len()).map(of_rank).collect()
+}
+
+/// What one source tells of the memory of the rank at position `place`; `None` where it tells nothing.
+pub fn by(job: &Job, base: &Base, place: usize, source: MemorySource) -> Option<RankMemory> {
+    let graph = base.graph();
+    let part = graph.ranks.get(place)?;
+    let rank = Rank { base, graph, part, place, of_job: job.ranks.get(part.trace_index)? };
+    match source {
+        MemorySource::Allocator => recorded::read(rank),
+        MemorySource::Tensors => tensors::read(rank),
+        MemorySource::Shapes => shapes::read(rank),
+    }
+}
+
+/// Whether `bytes` fit every device; `None` where no device's memory is known.
+pub fn fits(bytes: Bytes, devices: &[Arc<DeviceProfile>]) -> Option<bool> {
+    let smallest = devices.iter().map(|device| device.memory).filter(|memory| memory.0 > 0).min()?;
+    Some(bytes <= smallest)
+}

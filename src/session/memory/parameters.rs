@@ -1,0 +1,186 @@
+//! How large the parameters of a rank are, and what the optimizer keeps beside them, as far as operators tell.
+
+use crate::cost::operators::bare;
+use crate::graph::{DType, ExecutionGraph, Operand, OperatorId, Phase, RankPart};
+use crate::scenario::tables::Tables;
+
+use super::Rank;
+use super::callers::is_of;
+
+/// Sizes in bytes.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Parameters {
+    /// Of each parameter.
+    pub(super) each: Vec<u64>,
+    /// Of each gradient.
+    pub(super) gradients: Vec<u64>,
+    /// The optimizer's state.
+    pub(super) optimizer: u64,
+    /// Whether `optimizer` is known.
+    pub(super) knows_optimizer: bool,
+}
+
+impl Parameters {
+    pub(super) fn total(&self) -> u64 {
+        self.each.iter().sum()
+    }
+}
+
+/// Reads them from the chosen iteration: gradients that are accumulated, lists that an optimizer updates, tables that are
+/// looked up without either, and in a trace without a backward pass the weights that operators were given.
+pub(super) fn read(rank: Rank<'_>) -> Parameters {
+    let Rank { graph, part, .. } = rank;
+    let inside = |id: &OperatorId| {
+        let operator = &graph.operators[id.0 as usize];
+        is_of(graph, part, *id) && operator.start >= part.iteration_start && operator.start < part.iteration_end
+    };
+    let ids: Vec<OperatorId> = (0..graph.operators.len() as u32).map(OperatorId).filter(inside).collect();
+    let trains = ids.iter().any(|id| graph.operators[id.0 as usize].phase == Phase::Backward);
+    let mut found = if trains { accumulated(graph, &ids) } else { Parameters::default() };
+    if trains && found.each.is_empty() {
+        found.each = updated(graph, &ids);
+        found.gradients.clone_from(&found.each);
+    }
+    if !trains {
+        found.each = weights(graph, &ids);
+    }
+    let fused = fused_tables(rank);
+    if fused.iter().sum::<u64>() > 0 && !has_dense_tables(graph, &ids) {
+        found.each.extend(fused);
+    }
+    let (states, is_known) = states_per_parameter(graph, part, &ids);
+    found.knows_optimizer = is_known || !trains;
+    found.optimizer = if trains { states * found.gradients.iter().sum::<u64>() } else { 0 };
+    found
+}
+
+fn name(graph: &ExecutionGraph, id: OperatorId) -> &str {
+    graph.names.get(graph.operators[id.0 as usize].name)
+}
+
+fn tensors(graph: &ExecutionGraph, id: OperatorId) -> &[Operand] {
+    let operands = graph.operators[id.0 as usize].operands.and_then(|row| graph.operands.get(row.0 as usize));
+    operands.map_or(&[], |operands| operands.inputs.as_slice())
+}
+
+pub(super) fn bytes(operand: &Operand) -> u64 {
+    match operand {
+        Operand::Tensor { dims, dtype, .. } => {
+            dims.iter().fold(dtype.unwrap_or(DType::Fp32).size(), |all, &dim| all.saturating_mul(dim))
+        }
+        Operand::TensorList(list) => list.iter().map(bytes).sum(),
+        Operand::Value(_) => 0,
+    }
+}
+
+/// Gradients that the backward pass adds up, one per parameter. A sparse one looks as large as its table; what it holds is
+/// what the backward of the look-up wrote.
+fn accumulated(graph: &ExecutionGraph, ids: &[OperatorId]) -> Parameters {
+    let is_accumulation = |id: &&OperatorId| name(graph, **id) == "torch::autograd::AccumulateGrad";
+    let sizes = ids.iter().filter(is_accumulation).filter_map(|&id| tensors(graph, id).first().map(bytes));
+    let each: Vec<u64> = sizes.filter(|&size| size > 0).collect();
+    let sparse: Vec<(u64, u64)> = ids.iter().filter_map(|&id| sparse_gradient(graph, id)).collect();
+    let mut left = sparse.clone();
+    let gradient = |&size: &u64| match left.iter().position(|&(table, _)| table == size) {
+        Some(at) => left.swap_remove(at).1,
+        None => size,
+    };
+    let gradients = each.iter().map(gradient).collect();
+    Parameters { each, gradients, ..Parameters::default() }
+}
+
+/// Bytes of the table and of its gradient's values and indices, when operator `id` gives a table's sparse gradient.
+fn sparse_gradient(graph: &ExecutionGraph, id: OperatorId) -> Option<(u64, u64)> {
+    let operator = &graph.operators[id.0 as usize];
+    let is_it = name(graph, id).ends_with("_sparse_backward");
+    if !is_it || operator.parent.is_some_and(|parent| name(graph, parent).ends_with("_sparse_backward")) {
+        return None;
+    }
+    let arguments = tensors(graph, id);
+    let dim = *arguments.first()?.dims()?.last()?;
+    let lookups = arguments.iter().skip(1).find_map(|it| it.dims().filter(|dims| dims.len() == 1))?.first().copied()?;
+    let rows = arguments.iter().filter_map(|it| match it {
+        Operand::Value(text) => text.parse::<u64>().ok(),
+        _ => None,
+    });
+    Some((4 * dim * rows.max()?, lookups * (4 * dim + 8)))
+}
+
+/// The parameters that an optimizer was given as a list.
+fn updated(graph: &ExecutionGraph, ids: &[OperatorId]) -> Vec<u64> {
+    let list = |&id: &OperatorId| match tensors(graph, id).first() {
+        Some(Operand::TensorList(list)) if graph.operators[id.0 as usize].phase == Phase::Optimizer => {
+            Some(list.iter().map(bytes).collect::<Vec<u64>>())
+        }
+        _ => None,
+    };
+    ids.iter().filter_map(list).max_by_key(|list| list.iter().sum::<u64>()).unwrap_or_default()
+}
+
+/// Weights by their role in the outermost operators that name them.
+fn weights(graph: &ExecutionGraph, ids: &[OperatorId]) -> Vec<u64> {
+    let mut counted_until = OperatorId(0);
+    let mut each = Vec::new();
+    for &id in ids.iter().filter(|id| graph.operators[id.0 as usize].phase == Phase::Forward) {
+        let roles = roles(bare(name(graph, id)));
+        if id < counted_until || roles.is_empty() {
+            continue;
+        }
+        let arguments = tensors(graph, id);
+        let found = roles.iter().filter_map(|&at| arguments.get(at)).map(bytes).filter(|&size| size > 0);
+        let before = each.len();
+        each.extend(found);
+        if each.len() > before {
+            counted_until = graph.operators[id.0 as usize].subtree_end;
+        }
+    }
+    each
+}
+
+/// The arguments of an operator that are weights.
+fn roles(name: &str) -> &'static [usize] {
+    match name {
+        "linear" | "rms_norm" | "group_norm" | "native_group_norm" => &[1, 2],
+        "addmm" => &[0, 2],
+        "layer_norm" | "native_layer_norm" => &[2, 3],
+        "batch_norm" | "native_batch_norm" | "cudnn_batch_norm" | "miopen_batch_norm" => &[1, 2, 3, 4],
+        "embedding" | "embedding_bag" | "_embedding_bag" | "_embedding_bag_forward_only" => &[0],
+        _ if name.contains("conv") => &[1, 2],
+        _ => &[],
+    }
+}
+
+/// Weights of table-batched look-ups, which are updated within their backward pass.
+fn fused_tables(rank: Rank<'_>) -> Vec<u64> {
+    let tables = Tables::find(rank.base);
+    let own = tables.tables.iter().filter(|table| table.replicated || table.rank == rank.place);
+    own.filter_map(|table| table.bytes.map(|bytes| bytes.0)).collect()
+}
+
+fn has_dense_tables(graph: &ExecutionGraph, ids: &[OperatorId]) -> bool {
+    let dense = ["embedding", "embedding_bag", "_embedding_bag", "_embedding_bag_forward_only"];
+    ids.iter().any(|&id| dense.contains(&bare(name(graph, id))))
+}
+
+/// Numbers kept for each number of a parameter, and whether that is known: from the optimizer's name, else from what it runs.
+fn states_per_parameter(graph: &ExecutionGraph, part: &RankPart, ids: &[OperatorId]) -> (u64, bool) {
+    let names = || graph.names.iter().map(|(_, name)| name);
+    let has = |parts: &[&str]| {
+        let runs = ids.iter().any(|&id| parts.iter().any(|part| name(graph, id).contains(part)));
+        runs || names().any(|name| name.starts_with("Optimizer.step") && parts.iter().any(|part| name.contains(part)))
+    };
+    if has(&["#Adam", "#NAdam", "#RAdam", "#Lamb", "#Adamax", "_fused_adam", "_foreach_addcdiv_", "addcdiv_"]) {
+        return (2, true);
+    }
+    if has(&["#Adagrad", "#RMSprop", "_fused_adagrad"]) {
+        return (1, true);
+    }
+    let updates = ids.iter().any(|&id| graph.operators[id.0 as usize].phase == Phase::Optimizer);
+    // Momentum is decayed before the gradient is added to it.
+    let decays = |&&id: &&OperatorId| {
+        let operator = &graph.operators[id.0 as usize];
+        let in_step = operator.phase == Phase::Optimizer && is_of(graph, part, id);
+        in_step && matches!(bare(name(graph, id)), "mul_" | "_foreach_mul_" | "_fused_sgd_")
+    };
+    (u64::from(ids.iter().any(|id| decays(&id))), updates)
+}

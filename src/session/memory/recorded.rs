@@ -1,0 +1,177 @@
+//! The allocator's calls as the profiler recorded them.
+
+use rustc_hash::FxHashMap;
+
+use crate::cost::operators::is_free;
+use crate::graph::{LaneId, OperatorId, Phase};
+use crate::scenario::memory::{AFTER, BEFORE, Buffer, Holds, MemorySource, RankMemory};
+use crate::trace::args::MemoryArgs;
+use crate::trace::{Trace, TrackKind};
+use crate::units::{Bytes, TimeNs};
+
+use super::Rank;
+use super::callers::{Callers, Passes, end, lane_of};
+use super::parameters::{self, Parameters};
+
+/// The allocator rounds sizes up to this.
+const GRAIN: u64 = 512;
+
+/// An allocation with the operator in which it was made.
+struct Piece {
+    from: TimeNs,
+    until: TimeNs,
+    bytes: u64,
+    operator: Option<OperatorId>,
+}
+
+/// The buffers that the allocator gave and took; `None` where it was not recorded within the window.
+pub(super) fn read(rank: Rank<'_>) -> Option<RankMemory> {
+    let trace = rank.of_job.trace.as_ref()?;
+    let calls = calls(rank, trace);
+    let window = rank.part.window_end.since(rank.part.window_start);
+    if !calls.iter().any(|call| call.at >= TimeNs(0) && call.at.0 <= window.0) {
+        return None;
+    }
+    let (pieces, was_there) = pieces(rank, &calls);
+    let known = parameters::read(rank);
+    let passes = Passes::of(rank.graph, rank.part);
+    let mut unknown = Vec::new();
+    let mut gradients: Vec<u64> = known.gradients.iter().map(|bytes| bytes.div_ceil(GRAIN) * GRAIN).collect();
+    let mut buffers: Vec<Buffer> = pieces.iter().map(|piece| buffer(rank, piece, &passes, &mut gradients)).collect();
+    match was_there {
+        Some(bytes) => buffers.extend(kept(bytes, &known, &buffers, passes.train())),
+        None => {
+            let sizes = [(Holds::Parameters, known.total()), (Holds::Optimizer, known.optimizer)];
+            buffers.extend(sizes.map(|(holds, bytes)| stays(holds, bytes)));
+            let why =
+                "what the allocator held before beside parameters and optimizer state: its total was not recorded";
+            unknown.push(why.to_owned());
+        }
+    }
+    Some(RankMemory::new(MemorySource::Allocator, buffers, unknown))
+}
+
+/// A call of the allocator, in time from the window's start.
+struct Call<'t> {
+    at: TimeNs,
+    args: &'t MemoryArgs,
+    lane: Option<LaneId>,
+}
+
+/// The calls for the rank's device (on a host for its memory) up to the window's end, in order of time.
+fn calls<'t>(rank: Rank<'_>, trace: &'t Trace) -> Vec<Call<'t>> {
+    let on_device = rank.part.device.is_some() || trace.memory.iter().any(|(_, args)| args.on_device);
+    let mut devices: FxHashMap<i64, usize> = FxHashMap::default();
+    let own = || trace.memory.iter().filter(|(_, args)| args.on_device == on_device);
+    own().for_each(|(_, args)| *devices.entry(args.device).or_default() += 1);
+    let most = devices.into_iter().max_by_key(|&(device, count)| (count, std::cmp::Reverse(device)));
+    let mut lanes: FxHashMap<u16, Option<LaneId>> = FxHashMap::default();
+    let mut calls: Vec<Call<'t>> = own()
+        .filter(|(_, args)| most.is_some_and(|(device, _)| args.device == device) && args.at <= rank.part.window_end)
+        .map(|(event, args)| {
+            let track = trace.events.track(event);
+            let lane = *lanes.entry(track.0).or_insert_with(|| match trace.tracks[usize::from(track.0)].kind {
+                TrackKind::Thread { tid, .. } => lane_of(rank.graph, rank.part, tid),
+                _ => None,
+            });
+            Call { at: TimeNs(args.at.since(rank.part.window_start).0), args, lane }
+        })
+        .collect();
+    calls.sort_by_key(|call| call.at);
+    calls
+}
+
+/// Allocations joined to their releases, and what was there before the first call beside what was released later; `None`
+/// where totals were not recorded.
+fn pieces(rank: Rank<'_>, calls: &[Call<'_>]) -> (Vec<Piece>, Option<u64>) {
+    let mut callers: FxHashMap<LaneId, Callers<'_>> = FxHashMap::default();
+    let mut live: FxHashMap<u64, Vec<usize>> = FxHashMap::default();
+    let mut pieces: Vec<Piece> = Vec::new();
+    let mut released_from_before = 0;
+    for call in calls {
+        let bytes = call.args.bytes.unsigned_abs();
+        // Without addresses, what goes is taken to be the youngest of its size.
+        let key = if call.args.address == 0 { bytes } else { call.args.address };
+        if call.args.bytes > 0 {
+            let caller = |lane| callers.entry(lane).or_insert_with(|| Callers::new(rank.graph, lane)).at(call.at);
+            let operator = call.lane.and_then(caller);
+            let there = live.entry(key).or_default();
+            // An address that is given again was given back, though that was not recorded.
+            if let Some(at) = there.pop_if(|_| call.args.address != 0) {
+                pieces[at].until = call.at;
+            }
+            there.push(pieces.len());
+            pieces.push(Piece { from: call.at, until: AFTER, bytes, operator });
+        } else if let Some(at) = live.get_mut(&key).and_then(Vec::pop) {
+            pieces[at].until = call.at;
+        } else {
+            released_from_before += bytes;
+            pieces.push(Piece { from: BEFORE, until: call.at, bytes, operator: None });
+        }
+    }
+    // On a host the profiler's total counts from where it began to record.
+    let first = calls.first().filter(|call| call.args.on_device);
+    let first = first.and_then(|call| Some((call.args.total_allocated?, call.args.bytes)));
+    let was_there =
+        first.map(|(total, bytes)| total.saturating_add_signed(-bytes).saturating_sub(released_from_before));
+    (pieces, was_there)
+}
+
+fn buffer(rank: Rank<'_>, piece: &Piece, passes: &Passes, gradients: &mut Vec<u64>) -> Buffer {
+    let graph = rank.graph;
+    let phase = |time| passes.at(time);
+    let mut is_gradient = || {
+        let size = piece.bytes.div_ceil(GRAIN) * GRAIN;
+        gradients.iter().position(|&gradient| gradient == size).map(|at| gradients.swap_remove(at)).is_some()
+    };
+    let born = piece.operator.map(|id| graph.operators[id.0 as usize].phase);
+    let holds = match born {
+        None if piece.from == BEFORE => match phase(piece.until) {
+            Phase::Backward => Holds::Activations,
+            _ if passes.train() && is_gradient() => Holds::Gradients,
+            _ => Holds::Other,
+        },
+        None => Holds::Other,
+        Some(Phase::Backward) => {
+            let outlives = piece.until == AFTER || phase(piece.until) != Phase::Backward;
+            if outlives && is_gradient() { Holds::Gradients } else { Holds::Other }
+        }
+        Some(Phase::Optimizer) if piece.until == AFTER => Holds::Optimizer,
+        Some(Phase::Optimizer | Phase::Data) => Holds::Other,
+        Some(Phase::Forward | Phase::Other) if is_workspace(rank, piece) => Holds::Other,
+        Some(Phase::Forward | Phase::Other) => Holds::Activations,
+    };
+    Buffer { holds, bytes: Bytes(piece.bytes), from: piece.from, until: piece.until, operator: piece.operator }
+}
+
+/// Whether a piece goes before the operator that computes with it is through.
+fn is_workspace(rank: Rank<'_>, piece: &Piece) -> bool {
+    let graph = rank.graph;
+    let up = |id: &OperatorId| graph.operators[id.0 as usize].parent;
+    let allocates = |id: &OperatorId| is_free(graph.names.get(graph.operators[id.0 as usize].name));
+    let mut callers = std::iter::successors(piece.operator, up);
+    callers.find(|id| !allocates(id)).is_some_and(|id| piece.until <= end(graph, id))
+}
+
+fn stays(holds: Holds, bytes: u64) -> Buffer {
+    Buffer { holds, bytes: Bytes(bytes), from: BEFORE, until: AFTER, operator: None }
+}
+
+/// What was there before and stays, divided among what operators tell of.
+fn kept(bytes: u64, known: &Parameters, buffers: &[Buffer], trains: bool) -> Vec<Buffer> {
+    let seen: u64 = buffers.iter().filter(|it| it.holds == Holds::Gradients).map(|it| it.bytes.0).sum();
+    let gradients = known.gradients.iter().sum::<u64>().saturating_sub(seen);
+    let mut left = bytes;
+    let mut take = |holds, wanted: u64| {
+        let taken = wanted.min(left);
+        left -= taken;
+        stays(holds, taken)
+    };
+    let parameters = take(Holds::Parameters, known.total());
+    let optimizer = take(Holds::Optimizer, known.optimizer);
+    // Gradients that are neither given nor taken within the step are overwritten in place.
+    let in_place = if trains && seen == 0 { gradients } else { 0 };
+    let gradients = take(Holds::Gradients, in_place);
+    let rest = take(Holds::Other, u64::MAX);
+    vec![parameters, optimizer, gradients, rest]
+}

@@ -1,0 +1,235 @@
+//! Arguments of operators: what each gives is as large as its work tells, and stays until what needs it has run.
+//!
+//! Nothing names tensors here, so an argument is taken to be the youngest result of its size. A result is kept for the
+//! backward pass where the operator that made it, or one that used it, needs it there.
+
+use rustc_hash::FxHashMap;
+
+use crate::cost::Family;
+use crate::cost::operators::{Reading, bare, is_free, operator_family, operator_work};
+use crate::graph::{Operand, OperatorId, Phase, TaskKind};
+use crate::scenario::memory::{AFTER, BEFORE, Buffer, Holds, MemorySource, RankMemory};
+use crate::units::{Bytes, TimeNs};
+
+use super::Rank;
+use super::callers::{end, is_of};
+use super::parameters::{self, Parameters, bytes};
+
+/// What operators' arguments tell; `None` where none were recorded.
+pub(super) fn read(rank: Rank<'_>) -> Option<RankMemory> {
+    let known = parameters::read(rank);
+    let mut walk = Walk::new(rank);
+    let ids = in_order(rank);
+    if !ids.iter().any(|&id| !walk.arguments(id).is_empty()) {
+        return None;
+    }
+    let births = walk.births(&ids);
+    for &id in &ids {
+        walk.pass(id, births.get(&id).copied());
+    }
+    walk.copy_inputs();
+    walk.accumulate(&known);
+    let mut buffers = walk.buffers;
+    let stays = |holds, bytes| Buffer { holds, bytes: Bytes(bytes), from: BEFORE, until: AFTER, operator: None };
+    buffers.push(stays(Holds::Parameters, known.total()));
+    buffers.push(stays(Holds::Optimizer, known.optimizer));
+    let mut unknown = vec!["workspaces of libraries, and results of operators without recorded sizes".to_owned()];
+    if known.each.is_empty() {
+        unknown.push("parameters: neither gradients nor weights were recorded".to_owned());
+    }
+    if !known.knows_optimizer {
+        unknown.push("the optimizer's state: no update was recorded".to_owned());
+    }
+    Some(RankMemory::new(MemorySource::Shapes, buffers, unknown))
+}
+
+/// The rank's operators of the chosen iteration in order of start.
+fn in_order(rank: Rank<'_>) -> Vec<OperatorId> {
+    let Rank { graph, part, .. } = rank;
+    let inside = |id: &OperatorId| {
+        let start = graph.operators[id.0 as usize].start;
+        is_of(graph, part, *id) && start >= part.iteration_start && start < part.iteration_end
+    };
+    let mut ids: Vec<OperatorId> = (0..graph.operators.len() as u32).map(OperatorId).filter(inside).collect();
+    ids.sort_by_key(|&id| (graph.operators[id.0 as usize].start, id));
+    ids
+}
+
+struct Walk<'a> {
+    rank: Rank<'a>,
+    buffers: Vec<Buffer>,
+    /// Buffers of a size, the youngest last.
+    of_size: FxHashMap<u64, Vec<usize>>,
+    /// When the backward pass of an operator is through.
+    backward: FxHashMap<OperatorId, TimeNs>,
+}
+
+impl<'a> Walk<'a> {
+    fn new(rank: Rank<'a>) -> Self {
+        let mut backward: FxHashMap<OperatorId, TimeNs> = FxHashMap::default();
+        for (at, operator) in rank.graph.operators.iter().enumerate() {
+            if let Some(forward) = operator.forward {
+                let through = end(rank.graph, OperatorId(at as u32));
+                let known = backward.entry(forward).or_insert(through);
+                *known = (*known).max(through);
+            }
+        }
+        Self { rank, buffers: Vec::new(), of_size: FxHashMap::default(), backward }
+    }
+
+    fn name(&self, id: OperatorId) -> &'a str {
+        self.rank.graph.names.get(self.rank.graph.operators[id.0 as usize].name)
+    }
+
+    fn arguments(&self, id: OperatorId) -> &'a [Operand] {
+        let row = self.rank.graph.operators[id.0 as usize].operands;
+        row.and_then(|row| self.rank.graph.operands.get(row.0 as usize)).map_or(&[], |all| all.inputs.as_slice())
+    }
+
+    /// What operators give that none inside them does, in bytes.
+    fn births(&self, ids: &[OperatorId]) -> FxHashMap<OperatorId, u64> {
+        let graph = self.rank.graph;
+        let mut births: FxHashMap<OperatorId, u64> = FxHashMap::default();
+        let mut around: Vec<bool> = vec![false; graph.operators.len()];
+        for &id in ids.iter().rev() {
+            let operator = &graph.operators[id.0 as usize];
+            let mut gives = around[id.0 as usize];
+            if !gives && operator.phase != Phase::Optimizer && makes(self.name(id)) {
+                let operands = operator.operands.and_then(|row| graph.operands.get(row.0 as usize));
+                let work = operands.and_then(|it| operator_work(self.name(id), it, Reading::default()));
+                if let Some(written @ 1..) = work.map(|work| work.written.0) {
+                    births.insert(id, written);
+                    gives = true;
+                }
+            }
+            if let Some(parent) = operator.parent.filter(|_| gives) {
+                around[parent.0 as usize] = true;
+            }
+        }
+        births
+    }
+
+    /// An operator uses its arguments, keeps them where its backward pass needs them, and gives its result.
+    fn pass(&mut self, id: OperatorId, born: Option<u64>) {
+        let graph = self.rank.graph;
+        let operator = &graph.operators[id.0 as usize];
+        let (until, later, name) = (end(graph, id), self.backward_of(id), bare(self.name(id)));
+        let keeps = later.filter(|_| operator.phase == Phase::Forward && saves_arguments(self.name(id)));
+        let in_place = name.ends_with('_') && saves_result(name);
+        let keeps = keeps.or(later.filter(|_| operator.phase == Phase::Forward && in_place));
+        for argument in self.arguments(id).iter().map(bytes).filter(|&size| size > 0) {
+            if let Some(&at) = self.of_size.get(&argument).and_then(|all| all.last()) {
+                let buffer = &mut self.buffers[at];
+                buffer.until = buffer.until.max(keeps.unwrap_or(until)).max(until);
+            }
+        }
+        if name == "AccumulateGrad" && self.name(id).starts_with("torch::autograd::") {
+            self.take_gradient(id);
+        }
+        let Some(size) = born else { return };
+        let holds = if operator.phase == Phase::Backward { Holds::Other } else { Holds::Activations };
+        let kept = later.filter(|_| operator.phase == Phase::Forward && saves_result(name)).unwrap_or(until);
+        self.of_size.entry(size).or_default().push(self.buffers.len());
+        let (from, bytes) = (operator.start, Bytes(size));
+        self.buffers.push(Buffer { holds, bytes, from, until: kept.max(until), operator: Some(id) });
+    }
+
+    /// When the backward pass of an operator, of one around it or inside it is through.
+    fn backward_of(&self, id: OperatorId) -> Option<TimeNs> {
+        let operators = &self.rank.graph.operators;
+        let up = |id: &OperatorId| operators[id.0 as usize].parent;
+        let around = std::iter::successors(Some(id), up).take(6).find_map(|id| self.backward.get(&id).copied());
+        let inside = || {
+            (id.0 + 1..operators[id.0 as usize].subtree_end.0)
+                .find_map(|at| self.backward.get(&OperatorId(at)).copied())
+        };
+        around.or_else(inside)
+    }
+
+    /// The gradient that is accumulated is the youngest result of its size, and stays.
+    fn take_gradient(&mut self, id: OperatorId) {
+        let Some(size) = self.arguments(id).first().map(bytes).filter(|&size| size > 0) else { return };
+        let last = self.rank.part_end();
+        let of_pass = |&at: &usize| self.buffers[at].holds == Holds::Other;
+        let found = self.of_size.get_mut(&size).and_then(|all| Some(all.remove(all.iter().rposition(of_pass)?)));
+        match found {
+            Some(at) => (self.buffers[at].holds, self.buffers[at].until) = (Holds::Gradients, last),
+            None => {
+                let from = self.rank.graph.operators[id.0 as usize].start;
+                let (holds, bytes) = (Holds::Gradients, Bytes(size));
+                self.buffers.push(Buffer { holds, bytes, from, until: last, operator: Some(id) });
+            }
+        }
+    }
+
+    /// Gradients that were accumulated have the sizes that are known of them; without any they are all there at the end.
+    fn accumulate(&mut self, known: &Parameters) {
+        let mut sparse: Vec<(u64, u64)> = known
+            .each
+            .iter()
+            .zip(&known.gradients)
+            .filter(|(of, gradient)| of != gradient)
+            .map(|(a, b)| (*a, *b))
+            .collect();
+        let mut any = false;
+        for buffer in self.buffers.iter_mut().filter(|buffer| buffer.holds == Holds::Gradients) {
+            any = true;
+            if let Some(at) = sparse.iter().position(|&(of, _)| of == buffer.bytes.0) {
+                buffer.bytes = Bytes(sparse.swap_remove(at).1);
+            }
+        }
+        if !any {
+            let backward = self.rank.graph.operators.iter().filter(|operator| operator.phase == Phase::Backward);
+            let Some(from) = backward.map(|operator| operator.start + operator.dur).max() else { return };
+            let bytes = Bytes(known.gradients.iter().sum());
+            self.buffers.push(Buffer {
+                holds: Holds::Gradients,
+                bytes,
+                from,
+                until: self.rank.part_end(),
+                operator: None,
+            });
+        }
+    }
+
+    /// Inputs that are copied to the device.
+    fn copy_inputs(&mut self) {
+        let Rank { base, graph, part, place, .. } = self.rank;
+        for node in graph.tasks.node_indices() {
+            let task = &graph.tasks[node];
+            let here = task.kind == TaskKind::Memcpy && base.rank_index(task.lane) == place;
+            let inside = task.measured_start >= part.iteration_start && task.measured_start < part.iteration_end;
+            if here && inside && graph.names.get(task.name).contains("HtoD") {
+                let (holds, bytes, from, until) = (Holds::Other, task.bytes, task.measured_start, self.rank.part_end());
+                self.buffers.push(Buffer { holds, bytes, from, until, operator: task.operator });
+            }
+        }
+    }
+}
+
+/// Whether an operator gives a tensor of its own.
+fn makes(operator: &str) -> bool {
+    let name = bare(operator);
+    !is_free(operator) && !name.ends_with('_') && !operator.starts_with("autograd::engine")
+}
+
+/// Whether the backward pass of an operator needs what it was given.
+fn saves_arguments(operator: &str) -> bool {
+    const ELEMENT_WISE: &str =
+        "mul div pow gelu silu mish hardswish sin cos log abs clamp addcmul addcdiv lerp where glu swiglu";
+    let name = bare(operator).trim_end_matches('_');
+    match operator_family(operator) {
+        Some(Family::Gemm | Family::Conv | Family::Norm | Family::Attention | Family::Pooling) => true,
+        Some(Family::Elementwise) => ELEMENT_WISE.split(' ').any(|known| known == name),
+        Some(Family::Reduction) => name.contains("loss"),
+        _ => false,
+    }
+}
+
+/// Whether the backward pass of an operator needs what it gave.
+fn saves_result(operator: &str) -> bool {
+    const NEEDED: &str =
+        "relu tanh sigmoid exp sqrt rsqrt reciprocal softmax _softmax log_softmax _log_softmax native_dropout";
+    let name = operator.trim_end_matches('_');
+    NEEDED.split(' ').any(|known| known == name) || name.contains("attention")
+}

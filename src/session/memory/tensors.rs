@@ -1,0 +1,215 @@
+//! Tensors of the execution trace: every storage from the operator that made it to the last that used it.
+//!
+//! An execution trace names storages by address, so one that is made anew under a known name is another one.
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::graph::{OperatorId, Phase};
+use crate::scenario::memory::{AFTER, BEFORE, Buffer, Holds, MemorySource, RankMemory};
+use crate::trace::ExecutionTrace;
+use crate::trace::execution_trace::{EtArguments, EtNode, EtTensor, EtValue};
+use crate::units::{Bytes, TimeNs};
+
+use super::Rank;
+use super::callers::end;
+use super::parameters;
+use super::steps::{self, Step};
+
+/// The storages of the step that the execution trace recorded, at the times of the chosen iteration.
+pub(super) fn read(rank: Rank<'_>) -> Option<RankMemory> {
+    let trace = rank.of_job.execution_trace.as_ref()?;
+    let steps = steps::of(rank, trace)?;
+    let mut walk = Walk::new(rank, trace);
+    for step in &steps {
+        walk.enter(step);
+    }
+    walk.leave_until(None, 0);
+    let weights: FxHashSet<u64> = parameters::read(rank).each.into_iter().collect();
+    let buffers: Vec<Buffer> = walk.stores.iter().map(|store| store.buffer(rank, &weights)).collect();
+    let mut unknown = vec!["workspaces of libraries, and what no operator was given".to_owned()];
+    if walk.sparse > 0 {
+        unknown.push(format!("{} gradients without a storage of their own (sparse ones)", walk.sparse));
+    }
+    (!buffers.is_empty()).then(|| RankMemory::new(MemorySource::Tensors, buffers, unknown))
+}
+
+/// One storage between being made and being made anew.
+#[derive(Clone, Debug)]
+struct Store {
+    bytes: u64,
+    /// The place in order of the node that it was first seen at.
+    seen: usize,
+    /// The operator that made it; `None` where it was there before.
+    made: Option<(Option<OperatorId>, Phase)>,
+    from: TimeNs,
+    last: TimeNs,
+    first_user: Option<OperatorId>,
+    in_forward: bool,
+    in_backward: bool,
+    in_optimizer: bool,
+}
+
+impl Store {
+    fn buffer(&self, rank: Rank<'_>, weights: &FxHashSet<u64>) -> Buffer {
+        let holds = match self.made {
+            None if self.in_optimizer && self.in_forward => Holds::Parameters,
+            None if self.in_optimizer && self.in_backward => Holds::Gradients,
+            None if self.in_optimizer => Holds::Optimizer,
+            None if weights.contains(&self.bytes) => Holds::Parameters,
+            Some((_, Phase::Backward)) if self.in_optimizer => Holds::Gradients,
+            Some((_, Phase::Forward | Phase::Other)) => Holds::Activations,
+            _ => Holds::Other,
+        };
+        let (from, until) = match self.made {
+            None => (BEFORE, AFTER),
+            // Gradients are zeroed, or dropped, at the next step's start.
+            Some(_) if holds == Holds::Gradients => (self.from, rank.part_end()),
+            Some(_) => (self.from, self.last),
+        };
+        let operator = self.made.map_or(self.first_user, |(operator, _)| operator);
+        Buffer { holds, bytes: Bytes(self.bytes), from, until, operator }
+    }
+}
+
+/// A walk through a step's nodes in order.
+struct Walk<'a> {
+    rank: Rank<'a>,
+    trace: &'a ExecutionTrace,
+    /// Only storages on devices count where there are any.
+    on_device: bool,
+    open: FxHashMap<u32, Vec<Step>>,
+    /// The present store of each storage.
+    now: FxHashMap<u64, usize>,
+    stores: Vec<Store>,
+    /// Tensors that look larger than what they view.
+    stretched: FxHashSet<u64>,
+    sparse: usize,
+}
+
+impl<'a> Walk<'a> {
+    fn new(rank: Rank<'a>, trace: &'a ExecutionTrace) -> Self {
+        let on_device = trace.tensors.iter().any(|tensor| !is_host(trace, tensor));
+        let (open, now) = (FxHashMap::default(), FxHashMap::default());
+        let stretched = FxHashSet::default();
+        Self { rank, trace, on_device, open, now, stores: Vec::new(), stretched, sparse: 0 }
+    }
+
+    fn enter(&mut self, step: &Step) {
+        self.leave_until(Some(step.node.parent), step.node.tid);
+        let phase = self.phase(step);
+        let until = step.operator.map_or(step.start, |id| end(self.rank.graph, id));
+        for tensor in self.tensors(&step.node.inputs) {
+            let at = match self.now.get(&tensor.storage) {
+                Some(&at) => at,
+                None => self.store(&tensor, step.order, None, BEFORE),
+            };
+            let is_stretched = self.stretched.contains(&tensor.id);
+            let store = &mut self.stores[at];
+            store.bytes = if is_stretched { store.bytes } else { store.bytes.max(reach(&tensor)) };
+            store.last = store.last.max(until);
+            store.first_user = store.first_user.or(step.operator);
+            store.in_forward |= matches!(phase, Phase::Forward | Phase::Other | Phase::Data);
+            store.in_backward |= phase == Phase::Backward;
+            store.in_optimizer |= phase == Phase::Optimizer;
+        }
+        self.open.entry(step.node.tid).or_default().push(*step);
+    }
+
+    /// Leaves the nodes of a thread (of all, without a parent) that `parent` is not inside of.
+    fn leave_until(&mut self, parent: Option<u64>, thread: u32) {
+        let threads: Vec<u32> = match parent {
+            Some(_) => vec![thread],
+            None => self.open.keys().copied().collect(),
+        };
+        for thread in threads {
+            while let Some(step) = self.open.get_mut(&thread).and_then(|open| {
+                let inside = open.last().is_some_and(|last| Some(last.node.id) == parent);
+                if inside { None } else { open.pop() }
+            }) {
+                self.leave(&step);
+            }
+        }
+    }
+
+    /// What a node gives and was not given is made by it, unless a node inside it made it.
+    fn leave(&mut self, step: &Step) {
+        let mut given: FxHashMap<u64, u64> = FxHashMap::default();
+        for tensor in self.tensors(&step.node.inputs) {
+            let most = given.entry(tensor.storage).or_default();
+            *most = (*most).max(tensor.elements);
+        }
+        let phase = self.phase(step);
+        for tensor in self.tensors(&step.node.outputs) {
+            let viewed = given.get(&tensor.storage).copied();
+            let is_stretched = viewed.is_some_and(|elements| tensor.elements > elements);
+            if is_stretched {
+                self.stretched.insert(tensor.id)
+            } else {
+                self.stretched.remove(&tensor.id)
+            };
+            let known = self.now.get(&tensor.storage).copied();
+            let at = match known.filter(|&at| viewed.is_some() || self.stores[at].seen >= step.order) {
+                Some(at) => at,
+                None => self.store(&tensor, step.order, Some((step.operator, phase)), step.start),
+            };
+            let store = &mut self.stores[at];
+            if viewed.is_none() && store.made.is_none() {
+                // Nodes inside were given it before this one gave it.
+                (store.made, store.from) = (Some((step.operator, phase)), step.start);
+            }
+            store.bytes = if is_stretched { store.bytes } else { store.bytes.max(reach(&tensor)) };
+            store.last = store.last.max(step.operator.map_or(step.start, |id| end(self.rank.graph, id)));
+        }
+    }
+
+    fn store(&mut self, of: &EtTensor, seen: usize, made: Option<(Option<OperatorId>, Phase)>, from: TimeNs) -> usize {
+        let at = self.stores.len();
+        self.now.insert(of.storage, at);
+        self.stores.push(Store {
+            bytes: reach(of),
+            seen,
+            made,
+            from,
+            last: from,
+            first_user: None,
+            in_forward: false,
+            in_backward: false,
+            in_optimizer: false,
+        });
+        at
+    }
+
+    fn phase(&self, step: &Step) -> Phase {
+        step.operator.map_or(step.phase, |id| self.rank.graph.operators[id.0 as usize].phase)
+    }
+
+    /// The tensors of an argument list that count.
+    fn tensors(&mut self, run: &EtArguments) -> Vec<EtTensor> {
+        let mut found = Vec::new();
+        for value in self.trace.values_of(run) {
+            let EtValue::Tensor(index) = value else { continue };
+            let Some(tensor) = self.trace.tensor(*index) else { continue };
+            if tensor.storage == 0 {
+                self.sparse += usize::from(tensor.id != 0 && tensor.elements == 0);
+            } else if tensor.elements > 0 && !(self.on_device && is_host(self.trace, tensor)) {
+                found.push(*tensor);
+            }
+        }
+        found
+    }
+}
+
+fn is_host(trace: &ExecutionTrace, tensor: &EtTensor) -> bool {
+    let device = trace.names.get(tensor.device);
+    device.is_empty() || device.starts_with("cpu")
+}
+
+/// Bytes of its storage up to the tensor's end.
+fn reach(tensor: &EtTensor) -> u64 {
+    tensor.offset.saturating_add(tensor.elements).saturating_mul(u64::from(tensor.element_size))
+}
+
+/// Whether a node may be an operator or hold one.
+pub(super) fn counts(node: &EtNode) -> bool {
+    node.rf_id != 0
+}

@@ -14,6 +14,8 @@ pub(super) struct Merge {
     pub(super) members: Vec<NodeId>,
     /// The class of its own share.
     pub(super) own: u32,
+    /// The class of its own share as traced.
+    pub(super) traced: u32,
     /// How their works add up.
     pub(super) combine: Combine,
 }
@@ -50,12 +52,24 @@ impl Draft<'_> {
             if self.class_of.is_empty() {
                 self.class_of.clone_from(&self.base.works().of_node);
             }
-            let (own, class) = (self.class_of[kept.index()], self.new_class(merged));
+            let (traced, own) = (self.classes_of(kept).0, self.class_of[kept.index()]);
+            let class = self.new_class(merged);
             self.traced_as.insert(kept, class);
-            self.merged.insert(kept, Merge { members, own, combine });
+            self.merged.insert(kept, Merge { members, own, traced, combine });
             self.remerge(kept);
         }
         self.set_duration(kept, start);
+    }
+
+    /// The tasks whose work a task does, itself included.
+    pub fn members(&self, node: NodeId) -> Vec<NodeId> {
+        self.merged.get(&node).map_or_else(|| vec![node], |merge| merge.members.clone())
+    }
+
+    /// The work that a task was traced doing by itself, whatever it does for others.
+    pub fn traced_alone(&self, node: NodeId) -> Option<&Work> {
+        let own = self.merged.get(&node).map(|merge| merge.traced);
+        self.class_at(own.unwrap_or(self.classes_of(node).0)).and_then(|class| class.work.as_ref())
     }
 
     /// `time` of the pieces `old`, times the model's ratio of `merged` to their sum.
@@ -70,10 +84,7 @@ impl Draft<'_> {
             (Some(host), DeviceKind::Cpu) => Some(host.estimate(work)),
             _ => self.context.models.estimate(work, device),
         };
-        let before = match (&self.context.host, device.kind) {
-            (Some(host), DeviceKind::Cpu) => Some(host.one_by_one(old, time)),
-            _ => old.iter().map(|work| Some(estimate(work)?.duration)).sum::<Option<DurNs>>(),
-        };
+        let before = old.iter().map(|work| Some(estimate(work)?.duration)).sum::<Option<DurNs>>();
         let (before, after) = (before.filter(|before| before.0 > 0)?, estimate(merged)?);
         Some(Prediction {
             duration: time.scale(after.duration.0 as f64 / before.0 as f64),
@@ -86,7 +97,7 @@ impl Draft<'_> {
 
     /// Works out anew what a merged task does, after the work of its members changed.
     pub(super) fn remerge(&mut self, kept: NodeId) {
-        let Some(Merge { members, own, combine }) = self.merged.get(&kept) else { return };
+        let Some(Merge { members, own, combine, .. }) = self.merged.get(&kept) else { return };
         let class = |&node: &NodeId| if node == kept { *own } else { self.class_of[node.index()] };
         let work = |node| self.class_at(class(node))?.work.clone();
         let works: Option<Vec<Work>> = members.iter().map(work).collect();

@@ -49,10 +49,7 @@ impl Evicted {
 ///
 /// # Complexity
 /// O(tasks).
-pub(in crate::scenario) fn follow(draft: &mut Draft<'_>) {
-    if draft.context().host.is_none() {
-        return;
-    }
+pub(super) fn follow(draft: &mut Draft<'_>) {
     let graph = draft.graph();
     let mut lanes = vec![(Evicted::default(), Evicted::default()); graph.lanes.len()];
     for node in graph.tasks.node_indices() {

@@ -3,9 +3,10 @@
 //! `t = dispatch + b·bytes` for lookups and, with another `b`, for everything that streams through memory; for products
 //! `t = dispatch + a·FLOP + bytes moved`, where what they move is priced by the trace's own streaming rate (see `traffic_s`).
 //! It only ever supplies ratios between two sizes of one operator (anchored predictions). Host time between computations is
-//! the subject of [`caches`].
+//! the subject of [`caches`], pages that no one touched before that of [`heap`].
 
 pub(super) mod caches;
+mod heap;
 
 use rustc_hash::FxHashMap;
 
@@ -13,6 +14,7 @@ use crate::cost::{Estimate, Family, Shape, Work};
 use crate::graph::{ExecutionGraph, NodeId, TaskKind};
 use crate::units::DurNs;
 
+use super::draft::Draft;
 use super::sparse;
 use super::works::{Classifier, Overrides, Sharing};
 
@@ -67,13 +69,6 @@ const NEAR_BYTES: f64 = 1e6;
 /// looking at the recommenders' captures too.
 const FAR: f64 = 1.3;
 const WRITTEN: f64 = 2.5;
-/// The C library maps an allocation of this size afresh each time and gives it back when it is freed (glibc's
-/// `DEFAULT_MMAP_THRESHOLD_MAX`, 32 MiB on 64 bits): every page of it is first touched anew.
-const ALWAYS_MAPPED_BYTES: u64 = 32 << 20;
-const PAGE_BYTES: f64 = 4096.0;
-/// The first touch of a page. From repeated operators of our perceptron captures that now do, now do not get fresh pages:
-/// 2.5 ms for 2048 of them.
-const FIRST_TOUCH_S: f64 = 1.2e-6;
 /// Relative error stated: the worst geometric mean of one model's iterations predicted between batches ×4 to ×16 apart, on our
 /// own captures (`validate whatif`: 14.2 %). Not held out: the form of this model was chosen on the same captures. No law of
 /// sizes gets below half of what equal operators differ by: at batch 256 those of two captures took 16 % apart.
@@ -95,12 +90,10 @@ impl HostModel {
             small.map(|&(node, _)| graph.tasks[node].duration.secs() / slowdown[node.index()]).collect();
         small.sort_by(f64::total_cmp);
         let dispatch_s = small.get(small.len() / 2).copied().unwrap_or(USUAL_DISPATCH_S);
-        let measured: Vec<(&Work, f64)> =
-            computed.iter().map(|(node, work)| (work, graph.tasks[*node].duration.secs())).collect();
+        let measured = without_fresh_pages(graph, &computed);
         let rest = |seconds: f64| (seconds - dispatch_s).max(0.0);
-        let streamed = |work: &Work, s: f64| rest(s - fresh_pages_s(work));
         let of = |group: Group| measured.iter().filter(move |(work, _)| Group::of(work) == group && !is_small(work));
-        let rows = |group| of(group).map(|(work, s)| (work.bytes().0 as f64, streamed(work, *s)));
+        let rows = |group| of(group).map(|(work, s)| (work.bytes().0 as f64, rest(*s)));
         let stream = streaming(rows(Group::Stream)).unwrap_or(USUAL_BYTE_S);
         // A product is never all traffic, whatever the streaming rate says.
         let arithmetic = |work: &Work, s: f64| rest(s - traffic_s(work, stream)).max(rest(s) * LEAST_ARITHMETIC);
@@ -118,21 +111,8 @@ impl HostModel {
             Group::Product => self.flop_s * work.flop.0 + traffic_s(work, byte_s),
             Group::Lookup | Group::Update | Group::Stream => byte_s * work.bytes().0 as f64,
         };
-        let duration = DurNs::from_secs_f64(self.dispatch_s + seconds + fresh_pages_s(work));
+        let duration = DurNs::from_secs_f64(self.dispatch_s + seconds);
         Estimate { duration, model: "host-fit", error: ERROR, extrapolated: false }
-    }
-}
-
-impl HostModel {
-    /// The time of `works` of which `took` was measured. Where that is long enough, their results were on fresh pages though
-    /// they are small: glibc also gives back the end of its heap when more is free than twice what it last mapped, as the
-    /// gradients of many tables are.
-    pub(super) fn one_by_one(&self, works: &[Work], took: DurNs) -> DurNs {
-        let reused: DurNs = works.iter().map(|work| self.estimate(work).duration).sum();
-        let small = works.iter().filter(|work| !is_in_place(work) && work.written.0 < ALWAYS_MAPPED_BYTES);
-        let pages = small.map(|work| work.written.0 as f64 / PAGE_BYTES).sum::<f64>();
-        let fresh = DurNs::from_secs_f64(pages * FIRST_TOUCH_S);
-        if took > reused + fresh.scale(0.5) { reused + fresh } else { reused }
     }
 }
 
@@ -152,17 +132,28 @@ fn traffic_s(work: &Work, stream: f64) -> f64 {
     stream * FAR * (beyond(work.read.0) + WRITTEN * beyond(work.written.0))
 }
 
-/// Seconds for the pages of a result that is too large for memory that was used before. Updates write where they read.
-fn fresh_pages_s(work: &Work) -> f64 {
-    if is_in_place(work) { 0.0 } else { fresh_s(work.written.0 as f64) }
+/// Lets what the host spends besides its computations' own work follow the edits made: memory, then code on cold caches.
+///
+/// # Complexity
+/// O(tasks).
+pub(in crate::scenario) fn follow(draft: &mut Draft<'_>) {
+    let Some(host) = draft.context().host.clone() else { return };
+    let pages = heap::touch_all(draft, &host);
+    caches::follow(draft);
+    heap::give_back(draft, &pages);
 }
 
-fn is_in_place(work: &Work) -> bool {
-    matches!(work.family, Family::Optimizer | Family::Embedding)
-}
-
-fn fresh_s(written: f64) -> f64 {
-    if written < ALWAYS_MAPPED_BYTES as f64 { 0.0 } else { written / PAGE_BYTES * FIRST_TOUCH_S }
+/// The computations with what they took on memory that was used before.
+fn without_fresh_pages<'c>(graph: &ExecutionGraph, computed: &'c [(NodeId, Work)]) -> Vec<(&'c Work, f64)> {
+    let works: FxHashMap<NodeId, &Work> = computed.iter().map(|(node, work)| (*node, work)).collect();
+    let heap::Pages { fresh, .. } = heap::pages(graph, |node| heap::result(graph, node, works.get(&node).copied()));
+    let row = |(node, work): &'c (NodeId, Work)| {
+        let took = graph.tasks[*node].duration.secs();
+        // Some steps find pages there that others do not.
+        let least = (work.bytes().0 as f64 * LEAST_BYTE_S).min(took);
+        (work, (took - heap::first_touch_s(fresh[node.index()])).max(least))
+    };
+    computed.iter().map(row).collect()
 }
 
 /// The median time per unit, each row weighted by its time: rows that claim much and take little do not count.

@@ -14,7 +14,7 @@ use crate::cost::operators::{Reading, bare, operator_work};
 use crate::graph::{ExecutionGraph, HostPart, LaneId, NodeId, Operand, OperatorId, Phase, TaskKind};
 use crate::scenario::context::Context;
 use crate::scenario::draft::{Draft, Source};
-use crate::scenario::host::caches;
+use crate::scenario::host;
 use crate::scenario::step::StepError;
 use crate::scenario::text::Words;
 use crate::scenario::transform::{StepReport, Transform, TransformSpec};
@@ -68,7 +68,7 @@ impl Transform for FuseEmbeddingBags {
             changed += fuse(draft, group, &tasks);
         }
         changed += drop_gathers(draft, &groups, &tasks);
-        caches::follow(draft);
+        host::follow(draft);
         let batched = groups.iter().filter(|group| group.part == Part::Lookup).count();
         let summary = format!("{} → {batched}, with gradients and updates", count(lookups, "lookup"));
         StepReport { changed, summary, ..StepReport::default() }

@@ -2,15 +2,15 @@
 
 use rustc_hash::FxHashMap;
 
-use crate::cost::{Work, divided, kernel_parts, twins, work_of_task};
+use crate::cost::{Part, Work, kernel_parts, twins, work_of_task};
 use crate::graph::{ExecutionGraph, NodeId, Operands, OperatorId};
 
 /// Looks up the work of tasks.
 #[derive(Debug)]
 pub struct KernelWork<'a> {
     graph: &'a ExecutionGraph,
-    /// Among how many kernels each task's work is divided.
-    parts: Vec<u32>,
+    /// By task: its part of its operator's work.
+    parts: Vec<Part>,
     /// By kernel whose operator was not recorded: the kernel taken to have done the same.
     twins: FxHashMap<NodeId, NodeId>,
 }
@@ -27,8 +27,8 @@ impl<'a> KernelWork<'a> {
     /// The work of a task, as far as known.
     pub fn work(&self, node: NodeId) -> Option<Work> {
         let node = self.twins.get(&node).copied().unwrap_or(node);
-        let whole = work_of_task(self.graph, &self.graph.tasks[node], |id| operands(self.graph, id))?;
-        Some(divided(whole, self.parts[node.index()]))
+        let (task, part) = (&self.graph.tasks[node], self.parts[node.index()]);
+        work_of_task(self.graph, task, part, |id| operands(self.graph, id))
     }
 }
 

@@ -5,8 +5,10 @@
 use crate::graph::{DType, ExecutionGraph, Operands, OperatorId, Phase, Task, TaskKind};
 use crate::units::{Bytes, Flop};
 
+use super::conv_kernel;
 use super::kernel_name::{self, Role};
 use super::operators::{self, Reading};
+use super::parts::{Part, divided};
 use super::work::{CollectiveKind, Family, Route, Shape, Work};
 
 /// An operator with its arguments.
@@ -64,10 +66,14 @@ fn settle(operator: Family, kernel: Family, name: &str) -> Family {
 ///
 /// `None` when neither sizes nor bytes tell: such a task keeps its measured time.
 pub fn work_of(launch: &Launch<'_>, callers: &[Caller<'_>], forward: Option<Caller<'_>>) -> Option<Work> {
+    work_of_part(launch, Part::default(), callers, forward)
+}
+
+fn work_of_part(launch: &Launch<'_>, part: Part, callers: &[Caller<'_>], forward: Option<Caller<'_>>) -> Option<Work> {
     let mut work = match launch.kind {
         TaskKind::Memcpy | TaskKind::Memset => copy_work(launch),
         TaskKind::Collective(_) => collective_work(launch, CollectiveKind::parse(launch.name)?),
-        TaskKind::Kernel | TaskKind::Compute => kernel_work(launch, callers, forward)?,
+        TaskKind::Kernel | TaskKind::Compute => kernel_work(launch, part, callers, forward)?,
         _ => return None,
     };
     if launch.phase == Phase::Optimizer && work.family == Family::Elementwise {
@@ -76,7 +82,7 @@ pub fn work_of(launch: &Launch<'_>, callers: &[Caller<'_>], forward: Option<Call
     Some(work)
 }
 
-/// The work of a copy or fill of `launch.bytes`; its route is read from the name (`Memcpy HtoD (…)`).
+/// The work of a copy or fill of `launch.bytes`; its route and the kind of host memory are read from the name (`Memcpy HtoD (Pinned -> Device)`).
 fn copy_work(launch: &Launch<'_>) -> Work {
     let route = match launch.name {
         _ if launch.kind == TaskKind::Memset => Route::Fill,
@@ -86,7 +92,12 @@ fn copy_work(launch: &Launch<'_>) -> Work {
         _ => Route::DeviceToDevice,
     };
     let read = if route == Route::Fill { 0 } else { launch.bytes.0 };
-    Work { shape: Shape::Copy { route }, ..operators::movement_work(Family::Transfer, read, launch.bytes.0) }
+    let pinned = match launch.name {
+        _ if !route.is_of_host() => None,
+        name if name.contains("Pinned") => Some(true),
+        name => name.contains("Pageable").then_some(false),
+    };
+    Work { shape: Shape::Copy { route, pinned }, ..operators::movement_work(Family::Transfer, read, launch.bytes.0) }
 }
 
 /// The work of a collective of `kind` with messages of `launch.bytes`.
@@ -95,7 +106,7 @@ fn collective_work(launch: &Launch<'_>, kind: CollectiveKind) -> Work {
     Work { shape, ..operators::movement_work(Family::Collective, launch.bytes.0, launch.bytes.0) }
 }
 
-fn kernel_work(launch: &Launch<'_>, callers: &[Caller<'_>], forward: Option<Caller<'_>>) -> Option<Work> {
+fn kernel_work(launch: &Launch<'_>, part: Part, callers: &[Caller<'_>], forward: Option<Caller<'_>>) -> Option<Work> {
     let named = launch.kind == TaskKind::Kernel;
     let own = kernel_name::kernel_family(launch.name).filter(|_| named);
     let reading = Reading {
@@ -108,7 +119,7 @@ fn kernel_work(launch: &Launch<'_>, callers: &[Caller<'_>], forward: Option<Call
         // An outer operator stands for the kernel only when the kernel's name, or the operator that launched it, says the
         // same family.
         if depth == 0 || [own, innermost].contains(&Some(whole.family)) || !named {
-            return Some(part_of(whole, launch.name, caller, reading, named));
+            return Some(part_of(whole, launch.name, part, caller, reading, named));
         }
     }
     None
@@ -142,20 +153,37 @@ fn is_batched_lookup_backward(operator: &str) -> bool {
 }
 
 /// What the kernel `name` does of the `whole` work of its operator.
-fn part_of(whole: Work, name: &str, caller: &Caller<'_>, reading: Reading, named: bool) -> Work {
+fn part_of(whole: Work, name: &str, part: Part, caller: &Caller<'_>, reading: Reading, named: bool) -> Work {
     let auxiliary = |family, read: Bytes, written: Bytes| operators::movement_work(family, read.0, written.0);
-    match if named { kernel_name::role(name, whole.family) } else { Role::Main } {
-        Role::Main if whole.family == Family::Conv => main_convolution(whole, name, caller, reading),
+    if whole.family == Family::Conv && named {
+        return conv_kernel::work(whole, name, part, caller, reading);
+    }
+    let own = match if named { kernel_name::role(name, whole.family) } else { Role::Main } {
         Role::Main if named && kernel_name::is_strided(name) => strided(whole, caller, reading),
+        Role::Main if whole.family == Family::Embedding && name.contains("_per_row_") => half_of_rows(whole),
         Role::Main => whole,
         Role::SplitReduction => auxiliary(Family::Reduction, Bytes(whole.written.0.saturating_mul(2)), whole.written),
         Role::Layout => auxiliary(Family::Movement, whole.written, whole.written),
+        // Each pass of a sort or scan goes over all indices.
         Role::Indices => {
-            let indices = indices_of(&whole);
-            auxiliary(Family::Movement, indices, indices)
+            let indices = if name.contains("InitKernel") { Bytes(0) } else { indices_of(&whole) };
+            return auxiliary(Family::Movement, indices, indices);
         }
         Role::ParameterGradient => Work { written: Bytes(0), ..whole },
+    };
+    divided(own, part.of)
+}
+
+/// Half of a lookup's gradient: FBGEMM gives rows looked up often to blocks and the others to warps, in two kernels, and
+/// which are which is not recorded.
+fn half_of_rows(whole: Work) -> Work {
+    let half = |bytes: Bytes| Bytes(bytes.0 / 2);
+    let mut work =
+        Work { flop: Flop(whole.flop.0 / 2.0), read: half(whole.read), written: half(whole.written), ..whole };
+    if let Shape::Embedding { pooling, .. } = &mut work.shape {
+        *pooling /= 2.0;
     }
+    work
 }
 
 /// `whole` with its elements found one by one, where it is element-wise or moves data.
@@ -168,23 +196,18 @@ fn strided(whole: Work, caller: &Caller<'_>, reading: Reading) -> Work {
     Work { shape: Shape::Strided { elements: whole.written.0.div_ceil(dtype.size()) }, ..whole }
 }
 
-fn main_convolution(whole: Work, name: &str, caller: &Caller<'_>, reading: Reading) -> Work {
-    let pass = caller.operator.contains("backward").then(|| kernel_name::conv_pass(name)).flatten();
-    let again = |pass| operators::conv_pass_work(caller.operator, caller.operands?, pass, reading);
-    pass.and_then(again).unwrap_or(whole)
-}
-
 /// Bytes of a lookup's index and offset lists (64-bit).
 fn indices_of(lookup: &Work) -> Bytes {
     let Shape::Embedding { batch, tables, pooling, .. } = lookup.shape else { return lookup.written };
     Bytes((batch as f64 * tables as f64 * (pooling + 1.0) * DType::Int64.size() as f64) as u64)
 }
 
-/// The work of `task`, with each operator's arguments as `operands_of` gives them: the recorded ones, or those of
+/// The work of `task`, which is `part` of its operator's kernels of its kind, with each operator's arguments as `operands_of` gives them: the recorded ones, or those of
 /// an edited model.
 pub fn work_of_task<'a>(
     graph: &'a ExecutionGraph,
     task: &Task,
+    part: Part,
     operands_of: impl Fn(OperatorId) -> Option<&'a Operands>,
 ) -> Option<Work> {
     let callers = callers_of(graph, task, &operands_of);
@@ -192,7 +215,7 @@ pub fn work_of_task<'a>(
     let forward = ancestors(graph, task.operator).find_map(|id| graph.operators[id.0 as usize].forward);
     let forward = forward.map(|id| innermost_lookup(graph, id, &operands_of));
     let launch = launch_of(graph, task, operator.map_or(Phase::Other, |operator| operator.phase));
-    work_of(&launch, &callers, forward)
+    work_of_part(&launch, part, &callers, forward)
 }
 
 /// The family of `task`, by names alone.
@@ -238,13 +261,18 @@ fn caller_at<'a>(
     Caller { operator: name, operands: operands_of(id) }
 }
 
-/// The lookup inside forward operator `id`, or `id` itself.
+/// Older traces give the sequence number of a batched lookup to an operator that prepares its arguments: the lookup is among
+/// so many operators from there.
+const NEARBY: u32 = 8;
+
+/// The lookup inside forward operator `id` or right after it, or `id` itself.
 fn innermost_lookup<'a>(
     graph: &'a ExecutionGraph,
     id: OperatorId,
     operands_of: &impl Fn(OperatorId) -> Option<&'a Operands>,
 ) -> Caller<'a> {
-    let end = graph.operators.get(id.0 as usize).map_or(id.0, |operator| operator.subtree_end.0);
+    let last = graph.operators.get(id.0 as usize).map_or(id.0, |operator| operator.subtree_end.0.max(id.0 + NEARBY));
+    let end = last.min(graph.operators.len() as u32);
     let subtree = (id.0..end).map(|at| caller_at(graph, OperatorId(at), operands_of));
     let lookup =
         subtree.into_iter().find(|caller| caller.operands.is_some() && caller.operator.contains("codegen_lookup"));

@@ -178,6 +178,29 @@ pub fn role(kernel: &str, family: Family) -> Role {
     }
 }
 
+/// Which way a kernel of cuDNN changes the layout of a tensor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum LayoutChange {
+    /// Channels become the innermost dimension.
+    ToChannelsLast,
+    /// Channels become the second dimension.
+    ToChannelsFirst,
+}
+
+/// The change of layout that `kernel` makes, if that is what it does.
+pub fn layout_change(kernel: &str) -> Option<LayoutChange> {
+    if kernel.contains("nchwToNhwc") {
+        Some(LayoutChange::ToChannelsLast)
+    } else {
+        kernel.contains("nhwcToNchw").then_some(LayoutChange::ToChannelsFirst)
+    }
+}
+
+/// Whether `kernel` computes the gradient of a convolution's weights.
+pub fn is_weight_gradient(kernel: &str) -> bool {
+    kernel.contains("wgrad") && !kernel.contains("init_device_workspace")
+}
+
 /// Whether `kernel` works out the place of every element for itself instead of walking over vectors of them: what `PyTorch`
 /// launches for operands that are broadcast, permuted, concatenated or picked by index.
 pub fn is_strided(kernel: &str) -> bool {

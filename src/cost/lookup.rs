@@ -5,89 +5,162 @@
 
 use crate::device::DeviceProfile;
 
+use super::reuse::Reuse;
 use super::roofline::memory_rate;
 use super::work::Shape;
 
 /// How rows find themselves in the cache.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum HitRate<'a> {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HitRate {
     /// All traffic from DRAM.
     None,
     /// `p = C(X, L)/C(E, L)` with `X` cached rows, as printed in the paper.
     Printed,
-    /// From the expected number of distinct rows, cold misses included [Lin 2024, authors' code].
-    Distinct,
-    /// From measured reuse: share of look-ups by how often their row is looked up, in bins of powers of two
-    /// (bin `i` holds rows looked up `2^(i−1) < n ≤ 2^i` times).
-    Reuse(&'a [f64]),
+    /// From the rows that the batch touches, as the shape's [`Reuse`] tells, cold misses included; with rows drawn
+    /// evenly that is the expected number of distinct rows [Lin 2024, authors' code].
+    Reused,
 }
 
 /// The sizes of a lookup, as floating point numbers; all at least 0.
 #[derive(Clone, Copy)]
-struct Lookup {
+struct Lookup<'a> {
     batch: f64,
     rows: f64,
     tables: f64,
     pooling: f64,
     dim: f64,
+    element: f64,
     backward: bool,
+    reuse: &'a Reuse,
+}
+
+/// Bytes that a lookup moves.
+struct Traffic {
+    /// To and from DRAM.
+    dram: f64,
+    /// To and from the cache.
+    l2: f64,
+    /// Part of `dram` that is rows read and written back.
+    updated: f64,
 }
 
 /// Warps that run on one multiprocessor at a time for FBGEMM's lookups.
 const FBGEMM_WARPS_PER_SM: f64 = 45.0;
 
+/// From one row of a bag to the next, in µs: a read of DRAM, which a warp waits for before it adds the next row. Bags too few
+/// to hide it take as long as the rows of one [V100: about 0.43 µs and some instructions].
+const ROW_US: f64 = 0.5;
+
+/// Reads that wait for one another before the first row is there: of the offset, the index and the row.
+const FIRST_READS: f64 = 3.0;
+
+/// Memory over which rows may lie before updates of them slow down, as a share of the device's memory; how much slower each
+/// doubling beyond makes them. Fitted to two tables of V100 of 16 GB: 8 × 1 M rows of 64 take 1.22 times their traffic, 32 ×
+/// 500 k of 128 (L = 16) 1.8 times; reads of the first take 1.0. Elsewhere the reach is assumed to grow with the memory.
+const UPDATE_REACH: f64 = 1.0 / 16.0;
+const UPDATE_SLOWDOWN: f64 = 0.29;
+
+/// Look-ups per bag of the measured rows that [`UPDATE_SLOWDOWN`] was fitted to.
+pub const FITTED_POOLING: f64 = 16.0;
+
 fn round_up_32(bytes: f64) -> f64 {
     (bytes / 32.0).ceil() * 32.0
 }
 
-/// Time in µs of the lookup `shape` with rows of `element` bytes; `None` for other shapes.
+impl<'a> Lookup<'a> {
+    fn of(shape: &'a Shape, element: u64) -> Option<Self> {
+        let &Shape::Embedding { batch, rows, tables, pooling, dim, backward, ref reuse } = shape else { return None };
+        Some(Self {
+            batch: batch as f64,
+            rows: rows as f64,
+            tables: (tables as f64).max(1.0),
+            pooling: pooling.max(0.0),
+            dim: dim as f64,
+            element: element as f64,
+            backward,
+            reuse,
+        })
+    }
+
+    fn traffic(&self, hits: HitRate, device: &DeviceProfile) -> Traffic {
+        let vector = round_up_32(self.dim * self.element);
+        let row_traffic = self.pooling * vector * if self.backward { 2.0 } else { 1.0 };
+        let (offsets, indices, output) = (32.0 + 64.0, round_up_32(4.0 * self.pooling), vector);
+        let warps = self.batch * self.tables;
+        let (from_cache, list_dram, list_l2) = match hits {
+            HitRate::None => (0.0, offsets + indices + output, 0.0),
+            _ => (self.hit_rate(hits, device), indices + output, offsets),
+        };
+        let rows = (1.0 - from_cache) * row_traffic;
+        Traffic {
+            dram: warps * (list_dram + rows),
+            l2: warps * (list_l2 + from_cache * row_traffic),
+            updated: if self.backward { warps * rows } else { 0.0 },
+        }
+    }
+
+    /// Rows of one table that the cache holds while the tables resident at once share it.
+    fn cached_rows(&self, device: &DeviceProfile) -> f64 {
+        let resident_warps = f64::from(device.sm_count) * FBGEMM_WARPS_PER_SM;
+        let tables = (resident_warps / self.batch.max(1.0)).ceil().clamp(1.0, self.tables);
+        let row = (self.dim * self.element).max(1.0);
+        let room = device.l2.0 as f64 / (tables * row);
+        if self.rows > 0.0 { room.min(self.rows) } else { room }
+    }
+
+    /// Share of row look-ups that the cache serves, within 0…1.
+    fn hit_rate(&self, hits: HitRate, device: &DeviceProfile) -> f64 {
+        let (cached, look_ups) = (self.cached_rows(device), self.batch * self.pooling);
+        let untold = self.rows <= 0.0 && *self.reuse == Reuse::Uniform;
+        if look_ups <= 0.0 || untold {
+            return 0.0;
+        }
+        let rate = match hits {
+            HitRate::None => 0.0,
+            HitRate::Printed => printed(cached, self.rows, self.pooling),
+            HitRate::Reused => self.reuse.hits(self.rows, look_ups, cached) / look_ups,
+        };
+        rate.clamp(0.0, 1.0)
+    }
+
+    /// How much slower updates are than their traffic.
+    fn update_factor(&self, device: &DeviceProfile) -> f64 {
+        let tables = self.rows * self.dim * self.element * self.tables;
+        let reach = (device.memory.0 as f64 * UPDATE_REACH).max(1.0);
+        1.0 + UPDATE_SLOWDOWN * (tables / reach).max(1.0).log2()
+    }
+}
+
+fn traffic_us(traffic: &Traffic, device: &DeviceProfile) -> f64 {
+    1e6 * (traffic.dram / memory_rate(device).max(1.0) + traffic.l2 / device.l2_bandwidth.0.max(1.0))
+}
+
+/// Time in µs of the lookup `shape` with rows of `element` bytes by its traffic alone; `None` for other shapes.
 ///
 /// `t = B·T·(tr_DRAM/BW_DRAM + tr_L2/BW_L2)`: offsets always come from L2, the share of the rows that hits too.
-pub fn lookup_us(shape: &Shape, element: u64, hits: HitRate<'_>, device: &DeviceProfile) -> Option<f64> {
-    let &Shape::Embedding { batch, rows, tables, pooling, dim, backward } = shape else { return None };
-    let lookup = Lookup {
-        batch: batch as f64,
-        rows: rows as f64,
-        tables: (tables as f64).max(1.0),
-        pooling: pooling.max(0.0),
-        dim: dim as f64,
-        backward,
-    };
-    let vector = round_up_32(lookup.dim * element as f64);
-    let row_traffic = lookup.pooling * vector * if lookup.backward { 2.0 } else { 1.0 };
-    let (offsets, indices, output) = (32.0 + 64.0, round_up_32(4.0 * lookup.pooling), vector);
-    let (dram, l2) = if hits == HitRate::None {
-        (offsets + indices + row_traffic + output, 0.0)
-    } else {
-        let rate = hit_rate(&lookup, element, hits, device);
-        (indices + output + (1.0 - rate) * row_traffic, offsets + rate * row_traffic)
-    };
-    let warps = lookup.batch * lookup.tables;
-    let per_warp = dram / memory_rate(device).max(1.0) + l2 / device.l2_bandwidth.0.max(1.0);
-    Some(1e6 * warps * per_warp)
+pub fn lookup_us(shape: &Shape, element: u64, hits: HitRate, device: &DeviceProfile) -> Option<f64> {
+    Some(traffic_us(&Lookup::of(shape, element)?.traffic(hits, device), device))
 }
 
-/// Rows of one table that the cache holds while the tables resident at once share it.
-fn cached_rows(lookup: &Lookup, element: u64, device: &DeviceProfile) -> f64 {
-    let resident_warps = f64::from(device.sm_count) * FBGEMM_WARPS_PER_SM;
-    let tables = (resident_warps / lookup.batch.max(1.0)).ceil().clamp(1.0, lookup.tables);
-    let row = (lookup.dim * element as f64).max(1.0);
-    (device.l2.0 as f64 / (tables * row)).min(lookup.rows)
+/// Time in µs that the lookup's kernel takes: its traffic, updates of rows spread far apart slower, and never less than a
+/// kernel's start with its first reads, or the rows of one bag one after the other.
+pub fn lookup_kernel_us(shape: &Shape, element: u64, device: &DeviceProfile) -> Option<f64> {
+    let lookup = Lookup::of(shape, element)?;
+    let mut traffic = lookup.traffic(HitRate::Reused, device);
+    traffic.dram += traffic.updated * (lookup.update_factor(device) - 1.0);
+    let start = device.kernel_start.secs() * 1e6;
+    let bag = if lookup.batch > 0.0 { lookup.pooling * ROW_US } else { 0.0 };
+    Some(traffic_us(&traffic, device).max(bag).max(start + FIRST_READS * ROW_US))
 }
 
-/// Share of row look-ups that the cache serves, within 0…1.
-fn hit_rate(lookup: &Lookup, element: u64, hits: HitRate<'_>, device: &DeviceProfile) -> f64 {
-    let (cached, look_ups) = (cached_rows(lookup, element, device), lookup.batch * lookup.pooling);
-    if look_ups <= 0.0 || lookup.rows <= 0.0 {
-        return 0.0;
-    }
-    let rate = match hits {
-        HitRate::None => 0.0,
-        HitRate::Printed => printed(cached, lookup.rows, lookup.pooling),
-        HitRate::Distinct => distinct(cached, lookup.rows, look_ups),
-        HitRate::Reuse(bins) => reused(bins, cached, look_ups),
-    };
-    rate.clamp(0.0, 1.0)
+/// Bytes that a lookup moves over the host's link when its tables are in host memory and a cache on the device serves the
+/// share `hits`: forward every row that misses, `(1 − h)·n·D`; backward every distinct row among them there and back,
+/// `2·(1 − h)·U·D`, since its gradients are summed first [H100, FBGEMM in managed memory].
+pub fn hosted_bytes(shape: &Shape, element: u64, hits: f64) -> f64 {
+    let Some(lookup) = Lookup::of(shape, element) else { return 0.0 };
+    let look_ups = lookup.batch * lookup.pooling;
+    let rows = if lookup.backward { 2.0 * lookup.reuse.distinct(lookup.rows, look_ups) } else { look_ups };
+    (1.0 - hits.clamp(0.0, 1.0)) * lookup.tables * rows * round_up_32(lookup.dim * lookup.element)
 }
 
 /// `C(X, L)/C(E, L) = Π_{i<L} (X−i)/(E−i)`, the chance that all `L` rows of a bag are cached.
@@ -96,42 +169,13 @@ fn printed(cached: f64, rows: f64, pooling: f64) -> f64 {
     (0..count.min(10_000)).map(|i| ((cached - i as f64) / (rows - i as f64)).max(0.0)).product()
 }
 
-/// `U = E·(1 − (1 − 1/E)^n)` rows are touched by `n` look-ups. When they all fit, every look-up but the first of
-/// each row hits; when not, `p = 1 − (X + (n − X)(E − X)/E)/n`.
-fn distinct(cached: f64, rows: f64, look_ups: f64) -> f64 {
-    let touched = rows * -(look_ups * (-1.0 / rows).ln_1p()).exp_m1();
-    let touched = if rows <= 1.0 { rows } else { touched };
-    if touched > cached {
-        1.0 - (cached + (look_ups - cached).max(0.0) * (rows - cached) / rows) / look_ups
-    } else {
-        1.0 - touched / look_ups
-    }
-}
-
-/// The rows looked up most often are the cached ones: their look-ups hit except for the first of each.
-fn reused(bins: &[f64], cached: f64, look_ups: f64) -> f64 {
-    let total: f64 = bins.iter().sum();
-    if total <= 0.0 {
-        return 0.0;
-    }
-    let (mut room, mut hits) = (cached, 0.0);
-    for (bin, share) in bins.iter().enumerate().rev() {
-        let per_row = if bin == 0 { 1.0 } else { 0.75 * (bin as f64).exp2() };
-        let rows = share / total * look_ups / per_row;
-        let kept = rows.min(room);
-        hits += kept * (per_row - 1.0);
-        room -= kept;
-    }
-    hits / look_ups
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::device::Catalog;
 
     fn shape(batch: u64, rows: u64, tables: u64, pooling: f64, dim: u64, backward: bool) -> Shape {
-        Shape::Embedding { batch, rows, tables, pooling, dim, backward }
+        Shape::Embedding { batch, rows, tables, pooling, dim, backward, reuse: Reuse::Uniform }
     }
 
     #[test]
@@ -145,13 +189,44 @@ mod tests {
         assert!((backward - 2048.0 * 8.0 * (5792.0 + 5120.0) / 816.953e3).abs() < 1e-6);
     }
 
+    fn with(shape: Shape, told: Reuse) -> Shape {
+        match shape {
+            Shape::Embedding { batch, rows, tables, pooling, dim, backward, .. } => {
+                Shape::Embedding { batch, rows, tables, pooling, dim, backward, reuse: told }
+            }
+            other => other,
+        }
+    }
+
     #[test]
     fn small_tables_hit_the_cache_and_large_ones_do_not() {
         let catalog = Catalog::builtin().unwrap();
         let a100 = catalog.find("A100-40").unwrap();
-        let time = |rows, hits| lookup_us(&shape(4096, rows, 1, 20.0, 64, false), 4, hits, a100).unwrap();
-        assert!(time(1_000, HitRate::Distinct) < 0.8 * time(100_000_000, HitRate::Distinct));
-        assert!(time(1_000, HitRate::Reuse(&[0.0, 0.0, 0.0, 1.0])) < time(1_000, HitRate::Reuse(&[1.0])));
+        let time = |rows, reuse| {
+            lookup_us(&with(shape(4096, rows, 1, 20.0, 64, false), reuse), 4, HitRate::Reused, a100).unwrap()
+        };
+        assert!(time(1_000, Reuse::Uniform) < 0.8 * time(100_000_000, Reuse::Uniform));
+        assert!(time(100_000_000, Reuse::Zipf(1.1)) < 0.8 * time(100_000_000, Reuse::Uniform));
+    }
+
+    #[test]
+    fn updates_of_tables_far_beyond_the_reach_are_slower_than_their_traffic() {
+        let catalog = Catalog::builtin().unwrap();
+        let v100 = catalog.find("V100").unwrap();
+        let factor = |rows| {
+            let shape = shape(2048, rows, 8, 100.0, 64, true);
+            lookup_kernel_us(&shape, 4, v100).unwrap() / lookup_us(&shape, 4, HitRate::Reused, v100).unwrap()
+        };
+        // 8 × 100 k × 256 B lie within 1 GB; 8 × 1 M do not: log2(2.05e9 / 1.07e9) of a doubling.
+        assert!((factor(100_000) - 1.0).abs() < 1e-9);
+        assert!(factor(1_000_000) > 1.2 && factor(1_000_000) < 1.3, "{}", factor(1_000_000));
+    }
+
+    #[test]
+    fn rows_in_host_memory_cross_the_link_once_forward_and_by_distinct_row_backward() {
+        let told = |backward| with(shape(1000, 100_000, 2, 5.0, 128, backward), Reuse::Unique(0.25));
+        assert!((hosted_bytes(&told(false), 4, 0.0) - 2.0 * 5000.0 * 512.0).abs() < 1e-6);
+        assert!((hosted_bytes(&told(true), 4, 0.5) - 0.5 * 2.0 * 2.0 * 1250.0 * 512.0).abs() < 1e-6);
     }
 
     #[test]
@@ -162,19 +237,11 @@ mod tests {
                 for (batch, tables, pooling, dim) in
                     [(1, 1, 0.0, 5), (0, 3, 2.5, 64), (512, 0, 1.0, 1), (1, 26, 1e6, 3), (8, 1, 3.0, 0)]
                 {
-                    for hits in [
-                        HitRate::None,
-                        HitRate::Printed,
-                        HitRate::Distinct,
-                        HitRate::Reuse(&[0.5, 0.5]),
-                        HitRate::Reuse(&[]),
-                    ] {
-                        let time = lookup_us(&shape(batch, rows, tables, pooling, dim, true), 4, hits, device).unwrap();
-                        assert!(
-                            time.is_finite() && time >= 0.0,
-                            "{} {rows} {batch} {pooling} {hits:?}: {time}",
-                            device.id
-                        );
+                    let shape = shape(batch, rows, tables, pooling, dim, true);
+                    let traffic = [HitRate::None, HitRate::Printed, HitRate::Reused]
+                        .map(|hits| lookup_us(&shape, 4, hits, device).unwrap());
+                    for time in traffic.into_iter().chain([lookup_kernel_us(&shape, 4, device).unwrap()]) {
+                        assert!(time.is_finite() && time >= 0.0, "{} {rows} {batch} {pooling}: {time}", device.id);
                     }
                 }
             }

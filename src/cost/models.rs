@@ -1,5 +1,6 @@
 //! [`CostModels`]: the one place that turns work and a device into a time, and a measured time into a predicted one.
 
+use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
 
 use rustc_hash::FxHasher;
@@ -10,19 +11,23 @@ use crate::units::DurNs;
 use super::between::{Outlooks, absolute, unmodelled};
 use super::calibrate::read_fits;
 use super::collective::collective_time;
+use super::copies::{CopyCurve, CopyKind, copy_us};
 use super::domain::Domain;
 use super::fits::Fits;
-use super::lookup::{HitRate, lookup_us};
+use super::lookup::lookup_kernel_us;
 use super::memo::{Memo, Question};
 use super::prediction::{Estimate, Prediction, Provenance};
-use super::work::{Family, Route, Shape, Work};
-use super::{analytical, roofline, structured};
+use super::reuse::Reuse;
+use super::work::{Family, Shape, Work};
+use super::{analytical, operators, roofline, structured};
 
 /// All models with their fits, and a memory of what they said.
 #[derive(Debug)]
 pub struct CostModels {
     fits: Fits,
     links: Links,
+    /// Curves of a trace's own copies.
+    copies: BTreeMap<CopyKind, CopyCurve>,
     estimates: Memo<Kept, Option<Estimate>>,
     pub(super) outlooks: Outlooks,
 }
@@ -87,7 +92,14 @@ impl CostModels {
 
     /// The models with `fits` and `links`.
     pub fn new(fits: Fits, links: Links) -> Self {
-        Self { fits, links, estimates: Memo::default(), outlooks: Outlooks::default() }
+        let (estimates, outlooks) = (Memo::default(), Outlooks::default());
+        Self { fits, links, copies: BTreeMap::new(), estimates, outlooks }
+    }
+
+    /// These models with the curves of a trace's own copies.
+    #[must_use]
+    pub fn with_copies(&self, copies: BTreeMap<CopyKind, CopyCurve>) -> Self {
+        Self { copies, ..Self::new(self.fits.clone(), self.links.clone()) }
     }
 
     /// The fits in force.
@@ -111,7 +123,7 @@ impl CostModels {
 
     fn compute(&self, work: &Work, device: &DeviceProfile) -> Option<Estimate> {
         match (&work.shape, work.family) {
-            (&Shape::Copy { route }, _) => Some(copy_estimate(work, route, device)),
+            (&Shape::Copy { route, pinned }, _) => self.copy_estimate(work, (device.id.clone(), route, pinned), device),
             (&Shape::Collective { kind, ranks }, _) => {
                 let own = peer_link(device);
                 let known = std::iter::once(&device.id).chain(&device.lineage).find_map(|id| self.links.of_device(id));
@@ -119,12 +131,30 @@ impl CostModels {
                 let time = collective_time(kind, work.read.0, ranks, link);
                 Some(estimate_of(time.us, time.model, time.error, time.extrapolated))
             }
+            (Shape::Attention { backward: true, .. }, _) if device.kind == DeviceKind::Gpu => {
+                Some(self.attention_gradient(work, device))
+            }
             (Shape::Embedding { .. }, _) => lookup_estimate(work, device),
             _ if device.kind != DeviceKind::Gpu => Some(host_estimate(work, device)),
             (_, Family::Other) if work.bytes().0 == 0 && work.flop.0 <= 0.0 => None,
             (_, Family::Reduction) => Some(reduction_estimate(self.domain_estimate(work, device), device)),
             _ => Some(self.domain_estimate(work, device)),
         }
+    }
+
+    /// The gradient of attention from its forward pass, since no gradient is among the measurements: `t = t_forward · 2.5 / ρ`
+    /// by the arithmetic of five products against two, ρ the rate of the gradient over that of the forward pass.
+    fn attention_gradient(&self, work: &Work, device: &DeviceProfile) -> Estimate {
+        let forward = self.domain_estimate(&operators::attention_forward(work), device);
+        let error = forward.error.hypot(GRADIENT_ERROR);
+        let duration = forward.duration.scale(GRADIENT_FLOP / GRADIENT_RATE);
+        Estimate { duration, model: "attention-from-forward", error, extrapolated: true }
+    }
+
+    fn copy_estimate(&self, work: &Work, kind: CopyKind, device: &DeviceProfile) -> Option<Estimate> {
+        let curve = self.copies.get(&kind);
+        let (us, error) = copy_us(work, device, curve)?;
+        Some(estimate_of(us, if curve.is_some() { "copy-traced" } else { "copy" }, error, false))
     }
 
     fn domain_estimate(&self, work: &Work, device: &DeviceProfile) -> Estimate {
@@ -154,6 +184,14 @@ impl CostModels {
     }
 }
 
+/// Arithmetic of attention's gradient over that of its forward pass.
+const GRADIENT_FLOP: f64 = 2.5;
+/// Rate of attention's gradient over that of its forward pass: FlashAttention-2 reaches some 0.8 to 0.9 of it on A100, 3 some
+/// 0.75 on H100 by their authors' plots.
+const GRADIENT_RATE: f64 = 0.8;
+/// Relative error stated for that, beside the forward model's: nothing at hand measures it.
+const GRADIENT_ERROR: f32 = 0.3;
+
 /// An estimate of `us` microseconds; never negative, never not a number.
 pub(super) fn estimate_of(us: f64, model: &'static str, error: f64, extrapolated: bool) -> Estimate {
     Estimate { duration: DurNs::from_us_f64(us.max(0.0)), model, error: error as f32, extrapolated }
@@ -165,37 +203,20 @@ fn reduction_estimate(estimate: Estimate, device: &DeviceProfile) -> Estimate {
     Estimate { duration: estimate.duration + device.kernel_start, ..estimate }
 }
 
-/// Relative error of a copy over the host link: pinned and pageable memory differ by about a factor of 1.6 either way.
-const HOST_COPY_ERROR: f64 = 0.4;
-
-fn copy_estimate(work: &Work, route: Route, device: &DeviceProfile) -> Estimate {
-    let bytes = work.written.0 as f64;
-    let start = device.kernel_start.secs() * 1e6;
-    let (rate, error) = match route {
-        Route::PeerToPeer if device.peer_link.0 > 0.0 => (0.8 * device.peer_link.0, HOST_COPY_ERROR),
-        Route::HostToDevice | Route::DeviceToHost | Route::PeerToPeer => (0.8 * device.host_link.0, HOST_COPY_ERROR),
-        Route::DeviceToDevice => (0.5 * roofline::memory_rate(device), 0.2),
-        Route::Fill => (roofline::memory_rate(device), 0.3),
-    };
-    estimate_of(start + 1e6 * bytes / rate.max(1.0), "copy", error, false)
-}
-
 /// Relative errors of the lookup models on the few measured rows there are, none of which was fitted to: forward
 /// enhanced (the worse of V100 and H100), forward plain, backward.
 const LOOKUP_ERROR: (f64, f64, f64) = (0.23, 0.38, 0.46);
 
 fn lookup_estimate(work: &Work, device: &DeviceProfile) -> Option<Estimate> {
-    let &Shape::Embedding { rows, backward, .. } = &work.shape else { return None };
-    let known = rows > 0;
-    let hits = if known { HitRate::Distinct } else { HitRate::None };
-    let us = lookup_us(&work.shape, super::work::element_bytes(work), hits, device)?;
+    let &Shape::Embedding { rows, backward, ref reuse, .. } = &work.shape else { return None };
+    let known = rows > 0 || *reuse != Reuse::Uniform;
+    let us = lookup_kernel_us(&work.shape, super::work::element_bytes(work), device)?;
     let (model, error) = match (known, backward) {
         (_, true) => ("embedding-backward", LOOKUP_ERROR.2),
         (true, false) => ("embedding-enhanced", LOOKUP_ERROR.0),
         (false, false) => ("embedding-plain", LOOKUP_ERROR.1),
     };
-    // The paper's times contain no start cost of their own; no kernel is shorter than one.
-    Some(estimate_of(us.max(device.kernel_start.secs() * 1e6), model, error, !known))
+    Some(estimate_of(us, model, error, !known))
 }
 
 /// Relative error of the sum of arithmetic and traffic on a host [Kakrannava: 18–40 % on CPUs].

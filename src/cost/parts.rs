@@ -1,28 +1,87 @@
-//! Operators that launch several kernels of one name: a tensor of more than 2³¹ bytes is worked on by several, none of which does
-//! the whole.
+//! Operators that launch several kernels of one kind: a tensor of more than 2³¹ bytes is worked on by several kernels of one
+//! name, none of which does the whole; a convolution changes the layout of one tensor after the other.
 
 use rustc_hash::FxHashMap;
 
-use crate::graph::{ExecutionGraph, OperatorId, TaskKind};
+use crate::graph::{ExecutionGraph, NodeId, OperatorId, TaskKind};
 use crate::intern::NameId;
 use crate::units::{Bytes, Flop};
 
+use super::kernel_name::{LayoutChange, is_weight_gradient, layout_change};
 use super::work::{Shape, Work};
 
-/// By task: among how many kernels of its name its operator's work is divided; 1 for everything else.
+/// Which of an operator's kernels of one kind a kernel is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Position among them, by start.
+    pub at: u32,
+    /// How many there are.
+    pub of: u32,
+}
+
+impl Default for Part {
+    /// The only one.
+    fn default() -> Self {
+        Self { at: 0, of: 1 }
+    }
+}
+
+impl Part {
+    /// The part as one number.
+    pub(crate) fn key(self) -> u32 {
+        self.of.min(0xffff) << 16 | self.at.min(0xffff)
+    }
+}
+
+/// What kernels of an operator are counted together: those of one name; layout changes in one direction; products for the
+/// gradient of a convolution's weights.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Kind {
+    Name(NameId),
+    Layout(LayoutChange),
+    WeightGradient,
+}
+
+/// By task: its part among its operator's kernels of its kind. The position counts where kernels of one kind do different
+/// work (layout changes, sums of weight gradients); elsewhere it is 0, since all are alike.
 ///
 /// # Complexity
-/// O(tasks).
-pub fn kernel_parts(graph: &ExecutionGraph) -> Vec<u32> {
-    let mut counts: FxHashMap<(OperatorId, NameId), u32> = FxHashMap::default();
-    let keys = || {
-        let all = graph.tasks.node_weights();
-        all.map(|task| task.operator.filter(|_| task.kind == TaskKind::Kernel).map(|operator| (operator, task.name)))
+/// O(tasks); O(k log k) for k kernels of convolutions.
+pub fn kernel_parts(graph: &ExecutionGraph) -> Vec<Part> {
+    let layouts: Vec<Option<LayoutChange>> = graph.names.iter().map(|(_, name)| layout_change(name)).collect();
+    let ordered: Vec<bool> = graph.names.iter().map(|(_, name)| is_weight_gradient(name)).collect();
+    let key = |node: NodeId| {
+        let task = &graph.tasks[node];
+        let operator = task.operator.filter(|_| task.kind == TaskKind::Kernel)?;
+        let layout = layouts.get(task.name.0 as usize).copied().flatten();
+        let name = task.name.0 as usize;
+        let kind = match layout {
+            Some(change) => Kind::Layout(change),
+            None if ordered.get(name) == Some(&true) => Kind::WeightGradient,
+            None => Kind::Name(task.name),
+        };
+        Some((operator, kind))
     };
-    for key in keys().flatten() {
+    let mut counts: FxHashMap<(OperatorId, Kind), u32> = FxHashMap::default();
+    let mut in_order = Vec::new();
+    for node in graph.tasks.node_indices() {
+        let Some(key) = key(node) else { continue };
         *counts.entry(key).or_default() += 1;
+        if !matches!(key.1, Kind::Name(_)) {
+            in_order.push((graph.tasks[node].measured_start, node));
+        }
     }
-    keys().map(|key| key.and_then(|key| counts.get(&key).copied()).unwrap_or(1)).collect()
+    let of = |node| key(node).and_then(|key| counts.get(&key).copied()).unwrap_or(1);
+    let mut parts: Vec<Part> = graph.tasks.node_indices().map(|node| Part { at: 0, of: of(node) }).collect();
+    in_order.sort_unstable();
+    let mut seen: FxHashMap<(OperatorId, Kind), u32> = FxHashMap::default();
+    for (_, node) in in_order {
+        let Some(key) = key(node) else { continue };
+        let next = seen.entry(key).or_default();
+        parts[node.index()].at = *next;
+        *next += 1;
+    }
+    parts
 }
 
 /// One of `parts` equal parts of `whole`. Products, convolutions and lookups stay whole: which dimension is cut is not known.

@@ -7,12 +7,13 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::device::DeviceProfile;
-use crate::graph::{ExecutionGraph, TaskKind};
+use crate::graph::{ExecutionGraph, Lane, Task, TaskKind};
 
 use super::calibrate::{ErrorSummary, summarise};
 use super::classify::{family_of_task, work_of_task};
+use super::copies::{CopyKind, copy_curves, copy_us};
 use super::models::CostModels;
-use super::parts::{divided, kernel_parts};
+use super::parts::{Part, kernel_parts};
 use super::roofline;
 use super::work::{Family, Shape, Work};
 
@@ -77,24 +78,95 @@ const NAMED: usize = 3;
 /// O(tasks), each with a look-up of its work.
 pub fn traced_kernels<'a>(graph: &ExecutionGraph, devices: &[Option<&'a DeviceProfile>]) -> Vec<TracedKernel<'a>> {
     let parts = kernel_parts(graph);
+    let position = |lane: &Lane| graph.ranks.iter().position(|part| part.rank == lane.rank);
+    let ranks: Vec<Option<usize>> = graph.lanes.iter().map(position).collect();
     let mut found = Vec::new();
     for node in graph.tasks.node_indices() {
         let task = &graph.tasks[node];
         let is_wanted = matches!(task.kind, TaskKind::Kernel | TaskKind::Memcpy | TaskKind::Memset);
-        let rank = graph.lanes.get(task.lane.0 as usize).map_or(0, |lane| lane.rank.0 as usize);
-        let Some(device) = devices.get(rank).copied().flatten().filter(|_| is_wanted && task.measured.0 > 0) else {
+        let Some(device) = ranks.get(task.lane.0 as usize).and_then(|&rank| *devices.get(rank?)?) else { continue };
+        if !is_wanted || task.measured.0 <= 0 {
             continue;
-        };
-        let whole = work_of_task(graph, task, |id| {
+        }
+        let work = work_of_task(graph, task, parts[node.index()], |id| {
             let operands = graph.operators.get(id.0 as usize)?.operands?;
             graph.operands.get(operands.0 as usize)
         });
-        let work = whole.map(|whole| divided(whole, parts[node.index()]));
         let family = work.as_ref().map_or_else(|| family_of_task(graph, task), |work| work.family);
         let name = graph.names.get(task.name).to_owned();
         found.push(TracedKernel { name, family, work, device, us: task.measured.0 as f64 / 1e3 });
     }
     found
+}
+
+/// The copies and fills of `graph` with what they moved, where, and their times in µs; `devices` as for [`traced_kernels`].
+///
+/// # Complexity
+/// O(tasks).
+pub fn copies_of<'a>(graph: &ExecutionGraph, devices: &[&'a DeviceProfile]) -> Vec<(Work, &'a DeviceProfile, f64)> {
+    let position = |lane: &Lane| graph.ranks.iter().position(|part| part.rank == lane.rank);
+    let ranks: Vec<Option<usize>> = graph.lanes.iter().map(position).collect();
+    let copies = graph.tasks.node_weights().filter(|task| matches!(task.kind, TaskKind::Memcpy | TaskKind::Memset));
+    let copy = |task: &Task| {
+        let device = *devices.get((*ranks.get(task.lane.0 as usize)?)?)?;
+        let work = work_of_task(graph, task, Part::default(), |_| None)?;
+        Some((work, device, task.measured.0 as f64 / 1e3))
+    };
+    copies.filter_map(copy).collect()
+}
+
+/// Errors of copies of one kind on one device: by the device's figures, and by curves of other copies.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CopyRow {
+    /// Between which memories.
+    pub route: &'static str,
+    /// Kind of host memory, where the host takes part.
+    pub memory: &'static str,
+    /// Device by id.
+    pub device: String,
+    /// By the device's figures alone.
+    pub figures: ErrorSummary,
+    /// Copies of traces that have other traces of the device beside them, by the curve of those.
+    pub others: ErrorSummary,
+    /// Every other copy of a trace, by the curve of the rest.
+    pub own: ErrorSummary,
+}
+
+/// How well copies are predicted without having been seen, `traces` being the kernels of each trace.
+pub fn copy_table(traces: &[Vec<TracedKernel<'_>>]) -> Vec<CopyRow> {
+    let mut kinds: BTreeMap<CopyKind, [Vec<(f64, f64)>; 3]> = BTreeMap::new();
+    for (at, trace) in traces.iter().enumerate() {
+        let elsewhere = traces.iter().enumerate().filter(|(other, _)| *other != at).flat_map(|(_, kernels)| kernels);
+        let others = copy_curves(elsewhere.filter_map(measured));
+        let halves = copy_curves(trace.iter().filter_map(measured).step_by(2));
+        for (index, kernel) in trace.iter().filter(|kernel| measured(kernel).is_some()).enumerate() {
+            let Some(Work { shape: Shape::Copy { route, pinned }, .. }) = kernel.work else { continue };
+            let kind = (kernel.device.id.clone(), route, pinned);
+            let curves = [None, others.get(&kind), halves.get(&kind).filter(|_| index % 2 == 1)];
+            let lists = kinds.entry(kind).or_default();
+            for (way, (list, curve)) in lists.iter_mut().zip(curves).enumerate() {
+                let asked = way == 0 || curve.is_some();
+                let us = kernel.work.as_ref().and_then(|work| copy_us(work, kernel.device, curve)).filter(|_| asked);
+                list.extend(us.map(|(us, _)| (us, kernel.us)));
+            }
+        }
+    }
+    let row = |((device, route, pinned), lists): (CopyKind, [Vec<(f64, f64)>; 3])| {
+        let [figures, others, own] = lists.map(|pairs| summarise(pairs.into_iter()));
+        let memory = match pinned {
+            Some(true) => "pinned",
+            Some(false) => "pageable",
+            None => "",
+        };
+        CopyRow { route: route.name(), memory, device, figures, others, own }
+    };
+    kinds.into_iter().map(row).collect()
+}
+
+/// What a copy moved, where and its time; `None` of kernels.
+fn measured<'a>(kernel: &'a TracedKernel<'_>) -> Option<(&'a Work, &'a DeviceProfile, f64)> {
+    let work = kernel.work.as_ref().filter(|work| matches!(work.shape, Shape::Copy { .. }))?;
+    Some((work, kernel.device, kernel.us))
 }
 
 /// Family of a row: gradients that have a model of their own are told apart.

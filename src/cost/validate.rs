@@ -1,6 +1,7 @@
 //! How wrong the models are on measurements: per domain and device, on rows that no fit has seen, with baselines beside.
 
 mod collective;
+mod lookups;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,8 +11,8 @@ use crate::device::{Catalog, DeviceProfile};
 
 use super::calibrate::collectives::{CollectiveRow, collective_rows, is_collectives};
 use super::calibrate::{
-    ErrorSummary, FitError, Measurement, assess, is_held_out, kernel_measurements, lookup_measurements, measurements,
-    summarise,
+    ErrorSummary, FitError, MeasuredLookup, Measurement, assess, is_held_out, kernel_measurements, lookup_measurements,
+    measurements, summarise,
 };
 use super::domain::Domain;
 use super::models::CostModels;
@@ -99,7 +100,7 @@ fn smallest_us(domain: Domain) -> f64 {
 pub struct Measured {
     operators: Vec<Measurement>,
     traced: Vec<Measurement>,
-    lookups: Vec<Measurement>,
+    lookups: Vec<MeasuredLookup>,
     collectives: Vec<CollectiveRow>,
 }
 
@@ -119,7 +120,8 @@ impl Measured {
             let (operators, lookups) =
                 measurements(text)?.into_iter().partition::<Vec<_>, _>(|row| Domain::of(&row.work).is_some());
             self.operators.extend(operators);
-            self.lookups.extend(lookups);
+            let plain = |kernel| MeasuredLookup { kernel, cached: None, is_plain_update: true };
+            self.lookups.extend(lookups.into_iter().map(plain));
         }
         Ok(())
     }
@@ -127,7 +129,8 @@ impl Measured {
     /// Devices that `catalog` does not know, each with its rows; the table leaves them out.
     pub fn unknown(&self, catalog: &Catalog) -> BTreeMap<String, usize> {
         let mut counts = BTreeMap::new();
-        for row in self.operators.iter().chain(&self.traced).chain(&self.lookups) {
+        let lookups = self.lookups.iter().map(|row| &row.kernel);
+        for row in self.operators.iter().chain(&self.traced).chain(lookups) {
             *counts.entry(row.device.clone()).or_default() += 1;
         }
         counts.retain(|device, _| catalog.find(device).is_err());
@@ -151,7 +154,7 @@ pub fn validate_models(models: &CostModels, catalog: &Catalog, measured: Measure
     let mut table: Vec<ValidationRow> = groups.into_iter().filter_map(by_device).collect();
     table.extend(domains.into_iter().filter_map(|domain| unseen_row(models, domain)));
     table.extend(traced_rows(models, catalog, &traced));
-    table.extend(lookup_rows(models, catalog, &lookups));
+    table.extend(lookups::rows(models, catalog, &lookups));
     table.extend(collective::rows(catalog, &collectives));
     table
 }
@@ -265,45 +268,6 @@ fn traced_rows(models: &CostModels, catalog: &Catalog, rows: &[Measurement]) -> 
         })
     };
     groups.into_iter().filter_map(summed).collect()
-}
-
-/// Lookups, forward and backward apart; nothing was fitted to them.
-fn lookup_rows(models: &CostModels, catalog: &Catalog, rows: &[Measurement]) -> Vec<ValidationRow> {
-    let mut groups: BTreeMap<(&'static str, String), Vec<&Measurement>> = BTreeMap::new();
-    for row in rows {
-        let super::work::Shape::Embedding { backward, .. } = row.work.shape else { continue };
-        let Ok(device) = catalog.find(&row.device) else { continue };
-        let family = if backward { "embedding backward" } else { "embedding forward" };
-        groups.entry((family, device.id.clone())).or_default().push(row);
-    }
-    groups
-        .into_iter()
-        .filter_map(|((family, id), rows)| {
-            let device = catalog.find(&id).ok()?;
-            let over = |predict: &dyn Fn(&Work) -> f64| summarise(rows.iter().map(|row| (predict(&row.work), row.us)));
-            let estimate =
-                |work: &Work| models.estimate(work, device).map_or(0.0, |found| found.duration.0 as f64 / 1e3);
-            let all = over(&estimate);
-            let roofline = over(&|work| roofline::roofline_us(work, device));
-            let curve = over(&|work| roofline::curve_us(work, device));
-            let (family, model) = (family.to_owned(), "embedding-enhanced");
-            Some(ValidationRow {
-                family,
-                device: id,
-                model,
-                held_out: false,
-                all,
-                kernels: all,
-                structured: all,
-                curve,
-                roofline,
-                network: None,
-                target: None,
-                met: None,
-                reason: None,
-            })
-        })
-        .collect()
 }
 
 #[cfg(test)]

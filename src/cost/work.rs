@@ -4,6 +4,7 @@ use std::hash::{Hash, Hasher};
 
 use serde::Serialize;
 
+use super::reuse::Reuse;
 use crate::device::Precision;
 use crate::units::{Bytes, Flop};
 
@@ -136,6 +137,8 @@ pub enum Shape {
         dim: u64,
         /// Whether rows are updated rather than read.
         backward: bool,
+        /// Which rows the bags look up.
+        reuse: Reuse,
     },
     /// Independent rows worked on together: norms, softmax and reductions over one dimension.
     /// For batch norm a row is a channel.
@@ -154,6 +157,8 @@ pub enum Shape {
     Copy {
         /// From where to where.
         route: Route,
+        /// Whether the host's memory is pinned, where the host takes part and the trace tells.
+        pinned: Option<bool>,
     },
     /// A collective of `ranks` ranks; the message of one rank is `Work::read`.
     Collective {
@@ -195,6 +200,24 @@ pub enum Route {
     PeerToPeer,
     /// A fill of device memory with one value.
     Fill,
+}
+
+impl Route {
+    /// Its name in tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::HostToDevice => "host-to-device",
+            Self::DeviceToHost => "device-to-host",
+            Self::DeviceToDevice => "device-to-device",
+            Self::PeerToPeer => "peer-to-peer",
+            Self::Fill => "fill",
+        }
+    }
+
+    /// Whether the host's memory is at one end.
+    pub fn is_of_host(self) -> bool {
+        matches!(self, Self::HostToDevice | Self::DeviceToHost)
+    }
 }
 
 /// Collectives by what moves where.
@@ -257,18 +280,18 @@ impl Hash for Work {
 impl Hash for Shape {
     fn hash<H: Hasher>(&self, state: &mut H) {
         std::mem::discriminant(self).hash(state);
-        match *self {
+        match self {
             Self::Plain => {}
             Self::Gemm { batch, m, n, k } => (batch, m, n, k).hash(state),
             Self::Conv { batch, channels_in, channels_out, out_h, out_w, r, s, stride, groups } => {
                 (batch, channels_in, channels_out, out_h, out_w, r, s, stride, groups).hash(state);
             }
-            Self::Embedding { batch, rows, tables, pooling, dim, backward } => {
-                (batch, rows, tables, pooling.to_bits(), dim, backward).hash(state);
+            Self::Embedding { batch, rows, tables, pooling, dim, backward, reuse } => {
+                (batch, rows, tables, pooling.to_bits(), dim, backward, reuse).hash(state);
             }
             Self::Rows { rows, width } => (rows, width).hash(state),
             Self::Strided { elements } => elements.hash(state),
-            Self::Copy { route } => route.hash(state),
+            Self::Copy { route, pinned } => (route, pinned).hash(state),
             Self::Collective { kind, ranks } => (kind, ranks).hash(state),
             Self::Attention { batch, heads, queries, keys, dim, causal, backward } => {
                 (batch, heads, queries, keys, dim, causal, backward).hash(state);

@@ -12,7 +12,7 @@ use crate::graph::{ExecutionGraph, Lane, LaneId, NodeId, TimedGraph};
 use super::batch::BatchPlan;
 use super::memory::JobMemory;
 use super::sparse;
-use super::tables::TableFacts;
+use super::tables::{TableFacts, Tables};
 use super::works::{Class, Classifier, NO_CLASS, Overrides, Sharing};
 
 /// An untouched graph, shared by all scenarios on it.
@@ -23,7 +23,10 @@ pub struct Base {
     /// Lags that change with the duration of the dependency's source; `None` when one has no slot of its own.
     moving: Option<Vec<MovingLag>>,
     rank_of_lane: Vec<u16>,
-    works: OnceLock<Works>,
+    /// As the trace tells.
+    traced: OnceLock<Works>,
+    /// With what the facts file tells of its tables, where it tells which rows are looked up.
+    told: OnceLock<Works>,
     host: OnceLock<(Stretches, Arc<Overheads>)>,
     batch_plans: Mutex<Vec<(u64, Arc<BatchPlan>)>>,
     table_facts: TableFacts,
@@ -61,7 +64,8 @@ impl Base {
             timed: Arc::new(timed),
             moving,
             rank_of_lane,
-            works: OnceLock::new(),
+            traced: OnceLock::new(),
+            told: OnceLock::new(),
             host: OnceLock::new(),
             batch_plans: Mutex::default(),
             table_facts: TableFacts::default(),
@@ -150,9 +154,13 @@ impl Base {
         sparse::updates(&self.graph).filter(|(node, _)| !auxiliary[node.index()]).collect()
     }
 
+    /// The work of a task as the trace alone tells.
+    pub(super) fn traced_work(&self, node: NodeId) -> Option<&Work> {
+        self.traced_works().class(node).and_then(|class| class.work.as_ref())
+    }
+
     fn class(&self, node: NodeId) -> Option<&Class> {
-        let works = self.works();
-        works.of_node.get(node.index()).and_then(|&class| works.classes.get(class as usize))
+        self.works().class(node)
     }
 
     /// The dimensions that carry a batch of `batch`, found when first asked for.
@@ -172,14 +180,32 @@ impl Base {
     }
 
     pub(super) fn works(&self) -> &Works {
-        self.works.get_or_init(|| {
-            let (overrides, sharing) = (Overrides::default(), Sharing::of_graph(&self.graph));
-            let mut classifier = Classifier::new(&self.graph, &overrides, &sharing, 0);
-            let of_node = self.graph.tasks.node_indices().map(|node| classifier.class(node)).collect();
-            let classes = std::mem::take(&mut classifier.classes);
-            debug_assert!((classes.len() as u64) < u64::from(NO_CLASS));
-            Works { classes, of_node, sharing }
+        if !self.table_facts.tell_reuse() {
+            return self.traced_works();
+        }
+        self.told.get_or_init(|| {
+            let sharing = Sharing::of_graph(&self.graph).with_reuse(Tables::told_reuse(self));
+            Works::of_graph(&self.graph, sharing)
         })
+    }
+
+    fn traced_works(&self) -> &Works {
+        self.traced.get_or_init(|| Works::of_graph(&self.graph, Sharing::of_graph(&self.graph)))
+    }
+}
+
+impl Works {
+    fn of_graph(graph: &ExecutionGraph, sharing: Sharing) -> Self {
+        let overrides = Overrides::default();
+        let mut classifier = Classifier::new(graph, &overrides, &sharing, 0);
+        let of_node = graph.tasks.node_indices().map(|node| classifier.class(node)).collect();
+        let classes = std::mem::take(&mut classifier.classes);
+        debug_assert!((classes.len() as u64) < u64::from(NO_CLASS));
+        Self { classes, of_node, sharing }
+    }
+
+    fn class(&self, node: NodeId) -> Option<&Class> {
+        self.of_node.get(node.index()).and_then(|&class| self.classes.get(class as usize))
     }
 }
 

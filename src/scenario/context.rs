@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
+use crate::cost::copies::copy_curves;
 use crate::cost::overhead::OverheadError;
+use crate::cost::traced::copies_of;
 use crate::cost::{CostModels, Overheads};
 use crate::device::{Catalog, CatalogError, DeviceProfile};
 use crate::graph::{ExecutionGraph, RankPart};
@@ -101,7 +103,11 @@ impl Context {
         overheads: Arc<Overheads>,
         graph: &ExecutionGraph,
     ) -> Self {
-        let devices = graph.ranks.iter().filter_map(|part| device_of(part, &catalog)).collect();
+        let devices: Vec<RankDevice> = graph.ranks.iter().filter_map(|part| device_of(part, &catalog)).collect();
+        let profiles: Vec<&DeviceProfile> = devices.iter().map(|device| &*device.profile).collect();
+        let copies = copies_of(graph, &profiles);
+        let curves = copy_curves(copies.iter().map(|(work, device, us)| (work, *device, *us)));
+        let models = if curves.is_empty() { models } else { Arc::new(models.with_copies(curves)) };
         let host = HostModel::fit(graph);
         let databases = Databases::default();
         Self { catalog, models, overheads, databases, devices, host, is_placed: false, laws: None }

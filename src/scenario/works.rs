@@ -2,7 +2,7 @@
 
 use rustc_hash::FxHashMap;
 
-use crate::cost::{Family, Work, divided, family_of_task, kernel_parts, twins, work_of_task};
+use crate::cost::{Family, Part, Reuse, Shape, Work, family_of_task, kernel_parts, twins, work_of_task};
 use crate::graph::{ExecutionGraph, NodeId, Operands, OperatorId, Phase, Task, TaskKind};
 
 /// The class of tasks that have no work of their own (host time, joints).
@@ -56,10 +56,13 @@ pub(super) struct Sharing {
     by_forward: Vec<bool>,
     /// By task: whether it only prepares or finishes what another stretch of its operator computes.
     pub(super) auxiliary: Vec<bool>,
-    /// By task: among how many kernels its operator's work is divided.
-    parts: Vec<u32>,
+    /// By task: its part of its operator's work.
+    parts: Vec<Part>,
     /// By kernel whose operator was not recorded: the kernel taken to have done the same.
     twins: FxHashMap<NodeId, NodeId>,
+    /// Which rows lookups look up, where it is told; by task the position in `told`, plus one.
+    reuse: FxHashMap<NodeId, u32>,
+    told: Vec<Reuse>,
 }
 
 impl Sharing {
@@ -71,6 +74,8 @@ impl Sharing {
             auxiliary: auxiliary(graph),
             parts: kernel_parts(graph),
             twins: twins(graph),
+            reuse: FxHashMap::default(),
+            told: Vec::new(),
         }
     }
 
@@ -79,18 +84,44 @@ impl Sharing {
         self.twins.get(&node).copied().unwrap_or(node)
     }
 
-    /// Whether a task is auxiliary, and the number of its parts.
-    fn of(&self, node: NodeId) -> (bool, u32) {
+    /// With what is told of the rows that lookups look up.
+    pub(super) fn with_reuse(mut self, all: Vec<(NodeId, Reuse)>) -> Self {
+        for (node, reuse) in all {
+            if self.told.last() != Some(&reuse) {
+                self.told.push(reuse);
+            }
+            self.reuse.insert(node, self.told.len() as u32);
+        }
+        self
+    }
+
+    fn reuse_row(&self, node: NodeId) -> u32 {
+        self.reuse.get(&node).copied().unwrap_or(0)
+    }
+
+    /// `work` with the rows it looks up as row `row` tells.
+    fn told(&self, row: u32, mut work: Work) -> Work {
+        let told = (row as usize).checked_sub(1).and_then(|at| self.told.get(at));
+        if let (Shape::Embedding { reuse, .. }, Some(told)) = (&mut work.shape, told) {
+            reuse.clone_from(told);
+        }
+        work
+    }
+
+    /// Whether a task is auxiliary, and its part.
+    fn of(&self, node: NodeId) -> (bool, Part) {
         let at = node.index();
-        (self.auxiliary.get(at) == Some(&true), self.parts.get(at).copied().unwrap_or(1))
+        (self.auxiliary.get(at) == Some(&true), self.parts.get(at).copied().unwrap_or_default())
     }
 }
 
 /// How far up the call tree arguments are looked for.
 const DEPTH: usize = 6;
-/// Place of the number of parts in a key.
+/// Place of a task's part in a key.
 const PARTS: usize = 6 + 2 * DEPTH;
-const KEY: usize = PARTS + 1;
+/// Place of what is told of a lookup's rows.
+const TOLD: usize = PARTS + 1;
+const KEY: usize = TOLD + 1;
 
 /// What decides a task's work, as numbers.
 type Key = [u32; KEY];
@@ -121,15 +152,17 @@ impl<'a> Classifier<'a> {
         if !has_work(task) {
             return NO_CLASS;
         }
-        let (is_auxiliary, parts) = self.sharing.of(node);
+        let (is_auxiliary, part) = self.sharing.of(node);
         let mut key = self.key(task);
         key[0] |= u32::from(is_auxiliary) << 16;
-        key[PARTS] = parts;
+        key[PARTS] = part.key();
+        key[TOLD] = self.sharing.reuse_row(node);
         if let Some(&class) = self.known.get(&key) {
             return class;
         }
-        let of_operator = || work_of_task(self.graph, task, |operator| self.overrides.operands(self.graph, operator));
-        let work = if is_auxiliary { None } else { of_operator().map(|whole| divided(whole, parts)) };
+        let of_operator =
+            || work_of_task(self.graph, task, part, |operator| self.overrides.operands(self.graph, operator));
+        let work = if is_auxiliary { None } else { of_operator().map(|whole| self.sharing.told(key[TOLD], whole)) };
         let family = work.as_ref().map_or_else(|| family_of_task(self.graph, task), |work| work.family);
         let class = self.first + self.classes.len() as u32;
         self.classes.push(Class { family, work });

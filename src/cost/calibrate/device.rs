@@ -132,7 +132,8 @@ impl Tables {
             if is_collectives(text) {
                 tables.collectives.extend(collective_rows(text).map_err(failed)?);
             } else if let Some(rows) = lookup_measurements(text).map_err(failed)? {
-                tables.kernels.extend(rows.into_iter().map(|row| (at, row)));
+                let own = rows.into_iter().filter(|row| row.cached.is_none());
+                tables.kernels.extend(own.map(|row| (at, row.kernel)));
             } else {
                 tables.kernels.extend(measurements(text).map_err(failed)?.into_iter().map(|row| (at, row)));
             }
@@ -277,7 +278,7 @@ impl DeviceCalibration {
             rates.sort_by(f64::total_cmp);
             rates
         };
-        let host = rates(&|work| matches!(work.shape, Shape::Copy { route: Route::HostToDevice }), 4 << 20);
+        let host = rates(&|work| matches!(work.shape, Shape::Copy { route: Route::HostToDevice, .. }), 4 << 20);
         if let Some(best) = host.get(host.len() * 9 / 10) {
             // Both sides of a copy count as traffic; large copies reach 0.8 of the link.
             self.figures.insert("host_link_gb_s", round(best / 2.0 / 0.8));
@@ -300,7 +301,7 @@ impl DeviceCalibration {
                 .iter()
                 .filter(|row| matches!(row.work.shape, Shape::Embedding { backward, .. } if backward == is_backward));
             let pairs = found.filter_map(|row| {
-                let us = lookup::lookup_us(&row.work.shape, 4, lookup::HitRate::Distinct, device)?;
+                let us = lookup::lookup_kernel_us(&row.work.shape, 4, device)?;
                 Some((us, row.us))
             });
             let errors = super::summarise(pairs);

@@ -2,10 +2,13 @@
 
 use super::csv::Row;
 use super::formats::{measured, rows_work, streaming_work};
+use super::lookups::with_reuse;
 use super::{FitError, Measurement};
+use crate::cost::mlp::REUSE_BINS;
 use crate::cost::operators::{
     AttentionSize, ConvPass, ConvSize, GemmSize, LookupSize, attention_work, conv_work, gemm_work, lookup_work,
 };
+use crate::cost::reuse::Reuse;
 use crate::cost::work::{Family, Route, Shape, Work};
 use crate::graph::DType;
 use crate::units::{Bytes, Flop};
@@ -57,6 +60,11 @@ fn streaming(row: &Row<'_>, dtype: DType, is_reduction: bool) -> Result<Work, Fi
 
 fn copy(row: &Row<'_>) -> Result<Work, FitError> {
     let bytes = Bytes(row.size("numel", 0)?);
+    let pinned = match row.text("pinned") {
+        "1" | "True" | "true" => Some(true),
+        "0" | "False" | "false" => Some(false),
+        _ => None,
+    };
     let route = match row.text("op") {
         "memcpy_h2d" => Route::HostToDevice,
         "memcpy_d2h" => Route::DeviceToHost,
@@ -68,7 +76,7 @@ fn copy(row: &Row<'_>) -> Result<Work, FitError> {
         read: bytes,
         written: bytes,
         precision: crate::device::Precision::Fp32,
-        shape: Shape::Copy { route },
+        shape: Shape::Copy { route, pinned },
     })
 }
 
@@ -111,5 +119,22 @@ fn lookup(row: &Row<'_>, dtype: DType, backward: bool) -> Result<Work, FitError>
         pooling: row.number("L")?,
         dim: row.size("D", 1)?,
     };
-    Ok(lookup_work(&size, backward, dtype, DType::Int64))
+    Ok(with_reuse(lookup_work(&size, backward, dtype, DType::Int64), reuse(row)?))
+}
+
+/// Shares of look-ups by reuse factor, in the columns of that name; uniform where they are empty.
+const REUSE: [&str; REUSE_BINS] = [
+    "rf0", "rf1", "rf2", "rf3", "rf4", "rf5", "rf6", "rf7", "rf8", "rf9", "rf10", "rf11", "rf12", "rf13", "rf14",
+    "rf15", "rf16",
+];
+
+fn reuse(row: &Row<'_>) -> Result<Reuse, FitError> {
+    if row.text(REUSE[0]).is_empty() {
+        return Ok(Reuse::Uniform);
+    }
+    let mut shares = [0.0; REUSE_BINS];
+    for (share, column) in shares.iter_mut().zip(REUSE) {
+        *share = row.number(column)?;
+    }
+    Ok(Reuse::Histogram(Box::new(shares)))
 }

@@ -30,7 +30,7 @@ pub use fit::{
 };
 pub use formats::measurements;
 pub use kernel_table::kernel_measurements;
-pub use lookups::lookup_measurements;
+pub use lookups::{MeasuredLookup, lookup_measurements};
 pub use summary::{ErrorSummary, summarise};
 
 /// One measured kernel.

@@ -56,6 +56,19 @@ pub fn attention_work(size: &AttentionSize, backward: bool, dtype: DType) -> Wor
     Work { family: Family::Attention, flop: attention_flop(size, backward), read, written, precision, shape }
 }
 
+/// The forward pass whose gradient `gradient` is; other work as it is.
+pub fn attention_forward(gradient: &Work) -> Work {
+    let mut work = gradient.clone();
+    if let Shape::Attention { backward: backward @ true, .. } = &mut work.shape {
+        *backward = false;
+        // Of Q and O bytes q, of K and V together kv: the gradient reads 3q + kv and writes q + kv.
+        let q = gradient.read.0.saturating_sub(gradient.written.0) / 2;
+        (work.read, work.written) = (gradient.written, Bytes(q));
+        work.flop = Flop(gradient.flop.0 / 2.5);
+    }
+    work
+}
+
 /// Order of the dimensions of Q, K and V.
 #[derive(Clone, Copy)]
 enum Layout {
@@ -123,6 +136,13 @@ mod tests {
         let one = AttentionSize { causal: true, queries: 1, ..SIZE };
         let decode = attention_flop(&AttentionSize { causal: false, ..one }, false);
         assert!((attention_flop(&one, false).0 - decode.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn the_gradient_tells_its_forward_pass() {
+        let shared = AttentionSize { kv_heads: 2, ..SIZE };
+        let gradient = attention_work(&shared, true, DType::Bf16);
+        assert_eq!(attention_forward(&gradient), attention_work(&shared, false, DType::Bf16));
     }
 
     #[test]

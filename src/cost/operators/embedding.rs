@@ -1,5 +1,6 @@
 //! FLOP and bytes of embedding lookups: `nn.Embedding`, `nn.EmbeddingBag` and FBGEMM's table-batched operators.
 
+use crate::cost::reuse::Reuse;
 use crate::cost::work::{Family, Shape, Work};
 use crate::device::Precision;
 use crate::graph::DType;
@@ -46,7 +47,7 @@ pub fn lookup_work(size: &LookupSize, backward: bool, dtype: DType, index: DType
     let (read, written) = lookup_bytes(size, backward, dtype.size(), index.size());
     let &LookupSize { batch, rows, tables, pooling, dim } = size;
     let precision = if dtype == DType::Fp64 { Precision::Fp64 } else { Precision::Fp32 };
-    let shape = Shape::Embedding { batch, rows, tables, pooling, dim, backward };
+    let shape = Shape::Embedding { batch, rows, tables, pooling, dim, backward, reuse: Reuse::Uniform };
     Work { family: Family::Embedding, flop: lookup_flop(size, backward), read, written, precision, shape }
 }
 
@@ -129,10 +130,21 @@ fn batched(name: &str, args: Args<'_>) -> Option<Work> {
         return None;
     }
     let batch = bags / tables;
-    let dim = args.number(dims_at + 1).map_or(UNRECORDED_DIM, |total| (total / tables).max(1));
-    let rows = args.tensor(weights).map_or(0, elements) / dim / tables;
+    let weights_count = args.tensor(weights).map_or(0, elements);
+    let recorded = args.number(dims_at + 1).map(|total| (total / tables).max(1));
+    let dim = recorded.or_else(|| dim_by_rows(weights_count, args)).unwrap_or(UNRECORDED_DIM);
+    let rows = weights_count / dim / tables;
     let size = LookupSize { batch, rows, tables, pooling: ratio(elements(indices), batch * tables), dim };
     Some(lookup_work(&size, false, args.dtype_at(weights), args.dtype_at(indices_at)))
+}
+
+/// Argument of FBGEMM's lookups with the first state of the optimizer: of a row-wise one a number for each row.
+const STATE_AT: usize = 20;
+
+/// Elements per row as the state of a row-wise optimizer tells them: the mean, weighted by rows.
+fn dim_by_rows(weights: u64, args: Args<'_>) -> Option<u64> {
+    let rows = args.tensor(STATE_AT).map(elements).filter(|&rows| rows > 0 && rows < weights)?;
+    Some((weights as f64 / rows as f64).round() as u64)
 }
 
 /// The gradient of a table-batched lookup: the sizes of its forward operator, with the dimension that the

@@ -15,7 +15,7 @@ use crate::graph::{DType, Operands};
 
 use super::work::{Family, Work};
 use args::Args;
-pub use attention::{AttentionSize, attention_bytes, attention_flop, attention_work};
+pub use attention::{AttentionSize, attention_bytes, attention_flop, attention_forward, attention_work};
 pub use conv::{ConvPass, ConvSize, conv_bytes, conv_flop, conv_work};
 pub use embedding::{LookupSize, lookup_bytes, lookup_flop, lookup_work};
 pub use gemm::{GemmSize, einsum_size, gemm_bytes, gemm_flop, gemm_precision, gemm_work, matmul_size};

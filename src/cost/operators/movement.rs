@@ -101,6 +101,9 @@ fn indexing(name: &str, args: Args<'_>) -> Option<Work> {
             let placed = args.tensor(2).map_or(elements(source), elements);
             moved(placed, dtype, placed, 2)
         }
+        // Keys and values go to their places in the cache; queries and keys are turned in place.
+        "reshape_and_cache_flash" => pair(args, 0),
+        "rotary_embedding" => pair(args, 1),
         "permute_2D_sparse_data"
         | "permute_sparse_features"
         | "asynchronous_complete_cumsum"
@@ -120,14 +123,19 @@ fn indexing(name: &str, args: Args<'_>) -> Option<Work> {
         | "FP8RowwiseQuantizedToFloat"
         | "FloatToBfloat16Quantized"
         | "Bfloat16QuantizedToFloat"
-        | "reshape_and_cache_flash"
-        | "rotary_embedding"
         | "static_scaled_fp8_quant" => {
             let all = args.bytes();
             Some(movement_work(Family::Movement, all, all))
         }
         _ => None,
     }
+}
+
+/// Two tensors from argument `at` are read and written.
+fn pair(args: Args<'_>, at: usize) -> Option<Work> {
+    let size = |at: usize| args.tensor(at).map(|dims| elements(dims).saturating_mul(args.dtype_at(at).size()));
+    let bytes = size(at)?.saturating_add(size(at + 1).unwrap_or(0));
+    Some(movement_work(Family::Movement, bytes, bytes))
 }
 
 #[cfg(test)]

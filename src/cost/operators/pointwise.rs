@@ -102,13 +102,16 @@ pub(super) fn pooling(name: &str, args: Args<'_>) -> Option<Work> {
         (input / output.max(1)).max(args.numbers(1 + usize::from(backward)).map_or(1, |kernel| window(name, &kernel)));
     let (large, small) = (input.saturating_mul(dtype.size()), output.saturating_mul(dtype.size()));
     let (read, written) = if backward { (small + indices, large) } else { (large, small + indices) };
+    // Each element of the input looks for the windows whose largest it was.
+    let searches = backward && name.contains("max_pool");
+    let shape = if searches { Shape::Strided { elements: input } } else { Shape::Plain };
     Some(Work {
         family: Family::Pooling,
         flop: Flop(output as f64 * pooling_flop_per_output(window)),
         read: Bytes(read),
         written: Bytes(written),
         precision: vector_precision(dtype),
-        shape: Shape::Plain,
+        shape,
     })
 }
 

@@ -112,6 +112,7 @@ fn describe(answer: &Answer, out: &mut dyn Write) -> io::Result<()> {
     }
     if !answer.traced.rows.is_empty() {
         output::text(&traced::table(&answer.traced.rows), out)?;
+        output::text(&traced::copies(&answer.traced.copies), out)?;
         let count = answer.traced.traces.len();
         writeln!(
             out,

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-use crate::cost::traced::{TracedRow, traced_kernels, traced_table};
+use crate::cost::calibrate::ErrorSummary;
+use crate::cost::traced::{CopyRow, TracedRow, copy_table, traced_kernels, traced_table};
 use crate::device::{DeviceKind, DeviceProfile};
 use crate::graph::BuildOptions;
 use crate::headless::output;
@@ -20,6 +21,8 @@ pub(super) struct Traced {
     pub(super) left_out: Vec<String>,
     /// Families by device.
     pub(super) rows: Vec<TracedRow>,
+    /// Copies by kind and device, none anchored.
+    pub(super) copies: Vec<CopyRow>,
 }
 
 /// Opens the files and folders in `paths` and compares the kernels of the chosen iteration of each with the models.
@@ -31,20 +34,19 @@ pub(super) fn compare(engine: &Engine, paths: &[PathBuf]) -> Traced {
             Err(error) => answer.left_out.push(error.to_string()),
         }
     }
-    let mut kernels = Vec::new();
+    let mut traces = Vec::new();
     for loaded in &jobs {
-        let devices = recognised(loaded);
-        let before = kernels.len();
-        if loaded.traces().all(|trace| trace.predicted.is_none()) {
-            kernels.extend(traced_kernels(&loaded.graph, &devices));
-        }
-        if kernels.len() > before {
-            answer.traces.push(loaded.title.clone());
-        } else {
+        let is_measured = loaded.traces().all(|trace| trace.predicted.is_none());
+        let kernels = if is_measured { traced_kernels(&loaded.graph, &recognised(loaded)) } else { Vec::new() };
+        if kernels.is_empty() {
             answer.left_out.push(format!("{}: no measured kernels of a device in the catalog", loaded.title));
+        } else {
+            answer.traces.push(loaded.title.clone());
+            traces.push(kernels);
         }
     }
-    answer.rows = traced_table(&engine.models, &kernels);
+    answer.copies = copy_table(&traces);
+    answer.rows = traced_table(&engine.models, &traces.concat());
     answer
 }
 
@@ -87,6 +89,37 @@ pub(super) fn table(rows: &[TracedRow]) -> output::Table {
             percent(row.roofline.mape),
             worst.map_or(String::new(), |worst| shortened(&worst.name)),
         ]);
+    }
+    table
+}
+
+/// Copies as a table.
+pub(super) fn copies(rows: &[CopyRow]) -> output::Table {
+    let mut table = output::Table::new(&[
+        "copies",
+        "memory",
+        "device",
+        "n",
+        "MAPE",
+        "GMAE",
+        "bias",
+        "other traces",
+        "MAPE",
+        "bias",
+        "other half",
+        "MAPE",
+        "bias",
+    ]);
+    let percent = |value: f64| format!("{:.1}", 100.0 * value);
+    let of = |errors: &ErrorSummary| match errors.n {
+        0 => ["–", "", ""].map(str::to_owned),
+        n => [n.to_string(), percent(errors.mape), format!("{:+.1}", 100.0 * errors.bias)],
+    };
+    for row in rows {
+        let [n, mape, bias] = of(&row.figures);
+        let (names, gmae) = ([row.route, row.memory].map(str::to_owned), percent(row.figures.gmae));
+        let figures = [row.device.clone(), n, mape, gmae, bias];
+        table.row(names.into_iter().chain(figures).chain(of(&row.others)).chain(of(&row.own)));
     }
     table
 }

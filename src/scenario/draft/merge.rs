@@ -119,17 +119,18 @@ impl Combine {
 /// What `works` are together when one kernel does them all: the sum, over more tables, rows or elements.
 fn merged_work(works: &[Work]) -> Option<Work> {
     let first = works.first()?;
-    let shape = match first.shape {
-        Shape::Embedding { batch, rows, pooling, dim, backward, .. } => {
+    let shape = match &first.shape {
+        &Shape::Embedding { batch, rows, pooling, dim, backward, ref reuse, .. } => {
             let tables = |work: &Work| match work.shape {
                 Shape::Embedding { tables, .. } => tables,
                 _ => 1,
             };
-            Shape::Embedding { batch, rows, tables: works.iter().map(tables).sum(), pooling, dim, backward }
+            let (tables, reuse) = (works.iter().map(tables).sum(), reuse.clone());
+            Shape::Embedding { batch, rows, tables, pooling, dim, backward, reuse }
         }
-        Shape::Rows { rows, width } => Shape::Rows { rows: rows * works.len() as u64, width },
-        Shape::Strided { elements } => Shape::Strided { elements: elements * works.len() as u64 },
-        ref other => other.clone(),
+        &Shape::Rows { rows, width } => Shape::Rows { rows: rows * works.len() as u64, width },
+        &Shape::Strided { elements } => Shape::Strided { elements: elements * works.len() as u64 },
+        other => other.clone(),
     };
     Some(Work {
         family: first.family,

@@ -6,11 +6,13 @@
 //! rows = 1000000
 //! dim = 64
 //! pooling = 12.5 # look-ups per bag, mean
+//! unique = 0.3   # share of a batch's look-ups that are the first of their row; or `zipf = 1.05`, the exponent
 //! ```
 
 use serde::Deserialize;
 use thiserror::Error;
 
+use crate::cost::Reuse;
 use crate::graph::RankPart;
 use crate::units::{Bytes, DurNs};
 
@@ -33,6 +35,16 @@ pub enum FactsError {
         /// Its field.
         field: &'static str,
     },
+    /// A share or exponent out of its range.
+    #[error("table {entry}: {field} must be {range}")]
+    Range {
+        /// Position of the entry, from 1.
+        entry: usize,
+        /// Its field.
+        field: &'static str,
+        /// In words.
+        range: &'static str,
+    },
 }
 
 /// What is known of one table.
@@ -49,6 +61,17 @@ pub struct TableFact {
     pub dim: Option<u64>,
     /// Look-ups per bag, mean.
     pub pooling: Option<f64>,
+    /// Share of a batch's look-ups that are the first of their row.
+    pub unique: Option<f64>,
+    /// Exponent of Zipf's law that the look-ups follow.
+    pub zipf: Option<f64>,
+}
+
+impl TableFact {
+    /// Which rows a batch looks up, where it is told.
+    fn reuse(&self) -> Option<Reuse> {
+        self.unique.map(Reuse::Unique).or_else(|| self.zipf.map(Reuse::Zipf))
+    }
 }
 
 /// What is known of all tables, in order.
@@ -77,6 +100,12 @@ impl TableFacts {
                 ("dim", fact.dim == Some(0)),
                 ("pooling", fact.pooling.is_some_and(|pooling| !pooling.is_finite() || pooling < 0.0)),
             ];
+            if fact.unique.is_some_and(|share| !(share > 0.0 && share <= 1.0)) {
+                return Err(FactsError::Range { entry, field: "unique", range: "above 0 and at most 1" });
+            }
+            if fact.zipf.is_some_and(|exponent| !(0.0..=4.0).contains(&exponent)) {
+                return Err(FactsError::Range { entry, field: "zipf", range: "from 0 to 4" });
+            }
             if let Some((field, _)) = fields.into_iter().find(|(_, impossible)| *impossible) {
                 return Err(FactsError::Impossible { entry, field });
             }
@@ -100,6 +129,11 @@ impl TableFacts {
         self.tables.iter().map(target).collect()
     }
 
+    /// Whether it is told of any table which rows a batch looks up.
+    pub(crate) fn tell_reuse(&self) -> bool {
+        self.tables.iter().any(|fact| fact.reuse().is_some())
+    }
+
     /// Entries that no table answers to, from 1; those of ranks for which another stands are not looked up on their own.
     pub fn unmatched(&self, tables: &[Table], ranks: &[RankPart]) -> Vec<usize> {
         let is_folded = |fact: &TableFact| {
@@ -118,6 +152,7 @@ impl TableFacts {
             table.rows = fact.rows.or(table.rows);
             table.dim = fact.dim.or(table.dim);
             table.pooling = fact.pooling.or(table.pooling);
+            table.reuse = fact.reuse().unwrap_or_else(|| table.reuse.clone());
             table.bytes = table.rows.zip(table.dim).map(|(rows, dim)| Bytes(rows * dim * 4));
             table.is_mean &= fact.rows.is_none() || fact.dim.is_none() || fact.pooling.is_none();
         }
@@ -152,6 +187,8 @@ mod tests {
         assert!(error("[[table]]\nrows = 3").starts_with("table 1: needs"));
         assert_eq!(error("[[table]]\nrank = 0\n[[table]]\nrank = 0\nrows = 0"), "table 2: rows must be above 0");
         assert_eq!(error("[[table]]\nid = \"t0\"\npooling = nan"), "table 1: pooling must be above 0");
+        assert_eq!(error("[[table]]\nrank = 1\nunique = 1.5"), "table 1: unique must be above 0 and at most 1");
+        assert_eq!(error("[[table]]\nrank = 1\nzipf = -1"), "table 1: zipf must be from 0 to 4");
         assert!(error("[[table]]\nrank = 0\nrow = 3").contains("unknown field `row`"));
     }
 }

@@ -1,7 +1,7 @@
 //! The look-ups of a graph with the work of their forward and backward passes.
 
 use crate::cost::operators::bare;
-use crate::cost::{Shape, Work};
+use crate::cost::{Reuse, Shape, Work};
 use crate::graph::{ExecutionGraph, NodeId, Operands, OperatorId};
 use crate::scenario::base::Base;
 use crate::scenario::works::has_work;
@@ -109,7 +109,7 @@ fn operands_of(graph: &ExecutionGraph, operator: OperatorId) -> Option<&Operands
 pub(super) fn tables_of(base: &Base, lookup: &Lookup) -> Vec<Table> {
     let graph = base.graph();
     let time = |nodes: &[NodeId]| nodes.iter().map(|&node| graph.tasks[node].duration).sum::<DurNs>();
-    let work = lookup.forward.iter().find_map(|&node| base.work(node).filter(|work| is_embedding(work)));
+    let work = lookup.forward.iter().find_map(|&node| base.traced_work(node).filter(|work| is_embedding(work)));
     let operands = operands_of(graph, lookup.operator);
     let count = match work.map(|work| &work.shape) {
         Some(&Shape::Embedding { tables, .. }) => tables.max(1),
@@ -127,6 +127,7 @@ pub(super) fn tables_of(base: &Base, lookup: &Lookup) -> Vec<Table> {
         backward: time(&lookup.backward).scale(share),
         is_mean: count > 1,
         replicated: lookup.replicated,
+        reuse: Reuse::Uniform,
     };
     if let Some(&Work { shape: Shape::Embedding { batch, rows, pooling, dim, .. }, .. }) = work {
         let dim = lookup.total_dim.map_or(dim, |total| (total / count).max(1));

@@ -8,6 +8,7 @@ mod facts;
 mod find;
 mod seat;
 
+use crate::cost::Reuse;
 use crate::graph::NodeId;
 use crate::units::{Bytes, DurNs};
 
@@ -41,6 +42,8 @@ pub struct Table {
     pub is_mean: bool,
     /// Whether every rank holds a copy of it (data parallel): such a table does not move.
     pub replicated: bool,
+    /// Which of its rows a batch looks up.
+    pub reuse: Reuse,
 }
 
 impl Table {
@@ -52,6 +55,20 @@ impl Table {
             dim: self.dim? as f64,
             pooling: self.pooling?,
         })
+    }
+}
+
+/// What several tables' look-ups have in common: the mean of what is told in the way the first is; `None` when nothing is.
+pub(crate) fn mean_reuse<'a>(all: impl Iterator<Item = &'a Reuse> + Clone) -> Option<Reuse> {
+    let mean = |values: Vec<f64>| values.iter().sum::<f64>() / values.len() as f64;
+    match all.clone().find(|reuse| **reuse != Reuse::Uniform)? {
+        Reuse::Zipf(_) => Some(Reuse::Zipf(mean(
+            all.filter_map(|reuse| if let Reuse::Zipf(exponent) = reuse { Some(*exponent) } else { None }).collect(),
+        ))),
+        Reuse::Unique(_) => Some(Reuse::Unique(mean(
+            all.filter_map(|reuse| if let Reuse::Unique(share) = reuse { Some(*share) } else { None }).collect(),
+        ))),
+        other => Some(other.clone()),
     }
 }
 
@@ -112,6 +129,29 @@ impl Tables {
         found.tables.sort_by_key(|table| (table.replicated, table.rank));
         base.table_facts().complete(&mut found.tables, &graph.ranks);
         found
+    }
+
+    /// Which rows the lookups of `base` look up, where a facts file tells, by their tasks; the mean of what is told of an
+    /// operator's tables.
+    pub(super) fn told_reuse(base: &Base) -> Vec<(NodeId, Reuse)> {
+        let (graph, facts) = (base.graph(), base.table_facts());
+        let lookups = lookups(base);
+        // In the order of `find`, so that numbers mean the same tables.
+        let of_iteration = lookups.iter().filter(|lookup| lookup.in_iteration);
+        let listed = of_iteration.filter(|lookup| !lookup.replicated || lookup.rank == 0);
+        let mut own: Vec<(&find::Lookup, Table)> =
+            listed.flat_map(|lookup| tables_of(base, lookup).into_iter().map(move |table| (lookup, table))).collect();
+        own.sort_by_key(|(_, table)| (table.replicated, table.rank));
+        let mut tables: Vec<Table> = own.iter().map(|(_, table)| table.clone()).collect();
+        facts.complete(&mut tables, &graph.ranks);
+        let mut told = Vec::new();
+        for lookup in &lookups {
+            let same = own.iter().zip(&tables).filter(|((other, _), _)| std::ptr::eq(*other, lookup));
+            if let Some(reuse) = mean_reuse(same.map(|(_, table)| &table.reuse)) {
+                told.extend(lookup.forward.iter().chain(&lookup.backward).map(|&node| (node, reuse.clone())));
+            }
+        }
+        told
     }
 
     /// The tables that can move, in order.

@@ -129,6 +129,7 @@ mod tests {
             backward: DurNs(12_000),
             is_mean: false,
             replicated: false,
+            reuse: crate::cost::Reuse::Uniform,
         }
     }
 

@@ -65,7 +65,7 @@ fn inputs(draft: &Draft<'_>) -> BTreeMap<usize, Vec<Node>> {
     let computing: BTreeSet<LaneId> = draft.nodes().filter(is_kernel).map(|node| draft.lane_of(node)).collect();
     let is_input = |node: Node| {
         let shape = draft.work_of(node).map(|work| &work.shape);
-        let to_device = matches!(shape, Some(Shape::Copy { route: Route::HostToDevice }));
+        let to_device = matches!(shape, Some(Shape::Copy { route: Route::HostToDevice, .. }));
         let shares = computing.contains(&draft.lane_of(node));
         draft.kind_of(node) == TaskKind::Memcpy && to_device && draft.bytes_of(node) >= SMALLEST && shares
     };

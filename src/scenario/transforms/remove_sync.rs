@@ -86,5 +86,5 @@ impl Transform for RemoveSync {
 /// Whether the host waits for data: a copy to the host, or a copying call for its own copy.
 fn gives_data(draft: &mut Draft<'_>, work: Node, call: Node) -> bool {
     let shape = draft.work_of(work).map(|work| &work.shape);
-    matches!(shape, Some(Shape::Copy { route: Route::DeviceToHost })) || draft.call_of(work) == Some(call)
+    matches!(shape, Some(Shape::Copy { route: Route::DeviceToHost, .. })) || draft.call_of(work) == Some(call)
 }

@@ -161,7 +161,9 @@ fn resize_transfers(draft: &mut Draft<'_>, carrying: &[bool], ratio: f64) -> usi
         let on_batch = task.operator.is_some_and(|id| carrying[id.0 as usize]);
         let Some(work) = base.work(node) else { continue };
         let grows = match (&work.shape, task.kind) {
-            (Shape::Copy { route: Route::HostToDevice }, _) => task.bytes.0 >= draft.batch().map_or(0, |(old, _)| old),
+            (Shape::Copy { route: Route::HostToDevice, .. }, _) => {
+                task.bytes.0 >= draft.batch().map_or(0, |(old, _)| old)
+            }
             (Shape::Copy { .. }, TaskKind::Memcpy | TaskKind::Memset) => on_batch,
             (Shape::Collective { kind, .. }, _) => *kind == crate::cost::CollectiveKind::AllToAll,
             _ => false,
@@ -185,9 +187,9 @@ fn scaled(work: &Work, ratio: f64) -> Work {
 /// Updates of sparse parameters touch as many rows as were looked up.
 fn resize_sparse(draft: &mut Draft<'_>, ratio: f64) {
     for (node, work) in draft.base().sparse_updates() {
-        if let Shape::Embedding { batch, rows, tables, pooling, dim, backward } = work.shape {
-            let shape =
-                Shape::Embedding { batch: (batch as f64 * ratio).round() as u64, rows, tables, pooling, dim, backward };
+        if let Shape::Embedding { batch, rows, tables, pooling, dim, backward, ref reuse } = work.shape {
+            let (batch, reuse) = ((batch as f64 * ratio).round() as u64, reuse.clone());
+            let shape = Shape::Embedding { batch, rows, tables, pooling, dim, backward, reuse };
             let flop = crate::units::Flop(work.flop.0 * ratio);
             let new = Work { flop, shape, ..scaled(&work, ratio) };
             draft.set_works(node, work, new);

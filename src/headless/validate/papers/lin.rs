@@ -18,8 +18,10 @@ pub(super) fn checks(catalog: &Catalog, figures: Option<&str>) -> Vec<Check> {
 /// 32 + 64 + 64 + 2560 + 256 = 2976, backward 5536. 1024 bags of 8 tables; a V100 delivers 816.953 GB/s.
 fn lookups(catalog: &Catalog) -> Vec<Check> {
     let Ok(v100) = catalog.find("V100") else { return Vec::new() };
-    let lookup =
-        |pooling, backward| Shape::Embedding { batch: 1024, rows: 1_000_000, tables: 8, pooling, dim: 64, backward };
+    let lookup = |pooling, backward| {
+        let (tables, reuse) = (8, crate::cost::Reuse::Uniform);
+        Shape::Embedding { batch: 1024, rows: 1_000_000, tables, pooling, dim: 64, backward, reuse }
+    };
     let time = |shape: &Shape| lookup_us(shape, 4, HitRate::None, v100).unwrap_or(f64::NAN);
     let case = |what: &str, bytes_per_warp: f64, shape: &Shape| {
         let expected = 8192.0 * bytes_per_warp / 816.953e3;

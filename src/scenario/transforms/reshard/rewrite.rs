@@ -1,11 +1,12 @@
 //! What a placement of tables costs: look-ups by the model's ratio of a rank's new set of tables to its traced one.
 
+use crate::cost::lookup::hosted_bytes;
 use crate::cost::operators::{LookupSize, lookup_work};
-use crate::cost::{Estimate, Prediction, Provenance, Work};
+use crate::cost::{Estimate, Prediction, Provenance, Shape, Work};
 use crate::device::DeviceProfile;
 use crate::graph::DType;
 use crate::scenario::draft::Draft;
-use crate::scenario::tables::{RankLookups, Seat, Table, Tables};
+use crate::scenario::tables::{RankLookups, Seat, Table, Tables, mean_reuse};
 use crate::scenario::transform::StepReport;
 use crate::scenario::transforms::report::count;
 use crate::units::DurNs;
@@ -153,11 +154,10 @@ fn set_cost(
     }
 }
 
-/// Time of the rows that come over the host's link: `t = (1 − h)·B·L·D·4 / BW_host`, twice in the backward pass, which
-/// reads and writes them; h: share of look-ups that the device's cache serves.
+/// Time of the rows that cross the host's link, see [`hosted_bytes`]; h: share of look-ups that the device's cache serves.
 fn fetch_time(part: &Part, backward: bool, device: &DeviceProfile) -> DurNs {
-    let (Some(hits), Some(sizes)) = (part.cached, part.table.sizes()) else { return DurNs::ZERO };
-    let bytes = (1.0 - hits) * sizes.batch * sizes.pooling * sizes.dim * 4.0 * if backward { 2.0 } else { 1.0 };
+    let (Some(hits), Some(work)) = (part.cached, batched_work(&[&part.table], backward)) else { return DurNs::ZERO };
+    let bytes = hosted_bytes(&work.shape, DType::Fp32.size(), hits);
     let rate = if device.host_link.0 > 0.0 { device.host_link.0 } else { UNRECORDED_HOST_LINK };
     DurNs((bytes / rate * 1e9).round() as i64)
 }
@@ -178,5 +178,11 @@ fn batched_work(set: &[&Table], backward: bool) -> Option<Work> {
         pooling: read / dims,
         dim: (dims / count).round() as u64,
     };
-    Some(lookup_work(&size, backward, DType::Fp32, DType::Int64))
+    let mut work = lookup_work(&size, backward, DType::Fp32, DType::Int64);
+    if let (Shape::Embedding { reuse, .. }, Some(told)) =
+        (&mut work.shape, mean_reuse(set.iter().map(|table| &table.reuse)))
+    {
+        *reuse = told;
+    }
+    Some(work)
 }

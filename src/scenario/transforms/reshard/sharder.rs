@@ -126,6 +126,7 @@ mod tests {
             backward: DurNs(0),
             is_mean: false,
             replicated: false,
+            reuse: crate::cost::Reuse::Uniform,
         }
     }
 

@@ -1,0 +1,202 @@
+//! What each kernel of a convolution operator does: the products, and what is needed around them.
+//!
+//! Layouts are changed tensor by tensor in a fixed order; Winograd transforms read or write tiles of 6 × 6 for 4 × 4 results
+//! and leave 36 products of matrices; scaling clears the result; tables of offsets are next to nothing [names and order as
+//! cuDNN 7–9 launch them on V100, RTX 2080 Ti and H100].
+
+use crate::units::{Bytes, Flop};
+
+use super::classify::Caller;
+use super::kernel_name::{self, LayoutChange, Role};
+use super::operators::{self, ConvPass, Reading, movement_work};
+use super::parts::Part;
+use super::work::{Family, Shape, Work, element_bytes};
+
+/// The tensors of a convolution in bytes.
+#[derive(Clone, Copy)]
+struct Tensors {
+    input: u64,
+    weights: u64,
+    output: u64,
+}
+
+impl Tensors {
+    fn of(caller: &Caller<'_>, reading: Reading) -> Option<Self> {
+        let written = |pass| {
+            let work = operators::conv_pass_work(caller.operator, caller.operands?, pass, reading)?;
+            Some(work.written.0)
+        };
+        Some(Self {
+            input: written(ConvPass::InputGradient)?,
+            weights: written(ConvPass::WeightGradient)?,
+            output: written(ConvPass::Forward)?,
+        })
+    }
+}
+
+/// Bytes of tables and workspaces that are set up before a product.
+const SET_UP: u64 = 4096;
+
+/// The work of kernel `name` of a convolution operator, `whole` being that of one of its products.
+pub(super) fn work(whole: Work, name: &str, part: Part, caller: &Caller<'_>, reading: Reading) -> Work {
+    let moved = |read, written| movement_work(Family::Movement, read, written);
+    if ["computeOffsets", "OffsetsKernel", "generateWinogradTiles", "init_device_workspace"]
+        .iter()
+        .any(|p| name.contains(p))
+    {
+        return moved(0, SET_UP);
+    }
+    let backward = caller.operator.contains("backward");
+    let Some(tensors) = Tensors::of(caller, reading) else { return whole };
+    if let Some(change) = kernel_name::layout_change(name) {
+        let bytes = changed(change, part, backward, tensors);
+        return moved(bytes, bytes);
+    }
+    if name.contains("scalePackedTensor") {
+        return moved(0, if backward { tensors.input } else { tensors.output });
+    }
+    if let Some(work) = winograd(&whole, name, backward, tensors) {
+        return work;
+    }
+    match kernel_name::role(name, Family::Conv) {
+        Role::SplitReduction => movement_work(Family::Reduction, 2 * whole.written.0, whole.written.0),
+        Role::Layout if name.contains("im2col") => moved(tensors.input, unfolded(&whole)),
+        Role::Layout => moved(whole.written.0, whole.written.0),
+        _ => product(whole, name, part, caller, reading),
+    }
+}
+
+/// Bytes of the tensor whose layout is changed. Forward: input, weights; back: the output. Backward: weights, gradient, input,
+/// gradient; back: the input's gradient, the weights'.
+fn changed(change: LayoutChange, part: Part, backward: bool, tensors: Tensors) -> u64 {
+    let Tensors { input, weights, output } = tensors;
+    let order: &[u64] = match (change, backward) {
+        (LayoutChange::ToChannelsLast, false) => &[input, weights],
+        (LayoutChange::ToChannelsFirst, false) => &[output],
+        (LayoutChange::ToChannelsLast, true) if part.of == 2 => &[input, output],
+        (LayoutChange::ToChannelsLast, true) => &[weights, output, input, output],
+        (LayoutChange::ToChannelsFirst, true) if part.of == 1 => &[weights],
+        (LayoutChange::ToChannelsFirst, true) => &[input, weights],
+    };
+    order.get(part.at as usize).or(order.last()).copied().unwrap_or(0)
+}
+
+/// Side of a Winograd tile's result, and its points.
+const TILE: u64 = 4;
+const POINTS: u64 = 36;
+
+/// Transforms of Winograd's algorithm that are kernels of their own.
+fn winograd(whole: &Work, name: &str, backward: bool, tensors: Tensors) -> Option<Work> {
+    let &Shape::Conv { batch, channels_in, channels_out, out_h, out_w, .. } = &whole.shape else { return None };
+    let rest = name.split("winograd_nonfused::winograd").nth(1)?;
+    let element = element_bytes(whole);
+    let tiles = batch * out_h.div_ceil(TILE) * out_w.div_ceil(TILE) * POINTS * element;
+    let (tiles_in, tiles_out) = (tiles * channels_in, tiles * channels_out);
+    let filters = channels_in * channels_out * POINTS * element;
+    let Tensors { input, weights, output } = tensors;
+    let (read, written) = match rest {
+        // The gradient of the input is a convolution of the output's.
+        _ if rest.starts_with("ForwardData") && backward => (output, tiles_out),
+        _ if rest.starts_with("ForwardOutput") && backward => (tiles_in, input),
+        _ if rest.starts_with("ForwardData") || rest.starts_with("WgradData") => (input, tiles_in),
+        _ if rest.starts_with("ForwardOutput") => (tiles_out, output),
+        _ if rest.starts_with("ForwardFilter") => (weights, filters),
+        _ if rest.starts_with("WgradDelta") => (output, tiles_out),
+        _ if rest.starts_with("WgradOutput") => (filters, weights),
+        _ => return None,
+    };
+    Some(movement_work(Family::Movement, read, written))
+}
+
+/// Bytes of the input unfolded into a matrix with a column for each output.
+fn unfolded(whole: &Work) -> u64 {
+    let &Shape::Conv { batch, channels_in, out_h, out_w, r, s, .. } = &whole.shape else { return whole.written.0 };
+    batch * channels_in * r * s * out_h * out_w * element_bytes(whole)
+}
+
+/// One of the products: a plain matrix product for 3 × 3 filters is the middle of Winograd's algorithm.
+fn product(whole: Work, name: &str, part: Part, caller: &Caller<'_>, reading: Reading) -> Work {
+    if kernel_name::is_weight_gradient(name) && part.at > 0 {
+        return movement_work(Family::Reduction, 2 * SET_UP, SET_UP);
+    }
+    if let Some(work) = tile_products(&whole, name) {
+        return work;
+    }
+    let pass = caller.operator.contains("backward").then(|| kernel_name::conv_pass(name)).flatten();
+    let again = |pass| operators::conv_pass_work(caller.operator, caller.operands?, pass, reading);
+    pass.and_then(again).unwrap_or(whole)
+}
+
+fn tile_products(whole: &Work, name: &str) -> Option<Work> {
+    let &Shape::Conv { batch, channels_in, channels_out, out_h, out_w, r, s, stride, groups } = &whole.shape else {
+        return None;
+    };
+    if !name.contains("_sgemm_") || (r, s, stride, groups) != (3, 3, 1, 1) {
+        return None;
+    }
+    let (m, n, k) = (batch * out_h.div_ceil(TILE) * out_w.div_ceil(TILE), channels_out, channels_in);
+    let bytes = |elements: u64| Bytes(POINTS * elements * element_bytes(whole));
+    Some(Work {
+        family: Family::Gemm,
+        flop: Flop(2.0 * (POINTS * m * n) as f64 * k as f64),
+        read: bytes(m * k + k * n),
+        written: bytes(m * n),
+        precision: whole.precision,
+        shape: Shape::Gemm { batch: POINTS, m, n, k },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cost::operators::tests::operands;
+
+    /// 8 images of 64 × 16 × 16, 32 filters of 3 × 3.
+    fn kernel(operator: &str, name: &str, at: u32, of: u32) -> Work {
+        let mut args = if operator.contains("backward") {
+            operands(&[&[8, 32, 16, 16], &[8, 64, 16, 16], &[32, 64, 3, 3]])
+        } else {
+            operands(&[&[8, 64, 16, 16], &[32, 64, 3, 3]])
+        };
+        args.inputs.extend(["", "[1, 1]", "[1, 1]", "[1, 1]", "1"].map(operators::tests::value));
+        let whole = operators::operator_work(operator, &args, Reading::default()).unwrap();
+        let caller = Caller { operator, operands: Some(&args) };
+        work(whole, name, Part { at, of }, &caller, Reading::default())
+    }
+
+    const INPUT: u64 = 8 * 64 * 256 * 4;
+    const WEIGHTS: u64 = 32 * 64 * 9 * 4;
+    const OUTPUT: u64 = 8 * 32 * 256 * 4;
+
+    #[test]
+    fn layouts_are_changed_tensor_by_tensor() {
+        let last = "void cudnn::ops::nchwToNhwcKernel<float>";
+        let read = |operator, name, at, of| kernel(operator, name, at, of).read.0;
+        let backward = "aten::convolution_backward";
+        assert_eq!([0, 1].map(|at| read("aten::conv2d", last, at, 2)), [INPUT, WEIGHTS]);
+        assert_eq!([0, 1, 2, 3].map(|at| read(backward, last, at, 4)), [WEIGHTS, OUTPUT, INPUT, OUTPUT]);
+        let first = "void cudnn::ops::nhwcToNchwKernel<float>";
+        assert_eq!([0, 1].map(|at| read(backward, first, at, 2)), [INPUT, WEIGHTS]);
+    }
+
+    #[test]
+    fn winograd_transforms_move_tiles_and_leave_products() {
+        let name = "void cudnn::winograd_nonfused::winogradForwardData4x4<float, float>";
+        let data = kernel("aten::conv2d", name, 0, 1);
+        // 8 · 4 · 4 tiles of 36 points for each of 64 channels.
+        assert_eq!((data.read.0, data.written.0), (INPUT, 8 * 16 * 36 * 64 * 4));
+        let product = kernel("aten::conv2d", "volta_sgemm_64x64_nn", 0, 1);
+        assert_eq!(product.shape, Shape::Gemm { batch: 36, m: 128, n: 32, k: 64 });
+        assert!((product.flop.0 * 4.0 - 2.0 * 8.0 * 32.0 * 256.0 * 64.0 * 9.0).abs() < 1.0);
+    }
+
+    #[test]
+    fn tables_of_offsets_are_next_to_nothing_and_scaling_clears_the_result() {
+        let offsets =
+            kernel("aten::conv2d", "cask_cudnn::computeOffsetsKernel(cask_cudnn::ComputeOffsetsParams)", 0, 1);
+        assert!(offsets.flop.0 == 0.0 && offsets.bytes().0 == SET_UP);
+        let scaled =
+            kernel("aten::convolution_backward", "void cudnn::ops::scalePackedTensor_kernel<float, float>", 0, 1);
+        assert_eq!((scaled.read.0, scaled.written.0), (0, INPUT));
+    }
+}

@@ -384,7 +384,7 @@ fn every_key_does_in_every_view_what_the_help_says() {
         ("e", "there is no step yet"),
         (".", "there was no edit yet"),
     ];
-    for view in ["1", "2", "3", "4", "5", "6", "9"] {
+    for view in ["1", "2", "3", "4", "5", "6", "8", "9"] {
         for (key, shown) in everywhere {
             let mut screen = open((120, 40));
             play(&mut screen, view);
@@ -703,4 +703,82 @@ fn starting_over_takes_steps_marks_and_view_away_and_is_undone() {
     assert_eq!(text(&screen), untouched);
     play(&mut screen, "u");
     assert_shows(&screen, "1 scale kind=kernel x2");
+}
+
+#[test]
+fn scenarios_stand_side_by_side_at_every_size() {
+    let script =
+        ":scale name~linear x2<enter>:scenario new slow<enter>:scenario new slower<enter>:scale kind=kernel x2<enter>8";
+    for size in SIZES {
+        for (name, keys) in [("compare", ""), ("compare_kinds", "v<left>r"), ("compare_why", "W")] {
+            let mut screen = open(size);
+            play(&mut screen, script);
+            play(&mut screen, keys);
+            insta::assert_snapshot!(format!("{name}_{}x{}", size.0, size.1), text(&screen));
+        }
+    }
+}
+
+#[test]
+fn there_is_a_way_on_where_there_is_nothing_to_compare() {
+    let mut screen = open((80, 24));
+    play(&mut screen, "8");
+    assert_shows(&screen, "nothing to compare with the base yet");
+    play(&mut screen, "<enter>");
+    assert_shows(&screen, "the base has no steps");
+    play(&mut screen, ":compare no/such/trace.json<enter>");
+    assert_shows(&screen, "no/such/trace.json");
+    assert_shows(&screen, "── compare");
+    play(&mut screen, ":scale kind=kernel x3<enter>");
+    assert_shows(&screen, "unnamed");
+    assert_shows(&screen, "▲ slower");
+}
+
+#[test]
+fn a_scenario_is_kept_switched_renamed_and_dropped() {
+    let mut screen = open((120, 40));
+    play(&mut screen, ":scale kind=kernel x2<enter>8n");
+    assert_shows(&screen, "scenario new");
+    play(&mut screen, "double<enter>");
+    assert_shows(&screen, "scenario double");
+    play(&mut screen, "u");
+    assert_shows(&screen, "undone: 0 steps in force");
+    play(&mut screen, "U:scenario blank plain<enter>");
+    assert_shows(&screen, "`plain` has no steps yet");
+    play(&mut screen, "u");
+    assert_shows(&screen, "nothing to undo");
+    play(&mut screen, ":remove kind=runtime<enter>S");
+    assert_shows(&screen, "remove kind=runtime");
+    assert_shows(&screen, "in force");
+    play(&mut screen, "doub<enter>");
+    assert_shows(&screen, "`double` is in force");
+    assert_shows(&screen, "1 scale kind=kernel x2");
+    play(&mut screen, ":scenario switch plian<enter>");
+    assert_shows(&screen, "did you mean `plain`?");
+    play(&mut screen, "<esc>:scenario rename twice<enter>:scenario twice<enter>");
+    assert_shows(&screen, "scenario twice");
+    play(&mut screen, ":scenario new plain<enter>");
+    assert_shows(&screen, "there is a scenario `plain` already");
+    play(&mut screen, "<esc>8<right>");
+    play(&mut screen, "D");
+    assert_shows(&screen, "is gone");
+    play(&mut screen, "Q");
+    assert_shows(&screen, "1 edit is not saved");
+}
+
+#[test]
+fn another_trace_is_a_column_and_may_be_the_reference() {
+    let mut screen = open_with(&style(Depth::True), (120, 40), 2, &[]);
+    play(&mut screen, "<esc>:trace 1<enter>:scale kind=kernel x2<enter>8");
+    play(&mut screen, "<right>");
+    let trace = text(&screen);
+    assert!(trace.matches("made-up").count() >= 2, "{trace}");
+    play(&mut screen, "r");
+    assert_shows(&screen, "against made-up");
+    play(&mut screen, ":reference bse<enter>");
+    assert_shows(&screen, "did you mean `base`?");
+    play(&mut screen, "<esc>:compare-by kind<enter>:compare-time device<enter>:compare-order time<enter>");
+    assert_shows(&screen, "device gemm");
+    play(&mut screen, "<right><right><enter>");
+    assert!(text(&screen).contains("scenario"), "{}", text(&screen));
 }

@@ -42,6 +42,11 @@ impl History {
         self.revision += 1;
     }
 
+    /// Counts as changed after `other`, whose place it takes.
+    pub fn follow(&mut self, other: &Self) {
+        self.revision = self.revision.max(other.revision) + 1;
+    }
+
     /// Whether there is something to undo.
     pub fn can_undo(&self) -> bool {
         !self.past.is_empty()

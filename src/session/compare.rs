@@ -65,6 +65,8 @@ pub struct SideFigures {
     pub fits: Option<bool>,
     /// The steps in force.
     pub steps: Vec<String>,
+    /// What they left as it was.
+    pub unhandled: Vec<String>,
 }
 
 /// Which is faster.
@@ -144,8 +146,10 @@ impl Side {
         let noise_ns = (summary.replay_error * summary.simulated_ns.0 as f64).abs();
         let error = errors.values().map(|error| error * error).sum::<f64>().sqrt();
         let enabled = outcome.scenario.steps.iter().filter(|step| step.enabled);
+        let accounts = outcome.steps.iter().filter(|step| step.enabled);
         let figures = SideFigures {
             steps: enabled.map(ToString::to_string).collect(),
+            unhandled: accounts.flat_map(|step| step.unhandled.iter().cloned()).collect(),
             ..figures(loaded, summary, name, (summary.simulated_ns, error))
         };
         Self {
@@ -255,6 +259,7 @@ fn figures(loaded: &Loaded, summary: &Summary, name: String, (iteration_ns, erro
         memory_bytes: summary.memory_bytes,
         fits: summary.fits,
         steps: Vec::new(),
+        unhandled: Vec::new(),
     }
 }
 

@@ -8,7 +8,11 @@
 //! view = "gaps"
 //! marks = [1200000]
 //! window = [0, 5000000]
+//! [[scenarios]]
+//! name = "larger batch"
+//! steps = ["resize-batch 8192"]
 //! ```
+//! Scenarios are listed where there are several; `name` tells which is in force.
 
 use std::fs;
 use std::hash::Hasher;
@@ -39,6 +43,8 @@ pub struct SavedSession {
     pub iteration: Option<usize>,
     /// The edits, disabled ones among them.
     pub scenario: Scenario,
+    /// All scenarios, the one in force among them, where there are several.
+    pub scenarios: Vec<Scenario>,
     /// The view's name; empty for the first.
     pub view: String,
     /// Marked instants.
@@ -64,6 +70,17 @@ struct File {
     marks: Vec<i64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     window: Option<(i64, i64)>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    scenarios: Vec<Listed>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Listed {
+    #[serde(default)]
+    name: String,
+    #[serde(default)]
+    steps: Vec<String>,
 }
 
 impl SavedSession {
@@ -80,7 +97,8 @@ impl SavedSession {
             _ => Some(format!("{number} {noun}s")),
         };
         let iteration = self.iteration.map(|index| format!("iteration {index}"));
-        let parts = [count(self.scenario.steps.len(), "step"), count(self.marks.len(), "mark"), iteration];
+        let scenarios = count(self.scenarios.len(), "scenario");
+        let parts = [count(self.scenario.steps.len(), "step"), scenarios, count(self.marks.len(), "mark"), iteration];
         let parts: Vec<String> = parts.into_iter().flatten().collect();
         if parts.is_empty() { "the view".to_owned() } else { parts.join(", ") }
     }
@@ -96,6 +114,7 @@ impl SavedSession {
             view: self.view.clone(),
             marks: self.marks.iter().map(|mark| mark.0).collect(),
             window: self.window.map(|(from, to)| (from.0, to.0)),
+            scenarios: self.scenarios.iter().map(listed).collect(),
         };
         toml::to_string_pretty(&file).unwrap_or_default()
     }
@@ -116,8 +135,17 @@ impl SavedSession {
             view: file.view,
             marks: file.marks.into_iter().map(TimeNs).collect(),
             window: file.window.map(|(from, to)| (TimeNs(from), TimeNs(to))),
+            scenarios: file.scenarios.into_iter().map(read_listed).collect::<Result<_, _>>()?,
         })
     }
+}
+
+fn listed(scenario: &Scenario) -> Listed {
+    Listed { name: scenario.name.clone(), steps: step_lines(scenario) }
+}
+
+fn read_listed(listed: Listed) -> Result<Scenario, FileError> {
+    Ok(Scenario { steps: read_lines(&listed.steps)?, name: listed.name })
 }
 
 /// The folder of saved sessions.
@@ -243,6 +271,7 @@ mod tests {
         SavedSession {
             trace: "00ff".to_owned(),
             iteration: Some(3),
+            scenarios: vec![Scenario { name: "other".to_owned(), ..Scenario::default() }, scenario.clone()],
             scenario,
             view: "gaps".to_owned(),
             marks: vec![TimeNs(1200), TimeNs(-3)],
@@ -257,7 +286,7 @@ mod tests {
         assert_eq!(sessions.read("00ff").unwrap(), None);
         sessions.write(&session()).unwrap();
         assert_eq!(sessions.read("00ff").unwrap(), Some(session()));
-        assert_eq!(session().about(), "2 steps, 2 marks, iteration 3");
+        assert_eq!(session().about(), "2 steps, 2 scenarios, 2 marks, iteration 3");
         let blank = SavedSession { trace: "00ff".to_owned(), ..SavedSession::default() };
         sessions.write(&blank).unwrap();
         sessions.write(&blank).unwrap();

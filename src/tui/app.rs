@@ -19,7 +19,7 @@ use super::script::Script;
 use super::table::{Open, Table};
 use super::theme::{Depth, Theme};
 use super::timeline::{Extent, Scene, Timeline, short_name};
-use super::views::{TablesParts, View, roofline};
+use super::views::{TablesParts, View, compare, roofline};
 use super::workspace::Workspace;
 
 /// Which part of the screen has the keys.
@@ -140,6 +140,8 @@ pub struct App {
     pub busy: usize,
     /// Whether sessions save themselves: leaving loses nothing.
     pub is_kept: bool,
+    /// The trace beside which another is being opened.
+    pub beside: Option<usize>,
 }
 
 impl App {
@@ -182,6 +184,7 @@ impl App {
             recording: None,
             busy: 0,
             is_kept: false,
+            beside: None,
         }
     }
 
@@ -242,6 +245,7 @@ impl App {
             (Focus::View, View::Roofline) => Pane::Roofline,
             (Focus::View, View::Sweep) => Pane::Sweep,
             (Focus::View, View::Tables) => Pane::Tables,
+            (Focus::View, View::Compare) => Pane::Compare,
         }
     }
 
@@ -285,6 +289,12 @@ impl App {
         if self.pane() == Pane::Timeline {
             self.with_timeline(|scene, extent, timeline| timeline.step(scene, extent, is_forward, times));
         }
+        if self.pane() == Pane::Compare
+            && let Some(work) = self.workspace_mut()
+        {
+            let by = isize::try_from(times).unwrap_or(1);
+            work.compare.step_sideways(if is_forward { by } else { -by });
+        }
         if self.pane() == Pane::Roofline
             && let Some(work) = self.workspace_mut()
         {
@@ -305,7 +315,7 @@ impl App {
                 let step = self.workspace().map_or(0, |work| work.step);
                 self.choose_step(step.saturating_add_signed(by) + 1);
             }
-            Pane::Table | Pane::Roofline | Pane::Sweep | Pane::Tables | Pane::Everywhere => {
+            Pane::Table | Pane::Roofline | Pane::Sweep | Pane::Tables | Pane::Compare | Pane::Everywhere => {
                 let height = self.table_area().height;
                 let count = self.table().map_or(0, |table| table.count);
                 if let Some(work) = self.workspace_mut() {
@@ -330,6 +340,10 @@ impl App {
         if self.view == View::Roofline {
             let table = roofline::parts(view).table;
             return Rect { y: table.y - 1, height: table.height + 1, ..table };
+        }
+        if let Some(work) = self.workspace().filter(|_| self.view == View::Compare) {
+            let above = compare::figure_lines(work, view.width, view.height).saturating_sub(1);
+            return Rect { y: view.y + above, height: view.height.saturating_sub(above), ..view };
         }
         let parts =
             self.workspace().filter(|_| self.view == View::Tables).map(|work| TablesParts::of(work, view.height));
@@ -389,12 +403,15 @@ impl App {
     /// The open view as a table, if it is one.
     pub fn table(&self) -> Option<Table<'_>> {
         let work = self.workspace()?;
-        super::views::table_of(self.view, work)
+        super::views::table_of(self.view, work, self.regions().view)
     }
 
     /// Asks for what the open view shows beyond the result itself.
     pub fn start_background(&mut self) -> Vec<Effect> {
         let view = self.view;
+        if view == View::Compare {
+            return self.start_compare();
+        }
         let Some(work) = self.workspace_mut() else { return Vec::new() };
         match view {
             View::Sweep => work.start_sweep(),

@@ -7,6 +7,7 @@ use crate::graph::IterationChoice;
 use crate::scenario::Scenario;
 use crate::session::{ExportFormat, Outcome, Sweep};
 
+use super::compare::SideSource;
 use super::listing::Sources;
 
 /// Done by the program after an update, never by the update.
@@ -130,6 +131,15 @@ pub enum Effect {
         /// Of which trace.
         work: usize,
     },
+    /// Compute columns to compare.
+    Compare {
+        /// Which trace they are shown for.
+        work: usize,
+        /// What they are computed from.
+        sources: Vec<SideSource>,
+        /// Position of the one that the others are held against.
+        reference: usize,
+    },
     /// Find edits that make a scenario faster.
     Advise {
         /// Which trace.
@@ -171,4 +181,6 @@ pub enum Reading {
         /// Even if they were made for another trace.
         force: bool,
     },
+    /// A scenario to compare with.
+    Beside,
 }

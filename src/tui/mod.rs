@@ -7,6 +7,7 @@ mod arrange;
 mod ascii;
 mod canvas;
 mod command;
+mod compare;
 mod digest;
 mod effect;
 mod input;

@@ -32,7 +32,7 @@ impl Plans {
 impl Workspace {
     /// Whether something is being computed that a script has to wait for.
     pub fn is_computing(&self) -> bool {
-        self.is_stale() || self.is_relisting() || self.plans.searching.is_some()
+        self.is_stale() || self.is_relisting() || self.compare.is_asked || self.plans.searching.is_some()
     }
 
     /// Where the scenario in force puts each table that can move, by position of the rank.

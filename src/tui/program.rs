@@ -16,6 +16,7 @@ use crate::scenario::Scenario;
 use crate::session::{Engine, Keeper, Loaded, Request, Sessions, Worker};
 
 use super::app::{App, Style};
+use super::compare::{Compared, SideSource};
 use super::effect::Effect;
 use super::listing::{Listing, Sources};
 use super::load::{self, Open};
@@ -227,6 +228,7 @@ impl Program {
                 self.ask(work, Request::Search { revision, scenario: (*scenario).clone() });
             }
             Effect::StopSearch { work } => self.ask(work, Request::StopSearch),
+            Effect::Compare { work, sources, reference } => self.compare(work, sources, reference),
             Effect::Advise { work, revision, scenario } => {
                 self.ask(work, Request::Advise { revision, scenario: (*scenario).clone() });
             }
@@ -243,6 +245,15 @@ impl Program {
         thread::spawn(move || {
             let listing = Listing::of(&sources).map(Box::new);
             let _ = sender.send(Signal::Event(Event::Listed { work, ticket, listing }));
+        });
+    }
+
+    /// Computes columns off the screen's thread.
+    fn compare(&self, work: usize, sources: Vec<SideSource>, reference: usize) {
+        let (sender, engine) = (self.sender.clone(), Arc::clone(&self.engine));
+        thread::spawn(move || {
+            let compared = Box::new(Compared::of(&engine, sources, reference));
+            let _ = sender.send(Signal::Event(Event::Compared { work, compared }));
         });
     }
 

@@ -12,6 +12,7 @@ use crate::scenario::transforms::Sharder;
 use crate::session::{Engine, Loaded, Played, Sharding};
 
 use super::app::{App, Style};
+use super::compare::Compared;
 use super::effect::Effect;
 use super::key::Press;
 use super::listing::Listing;
@@ -178,6 +179,10 @@ impl Rehearsal {
             Effect::Gains { work, revision, scenario, lines } => self.try_gains(work, revision, &scenario, lines),
             Effect::Plans { work, revision, scenario } => self.plans(work, revision, &scenario, false),
             Effect::Search { work, revision, scenario } => self.plans(work, revision, &scenario, true),
+            Effect::Compare { work, sources, reference } => {
+                let compared = Box::new(Compared::of(&self.engine, sources, reference));
+                self.take(Event::Compared { work, compared });
+            }
             Effect::Advise { work, revision, scenario } => {
                 let Some(loaded) = self.loaded.get(work).cloned() else { return };
                 let base = self.engine.evaluate(&loaded, &scenario, revision);

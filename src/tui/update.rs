@@ -11,6 +11,7 @@ use crate::units::DurNs;
 
 use super::app::App;
 use super::command::{self, run_line};
+use super::compare::{ColumnKind, Compared};
 use super::digest::Digest;
 use super::effect::{Effect, Reading, SavedSteps};
 use super::input::overlay_key;
@@ -20,6 +21,7 @@ use super::message::Message;
 use super::overlay::Overlay;
 use super::script;
 use super::timeline::Picture;
+use super::views::View;
 use super::workspace::{Opened, Workspace};
 
 /// What happened outside.
@@ -122,6 +124,13 @@ pub enum Event {
         /// What it was read for.
         reading: Reading,
     },
+    /// Columns to compare were computed.
+    Compared {
+        /// Of which trace.
+        work: usize,
+        /// The columns.
+        compared: Box<Compared>,
+    },
     /// A file was written: what to say about it, or the reason why not; and the steps that are in it.
     Written(Result<String, String>, Option<SavedSteps>),
     /// Sessions cannot be saved, with the reason in one line.
@@ -172,6 +181,7 @@ fn apply(app: &mut App, event: Event) -> Vec<Effect> {
         }
         Event::Failed(reason) if !app.works.is_empty() || app.script.is_some() => {
             app.loading = None;
+            app.beside = None;
             app.busy = app.busy.saturating_sub(1);
             Err(failed(app, reason))
         }
@@ -207,6 +217,7 @@ fn apply(app: &mut App, event: Event) -> Vec<Effect> {
             }
             Ok(Vec::new())
         }
+        Event::Compared { work, compared } => Ok(compared_with(app, work, *compared)),
         Event::Stop => Ok(vec![Effect::Quit]),
         Event::Mouse(_) => Ok(Vec::new()),
     };
@@ -214,6 +225,14 @@ fn apply(app: &mut App, event: Event) -> Vec<Effect> {
         app.say(Message::error(error));
         Vec::new()
     })
+}
+
+/// Takes columns; what has changed meanwhile is asked for.
+fn compared_with(app: &mut App, work: usize, compared: Compared) -> Vec<Effect> {
+    if let Some(work) = app.works.get_mut(work) {
+        work.take_compared(compared);
+    }
+    if app.view == View::Compare { app.start_compare() } else { Vec::new() }
 }
 
 /// Takes what came in about placements of embedding tables.
@@ -290,8 +309,9 @@ fn loaded(app: &mut App, opened: Vec<Opened>, scenario: &Scenario) -> Vec<Effect
             resume(app, first + number, &session);
         }
     }
-    app.shown = first.min(app.works.len().saturating_sub(1));
-    if app.works.len() > first + 1 && app.script.is_none() {
+    let beside = app.beside.take();
+    app.shown = beside.unwrap_or(first).min(app.works.len().saturating_sub(1));
+    if app.works.len() > first + 1 && app.script.is_none() && beside.is_none() {
         let _ = run_line(app, "trace");
     }
     let odd = app.workspace().map_or(0, |work| {
@@ -304,7 +324,15 @@ fn loaded(app: &mut App, opened: Vec<Opened>, scenario: &Scenario) -> Vec<Effect
     }
     app.fit_extent();
     let edited = app.works[first..].iter_mut().filter(|work| !work.history.current().steps.is_empty());
-    edited.flat_map(Workspace::evaluate_anew).collect()
+    let mut effects: Vec<Effect> = edited.flat_map(Workspace::evaluate_anew).collect();
+    if let Some(home) = beside {
+        app.view = View::Compare;
+        if let Some(work) = app.works.get_mut(home) {
+            work.compare.chosen = ColumnKind::Trace(first);
+        }
+        effects.extend(app.start_compare());
+    }
+    effects
 }
 
 /// Brings back what the user did to a trace before, and says so.
@@ -312,7 +340,7 @@ fn resume(app: &mut App, number: usize, session: &SavedSession) {
     let Some(work) = app.works.get_mut(number) else { return };
     work.resume(session);
     if number == app.shown {
-        app.view = super::views::View::find(&session.view).unwrap_or(app.view);
+        app.view = View::find(&session.view).unwrap_or(app.view);
         let about = session.about();
         app.say(Message::note(format!("resumed your last session with this trace: {about}; :fresh starts over")));
     }

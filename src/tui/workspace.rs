@@ -6,10 +6,11 @@ use std::sync::Arc;
 use crate::analysis::gaps::{Gap, candidate_steps};
 use crate::cost::Prediction;
 use crate::graph::{IterationChoice, LaneKind};
-use crate::scenario::{History, Scenario};
+use crate::scenario::{History, NamedScenarios, Scenario};
 use crate::session::{Advice, JobTables, Loaded, Outcome, SavedSession, Sweep, SweepPoint};
 use crate::units::{DurNs, TimeNs};
 
+use super::compare::CompareState;
 use super::digest::Digest;
 use super::effect::Effect;
 use super::listing::{Arrangement, Filter, Listing, Modelled};
@@ -103,8 +104,12 @@ pub struct Workspace {
     pub tables: Arc<JobTables>,
     /// The last good result.
     pub outcome: Arc<Outcome>,
-    /// The scenario and its past.
+    /// The scenario in force and its past.
     pub history: History,
+    /// It and the others by name.
+    pub named: NamedScenarios,
+    /// Scenarios and traces side by side.
+    pub compare: CompareState,
     /// The steps that were last saved, or begun with.
     pub saved_steps: Vec<String>,
     /// The revision asked for last.
@@ -180,6 +185,8 @@ impl Workspace {
             tables: opened.tables,
             plans: Plans::default(),
             history: History::new(scenario.clone()),
+            named: NamedScenarios::default(),
+            compare: CompareState::default(),
             saved_steps: scenario.steps.iter().map(ToString::to_string).collect(),
             step: 0,
             last_edit: None,
@@ -203,6 +210,7 @@ impl Workspace {
     pub fn reopen(&mut self, opened: Opened) {
         let mut fresh = Self::new(self.number, opened, &Scenario::default());
         fresh.history = self.history.clone();
+        (fresh.named, fresh.compare.by) = (std::mem::take(&mut self.named), self.compare.by);
         fresh.saved_steps.clone_from(&self.saved_steps);
         (fresh.step, fresh.last_edit) = (self.step, self.last_edit.take());
         (fresh.arrangement, fresh.filter) = (self.arrangement, self.filter.take());
@@ -377,6 +385,9 @@ impl Workspace {
 
     /// Brings back what the user did to the trace before, but for the steps.
     pub fn resume(&mut self, session: &SavedSession) {
+        if !session.scenarios.is_empty() || !session.scenario.name.is_empty() {
+            self.named = NamedScenarios::restored(&session.scenarios, &session.scenario.name);
+        }
         self.timeline.marks.clone_from(&session.marks);
         if let Some((from, to)) = session.window {
             self.timeline.show(from, to);
@@ -391,11 +402,26 @@ impl Workspace {
         SavedSession {
             trace: self.fingerprint.clone(),
             iteration: self.iteration,
-            scenario: (**self.history.current()).clone(),
+            scenario: self.current_scenario(),
+            scenarios: self.other_scenarios(),
             view: view.to_owned(),
             marks: marks.clone(),
             window,
         }
+    }
+
+    /// The scenario in force with its name.
+    pub fn current_scenario(&self) -> Scenario {
+        Scenario { name: self.named.current().to_owned(), ..(**self.history.current()).clone() }
+    }
+
+    /// All scenarios with their names, where there are several.
+    fn other_scenarios(&self) -> Vec<Scenario> {
+        let all = self.named.all(self.history.current());
+        if all.len() == 1 {
+            return Vec::new();
+        }
+        all.map(|(name, scenario)| Scenario { name: name.to_owned(), ..scenario.clone() }).collect()
     }
 
     /// Takes steps and marks away and shows the whole iteration.
@@ -413,7 +439,9 @@ impl Workspace {
     /// How many steps differ from those saved or begun with.
     pub fn unsaved_steps(&self) -> usize {
         let now = self.step_lines();
-        if now == self.saved_steps { 0 } else { now.len().max(1) }
+        let waiting = self.named.all(self.history.current()).filter(|(name, _)| *name != self.named.current());
+        let waiting: usize = waiting.map(|(_, scenario)| scenario.steps.len()).sum();
+        waiting + if now == self.saved_steps { 0 } else { now.len().max(1) }
     }
 
     /// Where the simulated time of the selection comes from.

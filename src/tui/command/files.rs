@@ -1,11 +1,12 @@
 //! Commands that read or write files: traces, exports, scenarios, scripts; and what scripts expect.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::{Argument, Command, Kind, Ran};
 use crate::scenario::SavedScenario;
 use crate::session::{Expectation, ExportFormat, Verdict, script_lines};
 use crate::tui::app::App;
+use crate::tui::compare::ColumnKind;
 use crate::tui::effect::{Effect, Reading, SavedSteps};
 use crate::tui::message::Message;
 use crate::tui::script::Script;
@@ -120,7 +121,7 @@ fn export(app: &mut App, argument: &str, force: bool) -> Ran {
 fn save(app: &mut App, path: &str, force: bool) -> Ran {
     let path = named(path)?;
     let work = app.workspace().ok_or(NO_TRACE)?;
-    let text = SavedScenario::new((**work.history.current()).clone(), &work.loaded.graph).to_toml();
+    let text = SavedScenario::new(work.current_scenario(), &work.loaded.graph).to_toml();
     let saves = Some(SavedSteps { work: work.number, steps: work.step_lines() });
     app.busy += 1;
     Ok(vec![Effect::Write { path, text, force, saves }])
@@ -148,6 +149,17 @@ pub fn take(app: &mut App, file: &str, text: &str, reading: Reading) -> Ran {
             work.history.push(saved.scenario);
             work.clamp_step();
             Ok(work.evaluate())
+        }
+        Reading::Beside => {
+            let saved = SavedScenario::from_toml(text).map_err(|error| format!("{file}: {error}"))?;
+            let work = app.workspace_mut().ok_or(NO_TRACE)?;
+            if !saved.fits(&work.loaded.graph) {
+                return Err(format!("{file}: made for another trace; :load! applies it all the same"));
+            }
+            let stem = Path::new(file).file_stem().map_or(String::new(), |stem| stem.to_string_lossy().into_owned());
+            let name = work.named.add(saved.scenario, &crate::intern::printable(&stem));
+            work.compare.chosen = ColumnKind::Scenario(name);
+            Ok(app.start_background())
         }
     }
 }

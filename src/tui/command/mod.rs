@@ -2,6 +2,7 @@
 //!
 //! Palette, key help, the `:` prompt with its completion, the keymap and the documentation all come from it.
 
+pub mod compare;
 mod files;
 mod general;
 mod inspect;
@@ -39,12 +40,22 @@ pub enum Pane {
     Sweep,
     /// Embedding tables and their ranks.
     Tables,
+    /// Scenarios and traces side by side.
+    Compare,
 }
 
 impl Pane {
     /// All of them.
-    pub const ALL: [Self; 7] =
-        [Self::Everywhere, Self::Timeline, Self::Scenario, Self::Table, Self::Roofline, Self::Sweep, Self::Tables];
+    pub const ALL: [Self; 8] = [
+        Self::Everywhere,
+        Self::Timeline,
+        Self::Scenario,
+        Self::Table,
+        Self::Roofline,
+        Self::Sweep,
+        Self::Tables,
+        Self::Compare,
+    ];
 
     /// Its name in `keymap.toml`.
     pub fn name(self) -> &'static str {
@@ -56,6 +67,7 @@ impl Pane {
             Self::Roofline => "roofline",
             Self::Sweep => "sweep",
             Self::Tables => "tables",
+            Self::Compare => "compare",
         }
     }
 
@@ -94,6 +106,8 @@ pub enum Kind {
     Theme,
     /// One of the traces that were opened.
     Trace,
+    /// What to do with a scenario, and its name.
+    Scenario,
 }
 
 /// A row of the table.
@@ -133,11 +147,12 @@ impl Command {
 
 /// All commands, in the order of lists.
 pub fn all() -> impl Iterator<Item = &'static Command> {
-    let tables: [&'static [Command]; 8] = [
+    let tables: [&'static [Command]; 9] = [
         views::COMMANDS,
         inspect::COMMANDS,
         roofline::COMMANDS,
         scenario::COMMANDS,
+        compare::COMMANDS,
         tables::COMMANDS,
         timeline::COMMANDS,
         files::COMMANDS,
@@ -181,8 +196,11 @@ const PASSING: [&str; 5] = ["open-row", "group", "source", "record", "choose"];
 /// Whether a recorded session needs this line: those that change the scenario or the view, read or write files; not
 /// one that only asked for its argument.
 fn is_recorded(command: &Command, argument: &str) -> bool {
-    let is_lasting = [views::COMMANDS, scenario::COMMANDS, tables::COMMANDS, files::COMMANDS].into_iter().flatten();
-    let is_passing = PASSING.contains(&command.name) || tables::LEAD_TO_SEAT.contains(&command.name);
+    let is_lasting = [views::COMMANDS, scenario::COMMANDS, compare::COMMANDS, tables::COMMANDS, files::COMMANDS]
+        .into_iter()
+        .flatten();
+    let is_passing = [&PASSING[..], &compare::PASSING].iter().any(|names| names.contains(&command.name))
+        || tables::LEAD_TO_SEAT.contains(&command.name);
     let has_asked = command.argument != Argument::None && argument.is_empty();
     is_lasting.into_iter().any(|lasting| lasting.name == command.name) && !is_passing && !has_asked
 }

@@ -68,6 +68,14 @@ pub(super) const COMMANDS: &[Command] = &[
         run: |app, _| Ok(show(app, View::Tables)),
     },
     Command {
+        name: "compare",
+        aliases: &["diff"],
+        argument: Argument::Optional(Kind::Text, "TRACE"),
+        help: "scenarios side by side; with another trace or scenario file",
+        keys: &[(Everywhere, "8")],
+        run: super::compare::compare,
+    },
+    Command {
         name: "advise",
         aliases: &["advice"],
         argument: Argument::None,
@@ -143,11 +151,10 @@ pub(super) const COMMANDS: &[Command] = &[
 
 /// Opens a view by the name of its command.
 fn view(app: &mut App, name: &str) -> Ran {
-    let views = || COMMANDS.iter().take_while(|command| command.name != "view");
-    if let Some(command) = views().find(|command| command.name == name) {
-        return (command.run)(app, "");
+    if let Some(view) = View::find(name) {
+        return Ok(show(app, view));
     }
-    Err(crate::scenario::StepError::unknown(1, "view", name, views().map(|command| command.name)).message)
+    Err(crate::scenario::StepError::unknown(1, "view", name, View::ALL.map(View::name)).message)
 }
 
 /// Sorts by what is named, else by the next in turn.
@@ -181,7 +188,7 @@ fn group(app: &mut App, by: &str) -> Ran {
 }
 
 /// The one of that name; `None` when none is named.
-fn named<T: Copy>(name: &str, known: &[(&'static str, T)]) -> Result<Option<T>, String> {
+pub(super) fn named<T: Copy>(name: &str, known: &[(&'static str, T)]) -> Result<Option<T>, String> {
     let found = known.iter().find(|(known, _)| *known == name).map(|&(_, found)| found);
     let names = || known.iter().map(|&(name, _)| name).collect::<Vec<_>>().join(", ");
     if found.is_none() && !name.is_empty() { Err(format!("no `{name}`: {}", names())) } else { Ok(found) }
@@ -218,7 +225,8 @@ fn filter(app: &mut App, text: &str) -> Ran {
     work.narrow(text)
 }
 
-fn show(app: &mut App, view: View) -> Vec<crate::tui::effect::Effect> {
+/// Opens a view.
+pub(super) fn show(app: &mut App, view: View) -> Vec<crate::tui::effect::Effect> {
     change_table(app, view);
     app.view = view;
     app.focus = crate::tui::app::Focus::View;

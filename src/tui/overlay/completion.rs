@@ -2,7 +2,7 @@
 
 use crate::scenario::transforms;
 use crate::tui::app::App;
-use crate::tui::command::{self, Kind};
+use crate::tui::command::{self, Kind, compare};
 use crate::tui::theme::Theme;
 
 use super::picker::rank;
@@ -59,8 +59,27 @@ fn arguments(app: &App, name: &str, rest: &str) -> Vec<Completion> {
             let names = Theme::names(&app.theme_files).into_iter().map(|theme| (theme, String::new()));
             ranked(name, rest, &names.collect::<Vec<_>>())
         }
+        Some(Kind::Scenario) => scenarios(app, name, rest),
         Some(Kind::Step) => complete(app, rest).into_iter().map(|inner| prefixed(name, inner)).collect(),
         _ => Vec::new(),
+    }
+}
+
+/// What can be done with scenarios, then the names there are.
+fn scenarios(app: &App, command: &str, rest: &str) -> Vec<Completion> {
+    let known = |help: &str| -> Vec<(String, String)> {
+        let all = app.workspace().into_iter().flat_map(|work| work.named.all(work.history.current()));
+        all.filter(|(name, _)| !name.is_empty()).map(|(name, _)| (name.to_owned(), help.to_owned())).collect()
+    };
+    match rest.split_once(' ') {
+        Some((action @ ("switch" | "drop"), typed)) => {
+            ranked(&format!("{command} {action}"), typed.trim_start(), &known(""))
+        }
+        Some(_) => Vec::new(),
+        None => {
+            let actions = compare::ACTIONS.map(|(action, help)| (format!("{action} "), help.to_owned()));
+            ranked(command, rest, &[&actions[..], &known("puts it in force")].concat())
+        }
     }
 }
 

@@ -8,6 +8,7 @@ use tui_input::backend::crossterm::EventHandler;
 
 use crate::graph::IterationChoice;
 use crate::graph::iteration::{self, Step};
+use crate::scenario::named::UNNAMED;
 use crate::tui::app::App;
 use crate::tui::command;
 use crate::tui::theme::Theme;
@@ -105,6 +106,32 @@ impl Picker {
             line: format!("trace {}", index + 1),
         };
         (app.works.len() > 1).then(|| Self::new("which trace", app.works.iter().enumerate().map(entry).collect()))
+    }
+
+    /// The scenarios, and what else can be done with them.
+    pub fn scenarios(work: &Workspace) -> Self {
+        let current = work.named.current();
+        let own = work.named.all(work.history.current()).map(|(name, scenario)| {
+            let label = if name.is_empty() { UNNAMED } else { name };
+            let steps: Vec<String> = scenario.steps.iter().map(ToString::to_string).collect();
+            Entry {
+                label: label.to_owned(),
+                help: if steps.is_empty() { "no steps".to_owned() } else { steps.join(" · ") },
+                hint: if name == current { "in force".to_owned() } else { String::new() },
+                line: format!("scenario switch {label}"),
+            }
+        });
+        let ask = |action: &str, help: &str| Entry {
+            label: format!("{action} …"),
+            help: help.to_owned(),
+            hint: String::new(),
+            line: format!("scenario {action} "),
+        };
+        let actions = command::compare::ACTIONS.iter().filter(|(action, _)| !["switch", "drop"].contains(action));
+        let mut picker = Self::new("scenario", own.chain(actions.map(|(action, help)| ask(action, help))).collect());
+        let at = work.named.all(work.history.current()).position(|(name, _)| name == current);
+        picker.chosen = at.unwrap_or(0);
+        picker
     }
 
     /// The recorded iterations with their lengths; `None` where the trace has none.

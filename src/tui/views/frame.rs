@@ -4,14 +4,14 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::{Rect, Size};
 
 use crate::tui::app::{App, Focus};
-use crate::tui::canvas::Canvas;
+use crate::tui::canvas::{Canvas, cut};
 use crate::tui::layout::{self, Regions};
 use crate::tui::overlay::{self, Overlay};
 use crate::tui::theme::Role;
 use crate::tui::workspace::Workspace;
 use crate::tui::{ascii, loading, table, timeline};
 
-use super::{View, bar, header, pane, roofline, steps, tables};
+use super::{View, bar, compare, header, pane, roofline, steps, tables};
 
 /// Draws all of `app` into `area` of `buffer`.
 pub fn render(app: &App, area: Rect, buffer: &mut Buffer) {
@@ -83,6 +83,7 @@ fn draw_panes(app: &App, work: &Workspace, regions: &Regions, canvas: &mut Canva
             timeline::tracks::render(&work.tracks(), &work.timeline, &mut part(&mut view, below));
         }
         Some(table) if app.view == View::Tables => tables::render(work, &table, &mut view),
+        Some(table) if app.view == View::Compare => compare::render(work, &table, &mut view),
         Some(table) if app.view == View::Roofline => roofline::render(work, &table, &mut view),
         Some(table) => table::render(&table, &work.table, &mut view),
     }
@@ -100,7 +101,8 @@ fn titles(app: &App, regions: &Regions, canvas: &mut Canvas<'_>) {
     line.rule(0, "");
     let role = |is_focus: bool| if is_focus { Role::Title } else { Role::Dim };
     if let Some(area) = regions.scenario {
-        line.text(2, 0, " scenario ", role(app.focus == Focus::Scenario));
+        let title = app.workspace().map_or(" scenario ".to_owned(), steps::title);
+        line.text(2, 0, &cut(&title, area.width.saturating_sub(3) as usize), role(app.focus == Focus::Scenario));
         line.text(area.width, 0, "┬", Role::Border);
     }
     let x = regions.view.x + 2;

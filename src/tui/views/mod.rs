@@ -2,6 +2,7 @@
 
 mod advise;
 pub mod bar;
+pub mod compare;
 mod frame;
 mod gaps;
 mod header;
@@ -47,13 +48,15 @@ pub enum View {
     Sweep,
     /// Embedding tables and their ranks.
     Tables,
+    /// Scenarios and traces side by side.
+    Compare,
     /// Edits worth making.
     Advise,
 }
 
 impl View {
     /// All of them, in order of their keys.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Timeline,
         Self::Path,
         Self::Gaps,
@@ -61,6 +64,7 @@ impl View {
         Self::Roofline,
         Self::Sweep,
         Self::Tables,
+        Self::Compare,
         Self::Advise,
     ];
 
@@ -79,13 +83,14 @@ impl View {
             Self::Roofline => "roofline",
             Self::Sweep => "sweep",
             Self::Tables => "tables",
+            Self::Compare => "compare",
             Self::Advise => "advise",
         }
     }
 }
 
-/// The open view as a table; `None` for the timeline.
-pub fn table_of(view: View, work: &Workspace) -> Option<Table<'_>> {
+/// The open view in `area` as a table; `None` for the timeline.
+pub fn table_of(view: View, work: &Workspace, area: Rect) -> Option<Table<'_>> {
     match view {
         View::Timeline => None,
         View::Path => Some(path::table(work)),
@@ -94,6 +99,7 @@ pub fn table_of(view: View, work: &Workspace) -> Option<Table<'_>> {
         View::Roofline => Some(roofline::table(work)),
         View::Sweep => Some(sweep::table(work)),
         View::Tables => Some(tables::table(work)),
+        View::Compare => Some(compare::table(work, area.width, area.height)),
         View::Advise => Some(advise::table(work)),
     }
 }

@@ -31,6 +31,9 @@ pub fn details(app: &App, work: &Workspace, canvas: &mut Canvas<'_>) {
         _ if app.view == View::Gaps => {
             flow(&super::gaps::chain(work), canvas);
         }
+        _ if app.view == View::Compare => {
+            flow(&super::compare::chosen(work), canvas);
+        }
         _ if app.view == View::Tables => {
             flow(&super::tables::chosen(app, work), canvas);
         }

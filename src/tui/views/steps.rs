@@ -39,6 +39,14 @@ fn outcome_of<'a>(work: &'a Workspace, index: usize, line: &str) -> Option<&'a S
     work.outcome.steps.get(index).filter(|step| step.transform == line)
 }
 
+/// What the list is called: ` scenario `, with its name.
+pub fn title(work: &Workspace) -> String {
+    match work.named.current() {
+        "" => " scenario ".to_owned(),
+        name => format!(" scenario {name} "),
+    }
+}
+
 /// Draws the list.
 pub fn list(work: &Workspace, is_focused: bool, canvas: &mut Canvas<'_>) {
     let base = work.outcome.summary.base_simulated_ns;
@@ -141,7 +149,12 @@ fn hints(canvas: &mut Canvas<'_>) {
 /// Draws the scenario in one line.
 pub fn line(work: &Workspace, canvas: &mut Canvas<'_>) {
     let base = work.outcome.summary.base_simulated_ns;
-    let mut pieces = vec![("scenario ".to_owned(), Role::Dim), ("● base".to_owned(), Role::Text)];
+    let name = work.named.current();
+    let mut pieces = vec![("scenario ".to_owned(), Role::Dim)];
+    if !name.is_empty() {
+        pieces.push((format!("{name} "), Role::Title));
+    }
+    pieces.push(("● base".to_owned(), Role::Text));
     let steps = &work.history.current().steps;
     for (index, step) in steps.iter().enumerate() {
         let line = step.to_string();

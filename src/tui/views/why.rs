@@ -59,6 +59,7 @@ fn lines(app: &App) -> Vec<Line> {
         View::Roofline => of_roof(work, &mut lines),
         View::Sweep => of_point(work, &mut lines),
         View::Tables => of_table(work, &mut lines),
+        View::Compare => lines.extend(super::compare::why(work)),
         View::Advise => of_advice(work, &mut lines),
     }
     if !lines.is_empty() {

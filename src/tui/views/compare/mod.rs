@@ -1,0 +1,339 @@
+//! Scenarios and traces in columns: their figures against a reference, and below the time of operators or kinds.
+
+mod account;
+
+use crate::analysis::profile::{Named, Place};
+use crate::graph::operator::without_engine;
+use crate::session::{BoardRow, Column as Side, Difference, Faster};
+use crate::tui::canvas::{Canvas, cut};
+use crate::tui::compare::{By, CompareState, Order, time_of};
+use crate::tui::table::{self, Column, Open, Table, TableRow, Value, value};
+use crate::tui::theme::Role;
+use crate::tui::timeline::{short_name, signed};
+use crate::tui::workspace::Workspace;
+use crate::units::DurNs;
+
+use super::signed_percent;
+
+pub use account::{chosen, why};
+
+/// Least width of a column, which all figures fit.
+const NARROW: u16 = 14;
+/// Most width of a column: longer names are cut.
+const WIDE: u16 = 26;
+/// Least and most width of the rows' names.
+const NAMES: (u16, u16) = (20, 44);
+/// Differences below this share of the reference's iteration are small.
+const SMALL: f64 = 5e-4;
+/// Lines that rows of operators need at least, with their titles.
+const LEAST_ROWS: u16 = 6;
+
+/// A figure of every column, in one line.
+struct Figure {
+    name: &'static str,
+    cell: fn(&Side, &Side) -> Option<(String, Role)>,
+    /// From how many lines of the view on it is shown.
+    from_height: u16,
+}
+
+const FIGURES: [Figure; 10] = [
+    Figure {
+        name: "iteration",
+        cell: |side, _| Some((side.figures.iteration_ns.to_string(), Role::Strong)),
+        from_height: 0,
+    },
+    Figure { name: "within", cell: |side, _| within(side), from_height: 14 },
+    Figure { name: "", cell: change, from_height: 0 },
+    Figure { name: "verdict", cell: |side, _| Some(verdict(side.difference.as_ref())), from_height: 0 },
+    Figure { name: "per sample", cell: per_sample, from_height: 0 },
+    Figure { name: "prediction", cell: prediction, from_height: 0 },
+    Figure {
+        name: "GPU busy",
+        cell: |side, _| side.figures.gpu_busy.map(|busy| (format!("{:.0} %", 100.0 * busy), Role::Text)),
+        from_height: 12,
+    },
+    Figure { name: "memory", cell: |side, _| memory(side), from_height: 13 },
+    Figure { name: "steps", cell: |side, _| Some(steps(side)), from_height: 16 },
+    Figure { name: "left as it was", cell: |side, _| unhandled(side), from_height: 16 },
+];
+
+fn within(side: &Side) -> Option<(String, Role)> {
+    let (low, high) = (side.figures.low_ns, side.figures.high_ns);
+    let (high_text, low_text) = (high.to_string(), low.to_string());
+    let unit = high_text.split_whitespace().last().unwrap_or("");
+    let low_text = low_text.strip_suffix(unit).map_or(low_text.as_str(), str::trim_end);
+    let role = if side.figures.is_range_known { Role::Dim } else { Role::Faint };
+    (low != high).then(|| (format!("{low_text}–{high_text}"), role))
+}
+
+fn change(side: &Side, reference: &Side) -> Option<(String, Role)> {
+    let difference = side.difference.as_ref()?;
+    let share = difference.delta_ns.0 as f64 / reference.figures.iteration_ns.0.max(1) as f64;
+    let text = if share.abs() < 2.0 { signed_percent(share) } else { format!("×{:.2}", share + 1.0) };
+    Some((text, of_verdict(difference.verdict)))
+}
+
+fn of_verdict(verdict: Faster) -> Role {
+    match verdict {
+        Faster::AFaster => Role::Bad,
+        Faster::BFaster => Role::Good,
+        Faster::CannotTell => Role::Dim,
+    }
+}
+
+fn verdict(difference: Option<&Difference>) -> (String, Role) {
+    let Some(difference) = difference else { return ("reference".to_owned(), Role::Dim) };
+    let text = match difference.verdict {
+        Faster::AFaster => "▲ slower",
+        Faster::BFaster => "▼ faster",
+        Faster::CannotTell => "≈ cannot tell",
+    };
+    (text.to_owned(), of_verdict(difference.verdict))
+}
+
+fn per_sample(side: &Side, reference: &Side) -> Option<(String, Role)> {
+    let difference = side.per_sample.as_ref()?;
+    let start = reference.figures.iteration_ns.0 as f64 / reference.figures.samples?.max(1.0);
+    Some((signed_percent(difference.delta_ns.0 as f64 / start.max(1.0)), of_verdict(difference.verdict)))
+}
+
+/// How far off the prediction was, whichever of both columns it is.
+fn prediction(side: &Side, _: &Side) -> Option<(String, Role)> {
+    let score = side.score.as_ref()?;
+    let (sign, role) = match (score.is_within_band, score.is_within_error) {
+        (true, _) => ("✓", Role::Good),
+        (false, true) => ("≈", Role::Dim),
+        (false, false) => ("✗", Role::Bad),
+    };
+    Some((format!("{} {sign}", signed_percent(score.error)), role))
+}
+
+fn memory(side: &Side) -> Option<(String, Role)> {
+    let bytes = side.figures.memory_bytes?;
+    let fits = side.figures.fits != Some(false);
+    let text = if fits { bytes.to_string() } else { format!("! {bytes}") };
+    Some((text, if fits { Role::Text } else { Role::Bad }))
+}
+
+fn steps(side: &Side) -> (String, Role) {
+    let text = match side.figures.steps.len() {
+        _ if side.figures.source == "measured" => "measured".to_owned(),
+        0 => "none".to_owned(),
+        1 => "1 step".to_owned(),
+        count => format!("{count} steps"),
+    };
+    (text, Role::Dim)
+}
+
+fn unhandled(side: &Side) -> Option<(String, Role)> {
+    match side.figures.unhandled.len() {
+        0 => None,
+        1 => Some(("1 kind".to_owned(), Role::Warn)),
+        count => Some((format!("{count} kinds"), Role::Warn)),
+    }
+}
+
+/// What is shown: which columns have room, and the figures that any of them has.
+struct Plan<'a> {
+    state: &'a CompareState,
+    columns: &'a [Side],
+    /// Positions of the columns shown, the reference first.
+    places: Vec<usize>,
+    figures: Vec<&'static Figure>,
+    /// Width of the rows' names.
+    names: u16,
+    /// Width of a column.
+    column: u16,
+    is_stale: bool,
+}
+
+impl<'a> Plan<'a> {
+    fn of(work: &'a Workspace, width: u16, height: u16) -> Self {
+        let state = &work.compare;
+        let board = state.shown.as_ref().map(|shown| &shown.board);
+        let columns = board.map_or(&[][..], |board| &board.columns);
+        let reference = board.map_or(0, |board| board.reference);
+        let room = (width.saturating_sub(NAMES.0 + 2) / (NARROW + 1)).max(2) as usize;
+        let others: Vec<usize> = (0..columns.len()).filter(|&index| index != reference).collect();
+        let chosen = others.iter().position(|&index| index == state.column()).unwrap_or(0);
+        let first = (chosen + 1).saturating_sub(room - 1).min(others.len().saturating_sub(room - 1));
+        let window = others.into_iter().skip(first).take(room - 1);
+        let places: Vec<usize> = std::iter::once(reference).filter(|_| !columns.is_empty()).chain(window).collect();
+        let count = places.len().max(1) as u16;
+        let names = width.saturating_sub(2 + count * (NARROW + 1)).clamp(NAMES.0, NAMES.1);
+        let longest = columns.iter().map(|side| side.figures.name.chars().count() as u16 + 1).max().unwrap_or(0);
+        let column = (width.saturating_sub(2 + names) / count).saturating_sub(1).min(longest).clamp(NARROW, WIDE);
+        let against = columns.get(reference);
+        let is_told = |figure: &&Figure| {
+            let told = |side: &Side| against.is_some_and(|against| (figure.cell)(side, against).is_some());
+            figure.from_height <= height && columns.iter().any(told)
+        };
+        let mut figures: Vec<&'static Figure> = FIGURES.iter().filter(is_told).collect();
+        figures.truncate(height.saturating_sub(LEAST_ROWS + 1).max(3) as usize);
+        let is_stale = state.is_asked || work.is_stale() || state.is_stale();
+        Self { state, columns, places, figures, names, column, is_stale }
+    }
+
+    /// Where each shown column begins.
+    fn x(&self, at: usize) -> u16 {
+        2 + self.names + at as u16 * (self.column + 1)
+    }
+}
+
+/// Lines above the titles of the rows.
+pub fn figure_lines(work: &Workspace, width: u16, height: u16) -> u16 {
+    let plan = Plan::of(work, width, height);
+    if plan.columns.len() < 2 { 0 } else { 2 + plan.figures.len() as u16 }
+}
+
+/// Draws the view.
+pub fn render(work: &Workspace, table: &Table<'_>, canvas: &mut Canvas<'_>) {
+    let (width, height) = (canvas.width(), canvas.height());
+    let plan = Plan::of(work, width, height);
+    if plan.columns.len() < 2 {
+        return alone(work, canvas);
+    }
+    canvas.line(1, 0, &summary(&plan));
+    let above = figure_lines(work, width, height);
+    heads(&plan, &mut canvas.part(0, 1, width, above - 1));
+    let mut rows = canvas.part(0, above, width, height - above);
+    table::render_rows(table, &work.table, &mut rows, 0);
+}
+
+fn summary(plan: &Plan<'_>) -> Vec<(String, Role)> {
+    let state = plan.state;
+    let order = match state.order {
+        Order::Difference => "by difference",
+        Order::Time => "by time",
+        Order::Name => "by name",
+    };
+    let hidden = plan.columns.len() - plan.places.len();
+    let mut pieces = Vec::new();
+    let what = if state.by == By::Operator { "operators" } else { "kinds" };
+    for (key, text) in [
+        ("enter", " switch · "),
+        ("r", " reference · "),
+        ("v", what),
+        ("c", state.measure().name()),
+        ("s", order),
+        ("n", " keep"),
+    ] {
+        pieces.push((key.to_owned(), Role::Key));
+        let text = if text.starts_with(' ') { text.to_owned() } else { format!(" {text} · ") };
+        pieces.push((text, Role::Dim));
+    }
+    if hidden > 0 {
+        pieces.insert(0, (format!("←→ {hidden} more · "), Role::Warn));
+    }
+    if plan.is_stale {
+        pieces.insert(0, ("computing … ".to_owned(), Role::Warn));
+    }
+    pieces
+}
+
+/// The names of the columns, and their figures.
+fn heads(plan: &Plan<'_>, canvas: &mut Canvas<'_>) {
+    let each = plan.column;
+    let Some(against) = plan.places.first().and_then(|&index| plan.columns.get(index)) else { return };
+    let against_name = format!("against {}", against.figures.name);
+    for (y, figure) in plan.figures.iter().enumerate() {
+        let name = if figure.name.is_empty() { &against_name } else { figure.name };
+        let room = plan.names as usize;
+        canvas.text(1, y as u16 + 1, &cut(name, room), Role::Dim);
+    }
+    for (at, &index) in plan.places.iter().enumerate() {
+        let (side, x) = (&plan.columns[index], plan.x(at));
+        let is_chosen = index == plan.state.column();
+        let sign = if is_chosen { "▸" } else { "" };
+        let name = cut(&side.figures.name, each as usize - 1);
+        canvas.part(x, 0, each, 1).right(0, 0, 0, &[(sign, Role::Accent), (&name, Role::Title)]);
+        if is_chosen {
+            let selected = canvas.theme().style(Role::Selected);
+            canvas.restyle(x, 0, each, selected);
+        }
+        for (y, figure) in plan.figures.iter().enumerate() {
+            let (text, role) = (figure.cell)(side, against).unwrap_or(("–".to_owned(), Role::Faint));
+            let role = if plan.is_stale { Role::Dim } else { role };
+            let text = cut(&text, each as usize);
+            canvas.part(x, y as u16 + 1, each, 1).right(0, 0, 0, &[(&text, role)]);
+        }
+    }
+}
+
+/// Nothing to compare with: how to get it.
+fn alone(work: &Workspace, canvas: &mut Canvas<'_>) {
+    if work.compare.is_asked || work.is_stale() {
+        canvas.text(1, 0, "computing …", Role::Warn);
+        return;
+    }
+    let lines: [&[(&str, Role)]; 5] = [
+        &[("nothing to compare with the base yet", Role::Warn)],
+        &[("b g t", Role::Key), ("            make an edit: it comes beside the base", Role::Dim)],
+        &[("n", Role::Key), ("                keep the steps under a name, and go on from there", Role::Dim)],
+        &[(":compare TRACE", Role::Key), ("   another trace, as measured", Role::Dim)],
+        &[(":compare FILE.toml", Role::Key), (" a scenario from a file", Role::Dim)],
+    ];
+    for (y, line) in lines.iter().enumerate() {
+        canvas.line(1, y as u16, line);
+    }
+}
+
+/// The rows of the view.
+pub fn table(work: &Workspace, width: u16, height: u16) -> Table<'_> {
+    let plan = Plan::of(work, width, height);
+    let rows = if plan.columns.len() < 2 { Vec::new() } else { plan.state.rows() };
+    let column = |title, width, is_number| Column { title, width, is_number, from_width: 0 };
+    let title = match (plan.state.by, plan.state.measure().name()) {
+        (By::Operator, "device") => "device time of operators",
+        (By::Operator, "host") => "host time of operators",
+        (By::Operator, _) => "critical path by operator",
+        (By::Kind, "path") => "critical path by kind",
+        (By::Kind, _) => "time by kind",
+    };
+    let (names, each) = (plan.names, plan.column);
+    let mut columns = vec![column(title, names, false)];
+    columns.extend(
+        plan.places.iter().enumerate().map(|(at, _)| column(if at == 0 { "time" } else { "difference" }, each, true)),
+    );
+    Table { summary: Vec::new(), columns, count: rows.len(), row: Box::new(move |index| row(&plan, rows[index])) }
+}
+
+fn row(plan: &Plan<'_>, row: &BoardRow) -> TableRow {
+    let (state, reference) = (plan.state, plan.places.first().copied().unwrap_or(0));
+    let name = match row.place {
+        None => short_name(without_engine(&row.name)).to_owned(),
+        Some(Place::Host) => format!("host {}", row.name),
+        Some(Place::Device) => format!("device {}", row.name),
+        Some(Place::Wait) => format!("wait {}", row.name.trim_start_matches("wait-")),
+    };
+    let role = if plan.is_stale { Role::Dim } else { Role::Text };
+    let mut values = vec![value(name, role)];
+    let own = row.cells.get(reference).copied().flatten();
+    let time = |cell: Option<Named>| time_of(state.measure(), state.by, cell);
+    let own_text = if own.is_some() { time(own).to_string() } else { "–".to_owned() };
+    values.push(value(own_text, role));
+    let iteration = plan.columns.get(reference).map_or(1, |side| side.figures.iteration_ns.0.max(1));
+    for &index in plan.places.iter().skip(1) {
+        let cell = row.cells.get(index).copied().flatten();
+        values.push(difference(own, cell, time(cell) - time(own), iteration, plan.is_stale));
+    }
+    TableRow { values, open: Open::Nothing }
+}
+
+/// A cell beside the reference's: what is different.
+fn difference(own: Option<Named>, cell: Option<Named>, by: DurNs, iteration: i64, is_stale: bool) -> Value {
+    let count = |cell: Option<Named>| cell.map_or(0, |cell| cell.count);
+    let note = match (count(own), count(cell)) {
+        (0, 1..) => " new",
+        (1.., 0) => " gone",
+        _ => "",
+    };
+    let is_small = (by.0.unsigned_abs() as f64) < SMALL * iteration as f64;
+    let role = match by.0 {
+        _ if is_stale || is_small => Role::Dim,
+        ..0 => Role::Good,
+        _ => Role::Bad,
+    };
+    let text = if by == DurNs::ZERO { "=".to_owned() } else { signed(by) };
+    value(format!("{text}{note}"), role)
+}

@@ -546,6 +546,76 @@ fn layers_add_up_and_several_runs_are_trimmed_means() {
     }
     let two = json(&["layers", &sample(CPU), &sample("mlp-b256-fp32-cpu.kineto.json.gz")]);
     assert_eq!(two["batch_sizes"][0]["runs"], 2);
+    assert_eq!(two["traces"].as_array().unwrap().len(), 2);
+    assert!(two["diagnostics"].is_array());
+}
+
+#[test]
+fn a_device_is_shown_with_every_figure_its_source_its_fits_and_its_collectives() {
+    let device = &json(&["devices", "show", "A100-80"])["devices"][0];
+    let figures = device["figures"].as_array().unwrap();
+    for key in
+        ["sm_count", "clock_mhz", "l2_mib", "l2_gb_s", "dram_gb_s", "dram_measured_gb_s", "peak_tflops.bf16_tensor"]
+    {
+        let figure = figures.iter().find(|figure| figure["key"] == key).unwrap();
+        assert!(figure["value"].as_f64().unwrap() > 0.0 && !figure["source"].as_str().unwrap().is_empty(), "{figure}");
+    }
+    let fits = device["fits"].as_array().unwrap();
+    assert!(fits.iter().all(|fit| fit["error"].as_f64().unwrap() > 0.0), "{fits:?}");
+    let curves = device["link"]["curves"].as_array().unwrap();
+    assert!(
+        curves
+            .iter()
+            .any(|curve| curve["collective"] == "all-reduce" && curve["ranks"] == 8 && curve["carried"] == false)
+    );
+}
+
+#[test]
+fn bad_tables_of_measurements_are_refused_with_line_and_column() {
+    let folder = tempfile::tempdir().unwrap();
+    let refused = |text: &str| {
+        let (table, device) = (folder.path().join("table.csv"), folder.path().join("out.toml"));
+        std::fs::write(&table, text).unwrap();
+        let message = failure(1, &["calibrate", table.to_str().unwrap(), "--out", device.to_str().unwrap()]);
+        assert!(!device.exists(), "nothing is written");
+        message
+    };
+    let head = "system,gemm_dtype,m,n,k,latency_ms\n";
+    let says = |message: &str, parts: &[&str]| assert!(parts.iter().all(|part| message.contains(part)), "{message}");
+    says(&refused("system,gemm_dtype,m,n,latency_ms\nh100_sxm,bfloat16,1,1,1\n"), &["table.csv", "no column `k`"]);
+    says(&refused(&format!("{head}h100_sxm,bfloat16,64,64,64,NaN\n")), &["line 2", "`latency_ms`", "NaN"]);
+    says(&refused(&format!("{head}h100_sxm,bfloat16,64,-1,64,1\n")), &["line 2", "`n`", "-1"]);
+    says(&refused(head), &["no measurements"]);
+    says(&refused(&format!("{head}h100_sxm,bfloat16,4096,4096,4096,0.2\n")), &["at least"]);
+    let nanoseconds = format!("{head}h100_sxm,bfloat16,8192,8192,8192,0.000002\n");
+    says(&refused(&nanoseconds), &["line 2", "unit"]);
+}
+
+#[test]
+fn layers_over_all_steps_are_the_trimmed_means_of_the_steps() {
+    let steps = json(&["simulate", &sample(CPU), "--iteration", "all"]);
+    let mut times: Vec<i64> =
+        steps["iterations"].as_array().unwrap().iter().map(|step| step["measured_ns"].as_i64().unwrap()).collect();
+    times.sort_unstable();
+    let cut = if times.len() < 3 { 0 } else { (times.len() / 5).max(1) };
+    let kept = &times[cut..times.len() - cut];
+    let mean = kept.iter().sum::<i64>() / kept.len() as i64;
+    let layers = json(&["layers", &sample(CPU), "--iteration", "all"]);
+    assert_eq!(
+        (layers["runs"].as_u64().unwrap() as usize, layers["batch_sizes"][0]["latency_ns"].as_i64().unwrap()),
+        (times.len(), mean)
+    );
+    assert!(times.len() >= 3, "{times:?}");
+}
+
+#[test]
+fn layers_of_an_edited_run_take_their_edited_times() {
+    let time = |step: &str| {
+        let answer = json(&["layers", &sample(CPU), "--step", step]);
+        answer["layers"].as_array().unwrap().iter().map(|row| row["latency_ns"].as_i64().unwrap()).sum::<i64>() as f64
+    };
+    let half = time("scale kind=op x0.5") / time("scale kind=op x1");
+    assert!((0.4..0.7).contains(&half), "{half}");
 }
 
 #[test]

@@ -91,9 +91,9 @@ pub enum OpsOrder {
 /// Arguments of `layers`.
 #[derive(Clone, Debug, Args)]
 pub struct LayersArgs {
-    /// The runs, and how to write
+    /// The runs, the edits on each of them, and how to write; with `--iteration all` every step is a run
     #[command(flatten)]
-    pub input: TraceArgs,
+    pub common: ScenarioCommand,
     /// Take the largest batch within this latency as the optimal one
     #[arg(long, value_name = "MS")]
     pub latency_ms: Option<f64>,

@@ -37,7 +37,7 @@ pub struct Cli {
     /// Traces to open on the screen: files, globs, or folders (all ranks in it)
     #[arg(value_name = "TRACE")]
     pub traces: Vec<PathBuf>,
-    /// Iteration to model: an index from 0, `median`, or `all` (simulate, path, gaps, breakdown)
+    /// Iteration to model: an index from 0, `median`, or `all` (simulate, path, gaps, breakdown, layers)
     #[arg(long, value_name = "N", default_value = "default", hide_default_value = true, global = true)]
     pub iteration: Iteration,
     /// Theme of the screen: dark, light, high-contrast, colour-blind-safe, 16-colour, or one of your own

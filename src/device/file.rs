@@ -29,10 +29,14 @@ pub(super) enum Figure {
     LaunchLatencyUs,
     KernelStartUs,
     ProductShare,
+    SmThreads,
+    SmBlocks,
+    SmRegisters,
+    SmSharedKib,
 }
 
 impl Figure {
-    pub(super) const ALL: [Self; 12] = [
+    pub(super) const ALL: [Self; 16] = [
         Self::SmCount,
         Self::ClockMhz,
         Self::L2Mib,
@@ -45,6 +49,10 @@ impl Figure {
         Self::LaunchLatencyUs,
         Self::KernelStartUs,
         Self::ProductShare,
+        Self::SmThreads,
+        Self::SmBlocks,
+        Self::SmRegisters,
+        Self::SmSharedKib,
     ];
 
     pub(super) fn key(self) -> &'static str {
@@ -61,6 +69,10 @@ impl Figure {
             Self::LaunchLatencyUs => "launch_latency_us",
             Self::KernelStartUs => "kernel_start_us",
             Self::ProductShare => "product_share",
+            Self::SmThreads => "sm_threads",
+            Self::SmBlocks => "sm_blocks",
+            Self::SmRegisters => "sm_registers",
+            Self::SmSharedKib => "sm_shared_kib",
         }
     }
 

@@ -14,4 +14,4 @@ pub use catalog::Catalog;
 pub(crate) use error::line_of;
 pub use error::{CatalogError, UnknownDevice};
 pub use link::{CollectiveCurve, LinkProfile, Links};
-pub use profile::{BandwidthCurve, DeviceKind, DeviceProfile, Precision};
+pub use profile::{BandwidthCurve, DeviceKind, DeviceProfile, Precision, SmLimits};

@@ -177,6 +177,19 @@ impl BandwidthCurve {
     }
 }
 
+/// What blocks of threads share on one streaming multiprocessor or compute unit.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SmLimits {
+    /// Threads resident at once.
+    pub threads: u32,
+    /// Blocks resident at once.
+    pub blocks: u32,
+    /// 32-bit registers.
+    pub registers: u32,
+    /// Shared memory.
+    pub shared: Bytes,
+}
+
 /// All figures of one device.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DeviceProfile {
@@ -218,6 +231,8 @@ pub struct DeviceProfile {
     pub kernel_start: DurNs,
     /// Share of the matrix units' peak that large 16-bit products reach, where somebody measured it.
     pub product_share: Option<f64>,
+    /// What its multiprocessors hold, where known.
+    pub sm_limits: Option<SmLimits>,
     /// Where each figure is from: key → source.
     pub sources: BTreeMap<String, String>,
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::error::CatalogError;
 use super::file::{Figure, Placed};
-use super::profile::{BandwidthCurve, DeviceKind, DeviceProfile, Precision};
+use super::profile::{BandwidthCurve, DeviceKind, DeviceProfile, Precision, SmLimits};
 use crate::units::{Bytes, BytesPerSec, DurNs, FlopPerSec};
 
 /// A device with what it inherits merged in.
@@ -126,6 +126,17 @@ fn missing(id: &str, placed: &Placed, key: &str) -> CatalogError {
     CatalogError::MissingFigure { file, line, device: id.to_owned(), key: key.to_owned() }
 }
 
+/// `None` unless all four are given.
+fn sm_limits(figures: &BTreeMap<Figure, f64>) -> Option<SmLimits> {
+    let figure = |figure: Figure| figures.get(&figure).copied();
+    Some(SmLimits {
+        threads: figure(Figure::SmThreads)? as u32,
+        blocks: figure(Figure::SmBlocks)? as u32,
+        registers: figure(Figure::SmRegisters)? as u32,
+        shared: Bytes((figure(Figure::SmSharedKib)? * 1024.0) as u64),
+    })
+}
+
 fn complete(id: &str, placed: &Placed, merged: Merged) -> Result<DeviceProfile, CatalogError> {
     let figure = |figure: Figure| merged.figures.get(&figure).copied();
     let need = |key: Figure| figure(key).ok_or_else(|| missing(id, placed, key.key()));
@@ -153,6 +164,7 @@ fn complete(id: &str, placed: &Placed, merged: Merged) -> Result<DeviceProfile, 
         launch_latency: DurNs::from_us_f64(need(Figure::LaunchLatencyUs)?),
         kernel_start: DurNs::from_us_f64(need(Figure::KernelStartUs)?),
         product_share: figure(Figure::ProductShare),
+        sm_limits: sm_limits(&merged.figures),
         sources: merged.sources,
     })
 }

@@ -1,6 +1,8 @@
 //! `devices`: the catalog, one device with its sources, or a check of a device file.
 
-use std::io::{self, Write};
+mod shown;
+
+use std::io::Write;
 
 use color_eyre::eyre::Result;
 use serde::Serialize;
@@ -12,6 +14,7 @@ use crate::device::{Catalog, DeviceKind, DeviceProfile};
 use crate::session::read_text;
 
 use super::{input, output};
+use shown::Shown;
 
 #[derive(Debug, Serialize)]
 struct Listed<'a> {
@@ -25,8 +28,16 @@ struct Listed<'a> {
 }
 
 #[derive(Debug, Serialize)]
-struct Devices<'a> {
-    devices: Vec<Listed<'a>>,
+struct Devices<T> {
+    devices: Vec<T>,
+}
+
+#[derive(Debug, Serialize)]
+struct Full<'a> {
+    #[serde(flatten)]
+    listed: Listed<'a>,
+    #[serde(flatten)]
+    shown: &'a Shown,
 }
 
 /// Runs the command.
@@ -58,11 +69,7 @@ fn listed(profile: &DeviceProfile) -> Listed<'_> {
         sm_count: profile.sm_count,
         memory_bytes: profile.memory.0,
         dram_bandwidth_bytes_per_s: profile.bandwidth().0,
-        peak_flop_per_s: profile
-            .peak
-            .iter()
-            .map(|(precision, rate)| (format!("{precision:?}").to_lowercase(), rate.0))
-            .collect(),
+        peak_flop_per_s: profile.peak.iter().map(|(precision, rate)| (precision.key().to_owned(), rate.0)).collect(),
     }
 }
 
@@ -92,25 +99,12 @@ fn list(output: &OutputArgs) -> Result<()> {
 fn show(name: &str, output: &OutputArgs) -> Result<()> {
     let engine = input::engine()?;
     let profile = engine.catalog.find(name)?;
-    let devices = Devices { devices: vec![listed(profile)] };
-    output::write(output, &devices, |out| describe(profile, out), || output::Table::new(&["id"]))?;
-    Ok(())
-}
-
-fn describe(profile: &DeviceProfile, out: &mut dyn Write) -> io::Result<()> {
-    writeln!(out, "{}  {}", profile.id, profile.name)?;
-    for (precision, rate) in &profile.peak {
-        writeln!(out, "  {:<24} {:.1} TFLOP/s", format!("{precision:?}").to_lowercase(), rate.0 / 1e12)?;
-    }
-    writeln!(out, "  {:<24} {}", "memory", profile.memory)?;
-    writeln!(out, "  {:<24} {:.0} GB/s", "bandwidth", profile.dram_bandwidth.0 / 1e9)?;
-    if let Some(measured) = profile.dram_bandwidth_measured {
-        writeln!(out, "  {:<24} {:.0} GB/s", "bandwidth, measured", measured.0 / 1e9)?;
-    }
-    writeln!(out, "  {:<24} {}", "last-level cache", profile.l2)?;
-    writeln!(out, "  {:<24} {}", "SMs", profile.sm_count)?;
-    for (key, source) in &profile.sources {
-        writeln!(out, "  source of {key}: {source}")?;
-    }
+    let shown = shown::shown(profile, &engine.models);
+    let describe = |out: &mut dyn Write| {
+        writeln!(out, "{}  {}", profile.id, profile.name)?;
+        shown.describe(out)
+    };
+    let devices = Devices { devices: vec![Full { listed: listed(profile), shown: &shown }] };
+    output::write(output, &devices, describe, || shown.table())?;
     Ok(())
 }

@@ -11,7 +11,7 @@ use crate::session::{Loaded, StepOutcome, Summary};
 use crate::units::DurNs;
 
 use super::opened::Opened;
-use super::{breakdown, gaps, input, output, path};
+use super::{breakdown, gaps, input, layers, output, path};
 
 /// Runs a command on every step.
 ///
@@ -26,12 +26,13 @@ pub fn run(command: &Command) -> Result<u8> {
         Command::Path(args) => paths(args)?,
         Command::Gaps(args) => idle(args)?,
         Command::Breakdown(args) => breakdowns(args)?,
+        Command::Layers(args) => layers::run(args, Iteration::All)?,
         Command::Info(_) | Command::Devices(_) | Command::Validate(_) | Command::Transforms(_) => {
             return super::run(command, Iteration::Default);
         }
         _ => {
             return Err(eyre!(
-                "--iteration all is for simulate, path, gaps and breakdown; this command models one step"
+                "--iteration all is for simulate, path, gaps, breakdown and layers; this command models one step"
             ));
         }
     }

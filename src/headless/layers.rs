@@ -1,23 +1,26 @@
 //! `layers`: the fifteen across-stack analyses of one run, or of several runs as trimmed means.
 
+mod runs;
+
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use color_eyre::eyre::{Result, eyre};
 use serde::Serialize;
 
-use crate::analysis::layers::{self, KernelSum, Layer, LayerKernel, LayerTable, LayerType, Stage};
-use crate::analysis::roofline::{Limit, Roofs};
+use crate::analysis::layers::{self, KernelSum, Layer, LayerKernel, LayerTable, LayerType, LevelRow, Stage};
+use crate::analysis::roofline::Limit;
 use crate::cli::{Iteration, LayersArgs};
-use crate::device::Precision;
-use crate::session::Loaded;
+use crate::diagnostic::Diagnostic;
 use crate::units::{Bytes, DurNs};
 
+use super::opened::Opened;
 use super::{input, output};
 
 #[derive(Debug, Serialize)]
 struct Answer {
     device: String,
+    runs: usize,
     batch_sizes: Vec<BatchRow>,
     optimal_batch: Option<u64>,
     layers: Vec<Layer>,
@@ -35,6 +38,7 @@ struct Answer {
     layer_roofline: Vec<RoofPoint>,
     model: Vec<KernelSum>,
     stages: Vec<Stage>,
+    profiling_levels: Vec<LevelRow>,
 }
 
 #[derive(Debug, Serialize)]
@@ -90,6 +94,7 @@ struct Envelope {
     traces: Vec<String>,
     #[serde(flatten)]
     answer: Answer,
+    diagnostics: Vec<Diagnostic>,
 }
 
 /// Runs the command.
@@ -97,13 +102,21 @@ struct Envelope {
 /// # Errors
 /// Nothing could be opened, or standard output cannot be written.
 pub fn run(args: &LayersArgs, iteration: Iteration) -> Result<()> {
-    let engine = input::engine()?;
-    let jobs = input::open_all(&engine, &args.input.traces, iteration)?;
+    let runs = Opened::runs(&args.common, iteration)?;
     let target = args.latency_ms.map(|ms| DurNs::from_us_f64(ms * 1e3));
-    let envelope = Envelope { traces: jobs.iter().flat_map(input::paths).collect(), answer: answer(&jobs, target)? };
+    let answer = answer(&runs, target)?;
+    let (mut traces, mut diagnostics) = (Vec::new(), Vec::new());
+    for run in &runs {
+        let paths = input::paths(&run.loaded);
+        if !paths.iter().all(|path| traces.contains(path)) {
+            traces.extend(paths);
+            diagnostics.extend(input::diagnostics(&run.loaded));
+        }
+    }
+    let envelope = Envelope { traces, answer, diagnostics };
     let answer = &envelope.answer;
     output::write(
-        &args.input.output,
+        &args.common.input.output,
         &envelope,
         |out| describe(answer, args.top, out),
         || layer_table(&answer.layers),
@@ -111,18 +124,25 @@ pub fn run(args: &LayersArgs, iteration: Iteration) -> Result<()> {
     Ok(())
 }
 
-fn answer(jobs: &[Loaded], target: Option<DurNs>) -> Result<Answer> {
-    let first = jobs.first().ok_or_else(|| eyre!("no run was opened"))?;
-    let device = first.context.devices.first().ok_or_else(|| eyre!("the first run has no rank"))?.profile.clone();
-    let tables: Vec<LayerTable> = jobs.iter().map(|job| LayerTable::of(&job.graph, &device)).collect();
+fn answer(runs: &[Opened], target: Option<DurNs>) -> Result<Answer> {
+    let first = runs.first().ok_or_else(|| eyre!("no run was opened"))?;
+    let device = first.outcome.resolved.devices.first().ok_or_else(|| eyre!("the first run has no rank"))?.clone();
+    let tables: Vec<LayerTable> = runs.iter().map(runs::table).collect();
+    let levels: Vec<_> = runs
+        .iter()
+        .zip(&tables)
+        .filter(|(_, table)| table.batch == tables[0].batch)
+        .filter_map(|(run, table)| Some((runs::recorded(run)?, table.latency)))
+        .collect();
     let same_batch: Vec<LayerTable> = tables.iter().filter(|table| table.batch == tables[0].batch).cloned().collect();
     let table = LayerTable::merged(&same_batch);
     let batch_sizes = batch_rows(&tables);
     let known: Vec<(u64, DurNs)> = batch_sizes.iter().filter_map(|row| Some((row.batch?, row.latency_ns))).collect();
-    let roofs = Roofs::of(&device, Precision::Fp32);
     let types = layers::by_type(&table.layers);
     Ok(Answer {
         device: device.id.clone(),
+        runs: tables.len(),
+        profiling_levels: layers::levels(&levels),
         optimal_batch: layers::optimal_batch(&known, target),
         batch_sizes,
         layer_latency: series(&table.layers, |layer| layer.latency_ns),
@@ -131,12 +151,12 @@ fn answer(jobs: &[Loaded], target: Option<DurNs>) -> Result<Answer> {
         latency_by_type: of_types(&types, |it| it.latency_ns),
         memory_by_type: of_types(&types, |it| it.memory_bytes),
         kernel_roofline: kernel_points(&table.kernels),
-        kernels_by_name: layers::by_name(&table, &roofs),
-        kernels_by_layer: layers::by_layer(&table, &roofs),
+        kernels_by_name: layers::by_name(&table, &device),
+        kernels_by_layer: layers::by_layer(&table, &device),
         layer_work: table.layers.iter().map(work).collect(),
         layer_host: table.layers.iter().map(host).collect(),
         layer_roofline: table.layers.iter().filter_map(layer_point).collect(),
-        model: vec![layers::model(&table, &roofs)],
+        model: vec![layers::model(&table, &device)],
         stages: layers::stages(&table.layers),
         layers: table.layers,
         kernels: table.kernels,
@@ -201,10 +221,15 @@ fn describe(answer: &Answer, top: usize, out: &mut dyn Write) -> io::Result<()> 
     for row in &answer.batch_sizes {
         let batch = row.batch.map_or("unknown".to_owned(), |batch| batch.to_string());
         let throughput = row.throughput.map_or(String::new(), |rate| format!(", {rate:.1} samples/s"));
-        writeln!(out, "batch {batch}: {} ({} runs){throughput}", row.latency_ns, row.runs)?;
+        let runs = if row.runs == 1 { "run" } else { "runs, trimmed mean" };
+        writeln!(out, "batch {batch}: {} ({} {runs}){throughput}", row.latency_ns, row.runs)?;
     }
     if let Some(best) = answer.optimal_batch {
         writeln!(out, "optimal batch {best}")?;
+    }
+    for row in &answer.profiling_levels {
+        let (Some(above), Some(more)) = (&row.above, row.overhead_ns) else { continue };
+        writeln!(out, "profiling {} ({} runs) takes {more} more than {above}", row.level, row.runs)?;
     }
     for sum in &answer.model {
         let bound = sum.bound.map_or("unknown", Limit::name);
@@ -233,11 +258,11 @@ fn describe(answer: &Answer, top: usize, out: &mut dyn Write) -> io::Result<()> 
 fn layer_table(layers: &[Layer]) -> output::Table {
     let mut table = output::Table::new(&[
         "index",
-        "latency ns",
-        "kernels ns",
-        "bytes written",
+        "latency_ns",
+        "kernels_ns",
+        "written_bytes",
         "flop",
-        "bytes",
+        "traffic_bytes",
         "bound",
         "shape",
         "name",
@@ -251,7 +276,7 @@ fn layer_table(layers: &[Layer]) -> output::Table {
             format!("{:.0}", layer.load.flop),
             format!("{:.0}", layer.load.bytes),
             layer.bound.map_or(String::new(), |bound| bound.name().to_owned()),
-            format!("{:?}", layer.shape),
+            if layer.shape.is_empty() { "–".to_owned() } else { format!("{:?}", layer.shape) },
             layer.name.clone(),
         ]);
     }
@@ -269,12 +294,13 @@ fn type_table(answer: &Answer, top: usize) -> output::Table {
 }
 
 fn kernel_table(sums: &[KernelSum]) -> output::Table {
-    let mut table = output::Table::new(&["count", "time", "share %", "FLOP/B", "GFLOP/s", "bound", "kernel"]);
+    let mut table = output::Table::new(&["count", "time", "share %", "occ %", "FLOP/B", "GFLOP/s", "bound", "kernel"]);
     for sum in sums {
         table.row([
             sum.count.to_string(),
             sum.latency_ns.to_string(),
             format!("{:.1}", 100.0 * sum.latency_share),
+            sum.occupancy.map_or("–".to_owned(), |share| format!("{:.0}", 100.0 * share)),
             sum.intensity.map_or("–".to_owned(), |intensity| format!("{intensity:.2}")),
             format!("{:.1}", sum.throughput / 1e9),
             sum.bound.map_or(String::new(), |bound| bound.name().to_owned()),

@@ -142,6 +142,8 @@ pub struct KernelArgs {
     pub registers: u32,
     /// Shared memory per block in bytes.
     pub shared_memory: u32,
+    /// The profiler's estimate of the achieved occupancy, in percent.
+    pub occupancy: Option<u8>,
 }
 
 /// A copy's or memset's size.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::analysis::roofline::{Limit, Load, Roofs};
+use crate::device::{DeviceProfile, Precision};
 use crate::units::DurNs;
 
 use super::table::{Layer, LayerKernel, LayerTable};
@@ -46,6 +47,8 @@ pub struct KernelSum {
     pub throughput: f64,
     /// What bounds them together; `None` where no work is known.
     pub bound: Option<Limit>,
+    /// Occupancy, weighted by time; `None` where no launch was recorded.
+    pub occupancy: Option<f64>,
 }
 
 /// Which third of the layers has most of something.
@@ -79,19 +82,19 @@ pub fn by_type(layers: &[Layer]) -> Vec<LayerType> {
 }
 
 /// Kernels by name, the most time first (analysis 10).
-pub fn by_name(table: &LayerTable, roofs: &Roofs) -> Vec<KernelSum> {
+pub fn by_name(table: &LayerTable, device: &DeviceProfile) -> Vec<KernelSum> {
     let mut groups: BTreeMap<&str, Vec<&LayerKernel>> = BTreeMap::new();
     for kernel in &table.kernels {
         groups.entry(&kernel.name).or_default().push(kernel);
     }
-    let sums = groups.into_iter().map(|(name, kernels)| sum(name, None, &kernels, table.latency, roofs));
+    let sums = groups.into_iter().map(|(name, kernels)| sum(name, None, &kernels, table.latency, device));
     let mut sums: Vec<KernelSum> = sums.collect();
     sums.sort_by_key(|sum| std::cmp::Reverse(sum.latency_ns));
     sums
 }
 
 /// Kernels by layer, in the order of layers; layers without kernels are left out (analysis 11).
-pub fn by_layer(table: &LayerTable, roofs: &Roofs) -> Vec<KernelSum> {
+pub fn by_layer(table: &LayerTable, device: &DeviceProfile) -> Vec<KernelSum> {
     let mut groups: BTreeMap<usize, Vec<&LayerKernel>> = BTreeMap::new();
     for kernel in &table.kernels {
         if let Some(layer) = kernel.layer {
@@ -99,18 +102,24 @@ pub fn by_layer(table: &LayerTable, roofs: &Roofs) -> Vec<KernelSum> {
         }
     }
     let of = |(layer, kernels): (usize, Vec<&LayerKernel>)| {
-        sum(&table.layers[layer].name, Some(layer), &kernels, table.latency, roofs)
+        sum(&table.layers[layer].name, Some(layer), &kernels, table.latency, device)
     };
     groups.into_iter().map(of).collect()
 }
 
 /// All kernels together (analysis 15).
-pub fn model(table: &LayerTable, roofs: &Roofs) -> KernelSum {
+pub fn model(table: &LayerTable, device: &DeviceProfile) -> KernelSum {
     let all: Vec<&LayerKernel> = table.kernels.iter().collect();
-    sum("model", None, &all, table.latency, roofs)
+    sum("model", None, &all, table.latency, device)
 }
 
-fn sum(name: &str, layer: Option<usize>, kernels: &[&LayerKernel], iteration: DurNs, roofs: &Roofs) -> KernelSum {
+fn sum(
+    name: &str,
+    layer: Option<usize>,
+    kernels: &[&LayerKernel],
+    iteration: DurNs,
+    device: &DeviceProfile,
+) -> KernelSum {
     let latency: DurNs = kernels.iter().map(|kernel| kernel.duration_ns).sum();
     let total = |of: fn(&Load) -> f64| kernels.iter().map(|kernel| of(&kernel.load)).sum::<f64>();
     let load = Load {
@@ -127,9 +136,32 @@ fn sum(name: &str, layer: Option<usize>, kernels: &[&LayerKernel], iteration: Du
         latency_share: latency.0 as f64 / iteration.0.max(1) as f64,
         intensity: (load.bytes > 0.0).then(|| load.intensity()),
         throughput: load.throughput().0,
-        bound: kernels.iter().any(|kernel| kernel.bound.is_some()).then(|| load.limit(roofs)),
+        bound: kernels
+            .iter()
+            .any(|kernel| kernel.bound.is_some())
+            .then(|| load.limit(&Roofs::of(device, precision(kernels)))),
+        occupancy: weighted(kernels.iter().filter_map(|kernel| Some((kernel.occupancy?, kernel.duration_ns)))),
         load,
     }
+}
+
+/// The precision of most of the arithmetic; fp32 without any.
+fn precision(kernels: &[&LayerKernel]) -> Precision {
+    let mut flop: BTreeMap<Precision, f64> = BTreeMap::new();
+    for kernel in kernels {
+        if let Some(precision) = kernel.computed_with {
+            *flop.entry(precision).or_default() += kernel.load.flop;
+        }
+    }
+    let most = flop.into_iter().filter(|(_, flop)| *flop > 0.0).max_by(|a, b| a.1.total_cmp(&b.1));
+    most.map_or(Precision::Fp32, |(precision, _)| precision)
+}
+
+/// Mean weighted by time; `None` of nothing that takes any.
+fn weighted(values: impl Iterator<Item = (f64, DurNs)>) -> Option<f64> {
+    let (sum, time) =
+        values.fold((0.0, 0.0), |(sum, time), (value, took)| (sum + value * took.secs(), time + took.secs()));
+    (time > 0.0).then(|| sum / time)
 }
 
 /// What is summed up over layers.
@@ -166,7 +198,7 @@ fn stage(metric: &'static str, layers: &[Layer], of: Metric) -> Stage {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::units::{BytesPerSec, FlopPerSec};
+    use crate::device::Catalog;
 
     fn layer(index: usize, kind: &str, latency: i64, flop: f64) -> Layer {
         Layer {
@@ -207,6 +239,9 @@ mod tests {
             intensity: Some(10.0),
             throughput: 0.0,
             bound: Some(Limit::Compute),
+            precision: None,
+            computed_with: Some(if name == "a" { Precision::Fp32 } else { Precision::Fp16Tensor }),
+            occupancy: layer.map(|_| if name == "a" { 0.25 } else { 0.5 }),
         };
         let table = LayerTable {
             layers: vec![layer(0, "conv", 50, 1.0)],
@@ -214,13 +249,16 @@ mod tests {
             latency: DurNs(100),
             batch: Some(4),
         };
-        let roofs = Roofs { peak: FlopPerSec(1e9), memory: BytesPerSec(1e9), network: None };
-        let names = by_name(&table, &roofs);
+        let catalog = Catalog::builtin().unwrap();
+        let roofs = catalog.find("V100").unwrap();
+        let names = by_name(&table, roofs);
         assert_eq!((names[0].name.as_str(), names[1].name.as_str(), names[1].count), ("b", "a", 2));
         assert!((names[1].latency_share - 0.2).abs() < 1e-12);
-        assert_eq!(by_layer(&table, &roofs)[0].latency_ns, DurNs(35));
-        let model = model(&table, &roofs);
-        assert_eq!((model.count, model.intensity, model.bound), (3, Some(10.0), Some(Limit::Compute)));
+        assert_eq!(by_layer(&table, roofs)[0].latency_ns, DurNs(35));
+        // 5 ns at a quarter, 30 ns at a half; the kernel outside layers has none.
+        assert!((by_layer(&table, roofs)[0].occupancy.unwrap() - (5.0 * 0.25 + 30.0 * 0.5) / 35.0).abs() < 1e-12);
+        let model = model(&table, roofs);
+        assert_eq!((model.count, model.intensity, model.bound), (3, Some(10.0), Some(Limit::Memory)));
         assert!((model.throughput - 300.0 / 50e-9).abs() < 1.0);
     }
 }

@@ -7,8 +7,8 @@ use serde::Serialize;
 use crate::analysis::kernel_work::KernelWork;
 use crate::analysis::lanes::Times;
 use crate::analysis::roofline::{Limit, Load, Roofs};
-use crate::device::DeviceProfile;
-use crate::graph::{ExecutionGraph, Operand, Operator, OperatorId, TaskKind};
+use crate::device::{DeviceProfile, Precision};
+use crate::graph::{ExecutionGraph, Operand, Operator, OperatorId, Task, TaskKind};
 use crate::units::{DurNs, TimeNs};
 
 /// A layer: a top-level operator call of the first rank.
@@ -52,12 +52,19 @@ pub struct LayerKernel {
     /// FLOP, traffic and time; work is zero where not known.
     #[serde(flatten)]
     pub load: Load,
+    /// How it computes; `None` where its work is not known.
+    pub precision: Option<&'static str>,
+    /// The same.
+    #[serde(skip)]
+    pub computed_with: Option<Precision>,
     /// FLOP per byte; `None` without traffic.
     pub intensity: Option<f64>,
     /// FLOP per second.
     pub throughput: f64,
     /// What bounds it; `None` where its work is not known.
     pub bound: Option<Limit>,
+    /// Share of the threads the device can hold that it keeps resident; `None` where its launch was not recorded.
+    pub occupancy: Option<f64>,
 }
 
 /// Layers and kernels of one run, or of several as one.
@@ -67,7 +74,7 @@ pub struct LayerTable {
     pub layers: Vec<Layer>,
     /// Device work in order (computations of a host without device).
     pub kernels: Vec<LayerKernel>,
-    /// Measured time of the iteration.
+    /// Time of the iteration.
     pub latency: DurNs,
     /// Batch size, as far as known.
     pub batch: Option<u64>,
@@ -76,24 +83,30 @@ pub struct LayerTable {
 type Span = (TimeNs, TimeNs);
 
 impl LayerTable {
-    /// The first rank of the chosen iteration as measured, with the roofs of `device` for what bounds it.
+    /// The first rank of the chosen iteration, with the roofs of `device` for what bounds it and `occupancy` of its kernels.
     ///
     /// # Complexity
     /// O(tasks · log tasks).
-    pub fn of(graph: &ExecutionGraph, device: &DeviceProfile) -> Self {
+    pub fn of(
+        graph: &ExecutionGraph,
+        times: Times<'_>,
+        device: &DeviceProfile,
+        occupancy: impl Fn(&Task) -> Option<f64>,
+    ) -> Self {
         let (belongs, works) = (graph.iteration_tasks(), KernelWork::of(graph));
         let Some(part) = graph.ranks.first() else { return Self::default() };
-        let mut table = Self { latency: part.measured, batch: graph.batch_size, ..Self::default() };
+        let period = times.period(graph, part);
+        let mut table = Self { latency: period.end.since(period.start), batch: graph.batch_size, ..Self::default() };
         let mut layer_of: BTreeMap<OperatorId, usize> = BTreeMap::new();
         let mut layers: Vec<(Layer, Vec<Span>, Vec<Span>)> = Vec::new();
         let mut nodes: Vec<_> = graph.tasks.node_indices().filter(|node| belongs[node.index()]).collect();
-        nodes.sort_by_key(|&node| (graph.tasks[node].measured_start, node));
+        nodes.sort_by_key(|&node| (times.of(graph, node).0, node));
         for node in nodes {
             let task = &graph.tasks[node];
             if graph.lanes[task.lane.0 as usize].rank != part.rank || !task.kind.is_work() {
                 continue;
             }
-            let span = Times::Measured.of(graph, node);
+            let span = times.of(graph, node);
             let top = task.operator.map(|id| outermost(graph, id));
             let layer = top.map(|id| {
                 *layer_of.entry(id).or_insert_with(|| {
@@ -109,20 +122,27 @@ impl LayerTable {
                 }
             }
             if is_kernel {
-                let (load, roofs, written) = match works.work(node) {
+                let (load, precision, written) = match works.work(node) {
                     Some(work) => {
                         let bytes = work.bytes().0 as f64;
                         let load =
                             Load { flop: work.flop.0, bytes, network_bytes: 0.0, seconds: span.1.since(span.0).secs() };
-                        (load, Some(Roofs::of(device, work.precision)), work.written.0)
+                        (load, Some(work.precision), work.written.0)
                     }
                     None => (Load { seconds: span.1.since(span.0).secs(), ..Load::default() }, None, 0),
                 };
+                let roofs = precision.map(|precision| Roofs::of(device, precision));
                 if let Some(layer) = layer {
                     layers[layer].0.add(&load, roofs.as_ref(), written);
                 }
                 let name = graph.names.get(task.name).to_owned();
-                table.kernels.push(kernel(table.kernels.len(), layer, name, load, roofs));
+                let occupancy = occupancy(task).filter(|_| task.kind == TaskKind::Kernel);
+                table.kernels.push(LayerKernel {
+                    occupancy,
+                    precision: precision.map(Precision::key),
+                    computed_with: precision,
+                    ..kernel(table.kernels.len(), layer, name, load, roofs)
+                });
             }
         }
         table.layers = layers.into_iter().map(|(layer, all, kernels)| layer.timed(all, kernels)).collect();
@@ -234,6 +254,9 @@ fn kernel(index: usize, layer: Option<usize>, name: String, load: Load, roofs: O
         intensity: Some(load.intensity()).filter(|value| load.bytes > 0.0 && value.is_finite()),
         throughput: load.throughput().0,
         bound: roofs.map(|roofs| load.limit(&roofs)),
+        precision: None,
+        computed_with: None,
+        occupancy: None,
         load,
     }
 }

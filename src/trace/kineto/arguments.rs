@@ -83,6 +83,7 @@ pub fn kernel(event: &RawEvent<'_>) -> Option<KernelArgs> {
         block: triple(event[Key::Block]),
         registers: small(event[Key::Registers]),
         shared_memory: small(event[Key::SharedMemory]),
+        occupancy: wide(event[Key::Occupancy]).and_then(|percent| u8::try_from(percent).ok()),
     };
     (found != KernelArgs::default()).then_some(found)
 }
@@ -241,8 +242,12 @@ mod tests {
 
     #[test]
     fn launch_configuration_and_sizes_are_read() {
-        let found = kernel(&args(r#"{"grid": [32, 2, 1], "block": [128,1,1], "registers per thread": 72}"#)).unwrap();
+        let found = kernel(&args(
+            r#"{"grid": [32, 2, 1], "block": [128,1,1], "registers per thread": 72, "est. achieved occupancy %": 13}"#,
+        ))
+        .unwrap();
         assert_eq!((found.grid, found.block, found.registers), ([32, 2, 1], [128, 1, 1], 72));
+        assert_eq!(found.occupancy, Some(13));
         assert_eq!(copy(&args(r#"{"bytes": 2048}"#)).unwrap().bytes, Bytes(2048));
         assert_eq!((kernel(&args("{}")), copy(&args("{}"))), (None, None));
     }

@@ -120,6 +120,8 @@ pub enum Key {
     Registers,
     /// Shared memory per block.
     SharedMemory,
+    /// Estimated achieved occupancy.
+    Occupancy,
     /// Copy size.
     Bytes,
     /// Collective.
@@ -200,6 +202,7 @@ impl Key {
             b"block" => Self::Block,
             b"registers per thread" => Self::Registers,
             b"shared memory" => Self::SharedMemory,
+            b"est. achieved occupancy %" => Self::Occupancy,
             b"bytes" => Self::Bytes,
             b"Collective name" => Self::Collective,
             b"dtype" => Self::Dtype,

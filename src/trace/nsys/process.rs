@@ -158,6 +158,7 @@ impl Process {
             block: [Column::BlockX, Column::BlockY, Column::BlockZ].map(|column| row.small(column)),
             registers: row.small(Column::Registers),
             shared_memory: row.small(Column::StaticShared).saturating_add(row.small(Column::DynamicShared)),
+            occupancy: None,
         };
         self.kernels.push(id, args);
     }

@@ -11,10 +11,10 @@ use super::Check;
 const MIB: f64 = 1_048_576.0;
 
 /// System 2, a V100-SXM2.
-const V100: Roofs = Roofs { peak: FlopPerSec(15.7e12), memory: BytesPerSec(900e9), network: None };
+pub(super) const V100: Roofs = Roofs { peak: FlopPerSec(15.7e12), memory: BytesPerSec(900e9), network: None };
 
 /// A row of Tables 2 to 4: name, ms, GFLOP, MiB read and written, intensity, TFLOP/s, and whether memory bounds it.
-type Row = (&'static str, [f64; 4], [f64; 2], bool);
+pub(super) type Row = (&'static str, [f64; 4], [f64; 2], bool);
 
 const TABLE_2: [Row; 5] = [
     ("cgemm of layer 221", [6.04, 77.42, 40.33, 43.86], [876.97, 12.82], false),
@@ -32,7 +32,7 @@ const TABLE_3: [Row; 5] = [
     ("all scudnn 128×128", [23.02, 276.64, 671.68, 335.01], [262.08, 12.02], false),
 ];
 
-const TABLE_4: [Row; 5] = [
+pub(super) const TABLE_4: [Row; 5] = [
     ("layer 208", [7.45, 79.74, 362.67, 548.50], [83.46, 10.70], false),
     ("layer 221", [7.43, 79.74, 368.11, 551.70], [82.68, 10.73], false),
     ("layer 195", [5.55, 59.20, 36.51, 17.99], [1036.10, 10.67], false),

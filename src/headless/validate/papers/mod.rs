@@ -5,6 +5,7 @@
 mod cardwell;
 mod kakrannava;
 mod li;
+mod li_models;
 mod lin;
 mod published;
 
@@ -149,6 +150,7 @@ fn checks(catalog: &Catalog, figures: Option<&str>) -> Vec<Check> {
     let mut rows = kakrannava::checks(catalog);
     rows.extend(cardwell::checks(catalog));
     rows.extend(li::checks());
+    rows.extend(li_models::checks());
     rows.extend(lin::checks(catalog, figures));
     rows.extend(published::checks());
     rows

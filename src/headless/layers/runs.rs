@@ -1,0 +1,90 @@
+//! What `layers` takes from each run: its layers and kernels with their occupancy, and what its profiler recorded.
+
+use crate::analysis::lanes::Times;
+use crate::analysis::layers::{Launch, LayerTable, Recorded, occupancy};
+use crate::device::DeviceProfile;
+use crate::graph::Task;
+use crate::headless::opened::Opened;
+use crate::trace::{Category, KernelArgs, Trace};
+
+/// Layers and kernels of the first rank: as measured, or as simulated where there are edits.
+pub(super) fn table(run: &Opened) -> LayerTable {
+    let Some(device) = run.outcome.resolved.devices.first() else { return LayerTable::default() };
+    let own = run.loaded.context.devices.first().is_some_and(|old| old.profile.id == device.id);
+    let trace = trace(run);
+    let occupancy = |task: &Task| trace.and_then(|trace| task_occupancy(trace, task, device, own));
+    if run.outcome.steps.is_empty() {
+        return LayerTable::of(&run.loaded.graph, Times::Measured, device, occupancy);
+    }
+    LayerTable::of(&run.edited.graph, run.times(), device, occupancy)
+}
+
+/// The profiler's estimate where the kernel stays on its device, else what its launch allows. The profiler says 0 of kernels that
+/// ask for more shared memory than a block has by default.
+fn task_occupancy(trace: &Trace, task: &Task, device: &DeviceProfile, own: bool) -> Option<f64> {
+    let launched = trace.kernels.get(task.event?)?;
+    let recorded = launched.occupancy.filter(|percent| own && *percent > 0).map(|percent| f64::from(percent) / 100.0);
+    recorded.or_else(|| occupancy(launch(launched), device))
+}
+
+fn launch(args: &KernelArgs) -> Launch {
+    let all = |sizes: [u32; 3]| sizes.iter().map(|&size| u64::from(size)).product::<u64>();
+    let threads = u32::try_from(all(args.block)).unwrap_or(u32::MAX);
+    Launch { blocks: all(args.grid), threads, registers: args.registers, shared: args.shared_memory }
+}
+
+fn trace(run: &Opened) -> Option<&Trace> {
+    let part = run.loaded.graph.ranks.first()?;
+    run.loaded.job.ranks.get(part.trace_index)?.trace.as_ref()
+}
+
+/// What the first rank's profiler recorded; `None` without a trace.
+pub(super) fn recorded(run: &Opened) -> Option<Recorded> {
+    let trace = trace(run)?;
+    let mut found = Recorded { memory: !trace.memory.is_empty(), ..Recorded::default() };
+    for event in trace.events.ids() {
+        match trace.events.category(event) {
+            Category::Kernel => found.kernels = true,
+            Category::Operator => found.operators = true,
+            Category::Python => found.stacks = true,
+            _ => {}
+        }
+    }
+    for (_, args) in trace.operators.iter() {
+        found.shapes |= args.tensors.is_some();
+        found.stacks |= args.stack != crate::intern::NameId(0);
+    }
+    Some(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::Catalog;
+    use crate::trace::{self, OpenOptions};
+    use std::path::Path;
+
+    #[test]
+    fn occupancy_from_the_launch_agrees_with_the_profilers_estimate() {
+        let file = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("../shared/traces/vgg13-h100-train/profiler_vgg13-iter41.json.gz");
+        if !file.exists() {
+            eprintln!("skipped: {} is not there", file.display());
+            return;
+        }
+        let job = trace::open(&[file], &OpenOptions::default()).unwrap();
+        let trace = job.jobs[0].ranks[0].trace.as_ref().unwrap();
+        let catalog = Catalog::builtin().unwrap();
+        let device = catalog.find("H100").unwrap();
+        let pairs: Vec<(f64, f64)> = trace
+            .kernels
+            .iter()
+            .filter(|(_, args)| args.occupancy != Some(0))
+            .filter_map(|(_, args)| Some((f64::from(args.occupancy?) / 100.0, occupancy(launch(args), device)?)))
+            .collect();
+        assert!(pairs.len() > 200, "{}", pairs.len());
+        for (recorded, own) in pairs {
+            assert!((recorded - own).abs() < 0.01, "{recorded} {own}");
+        }
+    }
+}

@@ -16,6 +16,8 @@ pub struct Candidate {
     pub line: String,
     /// Whether it takes other hardware.
     pub is_hardware: bool,
+    /// Whether it changes how many samples an iteration has: then its gain is another measure than that of the rest.
+    pub is_per_sample: bool,
 }
 
 /// A class of tasks that can be sped up virtually.
@@ -42,6 +44,8 @@ const PLAIN: [&str; 9] = [
 /// Edits of collectives.
 const OF_COLLECTIVES: [&str; 5] =
     ["bucket-size 25", "bucket-size 50", "bucket-size 100", "bucket-size 400", "compress-comm 2"];
+/// GPUs of three generations, for what was traced on a host.
+const ON_GPU: [&str; 3] = ["place-on-gpu V100", "place-on-gpu A100-80", "place-on-gpu H100-SXM"];
 /// Placements of embedding tables.
 const PLACEMENTS: [&str; 3] =
     ["reshard-tables size_lookup_greedy", "reshard-tables lookup_greedy", "reshard-tables size_greedy"];
@@ -57,18 +61,22 @@ pub fn candidates(base: &Base, context: &Context) -> Vec<Candidate> {
     if graph.ranks.len() > 1 {
         lines.extend(PLACEMENTS.iter().map(|&line| line.to_owned()));
     }
-    if let Some(batch) = graph.batch_size {
-        lines.extend([2, 4].map(|times| format!("resize-batch {}", batch.saturating_mul(times))));
-    }
-    let software = lines.into_iter().map(|line| Candidate { line, is_hardware: false });
+    let batches = graph.batch_size.into_iter().flat_map(|batch| [2, 4, 8].map(|times| batch.saturating_mul(times)));
+    let per_sample = |batch: u64| format!("resize-batch {batch}");
+    let software = lines.into_iter().map(|line| Candidate { line, is_hardware: false, is_per_sample: false });
+    let batches = batches.map(|batch| Candidate { line: per_sample(batch), is_hardware: false, is_per_sample: true });
     let on_device = has(TaskKind::is_device as fn(TaskKind) -> bool);
-    let hardware = hardware(context, on_device).into_iter().map(|line| Candidate { line, is_hardware: true });
-    software.chain(hardware).filter(|candidate| parse_step(&candidate.line).is_ok()).collect()
+    let hardware = hardware(context, on_device).into_iter();
+    let hardware = hardware.map(|line| Candidate { line, is_hardware: true, is_per_sample: false });
+    software.chain(batches).chain(hardware).filter(|candidate| parse_step(&candidate.line).is_ok()).collect()
 }
 
 /// Other devices of the kind traced, and other links.
 fn hardware(context: &Context, on_device: bool) -> Vec<String> {
-    let Some(traced) = context.devices.first().filter(|_| on_device) else { return Vec::new() };
+    if !on_device {
+        return ON_GPU.iter().map(|&line| line.to_owned()).collect();
+    }
+    let Some(traced) = context.devices.first() else { return Vec::new() };
     let is_other = |device: &&DeviceProfile| {
         device.kind == DeviceKind::Gpu && device.id != traced.profile.id && device.memory.0 > 0
     };

@@ -47,8 +47,8 @@ fn target(text: &str) -> Result<f64> {
 }
 
 fn describe(answer: &Answer, out: &mut dyn Write) -> io::Result<()> {
-    let Advice { options: found, sensitivity, goal } = &answer.advice;
-    writeln!(out, "iteration {}; each option on top of it, time per sample\n", answer.base_simulated_ns)?;
+    let Advice { options: found, sensitivity, goal, .. } = &answer.advice;
+    writeln!(out, "iteration {}; each option on top of it\n", answer.base_simulated_ns)?;
     if found.is_empty() {
         writeln!(out, "no edit that is known makes it faster")?;
     } else {
@@ -74,11 +74,20 @@ fn sentence(goal: &Goal) -> String {
 }
 
 fn options(found: &[AdvisedOption]) -> output::Table {
-    let mut table =
-        output::Table::new(&["gain_percent", "simulated_ns", "low_ns", "high_ns", "memory_bytes", "hardware", "steps"]);
+    let mut table = output::Table::new(&[
+        "gain_percent",
+        "of",
+        "simulated_ns",
+        "low_ns",
+        "high_ns",
+        "memory_bytes",
+        "hardware",
+        "steps",
+    ]);
     for option in found {
         table.row([
             format!("{:.2}", 100.0 * option.gain),
+            if option.is_per_sample { "sample" } else { "iteration" }.to_owned(),
             option.simulated_ns.0.to_string(),
             option.error_band.low_ns.0.to_string(),
             option.error_band.high_ns.0.to_string(),

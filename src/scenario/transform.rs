@@ -45,6 +45,8 @@ pub struct StepReport {
     pub unhandled: Vec<String>,
     /// Measured time of the tasks that should have changed and could not.
     pub unhandled_ns: DurNs,
+    /// Share of what it changes in the iteration that is assumed: neither the trace nor a model's known error covers it.
+    pub doubt: f32,
 }
 
 impl StepReport {

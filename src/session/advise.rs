@@ -1,6 +1,7 @@
 //! Advice: every candidate edit alone, the best together, what a goal takes, and how the iteration answers to each class
 //! of tasks. Everything by simulating again; what does not fit the device's memory is left out.
 
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 
 use rayon::prelude::*;
@@ -10,7 +11,7 @@ use crate::analysis::advise::{self, Candidate, Lever};
 use crate::scenario::{Scenario, parse_step};
 use crate::units::{Bytes, DurNs};
 
-use super::{Engine, ErrorBand, Loaded, Outcome, Summary};
+use super::{Engine, ErrorBand, Loaded, Outcome, Sharding, Summary};
 
 /// Smaller gains are not worth a line.
 const LEAST_GAIN: f64 = 0.001;
@@ -40,6 +41,8 @@ pub struct AdvisedOption {
     pub memory_bytes: Option<Bytes>,
     /// Whether other hardware is among them.
     pub is_hardware: bool,
+    /// Whether the batch is another: such options stand after the rest, whose gain is in the time of the same batch.
+    pub is_per_sample: bool,
     /// What they could not do.
     pub unhandled: Vec<String>,
 }
@@ -81,6 +84,9 @@ pub struct Advice {
     pub sensitivity: Vec<Sensitivity>,
     /// With a target only.
     pub goal: Option<Goal>,
+    /// Whether there is more to come.
+    #[serde(skip)]
+    pub is_partial: bool,
 }
 
 /// Candidates in force, by their number, and what comes of them.
@@ -96,6 +102,10 @@ struct Search<'a> {
     base: &'a Outcome,
     candidates: Vec<Candidate>,
     is_overtaken: &'a (dyn Fn() -> bool + Sync),
+    /// Gets the options found so far, whenever there are more.
+    found: &'a dyn Fn(&[AdvisedOption]),
+    /// All that gain, so far.
+    options: RefCell<Vec<AdvisedOption>>,
 }
 
 impl Engine {
@@ -107,8 +117,10 @@ impl Engine {
     /// # Returns
     /// `None` when `is_overtaken` said that nobody wants the answer any more.
     ///
+    /// See [`Self::advise_live`].
+    ///
     /// # Complexity
-    /// One simulation per candidate, up to 8 · 3 · 4 for combinations, two per class of tasks and 12 more with a target.
+    /// One simulation per candidate and up to 300 for the best placement of tables, up to 8 · 3 · 4 for combinations, two per class of tasks and 12 more with a target.
     pub fn advise(
         &self,
         loaded: &Loaded,
@@ -116,15 +128,35 @@ impl Engine {
         target: Option<f64>,
         is_overtaken: &(dyn Fn() -> bool + Sync),
     ) -> Option<Advice> {
+        self.advise_live(loaded, base, target, is_overtaken, &|_| {})
+    }
+
+    /// As [`Self::advise`]; `found` gets the options so far whenever there are more.
+    pub fn advise_live(
+        &self,
+        loaded: &Loaded,
+        base: &Outcome,
+        target: Option<f64>,
+        is_overtaken: &(dyn Fn() -> bool + Sync),
+        found: &dyn Fn(&[AdvisedOption]),
+    ) -> Option<Advice> {
         let candidates = advise::candidates(&loaded.base, &loaded.context);
-        let search = Search { engine: self, loaded, base, candidates, is_overtaken };
+        let options = RefCell::default();
+        let mut search = Search { engine: self, loaded, base, candidates, is_overtaken, found, options };
+        search.add_best_placement()?;
         let alone = search.alone()?;
         let together = search.together(&alone)?;
         let mut options: Vec<AdvisedOption> = alone.into_iter().chain(together).map(|tried| tried.option).collect();
-        options.sort_by(|a, b| b.gain.total_cmp(&a.gain).then_with(|| a.steps.cmp(&b.steps)));
+        sort(&mut options);
         let goal = target.map(|target| goal(&options, target));
-        Some(Advice { sensitivity: search.sensitivity(target)?, options, goal })
+        Some(Advice { sensitivity: search.sensitivity(target)?, options, goal, is_partial: false })
     }
+}
+
+/// The most gain first; options of another batch last, since their gain is per sample.
+pub(super) fn sort(options: &mut [AdvisedOption]) {
+    let order = |a: &AdvisedOption, b: &AdvisedOption| b.gain.total_cmp(&a.gain).then_with(|| a.steps.cmp(&b.steps));
+    options.sort_by(|a, b| a.is_per_sample.cmp(&b.is_per_sample).then_with(|| order(a, b)));
 }
 
 /// Time per sample.
@@ -133,22 +165,37 @@ fn per_sample(summary: &Summary) -> f64 {
 }
 
 impl Search<'_> {
-    /// Every candidate by itself; those that gain.
+    /// Makes the best placement of embedding tables a candidate, where there are tables to move.
+    fn add_best_placement(&mut self) -> Option<()> {
+        if self.loaded.graph.ranks.len() < 2 {
+            return Some(());
+        }
+        let sharding = Sharding::new(self.loaded, &self.base.scenario);
+        let line = sharding.search(&mut |_| !(self.is_overtaken)()).step;
+        if !line.is_empty() {
+            self.candidates.push(Candidate { line, is_hardware: false, is_per_sample: false });
+        }
+        if (self.is_overtaken)() { None } else { Some(()) }
+    }
+
+    /// Every candidate by itself; those that gain, of other batches the best.
     fn alone(&self) -> Option<Vec<Tried>> {
         let all: Vec<Vec<usize>> = (0..self.candidates.len()).map(|number| vec![number]).collect();
         let mut tried = self.all_of(all)?;
         tried.retain(|tried| tried.option.gain >= LEAST_GAIN);
+        tried.sort_by(|a, b| b.option.gain.total_cmp(&a.option.gain).then_with(|| a.parts.cmp(&b.parts)));
+        let best = tried.iter().position(|tried| tried.option.is_per_sample);
+        let mut place = 0..;
+        tried.retain(|tried| place.next() == best || !tried.option.is_per_sample);
         Some(tried)
     }
 
     /// The best combinations: software first, step by step, the best of each length followed further; then those on
-    /// the devices that gain most.
+    /// the devices that gain most, and that with another batch.
     fn together(&self, alone: &[Tried]) -> Option<Vec<Tried>> {
         let ranked = |is_hardware: bool, most: usize| -> Vec<&Tried> {
-            let mut list: Vec<&Tried> = alone.iter().filter(|one| one.option.is_hardware == is_hardware).collect();
-            list.sort_by(|a, b| b.option.gain.total_cmp(&a.option.gain).then(a.parts.cmp(&b.parts)));
-            list.truncate(most);
-            list
+            let is_one = |one: &&Tried| one.option.is_hardware == is_hardware && !one.option.is_per_sample;
+            alone.iter().filter(is_one).take(most).collect()
         };
         let parts: Vec<usize> = ranked(false, PARTS).iter().map(|one| one.parts[0]).collect();
         let mut beam: Vec<Tried> = ranked(false, WIDTH).into_iter().cloned().collect();
@@ -164,7 +211,9 @@ impl Search<'_> {
         let best = found.iter().chain(&beam).max_by(|a, b| a.option.gain.total_cmp(&b.option.gain));
         if let Some(best) = best {
             let on = |device: &Tried| [best.parts.as_slice(), &device.parts].concat();
-            found.extend(self.all_of(ranked(true, DEVICES).into_iter().map(on).collect())?);
+            let batch = alone.iter().find(|one| one.option.is_per_sample);
+            let wanted = ranked(true, DEVICES).into_iter().chain(batch).map(on).collect();
+            found.extend(self.all_of(wanted)?);
         }
         Some(found)
     }
@@ -202,17 +251,65 @@ impl Search<'_> {
 
     /// Each combination, on all cores, in order; those that cannot be or do not fit are left out.
     fn all_of(&self, combinations: Vec<Vec<usize>>) -> Option<Vec<Tried>> {
-        let tried = combinations.into_par_iter().map(|parts| {
-            if (self.is_overtaken)() {
-                return None;
-            }
-            Some(self.option(&parts).map(|option| Tried { parts, option }))
-        });
-        let tried: Option<Vec<Option<Tried>>> = tried.collect();
-        Some(tried?.into_iter().flatten().collect())
+        let at_once = 2 * rayon::current_num_threads().max(1);
+        let trial = Trial { engine: self.engine, loaded: self.loaded, base: self.base, candidates: &self.candidates };
+        let is_overtaken = self.is_overtaken;
+        let mut all = Vec::with_capacity(combinations.len());
+        for some in combinations.chunks(at_once) {
+            let tried = some.par_iter().map(|parts| {
+                if is_overtaken() {
+                    return None;
+                }
+                Some(trial.option(parts).map(|option| Tried { parts: parts.clone(), option }))
+            });
+            let tried: Option<Vec<Option<Tried>>> = tried.collect();
+            let tried: Vec<Tried> = tried?.into_iter().flatten().collect();
+            self.tell(&tried);
+            all.extend(tried);
+        }
+        Some(all)
     }
 
-    fn option(&self, parts: &[usize]) -> Option<AdvisedOption> {
+    /// Hands on what gains.
+    fn tell(&self, tried: &[Tried]) {
+        let gaining = tried.iter().map(|tried| &tried.option).filter(|option| option.gain >= LEAST_GAIN);
+        let mut options = self.options.borrow_mut();
+        let before = options.len();
+        options.extend(gaining.cloned());
+        if options.len() > before {
+            sort(&mut options);
+            (self.found)(&options);
+        }
+    }
+
+    /// How the iteration answers to every class of tasks, on all cores.
+    fn sensitivity(&self, target: Option<f64>) -> Option<Vec<Sensitivity>> {
+        let trial = Trial { engine: self.engine, loaded: self.loaded, base: self.base, candidates: &self.candidates };
+        let is_overtaken = self.is_overtaken;
+        let found: Option<Vec<Sensitivity>> = advise::levers(&self.loaded.base)
+            .into_par_iter()
+            .map(|lever| if is_overtaken() { None } else { Some(trial.answer(lever, target)) })
+            .collect();
+        let mut found = found?;
+        let order = |a: &Sensitivity, b: &Sensitivity| {
+            b.gain_at_tenth.total_cmp(&a.gain_at_tenth).then(b.gain_at_most.total_cmp(&a.gain_at_most))
+        };
+        found.sort_by(|a, b| order(a, b).then_with(|| a.class.cmp(&b.class)));
+        Some(found)
+    }
+}
+
+/// What one simulation needs; many run side by side.
+#[derive(Clone, Copy)]
+struct Trial<'a> {
+    engine: &'a Engine,
+    loaded: &'a Loaded,
+    base: &'a Outcome,
+    candidates: &'a [Candidate],
+}
+
+impl Trial<'_> {
+    fn option(self, parts: &[usize]) -> Option<AdvisedOption> {
         let mut scenario = Scenario::clone(&self.base.scenario);
         let first = scenario.steps.len();
         for &part in parts {
@@ -224,33 +321,26 @@ impl Search<'_> {
         if !applied || summary.fits == Some(false) {
             return None;
         }
+        let gain = 1.0 - per_sample(summary) / per_sample(&self.base.summary).max(1e-9);
+        let mut error_band = summary.error_band;
+        if gain >= LEAST_GAIN {
+            error_band.widen(self.engine.doubt(self.loaded, &outcome, first));
+        }
         let steps = &outcome.steps[first..];
+        let any = |is: fn(&Candidate) -> bool| parts.iter().any(|&part| is(&self.candidates[part]));
         Some(AdvisedOption {
             steps: steps.iter().map(|step| step.transform.clone()).collect(),
             simulated_ns: summary.simulated_ns,
-            gain: 1.0 - per_sample(summary) / per_sample(&self.base.summary).max(1e-9),
-            error_band: summary.error_band,
+            gain,
+            error_band,
             memory_bytes: summary.memory_bytes,
-            is_hardware: parts.iter().any(|&part| self.candidates[part].is_hardware),
+            is_hardware: any(|candidate| candidate.is_hardware),
+            is_per_sample: any(|candidate| candidate.is_per_sample),
             unhandled: steps.iter().flat_map(|step| step.unhandled.iter().cloned()).collect(),
         })
     }
 
-    fn sensitivity(&self, target: Option<f64>) -> Option<Vec<Sensitivity>> {
-        let levers = advise::levers(&self.loaded.base);
-        let found: Option<Vec<Sensitivity>> = levers
-            .into_par_iter()
-            .map(|lever| if (self.is_overtaken)() { None } else { Some(self.answer(lever, target)) })
-            .collect();
-        let mut found = found?;
-        let order = |a: &Sensitivity, b: &Sensitivity| {
-            b.gain_at_tenth.total_cmp(&a.gain_at_tenth).then(b.gain_at_most.total_cmp(&a.gain_at_most))
-        };
-        found.sort_by(|a, b| order(a, b).then_with(|| a.class.cmp(&b.class)));
-        Some(found)
-    }
-
-    fn answer(&self, lever: Lever, target: Option<f64>) -> Sensitivity {
+    fn answer(self, lever: Lever, target: Option<f64>) -> Sensitivity {
         let gain = |factor: f64| self.gain_of(&lever.selector, factor);
         let (gain_at_tenth, gain_at_most) = (gain(0.9), gain(0.0));
         let reachable = target.filter(|&target| gain_at_most >= target);
@@ -267,7 +357,7 @@ impl Search<'_> {
     }
 
     /// Share of the iteration that goes when the selected tasks take `factor` of their time.
-    fn gain_of(&self, selector: &str, factor: f64) -> f64 {
+    fn gain_of(self, selector: &str, factor: f64) -> f64 {
         let mut scenario = Scenario::clone(&self.base.scenario);
         let Ok(step) = parse_step(&format!("scale {selector} x{factor}")) else { return 0.0 };
         scenario.steps.push(step);

@@ -225,7 +225,23 @@ impl Engine {
             outcome.steps[index].marginal_ns = Some(after - before);
             before = after;
         }
+        let doubt: DurNs = outcome.steps.iter().filter_map(|step| Some(doubted(step, step.marginal_ns?))).sum();
+        outcome.summary.error_band.widen(doubt);
         Some(outcome)
+    }
+
+    /// What is assumed of the iteration that the steps of `outcome` from number `first` on make; negative where the
+    /// iteration may be longer for it. Only steps that assume anything are simulated without their successors.
+    pub(super) fn doubt(&self, loaded: &Loaded, outcome: &Outcome, first: usize) -> DurNs {
+        let steps = &outcome.scenario.steps;
+        let prefix = |length: usize| {
+            if length == steps.len() {
+                return outcome.summary.simulated_ns;
+            }
+            self.period(loaded, &Scenario { steps: steps[..length].to_vec(), ..Scenario::default() })
+        };
+        let assumed = (first..steps.len()).filter(|&index| outcome.steps[index].doubt > 0.0);
+        assumed.map(|index| doubted(&outcome.steps[index], prefix(index + 1) - prefix(index))).sum()
     }
 
     /// Evaluates `scenario` with the sweep's knob at `value` on top.
@@ -299,7 +315,14 @@ fn outcome(base: &Base, context: &Context, replayed: Option<DurNs>, scenario: &S
     Outcome { revision, scenario: scenario.clone(), resolved, schedule, summary, steps }
 }
 
+/// The assumed part of what a step changes.
+fn doubted(step: &StepOutcome, change: DurNs) -> DurNs {
+    change.scale(f64::from(step.doubt))
+}
+
 fn step_outcomes(scenario: &Scenario, resolved: &Resolved) -> Vec<StepOutcome> {
+    let graph = &resolved.graph;
+    let all = graph.tasks.node_weights().map(|task| task.duration.0).sum::<i64>().max(1) as f64;
     let outcome = |(step, report): (&Step, &StepReport)| StepOutcome {
         transform: step.to_string(),
         enabled: step.enabled,
@@ -307,6 +330,9 @@ fn step_outcomes(scenario: &Scenario, resolved: &Resolved) -> Vec<StepOutcome> {
         marginal_ns: None,
         summary: report.summary.clone(),
         unhandled: report.unhandled.clone(),
+        unhandled_ns: report.unhandled_ns,
+        unhandled_share: report.unhandled_ns.0 as f64 / all,
+        doubt: report.doubt,
     };
     scenario.steps.iter().zip(&resolved.reports).map(outcome).collect()
 }

@@ -28,6 +28,12 @@ pub struct StepOutcome {
     pub summary: String,
     /// What it could not do.
     pub unhandled: Vec<String>,
+    /// Traced time of the tasks that it should have changed and could not.
+    pub unhandled_ns: DurNs,
+    /// That time as a share of the time of all tasks that take any.
+    pub unhandled_share: f64,
+    /// Share of its change that is assumed.
+    pub doubt: f32,
 }
 
 /// The result of evaluating one scenario.

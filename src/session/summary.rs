@@ -27,6 +27,17 @@ pub struct ErrorBand {
     pub high_ns: DurNs,
 }
 
+impl ErrorBand {
+    /// Reaches back by `change`, of which it is assumed that the iteration has it: to longer times for one that saves.
+    pub(super) fn widen(&mut self, change: DurNs) {
+        if change < DurNs::ZERO {
+            self.high_ns = self.high_ns - change;
+        } else {
+            self.low_ns = (self.low_ns - change).max(DurNs::ZERO);
+        }
+    }
+}
+
 /// The rank that the others wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Straggler {

@@ -10,7 +10,7 @@ use crate::scenario::Scenario;
 use crate::scenario::transforms::Sharder;
 use crate::units::DurNs;
 
-use super::{Advice, Engine, Loaded, Outcome, Sharding, ShardingPlan, Sweep, SweepPoint};
+use super::{Advice, AdvisedOption, Engine, Loaded, Outcome, Sharding, ShardingPlan, Sweep, SweepPoint};
 
 /// What may be asked of the worker.
 #[derive(Clone, Debug)]
@@ -63,6 +63,8 @@ pub enum Request {
     },
     /// End the search with what it has found.
     StopSearch,
+    /// Look for no more advice.
+    StopAdvice,
 }
 
 /// What the worker answers.
@@ -123,6 +125,7 @@ struct Wanted {
     search: Option<(u64, Scenario)>,
     stop_search: bool,
     advise: Option<(u64, Scenario)>,
+    stop_advice: bool,
     stop: bool,
 }
 
@@ -163,6 +166,7 @@ impl Shared {
                 return Some(Request::Search { revision, scenario });
             }
             if let Some((revision, scenario)) = wanted.advise.take() {
+                wanted.stop_advice = false;
                 return Some(Request::Advise { revision, scenario });
             }
             wanted = self.changed.wait(wanted).unwrap_or_else(PoisonError::into_inner);
@@ -177,7 +181,12 @@ impl Shared {
     fn is_advice_overtaken(&self) -> bool {
         let wanted = self.wanted.lock().unwrap_or_else(PoisonError::into_inner);
         let newer = wanted.evaluate.is_some() || wanted.advise.is_some() || wanted.sweep.is_some();
-        wanted.stop || newer || wanted.gains.is_some() || wanted.plans.is_some() || wanted.search.is_some()
+        wanted.stop
+            || wanted.stop_advice
+            || newer
+            || wanted.gains.is_some()
+            || wanted.plans.is_some()
+            || wanted.search.is_some()
     }
 
     fn is_sweep_overtaken(&self) -> bool {
@@ -215,6 +224,7 @@ impl Worker {
             Request::Plans { revision, scenario } => wanted.plans = Some((revision, scenario)),
             Request::Search { revision, scenario } => wanted.search = Some((revision, scenario)),
             Request::StopSearch => (wanted.search, wanted.stop_search) = (None, true),
+            Request::StopAdvice => (wanted.advise, wanted.stop_advice) = (None, true),
         });
     }
 }
@@ -257,7 +267,7 @@ impl Work {
             }
             Request::Plans { revision, scenario } => self.plans(revision, &scenario),
             Request::Search { revision, scenario } => self.search(revision, &scenario),
-            Request::StopSearch => {}
+            Request::StopSearch | Request::StopAdvice => {}
         }
     }
 
@@ -302,15 +312,21 @@ impl Work {
         }
     }
 
-    /// Finds advice; what is overtaken goes back in line, unless newer advice is wanted.
+    /// Finds advice, handing on options as they are found; what is overtaken goes back in line, unless newer advice is wanted.
     fn advise(&self, revision: u64, scenario: Scenario) {
         let base = self.engine.evaluate(&self.loaded, &scenario, revision);
         let shared = &self.shared;
         let overtaken = || shared.is_advice_overtaken();
-        match self.engine.advise(&self.loaded, &base, None, &overtaken) {
+        let found = |options: &[AdvisedOption]| {
+            let advice = Advice { options: options.to_vec(), is_partial: true, ..Advice::default() };
+            (self.deliver)(Reply::Advice { revision, advice: Box::new(advice) });
+        };
+        match self.engine.advise_live(&self.loaded, &base, None, &overtaken, &found) {
             Some(advice) => (self.deliver)(Reply::Advice { revision, advice: Box::new(advice) }),
             None => self.shared.with(|wanted| {
-                wanted.advise.get_or_insert((revision, scenario));
+                if !wanted.stop_advice {
+                    wanted.advise.get_or_insert((revision, scenario));
+                }
             }),
         }
     }

@@ -435,6 +435,10 @@ impl App {
         if let Some(work) = self.workspace_mut().filter(|work| work.plans.searching.is_some()) {
             return Ok(work.stop_search());
         }
+        let in_advice = self.view == View::Advise;
+        if let Some(work) = self.workspace_mut().filter(|work| in_advice && work.advice.is_looking) {
+            return Ok(work.stop_advice());
+        }
         if !self.is_at_root() {
             self.focus = Focus::View;
             self.view = View::Timeline;

@@ -140,6 +140,11 @@ pub enum Effect {
         /// Position of the one that the others are held against.
         reference: usize,
     },
+    /// Look for no more advice.
+    StopAdvice {
+        /// Of which trace.
+        work: usize,
+    },
     /// Find edits that make a scenario faster.
     Advise {
         /// Which trace.

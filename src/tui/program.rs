@@ -229,6 +229,7 @@ impl Program {
             }
             Effect::StopSearch { work } => self.ask(work, Request::StopSearch),
             Effect::Compare { work, sources, reference } => self.compare(work, sources, reference),
+            Effect::StopAdvice { work } => self.ask(work, Request::StopAdvice),
             Effect::Advise { work, revision, scenario } => {
                 self.ask(work, Request::Advise { revision, scenario: (*scenario).clone() });
             }

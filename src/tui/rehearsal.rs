@@ -159,7 +159,11 @@ impl Rehearsal {
                     self.take(event);
                 }
             }
-            Effect::Suspend | Effect::Redraw | Effect::Mouse(_) | Effect::StopSearch { .. } => {}
+            Effect::Suspend
+            | Effect::Redraw
+            | Effect::Mouse(_)
+            | Effect::StopSearch { .. }
+            | Effect::StopAdvice { .. } => {}
             Effect::Evaluate { work, revision, scenario } => self.evaluate(work, revision, &scenario),
             Effect::List { work, ticket, sources } => {
                 let listing = Listing::of(&sources).map(Box::new);

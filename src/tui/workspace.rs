@@ -71,6 +71,8 @@ pub struct AdviceState {
     pub revision: u64,
     /// What was asked for last.
     pub wanted: Option<u64>,
+    /// Whether more options are being looked for.
+    pub is_looking: bool,
     /// The advice.
     pub advice: Option<Arc<Advice>>,
 }
@@ -328,13 +330,21 @@ impl Workspace {
             return Vec::new();
         }
         self.advice.wanted = Some(revision);
+        self.advice.is_looking = true;
         vec![Effect::Advise { work: self.number, revision, scenario: Arc::clone(self.history.current()) }]
+    }
+
+    /// Looks for no more options; what was found stays.
+    pub fn stop_advice(&mut self) -> Vec<Effect> {
+        (self.advice.is_looking, self.advice.wanted) = (false, None);
+        vec![Effect::StopAdvice { work: self.number }]
     }
 
     /// Takes advice, unless other was asked for since.
     pub fn take_advice(&mut self, revision: u64, advice: Advice) {
         if self.advice.wanted == Some(revision) {
             self.advice.revision = revision;
+            self.advice.is_looking &= advice.is_partial;
             self.advice.advice = Some(Arc::new(advice));
         }
     }

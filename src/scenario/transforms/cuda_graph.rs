@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashSet;
 
 use crate::cost::{Prediction, Provenance};
-use crate::graph::{Dependency, DependencyKind, LaneId, TaskKind};
+use crate::graph::{Dependency, DependencyKind, HostPart, LaneId, TaskKind};
 use crate::scenario::context::Context;
 use crate::scenario::draft::{Draft, Node};
 use crate::scenario::selector::Selector;
@@ -43,6 +43,10 @@ const LAUNCH: DurNs = DurNs(10_000);
 const PER_KERNEL: DurNs = DurNs(50);
 /// Gap between kernels of a graph on one stream.
 const GAP: DurNs = DurNs(600);
+/// Longest host time between operators that is taken to be the model's own: what lasts longer does something else.
+const LONGEST_BETWEEN: DurNs = DurNs(1_000_000);
+/// Share of the gain that is assumed: whether all of the host's time between launches can be captured.
+const DOUBT: f32 = 0.25;
 /// Relative error of these figures between drivers.
 const ERROR: f32 = 0.5;
 
@@ -74,6 +78,7 @@ impl Transform for CudaGraph {
             kernels += captured;
             graphs += usize::from(*step);
         }
+        report.doubt = DOUBT;
         report.summary = format!("{} in {}", count(kernels, "kernel"), count(groups.len(), "graph"));
         if graphs > 1 {
             report.unhandled.push(format!("{graphs} graphs per step: host waits and threads part them"));
@@ -144,8 +149,11 @@ fn capture(draft: &mut Draft<'_>, launches: &[(Node, Node)], host: &[Node]) -> (
             }
         }
     }
-    let of_model =
-        |node: &Node| matches!(draft.kind_of(*node), TaskKind::Host(_)) && draft.operator_of(*node).is_some();
+    let of_model = |node: &Node| match draft.kind_of(*node) {
+        TaskKind::Host(HostPart::Between) => draft.price_of(*node).duration <= LONGEST_BETWEEN,
+        TaskKind::Host(_) => draft.operator_of(*node).is_some(),
+        _ => false,
+    };
     let between = host[begin..=end].iter().copied().filter(|node| *node != first && (is_call(node) || of_model(node)));
     let gone: Vec<Node> = between.collect();
     for &node in &gone {

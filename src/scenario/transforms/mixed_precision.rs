@@ -43,12 +43,12 @@ fn parse(words: &mut Words<'_>) -> Result<Arc<dyn Transform>, StepError> {
     Ok(Arc::new(MixedPrecision { dtype }))
 }
 
-/// Families that autocast leaves in 32 bits: sums that would lose digits, lookups, updates.
-fn stays(family: Family) -> bool {
-    matches!(
-        family,
-        Family::Norm | Family::Softmax | Family::Reduction | Family::Embedding | Family::Optimizer | Family::Collective
-    )
+/// Families that autocast leaves in 32 bits: sums that would lose digits, lookups, updates. Autograd's own sums are of
+/// gradients as wide as what they are of.
+fn stays(family: Family, phase: Phase) -> bool {
+    let always =
+        matches!(family, Family::Norm | Family::Softmax | Family::Embedding | Family::Optimizer | Family::Collective);
+    always || (family == Family::Reduction && phase == Phase::Forward)
 }
 
 /// Batch norms take activations of either width, with parameters and statistics in 32 bits.
@@ -73,7 +73,7 @@ impl Transform for MixedPrecision {
         for (index, operator) in graph.operators.iter().enumerate() {
             let id = OperatorId(index as u32);
             let name = graph.names.get(operator.name);
-            let stays = operator_family(name).is_none_or(stays) && !takes_any(name);
+            let stays = operator_family(name).is_none_or(|family| stays(family, operator.phase)) && !takes_any(name);
             let computes = matches!(operator.phase, Phase::Forward | Phase::Backward) && !stays;
             let Some(now) = draft.operands(id).filter(|_| computes) else { continue };
             let Some(half) = self.halved(now, takes_any(name)) else { continue };

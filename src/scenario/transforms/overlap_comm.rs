@@ -13,7 +13,7 @@ use crate::scenario::draft::{Draft, Node};
 use crate::scenario::transform::{StepReport, Transform, TransformSpec};
 use crate::units::{DurNs, TimeNs};
 
-use super::report::{SHARED, count};
+use super::report::{OVERLAP_DOUBT, SHARED, count};
 use super::swap_link::collectives;
 
 /// Overlaps the reduction of gradients with the backward pass.
@@ -54,7 +54,7 @@ impl Transform for OverlapComm {
             return StepReport::nothing(format!("{} overlap the backward pass already", count(all, "all-reduce")));
         }
         let summary = format!("{early} of {all} all-reduces start earlier, {late} waits moved to the optimizer");
-        let mut report = StepReport { changed: early + late, summary, ..StepReport::default() };
+        let mut report = StepReport { changed: early + late, summary, doubt: OVERLAP_DOUBT, ..StepReport::default() };
         if early > 0 {
             let why = "when a gradient is made is not recorded: taken as evenly over the backward pass's kernels";
             report.unhandled.push(why.to_owned());

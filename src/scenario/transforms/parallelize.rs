@@ -77,7 +77,8 @@ impl Transform for Parallelize {
             fork(draft, branch, lane);
         }
         let summary = format!("{} in {} beside the rest", count(moved, "task"), count(branches.len(), "run"));
-        let mut report = StepReport { changed: moved, summary, ..StepReport::default() };
+        // Kernels that fill the device gain nothing beside one another.
+        let mut report = StepReport { changed: moved, summary, doubt: 1.0, ..StepReport::default() };
         if self.until.is_none() && !users.is_recorded() {
             let why = "no tensors recorded: taken as needed by nothing until the next phase or step";
             report.unhandled.push(why.to_owned());

@@ -11,6 +11,8 @@ use crate::scenario::draft::{Draft, Node};
 use crate::scenario::transform::{StepReport, Transform, TransformSpec};
 use crate::units::{Bytes, DurNs, TimeNs};
 
+use super::report::OVERLAP_DOUBT;
+
 /// Copies inputs one step ahead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PrefetchInput;
@@ -55,7 +57,7 @@ impl Transform for PrefetchInput {
         }
         let summary = format!("{changed} copies, {time}, on a stream of their own; {waits} host waits gone");
         let unhandled = vec!["loading the batch on the host keeps its time and its thread".to_owned()];
-        StepReport { changed, summary, unhandled, ..StepReport::default() }
+        StepReport { changed, summary, unhandled, doubt: OVERLAP_DOUBT, ..StepReport::default() }
     }
 }
 

@@ -13,7 +13,7 @@ use crate::scenario::step::StepError;
 use crate::scenario::text::Words;
 use crate::scenario::transform::{StepReport, Transform, TransformSpec};
 
-use super::report::count;
+use super::report::{OVERLAP_DOUBT, count};
 
 /// Lets the host go on where it waited for the device without needing a result.
 #[derive(Clone, Debug, PartialEq)]
@@ -76,6 +76,7 @@ impl Transform for RemoveSync {
         }
         let mut report =
             StepReport { changed: waits, summary: format!("{} gone", count(waits, "wait")), ..StepReport::default() };
+        report.doubt = OVERLAP_DOUBT;
         if needed > 0 {
             report.unhandled.push(format!("{} stay: they wait for a copy to the host", count(needed, "wait")));
         }

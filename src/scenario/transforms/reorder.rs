@@ -12,7 +12,7 @@ use crate::scenario::text::Words;
 use crate::scenario::transform::{StepReport, Transform, TransformSpec};
 use crate::units::DurNs;
 
-use super::report::count;
+use super::report::{OVERLAP_DOUBT, count};
 
 /// Runs what `first` selects before what `second` selects, where it came after it.
 #[derive(Clone, Debug, PartialEq)]
@@ -72,6 +72,7 @@ impl Transform for Reorder {
         for &(run, before) in &pairs {
             shift(draft, run, before);
         }
+        report.doubt = OVERLAP_DOUBT;
         report.changed = pairs.iter().map(|(run, _)| run.tasks).sum();
         report.summary = format!("{} in {} earlier", count(report.changed, "task"), count(pairs.len(), "run"));
         report.unhandled.push("taken as independent: no data of the one may be the other's".to_owned());

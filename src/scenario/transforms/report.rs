@@ -13,6 +13,9 @@ const LISTED: usize = 8;
 /// What edits assume that let kernels run side by side.
 pub(super) const SHARED: &str = "kernels that share the device keep their times";
 
+/// Share of its gain that an edit assumes which takes work off the way and does not know what that shares with the rest.
+pub(super) const OVERLAP_DOUBT: f32 = 0.3;
+
 /// The report of an edit that should have changed `nodes`: those that no model covers are listed by name, the costliest first.
 pub(super) fn survey<N: Into<Node>>(
     draft: &Draft<'_>,

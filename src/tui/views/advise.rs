@@ -14,12 +14,24 @@ fn column(title: &'static str, width: u16, is_number: bool, from_width: u16) -> 
 /// The view as a table: options, or with the other grouping the classes of tasks.
 pub fn table(work: &Workspace) -> Table<'_> {
     let Some(advice) = work.advice.advice.as_deref() else {
-        let summary = vec![("trying every edit, alone and together …".to_owned(), Role::Warn)];
+        let text = if work.advice.is_looking { LOOKING } else { "stopped before anything was found" };
+        let summary = vec![(text.to_owned(), Role::Warn)];
         return Table { summary, columns: options_columns(), count: 0, row: Box::new(|_| nothing()) };
     };
     let stale = work.advice.revision != work.history.revision();
-    if work.table.is_other { sensitivity(advice, stale) } else { options(advice, stale) }
+    if work.table.is_other {
+        return sensitivity(advice, stale);
+    }
+    let mut table = options(advice, stale);
+    if advice.is_partial {
+        let text =
+            if work.advice.is_looking { " · looking for more, esc stops" } else { " · stopped: not all was tried" };
+        table.summary.push((text.to_owned(), Role::Warn));
+    }
+    table
 }
+
+const LOOKING: &str = "trying every edit, alone and together … esc stops";
 
 fn nothing() -> TableRow {
     TableRow { values: Vec::new(), open: Open::Nothing }
@@ -40,13 +52,14 @@ fn options_columns() -> Vec<Column> {
 }
 
 fn options(advice: &Advice, is_stale: bool) -> Table<'_> {
+    let per_sample = if advice.options.iter().any(|option| option.is_per_sample) { " · * per sample" } else { "" };
     let text = match advice.options.len() {
         0 => "no edit that is known makes it faster".to_owned(),
-        1 => "1 option on top of the scenario, time per sample · enter adds it · v sensitivity".to_owned(),
-        count => format!("{count} options on top of the scenario, time per sample · enter adds one · v sensitivity"),
+        1 => "1 option on top of the scenario · enter adds it · v sensitivity".to_owned(),
+        count => format!("{count} options on top of the scenario · enter adds one · v sensitivity"),
     };
     Table {
-        summary: vec![(text, Role::Dim), note(is_stale)],
+        summary: vec![(text + per_sample, Role::Dim), note(is_stale)],
         columns: options_columns(),
         count: advice.options.len(),
         row: Box::new(move |index| option_row(&advice.options[index])),
@@ -58,7 +71,7 @@ fn option_row(option: &AdvisedOption) -> TableRow {
     let role = if option.is_hardware { Role::Text } else { Role::Strong };
     TableRow {
         values: vec![
-            value(format!("−{:.1} %", 100.0 * option.gain), Role::Good),
+            value(format!("−{:.1} %{}", 100.0 * option.gain, if option.is_per_sample { "*" } else { "" }), Role::Good),
             value(option.simulated_ns.to_string(), Role::Text),
             value(format!("{} to {}", band.low_ns, band.high_ns), Role::Dim),
             value(option.memory_bytes.map_or(String::new(), |bytes| bytes.to_string()), Role::Text),

@@ -491,8 +491,8 @@ fn advice_ranks_edits_and_enter_puts_one_in_force() {
     }
     let mut screen = open(SIZES[2]);
     play(&mut screen, "9");
-    play(&mut screen, "<enter>");
-    assert_shows(&screen, "2 cuda-graph");
+    play(&mut screen, "j<enter>");
+    assert_shows(&screen, "2 resize-batch 512");
     play(&mut screen, "uu");
     assert_shows(&screen, "undone: 0 steps in force");
     play(&mut screen, "v<enter>");

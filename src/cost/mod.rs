@@ -28,6 +28,7 @@ pub mod prediction;
 pub mod reuse;
 pub mod roof_ratio;
 pub mod roofline;
+pub mod scale;
 pub mod structured;
 pub mod traced;
 pub mod twins;

@@ -18,6 +18,7 @@ use super::lookup::lookup_kernel_us;
 use super::memo::{Memo, Question};
 use super::prediction::{Estimate, Prediction, Provenance};
 use super::reuse::Reuse;
+use super::scale::{Scale, ScaleKind};
 use super::work::{Family, Shape, Work};
 use super::{analytical, operators, roofline, structured};
 
@@ -26,8 +27,10 @@ use super::{analytical, operators, roofline, structured};
 pub struct CostModels {
     fits: Fits,
     links: Links,
-    /// Curves of a trace's own copies.
+    /// Curves of copies, of device files or of a trace's own.
     copies: BTreeMap<CopyKind, CopyCurve>,
+    /// Factors of device files.
+    scales: BTreeMap<(String, ScaleKind), Scale>,
     estimates: Memo<Kept, Option<Estimate>>,
     pub(super) outlooks: Outlooks,
 }
@@ -81,25 +84,32 @@ impl CostModels {
     /// The first fit that cannot be used, with file, line and key.
     pub fn with_devices(catalog: &Catalog, files: &[(String, String)]) -> Result<Self, CatalogError> {
         let (mut fits, mut links) = (Fits::builtin()?, Links::builtin()?);
+        let (mut copies, mut scales) = (BTreeMap::new(), BTreeMap::new());
         for (name, text) in files {
-            for fit in read_fits(name, text)? {
+            let found = read_fits(name, text)?;
+            copies.extend(found.copies);
+            scales.extend(found.scales.into_iter().map(|(device, scale)| ((device, scale.kind), scale)));
+            for fit in found.fits {
                 fits.add(fit).map_err(|message| CatalogError::Syntax { file: name.clone(), line: 1, message })?;
             }
         }
         links.add_measured(catalog);
-        Ok(Self::new(fits, links))
+        Ok(Self { copies, scales, ..Self::new(fits, links) })
     }
 
     /// The models with `fits` and `links`.
     pub fn new(fits: Fits, links: Links) -> Self {
         let (estimates, outlooks) = (Memo::default(), Outlooks::default());
-        Self { fits, links, copies: BTreeMap::new(), estimates, outlooks }
+        Self { fits, links, copies: BTreeMap::new(), scales: BTreeMap::new(), estimates, outlooks }
     }
 
     /// These models with the curves of a trace's own copies.
     #[must_use]
-    pub fn with_copies(&self, copies: BTreeMap<CopyKind, CopyCurve>) -> Self {
-        Self { copies, ..Self::new(self.fits.clone(), self.links.clone()) }
+    pub fn with_copies(&self, mut copies: BTreeMap<CopyKind, CopyCurve>) -> Self {
+        for (kind, curve) in &self.copies {
+            copies.entry(kind.clone()).or_insert(*curve);
+        }
+        Self { copies, scales: self.scales.clone(), ..Self::new(self.fits.clone(), self.links.clone()) }
     }
 
     /// The fits in force.
@@ -122,6 +132,14 @@ impl CostModels {
     }
 
     fn compute(&self, work: &Work, device: &DeviceProfile) -> Option<Estimate> {
+        let estimate = self.unscaled(work, device)?;
+        let scale = ScaleKind::of(work).and_then(|kind| self.scales.get(&(device.id.clone(), kind)));
+        let Some(scale) = scale else { return Some(estimate) };
+        let duration = estimate.duration.scale(scale.factor);
+        Some(Estimate { duration, error: scale.error as f32, ..estimate })
+    }
+
+    fn unscaled(&self, work: &Work, device: &DeviceProfile) -> Option<Estimate> {
         match (&work.shape, work.family) {
             (&Shape::Copy { route, pinned }, _) => self.copy_estimate(work, (device.id.clone(), route, pinned), device),
             (&Shape::Collective { kind, ranks }, _) => {

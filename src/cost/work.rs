@@ -2,7 +2,7 @@
 
 use std::hash::{Hash, Hasher};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::reuse::Reuse;
 use crate::device::Precision;
@@ -187,7 +187,7 @@ pub enum Shape {
 }
 
 /// Between which memories a copy goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Route {
     /// Host → device.

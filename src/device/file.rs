@@ -105,6 +105,12 @@ pub(super) struct Entry {
     /// Fits of cost models, which those models read.
     #[serde(default, rename = "fit")]
     _fit: IgnoredAny,
+    /// Curves of copies, which those models read.
+    #[serde(default, rename = "copy")]
+    _copy: IgnoredAny,
+    /// Factors, which those models read.
+    #[serde(default, rename = "scale")]
+    _scale: IgnoredAny,
 }
 
 /// An entry with the place it was read from.

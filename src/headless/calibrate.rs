@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::cli::CalibrateArgs;
 use crate::config::Config;
-use crate::cost::calibrate::{DeviceCalibration, DomainReport, Target, calibrate_device, device_file};
+use crate::cost::calibrate::{DeviceCalibration, DomainReport, FamilyUse, Target, calibrate_device, device_file};
 use crate::session::{Engine, read_table, write_new};
 
 use super::{input, output};
@@ -20,6 +20,7 @@ struct Answer<'a> {
     file: String,
     rows: &'a [DomainReport],
     unused: &'a [String],
+    families: &'a [FamilyUse],
 }
 
 /// Runs the command.
@@ -50,6 +51,7 @@ pub fn run(args: &CalibrateArgs) -> Result<()> {
         file: name,
         rows: &found.report,
         unused: &found.unused,
+        families: &found.families,
     };
     output::write(&args.output, &answer, |out| describe(&found, &answer, out), || table(&found.report))?;
     Ok(())
@@ -63,6 +65,12 @@ fn describe(found: &DeviceCalibration, answer: &Answer<'_>, out: &mut dyn Write)
     )?;
     for (key, value) in &found.figures {
         writeln!(out, "measured {key}: {value}")?;
+    }
+    for FamilyUse { family, fitted_as, rows, .. } in found.families.iter().filter(|family| family.is_used) {
+        writeln!(out, "{family}: {rows} rows as {fitted_as}")?;
+    }
+    for FamilyUse { family, fitted_as, rows, .. } in found.families.iter().filter(|family| !family.is_used) {
+        writeln!(out, "not used: {rows} rows of {family}: {fitted_as}")?;
     }
     for unused in &found.unused {
         writeln!(out, "not used: {unused}")?;

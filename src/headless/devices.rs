@@ -54,7 +54,7 @@ pub fn run(args: &DevicesArgs) -> Result<()> {
             let before = Catalog::builtin()?.iter().count();
             let catalog = Catalog::with_files(&files)?;
             CostModels::with_devices(&catalog, &files)?;
-            let fits = read_fits(&files[0].0, &files[0].1)?.len();
+            let fits = read_fits(&files[0].0, &files[0].1)?.fits.len();
             println!("{}: fine; {} new devices, {fits} fits", file.display(), catalog.iter().count() - before);
             Ok(())
         }

@@ -6,16 +6,21 @@ use serde::Serialize;
 
 use super::collectives::{CollectiveRow, collective_rows, fit_curve, is_collectives};
 use super::fit::{FEWEST, FEWEST_QUICK};
+use super::formats::family_uses;
 use super::{
-    ErrorSummary, FitError, Measurement, Sample, calibrate, calibrate_quick, lookup_measurements, measurements,
+    ErrorSummary, FamilyUse, FitError, Measurement, Sample, calibrate, calibrate_quick, is_held_out,
+    lookup_measurements, measurements,
 };
+use crate::cost::copies::{CopyCurve, CopyKind, copy_curves, copy_us};
 use crate::cost::domain::Domain;
 use crate::cost::fits::{Fit, Fits};
 use crate::cost::forest::Growth;
+use crate::cost::scale::{FEWEST_SCALED, Scale, ScaleKind};
 use crate::cost::structured::{BANDWIDTH, COMPUTE, FLOOR_US};
 use crate::cost::work::{Family, Route, Shape, Work};
-use crate::cost::{lookup, roofline};
-use crate::device::{BandwidthCurve, Catalog, CollectiveCurve, DeviceProfile};
+use crate::cost::{CostModels, roofline};
+use crate::device::{BandwidthCurve, Catalog, CollectiveCurve, DeviceProfile, Links};
+use crate::units::BytesPerSec;
 
 /// What is to be calibrated and how.
 #[derive(Clone, Copy, Debug, Default)]
@@ -64,6 +69,12 @@ pub struct DeviceCalibration {
     pub figures: BTreeMap<&'static str, f64>,
     /// Bandwidth by size.
     pub dram_curve: Option<BandwidthCurve>,
+    /// Curves of copies.
+    pub copies: Vec<(CopyKind, CopyCurve)>,
+    /// Factors of models that are not fitted as a whole.
+    pub scales: Vec<Scale>,
+    /// How the families of the tables were used.
+    pub families: Vec<FamilyUse>,
     /// Errors, a row per fit and curve.
     pub report: Vec<DomainReport>,
     /// What was read but not used, with the reason.
@@ -94,6 +105,9 @@ pub fn calibrate_device(
         curves: Vec::new(),
         figures: BTreeMap::new(),
         dram_curve: None,
+        copies: Vec::new(),
+        scales: Vec::new(),
+        families: tables.families.clone(),
         report: Vec::new(),
         unused: Vec::new(),
     };
@@ -101,10 +115,12 @@ pub fn calibrate_device(
     found.fit_domains(&device, fits, &rows, target.is_quick).map_err(whole)?;
     if !target.is_quick {
         found.measure_figures(&device, &rows);
-        found.report_lookups(&device, &rows);
+        let device = found.with_figures(device);
+        found.fit_copies(&device, &rows);
+        found.fit_scales(&device, fits, &rows);
         found.fit_curves(&tables.collectives);
     }
-    if found.fits.is_empty() && found.curves.is_empty() {
+    if found.fits.is_empty() && found.curves.is_empty() && found.copies.is_empty() && found.scales.is_empty() {
         return Err(whole(FitError::Nothing(found.unused.join("; "))));
     }
     Ok(found)
@@ -122,6 +138,7 @@ struct Tables {
     kernels: Vec<(usize, Measurement)>,
     collectives: Vec<CollectiveRow>,
     names: Vec<String>,
+    families: Vec<FamilyUse>,
 }
 
 impl Tables {
@@ -136,6 +153,7 @@ impl Tables {
                 tables.kernels.extend(own.map(|row| (at, row.kernel)));
             } else {
                 tables.kernels.extend(measurements(text).map_err(failed)?.into_iter().map(|row| (at, row)));
+                tables.families.extend(family_uses(text).map_err(failed)?);
             }
         }
         Ok(tables)
@@ -204,7 +222,7 @@ impl DeviceCalibration {
     ) -> Result<(), FitError> {
         let mut groups: BTreeMap<Domain, Vec<Measurement>> = BTreeMap::new();
         for row in rows {
-            let Some(domain) = Domain::of(&row.work) else { continue };
+            let Some(domain) = Domain::of(&row.work).filter(|_| ScaleKind::of(&row.work).is_none()) else { continue };
             let mut row = row.clone();
             if row.work.family == Family::Reduction {
                 // Predictions of reductions add the second start.
@@ -294,29 +312,80 @@ impl DeviceCalibration {
         self.dram_curve = super::curve::bandwidth_curve(&streaming);
     }
 
-    /// Lookups are predicted from the device's figures: what that gives on the rows.
-    fn report_lookups(&mut self, device: &DeviceProfile, rows: &[Measurement]) {
-        for (name, is_backward) in [("lookup forward", false), ("lookup backward", true)] {
-            let found = rows
-                .iter()
-                .filter(|row| matches!(row.work.shape, Shape::Embedding { backward, .. } if backward == is_backward));
-            let pairs = found.filter_map(|row| {
-                let us = lookup::lookup_kernel_us(&row.work.shape, 4, device)?;
-                Some((us, row.us))
+    /// `device` with what was measured of it.
+    fn with_figures(&self, mut device: DeviceProfile) -> DeviceProfile {
+        let rate = |key| self.figures.get(key).map(|gb_s| BytesPerSec(gb_s * 1e9));
+        device.dram_bandwidth_measured = rate("dram_measured_gb_s").or(device.dram_bandwidth_measured);
+        device.host_link = rate("host_link_gb_s").unwrap_or(device.host_link);
+        device
+    }
+
+    /// Curves of copies by route and kind of host memory.
+    fn fit_copies(&mut self, device: &DeviceProfile, rows: &[Measurement]) {
+        let copies = || rows.iter().filter(|row| matches!(row.work.shape, Shape::Copy { .. }));
+        self.copies = copy_curves(copies().map(|row| (&row.work, device, row.us))).into_iter().collect();
+        for ((_, route, pinned), curve) in &self.copies {
+            let same = || copies().filter(|row| row.work.shape == Shape::Copy { route: *route, pinned: *pinned });
+            let memory = pinned.map_or("", |pinned| if pinned { ", pinned" } else { ", pageable" });
+            // Every other row is unseen by the error that is stated; the plain figures are beside it.
+            let errors = ErrorSummary { n: same().count() / 2, mape: curve.error, ..ErrorSummary::default() };
+            let figures =
+                super::summarise(same().filter_map(|row| Some((copy_us(&row.work, device, None)?.0, row.us))));
+            self.report.push(DomainReport {
+                domain: format!("copies {}{memory}", route.name()),
+                model: format!("start {:.1} µs, rate ×{:.2}", curve.start_us, curve.rate),
+                n_train: (same().count() - same().count() / 2) as u32,
+                held_out: errors,
+                kernels: errors,
+                structured: ErrorSummary::default(),
+                curve: ErrorSummary::default(),
+                roofline: figures,
             });
-            let errors = super::summarise(pairs);
-            if errors.n > 0 {
-                self.report.push(DomainReport {
-                    domain: name.to_owned(),
-                    model: "embedding-enhanced, not fitted".to_owned(),
-                    n_train: 0,
-                    held_out: errors,
-                    kernels: errors,
-                    structured: ErrorSummary::default(),
-                    curve: ErrorSummary::default(),
-                    roofline: ErrorSummary::default(),
-                });
+        }
+        let left = copies().filter(|row| {
+            let Shape::Copy { route, pinned } = row.work.shape else { return false };
+            self.copies.iter().all(|((_, of, memory), _)| (*of, *memory) != (route, pinned))
+        });
+        let count = left.count();
+        if count > 0 {
+            self.unused.push(format!("{count} copies: fewer than 4 of their kind"));
+        }
+    }
+
+    /// Factors of lookups, strided kernels and gradients over what the models say of them without.
+    fn fit_scales(&mut self, device: &DeviceProfile, known: &Fits, rows: &[Measurement]) {
+        let mut fits = known.clone();
+        for fit in &self.fits {
+            // A fit of the wrong length cannot come out of a calibration.
+            let _ = fits.add(fit.clone());
+        }
+        let Ok(links) = Links::builtin() else { return };
+        let models = CostModels::new(fits, links);
+        for kind in ScaleKind::ALL {
+            let own: Vec<&Measurement> = rows.iter().filter(|row| ScaleKind::of(&row.work) == Some(kind)).collect();
+            if own.is_empty() {
+                continue;
             }
+            let Some((scale, errors)) = Scale::fit(kind, &own, &models, device) else {
+                self.unused.push(format!("{} rows of {}: at least {FEWEST_SCALED} are needed", own.len(), kind.name()));
+                continue;
+            };
+            let over = |predict: &dyn Fn(&Work) -> f64| {
+                super::summarise(
+                    own.iter().filter(|row| is_held_out(&row.work)).map(|row| (predict(&row.work), row.us)),
+                )
+            };
+            self.report.push(DomainReport {
+                domain: kind.name().to_owned(),
+                model: format!("factor {:.2}", scale.factor),
+                n_train: scale.n,
+                held_out: errors,
+                kernels: errors,
+                structured: over(&|work| models.estimate(work, device).map_or(0.0, |one| one.duration.0 as f64 / 1e3)),
+                curve: over(&|work| roofline::curve_us(work, device)),
+                roofline: over(&|work| roofline::roofline_us(work, device)),
+            });
+            self.scales.push(scale);
         }
     }
 
@@ -365,7 +434,6 @@ fn round(value: f64) -> f64 {
 mod tests {
     use super::super::{device_file, read_fits};
     use super::*;
-    use crate::cost::CostModels;
     use crate::cost::operators::{GemmSize, gemm_work};
     use crate::graph::DType;
 

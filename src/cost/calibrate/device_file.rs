@@ -7,10 +7,13 @@ use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
 use super::DeviceCalibration;
+use crate::cost::copies::{CopyCurve, CopyKind};
 use crate::cost::domain::Domain;
 use crate::cost::fits::{Choice, Fit};
 use crate::cost::forest::Forest;
 use crate::cost::mlp::Mlp;
+use crate::cost::scale::Scale;
+use crate::cost::work::Route;
 use crate::device::{BandwidthCurve, CatalogError, CollectiveCurve, line_of};
 
 /// One `[[DEVICE.fit]]`.
@@ -49,14 +52,49 @@ struct WrittenDevice<'a> {
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     curve: &'a [CollectiveCurve],
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    copy: Vec<WrittenCopy>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    scale: &'a [Scale],
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     fit: Vec<WrittenFit>,
 }
 
-/// What is read of a device: its fits. The catalog reads, and checks, the rest.
+/// One `[[DEVICE.copy]]`.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenCopy {
+    route: Route,
+    /// Whether the host's memory is pinned, where the host takes part and it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pinned: Option<bool>,
+    /// Time of the smallest.
+    start_us: f64,
+    /// Rate over what the device's figures give.
+    rate: f64,
+    /// Mean absolute relative error on copies it was not fitted to.
+    error: f64,
+}
+
+/// What device files hold for cost models.
+#[derive(Clone, Debug, Default)]
+pub struct MeasuredModels {
+    /// Fits by domain.
+    pub fits: Vec<Fit>,
+    /// Curves of copies.
+    pub copies: Vec<(CopyKind, CopyCurve)>,
+    /// Factors by device.
+    pub scales: Vec<(String, Scale)>,
+}
+
+/// What is read of a device: its fits, curves of copies and factors. The catalog reads, and checks, the rest.
 #[derive(Deserialize)]
 struct ReadDevice {
     #[serde(default)]
     fit: Vec<Spanned<WrittenFit>>,
+    #[serde(default)]
+    copy: Vec<Spanned<WrittenCopy>>,
+    #[serde(default)]
+    scale: Vec<Spanned<Scale>>,
 }
 
 /// The device file of `found`.
@@ -70,12 +108,19 @@ pub fn device_file(found: &DeviceCalibration) -> Result<String, toml::ser::Error
         dram_curve: found.dram_curve,
         sources: BTreeMap::from([("default", "measured; written by retime calibrate")]),
         curve: &found.curves,
+        copy: found.copies.iter().map(written_copy).collect(),
+        scale: &found.scales,
         fit: found.fits.iter().map(written).collect(),
     };
     let text = toml::to_string(&BTreeMap::from([(found.id.as_str(), device)]))?;
     Ok(format!(
         "# Written by `retime calibrate`; copy to the folder `devices` of retime's configuration to use it.\n\n{text}"
     ))
+}
+
+fn written_copy(((_, route, pinned), curve): &(CopyKind, CopyCurve)) -> WrittenCopy {
+    let &CopyCurve { start_us, rate, error } = curve;
+    WrittenCopy { route: *route, pinned: *pinned, start_us, rate, error }
 }
 
 fn written(fit: &Fit) -> WrittenFit {
@@ -96,21 +141,55 @@ fn written(fit: &Fit) -> WrittenFit {
     }
 }
 
-/// The fits in the device file `file` with contents `text`.
+/// The fits, curves of copies and factors in the device file `file` with contents `text`.
 ///
 /// # Errors
 /// The first that cannot be used, with line and key.
-pub fn read_fits(file: &str, text: &str) -> Result<Vec<Fit>, CatalogError> {
+pub fn read_fits(file: &str, text: &str) -> Result<MeasuredModels, CatalogError> {
     let devices: BTreeMap<String, ReadDevice> =
         toml::from_str(text).map_err(|error| CatalogError::syntax(file, text, &error))?;
-    let mut fits = Vec::new();
+    let mut found = MeasuredModels::default();
     for (device, read) in devices {
+        let place = |span| Place { file, line: line_of(text, Some(span)), device: &device };
         for fit in read.fit {
             let line = line_of(text, Some(fit.span()));
-            fits.push(checked(file, line, &device, fit.into_inner())?);
+            found.fits.push(checked(file, line, &device, fit.into_inner())?);
+        }
+        for copy in read.copy {
+            let place = place(copy.span());
+            let WrittenCopy { route, pinned, start_us, rate, error } = copy.into_inner();
+            place.check("copy.start_us", start_us, start_us >= 0.0, "a number from 0")?;
+            place.check("copy.rate", rate, rate > 0.0, "a number above 0")?;
+            place.check("copy.error", error, error >= 0.0, "a number from 0")?;
+            found.copies.push(((device.clone(), route, pinned), CopyCurve { start_us, rate, error }));
+        }
+        for scale in read.scale {
+            let (place, scale) = (place(scale.span()), scale.into_inner());
+            place.check("scale.factor", scale.factor, scale.factor > 0.0, "a number above 0")?;
+            place.check("scale.error", scale.error, scale.error >= 0.0, "a number from 0")?;
+            found.scales.push((device.clone(), scale));
         }
     }
-    Ok(fits)
+    Ok(found)
+}
+
+/// Where an entry stands.
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    file: &'a str,
+    line: usize,
+    device: &'a str,
+}
+
+impl Place<'_> {
+    fn check(self, key: &str, value: f64, is_right: bool, expected: &'static str) -> Result<(), CatalogError> {
+        if value.is_finite() && is_right {
+            return Ok(());
+        }
+        let Self { file, line, device } = self;
+        let (file, device, key) = (file.to_owned(), device.to_owned(), key.to_owned());
+        Err(CatalogError::BadFigure { file, line, device, key, value: value.to_string(), expected })
+    }
 }
 
 fn checked(file: &str, line: usize, device: &str, fit: WrittenFit) -> Result<Fit, CatalogError> {

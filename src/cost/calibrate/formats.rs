@@ -3,7 +3,7 @@
 use crate::graph::DType;
 
 use super::csv::{Row, Table};
-use super::microbench::microbench;
+use super::microbench::{FamilyUse, families, microbench};
 use super::published;
 use super::{FitError, Measurement};
 use crate::cost::operators::{
@@ -15,6 +15,15 @@ use crate::units::{Bytes, Flop};
 
 /// Reads the measurements of one row.
 type Several = fn(&Row<'_>) -> Result<Vec<Measurement>, FitError>;
+
+/// How the rows of each family of a table of microbench.py are used; nothing of other tables.
+///
+/// # Errors
+/// The first value that cannot be, with line and column.
+pub(super) fn family_uses(text: &str) -> Result<Vec<FamilyUse>, FitError> {
+    let table = Table::parse(text)?;
+    if table.has("time_us_median") && table.has("family") { families(&table) } else { Ok(Vec::new()) }
+}
 
 /// The measurements in `text`: a table of microbench.py, NeuSight's operator tables, aiconfigurator's GEMM and attention
 /// tables, DeepBench's products and convolutions, or vidur's layers. Rows of operators that no model covers are left out.

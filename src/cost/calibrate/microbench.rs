@@ -1,20 +1,82 @@
 //! Tables of microbench.py: times of kernels in µs; sizes by family.
 
-use super::csv::Row;
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::csv::{Row, Table};
 use super::formats::{measured, rows_work, streaming_work};
 use super::lookups::with_reuse;
 use super::{FitError, Measurement};
+use crate::cost::domain::Domain;
 use crate::cost::mlp::REUSE_BINS;
 use crate::cost::operators::{
     AttentionSize, ConvPass, ConvSize, GemmSize, LookupSize, attention_work, conv_work, gemm_work, lookup_work,
 };
 use crate::cost::reuse::Reuse;
+use crate::cost::scale::ScaleKind;
 use crate::cost::work::{Family, Route, Shape, Work};
 use crate::graph::DType;
 use crate::units::{Bytes, Flop};
 
-/// The measurement in `row`; `None` of an operator that no model covers.
+/// What a row of the table is to calibration.
+enum Read {
+    Measured(Work),
+    /// Not used, with the reason.
+    Left(&'static str),
+}
+
+/// How the rows of one family of a table are used.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct FamilyUse {
+    /// The family, as the table names it.
+    pub family: String,
+    /// What its rows are fitted as; the reason where they are not.
+    pub fitted_as: String,
+    /// Whether they are used.
+    pub is_used: bool,
+    /// How many.
+    pub rows: usize,
+}
+
+/// The measurement in `row`; `None` of one that is not used.
 pub(super) fn microbench(row: &Row<'_>) -> Result<Option<Measurement>, FitError> {
+    match read(row)? {
+        Read::Measured(work) => Ok(measured(work, row, "device", row.number("time_us_median")?)),
+        Read::Left(_) => Ok(None),
+    }
+}
+
+/// How the rows of each family of `table` are used, in order of family.
+///
+/// # Errors
+/// The first value that cannot be, with line and column.
+pub(super) fn families(table: &Table) -> Result<Vec<FamilyUse>, FitError> {
+    let mut counts: BTreeMap<(String, String, bool), usize> = BTreeMap::new();
+    for row in table.rows() {
+        let (fitted_as, is_used) = match read(&row)? {
+            Read::Measured(work) => (fitted_as(&work), true),
+            Read::Left(reason) => (reason, false),
+        };
+        *counts.entry((row.text("family").to_owned(), fitted_as.to_owned(), is_used)).or_default() += 1;
+    }
+    let one = |((family, fitted_as, is_used), rows)| FamilyUse { family, fitted_as, is_used, rows };
+    Ok(counts.into_iter().map(one).collect())
+}
+
+/// The name of the fit that `work` goes to.
+fn fitted_as(work: &Work) -> &'static str {
+    match (ScaleKind::of(work), Domain::of(work), &work.shape) {
+        (Some(kind), ..) => kind.name(),
+        (None, Some(domain), _) => domain.name(),
+        (None, None, Shape::Copy { .. }) => "copies",
+        _ => "nothing",
+    }
+}
+
+const SEVERAL_KERNELS: &str = "several kernels a call; each kernel of a trace is priced by its own work";
+
+fn read(row: &Row<'_>) -> Result<Read, FitError> {
     let (dtype, tf32) = match row.text("dtype") {
         "fp32" => (DType::Fp32, false),
         "tf32" => (DType::Fp32, true),
@@ -23,6 +85,7 @@ pub(super) fn microbench(row: &Row<'_>) -> Result<Option<Measurement>, FitError>
         _ => (DType::Int8, false),
     };
     let backward = row.text("pass").starts_with("bwd") || row.text("pass") == "backward";
+    let several = row.size("n_kernels", 1)? > 1;
     let work = match row.text("family") {
         "gemm" => {
             let size =
@@ -37,14 +100,34 @@ pub(super) fn microbench(row: &Row<'_>) -> Result<Option<Measurement>, FitError>
         "softmax" | "log_softmax" => rows_work(Family::Softmax, row.size("M", 1)?, row.size("N", 1)?, dtype, backward),
         "attention" => attention(row, dtype, backward)?,
         "conv2d" => conv(row, dtype, tf32)?,
-        "embedding_bag" if row.text("op") == "embedding_bag" => lookup(row, dtype, backward)?,
+        "embedding_bag" | "embedding" if row.text("pass") == "fwd" => lookup(row, dtype, false)?,
+        "embedding_bag" if row.text("pass") == "update" => lookup(row, dtype, true)?,
+        "embedding_bag" if row.text("grad") == "sparse" => streaming(row, dtype, false)?,
+        "embedding_bag" | "embedding" => {
+            return Ok(Read::Left("dense gradients clear the whole table first: two kernels a call"));
+        }
         "memcpy" => copy(row)?,
-        "embedding" | "embedding_bag" | "elementwise" | "dropout" | "concat" | "transpose" | "broadcast"
-        | "optimizer" | "pooling" | "tril" | "loss" => streaming(row, dtype, false)?,
+        "optimizer" | "loss" if several => return Ok(Read::Left(SEVERAL_KERNELS)),
+        "pooling" if backward && row.text("op").starts_with("max_pool") => pooled(row, dtype)?,
+        "concat" | "transpose" | "broadcast" | "tril" if !several => strided(streaming(row, dtype, false)?, dtype),
+        "concat" | "transpose" | "broadcast" | "tril" => return Ok(Read::Left(SEVERAL_KERNELS)),
+        "elementwise" | "dropout" | "optimizer" | "pooling" | "loss" => streaming(row, dtype, false)?,
         "reduction" => streaming(row, dtype, true)?,
-        _ => return Ok(None),
+        _ => return Ok(Read::Left("no model covers this family")),
     };
-    Ok(measured(work, row, "device", row.number("time_us_median")?))
+    Ok(Read::Measured(work))
+}
+
+/// `work` with its elements found one by one.
+fn strided(work: Work, dtype: DType) -> Work {
+    Work { shape: Shape::Strided { elements: work.written.0.div_ceil(dtype.size()) }, ..work }
+}
+
+/// The gradient of max pooling: it searches the windows of each element of the input.
+fn pooled(row: &Row<'_>, dtype: DType) -> Result<Work, FitError> {
+    let elements = row.size("B", 1)? * row.size("C", 1)? * row.size("H", 1)? * row.size("W", 1)?;
+    let work = streaming(row, dtype, false)?;
+    Ok(Work { family: Family::Pooling, shape: Shape::Strided { elements }, ..work })
 }
 
 fn streaming(row: &Row<'_>, dtype: DType, is_reduction: bool) -> Result<Work, FitError> {
@@ -116,7 +199,7 @@ fn lookup(row: &Row<'_>, dtype: DType, backward: bool) -> Result<Work, FitError>
         batch: row.size("B", 1)?,
         rows: row.size("E", 1)?,
         tables: row.size("T", 1)?,
-        pooling: row.number("L")?,
+        pooling: row.size("L", 1)? as f64,
         dim: row.size("D", 1)?,
     };
     Ok(with_reuse(lookup_work(&size, backward, dtype, DType::Int64), reuse(row)?))

@@ -24,13 +24,14 @@ use super::domain::Domain;
 use super::work::Work;
 
 pub use device::{DeviceCalibration, DomainReport, Target, calibrate_device};
-pub use device_file::{device_file, read_fits};
+pub use device_file::{MeasuredModels, device_file, read_fits};
 pub use fit::{
     Calibrated, assess, calibrate, calibrate_quick, is_held_out, quick_shapes, quick_work, shared_parameters,
 };
 pub use formats::measurements;
 pub use kernel_table::kernel_measurements;
 pub use lookups::{MeasuredLookup, lookup_measurements};
+pub use microbench::FamilyUse;
 pub use summary::{ErrorSummary, summarise};
 
 /// One measured kernel.

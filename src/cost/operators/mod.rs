@@ -243,6 +243,89 @@ pub(super) mod tests {
         assert!(gradient.written > work.written);
     }
 
+    /// An operator with its arguments, and what it does as worked out by hand: FLOP, bytes read, bytes written.
+    struct Worked {
+        operator: &'static str,
+        operands: Operands,
+        flop: f64,
+        read: u64,
+        written: u64,
+    }
+
+    fn worked(operator: &'static str, operands: Operands, flop: f64, read: u64, written: u64) -> Worked {
+        Worked { operator, operands, flop, read, written }
+    }
+
+    fn with(mut operands: Operands, values: &[&str]) -> Operands {
+        operands.inputs.extend(values.iter().map(|text| value(text)));
+        operands
+    }
+
+    /// `count` lists of one tensor of 1000.
+    fn lists(count: usize) -> Operands {
+        Operands { inputs: vec![list(&[&[1000]]); count], outputs: Vec::new() }
+    }
+
+    fn of_indices(mut operands: Operands, lengths: &[u64]) -> Operands {
+        let indices = |length: &u64| Operand::Tensor { dims: vec![*length], dtype: Some(DType::Int64), id: None };
+        operands.inputs.extend(lengths.iter().map(indices));
+        operands
+    }
+
+    #[test]
+    fn every_family_agrees_with_what_was_worked_out_by_hand() {
+        let one = || operands(&[&[64, 100]]);
+        let pair = || operands(&[&[64, 100], &[64, 100]]);
+        let parts = Operands { inputs: vec![list(&[&[64, 100], &[64, 28]])], outputs: Vec::new() };
+        let heads = operands(&[&[1, 2, 8, 4], &[1, 2, 8, 4], &[1, 2, 8, 4]]);
+        let table = || operands(&[&[1000, 16]]);
+        let all = [
+            // 2·M·N·K; A 64 × 32, B 32 × 16, result 64 × 16.
+            worked("aten::mm", operands(&[&[64, 32], &[32, 16]]), 65_536.0, 4 * (2048 + 512), 4 * 1024),
+            worked("aten::bmm", operands(&[&[8, 64, 32], &[8, 32, 16]]), 524_288.0, 32 * (2048 + 512), 32 * 1024),
+            // 1 FLOP an element; both read, one written.
+            worked("aten::add", pair(), 6400.0, 51_200, 25_600),
+            worked("aten::relu", one(), 6400.0, 25_600, 25_600),
+            worked("aten::gelu", one(), 175.0 * 6400.0, 25_600, 25_600),
+            // The mask has a byte an element.
+            worked("aten::native_dropout", one(), 12_800.0, 25_600, 25_600 + 6400),
+            // Rows of 100: 8 FLOP an element; scale and shift, of 100 elements each, beside; of 8 channels each.
+            worked("aten::native_layer_norm", one(), 51_200.0, 25_600 + 2 * 100 * 4, 25_600),
+            worked("aten::native_batch_norm", operands(&[&[4, 8, 5, 5]]), 6400.0, 3200 + 2 * 8 * 4, 3200),
+            worked("aten::_softmax", with(one(), &["-1"]), 174.0 * 6400.0, 25_600, 25_600),
+            worked("aten::_softmax_backward_data", with(pair(), &["-1"]), 12_800.0, 76_800, 25_600),
+            // All read, one number written.
+            worked("aten::sum", one(), 6400.0, 25_600, 4),
+            worked("aten::mse_loss", pair(), 19_200.0, 51_200, 4),
+            worked("aten::binary_cross_entropy", pair(), 44_800.0, 51_200, 4),
+            worked("aten::mse_loss_backward", operands(&[&[1], &[64, 100], &[64, 100]]), 6400.0, 51_204, 25_600),
+            // Each part read and written once.
+            worked("aten::cat", parts, 0.0, 4 * 8192, 4 * 8192),
+            worked("aten::copy_", pair(), 0.0, 25_600, 25_600),
+            worked("aten::contiguous", operands(&[&[100, 64]]), 0.0, 25_600, 25_600),
+            worked("aten::tril", one(), 0.0, 25_600, 25_600),
+            worked("aten::zero_", one(), 0.0, 0, 25_600),
+            // 5 of the 64 rows, and their 64-bit numbers.
+            worked("aten::index_select", of_indices(with(one(), &["0"]), &[5]), 0.0, 5 * 400 + 40, 5 * 400),
+            // 100 bags of 3 rows of 16 floats, 64-bit indices and offsets.
+            worked("aten::_embedding_bag", of_indices(table(), &[300, 100]), 3200.0, 300 * 64 + 400 * 8, 6400),
+            worked("aten::embedding", of_indices(table(), &[300]), 0.0, 300 * 64 + 300 * 16, 300 * 64),
+            // Q, K, V of 2 heads × 8 × 4: two products of 2·8·8·4 FLOP a head.
+            worked("aten::scaled_dot_product_attention", heads, 2.0 * 2.0 * 512.0, 3 * 256, 256),
+            // Parameters, gradients and states read; all but the gradients written back.
+            worked("aten::_fused_adam_", lists(4), 16_000.0, 16_000, 12_000),
+            worked("aten::_fused_sgd_", lists(3), 4000.0, 12_000, 8000),
+            worked("aten::_fused_adagrad_", lists(3), 7000.0, 12_000, 8000),
+            worked("aten::_foreach_add_", lists(2), 1000.0, 8000, 4000),
+            worked("aten::_foreach_addcdiv_", lists(3), 2000.0, 12_000, 4000),
+        ];
+        for Worked { operator, operands, flop, read, written } in all {
+            let work = operator_work(operator, &operands, Reading::default());
+            let found = work.as_ref().map(|work| (work.flop.0, work.read.0, work.written.0));
+            assert_eq!(found, Some((flop, read, written)), "{operator}");
+        }
+    }
+
     #[test]
     fn zero_sized_arguments_are_no_work_but_never_a_fault() {
         for operator in

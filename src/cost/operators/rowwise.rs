@@ -74,7 +74,9 @@ fn norm(name: &str, args: Args<'_>) -> Option<Work> {
     let added = u64::from(name.contains("fused_add"));
     let (read, written) = if backward { (2, 1) } else { (1 + added, 1 + added) };
     let flop_per_element = norm_flop_per_element(rms, backward);
-    let extra = 2 * width.min(rows) * args.dtype().size();
+    // Scale and shift: of a channel, or of an element of a row.
+    let scaled = if by_channel || name.contains("group_norm") { dims.get(1) } else { dims.last() };
+    let extra = 2 * scaled.copied().unwrap_or(1) * args.dtype().size();
     Some(Rowwise { family: Family::Norm, rows, width, flop_per_element, read, written, extra }.work(args.dtype_at(0)))
 }
 

@@ -1,0 +1,84 @@
+//! Host overheads of recorded V100 traces beside those that the paper's authors published: another machine, another version of
+//! the framework, another host, so the same size and no more.
+#![expect(clippy::unwrap_used, reason = "a trace that cannot be opened or built should fail its test")]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use retime::cost::overhead::{ProfilerCost, extract};
+use retime::cost::{OverheadKind, Overheads};
+use retime::graph::{self, BuildOptions};
+use retime::trace::{self, OpenOptions};
+
+fn shared(path: &str) -> Option<PathBuf> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared").join(path);
+    if path.exists() {
+        return Some(path);
+    }
+    eprintln!("skipped: {} is not there", path.display());
+    None
+}
+
+/// Published means by kind and operator (`type,op,mean_us,…`); the first file that has an operator holds.
+fn published() -> Option<BTreeMap<(OverheadKind, String), f64>> {
+    let mut means = BTreeMap::new();
+    for file in [
+        "overheads_dlrm_v100_overall_means_digitised.csv",
+        "overheads_by_op_pooled.csv",
+        "overheads_dlrm_default_2021.csv",
+    ] {
+        let text = fs::read_to_string(shared(&format!("data/ml_perf_model/{file}"))?).unwrap();
+        for line in text.lines().skip(1) {
+            let fields: Vec<&str> = line.split(',').collect();
+            let kind = match fields[0] {
+                "t1" => OverheadKind::T1,
+                "t2" => OverheadKind::T2,
+                "t3" => OverheadKind::T3,
+                "t4" => OverheadKind::T4,
+                _ => OverheadKind::T5,
+            };
+            let mean: f64 = fields[2].parse().unwrap();
+            if mean > 0.0 {
+                means.entry((kind, fields[1].to_owned())).or_insert(mean);
+            }
+        }
+    }
+    Some(means)
+}
+
+/// What every job in `path` together says.
+fn extracted(path: &Path) -> Overheads {
+    let mut all = Overheads::new("");
+    for job in trace::open(&[path.to_owned()], &OpenOptions::default()).unwrap().jobs {
+        let graph = graph::build(&job, &BuildOptions::default()).unwrap();
+        all.merge(&extract(&graph, ProfilerCost::default()));
+    }
+    all
+}
+
+/// Fewest samples behind a mean that is compared.
+const SAMPLES: u64 = 3;
+
+#[test]
+fn overheads_of_recorded_traces_have_the_size_of_the_published_ones() {
+    let Some(published) = published() else { return };
+    for name in ["dlrm-v100x8", "torchrec-v100x4", "resnet50-v100-dataloader"] {
+        let Some(path) = shared(&format!("traces/{name}")) else { continue };
+        let found = extracted(&path);
+        let mut logs: BTreeMap<OverheadKind, Vec<f64>> = BTreeMap::new();
+        for ((kind, op), mean) in &published {
+            let Some(own) = found.own(*kind, op).filter(|own| own.count >= SAMPLES && own.mean_us > 0.0) else {
+                continue;
+            };
+            eprintln!("{name} {kind:?} {op:<40} {:8.2} µs, published {mean:8.2}, n {}", own.mean_us, own.count);
+            logs.entry(*kind).or_default().push((own.mean_us / mean).ln());
+        }
+        assert!(logs.values().map(Vec::len).sum::<usize>() >= 6, "{name}: too few operators in common");
+        for (kind, logs) in logs {
+            let ratio = (logs.iter().sum::<f64>() / logs.len() as f64).exp();
+            eprintln!("{name} {kind:?}: {ratio:.2} of the published, geometric mean over {} operators", logs.len());
+            assert!((0.2..5.0).contains(&ratio), "{name} {kind:?}: {ratio:.2} of the published");
+        }
+    }
+}

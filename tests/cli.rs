@@ -452,6 +452,8 @@ fn a_line_that_cannot_be_carried_out_ends_the_script_with_one() {
         ("step scael kind=T1 x2\nundo\n", "did you mean `scale`?"),
         ("export there.md\nundo\n", "exists already"),
         ("open absent.json\nundo\n", "absent.json"),
+        ("learn absent.json\nundo\n", "absent.json"),
+        ("learn\nundo\n", "another batch size"),
         ("expect iteraton < 1ms\nundo\n", "did you mean `iteration`?"),
     ] {
         let (status, answer, said) = run_script(folder.path(), script);
@@ -767,4 +769,28 @@ fn compare_takes_any_number_of_sides() {
     let text = retime().args(["compare", &traces[0], &path, &traces[1]]).assert().success();
     let text = String::from_utf8(text.get_output().stdout.clone()).unwrap();
     assert!(text.contains("half.toml") && text.contains("after A what is different"), "{text}");
+}
+
+#[cfg(feature = "tui")]
+#[test]
+fn a_second_trace_that_is_opened_on_the_screen_tells_how_the_model_grows() {
+    let capture = |batch: u32| {
+        let file = format!("../shared/traces/cpu-captured/mlp-b{batch}-fp32-cpu.kineto.json.gz");
+        Path::new(env!("CARGO_MANIFEST_DIR")).join(file)
+    };
+    if !capture(64).exists() {
+        eprintln!("skipped: {} is not there", capture(64).display());
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("script.retime");
+    std::fs::write(&path, format!("batch 1024\nlearn {}\n", capture(256).display())).unwrap();
+    let output = retime().arg("run").arg(&path).arg(capture(64)).arg("--json").output().unwrap();
+    let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let simulated = |line: usize| answer["lines"][line]["simulated_ns"].as_i64().unwrap();
+    assert_ne!(simulated(0), simulated(1), "{answer}");
+    let mut both = retime();
+    both.args(["simulate", "--json", "--batch", "1024", "--learn"]).arg(capture(256)).arg(capture(64));
+    let told: Value = serde_json::from_slice(&both.output().unwrap().stdout).unwrap();
+    assert_eq!(told["simulated_ns"].as_i64().unwrap(), simulated(1));
 }

@@ -92,6 +92,13 @@ pub enum Effect {
         /// The scenario whose ranks are simulated; without one, all are.
         scenario: Option<Arc<Scenario>>,
     },
+    /// Let trace `work` learn from a second trace of its model at another batch size.
+    Learn {
+        /// Which trace.
+        work: usize,
+        /// The second one.
+        path: PathBuf,
+    },
     /// The graph of trace `work` is another: what computed on the old one is of no use.
     Renew {
         /// Which trace.

@@ -81,6 +81,22 @@ pub fn reopen(
     Ok(Box::new(opened(again.map_err(|error| error.to_string())?, None)))
 }
 
+/// The same trace, knowing what a second one of its model at another batch size tells.
+///
+/// # Errors
+/// Why it cannot learn from that, in one line.
+pub fn learn(engine: &Engine, loaded: &Loaded, path: PathBuf) -> Result<Box<Opened>, String> {
+    let file = path.display().to_string();
+    let others = engine.load(&[path], &OpenOptions::default(), &BuildOptions::default());
+    let others = others.map_err(|error| error.to_string())?;
+    let [other] = others.as_slice() else {
+        return Err(format!("{file}: several jobs, and one to learn from is wanted"));
+    };
+    let mut again = loaded.clone();
+    again.learn(other).map_err(|error| error.to_string())?;
+    Ok(Box::new(opened(again, None)))
+}
+
 /// A loaded trace with its pictures, and what the user did to it before.
 pub fn opened(loaded: Loaded, session: Option<SavedSession>) -> Opened {
     let loaded = Arc::new(loaded);

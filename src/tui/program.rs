@@ -1,6 +1,7 @@
 //! The program around the screen: threads that send events, effects that are carried out, one frame per batch of events.
 
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
@@ -213,6 +214,7 @@ impl Program {
             Effect::Reopen { work, choice, scenario } => {
                 self.reopen(app, work, scenario, BuildOptions { iteration: choice });
             }
+            Effect::Learn { work, path } => self.learn(app, work, path),
             Effect::Renew { work } => {
                 if let (Some(old), Some(fresh)) = (self.workers.get_mut(work), app.works.get(work)) {
                     *old = new_worker(&self.engine, &self.sender, fresh);
@@ -283,6 +285,16 @@ impl Program {
             }
             self.workers.push(new_worker(&self.engine, &self.sender, &app.works[number]));
         }
+    }
+
+    /// Opens a second trace of a model off the screen's thread.
+    fn learn(&self, app: &App, work: usize, path: PathBuf) {
+        let Some(loaded) = app.works.get(work).map(|work| Arc::clone(&work.loaded)) else { return };
+        let (sender, engine) = (self.sender.clone(), Arc::clone(&self.engine));
+        thread::spawn(move || {
+            let opened = load::learn(&engine, &loaded, path);
+            let _ = sender.send(Signal::Event(Event::Reopened { work, opened }));
+        });
     }
 
     /// Models another iteration, or other ranks, off the screen's thread.

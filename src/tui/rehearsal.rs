@@ -175,6 +175,11 @@ impl Rehearsal {
                 let opened = load::reopen(&self.engine, &loaded, scenario.as_deref(), &build);
                 self.take(Event::Reopened { work, opened });
             }
+            Effect::Learn { work, path } => {
+                let Some(loaded) = self.loaded.get(work).cloned() else { return };
+                let opened = load::learn(&self.engine, &loaded, path);
+                self.take(Event::Reopened { work, opened });
+            }
             Effect::Renew { work } => {
                 if let (Some(old), Some(fresh)) = (self.loaded.get_mut(work), self.app.works.get(work)) {
                     *old = Arc::clone(&fresh.loaded);

@@ -101,7 +101,7 @@ impl BatchLaws {
     }
 
     /// The batch size of the other trace.
-    pub(in crate::scenario) fn other_batch(&self) -> u64 {
+    pub fn other_batch(&self) -> u64 {
         self.batches[1]
     }
 

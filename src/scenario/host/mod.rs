@@ -70,7 +70,7 @@ const NEAR_BYTES: f64 = 1e6;
 const FAR: f64 = 1.3;
 const WRITTEN: f64 = 2.5;
 /// Relative error stated: the worst geometric mean of one model's iterations predicted between batches ×4 to ×16 apart, on our
-/// own captures (`validate whatif`: 14.2 %). Not held out: the form of this model was chosen on the same captures. No law of
+/// own captures (`validate whatif`: 12.1 %). Not held out: the form of this model was chosen on the same captures. No law of
 /// sizes gets below half of what equal operators differ by: at batch 256 those of two captures took 16 % apart.
 const ERROR: f32 = 0.15;
 

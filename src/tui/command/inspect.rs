@@ -1,5 +1,6 @@
 //! Commands that look into what is shown: why a number is what it is, and which of the recorded iterations is modelled.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::Pane::Everywhere;
@@ -33,6 +34,14 @@ pub(super) const COMMANDS: &[Command] = &[
         run: iteration,
     },
     Command {
+        name: "learn",
+        aliases: &[],
+        argument: Argument::Optional(Kind::Text, "TRACE"),
+        help: "let resize-batch go by a second trace of the model at another batch size",
+        keys: &[],
+        run: learn,
+    },
+    Command {
         name: "all-ranks",
         aliases: &["unfold"],
         argument: Argument::None,
@@ -41,6 +50,16 @@ pub(super) const COMMANDS: &[Command] = &[
         run: all_ranks,
     },
 ];
+
+fn learn(app: &mut App, path: &str) -> Ran {
+    let work = app.workspace().ok_or("no trace is open yet")?;
+    if path.is_empty() {
+        return Err("name a trace of the same model at another batch size".into());
+    }
+    let effect = Effect::Learn { work: work.number, path: PathBuf::from(path) };
+    app.say(Message::note("opening the second trace…"));
+    Ok(vec![effect])
+}
 
 fn all_ranks(app: &mut App, _: &str) -> Ran {
     let work = app.workspace().ok_or("no trace is open yet")?;

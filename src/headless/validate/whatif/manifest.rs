@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use color_eyre::eyre::{Result, WrapErr};
 use serde::Deserialize;
 
-use crate::graph::BuildOptions;
+use crate::graph::{BuildOptions, IterationChoice};
 use crate::session::{Engine, Loaded, read_text};
 use crate::trace::OpenOptions;
 
@@ -26,6 +26,9 @@ struct Entry {
     /// Median of the profiled steps.
     #[serde(default)]
     profiled_step_us: Option<f64>,
+    /// Steps recorded for their times; the one after them was slowed down by a second recorder.
+    #[serde(default)]
+    timing_steps: Vec<u64>,
     files: Files,
 }
 
@@ -62,7 +65,8 @@ pub(super) struct Capture {
     pub(super) profiled_ns: f64,
     /// Whether its un-profiled iterations agree with one another.
     pub(super) quiet: bool,
-    pub(super) loaded: Loaded,
+    /// The steps recorded for their times.
+    pub(super) steps: Vec<Loaded>,
 }
 
 /// Most that the slow tenth of un-profiled iterations may take over the quick tenth for a capture to count as quiet.
@@ -76,7 +80,7 @@ impl Capture {
 
     /// Profiled operators of the modelled iteration.
     pub(super) fn events(&self) -> f64 {
-        let graph = &self.loaded.graph;
+        let Some(graph) = self.steps.first().map(|step| &step.graph) else { return 0.0 };
         let Some(part) = graph.ranks.first() else { return 0.0 };
         let inside = part.iteration_start..part.iteration_end;
         graph.operators.iter().filter(|operator| inside.contains(&operator.start)).count() as f64
@@ -97,8 +101,15 @@ pub(super) fn open(engine: &Engine, path: &Path) -> Result<Vec<Capture>> {
 
 fn opened(engine: &Engine, folder: &Path, entry: Entry) -> Result<Capture> {
     let file: PathBuf = folder.join(&entry.files.kineto);
-    let mut jobs = engine.load(&[file], &OpenOptions::default(), &BuildOptions::default())?;
-    let measured_ns = jobs[0].graph.measured.0 as f64;
+    let load =
+        |iteration| engine.load(std::slice::from_ref(&file), &OpenOptions::default(), &BuildOptions { iteration });
+    let mut steps = Vec::new();
+    for index in 0..entry.timing_steps.len().max(1) {
+        let choice =
+            if entry.timing_steps.is_empty() { IterationChoice::Default } else { IterationChoice::Index(index) };
+        steps.push(load(choice)?.swap_remove(0));
+    }
+    let measured_ns = steps[0].graph.measured.0 as f64;
     Ok(Capture {
         profiled_ns: entry.profiled_step_us.map_or(measured_ns, |us| us * 1e3),
         id: entry.id,
@@ -106,7 +117,7 @@ fn opened(engine: &Engine, folder: &Path, entry: Entry) -> Result<Capture> {
         batch: entry.batch,
         wall_ns: entry.wall.iteration_us * 1e3,
         quiet: entry.wall.synced.is_some_and(|wall| wall.p90 <= QUIET * wall.p10),
-        loaded: jobs.swap_remove(0),
+        steps,
     })
 }
 

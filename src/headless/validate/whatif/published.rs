@@ -48,7 +48,9 @@ pub(super) fn check(engine: &Engine, sources: &Sources, answer: &mut Answer) {
         let Some(first) = first.filter(|first| first.batch < point.batch) else { continue };
         let (Some(new), Some(old)) = (at(engine, &trace, point), at(engine, &trace, first)) else { continue };
         let check = format!("{}, batch {} → {}", point.gpu, first.batch, point.batch);
-        answer.rows.push(Row::new(FAMILY, check, (point.time_ns, first.time_ns * new / old), LIMIT, point.source));
+        let row = Row::new(FAMILY, check, (point.time_ns, first.time_ns * new / old), LIMIT, point.source);
+        let scaled = first.time_ns * point.batch as f64 / first.batch as f64;
+        answer.rows.push(row.against(scaled, first.time_ns));
     }
     answer.sum_up(FAMILY, LIMIT);
 }

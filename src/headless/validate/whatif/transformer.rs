@@ -83,9 +83,13 @@ impl Point {
         format!("{} {} on {}", self.model, self.mode, self.device.replace('_', " "))
     }
 
+    fn profile<'e>(&self, engine: &'e Engine) -> Option<&'e DeviceProfile> {
+        engine.catalog.recognise(&self.device.replace('_', " ")).map(AsRef::as_ref)
+    }
+
     /// The models' sum over the network's operators, in ns.
     fn modelled(&self, engine: &Engine) -> Option<f64> {
-        let device = engine.catalog.recognise(&self.device.replace('_', " "))?;
+        let device = self.profile(engine)?;
         let [layers, hidden, heads] = network(&self.model)?;
         let layer = layer([self.batch, self.length, hidden, heads], self.mode == "train");
         Some(layers as f64 * sum(engine, &layer, device)?)
@@ -94,7 +98,13 @@ impl Point {
 
 fn row(engine: &Engine, (from, to): (&Point, &Point), (family, check): (&str, String), limit: f64) -> Option<Row> {
     let got = from.time_ns * to.modelled(engine)? / from.modelled(engine)?;
-    Some(Row::new(family, check, (to.time_ns, got), limit, "neusight"))
+    let scaled = if from.device == to.device {
+        to.batch as f64 / from.batch as f64
+    } else {
+        from.profile(engine)?.bandwidth().0 / to.profile(engine)?.bandwidth().0
+    };
+    let row = Row::new(family, check, (to.time_ns, got), limit, "neusight");
+    Some(row.against(from.time_ns * scaled, from.time_ns))
 }
 
 fn sum(engine: &Engine, works: &[(f64, Work)], device: &DeviceProfile) -> Option<f64> {

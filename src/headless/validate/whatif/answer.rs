@@ -1,0 +1,266 @@
+//! Predictions against measurements, what they come to, and how two naive guesses would have done on the same rows.
+//!
+//! Must not know where rows come from.
+
+use serde::Serialize;
+
+/// Whether the constants behind a prediction were fitted on what it is held against.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Constants {
+    /// No constant was fitted on these measurements or on captures of the same model.
+    HeldOut,
+    /// Some were.
+    Seen,
+}
+
+impl Constants {
+    fn name(self) -> &'static str {
+        match self {
+            Self::HeldOut => "held out",
+            Self::Seen => "seen",
+        }
+    }
+}
+
+/// What guesses without a model say.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub(super) struct Naive {
+    /// Everything goes with the batch size, or with the bandwidth of the device's memory; in ns.
+    pub(super) scaled: f64,
+    /// Nothing changes; in ns.
+    pub(super) unchanged: f64,
+}
+
+/// One prediction against its measurement.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Row {
+    pub(super) check: String,
+    /// What it is summed up with.
+    pub(super) family: String,
+    /// Measured, in ns.
+    pub(super) expected: f64,
+    /// Predicted, in ns.
+    pub(super) got: f64,
+    /// `got/expected − 1`.
+    pub(super) error: f64,
+    pub(super) status: &'static str,
+    pub(super) source: String,
+    pub(super) constants: Constants,
+    pub(super) naive: Option<Naive>,
+    /// The stated band, in ns.
+    pub(super) band: Option<[f64; 2]>,
+}
+
+impl Row {
+    /// A row that is to be within `limit` of the measurement.
+    pub(super) fn new(
+        family: impl Into<String>,
+        check: String,
+        (expected, got): (f64, f64),
+        limit: f64,
+        source: &str,
+    ) -> Self {
+        let error = got / expected - 1.0;
+        let status = if error.abs() <= limit { "pass" } else { "fail" };
+        let (family, source) = (family.into(), source.to_owned());
+        let constants = Constants::HeldOut;
+        Self { check, family, expected, got, error, status, source, constants, naive: None, band: None }
+    }
+
+    /// With what guesses say.
+    pub(super) fn against(mut self, scaled: f64, unchanged: f64) -> Self {
+        self.naive = Some(Naive { scaled, unchanged });
+        self
+    }
+
+    /// With the stated band.
+    pub(super) fn within(mut self, [low, high]: [f64; 2]) -> Self {
+        self.band = Some([low.min(high), high.max(low)]);
+        self
+    }
+
+    /// With what its constants were fitted on.
+    pub(super) fn by(mut self, constants: Constants) -> Self {
+        self.constants = constants;
+        self
+    }
+
+    fn is_inside(&self) -> Option<bool> {
+        self.band.map(|[low, high]| (low..=high).contains(&self.expected))
+    }
+
+    pub(super) fn cells(&self) -> Vec<String> {
+        let ms = |ns: f64| format!("{:.3}", ns / 1e6);
+        vec![
+            self.family.clone(),
+            self.check.clone(),
+            ms(self.expected),
+            ms(self.got),
+            format!("{:+.1}", 100.0 * self.error),
+            self.band.map_or("–".to_owned(), |[low, high]| format!("{} to {}", ms(low), ms(high))),
+            self.constants.name().to_owned(),
+            self.status.to_owned(),
+            self.source.clone(),
+        ]
+    }
+}
+
+/// Heads of [`Row::cells`].
+pub(super) const ROW: [&str; 9] =
+    ["family", "check", "measured ms", "predicted ms", "error %", "stated ms", "constants", "status", "source"];
+
+/// What the rows of one family come to.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Summary {
+    check: String,
+    n: usize,
+    /// Of which on measurements that no constant was fitted on.
+    held_out: usize,
+    /// `exp(mean |ln(got/expected)|) − 1`; for gains the share whose sign and size are right.
+    got: f64,
+    /// What it is to be.
+    expected: f64,
+    /// `exp(mean ln(got/expected)) − 1`: which way it leans; absent for gains.
+    bias: Option<f64>,
+    /// The same error where everything scales.
+    scaled: Option<f64>,
+    /// The same error where nothing changes.
+    unchanged: Option<f64>,
+    /// Share of measurements inside the stated band.
+    inside: Option<f64>,
+    status: &'static str,
+}
+
+impl Summary {
+    pub(super) fn cells(&self) -> Vec<String> {
+        let percent = |share: Option<f64>| share.map_or("–".to_owned(), |share| format!("{:.1}", 100.0 * share));
+        vec![
+            self.check.clone(),
+            self.n.to_string(),
+            self.held_out.to_string(),
+            percent(Some(self.got)),
+            self.bias.map_or("–".to_owned(), |bias| format!("{:+.1}", 100.0 * bias)),
+            percent(self.scaled),
+            percent(self.unchanged),
+            percent(self.inside),
+            format!("{:.0}", 100.0 * self.expected),
+            self.status.to_owned(),
+        ]
+    }
+}
+
+/// Heads of [`Summary::cells`].
+pub(super) const SUMMARY: [&str; 10] = [
+    "what",
+    "n",
+    "held out",
+    "error %",
+    "leans %",
+    "all scales %",
+    "nothing changes %",
+    "in band %",
+    "aim %",
+    "status",
+];
+
+/// Rows so far, and what could not be checked.
+#[derive(Debug, Default, Serialize)]
+pub(super) struct Answer {
+    pub(super) rows: Vec<Row>,
+    pub(super) summaries: Vec<Summary>,
+    pub(super) not_checked: Vec<String>,
+}
+
+impl Answer {
+    /// Sums up the rows of `family` as a geometric mean that is to be at most `target`.
+    pub(super) fn sum_up(&mut self, family: &str, target: f64) {
+        let rows: Vec<Row> = self.rows.iter().filter(|row| row.family == family).cloned().collect();
+        self.sum_up_rows(family, &rows, target);
+    }
+
+    /// As [`sum_up`](Self::sum_up), of chosen rows.
+    pub(super) fn sum_up_rows(&mut self, check: &str, rows: &[Row], target: f64) {
+        let logs = logs(rows, |row| Some(row.got));
+        let Some(got) = spread(&logs) else { return };
+        let bias = (logs.iter().sum::<f64>() / logs.len() as f64).exp_m1();
+        let status = if got <= target { "pass" } else { "fail" };
+        let n = logs.len();
+        self.push(check, rows, Summary { n, got, expected: target, bias: Some(bias), ..Summary::none(status) });
+    }
+
+    /// Sums up the gains of `family`: the share whose rows passed.
+    pub(super) fn sum_up_gains(&mut self, family: &str, check: &str) {
+        let rows: Vec<Row> = self.rows.iter().filter(|row| row.family == family).cloned().collect();
+        if rows.is_empty() {
+            return;
+        }
+        let got = rows.iter().filter(|row| row.status == "pass").count() as f64 / rows.len() as f64;
+        let status = if got >= 1.0 { "pass" } else { "fail" };
+        self.push(check, &rows, Summary { n: rows.len(), got, expected: 1.0, ..Summary::none(status) });
+    }
+
+    fn push(&mut self, check: &str, rows: &[Row], mut summary: Summary) {
+        let inside: Vec<bool> = rows.iter().filter_map(Row::is_inside).collect();
+        let share = |inside: &[bool]| inside.iter().filter(|&&inside| inside).count() as f64 / inside.len() as f64;
+        check.clone_into(&mut summary.check);
+        summary.held_out = rows.iter().filter(|row| row.constants == Constants::HeldOut).count();
+        summary.scaled = spread(&logs(rows, |row| Some(row.naive?.scaled)));
+        summary.unchanged = spread(&logs(rows, |row| Some(row.naive?.unchanged)));
+        summary.inside = (!inside.is_empty()).then(|| share(&inside));
+        self.summaries.push(summary);
+    }
+}
+
+impl Summary {
+    fn none(status: &'static str) -> Self {
+        Self {
+            check: String::new(),
+            n: 0,
+            held_out: 0,
+            got: 0.0,
+            expected: 0.0,
+            bias: None,
+            scaled: None,
+            unchanged: None,
+            inside: None,
+            status,
+        }
+    }
+}
+
+fn logs(rows: &[Row], of: impl Fn(&Row) -> Option<f64>) -> Vec<f64> {
+    rows.iter().filter_map(|row| Some((of(row)? / row.expected).ln())).filter(|log| log.is_finite()).collect()
+}
+
+/// `exp(mean |log|) − 1`.
+fn spread(logs: &[f64]) -> Option<f64> {
+    (!logs.is_empty()).then(|| (logs.iter().map(|log| log.abs()).sum::<f64>() / logs.len() as f64).exp_m1())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_family_is_held_against_guesses_and_its_bands() {
+        let mut answer = Answer::default();
+        let row = |got: f64| Row::new("f", String::new(), (100.0, got), 0.1, "s").against(200.0, 50.0);
+        answer.rows.push(row(110.0).within([90.0, 130.0]));
+        answer.rows.push(row(100.0 / 1.1).within([80.0, 99.0]).by(Constants::Seen));
+        answer.sum_up("f", 0.1);
+        let summary = &answer.summaries[0];
+        assert!((summary.got - 0.1).abs() < 1e-9 && summary.bias.unwrap().abs() < 1e-9);
+        assert!((summary.scaled.unwrap() - 1.0).abs() < 1e-9 && (summary.unchanged.unwrap() - 1.0).abs() < 1e-9);
+        assert_eq!((summary.n, summary.held_out, summary.inside), (2, 1, Some(0.5)));
+    }
+
+    #[test]
+    fn gains_are_counted() {
+        let mut answer = Answer::default();
+        answer.rows.push(Row::new("g", String::new(), (-5.0, -4.0), 0.5, "s"));
+        answer.rows.push(Row::new("g", String::new(), (-5.0, 4.0), 0.5, "s"));
+        answer.sum_up_gains("g", "gains");
+        assert!((answer.summaries[0].got - 0.5).abs() < 1e-9);
+    }
+}

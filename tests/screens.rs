@@ -782,3 +782,16 @@ fn another_trace_is_a_column_and_may_be_the_reference() {
     play(&mut screen, "<right><right><enter>");
     assert!(text(&screen).contains("scenario"), "{}", text(&screen));
 }
+
+#[test]
+fn a_report_tells_what_stands_side_by_side() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("report.md");
+    let mut screen = open_with(&style(Depth::True), (120, 40), 2, &[]);
+    play(&mut screen, "<esc>:trace 1<enter>:scale kind=kernel x2<enter>:scenario new double|slow<enter>");
+    play(&mut screen, &format!(":export {}<enter>", path.display()));
+    let report = std::fs::read_to_string(&path).unwrap();
+    for wanted in ["## Side by side", "against base", "| double\\|slow |", "slower", "measured", "aten::linear"] {
+        assert!(report.contains(wanted), "{wanted} is not in\n{report}");
+    }
+}

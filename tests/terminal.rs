@@ -2,6 +2,7 @@
 #![cfg(all(feature = "tui", unix))]
 #![expect(clippy::unwrap_used, reason = "the helpers of a test fail with it")]
 
+use std::fmt::Write as _;
 use std::io::{Read, Write};
 use std::process::Command;
 use std::sync::{Arc, Mutex};
@@ -257,4 +258,63 @@ fn where_sessions_cannot_be_saved_leaving_asks() {
     session.press("y");
     let _ = session.child.wait().unwrap();
     session.assert_restored();
+}
+
+/// A trace that takes seconds to read.
+fn long_trace(folder: &std::path::Path) -> String {
+    const EVENTS: u32 = 600_000;
+    let mut text = String::from(r#"{"schemaVersion":1,"traceEvents":["#);
+    for at in 0..EVENTS {
+        let comma = if at == 0 { "" } else { "," };
+        let _ = write!(
+            text,
+            r#"{comma}{{"ph":"X","cat":"cpu_op","name":"aten::linear","pid":1,"tid":2,"ts":{},"dur":5}}"#,
+            at * 10
+        );
+    }
+    text.push_str("]}");
+    let path = folder.join("long.json");
+    std::fs::write(&path, text).unwrap();
+    path.display().to_string()
+}
+
+#[test]
+fn esc_stops_loading_at_once() {
+    const AT_ONCE: Duration = Duration::from_secs(1);
+    let folder = tempfile::tempdir().unwrap();
+    let long = long_trace(folder.path());
+    let mut alone = Session::start(env!("CARGO_BIN_EXE_retime"), &[&long]);
+    alone.wait_for("long.json");
+    let pressed = Instant::now();
+    alone.press("\x1b");
+    assert!(alone.child.wait().unwrap().success());
+    assert!(pressed.elapsed() < AT_ONCE, "left after {:?}", pressed.elapsed());
+    alone.assert_restored();
+
+    let mut beside = Session::open();
+    beside.press(&format!(":compare {long}\r"));
+    beside.wait_for("long.json");
+    let pressed = Instant::now();
+    beside.press("\x1b");
+    beside.wait_for("── compare");
+    assert!(pressed.elapsed() < AT_ONCE, "back after {:?}", pressed.elapsed());
+    beside.leave();
+}
+
+#[test]
+fn scenarios_come_back_by_their_names() {
+    let mut first = Session::open();
+    first.press(":scale kind=kernel x2\r");
+    first.wait_for("scale kind=kernel x2");
+    first.press(":scenario new double\r");
+    first.wait_for("`double` now");
+    first.press(":scenario blank plain\r");
+    first.wait_for("no steps yet");
+    first.leave();
+    let mut second = first.again(&[]);
+    second.wait_for("2 scenarios");
+    second.wait_for("scenario plain");
+    second.press(":scenario double\r");
+    second.wait_for("1 scale kind=kernel x2");
+    second.leave();
 }

@@ -9,9 +9,9 @@ use color_eyre::eyre::{Result, eyre};
 use serde::Serialize;
 
 use crate::cli::{CompareArgs, CompareOrder, Edit, Iteration, ScenarioArgs};
-use crate::scenario::Scenario;
 use crate::session::{Board, Column, ComparedRow, Comparison, Engine, Loaded, Side};
 
+use super::opened::report_matches;
 use super::{input, output};
 
 /// The answer: the first two in detail, all of them in columns.
@@ -115,7 +115,11 @@ impl Desk<'_> {
         }
         let mut sides = Vec::new();
         if count == 1 {
-            let before = if traces.is_empty() { self.edited(&loaded[0], None)? } else { self.unedited(&loaded[0]) };
+            let before = if traces.is_empty() {
+                self.edited(&loaded[0], None)?
+            } else {
+                Side::simulated(&loaded[0], &loaded[0].replay, "unedited".to_owned())
+            };
             sides.push(before);
         }
         let mut next = 0;
@@ -135,23 +139,20 @@ impl Desk<'_> {
         input::open_one(self.engine, paths, self.iteration)
     }
 
-    fn simulate(&self, loaded: &Loaded, scenario: &Scenario, name: String) -> Side {
-        Side::simulated(loaded, &self.engine.evaluate(loaded, scenario, 0), name)
-    }
-
-    fn unedited(&self, loaded: &Loaded) -> Side {
-        self.simulate(loaded, &Scenario::default(), "unedited".to_owned())
-    }
-
     /// The trace with the edits of the arguments and those of a scenario file.
     fn edited(&self, loaded: &Loaded, file: Option<&Path>) -> Result<Side> {
         let mut edits = self.args.scenario.edits.clone();
         edits.extend(file.map(|file| Edit::File(file.to_owned())));
         let force = self.args.scenario.force;
         let wanted = input::Wanted::read(self.engine, &ScenarioArgs { edits, force })?;
-        wanted.strangers(loaded, force)?;
+        let strangers = wanted.strangers(loaded, force)?;
         let steps = || wanted.scenario.steps.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
         let name = file.map_or_else(steps, |file| file.display().to_string());
-        Ok(self.simulate(loaded, &wanted.scenario, if name.is_empty() { "unedited".to_owned() } else { name }))
+        let name = if name.is_empty() { "unedited".to_owned() } else { name };
+        let (side, outcome) = Side::of_scenario(self.engine, loaded, &wanted.scenario, name)?;
+        if !strangers.is_empty() {
+            report_matches(&strangers, &outcome);
+        }
+        Ok(side)
     }
 }

@@ -121,7 +121,7 @@ impl Opened {
 }
 
 /// Says on standard error what each step of scenario files made for another trace found in this one.
-fn report_matches(files: &[String], outcome: &Outcome) {
+pub(super) fn report_matches(files: &[String], outcome: &Outcome) {
     let mut lines = vec![format!("{}: made for another trace; on this one:", files.join(", "))];
     for (number, step) in outcome.steps.iter().enumerate() {
         lines.push(format!("  {}. {}: {}", number + 1, step.transform, step.summary));

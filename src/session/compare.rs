@@ -12,12 +12,13 @@ use crate::analysis::edited::Edited;
 use crate::analysis::gaps::Sources;
 use crate::analysis::lanes::Times;
 use crate::analysis::profile::Profile;
-use crate::graph::LaneKind;
 use crate::graph::iteration::steps;
+use crate::graph::{BuildOptions, IterationChoice, LaneKind};
+use crate::scenario::Scenario;
 use crate::units::{Bytes, DurNs};
 
 use super::summary::errors_by_model;
-use super::{Loaded, Outcome, Summary};
+use super::{Engine, Loaded, Outcome, SessionError, Summary, chosen_iteration};
 
 pub use board::{Board, BoardRow, Column};
 pub use rows::{ComparedKind, ComparedRow, Presence};
@@ -160,6 +161,29 @@ impl Side {
             trace: trace(loaded),
             measured_ns: loaded.graph.measured,
         }
+    }
+
+    /// What a scenario comes to, with those ranks simulated on their own that it tells apart.
+    ///
+    /// # Returns
+    /// The side, and the result that it is of.
+    ///
+    /// # Errors
+    /// The trace cannot be modelled with those ranks.
+    pub fn of_scenario(
+        engine: &Engine,
+        loaded: &Loaded,
+        scenario: &Scenario,
+        name: String,
+    ) -> Result<(Self, Outcome), SessionError> {
+        if loaded.refolded(scenario).is_none() {
+            let outcome = engine.evaluate(loaded, scenario, 0);
+            return Ok((Self::simulated(loaded, &outcome, name), outcome));
+        }
+        let iteration = chosen_iteration(loaded).map_or(IterationChoice::Default, IterationChoice::Index);
+        let unfolded = engine.reopen(loaded, scenario, &BuildOptions { iteration })?;
+        let outcome = engine.evaluate(&unfolded, scenario, 0);
+        Ok((Self { trace: trace(loaded), ..Self::simulated(&unfolded, &outcome, name) }, outcome))
     }
 
     /// What is said of it.

@@ -1,6 +1,7 @@
 //! The simulated timeline as a file: a Chrome trace, rows as CSV or JSON, a picture, or a report for people.
 
 mod chrome;
+mod comparison;
 mod event;
 mod format;
 mod html;
@@ -21,9 +22,20 @@ use crate::graph::{
 use crate::units::TimeNs;
 
 use super::files::{EXISTS, write_new};
-use super::{Engine, Loaded, Outcome, SessionError, chosen_iteration};
+use super::{Board, Engine, Loaded, Outcome, SessionError, chosen_iteration};
 
 pub use format::ExportFormat;
+
+/// What a file is written about.
+#[derive(Clone, Copy)]
+pub struct Exported<'a> {
+    /// The trace.
+    pub loaded: &'a Loaded,
+    /// The edited iteration.
+    pub outcome: &'a Outcome,
+    /// What stands beside it, for a report.
+    pub board: Option<&'a Board>,
+}
 
 impl Engine {
     /// The contents of a file of `format` about an outcome. A report also tells what each step gains and what would
@@ -31,7 +43,11 @@ impl Engine {
     ///
     /// # Errors
     /// None in practice: all of it is plain data.
-    pub fn export(&self, loaded: &Loaded, outcome: &Outcome, format: ExportFormat) -> Result<Vec<u8>, SessionError> {
+    pub fn export(
+        &self,
+        Exported { loaded, outcome, board }: Exported<'_>,
+        format: ExportFormat,
+    ) -> Result<Vec<u8>, SessionError> {
         let timeline = || Timeline::new(outcome);
         let fail = |error: serde_json::Error| SessionError::Write {
             path: format.name().to_owned(),
@@ -42,9 +58,9 @@ impl Engine {
             ExportFormat::Json => serde_json::to_vec_pretty(&timeline().rows()).map_err(fail)?,
             ExportFormat::Csv => format::csv(&timeline().rows()).into_bytes(),
             ExportFormat::Svg => svg::svg(loaded, outcome).into_bytes(),
-            ExportFormat::Markdown => markdown::markdown(&report::report(self, loaded, outcome)).into_bytes(),
+            ExportFormat::Markdown => markdown::markdown(&report::report(self, loaded, outcome, board)).into_bytes(),
             ExportFormat::Html => {
-                html::html(&report::report(self, loaded, outcome), &svg::svg(loaded, outcome)).into_bytes()
+                html::html(&report::report(self, loaded, outcome, board), &svg::svg(loaded, outcome)).into_bytes()
             }
         })
     }
@@ -63,10 +79,11 @@ impl Engine {
     pub fn export_to(
         &self,
         path: &Path,
-        (loaded, outcome): (&Loaded, &Outcome),
+        exported: Exported<'_>,
         format: ExportFormat,
         replace: bool,
     ) -> Result<(Vec<PathBuf>, usize), SessionError> {
+        let Exported { loaded, outcome, .. } = exported;
         let fail = |path: &Path, reason: String| SessionError::Write { path: path.display().to_string(), reason };
         if format == ExportFormat::Chrome && loaded.folding.folds() {
             let options = BuildOptions {
@@ -74,7 +91,8 @@ impl Engine {
             };
             let all = self.unfold(loaded, &options)?;
             let outcome = self.evaluate(&all, &outcome.scenario, outcome.revision);
-            return self.export_to(path, (&all, &outcome), format, replace);
+            let unfolded = Exported { loaded: &all, outcome: &outcome, ..exported };
+            return self.export_to(path, unfolded, format, replace);
         }
         let is_folder = path.is_dir() || path.as_os_str().as_encoded_bytes().ends_with(b"/");
         let files = if format == ExportFormat::Chrome && (loaded.graph.ranks.len() > 1 || is_folder) {
@@ -82,7 +100,7 @@ impl Engine {
             let documents = documents.map_err(|error| fail(path, error.to_string()))?;
             documents.into_iter().map(|(rank, bytes)| (of_rank(path, is_folder, rank), bytes)).collect()
         } else {
-            vec![(path.to_owned(), self.export(loaded, outcome, format)?)]
+            vec![(path.to_owned(), self.export(exported, format)?)]
         };
         if is_folder {
             fs::create_dir_all(path).map_err(|error| fail(path, error.to_string()))?;

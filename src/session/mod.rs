@@ -36,7 +36,7 @@ pub use databases::read as read_overheads;
 pub use engine::Engine;
 pub use error::SessionError;
 pub use expectation::{Expectation, Verdict};
-pub use export::{ExportFormat, TaskRow, Timeline, lane_label};
+pub use export::{ExportFormat, Exported, TaskRow, Timeline, lane_label};
 pub use files::{append, csv_field, folders_of_traces, read_table, read_text, tables_in, write_new};
 pub use job_tables::{JobTables, RankLoad};
 pub use keeper::Keeper;

@@ -154,7 +154,9 @@ impl Compared {
                 (Some(side), ..) => Arc::new(side.renamed(&title)),
                 (None, Some(_), Some(outcome)) => Arc::new(Side::simulated(loaded, outcome, title)),
                 (None, Some(scenario), None) => {
-                    Arc::new(Side::simulated(loaded, &engine.evaluate(loaded, scenario, 0), title))
+                    let side = Side::of_scenario(engine, loaded, scenario, title.clone());
+                    let replay = || Side::simulated(loaded, &loaded.replay, title);
+                    Arc::new(side.map_or_else(|_| replay(), |(side, _)| side))
                 }
                 (None, None, _) => Arc::new(Side::measured(loaded, title)),
             });
@@ -252,6 +254,12 @@ fn key(loaded: &Loaded, what: &str) -> String {
 }
 
 impl Workspace {
+    /// All columns that can be compared on this trace: its own, and those of `others` as measured.
+    pub fn sides(&self, others: &[Self]) -> Vec<SideSource> {
+        let others = others.iter().filter(|work| work.number != self.number);
+        self.own_sides().into_iter().chain(others.map(Self::measured_side)).collect()
+    }
+
     /// The columns of this trace: the base, and its scenarios but one without name and steps.
     fn own_sides(&self) -> Vec<SideSource> {
         let source = |kind: ColumnKind, title: &str, scenario: Arc<Scenario>, outcome: Option<&Arc<Outcome>>| {
@@ -307,15 +315,11 @@ impl Workspace {
 impl App {
     /// Asks for the columns as they are now; nothing while that is known or being computed.
     pub fn start_compare(&mut self) -> Vec<Effect> {
-        let shown = self.shown;
-        let others: Vec<SideSource> =
-            (self.works.iter()).filter(|work| work.number != shown).map(Workspace::measured_side).collect();
+        let Some(mut sources) = self.workspace().map(|work| work.sides(&self.works)) else { return Vec::new() };
         let Some(work) = self.workspace_mut() else { return Vec::new() };
         if work.compare.is_asked || work.is_stale() {
             return Vec::new();
         }
-        let mut sources = work.own_sides();
-        sources.extend(others);
         let asked: Vec<Asked> = sources.iter().map(|source| source.asked.clone()).collect();
         let reference = asked.iter().position(|(kind, ..)| *kind == work.compare.reference).unwrap_or(0);
         let before = work.compare.shown.as_ref();

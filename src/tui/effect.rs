@@ -33,6 +33,8 @@ pub enum Effect {
         work: usize,
         /// What to write.
         outcome: Arc<Outcome>,
+        /// What stands beside it in a report.
+        sources: Vec<SideSource>,
         /// As what.
         format: ExportFormat,
         /// Where to.

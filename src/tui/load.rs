@@ -7,11 +7,12 @@ use crate::device::DeviceKind;
 use crate::graph::BuildOptions;
 use crate::scenario::Scenario;
 use crate::session::{
-    Engine, JobTables, Loaded, Outcome, Reply, SavedSession, SessionError, Sessions, Worker, append, chosen_iteration,
-    read_text, sample, trace_fingerprint, write_new,
+    Engine, Exported, JobTables, Loaded, Outcome, Reply, SavedSession, SessionError, Sessions, Worker, append,
+    chosen_iteration, read_text, sample, trace_fingerprint, write_new,
 };
 use crate::trace::OpenOptions;
 
+use super::compare::Compared;
 use super::digest::Digest;
 use super::effect::Effect;
 use super::listing::{Arrangement, Listing, Modelled, Sources};
@@ -178,9 +179,11 @@ pub fn files(engine: &Engine, loaded: impl Fn(usize) -> Option<Arc<Loaded>>, eff
         result.map(|()| format!("wrote {}", path.display())).map_err(|error| error.to_string())
     };
     match effect {
-        Effect::Export { work, outcome, format, path, force } => {
+        Effect::Export { work, outcome, sources, format, path, force } => {
             let loaded = loaded(work)?;
-            let result = engine.export_to(&path, (&loaded, &outcome), format, force);
+            let compared = (sources.len() > 1).then(|| Compared::of(engine, sources, 0));
+            let board = compared.as_ref().map(|compared| &compared.board);
+            let result = engine.export_to(&path, Exported { loaded: &loaded, outcome: &outcome, board }, format, force);
             let names = |files: Vec<PathBuf>| files.iter().map(|file| file.display().to_string()).collect::<Vec<_>>();
             let said = result.map(|(files, _)| format!("wrote {}", names(files).join(", ")));
             Some(Event::Written(said.map_err(|error| error.to_string()), None))

@@ -48,6 +48,11 @@ pub(super) fn pair(comparison: &Comparison, shown: usize, out: &mut dyn Write) -
             writeln!(out, "{letter} recorded one step: that steps differ as they do in other traces is assumed")?;
         }
     }
+    for (letter, side) in [("A", a), ("B", b)] {
+        for what in side.unhandled.iter().take(NAMED) {
+            writeln!(out, "{letter} leaves as it was: {what}")?;
+        }
+    }
     if let Some(score) = score {
         describe_score(score, out)?;
     }

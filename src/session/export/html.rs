@@ -31,6 +31,7 @@ fn write_block(text: &mut String, block: &Block) {
         Block::Table { header, rows } => {
             let _ = writeln!(text, "<table>");
             if header.iter().any(|name| !name.is_empty()) {
+                let header: Vec<String> = header.iter().map(|name| escaped(name)).collect();
                 let _ = writeln!(text, "<tr><th>{}</th></tr>", header.join("</th><th>"));
             }
             for row in rows {

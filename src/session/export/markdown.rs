@@ -22,7 +22,7 @@ fn write_block(text: &mut String, block: &Block) {
         Block::Code(code) => writeln!(text, "    {code}"),
         Block::Table { header, rows } => {
             let cells = |cells: &[String]| format!("| {} |", cells.join(" | "));
-            let header: Vec<String> = header.iter().map(|&name| name.to_owned()).collect();
+            let header: Vec<String> = header.iter().map(|name| escaped(name)).collect();
             let _ = writeln!(text, "{}\n|{}", cells(&header), "---|".repeat(header.len()));
             for row in rows {
                 let row: Vec<String> = row.iter().map(|cell| escaped(cell)).collect();
@@ -52,7 +52,7 @@ mod tests {
     #[test]
     fn names_of_a_trace_are_no_markup() {
         let rows = vec![vec!["void f<float>(a|b)".to_owned(), "1".to_owned()]];
-        let report = Report { title: "a_b".to_owned(), blocks: vec![Block::Table { header: &["name", "n"], rows }] };
+        let report = Report { title: "a_b".to_owned(), blocks: vec![Block::table(&["name", "n"], rows)] };
         let text = markdown(&report);
         assert!(text.starts_with("# a\\_b\n\n| name | n |\n|---|---|\n| void f\\<float\\>(a\\|b) | 1 |\n"), "{text}");
     }

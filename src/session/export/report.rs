@@ -7,8 +7,10 @@ use crate::analysis::edited::Edited;
 use crate::analysis::lanes::Times;
 use crate::cost::{Prediction, Provenance};
 use crate::intern::printable;
-use crate::session::{Engine, Loaded, Outcome, StepOutcome, Summary, lane_label};
+use crate::session::{Board, Engine, Loaded, Outcome, StepOutcome, Summary, lane_label};
 use crate::units::DurNs;
+
+use super::comparison;
 
 /// Gaps that a report lists.
 const GAPS: usize = 8;
@@ -25,19 +27,27 @@ pub(super) struct Report {
 pub(super) enum Block {
     Heading(&'static str),
     Text(String),
-    Table { header: &'static [&'static str], rows: Vec<Vec<String>> },
+    Table { header: Vec<String>, rows: Vec<Vec<String>> },
     Code(String),
 }
 
+impl Block {
+    /// A table under fixed titles.
+    pub(super) fn table(header: &[&str], rows: Vec<Vec<String>>) -> Self {
+        Self::Table { header: header.iter().map(|&title| title.to_owned()).collect(), rows }
+    }
+}
+
 /// The report on `outcome`.
-pub(super) fn report(engine: &Engine, loaded: &Loaded, outcome: &Outcome) -> Report {
+pub(super) fn report(engine: &Engine, loaded: &Loaded, outcome: &Outcome, board: Option<&Board>) -> Report {
     let outcome = engine.with_gains(loaded, outcome.clone(), &|| false).unwrap_or_else(|| outcome.clone());
     let summary = &outcome.summary;
-    let mut blocks = vec![Block::Table { header: &["", ""], rows: figures(loaded, &outcome) }];
+    let mut blocks = vec![Block::table(&["", ""], figures(loaded, &outcome))];
     if !outcome.steps.is_empty() {
         blocks.extend([Block::Heading("Steps"), steps(&outcome.steps, summary.base_simulated_ns)]);
         blocks.extend(unhandled(&outcome.steps));
     }
+    blocks.extend(board.into_iter().flat_map(comparison::blocks));
     blocks.extend([Block::Heading("Critical path"), path(&outcome)]);
     blocks.extend([Block::Heading("Largest gaps"), gaps(engine, loaded, &outcome)]);
     blocks.extend([Block::Heading("Where the times come from"), sources(&outcome)]);
@@ -55,7 +65,7 @@ fn change(summary: &Summary) -> String {
 }
 
 /// `part` of `whole` with its sign.
-fn percent(part: DurNs, whole: DurNs) -> String {
+pub(super) fn percent(part: DurNs, whole: DurNs) -> String {
     format!("{:+.1} %", 100.0 * part.0 as f64 / whole.0.max(1) as f64).replace('-', "−")
 }
 
@@ -118,7 +128,7 @@ fn steps(steps: &[StepOutcome], base: DurNs) -> Block {
         vec![(number + 1).to_string(), name, gain(step.alone_ns), gain(step.marginal_ns), step.summary.clone()]
     };
     let rows = steps.iter().enumerate().map(row).collect();
-    Block::Table { header: &["", "edit", "alone", "on top of those before", "what it did"], rows }
+    Block::table(&["", "edit", "alone", "on top of those before", "what it did"], rows)
 }
 
 fn unhandled(steps: &[StepOutcome]) -> Vec<Block> {
@@ -135,7 +145,7 @@ fn path(outcome: &Outcome) -> Block {
     let mut kinds: Vec<(&str, DurNs)> = path.by_kind().into_iter().collect();
     kinds.sort_by_key(|&(kind, time)| (std::cmp::Reverse(time), kind));
     let row = |(kind, time): (&str, DurNs)| vec![kind.to_owned(), time.to_string(), share(time, path.length)];
-    Block::Table { header: &["kind", "time", "share"], rows: kinds.into_iter().map(row).collect() }
+    Block::table(&["kind", "time", "share"], kinds.into_iter().map(row).collect())
 }
 
 fn gaps(engine: &Engine, loaded: &Loaded, outcome: &Outcome) -> Block {
@@ -152,7 +162,7 @@ fn gaps(engine: &Engine, loaded: &Loaded, outcome: &Outcome) -> Block {
         vec![gap.duration.to_string(), place, gap.cause.describe(graph), closing]
     };
     let rows = found.iter().take(GAPS).map(row).collect();
-    Block::Table { header: &["length", "where", "cause", "closed by"], rows }
+    Block::table(&["length", "where", "cause", "closed by"], rows)
 }
 
 /// How much of the critical path each source of durations stands for.
@@ -180,7 +190,7 @@ fn sources(outcome: &Outcome) -> Block {
         vec![source, model.to_owned(), time.to_string(), share(time, outcome.summary.simulated_ns), error]
     };
     let rows = by_source.into_iter().filter(|(_, (time, _))| *time > DurNs::ZERO).map(row).collect();
-    Block::Table { header: &["source", "model", "time on the path", "share", "known error"], rows }
+    Block::table(&["source", "model", "time on the path", "share", "known error"], rows)
 }
 
 /// The command that gives the same figures.

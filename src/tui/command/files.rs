@@ -113,7 +113,9 @@ fn export(app: &mut App, argument: &str, force: bool) -> Ran {
         Err(_) if first.contains(['.', '/']) => (ExportFormat::of_path(&named(argument)?), named(argument)?),
         Err(error) => return Err(error),
     };
-    let effect = Effect::Export { work: work.number, outcome: work.outcome.clone(), format, path, force };
+    let is_report = matches!(format, ExportFormat::Markdown | ExportFormat::Html);
+    let sources = if is_report { work.sides(&app.works) } else { Vec::new() };
+    let effect = Effect::Export { work: work.number, outcome: work.outcome.clone(), sources, format, path, force };
     app.busy += 1;
     Ok(vec![effect])
 }
@@ -146,9 +148,14 @@ pub fn take(app: &mut App, file: &str, text: &str, reading: Reading) -> Ran {
             if !force && !saved.fits(&work.loaded.graph) {
                 return Err(format!("{file}: made for another trace; :load! applies it all the same"));
             }
+            let is_strange = !saved.fits(&work.loaded.graph);
             work.history.push(saved.scenario);
             work.clamp_step();
-            Ok(work.evaluate())
+            let effects = work.evaluate();
+            if is_strange {
+                app.say(Message::note(format!("{file} was made for another trace: each step says what it matched")));
+            }
+            Ok(effects)
         }
         Reading::Beside => {
             let saved = SavedScenario::from_toml(text).map_err(|error| format!("{file}: {error}"))?;

@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 
 use retime::cost::{CostModels, Family, Shape, Work};
 use retime::device::{Catalog, Precision};
-use retime::graph::BuildOptions;
+use retime::graph::{BuildOptions, TaskId, TimedGraph};
 use retime::scenario::{Base, Scenario, parse_step, resolve};
-use retime::session::{Engine, Loaded, sample};
-use retime::sim::{Schedule, simulate};
+use retime::session::{Engine, Loaded, Sweep, SweepRun, sample};
+use retime::sim::{Schedule, resimulate_from, simulate};
 use retime::trace::OpenOptions;
 use retime::units::{Bytes, DurNs, Flop};
 
@@ -94,6 +94,46 @@ fn edit(engine: &Engine, loaded: &Loaded, line: &str) {
     );
 }
 
+/// A sweep over 64 batch sizes on all cores, and what of it is the simulator's.
+fn sweep(engine: &Engine, loaded: &Loaded) {
+    let Some(batch) = loaded.graph.batch_size else { return };
+    let sizes: Vec<u64> = (1..=64).map(|part| (batch * part / 8).max(part)).collect();
+    let (sweep, scenario) = (Sweep::batch(&sizes), Scenario::default());
+    let points: Vec<Vec<f64>> = sweep.values().map(|value| vec![value]).collect();
+    let sweeps = [sweep];
+    let all = shortest(|| (), |()| drop(black_box(SweepRun::new(engine, loaded, &scenario, &sweeps).points(&points))));
+    let mut schedule = Schedule::default();
+    let one = shortest(|| (), |()| simulate(black_box(loaded.base.timed()), &mut schedule));
+    println!(
+        "{} batch sizes: {:.0} ms on {} cores, {:.1} ms a point; simulating takes {:.2} ms of a point's time on a core",
+        points.len(),
+        ms(all),
+        rayon::current_num_threads(),
+        ms(all) / points.len() as f64,
+        ms(one)
+    );
+}
+
+/// One operator late in the iteration changes: its schedule from there on against that of all.
+fn late(loaded: &Loaded) {
+    let timed = loaded.base.timed();
+    let changed = timed.len() * 95 / 100;
+    let task = (changed..timed.len()).find(|&task| timed.durations[task] > 0).unwrap_or(changed);
+    let mut other = TimedGraph::clone(timed);
+    other.durations[task] *= 2;
+    let (mut all, mut anew) = (Schedule::default(), Schedule::default());
+    simulate(timed, &mut anew);
+    let full = shortest(|| (), |()| simulate(black_box(&other), &mut all));
+    let from = shortest(|| (), |()| resimulate_from(black_box(&other), TaskId(task as u32), &mut anew));
+    println!(
+        "task {task} of {} changes: from there on {:.3} ms, all {:.3} ms, {:.1} times as fast",
+        timed.len(),
+        ms(from),
+        ms(full),
+        ms(full) / ms(from)
+    );
+}
+
 fn main() {
     predictions();
     let engine = Engine::builtin().unwrap();
@@ -107,5 +147,7 @@ fn main() {
         for line in ["resize-batch 1024", "scale kind=T2 x0.5", "swap-gpu H100", "remove kind=T2"] {
             edit(&engine, loaded, line);
         }
+        late(loaded);
+        sweep(&engine, loaded);
     }
 }

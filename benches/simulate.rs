@@ -1,5 +1,5 @@
-//! Simulating, critical path included: the pass over flat arrays against petgraph with its order cached, and sweeps against
-//! one pass per variant, in the same run.
+//! Simulating, critical path included: the pass over flat arrays against petgraph with its order cached, and
+//! the last tenth anew against all, in the same run.
 //!
 //! `cargo bench --bench simulate`; `-- TASKS` takes another number of tasks than 100 k and 1 M.
 
@@ -16,7 +16,7 @@ use petgraph::visit::EdgeRef;
 use noise::Noise;
 use retime::graph::timed::NO_TASK;
 use retime::graph::{TaskId, TimedGraph};
-use retime::sim::{Schedule, Variant, resimulate_from, simulate, sweep};
+use retime::sim::{Schedule, resimulate_from, simulate};
 use retime::units::DurNs;
 
 const ROUNDS: usize = 11;
@@ -139,35 +139,9 @@ fn one_pass(tasks: usize) {
     );
 }
 
-fn many_variants(tasks: usize, count: usize) {
-    let graph = graph(tasks);
-    let scaled = |factor: usize| graph.durations.iter().map(|ns| ns * (factor as i64 + 32) / 64).collect();
-    let durations: Vec<Vec<i64>> = (0..count).map(scaled).collect();
-    let variants: Vec<Variant<'_>> = durations.iter().map(|it| Variant { durations: it, lags: None }).collect();
-    let mut one = graph.clone();
-    let mut schedule = Schedule::default();
-    let (mut outcomes, mut makespans) = (Vec::new(), Vec::new());
-    let [together, apart] = best([&mut || outcomes = sweep(black_box(&graph), &variants, &[]), &mut || {
-        makespans.clear();
-        for variant in &durations {
-            one.durations.clone_from(variant);
-            simulate(&one, &mut schedule);
-            makespans.push(schedule.makespan());
-        }
-    }]);
-    assert!(outcomes.iter().map(|outcome| outcome.makespan).eq(makespans.iter().copied()), "the same makespans");
-    println!(
-        "sweep of {count} × {tasks}: together {:.2} ms, one after the other {:.2} ms, {:.2} times as fast",
-        together.as_secs_f64() * 1e3,
-        apart.as_secs_f64() * 1e3,
-        apart.as_secs_f64() / together.as_secs_f64()
-    );
-}
-
 fn main() {
     let number = std::env::args().skip(1).find_map(|argument| argument.parse().ok());
     for tasks in number.map_or_else(|| vec![100_000, 1_000_000], |tasks: usize| vec![tasks]) {
         one_pass(tasks);
     }
-    many_variants(100_000, 64);
 }

@@ -4,8 +4,8 @@ use proptest::prelude::*;
 
 use retime::analysis::published::{PublishedOp, graph_of_device, graph_of_ranks, one_device, several_ranks};
 use retime::graph::{TaskId, TimedGraph};
-use retime::sim::{Schedule, Variant, resimulate_from, simulate, slack, sweep};
-use retime::units::{DurNs, TimeNs};
+use retime::sim::{Schedule, resimulate_from, simulate, slack};
+use retime::units::DurNs;
 
 /// Duration, and predecessors as distances back, with lags.
 type Draft = Vec<(i64, Vec<(usize, i64)>)>;
@@ -101,33 +101,6 @@ proptest! {
         for task in (0..graph.len() as u32).map(TaskId) {
             prop_assert_eq!(schedule.end(task), whole.end(task));
             prop_assert_eq!(schedule.critical_predecessor(&graph, task), whole.critical_predecessor(&graph, task));
-        }
-    }
-
-    #[test]
-    fn a_sweep_gives_what_simulating_each_variant_gives(
-        draft in drafts(-500..2_000),
-        factors in prop::collection::vec(0_i64..4, 1..40),
-        scale in prop::sample::select(vec![1_i64, 20_000]),
-        own_lags in any::<bool>(),
-    ) {
-        let (graph, tasks) = built(&draft, 1);
-        let scaled: Vec<(Vec<i64>, Vec<[i32; 3]>)> = factors.iter().map(|&factor| (
-            graph.durations.iter().map(|ns| ns * factor * scale).collect(),
-            graph.lags.iter().map(|lags| lags.map(|lag| lag * factor as i32)).collect(),
-        )).collect();
-        let variants: Vec<Variant<'_>> =
-            scaled.iter().map(|(durations, lags)| Variant { durations, lags: own_lags.then_some(lags.as_slice()) }).collect();
-        let outcomes = sweep(&graph, &variants, &tasks);
-        for (outcome, (durations, lags)) in outcomes.iter().zip(&scaled) {
-            let mut alone = TimedGraph { durations: durations.clone(), ..graph.clone() };
-            if own_lags {
-                alone.lags.clone_from(lags);
-            }
-            let schedule = simulated(&alone);
-            prop_assert_eq!(outcome.makespan, schedule.makespan());
-            let ends: Vec<TimeNs> = tasks.iter().map(|&task| schedule.end(task)).collect();
-            prop_assert_eq!(&outcome.ends, &ends);
         }
     }
 

@@ -3,12 +3,13 @@
 use std::io::{self, Write};
 
 use color_eyre::eyre::{Result, eyre};
-use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use crate::cli::{Edit, Iteration, ScenarioArgs, ScenarioCommand, SweepArgs};
 use crate::scenario::Scenario;
-use crate::session::{Engine, Loaded, Sweep, SweepPoint, optimal_batch, read_text};
+use crate::session::{
+    Engine, Loaded, PathChange, Sweep, SweepPoint, SweepRun, memory_limit, optimal_batch, path_changes, read_text,
+};
 
 use super::opened::Opened;
 use super::{input, output};
@@ -17,6 +18,10 @@ use super::{input, output};
 struct Answer {
     points: Vec<SweepPoint>,
     optimal_batch: Option<u64>,
+    /// The largest value that fits the device, where one does not.
+    memory_limit: Option<f64>,
+    /// Where most of the critical path becomes another kind.
+    path_changes: Vec<PathChange>,
     /// Which part of the points these are, where they are a part.
     #[serde(skip_serializing_if = "Option::is_none")]
     shard: Option<Shard>,
@@ -25,7 +30,16 @@ struct Answer {
 impl Answer {
     fn of(points: Vec<SweepPoint>, shard: Shard) -> Self {
         let shard = (shard != Shard::ALL).then_some(shard);
-        Self { optimal_batch: optimal_batch(&points).filter(|_| shard.is_none()), points, shard }
+        // Of a part, or of several knobs at once, nothing follows from the order of its points.
+        let knob = points.first().filter(|point| shard.is_none() && point.knobs.len() == 1);
+        let knob = knob.and_then(|point| point.knobs.keys().next().cloned());
+        Self {
+            optimal_batch: optimal_batch(&points).filter(|_| knob.is_some()),
+            memory_limit: knob.as_ref().and_then(|knob| memory_limit(&points, knob)),
+            path_changes: knob.map(|knob| path_changes(&points, &knob)).unwrap_or_default(),
+            points,
+            shard,
+        }
     }
 }
 
@@ -169,8 +183,8 @@ fn evaluate(
         grid =
             grid.iter().flat_map(|row| sweep.values().map(move |value| [row.as_slice(), &[value]].concat())).collect();
     }
-    let own: Vec<&Vec<f64>> = grid.iter().skip(shard.part - 1).step_by(shard.of).collect();
-    own.par_iter().map(|values| engine.grid_point(loaded, scenario, sweeps, values)).collect()
+    let own: Vec<Vec<f64>> = grid.into_iter().skip(shard.part - 1).step_by(shard.of).collect();
+    SweepRun::new(engine, loaded, scenario, sweeps).points(&own)
 }
 
 fn describe(table: &output::Table, answer: &Answer, out: &mut dyn Write) -> io::Result<()> {
@@ -180,12 +194,16 @@ fn describe(table: &output::Table, answer: &Answer, out: &mut dyn Write) -> io::
     for what in unhandled {
         writeln!(out, "not handled: {what}")?;
     }
-    match answer.optimal_batch {
-        Some(batch) => {
-            writeln!(out, "optimal batch {batch}: doubling it gains no more than 5 %, or no larger one was tried")
-        }
-        None => Ok(()),
+    if let Some(batch) = answer.optimal_batch {
+        writeln!(out, "optimal batch {batch}: doubling it gains no more than 5 %, or no larger one was tried")?;
     }
+    if let Some(limit) = answer.memory_limit {
+        writeln!(out, "memory fits up to {limit}")?;
+    }
+    for change in &answer.path_changes {
+        writeln!(out, "from {} on the critical path is mostly {}, before {}", change.at, change.to, change.from)?;
+    }
+    Ok(())
 }
 
 fn table(knobs: &[String], points: &[SweepPoint]) -> output::Table {

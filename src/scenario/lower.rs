@@ -14,6 +14,8 @@ use super::draft::{AddedId, Draft, Node};
 /// What lowering gives.
 pub(super) struct Lowered {
     pub(super) timed: TimedGraph,
+    /// The tasks before this one are those of the base and take as long; `None` where the graph was built anew.
+    pub(super) unchanged: Option<TaskId>,
     /// The task of each added one.
     pub(super) added: Vec<TaskId>,
     /// Dependencies left out because they closed a cycle.
@@ -27,25 +29,36 @@ pub(super) struct Lowered {
 pub(super) fn lower(draft: &Draft<'_>, durations: &[DurNs]) -> Lowered {
     let patched = if draft.is_restructured() { None } else { patch(draft, durations) };
     match patched {
-        Some(timed) => Lowered { timed, added: Vec::new(), cyclic: 0 },
+        Some((timed, unchanged)) => Lowered { timed, unchanged: Some(unchanged), added: Vec::new(), cyclic: 0 },
         None => rebuild(draft, durations),
     }
 }
 
-/// The base's arrays with other durations; `None` where a lag has no slot of its own or outgrows it.
-fn patch(draft: &Draft<'_>, durations: &[DurNs]) -> Option<TimedGraph> {
+/// The base's arrays with other durations, and the first task that differs; `None` where a lag has no slot of its own or
+/// outgrows it.
+fn patch(draft: &Draft<'_>, durations: &[DurNs]) -> Option<(TimedGraph, TaskId)> {
     let base = draft.base();
     let moving = base.moving()?;
     let mut timed = TimedGraph::clone(base.timed());
+    let mut first = timed.len() as u32;
     for (node, duration) in durations.iter().enumerate() {
-        timed.durations[timed.task_of[node] as usize] = duration.0;
+        let row = timed.task_of[node];
+        let kept = &mut timed.durations[row as usize];
+        if *kept != duration.0 {
+            *kept = duration.0;
+            first = first.min(row);
+        }
     }
     for lag in moving {
         let dependency = &base.graph().tasks[lag.edge];
-        let new = dependency.effective_lag(durations[lag.from.index()]);
-        timed.lags[lag.row as usize][lag.slot as usize] = i32::try_from(new.0).ok()?;
+        let new = i32::try_from(dependency.effective_lag(durations[lag.from.index()]).0).ok()?;
+        let kept = &mut timed.lags[lag.row as usize][lag.slot as usize];
+        if *kept != new {
+            *kept = new;
+            first = first.min(lag.row);
+        }
     }
-    Some(timed)
+    Some((timed, TaskId(first)))
 }
 
 /// A dependency between numbered tasks: traced ones first, then added ones.
@@ -77,7 +90,7 @@ fn rebuild(draft: &Draft<'_>, durations: &[DurNs]) -> Lowered {
     }
     timed.task_of.copy_from_slice(&task_of[..traced]);
     let added = task_of[traced..].iter().map(|&task| TaskId(task)).collect();
-    Lowered { timed, added, cyclic: dropped.iter().filter(|&&dropped| dropped).count() }
+    Lowered { timed, unchanged: None, added, cyclic: dropped.iter().filter(|&&dropped| dropped).count() }
 }
 
 fn edges(draft: &Draft<'_>, traced: usize) -> Vec<Edge> {

@@ -32,7 +32,7 @@ pub use file::{FileError, SavedScenario, fingerprint};
 pub use history::History;
 pub use host::HostModel;
 pub use named::NamedScenarios;
-pub use resolve::{AddedTask, Resolved, resolve};
+pub use resolve::{AddedTask, Prefix, Resolved, resolve};
 pub use selector::Selector;
 pub use step::{Scenario, Step, StepError, parse_step};
 pub use transform::{StepReport, Transform, TransformSpec, transforms};

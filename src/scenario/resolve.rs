@@ -22,6 +22,8 @@ pub struct Resolved {
     pub graph: Arc<ExecutionGraph>,
     /// What the simulator runs.
     pub timed: Arc<TimedGraph>,
+    /// The tasks before this one are those of the base and take as long; `None` where the graph was built anew.
+    pub unchanged: Option<TaskId>,
     /// Traced tasks whose duration changed, by node.
     pub changes: Vec<(NodeId, Prediction)>,
     /// Traced tasks that were taken out, by node; they stay in `timed` and take no time.
@@ -109,6 +111,37 @@ impl Resolved {
     }
 }
 
+/// Steps in force that several scenarios begin with, worked out once.
+#[derive(Clone, Debug)]
+pub struct Prefix<'b> {
+    draft: Draft<'b>,
+    reports: Vec<StepReport>,
+}
+
+impl<'b> Prefix<'b> {
+    /// Applies the enabled ones of `steps` in order.
+    pub fn of(base: &'b Base, steps: &[super::Step], context: &'b Context) -> Self {
+        let mut prefix = Self { draft: Draft::new(base, context), reports: Vec::with_capacity(steps.len()) };
+        prefix.apply(steps);
+        prefix
+    }
+
+    fn apply(&mut self, steps: &[super::Step]) {
+        let context = self.draft.context();
+        for step in steps {
+            let applied = step.enabled.then(|| step.transform.apply(&mut self.draft, context));
+            self.reports.push(applied.unwrap_or_default());
+        }
+    }
+
+    /// Goes on with the rest of `steps`, which begin with those applied.
+    pub fn resolve(mut self, steps: &[super::Step]) -> Resolved {
+        let applied = self.reports.len();
+        self.apply(&steps[applied.min(steps.len())..]);
+        finish(self.draft, self.reports)
+    }
+}
+
 /// Applies the enabled steps of `scenario` in order.
 ///
 /// Without any the timed graph is the base's own.
@@ -116,23 +149,18 @@ impl Resolved {
 /// # Complexity
 /// O(steps · tasks); models are asked once per distinct kind of call.
 pub fn resolve(base: &Base, scenario: &Scenario, context: &Context) -> Resolved {
-    let mut draft = Draft::new(base, context);
-    let apply = |step: &super::Step| {
-        if step.enabled { step.transform.apply(&mut draft, context) } else { StepReport::default() }
-    };
-    let reports = scenario.steps.iter().map(apply).collect();
-    finish(draft, reports)
+    Prefix::of(base, &scenario.steps, context).resolve(&scenario.steps)
 }
 
 fn finish(draft: Draft<'_>, reports: Vec<StepReport>) -> Resolved {
     let base = draft.base();
     let (durations, changes) = lower::durations(&draft);
     let untouched = changes.is_empty() && !draft.is_restructured();
-    let (timed, rows, cyclic) = if untouched {
-        (base.timed().clone(), Vec::new(), 0)
+    let (timed, unchanged, rows, cyclic) = if untouched {
+        (base.timed().clone(), Some(TaskId(base.timed().len() as u32)), Vec::new(), 0)
     } else {
         let lowered = lower::lower(&draft, &durations);
-        (Arc::new(lowered.timed), lowered.added, lowered.cyclic)
+        (Arc::new(lowered.timed), lowered.unchanged, lowered.added, lowered.cyclic)
     };
     let removed = draft.graph().tasks.node_indices().filter(|&node| draft.is_removed(node)).collect();
     let (devices, batch) = (draft.devices().to_vec(), draft.batch());
@@ -155,6 +183,7 @@ fn finish(draft: Draft<'_>, reports: Vec<StepReport>) -> Resolved {
     Resolved {
         graph: base.graph().clone(),
         timed,
+        unchanged,
         changes,
         removed,
         added: added.collect(),

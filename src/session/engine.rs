@@ -14,13 +14,13 @@ use crate::diagnostic::{Diagnostics, Severity};
 use crate::graph::{BuildOptions, build_folded};
 use crate::scenario::tables::TableFacts;
 use crate::scenario::{self, Base, Context, Databases, Resolved, Scenario, Step, StepReport};
-use crate::sim::{Schedule, simulate};
+use crate::sim::{Schedule, resimulate_from, simulate};
 use crate::trace::{self, Folding, Job, OpenOptions, RankTrace};
 use crate::units::DurNs;
 
 use super::memory;
 use super::{
-    Loaded, Outcome, SessionError, StepOutcome, Summary, Sweep, SweepPoint, databases, loaded, sweep, table_facts,
+    Loaded, Outcome, SessionError, StepOutcome, Summary, Sweep, SweepPoint, SweepRun, databases, loaded, table_facts,
     untimed,
 };
 
@@ -173,22 +173,26 @@ impl Engine {
         let memory = memory::of_job(&job, &base);
         let base = Arc::new(base.with_memory(memory));
         table_facts::check(&base, &graph, &mut notes);
-        let replay = Arc::new(outcome(&base, &context, None, &Scenario::default(), 0));
+        let replay = Arc::new(outcome_of(
+            scenario::resolve(&base, &Scenario::default(), &context),
+            None,
+            &Scenario::default(),
+            0,
+        ));
         let title = loaded::title(&job);
         Ok(Loaded { job, folding, alike, graph, base, context, replay, notes, title })
     }
 
     /// Evaluates a scenario; the steps' gains stay open (see [`Self::with_gains`]).
     pub fn evaluate(&self, loaded: &Loaded, scenario: &Scenario, revision: u64) -> Outcome {
-        let replayed = Some(loaded.replay.summary.simulated_ns);
-        outcome(&loaded.base, &loaded.context, replayed, scenario, revision)
+        let resolved = scenario::resolve(&loaded.base, scenario, &loaded.context);
+        outcome_of(resolved, Some(&loaded.replay), scenario, revision)
     }
 
     /// The iteration time of a scenario, nothing else.
     pub fn period(&self, loaded: &Loaded, scenario: &Scenario) -> DurNs {
         let resolved = scenario::resolve(&loaded.base, scenario, &loaded.context);
-        let mut schedule = Schedule::default();
-        simulate(&resolved.timed, &mut schedule);
+        let schedule = scheduled(&resolved, Some(&loaded.replay));
         let windows = loaded.graph.ranks.iter().map(|part| busy::window(part, &resolved.timed, &schedule));
         windows.map(|(begin, end)| end.since(begin)).max().unwrap_or_default()
     }
@@ -246,32 +250,13 @@ impl Engine {
 
     /// Evaluates `scenario` with the sweep's knob at `value` on top.
     pub fn sweep_point(&self, loaded: &Loaded, scenario: &Scenario, sweep: &Sweep, value: f64) -> SweepPoint {
-        self.grid_point(loaded, scenario, std::slice::from_ref(sweep), &[value])
+        let points = SweepRun::new(self, loaded, scenario, std::slice::from_ref(sweep)).points(&[vec![value]]);
+        points.into_iter().next().unwrap_or_default()
     }
 
-    /// Evaluates `scenario` with each sweep's knob at its value on top.
-    pub fn grid_point(&self, loaded: &Loaded, scenario: &Scenario, sweeps: &[Sweep], values: &[f64]) -> SweepPoint {
-        let mut scenario = scenario.clone();
-        let mut unhandled = Vec::new();
-        for (sweep, &value) in sweeps.iter().zip(values) {
-            match scenario::parse_step(&sweep.line(value)) {
-                Ok(step) => sweep::put(&mut scenario, step, sweep),
-                Err(error) => unhandled.push(error.to_string()),
-            }
-        }
-        let outcome = self.evaluate(loaded, &scenario, 0);
-        unhandled.extend(outcome.steps.iter().flat_map(|step| step.unhandled.iter().cloned()));
-        let summary = &outcome.summary;
-        let knobs = sweeps.iter().zip(values).map(|(sweep, &value)| (sweep.knob.clone(), value));
-        SweepPoint {
-            knobs: knobs.collect(),
-            simulated_ns: summary.simulated_ns,
-            throughput: summary.samples() / summary.simulated_ns.secs().max(1e-9),
-            memory_bytes: summary.memory_bytes,
-            fits: summary.fits,
-            path_kind: outcome.critical_kind().to_owned(),
-            unhandled,
-        }
+    /// The result of a scenario that is worked out already; the steps' gains stay open.
+    pub fn evaluated(&self, loaded: &Loaded, scenario: &Scenario, resolved: Resolved, revision: u64) -> Outcome {
+        outcome_of(resolved, Some(&loaded.replay), scenario, revision)
     }
 }
 
@@ -305,11 +290,21 @@ impl Engine {
     }
 }
 
-fn outcome(base: &Base, context: &Context, replayed: Option<DurNs>, scenario: &Scenario, revision: u64) -> Outcome {
-    let resolved = scenario::resolve(base, scenario, context);
+/// The schedule of a scenario; from the first task that differs on where the untouched one is known.
+fn scheduled(resolved: &Resolved, replay: Option<&Outcome>) -> Schedule {
+    if let (Some(first), Some(replay)) = (resolved.unchanged, replay) {
+        let mut schedule = Schedule::clone(&replay.schedule);
+        resimulate_from(&resolved.timed, first, &mut schedule);
+        return schedule;
+    }
     let mut schedule = Schedule::default();
     simulate(&resolved.timed, &mut schedule);
-    let summary = Summary::of(&resolved, &schedule, replayed);
+    schedule
+}
+
+fn outcome_of(resolved: Resolved, replay: Option<&Outcome>, scenario: &Scenario, revision: u64) -> Outcome {
+    let schedule = scheduled(&resolved, replay);
+    let summary = Summary::of(&resolved, &schedule, replay.map(|replay| replay.summary.simulated_ns));
     let steps = step_outcomes(scenario, &resolved);
     let (resolved, schedule) = (Arc::new(resolved), Arc::new(schedule));
     Outcome { revision, scenario: scenario.clone(), resolved, schedule, summary, steps }

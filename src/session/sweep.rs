@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::analysis::layers::optimal_throughput;
 use crate::scenario::transforms::Figure;
-use crate::scenario::{Scenario, Step};
+use crate::scenario::{Scenario, Step, parse_step};
 use crate::units::{Bytes, DurNs};
 
 /// A knob and its values.
@@ -55,6 +55,71 @@ impl Sweep {
         }
     }
 
+    /// The knobs that have a name, with what each is; a selector is one too.
+    pub const KNOBS: [(&'static str, &'static str); 8] = [
+        ("batch", "samples per iteration and rank"),
+        ("accumulate", "batches between updates"),
+        ("ranks", "data-parallel ranks"),
+        ("bucket", "MiB of a bucket of gradients"),
+        ("dram_bw", "the device's memory bandwidth, as a factor"),
+        ("flops", "its arithmetic rates"),
+        ("link", "its links to other devices"),
+        ("host_link", "its link to the host"),
+    ];
+
+    /// A knob by its name or a selector, over a range around what it is.
+    ///
+    /// # Errors
+    /// The batch size is not known, or the selector cannot be read.
+    pub fn around(knob: &str, batch: Option<u64>) -> Result<Self, String> {
+        let range = match knob {
+            "batch" => {
+                return batch
+                    .map(Self::batch_around)
+                    .ok_or_else(|| "the batch size of this trace is not known".to_owned());
+            }
+            "accumulate" => "1..16",
+            "ranks" => "2..1024",
+            "bucket" => "1..256",
+            _ => "0.25..4x9",
+        };
+        let sweep = Self { knob: knob.to_owned(), template: Self::template(knob), values: Self::parse_values(range)? };
+        sweep.checked(sweep.values.clone()).map(|values| Self { values, ..sweep })
+    }
+
+    /// `values`, if each makes a step.
+    ///
+    /// # Errors
+    /// Why one does not.
+    pub fn checked(&self, values: Vec<f64>) -> Result<Vec<f64>, String> {
+        let whole = matches!(self.knob.as_str(), "batch" | "accumulate" | "ranks");
+        let mut values: Vec<f64> = values.into_iter().map(|it| if whole { it.round() } else { it }).collect();
+        values.sort_by(f64::total_cmp);
+        values.dedup();
+        match values.iter().find_map(|&value| parse_step(&self.line(value)).err()) {
+            Some(error) => Err(error.to_string()),
+            None => Ok(values),
+        }
+    }
+
+    /// A value as people read it: `256`, `×0.5`.
+    pub fn shown(&self, value: f64) -> String {
+        let short = |digits: i32| (value * 10_f64.powi(digits)).round() / 10_f64.powi(digits);
+        match self.knob.as_str() {
+            "batch" | "accumulate" | "ranks" => format!("{value:.0}"),
+            "bucket" => short(1).to_string(),
+            _ => format!("×{}", short(3)),
+        }
+    }
+
+    /// From the first value to the last: `64..1024`, with their number where they do not double.
+    pub fn range(&self) -> String {
+        let (Some(&low), Some(&high)) = (self.values.first(), self.values.last()) else { return String::new() };
+        let text = format!("{low}..{high}");
+        let doubles = Self::parse_values(&text).is_ok_and(|values| values == self.values);
+        if doubles { text } else { format!("{text}x{}", self.values.len()) }
+    }
+
     /// The values, in order.
     pub fn values(&self) -> impl Iterator<Item = f64> + use<> {
         self.values.clone().into_iter()
@@ -98,15 +163,20 @@ impl Sweep {
 
 /// Puts a knob's step in place of the last step of the same kind where the knob is that step's only argument, else at the end.
 pub(super) fn put(scenario: &mut Scenario, step: Step, sweep: &Sweep) {
-    let same = |other: &&mut Step| sweep.knob == "batch" && other.transform.name() == step.transform.name();
-    match scenario.steps.iter_mut().rev().find(same) {
-        Some(other) => *other = step,
+    match place(scenario, sweep) {
+        Some(at) => scenario.steps[at] = step,
         None => scenario.steps.push(step),
     }
 }
 
+/// The step that a knob takes the place of.
+pub(super) fn place(scenario: &Scenario, sweep: &Sweep) -> Option<usize> {
+    let same = |step: &Step| sweep.knob == "batch" && step.transform.name() == "resize-batch";
+    scenario.steps.iter().rposition(same)
+}
+
 /// One evaluated value.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SweepPoint {
     /// Knob → value.
     pub knobs: BTreeMap<String, f64>,
@@ -132,9 +202,49 @@ impl SweepPoint {
 }
 
 /// The batch size whose doubling gains at most 5 % in throughput, among points that fit; see [`optimal_throughput`].
+///
+/// Twice a batch size that is no point itself is taken to lie on the line between its neighbours.
 pub fn optimal_batch(points: &[SweepPoint]) -> Option<u64> {
     let fitting = points.iter().filter(|point| point.fits != Some(false));
-    optimal_throughput(fitting.filter_map(|point| Some((point.value("batch")? as u64, point.throughput))))
+    let mut known: Vec<(f64, f64)> =
+        fitting.filter_map(|point| Some((point.value("batch")?, point.throughput))).collect();
+    known.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let at = |batch: f64| {
+        let above = known.partition_point(|&(known, _)| known < batch);
+        let (&(high, fast), below) = (known.get(above)?, above.checked_sub(1).map(|below| known[below]));
+        let (low, slow) = below.filter(|_| high > batch).unwrap_or((high, fast));
+        Some(if high > low { slow + (fast - slow) * (batch - low) / (high - low) } else { fast })
+    };
+    let doubled = known.iter().filter_map(|&(batch, _)| Some(((2.0 * batch) as u64, at(2.0 * batch)?)));
+    let all: BTreeMap<u64, f64> =
+        doubled.chain(known.iter().map(|&(batch, throughput)| (batch as u64, throughput))).collect();
+    optimal_throughput(all.into_iter())
+}
+
+/// The largest value of a knob whose point fits the device's memory, where some point does not.
+pub fn memory_limit(points: &[SweepPoint], knob: &str) -> Option<f64> {
+    let fitting = points.iter().filter(|point| point.fits == Some(true)).filter_map(|point| point.value(knob));
+    points.iter().any(|point| point.fits == Some(false)).then(|| fitting.fold(0.0, f64::max))
+}
+
+/// Where most of the critical path becomes another kind.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PathChange {
+    /// The first value of the knob with the new kind.
+    pub at: f64,
+    /// What most of the path was.
+    pub from: String,
+    /// What it is from there on.
+    pub to: String,
+}
+
+/// Where most of the critical path becomes another kind, over the points of one knob in order.
+pub fn path_changes(points: &[SweepPoint], knob: &str) -> Vec<PathChange> {
+    let change = |pair: &[SweepPoint]| {
+        let (from, to) = (pair[0].path_kind.clone(), pair[1].path_kind.clone());
+        Some(PathChange { at: pair[1].value(knob)?, from, to }).filter(|change| change.from != change.to)
+    };
+    points.windows(2).filter_map(change).collect()
 }
 
 #[cfg(test)]
@@ -170,5 +280,32 @@ mod tests {
         let memory = [point(64.0, 100.0, None), point(128.0, 180.0, None), point(256.0, 360.0, Some(false))];
         assert_eq!(optimal_batch(&memory), Some(128));
         assert_eq!(optimal_batch(&points[..1]), None);
+    }
+
+    #[test]
+    fn twice_a_batch_may_lie_between_two_points() {
+        let points = [point(64.0, 100.0, None), point(96.0, 103.0, None), point(160.0, 105.0, None)];
+        assert_eq!(optimal_batch(&points), Some(64), "at 128 it is 104");
+    }
+
+    #[test]
+    fn a_path_that_changes_kind_and_a_device_that_is_full_are_told() {
+        let of = |batch, kind: &str, fits| SweepPoint { path_kind: kind.to_owned(), ..point(batch, 1.0, Some(fits)) };
+        let points = [of(1.0, "host", true), of(2.0, "host", true), of(4.0, "kernel", false)];
+        let change = PathChange { at: 4.0, from: "host".to_owned(), to: "kernel".to_owned() };
+        assert_eq!(path_changes(&points, "batch"), [change]);
+        assert_eq!(memory_limit(&points, "batch"), Some(2.0));
+        assert_eq!(memory_limit(&points[..2], "batch"), None, "nothing tells where it ends");
+    }
+
+    #[test]
+    fn a_knob_has_a_range_around_what_it_is() {
+        assert_eq!(Sweep::around("batch", Some(32)).unwrap().range(), "2..512");
+        assert_eq!(Sweep::around("dram_bw", None).unwrap().range(), "0.25..4x9");
+        assert_eq!(Sweep::around("family=gemm", None).unwrap().line(0.5), "scale family=gemm x0.5");
+        assert!(Sweep::around("batch", None).unwrap_err().contains("not known"));
+        assert!(Sweep::around("colour=red", None).is_err());
+        let whole = Sweep::batch(&[1, 4]).checked(vec![1.0, 1.4, 2.2, 4.0]).unwrap();
+        assert_eq!(whole, [1.0, 2.0, 4.0]);
     }
 }

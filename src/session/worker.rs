@@ -10,7 +10,7 @@ use crate::scenario::Scenario;
 use crate::scenario::transforms::Sharder;
 use crate::units::DurNs;
 
-use super::{Advice, AdvisedOption, Engine, Loaded, Outcome, Sharding, ShardingPlan, Sweep, SweepPoint};
+use super::{Advice, AdvisedOption, Engine, Loaded, Outcome, Sharding, ShardingPlan, Sweep, SweepPoint, SweepRun};
 
 /// What may be asked of the worker.
 #[derive(Clone, Debug)]
@@ -255,20 +255,29 @@ impl Work {
             }
             Request::Gains { revision, scenario, lines } => self.serve_gains(revision, &scenario, lines),
             Request::Advise { revision, scenario } => self.advise(revision, scenario),
-            Request::Sweep { revision, scenario, sweep } => {
-                for value in sweep.values() {
-                    if self.shared.is_sweep_overtaken() {
-                        return self.resume_later(revision, scenario, &sweep);
-                    }
-                    let point = self.engine.sweep_point(&self.loaded, &scenario, &sweep, value);
-                    (self.deliver)(Reply::Point { revision, point });
-                }
-                (self.deliver)(Reply::SweepDone { revision });
-            }
+            Request::Sweep { revision, scenario, sweep } => self.sweep(revision, scenario, sweep),
             Request::Plans { revision, scenario } => self.plans(revision, &scenario),
             Request::Search { revision, scenario } => self.search(revision, &scenario),
             Request::StopSearch | Request::StopAdvice => {}
         }
+    }
+
+    /// Evaluates as many points at a time as there are cores; what is overtaken goes back in line with the points that
+    /// are left.
+    fn sweep(&self, revision: u64, scenario: Scenario, sweep: Sweep) {
+        let run = SweepRun::new(&self.engine, &self.loaded, &scenario, std::slice::from_ref(&sweep));
+        let points: Vec<Vec<f64>> = sweep.values().map(|value| vec![value]).collect();
+        let at_once = rayon::current_num_threads().max(1);
+        for (round, some) in points.chunks(at_once).enumerate() {
+            if self.shared.is_sweep_overtaken() {
+                let values = sweep.values[round * at_once..].to_vec();
+                return self.resume_later(revision, scenario.clone(), &Sweep { values, ..sweep.clone() });
+            }
+            for point in run.points(some) {
+                (self.deliver)(Reply::Point { revision, point });
+            }
+        }
+        (self.deliver)(Reply::SweepDone { revision });
     }
 
     fn plans(&self, revision: u64, scenario: &Scenario) {

@@ -2,19 +2,14 @@
 
 pub mod schedule;
 pub mod slack;
-pub mod sweep;
 
 pub use schedule::Schedule;
 pub use slack::slack;
-pub use sweep::{Outcome, Variant, sweep};
 
 use crate::graph::timed::{TaskId, TimedGraph};
 
 /// Times saturate here, 2^61 ns or 73 years: far enough from the ends of 64 bits that no sum below can wrap.
 const HORIZON: i64 = 1 << 61;
-
-/// Before any time: the end of a predecessor that is not there.
-const NEVER: i64 = i64::MIN / 2;
 
 /// Simulates `graph` into `schedule`, whose buffers are reused.
 ///

@@ -62,6 +62,10 @@ pub struct SweepState {
     pub points: Vec<SweepPoint>,
     /// How many will come.
     pub expected: usize,
+    /// The knob that the points are of.
+    pub shown: Option<Sweep>,
+    /// The knob that was chosen; the batch size where none was.
+    pub chosen: Option<Sweep>,
 }
 
 /// Advice, as it was last given.
@@ -311,15 +315,28 @@ impl Workspace {
         self.evaluate()
     }
 
-    /// Asks for a sweep over batch sizes on top of the scenario in force; nothing when that is known already.
+    /// The knob to turn and how far: the one chosen, else the batch size where it is known.
+    pub fn wanted_sweep(&self) -> Option<Sweep> {
+        self.sweep.chosen.clone().or_else(|| self.base_batch().map(Sweep::batch_around))
+    }
+
+    /// As [`start_sweep`](Self::start_sweep), over batch sizes.
+    pub fn start_batch_sweep(&mut self) -> Vec<Effect> {
+        if self.sweep.chosen.as_ref().is_some_and(|sweep| sweep.knob != "batch") {
+            self.sweep.chosen = None;
+        }
+        self.start_sweep()
+    }
+
+    /// Asks for a sweep on top of the scenario in force; nothing when that is known already.
     pub fn start_sweep(&mut self) -> Vec<Effect> {
-        let Some(base) = self.base_batch() else { return Vec::new() };
+        let Some(sweep) = self.wanted_sweep() else { return Vec::new() };
         let revision = self.history.revision();
-        if self.sweep.expected > 0 && self.sweep.revision == revision {
+        if self.sweep.shown.as_ref() == Some(&sweep) && self.sweep.revision == revision {
             return Vec::new();
         }
-        let sweep = Sweep::batch_around(base);
-        self.sweep = SweepState { revision, points: Vec::new(), expected: sweep.values.len() };
+        let (shown, chosen) = (Some(sweep.clone()), self.sweep.chosen.take());
+        self.sweep = SweepState { revision, points: Vec::new(), expected: sweep.values.len(), shown, chosen };
         vec![Effect::Sweep { work: self.number, revision, scenario: Arc::clone(self.history.current()), sweep }]
     }
 
@@ -370,8 +387,11 @@ impl Workspace {
 
     /// Takes a point of a sweep, in place of an earlier one: a sweep that an edit overtook begins again.
     pub fn take_point(&mut self, revision: u64, point: SweepPoint) {
-        if revision == self.sweep.revision {
-            let value = |point: &SweepPoint| point.value("batch").unwrap_or(0.0);
+        // Points of another knob, or beyond its range, are left over from what was wanted before.
+        let wanted = self.sweep.shown.as_ref().filter(|_| revision == self.sweep.revision);
+        let of_knob = |sweep: &&Sweep| point.value(&sweep.knob).is_some_and(|value| sweep.values.contains(&value));
+        if let Some(knob) = wanted.filter(of_knob).map(|sweep| sweep.knob.clone()) {
+            let value = |point: &SweepPoint| point.value(&knob).unwrap_or(0.0);
             self.sweep.points.retain(|known| value(known).total_cmp(&value(&point)).is_ne());
             self.sweep.points.push(point);
             self.sweep.points.sort_by(|a, b| value(a).total_cmp(&value(b)));

@@ -92,7 +92,7 @@ pub struct Link {
 }
 
 /// A graph under edit.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Draft<'b> {
     base: &'b Base,
     context: &'b Context,

@@ -60,17 +60,23 @@ fn whole(holds: Holds, bytes: Bytes) -> Buffer {
 /// New sizes of results.
 struct Sizes<'d, 'b> {
     draft: &'d Draft<'b>,
-    /// Ratios by recorded arguments and by row of changed ones.
-    known: FxHashMap<(u32, u32), f64>,
+    /// Ratios by recorded arguments, by row of changed ones and by size.
+    known: FxHashMap<(u32, u32, u64), f64>,
 }
 
 impl Sizes<'_, '_> {
     fn of(&mut self, buffer: &Buffer) -> Bytes {
-        if !matches!(buffer.holds, Holds::Activations | Holds::Other) {
+        let is_sparse = |operator| self.is_sparse_gradient(operator);
+        let follows = match buffer.holds {
+            Holds::Activations | Holds::Other => true,
+            Holds::Gradients => buffer.operator.is_some_and(is_sparse),
+            Holds::Parameters | Holds::Optimizer => false,
+        };
+        if !follows {
             return buffer.bytes;
         }
         let ratio = match buffer.operator {
-            Some(operator) => self.ratio(operator),
+            Some(operator) => self.ratio(operator, buffer.bytes.0),
             // The result of a forward pass before the window.
             None if buffer.holds == Holds::Activations => {
                 self.draft.batch().map_or(1.0, |(old, new)| new as f64 / old.max(1) as f64)
@@ -80,29 +86,52 @@ impl Sizes<'_, '_> {
         Bytes((buffer.bytes.0 as f64 * ratio).round() as u64)
     }
 
+    /// Whether an operator gives the gradient of the rows that were looked up, which grows with their number.
+    fn is_sparse_gradient(&self, operator: OperatorId) -> bool {
+        let graph = self.draft.graph();
+        let around = |id: &OperatorId| graph.operators.get(id.0 as usize).and_then(|operator| operator.parent);
+        let name = |id: OperatorId| graph.names.get(graph.operators[id.0 as usize].name);
+        std::iter::successors(Some(operator), around).take(DEPTH).any(|id| name(id).ends_with("_sparse_backward"))
+    }
+
     /// How much larger the result of an operator is: as its own arguments tell where they changed, else as those of the
     /// next operator around it.
-    fn ratio(&mut self, operator: OperatorId) -> f64 {
+    fn ratio(&mut self, operator: OperatorId, bytes: u64) -> f64 {
         let operators = &self.draft.graph().operators;
         let around = |id: &OperatorId| operators.get(id.0 as usize).and_then(|operator| operator.parent);
         for id in std::iter::successors(Some(operator), around).take(DEPTH) {
             let (Some(row), Some(recorded)) = (self.draft.changed_row(id), operators[id.0 as usize].operands) else {
                 continue;
             };
-            let key = (recorded.0, row);
+            let key = (recorded.0, row, bytes);
             if let Some(&known) = self.known.get(&key) {
                 return known;
             }
             let graph = self.draft.graph();
             let name = graph.names.get(operators[id.0 as usize].name);
             let (old, new) = (graph.operands.get(recorded.0 as usize), self.draft.operands(id));
-            let ratio = old.zip(new).map_or(1.0, |(old, new)| of_arguments(name, old, new));
+            let ratio = old.zip(new).map_or(1.0, |(old, new)| {
+                like_an_argument(bytes, old, new).unwrap_or_else(|| of_arguments(name, old, new))
+            });
             self.known.insert(key, ratio);
             return ratio;
         }
         1.0
     }
 }
+
+/// How much larger the argument is whose size a buffer has (to the allocator's grain): weights put in another order stay as
+/// they are, gradients of an input grow with it. Of several the one that changed; `None` without any.
+fn like_an_argument(bytes: u64, old: &Operands, new: &Operands) -> Option<f64> {
+    let grain = |bytes: u64| bytes.div_ceil(GRAIN);
+    let sizes = old.inputs.iter().zip(&new.inputs).map(|(old, new)| (size(old), size(new)));
+    let alike = sizes.filter(|&(before, _)| before > 0 && grain(before) == grain(bytes));
+    let ratios = alike.map(|(before, after)| after as f64 / before as f64);
+    ratios.reduce(|one, other| if (one - 1.0).abs() > f64::EPSILON { one } else { other })
+}
+
+/// The allocator rounds sizes up to this.
+const GRAIN: u64 = 512;
 
 /// How much more an operator writes with other arguments; where its work is not known, how much larger its largest argument
 /// among those that changed is.

@@ -4,6 +4,8 @@ use crate::cost::operators::bare;
 use crate::graph::{DType, ExecutionGraph, Operand, OperatorId, Phase, RankPart};
 use crate::scenario::tables::Tables;
 
+use crate::units::TimeNs;
+
 use super::Rank;
 use super::callers::is_of;
 
@@ -14,6 +16,10 @@ pub(super) struct Parameters {
     pub(super) each: Vec<u64>,
     /// Of each gradient.
     pub(super) gradients: Vec<u64>,
+    /// What gives each gradient that holds but some rows of its parameter.
+    pub(super) given_by: Vec<Option<OperatorId>>,
+    /// When each gradient is accumulated; empty where that was not recorded.
+    pub(super) accumulated: Vec<TimeNs>,
     /// The optimizer's state.
     pub(super) optimizer: u64,
     /// Whether `optimizer` is known.
@@ -23,6 +29,12 @@ pub(super) struct Parameters {
 impl Parameters {
     pub(super) fn total(&self) -> u64 {
         self.each.iter().sum()
+    }
+
+    /// Gradients that hold but some rows of their parameter, with when each is accumulated and what gives it.
+    pub(super) fn sparse(&self) -> impl Iterator<Item = (u64, TimeNs, OperatorId)> {
+        let all = self.gradients.iter().zip(&self.accumulated).zip(&self.given_by);
+        all.filter_map(|((&gradient, &at), given)| Some((gradient, at, (*given)?)))
     }
 }
 
@@ -77,20 +89,24 @@ pub(super) fn bytes(operand: &Operand) -> u64 {
 /// what the backward of the look-up wrote.
 fn accumulated(graph: &ExecutionGraph, ids: &[OperatorId]) -> Parameters {
     let is_accumulation = |id: &&OperatorId| name(graph, **id) == "torch::autograd::AccumulateGrad";
-    let sizes = ids.iter().filter(is_accumulation).filter_map(|&id| tensors(graph, id).first().map(bytes));
-    let each: Vec<u64> = sizes.filter(|&size| size > 0).collect();
-    let sparse: Vec<(u64, u64)> = ids.iter().filter_map(|&id| sparse_gradient(graph, id)).collect();
-    let mut left = sparse.clone();
-    let gradient = |&size: &u64| match left.iter().position(|&(table, _)| table == size) {
-        Some(at) => left.swap_remove(at).1,
-        None => size,
+    let found = ids.iter().filter(is_accumulation).filter_map(|&id| Some((bytes(tensors(graph, id).first()?), id)));
+    let at = |id: OperatorId| graph.operators[id.0 as usize].start;
+    let (each, accumulated): (Vec<u64>, Vec<TimeNs>) =
+        found.filter(|&(size, _)| size > 0).map(|(size, id)| (size, at(id))).unzip();
+    let mut left: Vec<(u64, u64, OperatorId)> = ids.iter().filter_map(|&id| sparse_gradient(graph, id)).collect();
+    let gradient = |&size: &u64| match left.iter().position(|&(table, ..)| table == size) {
+        Some(at) => {
+            let (_, values, operator) = left.swap_remove(at);
+            (values, Some(operator))
+        }
+        None => (size, None),
     };
-    let gradients = each.iter().map(gradient).collect();
-    Parameters { each, gradients, ..Parameters::default() }
+    let (gradients, given_by) = each.iter().map(gradient).unzip();
+    Parameters { each, gradients, given_by, accumulated, ..Parameters::default() }
 }
 
-/// Bytes of the table and of its gradient's values and indices, when operator `id` gives a table's sparse gradient.
-fn sparse_gradient(graph: &ExecutionGraph, id: OperatorId) -> Option<(u64, u64)> {
+/// Bytes of the table and of its gradient's values (its indices are those of the batch), when operator `id` gives a table's sparse gradient.
+fn sparse_gradient(graph: &ExecutionGraph, id: OperatorId) -> Option<(u64, u64, OperatorId)> {
     let operator = &graph.operators[id.0 as usize];
     let is_it = name(graph, id).ends_with("_sparse_backward");
     if !is_it || operator.parent.is_some_and(|parent| name(graph, parent).ends_with("_sparse_backward")) {
@@ -103,7 +119,7 @@ fn sparse_gradient(graph: &ExecutionGraph, id: OperatorId) -> Option<(u64, u64)>
         Operand::Value(text) => text.parse::<u64>().ok(),
         _ => None,
     });
-    Some((4 * dim * rows.max()?, lookups * (4 * dim + 8)))
+    Some((4 * dim * rows.max()?, lookups * 4 * dim, id))
 }
 
 /// The parameters that an optimizer was given as a list.

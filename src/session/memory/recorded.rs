@@ -36,7 +36,8 @@ pub(super) fn read(rank: Rank<'_>) -> Option<RankMemory> {
     let known = parameters::read(rank);
     let passes = Passes::of(rank.graph, rank.part);
     let mut unknown = Vec::new();
-    let mut gradients: Vec<u64> = known.gradients.iter().map(|bytes| bytes.div_ceil(GRAIN) * GRAIN).collect();
+    let given_by = known.given_by.iter().copied().chain(std::iter::repeat(None));
+    let mut gradients: Vec<(u64, Option<OperatorId>)> = known.gradients.iter().copied().zip(given_by).collect();
     let mut buffers: Vec<Buffer> = pieces.iter().map(|piece| buffer(rank, piece, &passes, &mut gradients)).collect();
     match was_there {
         Some(bytes) => buffers.extend(kept(bytes, &known, &buffers, passes.train())),
@@ -117,16 +118,19 @@ fn pieces(rank: Rank<'_>, calls: &[Call<'_>]) -> (Vec<Piece>, Option<u64>) {
     (pieces, was_there)
 }
 
-fn buffer(rank: Rank<'_>, piece: &Piece, passes: &Passes, gradients: &mut Vec<u64>) -> Buffer {
+fn buffer(rank: Rank<'_>, piece: &Piece, passes: &Passes, gradients: &mut Vec<(u64, Option<OperatorId>)>) -> Buffer {
     let graph = rank.graph;
     let phase = |time| passes.at(time);
+    let mut operator = piece.operator;
     let mut is_gradient = || {
-        let size = piece.bytes.div_ceil(GRAIN) * GRAIN;
-        gradients.iter().position(|&gradient| gradient == size).map(|at| gradients.swap_remove(at)).is_some()
+        let size = piece.bytes.div_ceil(GRAIN);
+        let found = gradients.iter().position(|(gradient, _)| gradient.div_ceil(GRAIN) == size);
+        found.map(|at| operator = operator.or(gradients.swap_remove(at).1)).is_some()
     };
     let born = piece.operator.map(|id| graph.operators[id.0 as usize].phase);
     let holds = match born {
-        None if piece.from == BEFORE => match phase(piece.until) {
+        // The operators before the window are not known either.
+        None if piece.from < TimeNs(0) => match phase(piece.until) {
             Phase::Backward => Holds::Activations,
             _ if passes.train() && is_gradient() => Holds::Gradients,
             _ => Holds::Other,
@@ -141,7 +145,7 @@ fn buffer(rank: Rank<'_>, piece: &Piece, passes: &Passes, gradients: &mut Vec<u6
         Some(Phase::Forward | Phase::Other) if is_workspace(rank, piece) => Holds::Other,
         Some(Phase::Forward | Phase::Other) => Holds::Activations,
     };
-    Buffer { holds, bytes: Bytes(piece.bytes), from: piece.from, until: piece.until, operator: piece.operator }
+    Buffer { holds, bytes: Bytes(piece.bytes), from: piece.from, until: piece.until, operator }
 }
 
 /// Whether a piece goes before the operator that computes with it is through.

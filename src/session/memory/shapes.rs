@@ -94,7 +94,8 @@ impl<'a> Walk<'a> {
         for &id in ids.iter().rev() {
             let operator = &graph.operators[id.0 as usize];
             let mut gives = around[id.0 as usize];
-            if !gives && operator.phase != Phase::Optimizer && makes(self.name(id)) {
+            let in_place = operator.parent.is_some_and(|parent| bare(self.name(parent)).ends_with('_'));
+            if !gives && !in_place && operator.phase != Phase::Optimizer && makes(self.name(id)) {
                 let operands = operator.operands.and_then(|row| graph.operands.get(row.0 as usize));
                 let work = operands.and_then(|it| operator_work(self.name(id), it, Reading::default()));
                 if let Some(written @ 1..) = work.map(|work| work.written.0) {

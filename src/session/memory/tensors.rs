@@ -24,12 +24,16 @@ pub(super) fn read(rank: Rank<'_>) -> Option<RankMemory> {
         walk.enter(step);
     }
     walk.leave_until(None, 0);
-    let weights: FxHashSet<u64> = parameters::read(rank).each.into_iter().collect();
-    let buffers: Vec<Buffer> = walk.stores.iter().map(|store| store.buffer(rank, &weights)).collect();
-    let mut unknown = vec!["workspaces of libraries, and what no operator was given".to_owned()];
-    if walk.sparse > 0 {
-        unknown.push(format!("{} gradients without a storage of their own (sparse ones)", walk.sparse));
-    }
+    let known = parameters::read(rank);
+    let weights: FxHashSet<u64> = known.each.iter().copied().collect();
+    let mut buffers: Vec<Buffer> = walk.stores.iter().map(|store| store.buffer(rank, &weights)).collect();
+    // A sparse gradient has no storage of its own.
+    let sparse = known.sparse().map(|(bytes, from, operator)| {
+        let (holds, until) = (Holds::Gradients, rank.part_end());
+        Buffer { holds, bytes: Bytes(bytes), from, until, operator: Some(operator) }
+    });
+    buffers.extend(sparse);
+    let unknown = vec!["workspaces of libraries, and what no operator was given".to_owned()];
     (!buffers.is_empty()).then(|| RankMemory::new(MemorySource::Tensors, buffers, unknown))
 }
 
@@ -83,7 +87,6 @@ struct Walk<'a> {
     stores: Vec<Store>,
     /// Tensors that look larger than what they view.
     stretched: FxHashSet<u64>,
-    sparse: usize,
 }
 
 impl<'a> Walk<'a> {
@@ -91,7 +94,7 @@ impl<'a> Walk<'a> {
         let on_device = trace.tensors.iter().any(|tensor| !is_host(trace, tensor));
         let (open, now) = (FxHashMap::default(), FxHashMap::default());
         let stretched = FxHashSet::default();
-        Self { rank, trace, on_device, open, now, stores: Vec::new(), stretched, sparse: 0 }
+        Self { rank, trace, on_device, open, now, stores: Vec::new(), stretched }
     }
 
     fn enter(&mut self, step: &Step) {
@@ -184,14 +187,13 @@ impl<'a> Walk<'a> {
     }
 
     /// The tensors of an argument list that count.
-    fn tensors(&mut self, run: &EtArguments) -> Vec<EtTensor> {
+    fn tensors(&self, run: &EtArguments) -> Vec<EtTensor> {
         let mut found = Vec::new();
         for value in self.trace.values_of(run) {
             let EtValue::Tensor(index) = value else { continue };
             let Some(tensor) = self.trace.tensor(*index) else { continue };
-            if tensor.storage == 0 {
-                self.sparse += usize::from(tensor.id != 0 && tensor.elements == 0);
-            } else if tensor.elements > 0 && !(self.on_device && is_host(self.trace, tensor)) {
+            let counts = !(self.on_device && is_host(self.trace, tensor));
+            if tensor.storage != 0 && tensor.elements > 0 && counts {
                 found.push(*tensor);
             }
         }

@@ -9,6 +9,7 @@ mod inspect;
 mod pointer;
 mod roofline;
 mod scenario;
+mod sweep;
 mod tables;
 mod timeline;
 mod views;
@@ -147,10 +148,11 @@ impl Command {
 
 /// All commands, in the order of lists.
 pub fn all() -> impl Iterator<Item = &'static Command> {
-    let tables: [&'static [Command]; 9] = [
+    let tables: [&'static [Command]; 10] = [
         views::COMMANDS,
         inspect::COMMANDS,
         roofline::COMMANDS,
+        sweep::COMMANDS,
         scenario::COMMANDS,
         compare::COMMANDS,
         tables::COMMANDS,

@@ -181,7 +181,7 @@ fn batch(app: &mut App, size: &str) -> Ran {
     let work = app.workspace().ok_or("no trace is open yet")?;
     let current = work.batch().ok_or("the batch size of this trace is not known: no shapes were recorded")?;
     app.overlay = Some(Overlay::Batch(Slider::new(current)));
-    Ok(app.workspace_mut().map(crate::tui::workspace::Workspace::start_sweep).unwrap_or_default())
+    Ok(app.workspace_mut().map(crate::tui::workspace::Workspace::start_batch_sweep).unwrap_or_default())
 }
 
 fn gpu(app: &mut App, device: &str) -> Ran {

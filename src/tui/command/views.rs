@@ -55,7 +55,7 @@ pub(super) const COMMANDS: &[Command] = &[
         name: "sweep",
         aliases: &[],
         argument: Argument::None,
-        help: "iteration time and throughput against batch size",
+        help: "iteration time, throughput and memory against batch or any knob",
         keys: &[(Everywhere, "6")],
         run: |app, _| Ok(show(app, View::Sweep)),
     },

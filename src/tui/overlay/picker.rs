@@ -9,6 +9,7 @@ use tui_input::backend::crossterm::EventHandler;
 use crate::graph::IterationChoice;
 use crate::graph::iteration::{self, Step};
 use crate::scenario::named::UNNAMED;
+use crate::session::Sweep;
 use crate::tui::app::App;
 use crate::tui::command;
 use crate::tui::theme::Theme;
@@ -84,6 +85,24 @@ impl Picker {
             line: format!("gpu {id}"),
         };
         Some(Self::new("swap the GPU for", app.devices.iter().map(entry).collect()))
+    }
+
+    /// What a sweep can vary; a selector is typed at the prompt.
+    pub fn knobs(app: &App) -> Self {
+        let now = app.workspace().and_then(Workspace::wanted_sweep).map(|sweep| sweep.knob);
+        let entry = |(name, about): &(&str, &str)| Entry {
+            label: (*name).to_owned(),
+            help: (*about).to_owned(),
+            hint: if now.as_deref() == Some(*name) { "varied now".to_owned() } else { String::new() },
+            line: format!("knob {name}"),
+        };
+        let selector = Entry {
+            label: "SELECTOR".to_owned(),
+            help: "the time of selected tasks, e.g. family=gemm".to_owned(),
+            hint: String::new(),
+            line: "knob ".to_owned(),
+        };
+        Self::new("vary", Sweep::KNOBS.iter().map(entry).chain([selector]).collect())
     }
 
     /// All themes.

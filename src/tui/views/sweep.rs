@@ -1,6 +1,6 @@
-//! The sweep: iteration time, throughput and memory against batch size, filling in live.
+//! The sweep: iteration time, throughput and memory against a knob, filling in live.
 
-use crate::session::{SweepPoint, optimal_batch};
+use crate::session::{Sweep, SweepPoint, memory_limit, optimal_batch, path_changes};
 use crate::tui::table::{Column, Open, Table, TableRow, value};
 use crate::tui::theme::Role;
 use crate::tui::workspace::Workspace;
@@ -8,34 +8,85 @@ use crate::tui::workspace::Workspace;
 /// Columns of a bar.
 const BAR: u16 = 18;
 
-/// A row of the table for `point`, `current` being the batch size in force.
-fn row(point: &SweepPoint, points: &[SweepPoint], current: Option<u64>) -> TableRow {
-    let batch = point.value("batch").unwrap_or(0.0) as u64;
-    let most_time = points.iter().map(|point| point.simulated_ns.0).max().unwrap_or(1).max(1);
-    let most_throughput = points.iter().map(|point| point.throughput).fold(1e-9, f64::max);
-    let is_current = current == Some(batch);
-    let fits = point.fits != Some(false);
-    let role = if is_current { Role::Strong } else { Role::Text };
-    let memory = point.memory_bytes.map_or(String::new(), |bytes| format!("{}{bytes}", if fits { "" } else { "! " }));
-    let note = match point.unhandled.len() {
-        _ if !fits => "does not fit the device's memory".to_owned(),
-        0 => point.path_kind.clone(),
-        1 => format!("{} · 1 kind of work as traced", point.path_kind),
-        kinds => format!("{} · {kinds} kinds of work as traced", point.path_kind),
-    };
-    TableRow {
-        values: vec![
-            value(format!("{batch}{}", if is_current { " ◂" } else { "" }), role),
-            value(point.simulated_ns.to_string(), role),
-            value(bar(point.simulated_ns.0 as f64 / most_time as f64), Role::Chart),
-            value(throughput(point.throughput), role),
-            value(bar(point.throughput / most_throughput), Role::Good),
-            value(memory, if fits { Role::Text } else { Role::Bad }),
-            value(note, if fits { Role::Dim } else { Role::Bad }),
-        ],
-        open: Open::Line(format!("batch {batch}")),
+/// What rows are drawn from.
+struct Rows<'a> {
+    knob: &'a Sweep,
+    points: &'a [SweepPoint],
+    /// The value in force, of a batch.
+    current: Option<f64>,
+    best: Option<u64>,
+    most_time: i64,
+    most_throughput: f64,
+    most_memory: u64,
+}
+
+impl<'a> Rows<'a> {
+    fn of(work: &'a Workspace, knob: &'a Sweep) -> Self {
+        let points = work.sweep.points.as_slice();
+        Self {
+            knob,
+            points,
+            current: work.batch().filter(|_| knob.knob == "batch").map(|batch| batch as f64),
+            best: optimal_batch(points),
+            most_time: points.iter().map(|point| point.simulated_ns.0).max().unwrap_or(1).max(1),
+            most_throughput: points.iter().map(|point| point.throughput).fold(1e-9, f64::max),
+            most_memory: points.iter().filter_map(|point| Some(point.memory_bytes?.0)).max().unwrap_or(1).max(1),
+        }
+    }
+
+    fn row(&self, index: usize) -> TableRow {
+        let point = &self.points[index];
+        let at = point.value(&self.knob.knob).unwrap_or(0.0);
+        let is_current = self.current.is_some_and(|current| (current - at).abs() < 0.5);
+        let fits = point.fits != Some(false);
+        let role = if is_current { Role::Strong } else { Role::Text };
+        let memory =
+            point.memory_bytes.map_or(String::new(), |bytes| format!("{}{bytes}", if fits { "" } else { "! " }));
+        let memory_bar = point.memory_bytes.map_or(0.0, |bytes| bytes.0 as f64 / self.most_memory as f64);
+        TableRow {
+            values: vec![
+                value(format!("{}{}", self.knob.shown(at), if is_current { " ◂" } else { "" }), role),
+                value(point.simulated_ns.to_string(), role),
+                value(bar(point.simulated_ns.0 as f64 / self.most_time as f64), Role::Chart),
+                value(throughput(point.throughput), role),
+                value(bar(point.throughput / self.most_throughput), Role::Good),
+                value(memory, if fits { Role::Text } else { Role::Bad }),
+                value(bar_of(memory_bar, MEMORY_BAR), if fits { Role::Dim } else { Role::Bad }),
+                self.note(index, at),
+            ],
+            open: Open::Line(match self.knob.knob.as_str() {
+                "batch" => format!("batch {at}"),
+                _ => format!("try {}", self.knob.line(at)),
+            }),
+        }
+    }
+
+    /// What is said of a point: what its path is, whether that changes here, whether it is the best.
+    fn note(&self, index: usize, at: f64) -> crate::tui::table::Value {
+        let point = &self.points[index];
+        if point.fits == Some(false) {
+            return value("does not fit the device's memory".to_owned(), Role::Bad);
+        }
+        let before = index.checked_sub(1).map(|before| &self.points[before].path_kind);
+        let changes = before.is_some_and(|before| *before != point.path_kind);
+        let path = if changes { format!("{} from here on", point.path_kind) } else { point.path_kind.clone() };
+        let best = if self.best == Some(at as u64) && self.knob.knob == "batch" { " · optimal" } else { "" };
+        let left = match point.unhandled.len() {
+            0 => String::new(),
+            1 => " · 1 kind of work as traced".to_owned(),
+            kinds => format!(" · {kinds} kinds of work as traced"),
+        };
+        let role = match (best.is_empty(), changes) {
+            (false, _) => Role::Good,
+            (true, true) => Role::Accent,
+            (true, false) => Role::Dim,
+        };
+        value(format!("{path}{best}{left}"), role)
     }
 }
+
+/// Columns of the bar of memory.
+const MEMORY_BAR: u16 = 10;
 
 /// `12.3 k/s`.
 fn throughput(per_second: f64) -> String {
@@ -59,52 +110,56 @@ pub fn bar_of(share: f64, width: u16) -> String {
 }
 
 /// The columns of the sweep.
-fn columns() -> Vec<Column> {
+fn columns(knob: &Sweep) -> Vec<Column> {
     let column = |title, width, is_number, from_width| Column { title, width, is_number, from_width };
+    let title = match knob.knob.as_str() {
+        "batch" => "batch",
+        "ranks" => "ranks",
+        "bucket" => "MiB",
+        "accumulate" => "batches",
+        _ => "factor",
+    };
     vec![
-        column("batch", 9, true, 0),
+        column(title, 9, true, 0),
         column("iteration", 11, true, 0),
         column("", BAR, false, 50),
         column("samples", 11, true, 0),
-        column("", BAR, false, 74),
-        column("memory", 11, true, 84),
-        column("", 0, false, 96),
+        column("", BAR, false, 100),
+        column("memory", 11, true, 64),
+        column("", MEMORY_BAR, false, 130),
+        column("critical path", 0, false, 76),
     ]
-}
-
-/// The largest batch that fits the device's memory, where some point does not.
-fn largest_that_fits(points: &[SweepPoint]) -> Option<u64> {
-    let fitting = points.iter().filter(|point| point.fits == Some(true)).filter_map(|point| point.value("batch"));
-    points.iter().any(|point| point.fits == Some(false)).then(|| fitting.fold(0.0, f64::max) as u64)
 }
 
 /// The view as a table.
 pub fn table(work: &Workspace) -> Table<'_> {
     let sweep = &work.sweep;
-    let mut summary = match work.base_batch() {
-        None => vec![("the batch size of this trace is not known: no shapes were recorded".to_owned(), Role::Warn)],
-        Some(_) if sweep.points.len() < sweep.expected => {
-            vec![(format!("batch sweep, {} of {} points", sweep.points.len(), sweep.expected), Role::Warn)]
-        }
-        Some(_) => vec![("batch sweep on top of the scenario".to_owned(), Role::Dim)],
+    let Some(knob) = sweep.shown.as_ref() else {
+        let why =
+            "the batch size of this trace is not known, no shapes were recorded: v chooses another knob".to_owned();
+        let row = |_| TableRow { values: Vec::new(), open: Open::Nothing };
+        return Table { summary: vec![(why, Role::Warn)], columns: Vec::new(), count: 0, row: Box::new(row) };
+    };
+    let mut summary = vec![match sweep.points.len() < sweep.expected {
+        true => (format!("{}: {} of {} points", knob.knob, sweep.points.len(), sweep.expected), Role::Warn),
+        false => (format!("{}: {} points from {}", knob.knob, sweep.points.len(), knob.range()), Role::Dim),
+    }];
+    let mut say = |what: &str, figure: String| {
+        summary.push((format!(" · {what} "), Role::Dim));
+        summary.push((figure, Role::Strong));
     };
     if let Some(best) = optimal_batch(&sweep.points) {
-        summary.push((" · doubling gains at most 5 % from ".to_owned(), Role::Dim));
-        summary.push((best.to_string(), Role::Strong));
-        summary.push((" on".to_owned(), Role::Dim));
+        say("doubling gains ≤ 5 % from", best.to_string());
     }
-    if let Some(largest) = largest_that_fits(&sweep.points) {
-        summary.push((" · memory fits up to ".to_owned(), Role::Dim));
-        summary.push((largest.to_string(), Role::Strong));
+    if let Some(limit) = memory_limit(&sweep.points, &knob.knob) {
+        say("memory fits up to", knob.shown(limit));
+    }
+    for change in path_changes(&sweep.points, &knob.knob).iter().take(2) {
+        say("path is", format!("{} from {}", change.to, knob.shown(change.at)));
     }
     if sweep.revision != work.history.revision() && !sweep.points.is_empty() {
         summary.push((" · of an earlier scenario".to_owned(), Role::Warn));
     }
-    let current = work.batch();
-    Table {
-        summary,
-        columns: if work.base_batch().is_some() { columns() } else { Vec::new() },
-        count: sweep.points.len(),
-        row: Box::new(move |index| row(&sweep.points[index], &sweep.points, current)),
-    }
+    let rows = Rows::of(work, knob);
+    Table { summary, columns: columns(knob), count: sweep.points.len(), row: Box::new(move |index| rows.row(index)) }
 }

@@ -1,0 +1,85 @@
+//! A sweep at work: what all its points have in common is worked out once, and points are evaluated on all cores.
+
+use rayon::prelude::*;
+
+use crate::scenario::{self, Prefix, Scenario, Step};
+
+use super::{Engine, Loaded, Sweep, SweepPoint, sweep};
+
+/// One or more knobs over a scenario.
+#[derive(Debug)]
+pub struct SweepRun<'a> {
+    engine: &'a Engine,
+    loaded: &'a Loaded,
+    scenario: &'a Scenario,
+    sweeps: &'a [Sweep],
+    /// The steps before the first that a knob takes the place of, in force.
+    prefix: Prefix<'a>,
+}
+
+/// A point that remains to be evaluated: its values, its scenario, what of it cannot be read, and what it shares with others.
+struct Open<'a> {
+    values: &'a [f64],
+    scenario: Scenario,
+    unhandled: Vec<String>,
+    prefix: Prefix<'a>,
+}
+
+impl<'a> SweepRun<'a> {
+    /// Prepares the points of `sweeps` over `scenario`.
+    pub fn new(engine: &'a Engine, loaded: &'a Loaded, scenario: &'a Scenario, sweeps: &'a [Sweep]) -> Self {
+        let first: Vec<f64> = sweeps.iter().filter_map(|sweep| sweep.values().next()).collect();
+        let (example, _) = with_knobs(scenario, sweeps, &first);
+        let same = |(a, b): &(&Step, &Step)| a.enabled == b.enabled && a.to_string() == b.to_string();
+        let common = scenario.steps.iter().zip(&example.steps).take_while(same).count();
+        // A first value may happen to be the one in force: what a knob replaces is no part of what points share.
+        let replaced = sweeps.iter().filter_map(|sweep| sweep::place(scenario, sweep)).min().unwrap_or(common);
+        let kept = &scenario.steps[..common.min(replaced)];
+        Self { engine, loaded, scenario, sweeps, prefix: Prefix::of(&loaded.base, kept, &loaded.context) }
+    }
+
+    /// Evaluates points, each a value per knob, on all cores; in the order of `points`.
+    pub fn points(&self, points: &[Vec<f64>]) -> Vec<SweepPoint> {
+        let open: Vec<Open<'_>> = points
+            .iter()
+            .map(|values| {
+                let (scenario, unhandled) = with_knobs(self.scenario, self.sweeps, values);
+                Open { values, scenario, unhandled, prefix: self.prefix.clone() }
+            })
+            .collect();
+        let (engine, loaded, sweeps) = (self.engine, self.loaded, self.sweeps);
+        open.into_par_iter().map(|open| open.evaluate(engine, loaded, sweeps)).collect()
+    }
+}
+
+impl Open<'_> {
+    fn evaluate(self, engine: &Engine, loaded: &Loaded, sweeps: &[Sweep]) -> SweepPoint {
+        let Open { values, scenario, mut unhandled, prefix } = self;
+        let resolved = prefix.resolve(&scenario.steps);
+        let outcome = engine.evaluated(loaded, &scenario, resolved, 0);
+        unhandled.extend(outcome.steps.iter().flat_map(|step| step.unhandled.iter().cloned()));
+        let summary = &outcome.summary;
+        let knobs = sweeps.iter().zip(values).map(|(sweep, &value)| (sweep.knob.clone(), value));
+        SweepPoint {
+            knobs: knobs.collect(),
+            simulated_ns: summary.simulated_ns,
+            throughput: summary.samples() / summary.simulated_ns.secs().max(1e-9),
+            memory_bytes: summary.memory_bytes,
+            fits: summary.fits,
+            path_kind: outcome.critical_kind().to_owned(),
+            unhandled,
+        }
+    }
+}
+
+/// The scenario with each knob at its value, and why a knob's step cannot be read.
+fn with_knobs(scenario: &Scenario, sweeps: &[Sweep], values: &[f64]) -> (Scenario, Vec<String>) {
+    let (mut scenario, mut unhandled) = (scenario.clone(), Vec::new());
+    for (sweep, &value) in sweeps.iter().zip(values) {
+        match scenario::parse_step(&sweep.line(value)) {
+            Ok(step) => sweep::put(&mut scenario, step, sweep),
+            Err(error) => unhandled.push(error.to_string()),
+        }
+    }
+    (scenario, unhandled)
+}

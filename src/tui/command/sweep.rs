@@ -1,0 +1,84 @@
+//! Commands of the sweep: which knob it turns, and how far.
+
+use super::Pane::Sweep as OnSweep;
+use super::{Argument, Command, Kind, Ran};
+use crate::session::Sweep;
+use crate::tui::app::App;
+use crate::tui::overlay::{Overlay, Picker, Prompt, Purpose};
+use crate::tui::workspace::Workspace;
+
+pub(super) const COMMANDS: &[Command] = &[
+    Command {
+        name: "knob",
+        aliases: &["vary"],
+        argument: Argument::Optional(Kind::Text, "KNOB"),
+        help: "what the sweep varies: batch, ranks, bandwidth … or a selector",
+        keys: &[(OnSweep, "v")],
+        run: knob,
+    },
+    Command {
+        name: "range",
+        aliases: &[],
+        argument: Argument::Optional(Kind::Text, "A..B"),
+        help: "from where to where the sweep goes: A..B, A..BxCOUNT or A,B,C",
+        keys: &[(OnSweep, "r")],
+        run: range,
+    },
+    Command {
+        name: "finer",
+        aliases: &[],
+        argument: Argument::None,
+        help: "twice as many points over the same range",
+        keys: &[(OnSweep, "plus"), (OnSweep, "=")],
+        run: |app, _| points(app, |count| 2 * count - 1),
+    },
+    Command {
+        name: "coarser",
+        aliases: &[],
+        argument: Argument::None,
+        help: "half as many points over the same range",
+        keys: &[(OnSweep, "minus")],
+        run: |app, _| points(app, |count| count / 2 + 1),
+    },
+];
+
+const NOTHING: &str = "no trace is open yet";
+
+fn knob(app: &mut App, name: &str) -> Ran {
+    let work = app.workspace_mut().ok_or(NOTHING)?;
+    if name.is_empty() {
+        app.overlay = Some(Overlay::Picker(Picker::knobs(app)));
+        return Ok(Vec::new());
+    }
+    let sweep = Sweep::around(name, work.base_batch())?;
+    Ok(turn(work, sweep))
+}
+
+fn range(app: &mut App, text: &str) -> Ran {
+    let work = app.workspace_mut().ok_or(NOTHING)?;
+    let wanted = work.wanted_sweep().ok_or("the batch size of this trace is not known: v chooses another knob")?;
+    if text.is_empty() {
+        let line = format!("range {}", wanted.range());
+        app.overlay = Some(Overlay::Prompt(Prompt::new(Purpose::Command, &line)));
+        return Ok(Vec::new());
+    }
+    let values = wanted.checked(Sweep::parse_values(text)?)?;
+    Ok(turn(work, Sweep { values, ..wanted }))
+}
+
+/// Another number of points between the ends.
+fn points(app: &mut App, count: impl FnOnce(usize) -> usize) -> Ran {
+    const MOST: usize = 257;
+    let work = app.workspace_mut().ok_or(NOTHING)?;
+    let wanted = work.wanted_sweep().ok_or("there is no sweep: v chooses a knob")?;
+    let (Some(&low), Some(&high)) = (wanted.values.first(), wanted.values.last()) else { return Ok(Vec::new()) };
+    let count = count(wanted.values.len()).clamp(2, MOST);
+    let values = wanted.checked(Sweep::parse_values(&format!("{low}..{high}x{count}"))?)?;
+    Ok(turn(work, Sweep { values, ..wanted }))
+}
+
+fn turn(work: &mut Workspace, sweep: Sweep) -> Vec<crate::tui::effect::Effect> {
+    work.sweep.chosen = Some(sweep);
+    work.table.cursor = 0;
+    work.start_sweep()
+}

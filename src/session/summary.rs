@@ -168,7 +168,8 @@ fn unmodelled_share(resolved: &Resolved, period: DurNs) -> f64 {
     (ratio(total, period) / resolved.graph.ranks.len().max(1) as f64).clamp(0.0, 1.0)
 }
 
-/// The band from the errors of the predicted tasks on the slowest rank's critical path.
+/// The band of one standard deviation (two measurements in three lie inside) from the errors of the predicted tasks on the slowest
+/// rank's critical path.
 ///
 /// One model's errors are taken as fully correlated (it is wrong the same way everywhere), different models' as
 /// independent: `σ² = Σ_models (Σ_tasks error·duration)²`.

@@ -3,6 +3,7 @@
 //! Owns the order of the checks and how they are printed; each kind of check has a file of its own.
 
 mod answer;
+mod bands;
 mod captures;
 mod loader;
 mod manifest;
@@ -40,6 +41,7 @@ pub fn run(args: &TraceArgs) -> Result<()> {
     swap::check(&engine, &sources, &mut answer);
     published::check(&engine, &sources, &mut answer);
     transformer::check(&engine, &sources, &mut answer);
+    answer.calibrate();
     output::write(&args.output, &answer, |out| describe(&answer, out), || table(&answer.rows))?;
     Ok(())
 }
@@ -52,6 +54,14 @@ fn describe(answer: &Answer, out: &mut dyn Write) -> io::Result<()> {
         table.row(summary.cells());
     }
     output::text(&table, out)?;
+    if let Some(bands) = &answer.bands {
+        let (inside, claimed) = (100.0 * bands.inside, 100.0 * bands.claimed);
+        writeln!(
+            out,
+            "{inside:.0} % of {} measurements lie inside the stated bands, which claim {claimed:.0} %",
+            bands.n
+        )?;
+    }
     for what in &answer.not_checked {
         writeln!(out, "not checked: {what}")?;
     }

@@ -170,7 +170,22 @@ pub(super) struct Answer {
     pub(super) rows: Vec<Row>,
     pub(super) summaries: Vec<Summary>,
     pub(super) not_checked: Vec<String>,
+    pub(super) bands: Option<Calibration>,
 }
+
+/// How often measurements lie inside the bands that are stated beside predictions.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub(super) struct Calibration {
+    /// Rows with a band.
+    pub(super) n: usize,
+    /// Share of them inside.
+    pub(super) inside: f64,
+    /// Share that bands of one standard deviation claim.
+    pub(super) claimed: f64,
+}
+
+/// Share of a normal distribution within one standard deviation.
+const CLAIMED: f64 = 0.68;
 
 impl Answer {
     /// Sums up the rows of `family` as a geometric mean that is to be at most `target`.
@@ -198,6 +213,14 @@ impl Answer {
         let got = rows.iter().filter(|row| row.status == "pass").count() as f64 / rows.len() as f64;
         let status = if got >= 1.0 { "pass" } else { "fail" };
         self.push(check, &rows, Summary { n: rows.len(), got, expected: 1.0, ..Summary::none(status) });
+    }
+
+    /// Counts how many measurements lie inside their bands, of all rows with one.
+    pub(super) fn calibrate(&mut self) {
+        let inside: Vec<bool> = self.rows.iter().filter_map(Row::is_inside).collect();
+        let within = inside.iter().filter(|inside| **inside).count();
+        let share = within as f64 / inside.len() as f64;
+        self.bands = (!inside.is_empty()).then_some(Calibration { n: inside.len(), inside: share, claimed: CLAIMED });
     }
 
     fn push(&mut self, check: &str, rows: &[Row], mut summary: Summary) {
@@ -253,6 +276,9 @@ mod tests {
         assert!((summary.got - 0.1).abs() < 1e-9 && summary.bias.unwrap().abs() < 1e-9);
         assert!((summary.scaled.unwrap() - 1.0).abs() < 1e-9 && (summary.unchanged.unwrap() - 1.0).abs() < 1e-9);
         assert_eq!((summary.n, summary.held_out, summary.inside), (2, 1, Some(0.5)));
+        answer.rows.push(row(100.0));
+        answer.calibrate();
+        assert_eq!(answer.bands.map(|bands| (bands.n, bands.inside)), Some((2, 0.5)));
     }
 
     #[test]

@@ -10,7 +10,7 @@ use crate::session::{Engine, Loaded, SessionError, read_table};
 use crate::trace::OpenOptions;
 
 use super::sources::Sources;
-use super::{Answer, Row};
+use super::{Answer, Row, bands};
 
 const FAMILY: &str = "published ResNet-50 training by batch";
 const LIMIT: f64 = 0.15;
@@ -46,11 +46,14 @@ pub(super) fn check(engine: &Engine, sources: &Sources, answer: &mut Answer) {
         let same = |other: &&Point| other.gpu == point.gpu && other.source == point.source;
         let first = points.iter().filter(same).min_by_key(|other| other.batch);
         let Some(first) = first.filter(|first| first.batch < point.batch) else { continue };
-        let (Some(new), Some(old)) = (at(engine, &trace, point), at(engine, &trace, first)) else { continue };
+        let (Some((new, band)), Some((old, _))) = (at(engine, &trace, point), at(engine, &trace, first)) else {
+            continue;
+        };
+        let got = first.time_ns * new / old;
         let check = format!("{}, batch {} → {}", point.gpu, first.batch, point.batch);
-        let row = Row::new(FAMILY, check, (point.time_ns, first.time_ns * new / old), LIMIT, point.source);
+        let row = Row::new(FAMILY, check, (point.time_ns, got), LIMIT, point.source);
         let scaled = first.time_ns * point.batch as f64 / first.batch as f64;
-        answer.rows.push(row.against(scaled, first.time_ns));
+        answer.rows.push(row.against(scaled, first.time_ns).within(bands::around(got, band)));
     }
     answer.sum_up(FAMILY, LIMIT);
 }
@@ -64,14 +67,16 @@ fn trace(engine: &Engine, loader: Option<&(PathBuf, PathBuf)>) -> Option<Loaded>
     open().ok()
 }
 
-/// The device time of the traced network at a point's batch on its GPU, in ns. The traced host is another, and profiled.
-fn at(engine: &Engine, trace: &Loaded, point: &Point) -> Option<f64> {
+/// The device time of the traced network at a point's batch on its GPU, in ns, and half the width of its band as a share of it. The traced
+/// host is another, and profiled.
+fn at(engine: &Engine, trace: &Loaded, point: &Point) -> Option<(f64, f64)> {
     let mut lines = vec![format!("resize-batch {}", point.batch)];
     if !point.gpu.starts_with("V100") {
         lines.push(format!("swap-gpu {}", point.gpu));
     }
     let scenario = Scenario::parse(lines.iter().map(String::as_str)).ok()?;
-    Some(engine.evaluate(trace, &scenario, 0).summary.kernel_only_ns.0 as f64)
+    let outcome = engine.evaluate(trace, &scenario, 0);
+    Some((outcome.summary.kernel_only_ns.0 as f64, bands::of_device(&outcome)))
 }
 
 fn networks(table: &Table) -> Vec<Point> {

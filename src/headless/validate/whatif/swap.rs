@@ -9,7 +9,7 @@ use crate::session::{Engine, Loaded, SessionError};
 use crate::trace::OpenOptions;
 
 use super::sources::Sources;
-use super::{Answer, Constants, Row};
+use super::{Answer, Constants, Row, bands};
 
 const FAMILY: &str = "GPU swap, device time";
 const TARGET: f64 = 0.12;
@@ -39,10 +39,13 @@ fn row(engine: &Engine, from: &Loaded, to: &Loaded, gpu: &str) -> Option<Row> {
     let device_ns =
         |loaded: &Loaded, scenario: &Scenario| engine.evaluate(loaded, scenario, 0).summary.kernel_only_ns.0 as f64;
     let unchanged = device_ns(from, &Scenario::default());
-    let pair = (device_ns(to, &Scenario::default()), device_ns(from, &scenario));
+    let swapped = engine.evaluate(from, &scenario, 0);
+    let got = swapped.summary.kernel_only_ns.0 as f64;
+    let pair = (device_ns(to, &Scenario::default()), got);
     let bandwidth = |device: &DeviceProfile| device.bandwidth().0;
     let (here, there) = (from.context.devices.first()?, engine.catalog.find(gpu).ok()?);
     let scaled = unchanged * bandwidth(&here.profile) / bandwidth(there);
     let row = Row::new(FAMILY, format!("{} to {gpu}", from.title), pair, TARGET, &from.title);
-    Some(row.against(scaled, unchanged).by(Constants::Seen))
+    let band = bands::around(got, bands::of_device(&swapped));
+    Some(row.against(scaled, unchanged).within(band).by(Constants::Seen))
 }

@@ -9,7 +9,7 @@ use crate::graph::{DType, Operand, Operands};
 use crate::session::{Engine, read_table};
 
 use super::sources::Sources;
-use super::{Answer, Row};
+use super::{Answer, Row, bands};
 
 const BY_BATCH: &str = "published transformers by batch";
 const BY_DEVICE: &str = "published transformers by device";
@@ -89,10 +89,19 @@ impl Point {
 
     /// The models' sum over the network's operators, in ns.
     fn modelled(&self, engine: &Engine) -> Option<f64> {
-        let device = self.profile(engine)?;
+        let (layers, works) = self.works()?;
+        Some(layers * sum(engine, &works, self.profile(engine)?)?)
+    }
+
+    /// How many layers, and how often each operator runs in one.
+    fn works(&self) -> Option<(f64, Vec<(f64, Work)>)> {
         let [layers, hidden, heads] = network(&self.model)?;
-        let layer = layer([self.batch, self.length, hidden, heads], self.mode == "train");
-        Some(layers as f64 * sum(engine, &layer, device)?)
+        Some((layers as f64, layer([self.batch, self.length, hidden, heads], self.mode == "train")))
+    }
+
+    /// Half the width of the band around that sum, as a share of it.
+    fn band(&self, engine: &Engine) -> Option<f64> {
+        bands::of_works(&engine.models, &self.works()?.1, self.profile(engine)?)
     }
 }
 
@@ -104,7 +113,10 @@ fn row(engine: &Engine, (from, to): (&Point, &Point), (family, check): (&str, St
         from.profile(engine)?.bandwidth().0 / to.profile(engine)?.bandwidth().0
     };
     let row = Row::new(family, check, (to.time_ns, got), limit, "neusight");
-    Some(row.against(from.time_ns * scaled, from.time_ns))
+    let sides = [from.band(engine)?, to.band(engine)?];
+    // On one device what a model gets wrong it gets wrong at both sizes.
+    let band = if from.device == to.device { sides[0].max(sides[1]) } else { sides[0].hypot(sides[1]) };
+    Some(row.against(from.time_ns * scaled, from.time_ns).within(bands::around(got, band)))
 }
 
 fn sum(engine: &Engine, works: &[(f64, Work)], device: &DeviceProfile) -> Option<f64> {

@@ -1,0 +1,43 @@
+//! The bands stated beside predictions of a device's time, and of a sum of kernels.
+
+use std::collections::BTreeMap;
+
+use crate::cost::{CostModels, Work};
+use crate::device::DeviceProfile;
+use crate::session::Outcome;
+
+/// Half the width of the band around the device's time, as a share of it: the errors of one model as one, of several as
+/// independent.
+pub(super) fn of_device(outcome: &Outcome) -> f64 {
+    let resolved = &outcome.resolved;
+    let tasks = &resolved.graph.tasks;
+    let mut total: f64 =
+        tasks.node_weights().filter(|task| task.kind.is_device()).map(|task| task.measured.0 as f64).sum();
+    let mut models: BTreeMap<&str, f64> = BTreeMap::new();
+    for (node, prediction) in resolved.changes.iter().filter(|(node, _)| tasks[*node].kind.is_device()) {
+        total += (prediction.duration - tasks[*node].measured).0 as f64;
+        *models.entry(prediction.model).or_default() += f64::from(prediction.error) * prediction.duration.0 as f64;
+    }
+    together(&models) / total.max(1.0)
+}
+
+/// The same of `works`, each with how often it runs.
+pub(super) fn of_works(models: &CostModels, works: &[(f64, Work)], device: &DeviceProfile) -> Option<f64> {
+    let (mut errors, mut total) = (BTreeMap::<&str, f64>::new(), 0.0);
+    for (times, work) in works {
+        let estimate = models.estimate(work, device)?;
+        let time = times * estimate.duration.0 as f64;
+        total += time;
+        *errors.entry(estimate.model).or_default() += time * f64::from(estimate.error);
+    }
+    Some(together(&errors) / total)
+}
+
+fn together(errors: &BTreeMap<&str, f64>) -> f64 {
+    errors.values().map(|error| error * error).sum::<f64>().sqrt()
+}
+
+/// The band around `got` whose half width is the share `band` of it.
+pub(super) fn around(got: f64, band: f64) -> [f64; 2] {
+    [got * (1.0 - band), got * (1.0 + band)]
+}

@@ -154,7 +154,8 @@ impl Sweep {
             }
             Some(count @ 2..=10_000) => {
                 let ratio = (high / low).powf(1.0 / (count - 1) as f64);
-                Ok((0..count).map(|index| low * ratio.powi(index as i32)).collect())
+                let inner = (0..count - 1).map(|index| low * ratio.powi(index as i32));
+                Ok(inner.chain([high]).collect())
             }
             Some(_) => Err("expected 2 to 10000 values".to_owned()),
         }

@@ -57,6 +57,15 @@ pub fn details(app: &App, work: &Workspace, canvas: &mut Canvas<'_>) {
             if app.view == View::Operators {
                 pieces.extend([("o", Role::Key), (" shows the longest on the timeline   ", Role::Dim)]);
             }
+            if app.view == View::Sweep {
+                pieces.extend([
+                    ("v", Role::Key),
+                    (" another knob   ", Role::Dim),
+                    ("r", Role::Key),
+                    (" range   ", Role::Dim),
+                ]);
+                pieces.extend([("+ −", Role::Key), (" points   ", Role::Dim)]);
+            }
             pieces.extend([("W", Role::Key), (" why this number", Role::Dim)]);
             canvas.line(1, 0, &pieces);
         }

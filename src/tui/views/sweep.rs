@@ -149,7 +149,9 @@ pub fn table(work: &Workspace) -> Table<'_> {
         summary.push((figure, Role::Strong));
     };
     if let Some(best) = optimal_batch(&sweep.points) {
-        say("doubling gains ≤ 5 % from", best.to_string());
+        let last = sweep.points.last().and_then(|point| point.value("batch"));
+        let is_last = last.is_some_and(|last| best as f64 >= last);
+        say(if is_last { "doubling still gains at" } else { "doubling gains ≤ 5 % from" }, best.to_string());
     }
     if let Some(limit) = memory_limit(&sweep.points, &knob.knob) {
         say("memory fits up to", knob.shown(limit));

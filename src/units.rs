@@ -4,6 +4,7 @@
 
 use std::fmt;
 use std::ops::{Add, AddAssign, Mul, Neg, Sub, SubAssign};
+use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
@@ -190,6 +191,32 @@ impl fmt::Display for Bytes {
     }
 }
 
+impl FromStr for Bytes {
+    type Err = String;
+
+    /// Reads `512`, `64 MiB`, `12GiB`, `16gb`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        const UNITS: [(&str, f64); 9] = [
+            ("", 1.0),
+            ("b", 1.0),
+            ("kb", 1e3),
+            ("mb", 1e6),
+            ("gb", 1e9),
+            ("tb", 1e12),
+            ("kib", 1024.0),
+            ("mib", 1_048_576.0),
+            ("gib", 1_073_741_824.0),
+        ];
+        let split = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len());
+        let unit = text[split..].trim().to_lowercase();
+        let factor = UNITS.iter().find(|(name, _)| *name == unit).map(|&(_, factor)| factor);
+        let bytes =
+            factor.zip(text[..split].parse().ok()).map(|(factor, number): (f64, f64)| (factor * number).round());
+        let bytes = bytes.filter(|bytes| (0.0..1e18).contains(bytes));
+        bytes.map(|bytes| Self(bytes as u64)).ok_or_else(|| format!("`{text}`: expected a size such as 512MiB or 16GB"))
+    }
+}
+
 impl fmt::Display for Flop {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
@@ -212,6 +239,13 @@ mod tests {
             .map(|&ns| DurNs(ns).to_string())
             .collect();
         assert_eq!(shown, ["0 ns", "873 ns", "4.25 µs", "18.42 ms", "-1.50 ms", "2.00 s", "123.5 ms"]);
+    }
+
+    #[test]
+    fn sizes_are_read_with_decimal_and_binary_units() {
+        let read = |text: &str| text.parse::<Bytes>().map(|bytes| bytes.0);
+        assert_eq!((read("12GiB"), read("1.5 mb"), read("7")), (Ok(12 << 30), Ok(1_500_000), Ok(7)));
+        assert!(["", "GiB", "-3", "3 parsecs", "1e99"].iter().all(|text| read(text).is_err()));
     }
 
     #[test]

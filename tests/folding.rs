@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use retime::graph::{BuildOptions, RankPart};
 use retime::scenario::Scenario;
 use retime::session::synthetic::{JobSpec, Machine, SyntheticJob};
-use retime::session::{Engine, Loaded};
+use retime::session::{Engine, ExportFormat, Loaded};
 use retime::trace::OpenOptions;
 
 const OPTIONS: BuildOptions = BuildOptions { iteration: retime::graph::IterationChoice::Default };
@@ -127,6 +127,19 @@ fn scaled_ranks_are_counted_on_those_that_are_simulated() {
     let counts: Vec<u32> = outcome.summary.ranks.iter().map(|rank| rank.count).collect();
     assert_eq!(counts.iter().sum::<u32>(), 1024);
     assert!(counts.iter().all(|&count| (340..=344).contains(&count)), "{counts:?}");
+}
+
+#[test]
+fn a_folded_job_is_exported_with_all_its_ranks() {
+    let (engine, folder) = twelve_ranks_of_three_kinds();
+    let folded = load(&engine, folder.path());
+    let out = tempfile::tempdir().unwrap();
+    let (files, _) = engine.export_to(out.path(), (&folded, &folded.replay), ExportFormat::Chrome, false).unwrap();
+    assert_eq!(files.len(), 12);
+    let again = load(&engine, out.path());
+    assert_eq!(again.graph.rank_count(), 12);
+    let (one, other) = (again.replay.summary.simulated_ns, folded.replay.summary.simulated_ns);
+    assert!((one.0 as f64 / other.0 as f64 - 1.0).abs() < 0.01, "{one} {other}");
 }
 
 /// A recorded data-parallel rank under several numbers is a recorded job of equal ranks.

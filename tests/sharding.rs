@@ -11,8 +11,9 @@ use retime::graph::BuildOptions;
 use retime::scenario::Scenario;
 use retime::scenario::transforms::Sharder;
 use retime::session::synthetic::{JobSpec, Machine, Operator, SyntheticJob};
-use retime::session::{Engine, JobTables, Loaded, Sharding};
+use retime::session::{Communication, Engine, JobTables, Loaded, Sharding};
 use retime::trace::OpenOptions;
+use retime::units::Bytes;
 
 struct Made {
     engine: Engine,
@@ -156,6 +157,87 @@ fn the_search_is_never_worse_than_any_sharder_or_the_traced_placement() {
         let others = Sharder::ALL.map(|sharder| sharding.by(sharder)).into_iter().chain([sharding.traced()]);
         assert!(others.filter_map(|plan| plan.simulated_ns).all(|time| best <= time));
     }
+}
+
+#[test]
+fn the_search_cuts_tables_and_keeps_some_in_host_memory_where_they_fit_no_other_way() {
+    let made = make(JobSpec { ranks: 4, tables_per_rank: 6, seed: 11, ..JobSpec::default() });
+    let sharding = || Sharding::new(&made.loaded, &Scenario::default());
+    let tables: Vec<u64> = sharding().tables().sharded().iter().map(|table| table.bytes.unwrap().0).collect();
+    let (all, largest) = (tables.iter().sum::<u64>(), tables.iter().copied().max().unwrap());
+    let within = |limit: u64| sharding().within(Some(Bytes(limit))).best();
+    let tight = within((all / 4 + all / 40).min(largest - 1));
+    assert!(tight.seats.iter().any(|seat| seat.contains("(row") || seat.contains("(col")), "{:?}", tight.seats);
+    assert!(tight.simulated_ns.is_some());
+    let too_tight = within(all / 8);
+    assert!(too_tight.seats.iter().any(|seat| seat.contains("uvm")), "{:?}", too_tight.seats);
+    assert!(too_tight.simulated_ns.unwrap() >= tight.simulated_ns.unwrap());
+    for (plan, limit) in [(&tight, (all / 4 + all / 40).min(largest - 1)), (&too_tight, all / 8)] {
+        let outcome = made.engine.evaluate(&made.loaded, &Scenario::parse([plan.step.as_str()]).unwrap(), 0);
+        assert_eq!(Some(outcome.summary.simulated_ns), plan.simulated_ns);
+        let loads = JobTables::find(&made.loaded).loads(&outcome.resolved);
+        assert!(loads.iter().all(|load| load.held.0 <= limit), "{loads:?}");
+    }
+}
+
+#[test]
+fn one_heavy_table_is_cut_so_that_the_iteration_is_shorter_than_with_any_sharder() {
+    let made = make(JobSpec { ranks: 4, tables_per_rank: 1, local_batch: 4096, seed: 3, ..JobSpec::default() });
+    let sharding = Sharding::new(&made.loaded, &Scenario::default());
+    let best = sharding.best();
+    let others = Sharder::ALL.map(|sharder| sharding.by(sharder)).into_iter().filter_map(|plan| plan.simulated_ns);
+    assert!(others.min() > best.simulated_ns, "{best:?}");
+    assert!(best.seats.iter().any(|seat| seat.contains('(')), "{:?}", best.seats);
+}
+
+#[test]
+fn lateness_adds_up_to_the_waiting_of_the_others() {
+    let made = make(JobSpec { ranks: 4, tables_per_rank: 8, local_batch: 2048, seed: 4, ..JobSpec::default() });
+    let found = Communication::of(&made.loaded.replay);
+    assert_eq!(found.collectives.len(), 3);
+    for one in &found.collectives {
+        let waited: i64 = one.arrivals.iter().map(|arrival| arrival.wait_ns.0).sum();
+        assert_eq!((one.arrivals.len(), waited), (4, one.waited_ns.0));
+        let [.., second, last] = one.arrivals.as_slice() else { panic!("{one:?}") };
+        assert_eq!((last.wait_ns.0, second.wait_ns), (0, one.late_ns));
+    }
+    for rank in &found.ranks {
+        let late = found.collectives.iter().filter(|one| one.last_rank == Some(rank.rank));
+        assert_eq!(rank.costs_ns.0, late.map(|one| 3 * one.late_ns.0).sum::<i64>());
+        assert_eq!(rank.exposed_ns + rank.overlapped_ns, rank.transfer_ns);
+    }
+}
+
+#[test]
+fn a_collective_that_a_loaded_rank_lacks_is_told_and_the_others_meet() {
+    let engine = Engine::builtin().unwrap();
+    let of_four = traces(&engine, JobSpec { ranks: 4, tables_per_rank: 3, seed: 2, ..JobSpec::default() });
+    let folder = tempfile::tempdir().unwrap();
+    for (rank, trace) in of_four.iter().enumerate() {
+        let mut json: serde_json::Value = serde_json::from_slice(trace).unwrap();
+        if rank == 1 {
+            let events = json["traceEvents"].as_array_mut().unwrap();
+            events.retain(|event| event["args"]["Collective name"] != "allreduce" || event["args"]["Seq"] != 6);
+        }
+        write(folder.path(), &format!("rank{rank}"), &serde_json::to_vec(&json).unwrap());
+    }
+    let loaded = load(&engine, folder.path()).remove(0);
+    let told = diagnosed(&loaded, "partial-collectives").unwrap();
+    assert!(told.contains("the first has 3 of 4"), "{told}");
+    assert!(Communication::of(&loaded.replay).collectives.iter().any(|one| one.arrivals.len() == 3));
+}
+
+#[test]
+fn ranks_of_jobs_of_other_sizes_are_told() {
+    let engine = Engine::builtin().unwrap();
+    let of = |ranks| traces(&engine, JobSpec { ranks, tables_per_rank: 3, seed: 2, ..JobSpec::default() });
+    let folder = tempfile::tempdir().unwrap();
+    write(folder.path(), "rank0", &of(2)[0]);
+    write(folder.path(), "rank1", &of(4)[1]);
+    let loaded = load(&engine, folder.path());
+    assert_eq!(loaded.len(), 2);
+    let told = diagnosed(&loaded[0], "different-jobs").unwrap();
+    assert!(told.contains("is of a job of") && told.contains("they are opened as two jobs"), "{told}");
 }
 
 /// Iteration time in ns with a plan, and what the step reports.
@@ -346,6 +428,18 @@ mod screen {
             play(&mut screen, "><down>cv");
             insta::assert_snapshot!(format!("tables_moved_{width}x{height}"), text(&screen));
         }
+    }
+
+    #[test]
+    fn ranks_and_collectives_at_every_size() {
+        for (width, height) in [(80, 24), (120, 40), (200, 60)] {
+            let mut screen = open(&TWO, (width, height));
+            play(&mut screen, "R<down>");
+            insta::assert_snapshot!(format!("ranks_{width}x{height}"), text(&screen));
+        }
+        let mut screen = open(&TWO, (120, 40));
+        play(&mut screen, "R<enter>");
+        assert_shows(&screen, "gloo:all_");
     }
 
     #[test]

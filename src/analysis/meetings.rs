@@ -121,6 +121,12 @@ fn meeting(graph: &ExecutionGraph, timed: &TimedGraph, schedule: &Schedule, memb
     Meeting { collective: CollectiveId(0), began, arrivals }
 }
 
+/// What the rank of a collective's member arrives with: the joint before the member; `None` where no others were matched.
+pub fn arrival_of(graph: &ExecutionGraph, member: NodeId) -> Option<NodeId> {
+    let rank = rank_of(graph, member);
+    graph.tasks.neighbors_directed(joint_of(graph, member)?, Incoming).find(|&joint| rank_of(graph, joint) == rank)
+}
+
 fn rank_of(graph: &ExecutionGraph, node: NodeId) -> Rank {
     graph.lanes[graph.tasks[node].lane.0 as usize].rank
 }

@@ -66,6 +66,9 @@ pub struct GenerateArgs {
     /// Mean tables per rank
     #[arg(long, default_value_t = 13, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub tables_per_rank: u32,
+    /// Further hidden layers of the MLP
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=100_000))]
+    pub layers: u32,
     /// Samples per rank and step
     #[arg(long, default_value_t = 512, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub local_batch: u64,

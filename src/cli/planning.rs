@@ -89,4 +89,7 @@ pub struct TablesArgs {
     /// Sharder to try, `best` for a search, or `all`
     #[arg(long, value_name = "NAME")]
     pub sharder: Option<String>,
+    /// Most bytes of tables on a rank, e.g. 12GiB; without it the device's memory
+    #[arg(long, value_name = "SIZE")]
+    pub memory_limit: Option<String>,
 }

@@ -173,7 +173,8 @@ pub(super) fn absolute(estimate: &Estimate) -> Prediction {
 /// Relative error stated for a duration that should have changed but was kept.
 const UNMODELLED_ERROR: f32 = 1.0;
 
-pub(super) fn unmodelled(measured: Option<DurNs>) -> Prediction {
+/// A task of which nothing is known but its traced duration, which it keeps.
+pub fn unmodelled(measured: Option<DurNs>) -> Prediction {
     Prediction {
         duration: measured.unwrap_or(DurNs::ZERO),
         provenance: Provenance::Unmodelled,

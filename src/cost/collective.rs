@@ -51,7 +51,7 @@ pub fn collective_time(kind: CollectiveKind, message: u64, ranks: u32, link: &Li
     if ranks <= 1 {
         return CollectiveTime { us: 0.0, error: 0.0, model: "collective-none", extrapolated: false };
     }
-    let name = table_name(kind);
+    let name = kind.name();
     let curves = || link.curves.iter().filter(|curve| curve.collective == name);
     let below = curves().filter(|curve| curve.ranks <= ranks).max_by_key(|curve| curve.ranks);
     let above = curves().filter(|curve| curve.ranks >= ranks).min_by_key(|curve| curve.ranks);
@@ -59,7 +59,7 @@ pub fn collective_time(kind: CollectiveKind, message: u64, ranks: u32, link: &Li
         (Some(exact), Some(other)) if exact.ranks == other.ranks => on_curve(exact, bytes, factor),
         (Some(below), Some(above)) => between(kind, bytes, ranks, (below, above)),
         (Some(nearest), None) | (None, Some(nearest)) => beyond(kind, bytes, ranks, nearest),
-        (None, None) => by_bandwidth(bytes * factor, ranks, link),
+        (None, None) => latency_and_bandwidth(bytes * factor, ranks, link),
     }
 }
 
@@ -99,30 +99,18 @@ fn beyond(kind: CollectiveKind, bytes: f64, ranks: u32, nearest: &CollectiveCurv
     CollectiveTime { us: (us + start * (steps - 1.0)).max(start * steps), error, model, extrapolated: true }
 }
 
-fn by_bandwidth(bus_bytes: f64, ranks: u32, link: &LinkProfile) -> CollectiveTime {
+/// From latency and bandwidth alone, for `bus_bytes` on the link of each device.
+pub(super) fn latency_and_bandwidth(bus_bytes: f64, ranks: u32, link: &LinkProfile) -> CollectiveTime {
     let start = link.latency_us * f64::from(ranks).log2().max(1.0);
     let us = start + bus_bytes / (link.gb_s * 1e3 * UNMEASURED_SHARE);
     CollectiveTime { us, error: UNMEASURED_ERROR, model: "collective-bandwidth", extrapolated: true }
-}
-
-fn table_name(kind: CollectiveKind) -> &'static str {
-    match kind {
-        CollectiveKind::AllReduce => "all-reduce",
-        CollectiveKind::AllToAll => "all-to-all",
-        CollectiveKind::AllGather => "all-gather",
-        CollectiveKind::ReduceScatter => "reduce-scatter",
-        CollectiveKind::Broadcast => "broadcast",
-        CollectiveKind::Reduce => "reduce",
-        CollectiveKind::SendRecv => "send-recv",
-        CollectiveKind::Barrier => "barrier",
-    }
 }
 
 /// The collective that tables of measurements call `name`.
 pub fn kind_named(name: &str) -> Option<CollectiveKind> {
     use CollectiveKind::{AllGather, AllReduce, AllToAll, Broadcast, Reduce, ReduceScatter, SendRecv};
     let kinds = [AllReduce, AllToAll, AllGather, ReduceScatter, Broadcast, Reduce, SendRecv];
-    kinds.into_iter().find(|&kind| table_name(kind) == name)
+    kinds.into_iter().find(|&kind| kind.name() == name)
 }
 
 #[cfg(test)]

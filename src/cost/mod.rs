@@ -30,12 +30,14 @@ pub mod roof_ratio;
 pub mod roofline;
 pub mod scale;
 pub mod structured;
+pub mod topology;
 pub mod traced;
 pub mod twins;
 pub mod validate;
 pub mod work;
 
 pub use between::Between;
+pub use between::unmodelled;
 pub use classify::{Caller, Launch, classify, family_of_task, work_of, work_of_task};
 pub use domain::Domain;
 pub use models::{CostModels, Placed};

@@ -19,7 +19,8 @@ use super::memo::{Memo, Question};
 use super::prediction::{Estimate, Prediction, Provenance};
 use super::reuse::Reuse;
 use super::scale::{Scale, ScaleKind};
-use super::work::{Family, Shape, Work};
+use super::topology::Topology;
+use super::work::{CollectiveKind, Family, Shape, Work};
 use super::{analytical, operators, roofline, structured};
 
 /// All models with their fits, and a memory of what they said.
@@ -182,13 +183,16 @@ impl CostModels {
         }
     }
 
-    /// [`predict`](Self::predict) for a collective whose interconnect changes: `work` is a collective's, before and after.
-    pub fn predict_over(&self, measured: DurNs, old: (&Work, &LinkProfile), new: (&Work, &LinkProfile)) -> Prediction {
+    /// [`predict`](Self::predict) for a collective whose interconnect changes: `work` is a collective's, before and after. One of
+    /// unknown size keeps its time.
+    pub fn predict_over(&self, measured: DurNs, old: (&Work, Topology<'_>), new: (&Work, Topology<'_>)) -> Prediction {
         if old == new {
             return Prediction::measured(measured);
         }
-        let time = |(work, link): (&Work, &LinkProfile)| match work.shape {
-            Shape::Collective { kind, ranks } => Some(collective_time(kind, work.read.0, ranks, link)),
+        let time = |(work, nodes): (&Work, Topology<'_>)| match work.shape {
+            Shape::Collective { kind, ranks } if work.read.0 > 0 || kind == CollectiveKind::Barrier => {
+                Some(nodes.time(kind, work.read.0, ranks))
+            }
             _ => None,
         };
         let (Some(before), Some(after)) = (time(old), time(new)) else { return unmodelled(Some(measured)) };
@@ -259,6 +263,7 @@ fn peer_link(device: &DeviceProfile) -> LinkProfile {
         devices: Vec::new(),
         gb_s: rate / 1e9,
         latency_us: 10.0,
+        most: 0,
         between_nodes: false,
         pairs_only: false,
         source: "the device's own figures".to_owned(),

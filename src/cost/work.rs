@@ -242,6 +242,22 @@ pub enum CollectiveKind {
     Barrier,
 }
 
+impl CollectiveKind {
+    /// Its name in tables and files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::AllReduce => "all-reduce",
+            Self::AllToAll => "all-to-all",
+            Self::AllGather => "all-gather",
+            Self::ReduceScatter => "reduce-scatter",
+            Self::Broadcast => "broadcast",
+            Self::Reduce => "reduce",
+            Self::SendRecv => "send-recv",
+            Self::Barrier => "barrier",
+        }
+    }
+}
+
 /// What a kernel has to do, independent of the device.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Work {

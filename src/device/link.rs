@@ -22,6 +22,9 @@ pub struct LinkProfile {
     pub gb_s: f64,
     /// Time of the smallest message between two devices, in µs.
     pub latency_us: f64,
+    /// Most devices that it joins; 0 where that is as many as a node has.
+    #[serde(default)]
+    pub most: u32,
     /// Whether it joins nodes rather than devices of one node.
     #[serde(default)]
     pub between_nodes: bool,
@@ -133,6 +136,7 @@ impl Links {
                 devices: Vec::new(),
                 gb_s: device.peer_link.0.max(device.host_link.0).max(1.0) / 1e9,
                 latency_us: 10.0,
+                most: 0,
                 between_nodes: false,
                 pairs_only: false,
                 source: "the device's own figures".to_owned(),

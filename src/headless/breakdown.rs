@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::analysis::breakdown::Breakdown;
 use crate::analysis::gaps::Sources;
 use crate::cli::{Iteration, ScenarioCommand};
-use crate::session::lane_label;
+use crate::session::{Communication, lane_label};
 use crate::units::DurNs;
 
 use super::opened::Opened;
@@ -20,7 +20,8 @@ use super::{input, output, ranks};
 pub(super) struct Answer {
     streams: Vec<Stream>,
     pub(super) ranks: Vec<Rank>,
-    collectives: Vec<ranks::Collective>,
+    #[serde(flatten)]
+    communication: Communication,
 }
 
 #[derive(Debug, Serialize)]
@@ -74,8 +75,8 @@ pub(super) fn answer(opened: &Opened) -> Answer {
         communication_exposed_ns: rank.communication_exposed,
         communication_overlapped_ns: rank.communication_overlapped,
     });
-    let collectives = ranks::collectives(opened);
-    Answer { streams: streams.collect(), ranks: ranks.collect(), collectives }
+    let communication = Communication::on(&opened.outcome, &opened.edited);
+    Answer { streams: streams.collect(), ranks: ranks.collect(), communication }
 }
 
 fn describe(answer: &Answer, out: &mut dyn Write) -> io::Result<()> {
@@ -89,8 +90,8 @@ fn describe(answer: &Answer, out: &mut dyn Write) -> io::Result<()> {
             100.0 * rank.gpu_busy
         )?;
     }
-    if answer.ranks.len() > 1 && !answer.collectives.is_empty() {
-        ranks::costliest(&answer.collectives, out)?;
+    if answer.ranks.len() > 1 && !answer.communication.collectives.is_empty() {
+        ranks::costliest(&answer.communication, out)?;
         writeln!(out)?;
     }
     output::text(&table(&answer.streams), out)

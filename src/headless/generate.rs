@@ -17,9 +17,12 @@ pub fn run(args: &GenerateArgs) -> Result<()> {
     let device = engine.catalog.find(&args.gpu)?;
     let link = engine.models.links().of_device(&device.id);
     let link = link.ok_or_else(|| eyre!("{}: no interconnect is known of it", device.id))?;
-    let &GenerateArgs { ranks, tables_per_rank, local_batch, steps, seed, .. } = args;
+    let &GenerateArgs { ranks, tables_per_rank, layers, local_batch, steps, seed, .. } = args;
     let kinds = args.kinds.unwrap_or(ranks);
-    let job = SyntheticJob::draw(JobSpec { ranks, kinds, tables_per_rank, local_batch, steps, seed }, device.memory.0);
+    let job = SyntheticJob::draw(
+        JobSpec { ranks, kinds, tables_per_rank, layers, local_batch, steps, seed },
+        device.memory.0,
+    );
     fs::create_dir_all(&args.output)?;
     for (rank, trace) in job.traces(Machine { models: &engine.models, device, link }).iter().enumerate() {
         write_new(&args.output.join(format!("rank{rank}.pt.trace.json")), trace, false)?;

@@ -85,9 +85,7 @@ pub fn open_all(engine: &Engine, arguments: &[PathBuf], iteration: Iteration) ->
     let paths = expand(arguments)?;
     let options = OpenOptions::default();
     let jobs = with_progress(&options.progress, || engine.load(&paths, &options, &build))?;
-    for loaded in &jobs {
-        report(loaded);
-    }
+    report(&jobs);
     Ok(jobs)
 }
 
@@ -97,13 +95,27 @@ pub fn open_all(engine: &Engine, arguments: &[PathBuf], iteration: Iteration) ->
 /// See [`open_all`]; and several jobs.
 pub fn open_one(engine: &Engine, arguments: &[PathBuf], iteration: Iteration) -> Result<Loaded> {
     let mut jobs = open_all(engine, arguments, iteration)?;
-    match jobs.len() {
-        1 => Ok(jobs.swap_remove(0)),
-        count => {
-            let names = jobs.iter().flat_map(|job| paths(job).into_iter().take(1)).collect();
-            Err(SessionError::SeveralJobs { count, names }.into())
-        }
+    let Some(only) = main_job(&jobs) else {
+        let (count, names) = (jobs.len(), jobs.iter().flat_map(|job| paths(job).into_iter().take(1)).collect());
+        return Err(SessionError::SeveralJobs { count, names }.into());
+    };
+    for (_, other) in jobs.iter().enumerate().filter(|&(at, _)| at != only) {
+        let left_out = paths(other).join(", ");
+        let _ = writeln!(stderr(), "retime: left-out: {left_out} is no further rank of the job that is opened");
     }
+    Ok(jobs.swap_remove(only))
+}
+
+/// The only job; of several the one of several ranks, where the others are single ranks of a job as large: given twice, or
+/// recorded at another time.
+fn main_job(jobs: &[Loaded]) -> Option<usize> {
+    let world = |job: &Loaded| job.job.ranks.first().and_then(|rank| rank.world_size);
+    let largest = (0..jobs.len()).max_by_key(|&at| (jobs[at].job.ranks.len(), std::cmp::Reverse(at)))?;
+    let is_left_over =
+        |job: &Loaded| job.job.ranks.len() == 1 && world(job).is_some() && world(job) == world(&jobs[largest]);
+    let others = jobs.iter().enumerate().filter(|&(at, _)| at != largest);
+    let is_clear = jobs[largest].job.ranks.len() > 1 && others.map(|(_, job)| job).all(is_left_over);
+    (jobs.len() == 1 || is_clear).then_some(largest)
 }
 
 /// Which iteration the graph is built of; the default one to begin with where all are wanted.
@@ -190,15 +202,23 @@ fn with_progress<T: Send>(progress: &Arc<Progress>, work: impl FnOnce() -> T + S
     })
 }
 
-/// Writes warnings and errors of the input to standard error, a line each.
-fn report(loaded: &Loaded) {
+/// Writes warnings and errors of the input to standard error, a line each; what several jobs say once.
+fn report(loaded: &[Loaded]) {
+    let mut said = std::collections::BTreeSet::new();
+    for line in loaded.iter().flat_map(warnings).filter(|line| said.insert(line.clone())) {
+        let _ = writeln!(stderr(), "{}", printable(&line));
+    }
+}
+
+fn warnings(loaded: &Loaded) -> Vec<String> {
+    let mut lines = Vec::new();
     for diagnostic in loaded.diagnostics().sorted() {
         if diagnostic.severity == Severity::Note {
             continue;
         }
         let place = diagnostic.place.as_ref().map(|place| format!(" ({place})")).unwrap_or_default();
         let times = if diagnostic.count > 1 { format!(" ×{}", diagnostic.count) } else { String::new() };
-        let line = format!("retime: {}: {}{place}{times}", diagnostic.code, diagnostic.message);
-        let _ = writeln!(stderr(), "{}", printable(&line));
+        lines.push(format!("retime: {}: {}{place}{times}", diagnostic.code, diagnostic.message));
     }
+    lines
 }

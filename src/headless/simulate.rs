@@ -6,7 +6,7 @@ use color_eyre::eyre::Result;
 use serde::Serialize;
 
 use crate::cli::{Iteration, ScenarioCommand};
-use crate::session::{Loaded, MemorySummary, Outcome, StepOutcome, Summary};
+use crate::session::{Communication, Loaded, MemorySummary, Outcome, StepOutcome, Summary};
 use crate::units::DurNs;
 
 use super::opened::Opened;
@@ -21,7 +21,8 @@ struct Answer<'a> {
     overheads: String,
     /// Times that were predictions to begin with.
     predicted: Option<&'a str>,
-    collectives: &'a [ranks::Collective],
+    #[serde(flatten)]
+    communication: &'a Communication,
 }
 
 /// Runs the command.
@@ -30,15 +31,15 @@ struct Answer<'a> {
 /// Nothing could be opened, an edit cannot be read, or standard output cannot be written.
 pub fn run(args: &ScenarioCommand, iteration: Iteration) -> Result<()> {
     let opened = Opened::of(args, iteration)?;
-    let collectives = ranks::collectives(&opened);
+    let communication = Communication::on(&opened.outcome, &opened.edited);
     let Opened { engine, loaded, outcome, .. } = opened;
     let Some(outcome) = engine.with_gains(&loaded, outcome, &|| false) else { return Ok(()) };
     let (summary, steps, overheads) = (&outcome.summary, outcome.steps.as_slice(), outcome.scenario.overheads());
-    let answer = Answer { summary, steps, overheads, predicted: loaded.predicted(), collectives: &collectives };
+    let answer = Answer { summary, steps, overheads, predicted: loaded.predicted(), communication: &communication };
     let json = input::Envelope::new(&loaded, answer);
     let text = |out: &mut dyn Write| {
         describe(&loaded, &outcome, out)?;
-        ranks::describe(&outcome.summary.ranks, &collectives, out)
+        ranks::describe(&communication, out)
     };
     output::write(&args.input.output, &json, text, || table(&outcome))?;
     Ok(())

@@ -43,10 +43,12 @@ struct Row {
 /// Nothing could be opened, an edit or the sharder cannot be read.
 pub fn run(args: &TablesArgs, iteration: Iteration) -> Result<()> {
     let wanted = args.sharder.as_deref().map(wanted).transpose()?;
+    let size = |text: &String| text.parse::<Bytes>().map_err(|why| eyre!("--memory-limit: {why}"));
+    let limit = args.memory_limit.as_ref().map(size).transpose()?;
     let mut common = args.common.clone();
     common.input.all_ranks = true;
     let Opened { loaded, outcome, .. } = Opened::of(&common, iteration)?;
-    let sharding = Sharding::new(&loaded, &outcome.scenario);
+    let sharding = Sharding::new(&loaded, &outcome.scenario).within(limit);
     let tables = sharding.tables().tables.iter().enumerate().map(|(index, table)| row(&loaded, index, table)).collect();
     let plans = wanted.map(|wanted| plans(&loaded, &sharding, &wanted)).transpose()?.unwrap_or_default();
     let json = input::Envelope::new(&loaded, Answer { tables, plans });
@@ -142,9 +144,9 @@ fn describe(answer: &Answer, out: &mut dyn Write) -> io::Result<()> {
     }
     let mut table = output::Table::new(&["plan", "simulated", "choice", "most look-ups of a rank", "edit"]);
     for plan in &answer.plans {
-        let edit = if plan.step.is_empty() { "nothing moves" } else { plan.step.as_str() };
+        let edit = shortened(&plan.step);
         let pick = plan.pick.map_or("not possible", Pick::words).to_owned();
-        let cells = [shown(plan.simulated_ns), pick, shown(plan.max_rank_ns), edit.to_owned()];
+        let cells = [shown(plan.simulated_ns), pick, shown(plan.max_rank_ns), edit];
         table.row([plan.sharder.clone()].into_iter().chain(cells));
     }
     writeln!(out)?;
@@ -155,6 +157,17 @@ fn describe(answer: &Answer, out: &mut dyn Write) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// The edit of a plan; of many moves the first.
+fn shortened(step: &str) -> String {
+    const SHOWN: usize = 6;
+    let words: Vec<&str> = step.split(' ').collect();
+    match words.len() {
+        _ if step.is_empty() => "nothing moves".to_owned(),
+        count if count <= SHOWN + 1 => step.to_owned(),
+        count => format!("{} … {} tables move (--json has all)", words[..=SHOWN].join(" "), count - 1),
+    }
 }
 
 fn csv(answer: &Answer) -> output::Table {

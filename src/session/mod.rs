@@ -3,6 +3,7 @@
 //! Knows no screen and no command line; both are built on it.
 
 mod advise;
+mod communication;
 mod compare;
 mod databases;
 mod engine;
@@ -29,6 +30,7 @@ mod untimed;
 mod worker;
 
 pub use advise::{Advice, AdvisedOption, Goal, Sensitivity};
+pub use communication::{Attendance, CollectiveReport, Communication, RankReport, Why};
 pub use compare::{
     Board, BoardRow, Column, ComparedKind, ComparedRow, Comparison, Contribution, Difference, Faster, Presence, Score,
     Side, SideFigures,

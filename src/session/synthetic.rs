@@ -21,6 +21,8 @@ pub struct JobSpec {
     pub kinds: u32,
     /// Mean tables per rank; each draw is within ±30 % of it [Lin24 §V-B uses 13].
     pub tables_per_rank: u32,
+    /// Further hidden layers of the MLP after the interaction: the more, the more tasks.
+    pub layers: u32,
     /// Samples per rank and step.
     pub local_batch: u64,
     /// Recorded steps.
@@ -31,7 +33,7 @@ pub struct JobSpec {
 
 impl Default for JobSpec {
     fn default() -> Self {
-        Self { ranks: 8, kinds: u32::MAX, tables_per_rank: 13, local_batch: 512, steps: 3, seed: 0 }
+        Self { ranks: 8, kinds: u32::MAX, tables_per_rank: 13, layers: 0, local_batch: 512, steps: 3, seed: 0 }
     }
 }
 

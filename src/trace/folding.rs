@@ -2,7 +2,7 @@
 //!
 //! Two ranks are alike when their device work agrees in kind and order on every stream, their operators in name, shapes and
 //! number, and their collectives in kind, size, type and size of group, on equal devices; and when their times agree within
-//! [`TOLERANCE`]: of device work and of host operators by kind of call (sum of differences against the sum), and of every
+//! a tolerance: of device work and of host operators by kind of call (sum of differences against the sum), and of every
 //! collective (against the mean step without collectives, so that waiting for a straggler hides nothing). The ends of a
 //! collective are simultaneous, so its length tells when a rank arrived, whatever its clock.
 
@@ -16,8 +16,11 @@ use super::{Category, EventId, Job, RankTrace, Trace, TrackKind};
 use crate::intern::NameId;
 use crate::units::DurNs;
 
-/// How far times of ranks may be apart that are taken as equal.
-pub const TOLERANCE: f64 = 0.02;
+/// How far times of ranks may be apart that are taken as equal, in a job of `ranks` ranks: up to eight can all be shown, so
+/// only those that cannot be told apart are left out.
+pub fn tolerance(ranks: usize) -> f64 {
+    if ranks <= 8 { 0.001 } else { 0.02 }
+}
 
 /// Ranks that one of them stands for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,6 +53,7 @@ impl Folding {
         if job.ranks.len() < 2 {
             return Self::none(job);
         }
+        let tolerance = tolerance(job.ranks.len());
         let portraits: Vec<Option<Portrait>> =
             job.ranks.par_iter().map(|rank| rank.trace.as_ref().and_then(Portrait::of)).collect();
         let mut classes: Vec<RankClass> = Vec::new();
@@ -58,7 +62,7 @@ impl Folding {
             let own = portrait.as_ref().map(|portrait| (portrait, by_structure.entry(portrait.structure).or_default()));
             let same = own.as_ref().and_then(|(portrait, known)| {
                 let is_alike = |&&class: &&usize| {
-                    portraits[classes[class].position].as_ref().is_some_and(|first| first.is_like(portrait))
+                    portraits[classes[class].position].as_ref().is_some_and(|first| first.is_like(portrait, tolerance))
                 };
                 known.iter().find(is_alike).copied()
             });
@@ -128,24 +132,24 @@ impl Portrait {
         artist.finish()
     }
 
-    fn is_like(&self, other: &Self) -> bool {
+    fn is_like(&self, other: &Self, tolerance: f64) -> bool {
         let (step, own) = (self.step.min(other.step), self.own.min(other.own));
         let mut lengths = self.collectives.iter().zip(&other.collectives);
         self.structure == other.structure
-            && (self.step - other.step).abs() <= TOLERANCE * step
-            && self.work.iter().zip(&other.work).all(|(a, b)| are_near(a, b))
-            && lengths.all(|(a, b)| ((a.0 - b.0) as f64).abs() <= TOLERANCE * own)
+            && (self.step - other.step).abs() <= tolerance * step
+            && self.work.iter().zip(&other.work).all(|(a, b)| are_near(a, b, tolerance))
+            && lengths.all(|(a, b)| ((a.0 - b.0) as f64).abs() <= tolerance * own)
     }
 }
 
 /// Whether times by kind of call agree; both have the same kinds.
-fn are_near(a: &BTreeMap<u64, i64>, b: &BTreeMap<u64, i64>) -> bool {
+fn are_near(a: &BTreeMap<u64, i64>, b: &BTreeMap<u64, i64>, tolerance: f64) -> bool {
     let (mut apart, mut all) = (0, 0);
     for (key, &time) in a {
         apart += (time - b.get(key).copied().unwrap_or(0)).abs();
         all += time;
     }
-    apart as f64 <= TOLERANCE * all as f64
+    apart as f64 <= tolerance * all as f64
 }
 
 fn hash(value: impl Hash) -> u64 {

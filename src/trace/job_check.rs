@@ -46,12 +46,19 @@ fn missing(job: &Job, diagnostics: &mut Diagnostics) {
 
 /// Says why two jobs of one world size, of which the second lacks ranks, were not taken as one.
 fn compare(a: &Job, b: &Job, diagnostics: &mut Diagnostics) {
-    if world_size(a) != world_size(b) {
-        return;
-    }
     let [first, second] = [a, b].map(|job| job.ranks.first().and_then(|rank| rank.trace.as_ref()));
     let Some((first, second)) = first.zip(second) else { return };
     let (one, other) = (first.path.display(), second.path.display());
+    if let (Some(size), Some(other_size)) = (world_size(a), world_size(b))
+        && size != other_size
+    {
+        let text =
+            format!("{one} is of a job of {size} ranks, {other} of one of {other_size}: they are opened as two jobs");
+        diagnostics.warn("different-jobs", text);
+    }
+    if world_size(a) != world_size(b) {
+        return;
+    }
     let shared: Vec<u32> = numbers(a).intersection(&numbers(b)).copied().collect();
     match shared.first() {
         Some(rank) if naming::folder(&first.path) == naming::folder(&second.path) => {

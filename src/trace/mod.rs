@@ -39,7 +39,7 @@ pub use args::{
 };
 pub use error::OpenError;
 pub use execution_trace::ExecutionTrace;
-pub use folding::{Folding, RankClass, TOLERANCE as FOLDING_TOLERANCE};
+pub use folding::{Folding, RankClass, tolerance as folding_tolerance};
 pub use job::{Job, RankTrace};
 pub use open::{OpenOptions, Opened, Progress, load_bytes, load_bytes_strictly, open};
 pub use table::{Category, Event, EventId, EventTable};

@@ -19,7 +19,7 @@ use super::script::Script;
 use super::table::{Open, Table};
 use super::theme::{Depth, Theme};
 use super::timeline::{Extent, Scene, Timeline, short_name};
-use super::views::{TablesParts, View, compare, roofline};
+use super::views::{RanksParts, TablesParts, View, compare, roofline};
 use super::workspace::Workspace;
 
 /// Which part of the screen has the keys.
@@ -241,7 +241,7 @@ impl App {
         match (self.focus, self.view) {
             (Focus::Scenario, _) => Pane::Scenario,
             (Focus::View, View::Timeline) => Pane::Timeline,
-            (Focus::View, View::Operators | View::Path | View::Gaps | View::Advise) => Pane::Table,
+            (Focus::View, View::Operators | View::Path | View::Gaps | View::Advise | View::Ranks) => Pane::Table,
             (Focus::View, View::Roofline) => Pane::Roofline,
             (Focus::View, View::Sweep) => Pane::Sweep,
             (Focus::View, View::Tables) => Pane::Tables,
@@ -344,6 +344,10 @@ impl App {
         if let Some(work) = self.workspace().filter(|_| self.view == View::Compare) {
             let above = compare::figure_lines(work, view.width, view.height).saturating_sub(1);
             return Rect { y: view.y + above, height: view.height.saturating_sub(above), ..view };
+        }
+        if self.view == View::Ranks {
+            let above = self.workspace().map_or(0, |work| RanksParts::of(work, view.height).ranks);
+            return Rect { y: view.y + above, height: view.height - above, ..view };
         }
         let parts =
             self.workspace().filter(|_| self.view == View::Tables).map(|work| TablesParts::of(work, view.height));

@@ -11,7 +11,7 @@ use crate::analysis::lanes::Times;
 use crate::analysis::operators::Level;
 use crate::analysis::roofline::{Place, Point, points_at};
 use crate::device::DeviceProfile;
-use crate::session::Outcome;
+use crate::session::{Communication, Outcome};
 use crate::units::DurNs;
 
 /// Everything that tables show of one result.
@@ -27,6 +27,8 @@ pub struct Digest {
     pub gaps: Vec<Gap>,
     /// Its work under the roofs of the first rank's device.
     pub rooflines: Rooflines,
+    /// Its ranks and collectives.
+    pub communication: Communication,
 }
 
 /// Work under the roofs of a device.
@@ -43,10 +45,9 @@ impl Rooflines {
     /// What a point can be, in the order of the points.
     pub const LEVELS: [Level; 4] = [Level::Kernel, Level::Operator, Level::Module, Level::Model];
 
-    fn of(outcome: &Outcome) -> Self {
+    fn of(outcome: &Outcome, edited: &Edited) -> Self {
         let resolved = &outcome.resolved;
         let Some(device) = resolved.devices.first().cloned() else { return Self::default() };
-        let edited = Edited::of(resolved);
         let times = Times::Simulated { timed: &edited.timed, schedule: &outcome.schedule };
         let place = Place { device: &device, factors: [1.0; 3] };
         let points = points_at(&edited.graph, times, &place, Self::LEVELS);
@@ -79,6 +80,7 @@ impl Digest {
         let (resolved, schedule) = (&outcome.resolved, &outcome.schedule);
         let (graph, timed) = (&*resolved.graph, &*resolved.timed);
         let times = Times::Simulated { timed, schedule };
+        let edited = Edited::of(resolved);
         let path = CriticalPath::of_job(graph, timed, schedule, times);
         let mut kinds: Vec<(&'static str, DurNs)> = path.by_kind().into_iter().collect();
         kinds.sort_by_key(|&(kind, total)| (std::cmp::Reverse(total), kind));
@@ -90,7 +92,8 @@ impl Digest {
             path: runs,
             path_by_length: by_length,
             path_kinds: kinds,
-            rooflines: Rooflines::of(outcome),
+            rooflines: Rooflines::of(outcome, &edited),
+            communication: Communication::on(outcome, &edited),
             gaps: gaps::gaps(&Sources { graph, timed, schedule, times }, shortest),
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::diagnostic::Diagnostics;
 use crate::graph::{Clock, Collective, ExecutionGraph, LaneId, LateStart, Rank, RankPart, TaskKind, iteration};
-use crate::trace::{FOLDING_TOLERANCE, RecordedDevice};
+use crate::trace::{RecordedDevice, folding_tolerance};
 use crate::units::{DurNs, TimeNs};
 
 use super::Prepared;
@@ -145,6 +145,7 @@ fn diagnostics(
     note_clocks(&mut found, parts);
     note_steps(&mut found, ranks);
     note_folding(&mut found, parts);
+    note_partial(&mut found, drafted, parts);
     let alone = drafted.iter().filter(|drafted| drafted.ranks == 1).count();
     if alone > 0 && ranks.len() == 1 {
         let what = "collectives keep their traced duration, which contains waiting for ranks that are not loaded";
@@ -161,9 +162,25 @@ fn note_folding(found: &mut Diagnostics, parts: &[RankPart]) {
     let all: u32 = parts.iter().map(RankPart::count).sum();
     let simulated = parts.len() as u32;
     if all > simulated {
-        let percent = 100.0 * FOLDING_TOLERANCE;
+        let percent = 100.0 * folding_tolerance(all as usize);
         let text = format!("{simulated} of {all} ranks are simulated, the others did the same within {percent} %");
         found.note("folded-ranks", text);
+    }
+}
+
+/// Says which collectives lack a rank that is loaded.
+fn note_partial(found: &mut Diagnostics, drafted: &[Drafted], parts: &[RankPart]) {
+    let loaded: u32 = parts.iter().map(RankPart::count).sum();
+    let lacks = |one: &&Drafted| {
+        let size = one.collective.group_size;
+        one.matched > 1 && one.matched < size && size <= loaded
+    };
+    let partial: Vec<&Drafted> = drafted.iter().filter(lacks).collect();
+    if let Some(first) = partial.first() {
+        let (there, size, count) = (first.matched, first.collective.group_size, partial.len());
+        let what = "collectives have no member on some loaded ranks";
+        let text = format!("{count} {what} (the first has {there} of {size}): those that have one wait for each other");
+        found.warn("partial-collectives", text);
     }
 }
 

@@ -4,6 +4,7 @@ use rustc_hash::FxHashMap;
 
 use crate::graph::{Clock, Collective, CollectiveId, Dependency, DependencyKind, Operand, OperatorId, Task, TaskKind};
 use crate::intern::NameId;
+use crate::trace::EventId;
 use crate::units::{Bytes, DurNs, TimeNs};
 
 use super::clock;
@@ -69,18 +70,27 @@ fn member(observed: &Observed<'_>, rank: usize, index: u32, zero: TimeNs) -> Mem
         end: TimeNs(work.end.since(zero).0),
         dur: work.dur(),
         group_size: args.group_size,
-        bytes: if work.on_host {
-            recorded_bytes(observed, work)
-        } else {
-            Bytes(args.in_elements.max(args.out_elements) * size)
+        bytes: match args.in_elements.max(args.out_elements) * size {
+            _ if work.on_host => recorded_bytes(observed, work.event),
+            0 => annotated_bytes(observed, work.call),
+            bytes => Bytes(bytes),
         },
     }
 }
 
-/// The size of the tensors that a collective of a host backend recorded.
-fn recorded_bytes(observed: &Observed<'_>, work: &Work) -> Bytes {
+/// The size of the tensors that the annotation of a collective around a launch recorded, e.g. `nccl:all_reduce`.
+fn annotated_bytes(observed: &Observed<'_>, call: Option<u32>) -> Bytes {
+    let Some(call) = call.map(|call| &observed.threads.calls[call as usize]) else { return Bytes(0) };
+    let thread = &observed.threads.list[call.thread as usize];
+    let name = |event| observed.trace.names.get(observed.trace.events.name(event));
+    let mut around = thread.annotations_at(call.start).filter(|&event| name(event).starts_with("nccl:"));
+    around.next().map_or(Bytes(0), |event| recorded_bytes(observed, event))
+}
+
+/// The size of the tensors that a collective of a host backend, or the annotation of one, recorded.
+fn recorded_bytes(observed: &Observed<'_>, event: EventId) -> Bytes {
     let trace = observed.trace;
-    let list = trace.operators.get(work.event).and_then(|args| trace.tensor_args.get(args.tensors?.0 as usize));
+    let list = trace.operators.get(event).and_then(|args| trace.tensor_args.get(args.tensors?.0 as usize));
     let Some(list) = list else { return Bytes(0) };
     let operands = operands::parse(trace.names.get(list.dims), trace.names.get(list.types), "");
     Bytes(operands.inputs.iter().map(size).sum())
@@ -179,6 +189,8 @@ pub(super) struct Drafted {
     pub(super) tasks: Vec<u32>,
     /// How many ranks they stand for.
     pub(super) ranks: u32,
+    /// How many ranks were matched, those included whose member lies outside the window.
+    pub(super) matched: u32,
 }
 
 /// Joins the matched groups: each member waits for the latest arrival, then takes the transfer time.
@@ -203,6 +215,7 @@ pub(super) fn join(
             .collect();
         let Some(&(first, _)) = present.first() else { continue };
         let complete = present.len() == group.len();
+        let matched = group.iter().map(|member| counts[member.rank]).sum();
         let ranks: u32 = present.iter().map(|(member, _)| counts[member.rank]).sum();
         let id = CollectiveId(joined.len() as u32);
         let tasks: Vec<u32> = present.iter().map(|&(_, task)| task).collect();
@@ -227,7 +240,7 @@ pub(super) fn join(
             transfer,
             members: Vec::new(),
         };
-        joined.push(Drafted { collective, tasks, ranks });
+        joined.push(Drafted { collective, tasks, ranks, matched });
     }
     redirect(&mut shared.draft, &arrival);
     joined

@@ -75,6 +75,7 @@ impl Draft<'_> {
     }
 
     fn over(&self, old: &Work, new: &Work, (before, after): (&LinkProfile, &LinkProfile)) -> Repricing {
+        let (before, after) = (self.topology(before, &self.layout), self.topology(after, &self.layout));
         Repricing::of(self.context.models.predict_over(super::price::UNIT, (old, before), (new, after)))
     }
 

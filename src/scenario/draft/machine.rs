@@ -6,7 +6,7 @@ use crate::cost::Overheads;
 use crate::device::{DeviceProfile, LinkProfile};
 use crate::graph::TaskKind;
 
-use super::Draft;
+use super::{Draft, Layout};
 
 impl Draft<'_> {
     /// The device of the rank at position `rank` now.
@@ -43,6 +43,18 @@ impl Draft<'_> {
         self.interconnect = Some(link);
         self.memo.borrow_mut().clear();
         self.touch_all(|draft, node| matches!(draft.graph().tasks[node].kind, TaskKind::Collective(_)));
+    }
+
+    /// Says how ranks are spread over nodes; collectives that span some are re-costed.
+    pub fn set_layout(&mut self, layout: Layout) {
+        self.layout = layout;
+        self.memo.borrow_mut().clear();
+        self.touch_all(|draft, node| matches!(draft.graph().tasks[node].kind, TaskKind::Collective(_)));
+    }
+
+    /// How ranks are spread over nodes, where an edit said so.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
     }
 
     /// Host overheads of work that was never run.

@@ -91,6 +91,15 @@ pub struct Link {
     pub is_cut: bool,
 }
 
+/// How ranks are spread over nodes; what is not said is as usual.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Layout {
+    /// The link between them.
+    pub link: Option<LinkProfile>,
+    /// Devices of each.
+    pub devices: Option<u32>,
+}
+
 /// A graph under edit.
 #[derive(Clone, Debug)]
 pub struct Draft<'b> {
@@ -140,6 +149,8 @@ pub struct Draft<'b> {
     link_ends: FxHashMap<Node, Vec<u32>>,
     links_seen: usize,
     batch: Option<(u64, u64)>,
+    /// How ranks are spread over nodes, where an edit said so.
+    layout: Layout,
     /// How many ranks there are, where an edit changed it.
     rank_count: Option<u32>,
     /// How often forward and backward pass run in one step.
@@ -184,6 +195,7 @@ impl<'b> Draft<'b> {
             link_ends: FxHashMap::default(),
             links_seen: 0,
             batch: None,
+            layout: Layout::default(),
             rank_count: None,
             repeats: 1,
             recomputed: Vec::new(),

@@ -2,14 +2,19 @@
 
 use std::sync::Arc;
 
+use crate::cost::topology::{COMMON_NODE, Topology};
+use crate::cost::unmodelled;
 use crate::cost::{Estimate, Placed, Prediction, Provenance, RoofRatio, Work, roof_ratio};
-use crate::device::DeviceProfile;
+use crate::device::{DeviceProfile, LinkProfile};
 use crate::graph::{NodeId, Task, TaskKind};
 use crate::scenario::host::HostModel;
 use crate::scenario::works::NO_CLASS;
 use crate::units::DurNs;
 
-use super::Draft;
+use super::{Draft, Layout};
+
+/// The link between nodes where nothing tells.
+pub const COMMON_BETWEEN_NODES: &str = "InfiniBand-HDR";
 
 /// How a class of tasks is re-priced: worked out once, applied to each task's own measured duration.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -94,16 +99,30 @@ impl Draft<'_> {
         let moved = self.device(rank).filter(|now| now.id != device.id);
         let with_device = moved.and_then(|now| models.links().of_device(&now.id));
         let link = self.interconnect.as_ref().or(with_device);
-        if old == new && link.is_none() {
+        if old == new && link.is_none() && self.layout == Layout::default() {
             return Repricing::Kept;
         }
         match (old, new, own) {
             (Some(old), Some(new), Some(own)) => {
-                Repricing::of(models.predict_over(UNIT, (old, own), (new, link.unwrap_or(own))))
+                let traced = Layout::default();
+                let before = self.topology(own, &traced);
+                let after = self.topology(link.unwrap_or(own), &self.layout);
+                Repricing::of(models.predict_over(UNIT, (old, before), (new, after)))
             }
+            _ if self.interconnect.is_some() && own.is_none() => Repricing::of(unmodelled(Some(UNIT))),
             _ if self.interconnect.is_none() && old == new => Repricing::Kept,
             _ => Repricing::of(models.predict(Some(UNIT), Placed { work: old, device }, Placed { work: new, device })),
         }
+    }
+
+    /// The nodes of a job whose devices `inside` joins.
+    pub(super) fn topology<'t>(&'t self, inside: &'t LinkProfile, layout: &'t Layout) -> Topology<'t> {
+        if inside.between_nodes {
+            return Topology::flat(inside);
+        }
+        let own = if inside.most > 0 { inside.most } else { COMMON_NODE };
+        let between = layout.link.as_ref().or_else(|| self.context.models.links().find(COMMON_BETWEEN_NODES));
+        Topology { inside, between, per_node: layout.devices.unwrap_or(own) }
     }
 
     /// What `work` takes on the device of rank `rank`, never having been measured; `None` where no model covers it.

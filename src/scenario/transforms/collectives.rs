@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::cost::topology::COMMON_NODE;
 use crate::cost::{CollectiveKind, Shape, Work};
 use crate::graph::{LaneId, TaskKind};
 use crate::scenario::context::Context;
-use crate::scenario::draft::{Combine, Draft, Node};
+use crate::scenario::draft::{Combine, Draft, Layout, Node};
 use crate::scenario::step::StepError;
 use crate::scenario::text::{Words, short};
 use crate::scenario::transform::{StepReport, Transform, TransformSpec};
@@ -23,10 +24,14 @@ pub struct CompressComm {
 }
 
 /// Runs data parallel on another number of ranks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScaleRanks {
     /// Ranks of each process group that now spans all.
     pub ranks: u32,
+    /// Between nodes, as written; else a common one.
+    pub link: Option<String>,
+    /// Ranks of a node; else as many as the link inside one joins.
+    pub per_node: Option<u32>,
 }
 
 /// Regroups the all-reduces of gradients.
@@ -46,11 +51,18 @@ pub(super) const COMPRESS: TransformSpec = TransformSpec {
 
 pub(super) const RANKS: TransformSpec = TransformSpec {
     name: "scale-ranks",
-    usage: "scale-ranks N",
-    help: "re-costs collectives for N data-parallel ranks, each with the traced batch",
+    usage: "scale-ranks N [LINK [PER-NODE]]",
+    help: "re-costs collectives for N data-parallel ranks, each with the traced batch, on nodes joined by LINK",
     example: "scale-ranks 16",
-    parse: |words| Ok(Arc::new(ScaleRanks { ranks: words.expect("the number of ranks")?.whole(1..=65_536)? as u32 })),
+    parse: parse_ranks,
 };
+
+fn parse_ranks(words: &mut Words<'_>) -> Result<Arc<dyn Transform>, StepError> {
+    let ranks = words.expect("the number of ranks")?.whole(1..=65_536)? as u32;
+    let link = words.next().map(|word| word.text.to_owned());
+    let per_node = words.next().map(|word| word.whole(1..=65_536)).transpose()?.map(|count| count as u32);
+    Ok(Arc::new(ScaleRanks { ranks, link, per_node }))
+}
 
 pub(super) const BUCKET: TransformSpec = TransformSpec {
     name: "bucket-size",
@@ -88,10 +100,24 @@ impl Transform for ScaleRanks {
     }
 
     fn line(&self) -> String {
-        format!("{} {}", RANKS.name, self.ranks)
+        let link = self.link.as_ref().map(|link| format!(" {link}")).unwrap_or_default();
+        let per_node = self.per_node.map(|count| format!(" {count}")).unwrap_or_default();
+        format!("{} {}{link}{per_node}", RANKS.name, self.ranks)
     }
 
-    fn apply(&self, draft: &mut Draft<'_>, _: &Context) -> StepReport {
+    fn apply(&self, draft: &mut Draft<'_>, context: &Context) -> StepReport {
+        let links = context.models.links();
+        let link = self.link.as_ref().map(|name| links.find(name).cloned().ok_or(name)).transpose();
+        let link = match link {
+            Ok(link) => link,
+            Err(name) => {
+                let known: Vec<&str> = links.iter().map(|link| link.id.as_str()).collect();
+                return StepReport::nothing(format!("unknown interconnect `{name}`: known are {}", known.join(", ")));
+            }
+        };
+        if link.is_some() || self.per_node.is_some() {
+            draft.set_layout(Layout { link: link.clone(), devices: self.per_node });
+        }
         let mut report = rework(draft, "among other ranks", |work, kind, ranks| {
             let data_parallel = !matches!(kind, CollectiveKind::SendRecv | CollectiveKind::AllToAll);
             let shape = Shape::Collective { kind, ranks: self.ranks };
@@ -102,6 +128,11 @@ impl Transform for ScaleRanks {
         }
         draft.set_rank_count(self.ranks);
         let traced = draft.graph().rank_count();
+        let per_node = self.per_node.unwrap_or(COMMON_NODE);
+        if self.ranks > per_node && link.is_none() {
+            let why = "nodes of 8 joined by InfiniBand-HDR are assumed: scale-ranks N LINK PER-NODE says otherwise";
+            report.unhandled.push(why.to_owned());
+        }
         if self.ranks < traced {
             report.unhandled.push(format!("all {traced} traced ranks stay, in collectives of {}", self.ranks));
         } else if self.ranks > traced {

@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
+use crate::cost::Shape;
+use crate::cost::topology::COMMON_NODE;
 use crate::graph::TaskKind;
 use crate::scenario::context::Context;
-use crate::scenario::draft::{Draft, Node};
+use crate::scenario::draft::{Draft, Layout, Node};
 use crate::scenario::step::StepError;
 use crate::scenario::text::Words;
 use crate::scenario::transform::{StepReport, Transform, TransformSpec};
@@ -54,7 +56,15 @@ impl Transform for SwapLink {
             return StepReport::nothing("no collectives");
         }
         let summary = format!("{} over {}", count(collectives.len(), "collective"), link.name);
-        draft.set_interconnect(link);
+        let spans = |&node: &Node| {
+            let shape = draft.work_of(node).map(|work| &work.shape);
+            matches!(shape, Some(Shape::Collective { ranks, .. }) if *ranks > draft.layout().devices.unwrap_or(COMMON_NODE))
+        };
+        if link.between_nodes && collectives.iter().any(spans) {
+            draft.set_layout(Layout { link: Some(link), ..draft.layout().clone() });
+        } else {
+            draft.set_interconnect(link);
+        }
         let mut report = survey(draft, collectives, summary);
         note_waiting(draft, &mut report);
         report

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::event::{self, Args, DeviceProperties, DistributedInfo, Document, Event, Id};
 use super::{Shown, Timeline, lane_label};
+use crate::analysis::meetings::arrival_of;
 use crate::graph::timed::NO_TASK;
 use crate::graph::{Collective, Lane, LaneId, LaneKind, NodeId, Operand, OperatorId, RankPart, TaskId, TaskKind};
 use crate::session::Loaded;
@@ -206,6 +207,7 @@ impl<'a> Timeline<'a> {
                 events.push(Event::complete("cuda_runtime", shown.name.into(), self.process(&lane), start, end, args));
             }
             TaskKind::Kernel | TaskKind::Memcpy | TaskKind::Memset | TaskKind::Collective(_) => {
+                let start = self.arrival(shown).unwrap_or(start);
                 events.push(self.device_event(shown, &lane, (start, end)));
             }
         }
@@ -228,7 +230,7 @@ impl<'a> Timeline<'a> {
         let collective = self.collective_of(shown);
         let args = Args {
             external_id: shown.operator.map(|id| u64::from(id.0) + 1),
-            correlation: self.launch_of(shown.task).map(|task| u64::from(task.0) + 1),
+            correlation: self.launch_of(shown).map(|task| u64::from(task.0) + 1),
             device,
             stream,
             bytes: is_copy.then_some(shown.bytes),
@@ -238,9 +240,16 @@ impl<'a> Timeline<'a> {
             group_size: collective.map(|one| one.group_size),
             in_elements: collective.map(|one| one.bytes.0),
             element: collective.map(|_| "Byte"),
+            sequence_in_group: sequence(shown.kind).filter(|_| collective.is_some()),
             ..Args::default()
         };
         Event::complete(category, shown.name.into(), self.process(lane), start, end, args)
+    }
+
+    /// When the rank of a collective's member is there: its kernel runs from then on, waiting for the others.
+    fn arrival(&self, shown: &Shown<'_>) -> Option<TimeNs> {
+        let joint = arrival_of(self.graph, shown.node.filter(|_| matches!(shown.kind, TaskKind::Collective(_)))?)?;
+        Some(self.end(self.outcome.resolved.timed.task_if_kept(joint)?))
     }
 
     /// What a member of a collective took part in.
@@ -263,15 +272,21 @@ impl<'a> Timeline<'a> {
         Event::complete("user_annotation", shown.name.into(), self.process(lane), start, end, args)
     }
 
-    /// The call that launched a piece of device work: a runtime call among its predecessors, joints looked through.
-    fn launch_of(&self, task: TaskId) -> Option<TaskId> {
+    /// The call of the same rank that launched a piece of device work: a runtime call among its predecessors, joints looked
+    /// through. Of a collective's member a predecessor of its rank's arrival.
+    fn launch_of(&self, shown: &Shown<'_>) -> Option<TaskId> {
         let timed = &*self.outcome.resolved.timed;
-        let mut waiting = vec![task.0];
+        let rank = self.lane(shown.lane)?.rank;
+        let arrival =
+            shown.node.and_then(|node| arrival_of(self.graph, node)).and_then(|joint| timed.task_if_kept(joint));
+        let mut waiting = vec![arrival.unwrap_or(shown.task).0];
         while let Some(row) = waiting.pop() {
             for &predecessor in timed.predecessors[row as usize].iter().filter(|&&p| p != NO_TASK) {
                 let found = self.shown.binary_search_by_key(&TaskId(predecessor), |shown| shown.task);
-                match found.map(|at| self.shown[at].kind) {
-                    Ok(TaskKind::Runtime) => return Some(TaskId(predecessor)),
+                match found.map(|at| &self.shown[at]) {
+                    Ok(call) if call.kind == TaskKind::Runtime && self.lane(call.lane)?.rank == rank => {
+                        return Some(call.task);
+                    }
                     Err(_) => waiting.push(predecessor),
                     Ok(_) => {}
                 }
@@ -289,6 +304,14 @@ impl<'a> Timeline<'a> {
             events.push(Event::flow("s", id as u64 + 1, self.process(&from), self.start(pair[0].task)));
             events.push(Event::flow("f", id as u64 + 1, self.process(&to), self.start(pair[1].task)));
         }
+    }
+}
+
+/// Position of a collective among all, the same on every rank.
+fn sequence(kind: TaskKind) -> Option<u64> {
+    match kind {
+        TaskKind::Collective(id) => Some(u64::from(id.0) + 1),
+        _ => None,
     }
 }
 

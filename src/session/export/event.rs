@@ -150,6 +150,8 @@ pub struct Args {
     pub in_elements: Option<u64>,
     #[serde(rename = "dtype", skip_serializing_if = "Option::is_none")]
     pub element: Option<&'static str>,
+    #[serde(rename = "Seq", skip_serializing_if = "Option::is_none")]
+    pub sequence_in_group: Option<u64>,
     #[serde(rename = "Source", skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
 }

@@ -40,7 +40,7 @@ pub struct Collective {
 const OVERHEADS: [i64; 6] = [0, 8_000, 12_000, 6_000, 10_000, 5_000];
 /// Layer widths after the 256 dense features, and after the interaction.
 const BOTTOM: [u64; 4] = [256, 512, 256, DIM];
-const TOP: [u64; 4] = [2 * DIM, 1024, 512, 1];
+const TOP: [u64; 3] = [2 * DIM, 1024, 512];
 /// The sequence number of the look-up.
 const LOOKUP: i64 = 1;
 
@@ -51,7 +51,9 @@ pub(super) fn operators(job: &SyntheticJob, machine: Machine<'_>) -> Vec<Vec<Ope
         own[rank].push(*table);
     }
     let most = own.iter().map(Vec::len).max().unwrap_or(0) as u64;
-    let build = Builder { machine, batch: job.spec.local_batch, ranks: job.spec.ranks };
+    let deeper = std::iter::repeat_n(512, job.spec.layers as usize);
+    let top = TOP.into_iter().chain(deeper).chain([1]).collect();
+    let build = Builder { machine, batch: job.spec.local_batch, ranks: job.spec.ranks, top };
     let exchanged = job.batch() * most * DIM;
     own.iter()
         .map(|tables| {
@@ -77,6 +79,8 @@ struct Builder<'a> {
     machine: Machine<'a>,
     batch: u64,
     ranks: u32,
+    /// Widths after the interaction.
+    top: Vec<u64>,
 }
 
 impl Builder<'_> {
@@ -85,12 +89,12 @@ impl Builder<'_> {
         self.mlp(&BOTTOM, &mut all);
         let pooled = self.simple("aten::sum", &[&[self.batch, tables, DIM]], "reduce_kernel<512, 1, float>");
         all.push(Operator { reads_collective: true, ..pooled });
-        self.mlp(&TOP, &mut all);
-        self.mlp_gradient(&TOP, &mut all);
+        self.mlp(&self.top, &mut all);
+        self.mlp_gradient(&self.top, &mut all);
         all.push(self.exchange(exchanged));
         self.mlp_gradient(&BOTTOM, &mut all);
         all.push(Operator { reads_collective: true, ..self.lookup_gradient(size) });
-        let parameters = layers(&BOTTOM).chain(layers(&TOP)).map(|(k, n)| k * n + n).sum();
+        let parameters = layers(&BOTTOM).chain(layers(&self.top)).map(|(k, n)| k * n + n).sum();
         all.push(self.collective("allreduce", CollectiveKind::AllReduce, parameters));
         let update =
             self.simple("aten::add_", &[&[parameters], &[parameters]], "vectorized_elementwise_kernel<4, add>");

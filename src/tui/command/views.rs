@@ -84,6 +84,14 @@ pub(super) const COMMANDS: &[Command] = &[
         run: |app, _| Ok(show(app, View::Advise)),
     },
     Command {
+        name: "ranks",
+        aliases: &["stragglers"],
+        argument: Argument::None,
+        help: "ranks and collectives: who comes last, why, what it costs the others",
+        keys: &[(Everywhere, "R")],
+        run: |app, _| Ok(show(app, View::Ranks)),
+    },
+    Command {
         name: "view",
         aliases: &[],
         argument: Argument::Optional(Kind::Text, "NAME"),

@@ -81,7 +81,8 @@ fn spots(app: &App, width: u16) -> Vec<Spot> {
     let key = |command: &str| app.keymap.keys_of(command, None).into_iter().next().unwrap_or_default();
     let spot = |line: &'static str, label: &'static str, is_current| Spot { key: key(line), label, line, is_current };
     let views = |all: bool| {
-        View::ALL.into_iter().map(move |view| {
+        let has_ranks = app.workspace().is_some_and(|work| work.loaded.graph.rank_count() > 1);
+        View::ALL.into_iter().filter(move |&view| view != View::Ranks || has_ranks).map(move |view| {
             let is_current = view == app.view;
             (view.name(), if all || is_current { view.name() } else { "" }, is_current)
         })

@@ -11,6 +11,7 @@ pub mod messages;
 mod operators;
 mod pane;
 mod path;
+mod ranks;
 pub mod roofline;
 mod steps;
 pub mod strip;
@@ -29,6 +30,7 @@ use super::workspace::Workspace;
 pub use frame::render;
 pub use gaps::best_step as step_against_gap;
 pub use header::signed_percent;
+pub use ranks::RanksParts;
 pub use tables::TablesParts;
 
 /// A view of its own number.
@@ -52,11 +54,13 @@ pub enum View {
     Compare,
     /// Edits worth making.
     Advise,
+    /// Ranks and their collectives.
+    Ranks,
 }
 
 impl View {
     /// All of them, in order of their keys.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Timeline,
         Self::Path,
         Self::Gaps,
@@ -66,6 +70,7 @@ impl View {
         Self::Tables,
         Self::Compare,
         Self::Advise,
+        Self::Ranks,
     ];
 
     /// The view of that name.
@@ -85,6 +90,7 @@ impl View {
             Self::Tables => "tables",
             Self::Compare => "compare",
             Self::Advise => "advise",
+            Self::Ranks => "ranks",
         }
     }
 }
@@ -101,6 +107,7 @@ pub fn table_of(view: View, work: &Workspace, area: Rect) -> Option<Table<'_>> {
         View::Tables => Some(tables::table(work)),
         View::Compare => Some(compare::table(work, area.width, area.height)),
         View::Advise => Some(advise::table(work)),
+        View::Ranks => Some(ranks::table(work)),
     }
 }
 

@@ -37,6 +37,9 @@ pub fn details(app: &App, work: &Workspace, canvas: &mut Canvas<'_>) {
         _ if app.view == View::Tables => {
             flow(&super::tables::chosen(app, work), canvas);
         }
+        _ if app.view == View::Ranks => {
+            flow(&super::ranks::chosen(work), canvas);
+        }
         _ if app.view == View::Roofline => {
             let details = super::roofline::details(work).map(|(_, details)| details).unwrap_or_default();
             if canvas.height() <= 2 { packed(&details, canvas) } else { listed(&details, canvas) }

@@ -87,6 +87,7 @@ pub fn explained(kind: &'static str) -> &'static str {
         "T3" => "T3 host after launch",
         "T4" => "T4 runtime call",
         "T5" => "T5 host inside operator",
+        "rank-start" => "a later start of the rank's recording",
         other => other,
     }
 }

@@ -61,6 +61,7 @@ fn lines(app: &App) -> Vec<Line> {
         View::Tables => of_table(work, &mut lines),
         View::Compare => lines.extend(super::compare::why(work)),
         View::Advise => of_advice(work, &mut lines),
+        View::Ranks => of_collective(work, &mut lines),
     }
     if !lines.is_empty() {
         lines.push(("", String::new(), Role::Title));
@@ -77,6 +78,27 @@ fn of_roof(work: &Workspace, lines: &mut Vec<Line>) {
     let basis = "FLOP and bytes are counted from recorded shapes, each byte once; the time is that of the scenario";
     lines.push(("basis", basis.to_owned(), Role::Text));
     lines.push(("roofs", "the device's theoretical peaks: nothing measured can lie above them".to_owned(), Role::Text));
+}
+
+/// The chosen collective: where its arrivals, waits and transfers come from.
+fn of_collective(work: &Workspace, lines: &mut Vec<Line>) {
+    let found = &work.digest.communication;
+    let order = found.costliest();
+    let Some(one) = order.get(work.table.cursor).and_then(|&at| found.collectives.get(at)) else { return };
+    lines.push(("", one.kind.clone(), Role::Title));
+    let arrival = "a rank is there when its stream and its launch let the collective's kernel start";
+    lines.push(("arrival", arrival.to_owned(), Role::Text));
+    lines.push(("waiting", "from its arrival to the last rank's".to_owned(), Role::Text));
+    lines.push((
+        "transfer",
+        "from the last arrival to when the rank left; measured unless an edit re-costs it".to_owned(),
+        Role::Text,
+    ));
+    let why = "what lies on the last rank's way from the iteration's start and not on that of the one before it";
+    lines.push(("because of", why.to_owned(), Role::Text));
+    if let Some(last) = one.arrivals.last() {
+        of_item(work, Item::Task(last.node), lines);
+    }
 }
 
 fn of_item(work: &Workspace, item: Item, lines: &mut Vec<Line>) {

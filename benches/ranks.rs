@@ -1,0 +1,128 @@
+//! Many ranks: a table moved, the search for a placement, folded ranks against those that stand for them, and loading side by side
+//! against one after the other, on made-up jobs.
+//!
+//! Bars: a table move re-timed within 50 ms with 8 ranks of 20 000 tasks; `best` for 100 tables on 8 ranks within 2 s; 1 024 folded
+//! ranks within 1.2 times the time of their representatives; 8 ranks of 100 000 events on two cores within 60 % of one after the other.
+#![expect(clippy::unwrap_used, reason = "a benchmark that cannot set up has nothing to measure")]
+
+use std::hint::black_box;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use retime::graph::BuildOptions;
+use retime::scenario::Scenario;
+use retime::session::synthetic::{JobSpec, Machine, SyntheticJob};
+use retime::session::{Engine, Loaded, Sharding};
+use retime::trace::{self, OpenOptions};
+
+const ROUNDS: usize = 7;
+
+fn shortest(rounds: usize, mut run: impl FnMut()) -> f64 {
+    let once = |_| {
+        let start = Instant::now();
+        run();
+        start.elapsed()
+    };
+    (0..rounds).map(once).min().unwrap_or(Duration::ZERO).as_secs_f64() * 1e3
+}
+
+fn write(engine: &Engine, spec: JobSpec, folder: &Path) {
+    let device = engine.catalog.find("V100").unwrap();
+    let machine = Machine { models: &engine.models, device, link: engine.models.links().of_device("V100").unwrap() };
+    let job = SyntheticJob::draw(spec, device.memory.0);
+    for (rank, trace) in job.traces(machine).iter().enumerate() {
+        std::fs::write(folder.join(format!("rank{rank}.pt.trace.json")), trace).unwrap();
+    }
+    std::fs::write(folder.join("tables.toml"), job.facts()).unwrap();
+}
+
+fn load(engine: &Engine, folder: &Path) -> Loaded {
+    engine.load(&[folder.to_owned()], &OpenOptions::default(), &BuildOptions::default()).unwrap().swap_remove(0)
+}
+
+fn job(engine: &Engine, spec: JobSpec) -> Loaded {
+    let folder = tempfile::tempdir().unwrap();
+    write(engine, spec, folder.path());
+    load(engine, folder.path())
+}
+
+fn moves(engine: &Engine) {
+    let loaded = job(engine, JobSpec { layers: 550, local_batch: 64, ..JobSpec::default() });
+    let ranks = loaded.graph.ranks.len();
+    println!(
+        "{ranks} ranks, {} tasks each, {} tables",
+        loaded.base.timed().len() / ranks,
+        Sharding::new(&loaded, &Scenario::default()).tables().sharded().len()
+    );
+    loaded.base.warm();
+    for line in
+        ["reshard-tables t0:r1", "reshard-tables t0:r1,r2(col) t5:r3(row,uvm=0.9)", "reshard-tables lookup_greedy"]
+    {
+        let Ok(scenario) = Scenario::parse([line]) else { continue };
+        let time = shortest(ROUNDS, || drop(black_box(engine.evaluate(&loaded, &scenario, 1))));
+        println!("{line}: re-timed with its figures in {time:.1} ms");
+    }
+}
+
+fn search(engine: &Engine) {
+    let loaded = job(engine, JobSpec { local_batch: 512, seed: 1, ..JobSpec::default() });
+    let sharding = Sharding::new(&loaded, &Scenario::default());
+    let tables = sharding.tables().sharded().len();
+    let time = shortest(3, || drop(black_box(sharding.best())));
+    println!("best of {tables} tables on 8 ranks in {time:.0} ms");
+}
+
+fn folding(engine: &Engine) {
+    let spec = JobSpec { ranks: 1024, kinds: 4, layers: 100, local_batch: 16, steps: 2, ..JobSpec::default() };
+    let folder = tempfile::tempdir().unwrap();
+    write(engine, spec, folder.path());
+    let start = Instant::now();
+    let folded = load(engine, folder.path());
+    let opened = start.elapsed().as_secs_f64();
+    let few = tempfile::tempdir().unwrap();
+    for rank in 0..4 {
+        let name = format!("rank{rank}.pt.trace.json");
+        std::fs::copy(folder.path().join(&name), few.path().join(&name)).unwrap();
+    }
+    let representatives = load(engine, few.path());
+    for line in ["scale kind=kernel x0.9", "swap-gpu H100"] {
+        let scenario = Scenario::parse([line]).unwrap();
+        let of = |loaded: &Loaded| shortest(ROUNDS, || drop(black_box(engine.evaluate(loaded, &scenario, 1))));
+        let (all, few) = (of(&folded), of(&representatives));
+        println!(
+            "{line}: {} folded ranks {all:.2} ms, their 4 representatives {few:.2} ms: {:.2} times",
+            folded.graph.rank_count(),
+            all / few
+        );
+    }
+    println!("1024 ranks opened and folded in {opened:.2} s");
+}
+
+fn loading(engine: &Engine) {
+    let folder = tempfile::tempdir().unwrap();
+    write(engine, JobSpec { layers: 2_800, local_batch: 16, ..JobSpec::default() }, folder.path());
+    let paths = [folder.path().to_owned()];
+    let events =
+        trace::open(&paths, &OpenOptions::default()).unwrap().jobs[0].ranks[0].trace.as_ref().unwrap().events.len();
+    let on = |threads: usize| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        let columns = shortest(3, || drop(black_box(pool.install(|| trace::open(&paths, &OpenOptions::default())))));
+        (columns, shortest(3, || drop(black_box(pool.install(|| load(engine, folder.path()))))))
+    };
+    let (one, two) = (on(1), on(2));
+    println!(
+        "8 ranks of {events} events, to columns: {:.0} ms on one core, {:.0} ms on two: {:.0} %",
+        one.0,
+        two.0,
+        100.0 * two.0 / one.0
+    );
+    println!("ready to edit: {:.0} ms on one core, {:.0} ms on two: {:.0} %", one.1, two.1, 100.0 * two.1 / one.1);
+}
+
+fn main() {
+    let engine = Engine::builtin().unwrap();
+    moves(&engine);
+    search(&engine);
+    folding(&engine);
+    loading(&engine);
+}

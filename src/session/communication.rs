@@ -1,0 +1,247 @@
+//! Communication of an edited iteration: every collective with who comes last, why, and what that costs the others; every rank
+//! with its waiting, its transfers, and what its own lateness costs.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::analysis::edited::Edited;
+use crate::analysis::gaps::Sources;
+use crate::analysis::lanes::Times;
+use crate::analysis::lateness::{Overlap, reason};
+use crate::analysis::meetings::{Arrival, Meeting, meetings};
+use crate::graph::{ExecutionGraph, NodeId};
+use crate::units::{Bytes, DurNs};
+
+use super::Outcome;
+
+/// A rank's part in a collective.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Attendance {
+    /// Which.
+    pub rank: u32,
+    /// How many ranks it stands for.
+    pub count: u32,
+    /// When it was there, from the start of the iteration.
+    pub at_ns: DurNs,
+    /// Its waiting for the last.
+    pub wait_ns: DurNs,
+    /// From when all were there to when it left.
+    pub transfer_ns: DurNs,
+    /// Its task.
+    #[serde(skip)]
+    pub node: NodeId,
+}
+
+/// A collective of the iteration.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct CollectiveReport {
+    /// Its kind, e.g. `all-reduce`.
+    pub kind: String,
+    /// Its process group; empty where not recorded.
+    pub group: String,
+    /// The largest message of a rank.
+    pub bytes: Bytes,
+    /// Ranks that took part.
+    pub ranks: u32,
+    /// When all were there, from the start of the iteration.
+    pub start_ns: DurNs,
+    /// The longest transfer of a rank.
+    pub transfer_ns: DurNs,
+    /// Who comes last, where one does.
+    pub last_rank: Option<u32>,
+    /// How much later than the one before the last rank arrives.
+    pub late_ns: DurNs,
+    /// Waiting for it, all ranks together.
+    pub waited_ns: DurNs,
+    /// Why it comes last.
+    pub why: Option<Why>,
+    /// Transfer while nothing else runs on the rank, mean over ranks.
+    pub exposed_ns: DurNs,
+    /// Transfer beside other work of the rank, mean over ranks.
+    pub overlapped_ns: DurNs,
+    /// Every rank, in order of arrival.
+    pub arrivals: Vec<Attendance>,
+}
+
+/// What makes the last rank later than the one before it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Why {
+    /// Kind of time, e.g. `T2` or `gemm`.
+    pub kind: &'static str,
+    /// The task or operator with most of it.
+    pub name: String,
+    /// How much more of that kind lies on its way.
+    pub more_ns: DurNs,
+}
+
+/// A rank of the iteration.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct RankReport {
+    /// Which.
+    pub rank: u32,
+    /// How many ranks it stands for.
+    pub count: u32,
+    /// Its iteration.
+    pub simulated_ns: DurNs,
+    /// Its waiting for others.
+    pub wait_ns: DurNs,
+    /// Its transfers.
+    pub transfer_ns: DurNs,
+    /// Of these, while nothing else runs on it.
+    pub exposed_ns: DurNs,
+    /// Of these, beside other work of its own.
+    pub overlapped_ns: DurNs,
+    /// How many collectives it comes last to.
+    pub comes_last: usize,
+    /// What that costs the others: their waiting beyond the arrival of the one before it, all together.
+    pub costs_ns: DurNs,
+    /// The largest reason why it does.
+    pub why: Option<Why>,
+}
+
+/// All of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Communication {
+    /// In order.
+    #[serde(rename = "lateness")]
+    pub ranks: Vec<RankReport>,
+    /// In order of time.
+    pub collectives: Vec<CollectiveReport>,
+}
+
+impl Communication {
+    /// Looks at the iteration of `outcome`.
+    pub fn of(outcome: &Outcome) -> Self {
+        Self::on(outcome, &Edited::of(&outcome.resolved))
+    }
+
+    /// As [`of`](Self::of), with the edited iteration as a graph at hand.
+    ///
+    /// # Complexity
+    /// O(tasks · log tasks + collectives · (ranks · log + length of the ways to them)).
+    pub fn on(outcome: &Outcome, edited: &Edited) -> Self {
+        let (graph, timed, schedule) = (&*edited.graph, &*edited.timed, &*outcome.schedule);
+        if graph.collectives.is_empty() {
+            return Self { ranks: ranks(outcome, &[]), collectives: Vec::new() };
+        }
+        let sources = Sources { graph, timed, schedule, times: Times::Simulated { timed, schedule } };
+        let begins = graph.ranks.iter().map(|part| sources.times.period(graph, part).start);
+        let begin = begins.min().unwrap_or_default();
+        let (overlap, meetings) = (Overlap::of(&sources), meetings(graph, timed, schedule));
+        let seen: Vec<Seen> = meetings.iter().map(|meeting| Seen::of(&sources, &overlap, meeting)).collect();
+        let collectives = meetings.iter().zip(&seen).map(|(meeting, seen)| {
+            let arrival = |arrival: &Arrival| Attendance {
+                rank: arrival.rank.0,
+                count: arrival.count,
+                at_ns: arrival.at.since(begin),
+                wait_ns: meeting.wait(arrival),
+                transfer_ns: meeting.transfer(arrival),
+                node: arrival.node,
+            };
+            let arrivals = meeting.arrivals.iter().map(arrival).collect();
+            CollectiveReport { start_ns: meeting.began.since(begin), arrivals, ..seen.collective(graph, meeting) }
+        });
+        let collectives: Vec<CollectiveReport> = collectives.collect();
+        let mut ranks = ranks(outcome, &collectives);
+        for (rank, exposed, overlapped) in seen.iter().flat_map(|seen| &seen.splits) {
+            if let Some(report) = ranks.iter_mut().find(|report| report.rank == *rank) {
+                report.exposed_ns += *exposed;
+                report.overlapped_ns += *overlapped;
+            }
+        }
+        Self { ranks, collectives }
+    }
+
+    /// Positions of the collectives, those first that cost most by waiting and exposed transfer.
+    pub fn costliest(&self) -> Vec<usize> {
+        let cost = |one: &CollectiveReport| one.waited_ns + DurNs(one.exposed_ns.0 * i64::from(one.ranks));
+        let mut order: Vec<usize> = (0..self.collectives.len()).collect();
+        order.sort_by_key(|&at| (std::cmp::Reverse(cost(&self.collectives[at])), self.collectives[at].start_ns));
+        order
+    }
+
+    /// Waiting, exposed and overlapped transfer of all ranks, each the mean of a rank.
+    pub fn means(&self) -> (DurNs, DurNs, DurNs) {
+        let count = self.ranks.iter().map(|rank| i64::from(rank.count)).sum::<i64>().max(1);
+        let mean = |of: fn(&RankReport) -> DurNs| {
+            DurNs(self.ranks.iter().map(|rank| of(rank).0 * i64::from(rank.count)).sum::<i64>() / count)
+        };
+        (mean(|rank| rank.wait_ns), mean(|rank| rank.exposed_ns), mean(|rank| rank.overlapped_ns))
+    }
+}
+
+/// What one collective was found to be.
+struct Seen {
+    /// Rank, exposed and overlapped transfer.
+    splits: Vec<(u32, DurNs, DurNs)>,
+    why: Option<Why>,
+}
+
+impl Seen {
+    fn of(sources: &Sources<'_>, overlap: &Overlap, meeting: &Meeting) -> Self {
+        let split = |arrival: &Arrival| {
+            let (exposed, overlapped) = overlap.split(meeting, arrival);
+            (arrival.rank.0, exposed, overlapped)
+        };
+        let why = reason(sources, meeting).map(|why| Why {
+            kind: why.kind,
+            name: sources.graph.names.get(why.name).to_owned(),
+            more_ns: why.more,
+        });
+        Self { splits: meeting.arrivals.iter().map(split).collect(), why }
+    }
+
+    /// All but the times of arrival.
+    fn collective(&self, graph: &ExecutionGraph, meeting: &Meeting) -> CollectiveReport {
+        let collective = &graph.collectives[meeting.collective.0 as usize];
+        let count = self.splits.len().max(1) as i64;
+        let mean =
+            |of: fn(&(u32, DurNs, DurNs)) -> DurNs| DurNs(self.splits.iter().map(|it| of(it).0).sum::<i64>() / count);
+        CollectiveReport {
+            kind: graph.names.get(collective.kind).to_owned(),
+            group: graph.names.get(collective.group).to_owned(),
+            bytes: meeting.arrivals.iter().map(|arrival| graph.tasks[arrival.node].bytes).max().unwrap_or_default(),
+            ranks: meeting.ranks(),
+            start_ns: DurNs::ZERO,
+            transfer_ns: meeting.longest_transfer(),
+            last_rank: meeting.last_two().filter(|(last, second)| last.at > second.at).map(|(last, _)| last.rank.0),
+            late_ns: meeting.late(),
+            waited_ns: meeting.waited(),
+            why: self.why.clone(),
+            exposed_ns: mean(|split| split.1),
+            overlapped_ns: mean(|split| split.2),
+            arrivals: Vec::new(),
+        }
+    }
+}
+
+/// The ranks with their lateness.
+fn ranks(outcome: &Outcome, collectives: &[CollectiveReport]) -> Vec<RankReport> {
+    let mut late: BTreeMap<u32, (usize, DurNs, Option<&Why>)> = BTreeMap::new();
+    for one in collectives {
+        let Some(rank) = one.last_rank else { continue };
+        let own = one.arrivals.last().map_or(0, |last| last.count);
+        let entry = late.entry(rank).or_default();
+        entry.0 += 1;
+        entry.1 += DurNs(one.late_ns.0 * i64::from(one.ranks.saturating_sub(own)));
+        if let Some(why) = one.why.as_ref().filter(|why| entry.2.is_none_or(|known| why.more_ns > known.more_ns)) {
+            entry.2 = Some(why);
+        }
+    }
+    let report = |rank: &super::RankSummary| {
+        let (comes_last, costs_ns, why) = late.get(&rank.rank).copied().unwrap_or_default();
+        RankReport {
+            rank: rank.rank,
+            count: rank.count,
+            simulated_ns: rank.simulated_ns,
+            wait_ns: rank.wait_ns,
+            transfer_ns: rank.transfer_ns,
+            comes_last,
+            costs_ns,
+            why: why.cloned(),
+            ..RankReport::default()
+        }
+    };
+    outcome.summary.ranks.iter().map(report).collect()
+}

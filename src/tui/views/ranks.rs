@@ -1,0 +1,232 @@
+//! Ranks and their collectives: who waits for whom, why, and how much of the communication other work hides.
+
+use crate::session::{CollectiveReport, Communication, RankReport, Why};
+use crate::tui::canvas::Canvas;
+use crate::tui::table::{self, Column, Open, Table, TableRow, value};
+use crate::tui::theme::Role;
+use crate::tui::timeline::{Item, short_name};
+use crate::tui::workspace::Workspace;
+use crate::units::DurNs;
+
+use super::sweep::bar;
+
+/// How the lines of the view are divided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RanksParts {
+    /// The ranks, with their titles.
+    pub ranks: u16,
+    /// The collectives, with summary and titles.
+    pub list: u16,
+}
+
+impl RanksParts {
+    /// Divides `height` lines.
+    pub fn of(work: &Workspace, height: u16) -> Self {
+        let count = work.digest.communication.ranks.len() as u16;
+        let ranks = 1 + count.min((height / 2).saturating_sub(1).max(2));
+        Self { ranks, list: height.saturating_sub(ranks) }
+    }
+}
+
+/// Draws the view around its table.
+pub fn render(work: &Workspace, table: &Table<'_>, canvas: &mut Canvas<'_>) {
+    let parts = RanksParts::of(work, canvas.height());
+    let width = canvas.width();
+    ranks(work, &mut canvas.part(0, 0, width, parts.ranks));
+    table::render(table, &work.table, &mut canvas.part(0, parts.ranks, width, parts.list));
+}
+
+/// Columns of a rank's name, of its bar, and of a figure.
+const NAME: u16 = 9;
+const BAR: u16 = 24;
+const FIGURE: u16 = 11;
+
+/// A line per rank; where there is no room for all, those that cost others most, then those that wait most.
+fn ranks(work: &Workspace, canvas: &mut Canvas<'_>) {
+    let all = &work.digest.communication.ranks;
+    let room = canvas.height().saturating_sub(1) as usize;
+    let mut shown: Vec<&RankReport> = all.iter().collect();
+    if shown.len() > room {
+        shown.sort_by_key(|rank| (std::cmp::Reverse((rank.costs_ns, rank.wait_ns)), rank.rank));
+        shown.truncate(room);
+    }
+    let of_all = if all.len() > room { format!("{room} of {}", all.len()) } else { "ranks".to_owned() };
+    canvas.text(1, 0, &of_all, Role::Dim);
+    let columns = Columns::of(canvas.width());
+    if columns.bar > 0 {
+        let legend = [("█ own ", Role::ChartDim), ("▓ exposed ", Role::Chart), ("░ waits", Role::Warn)];
+        canvas.line(NAME, 0, &legend);
+    }
+    for (at, title) in columns.titles().enumerate() {
+        canvas.part(columns.figure(at), 0, FIGURE - 1, 1).right(0, 0, 0, &[(title, Role::Dim)]);
+    }
+    canvas.text(columns.last(), 0, "comes last · costs the others · because of", Role::Dim);
+    let longest = all.iter().map(|rank| rank.simulated_ns.0).max().unwrap_or(1).max(1);
+    let count = work.digest.communication.collectives.len();
+    for (y, rank) in shown.into_iter().enumerate() {
+        line(rank, (longest, count), columns, &mut canvas.part(0, y as u16 + 1, u16::MAX, 1));
+    }
+}
+
+/// What there is room for.
+#[derive(Clone, Copy)]
+struct Columns {
+    bar: u16,
+    figures: usize,
+}
+
+impl Columns {
+    const TITLES: [&'static str; 4] = ["waits", "exposed", "overlapped", "iteration"];
+
+    fn of(width: u16) -> Self {
+        let (bar, figures) = match width {
+            0..=89 => (0, 2),
+            90..=119 => (BAR, 2),
+            _ => (BAR, 4),
+        };
+        Self { bar, figures }
+    }
+
+    fn titles(self) -> impl Iterator<Item = &'static str> {
+        Self::TITLES.into_iter().take(self.figures)
+    }
+
+    fn figure(self, at: usize) -> u16 {
+        NAME + self.bar + u16::from(self.bar > 0) + at as u16 * FIGURE
+    }
+
+    fn last(self) -> u16 {
+        self.figure(self.figures) + 1
+    }
+}
+
+fn line(rank: &RankReport, (longest, count): (i64, usize), columns: Columns, canvas: &mut Canvas<'_>) {
+    canvas.text(1, 0, &name(rank.rank, rank.count), Role::Text);
+    let cells = |time: DurNs| (time.0 as f64 / longest as f64 * f64::from(columns.bar)).round() as usize;
+    let (exposed, waits) = (cells(rank.exposed_ns), cells(rank.wait_ns));
+    let own = cells(rank.simulated_ns).saturating_sub(exposed + waits);
+    let pieces = [("█", own, Role::ChartDim), ("▓", exposed, Role::Chart), ("░", waits, Role::Warn)];
+    let mut x = NAME;
+    for (sign, cells, role) in pieces {
+        x = canvas.text(x, 0, &sign.repeat(cells), role);
+    }
+    let figures = [rank.wait_ns, rank.exposed_ns, rank.overlapped_ns, rank.simulated_ns];
+    for (at, figure) in figures.into_iter().take(columns.figures).enumerate() {
+        canvas.part(columns.figure(at), 0, FIGURE - 1, 1).right(0, 0, 0, &[(&figure.to_string(), Role::Text)]);
+    }
+    let x = columns.last();
+    if rank.comes_last == 0 {
+        canvas.text(x, 0, "never", Role::Faint);
+        return;
+    }
+    let x = canvas.text(x, 0, &format!("{} of {count}", rank.comes_last), Role::Text);
+    let role = if rank.costs_ns.0 * 50 > longest { Role::Warn } else { Role::Text };
+    let x = canvas.text(x, 0, &format!(" · {}", rank.costs_ns), role);
+    if let Some(why) = &rank.why {
+        canvas.text(x, 0, &format!(" · {}", because(why)), Role::Dim);
+    }
+}
+
+/// `r3`, or `r3×16` of a rank that stands for others.
+fn name(rank: u32, count: u32) -> String {
+    if count > 1 { format!("r{rank}×{count}") } else { format!("r{rank}") }
+}
+
+fn because(why: &Why) -> String {
+    let name = short_name(&why.name);
+    let name = if name.is_empty() { String::new() } else { format!("{name} ") };
+    format!("{} {name}{} more", super::path::explained(why.kind), why.more_ns)
+}
+
+/// The collectives, the costliest first.
+pub fn table(work: &Workspace) -> Table<'_> {
+    let found = &work.digest.communication;
+    let order = found.costliest();
+    let cost = |one: &CollectiveReport| (one.waited_ns.0 + one.exposed_ns.0 * i64::from(one.ranks)) as f64;
+    let most = found.collectives.iter().map(cost).fold(1.0, f64::max);
+    let column = |title, width, is_number, from_width| Column { title, width, is_number, from_width };
+    Table {
+        summary: summary(found),
+        columns: vec![
+            column("collective", 14, false, 0),
+            column("bytes", 10, true, 72),
+            column("", 18, false, 132),
+            column("at", 10, true, 110),
+            column("last", 8, false, 0),
+            column("late by", 10, true, 0),
+            column("all wait", 10, true, 0),
+            column("transfer", 10, true, 0),
+            column("exposed", 10, true, 84),
+            column("because of", 0, false, 96),
+        ],
+        count: order.len(),
+        row: Box::new(move |index| row(&found.collectives[order[index]], cost, most)),
+    }
+}
+
+fn row(one: &CollectiveReport, cost: impl Fn(&CollectiveReport) -> f64, most: f64) -> TableRow {
+    let last = one.arrivals.last();
+    let waits = if one.waited_ns.0 > one.transfer_ns.0 { Role::Warn } else { Role::Text };
+    TableRow {
+        values: vec![
+            value(one.kind.as_str(), Role::Strong),
+            value(if one.bytes.0 > 0 { one.bytes.to_string() } else { "–".to_owned() }, Role::Text),
+            value(bar(cost(one) / most), Role::Chart),
+            value(one.start_ns.to_string(), Role::Dim),
+            value(
+                one.last_rank.map_or("–".to_owned(), |rank| name(rank, last.map_or(1, |last| last.count))),
+                Role::Text,
+            ),
+            value(one.late_ns.to_string(), Role::Text),
+            value(one.waited_ns.to_string(), waits),
+            value(one.transfer_ns.to_string(), Role::Text),
+            value(one.exposed_ns.to_string(), Role::Text),
+            value(one.why.as_ref().map_or_else(String::new, because), Role::Dim),
+        ],
+        open: last.map_or(Open::Nothing, |last| Open::Item(Item::Task(last.node))),
+    }
+}
+
+fn summary(found: &Communication) -> Vec<(String, Role)> {
+    if found.collectives.is_empty() {
+        return vec![("no collective in this iteration".to_owned(), Role::Warn)];
+    }
+    let (waits, exposed, overlapped) = found.means();
+    let mut pieces = vec![(format!("{} collectives", found.collectives.len()), Role::Text)];
+    for (label, time) in [(" · a rank waits ", waits), (", transfers exposed ", exposed), (", overlapped ", overlapped)]
+    {
+        pieces.push((label.to_owned(), Role::Dim));
+        pieces.push((time.to_string(), Role::Strong));
+    }
+    let late = found.ranks.iter().max_by_key(|rank| rank.costs_ns).filter(|rank| rank.costs_ns.0 > 0);
+    if let Some(late) = late {
+        pieces.push((" · latest ".to_owned(), Role::Dim));
+        pieces.push((name(late.rank, late.count), Role::Warn));
+    }
+    pieces
+}
+
+/// When each rank came to the chosen collective, and why the last was last.
+pub fn chosen(work: &Workspace) -> Vec<(String, Role)> {
+    let found = &work.digest.communication;
+    let order = found.costliest();
+    let Some(one) = order.get(work.table.cursor).and_then(|&at| found.collectives.get(at)) else { return Vec::new() };
+    let group = if one.group.is_empty() { String::new() } else { format!(", group {}", one.group) };
+    let mut pieces = vec![(format!("{} of {} ranks{group} ", one.kind, one.ranks), Role::Strong)];
+    let first = one.arrivals.first().map_or(DurNs::ZERO, |first| first.at_ns);
+    for (place, arrival) in one.arrivals.iter().enumerate() {
+        let late = arrival.at_ns - first;
+        let text = if place == 0 {
+            format!("· {} first ", name(arrival.rank, arrival.count))
+        } else {
+            format!("· {} +{late} ", name(arrival.rank, arrival.count))
+        };
+        let is_last = Some(arrival.rank) == one.last_rank;
+        pieces.push((text, if is_last { Role::Warn } else { Role::Text }));
+    }
+    if let Some(why) = &one.why {
+        pieces.push((format!("· because of {} ", because(why)), Role::Dim));
+    }
+    pieces.push((format!("· transfer {}, {} of it overlapped", one.transfer_ns, one.overlapped_ns), Role::Dim));
+    pieces
+}

@@ -124,6 +124,7 @@ mod tests {
             devices: Vec::new(),
             gb_s,
             latency_us: 1.0,
+            most: 0,
             between_nodes: false,
             pairs_only: false,
             source: "test".to_owned(),

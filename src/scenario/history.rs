@@ -66,8 +66,23 @@ impl History {
     /// Puts `scenario` in force as a part of dragging `what`: the first part is an edit, the rest change it.
     pub fn drag(&mut self, what: &str, scenario: Scenario) {
         let continues = self.dragged.as_deref() == Some(what);
+        if !continues && *self.now == scenario {
+            return;
+        }
         self.replace(scenario, !continues);
         self.dragged = Some(what.to_owned());
+    }
+
+    /// Whether what is dragged now has a name that begins with `what`.
+    pub fn is_dragging(&self, what: &str) -> bool {
+        self.dragged.as_deref().is_some_and(|dragged| dragged.starts_with(what))
+    }
+
+    /// Takes a drag back as if it had not been; false when there is none.
+    pub fn cancel(&mut self) -> bool {
+        let Some(before) = self.dragged.take().and_then(|_| self.past.pop()) else { return false };
+        self.now = before;
+        self.moved()
     }
 
     /// Ends a drag: the next one is an edit of its own.

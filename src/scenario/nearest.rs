@@ -10,7 +10,8 @@ pub(super) fn nearest<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>)
     (starts || 2 * changes <= word.chars().count().max(2)).then_some(word)
 }
 
-fn distance(a: &str, b: &str) -> usize {
+/// How many letters have to be put in, taken out or changed.
+pub(super) fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();
     for (i, x) in a.chars().enumerate() {

@@ -72,6 +72,9 @@ impl Scenario {
     }
 }
 
+/// So many known words are named where none is near.
+const LISTED: usize = 20;
+
 /// Why a line is not a step.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("column {column}: {message}")]
@@ -92,8 +95,13 @@ impl StepError {
 
     /// An unknown word at `column` where one of `known` was expected; `what` names the kind of word.
     pub fn unknown<'a>(column: usize, what: &str, found: &str, known: impl IntoIterator<Item = &'a str>) -> Self {
-        let nearest = nearest(found, known).map(str::to_owned);
-        let hint = nearest.as_ref().map(|word| format!("; did you mean `{word}`?")).unwrap_or_default();
+        let known: Vec<&str> = known.into_iter().collect();
+        let nearest = nearest(found, known.iter().copied()).map(str::to_owned);
+        let hint = match &nearest {
+            Some(word) => format!("; did you mean `{word}`?"),
+            None if known.len() <= LISTED => format!(": expected one of {}", known.join(", ")),
+            None => String::new(),
+        };
         Self { column, message: format!("unknown {what} `{found}`{hint}"), nearest }
     }
 }

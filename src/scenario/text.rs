@@ -1,5 +1,6 @@
 //! A step's line as words with their columns, and the numbers in it.
 
+use super::nearest::distance;
 use super::step::StepError;
 
 /// The words of a line, taken one after another.
@@ -66,6 +67,41 @@ impl<'a> Words<'a> {
         Some((Word { text: rest.text[..found].trim_end(), column: rest.column }, second))
     }
 
+    /// What stands before ` keyword ` and what stands after it; takes both.
+    ///
+    /// # Errors
+    /// The keyword is not there, with its column where it is misspelt; `form` says what the whole should look like.
+    pub fn halves(&mut self, keyword: &str, form: &str) -> Result<(Word<'a>, Word<'a>), StepError> {
+        let start = self.column();
+        let mut rest = self.clone();
+        if let Some(halves) = self.split_at(keyword) {
+            return Ok(halves);
+        }
+        let all: Vec<Word<'a>> = rest.by_ref().collect();
+        let misspelt = all.iter().skip(1).find(|word| is_near(word.text, keyword));
+        match (misspelt, all.last()) {
+            (Some(word), _) => Err(StepError::unknown(word.column, "word", word.text, [keyword])),
+            (None, Some(last)) if last.text == keyword => {
+                Err(StepError::at(rest.column(), format!("expected what comes after `{keyword}`: {form}")))
+            }
+            (None, Some(_)) => Err(StepError::at(rest.column(), format!("expected `{keyword}`: {form}"))),
+            (None, None) => Err(StepError::at(start, format!("expected {form}"))),
+        }
+    }
+
+    /// As [`Self::halves`] where the second half may be missing.
+    ///
+    /// # Errors
+    /// The keyword stands last or is misspelt.
+    pub fn optional_half(&mut self, keyword: &str, form: &str) -> Result<(Word<'a>, Option<Word<'a>>), StepError> {
+        let mut words = self.clone();
+        let is_meant = words.any(|word| word.text == keyword || is_near(word.text, keyword));
+        if is_meant {
+            return self.halves(keyword, form).map(|(first, second)| (first, Some(second)));
+        }
+        Ok((self.rest(), None))
+    }
+
     /// The next word.
     ///
     /// # Errors
@@ -86,6 +122,11 @@ impl<'a> Iterator for Words<'a> {
         self.at = start + text.len();
         Some(Word { text, column: column(self.line, start) })
     }
+}
+
+/// Whether `word` is `keyword` with a letter too few, too many or changed.
+fn is_near(word: &str, keyword: &str) -> bool {
+    word != keyword && word.chars().all(char::is_alphabetic) && distance(word, keyword) <= 2 && word.len() > 2
 }
 
 /// Column of the byte position `at`, in characters from 1.

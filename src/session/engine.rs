@@ -261,16 +261,20 @@ impl Engine {
 }
 
 impl Engine {
-    /// The idle gaps of an outcome's streams, longest first; for the first `tried` of them every edit that may close them
-    /// is evaluated on top of the scenario, and those that gain are named.
+    /// The idle gaps of an outcome's streams, longest first; for the first `tried` of those that an edit may close every such
+    /// edit is evaluated on top of the scenario, and those that gain are named.
     pub fn gaps(&self, loaded: &Loaded, outcome: &Outcome, shortest: DurNs, tried: usize) -> Vec<Gap> {
         let edited = Edited::of(&outcome.resolved);
         let (graph, timed, schedule) = (&*edited.graph, &*edited.timed, &*outcome.schedule);
         let times = Times::Simulated { timed, schedule };
         let mut gaps = gaps::gaps(&Sources { graph, timed, schedule, times }, shortest);
         let mut known: BTreeMap<String, DurNs> = BTreeMap::new();
-        for gap in gaps.iter_mut().take(tried) {
-            for line in gaps::candidate_steps(graph, gap) {
+        let with_steps = gaps.iter_mut().filter_map(|gap| {
+            let lines = gaps::candidate_steps(graph, gap);
+            (!lines.is_empty()).then_some((gap, lines))
+        });
+        for (gap, lines) in with_steps.take(tried) {
+            for line in lines {
                 let gain = *known.entry(line.clone()).or_insert_with(|| self.gain(loaded, outcome, &line));
                 if gain > DurNs::ZERO {
                     gap.closed_by.push((line, gain));

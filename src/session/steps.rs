@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
-use crate::scenario::{SavedScenario, Step, parse_step};
+use crate::device::UnknownDevice;
+use crate::scenario::text::Words;
+use crate::scenario::{SavedScenario, Step, StepError, parse_step};
 
 use super::{Engine, SessionError, read_overheads, read_text};
 
@@ -18,7 +20,12 @@ impl Engine {
         let step = parse_step(line)?;
         let own = step.to_string();
         if let (true, Some(device)) = (ON_DEVICE.contains(&step.transform.name()), own.split_whitespace().nth(1)) {
-            self.catalog.find(device.trim_matches('"'))?;
+            let unknown = |error: UnknownDevice| StepError::at(argument_column(line), error.to_string());
+            self.catalog.find(device.trim_matches('"')).map_err(unknown)?;
+        }
+        if let Some(link) = own.strip_prefix("swap-link ").filter(|link| self.models.links().find(link).is_none()) {
+            let known = self.models.links().iter().map(|link| link.id.as_str());
+            return Err(StepError::unknown(argument_column(line), "interconnect", link, known).into());
         }
         if let Some(file) = own.strip_prefix("overheads ").filter(|source| !["measured", "mean"].contains(source)) {
             read_overheads(Path::new(file))?;
@@ -38,4 +45,11 @@ impl Engine {
         }
         Ok(saved)
     }
+}
+
+/// Where the first argument of a step stands.
+fn argument_column(line: &str) -> usize {
+    let mut words = Words::new(line);
+    words.next();
+    words.column()
 }

@@ -2,8 +2,11 @@
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
+use crate::scenario::{Scenario, Step, parse_step};
+
 use super::app::App;
 use super::command::{Ran, recorded, run_line, set_batch};
+use super::effect::Effect;
 use super::overlay::{Overlay, Prompt, Purpose, complete};
 
 /// Lets the open overlay have `key`.
@@ -12,6 +15,7 @@ pub fn overlay_key(app: &mut App, key: KeyEvent) -> Ran {
     let Some(overlay) = app.overlay.take() else { return Ok(Vec::new()) };
     match overlay {
         Overlay::Batch(slider) => slider_key(app, slider, key),
+        Overlay::Prompt(_) if key.code == KeyCode::Esc || is_cancel => Ok(cancel_preview(app)),
         _ if key.code == KeyCode::Esc || is_cancel => Ok(Vec::new()),
         Overlay::Prompt(prompt) => prompt_key(app, prompt, key),
         Overlay::Picker(picker) => picker_key(app, picker, key),
@@ -59,11 +63,49 @@ fn prompt_key(app: &mut App, mut prompt: Prompt, key: KeyEvent) -> Ran {
             choose(app, &mut prompt, key.code);
         }
         KeyCode::Up => recall(app, &mut prompt),
-        KeyCode::Backspace if prompt.line().is_empty() => return Ok(Vec::new()),
+        KeyCode::Backspace if prompt.line().is_empty() => return Ok(cancel_preview(app)),
         _ => prompt.type_key(key),
     }
+    let effects = preview(app, &prompt);
     app.overlay = Some(Overlay::Prompt(prompt));
-    Ok(Vec::new())
+    Ok(effects)
+}
+
+/// Puts what is typed in force as long as it is a step; what is none leaves the last that was.
+fn preview(app: &mut App, prompt: &Prompt) -> Vec<Effect> {
+    let Ok(step) = parse_step(prompt.line()) else { return Vec::new() };
+    let Some(work) = app.workspace_mut() else { return Vec::new() };
+    let (revision, mut scenario) = (work.history.revision(), Scenario::clone(work.history.current()));
+    match (prompt.purpose, work.history.is_dragging(ADDED)) {
+        (Purpose::EditStep(index), _) => {
+            let Some(place) = scenario.steps.get_mut(index) else { return Vec::new() };
+            *place = Step { enabled: place.enabled, ..step };
+            work.history.drag(&format!("step {index}"), scenario);
+        }
+        (Purpose::Command, is_there) => {
+            if is_there {
+                scenario.steps.pop();
+            }
+            scenario.steps.push(step);
+            work.history.drag(ADDED, scenario);
+        }
+        (Purpose::Search, _) => return Vec::new(),
+    }
+    if work.history.revision() == revision { Vec::new() } else { work.evaluate() }
+}
+
+/// What the drag of a step is called that is being typed.
+const ADDED: &str = "new step";
+
+/// Takes back what was only typed.
+fn cancel_preview(app: &mut App) -> Vec<Effect> {
+    let Some(work) = app.workspace_mut() else { return Vec::new() };
+    let (is_step, was_dragged) = (work.history.is_dragging("step"), work.history.is_dragging(ADDED));
+    if !(is_step || was_dragged) || !work.history.cancel() {
+        return Vec::new();
+    }
+    work.clamp_step();
+    work.evaluate()
 }
 
 /// Tab takes a completion; the arrows choose among them, above the first lies what was typed before.
@@ -94,7 +136,7 @@ fn submit(app: &mut App, mut prompt: Prompt) -> Ran {
     if let Some(chosen) = prompt.chosen {
         let line = complete(app, prompt.line()).get(chosen).map(|completion| completion.line.clone());
         prompt.set(&line.unwrap_or_default());
-        if prompt.line().ends_with(' ') {
+        if prompt.line().ends_with([' ', '=', '~', '<', '>']) {
             app.overlay = Some(Overlay::Prompt(prompt));
             return Ok(Vec::new());
         }
@@ -103,6 +145,7 @@ fn submit(app: &mut App, mut prompt: Prompt) -> Ran {
     if line.is_empty() {
         return Ok(Vec::new());
     }
+    let taken_back = cancel_preview(app);
     let ran = match prompt.purpose {
         Purpose::Command => run_line(app, &line),
         Purpose::Search => return run_line(app, &format!("search {line}")),
@@ -111,12 +154,12 @@ fn submit(app: &mut App, mut prompt: Prompt) -> Ran {
     match ran {
         Ok(effects) => {
             app.typed.push(line);
-            Ok(effects)
+            Ok(taken_back.into_iter().chain(effects).collect())
         }
         Err(error) => {
             prompt.error = Some(error);
             app.overlay = Some(Overlay::Prompt(prompt));
-            Ok(Vec::new())
+            Ok(taken_back)
         }
     }
 }

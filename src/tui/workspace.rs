@@ -233,7 +233,8 @@ impl Workspace {
             return Vec::new();
         }
         let mut lines: Vec<String> = Vec::new();
-        for line in self.listing.gaps().take(GAPS).flat_map(|gap| candidate_steps(&self.loaded.graph, gap)) {
+        let of_gaps = self.listing.gaps().map(|gap| candidate_steps(&self.loaded.graph, gap));
+        for line in of_gaps.filter(|lines| !lines.is_empty()).take(GAPS).flatten() {
             if !lines.contains(&line) {
                 lines.push(line);
             }

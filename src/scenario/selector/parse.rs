@@ -2,7 +2,6 @@
 
 use regex_lite::{Regex, RegexBuilder};
 
-use crate::scenario::nearest::nearest;
 use crate::scenario::step::StepError;
 use crate::scenario::text::column;
 
@@ -74,7 +73,10 @@ pub(super) fn parse(text: &str) -> Result<Expression, StepError> {
     parser.skip();
     match parser.peek() {
         None => Ok(expression),
-        Some(found) => Err(parser.error(format!("`{found}`: expected `&`, `|` or the end of the selector"))),
+        Some(_) => {
+            let word = parser.rest().split_whitespace().next().unwrap_or_default();
+            Err(parser.error(format!("`{word}`: expected `&`, `|` or the end of the selector")))
+        }
     }
 }
 
@@ -252,16 +254,32 @@ fn test(spec: &FieldSpec, operator: &str, value: &str, column: usize) -> Result<
             |error: regex_lite::Error| StepError::at(column, format!("`{value}` is no regular expression: {error}"));
         return built.map(Test::Like).map_err(bad);
     }
+    let value = if spec.field == Field::Dtype { short_type(value) } else { value };
     let known = |name: &&&str| name.eq_ignore_ascii_case(value);
     if !spec.values.is_empty() && !spec.values.iter().any(|name| known(&name)) {
-        let hint = nearest(value, spec.values.iter().copied()).map(str::to_owned);
-        let mut error = StepError::unknown(column, spec.name, value, spec.values.iter().copied());
-        if hint.is_none() {
-            error.message = format!("{}: expected one of {}", error.message, spec.values.join(", "));
-        }
-        return Err(error);
+        return Err(StepError::unknown(column, spec.name, value, spec.values.iter().copied()));
     }
     Ok(Test::Is(value.to_lowercase()))
+}
+
+/// The short name of an element type that is written as PyTorch writes it.
+fn short_type(name: &str) -> &str {
+    match name.to_lowercase().as_str() {
+        "float" | "float32" | "f32" => "fp32",
+        "half" | "float16" | "f16" => "fp16",
+        "bfloat16" => "bf16",
+        "double" | "float64" | "f64" => "fp64",
+        "long" => "int64",
+        "int" => "int32",
+        "short" => "int16",
+        "char" | "uint8" => "int8",
+        _ => name,
+    }
+}
+
+/// Whether a field is the number of something.
+fn is_number_of(field: Field) -> bool {
+    matches!(field, Field::Rank | Field::Stream)
 }
 
 /// A number with its unit, in ns or bytes.
@@ -289,6 +307,9 @@ fn number(field: Field, text: &str, column: usize) -> Result<f64, StepError> {
     let names: Vec<&str> = units.iter().map(|&(name, _)| name).filter(|name| !name.is_empty()).collect();
     let expected = if names.is_empty() { String::new() } else { format!(" with a unit ({})", names.join(", ")) };
     match (digits.parse::<f64>(), factor) {
+        (Ok(value), Some(_)) if is_number_of(field) && (value < 0.0 || value.fract() != 0.0) => {
+            Err(StepError::at(column, format!("`{text}`: expected a whole number from 0")))
+        }
         (Ok(value), Some(factor)) if value.is_finite() => Ok(value * factor),
         _ => Err(StepError::at(column, format!("`{text}`: expected a number{expected}"))),
     }

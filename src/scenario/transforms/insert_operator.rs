@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::cost::operators::operator_family;
 use crate::cost::{Caller, OverheadKind, Prediction, Provenance, Work, planned_kernels};
 use crate::graph::{HostPart, OperatorId, TaskKind};
 use crate::scenario::context::Context;
@@ -15,6 +14,7 @@ use crate::scenario::transform::{StepReport, Transform};
 use crate::units::{Bytes, DurNs};
 
 use super::kernel::{self, NewKernel, Side};
+use super::replace::known_operator;
 use super::report::count;
 
 /// Runs an operator after each selected one.
@@ -30,19 +30,13 @@ pub struct InsertOperator {
 
 /// Reads what follows `insert OPERATOR`.
 pub(super) fn parse(operator: Word<'_>, words: &mut Words<'_>) -> Result<Arc<dyn Transform>, StepError> {
-    if operator_family(operator.text).is_none() {
-        let message =
-            format!("`{}`: expected `kernel` or an operator with a known cost, e.g. aten::relu", operator.text);
-        return Err(StepError::at(operator.column, message));
-    }
+    known_operator(operator, "`kernel` or ")?;
     let keyword = words.expect("`after`")?;
     if keyword.text != "after" {
         return Err(StepError::at(keyword.column, format!("`{}`: expected `after`", keyword.text)));
     }
-    let (after, like) = match words.split_at("like") {
-        Some((after, like)) => (after, Some(Selector::parse_at(like.text, like.column)?)),
-        None => (words.rest(), None),
-    };
+    let (after, like) = words.optional_half("like", "insert OPERATOR after SELECTOR like SELECTOR")?;
+    let like = like.map(|like| Selector::parse_at(like.text, like.column)).transpose()?;
     let after = Selector::parse_at(after.text, after.column)?;
     Ok(Arc::new(InsertOperator { operator: operator.text.to_owned(), after, like }))
 }

@@ -36,10 +36,8 @@ pub(super) const SPEC: TransformSpec = TransformSpec {
 const FIRST_STREAM: i64 = 10_000;
 
 fn parse(words: &mut Words<'_>) -> Result<Arc<dyn Transform>, StepError> {
-    let (branch, until) = match words.split_at("until") {
-        Some((branch, until)) => (branch, Some(Selector::parse_at(until.text, until.column)?)),
-        None => (words.rest(), None),
-    };
+    let (branch, until) = words.optional_half("until", "parallelize SELECTOR until SELECTOR")?;
+    let until = until.map(|until| Selector::parse_at(until.text, until.column)).transpose()?;
     Ok(Arc::new(Parallelize { branch: Selector::parse_at(branch.text, branch.column)?, until }))
 }
 

@@ -32,9 +32,7 @@ pub(super) const SPEC: TransformSpec = TransformSpec {
 };
 
 fn parse(words: &mut Words<'_>) -> Result<Arc<dyn Transform>, StepError> {
-    let end = words.column();
-    let halves = words.split_at("before");
-    let (first, second) = halves.ok_or_else(|| StepError::at(end, "expected SELECTOR before SELECTOR"))?;
+    let (first, second) = words.halves("before", "SELECTOR before SELECTOR")?;
     let first = Selector::parse_at(first.text, first.column)?;
     Ok(Arc::new(Reorder { first, second: Selector::parse_at(second.text, second.column)? }))
 }

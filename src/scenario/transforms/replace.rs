@@ -7,9 +7,10 @@ use crate::cost::{Caller, Launch, work_of};
 use crate::graph::{Operand, Operands, Phase, TaskKind};
 use crate::scenario::context::Context;
 use crate::scenario::draft::Draft;
+use crate::scenario::nearest::nearest;
 use crate::scenario::selector::Selector;
 use crate::scenario::step::StepError;
-use crate::scenario::text::Words;
+use crate::scenario::text::{Word, Words};
 use crate::scenario::transform::{StepReport, Transform, TransformSpec};
 use crate::units::Bytes;
 
@@ -33,13 +34,8 @@ pub(super) const SPEC: TransformSpec = TransformSpec {
 };
 
 fn parse(words: &mut Words<'_>) -> Result<Arc<dyn Transform>, StepError> {
-    let end = words.column();
-    let halves = words.split_at("with");
-    let (selector, operator) = halves.ok_or_else(|| StepError::at(end, "expected SELECTOR with OPERATOR"))?;
-    if operator_family(operator.text).is_none() {
-        let message = format!("`{}` is no operator with a known cost, e.g. aten::relu", operator.text);
-        return Err(StepError::at(operator.column, message));
-    }
+    let (selector, operator) = words.halves("with", "SELECTOR with OPERATOR")?;
+    known_operator(operator, "")?;
     let selector = Selector::parse_at(selector.text, selector.column)?;
     Ok(Arc::new(Replace { selector, operator: operator.text.to_owned() }))
 }
@@ -67,6 +63,38 @@ const OF_ONE: [&str; 20] = [
     "sqrt",
     "tanh",
 ];
+
+/// Operators that people insert, for those who misspell one.
+const COMMON: [&str; 16] = [
+    "add",
+    "addmm",
+    "bmm",
+    "cat",
+    "conv2d",
+    "convolution",
+    "copy_",
+    "dropout",
+    "embedding_bag",
+    "layer_norm",
+    "linear",
+    "matmul",
+    "mm",
+    "mul",
+    "softmax",
+    "sum",
+];
+
+/// Refuses an operator whose cost no model knows.
+pub(super) fn known_operator(operator: Word<'_>, or: &str) -> Result<(), StepError> {
+    if operator_family(operator.text).is_some() {
+        return Ok(());
+    }
+    let known: Vec<String> = OF_ONE.iter().chain(&COMMON).map(|name| format!("aten::{name}")).collect();
+    let nearest = nearest(operator.text, known.iter().map(String::as_str)).map(str::to_owned);
+    let hint = nearest.as_ref().map_or(", e.g. aten::relu".to_owned(), |name| format!("; did you mean `{name}`?"));
+    let message = format!("`{}`: expected {or}an operator with a known cost{hint}", operator.text);
+    Err(StepError { nearest, ..StepError::at(operator.column, message) })
+}
 
 fn takes_one(operator: &str) -> bool {
     OF_ONE.contains(&bare(operator).trim_end_matches('_'))

@@ -99,6 +99,8 @@ pub enum Kind {
     Text,
     /// A step of a scenario.
     Step,
+    /// Which tasks.
+    Selector,
     /// A batch size.
     Batch,
     /// A device of the catalog.

@@ -1,11 +1,15 @@
 //! Commands of the timeline.
 
+use std::sync::Arc;
+
 use super::Pane::{Everywhere, Timeline as OnTimeline};
 use super::{Argument, Command, Kind, Ran};
+use crate::graph::TaskKind;
+use crate::scenario::{Base, Selector};
 use crate::tui::app::{App, Tracks};
 use crate::tui::message::Message;
 use crate::tui::overlay::{Overlay, Prompt, Purpose};
-use crate::tui::timeline::{Extent, Fold, Scene, Side, Timeline, find as find_next};
+use crate::tui::timeline::{Extent, Fold, Item, Scene, Side, Timeline, find as find_next};
 use crate::units::{DurNs, TimeNs};
 
 /// How much one press of a zoom key changes.
@@ -79,7 +83,7 @@ pub(super) const COMMANDS: &[Command] = &[
         name: "search",
         aliases: &["find"],
         argument: Argument::Optional(Kind::Text, "NAME"),
-        help: "find events by a part of their name",
+        help: "find events by a part of their name, or by a selector",
         keys: &[(OnTimeline, "/")],
         run: search,
     },
@@ -251,8 +255,18 @@ fn search(app: &mut App, text: &str) -> Ran {
         app.overlay = Some(Overlay::Prompt(Prompt::new(Purpose::Search, "")));
         return Ok(Vec::new());
     }
-    on_timeline(app, |_, _, timeline| timeline.search = text.to_lowercase())?;
+    let hits = app.workspace().and_then(|work| selected(&work.loaded.base, text));
+    on_timeline(app, |_, _, timeline| (timeline.search, timeline.hits) = (text.to_lowercase(), hits))?;
     next_match(app, true)
+}
+
+/// The items that a selector means; `None` for a text that is none.
+fn selected(base: &Base, text: &str) -> Option<Arc<[Item]>> {
+    let selector = Selector::parse(text).ok().filter(|_| text.contains(['=', '~', '<', '>']))?;
+    let graph = base.graph();
+    let shown = |kind: TaskKind| kind.is_device() || kind == TaskKind::Runtime;
+    let nodes = selector.select(base).into_iter().filter(|&node| shown(graph.tasks[node].kind));
+    Some(nodes.map(Item::Task).collect())
 }
 
 fn next_match(app: &mut App, is_forward: bool) -> Ran {

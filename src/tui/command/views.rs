@@ -126,7 +126,7 @@ pub(super) const COMMANDS: &[Command] = &[
     Command {
         name: "filter",
         aliases: &["only"],
-        argument: Argument::Optional(Kind::Text, "SELECTOR"),
+        argument: Argument::Optional(Kind::Selector, "SELECTOR"),
         help: "narrow path, gaps and operators to a selector; alone shows all",
         keys: &[(Pane::Table, "/")],
         run: filter,

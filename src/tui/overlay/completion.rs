@@ -6,6 +6,7 @@ use crate::tui::command::{self, Kind, compare};
 use crate::tui::theme::Theme;
 
 use super::picker::rank;
+use super::terms::terms;
 
 /// A way to go on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,9 +50,16 @@ fn arguments(app: &App, name: &str, rest: &str) -> Vec<Completion> {
     if let Some(spec) = transforms().iter().find(|spec| spec.name == name) {
         let example =
             Completion { line: spec.example.to_owned(), label: spec.example.to_owned(), help: spec.help.to_owned() };
-        let devices = if spec.usage.contains("DEVICE") { devices(app, name, rest) } else { Vec::new() };
-        let fits = rest.is_empty() || spec.example.starts_with(&format!("{name} {rest}"));
-        return devices.into_iter().chain(fits.then_some(example)).collect();
+        let values = match spec.usage {
+            usage if usage.contains("DEVICE") => devices(app, name, rest),
+            usage if usage.contains("LINK") => links(app, name, rest),
+            usage if usage.contains("SELECTOR") => terms(app, &format!("{name} {rest}")),
+            _ => Vec::new(),
+        };
+        let fits = rest.is_empty()
+            || (spec.example.starts_with(&format!("{name} {rest}"))
+                && spec.example.len() > name.len() + 1 + rest.len());
+        return fits.then_some(example).into_iter().chain(values).collect();
     }
     match command::find(name).and_then(command::Command::kind) {
         Some(Kind::Device) => devices(app, name, rest),
@@ -60,6 +68,7 @@ fn arguments(app: &App, name: &str, rest: &str) -> Vec<Completion> {
             ranked(name, rest, &names.collect::<Vec<_>>())
         }
         Some(Kind::Scenario) => scenarios(app, name, rest),
+        Some(Kind::Selector) => terms(app, &format!("{name} {rest}")),
         Some(Kind::Step) => complete(app, rest).into_iter().map(|inner| prefixed(name, inner)).collect(),
         _ => Vec::new(),
     }
@@ -89,6 +98,12 @@ fn prefixed(name: &str, inner: Completion) -> Completion {
 
 fn devices(app: &App, name: &str, rest: &str) -> Vec<Completion> {
     ranked(name, rest, &app.devices)
+}
+
+fn links(app: &App, name: &str, rest: &str) -> Vec<Completion> {
+    let Some(work) = app.workspace() else { return Vec::new() };
+    let links = work.loaded.context.models.links().iter();
+    ranked(name, rest, &links.map(|link| (link.id.clone(), link.name.clone())).collect::<Vec<_>>())
 }
 
 fn ranked(name: &str, rest: &str, values: &[(String, String)]) -> Vec<Completion> {

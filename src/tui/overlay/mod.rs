@@ -5,6 +5,7 @@ mod picker;
 mod prompt;
 mod render;
 mod slider;
+mod terms;
 
 pub use completion::complete;
 pub use picker::Picker;

@@ -1,4 +1,4 @@
-//! Searching the timeline by name.
+//! Searching the timeline by a part of a name, or among items that were selected otherwise.
 
 use std::ops::Range;
 
@@ -56,7 +56,7 @@ pub struct Found {
     pub count: usize,
 }
 
-/// The next item after (before) the cursor whose name contains the searched text, around the end if need be.
+/// The next item after (before) the cursor that the search finds, around the end if need be.
 ///
 /// # Complexity
 /// O(names + matches).
@@ -66,7 +66,12 @@ pub fn find(scene: Scene<'_>, state: &Timeline, is_forward: bool) -> Option<Foun
     let cursor = cursor.unwrap_or((state.cursor as i64, Item::Operator(OperatorId(0))));
     let (mut count, mut before, mut upto) = (0, 0, 0);
     let (mut first, mut last, mut previous, mut next) = (None, None, None, None);
-    for item in scene.index.matching(&state.search) {
+    let by_name = || scene.index.matching(&state.search);
+    let matching: &mut dyn Iterator<Item = Item> = match &state.hits {
+        Some(hits) => &mut hits.iter().copied(),
+        None => &mut by_name(),
+    };
+    for item in matching {
         let Some((start, _)) = picture.times(item) else { continue };
         let place = (start.0, item);
         count += 1;

@@ -1,6 +1,7 @@
 //! What the user did to the timeline: the part shown, the selection, folded, hidden and pinned lanes, marks.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use crate::graph::{ExecutionGraph, LaneKind};
 use crate::units::TimeNs;
@@ -54,6 +55,8 @@ pub struct Timeline {
     pub marks: Vec<TimeNs>,
     /// What was searched for, lower case.
     pub search: String,
+    /// The items searched, where the text is no part of a name.
+    pub hits: Option<Arc<[Item]>>,
 }
 
 /// Whether a lane is a stream: streams come after threads.
@@ -96,6 +99,7 @@ impl Timeline {
             pinned: BTreeSet::new(),
             marks: Vec::new(),
             search: String::new(),
+            hits: None,
         }
     }
 

@@ -40,8 +40,9 @@ fn parse(words: &mut Words<'_>) -> Result<Arc<dyn Transform>, StepError> {
     Ok(Arc::new(Replace { selector, operator: operator.text.to_owned() }))
 }
 
-/// Operators of one tensor: of the arguments of an operator of several they take the first.
+/// Operators of one tensor, the most common first: of the arguments of an operator of several they take the first.
 const OF_ONE: [&str; 20] = [
+    "relu",
     "abs",
     "ceil",
     "clamp",
@@ -56,7 +57,6 @@ const OF_ONE: [&str; 20] = [
     "log",
     "neg",
     "reciprocal",
-    "relu",
     "rsqrt",
     "sigmoid",
     "silu",

@@ -31,11 +31,10 @@ pub(super) const SPEC: TransformSpec = TransformSpec {
 fn parse(words: &mut Words<'_>) -> Result<Arc<dyn Transform>, StepError> {
     let end = words.column();
     let (before, last) = words.split_last().ok_or_else(|| StepError::at(end, "expected SELECTOR xFACTOR"))?;
-    if before.text.is_empty()
-        || last.text.contains(['=', '~', '<', '>', ')', '*']) && last.text.len() > 1 && !last.text.starts_with('*')
-    {
-        let form = "expected SELECTOR xFACTOR, e.g. `kind=kernel x0.5`";
-        return Err(StepError::at(if before.text.is_empty() { last.column } else { words.column() }, form));
+    let is_term = last.text.len() > 1 && last.text.contains(['=', '~', '<', '>', ')']);
+    if is_term || before.text.is_empty() {
+        let column = if is_term { words.column() } else { last.column };
+        return Err(StepError::at(column, "expected SELECTOR xFACTOR, e.g. `kind=kernel x0.5`"));
     }
     let factor = last.number(&['x', 'X', '×', '*'], 0.0..=1e6)?;
     let selector = Selector::parse_at(before.text, before.column)?;

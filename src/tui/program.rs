@@ -293,7 +293,7 @@ impl Program {
         let (sender, engine) = (self.sender.clone(), Arc::clone(&self.engine));
         thread::spawn(move || {
             let opened = load::learn(&engine, &loaded, path);
-            let _ = sender.send(Signal::Event(Event::Reopened { work, opened }));
+            let _ = sender.send(Signal::Event(Event::Learned { work, opened }));
         });
     }
 

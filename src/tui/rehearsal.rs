@@ -178,7 +178,7 @@ impl Rehearsal {
             Effect::Learn { work, path } => {
                 let Some(loaded) = self.loaded.get(work).cloned() else { return };
                 let opened = load::learn(&self.engine, &loaded, path);
-                self.take(Event::Reopened { work, opened });
+                self.take(Event::Learned { work, opened });
             }
             Effect::Renew { work } => {
                 if let (Some(old), Some(fresh)) = (self.loaded.get_mut(work), self.app.works.get(work)) {

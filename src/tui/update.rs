@@ -59,6 +59,13 @@ pub enum Event {
         /// What was opened.
         opened: Result<Box<Opened>, String>,
     },
+    /// A trace learned from a second one, or why not.
+    Learned {
+        /// Which trace.
+        work: usize,
+        /// The trace as it is then.
+        opened: Result<Box<Opened>, String>,
+    },
     /// The tables of a trace were sorted and filtered, or why not.
     Listed {
         /// Of which trace.
@@ -204,6 +211,10 @@ fn apply(app: &mut App, event: Event) -> Vec<Effect> {
             Ok(Vec::new())
         }
         Event::Reopened { work, opened } => reopened(app, work, opened),
+        Event::Learned { work, opened } => {
+            app.busy = app.busy.saturating_sub(1);
+            reopened(app, work, opened).map_err(|error| failed(app, error))
+        }
         Event::Listed { work, ticket, listing } => listed(app, work, ticket, listing),
         Event::Gain { work, revision, line, gain } => {
             if let Some(work) = app.works.get_mut(work) {

@@ -57,6 +57,7 @@ fn learn(app: &mut App, path: &str) -> Ran {
         return Err("name a trace of the same model at another batch size".into());
     }
     let effect = Effect::Learn { work: work.number, path: PathBuf::from(path) };
+    app.busy += 1;
     app.say(Message::note("opening the second trace…"));
     Ok(vec![effect])
 }

@@ -1,7 +1,7 @@
 //! `validate memory`: memory by tensors and by shapes against what the allocator recorded, and parameters against manifests.
 
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::Path;
 
 use color_eyre::eyre::Result;
 use serde::{Deserialize, Serialize};
@@ -92,7 +92,7 @@ struct Manifest {
 }
 
 /// Sizes of models in single precision, by the file of their capture, where the folder has a manifest.
-fn manifest(folder: &PathBuf) -> Vec<(String, Bytes)> {
+fn manifest(folder: &Path) -> Vec<(String, Bytes)> {
     let text = read_text(&folder.join("manifest.json")).unwrap_or_default();
     let manifest: Manifest = serde_json::from_str(&text).unwrap_or_default();
     let size = |capture: Capture| Some((capture.files.kineto, Bytes(4 * capture.config.parameters?)));

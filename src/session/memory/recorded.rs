@@ -135,13 +135,12 @@ fn buffer(rank: Rank<'_>, piece: &Piece, passes: &Passes, gradients: &mut Vec<(u
             _ if passes.train() && is_gradient() => Holds::Gradients,
             _ => Holds::Other,
         },
-        None => Holds::Other,
         Some(Phase::Backward) => {
             let outlives = piece.until == AFTER || phase(piece.until) != Phase::Backward;
             if outlives && is_gradient() { Holds::Gradients } else { Holds::Other }
         }
         Some(Phase::Optimizer) if piece.until == AFTER => Holds::Optimizer,
-        Some(Phase::Optimizer | Phase::Data) => Holds::Other,
+        None | Some(Phase::Optimizer | Phase::Data) => Holds::Other,
         Some(Phase::Forward | Phase::Other) if is_workspace(rank, piece) => Holds::Other,
         Some(Phase::Forward | Phase::Other) => Holds::Activations,
     };

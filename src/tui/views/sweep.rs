@@ -140,9 +140,11 @@ pub fn table(work: &Workspace) -> Table<'_> {
         let row = |_| TableRow { values: Vec::new(), open: Open::Nothing };
         return Table { summary: vec![(why, Role::Warn)], columns: Vec::new(), count: 0, row: Box::new(row) };
     };
-    let mut summary = vec![match sweep.points.len() < sweep.expected {
-        true => (format!("{}: {} of {} points", knob.knob, sweep.points.len(), sweep.expected), Role::Warn),
-        false => (format!("{}: {} points from {}", knob.knob, sweep.points.len(), knob.range()), Role::Dim),
+    let count = sweep.points.len();
+    let mut summary = vec![if count < sweep.expected {
+        (format!("{}: {count} of {} points", knob.knob, sweep.expected), Role::Warn)
+    } else {
+        (format!("{}: {count} points from {}", knob.knob, knob.range()), Role::Dim)
     }];
     let mut say = |what: &str, figure: String| {
         summary.push((format!(" · {what} "), Role::Dim));

@@ -181,7 +181,7 @@ impl Search<'_> {
     /// Every candidate by itself; those that gain, of other batches the best.
     fn alone(&self) -> Option<Vec<Tried>> {
         let all: Vec<Vec<usize>> = (0..self.candidates.len()).map(|number| vec![number]).collect();
-        let mut tried = self.all_of(all)?;
+        let mut tried = self.all_of(&all)?;
         tried.retain(|tried| tried.option.gain >= LEAST_GAIN);
         tried.sort_by(|a, b| b.option.gain.total_cmp(&a.option.gain).then_with(|| a.parts.cmp(&b.parts)));
         let best = tried.iter().position(|tried| tried.option.is_per_sample);
@@ -212,8 +212,8 @@ impl Search<'_> {
         if let Some(best) = best {
             let on = |device: &Tried| [best.parts.as_slice(), &device.parts].concat();
             let batch = alone.iter().find(|one| one.option.is_per_sample);
-            let wanted = ranked(true, DEVICES).into_iter().chain(batch).map(on).collect();
-            found.extend(self.all_of(wanted)?);
+            let wanted: Vec<Vec<usize>> = ranked(true, DEVICES).into_iter().chain(batch).map(on).collect();
+            found.extend(self.all_of(&wanted)?);
         }
         Some(found)
     }
@@ -236,7 +236,7 @@ impl Search<'_> {
         let sets = wanted.into_iter().map(|(_, parts)| parts).collect::<Vec<_>>();
         let known: Vec<Vec<usize>> = sets.clone();
         let gain_of = |parts: &Vec<usize>| known.iter().position(|set| set == parts).map_or(0.0, |at| before[at]);
-        let mut tried = self.all_of(sets)?;
+        let mut tried = self.all_of(&sets)?;
         tried.retain(|tried| tried.option.gain >= gain_of(&tried.parts) + LEAST_MORE);
         tried.sort_by(|a, b| b.option.gain.total_cmp(&a.option.gain).then_with(|| a.parts.cmp(&b.parts)));
         tried.truncate(WIDTH);
@@ -250,7 +250,7 @@ impl Search<'_> {
     }
 
     /// Each combination, on all cores, in order; those that cannot be or do not fit are left out.
-    fn all_of(&self, combinations: Vec<Vec<usize>>) -> Option<Vec<Tried>> {
+    fn all_of(&self, combinations: &[Vec<usize>]) -> Option<Vec<Tried>> {
         let at_once = 2 * rayon::current_num_threads().max(1);
         let trial = Trial { engine: self.engine, loaded: self.loaded, base: self.base, candidates: &self.candidates };
         let is_overtaken = self.is_overtaken;

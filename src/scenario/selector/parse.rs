@@ -71,13 +71,11 @@ pub(super) fn parse(text: &str) -> Result<Expression, StepError> {
     }
     let expression = parser.any(0)?;
     parser.skip();
-    match parser.peek() {
-        None => Ok(expression),
-        Some(_) => {
-            let word = parser.rest().split_whitespace().next().unwrap_or_default();
-            Err(parser.error(format!("`{word}`: expected `&`, `|` or the end of the selector")))
-        }
+    if parser.peek().is_none() {
+        return Ok(expression);
     }
+    let word = parser.rest().split_whitespace().next().unwrap_or_default();
+    Err(parser.error(format!("`{word}`: expected `&`, `|` or the end of the selector")))
 }
 
 /// Deepest nesting of parentheses and negations.

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use retime::analysis::published::{PublishedOp, graph_of_device, graph_of_ranks, one_device, several_ranks};
 use retime::graph::{TaskId, TimedGraph};
 use retime::sim::{Schedule, resimulate_from, simulate, slack};
-use retime::units::DurNs;
+use retime::units::{DurNs, TimeNs};
 
 /// Duration, and predecessors as distances back, with lags.
 type Draft = Vec<(i64, Vec<(usize, i64)>)>;

@@ -38,7 +38,10 @@ fn published() -> Option<BTreeMap<(OverheadKind, String), f64>> {
                 "t4" => OverheadKind::T4,
                 _ => OverheadKind::T5,
             };
-            let mean: f64 = fields[2].parse().unwrap();
+            // An operator that has no such stretch has no mean.
+            let Ok(mean) = fields[2].parse::<f64>() else { continue };
+            // As the published calls were measured: with 6 µs of the profiler's, which their authors take off.
+            let mean = if kind == OverheadKind::T4 { mean - 6.0 } else { mean };
             if mean > 0.0 {
                 means.entry((kind, fields[1].to_owned())).or_insert(mean);
             }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use retime::graph::{BuildOptions, RankPart};
 use retime::scenario::Scenario;
 use retime::session::synthetic::{JobSpec, Machine, SyntheticJob};
-use retime::session::{Engine, ExportFormat, Loaded};
+use retime::session::{Engine, ExportFormat, Exported, Loaded};
 use retime::trace::OpenOptions;
 
 const OPTIONS: BuildOptions = BuildOptions { iteration: retime::graph::IterationChoice::Default };
@@ -134,7 +134,8 @@ fn a_folded_job_is_exported_with_all_its_ranks() {
     let (engine, folder) = twelve_ranks_of_three_kinds();
     let folded = load(&engine, folder.path());
     let out = tempfile::tempdir().unwrap();
-    let (files, _) = engine.export_to(out.path(), (&folded, &folded.replay), ExportFormat::Chrome, false).unwrap();
+    let exported = Exported { loaded: &folded, outcome: &folded.replay, board: None };
+    let (files, _) = engine.export_to(out.path(), exported, ExportFormat::Chrome, false).unwrap();
     assert_eq!(files.len(), 12);
     let again = load(&engine, out.path());
     assert_eq!(again.graph.rank_count(), 12);

@@ -50,6 +50,10 @@ pub struct CalibrateArgs {
     /// Fit only achieved arithmetic, bandwidth and floor, to five or more matrix products
     #[arg(long)]
     pub quick: bool,
+    /// Try the networks of the paper's grid (3-7 layers of 128-1024, two optimizers, seven rates) instead of three small ones:
+    /// hours
+    #[arg(long, conflicts_with = "quick")]
+    pub paper_grid: bool,
     /// Which device of the tables, where they hold several; or the name of the result
     #[arg(long, value_name = "NAME")]
     pub device: Option<String>,

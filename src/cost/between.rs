@@ -126,7 +126,9 @@ impl Between<'_> {
         }
         let change = Change { same_device: self.old.0 == self.new.0, doublings: doublings(old, new) };
         let (before, alike) = self.alike((before, after), old, new);
-        Outlook::Either { before, alike, after, error: anchor::expected_error(&before, &alike, change) }
+        let domain = Domain::of(new);
+        let measured = |ratio| domain.and_then(|domain| self.models.fits().anchored(domain, ratio));
+        Outlook::Either { before, alike, after, error: anchor::expected_error(&before, &alike, change, measured) }
     }
 
     /// Both estimates by one model: the ratio of two models' answers would show their difference, not the devices'. Where one

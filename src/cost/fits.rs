@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::device::{CatalogError, DeviceProfile};
 use crate::units::DurNs;
 
+use super::anchor::{Anchored, Ratio};
 use super::domain::Domain;
 use super::features::{features, sizes};
 use super::forest::Forest;
@@ -176,6 +177,7 @@ impl Fit {
 pub struct Fits {
     measured: Vec<Arc<Fit>>,
     unseen: BTreeMap<Domain, Unseen>,
+    anchored: BTreeMap<(Domain, Ratio), Anchored>,
     /// Position in `measured` by domain and device.
     index: BTreeMap<(Domain, String), usize>,
 }
@@ -186,6 +188,8 @@ const BUILTIN: (&str, &[u8]) = (include_str!("catalog/fits.json"), include_bytes
 #[derive(Serialize, Deserialize)]
 struct FitFile {
     unseen: Vec<Unseen>,
+    #[serde(default)]
+    anchored: Vec<Anchored>,
     fits: Vec<StoredFit>,
 }
 
@@ -227,6 +231,9 @@ impl Fits {
             check_length(unseen.domain, &unseen.parameters)?;
             fits.unseen.insert(unseen.domain, unseen);
         }
+        for anchored in file.anchored {
+            fits.set_anchored(anchored);
+        }
         Ok(fits)
     }
 
@@ -238,7 +245,11 @@ impl Fits {
             forests.extend_from_slice(&bytes);
             StoredFit { fit: Fit::clone(fit), forest_bytes: bytes.len() }
         });
-        let file = FitFile { fits: stored.collect(), unseen: self.unseen.values().cloned().collect() };
+        let file = FitFile {
+            fits: stored.collect(),
+            unseen: self.unseen.values().cloned().collect(),
+            anchored: self.anchored.values().cloned().collect(),
+        };
         (serde_json::to_string_pretty(&file).unwrap_or_default(), forests)
     }
 
@@ -259,6 +270,16 @@ impl Fits {
     /// Sets the parameters for devices that were not measured.
     pub fn set_unseen(&mut self, unseen: Unseen) {
         self.unseen.insert(unseen.domain, unseen);
+    }
+
+    /// Sets the errors of anchoring in a domain.
+    pub fn set_anchored(&mut self, anchored: Anchored) {
+        self.anchored.insert((anchored.domain, anchored.by), anchored);
+    }
+
+    /// The measured errors of anchoring in `domain` by `ratio`.
+    pub fn anchored(&self, domain: Domain, ratio: Ratio) -> Option<&Anchored> {
+        self.anchored.get(&(domain, ratio))
     }
 
     /// The fit of `domain` for the device `id`.
@@ -357,6 +378,6 @@ mod tests {
     fn damaged_fits_are_refused() {
         assert!(Fits::decode("{", &[]).is_err());
         let unseen = r#"{"unseen":[{"domain":"linear","parameters":[1],"error":1,"devices":1}],"fits":[]}"#;
-        assert!(Fits::decode(unseen, &[]).unwrap_err().contains("16 are expected"));
+        assert!(Fits::decode(unseen, &[]).unwrap_err().contains("17 are expected"));
     }
 }

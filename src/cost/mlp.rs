@@ -5,6 +5,7 @@
 use nalgebra::{DMatrix, DVector};
 use serde::{Deserialize, Serialize};
 
+use super::calibrate::significant;
 use super::work::{Shape, Work};
 
 /// How the weights follow the gradient.
@@ -117,7 +118,18 @@ impl Mlp {
             DMatrix::from_fn(width, rows.len(), |feature, row| (rows[row][feature] - mean[feature]) / scale[feature]);
         let wanted: Vec<f64> = targets.iter().map(|target| (target - target_mean) / target_scale).collect();
         let layers = descend(&inputs, &wanted, config).into_iter().map(Training::finish).collect();
-        Some(Self { layers, mean, scale, target_mean, target_scale })
+        let mut network = Self { layers, mean, scale, target_mean, target_scale };
+        network.round();
+        Some(network)
+    }
+
+    /// Keeps as many digits as are written to files, so that a network is the same before and after.
+    fn round(&mut self) {
+        let lists = self.layers.iter_mut().flat_map(|layer| [&mut layer.weights, &mut layer.bias]);
+        let values = lists.chain([&mut self.mean, &mut self.scale]).flatten();
+        for value in values.chain([&mut self.target_mean, &mut self.target_scale]) {
+            *value = significant(*value, 6);
+        }
     }
 
     /// Whether its layers fit one another.

@@ -276,7 +276,8 @@ pub(super) fn figures_key(device: &DeviceProfile) -> u64 {
     let mut hasher = FxHasher::default();
     device.id.hash(&mut hasher);
     (device.sm_count, device.l2.0, device.kernel_start.0).hash(&mut hasher);
-    (device.clock_mhz.to_bits(), device.product_share.map(f64::to_bits)).hash(&mut hasher);
+    let shares = [device.product_share, device.power_per_peak].map(|share| share.map(f64::to_bits));
+    (device.clock_mhz.to_bits(), shares).hash(&mut hasher);
     let measured = device.dram_bandwidth_measured.map_or(0.0, |rate| rate.0);
     let rates = [device.dram_bandwidth.0, measured, device.l2_bandwidth.0, device.host_link.0, device.peer_link.0];
     // Weighted sums, not hashes, of the rates: this runs for every prediction that is asked for alone.

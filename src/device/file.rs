@@ -33,10 +33,12 @@ pub(super) enum Figure {
     SmBlocks,
     SmRegisters,
     SmSharedKib,
+    BoardW,
+    ProcessNm,
 }
 
 impl Figure {
-    pub(super) const ALL: [Self; 16] = [
+    pub(super) const ALL: [Self; 18] = [
         Self::SmCount,
         Self::ClockMhz,
         Self::L2Mib,
@@ -53,6 +55,8 @@ impl Figure {
         Self::SmBlocks,
         Self::SmRegisters,
         Self::SmSharedKib,
+        Self::BoardW,
+        Self::ProcessNm,
     ];
 
     pub(super) fn key(self) -> &'static str {
@@ -73,6 +77,8 @@ impl Figure {
             Self::SmBlocks => "sm_blocks",
             Self::SmRegisters => "sm_registers",
             Self::SmSharedKib => "sm_shared_kib",
+            Self::BoardW => "board_w",
+            Self::ProcessNm => "process_nm",
         }
     }
 

@@ -233,6 +233,9 @@ pub struct DeviceProfile {
     pub product_share: Option<f64>,
     /// What its multiprocessors hold, where known.
     pub sm_limits: Option<SmLimits>,
+    /// Power of the board over what vector units at peak would need: W per nm of the process and TFLOP/s of fp32, where known.
+    /// Arithmetic per joule grows about as the process shrinks, so cards of little power compute far below their peak.
+    pub power_per_peak: Option<f64>,
     /// Where each figure is from: key → source.
     pub sources: BTreeMap<String, String>,
 }

@@ -165,6 +165,10 @@ fn complete(id: &str, placed: &Placed, merged: Merged) -> Result<DeviceProfile, 
         kernel_start: DurNs::from_us_f64(need(Figure::KernelStartUs)?),
         product_share: figure(Figure::ProductShare),
         sm_limits: sm_limits(&merged.figures),
+        power_per_peak: figure(Figure::BoardW)
+            .zip(figure(Figure::ProcessNm))
+            .zip(merged.peak_tflops.get(&Precision::Fp32))
+            .map(|((watts, nm), tflops)| watts / (nm * tflops)),
         sources: merged.sources,
     })
 }

@@ -33,7 +33,12 @@ pub fn run(args: &CalibrateArgs) -> Result<()> {
     for path in input::expand(&args.tables)? {
         files.push((path.display().to_string(), read_table(&path)?));
     }
-    let target = Target { device: args.device.as_deref(), inherits: args.inherits.as_deref(), is_quick: args.quick };
+    let target = Target {
+        device: args.device.as_deref(),
+        inherits: args.inherits.as_deref(),
+        is_quick: args.quick,
+        is_paper_grid: args.paper_grid,
+    };
     let found = calibrate_device(&engine.catalog, engine.models.fits(), &files, target)
         .map_err(|(file, error)| if file.is_empty() { eyre!("{error}") } else { eyre!("{file}: {error}") })?;
     let text = device_file(&found)?;
@@ -97,6 +102,7 @@ fn table(rows: &[DomainReport]) -> output::Table {
         "kernels",
         "MAPE",
         "structured",
+        "network",
         "curve",
         "roofline",
     ]);
@@ -118,6 +124,7 @@ fn table(rows: &[DomainReport]) -> output::Table {
             row.kernels.n.to_string(),
             percent(row.kernels.mape),
             percent(row.structured.mape),
+            row.network.map(percent).unwrap_or_default(),
             percent(row.curve.mape),
             percent(row.roofline.mape),
         ]);

@@ -1,22 +1,25 @@
 //! Fits the built-in cost models to tables of published measurements and writes the catalog:
 //!
 //! ```sh
-//! cargo run --release --example fit_catalog -- DATA_DIR [DOMAIN…]
+//! cargo run --release --example fit_catalog -- DATA_DIR [DOMAIN…|shared]
 //! ```
 //!
-//! `DATA_DIR` holds `neusight/`, `aiconfigurator/`; with domains named, only those are fitted anew. Writes
-//! `src/cost/catalog/fits.json` and `forests.bin`, and prints the held-out errors.
+//! `DATA_DIR` holds `neusight/`, `aiconfigurator/`; with domains named, only those are fitted anew; with `shared`, only what
+//! devices have in common and the errors of anchored predictions. Writes `src/cost/catalog/fits.json` and
+//! `forests.bin`, the same bytes every time, and prints the held-out errors.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
 use std::fmt::Write;
 use std::io::Read;
 use std::path::Path;
 
 use retime::cost::Domain;
-use retime::cost::calibrate::{self, Calibrated, Measurement, Sample};
-use retime::cost::fits::{Fit, Fits, Unseen};
-use retime::cost::forest::Growth;
+use retime::cost::anchor::{Anchored, Ratio};
+use retime::cost::calibrate::{self, Calibrated, Judged, Measurement, Sample, Tuning, significant};
+use retime::cost::fits::{Choice, Fit, Fits, Unseen};
+use retime::cost::structured;
+use retime::cost::validate::smallest_us;
 use retime::device::{Catalog, DeviceProfile};
 
 /// File, source, whether its times are of whole calls.
@@ -87,7 +90,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let folder = arguments.next().ok_or("usage: fit_catalog DATA_DIR [DOMAIN…]")?;
     let wanted: Vec<String> = arguments.collect();
     let catalog = Catalog::builtin()?;
-    let rows = load(Path::new(&folder), &catalog, &wanted)?;
+    let is_shared_only = wanted.iter().any(|name| name == "shared");
+    let rows = load(Path::new(&folder), &FILES, &catalog, if is_shared_only { &[] } else { &wanted })?;
     let old = Fits::builtin().unwrap_or_default();
     let again = |domain: Domain| wanted.is_empty() || wanted.iter().any(|name| name == domain.name());
     let mut fits: BTreeMap<(Domain, String), Fit> = old
@@ -95,10 +99,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         .filter(|fit| !again(fit.domain))
         .map(|fit| ((fit.domain, fit.devices[0].clone()), fit.clone()))
         .collect();
-    for ((domain, id), (measured, source, whole_calls)) in &rows {
+    for ((domain, id), (measured, source, whole_calls)) in rows.iter().filter(|_| !is_shared_only) {
         let device = catalog.find(id)?;
         let sample = Sample { domain: *domain, device, rows: measured, whole_calls: *whole_calls };
-        match calibrate::calibrate(sample, source, Growth::default()) {
+        match calibrate::calibrate(sample, source, &Tuning::default()) {
             Ok(calibrated) => {
                 print_row(*domain, id, &calibrated);
                 fits.insert((*domain, id.clone()), calibrated.fit);
@@ -117,9 +121,14 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-fn load(folder: &Path, catalog: &Catalog, wanted: &[String]) -> Result<Rows, Box<dyn Error>> {
+fn load(
+    folder: &Path,
+    files: &[(&str, &'static str, bool)],
+    catalog: &Catalog,
+    wanted: &[String],
+) -> Result<Rows, Box<dyn Error>> {
     let mut all = Rows::new();
-    for (file, source, whole_calls) in FILES {
+    for &(file, source, whole_calls) in files {
         let Some(text) = read(&folder.join(file))? else { continue };
         for row in calibrate::measurements(&text)? {
             let Some(domain) = Domain::of(&row.work) else { continue };
@@ -152,8 +161,13 @@ fn assemble(
 ) -> Result<Fits, Box<dyn Error>> {
     let mut all = Fits::default();
     for domain in Domain::ALL {
-        if let Some(unseen) = leave_one_out(domain, fits, rows, catalog)?.or_else(|| old.unseen(domain).cloned()) {
+        if let Some((unseen, anchored)) = leave_one_out(domain, fits, rows, catalog)? {
             all.set_unseen(Unseen { floor_starts: floor_starts(domain, fits, catalog)?, ..unseen });
+            anchored.into_iter().for_each(|one| all.set_anchored(one));
+        } else {
+            old.unseen(domain).cloned().into_iter().for_each(|unseen| all.set_unseen(unseen));
+            let kept = Ratio::ALL.into_iter().filter_map(|by| old.anchored(domain, by).cloned());
+            kept.for_each(|one| all.set_anchored(one));
         }
     }
     for ((domain, id), fit) in fits {
@@ -178,7 +192,7 @@ fn assemble(
             .collect::<Result<_, _>>()?;
         if let Some(worst) = errors.into_iter().reduce(f64::max) {
             println!("{:<13} {id:<14} on its sibling {:5.1} %", domain.name(), 100.0 * worst);
-            fit.sibling_error = worst;
+            fit.sibling_error = significant(worst, 4);
         } else if fit.sibling_error <= 0.0 {
             fit.sibling_error = fit.error.max(0.1);
         }
@@ -187,13 +201,13 @@ fn assemble(
     Ok(all)
 }
 
-/// Predicts every device from parameters fitted to the devices of other chips.
+/// Predicts every device from parameters fitted to the devices of other chips: absolute, and anchored.
 fn leave_one_out(
     domain: Domain,
     fits: &BTreeMap<(Domain, String), Fit>,
     rows: &Rows,
     catalog: &Catalog,
-) -> Result<Option<Unseen>, Box<dyn Error>> {
+) -> Result<Option<(Unseen, Vec<Anchored>)>, Box<dyn Error>> {
     let mut samples = Vec::new();
     for fit in fits.values().filter(|fit| fit.domain == domain) {
         let Some((rows, _, whole_calls)) = rows.get(&(domain, fit.devices[0].clone())) else { return Ok(None) };
@@ -201,6 +215,7 @@ fn leave_one_out(
         samples.push((Sample { domain, device, rows, whole_calls: *whole_calls }, fit.host_floor_us));
     }
     let mut errors = Vec::new();
+    let mut guesses = Vec::new();
     for (sample, host_floor_us) in &samples {
         let id = &sample.device.id;
         let same_chip =
@@ -212,10 +227,11 @@ fn leave_one_out(
             .collect();
         let mut guess = fits[&(domain, id.clone())].clone();
         guess.parameters = calibrate::shared_parameters(domain, &others);
-        guess.parameters[retime::cost::structured::FLOOR_US] = sample.device.kernel_start.secs() * 1e6;
-        guess.forest = retime::cost::forest::Forest::default();
+        guess.parameters[structured::FLOOR_US] = sample.device.kernel_start.secs() * 1e6;
+        guess.choice = Choice::Structured;
         guess.host_floor_us = *host_floor_us;
-        let error = calibrate::assess(&guess, sample.device, &sample.rows.iter().collect::<Vec<_>>()).kernels;
+        let counted: Vec<&Measurement> = sample.rows.iter().filter(|row| row.us >= smallest_us(domain)).collect();
+        let error = calibrate::assess(&guess, sample.device, &counted).kernels;
         println!(
             "{:<13} {id:<14} unseen {:5.1} % bias {:+5.1} %",
             domain.name(),
@@ -223,13 +239,38 @@ fn leave_one_out(
             100.0 * error.bias
         );
         errors.push(error.mape);
+        guesses.push(guess.parameters);
     }
     if samples.is_empty() {
         return Ok(None);
     }
-    let error = errors.iter().sum::<f64>() / errors.len() as f64;
+    let error = significant(errors.iter().sum::<f64>() / errors.len() as f64, 4);
+    let judged: Vec<Judged<'_>> = samples
+        .iter()
+        .zip(&guesses)
+        .map(|((sample, _), shared)| Judged {
+            sample: *sample,
+            fit: &fits[&(domain, sample.device.id.clone())],
+            shared,
+        })
+        .collect();
+    let sources: BTreeSet<&str> = judged.iter().map(|one| one.fit.source.as_str()).collect();
+    let source = sources.into_iter().collect::<Vec<_>>().join("; ");
+    let anchored = calibrate::anchored_errors(domain, &judged, smallest_us(domain), &source);
+    anchored.iter().for_each(print_anchored);
     let parameters = calibrate::shared_parameters(domain, &samples);
-    Ok(Some(Unseen { domain, parameters, error, devices: samples.len() as u32, floor_starts: 1.0 }))
+    let unseen = Unseen { domain, parameters, error, devices: samples.len() as u32, floor_starts: 1.0 };
+    Ok(Some((unseen, anchored)))
+}
+
+fn print_anchored(found: &Anchored) {
+    let list = found
+        .doublings
+        .iter()
+        .chain([&found.swap])
+        .map(|pairs| format!("{:5.1} % of {}", 100.0 * pairs.error, pairs.n));
+    let list: Vec<String> = list.collect();
+    println!("{:<13} anchored by {:<17} x2 x4 x8 device: {}", found.domain.name(), found.by.name(), list.join(", "));
 }
 
 /// Fixed cost over the device's kernel start where kernels, not whole calls, were measured: geometric mean, at least 1.
@@ -241,17 +282,19 @@ fn floor_starts(
     let mut logs = Vec::new();
     for fit in fits.values().filter(|fit| fit.domain == domain && fit.host_floor_us <= 0.0) {
         let start_us = catalog.find(&fit.devices[0])?.kernel_start.secs() * 1e6;
-        logs.push((fit.parameters[retime::cost::structured::FLOOR_US] / start_us).ln());
+        logs.push((fit.parameters[structured::FLOOR_US] / start_us).ln());
     }
     let mean = logs.iter().sum::<f64>() / logs.len().max(1) as f64;
-    Ok(mean.exp().max(1.0))
+    Ok(significant(mean.exp().max(1.0), 6))
 }
 
 fn print_row(domain: Domain, id: &str, found: &Calibrated) {
     let percent = |value: f64| 100.0 * value;
     println!(
-        "{:<13} {id:<14} n {:>6} all {:5.1}/{:4.1} | kernels {:>6}: {:5.1}/{:4.1} bias {:+4.1} structured {:5.1} curve {:5.1} roofline {:5.1} floor {:4.1}",
+        "{:<13} {id:<14} {:<16} {:>4} trees n {:>6} all {:5.1}/{:4.1} | kernels {:>6}: {:5.1}/{:4.1} bias {:+4.1} structured {:5.1} curve {:5.1} roofline {:5.1} floor {:4.1}",
         domain.name(),
+        found.fit.choice.name(),
+        found.fit.forest.len(),
         found.held_out.n,
         percent(found.held_out.mape),
         percent(found.held_out.gmae),
@@ -337,4 +380,34 @@ fn fit_links(folder: &Path) -> Result<(), Box<dyn Error>> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/device/catalog/link-curves.toml");
     std::fs::write(path, format!("{MARK}\n{out}"))?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn softmax_fitted_anew_is_what_is_committed_to_the_last_byte() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/data");
+        if !folder.join("neusight").is_dir() {
+            eprintln!("skipped: {} is not there", folder.display());
+            return;
+        }
+        let (catalog, committed) = (Catalog::builtin().unwrap(), Fits::builtin().unwrap());
+        let files = FILES.into_iter().filter(|(name, ..)| name.contains("softmax"));
+        let rows = load(&folder, &files.collect::<Vec<_>>(), &catalog, &[]).unwrap();
+        let id = "A100-80-PCIe";
+        let (measured, source, whole_calls) = &rows[&(Domain::Softmax, id.to_owned())];
+        let device = catalog.find(id).unwrap();
+        let sample = Sample { domain: Domain::Softmax, device, rows: measured, whole_calls: *whole_calls };
+        let again = calibrate::calibrate(sample, source, &Tuning::default()).unwrap().fit;
+        let old = committed.find(Domain::Softmax, id).unwrap();
+        let again = Fit { devices: old.devices.clone(), sibling_error: old.sibling_error, ..again };
+        let written = |fit: &Fit| {
+            let mut fits = Fits::default();
+            fits.add(fit.clone()).unwrap();
+            fits.encode()
+        };
+        assert_eq!(written(&again), written(old));
+    }
 }

@@ -8,13 +8,14 @@ use super::collectives::{CollectiveRow, collective_rows, fit_curve, is_collectiv
 use super::fit::{FEWEST, FEWEST_QUICK};
 use super::formats::family_uses;
 use super::{
-    ErrorSummary, FamilyUse, FitError, Measurement, Sample, calibrate, calibrate_quick, is_held_out,
+    ErrorSummary, FamilyUse, FitError, Measurement, Sample, Tuning, calibrate, calibrate_quick, is_held_out,
     lookup_measurements, measurements,
 };
 use crate::cost::copies::{CopyCurve, CopyKind, copy_curves, copy_us};
 use crate::cost::domain::Domain;
 use crate::cost::fits::{Fit, Fits};
 use crate::cost::forest::Growth;
+use crate::cost::mlp::MlpConfig;
 use crate::cost::scale::{FEWEST_SCALED, Scale, ScaleKind};
 use crate::cost::structured::{BANDWIDTH, COMPUTE, FLOOR_US};
 use crate::cost::work::{Family, Route, Shape, Work};
@@ -31,6 +32,8 @@ pub struct Target<'a> {
     pub inherits: Option<&'a str>,
     /// Fit the three device constants to products only.
     pub is_quick: bool,
+    /// Try the networks of the paper's grid rather than a few small ones: hours.
+    pub is_paper_grid: bool,
 }
 
 /// One fit with its errors on rows it has not seen.
@@ -52,6 +55,8 @@ pub struct DomainReport {
     pub curve: ErrorSummary,
     /// The roofline on those of `kernels`.
     pub roofline: ErrorSummary,
+    /// Mean absolute error of the best network tried, on those of `kernels`; none where none was.
+    pub network: Option<f64>,
 }
 
 /// All that is known of a device from its measurements.
@@ -112,7 +117,7 @@ pub fn calibrate_device(
         unused: Vec::new(),
     };
     let rows = tables.rows_of(&recorded, &device)?;
-    found.fit_domains(&device, fits, &rows, target.is_quick).map_err(whole)?;
+    found.fit_domains(&device, fits, &rows, target).map_err(whole)?;
     if !target.is_quick {
         found.measure_figures(&device, &rows);
         let device = found.with_figures(device);
@@ -218,8 +223,9 @@ impl DeviceCalibration {
         device: &DeviceProfile,
         known: &Fits,
         rows: &[Measurement],
-        is_quick: bool,
+        target: Target<'_>,
     ) -> Result<(), FitError> {
+        let is_quick = target.is_quick;
         let mut groups: BTreeMap<Domain, Vec<Measurement>> = BTreeMap::new();
         for row in rows {
             let Some(domain) = Domain::of(&row.work).filter(|_| ScaleKind::of(&row.work).is_none()) else { continue };
@@ -236,7 +242,7 @@ impl DeviceCalibration {
             if is_quick && !domain.is_product() {
                 self.unused.push(format!("{} rows of {} (--quick takes products only)", rows.len(), domain.name()));
             } else if !is_quick && rows.len() >= FEWEST {
-                match calibrate(sample, &source, growth(rows.len())) {
+                match calibrate(sample, &source, &tuning(rows.len(), target)) {
                     Ok(found) => self.keep(domain, &found),
                     Err(error) => self.unused.push(error.to_string()),
                 }
@@ -260,6 +266,7 @@ impl DeviceCalibration {
             structured: found.structured,
             curve: found.curve,
             roofline: found.roofline,
+            network: found.fit.network_error,
         });
         self.fits.push(found.fit.clone());
     }
@@ -283,6 +290,7 @@ impl DeviceCalibration {
             structured: error,
             curve: over(&|work| roofline::curve_us(work, sample.device)),
             roofline: over(&|work| roofline::roofline_us(work, sample.device)),
+            network: None,
         });
         self.fits.push(fit);
         Ok(())
@@ -340,6 +348,7 @@ impl DeviceCalibration {
                 structured: ErrorSummary::default(),
                 curve: ErrorSummary::default(),
                 roofline: figures,
+                network: None,
             });
         }
         let left = copies().filter(|row| {
@@ -384,6 +393,7 @@ impl DeviceCalibration {
                 structured: over(&|work| models.estimate(work, device).map_or(0.0, |one| one.duration.0 as f64 / 1e3)),
                 curve: over(&|work| roofline::curve_us(work, device)),
                 roofline: over(&|work| roofline::roofline_us(work, device)),
+                network: None,
             });
             self.scales.push(scale);
         }
@@ -414,6 +424,7 @@ impl DeviceCalibration {
                 structured: ErrorSummary::default(),
                 curve: errors,
                 roofline: ErrorSummary::default(),
+                network: None,
             });
             self.curves.push(curve);
         }
@@ -421,9 +432,10 @@ impl DeviceCalibration {
 }
 
 /// Fewer rows carry fewer trees.
-fn growth(rows: usize) -> Growth {
-    let full = Growth::default();
-    Growth { trees: full.trees.min(rows), ..full }
+fn tuning(rows: usize, target: Target<'_>) -> Tuning {
+    let full = Tuning::default();
+    let growth = Growth { trees: full.growth.trees.min(rows), ..full.growth };
+    Tuning { growth, networks: if target.is_paper_grid { MlpConfig::paper_grid() } else { full.networks } }
 }
 
 fn round(value: f64) -> f64 {
@@ -452,7 +464,7 @@ mod tests {
 
     fn calibrated(text: String, is_quick: bool) -> Result<DeviceCalibration, (String, FitError)> {
         let (catalog, models) = (Catalog::builtin().unwrap(), CostModels::builtin().unwrap());
-        let target = Target { device: Some("Card"), inherits: Some("A100-80"), is_quick };
+        let target = Target { device: Some("Card"), inherits: Some("A100-80"), is_quick, is_paper_grid: false };
         calibrate_device(&catalog, models.fits(), &[("m.csv".to_owned(), text)], target)
     }
 
@@ -469,6 +481,12 @@ mod tests {
             assert!((estimate.duration.0 as f64 / 1e3 / wanted - 1.0).abs() < 0.25, "{estimate:?} {wanted}");
             assert!(estimate.error > 0.0 && found.report[0].held_out.n > 0);
         }
+    }
+
+    #[test]
+    fn the_same_measurements_give_the_same_file() {
+        let file = || device_file(&calibrated(table(160, 1.0), false).unwrap()).unwrap();
+        assert_eq!(file(), file());
     }
 
     #[test]

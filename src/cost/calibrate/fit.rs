@@ -7,10 +7,10 @@ use crate::cost::domain::Domain;
 use crate::cost::features::{features, sizes};
 use crate::cost::fits::{Choice, Fit, measured_us};
 use crate::cost::forest::{Forest, Growth};
-use crate::cost::mlp::{Mlp, MlpConfig, Optimizer, paper_features};
+use crate::cost::mlp::{Mlp, MlpConfig, paper_features};
 use crate::cost::operators::{GemmSize, gemm_work};
 use crate::cost::roofline;
-use crate::cost::structured::{BANDWIDTH, COMPUTE, FLOOR_US, defaults, structured_us};
+use crate::cost::structured::{BANDWIDTH, COMPUTE, FLOOR_US, defaults, structured_us, without_power_limit};
 use crate::cost::work::Work;
 use crate::device::DeviceProfile;
 use crate::graph::DType;
@@ -44,20 +44,47 @@ pub struct Calibrated {
 }
 
 /// Whether a measurement of `work` is kept from every fit: one in five, by its sizes alone, so that a shape is held out
-/// on all devices or on none, on every machine alike (64-bit FNV-1a of the sizes as text).
+/// on all devices or on none, on every machine alike.
 pub fn is_held_out(work: &Work) -> bool {
+    lot(work).is_multiple_of(5)
+}
+
+/// Whether a measurement that fits may see judges between candidates before it teaches the chosen one: one in five of them.
+fn is_judge(work: &Work) -> bool {
+    (lot(work) / 5).is_multiple_of(5)
+}
+
+/// A number drawn by the sizes of `work` (64-bit FNV-1a of the sizes as text, folded).
+fn lot(work: &Work) -> u64 {
     let text = format!("{:?} {} {} {}", work.shape, work.flop.0, work.read.0, work.written.0);
     let hash = text
         .bytes()
         .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
-    ((hash ^ (hash >> 32)) & 0xffff_ffff).is_multiple_of(5)
+    (hash ^ (hash >> 32)) & 0xffff_ffff
 }
 
-/// Fits `sample`: parameters by search on up to 2000 rows, trees on all rows but the held-out ones.
+/// How the candidates of a fit are made.
+#[derive(Clone, Debug)]
+pub struct Tuning {
+    /// How trees grow.
+    pub growth: Growth,
+    /// Networks tried.
+    pub networks: Vec<MlpConfig>,
+}
+
+impl Default for Tuning {
+    fn default() -> Self {
+        Self { growth: Growth::default(), networks: MlpConfig::small_grid() }
+    }
+}
+
+/// Fits `sample`: parameters by search on up to 2000 rows; then, of trees, a network, the structured model alone and the curve, the
+/// one with the least error on part of the rows, taught by all of them but the held-out ones. The same rows give the same
+/// fit, to the last digit.
 ///
 /// # Errors
 /// Fewer than 60 measurements.
-pub fn calibrate(sample: Sample<'_>, source: &str, growth: Growth) -> Result<Calibrated, FitError> {
+pub fn calibrate(sample: Sample<'_>, source: &str, tuning: &Tuning) -> Result<Calibrated, FitError> {
     let (test, train): (Vec<&Measurement>, Vec<&Measurement>) =
         sample.rows.iter().partition(|row| is_held_out(&row.work));
     if train.len() < FEWEST || test.is_empty() {
@@ -81,49 +108,75 @@ pub fn calibrate(sample: Sample<'_>, source: &str, growth: Growth) -> Result<Cal
         network: None,
         forest: Forest::default(),
     };
-    fit.forest = residual(&fit, sample.device, &train, growth);
-    let mut calibrated = chosen(&mut fit, &sample, (&train, &test));
-    calibrated.fit.error = calibrated.kernels.mape;
-    calibrated.fit.structured_error = calibrated.structured.mape;
+    let (candidate, config) = chosen(&fit, sample.device, &train, tuning);
+    fit.choice = candidate.choice;
+    if candidate.network.is_some() {
+        let network = Fit { choice: Choice::Mlp, ..candidate.clone() };
+        fit.network_error = Some(significant(assess(&network, sample.device, &test).kernels.mape, 3));
+    }
+    match fit.choice {
+        Choice::StructuredTrees => {
+            let growth = Growth { trees: candidate.forest.len(), ..tuning.growth };
+            fit.forest = residual(&fit, sample.device, &train, growth);
+        }
+        Choice::Mlp => fit.network = config.and_then(|config| taught(&train, &config)),
+        Choice::Structured | Choice::Curve => {}
+    }
+    let mut calibrated = assess(&fit, sample.device, &test);
+    calibrated.fit.error = significant(calibrated.kernels.mape, 4);
+    calibrated.fit.structured_error = significant(calibrated.structured.mape, 4);
     Ok(calibrated)
 }
 
-/// Rows that a network is trained on.
+/// Rows that a network is taught, and rows that the grid of networks is searched with.
 const TAUGHT: usize = 4_000;
-/// The network tried beside the other candidates: the middle one of the small grid, seconds to train.
-const NETWORK: MlpConfig =
-    MlpConfig { layers: 3, width: 64, optimizer: Optimizer::Adam, rate: 2e-3, epochs: 60, batch: 64 };
+const SEARCHED_BY_NETWORKS: usize = 800;
 
-/// Of trees, a network, the structured model alone and the curve, the one with the least error on held-out kernels.
-fn chosen(fit: &mut Fit, sample: &Sample<'_>, (train, test): (&[&Measurement], &[&Measurement])) -> Calibrated {
-    let step = train.len().div_ceil(TAUGHT);
-    let lesson = train.iter().step_by(step).filter_map(|row| Some((paper_features(&row.work, None)?, row.us.ln())));
-    let (rows, targets): (Vec<Vec<f64>>, Vec<f64>) = lesson.unzip();
-    fit.network = Mlp::train(&rows, &targets, &NETWORK);
-    let tried = |choice: Choice| assess(&Fit { choice, ..fit.clone() }, sample.device, test);
-    let network_error = fit.network.as_ref().map(|_| tried(Choice::Mlp).kernels.mape);
-    let mut best = tried(Choice::StructuredTrees);
-    for choice in [Choice::Structured, Choice::Mlp, Choice::Curve] {
-        let found = tried(choice);
-        if found.kernels.mape < best.kernels.mape {
-            best = found;
-        }
-    }
-    if best.fit.choice != Choice::Mlp {
-        best.fit.network = None;
-    }
-    if best.fit.choice != Choice::StructuredTrees {
-        best.fit.forest = Forest::default();
-    }
-    best.fit.network_error = network_error;
-    best
+/// `fit` with all candidates taught by part of `train` and the choice that has the least error on the rest; and the network's
+/// configuration.
+fn chosen(fit: &Fit, device: &DeviceProfile, train: &[&Measurement], tuning: &Tuning) -> (Fit, Option<MlpConfig>) {
+    let (judges, lesson): (Vec<&Measurement>, Vec<&Measurement>) = train.iter().partition(|row| is_judge(&row.work));
+    let (rows, targets) = network_rows(&lesson, SEARCHED_BY_NETWORKS);
+    let config = Mlp::search(&rows, &targets, &tuning.networks).map(|(_, config)| config);
+    let mut best = Fit { network: config.and_then(|config| taught(&lesson, &config)), ..fit.clone() };
+    best.forest = residual(fit, device, &lesson, tuning.growth);
+    let (rows, targets) = residual_rows(fit, device, &judges);
+    let enough = best.forest.enough(&rows, &targets);
+    best.forest = best.forest.first(enough);
+    let error = |choice: Choice| assess(&Fit { choice, ..best.clone() }, device, &judges).kernels.mape;
+    let choices = [Choice::StructuredTrees, Choice::Structured, Choice::Mlp, Choice::Curve];
+    let tried = choices.into_iter().filter(|choice| *choice != Choice::Mlp || best.network.is_some());
+    let least = tried.map(|choice| (error(choice), choice)).min_by(|a, b| a.0.total_cmp(&b.0));
+    best.choice = least.map(|(_, choice)| choice).unwrap_or_default();
+    (best, config)
+}
+
+/// The papers' features and logarithms of times of up to `most` of `rows`, evenly spread.
+fn network_rows(rows: &[&Measurement], most: usize) -> (Vec<Vec<f64>>, Vec<f64>) {
+    let step = rows.len().div_ceil(most).max(1);
+    rows.iter().step_by(step).filter_map(|row| Some((paper_features(&row.work, None)?, row.us.ln()))).unzip()
+}
+
+fn taught(rows: &[&Measurement], config: &MlpConfig) -> Option<Mlp> {
+    let (rows, targets) = network_rows(rows, TAUGHT);
+    Mlp::train(&rows, &targets, config)
+}
+
+/// `value` to `digits` significant digits: what is written to files is what was fitted, and is read back as such.
+pub fn significant(value: f64, digits: usize) -> f64 {
+    format!("{value:.*e}", digits.saturating_sub(1)).parse().unwrap_or(value)
+}
+
+/// Whether `work` takes well longer than the host's floor, so that its measurement is the kernel's.
+pub(super) fn is_kernel(fit: &Fit, device: &DeviceProfile, work: &Work) -> bool {
+    structured_us(fit.domain, work, device, &fit.parameters) >= KERNEL_OVER_FLOOR * fit.host_floor_us
 }
 
 /// Errors of `fit` on `rows` of `device`, with the baselines beside.
 pub fn assess(fit: &Fit, device: &DeviceProfile, rows: &[&Measurement]) -> Calibrated {
     let kernel = |row: &Measurement| structured_us(fit.domain, &row.work, device, &fit.parameters);
     let floor = fit.host_floor_us;
-    let own: Vec<&&Measurement> = rows.iter().filter(|row| kernel(row) >= KERNEL_OVER_FLOOR * floor).collect();
+    let own: Vec<&&Measurement> = rows.iter().filter(|row| is_kernel(fit, device, &row.work)).collect();
     let over = |predict: &dyn Fn(&Measurement) -> f64| summarise(own.iter().map(|row| (predict(row), row.us)));
     Calibrated {
         fit: fit.clone(),
@@ -164,20 +217,22 @@ fn search(sample: &Sample<'_>, train: &[&Measurement]) -> (Vec<f64>, f64) {
     };
     let (mut best, _) = minimise(&start, &bounds, &free, 60, cost);
     let floor = best.pop().filter(|_| sample.whole_calls).unwrap_or(0.0);
-    (best, floor)
+    (best.into_iter().map(|value| significant(value, 6)).collect(), significant(floor, 6))
 }
 
 /// Trees on the logarithm of measured over structured.
 fn residual(fit: &Fit, device: &DeviceProfile, train: &[&Measurement], growth: Growth) -> Forest {
-    let (rows, targets): (Vec<Vec<f32>>, Vec<f64>) = train
-        .iter()
-        .map(|row| {
-            let kernel = structured_us(fit.domain, &row.work, device, &fit.parameters);
-            let whole = measured_us(kernel, fit.host_floor_us);
-            (features(fit.domain, &row.work, device, whole), (row.us / whole.max(1e-6)).ln().clamp(-1.9, 1.9))
-        })
-        .unzip();
+    let (rows, targets) = residual_rows(fit, device, train);
     Forest::grow(&rows, &targets, growth)
+}
+
+fn residual_rows(fit: &Fit, device: &DeviceProfile, rows: &[&Measurement]) -> (Vec<Vec<f32>>, Vec<f64>) {
+    let row = |row: &&Measurement| {
+        let kernel = structured_us(fit.domain, &row.work, device, &fit.parameters);
+        let whole = measured_us(kernel, fit.host_floor_us);
+        (features(fit.domain, &row.work, device, whole), (row.us / whole.max(1e-6)).ln().clamp(-1.9, 1.9))
+    };
+    rows.iter().map(row).unzip()
 }
 
 /// Smallest and largest of each size among `rows`.
@@ -216,7 +271,8 @@ pub fn shared_parameters(domain: Domain, samples: &[(Sample<'_>, f64)]) -> Vec<f
         total
     };
     let free: Vec<usize> = (0..start.len()).filter(|&at| at != FLOOR_US).collect();
-    minimise(&start, &bounds, &free, 60, cost).0
+    let best = minimise(&start, &bounds, &free, 60, cost).0;
+    best.into_iter().map(|value| significant(value, 6)).collect()
 }
 
 /// Up to [`SHARED`] rows that take at least `us`, spread evenly over the file, held-out ones left out.
@@ -285,7 +341,8 @@ fn constants(sample: Sample<'_>, base: &[f64], rows: &[&Measurement]) -> Vec<f64
         };
         rows.iter().map(error).sum::<f64>()
     };
-    minimise(base, &bounds, &[COMPUTE, BANDWIDTH, FLOOR_US], 60, cost).0
+    let start = without_power_limit(sample.domain, base.to_vec());
+    minimise(&start, &bounds, &[COMPUTE, BANDWIDTH, FLOOR_US], 60, cost).0
 }
 
 /// Error of three constants from five products on a device that nobody measured otherwise [ACCURACY: 12 % on L4].

@@ -2,6 +2,7 @@
 //!
 //! Reads text, not files. What comes out is a [`Fit`](crate::cost::fits::Fit) per domain and device.
 
+mod anchored;
 pub mod collectives;
 pub mod csv;
 mod curve;
@@ -23,10 +24,12 @@ use crate::device::DeviceProfile;
 use super::domain::Domain;
 use super::work::Work;
 
+pub use anchored::{Judged, anchored_errors};
 pub use device::{DeviceCalibration, DomainReport, Target, calibrate_device};
 pub use device_file::{MeasuredModels, device_file, read_fits};
 pub use fit::{
-    Calibrated, assess, calibrate, calibrate_quick, is_held_out, quick_shapes, quick_work, shared_parameters,
+    Calibrated, Tuning, assess, calibrate, calibrate_quick, is_held_out, quick_shapes, quick_work, shared_parameters,
+    significant,
 };
 pub use formats::measurements;
 pub use kernel_table::kernel_measurements;

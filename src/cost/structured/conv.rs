@@ -3,7 +3,7 @@
 use crate::device::DeviceProfile;
 
 use super::gemm::{self, Product, Rates, product_us};
-use super::{BANDWIDTH, COMPUTE, FLOOR_US, Parameter, parameter};
+use super::{FLOOR_US, Parameter, parameter};
 use crate::cost::work::{Shape, Work, element_bytes};
 
 const WINOGRAD: usize = gemm::PARAMETERS.len();
@@ -30,7 +30,7 @@ pub(super) fn time_us(work: &Work, device: &DeviceProfile, p: &[f64]) -> f64 {
     let &Shape::Conv { batch, channels_in, channels_out, out_h, out_w, r, s, stride, groups } = &work.shape else {
         return p[FLOOR_US];
     };
-    let rates = Rates::of(work, device, p[COMPUTE], p[BANDWIDTH]);
+    let rates = Rates::of_products(work, device, p);
     let [n, c, k, h, w] = [batch, channels_in, channels_out, out_h, out_w].map(|dim| dim as f64);
     let (g, taps) = ((groups.max(1)) as f64, (r * s) as f64);
     let (bytes, element) = (work.bytes().0 as f64, element_bytes(work) as f64);

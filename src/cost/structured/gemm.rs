@@ -29,8 +29,10 @@ pub(super) const SPLIT_US: usize = 5;
 pub(super) const SLACK: usize = 6;
 /// The efficiencies of the tiles start here.
 pub(super) const TILE: usize = 7;
+/// What the board's power allows, of vector units.
+pub(super) const POWER: usize = TILE + TILES.len();
 
-pub(super) const PARAMETERS: [Parameter; 16] = [
+pub(super) const PARAMETERS: [Parameter; 17] = [
     parameter("compute share of peak", 0.75, 0.05, 1.3),
     parameter("bandwidth share of peak", 0.8, 0.1, 1.5),
     parameter("floor µs", 3.0, 0.3, 150.0),
@@ -47,6 +49,7 @@ pub(super) const PARAMETERS: [Parameter; 16] = [
     parameter("efficiency 64x32", 0.5, 0.03, 1.5),
     parameter("efficiency 32x64", 0.5, 0.03, 1.5),
     parameter("efficiency 16x64", 0.3, 0.02, 1.5),
+    parameter("TFLOP/s of vector units per W and nm⁻¹", 0.7, 0.3, 3.0),
 ];
 
 /// The rates of a device as the model sees them.
@@ -61,6 +64,12 @@ pub(super) struct Rates {
 }
 
 impl Rates {
+    /// The rates that products of `work` see under the parameters `p` of products.
+    pub(super) fn of_products(work: &Work, device: &DeviceProfile, p: &[f64]) -> Self {
+        let allowed = device.power_per_peak.filter(|_| !work.precision.is_tensor()).map(|ratio| ratio * p[POWER]);
+        Self::of(work, device, p[super::COMPUTE].min(allowed.unwrap_or(f64::INFINITY)), p[super::BANDWIDTH])
+    }
+
     pub(super) fn of(work: &Work, device: &DeviceProfile, compute: f64, bandwidth: f64) -> Self {
         let sms = f64::from(device.sm_count.max(1));
         let peak = device.product_rate(work.precision).0.max(1.0);
@@ -87,7 +96,7 @@ pub(super) fn time_us(work: &Work, device: &DeviceProfile, p: &[f64]) -> f64 {
     let factors = batch * (m * k + k * n);
     let element = if factors > 0.0 { (work.read.0 as f64 / factors).clamp(1.0, 8.0) } else { 4.0 };
     let product = Product { batch, m, n, k, element, bytes: work.bytes().0 as f64 };
-    let rates = Rates::of(work, device, p[super::COMPUTE], p[super::BANDWIDTH]);
+    let rates = Rates::of_products(work, device, p);
     p[super::FLOOR_US] + product_us(product, rates, p)
 }
 

@@ -34,6 +34,16 @@ pub const BANDWIDTH: usize = 1;
 /// Position of the fixed cost of a kernel in µs.
 pub const FLOOR_US: usize = 2;
 
+/// `parameters` of `domain` without the limit that a board's power sets: where arithmetic itself is measured, nothing has to
+/// be told from it.
+#[must_use]
+pub fn without_power_limit(domain: Domain, mut parameters: Vec<f64>) -> Vec<f64> {
+    if domain.is_product() || domain == Domain::Conv {
+        parameters[gemm::POWER] = gemm::PARAMETERS[gemm::POWER].max;
+    }
+    parameters
+}
+
 const fn parameter(name: &'static str, default: f64, min: f64, max: f64) -> Parameter {
     Parameter { name, default, min, max }
 }

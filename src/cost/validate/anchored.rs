@@ -1,0 +1,56 @@
+//! Errors of anchored predictions, as the fits' makers found them on pairs of held-out measurements.
+
+use super::ValidationRow;
+use crate::cost::CostModels;
+use crate::cost::anchor::{Anchored, PairError, Ratio};
+use crate::cost::calibrate::ErrorSummary;
+use crate::cost::domain::Domain;
+
+/// Mean absolute error aimed at when the batch changes, and when the device does; none where no aim was set.
+fn targets(domain: Domain) -> (Option<f64>, Option<f64>) {
+    match domain {
+        Domain::Linear | Domain::BatchedGemm => (Some(0.08), Some(0.09)),
+        Domain::Gemm16 => (Some(0.07), Some(0.07)),
+        Domain::Conv => (None, Some(0.12)),
+        Domain::Attention => (Some(0.05), Some(0.05)),
+        _ => (None, None),
+    }
+}
+
+/// The rows of `domain`: the batch doubled once to three times, and other devices; by fits, and by what devices share. Only fits
+/// are held against the aims.
+pub(super) fn rows(models: &CostModels, domain: Domain) -> Vec<ValidationRow> {
+    let found = [Ratio::Fitted, Ratio::Shared].into_iter().filter_map(|by| models.fits().anchored(domain, by));
+    found.flat_map(of).collect()
+}
+
+fn of(anchored: &Anchored) -> Vec<ValidationRow> {
+    let (batch, swap) = targets(anchored.domain);
+    let aimed = |aim: Option<f64>| aim.filter(|_| anchored.by == Ratio::Fitted);
+    let changes = ["batch x2", "batch x4", "batch x8"].into_iter().zip(anchored.doublings).map(|row| (row, batch));
+    changes
+        .chain([(("other device", anchored.swap), swap)])
+        .filter(|((_, pairs), _)| pairs.n > 0)
+        .map(|((change, pairs), aim)| row(anchored, change, pairs, aimed(aim)))
+        .collect()
+}
+
+fn row(anchored: &Anchored, change: &str, pairs: PairError, target: Option<f64>) -> ValidationRow {
+    let none = ErrorSummary::default();
+    let mean = ErrorSummary { n: pairs.n as usize, mape: pairs.error, ..none };
+    ValidationRow {
+        family: format!("anchored {}", anchored.domain.name()),
+        device: change.to_owned(),
+        model: anchored.by.name(),
+        held_out: true,
+        all: mean,
+        kernels: mean,
+        structured: none,
+        curve: none,
+        roofline: none,
+        network: None,
+        target,
+        met: target.map(|aim| pairs.error <= aim),
+        reason: None,
+    }
+}

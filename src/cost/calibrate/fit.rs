@@ -10,7 +10,9 @@ use crate::cost::forest::{Forest, Growth};
 use crate::cost::mlp::{Mlp, MlpConfig, paper_features};
 use crate::cost::operators::{GemmSize, gemm_work};
 use crate::cost::roofline;
-use crate::cost::structured::{BANDWIDTH, COMPUTE, FLOOR_US, defaults, structured_us, without_power_limit};
+use crate::cost::structured::{
+    BANDWIDTH, COMPUTE, FLOOR_US, defaults, power_limit, structured_us, without_power_limit,
+};
 use crate::cost::work::Work;
 use crate::device::DeviceProfile;
 use crate::graph::DType;
@@ -196,11 +198,13 @@ fn search(sample: &Sample<'_>, train: &[&Measurement]) -> (Vec<f64>, f64) {
     let (mut start, mut bounds): (Vec<f64>, Vec<(f64, f64)>) =
         list.iter().map(|parameter| (parameter.default, (parameter.min, parameter.max))).unzip();
     let host = list.len();
+    let limit = power_limit(sample.domain);
+    start = without_power_limit(sample.domain, start);
     let smallest = rows.iter().map(|row| row.us).fold(f64::INFINITY, f64::min);
     let host_floor = smallest.min(LARGEST_HOST_FLOOR_US);
     start.push(if sample.whole_calls { host_floor } else { 1e-6 });
     bounds.push((1e-6, 1.4 * host_floor));
-    let mut free: Vec<usize> = (0..=host).collect();
+    let mut free: Vec<usize> = (0..=host).filter(|&at| Some(at) != limit).collect();
     if sample.whole_calls {
         start[FLOOR_US] = sample.device.kernel_start.secs() * 1e6;
         free.retain(|&at| at != FLOOR_US);

@@ -113,3 +113,21 @@ fn a_model_that_misses_the_measured_kernel_is_asked_for_a_ratio_only() {
     assert_eq!(moved.provenance, Provenance::Anchored);
     assert!(moved.duration <= measured, "{moved:?} against {measured}");
 }
+
+#[test]
+fn a_card_of_little_power_computes_far_below_its_peak_on_vector_units_only() {
+    let (models, catalog) = (CostModels::builtin().unwrap(), Catalog::builtin().unwrap());
+    let limited = DeviceProfile {
+        id: "unheard of".to_owned(),
+        lineage: Vec::new(),
+        ..DeviceProfile::clone(catalog.find("L4").unwrap())
+    };
+    let unlimited = DeviceProfile { power_per_peak: None, ..limited.clone() };
+    let slower = |dtype| {
+        let work = gemm_work(GemmSize { batch: 1, m: 8192, n: 8192, k: 8192 }, dtype, false, 0);
+        let time = |device| models.estimate(&work, device).unwrap().duration.0 as f64;
+        time(&limited) / time(&unlimited)
+    };
+    assert!(slower(DType::Fp32) > 1.3, "{}", slower(DType::Fp32));
+    assert!((slower(DType::Bf16) - 1.0).abs() < 1e-9);
+}

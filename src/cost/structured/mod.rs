@@ -38,10 +38,15 @@ pub const FLOOR_US: usize = 2;
 /// be told from it.
 #[must_use]
 pub fn without_power_limit(domain: Domain, mut parameters: Vec<f64>) -> Vec<f64> {
-    if domain.is_product() || domain == Domain::Conv {
-        parameters[gemm::POWER] = gemm::PARAMETERS[gemm::POWER].max;
+    if let Some(at) = power_limit(domain) {
+        parameters[at] = gemm::PARAMETERS[at].max;
     }
     parameters
+}
+
+/// Position of the limit that a board's power sets, in the parameters of `domain`; a device's own fit has no use for it.
+pub fn power_limit(domain: Domain) -> Option<usize> {
+    (domain.is_product() || domain == Domain::Conv).then_some(gemm::POWER)
 }
 
 const fn parameter(name: &'static str, default: f64, min: f64, max: f64) -> Parameter {

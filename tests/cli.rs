@@ -784,13 +784,13 @@ fn a_second_trace_that_is_opened_on_the_screen_tells_how_the_model_grows() {
     }
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("script.retime");
-    std::fs::write(&path, format!("batch 1024\nlearn {}\n", capture(256).display())).unwrap();
+    std::fs::write(&path, format!("batch 1024\nview path\nlearn {}\nview timeline\n", capture(256).display())).unwrap();
     let output = retime().arg("run").arg(&path).arg(capture(64)).arg("--json").output().unwrap();
     let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
     let simulated = |line: usize| answer["lines"][line]["simulated_ns"].as_i64().unwrap();
-    assert_ne!(simulated(0), simulated(1), "{answer}");
+    assert_ne!(simulated(1), simulated(3), "{answer}");
     let mut both = retime();
     both.args(["simulate", "--json", "--batch", "1024", "--learn"]).arg(capture(256)).arg(capture(64));
     let told: Value = serde_json::from_slice(&both.output().unwrap().stdout).unwrap();
-    assert_eq!(told["simulated_ns"].as_i64().unwrap(), simulated(1));
+    assert_eq!(told["simulated_ns"].as_i64().unwrap(), simulated(3));
 }

@@ -71,12 +71,11 @@ pub(super) fn work(whole: Work, name: &str, part: Part, caller: &Caller<'_>, rea
 fn changed(change: LayoutChange, part: Part, backward: bool, tensors: Tensors) -> u64 {
     let Tensors { input, weights, output } = tensors;
     let order: &[u64] = match (change, backward) {
-        (LayoutChange::ToChannelsLast, false) => &[input, weights],
         (LayoutChange::ToChannelsFirst, false) => &[output],
         (LayoutChange::ToChannelsLast, true) if part.of == 2 => &[input, output],
         (LayoutChange::ToChannelsLast, true) => &[weights, output, input, output],
         (LayoutChange::ToChannelsFirst, true) if part.of == 1 => &[weights],
-        (LayoutChange::ToChannelsFirst, true) => &[input, weights],
+        (LayoutChange::ToChannelsLast, false) | (LayoutChange::ToChannelsFirst, true) => &[input, weights],
     };
     order.get(part.at as usize).or(order.last()).copied().unwrap_or(0)
 }

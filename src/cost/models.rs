@@ -142,7 +142,9 @@ impl CostModels {
 
     fn unscaled(&self, work: &Work, device: &DeviceProfile) -> Option<Estimate> {
         match (&work.shape, work.family) {
-            (&Shape::Copy { route, pinned }, _) => self.copy_estimate(work, (device.id.clone(), route, pinned), device),
+            (&Shape::Copy { route, pinned }, _) => {
+                self.copy_estimate(work, &(device.id.clone(), route, pinned), device)
+            }
             (&Shape::Collective { kind, ranks }, _) => {
                 let own = peer_link(device);
                 let known = std::iter::once(&device.id).chain(&device.lineage).find_map(|id| self.links.of_device(id));
@@ -170,8 +172,8 @@ impl CostModels {
         Estimate { duration, model: "attention-from-forward", error, extrapolated: true }
     }
 
-    fn copy_estimate(&self, work: &Work, kind: CopyKind, device: &DeviceProfile) -> Option<Estimate> {
-        let curve = self.copies.get(&kind);
+    fn copy_estimate(&self, work: &Work, kind: &CopyKind, device: &DeviceProfile) -> Option<Estimate> {
+        let curve = self.copies.get(kind);
         let (us, error) = copy_us(work, device, curve)?;
         Some(estimate_of(us, if curve.is_some() { "copy-traced" } else { "copy" }, error, false))
     }

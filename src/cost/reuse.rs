@@ -117,7 +117,9 @@ impl Ranks {
             steps.push((weight, width));
             rank = next;
         }
-        steps.iter_mut().for_each(|step| step.0 /= total);
+        for step in &mut steps {
+            step.0 /= total;
+        }
         Self { steps }
     }
 

@@ -31,7 +31,7 @@ impl ErrorBand {
     /// Reaches back by `change`, of which it is assumed that the iteration has it: to longer times for one that saves.
     pub(super) fn widen(&mut self, change: DurNs) {
         if change < DurNs::ZERO {
-            self.high_ns = self.high_ns - change;
+            self.high_ns -= change;
         } else {
             self.low_ns = (self.low_ns - change).max(DurNs::ZERO);
         }

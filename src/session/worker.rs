@@ -255,7 +255,7 @@ impl Work {
             }
             Request::Gains { revision, scenario, lines } => self.serve_gains(revision, &scenario, lines),
             Request::Advise { revision, scenario } => self.advise(revision, scenario),
-            Request::Sweep { revision, scenario, sweep } => self.sweep(revision, scenario, sweep),
+            Request::Sweep { revision, scenario, sweep } => self.sweep(revision, &scenario, &sweep),
             Request::Plans { revision, scenario } => self.plans(revision, &scenario),
             Request::Search { revision, scenario } => self.search(revision, &scenario),
             Request::StopSearch | Request::StopAdvice => {}
@@ -264,8 +264,8 @@ impl Work {
 
     /// Evaluates as many points at a time as there are cores; what is overtaken goes back in line with the points that
     /// are left.
-    fn sweep(&self, revision: u64, scenario: Scenario, sweep: Sweep) {
-        let run = SweepRun::new(&self.engine, &self.loaded, &scenario, std::slice::from_ref(&sweep));
+    fn sweep(&self, revision: u64, scenario: &Scenario, sweep: &Sweep) {
+        let run = SweepRun::new(&self.engine, &self.loaded, scenario, std::slice::from_ref(sweep));
         let points: Vec<Vec<f64>> = sweep.values().map(|value| vec![value]).collect();
         let at_once = rayon::current_num_threads().max(1);
         for (round, some) in points.chunks(at_once).enumerate() {

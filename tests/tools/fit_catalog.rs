@@ -163,7 +163,9 @@ fn assemble(
     for domain in Domain::ALL {
         if let Some((unseen, anchored)) = leave_one_out(domain, fits, rows, catalog)? {
             all.set_unseen(Unseen { floor_starts: floor_starts(domain, fits, catalog)?, ..unseen });
-            anchored.into_iter().for_each(|one| all.set_anchored(one));
+            for one in anchored {
+                all.set_anchored(one);
+            }
         } else {
             old.unseen(domain).cloned().into_iter().for_each(|unseen| all.set_unseen(unseen));
             let kept = Ratio::ALL.into_iter().filter_map(|by| old.anchored(domain, by).cloned());
@@ -201,13 +203,16 @@ fn assemble(
     Ok(all)
 }
 
+/// What all devices of a domain have in common, and how wrong anchoring is.
+type Shared = (Unseen, Vec<Anchored>);
+
 /// Predicts every device from parameters fitted to the devices of other chips: absolute, and anchored.
 fn leave_one_out(
     domain: Domain,
     fits: &BTreeMap<(Domain, String), Fit>,
     rows: &Rows,
     catalog: &Catalog,
-) -> Result<Option<(Unseen, Vec<Anchored>)>, Box<dyn Error>> {
+) -> Result<Option<Shared>, Box<dyn Error>> {
     let mut samples = Vec::new();
     for fit in fits.values().filter(|fit| fit.domain == domain) {
         let Some((rows, _, whole_calls)) = rows.get(&(domain, fit.devices[0].clone())) else { return Ok(None) };

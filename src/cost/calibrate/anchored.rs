@@ -98,8 +98,11 @@ fn rows<'a>(domain: Domain, judged: &Judged<'a>, smallest_us: f64) -> Vec<(&'a W
     sample.rows.iter().filter(counts).map(row).collect()
 }
 
+/// Two measured rows.
+type Pair<'a> = (&'a (&'a Work, Row), &'a (&'a Work, Row));
+
 /// Ordered pairs of rows that differ in the batch alone.
-fn batch_pairs<'a>(rows: &'a [(&'a Work, Row)]) -> Vec<(&'a (&'a Work, Row), &'a (&'a Work, Row))> {
+fn batch_pairs<'a>(rows: &'a [(&'a Work, Row)]) -> Vec<Pair<'a>> {
     let mut groups: BTreeMap<String, Vec<&(&Work, Row)>> = BTreeMap::new();
     for row in rows {
         groups.entry(batch_of(row.0).0).or_default().push(row);

@@ -109,7 +109,7 @@ fn read(row: &Row<'_>) -> Result<Read, FitError> {
         "memcpy" => copy(row)?,
         "optimizer" | "loss" if several => return Ok(Read::Left(SEVERAL_KERNELS)),
         "pooling" if backward && row.text("op").starts_with("max_pool") => pooled(row, dtype)?,
-        "concat" | "transpose" | "broadcast" | "tril" if !several => strided(streaming(row, dtype, false)?, dtype),
+        "concat" | "transpose" | "broadcast" | "tril" if !several => strided(&streaming(row, dtype, false)?, dtype),
         "concat" | "transpose" | "broadcast" | "tril" => return Ok(Read::Left(SEVERAL_KERNELS)),
         "elementwise" | "dropout" | "optimizer" | "pooling" | "loss" => streaming(row, dtype, false)?,
         "reduction" => streaming(row, dtype, true)?,
@@ -119,8 +119,8 @@ fn read(row: &Row<'_>) -> Result<Read, FitError> {
 }
 
 /// `work` with its elements found one by one.
-fn strided(work: Work, dtype: DType) -> Work {
-    Work { shape: Shape::Strided { elements: work.written.0.div_ceil(dtype.size()) }, ..work }
+fn strided(work: &Work, dtype: DType) -> Work {
+    Work { shape: Shape::Strided { elements: work.written.0.div_ceil(dtype.size()) }, ..work.clone() }
 }
 
 /// The gradient of max pooling: it searches the windows of each element of the input.

@@ -39,15 +39,13 @@ pub(super) fn read(rank: Rank<'_>) -> Option<RankMemory> {
     let given_by = known.given_by.iter().copied().chain(std::iter::repeat(None));
     let mut gradients: Vec<(u64, Option<OperatorId>)> = known.gradients.iter().copied().zip(given_by).collect();
     let mut buffers: Vec<Buffer> = pieces.iter().map(|piece| buffer(rank, piece, &passes, &mut gradients)).collect();
-    match was_there {
-        Some(bytes) => buffers.extend(kept(bytes, &known, &buffers, passes.train())),
-        None => {
-            let sizes = [(Holds::Parameters, known.total()), (Holds::Optimizer, known.optimizer)];
-            buffers.extend(sizes.map(|(holds, bytes)| stays(holds, bytes)));
-            let why =
-                "what the allocator held before beside parameters and optimizer state: its total was not recorded";
-            unknown.push(why.to_owned());
-        }
+    if let Some(bytes) = was_there {
+        buffers.extend(kept(bytes, &known, &buffers, passes.train()));
+    } else {
+        let sizes = [(Holds::Parameters, known.total()), (Holds::Optimizer, known.optimizer)];
+        buffers.extend(sizes.map(|(holds, bytes)| stays(holds, bytes)));
+        let why = "what the allocator held before beside parameters and optimizer state: its total was not recorded";
+        unknown.push(why.to_owned());
     }
     Some(RankMemory::new(MemorySource::Allocator, buffers, unknown))
 }

@@ -153,13 +153,12 @@ impl<'a> Walk<'a> {
         let last = self.rank.part_end();
         let of_pass = |&at: &usize| self.buffers[at].holds == Holds::Other;
         let found = self.of_size.get_mut(&size).and_then(|all| Some(all.remove(all.iter().rposition(of_pass)?)));
-        match found {
-            Some(at) => (self.buffers[at].holds, self.buffers[at].until) = (Holds::Gradients, last),
-            None => {
-                let from = self.rank.graph.operators[id.0 as usize].start;
-                let (holds, bytes) = (Holds::Gradients, Bytes(size));
-                self.buffers.push(Buffer { holds, bytes, from, until: last, operator: Some(id) });
-            }
+        if let Some(at) = found {
+            (self.buffers[at].holds, self.buffers[at].until) = (Holds::Gradients, last);
+        } else {
+            let from = self.rank.graph.operators[id.0 as usize].start;
+            let (holds, bytes) = (Holds::Gradients, Bytes(size));
+            self.buffers.push(Buffer { holds, bytes, from, until: last, operator: Some(id) });
         }
     }
 

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a calibration that fails should fail its test")]
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 
 use retime::cost::calibrate::{DeviceCalibration, Target, calibrate_device, device_file};
 use retime::cost::operators::{AttentionSize, attention_work};
@@ -136,7 +137,7 @@ impl Bench {
     }
 }
 
-fn cell(name: &'static str, value: impl ToString) -> (&'static str, String) {
+fn cell(name: &'static str, value: impl std::fmt::Display) -> (&'static str, String) {
     (name, value.to_string())
 }
 
@@ -260,7 +261,8 @@ fn collectives() -> String {
     let mut text = "system,nccl_version,device,op_name,nccl_dtype,num_gpus,elements,latency_ms,bytes\n".to_owned();
     for power in 8..28 {
         let bytes = 1_u64 << power;
-        text += &format!("Card,2.20,Card,all_reduce,half,4,{},{},{bytes}\n", bytes / 2, 0.02 + bytes as f64 / 1e8);
+        let (elements, latency) = (bytes / 2, 0.02 + bytes as f64 / 1e8);
+        writeln!(text, "Card,2.20,Card,all_reduce,half,4,{elements},{latency},{bytes}").unwrap();
     }
     text
 }

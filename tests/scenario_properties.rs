@@ -291,7 +291,7 @@ fn errors_name_the_column_and_the_nearest_word() {
         ("swap-gpu H100 H200", "column 15: `H200`: expected `host xFACTOR`"),
     ] {
         let error = parse_step(line).unwrap_err().to_string();
-        if line.starts_with("remove") {
+        if line.starts_with("remove (") {
             assert!(error.contains("expected `)`"), "{error}");
         } else {
             assert_eq!(error, expected);

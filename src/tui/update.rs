@@ -186,17 +186,7 @@ fn apply(app: &mut App, event: Event) -> Vec<Effect> {
             app.is_kept = false;
             Err(format!("this session does not save itself: {reason}"))
         }
-        Event::Failed(reason) if !app.works.is_empty() || app.script.is_some() => {
-            app.loading = None;
-            app.beside = None;
-            app.busy = app.busy.saturating_sub(1);
-            Err(failed(app, reason))
-        }
-        Event::Failed(reason) => {
-            app.loading = None;
-            app.failure = Some(reason);
-            Ok(vec![Effect::Quit])
-        }
+        Event::Failed(reason) => not_opened(app, reason),
         Event::Outcome { work, outcome, picture, digest } => {
             Ok(evaluated(app, work, *outcome, Answer { picture, digest }))
         }
@@ -236,6 +226,18 @@ fn apply(app: &mut App, event: Event) -> Vec<Effect> {
         app.say(Message::error(error));
         Vec::new()
     })
+}
+
+/// A trace could not be opened: without another one, or a script that may expect it, there is nothing to show.
+fn not_opened(app: &mut App, reason: String) -> Result<Vec<Effect>, String> {
+    app.loading = None;
+    if app.works.is_empty() && app.script.is_none() {
+        app.failure = Some(reason);
+        return Ok(vec![Effect::Quit]);
+    }
+    app.beside = None;
+    app.busy = app.busy.saturating_sub(1);
+    Err(failed(app, reason))
 }
 
 /// Takes columns; what has changed meanwhile is asked for.

@@ -37,7 +37,7 @@ pub(super) const COMMANDS: &[Command] = &[
         name: "learn",
         aliases: &[],
         argument: Argument::Optional(Kind::Text, "TRACE"),
-        help: "let resize-batch go by a second trace of the model at another batch size",
+        help: "let resize-batch learn from a trace at another batch size",
         keys: &[],
         run: learn,
     },

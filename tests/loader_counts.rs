@@ -1,18 +1,13 @@
 //! The loader against figures others have counted: the table of shared traces, and the manifest of our own captures.
 #![expect(clippy::unwrap_used, reason = "in a test a failure to set up is a failure")]
 
-use std::path::{Path, PathBuf};
+mod common;
+
+use std::path::Path;
 
 use retime::trace::{self, Category, OpenOptions, OperatorArgs, Trace, TrackKind};
 
-fn shared(path: &str) -> Option<PathBuf> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/traces").join(path);
-    if path.exists() {
-        return Some(path);
-    }
-    eprintln!("skipped: {} is not here", path.display());
-    None
-}
+use common::shared;
 
 fn count(trace: &Trace, category: Category) -> usize {
     trace.events.ids().filter(|&id| trace.events.category(id) == category).count()

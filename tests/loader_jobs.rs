@@ -1,18 +1,13 @@
 //! Which files become which jobs, and execution traces against figures others have counted.
 #![expect(clippy::unwrap_used, reason = "in a test a failure to set up is a failure")]
 
-use std::path::{Path, PathBuf};
+mod common;
+
+use std::path::PathBuf;
 
 use retime::trace::{self, ExecutionTrace, Job, OpenOptions, Opened};
 
-fn shared(path: &str) -> Option<PathBuf> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/traces").join(path);
-    if path.exists() {
-        return Some(path);
-    }
-    eprintln!("skipped: {} is not here", path.display());
-    None
-}
+use common::shared;
 
 fn open(paths: &[&str]) -> Option<Opened> {
     let paths: Option<Vec<PathBuf>> = paths.iter().map(|path| shared(path)).collect();

@@ -1,19 +1,12 @@
 //! Linking operators to execution-trace nodes, against counts others have made.
 #![expect(clippy::unwrap_used, reason = "in a test a failure to set up is a failure")]
 
-use std::path::{Path, PathBuf};
+mod common;
 
 use retime::trace::link::{Link, LinkedBy, link};
 use retime::trace::{self, ExecutionTrace, OpenOptions, Trace};
 
-fn shared(path: &str) -> Option<PathBuf> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/traces").join(path);
-    if path.exists() {
-        return Some(path);
-    }
-    eprintln!("skipped: {} is not here", path.display());
-    None
-}
+use common::shared;
 
 /// Links every rank of the job at `path` and checks what must hold of any link.
 fn links(path: &str) -> Vec<Link> {

@@ -1,14 +1,18 @@
 //! Nsight Systems' SQLite exports: made-up ones, damaged and foreign ones, and a recorded one.
 #![expect(clippy::unwrap_used, reason = "in a test a failure to set up is a failure")]
 
+mod common;
+
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use retime::graph::BuildOptions;
 use retime::session::Engine;
 use retime::trace::{self, Category, EventId, Format, OpenError, OpenOptions, Trace, TrackKind};
 use retime::units::{Bytes, DurNs, TimeNs};
 use rusqlite::Connection;
+
+use common::shared;
 
 /// The columns that are read of each table, as Nsight Systems 2024 declares them.
 const SCHEMA: &str = "
@@ -244,19 +248,9 @@ fn packed_archived_and_journalled_databases_are_the_same_trace() {
     }
 }
 
-fn shared() -> Option<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/traces/nsys-cloverleaf-a100");
-    let path = folder.join("perlmutter-cloverleaf-cuda.sqlite.gz");
-    if path.exists() {
-        return Some(path);
-    }
-    eprintln!("skipped: {} is not here", path.display());
-    None
-}
-
 #[test]
 fn a_recorded_export_has_the_counts_of_its_tables_and_replays() {
-    let Some(path) = shared() else { return };
+    let Some(path) = shared("nsys-cloverleaf-a100/perlmutter-cloverleaf-cuda.sqlite.gz") else { return };
     let traces = open(&path).unwrap();
     let trace = &traces[0];
     let count = |category| trace.events.ids().filter(|&id| trace.events.category(id) == category).count();

@@ -3,6 +3,8 @@
 //! The expected responses were found with an independent prototype of the same rules.
 #![expect(clippy::unwrap_used, reason = "a trace that cannot be opened or built should fail its test")]
 
+mod common;
+
 use std::path::{Path, PathBuf};
 
 use retime::analysis::replay::{ReplayReport, Responses, scaled_period};
@@ -12,20 +14,13 @@ use retime::graph::{
 };
 use retime::trace::{self, OpenOptions};
 
+use common::shared;
+
 /// Responses to: kernels doubled, kernels halved, host think time halved.
 type Response = (f64, f64, f64);
 
 /// How far a response may be from the expected one, as a fraction of it.
 const RESPONSE: f64 = 0.03;
-
-fn shared(path: &str) -> Option<PathBuf> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/traces").join(path);
-    if path.exists() {
-        return Some(path);
-    }
-    eprintln!("skipped: {} is not there", path.display());
-    None
-}
 
 /// The graph of one job, with its invariants checked.
 fn build(path: &Path, iteration: IterationChoice) -> ExecutionGraph {

@@ -146,7 +146,7 @@ impl CostModels {
                 self.copy_estimate(work, &(device.id.clone(), route, pinned), device)
             }
             (&Shape::Collective { kind, ranks }, _) => {
-                let own = peer_link(device);
+                let own = LinkProfile::of_figures(device);
                 let known = std::iter::once(&device.id).chain(&device.lineage).find_map(|id| self.links.of_device(id));
                 let link = known.unwrap_or(&own);
                 let time = collective_time(kind, work.read.0, ranks, link);
@@ -254,23 +254,6 @@ fn host_estimate(work: &Work, device: &DeviceProfile) -> Estimate {
     };
     let us = analytical::analytical_us(work, algorithm, device).unwrap_or(0.0);
     estimate_of(device.kernel_start.secs() * 1e6 + us, "analytical", HOST_ERROR, false)
-}
-
-/// The interconnect of a device that no catalog entry joins, from its own figures.
-fn peer_link(device: &DeviceProfile) -> LinkProfile {
-    let rate = if device.peer_link.0 > 0.0 { device.peer_link.0 } else { device.host_link.0.max(1.0) };
-    LinkProfile {
-        id: device.id.clone(),
-        name: String::new(),
-        devices: Vec::new(),
-        gb_s: rate / 1e9,
-        latency_us: 10.0,
-        most: 0,
-        between_nodes: false,
-        pairs_only: false,
-        source: "the device's own figures".to_owned(),
-        curves: Vec::new(),
-    }
 }
 
 /// A key of everything the models read of a device.

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::catalog::Catalog;
 use super::error::CatalogError;
 use super::peers;
-use super::profile::BandwidthCurve;
+use super::profile::{BandwidthCurve, DeviceProfile};
 
 /// An interconnect between devices.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -36,6 +36,25 @@ pub struct LinkProfile {
     /// Measured collectives.
     #[serde(default, rename = "curve")]
     pub curves: Vec<CollectiveCurve>,
+}
+
+impl LinkProfile {
+    /// The interconnect of a device that no catalog entry joins, from its own figures.
+    pub fn of_figures(device: &DeviceProfile) -> Self {
+        let rate = if device.peer_link.0 > 0.0 { device.peer_link.0 } else { device.host_link.0.max(1.0) };
+        Self {
+            id: device.id.clone(),
+            name: format!("between {}", device.name),
+            devices: Vec::new(),
+            gb_s: rate / 1e9,
+            latency_us: 10.0,
+            most: 0,
+            between_nodes: false,
+            pairs_only: false,
+            source: "the device's own figures".to_owned(),
+            curves: Vec::new(),
+        }
+    }
 }
 
 /// Times of one collective among `ranks` ranks by message size.
@@ -130,18 +149,7 @@ impl Links {
     pub fn add_measured(&mut self, catalog: &Catalog) {
         for (device, curves) in catalog.curves() {
             let known = std::iter::once(&device.id).chain(&device.lineage).find_map(|id| self.of_device(id)).cloned();
-            let mut link = known.unwrap_or_else(|| LinkProfile {
-                id: String::new(),
-                name: format!("between {}", device.name),
-                devices: Vec::new(),
-                gb_s: device.peer_link.0.max(device.host_link.0).max(1.0) / 1e9,
-                latency_us: 10.0,
-                most: 0,
-                between_nodes: false,
-                pairs_only: false,
-                source: "the device's own figures".to_owned(),
-                curves: Vec::new(),
-            });
+            let mut link = known.unwrap_or_else(|| LinkProfile::of_figures(device));
             link.id.clone_from(&device.id);
             link.devices = vec![device.id.clone()];
             link.curves.retain(|known| !known.carried);

@@ -32,8 +32,7 @@ pub(super) const SPEC: TransformSpec = TransformSpec {
 };
 
 fn parse(words: &mut Words<'_>) -> Result<Arc<dyn Transform>, StepError> {
-    let rest = words.rest();
-    Ok(Arc::new(Checkpoint { selector: Selector::parse_at(rest.text, rest.column)? }))
+    Ok(Arc::new(Checkpoint { selector: Selector::of_rest(words)? }))
 }
 
 impl Transform for Checkpoint {

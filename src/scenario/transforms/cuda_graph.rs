@@ -33,9 +33,7 @@ pub(super) const SPEC: TransformSpec = TransformSpec {
 };
 
 fn parse(words: &mut Words<'_>) -> Result<Arc<dyn Transform>, StepError> {
-    let rest = words.rest();
-    let selector = (!rest.text.is_empty()).then(|| Selector::parse_at(rest.text, rest.column)).transpose()?;
-    Ok(Arc::new(CudaGraph { selector }))
+    Ok(Arc::new(CudaGraph { selector: Selector::of_rest_if_any(words)? }))
 }
 
 /// Host time of a graph launch: a fixed part, and a part per kernel.

@@ -45,8 +45,7 @@ pub(super) const OPTIMIZER: TransformSpec = TransformSpec {
 };
 
 fn parse(words: &mut Words<'_>) -> Result<Arc<dyn Transform>, StepError> {
-    let rest = words.rest();
-    Ok(Arc::new(Fuse { selector: Selector::parse_at(rest.text, rest.column)? }))
+    Ok(Arc::new(Fuse { selector: Selector::of_rest(words)? }))
 }
 
 /// Families whose kernels work element by element, so that a chain needs no exchange between blocks.

@@ -60,8 +60,7 @@ fn parse(words: &mut Words<'_>) -> Result<Arc<dyn Transform>, StepError> {
     if keyword.text != "after" {
         return Err(StepError::at(keyword.column, format!("`{}`: expected `after`", keyword.text)));
     }
-    let rest = words.rest();
-    let after = Selector::parse_at(rest.text, rest.column)?;
+    let after = Selector::of_rest(words)?;
     Ok(Arc::new(InsertKernel { kernel, duration, after, stream, written: time.text.to_owned() }))
 }
 

@@ -29,8 +29,7 @@ pub(super) const SPEC: TransformSpec = TransformSpec {
 };
 
 fn parse(words: &mut Words<'_>) -> Result<Arc<dyn Transform>, StepError> {
-    let rest = words.rest();
-    Ok(Arc::new(Remove { selector: Selector::parse_at(rest.text, rest.column)? }))
+    Ok(Arc::new(Remove { selector: Selector::of_rest(words)? }))
 }
 
 impl Transform for Remove {

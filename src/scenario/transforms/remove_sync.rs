@@ -31,9 +31,7 @@ pub(super) const SPEC: TransformSpec = TransformSpec {
 };
 
 fn parse(words: &mut Words<'_>) -> Result<Arc<dyn Transform>, StepError> {
-    let rest = words.rest();
-    let selector = (!rest.text.is_empty()).then(|| Selector::parse_at(rest.text, rest.column)).transpose()?;
-    Ok(Arc::new(RemoveSync { selector }))
+    Ok(Arc::new(RemoveSync { selector: Selector::of_rest_if_any(words)? }))
 }
 
 impl Transform for RemoveSync {

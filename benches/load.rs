@@ -26,6 +26,11 @@ use retime::trace::{self, OpenOptions};
 use retime::tui::{Depth, Rehearsal, Style};
 use serde::de::{Deserialize, Deserializer, IgnoredAny, SeqAccess, Visitor};
 
+use core_time::core_time;
+
+#[path = "common/core_time.rs"]
+mod core_time;
+
 const STEPS: usize = 400;
 const OPERATORS_PER_STEP: usize = 250;
 /// Bytes beyond which fewer rounds must do.
@@ -75,12 +80,6 @@ fn weighed<T>(run: impl FnOnce() -> T) -> (T, usize, usize) {
     let made = run();
     let after = IN_USE.load(Ordering::Relaxed);
     (made, after.saturating_sub(before), PEAK.load(Ordering::Relaxed).saturating_sub(before))
-}
-
-/// Time that this thread spent on a core, so that a busy machine does not count.
-fn core_time() -> Duration {
-    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-    Duration::from_nanos(text.split_whitespace().next().and_then(|ns| ns.parse().ok()).unwrap_or_default())
 }
 
 /// A floor for serde_json: it walks over the events, borrows five fields, skips the arguments and keeps nothing.

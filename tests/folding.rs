@@ -13,13 +13,8 @@ use retime::trace::OpenOptions;
 const OPTIONS: BuildOptions = BuildOptions { iteration: retime::graph::IterationChoice::Default };
 
 fn write_job(engine: &Engine, folder: &Path, spec: JobSpec) {
-    let device = engine.catalog.find("V100").unwrap();
-    let machine = Machine { models: &engine.models, device, link: engine.models.links().of_device("V100").unwrap() };
-    let job = SyntheticJob::draw(spec, device.memory.0);
-    for (rank, trace) in job.traces(machine).iter().enumerate() {
-        std::fs::write(folder.join(format!("rank{rank}.pt.trace.json")), trace).unwrap();
-    }
-    std::fs::write(folder.join("tables.toml"), job.facts()).unwrap();
+    let machine = Machine::of(engine, "V100").unwrap();
+    SyntheticJob::draw(spec, machine.device.memory.0).write(folder, machine).unwrap();
 }
 
 fn load(engine: &Engine, folder: &Path) -> Loaded {

@@ -23,13 +23,10 @@ struct Made {
 
 fn make(spec: JobSpec) -> Made {
     let engine = Engine::builtin().unwrap();
-    let machine = machine(&engine);
+    let machine = Machine::of(&engine, "V100").unwrap();
     let job = SyntheticJob::draw(spec, machine.device.memory.0);
     let folder = tempfile::tempdir().unwrap();
-    for (rank, trace) in job.traces(machine).iter().enumerate() {
-        write(folder.path(), &format!("rank{rank}"), trace);
-    }
-    std::fs::write(folder.path().join("tables.toml"), job.facts()).unwrap();
+    job.write(folder.path(), machine).unwrap();
     let paths = [folder.path().to_owned()];
     let loaded = engine.load(&paths, &OpenOptions::default(), &BuildOptions::default()).unwrap().swap_remove(0);
     Made { engine, job, loaded }
@@ -41,7 +38,7 @@ fn write(folder: &Path, name: &str, trace: &[u8]) {
 
 /// The traces of the ranks of a made-up job.
 fn traces(engine: &Engine, spec: JobSpec) -> Vec<Vec<u8>> {
-    let machine = machine(engine);
+    let machine = Machine::of(engine, "V100").unwrap();
     SyntheticJob::draw(spec, machine.device.memory.0).traces(machine)
 }
 
@@ -65,11 +62,6 @@ fn with_clock(trace: &[u8], late_us: f64, ppm: f64) -> Vec<u8> {
         }
     }
     serde_json::to_vec(&json).unwrap()
-}
-
-fn machine(engine: &Engine) -> Machine<'_> {
-    let device = engine.catalog.find("V100").unwrap();
-    Machine { models: &engine.models, device, link: engine.models.links().of_device("V100").unwrap() }
 }
 
 /// [Lin24 Alg. 1] in ns, for `steps` steps one after another: fronts of the host and of both streams of every rank.
@@ -118,7 +110,7 @@ fn rank_correlation(pairs: &[(f64, f64)]) -> f64 {
 #[test]
 fn a_made_up_job_replays_as_the_algorithm_that_made_it() {
     let made = make(JobSpec { ranks: 2, seed: 5, ..JobSpec::default() });
-    let operators = made.job.operators(machine(&made.engine));
+    let operators = made.job.operators(Machine::of(&made.engine, "V100").unwrap());
     let step = (literal(&operators, 3) - literal(&operators, 1)) / 2;
     let summary = &made.loaded.replay.summary;
     for period in [summary.measured_ns, summary.simulated_ns] {
@@ -137,7 +129,7 @@ fn plans_are_ranked_as_the_papers_algorithm_ranks_them() {
             let plan = sharding.by(sharder);
             let placement = plan.assignment.iter().map(|&rank| rank as usize).collect();
             let moved = SyntheticJob { placement, ..made.job.clone() };
-            let operators = moved.operators(machine(&made.engine));
+            let operators = moved.operators(Machine::of(&made.engine, "V100").unwrap());
             let step = (literal(&operators, 3) - literal(&operators, 1)) / 2;
             pairs.push((plan.simulated_ns.unwrap().0 as f64, step as f64));
         }

@@ -25,6 +25,9 @@ pub struct LinkProfile {
     /// Most devices that it joins; 0 where that is as many as a node has.
     #[serde(default)]
     pub most: u32,
+    /// Of one that joins nodes: how many a node has; 0 where every device has its own.
+    #[serde(default)]
+    pub ports: u32,
     /// Whether it joins nodes rather than devices of one node.
     #[serde(default)]
     pub between_nodes: bool,
@@ -49,6 +52,7 @@ impl LinkProfile {
             gb_s: rate / 1e9,
             latency_us: 10.0,
             most: 0,
+            ports: 0,
             between_nodes: false,
             pairs_only: false,
             source: "the device's own figures".to_owned(),

@@ -125,6 +125,7 @@ mod tests {
             gb_s,
             latency_us: 1.0,
             most: 0,
+            ports: 0,
             between_nodes: false,
             pairs_only: false,
             source: "test".to_owned(),

@@ -2,11 +2,11 @@
 
 use std::fs;
 
-use color_eyre::eyre::{Result, eyre};
+use color_eyre::eyre::Result;
 
 use crate::cli::GenerateArgs;
+use crate::session::Engine;
 use crate::session::synthetic::{JobSpec, Machine, SyntheticJob};
-use crate::session::{Engine, write_new};
 
 /// Runs the command.
 ///
@@ -14,20 +14,15 @@ use crate::session::{Engine, write_new};
 /// The device is unknown or has no link, a file exists or cannot be written.
 pub fn run(args: &GenerateArgs) -> Result<()> {
     let engine = Engine::builtin()?;
-    let device = engine.catalog.find(&args.gpu)?;
-    let link = engine.models.links().of_device(&device.id);
-    let link = link.ok_or_else(|| eyre!("{}: no interconnect is known of it", device.id))?;
+    let machine = Machine::of(&engine, &args.gpu)?;
     let &GenerateArgs { ranks, tables_per_rank, layers, local_batch, steps, seed, .. } = args;
     let kinds = args.kinds.unwrap_or(ranks);
     let job = SyntheticJob::draw(
         JobSpec { ranks, kinds, tables_per_rank, layers, local_batch, steps, seed },
-        device.memory.0,
+        machine.device.memory.0,
     );
     fs::create_dir_all(&args.output)?;
-    for (rank, trace) in job.traces(Machine { models: &engine.models, device, link }).iter().enumerate() {
-        write_new(&args.output.join(format!("rank{rank}.pt.trace.json")), trace, false)?;
-    }
-    write_new(&args.output.join("tables.toml"), job.facts().as_bytes(), false)?;
+    job.write(&args.output, machine)?;
     println!("{ranks} ranks and {} tables in {}", job.tables.len(), args.output.display());
     Ok(())
 }

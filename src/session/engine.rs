@@ -162,23 +162,21 @@ impl Engine {
     ) -> Result<Loaded, SessionError> {
         let graph = Arc::new(build_folded(&job, &folding, options)?);
         let (catalog, models, overheads) = (self.catalog.clone(), self.models.clone(), self.overheads.clone());
-        let mut context = Context::new(catalog, models, overheads, &graph);
+        let (mut context, base) =
+            rayon::join(|| Context::new(catalog, models, overheads, &graph), || Base::new(Arc::clone(&graph)));
         context.databases = self.databases.clone();
         context.is_placed = job.ranks.iter().any(|rank| {
             rank.execution_trace.is_some() && rank.trace.as_ref().is_some_and(|trace| trace.predicted.is_some())
         });
         let mut notes = Diagnostics::default();
         let facts = self.table_facts.clone().unwrap_or_else(|| table_facts::beside(&job, &mut notes));
-        let base = Base::new(Arc::clone(&graph)).with_table_facts(facts);
+        let base = base.with_table_facts(facts);
         let memory = memory::of_job(&job, &base);
         let base = Arc::new(base.with_memory(memory));
-        table_facts::check(&base, &graph, &mut notes);
-        let replay = Arc::new(outcome_of(
-            scenario::resolve(&base, &Scenario::default(), &context),
-            None,
-            &Scenario::default(),
-            0,
-        ));
+        let untouched = Scenario::default();
+        let replay = || outcome_of(scenario::resolve(&base, &untouched, &context), None, &untouched, 0);
+        let (replay, ()) = rayon::join(replay, || table_facts::check(&base, &graph, &mut notes));
+        let replay = Arc::new(replay);
         let title = loaded::title(&job);
         Ok(Loaded { job, folding, alike, graph, base, context, replay, notes, title })
     }

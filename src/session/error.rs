@@ -23,6 +23,9 @@ pub enum SessionError {
     /// A device is not in the catalog.
     #[error(transparent)]
     Device(#[from] UnknownDevice),
+    /// A device between several of which nothing is known.
+    #[error("{0}: no interconnect is known of it")]
+    NoLink(String),
     /// A line is not a step.
     #[error(transparent)]
     Step(#[from] StepError),

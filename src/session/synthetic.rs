@@ -6,9 +6,13 @@ mod model;
 mod timeline;
 
 use std::fmt::Write;
+use std::path::Path;
 
 use crate::cost::CostModels;
 use crate::device::{DeviceProfile, LinkProfile};
+
+use super::table_facts::FILE_NAME;
+use super::{Engine, SessionError, write_new};
 
 pub use model::{Collective, Operator};
 
@@ -65,6 +69,19 @@ pub struct Machine<'a> {
     pub link: &'a LinkProfile,
 }
 
+impl<'a> Machine<'a> {
+    /// Devices called `gpu`, with the link that `engine` knows between such.
+    ///
+    /// # Errors
+    /// The device is unknown or has no link.
+    pub fn of(engine: &'a Engine, gpu: &str) -> Result<Self, SessionError> {
+        let device = engine.catalog.find(gpu)?;
+        let link = engine.models.links().of_device(&device.id);
+        let link = link.ok_or_else(|| SessionError::NoLink(device.id.clone()))?;
+        Ok(Self { models: &engine.models, device, link })
+    }
+}
+
 /// A job: its tables and the rank of each.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SyntheticJob {
@@ -118,6 +135,17 @@ impl SyntheticJob {
         let timelines = timeline::schedule(&operators, self.spec.steps);
         let about = format!("made-up DLRM, seed {}, on {}", self.spec.seed, machine.device.id);
         timelines.iter().enumerate().map(|(rank, spans)| kineto::trace(self, rank, spans, machine, &about)).collect()
+    }
+
+    /// Writes the trace of every rank and the facts about the tables into `folder`.
+    ///
+    /// # Errors
+    /// A file exists or cannot be written.
+    pub fn write(&self, folder: &Path, machine: Machine<'_>) -> Result<(), SessionError> {
+        for (rank, trace) in self.traces(machine).iter().enumerate() {
+            write_new(&folder.join(format!("rank{rank}.pt.trace.json")), trace, false)?;
+        }
+        write_new(&folder.join(FILE_NAME), self.facts().as_bytes(), false)
     }
 
     /// The facts about its tables that batched look-ups do not record, as a file that `--table-facts` reads.

@@ -1,14 +1,15 @@
 //! Ranks → one graph: a shared clock, each rank's tasks, the collectives that join them, and the topological order.
 
 use crate::diagnostic::Diagnostics;
-use crate::graph::{Clock, Collective, ExecutionGraph, LaneId, LateStart, Rank, RankPart, TaskKind, iteration};
+use crate::graph::{Clock, Collective, ExecutionGraph, LateStart, Rank, RankPart, TaskKind, iteration};
 use crate::trace::{RecordedDevice, folding_tolerance};
 use crate::units::{DurNs, TimeNs};
 
 use super::Prepared;
 use super::collectives::{self, Drafted, Member};
-use super::draft::{self, Ordered};
-use super::emit::{Emission, Emitted, Shared};
+use super::draft::Ordered;
+use super::emit::{Emitted, Shared};
+use super::gather::{self, Written};
 
 /// Schedule time 0 of each rank in its trace's time: one instant on a shared clock, before any task of the windows.
 pub(super) fn zeros(ranks: &[Prepared<'_>]) -> Vec<TimeNs> {
@@ -28,11 +29,7 @@ pub(super) fn zeros(ranks: &[Prepared<'_>]) -> Vec<TimeNs> {
 /// `hidden`: how many waits were found that no call shows.
 pub(super) fn assemble(ranks: &[Prepared<'_>], hidden: usize) -> ExecutionGraph {
     let Aligned { zeros, groups, clocks } = shared_clock(ranks);
-    let mut written = Written::default();
-    for (rank, &zero) in ranks.iter().zip(&zeros) {
-        written.add(rank, zero);
-    }
-    let Written { mut shared, emitted, virtual_lanes, .. } = written;
+    let Written { mut shared, emitted, virtual_lanes } = gather::write(ranks, &zeros);
     let task_of: Vec<&[u32]> = emitted.iter().map(|rank| rank.works.as_slice()).collect();
     let counts: Vec<u32> = ranks.iter().map(|rank| 1 + rank.input.others.len() as u32).collect();
     let drafted = collectives::join(&mut shared, &groups, &task_of, &virtual_lanes, &counts);
@@ -79,33 +76,6 @@ fn shared_clock(ranks: &[Prepared<'_>]) -> Aligned {
     let ahead = clocks.iter().map(|clock| clock.offset).max().unwrap_or_default();
     let zeros = zeros.iter().zip(&clocks).map(|(&zero, clock)| zero + clock.offset - ahead).collect();
     Aligned { zeros, groups, clocks }
-}
-
-/// What has been written so far.
-struct Written {
-    shared: Shared,
-    emitted: Vec<Emitted>,
-    virtual_lanes: Vec<LaneId>,
-    origin: u32,
-}
-
-impl Default for Written {
-    fn default() -> Self {
-        Self { shared: Shared::default(), emitted: Vec::new(), virtual_lanes: Vec::new(), origin: draft::NONE }
-    }
-}
-
-impl Written {
-    fn add(&mut self, rank: &Prepared<'_>, zero: TimeNs) {
-        let shared = &mut self.shared;
-        let mut emission = Emission::new(&rank.observed, &rank.window, zero, rank.input.rank, self.origin, shared);
-        if self.origin == draft::NONE {
-            self.origin = emission.joint(emission.virtual_lane, zero);
-            emission.origin = self.origin;
-        }
-        self.virtual_lanes.push(emission.virtual_lane);
-        self.emitted.push(emission.run());
-    }
 }
 
 fn with_members(drafted: Vec<Drafted>, ordered: &Ordered) -> Vec<Collective> {

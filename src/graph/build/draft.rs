@@ -13,6 +13,9 @@ use crate::trace::Trace;
 /// No task yet.
 pub(super) const NONE: u32 = u32::MAX;
 
+/// The start of everything, time 0: the first task of every draft.
+pub(super) const ORIGIN: u32 = 0;
+
 /// An edge between drafted tasks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Edge {
@@ -61,17 +64,19 @@ impl Draft {
     /// into the earliest task that waits are left out.
     ///
     /// # Complexity
-    /// O((tasks + edges) · log tasks).
+    /// O((tasks + edges) · log tasks that wait at a time).
     pub(super) fn order(self) -> Ordered {
         let mut sorter = Sorter::new(&self);
         let mut order = Vec::with_capacity(self.tasks.len());
-        loop {
-            sorter.drain(&self, &mut order);
-            if order.len() == self.tasks.len() || !sorter.break_cycle(&self) {
-                break;
+        sorter.drain(&self, &mut order);
+        if order.len() < self.tasks.len() {
+            let mut cycles = Cycles::new(&self);
+            while cycles.break_next(&self, &mut sorter) {
+                sorter.drain(&self, &mut order);
             }
         }
-        self.rebuild(&order, &sorter.dropped)
+        let Sorter { dropped, .. } = sorter;
+        self.rebuild(&order, &dropped)
     }
 
     fn rebuild(self, order: &[u32], dropped: &[bool]) -> Ordered {
@@ -90,44 +95,61 @@ impl Draft {
     }
 }
 
-/// Kahn's algorithm with a way out of cycles.
+/// Edge numbers grouped by the task at one of their ends, in order of creation.
+struct Grouped {
+    /// By task: where its edges begin; one more for the end of the last.
+    first: Vec<u32>,
+    edges: Vec<u32>,
+}
+
+impl Grouped {
+    fn by(draft: &Draft, end: impl Fn(&Edge) -> u32) -> Self {
+        // Counts two places on turn into beginnings one place on, and into ends while edges are filled in.
+        let mut first = vec![0; draft.tasks.len() + 2];
+        for edge in &draft.edges {
+            first[end(edge) as usize + 2] += 1;
+        }
+        for at in 1..first.len() {
+            first[at] += first[at - 1];
+        }
+        let mut edges = vec![0; draft.edges.len()];
+        for (number, edge) in draft.edges.iter().enumerate() {
+            let next = &mut first[end(edge) as usize + 1];
+            edges[*next as usize] = number as u32;
+            *next += 1;
+        }
+        Self { first, edges }
+    }
+
+    fn range(&self, task: u32) -> std::ops::Range<usize> {
+        self.first[task as usize] as usize..self.first[task as usize + 1] as usize
+    }
+}
+
+/// Kahn's algorithm.
 struct Sorter {
-    /// Edge numbers by target, and by source.
-    into: Vec<Vec<u32>>,
-    out_of: Vec<Vec<u32>>,
+    out_of: Grouped,
     missing: Vec<u32>,
     done: Vec<bool>,
     dropped: Vec<bool>,
     ready: BinaryHeap<Reverse<(i64, u32)>>,
-    /// Tasks by measured start, and how many of them are known to be done.
-    by_start: Vec<u32>,
-    done_until: usize,
 }
 
 impl Sorter {
     fn new(draft: &Draft) -> Self {
         let count = draft.tasks.len();
-        let (mut into, mut out_of) = (vec![Vec::new(); count], vec![Vec::new(); count]);
-        for (number, edge) in draft.edges.iter().enumerate() {
-            into[edge.to as usize].push(number as u32);
-            out_of[edge.from as usize].push(number as u32);
+        let mut missing = vec![0; count];
+        for edge in &draft.edges {
+            missing[edge.to as usize] += 1;
         }
-        let missing: Vec<u32> = into.iter().map(|edges: &Vec<u32>| edges.len() as u32).collect();
-        let mut by_start: Vec<u32> = (0..count as u32).collect();
-        by_start.sort_by_key(|&task| (draft.tasks[task as usize].measured_start, task));
-        let mut ready = BinaryHeap::new();
-        for task in (0..count).filter(|&task| missing[task] == 0) {
-            ready.push(Reverse((draft.tasks[task].measured_start.0, task as u32)));
-        }
+        let free = (0..count).filter(|&task| missing[task] == 0);
+        let ready = free.map(|task| Reverse((draft.tasks[task].measured_start.0, task as u32))).collect();
         Self {
-            into,
-            out_of,
+            out_of: Grouped::by(draft, |edge| edge.from),
             missing,
             done: vec![false; count],
             dropped: vec![false; draft.edges.len()],
             ready,
-            by_start,
-            done_until: 0,
         }
     }
 
@@ -135,7 +157,8 @@ impl Sorter {
         while let Some(Reverse((_, task))) = self.ready.pop() {
             order.push(task);
             self.done[task as usize] = true;
-            for number in std::mem::take(&mut self.out_of[task as usize]) {
+            for at in self.out_of.range(task) {
+                let number = self.out_of.edges[at];
                 if !self.dropped[number as usize] {
                     self.release(draft, number);
                 }
@@ -150,30 +173,41 @@ impl Sorter {
             self.ready.push(Reverse((draft.tasks[to as usize].measured_start.0, to)));
         }
     }
+}
+
+/// The way out of cycles.
+struct Cycles {
+    into: Grouped,
+    /// Tasks by measured start, and how many of them are known to be done.
+    by_start: Vec<u32>,
+    done_until: usize,
+}
+
+impl Cycles {
+    fn new(draft: &Draft) -> Self {
+        let mut by_start: Vec<u32> = (0..draft.tasks.len() as u32).collect();
+        by_start.sort_by_key(|&task| (draft.tasks[task as usize].measured_start, task));
+        Self { into: Grouped::by(draft, |edge| edge.to), by_start, done_until: 0 }
+    }
 
     /// Leaves out the open inferred edges into the earliest waiting task that has any; failing that, all open edges into
     /// the earliest waiting task. False when no task waits.
-    fn break_cycle(&mut self, draft: &Draft) -> bool {
-        while self.by_start.get(self.done_until).is_some_and(|&task| self.done[task as usize]) {
+    fn break_next(&mut self, draft: &Draft, sorter: &mut Sorter) -> bool {
+        while self.by_start.get(self.done_until).is_some_and(|&task| sorter.done[task as usize]) {
             self.done_until += 1;
         }
-        let waiting = || self.by_start[self.done_until..].iter().copied().filter(|&task| !self.done[task as usize]);
-        let inferred = waiting().find(|&task| self.open(draft, task).any(|edge| is_inferred(draft, edge)));
+        let waiting = || self.by_start[self.done_until..].iter().copied().filter(|&task| !sorter.done[task as usize]);
+        let is_open =
+            |&edge: &u32| !sorter.dropped[edge as usize] && !sorter.done[draft.edges[edge as usize].from as usize];
+        let open = |task| self.into.edges[self.into.range(task)].iter().copied().filter(is_open);
+        let inferred = waiting().find(|&task| open(task).any(|edge| is_inferred(draft, edge)));
         let Some(task) = inferred.or_else(|| waiting().next()) else { return false };
-        let edges: Vec<u32> =
-            self.open(draft, task).filter(|&edge| inferred.is_none() || is_inferred(draft, edge)).collect();
+        let edges: Vec<u32> = open(task).filter(|&edge| inferred.is_none() || is_inferred(draft, edge)).collect();
         for edge in edges {
-            self.dropped[edge as usize] = true;
-            self.release(draft, edge);
+            sorter.dropped[edge as usize] = true;
+            sorter.release(draft, edge);
         }
         true
-    }
-
-    fn open<'s>(&'s self, draft: &'s Draft, task: u32) -> impl Iterator<Item = u32> + 's {
-        self.into[task as usize]
-            .iter()
-            .copied()
-            .filter(|&edge| !self.dropped[edge as usize] && !self.done[draft.edges[edge as usize].from as usize])
     }
 }
 

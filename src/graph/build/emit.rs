@@ -6,7 +6,7 @@ use crate::intern::{NameId, NameTable};
 use crate::trace::EventId;
 use crate::units::{Bytes, DurNs, TimeNs};
 
-use super::draft::{Draft, NONE, Names};
+use super::draft::{Draft, NONE, Names, ORIGIN};
 use super::observed::Observed;
 use super::operators::OperatorTable;
 use super::{emit_device, emit_host, emit_step};
@@ -20,7 +20,7 @@ pub(super) struct CallTasks {
     pub(super) end: u32,
 }
 
-/// Tables that the ranks of a graph share.
+/// What ranks are written into: first each one's own, then that of all.
 #[derive(Debug, Default)]
 pub(super) struct Shared {
     /// Tasks and edges.
@@ -43,12 +43,10 @@ pub(super) struct Emission<'a, 'o> {
     pub(super) zero: TimeNs,
     /// Its rank.
     pub(super) rank: Rank,
-    /// The shared tables.
+    /// What is written.
     pub(super) shared: &'o mut Shared,
     /// The trace's names in the graph.
     pub(super) names: Names<'a>,
-    /// Start of everything: time 0.
-    pub(super) origin: u32,
     /// Lane of joints and markers.
     pub(super) virtual_lane: LaneId,
     /// First lane of its threads, then of its streams, each in the order of `observed`.
@@ -82,13 +80,12 @@ pub(super) struct Emitted {
 }
 
 impl<'a, 'o> Emission<'a, 'o> {
-    /// Prepares to write rank `rank` into `shared`.
+    /// Prepares to write rank `rank` into `shared`, which is empty.
     pub(super) fn new(
         observed: &'o Observed<'a>,
         window: &'o Window,
         zero: TimeNs,
         rank: Rank,
-        origin: u32,
         shared: &'o mut Shared,
     ) -> Self {
         let none = CallTasks { own: NONE, end: NONE };
@@ -98,7 +95,6 @@ impl<'a, 'o> Emission<'a, 'o> {
             zero,
             rank,
             names: Names::new(observed.trace),
-            origin,
             virtual_lane: LaneId(0),
             thread_lanes: 0,
             stream_lanes: 0,
@@ -110,6 +106,8 @@ impl<'a, 'o> Emission<'a, 'o> {
             shared,
         };
         emission.add_lanes();
+        let origin = emission.joint(emission.virtual_lane, zero);
+        debug_assert_eq!(origin, ORIGIN);
         emission
     }
 
@@ -203,7 +201,7 @@ impl<'a, 'o> Emission<'a, 'o> {
 
     fn keep(&mut self, task: u32, time: TimeNs, kind: DependencyKind) {
         let lag = time.since(self.zero);
-        self.edge(self.origin, task, Dependency::on_end(kind, lag));
+        self.edge(ORIGIN, task, Dependency::on_end(kind, lag));
     }
 }
 

@@ -3,6 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use rayon::prelude::*;
+
 use crate::trace::EventId;
 use crate::units::{DurNs, TimeNs};
 
@@ -43,17 +45,17 @@ type Place = (String, String);
 /// O(operators + calls + long stretches · streams · log work).
 pub(super) fn find(ranks: &mut [&mut Observed<'_>], counts: &[usize]) -> usize {
     let count = if counts.iter().sum::<usize>() < 2 { 0 } else { find_on_several(ranks, counts) };
-    for observed in ranks.iter_mut() {
+    ranks.par_iter_mut().for_each(|observed| {
         let waits = host_waits(observed);
         observed.hidden.extend(waits);
         observed.hidden.sort_unstable();
         observed.hidden.dedup_by_key(|wait| (wait.thread, wait.stretch));
-    }
+    });
     count
 }
 
 fn find_on_several(ranks: &mut [&mut Observed<'_>], counts: &[usize]) -> usize {
-    let found: Vec<Vec<(Place, HiddenWait)>> = ranks.iter().map(|observed| candidates(observed)).collect();
+    let found: Vec<Vec<(Place, HiddenWait)>> = ranks.par_iter().map(|observed| candidates(observed)).collect();
     let mut seen: BTreeMap<&Place, BTreeSet<usize>> = BTreeMap::new();
     for (rank, candidates) in found.iter().enumerate() {
         for (place, _) in candidates {

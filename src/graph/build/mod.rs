@@ -18,6 +18,7 @@ mod emit_host;
 mod emit_step;
 mod events;
 mod follow;
+mod gather;
 mod handover;
 mod hidden;
 mod host;

@@ -11,7 +11,7 @@ use super::emit::Emission;
 use super::operands;
 use super::threads::{Span, Thread};
 
-/// Operators and distinct operands of all ranks.
+/// Operators and distinct operands.
 #[derive(Debug, Default)]
 pub(super) struct OperatorTable {
     /// In order of rank, thread and start.
@@ -39,13 +39,14 @@ impl OperatorTable {
         counts.into_iter().max_by_key(|&(size, count)| (count, size)).map(|(size, _)| size)
     }
 
-    fn operands(&mut self, operands: Operands) -> OperandsId {
-        if let Some(&known) = self.known.get(&operands) {
+    /// The id of `operands`, which are added if they are new.
+    pub(super) fn operands(&mut self, operands: &Operands) -> OperandsId {
+        if let Some(&known) = self.known.get(operands) {
             return known;
         }
         let id = OperandsId(self.operands.len() as u32);
         self.operands.push(operands.clone());
-        self.known.insert(operands, id);
+        self.known.insert(operands.clone(), id);
         id
     }
 }
@@ -142,7 +143,7 @@ fn operands_of(
     let args = trace.tensor_args.get(list.0 as usize)?;
     let text = |name| trace.names.get(name);
     let operands = operands::parse(text(args.dims), text(args.types), text(args.concrete));
-    let id = emission.shared.operators.operands(operands);
+    let id = emission.shared.operators.operands(&operands);
     lists.insert(list, id);
     Some(id)
 }

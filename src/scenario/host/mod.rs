@@ -187,6 +187,9 @@ fn median(rows: impl Iterator<Item = (f64, f64)>, weight: fn(f64, f64) -> f64) -
 
 /// The host computations whose work is known, in order.
 fn computations(graph: &ExecutionGraph) -> Vec<(NodeId, Work)> {
+    if graph.tasks.node_weights().all(|task| task.kind != TaskKind::Compute) {
+        return Vec::new();
+    }
     let (overrides, sharing) = (Overrides::default(), Sharing::of_graph(graph));
     let mut classifier = Classifier::new(graph, &overrides, &sharing, 0);
     let updates: FxHashMap<NodeId, Work> =

@@ -11,6 +11,8 @@ mod tensors;
 
 use std::sync::Arc;
 
+use rayon::prelude::*;
+
 use crate::device::DeviceProfile;
 use crate::graph::{ExecutionGraph, RankPart};
 use crate::scenario::Base;
@@ -42,7 +44,7 @@ impl Rank<'_> {
 pub fn of_job(job: &Job, base: &Base) -> JobMemory {
     const BEST_FIRST: [MemorySource; 3] = [MemorySource::Allocator, MemorySource::Tensors, MemorySource::Shapes];
     let of_rank = |place| BEST_FIRST.into_iter().find_map(|source| by(job, base, place, source));
-    (0..base.graph().ranks.len()).map(of_rank).collect()
+    (0..base.graph().ranks.len()).into_par_iter().map(of_rank).collect()
 }
 
 /// What one source tells of the memory of the rank at position `place`; `None` where it tells nothing.

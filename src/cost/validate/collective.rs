@@ -133,21 +133,17 @@ fn two_nodes(
     curves: &BTreeMap<Key<'_>, CollectiveCurve>,
 ) -> Vec<ValidationRow> {
     let kind = CollectiveKind::AllReduce;
-    let of_two = |&(system, between, collective, ranks): &Key<'_>| {
-        let base =
-            curves.get(&(system, true, collective, 2)).filter(|_| between && collective == kind.name() && ranks > 2)?;
+    let row = |(&(system, between, collective, ranks), measured): (&Key<'_>, &Vec<&CollectiveRow>)| {
+        let is_asked = between && collective == kind.name() && ranks > 2;
+        let base = curves.get(&(system, true, collective, 2)).filter(|_| is_asked)?;
         let inside = curves.get(&(system, false, collective, ranks / 2))?;
-        Some((base, inside))
-    };
-    let row = |(key, measured): (&Key<'_>, &Vec<&CollectiveRow>)| {
-        let (base, inside) = of_two(key)?;
         let ((&largest, &us), &smallest_us) = (base.bytes.last().zip(base.us.last())?, base.us.first()?);
         let inside = plain_link(1.0, 1.0, vec![inside.clone()]);
         let between = plain_link(largest / us / 1e3 / UNMEASURED_SHARE, smallest_us, Vec::new());
-        let nodes = Topology { inside: &inside, between: Some(&between), per_node: key.3 / 2 };
-        let all = summarise(measured.iter().map(|row| (nodes.time(kind, row.bytes as u64, key.3).us, row.us)));
-        let family = format!("{} x{} on two nodes, unmeasured", kind.name(), key.3);
-        Some(ValidationRow { model: "collective-bandwidth", target: None, met: None, ..plain_row(family, key.0, all) })
+        let nodes = Topology { inside: &inside, between: Some(&between), per_node: ranks / 2 };
+        let all = summarise(measured.iter().map(|row| (nodes.time(kind, row.bytes as u64, ranks).us, row.us)));
+        let family = format!("{} x{} on two nodes, unmeasured", kind.name(), ranks);
+        Some(ValidationRow { model: "collective-bandwidth", target: None, met: None, ..plain_row(family, system, all) })
     };
     groups.iter().filter_map(row).collect()
 }

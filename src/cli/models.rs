@@ -30,10 +30,14 @@ pub enum DevicesAction {
         #[command(flatten)]
         output: OutputArgs,
     },
-    /// Check a device file
+    /// Check a device file, and list what of its devices (of all devices without a file) nobody measured, what is taken instead
+    /// and how far off that is where it was measured
     Check {
         /// The file
-        file: PathBuf,
+        file: Option<PathBuf>,
+        /// How to write the list
+        #[command(flatten)]
+        output: OutputArgs,
     },
 }
 
@@ -83,7 +87,8 @@ pub enum ValidateWhat {
     Replay(TraceArgs),
     /// Memory by tensors and by shapes against what allocators recorded, and parameters against manifests of captures
     Memory(TraceArgs),
-    /// Errors of the cost models on tables of measurements (CSV, plain or gzip, or folders of them) and on every kernel of traces
+    /// Errors of the cost models on tables of measurements (CSV, plain or gzip, or folders of them) and on every kernel of traces;
+    /// exit status 1 where a table that was named could not be used: it is listed, the others are checked
     Models(TraceArgs),
     /// Edits against measurements: a manifest of captures, or folders with captures, trace pairs and published times
     Whatif(TraceArgs),

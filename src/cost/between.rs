@@ -6,10 +6,21 @@ use crate::units::DurNs;
 
 use super::anchor::{self, Change};
 use super::domain::Domain;
-use super::memo::{Memo, Question};
+use super::memo::{Distinct, Memo, Question};
 use super::models::{CostModels, Placed, baseline_us, figures_key};
 use super::prediction::{Estimate, Prediction, Provenance};
 use super::work::Work;
+
+/// A kernel to be predicted.
+#[derive(Clone, Copy, Debug)]
+pub struct Kernel<'a> {
+    /// What it took, if it was measured.
+    pub measured: Option<DurNs>,
+    /// What it did then.
+    pub old: Option<&'a Work>,
+    /// What it has to do.
+    pub new: Option<&'a Work>,
+}
 
 /// Predictions from one device to another (or the same), with what the models read of both looked up once for all kernels.
 #[derive(Clone, Copy, Debug)]
@@ -34,7 +45,7 @@ enum Outlook {
 #[derive(Debug, Default)]
 pub(super) struct Outlooks(Memo<Kept, Outlook>);
 
-#[derive(Hash)]
+#[derive(Hash, PartialEq)]
 struct Asked<'a> {
     devices: (u64, u64),
     old: Option<&'a Work>,
@@ -74,6 +85,28 @@ impl CostModels {
     }
 }
 
+impl Outlook {
+    /// What a kernel that took `measured` takes after the change.
+    fn of(&self, measured: DurNs) -> Prediction {
+        match self {
+            Self::Unmodelled => unmodelled(Some(measured)),
+            Self::Absolute(after) => absolute(after),
+            Self::Either { before, after, error, .. }
+                if absolute(after).error.max(anchor::missed(before, measured)) < *error =>
+            {
+                absolute(after)
+            }
+            Self::Either { before, alike, error, .. } => Prediction {
+                duration: measured.scale(alike.duration.0 as f64 / before.duration.0 as f64),
+                provenance: Provenance::Anchored,
+                model: alike.model,
+                error: *error,
+                extrapolated: alike.extrapolated || before.extrapolated,
+            },
+        }
+    }
+}
+
 impl Between<'_> {
     /// The duration of a task that took `measured` (if it was measured) doing `old`, and now has to do `new`. Memoised.
     ///
@@ -94,22 +127,28 @@ impl Between<'_> {
             return Prediction::measured(measured);
         }
         let asked = Asked { devices: (self.old.0, self.new.0), old, new };
-        match self.models.outlooks.0.answer(&asked, || self.outlook(old, new)) {
-            Outlook::Unmodelled => unmodelled(Some(measured)),
-            Outlook::Absolute(after) => absolute(&after),
-            Outlook::Either { before, after, error, .. }
-                if absolute(&after).error.max(anchor::missed(&before, measured)) < error =>
-            {
-                absolute(&after)
-            }
-            Outlook::Either { before, alike, error, .. } => Prediction {
-                duration: measured.scale(alike.duration.0 as f64 / before.duration.0 as f64),
-                provenance: Provenance::Anchored,
-                model: alike.model,
-                error,
-                extrapolated: alike.extrapolated || before.extrapolated,
-            },
-        }
+        self.models.outlooks.0.answer(&asked, || self.outlook(old, new)).of(measured)
+    }
+
+    /// [`predict`](Self::predict) of all `kernels`: each change is looked up once, and the models are asked about those
+    /// they do not remember together.
+    pub fn predict_all(&self, kernels: &[Kernel<'_>]) -> Vec<Prediction> {
+        let devices = (self.old.0, self.new.0);
+        let mut changes = Distinct::default();
+        let places: Vec<usize> =
+            kernels.iter().map(|&Kernel { old, new, .. }| changes.place(Asked { devices, old, new })).collect();
+        self.models.foresee(changes.list.iter().filter_map(|change| change.new), self.new.1, self.new.0);
+        self.models.foresee(changes.list.iter().filter_map(|change| change.old), self.old.1, self.old.0);
+        let outlook =
+            |change: &Asked<'_>| self.models.outlooks.0.answer(change, || self.outlook(change.old, change.new));
+        let outlooks: Vec<Outlook> = changes.list.iter().map(outlook).collect();
+        let changed = |change: &Asked<'_>| devices.0 != devices.1 || change.old != change.new;
+        let changed: Vec<bool> = changes.list.iter().map(changed).collect();
+        let predict = |(kernel, place): (&Kernel<'_>, usize)| match kernel.measured {
+            Some(measured) if changed[place] => outlooks[place].of(measured),
+            measured => self.predict(measured, kernel.old, kernel.new),
+        };
+        kernels.iter().zip(places).map(predict).collect()
     }
 
     fn after(&self, work: &Work) -> Option<Estimate> {
@@ -211,12 +250,14 @@ mod tests {
         let works = [product(512, 4096), product(4096, 512), movement_work(Family::Elementwise, 1 << 22, 1 << 20)];
         let works: Vec<Option<&Work>> = works.iter().map(Some).chain([None]).collect();
         let mut seen = 0;
+        let mut kernels = Vec::new();
         for (&from, &to) in devices.iter().flat_map(|from| devices.iter().map(move |to| (from, to))) {
             for (&old, &new) in works.iter().flat_map(|old| works.iter().map(move |new| (old, new))) {
                 for measured in [None, Some(DurNs(20_000)), Some(DurNs(3_000_000)), Some(DurNs(20_000))] {
                     let remembered = shared.between(from, to).predict(measured, old, new);
                     let again = shared.between(from, to).predict(measured, old, new);
                     assert_eq!(remembered, again);
+                    kernels.push((from, to, Kernel { measured, old, new }, remembered));
                     if seen % 11 == 0 {
                         let alone = CostModels::new(shared.fits().clone(), shared.links().clone());
                         assert_eq!(remembered, alone.between(from, to).predict(measured, old, new));
@@ -224,6 +265,12 @@ mod tests {
                     seen += 1;
                 }
             }
+        }
+        for pair in kernels.chunk_by(|a, b| std::ptr::eq(a.0, b.0) && std::ptr::eq(a.1, b.1)) {
+            let asked: Vec<Kernel<'_>> = pair.iter().map(|kernel| kernel.2).collect();
+            let fresh = CostModels::new(shared.fits().clone(), shared.links().clone());
+            let all = fresh.between(pair[0].0, pair[0].1).predict_all(&asked);
+            assert!(all.iter().eq(pair.iter().map(|kernel| &kernel.3)));
         }
     }
 }

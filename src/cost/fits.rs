@@ -116,6 +116,20 @@ pub(super) fn measured_us(kernel_us: f64, host_floor_us: f64) -> f64 {
     (kernel_us.powi(4) + host_floor_us.powi(4)).powf(0.25)
 }
 
+/// What the structured model says of a kernel, before what was measured corrects it.
+struct Part {
+    /// Its time in µs.
+    kernel: f64,
+    /// That of its whole call.
+    whole: f64,
+    /// How much of the call the kernel was; 0 where nothing corrects it.
+    seen: f64,
+    extrapolated: bool,
+}
+
+/// Least share of a call from which its kernel can be told.
+const LEAST_SEEN: f64 = 0.1;
+
 /// Powers of two by which a size may lie outside the fitted range before the trees are no longer asked.
 const MARGIN: f32 = 0.5;
 
@@ -123,46 +137,63 @@ impl Fit {
     /// Time in µs of a whole call, host floor included: what the fit was fitted to.
     pub fn whole_call_us(&self, work: &Work, device: &DeviceProfile) -> f64 {
         let whole = measured_us(structured_us(self.domain, work, device, &self.parameters), self.host_floor_us);
-        whole * self.correction(work, device, whole).exp()
+        self.corrections(&[(work, whole)], device).first().map_or(whole, |correction| whole * correction.exp())
     }
 
-    /// Logarithm of what is chosen over the structured model's `whole` call.
-    fn correction(&self, work: &Work, device: &DeviceProfile, whole: f64) -> f64 {
-        let over = |us: f64| (us.max(1e-6) / whole.max(1e-6)).ln();
+    /// Logarithms of what is chosen over the structured model's whole call, by work and that call.
+    fn corrections(&self, calls: &[(&Work, f64)], device: &DeviceProfile) -> Vec<f64> {
+        let over = |us: f64, whole: f64| (us.max(1e-6) / whole.max(1e-6)).ln();
+        let each = |one: &dyn Fn(&Work, f64) -> f64| calls.iter().map(|&(work, whole)| one(work, whole)).collect();
         match self.choice {
-            Choice::StructuredTrees => self.forest.value(&features(self.domain, work, device, whole)),
-            Choice::Structured => 0.0,
-            Choice::Mlp => {
-                let network = self.network.as_ref().zip(paper_features(work, None));
-                network.map_or(0.0, |(network, row)| over(network.value(&row).clamp(-7.0, 25.0).exp()))
+            Choice::StructuredTrees => {
+                let row = |&(work, whole): &(&Work, f64)| features(self.domain, work, device, whole);
+                self.forest.values(&calls.iter().map(row).collect::<Vec<_>>())
             }
-            Choice::Curve => over(measured_us(roofline::curve_us(work, device), self.host_floor_us)),
+            Choice::Structured => vec![0.0; calls.len()],
+            Choice::Mlp => each(&|work, whole| {
+                let network = self.network.as_ref().zip(paper_features(work, None));
+                network.map_or(0.0, |(network, row)| over(network.value(&row).clamp(-7.0, 25.0).exp(), whole))
+            }),
+            Choice::Curve => {
+                each(&|work, whole| over(measured_us(roofline::curve_us(work, device), self.host_floor_us), whole))
+            }
         }
     }
 
-    /// The time of the kernel alone. Where the host's floor hid the kernels from the measurements, or sizes lie outside
+    /// Times of kernels alone. Where the host's floor hid the kernels from the measurements, or sizes lie outside
     /// them, the structured model is on its own; so it is on a device that only inherits from the one measured, since its
     /// parameters are shares of a device's figures and the rest is not.
-    fn estimate(&self, work: &Work, device: &DeviceProfile) -> Estimate {
+    fn estimates(&self, works: &[&Work], device: &DeviceProfile) -> Vec<Estimate> {
+        let parts: Vec<Part> = works.iter().map(|work| self.part(work, device)).collect();
+        let seen = works.iter().zip(&parts).filter(|(_, part)| part.seen > 0.0);
+        let calls: Vec<(&Work, f64)> = seen.map(|(&work, part)| (work, part.whole)).collect();
+        let mut corrections = self.corrections(&calls, device).into_iter();
+        let error = if self.devices.first() == Some(&device.id) { self.error } else { self.sibling_error };
+        let estimate = |part: Part| {
+            let correction = if part.seen > 0.0 { corrections.next() } else { None };
+            let Some(correction) = correction else {
+                let error = self.structured_error.max(self.sibling_error);
+                return estimate_of(part.kernel, "structured", error, part.extrapolated);
+            };
+            let us = part.kernel * (correction * part.seen).exp();
+            let error = error * part.seen + self.structured_error * (1.0 - part.seen);
+            estimate_of(us, self.choice.name(), error, false)
+        };
+        parts.into_iter().map(estimate).collect()
+    }
+
+    fn part(&self, work: &Work, device: &DeviceProfile) -> Part {
         let kernel = structured_us(self.domain, work, device, &self.parameters);
+        let covered = self.covers(work);
         if !self.devices.contains(&device.id) {
-            return estimate_of(
-                kernel,
-                "structured",
-                self.structured_error.max(self.sibling_error),
-                !self.covers(work),
-            );
+            return Part { kernel, whole: kernel, seen: 0.0, extrapolated: !covered };
         }
         let whole = measured_us(kernel, self.host_floor_us);
         let seen = if whole > 0.0 { (kernel / whole).powi(4) } else { 0.0 };
-        let own = self.devices.first().is_some_and(|id| *id == device.id);
-        let covered = self.covers(work);
-        if !covered || seen < 0.1 {
-            return estimate_of(kernel, "structured", self.structured_error.max(self.sibling_error), true);
+        if !covered || seen < LEAST_SEEN {
+            return Part { kernel, whole, seen: 0.0, extrapolated: true };
         }
-        let us = kernel * (self.correction(work, device, whole) * seen).exp();
-        let error = if own { self.error } else { self.sibling_error };
-        estimate_of(us, self.choice.name(), error * seen + self.structured_error * (1.0 - seen), false)
+        Part { kernel, whole, seen, extrapolated: false }
     }
 
     /// Whether the sizes of `work` lie within those measured.
@@ -179,7 +210,7 @@ pub struct Fits {
     unseen: BTreeMap<Domain, Unseen>,
     anchored: BTreeMap<(Domain, Ratio), Anchored>,
     /// Position in `measured` by domain and device.
-    index: BTreeMap<(Domain, String), usize>,
+    index: BTreeMap<Domain, BTreeMap<String, usize>>,
 }
 
 /// The built-in fits: parameters in one file, trees in another, in the order of the first.
@@ -261,7 +292,7 @@ impl Fits {
         check_length(fit.domain, &fit.parameters)?;
         let at = self.measured.len();
         for device in &fit.devices {
-            self.index.insert((fit.domain, device.clone()), at);
+            self.index.entry(fit.domain).or_default().insert(device.clone(), at);
         }
         self.measured.push(Arc::new(fit));
         Ok(())
@@ -284,7 +315,7 @@ impl Fits {
 
     /// The fit of `domain` for the device `id`.
     pub fn find(&self, domain: Domain, id: &str) -> Option<&Fit> {
-        self.index.get(&(domain, id.to_owned())).and_then(|&at| self.measured.get(at)).map(AsRef::as_ref)
+        self.index.get(&domain)?.get(id).and_then(|&at| self.measured.get(at)).map(AsRef::as_ref)
     }
 
     /// All fits in the order of the file.
@@ -297,15 +328,18 @@ impl Fits {
         self.unseen.get(&domain)
     }
 
-    /// The time of `work` on `device` with the fit for it, else with the parameters for unseen devices.
-    pub fn estimate(&self, domain: Domain, work: &Work, device: &DeviceProfile) -> Estimate {
+    /// The times of `works` on `device` with the fit for it, else with the parameters for unseen devices.
+    pub fn estimates(&self, domain: Domain, works: &[&Work], device: &DeviceProfile) -> Vec<Estimate> {
         let own = std::iter::once(&device.id).chain(&device.lineage).find_map(|id| self.find(domain, id));
+        let Some(fit) = own else {
+            return works.iter().map(|work| self.shared(domain, work, device)).collect();
+        };
+        let estimates = fit.estimates(works, device);
         // Softmax was measured at all widths; products of odd sizes and permuted elements were not.
-        match own {
-            Some(fit) if domain == Domain::Softmax => fit.estimate(work, device),
-            Some(fit) => at_least(fit.estimate(work, device), work, device),
-            None => self.shared(domain, work, device),
+        if domain == Domain::Softmax {
+            return estimates;
         }
+        works.iter().zip(estimates).map(|(work, estimate)| at_least(estimate, work, device)).collect()
     }
 
     /// The time of `work` with the parameters for unseen devices, fit or not: comparable between any two devices.

@@ -46,6 +46,24 @@ impl<K: Hash, A: Copy> Memo<K, A> {
         })
     }
 
+    /// Of `questions` those that are not remembered, each once.
+    pub(super) fn unknown<Q: Question<Kept = K> + PartialEq>(&self, questions: impl Iterator<Item = Q>) -> Vec<Q> {
+        let Ok(seen) = self.seen.lock() else { return Vec::new() };
+        let mut unknown = Distinct::default();
+        for question in questions {
+            let hash = self.hasher.hash_one(&question);
+            if seen.find(hash, |(kept, _)| question.is(kept)).is_none() {
+                unknown.place(question);
+            }
+        }
+        unknown.list
+    }
+
+    /// Remembers `answer`.
+    pub(super) fn learn<Q: Question<Kept = K>>(&self, question: &Q, answer: A) {
+        self.keep(self.hasher.hash_one(question), question, answer);
+    }
+
     fn keep<Q: Question<Kept = K>>(&self, hash: u64, question: &Q, answer: A) {
         let Ok(mut seen) = self.seen.lock() else { return };
         if seen.len() >= LIMIT {
@@ -53,6 +71,35 @@ impl<K: Hash, A: Copy> Memo<K, A> {
         }
         let rehash = |(kept, _): &(K, A)| self.hasher.hash_one(kept);
         seen.entry(hash, |(kept, _)| question.is(kept), rehash).or_insert_with(|| (question.keep(), answer));
+    }
+}
+
+/// Values without repetition, in the order they came.
+#[derive(Debug)]
+pub(super) struct Distinct<T> {
+    pub(super) list: Vec<T>,
+    places: HashTable<u32>,
+}
+
+impl<T> Default for Distinct<T> {
+    fn default() -> Self {
+        Self { list: Vec::new(), places: HashTable::new() }
+    }
+}
+
+impl<T: Hash + PartialEq> Distinct<T> {
+    /// The place of `value` in the list, to which it is added where it is new.
+    pub(super) fn place(&mut self, value: T) -> usize {
+        let hasher = BuildHasherDefault::<FxHasher>::new();
+        let list = &mut self.list;
+        let hash = hasher.hash_one(&value);
+        if let Some(&at) = self.places.find(hash, |&at| list[at as usize] == value) {
+            return at as usize;
+        }
+        let at = list.len();
+        list.push(value);
+        self.places.insert_unique(hash, at as u32, |&at| hasher.hash_one(&list[at as usize]));
+        at
     }
 }
 

@@ -1,5 +1,6 @@
 //! [`CostModels`]: the one place that turns work and a device into a time, and a measured time into a predicted one.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
 
@@ -37,7 +38,7 @@ pub struct CostModels {
 }
 
 /// What an estimate is of.
-#[derive(Hash)]
+#[derive(Hash, PartialEq)]
 struct Asked<'a> {
     device: u64,
     work: &'a Work,
@@ -132,15 +133,48 @@ impl CostModels {
         self.estimates.answer(&Asked { device: device_key, work }, || self.compute(work, device))
     }
 
+    /// Works out what is not remembered of `works`, those that share a fit together.
+    pub(super) fn foresee<'w>(&self, works: impl Iterator<Item = &'w Work>, device: &DeviceProfile, device_key: u64) {
+        let unknown = self.estimates.unknown(works.map(|work| Asked { device: device_key, work }));
+        let works: Vec<&Work> = unknown.iter().map(|asked| asked.work).collect();
+        for (asked, estimate) in unknown.iter().zip(self.compute_all(&works, device)) {
+            self.estimates.learn(asked, estimate);
+        }
+    }
+
     fn compute(&self, work: &Work, device: &DeviceProfile) -> Option<Estimate> {
-        let estimate = self.unscaled(work, device)?;
+        let fitted = fitted_part(work, device).map(|(domain, part)| self.fits.estimates(domain, &[&part], device));
+        self.complete(work, device, fitted.and_then(|mut estimates| estimates.pop()))
+    }
+
+    fn compute_all(&self, works: &[&Work], device: &DeviceProfile) -> Vec<Option<Estimate>> {
+        let mut by_domain: BTreeMap<Domain, Vec<(usize, Cow<'_, Work>)>> = BTreeMap::new();
+        for (at, work) in works.iter().enumerate() {
+            if let Some((domain, part)) = fitted_part(work, device) {
+                by_domain.entry(domain).or_default().push((at, part));
+            }
+        }
+        let mut fitted = vec![None; works.len()];
+        for (domain, parts) in by_domain {
+            let works: Vec<&Work> = parts.iter().map(|(_, part)| part.as_ref()).collect();
+            for ((at, _), estimate) in parts.iter().zip(self.fits.estimates(domain, &works, device)) {
+                fitted[*at] = Some(estimate);
+            }
+        }
+        works.iter().zip(fitted).map(|(work, fitted)| self.complete(work, device, fitted)).collect()
+    }
+
+    /// The time of `work`, of which the fits say `fitted`.
+    fn complete(&self, work: &Work, device: &DeviceProfile, fitted: Option<Estimate>) -> Option<Estimate> {
+        let estimate = self.unscaled(work, device, fitted)?;
         let scale = ScaleKind::of(work).and_then(|kind| self.scales.get(&(device.id.clone(), kind)));
         let Some(scale) = scale else { return Some(estimate) };
         let duration = estimate.duration.scale(scale.factor);
         Some(Estimate { duration, error: scale.error as f32, ..estimate })
     }
 
-    fn unscaled(&self, work: &Work, device: &DeviceProfile) -> Option<Estimate> {
+    fn unscaled(&self, work: &Work, device: &DeviceProfile, fitted: Option<Estimate>) -> Option<Estimate> {
+        let fitted = || fitted.unwrap_or_else(|| roofline_estimate(work, device));
         match (&work.shape, work.family) {
             (&Shape::Copy { route, pinned }, _) => {
                 self.copy_estimate(work, &(device.id.clone(), route, pinned), device)
@@ -153,36 +187,20 @@ impl CostModels {
                 Some(estimate_of(time.us, time.model, time.error, time.extrapolated))
             }
             (Shape::Attention { backward: true, .. }, _) if device.kind == DeviceKind::Gpu => {
-                Some(self.attention_gradient(work, device))
+                Some(attention_gradient(fitted()))
             }
             (Shape::Embedding { .. }, _) => lookup_estimate(work, device),
             _ if device.kind != DeviceKind::Gpu => Some(host_estimate(work, device)),
-            (_, Family::Other) if work.bytes().0 == 0 && work.flop.0 <= 0.0 => None,
-            (_, Family::Reduction) => Some(reduction_estimate(self.domain_estimate(work, device), device)),
-            _ => Some(self.domain_estimate(work, device)),
+            (_, Family::Other) if is_nothing(work) => None,
+            (_, Family::Reduction) => Some(reduction_estimate(fitted(), device)),
+            _ => Some(fitted()),
         }
-    }
-
-    /// The gradient of attention from its forward pass, since no gradient is among the measurements: `t = t_forward · 2.5 / ρ`
-    /// by the arithmetic of five products against two, ρ the rate of the gradient over that of the forward pass.
-    fn attention_gradient(&self, work: &Work, device: &DeviceProfile) -> Estimate {
-        let forward = self.domain_estimate(&operators::attention_forward(work), device);
-        let error = forward.error.hypot(GRADIENT_ERROR);
-        let duration = forward.duration.scale(GRADIENT_FLOP / GRADIENT_RATE);
-        Estimate { duration, model: "attention-from-forward", error, extrapolated: true }
     }
 
     fn copy_estimate(&self, work: &Work, kind: &CopyKind, device: &DeviceProfile) -> Option<Estimate> {
         let curve = self.copies.get(kind);
         let (us, error) = copy_us(work, device, curve)?;
         Some(estimate_of(us, if curve.is_some() { "copy-traced" } else { "copy" }, error, false))
-    }
-
-    fn domain_estimate(&self, work: &Work, device: &DeviceProfile) -> Estimate {
-        match Domain::of(work) {
-            Some(domain) => self.fits.estimate(domain, work, device),
-            None => estimate_of(roofline::roofline_us(work, device), "roofline", 0.65, true),
-        }
     }
 
     /// [`predict`](Self::predict) for a collective whose interconnect changes: `work` is a collective's, before and after. One of
@@ -206,6 +224,34 @@ impl CostModels {
         let duration = measured.scale(after.us / before.us);
         Prediction { duration, provenance: Provenance::Anchored, model: after.model, error, extrapolated }
     }
+}
+
+/// What of `work` fits are asked about, and in which domain: `None` where other models answer.
+fn fitted_part<'w>(work: &'w Work, device: &DeviceProfile) -> Option<(Domain, Cow<'w, Work>)> {
+    let part = match work.shape {
+        _ if device.kind != DeviceKind::Gpu => return None,
+        Shape::Copy { .. } | Shape::Collective { .. } | Shape::Embedding { .. } => return None,
+        Shape::Attention { backward: true, .. } => Cow::Owned(operators::attention_forward(work)),
+        _ if work.family == Family::Other && is_nothing(work) => return None,
+        _ => Cow::Borrowed(work),
+    };
+    Some((Domain::of(&part)?, part))
+}
+
+fn is_nothing(work: &Work) -> bool {
+    work.bytes().0 == 0 && work.flop.0 <= 0.0
+}
+
+fn roofline_estimate(work: &Work, device: &DeviceProfile) -> Estimate {
+    estimate_of(roofline::roofline_us(work, device), "roofline", 0.65, true)
+}
+
+/// The gradient of attention from its forward pass, since no gradient is among the measurements: `t = t_forward · 2.5 / ρ`
+/// by the arithmetic of five products against two, ρ the rate of the gradient over that of the forward pass.
+fn attention_gradient(forward: Estimate) -> Estimate {
+    let error = forward.error.hypot(GRADIENT_ERROR);
+    let duration = forward.duration.scale(GRADIENT_FLOP / GRADIENT_RATE);
+    Estimate { duration, model: "attention-from-forward", error, extrapolated: true }
 }
 
 /// Arithmetic of attention's gradient over that of its forward pass.

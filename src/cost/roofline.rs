@@ -1,12 +1,8 @@
 //! The roofline: the greater of the time for the arithmetic and the time for the traffic.
 
-use crate::device::DeviceProfile;
+use crate::device::{DeviceProfile, UNMEASURED_BANDWIDTH};
 
 use super::work::{Family, Work};
-
-/// Share of theoretical memory bandwidth that streaming kernels reach where nobody measured it: the mean of the
-/// measured figures of V100 (0.91), A100 (0.89), GV100 (0.69), P100 (0.74), TITAN Xp (0.80) [Lin 2024].
-const UNMEASURED_BANDWIDTH: f64 = 0.81;
 
 /// Share of peak bandwidth that concatenation reaches [Lin 2022, authors' code].
 pub const CONCAT_BANDWIDTH: f64 = 0.79;

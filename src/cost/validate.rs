@@ -134,6 +134,12 @@ impl Measured {
         Ok(())
     }
 
+    /// Whether no file held any.
+    pub fn is_empty(&self) -> bool {
+        let Self { operators, traced, lookups, collectives } = self;
+        operators.is_empty() && traced.is_empty() && lookups.is_empty() && collectives.is_empty()
+    }
+
     /// Devices that `catalog` does not know, each with its rows; the table leaves them out.
     pub fn unknown(&self, catalog: &Catalog) -> BTreeMap<String, usize> {
         let mut counts = BTreeMap::new();

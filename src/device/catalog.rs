@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::error::{CatalogError, UnknownDevice};
 use super::file::{self, Placed};
-use super::link::{self, CollectiveCurve};
+use super::link::CollectiveCurve;
 use super::profile::DeviceProfile;
 use super::resolve;
 
@@ -62,8 +62,8 @@ impl Catalog {
             let profile = resolve::profile(id, placed, entries)?;
             catalog.devices.insert(id.clone(), Arc::new(profile));
             if !placed.entry.curve.is_empty() {
-                link::check_curves(&placed.file, id, &placed.entry.curve)?;
-                catalog.curves.insert(id.clone(), placed.entry.curve.clone());
+                let curves = placed.entry.curve.iter().map(|curve| curve.get_ref().clone()).collect();
+                catalog.curves.insert(id.clone(), curves);
             }
             for alias in &placed.entry.aliases {
                 catalog.names.insert(comparable(alias), id.clone());
@@ -99,6 +99,14 @@ impl Catalog {
     /// All devices in order of id.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<DeviceProfile>> {
         self.devices.values()
+    }
+
+    /// The ids of the devices in the file `name` with contents `text`.
+    ///
+    /// # Errors
+    /// It is no device file.
+    pub fn devices_of(name: &str, text: &str) -> Result<Vec<String>, CatalogError> {
+        Ok(file::parse(name, text)?.into_iter().map(|(id, _)| id).collect())
     }
 
     /// Collectives that device files give for devices: device and curves, in order of id.

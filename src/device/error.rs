@@ -74,7 +74,50 @@ pub enum CatalogError {
 impl CatalogError {
     /// What the TOML parser says, with the line of `text` it says it about.
     pub(crate) fn syntax(file: &str, text: &str, error: &toml::de::Error) -> Self {
-        Self::Syntax { file: file.to_owned(), line: line_of(text, error.span()), message: error.message().to_owned() }
+        let (line, message) = (line_of(text, error.span()), error.message());
+        let key = text.lines().nth(line - 1).and_then(|line| line.split_once('=')).map(|(key, _)| key.trim());
+        let message = match key {
+            Some(key) if !message.contains(&format!("`{key}`")) => format!("{key}: {message}"),
+            _ => message.to_owned(),
+        };
+        Self::Syntax { file: file.to_owned(), line, message }
+    }
+}
+
+/// Where an entry of a file stands.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place<'a> {
+    pub(super) file: &'a str,
+    pub(super) text: &'a str,
+    /// Position of its first byte in the text.
+    pub(super) start: usize,
+}
+
+impl Place<'_> {
+    /// The value of `key` in the entry, which is of `device`, cannot be.
+    pub(super) fn bad(self, device: &str, key: &str, value: &str, expected: &'static str) -> CatalogError {
+        let (file, device, key, value) = (self.file.to_owned(), device.to_owned(), key.to_owned(), value.to_owned());
+        CatalogError::BadFigure { line: self.line(&key), file, device, key, value, expected }
+    }
+
+    /// The line on which `key` is written, from the entry on; that of the entry where it is written in another way.
+    fn line(self, key: &str) -> usize {
+        let written =
+            |line: &str| line.trim_start().strip_prefix(key).is_some_and(|rest| rest.trim_start().starts_with('='));
+        let first = line_of(self.text, Some(self.start..self.start));
+        let lines = self.text.lines().skip(first - 1);
+        lines.zip(first..).find(|(line, _)| written(line)).map_or(first, |(_, number)| number)
+    }
+
+    /// The entry number `at` from this one on whose head ends with `ending`.
+    #[must_use]
+    pub(super) fn entry(self, ending: &str, at: usize) -> Self {
+        let rest = self.text.get(self.start..).unwrap_or_default();
+        let heads = rest
+            .match_indices("[[")
+            .filter(|&(found, _)| rest[found..].lines().next().is_some_and(|line| line.trim_end().ends_with(ending)));
+        let found = heads.map(|(found, _)| self.start + found).nth(at);
+        Self { start: found.unwrap_or(self.start), ..self }
     }
 }
 

@@ -9,8 +9,8 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use toml::Spanned;
 
-use super::error::{CatalogError, line_of};
-use super::link::CollectiveCurve;
+use super::error::{CatalogError, Place, line_of};
+use super::link::{CollectiveCurve, check_curve};
 use super::profile::{BandwidthCurve, DeviceKind, Precision};
 
 /// The scalar figures of a device, by their key in a file.
@@ -107,7 +107,7 @@ pub(super) struct Entry {
     pub(super) sources: BTreeMap<Spanned<String>, String>,
     /// Collectives measured between devices of this kind in one node.
     #[serde(default)]
-    pub(super) curve: Vec<CollectiveCurve>,
+    pub(super) curve: Vec<Spanned<CollectiveCurve>>,
     /// Fits of cost models, which those models read.
     #[serde(default, rename = "fit")]
     _fit: IgnoredAny,
@@ -174,6 +174,9 @@ fn check(file: &str, text: &str, device: &str, entry: &Entry) -> Result<(), Cata
         if !value.get_ref().is_finite() || *value.get_ref() <= 0.0 {
             return bad(value.span(), precision.key(), value.get_ref().to_string(), "a number above 0");
         }
+    }
+    for curve in &entry.curve {
+        check_curve(Place { file, text, start: curve.span().start }, device, curve.get_ref())?;
     }
     for key in entry.sources.keys() {
         if !is_source_key(key.get_ref()) {

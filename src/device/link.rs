@@ -1,9 +1,10 @@
 //! Interconnects: bandwidth, latency and measured collective times by message size.
 
 use serde::{Deserialize, Serialize};
+use toml::Spanned;
 
 use super::catalog::Catalog;
-use super::error::CatalogError;
+use super::error::{CatalogError, Place};
 use super::peers;
 use super::profile::{BandwidthCurve, DeviceProfile};
 
@@ -96,10 +97,10 @@ pub struct CollectiveCurve {
 #[serde(deny_unknown_fields)]
 struct LinkFile {
     #[serde(default)]
-    link: Vec<LinkProfile>,
+    link: Vec<Spanned<LinkProfile>>,
     /// Curves of interconnects that this file or one before it names.
     #[serde(default)]
-    curve: Vec<CollectiveCurve>,
+    curve: Vec<Spanned<CollectiveCurve>>,
 }
 
 /// The interconnects that come with the program, and the curves fitted to measurements.
@@ -133,12 +134,14 @@ impl Links {
         for (file, text) in BUILTIN.into_iter().chain(user) {
             let parsed: LinkFile = toml::from_str(text).map_err(|error| CatalogError::syntax(file, text, &error))?;
             for link in parsed.link {
-                check(file, &link)?;
+                let place = Place { file, text, start: link.span().start };
+                let link = link.into_inner();
+                check(place, &link)?;
                 links.retain(|known| known.id != link.id);
                 links.push(link);
             }
             for curve in parsed.curve {
-                attach(file, &mut links, curve)?;
+                attach(Place { file, text, start: curve.span().start }, &mut links, curve.into_inner())?;
             }
         }
         let carried: Vec<_> = links.iter().map(|link| peers::missing(link, &links)).collect();
@@ -184,53 +187,63 @@ impl Links {
 }
 
 /// Puts `curve` under its interconnect, in place of one of the same collective and ranks.
-fn attach(file: &str, links: &mut [LinkProfile], curve: CollectiveCurve) -> Result<(), CatalogError> {
+fn attach(place: Place<'_>, links: &mut [LinkProfile], curve: CollectiveCurve) -> Result<(), CatalogError> {
     let Some(link) = links.iter_mut().find(|link| link.id == curve.link) else {
-        let (file, device, parent) = (file.to_owned(), curve.collective.clone(), curve.link.clone());
-        return Err(CatalogError::UnknownParent { file, line: 1, device, parent });
+        return Err(place.bad(
+            &curve.collective,
+            "link",
+            &curve.link,
+            "an interconnect of this file or a built-in one",
+        ));
     };
+    check_curve(place, &link.id, &curve)?;
     link.curves.retain(|known| known.collective != curve.collective || known.ranks != curve.ranks);
     link.curves.push(curve);
-    check(file, link)
+    Ok(())
 }
 
-fn check(file: &str, link: &LinkProfile) -> Result<(), CatalogError> {
-    let bad = |key: &str, value: String, expected| CatalogError::BadFigure {
-        file: file.to_owned(),
-        line: 1,
-        device: link.id.clone(),
-        key: key.to_owned(),
-        value,
-        expected,
-    };
+fn check(place: Place<'_>, link: &LinkProfile) -> Result<(), CatalogError> {
     if !link.gb_s.is_finite() || link.gb_s <= 0.0 {
-        return Err(bad("gb_s", link.gb_s.to_string(), "a number above 0"));
+        return Err(place.bad(&link.id, "gb_s", &link.gb_s.to_string(), "a number above 0"));
     }
-    check_curves(file, &link.id, &link.curves)
+    if !link.latency_us.is_finite() || link.latency_us < 0.0 {
+        return Err(place.bad(&link.id, "latency_us", &link.latency_us.to_string(), "a number from 0"));
+    }
+    let curves = link.curves.iter().enumerate();
+    curves.into_iter().try_for_each(|(at, curve)| check_curve(place.entry("curve]]", at), &link.id, curve))
 }
+
+/// Collectives that can be measured.
+const COLLECTIVES: [&str; 6] = ["all-reduce", "all-to-all", "all-gather", "reduce-scatter", "broadcast", "send-recv"];
 
 /// # Errors
-/// A curve of the device or interconnect `id` whose sizes do not rise or whose times fall.
-pub(super) fn check_curves(file: &str, id: &str, curves: &[CollectiveCurve]) -> Result<(), CatalogError> {
-    let bad = |value: &str, expected| CatalogError::BadFigure {
-        file: file.to_owned(),
-        line: 1,
-        device: id.to_owned(),
-        key: "curve".to_owned(),
-        value: value.to_owned(),
-        expected,
+/// `curve`, of the device or interconnect `id`, is of no collective, or its sizes do not rise or its times fall.
+pub(super) fn check_curve(place: Place<'_>, id: &str, curve: &CollectiveCurve) -> Result<(), CatalogError> {
+    let id = format!("{id}.curve");
+    let out_of_order = |list: &[f64], strictly: bool| {
+        let wrong = |pair: &[f64]| pair[0] > pair[1] || (strictly && pair[0] >= pair[1]);
+        let value = list.iter().find(|value| !value.is_finite() || **value <= 0.0).map(f64::to_string);
+        value.or_else(|| list.windows(2).find(|pair| wrong(pair)).map(|pair| format!("{} after {}", pair[1], pair[0])))
     };
-    for curve in curves {
-        let rising = |list: &[f64], strictly: bool| {
-            list.iter().all(|value| value.is_finite() && *value > 0.0)
-                && list.windows(2).all(|pair| pair[0] < pair[1] || (!strictly && pair[0] <= pair[1]))
-        };
-        if curve.bytes.len() != curve.us.len() || (curve.fit.is_none() && curve.bytes.len() < 2) {
-            return Err(bad(&curve.collective, "as many times as sizes, two or more, or a fit"));
-        }
-        if !rising(&curve.bytes, true) || !rising(&curve.us, false) {
-            return Err(bad(&curve.collective, "sizes that rise and times that never fall"));
-        }
+    if !COLLECTIVES.contains(&curve.collective.as_str()) {
+        let expected = "all-reduce, all-to-all, all-gather, reduce-scatter, broadcast or send-recv";
+        return Err(place.bad(&id, "collective", &curve.collective, expected));
+    }
+    if curve.ranks < 2 {
+        return Err(place.bad(&id, "ranks", &curve.ranks.to_string(), "two or more"));
+    }
+    if !curve.error.is_finite() || curve.error < 0.0 {
+        return Err(place.bad(&id, "error", &curve.error.to_string(), "a number from 0"));
+    }
+    if curve.bytes.len() != curve.us.len() || (curve.fit.is_none() && curve.bytes.len() < 2) {
+        let lengths = format!("{} times for {} sizes", curve.us.len(), curve.bytes.len());
+        return Err(place.bad(&id, "us", &lengths, "as many times as sizes, two or more, or a fit"));
+    }
+    if let Some(found) = out_of_order(&curve.bytes, true) {
+        return Err(place.bad(&id, "bytes", &found, "sizes above 0 that rise"));
+    }
+    if let Some(found) = out_of_order(&curve.us, false) {
+        return Err(place.bad(&id, "us", &found, "times above 0 that never fall"));
     }
     Ok(())
 }
@@ -283,9 +296,21 @@ mod tests {
         let file =
             |text: &str| Links::with_files(&[("mine.toml".to_owned(), text.to_owned())]).unwrap_err().to_string();
         let head = "[[link]]\nid = \"X\"\nname = \"X\"\nlatency_us = 1\nsource = \"s\"\n";
-        assert!(file(&format!("{head}gb_s = 0\n")).contains("X.gb_s is 0"));
+        assert!(file(&format!("{head}gb_s = 0\n")).starts_with("mine.toml:6: X.gb_s is 0"));
         assert!(file(&format!("{head}speed = 3\n")).starts_with("mine.toml:6: "));
         let curve = "[[link.curve]]\ncollective = \"all-reduce\"\nranks = 2\nbytes = [1, 2]\nus = [2, 1]\nerror = 0\nn = 2\nsource = \"s\"\n";
-        assert!(file(&format!("{head}gb_s = 3\n{curve}")).contains("never fall"));
+        let falling = file(&format!("{head}gb_s = 3\n{curve}"));
+        assert!(
+            falling.starts_with("mine.toml:11: X.curve.us is 1 after 2: expected times")
+                && falling.contains("never fall")
+        );
+        let (good, other) = (curve.replace("[2, 1]", "[1, 2]"), curve.replace("all-reduce", "all-redduce"));
+        let second = file(&format!("{head}gb_s = 3\n{good}{other}"));
+        assert!(
+            second.starts_with("mine.toml:16: X.curve.collective is all-redduce: expected all-reduce,"),
+            "{second}"
+        );
+        let stray = good.replace("link.curve", "curve").replace("ranks", "link = \"Y\"\nranks");
+        assert!(file(&stray).starts_with("mine.toml:3: all-reduce.link is Y: expected an interconnect"));
     }
 }

@@ -3,6 +3,7 @@
 //! Knows no trace, no graph and no cost model.
 
 pub mod catalog;
+pub mod derived;
 pub mod error;
 mod file;
 pub mod link;
@@ -11,6 +12,7 @@ pub mod profile;
 mod resolve;
 
 pub use catalog::Catalog;
+pub use derived::{Derived, LeftOut, UNMEASURED_BANDWIDTH};
 pub(crate) use error::line_of;
 pub use error::{CatalogError, UnknownDevice};
 pub use link::{CollectiveCurve, LinkProfile, Links};

@@ -1,13 +1,16 @@
 //! `devices`: the catalog, one device with its sources, or a check of a device file.
 
+mod missing;
 mod shown;
 
 use std::io::Write;
+use std::path::Path;
 
 use color_eyre::eyre::Result;
 use serde::Serialize;
 
 use crate::cli::{DevicesAction, DevicesArgs, OutputArgs};
+use crate::config::Config;
 use crate::cost::CostModels;
 use crate::cost::calibrate::read_fits;
 use crate::device::{Catalog, DeviceKind, DeviceProfile};
@@ -49,16 +52,51 @@ pub fn run(args: &DevicesArgs) -> Result<()> {
         None => list(&args.output),
         Some(DevicesAction::List(output)) => list(output),
         Some(DevicesAction::Show { name, output }) => show(name, output),
-        Some(DevicesAction::Check { file }) => {
-            let files = [(file.display().to_string(), read_text(file)?)];
-            let before = Catalog::builtin()?.iter().count();
-            let catalog = Catalog::with_files(&files)?;
-            CostModels::with_devices(&catalog, &files)?;
-            let fits = read_fits(&files[0].0, &files[0].1)?.fits.len();
-            println!("{}: fine; {} new devices, {fits} fits", file.display(), catalog.iter().count() - before);
-            Ok(())
-        }
+        Some(DevicesAction::Check { file, output }) => check(file.as_deref(), output),
     }
+}
+
+#[derive(Debug, Serialize)]
+struct Checked {
+    file: Option<String>,
+    fits: usize,
+    devices: Vec<String>,
+    not_measured: Vec<missing::Missing>,
+}
+
+fn check(file: Option<&Path>, output: &OutputArgs) -> Result<()> {
+    let files = match file {
+        Some(path) => vec![(path.display().to_string(), read_text(path)?)],
+        None => Config::read()?.devices,
+    };
+    let catalog = Catalog::with_files(&files)?;
+    let models = CostModels::with_devices(&catalog, &files)?;
+    let (mut named, mut fits) = (Vec::new(), 0);
+    for (name, text) in files.iter().filter(|_| file.is_some()) {
+        named.extend(Catalog::devices_of(name, text)?);
+        fits += read_fits(name, text)?.fits.len();
+    }
+    let devices: Vec<&DeviceProfile> =
+        catalog.iter().map(AsRef::as_ref).filter(|device| file.is_none() || named.contains(&device.id)).collect();
+    let checked = Checked {
+        file: file.map(|path| path.display().to_string()),
+        fits,
+        devices: devices.iter().map(|device| device.id.clone()).collect(),
+        not_measured: missing::missing(&catalog, &models, devices.into_iter()),
+    };
+    let describe = |out: &mut dyn Write| {
+        if let Some(file) = &checked.file {
+            writeln!(
+                out,
+                "{file}: fine; {} devices ({}), {fits} fits",
+                checked.devices.len(),
+                checked.devices.join(", ")
+            )?;
+        }
+        output::text(&missing::table(&checked.not_measured), out)
+    };
+    output::write(output, &checked, describe, || missing::table(&checked.not_measured))?;
+    Ok(())
 }
 
 fn listed(profile: &DeviceProfile) -> Listed<'_> {

@@ -32,7 +32,7 @@ pub fn run(what: &ValidateWhat) -> Result<u8> {
     match what {
         ValidateWhat::Replay(args) => replay(args)?,
         ValidateWhat::Memory(args) => memory::run(args)?,
-        ValidateWhat::Models(args) => models::run(args)?,
+        ValidateWhat::Models(args) => return models::run(args),
         ValidateWhat::Whatif(args) => whatif::run(args)?,
         ValidateWhat::Papers(args) => return papers::run(args),
     }

@@ -254,6 +254,7 @@ pub(super) fn durations(draft: &Draft<'_>) -> (Vec<DurNs>, Vec<(NodeId, crate::c
     let mut durations: Vec<DurNs> = graph.tasks.node_weights().map(|task| task.duration).collect();
     let mut changes = Vec::new();
     if draft.has_touched() {
+        draft.foresee();
         for node in graph.tasks.node_indices().filter(|&node| draft.is_touched(node) && !draft.is_removed(node)) {
             let prediction = draft.price(node);
             let measured = crate::cost::Prediction::measured(graph.tasks[node].duration);

@@ -78,6 +78,15 @@ impl<'a> Row<'a> {
         text.parse::<f64>().ok().filter(|value| value.is_finite() && *value >= 0.0).ok_or_else(bad)
     }
 
+    /// The number above 0 in column `column`.
+    ///
+    /// # Errors
+    /// Not a finite number above 0.
+    pub fn positive(&self, column: &'static str) -> Result<f64, FitError> {
+        let bad = || FitError::BadNumber { line: self.line, column, value: self.text(column).to_owned() };
+        self.number(column).ok().filter(|value| *value > 0.0).ok_or_else(bad)
+    }
+
     /// The whole number in column `column`, or `default` when it is empty.
     ///
     /// # Errors

@@ -184,11 +184,10 @@ impl Tables {
     fn rows_of(&self, recorded: &str, device: &DeviceProfile) -> Result<Vec<Measurement>, (String, FitError)> {
         let mut rows = Vec::new();
         for (file, row) in self.kernels.iter().filter(|(_, row)| row.device == recorded) {
-            let times = shortest_us(&row.work, device) / row.us;
-            if times > IMPOSSIBLE {
-                let (line, us, device) = (row.line, format!("{:.4}", row.us), device.id.clone());
+            if let Some((times, than)) = impossible(row, device) {
+                let (line, us) = (row.line, format!("{:.4}", row.us));
                 let name = self.names.get(*file).cloned().unwrap_or_default();
-                return Err((name, FitError::Impossible { line, us, times: times as u64, device }));
+                return Err((name, FitError::Impossible { line, us, times: times as u64, than }));
             }
             rows.push(row.clone());
         }
@@ -199,6 +198,21 @@ impl Tables {
 /// How many times faster than the roofline a measurement may be: algorithms save at most a factor of four of the
 /// arithmetic, caches about as much of the traffic.
 const IMPOSSIBLE: f64 = 12.0;
+
+/// How many times slower than the roofline a measurement may be, and the shortest that this is asked of: no kernel is so bad,
+/// and what the host adds to a call stays below.
+const ENDLESS: (f64, f64) = (10_000.0, 1e6);
+
+/// How many times, and of what, the time of `row` is off where it cannot be.
+fn impossible(row: &Measurement, device: &DeviceProfile) -> Option<(f64, String)> {
+    let shortest = shortest_us(&row.work, device);
+    if shortest / row.us > IMPOSSIBLE {
+        return Some((shortest / row.us, format!("shorter than {} can be", device.id)));
+    }
+    let roof = shortest + device.kernel_start.secs() * 1e6;
+    let is_endless = row.us > ENDLESS.1 && row.us > ENDLESS.0 * roof;
+    is_endless.then(|| (row.us / roof, format!("longer than {} needs", device.id)))
+}
 
 /// A time that nothing undercuts by much: arithmetic at peak, or traffic at the rate of the cache.
 fn shortest_us(work: &Work, device: &DeviceProfile) -> f64 {

@@ -25,6 +25,27 @@ pub(super) fn family_uses(text: &str) -> Result<Vec<FamilyUse>, FitError> {
     if table.has("time_us_median") && table.has("family") { families(&table) } else { Ok(Vec::new()) }
 }
 
+const MICROBENCH: &[&str] = &["time_us_median", "family", "op", "dtype", "device"];
+const NEUSIGHT: &[&str] = &["OPName", "Latency", "Device", "B"];
+const AICONFIGURATOR: &[&str] = &["gemm_dtype", "system", "m", "n", "k", "latency_ms"];
+const DEEPBENCH: &[&str] = &["transA", "gpu", "precision", "M", "N", "K", "time_ms"];
+
+/// Why a table is of no known format: the column that it lacks of the one that it is most like.
+fn unknown(table: &Table) -> FitError {
+    let formats = [
+        ("microbench.py", MICROBENCH),
+        ("NeuSight", NEUSIGHT),
+        ("aiconfigurator", AICONFIGURATOR),
+        ("DeepBench", DEEPBENCH),
+    ];
+    let like = |columns: &[&str]| columns.iter().filter(|column| table.has(column)).count();
+    let nearest = formats.into_iter().max_by_key(|(_, columns)| 100 * like(columns) / columns.len());
+    let nearest = nearest.filter(|(_, columns)| 2 * like(columns) > columns.len());
+    let lacking =
+        nearest.and_then(|(format, columns)| Some((format, columns.iter().find(|column| !table.has(column))?)));
+    lacking.map_or(FitError::UnknownFormat, |(format, column)| FitError::NearlyKnown { format, column })
+}
+
 /// The measurements in `text`: a table of microbench.py, NeuSight's operator tables, aiconfigurator's GEMM and attention
 /// tables, DeepBench's products and convolutions, or vidur's layers. Rows of operators that no model covers are left out.
 ///
@@ -33,7 +54,7 @@ pub(super) fn family_uses(text: &str) -> Result<Vec<FamilyUse>, FitError> {
 pub fn measurements(text: &str) -> Result<Vec<Measurement>, FitError> {
     let table = Table::parse(text)?;
     let several: Option<Several> = if table.has("transA") {
-        table.require(&["gpu", "precision", "M", "N", "K", "time_ms"])?;
+        table.require(DEEPBENCH)?;
         Some(published::deepbench_gemm)
     } else if table.has("bwd_params_ms") {
         table.require(&["gpu", "precision", "W", "H", "C", "N", "K", "filter_w", "filter_h", "fwd_ms"])?;
@@ -49,19 +70,19 @@ pub fn measurements(text: &str) -> Result<Vec<Measurement>, FitError> {
         return Ok(rows.into_iter().flatten().collect());
     }
     let read: fn(&Row<'_>) -> Result<Option<Measurement>, FitError> = if table.has("time_us_median") {
-        table.require(&["family", "op", "dtype", "device"])?;
+        table.require(MICROBENCH)?;
         microbench
     } else if table.has("OPName") {
-        table.require(&["Latency", "Device", "B"])?;
+        table.require(NEUSIGHT)?;
         neusight
     } else if table.has("gemm_dtype") {
-        table.require(&["system", "m", "n", "k", "latency_ms"])?;
+        table.require(AICONFIGURATOR)?;
         aiconfigurator_gemm
     } else if table.has("isl") {
         table.require(&["system", "batch_size", "num_heads", "head_dim", "latency_ms"])?;
         aiconfigurator_attention
     } else {
-        return Err(FitError::UnknownFormat);
+        return Err(unknown(&table));
     };
     let rows: Vec<Measurement> = table.rows().filter_map(|row| read(&row).transpose()).collect::<Result<_, _>>()?;
     Ok(if table.has("cache") { cache_states_joined(rows) } else { rows })

@@ -42,7 +42,7 @@ pub struct FamilyUse {
 /// The measurement in `row`; `None` of one that is not used.
 pub(super) fn microbench(row: &Row<'_>) -> Result<Option<Measurement>, FitError> {
     match read(row)? {
-        Read::Measured(work) => Ok(measured(work, row, "device", row.number("time_us_median")?)),
+        Read::Measured(work) => Ok(measured(work, row, "device", row.positive("time_us_median")?)),
         Read::Left(_) => Ok(None),
     }
 }
@@ -82,7 +82,11 @@ fn read(row: &Row<'_>) -> Result<Read, FitError> {
         "tf32" => (DType::Fp32, true),
         "bf16" => (DType::Bf16, false),
         "fp16" => (DType::Fp16, false),
-        _ => (DType::Int8, false),
+        "u8" | "int8" | "" => (DType::Int8, false),
+        other => {
+            let (line, value, expected) = (row.line, other.to_owned(), "fp32, tf32, bf16, fp16, int8 and u8");
+            return Err(FitError::BadWord { line, column: "dtype", value, expected });
+        }
     };
     let backward = row.text("pass").starts_with("bwd") || row.text("pass") == "backward";
     let several = row.size("n_kernels", 1)? > 1;

@@ -86,7 +86,7 @@ pub enum FitError {
         column: &'static str,
     },
     /// A value that cannot be.
-    #[error("line {line}, column `{column}`: `{value}` is not a number from 0")]
+    #[error("line {line}, column `{column}`: `{value}` is no number that can be there")]
     BadNumber {
         /// Line, from 1.
         line: usize,
@@ -95,17 +95,17 @@ pub enum FitError {
         /// As written.
         value: String,
     },
-    /// A time that no such device can reach.
-    #[error("line {line}: {us} µs is {times} times shorter than {device} can be: is the unit right?")]
+    /// A time that no such device can reach, or needs.
+    #[error("line {line}: {us} µs is {times} times {than}: is the unit right?")]
     Impossible {
         /// Line, from 1.
         line: usize,
         /// As read.
         us: String,
-        /// Shortest possible time over it.
+        /// How far off it is.
         times: u64,
-        /// The device.
-        device: String,
+        /// From what, with the device.
+        than: String,
     },
     /// Several devices where one is calibrated.
     #[error("measurements of {} devices ({}): choose one with --device", devices.len(), devices.join(", "))]
@@ -127,6 +127,26 @@ pub enum FitError {
         "unknown kind of measurements: expected the columns of microbench.py, NeuSight, aiconfigurator or nccl-tests tables"
     )]
     UnknownFormat,
+    /// A header that has most columns of a known format, not all.
+    #[error("no column `{column}`, which tables of {format} have")]
+    NearlyKnown {
+        /// The format.
+        format: &'static str,
+        /// The first of its columns that is not there.
+        column: &'static str,
+    },
+    /// A word that is none of those expected.
+    #[error("line {line}, column `{column}`: `{value}` is not one of {expected}")]
+    BadWord {
+        /// Line, from 1.
+        line: usize,
+        /// Its column.
+        column: &'static str,
+        /// As written.
+        value: String,
+        /// What it may be.
+        expected: &'static str,
+    },
     /// Too little to fit.
     #[error("{rows} usable measurements of {domain}; at least {needed} are needed")]
     TooFew {

@@ -39,16 +39,22 @@ struct Row {
 
 /// Runs the command.
 ///
+/// # Returns
+/// The exit status: 1 where a table that was named could not be used.
+///
 /// # Errors
-/// A table cannot be read as measurements, or nothing among the arguments can be used.
-pub fn run(args: &TraceArgs) -> Result<()> {
+/// Nothing among the arguments can be used.
+pub fn run(args: &TraceArgs) -> Result<u8> {
     let engine = input::engine()?;
     if args.traces.is_empty() {
         return Err(eyre!("name one or more CSV files of measurements, or traces"));
     }
     let (tables, traces): (Vec<PathBuf>, Vec<PathBuf>) =
         input::expand(&args.traces)?.into_iter().partition(|path| is_table(path));
-    let (measured, mut unused) = read(&tables)?;
+    let (measured, mut unused, status) = read(&tables);
+    if let (true, true, Some(reason)) = (measured.is_empty(), traces.is_empty(), unused.first()) {
+        return Err(eyre!("{reason}"));
+    }
     let unknown = measured.unknown(&engine.catalog).into_iter();
     unused.extend(unknown.map(|(device, rows)| format!("{rows} rows of `{device}`, which is in no device file")));
     let rows = validate_models(&engine.models, &engine.catalog, measured);
@@ -59,7 +65,7 @@ pub fn run(args: &TraceArgs) -> Result<()> {
     let answer = Answer { rows: rows.into_iter().map(row).collect(), traced, unused };
     let as_csv = || if answer.rows.is_empty() { traced::table(&answer.traced.rows) } else { table(&answer.rows) };
     output::write(&args.output, &answer, |out| describe(&answer, out), as_csv)?;
-    Ok(())
+    Ok(status)
 }
 
 /// Whether it is a table by its name, or a folder with tables in it; anything else is opened as a trace.
@@ -71,22 +77,26 @@ fn is_table(path: &Path) -> bool {
     is(path, "csv") || is(path, "gz") && path.file_stem().is_some_and(|name| is(Path::new(name), "csv"))
 }
 
-/// The measurements in `paths`. In folders, files that are no table of measurements are told and passed over.
-fn read(paths: &[PathBuf]) -> Result<(Measured, Vec<String>)> {
-    let (mut measured, mut unused) = (Measured::default(), Vec::new());
+/// The measurements in `paths`, what was passed over and why, and the exit status: in folders, files that are no table of
+/// measurements are expected.
+fn read(paths: &[PathBuf]) -> (Measured, Vec<String>, u8) {
+    let (mut measured, mut unused, mut status) = (Measured::default(), Vec::new(), 0);
     for named in paths {
         for path in tables_in(named) {
             let name = path.display();
-            match measured.add(&read_table(&path)?) {
-                Ok(()) => {}
-                Err(error @ (FitError::UnknownFormat | FitError::Empty)) if path != *named => {
-                    unused.push(format!("{name}: {error}"));
+            let (reason, is_other) = match read_table(&path).map(|text| measured.add(&text)) {
+                Ok(Ok(())) => continue,
+                Ok(Err(error)) => {
+                    let is_other = matches!(error, FitError::UnknownFormat | FitError::Empty) && path != *named;
+                    (format!("{name}: {error}"), is_other)
                 }
-                Err(error) => return Err(eyre!("{name}: {error}")),
-            }
+                Err(error) => (error.to_string(), false),
+            };
+            unused.push(reason);
+            status = if is_other { status } else { 1 };
         }
     }
-    Ok((measured, unused))
+    (measured, unused, status)
 }
 
 fn row(detail: ValidationRow) -> Row {

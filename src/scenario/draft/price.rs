@@ -1,10 +1,11 @@
 //! What tasks of a draft take now: always from the traced duration, by the ratio of a model where their work or device changed.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::cost::topology::{COMMON_NODE, Topology};
 use crate::cost::unmodelled;
-use crate::cost::{Estimate, Placed, Prediction, Provenance, RoofRatio, Work, roof_ratio};
+use crate::cost::{Estimate, Kernel, Placed, Prediction, Provenance, RoofRatio, Work, roof_ratio};
 use crate::device::{DeviceProfile, LinkProfile};
 use crate::graph::{NodeId, Task, TaskKind};
 use crate::scenario::host::HostModel;
@@ -45,6 +46,42 @@ impl Draft<'_> {
             }
             _ => priced,
         }
+    }
+
+    /// Prices the classes of all touched kernels together, which takes the models a fraction of the time.
+    ///
+    /// # Complexity
+    /// O(tasks).
+    pub fn foresee(&self) {
+        let graph = self.graph();
+        // By class: the one that it came from, and the rank, which were seen last.
+        let mut last = vec![(NO_CLASS, 0); self.base.works().classes.len() + self.classes.len()];
+        let mut open: BTreeMap<usize, BTreeSet<(u32, u32)>> = BTreeMap::new();
+        let kernels = graph.tasks.node_indices().filter(|&node| graph.tasks[node].kind == TaskKind::Kernel);
+        for node in kernels.filter(|&node| self.is_touched(node)) {
+            let ((old, new), rank) = (self.classes_of(node), self.base.rank_index(graph.tasks[node].lane));
+            let Some(last) = last.get_mut(new as usize).filter(|last| **last != (old, rank)) else { continue };
+            *last = (old, rank);
+            if old != NO_CLASS && !self.memo.borrow().contains_key(&(old, new, rank)) {
+                open.entry(rank).or_default().insert((old, new));
+            }
+        }
+        for (rank, changes) in open {
+            self.foresee_on(rank, &changes);
+        }
+    }
+
+    fn foresee_on(&self, rank: usize, changes: &BTreeSet<(u32, u32)>) {
+        let traced_on = self.context.devices.get(rank).or_else(|| self.context.devices.first());
+        let Some((traced_on, now)) = traced_on.zip(self.device(rank)) else { return };
+        let work = |class| self.class_at(class).and_then(|class| class.work.as_ref());
+        let kernel = |&(old, new): &(u32, u32)| Kernel { measured: Some(UNIT), old: work(old), new: work(new) };
+        let kernels: Vec<Kernel<'_>> = changes.iter().map(kernel).collect();
+        let predictions = self.context.models.between(&traced_on.profile, now).predict_all(&kernels);
+        // What no model covers may still follow roofs, which ask for the kernel's name.
+        let modelled = changes.iter().zip(predictions).filter(|(_, p)| p.provenance != Provenance::Unmodelled);
+        let priced = modelled.map(|(&(old, new), prediction)| ((old, new, rank), Repricing::of(prediction)));
+        self.memo.borrow_mut().extend(priced);
     }
 
     fn repricing(&self, node: NodeId) -> Repricing {

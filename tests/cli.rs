@@ -324,6 +324,62 @@ fn a_scenario_file_of_another_trace_needs_force_and_says_what_matched() {
 }
 
 #[test]
+fn a_scenario_file_of_another_iteration_of_the_trace_applies_and_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, script) = (folder.path().join("made.toml"), folder.path().join("save.retime"));
+    std::fs::write(&script, format!("scale kind=T1 x0.5\nsave {}\n", file.display())).unwrap();
+    retime().args(["run", script.to_str().unwrap(), &sample(CPU), "--iteration", "0"]).assert().success();
+    let file = file.display().to_string();
+    let simulate = |trace: &str, iteration: &str| {
+        let run = retime().args(["simulate", trace, "--iteration", iteration, "--scenario", &file]).output().unwrap();
+        (run.status.success(), String::from_utf8(run.stderr).unwrap())
+    };
+    assert_eq!(simulate(&sample(CPU), "0"), (true, String::new()));
+    let (applied, said) = simulate(&sample(CPU), "2");
+    assert!(applied && said.contains("of this trace, applied to another iteration of it"), "{said}");
+    let (applied, said) = simulate(&sample("dlrm-ddp-b64-fp32-cpu.kineto.json.gz"), "0");
+    assert!(!applied && said.contains("made for another trace"), "{said}");
+}
+
+#[test]
+fn the_prompt_and_scenario_files_refuse_what_the_command_line_refuses() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: String| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.display().to_string()
+    };
+    for (line, typed, expected) in [
+        ("swap-gpu H1000", "swap-gpu H1000", "column 10: no device `H1000`; nearest: H100-SXM"),
+        ("swap-gpu H1000", "try swap-gpu H1000", "column 14: no device `H1000`"),
+        ("swap-gpu H1000", "gpu H1000", "column 5: no device `H1000`"),
+        ("place-on-gpu V1000", "place-on-gpu V1000", "column 14: no device `V1000`; nearest: V100"),
+        (
+            "swap-link NVLnk4",
+            "edit 1 swap-link NVLnk4",
+            "column 18: unknown interconnect `NVLnk4`; did you mean `NVLink4`?",
+        ),
+        ("scale-ranks 16 NVLnk4", "scale-ranks 16 NVLnk4", "column 16: unknown interconnect `NVLnk4`"),
+        ("bucket-size 0", "bucket-size 0", "column 13: `0`: expected a number from 0.001 to 1000000"),
+    ] {
+        let script = write("prompt.retime", format!("scale kind=T1 x1\n{typed}\n"));
+        let said = retime().args(["run", &script, &sample(GPU)]).output().unwrap();
+        let said = String::from_utf8(said.stderr).unwrap();
+        assert!(said.contains(expected), "{typed}: {said}");
+        let (_, message) = expected.split_once(": ").unwrap();
+        let said = failure(1, &["simulate", &sample(GPU), "--step", line]);
+        assert!(said.contains(message) && said.contains("column "), "{line}: {said}");
+        let file = write("steps.toml", format!("format = \"retime-scenario-1\"\nsteps = [\"{line}\"]\n"));
+        let said = failure(1, &["simulate", &sample(GPU), "--scenario", &file]);
+        assert!(said.contains(message) && said.contains("step 1"), "{line}: {said}");
+        let script = write("load.retime", format!("load {file}\n"));
+        let said = retime().args(["run", &script, &sample(GPU)]).output().unwrap();
+        let said = String::from_utf8(said.stderr).unwrap();
+        assert!(said.contains(message) && said.contains("step 1"), "{line}: {said}");
+    }
+}
+
+#[test]
 fn a_report_holds_the_figures_of_the_json_answer_and_stands_alone() {
     let folder = tempfile::tempdir().unwrap();
     let write = |name: &str| {

@@ -1,219 +1,92 @@
-//! What must hold for any stack of edits: no panic, times stay finite, undoing gives the base, order is kept.
+//! Lines of steps: what is read, what is refused and how, and that later steps reach what earlier ones added.
 #![expect(clippy::unwrap_used, reason = "a trace that cannot be opened or built should fail its test")]
 
-use std::path::Path;
-use std::sync::Arc;
+mod common;
+#[path = "common/scenarios.rs"]
+mod scenarios;
 
+use common::shared;
 use proptest::prelude::*;
-use proptest::strategy::ValueTree;
-use retime::graph::timed::NO_TASK;
-use retime::graph::{self, BuildOptions, TimedGraph};
-use retime::scenario::{Base, Context, History, Scenario, parse_step, resolve, transforms};
-use retime::sim::{Schedule, simulate};
-use retime::trace::{self, OpenOptions};
-
-const TRACES: [&str; 4] = [
-    "bert-small-h100-mi300/h100.json.gz",
-    "vgg13-h100-train/profiler_vgg13-iter41.json.gz",
-    "cpu-captured/dlrm-ddp-b64-fp32-cpu.kineto.json.gz",
-    "torchrec-v100x4",
-];
-
-const LINES: [&str; 37] = [
-    "scale kind=kernel x0.5",
-    "scale kind=T1 | kind=T5 x2",
-    "scale name~relu & phase=forward x0",
-    "remove name~relu",
-    "remove kind=memset",
-    "remove family=norm & !phase=backward",
-    "resize-batch 7",
-    "resize-batch 100000",
-    "fuse-embedding-bags",
-    "swap-gpu V100",
-    "swap-gpu B200 host x0.7",
-    "place-on-gpu H100-SXM",
-    "fuse family=elementwise",
-    "fuse *",
-    "fuse-optimizer",
-    "cuda-graph",
-    "cuda-graph phase=forward",
-    "remove-sync",
-    "swap-link NVLink4",
-    "scale-ranks 64",
-    "bucket-size 1000",
-    "compress-comm 4",
-    "overlap-comm",
-    "prefetch-input",
-    "accumulate 3",
-    "checkpoint phase=forward",
-    "checkpoint name~linear | name~conv | name~addmm",
-    "parallelize name~embedding_bag",
-    "parallelize family=elementwise & phase=forward until family=gemm",
-    "reorder name~relu before name~conv",
-    "reorder family=norm before family=gemm",
-    "resize-op family=gemm 1024->2048",
-    "insert aten::relu after family=gemm",
-    "insert aten::add after name~relu like name~addmm",
-    "insert kernel probe 20us after kernel~probe | family=conv",
-    "mixed-precision bf16",
-    "scale-device dram_bw x2",
-];
-
-fn open(path: &str) -> Option<(Base, Context)> {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/traces").join(path);
-    if !file.exists() {
-        eprintln!("skipped: {} is not there", file.display());
-        return None;
-    }
-    let opened = trace::open(&[file], &OpenOptions::default()).unwrap();
-    let graph = Arc::new(graph::build(&opened.jobs[0], &BuildOptions::default()).unwrap());
-    let context = Context::builtin(&graph).unwrap();
-    Some((Base::new(graph), context))
-}
-
-fn check_order(timed: &TimedGraph) {
-    for (task, predecessors) in timed.predecessors.iter().enumerate() {
-        assert!(predecessors.iter().all(|&p| p == NO_TASK || (p as usize) < task));
-    }
-    assert!(timed.durations.iter().all(|&duration| duration >= 0 || duration > -3_600_000_000_000));
-}
-
-#[test]
-fn stacks_of_twenty_edits_never_break_the_graph() {
-    for path in TRACES {
-        let Some((base, context)) = open(path) else { continue };
-        let mut runner = proptest::test_runner::TestRunner::deterministic();
-        let stacks = prop::collection::vec(0..LINES.len(), 1..20);
-        for _ in 0..12 {
-            let stack = stacks.new_tree(&mut runner).unwrap().current();
-            let scenario = Scenario::parse(stack.iter().map(|&line| LINES[line])).unwrap();
-            let resolved = resolve(&base, &scenario, &context);
-            assert_eq!(resolved.reports.len(), stack.len());
-            assert_eq!(resolved.timed.task_of.len(), base.graph().tasks.node_count());
-            check_order(&resolved.timed);
-            let mut schedule = Schedule::default();
-            simulate(&resolved.timed, &mut schedule);
-            assert!(schedule.makespan().0 >= 0, "{path} {stack:?}");
-        }
-    }
-}
-
-#[test]
-fn undoing_every_edit_gives_the_base_bit_for_bit() {
-    for path in TRACES {
-        let Some((base, context)) = open(path) else { continue };
-        let mut history = History::default();
-        for line in LINES {
-            history.append(parse_step(line).unwrap());
-        }
-        let _ = resolve(&base, history.current(), &context);
-        while history.undo() {}
-        let resolved = resolve(&base, history.current(), &context);
-        let lowered = TimedGraph::lower(base.graph());
-        assert_eq!((&resolved.timed.predecessors, &resolved.timed.lags), (&lowered.predecessors, &lowered.lags));
-        assert_eq!((&resolved.timed.durations, &resolved.timed.task_of), (&lowered.durations, &lowered.task_of));
-    }
-}
-
-#[test]
-fn the_same_batch_changes_nothing() {
-    for path in TRACES {
-        let Some((base, context)) = open(path) else { continue };
-        let Some(batch) = base.graph().batch_size else { continue };
-        let scenario = Scenario::parse([format!("resize-batch {batch}").as_str()]).unwrap();
-        let resolved = resolve(&base, &scenario, &context);
-        assert!(resolved.changes.is_empty(), "{path}: {:?}", resolved.changes.first());
-        assert_eq!(resolved.timed.durations, base.timed().durations);
-    }
-}
-
-#[test]
-fn edits_that_change_nothing_are_the_base_bit_for_bit() {
-    for path in TRACES {
-        let Some((base, context)) = open(path) else { continue };
-        let own = &context.devices[0].profile.id;
-        let lines = [
-            "accumulate 1".to_owned(),
-            "scale-device flops x1".to_owned(),
-            "scale-device link x1".to_owned(),
-            "resize-op * 64->64".to_owned(),
-            "scale-ranks 4000000000".to_owned(),
-            format!("swap-gpu {own}"),
-            "checkpoint phase=backward".to_owned(),
-            "parallelize name=nothing".to_owned(),
-            "reorder name=nothing before *".to_owned(),
-        ];
-        for line in lines.iter().filter(|line| parse_step(line).is_ok()) {
-            let resolved = resolve(&base, &Scenario::parse([line.as_str()]).unwrap(), &context);
-            assert_eq!(resolved.timed.durations, base.timed().durations, "{path} {line}");
-            assert_eq!(resolved.timed.predecessors, base.timed().predecessors, "{path} {line}");
-            assert_eq!(resolved.timed.lags, base.timed().lags, "{path} {line}");
-            if !line.starts_with("swap-gpu") {
-                assert!(!resolved.reports[0].unhandled.is_empty(), "{path} {line} says nothing");
-            }
-        }
-    }
-}
-
-fn period(base: &Base, context: &Context, lines: &[&str]) -> i64 {
-    let resolved = resolve(base, &Scenario::parse(lines.iter().copied()).unwrap(), context);
-    let mut schedule = Schedule::default();
-    simulate(&resolved.timed, &mut schedule);
-    let of_rank = |part| retime::analysis::replay::period(&resolved.timed, &schedule, part).0;
-    base.graph().ranks.iter().map(of_rank).max().unwrap()
-}
-
-#[test]
-fn edits_of_disjoint_tasks_commute() {
-    let pairs = [
-        ("scale family=gemm x0.5", "scale family=elementwise x3"),
-        ("remove name~relu", "scale kind=T1 x2"),
-        ("resize-op family=gemm 1024->512", "scale kind=host x0.7"),
-        ("insert kernel probe 20us after family=gemm", "scale kind=memcpy x4"),
-        ("checkpoint name~relu", "scale kind=collective x0.5"),
-        ("overlap-comm", "scale phase=optimizer x2"),
-        ("prefetch-input", "scale family=gemm x2"),
-        ("parallelize name~relu & phase=forward", "scale phase=backward x0.5"),
-    ];
-    for path in TRACES {
-        let Some((base, context)) = open(path) else { continue };
-        for (a, b) in pairs {
-            assert_eq!(period(&base, &context, &[a, b]), period(&base, &context, &[b, a]), "{path}: {a}, {b}");
-        }
-    }
-}
-
-#[test]
-fn a_device_with_more_of_anything_is_never_slower() {
-    for path in TRACES {
-        let Some((base, context)) = open(path) else { continue };
-        for figure in ["dram_bw", "flops", "link", "host_link"] {
-            let time = |factor: &str| period(&base, &context, &[format!("scale-device {figure} {factor}").as_str()]);
-            let times: Vec<i64> = ["x0.25", "x0.5", "x1", "x1.1", "x2", "x8"].map(time).to_vec();
-            assert!(times.is_sorted_by(|slow, fast| slow >= fast), "{path} {figure}: {times:?}");
-        }
-        for selector in ["kind=kernel", "kind=host", "kind=collective", "family=gemm"] {
-            let time = |factor: &str| period(&base, &context, &[format!("scale {selector} {factor}").as_str()]);
-            let times: Vec<i64> = ["x2", "x1", "x0.9", "x0.5", "x0"].map(time).to_vec();
-            assert!(times.is_sorted_by(|slow, fast| slow >= fast), "{path} {selector}: {times:?}");
-        }
-    }
-}
+use retime::scenario::{parse_step, transforms};
+use scenarios::open;
 
 #[test]
 fn later_steps_reach_what_earlier_ones_added() {
-    let Some((base, context)) = open(TRACES[1]) else { return };
+    let Some(opened) = shared("vgg13-h100-train").and_then(|path| open(&path).into_iter().next()) else { return };
     let insert = "insert kernel probe 100us after family=conv";
-    let (before, with) = (period(&base, &context, &[]), period(&base, &context, &[insert]));
+    let (before, with) = (opened.time(&[]), opened.time(&[insert]));
     assert!(with > before, "{with} {before}");
-    let twice = period(&base, &context, &[insert, "scale kernel=probe x2"]);
-    assert_eq!(twice, period(&base, &context, &["insert kernel probe 200us after family=conv"]));
-    let resolved = resolve(&base, &Scenario::parse([insert, "remove kernel=probe"]).unwrap(), &context);
+    let twice = opened.time(&[insert, "scale kernel=probe x2"]);
+    assert_eq!(twice, opened.time(&["insert kernel probe 200us after family=conv"]));
+    let resolved = opened.resolve(&[insert, "remove kernel=probe"]);
     assert!(resolved.added.is_empty(), "{} left", resolved.added.len());
-    let resolved =
-        resolve(&base, &Scenario::parse([insert, "insert kernel next 1us after kernel=probe"]).unwrap(), &context);
+    let resolved = opened.resolve(&[insert, "insert kernel next 1us after kernel=probe"]);
     let named = |name: &str| resolved.added.iter().filter(|added| added.name == name).count();
-    assert!(named("probe") > 0 && named("probe") == named("next"));
+    assert!(named("probe") > 0 && named("probe") == named("next"), "{}: {}", opened.name, opened.context.devices.len());
+    assert!(resolved.graph.tasks.node_count() == opened.base.graph().tasks.node_count());
+}
+
+/// A number in the line of an edit: the edit, the word for it in the edit's usage, a line with `{}` in its place, numbers that
+/// are too small and too large, and what is said of both.
+type Parameter = (&'static str, &'static str, &'static str, [&'static str; 2], &'static str);
+
+const PARAMETERS: [Parameter; 23] = [
+    ("resize-batch", "N", "resize-batch {}", ["0", "1073741825"], "from 1 to 1073741824"),
+    ("resize-batch", "B", "resize-batch 8 from {}", ["0", "1073741825"], "from 1 to 1073741824"),
+    ("reshard-tables", "N", "reshard-tables t{}:r1", ["-1", "99999999999999999999"], "from 0"),
+    ("reshard-tables", "RANK", "reshard-tables t0:r{}", ["-1", "99999999999999999999"], "from 0"),
+    ("reshard-tables", "A", "reshard-tables t0:r{},r1(col)", ["-1", "99999999999999999999"], "from 0"),
+    ("reshard-tables", "B", "reshard-tables t0:r0,r{}(row)", ["-1", "99999999999999999999"], "from 0"),
+    ("reshard-tables", "HITS", "reshard-tables t0:r0(uvm={})", ["-0.1", "1.01"], "from 0 to 1"),
+    (
+        "reshard-tables",
+        "SEED",
+        "reshard-tables random({})",
+        ["-1", "18446744073709551616"],
+        "from 0 to 18446744073709551615",
+    ),
+    ("swap-gpu", "FACTOR", "swap-gpu H200 host x{}", ["0", "1001"], "from 0.001 to 1000"),
+    ("scale", "FACTOR", "scale kind=kernel x{}", ["-0.1", "1000001"], "from 0 to 1000000"),
+    ("insert", "TIME", "insert kernel a {}us after kind=kernel", ["-1", "1e11"], "from 0s to 10000s"),
+    ("insert", "N", "insert kernel a 1us on stream {} after kind=kernel", ["-1", "9999"], "from 0 to 9998"),
+    ("scale-ranks", "N", "scale-ranks {}", ["0", "65537"], "from 1 to 65536"),
+    ("scale-ranks", "PER-NODE", "scale-ranks 16 InfiniBand-HDR {}", ["0", "65537"], "from 1 to 65536"),
+    ("bucket-size", "MIB", "bucket-size {}", ["0", "1000001"], "from 0.001 to 1000000"),
+    ("compress-comm", "RATIO", "compress-comm {}", ["0.9", "10001"], "from 1 to 10000"),
+    ("accumulate", "K", "accumulate {}", ["0", "257"], "from 1 to 256"),
+    ("resize-op", "OLD", "resize-op kind=kernel {}->64", ["0", "1099511627777"], "from 1 to 1099511627776"),
+    ("resize-op", "NEW", "resize-op kind=kernel 64->{}", ["0", "1099511627777"], "from 1 to 1099511627776"),
+    ("scale-device", "FACTOR", "scale-device dram_bw x{}", ["0", "1001"], "from 0.001 to 1000"),
+    ("scale-device", "FACTOR", "scale-device flops x{}", ["0", "1001"], "from 0.001 to 1000"),
+    ("scale-device", "FACTOR", "scale-device link x{}", ["0", "1001"], "from 0.001 to 1000"),
+    ("scale-device", "FACTOR", "scale-device host_link x{}", ["0", "1001"], "from 0.001 to 1000"),
+];
+
+/// Words of a usage that stand for no number.
+const NO_NUMBERS: [&str; 10] = ["SHARDER", "DEVICE", "SELECTOR", "FILE", "LINK", "NAME", "OPERATOR", "T1", "T5", "T"];
+
+#[test]
+fn every_number_out_of_range_says_the_range_where_it_stands() {
+    for spec in transforms() {
+        let words =
+            spec.usage.split(|c: char| !(c.is_ascii_uppercase() || c == '-')).map(|word| word.trim_matches('-'));
+        for word in words.filter(|word| !word.is_empty() && !NO_NUMBERS.contains(word)) {
+            let is_tried = PARAMETERS.iter().any(|&(name, own, ..)| name == spec.name && own == word);
+            assert!(is_tried, "{word} of {} is not tried", spec.usage);
+        }
+    }
+    for (name, word, template, outside, range) in PARAMETERS {
+        for number in outside.into_iter().chain(["x", "NaN", "1e999"]) {
+            let line = template.replace("{}", number);
+            let error = parse_step(&line).expect_err(&line);
+            let start = template.find("{}").unwrap() + 1;
+            // A number may be one of several in its word.
+            let of_word = template[..start].rfind([' ']).map_or(1, |space| space + 2);
+            assert!((of_word..=start).contains(&error.column), "{line}: {error}");
+            let is_said = error.message.contains(range) || number.starts_with(char::is_alphabetic);
+            assert!(is_said, "{name} {word}: {line}: {error}");
+        }
+    }
 }
 
 #[test]
@@ -259,7 +132,10 @@ fn errors_name_the_column_and_the_nearest_word() {
             "insert kernel a 35us on stream 9999 after name~b",
             "column 32: `9999`: expected a whole number from 0 to 9998",
         ),
-        ("insert kernel a 35 after name~b", "column 17: `35`: expected a time with its unit, e.g. 35us"),
+        (
+            "insert kernel a 35 after name~b",
+            "column 17: `35`: expected a time from 0s to 10000s with its unit, e.g. 35us",
+        ),
         ("scale kind=kernel", "column 18: expected SELECTOR xFACTOR, e.g. `kind=kernel x0.5`"),
         ("scale x2", "column 7: expected SELECTOR xFACTOR, e.g. `kind=kernel x0.5`"),
         ("scale kind=kernel x-1", "column 19: `x-1`: expected a number from 0 to 1000000"),

@@ -15,8 +15,8 @@ use crate::config::Config;
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::graph::{BuildOptions, IterationChoice};
 use crate::intern::printable;
-use crate::scenario::{SavedScenario, Scenario};
-use crate::session::{Engine, Loaded, SessionError, sample};
+use crate::scenario::{Fit, SavedScenario, Scenario};
+use crate::session::{Engine, Loaded, SessionError, sample, trace_fingerprint};
 use crate::trace::{OpenOptions, Progress};
 use crate::units::Bytes;
 
@@ -164,16 +164,30 @@ impl Wanted {
         Ok(wanted)
     }
 
-    /// The scenario files that were made for another trace than `loaded`.
+    /// The scenario files that were made for another trace than `loaded`. Of those made on another iteration of it, it says so
+    /// on standard error.
     ///
     /// # Errors
-    /// There is one, and `force` is not set.
+    /// There is one for another trace, and `force` is not set.
     pub fn strangers(&self, loaded: &Loaded, force: bool) -> Result<Vec<String>> {
-        let strange = self.files.iter().filter(|(_, saved)| !saved.fits(&loaded.graph));
-        let names: Vec<String> = strange.map(|(name, _)| name.clone()).collect();
-        match names.first() {
+        if self.files.is_empty() {
+            return Ok(Vec::new());
+        }
+        let trace = trace_fingerprint(loaded);
+        let mut strange = Vec::new();
+        for (name, saved) in &self.files {
+            match saved.fit(&trace, &loaded.graph) {
+                Fit::Same => {}
+                Fit::OtherIteration(made_on) => {
+                    let line = format!("{name}: made on {made_on} of this trace, applied to another iteration of it");
+                    let _ = writeln!(stderr(), "retime: {}", printable(&line));
+                }
+                Fit::OtherTrace => strange.push(name.clone()),
+            }
+        }
+        match strange.first() {
             Some(name) if !force => Err(eyre!("{name}: made for another trace; --force applies it all the same")),
-            _ => Ok(names),
+            _ => Ok(strange),
         }
     }
 }

@@ -14,6 +14,8 @@ use crate::graph::{ExecutionGraph, RankPart};
 
 use super::batch::BatchLaws;
 use super::host::HostModel;
+use super::known::read_step;
+use super::step::{Step, StepError};
 
 /// Catalog, models and the devices on which the graph was traced. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -111,6 +113,14 @@ impl Context {
         let host = HostModel::fit(graph);
         let databases = Databases::default();
         Self { catalog, models, overheads, databases, devices, host, is_placed: false, laws: None }
+    }
+
+    /// Reads a step whose devices and interconnects are known.
+    ///
+    /// # Errors
+    /// See [`read_step`].
+    pub fn step(&self, line: &str) -> Result<Step, StepError> {
+        read_step(line, &self.catalog, self.models.links())
     }
 
     /// A context for `graph` with the devices, models and overheads that come with the program.

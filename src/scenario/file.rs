@@ -5,14 +5,11 @@
 //! format = "retime-scenario-1"
 //! name = "larger batch"
 //! trace = "6f1c…"
+//! iteration = "ProfilerStep#3"
 //! steps = ["resize-batch 4096", "# swap-gpu H200"]
 //! ```
 //! A step that starts with `#` is disabled.
 
-use std::fmt::Write as _;
-use std::hash::Hasher;
-
-use rustc_hash::FxHasher;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -28,8 +25,21 @@ const FORMAT: &str = "retime-scenario-1";
 pub struct SavedScenario {
     /// The scenario.
     pub scenario: Scenario,
-    /// Fingerprint of its trace; empty when it was made for none in particular.
+    /// Fingerprint of its trace, whichever iteration is modelled; empty when it was made for none in particular.
     pub trace: String,
+    /// The iteration it was made on; empty when that was not kept.
+    pub iteration: String,
+}
+
+/// How a scenario file goes with a trace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fit {
+    /// It was made on this iteration of it, or for no trace in particular.
+    Same,
+    /// It was made on another iteration of it.
+    OtherIteration(String),
+    /// It was made for another trace.
+    OtherTrace,
 }
 
 /// Why a text is no scenario.
@@ -71,19 +81,29 @@ struct File {
     name: String,
     #[serde(default)]
     trace: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    iteration: String,
     #[serde(default)]
     steps: Vec<String>,
 }
 
 impl SavedScenario {
-    /// `scenario`, made for `graph`.
-    pub fn new(scenario: Scenario, graph: &ExecutionGraph) -> Self {
-        Self { scenario, trace: fingerprint(graph) }
+    /// `scenario`, made for the iteration `graph` of the trace with that fingerprint.
+    pub fn new(scenario: Scenario, trace: impl Into<String>, graph: &ExecutionGraph) -> Self {
+        Self { scenario, trace: trace.into(), iteration: iteration_of(graph).to_owned() }
     }
 
-    /// Whether it was made for `graph`, or for no trace in particular.
-    pub fn fits(&self, graph: &ExecutionGraph) -> bool {
-        self.trace.is_empty() || self.trace == fingerprint(graph)
+    /// How it goes with the iteration `graph` of the trace with that fingerprint.
+    pub fn fit(&self, trace: &str, graph: &ExecutionGraph) -> Fit {
+        if self.trace.is_empty() {
+            return Fit::Same;
+        }
+        let is_same = self.iteration.is_empty() || self.iteration == iteration_of(graph);
+        match (self.trace == trace, is_same) {
+            (true, true) => Fit::Same,
+            (true, false) => Fit::OtherIteration(self.iteration.clone()),
+            (false, _) => Fit::OtherTrace,
+        }
     }
 
     /// The text of its file.
@@ -92,6 +112,7 @@ impl SavedScenario {
             format: FORMAT.to_owned(),
             name: self.scenario.name.clone(),
             trace: self.trace.clone(),
+            iteration: self.iteration.clone(),
             steps: step_lines(&self.scenario),
         };
         toml::to_string_pretty(&file).unwrap_or_default()
@@ -106,8 +127,14 @@ impl SavedScenario {
         if file.format != FORMAT {
             return Err(FileError::Format { found: file.format, expected: FORMAT });
         }
-        Ok(Self { scenario: Scenario { name: file.name, steps: read_lines(&file.steps)? }, trace: file.trace })
+        let scenario = Scenario { name: file.name, steps: read_lines(&file.steps)? };
+        Ok(Self { scenario, trace: file.trace, iteration: file.iteration })
     }
+}
+
+/// The name of the iteration that is modelled.
+fn iteration_of(graph: &ExecutionGraph) -> &str {
+    graph.ranks.first().map_or("", |part| &part.iteration)
 }
 
 impl FileError {
@@ -138,24 +165,6 @@ pub fn read_lines(lines: &[String]) -> Result<Vec<Step>, FileError> {
     steps.collect()
 }
 
-/// A number that tells traces apart: of their ranks, tasks, operators and measured times.
-pub fn fingerprint(graph: &ExecutionGraph) -> String {
-    let mut hasher = FxHasher::default();
-    for part in &graph.ranks {
-        hasher.write_u32(part.rank.0);
-        hasher.write(part.iteration.as_bytes());
-        hasher.write_i64(part.measured.0);
-    }
-    for task in graph.tasks.node_weights() {
-        hasher.write_i64(task.measured_start.0);
-        hasher.write_i64(task.measured.0);
-    }
-    hasher.write_usize(graph.operators.len());
-    let mut text = String::new();
-    let _ = write!(text, "{:016x}", hasher.finish());
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -166,7 +175,8 @@ mod tests {
             Scenario::parse(["resize-batch 4096", "scale name~\"a|b\" x0.5", "swap-gpu H200 host x0.8"]).unwrap();
         scenario.steps[1].enabled = false;
         "larger batch".clone_into(&mut scenario.name);
-        let saved = SavedScenario { scenario, trace: "00ff".to_owned() };
+        let (trace, iteration) = ("00ff".to_owned(), "ProfilerStep#3".to_owned());
+        let saved = SavedScenario { scenario, trace, iteration };
         assert_eq!(SavedScenario::from_toml(&saved.to_toml()).unwrap(), saved);
     }
 

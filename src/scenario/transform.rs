@@ -7,6 +7,7 @@ use crate::units::DurNs;
 
 use super::context::Context;
 use super::draft::Draft;
+use super::known::Name;
 use super::selector::Selector;
 use super::step::StepError;
 use super::text::Words;
@@ -22,6 +23,11 @@ pub trait Transform: Debug + Send + Sync {
 
     /// The selectors of what it changes.
     fn selectors(&self) -> Vec<&Selector> {
+        Vec::new()
+    }
+
+    /// The devices and interconnects that it names.
+    fn names(&self) -> Vec<Name<'_>> {
         Vec::new()
     }
 

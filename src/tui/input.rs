@@ -2,10 +2,10 @@
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-use crate::scenario::{Scenario, Step, parse_step};
+use crate::scenario::{Scenario, Step};
 
 use super::app::App;
-use super::command::{Ran, recorded, run_line, set_batch};
+use super::command::{Ran, moved, recorded, run_line, set_batch};
 use super::effect::Effect;
 use super::overlay::{Overlay, Prompt, Purpose, complete};
 
@@ -73,8 +73,8 @@ fn prompt_key(app: &mut App, mut prompt: Prompt, key: KeyEvent) -> Ran {
 
 /// Puts what is typed in force as long as it is a step; what is none leaves the last that was.
 fn preview(app: &mut App, prompt: &Prompt) -> Vec<Effect> {
-    let Ok(step) = parse_step(prompt.line()) else { return Vec::new() };
     let Some(work) = app.workspace_mut() else { return Vec::new() };
+    let Ok(step) = work.loaded.context.step(prompt.line()) else { return Vec::new() };
     let (revision, mut scenario) = (work.history.revision(), Scenario::clone(work.history.current()));
     match (prompt.purpose, work.history.is_dragging(ADDED)) {
         (Purpose::EditStep(index), _) => {
@@ -149,7 +149,11 @@ fn submit(app: &mut App, mut prompt: Prompt) -> Ran {
     let ran = match prompt.purpose {
         Purpose::Command => run_line(app, &line),
         Purpose::Search => return run_line(app, &format!("search {line}")),
-        Purpose::EditStep(index) => run_line(app, &format!("edit {} {line}", index + 1)),
+        Purpose::EditStep(index) => {
+            // The prompt shows the step alone.
+            let lead = format!("edit {} ", index + 1);
+            run_line(app, &format!("{lead}{line}")).map_err(|error| moved(error, -(lead.len() as isize)))
+        }
     };
     match ran {
         Ok(effects) => {

@@ -8,6 +8,7 @@ use crate::cost::{CollectiveKind, Shape, Work};
 use crate::graph::{LaneId, TaskKind};
 use crate::scenario::context::Context;
 use crate::scenario::draft::{Combine, Draft, Layout, Node};
+use crate::scenario::known::Name;
 use crate::scenario::step::StepError;
 use crate::scenario::text::{Words, short};
 use crate::scenario::transform::{StepReport, Transform, TransformSpec};
@@ -103,6 +104,10 @@ impl Transform for ScaleRanks {
         let link = self.link.as_ref().map(|link| format!(" {link}")).unwrap_or_default();
         let per_node = self.per_node.map(|count| format!(" {count}")).unwrap_or_default();
         format!("{} {}{link}{per_node}", RANKS.name, self.ranks)
+    }
+
+    fn names(&self) -> Vec<Name<'_>> {
+        self.link.iter().map(|link| Name::Interconnect(link)).collect()
     }
 
     fn apply(&self, draft: &mut Draft<'_>, context: &Context) -> StepReport {

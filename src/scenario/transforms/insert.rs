@@ -82,7 +82,10 @@ fn duration(word: Word<'_>) -> Result<DurNs, StepError> {
         (Ok(value), Some(factor)) if (0.0..=1e13).contains(&(value * factor)) => {
             Ok(DurNs((value * factor).round() as i64))
         }
-        _ => Err(StepError::at(word.column, format!("`{}`: expected a time with its unit, e.g. 35us", word.text))),
+        _ => Err(StepError::at(
+            word.column,
+            format!("`{}`: expected a time from 0s to 10000s with its unit, e.g. 35us", word.text),
+        )),
     }
 }
 

@@ -68,6 +68,9 @@ fn one_move(word: Word<'_>) -> Result<(usize, Seat), StepError> {
         if let (Ok(table), Some(seat)) = (table.parse(), Seat::parse(seat)) {
             return Ok((table, seat));
         }
+        if let Some(number) = out_of_range(table, seat) {
+            return Err(StepError::at(word.column, format!("`{}`: expected {number}", word.text)));
+        }
         if seat.contains([',', '(']) {
             let message = format!(
                 "`{}`: expected r0,r2(col), r0,r2(row) or r0,r2(copy) for different ranks, or r1(uvm=0.9)",
@@ -75,11 +78,29 @@ fn one_move(word: Word<'_>) -> Result<(usize, Seat), StepError> {
             );
             return Err(StepError::at(word.column, message));
         }
+    } else if word.text.starts_with("random(") {
+        let message = format!("`{}`: expected a whole number from 0 to {} in random(SEED)", word.text, u64::MAX);
+        return Err(StepError::at(word.column, message));
     } else if !word.text.contains(':') {
         let names: Vec<String> = Sharder::ALL.into_iter().map(Sharder::name).collect();
         return Err(StepError::unknown(word.column, "sharder", word.text, names.iter().map(String::as_str)));
     }
     Err(StepError::at(word.column, format!("`{}`: expected a move such as t3:r1", word.text)))
+}
+
+/// The range of the number in a move that lies outside its range.
+fn out_of_range(table: &str, seat: &str) -> Option<&'static str> {
+    let (ranks, marks) = seat.split_once('(').unwrap_or((seat, ""));
+    let hits = marks.split([',', ')']).find_map(|mark| mark.trim().strip_prefix("uvm="));
+    let is_rank = |rank: &str| rank.strip_prefix('r').is_some_and(|number| number.parse::<usize>().is_ok());
+    if table.parse::<usize>().is_err() {
+        return Some("tables by their numbers from 0, e.g. t3:r1");
+    }
+    if !ranks.split(',').all(is_rank) {
+        return Some("ranks by their numbers from 0, e.g. t3:r1");
+    }
+    let is_share = |hits: &str| hits.parse().is_ok_and(|hits: f64| (0.0..=1.0).contains(&hits));
+    hits.filter(|hits| !is_share(hits)).map(|_| "a share of hits from 0 to 1, e.g. r1(uvm=0.9)")
 }
 
 impl Transform for Reshard {

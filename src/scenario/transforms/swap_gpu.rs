@@ -8,6 +8,7 @@ use crate::device::DeviceKind;
 use crate::graph::{NodeId, TaskKind};
 use crate::scenario::context::Context;
 use crate::scenario::draft::{Draft, Node};
+use crate::scenario::known::Name;
 use crate::scenario::step::StepError;
 use crate::scenario::text::{Words, short};
 use crate::scenario::transform::{StepReport, Transform, TransformSpec};
@@ -52,6 +53,10 @@ impl Transform for SwapGpu {
         let host =
             if (self.host - 1.0).abs() < f64::EPSILON { String::new() } else { format!(" host x{}", short(self.host)) };
         format!("{} {}{host}", SPEC.name, self.device)
+    }
+
+    fn names(&self) -> Vec<Name<'_>> {
+        vec![Name::Device(&self.device)]
     }
 
     fn apply(&self, draft: &mut Draft<'_>, context: &Context) -> StepReport {

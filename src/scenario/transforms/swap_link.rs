@@ -7,6 +7,7 @@ use crate::cost::topology::COMMON_NODE;
 use crate::graph::TaskKind;
 use crate::scenario::context::Context;
 use crate::scenario::draft::{Draft, Layout, Node};
+use crate::scenario::known::Name;
 use crate::scenario::step::StepError;
 use crate::scenario::text::Words;
 use crate::scenario::transform::{StepReport, Transform, TransformSpec};
@@ -39,6 +40,10 @@ impl Transform for SwapLink {
 
     fn line(&self) -> String {
         format!("{} {}", SPEC.name, self.link)
+    }
+
+    fn names(&self) -> Vec<Name<'_>> {
+        vec![Name::Interconnect(&self.link)]
     }
 
     fn apply(&self, draft: &mut Draft<'_>, context: &Context) -> StepReport {

@@ -3,13 +3,14 @@
 use std::path::{Path, PathBuf};
 
 use super::{Argument, Command, Kind, Ran};
-use crate::scenario::SavedScenario;
+use crate::scenario::{Context, Fit, SavedScenario};
 use crate::session::{Expectation, ExportFormat, Verdict, script_lines};
 use crate::tui::app::App;
 use crate::tui::compare::ColumnKind;
 use crate::tui::effect::{Effect, Reading, SavedSteps};
 use crate::tui::message::Message;
 use crate::tui::script::Script;
+use crate::tui::workspace::Workspace;
 
 const NO_TRACE: &str = "no trace is open yet";
 
@@ -123,7 +124,7 @@ fn export(app: &mut App, argument: &str, force: bool) -> Ran {
 fn save(app: &mut App, path: &str, force: bool) -> Ran {
     let path = named(path)?;
     let work = app.workspace().ok_or(NO_TRACE)?;
-    let text = SavedScenario::new(work.current_scenario(), &work.loaded.graph).to_toml();
+    let text = SavedScenario::new(work.current_scenario(), &work.fingerprint, &work.loaded.graph).to_toml();
     let saves = Some(SavedSteps { work: work.number, steps: work.step_lines() });
     app.busy += 1;
     Ok(vec![Effect::Write { path, text, force, saves }])
@@ -145,29 +146,46 @@ pub fn take(app: &mut App, file: &str, text: &str, reading: Reading) -> Ran {
         Reading::Scenario { force } => {
             let saved = SavedScenario::from_toml(text).map_err(|error| format!("{file}: {error}"))?;
             let work = app.workspace_mut().ok_or(NO_TRACE)?;
-            if !force && !saved.fits(&work.loaded.graph) {
-                return Err(format!("{file}: made for another trace; :load! applies it all the same"));
-            }
-            let is_strange = !saved.fits(&work.loaded.graph);
+            check(work, file, &saved)?;
+            let said = fitting(work, file, &saved, force)?;
             work.history.push(saved.scenario);
             work.clamp_step();
             let effects = work.evaluate();
-            if is_strange {
-                app.say(Message::note(format!("{file} was made for another trace: each step says what it matched")));
-            }
+            said.into_iter().for_each(|said| app.say(Message::note(said)));
             Ok(effects)
         }
         Reading::Beside => {
             let saved = SavedScenario::from_toml(text).map_err(|error| format!("{file}: {error}"))?;
             let work = app.workspace_mut().ok_or(NO_TRACE)?;
-            if !saved.fits(&work.loaded.graph) {
-                return Err(format!("{file}: made for another trace; :load! applies it all the same"));
-            }
+            check(work, file, &saved)?;
+            let said = fitting(work, file, &saved, false)?;
             let stem = Path::new(file).file_stem().map_or(String::new(), |stem| stem.to_string_lossy().into_owned());
             let name = work.named.add(saved.scenario, &crate::intern::printable(&stem));
             work.compare.chosen = ColumnKind::Scenario(name);
+            said.into_iter().for_each(|said| app.say(Message::note(said)));
             Ok(app.start_background())
         }
+    }
+}
+
+/// Holds a scenario file against the devices and interconnects that are known.
+fn check(work: &Workspace, file: &str, saved: &SavedScenario) -> Result<(), String> {
+    let Context { catalog, models, .. } = &work.loaded.context;
+    saved.check(catalog, models.links()).map_err(|error| format!("{file}: {error}"))
+}
+
+/// What there is to say about a scenario file that was made elsewhere.
+///
+/// # Errors
+/// It was made for another trace, and `force` is not set.
+fn fitting(work: &Workspace, file: &str, saved: &SavedScenario, force: bool) -> Result<Option<String>, String> {
+    match saved.fit(&work.fingerprint, &work.loaded.graph) {
+        Fit::Same => Ok(None),
+        Fit::OtherIteration(made_on) => Ok(Some(format!("{file} was made on {made_on} of this trace"))),
+        Fit::OtherTrace if force => {
+            Ok(Some(format!("{file} was made for another trace: each step says what it matched")))
+        }
+        Fit::OtherTrace => Err(format!("{file}: made for another trace; :load! applies it all the same")),
     }
 }
 

@@ -182,7 +182,11 @@ pub fn run_line(app: &mut App, line: &str) -> Ran {
         Some(Command { argument: Argument::None, .. }) if !argument.is_empty() => {
             return Err(format!("{name} takes nothing, not `{argument}`"));
         }
-        Some(command) => ((command.run)(app, argument)?, is_recorded(command, argument)),
+        Some(command) => {
+            let before = line.chars().count() - argument.chars().count();
+            let ran = (command.run)(app, argument).map_err(|error| moved(error, before as isize))?;
+            (ran, is_recorded(command, argument))
+        }
         None => (scenario::add_line(app, line)?, true),
     };
     if is_recorded && ON_CHOSEN.contains(&name) {
@@ -190,6 +194,15 @@ pub fn run_line(app: &mut App, line: &str) -> Ran {
     }
     effects.extend(recorded(app, line).filter(|_| is_recorded));
     Ok(effects)
+}
+
+/// An error with a column, in a line in which what it is about begins `by` characters further on.
+pub fn moved(error: String, by: isize) -> String {
+    let parts = error.strip_prefix("column ").and_then(|rest| rest.split_once(": "));
+    match parts.and_then(|(column, message)| Some((column.parse::<usize>().ok()?, message))) {
+        Some((column, message)) => format!("column {}: {message}", column.saturating_add_signed(by).max(1)),
+        None => error,
+    }
 }
 
 /// Commands that act on the chosen step.

@@ -1,8 +1,8 @@
 //! Commands that edit the scenario.
 
 use super::Pane::{Everywhere, Scenario as OnSteps};
-use super::{Argument, Command, Kind, Ran};
-use crate::scenario::{Scenario, parse_step};
+use super::{Argument, Command, Kind, Ran, moved};
+use crate::scenario::{Scenario, Step, parse_step};
 use crate::tui::app::{App, Focus};
 use crate::tui::message::Message;
 use crate::tui::overlay::{Overlay, Picker, Prompt, Purpose, Slider};
@@ -133,9 +133,15 @@ fn edited(app: &mut App, change: impl FnOnce(&mut crate::tui::workspace::Workspa
     Ok(work.evaluate())
 }
 
+/// Reads a step, whose devices and interconnects must be known as soon as a trace is open.
+fn read(app: &App, line: &str) -> Result<Step, String> {
+    let step = app.workspace().map_or_else(|| parse_step(line), |work| work.loaded.context.step(line));
+    step.map_err(|error| error.to_string())
+}
+
 /// Adds a step as typed.
 pub fn add_line(app: &mut App, line: &str) -> Ran {
-    let step = parse_step(line).map_err(|error| error.to_string())?;
+    let step = read(app, line)?;
     let ran = edited(app, |work| {
         work.history.append(step);
         work.step = work.history.current().steps.len() - 1;
@@ -185,12 +191,13 @@ fn batch(app: &mut App, size: &str) -> Ran {
 }
 
 fn gpu(app: &mut App, device: &str) -> Ran {
+    const NAME: &str = "swap-gpu ";
     if device.is_empty() {
         let picker = Picker::devices(app).ok_or("no trace is open yet")?;
         app.overlay = Some(Overlay::Picker(picker));
         return Ok(Vec::new());
     }
-    let step = parse_step(&format!("swap-gpu {device}")).map_err(|error| error.to_string())?;
+    let step = read(app, &format!("{NAME}{device}")).map_err(|error| moved(error, -(NAME.len() as isize)))?;
     edited(app, |work| {
         let mut scenario = Scenario::clone(work.history.current());
         match scenario.steps.iter().position(|step| step.transform.name() == "swap-gpu") {
@@ -260,7 +267,8 @@ fn numbered(app: &App, number: &str) -> Result<usize, String> {
 fn edit(app: &mut App, argument: &str) -> Ran {
     if let Some((number, line)) = argument.split_once(' ') {
         let number = numbered(app, number)?;
-        return replace_step(app, number - 1, line);
+        let before = argument.chars().count() - line.chars().count();
+        return replace_step(app, number - 1, line).map_err(|error| moved(error, before as isize));
     }
     let work = app.workspace().ok_or("no trace is open yet")?;
     let step = work.history.current().steps.get(work.step).ok_or(NO_STEP)?;
@@ -304,7 +312,7 @@ fn fresh(app: &mut App, _: &str) -> Ran {
 
 /// Replaces step `index` by what was typed.
 fn replace_step(app: &mut App, index: usize, line: &str) -> Ran {
-    let step = parse_step(line).map_err(|error| error.to_string())?;
+    let step = read(app, line)?;
     edited(app, |work| {
         work.history.set(index, step).then_some(()).ok_or(NO_STEP.to_owned())?;
         work.last_edit = Some(line.to_owned());

@@ -11,6 +11,7 @@ use crate::device::{DeviceKind, DeviceProfile};
 use crate::graph::{LaneKind, TaskKind};
 use crate::scenario::context::Context;
 use crate::scenario::draft::Draft;
+use crate::scenario::known::Name;
 use crate::scenario::step::StepError;
 use crate::scenario::text::Words;
 use crate::scenario::transform::{StepReport, Transform, TransformSpec};
@@ -49,6 +50,10 @@ impl Transform for PlaceOnGpu {
 
     fn line(&self) -> String {
         format!("{} {}", SPEC.name, self.device)
+    }
+
+    fn names(&self) -> Vec<Name<'_>> {
+        vec![Name::Device(&self.device)]
     }
 
     fn apply(&self, draft: &mut Draft<'_>, context: &Context) -> StepReport {

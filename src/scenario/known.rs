@@ -1,0 +1,59 @@
+//! What steps name besides tasks: devices and interconnects, held against those there are.
+
+use crate::device::{Catalog, Links};
+
+use super::file::{FileError, SavedScenario};
+use super::step::{Step, StepError, parse_step};
+use super::text::Words;
+
+/// Something beside the graph, as a step names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Name<'a> {
+    /// A device of the catalog.
+    Device(&'a str),
+    /// An interconnect.
+    Interconnect(&'a str),
+}
+
+/// Reads a step whose devices and interconnects are known ones.
+///
+/// # Errors
+/// See [`parse_step`]; an unknown device or interconnect, with its column and the nearest.
+pub fn read_step(line: &str, catalog: &Catalog, links: &Links) -> Result<Step, StepError> {
+    let step = parse_step(line)?;
+    for name in step.transform.names() {
+        match name {
+            Name::Device(device) => {
+                catalog.find(device).map_err(|error| StepError::at(column_of(line, device), error.to_string()))?;
+            }
+            Name::Interconnect(link) if links.find(link).is_none() => {
+                let known = links.iter().map(|link| link.id.as_str());
+                return Err(StepError::unknown(column_of(line, link), "interconnect", link, known));
+            }
+            Name::Interconnect(_) => {}
+        }
+    }
+    Ok(step)
+}
+
+impl SavedScenario {
+    /// Holds the steps against the devices and interconnects there are.
+    ///
+    /// # Errors
+    /// The first step that names an unknown one.
+    pub fn check(&self, catalog: &Catalog, links: &Links) -> Result<(), FileError> {
+        for (index, step) in self.scenario.steps.iter().enumerate() {
+            let line = step.to_string();
+            let bad = |error| FileError::Step { number: index + 1, line: line.clone(), error };
+            read_step(&line, catalog, links).map_err(bad)?;
+        }
+        Ok(())
+    }
+}
+
+/// Where an argument of a step stands.
+fn column_of(line: &str, argument: &str) -> usize {
+    let mut arguments = Words::new(line);
+    let first = arguments.next().map_or(1, |_| arguments.column());
+    arguments.find(|word| word.text == argument).map_or(first, |word| word.column)
+}

@@ -357,9 +357,6 @@ impl Fits {
         let unseen = self.unseen.get(&domain);
         let mut parameters =
             unseen.map_or_else(|| structured::default_values(domain), |unseen| unseen.parameters.clone());
-        if let Some(share) = device.product_share.filter(|_| domain.is_product()) {
-            parameters[structured::COMPUTE] = parameters[structured::COMPUTE].min(share);
-        }
         let starts = unseen.map_or(1.0, |unseen| unseen.floor_starts);
         parameters[structured::FLOOR_US] = starts * device.kernel_start.secs() * 1e6;
         parameters

@@ -97,7 +97,14 @@ pub(super) fn time_us(work: &Work, device: &DeviceProfile, p: &[f64]) -> f64 {
     let element = if factors > 0.0 { (work.read.0 as f64 / factors).clamp(1.0, 8.0) } else { 4.0 };
     let product = Product { batch, m, n, k, element, bytes: work.bytes().0 as f64 };
     let rates = Rates::of_products(work, device, p);
-    p[super::FLOOR_US] + product_us(product, rates, p)
+    p[super::FLOOR_US] + product_us(product, rates, p).max(sustained_us(work, device))
+}
+
+/// Arithmetic at the rate that all multiprocessors together sustain on a device whose board cannot feed them at full clock; a
+/// product on a few of them runs at the rate of each.
+fn sustained_us(work: &Work, device: &DeviceProfile) -> f64 {
+    let rate = |share: f64| 1e-6 * device.product_rate(work.precision).0.max(1.0) * share;
+    device.product_share.map_or(0.0, |share| work.flop.0 / rate(share))
 }
 
 /// Time of a product without the floor.

@@ -204,9 +204,10 @@ fn tables_are_grouped_sorted_and_narrowed_by_a_selector() {
     assert_shows(&screen, "selects nothing in this iteration");
     assert_shows(&screen, "stream 7");
     play(&mut screen, "s");
-    assert_shows(&screen, "s by above model");
+    assert_shows(&screen, "· by above model");
     play(&mut screen, ":sort count<enter>:group family<enter>");
-    assert_shows(&screen, "v family · s by count");
+    assert_shows(&screen, "· by count");
+    assert_shows(&screen, " family  ");
     play(&mut screen, ":group colour<enter>");
     assert_shows(&screen, "no `colour`: tree, operator, kernel, module, stream, family");
 }
@@ -357,8 +358,9 @@ fn the_arrow_points_to_the_edge_behind_which_the_other_end_lies() {
 fn a_gap_names_the_edits_that_close_it_and_enter_tries_the_best() {
     let mut screen = open((120, 40));
     play(&mut screen, "3");
-    assert_shows(&screen, "closed by: ");
-    let closes = text(&screen).split("closed by: ").nth(1).unwrap().split(" −").next().unwrap().trim().to_owned();
+    assert_shows(&screen, "closed by, off the iteration: ");
+    let closes =
+        text(&screen).split("off the iteration: ").nth(1).unwrap().split(" −").next().unwrap().trim().to_owned();
     play(&mut screen, "<enter>");
     assert_shows(&screen, &format!("1 {}", &closes[..closes.len().min(20)]));
 }

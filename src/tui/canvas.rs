@@ -181,6 +181,24 @@ impl<'a> Canvas<'a> {
     }
 }
 
+/// `text` in at most `room` columns, an ellipsis in place of its middle: names are told apart by both ends.
+pub fn cut_middle(text: &str, room: usize) -> std::borrow::Cow<'_, str> {
+    if text.width() <= room || room < 4 {
+        return cut(text, room);
+    }
+    let mut end = text.len();
+    let mut width = 0;
+    for (at, c) in text.char_indices().rev() {
+        width += unicode_width::UnicodeWidthChar::width(c).unwrap_or(0);
+        if width > room / 2 {
+            break;
+        }
+        end = at;
+    }
+    let tail = &text[end..];
+    format!("{}{tail}", cut(text, room - tail.width())).into()
+}
+
 /// `text` in at most `room` columns, an ellipsis in place of what is cut.
 pub fn cut(text: &str, room: usize) -> std::borrow::Cow<'_, str> {
     if text.width() <= room {

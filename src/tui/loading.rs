@@ -43,12 +43,17 @@ pub fn render(loading: &Loading, canvas: &mut Canvas<'_>) {
     let mut inner = area.part(3, 2, width.saturating_sub(6), height.saturating_sub(3));
     let (read, total) = (loading.progress.bytes_read(), loading.progress.bytes_total());
     let share = if total > 0 { (read as f64 / total as f64).clamp(0.0, 1.0) } else { 0.0 };
-    let stage = if total > 0 && read >= total { "building the graph of" } else { "reading" };
+    let is_read = total > 0 && read >= total;
+    let stage = if is_read { "building the graph of" } else { "reading" };
     inner.line(0, 0, &[(stage, Role::Dim), (" ", Role::Dim), (&loading.what, Role::Text)]);
     draw_bar(&mut inner, 1, share);
-    let rate = Bytes((read as f64 / loading.seconds.max(0.05)) as u64);
-    let text = format!("{} of {}, {rate}/s, {} events", Bytes(read), Bytes(total), loading.progress.events());
-    inner.text(0, 2, &text, Role::Dim);
+    let (events, seconds) = (loading.progress.events(), loading.seconds);
+    if is_read {
+        inner.text(0, 2, &format!("{} read, {events} events, {seconds:.1} s so far", Bytes(total)), Role::Dim);
+        return;
+    }
+    let rate = Bytes((read as f64 / seconds.max(0.05)) as u64);
+    inner.text(0, 2, &format!("{} of {}, {rate}/s, {events} events", Bytes(read), Bytes(total)), Role::Dim);
     inner.right(0, 2, 0, &[(format!("{:.0} %", share * 100.0), Role::Strong)]);
 }
 

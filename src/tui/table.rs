@@ -1,6 +1,6 @@
 //! Tables: rows with columns, a cursor, sorting and a filter. One widget for all list views.
 
-use super::canvas::{Canvas, cut};
+use super::canvas::{Canvas, cut, cut_middle};
 use super::theme::Role;
 use super::timeline::Item;
 
@@ -24,6 +24,8 @@ pub struct Value {
     pub text: String,
     /// How.
     pub role: Role,
+    /// Whether it gives way in the middle where there is no room: a name that its end tells apart.
+    pub is_name: bool,
 }
 
 /// A row.
@@ -62,7 +64,12 @@ pub struct Table<'a> {
 
 /// A value in the usual style.
 pub fn value(text: impl Into<String>, role: Role) -> Value {
-    Value { text: text.into(), role }
+    Value { text: text.into(), role, is_name: false }
+}
+
+/// A name: its end tells it apart as much as its beginning.
+pub fn name(text: impl Into<String>, role: Role) -> Value {
+    Value { is_name: true, ..value(text, role) }
 }
 
 /// Where the user is in a table.
@@ -116,7 +123,9 @@ pub fn render_rows(table: &Table<'_>, state: &TableState, canvas: &mut Canvas<'_
         let is_chosen = index == state.cursor;
         for &(index, x, width) in &columns {
             let Some(value) = row.values.get(index) else { continue };
-            put(canvas, (x, line), width, &value.text, value.role, table.columns[index].is_number);
+            let cut = if value.is_name { cut_middle } else { cut };
+            let text = cut(&value.text, width as usize);
+            put(canvas, (x, line), width, &text, value.role, table.columns[index].is_number);
         }
         if is_chosen {
             canvas.text(0, line, "▸", Role::Accent);

@@ -159,8 +159,8 @@ pub struct Workspace {
 /// Steps tried on top of a scenario, each with what it takes off the iteration.
 #[derive(Clone, Debug, Default)]
 pub struct Gains {
-    /// The request they answer.
-    pub revision: u64,
+    /// The request they answer; `None` before the first.
+    pub revision: Option<u64>,
     /// How many were asked for.
     pub expected: usize,
     /// What has come in.
@@ -229,7 +229,7 @@ impl Workspace {
     pub fn try_against_gaps(&mut self) -> Vec<Effect> {
         const GAPS: usize = 24;
         let revision = self.history.revision();
-        if self.is_stale() || self.is_relisting() || (self.gains.expected > 0 && self.gains.revision == revision) {
+        if self.is_stale() || self.is_relisting() || self.gains.revision == Some(revision) {
             return Vec::new();
         }
         let mut lines: Vec<String> = Vec::new();
@@ -239,21 +239,27 @@ impl Workspace {
                 lines.push(line);
             }
         }
-        self.gains = Gains { revision, expected: lines.len(), of_line: BTreeMap::new() };
+        self.gains = Gains { revision: Some(revision), expected: lines.len(), of_line: BTreeMap::new() };
         let scenario = Arc::clone(self.history.current());
         if lines.is_empty() { Vec::new() } else { vec![Effect::Gains { work: self.number, revision, scenario, lines }] }
     }
 
     /// Takes what a step gains.
     pub fn take_gain(&mut self, revision: u64, line: String, gain: DurNs) {
-        if revision == self.gains.revision {
+        if self.gains.revision == Some(revision) {
             self.gains.of_line.insert(line, gain);
         }
     }
 
+    /// Whether every step that may close a gap was tried on the scenario in force.
+    pub fn gains_are_known(&self) -> bool {
+        let is_current = self.gains.revision == Some(self.history.revision());
+        is_current && self.gains.of_line.len() == self.gains.expected
+    }
+
     /// The steps that shorten `gap` with what each takes off the iteration, most first.
     pub fn closing(&self, gap: &Gap) -> Vec<(String, DurNs)> {
-        if self.gains.revision != self.history.revision() {
+        if self.gains.revision != Some(self.history.revision()) {
             return Vec::new();
         }
         let tried = candidate_steps(&self.loaded.graph, gap).into_iter();

@@ -62,8 +62,11 @@ pub enum Cause {
     BeforeWindow,
     /// A constant of the device: launch latency, or the time between two kernels.
     Latency(DependencyKind),
-    /// The trace shows nothing that took this time.
-    NothingRecorded,
+    /// The host's thread shows nothing that took this time.
+    NothingRecorded {
+        /// The annotation it was in, where there is one.
+        within: Option<NameId>,
+    },
     /// No work followed on this stream within the iteration.
     NothingLeft,
 }
@@ -81,7 +84,7 @@ impl Cause {
             Self::Contention { .. } => "contention",
             Self::BeforeWindow => "before-window",
             Self::Latency(_) => "latency",
-            Self::NothingRecorded => "nothing-recorded",
+            Self::NothingRecorded { .. } => "nothing-recorded",
             Self::NothingLeft => "nothing-left",
         }
     }
@@ -113,7 +116,10 @@ impl Cause {
             Self::BeforeWindow => "what held it back came before what was recorded".to_owned(),
             Self::Latency(DependencyKind::Launch) => "launch latency".to_owned(),
             Self::Latency(_) => "time between kernels".to_owned(),
-            Self::NothingRecorded => "nothing recorded".to_owned(),
+            Self::NothingRecorded { within: Some(name) } if !graph.names.get(name).is_empty() => {
+                format!("the host ran no recorded operator in {}", named(name))
+            }
+            Self::NothingRecorded { .. } => "the host ran no recorded operator".to_owned(),
             Self::NothingLeft => "no work left for this stream".to_owned(),
         }
     }
@@ -124,7 +130,7 @@ const LONGEST_BETWEEN: DurNs = DurNs(200_000);
 
 /// The cause of a gap on `lane` of `rank`, from the chain that covers it.
 pub(super) fn of_chain(graph: &ExecutionGraph, rank: Rank, lane: LaneId, chain: &[Segment]) -> Cause {
-    let Some(weightiest) = longest_of_most(chain) else { return Cause::NothingRecorded };
+    let Some(weightiest) = longest_of_most(chain) else { return Cause::NothingRecorded { within: None } };
     let direct = of_segment(graph, rank, lane, weightiest, chain);
     // A host that had waited for the device could not launch ahead: what it did since is not what to blame.
     let host = matches!(direct, Cause::LaunchBound { .. } | Cause::Latency(_));
@@ -251,7 +257,9 @@ fn of_host(graph: &ExecutionGraph, segment: &Segment, chain: &[Segment]) -> Caus
     }
     let name = around(graph, task).next().map_or(task.name, |operator| operator.name);
     match segment.kind {
-        SegmentKind::Host(HostPart::Between) if segment.duration > LONGEST_BETWEEN => Cause::NothingRecorded,
+        SegmentKind::Host(HostPart::Between) if segment.duration > LONGEST_BETWEEN => {
+            Cause::NothingRecorded { within: Some(name) }
+        }
         SegmentKind::Host(HostPart::Between) => {
             Cause::LaunchBound { part: "T1", name: following(graph, segment, chain) }
         }

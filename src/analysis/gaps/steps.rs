@@ -5,11 +5,15 @@ use crate::intern::NameId;
 
 use super::{Cause, Gap};
 
+/// Data loaded elsewhere: its operators, and the host time within its annotations that belongs to none.
+const NO_LOADING: &str = "scale phase=data | name~DataLoader x0";
+const HALF_LOADING: &str = "scale phase=data | name~DataLoader x0.5";
+
 /// Steps that may shorten `gap`, most direct first. Which of them do, and by how much, only a simulation tells.
 pub fn candidate_steps(graph: &ExecutionGraph, gap: &Gap) -> Vec<String> {
     match gap.cause {
         Cause::LaunchBound { part, name } => launch_bound(graph, gap, part, name),
-        Cause::Sync { .. } => steps(&["remove-sync", "cuda-graph", "scale phase=data x0"]),
+        Cause::Sync { .. } => steps(&["remove-sync", "cuda-graph", NO_LOADING]),
         Cause::EventWait { name, .. } | Cause::Contention { name, .. } => vec![scaled(graph, "", name, "x0.5")],
         Cause::LaunchQueue { name, .. } => {
             let mut found = steps(&["fuse family=elementwise", "fuse-optimizer", "cuda-graph"]);
@@ -29,10 +33,10 @@ pub fn candidate_steps(graph: &ExecutionGraph, gap: &Gap) -> Vec<String> {
             }
             found
         }
-        Cause::DataLoading { .. } => steps(&["prefetch-input", "scale phase=data x0", "scale phase=data x0.5"]),
+        Cause::DataLoading { .. } => steps(&["prefetch-input", NO_LOADING, HALF_LOADING]),
         Cause::Latency(DependencyKind::Launch) => steps(&["cuda-graph"]),
         Cause::Latency(_) => steps(&["fuse family=elementwise", "cuda-graph"]),
-        Cause::NothingRecorded => steps(&["scale kind=T1 x0", "cuda-graph", "scale phase=data x0"]),
+        Cause::NothingRecorded { .. } => steps(&["scale kind=T1 x0", "cuda-graph", NO_LOADING]),
         Cause::BeforeWindow | Cause::NothingLeft => Vec::new(),
     }
 }

@@ -48,7 +48,7 @@ fn every_candidate_is_a_step_that_can_be_pasted() {
         Cause::DataLoading { name },
         Cause::Latency(crate::graph::DependencyKind::Launch),
         Cause::Latency(crate::graph::DependencyKind::Stream),
-        Cause::NothingRecorded,
+        Cause::NothingRecorded { within: None },
     ];
     for cause in causes {
         let gap = Gap {

@@ -133,7 +133,7 @@ pub fn points_at<const N: usize>(
         if !task.kind.is_device() && task.kind != TaskKind::Compute {
             continue;
         }
-        let Some(work) = works.work(node) else { continue };
+        let Some(work) = works.work(node).filter(is_sized) else { continue };
         let (start, end) = times.of(graph, node);
         for (sums, level) in sums.iter_mut().zip(levels) {
             let sum = sums.entry(key(graph, task, level)).or_insert_with(|| Sum::new(node));
@@ -149,6 +149,11 @@ pub fn points_at<const N: usize>(
         points.sort_by(|a, b| b.load.seconds.total_cmp(&a.load.seconds).then_with(|| a.label.cmp(&b.label)));
         points
     })
+}
+
+/// Whether the traffic is known: a collective whose message was not recorded moves something, not nothing.
+fn is_sized(work: &Work) -> bool {
+    !matches!(work.shape, Shape::Collective { .. }) || work.read.0 > 0
 }
 
 /// The precision that most of the arithmetic of `points` uses; fp32 without arithmetic.

@@ -196,8 +196,9 @@ fn note_beginnings(found: &mut Diagnostics, ranks: &[Prepared<'_>], zeros: &[Tim
     let late: Vec<DurNs> = emitted.iter().flat_map(|rank| &rank.unexplained).map(|&(_, by)| by).collect();
     if !late.is_empty() {
         let total: DurNs = late.iter().copied().sum();
-        let what = "pieces of device work start later than launch, stream order and waits explain";
-        found.warn("unexplained-start", format!("{} {what}, by {total} in all", late.len()));
+        let what = if late.len() == 1 { "piece of device work starts" } else { "pieces of device work start" };
+        let than = "later than launch, stream order and waits explain";
+        found.warn("unexplained-start", format!("{} {what} {than}, by {total} in all", late.len()));
     }
     let first = |rank: &Prepared<'_>, zero: TimeNs| rank.window.start.since(zero);
     let begun = ranks.iter().zip(zeros).filter(|(rank, _)| rank.window.split.is_none());

@@ -7,7 +7,8 @@ use crate::tui::app::App;
 use crate::tui::canvas::Canvas;
 use crate::tui::layout::Regions;
 use crate::tui::theme::Role;
-use crate::tui::views::{help, messages, strip, why};
+use crate::tui::views::messages::{self, wrap};
+use crate::tui::views::{help, strip, why};
 
 use super::{Confirm, Overlay, Picker, Prompt, complete};
 
@@ -55,7 +56,8 @@ fn draw_prompt(app: &App, prompt: &Prompt, canvas: &mut Canvas<'_>) {
     let (width, bottom) = (canvas.width(), canvas.height().saturating_sub(1));
     let completions = if prompt.purpose == super::Purpose::Search { Vec::new() } else { complete(app, prompt.line()) };
     let shown = completions.len().min(MOST_COMPLETIONS) as u16;
-    let extra = u16::from(prompt.error.is_some());
+    let error = prompt.error.as_deref().map_or(Vec::new(), |error| wrap(error, width.saturating_sub(4) as usize));
+    let extra = error.len() as u16;
     let top = bottom.saturating_sub(shown + extra + 1);
     let mut area = canvas.part(0, top, width, bottom + 1 - top);
     area.clear(Role::Panel);
@@ -71,8 +73,8 @@ fn draw_prompt(app: &App, prompt: &Prompt, canvas: &mut Canvas<'_>) {
             area.restyle(0, y, width, selected);
         }
     }
-    if let Some(error) = &prompt.error {
-        area.text(2, shown + 1, error, Role::Bad);
+    for (y, line) in error.iter().enumerate() {
+        area.text(2, shown + 1 + y as u16, line, Role::Bad);
     }
     draw_input(&mut area, prompt, shown + extra + 1);
 }
@@ -98,17 +100,21 @@ fn draw_picker(picker: &Picker, canvas: &mut Canvas<'_>) {
     let x = area.text(x, 0, picker.input.value(), Role::Text);
     let cursor = area.theme().style(Role::Text).add_modifier(ratatui::style::Modifier::REVERSED);
     area.cell(x, 0, " ", cursor);
-    let rows = area.height().saturating_sub(1) as usize;
+    let labels = picker.shown().map(|entry| entry.label.width()).max().unwrap_or(0).min(38) as u16;
+    let room = |hint: &str| width.saturating_sub(labels + 5 + hint.width() as u16);
+    let whole = whole_help(picker, &area, room);
+    let rows = area.height().saturating_sub(1 + whole.len() as u16) as usize;
+    for (y, line) in whole.iter().enumerate() {
+        area.text(2, 1 + rows as u16 + y as u16, line, Role::Dim);
+    }
     let first = (picker.chosen + 1).saturating_sub(rows);
     if picker.shown().len() == 0 {
         area.text(2, 1, "nothing matches", Role::Dim);
     }
-    let labels = picker.shown().map(|entry| entry.label.width()).max().unwrap_or(0).min(38) as u16;
     for (y, (index, entry)) in picker.shown().enumerate().skip(first).take(rows).enumerate() {
         let y = y as u16 + 1;
-        let hint_width = entry.hint.width() as u16;
         area.part(0, y, labels + 3, 1).text(2, 0, &entry.label, Role::Text);
-        area.part(labels + 4, y, width.saturating_sub(labels + 5 + hint_width), 1).text(0, 0, &entry.help, Role::Dim);
+        area.part(labels + 4, y, room(&entry.hint), 1).text(0, 0, &entry.help, Role::Dim);
         area.right(0, y, 0, &[(&entry.hint, Role::Key)]);
         if index == picker.chosen {
             area.text(0, y, "▸", Role::Accent);
@@ -116,6 +122,19 @@ fn draw_picker(picker: &Picker, canvas: &mut Canvas<'_>) {
             area.restyle(0, y, width, selected);
         }
     }
+}
+
+/// The help of the chosen entry in full, where entries have no room for theirs.
+fn whole_help(picker: &Picker, area: &Canvas<'_>, room: impl Fn(&str) -> u16) -> Vec<String> {
+    const MOST: usize = 3;
+    let is_cut = picker.shown().any(|entry| entry.help.width() as u16 > room(&entry.hint));
+    let chosen = picker.shown().nth(picker.chosen).filter(|_| is_cut && area.height() > MOST as u16 + 2);
+    let mut lines = chosen.map_or(Vec::new(), |entry| wrap(&entry.help, area.width().saturating_sub(3) as usize));
+    lines.truncate(MOST);
+    if !lines.is_empty() {
+        lines.insert(0, String::new());
+    }
+    lines
 }
 
 fn draw_confirm(confirm: &Confirm, canvas: &mut Canvas<'_>) {

@@ -1,5 +1,7 @@
 //! What can be pointed at on the timeline.
 
+use std::borrow::Cow;
+
 use crate::graph::{NodeId, OperatorId};
 
 /// A task (kernel, copy, collective, call), an operator, or a task that a scenario added.
@@ -62,6 +64,30 @@ pub fn short_name(name: &str) -> &str {
     if bare.is_empty() { name } else { bare.trim_start_matches("void ") }
 }
 
+/// The short name of a kernel with what it computes where its template arguments say so:
+/// `vectorized_elementwise_kernel<AddFunctor>`.
+pub fn telling_name(name: &str) -> Cow<'_, str> {
+    let short = short_name(name);
+    let behind = short.as_ptr() as usize + short.len() - name.as_ptr() as usize;
+    let arguments = name.get(behind..).and_then(|rest| rest.strip_prefix('<')).unwrap_or("");
+    match functor(arguments) {
+        Some(functor) => format!("{short}<{functor}>").into(),
+        None => short.into(),
+    }
+}
+
+/// The first function that template arguments name, those left out that only pass one on.
+fn functor(arguments: &str) -> Option<&str> {
+    const MARKS: [&str; 6] = ["Functor", "functor", "_kernel", "Kernel", "Op", "cutlass_"];
+    const PASSED_ON: [&str; 6] =
+        ["gpu_kernel", "ReduceOp", "BinaryFunctor", "BUnaryFunctor", "AUnaryFunctor", "func_wrapper"];
+    let words = arguments.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    let is_telling = |word: &&str| {
+        MARKS.iter().any(|mark| word.contains(mark)) && !PASSED_ON.iter().any(|generic| word.starts_with(generic))
+    };
+    words.into_iter().find(is_telling)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -89,6 +115,31 @@ mod tests {
         ];
         for (full, short) in cases {
             assert_eq!(short_name(full), short);
+        }
+    }
+
+    #[test]
+    fn a_kernel_says_what_its_template_arguments_compute() {
+        let cases = [
+            (
+                "void at::native::vectorized_elementwise_kernel<4, at::native::AddFunctor<float>, Array<char*, 3> >(int)",
+                "vectorized_elementwise_kernel<AddFunctor>",
+            ),
+            (
+                "void at::native::elementwise_kernel<128, 2, at::native::gpu_kernel_impl<at::native::BinaryFunctor<float, \
+                 float, float, at::native::MulFunctor<float> > > >(int)",
+                "elementwise_kernel<MulFunctor>",
+            ),
+            (
+                "void ns::par_kernel<PdV_kernel(bool, int)::[lambda(int) (instance 1)]>(Range, T1)",
+                "par_kernel<PdV_kernel>",
+            ),
+            ("void dgrad_engine<float, 512, 6, false>(int, int)", "dgrad_engine"),
+            ("ncclKernel_AllReduce_RING_LL_Sum_float(ncclDevComm*)", "ncclKernel_AllReduce_RING_LL_Sum_float"),
+            ("aten::linear", "linear"),
+        ];
+        for (full, telling) in cases {
+            assert_eq!(telling_name(full), telling);
         }
     }
 }

@@ -19,7 +19,7 @@ mod state;
 pub mod tracks;
 
 pub use details::{Detail, describe};
-pub use item::{Item, short_name};
+pub use item::{Item, short_name, telling_name};
 pub use moves::Extent;
 pub use picture::{Paints, Picture, critical_nodes};
 pub use render::render;

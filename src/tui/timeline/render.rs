@@ -1,5 +1,7 @@
 //! Draws the timeline: ruler, minimap, lane labels, rows, marks, the arrow between a launch and its kernel.
 
+use unicode_width::UnicodeWidthStr;
+
 use crate::graph::LaneKind;
 use crate::tui::canvas::Canvas;
 use crate::tui::theme::Role;
@@ -123,9 +125,17 @@ fn draw_label(scene: Scene<'_>, state: &Timeline, canvas: &mut Canvas<'_>, y: u1
         Side::Measured | Side::Both => {
             label.text(0, 0, if is_current { "▌" } else { " " }, Role::Accent);
             let pin = if state.pinned.contains(&row.lane) { "• " } else { "" };
-            let name = scene.lane_label(row.lane);
-            label.text(1, 0, &format!("{pin}{name}"), role);
+            let name = format!("{pin}{}", scene.lane_label(row.lane));
+            label.text(1, 0, without_number(&name, width.saturating_sub(2) as usize), role);
         }
+    }
+}
+
+/// A label that has no room for the number of its thread goes without it.
+fn without_number(label: &str, room: usize) -> &str {
+    match label.rsplit_once(' ') {
+        Some((role, number)) if label.width() > room && number.len() > 3 && number.parse::<u64>().is_ok() => role,
+        _ => label,
     }
 }
 
@@ -149,8 +159,9 @@ fn draw_more(canvas: &mut Canvas<'_>, first: usize, all: usize, shown: usize) {
     let (width, bottom) = (label_width(canvas.width()), canvas.height().saturating_sub(1));
     let below = all.saturating_sub(first + shown);
     if below > 0 {
-        let text = format!(" ↓{below}");
-        canvas.part(0, bottom, width - 1, 1).right(0, 0, 0, &[(text, Role::Warn)]);
+        let mut label = canvas.part(0, bottom, width - 1, 1);
+        label.clear(Role::Background);
+        label.text(1, 0, &format!("↓ {below} rows"), Role::Warn);
     }
     if first > 0 {
         canvas.part(0, 0, width - 1, 1).right(0, 0, 0, &[(format!("↑{first}"), Role::Warn)]);

@@ -1,5 +1,7 @@
 //! Tracks below the lanes: how much was launched and had not begun, and how much device memory was in use, over time.
 
+use unicode_width::UnicodeWidthStr;
+
 use crate::graph::ExecutionGraph;
 use crate::scenario::Resolved;
 use crate::scenario::memory::RankMemory;
@@ -159,6 +161,9 @@ pub fn render(tracks: &[(String, Role, &Track)], state: &Timeline, canvas: &mut 
     let width = canvas.width().saturating_sub(labels);
     for (y, (name, role, track)) in tracks.iter().enumerate() {
         let y = y as u16;
+        let room = labels.saturating_sub(2) as usize;
+        let brief = name.replacen(" MiB", "M", 1).replacen(" GiB", "G", 1).replacen(" KiB", "K", 1);
+        let name = if name.width() > room { &brief } else { name };
         canvas.part(0, y, labels - 1, 1).text(1, 0, name, *role);
         let most = track.most().max(1) as f64;
         for x in 0..width {

@@ -1,14 +1,16 @@
-//! The last line: views and keys, or the last message.
+//! The last line with views and keys, and the last message, which hides nothing of it.
 
 use ratatui::layout::Rect;
 use unicode_width::UnicodeWidthStr;
 
 use crate::tui::app::App;
 use crate::tui::canvas::Canvas;
-use crate::tui::message::{Level, Message};
+use crate::tui::layout::Regions;
+use crate::tui::message::Level;
 use crate::tui::theme::Role;
 
 use super::View;
+use super::messages::wrap;
 
 /// A place on the bar: what is written, and the command that a click runs.
 struct Spot {
@@ -18,56 +20,77 @@ struct Spot {
     is_current: bool,
 }
 
+impl Spot {
+    fn width(&self) -> u16 {
+        (self.key.width() + usize::from(!self.label.is_empty()) + self.label.width()) as u16
+    }
+}
+
+/// What the bar holds, and the blanks between.
+struct Bar {
+    spots: Vec<Spot>,
+    between: u16,
+}
+
 /// Draws the bar.
 pub fn render(app: &App, canvas: &mut Canvas<'_>) {
-    let width = canvas.width();
+    let bar = bar(app, canvas.width());
     let mut x = 1;
-    for spot in spots(app, room(app, width)) {
+    for spot in bar.spots {
         let role = if spot.is_current { Role::Strong } else { Role::Dim };
-        x = canvas.line(x, 0, &[(spot.key.as_str(), Role::Key), (" ", Role::Dim), (spot.label, role)]);
+        let end = canvas.line(x, 0, &[(spot.key.as_str(), Role::Key), (" ", Role::Dim), (spot.label, role)]);
         if spot.is_current {
             let underlined = ratatui::style::Style::new().add_modifier(ratatui::style::Modifier::UNDERLINED);
-            canvas.restyle(x - spot.label.width() as u16, 0, spot.label.width() as u16, underlined);
+            canvas.restyle(end - spot.label.width() as u16, 0, spot.label.width() as u16, underlined);
         }
-        x += 2;
-    }
-    if let Some(message) = &app.status {
-        let role = if message.level == Level::Error { Role::Bad } else { Role::Accent };
-        let text = shown(message);
-        let from = width.saturating_sub(text.width() as u16 + 1);
-        let start = from.max(1);
-        let mut part = canvas.part(start, 0, width - start, 1);
-        part.clear(Role::Panel);
-        part.text(0, 0, &text, role);
+        x += spot.width() + bar.between;
     }
 }
-
-/// A message as it stands on the bar.
-fn shown(message: &Message) -> String {
-    let sign = if message.level == Level::Error { "✗ " } else { "" };
-    format!(" {sign}{} ", message.text)
-}
-
-/// What a message leaves of the bar.
-fn room(app: &App, width: u16) -> u16 {
-    width.saturating_sub(app.status.as_ref().map_or(0, |message| shown(message).width() as u16 + 1))
+/// The last message at the right of the rule above the details; one that is too long for it stands in their place.
+pub fn status(app: &App, regions: &Regions, canvas: &mut Canvas<'_>) {
+    let Some(message) = &app.status else { return };
+    let (sign, role) = if message.level == Level::Error { ("✗ ", Role::Bad) } else { ("", Role::Accent) };
+    let text = format!("{sign}{}", message.text);
+    let (rule, details) = (regions.details_rule, regions.details);
+    if canvas.part(rule.x, rule.y, rule.width, 1).right(2, 0, 2, &[(format!(" {text} "), role)]) {
+        return;
+    }
+    let lines = wrap(&text, details.width.saturating_sub(2) as usize);
+    let shown = lines.len().min(details.height as usize);
+    let mut area = canvas.part(details.x, details.y, details.width, shown as u16);
+    area.clear(Role::Panel);
+    for (y, line) in lines.iter().take(shown).enumerate() {
+        area.text(1, y as u16, line, role);
+    }
+    if shown < lines.len() {
+        area.right(0, shown as u16 - 1, 0, &[("… f2 shows all", role)]);
+    }
 }
 
 /// The command under column `x` of the bar.
 pub fn command_at(app: &App, area: Rect, x: u16) -> Option<&'static str> {
+    let bar = bar(app, area.width);
     let mut from = area.x + 1;
-    for spot in spots(app, room(app, area.width)) {
-        let width = (spot.key.width() + 1 + spot.label.width()) as u16;
+    for spot in bar.spots {
+        let width = spot.width();
         if (from..from + width).contains(&x) {
             return Some(spot.line);
         }
-        from += width + 2;
+        from += width + bar.between;
     }
     None
 }
 
-/// What the bar holds: with less room keys go first, then the names of the views that are not open.
-fn spots(app: &App, width: u16) -> Vec<Spot> {
+/// How the views that are not open are named.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Names {
+    Whole,
+    Brief,
+    None,
+}
+
+/// What the bar holds: with less room keys go first, then names get shorter, then go but for the open view's.
+fn bar(app: &App, width: u16) -> Bar {
     const KEYS: [(&str, &str); 8] = [
         ("help", "help"),
         ("command", "command"),
@@ -80,26 +103,32 @@ fn spots(app: &App, width: u16) -> Vec<Spot> {
     ];
     let key = |command: &str| app.keymap.keys_of(command, None).into_iter().next().unwrap_or_default();
     let spot = |line: &'static str, label: &'static str, is_current| Spot { key: key(line), label, line, is_current };
-    let views = |all: bool| {
+    let views = |names: Names| {
         let has_ranks = app.workspace().is_some_and(|work| work.loaded.graph.rank_count() > 1);
         View::ALL.into_iter().filter(move |&view| view != View::Ranks || has_ranks).map(move |view| {
             let is_current = view == app.view;
-            (view.name(), if all || is_current { view.name() } else { "" }, is_current)
+            let label = match names {
+                Names::Brief => view.brief(),
+                Names::None if !is_current => "",
+                _ => view.name(),
+            };
+            (view.name(), label, is_current)
         })
     };
-    let build = |all: bool, keys: usize| -> Vec<Spot> {
-        let views = views(all).map(|(line, label, is_current)| spot(line, label, is_current));
-        views.chain(KEYS.iter().take(keys).map(|&(line, label)| spot(line, label, false))).collect()
+    let build = |names: Names, keys: &[(&'static str, &'static str)]| -> Vec<Spot> {
+        let views = views(names).map(|(line, label, is_current)| spot(line, label, is_current));
+        views.chain(keys.iter().map(|&(line, label)| spot(line, label, false))).collect()
     };
-    let fits = |spots: &[Spot]| {
-        let needed: usize = spots.iter().map(|spot| spot.key.width() + spot.label.width() + 3).sum();
-        needed < width as usize
-    };
-    for (all, keys) in [(true, KEYS.len()), (true, 4), (true, 2), (true, 1), (false, 4), (false, 2), (false, 1)] {
-        let spots = build(all, keys);
-        if fits(&spots) {
-            return spots;
+    let variants = [KEYS.len(), 4, 2, 1].map(|keys| (Names::Whole, &KEYS[..keys], 2));
+    let briefer = [(Names::Brief, &KEYS[..1], 1), (Names::Brief, &[("help", "")][..], 1)];
+    let bare = [4, 2, 1, 0].map(|keys| (Names::None, &KEYS[..keys], 2));
+    let mut last = Vec::new();
+    for (names, keys, between) in variants.into_iter().chain(briefer).chain(bare) {
+        let spots = build(names, keys);
+        if spots.iter().map(|spot| spot.width() + between).sum::<u16>() <= width {
+            return Bar { spots, between };
         }
+        last = spots;
     }
-    build(false, 0)
+    Bar { spots: last, between: 1 }
 }

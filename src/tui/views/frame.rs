@@ -94,6 +94,7 @@ fn draw_panes(app: &App, work: &Workspace, regions: &Regions, canvas: &mut Canva
         pane::title(app, work, &mut rule);
         pane::details(app, work, &mut part(canvas, regions.details));
     }
+    bar::status(app, regions, canvas);
 }
 
 /// The line with the panes' titles; the one in focus bright.

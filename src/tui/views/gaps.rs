@@ -1,7 +1,10 @@
 //! Idle intervals of streams, ranked, each with its cause.
 
-use crate::analysis::gaps::Gap;
-use crate::tui::table::{Column, Open, Table, TableRow, value};
+use std::collections::BTreeMap;
+
+use crate::analysis::gaps::{Gap, candidate_steps};
+use crate::intern::NameId;
+use crate::tui::table::{self, Column, Open, Table, TableRow, value};
 use crate::tui::theme::Role;
 use crate::tui::timeline::{Item, short_name};
 use crate::tui::workspace::Workspace;
@@ -44,7 +47,7 @@ fn row(work: &Workspace, gap: &Gap, longest: i64) -> TableRow {
             value(bar(gap.duration.0 as f64 / longest as f64), Role::Warn),
             value(gap.start.since(origin).to_string(), Role::Dim),
             value(work.scene().lane_label(gap.lane.0 as usize), Role::Dim),
-            value(gap.cause.describe_with(graph, short_name), Role::Text),
+            table::name(gap.cause.describe_with(graph, short_name), Role::Text),
             value(next, Role::Dim),
             value(best, Role::Good),
         ],
@@ -53,6 +56,12 @@ fn row(work: &Workspace, gap: &Gap, longest: i64) -> TableRow {
 }
 
 fn summary(work: &Workspace, count: usize, total: DurNs) -> Vec<(String, Role)> {
+    if !work.has_device() {
+        return vec![(
+            "no device stream was recorded, so none has gaps: 2 shows what decides the time".to_owned(),
+            Role::Warn,
+        )];
+    }
     let mut pieces = vec![
         (format!("{count} gap{}, ", if count == 1 { "" } else { "s" }), Role::Dim),
         (total.to_string(), Role::Strong),
@@ -78,31 +87,43 @@ pub fn chain(work: &Workspace) -> Vec<(String, Role)> {
     let graph = &work.loaded.graph;
     let mut pieces = vec![(format!("{} ", gap.cause.describe_with(graph, short_name)), Role::Strong)];
     pieces.extend(closed_by(work, gap));
-    let mut segments = gap.chain.clone();
-    segments.sort_by_key(|segment| (std::cmp::Reverse(segment.duration), segment.start));
-    for segment in segments.iter().take(MOST) {
-        let name = short_name(graph.names.get(segment.name));
-        pieces.push((format!("· {} {name} {} ", explained(segment.kind.name()), segment.duration), Role::Dim));
+    let mut totals: BTreeMap<(&str, NameId), (DurNs, usize)> = BTreeMap::new();
+    for segment in &gap.chain {
+        let total = totals.entry((segment.kind.name(), segment.name)).or_default();
+        *total = (total.0 + segment.duration, total.1 + 1);
     }
-    if segments.len() > MOST {
-        pieces.push((format!("· {} more", segments.len() - MOST), Role::Faint));
+    let mut totals: Vec<_> = totals.into_iter().collect();
+    totals.sort_by_key(|&(key, (taken, _))| (std::cmp::Reverse(taken), key));
+    for ((kind, name), (taken, count)) in totals.iter().take(MOST) {
+        let name = short_name(graph.names.get(*name));
+        let blank = if name.is_empty() { "" } else { " " };
+        let times = if *count > 1 { format!(" ×{count}") } else { String::new() };
+        pieces.push((format!("· {}{blank}{name}{times} {taken} ", explained(kind)), Role::Dim));
+    }
+    if totals.len() > MOST {
+        pieces.push((format!("· {} more", totals.len() - MOST), Role::Faint));
     }
     pieces
 }
 
-/// `closed by: reshard-tables best −0.98 ms, overlap-comm −0.40 ms`, and the key that tries the first.
+/// `closed by, off the iteration: reshard-tables best −0.98 ms · overlap-comm −0.40 ms`, and the key that tries the first.
 fn closed_by(work: &Workspace, gap: &Gap) -> Vec<(String, Role)> {
     const MOST: usize = 3;
     let closing = work.closing(gap);
     if closing.is_empty() {
-        let is_known = work.gains.of_line.len() == work.gains.expected;
-        let text = if is_known { "· no known edit shortens the iteration here " } else { "" };
+        let is_tried =
+            candidate_steps(&work.loaded.graph, gap).iter().all(|line| work.gains.of_line.contains_key(line));
+        let text = match (work.gains_are_known(), is_tried) {
+            (false, _) => "· trying edits against it … ",
+            (true, true) => "· no known edit shortens the iteration here ",
+            (true, false) => "· edits are tried against the longest gaps only ",
+        };
         return vec![(text.to_owned(), Role::Dim)];
     }
-    let mut pieces = vec![("· closed by: ".to_owned(), Role::Dim)];
+    let mut pieces = vec![("· closed by, off the iteration: ".to_owned(), Role::Dim)];
     for (line, gain) in closing.into_iter().take(MOST) {
         pieces.push((format!("{line} "), Role::Text));
-        pieces.push((format!("−{gain}, "), Role::Good));
+        pieces.push((format!("−{gain} · "), Role::Good));
     }
     pieces.push(("enter".to_owned(), Role::Key));
     pieces.push((" tries the first ".to_owned(), Role::Dim));

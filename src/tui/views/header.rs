@@ -113,7 +113,8 @@ fn replay_error(summary: &Summary) -> Pieces {
 /// The second line, from all to the least that is shown.
 fn figures(work: &Workspace) -> Vec<Pieces> {
     let summary = &work.outcome.summary;
-    let (iteration, gpu, memory) = (iteration(work), gpu(work), memory(work));
+    let (iteration, gpu) = (iteration(work), gpu(work));
+    let (memory, brief_memory) = (memory(work, false), memory(work, true));
     let join = |parts: &[&Pieces]| {
         let mut all = Pieces::new();
         for part in parts.iter().filter(|part| !part.is_empty()) {
@@ -132,6 +133,7 @@ fn figures(work: &Workspace) -> Vec<Pieces> {
     vec![
         join(&[&iteration, &gpu, &memory, &unmodelled]),
         join(&[&iteration, &gpu, &memory]),
+        join(&[&iteration, &gpu, &brief_memory]),
         join(&[&iteration, &gpu]),
         iteration,
     ]
@@ -184,16 +186,24 @@ fn gpu(work: &Workspace) -> Pieces {
     pieces
 }
 
-fn memory(work: &Workspace) -> Pieces {
+/// `mem ≈330.7 MiB/16 GiB`; briefly `mem ≈2 % of 16 GiB`.
+fn memory(work: &Workspace, is_brief: bool) -> Pieces {
     let summary = &work.outcome.summary;
     let Some(needed) = summary.memory_bytes else { return Vec::new() };
     let role = if summary.fits == Some(false) { Role::Bad } else { Role::Text };
     let least = work.outcome.resolved.devices.iter().map(|device| device.memory).min().filter(|memory| memory.0 > 0);
-    let of = least.map_or(String::new(), |memory: Bytes| format!("/{memory}"));
+    let round = |memory: Bytes| memory.to_string().replacen(".00 ", " ", 1);
+    let of = least.map_or(String::new(), |memory| format!("/{}", round(memory)));
     let too_much = if summary.fits == Some(false) { " ✗" } else { "" };
     let estimated = summary.memory.as_ref().is_some_and(|memory| memory.source != MemorySource::Allocator);
     let about = if estimated { "≈" } else { "" };
-    vec![("mem ".to_owned(), Role::Dim), (format!("{about}{needed}{of}{too_much}"), role)]
+    let is_part = |least: &Bytes| is_brief && needed.0 * 100 >= least.0;
+    let text = match least.filter(is_part) {
+        Some(least) => format!("{} of {}", percent(needed.0 as f64 / least.0 as f64), round(least)),
+        None if is_brief => needed.to_string(),
+        None => format!("{needed}{of}"),
+    };
+    vec![("mem ".to_owned(), Role::Dim), (format!("{about}{text}{too_much}"), role)]
 }
 
 /// `+0.3 %`, `−1.2 %`; what rounds to nothing has no sign.

@@ -5,12 +5,15 @@ use crate::tui::canvas::Canvas;
 use crate::tui::command::{self, Command, Pane};
 use crate::tui::theme::Role;
 
+use super::messages::wrap;
+
 /// Draws the help.
 pub fn render(app: &App, scroll: usize, canvas: &mut Canvas<'_>) {
-    let lines = lines(app);
+    let all = lines(app);
     let height = canvas.height() as usize;
-    let columns = if canvas.width() >= 110 && lines.len() > height { 2 } else { 1 };
+    let columns = if canvas.width() >= 110 && all.len() > height { 2 } else { 1 };
     let width = canvas.width() / columns;
+    let lines: Vec<Line> = all.into_iter().flat_map(|line| line.wrapped(width.saturating_sub(KEYS + 1))).collect();
     let shown = height * columns as usize;
     let first = scroll.min(lines.len().saturating_sub(shown));
     for (index, line) in lines.iter().skip(first).take(shown).enumerate() {
@@ -24,6 +27,9 @@ pub fn render(app: &App, scroll: usize, canvas: &mut Canvas<'_>) {
                 let x = cell.text(1, 0, keys, Role::Key);
                 cell.text((x + 1).max(KEYS), 0, help, Role::Text);
             }
+            Line::More(help) => {
+                cell.text(KEYS, 0, help, Role::Text);
+            }
         }
     }
 }
@@ -33,7 +39,19 @@ const KEYS: u16 = 15;
 
 enum Line {
     Title(String),
-    Key(String, &'static str),
+    Key(String, String),
+    /// The help of the key above goes on.
+    More(String),
+}
+
+impl Line {
+    /// In as many lines as its help takes.
+    fn wrapped(self, width: u16) -> Vec<Self> {
+        let Self::Key(keys, help) = self else { return vec![self] };
+        let mut parts = wrap(&help, width as usize).into_iter();
+        let first = Self::Key(keys, parts.next().unwrap_or_default());
+        std::iter::once(first).chain(parts.map(Self::More)).collect()
+    }
 }
 
 /// Keys of the open pane first, then those that work everywhere; what is done by `:` alone last.
@@ -45,7 +63,7 @@ fn lines(app: &App) -> Vec<Line> {
     lines.extend(bound(app, |command| command.keys.iter().any(|&(bound, _)| bound == Pane::Everywhere), None));
     lines.push(Line::Title("with :".to_owned()));
     let unbound = command::all().filter(|command| app.keymap.keys_of(command.name, None).is_empty());
-    lines.extend(unbound.map(|command| Line::Key(format!(":{}", command.name), command.help)));
+    lines.extend(unbound.map(|command| Line::Key(format!(":{}", command.name), command.help.to_owned())));
     lines
 }
 
@@ -56,6 +74,6 @@ fn bound<'a>(
 ) -> impl Iterator<Item = Line> + 'a {
     command::all().filter(move |command| is_listed(command)).filter_map(move |command| {
         let keys = app.keymap.keys_of(command.name, pane.or(Some(Pane::Everywhere)));
-        (!keys.is_empty()).then(|| Line::Key(keys.join(" "), command.help))
+        (!keys.is_empty()).then(|| Line::Key(keys.join(" "), command.help.to_owned()))
     })
 }

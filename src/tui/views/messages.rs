@@ -59,7 +59,8 @@ fn late_starts(work: &Workspace, width: usize, lines: &mut Vec<(String, Role)>) 
     }
     let share = 100.0 * graph.unexplained_share();
     let (count, total) = (graph.late_starts.len(), graph.unexplained());
-    let head = format!("! unexplained: {count} tasks start {total} later in all than any rule says ({share:.1} %)");
+    let what = if count == 1 { "task starts" } else { "tasks start" };
+    let head = format!("! unexplained: {count} {what} {total} later in all than any rule says ({share:.1} %)");
     lines.extend(wrap(&head, width).into_iter().map(|line| (line, Role::Warn)));
     for late in graph.late_starts.iter().take(MOST) {
         let name = graph.tasks.node_weight(late.node).map_or("", |task| graph.names.get(task.name));

@@ -78,6 +78,17 @@ impl View {
         Self::ALL.into_iter().find(|view| view.name() == name)
     }
 
+    /// Its name where there is little room.
+    fn brief(self) -> &'static str {
+        match self {
+            Self::Timeline => "time",
+            Self::Operators => "ops",
+            Self::Roofline => "roof",
+            Self::Compare => "comp",
+            _ => self.name(),
+        }
+    }
+
     /// The command that opens it, which is its name.
     pub fn name(self) -> &'static str {
         match self {
@@ -99,10 +110,10 @@ impl View {
 pub fn table_of(view: View, work: &Workspace, area: Rect) -> Option<Table<'_>> {
     match view {
         View::Timeline => None,
-        View::Path => Some(path::table(work)),
+        View::Path => Some(path::table(work, area.width)),
         View::Gaps => Some(gaps::table(work)),
         View::Operators => Some(operators::table(work)),
-        View::Roofline => Some(roofline::table(work)),
+        View::Roofline => Some(roofline::table(work, area.width)),
         View::Sweep => Some(sweep::table(work)),
         View::Tables => Some(tables::table(work)),
         View::Compare => Some(compare::table(work, area.width, area.height)),

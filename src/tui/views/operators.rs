@@ -3,9 +3,9 @@
 
 use crate::cost::Provenance;
 use crate::tui::listing::{Fold, Group, Grouping};
-use crate::tui::table::{Column, Open, Table, TableRow, value};
+use crate::tui::table::{self, Column, Open, Table, TableRow, value};
 use crate::tui::theme::Role;
-use crate::tui::timeline::{Item, short_name};
+use crate::tui::timeline::{Item, telling_name};
 use crate::tui::workspace::Workspace;
 use crate::units::DurNs;
 
@@ -61,11 +61,7 @@ fn summary(work: &Workspace, measured: DurNs, simulated: DurNs, is_edited: bool)
         let lost: DurNs = slow.iter().map(|group| group.against.lost()).sum();
         pieces.push((format!(" · ▲ {} slow by {lost}", slow.len()), Role::Bad));
     }
-    let order = format!("by {}", work.listing.arrangement.order.name());
-    for (key, what) in [("v", work.listing.arrangement.grouping.name()), ("s", order.as_str()), ("/", "filter")] {
-        pieces.push((format!(" · {key}"), Role::Key));
-        pieces.push((format!(" {what}"), Role::Dim));
-    }
+    pieces.push((format!(" · by {}", work.listing.arrangement.order.name()), Role::Dim));
     pieces
 }
 
@@ -88,7 +84,7 @@ fn row(work: &Workspace, index: usize, total: DurNs) -> TableRow {
         if group.depth <= 1 && work.listing.fold(index) != Some(Fold::Leaf) { Role::Strong } else { Role::Text };
     TableRow {
         values: vec![
-            value(name(work, index, group), name_role),
+            table::name(name(work, index, group), name_role),
             value(device(group.measured.to_string()), Role::Text),
             value(device(group.simulated.to_string()), Role::Text),
             value(device(format!("{ratio:.2}")), role),
@@ -108,10 +104,11 @@ fn row(work: &Workspace, index: usize, total: DurNs) -> TableRow {
 /// Indented as deep as it lies, with a sign that says whether there is more inside.
 fn name(work: &Workspace, index: usize, group: &Group) -> String {
     let grouping = work.listing.arrangement.grouping;
-    let is_kernel = grouping == Grouping::Kernel || group.depth >= 3;
-    let name = if is_kernel { short_name(&group.label) } else { group.label.trim_start_matches("aten::") };
+    let is_leaf = work.listing.fold(index) == Some(Fold::Leaf);
+    let is_kernel = grouping == Grouping::Kernel || group.depth >= 2 && is_leaf && group.count > 0;
+    let name = if is_kernel { telling_name(&group.label) } else { group.label.trim_start_matches("aten::").into() };
     if grouping != Grouping::Tree {
-        return name.to_owned();
+        return name.into_owned();
     }
     let sign = match work.listing.fold(index) {
         Some(Fold::Open) => "▾ ",

@@ -50,29 +50,50 @@ pub fn details(app: &App, work: &Workspace, canvas: &mut Canvas<'_>) {
         }
         None if app.view == View::Timeline => guide(work, canvas),
         _ => {
-            let opens = match app.view {
-                View::Sweep => " puts the row in force   ",
-                View::Advise => " adds the row's steps   ",
-                View::Operators => " opens or folds   ",
-                _ => " shows the row on the timeline   ",
-            };
-            let mut pieces = vec![("enter", Role::Key), (opens, Role::Dim)];
-            if app.view == View::Operators {
-                pieces.extend([("o", Role::Key), (" shows the longest on the timeline   ", Role::Dim)]);
-            }
-            if app.view == View::Sweep {
-                pieces.extend([
-                    ("v", Role::Key),
-                    (" another knob   ", Role::Dim),
-                    ("r", Role::Key),
-                    (" range   ", Role::Dim),
-                ]);
-                pieces.extend([("+ −", Role::Key), (" points   ", Role::Dim)]);
-            }
-            pieces.extend([("W", Role::Key), (" why this number", Role::Dim)]);
-            canvas.line(1, 0, &pieces);
+            hints(&keys(app, work), 0, canvas);
         }
     }
+}
+
+/// What the keys of a table do.
+fn keys(app: &App, work: &Workspace) -> Vec<(&'static str, String)> {
+    let arrangement = &work.listing.arrangement;
+    let own: Vec<(&str, String)> = match app.view {
+        View::Sweep => vec![
+            ("enter", "puts the row in force".to_owned()),
+            ("v", "another knob".to_owned()),
+            ("r", "range".to_owned()),
+            ("+ −", "points".to_owned()),
+        ],
+        View::Advise => vec![("enter", "adds the row's steps".to_owned())],
+        View::Operators => vec![
+            ("enter", "opens or folds".to_owned()),
+            ("o", "shows the longest on the timeline".to_owned()),
+            ("v", format!("groups by {}", arrangement.grouping.next().name())),
+            ("s", format!("sorts by {}", arrangement.order.next().name())),
+            ("/", "filters".to_owned()),
+        ],
+        View::Path => vec![
+            ("enter", "shows the row on the timeline".to_owned()),
+            ("v", if arrangement.path_by_length { "in order" } else { "longest first" }.to_owned()),
+            ("/", "filters".to_owned()),
+        ],
+        _ => vec![("enter", "shows the row on the timeline".to_owned())],
+    };
+    own.into_iter().chain([("W", "why this number".to_owned())]).collect()
+}
+
+/// Keys with what they do from line `y` on, over as many lines as they take; the line below.
+fn hints<T: AsRef<str>>(keys: &[(&str, T)], mut y: u16, canvas: &mut Canvas<'_>) -> u16 {
+    let mut x = 1_u16;
+    for (key, what) in keys {
+        let width = (key.width() + 1 + what.as_ref().width()) as u16;
+        if x > 1 && x + width > canvas.width() {
+            (x, y) = (1, y + 1);
+        }
+        x = canvas.line(x, y, &[(*key, Role::Key), (" ", Role::Dim), (what.as_ref(), Role::Dim)]) + 3;
+    }
+    y + 1
 }
 
 /// One detail per line, in one or two columns.
@@ -114,12 +135,16 @@ fn flow(pieces: &[(String, Role)], canvas: &mut Canvas<'_>) {
 
 /// What to press, and what the colours mean.
 fn guide(work: &Workspace, canvas: &mut Canvas<'_>) {
-    let keys: [(&str, &str); 5] =
-        [("←↑↓→", "choose an event"), ("w s", "zoom"), ("a d", "pan"), ("f", "fit"), ("0", "all")];
-    let mut x = 1;
-    for (key, what) in keys {
-        x = canvas.line(x, 0, &[(key, Role::Key), (" ", Role::Dim), (what, Role::Dim), ("   ", Role::Dim)]);
-    }
+    let keys: [(&str, &str); 7] = [
+        ("←↑↓→", "choose an event"),
+        ("w s", "zoom"),
+        ("a d", "pan"),
+        ("f", "fit"),
+        ("0", "all"),
+        ("/", "find"),
+        ("W", "why"),
+    ];
+    let below = hints(&keys, 0, canvas);
     let paints: &[Paint] = if work.has_device() {
         &[
             Paint::Gemm,
@@ -138,7 +163,7 @@ fn guide(work: &Workspace, canvas: &mut Canvas<'_>) {
         &[]
     };
     let host = [Paint::Forward, Paint::Backward, Paint::Optimizer, Paint::Host, Paint::Call];
-    let (mut x, mut y) = (1_u16, 1_u16);
+    let (mut x, mut y) = (1_u16, below);
     for &paint in paints.iter().chain(host.iter().filter(|paint| !paints.contains(paint))) {
         let name = paint.key();
         if x + name.len() as u16 + 4 > canvas.width() {

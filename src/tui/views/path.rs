@@ -1,10 +1,12 @@
 //! The critical path as a chain: what decides the iteration time, in order or by length.
 
+use unicode_width::UnicodeWidthStr;
+
 use crate::analysis::critical_path::{Run, SegmentKind};
 use crate::graph::TaskKind;
-use crate::tui::table::{Column, Open, Table, TableRow, value};
+use crate::tui::table::{self, Column, Open, Table, TableRow, value};
 use crate::tui::theme::Role;
-use crate::tui::timeline::{Item, short_name};
+use crate::tui::timeline::{Item, telling_name};
 use crate::tui::workspace::Workspace;
 use crate::units::DurNs;
 
@@ -14,22 +16,16 @@ use super::sweep::bar;
 const MOST_KINDS: usize = 4;
 
 /// The view as a table.
-pub fn table(work: &Workspace) -> Table<'_> {
+pub fn table(work: &Workspace, width: u16) -> Table<'_> {
     let digest = &work.listing.digest;
     let runs: &[Run] = &work.listing.runs;
     let total = DurNs(digest.path.iter().map(|run| run.segment.duration.0).sum::<i64>().max(1));
     let longest = digest.path_by_length.first().map_or(1, |run| run.segment.duration.0.max(1));
-    let mut summary = super::narrowed(work);
-    for (index, (kind, taken)) in digest.path_kinds.iter().take(MOST_KINDS).enumerate() {
-        let comma = if index > 0 { " · " } else { "" };
-        summary.push((format!("{comma}{} ", explained(kind)), Role::Text));
-        summary.push((percent(*taken, total), Role::Strong));
-    }
-    summary.push(("   v".to_owned(), Role::Key));
-    summary.push((
-        if work.listing.arrangement.path_by_length { " in order" } else { " longest first" }.to_owned(),
-        Role::Dim,
-    ));
+    let room = width.saturating_sub(2) as usize;
+    let variants = [(MOST_KINDS, false), (MOST_KINDS, true), (MOST_KINDS - 1, true), (MOST_KINDS - 2, true)];
+    let summaries = variants.map(|(most, is_brief)| summary(work, total, most, is_brief));
+    let fits = |pieces: &&Vec<(String, Role)>| pieces.iter().map(|(text, _)| text.width()).sum::<usize>() <= room;
+    let summary = summaries.iter().find(fits).or(summaries.last()).cloned().unwrap_or_default();
     let column = |title, width, is_number, from_width| Column { title, width, is_number, from_width };
     Table {
         summary,
@@ -47,6 +43,19 @@ pub fn table(work: &Workspace) -> Table<'_> {
     }
 }
 
+/// The kinds that take the most, in full or as short as they are told apart.
+fn summary(work: &Workspace, total: DurNs, most: usize, is_brief: bool) -> Vec<(String, Role)> {
+    let mut pieces = super::narrowed(work);
+    for (index, (kind, taken)) in work.listing.digest.path_kinds.iter().take(most).enumerate() {
+        let comma = if index > 0 { " · " } else { "" };
+        let words = explained(kind);
+        let name = if is_brief { words.replace("host ", "").replace("operator", "op") } else { words.to_owned() };
+        pieces.push((format!("{comma}{name} "), Role::Text));
+        pieces.push((percent(*taken, total), Role::Strong));
+    }
+    pieces
+}
+
 fn row(work: &Workspace, run: &Run, total: DurNs, longest: i64) -> TableRow {
     let graph = &work.loaded.graph;
     let segment = run.segment;
@@ -57,7 +66,7 @@ fn row(work: &Workspace, run: &Run, total: DurNs, longest: i64) -> TableRow {
         _ => graph.names.get(segment.name),
     };
     let times = if run.count > 1 { format!(" ×{}", run.count) } else { String::new() };
-    let name = if name.is_empty() { "outside operators" } else { short_name(name) };
+    let name = if name.is_empty() { "outside operators".into() } else { telling_name(name) };
     let origin = graph.ranks.first().map(|part| part.iteration_start).unwrap_or_default();
     let is_wait = matches!(segment.kind, SegmentKind::Wait(_));
     let role = if task.kind.is_device() && !is_wait { Role::Text } else { Role::Dim };
@@ -73,7 +82,7 @@ fn row(work: &Workspace, run: &Run, total: DurNs, longest: i64) -> TableRow {
             value(bar(segment.duration.0 as f64 / longest as f64), Role::Chart),
             value(explained(segment.kind.name()), role),
             value(work.scene().lane_label(segment.lane.0 as usize), Role::Dim),
-            value(format!("{name}{times}"), Role::Text),
+            table::name(format!("{name}{times}"), Role::Text),
         ],
         open: item.map_or(Open::Nothing, Open::Item),
     }
@@ -88,6 +97,7 @@ pub fn explained(kind: &'static str) -> &'static str {
         "T4" => "T4 runtime call",
         "T5" => "T5 host inside operator",
         "rank-start" => "a later start of the rank's recording",
+        "before-window" => "before what was recorded",
         other => other,
     }
 }

@@ -1,6 +1,6 @@
 //! Why a number is what it is: what was measured, which model said what of which inputs, and how wrong it may be.
 
-use crate::cost::{Prediction, Provenance, Work};
+use crate::cost::{Prediction, Provenance, Shape, Work};
 use crate::device::DeviceProfile;
 use crate::graph::NodeId;
 use crate::session::Summary;
@@ -140,10 +140,26 @@ fn of_model(work: &Workspace, node: NodeId, lines: &mut Vec<Line>) {
     }
 }
 
-/// `64.0 MFLOP, 1.2 MB read, 0.3 MB written, Tf32, Gemm { m: 512, … }`.
+/// `64.0 MFLOP, 1.2 MiB read, 0.3 MiB written, tf32, gemm batch 1, m 512, …`.
 fn inputs(work: &Work) -> String {
-    let shape = format!("{:?}", work.shape);
-    format!("{}, {} read, {} written, {:?}, {shape}", work.flop, work.read, work.written, work.precision)
+    let shape = match &work.shape {
+        Shape::Plain => String::new(),
+        shape => format!(", {}", in_words(&format!("{shape:?}"))),
+    };
+    format!("{}, {} read, {} written, {}{shape}", work.flop, work.read, work.written, work.precision.key())
+}
+
+/// What the code prints of a shape as people write it: `Rows { rows: 256, width: 512 }` → `rows 256, width 512`.
+fn in_words(shape: &str) -> String {
+    let (kind, fields) = shape.split_once(" { ").unwrap_or((shape, ""));
+    let fields = fields.trim_end_matches(" }").replace(": ", " ").replace('_', " ");
+    let fields = fields.replace("Some(true)", "yes").replace("Some(false)", "no").replace("None", "unknown");
+    let kind = kind.to_ascii_lowercase();
+    match fields.as_str() {
+        "" => kind,
+        _ if fields.starts_with(&kind) => fields,
+        _ => format!("{kind} {fields}"),
+    }
 }
 
 fn estimated(work: &Workspace, traced: &Work, device: &DeviceProfile, measured: Option<DurNs>) -> String {
@@ -302,7 +318,7 @@ fn of_header(work: &Workspace, lines: &mut Vec<Line>) {
     let steps = work.outcome.steps.iter().filter(|step| step.enabled).count();
     lines.push((
         "simulated",
-        format!("{} replaying the graph with {steps} steps in force", summary.simulated_ns),
+        format!("{} replaying the graph with {} in force", summary.simulated_ns, counted(steps)),
         Role::Text,
     ));
     lines.push(("replay", replay(summary), Role::Text));
@@ -311,6 +327,14 @@ fn of_header(work: &Workspace, lines: &mut Vec<Line>) {
     lines.push(("GPU busy", busy, Role::Text));
     of_memory(summary, lines);
     lines.extend(straggler(summary));
+}
+
+fn counted(steps: usize) -> String {
+    match steps {
+        0 => "no edit".to_owned(),
+        1 => "1 step".to_owned(),
+        _ => format!("{steps} steps"),
+    }
 }
 
 /// The peak of memory, of what it is, and what is not in it.

@@ -15,7 +15,7 @@ use crate::device::DeviceKind;
 use crate::tui::canvas::Canvas;
 use crate::tui::table::{self, Column, Open, Table, TableRow, TableState, value};
 use crate::tui::theme::Role;
-use crate::tui::timeline::{Detail, Item, short_name};
+use crate::tui::timeline::{Detail, Item, telling_name};
 use crate::tui::workspace::Workspace;
 use crate::units::{Bytes, DurNs, Flop};
 
@@ -193,7 +193,7 @@ fn in_force(work: &Workspace) -> [f64; 3] {
 }
 
 /// The view as a table.
-pub fn table(work: &Workspace) -> Table<'_> {
+pub fn table(work: &Workspace, width: u16) -> Table<'_> {
     let column = |title, width, is_number, from_width| Column { title, width, is_number, from_width };
     let columns = vec![
         column("", 1, false, 0),
@@ -218,7 +218,7 @@ pub fn table(work: &Workspace) -> Table<'_> {
             row: Box::new(|_| TableRow { values: Vec::new(), open: Open::Nothing }),
         };
     };
-    let summary = summary(work, &scene);
+    let summary = summary(work, &scene, width);
     let traced = work.digest.rooflines.traced;
     Table {
         summary,
@@ -241,33 +241,34 @@ fn row(scene: &Scene<'_>, point: &Point, traced: usize) -> TableRow {
             value(percent(share), Role::Text),
             value(bar(share), Role::Chart),
             value(flop(point), Role::Text),
-            value(Bytes(point.load.bytes as u64).to_string(), Role::Text),
+            value(Bytes((point.load.bytes + point.load.network_bytes) as u64).to_string(), Role::Text),
             value(point.intensity.map_or("–".to_owned(), short), Role::Text),
             value(reached(point), Role::Text),
             value(of_roof, if least > 1.001 * point.load.seconds { Role::Bad } else { Role::Text }),
             value(moved.bound.name(), role_of(moved.bound)),
             value(point.count.to_string(), Role::Dim),
-            value(short_name(&point.label).trim_start_matches("aten::"), Role::Text),
+            table::name(telling_name(&point.label), Role::Text),
         ],
         open: Open::Item(item),
     }
 }
 
-fn summary(work: &Workspace, scene: &Scene<'_>) -> Vec<(String, Role)> {
+/// The device with its roofs, where there is room for what the plot shows too, and the keys that change it.
+fn summary(work: &Workspace, scene: &Scene<'_>, width: u16) -> Vec<(String, Role)> {
+    const WITH_ROOFS: u16 = 112;
     let state = &work.roofline;
-    let mut pieces = vec![
-        (scene.now.device.id.clone(), Role::Strong),
-        (format!(" {} ", scene.precision), Role::Dim),
-        (rate(scene.roofs.peak.0), Role::Text),
-        (format!(" · {:.0} GB/s · ridge ", scene.roofs.memory.0 / 1e9), Role::Text),
-        (format!("{} FLOP/B", short(scene.roofs.ridge())), Role::Text),
-    ];
+    let mut pieces = vec![(scene.now.device.id.clone(), Role::Strong), (format!(" {}", scene.precision), Role::Dim)];
+    if width >= WITH_ROOFS {
+        let ridge = format!(" · ridge {} FLOP/B", short(scene.roofs.ridge()));
+        let roofs = format!(" · {} · {:.0} GB/s", rate(scene.roofs.peak.0), scene.roofs.memory.0 / 1e9);
+        pieces.extend([(roofs, Role::Text), (ridge, Role::Text)]);
+    }
     let mut hint = |key: &str, what: String| {
         pieces.push((format!(" · {key}"), Role::Key));
         pieces.push((format!(" {what}"), Role::Dim));
     };
     if !state.is_moved() {
-        hint("v", state.level_name().to_owned());
+        hint("v", format!("points: {}", state.level_name()));
         hint("r", format!("roof: {}", state.roof.name()));
         hint("+ -", "move it".to_owned());
         hint("p", if state.is_planes { "roofs" } else { "planes" }.to_owned());
@@ -302,7 +303,7 @@ pub fn details(work: &Workspace) -> Option<(String, Vec<Detail>)> {
     };
     let mut details = vec![
         detail("time", format!("{}, {}", DurNs::from_secs_f64(point.load.seconds), percent(scene.share(point)))),
-        detail("work", format!("{}, {}", flop(point), Bytes(point.load.bytes as u64))),
+        detail("work", format!("{}, {}", flop(point), traffic(point))),
         detail(
             "intensity",
             point.intensity.map_or("no traffic".to_owned(), |value| format!("{} FLOP/B", short(value))),
@@ -311,8 +312,7 @@ pub fn details(work: &Workspace) -> Option<(String, Vec<Detail>)> {
         detail("attainable", attained(&scene.now)),
     ];
     if let Some(value) = point.communication_intensity {
-        let crossing = Bytes(point.load.network_bytes as u64);
-        details.push(detail("network", format!("{crossing}, {} FLOP/B", short(value))));
+        details.push(detail("network", format!("{} FLOP/B", short(value))));
     }
     if work.roofline.is_moved() {
         let then = DurNs::from_secs_f64(point.seconds_under(&scene.now, &scene.moved));
@@ -325,6 +325,16 @@ pub fn details(work: &Workspace) -> Option<(String, Vec<Detail>)> {
 
 fn flop(point: &Point) -> String {
     if point.load.flop > 0.0 { Flop(point.load.flop).to_string() } else { "no FLOP".to_owned() }
+}
+
+/// Bytes of memory traffic and, where there are any, those that cross a network.
+fn traffic(point: &Point) -> String {
+    let bytes = |count: f64| Bytes(count as u64);
+    match (point.load.bytes > 0.0, point.load.network_bytes > 0.0) {
+        (false, true) => format!("{} over the network", bytes(point.load.network_bytes)),
+        (true, true) => format!("{} + {} over the network", bytes(point.load.bytes), bytes(point.load.network_bytes)),
+        _ => bytes(point.load.bytes).to_string(),
+    }
 }
 
 fn reached(point: &Point) -> String {

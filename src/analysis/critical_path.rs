@@ -118,6 +118,20 @@ pub struct Segment {
     pub duration: DurNs,
 }
 
+/// The kinds of host time, and others whose names say little, in words.
+pub fn explained(kind: &'static str) -> &'static str {
+    match kind {
+        "T1" => "T1 host between operators",
+        "T2" => "T2 host before launch",
+        "T3" => "T3 host after launch",
+        "T4" => "T4 runtime call",
+        "T5" => "T5 host inside operator",
+        "rank-start" => "a later start of the rank's recording",
+        "before-window" => "before what was recorded",
+        other => other,
+    }
+}
+
 /// Segments in order of time; they cover the period without gaps or overlaps.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CriticalPath {
@@ -191,19 +205,6 @@ impl CriticalPath {
             }
         }
         runs
-    }
-
-    /// The path as a chain of at most `most` runs where that can be: what is folded into the run before it gets longer
-    /// until they are few enough.
-    pub fn folded_to(&self, most: usize) -> Vec<Run> {
-        let mut tiny = self.length.scale(0.001).max(DurNs(1));
-        loop {
-            let runs = self.folded(tiny);
-            if runs.len() <= most || tiny >= self.length {
-                return runs;
-            }
-            tiny = tiny.scale(1.5).max(tiny + DurNs(1));
-        }
     }
 }
 

@@ -4,6 +4,7 @@ use rustc_hash::FxHashMap;
 
 use crate::cost::{Part, Work, kernel_parts, twins, work_of_task};
 use crate::graph::{ExecutionGraph, NodeId, Operands, OperatorId};
+use crate::scenario::sparse_updates;
 
 /// Looks up the work of tasks.
 #[derive(Debug)]
@@ -13,6 +14,8 @@ pub struct KernelWork<'a> {
     parts: Vec<Part>,
     /// By kernel whose operator was not recorded: the kernel taken to have done the same.
     twins: FxHashMap<NodeId, NodeId>,
+    /// By update of rows of a table: its work, where its operator's arguments show the whole table.
+    updates: FxHashMap<NodeId, Work>,
 }
 
 impl<'a> KernelWork<'a> {
@@ -21,12 +24,15 @@ impl<'a> KernelWork<'a> {
     /// # Complexity
     /// O(tasks).
     pub fn of(graph: &'a ExecutionGraph) -> Self {
-        Self { graph, parts: kernel_parts(graph), twins: twins(graph) }
+        Self { graph, parts: kernel_parts(graph), twins: twins(graph), updates: sparse_updates(graph).collect() }
     }
 
     /// The work of a task, as far as known.
     pub fn work(&self, node: NodeId) -> Option<Work> {
         let node = self.twins.get(&node).copied().unwrap_or(node);
+        if let Some(update) = self.updates.get(&node) {
+            return Some(update.clone());
+        }
         let (task, part) = (&self.graph.tasks[node], self.parts[node.index()]);
         work_of_task(self.graph, task, part, |id| operands(self.graph, id))
     }

@@ -46,16 +46,19 @@ impl FromArgMatches for ScenarioArgs {
     }
 }
 
+/// The heading of the edits in `--help`.
+const HEADING: &str = "Edits";
+
 impl Args for ScenarioArgs {
     fn augment_args(command: ClapCommand) -> ClapCommand {
         let edit = |id: &'static str, value: &'static str, help: &'static str| {
-            clap::Arg::new(id).long(id).value_name(value).help(help).action(ArgAction::Append)
+            clap::Arg::new(id).long(id).value_name(value).help(help).action(ArgAction::Append).help_heading(HEADING)
         };
         command
-            .arg(edit("step", "LINE", "An edit, e.g. \"scale kind=kernel x0.5\"; may be repeated, applied in order"))
-            .arg(edit("batch", "N", "Short for --step \"resize-batch N\""))
+            .arg(edit("step", "LINE", "An edit, e.g. \"scale kind=kernel x0.5\"; may be repeated, applied in order; `retime transforms` lists them"))
+            .arg(edit("batch", "N", "Short for --step \"resize-batch N\"; with `sweep` also a range, 64..4096"))
             .arg(edit("gpu", "NAME", "Short for --step \"swap-gpu NAME\""))
-            .arg(clap::Arg::new("overheads").long("overheads").value_name("SOURCE").help(
+            .arg(clap::Arg::new("overheads").long("overheads").value_name("SOURCE").help_heading(HEADING).help(
                 "Host overheads T1 to T5: measured (each call's own), mean (of its operator), or a file of \
                      `overheads --save`; short for a first --step \"overheads SOURCE\"",
             ))
@@ -63,6 +66,7 @@ impl Args for ScenarioArgs {
             .arg(
                 clap::Arg::new("force")
                     .long("force")
+                    .help_heading(HEADING)
                     .action(ArgAction::SetTrue)
                     .help("Use a scenario file of another trace and say what matched; replace an existing file"),
             )

@@ -2,6 +2,7 @@
 
 mod analyses;
 mod edits;
+mod examples;
 mod files;
 mod models;
 mod planning;
@@ -16,29 +17,22 @@ pub use files::{ExportArgs, ExportKind, GenerateArgs, RunArgs};
 pub use models::{CalibrateArgs, DevicesAction, DevicesArgs, PapersArgs, ValidateArgs, ValidateWhat};
 pub use planning::{AdviseArgs, CompareArgs, CompareOrder, SweepArgs, TablesArgs};
 
-const AFTER_HELP: &str = "Exit status: 0 fine; 1 could not do it; 2 wrong usage; 3 an expectation failed.\n\
-    Without a command the screen opens; without a trace it opens the bundled sample.";
-
-const SCRIPT_HELP: &str = "A script is plain text, one command of the screen's `:` prompt a line; lines that begin with # say nothing:\n\n\
-    \x20 open trace.json.gz\n\
-    \x20 expect replay_error within 1%\n\
-    \x20 step scale kind=T1 x0.5\n\
-    \x20 batch 4096\n\
-    \x20 expect iteration < 40ms\n\
-    \x20 export! report.md\n\n\
-    Figures: iteration, measured, base, gain, replay_error, unexplained, unmodelled, gpu_busy, gpu_active, kernel_only,\n\
-    memory, batch, ranks. Tests: <, <=, >, >=, =, within PERCENT [of VALUE]. On the screen, :record FILE writes such a\n\
-    script and :source FILE plays one. Exit status 3 when an expectation fails, 1 when a line cannot be carried out.";
-
 /// Re-time a traced ML model: edit the model or the machine, see the iteration re-timed.
 #[derive(Debug, Parser)]
-#[command(name = "retime", version, about, after_help = AFTER_HELP, args_conflicts_with_subcommands = true)]
+#[command(name = "retime", version, about, after_help = examples::PROGRAM, args_conflicts_with_subcommands = true)]
 pub struct Cli {
     /// Traces to open on the screen: files, globs, or folders (all ranks in it)
     #[arg(value_name = "TRACE")]
     pub traces: Vec<PathBuf>,
-    /// Iteration to model: an index from 0, `median`, or `all` (simulate, path, gaps, breakdown, layers)
-    #[arg(long, value_name = "N", default_value = "default", hide_default_value = true, global = true)]
+    /// Step to model: its index from 0 as `info` lists them, `median`, or `all` (simulate, path, gaps, breakdown, layers)
+    #[arg(
+        long,
+        value_name = "N",
+        help_heading = "Input and output",
+        default_value = "default",
+        hide_default_value = true,
+        global = true
+    )]
     pub iteration: Iteration,
     /// Theme of the screen: dark, light, high-contrast, colour-blind-safe, 16-colour, or one of your own
     #[arg(long, value_name = "NAME")]
@@ -81,13 +75,15 @@ pub enum Command {
     /// What is in a trace: ranks, events, streams, iterations, shapes
     Info(TraceArgs),
     /// Re-time the iteration with edits applied
-    #[command(visible_alias = "predict")]
+    #[command(visible_alias = "predict", after_help = examples::SIMULATE)]
     Simulate(ScenarioCommand),
     /// The critical path of the (edited) iteration
+    #[command(after_help = examples::PATH)]
     Path(PathArgs),
     /// Idle intervals of the device streams, longest first, each with its cause
     Gaps(ScenarioCommand),
     /// Operators or kernels with host and device time
+    #[command(after_help = examples::OPS)]
     Ops(OpsArgs),
     /// The across-stack analyses: layers, layer types, kernels, stages; several runs become trimmed means
     Layers(LayersArgs),
@@ -98,28 +94,34 @@ pub enum Command {
     /// Host overheads T1 to T5 per operator
     Overheads(OverheadsArgs),
     /// Which of two traces or scenarios is faster, and by which operators
+    #[command(after_help = examples::COMPARE)]
     Compare(CompareArgs),
-    /// Iteration time and throughput over batch sizes
+    /// Iteration time, throughput and memory over batch sizes or any other knob
+    #[command(after_help = examples::SWEEP)]
     Sweep(SweepArgs),
     /// Every edit tried alone and the best together, what a goal takes, what the iteration is sensitive to
+    #[command(after_help = examples::ADVISE)]
     Advise(AdviseArgs),
     /// Write the traces of a made-up multi-rank DLRM job
     #[command(hide = true)]
     Generate(GenerateArgs),
     /// Embedding tables by rank, and what other placements would take
+    #[command(after_help = examples::TABLES)]
     Tables(TablesArgs),
     /// Write the (edited) timeline to a file
+    #[command(after_help = examples::EXPORT)]
     Export(ExportArgs),
     /// Play a script of commands, one a line, with `expect` lines; no screen
-    #[command(after_help = SCRIPT_HELP)]
+    #[command(after_help = examples::RUN)]
     Run(RunArgs),
     /// Known devices: list, show one, or check a file
     Devices(DevicesArgs),
     /// Fit cost models and collective curves of a device to measurements, into a device file
+    #[command(after_help = examples::CALIBRATE)]
     Calibrate(CalibrateArgs),
-    /// Check the replay of traces against what was measured
+    /// How far replays, memory, cost models and edits are from what was measured, and from the papers
     Validate(ValidateArgs),
-    /// List the edits that `--step` understands
+    /// The edits that `--step` and the screen's `:` understand, each with an example
     Transforms(OutputArgs),
     /// Shell completions
     Completions {
@@ -134,10 +136,10 @@ pub enum Command {
 #[derive(Clone, Debug, Default, Args)]
 pub struct OutputArgs {
     /// Write one JSON object
-    #[arg(long, conflicts_with = "csv")]
+    #[arg(long, conflicts_with = "csv", help_heading = "Input and output")]
     pub json: bool,
     /// Write comma-separated values
-    #[arg(long)]
+    #[arg(long, help_heading = "Input and output")]
     pub csv: bool,
 }
 
@@ -148,7 +150,7 @@ pub struct TraceArgs {
     #[arg(value_name = "TRACE")]
     pub traces: Vec<PathBuf>,
     /// Simulate every rank on its own, also those that did the same
-    #[arg(long)]
+    #[arg(long, help_heading = "Input and output")]
     pub all_ranks: bool,
     /// How to write the result
     #[command(flatten)]
@@ -165,10 +167,10 @@ pub struct ScenarioCommand {
     #[command(flatten)]
     pub scenario: ScenarioArgs,
     /// What the trace does not record of its embedding tables (TOML); else `tables.toml` beside it
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = "Edits")]
     pub table_facts: Option<PathBuf>,
     /// A second trace of the model at another batch size: `resize-batch` takes dimensions and times from both
-    #[arg(long, value_name = "TRACE")]
+    #[arg(long, value_name = "TRACE", help_heading = "Edits")]
     pub learn: Option<PathBuf>,
 }
 

@@ -94,11 +94,15 @@ fn describe(answer: &Answer, out: &mut dyn Write) -> io::Result<()> {
         ranks::costliest(&answer.communication, out)?;
         writeln!(out)?;
     }
-    output::text(&table(&answer.streams), out)
+    output::text(&table_of(&answer.streams, "time_ns"), out)
 }
 
 fn table(streams: &[Stream]) -> output::Table {
-    let mut table = output::Table::new(&["rank", "stream", "what", "family or cause", "ns"]);
+    table_of(streams, "ns")
+}
+
+fn table_of(streams: &[Stream], time: &'static str) -> output::Table {
+    let mut table = output::Table::new(&["rank", "stream", "what", "family or cause", time]);
     for stream in streams {
         let kinds = [("busy", &stream.by_family), ("idle", &stream.idle)];
         for (what, shares) in kinds {

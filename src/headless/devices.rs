@@ -13,7 +13,7 @@ use crate::cli::{DevicesAction, DevicesArgs, OutputArgs};
 use crate::config::Config;
 use crate::cost::CostModels;
 use crate::cost::calibrate::read_fits;
-use crate::device::{Catalog, DeviceKind, DeviceProfile};
+use crate::device::{Catalog, DeviceKind, DeviceProfile, Precision};
 use crate::session::read_text;
 
 use super::{input, output};
@@ -115,9 +115,12 @@ fn list(output: &OutputArgs) -> Result<()> {
     let engine = input::engine()?;
     let devices = Devices { devices: engine.catalog.iter().map(|profile| listed(profile)).collect() };
     let table = || {
-        let mut table = output::Table::new(&["id", "name", "kind", "SMs", "memory", "GB/s", "peak TFLOP/s"]);
+        let mut table =
+            output::Table::new(&["id", "name", "kind", "SMs", "memory", "GB/s", "TFLOP/s fp32", "16-bit tensor"]);
         for profile in engine.catalog.iter() {
-            let peak = profile.peak.values().map(|rate| rate.0).fold(0.0, f64::max);
+            let rate = |precision| {
+                profile.peak.get(&precision).map_or("–".to_owned(), |rate| format!("{:.1}", rate.0 / 1e12))
+            };
             table.row([
                 profile.id.clone(),
                 profile.name.clone(),
@@ -125,7 +128,8 @@ fn list(output: &OutputArgs) -> Result<()> {
                 profile.sm_count.to_string(),
                 profile.memory.to_string(),
                 format!("{:.0}", profile.bandwidth().0 / 1e9),
-                format!("{:.1}", peak / 1e12),
+                rate(Precision::Fp32),
+                rate(Precision::Fp16Tensor),
             ]);
         }
         table

@@ -33,6 +33,9 @@ struct Row {
     rank: u32,
     stream: String,
     start_ns: TimeNs,
+    /// The same since the rank's iteration began, for people.
+    #[serde(skip)]
+    into: DurNs,
     duration_ns: DurNs,
     cause: &'static str,
     detail: String,
@@ -58,6 +61,7 @@ pub fn run(args: &ScenarioCommand, iteration: Iteration) -> Result<()> {
         rank: gap.rank.0,
         stream: lane_label(&graph.lanes[gap.lane.0 as usize]),
         start_ns: gap.start,
+        into: path::into_iteration(graph, gap.rank, gap.start),
         duration_ns: gap.duration,
         cause: gap.cause.name(),
         detail: gap.cause.describe(graph),
@@ -93,7 +97,7 @@ fn for_people(rows: &[Row]) -> output::Table {
         let best = row.closed_by.iter().take(EDITS).map(|by| format!("{} (−{})", by.step, by.gain_ns));
         table.row([
             row.duration_ns.0.to_string(),
-            row.start_ns.0.to_string(),
+            row.into.0.to_string(),
             row.rank.to_string(),
             row.stream.clone(),
             row.detail.clone(),

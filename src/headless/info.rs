@@ -183,9 +183,9 @@ fn describe(job: &JobInfo, out: &mut dyn std::io::Write) -> std::io::Result<()> 
         let drift = job.clocks.iter().map(|clock| clock.drift_ppm.abs()).fold(0.0, f64::max);
         writeln!(out, "  clocks      up to {apart} apart, drifting by up to {drift:.1} ppm: taken out")?;
     }
-    for step in &job.iterations {
+    for (index, step) in job.iterations.iter().enumerate() {
         let mark = if step.name == job.chosen_iteration { "  ← modelled" } else { "" };
-        writeln!(out, "  iteration   {} {}{mark}", step.name, step.duration_ns)?;
+        writeln!(out, "  iteration   {index}: {} {}{mark}", step.name, step.duration_ns)?;
     }
     match &job.predicted {
         Some(how) => writeln!(out, "  predicted   {} by {how}, not measured", job.measured_ns),

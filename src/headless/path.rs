@@ -6,10 +6,10 @@ use std::io::{self, Write};
 use color_eyre::eyre::{Result, eyre};
 use serde::Serialize;
 
-use crate::analysis::critical_path::{CriticalPath, Segment, SegmentKind};
+use crate::analysis::critical_path::{CriticalPath, Run, Segment, SegmentKind, explained};
 use crate::analysis::lanes::Times;
 use crate::cli::{Iteration, PathArgs};
-use crate::graph::{ExecutionGraph, NodeId, TimedGraph};
+use crate::graph::{ExecutionGraph, NodeId, Rank, TimedGraph};
 use crate::session::lane_label;
 use crate::sim::{Schedule, slack};
 use crate::units::{DurNs, TimeNs};
@@ -34,13 +34,16 @@ pub(super) struct Answer {
     tasks: Option<Vec<Slack>>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 pub(super) struct Row {
     kind: &'static str,
     name: String,
     rank: u32,
     lane: String,
     start_ns: TimeNs,
+    /// The same since the rank's iteration began, for people.
+    #[serde(skip)]
+    into: DurNs,
     duration_ns: DurNs,
     slack_ns: Option<DurNs>,
 }
@@ -127,9 +130,16 @@ fn task_row(graph: &ExecutionGraph, times: Times<'_>, node: NodeId, slack: Optio
         rank: graph.lanes[task.lane.0 as usize].rank.0,
         lane: lane_label(&graph.lanes[task.lane.0 as usize]),
         start_ns: start,
+        into: into_iteration(graph, graph.lanes[task.lane.0 as usize].rank, start),
         duration_ns: end.since(start),
         slack_ns: slack,
     })
+}
+
+/// How long after the beginning of a rank's iteration an instant is.
+pub(super) fn into_iteration(graph: &ExecutionGraph, rank: Rank, at: TimeNs) -> DurNs {
+    let part = graph.ranks.iter().find(|part| part.rank == rank);
+    at.since(part.map(|part| part.iteration_start).unwrap_or_default())
 }
 
 /// A segment of the path as it is written.
@@ -140,6 +150,7 @@ pub(super) fn row(graph: &ExecutionGraph, segment: &Segment) -> Row {
         rank: segment.rank.0,
         lane: lane_label(&graph.lanes[segment.lane.0 as usize]),
         start_ns: segment.start,
+        into: into_iteration(graph, segment.rank, segment.start),
         duration_ns: segment.duration,
         slack_ns: None,
     }
@@ -148,39 +159,59 @@ pub(super) fn row(graph: &ExecutionGraph, segment: &Segment) -> Row {
 fn describe(opened: &Opened, answer: &Answer, path: &CriticalPath, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "critical path, {}: {}", answer.times, path.length)?;
     output::text(&shares(&answer.by_kind, path.length), out)?;
-    let runs = path.folded_to(SHOWN);
-    let folded = path.segments.len() - runs.iter().map(|run| run.count).sum::<usize>();
-    writeln!(
-        out,
-        "\n{} segments as a chain of {}; {folded} short ones are folded in",
-        path.segments.len(),
-        runs.len()
-    )?;
-    let rows: Vec<Row> = runs.iter().map(|run| row(&opened.edited.graph, &run.segment)).collect();
-    output::text(&table(rows.iter()), out)?;
+    let runs = longest(path);
+    let shown: DurNs = runs.iter().map(|run| run.segment.duration).sum();
+    let left = path.length - shown;
+    writeln!(out, "\nthe longest {} of its pieces in order of time; the others take {left}", runs.len())?;
+    output::text(&for_people(runs.iter().map(|run| row(&opened.edited.graph, &run.segment))), out)?;
     if let Some(tasks) = &answer.tasks {
-        let mut near: Vec<&Row> = tasks
+        let mut near: Vec<Row> = tasks
             .iter()
             .filter(|task| !task.on_path && task.task.duration_ns.0 * 1_000 >= path.length.0)
-            .map(|task| &task.task)
+            .map(|task| task.task.clone())
             .filter(|task| task.slack_ns.is_some())
             .collect();
         near.sort_by_key(|row| (row.slack_ns, row.start_ns));
         near.truncate(NEAR);
         writeln!(out, "\noff the path, least slack first (of those that take a thousandth of it or more)")?;
-        output::text(&table(near.into_iter()), out)?;
+        output::text(&for_people(near.into_iter()), out)?;
     }
     Ok(())
 }
 
+/// The longest pieces, those of one kind and name on one lane that follow one another as one, in order of time.
+fn longest(path: &CriticalPath) -> Vec<Run> {
+    let mut runs = path.folded(DurNs::ZERO);
+    runs.sort_by_key(|run| (std::cmp::Reverse(run.segment.duration), run.segment.start));
+    runs.truncate(SHOWN);
+    runs.sort_by_key(|run| run.segment.start);
+    runs
+}
+
+fn for_people(rows: impl Iterator<Item = Row>) -> output::Table {
+    let mut table = output::Table::new(&["at_ns", "takes_ns", "slack_ns", "kind", "rank", "lane", "name"]);
+    for row in rows {
+        table.row([
+            row.into.0.to_string(),
+            row.duration_ns.0.to_string(),
+            row.slack_ns.map_or("–".to_owned(), |slack| slack.0.to_string()),
+            explained(row.kind).to_owned(),
+            row.rank.to_string(),
+            row.lane,
+            row.name,
+        ]);
+    }
+    table
+}
+
 /// Shares of a path by kind, largest first.
 pub(super) fn shares(by_kind: &BTreeMap<&'static str, DurNs>, length: DurNs) -> output::Table {
-    let mut kinds: Vec<(&str, DurNs)> = by_kind.iter().map(|(&kind, &time)| (kind, time)).collect();
+    let mut kinds: Vec<(&'static str, DurNs)> = by_kind.iter().map(|(&kind, &time)| (kind, time)).collect();
     kinds.sort_by_key(|&(kind, time)| (std::cmp::Reverse(time), kind));
     let mut shares = output::Table::new(&["share %", "time", "kind"]);
     for (kind, time) in kinds {
         let share = 100.0 * time.0 as f64 / length.0.max(1) as f64;
-        shares.row([format!("{share:.1}"), time.to_string(), kind.to_owned()]);
+        shares.row([format!("{share:.1}"), time.to_string(), explained(kind).to_owned()]);
     }
     shares
 }

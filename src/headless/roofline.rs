@@ -137,7 +137,7 @@ fn describe(answer: &Answer, out: &mut dyn Write) -> io::Result<()> {
     let (tflops, gb_s) = (roofs.peak.0 / 1e12, roofs.memory.0 / 1e9);
     writeln!(
         out,
-        "{} at {}: {tflops:.4} TFLOP/s, {gb_s:.2} GB/s, ridge {:.2} FLOP/B",
+        "{} at {}: {tflops} TFLOP/s, {gb_s} GB/s, ridge {:.2} FLOP/B",
         answer.device, answer.precision, answer.ridge
     )?;
     if let Some((network, ridge)) = roofs.network.zip(answer.network_ridge) {

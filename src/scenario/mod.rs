@@ -36,5 +36,6 @@ pub use known::{Name, read_step};
 pub use named::NamedScenarios;
 pub use resolve::{AddedTask, Prefix, Resolved, resolve};
 pub use selector::Selector;
+pub use sparse::updates as sparse_updates;
 pub use step::{Scenario, Step, StepError, parse_step};
 pub use transform::{StepReport, Transform, TransformSpec, transforms};

@@ -408,7 +408,7 @@ fn evaluated(app: &mut App, work: usize, outcome: Outcome, answer: Answer) -> Ve
     let is_first = answer.picture.is_some();
     let effects = work.take(outcome, answer.picture, answer.digest);
     if let Some(text) = first_unhandled.filter(|_| is_wanted && is_first) {
-        app.say(Message::note(text));
+        app.mention(Message::note(text));
     }
     if is_wanted && !is_first && app.overlay.is_none() {
         return effects.into_iter().chain(app.start_background()).collect();

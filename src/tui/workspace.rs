@@ -3,18 +3,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::analysis::gaps::{Gap, candidate_steps};
 use crate::cost::Prediction;
 use crate::graph::{IterationChoice, LaneKind};
 use crate::scenario::{History, NamedScenarios, Scenario};
-use crate::session::{Advice, JobTables, Loaded, Outcome, SavedSession, Sweep, SweepPoint};
-use crate::units::{DurNs, TimeNs};
+use crate::session::{JobTables, Loaded, Outcome, SavedSession};
+use crate::units::TimeNs;
 
 use super::compare::CompareState;
 use super::digest::Digest;
 use super::effect::Effect;
 use super::listing::{Arrangement, Filter, Listing, Modelled};
 use super::plans::Plans;
+use super::studies::{AdviceState, Gains, SweepState};
 use super::table::TableState;
 use super::theme::Role;
 use super::timeline::tracks::{self, Track};
@@ -51,34 +51,6 @@ pub struct Opened {
     pub iteration: Option<usize>,
     /// What the user did to it before.
     pub session: Option<SavedSession>,
-}
-
-/// Points of a sweep, as they come in.
-#[derive(Clone, Debug, Default)]
-pub struct SweepState {
-    /// The request they answer.
-    pub revision: u64,
-    /// What has come in, in order of the knob.
-    pub points: Vec<SweepPoint>,
-    /// How many will come.
-    pub expected: usize,
-    /// The knob that the points are of.
-    pub shown: Option<Sweep>,
-    /// The knob that was chosen; the batch size where none was.
-    pub chosen: Option<Sweep>,
-}
-
-/// Advice, as it was last given.
-#[derive(Clone, Debug, Default)]
-pub struct AdviceState {
-    /// The request it answers.
-    pub revision: u64,
-    /// What was asked for last.
-    pub wanted: Option<u64>,
-    /// Whether more options are being looked for.
-    pub is_looking: bool,
-    /// The advice.
-    pub advice: Option<Arc<Advice>>,
 }
 
 /// One trace with all that belongs to it.
@@ -156,17 +128,6 @@ pub struct Workspace {
     pub roofline: RooflineState,
 }
 
-/// Steps tried on top of a scenario, each with what it takes off the iteration.
-#[derive(Clone, Debug, Default)]
-pub struct Gains {
-    /// The request they answer; `None` before the first.
-    pub revision: Option<u64>,
-    /// How many were asked for.
-    pub expected: usize,
-    /// What has come in.
-    pub of_line: BTreeMap<String, DurNs>,
-}
-
 impl Workspace {
     /// A trace as it was loaded, with the steps to begin with.
     pub fn new(number: usize, opened: Opened, scenario: &Scenario) -> Self {
@@ -225,50 +186,6 @@ impl Workspace {
         *self = fresh;
     }
 
-    /// Asks what the steps that may close the longest gaps gain; nothing when that is known already.
-    pub fn try_against_gaps(&mut self) -> Vec<Effect> {
-        const GAPS: usize = 24;
-        let revision = self.history.revision();
-        if self.is_stale() || self.is_relisting() || self.gains.revision == Some(revision) {
-            return Vec::new();
-        }
-        let mut lines: Vec<String> = Vec::new();
-        let of_gaps = self.listing.gaps().map(|gap| candidate_steps(&self.loaded.graph, gap));
-        for line in of_gaps.filter(|lines| !lines.is_empty()).take(GAPS).flatten() {
-            if !lines.contains(&line) {
-                lines.push(line);
-            }
-        }
-        self.gains = Gains { revision: Some(revision), expected: lines.len(), of_line: BTreeMap::new() };
-        let scenario = Arc::clone(self.history.current());
-        if lines.is_empty() { Vec::new() } else { vec![Effect::Gains { work: self.number, revision, scenario, lines }] }
-    }
-
-    /// Takes what a step gains.
-    pub fn take_gain(&mut self, revision: u64, line: String, gain: DurNs) {
-        if self.gains.revision == Some(revision) {
-            self.gains.of_line.insert(line, gain);
-        }
-    }
-
-    /// Whether every step that may close a gap was tried on the scenario in force.
-    pub fn gains_are_known(&self) -> bool {
-        let is_current = self.gains.revision == Some(self.history.revision());
-        is_current && self.gains.of_line.len() == self.gains.expected
-    }
-
-    /// The steps that shorten `gap` with what each takes off the iteration, most first.
-    pub fn closing(&self, gap: &Gap) -> Vec<(String, DurNs)> {
-        if self.gains.revision != Some(self.history.revision()) {
-            return Vec::new();
-        }
-        let tried = candidate_steps(&self.loaded.graph, gap).into_iter();
-        let known = tried.filter_map(|line| self.gains.of_line.get(&line).map(|&gain| (line, gain)));
-        let mut closing: Vec<(String, DurNs)> = known.filter(|(_, gain)| gain.0 > 0).collect();
-        closing.sort_by_key(|(line, gain)| (std::cmp::Reverse(*gain), line.clone()));
-        closing
-    }
-
     /// What the timeline is drawn from.
     pub fn scene(&self) -> Scene<'_> {
         Scene {
@@ -322,57 +239,6 @@ impl Workspace {
         self.evaluate()
     }
 
-    /// The knob to turn and how far: the one chosen, else the batch size where it is known.
-    pub fn wanted_sweep(&self) -> Option<Sweep> {
-        self.sweep.chosen.clone().or_else(|| self.base_batch().map(Sweep::batch_around))
-    }
-
-    /// As [`start_sweep`](Self::start_sweep), over batch sizes.
-    pub fn start_batch_sweep(&mut self) -> Vec<Effect> {
-        if self.sweep.chosen.as_ref().is_some_and(|sweep| sweep.knob != "batch") {
-            self.sweep.chosen = None;
-        }
-        self.start_sweep()
-    }
-
-    /// Asks for a sweep on top of the scenario in force; nothing when that is known already.
-    pub fn start_sweep(&mut self) -> Vec<Effect> {
-        let Some(sweep) = self.wanted_sweep() else { return Vec::new() };
-        let revision = self.history.revision();
-        if self.sweep.shown.as_ref() == Some(&sweep) && self.sweep.revision == revision {
-            return Vec::new();
-        }
-        let (shown, chosen) = (Some(sweep.clone()), self.sweep.chosen.take());
-        self.sweep = SweepState { revision, points: Vec::new(), expected: sweep.values.len(), shown, chosen };
-        vec![Effect::Sweep { work: self.number, revision, scenario: Arc::clone(self.history.current()), sweep }]
-    }
-
-    /// Asks for advice on top of the scenario in force; nothing when that is known or asked for already.
-    pub fn start_advice(&mut self) -> Vec<Effect> {
-        let revision = self.history.revision();
-        if self.advice.wanted == Some(revision) {
-            return Vec::new();
-        }
-        self.advice.wanted = Some(revision);
-        self.advice.is_looking = true;
-        vec![Effect::Advise { work: self.number, revision, scenario: Arc::clone(self.history.current()) }]
-    }
-
-    /// Looks for no more options; what was found stays.
-    pub fn stop_advice(&mut self) -> Vec<Effect> {
-        (self.advice.is_looking, self.advice.wanted) = (false, None);
-        vec![Effect::StopAdvice { work: self.number }]
-    }
-
-    /// Takes advice, unless other was asked for since.
-    pub fn take_advice(&mut self, revision: u64, advice: Advice) {
-        if self.advice.wanted == Some(revision) {
-            self.advice.revision = revision;
-            self.advice.is_looking &= advice.is_partial;
-            self.advice.advice = Some(Arc::new(advice));
-        }
-    }
-
     /// Takes a result; an overtaken one is shown too until the wanted one comes, as it is nearer.
     pub fn take(
         &mut self,
@@ -390,19 +256,6 @@ impl Workspace {
         }
         self.outcome = Arc::new(outcome);
         if has_digest { self.relist() } else { Vec::new() }
-    }
-
-    /// Takes a point of a sweep, in place of an earlier one: a sweep that an edit overtook begins again.
-    pub fn take_point(&mut self, revision: u64, point: SweepPoint) {
-        // Points of another knob, or beyond its range, are left over from what was wanted before.
-        let wanted = self.sweep.shown.as_ref().filter(|_| revision == self.sweep.revision);
-        let of_knob = |sweep: &&Sweep| point.value(&sweep.knob).is_some_and(|value| sweep.values.contains(&value));
-        if let Some(knob) = wanted.filter(of_knob).map(|sweep| sweep.knob.clone()) {
-            let value = |point: &SweepPoint| point.value(&knob).unwrap_or(0.0);
-            self.sweep.points.retain(|known| value(known).total_cmp(&value(&point)).is_ne());
-            self.sweep.points.push(point);
-            self.sweep.points.sort_by(|a, b| value(a).total_cmp(&value(b)));
-        }
     }
 
     /// The batch size as traced.

@@ -102,7 +102,7 @@ pub(super) const COMMANDS: &[Command] = &[
 ];
 
 fn named(path: &str) -> Result<PathBuf, String> {
-    if path.is_empty() { Err("name a file".to_owned()) } else { Ok(PathBuf::from(path)) }
+    if path.is_empty() { Err("name a file after the command".to_owned()) } else { Ok(PathBuf::from(path)) }
 }
 
 fn export(app: &mut App, argument: &str, force: bool) -> Ran {

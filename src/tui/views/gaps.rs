@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::analysis::critical_path::explained;
 use crate::analysis::gaps::{Gap, candidate_steps};
 use crate::intern::NameId;
 use crate::tui::table::{self, Column, Open, Table, TableRow, value};
@@ -10,7 +11,6 @@ use crate::tui::timeline::{Item, short_name};
 use crate::tui::workspace::Workspace;
 use crate::units::DurNs;
 
-use super::path::explained;
 use super::sweep::bar;
 
 /// The view as a table.
@@ -106,7 +106,7 @@ pub fn chain(work: &Workspace) -> Vec<(String, Role)> {
     pieces
 }
 
-/// `closed by, off the iteration: reshard-tables best −0.98 ms · overlap-comm −0.40 ms`, and the key that tries the first.
+/// `closed by (enter tries the first), off the iteration: reshard-tables best −0.98 ms · overlap-comm −0.40 ms`.
 fn closed_by(work: &Workspace, gap: &Gap) -> Vec<(String, Role)> {
     const MOST: usize = 3;
     let closing = work.closing(gap);
@@ -120,13 +120,15 @@ fn closed_by(work: &Workspace, gap: &Gap) -> Vec<(String, Role)> {
         };
         return vec![(text.to_owned(), Role::Dim)];
     }
-    let mut pieces = vec![("· closed by, off the iteration: ".to_owned(), Role::Dim)];
+    let mut pieces = vec![
+        ("· closed by (".to_owned(), Role::Dim),
+        ("enter".to_owned(), Role::Key),
+        (" tries the first), off the iteration: ".to_owned(), Role::Dim),
+    ];
     for (line, gain) in closing.into_iter().take(MOST) {
         pieces.push((format!("{line} "), Role::Text));
         pieces.push((format!("−{gain} · "), Role::Good));
     }
-    pieces.push(("enter".to_owned(), Role::Key));
-    pieces.push((" tries the first ".to_owned(), Role::Dim));
     pieces
 }
 

@@ -55,7 +55,9 @@ fn title(work: &Workspace, with_device: bool) -> Pieces {
     }
     let counts = work.outcome.resolved.rank_counts();
     let (all, simulated): (u32, usize) = (counts.iter().sum(), counts.len());
+    let world = work.loaded.job.ranks.iter().find_map(|rank| rank.world_size).filter(|&world| world > all);
     match (all, simulated) {
+        (1.., _) if world.is_some() => add(format!("{all} of {} ranks", world.unwrap_or(all)), Role::Text),
         (0 | 1, _) => {}
         (all, simulated) if all as usize > simulated => add(format!("{all} ranks, {simulated} simulated"), Role::Text),
         (all, _) => add(format!("{all} ranks"), Role::Text),

@@ -12,6 +12,8 @@ use crate::units::DurNs;
 
 use super::sweep::bar;
 
+pub use crate::analysis::critical_path::explained;
+
 /// Kinds named in the summary.
 const MOST_KINDS: usize = 4;
 
@@ -85,20 +87,6 @@ fn row(work: &Workspace, run: &Run, total: DurNs, longest: i64) -> TableRow {
             table::name(format!("{name}{times}"), Role::Text),
         ],
         open: item.map_or(Open::Nothing, Open::Item),
-    }
-}
-
-/// The kinds of host time in words.
-pub fn explained(kind: &'static str) -> &'static str {
-    match kind {
-        "T1" => "T1 host between operators",
-        "T2" => "T2 host before launch",
-        "T3" => "T3 host after launch",
-        "T4" => "T4 runtime call",
-        "T5" => "T5 host inside operator",
-        "rank-start" => "a later start of the rank's recording",
-        "before-window" => "before what was recorded",
-        other => other,
     }
 }
 

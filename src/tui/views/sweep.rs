@@ -135,8 +135,7 @@ fn columns(knob: &Sweep) -> Vec<Column> {
 pub fn table(work: &Workspace) -> Table<'_> {
     let sweep = &work.sweep;
     let Some(knob) = sweep.shown.as_ref() else {
-        let why =
-            "the batch size of this trace is not known, no shapes were recorded: v chooses another knob".to_owned();
+        let why = "no batch size is known (no shapes were recorded): v chooses another knob".to_owned();
         let row = |_| TableRow { values: Vec::new(), open: Open::Nothing };
         return Table { summary: vec![(why, Role::Warn)], columns: Vec::new(), count: 0, row: Box::new(row) };
     };

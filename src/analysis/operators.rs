@@ -229,7 +229,7 @@ impl Sum {
             Some(Bound::Memory) => self.memory_bound += took,
             None => {}
         }
-        if let Some(estimate) = predictor.models.estimate(&work, device) {
+        if let Some(estimate) = predictor.models.estimate(&work, device).filter(|_| !work.is_unsized()) {
             self.predicted += estimate.duration;
             self.covered += took;
         }

@@ -226,7 +226,7 @@ pub fn unmodelled(measured: Option<DurNs>) -> Prediction {
 }
 
 /// How often the work doubled or halved, by arithmetic or traffic, whichever changed more.
-fn doublings(old: &Work, new: &Work) -> f64 {
+pub fn doublings(old: &Work, new: &Work) -> f64 {
     let ratio = |a: f64, b: f64| if a > 0.0 && b > 0.0 { (b / a).log2().abs() } else { 0.0 };
     ratio(old.flop.0, new.flop.0).max(ratio(old.bytes().0 as f64, new.bytes().0 as f64))
 }

@@ -36,7 +36,7 @@ pub mod twins;
 pub mod validate;
 pub mod work;
 
-pub use between::{Between, Kernel, unmodelled};
+pub use between::{Between, Kernel, doublings, unmodelled};
 pub use classify::{Caller, Launch, classify, family_of_task, work_of, work_of_task};
 pub use domain::Domain;
 pub use models::{CostModels, Placed};

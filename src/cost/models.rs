@@ -21,7 +21,7 @@ use super::prediction::{Estimate, Prediction, Provenance};
 use super::reuse::Reuse;
 use super::scale::{Scale, ScaleKind};
 use super::topology::Topology;
-use super::work::{CollectiveKind, Family, Shape, Work};
+use super::work::{Family, Shape, Work};
 use super::{analytical, operators, roofline, structured};
 
 /// All models with their fits, and a memory of what they said.
@@ -210,9 +210,7 @@ impl CostModels {
             return Prediction::measured(measured);
         }
         let time = |(work, nodes): (&Work, Topology<'_>)| match work.shape {
-            Shape::Collective { kind, ranks } if work.read.0 > 0 || kind == CollectiveKind::Barrier => {
-                Some(nodes.time(kind, work.read.0, ranks))
-            }
+            Shape::Collective { kind, ranks } if !work.is_unsized() => Some(nodes.time(kind, work.read.0, ranks)),
             _ => None,
         };
         let (Some(before), Some(after)) = (time(old), time(new)) else { return unmodelled(Some(measured)) };

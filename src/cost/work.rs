@@ -322,6 +322,12 @@ impl Work {
         self.read + self.written
     }
 
+    /// Whether it is a collective whose size was not recorded.
+    pub fn is_unsized(&self) -> bool {
+        let moves = |kind| kind != CollectiveKind::Barrier;
+        matches!(self.shape, Shape::Collective { kind, .. } if moves(kind)) && self.read.0 == 0
+    }
+
     /// Arithmetic intensity in FLOP per byte; zero without traffic.
     pub fn intensity(&self) -> f64 {
         let bytes = self.bytes().0 as f64;

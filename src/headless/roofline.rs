@@ -6,11 +6,11 @@ use color_eyre::eyre::{Result, eyre};
 use serde::Serialize;
 
 use crate::analysis::roofline::{
-    DistributedAlgorithm, Limit, MachineCache, Place, Point, Roofs, dominant_precision, points,
+    DistributedAlgorithm, Limit, MachineCache, Place, Point, Roofs, dominant_precision, points, unknown,
 };
 use crate::cli::{Iteration, RooflineArgs};
 use crate::device::DeviceProfile;
-use crate::units::BytesPerSec;
+use crate::units::{BytesPerSec, DurNs};
 
 use super::opened::Opened;
 use super::{input, ops, output};
@@ -25,6 +25,9 @@ struct Answer {
     network_ridge: Option<f64>,
     roofs: Roofs,
     points: Vec<Point>,
+    /// Kernels and copies whose work the trace does not tell.
+    unknown_kernels: usize,
+    unknown_seconds: f64,
     algorithms: Vec<Algorithm>,
     planes: Planes,
 }
@@ -67,8 +70,11 @@ pub fn run(args: &RooflineArgs, iteration: Iteration) -> Result<()> {
     let device = overridden(device, args);
     let place = Place { device: &device, factors: [1.0; 3] };
     let points = points(&opened.edited.graph, opened.times(), &place, ops::level(args.level));
-    let json = input::Envelope::new(&opened.loaded, answer(&place, points, args));
-    output::write(&args.common.input.output, &json, |out| describe(&json.answer, out), || table(&json.answer.points))?;
+    let (unknown_kernels, unknown_seconds) = unknown(&opened.edited.graph, opened.times());
+    let answer = Answer { unknown_kernels, unknown_seconds, ..answer(&place, points, args) };
+    let json = input::Envelope::new(&opened.loaded, answer);
+    let table = || table(&json.answer.points, &place);
+    output::write(&args.common.input.output, &json, |out| describe(&json.answer, &table(), out), table)?;
     Ok(())
 }
 
@@ -109,6 +115,8 @@ fn answer(place: &Place<'_>, points: Vec<Point>, args: &RooflineArgs) -> Answer 
         planes: planes(&roofs),
         roofs,
         points,
+        unknown_kernels: 0,
+        unknown_seconds: 0.0,
     }
 }
 
@@ -132,7 +140,7 @@ fn planes(roofs: &Roofs) -> Planes {
     }
 }
 
-fn describe(answer: &Answer, out: &mut dyn Write) -> io::Result<()> {
+fn describe(answer: &Answer, table: &output::Table, out: &mut dyn Write) -> io::Result<()> {
     let roofs = &answer.roofs;
     let (tflops, gb_s) = (roofs.peak.0 / 1e12, roofs.memory.0 / 1e9);
     writeln!(
@@ -143,7 +151,18 @@ fn describe(answer: &Answer, out: &mut dyn Write) -> io::Result<()> {
     if let Some((network, ridge)) = roofs.network.zip(answer.network_ridge) {
         writeln!(out, "network {:.2} GB/s, ridge {ridge:.2} FLOP per network byte", network.0 / 1e9)?;
     }
-    output::text(&table(&answer.points), &mut *out)?;
+    output::text(table, &mut *out)?;
+    if answer.unknown_kernels > 0 {
+        let shown: f64 = answer.points.iter().map(|point| point.load.seconds).sum();
+        let (time, share) = (answer.unknown_seconds, answer.unknown_seconds / (shown + answer.unknown_seconds));
+        writeln!(
+            out,
+            "not shown: {} kernels and copies whose work the trace does not tell, {}, {:.0} % of the device's time",
+            answer.unknown_kernels,
+            DurNs::from_secs_f64(time),
+            100.0 * share
+        )?;
+    }
     for algorithm in &answer.algorithms {
         let communication = algorithm.communication_intensity.map_or("–".to_owned(), |value| format!("{value:.3}"));
         writeln!(
@@ -158,7 +177,7 @@ fn describe(answer: &Answer, out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-fn table(points: &[Point]) -> output::Table {
+fn table(points: &[Point], place: &Place<'_>) -> output::Table {
     let mut table = output::Table::new(&[
         "count",
         "time µs",
@@ -169,21 +188,26 @@ fn table(points: &[Point]) -> output::Table {
         "FLOP/net B",
         "GFLOP/s",
         "roof",
+        "of roof %",
         "bound",
         "name",
     ]);
     let optional = |value: Option<f64>| value.map_or("–".to_owned(), |value| format!("{value:.2}"));
     for point in points {
+        let is_known = point.bound != Limit::Unknown;
+        let known = |text: String| if is_known { text } else { "–".to_owned() };
+        let of_roof = point.least_seconds(place) / point.load.seconds.max(f64::MIN_POSITIVE);
         table.row([
             point.count.to_string(),
             format!("{:.1}", point.load.seconds * 1e6),
-            format!("{:.4}", point.load.flop / 1e9),
-            format!("{:.3}", point.load.bytes / 1e6),
-            optional(point.intensity),
-            format!("{:.3}", point.load.network_bytes / 1e6),
+            known(format!("{:.4}", point.load.flop / 1e9)),
+            known(format!("{:.3}", point.load.bytes / 1e6)),
+            optional(point.intensity.filter(|_| is_known)),
+            known(format!("{:.3}", point.load.network_bytes / 1e6)),
             optional(point.communication_intensity),
-            format!("{:.1}", point.throughput / 1e9),
-            format!("{:.1}", point.attainable / 1e9),
+            known(format!("{:.1}", point.throughput / 1e9)),
+            known(format!("{:.1}", point.attainable / 1e9)),
+            known(format!("{:.1}", 100.0 * of_roof)),
             point.bound.name().to_owned(),
             point.label.clone(),
         ]);

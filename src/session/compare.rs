@@ -15,8 +15,9 @@ use crate::analysis::gaps::Sources;
 use crate::analysis::lanes::Times;
 use crate::analysis::profile::Profile;
 use crate::graph::iteration::steps;
-use crate::graph::{BuildOptions, IterationChoice, LaneKind};
+use crate::graph::{BuildOptions, ExecutionGraph, IterationChoice, LaneKind};
 use crate::scenario::Scenario;
+use crate::trace::Job;
 use crate::units::{Bytes, DurNs};
 
 use super::summary::errors_by_model;
@@ -120,7 +121,7 @@ pub struct Comparison {
 impl Side {
     /// What was measured. How much its recorded steps differ from one another is its error.
     pub fn measured(loaded: &Loaded, name: String) -> Self {
-        let (spread, iteration) = (spread_of_steps(loaded), loaded.graph.measured);
+        let (spread, iteration) = (spread_of_steps(&loaded.job, &loaded.graph), loaded.graph.measured);
         let noise_ns = spread.unwrap_or(TYPICAL_SPREAD * iteration.0 as f64);
         let (resolved, schedule) = (&loaded.replay.resolved, &loaded.replay.schedule);
         let sources = Sources { graph: &loaded.graph, timed: &resolved.timed, schedule, times: Times::Measured };
@@ -310,10 +311,17 @@ fn trace(loaded: &Loaded) -> String {
 /// as a share of the iteration. Assumed where a trace recorded one step.
 const TYPICAL_SPREAD: f64 = 0.035;
 
+/// How far off an iteration is that no model had a part in, as a share of it: as recorded steps differ from one another, and as the
+/// replay is off.
+pub(super) fn noise(job: &Job, graph: &ExecutionGraph, replay: &Summary) -> f64 {
+    let spread = spread_of_steps(job, graph).map(|spread| spread / graph.measured.0.max(1) as f64);
+    spread.unwrap_or(TYPICAL_SPREAD).hypot(replay.replay_error)
+}
+
 /// Standard deviation of the steps that were recorded whole, but the first of three or more, in ns; `None` of fewer than two.
-fn spread_of_steps(loaded: &Loaded) -> Option<f64> {
-    let part = loaded.graph.ranks.first()?;
-    let steps = steps(loaded.job.ranks.get(part.trace_index)?.trace.as_ref()?);
+fn spread_of_steps(job: &Job, graph: &ExecutionGraph) -> Option<f64> {
+    let part = graph.ranks.first()?;
+    let steps = steps(job.ranks.get(part.trace_index)?.trace.as_ref()?);
     let largest = steps.iter().map(|step| step.events).max()?;
     let whole = steps.iter().filter(|step| step.events * 2 >= largest && !step.observed);
     let lengths: Vec<f64> = whole.map(|step| step.dur.0 as f64).collect();

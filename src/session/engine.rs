@@ -18,11 +18,11 @@ use crate::sim::{Schedule, resimulate_from, simulate};
 use crate::trace::{self, Folding, Job, OpenOptions, RankTrace};
 use crate::units::DurNs;
 
-use super::memory;
 use super::{
     Loaded, Outcome, SessionError, StepOutcome, Summary, Sweep, SweepPoint, SweepRun, databases, loaded, table_facts,
     untimed,
 };
+use super::{compare, memory};
 
 /// The device catalog, the cost models and the default host overheads.
 #[derive(Debug)]
@@ -176,7 +176,8 @@ impl Engine {
         let untouched = Scenario::default();
         let replay = || outcome_of(scenario::resolve(&base, &untouched, &context), None, &untouched, 0);
         let (replay, ()) = rayon::join(replay, || table_facts::check(&base, &graph, &mut notes));
-        let replay = Arc::new(replay);
+        let noise = compare::noise(&job, &graph, &replay.summary);
+        let replay = Arc::new(Outcome { summary: Summary { noise, ..replay.summary }, ..replay });
         let title = loaded::title(&job);
         Ok(Loaded { job, folding, alike, graph, base, context, replay, notes, title })
     }
@@ -306,7 +307,14 @@ fn scheduled(resolved: &Resolved, replay: Option<&Outcome>) -> Schedule {
 
 fn outcome_of(resolved: Resolved, replay: Option<&Outcome>, scenario: &Scenario, revision: u64) -> Outcome {
     let schedule = scheduled(&resolved, replay);
-    let summary = Summary::of(&resolved, &schedule, replay.map(|replay| replay.summary.simulated_ns));
+    let mut summary = Summary::of(&resolved, &schedule, replay.map(|replay| replay.summary.simulated_ns));
+    if let Some(replay) = replay {
+        summary.noise = replay.summary.noise;
+    }
+    if summary.simulated_ns != summary.base_simulated_ns {
+        let period = summary.simulated_ns;
+        summary.error_band.at_least(period.scale(summary.noise), period);
+    }
     let steps = step_outcomes(scenario, &resolved);
     let (resolved, schedule) = (Arc::new(resolved), Arc::new(schedule));
     Outcome { revision, scenario: scenario.clone(), resolved, schedule, summary, steps }

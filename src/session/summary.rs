@@ -28,6 +28,12 @@ pub struct ErrorBand {
 }
 
 impl ErrorBand {
+    /// Reaches `noise` to either side of `period` at least.
+    pub(super) fn at_least(&mut self, noise: DurNs, period: DurNs) {
+        self.low_ns = self.low_ns.min(period - noise).max(DurNs::ZERO);
+        self.high_ns = self.high_ns.max(period + noise);
+    }
+
     /// Reaches back by `change`, of which it is assumed that the iteration has it: to longer times for one that saves.
     pub(super) fn widen(&mut self, change: DurNs) {
         if change < DurNs::ZERO {
@@ -79,6 +85,9 @@ pub struct Summary {
     pub unexplained_share: f64,
     /// Where the simulated period may lie.
     pub error_band: ErrorBand,
+    /// How far off an iteration of this trace is that no model had a part in, as a share: its steps differ, and its replay errs.
+    #[serde(skip)]
+    pub noise: f64,
     /// The rank that the others wait for, if one stands out.
     pub straggler: Option<Straggler>,
     /// Share of the period with work on the device, mean over ranks.
@@ -134,6 +143,7 @@ impl Summary {
             replay_error: ratio(base_simulated, graph.measured) - 1.0,
             unexplained_share: graph.unexplained_share(),
             error_band: error_band(resolved, schedule, period),
+            noise: 0.0,
             straggler: straggler(&meetings, period),
             gpu_busy: mean(&Busy::share),
             gpu_active_ns: DurNs(mean(&|busy| busy.active.0 as f64).round() as i64),

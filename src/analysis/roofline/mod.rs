@@ -11,7 +11,7 @@ use crate::device::{DeviceProfile, Precision};
 use crate::units::{BytesPerSec, FlopPerSec};
 
 pub use algorithms::{DistributedAlgorithm, Intensities, MachineCache};
-pub use points::{Place, Point, dominant_precision, points, points_at};
+pub use points::{Place, Point, dominant_precision, points, points_at, unknown};
 
 /// What limits work on a machine with a network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -23,6 +23,8 @@ pub enum Limit {
     Memory,
     /// Network traffic.
     Network,
+    /// Neither arithmetic nor traffic was recorded.
+    Unknown,
 }
 
 impl Limit {
@@ -32,6 +34,7 @@ impl Limit {
             Self::Compute => "compute",
             Self::Memory => "memory",
             Self::Network => "network",
+            Self::Unknown => "unknown",
         }
     }
 }

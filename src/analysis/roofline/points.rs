@@ -133,7 +133,7 @@ pub fn points_at<const N: usize>(
         if !task.kind.is_device() && task.kind != TaskKind::Compute {
             continue;
         }
-        let Some(work) = works.work(node).filter(is_sized) else { continue };
+        let Some(work) = works.work(node) else { continue };
         let (start, end) = times.of(graph, node);
         for (sums, level) in sums.iter_mut().zip(levels) {
             let sum = sums.entry(key(graph, task, level)).or_insert_with(|| Sum::new(node));
@@ -149,11 +149,6 @@ pub fn points_at<const N: usize>(
         points.sort_by(|a, b| b.load.seconds.total_cmp(&a.load.seconds).then_with(|| a.label.cmp(&b.label)));
         points
     })
-}
-
-/// Whether the traffic is known: a collective whose message was not recorded moves something, not nothing.
-fn is_sized(work: &Work) -> bool {
-    !matches!(work.shape, Shape::Collective { .. }) || work.read.0 > 0
 }
 
 /// The precision that most of the arithmetic of `points` uses; fp32 without arithmetic.
@@ -231,8 +226,25 @@ fn attainable(load: &Load, roofs: &Roofs) -> f64 {
 
 /// What limits `load`; a transfer over the network alone has no arithmetic to compare with.
 fn bound(load: &Load, roofs: &Roofs) -> Limit {
-    let is_network_only = load.network_bytes > 0.0 && load.bytes <= 0.0 && load.flop <= 0.0;
-    if is_network_only { Limit::Network } else { load.limit(roofs) }
+    match (load.flop > 0.0 || load.bytes > 0.0, load.network_bytes > 0.0) {
+        (true, _) => load.limit(roofs),
+        (false, true) => Limit::Network,
+        (false, false) => Limit::Unknown,
+    }
+}
+
+/// Kernels and copies of the chosen iteration whose work is not known, so that no point holds them, and their time in seconds.
+///
+/// # Complexity
+/// O(tasks).
+pub fn unknown(graph: &ExecutionGraph, times: Times<'_>) -> (usize, f64) {
+    let (belongs, works) = (graph.iteration_tasks(), KernelWork::of(graph));
+    let device = graph.tasks.node_indices().filter(|node| belongs[node.index()] && graph.tasks[*node].kind.is_device());
+    let unknown = device.filter(|&node| works.work(node).is_none());
+    unknown.fold((0, 0.0), |(count, seconds), node| {
+        let (start, end) = times.of(graph, node);
+        (count + 1, seconds + end.since(start).secs())
+    })
 }
 
 fn key(graph: &ExecutionGraph, task: &Task, level: Level) -> Key {

@@ -20,7 +20,7 @@ use crate::cli::TraceArgs;
 use crate::headless::{input, output};
 use crate::session::Engine;
 
-use answer::{Answer, Constants, ROW, Row, SUMMARY};
+use answer::{Answer, Calibration, Constants, ROW, Row, SUMMARY};
 use sources::Sources;
 
 /// Runs the command.
@@ -60,6 +60,17 @@ fn describe(answer: &Answer, out: &mut dyn Write) -> io::Result<()> {
             out,
             "{inside:.0} % of {} measurements lie inside the stated bands, which claim {claimed:.0} %",
             bands.n
+        )?;
+    }
+    writeln!(
+        out,
+        "published times: what the models leave unexplained of the time a prediction starts from (framework, host) is taken to grow along; bands reach to where it does not"
+    )?;
+    if let Some(Calibration { n, inside, .. }) = answer.left_out {
+        writeln!(
+            out,
+            "{:.0} % of {n} on captures, where the band of each kind of model is as wide as the errors of the others",
+            100.0 * inside
         )?;
     }
     for what in &answer.not_checked {

@@ -34,6 +34,12 @@ impl Draft<'_> {
         self.touch(node);
     }
 
+    /// As [`recost`](Self::recost), where measurements say what the models' error stood for: only that of `of` is left.
+    pub fn learn(&mut self, node: NodeId, factor: f64, of: Prediction) {
+        self.recosted.insert(node, Repricing::Instead(factor, of));
+        self.touch(node);
+    }
+
     /// Takes a task's duration to be the traced one again.
     pub fn unset_duration(&mut self, node: NodeId) {
         self.rebased.remove(&node);

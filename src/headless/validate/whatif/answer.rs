@@ -171,6 +171,8 @@ pub(super) struct Answer {
     pub(super) summaries: Vec<Summary>,
     pub(super) not_checked: Vec<String>,
     pub(super) bands: Option<Calibration>,
+    /// The same of captures of one kind of model, with bands as wide as the errors of the other kinds.
+    pub(super) left_out: Option<Calibration>,
 }
 
 /// How often measurements lie inside the bands that are stated beside predictions.
@@ -182,6 +184,14 @@ pub(super) struct Calibration {
     pub(super) inside: f64,
     /// Share that bands of one standard deviation claim.
     pub(super) claimed: f64,
+}
+
+impl Calibration {
+    pub(super) fn of(inside: &[bool]) -> Option<Self> {
+        let within = inside.iter().filter(|inside| **inside).count();
+        let share = within as f64 / inside.len() as f64;
+        (!inside.is_empty()).then_some(Self { n: inside.len(), inside: share, claimed: CLAIMED })
+    }
 }
 
 /// Share of a normal distribution within one standard deviation.
@@ -218,9 +228,7 @@ impl Answer {
     /// Counts how many measurements lie inside their bands, of all rows with one.
     pub(super) fn calibrate(&mut self) {
         let inside: Vec<bool> = self.rows.iter().filter_map(Row::is_inside).collect();
-        let within = inside.iter().filter(|inside| **inside).count();
-        let share = within as f64 / inside.len() as f64;
-        self.bands = (!inside.is_empty()).then_some(Calibration { n: inside.len(), inside: share, claimed: CLAIMED });
+        self.bands = Calibration::of(&inside);
     }
 
     fn push(&mut self, check: &str, rows: &[Row], mut summary: Summary) {

@@ -37,6 +37,17 @@ fn together(errors: &BTreeMap<&str, f64>) -> f64 {
     errors.values().map(|error| error * error).sum::<f64>().sqrt()
 }
 
+/// The band around a time that grows from `from` as the models' sums of it do, from the first to the second of `modelled`; half its
+/// width is the share `band`. What those sums leave unexplained of `from` (the framework, the host, other kernels) need not grow
+/// along: on the side of that the band reaches there, too.
+pub(super) fn reaching(from: f64, modelled: [f64; 2], band: f64) -> [f64; 2] {
+    let got = from * modelled[1] / modelled[0];
+    let kept = (from - modelled[0]).max(0.0) + modelled[1].min(got);
+    let [low, high] = around(got, band);
+    let reach = (kept - got).hypot(got * band);
+    if kept < got { [got - reach, high] } else { [low, got + reach] }
+}
+
 /// The band around `got` whose half width is the share `band` of it.
 pub(super) fn around(got: f64, band: f64) -> [f64; 2] {
     [got * (1.0 - band), got * (1.0 + band)]

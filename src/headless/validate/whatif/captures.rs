@@ -12,6 +12,7 @@ use crate::cost::Family;
 use crate::scenario::Scenario;
 use crate::session::{Engine, Loaded};
 
+use super::answer::Calibration;
 use super::manifest::{Capture, event_cost_ns, open};
 use super::{Answer, Constants, Row};
 
@@ -26,8 +27,10 @@ const BATCH_LIMIT: f64 = 0.10;
 /// See [`open`].
 pub(super) fn check(engine: &Engine, path: &Path, answer: &mut Answer) -> Result<()> {
     let captures = open(engine, path)?;
-    batches(engine, &captures, answer)?;
-    learned(engine, &captures, answer)?;
+    let mut left_out = LeftOut::default();
+    batches(engine, &captures, answer, &mut left_out)?;
+    learned(engine, &captures, answer, &mut left_out)?;
+    answer.left_out = left_out.calibration();
     fused(engine, &captures, answer)
 }
 
@@ -61,7 +64,30 @@ fn predicted(engine: &Engine, steps: &[Loaded], line: &str) -> Result<Predicted>
 /// were chosen on recommenders, whose captures with batched lookups were looked at too. So no capture counts as held out.
 const CONSTANTS: Constants = Constants::Seen;
 
-fn batches(engine: &Engine, captures: &[Capture], answer: &mut Answer) -> Result<()> {
+/// Errors by what is predicted (how, and against which times) and by kind of model.
+#[derive(Debug, Default)]
+struct LeftOut(Vec<(String, String, f64)>);
+
+impl LeftOut {
+    fn push(&mut self, how: &str, capture: &Capture, row: &Row) {
+        let how = if how.ends_with("un-profiled") { "un-profiled" } else { "profiled" };
+        let how = format!("{} {how}", row.family.split([' ', ',']).next().unwrap_or_default());
+        self.0.push((how, capture.model.clone(), (row.got / row.expected).ln()));
+    }
+
+    /// How often the errors of one kind of model lie within what the others' say is one standard deviation.
+    fn calibration(&self) -> Option<Calibration> {
+        let inside = |(how, model, error): &(String, String, f64)| {
+            let others = self.0.iter().filter(|other| other.0 == *how && other.1 != *model);
+            let squares: Vec<f64> = others.map(|other| other.2.powi(2)).collect();
+            let sigma = (squares.iter().sum::<f64>() / squares.len() as f64).sqrt();
+            (!squares.is_empty()).then_some(error.abs() <= sigma)
+        };
+        Calibration::of(&self.0.iter().filter_map(inside).collect::<Vec<_>>())
+    }
+}
+
+fn batches(engine: &Engine, captures: &[Capture], answer: &mut Answer, left_out: &mut LeftOut) -> Result<()> {
     let mut series: BTreeMap<String, Vec<&Capture>> = BTreeMap::new();
     for capture in captures {
         series.entry(capture.series()).or_default().push(capture);
@@ -87,6 +113,7 @@ fn batches(engine: &Engine, captures: &[Capture], answer: &mut Answer) -> Result
                     let scaled = before * to.batch as f64 / from.batch as f64;
                     let row = Row::new(family.as_str(), check, (expected, got.ns), BATCH_LIMIT, &from.id);
                     let row = row.against(scaled, before).within(got.band).by(CONSTANTS);
+                    left_out.push(family, from, &row);
                     if from.quiet && to.quiet {
                         quiet.push(row.clone());
                     }
@@ -105,7 +132,7 @@ fn batches(engine: &Engine, captures: &[Capture], answer: &mut Answer) -> Result
 
 /// Each capture of a series of three or more, predicted from each two others; the guesses are the line through both, and the
 /// first of them.
-fn learned(engine: &Engine, captures: &[Capture], answer: &mut Answer) -> Result<()> {
+fn learned(engine: &Engine, captures: &[Capture], answer: &mut Answer, left_out: &mut LeftOut) -> Result<()> {
     for (family, profiled) in [("two traces, profiled", true), ("two traces, un-profiled", false)] {
         let time = |capture: &Capture| if profiled { capture.profiled_ns } else { capture.wall_ns };
         for from in captures {
@@ -122,6 +149,7 @@ fn learned(engine: &Engine, captures: &[Capture], answer: &mut Answer) -> Result
                     let [a, b, new] = [from, second, to].map(|capture| capture.batch as f64);
                     let line = time(from) + (time(second) - time(from)) * (new - a) / (b - a);
                     let row = Row::new(family, check, (time(to), got.ns), BATCH_LIMIT, &from.id);
+                    left_out.push(family, from, &row);
                     answer.rows.push(row.against(line, time(from)).within(got.band).by(CONSTANTS));
                 }
             }

@@ -46,14 +46,16 @@ pub(super) fn check(engine: &Engine, sources: &Sources, answer: &mut Answer) {
         let same = |other: &&Point| other.gpu == point.gpu && other.source == point.source;
         let first = points.iter().filter(same).min_by_key(|other| other.batch);
         let Some(first) = first.filter(|first| first.batch < point.batch) else { continue };
-        let (Some((new, band)), Some((old, _))) = (at(engine, &trace, point), at(engine, &trace, first)) else {
+        let (Some((new, after)), Some((old, before))) = (at(engine, &trace, point), at(engine, &trace, first)) else {
             continue;
         };
+        // Both are predicted, from the batch and device of the trace.
+        let band = bands::reaching(first.time_ns, [old, new], before.hypot(after));
         let got = first.time_ns * new / old;
         let check = format!("{}, batch {} → {}", point.gpu, first.batch, point.batch);
         let row = Row::new(FAMILY, check, (point.time_ns, got), LIMIT, point.source);
         let scaled = first.time_ns * point.batch as f64 / first.batch as f64;
-        answer.rows.push(row.against(scaled, first.time_ns).within(bands::around(got, band)));
+        answer.rows.push(row.against(scaled, first.time_ns).within(band));
     }
     answer.sum_up(FAMILY, LIMIT);
 }

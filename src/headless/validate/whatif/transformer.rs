@@ -106,7 +106,8 @@ impl Point {
 }
 
 fn row(engine: &Engine, (from, to): (&Point, &Point), (family, check): (&str, String), limit: f64) -> Option<Row> {
-    let got = from.time_ns * to.modelled(engine)? / from.modelled(engine)?;
+    let modelled = [from.modelled(engine)?, to.modelled(engine)?];
+    let got = from.time_ns * modelled[1] / modelled[0];
     let scaled = if from.device == to.device {
         to.batch as f64 / from.batch as f64
     } else {
@@ -116,7 +117,7 @@ fn row(engine: &Engine, (from, to): (&Point, &Point), (family, check): (&str, St
     let sides = [from.band(engine)?, to.band(engine)?];
     // On one device what a model gets wrong it gets wrong at both sizes.
     let band = if from.device == to.device { sides[0].max(sides[1]) } else { sides[0].hypot(sides[1]) };
-    Some(row.against(from.time_ns * scaled, from.time_ns).within(bands::around(got, band)))
+    Some(row.against(from.time_ns * scaled, from.time_ns).within(bands::reaching(from.time_ns, modelled, band)))
 }
 
 fn sum(engine: &Engine, works: &[(f64, Work)], device: &DeviceProfile) -> Option<f64> {

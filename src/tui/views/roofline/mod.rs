@@ -241,7 +241,7 @@ fn row(scene: &Scene<'_>, point: &Point, traced: usize) -> TableRow {
             value(percent(share), Role::Text),
             value(bar(share), Role::Chart),
             value(flop(point), Role::Text),
-            value(Bytes((point.load.bytes + point.load.network_bytes) as u64).to_string(), Role::Text),
+value(moved_bytes(point), Role::Text),
             value(point.intensity.map_or("–".to_owned(), short), Role::Text),
             value(reached(point), Role::Text),
             value(of_roof, if least > 1.001 * point.load.seconds { Role::Bad } else { Role::Text }),
@@ -323,6 +323,12 @@ pub fn details(work: &Workspace) -> Option<(String, Vec<Detail>)> {
     Some((point.label.clone(), details))
 }
 
+/// Bytes of memory and network traffic; of a collective whose message was not recorded they are not known.
+fn moved_bytes(point: &Point) -> String {
+    let all = point.load.bytes + point.load.network_bytes;
+    if point.bound == Limit::Unknown { "unknown".to_owned() } else { Bytes(all as u64).to_string() }
+}
+
 fn flop(point: &Point) -> String {
     if point.load.flop > 0.0 { Flop(point.load.flop).to_string() } else { "no FLOP".to_owned() }
 }
@@ -333,12 +339,14 @@ fn traffic(point: &Point) -> String {
     match (point.load.bytes > 0.0, point.load.network_bytes > 0.0) {
         (false, true) => format!("{} over the network", bytes(point.load.network_bytes)),
         (true, true) => format!("{} + {} over the network", bytes(point.load.bytes), bytes(point.load.network_bytes)),
+        (false, false) if point.bound == Limit::Unknown => "traffic unknown".to_owned(),
         _ => bytes(point.load.bytes).to_string(),
     }
 }
 
 fn reached(point: &Point) -> String {
-    if point.load.seconds > 0.0 { transfer(point, point.load.seconds) } else { "–".to_owned() }
+    let is_known = point.load.seconds > 0.0 && point.bound != Limit::Unknown;
+    if is_known { transfer(point, point.load.seconds) } else { "–".to_owned() }
 }
 
 /// The arithmetic of `point` in `seconds` as a rate; for work without any that of its traffic.
@@ -354,6 +362,7 @@ fn role_of(bound: Limit) -> Role {
         Limit::Compute => Role::Good,
         Limit::Memory => Role::Chart,
         Limit::Network => Role::Warn,
+        Limit::Unknown => Role::Dim,
     }
 }
 

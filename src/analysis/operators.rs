@@ -65,6 +65,8 @@ pub struct Row {
     pub predicted_ns: Option<i64>,
     /// How much longer that device time is than predicted, as a fraction.
     pub deviation: Option<f64>,
+    /// Whether most of that prediction lies beyond what the models were fitted on.
+    pub extrapolated: bool,
 }
 
 /// The models and the device of each rank, for work and predictions.
@@ -91,6 +93,8 @@ struct Sum {
     memory_bound: DurNs,
     predicted: DurNs,
     covered: DurNs,
+    /// Of the prediction, what lies beyond fitted ranges.
+    beyond: DurNs,
 }
 
 /// The rows of the chosen iteration, the longest device time first, then host time, then by label.
@@ -231,6 +235,7 @@ impl Sum {
         }
         if let Some(estimate) = predictor.models.estimate(&work, device).filter(|_| !work.is_unsized()) {
             self.predicted += estimate.duration;
+            self.beyond += if estimate.extrapolated { estimate.duration } else { DurNs::ZERO };
             self.covered += took;
         }
     }
@@ -249,6 +254,7 @@ impl Sum {
             bound: known.then_some(bound),
             predicted_ns: predicted,
             deviation: predicted.map(|predicted| self.covered.0 as f64 / predicted as f64 - 1.0),
+            extrapolated: self.beyond.0 * 2 > self.predicted.0,
         }
     }
 }

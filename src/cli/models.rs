@@ -87,6 +87,8 @@ pub enum ValidateWhat {
     Replay(TraceArgs),
     /// Memory by tensors and by shapes against what allocators recorded, and parameters against manifests of captures
     Memory(TraceArgs),
+    /// Host overheads T1 to T5 of traces against the published means
+    Overheads(TraceArgs),
     /// Errors of the cost models on tables of measurements (CSV, plain or gzip, or folders of them) and on every kernel of traces;
     /// exit status 1 where a table that was named could not be used: it is listed, the others are checked
     Models(TraceArgs),

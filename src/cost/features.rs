@@ -23,9 +23,13 @@ pub fn sizes(domain: Domain, work: &Work) -> Vec<f32> {
     }
 }
 
+/// Room for the features of any domain.
+const MOST: usize = 48;
+
 /// Features of `work`; the sizes first. `structured_us` is what the structured model says.
 pub fn features(domain: Domain, work: &Work, device: &DeviceProfile, structured_us: f64) -> Vec<f32> {
-    let mut list = sizes(domain, work);
+    let mut list = Vec::with_capacity(MOST);
+    list.extend(sizes(domain, work));
     let sms = f64::from(device.sm_count.max(1));
     match (&work.shape, domain) {
         (&Shape::Gemm { batch, m, n, k }, _) => products(&mut list, [batch, m, n, k], sms),

@@ -39,6 +39,31 @@ impl Hash for Reuse {
 const UNKNOWN_ROWS: f64 = 1e9;
 
 impl Reuse {
+    /// The histogram of an index tensor: the rows that one batch looks up, in any order; even draws of none.
+    pub fn of_indices(indices: &[u64]) -> Self {
+        if indices.is_empty() {
+            return Self::Uniform;
+        }
+        let mut sorted = indices.to_vec();
+        sorted.sort_unstable();
+        let mut bins = Box::new([0.0; REUSE_BINS]);
+        for row in sorted.chunk_by(|a, b| a == b) {
+            let bin = (usize::BITS - (row.len() - 1).leading_zeros()) as usize;
+            bins[bin.min(REUSE_BINS - 1)] += row.len() as f64 / sorted.len() as f64;
+        }
+        Self::Histogram(bins)
+    }
+
+    /// The law in a word or two.
+    pub fn shown(&self) -> String {
+        match self {
+            Self::Uniform => "even draws".to_owned(),
+            Self::Zipf(exponent) => format!("zipf {exponent:.2}"),
+            Self::Unique(share) => format!("{:.0} % first", 100.0 * share),
+            Self::Histogram(_) => "histogram".to_owned(),
+        }
+    }
+
     /// Rows that `look_ups` look-ups in a table of `rows` rows touch; 0 rows: size not known.
     ///
     /// Uniform: `U = E·(1 − (1 − 1/E)^n)`; Zipf: `U = Σ_k 1 − e^{−n·p_k}`.
@@ -212,5 +237,22 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn an_index_tensor_gives_the_rows_it_touches() {
+        // 64 rows once, 32 twice, 16 four times: 192 look-ups of 112 rows.
+        let indices: Vec<u64> =
+            (0..64).chain((100..132).flat_map(|row| [row; 2])).chain((200..216).flat_map(|row| [row; 4])).collect();
+        let reuse = Reuse::of_indices(&indices);
+        let Reuse::Histogram(bins) = &reuse else { panic!("{reuse:?}") };
+        assert!(
+            bins[..3].iter().all(|share| (share - 1.0 / 3.0).abs() < 1e-12)
+                && bins[3..].iter().all(|&share| share == 0.0)
+        );
+        // Bins are as wide as their powers of two: within a third.
+        let touched = reuse.distinct(1e6, 192.0);
+        assert!((touched / 112.0 - 1.0).abs() < 0.34, "{touched}");
+        assert_eq!(Reuse::of_indices(&[]), Reuse::Uniform);
     }
 }

@@ -76,8 +76,8 @@ fn sort(rows: &mut [operators::Row], order: OpsOrder) {
 }
 
 fn table(rows: &[operators::Row]) -> output::Table {
-    let mut table =
-        output::Table::new(&["count", "host", "device", "GFLOP", "MB", "predicted", "off %", "bound", "name"]);
+    let header = &["count", "host", "device", "GFLOP", "MB", "predicted", "off %", "beyond fits", "bound", "name"];
+    let mut table = output::Table::new(header);
     for row in rows {
         table.row([
             row.count.to_string(),
@@ -87,6 +87,7 @@ fn table(rows: &[operators::Row]) -> output::Table {
             format!("{:.2}", row.bytes as f64 / 1e6),
             row.predicted_ns.map_or("–".to_owned(), |ns| DurNs(ns).to_string()),
             row.deviation.map_or("–".to_owned(), |off| format!("{:+.0}", 100.0 * off)),
+            if row.extrapolated { "yes" } else { "" }.to_owned(),
             row.bound.map_or(String::new(), |bound| format!("{bound:?}").to_lowercase()),
             row.label.clone(),
         ]);

@@ -45,6 +45,9 @@ pub fn run(args: &ScenarioCommand, iteration: Iteration) -> Result<()> {
     Ok(())
 }
 
+/// Shares of the iteration below this are not worth a line.
+const LEAST_SHARE: f64 = 0.005;
+
 fn describe(loaded: &Loaded, outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
     let summary = &outcome.summary;
     writeln!(out, "{}", loaded.title)?;
@@ -67,6 +70,18 @@ fn describe(loaded: &Loaded, outcome: &Outcome, out: &mut dyn Write) -> io::Resu
     }
     if outcome.scenario.overheads() != "measured" {
         writeln!(out, "  overheads   {}", outcome.scenario.overheads())?;
+    }
+    let percent = |share: f64| format!("{:.0} %", 100.0 * share);
+    if summary.extrapolated_share >= LEAST_SHARE {
+        let share = percent(summary.extrapolated_share);
+        writeln!(out, "  beyond fits {share} of the iteration is predicted beyond what the models were fitted on")?;
+    }
+    if summary.unmodelled_share >= LEAST_SHARE {
+        writeln!(
+            out,
+            "  no model    for {} of the iteration, which keeps its time",
+            percent(summary.unmodelled_share)
+        )?;
     }
     writeln!(out, "  GPU busy    {:.0} %, kernels alone {}", 100.0 * summary.gpu_busy, summary.kernel_only_ns)?;
     if let Some(bytes) = summary.memory_bytes {

@@ -6,6 +6,7 @@ use color_eyre::eyre::{Result, eyre};
 use serde::Serialize;
 
 use crate::cli::{Iteration, TablesArgs};
+use crate::cost::Reuse;
 use crate::scenario::StepError;
 use crate::scenario::tables::Table as Embedding;
 use crate::scenario::transforms::Sharder;
@@ -35,6 +36,8 @@ struct Row {
     mean: bool,
     /// Whether every rank holds a copy.
     replicated: bool,
+    /// Which of its rows a batch looks up: even draws unless it is told.
+    reuse: Reuse,
 }
 
 /// Runs the command.
@@ -108,6 +111,7 @@ fn row(loaded: &Loaded, index: usize, table: &Embedding) -> Row {
         backward_ns: table.backward,
         mean: table.is_mean,
         replicated: table.replicated,
+        reuse: table.reuse.clone(),
     }
 }
 
@@ -119,7 +123,7 @@ fn describe(answer: &Answer, out: &mut dyn Write) -> io::Result<()> {
     if answer.tables.is_empty() {
         return writeln!(out, "no embedding table found");
     }
-    let header = &["table", "rank", "rows", "dim", "pooling", "bytes", "forward", "backward", "placed"];
+    let header = &["table", "rank", "rows", "dim", "pooling", "look-ups", "bytes", "forward", "backward", "placed"];
     let mut table = output::Table::new(header);
     for row in &answer.tables {
         let placed = if row.replicated { "on every rank" } else { "on one rank" };
@@ -129,6 +133,7 @@ fn describe(answer: &Answer, out: &mut dyn Write) -> io::Result<()> {
             shown(row.rows),
             shown(row.dim),
             shown(row.pooling.map(|pooling| format!("{pooling:.1}"))),
+            row.reuse.shown(),
             shown(row.bytes),
             row.forward_ns.to_string(),
             row.backward_ns.to_string(),
@@ -138,6 +143,12 @@ fn describe(answer: &Answer, out: &mut dyn Write) -> io::Result<()> {
     output::text(&table, out)?;
     if answer.tables.iter().any(|row| row.mean) {
         writeln!(out, "of tables that share an operator only sums are recorded: each is shown as their mean")?;
+    }
+    if answer.tables.iter().any(|row| row.reuse == Reuse::Uniform) {
+        writeln!(
+            out,
+            "which rows a batch looks up is not recorded: even draws are taken unless `tables.toml` gives `indices`, `histogram`, `unique` or `zipf`"
+        )?;
     }
     if answer.plans.is_empty() {
         return Ok(());

@@ -2,6 +2,7 @@
 
 mod memory;
 mod models;
+mod overheads;
 mod papers;
 mod traced;
 mod whatif;
@@ -32,6 +33,7 @@ pub fn run(what: &ValidateWhat) -> Result<u8> {
     match what {
         ValidateWhat::Replay(args) => replay(args)?,
         ValidateWhat::Memory(args) => memory::run(args)?,
+        ValidateWhat::Overheads(args) => overheads::run(args)?,
         ValidateWhat::Models(args) => return models::run(args),
         ValidateWhat::Whatif(args) => whatif::run(args)?,
         ValidateWhat::Papers(args) => return papers::run(args),

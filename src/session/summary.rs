@@ -104,6 +104,8 @@ pub struct Summary {
     pub memory: Option<MemorySummary>,
     /// Time of changed tasks that no model covers, as a share of the period.
     pub unmodelled_share: f64,
+    /// Time of changed tasks that models predict beyond what they were fitted on, as a share of the period.
+    pub extrapolated_share: f64,
     /// Batch size before and after, where known.
     pub batch: Option<(u64, u64)>,
     /// How often forward and backward pass run in one iteration, each on a batch.
@@ -151,7 +153,8 @@ impl Summary {
             memory_bytes: needed,
             fits: needed.and_then(|bytes| memory::fits(bytes, &resolved.devices)),
             memory,
-            unmodelled_share: unmodelled_share(resolved, period),
+            unmodelled_share: share(resolved, period, |p| p.provenance == Provenance::Unmodelled),
+            extrapolated_share: share(resolved, period, |p| p.extrapolated && p.provenance != Provenance::Unmodelled),
             batch,
             repeats: resolved.repeats,
             ranks: graph.ranks.iter().zip(&busy).zip(&counts).map(|it| rank_summary(it, &communication)).collect(),
@@ -171,10 +174,11 @@ fn ratio(a: DurNs, b: DurNs) -> f64 {
     if b.0 > 0 { a.0 as f64 / b.0 as f64 } else { 1.0 }
 }
 
-fn unmodelled_share(resolved: &Resolved, period: DurNs) -> f64 {
+/// Time of the changed tasks whose predictions are `wanted`, of a rank, as a share of the period.
+fn share(resolved: &Resolved, period: DurNs, wanted: impl Fn(&Prediction) -> bool) -> f64 {
     let changed = resolved.changes.iter().map(|(_, prediction)| prediction);
     let all = changed.chain(resolved.added.iter().map(|added| &added.prediction));
-    let total: DurNs = all.filter(|p| p.provenance == Provenance::Unmodelled).map(|p| p.duration).sum();
+    let total: DurNs = all.filter(|p| wanted(p)).map(|p| p.duration).sum();
     (ratio(total, period) / resolved.graph.ranks.len().max(1) as f64).clamp(0.0, 1.0)
 }
 

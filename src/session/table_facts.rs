@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::cost::Reuse;
 use crate::diagnostic::{Diagnostics, Severity};
 use crate::graph::ExecutionGraph;
 use crate::scenario::Base;
@@ -19,7 +20,26 @@ pub const FILE_NAME: &str = "tables.toml";
 /// It cannot be read, or an entry cannot be used.
 pub fn read_table_facts(path: &Path) -> Result<TableFacts, SessionError> {
     let fail = |reason: String| SessionError::Read { path: path.display().to_string(), reason };
-    TableFacts::from_toml(&read_text(path)?).map_err(|error| fail(error.to_string()))
+    let mut facts = TableFacts::from_toml(&read_text(path)?).map_err(|error| fail(error.to_string()))?;
+    for fact in &mut facts.tables {
+        let Some(name) = &fact.indices else { continue };
+        let file = path.parent().map_or_else(|| PathBuf::from(name), |folder| folder.join(name));
+        fact.histogram = Some(histogram_of(&read_text(&file)?).map_err(|word| SessionError::Read {
+            path: file.display().to_string(),
+            reason: format!("`{word}` is no row: whole numbers from 0 are expected"),
+        })?);
+    }
+    Ok(facts)
+}
+
+/// The shares of look-ups in `text`, an index tensor as numbers between blanks, commas or brackets; or the first word that is none.
+fn histogram_of(text: &str) -> Result<Vec<f64>, String> {
+    let words = text.split(|c: char| c.is_whitespace() || ",;[]()".contains(c)).filter(|word| !word.is_empty());
+    let indices: Vec<u64> = words.map(|word| word.parse().map_err(|_| word.to_owned())).collect::<Result<_, _>>()?;
+    match Reuse::of_indices(&indices) {
+        Reuse::Histogram(bins) => Ok(bins.to_vec()),
+        _ => Err("nothing".to_owned()),
+    }
 }
 
 /// The facts beside a job's traces, if there are any; a file that cannot be used is told.
@@ -46,5 +66,18 @@ pub(super) fn check(base: &Base, graph: &ExecutionGraph, diagnostics: &mut Diagn
         diagnostics.add(Severity::Warning, "table-facts", FILE_NAME, None, || {
             format!("entry {entry} names a table that the trace does not look up")
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::histogram_of;
+
+    #[test]
+    fn an_index_tensor_is_read_as_it_is_printed() {
+        let bins = histogram_of("[[3, 5, 3],\n [7, 3, 9]]").unwrap();
+        assert!((bins[0] - 0.5).abs() < 1e-12 && (bins[2] - 0.5).abs() < 1e-12);
+        assert_eq!(histogram_of("1 2 x3"), Err("x3".to_owned()));
+        assert!(histogram_of("").is_err());
     }
 }

@@ -6,13 +6,16 @@
 //! rows = 1000000
 //! dim = 64
 //! pooling = 12.5 # look-ups per bag, mean
-//! unique = 0.3   # share of a batch's look-ups that are the first of their row; or `zipf = 1.05`, the exponent
+//! unique = 0.3   # share of a batch's look-ups that are the first of their row; or `zipf = 1.05`, the exponent; or
+//!                # `histogram = [0.4, …]`, shares of the look-ups by how often their row is looked up: once, twice, up to
+//!                # 4, 8, … times; or `indices = "t0.txt"`, a file beside this one with the rows that one batch looks up
 //! ```
 
 use serde::Deserialize;
 use thiserror::Error;
 
 use crate::cost::Reuse;
+use crate::cost::mlp::REUSE_BINS;
 use crate::graph::RankPart;
 use crate::units::{Bytes, DurNs};
 
@@ -65,12 +68,22 @@ pub struct TableFact {
     pub unique: Option<f64>,
     /// Exponent of Zipf's law that the look-ups follow.
     pub zipf: Option<f64>,
+    /// Share of the look-ups by how often their row is looked up: once, twice, up to 4, 8, … times.
+    pub histogram: Option<Vec<f64>>,
+    /// File with the rows that one batch looks up.
+    pub indices: Option<String>,
 }
 
 impl TableFact {
     /// Which rows a batch looks up, where it is told.
     fn reuse(&self) -> Option<Reuse> {
-        self.unique.map(Reuse::Unique).or_else(|| self.zipf.map(Reuse::Zipf))
+        let histogram = || {
+            let shares = self.histogram.as_ref()?;
+            let mut bins = Box::new([0.0; REUSE_BINS]);
+            bins.iter_mut().zip(shares).for_each(|(bin, share)| *bin = *share);
+            Some(Reuse::Histogram(bins))
+        };
+        self.unique.map(Reuse::Unique).or_else(|| self.zipf.map(Reuse::Zipf)).or_else(histogram)
     }
 }
 
@@ -105,6 +118,15 @@ impl TableFacts {
             }
             if fact.zipf.is_some_and(|exponent| !(0.0..=4.0).contains(&exponent)) {
                 return Err(FactsError::Range { entry, field: "zipf", range: "from 0 to 4" });
+            }
+            let is_share = |share: &f64| (0.0..=1.0).contains(share);
+            let is_whole = |shares: &Vec<f64>| {
+                shares.len() <= REUSE_BINS
+                    && shares.iter().all(is_share)
+                    && (shares.iter().sum::<f64>() - 1.0).abs() < 0.01
+            };
+            if fact.histogram.as_ref().is_some_and(|shares| !is_whole(shares)) {
+                return Err(FactsError::Range { entry, field: "histogram", range: "up to 17 shares that add up to 1" });
             }
             if let Some((field, _)) = fields.into_iter().find(|(_, impossible)| *impossible) {
                 return Err(FactsError::Impossible { entry, field });
@@ -189,6 +211,8 @@ mod tests {
         assert_eq!(error("[[table]]\nid = \"t0\"\npooling = nan"), "table 1: pooling must be above 0");
         assert_eq!(error("[[table]]\nrank = 1\nunique = 1.5"), "table 1: unique must be above 0 and at most 1");
         assert_eq!(error("[[table]]\nrank = 1\nzipf = -1"), "table 1: zipf must be from 0 to 4");
+        let histogram = "[[table]]\nrank = 1\nhistogram = [0.5, 0.4]";
+        assert_eq!(error(histogram), "table 1: histogram must be up to 17 shares that add up to 1");
         assert!(error("[[table]]\nrank = 0\nrow = 3").contains("unknown field `row`"));
     }
 }

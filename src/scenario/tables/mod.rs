@@ -68,7 +68,16 @@ pub(crate) fn mean_reuse<'a>(all: impl Iterator<Item = &'a Reuse> + Clone) -> Op
         Reuse::Unique(_) => Some(Reuse::Unique(mean(
             all.filter_map(|reuse| if let Reuse::Unique(share) = reuse { Some(*share) } else { None }).collect(),
         ))),
-        other => Some(other.clone()),
+        Reuse::Histogram(first) => {
+            let mut bins = first.clone();
+            let others: Vec<_> =
+                all.filter_map(|reuse| if let Reuse::Histogram(bins) = reuse { Some(bins) } else { None }).collect();
+            for (at, bin) in bins.iter_mut().enumerate() {
+                *bin = mean(others.iter().map(|bins| bins[at]).collect());
+            }
+            Some(Reuse::Histogram(bins))
+        }
+        Reuse::Uniform => None,
     }
 }
 

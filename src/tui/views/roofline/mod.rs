@@ -241,7 +241,7 @@ fn row(scene: &Scene<'_>, point: &Point, traced: usize) -> TableRow {
             value(percent(share), Role::Text),
             value(bar(share), Role::Chart),
             value(flop(point), Role::Text),
-value(moved_bytes(point), Role::Text),
+            value(moved_bytes(point), Role::Text),
             value(point.intensity.map_or("–".to_owned(), short), Role::Text),
             value(reached(point), Role::Text),
             value(of_roof, if least > 1.001 * point.load.seconds { Role::Bad } else { Role::Text }),

@@ -358,7 +358,8 @@ fn the_arrow_points_to_the_edge_behind_which_the_other_end_lies() {
 fn a_gap_names_the_edits_that_close_it_and_enter_tries_the_best() {
     let mut screen = open((120, 40));
     play(&mut screen, "3");
-    assert_shows(&screen, "closed by (enter tries the first)");
+    assert_shows(&screen, "tries the chosen one's best edit");
+    assert_shows(&screen, "closed by, off the iteration: ");
     let closes =
         text(&screen).split("off the iteration: ").nth(1).unwrap().split(" −").next().unwrap().trim().to_owned();
     play(&mut screen, "<enter>");

@@ -128,8 +128,12 @@ pub enum Command {
         /// The shell
         shell: clap_complete::Shell,
     },
-    /// The manual page, in roff
-    Man,
+    /// The manual page, in roff, or that of one command: retime man simulate | man -l -
+    Man {
+        /// The command
+        #[arg(value_name = "COMMAND")]
+        command: Option<String>,
+    },
 }
 
 /// How results are written.

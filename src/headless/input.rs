@@ -153,7 +153,10 @@ impl Wanted {
         let mut wanted = Self::default();
         for edit in &arguments.edits {
             match edit {
-                Edit::Step(line) => wanted.scenario.steps.push(engine.step(line)?),
+                Edit::Step(line) => {
+                    let step = engine.step(line).map_err(|error| eyre!("`{line}`: {error}"))?;
+                    wanted.scenario.steps.push(step);
+                }
                 Edit::File(path) => {
                     let saved = engine.read_scenario(path)?;
                     wanted.scenario.steps.extend(saved.scenario.steps.clone());

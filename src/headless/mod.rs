@@ -65,11 +65,8 @@ pub fn run(command: &Command, iteration: Iteration) -> Result<u8> {
         Command::Calibrate(args) => calibrate::run(args),
         Command::Validate(args) => return validate::run(&args.what),
         Command::Transforms(output) => transforms::run(output),
-        Command::Completions { shell } => {
-            transforms::completions(*shell);
-            Ok(())
-        }
-        Command::Man => transforms::man(),
+        Command::Completions { shell } => transforms::completions(*shell),
+        Command::Man { command } => transforms::man(command.as_deref()),
     };
     done.map(|()| 0)
 }

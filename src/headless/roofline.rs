@@ -9,7 +9,8 @@ use crate::analysis::roofline::{
     DistributedAlgorithm, Limit, MachineCache, Place, Point, Roofs, dominant_precision, points, unknown,
 };
 use crate::cli::{Iteration, RooflineArgs};
-use crate::device::DeviceProfile;
+use crate::device::{DeviceKind, DeviceProfile};
+use crate::graph::LaneKind;
 use crate::units::{BytesPerSec, DurNs};
 
 use super::opened::Opened;
@@ -67,6 +68,12 @@ pub fn run(args: &RooflineArgs, iteration: Iteration) -> Result<()> {
         Some(name) => opened.engine.catalog.find(name)?,
         None => own.ok_or_else(|| eyre!("the trace has no rank; name a device with --device"))?,
     };
+    let ran_on_gpu = opened.loaded.graph.lanes.iter().any(|lane| matches!(lane.kind, LaneKind::Stream { .. }));
+    if ran_on_gpu && device.kind == DeviceKind::Cpu && args.peak.and(args.bandwidth).is_none() {
+        return Err(eyre!(
+            "the trace does not say which GPU it ran on; name it with --device, or one to swap to with --gpu"
+        ));
+    }
     let device = overridden(device, args);
     let place = Place { device: &device, factors: [1.0; 3] };
     let points = points(&opened.edited.graph, opened.times(), &place, ops::level(args.level));

@@ -1,9 +1,9 @@
 //! `transforms`, `completions` and `man`: what the program knows about itself.
 
-use std::io;
+use std::io::{self, Write as _};
 
 use clap::CommandFactory;
-use color_eyre::eyre::Result;
+use color_eyre::eyre::{Result, eyre};
 use serde::Serialize;
 
 use crate::cli::{Cli, OutputArgs};
@@ -48,15 +48,38 @@ pub fn run(format: &OutputArgs) -> Result<()> {
 }
 
 /// Writes a completion script.
-pub fn completions(shell: clap_complete::Shell) {
-    clap_complete::generate(shell, &mut Cli::command(), "retime", &mut io::stdout());
-}
-
-/// Writes the manual page.
 ///
 /// # Errors
 /// Standard output cannot be written.
-pub fn man() -> Result<()> {
-    clap_mangen::Man::new(Cli::command()).render(&mut io::stdout())?;
-    Ok(())
+pub fn completions(shell: clap_complete::Shell) -> Result<()> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "retime", &mut script);
+    put(&script)
+}
+
+/// Writes the manual page of the program, or of one of its commands.
+///
+/// # Errors
+/// There is no such command, or standard output cannot be written.
+pub fn man(name: Option<&str>) -> Result<()> {
+    let mut command = Cli::command();
+    command.build();
+    let wanted = match name {
+        None => command,
+        Some(name) => {
+            let found = command.find_subcommand(name).cloned();
+            found.ok_or_else(|| eyre!("no command `{name}`; `retime --help` lists them"))?
+        }
+    };
+    let mut page = Vec::new();
+    clap_mangen::Man::new(wanted).render(&mut page)?;
+    put(&page)
+}
+
+/// Writes to standard output; a reader that has gone away is no error.
+fn put(bytes: &[u8]) -> Result<()> {
+    match io::stdout().write_all(bytes) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        other => Ok(other?),
+    }
 }

@@ -100,6 +100,7 @@ impl StepError {
         let hint = match &nearest {
             Some(word) => format!("; did you mean `{word}`?"),
             None if known.len() <= LISTED => format!(": expected one of {}", known.join(", ")),
+            None if what == "transform" => "; `retime transforms` lists them, and `t` on the screen".to_owned(),
             None => String::new(),
         };
         Self { column, message: format!("unknown {what} `{found}`{hint}"), nearest }

@@ -9,7 +9,7 @@ use crate::analysis::kernel_work::KernelWork;
 use crate::analysis::lanes::Times;
 use crate::analysis::operators::Level;
 use crate::cost::collective::bus_factor;
-use crate::cost::{Family, Shape, Work};
+use crate::cost::{Family, Route, Shape, Work};
 use crate::device::{DeviceProfile, Precision};
 use crate::graph::{ExecutionGraph, NodeId, OperatorId, Task, TaskKind};
 use crate::intern::NameId;
@@ -105,7 +105,8 @@ struct Sum {
     seconds_by_family: BTreeMap<Family, f64>,
 }
 
-/// The points of the chosen iteration at `level`, the longest first, then by label. Work that is not known is left out.
+/// The points of the chosen iteration at `level`, the longest first, then by label. Work that is not known is left out, and so
+/// are copies over the host's link, which none of the roofs bounds.
 ///
 /// Operators are the top-level ones: a layer where modules are not recorded.
 ///
@@ -133,7 +134,7 @@ pub fn points_at<const N: usize>(
         if !task.kind.is_device() && task.kind != TaskKind::Compute {
             continue;
         }
-        let Some(work) = works.work(node) else { continue };
+        let Some(work) = works.work(node).filter(is_under_roofs) else { continue };
         let (start, end) = times.of(graph, node);
         for (sums, level) in sums.iter_mut().zip(levels) {
             let sum = sums.entry(key(graph, task, level)).or_insert_with(|| Sum::new(node));
@@ -149,6 +150,11 @@ pub fn points_at<const N: usize>(
         points.sort_by(|a, b| b.load.seconds.total_cmp(&a.load.seconds).then_with(|| a.label.cmp(&b.label)));
         points
     })
+}
+
+/// Whether one of the roofs bounds the work: a copy over the host's link has none here.
+fn is_under_roofs(work: &Work) -> bool {
+    !matches!(work.shape, Shape::Copy { route: Route::HostToDevice | Route::DeviceToHost, .. })
 }
 
 /// The precision that most of the arithmetic of `points` uses; fp32 without arithmetic.

@@ -78,7 +78,7 @@ pub fn telling_name(name: &str) -> Cow<'_, str> {
 
 /// The first function that template arguments name, those left out that only pass one on.
 fn functor(arguments: &str) -> Option<&str> {
-    const MARKS: [&str; 6] = ["Functor", "functor", "_kernel", "Kernel", "Op", "cutlass_"];
+    const MARKS: [&str; 5] = ["Functor", "functor", "_kernel", "Op", "cutlass_"];
     const PASSED_ON: [&str; 6] =
         ["gpu_kernel", "ReduceOp", "BinaryFunctor", "BUnaryFunctor", "AUnaryFunctor", "func_wrapper"];
     let words = arguments.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
@@ -135,6 +135,7 @@ mod tests {
                 "par_kernel<PdV_kernel>",
             ),
             ("void dgrad_engine<float, 512, 6, false>(int, int)", "dgrad_engine"),
+            ("void nchwToNhwcKernel<float, (cudnnKernelDataType_t)0>(int)", "nchwToNhwcKernel"),
             ("ncclKernel_AllReduce_RING_LL_Sum_float(ncclDevComm*)", "ncclKernel_AllReduce_RING_LL_Sum_float"),
             ("aten::linear", "linear"),
         ];

@@ -71,7 +71,11 @@ fn summary(work: &Workspace, count: usize, total: DurNs) -> Vec<(String, Role)> 
     if tried < expected {
         pieces.push((format!(" · trying edits against them, {tried} of {expected}"), Role::Warn));
     }
-    pieces.push((" · those under a thousandth of the iteration are left out".to_owned(), Role::Faint));
+    if count > 0 {
+        pieces.push((" · enter".to_owned(), Role::Key));
+        pieces.push((" tries the chosen one's best edit".to_owned(), Role::Dim));
+    }
+    pieces.push((" · under 0.1 % of the iteration left out".to_owned(), Role::Faint));
     pieces
 }
 
@@ -106,7 +110,7 @@ pub fn chain(work: &Workspace) -> Vec<(String, Role)> {
     pieces
 }
 
-/// `closed by (enter tries the first), off the iteration: reshard-tables best −0.98 ms · overlap-comm −0.40 ms`.
+/// `closed by, off the iteration: reshard-tables best −0.98 ms · overlap-comm −0.40 ms`.
 fn closed_by(work: &Workspace, gap: &Gap) -> Vec<(String, Role)> {
     const MOST: usize = 3;
     let closing = work.closing(gap);
@@ -120,14 +124,11 @@ fn closed_by(work: &Workspace, gap: &Gap) -> Vec<(String, Role)> {
         };
         return vec![(text.to_owned(), Role::Dim)];
     }
-    let mut pieces = vec![
-        ("· closed by (".to_owned(), Role::Dim),
-        ("enter".to_owned(), Role::Key),
-        (" tries the first), off the iteration: ".to_owned(), Role::Dim),
-    ];
-    for (line, gain) in closing.into_iter().take(MOST) {
-        pieces.push((format!("{line} "), Role::Text));
-        pieces.push((format!("−{gain} · "), Role::Good));
+    let mut pieces = vec![("· closed by, off the iteration: ".to_owned(), Role::Dim)];
+    for (at, (line, gain)) in closing.into_iter().take(MOST).enumerate() {
+        let dot = if at > 0 { "· " } else { "" };
+        pieces.push((format!("{dot}{line} "), Role::Text));
+        pieces.push((format!("−{gain} "), Role::Good));
     }
     pieces
 }

@@ -11,7 +11,7 @@ use crate::units::{Bytes, DurNs};
 
 /// A replay error up to here is good.
 const GOOD_ERROR: f64 = 0.05;
-/// A replay error up to here is usable.
+/// A replay error, or a share of the iteration that no rule explains, up to here is usable.
 const USABLE_ERROR: f64 = 0.15;
 /// Changes smaller than this share are none.
 const NO_CHANGE: f64 = 0.001;
@@ -103,13 +103,17 @@ fn devices(work: &Workspace) -> Option<(String, String)> {
 }
 
 fn replay_error(summary: &Summary) -> Pieces {
-    let error = summary.replay_error;
+    let (error, unexplained) = (summary.replay_error, summary.unexplained_share);
     let (sign, role) = match error.abs() {
-        e if e <= GOOD_ERROR => ("✓", Role::Good),
-        e if e <= USABLE_ERROR => ("≈", Role::Warn),
-        _ => ("✗", Role::Bad),
+        e if e > USABLE_ERROR => ("✗", Role::Bad),
+        e if e > GOOD_ERROR || unexplained > USABLE_ERROR => ("≈", Role::Warn),
+        _ => ("✓", Role::Good),
     };
-    vec![("replay ".to_owned(), Role::Dim), (format!("{} {sign}", signed_percent(error)), role)]
+    let mut pieces = vec![("replay ".to_owned(), Role::Dim), (format!("{} {sign}", signed_percent(error)), role)];
+    if unexplained > USABLE_ERROR {
+        pieces.insert(1, (format!("{} unexplained, ", percent(unexplained)), Role::Warn));
+    }
+    pieces
 }
 
 /// The second line, from all to the least that is shown.

@@ -32,7 +32,7 @@ pub fn table(work: &Workspace) -> Table<'_> {
 
 fn columns(grouping: Grouping, is_edited: bool, has_waits: bool) -> Vec<Column> {
     let column = |title, width, is_number, from_width| Column { title, width, is_number, from_width };
-    let title = if grouping == Grouping::Tree { "model › module › operator › kernel" } else { grouping.name() };
+    let title = if grouping == Grouping::Tree { "module › operator › kernel" } else { grouping.name() };
     let (compared, after) = if is_edited { (0, 20) } else { (NEVER, 0) };
     vec![
         column(title, 0, false, 0),

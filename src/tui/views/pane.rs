@@ -9,6 +9,7 @@ use crate::tui::timeline::{Detail, describe};
 use crate::tui::workspace::Workspace;
 
 use super::View;
+use super::messages::wrap;
 
 /// From this width on details stand in two columns.
 const TWO_COLUMNS: u16 = 100;
@@ -50,7 +51,14 @@ pub fn details(app: &App, work: &Workspace, canvas: &mut Canvas<'_>) {
         }
         None if app.view == View::Timeline => guide(work, canvas),
         _ => {
-            hints(&keys(app, work), 0, canvas);
+            let below = hints(&keys(app, work), 0, canvas);
+            if app.view == View::Operators {
+                let legend = "÷ model: measured over what the cost model says; ~ beyond what the model was fitted on; ▲ slow by \
+                              more than the model errs";
+                for (line, y) in wrap(legend, canvas.width().saturating_sub(2) as usize).iter().zip(below..) {
+                    canvas.text(1, y, line, Role::Faint);
+                }
+            }
         }
     }
 }

@@ -56,10 +56,13 @@ struct Scene<'a> {
 }
 
 impl<'a> Scene<'a> {
-    /// `None` where no device is known.
+    /// `None` where no device is known: a GPU that was not recorded has no roofs, and those of its host mean nothing.
     fn of(work: &'a Workspace) -> Option<Self> {
         let rooflines = &work.digest.rooflines;
         let device = rooflines.device.as_deref()?;
+        if work.has_device() && device.kind == DeviceKind::Cpu {
+            return None;
+        }
         let points = rooflines.at(work.roofline.level);
         let factors = in_force(work);
         let now = Place { device, factors };
@@ -210,7 +213,8 @@ pub fn table(work: &Workspace, width: u16) -> Table<'_> {
         column("", 0, false, 0),
     ];
     let Some(scene) = Scene::of(work) else {
-        let summary = vec![("no device is known for this trace".to_owned(), Role::Warn)];
+        let why = "the trace does not say which GPU it ran on: g puts it on one";
+        let summary = vec![(why.to_owned(), Role::Warn)];
         return Table {
             summary,
             columns,

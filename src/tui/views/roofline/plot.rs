@@ -54,7 +54,7 @@ pub(super) fn render(scene: &Scene<'_>, axes: &Axes, canvas: &mut Canvas<'_>) {
         let none = if axes.slope == Roof::Network {
             "none of these has both FLOP and network traffic: v"
         } else {
-            "no work is known"
+            "no work is known: neither operators with shapes nor messages were recorded"
         };
         inner.text(1, axes.inner.height / 2, none, Role::Faint);
     }

@@ -115,7 +115,7 @@ fn every_capture_of_our_own_holds_what_its_manifest_says() {
         let has = |f: &dyn Fn(&OperatorArgs) -> bool| trace.operators.iter().filter(|(_, a)| f(a)).count() as u64;
         let is_operator = |id| trace.events.category(id) == Category::Operator;
         let with_dims = trace.operators.iter().filter(|(id, args)| {
-            is_operator(*id) && args.tensors.is_some_and(|list| trace.tensor_args[list.0 as usize].dims.0 != 0)
+            is_operator(*id) && args.tensors.is_some_and(|list| trace.tensor_args[list.index()].dims.0 != 0)
         });
         let found = [
             trace.events_in_file,

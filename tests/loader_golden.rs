@@ -235,7 +235,7 @@ fn every_bundled_profiler_trace_holds_what_was_counted() {
         let (kernels, kernel_ns) = of(&trace, Category::Kernel);
         let with_dims = trace.operators.iter().filter(|(id, args)| {
             let is_operator = trace.events.category(*id) == Category::Operator;
-            is_operator && args.tensors.is_some_and(|list| trace.tensor_args[list.0 as usize].dims.0 != 0)
+            is_operator && args.tensors.is_some_and(|list| trace.tensor_args[list.index()].dims.0 != 0)
         });
         let steps = steps(&trace);
         let end = trace.events.ids().map(|id| trace.events.end(id).0).max().unwrap();

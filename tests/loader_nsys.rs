@@ -8,7 +8,7 @@ use std::path::Path;
 
 use retime::graph::BuildOptions;
 use retime::session::Engine;
-use retime::trace::{self, Category, EventId, Format, OpenError, OpenOptions, Trace, TrackKind};
+use retime::trace::{self, Category, EventId, Format, OpenError, OpenOptions, Sequence, Trace, TrackKind};
 use retime::units::{Bytes, DurNs, TimeNs};
 use rusqlite::Connection;
 
@@ -146,8 +146,8 @@ fn arguments_follow_their_events() {
     assert_eq!(trace.copies.get(find(trace, "Memcpy HtoD (Pinned -> Device)")).unwrap().bytes, Bytes(4096));
     assert_eq!(trace.copies.get(find(trace, "Memset (Device)")).unwrap().bytes, Bytes(64));
     let operator = trace.operators.get(find(trace, "aten::mm")).unwrap();
-    let sizes = trace.tensor_args[operator.tensors.unwrap().0 as usize].dims;
-    assert_eq!((operator.sequence, trace.names.get(sizes)), (Some(5), "[[2, 3], [3, 4]]"));
+    let sizes = trace.tensor_args[operator.tensors.unwrap().index()].dims;
+    assert_eq!((operator.sequence.map(Sequence::number), trace.names.get(sizes)), (Some(5), "[[2, 3], [3, 4]]"));
     let wait = trace.syncs.get(find(trace, "Stream Wait Event")).unwrap();
     assert_eq!((wait.stream, wait.wait_on_stream, wait.record_correlation), (Some(7), Some(20), 12));
     assert_eq!(trace.syncs.get(find(trace, "Context Sync")).unwrap().stream, None);

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use retime::diagnostic::Severity;
 use retime::graph::iteration::steps;
-use retime::trace::{self, Category, Event, EventId, OpenOptions, Trace, TrackKind};
+use retime::trace::{self, Category, Event, EventId, OpenOptions, Sequence, Trace, TrackKind};
 use retime::units::{Bytes, DurNs, TimeNs};
 
 fn input(name: &str) -> PathBuf {
@@ -60,7 +60,7 @@ fn assert_all_accounted(trace: &Trace) {
 
 fn dims(trace: &Trace, id: EventId) -> &str {
     let list = trace.operators.get(id).unwrap().tensors.unwrap();
-    trace.names.get(trace.tensor_args[list.0 as usize].dims)
+    trace.names.get(trace.tensor_args[list.index()].dims)
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn the_2023_schema_gives_operators_launches_collectives_and_one_step() {
     let (mm, _) = one(&trace, "aten::mm");
     assert_eq!(dims(&trace, mm), "[[16, 1], [1, 256]]");
     let backward = trace.operators.get(one(&trace, "MmBackward0").0).unwrap();
-    assert_eq!((backward.sequence, backward.forward_thread), (Some(3142), 1));
+    assert_eq!(backward.sequence.map(Sequence::number), Some(3142));
     let (launch, kernel) = (one(&trace, "cudaLaunchKernel").1, one(&trace, "gemmSN_TN_kernel<float>").1);
     assert_eq!((launch.correlation, launch.external, kernel.correlation), (42242, 42242, 42242));
     assert_eq!((kernel.start.0, kernel.dur), (68_000, DurNs(7_000)));
@@ -101,7 +101,7 @@ fn the_2025_schema_gives_nanoseconds_drivers_waits_memory_and_frames() {
     let (linear, row) = one(&trace, "aten::linear");
     assert_eq!((trace.origin.0 + row.start.0, row.dur), (1_767_189_312_000_100_125, DurNs(1_734_013)));
     let args = trace.operators.get(linear).unwrap();
-    let list = trace.tensor_args[args.tensors.unwrap().0 as usize];
+    let list = trace.tensor_args[args.tensors.unwrap().index()];
     assert_eq!((args.record_function, trace.names.get(list.strides)), (77, "[[2880, 1], [2880, 1], [1]]"));
     let (call, gather) = (one(&trace, "cuLaunchKernelEx").1, one(&trace, "ncclDevKernel_AllGather_RING_LL"));
     assert_eq!((call.category, call.correlation, gather.1.correlation), (Category::Runtime, 162, 162));

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use retime::trace::execution_trace::EtValue;
-use retime::trace::{self, Category, ExecutionTrace, Format, OpenError, OpenOptions, Trace, TrackKind};
+use retime::trace::{self, Category, ExecutionTrace, Format, OpenError, OpenOptions, Sequence, Trace, TrackKind};
 use retime::units::{Bytes, DurNs, TimeNs};
 
 fn input(name: &str) -> PathBuf {
@@ -134,10 +134,10 @@ fn the_2021_schema_gives_operators_launches_kernels_copies_and_memory() {
     let find = |name: &str| trace.events.ids().find(|&id| trace.names.get(trace.events.name(id)) == name).unwrap();
     assert_eq!(trace.events.category(find("ProfilerStep#4")), Category::Annotation);
     let operator = trace.operators.get(find("aten::addmm")).unwrap();
-    let list = trace.tensor_args[operator.tensors.unwrap().0 as usize];
+    let list = trace.tensor_args[operator.tensors.unwrap().index()];
     let dims: Vec<Vec<u64>> = serde_json::from_str(trace.names.get(list.dims)).unwrap();
     assert_eq!(
-        (dims, operator.sequence),
+        (dims, operator.sequence.map(Sequence::number)),
         (vec![vec![1000], vec![32, 2048], vec![2048, 1000], vec![], vec![]], Some(1065))
     );
     assert_eq!(trace.names.get(operator.stack), "a.py(1): f;b.py(2): g");

@@ -109,7 +109,7 @@ fn an_attached_execution_trace_gives_shapes_to_a_trace_without() {
         let find = |name: &str| trace.events.ids().find(|&id| trace.names.get(trace.events.name(id)) == name);
         let addition = find("aten::add_").or_else(|| find("aten::add")).unwrap();
         if let Some(list) = trace.operators.get(addition).and_then(|args| args.tensors) {
-            let types = trace.names.get(trace.tensor_args[list.0 as usize].types);
+            let types = trace.names.get(trace.tensor_args[list.index()].types);
             assert!(types.starts_with(r#"["float","float""#), "{types}");
         }
     }

@@ -60,8 +60,6 @@ pub struct Operator {
     pub operands: Option<OperandsId>,
     /// Part of training.
     pub phase: Phase,
-    /// Joins forward and backward.
-    pub sequence: Option<i64>,
     /// The forward operator of a backward one, where known.
     pub forward: Option<OperatorId>,
     /// Module path or source line where recorded; empty otherwise.

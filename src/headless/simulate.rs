@@ -98,7 +98,9 @@ fn describe(loaded: &Loaded, outcome: &Outcome, out: &mut dyn Write) -> io::Resu
     }
     for (number, step) in outcome.steps.iter().enumerate() {
         writeln!(out, "  {}. {}", number + 1, step.transform)?;
-        writeln!(out, "     {}", step.summary)?;
+        if !step.summary.is_empty() {
+            writeln!(out, "     {}", step.summary)?;
+        }
         writeln!(out, "     alone {}, on top of the steps before {}", signed(step.alone_ns), signed(step.marginal_ns))?;
         for what in &step.unhandled {
             writeln!(out, "     not handled: {what}")?;

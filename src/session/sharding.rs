@@ -41,6 +41,8 @@ pub struct ShardingPlan {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Pick {
+    /// All take the same time, to a thousandth: placement does not decide here.
+    Equal,
     /// The fastest.
     Fastest,
     /// Within 10 % of the fastest.
@@ -53,6 +55,7 @@ impl Pick {
     /// In words.
     pub fn words(self) -> &'static str {
         match self {
+            Self::Equal => "any: all the same",
             Self::Fastest => "fastest",
             Self::Near => "within 10 % of it",
             Self::Slower => "slower",
@@ -63,10 +66,16 @@ impl Pick {
 /// How much slower than the fastest a good choice may be.
 const NEAR: f64 = 0.1;
 
+/// Spread of all plans below which none is better than another.
+const EQUAL: f64 = 1e-3;
+
 /// Compares plans with each other.
 pub fn judge(plans: &mut [ShardingPlan]) {
-    let Some(fastest) = plans.iter().filter_map(|plan| plan.simulated_ns).min() else { return };
+    let times = || plans.iter().filter_map(|plan| plan.simulated_ns);
+    let Some((fastest, slowest)) = times().min().zip(times().max()) else { return };
+    let are_equal = times().count() > 1 && slowest <= fastest.scale(1.0 + EQUAL);
     let pick = |time: DurNs| match time {
+        _ if are_equal => Pick::Equal,
         time if time <= fastest => Pick::Fastest,
         time if time <= fastest.scale(1.0 + NEAR) => Pick::Near,
         _ => Pick::Slower,

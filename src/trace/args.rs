@@ -1,5 +1,7 @@
 //! Arguments that only some events have, in side tables by event.
 
+use std::num::{NonZeroU32, NonZeroU64};
+
 use super::EventId;
 use crate::intern::NameId;
 use crate::units::{Bytes, TimeNs};
@@ -95,9 +97,37 @@ impl<T> SideTable<T> {
     }
 }
 
-/// A row of [`Trace::tensor_args`](super::Trace::tensor_args).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct TensorArgsId(pub u32);
+/// A row of [`Trace::tensor_args`](super::Trace::tensor_args); none takes no more room than one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TensorArgsId(NonZeroU32);
+
+impl TensorArgsId {
+    /// The row at `index`.
+    pub fn at(index: usize) -> Self {
+        Self(NonZeroU32::MIN.saturating_add(index as u32))
+    }
+
+    /// Where the row is.
+    pub fn index(self) -> usize {
+        self.0.get() as usize - 1
+    }
+}
+
+/// A sequence number of the autograd engine; none takes no more room than one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Sequence(NonZeroU64);
+
+impl Sequence {
+    /// The number as recorded; `None` for a negative one, which is how the profiler writes none.
+    pub fn recorded(number: i64) -> Option<Self> {
+        u64::try_from(number).ok().and_then(|number| NonZeroU64::new(number + 1)).map(Self)
+    }
+
+    /// The number.
+    pub fn number(self) -> i64 {
+        (self.0.get() - 1) as i64
+    }
+}
 
 /// An operator's argument list as recorded: the JSON text of each part, interned; empty where absent.
 ///
@@ -120,9 +150,7 @@ pub struct OperatorArgs {
     /// Its argument list, when shapes were recorded.
     pub tensors: Option<TensorArgsId>,
     /// Joins a backward operator to its forward operator.
-    pub sequence: Option<i64>,
-    /// The thread of the forward operator, in the profiler's own numbering; 0 on a forward operator.
-    pub forward_thread: u32,
+    pub sequence: Option<Sequence>,
     /// Equals `rf_id` of the execution trace; 0 = none.
     pub record_function: u32,
     /// The Python stack (2021 schema), interned; empty where absent.

@@ -182,8 +182,7 @@ impl Artist<'_> {
         } else if category == Category::Operator {
             let name = self.name(events.name(id));
             let tensors = self.trace.operators.get(id).and_then(|args| args.tensors);
-            let dims =
-                tensors.and_then(|row| self.trace.tensor_args.get(row.0 as usize)).map(|args| self.name(args.dims));
+            let dims = tensors.and_then(|row| self.trace.tensor_args.get(row.index())).map(|args| self.name(args.dims));
             let kind = hash((name, dims, self.role(id)));
             self.sum = self.sum.wrapping_add(kind);
             *self.work[1].entry(kind).or_default() += events.dur(id).0;

@@ -35,7 +35,8 @@ use crate::intern::NameTable;
 use crate::units::{Bytes, TimeNs};
 
 pub use args::{
-    CollectiveArgs, CopyArgs, KernelArgs, MemoryArgs, OperatorArgs, SideTable, SyncArgs, TensorArgs, TensorArgsId,
+    CollectiveArgs, CopyArgs, KernelArgs, MemoryArgs, OperatorArgs, Sequence, SideTable, SyncArgs, TensorArgs,
+    TensorArgsId,
 };
 pub use error::OpenError;
 pub use execution_trace::ExecutionTrace;

@@ -99,7 +99,6 @@ mod tests {
             dur: DurNs(0),
             operands: None,
             phase: Phase::Forward,
-            sequence: None,
             forward: None,
             module: NameId(0),
         }

@@ -2,7 +2,7 @@
 
 use crate::diagnostic::Diagnostics;
 use crate::graph::{Clock, Collective, ExecutionGraph, LateStart, Rank, RankPart, TaskKind, iteration};
-use crate::trace::{RecordedDevice, folding_tolerance};
+use crate::trace::{EventId, RecordedDevice, folding_tolerance};
 use crate::units::{DurNs, TimeNs};
 
 use super::Prepared;
@@ -208,8 +208,27 @@ fn note_beginnings(found: &mut Diagnostics, ranks: &[Prepared<'_>], zeros: &[Tim
             > emitted.iter().map(|it| it.measured.1.since(it.measured.0).0).max().unwrap_or(0)
     {
         let what = "after the first rank did; what it did before that was not recorded";
-        found.warn("late-rank", format!("rank {rank} began the recorded step {} {what}", latest - earliest));
+        let late = latest - earliest;
+        let recorded = recording_spread(ranks, zeros);
+        let profiler = if recorded.0 * 10 > late.0 * 9 {
+            format!(" (the profiler itself started {recorded} apart on the ranks, and the step began with it)")
+        } else {
+            String::new()
+        };
+        found.warn("late-rank", format!("rank {rank} began the recorded step {late} {what}{profiler}"));
     }
+}
+
+/// How far the first events of the ranks are apart where on each of them the step begins with it; else zero.
+fn recording_spread(ranks: &[Prepared<'_>], zeros: &[TimeNs]) -> DurNs {
+    let first = |(rank, &zero): (&Prepared<'_>, &TimeNs)| {
+        let began = rank.input.trace.events.start(EventId(0));
+        let lead = rank.window.start.since(began);
+        (lead.0 * LATE_RANK < rank.window.end.since(rank.window.start).0).then_some(began.since(zero))
+    };
+    let began: Option<Vec<DurNs>> = ranks.iter().zip(zeros).map(first).collect();
+    let began = began.unwrap_or_default();
+    began.iter().max().zip(began.iter().min()).map_or(DurNs::ZERO, |(&last, &first)| last - first)
 }
 
 /// A rank is late when it begins this part of the period after the first, or later.

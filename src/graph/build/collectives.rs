@@ -90,7 +90,7 @@ fn annotated_bytes(observed: &Observed<'_>, call: Option<u32>) -> Bytes {
 /// The size of the tensors that a collective of a host backend, or the annotation of one, recorded.
 fn recorded_bytes(observed: &Observed<'_>, event: EventId) -> Bytes {
     let trace = observed.trace;
-    let list = trace.operators.get(event).and_then(|args| trace.tensor_args.get(args.tensors?.0 as usize));
+    let list = trace.operators.get(event).and_then(|args| trace.tensor_args.get(args.tensors?.index()));
     let Some(list) = list else { return Bytes(0) };
     let operands = operands::parse(trace.names.get(list.dims), trace.names.get(list.types), "");
     Bytes(operands.inputs.iter().map(size).sum())

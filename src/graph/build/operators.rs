@@ -4,7 +4,7 @@ use rustc_hash::FxHashMap;
 
 use crate::graph::{LaneId, Operands, OperandsId, Operator, OperatorId, Phase};
 use crate::intern::{NameId, NameTable};
-use crate::trace::{EventId, TensorArgsId};
+use crate::trace::{EventId, Sequence, TensorArgsId, Trace};
 use crate::units::TimeNs;
 
 use super::emit::Emission;
@@ -54,7 +54,6 @@ impl OperatorTable {
 /// Adds the operators that touch the window; by thread and position, their ids.
 pub(super) fn emit(emission: &mut Emission<'_, '_>) -> Vec<Vec<Option<OperatorId>>> {
     let observed = emission.observed;
-    let first = emission.shared.operators.list.len();
     let mut lists: FxHashMap<TensorArgsId, OperandsId> = FxHashMap::default();
     let ids = observed
         .threads
@@ -63,8 +62,8 @@ pub(super) fn emit(emission: &mut Emission<'_, '_>) -> Vec<Vec<Option<OperatorId
         .enumerate()
         .map(|(index, thread)| emit_thread(emission, index, thread, &mut lists))
         .collect();
-    close_subtrees(&mut emission.shared.operators.list, first);
-    link_forward(&mut emission.shared.operators.list, first);
+    close_subtrees(&mut emission.shared.operators.list);
+    link_forward(&mut emission.shared.operators.list, observed.trace);
     ids
 }
 
@@ -124,7 +123,6 @@ fn operator(
                 .or_else(|| phase_of_annotation(emission, thread, span))
                 .unwrap_or(Phase::Forward)
         }),
-        sequence: trace.operators.get(span.event).and_then(|args| args.sequence).filter(|&sequence| sequence >= 0),
         forward: None,
         module: NameId(0),
     }
@@ -140,7 +138,7 @@ fn operands_of(
     if let Some(&known) = lists.get(&list) {
         return Some(known);
     }
-    let args = trace.tensor_args.get(list.0 as usize)?;
+    let args = trace.tensor_args.get(list.index())?;
     let text = |name| trace.names.get(name);
     let operands = operands::parse(text(args.dims), text(args.types), text(args.concrete));
     let id = emission.shared.operators.operands(&operands);
@@ -179,8 +177,8 @@ fn annotated_phase(name: &str) -> Option<Phase> {
 }
 
 /// Widens every subtree to the end of its last operator.
-fn close_subtrees(operators: &mut [Operator], first: usize) {
-    for index in (first..operators.len()).rev() {
+fn close_subtrees(operators: &mut [Operator]) {
+    for index in (0..operators.len()).rev() {
         let end = operators[index].subtree_end;
         if let Some(parent) = operators[index].parent {
             let parent = &mut operators[parent.0 as usize];
@@ -191,20 +189,21 @@ fn close_subtrees(operators: &mut [Operator], first: usize) {
 
 /// Joins backward operators to the forward operator of the same sequence number: the last that saw it is the one that
 /// made the backward node. A backward operator without a module takes that of its forward one.
-fn link_forward(operators: &mut [Operator], first: usize) {
-    let mut made: FxHashMap<i64, (TimeNs, u32)> = FxHashMap::default();
-    for (index, operator) in operators.iter().enumerate().skip(first).filter(|(_, op)| op.phase == Phase::Forward) {
-        if let Some(sequence) = operator.sequence {
+fn link_forward(operators: &mut [Operator], trace: &Trace) {
+    let sequence = |operator: &Operator| trace.operators.get(operator.event).and_then(|args| args.sequence);
+    let mut made: FxHashMap<Sequence, (TimeNs, u32)> = FxHashMap::default();
+    for (index, operator) in operators.iter().enumerate().filter(|(_, op)| op.phase == Phase::Forward) {
+        if let Some(sequence) = sequence(operator) {
             let entry = made.entry(sequence).or_insert((operator.start, index as u32));
             *entry = (*entry).max((operator.start, index as u32));
         }
     }
-    for index in first..operators.len() {
+    for index in 0..operators.len() {
         let operator = operators[index];
         if operator.phase != Phase::Backward {
             continue;
         }
-        let own = operator.sequence.and_then(|sequence| made.get(&sequence)).map(|&(_, forward)| OperatorId(forward));
+        let own = sequence(&operator).and_then(|sequence| made.get(&sequence)).map(|&(_, forward)| OperatorId(forward));
         let of_parent = operator.parent.and_then(|parent| operators[parent.0 as usize].forward);
         let forward = own.or(of_parent);
         operators[index].forward = forward;

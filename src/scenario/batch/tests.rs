@@ -29,7 +29,6 @@ fn model(rows: &[Row<'_>]) -> ExecutionGraph {
             dur: DurNs(1),
             operands: Some(OperandsId(index as u32)),
             phase: *phase,
-            sequence: None,
             forward: None,
             module: NameId(0),
         }

@@ -12,9 +12,9 @@ use crate::scenario::known::Name;
 use crate::scenario::step::StepError;
 use crate::scenario::text::{Words, short};
 use crate::scenario::transform::{StepReport, Transform, TransformSpec};
-use crate::units::Bytes;
+use crate::units::{Bytes, DurNs};
 
-use super::report::{count, survey};
+use super::report::{SIZELESS, count, is_sizeless, list, survey};
 use super::swap_link::{collectives, note_waiting};
 
 /// Sends gradients in fewer bytes.
@@ -153,20 +153,32 @@ fn rework(
     what: &str,
     change: impl Fn(&Work, CollectiveKind, u32) -> Option<Work>,
 ) -> StepReport {
-    let mut changed = Vec::new();
+    let (mut changed, mut unknown) = (Vec::new(), BTreeMap::new());
     for node in collectives(draft) {
         let Some(work) = draft.work_of(node) else { continue };
         let Shape::Collective { kind, ranks } = work.shape else { continue };
-        if let Some(new) = change(work, kind, ranks) {
-            draft.set_work_of(node, new);
-            changed.push(node);
+        let Some(new) = change(work, kind, ranks) else { continue };
+        if is_sizeless(work) {
+            let entry: &mut (usize, DurNs) = unknown.entry(draft.name_of(node)).or_default();
+            *entry = (entry.0 + 1, entry.1 + draft.price_of(node).duration);
+        } else {
+            changed.push((node, new));
         }
     }
+    let mut told = StepReport::default();
+    list(&mut told, unknown, SIZELESS);
     if changed.is_empty() {
-        return StepReport::nothing("no collective that this changes has a known size");
+        told.unhandled.insert(0, "no collective that this changes has a known size".to_owned());
+        return told;
     }
-    let summary = format!("{} {what}", count(changed.len(), "collective"));
-    let mut report = survey(draft, changed, summary);
+    let nodes: Vec<Node> = changed.iter().map(|&(node, _)| node).collect();
+    for (node, new) in changed {
+        draft.set_work_of(node, new);
+    }
+    let summary = format!("{} {what}", count(nodes.len(), "collective"));
+    let mut report = survey(draft, nodes, summary);
+    report.unhandled.extend(told.unhandled);
+    report.unhandled_ns += told.unhandled_ns;
     note_waiting(draft, &mut report);
     report
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::cost::Provenance;
+use crate::cost::{CollectiveKind, Provenance, Shape, Work};
 use crate::scenario::draft::{Draft, Node};
 use crate::scenario::transform::StepReport;
 use crate::units::DurNs;
@@ -22,13 +22,14 @@ pub(super) fn survey<N: Into<Node>>(
     nodes: impl IntoIterator<Item = N>,
     summary: String,
 ) -> StepReport {
-    let mut unmodelled: BTreeMap<&str, (usize, DurNs)> = BTreeMap::new();
+    let (mut unmodelled, mut sizeless) = (BTreeMap::new(), BTreeMap::new());
     let mut changed = 0;
     for node in nodes.into_iter().map(Into::into) {
         let price = draft.price_of(node);
         let traced = if let Node::Traced(node) = node { Some(draft.graph().tasks[node].duration) } else { None };
         if price.provenance == Provenance::Unmodelled {
-            let entry = unmodelled.entry(draft.name_of(node)).or_default();
+            let found = if draft.work_of(node).is_some_and(is_sizeless) { &mut sizeless } else { &mut unmodelled };
+            let entry: &mut (usize, DurNs) = found.entry(draft.name_of(node)).or_default();
             entry.0 += 1;
             entry.1 += traced.unwrap_or(price.duration);
         } else if traced != Some(price.duration) {
@@ -37,7 +38,16 @@ pub(super) fn survey<N: Into<Node>>(
     }
     let mut report = StepReport { changed, summary, ..StepReport::default() };
     list(&mut report, unmodelled, "no model covers it: traced time kept");
+    list(&mut report, sizeless, SIZELESS);
     report
+}
+
+/// Why a collective keeps its time that recorded no size.
+pub(super) const SIZELESS: &str = "the size of its message was not recorded: traced time kept";
+
+/// Whether this is a collective of which nobody knows what it sends.
+pub(super) fn is_sizeless(work: &Work) -> bool {
+    matches!(work.shape, Shape::Collective { kind, .. } if kind != CollectiveKind::Barrier) && work.read.0 == 0
 }
 
 /// Lists tasks by name, with how often and how long, as not handled because of `why`.

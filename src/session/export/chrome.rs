@@ -6,7 +6,9 @@ use super::event::{self, Args, DeviceProperties, DistributedInfo, Document, Even
 use super::{Shown, Timeline, lane_label};
 use crate::analysis::meetings::arrival_of;
 use crate::graph::timed::NO_TASK;
-use crate::graph::{Collective, Lane, LaneId, LaneKind, NodeId, Operand, OperatorId, RankPart, TaskId, TaskKind};
+use crate::graph::{
+    Collective, Lane, LaneId, LaneKind, NodeId, Operand, OperatorId, Phase, RankPart, TaskId, TaskKind,
+};
 use crate::session::Loaded;
 use crate::units::TimeNs;
 
@@ -136,12 +138,20 @@ impl<'a> Timeline<'a> {
     fn operators(&self, is_shown: impl Fn(LaneId) -> bool, events: &mut Vec<Event<'a>>) {
         let spans = self.operator_spans().into_iter().enumerate();
         let all = self.graph.operators.iter().zip(spans).filter(|(operator, _)| is_shown(operator.lane));
+        // A forward operator and what goes back through it share a number.
+        let forward: BTreeSet<OperatorId> =
+            self.graph.operators.iter().filter_map(|operator| operator.forward).collect();
         for (operator, (index, span)) in all {
             let (Some((from, to)), Some(lane)) = (span, self.lane(operator.lane)) else { continue };
+            let made = Some(OperatorId(index as u32)).filter(|id| forward.contains(id));
             let operands = operator.operands.map(|id| &self.graph.operands[id.0 as usize].inputs);
             let args = Args {
                 external_id: Some(index as u64 + 1),
-                sequence_number: operator.sequence,
+                sequence_number: operator
+                    .forward
+                    .filter(|_| operator.phase == Phase::Backward)
+                    .or(made)
+                    .map(|id| i64::from(id.0)),
                 input_dims: operands.map(|inputs| inputs.iter().map(event::dims).collect()),
                 input_type: operands.map(|inputs| inputs.iter().map(event::type_name).collect()),
                 concrete_inputs: operands.map(|inputs| inputs.iter().map(concrete).collect()),

@@ -7,8 +7,8 @@ use rustc_hash::FxHashMap;
 use super::{EtNode, EtNodeIndex, EtValue, ExecutionTrace, lists};
 use crate::intern::{NameId, NameTable};
 use crate::trace::{
-    Category, Event, EventId, EventTable, Format, OperatorArgs, RankPlace, SideTable, TensorArgs, TensorArgsId, Trace,
-    Track, TrackId, TrackKind,
+    Category, Event, EventId, EventTable, Format, OperatorArgs, RankPlace, Sequence, SideTable, TensorArgs,
+    TensorArgsId, Trace, Track, TrackId, TrackKind,
 };
 use crate::units::{DurNs, TimeNs};
 
@@ -53,7 +53,7 @@ pub(in crate::trace) struct Lists {
 impl Lists {
     /// Lists that go on from those of a trace.
     pub(in crate::trace) fn of(list: Vec<TensorArgs>) -> Self {
-        let ids = list.iter().zip(0..).map(|(args, id)| (*args, TensorArgsId(id))).collect();
+        let ids = list.iter().enumerate().map(|(at, args)| (*args, TensorArgsId::at(at))).collect();
         Self { ids, list }
     }
 
@@ -68,7 +68,7 @@ impl Lists {
         if args == TensorArgs::default() {
             return None;
         }
-        let next = TensorArgsId(self.list.len() as u32);
+        let next = TensorArgsId::at(self.list.len());
         Some(*self.ids.entry(args).or_insert_with(|| {
             self.list.push(args);
             next
@@ -176,8 +176,7 @@ impl<'a> Layout<'a> {
     fn arguments(&mut self, id: EventId, node: &EtNode) {
         let found = OperatorArgs {
             tensors: self.lists.id(self.source, node, &mut self.names),
-            sequence: Some(node.seq_id).filter(|sequence| *sequence >= 0),
-            forward_thread: node.fw_tid,
+            sequence: Sequence::recorded(node.seq_id),
             record_function: node.rf_id,
             ..OperatorArgs::default()
         };

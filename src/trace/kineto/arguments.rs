@@ -9,7 +9,7 @@ use super::{frame, number};
 use crate::intern::{NameId, NameTable};
 use crate::trace::json::on_one_line;
 use crate::trace::{
-    CollectiveArgs, CopyArgs, KernelArgs, MemoryArgs, OperatorArgs, SyncArgs, TensorArgs, TensorArgsId,
+    CollectiveArgs, CopyArgs, KernelArgs, MemoryArgs, OperatorArgs, Sequence, SyncArgs, TensorArgs, TensorArgsId,
 };
 use crate::units::{Bytes, TimeNs};
 
@@ -45,7 +45,7 @@ impl TensorLists {
     pub fn id(&mut self, list: TensorArgs) -> TensorArgsId {
         *self.ids.entry(list).or_insert_with(|| {
             self.lists.push(list);
-            TensorArgsId(self.lists.len() as u32 - 1)
+            TensorArgsId::at(self.lists.len() - 1)
         })
     }
 
@@ -67,8 +67,7 @@ pub fn operator(event: &RawEvent<'_>, names: &mut NameTable, lists: &mut TensorL
     };
     let found = OperatorArgs {
         tensors: (list != TensorArgs::default()).then(|| lists.id(list)),
-        sequence: signed(event[Key::Sequence]),
-        forward_thread: small(event[Key::ForwardThread]),
+        sequence: signed(event[Key::Sequence]).and_then(Sequence::recorded),
         record_function: small(event[Key::RecordFunction]),
         stack: shortened(event[Key::Stack], names),
         kernel_file: shortened(event[Key::KernelFile], names),
@@ -220,7 +219,7 @@ mod tests {
         let text = r#"{"Input Dims": [[2, 3], []], "Input type": ["float", "Int"], "Sequence number": 4}"#;
         let a = operator(&args(text), &mut names, &mut lists).unwrap();
         let b = operator(&args(text), &mut names, &mut lists).unwrap();
-        assert_eq!((a, a.sequence), (b, Some(4)));
+        assert_eq!((a, a.sequence.map(Sequence::number)), (b, Some(4)));
         let list = lists.finish();
         assert_eq!((list.len(), names.get(list[0].dims)), (1, "[[2, 3], []]"));
         assert_eq!(operator(&args("{}"), &mut names, &mut TensorLists::default()), None);

@@ -104,8 +104,6 @@ pub enum Key {
     Strides,
     /// Joins backward to forward.
     Sequence,
-    /// Thread of the forward operator.
-    ForwardThread,
     /// Joins to the execution trace.
     RecordFunction,
     /// Python stack.
@@ -194,7 +192,6 @@ impl Key {
             b"Concrete Inputs" => Self::Concrete,
             b"Input Strides" => Self::Strides,
             b"Sequence number" => Self::Sequence,
-            b"Fwd thread id" => Self::ForwardThread,
             b"Record function id" => Self::RecordFunction,
             b"Call stack" => Self::Stack,
             b"kernel_file" => Self::KernelFile,

@@ -10,8 +10,8 @@ use crate::diagnostic::{Diagnostics, Severity};
 use crate::intern::{NameId, NameTable};
 use crate::trace::kineto::TensorLists;
 use crate::trace::{
-    Category, CopyArgs, Event, EventId, EventTable, Format, KernelArgs, OperatorArgs, RecordedDevice, SideTable,
-    SyncArgs, TensorArgs, Trace, Track, TrackId, TrackKind, order,
+    Category, CopyArgs, Event, EventId, EventTable, Format, KernelArgs, OperatorArgs, RecordedDevice, Sequence,
+    SideTable, SyncArgs, TensorArgs, Trace, Track, TrackId, TrackKind, order,
 };
 use crate::units::{Bytes, DurNs, TimeNs};
 
@@ -210,7 +210,8 @@ impl Process {
         let id = self.push(Category::Operator, operator.name, thread(row), start, row);
         let dims = self.names.intern(operator.sizes);
         let tensors = (dims != NameId(0)).then(|| self.lists.id(TensorArgs { dims, ..TensorArgs::default() }));
-        self.operators.push(id, OperatorArgs { tensors, sequence: operator.sequence, ..OperatorArgs::default() });
+        let sequence = operator.sequence.and_then(Sequence::recorded);
+        self.operators.push(id, OperatorArgs { tensors, sequence, ..OperatorArgs::default() });
     }
 
     /// Notes the name of a thread, by its global id.

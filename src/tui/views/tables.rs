@@ -76,7 +76,9 @@ fn ranks(work: &Workspace, canvas: &mut Canvas<'_>) {
     let of_all = if all > room { format!("{room} of {all}") } else { "ranks".to_owned() };
     canvas.text(1, 0, &of_all, Role::Dim);
     for (y, load) in loads.iter().enumerate() {
-        rank(load, &loads, group, &mut canvas.part(0, y as u16 + 1, u16::MAX, 1), work.is_stale());
+        let count = work.loaded.graph.count_of(crate::graph::Rank(load.rank));
+        let label = if count > 1 { format!("r{}×{count}", load.rank) } else { format!("r{}", load.rank) };
+        rank(load, (&label, &loads), group, &mut canvas.part(0, y as u16 + 1, u16::MAX, 1), work.is_stale());
     }
 }
 
@@ -85,7 +87,7 @@ const RANK: u16 = 8;
 /// Columns of a figure behind its bar.
 const FIGURE: u16 = 11;
 
-fn rank(load: &RankLoad, all: &[RankLoad], group: u16, canvas: &mut Canvas<'_>, is_stale: bool) {
+fn rank(load: &RankLoad, (label, all): (&str, &[RankLoad]), group: u16, canvas: &mut Canvas<'_>, is_stale: bool) {
     let most = |of: fn(&RankLoad) -> f64| all.iter().map(of).fold(1.0, f64::max);
     let lookup = |load: &RankLoad| load.lookup.0 as f64;
     let sent = |load: &RankLoad| load.sent.map_or(0.0, |sent| sent.0 as f64);
@@ -97,7 +99,7 @@ fn rank(load: &RankLoad, all: &[RankLoad], group: u16, canvas: &mut Canvas<'_>, 
         (filled, load.held.to_string(), if filled > 1.0 { Role::Bad } else { Role::Chart }),
         (sent(load) / most(sent), load.sent.map_or("–".to_owned(), |sent| sent.to_string()), Role::Chart),
     ];
-    canvas.text(1, 0, &format!("r{}", load.rank), Role::Text);
+    canvas.text(1, 0, label, Role::Text);
     for (at, (share, figure, role)) in groups.into_iter().enumerate() {
         let x = RANK + at as u16 * group;
         let width = group.saturating_sub(FIGURE + 1).clamp(2, 24);
@@ -271,7 +273,7 @@ fn plan_row(plan: &ShardingPlan, longest: DurNs) -> TableRow {
     let shown = |time: Option<DurNs>| time.map_or("–".to_owned(), |time| time.to_string());
     let role = match plan.pick {
         Some(Pick::Fastest) => Role::Good,
-        Some(Pick::Near) => Role::Text,
+        Some(Pick::Equal | Pick::Near) => Role::Text,
         Some(Pick::Slower) | None => Role::Dim,
     };
     let share = plan.simulated_ns.map_or(0.0, |time| time.0 as f64 / longest.0.max(1) as f64);
@@ -296,6 +298,10 @@ fn plan_row(plan: &ShardingPlan, longest: DurNs) -> TableRow {
 
 /// What the keys do, and what the last move did.
 pub fn chosen(app: &App, work: &Workspace) -> Vec<(String, Role)> {
+    if work.loaded.folding.folds() {
+        let all = format!(" simulates each of the {} ranks, so that tables can move", work.loaded.graph.rank_count());
+        return vec![(":all-ranks".to_owned(), Role::Key), (all, Role::Dim)];
+    }
     if work.tables.immovable(work.loaded.graph.ranks.len()).is_some() {
         return vec![("a job of several ranks with tables on single ranks shows them here".to_owned(), Role::Dim)];
     }

@@ -149,6 +149,17 @@ fn joint_ranks_respond_to_longer_kernels_and_shorter_think_time() {
     assert!((mean(|r| r.think_halved) / 0.55 - 1.0).abs() <= RESPONSE);
 }
 
+/// The recording began at another time on every rank, and the only step with it: that, not the job, is the lateness.
+#[test]
+fn a_recording_that_began_later_is_told_from_a_late_rank() {
+    let Some(folder) = shared("dlrm-v100x8") else { return };
+    let graph = build(&folder, IterationChoice::Default);
+    let found = graph.diagnostics.sorted();
+    let told = found.iter().find(|one| one.code == "late-rank").map(|one| one.message.as_str()).unwrap();
+    assert!(told.starts_with("rank 7 began the recorded step 7.51 ms after the first rank did"), "{told}");
+    assert!(told.contains("the profiler itself started 7.49 ms apart"), "{told}");
+}
+
 /// As if a host that polls computed: its long times are its own again, and nothing holds it back.
 fn without_hidden_waits(graph: &ExecutionGraph) -> ExecutionGraph {
     let mut graph = graph.clone();

@@ -182,23 +182,20 @@ fn without_hidden_waits(graph: &ExecutionGraph) -> ExecutionGraph {
     graph
 }
 
+/// The prototype takes the polling of hosts as work of theirs; so do 0.97, 0.94 and 0.70 of its table, which ours are not.
 #[test]
-fn halved_kernels() {
+fn halved_kernels_show_through_waits_that_no_call_shows() {
     let Some(folder) = shared("torchrec-v100x4") else { return };
-    for index in 0..3 {
+    for (index, with, without) in [(0, 0.92, 0.97), (1, 0.73, 0.94), (2, 0.72, 0.70)] {
         let graph = build(&folder, step(index));
-        let halved = |graph: &ExecutionGraph| {
-            scaled_period(graph, 0.5, |task| task.kind == TaskKind::Kernel).0 as f64 / graph.measured.0 as f64
+        let of = |graph: &ExecutionGraph, factor| {
+            let period = scaled_period(graph, factor, |task| task.kind == TaskKind::Kernel);
+            period.0 as f64 / graph.measured.0 as f64
         };
-        let whole = |graph: &ExecutionGraph| scaled_period(graph, 1.0, |_| true).0 as f64 / graph.measured.0 as f64;
         let bare = without_hidden_waits(&graph);
-        eprintln!(
-            "{index}: {} with {} without, untouched {}; {:?}",
-            halved(&graph),
-            halved(&bare),
-            whole(&bare),
-            ReplayReport::of(&graph).responses
-        );
+        assert!((of(&bare, 1.0) - 1.0).abs() < 0.001, "step {index}: the untouched replay needs no hidden wait");
+        let found = (of(&graph, 0.5), of(&bare, 0.5));
+        assert!((found.0 - with).abs() < 0.01 && (found.1 - without).abs() < 0.01, "step {index}: {found:?}");
     }
 }
 

@@ -1,6 +1,6 @@
 //! Arguments that only some events have, in side tables by event.
 
-use std::num::{NonZeroU32, NonZeroU64};
+use std::num::NonZeroU32;
 
 use super::EventId;
 use crate::intern::NameId;
@@ -113,19 +113,21 @@ impl TensorArgsId {
     }
 }
 
-/// A sequence number of the autograd engine; none takes no more room than one.
+/// A sequence number of the autograd engine; none takes no more room than one. Those of one recording lie within seconds of
+/// each other, so four bytes tell them apart, however long the process has run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Sequence(NonZeroU64);
+pub struct Sequence(NonZeroU32);
 
 impl Sequence {
     /// The number as recorded; `None` for a negative one, which is how the profiler writes none.
     pub fn recorded(number: i64) -> Option<Self> {
-        u64::try_from(number).ok().and_then(|number| NonZeroU64::new(number + 1)).map(Self)
+        let within = u64::try_from(number).ok()? % u64::from(u32::MAX);
+        NonZeroU32::new(within as u32 + 1).map(Self)
     }
 
-    /// The number.
+    /// The number, as far as four bytes hold it.
     pub fn number(self) -> i64 {
-        (self.0.get() - 1) as i64
+        i64::from(self.0.get()) - 1
     }
 }
 

@@ -64,6 +64,52 @@ fn the_untouched_replay_is_within_one_percent_of_the_measurement() {
 }
 
 #[test]
+fn an_edit_that_only_removes_measured_time_has_a_band_and_one_that_changes_nothing_has_none() {
+    let time = |answer: &Value, key: &str| answer["error_band"][key].as_i64().unwrap();
+    let removed = json(&["simulate", &sample("mlp-b256-fp32-cpu.kineto.json.gz"), "--step", "remove kind=T2"]);
+    let simulated = removed["simulated_ns"].as_i64().unwrap();
+    assert!(simulated < removed["base_simulated_ns"].as_i64().unwrap());
+    assert!(time(&removed, "low_ns") < simulated && simulated < time(&removed, "high_ns"));
+    let same = json(&["simulate", &sample(CPU), "--step", "scale kind=T2 x1"]);
+    assert_eq!(time(&same, "low_ns"), time(&same, "high_ns"));
+}
+
+#[test]
+fn what_nobody_measured_of_devices_is_listed_with_what_stands_in() {
+    let all = json(&["devices", "check"]);
+    let rows = all["not_measured"].as_array().unwrap();
+    let of = |device: &str, missing: &str| rows.iter().find(|row| row["device"] == device && row["missing"] == missing);
+    let memory = of("H100-SXM", "dram_measured_gb_s").unwrap();
+    assert!(memory["n"].as_u64().unwrap() >= 10 && memory["error"].as_f64().unwrap() < 0.1);
+    assert!(of("V100", "dram_measured_gb_s").is_none() && of("B200", "model of conv").is_some());
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("mine.toml");
+    std::fs::write(&file, "[Mine]\ninherits = \"V100\"\n[Mine.figures]\nsm_count = 100\n").unwrap();
+    let mine = json(&["devices", "check", file.to_str().unwrap()]);
+    assert_eq!(mine["devices"], serde_json::json!(["Mine"]));
+}
+
+#[test]
+fn a_table_that_cannot_be_used_is_named_and_the_others_are_checked() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let header = "family,op,pass,dtype,cache,B,M,N,K,bytes,flops,time_us_median,device";
+    let rows: Vec<String> =
+        (1..9).map(|i| format!("gemm,mm,fwd,fp32,cold,1,{0},{0},{0},0,0,{1},T4", 256 * i, 90 * i * i * i)).collect();
+    let good = write("good.csv", &format!("{header}\n{}\n", rows.join("\n")));
+    let lacking = write("lacking.csv", &format!("{}\n{}\n", header.replace("dtype", "kind"), rows[0]));
+    let output = retime().args(["validate", "models", &lacking, &good, "--json"]).assert().code(1).get_output().clone();
+    let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(answer["unused"][0].as_str().unwrap().ends_with("lacking.csv: no column `dtype`"));
+    assert!(!answer["rows"].as_array().unwrap().is_empty());
+    assert!(failure(1, &["validate", "models", &lacking]).contains("no column `dtype`"));
+}
+
+#[test]
 fn steps_apply_in_order_and_say_what_they_did() {
     let answer = json(&["predict", &sample(CPU), "--step", "scale kind=T1 x0", "--step", "scale name~embedding x0.5"]);
     let steps = answer["steps"].as_array().unwrap();

@@ -61,7 +61,7 @@ struct Checked {
     file: Option<String>,
     fits: usize,
     devices: Vec<String>,
-    not_measured: Vec<missing::Missing>,
+    not_measured: Vec<missing::StandIn>,
 }
 
 fn check(file: Option<&Path>, output: &OutputArgs) -> Result<()> {

@@ -8,7 +8,7 @@ use crate::headless::output;
 
 /// A figure or model of a device that stands on something else than a measurement of it.
 #[derive(Debug, Serialize)]
-pub(super) struct Missing {
+pub(super) struct StandIn {
     device: String,
     /// Key of the figure, or the family of kernels.
     missing: String,
@@ -24,12 +24,12 @@ pub(super) fn missing<'a>(
     catalog: &Catalog,
     models: &CostModels,
     devices: impl Iterator<Item = &'a DeviceProfile>,
-) -> Vec<Missing> {
+) -> Vec<StandIn> {
     devices.flat_map(|device| figures(catalog, device).into_iter().chain(families(models, device))).collect()
 }
 
-fn figures(catalog: &Catalog, device: &DeviceProfile) -> Vec<Missing> {
-    let row = |derived: crate::device::Derived| Missing {
+fn figures(catalog: &Catalog, device: &DeviceProfile) -> Vec<StandIn> {
+    let row = |derived: crate::device::Derived| StandIn {
         device: device.id.clone(),
         missing: derived.figure,
         instead: derived.instead,
@@ -40,7 +40,7 @@ fn figures(catalog: &Catalog, device: &DeviceProfile) -> Vec<Missing> {
 }
 
 /// Families of kernels that no fit of the device or one of its chip covers.
-fn families(models: &CostModels, device: &DeviceProfile) -> Vec<Missing> {
+fn families(models: &CostModels, device: &DeviceProfile) -> Vec<StandIn> {
     if device.kind != DeviceKind::Gpu {
         return Vec::new();
     }
@@ -49,7 +49,7 @@ fn families(models: &CostModels, device: &DeviceProfile) -> Vec<Missing> {
     let unfitted = Domain::ALL.into_iter().filter(|&domain| !lineage().any(|id| fits.find(domain, id).is_some()));
     let row = |domain: Domain| {
         let unseen = fits.unseen(domain);
-        Missing {
+        StandIn {
             device: device.id.clone(),
             missing: format!("model of {}", domain.name()),
             instead: "what the fitted devices have in common, as shares of this one's figures".to_owned(),
@@ -61,7 +61,7 @@ fn families(models: &CostModels, device: &DeviceProfile) -> Vec<Missing> {
 }
 
 /// The rows as a table.
-pub(super) fn table(rows: &[Missing]) -> output::Table {
+pub(super) fn table(rows: &[StandIn]) -> output::Table {
     let mut table = output::Table::new(&["device", "not measured", "instead", "error %", "devices"]);
     for row in rows {
         let (error, n) = match row.error {

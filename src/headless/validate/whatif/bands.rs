@@ -52,3 +52,21 @@ pub(super) fn reaching(from: f64, modelled: [f64; 2], band: f64) -> [f64; 2] {
 pub(super) fn around(got: f64, band: f64) -> [f64; 2] {
     [got * (1.0 - band), got * (1.0 + band)]
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_band_reaches_to_where_the_unexplained_part_does_not_grow() {
+        // Of 100 the models explain 60, which doubles: 160 where the rest stays, 200 where it grows along.
+        let [low, high] = reaching(100.0, [60.0, 120.0], 0.05);
+        assert!((low - (200.0 - 40.0_f64.hypot(10.0))).abs() < 1e-9 && (high - 210.0).abs() < 1e-9);
+        // The other way round it reaches up.
+        let [low, high] = reaching(200.0, [120.0, 60.0], 0.05);
+        assert!((low - 95.0).abs() < 1e-9 && (high - (100.0 + 40.0_f64.hypot(5.0))).abs() < 1e-9);
+        // Models that say more than was measured leave nothing unexplained.
+        let [low, high] = reaching(100.0, [120.0, 240.0], 0.1);
+        assert!((low - 180.0).abs() < 1e-9 && (high - 220.0).abs() < 1e-9);
+    }
+}

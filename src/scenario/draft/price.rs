@@ -56,15 +56,19 @@ impl Draft<'_> {
     /// O(tasks).
     pub fn foresee(&self) {
         let graph = self.graph();
-        // By class: the one that it came from, and the rank, which were seen last.
-        let mut last = vec![(NO_CLASS, 0); self.base.works().classes.len() + self.classes.len()];
+        // By rank and class: the class that it came from, as seen last.
+        let classes = self.base.works().classes.len() + self.classes.len();
+        let mut last = vec![NO_CLASS; classes * graph.ranks.len().max(1)];
         let mut open: BTreeMap<usize, BTreeSet<(u32, u32)>> = BTreeMap::new();
         let kernels = graph.tasks.node_indices().filter(|&node| graph.tasks[node].kind == TaskKind::Kernel);
         for node in kernels.filter(|&node| self.is_touched(node)) {
             let ((old, new), rank) = (self.classes_of(node), self.base.rank_index(graph.tasks[node].lane));
-            let Some(last) = last.get_mut(new as usize).filter(|last| **last != (old, rank)) else { continue };
-            *last = (old, rank);
-            if old != NO_CLASS && !self.memo.borrow().contains_key(&(old, new, rank)) {
+            if new as usize >= classes {
+                continue;
+            }
+            let Some(last) = last.get_mut(rank * classes + new as usize).filter(|last| **last != old) else { continue };
+            *last = old;
+            if !self.memo.borrow().contains_key(&(old, new, rank)) {
                 open.entry(rank).or_default().insert((old, new));
             }
         }

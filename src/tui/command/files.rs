@@ -151,7 +151,9 @@ pub fn take(app: &mut App, file: &str, text: &str, reading: Reading) -> Ran {
             work.history.push(saved.scenario);
             work.clamp_step();
             let effects = work.evaluate();
-            said.into_iter().for_each(|said| app.say(Message::note(said)));
+            if let Some(said) = said {
+                app.say(Message::note(said));
+            }
             Ok(effects)
         }
         Reading::Beside => {
@@ -162,7 +164,9 @@ pub fn take(app: &mut App, file: &str, text: &str, reading: Reading) -> Ran {
             let stem = Path::new(file).file_stem().map_or(String::new(), |stem| stem.to_string_lossy().into_owned());
             let name = work.named.add(saved.scenario, &crate::intern::printable(&stem));
             work.compare.chosen = ColumnKind::Scenario(name);
-            said.into_iter().for_each(|said| app.say(Message::note(said)));
+            if let Some(said) = said {
+                app.say(Message::note(said));
+            }
             Ok(app.start_background())
         }
     }

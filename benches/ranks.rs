@@ -140,7 +140,8 @@ fn loaded_in<T: Send>(pool: &rayon::ThreadPool, run: &(dyn Fn() -> T + Sync)) ->
         let (before, start) = (pool.broadcast(|_| core_time()), Instant::now());
         let loaded = pool.install(run);
         let wall = start.elapsed();
-        let spent = pool.broadcast(|_| core_time()).into_iter().zip(before).map(|(after, before)| after - before);
+        let spent =
+            pool.broadcast(|_| core_time()).into_iter().zip(before).map(|(after, before)| after.saturating_sub(before));
         let busiest = spent.max().unwrap_or_default();
         drop(black_box(loaded));
         Took { wall, busiest }

@@ -11,7 +11,8 @@ use crate::headless::output;
 pub(super) struct StandIn {
     device: String,
     /// Key of the figure, or the family of kernels.
-    missing: String,
+    #[serde(rename = "missing")]
+    what: String,
     instead: String,
     /// Mean absolute relative error of that over the devices where it was measured, each left out in turn.
     error: Option<f64>,
@@ -31,7 +32,7 @@ pub(super) fn missing<'a>(
 fn figures(catalog: &Catalog, device: &DeviceProfile) -> Vec<StandIn> {
     let row = |derived: crate::device::Derived| StandIn {
         device: device.id.clone(),
-        missing: derived.figure,
+        what: derived.figure,
         instead: derived.instead,
         error: derived.error.map(|left_out| left_out.error),
         n: derived.error.map_or(0, |left_out| left_out.n),
@@ -51,7 +52,7 @@ fn families(models: &CostModels, device: &DeviceProfile) -> Vec<StandIn> {
         let unseen = fits.unseen(domain);
         StandIn {
             device: device.id.clone(),
-            missing: format!("model of {}", domain.name()),
+            what: format!("model of {}", domain.name()),
             instead: "what the fitted devices have in common, as shares of this one's figures".to_owned(),
             error: unseen.map(|unseen| unseen.error),
             n: unseen.map_or(0, |unseen| unseen.devices as usize),
@@ -68,7 +69,7 @@ pub(super) fn table(rows: &[StandIn]) -> output::Table {
             Some(error) => (format!("{:.1}", 100.0 * error), row.n.to_string()),
             None => ("–".to_owned(), "–".to_owned()),
         };
-        table.row([row.device.clone(), row.missing.clone(), row.instead.clone(), error, n]);
+        table.row([row.device.clone(), row.what.clone(), row.instead.clone(), error, n]);
     }
     table
 }

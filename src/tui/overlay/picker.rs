@@ -158,7 +158,11 @@ impl Picker {
         let mut ranks = work.loaded.traces().map(iteration::steps);
         let steps = ranks.next()?;
         let others: Vec<Vec<Step>> = ranks.collect();
-        let usual = iteration::choose(&steps, IterationChoice::Default);
+        let written = work.loaded.traces().next().and_then(|trace| trace.iteration.as_ref());
+        let usual = written.map_or_else(
+            || iteration::choose(&steps, IterationChoice::Default),
+            |name| steps.iter().position(|step| step.name == *name),
+        );
         let median = median(&steps)?;
         let shown = work.loaded.graph.ranks.first().map_or("", |part| part.iteration.as_str());
         let off = |step: &Step| step.dur.0 as f64 / median.0.max(1) as f64 - 1.0;

@@ -55,8 +55,8 @@ fn options(advice: &Advice, is_stale: bool) -> Table<'_> {
     let per_sample = if advice.options.iter().any(|option| option.is_per_sample) { " · * per sample" } else { "" };
     let text = match advice.options.len() {
         0 => "no edit that is known makes it faster".to_owned(),
-        1 => "1 option on top of the scenario · enter adds it · v sensitivity".to_owned(),
-        count => format!("{count} options on top of the scenario · enter adds one · v sensitivity"),
+        1 => "1 option on top of the scenario · v sensitivity".to_owned(),
+        count => format!("{count} options on top of the scenario · v sensitivity"),
     };
     Table {
         summary: vec![(text + per_sample, Role::Dim), note(is_stale)],

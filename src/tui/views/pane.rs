@@ -52,14 +52,25 @@ pub fn details(app: &App, work: &Workspace, canvas: &mut Canvas<'_>) {
         None if app.view == View::Timeline => guide(work, canvas),
         _ => {
             let below = hints(&keys(app, work), 0, canvas);
-            if app.view == View::Operators {
-                let legend = "÷ model: measured over what the cost model says; ~ beyond what the model was fitted on; ▲ slow by \
-                              more than the model errs";
-                for (line, y) in wrap(legend, canvas.width().saturating_sub(2) as usize).iter().zip(below..) {
-                    canvas.text(1, y, line, Role::Faint);
-                }
+            let Some((text, role)) = remark(app, work) else { return };
+            for (line, y) in wrap(&text, canvas.width().saturating_sub(2) as usize).iter().zip(below..) {
+                canvas.text(1, y, line, role);
             }
         }
+    }
+}
+
+/// What stands below the keys: signs that are not explained in the table, or what it has no room for.
+fn remark(app: &App, work: &Workspace) -> Option<(String, Role)> {
+    const SIGNS: &str = "÷ model: measured over what the cost model says; ~ beyond what the model was fitted on; ▲ slow by more \
+                         than the model errs";
+    match app.view {
+        View::Operators => Some((SIGNS.to_owned(), Role::Faint)),
+        View::Advise if !work.table.is_other => {
+            let option = work.advice.advice.as_deref()?.options.get(work.table.cursor)?;
+            Some((option.steps.join(" + "), Role::Text))
+        }
+        _ => None,
     }
 }
 
@@ -73,7 +84,10 @@ fn keys(app: &App, work: &Workspace) -> Vec<(&'static str, String)> {
             ("r", "range".to_owned()),
             ("+ −", "points".to_owned()),
         ],
-        View::Advise => vec![("enter", "adds the row's steps".to_owned())],
+        View::Advise => {
+            let other = if work.table.is_other { "options" } else { "sensitivity" };
+            vec![("enter", "adds the row's steps".to_owned()), ("v", other.to_owned())]
+        }
         View::Operators => vec![
             ("enter", "opens or folds".to_owned()),
             ("o", "shows the longest on the timeline".to_owned()),

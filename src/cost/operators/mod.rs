@@ -11,6 +11,10 @@ pub mod movement;
 pub mod pointwise;
 pub mod rowwise;
 
+use std::sync::LazyLock;
+
+use rustc_hash::FxHashSet;
+
 use crate::graph::{DType, Operands};
 
 use super::work::{Family, Work};
@@ -171,7 +175,8 @@ pub fn is_free(operator: &str) -> bool {
         resolve_neg lift_fresh record_stream _indices _values _nnz sparse_dim is_coalesced broadcast_tensors view_as \
         view_as_real view_as_complex size numel dim is_pinned _nnpack_available scalar_tensor _has_compatible_shallow_copy_type \
         swapaxes mT diagonal AccumulateGrad _sparse_coo_tensor_unsafe _sparse_coo_tensor_with_dims_and_tensors";
-    FREE.split_whitespace().any(|free| free == bare(operator))
+    static KNOWN: LazyLock<FxHashSet<&str>> = LazyLock::new(|| FREE.split_whitespace().collect());
+    KNOWN.contains(bare(operator))
 }
 
 #[cfg(test)]

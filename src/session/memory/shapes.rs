@@ -68,8 +68,9 @@ impl<'a> Walk<'a> {
     fn new(rank: Rank<'a>) -> Self {
         let mut backward: FxHashMap<OperatorId, TimeNs> = FxHashMap::default();
         for (at, operator) in rank.graph.operators.iter().enumerate() {
-            if let Some(forward) = operator.forward {
-                let through = end(rank.graph, OperatorId(at as u32));
+            let id = OperatorId(at as u32);
+            if let Some(forward) = operator.forward.filter(|_| is_of(rank.graph, rank.part, id)) {
+                let through = end(rank.graph, id);
                 let known = backward.entry(forward).or_insert(through);
                 *known = (*known).max(through);
             }

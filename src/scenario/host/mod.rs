@@ -11,7 +11,7 @@ mod heap;
 use rustc_hash::FxHashMap;
 
 use crate::cost::{Estimate, Family, Shape, Work};
-use crate::graph::{ExecutionGraph, NodeId, TaskKind};
+use crate::graph::{DType, ExecutionGraph, NodeId, TaskKind};
 use crate::units::DurNs;
 
 use super::draft::Draft;
@@ -20,7 +20,6 @@ use super::works::{Classifier, Overrides, Sharing};
 
 /// Fitted costs of host computations.
 #[derive(Clone, Debug, PartialEq)]
-#[expect(clippy::struct_field_names, reason = "the unit of each")]
 pub struct HostModel {
     /// Cost of an operator that does next to nothing, in seconds.
     dispatch_s: f64,
@@ -28,6 +27,8 @@ pub struct HostModel {
     flop_s: f64,
     /// Seconds per byte, by [`Group`]; for products that of everything that streams.
     byte_s: [f64; 4],
+    /// How much longer host code takes on cold caches, over its warm time.
+    kappa: f64,
 }
 
 /// Kinds of computations that are bound alike.
@@ -62,18 +63,20 @@ const USUAL_BYTE_S: f64 = 0.06e-9;
 /// No core streams faster, in seconds per byte: 50 GB/s.
 const LEAST_BYTE_S: f64 = 0.02e-9;
 /// What a product reads, or writes, up to this size stays in a core's own cache: it costs nothing besides the arithmetic.
-const NEAR_BYTES: f64 = 1e6;
-/// Seconds per byte that a product reads beyond that, over the streaming rate of the same host; and the weight of a byte
-/// written over one read (the line is fetched first, the page is new). Values fitted on our captures of a perceptron, GPT-2
-/// and BERT (mean miss per product 10 %); that small matrices are free, and each of a batch by itself, was decided after
-/// looking at the recommenders' captures too.
-const FAR: f64 = 1.3;
-const WRITTEN: f64 = 2.5;
-/// Relative error stated: root mean square of iterations predicted between batches ×4 to ×16 apart on our own captures
-/// (`validate whatif`), of the kind of model that is worse: perceptron 9 % (n 6), recommenders 12.5 % (n 12), since of another
-/// kind more cannot be expected. `validate whatif` holds the captures of each kind against what the other's says. No law of
-/// sizes gets below half of what equal operators differ by: at batch 256 those of two captures took 16 % apart.
-const ERROR: f32 = 0.125;
+const NEAR_BYTES: f64 = 2e6;
+/// How often a byte that a product reads beyond that moves: it is read, and goes through memory again in the order of the kernel's
+/// panels. So a product of few rows takes as long as one of some tens of rows more: 22 on one machine whose captures we have, 65 on
+/// another, and no trace tells which; 2.0 lies between (both perceptrons, fitted by hand).
+const READ_MOVES: f64 = 2.0;
+/// How often a byte written beyond that moves: the line is fetched first, the page may be new.
+const WRITTEN_MOVES: f64 = 2.5;
+/// Share of a look-up's time that is added when it is the first to touch its page (translation, an open row of memory).
+const PAGE_SHARE: f64 = 0.3;
+const PAGE: f64 = 4096.0;
+/// Relative error stated: about the geometric mean over models of iterations predicted between batches ×4 to ×16 apart, on
+/// captures of models that no constant here was fitted on (`validate whatif` on them; see ARCHITECTURE). Captures of one model minutes
+/// apart differ by 2 to 19 % on a shared machine, which no law of sizes can tell.
+const ERROR: f32 = 0.15;
 
 impl HostModel {
     /// The model that fits the host computations of `graph`; `None` when there are none whose work is known.
@@ -85,7 +88,8 @@ impl HostModel {
         if computed.is_empty() {
             return None;
         }
-        let slowdown = caches::slowdowns(graph, &computed);
+        let kappa = caches::kappa(graph, &computed);
+        let slowdown = caches::slowdowns(graph, &computed, kappa);
         let small = computed.iter().filter(|(_, work)| is_small(work));
         let mut small: Vec<f64> =
             small.map(|&(node, _)| graph.tasks[node].duration.secs() / slowdown[node.index()]).collect();
@@ -94,7 +98,7 @@ impl HostModel {
         let measured = without_fresh_pages(graph, &computed);
         let rest = |seconds: f64| (seconds - dispatch_s).max(0.0);
         let of = |group: Group| measured.iter().filter(move |(work, _)| Group::of(work) == group && !is_small(work));
-        let rows = |group| of(group).map(|(work, s)| (work.bytes().0 as f64, rest(*s)));
+        let rows = |group| of(group).map(|(work, s)| (moved_bytes(work), rest(*s)));
         let stream = streaming(rows(Group::Stream)).unwrap_or(USUAL_BYTE_S);
         // A product is never all traffic, whatever the streaming rate says.
         let arithmetic = |work: &Work, s: f64| rest(s - traffic_s(work, stream)).max(rest(s) * LEAST_ARITHMETIC);
@@ -102,15 +106,16 @@ impl HostModel {
         let flop_s = per_unit(products).unwrap_or(0.0);
         let own = |group| per_unit(rows(group)).unwrap_or(stream);
         let byte_s = [stream, own(Group::Lookup), own(Group::Update), stream];
-        Some(Self { dispatch_s, flop_s, byte_s })
+        Some(Self { dispatch_s, flop_s, byte_s, kappa })
     }
 
     /// The time of `work`.
     pub fn estimate(&self, work: &Work) -> Estimate {
-        let byte_s = self.byte_s[Group::of(work) as usize];
-        let seconds = match Group::of(work) {
+        let group = Group::of(work);
+        let byte_s = self.byte_s[group as usize];
+        let seconds = match group {
             Group::Product => self.flop_s * work.flop.0 + traffic_s(work, byte_s),
-            Group::Lookup | Group::Update | Group::Stream => byte_s * work.bytes().0 as f64,
+            Group::Lookup | Group::Update | Group::Stream => byte_s * moved_bytes(work),
         };
         let duration = DurNs::from_secs_f64(self.dispatch_s + seconds);
         Estimate { duration, model: "host-fit", error: ERROR, extrapolated: false }
@@ -130,7 +135,21 @@ fn is_small(work: &Work) -> bool {
 fn traffic_s(work: &Work, stream: f64) -> f64 {
     let products = if let Shape::Gemm { batch, .. } = work.shape { batch.max(1) as f64 } else { 1.0 };
     let beyond = |bytes: u64| (bytes as f64 - products * NEAR_BYTES).max(0.0);
-    stream * FAR * (beyond(work.read.0) + WRITTEN * beyond(work.written.0))
+    stream * (READ_MOVES * beyond(work.read.0) + WRITTEN_MOVES * beyond(work.written.0))
+}
+
+/// Bytes of `work`; those of rows looked up by chance count more where they are on pages of their own: the more rows a table
+/// gives, the more of them share one.
+fn moved_bytes(work: &Work) -> f64 {
+    let bytes = work.bytes().0 as f64;
+    let &Shape::Embedding { batch, rows, tables, pooling, dim, ref reuse, .. } = &work.shape else { return bytes };
+    let look_ups = (batch * tables) as f64 * pooling;
+    let row_bytes = (dim * DType::Fp32.size()) as f64;
+    let pages = (rows * tables) as f64 * (row_bytes / PAGE).min(1.0);
+    if look_ups <= 0.0 || pages < 1.0 {
+        return bytes;
+    }
+    bytes * (1.0 + PAGE_SHARE * reuse.distinct(pages, look_ups) / look_ups)
 }
 
 /// Lets what the host spends besides its computations' own work follow the edits made: memory, then code on cold caches.
@@ -140,7 +159,7 @@ fn traffic_s(work: &Work, stream: f64) -> f64 {
 pub(in crate::scenario) fn follow(draft: &mut Draft<'_>) {
     let Some(host) = draft.context().host.clone() else { return };
     let pages = heap::touch_all(draft, &host);
-    caches::follow(draft);
+    caches::follow(draft, host.kappa);
     heap::give_back(draft, &pages);
 }
 

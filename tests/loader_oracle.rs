@@ -209,7 +209,7 @@ proptest! {
             let at = at.index(bytes.len());
             match how {
                 0 => bytes[at] = byte,
-                1 => drop(bytes.remove(at)),
+                1 if bytes.len() > 1 => drop(bytes.remove(at)),
                 _ => bytes.truncate(at.max(1)),
             }
         }

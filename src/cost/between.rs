@@ -1,6 +1,8 @@
 //! [`Between`]: what a measured time becomes when a kernel's work or device changes. Asks [`CostModels`] for times of either
 //! side; how they come about is its.
 
+use rustc_hash::FxHashMap;
+
 use crate::device::DeviceProfile;
 use crate::units::DurNs;
 
@@ -36,9 +38,9 @@ enum Outlook {
     /// No model covers the work.
     Unmodelled,
     /// Nothing can be said of the ratio.
-    Absolute(Estimate),
-    /// The ratio of `alike` to `before`, both by one model, with its expected error; or `after`.
-    Either { before: Estimate, alike: Estimate, after: Estimate, error: f32 },
+    Absolute(Prediction),
+    /// The ratio of `alike` to `before`, both by one model, with its expected error; or `alone`, by a model alone.
+    Either { before: Estimate, alike: Estimate, alone: Prediction, error: f32 },
 }
 
 /// Memory of what was said of changes.
@@ -90,11 +92,11 @@ impl Outlook {
     fn of(&self, measured: DurNs) -> Prediction {
         match self {
             Self::Unmodelled => unmodelled(Some(measured)),
-            Self::Absolute(after) => absolute(after),
-            Self::Either { before, after, error, .. }
-                if absolute(after).error.max(anchor::missed(before, measured)) < *error =>
+            Self::Absolute(alone) => *alone,
+            Self::Either { before, alone, error, .. }
+                if alone.error < *error && anchor::missed(before, measured) < *error =>
             {
-                absolute(after)
+                *alone
             }
             Self::Either { before, alike, error, .. } => Prediction {
                 duration: measured.scale(alike.duration.0 as f64 / before.duration.0 as f64),
@@ -130,13 +132,18 @@ impl Between<'_> {
         self.models.outlooks.0.answer(&asked, || self.outlook(old, new)).of(measured)
     }
 
-    /// [`predict`](Self::predict) of all `kernels`: each change is looked up once, and the models are asked about those
-    /// they do not remember together.
+    /// [`predict`](Self::predict) of all `kernels`: each change is looked up once, kernels that share their works even without
+    /// a look at these, and the models are asked about the changes they do not remember together.
     pub fn predict_all(&self, kernels: &[Kernel<'_>]) -> Vec<Prediction> {
         let devices = (self.old.0, self.new.0);
         let mut changes = Distinct::default();
-        let places: Vec<usize> =
-            kernels.iter().map(|&Kernel { old, new, .. }| changes.place(Asked { devices, old, new })).collect();
+        let mut shared: FxHashMap<(usize, usize), usize> = FxHashMap::default();
+        let address = |work: Option<&Work>| work.map_or(0, |work| std::ptr::from_ref(work).addr());
+        let mut places = Vec::with_capacity(kernels.len());
+        for &Kernel { old, new, .. } in kernels {
+            let place = shared.entry((address(old), address(new)));
+            places.push(*place.or_insert_with(|| changes.place(Asked { devices, old, new })));
+        }
         self.models.foresee(changes.list.iter().filter_map(|change| change.new), self.new.1, self.new.0);
         self.models.foresee(changes.list.iter().filter_map(|change| change.old), self.old.1, self.old.0);
         let outlook =
@@ -157,17 +164,18 @@ impl Between<'_> {
 
     fn outlook(&self, old: Option<&Work>, new: Option<&Work>) -> Outlook {
         let Some(after) = new.and_then(|work| self.after(work)) else { return Outlook::Unmodelled };
+        let alone = absolute(&after);
         let before = old.and_then(|work| self.models.estimate_keyed(work, self.old.1, self.old.0));
         let before = before.filter(|before| before.duration > DurNs::ZERO);
-        let (Some(old), Some(new), Some(before)) = (old, new, before) else { return Outlook::Absolute(after) };
+        let (Some(old), Some(new), Some(before)) = (old, new, before) else { return Outlook::Absolute(alone) };
         if has_own_unit(old, self.old.1) != has_own_unit(new, self.new.1) {
-            return Outlook::Absolute(after);
+            return Outlook::Absolute(alone);
         }
         let change = Change { same_device: self.old.0 == self.new.0, doublings: doublings(old, new) };
         let (before, alike) = self.alike((before, after), old, new);
         let domain = Domain::of(new);
         let measured = |ratio| domain.and_then(|domain| self.models.fits().anchored(domain, ratio));
-        Outlook::Either { before, alike, after, error: anchor::expected_error(&before, &alike, change, measured) }
+        Outlook::Either { before, alike, alone, error: anchor::expected_error(&before, &alike, change, measured) }
     }
 
     /// Both estimates by one model: the ratio of two models' answers would show their difference, not the devices'. Where one

@@ -87,3 +87,17 @@ fn a_table_takes_its_weights_along() {
     assert_eq!(of(&before, 0) - of(&after, 0), table);
     assert_eq!(of(&after, 1) - of(&before, 1), table);
 }
+
+#[test]
+fn more_data_parallel_ranks_keep_whole_copies_and_say_so() {
+    let both = ["r0", "r1"].map(|rank| format!("dlrm-ddp-b128-fp32-cpu-ws2-{rank}.kineto.json.gz"));
+    let job = Opened::of(&both.iter().map(String::as_str).collect::<Vec<_>>());
+    let outcome = |lines: &[&str]| {
+        let scenario = Scenario::parse(lines.iter().copied()).unwrap();
+        job.0.evaluate(&job.1, &scenario, 1)
+    };
+    let (before, after) = (outcome(&[]), outcome(&["scale-ranks 64"]));
+    assert_eq!(after.summary.memory, before.summary.memory);
+    let said = &after.steps[0];
+    assert!(said.summary.contains("DDP") || !said.unhandled.is_empty(), "{said:?}");
+}

@@ -124,6 +124,19 @@ fn assert_shows(screen: &Rehearsal, wanted: &str) {
 }
 
 #[test]
+fn two_knobs_make_a_map_whose_cells_are_put_in_force() {
+    for size in SIZES {
+        let mut screen = open(size);
+        for keys in ["6", ":knob flops<enter>", ":across dram_bw 0.5..2x3<enter>", "<down><right><right>"] {
+            play(&mut screen, keys);
+        }
+        insta::assert_snapshot!(format!("sweep_map_{}x{}", size.0, size.1), text(&screen));
+        play(&mut screen, "<enter>");
+        assert_shows(&screen, "scale-device dram_bw x2");
+    }
+}
+
+#[test]
 fn a_trace_opens_at_every_size() {
     for size in SIZES {
         insta::assert_snapshot!(format!("open_{}x{}", size.0, size.1), with_styles(&open(size)));

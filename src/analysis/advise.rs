@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use crate::cost::Family;
 use crate::device::{DeviceKind, DeviceProfile};
-use crate::graph::{HostPart, NodeId, TaskKind};
+use crate::graph::{ExecutionGraph, HostPart, NodeId, RankPart, TaskKind};
 use crate::scenario::{Base, Context, parse_step};
 
 /// A step to try.
@@ -101,7 +101,23 @@ pub fn levers(base: &Base) -> Vec<Lever> {
         "collective" => lever("link", "kind=collective".to_owned()),
         kind => lever(kind, format!("kind={kind}")),
     });
-    of_family.chain(of_kind).collect()
+    of_family.chain(of_kind).chain(of_ranks(graph)).collect()
+}
+
+/// Host and device of each rank by itself, where each is simulated and a reader can tell them apart.
+fn of_ranks(graph: &ExecutionGraph) -> Vec<Lever> {
+    const MOST: usize = 16;
+    let ranks = &graph.ranks;
+    if ranks.len() < 2 || ranks.len() > MOST || ranks.iter().any(|part| part.count() > 1) {
+        return Vec::new();
+    }
+    let of_rank = |part: &RankPart| {
+        ["host", "kernel"].map(|kind| {
+            let rank = part.rank.0;
+            Lever { class: format!("r{rank} {kind}"), selector: format!("rank={rank} & kind={kind}") }
+        })
+    };
+    ranks.iter().flat_map(of_rank).collect()
 }
 
 fn kind_name(kind: TaskKind) -> Option<&'static str> {

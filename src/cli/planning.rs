@@ -72,6 +72,9 @@ pub struct CompareArgs {
     /// Rows for people; programs get all
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub top: usize,
+    /// Write all sides as a report too: FILE.md or FILE.html
+    #[arg(short, long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
     /// Edits: of B without a second trace, of A against what was measured in B; under both scenarios
     #[command(flatten)]
     pub scenario: ScenarioArgs,

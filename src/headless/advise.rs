@@ -60,6 +60,10 @@ fn describe(answer: &Answer, out: &mut dyn Write) -> io::Result<()> {
     if let Some(goal) = goal {
         writeln!(out, "\n{}", sentence(goal))?;
     }
+    if found.iter().any(|option| option.assumed_share > 0.0) {
+        let why = "assumed: that share of a step's change is judgement, not measured; low and high reach back by it";
+        writeln!(out, "{why}")?;
+    }
     writeln!(out, "\nwhat it is sensitive to: time saved when a class takes a tenth less, and when it takes none")?;
     output::text(&levers(sensitivity, goal.is_some()), out)
 }
@@ -82,6 +86,7 @@ fn options(found: &[AdvisedOption]) -> output::Table {
         "high_ns",
         "memory_bytes",
         "hardware",
+        "assumed_percent",
         "steps",
     ]);
     for option in found {
@@ -93,10 +98,16 @@ fn options(found: &[AdvisedOption]) -> output::Table {
             option.error_band.high_ns.0.to_string(),
             option.memory_bytes.map_or("–".to_owned(), |bytes| bytes.0.to_string()),
             if option.is_hardware { "other" } else { "same" }.to_owned(),
+            assumed(option),
             option.steps.join("; "),
         ]);
     }
     table
+}
+
+/// The largest share of a step's change that is assumed.
+fn assumed(option: &AdvisedOption) -> String {
+    if option.assumed_share > 0.0 { format!("{:.0}", 100.0 * option.assumed_share) } else { "–".to_owned() }
 }
 
 fn levers(found: &[Sensitivity], has_goal: bool) -> output::Table {

@@ -9,7 +9,7 @@ use color_eyre::eyre::{Result, eyre};
 use serde::Serialize;
 
 use crate::cli::{CompareArgs, CompareOrder, Edit, Iteration, ScenarioArgs};
-use crate::session::{Board, Column, ComparedRow, Comparison, Engine, Loaded, Side};
+use crate::session::{Board, Column, ComparedRow, Comparison, Engine, Loaded, Side, export_comparison};
 
 use super::opened::report_matches;
 use super::{input, output};
@@ -48,6 +48,9 @@ pub fn run(args: &CompareArgs, iteration: Iteration) -> Result<()> {
         sort(&mut comparison.rows, args.sort);
     }
     let board = Board::of(&sides, 0);
+    if let Some(path) = &args.out {
+        export_comparison(path, &board, args.scenario.force)?;
+    }
     let operators = if sides.len() > 2 { rows(&board) } else { Vec::new() };
     let answer = Answer { comparison, sides: board.columns.clone(), operators };
     let mut json = input::Envelope::new(&loaded[0], &answer);

@@ -13,14 +13,14 @@ use crate::units::{Bytes, DurNs};
 /// Rows under a header; numbers are right-aligned.
 #[derive(Clone, Debug, Default)]
 pub struct Table {
-    header: Vec<&'static str>,
+    header: Vec<String>,
     rows: Vec<Vec<String>>,
 }
 
 impl Table {
     /// An empty table with these columns.
-    pub fn new(header: &[&'static str]) -> Self {
-        Self { header: header.to_vec(), rows: Vec::new() }
+    pub fn new<T: AsRef<str>>(header: &[T]) -> Self {
+        Self { header: header.iter().map(|cell| printable(cell.as_ref())).collect(), rows: Vec::new() }
     }
 
     /// Appends a row.
@@ -42,13 +42,13 @@ impl Table {
     fn for_people(&self) -> Self {
         let mut table = self.clone();
         for (column, header) in table.header.iter_mut().enumerate() {
-            let name = *header;
-            let shown: fn(u64, bool) -> String = match name.rsplit_once('_') {
-                Some((_, "ns")) => |value, negative| DurNs(value as i64 * if negative { -1 } else { 1 }).to_string(),
-                Some((_, "bytes")) => |value, _| Bytes(value).to_string(),
+            let Some((plain, unit)) = header.rsplit_once('_') else { continue };
+            let shown: fn(u64, bool) -> String = match unit {
+                "ns" => |value, negative| DurNs(value as i64 * if negative { -1 } else { 1 }).to_string(),
+                "bytes" => |value, _| Bytes(value).to_string(),
                 _ => continue,
             };
-            *header = name.rsplit_once('_').map_or(name, |(plain, _)| plain);
+            *header = plain.to_owned();
             for cell in table.rows.iter_mut().filter_map(|row| row.get_mut(column)) {
                 let digits = cell.trim_start_matches(['-', '−']);
                 if let Ok(value) = digits.parse() {
@@ -62,8 +62,7 @@ impl Table {
     fn write_text(&self, out: &mut impl Write) -> io::Result<()> {
         let widths = self.widths();
         let right: Vec<bool> = (0..widths.len()).map(|column| self.is_numeric(column)).collect();
-        let header: Vec<String> = self.header.iter().map(|&cell| cell.to_owned()).collect();
-        for row in std::iter::once(&header).chain(&self.rows) {
+        for row in std::iter::once(&self.header).chain(&self.rows) {
             let mut line = String::new();
             for (column, cell) in row.iter().enumerate() {
                 let pad = " ".repeat(widths[column].saturating_sub(cell.width()));
@@ -84,7 +83,7 @@ impl Table {
 
     fn write_csv(&self, out: &mut impl Write) -> io::Result<()> {
         let line = |cells: Vec<String>| cells.iter().map(|cell| csv_field(cell)).collect::<Vec<_>>().join(",");
-        writeln!(out, "{}", line(self.header.iter().map(|&cell| cell.to_owned()).collect()))?;
+        writeln!(out, "{}", line(self.header.clone()))?;
         for row in &self.rows {
             writeln!(out, "{}", line(row.clone()))?;
         }

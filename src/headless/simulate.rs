@@ -102,6 +102,9 @@ fn describe(loaded: &Loaded, outcome: &Outcome, out: &mut dyn Write) -> io::Resu
             writeln!(out, "     {}", step.summary)?;
         }
         writeln!(out, "     alone {}, on top of the steps before {}", signed(step.alone_ns), signed(step.marginal_ns))?;
+        if let Some(assumed) = step.assumed() {
+            writeln!(out, "     {assumed}; the band reaches back by it")?;
+        }
         for what in &step.unhandled {
             writeln!(out, "     not handled: {what}")?;
         }

@@ -7,9 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cli::{Edit, Iteration, ScenarioArgs, ScenarioCommand, SweepArgs};
 use crate::scenario::Scenario;
-use crate::session::{
-    Engine, Loaded, PathChange, Sweep, SweepPoint, SweepRun, memory_limit, optimal_batch, path_changes, read_text,
-};
+use crate::session::{Along, Engine, Loaded, PathChange, Sweep, SweepPoint, SweepRun, along, grid, read_text};
 
 use super::opened::Opened;
 use super::{input, output};
@@ -22,6 +20,9 @@ struct Answer {
     memory_limit: Option<f64>,
     /// Where most of the critical path becomes another kind.
     path_changes: Vec<PathChange>,
+    /// The same of several knobs: along one, for every setting of the others.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    along: Vec<Along>,
     /// Which part of the points these are, where they are a part.
     #[serde(skip_serializing_if = "Option::is_none")]
     shard: Option<Shard>,
@@ -30,16 +31,14 @@ struct Answer {
 impl Answer {
     fn of(points: Vec<SweepPoint>, shard: Shard) -> Self {
         let shard = (shard != Shard::ALL).then_some(shard);
-        // Of a part, or of several knobs at once, nothing follows from the order of its points.
-        let knob = points.first().filter(|point| shard.is_none() && point.knobs.len() == 1);
-        let knob = knob.and_then(|point| point.knobs.keys().next().cloned());
-        Self {
-            optimal_batch: optimal_batch(&points).filter(|_| knob.is_some()),
-            memory_limit: knob.as_ref().and_then(|knob| memory_limit(&points, knob)),
-            path_changes: knob.map(|knob| path_changes(&points, &knob)).unwrap_or_default(),
-            points,
-            shard,
-        }
+        // Of a part nothing follows from the order of its points.
+        let mut along = if shard.is_none() { along(&points) } else { Vec::new() };
+        let is_one = points.first().is_some_and(|point| point.knobs.len() == 1);
+        let only = if is_one { along.pop() } else { None };
+        let (optimal_batch, memory_limit) =
+            only.as_ref().map_or((None, None), |it| (it.optimal_batch, it.memory_limit));
+        let path_changes = only.map(|only| only.path_changes).unwrap_or_default();
+        Self { points, optimal_batch, memory_limit, path_changes, along, shard }
     }
 }
 
@@ -162,7 +161,7 @@ fn sweeps(args: &SweepArgs, batches: Option<Vec<f64>>, loaded: &Loaded) -> Resul
     for pair in args.knob.chunks(2) {
         let [name, range] = pair else { continue };
         let values = Sweep::parse_values(range).map_err(|error| eyre!("--knob {name}: {error}"))?;
-        sweeps.push(Sweep { knob: name.clone(), template: Sweep::template(name), values });
+        sweeps.push(Sweep { knob: name.clone(), template: Sweep::template(name), values, across: None });
     }
     if sweeps.is_empty() {
         let batch = loaded.graph.batch_size.ok_or_else(|| eyre!("the batch size is unknown; name a --knob"))?;
@@ -178,12 +177,7 @@ fn evaluate(
     scenario: &Scenario,
     (sweeps, shard): (&[Sweep], Shard),
 ) -> Vec<SweepPoint> {
-    let mut grid: Vec<Vec<f64>> = vec![Vec::new()];
-    for sweep in sweeps {
-        grid =
-            grid.iter().flat_map(|row| sweep.values().map(move |value| [row.as_slice(), &[value]].concat())).collect();
-    }
-    let own: Vec<Vec<f64>> = grid.into_iter().skip(shard.part - 1).step_by(shard.of).collect();
+    let own: Vec<Vec<f64>> = grid(sweeps).into_iter().skip(shard.part - 1).step_by(shard.of).collect();
     SweepRun::new(engine, loaded, scenario, sweeps).points(&own)
 }
 
@@ -203,7 +197,61 @@ fn describe(table: &output::Table, answer: &Answer, out: &mut dyn Write) -> io::
     for change in &answer.path_changes {
         writeln!(out, "from {} on the critical path is mostly {}, before {}", change.at, change.to, change.from)?;
     }
+    if !answer.along.is_empty() {
+        map(answer, out)?;
+    }
     Ok(())
+}
+
+/// A grid of two knobs as a map, and what follows along one for every setting of the others.
+fn map(answer: &Answer, out: &mut dyn Write) -> io::Result<()> {
+    let knob = &answer.along[0].knob;
+    if answer.along[0].others.len() == 1 {
+        let mut rows: Vec<f64> = answer.points.iter().filter_map(|point| point.value(knob)).collect();
+        rows.sort_by(f64::total_cmp);
+        rows.dedup();
+        let settings = || answer.along.iter().filter_map(|along| along.others.iter().next());
+        let titles: Vec<String> = settings().map(|(other, value)| format!("{other}={value}")).collect();
+        let mut map = output::Table::new(&[vec![knob.clone()], titles].concat());
+        for row in rows {
+            let cell = |(other, &value): (&String, &f64)| {
+                let is_it = |point: &&SweepPoint| point.value(knob) == Some(row) && point.value(other) == Some(value);
+                answer.points.iter().find(is_it).map_or_else(String::new, |point| cell(point, answer))
+            };
+            map.row(std::iter::once(row.to_string()).chain(settings().map(cell)).collect::<Vec<_>>());
+        }
+        writeln!(
+            out,
+            "\niteration by {knob}: ! does not fit, * optimal batch, and of what the critical path is mostly"
+        )?;
+        output::text(&map, out)?;
+    }
+    for along in &answer.along {
+        let others: Vec<String> = along.others.iter().map(|(other, value)| format!("{other}={value}")).collect();
+        let batch = along.optimal_batch.map(|batch| format!("optimal batch {batch}"));
+        let limit = along.memory_limit.map(|limit| format!("memory fits up to {knob}={limit}"));
+        let change =
+            |change: &PathChange| format!("mostly {} from {knob}={} on, before {}", change.to, change.at, change.from);
+        let said: Vec<String> = batch.into_iter().chain(limit).chain(along.path_changes.iter().map(change)).collect();
+        if !said.is_empty() {
+            writeln!(out, "{}: {}", others.join(" "), said.join("; "))?;
+        }
+    }
+    Ok(())
+}
+
+fn cell(point: &SweepPoint, answer: &Answer) -> String {
+    let is_on = |along: &&Along| along.others.iter().all(|(other, value)| point.value(other) == Some(*value));
+    let best = answer.along.iter().find(is_on).and_then(|along| along.optimal_batch);
+    let is_best = best.is_some_and(|best| point.value("batch") == Some(best as f64));
+    let mark = if point.fits == Some(false) {
+        "!"
+    } else if is_best {
+        "*"
+    } else {
+        ""
+    };
+    format!("{}{mark} {}", point.simulated_ns, point.path_kind)
 }
 
 fn table(knobs: &[String], points: &[SweepPoint]) -> output::Table {

@@ -28,7 +28,7 @@ mod works;
 pub use base::Base;
 pub use batch::BatchLaws;
 pub use context::{Context, ContextError, Databases, RankDevice};
-pub use draft::{Added, AddedId, Combine, Draft, Node, Recomputed, Source};
+pub use draft::{Added, AddedId, Combine, Draft, Node, Recomputed, SharedStates, Source};
 pub use file::{FileError, Fit, SavedScenario};
 pub use history::History;
 pub use host::HostModel;

@@ -9,6 +9,7 @@ use crate::graph::{ExecutionGraph, Lane, LaneId, NodeId, OperatorId, RankPart, T
 use super::base::Base;
 use super::context::Context;
 use super::draft::{AddedId, Draft, Node};
+use super::host;
 use super::lower;
 use super::memory::{self, JobMemory};
 use super::step::Scenario;
@@ -129,7 +130,11 @@ impl<'b> Prefix<'b> {
     fn apply(&mut self, steps: &[super::Step]) {
         let context = self.draft.context();
         for step in steps {
-            let applied = step.enabled.then(|| step.transform.apply(&mut self.draft, context));
+            let draft = &mut self.draft;
+            let applied = step.enabled.then(|| {
+                draft.begin_step();
+                step.transform.apply(draft, context)
+            });
             self.reports.push(applied.unwrap_or_default());
         }
     }
@@ -152,7 +157,11 @@ pub fn resolve(base: &Base, scenario: &Scenario, context: &Context) -> Resolved 
     Prefix::of(base, &scenario.steps, context).resolve(&scenario.steps)
 }
 
-fn finish(draft: Draft<'_>, reports: Vec<StepReport>) -> Resolved {
+fn finish(mut draft: Draft<'_>, reports: Vec<StepReport>) -> Resolved {
+    // The host's caches and memory are those after all edits, whichever came last.
+    if draft.host_is_behind() {
+        host::follow(&mut draft);
+    }
     let base = draft.base();
     let (durations, changes) = lower::durations(&draft);
     let untouched = changes.is_empty() && !draft.is_restructured();

@@ -43,6 +43,10 @@ pub struct AdvisedOption {
     pub is_hardware: bool,
     /// Whether the batch is another: such options stand after the rest, whose gain is in the time of the same batch.
     pub is_per_sample: bool,
+    /// What of their changes is assumed, a line for each such step; the band reaches back by it.
+    pub assumed: Vec<String>,
+    /// The largest of those shares.
+    pub assumed_share: f32,
     /// What they could not do.
     pub unhandled: Vec<String>,
 }
@@ -143,8 +147,12 @@ impl Engine {
         let candidates = advise::candidates(&loaded.base, &loaded.context);
         let options = RefCell::default();
         let mut search = Search { engine: self, loaded, base, candidates, is_overtaken, found, options };
+        let mut alone = search.alone(0)?;
+        // The search for a placement takes longest: what takes less is told before.
+        let known = search.candidates.len();
         search.add_best_placement()?;
-        let alone = search.alone()?;
+        alone.extend(search.alone(known)?);
+        alone.sort_by(by_gain);
         let together = search.together(&alone)?;
         let mut options: Vec<AdvisedOption> = alone.into_iter().chain(together).map(|tried| tried.option).collect();
         sort(&mut options);
@@ -157,6 +165,10 @@ impl Engine {
 pub(super) fn sort(options: &mut [AdvisedOption]) {
     let order = |a: &AdvisedOption, b: &AdvisedOption| b.gain.total_cmp(&a.gain).then_with(|| a.steps.cmp(&b.steps));
     options.sort_by(|a, b| a.is_per_sample.cmp(&b.is_per_sample).then_with(|| order(a, b)));
+}
+
+fn by_gain(a: &Tried, b: &Tried) -> std::cmp::Ordering {
+    b.option.gain.total_cmp(&a.option.gain).then_with(|| a.parts.cmp(&b.parts))
 }
 
 /// Time per sample.
@@ -178,12 +190,12 @@ impl Search<'_> {
         if (self.is_overtaken)() { None } else { Some(()) }
     }
 
-    /// Every candidate by itself; those that gain, of other batches the best.
-    fn alone(&self) -> Option<Vec<Tried>> {
-        let all: Vec<Vec<usize>> = (0..self.candidates.len()).map(|number| vec![number]).collect();
+    /// Every candidate from number `first` on by itself; those that gain, of other batches the best.
+    fn alone(&self, first: usize) -> Option<Vec<Tried>> {
+        let all: Vec<Vec<usize>> = (first..self.candidates.len()).map(|number| vec![number]).collect();
         let mut tried = self.all_of(&all)?;
         tried.retain(|tried| tried.option.gain >= LEAST_GAIN);
-        tried.sort_by(|a, b| b.option.gain.total_cmp(&a.option.gain).then_with(|| a.parts.cmp(&b.parts)));
+        tried.sort_by(by_gain);
         let best = tried.iter().position(|tried| tried.option.is_per_sample);
         let mut place = 0..;
         tried.retain(|tried| place.next() == best || !tried.option.is_per_sample);
@@ -238,7 +250,7 @@ impl Search<'_> {
         let gain_of = |parts: &Vec<usize>| known.iter().position(|set| set == parts).map_or(0.0, |at| before[at]);
         let mut tried = self.all_of(&sets)?;
         tried.retain(|tried| tried.option.gain >= gain_of(&tried.parts) + LEAST_MORE);
-        tried.sort_by(|a, b| b.option.gain.total_cmp(&a.option.gain).then_with(|| a.parts.cmp(&b.parts)));
+        tried.sort_by(by_gain);
         tried.truncate(WIDTH);
         Some(tried)
     }
@@ -336,6 +348,8 @@ impl Trial<'_> {
             memory_bytes: summary.memory_bytes,
             is_hardware: any(|candidate| candidate.is_hardware),
             is_per_sample: any(|candidate| candidate.is_per_sample),
+            assumed_share: steps.iter().map(|step| step.doubt).fold(0.0, f32::max),
+            assumed: steps.iter().filter_map(|step| Some(format!("{}: {}", step.transform, step.assumed()?))).collect(),
             unhandled: steps.iter().flat_map(|step| step.unhandled.iter().cloned()).collect(),
         })
     }

@@ -18,10 +18,7 @@ use crate::sim::{Schedule, resimulate_from, simulate};
 use crate::trace::{self, Folding, Job, OpenOptions, RankTrace};
 use crate::units::DurNs;
 
-use super::{
-    Loaded, Outcome, SessionError, StepOutcome, Summary, Sweep, SweepPoint, SweepRun, databases, loaded, table_facts,
-    untimed,
-};
+use super::{Loaded, Outcome, SessionError, StepOutcome, Summary, databases, loaded, table_facts, untimed};
 use super::{compare, memory};
 
 /// The device catalog, the cost models and the default host overheads.
@@ -245,12 +242,6 @@ impl Engine {
         };
         let assumed = (first..steps.len()).filter(|&index| outcome.steps[index].doubt > 0.0);
         assumed.map(|index| doubted(&outcome.steps[index], prefix(index + 1) - prefix(index))).sum()
-    }
-
-    /// Evaluates `scenario` with the sweep's knob at `value` on top.
-    pub fn sweep_point(&self, loaded: &Loaded, scenario: &Scenario, sweep: &Sweep, value: f64) -> SweepPoint {
-        let points = SweepRun::new(self, loaded, scenario, std::slice::from_ref(sweep)).points(&[vec![value]]);
-        points.into_iter().next().unwrap_or_default()
     }
 
     /// The result of a scenario that is worked out already; the steps' gains stay open.

@@ -116,6 +116,24 @@ impl Engine {
     }
 }
 
+/// Scenarios and traces side by side as a report, Markdown or HTML by the file's ending.
+///
+/// # Errors
+/// The ending is another, the file exists and `replace` is not set, or the system refuses.
+pub fn export_comparison(path: &Path, board: &Board, replace: bool) -> Result<(), SessionError> {
+    let names: Vec<&str> = board.columns.iter().map(|column| column.figures.name.as_str()).collect();
+    let report = report::Report { title: names.join(" · "), blocks: comparison::blocks(board) };
+    let text = match ExportFormat::of_path(path) {
+        ExportFormat::Markdown => markdown::markdown(&report),
+        ExportFormat::Html => html::html(&report, ""),
+        _ => {
+            let reason = "a comparison is written as Markdown or HTML: expected .md or .html".to_owned();
+            return Err(SessionError::Write { path: path.display().to_string(), reason });
+        }
+    };
+    write_new(path, text.as_bytes(), replace)
+}
+
 /// The file of a rank's trace: in a folder, or beside the name that was given.
 fn of_rank(path: &Path, is_folder: bool, rank: u32) -> PathBuf {
     if is_folder {

@@ -33,7 +33,15 @@ pub struct StepOutcome {
     /// That time as a share of the time of all tasks that take any.
     pub unhandled_share: f64,
     /// Share of its change that is assumed.
+    #[serde(rename = "assumed_share")]
     pub doubt: f32,
+}
+
+impl StepOutcome {
+    /// What of its change is assumed, in a phrase; `None` where nothing is.
+    pub fn assumed(&self) -> Option<String> {
+        (self.doubt > 0.0).then(|| format!("assumed: {:.0} % of its change, by judgement", 100.0 * self.doubt))
+    }
 }
 
 /// The result of evaluating one scenario.

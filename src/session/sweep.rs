@@ -1,4 +1,6 @@
-//! Sweeps: one scenario evaluated over the values of a knob.
+//! Sweeps: one scenario evaluated over the values of a knob, or of several.
+
+mod along;
 
 use std::collections::BTreeMap;
 
@@ -9,6 +11,8 @@ use crate::scenario::transforms::Figure;
 use crate::scenario::{Scenario, Step, parse_step};
 use crate::units::{Bytes, DurNs};
 
+pub use along::{Along, along};
+
 /// A knob and its values.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sweep {
@@ -18,6 +22,8 @@ pub struct Sweep {
     pub template: String,
     /// The values, in rising order.
     pub values: Vec<f64>,
+    /// A second knob: points are then those of a grid, with its values as columns.
+    pub across: Option<Box<Sweep>>,
 }
 
 impl Sweep {
@@ -27,6 +33,7 @@ impl Sweep {
             knob: "batch".to_owned(),
             template: "resize-batch {}".to_owned(),
             values: sizes.iter().map(|&size| size as f64).collect(),
+            across: None,
         }
     }
 
@@ -83,8 +90,31 @@ impl Sweep {
             "bucket" => "1..256",
             _ => "0.25..4x9",
         };
-        let sweep = Self { knob: knob.to_owned(), template: Self::template(knob), values: Self::parse_values(range)? };
+        let values = Self::parse_values(range)?;
+        let sweep = Self { knob: knob.to_owned(), template: Self::template(knob), values, across: None };
         sweep.checked(sweep.values.clone()).map(|values| Self { values, ..sweep })
+    }
+
+    /// With few of the values, the first and the last among them: for the columns of a grid.
+    #[must_use]
+    pub fn coarse(self) -> Self {
+        const FEW: usize = 5;
+        let last = self.values.len().saturating_sub(1);
+        let mut places: Vec<usize> = (0..FEW).map(|place| place * last / (FEW - 1)).collect();
+        places.dedup();
+        let values = places.into_iter().filter_map(|place| self.values.get(place).copied()).collect();
+        Self { values, ..self }
+    }
+
+    /// Its knobs: one, or two of a grid.
+    pub fn knobs(&self) -> Vec<Self> {
+        let own = Self { across: None, ..self.clone() };
+        std::iter::once(own).chain(self.across.as_deref().cloned()).collect()
+    }
+
+    /// Its points, each a value per knob, row by row.
+    pub fn points(&self) -> Vec<Vec<f64>> {
+        grid(&self.knobs())
     }
 
     /// `values`, if each makes a step.
@@ -160,6 +190,15 @@ impl Sweep {
             Some(_) => Err("expected 2 to 10000 values".to_owned()),
         }
     }
+}
+
+/// Every combination of the knobs' values, those of the last one changing fastest.
+pub fn grid(knobs: &[Sweep]) -> Vec<Vec<f64>> {
+    let start = vec![Vec::new()];
+    knobs.iter().fold(start, |grid: Vec<Vec<f64>>, knob| {
+        let with = |row: &Vec<f64>| knob.values().map(|value| [row.as_slice(), &[value]].concat()).collect::<Vec<_>>();
+        grid.iter().flat_map(with).collect()
+    })
 }
 
 /// Puts a knob's step in place of the last step of the same kind where the knob is that step's only argument, else at the end.
@@ -297,6 +336,17 @@ mod tests {
         assert_eq!(path_changes(&points, "batch"), [change]);
         assert_eq!(memory_limit(&points, "batch"), Some(2.0));
         assert_eq!(memory_limit(&points[..2], "batch"), None, "nothing tells where it ends");
+    }
+
+    #[test]
+    fn a_grid_has_every_combination_row_by_row_and_few_columns() {
+        let across = Box::new(Sweep::around("dram_bw", None).unwrap().coarse());
+        assert_eq!((across.values.len(), across.values[0], across.values[4]), (5, 0.25, 4.0));
+        let sweep = Sweep { across: Some(across), ..Sweep::batch(&[8, 16]) };
+        let points = sweep.points();
+        assert_eq!((points.len(), &points[0], &points[9]), (10, &vec![8.0, 0.25], &vec![16.0, 4.0]));
+        assert_eq!(Sweep::batch(&[8, 16]).points(), [[8.0], [16.0]]);
+        assert_eq!(Sweep::batch(&[8, 16]).coarse().values, [8.0, 16.0]);
     }
 
     #[test]

@@ -265,12 +265,15 @@ impl Work {
     /// Evaluates as many points at a time as there are cores; what is overtaken goes back in line with the points that
     /// are left.
     fn sweep(&self, revision: u64, scenario: &Scenario, sweep: &Sweep) {
-        let run = SweepRun::new(&self.engine, &self.loaded, scenario, std::slice::from_ref(sweep));
-        let points: Vec<Vec<f64>> = sweep.values().map(|value| vec![value]).collect();
+        let knobs = sweep.knobs();
+        let run = SweepRun::new(&self.engine, &self.loaded, scenario, &knobs);
+        let points = sweep.points();
+        let columns = points.len() / sweep.values.len().max(1);
         let at_once = rayon::current_num_threads().max(1);
         for (round, some) in points.chunks(at_once).enumerate() {
             if self.shared.is_sweep_overtaken() {
-                let values = sweep.values[round * at_once..].to_vec();
+                // What of a row is known already comes once more.
+                let values = sweep.values[round * at_once / columns.max(1)..].to_vec();
                 return self.resume_later(revision, scenario.clone(), &Sweep { values, ..sweep.clone() });
             }
             for point in run.points(some) {

@@ -7,7 +7,7 @@ use super::command::{Pane, Ran};
 use super::effect::Effect;
 use super::listing::Fold;
 use super::table::{Open, Table};
-use super::views::{RanksParts, TablesParts, View, compare, roofline};
+use super::views::{RanksParts, TablesParts, View, compare, roofline, sweep};
 
 impl App {
     /// Keeps scrolling within what there is after the size or the view changed.
@@ -32,6 +32,12 @@ impl App {
         {
             let by = isize::try_from(times).unwrap_or(1);
             work.compare.step_sideways(if is_forward { by } else { -by });
+        }
+        if self.pane() == Pane::Sweep
+            && let Some(work) = self.workspace_mut()
+        {
+            let by = isize::try_from(times).unwrap_or(1);
+            sweep::step_sideways(work, if is_forward { by } else { -by });
         }
         if self.pane() == Pane::Roofline
             && let Some(work) = self.workspace_mut()

@@ -9,7 +9,7 @@ use ratatui::layout::Size;
 use crate::graph::BuildOptions;
 use crate::scenario::Scenario;
 use crate::scenario::transforms::Sharder;
-use crate::session::{Engine, Loaded, Played, Sharding};
+use crate::session::{Engine, Loaded, Played, Sharding, SweepRun};
 
 use super::app::{App, Style};
 use super::compare::Compared;
@@ -201,9 +201,9 @@ impl Rehearsal {
             }
             Effect::Sweep { work, revision, scenario, sweep } => {
                 let Some(loaded) = self.loaded.get(work).cloned() else { return };
-                for value in sweep.values() {
-                    let point = Box::new(self.engine.sweep_point(&loaded, &scenario, &sweep, value));
-                    self.take(Event::Point { work, revision, point });
+                let knobs = sweep.knobs();
+                for point in SweepRun::new(&self.engine, &loaded, &scenario, &knobs).points(&sweep.points()) {
+                    self.take(Event::Point { work, revision, point: Box::new(point) });
                 }
             }
         }

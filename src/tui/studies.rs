@@ -23,6 +23,26 @@ pub struct SweepState {
     pub shown: Option<Sweep>,
     /// The knob that was chosen; the batch size where none was.
     pub chosen: Option<Sweep>,
+    /// The chosen column of a grid.
+    pub column: usize,
+}
+
+impl SweepState {
+    /// The point in row `row` of the view, of a grid in the chosen column.
+    pub fn point(&self, row: usize) -> Option<&SweepPoint> {
+        let shown = self.shown.as_ref()?;
+        let Some(across) = &shown.across else { return self.points.get(row) };
+        self.at(*shown.values.get(row)?, *across.values.get(self.column)?)
+    }
+
+    /// The point of a grid with these values of its knobs.
+    pub fn at(&self, row: f64, column: f64) -> Option<&SweepPoint> {
+        let shown = self.shown.as_ref()?;
+        let across = shown.across.as_ref()?;
+        let is_it =
+            |point: &&SweepPoint| point.value(&shown.knob) == Some(row) && point.value(&across.knob) == Some(column);
+        self.points.iter().find(is_it)
+    }
 }
 
 /// Advice, as it was last given.
@@ -101,9 +121,7 @@ impl Workspace {
 
     /// As [`start_sweep`](Self::start_sweep), over batch sizes.
     pub fn start_batch_sweep(&mut self) -> Vec<Effect> {
-        if self.sweep.chosen.as_ref().is_some_and(|sweep| sweep.knob != "batch") {
-            self.sweep.chosen = None;
-        }
+        self.sweep.chosen = self.sweep.chosen.take().filter(|sweep| sweep.knob == "batch" && sweep.across.is_none());
         self.start_sweep()
     }
 
@@ -115,7 +133,9 @@ impl Workspace {
             return Vec::new();
         }
         let (shown, chosen) = (Some(sweep.clone()), self.sweep.chosen.take());
-        self.sweep = SweepState { revision, points: Vec::new(), expected: sweep.values.len(), shown, chosen };
+        let expected = sweep.points().len();
+        let column = self.sweep.column.min(sweep.across.as_ref().map_or(0, |across| across.values.len() - 1));
+        self.sweep = SweepState { revision, points: Vec::new(), expected, shown, chosen, column };
         vec![Effect::Sweep { work: self.number, revision, scenario: Arc::clone(self.history.current()), sweep }]
     }
 
@@ -149,12 +169,16 @@ impl Workspace {
     pub fn take_point(&mut self, revision: u64, point: SweepPoint) {
         // Points of another knob, or beyond its range, are left over from what was wanted before.
         let wanted = self.sweep.shown.as_ref().filter(|_| revision == self.sweep.revision);
-        let of_knob = |sweep: &&Sweep| point.value(&sweep.knob).is_some_and(|value| sweep.values.contains(&value));
-        if let Some(knob) = wanted.filter(of_knob).map(|sweep| sweep.knob.clone()) {
-            let value = |point: &SweepPoint| point.value(&knob).unwrap_or(0.0);
-            self.sweep.points.retain(|known| value(known).total_cmp(&value(&point)).is_ne());
+        let knobs = wanted.map(Sweep::knobs).unwrap_or_default();
+        let of_knob = |sweep: &Sweep| point.value(&sweep.knob).is_some_and(|value| sweep.values.contains(&value));
+        if point.knobs.len() == knobs.len() && !knobs.is_empty() && knobs.iter().all(of_knob) {
+            self.sweep.points.retain(|known| known.knobs != point.knobs);
             self.sweep.points.push(point);
-            self.sweep.points.sort_by(|a, b| value(a).total_cmp(&value(b)));
+            let order = |a: &SweepPoint, b: &SweepPoint| {
+                let of_knob = |knob: &Sweep| a.value(&knob.knob)?.partial_cmp(&b.value(&knob.knob)?);
+                knobs.iter().filter_map(of_knob).fold(std::cmp::Ordering::Equal, std::cmp::Ordering::then)
+            };
+            self.sweep.points.sort_by(order);
         }
     }
 }

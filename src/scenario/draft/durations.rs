@@ -16,6 +16,21 @@ impl Draft<'_> {
         self.touch(node);
     }
 
+    /// Notes that a step begins.
+    pub(in crate::scenario) fn begin_step(&mut self) {
+        self.host_is_behind = self.host_follows;
+    }
+
+    /// Notes that what the host spends besides follows all edits so far.
+    pub(in crate::scenario) fn note_host(&mut self) {
+        (self.host_follows, self.host_is_behind) = (true, false);
+    }
+
+    /// Whether what the host spends besides followed edits once, and others came later.
+    pub(in crate::scenario) fn host_is_behind(&self) -> bool {
+        self.host_is_behind
+    }
+
     /// Takes a task's duration to be `prediction` from here on, in place of the traced one.
     pub fn set_duration(&mut self, node: NodeId, prediction: Prediction) {
         self.rebased.insert(node, prediction);

@@ -15,7 +15,34 @@ pub struct Recomputed {
     pub gradient: NodeId,
 }
 
+/// Factors on what a rank keeps of the states of the parameters that ranks share out among them.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SharedStates {
+    /// Of parameters.
+    pub parameters: f64,
+    /// Of gradients.
+    pub gradients: f64,
+    /// Of the optimizer's state.
+    pub optimizer: f64,
+}
+
+impl Default for SharedStates {
+    fn default() -> Self {
+        Self { parameters: 1.0, gradients: 1.0, optimizer: 1.0 }
+    }
+}
+
 impl Draft<'_> {
+    /// What each rank keeps of states that ranks share out, against what was traced.
+    pub fn shared_states(&self) -> SharedStates {
+        self.shared
+    }
+
+    /// Sets what each rank keeps of states that ranks share out.
+    pub fn set_shared_states(&mut self, shared: SharedStates) {
+        self.shared = shared;
+    }
+
     /// How often forward and backward pass run in one step.
     pub fn repeats(&self) -> u32 {
         self.repeats

@@ -27,7 +27,7 @@ use crate::graph::{Dependency, ExecutionGraph, Lane, LaneId, NodeId, OperatorId,
 use crate::units::Bytes;
 
 pub use added::Source;
-pub use memory::Recomputed;
+pub use memory::{Recomputed, SharedStates};
 pub use merge::Combine;
 use merge::Merge;
 use price::Repricing;
@@ -157,6 +157,11 @@ pub struct Draft<'b> {
     repeats: u32,
     /// Parts of the forward pass that run again and keep nothing until then.
     recomputed: Vec<Recomputed>,
+    /// Whether what the host spends besides follows the edits, and whether one came after that.
+    host_follows: bool,
+    host_is_behind: bool,
+    /// What each rank keeps of states that ranks share out among them.
+    shared: SharedStates,
     /// What steps hold all the time besides, by position of the rank.
     held: Vec<(usize, Bytes)>,
     memo: RefCell<FxHashMap<(u32, u32, usize), Repricing>>,
@@ -199,6 +204,9 @@ impl<'b> Draft<'b> {
             rank_count: None,
             repeats: 1,
             recomputed: Vec::new(),
+            host_follows: false,
+            host_is_behind: false,
+            shared: SharedStates::default(),
             held: Vec::new(),
             memo: RefCell::default(),
         }

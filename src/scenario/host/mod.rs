@@ -158,6 +158,7 @@ fn moved_bytes(work: &Work) -> f64 {
 /// O(tasks).
 pub(in crate::scenario) fn follow(draft: &mut Draft<'_>) {
     let Some(host) = draft.context().host.clone() else { return };
+    draft.note_host();
     let pages = heap::touch_all(draft, &host);
     caches::follow(draft, host.kappa);
     heap::give_back(draft, &pages);

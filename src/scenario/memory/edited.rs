@@ -5,7 +5,7 @@ use rustc_hash::FxHashMap;
 
 use crate::cost::operators::{Reading, operator_work};
 use crate::graph::{DType, ExecutionGraph, NodeId, Operand, Operands, OperatorId};
-use crate::scenario::draft::{Draft, Recomputed};
+use crate::scenario::draft::{Draft, Recomputed, SharedStates};
 use crate::scenario::tables::Tables;
 use crate::scenario::works::has_work;
 use crate::units::{Bytes, TimeNs};
@@ -24,7 +24,8 @@ pub(in crate::scenario) fn edited(draft: &Draft<'_>) -> Option<JobMemory> {
     let resizes = draft.has_operands();
     let removes = draft.graph().tasks.node_indices().any(|node| draft.is_removed(node));
     let changes = resizes || removes || draft.repeats() > 1 || draft.seats().is_some();
-    if !changes && draft.recomputed().is_empty() && draft.held().is_empty() {
+    let is_shared = draft.shared_states() != SharedStates::default();
+    if !changes && !is_shared && draft.recomputed().is_empty() && draft.held().is_empty() {
         return None;
     }
     let mut memory: JobMemory = JobMemory::clone(base.memory());
@@ -47,6 +48,9 @@ pub(in crate::scenario) fn edited(draft: &Draft<'_>) -> Option<JobMemory> {
         let held = draft.held().iter().filter(|(of, _)| *of == rank);
         let whole = |&(_, bytes): &(usize, Bytes)| whole(Holds::Other, bytes);
         of_rank.buffers.extend(held.map(whole));
+        if is_shared {
+            share_out(draft.shared_states(), &mut of_rank.buffers);
+        }
         move_tables(draft, rank, &mut of_rank.buffers);
         of_rank.put_in_order();
     }
@@ -196,6 +200,19 @@ impl Gone {
     }
 }
 
+/// Of states that ranks share out each keeps another part.
+fn share_out(shared: SharedStates, buffers: &mut [Buffer]) {
+    for buffer in buffers {
+        let factor = match buffer.holds {
+            Holds::Parameters => shared.parameters,
+            Holds::Gradients => shared.gradients,
+            Holds::Optimizer => shared.optimizer,
+            Holds::Activations | Holds::Other => 1.0,
+        };
+        buffer.bytes = Bytes((buffer.bytes.0 as f64 * factor).round() as u64);
+    }
+}
+
 /// With several batches between updates, gradients are there while the next batch goes forward.
 fn keep_gradients(buffers: &mut [Buffer]) {
     for gradient in buffers.iter_mut().filter(|buffer| buffer.holds == Holds::Gradients) {
@@ -239,5 +256,18 @@ fn move_tables(draft: &Draft<'_>, rank: usize, buffers: &mut Vec<Buffer>) {
     for buffer in parameters {
         let taken = less.min(buffer.bytes.0);
         (buffer.bytes.0, less) = (buffer.bytes.0 - taken, less - taken);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shared_states_take_their_part_and_results_stay_whole() {
+        let mut buffers: Vec<Buffer> = Holds::ALL.into_iter().map(|holds| whole(holds, Bytes(800))).collect();
+        share_out(SharedStates { parameters: 1.0, gradients: 0.25, optimizer: 0.125 }, &mut buffers);
+        let sizes: Vec<u64> = buffers.iter().map(|buffer| buffer.bytes.0).collect();
+        assert_eq!(sizes, [800, 200, 100, 800, 800]);
     }
 }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use crate::cost::topology::COMMON_NODE;
 use crate::cost::{CollectiveKind, Shape, Work};
-use crate::graph::{LaneId, TaskKind};
+use crate::graph::{LaneId, Phase, TaskKind};
 use crate::scenario::context::Context;
-use crate::scenario::draft::{Combine, Draft, Layout, Node};
+use crate::scenario::draft::{Combine, Draft, Layout, Node, SharedStates};
 use crate::scenario::known::Name;
 use crate::scenario::step::StepError;
 use crate::scenario::text::{Words, short};
@@ -123,6 +123,7 @@ impl Transform for ScaleRanks {
         if link.is_some() || self.per_node.is_some() {
             draft.set_layout(Layout { link: link.clone(), devices: self.per_node });
         }
+        let sharing = Sharing::of(draft);
         let mut report = rework(draft, "among other ranks", |work, kind, ranks| {
             let data_parallel = !matches!(kind, CollectiveKind::SendRecv | CollectiveKind::AllToAll);
             let shape = Shape::Collective { kind, ranks: self.ranks };
@@ -132,6 +133,9 @@ impl Transform for ScaleRanks {
             return report;
         }
         draft.set_rank_count(self.ranks);
+        let (shared, rule) = self.shared_states(draft.shared_states(), sharing);
+        draft.set_shared_states(shared);
+        report.summary = format!("{}; memory {rule}", report.summary);
         let traced = draft.graph().rank_count();
         let per_node = self.per_node.unwrap_or(COMMON_NODE);
         if self.ranks > per_node && link.is_none() {
@@ -144,6 +148,51 @@ impl Transform for ScaleRanks {
             report.unhandled.push("the slowest of more ranks arrives later: that is not modelled".to_owned());
         }
         report
+    }
+}
+
+/// How data-parallel ranks share out the states of parameters, as their collectives tell.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Sharing {
+    /// Ranks among which gradients are scattered in the backward pass.
+    scattered: Option<u32>,
+    /// Whether parameters are gathered in the passes, and not only after an update.
+    gathered: bool,
+}
+
+impl Sharing {
+    fn of(draft: &Draft<'_>) -> Self {
+        let mut found = Self::default();
+        for node in collectives(draft) {
+            let Some(Shape::Collective { kind, ranks }) = draft.work_of(node).map(|work| work.shape.clone()) else {
+                continue;
+            };
+            match (kind, draft.phase_of(node)) {
+                // In a forward pass it adds up parts of tables that are cut by rows.
+                (CollectiveKind::ReduceScatter, phase) if phase != Some(Phase::Forward) => {
+                    found.scattered = Some(ranks)
+                }
+                (CollectiveKind::AllGather, phase) if phase != Some(Phase::Optimizer) => found.gathered = true,
+                _ => {}
+            }
+        }
+        found
+    }
+}
+
+impl ScaleRanks {
+    /// What a rank keeps of the states of parameters, and the rule that says so.
+    fn shared_states(&self, now: SharedStates, sharing: Sharing) -> (SharedStates, &'static str) {
+        let Some(ranks) = sharing.scattered.filter(|&ranks| ranks > 0) else {
+            return (now, "as traced: every rank keeps all states (DDP: gradients are reduced, not scattered)");
+        };
+        let part = f64::from(ranks) / f64::from(self.ranks);
+        let shared = SharedStates { gradients: now.gradients * part, optimizer: now.optimizer * part, ..now };
+        if sharing.gathered {
+            let shared = SharedStates { parameters: now.parameters * part, ..shared };
+            return (shared, "by rank: parameters, gradients and optimizer state are shared out (FSDP, ZeRO-3)");
+        }
+        (shared, "by rank: gradients and optimizer state are shared out, parameters are not (ZeRO-2)")
     }
 }
 
@@ -240,4 +289,27 @@ fn all_reduces(draft: &Draft<'_>) -> BTreeMap<(LaneId, bool), Vec<(Node, u64)>> 
         }
     }
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn states_that_ranks_share_out_shrink_with_more_of_them_and_whole_copies_do_not() {
+        let eight = ScaleRanks { ranks: 8, link: None, per_node: None };
+        let of = |scattered, gathered| eight.shared_states(SharedStates::default(), Sharing { scattered, gathered });
+        let (copies, rule) = of(None, true);
+        assert_eq!(copies, SharedStates::default());
+        assert!(rule.contains("DDP"));
+        let (all, rule) = of(Some(2), true);
+        assert_eq!(all, SharedStates { parameters: 0.25, gradients: 0.25, optimizer: 0.25 });
+        assert!(rule.contains("ZeRO-3"));
+        let (some, rule) = of(Some(2), false);
+        assert_eq!(some, SharedStates { parameters: 1.0, gradients: 0.25, optimizer: 0.25 });
+        assert!(rule.contains("ZeRO-2"));
+        let again = ScaleRanks { ranks: 16, link: None, per_node: None };
+        let twice = again.shared_states(all, Sharing { scattered: Some(8), gathered: true }).0;
+        assert_eq!(twice.parameters.to_bits(), 0.125_f64.to_bits());
+    }
 }

@@ -64,33 +64,34 @@ impl Transform for Remove {
     }
 }
 
-/// Launches of removed device work, and host time of the operators that have no device work left.
+/// Launches of removed device work, and host time of the operators that have no device work left for it.
 pub(super) fn host_of(draft: &mut Draft<'_>, removed: &[Node]) -> Vec<Node> {
     let mut all: BTreeSet<Node> = BTreeSet::new();
     for &node in removed.iter().filter(|&&node| draft.kind_of(node).is_device()).collect::<Vec<_>>() {
         all.extend(draft.call_of(node).filter(|&call| draft.kind_of(call) == TaskKind::Runtime));
     }
     let graph = draft.graph();
-    let mut of_operator: Vec<(u32, u32)> = vec![(0, 0); graph.operators.len()];
-    let mut of_added: BTreeMap<(Option<OperatorId>, &str), bool> = BTreeMap::new();
+    let own: BTreeSet<Node> = removed.iter().copied().collect();
+    let mut of_operator = vec![Count::default(); graph.operators.len()];
+    let mut of_added: BTreeMap<(Option<OperatorId>, &str), Count> = BTreeMap::new();
     let added = (0..draft.added().len() as u32).map(|id| Node::Added(AddedId(id)));
     for node in graph.tasks.node_indices().map(Node::Traced).chain(added) {
-        let (operator, gone) = (draft.operator_of(node), draft.is_gone(node));
         if !draft.kind_of(node).is_device() {
             continue;
         }
+        let operator = draft.operator_of(node);
+        let counted = Count { all: 1, gone: draft.is_gone(node).into(), own: own.contains(&node).into() };
         if let Some(caller) = draft.caller_of(node) {
-            *of_added.entry((operator, caller)).or_insert(true) &= gone;
-        } else if let Some(counts) = operator.and_then(|id| of_operator.get_mut(id.0 as usize)) {
-            counts.0 += 1;
-            counts.1 += u32::from(gone);
+            of_added.entry((operator, caller)).or_default().add(counted);
+        } else if let Some(count) = operator.and_then(|id| of_operator.get_mut(id.0 as usize)) {
+            count.add(counted);
         }
     }
     let gone = without_work(draft, &of_operator);
     let host = draft.nodes().filter(|&node| {
         let operator = draft.operator_of(node);
         let in_gone = match draft.caller_of(node) {
-            Some(caller) => of_added.get(&(operator, caller)) == Some(&true),
+            Some(caller) => of_added.get(&(operator, caller)).is_some_and(Count::has_none_left),
             None => operator.is_some_and(|id| gone[id.0 as usize]),
         };
         in_gone && matches!(draft.kind_of(node), TaskKind::Host(_) | TaskKind::Runtime)
@@ -99,17 +100,37 @@ pub(super) fn host_of(draft: &mut Draft<'_>, removed: &[Node]) -> Vec<Node> {
     all.into_iter().filter(|&node| !draft.is_gone(node)).collect()
 }
 
+/// Pieces of device work: all, those that are gone, and those that this edit took out.
+#[derive(Clone, Copy, Debug, Default)]
+struct Count {
+    all: u32,
+    gone: u32,
+    own: u32,
+}
+
+impl Count {
+    fn add(&mut self, other: Self) {
+        *self = Self { all: self.all + other.all, gone: self.gone + other.gone, own: self.own + other.own };
+    }
+
+    /// Whether this edit took some and none is left; what earlier edits emptied keeps its host time as they left it.
+    fn has_none_left(&self) -> bool {
+        self.own > 0 && self.all == self.gone
+    }
+}
+
 /// Operators whose subtree had device work and has none left.
-fn without_work(draft: &Draft<'_>, of_operator: &[(u32, u32)]) -> Vec<bool> {
+fn without_work(draft: &Draft<'_>, of_operator: &[Count]) -> Vec<bool> {
     let operators = &draft.graph().operators;
-    let mut sums = vec![(0u64, 0u64); operators.len() + 1];
-    for (index, &(all, gone)) in of_operator.iter().enumerate() {
-        sums[index + 1] = (sums[index].0 + u64::from(all), sums[index].1 + u64::from(gone));
+    let mut sums = vec![Count::default(); operators.len() + 1];
+    for (index, &count) in of_operator.iter().enumerate() {
+        sums[index + 1] = sums[index];
+        sums[index + 1].add(count);
     }
     let left = |id: usize| {
-        let end = operators[id].subtree_end.0 as usize;
-        let (all, gone) = (sums[end].0 - sums[id].0, sums[end].1 - sums[id].1);
-        all > 0 && all == gone
+        let (before, after) = (sums[id], sums[operators[id].subtree_end.0 as usize]);
+        let (all, gone, own) = (after.all - before.all, after.gone - before.gone, after.own - before.own);
+        Count { all, gone, own }.has_none_left()
     };
     let mut gone: Vec<bool> = (0..operators.len()).map(left).collect();
     // What is inside an operator that goes, goes with it.

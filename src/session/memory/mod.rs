@@ -8,6 +8,7 @@ mod shapes;
 mod steps;
 mod summary;
 mod tensors;
+mod workspaces;
 
 use std::sync::Arc;
 

@@ -70,7 +70,8 @@ fn name(graph: &ExecutionGraph, id: OperatorId) -> &str {
     graph.names.get(graph.operators[id.0 as usize].name)
 }
 
-fn tensors(graph: &ExecutionGraph, id: OperatorId) -> &[Operand] {
+/// The recorded arguments of an operator.
+pub(super) fn arguments(graph: &ExecutionGraph, id: OperatorId) -> &[Operand] {
     let operands = graph.operators[id.0 as usize].operands.and_then(|row| graph.operands.get(row.0 as usize));
     operands.map_or(&[], |operands| operands.inputs.as_slice())
 }
@@ -89,7 +90,7 @@ pub(super) fn bytes(operand: &Operand) -> u64 {
 /// what the backward of the look-up wrote.
 fn accumulated(graph: &ExecutionGraph, ids: &[OperatorId]) -> Parameters {
     let is_accumulation = |id: &&OperatorId| name(graph, **id) == "torch::autograd::AccumulateGrad";
-    let found = ids.iter().filter(is_accumulation).filter_map(|&id| Some((bytes(tensors(graph, id).first()?), id)));
+    let found = ids.iter().filter(is_accumulation).filter_map(|&id| Some((bytes(arguments(graph, id).first()?), id)));
     let at = |id: OperatorId| graph.operators[id.0 as usize].start;
     let (each, accumulated): (Vec<u64>, Vec<TimeNs>) =
         found.filter(|&(size, _)| size > 0).map(|(size, id)| (size, at(id))).unzip();
@@ -112,7 +113,7 @@ fn sparse_gradient(graph: &ExecutionGraph, id: OperatorId) -> Option<(u64, u64, 
     if !is_it || operator.parent.is_some_and(|parent| name(graph, parent).ends_with("_sparse_backward")) {
         return None;
     }
-    let arguments = tensors(graph, id);
+    let arguments = arguments(graph, id);
     let dim = *arguments.first()?.dims()?.last()?;
     let lookups = arguments.iter().skip(1).find_map(|it| it.dims().filter(|dims| dims.len() == 1))?.first().copied()?;
     let rows = arguments.iter().filter_map(|it| match it {
@@ -124,7 +125,7 @@ fn sparse_gradient(graph: &ExecutionGraph, id: OperatorId) -> Option<(u64, u64, 
 
 /// The parameters that an optimizer was given as a list.
 fn updated(graph: &ExecutionGraph, ids: &[OperatorId]) -> Vec<u64> {
-    let list = |&id: &OperatorId| match tensors(graph, id).first() {
+    let list = |&id: &OperatorId| match arguments(graph, id).first() {
         Some(Operand::TensorList(list)) if graph.operators[id.0 as usize].phase == Phase::Optimizer => {
             Some(list.iter().map(bytes).collect::<Vec<u64>>())
         }
@@ -133,19 +134,32 @@ fn updated(graph: &ExecutionGraph, ids: &[OperatorId]) -> Vec<u64> {
     ids.iter().filter_map(list).max_by_key(|list| list.iter().sum::<u64>()).unwrap_or_default()
 }
 
-/// Weights by their role in the outermost operators that name them.
+/// Weights by their role in the outermost operators that name them. A product's weight with the dimensions of the embedding
+/// of a vocabulary is that embedding: small language models, in which it counts, share the two.
 fn weights(graph: &ExecutionGraph, ids: &[OperatorId]) -> Vec<u64> {
     let mut counted_until = OperatorId(0);
     let mut each = Vec::new();
+    let mut embeddings: Vec<&[u64]> = Vec::new();
     for &id in ids.iter().filter(|id| graph.operators[id.0 as usize].phase == Phase::Forward) {
         let roles = roles(bare(name(graph, id)));
         if id < counted_until || roles.is_empty() {
             continue;
         }
-        let arguments = tensors(graph, id);
-        let found = roles.iter().filter_map(|&at| arguments.get(at)).map(bytes).filter(|&size| size > 0);
+        let arguments = arguments(graph, id);
+        let dims = |operand: &Operand| operand.dims().map(<[u64]>::to_vec).unwrap_or_default();
+        let is_shared = |operand: &&Operand| {
+            let (own, turned) = (dims(operand), dims(operand).into_iter().rev().collect::<Vec<u64>>());
+            embeddings.iter().any(|embedding| own == *embedding || turned == *embedding)
+        };
+        let named = roles.iter().filter_map(|&at| arguments.get(at));
+        let is_embedding = bare(name(graph, id)) == "embedding";
+        let found = named.filter(|it| is_embedding || !is_shared(it)).map(bytes).filter(|&size| size > 0);
         let before = each.len();
         each.extend(found);
+        if is_embedding {
+            let is_vocabulary = |dims: &&[u64]| matches!(dims, [rows, dim] if *rows >= 8 * dim);
+            embeddings.extend(arguments.first().and_then(Operand::dims).filter(is_vocabulary));
+        }
         if each.len() > before {
             counted_until = graph.operators[id.0 as usize].subtree_end;
         }

@@ -7,13 +7,14 @@ use rustc_hash::FxHashMap;
 
 use crate::cost::Family;
 use crate::cost::operators::{Reading, bare, is_free, operator_family, operator_work};
-use crate::graph::{Operand, OperatorId, Phase, TaskKind};
+use crate::graph::{DType, Operand, OperatorId, Phase, TaskKind};
 use crate::scenario::memory::{AFTER, BEFORE, Buffer, Holds, MemorySource, RankMemory};
 use crate::units::{Bytes, TimeNs};
 
 use super::Rank;
 use super::callers::{end, is_of};
 use super::parameters::{self, Parameters, bytes};
+use super::workspaces;
 
 /// What operators' arguments tell; `None` where none were recorded.
 pub(super) fn read(rank: Rank<'_>) -> Option<RankMemory> {
@@ -31,9 +32,13 @@ pub(super) fn read(rank: Rank<'_>) -> Option<RankMemory> {
     walk.accumulate(&known);
     let mut buffers = walk.buffers;
     let stays = |holds, bytes| Buffer { holds, bytes: Bytes(bytes), from: BEFORE, until: AFTER, operator: None };
+    buffers.extend(workspaces::of(rank, &ids));
     buffers.push(stays(Holds::Parameters, known.total()));
     buffers.push(stays(Holds::Optimizer, known.optimizer));
-    let mut unknown = vec!["workspaces of libraries, and results of operators without recorded sizes".to_owned()];
+    let mut unknown = vec![
+        "workspaces of convolutions and attention, and results of operators without recorded sizes".to_owned(),
+        "the driver's context, and what the allocator keeps beyond what it gives".to_owned(),
+    ];
     if known.each.is_empty() {
         unknown.push("parameters: neither gradients nor weights were recorded".to_owned());
     }
@@ -119,8 +124,11 @@ impl<'a> Walk<'a> {
         let keeps = later.filter(|_| operator.phase == Phase::Forward && saves_arguments(self.name(id)));
         let in_place = name.ends_with('_') && saves_result(name);
         let keeps = keeps.or(later.filter(|_| operator.phase == Phase::Forward && in_place));
-        for argument in self.arguments(id).iter().map(bytes).filter(|&size| size > 0) {
-            if let Some(&at) = self.of_size.get(&argument).and_then(|all| all.last()) {
+        let sizes: Vec<u64> = self.arguments(id).iter().map(bytes).filter(|&size| size > 0).collect();
+        for (place, argument) in sizes.iter().enumerate() {
+            // Of several arguments of one size each is another result.
+            let before = sizes[..place].iter().filter(|&size| size == argument).count();
+            if let Some(&at) = self.of_size.get(argument).and_then(|all| all.iter().rev().nth(before)) {
                 let buffer = &mut self.buffers[at];
                 buffer.until = buffer.until.max(keeps.unwrap_or(until)).max(until);
             }
@@ -128,12 +136,36 @@ impl<'a> Walk<'a> {
         if name == "AccumulateGrad" && self.name(id).starts_with("torch::autograd::") {
             self.take_gradient(id);
         }
+        self.keep_for_next_token(id);
         let Some(size) = born else { return };
         let holds = if operator.phase == Phase::Backward { Holds::Other } else { Holds::Activations };
-        let kept = later.filter(|_| operator.phase == Phase::Forward && saves_result(name)).unwrap_or(until);
-        self.of_size.entry(size).or_default().push(self.buffers.len());
-        let (from, bytes) = (operator.start, Bytes(size));
-        self.buffers.push(Buffer { holds, bytes, from, until: kept.max(until), operator: Some(id) });
+        let is_kept = operator.phase == Phase::Forward && saves_result(name);
+        let element = match self.arguments(id).first() {
+            Some(Operand::Tensor { dtype: Some(dtype), .. }) => dtype.size(),
+            _ => DType::Fp32.size(),
+        };
+        let kept = later.filter(|_| is_kept).unwrap_or(until).max(until);
+        for (part, until) in results(name, size, element).zip([until.max(kept), later.unwrap_or(until).max(until)]) {
+            self.of_size.entry(part).or_default().push(self.buffers.len());
+            let (from, bytes) = (operator.start, Bytes(part));
+            self.buffers.push(Buffer { holds, bytes, from, until, operator: Some(id) });
+        }
+    }
+
+    /// Without a backward pass, causal attention keeps keys and values to the end of the step: the next token needs them.
+    fn keep_for_next_token(&mut self, id: OperatorId) {
+        let operator = &self.rank.graph.operators[id.0 as usize];
+        let is_outermost = bare(self.name(id)) == "scaled_dot_product_attention";
+        let arguments = self.arguments(id);
+        let is_causal = arguments.get(5).is_some_and(|it| matches!(it, Operand::Value(text) if text == "True"));
+        if !(is_outermost && is_causal && self.backward.is_empty()) {
+            return;
+        }
+        for bytes in arguments.iter().skip(1).take(2).map(bytes) {
+            let (from, until) = (operator.start, self.rank.part_end());
+            let holds = Holds::Activations;
+            self.buffers.push(Buffer { holds, bytes: Bytes(bytes), from, until, operator: Some(id) });
+        }
     }
 
     /// When the backward pass of an operator, of one around it or inside it is through.
@@ -206,6 +238,15 @@ impl<'a> Walk<'a> {
             }
         }
     }
+}
+
+/// The tensors that an operator gives, of `bytes` together: beside its result, of `element` bytes a number, a maximum pooling gives
+/// where each maximum was, in eight, which its backward pass needs.
+fn results(name: &str, bytes: u64, element: u64) -> impl Iterator<Item = u64> {
+    const INDEX: u64 = 8;
+    let has_indices = name.contains("pool") && name.ends_with("with_indices");
+    let indices = if has_indices { bytes * INDEX / (element + INDEX) } else { 0 };
+    [bytes - indices, indices].into_iter().filter(|&bytes| bytes > 0)
 }
 
 /// Whether an operator gives a tensor of its own.

@@ -90,8 +90,7 @@ impl MemorySummary {
         if missing > 0 {
             unknown.push(format!("{missing} ranks tell nothing of their memory"));
         }
-        let at = Clock::of(resolved, schedule, part).simulated(peak.at);
-        let begins = Clock::of(resolved, schedule, part).simulated(part.iteration_start);
+        let [at, begins] = simulated(resolved, schedule, part, [peak.at, part.iteration_start]);
         let rank = |(part, memory, peak): &(&RankPart, &crate::scenario::memory::RankMemory, Peak)| RankMemorySummary {
             rank: part.rank.0,
             source: memory.source,
@@ -120,6 +119,40 @@ pub fn over_time(resolved: &Resolved, schedule: &Schedule, place: usize) -> Vec<
     memory.over_time().into_iter().map(|(at, bytes)| (clock.simulated(at), bytes)).collect()
 }
 
+/// When the host of a rank is where it was at measured instants.
+///
+/// # Complexity
+/// O(tasks), without putting them in order: every point of a sweep asks.
+fn simulated(resolved: &Resolved, schedule: &Schedule, part: &RankPart, measured: [TimeNs; 2]) -> [TimeNs; 2] {
+    let graph = &resolved.graph;
+    let is_own: Vec<bool> = graph.lanes.iter().map(|lane| lane.rank == part.rank).collect();
+    let mut last: [Option<(TimeNs, NodeId)>; 2] = [None; 2];
+    for (at, task) in graph.tasks.node_weights().enumerate() {
+        if is_host(task.kind) && is_own[task.lane.0 as usize] {
+            let found = (task.measured_start, NodeId::new(at));
+            for (last, &wanted) in last.iter_mut().zip(&measured) {
+                if found.0 <= wanted && last.is_none_or(|known| known < found) {
+                    *last = Some(found);
+                }
+            }
+        }
+    }
+    let simulated = |at: usize| last[at].map_or(TimeNs(0), |it| into_task(resolved, schedule, it, measured[at]));
+    [simulated(0), simulated(1)]
+}
+
+fn is_host(kind: TaskKind) -> bool {
+    matches!(kind, TaskKind::Host(_) | TaskKind::Runtime | TaskKind::Compute)
+}
+
+/// As far into the simulated task as `measured` is into the traced one.
+fn into_task(resolved: &Resolved, schedule: &Schedule, (start, node): (TimeNs, NodeId), measured: TimeNs) -> TimeNs {
+    let timed = &*resolved.timed;
+    let Some(task) = timed.task_if_kept(node) else { return TimeNs(0) };
+    let into = measured.since(start).0.clamp(0, timed.durations[task.0 as usize].max(0));
+    schedule.start(timed, task) + DurNs(into)
+}
+
 /// From a rank's measured host times to simulated ones.
 struct Clock<'a> {
     resolved: &'a Resolved,
@@ -133,7 +166,6 @@ impl<'a> Clock<'a> {
     /// O(tasks), since tasks of a thread come in order.
     fn of(resolved: &'a Resolved, schedule: &'a Schedule, part: &RankPart) -> Self {
         let graph = &resolved.graph;
-        let is_host = |kind| matches!(kind, TaskKind::Host(_) | TaskKind::Runtime | TaskKind::Compute);
         let of_rank = |node: &NodeId| {
             let task = &graph.tasks[*node];
             is_host(task.kind) && graph.lanes[task.lane.0 as usize].rank == part.rank
@@ -147,10 +179,7 @@ impl<'a> Clock<'a> {
     /// When the host is where it was at `measured`.
     fn simulated(&self, measured: TimeNs) -> TimeNs {
         let after = self.host.partition_point(|&(start, _)| start <= measured);
-        let Some(&(start, node)) = after.checked_sub(1).and_then(|at| self.host.get(at)) else { return TimeNs(0) };
-        let timed = &*self.resolved.timed;
-        let Some(task) = timed.task_if_kept(node) else { return TimeNs(0) };
-        let into = measured.since(start).0.clamp(0, timed.durations[task.0 as usize].max(0));
-        self.schedule.start(timed, task) + DurNs(into)
+        let found = after.checked_sub(1).and_then(|at| self.host.get(at));
+        found.map_or(TimeNs(0), |&found| into_task(self.resolved, self.schedule, found, measured))
     }
 }

@@ -17,6 +17,14 @@ pub(super) const COMMANDS: &[Command] = &[
         run: knob,
     },
     Command {
+        name: "across",
+        aliases: &["grid"],
+        argument: Argument::Optional(Kind::Text, "KNOB [A..B]|none"),
+        help: "a second knob: its values are the columns of a map",
+        keys: &[(OnSweep, "V")],
+        run: across,
+    },
+    Command {
         name: "range",
         aliases: &[],
         argument: Argument::Optional(Kind::Text, "A..B"),
@@ -50,8 +58,32 @@ fn knob(app: &mut App, name: &str) -> Ran {
         app.overlay = Some(Overlay::Picker(Picker::knobs(app)));
         return Ok(Vec::new());
     }
-    let sweep = Sweep::around(name, work.base_batch())?;
+    let across = work.wanted_sweep().and_then(|wanted| wanted.across).filter(|across| across.knob != name);
+    let sweep = Sweep { across, ..Sweep::around(name, work.base_batch())? };
     Ok(turn(work, sweep))
+}
+
+/// Turns a second knob too, or no longer.
+fn across(app: &mut App, text: &str) -> Ran {
+    let work = app.workspace_mut().ok_or(NOTHING)?;
+    let wanted = work.wanted_sweep().ok_or("there is no sweep: v chooses a knob")?;
+    let (name, range) =
+        text.rsplit_once(' ').filter(|(_, last)| Sweep::parse_values(last).is_ok()).unwrap_or((text, ""));
+    if text == "none" {
+        return Ok(turn(work, Sweep { across: None, ..wanted }));
+    }
+    if name.is_empty() {
+        app.overlay = Some(Overlay::Picker(Picker::second_knobs(app)));
+        return Ok(Vec::new());
+    }
+    if name == wanted.knob {
+        return Err(format!("{name} is turned already: the second knob is another"));
+    }
+    let mut second = Sweep::around(name, work.base_batch())?.coarse();
+    if !range.is_empty() {
+        second.values = second.checked(Sweep::parse_values(range)?)?;
+    }
+    Ok(turn(work, Sweep { across: Some(Box::new(second)), ..wanted }))
 }
 
 fn range(app: &mut App, text: &str) -> Ran {

@@ -89,18 +89,34 @@ impl Picker {
 
     /// What a sweep can vary; a selector is typed at the prompt.
     pub fn knobs(app: &App) -> Self {
+        Self::knobs_for(app, "knob")
+    }
+
+    /// What a sweep can vary beside that.
+    pub fn second_knobs(app: &App) -> Self {
+        let picker = Self::knobs_for(app, "across");
+        let none = Entry {
+            label: "none".to_owned(),
+            help: "one knob is enough".to_owned(),
+            hint: String::new(),
+            line: "across none".to_owned(),
+        };
+        Self::new("vary too", picker.entries.into_iter().chain([none]).collect())
+    }
+
+    fn knobs_for(app: &App, command: &str) -> Self {
         let now = app.workspace().and_then(Workspace::wanted_sweep).map(|sweep| sweep.knob);
         let entry = |(name, about): &(&str, &str)| Entry {
             label: (*name).to_owned(),
             help: (*about).to_owned(),
             hint: if now.as_deref() == Some(*name) { "varied now".to_owned() } else { String::new() },
-            line: format!("knob {name}"),
+            line: format!("{command} {name}"),
         };
         let selector = Entry {
             label: "SELECTOR".to_owned(),
             help: "the time of selected tasks, e.g. family=gemm".to_owned(),
             hint: String::new(),
-            line: "knob ".to_owned(),
+            line: format!("{command} "),
         };
         Self::new("vary", Sweep::KNOBS.iter().map(entry).chain([selector]).collect())
     }

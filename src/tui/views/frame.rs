@@ -11,7 +11,7 @@ use crate::tui::theme::Role;
 use crate::tui::workspace::Workspace;
 use crate::tui::{ascii, loading, table, timeline};
 
-use super::{View, bar, compare, header, pane, ranks, roofline, steps, tables};
+use super::{View, bar, compare, header, pane, ranks, roofline, steps, sweep, tables};
 
 /// Draws all of `app` into `area` of `buffer`.
 pub fn render(app: &App, area: Rect, buffer: &mut Buffer) {
@@ -85,6 +85,7 @@ fn draw_panes(app: &App, work: &Workspace, regions: &Regions, canvas: &mut Canva
         Some(table) if app.view == View::Tables => tables::render(work, &table, &mut view),
         Some(table) if app.view == View::Compare => compare::render(work, &table, &mut view),
         Some(table) if app.view == View::Ranks => ranks::render(work, &table, &mut view),
+        Some(table) if app.view == View::Sweep => sweep::render(work, &table, &mut view),
         Some(table) if app.view == View::Roofline => roofline::render(work, &table, &mut view),
         Some(table) => table::render(&table, &work.table, &mut view),
     }

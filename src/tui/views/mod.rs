@@ -15,7 +15,7 @@ mod ranks;
 pub mod roofline;
 mod steps;
 pub mod strip;
-mod sweep;
+pub mod sweep;
 mod tables;
 pub mod why;
 

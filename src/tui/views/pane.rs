@@ -28,6 +28,10 @@ pub fn title(app: &App, work: &Workspace, rule: &mut Canvas<'_>) {
 
 /// Draws what there is to say about the selection.
 pub fn details(app: &App, work: &Workspace, canvas: &mut Canvas<'_>) {
+    let is_options = app.view == View::Advise && !work.table.is_other;
+    if let Some(pieces) = super::advise::chosen(work).filter(|_| is_options) {
+        return flow(&pieces, canvas);
+    }
     match work.timeline.selected {
         _ if app.view == View::Gaps => {
             flow(&super::gaps::chain(work), canvas);
@@ -79,8 +83,9 @@ fn keys(app: &App, work: &Workspace) -> Vec<(&'static str, String)> {
     let arrangement = &work.listing.arrangement;
     let own: Vec<(&str, String)> = match app.view {
         View::Sweep => vec![
-            ("enter", "puts the row in force".to_owned()),
+            ("enter", "puts it in force".to_owned()),
             ("v", "another knob".to_owned()),
+            ("V", "a second".to_owned()),
             ("r", "range".to_owned()),
             ("+ −", "points".to_owned()),
         ],

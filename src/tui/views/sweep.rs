@@ -1,9 +1,14 @@
-//! The sweep: iteration time, throughput and memory against a knob, filling in live.
+//! The sweep: iteration time, throughput and memory against a knob, filling in live; of two knobs a map.
+
+mod grid;
 
 use crate::session::{Sweep, SweepPoint, memory_limit, optimal_batch, path_changes};
+use crate::tui::canvas::Canvas;
 use crate::tui::table::{Column, Open, Table, TableRow, value};
 use crate::tui::theme::Role;
 use crate::tui::workspace::Workspace;
+
+pub use grid::step_sideways;
 
 /// Columns of a bar.
 const BAR: u16 = 18;
@@ -54,10 +59,7 @@ impl<'a> Rows<'a> {
                 value(bar_of(memory_bar, MEMORY_BAR), if fits { Role::Dim } else { Role::Bad }),
                 self.note(index, at),
             ],
-            open: Open::Line(match self.knob.knob.as_str() {
-                "batch" => format!("batch {at}"),
-                _ => format!("try {}", self.knob.line(at)),
-            }),
+            open: Open::Line(command(self.knob, at)),
         }
     }
 
@@ -70,7 +72,7 @@ impl<'a> Rows<'a> {
         let before = index.checked_sub(1).map(|before| &self.points[before].path_kind);
         let changes = before.is_some_and(|before| *before != point.path_kind);
         let path = if changes { format!("{} from here on", point.path_kind) } else { point.path_kind.clone() };
-        let best = if self.best == Some(at as u64) && self.knob.knob == "batch" { " · optimal" } else { "" };
+        let best = if self.best == Some(at as u64) && self.knob.knob == "batch" { "optimal · " } else { "" };
         let left = match point.unhandled.len() {
             0 => String::new(),
             1 => " · 1 kind of work as traced".to_owned(),
@@ -81,7 +83,7 @@ impl<'a> Rows<'a> {
             (true, true) => Role::Accent,
             (true, false) => Role::Dim,
         };
-        value(format!("{path}{best}{left}"), role)
+        value(format!("{best}{path}{left}"), role)
     }
 }
 
@@ -109,16 +111,34 @@ pub fn bar_of(share: f64, width: u16) -> String {
     format!("{}{}", "█".repeat(eighths / 8), LEFT[eighths % 8])
 }
 
-/// The columns of the sweep.
-fn columns(knob: &Sweep) -> Vec<Column> {
-    let column = |title, width, is_number, from_width| Column { title, width, is_number, from_width };
-    let title = match knob.knob.as_str() {
+/// What the values of a knob are.
+fn title_of(knob: &Sweep) -> &'static str {
+    match knob.knob.as_str() {
         "batch" => "batch",
         "ranks" => "ranks",
         "bucket" => "MiB",
         "accumulate" => "batches",
         _ => "factor",
-    };
+    }
+}
+
+/// The command that puts a value of a knob in force.
+fn command(knob: &Sweep, at: f64) -> String {
+    if knob.knob == "batch" { format!("batch {at}") } else { format!("try {}", knob.line(at)) }
+}
+
+/// Draws `table` of the sweep.
+pub fn render(work: &Workspace, table: &Table<'_>, canvas: &mut Canvas<'_>) {
+    crate::tui::table::render(table, &work.table, canvas);
+    if let Some(across) = work.sweep.shown.as_ref().and_then(|knob| knob.across.as_deref()) {
+        grid::mark(work, across, canvas);
+    }
+}
+
+/// The columns of the sweep.
+fn columns(knob: &Sweep) -> Vec<Column> {
+    let column = |title, width, is_number, from_width| Column { title, width, is_number, from_width };
+    let title = title_of(knob);
     vec![
         column(title, 9, true, 0),
         column("iteration", 11, true, 0),
@@ -139,6 +159,9 @@ pub fn table(work: &Workspace) -> Table<'_> {
         let row = |_| TableRow { values: Vec::new(), open: Open::Nothing };
         return Table { summary: vec![(why, Role::Warn)], columns: Vec::new(), count: 0, row: Box::new(row) };
     };
+    if let Some(across) = &knob.across {
+        return grid::table(work, knob, across);
+    }
     let count = sweep.points.len();
     let mut summary = vec![if count < sweep.expected {
         (format!("{}: {count} of {} points", knob.knob, sweep.expected), Role::Warn)

@@ -292,9 +292,13 @@ fn of_table(work: &Workspace, lines: &mut Vec<Line>) {
 }
 
 fn of_point(work: &Workspace, lines: &mut Vec<Line>) {
-    let Some(point) = work.sweep.points.get(work.table.cursor) else { return };
+    let Some(point) = work.sweep.point(work.table.cursor) else { return };
     lines.push(("", format!("iteration of {}", point.simulated_ns), Role::Title));
-    lines.push(("basis", "all steps of the scenario with this batch size, simulated whole".to_owned(), Role::Text));
+    lines.push((
+        "basis",
+        "all steps of the scenario with this value of the knob, simulated whole".to_owned(),
+        Role::Text,
+    ));
     lines.extend(point.unhandled.iter().map(|text| ("as traced", text.clone(), Role::Warn)));
 }
 
@@ -304,6 +308,7 @@ fn of_advice(work: &Workspace, lines: &mut Vec<Line>) {
     lines.push(("", option.steps.join(" + "), Role::Title));
     let basis = "all steps of the scenario with these, simulated whole; saved is time per sample";
     lines.push(("basis", basis.to_owned(), Role::Text));
+    lines.extend(option.assumed.iter().map(|text| ("assumed", text.clone(), Role::Warn)));
     lines.extend(option.unhandled.iter().map(|text| ("as traced", text.clone(), Role::Warn)));
 }
 

@@ -429,17 +429,14 @@ fn the_prompt_and_scenario_files_refuse_what_the_command_line_refuses() {
 fn a_comparison_is_written_as_a_report_and_replaces_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("both.md").display().to_string();
-    let arguments = ["compare", &sample(GPU), "--step", "scale kind=kernel x2", "-o", &path];
+    let arguments = ["compare", &sample(GPU), "--step", "scale kind=T1 x3", "-o", &path];
     let answer = json(&arguments);
     let text = std::fs::read_to_string(&path).unwrap();
     let of_side = |at: usize| answer["sides"][at]["iteration_ns"].as_i64().unwrap();
     assert!(of_side(1) > of_side(0));
-    assert!(
-        text.contains("Side by side") && text.contains("scale kind=kernel x2") && text.contains("slower"),
-        "{text}"
-    );
+    assert!(text.contains("Side by side") && text.contains("scale kind=T1 x3") && text.contains("slower"), "{text}");
     assert!(failure(1, &arguments).contains("exists already"));
-    let other = ["compare", &sample(GPU), "--step", "scale kind=kernel x2", "-o", "both.svg"];
+    let other = ["compare", &sample(GPU), "--step", "scale kind=T1 x3", "-o", "both.svg"];
     assert!(failure(1, &other).contains("expected .md or .html"));
 }
 

@@ -170,7 +170,7 @@ impl Sharing {
             match (kind, draft.phase_of(node)) {
                 // In a forward pass it adds up parts of tables that are cut by rows.
                 (CollectiveKind::ReduceScatter, phase) if phase != Some(Phase::Forward) => {
-                    found.scattered = Some(ranks)
+                    found.scattered = Some(ranks);
                 }
                 (CollectiveKind::AllGather, phase) if phase != Some(Phase::Optimizer) => found.gathered = true,
                 _ => {}

@@ -8,6 +8,7 @@ use crate::cost::operators::{bare, operator_family};
 use crate::cost::{Family, Shape, Work};
 use crate::device::Precision;
 use crate::graph::{DType, NodeId, Operand, Operands, OperatorId, Phase, TaskKind};
+use crate::intern::NameId;
 use crate::scenario::context::Context;
 use crate::scenario::draft::{Draft, Node, Source};
 use crate::scenario::step::StepError;
@@ -70,13 +71,17 @@ impl Transform for MixedPrecision {
         let mut lists: Vec<Operands> = Vec::new();
         let mut rows: Vec<(OperatorId, u32)> = Vec::new();
         let mut known: FxHashMap<Operands, u32> = FxHashMap::default();
+        // What a name tells, asked once for each.
+        let mut told: FxHashMap<NameId, (Option<Family>, bool)> = FxHashMap::default();
         for (index, operator) in graph.operators.iter().enumerate() {
             let id = OperatorId(index as u32);
-            let name = graph.names.get(operator.name);
-            let stays = operator_family(name).is_none_or(|family| stays(family, operator.phase)) && !takes_any(name);
+            let name = || graph.names.get(operator.name);
+            let (family, any) =
+                *told.entry(operator.name).or_insert_with(|| (operator_family(name()), takes_any(name())));
+            let stays = family.is_none_or(|family| stays(family, operator.phase)) && !any;
             let computes = matches!(operator.phase, Phase::Forward | Phase::Backward) && !stays;
             let Some(now) = draft.operands(id).filter(|_| computes) else { continue };
-            let Some(half) = self.halved(now, takes_any(name)) else { continue };
+            let Some(half) = self.halved(now, any) else { continue };
             let row = *known.entry(half).or_insert_with_key(|half| {
                 lists.push(half.clone());
                 lists.len() as u32 - 1

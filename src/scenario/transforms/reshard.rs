@@ -92,11 +92,11 @@ fn one_move(word: Word<'_>) -> Result<(usize, Seat), StepError> {
 fn out_of_range(table: &str, seat: &str) -> Option<&'static str> {
     let (ranks, marks) = seat.split_once('(').unwrap_or((seat, ""));
     let hits = marks.split([',', ')']).find_map(|mark| mark.trim().strip_prefix("uvm="));
-    let is_rank = |rank: &str| rank.strip_prefix('r').is_some_and(|number| number.parse::<usize>().is_ok());
+    let is_bad = |rank: &str| rank.strip_prefix('r').is_some_and(|number| number.parse::<usize>().is_err());
     if table.parse::<usize>().is_err() {
         return Some("tables by their numbers from 0, e.g. t3:r1");
     }
-    if !ranks.split(',').all(is_rank) {
+    if ranks.split(',').any(is_bad) {
         return Some("ranks by their numbers from 0, e.g. t3:r1");
     }
     let is_share = |hits: &str| hits.parse().is_ok_and(|hits: f64| (0.0..=1.0).contains(&hits));

@@ -86,6 +86,11 @@ fn all() -> impl Iterator<Item = Opened> {
     paths.chain(shared).flat_map(|path| open(&path))
 }
 
+/// Whether it is a capture of a model that others are captures of too, on which single edits are tried.
+fn is_alike(name: &str) -> bool {
+    ["b128", "b256-", "b1024"].iter().any(|size| name.contains(size)) && !name.contains("predicted")
+}
+
 /// What must hold of a graph under edits.
 trait Check {
     fn check(&self, resolved: &Resolved, stack: &[&str]);
@@ -131,7 +136,7 @@ fn edits_undo_stack_and_change_nothing_where_they_ask_for_nothing_on_every_trace
     let mut tried = 0;
     for opened in all() {
         let lowered = TimedGraph::lower(opened.base.graph());
-        if opened.base.graph().tasks.node_count() <= MOST_TASKS {
+        if opened.base.graph().tasks.node_count() <= MOST_TASKS && !is_alike(&opened.name) {
             undo(&opened, &lowered);
             identities(&opened, &lowered);
         }

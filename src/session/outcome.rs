@@ -40,7 +40,7 @@ pub struct StepOutcome {
 impl StepOutcome {
     /// What of its change is assumed, in a phrase; `None` where nothing is.
     pub fn assumed(&self) -> Option<String> {
-        (self.doubt > 0.0).then(|| format!("assumed: {:.0} % of its change, by judgement", 100.0 * self.doubt))
+        (self.doubt > 0.0).then(|| format!("{:.0} % of its change is assumed, by judgement", 100.0 * self.doubt))
     }
 }
 

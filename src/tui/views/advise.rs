@@ -81,23 +81,6 @@ fn option_row(option: &AdvisedOption) -> TableRow {
     }
 }
 
-/// The chosen option's steps in full, with what of them is assumed.
-pub(super) fn chosen(work: &Workspace) -> Option<Vec<(String, Role)>> {
-    let option = work.advice.advice.as_deref()?.options.get(work.table.cursor)?;
-    let steps = option.steps.iter().enumerate().map(|(at, step)| {
-        let lead = if at == 0 { "" } else { " + " };
-        (format!("{lead}{step}"), Role::Strong)
-    });
-    let enter = [
-        ("   enter".to_owned(), Role::Key),
-        (" adds them".to_owned(), Role::Dim),
-        ("   W".to_owned(), Role::Key),
-        (" why this number".to_owned(), Role::Dim),
-    ];
-    let assumed = option.assumed.iter().map(|assumed| (format!("   {assumed}"), Role::Warn));
-    Some(steps.chain(assumed).chain(enter).collect())
-}
-
 /// The largest share of a step's change that is judgement.
 fn assumed(option: &AdvisedOption) -> String {
     if option.assumed_share > 0.0 { format!(" ({:.0} % assumed)", 100.0 * option.assumed_share) } else { String::new() }

@@ -28,10 +28,6 @@ pub fn title(app: &App, work: &Workspace, rule: &mut Canvas<'_>) {
 
 /// Draws what there is to say about the selection.
 pub fn details(app: &App, work: &Workspace, canvas: &mut Canvas<'_>) {
-    let is_options = app.view == View::Advise && !work.table.is_other;
-    if let Some(pieces) = super::advise::chosen(work).filter(|_| is_options) {
-        return flow(&pieces, canvas);
-    }
     match work.timeline.selected {
         _ if app.view == View::Gaps => {
             flow(&super::gaps::chain(work), canvas);
@@ -72,7 +68,9 @@ fn remark(app: &App, work: &Workspace) -> Option<(String, Role)> {
         View::Operators => Some((SIGNS.to_owned(), Role::Faint)),
         View::Advise if !work.table.is_other => {
             let option = work.advice.advice.as_deref()?.options.get(work.table.cursor)?;
-            Some((option.steps.join(" + "), Role::Text))
+            let steps = option.steps.join(" + ");
+            let said: Vec<&str> = std::iter::once(&steps).chain(&option.assumed).map(String::as_str).collect();
+            Some((said.join(" · "), Role::Text))
         }
         _ => None,
     }

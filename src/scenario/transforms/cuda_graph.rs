@@ -36,9 +36,11 @@ fn parse(words: &mut Words<'_>) -> Result<Arc<dyn Transform>, StepError> {
     Ok(Arc::new(CudaGraph { selector: Selector::of_rest_if_any(words)? }))
 }
 
-/// Host time of a graph launch: a fixed part, and a part per kernel.
+/// Host time of a graph launch: a fixed part, and a part per kernel. CUDA's is between some ns and 0.2 µs by version.
 const LAUNCH: DurNs = DurNs(10_000);
 const PER_KERNEL: DurNs = DurNs(50);
+/// HIP submits a graph kernel by kernel: 1573 µs for 555 of them, the one launch of a graph among the traces (MI300X).
+const PER_KERNEL_HIP: DurNs = DurNs(2_800);
 /// Gap between kernels of a graph on one stream.
 const GAP: DurNs = DurNs(600);
 /// Longest host time between operators that is taken to be the model's own: what lasts longer does something else.
@@ -121,7 +123,10 @@ fn capture(draft: &mut Draft<'_>, launches: &[(Node, Node)], host: &[Node]) -> (
         return (0, 0);
     };
     let first = host[begin];
-    let duration = LAUNCH + DurNs(PER_KERNEL.0 * launches.len() as i64);
+    let rank = draft.base().rank_index(draft.lane_of(first));
+    let is_hip = draft.device(rank).is_some_and(|device| device.name.starts_with("AMD "));
+    let per_kernel = if is_hip { PER_KERNEL_HIP } else { PER_KERNEL };
+    let duration = LAUNCH + DurNs(per_kernel.0 * launches.len() as i64);
     let prediction = Prediction {
         duration,
         provenance: Provenance::Absolute,

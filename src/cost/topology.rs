@@ -50,7 +50,7 @@ impl<'a> Topology<'a> {
 }
 
 /// Relative error of unmeasured times between nodes: mean of the all-reduce on two nodes of 2, 4 and 8 devices with what one
-/// device a node reaches (`validate models`, n 2 979; nothing is fitted to those rows).
+/// device a node reaches (`validate models`, n 2 982; nothing is fitted to those rows).
 const ACROSS_ERROR: f64 = 0.45;
 
 /// The part between nodes.

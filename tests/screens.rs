@@ -135,7 +135,8 @@ fn two_knobs_make_a_map_whose_cells_are_put_in_force() {
             assert_shows(&screen, shown);
         }
         play(&mut screen, "<enter>");
-        assert_shows(&screen, "scale-device dram_bw x2");
+        // Narrow lists cut the second step short.
+        assert_shows(&screen, "2 scale-d");
     }
 }
 

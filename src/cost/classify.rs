@@ -158,6 +158,12 @@ fn part_of(whole: Work, name: &str, part: Part, caller: &Caller<'_>, reading: Re
     if whole.family == Family::Conv && named {
         return conv_kernel::work(whole, name, part, caller, reading);
     }
+    if named && kernel_name::is_setup(name) {
+        return auxiliary(Family::Movement, Bytes(0), Bytes(0));
+    }
+    if let Some(bytes) = caller.operands.and_then(|args| operators::permuted_bytes(caller.operator, name, args)) {
+        return auxiliary(Family::Movement, bytes, bytes);
+    }
     let own = match if named { kernel_name::role(name, whole.family) } else { Role::Main } {
         Role::Main if named && kernel_name::is_strided(name) => strided(whole, caller, reading),
         Role::Main if whole.family == Family::Embedding && name.contains("_per_row_") => half_of_rows(whole),

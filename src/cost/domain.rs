@@ -10,11 +10,11 @@ use super::work::{Family, Shape, Work};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Domain {
-    /// Single matrix products on vector units (fp32, fp64) or in tf32.
+    /// Single matrix products on vector units (fp32, fp64).
     Linear,
-    /// Batched matrix products on vector units or in tf32.
+    /// Batched matrix products on vector units.
     BatchedGemm,
-    /// Products of 16-bit floats on tensor cores.
+    /// Products of 16-bit floats on tensor cores, and by their parameters those in tf32.
     Gemm16,
     /// Products of 8-bit numbers on tensor cores.
     Gemm8,
@@ -63,7 +63,7 @@ impl Domain {
     pub fn of(work: &Work) -> Option<Self> {
         Some(match (work.family, &work.shape) {
             (Family::Gemm, Shape::Gemm { batch, .. }) => match work.precision {
-                Precision::Fp16Tensor | Precision::Bf16Tensor | Precision::Fp16 => Self::Gemm16,
+                Precision::Fp16Tensor | Precision::Bf16Tensor | Precision::Fp16 | Precision::Tf32 => Self::Gemm16,
                 Precision::Fp8Tensor | Precision::Int8Tensor => Self::Gemm8,
                 _ if *batch > 1 => Self::BatchedGemm,
                 _ => Self::Linear,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::device::{CatalogError, DeviceProfile};
+use crate::device::{CatalogError, DeviceProfile, Precision};
 use crate::units::DurNs;
 
 use super::anchor::{Anchored, Ratio};
@@ -17,7 +17,7 @@ use super::models::estimate_of;
 use super::prediction::Estimate;
 use super::roofline;
 use super::structured::{self, structured_us};
-use super::work::Work;
+use super::work::{Work, element_bytes, element_bytes_of};
 
 /// What is asked for a domain on a device: of the candidates, the one with the least error on held-out rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -76,6 +76,9 @@ pub struct Fit {
     pub n_test: u32,
     /// Smallest and largest of each size, in powers of two.
     pub ranges: Vec<(f32, f32)>,
+    /// Precisions measured; where none is named, any.
+    #[serde(default)]
+    pub precisions: Vec<Precision>,
     /// Where the measurements are from.
     pub source: String,
     /// The network, where one was chosen.
@@ -98,6 +101,9 @@ pub struct Unseen {
     pub error: f64,
     /// Devices behind it.
     pub devices: u32,
+    /// The error on each of them.
+    #[serde(default)]
+    pub by_device: Vec<(String, f64)>,
     /// Fixed cost of a kernel over the device's kernel start: geometric mean of the devices whose kernels, not whole calls,
     /// were measured; 1 where there are none.
     #[serde(default = "one")]
@@ -160,6 +166,17 @@ impl Fit {
         }
     }
 
+    /// How much of a call whose kernel takes `kernel_us` is the kernel's rather than the host's floor.
+    pub(super) fn seen(&self, kernel_us: f64) -> f64 {
+        let whole = measured_us(kernel_us, self.host_floor_us);
+        if whole > 0.0 { (kernel_us / whole).powi(4) } else { 0.0 }
+    }
+
+    /// Time in µs of the kernel alone, as [`estimates`](Self::estimates) gives it.
+    pub(super) fn kernel_us(&self, work: &Work, device: &DeviceProfile) -> f64 {
+        self.estimates(&[work], device).first().map_or(0.0, |estimate| estimate.duration.0 as f64 / 1e3)
+    }
+
     /// Times of kernels alone. Where the host's floor hid the kernels from the measurements, or sizes lie outside
     /// them, the structured model is on its own; so it is on a device that only inherits from the one measured, since its
     /// parameters are shares of a device's figures and the rest is not.
@@ -189,15 +206,22 @@ impl Fit {
             return Part { kernel, whole: kernel, seen: 0.0, extrapolated: !covered };
         }
         let whole = measured_us(kernel, self.host_floor_us);
-        let seen = if whole > 0.0 { (kernel / whole).powi(4) } else { 0.0 };
+        let seen = self.seen(kernel);
         if !covered || seen < LEAST_SEEN {
             return Part { kernel, whole, seen: 0.0, extrapolated: true };
         }
         Part { kernel, whole, seen, extrapolated: false }
     }
 
-    /// Whether the sizes of `work` lie within those measured.
+    /// Whether the sizes of `work` lie within those measured, and on matrix products its units and elements are those measured.
     fn covers(&self, work: &Work) -> bool {
+        let like = |known: &Precision| {
+            known.is_tensor() == work.precision.is_tensor() && element_bytes_of(*known) == element_bytes(work)
+        };
+        let streams = matches!(self.domain, Domain::Norm | Domain::Softmax | Domain::Streaming);
+        if !streams && !self.precisions.is_empty() && !self.precisions.iter().any(like) {
+            return false;
+        }
         let inside = |(range, size): (&(f32, f32), f32)| size >= range.0 - MARGIN && size <= range.1 + MARGIN;
         self.ranges.iter().zip(sizes(self.domain, work)).all(inside)
     }

@@ -178,6 +178,13 @@ pub fn role(kernel: &str, family: Family) -> Role {
     }
 }
 
+/// Whether `kernel` only prepares the state of a scan or sort: a few bytes for each block of what follows.
+pub fn is_setup(kernel: &str) -> bool {
+    ["DeviceScanInitKernel", "DeviceCompactInitKernel", "RadixSortExclusiveSum"]
+        .iter()
+        .any(|part| kernel.contains(part))
+}
+
 /// Which way a kernel of cuDNN changes the layout of a tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LayoutChange {
@@ -248,6 +255,17 @@ pub fn dtype(kernel: &str) -> Option<DType> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn kernels_that_prepare_a_scan_or_sort_are_known() {
+        assert!(is_setup(
+            "void cub::DeviceScanInitKernel<cub::ScanTileState<int, true> >(cub::ScanTileState<int, true>, int)"
+        ));
+        assert!(is_setup(
+            "void cub::DeviceRadixSortExclusiveSumKernel<cub::DeviceRadixSortPolicy<long, int, int>, int>(int*)"
+        ));
+        assert!(!is_setup("void cub::DeviceScanKernel<cub::AgentScanPolicy<128, 15, int> >(int*, int*)"));
+    }
 
     #[test]
     fn kernel_names_show_their_family() {

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::device::DeviceProfile;
-use crate::graph::{ExecutionGraph, Lane, Task, TaskKind};
+use crate::graph::{ExecutionGraph, Lane, NodeId, Task, TaskKind};
 
 use super::calibrate::{ErrorSummary, summarise};
 use super::classify::{family_of_task, work_of_task};
@@ -30,6 +30,10 @@ pub struct TracedKernel<'a> {
     pub device: &'a DeviceProfile,
     /// How long, in µs.
     pub us: f64,
+    /// Step of the clock that its trace was written with, in µs.
+    pub tick_us: f64,
+    /// Whether kernels of other streams ran for more than a tenth of that time: what they take from one another is no model's matter.
+    pub is_beside_others: bool,
 }
 
 /// Errors of one family on one device.
@@ -47,8 +51,14 @@ pub struct TracedRow {
     pub unmodelled_share: f64,
     /// What the models say of the rest, over what it took.
     pub predicted_over_measured: f64,
-    /// Errors by kernel.
+    /// Kernels, of those that a model covers, so short that their trace's clock does not tell their time: under ten of its steps.
+    pub short: usize,
+    /// What the models say of those, over what was written.
+    pub short_predicted_over_measured: f64,
+    /// Errors by kernel of the rest.
     pub errors: ErrorSummary,
+    /// Those of kernels that had the device for themselves.
+    pub alone: ErrorSummary,
     /// Those of the plain roofline.
     pub roofline: ErrorSummary,
     /// Kernels whose predictions miss by most time, all calls of a name together.
@@ -68,6 +78,8 @@ pub struct Missed {
     pub predicted_us: f64,
 }
 
+/// Steps of a clock from which a time is told to some percent.
+const RESOLVED: f64 = 10.0;
 /// How many kernels of a family are named.
 const NAMED: usize = 3;
 
@@ -80,6 +92,7 @@ pub fn traced_kernels<'a>(graph: &ExecutionGraph, devices: &[Option<&'a DevicePr
     let parts = kernel_parts(graph);
     let position = |lane: &Lane| graph.ranks.iter().position(|part| part.rank == lane.rank);
     let ranks: Vec<Option<usize>> = graph.lanes.iter().map(position).collect();
+    let beside = beside_others(graph, &ranks);
     let mut found = Vec::new();
     for node in graph.tasks.node_indices() {
         let task = &graph.tasks[node];
@@ -94,7 +107,49 @@ pub fn traced_kernels<'a>(graph: &ExecutionGraph, devices: &[Option<&'a DevicePr
         });
         let family = work.as_ref().map_or_else(|| family_of_task(graph, task), |work| work.family);
         let name = graph.names.get(task.name).to_owned();
-        found.push(TracedKernel { name, family, work, device, us: task.measured.0 as f64 / 1e3 });
+        let us = task.measured.0 as f64 / 1e3;
+        let is_beside_others = beside[node.index()];
+        found.push(TracedKernel { name, family, work, device, us, tick_us: 1e-3, is_beside_others });
+    }
+    // Profilers until 2022 wrote whole µs.
+    if found.iter().all(|kernel| kernel.us.fract() <= 0.0) {
+        found.iter_mut().for_each(|kernel| kernel.tick_us = 1.0);
+    }
+    found
+}
+
+/// By task: whether it is a kernel that others of its rank overlap for more than a tenth of its time.
+fn beside_others(graph: &ExecutionGraph, ranks: &[Option<usize>]) -> Vec<bool> {
+    let is_kernel = |task: &Task| matches!(task.kind, TaskKind::Kernel | TaskKind::Collective(_));
+    let kernels: Vec<NodeId> = graph.tasks.node_indices().filter(|&node| is_kernel(&graph.tasks[node])).collect();
+    let times = kernels.iter().map(|&node| {
+        let task = &graph.tasks[node];
+        let start = task.measured_start.0;
+        (ranks.get(task.lane.0 as usize).copied().flatten(), start, start + task.measured.0)
+    });
+    let mut found = vec![false; graph.tasks.node_count()];
+    for (node, is_beside) in kernels.iter().zip(overlapped(&times.collect::<Vec<_>>())) {
+        found[node.index()] = is_beside;
+    }
+    found
+}
+
+/// Which of `times` (rank, start, end) others of their rank overlap for more than a tenth.
+///
+/// # Complexity
+/// O(n log n).
+fn overlapped(times: &[(Option<usize>, i64, i64)]) -> Vec<bool> {
+    let mut order: Vec<usize> = (0..times.len()).collect();
+    order.sort_unstable_by_key(|&at| times[at]);
+    let mut found = vec![false; times.len()];
+    let mut before: Option<(Option<usize>, i64)> = None;
+    for (place, &at) in order.iter().enumerate() {
+        let (rank, start, end) = times[at];
+        let slack = (end - start) / 10;
+        let latest = before.filter(|(other, _)| *other == rank).map_or(i64::MIN, |(_, latest)| latest);
+        let next = order.get(place + 1).map(|&next| times[next]).filter(|(other, ..)| *other == rank);
+        found[at] = latest > start + slack || next.is_some_and(|(_, next, _)| next < end - slack);
+        before = Some((rank, latest.max(end)));
     }
     found
 }
@@ -200,6 +255,9 @@ fn row(models: &CostModels, family: String, device: &str, kernels: &[&TracedKern
         let work = kernel.work.as_ref();
         work.map_or(0.0, |work| roofline::roofline_us(work, kernel.device))
     };
+    let (told, short): (Vec<_>, Vec<_>) = pairs.iter().partition(|(kernel, _)| kernel.us >= RESOLVED * kernel.tick_us);
+    let short_us: f64 = short.iter().map(|(kernel, _)| kernel.us).sum();
+    let short_predicted_us: f64 = short.iter().map(|(_, us)| us).sum();
     TracedRow {
         family,
         device: device.to_owned(),
@@ -207,8 +265,13 @@ fn row(models: &CostModels, family: String, device: &str, kernels: &[&TracedKern
         measured_us,
         unmodelled_share: 1.0 - covered_us / measured_us.max(f64::MIN_POSITIVE),
         predicted_over_measured: if covered_us > 0.0 { predicted_us / covered_us } else { 0.0 },
-        errors: summarise(pairs.iter().map(|(kernel, us)| (*us, kernel.us))),
-        roofline: summarise(pairs.iter().map(|(kernel, _)| (roofline_us(kernel), kernel.us))),
+        short: short.len(),
+        short_predicted_over_measured: if short.is_empty() { 0.0 } else { short_predicted_us / short_us },
+        errors: summarise(told.iter().map(|(kernel, us)| (*us, kernel.us))),
+        alone: summarise(
+            told.iter().filter(|(kernel, _)| !kernel.is_beside_others).map(|(kernel, us)| (*us, kernel.us)),
+        ),
+        roofline: summarise(told.iter().map(|(kernel, _)| (roofline_us(kernel), kernel.us))),
         worst: worst(&pairs),
     }
 }
@@ -236,6 +299,31 @@ mod tests {
     use crate::device::Catalog;
 
     #[test]
+    fn kernels_of_a_rank_that_share_more_than_a_tenth_of_their_time_are_beside_others() {
+        let (a, b) = (Some(0), Some(1));
+        let times = [(a, 0, 100), (a, 95, 195), (a, 150, 400), (b, 0, 1000), (a, 500, 600), (a, 160, 170)];
+        assert_eq!(overlapped(&times), [false, true, true, false, false, true]);
+    }
+
+    #[test]
+    fn what_a_clock_of_whole_microseconds_cannot_tell_counts_in_sums_only() {
+        let (models, catalog) = (CostModels::builtin().unwrap(), Catalog::builtin().unwrap());
+        let device = catalog.find("V100").unwrap();
+        let kernel = |us: f64, tick_us| TracedKernel {
+            name: "add".to_owned(),
+            family: Family::Elementwise,
+            work: Some(movement_work(Family::Elementwise, 4096, 4096)),
+            device,
+            us,
+            tick_us,
+            is_beside_others: us > 20.0,
+        };
+        let table = traced_table(&models, &[kernel(2.0, 1.0), kernel(2.0, 1e-3), kernel(12.0, 1.0), kernel(30.0, 1.0)]);
+        assert_eq!((table[0].short, table[0].errors.n, table[0].alone.n), (1, 3, 2));
+        assert!(table[0].short_predicted_over_measured > 0.0);
+    }
+
+    #[test]
     fn a_row_counts_what_no_model_covers_and_names_the_worst() {
         let (models, catalog) = (CostModels::builtin().unwrap(), Catalog::builtin().unwrap());
         let device = catalog.find("V100").unwrap();
@@ -247,6 +335,8 @@ mod tests {
             work,
             device,
             us,
+            tick_us: 1e-3,
+            is_beside_others: false,
         };
         let kernels =
             [kernel("right", Some(work.clone()), us), kernel("slow", Some(work), 2.0 * us), kernel("?", None, us)];

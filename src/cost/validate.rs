@@ -3,6 +3,7 @@
 mod anchored;
 mod collective;
 mod lookups;
+mod reasons;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,6 +20,8 @@ use super::domain::Domain;
 use super::models::CostModels;
 use super::roofline;
 use super::work::Work;
+
+pub use collective::doubling_error;
 
 /// One line of the table.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -50,25 +53,6 @@ pub struct ValidationRow {
     pub met: Option<bool>,
     /// Why it was not, where that is known.
     pub reason: Option<String>,
-}
-
-/// What keeps a fit from its aim where it is the measurements: scatter between calls that launch the same grid of the same
-/// kernel with reductions within 5 % of one another, time per step of the reduction (mean difference over √2; pairs). Beside it
-/// what boosted trees reach that are told the launched kernel and its grid (five parts of the training rows in turn).
-fn scatter(domain: Domain, device: &str) -> Option<&'static str> {
-    match (domain, device) {
-        (Domain::BatchedGemm, "T4") => {
-            Some("like calls scatter by 17 % in the table (33 pairs); told kernel and grid, trees still err by 9.1 %")
-        }
-        (Domain::BatchedGemm, "L4") => Some("like calls scatter by 12 % in the table (26 pairs)"),
-        (Domain::Linear, "T4") => {
-            Some("like calls scatter by 5 % in the table (63 pairs); told kernel and grid, trees still err by 7.2 %")
-        }
-        (Domain::Linear, "L4") => {
-            Some("like calls scatter by 3.5 % in the table (46 pairs); told kernel and grid, trees still err by 7.0 %")
-        }
-        _ => None,
-    }
 }
 
 /// Mean absolute error aimed at on a device with a fit.
@@ -178,7 +162,8 @@ fn domain_row(models: &CostModels, domain: Domain, device: &DeviceProfile, rows:
     let own = models.fits().find(domain, &device.id).filter(|fit| fit.devices.first() == Some(&device.id));
     let Some(fit) = own else { return unfitted_row(models, domain, device, rows) };
     let held_out: Vec<&Measurement> = rows.iter().filter(|row| is_held_out(&row.work)).collect();
-    let counted: Vec<&Measurement> = held_out.iter().copied().filter(|row| row.us >= smallest_us(domain)).collect();
+    let large: Vec<&Measurement> = rows.iter().filter(|row| row.us >= smallest_us(domain)).collect();
+    let counted: Vec<&Measurement> = large.iter().copied().filter(|row| is_held_out(&row.work)).collect();
     let (all, counted) = (assess(fit, device, &held_out), assess(fit, device, &counted));
     let aim = target(domain);
     ValidationRow {
@@ -194,29 +179,23 @@ fn domain_row(models: &CostModels, domain: Domain, device: &DeviceProfile, rows:
         network: fit.network_error,
         target: Some(aim),
         met: Some(counted.kernels.mape <= aim),
-        reason: (counted.kernels.mape > aim)
-            .then(|| scatter(domain, &device.id).map_or_else(|| where_it_lies(&counted.kernels), str::to_owned)),
+        reason: (counted.kernels.mape > aim).then(|| reasons::reason(fit, device, &large, &counted.kernels)),
     }
 }
 
-/// Which rows make up an error, where nothing more is known of it.
-fn where_it_lies(errors: &ErrorSummary) -> String {
-    let few = if errors.n < 50 { format!("only {} rows; ", errors.n) } else { String::new() };
-    let percent = |share: f64| 100.0 * share;
-    let (half, tenth) = (percent(errors.p50), percent(errors.p90));
-    format!("{few}half of the rows are within {half:.1} %, one in ten is more than {tenth:.0} % off")
-}
-
-/// A device without a fit of its own: every row is unseen. Whole calls of such devices are compared as they are.
+/// A device without a fit of its own: every row is unseen, but those that a fit of the same chip may have learnt from, which do not
+/// count. Whole calls of such devices are compared as they are.
 fn unfitted_row(models: &CostModels, domain: Domain, device: &DeviceProfile, rows: &[Measurement]) -> ValidationRow {
+    let sibling = models.fits().find(domain, &device.id);
+    let rows: Vec<&Measurement> = rows.iter().filter(|row| sibling.is_none() || is_held_out(&row.work)).collect();
     let counted = || rows.iter().filter(|row| row.us >= smallest_us(domain));
     let over = |predict: &dyn Fn(&Work) -> f64| summarise(counted().map(|row| (predict(&row.work), row.us)));
     let estimate = |work: &Work| models.estimate(work, device).map_or(0.0, |estimate| estimate.duration.0 as f64 / 1e3);
     ValidationRow {
         family: domain.name().to_owned(),
         device: device.id.clone(),
-        model: "structured-unseen",
-        held_out: false,
+        model: if sibling.is_some() { "fit of its chip" } else { "structured-unseen" },
+        held_out: sibling.is_some(),
         all: summarise(rows.iter().map(|row| (estimate(&row.work), row.us))),
         kernels: over(&estimate),
         structured: over(&|work| super::models::unfitted_us(work, device).unwrap_or(0.0)),
@@ -249,8 +228,11 @@ fn unseen_row(models: &CostModels, domain: Domain) -> Option<ValidationRow> {
         target,
         met: target.map(|aim| unseen.error <= aim),
         reason: target.filter(|aim| unseen.error > *aim).map(|_| {
-            "what a chip reaches of its figures is not in them: `calibrate --quick` takes it from five products"
-                .to_owned()
+            let each = unseen.by_device.iter().map(|(id, error)| format!("{id} {:.0} %", 100.0 * error));
+            format!(
+                "{}: what a chip reaches of its figures is not in them (`calibrate --quick` takes it from five products)",
+                each.collect::<Vec<_>>().join(", ")
+            )
         }),
     })
 }

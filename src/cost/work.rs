@@ -277,7 +277,12 @@ pub struct Work {
 
 /// Bytes of an element as kernels of `work`'s precision load it.
 pub(super) fn element_bytes(work: &Work) -> u64 {
-    match work.precision {
+    element_bytes_of(work.precision)
+}
+
+/// Bytes of an element that is computed with in `precision`.
+pub(super) fn element_bytes_of(precision: Precision) -> u64 {
+    match precision {
         Precision::Fp64 => 8,
         Precision::Fp32 | Precision::Fp32Matrix | Precision::Tf32 => 4,
         Precision::Fp16 | Precision::Fp16Tensor | Precision::Bf16Tensor => 2,

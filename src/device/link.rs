@@ -93,9 +93,22 @@ pub struct CollectiveCurve {
     pub carried: bool,
 }
 
+/// How wrong times among twice the ranks are that were carried over from other interconnects.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Doubling {
+    /// Mean absolute relative error, each family of devices left out of the ratio in turn.
+    pub error: f64,
+    /// Measurements.
+    pub n: u32,
+    /// Where they are from.
+    pub source: String,
+}
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct LinkFile {
+    doubling: Option<Doubling>,
     #[serde(default)]
     link: Vec<Spanned<LinkProfile>>,
     /// Curves of interconnects that this file or one before it names.
@@ -113,6 +126,7 @@ const BUILTIN: [(&str, &str); 2] = [
 #[derive(Clone, Debug)]
 pub struct Links {
     links: Vec<LinkProfile>,
+    doubling: Option<Doubling>,
 }
 
 impl Links {
@@ -130,7 +144,8 @@ impl Links {
     /// The first file that cannot be used, with the line.
     pub fn with_files(files: &[(String, String)]) -> Result<Self, CatalogError> {
         let user = files.iter().map(|(name, text)| (name.as_str(), text.as_str()));
-        let mut links: Vec<LinkProfile> = Vec::new();
+        let mut found = Self { links: Vec::new(), doubling: None };
+        let links = &mut found.links;
         for (file, text) in BUILTIN.into_iter().chain(user) {
             let parsed: LinkFile = toml::from_str(text).map_err(|error| CatalogError::syntax(file, text, &error))?;
             for link in parsed.link {
@@ -141,14 +156,15 @@ impl Links {
                 links.push(link);
             }
             for curve in parsed.curve {
-                attach(Place { file, text, start: curve.span().start }, &mut links, curve.into_inner())?;
+                attach(Place { file, text, start: curve.span().start }, links, curve.into_inner())?;
             }
+            found.doubling = parsed.doubling.or(found.doubling);
         }
-        let carried: Vec<_> = links.iter().map(|link| peers::missing(link, &links)).collect();
-        for (link, curves) in links.iter_mut().zip(carried) {
+        let carried: Vec<_> = found.links.iter().map(|link| found.missing(link)).collect();
+        for (link, curves) in found.links.iter_mut().zip(carried) {
             link.curves.extend(curves);
         }
-        Ok(Self { links })
+        Ok(found)
     }
 
     /// Adds the collectives measured on the devices of `catalog`: each device gets an interconnect of its own, with what is known
@@ -164,10 +180,20 @@ impl Links {
                 link.curves.retain(|known| known.collective != curve.collective || known.ranks != curve.ranks);
                 link.curves.push(curve.clone());
             }
-            let carried = peers::missing(&link, &self.links);
+            let carried = self.missing(&link);
             link.curves.extend(carried);
             self.links.insert(0, link);
         }
+    }
+
+    fn missing(&self, link: &LinkProfile) -> Vec<CollectiveCurve> {
+        let error = self.doubling.as_ref().map_or(peers::UNMEASURED_DOUBLING, |doubling| doubling.error);
+        peers::missing(link, &self.links, error)
+    }
+
+    /// What was measured of times among twice the ranks.
+    pub fn doubling(&self) -> Option<&Doubling> {
+        self.doubling.as_ref()
     }
 
     /// The interconnect called `name`, letters of any case.

@@ -15,5 +15,5 @@ pub use catalog::Catalog;
 pub use derived::{Derived, LeftOut, UNMEASURED_BANDWIDTH};
 pub(crate) use error::line_of;
 pub use error::{CatalogError, UnknownDevice};
-pub use link::{CollectiveCurve, LinkProfile, Links};
+pub use link::{CollectiveCurve, Doubling, LinkProfile, Links};
 pub use profile::{BandwidthCurve, DeviceKind, DeviceProfile, Precision, SmLimits};

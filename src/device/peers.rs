@@ -7,9 +7,8 @@ use super::link::{CollectiveCurve, LinkProfile};
 
 /// Numbers of ranks that are carried over where they were not measured.
 const RANKS: [u32; 3] = [2, 4, 8];
-/// Error of one doubling of the ranks, on interconnects whose family of devices was left out of the ratio (NVLink 3 to 5, four
-/// collectives: 2 → 4 ranks 10.0 %, n 252; 4 → 8 10.6 %, n 168; 2 → 8 14.7 %); `validate models` prints it.
-const DOUBLING_ERROR: f64 = 0.106;
+/// Error of one doubling of the ranks where no file says it.
+pub(super) const UNMEASURED_DOUBLING: f64 = 0.15;
 /// Bandwidth in GB/s from which an interconnect is a fabric of its own rather than a bus through the host.
 const FABRIC_GB_S: f64 = 100.0;
 
@@ -22,11 +21,12 @@ fn alike(a: &LinkProfile, b: &LinkProfile) -> bool {
 /// A curve for `ranks` ranks from `base`, of another number: its times by the geometric mean of `peers`' ratios, each the curve of
 /// the number of ranks of `base` and that of `ranks`. `None` without peers, or where `base` has no points.
 ///
-/// Error: that of `base` and that of the doublings, as independent.
+/// Error: that of `base` and, for each doubling, `doubling_error`, as independent.
 pub fn carried(
     base: &CollectiveCurve,
     ranks: u32,
     peers: &[(&CollectiveCurve, &CollectiveCurve)],
+    doubling_error: f64,
 ) -> Option<CollectiveCurve> {
     let (&first, &last) = (base.bytes.first()?, base.bytes.last()?);
     if peers.is_empty() {
@@ -51,7 +51,7 @@ pub fn carried(
         ranks,
         bytes,
         us,
-        error: base.error.hypot(DOUBLING_ERROR * doublings.sqrt()),
+        error: base.error.hypot(doubling_error * doublings.sqrt()),
         source: format!("from {} ranks, by how {} interconnects of its kind grow", base.ranks, peers.len()),
         carried: true,
         ..base.clone()
@@ -59,7 +59,7 @@ pub fn carried(
 }
 
 /// The curves that `link` lacks and `links` can tell: every collective measured on it, among 2, 4 and 8 ranks.
-pub(super) fn missing(link: &LinkProfile, links: &[LinkProfile]) -> Vec<CollectiveCurve> {
+pub(super) fn missing(link: &LinkProfile, links: &[LinkProfile], doubling_error: f64) -> Vec<CollectiveCurve> {
     let mut found = Vec::new();
     for base in link.curves.iter().filter(|curve| !curve.bytes.is_empty() && !curve.carried) {
         for ranks in RANKS {
@@ -75,7 +75,7 @@ pub(super) fn missing(link: &LinkProfile, links: &[LinkProfile]) -> Vec<Collecti
                 .filter(|other| other.id != link.id && alike(other, link))
                 .filter_map(|other| pair(other, &base.collective, base.ranks, ranks))
                 .collect();
-            found.extend(carried(base, ranks, &peers));
+            found.extend(carried(base, ranks, &peers, doubling_error));
         }
     }
     found
@@ -138,10 +138,10 @@ mod tests {
         let (two, four) = (curve(2, [10.0, 20.0]), curve(4, [20.0, 20.0]));
         let (other_two, other_four) = (curve(2, [10.0, 10.0]), curve(4, [80.0, 40.0]));
         let base = curve(2, [5.0, 30.0]);
-        let found = carried(&base, 4, &[(&two, &four), (&other_two, &other_four)]).unwrap();
+        let found = carried(&base, 4, &[(&two, &four), (&other_two, &other_four)], 0.11).unwrap();
         // Ratios 2 and 8 at 1 KiB, 1 and 4 at 4 KiB: geometric means 4 and 2.
         assert!((found.us[0] - 20.0).abs() < 1e-9 && (found.us.last().unwrap() - 60.0).abs() < 1e-9, "{found:?}");
-        assert!((found.error - 0.03_f64.hypot(0.106)).abs() < 1e-9);
+        assert!((found.error - 0.03_f64.hypot(0.11)).abs() < 1e-9);
     }
 
     #[test]
@@ -149,10 +149,10 @@ mod tests {
         let full = link("A", 300.0, vec![curve(2, [1.0, 2.0]), curve(4, [2.0, 4.0]), curve(8, [8.0, 9.0])]);
         let bus = link("C", 20.0, vec![curve(2, [1.0, 2.0]), curve(4, [9.0, 9.0])]);
         let partial = link("B", 900.0, vec![curve(2, [1.0, 2.0]), curve(4, [3.0, 4.0])]);
-        let found = missing(&partial, &[full.clone(), bus.clone(), partial.clone()]);
+        let found = missing(&partial, &[full.clone(), bus.clone(), partial.clone()], 0.1);
         assert_eq!(found.len(), 1);
         assert_eq!((found[0].ranks, found[0].us[0]), (8, 12.0));
-        assert!(missing(&bus, &[full.clone(), partial]).is_empty());
-        assert!(missing(&full, std::slice::from_ref(&bus)).is_empty());
+        assert!(missing(&bus, &[full.clone(), partial], 0.1).is_empty());
+        assert!(missing(&full, std::slice::from_ref(&bus), 0.1).is_empty());
     }
 }

@@ -4,8 +4,8 @@
 //! cargo run --release --example fit_catalog -- DATA_DIR [DOMAIN…|shared]
 //! ```
 //!
-//! `DATA_DIR` holds `neusight/`, `aiconfigurator/`; with domains named, only those are fitted anew; with `shared`, only what
-//! devices have in common and the errors of anchored predictions. Writes `src/cost/catalog/fits.json` and
+//! `DATA_DIR` holds `neusight/`, `aiconfigurator/` and others; with domains named, only those are fitted anew; with `shared`, what
+//! devices have in common and the errors of anchored predictions are worked out anew for all. Writes `src/cost/catalog/fits.json` and
 //! `forests.bin`, the same bytes every time, and prints the held-out errors.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,46 +16,39 @@ use std::path::Path;
 
 use retime::cost::Domain;
 use retime::cost::anchor::{Anchored, Ratio};
-use retime::cost::calibrate::{self, Calibrated, Judged, Measurement, Sample, Tuning, significant};
+use retime::cost::calibrate::{self, Beside, Calibrated, Judged, Measurement, Sample, Tuning, significant};
 use retime::cost::fits::{Choice, Fit, Fits, Unseen};
 use retime::cost::structured;
-use retime::cost::validate::smallest_us;
+use retime::cost::validate::{doubling_error, smallest_us};
 use retime::device::{Catalog, DeviceProfile};
 
-/// File, source, whether its times are of whole calls.
-const FILES: [(&str, &str, bool); 17] = [
-    ("neusight/train_linear.csv.gz", "sitar-lab/NeuSight 6945927", true),
-    ("neusight/test_linear.csv.gz", "sitar-lab/NeuSight 6945927", true),
-    ("neusight/train_bmm.csv.gz", "sitar-lab/NeuSight 6945927", true),
-    ("neusight/test_bmm.csv.gz", "sitar-lab/NeuSight 6945927", true),
-    ("neusight/train_conv.csv.gz", "sitar-lab/NeuSight 6945927", true),
-    ("neusight/train_ln.csv.gz", "sitar-lab/NeuSight 6945927", true),
-    ("neusight/test_ln.csv.gz", "sitar-lab/NeuSight 6945927", true),
-    ("neusight/train_softmax.csv.gz", "sitar-lab/NeuSight 6945927", true),
-    ("neusight/test_softmax.csv.gz", "sitar-lab/NeuSight 6945927", true),
-    ("neusight/train_elementwise.csv.gz", "sitar-lab/NeuSight 6945927", true),
-    ("neusight/test_elem.csv.gz", "sitar-lab/NeuSight 6945927", true),
-    ("aiconfigurator/gemm_bf16.csv.gz", "ai-dynamo/aiconfigurator 095f58a, sglang 0.5.10", false),
-    ("aiconfigurator/gemm_fp8.csv.gz", "ai-dynamo/aiconfigurator 095f58a, sglang 0.5.10", false),
-    ("deepbench/gemm.csv", DEEPBENCH, false),
-    ("deepbench/conv.csv", DEEPBENCH, false),
-    ("vidur/compute_mlp.csv.gz", "microsoft/vidur 7d47513", false),
-    ("aiconfigurator/context_attention.csv.gz", "ai-dynamo/aiconfigurator 095f58a, sglang 0.5.10", false),
+/// File and source.
+const FILES: [(&str, &str); 18] = [
+    ("neusight/train_linear.csv.gz", "sitar-lab/NeuSight 6945927"),
+    ("neusight/test_linear.csv.gz", "sitar-lab/NeuSight 6945927"),
+    ("neusight/train_bmm.csv.gz", "sitar-lab/NeuSight 6945927"),
+    ("neusight/test_bmm.csv.gz", "sitar-lab/NeuSight 6945927"),
+    ("neusight/train_conv.csv.gz", "sitar-lab/NeuSight 6945927"),
+    ("neusight/train_ln.csv.gz", "sitar-lab/NeuSight 6945927"),
+    ("neusight/test_ln.csv.gz", "sitar-lab/NeuSight 6945927"),
+    ("neusight/train_softmax.csv.gz", "sitar-lab/NeuSight 6945927"),
+    ("neusight/test_softmax.csv.gz", "sitar-lab/NeuSight 6945927"),
+    ("neusight/train_elementwise.csv.gz", "sitar-lab/NeuSight 6945927"),
+    ("neusight/test_elem.csv.gz", "sitar-lab/NeuSight 6945927"),
+    ("aiconfigurator/gemm_bf16.csv.gz", "ai-dynamo/aiconfigurator 095f58a, sglang 0.5.10"),
+    ("aiconfigurator/gemm_fp8.csv.gz", "ai-dynamo/aiconfigurator 095f58a, sglang 0.5.10"),
+    ("deepbench/gemm.csv", DEEPBENCH),
+    ("deepbench/conv.csv", DEEPBENCH),
+    ("vidur/compute_mlp.csv.gz", "microsoft/vidur 7d47513"),
+    ("aiconfigurator/context_attention.csv.gz", "ai-dynamo/aiconfigurator 095f58a, sglang 0.5.10"),
+    ("aiconfigurator/encoder_attention.csv.gz", "ai-dynamo/aiconfigurator 095f58a, sglang 0.5.10"),
 ];
 
 const DEEPBENCH: &str = "baidu-research/DeepBench da81ba7";
 
-/// Below this, NeuSight's times hold the host's floor and DeepBench's do not: they are not fitted together.
-const ABOVE_FLOORS_US: f64 = 300.0;
-
-/// Whether a row of `source` is left out: DeepBench's fp32 products, which NeuSight has by the thousand, and its short
-/// convolutions where NeuSight measured others; vidur's A100, which aiconfigurator covers more finely.
-fn is_left_out(source: &str, domain: Domain, row: &Measurement) -> bool {
-    match source {
-        DEEPBENCH if domain == Domain::Conv => row.device != "V100" && row.us < ABOVE_FLOORS_US,
-        DEEPBENCH => domain != Domain::Gemm16,
-        _ => row.device == "a100",
-    }
+/// Whether a row of `source` is left out: vidur's A100, which aiconfigurator covers more finely.
+fn is_left_out(source: &str, row: &Measurement) -> bool {
+    source != DEEPBENCH && row.device == "a100"
 }
 
 /// The text of a table, plain or gzip.
@@ -83,71 +76,120 @@ const SIBLINGS: [&[&str]; 6] = [
     &["B200", "GB200", "B300", "GB300"],
 ];
 
-type Rows = BTreeMap<(Domain, String), (Vec<Measurement>, &'static str, bool)>;
+/// The rows of a domain on a device and where they are from.
+#[derive(Default)]
+struct Table {
+    rows: Vec<Measurement>,
+    sources: BTreeSet<&'static str>,
+}
+
+impl Table {
+    fn source(&self) -> String {
+        self.sources.iter().copied().collect::<Vec<_>>().join("; ")
+    }
+}
+
+type Tables = BTreeMap<(Domain, String), Table>;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
     let folder = arguments.next().ok_or("usage: fit_catalog DATA_DIR [DOMAIN…]")?;
     let wanted: Vec<String> = arguments.collect();
     let catalog = Catalog::builtin()?;
-    let is_shared_only = wanted.iter().any(|name| name == "shared");
-    let rows = load(Path::new(&folder), &FILES, &catalog, if is_shared_only { &[] } else { &wanted })?;
-    let old = Fits::builtin().unwrap_or_default();
+    let shares_all = wanted.iter().any(|name| name == "shared");
+    let tables = load(Path::new(&folder), &FILES, &catalog, if shares_all { &[] } else { &wanted })?;
+    let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/cost/catalog");
+    let old = committed(&target).unwrap_or_default();
     let again = |domain: Domain| wanted.is_empty() || wanted.iter().any(|name| name == domain.name());
     let mut fits: BTreeMap<(Domain, String), Fit> = old
         .iter()
         .filter(|fit| !again(fit.domain))
         .map(|fit| ((fit.domain, fit.devices[0].clone()), fit.clone()))
         .collect();
-    for ((domain, id), (measured, source, whole_calls)) in rows.iter().filter(|_| !is_shared_only) {
-        let device = catalog.find(id)?;
-        let sample = Sample { domain: *domain, device, rows: measured, whole_calls: *whole_calls };
-        match calibrate::calibrate(sample, source, &Tuning::default()) {
-            Ok(calibrated) => {
-                print_row(*domain, id, &calibrated);
-                fits.insert((*domain, id.clone()), calibrated.fit);
-            }
-            Err(error) => eprintln!("{} {id}: {error}", domain.name()),
+    for domain in Domain::ALL.into_iter().filter(|domain| again(*domain)) {
+        for (id, found) in fitted(domain, &tables, &catalog)? {
+            print_row(domain, &id, &found);
+            fits.insert((domain, id), found.fit);
         }
     }
-    let all = assemble(&fits, &rows, &catalog, &old)?;
+    let all = assemble(&fits, &tables, &catalog, &old)?;
     if wanted.is_empty() || wanted.iter().any(|name| name == "collectives") {
-        fit_links(Path::new(&folder))?;
+        fit_links(Path::new(&folder), &catalog)?;
     }
     let (text, forests) = all.encode();
-    let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/cost/catalog");
     std::fs::write(target.join("fits.json"), text + "\n")?;
     std::fs::write(target.join("forests.bin"), forests)?;
     Ok(())
 }
 
+/// The fits as the files in `folder` are now, which may be newer than those built in.
+fn committed(folder: &Path) -> Result<Fits, Box<dyn Error>> {
+    let text = std::fs::read_to_string(folder.join("fits.json"))?;
+    Ok(Fits::decode(&text, &std::fs::read(folder.join("forests.bin"))?)?)
+}
+
+/// The fits of `domain`, by device.
+fn fitted(domain: Domain, tables: &Tables, catalog: &Catalog) -> Result<Vec<(String, Calibrated)>, Box<dyn Error>> {
+    let samples = samples(domain, tables, catalog)?;
+    let common = calibrate::shared_parameters(domain, &samples);
+    // The same kernels, batched or not: what single products take without a host's floor.
+    let others =
+        if domain == Domain::BatchedGemm { self::samples(Domain::Linear, tables, catalog)? } else { Vec::new() };
+    let mut found = Vec::new();
+    for sample in &samples {
+        let id = &sample.device.id;
+        let siblings = samples.iter().filter(|other| other.device.id != *id);
+        let companions: Vec<Sample<'_>> =
+            siblings.chain(&others).filter(|other| is_same_chip(&other.device.id, id)).copied().collect();
+        let beside = Beside { common: Some(&common), companions: &companions };
+        let source = tables[&(domain, id.clone())].source();
+        match calibrate::calibrate(*sample, beside, &source, &Tuning::default()) {
+            Ok(calibrated) => found.push((id.clone(), calibrated)),
+            Err(error) => eprintln!("{} {id}: {error}", domain.name()),
+        }
+    }
+    Ok(found)
+}
+
+fn samples<'a>(domain: Domain, tables: &'a Tables, catalog: &'a Catalog) -> Result<Vec<Sample<'a>>, Box<dyn Error>> {
+    let of = |((_, id), table): (&'a (Domain, String), &'a Table)| {
+        Ok(Sample { domain, device: catalog.find(id)?, rows: &table.rows })
+    };
+    tables.iter().filter(|((other, _), _)| *other == domain).map(of).collect()
+}
+
+fn is_same_chip(a: &str, b: &str) -> bool {
+    a == b || SIBLINGS.iter().any(|family| family.contains(&a) && family.contains(&b))
+}
+
 fn load(
     folder: &Path,
-    files: &[(&str, &'static str, bool)],
+    files: &[(&str, &'static str)],
     catalog: &Catalog,
     wanted: &[String],
-) -> Result<Rows, Box<dyn Error>> {
-    let mut all = Rows::new();
-    for &(file, source, whole_calls) in files {
+) -> Result<Tables, Box<dyn Error>> {
+    let wants = |domain: Domain| {
+        let is_named = |domain: Domain| wanted.iter().any(|name| name == domain.name());
+        wanted.is_empty() || is_named(domain) || domain == Domain::Linear && is_named(Domain::BatchedGemm)
+    };
+    let mut all = Tables::new();
+    for &(file, source) in files {
         let Some(text) = read(&folder.join(file))? else { continue };
         for row in calibrate::measurements(&text)? {
             let Some(domain) = Domain::of(&row.work) else { continue };
-            let skip = !wanted.is_empty() && !wanted.iter().any(|name| name == domain.name());
             // P4: training and test rows of `linear` ran different kernels.
-            if skip || (domain == Domain::Linear && row.device == "Tesla P4") {
+            if !wants(domain) || (domain == Domain::Linear && row.device == "Tesla P4") || is_left_out(source, &row) {
                 continue;
             }
             let Ok(device) = catalog.find(&row.device) else { continue };
-            if is_left_out(source, domain, &row) {
-                continue;
-            }
-            let id = device.id.clone();
-            all.entry((domain, id)).or_insert_with(|| (Vec::new(), source, whole_calls)).0.push(row);
+            let table = all.entry((domain, device.id.clone())).or_default();
+            table.sources.insert(source);
+            table.rows.push(row);
         }
     }
-    for (rows, ..) in all.values_mut() {
-        let step = rows.len().div_ceil(40_000);
-        *rows = rows.iter().step_by(step).cloned().collect();
+    for table in all.values_mut() {
+        let step = table.rows.len().div_ceil(40_000);
+        table.rows = table.rows.iter().step_by(step).cloned().collect();
     }
     Ok(all)
 }
@@ -155,13 +197,13 @@ fn load(
 /// Adds siblings with the error on them where they were measured, and the parameters for unseen devices.
 fn assemble(
     fits: &BTreeMap<(Domain, String), Fit>,
-    rows: &Rows,
+    tables: &Tables,
     catalog: &Catalog,
     old: &Fits,
 ) -> Result<Fits, Box<dyn Error>> {
     let mut all = Fits::default();
     for domain in Domain::ALL {
-        if let Some((unseen, anchored)) = leave_one_out(domain, fits, rows, catalog)? {
+        if let Some((unseen, anchored)) = leave_one_out(domain, fits, tables, catalog)? {
             all.set_unseen(Unseen { floor_starts: floor_starts(domain, fits, catalog)?, ..unseen });
             for one in anchored {
                 all.set_anchored(one);
@@ -184,12 +226,13 @@ fn assemble(
         );
         let measured = SIBLINGS.iter().filter(|family| family[0] == id).flat_map(|family| &family[1..]);
         let errors: Vec<f64> = measured
-            .filter_map(|other| rows.get(&(*domain, (*other).to_owned())).map(|(rows, ..)| (other, rows)))
-            .map(|(other, rows)| {
+            .filter_map(|other| tables.get(&(*domain, (*other).to_owned())).map(|table| (other, table)))
+            .map(|(other, table)| {
                 let device: &DeviceProfile = catalog.find(other)?;
-                Ok::<f64, Box<dyn Error>>(
-                    calibrate::assess(&fit, device, &rows.iter().collect::<Vec<_>>()).kernels.mape,
-                )
+                let held_out: Vec<&Measurement> =
+                    table.rows.iter().filter(|row| calibrate::is_held_out(&row.work)).collect();
+                let fit = Fit { devices: vec![(**other).to_owned()], ..fit.clone() };
+                Ok::<f64, Box<dyn Error>>(calibrate::assess(&fit, device, &held_out).kernels.mape)
             })
             .collect::<Result<_, _>>()?;
         if let Some(worst) = errors.into_iter().reduce(f64::max) {
@@ -210,26 +253,21 @@ type Shared = (Unseen, Vec<Anchored>);
 fn leave_one_out(
     domain: Domain,
     fits: &BTreeMap<(Domain, String), Fit>,
-    rows: &Rows,
+    tables: &Tables,
     catalog: &Catalog,
 ) -> Result<Option<Shared>, Box<dyn Error>> {
     let mut samples = Vec::new();
     for fit in fits.values().filter(|fit| fit.domain == domain) {
-        let Some((rows, _, whole_calls)) = rows.get(&(domain, fit.devices[0].clone())) else { return Ok(None) };
+        let Some(table) = tables.get(&(domain, fit.devices[0].clone())) else { return Ok(None) };
         let device: &DeviceProfile = catalog.find(&fit.devices[0])?;
-        samples.push((Sample { domain, device, rows, whole_calls: *whole_calls }, fit.host_floor_us));
+        samples.push((Sample { domain, device, rows: &table.rows }, fit.host_floor_us));
     }
     let mut errors = Vec::new();
     let mut guesses = Vec::new();
     for (sample, host_floor_us) in &samples {
         let id = &sample.device.id;
-        let same_chip =
-            |other: &str| SIBLINGS.iter().any(|family| family.contains(&other) && family.contains(&id.as_str()));
-        let others: Vec<_> = samples
-            .iter()
-            .filter(|(other, _)| other.device.id != *id && !same_chip(&other.device.id))
-            .copied()
-            .collect();
+        let others: Vec<_> =
+            samples.iter().map(|(other, _)| *other).filter(|other| !is_same_chip(&other.device.id, id)).collect();
         let mut guess = fits[&(domain, id.clone())].clone();
         guess.parameters = calibrate::shared_parameters(domain, &others);
         guess.parameters[structured::FLOOR_US] = sample.device.kernel_start.secs() * 1e6;
@@ -243,13 +281,13 @@ fn leave_one_out(
             100.0 * error.mape,
             100.0 * error.bias
         );
-        errors.push(error.mape);
+        errors.push((id.clone(), significant(error.mape, 4)));
         guesses.push(guess.parameters);
     }
     if samples.is_empty() {
         return Ok(None);
     }
-    let error = significant(errors.iter().sum::<f64>() / errors.len() as f64, 4);
+    let error = significant(errors.iter().map(|(_, error)| error).sum::<f64>() / errors.len() as f64, 4);
     let judged: Vec<Judged<'_>> = samples
         .iter()
         .zip(&guesses)
@@ -259,12 +297,14 @@ fn leave_one_out(
             shared,
         })
         .collect();
-    let sources: BTreeSet<&str> = judged.iter().map(|one| one.fit.source.as_str()).collect();
+    let sources: BTreeSet<&str> = judged.iter().flat_map(|one| one.fit.source.split("; ")).collect();
     let source = sources.into_iter().collect::<Vec<_>>().join("; ");
     let anchored = calibrate::anchored_errors(domain, &judged, smallest_us(domain), &source);
     anchored.iter().for_each(print_anchored);
-    let parameters = calibrate::shared_parameters(domain, &samples);
-    let unseen = Unseen { domain, parameters, error, devices: samples.len() as u32, floor_starts: 1.0 };
+    let whole: Vec<Sample<'_>> = samples.iter().map(|(sample, _)| *sample).collect();
+    let parameters = calibrate::shared_parameters(domain, &whole);
+    let unseen =
+        Unseen { domain, parameters, error, devices: samples.len() as u32, by_device: errors, floor_starts: 1.0 };
     Ok(Some((unseen, anchored)))
 }
 
@@ -343,7 +383,7 @@ const KEPT: [(&str, &str, u32); 2] = [("NVLink2", "all-reduce", 4), ("NVLink2", 
 const MARK: &str = "# Collective times fitted by the fit_catalog example; do not edit.";
 
 /// Writes the fitted collective curves.
-fn fit_links(folder: &Path) -> Result<(), Box<dyn Error>> {
+fn fit_links(folder: &Path, catalog: &Catalog) -> Result<(), Box<dyn Error>> {
     let mut tables = Vec::new();
     for (file, source) in COLLECTIVES {
         if let Some(text) = read(&folder.join(file))? {
@@ -360,7 +400,13 @@ fn fit_links(folder: &Path) -> Result<(), Box<dyn Error>> {
             group.1.push(row);
         }
     }
-    let mut out = String::new();
+    let all: Vec<_> = tables.iter().flat_map(|(_, rows)| rows.clone()).collect();
+    let (doubled, sources) = (doubling_error(catalog, &all), tables.iter().map(|(source, _)| *source));
+    let (error, n, sources) = (significant(doubled.mape, 3), doubled.n, sources.collect::<Vec<_>>().join("; "));
+    println!("twice the ranks by other families: {:.1} % over {n}", 100.0 * error);
+    let mut out = format!(
+        "\n# Times among twice the ranks from those of other families of devices, each left out in turn.\n[doubling]\nerror = {error}\nn = {n}\nsource = \"{sources}\"\n"
+    );
     for ((link, collective, ranks), (source, rows)) in groups {
         let Some(first) = rows.first() else { continue };
         let source = format!("{source} on {}", first.system);
@@ -400,12 +446,14 @@ mod tests {
         }
         let (catalog, committed) = (Catalog::builtin().unwrap(), Fits::builtin().unwrap());
         let files = FILES.into_iter().filter(|(name, ..)| name.contains("softmax"));
-        let rows = load(&folder, &files.collect::<Vec<_>>(), &catalog, &[]).unwrap();
+        let tables = load(&folder, &files.collect::<Vec<_>>(), &catalog, &[]).unwrap();
         let id = "A100-80-PCIe";
-        let (measured, source, whole_calls) = &rows[&(Domain::Softmax, id.to_owned())];
-        let device = catalog.find(id).unwrap();
-        let sample = Sample { domain: Domain::Softmax, device, rows: measured, whole_calls: *whole_calls };
-        let again = calibrate::calibrate(sample, source, &Tuning::default()).unwrap().fit;
+        let samples = samples(Domain::Softmax, &tables, &catalog).unwrap();
+        let common = calibrate::shared_parameters(Domain::Softmax, &samples);
+        let sample = *samples.iter().find(|sample| sample.device.id == id).unwrap();
+        let beside = Beside { common: Some(&common), companions: &[] };
+        let source = tables[&(Domain::Softmax, id.to_owned())].source();
+        let again = calibrate::calibrate(sample, beside, &source, &Tuning::default()).unwrap().fit;
         let old = committed.find(Domain::Softmax, id).unwrap();
         let again = Fit { devices: old.devices.clone(), sibling_error: old.sibling_error, ..again };
         let written = |fit: &Fit| {

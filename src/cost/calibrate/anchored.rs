@@ -83,16 +83,17 @@ fn note(errors: &mut [Vec<f64>; 3], from: &Row, to: &Row) {
 /// The held-out kernels of one device.
 fn rows<'a>(domain: Domain, judged: &Judged<'a>, smallest_us: f64) -> Vec<(&'a Work, Row)> {
     let Judged { sample, fit, shared } = judged;
-    let counts = |row: &&Measurement| {
-        row.us >= smallest_us && is_held_out(&row.work) && is_kernel(fit, sample.device, &row.work)
-    };
-    let structured = |work: &Work, parameters: &[f64]| {
-        measured_us(structured_us(domain, work, sample.device, parameters), fit.host_floor_us)
-    };
+    let counts =
+        |row: &&Measurement| row.us >= smallest_us && is_held_out(&row.work) && is_kernel(fit, sample.device, row);
     let row = |row: &'a Measurement| {
         let work = &row.work;
-        let models =
-            [fit.whole_call_us(work, sample.device), structured(work, &fit.parameters), structured(work, shared)];
+        let structured = |parameters: &[f64]| {
+            let kernel = structured_us(domain, work, sample.device, parameters);
+            if row.whole_call { measured_us(kernel, fit.host_floor_us) } else { kernel }
+        };
+        let fitted =
+            if row.whole_call { fit.whole_call_us(work, sample.device) } else { fit.kernel_us(work, sample.device) };
+        let models = [fitted, structured(&fit.parameters), structured(shared)];
         (work, Row { batch: batch_of(work).1, us: row.us, models })
     };
     sample.rows.iter().filter(counts).map(row).collect()
@@ -119,7 +120,7 @@ fn batch_pairs<'a>(rows: &'a [(&'a Work, Row)]) -> Vec<Pair<'a>> {
 }
 
 /// What stays when the batch changes, as text, and the batch.
-fn batch_of(work: &Work) -> (String, f64) {
+pub(crate) fn batch_of(work: &Work) -> (String, f64) {
     let precision = work.precision;
     match work.shape {
         Shape::Gemm { batch: 1, m, n, k } => (format!("{precision:?} {n} {k}"), m as f64),
@@ -173,13 +174,22 @@ mod tests {
             let works = (0..400).map(|i| GemmSize { batch: 1, m: 256 << (i % 4), n: 1024 + 64 * (i / 4), k: 4096 });
             let works = works.map(|size| gemm_work(size, DType::Bf16, false, 0));
             let time = |work: &Work| 1.5 * fits[at].whole_call_us(work, devices[at]);
-            works.map(|work| Measurement { us: time(&work), work, device: String::new(), line: 1 }).collect()
+            works
+                .map(|work| Measurement {
+                    us: time(&work),
+                    work,
+                    device: String::new(),
+                    whole_call: false,
+                    launched: None,
+                    line: 1,
+                })
+                .collect()
         };
         let rows = [measured(0), measured(1)];
         let same = fits[0].parameters.clone();
         let judged: Vec<Judged<'_>> = (0..2)
             .map(|at| Judged {
-                sample: Sample { domain: Domain::Gemm16, device: devices[at], rows: &rows[at], whole_calls: false },
+                sample: Sample { domain: Domain::Gemm16, device: devices[at], rows: &rows[at] },
                 fit: fits[at],
                 shared: &same,
             })

@@ -8,7 +8,7 @@ use super::collectives::{CollectiveRow, collective_rows, fit_curve, is_collectiv
 use super::fit::{FEWEST, FEWEST_QUICK};
 use super::formats::family_uses;
 use super::{
-    ErrorSummary, FamilyUse, FitError, Measurement, Sample, Tuning, calibrate, calibrate_quick, is_held_out,
+    Beside, ErrorSummary, FamilyUse, FitError, Measurement, Sample, Tuning, calibrate, calibrate_quick, is_held_out,
     lookup_measurements, measurements,
 };
 use crate::cost::copies::{CopyCurve, CopyKind, copy_curves, copy_us};
@@ -250,13 +250,17 @@ impl DeviceCalibration {
             }
             groups.entry(domain).or_default().push(row);
         }
-        for (domain, rows) in groups {
-            let sample = Sample { domain, device, rows: &rows, whole_calls: are_whole_calls(&rows) };
+        for (domain, mut rows) in groups {
+            let whole_call = are_whole_calls(&rows);
+            rows.iter_mut().for_each(|row| row.whole_call |= whole_call);
+            let sample = Sample { domain, device, rows: &rows };
             let source = format!("calibrated from {} measurements", rows.len());
             if is_quick && !domain.is_product() {
                 self.unused.push(format!("{} rows of {} (--quick takes products only)", rows.len(), domain.name()));
             } else if !is_quick && rows.len() >= FEWEST {
-                match calibrate(sample, &source, &tuning(rows.len(), target)) {
+                let common = known.unseen(domain).map(|unseen| &unseen.parameters[..]);
+                let beside = Beside { common, companions: &[] };
+                match calibrate(sample, beside, &source, &tuning(rows.len(), target)) {
                     Ok(found) => self.keep(domain, &found),
                     Err(error) => self.unused.push(error.to_string()),
                 }

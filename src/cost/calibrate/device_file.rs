@@ -14,7 +14,7 @@ use crate::cost::forest::Forest;
 use crate::cost::mlp::Mlp;
 use crate::cost::scale::Scale;
 use crate::cost::work::Route;
-use crate::device::{BandwidthCurve, CatalogError, CollectiveCurve, line_of};
+use crate::device::{BandwidthCurve, CatalogError, CollectiveCurve, Precision, line_of};
 
 /// One `[[DEVICE.fit]]`.
 #[derive(Serialize, Deserialize)]
@@ -33,6 +33,8 @@ struct WrittenFit {
     n_test: u32,
     /// Logarithms to base 2 of the smallest and largest of each size.
     ranges: Vec<(f32, f32)>,
+    #[serde(default)]
+    precisions: Vec<Precision>,
     source: String,
     /// The trees, two hexadecimal digits a byte.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -135,6 +137,7 @@ fn written(fit: &Fit) -> WrittenFit {
         n_train: fit.n_train,
         n_test: fit.n_test,
         ranges: fit.ranges.clone(),
+        precisions: fit.precisions.clone(),
         source: fit.source.clone(),
         trees: digits_of(&fit.forest.encode()),
         network: fit.network.clone(),
@@ -227,6 +230,7 @@ fn checked(file: &str, line: usize, device: &str, fit: WrittenFit) -> Result<Fit
         n_train: fit.n_train,
         n_test: fit.n_test,
         ranges: fit.ranges,
+        precisions: fit.precisions,
         source: fit.source,
         network: fit.network,
         forest,

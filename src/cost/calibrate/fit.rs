@@ -1,8 +1,11 @@
 //! Fitting one domain on one device: the structured model's parameters, then trees on what they leave over.
 
+use std::collections::BTreeSet;
+
 use super::search::minimise;
+use super::structure::{KERNEL_OVER_FLOOR, Lesson, lessons, search};
 use super::summary::{ErrorSummary, summarise};
-use super::{FitError, Measurement, Sample};
+use super::{Beside, FitError, Measurement, Sample};
 use crate::cost::domain::Domain;
 use crate::cost::features::{features, sizes};
 use crate::cost::fits::{Choice, Fit, measured_us};
@@ -10,23 +13,17 @@ use crate::cost::forest::{Forest, Growth};
 use crate::cost::mlp::{Mlp, MlpConfig, paper_features};
 use crate::cost::operators::{GemmSize, gemm_work};
 use crate::cost::roofline;
-use crate::cost::structured::{
-    BANDWIDTH, COMPUTE, FLOOR_US, defaults, power_limit, structured_us, without_power_limit,
-};
+use crate::cost::structured::{BANDWIDTH, COMPUTE, FLOOR_US, defaults, structured_us, without_power_limit};
 use crate::cost::work::Work;
-use crate::device::DeviceProfile;
+use crate::device::{DeviceProfile, Precision};
 use crate::graph::DType;
 
 /// Fewest measurements that parameters and trees are fitted to.
 pub(super) const FEWEST: usize = 60;
 /// Fewest measurements that the three device constants are fitted to.
 pub(super) const FEWEST_QUICK: usize = 5;
-/// Most measurements that the search over parameters looks at.
-const SEARCHED: usize = 2_000;
-/// No host takes longer than this to issue one call.
-const LARGEST_HOST_FLOOR_US: f64 = 110.0;
-/// A measurement is the kernel's when its model says at least this many times the host's floor.
-const KERNEL_OVER_FLOOR: f64 = 2.0;
+/// Least part of a call that is its kernel, for trees to learn from a kernel measured alone what they say of such calls.
+const SEEN: f64 = 0.5;
 
 /// A fit and how wrong it is on measurements it has not seen.
 #[derive(Clone, Debug)]
@@ -86,13 +83,20 @@ impl Default for Tuning {
 ///
 /// # Errors
 /// Fewer than 60 measurements.
-pub fn calibrate(sample: Sample<'_>, source: &str, tuning: &Tuning) -> Result<Calibrated, FitError> {
+pub fn calibrate(
+    sample: Sample<'_>,
+    beside: Beside<'_>,
+    source: &str,
+    tuning: &Tuning,
+) -> Result<Calibrated, FitError> {
     let (test, train): (Vec<&Measurement>, Vec<&Measurement>) =
         sample.rows.iter().partition(|row| is_held_out(&row.work));
     if train.len() < FEWEST || test.is_empty() {
         return Err(FitError::TooFew { rows: sample.rows.len(), domain: sample.domain.name(), needed: FEWEST });
     }
-    let (parameters, host_floor_us) = search(&sample, &train);
+    let (groups, calls) = lessons(&sample, beside);
+    let lessons = groups.concat();
+    let (parameters, host_floor_us) = search(sample.domain, &[groups, calls].concat(), beside.common);
     let mut fit = Fit {
         domain: sample.domain,
         devices: vec![sample.device.id.clone()],
@@ -105,12 +109,13 @@ pub fn calibrate(sample: Sample<'_>, source: &str, tuning: &Tuning) -> Result<Ca
         network_error: None,
         n_train: train.len() as u32,
         n_test: test.len() as u32,
-        ranges: ranges(sample.domain, &train),
+        ranges: ranges(sample.domain, lessons.iter().map(|one| one.row)),
+        precisions: precisions(lessons.iter().map(|one| one.row)),
         source: source.to_owned(),
         network: None,
         forest: Forest::default(),
     };
-    let (candidate, config) = chosen(&fit, sample.device, &train, tuning);
+    let (candidate, config) = chosen(&fit, sample.device, &lessons, tuning);
     fit.choice = candidate.choice;
     if candidate.network.is_some() {
         let network = Fit { choice: Choice::Mlp, ..candidate.clone() };
@@ -119,9 +124,9 @@ pub fn calibrate(sample: Sample<'_>, source: &str, tuning: &Tuning) -> Result<Ca
     match fit.choice {
         Choice::StructuredTrees => {
             let growth = Growth { trees: candidate.forest.len(), ..tuning.growth };
-            fit.forest = residual(&fit, sample.device, &train, growth);
+            fit.forest = residual(&fit, &lessons, growth);
         }
-        Choice::Mlp => fit.network = config.and_then(|config| taught(&train, &config)),
+        Choice::Mlp => fit.network = config.and_then(|config| taught(&lessons, &config)),
         Choice::Structured | Choice::Curve => {}
     }
     let mut calibrated = assess(&fit, sample.device, &test);
@@ -136,15 +141,17 @@ const SEARCHED_BY_NETWORKS: usize = 800;
 
 /// `fit` with all candidates taught by part of `train` and the choice that has the least error on the rest; and the network's
 /// configuration.
-fn chosen(fit: &Fit, device: &DeviceProfile, train: &[&Measurement], tuning: &Tuning) -> (Fit, Option<MlpConfig>) {
-    let (judges, lesson): (Vec<&Measurement>, Vec<&Measurement>) = train.iter().partition(|row| is_judge(&row.work));
+fn chosen(fit: &Fit, device: &DeviceProfile, lessons: &[Lesson<'_>], tuning: &Tuning) -> (Fit, Option<MlpConfig>) {
+    let (judges, lesson): (Vec<Lesson<'_>>, Vec<Lesson<'_>>) = lessons.iter().partition(|one| is_judge(&one.row.work));
+    let judges: Vec<Lesson<'_>> = judges.into_iter().filter(|one| one.device.id == device.id).collect();
     let (rows, targets) = network_rows(&lesson, SEARCHED_BY_NETWORKS);
     let config = Mlp::search(&rows, &targets, &tuning.networks).map(|(_, config)| config);
     let mut best = Fit { network: config.and_then(|config| taught(&lesson, &config)), ..fit.clone() };
-    best.forest = residual(fit, device, &lesson, tuning.growth);
-    let (rows, targets) = residual_rows(fit, device, &judges);
+    best.forest = residual(fit, &lesson, tuning.growth);
+    let (rows, targets) = residual_rows(fit, &judges);
     let enough = best.forest.enough(&rows, &targets);
     best.forest = best.forest.first(enough);
+    let judges: Vec<&Measurement> = judges.iter().map(|one| one.row).collect();
     let error = |choice: Choice| assess(&Fit { choice, ..best.clone() }, device, &judges).kernels.mape;
     let choices = [Choice::StructuredTrees, Choice::Structured, Choice::Mlp, Choice::Curve];
     let tried = choices.into_iter().filter(|choice| *choice != Choice::Mlp || best.network.is_some());
@@ -154,12 +161,13 @@ fn chosen(fit: &Fit, device: &DeviceProfile, train: &[&Measurement], tuning: &Tu
 }
 
 /// The papers' features and logarithms of times of up to `most` of `rows`, evenly spread.
-fn network_rows(rows: &[&Measurement], most: usize) -> (Vec<Vec<f64>>, Vec<f64>) {
+fn network_rows(rows: &[Lesson<'_>], most: usize) -> (Vec<Vec<f64>>, Vec<f64>) {
     let step = rows.len().div_ceil(most).max(1);
-    rows.iter().step_by(step).filter_map(|row| Some((paper_features(&row.work, None)?, row.us.ln()))).unzip()
+    let row = |Lesson { row, .. }: &Lesson<'_>| Some((paper_features(&row.work, None)?, row.us.ln()));
+    rows.iter().step_by(step).filter_map(row).unzip()
 }
 
-fn taught(rows: &[&Measurement], config: &MlpConfig) -> Option<Mlp> {
+fn taught(rows: &[Lesson<'_>], config: &MlpConfig) -> Option<Mlp> {
     let (rows, targets) = network_rows(rows, TAUGHT);
     Mlp::train(&rows, &targets, config)
 }
@@ -169,78 +177,56 @@ pub fn significant(value: f64, digits: usize) -> f64 {
     format!("{value:.*e}", digits.saturating_sub(1)).parse().unwrap_or(value)
 }
 
-/// Whether `work` takes well longer than the host's floor, so that its measurement is the kernel's.
-pub(super) fn is_kernel(fit: &Fit, device: &DeviceProfile, work: &Work) -> bool {
-    structured_us(fit.domain, work, device, &fit.parameters) >= KERNEL_OVER_FLOOR * fit.host_floor_us
+/// Whether `row` is the kernel's: measured alone, or well longer than the host's floor.
+pub(crate) fn is_kernel(fit: &Fit, device: &DeviceProfile, row: &Measurement) -> bool {
+    !row.whole_call
+        || structured_us(fit.domain, &row.work, device, &fit.parameters) >= KERNEL_OVER_FLOOR * fit.host_floor_us
 }
 
 /// Errors of `fit` on `rows` of `device`, with the baselines beside.
 pub fn assess(fit: &Fit, device: &DeviceProfile, rows: &[&Measurement]) -> Calibrated {
     let kernel = |row: &Measurement| structured_us(fit.domain, &row.work, device, &fit.parameters);
-    let floor = fit.host_floor_us;
-    let own: Vec<&&Measurement> = rows.iter().filter(|row| is_kernel(fit, device, &row.work)).collect();
+    let called = |us: f64, row: &Measurement| if row.whole_call { measured_us(us, fit.host_floor_us) } else { us };
+    let own: Vec<&&Measurement> = rows.iter().filter(|row| is_kernel(fit, device, row)).collect();
     let over = |predict: &dyn Fn(&Measurement) -> f64| summarise(own.iter().map(|row| (predict(row), row.us)));
+    let predicted = |row: &Measurement| {
+        if row.whole_call { fit.whole_call_us(&row.work, device) } else { fit.kernel_us(&row.work, device) }
+    };
     Calibrated {
         fit: fit.clone(),
-        held_out: summarise(rows.iter().map(|row| (fit.whole_call_us(&row.work, device), row.us))),
-        kernels: over(&|row| fit.whole_call_us(&row.work, device)),
-        structured: over(&|row| measured_us(kernel(row), floor)),
+        held_out: summarise(rows.iter().map(|row| (predicted(row), row.us))),
+        kernels: over(&predicted),
+        structured: over(&|row| called(kernel(row), row)),
         roofline: over(&|row| roofline::roofline_us(&row.work, device)),
-        curve: over(&|row| measured_us(roofline::curve_us(&row.work, device), floor)),
+        curve: over(&|row| called(roofline::curve_us(&row.work, device), row)),
     }
-}
-
-/// Parameters of the structured model and the host's floor, by mean absolute error of the logarithm.
-fn search(sample: &Sample<'_>, train: &[&Measurement]) -> (Vec<f64>, f64) {
-    let step = train.len().div_ceil(SEARCHED);
-    let rows: Vec<&&Measurement> = train.iter().step_by(step).collect();
-    let list = defaults(sample.domain);
-    let (mut start, mut bounds): (Vec<f64>, Vec<(f64, f64)>) =
-        list.iter().map(|parameter| (parameter.default, (parameter.min, parameter.max))).unzip();
-    let host = list.len();
-    let limit = power_limit(sample.domain);
-    start = without_power_limit(sample.domain, start);
-    let smallest = rows.iter().map(|row| row.us).fold(f64::INFINITY, f64::min);
-    let host_floor = smallest.min(LARGEST_HOST_FLOOR_US);
-    start.push(if sample.whole_calls { host_floor } else { 1e-6 });
-    bounds.push((1e-6, 1.4 * host_floor));
-    let mut free: Vec<usize> = (0..=host).filter(|&at| Some(at) != limit).collect();
-    if sample.whole_calls {
-        start[FLOOR_US] = sample.device.kernel_start.secs() * 1e6;
-        free.retain(|&at| at != FLOOR_US);
-    } else {
-        start[FLOOR_US] = smallest.clamp(bounds[FLOOR_US].0, bounds[FLOOR_US].1);
-        free.retain(|&at| at != host);
-    }
-    let cost = |p: &[f64]| {
-        let error = |row: &&Measurement| {
-            let kernel = structured_us(sample.domain, &row.work, sample.device, &p[..host]);
-            (measured_us(kernel, p[host]) / row.us).max(1e-9).ln().abs()
-        };
-        rows.iter().map(|row| error(row)).sum::<f64>() / rows.len() as f64
-    };
-    let (mut best, _) = minimise(&start, &bounds, &free, 60, cost);
-    let floor = best.pop().filter(|_| sample.whole_calls).unwrap_or(0.0);
-    (best.into_iter().map(|value| significant(value, 6)).collect(), significant(floor, 6))
 }
 
 /// Trees on the logarithm of measured over structured.
-fn residual(fit: &Fit, device: &DeviceProfile, train: &[&Measurement], growth: Growth) -> Forest {
-    let (rows, targets) = residual_rows(fit, device, train);
+fn residual(fit: &Fit, lessons: &[Lesson<'_>], growth: Growth) -> Forest {
+    let (rows, targets) = residual_rows(fit, lessons);
     Forest::grow(&rows, &targets, growth)
 }
 
-fn residual_rows(fit: &Fit, device: &DeviceProfile, rows: &[&Measurement]) -> (Vec<Vec<f32>>, Vec<f64>) {
-    let row = |row: &&Measurement| {
-        let kernel = structured_us(fit.domain, &row.work, device, &fit.parameters);
+/// What trees ask of each lesson and are to answer. They speak of whole calls; a kernel measured alone counts as much as it would
+/// be of its call, the way predictions of kernels undo it.
+fn residual_rows(fit: &Fit, lessons: &[Lesson<'_>]) -> (Vec<Vec<f32>>, Vec<f64>) {
+    let row = |one: &Lesson<'_>| {
+        let kernel = structured_us(fit.domain, &one.row.work, one.device, &fit.parameters);
         let whole = measured_us(kernel, fit.host_floor_us);
-        (features(fit.domain, &row.work, device, whole), (row.us / whole.max(1e-6)).ln().clamp(-1.9, 1.9))
+        let seen = fit.seen(kernel);
+        let target = match one.has_floor {
+            true => (one.row.us / whole.max(1e-6)).ln(),
+            false if seen >= SEEN => (one.row.us / kernel.max(1e-6)).ln() / seen,
+            false => return None,
+        };
+        Some((features(fit.domain, &one.row.work, one.device, whole), target.clamp(-1.9, 1.9)))
     };
-    rows.iter().map(row).unzip()
+    lessons.iter().filter_map(row).unzip()
 }
 
 /// Smallest and largest of each size among `rows`.
-fn ranges(domain: Domain, rows: &[&Measurement]) -> Vec<(f32, f32)> {
+fn ranges<'a>(domain: Domain, rows: impl Iterator<Item = &'a Measurement>) -> Vec<(f32, f32)> {
     let mut ranges: Vec<(f32, f32)> = Vec::new();
     for row in rows {
         let sizes = sizes(domain, &row.work);
@@ -252,38 +238,8 @@ fn ranges(domain: Domain, rows: &[&Measurement]) -> Vec<(f32, f32)> {
     ranges
 }
 
-/// Measurements of a device that each sample contributes to shared parameters.
-const SHARED: usize = 300;
-
-/// One set of parameters for all `samples`, each with its host's floor: what is used on devices that nobody measured.
-/// Every device counts the same; the floor is each device's own kernel start.
-pub fn shared_parameters(domain: Domain, samples: &[(Sample<'_>, f64)]) -> Vec<f64> {
-    let (start, bounds): (Vec<f64>, Vec<(f64, f64)>) =
-        defaults(domain).iter().map(|parameter| (parameter.default, (parameter.min, parameter.max))).unzip();
-    let chosen: Vec<(&Sample<'_>, Vec<&Measurement>)> =
-        samples.iter().map(|(sample, floor)| (sample, spread(sample.rows, KERNEL_OVER_FLOOR * floor))).collect();
-    let cost = |p: &[f64]| {
-        let mut own = p.to_vec();
-        let mut total = 0.0;
-        for (sample, rows) in &chosen {
-            own[FLOOR_US] = sample.device.kernel_start.secs() * 1e6;
-            let error = |row: &&Measurement| {
-                (structured_us(domain, &row.work, sample.device, &own) / row.us).max(1e-9).ln().abs()
-            };
-            total += rows.iter().map(error).sum::<f64>() / rows.len().max(1) as f64;
-        }
-        total
-    };
-    let free: Vec<usize> = (0..start.len()).filter(|&at| at != FLOOR_US).collect();
-    let best = minimise(&start, &bounds, &free, 60, cost).0;
-    best.into_iter().map(|value| significant(value, 6)).collect()
-}
-
-/// Up to [`SHARED`] rows that take at least `us`, spread evenly over the file, held-out ones left out.
-fn spread(rows: &[Measurement], us: f64) -> Vec<&Measurement> {
-    let usable: Vec<&Measurement> = rows.iter().filter(|row| row.us >= us && !is_held_out(&row.work)).collect();
-    let step = usable.len().div_ceil(SHARED).max(1);
-    usable.into_iter().step_by(step).collect()
+fn precisions<'a>(rows: impl Iterator<Item = &'a Measurement>) -> Vec<Precision> {
+    rows.map(|row| row.work.precision).collect::<BTreeSet<_>>().into_iter().collect()
 }
 
 /// Five products that tell a device's three constants: two bound by arithmetic, two by bandwidth, one by its floor.
@@ -325,7 +281,8 @@ pub fn calibrate_quick(sample: Sample<'_>, base: &[f64], source: &str) -> Result
         network_error: None,
         n_train: rows as u32,
         n_test: 0,
-        ranges: ranges(domain, &all),
+        ranges: ranges(domain, sample.rows.iter()),
+        precisions: precisions(sample.rows.iter()),
         source: source.to_owned(),
         network: None,
         forest: Forest::default(),

@@ -1,5 +1,9 @@
 //! The measurement tables that are understood, told apart by their columns.
 
+use std::hash::{Hash, Hasher};
+
+use rustc_hash::FxHasher;
+
 use crate::graph::DType;
 
 use super::csv::{Row, Table};
@@ -105,7 +109,14 @@ fn cache_states_joined(rows: Vec<Measurement>) -> Vec<Measurement> {
 }
 
 pub(super) fn measured(work: Work, row: &Row<'_>, device: &str, us: f64) -> Option<Measurement> {
-    (us > 0.0).then(|| Measurement { work, device: row.text(device).to_owned(), us, line: row.line })
+    (us > 0.0).then(|| Measurement {
+        work,
+        device: row.text(device).to_owned(),
+        us,
+        whole_call: false,
+        launched: None,
+        line: row.line,
+    })
 }
 
 /// NeuSight: fp32; `linear` and `bmm` write M×K and reduce over N; times of whole calls in ms.
@@ -130,7 +141,19 @@ fn neusight(row: &Row<'_>) -> Result<Option<Measurement>, FitError> {
             streaming_work(count * 4 * inputs, count * 4, count as f64 * pointwise::pointwise_flop_per_element(name))
         }
     };
-    Ok(measured(work, row, "Device", row.number("Latency")? * 1e3))
+    let whole = measured(work, row, "Device", row.number("Latency")? * 1e3);
+    Ok(whole.map(|own| Measurement { whole_call: true, launched: launched(row), ..own }))
+}
+
+/// Kernel, grid and block.
+fn launched(row: &Row<'_>) -> Option<u64> {
+    let kernel = row.text("Kernel Name");
+    let sizes = ["Grid x", "Grid y", "Grid z", "Block x", "Block y", "Block z"].map(|column| row.text(column));
+    (!kernel.is_empty() && sizes.iter().all(|size| !size.is_empty())).then(|| {
+        let mut hasher = FxHasher::default();
+        (kernel, sizes).hash(&mut hasher);
+        hasher.finish()
+    })
 }
 
 fn neusight_conv(row: &Row<'_>, batch: u64) -> Result<Work, FitError> {

@@ -15,6 +15,7 @@ mod lookups;
 mod microbench;
 mod published;
 mod search;
+mod structure;
 mod summary;
 
 use thiserror::Error;
@@ -24,17 +25,19 @@ use crate::device::DeviceProfile;
 use super::domain::Domain;
 use super::work::Work;
 
+pub(super) use anchored::batch_of;
 pub use anchored::{Judged, anchored_errors};
 pub use device::{DeviceCalibration, DomainReport, Target, calibrate_device};
 pub use device_file::{MeasuredModels, device_file, read_fits};
+pub(super) use fit::is_kernel;
 pub use fit::{
-    Calibrated, Tuning, assess, calibrate, calibrate_quick, is_held_out, quick_shapes, quick_work, shared_parameters,
-    significant,
+    Calibrated, Tuning, assess, calibrate, calibrate_quick, is_held_out, quick_shapes, quick_work, significant,
 };
 pub use formats::measurements;
 pub use kernel_table::kernel_measurements;
 pub use lookups::{MeasuredLookup, lookup_measurements};
 pub use microbench::FamilyUse;
+pub use structure::shared_parameters;
 pub use summary::{ErrorSummary, summarise};
 
 /// One measured kernel.
@@ -46,6 +49,10 @@ pub struct Measurement {
     pub device: String,
     /// Its time in µs.
     pub us: f64,
+    /// Whether that is of a whole call, whose floor is the host's, rather than of its kernels.
+    pub whole_call: bool,
+    /// Which kernel was launched on which grid, as a number that like launches share; none where that was not recorded.
+    pub launched: Option<u64>,
     /// Line of its file, from 1.
     pub line: usize,
 }
@@ -59,8 +66,15 @@ pub struct Sample<'a> {
     pub device: &'a DeviceProfile,
     /// Its measurements in that domain.
     pub rows: &'a [Measurement],
-    /// Whether times are of whole calls, whose floor is the host's, rather than of kernels.
-    pub whole_calls: bool,
+}
+
+/// What a fit goes by beside its own rows.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Beside<'a> {
+    /// Parameters that devices have in common: what its own rows do not tell stays near them. Without them, the model's defaults.
+    pub common: Option<&'a [f64]>,
+    /// Rows of the same chip of the kind (kernels, whole calls) that its own are not.
+    pub companions: &'a [Sample<'a>],
 }
 
 /// Measurements or fits that cannot be used.

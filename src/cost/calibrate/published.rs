@@ -3,6 +3,7 @@
 use super::csv::Row;
 use super::formats::{rows_work, streaming_work};
 use super::{FitError, Measurement};
+use crate::cost::operators::pointwise::pointwise_flop_per_element;
 use crate::cost::operators::{ConvPass, ConvSize, GemmSize, conv_work, gemm_work};
 use crate::cost::work::{Family, Work};
 use crate::graph::DType;
@@ -26,7 +27,7 @@ fn deepbench_dtype(row: &Row<'_>) -> Option<DType> {
 fn kept(work: Work, row: &Row<'_>, device: &str, column: &'static str) -> Option<Measurement> {
     // A pass that the library did not have is blank or `N/A`.
     let us = row.number(column).ok().filter(|ms| *ms > 0.0)? * 1e3;
-    Some(Measurement { work, device: device.to_owned(), us, line: row.line })
+    Some(Measurement { work, device: device.to_owned(), us, whole_call: false, launched: None, line: row.line })
 }
 
 /// Sizes are those of BLAS, column-major: the result is M×N, whichever way it lies.
@@ -77,6 +78,9 @@ pub(super) fn vidur_layers(row: &Row<'_>) -> Result<Vec<Measurement>, FitError> 
     let product = |n: u64, k: u64| gemm_work(GemmSize { batch: 1, m: tokens, n, k }, DType::Fp16, false, 0);
     let norm = || rows_work(Family::Norm, tokens, width, DType::Fp16, false);
     let activated = tokens * hidden / ranks * 2;
+    // A gated block multiplies by the gate; the one without is phi-2's.
+    let act = if gated == 2 { pointwise_flop_per_element("silu") + 1.0 } else { pointwise_flop_per_element("gelu") };
+    let act_flop = (activated / 2) as f64 * act;
     let layers = [
         (product((heads + 2 * kv_heads) * head / ranks, width), "attn_pre_proj_ms"),
         (product(width, width / ranks), "attn_post_proj_ms"),
@@ -84,10 +88,17 @@ pub(super) fn vidur_layers(row: &Row<'_>) -> Result<Vec<Measurement>, FitError> 
         (product(width, hidden / ranks), "mlp_down_proj_ms"),
         (norm(), "input_layernorm_ms"),
         (norm(), "post_attention_layernorm_ms"),
-        (streaming_work(gated * activated, activated, 0.0), "mlp_act_ms"),
-        (streaming_work(4 * tokens * width, 2 * tokens * width, 0.0), "add_ms"),
+        (streaming_work(gated * activated, activated, act_flop), "mlp_act_ms"),
+        (streaming_work(4 * tokens * width, 2 * tokens * width, (tokens * width) as f64), "add_ms"),
     ];
-    Ok(layers.into_iter().filter_map(|(work, column)| kept(work, row, row.text("gpu"), column)).collect())
+    // A block whose attention and MLP stand side by side has one norm, and adds the results of both to its input: two kernels.
+    let is_parallel = row.text("post_attention_layernorm_ms").is_empty();
+    let one = |(work, column): (Work, &'static str)| {
+        let found = kept(work, row, row.text("gpu"), column)?;
+        let kernels = if column == "add_ms" && is_parallel { 2.0 } else { 1.0 };
+        Some(Measurement { us: found.us / kernels, ..found })
+    };
+    Ok(layers.into_iter().filter_map(one).collect())
 }
 
 #[cfg(test)]
@@ -114,5 +125,17 @@ mod tests {
         assert_eq!(rows.len(), 7);
         assert_eq!(rows[0].work.shape, Shape::Gemm { batch: 1, m: 64, n: 3072, k: 4096 });
         assert_eq!(rows[2].work.shape, Shape::Gemm { batch: 1, m: 64, n: 11008, k: 4096 });
+    }
+
+    #[test]
+    fn a_block_with_one_norm_adds_twice() {
+        let text = |norm: &str| {
+            format!(
+                "gpu,num_tensor_parallel_workers,num_tokens,n_head,n_kv_head,n_embd,n_expanded_embd,post_attention_layernorm_ms,add_ms\na40,1,64,32,32,2560,10240,{norm},0.01\n"
+            )
+        };
+        let add = |norm: &str| measurements(&text(norm)).unwrap().pop().unwrap();
+        assert!((add("").us - 5.0).abs() < 1e-9 && (add("0.02").us - 10.0).abs() < 1e-9);
+        assert_eq!(add("").work, add("0.02").work);
     }
 }

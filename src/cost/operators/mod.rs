@@ -23,7 +23,7 @@ pub use attention::{AttentionSize, attention_bytes, attention_flop, attention_fo
 pub use conv::{ConvPass, ConvSize, conv_bytes, conv_flop, conv_work};
 pub use embedding::{LookupSize, lookup_bytes, lookup_flop, lookup_work};
 pub use gemm::{GemmSize, einsum_size, gemm_bytes, gemm_flop, gemm_precision, gemm_work, matmul_size};
-pub use movement::movement_work;
+pub use movement::{movement_work, permuted_bytes};
 
 /// How to read an operator's arguments where they leave something open.
 #[derive(Clone, Copy, Debug, Default)]

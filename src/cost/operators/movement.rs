@@ -2,7 +2,7 @@
 
 use crate::cost::work::{Family, Shape, Work};
 use crate::device::Precision;
-use crate::graph::DType;
+use crate::graph::{DType, Operands};
 use crate::units::{Bytes, Flop};
 
 use super::args::{Args, elements};
@@ -131,6 +131,21 @@ fn indexing(name: &str, args: Args<'_>) -> Option<Work> {
     }
 }
 
+/// What `kernel` moves of a batch of sparse features that `operator` puts in another order: the lengths of its bags (the second
+/// argument), which are scanned too, or their indices (the third). `None` for anything else.
+pub fn permuted_bytes(operator: &str, kernel: &str, args: &Operands) -> Option<Bytes> {
+    let is_permutation = operator.contains("permute_") && operator.contains("sparse");
+    let args = Args::with_default(args, DType::Fp32);
+    let size = |at: usize| args.tensor(at).map(|dims| elements(dims).saturating_mul(args.dtype_at(at).size()));
+    let moved = match kernel {
+        _ if !is_permutation => None,
+        _ if kernel.contains("lengths") || kernel.contains("Scan") => size(1),
+        _ if kernel.contains("indices") || kernel.contains("data") => size(2),
+        _ => None,
+    };
+    moved.map(Bytes)
+}
+
 /// Two tensors from argument `at` are read and written.
 fn pair(args: Args<'_>, at: usize) -> Option<Work> {
     let size = |at: usize| args.tensor(at).map(|dims| elements(dims).saturating_mul(args.dtype_at(at).size()));
@@ -145,9 +160,20 @@ mod tests {
 
     #[test]
     fn concatenation_reads_and_writes_every_part_once() {
-        let args = crate::graph::Operands { inputs: vec![list(&[&[16, 8], &[16, 24]])], outputs: vec![] };
+        let args = Operands { inputs: vec![list(&[&[16, 8], &[16, 24]])], outputs: vec![] };
         let work = work("cat", Args::new(&args)).unwrap();
         assert_eq!((work.read, work.written), (Bytes(4 * 16 * 32), Bytes(4 * 16 * 32)));
+    }
+
+    #[test]
+    fn kernels_that_permute_sparse_features_move_lengths_or_indices() {
+        let args = operands(&[&[984], &[984, 1024], &[15_901_872]]);
+        let bytes = |operator: &str, kernel: &str| permuted_bytes(operator, kernel, &args).map(|bytes| bytes.0);
+        let operator = "fbgemm::permute_sparse_features";
+        assert_eq!(bytes(operator, "permute_2D_lengths_kernel<int>"), Some(4 * 984 * 1024));
+        assert_eq!(bytes(operator, "cub::DeviceScanKernel"), Some(4 * 984 * 1024));
+        assert_eq!(bytes(operator, "permute_indices_weights_kernel<false, int>"), Some(4 * 15_901_872));
+        assert_eq!(bytes("aten::add", "permute_2D_lengths_kernel<int>"), None);
     }
 
     #[test]

@@ -66,7 +66,78 @@ pub fn optimizer_flop_per_parameter(name: &str) -> f64 {
     }
 }
 
-/// The work of an element-wise operator: every tensor argument is read once, a result as large as they broadcast to is written.
+/// Operators of one tensor: another one among their arguments is where the result goes.
+const UNARY: [&str; 40] = [
+    "abs",
+    "bitwise_not",
+    "ceil",
+    "celu",
+    "clamp",
+    "clamp_max",
+    "clamp_min",
+    "cos",
+    "elu",
+    "erf",
+    "exp",
+    "exp2",
+    "expm1",
+    "floor",
+    "gelu",
+    "hardsigmoid",
+    "hardswish",
+    "hardtanh",
+    "isnan",
+    "leaky_relu",
+    "log",
+    "log10",
+    "log1p",
+    "log2",
+    "logical_not",
+    "mish",
+    "nan_to_num",
+    "neg",
+    "reciprocal",
+    "relu",
+    "relu6",
+    "round",
+    "rsqrt",
+    "sigmoid",
+    "sign",
+    "silu",
+    "sin",
+    "softplus",
+    "sqrt",
+    "tanh",
+];
+
+/// Operators of two tensors at most.
+const BINARY: [&str; 12] = [
+    "add",
+    "atan2",
+    "bitwise_and",
+    "bitwise_or",
+    "div",
+    "fmod",
+    "maximum",
+    "minimum",
+    "mul",
+    "pow",
+    "remainder",
+    "sub",
+];
+
+/// Bytes that `name` reads: its tensors once, without the one that the result is put in.
+fn read_bytes(name: &str, args: Args<'_>) -> u64 {
+    let operands = match name {
+        _ if UNARY.contains(&name) => 1,
+        _ if BINARY.contains(&name) => 2,
+        _ => usize::MAX,
+    };
+    let size = |(dims, dtype): &(&[u64], DType)| elements(dims).saturating_mul(dtype.size());
+    args.tensors().iter().take(operands).map(size).sum()
+}
+
+/// The work of an element-wise operator: every tensor it works on is read once, a result as large as they broadcast to is written.
 pub(super) fn elementwise(name: &str, args: Args<'_>) -> Option<Work> {
     let bare = name.trim_end_matches('_');
     let shape = args.broadcast()?;
@@ -78,7 +149,7 @@ pub(super) fn elementwise(name: &str, args: Args<'_>) -> Option<Work> {
             (args.bytes(), count)
         }
         "bernoulli" | "uniform" | "normal" | "random" | "exponential" => (0, count.saturating_mul(dtype.size())),
-        _ => (args.bytes(), count.saturating_mul(dtype.size())),
+        _ => (read_bytes(bare, args), count.saturating_mul(dtype.size())),
     };
     let family = if bare.contains("dropout") || bare == "bernoulli" { Family::Dropout } else { Family::Elementwise };
     Some(Work {
@@ -189,6 +260,14 @@ mod tests {
         let relu = elementwise("relu", Args::new(&operands(&[&[1000]]))).unwrap();
         let product = elementwise("mul", Args::new(&operands(&[&[1000], &[1000]]))).unwrap();
         assert_eq!((relu.bytes(), product.bytes()), (Bytes(8000), Bytes(12_000)));
+    }
+
+    #[test]
+    fn the_tensor_that_a_result_is_put_in_is_not_read() {
+        let bytes = |name: &str, sizes: &[&[u64]]| elementwise(name, Args::new(&operands(sizes))).unwrap().bytes();
+        assert_eq!(bytes("clamp_min_", &[&[1000], &[], &[1000]]), Bytes(8000));
+        assert_eq!(bytes("mul", &[&[1000], &[1000], &[1000]]), Bytes(12_000));
+        assert_eq!(bytes("addcmul", &[&[1000], &[1000], &[1000]]), Bytes(16_000));
     }
 
     #[test]

@@ -15,6 +15,8 @@ const NARROW_HEAD: usize = 5;
 const CAUSAL: usize = 6;
 const QUERIES: usize = 7;
 const BACKWARD: usize = 8;
+/// Elements of a head that are multiplied together.
+const FRAGMENT: f64 = 32.0;
 
 pub(super) const PARAMETERS: [Parameter; 9] = [
     parameter("compute share of peak", 0.55, 0.03, 1.2),
@@ -39,6 +41,8 @@ pub(super) fn time_us(work: &Work, device: &DeviceProfile, p: &[f64]) -> f64 {
     let mean_keys =
         if causal && queries <= keys { keys - queries / 2.0 + p[CAUSAL] * block.min(queries) / 2.0 } else { keys };
     let head = if dim <= 64.0 { p[NARROW_HEAD] } else { 1.0 };
+    // Heads are padded to whole fragments of the tensor cores' tiles.
+    let dim = FRAGMENT * (dim / FRAGMENT).ceil();
     let (products, pass) = if backward { (10.0, p[BACKWARD]) } else { (4.0, 1.0) };
     let block_us = products * block * (mean_keys + p[KEY_PROLOGUE]) * dim / (rates.per_sm * head * pass);
     let traffic = work.bytes().0 as f64 / rates.dram;

@@ -113,6 +113,11 @@ pub(super) fn product_us(product: Product, rates: Rates, p: &[f64]) -> f64 {
     if product.batch * product.m * product.n <= 0.0 {
         return compulsory;
     }
+    if product.m.min(product.n).min(product.k) <= 1.0 {
+        // With a vector or outer products: kernels without tiles, which nothing but memory and vector units hold back.
+        let multiplied = 2.0 * product.batch * product.m * product.n * product.k;
+        return compulsory.max(multiplied / (rates.per_sm * rates.sms));
+    }
     let tiles = TILES.iter().zip(&p[TILE..]);
     tiles
         .map(|(&tile, &efficiency)| tile_us(product, rates, tile, efficiency, p))
@@ -137,4 +142,29 @@ fn tile_us(product: Product, rates: Rates, (tm, tn): (f64, f64), efficiency: f64
         }
     }
     best
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cost::operators::{GemmSize, gemm_work};
+    use crate::device::Catalog;
+    use crate::graph::DType;
+
+    #[test]
+    fn products_with_vectors_take_what_their_bytes_take() {
+        let catalog = Catalog::builtin().unwrap();
+        let device = catalog.find("A100-40").unwrap();
+        let p = PARAMETERS.map(|parameter| parameter.default);
+        let time = |m, n, k| {
+            let work = gemm_work(GemmSize { batch: 1024, m, n, k }, DType::Fp32, false, 0);
+            (time_us(&work, device, &p) - p[super::super::FLOOR_US], work.bytes().0 as f64)
+        };
+        for (m, n, k) in [(1, 512, 512), (512, 1, 512), (512, 512, 1)] {
+            let (us, bytes) = time(m, n, k);
+            let stream = bytes / (device.dram_bandwidth.0 * p[super::super::BANDWIDTH]) * 1e6;
+            assert!((us / stream - 1.0).abs() < 1e-9, "{m} {n} {k}: {us} {stream}");
+        }
+        assert!(time(2, 512, 512).0 > time(1, 512, 512).0);
+    }
 }

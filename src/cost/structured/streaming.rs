@@ -6,7 +6,7 @@
 use crate::device::DeviceProfile;
 
 use super::{BANDWIDTH, COMPUTE, FLOOR_US, Parameter, parameter};
-use crate::cost::work::{Shape, Work};
+use crate::cost::work::{Family, Shape, Work};
 
 const L2: usize = 3;
 const RESIDENT: usize = 4;
@@ -28,7 +28,9 @@ pub(super) fn time_us(work: &Work, device: &DeviceProfile, p: &[f64]) -> f64 {
     let dram = 1e-6 * device.dram_bandwidth.0.max(1.0) * p[BANDWIDTH];
     let mut bytes = work.bytes().0 as f64;
     let mut used = 1.0;
-    if let Shape::Rows { rows, width } = work.shape {
+    // Reductions of few rows divide a row among multiprocessors; norms and softmax do not.
+    if let (Shape::Rows { rows, width }, Family::Norm | Family::Softmax) = (&work.shape, work.family) {
+        let (rows, width) = (*rows, *width);
         used = (rows as f64 / (sms * p[ROWS_PER_SM])).clamp(1.0 / sms, 1.0);
         if width > 4096 {
             bytes *= 1.0 + p[WIDE_ROW];

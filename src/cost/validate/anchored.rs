@@ -21,21 +21,24 @@ fn targets(domain: Domain) -> (Option<f64>, Option<f64>) {
 /// are held against the aims.
 pub(super) fn rows(models: &CostModels, domain: Domain) -> Vec<ValidationRow> {
     let found = [Ratio::Fitted, Ratio::Shared].into_iter().filter_map(|by| models.fits().anchored(domain, by));
-    found.flat_map(of).collect()
+    let own: Vec<f64> = models.fits().iter().filter(|fit| fit.domain == domain).map(|fit| fit.error).collect();
+    let mean = own.iter().sum::<f64>() / own.len().max(1) as f64;
+    found.flat_map(|anchored| of(anchored, mean)).collect()
 }
 
-fn of(anchored: &Anchored) -> Vec<ValidationRow> {
+/// `own` is what the fits err by on their own, on average.
+fn of(anchored: &Anchored, own: f64) -> Vec<ValidationRow> {
     let (batch, swap) = targets(anchored.domain);
     let aimed = |aim: Option<f64>| aim.filter(|_| anchored.by == Ratio::Fitted);
     let changes = ["batch x2", "batch x4", "batch x8"].into_iter().zip(anchored.doublings).map(|row| (row, batch));
     changes
         .chain([(("other device", anchored.swap), swap)])
         .filter(|((_, pairs), _)| pairs.n > 0)
-        .map(|((change, pairs), aim)| row(anchored, change, pairs, aimed(aim)))
+        .map(|((change, pairs), aim)| row((anchored, own), change, pairs, aimed(aim)))
         .collect()
 }
 
-fn row(anchored: &Anchored, change: &str, pairs: PairError, target: Option<f64>) -> ValidationRow {
+fn row((anchored, own): (&Anchored, f64), change: &str, pairs: PairError, target: Option<f64>) -> ValidationRow {
     let none = ErrorSummary::default();
     let mean = ErrorSummary { n: pairs.n as usize, mape: pairs.error, ..none };
     ValidationRow {
@@ -51,6 +54,9 @@ fn row(anchored: &Anchored, change: &str, pairs: PairError, target: Option<f64>)
         network: None,
         target,
         met: target.map(|aim| pairs.error <= aim),
-        reason: None,
+        reason: target.filter(|aim| pairs.error > *aim).map(|_| {
+            let (own, two) = (100.0 * own, 100.0 * std::f64::consts::SQRT_2 * own);
+            format!("its fits err by {own:.1} % each on average, which makes {two:.1} % of two that err independently")
+        }),
     }
 }

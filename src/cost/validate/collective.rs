@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::ValidationRow;
+use super::reasons::mean_jump;
 use crate::cost::calibrate::collectives::{CollectiveRow, fit_curve, scatter};
 use crate::cost::calibrate::{ErrorSummary, summarise};
 use crate::cost::collective::{UNMEASURED_SHARE, bus_factor, kind_named};
@@ -24,10 +25,7 @@ type Key<'a> = (&'a str, bool, &'static str, u32);
 
 /// A row per system, collective and number of ranks, then one per doubling of the ranks.
 pub(super) fn rows(catalog: &Catalog, rows: &[CollectiveRow]) -> Vec<ValidationRow> {
-    let mut groups: BTreeMap<Key<'_>, Vec<&CollectiveRow>> = BTreeMap::new();
-    for row in rows {
-        groups.entry((&row.system, row.between_nodes, row.collective, row.ranks)).or_default().push(row);
-    }
+    let groups = grouped(rows);
     let mut table = Vec::new();
     let mut curves = BTreeMap::new();
     for (key, rows) in &groups {
@@ -35,9 +33,18 @@ pub(super) fn rows(catalog: &Catalog, rows: &[CollectiveRow]) -> Vec<ValidationR
         table.push(sizes_row(catalog, *key, rows, left_out));
         curves.insert(*key, curve);
     }
-    table.extend(doublings(catalog, &groups, &curves));
+    let pairs = doubled(catalog, &groups, &curves).into_iter();
+    table.extend(pairs.map(|((from, to), times)| doubled_row(from, to, summarise(times.into_iter()))));
     table.extend(two_nodes(&groups, &curves));
     table
+}
+
+fn grouped(rows: &[CollectiveRow]) -> BTreeMap<Key<'_>, Vec<&CollectiveRow>> {
+    let mut groups: BTreeMap<Key<'_>, Vec<&CollectiveRow>> = BTreeMap::new();
+    for row in rows {
+        groups.entry((&row.system, row.between_nodes, row.collective, row.ranks)).or_default().push(row);
+    }
+    groups
 }
 
 fn sizes_row(catalog: &Catalog, key: Key<'_>, rows: &[&CollectiveRow], left_out: ErrorSummary) -> ValidationRow {
@@ -62,7 +69,13 @@ fn sizes_row(catalog: &Catalog, key: Key<'_>, rows: &[&CollectiveRow], left_out:
             scattered if scattered > MUCH * left_out.mape => {
                 format!("equal sizes measured twice scatter by {:.0} %", 100.0 * scattered)
             }
-            _ => "the time jumps between neighbouring sizes, and every other is left out".to_owned(),
+            _ => {
+                let jump = mean_jump(rows.iter().map(|row| (row.bytes, row.us)));
+                format!(
+                    "every other size is left out, and times jump by {:.1} % between neighbouring ones",
+                    100.0 * jump
+                )
+            }
         }),
     }
 }
@@ -97,18 +110,29 @@ fn by_link(catalog: &Catalog, (system, between, collective, ranks): Key<'_>, row
     summarise(rows.iter().map(|row| (row.bytes * bus_factor(kind, ranks) / link.0 * 1e6, row.us)))
 }
 
+/// The error of twice the ranks over all `rows`, as `validate models` prints it by number of ranks.
+pub fn doubling_error(catalog: &Catalog, rows: &[CollectiveRow]) -> ErrorSummary {
+    let groups = grouped(rows);
+    let curves =
+        groups.iter().filter_map(|(key, rows)| Some((*key, fit_curve(rows, key.0)?.0))).collect::<BTreeMap<_, _>>();
+    summarise(doubled(catalog, &groups, &curves).into_values().flatten())
+}
+
+/// Predicted and measured times.
+type Times = Vec<(f64, f64)>;
+
 /// Twice the ranks from how other families of devices take to them.
-fn doublings(
+fn doubled(
     catalog: &Catalog,
     groups: &BTreeMap<Key<'_>, Vec<&CollectiveRow>>,
     curves: &BTreeMap<Key<'_>, CollectiveCurve>,
-) -> Vec<ValidationRow> {
+) -> BTreeMap<(u32, u32), Times> {
     let family = |system: &str| {
         let joined = |device: &&Arc<DeviceProfile>| device.peer_link.0 >= 1e11 && !system.contains("pairwise");
         let device = catalog.find(system).ok().filter(joined)?;
         Some(device.lineage.last().unwrap_or(&device.id).clone())
     };
-    let mut pairs: BTreeMap<(u32, u32), Vec<(f64, f64)>> = BTreeMap::new();
+    let mut pairs: BTreeMap<(u32, u32), Times> = BTreeMap::new();
     for (key, base) in curves {
         let (&(system, between, collective, ranks), Some(own)) = (key, family(key.0)) else { continue };
         let doubled = (system, between, collective, 2 * ranks);
@@ -119,11 +143,11 @@ fn doublings(
             .filter(|(other, _)| family(other.0).is_some_and(|family| family != own))
             .filter_map(|(other, from)| Some((from, curves.get(&(other.0, between, collective, 2 * ranks))?)))
             .collect();
-        let Some(curve) = carried(base, 2 * ranks, &peers) else { continue };
+        let Some(curve) = carried(base, 2 * ranks, &peers, 0.0) else { continue };
         let predicted = one_per_octave(measured).into_iter().map(|row| (curve.time_us(row.bytes, 1.0).0, row.us));
         pairs.entry((ranks, 2 * ranks)).or_default().extend(predicted);
     }
-    pairs.into_iter().map(|((from, to), pairs)| doubled_row(from, to, summarise(pairs.into_iter()))).collect()
+    pairs
 }
 
 /// The all-reduce on two nodes of several devices, with nothing known of the way between them but what one device of each reaches:

@@ -126,7 +126,8 @@ fn describe(answer: &Answer, out: &mut dyn Write) -> io::Result<()> {
         let count = answer.traced.traces.len();
         writeln!(
             out,
-            "errors in percent on kernels of {count} traces, none of which a fit has seen; no kernel is anchored"
+            "errors in percent on kernels of {count} traces, none of which a fit has seen; no kernel is anchored; `short` are kernels \
+             under ten steps of their trace's clock (1 µs until 2022), whose sums alone are compared; `alone` had the device for themselves"
         )?;
     }
     for reason in &answer.traced.left_out {

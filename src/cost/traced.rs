@@ -113,7 +113,9 @@ pub fn traced_kernels<'a>(graph: &ExecutionGraph, devices: &[Option<&'a DevicePr
     }
     // Profilers until 2022 wrote whole µs.
     if found.iter().all(|kernel| kernel.us.fract() <= 0.0) {
-        found.iter_mut().for_each(|kernel| kernel.tick_us = 1.0);
+        for kernel in &mut found {
+            kernel.tick_us = 1.0;
+        }
     }
     found
 }

@@ -252,7 +252,9 @@ impl DeviceCalibration {
         }
         for (domain, mut rows) in groups {
             let whole_call = are_whole_calls(&rows);
-            rows.iter_mut().for_each(|row| row.whole_call |= whole_call);
+            for row in &mut rows {
+                row.whole_call |= whole_call;
+            }
             let sample = Sample { domain, device, rows: &rows };
             let source = format!("calibrated from {} measurements", rows.len());
             if is_quick && !domain.is_product() {

@@ -498,10 +498,13 @@ fn a_table_of_layers_is_timed_on_a_gpu_and_moves_to_another() {
     let table = sample("alexnet.toml");
     let time = |device: &str| {
         let answer = json(&["simulate", &table, "--step", &format!("place-on-gpu {device}")]);
-        answer["simulated_ns"].as_f64().unwrap()
+        let of = |field: &str| answer[field].as_f64().unwrap();
+        (of("simulated_ns"), of("gpu_active_ns"))
     };
     let (slow, fast) = (time("P100"), time("H100"));
-    assert!(fast > 0.0 && fast < slow, "{fast} {slow}");
+    // One image at a time leaves the iteration to the host's launches; the kernels take less.
+    assert!(fast.0 > 0.0 && fast.0 <= slow.0, "{fast:?} {slow:?}");
+    assert!(fast.1 > 0.0 && fast.1 < slow.1, "{fast:?} {slow:?}");
     let points = json(&["roofline", &table, "--level", "model"]);
     let flop = points["points"][0]["flop"].as_f64().unwrap();
     // 714 188 480 multiply-accumulates of convolutions and products worked out by hand, and little else.

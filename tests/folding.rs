@@ -76,7 +76,7 @@ fn waiting_counts_every_rank_that_waits() {
 fn an_edit_on_one_rank_unfolds_it_and_undoing_folds_it_again() {
     let (engine, folder) = twelve_ranks_of_three_kinds();
     let folded = load(&engine, folder.path());
-    let lines = ["scale kind=kernel & rank=7 x3"];
+    let lines = ["scale kind=kernel & rank=7 x10"];
     let scenario = Scenario::parse(lines).unwrap();
     assert!(folded.refolded(&scenario).is_some());
     let reopened = engine.reopen(&folded, &scenario, &OPTIONS).unwrap();

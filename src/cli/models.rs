@@ -90,7 +90,8 @@ pub enum ValidateWhat {
     /// Host overheads T1 to T5 of traces against the published means
     Overheads(TraceArgs),
     /// Errors of the cost models on tables of measurements (CSV, plain or gzip, or folders of them) and on every kernel of traces;
-    /// exit status 1 where a table that was named could not be used: it is listed, the others are checked
+    /// without any, the errors that the built-in models were shipped with; exit status 1 where a table that was named could not be
+    /// used: it is listed, the others are checked
     Models(TraceArgs),
     /// Edits against measurements: a manifest of captures, or folders with captures, trace pairs and published times
     Whatif(TraceArgs),

@@ -1,6 +1,7 @@
 //! How wrong the models are on measurements: per domain and device, on rows that no fit has seen, with baselines beside.
 
 mod anchored;
+mod built_in;
 mod collective;
 mod lookups;
 mod reasons;
@@ -21,6 +22,7 @@ use super::models::CostModels;
 use super::roofline;
 use super::work::Work;
 
+pub use built_in::shipped_errors;
 pub use collective::doubling_error;
 
 /// One line of the table.
@@ -53,6 +55,28 @@ pub struct ValidationRow {
     pub met: Option<bool>,
     /// Why it was not, where that is known.
     pub reason: Option<String>,
+}
+
+impl ValidationRow {
+    /// A row of `all` alone, with no baseline beside it and no aim.
+    fn unmeasured(all: ErrorSummary) -> Self {
+        let none = ErrorSummary::default();
+        Self {
+            family: String::new(),
+            device: String::new(),
+            model: "",
+            held_out: true,
+            all,
+            kernels: all,
+            structured: none,
+            curve: none,
+            roofline: none,
+            network: None,
+            target: None,
+            met: None,
+            reason: None,
+        }
+    }
 }
 
 /// Mean absolute error aimed at on a device with a fit.
@@ -211,20 +235,13 @@ fn unfitted_row(models: &CostModels, domain: Domain, device: &DeviceProfile, row
 /// Each fitted device in turn predicted from the devices of other chips, as the fits' makers found it; `n` counts devices.
 fn unseen_row(models: &CostModels, domain: Domain) -> Option<ValidationRow> {
     let unseen = models.fits().unseen(domain)?;
-    let none = ErrorSummary::default();
-    let mean = ErrorSummary { n: unseen.devices as usize, mape: unseen.error, ..none };
+    let mean = ErrorSummary::of_mean(unseen.devices as usize, unseen.error);
     let target = unseen_target(domain);
     Some(ValidationRow {
         family: domain.name().to_owned(),
         device: "left out in turn".to_owned(),
         model: "structured-unseen",
-        held_out: true,
-        all: mean,
-        kernels: mean,
         structured: mean,
-        curve: none,
-        roofline: none,
-        network: None,
         target,
         met: target.map(|aim| unseen.error <= aim),
         reason: target.filter(|aim| unseen.error > *aim).map(|_| {
@@ -234,6 +251,7 @@ fn unseen_row(models: &CostModels, domain: Domain) -> Option<ValidationRow> {
                 each.collect::<Vec<_>>().join(", ")
             )
         }),
+        ..ValidationRow::unmeasured(mean)
     })
 }
 

@@ -23,6 +23,14 @@ pub struct ErrorSummary {
     pub max: f64,
 }
 
+impl ErrorSummary {
+    /// `n` rows of which only the mean absolute error is known; the rest is not a number, and null in JSON.
+    pub fn of_mean(n: usize, mape: f64) -> Self {
+        let unknown = f64::NAN;
+        Self { n, mape, gmae: unknown, bias: unknown, min: unknown, p50: unknown, p90: unknown, max: unknown }
+    }
+}
+
 /// Absolute errors below this count as this in the geometric mean, which one exact row would make zero.
 const SMALLEST: f64 = 1e-4;
 

@@ -39,24 +39,17 @@ fn of(anchored: &Anchored, own: f64) -> Vec<ValidationRow> {
 }
 
 fn row((anchored, own): (&Anchored, f64), change: &str, pairs: PairError, target: Option<f64>) -> ValidationRow {
-    let none = ErrorSummary::default();
-    let mean = ErrorSummary { n: pairs.n as usize, mape: pairs.error, ..none };
+    let mean = ErrorSummary::of_mean(pairs.n as usize, pairs.error);
     ValidationRow {
         family: format!("anchored {}", anchored.domain.name()),
         device: change.to_owned(),
         model: anchored.by.name(),
-        held_out: true,
-        all: mean,
-        kernels: mean,
-        structured: none,
-        curve: none,
-        roofline: none,
-        network: None,
         target,
         met: target.map(|aim| pairs.error <= aim),
         reason: target.filter(|aim| pairs.error > *aim).map(|_| {
             let (own, two) = (100.0 * own, 100.0 * std::f64::consts::SQRT_2 * own);
             format!("its fits err by {own:.1} % each on average, which makes {two:.1} % of two that err independently")
         }),
+        ..ValidationRow::unmeasured(mean)
     }
 }

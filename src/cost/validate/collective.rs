@@ -14,7 +14,7 @@ use crate::device::peers::carried;
 use crate::device::{Catalog, CollectiveCurve, DeviceProfile, LinkProfile};
 
 /// Mean absolute error aimed at on a measured topology.
-const TARGET: f64 = 0.06;
+pub(super) const TARGET: f64 = 0.06;
 /// Mean absolute error aimed at on twice the ranks.
 const DOUBLED_TARGET: f64 = 0.15;
 /// Scatter of equal sizes, as a share of a curve's error, from which it is named as the reason.
@@ -207,22 +207,7 @@ fn doubled_row(from: u32, to: u32, all: ErrorSummary) -> ValidationRow {
 }
 
 fn plain_row(family: String, device: &str, all: ErrorSummary) -> ValidationRow {
-    let none = ErrorSummary::default();
-    ValidationRow {
-        family,
-        device: device.to_owned(),
-        model: "collective-peers",
-        held_out: true,
-        all,
-        kernels: all,
-        structured: none,
-        curve: none,
-        roofline: none,
-        network: None,
-        target: None,
-        met: None,
-        reason: None,
-    }
+    ValidationRow { family, device: device.to_owned(), model: "collective-peers", ..ValidationRow::unmeasured(all) }
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::cli::TraceArgs;
 use crate::cost::calibrate::{ErrorSummary, FitError};
-use crate::cost::validate::{Measured, ValidationRow, validate_models};
+use crate::cost::validate::{Measured, ValidationRow, shipped_errors, validate_models};
 use crate::headless::{input, output};
 use crate::session::{read_table, tables_in};
 
@@ -47,7 +47,8 @@ struct Row {
 pub fn run(args: &TraceArgs) -> Result<u8> {
     let engine = input::engine()?;
     if args.traces.is_empty() {
-        return Err(eyre!("name one or more CSV files of measurements, or traces"));
+        let rows = shipped_errors(&engine.models).into_iter().map(shipped_row).collect();
+        return write(args, &Answer { rows, traced: Traced::default(), unused: Vec::new() }).map(|()| 0);
     }
     let (tables, traces): (Vec<PathBuf>, Vec<PathBuf>) =
         input::expand(&args.traces)?.into_iter().partition(|path| is_table(path));
@@ -62,10 +63,13 @@ pub fn run(args: &TraceArgs) -> Result<u8> {
     if let (true, true, Some(reason)) = (tables.is_empty(), traced.rows.is_empty(), traced.left_out.first()) {
         return Err(eyre!("{reason}"));
     }
-    let answer = Answer { rows: rows.into_iter().map(row).collect(), traced, unused };
-    let as_csv = || if answer.rows.is_empty() { traced::table(&answer.traced.rows) } else { table(&answer.rows) };
-    output::write(&args.output, &answer, |out| describe(&answer, out), as_csv)?;
+    write(args, &Answer { rows: rows.into_iter().map(row).collect(), traced, unused })?;
     Ok(status)
+}
+
+fn write(args: &TraceArgs, answer: &Answer) -> Result<()> {
+    let as_csv = || if answer.rows.is_empty() { traced::table(&answer.traced.rows) } else { table(&answer.rows) };
+    Ok(output::write(&args.output, answer, |out| describe(answer, out), as_csv)?)
 }
 
 /// Whether it is a table by its name, or a folder with tables in it; anything else is opened as a trace.
@@ -116,6 +120,10 @@ fn row(detail: ValidationRow) -> Row {
     }
 }
 
+fn shipped_row(detail: ValidationRow) -> Row {
+    Row { source: "held out when the model was fitted".to_owned(), ..row(detail) }
+}
+
 fn describe(answer: &Answer, out: &mut dyn Write) -> io::Result<()> {
     if !answer.rows.is_empty() {
         describe_tables(answer, out)?;
@@ -152,7 +160,8 @@ fn describe_tables(answer: &Answer, out: &mut dyn Write) -> io::Result<()> {
     }
     writeln!(
         out,
-        "errors in percent: mean absolute, geometric mean, percentiles of the absolute; `kernels` are rows well above the host's floor"
+        "errors in percent: mean absolute, geometric mean, percentiles of the absolute, – where not known; `kernels` are rows well above \
+         the host's floor"
     )
 }
 
@@ -177,7 +186,8 @@ fn table(rows: &[Row]) -> output::Table {
         "aim",
         "status",
     ]);
-    let percent = |value: f64| format!("{:.1}", 100.0 * value);
+    let known = |value: f64, text: String| if value.is_nan() { "–".to_owned() } else { text };
+    let percent = |value: f64| known(value, format!("{:.1}", 100.0 * value));
     let baseline = |errors: &ErrorSummary| if errors.n == 0 { "–".to_owned() } else { percent(errors.mape) };
     for Row { detail, status, .. } in rows {
         table.row([
@@ -190,7 +200,7 @@ fn table(rows: &[Row]) -> output::Table {
             detail.kernels.n.to_string(),
             percent(detail.kernels.mape),
             percent(detail.kernels.gmae),
-            format!("{:+.1}", 100.0 * detail.kernels.bias),
+            known(detail.kernels.bias, format!("{:+.1}", 100.0 * detail.kernels.bias)),
             percent(detail.kernels.p50),
             percent(detail.kernels.p90),
             baseline(&detail.structured),

@@ -69,6 +69,25 @@ Examples:
   retime export trace.json.gz --gpu H200 -o edited.json         opens in Perfetto, and in retime
   retime export trace.json.gz --batch 1024 -o report.md         or .html, .svg, .csv";
 
+/// Of `devices`.
+pub const DEVICES: &str = "\
+Examples:
+  retime devices show H100                                      all figures, each with its source
+  retime devices check mine.toml                                what a file says, and what it leaves unmeasured
+
+A device of your own is a file in $XDG_CONFIG_HOME/retime/devices: a known one and what differs, each figure by the
+name that `devices show` lists it under:
+
+  [H100-overclocked]
+  inherits = \"H100\"
+  [H100-overclocked.figures]
+  clock_mhz = 2100
+  dram_gb_s = 3700
+  [H100-overclocked.peak_tflops]
+  bf16_tensor = 1050
+  [H100-overclocked.sources]
+  default = \"our machine room\"";
+
 /// Of `calibrate`.
 pub const CALIBRATE: &str = "\
 Examples:

@@ -115,6 +115,7 @@ pub enum Command {
     #[command(after_help = examples::RUN)]
     Run(RunArgs),
     /// Known devices: list, show one, or check a file
+    #[command(after_help = examples::DEVICES)]
     Devices(DevicesArgs),
     /// Fit cost models and collective curves of a device to measurements, into a device file
     #[command(after_help = examples::CALIBRATE)]

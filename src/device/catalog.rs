@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::error::{CatalogError, UnknownDevice};
 use super::file::{self, Placed};
 use super::link::CollectiveCurve;
+use super::names::{comparable, nearest};
 use super::profile::DeviceProfile;
 use super::resolve;
 
@@ -115,24 +116,9 @@ impl Catalog {
     }
 
     fn unknown(&self, name: &str) -> UnknownDevice {
-        let wanted = comparable(name);
-        let mut ranked: Vec<(usize, &String)> =
-            self.names.iter().map(|(known, id)| (distance(&wanted, known), id)).collect();
-        ranked.sort();
-        let mut nearest: Vec<String> = Vec::new();
-        for (_, id) in ranked {
-            if !nearest.contains(id) {
-                nearest.push(id.clone());
-            }
-        }
-        nearest.truncate(3);
-        UnknownDevice { name: name.to_owned(), nearest }
+        let known = self.names.iter().map(|(known, id)| (known.as_str(), id.as_str()));
+        UnknownDevice { name: name.to_owned(), nearest: nearest(name, known) }
     }
-}
-
-/// Lower case without separators.
-fn comparable(name: &str) -> String {
-    name.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
 }
 
 /// Whether `name` occurs in `text` and does not end inside a longer word or number (`l4` is not in `l40s`).
@@ -141,21 +127,6 @@ fn contains_word(text: &str, name: &str) -> bool {
         let outside = |c: Option<char>| c.is_none_or(|c| !c.is_alphanumeric());
         outside(text[..start].chars().next_back()) && outside(text[start + name.len()..].chars().next())
     })
-}
-
-/// Edit distance, where leaving characters of `known` away costs little: `h1` is near `h100sxm`.
-fn distance(wanted: &str, known: &str) -> usize {
-    let known: Vec<char> = known.chars().collect();
-    let mut row: Vec<usize> = (0..=known.len()).collect();
-    for (i, typed) in wanted.chars().enumerate() {
-        let mut diagonal = std::mem::replace(&mut row[0], 4 * (i + 1));
-        for (j, &letter) in known.iter().enumerate() {
-            let change = if typed == letter { 0 } else { 5 };
-            let best = (diagonal + change).min(row[j] + 1).min(row[j + 1] + 4);
-            diagonal = std::mem::replace(&mut row[j + 1], best);
-        }
-    }
-    row.last().copied().unwrap_or(0)
 }
 
 #[cfg(test)]

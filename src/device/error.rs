@@ -46,7 +46,7 @@ pub enum CatalogError {
         key: String,
     },
     /// `inherits` names a device that is in no file.
-    #[error("{file}:{line}: {device}.inherits names `{parent}`, which is in no device file")]
+    #[error("{file}:{line}: {device}.inherits names `{parent}`, which is in no device file; nearest: {}", nearest.join(", "))]
     UnknownParent {
         /// Name of the file.
         file: String,
@@ -56,6 +56,8 @@ pub enum CatalogError {
         device: String,
         /// The name that was not found.
         parent: String,
+        /// Up to three names like it, the nearest first.
+        nearest: Vec<String>,
     },
     /// Devices inherit from one another in a circle.
     #[error("{file}:{line}: {device}.inherits leads back to itself: {chain}")]
@@ -75,8 +77,12 @@ impl CatalogError {
     /// What the TOML parser says, with the line of `text` it says it about.
     pub(crate) fn syntax(file: &str, text: &str, error: &toml::de::Error) -> Self {
         let (line, message) = (line_of(text, error.span()), error.message());
-        let key = text.lines().nth(line - 1).and_then(|line| line.split_once('=')).map(|(key, _)| key.trim());
+        let written = text.lines().nth(line - 1).unwrap_or_default();
+        let key = written.split_once('=').map(|(key, _)| key.trim());
         let message = match key {
+            None if written.trim_start().starts_with("[[") && message.starts_with("invalid type") => {
+                format!("{} where a table is named, [NAME] or [NAME.figures]: {message}", written.trim())
+            }
             Some(key) if !message.contains(&format!("`{key}`")) => format!("{key}: {message}"),
             _ => message.to_owned(),
         };

@@ -7,6 +7,7 @@ pub mod derived;
 pub mod error;
 mod file;
 pub mod link;
+mod names;
 pub mod peers;
 pub mod profile;
 mod resolve;

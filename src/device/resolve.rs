@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::error::CatalogError;
 use super::file::{Figure, Placed};
+use super::names::{comparable, nearest};
 use super::profile::{BandwidthCurve, DeviceKind, DeviceProfile, Precision, SmLimits};
 use crate::units::{Bytes, BytesPerSec, DurNs, FlopPerSec};
 
@@ -43,8 +44,8 @@ fn merge(
         }
         Some(parent) => {
             chain.push(id.to_owned());
-            let inherited = parent_of(placed, id, parent.get_ref(), entries, chain)?;
-            merge(parent.get_ref(), inherited, entries, chain)?
+            let (parent, inherited) = parent_of(placed, id, parent.get_ref(), entries, chain)?;
+            merge(parent, inherited, entries, chain)?
         }
         None => {
             chain.push(id.to_owned());
@@ -57,20 +58,29 @@ fn merge(
     Ok(merged)
 }
 
+/// What `id` inherits from, called `parent` by its id or an alias.
 fn parent_of<'a>(
     placed: &Placed,
     id: &str,
     parent: &str,
     entries: &'a BTreeMap<String, Placed>,
     chain: &[String],
-) -> Result<&'a Placed, CatalogError> {
+) -> Result<(&'a String, &'a Placed), CatalogError> {
     let (file, line, device) = (placed.file.clone(), placed.inherits_line, id.to_owned());
-    if chain.iter().any(|seen| seen == parent) {
-        let chain = format!("{} → {parent}", chain.join(" → "));
+    let wanted = comparable(parent);
+    let is_called = |(id, placed): &(&String, &Placed)| {
+        comparable(id) == wanted || placed.entry.aliases.iter().any(|alias| comparable(alias) == wanted)
+    };
+    let Some(found) = entries.get_key_value(parent).or_else(|| entries.iter().find(is_called)) else {
+        let names = entries.keys().map(|id| (comparable(id), id.as_str())).collect::<Vec<_>>();
+        let nearest = nearest(parent, names.iter().map(|(name, id)| (name.as_str(), *id)));
+        return Err(CatalogError::UnknownParent { file, line, device, parent: parent.to_owned(), nearest });
+    };
+    if chain.contains(found.0) {
+        let chain = format!("{} → {}", chain.join(" → "), found.0);
         return Err(CatalogError::Cycle { file, line, device, chain });
     }
-    let unknown = || CatalogError::UnknownParent { file, line, device, parent: parent.to_owned() };
-    entries.get(parent).ok_or_else(unknown)
+    Ok(found)
 }
 
 /// Puts the entry's own keys over what it inherits; names it is recorded under are never inherited.

@@ -160,3 +160,31 @@ fn collectives_in_a_device_file_are_checked() {
     let error = Catalog::with_files(&[("mine.toml".to_owned(), text.to_owned())]).unwrap_err().to_string();
     assert!(error.contains("X.curve") && error.contains("never fall"), "{error}");
 }
+
+#[test]
+fn a_device_may_inherit_by_any_of_a_known_device_s_names() {
+    let of = |parent: &str| {
+        user(&format!("[Mine]\ninherits = \"{parent}\"\n")).map(|all| all.find("Mine").unwrap().lineage.clone())
+    };
+    for name in ["H100-SXM", "H100", "h100sxm"] {
+        assert_eq!(of(name).unwrap(), ["H100-SXM"], "{name}");
+    }
+    let message = of("H10").unwrap_err().to_string();
+    assert!(message.starts_with("mine.toml:2") && message.contains("nearest: H100"), "{message}");
+}
+
+#[test]
+fn a_list_of_devices_says_how_devices_are_written() {
+    let message = user("[[device]]\nname = \"Mine\"\n").unwrap_err().to_string();
+    assert!(message.contains("[[device]]") && message.contains("[NAME.figures]"), "{message}");
+}
+
+#[test]
+fn the_readme_s_device_file_can_be_read() {
+    let readme = include_str!("../../../README.md");
+    let (_, block) = readme.split_once("```toml\n").unwrap();
+    let (text, _) = block.split_once("```").unwrap();
+    let mine = user(text).unwrap().find("H100-overclocked").unwrap().clone();
+    let known = builtin().find("H100").unwrap().clone();
+    assert!(mine.clock_mhz > known.clock_mhz && mine.lineage == ["H100-SXM"]);
+}

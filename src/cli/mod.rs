@@ -14,7 +14,7 @@ use clap::{Args, Parser, Subcommand};
 pub use analyses::{LayersArgs, OpsArgs, OpsGroup, OpsLevel, OpsOrder, OverheadsArgs, PathArgs, RooflineArgs};
 pub use edits::{Edit, ScenarioArgs};
 pub use files::{ExportArgs, ExportKind, GenerateArgs, RunArgs};
-pub use models::{CalibrateArgs, DevicesAction, DevicesArgs, PapersArgs, ValidateArgs, ValidateWhat};
+pub use models::{CalibrateArgs, DevicesAction, DevicesArgs, PapersArgs, ValidateArgs, ValidateWhat, WhatifArgs};
 pub use planning::{AdviseArgs, CompareArgs, CompareOrder, SweepArgs, TablesArgs};
 
 /// Re-time a traced ML model: edit the model or the machine, see the iteration re-timed.

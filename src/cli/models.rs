@@ -94,9 +94,20 @@ pub enum ValidateWhat {
     /// used: it is listed, the others are checked
     Models(TraceArgs),
     /// Edits against measurements: a manifest of captures, or folders with captures, trace pairs and published times
-    Whatif(TraceArgs),
+    Whatif(WhatifArgs),
     /// The figures of the papers that the models are from, against what the models here give
     Papers(PapersArgs),
+}
+
+/// Arguments of `validate whatif`.
+#[derive(Clone, Debug, Args)]
+pub struct WhatifArgs {
+    /// What to check and how to write
+    #[command(flatten)]
+    pub traces: TraceArgs,
+    /// Where each error comes from: the time of every operator as traced, measured and predicted
+    #[arg(long)]
+    pub operators: bool,
 }
 
 /// Arguments of `validate papers`.

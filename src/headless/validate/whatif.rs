@@ -5,9 +5,13 @@
 mod answer;
 mod bands;
 mod captures;
+mod fused;
+mod learned;
 mod loader;
 mod manifest;
+mod operators;
 mod published;
+mod reasons;
 mod sources;
 mod swap;
 mod transformer;
@@ -16,7 +20,7 @@ use std::io::{self, Write};
 
 use color_eyre::eyre::{Result, eyre};
 
-use crate::cli::TraceArgs;
+use crate::cli::WhatifArgs;
 use crate::headless::{input, output};
 use crate::session::Engine;
 
@@ -27,27 +31,26 @@ use sources::Sources;
 ///
 /// # Errors
 /// No file or folder named holds anything that can be checked.
-pub fn run(args: &TraceArgs) -> Result<()> {
+pub fn run(args: &WhatifArgs) -> Result<()> {
     let engine = Engine::builtin()?;
-    let sources = Sources::find(&input::expand(&args.traces)?);
+    let sources = Sources::find(&input::expand(&args.traces.traces)?);
     if sources.is_empty() {
         return Err(eyre!("name a manifest of captures, or folders with captures, trace pairs or published times"));
     }
     let mut answer = Answer::default();
-    for manifest in &sources.manifests {
-        captures::check(&engine, manifest, &mut answer)?;
-    }
+    captures::check(&engine, &sources.manifests, &mut answer)?;
     loader::check(&engine, &sources, &mut answer);
     swap::check(&engine, &sources, &mut answer);
     published::check(&engine, &sources, &mut answer);
     transformer::check(&engine, &sources, &mut answer);
     answer.calibrate();
-    output::write(&args.output, &answer, |out| describe(&answer, out), || table(&answer.rows))?;
+    let rows = || if args.operators { operators::table(&answer.rows) } else { table(&answer.rows) };
+    output::write(&args.traces.output, &answer, |out| describe(&answer, &rows(), out), rows)?;
     Ok(())
 }
 
-fn describe(answer: &Answer, out: &mut dyn Write) -> io::Result<()> {
-    output::text(&table(&answer.rows), out)?;
+fn describe(answer: &Answer, rows: &output::Table, out: &mut dyn Write) -> io::Result<()> {
+    output::text(rows, out)?;
     writeln!(out)?;
     let mut table = output::Table::new(&SUMMARY);
     for summary in &answer.summaries {
@@ -85,4 +88,15 @@ fn table(rows: &[Row]) -> output::Table {
         table.row(row.cells());
     }
     table
+}
+
+/// The middle of `values`, or the mean of both that are; NaN where there are none.
+fn median(values: &mut [f64]) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    match values.get(middle) {
+        Some(&upper) if values.len() % 2 == 1 => upper,
+        Some(&upper) => (values[middle - 1] + upper) / 2.0,
+        None => f64::NAN,
+    }
 }

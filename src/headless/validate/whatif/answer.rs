@@ -4,6 +4,14 @@
 
 use serde::Serialize;
 
+use super::operators::Part;
+use super::reasons;
+
+/// Of a row within its limit, and of a family that reaches its aim.
+pub(super) const MET: &str = "met";
+/// Of one that is not, or does not.
+pub(super) const MISSED: &str = "missed";
+
 /// Whether the constants behind a prediction were fitted on what it is held against.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -50,6 +58,9 @@ pub(super) struct Row {
     pub(super) naive: Option<Naive>,
     /// The stated band, in ns.
     pub(super) band: Option<[f64; 2]>,
+    /// Operator by operator, where both were traced.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) parts: Vec<Part>,
 }
 
 impl Row {
@@ -59,13 +70,13 @@ impl Row {
         check: String,
         (expected, got): (f64, f64),
         limit: f64,
-        source: &str,
+        (source, constants): (&str, Constants),
     ) -> Self {
         let error = got / expected - 1.0;
-        let status = if error.abs() <= limit { "pass" } else { "fail" };
+        let status = if error.abs() <= limit { MET } else { MISSED };
         let (family, source) = (family.into(), source.to_owned());
-        let constants = Constants::HeldOut;
-        Self { check, family, expected, got, error, status, source, constants, naive: None, band: None }
+        let (naive, band, parts) = (None, None, Vec::new());
+        Self { check, family, expected, got, error, status, source, constants, naive, band, parts }
     }
 
     /// With what guesses say.
@@ -80,9 +91,9 @@ impl Row {
         self
     }
 
-    /// With what its constants were fitted on.
-    pub(super) fn by(mut self, constants: Constants) -> Self {
-        self.constants = constants;
+    /// With what each operator was to take and took.
+    pub(super) fn of(mut self, parts: Vec<Part>) -> Self {
+        self.parts = parts;
         self
     }
 
@@ -108,7 +119,7 @@ impl Row {
 
 /// Heads of [`Row::cells`].
 pub(super) const ROW: [&str; 9] =
-    ["family", "check", "measured ms", "predicted ms", "error %", "stated ms", "constants", "status", "source"];
+    ["family", "check", "measured ms", "predicted ms", "error %", "stated ms", "constants", "limit", "source"];
 
 /// What the rows of one family come to.
 #[derive(Clone, Debug, Serialize)]
@@ -130,6 +141,8 @@ pub(super) struct Summary {
     /// Share of measurements inside the stated band.
     inside: Option<f64>,
     status: &'static str,
+    /// Why it was missed, as far as the rows tell.
+    because: Option<String>,
 }
 
 impl Summary {
@@ -146,12 +159,13 @@ impl Summary {
             percent(self.inside),
             format!("{:.0}", 100.0 * self.expected),
             self.status.to_owned(),
+            self.because.clone().unwrap_or_default(),
         ]
     }
 }
 
 /// Heads of [`Summary::cells`].
-pub(super) const SUMMARY: [&str; 10] = [
+pub(super) const SUMMARY: [&str; 11] = [
     "what",
     "n",
     "held out",
@@ -161,7 +175,8 @@ pub(super) const SUMMARY: [&str; 10] = [
     "nothing changes %",
     "in band %",
     "aim %",
-    "status",
+    "aim",
+    "missed because",
 ];
 
 /// Rows so far, and what could not be checked.
@@ -173,6 +188,9 @@ pub(super) struct Answer {
     pub(super) bands: Option<Calibration>,
     /// The same of captures of one kind of model, with bands as wide as the errors of the other kinds.
     pub(super) left_out: Option<Calibration>,
+    /// What no model could do better than.
+    #[serde(skip)]
+    pub(super) floors: Vec<reasons::Floor>,
 }
 
 /// How often measurements lie inside the bands that are stated beside predictions.
@@ -209,7 +227,7 @@ impl Answer {
         let logs = logs(rows, |row| Some(row.got));
         let Some(got) = spread(&logs) else { return };
         let bias = (logs.iter().sum::<f64>() / logs.len() as f64).exp_m1();
-        let status = if got <= target { "pass" } else { "fail" };
+        let status = if got <= target { MET } else { MISSED };
         let n = logs.len();
         self.push(check, rows, Summary { n, got, expected: target, bias: Some(bias), ..Summary::none(status) });
     }
@@ -220,8 +238,8 @@ impl Answer {
         if rows.is_empty() {
             return;
         }
-        let got = rows.iter().filter(|row| row.status == "pass").count() as f64 / rows.len() as f64;
-        let status = if got >= 1.0 { "pass" } else { "fail" };
+        let got = rows.iter().filter(|row| row.status == MET).count() as f64 / rows.len() as f64;
+        let status = if got >= 1.0 { MET } else { MISSED };
         self.push(check, &rows, Summary { n: rows.len(), got, expected: 1.0, ..Summary::none(status) });
     }
 
@@ -239,6 +257,7 @@ impl Answer {
         summary.scaled = spread(&logs(rows, |row| Some(row.naive?.scaled)));
         summary.unchanged = spread(&logs(rows, |row| Some(row.naive?.unchanged)));
         summary.inside = (!inside.is_empty()).then(|| share(&inside));
+        summary.because = (summary.status == MISSED).then(|| reasons::because(rows, &self.floors));
         self.summaries.push(summary);
     }
 }
@@ -256,6 +275,7 @@ impl Summary {
             unchanged: None,
             inside: None,
             status,
+            because: None,
         }
     }
 }
@@ -276,15 +296,16 @@ mod tests {
     #[test]
     fn a_family_is_held_against_guesses_and_its_bands() {
         let mut answer = Answer::default();
-        let row = |got: f64| Row::new("f", String::new(), (100.0, got), 0.1, "s").against(200.0, 50.0);
-        answer.rows.push(row(110.0).within([90.0, 130.0]));
-        answer.rows.push(row(100.0 / 1.1).within([80.0, 99.0]).by(Constants::Seen));
+        let row =
+            |got, constants| Row::new("f", String::new(), (100.0, got), 0.1, ("s", constants)).against(200.0, 50.0);
+        answer.rows.push(row(110.0, Constants::HeldOut).within([90.0, 130.0]));
+        answer.rows.push(row(100.0 / 1.1, Constants::Seen).within([80.0, 99.0]));
         answer.sum_up("f", 0.1);
         let summary = &answer.summaries[0];
         assert!((summary.got - 0.1).abs() < 1e-9 && summary.bias.unwrap().abs() < 1e-9);
         assert!((summary.scaled.unwrap() - 1.0).abs() < 1e-9 && (summary.unchanged.unwrap() - 1.0).abs() < 1e-9);
         assert_eq!((summary.n, summary.held_out, summary.inside), (2, 1, Some(0.5)));
-        answer.rows.push(row(100.0));
+        answer.rows.push(row(100.0, Constants::HeldOut));
         answer.calibrate();
         assert_eq!(answer.bands.map(|bands| (bands.n, bands.inside)), Some((2, 0.5)));
     }
@@ -292,8 +313,8 @@ mod tests {
     #[test]
     fn gains_are_counted() {
         let mut answer = Answer::default();
-        answer.rows.push(Row::new("g", String::new(), (-5.0, -4.0), 0.5, "s"));
-        answer.rows.push(Row::new("g", String::new(), (-5.0, 4.0), 0.5, "s"));
+        answer.rows.push(Row::new("g", String::new(), (-5.0, -4.0), 0.5, ("s", Constants::HeldOut)));
+        answer.rows.push(Row::new("g", String::new(), (-5.0, 4.0), 0.5, ("s", Constants::HeldOut)));
         answer.sum_up_gains("g", "gains");
         assert!((answer.summaries[0].got - 0.5).abs() < 1e-9);
     }

@@ -6,7 +6,7 @@ use crate::session::{Engine, Loaded, SessionError, Summary};
 use crate::trace::OpenOptions;
 
 use super::sources::Sources;
-use super::{Answer, Row};
+use super::{Answer, Constants, Row};
 
 const FAMILY: &str = "data loader";
 const LIMIT: f64 = 0.10;
@@ -29,7 +29,7 @@ pub(super) fn check(engine: &Engine, sources: &Sources, answer: &mut Answer) {
         let [got, low, high] = [simulated_ns, error_band.low_ns, error_band.high_ns].map(|time| time.0 as f64);
         let check = "workers 0 without the loader's time, against workers 4".to_owned();
         let unchanged = loaded.graph.measured.0 as f64;
-        let row = Row::new(FAMILY, check, (expected, got), LIMIT, &loaded.title);
+        let row = Row::new(FAMILY, check, (expected, got), LIMIT, (&loaded.title, Constants::HeldOut));
         Ok(row.against(unchanged, unchanged).within([low, high]))
     };
     match row() {

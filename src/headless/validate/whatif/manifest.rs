@@ -1,4 +1,6 @@
-//! A manifest of captures: what was traced, and how long the same iterations took without a profiler.
+//! Manifests of captures: what was traced, and how long the same iterations took without a profiler.
+//!
+//! The same capture in several manifests is one that was repeated: its steps are pooled, of its times the median counts.
 
 use std::path::{Path, PathBuf};
 
@@ -8,6 +10,8 @@ use serde::Deserialize;
 use crate::graph::{BuildOptions, IterationChoice};
 use crate::session::{Engine, Loaded, read_text};
 use crate::trace::OpenOptions;
+
+use super::median;
 
 #[derive(Debug, Deserialize)]
 struct Manifest {
@@ -63,10 +67,12 @@ pub(super) struct Capture {
     pub(super) wall_ns: f64,
     /// Median profiled iteration, in ns.
     pub(super) profiled_ns: f64,
-    /// Whether its un-profiled iterations agree with one another.
+    /// Whether its un-profiled iterations agree with one another, in most rounds.
     pub(super) quiet: bool,
     /// The steps recorded for their times.
     pub(super) steps: Vec<Loaded>,
+    /// Each time that it was captured: without and with a profiler, in ns.
+    pub(super) rounds: Vec<[f64; 2]>,
 }
 
 /// Most that the slow tenth of un-profiled iterations may take over the quick tenth for a capture to count as quiet.
@@ -87,16 +93,35 @@ impl Capture {
     }
 }
 
-/// Opens the captures of one rank that `path` lists.
+/// Opens the captures of one rank that the manifests at `paths` list.
 ///
 /// # Errors
-/// The manifest cannot be read, or a capture in it.
-pub(super) fn open(engine: &Engine, path: &Path) -> Result<Vec<Capture>> {
-    let text = read_text(path)?;
-    let manifest: Manifest = serde_json::from_str(&text).wrap_err_with(|| path.display().to_string())?;
-    let folder = path.parent().map(Path::to_path_buf).unwrap_or_default();
-    let single = manifest.captures.into_iter().filter(|entry| entry.world_size == 1);
-    single.map(|entry| opened(engine, &folder, entry)).collect()
+/// A manifest cannot be read, or a capture in it.
+pub(super) fn open(engine: &Engine, paths: &[PathBuf]) -> Result<Vec<Capture>> {
+    let mut rounds: Vec<Vec<Capture>> = Vec::new();
+    for path in paths {
+        let text = read_text(path)?;
+        let manifest: Manifest = serde_json::from_str(&text).wrap_err_with(|| path.display().to_string())?;
+        let folder = path.parent().map(Path::to_path_buf).unwrap_or_default();
+        for entry in manifest.captures.into_iter().filter(|entry| entry.world_size == 1) {
+            let capture = opened(engine, &folder, entry)?;
+            match rounds.iter_mut().find(|captures| captures[0].id == capture.id) {
+                Some(same) => same.push(capture),
+                None => rounds.push(vec![capture]),
+            }
+        }
+    }
+    Ok(rounds.into_iter().filter_map(pooled).collect())
+}
+
+fn pooled(captures: Vec<Capture>) -> Option<Capture> {
+    let rounds: Vec<[f64; 2]> = captures.iter().flat_map(|capture| capture.rounds.clone()).collect();
+    let quiet = 2 * captures.iter().filter(|capture| capture.quiet).count() > captures.len();
+    let mut captures = captures.into_iter();
+    let mut first = captures.next()?;
+    first.steps.extend(captures.flat_map(|capture| capture.steps));
+    let time = |at: usize| median(&mut rounds.iter().map(|round| round[at]).collect::<Vec<f64>>());
+    Some(Capture { wall_ns: time(0), profiled_ns: time(1), quiet, rounds, ..first })
 }
 
 fn opened(engine: &Engine, folder: &Path, entry: Entry) -> Result<Capture> {
@@ -110,14 +135,17 @@ fn opened(engine: &Engine, folder: &Path, entry: Entry) -> Result<Capture> {
         steps.push(load(choice)?.swap_remove(0));
     }
     let measured_ns = steps[0].graph.measured.0 as f64;
+    let (wall_ns, profiled_ns) =
+        (entry.wall.iteration_us * 1e3, entry.profiled_step_us.map_or(measured_ns, |us| us * 1e3));
     Ok(Capture {
-        profiled_ns: entry.profiled_step_us.map_or(measured_ns, |us| us * 1e3),
+        profiled_ns,
         id: entry.id,
         model: entry.model,
         batch: entry.batch,
-        wall_ns: entry.wall.iteration_us * 1e3,
+        wall_ns,
         quiet: entry.wall.synced.is_some_and(|wall| wall.p90 <= QUIET * wall.p10),
         steps,
+        rounds: vec![[wall_ns, profiled_ns]],
     })
 }
 
@@ -130,6 +158,5 @@ pub(super) fn event_cost_ns(captures: &[Capture], model: &str) -> f64 {
     let matters = others.filter(|capture| capture.events() * USUAL_NS > LEAST_SHARE * capture.wall_ns);
     let mut costs: Vec<f64> =
         matters.map(|capture| (capture.profiled_ns - capture.wall_ns) / capture.events().max(1.0)).collect();
-    costs.sort_by(f64::total_cmp);
-    costs.get(costs.len() / 2).copied().unwrap_or(USUAL_NS).max(0.0)
+    if costs.is_empty() { USUAL_NS } else { median(&mut costs).max(0.0) }
 }

@@ -10,7 +10,7 @@ use crate::session::{Engine, Loaded, SessionError, read_table};
 use crate::trace::OpenOptions;
 
 use super::sources::Sources;
-use super::{Answer, Row, bands};
+use super::{Answer, Constants, Row, bands};
 
 const FAMILY: &str = "published ResNet-50 training by batch";
 const LIMIT: f64 = 0.15;
@@ -53,7 +53,7 @@ pub(super) fn check(engine: &Engine, sources: &Sources, answer: &mut Answer) {
         let band = bands::reaching(first.time_ns, [old, new], before.hypot(after));
         let got = first.time_ns * new / old;
         let check = format!("{}, batch {} → {}", point.gpu, first.batch, point.batch);
-        let row = Row::new(FAMILY, check, (point.time_ns, got), LIMIT, point.source);
+        let row = Row::new(FAMILY, check, (point.time_ns, got), LIMIT, (point.source, Constants::HeldOut));
         let scaled = first.time_ns * point.batch as f64 / first.batch as f64;
         answer.rows.push(row.against(scaled, first.time_ns).within(band));
     }

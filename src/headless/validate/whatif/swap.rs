@@ -9,7 +9,7 @@ use crate::session::{Engine, Loaded, SessionError};
 use crate::trace::OpenOptions;
 
 use super::sources::Sources;
-use super::{Answer, Constants, Row, bands};
+use super::{Answer, Constants, Row, bands, operators};
 
 const FAMILY: &str = "GPU swap, device time";
 const TARGET: f64 = 0.12;
@@ -45,7 +45,8 @@ fn row(engine: &Engine, from: &Loaded, to: &Loaded, gpu: &str) -> Option<Row> {
     let bandwidth = |device: &DeviceProfile| device.bandwidth().0;
     let (here, there) = (from.context.devices.first()?, engine.catalog.find(gpu).ok()?);
     let scaled = unchanged * bandwidth(&here.profile) / bandwidth(there);
-    let row = Row::new(FAMILY, format!("{} to {gpu}", from.title), pair, TARGET, &from.title);
+    let row = Row::new(FAMILY, format!("{} to {gpu}", from.title), pair, TARGET, (&from.title, Constants::Seen));
     let band = bands::around(got, bands::of_device(&swapped));
-    Some(row.against(scaled, unchanged).within(band).by(Constants::Seen))
+    let parts = operators::parts([&*from.replay], [&swapped], [&*to.replay]);
+    Some(row.against(scaled, unchanged).within(band).of(parts))
 }

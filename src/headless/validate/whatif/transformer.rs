@@ -9,7 +9,7 @@ use crate::graph::{DType, Operand, Operands};
 use crate::session::{Engine, read_table};
 
 use super::sources::Sources;
-use super::{Answer, Row, bands};
+use super::{Answer, Constants, Row, bands};
 
 const BY_BATCH: &str = "published transformers by batch";
 const BY_DEVICE: &str = "published transformers by device";
@@ -113,7 +113,7 @@ fn row(engine: &Engine, (from, to): (&Point, &Point), (family, check): (&str, St
     } else {
         from.profile(engine)?.bandwidth().0 / to.profile(engine)?.bandwidth().0
     };
-    let row = Row::new(family, check, (to.time_ns, got), limit, "neusight");
+    let row = Row::new(family, check, (to.time_ns, got), limit, ("neusight", Constants::HeldOut));
     let sides = [from.band(engine)?, to.band(engine)?];
     // On one device what a model gets wrong it gets wrong at both sizes.
     let band = if from.device == to.device { sides[0].max(sides[1]) } else { sides[0].hypot(sides[1]) };

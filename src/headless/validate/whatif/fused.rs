@@ -1,0 +1,67 @@
+//! Gains of batching lookups, against captures that batch them.
+
+use color_eyre::eyre::Result;
+
+use crate::cost::Family;
+use crate::session::{Engine, Loaded};
+
+use super::answer::{MET, MISSED};
+use super::captures::{Predicted, constants};
+use super::manifest::{Capture, event_cost_ns};
+use super::{Answer, Row, median};
+
+const KINDS: [&str; 3] = ["profiled", "un-profiled", "profiled, at equal speed"];
+
+/// Holds predicted gains to the right sign and half to one and a half times the true one. Both captures do the same
+/// matrix products; where those took longer in one, the machine was slower, and so was all else: the last kind of rows takes
+/// that out.
+///
+/// # Errors
+/// None of its own: the edit's line is known.
+pub(super) fn check(engine: &Engine, captures: &[Capture], answer: &mut Answer) -> Result<()> {
+    for unfused in captures {
+        let sibling = |other: &&Capture| other.batch == unfused.batch && other.id.replace("-fused", "") == unfused.id;
+        let Some(fused) = captures.iter().find(|other| other.id != unfused.id && sibling(other)) else { continue };
+        let before = Predicted::of(engine, &unfused.steps, "")?.ns;
+        let after = Predicted::of(engine, &unfused.steps, "fuse-embedding-bags")?;
+        let (gain, band) = (before - after.ns, after.band.map(|end| before - end));
+        let fewer = (unfused.events() - fused.events()) * event_cost_ns(captures, &unfused.model);
+        let speed = products_ns(fused) / products_ns(unfused);
+        let rows = [
+            (unfused.profiled_ns - fused.profiled_ns, 0.0),
+            (unfused.wall_ns - fused.wall_ns, fewer),
+            (unfused.profiled_ns * speed - fused.profiled_ns, 0.0),
+        ];
+        for (kind, (expected, less)) in KINDS.into_iter().zip(rows) {
+            let row = row(kind, unfused, (expected, gain - less), band.map(|end| end - less));
+            answer.rows.push(if kind == KINDS[0] { row.of(after.parts(unfused, fused)) } else { row });
+        }
+    }
+    for kind in KINDS {
+        answer.sum_up_gains(&family(kind), &format!("{}: share within half to 1.5×", family(kind)));
+    }
+    Ok(())
+}
+
+fn family(kind: &str) -> String {
+    format!("fused bags' gain, {kind}")
+}
+
+fn row(kind: &str, unfused: &Capture, (expected, gain): (f64, f64), band: [f64; 2]) -> Row {
+    const BAND: std::ops::RangeInclusive<f64> = 0.5..=1.5;
+    let check = format!("batch {}", unfused.batch);
+    let source = (unfused.id.as_str(), constants(unfused));
+    let mut row = Row::new(family(kind), check, (expected, gain), 0.5, source).within(band);
+    row.status = if BAND.contains(&(gain / expected)) { MET } else { MISSED };
+    row
+}
+
+/// What matrix products took, the median over steps, in ns.
+fn products_ns(capture: &Capture) -> f64 {
+    let sum = |step: &Loaded| {
+        let tasks = step.graph.tasks.node_indices();
+        let products = tasks.filter(|&node| step.base.family(node) == Some(Family::Gemm));
+        products.map(|node| step.graph.tasks[node].duration.0).sum::<i64>() as f64
+    };
+    median(&mut capture.steps.iter().map(sum).collect::<Vec<f64>>())
+}

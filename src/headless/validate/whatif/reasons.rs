@@ -1,0 +1,55 @@
+//! Why an aim was missed, from the rows themselves: what no model could do better than, which operators err most, the worst row.
+
+use std::collections::BTreeMap;
+
+use super::Row;
+
+/// A difference between measurements that a perfect model would be blamed for.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Floor {
+    /// End of the names of the families that it counts for.
+    pub(super) ending: &'static str,
+    /// What differs.
+    pub(super) what: &'static str,
+    /// Geometric mean of the difference.
+    pub(super) error: f64,
+    /// Of how many.
+    pub(super) n: usize,
+}
+
+/// Why `rows` are off.
+pub(super) fn because(rows: &[Row], floors: &[Floor]) -> String {
+    let family = rows.first().map_or("", |row| row.family.as_str());
+    let floors = floors.iter().filter(|floor| family.ends_with(floor.ending));
+    let mut reasons: Vec<String> =
+        floors.map(|floor| format!("{} by {:.1} % (n {})", floor.what, 100.0 * floor.error, floor.n)).collect();
+    reasons.extend(operators(rows).or_else(|| worst(rows)));
+    reasons.join("; ")
+}
+
+/// The operators whose errors are the largest shares of the iteration, on average over rows.
+fn operators(rows: &[Row]) -> Option<String> {
+    const NAMED: usize = 2;
+    let mut shares: BTreeMap<&str, [f64; 2]> = BTreeMap::new();
+    let with_parts: Vec<&Row> = rows.iter().filter(|row| !row.parts.is_empty()).collect();
+    for row in &with_parts {
+        for part in &row.parts {
+            let share = (part.got - part.expected) / row.expected / with_parts.len() as f64;
+            let [signed, size] = shares.entry(&part.operator).or_default();
+            *signed += share;
+            *size += share.abs();
+        }
+    }
+    let mut shares: Vec<(&str, [f64; 2])> = shares.into_iter().collect();
+    shares.sort_by(|a, b| b.1[1].total_cmp(&a.1[1]).then_with(|| a.0.cmp(b.0)));
+    let name = |(name, [signed, size]): &(&str, [f64; 2])| {
+        format!("{name} ±{:.1} % of the time (leans {:+.1})", 100.0 * size, 100.0 * signed)
+    };
+    let named: Vec<String> = shares.iter().take(NAMED).map(name).collect();
+    (!named.is_empty()).then(|| named.join(", "))
+}
+
+fn worst(rows: &[Row]) -> Option<String> {
+    let worst = rows.iter().max_by(|a, b| a.error.abs().total_cmp(&b.error.abs()))?;
+    Some(format!("worst {} ({:+.1} %)", worst.check, 100.0 * worst.error))
+}

@@ -14,6 +14,7 @@ use super::classify::{family_of_task, work_of_task};
 use super::copies::{CopyKind, copy_curves, copy_us};
 use super::models::CostModels;
 use super::parts::{Part, kernel_parts};
+use super::prediction::Estimate;
 use super::roofline;
 use super::work::{Family, Shape, Work};
 
@@ -59,6 +60,8 @@ pub struct TracedRow {
     pub errors: ErrorSummary,
     /// Those of kernels that had the device for themselves.
     pub alone: ErrorSummary,
+    /// Share of their times that lie inside the band stated with their prediction; two in three are claimed.
+    pub inside: f64,
     /// Those of the plain roofline.
     pub roofline: ErrorSummary,
     /// Kernels whose predictions miss by most time, all calls of a name together.
@@ -244,12 +247,11 @@ pub fn traced_table(models: &CostModels, kernels: &[TracedKernel<'_>]) -> Vec<Tr
 }
 
 fn row(models: &CostModels, family: String, device: &str, kernels: &[&TracedKernel<'_>]) -> TracedRow {
-    let predicted = |kernel: &TracedKernel<'_>| {
-        let estimate = models.estimate(kernel.work.as_ref()?, kernel.device)?;
-        Some(estimate.duration.0 as f64 / 1e3)
-    };
-    let pairs: Vec<(&TracedKernel<'_>, f64)> =
+    let predicted = |kernel: &TracedKernel<'_>| models.estimate(kernel.work.as_ref()?, kernel.device);
+    let estimates: Vec<(&TracedKernel<'_>, Estimate)> =
         kernels.iter().filter_map(|kernel| Some((*kernel, predicted(kernel)?))).collect();
+    let pairs: Vec<(&TracedKernel<'_>, f64)> =
+        estimates.iter().map(|(kernel, estimate)| (*kernel, estimate.duration.0 as f64 / 1e3)).collect();
     let measured_us: f64 = kernels.iter().map(|kernel| kernel.us).sum();
     let covered_us: f64 = pairs.iter().map(|(kernel, _)| kernel.us).sum();
     let predicted_us: f64 = pairs.iter().map(|(_, us)| us).sum();
@@ -273,9 +275,22 @@ fn row(models: &CostModels, family: String, device: &str, kernels: &[&TracedKern
         alone: summarise(
             told.iter().filter(|(kernel, _)| !kernel.is_beside_others).map(|(kernel, us)| (*us, kernel.us)),
         ),
+        inside: inside(&estimates),
         roofline: summarise(told.iter().map(|(kernel, _)| (roofline_us(kernel), kernel.us))),
         worst: worst(&pairs),
     }
+}
+
+/// Share of the times that the clock tells and that lie inside the bands of their predictions.
+fn inside(estimates: &[(&TracedKernel<'_>, Estimate)]) -> f64 {
+    let told = estimates.iter().filter(|(kernel, _)| kernel.us >= RESOLVED * kernel.tick_us);
+    let (mut all, mut within) = (0.0, 0.0);
+    for (kernel, estimate) in told {
+        let us = estimate.duration.0 as f64 / 1e3;
+        all += 1.0;
+        within += f64::from(u8::from((us - kernel.us).abs() <= us * f64::from(estimate.error)));
+    }
+    if all > 0.0 { within / all } else { 0.0 }
 }
 
 /// The names that miss by most time, most first.

@@ -175,13 +175,9 @@ mod tests {
             let works = works.map(|size| gemm_work(size, DType::Bf16, false, 0));
             let time = |work: &Work| 1.5 * fits[at].whole_call_us(work, devices[at]);
             works
-                .map(|work| Measurement {
-                    us: time(&work),
-                    work,
-                    device: String::new(),
-                    whole_call: false,
-                    launched: None,
-                    line: 1,
+                .map(|work| {
+                    let us = time(&work);
+                    Measurement::of_kernel(work, "", us, 1)
                 })
                 .collect()
         };

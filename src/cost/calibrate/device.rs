@@ -1,27 +1,27 @@
 //! Tables of measurements → all that is fitted for one device: fits by domain, collective curves, figures.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod beside;
+mod tables;
+
+use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::collectives::{CollectiveRow, collective_rows, fit_curve, is_collectives};
 use super::fit::{FEWEST, FEWEST_QUICK};
-use super::formats::family_uses;
 use super::{
-    Beside, ErrorSummary, FamilyUse, FitError, Measurement, Sample, Tuning, calibrate, calibrate_quick, is_held_out,
-    lookup_measurements, measurements,
+    Beside, ErrorSummary, FamilyUse, FitError, Measurement, Sample, Tuning, calibrate, calibrate_quick, summarise,
 };
-use crate::cost::copies::{CopyCurve, CopyKind, copy_curves, copy_us};
+use crate::cost::copies::{CopyCurve, CopyKind};
 use crate::cost::domain::Domain;
 use crate::cost::fits::{Fit, Fits};
 use crate::cost::forest::Growth;
 use crate::cost::mlp::MlpConfig;
-use crate::cost::scale::{FEWEST_SCALED, Scale, ScaleKind};
+use crate::cost::roofline;
+use crate::cost::scale::{Scale, ScaleKind};
 use crate::cost::structured::{BANDWIDTH, COMPUTE, FLOOR_US};
-use crate::cost::work::{Family, Route, Shape, Work};
-use crate::cost::{CostModels, roofline};
-use crate::device::{BandwidthCurve, Catalog, CollectiveCurve, DeviceProfile, Links};
-use crate::units::BytesPerSec;
+use crate::cost::work::{Family, Work};
+use crate::device::{BandwidthCurve, Catalog, CollectiveCurve, DeviceProfile};
+use tables::{Tables, are_whole_calls};
 
 /// What is to be calibrated and how.
 #[derive(Clone, Copy, Debug, Default)]
@@ -136,101 +136,6 @@ fn lineage(id: &str, base: &DeviceProfile) -> Vec<String> {
     own.into_iter().chain(base.lineage.iter().cloned()).collect()
 }
 
-/// What the files hold.
-#[derive(Default)]
-struct Tables {
-    /// Rows with the position of their file.
-    kernels: Vec<(usize, Measurement)>,
-    collectives: Vec<CollectiveRow>,
-    names: Vec<String>,
-    families: Vec<FamilyUse>,
-}
-
-impl Tables {
-    fn read(files: &[(String, String)]) -> Result<Self, (String, FitError)> {
-        let mut tables = Self { names: files.iter().map(|(name, _)| name.clone()).collect(), ..Self::default() };
-        for (at, (name, text)) in files.iter().enumerate() {
-            let failed = |error| (name.clone(), error);
-            if is_collectives(text) {
-                tables.collectives.extend(collective_rows(text).map_err(failed)?);
-            } else if let Some(rows) = lookup_measurements(text).map_err(failed)? {
-                let own = rows.into_iter().filter(|row| row.cached.is_none());
-                tables.kernels.extend(own.map(|row| (at, row.kernel)));
-            } else {
-                tables.kernels.extend(measurements(text).map_err(failed)?.into_iter().map(|row| (at, row)));
-                tables.families.extend(family_uses(text).map_err(failed)?);
-            }
-        }
-        Ok(tables)
-    }
-
-    /// The device that is calibrated, as the files name it: the only one, or the one called `wanted`.
-    fn device(&self, wanted: Option<&str>) -> Result<String, FitError> {
-        let kernels = self.kernels.iter().map(|(_, row)| row.device.as_str());
-        let mut names: BTreeSet<&str> = kernels.collect();
-        if names.is_empty() {
-            names = self.collectives.iter().map(|row| row.system.as_str()).collect();
-        }
-        let names: Vec<String> = names.into_iter().map(str::to_owned).collect();
-        match (&names[..], wanted) {
-            ([], _) => Err(FitError::Nothing("no row of an operator that a model covers".to_owned())),
-            ([only], _) => Ok(only.clone()),
-            (several, Some(wanted)) if several.iter().any(|name| name == wanted) => Ok(wanted.to_owned()),
-            _ => Err(FitError::SeveralDevices { devices: names }),
-        }
-    }
-
-    /// The rows of the device recorded as `recorded`, in µs that `device` can reach.
-    fn rows_of(&self, recorded: &str, device: &DeviceProfile) -> Result<Vec<Measurement>, (String, FitError)> {
-        let mut rows = Vec::new();
-        for (file, row) in self.kernels.iter().filter(|(_, row)| row.device == recorded) {
-            if let Some((times, than)) = impossible(row, device) {
-                let (line, us) = (row.line, format!("{:.4}", row.us));
-                let name = self.names.get(*file).cloned().unwrap_or_default();
-                return Err((name, FitError::Impossible { line, us, times: times as u64, than }));
-            }
-            rows.push(row.clone());
-        }
-        Ok(rows)
-    }
-}
-
-/// How many times faster than the roofline a measurement may be: algorithms save at most a factor of four of the
-/// arithmetic, caches about as much of the traffic.
-const IMPOSSIBLE: f64 = 12.0;
-
-/// How many times slower than the roofline a measurement may be, and the shortest that this is asked of: no kernel is so bad,
-/// and what the host adds to a call stays below.
-const ENDLESS: (f64, f64) = (10_000.0, 1e6);
-
-/// How many times, and of what, the time of `row` is off where it cannot be.
-fn impossible(row: &Measurement, device: &DeviceProfile) -> Option<(f64, String)> {
-    let shortest = shortest_us(&row.work, device);
-    if shortest / row.us > IMPOSSIBLE {
-        return Some((shortest / row.us, format!("shorter than {} can be", device.id)));
-    }
-    let roof = shortest + device.kernel_start.secs() * 1e6;
-    let is_endless = row.us > ENDLESS.1 && row.us > ENDLESS.0 * roof;
-    is_endless.then(|| (row.us / roof, format!("longer than {} needs", device.id)))
-}
-
-/// A time that nothing undercuts by much: arithmetic at peak, or traffic at the rate of the cache.
-fn shortest_us(work: &Work, device: &DeviceProfile) -> f64 {
-    if matches!(work.shape, Shape::Copy { .. } | Shape::Embedding { .. }) {
-        return 1e6 * work.written.0 as f64 / device.l2_bandwidth.0.max(device.dram_bandwidth.0);
-    }
-    let arithmetic = work.flop.0 / device.peak_rate(work.precision).0.max(1.0);
-    let traffic = work.bytes().0 as f64 / device.l2_bandwidth.0.max(device.dram_bandwidth.0);
-    1e6 * arithmetic.max(traffic)
-}
-
-/// Whether times are of whole calls: a tenth of them within 15 % of the shortest, which is longer than kernels take to start.
-fn are_whole_calls(rows: &[Measurement]) -> bool {
-    let mut times: Vec<f64> = rows.iter().map(|row| row.us).collect();
-    times.sort_by(f64::total_cmp);
-    times.first().zip(times.get(times.len() / 10)).is_some_and(|(first, tenth)| *first > 15.0 && *tenth < 1.15 * first)
-}
-
 impl DeviceCalibration {
     fn fit_domains(
         &mut self,
@@ -295,9 +200,8 @@ impl DeviceCalibration {
     fn fit_constants(&mut self, sample: Sample<'_>, known: &Fits, source: &str) -> Result<(), FitError> {
         let base = known.parameters(sample.domain, sample.device);
         let (fit, error) = calibrate_quick(sample, &base, source)?;
-        let over = |predict: &dyn Fn(&Work) -> f64| {
-            super::summarise(sample.rows.iter().map(|row| (predict(&row.work), row.us)))
-        };
+        let over =
+            |predict: &dyn Fn(&Work) -> f64| summarise(sample.rows.iter().map(|row| (predict(&row.work), row.us)));
         self.report.push(DomainReport {
             domain: sample.domain.name().to_owned(),
             model: format!(
@@ -315,140 +219,6 @@ impl DeviceCalibration {
         self.fits.push(fit);
         Ok(())
     }
-
-    /// Bandwidths that the measurements show directly.
-    fn measure_figures(&mut self, device: &DeviceProfile, rows: &[Measurement]) {
-        let rates = |wanted: &dyn Fn(&Work) -> bool, floor: u64| {
-            let large = rows.iter().filter(|row| wanted(&row.work) && row.work.written.0 >= floor);
-            let mut rates: Vec<f64> = large.map(|row| row.work.bytes().0 as f64 / row.us / 1e3).collect();
-            rates.sort_by(f64::total_cmp);
-            rates
-        };
-        let host = rates(&|work| matches!(work.shape, Shape::Copy { route: Route::HostToDevice, .. }), 4 << 20);
-        if let Some(best) = host.get(host.len() * 9 / 10) {
-            // Both sides of a copy count as traffic; large copies reach 0.8 of the link.
-            self.figures.insert("host_link_gb_s", round(best / 2.0 / 0.8));
-        }
-        let streams =
-            |work: &Work| Domain::of(work) == Some(Domain::Streaming) && work.flop.0 < 16.0 * work.bytes().0 as f64;
-        let memory = rates(&streams, 4 * device.l2.0);
-        if let Some(best) = memory.get(memory.len() * 9 / 10).filter(|_| memory.len() >= 5) {
-            self.figures.insert("dram_measured_gb_s", round(best.min(device.dram_bandwidth.0 / 1e9)));
-        }
-        let streaming: Vec<(f64, f64)> =
-            rows.iter().filter(|row| streams(&row.work)).map(|row| (row.work.bytes().0 as f64, row.us)).collect();
-        self.dram_curve = super::curve::bandwidth_curve(&streaming);
-    }
-
-    /// `device` with what was measured of it.
-    fn with_figures(&self, mut device: DeviceProfile) -> DeviceProfile {
-        let rate = |key| self.figures.get(key).map(|gb_s| BytesPerSec(gb_s * 1e9));
-        device.dram_bandwidth_measured = rate("dram_measured_gb_s").or(device.dram_bandwidth_measured);
-        device.host_link = rate("host_link_gb_s").unwrap_or(device.host_link);
-        device
-    }
-
-    /// Curves of copies by route and kind of host memory.
-    fn fit_copies(&mut self, device: &DeviceProfile, rows: &[Measurement]) {
-        let copies = || rows.iter().filter(|row| matches!(row.work.shape, Shape::Copy { .. }));
-        self.copies = copy_curves(copies().map(|row| (&row.work, device, row.us))).into_iter().collect();
-        for ((_, route, pinned), curve) in &self.copies {
-            let same = || copies().filter(|row| row.work.shape == Shape::Copy { route: *route, pinned: *pinned });
-            let memory = pinned.map_or("", |pinned| if pinned { ", pinned" } else { ", pageable" });
-            // Every other row is unseen by the error that is stated; the plain figures are beside it.
-            let errors = ErrorSummary { n: same().count() / 2, mape: curve.error, ..ErrorSummary::default() };
-            let figures =
-                super::summarise(same().filter_map(|row| Some((copy_us(&row.work, device, None)?.0, row.us))));
-            self.report.push(DomainReport {
-                domain: format!("copies {}{memory}", route.name()),
-                model: format!("start {:.1} µs, rate ×{:.2}", curve.start_us, curve.rate),
-                n_train: (same().count() - same().count() / 2) as u32,
-                held_out: errors,
-                kernels: errors,
-                structured: ErrorSummary::default(),
-                curve: ErrorSummary::default(),
-                roofline: figures,
-                network: None,
-            });
-        }
-        let left = copies().filter(|row| {
-            let Shape::Copy { route, pinned } = row.work.shape else { return false };
-            self.copies.iter().all(|((_, of, memory), _)| (*of, *memory) != (route, pinned))
-        });
-        let count = left.count();
-        if count > 0 {
-            self.unused.push(format!("{count} copies: fewer than 4 of their kind"));
-        }
-    }
-
-    /// Factors of lookups, strided kernels and gradients over what the models say of them without.
-    fn fit_scales(&mut self, device: &DeviceProfile, known: &Fits, rows: &[Measurement]) {
-        let mut fits = known.clone();
-        for fit in &self.fits {
-            // A fit of the wrong length cannot come out of a calibration.
-            let _ = fits.add(fit.clone());
-        }
-        let Ok(links) = Links::builtin() else { return };
-        let models = CostModels::new(fits, links);
-        for kind in ScaleKind::ALL {
-            let own: Vec<&Measurement> = rows.iter().filter(|row| ScaleKind::of(&row.work) == Some(kind)).collect();
-            if own.is_empty() {
-                continue;
-            }
-            let Some((scale, errors)) = Scale::fit(kind, &own, &models, device) else {
-                self.unused.push(format!("{} rows of {}: at least {FEWEST_SCALED} are needed", own.len(), kind.name()));
-                continue;
-            };
-            let over = |predict: &dyn Fn(&Work) -> f64| {
-                super::summarise(
-                    own.iter().filter(|row| is_held_out(&row.work)).map(|row| (predict(&row.work), row.us)),
-                )
-            };
-            self.report.push(DomainReport {
-                domain: kind.name().to_owned(),
-                model: format!("factor {:.2}", scale.factor),
-                n_train: scale.n,
-                held_out: errors,
-                kernels: errors,
-                structured: over(&|work| models.estimate(work, device).map_or(0.0, |one| one.duration.0 as f64 / 1e3)),
-                curve: over(&|work| roofline::curve_us(work, device)),
-                roofline: over(&|work| roofline::roofline_us(work, device)),
-                network: None,
-            });
-            self.scales.push(scale);
-        }
-    }
-
-    fn fit_curves(&mut self, rows: &[CollectiveRow]) {
-        let mut groups: BTreeMap<(&str, u32), Vec<&CollectiveRow>> = BTreeMap::new();
-        for row in rows.iter().filter(|row| !row.between_nodes) {
-            groups.entry((row.collective, row.ranks)).or_default().push(row);
-        }
-        let outside = rows.iter().filter(|row| row.between_nodes).count();
-        if outside > 0 {
-            self.unused
-                .push(format!("{outside} rows of collectives between nodes (a device file holds those within one)"));
-        }
-        for ((collective, ranks), rows) in groups {
-            let Some((curve, errors)) = fit_curve(&rows, &format!("calibrated from {} measurements", rows.len()))
-            else {
-                self.unused.push(format!("{} rows of {collective} x{ranks}: three sizes are needed", rows.len()));
-                continue;
-            };
-            self.report.push(DomainReport {
-                domain: format!("{collective} x{ranks}"),
-                model: "collective-curve".to_owned(),
-                n_train: curve.n,
-                held_out: errors,
-                kernels: errors,
-                structured: ErrorSummary::default(),
-                curve: errors,
-                roofline: ErrorSummary::default(),
-                network: None,
-            });
-            self.curves.push(curve);
-        }
-    }
 }
 
 /// Fewer rows carry fewer trees.
@@ -458,14 +228,11 @@ fn tuning(rows: usize, target: Target<'_>) -> Tuning {
     Tuning { growth, networks: if target.is_paper_grid { MlpConfig::paper_grid() } else { full.networks } }
 }
 
-fn round(value: f64) -> f64 {
-    (value * 10.0).round() / 10.0
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::{device_file, read_fits};
     use super::*;
+    use crate::cost::CostModels;
     use crate::cost::operators::{GemmSize, gemm_work};
     use crate::graph::DType;
 

@@ -9,6 +9,7 @@ use crate::graph::DType;
 use super::csv::{Row, Table};
 use super::microbench::{FamilyUse, families, microbench};
 use super::published;
+use super::undercut::mark_undercut;
 use super::{FitError, Measurement};
 use crate::cost::operators::{
     AttentionSize, ConvPass, ConvSize, GemmSize, attention_work, conv_work, gemm_work, movement_work, pointwise,
@@ -88,7 +89,10 @@ pub fn measurements(text: &str) -> Result<Vec<Measurement>, FitError> {
     } else {
         return Err(unknown(&table));
     };
-    let rows: Vec<Measurement> = table.rows().filter_map(|row| read(&row).transpose()).collect::<Result<_, _>>()?;
+    let mut rows: Vec<Measurement> = table.rows().filter_map(|row| read(&row).transpose()).collect::<Result<_, _>>()?;
+    if table.has("isl") {
+        mark_undercut(&mut rows);
+    }
     Ok(if table.has("cache") { cache_states_joined(rows) } else { rows })
 }
 
@@ -109,14 +113,7 @@ fn cache_states_joined(rows: Vec<Measurement>) -> Vec<Measurement> {
 }
 
 pub(super) fn measured(work: Work, row: &Row<'_>, device: &str, us: f64) -> Option<Measurement> {
-    (us > 0.0).then(|| Measurement {
-        work,
-        device: row.text(device).to_owned(),
-        us,
-        whole_call: false,
-        launched: None,
-        line: row.line,
-    })
+    (us > 0.0).then(|| Measurement::of_kernel(work, row.text(device), us, row.line))
 }
 
 /// NeuSight: fp32; `linear` and `bmm` write M×K and reduce over N; times of whole calls in ms.

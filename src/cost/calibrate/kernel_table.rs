@@ -35,14 +35,7 @@ fn measurement(row: &Row<'_>) -> Result<Option<Measurement>, FitError> {
         Launch { kind: TaskKind::Kernel, name: row.text("kernel"), bytes: Bytes(0), ranks: 0, phase: Phase::Other };
     let caller = Caller { operator: row.text("cpu_op"), operands: Some(&operands) };
     let work = work_of(&launch, &[caller], None);
-    Ok(work.map(|work| Measurement {
-        work,
-        device: row.text("gpu").to_owned(),
-        us,
-        whole_call: false,
-        launched: None,
-        line: row.line,
-    }))
+    Ok(work.map(|work| Measurement::of_kernel(work, row.text("gpu"), us, row.line)))
 }
 
 /// Dimensions of one argument: of a tensor, or of each tensor of a list.

@@ -62,8 +62,7 @@ fn microbenchmark(row: &Row<'_>) -> Result<Vec<MeasuredLookup>, FitError> {
     let backward = row.text("family").contains("bwd");
     let work = lookup_work(&size, backward, DType::Fp32, DType::Int64);
     let us = row.number("kernel_runtime_us")?;
-    let kernel =
-        Measurement { work, device: row.text("gpu").to_owned(), us, whole_call: false, launched: None, line: row.line };
+    let kernel = Measurement::of_kernel(work, row.text("gpu"), us, row.line);
     Ok(vec![MeasuredLookup { kernel, cached: None, is_plain_update: true }])
 }
 
@@ -85,14 +84,7 @@ fn fbgemm(row: &Row<'_>) -> Result<Vec<MeasuredLookup>, FitError> {
     let is_sgd = row.text("optimizer") == "sgd";
     let measured = |backward, us| {
         let work = with_reuse(lookup_work(&size, backward, DType::Fp32, DType::Int64), told(unique));
-        let kernel = Measurement {
-            work,
-            device: row.text("gpu").to_owned(),
-            us,
-            whole_call: false,
-            launched: None,
-            line: row.line,
-        };
+        let kernel = Measurement::of_kernel(work, row.text("gpu"), us, row.line);
         MeasuredLookup { kernel, cached, is_plain_update: is_sgd || !backward }
     };
     Ok(vec![measured(false, row.number("tbe_forward_ms")? * 1e3), measured(true, row.number("tbe_backward_ms")? * 1e3)])

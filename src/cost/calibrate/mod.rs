@@ -17,6 +17,7 @@ mod published;
 mod search;
 mod structure;
 mod summary;
+mod undercut;
 
 use thiserror::Error;
 
@@ -55,6 +56,18 @@ pub struct Measurement {
     pub launched: Option<u64>,
     /// Line of its file, from 1.
     pub line: usize,
+    /// Whether a larger launch of the same kernel took less by more than noise, so that one of both times is wrong.
+    pub is_undercut: bool,
+    /// Whether its table holds more of those than noise explains.
+    pub is_doubtful: bool,
+}
+
+impl Measurement {
+    /// A kernel that took `us` by line `line` of a table.
+    pub(super) fn of_kernel(work: Work, device: &str, us: f64, line: usize) -> Self {
+        let (device, whole_call, launched) = (device.to_owned(), false, None);
+        Self { work, device, us, whole_call, launched, line, is_undercut: false, is_doubtful: false }
+    }
 }
 
 /// The domain and measurements of one device, ready to fit.

@@ -27,7 +27,7 @@ fn deepbench_dtype(row: &Row<'_>) -> Option<DType> {
 fn kept(work: Work, row: &Row<'_>, device: &str, column: &'static str) -> Option<Measurement> {
     // A pass that the library did not have is blank or `N/A`.
     let us = row.number(column).ok().filter(|ms| *ms > 0.0)? * 1e3;
-    Some(Measurement { work, device: device.to_owned(), us, whole_call: false, launched: None, line: row.line })
+    Some(Measurement::of_kernel(work, device, us, row.line))
 }
 
 /// Sizes are those of BLAS, column-major: the result is M×N, whichever way it lies.

@@ -42,7 +42,7 @@ pub(super) struct Lesson<'a> {
 /// Measurements that a fit may see: its own rows by kind, then those of companions, each group with a common weight. The first list is
 /// for trees too; calls of companions (another machine, other versions of libraries) are for the structured model only.
 pub(super) fn lessons<'a>(sample: &Sample<'a>, beside: Beside<'a>) -> (Vec<Vec<Lesson<'a>>>, Vec<Vec<Lesson<'a>>>) {
-    let seen = |row: &&Measurement| !is_held_out(&row.work);
+    let seen = |row: &&Measurement| !is_held_out(&row.work) && !row.is_undercut;
     let of = |sample: &Sample<'a>, whole_call: bool, least_us: f64, has_floor: bool| -> Vec<Lesson<'a>> {
         let rows = sample.rows.iter().filter(|row| row.whole_call == whole_call && row.us >= least_us).filter(seen);
         rows.map(|row| Lesson { device: sample.device, row, has_floor }).collect()
@@ -217,7 +217,7 @@ pub fn shared_parameters(domain: Domain, samples: &[Sample<'_>]) -> Vec<f64> {
 fn spread<'a>(sample: &Sample<'a>, whole_call: bool) -> Vec<&'a Measurement> {
     let least = if whole_call { KERNEL_OVER_FLOOR * shortest_call(sample.rows) } else { 0.0 };
     let of_kind = sample.rows.iter().filter(|row| row.whole_call == whole_call && row.us >= least);
-    let usable: Vec<&Measurement> = of_kind.filter(|row| !is_held_out(&row.work)).collect();
+    let usable: Vec<&Measurement> = of_kind.filter(|row| !is_held_out(&row.work) && !row.is_undercut).collect();
     let step = usable.len().div_ceil(SHARED).max(1);
     usable.into_iter().step_by(step).collect()
 }

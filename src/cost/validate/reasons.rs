@@ -136,7 +136,7 @@ mod tests {
 
     fn row(m: u64, k: u64, us: f64, launched: Option<u64>) -> Measurement {
         let work = gemm_work(GemmSize { batch: 1, m, n: 4096, k }, DType::Fp32, false, 0);
-        Measurement { work, device: String::new(), us, whole_call: true, launched, line: 1 }
+        Measurement { whole_call: true, launched, ..Measurement::of_kernel(work, "", us, 1) }
     }
 
     #[test]

@@ -156,7 +156,9 @@ fn describe_tables(answer: &Answer, out: &mut dyn Write) -> io::Result<()> {
         }
     }
     for (reason, checks) in reasons {
-        writeln!(out, "short of the aim: {}: {reason}", checks.join(", "))?;
+        let is_aim = answer.rows.iter().any(|row| row.check == checks[0] && row.status == "fail");
+        let head = if is_aim { "short of the aim" } else { "counted apart" };
+        writeln!(out, "{head}: {}: {reason}", checks.join(", "))?;
     }
     writeln!(
         out,

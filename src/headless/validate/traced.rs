@@ -73,6 +73,7 @@ pub(super) fn table(rows: &[TracedRow]) -> output::Table {
         "bias",
         "alone",
         "MAPE",
+        "in band",
         "roofline",
         "misses most",
     ]);
@@ -94,6 +95,7 @@ pub(super) fn table(rows: &[TracedRow]) -> output::Table {
             format!("{:+.1}", 100.0 * row.errors.bias),
             row.alone.n.to_string(),
             percent(row.alone.mape),
+            if row.errors.n > 0 { percent(row.inside) } else { String::new() },
             percent(row.roofline.mape),
             worst.map_or(String::new(), |worst| shortened(&worst.name)),
         ]);

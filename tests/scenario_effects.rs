@@ -9,9 +9,11 @@ use std::sync::Arc;
 
 use retime::analysis::replay::period;
 use retime::graph::{self, BuildOptions};
+use retime::scenario::memory::{Buffer, Holds, MemorySource, RankMemory};
 use retime::scenario::{Base, Context, Resolved, Scenario, resolve};
 use retime::sim::{Schedule, simulate};
 use retime::trace::{Job, RankTrace, load_bytes};
+use retime::units::{Bytes, TimeNs};
 use serde_json::{Value, json};
 
 const MAIN: u32 = 1;
@@ -413,8 +415,60 @@ fn batches_are_accumulated_before_one_update() {
 fn a_checkpoint_runs_again_before_its_gradient() {
     let opened = training().open();
     assert_near(opened.change(&["checkpoint name=aten::relu"]), 51.0);
-    assert_near(opened.change(&["checkpoint phase=forward"]), 152.0);
+    assert_near(opened.change(&["checkpoint phase=forward segments=1"]), 152.0);
+    // Of two parts, mm and relu, the last is not run again.
+    assert_near(opened.change(&["checkpoint phase=forward"]), 101.0);
     assert_near(opened.change(&["checkpoint name=aten::relu", "scale kernel=relu x2"]), 151.0);
+}
+
+/// Sixteen equal layers and their gradients: layer `n` begins at 10 n µs, its gradient at 160 + 10 (15 − n). The result of each, a
+/// MiB, goes with the gradient of the next layer, that of the last with its own.
+fn chain() -> Opened {
+    const LAYERS: u32 = 16;
+    let mut made = Made::default();
+    for layer in 0..LAYERS {
+        made.run(&Op { sequence: Some(layer), ..op("aten::mm", "gemm", 100.0) });
+    }
+    for layer in (0..LAYERS).rev() {
+        made.run(&Op { sequence: Some(layer), ..op("MmBackward0", "gemm_back", 100.0) });
+    }
+    let opened = made.step(1, 0.0).open();
+    let us = |time: u32| TimeNs(1000 * i64::from(time));
+    let result = |layer: u32| Buffer {
+        holds: Holds::Activations,
+        bytes: Bytes(1 << 20),
+        from: us(10 * layer + 1),
+        until: us(160 + 10 * (LAYERS - 1 - (layer + 1).min(LAYERS - 1)) + 9),
+        operator: None,
+    };
+    let results = (0..LAYERS).map(result).collect();
+    let memory = RankMemory::new(MemorySource::Tensors, results, Vec::new());
+    Opened { base: opened.base.with_memory(vec![Some(memory)]), ..opened }
+}
+
+#[test]
+fn segments_of_equal_layers_keep_their_ends_and_one_of_them_whole() {
+    let opened = chain();
+    let peak = |lines: &[&str]| {
+        let peak = opened.resolve(lines).memory[0].as_ref().unwrap().peak();
+        (peak.bytes.0 >> 20, peak.at)
+    };
+    // All sixteen are there when the backward pass begins.
+    assert_eq!(peak(&[]), (16, TimeNs(151_000)));
+    // Four segments of four: three ends, and the last one whole, 2 √16 − 1. Twelve layers run again.
+    assert_eq!(peak(&["checkpoint phase=forward"]), (7, TimeNs(151_000)));
+    assert_near(opened.change(&["checkpoint phase=forward"]), 12.0 * 101.0);
+    let summary = &opened.resolve(&["checkpoint phase=forward"]).reports[0].summary;
+    assert!(summary.contains("3 of 4 segments run again in 1.20 ms, keep 9.00 MiB less"), "{summary}");
+    assert!(summary.contains("memory peak 16.00 MiB → 7.00 MiB"), "{summary}");
+    // Ends before the last part and its layers: 1 + 8, 7 + 2, and 2 + 6 where sixteen layers make three parts of 5, 5 and 6.
+    for (segments, expected) in [(2, 9), (8, 9), (3, 8)] {
+        assert_eq!(peak(&[&format!("checkpoint phase=forward segments={segments}")]).0, expected, "{segments}");
+    }
+    // All at once comes back before the backward pass, and a layer alone keeps nothing but its result.
+    for line in ["checkpoint phase=forward segments=1", "checkpoint phase=forward segments=16"] {
+        assert_eq!(peak(&[line]).0, 16, "{line}");
+    }
 }
 
 /// Four gradients of 100 µs, then two reductions of equal size on a stream of their own, then the update.

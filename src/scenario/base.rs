@@ -30,6 +30,8 @@ pub struct Base {
     host: OnceLock<(Stretches, Arc<Overheads>)>,
     batch_plans: Mutex<Vec<(u64, Arc<BatchPlan>)>>,
     table_facts: TableFacts,
+    /// Whether those tell which rows are looked up.
+    is_told: bool,
     memory: Arc<JobMemory>,
 }
 
@@ -69,6 +71,7 @@ impl Base {
             host: OnceLock::new(),
             batch_plans: Mutex::default(),
             table_facts: TableFacts::default(),
+            is_told: false,
             memory: Arc::default(),
             graph,
         }
@@ -77,7 +80,7 @@ impl Base {
     /// With what is known of its embedding tables beside the trace.
     #[must_use]
     pub fn with_table_facts(self, table_facts: TableFacts) -> Self {
-        Self { table_facts, ..self }
+        Self { is_told: table_facts.tell_reuse(), table_facts, ..self }
     }
 
     /// What is known of its embedding tables beside the trace.
@@ -180,7 +183,7 @@ impl Base {
     }
 
     pub(super) fn works(&self) -> &Works {
-        if !self.table_facts.tell_reuse() {
+        if !self.is_told {
             return self.traced_works();
         }
         self.told.get_or_init(|| {

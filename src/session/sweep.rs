@@ -46,7 +46,7 @@ impl Sweep {
         Self::batch(&sizes)
     }
 
-    /// The step template of a knob given by name: `batch`, `ranks`, `bucket`, `accumulate`, a figure of the device
+    /// The step template of a knob given by name: `batch`, `ranks`, `bucket`, `accumulate`, `segments`, a figure of the device
     /// (`dram_bw`, `flops`, `link`, `host_link`), or a selector, also as `alpha SELECTOR`, which is scaled.
     pub fn template(knob: &str) -> String {
         match knob {
@@ -54,6 +54,7 @@ impl Sweep {
             "ranks" => "scale-ranks {}".to_owned(),
             "bucket" => "bucket-size {}".to_owned(),
             "accumulate" => "accumulate {}".to_owned(),
+            "segments" => "checkpoint phase=forward segments={}".to_owned(),
             figure if Figure::ALL.iter().any(|known| known.name() == figure) => format!("scale-device {figure} x{{}}"),
             selector => {
                 let alpha = selector.strip_prefix("alpha ").unwrap_or(selector);
@@ -63,9 +64,10 @@ impl Sweep {
     }
 
     /// The knobs that have a name, with what each is; a selector is one too.
-    pub const KNOBS: [(&'static str, &'static str); 8] = [
+    pub const KNOBS: [(&'static str, &'static str); 9] = [
         ("batch", "samples per iteration and rank"),
         ("accumulate", "batches between updates"),
+        ("segments", "parts of the forward pass, all but the last recomputed"),
         ("ranks", "data-parallel ranks"),
         ("bucket", "MiB of a bucket of gradients"),
         ("dram_bw", "the device's memory bandwidth, as a factor"),
@@ -86,6 +88,7 @@ impl Sweep {
                     .ok_or_else(|| "the batch size of this trace is not known".to_owned());
             }
             "accumulate" => "1..16",
+            "segments" => "1..64",
             "ranks" => "2..1024",
             "bucket" => "1..256",
             _ => "0.25..4x9",
@@ -122,7 +125,7 @@ impl Sweep {
     /// # Errors
     /// Why one does not.
     pub fn checked(&self, values: Vec<f64>) -> Result<Vec<f64>, String> {
-        let whole = matches!(self.knob.as_str(), "batch" | "accumulate" | "ranks");
+        let whole = matches!(self.knob.as_str(), "batch" | "accumulate" | "segments" | "ranks");
         let mut values: Vec<f64> = values.into_iter().map(|it| if whole { it.round() } else { it }).collect();
         values.sort_by(f64::total_cmp);
         values.dedup();
@@ -136,7 +139,7 @@ impl Sweep {
     pub fn shown(&self, value: f64) -> String {
         let short = |digits: i32| (value * 10_f64.powi(digits)).round() / 10_f64.powi(digits);
         match self.knob.as_str() {
-            "batch" | "accumulate" | "ranks" => format!("{value:.0}"),
+            "batch" | "accumulate" | "segments" | "ranks" => format!("{value:.0}"),
             "bucket" => short(1).to_string(),
             _ => format!("×{}", short(3)),
         }

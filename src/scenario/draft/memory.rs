@@ -2,17 +2,21 @@
 //! what it holds besides.
 
 use crate::graph::{NodeId, OperatorId};
-use crate::units::Bytes;
+use crate::units::{Bytes, TimeNs};
 
 use super::Draft;
 
-/// A part of the forward pass that runs again before its backward pass.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A part of the forward pass that runs again before its backward pass, in the measured time of its host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Recomputed {
-    /// Its work, in order.
-    pub work: Vec<NodeId>,
-    /// The first work of its backward pass.
-    pub gradient: NodeId,
+    /// Position of its rank.
+    pub rank: usize,
+    /// When it begins.
+    pub begins: TimeNs,
+    /// When what follows it begins.
+    pub ends: TimeNs,
+    /// When its backward pass begins.
+    pub again: TimeNs,
 }
 
 /// Factors on what a rank keeps of the states of the parameters that ranks share out among them.

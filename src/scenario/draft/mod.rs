@@ -10,6 +10,7 @@ mod memory;
 mod merge;
 mod order;
 mod price;
+mod set;
 mod structure;
 mod tasks;
 mod wiring;
@@ -31,6 +32,7 @@ pub use memory::{Recomputed, SharedStates};
 pub use merge::Combine;
 use merge::Merge;
 use price::Repricing;
+pub use set::NodeSet;
 pub use wiring::{Wire, order_kind};
 
 use crate::scenario::base::Base;

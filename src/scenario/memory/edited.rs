@@ -1,16 +1,17 @@
 //! What the edits of a draft make of memory: results follow their operators' arguments, gone operators leave nothing behind,
-//! recomputed ones keep nothing, and batches between updates share their gradients.
+//! recomputed parts keep where the next begins, and batches between updates share their gradients.
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::cost::operators::{Reading, operator_work};
 use crate::graph::{DType, ExecutionGraph, NodeId, Operand, Operands, OperatorId};
-use crate::scenario::draft::{Draft, Recomputed, SharedStates};
+use crate::scenario::draft::{Draft, SharedStates};
 use crate::scenario::tables::Tables;
 use crate::scenario::works::has_work;
 use crate::units::{Bytes, TimeNs};
 
-use super::{AFTER, BEFORE, Buffer, Holds, JobMemory};
+use super::recomputed::recompute;
+use super::{AFTER, BEFORE, Buffer, Holds, JobMemory, RankMemory};
 
 /// How far up the call tree an operator's changed arguments are looked for.
 const DEPTH: usize = 8;
@@ -33,6 +34,8 @@ pub(in crate::scenario) fn edited(draft: &Draft<'_>) -> Option<JobMemory> {
     let gone = removes.then(|| Gone::of(draft));
     for (rank, of_rank) in memory.iter_mut().enumerate() {
         let Some(of_rank) = of_rank else { continue };
+        // First of all, since it looks at sizes as they were recorded.
+        recompute(draft, rank, &mut of_rank.buffers);
         if resizes || draft.batch().is_some() {
             of_rank.buffers.iter_mut().for_each(|buffer| buffer.bytes = sizes.of(buffer));
         }
@@ -41,9 +44,6 @@ pub(in crate::scenario) fn edited(draft: &Draft<'_>) -> Option<JobMemory> {
         }
         if draft.repeats() > 1 {
             keep_gradients(&mut of_rank.buffers);
-        }
-        for part in draft.recomputed() {
-            recompute(draft.graph(), part, &mut of_rank.buffers);
         }
         let held = draft.held().iter().filter(|(of, _)| *of == rank);
         let whole = |&(_, bytes): &(usize, Bytes)| whole(Holds::Other, bytes);
@@ -55,6 +55,28 @@ pub(in crate::scenario) fn edited(draft: &Draft<'_>) -> Option<JobMemory> {
         of_rank.put_in_order();
     }
     Some(memory)
+}
+
+/// The most that the fullest rank holds under the edits of `draft`; `None` where nothing is known.
+///
+/// # Complexity
+/// As [`edited`].
+pub(in crate::scenario) fn peak(draft: &Draft<'_>) -> Option<Bytes> {
+    let edited = edited(draft);
+    let memory = edited.as_ref().unwrap_or(draft.base().memory());
+    memory.iter().flatten().map(|memory| memory.peak().bytes).max()
+}
+
+/// What parts of the forward pass that run again do not keep until then, on the rank where that is most.
+pub(in crate::scenario) fn not_kept(draft: &Draft<'_>) -> Bytes {
+    let again = |rank: usize| draft.recomputed().iter().filter(move |part| part.rank == rank).map(|part| part.again);
+    let edited = edited(draft).unwrap_or_default();
+    let of_rank = |(rank, memory): (usize, &Option<RankMemory>)| {
+        let again: FxHashSet<TimeNs> = again(rank).collect();
+        let comes_back = |buffer: &&Buffer| buffer.holds == Holds::Activations && again.contains(&buffer.from);
+        memory.iter().flat_map(|memory| &memory.buffers).filter(comes_back).map(|buffer| buffer.bytes.0).sum()
+    };
+    Bytes(edited.iter().enumerate().map(of_rank).max().unwrap_or(0))
 }
 
 fn whole(holds: Holds, bytes: Bytes) -> Buffer {
@@ -127,15 +149,17 @@ impl Sizes<'_, '_> {
 /// How much larger the argument is whose size a buffer has (to the allocator's grain): weights put in another order stay as
 /// they are, gradients of an input grow with it. Of several the one that changed; `None` without any.
 fn like_an_argument(bytes: u64, old: &Operands, new: &Operands) -> Option<f64> {
-    let grain = |bytes: u64| bytes.div_ceil(GRAIN);
     let sizes = old.inputs.iter().zip(&new.inputs).map(|(old, new)| (size(old), size(new)));
     let alike = sizes.filter(|&(before, _)| before > 0 && grain(before) == grain(bytes));
     let ratios = alike.map(|(before, after)| after as f64 / before as f64);
     ratios.reduce(|one, other| if (one - 1.0).abs() > f64::EPSILON { one } else { other })
 }
 
-/// The allocator rounds sizes up to this.
-const GRAIN: u64 = 512;
+/// A size in steps of the allocator, which rounds up to them.
+pub(super) fn grain(bytes: u64) -> u64 {
+    const GRAIN: u64 = 512;
+    bytes.div_ceil(GRAIN)
+}
 
 /// How much more an operator writes with other arguments; where its work is not known, how much larger its largest argument
 /// among those that changed is.
@@ -149,7 +173,7 @@ fn of_arguments(name: &str, old: &Operands, new: &Operands) -> f64 {
     sizes.max().filter(|&(before, _)| before > 0).map_or(1.0, |(before, after)| after as f64 / before as f64)
 }
 
-fn size(operand: &Operand) -> u64 {
+pub(super) fn size(operand: &Operand) -> u64 {
     match operand {
         Operand::Tensor { dims, dtype, .. } => {
             dims.iter().fold(dtype.unwrap_or(DType::Fp32).size(), |all, &dim| all.saturating_mul(dim))
@@ -218,26 +242,6 @@ fn keep_gradients(buffers: &mut [Buffer]) {
     for gradient in buffers.iter_mut().filter(|buffer| buffer.holds == Holds::Gradients) {
         (gradient.from, gradient.until) = (BEFORE, AFTER);
     }
-}
-
-/// Results inside a recomputed part go when it has run and come back for its backward pass.
-fn recompute(graph: &ExecutionGraph, part: &Recomputed, buffers: &mut Vec<Buffer>) {
-    let start = |node: NodeId| {
-        let call = graph.launch_of(node).unwrap_or(node);
-        graph.tasks[call].measured_start
-    };
-    let (Some(&first), Some(&last)) = (part.work.first(), part.work.last()) else { return };
-    let begins = graph.tasks[first].operator.map_or(start(first), |id| graph.operators[id.0 as usize].start);
-    let (ends, again) = (start(last), start(part.gradient));
-    let mut back = Vec::new();
-    for buffer in buffers.iter_mut() {
-        let inside = buffer.from >= begins && buffer.from < ends;
-        if buffer.holds == Holds::Activations && inside && buffer.until > again {
-            back.push(Buffer { from: again, ..*buffer });
-            buffer.until = ends;
-        }
-    }
-    buffers.extend(back);
 }
 
 /// Tables that moved take their weights along; of optimizer state beside them nothing is known.

@@ -5,13 +5,14 @@
 //! memory is given and taken in the order of the host's program, which edits of durations do not change.
 
 mod edited;
+mod recomputed;
 
 use serde::Serialize;
 
 use crate::graph::OperatorId;
 use crate::units::{Bytes, TimeNs};
 
-pub(super) use edited::edited;
+pub(super) use edited::{edited, not_kept, peak};
 
 /// What a buffer holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -106,6 +107,8 @@ pub struct RankMemory {
     pub buffers: Vec<Buffer>,
     /// What is not in it, a line each.
     pub unknown: Vec<String>,
+    /// The iteration, of which it is to tell the most: its window may show more of the steps beside it.
+    iteration: [TimeNs; 2],
     /// Buffers in the order in which they come and go: twice the place in `buffers`, and 1 where it goes.
     order: Vec<u32>,
 }
@@ -125,21 +128,29 @@ pub struct Peak {
 }
 
 impl RankMemory {
-    /// The memory made of `buffers`.
+    /// The memory made of `buffers`, over a window that is the iteration's.
     ///
     /// # Complexity
     /// O(n log n).
     pub fn new(source: MemorySource, buffers: Vec<Buffer>, unknown: Vec<String>) -> Self {
-        let mut all = Self { source, buffers, unknown, order: Vec::new() };
+        let mut all = Self { source, buffers, unknown, iteration: [TimeNs(0), AFTER], order: Vec::new() };
         all.put_in_order();
         all
+    }
+
+    /// With an iteration that is a part of the window.
+    #[must_use]
+    pub fn of_iteration(self, begins: TimeNs, ends: TimeNs) -> Self {
+        Self { iteration: [begins, ends], ..self }
     }
 
     /// Without what is there all the time.
     #[must_use]
     pub fn moving(&self) -> Self {
         let moves = |buffer: &&Buffer| buffer.from != BEFORE || buffer.until != AFTER;
+        let [begins, ends] = self.iteration;
         Self::new(self.source, self.buffers.iter().filter(moves).copied().collect(), self.unknown.clone())
+            .of_iteration(begins, ends)
     }
 
     fn put_in_order(&mut self) {
@@ -156,18 +167,21 @@ impl RankMemory {
         self.order.sort_by_key(|&edge| (time(edge), is_late(edge), edge));
     }
 
-    /// The most that is held at once within the window.
+    /// The most that is held at once within the iteration.
     ///
     /// # Complexity
     /// O(buffers).
     pub fn peak(&self) -> Peak {
-        let mut most = Peak::default();
+        let [begins, ends] = self.iteration;
+        let (mut most, mut at_start) = (Peak::default(), Peak::default());
         self.follow(|now| {
-            if now.bytes > most.bytes {
+            if now.at <= begins {
+                at_start = now;
+            } else if now.at < ends && now.bytes > most.bytes {
                 most = now;
             }
         });
-        most
+        if at_start.bytes >= most.bytes { Peak { at: begins, ..at_start } } else { most }
     }
 
     /// What is held from each instant on.

@@ -53,11 +53,12 @@ pub fn by(job: &Job, base: &Base, place: usize, source: MemorySource) -> Option<
     let graph = base.graph();
     let part = graph.ranks.get(place)?;
     let rank = Rank { base, graph, part, place, of_job: job.ranks.get(part.trace_index)? };
-    match source {
+    let memory = match source {
         MemorySource::Allocator => recorded::read(rank),
         MemorySource::Tensors => tensors::read(rank),
         MemorySource::Shapes => shapes::read(rank),
-    }
+    };
+    memory.map(|memory| memory.of_iteration(part.iteration_start, part.iteration_end))
 }
 
 /// Whether `bytes` fit every device; `None` where no device's memory is known.

@@ -102,11 +102,16 @@ impl<'a> Walk<'a> {
         let phase = self.phase(step);
         let until = step.operator.map_or(step.start, |id| end(self.rank.graph, id));
         for tensor in self.tensors(&step.node.inputs) {
-            let at = match self.now.get(&tensor.storage) {
-                Some(&at) => at,
+            let is_stretched = self.stretched.contains(&tensor.id);
+            // What is larger than what was made at its address is another storage, of which a node around this one will tell.
+            let is_known = |&at: &usize| {
+                let store = &self.stores[at];
+                is_stretched || store.made.is_none() || reach(&tensor) <= store.bytes
+            };
+            let at = match self.now.get(&tensor.storage).copied().filter(is_known) {
+                Some(at) => at,
                 None => self.store(&tensor, step.order, None, BEFORE),
             };
-            let is_stretched = self.stretched.contains(&tensor.id);
             let store = &mut self.stores[at];
             store.bytes = if is_stretched { store.bytes } else { store.bytes.max(reach(&tensor)) };
             store.last = store.last.max(until);

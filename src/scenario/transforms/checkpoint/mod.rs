@@ -1,0 +1,196 @@
+//! `checkpoint SELECTOR [segments=N]`: parts of the forward pass run again before their backward pass and keep no more than
+//! what the next part begins with.
+//!
+//! Every run of selected work is cut as `torch.utils.checkpoint.checkpoint_sequential` cuts a list of modules: into N parts of as
+//! many stages each, the last with what is left, which is not run again since its backward pass comes next. Without N there are
+//! ⌈√n⌉ parts of n stages, which for equal stages takes about 2√n results instead of n. A run of one part runs again whole.
+
+mod segments;
+
+use std::sync::Arc;
+
+use crate::graph::{Dependency, DependencyKind, NodeId, Phase, TaskKind};
+use crate::scenario::context::Context;
+use crate::scenario::draft::{Draft, Node, NodeSet, Recomputed, order_kind};
+use crate::scenario::memory;
+use crate::scenario::selector::Selector;
+use crate::scenario::step::StepError;
+use crate::scenario::text::{Word, Words};
+use crate::scenario::transform::{StepReport, Transform, TransformSpec};
+use crate::units::{Bytes, DurNs};
+
+use super::report::count;
+use segments::Segment;
+
+/// Recomputes activations instead of keeping them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Checkpoint {
+    /// Which part of the forward pass.
+    pub selector: Selector,
+    /// Into how many parts each run of it is cut; `None` for the root of its number of stages.
+    pub segments: Option<u64>,
+}
+
+pub(super) const SPEC: TransformSpec = TransformSpec {
+    name: "checkpoint",
+    usage: "checkpoint SELECTOR [segments=N]",
+    help: "cuts the selected forward pass into parts that keep only where the next begins, and run again for their backward pass",
+    example: "checkpoint phase=forward segments=4",
+    parse,
+};
+
+fn parse(words: &mut Words<'_>) -> Result<Arc<dyn Transform>, StepError> {
+    const KEY: &str = "segments=";
+    let mut all = words.clone();
+    if let Some((before, last)) = all.split_last()
+        && let Some(number) = last.text.strip_prefix(KEY)
+    {
+        *words = all;
+        let segments = Word { text: number, column: last.column + KEY.len() }.whole(1..=1000)?;
+        let selector = Selector::parse_at(before.text, before.column)?;
+        return Ok(Arc::new(Checkpoint { selector, segments: Some(segments) }));
+    }
+    Ok(Arc::new(Checkpoint { selector: Selector::of_rest(words)?, segments: None }))
+}
+
+impl Transform for Checkpoint {
+    fn name(&self) -> &'static str {
+        SPEC.name
+    }
+
+    fn selectors(&self) -> Vec<&Selector> {
+        vec![&self.selector]
+    }
+
+    fn line(&self) -> String {
+        let segments = self.segments.map(|segments| format!(" segments={segments}")).unwrap_or_default();
+        format!("{} {}{segments}", SPEC.name, self.selector)
+    }
+
+    fn apply(&self, draft: &mut Draft<'_>, _: &Context) -> StepReport {
+        let graph = draft.graph();
+        let forward = |&node: &Node| draft.phase_of(node) == Some(Phase::Forward);
+        let chosen: NodeSet = self.selector.select_all(draft).into_iter().filter(forward).collect();
+        let within = graph.iteration_tasks();
+        let segments = segments::of(draft, &chosen, &within, self.segments);
+        if segments.is_empty() {
+            return StepReport::nothing(format!("no computation of the forward pass matches {}", self.selector));
+        }
+        let before = memory::peak(draft);
+        let mut done = Done::default();
+        for segment in &segments {
+            let own = within[draft.beside(segment.work[0]).index()];
+            let time: DurNs = segment.work.iter().map(|&node| draft.price_of(node).duration).sum();
+            let Some(gradient) = segment.gradient else {
+                (done.lost, done.lost_ns) = (done.lost + segment.work.len(), done.lost_ns + time);
+                continue;
+            };
+            done.all += usize::from(own);
+            if segment.is_kept {
+                continue;
+            }
+            done.changed += recompute(draft, segment, gradient);
+            if own {
+                (done.again, done.time) = (done.again + 1, done.time + time);
+                draft.note_recomputed(segment.recomputed(draft));
+            }
+        }
+        let after = memory::peak(draft);
+        done.freed = memory::not_kept(draft);
+        done.report([before, after])
+    }
+}
+
+/// What was done.
+#[derive(Default)]
+struct Done {
+    /// Parts of the iteration, and those of them that run again, with what that takes where they compute.
+    all: usize,
+    again: usize,
+    time: DurNs,
+    /// What they keep less until then.
+    freed: Bytes,
+    /// Tasks added.
+    changed: usize,
+    /// Tasks whose backward pass is not known.
+    lost: usize,
+    lost_ns: DurNs,
+}
+
+impl Done {
+    fn report(self, peaks: [Option<Bytes>; 2]) -> StepReport {
+        let mut report = StepReport { changed: self.changed, ..StepReport::default() };
+        if self.changed > 0 {
+            let peak = match peaks {
+                [Some(before), Some(after)] if before.to_string() != after.to_string() => {
+                    format!("memory peak {before} → {after}")
+                }
+                [Some(before), Some(_)] if self.freed.0 == 0 => {
+                    format!("memory peak stays {before}: what follows uses all that they keep")
+                }
+                [Some(before), Some(_)] => format!("memory peak stays {before}, since it is elsewhere"),
+                _ => "memory not known".to_owned(),
+            };
+            let peak = if self.freed.0 > 0 { format!("keep {} less until then; {peak}", self.freed) } else { peak };
+            let of = if self.again < self.all { format!(" of {}", self.all) } else { String::new() };
+            report.summary = format!(
+                "{}{of} run again in {}{}{peak}",
+                count(self.again, "segment"),
+                self.time,
+                if self.freed.0 > 0 { ", " } else { "; " }
+            );
+        }
+        if self.lost > 0 {
+            let what = count(self.lost, "task");
+            report.unhandled.push(format!("{what}, {}: the trace does not tell their backward pass", self.lost_ns));
+            report.unhandled_ns = self.lost_ns;
+        }
+        report
+    }
+}
+
+impl Segment {
+    /// When it is gone and when it comes back, in the host's time.
+    fn recomputed(&self, draft: &Draft<'_>) -> Recomputed {
+        let rank = draft.rank_of(draft.lane_of(self.work[0]));
+        Recomputed { rank, begins: self.begins, ends: self.ends, again: self.again }
+    }
+}
+
+/// Puts copies of a segment before its backward pass; how many tasks that added.
+fn recompute(draft: &mut Draft<'_>, segment: &Segment, at: Node) -> usize {
+    let call = draft.call_of(at).filter(|&call| !draft.kind_of(call).is_device());
+    let on_host = draft.kind_of(at) == TaskKind::Compute;
+    let beside = draft.beside(at);
+    // Where calls were not recorded, only the device runs again.
+    let host_at = if on_host { Some(at) } else { call };
+    let copied = host_at.map_or_else(Vec::new, |at| chain(draft, &segment.host, at, beside, DurNs::ZERO));
+    if on_host {
+        return copied.len();
+    }
+    let gap = draft.stream_gap(at);
+    let again = chain(draft, &segment.work, at, beside, gap);
+    for (&work, &copy) in segment.work.iter().zip(&again) {
+        let launch = draft.wires_into(work).into_iter().find(|wire| wire.kind() == DependencyKind::Launch);
+        let Some(launch) = launch else { continue };
+        let from = segment.host.iter().position(|&call| call == launch.from);
+        if let Some(&from) = from.and_then(|from| copied.get(from)) {
+            draft.connect(from, copy, launch.dependency);
+        }
+    }
+    copied.len() + again.len()
+}
+
+/// Copies tasks, one after another, and puts them before `at` on its lane.
+fn chain(draft: &mut Draft<'_>, of: &[Node], at: Node, beside: NodeId, lag: DurNs) -> Vec<Node> {
+    let lane = draft.lane_of(at);
+    let copies: Vec<Node> = of.iter().map(|&node| draft.copy(node, lane, beside)).collect();
+    let order = order_kind(draft.kind_of(at));
+    for pair in copies.windows(2) {
+        draft.connect(pair[0], pair[1], Dependency::on_end(order, lag));
+    }
+    if let (Some(&first), Some(&last)) = (copies.first(), copies.last()) {
+        draft.put_before(at, (first, last), lag);
+    }
+    copies
+}

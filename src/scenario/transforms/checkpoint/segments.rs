@@ -1,0 +1,240 @@
+//! The runs of selected work, their stages, and the segments that stages make up.
+
+use std::collections::BTreeMap;
+
+use rustc_hash::FxHashMap;
+
+use crate::graph::{ExecutionGraph, LaneId, OperatorId, Phase, TaskKind};
+use crate::scenario::draft::{Draft, Node, NodeSet};
+use crate::units::TimeNs;
+
+/// Neighbouring selected work of the forward pass with its host tasks.
+#[derive(Debug)]
+pub(super) struct Segment {
+    pub(super) work: Vec<Node>,
+    pub(super) host: Vec<Node>,
+    /// The first work of its backward pass.
+    pub(super) gradient: Option<Node>,
+    /// Whether it is the last of several, which keeps what it has.
+    pub(super) is_kept: bool,
+    /// When its host work begins and that of the next does, and when its backward pass does, as measured.
+    pub(super) begins: TimeNs,
+    pub(super) ends: TimeNs,
+    pub(super) again: TimeNs,
+}
+
+/// The segments of all runs of chosen work.
+///
+/// # Arguments
+/// `within`: whether each traced task is of the iteration; `wanted`: into how many each run is cut.
+pub(super) fn of(draft: &mut Draft<'_>, chosen: &NodeSet, within: &[bool], wanted: Option<u64>) -> Vec<Segment> {
+    let order = Order::of(draft);
+    let mut lanes: BTreeMap<(LaneId, bool), Vec<Node>> = BTreeMap::new();
+    for (&lane, nodes) in &order.lanes {
+        for &node in nodes.iter().filter(|&&node| computes(draft.kind_of(node))) {
+            lanes.entry((lane, within[draft.beside(node).index()])).or_default().push(node);
+        }
+    }
+    let gradients = Gradients::of(draft, lanes.values().flatten());
+    let mut segments = Vec::new();
+    for nodes in lanes.values() {
+        let alike = |a: &Node, b: &Node| chosen.contains(*a) == chosen.contains(*b);
+        for run in nodes.chunk_by(alike).filter(|run| chosen.contains(run[0])) {
+            let stages = stages(draft, run);
+            let size = stages.len();
+            let parts = wanted.map_or(size.isqrt() + usize::from(size.isqrt().pow(2) < size), |wanted| wanted as usize);
+            let parts = parts.clamp(1, size.max(1));
+            for part in 0..parts {
+                let of_part = part * (size / parts)..if part + 1 == parts { size } else { (part + 1) * (size / parts) };
+                let (own, next) = (&stages[of_part.clone()], stages.get(of_part.end));
+                let last = parts > 1 && part + 1 == parts;
+                segments.push(segment(draft, &order, chosen, &gradients, (run, own, next), last));
+            }
+        }
+    }
+    segments
+}
+
+fn computes(kind: TaskKind) -> bool {
+    matches!(kind, TaskKind::Kernel | TaskKind::Compute)
+}
+
+fn segment(
+    draft: &mut Draft<'_>,
+    order: &Order,
+    chosen: &NodeSet,
+    gradients: &Gradients,
+    (run, stages, next): (&[Node], &[Stage], Option<&Stage>),
+    is_kept: bool,
+) -> Segment {
+    let graph = draft.graph();
+    let work = run[stages[0].from..next.map_or(run.len(), |next| next.from)].to_vec();
+    let last = graph.tasks[draft.beside(*work.last().unwrap_or(&work[0]))];
+    let gradient =
+        gradients.of_stages(draft, stages).filter(|&gradient| draft.beside(gradient) > draft.beside(work[0]));
+    let begins = begin(draft, stages[0].operator, work[0]);
+    let ends = next.map(|next| begin(draft, next.operator, run[next.from]));
+    let of_last = || stages.last().and_then(|stage| stage.operator).map(|id| end(graph, id));
+    let ends = ends.or_else(of_last).unwrap_or(last.measured_end());
+    let again = gradient.map_or(TimeNs(i64::MAX), |gradient| {
+        let callers = callers(graph, draft.operator_of(gradient));
+        let outermost = callers.filter(|id| graph.operators[id.0 as usize].phase == Phase::Backward).last();
+        begin(draft, outermost, gradient)
+    });
+    let host = order.host_of(draft, chosen, &work, begins);
+    Segment { work, host, gradient, is_kept, begins, ends, again }
+}
+
+/// When an operator begins, without one the call of its work.
+fn begin(draft: &Draft<'_>, operator: Option<OperatorId>, work: Node) -> TimeNs {
+    let graph = draft.graph();
+    let beside = draft.beside(work);
+    let call = || graph.tasks[graph.launch_of(beside).unwrap_or(beside)].measured_start;
+    operator.map_or_else(call, |id| graph.operators[id.0 as usize].start)
+}
+
+fn end(graph: &ExecutionGraph, id: OperatorId) -> TimeNs {
+    graph.operators[id.0 as usize].start + graph.operators[id.0 as usize].dur
+}
+
+fn callers(graph: &ExecutionGraph, operator: Option<OperatorId>) -> impl Iterator<Item = OperatorId> + use<'_> {
+    std::iter::successors(operator, |id| graph.operators.get(id.0 as usize)?.parent)
+}
+
+/// A piece of a run that a user would name: a module, a marked range, else an operator.
+#[derive(Debug)]
+struct Stage {
+    /// Its first work's place in the run.
+    from: usize,
+    /// The outermost operator that is its alone.
+    operator: Option<OperatorId>,
+}
+
+/// Something around a piece of work.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Scope<'b> {
+    Module(&'b str),
+    Operator(OperatorId),
+}
+
+/// The stages of a run. What holds more than half of its work is no stage but is looked into; an operator that writes over
+/// its argument goes with what made that.
+fn stages(draft: &Draft<'_>, run: &[Node]) -> Vec<Stage> {
+    let graph = draft.graph();
+    let scopes: Vec<Vec<Scope<'_>>> = run.iter().map(|&node| scopes(graph, draft.operator_of(node))).collect();
+    let mut stages = Vec::new();
+    divide(&scopes, 0..run.len(), 0, &mut stages);
+    let stands_alone = |stage: &Stage| stage.from == 0 || !is_in_place(draft, run[stage.from]);
+    stages.retain(stands_alone);
+    stages
+}
+
+/// What is around an operator's work, outermost first.
+fn scopes(graph: &ExecutionGraph, operator: Option<OperatorId>) -> Vec<Scope<'_>> {
+    let mut around: Vec<OperatorId> = callers(graph, operator).collect();
+    around.reverse();
+    let module = around.first().map_or("", |id| graph.names.get(graph.operators[id.0 as usize].module));
+    // Without modules a trace may tell the line of the source, which says nothing of what belongs together.
+    let module = if module.contains(".py(") { "" } else { module };
+    let modules = module.split('/').filter(|part| !part.is_empty()).map(Scope::Module);
+    modules.chain(around.into_iter().map(Scope::Operator)).collect()
+}
+
+fn divide(scopes: &[Vec<Scope<'_>>], range: std::ops::Range<usize>, depth: usize, stages: &mut Vec<Stage>) {
+    let mut from = range.start;
+    while from < range.end {
+        let own = scopes[from].get(depth);
+        let alike = scopes[from..range.end].iter().take_while(|scopes| scopes.get(depth) == own).count();
+        if own.is_some() && 2 * alike > scopes.len() && alike > 1 {
+            divide(scopes, from..from + alike, depth + 1, stages);
+        } else {
+            let operator = |scope: &Scope<'_>| if let Scope::Operator(id) = scope { Some(*id) } else { None };
+            let inside = scopes[from].get(depth..).and_then(|inside| inside.iter().find_map(operator));
+            stages.push(Stage { from, operator: inside.or_else(|| scopes[from].iter().rev().find_map(operator)) });
+        }
+        from += alike;
+    }
+}
+
+/// Whether a task writes over its argument, so that nothing more is kept for it.
+fn is_in_place(draft: &Draft<'_>, node: Node) -> bool {
+    let graph = draft.graph();
+    callers(graph, draft.operator_of(node)).any(|id| {
+        let name = graph.names.get(graph.operators[id.0 as usize].name);
+        name.starts_with("aten::") && name.ends_with('_')
+    })
+}
+
+/// By forward operator the first work of its backward pass, with its place among those of its step.
+struct Gradients(BTreeMap<OperatorId, (usize, Node)>);
+
+impl Gradients {
+    fn of<'n>(draft: &Draft<'_>, nodes: impl Iterator<Item = &'n Node>) -> Self {
+        let graph = draft.graph();
+        let mut first = BTreeMap::new();
+        for (place, &node) in nodes.enumerate().filter(|&(_, &node)| draft.phase_of(node) == Some(Phase::Backward)) {
+            for id in callers(graph, draft.operator_of(node)) {
+                let operator = &graph.operators[id.0 as usize];
+                if let Some(forward) = operator.forward.filter(|_| operator.phase == Phase::Backward) {
+                    first.entry(forward).or_insert((place, node));
+                }
+            }
+        }
+        Self(first)
+    }
+
+    /// The first backward work of any of the stages' operators, else of one around them.
+    fn of_stages(&self, draft: &Draft<'_>, stages: &[Stage]) -> Option<Node> {
+        let graph = draft.graph();
+        let operators = || stages.iter().filter_map(|stage| stage.operator);
+        let inside = |id: OperatorId| {
+            let end = graph.operators[id.0 as usize].subtree_end;
+            self.0.range(id..end).map(|(_, &placed)| placed).min_by_key(|placed| placed.0)
+        };
+        let around = |id| callers(graph, Some(id)).find_map(|id| self.0.get(&id).copied());
+        let first = operators().filter_map(inside).min_by_key(|placed| placed.0);
+        first.or_else(|| operators().find_map(around)).map(|(_, node)| node)
+    }
+}
+
+/// The lanes' tasks in order, and the place of each among them.
+struct Order {
+    lanes: BTreeMap<LaneId, Vec<Node>>,
+    place: FxHashMap<Node, usize>,
+}
+
+impl Order {
+    fn of(draft: &Draft<'_>) -> Self {
+        let lanes = draft.in_order(|_| true);
+        let places = lanes.values().flat_map(|nodes| nodes.iter().enumerate());
+        let place = places.map(|(place, &node)| (node, place)).collect();
+        Self { lanes, place }
+    }
+
+    /// The selected host tasks around the launches of `work`, else those launches, from `begins` on; on a host the work itself.
+    fn host_of(&self, draft: &mut Draft<'_>, chosen: &NodeSet, work: &[Node], begins: TimeNs) -> Vec<Node> {
+        let mut calls = NodeSet::default();
+        for &node in work {
+            let call = if draft.kind_of(node) == TaskKind::Compute { Some(node) } else { draft.call_of(node) };
+            calls.extend(call.filter(|&call| is_on_host(draft, call)));
+        }
+        let places = || calls.iter().filter_map(|call| self.place.get(&call).copied());
+        let (Some(first), Some(last), Some(call)) = (places().min(), places().max(), calls.iter().next()) else {
+            return Vec::new();
+        };
+        let Some(nodes) = self.lanes.get(&draft.lane_of(call)).filter(|nodes| last < nodes.len()) else {
+            return Vec::new();
+        };
+        // An operator's own time before its first call belongs to it.
+        let graph = draft.graph();
+        let is_own = |node: &&Node| graph.tasks[draft.beside(**node)].measured_start >= begins;
+        let before = nodes[..first].iter().rev().take_while(is_own).count();
+        let is_taken = |node: &Node| calls.contains(*node) || (chosen.contains(*node) && is_on_host(draft, *node));
+        nodes[first - before..=last].iter().copied().filter(is_taken).collect()
+    }
+}
+
+fn is_on_host(draft: &Draft<'_>, node: Node) -> bool {
+    let kind = draft.kind_of(node);
+    !kind.is_device() && kind.is_work()
+}

@@ -164,7 +164,7 @@ fn errors_name_the_column_and_the_nearest_word() {
             "column 8: `relux`: expected `kernel` or an operator with a known cost, e.g. aten::relu",
         ),
         ("overlap-comm now", "column 14: `now` is too much: overlap-comm"),
-        ("swap-gpu H100 H200", "column 15: `H200`: expected `host xFACTOR`"),
+        ("swap-gpu H100 hst x2", "column 15: unknown word `hst`; did you mean `host`?"),
     ] {
         let error = parse_step(line).unwrap_err().to_string();
         if line.starts_with("remove (") {

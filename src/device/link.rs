@@ -88,7 +88,7 @@ pub struct CollectiveCurve {
     pub n: u32,
     /// Where they are from.
     pub source: String,
-    /// Whether nobody measured it: times among another number of ranks, carried over.
+    /// Whether nobody measured it: carried over from another number of ranks, or from other interconnects.
     #[serde(skip)]
     pub carried: bool,
 }
@@ -187,6 +187,9 @@ impl Links {
     }
 
     fn missing(&self, link: &LinkProfile) -> Vec<CollectiveCurve> {
+        if link.curves.is_empty() {
+            return peers::of_kind(link, &self.links);
+        }
         let error = self.doubling.as_ref().map_or(peers::UNMEASURED_DOUBLING, |doubling| doubling.error);
         peers::missing(link, &self.links, error)
     }
@@ -194,6 +197,12 @@ impl Links {
     /// What was measured of times among twice the ranks.
     pub fn doubling(&self) -> Option<&Doubling> {
         self.doubling.as_ref()
+    }
+
+    /// Mean absolute relative error of interconnects that nobody measured, by others of their kind (fabrics of devices, or buses
+    /// through the host), and on how many points: each bandwidth that was measured left out in turn.
+    pub fn unmeasured_error(&self, fabrics: bool) -> Option<(f64, usize)> {
+        peers::error_of_kind(&self.links, fabrics)
     }
 
     /// The interconnect called `name`, letters of any case.

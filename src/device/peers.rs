@@ -1,7 +1,10 @@
-//! Collectives among numbers of ranks that nobody measured on an interconnect: from one that somebody did, by how other
-//! interconnects of its kind take from the one number to the other.
+//! Collectives that nobody measured on an interconnect: among another number of ranks than somebody did, by how other interconnects
+//! of its kind take from the one number to the other; where nothing was measured, by what others of its kind take for as much time
+//! on the wire.
 //!
 //! Knows no files; `link` asks for it once all curves are read.
+
+use std::collections::BTreeSet;
 
 use super::link::{CollectiveCurve, LinkProfile};
 
@@ -10,12 +13,17 @@ const RANKS: [u32; 3] = [2, 4, 8];
 /// Error of one doubling of the ranks where no file says it.
 pub(super) const UNMEASURED_DOUBLING: f64 = 0.15;
 /// Bandwidth in GB/s from which an interconnect is a fabric of its own rather than a bus through the host.
-const FABRIC_GB_S: f64 = 100.0;
+const FABRIC_GB_S: f64 = 70.0;
+/// Error of an interconnect by those of its kind where too few were measured to leave one out.
+const UNMEASURED_LINK: f64 = 0.5;
 
 /// Whether two interconnects are of a kind: both fabrics, or both buses, within a node, among any number of devices.
 fn alike(a: &LinkProfile, b: &LinkProfile) -> bool {
-    let has_ways = |link: &LinkProfile| !link.between_nodes && !link.pairs_only;
     has_ways(a) && has_ways(b) && (a.gb_s >= FABRIC_GB_S) == (b.gb_s >= FABRIC_GB_S)
+}
+
+fn has_ways(link: &LinkProfile) -> bool {
+    !link.between_nodes && !link.pairs_only
 }
 
 /// A curve for `ranks` ranks from `base`, of another number: its times by the geometric mean of `peers`' ratios, each the curve of
@@ -79,6 +87,75 @@ pub(super) fn missing(link: &LinkProfile, links: &[LinkProfile], doubling_error:
         }
     }
     found
+}
+
+/// Curves for `link`, on which nothing was measured, among 2, 4 and 8 ranks: each the geometric mean of what its peers in `links`
+/// take for a buffer as many times larger as they are faster. Empty between nodes and without peers.
+pub(super) fn of_kind(link: &LinkProfile, links: &[LinkProfile]) -> Vec<CollectiveCurve> {
+    let peers: Vec<&LinkProfile> = links.iter().filter(|other| other.id != link.id && alike(other, link)).collect();
+    let error = left_out(&peers).map_or(UNMEASURED_LINK, |(error, _)| error);
+    let curve = |(collective, ranks)| rescaled(link, collective, ranks, &peers, error);
+    measured(&peers).into_iter().filter_map(curve).collect()
+}
+
+/// Collectives and numbers of ranks that were measured on any of `links`.
+fn measured<'a>(links: &[&'a LinkProfile]) -> BTreeSet<(&'a str, u32)> {
+    let curves = links.iter().flat_map(|link| &link.curves);
+    let counted = curves.filter(|curve| !curve.carried && !curve.bytes.is_empty());
+    counted.map(|curve| (curve.collective.as_str(), curve.ranks)).collect()
+}
+
+fn rescaled(
+    link: &LinkProfile,
+    collective: &str,
+    ranks: u32,
+    peers: &[&LinkProfile],
+    error: f64,
+) -> Option<CollectiveCurve> {
+    let own = |peer: &&LinkProfile| {
+        let measured = |curve: &&CollectiveCurve| same(curve, collective, ranks) && !curve.carried;
+        let curve = peer.curves.iter().find(measured).filter(|curve| !curve.bytes.is_empty())?.clone();
+        Some((peer.gb_s / link.gb_s, curve))
+    };
+    let found: Vec<(f64, CollectiveCurve)> = peers.iter().filter_map(own).collect();
+    let (scale, base) = found.iter().min_by(|a, b| a.0.ln().abs().total_cmp(&b.0.ln().abs()))?;
+    let bytes: Vec<f64> = base.bytes.iter().map(|bytes| bytes / scale).collect();
+    let time = |bytes: &f64| {
+        let logs: f64 = found.iter().map(|(scale, curve)| curve.time_us(bytes * scale, 1.0).0.ln()).sum();
+        (logs / found.len() as f64).exp()
+    };
+    Some(CollectiveCurve {
+        link: String::new(),
+        us: bytes.iter().map(time).collect(),
+        bytes,
+        error,
+        n: 0,
+        source: format!("by {} interconnects of its kind", found.len()),
+        carried: true,
+        ..base.clone()
+    })
+}
+
+/// How wrong interconnects are by those of their kind: mean absolute relative error over the points measured on `links`, each
+/// bandwidth left out in turn, and how many points. `None` where all have one bandwidth.
+fn left_out(links: &[&LinkProfile]) -> Option<(f64, usize)> {
+    let mut errors = Vec::new();
+    for link in links {
+        let others: Vec<&LinkProfile> =
+            links.iter().copied().filter(|other| (other.gb_s - link.gb_s).abs() > 1e-6 * link.gb_s).collect();
+        for curve in link.curves.iter().filter(|curve| !curve.carried) {
+            let Some(predicted) = rescaled(link, &curve.collective, curve.ranks, &others, 0.0) else { continue };
+            let points = curve.bytes.iter().zip(&curve.us);
+            errors.extend(points.map(|(&bytes, us)| (predicted.time_us(bytes, 1.0).0 / us - 1.0).abs()));
+        }
+    }
+    (!errors.is_empty()).then(|| (errors.iter().sum::<f64>() / errors.len() as f64, errors.len()))
+}
+
+/// [`left_out`] over the fabrics (`true`) or the buses among `links`.
+pub(super) fn error_of_kind(links: &[LinkProfile], fabrics: bool) -> Option<(f64, usize)> {
+    let of_kind = |link: &&LinkProfile| has_ways(link) && (link.gb_s >= FABRIC_GB_S) == fabrics;
+    left_out(&links.iter().filter(of_kind).collect::<Vec<_>>())
 }
 
 fn same(curve: &CollectiveCurve, collective: &str, ranks: u32) -> bool {
@@ -154,5 +231,27 @@ mod tests {
         assert_eq!((found[0].ranks, found[0].us[0]), (8, 12.0));
         assert!(missing(&bus, &[full.clone(), partial], 0.1).is_empty());
         assert!(missing(&full, std::slice::from_ref(&bus), 0.1).is_empty());
+    }
+
+    #[test]
+    fn an_interconnect_that_nobody_measured_takes_what_its_kind_takes_for_as_long_on_the_wire() {
+        let measured = link("A", 300.0, vec![curve(2, [10.0, 20.0])]);
+        let bus = link("C", 20.0, vec![curve(2, [500.0, 900.0])]);
+        let found = of_kind(&link("B", 150.0, Vec::new()), &[measured, bus]);
+        assert_eq!(found.len(), 1);
+        let us: Vec<f64> = found[0].us.iter().map(|us| us.round()).collect();
+        assert_eq!((found[0].bytes.as_slice(), us.as_slice()), (&[512.0, 2048.0][..], &[10.0, 20.0][..]));
+        assert!(found[0].carried);
+        assert!((found[0].error - UNMEASURED_LINK).abs() < 1e-9, "one was measured: none can be left out");
+    }
+
+    #[test]
+    fn what_interconnects_err_by_is_found_by_leaving_each_bandwidth_out() {
+        let slow = link("A", 100.0, vec![curve(2, [10.0, 40.0])]);
+        let fast = link("B", 400.0, vec![curve(2, [20.0, 20.0])]);
+        let (error, n) = error_of_kind(&[slow.clone(), fast.clone()], true).unwrap();
+        // A by B: 20 µs for 1 KiB, 80 for 4 KiB, twice what they took. B by A: 10 for both, half.
+        assert!((error - 0.75).abs() < 1e-9 && n == 4, "{error} {n}");
+        assert!(error_of_kind(&[slow, fast], false).is_none());
     }
 }

@@ -4,7 +4,7 @@ use crate::device::{Catalog, Links};
 
 use super::file::{FileError, SavedScenario};
 use super::step::{Step, StepError, parse_step};
-use super::text::Words;
+use super::text::{Word, Words};
 
 /// Something beside the graph, as a step names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +24,10 @@ pub fn read_step(line: &str, catalog: &Catalog, links: &Links) -> Result<Step, S
     for name in step.transform.names() {
         match name {
             Name::Device(device) => {
-                catalog.find(device).map_err(|error| StepError::at(column_of(line, device), error.to_string()))?;
+                // Of several words a driver's name might be found in any.
+                let is_one = !device.contains(char::is_whitespace);
+                let found = if is_one { catalog.find(device) } else { catalog.named(device) };
+                found.map_err(|error| StepError::at(column_of(line, device), error.to_string()))?;
             }
             Name::Interconnect(link) if links.find(link).is_none() => {
                 let known = links.iter().map(|link| link.id.as_str());
@@ -55,5 +58,24 @@ impl SavedScenario {
 fn column_of(line: &str, argument: &str) -> usize {
     let mut arguments = Words::new(line);
     let first = arguments.next().map_or(1, |_| arguments.column());
-    arguments.find(|word| word.text == argument).map_or(first, |word| word.column)
+    let begins = |word: &Word<'_>| argument.split_whitespace().next() == Some(word.text);
+    arguments.find(begins).map_or(first, |word| word.column)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_devices_may_have_spaces_and_unknown_ones_their_column() {
+        let (catalog, links) = (Catalog::builtin().unwrap(), Links::builtin().unwrap());
+        let read = |line: &str| read_step(line, &catalog, &links).map(|step| step.to_string());
+        assert_eq!(read("swap-gpu TITAN Xp").unwrap(), "swap-gpu TITAN Xp");
+        assert_eq!(read("swap-gpu Quadro RTX 6000 host x0.5").unwrap(), "swap-gpu Quadro RTX 6000 host x0.5");
+        assert_eq!(read("place-on-gpu RTX 2080 Ti").unwrap(), "place-on-gpu RTX 2080 Ti");
+        let two = read("swap-gpu H100 H200").unwrap_err().to_string();
+        assert!(two.starts_with("column 10: no device `H100 H200`"), "{two}");
+        let misspelt = read("swap-gpu H100 hst x0.5").unwrap_err().to_string();
+        assert!(misspelt.contains("host"), "{misspelt}");
+    }
 }

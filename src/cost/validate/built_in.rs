@@ -19,7 +19,20 @@ pub fn shipped_errors(models: &CostModels) -> Vec<ValidationRow> {
     table.extend(domains.iter().flat_map(|&domain| anchored::rows(models, domain)));
     let curves = models.links().iter().flat_map(|link| link.curves.iter().map(move |curve| (link, curve)));
     table.extend(curves.filter(|(_, curve)| !curve.carried && curve.n > 0).map(of_curve));
+    table.extend([true, false].into_iter().filter_map(|fabrics| of_unmeasured_links(models, fabrics)));
     table
+}
+
+/// Interconnects that nobody measured, fabrics or buses: each bandwidth left out in turn, `n` counts points of curves.
+fn of_unmeasured_links(models: &CostModels, fabrics: bool) -> Option<ValidationRow> {
+    let (error, n) = models.links().unmeasured_error(fabrics)?;
+    let device = if fabrics { "a fabric left out in turn" } else { "a bus left out in turn" };
+    Some(ValidationRow {
+        family: "collectives".to_owned(),
+        device: device.to_owned(),
+        model: "collective-peers",
+        ..ValidationRow::unmeasured(ErrorSummary::of_mean(n, error))
+    })
 }
 
 /// An aim holds for the rows that count; where those are not all, the shipped error cannot be held against it.

@@ -53,7 +53,7 @@ struct Joined {
 struct Curve {
     collective: String,
     ranks: u32,
-    /// Whether it was carried over from another number of ranks.
+    /// Whether it was carried over from another number of ranks, or from other interconnects.
     carried: bool,
     error: f64,
     n: u32,

@@ -35,13 +35,13 @@ pub(super) const SPEC: TransformSpec = TransformSpec {
 };
 
 fn parse(words: &mut Words<'_>) -> Result<Arc<dyn Transform>, StepError> {
-    let device = words.expect("the name of a device, e.g. H200")?.text.to_owned();
-    let host = match words.next() {
-        None => 1.0,
-        Some(word) if word.text == "host" => words.expect("xFACTOR")?.number(&['x', '×'], 1e-3..=1e3)?,
-        Some(word) => return Err(StepError::at(word.column, format!("`{}`: expected `host xFACTOR`", word.text))),
-    };
-    Ok(Arc::new(SwapGpu { device, host }))
+    let column = words.column();
+    let (device, host) = words.optional_half("host", "DEVICE host xFACTOR")?;
+    if device.text.is_empty() {
+        return Err(StepError::at(column, "expected the name of a device, e.g. H200"));
+    }
+    let host = host.map_or(Ok(1.0), |factor| factor.number(&['x', '×'], 1e-3..=1e3))?;
+    Ok(Arc::new(SwapGpu { device: device.text.to_owned(), host }))
 }
 
 impl Transform for SwapGpu {

@@ -36,11 +36,11 @@ pub(super) const SPEC: TransformSpec = TransformSpec {
 };
 
 fn parse(words: &mut Words<'_>) -> Result<Arc<dyn Transform>, StepError> {
-    let device = words.expect("the name of a GPU, e.g. V100")?.text.to_owned();
-    match words.next() {
-        None => Ok(Arc::new(PlaceOnGpu { device })),
-        Some(word) => Err(StepError::at(word.column, format!("`{}`: nothing may follow the device", word.text))),
+    let device = words.rest();
+    if device.text.is_empty() {
+        return Err(StepError::at(device.column, "expected the name of a GPU, e.g. V100"));
     }
+    Ok(Arc::new(PlaceOnGpu { device: device.text.to_owned() }))
 }
 
 impl Transform for PlaceOnGpu {

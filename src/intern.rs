@@ -3,7 +3,7 @@
 //! Text is made safe for a terminal on its way in, so that nothing read from a trace can ever
 //! reach the screen with control characters in it. Knows nothing of what the names mean.
 
-use std::hash::{BuildHasher, BuildHasherDefault};
+use std::hash::{BuildHasher, BuildHasherDefault, Hasher};
 
 use hashbrown::HashTable;
 use rustc_hash::FxHasher;
@@ -54,12 +54,17 @@ impl NameTable {
     /// replaced first (see [`printable`]). A table holds at most 4 GiB of text; beyond that the empty text is returned.
     pub fn intern(&mut self, text: &str) -> NameId {
         // What is in the table is clean, so only a text that is new needs checking.
-        let hash = self.hasher.hash_one(text);
-        match self.index.find(hash, |&id| slice(&self.text, &self.ends, id) == text) {
-            Some(&id) => NameId(id),
-            None if is_printable(text) => self.add_clean(hash, text),
+        match self.find(text) {
+            Some(id) => id,
+            None if is_printable(text) => self.add_clean(self.hash(text.as_bytes()), text),
             None => self.intern(&printable(text)),
         }
+    }
+
+    fn hash(&self, text: &[u8]) -> u64 {
+        let mut hasher = self.hasher.build_hasher();
+        hasher.write(text);
+        hasher.finish()
     }
 
     fn add_clean(&mut self, hash: u64, text: &str) -> NameId {
@@ -67,15 +72,21 @@ impl NameTable {
         let id = self.ends.len() as u32;
         self.text.push_str(text);
         self.ends.push(end);
-        let (buffer, ends, hasher) = (&self.text, &self.ends, &self.hasher);
-        self.index.insert_unique(hash, id, |&other| hasher.hash_one(slice(buffer, ends, other)));
+        let mut index = std::mem::take(&mut self.index);
+        index.insert_unique(hash, id, |&other| self.hash(slice(&self.text, &self.ends, other).as_bytes()));
+        self.index = index;
         NameId(id)
     }
 
     /// The id of `text` if it is in the table.
     pub fn find(&self, text: &str) -> Option<NameId> {
-        let hash = self.hasher.hash_one(text);
-        self.index.find(hash, |&id| slice(&self.text, &self.ends, id) == text).map(|&id| NameId(id))
+        self.find_bytes(text.as_bytes())
+    }
+
+    /// The id of the text whose bytes are `text`, if it is in the table: what is there need not be checked to be text.
+    pub fn find_bytes(&self, text: &[u8]) -> Option<NameId> {
+        let is_same = |&id: &u32| slice(&self.text, &self.ends, id).as_bytes() == text;
+        self.index.find(self.hash(text), is_same).map(|&id| NameId(id))
     }
 
     /// The text of `id`; empty for an id of another table that is out of range.
@@ -101,7 +112,12 @@ impl NameTable {
 
     /// All ids with their texts, in order of first appearance.
     pub fn iter(&self) -> impl Iterator<Item = (NameId, &str)> {
-        (0..self.ends.len() as u32).map(|id| (NameId(id), self.get(NameId(id))))
+        self.since(0)
+    }
+
+    /// As [`iter`](Self::iter), without the first `known`.
+    pub fn since(&self, known: usize) -> impl Iterator<Item = (NameId, &str)> {
+        (known as u32..self.ends.len() as u32).map(|id| (NameId(id), self.get(NameId(id))))
     }
 }
 

@@ -1,11 +1,11 @@
 //! The scanner against the reference reader: wherever serde_json accepts a document, both give the same trace.
 #![expect(clippy::unwrap_used, reason = "in a test a failure to set up is a failure")]
 
-use std::io::Read;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
-use retime::trace::{self, OpenError, Trace};
+use retime::trace::{self, OpenError, OpenOptions, Trace};
 
 /// Both readers on `text`; `None` where one refuses.
 fn both(text: &[u8]) -> (Result<Trace, OpenError>, Result<Trace, OpenError>) {
@@ -221,5 +221,106 @@ proptest! {
     #[test]
     fn arbitrary_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         drop(both(&bytes));
+    }
+}
+
+/// A trace of several megabytes with what is hard to put together from pieces.
+fn large(has_pairs: bool, damaged_at: Option<usize>) -> String {
+    let mut text = String::from("{\"schemaVersion\": 1, \"traceEvents\": [\n");
+    for i in 0..30_000_usize {
+        let at = 1_694_128_201_000_000_usize + 7 * i;
+        let wide = 5_000_000_000_usize + (i * 7919) % 4001;
+        let comma = if i == 0 { "" } else { ",\n" };
+        let event = match i % 11 {
+            0..4 => format!(
+                r#""cat": "cpu_op", "name": "aten::op_{}", "pid": 9, "tid": {}, "ts": {at}.{:03}, "dur": {}, "args": {{"External id": {wide}, "Sequence number": {i}, "Input Dims": [[{}, 3], [], {{"a": [1]}}], "Input type": ["float", "}}]{}"], "Concrete Inputs": ["", "[1, \\"{}\\"]"]}}"#,
+                (i * i) % 1501,
+                i % 5,
+                i % 1000,
+                3 + i % 9,
+                (i * 31) % 977,
+                i % 13,
+                i % 17
+            ),
+            4 => format!(
+                r#""cat": "kernel", "name": "void k<{}>(int)", "pid": 0, "tid": "stream {}", "ts": {at}, "dur": {}, "args": {{"correlation": {wide}, "device": {}, "stream": {}, "grid": [{i}, 1, 1], "Collective name": "all_to_allv", "In split size": "[{i}]"}}"#,
+                (i * 17) % 743,
+                i % 7,
+                if i % 5000 == 4 { 9_000_000_000_u64 } else { 2 },
+                i % 3,
+                i % 7
+            ),
+            5 => format!(
+                r#""cat": "cuda_sync", "name": "Stream Sync", "pid": 0, "tid": {}, "ts": {at}, "dur": 1, "args": {{"cuda_sync_kind": "kind {}", "stream": {}, "wait_on_cuda_event_record_corr_id": {wide}}}"#,
+                i % 7,
+                i % 23,
+                i % 7
+            ),
+            6 => format!(
+                r#""cat": "strange {}", "name": "caf\u00e9 \\u001b {}", "pid": 9, "tid": 3, "ts": {at}, "dur": -1"#,
+                i % 3,
+                i % 50
+            ),
+            7 => format!(
+                r#""cat": "python_function", "name": "/home/x/site-packages/a/b{}.py(3): f", "pid": 9, "tid": 3, "ts": {at}, "dur": 5"#,
+                i % 301
+            ),
+            8 => format!(r#""cat": "cpu_op", "name": "ProfilerStep#{i}", "pid": 9, "tid": 3, "ts": {at}, "dur": "x""#),
+            9 => format!(
+                r#""cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 9, "tid": {}, "ts": {at}, "dur": 2, "args": {{"correlation": {wide}}}"#,
+                i % 5
+            ),
+            _ => format!(
+                r#""cat": "cpu_instant_event", "name": "[memory]", "pid": 9, "tid": 3, "ts": {at}, "args": {{"Bytes": {i}, "Addr": {wide}, "Device Type": 1, "Device Id": 0}}"#
+            ),
+        };
+        let phase = match i % 11 {
+            10 => "i",
+            7 if has_pairs => {
+                if (i / 11) % 2 == 0 {
+                    "B"
+                } else {
+                    "E"
+                }
+            }
+            _ => "X",
+        };
+        text += &format!("{comma}  {{\n    \"ph\": \"{phase}\", {event}\n  }}");
+        if i % 997 == 5 {
+            text += &format!(
+                r#", {{"ph": "M", "name": "thread_name", "pid": 9, "tid": {}, "args": {{"name": "thread {i}"}}}}"#,
+                i % 5
+            );
+        }
+        if damaged_at == Some(i) {
+            text += ", {\"ph\": tru e}, {\"ph\": \"X\" \"cat\"}";
+        }
+    }
+    text + "\n], \"distributedInfo\": {\"rank\": 2, \"world_size\": 4}}"
+}
+
+#[test]
+fn a_file_read_in_pieces_is_read_as_in_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("large.json");
+    let options = |in_pieces| OpenOptions { in_pieces, ..OpenOptions::default() };
+    for (has_pairs, damaged_at) in [(false, None), (false, Some(17_000)), (true, None), (true, Some(3))] {
+        let text = large(has_pairs, damaged_at);
+        assert!(text.len() > 4 << 20, "{} bytes are no pieces", text.len());
+        let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        packed.write_all(text.as_bytes()).unwrap();
+        for bytes in [text.as_bytes(), &packed.finish().unwrap()] {
+            std::fs::write(&path, bytes).unwrap();
+            let read = |in_pieces| {
+                let mut opened = trace::open(std::slice::from_ref(&path), &options(in_pieces)).unwrap();
+                opened.jobs.swap_remove(0).ranks.swap_remove(0).trace.unwrap()
+            };
+            // The readers of pieces need a second thread, however many cores there are.
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap();
+            let (whole, pieces) = pool.install(|| (read(false), read(true)));
+            assert_equal(&pieces, &whole, "in pieces");
+            assert_eq!(pieces.diagnostics.sorted(), whole.diagnostics.sorted());
+            assert!(whole.collectives.len() > 2_000 && whole.memory.len() > 2_000 && whole.syncs.len() > 2_000);
+        }
     }
 }

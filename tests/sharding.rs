@@ -307,6 +307,46 @@ fn ranks_that_are_missing_given_twice_or_of_other_jobs_are_told() {
 }
 
 #[test]
+fn a_plan_that_overfills_a_rank_moves_nothing_and_the_steps_after_it_hold() {
+    let made = make(JobSpec { seed: 1, ..JobSpec::default() });
+    let tables = Sharding::new(&made.loaded, &Scenario::default()).tables().sharded().len();
+    let all_to_one: Vec<String> = (0..tables).map(|table| format!("t{table}:r0")).collect();
+    let outcome =
+        |lines: &[&str]| made.engine.evaluate(&made.loaded, &Scenario::parse(lines.iter().copied()).unwrap(), 0);
+    let (faster, plan) = ("scale kind=kernel x0.9", format!("reshard-tables {}", all_to_one.join(" ")));
+    let (alone, both) = (outcome(&[faster]), outcome(&[&plan, faster]));
+    assert_eq!(both.summary.simulated_ns, alone.summary.simulated_ns);
+    assert!(both.summary.simulated_ns < made.loaded.replay.summary.simulated_ns);
+    let told = &both.steps[0].unhandled[0];
+    assert!(
+        told.starts_with("rank 0 would hold ") && told.ends_with(" of tables in 16.00 GiB: nothing moved"),
+        "{told}"
+    );
+}
+
+#[test]
+fn a_few_ranks_of_a_large_job_meet_each_other_and_say_who_is_missing() {
+    let engine = Engine::builtin().unwrap();
+    let spec = JobSpec { ranks: 16, tables_per_rank: 2, seed: 3, ..JobSpec::default() };
+    let folder = tempfile::tempdir().unwrap();
+    for (rank, trace) in traces(&engine, spec).iter().enumerate().filter(|(rank, _)| [3, 7, 12].contains(rank)) {
+        write(folder.path(), &format!("rank{rank}"), trace);
+    }
+    let loaded = load(&engine, folder.path()).remove(0);
+    let ranks: Vec<u32> = loaded.graph.ranks.iter().map(|part| part.rank.0).collect();
+    assert_eq!(ranks, [3, 7, 12]);
+    let told = diagnosed(&loaded, "missing-ranks").unwrap();
+    assert!(told.starts_with("3 of 16 ranks are loaded, not 0, 1, 2, 4, 5, 6, 8, 9 and more"), "{told}");
+    let found = Communication::of(&loaded.replay);
+    assert!(!found.collectives.is_empty() && found.collectives.iter().all(|one| one.arrivals.len() == 3));
+    assert!((loaded.replay.summary.replay_error).abs() < 1e-3);
+    let plan = Scenario::parse(["reshard-tables t0:r12 t1:r4"]).unwrap();
+    let outcome = engine.evaluate(&loaded, &plan, 0);
+    assert_eq!(outcome.steps[0].unhandled[0], "there is no rank 4 among those loaded");
+    assert!(outcome.steps[0].summary.starts_with("1 table moved"), "{}", outcome.steps[0].summary);
+}
+
+#[test]
 fn ranks_with_unequal_numbers_of_steps_are_told_and_the_common_step_is_modelled() {
     let engine = Engine::builtin().unwrap();
     let spec = |steps| JobSpec { ranks: 2, tables_per_rank: 3, steps, seed: 2, ..JobSpec::default() };

@@ -8,9 +8,9 @@ use serde::Serialize;
 use crate::cli::{Iteration, TablesArgs};
 use crate::cost::Reuse;
 use crate::scenario::StepError;
-use crate::scenario::tables::Table as Embedding;
+use crate::scenario::tables::{Seat, Table as Embedding};
 use crate::scenario::transforms::Sharder;
-use crate::session::{Loaded, Pick, Sharding, ShardingPlan, judge};
+use crate::session::{Loaded, Pick, Sharding, ShardingPlan, StepOutcome, judge};
 use crate::units::{Bytes, DurNs};
 
 use super::opened::Opened;
@@ -19,6 +19,8 @@ use super::{input, output};
 #[derive(Debug, Serialize)]
 struct Answer {
     tables: Vec<Row>,
+    /// What the edits of the command line did.
+    steps: Vec<StepOutcome>,
     plans: Vec<ShardingPlan>,
 }
 
@@ -36,6 +38,8 @@ struct Row {
     mean: bool,
     /// Whether every rank holds a copy.
     replicated: bool,
+    /// Where an edit put it, e.g. `r0,r2(col)`; `None` where it stays.
+    seat: Option<String>,
     /// Which of its rows a batch looks up: even draws unless it is told.
     reuse: Reuse,
 }
@@ -52,9 +56,14 @@ pub fn run(args: &TablesArgs, iteration: Iteration) -> Result<()> {
     common.input.all_ranks = true;
     let Opened { loaded, outcome, .. } = Opened::of(&common, iteration)?;
     let sharding = Sharding::new(&loaded, &outcome.scenario).within(limit);
-    let tables = sharding.tables().tables.iter().enumerate().map(|(index, table)| row(&loaded, index, table)).collect();
+    let seats = outcome.resolved.seats.as_deref().unwrap_or_default();
+    let row = |(index, table): (usize, &Embedding)| {
+        let moved = seats.get(index).filter(|seat| **seat != Seat::whole(table.rank));
+        Row { seat: moved.map(|seat| sharding.by_numbers(seat).to_string()), ..row(&loaded, index, table) }
+    };
+    let tables = sharding.tables().tables.iter().enumerate().map(row).collect();
     let plans = wanted.map(|wanted| plans(&loaded, &sharding, &wanted)).transpose()?.unwrap_or_default();
-    let json = input::Envelope::new(&loaded, Answer { tables, plans });
+    let json = input::Envelope::new(&loaded, Answer { tables, steps: outcome.steps.clone(), plans });
     let answer = &json.answer;
     output::write(&args.common.input.output, &json, |out| describe(answer, out), || csv(answer))?;
     Ok(())
@@ -111,6 +120,7 @@ fn row(loaded: &Loaded, index: usize, table: &Embedding) -> Row {
         backward_ns: table.backward,
         mean: table.is_mean,
         replicated: table.replicated,
+        seat: None,
         reuse: table.reuse.clone(),
     }
 }
@@ -126,7 +136,11 @@ fn describe(answer: &Answer, out: &mut dyn Write) -> io::Result<()> {
     let header = &["table", "rank", "rows", "dim", "pooling", "look-ups", "bytes", "forward", "backward", "placed"];
     let mut table = output::Table::new(header);
     for row in &answer.tables {
-        let placed = if row.replicated { "on every rank" } else { "on one rank" };
+        let placed = match &row.seat {
+            Some(seat) => format!("moved to {seat}"),
+            None if row.replicated => "on every rank".to_owned(),
+            None => "on one rank".to_owned(),
+        };
         table.row([
             row.id.clone(),
             row.rank.to_string(),
@@ -137,7 +151,7 @@ fn describe(answer: &Answer, out: &mut dyn Write) -> io::Result<()> {
             shown(row.bytes),
             row.forward_ns.to_string(),
             row.backward_ns.to_string(),
-            placed.to_owned(),
+            placed,
         ]);
     }
     output::text(&table, out)?;
@@ -149,6 +163,12 @@ fn describe(answer: &Answer, out: &mut dyn Write) -> io::Result<()> {
             out,
             "which rows a batch looks up is not recorded: even draws are taken unless `tables.toml` gives `indices`, `histogram`, `unique` or `zipf`"
         )?;
+    }
+    for (number, step) in answer.steps.iter().enumerate() {
+        writeln!(out, "{}. {}: {}", number + 1, step.transform, step.summary)?;
+        for what in &step.unhandled {
+            writeln!(out, "     not handled: {what}")?;
+        }
     }
     if answer.plans.is_empty() {
         return Ok(());
@@ -162,6 +182,12 @@ fn describe(answer: &Answer, out: &mut dyn Write) -> io::Result<()> {
     }
     writeln!(out)?;
     output::text(&table, out)?;
+    if answer.plans.iter().any(|plan| plan.pick == Some(Pick::Equal)) {
+        writeln!(
+            out,
+            "whichever it is, the iteration waits for something else: plans differ in the most look-ups of a rank"
+        )?;
+    }
     for plan in &answer.plans {
         for what in &plan.unhandled {
             writeln!(out, "{}: not handled: {what}", plan.sharder)?;

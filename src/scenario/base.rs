@@ -24,7 +24,7 @@ pub struct Base {
     moving: Option<Vec<MovingLag>>,
     rank_of_lane: Vec<u16>,
     /// As the trace tells.
-    traced: OnceLock<Works>,
+    traced: Works,
     /// With what the facts file tells of its tables, where it tells which rows are looked up.
     told: OnceLock<Works>,
     host: OnceLock<(Stretches, Arc<Overheads>)>,
@@ -32,6 +32,7 @@ pub struct Base {
     table_facts: TableFacts,
     /// Whether those tell which rows are looked up.
     is_told: bool,
+    tables: OnceLock<Tables>,
     memory: Arc<JobMemory>,
 }
 
@@ -56,9 +57,10 @@ impl Base {
     /// Prepares `graph`.
     ///
     /// # Complexity
-    /// O(tasks + dependencies); the work of tasks is only looked at when an edit first asks, or by [`warm`](Self::warm).
+    /// O(tasks + dependencies).
     pub fn new(graph: Arc<ExecutionGraph>) -> Self {
-        let timed = TimedGraph::lower(&graph);
+        let works = || Works::of_graph(&graph, Sharing::of_graph(&graph));
+        let (timed, works) = rayon::join(|| TimedGraph::lower(&graph), works);
         let rank = |lane: &Lane| graph.ranks.iter().position(|part| part.rank == lane.rank).unwrap_or(0);
         let rank_of_lane = graph.lanes.iter().map(|lane| rank(lane) as u16).collect();
         let moving = moving_lags(&graph, &timed);
@@ -66,12 +68,13 @@ impl Base {
             timed: Arc::new(timed),
             moving,
             rank_of_lane,
-            traced: OnceLock::new(),
+            traced: works,
             told: OnceLock::new(),
             host: OnceLock::new(),
             batch_plans: Mutex::default(),
             table_facts: TableFacts::default(),
             is_told: false,
+            tables: OnceLock::new(),
             memory: Arc::default(),
             graph,
         }
@@ -80,12 +83,17 @@ impl Base {
     /// With what is known of its embedding tables beside the trace.
     #[must_use]
     pub fn with_table_facts(self, table_facts: TableFacts) -> Self {
-        Self { is_told: table_facts.tell_reuse(), table_facts, ..self }
+        Self { is_told: table_facts.tell_reuse(), table_facts, tables: OnceLock::new(), ..self }
     }
 
     /// What is known of its embedding tables beside the trace.
     pub fn table_facts(&self) -> &TableFacts {
         &self.table_facts
+    }
+
+    /// Its embedding tables, found when first asked for.
+    pub fn tables(&self) -> &Tables {
+        self.tables.get_or_init(|| Tables::find(self))
     }
 
     /// With what is known of each rank's memory.
@@ -193,7 +201,7 @@ impl Base {
     }
 
     fn traced_works(&self) -> &Works {
-        self.traced.get_or_init(|| Works::of_graph(&self.graph, Sharing::of_graph(&self.graph)))
+        &self.traced
     }
 }
 

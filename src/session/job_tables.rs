@@ -41,7 +41,7 @@ impl JobTables {
     /// # Complexity
     /// O(operators + tasks · ranks); O(operators + tasks) without tables that can move.
     pub fn find(loaded: &Loaded) -> Self {
-        let tables = Tables::find(&loaded.base);
+        let tables = loaded.base.tables().clone();
         if tables.sharded().is_empty() {
             return Self { tables, ..Self::default() };
         }

@@ -146,7 +146,7 @@ impl<'a> Sharding<'a> {
     }
 
     /// A seat by positions as one by global numbers.
-    fn by_numbers(&self, seat: &Seat) -> Seat {
+    pub fn by_numbers(&self, seat: &Seat) -> Seat {
         let number = |&rank: &usize| self.loaded.graph.ranks.get(rank).map_or(rank, |part| part.rank.0 as usize);
         Seat { ranks: seat.ranks.iter().map(number).collect(), ..seat.clone() }
     }

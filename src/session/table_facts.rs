@@ -6,7 +6,7 @@ use crate::cost::Reuse;
 use crate::diagnostic::{Diagnostics, Severity};
 use crate::graph::ExecutionGraph;
 use crate::scenario::Base;
-use crate::scenario::tables::{TableFacts, Tables};
+use crate::scenario::tables::TableFacts;
 use crate::trace::Job;
 
 use super::{SessionError, read_text};
@@ -62,7 +62,7 @@ pub(super) fn check(base: &Base, graph: &ExecutionGraph, diagnostics: &mut Diagn
     if facts.tables.is_empty() {
         return;
     }
-    for entry in facts.unmatched(&Tables::find(base).tables, &graph.ranks) {
+    for entry in facts.unmatched(&base.tables().tables, &graph.ranks) {
         diagnostics.add(Severity::Warning, "table-facts", FILE_NAME, None, || {
             format!("entry {entry} names a table that the trace does not look up")
         });

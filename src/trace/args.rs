@@ -46,6 +46,12 @@ impl<T> SideTable<T> {
         self.keys.is_empty()
     }
 
+    /// Takes the rows of `other` behind its own: its events are numbered on from `first`, `change` makes each value what it is here.
+    pub fn append(&mut self, other: &mut Self, first: u32, mut change: impl FnMut(T) -> T) {
+        self.keys.extend(other.keys.drain(..).map(|event| EventId(first + event.0)));
+        self.values.extend(other.values.drain(..).map(&mut change));
+    }
+
     /// Gives back the room to grow.
     pub fn shrink_to_fit(&mut self) {
         self.keys.shrink_to_fit();

@@ -2,18 +2,20 @@
 
 use std::path::Path;
 
-use super::json::document::{Document, Malformed, Reader};
-use super::json::lex::Stop;
-use super::kineto::{self, RawEvent};
+use super::json::document::{Document, Malformed};
 use super::loader::Loaded;
-use super::stream::Consumer;
-use super::{OpenError, OpenOptions, execution_trace, sniff};
-use crate::diagnostic::{Diagnostics, Severity};
+use super::parts::Parts;
+use super::pieces::{self, Pieces};
+use super::stream::{self, Consumer};
+use super::{OpenError, OpenOptions, sniff};
+use crate::diagnostic::Severity;
 
 /// Longest single value kept in memory.
 const LONGEST_VALUE: usize = 256 << 20;
 /// How much of the start is looked at to say what a file is.
 const HEAD: usize = 4096;
+/// How much is read in one go before pieces are: how the trace is written, and about how many events it has, show there.
+const BEFORE_PIECES: usize = 256 << 10;
 
 /// A trace being read.
 pub struct Content<'a> {
@@ -21,6 +23,8 @@ pub struct Content<'a> {
     options: &'a OpenOptions,
     document: Document,
     parts: Parts,
+    /// Readers of pieces side by side; `None` where one reading is as good or needed.
+    pieces: Option<Pieces>,
     is_first: bool,
     size_hint: usize,
     /// Where reading stopped for good, if it did before the end.
@@ -36,6 +40,7 @@ impl<'a> Content<'a> {
             options,
             document: Document::default(),
             parts: Parts::default(),
+            pieces: (options.in_pieces && rayon::current_num_threads() > 1).then(Pieces::default),
             is_first: true,
             size_hint,
             stopped: None,
@@ -72,13 +77,7 @@ impl<'a> Content<'a> {
         if let Some(malformed) = self.stopped {
             self.cut_off(malformed)?;
         }
-        match self.parts.kind {
-            Some(Kind::Kineto) => self.parts.kineto.finish(self.path).map(|trace| Loaded::Trace(Box::new(trace))),
-            Some(Kind::Execution) => {
-                self.parts.execution.finish(self.path).map(|trace| Loaded::Execution(Box::new(trace)))
-            }
-            None => Err(OpenError::WrongSchema { path: self.path.to_owned() }),
-        }
+        self.parts.finish(self.path)
     }
 
     fn cut_off(&mut self, malformed: Malformed) -> Result<(), OpenError> {
@@ -108,8 +107,28 @@ impl<'a> Content<'a> {
 
     /// Makes room for the whole trace after its first window, so that columns do not grow by copying.
     fn make_room(&mut self, used: usize) {
+        if used == 0 {
+            return;
+        }
         let left = std::mem::take(&mut self.size_hint).saturating_sub(used);
-        self.parts.kineto.reserve(left as f64 / used as f64);
+        self.parts.reserve(left as f64 / used as f64);
+    }
+
+    /// Reads on in `window`: its start in one go, then in pieces as far as they go, the rest in one go again.
+    fn read(&mut self, window: &[u8]) -> Result<usize, Malformed> {
+        let is_new = !self.document.is_between_elements();
+        let head = if is_new && self.pieces.is_some() { window.len().min(BEFORE_PIECES) } else { 0 };
+        let mut used = self.document.feed(&window[..head], &mut self.parts)?;
+        if self.document.is_between_elements()
+            && self.parts.is_kineto()
+            && let Some(mut pieces) = self.pieces.take()
+        {
+            self.make_room(used);
+            let (more, goes_on) = pieces.read(&window[used..], &mut self.document, &mut self.parts);
+            used += more;
+            self.pieces = goes_on.then_some(pieces);
+        }
+        Ok(used + self.document.feed(&window[used..], &mut self.parts)?)
     }
 
     fn report_entries(&mut self) {
@@ -122,6 +141,10 @@ impl<'a> Content<'a> {
 impl Consumer for Content<'_> {
     type Stop = OpenError;
 
+    fn wanted(&self) -> usize {
+        if self.pieces.is_some() { pieces::WINDOW } else { stream::CHUNK }
+    }
+
     fn window(&mut self, window: &[u8]) -> Result<usize, OpenError> {
         if self.options.progress.is_cancelled() {
             return Err(OpenError::Cancelled { path: self.path.to_owned() });
@@ -130,11 +153,9 @@ impl Consumer for Content<'_> {
         if self.stopped.is_some() {
             return Ok(window.len());
         }
-        let result = self.document.feed(window, &mut self.parts);
+        let result = self.read(window);
         self.report_entries();
-        if let Ok(used @ 1..) = result {
-            self.make_room(used);
-        }
+        self.make_room(result.unwrap_or_default());
         match result {
             Ok(0) if window.len() > LONGEST_VALUE && !self.document.abandon_element(window, &mut self.parts) => {
                 let limit = format!("{} MiB for one value", LONGEST_VALUE >> 20);
@@ -146,82 +167,5 @@ impl Consumer for Content<'_> {
                 Ok(window.len())
             }
         }
-    }
-}
-
-/// What the text turned out to hold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    Kineto,
-    Execution,
-}
-
-/// The parts of the document, kept for whichever kind it turns out to be.
-#[derive(Default)]
-struct Parts {
-    kind: Option<Kind>,
-    scanner: kineto::Scanner,
-    kineto: kineto::Builder,
-    execution: execution_trace::Builder,
-}
-
-impl Parts {
-    fn entries(&self) -> u64 {
-        self.kineto.entries() + self.execution.entries()
-    }
-
-    fn diagnostics(&mut self) -> &mut Diagnostics {
-        match self.kind {
-            Some(Kind::Execution) => self.execution.diagnostics(),
-            _ => self.kineto.diagnostics(),
-        }
-    }
-}
-
-impl Reader for Parts {
-    fn streams(&mut self, key: Option<&str>) -> bool {
-        match key {
-            Some("traceEvents") | None => self.kind = Some(Kind::Kineto),
-            Some("nodes") if self.kind.is_none() => self.kind = Some(Kind::Execution),
-            _ => return false,
-        }
-        true
-    }
-
-    fn member(&mut self, key: &str, value: &[u8]) {
-        self.kineto.member(key, value);
-        self.execution.member(key, value);
-    }
-
-    #[inline]
-    fn element(&mut self, text: &[u8], at: usize, offset: u64) -> Result<usize, Stop> {
-        if self.kind == Some(Kind::Execution) {
-            return Err(Stop::Unexpected);
-        }
-        let mut event = RawEvent::default();
-        let end = self.scanner.event(text, at, &mut event)?;
-        self.kineto.event(&event, offset);
-        Ok(end)
-    }
-
-    fn whole_element(&mut self, text: &[u8], offset: u64) -> Result<(), String> {
-        if self.kind == Some(Kind::Execution) {
-            return self.execution.node(text);
-        }
-        let event: RawEvent<'_> = serde_json::from_slice(text).map_err(|error| error.to_string())?;
-        self.kineto.event(&event, offset);
-        Ok(())
-    }
-
-    fn damaged(&mut self, offset: u64, reason: &str) {
-        match self.kind {
-            Some(Kind::Execution) => self.execution.damaged(offset, reason),
-            _ => self.kineto.damaged(offset, reason),
-        }
-    }
-
-    fn lenient(&mut self, offset: u64, what: &'static str) {
-        let place = Some(format!("byte {offset}"));
-        self.diagnostics().add(Severity::Note, "lenient-json", "", place, || format!("{what}; it does no harm"));
     }
 }

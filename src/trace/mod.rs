@@ -19,6 +19,8 @@ mod naming;
 mod nsys;
 mod open;
 mod order;
+mod parts;
+mod pieces;
 mod shapes;
 mod sniff;
 mod source;

@@ -10,7 +10,7 @@ use super::{OpenOptions, Progress};
 /// Room before a chunk for the unread end of the one before it.
 const HEADROOM: usize = 64 << 10;
 /// Bytes per chunk; smaller ones make the two threads wait for one another.
-const CHUNK: usize = 1 << 20;
+pub const CHUNK: usize = 1 << 20;
 /// Chunks under way between the threads.
 const CHUNKS_AHEAD: usize = 4;
 /// Packed content below this size is not worth a thread.
@@ -22,6 +22,11 @@ const RATIO_FROM: u64 = 256 << 20;
 pub trait Consumer {
     /// Why it stops before the end.
     type Stop;
+
+    /// How many bytes it wants at a time.
+    fn wanted(&self) -> usize {
+        CHUNK
+    }
 
     /// Reads on in `window`, which starts where the last call stopped.
     ///
@@ -53,7 +58,7 @@ pub fn read_slice<C: Consumer>(bytes: &[u8], progress: &Progress, consumer: &mut
     let (mut from, mut to) = (0, 0);
     while to < bytes.len() {
         // A value longer than a window is looked at again with twice as much of it, so that the work stays linear.
-        let wanted = (4 * CHUNK).max(2 * (to - from));
+        let wanted = (4 * CHUNK).max(consumer.wanted()).max(2 * (to - from));
         let end = bytes.len().min(from + wanted);
         progress.add_bytes((end - to) as u64);
         to = end;
@@ -84,7 +89,7 @@ pub fn unpack<'a>(bytes: &'a [u8], options: &'a OpenOptions) -> impl Read + Send
 /// As the consumer.
 pub fn read_inline<C: Consumer>(mut source: impl Read, consumer: &mut C) -> Result<Rest, C::Stop> {
     let mut join = Join::default();
-    let mut buffer = vec![0; HEADROOM + CHUNK];
+    let mut buffer = vec![0; HEADROOM + consumer.wanted()];
     loop {
         let (end, broken) = fill(&mut source, &mut buffer);
         join.chunk(&mut buffer, end, consumer)?;
@@ -97,10 +102,11 @@ pub fn read_inline<C: Consumer>(mut source: impl Read, consumer: &mut C) -> Resu
 fn read_threaded<C: Consumer>(mut source: impl Read + Send, consumer: &mut C) -> Result<Rest, C::Stop> {
     let (full_sender, full) = sync_channel::<(Vec<u8>, usize, Option<std::io::Error>)>(CHUNKS_AHEAD);
     let (empty_sender, empty) = sync_channel::<Vec<u8>>(CHUNKS_AHEAD);
+    let wanted = consumer.wanted();
     std::thread::scope(|scope| {
         scope.spawn(move || {
             loop {
-                let mut buffer = empty.try_recv().unwrap_or_else(|_| vec![0; HEADROOM + CHUNK]);
+                let mut buffer = empty.try_recv().unwrap_or_else(|_| vec![0; HEADROOM + wanted]);
                 let (end, broken) = fill(&mut source, &mut buffer);
                 let is_last = end < buffer.len();
                 // The other side hangs up when it stops early.

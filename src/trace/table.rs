@@ -116,6 +116,38 @@ impl EventTable {
         EventId(id)
     }
 
+    /// Appends the rows of `other` with what `row` makes of each name, track, correlation and external id.
+    pub fn append(
+        &mut self,
+        other: &Self,
+        name: impl Fn(NameId) -> NameId,
+        track: impl Fn(TrackId) -> TrackId,
+        correlation: impl Fn(u32) -> u32,
+        external: impl Fn(u32) -> u32,
+    ) {
+        let first = self.len() as u32;
+        self.start.extend_from_slice(&other.start);
+        self.dur.extend_from_slice(&other.dur);
+        self.name.extend(other.name.iter().map(|&own| name(own)));
+        self.category.extend_from_slice(&other.category);
+        self.track.extend(other.track.iter().map(|&own| track(own)));
+        self.correlation.extend(other.correlation.iter().map(|&own| correlation(own)));
+        self.external.extend(other.external.iter().map(|&own| external(own)));
+        self.long_durations.extend(other.long_durations.iter().map(|(&id, &dur)| (first + id, dur)));
+    }
+
+    /// Takes all rows out and keeps their room.
+    pub fn clear(&mut self) {
+        self.start.clear();
+        self.dur.clear();
+        self.name.clear();
+        self.category.clear();
+        self.track.clear();
+        self.correlation.clear();
+        self.external.clear();
+        self.long_durations.clear();
+    }
+
     /// Makes room for `more` events.
     pub fn reserve(&mut self, more: usize) {
         self.start.reserve(more);

@@ -68,11 +68,11 @@ impl Draft {
     pub(super) fn order(self) -> Ordered {
         let mut sorter = Sorter::new(&self);
         let mut order = Vec::with_capacity(self.tasks.len());
-        sorter.drain(&self, &mut order);
+        sorter.drain(&mut order);
         if order.len() < self.tasks.len() {
             let mut cycles = Cycles::new(&self);
             while cycles.break_next(&self, &mut sorter) {
-                sorter.drain(&self, &mut order);
+                sorter.drain(&mut order);
             }
         }
         let Sorter { dropped, .. } = sorter;
@@ -85,7 +85,8 @@ impl Draft {
         for &task in order {
             node_of[task as usize] = graph.add_node(self.tasks[task as usize]);
         }
-        for (edge, _) in self.edges.iter().zip(dropped).filter(|&(_, &dropped)| !dropped) {
+        let is_kept = |number: usize| !dropped.get(number).copied().unwrap_or(false);
+        for (_, edge) in self.edges.iter().enumerate().filter(|(number, _)| is_kept(*number)) {
             let (from, to) = (node_of[edge.from as usize], node_of[edge.to as usize]);
             if from < to && to != NodeIndex::end() {
                 graph.add_edge(from, to, edge.dependency);
@@ -95,15 +96,17 @@ impl Draft {
     }
 }
 
-/// Edge numbers grouped by the task at one of their ends, in order of creation.
+/// Edges grouped by the task at one of their ends, in order of creation.
 struct Grouped {
     /// By task: where its edges begin; one more for the end of the last.
     first: Vec<u32>,
-    edges: Vec<u32>,
+    /// Number of each edge, and the task at its other end.
+    edges: Vec<(u32, u32)>,
 }
 
 impl Grouped {
-    fn by(draft: &Draft, end: impl Fn(&Edge) -> u32) -> Self {
+    fn by(draft: &Draft, ends: impl Fn(&Edge) -> (u32, u32)) -> Self {
+        let end = |edge: &Edge| ends(edge).0;
         // Counts two places on turn into beginnings one place on, and into ends while edges are filled in.
         let mut first = vec![0; draft.tasks.len() + 2];
         for edge in &draft.edges {
@@ -112,10 +115,11 @@ impl Grouped {
         for at in 1..first.len() {
             first[at] += first[at - 1];
         }
-        let mut edges = vec![0; draft.edges.len()];
+        let mut edges = vec![(0, 0); draft.edges.len()];
         for (number, edge) in draft.edges.iter().enumerate() {
-            let next = &mut first[end(edge) as usize + 1];
-            edges[*next as usize] = number as u32;
+            let (own, other) = ends(edge);
+            let next = &mut first[own as usize + 1];
+            edges[*next as usize] = (number as u32, other);
             *next += 1;
         }
         Self { first, edges }
@@ -129,48 +133,51 @@ impl Grouped {
 /// Kahn's algorithm.
 struct Sorter {
     out_of: Grouped,
-    missing: Vec<u32>,
+    /// By task: measured start, and how many edges into it are open.
+    waiting: Vec<(i64, u32)>,
     done: Vec<bool>,
+    /// By edge; empty while none is dropped.
     dropped: Vec<bool>,
     ready: BinaryHeap<Reverse<(i64, u32)>>,
 }
 
 impl Sorter {
     fn new(draft: &Draft) -> Self {
-        let count = draft.tasks.len();
-        let mut missing = vec![0; count];
-        for edge in &draft.edges {
-            missing[edge.to as usize] += 1;
-        }
-        let free = (0..count).filter(|&task| missing[task] == 0);
-        let ready = free.map(|task| Reverse((draft.tasks[task].measured_start.0, task as u32))).collect();
-        Self {
-            out_of: Grouped::by(draft, |edge| edge.from),
-            missing,
-            done: vec![false; count],
-            dropped: vec![false; draft.edges.len()],
-            ready,
-        }
+        let waiting = || {
+            let mut waiting: Vec<(i64, u32)> = draft.tasks.iter().map(|task| (task.measured_start.0, 0)).collect();
+            for edge in &draft.edges {
+                waiting[edge.to as usize].1 += 1;
+            }
+            waiting
+        };
+        let (out_of, waiting) = rayon::join(|| Grouped::by(draft, |edge| (edge.from, edge.to)), waiting);
+        let free = waiting.iter().zip(0..).filter(|((_, open), _)| *open == 0);
+        let ready = free.map(|(&(start, _), task)| Reverse((start, task))).collect();
+        Self { out_of, waiting, done: vec![false; draft.tasks.len()], dropped: Vec::new(), ready }
     }
 
-    fn drain(&mut self, draft: &Draft, order: &mut Vec<u32>) {
+    fn drain(&mut self, order: &mut Vec<u32>) {
         while let Some(Reverse((_, task))) = self.ready.pop() {
             order.push(task);
             self.done[task as usize] = true;
             for at in self.out_of.range(task) {
-                let number = self.out_of.edges[at];
-                if !self.dropped[number as usize] {
-                    self.release(draft, number);
+                let (number, to) = self.out_of.edges[at];
+                if !self.is_dropped(number) {
+                    self.release(to);
                 }
             }
         }
     }
 
-    fn release(&mut self, draft: &Draft, number: u32) {
-        let to = draft.edges[number as usize].to;
-        self.missing[to as usize] -= 1;
-        if self.missing[to as usize] == 0 {
-            self.ready.push(Reverse((draft.tasks[to as usize].measured_start.0, to)));
+    fn is_dropped(&self, edge: u32) -> bool {
+        self.dropped.get(edge as usize).copied().unwrap_or(false)
+    }
+
+    fn release(&mut self, task: u32) {
+        let (start, open) = &mut self.waiting[task as usize];
+        *open -= 1;
+        if *open == 0 {
+            self.ready.push(Reverse((*start, task)));
         }
     }
 }
@@ -187,7 +194,7 @@ impl Cycles {
     fn new(draft: &Draft) -> Self {
         let mut by_start: Vec<u32> = (0..draft.tasks.len() as u32).collect();
         by_start.sort_by_key(|&task| (draft.tasks[task as usize].measured_start, task));
-        Self { into: Grouped::by(draft, |edge| edge.to), by_start, done_until: 0 }
+        Self { into: Grouped::by(draft, |edge| (edge.to, edge.from)), by_start, done_until: 0 }
     }
 
     /// Leaves out the open inferred edges into the earliest waiting task that has any; failing that, all open edges into
@@ -197,15 +204,15 @@ impl Cycles {
             self.done_until += 1;
         }
         let waiting = || self.by_start[self.done_until..].iter().copied().filter(|&task| !sorter.done[task as usize]);
-        let is_open =
-            |&edge: &u32| !sorter.dropped[edge as usize] && !sorter.done[draft.edges[edge as usize].from as usize];
-        let open = |task| self.into.edges[self.into.range(task)].iter().copied().filter(is_open);
+        let is_open = |&(edge, from): &(u32, u32)| !sorter.is_dropped(edge) && !sorter.done[from as usize];
+        let open = |task| self.into.edges[self.into.range(task)].iter().copied().filter(is_open).map(|(edge, _)| edge);
         let inferred = waiting().find(|&task| open(task).any(|edge| is_inferred(draft, edge)));
         let Some(task) = inferred.or_else(|| waiting().next()) else { return false };
         let edges: Vec<u32> = open(task).filter(|&edge| inferred.is_none() || is_inferred(draft, edge)).collect();
+        sorter.dropped.resize(draft.edges.len(), false);
         for edge in edges {
             sorter.dropped[edge as usize] = true;
-            sorter.release(draft, edge);
+            sorter.release(task);
         }
         true
     }

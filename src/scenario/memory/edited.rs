@@ -5,8 +5,9 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::cost::operators::{Reading, operator_work};
 use crate::graph::{DType, ExecutionGraph, NodeId, Operand, Operands, OperatorId};
+use crate::scenario::base::Base;
 use crate::scenario::draft::{Draft, SharedStates};
-use crate::scenario::tables::Tables;
+use crate::scenario::tables::Seat;
 use crate::scenario::works::has_work;
 use crate::units::{Bytes, TimeNs};
 
@@ -32,6 +33,7 @@ pub(in crate::scenario) fn edited(draft: &Draft<'_>) -> Option<JobMemory> {
     let mut memory: JobMemory = JobMemory::clone(base.memory());
     let mut sizes = Sizes { draft, known: FxHashMap::default() };
     let gone = removes.then(|| Gone::of(draft));
+    let moved = draft.seats().map(|seats| tables_held(base, seats));
     for (rank, of_rank) in memory.iter_mut().enumerate() {
         let Some(of_rank) = of_rank else { continue };
         // First of all, since it looks at sizes as they were recorded.
@@ -51,7 +53,9 @@ pub(in crate::scenario) fn edited(draft: &Draft<'_>) -> Option<JobMemory> {
         if is_shared {
             share_out(draft.shared_states(), &mut of_rank.buffers);
         }
-        move_tables(draft, rank, &mut of_rank.buffers);
+        if let Some((before, after)) = moved.as_ref().and_then(|held| held.get(rank)) {
+            move_tables(before.0, after.0, &mut of_rank.buffers);
+        }
         of_rank.put_in_order();
     }
     Some(memory)
@@ -244,12 +248,14 @@ fn keep_gradients(buffers: &mut [Buffer]) {
     }
 }
 
+/// What each rank holds of tables where they were traced, and under `seats`.
+fn tables_held(base: &Base, seats: &[Seat]) -> Vec<(Bytes, Bytes)> {
+    let tables = base.tables();
+    tables.held(&tables.seats()).into_iter().zip(tables.held(seats)).collect()
+}
+
 /// Tables that moved take their weights along; of optimizer state beside them nothing is known.
-fn move_tables(draft: &Draft<'_>, rank: usize, buffers: &mut Vec<Buffer>) {
-    let Some(seats) = draft.seats() else { return };
-    let tables = Tables::find(draft.base());
-    let held = |seats: &[crate::scenario::tables::Seat]| tables.held(seats).get(rank).map_or(0, |bytes| bytes.0);
-    let (before, after) = (held(&tables.seats()), held(seats));
+fn move_tables(before: u64, after: u64, buffers: &mut Vec<Buffer>) {
     if after >= before {
         buffers.push(whole(Holds::Parameters, Bytes(after - before)));
         return;

@@ -1,6 +1,7 @@
 //! `reshard-tables PLAN`: embedding tables move between ranks.
 
 mod exchange;
+mod law;
 mod moves;
 mod rewrite;
 mod sharder;
@@ -130,15 +131,15 @@ impl Transform for Reshard {
         if draft.graph().ranks.len() < 2 {
             return StepReport::nothing("one rank is loaded: there is nowhere to move tables to");
         }
-        let tables = Tables::find(draft.base());
+        let tables = draft.base().tables();
         if tables.sharded().is_empty() {
             let why = if tables.tables.is_empty() { "no embedding table" } else { "every table is on every rank" };
             return StepReport::nothing(format!("{why}: nothing to move"));
         }
         let mut report = StepReport::default();
         let old = draft.seats().map_or_else(|| tables.seats(), <[Seat]>::to_vec);
-        match self.place(draft, &tables, &old, &mut report) {
-            Some(new) => rewrite::place(draft, &tables, &old, &new, &mut report),
+        match self.place(draft, tables, &old, &mut report) {
+            Some(new) => rewrite::place(draft, tables, &old, &new, &mut report),
             None => report.unhandled.push("rows, dimension or pooling of a table is not recorded".to_owned()),
         }
         report

@@ -2,7 +2,6 @@
 
 use crate::cost::operators::bare;
 use crate::graph::{DType, ExecutionGraph, Operand, OperatorId, Phase, RankPart};
-use crate::scenario::tables::Tables;
 
 use crate::units::TimeNs;
 
@@ -182,7 +181,7 @@ fn roles(name: &str) -> &'static [usize] {
 
 /// Weights of table-batched look-ups, which are updated within their backward pass.
 fn fused_tables(rank: Rank<'_>) -> Vec<u64> {
-    let tables = Tables::find(rank.base);
+    let tables = rank.base.tables();
     let own = tables.tables.iter().filter(|table| table.replicated || table.rank == rank.place);
     own.filter_map(|table| table.bytes.map(|bytes| bytes.0)).collect()
 }

@@ -77,6 +77,21 @@ impl Default for Document {
 }
 
 impl Document {
+    /// Whether an element of the long array was just read, and others may follow.
+    pub fn is_between_elements(&self) -> bool {
+        self.state == State::Element { first: false }
+    }
+
+    /// A reading of the elements that stand `after` bytes behind where this one is, which is between elements.
+    pub fn ahead(&self, after: usize) -> Self {
+        Self { state: State::Element { first: false }, offset: self.offset + after as u64, ..*self }
+    }
+
+    /// Takes the next `used` bytes as read: they were whole elements.
+    pub fn pass(&mut self, used: usize) {
+        self.offset += used as u64;
+    }
+
     /// Reads on in `window`, which starts where the last call stopped and should hold more than it did then.
     ///
     /// # Returns

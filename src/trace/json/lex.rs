@@ -116,16 +116,15 @@ pub fn value_end(text: &[u8], at: usize) -> Result<usize, Stop> {
 fn container_end(text: &[u8], mut at: usize) -> Result<usize, Stop> {
     let mut depth = 0usize;
     loop {
-        while KINDS[usize::from(peek(text, at)?)] != STRUCTURE {
-            at += 1;
-        }
+        at = structure(text, at)?;
         match text[at] {
             b'"' => {
                 at = string_end(text, at)?.0;
                 continue;
             }
             b'{' | b'[' => depth += 1,
-            _ => depth -= 1,
+            b'}' | b']' => depth -= 1,
+            _ => {}
         }
         at += 1;
         if depth == 0 {
@@ -134,14 +133,55 @@ fn container_end(text: &[u8], mut at: usize) -> Result<usize, Stop> {
     }
 }
 
+/// The first quote or bracket at or after `at`, or something before it that looks like one from afar.
+#[inline]
+fn structure(text: &[u8], mut at: usize) -> Result<usize, Stop> {
+    while let Some(bytes) = text.get(at..).and_then(|rest| rest.first_chunk::<8>()) {
+        let word = u64::from_le_bytes(*bytes);
+        // Brackets are 0x5b, 0x5d, 0x7b and 0x7d: alike but for 0x26.
+        let hit = equal_bytes(word, b'"') | equal_bytes(word & (ONES * 0xd9), 0x59);
+        if hit != 0 {
+            return Ok(at + hit.trailing_zeros() as usize / 8);
+        }
+        at += 8;
+    }
+    while KINDS[usize::from(peek(text, at)?)] != STRUCTURE {
+        at += 1;
+    }
+    Ok(at)
+}
+
 /// Passes over a number, `true`, `false`, `null`, and the `NaN` and `inf` that some writers put where JSON has no number.
 #[inline]
 pub fn bare_end(text: &[u8], start: usize) -> Result<usize, Stop> {
-    let mut at = start;
+    let mut at = start + digits(&text[start.min(text.len())..]);
     while KINDS[usize::from(peek(text, at)?)] == BARE {
         at += 1;
     }
     if at == start { Err(Stop::Unexpected) } else { Ok(at) }
+}
+
+/// How many digits `text` begins with, as far as whole words tell.
+#[inline]
+fn digits(text: &[u8]) -> usize {
+    let mut count = 0;
+    while let Some(bytes) = text.get(count..).and_then(|rest| rest.first_chunk::<8>()) {
+        let found = leading_digits(u64::from_le_bytes(*bytes));
+        count += found;
+        if found < 8 {
+            break;
+        }
+    }
+    count
+}
+
+/// How many of the eight bytes of `word`, the lowest first, are digits before one is not.
+#[inline]
+pub fn leading_digits(word: u64) -> usize {
+    // Digits are 0x30 to 0x39: 0 to 9 after the exclusive or, and from 0x76 on to at most 0x7f.
+    let values = word ^ (ONES * 0x30);
+    let others = (((values & (ONES * 0x7f)) + ONES * 0x76) | values) & (ONES * 0x80);
+    others.trailing_zeros() as usize / 8
 }
 
 #[cfg(test)]
@@ -165,6 +205,43 @@ mod tests {
         assert_eq!(value_end(b"[[1, 2]", 0), Err(Stop::NeedMore));
         assert_eq!(value_end(b"12", 0), Err(Stop::NeedMore));
         assert_eq!(value_end(b", ", 0), Err(Stop::Unexpected));
+    }
+
+    #[test]
+    fn lists_end_where_they_do_wherever_the_text_lies() {
+        let lists = [
+            r#"[["a]", "b\\"], "c\"]", {"d}": [1, [2], {}]}, ["long strings that fill more than one block", 3], 4]"#,
+            r#"[[2880, 1], [2880, 1], [1], [], ["c10::BFloat16", "ScalarList]["], {"x": {"y": "}"}}]"#,
+            "[1, \"two\nlines\"]",
+            "[[[[[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]]]]]",
+        ];
+        for list in lists {
+            for lead in 0..17 {
+                let text = format!("{}{list}, 12345678901234567890", " ".repeat(lead));
+                let whole = lead + list.len();
+                for end in lead + 1..=text.len() {
+                    let expected = if end < whole { Err(Stop::NeedMore) } else { Ok(whole) };
+                    let expected = if list.contains('\n') { Err(Stop::Unexpected) } else { expected };
+                    let found = container_end(&text.as_bytes()[..end], lead);
+                    assert!(
+                        found == expected || found == Err(Stop::NeedMore) && end < whole,
+                        "{list} {lead} {end}: {found:?}"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn numbers_end_where_no_digit_letter_sign_or_point_follows() {
+        for number in
+            ["0", "12345678", "123456789.123", "1694128201545123.456", "-1e-12", "0x7f2b", "12/3", "1:2", "9;"]
+        {
+            let end = number.find(['/', ':', ';']).unwrap_or(number.len());
+            for after in [",", " ", "}", "\n", "/", "\""] {
+                assert_eq!(bare_end(format!("{number}{after}          ").as_bytes(), 0), Ok(end), "{number}{after}");
+            }
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@
 
 pub mod document;
 pub mod lex;
+pub mod pattern;
 
 use std::borrow::Cow;
 

@@ -17,6 +17,8 @@ use crate::units::{Bytes, TimeNs};
 #[derive(Debug, Default)]
 pub struct Narrow {
     wide: FxHashMap<u64, u32>,
+    /// The wide ones, in order of first appearance.
+    order: Vec<u64>,
 }
 
 impl Narrow {
@@ -25,12 +27,26 @@ impl Narrow {
         let Some(id) = text.get().and_then(number::id) else { return 0 };
         match u32::try_from(id) {
             Ok(id) if id < u32::MAX / 2 => id,
-            _ => {
-                let next = u32::MAX - self.wide.len() as u32;
-                *self.wide.entry(id).or_insert(next)
-            }
+            _ => self.number(id),
         }
     }
+
+    fn number(&mut self, wide: u64) -> u32 {
+        *self.wide.entry(wide).or_insert_with(|| {
+            self.order.push(wide);
+            u32::MAX - (self.order.len() - 1) as u32
+        })
+    }
+
+    /// Goes on with `known`, the ids here of what `other` numbered, for what it has numbered since.
+    pub fn follow(&mut self, other: &Self, known: &mut Vec<u32>) {
+        known.extend(other.order[known.len()..].iter().map(|&wide| self.number(wide)));
+    }
+}
+
+/// The id that one of another [`Narrow`] stands for, as [`Narrow::follow`] found.
+pub fn renumbered(id: u32, known: &[u32]) -> u32 {
+    known.get((u32::MAX - id) as usize).copied().unwrap_or(id)
 }
 
 /// Distinct argument lists.
@@ -49,6 +65,20 @@ impl TensorLists {
         })
     }
 
+    /// Goes on with `known`, the ids here of the lists of `other`, for those it has got since.
+    pub fn follow(&mut self, other: &Self, known: &mut Vec<TensorArgsId>, name: impl Fn(NameId) -> NameId) {
+        let added = other.lists[known.len()..].iter().map(|list| {
+            let &TensorArgs { dims, types, concrete, strides } = list;
+            self.id(TensorArgs {
+                dims: name(dims),
+                types: name(types),
+                concrete: name(concrete),
+                strides: name(strides),
+            })
+        });
+        known.extend(added);
+    }
+
     /// The finished table.
     pub fn finish(self) -> Vec<TensorArgs> {
         self.lists
@@ -57,8 +87,11 @@ impl TensorLists {
 
 /// An operator's arguments; `None` when it recorded none of interest.
 pub fn operator(event: &RawEvent<'_>, names: &mut NameTable, lists: &mut TensorLists) -> Option<OperatorArgs> {
-    let mut json =
-        |text: Text<'_>| if text.is_present() { names.intern(&on_one_line(&text.written())) } else { NameId(0) };
+    // A list that is there already has no line breaks to take out.
+    let mut json = |text: Text<'_>| match text.get() {
+        Some(bytes) => names.find_bytes(bytes).unwrap_or_else(|| names.intern(&on_one_line(&text.written()))),
+        None => NameId(0),
+    };
     let list = TensorArgs {
         dims: json(event[Key::Dims]),
         types: json(event[Key::Types]),
@@ -163,7 +196,11 @@ pub fn memory(event: &RawEvent<'_>, at: TimeNs) -> MemoryArgs {
 
 /// The characters of a string (or the text of another value), interned.
 pub fn decoded(text: Text<'_>, names: &mut NameTable) -> NameId {
-    if text.is_present() { names.intern(&text.decoded()) } else { NameId(0) }
+    if !text.is_present() {
+        return NameId(0);
+    }
+    let known = text.unescaped().and_then(|bytes| names.find_bytes(bytes));
+    known.unwrap_or_else(|| names.intern(&text.decoded()))
 }
 
 /// A stack or path without what only says whose machine it was.

@@ -1,6 +1,5 @@
 //! Raw events → a [`Trace`]. Both readers end here, so that they differ in how they find text and in nothing else.
 
-use std::borrow::Cow;
 use std::path::Path;
 
 use rustc_hash::FxHashMap;
@@ -24,26 +23,28 @@ use crate::units::{DurNs, TimeNs};
 #[derive(Debug, Default)]
 pub struct Builder {
     header: Header,
-    names: NameTable,
-    events: EventTable,
-    tracks: TrackTable,
-    lists: TensorLists,
-    correlations: Narrow,
-    externals: Narrow,
-    operators: SideTable<OperatorArgs>,
-    kernels: SideTable<KernelArgs>,
-    copies: SideTable<CopyArgs>,
-    collectives: SideTable<CollectiveArgs>,
-    syncs: SideTable<SyncArgs>,
-    memory: SideTable<MemoryArgs>,
+    pub(super) names: NameTable,
+    pub(super) events: EventTable,
+    pub(super) tracks: TrackTable,
+    pub(super) lists: TensorLists,
+    pub(super) correlations: Narrow,
+    pub(super) externals: Narrow,
+    pub(super) operators: SideTable<OperatorArgs>,
+    pub(super) kernels: SideTable<KernelArgs>,
+    pub(super) copies: SideTable<CopyArgs>,
+    pub(super) collectives: SideTable<CollectiveArgs>,
+    pub(super) syncs: SideTable<SyncArgs>,
+    pub(super) memory: SideTable<MemoryArgs>,
     /// Begun and not yet ended, per track (`B` and `E` phases).
     open: FxHashMap<TrackId, Vec<Event>>,
-    has_shapes: bool,
-    has_known_category: bool,
-    in_file: u64,
-    skipped: u64,
-    left_out: LeftOut,
-    diagnostics: Diagnostics,
+    /// Whether events came as beginnings and ends, which belong together wherever they stand.
+    pub(super) pairs_events: bool,
+    pub(super) has_shapes: bool,
+    pub(super) has_known_category: bool,
+    pub(super) in_file: u64,
+    pub(super) skipped: u64,
+    pub(super) left_out: LeftOut,
+    pub(super) diagnostics: Diagnostics,
 }
 
 impl Builder {
@@ -122,13 +123,15 @@ impl Builder {
     }
 
     fn row(&mut self, event: &RawEvent<'_>, start: TimeNs, dur: DurNs) -> Event {
-        let name = event[Key::Name].decoded();
-        let category = self.category(event, &name);
-        let shown = if category == Category::Python { frame::shortened(&name) } else { Cow::Borrowed(&*name) };
+        let category = self.category(event);
+        let name = match category {
+            Category::Python => self.names.intern(&frame::shortened(&event[Key::Name].decoded())),
+            _ => arguments::decoded(event[Key::Name], &mut self.names),
+        };
         Event {
             start,
             dur,
-            name: self.names.intern(&shown),
+            name,
             category,
             track: self.tracks.of_event(event, category),
             correlation: self.correlations.id(event[Key::Correlation]),
@@ -136,12 +139,12 @@ impl Builder {
         }
     }
 
-    fn category(&mut self, event: &RawEvent<'_>, name: &str) -> Category {
+    fn category(&mut self, event: &RawEvent<'_>) -> Category {
         let text = event[Key::Category].plain();
         let found = if text.is_empty() { category::of_process(event[Key::Pid].0) } else { category::of(text) };
         self.has_known_category |= found.is_some();
         match found {
-            Some(Category::Operator) if category::is_annotation_name(name) => Category::Annotation,
+            Some(Category::Operator) if category::is_annotation_name(event[Key::Name]) => Category::Annotation,
             Some(found) => found,
             None => {
                 if !text.is_empty() {
@@ -223,6 +226,7 @@ impl Builder {
     }
 
     fn begin(&mut self, event: &RawEvent<'_>, offset: u64) {
+        self.pairs_events = true;
         let Some(start) = number::nanoseconds(event[Key::Start].0) else {
             return self.skip("damaged-time", offset, "an event without a start that fits 64 bits of nanoseconds");
         };
@@ -231,6 +235,7 @@ impl Builder {
     }
 
     fn end(&mut self, event: &RawEvent<'_>, offset: u64) {
+        self.pairs_events = true;
         let track = self.tracks.of_event(event, Category::Other);
         let begun = self.open.get_mut(&track).and_then(Vec::pop);
         match (begun, number::nanoseconds(event[Key::Start].0)) {

@@ -1,5 +1,6 @@
 //! The names that profilers have given to kinds of events, 2020 to 2026.
 
+use super::raw::Text;
 use crate::trace::Category;
 
 /// What a `cat` stands for; `None` for one that no PyTorch profiler writes.
@@ -35,8 +36,13 @@ pub fn of(cat: &[u8]) -> Option<Category> {
 }
 
 /// The 2021 schema files annotations under operators; these are the framework's own.
-pub fn is_annotation_name(name: &str) -> bool {
-    name.starts_with("ProfilerStep#") || name.starts_with("Optimizer.") || name.starts_with("enumerate(DataLoader)")
+pub fn is_annotation_name(name: Text<'_>) -> bool {
+    // Most names are told by their first letter, so that they need not be read.
+    if !matches!(name.plain().first(), Some(b'P' | b'O' | b'e' | b'\\')) {
+        return false;
+    }
+    let name = name.decoded();
+    ["ProfilerStep#", "Optimizer.", "enumerate(DataLoader)"].iter().any(|beginning| name.starts_with(beginning))
 }
 
 /// The kind of an event without `cat` (2020): its process tells.

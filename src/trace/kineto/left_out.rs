@@ -41,6 +41,12 @@ impl LeftOut {
         }
     }
 
+    /// Adds what `other` counted further on.
+    pub fn merge(&mut self, other: Self) {
+        self.counts.iter_mut().zip(other.counts).for_each(|(own, other)| *own += other);
+        self.unknown = self.unknown.take().or(other.unknown);
+    }
+
     /// Notes each kind that occurred, with its count.
     pub fn report(&self, diagnostics: &mut Diagnostics) {
         for ((code, reason), &count) in KINDS.iter().zip(&self.counts).filter(|(_, count)| **count > 0) {

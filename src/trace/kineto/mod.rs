@@ -8,6 +8,7 @@ mod category;
 mod frame;
 mod header;
 mod left_out;
+mod merge;
 pub mod number;
 mod raw;
 mod scan;
@@ -16,5 +17,6 @@ mod tracks;
 
 pub use arguments::TensorLists;
 pub use builder::Builder;
+pub use merge::Numbers;
 pub use raw::{Key, RawEvent, Text};
 pub use scan::Scanner;

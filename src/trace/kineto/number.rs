@@ -1,5 +1,7 @@
 //! Numbers as JSON text → integers, exactly: a double cannot hold an epoch in microseconds to the nanosecond.
 
+use crate::trace::json::lex;
+
 /// `text` times `10^digits`, rounded to the nearest integer (halves away from zero); `None` when it is no JSON
 /// number or does not fit. The text may stand in quotes.
 pub fn scaled(text: &[u8], digits: u32) -> Option<i64> {
@@ -48,16 +50,43 @@ fn short(bytes: &[u8], digits: u32) -> Option<u64> {
     /// Digits that always fit 64 bits.
     const SAFE: usize = 19;
     const SCALES: [u64; 4] = [1, 10, 100, 1000];
-    let whole = bytes.iter().position(|b| !b.is_ascii_digit()).unwrap_or(bytes.len());
+    let (value, whole) = leading(bytes);
     if whole == 0 || whole + digits as usize > SAFE {
         return None;
     }
-    let value = bytes[..whole].iter().fold(0, |value, byte| value * 10 + u64::from(byte - b'0'));
     match &bytes[whole..] {
         [] => Some(value * SCALES.get(digits as usize)?),
         [b'.', fraction_digits @ ..] => fraction(value, fraction_digits, digits),
         _ => None,
     }
+}
+
+/// The number that the leading digits of `bytes` make, and how many there are; wrong where they are too many for 64 bits.
+#[inline]
+fn leading(bytes: &[u8]) -> (u64, usize) {
+    let (mut value, mut count) = (0u64, 0);
+    while let Some(word) = bytes.get(count..).and_then(|rest| rest.first_chunk::<8>()) {
+        let word = u64::from_le_bytes(*word);
+        if lex::leading_digits(word) < 8 {
+            break;
+        }
+        value = value.wrapping_mul(100_000_000).wrapping_add(eight_digits(word));
+        count += 8;
+    }
+    while let Some(digit) = digit(bytes, count) {
+        value = value.wrapping_mul(10).wrapping_add(digit);
+        count += 1;
+    }
+    (value, count)
+}
+
+/// The number that eight digits make, the first in the lowest byte: pairs, then fours, then all are put together at once.
+#[inline]
+fn eight_digits(word: u64) -> u64 {
+    let digits = word & 0x0f0f_0f0f_0f0f_0f0f;
+    let pairs = (digits.wrapping_mul(10 * 256 + 1) >> 8) & 0x00ff_00ff_00ff_00ff;
+    let fours = (pairs.wrapping_mul(100 * 65_536 + 1) >> 16) & 0x0000_ffff_0000_ffff;
+    fours.wrapping_mul(10_000 * 4_294_967_296 + 1) >> 32
 }
 
 #[inline]

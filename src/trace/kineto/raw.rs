@@ -37,10 +37,15 @@ impl<'a> Text<'a> {
     /// A string's characters, escapes resolved; any other value as written.
     pub fn decoded(self) -> Cow<'a, str> {
         let Some(inner) = self.quoted() else { return self.written() };
-        if memchr::memchr(b'\\', inner).is_none() {
+        if self.unescaped().is_some() {
             return characters(inner);
         }
         serde_json::from_slice::<String>(self.0).map_or_else(|_| characters(inner), Cow::Owned)
+    }
+
+    /// What stands between the quotes of a string without escapes.
+    pub fn unescaped(self) -> Option<&'a [u8]> {
+        self.quoted().filter(|inner| memchr::memchr(b'\\', inner).is_none())
     }
 
     /// What stands between the quotes of a string; empty for anything else.

@@ -7,6 +7,7 @@
 
 use super::raw::{Key, RawEvent, Text};
 use crate::trace::json::lex::{self, Stop};
+use crate::trace::json::pattern::Pattern;
 
 /// Most seams after one value; files with more are read token by token there.
 const SEAMS_PER_NODE: usize = 12;
@@ -40,16 +41,16 @@ enum Next {
     End,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Seam {
-    text: Box<[u8]>,
+    text: Pattern,
     next: Next,
     /// The node after the value; `None` where the tree is full.
     node: Option<u32>,
 }
 
 /// The seams seen so far.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Scanner {
     nodes: Vec<Vec<Seam>>,
 }
@@ -73,8 +74,7 @@ impl Scanner {
         let mut place = Place::Start;
         loop {
             let rest = text.get(at..).unwrap_or_default();
-            let known =
-                node.and_then(|node| self.nodes[node as usize].iter().find(|seam| rest.starts_with(&seam.text)));
+            let known = node.and_then(|node| self.nodes[node as usize].iter().find(|seam| seam.text.begins(rest)));
             let next = if let Some(seam) = known {
                 at += seam.text.len();
                 node = seam.node;
@@ -102,7 +102,7 @@ impl Scanner {
         }
         let following = self.nodes.len() as u32;
         self.nodes.push(Vec::new());
-        self.nodes[node as usize].push(Seam { text: text.into(), next, node: Some(following) });
+        self.nodes[node as usize].push(Seam { text: Pattern::of(text), next, node: Some(following) });
         Some(following)
     }
 }

@@ -53,6 +53,12 @@ impl TrackTable {
         }
     }
 
+    /// Goes on with `known`, the ids here of the tracks of `other`, for those it has got since, and takes its names.
+    pub fn follow(&mut self, other: &mut Self, known: &mut Vec<TrackId>, name: impl Fn(NameId) -> NameId) {
+        known.extend(other.tracks[known.len()..].iter().map(|track| self.id(track.kind)));
+        self.names.extend(other.names.drain().map(|(thread, own)| (thread, name(own))));
+    }
+
     /// Whether there were more tracks than fit; the rest share the last one.
     pub fn overflowed(&self) -> bool {
         self.overflowed

@@ -12,6 +12,7 @@ use crate::scenario::transforms::report::count;
 use crate::units::DurNs;
 
 use super::exchange;
+use super::law::{Law, Traced};
 
 /// Puts each table that can move on the seat `new` gives it; `old` is where they were before this step.
 pub(super) fn place(draft: &mut Draft<'_>, tables: &Tables, old: &[Seat], new: &[Seat], report: &mut StepReport) {
@@ -25,8 +26,9 @@ pub(super) fn place(draft: &mut Draft<'_>, tables: &Tables, old: &[Seat], new: &
         return;
     }
     let mut changes = Vec::new();
+    let laws = [false, true].map(|backward| law(draft, tables, backward));
     for rank in 0..tables.ranks.len() {
-        if let Some((ratio, changed)) = recost_rank(draft, tables, rank, new, report) {
+        if let Some((ratio, changed)) = recost_rank(draft, tables, (rank, &laws), new, report) {
             report.changed += changed;
             let number = draft.graph().ranks[rank].rank.0;
             changes.push(format!("r{number} {:+.0} %", 100.0 * (ratio - 1.0)));
@@ -72,14 +74,39 @@ fn is_traced(tables: &Tables, seats: &[Seat], rank: usize) -> bool {
     all.all(|(table, seat)| *seat == Seat::whole(table.rank) || (table.rank != rank && !seat.ranks.contains(&rank)))
 }
 
+/// What look-ups of the job's ranks take by what they read, forward or backward, where its ranks tell that better than the
+/// models do; each rank has one operator for all its tables then.
+fn law(draft: &Draft<'_>, tables: &Tables, backward: bool) -> Option<Law> {
+    let seats = tables.seats();
+    let traced = |rank: usize| {
+        let lookups = &tables.ranks[rank];
+        let nodes = if backward { &lookups.backward } else { &lookups.forward };
+        let set = parts(tables, &seats, rank);
+        let took: DurNs = nodes.iter().map(|&node| draft.graph().tasks[node].duration).sum();
+        let modelled = set_cost(draft, &set, lookups, backward, (draft.device(rank)?, None)).duration;
+        let elements = elements(&set).filter(|_| lookups.batched)?;
+        Some(Traced { elements, took: took.0 as f64, modelled: modelled.0 as f64 })
+    };
+    let ranks: Option<Vec<Traced>> = tables.able().into_iter().map(traced).collect();
+    Law::learn(&ranks?)
+}
+
+/// Elements that look-ups of a set of tables read in a step.
+fn elements(set: &[Part]) -> Option<f64> {
+    set.iter().map(|part| part.table.sizes().map(|sizes| sizes.batch * sizes.pooling * sizes.dim)).sum()
+}
+
 /// Re-costs a rank's look-ups.
+///
+/// # Arguments
+/// `rank`: its position, and the laws of the job's look-ups, forward and backward.
 ///
 /// # Returns
 /// New over traced cost, and how many tasks it concerns; `None` when the rank's tables are those it was traced with.
 fn recost_rank(
     draft: &mut Draft<'_>,
     tables: &Tables,
-    rank: usize,
+    (rank, laws): (usize, &[Option<Law>; 2]),
     new: &[Seat],
     report: &mut StepReport,
 ) -> Option<(f64, usize)> {
@@ -93,7 +120,8 @@ fn recost_rank(
     let device = draft.device(rank)?.clone();
     let mut whole = (0.0, 0.0);
     for (nodes, backward) in [(&lookups.forward, false), (&lookups.backward, true)] {
-        let cost = |set: &[Part]| set_cost(draft, set, lookups, backward, &device);
+        let law = laws[usize::from(backward)].as_ref();
+        let cost = |set: &[Part]| set_cost(draft, set, lookups, backward, (&device, law));
         let (old, new) = (cost(&before), cost(&after));
         if old.duration <= DurNs::ZERO {
             let lost: DurNs = nodes.iter().map(|&node| draft.graph().tasks[node].duration).sum();
@@ -121,16 +149,27 @@ const TRACED_ERROR: f32 = 0.5;
 
 /// What looking up a set of tables costs on `device`. One operator for all: `T` tables of their mean sizes. One
 /// each: the sum. Where a size is unknown: the traced times. Rows in host memory that no cache serves cross the host's link.
+///
+/// # Arguments
+/// `on`: the device, and what the job's own ranks tell of such look-ups.
 fn set_cost(
     draft: &Draft<'_>,
     set: &[Part],
     lookups: &RankLookups,
     backward: bool,
-    device: &DeviceProfile,
+    (device, law): (&DeviceProfile, Option<&Law>),
 ) -> Estimate {
     let models = &draft.context().models;
     let tables: Vec<&Table> = set.iter().map(|part| &part.table).collect();
-    let modelled: Option<Vec<Estimate>> = if lookups.batched && !set.is_empty() {
+    let told = law.zip(elements(set)).filter(|_| !set.is_empty());
+    let modelled: Option<Vec<Estimate>> = if let Some((law, elements)) = told {
+        Some(vec![Estimate {
+            duration: DurNs(law.time(elements).round() as i64),
+            model: "traced-ranks",
+            error: law.error as f32,
+            extrapolated: law.is_beyond(elements),
+        }])
+    } else if lookups.batched && !set.is_empty() {
         batched_work(&tables, backward).and_then(|work| models.estimate(&work, device)).map(|estimate| vec![estimate])
     } else {
         let single = |&table: &&Table| models.estimate(&batched_work(&[table], backward)?, device);

@@ -223,13 +223,14 @@ impl Works {
 /// Where in `timed` the lags stand that depend on their source's duration.
 fn moving_lags(graph: &ExecutionGraph, timed: &TimedGraph) -> Option<Vec<MovingLag>> {
     let edges = graph.tasks.edge_references().filter(|edge| edge.weight().of_predecessor != 0.0);
-    edges
-        .map(|edge| {
-            let lag = edge.weight().effective_lag(graph.tasks[edge.source()].duration);
-            let (row, slot) = slot_of(timed, timed.task(edge.source()).0, timed.task(edge.target()).0, lag.0)?;
-            Some(MovingLag { row, slot, from: edge.source(), edge: edge.id() })
-        })
-        .collect()
+    let lags = edges.map(|edge| {
+        let lag = edge.weight().effective_lag(graph.tasks[edge.source()].duration);
+        let (row, slot) = slot_of(timed, timed.task(edge.source()).0, timed.task(edge.target()).0, lag.0)?;
+        Some(MovingLag { row, slot, from: edge.source(), edge: edge.id() })
+    });
+    let mut lags: Vec<MovingLag> = lags.collect::<Option<_>>()?;
+    lags.shrink_to_fit();
+    Some(lags)
 }
 
 /// The row and slot of a lag: in the task's own row, or in one of the joints written before it.

@@ -24,12 +24,15 @@ fn sort(trace: &mut Trace) {
     for (new, old) in order.iter().enumerate() {
         new_of_old[*old as usize] = new as u32;
     }
-    trace.operators.renumber(&new_of_old);
-    trace.kernels.renumber(&new_of_old);
-    trace.copies.renumber(&new_of_old);
-    trace.collectives.renumber(&new_of_old);
-    trace.syncs.renumber(&new_of_old);
-    trace.memory.renumber(&new_of_old);
+    let Trace { operators, kernels, copies, collectives, syncs, memory, .. } = trace;
+    rayon::scope(|scope| {
+        scope.spawn(|_| operators.renumber(&new_of_old));
+        scope.spawn(|_| kernels.renumber(&new_of_old));
+        scope.spawn(|_| copies.renumber(&new_of_old));
+        scope.spawn(|_| collectives.renumber(&new_of_old));
+        scope.spawn(|_| syncs.renumber(&new_of_old));
+        scope.spawn(|_| memory.renumber(&new_of_old));
+    });
 }
 
 /// Leaves out events that lie more than a day from most others, where they are few: a start of 0 among times since

@@ -165,6 +165,8 @@ impl RankMemory {
         // What goes at an instant makes room for what comes then, unless it has only just come.
         let is_late = |edge: u32| edge.is_multiple_of(2) || self.buffers[edge as usize / 2].from == time(edge);
         self.order.sort_by_key(|&edge| (time(edge), is_late(edge), edge));
+        self.order.shrink_to_fit();
+        self.buffers.shrink_to_fit();
     }
 
     /// The most that is held at once within the iteration.

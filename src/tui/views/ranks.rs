@@ -19,11 +19,16 @@ pub struct RanksParts {
     pub list: u16,
 }
 
+/// Lines above the collectives: their summary and titles.
+const LIST_HEAD: u16 = 2;
+
 impl RanksParts {
-    /// Divides `height` lines.
+    /// Divides `height` lines: half for the ranks, and what the collectives leave.
     pub fn of(work: &Workspace, height: u16) -> Self {
-        let count = work.digest.communication.ranks.len() as u16;
-        let ranks = 1 + count.min((height / 2).saturating_sub(1).max(2));
+        let found = &work.digest.communication;
+        let listed = u16::try_from(found.collectives.len()).unwrap_or(u16::MAX).saturating_add(LIST_HEAD);
+        let room = (height / 2).max(height.saturating_sub(listed)).saturating_sub(1).max(2);
+        let ranks = 1 + u16::try_from(found.ranks.len()).unwrap_or(u16::MAX).min(room);
         Self { ranks, list: height.saturating_sub(ranks) }
     }
 }
@@ -193,8 +198,7 @@ fn summary(found: &Communication) -> Vec<(String, Role)> {
     }
     let (waits, exposed, overlapped) = found.means();
     let mut pieces = vec![(format!("{} collectives", found.collectives.len()), Role::Text)];
-    for (label, time) in [(" · a rank waits ", waits), (", transfers exposed ", exposed), (", overlapped ", overlapped)]
-    {
+    for (label, time) in [(" · a rank waits ", waits), (", exposed ", exposed), (", overlapped ", overlapped)] {
         pieces.push((label.to_owned(), Role::Dim));
         pieces.push((time.to_string(), Role::Strong));
     }

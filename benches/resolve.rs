@@ -4,11 +4,15 @@
 //! `cargo bench --bench resolve` edits the bundled sample; `cargo bench --bench resolve -- FILE` a trace.
 #![expect(clippy::unwrap_used, reason = "a benchmark that cannot set up has nothing to measure")]
 
+#[path = "../tests/common/edits.rs"]
+mod edits;
+
 use std::hint::black_box;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use edits::LINES;
 use retime::cost::{CostModels, Family, Kernel, Shape, Work};
 use retime::device::{Catalog, Precision};
 use retime::graph::{BuildOptions, TaskId, TimedGraph};
@@ -82,47 +86,6 @@ fn predictions() {
     println!("a prediction: models asked {asked:.0} ns, remembered {known:.0} ns, {:.0} times as fast", asked / known);
 }
 
-/// Lines of every edit of the table; of the edits that people drag, with numbers as they are dragged.
-const EDITS: [&str; 37] = [
-    "resize-batch 1536",
-    "fuse-embedding-bags",
-    "reshard-tables size_greedy",
-    "swap-gpu H100",
-    "swap-gpu H100 host x0.7",
-    "place-on-gpu H100-SXM",
-    "overheads mean",
-    "scale kind=kernel x0.5",
-    "scale kind=T2 x0.5",
-    "scale * x0.9",
-    "remove kind=T2",
-    "remove name~relu",
-    "remove family=elementwise",
-    "fuse family=elementwise",
-    "fuse-optimizer",
-    "cuda-graph",
-    "cuda-graph phase=forward",
-    "remove-sync",
-    "mixed-precision bf16",
-    "insert kernel probe 20us after family=gemm",
-    "insert aten::relu after family=gemm",
-    "replace name~relu with aten::gelu",
-    "swap-link NVLink4",
-    "scale-ranks 64",
-    "bucket-size 100",
-    "compress-comm 2",
-    "overlap-comm",
-    "prefetch-input",
-    "accumulate 4",
-    "checkpoint phase=forward",
-    "parallelize family=embedding & phase=forward",
-    "reorder name~relu before family=gemm",
-    "resize-op family=gemm 1024->2048",
-    "scale-device dram_bw x2",
-    "scale-device flops x2",
-    "scale-device link x2",
-    "scale-device host_link x2",
-];
-
 /// What is to be within that once the graph is known, on a trace of 200 k events.
 const BAR_MS: f64 = 20.0;
 
@@ -148,10 +111,10 @@ fn edit(engine: &Engine, loaded: &Loaded, line: &str) -> f64 {
 /// A table over all kinds of edits.
 fn edits(engine: &Engine, loaded: &Loaded) {
     for spec in transforms() {
-        assert!(EDITS.iter().any(|line| line.split(' ').next() == Some(spec.name)), "{} is not timed", spec.name);
+        assert!(LINES.iter().any(|line| line.split(' ').next() == Some(spec.name)), "{} is not timed", spec.name);
     }
     println!("{:>9} {:>9} {:>9} {:>9}", "ms", "figures", "anew", "changed");
-    let mut times: Vec<f64> = EDITS.iter().map(|line| edit(engine, loaded, line)).collect();
+    let mut times: Vec<f64> = LINES.iter().map(|line| edit(engine, loaded, line)).collect();
     times.sort_by(f64::total_cmp);
     let over = times.iter().filter(|&&time| time > BAR_MS).count();
     println!(

@@ -90,17 +90,17 @@ fn host_time_is_the_databases_and_kernels_are_the_models() {
     let outcome = placed(&engine, &loaded, "V100");
     let added = &outcome.resolved.added;
     let launch = engine.overheads.get(OverheadKind::T4, "cudaLaunchKernel").unwrap().mean_us;
-    for call in added.iter().filter(|added| added.name == "cudaLaunchKernel") {
+    for call in added.iter().filter(|added| &*added.name == "cudaLaunchKernel") {
         assert!((call.prediction.duration.0 as f64 / 1e3 - launch).abs() < 1e-3);
     }
     let before = engine.overheads.get(OverheadKind::T2, "aten::linear").unwrap().mean_us;
     let linear = |added: &&retime::scenario::AddedTask| {
-        added.name == "aten::linear" && added.kind == TaskKind::Host(HostPart::BeforeLaunch)
+        &*added.name == "aten::linear" && added.kind == TaskKind::Host(HostPart::BeforeLaunch)
     };
     let found: Vec<_> = added.iter().filter(linear).map(|added| added.prediction.duration.0 as f64 / 1e3).collect();
     assert!(found.len() >= 8 && found.iter().all(|us| (us - before).abs() < 1e-3), "{found:?} {before}");
     let kernels: Vec<_> = added.iter().filter(|added| added.kind == TaskKind::Kernel).collect();
-    let calls = added.iter().filter(|added| added.name == "cudaLaunchKernel").count();
+    let calls = added.iter().filter(|added| &*added.name == "cudaLaunchKernel").count();
     assert_eq!(calls, kernels.len());
     // Two steps are simulated; each has 8 layers forward, 24 products and sums of gradients, 8 lookups both ways.
     assert!((300..1500).contains(&kernels.len()), "{}", kernels.len());

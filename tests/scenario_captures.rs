@@ -67,6 +67,33 @@ fn batch_error(captures: &[(u64, &str)]) -> Option<f64> {
     Some((logs.iter().sum::<f64>() / logs.len() as f64).exp() - 1.0)
 }
 
+/// Batching lookups and changing the batch come to the same whichever is first, task by task: so each does what it does alone.
+#[test]
+fn batched_lookups_and_another_batch_compose_in_either_order() {
+    for id in ["dlrm-ddp-b64-fp32-cpu", "dlrm-ddp-b256-fp32-cpu"] {
+        let Some(capture) = Capture::open(id) else { continue };
+        let graph = capture.base.graph();
+        for batch in [7, 1024] {
+            let batch = format!("resize-batch {batch}");
+            let durations = |lines: [&str; 2]| {
+                let resolved = resolve(&capture.base, &Scenario::parse(lines).unwrap(), &capture.context);
+                let timed = &resolved.timed;
+                let of = |node| timed.durations[timed.task(node).0 as usize];
+                graph.tasks.node_indices().map(of).collect::<Vec<i64>>()
+            };
+            let (one, other) = (durations(["fuse-embedding-bags", &batch]), durations([&batch, "fuse-embedding-bags"]));
+            let differing: Vec<_> =
+                graph.tasks.node_indices().filter(|it| one[it.index()] != other[it.index()]).collect();
+            let first = differing.iter().take(3).map(|&node| {
+                let name = graph.names.get(graph.tasks[node].name);
+                format!("{name}: {} or {} ns", one[node.index()], other[node.index()])
+            });
+            let first = first.collect::<Vec<_>>().join(", ");
+            assert!(differing.is_empty(), "{id} {batch}: {} tasks, {first}", differing.len());
+        }
+    }
+}
+
 #[test]
 fn one_batch_of_a_perceptron_predicts_another() {
     let captures = [(64, "mlp-b64-fp32-cpu"), (256, "mlp-b256-fp32-cpu"), (1024, "mlp-b1024-fp32-cpu")];

@@ -526,7 +526,7 @@ fn half_precision_casts_weights_and_the_activations_at_its_borders() {
     made.step(1, 0.0);
     let opened = made.open();
     let half = opened.resolve(&["mixed-precision bf16"]);
-    let named = |name: &str| half.added.iter().filter(|added| added.name == name).collect::<Vec<_>>();
+    let named = |name: &str| half.added.iter().filter(|added| *added.name == *name).collect::<Vec<_>>();
     // Norm → product and element-wise → softmax are borders; product → element-wise is none.
     let (narrowed, widened) = (named("cast activation to bf16"), named("cast activation to fp32"));
     assert_eq!((narrowed.len(), widened.len(), named("cast weight to bf16").len()), (1, 1, 1));

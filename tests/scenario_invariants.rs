@@ -2,6 +2,8 @@
 #![expect(clippy::unwrap_used, reason = "a trace that cannot be opened or built should fail its test")]
 
 mod common;
+#[path = "common/edits.rs"]
+mod edits;
 #[path = "common/scenarios.rs"]
 mod scenarios;
 
@@ -9,6 +11,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use common::shared;
+use edits::LINES;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use rayon::prelude::*;
@@ -20,51 +23,6 @@ use scenarios::{Opened, open};
 
 /// On traces with more tasks than this single edits are left to other tests: stacks of edits are tried on all.
 const MOST_TASKS: usize = 30_000;
-
-/// Lines of every edit; those of one edit stand together.
-const LINES: [&str; 41] = [
-    "resize-batch 7",
-    "resize-batch 100000",
-    "fuse-embedding-bags",
-    "reshard-tables size_greedy",
-    "swap-gpu V100",
-    "swap-gpu B200 host x0.7",
-    "place-on-gpu H100-SXM",
-    "overheads mean",
-    "scale kind=kernel | kind=compute x0.5",
-    "scale kind=T1 | kind=T5 x2",
-    "remove name~relu",
-    "remove family=norm & !phase=backward",
-    "fuse family=elementwise",
-    "fuse-optimizer",
-    "cuda-graph",
-    "cuda-graph phase=forward",
-    "remove-sync",
-    "mixed-precision bf16",
-    "insert kernel probe 20us after kernel~probe | family=conv | family=gemm",
-    "insert kernel side 20us on stream 7 after family=gemm | family=elementwise",
-    "insert aten::relu after family=gemm",
-    "insert aten::add after name~relu like name~addmm",
-    "replace name~relu with aten::gelu",
-    "swap-link NVLink4",
-    "scale-ranks 64",
-    "bucket-size 1000",
-    "compress-comm 4",
-    "overlap-comm",
-    "prefetch-input",
-    "accumulate 3",
-    "checkpoint phase=forward",
-    "checkpoint name~linear | name~conv | name~addmm",
-    "parallelize name~embedding_bag",
-    "parallelize family=elementwise & phase=forward until family=gemm",
-    "reorder name~relu before name~conv",
-    "reorder family=norm before family=gemm",
-    "resize-op family=gemm 1024->2048",
-    "scale-device dram_bw x2",
-    "scale-device flops x0.5",
-    "scale-device link x4",
-    "scale-device host_link x0.5",
-];
 
 fn files(folder: &str) -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
@@ -84,11 +42,6 @@ fn all() -> impl Iterator<Item = Opened> {
     let paths = files("sample_traces").into_iter().chain(files("../shared/traces/cpu-captured")).filter(is_profile);
     let shared = files("../shared/traces").into_iter().filter(|path| !path.ends_with("cpu-captured"));
     paths.chain(shared).flat_map(|path| open(&path))
-}
-
-/// Whether it is a capture of a model that others are captures of too, on which single edits are tried.
-fn is_alike(name: &str) -> bool {
-    ["b128", "b256-", "b1024"].iter().any(|size| name.contains(size)) && !name.contains("predicted")
 }
 
 /// What must hold of a graph under edits.
@@ -136,7 +89,7 @@ fn edits_undo_stack_and_change_nothing_where_they_ask_for_nothing_on_every_trace
     let mut tried = 0;
     for opened in all() {
         let lowered = TimedGraph::lower(opened.base.graph());
-        if opened.base.graph().tasks.node_count() <= MOST_TASKS && !is_alike(&opened.name) {
+        if opened.base.graph().tasks.node_count() <= MOST_TASKS {
             undo(&opened, &lowered);
             identities(&opened, &lowered);
         }
@@ -149,14 +102,14 @@ fn edits_undo_stack_and_change_nothing_where_they_ask_for_nothing_on_every_trace
 
 fn undo(opened: &Opened, lowered: &TimedGraph) {
     let mut history = History::default();
-    for line in LINES {
-        history.append(parse_step(line).unwrap());
+    LINES.iter().for_each(|line| history.append(parse_step(line).unwrap()));
+    LINES.par_iter().for_each(|&line| {
         let resolved = opened.resolve(&[line]);
         opened.check(&resolved, &[line]);
         let report = &resolved.reports[0];
         let silent = report.changed == 0 && report.unhandled.is_empty();
         assert!(!silent || resolved.timed.durations == lowered.durations, "{} {line} says nothing", opened.name);
-    }
+    });
     while history.undo() {}
     let undone: Vec<String> = history.current().steps.iter().map(ToString::to_string).collect();
     let resolved = opened.resolve(&undone.iter().map(String::as_str).collect::<Vec<_>>());
@@ -180,13 +133,13 @@ fn identities(opened: &Opened, lowered: &TimedGraph) {
     ];
     lines.extend(opened.base.graph().batch_size.map(|batch| format!("resize-batch {batch}")));
     lines.extend(opened.context.devices.first().map(|device| format!("swap-gpu {}", device.profile.id)));
-    for line in lines {
+    lines.par_iter().for_each(|line| {
         let resolved = opened.resolve(&[line.as_str()]);
         assert!(resolved.changes.is_empty(), "{} {line}: {:?}", opened.name, resolved.changes.first());
         assert_same(&resolved.timed, lowered, &format!("{} {line}", opened.name));
         let is_said = !resolved.reports[0].unhandled.is_empty();
         assert!(is_said || !line.contains("nothing"), "{} {line} says nothing", opened.name);
-    }
+    });
 }
 
 fn stacks(opened: &Opened) {
@@ -283,7 +236,7 @@ fn outcome(opened: &Opened, resolved: &Resolved) -> Outcome {
     let traced = opened.base.graph().tasks.node_indices().map(|node| end(resolved.timed.task(node)));
     let time = |task: TaskId| resolved.timed.durations[task.0 as usize];
     let mut added: Vec<_> =
-        resolved.added.iter().map(|added| (added.name.clone(), time(added.task), end(added.task))).collect();
+        resolved.added.iter().map(|added| (added.name.to_string(), time(added.task), end(added.task))).collect();
     added.sort_unstable();
     (traced.collect(), added)
 }

@@ -21,7 +21,7 @@ fn later_steps_reach_what_earlier_ones_added() {
     let resolved = opened.resolve(&[insert, "remove kernel=probe"]);
     assert!(resolved.added.is_empty(), "{} left", resolved.added.len());
     let resolved = opened.resolve(&[insert, "insert kernel next 1us after kernel=probe"]);
-    let named = |name: &str| resolved.added.iter().filter(|added| added.name == name).count();
+    let named = |name: &str| resolved.added.iter().filter(|added| *added.name == *name).count();
     assert!(named("probe") > 0 && named("probe") == named("next"), "{}: {}", opened.name, opened.context.devices.len());
     assert!(resolved.graph.tasks.node_count() == opened.base.graph().tasks.node_count());
 }
@@ -30,7 +30,7 @@ fn later_steps_reach_what_earlier_ones_added() {
 /// are too small and too large, and what is said of both.
 type Parameter = (&'static str, &'static str, &'static str, [&'static str; 2], &'static str);
 
-const PARAMETERS: [Parameter; 23] = [
+const PARAMETERS: [Parameter; 24] = [
     ("resize-batch", "N", "resize-batch {}", ["0", "1073741825"], "from 1 to 1073741824"),
     ("resize-batch", "B", "resize-batch 8 from {}", ["0", "1073741825"], "from 1 to 1073741824"),
     ("reshard-tables", "N", "reshard-tables t{}:r1", ["-1", "99999999999999999999"], "from 0"),
@@ -54,6 +54,7 @@ const PARAMETERS: [Parameter; 23] = [
     ("bucket-size", "MIB", "bucket-size {}", ["0", "1000001"], "from 0.001 to 1000000"),
     ("compress-comm", "RATIO", "compress-comm {}", ["0.9", "10001"], "from 1 to 10000"),
     ("accumulate", "K", "accumulate {}", ["0", "257"], "from 1 to 256"),
+    ("checkpoint", "N", "checkpoint phase=forward segments={}", ["0", "1001"], "from 1 to 1000"),
     ("resize-op", "OLD", "resize-op kind=kernel {}->64", ["0", "1099511627777"], "from 1 to 1099511627776"),
     ("resize-op", "NEW", "resize-op kind=kernel 64->{}", ["0", "1099511627777"], "from 1 to 1099511627776"),
     ("scale-device", "FACTOR", "scale-device dram_bw x{}", ["0", "1001"], "from 0.001 to 1000"),

@@ -70,12 +70,28 @@ impl TimedGraph {
         for (slot, &(task, lag)) in predecessors.iter().enumerate() {
             (slots[slot], lags[slot]) = self.fit(task, lag);
         }
+        self.push_row(node, duration.0, slots, lags)
+    }
+
+    /// Appends a task as it stands in another such graph, with its slots as rows of this one.
+    pub fn push_row(&mut self, node: u32, duration_ns: i64, slots: [u32; 3], lags: [i32; 3]) -> TaskId {
         let task = TaskId(self.durations.len() as u32);
         self.predecessors.push(slots);
         self.lags.push(lags);
-        self.durations.push(duration.0);
+        self.durations.push(duration_ns);
         self.node_of.push(node);
         task
+    }
+
+    /// An empty one with room for `tasks` and, of them, the places of `nodes` graph nodes.
+    pub fn with_capacity(tasks: usize, nodes: usize) -> Self {
+        Self {
+            predecessors: Vec::with_capacity(tasks),
+            lags: Vec::with_capacity(tasks),
+            durations: Vec::with_capacity(tasks),
+            node_of: Vec::with_capacity(tasks),
+            task_of: vec![NO_TASK; nodes],
+        }
     }
 
     /// Splits off a joint that carries `lag` as its duration where 32 bits do not hold it.
@@ -91,13 +107,7 @@ impl TimedGraph {
         use petgraph::Direction::Incoming;
         use petgraph::visit::EdgeRef;
         let count = graph.tasks.node_count();
-        let mut timed = Self {
-            predecessors: Vec::with_capacity(count),
-            lags: Vec::with_capacity(count),
-            durations: Vec::with_capacity(count),
-            node_of: Vec::with_capacity(count),
-            task_of: vec![NO_TASK; count],
-        };
+        let mut timed = Self::with_capacity(count, count);
         let mut predecessors = Vec::new();
         for node in graph.tasks.node_indices() {
             predecessors.clear();

@@ -6,7 +6,7 @@ use color_eyre::eyre::{Result, eyre};
 use serde::Serialize;
 
 use crate::cli::{AdviseArgs, Iteration};
-use crate::session::{Advice, AdvisedOption, Goal, Sensitivity};
+use crate::session::{Advice, AdvisedOption, Goal, Sensitivity, alike};
 use crate::units::DurNs;
 
 use super::opened::Opened;
@@ -52,10 +52,16 @@ fn describe(answer: &Answer, out: &mut dyn Write) -> io::Result<()> {
     if found.is_empty() {
         writeln!(out, "no edit that is known makes it faster")?;
     } else {
-        output::text(&options(&found[..found.len().min(SHOWN)]), out)?;
-    }
-    if found.len() > SHOWN {
-        writeln!(out, "{} more with --json or --csv", found.len() - SHOWN)?;
+        let groups = alike(found);
+        let shown = groups.iter().take(SHOWN).map(|group| {
+            let others: Vec<&AdvisedOption> = group[1..].iter().map(|&at| &found[at]).collect();
+            let first = &found[group[0]];
+            AdvisedOption { steps: vec![first.described(&others, "; ")], ..first.clone() }
+        });
+        output::text(&options(&shown.collect::<Vec<_>>()), out)?;
+        if groups.len() > SHOWN {
+            writeln!(out, "{} more with --json or --csv", groups.len() - SHOWN)?;
+        }
     }
     if let Some(goal) = goal {
         writeln!(out, "\n{}", sentence(goal))?;

@@ -7,7 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::cli::{Edit, Iteration, ScenarioArgs, ScenarioCommand, SweepArgs};
 use crate::scenario::Scenario;
-use crate::session::{Along, Engine, Loaded, PathChange, Sweep, SweepPoint, SweepRun, along, grid, read_text};
+use crate::session::{
+    Along, Engine, Loaded, PathChange, Sweep, SweepPoint, SweepRun, along, grid, read_text, still_gains,
+};
 
 use super::opened::Opened;
 use super::{input, output};
@@ -189,7 +191,11 @@ fn describe(table: &output::Table, answer: &Answer, out: &mut dyn Write) -> io::
         writeln!(out, "not handled: {what}")?;
     }
     if let Some(batch) = answer.optimal_batch {
-        writeln!(out, "optimal batch {batch}: doubling it gains no more than 5 %, or no larger one was tried")?;
+        if still_gains(&answer.points, batch) {
+            writeln!(out, "throughput still grows at batch {batch}, the largest tried that fits")?;
+        } else {
+            writeln!(out, "optimal batch {batch}: doubling it gains no more than 5 %")?;
+        }
     }
     if let Some(limit) = answer.memory_limit {
         writeln!(out, "memory fits up to {limit}")?;
@@ -228,7 +234,10 @@ fn map(answer: &Answer, out: &mut dyn Write) -> io::Result<()> {
     }
     for along in &answer.along {
         let others: Vec<String> = along.others.iter().map(|(other, value)| format!("{other}={value}")).collect();
-        let batch = along.optimal_batch.map(|batch| format!("optimal batch {batch}"));
+        let batch = along.optimal_batch.map(|batch| {
+            let what = if along.still_gains { "still grows at batch" } else { "optimal batch" };
+            format!("{what} {batch}")
+        });
         let limit = along.memory_limit.map(|limit| format!("memory fits up to {knob}={limit}"));
         let change =
             |change: &PathChange| format!("mostly {} from {knob}={} on, before {}", change.to, change.at, change.from);
@@ -242,7 +251,7 @@ fn map(answer: &Answer, out: &mut dyn Write) -> io::Result<()> {
 
 fn cell(point: &SweepPoint, answer: &Answer) -> String {
     let is_on = |along: &&Along| along.others.iter().all(|(other, value)| point.value(other) == Some(*value));
-    let best = answer.along.iter().find(is_on).and_then(|along| along.optimal_batch);
+    let best = answer.along.iter().find(is_on).filter(|along| !along.still_gains).and_then(|along| along.optimal_batch);
     let is_best = best.is_some_and(|best| point.value("batch") == Some(best as f64));
     let mark = if point.fits == Some(false) {
         "!"

@@ -83,8 +83,7 @@ fn wanted(name: &str) -> Result<Wanted> {
             let names = Sharder::ALL.map(Sharder::name);
             let unknown = || {
                 let known = names.iter().map(String::as_str).chain(["best", "all"]);
-                let near = StepError::unknown(1, "sharder", name, known).message;
-                eyre!("--sharder: {near}: expected {} (random(SEED) for another), best or all", names.join(", "))
+                eyre!("--sharder: {}", StepError::unknown(1, "sharder", name, known).message)
             };
             let sharder = Sharder::parse(name).ok_or_else(unknown)?;
             Ok(Wanted { sharders: vec![sharder], search: false })

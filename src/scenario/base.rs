@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex, OnceLock};
 
+use petgraph::graph::EdgeIndex;
 use petgraph::visit::EdgeRef;
 
 use crate::cost::overhead::{ProfilerCost, Stretches, statistics};
@@ -42,7 +43,7 @@ pub(super) struct MovingLag {
     pub(super) row: u32,
     pub(super) slot: u8,
     pub(super) from: NodeId,
-    pub(super) edge: petgraph::graph::EdgeIndex<u32>,
+    pub(super) edge: EdgeIndex<u32>,
 }
 
 /// The classes of all tasks.
@@ -188,6 +189,15 @@ impl Base {
 
     pub(super) fn moving(&self) -> Option<&[MovingLag]> {
         self.moving.as_deref()
+    }
+
+    /// The dependencies whose lags change with the duration of their source.
+    pub(super) fn moving_edges(&self) -> impl Iterator<Item = EdgeIndex<u32>> {
+        let unplaced = self.moving.is_none().then(|| {
+            let edges = self.graph.tasks.edge_references();
+            edges.filter(|edge| edge.weight().of_predecessor != 0.0).map(|edge| edge.id())
+        });
+        self.moving.iter().flatten().map(|lag| lag.edge).chain(unplaced.into_iter().flatten())
     }
 
     pub(super) fn works(&self) -> &Works {

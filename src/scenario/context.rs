@@ -14,7 +14,7 @@ use crate::graph::{ExecutionGraph, RankPart};
 
 use super::batch::BatchLaws;
 use super::host::HostModel;
-use super::known::read_step;
+use super::known::{Known, read_step};
 use super::step::{Step, StepError};
 
 /// Catalog, models and the devices on which the graph was traced. Cheap to clone.
@@ -115,12 +115,17 @@ impl Context {
         Self { catalog, models, overheads, databases, devices, host, is_placed: false, laws: None }
     }
 
-    /// Reads a step whose devices and interconnects are known.
+    /// Reads a step that names only what is known.
     ///
     /// # Errors
     /// See [`read_step`].
     pub fn step(&self, line: &str) -> Result<Step, StepError> {
-        read_step(line, &self.catalog, self.models.links())
+        read_step(line, self.known())
+    }
+
+    /// What steps may name.
+    pub fn known(&self) -> Known<'_> {
+        Known { catalog: &self.catalog, links: self.models.links(), databases: &self.databases }
     }
 
     /// A context for `graph` with the devices, models and overheads that come with the program.

@@ -1,7 +1,8 @@
-//! What steps name besides tasks: devices and interconnects, held against those there are.
+//! What steps name besides tasks: devices, interconnects and files of host overheads, held against those there are.
 
 use crate::device::{Catalog, Links};
 
+use super::context::Databases;
 use super::file::{FileError, SavedScenario};
 use super::step::{Step, StepError, parse_step};
 use super::text::{Word, Words};
@@ -13,16 +14,33 @@ pub enum Name<'a> {
     Device(&'a str),
     /// An interconnect.
     Interconnect(&'a str),
+    /// A database of host overheads in a file.
+    Overheads(&'a str),
 }
 
-/// Reads a step whose devices and interconnects are known ones.
+/// What steps may name.
+#[derive(Clone, Copy, Debug)]
+pub struct Known<'a> {
+    /// Devices.
+    pub catalog: &'a Catalog,
+    /// Interconnects.
+    pub links: &'a Links,
+    /// Databases of host overheads.
+    pub databases: &'a Databases,
+}
+
+/// Reads a step that names only what is known.
 ///
 /// # Errors
-/// See [`parse_step`]; an unknown device or interconnect, with its column and the nearest.
-pub fn read_step(line: &str, catalog: &Catalog, links: &Links) -> Result<Step, StepError> {
+/// See [`parse_step`]; an unknown device or interconnect, with its column and the nearest; a file that cannot be used.
+pub fn read_step(line: &str, known: Known<'_>) -> Result<Step, StepError> {
+    let Known { catalog, links, databases } = known;
     let step = parse_step(line)?;
     for name in step.transform.names() {
         match name {
+            Name::Overheads(file) => {
+                databases.read(file).map_err(|reason| StepError::at(column_of(line, file), reason))?;
+            }
             Name::Device(device) => {
                 // Of several words a driver's name might be found in any.
                 let is_one = !device.contains(char::is_whitespace);
@@ -40,15 +58,15 @@ pub fn read_step(line: &str, catalog: &Catalog, links: &Links) -> Result<Step, S
 }
 
 impl SavedScenario {
-    /// Holds the steps against the devices and interconnects there are.
+    /// Holds the steps against the devices, interconnects and files there are.
     ///
     /// # Errors
     /// The first step that names an unknown one.
-    pub fn check(&self, catalog: &Catalog, links: &Links) -> Result<(), FileError> {
+    pub fn check(&self, known: Known<'_>) -> Result<(), FileError> {
         for (index, step) in self.scenario.steps.iter().enumerate() {
             let line = step.to_string();
             let bad = |error| FileError::Step { number: index + 1, line: line.clone(), error };
-            read_step(&line, catalog, links).map_err(bad)?;
+            read_step(&line, known).map_err(bad)?;
         }
         Ok(())
     }

@@ -1,8 +1,6 @@
-//! Draft → timed graph: patched in place while only durations changed, else built anew in a stable topological order.
+//! Draft → timed graph: patched in place while only durations changed, else copied with the rows that changed written anew.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-
+use petgraph::Direction::Incoming;
 use petgraph::visit::EdgeRef;
 
 use crate::graph::timed::NO_TASK;
@@ -61,62 +59,142 @@ fn patch(draft: &Draft<'_>, durations: &[DurNs]) -> Option<(TimedGraph, TaskId)>
     Some((timed, TaskId(first)))
 }
 
-/// A dependency between numbered tasks: traced ones first, then added ones.
+/// The rows of tasks whose dependencies stay are copied; all others are written anew. Tasks keep the base's order but where one
+/// has to wait for a later one, which then comes before it.
+///
+/// # Complexity
+/// O(rows), and O(dependencies) of what is written anew.
+fn rebuild(draft: &Draft<'_>, durations: &[DurNs]) -> Lowered {
+    let changed = Changed::of(draft, durations);
+    let traced = draft.graph().tasks.node_count();
+    let mut writer = Writer {
+        base: draft.base().timed(),
+        durations,
+        changed,
+        row: vec![NO_TASK; draft.base().timed().len()],
+        task_of: vec![NO_TASK; durations.len()],
+        timed: TimedGraph::with_capacity(draft.base().timed().len() + draft.added.len(), traced),
+        waiting: Vec::new(),
+        is_waiting: vec![false; durations.len()],
+        predecessors: Vec::new(),
+        cyclic: 0,
+    };
+    let mut added: Vec<u32> = (0..draft.added.len() as u32).collect();
+    added.sort_by_key(|&id| draft.added[id as usize].after);
+    let mut added = added.into_iter().peekable();
+    for node in 0..traced as u32 {
+        writer.write(node, draft);
+        // An added task stands right after the traced one beside which it is listed.
+        while let Some(id) = added.next_if(|&id| draft.added[id as usize].after.index() as u32 <= node) {
+            writer.write(traced as u32 + id, draft);
+        }
+    }
+    for id in added {
+        writer.write(traced as u32 + id, draft);
+    }
+    let Writer { mut timed, task_of, cyclic, .. } = writer;
+    timed.task_of.copy_from_slice(&task_of[..traced]);
+    let added = task_of[traced..].iter().map(|&task| TaskId(task)).collect();
+    Lowered { timed, unchanged: None, added, cyclic }
+}
+
+/// A dependency on a numbered task: traced ones first, then added ones.
 #[derive(Clone, Copy)]
 struct Edge {
     from: u32,
     to: u32,
-    dependency: Dependency,
+    lag: DurNs,
 }
 
-fn rebuild(draft: &Draft<'_>, durations: &[DurNs]) -> Lowered {
-    let traced = draft.graph().tasks.node_count();
-    let edges = edges(draft, traced);
-    let into = Index::by(&edges, durations.len(), |edge| edge.to);
-    let (order, dropped) = order(draft, &edges, &into, durations.len());
-    let mut timed = TimedGraph { task_of: vec![NO_TASK; traced], ..TimedGraph::default() };
-    let mut task_of = vec![NO_TASK; durations.len()];
-    let mut predecessors = Vec::new();
-    for &number in &order {
-        predecessors.clear();
-        for &edge in into.of(number).iter().filter(|&&edge| !dropped[edge as usize]) {
-            let Edge { from, dependency, .. } = edges[edge as usize];
-            let lag = dependency.effective_lag(durations[from as usize]);
-            predecessors.push((TaskId(task_of[from as usize]), lag));
-        }
-        predecessors.sort_unstable();
-        let node = if (number as usize) < traced { number } else { u32::MAX };
-        task_of[number as usize] = timed.push(node, durations[number as usize], &predecessors).0;
-    }
-    timed.task_of.copy_from_slice(&task_of[..traced]);
-    let added = task_of[traced..].iter().map(|&task| TaskId(task)).collect();
-    Lowered { timed, unchanged: None, added, cyclic: dropped.iter().filter(|&&dropped| dropped).count() }
+/// Tasks whose dependencies are not the base's, with those they have.
+struct Changed {
+    /// By task, one more than its place in `starts`; 0 for one that is as it was.
+    place: Vec<u32>,
+    starts: Vec<u32>,
+    edges: Vec<Edge>,
+    /// Edges left out because they closed a cycle.
+    dropped: Vec<bool>,
 }
 
-fn edges(draft: &Draft<'_>, traced: usize) -> Vec<Edge> {
-    let graph = draft.graph();
-    let mut edges = Vec::with_capacity(graph.tasks.edge_count() + draft.links.len());
-    for edge in graph.tasks.edge_references().filter(|edge| !draft.cut.contains(&edge.id())) {
-        let changed = draft.changed_edges.get(&edge.id());
-        let dependency = *changed.unwrap_or(edge.weight());
-        let passed = if draft.is_removed(edge.target()) { bypassed(dependency) } else { Some(dependency) };
-        if let Some(dependency) = passed {
-            edges.push(Edge { from: edge.source().index() as u32, to: edge.target().index() as u32, dependency });
+impl Changed {
+    fn of(draft: &Draft<'_>, durations: &[DurNs]) -> Self {
+        let graph = draft.graph();
+        let traced = graph.tasks.node_count();
+        let mut place = vec![0_u32; durations.len()];
+        place[traced..].fill(1);
+        let ends = |edge| graph.tasks.edge_endpoints(edge);
+        let of_edges = draft.cut.iter().chain(draft.changed_edges.keys()).filter_map(|&edge| Some(ends(edge)?.1));
+        let of_links = draft.links.iter().filter(|link| !link.is_cut).map(|link| number(link.to, traced) as usize);
+        let lags = draft.base().moving_edges().filter_map(|edge| {
+            let (from, to) = ends(edge)?;
+            let lag = |duration| graph.tasks[edge].effective_lag(duration);
+            (lag(durations[from.index()]) != lag(graph.tasks[from].duration)).then_some(to)
+        });
+        of_edges.chain(lags).map(NodeId::index).chain(of_links).for_each(|node| place[node] = 1);
+        let gone = (0..traced).filter(|&node| draft.is_removed(NodeId::new(node)));
+        gone.for_each(|node| place[node] = 1);
+        let mut count = 0;
+        for place in place.iter_mut().filter(|place| **place > 0) {
+            count += 1;
+            *place = count;
         }
+        let mut edges = edges(draft, durations, &place);
+        let mut starts = vec![0_u32; count as usize + 1];
+        for edge in &edges {
+            starts[place[edge.to as usize] as usize] += 1;
+        }
+        for at in 0..count as usize {
+            starts[at + 1] += starts[at];
+        }
+        put_in_place(&mut edges, &starts, |edge| place[edge.to as usize] as usize - 1);
+        let dropped = vec![false; edges.len()];
+        Self { place, starts, edges, dropped }
     }
-    let number = |node: Node| match node {
+
+    /// The places of the edges into a task; `None` for one that is as it was.
+    fn of_task(&self, task: u32) -> Option<std::ops::Range<usize>> {
+        let place = (self.place[task as usize] as usize).checked_sub(1)?;
+        Some(self.starts[place] as usize..self.starts[place + 1] as usize)
+    }
+}
+
+/// Brings `edges` in order of their group, whose ends `starts` tells; edges of one group keep theirs.
+fn put_in_place(edges: &mut Vec<Edge>, starts: &[u32], group: impl Fn(&Edge) -> usize) {
+    let mut next = starts.to_vec();
+    let mut placed = vec![Edge { from: 0, to: 0, lag: DurNs::ZERO }; edges.len()];
+    for edge in edges.iter() {
+        let next = &mut next[group(edge)];
+        placed[*next as usize] = *edge;
+        *next += 1;
+    }
+    *edges = placed;
+}
+
+fn number(node: Node, traced: usize) -> u32 {
+    match node {
         Node::Traced(node) => node.index() as u32,
-        Node::Added(id) => traced as u32 + id.0,
-    };
-    for link in draft.links.iter().filter(|link| !link.is_cut) {
-        let gone = match link.to {
-            Node::Traced(node) => draft.is_removed(node),
-            Node::Added(id) => draft.dropped[id.0 as usize],
-        };
-        let dependency = if gone { bypassed(link.dependency) } else { Some(link.dependency) };
-        if let Some(dependency) = dependency {
-            edges.push(Edge { from: number(link.from), to: number(link.to), dependency });
+        Node::Added(AddedId(id)) => traced as u32 + id,
+    }
+}
+
+/// The dependencies into tasks that have a `place`.
+fn edges(draft: &Draft<'_>, durations: &[DurNs], place: &[u32]) -> Vec<Edge> {
+    let graph = draft.graph();
+    let traced = graph.tasks.node_count();
+    let mut edges = Vec::with_capacity(draft.links.len());
+    let mut push = |from: u32, to: u32, dependency: Dependency, gone: bool| {
+        if let Some(dependency) = if gone { bypassed(dependency) } else { Some(dependency) } {
+            edges.push(Edge { from, to, lag: dependency.effective_lag(durations[from as usize]) });
         }
+    };
+    for node in (0..traced).filter(|&node| place[node] > 0).map(NodeId::new) {
+        for edge in graph.tasks.edges_directed(node, Incoming).filter(|edge| !draft.cut.contains(&edge.id())) {
+            let dependency = *draft.changed_edges.get(&edge.id()).unwrap_or(edge.weight());
+            push(edge.source().index() as u32, node.index() as u32, dependency, draft.is_removed(node));
+        }
+    }
+    for link in draft.links.iter().filter(|link| !link.is_cut) {
+        push(number(link.from, traced), number(link.to, traced), link.dependency, draft.is_gone(link.to));
     }
     edges
 }
@@ -132,119 +210,146 @@ fn bypassed(dependency: Dependency) -> Option<Dependency> {
     }
 }
 
-/// Edge numbers by one of their ends, in a flat array.
-struct Index {
-    starts: Vec<u32>,
-    edges: Vec<u32>,
+/// Writes tasks, each after what it waits for.
+struct Writer<'a> {
+    base: &'a TimedGraph,
+    durations: &'a [DurNs],
+    changed: Changed,
+    /// By row of the base, the row it became.
+    row: Vec<u32>,
+    /// By task, its row.
+    task_of: Vec<u32>,
+    timed: TimedGraph,
+    /// Tasks that wait for the one after them.
+    waiting: Vec<u32>,
+    is_waiting: Vec<bool>,
+    predecessors: Vec<(TaskId, DurNs)>,
+    cyclic: usize,
 }
 
-impl Index {
-    fn by(edges: &[Edge], tasks: usize, end: impl Fn(&Edge) -> u32) -> Self {
-        let mut starts = vec![0u32; tasks + 1];
-        for edge in edges {
-            starts[end(edge) as usize + 1] += 1;
+impl Writer<'_> {
+    /// Writes `task` unless it is written, and before it what it waits for.
+    fn write(&mut self, task: u32, draft: &Draft<'_>) {
+        if self.task_of[task as usize] != NO_TASK {
+            return;
         }
-        for task in 0..tasks {
-            starts[task + 1] += starts[task];
-        }
-        let mut next = starts.clone();
-        let mut list = vec![0u32; edges.len()];
-        for (number, edge) in edges.iter().enumerate() {
-            let place = &mut next[end(edge) as usize];
-            list[*place as usize] = number as u32;
-            *place += 1;
-        }
-        Self { starts, edges: list }
-    }
-
-    fn of(&self, task: u32) -> &[u32] {
-        &self.edges[self.starts[task as usize] as usize..self.starts[task as usize + 1] as usize]
-    }
-}
-
-/// A topological order that keeps the base's where it can, and which edges had to be dropped for it.
-fn order(draft: &Draft<'_>, edges: &[Edge], into: &Index, tasks: usize) -> (Vec<u32>, Vec<bool>) {
-    let traced = draft.graph().tasks.node_count();
-    let none = vec![false; edges.len()];
-    if tasks == traced && edges.iter().all(|edge| edge.from < edge.to) {
-        return ((0..tasks as u32).collect(), none);
-    }
-    // An added task stands right after the traced one beside which it is listed.
-    let key = |task: u32| match (task as usize).checked_sub(traced) {
-        None => (task, 0),
-        Some(added) => (draft.added[added].after.index() as u32, task),
-    };
-    let out_of = Index::by(edges, tasks, |edge| edge.from);
-    let mut sorter = Sorter {
-        edges,
-        into,
-        out_of: &out_of,
-        missing: (0..tasks as u32).map(|task| into.of(task).len() as u32).collect(),
-        done: vec![false; tasks],
-        dropped: none,
-        ready: BinaryHeap::new(),
-    };
-    let mut by_key: Vec<u32> = (0..tasks as u32).collect();
-    by_key.sort_unstable_by_key(|&task| key(task));
-    let mut rank = vec![0u32; tasks];
-    for (place, &task) in by_key.iter().enumerate() {
-        rank[task as usize] = place as u32;
-    }
-    (sorter.run(&by_key, &rank), sorter.dropped)
-}
-
-/// Kahn's algorithm, the task that comes first in the preferred order first.
-struct Sorter<'a> {
-    edges: &'a [Edge],
-    into: &'a Index,
-    out_of: &'a Index,
-    missing: Vec<u32>,
-    done: Vec<bool>,
-    dropped: Vec<bool>,
-    ready: BinaryHeap<Reverse<u32>>,
-}
-
-impl Sorter<'_> {
-    /// # Arguments
-    /// `by_key`: tasks in the preferred order; `rank`: each task's place in it.
-    fn run(&mut self, by_key: &[u32], rank: &[u32]) -> Vec<u32> {
-        let mut order = Vec::with_capacity(by_key.len());
-        for &task in by_key.iter().filter(|&&task| self.missing[task as usize] == 0) {
-            self.ready.push(Reverse(rank[task as usize]));
-        }
-        let mut waiting = by_key.iter();
-        loop {
-            while let Some(Reverse(place)) = self.ready.pop() {
-                let task = by_key[place as usize];
-                self.done[task as usize] = true;
-                order.push(task);
-                self.release(task, rank);
-            }
-            let Some(&stuck) = waiting.find(|&&task| !self.done[task as usize]) else { return order };
-            self.force(stuck);
-            self.ready.push(Reverse(rank[stuck as usize]));
-        }
-    }
-
-    fn release(&mut self, task: u32, rank: &[u32]) {
-        let out_of = self.out_of;
-        for &edge in out_of.of(task).iter().filter(|&&edge| !self.dropped[edge as usize]) {
-            let to = self.edges[edge as usize].to;
-            self.missing[to as usize] -= 1;
-            if self.missing[to as usize] == 0 && !self.done[to as usize] {
-                self.ready.push(Reverse(rank[to as usize]));
+        self.wait(task);
+        while let Some(&task) = self.waiting.last() {
+            match self.missing(task) {
+                None => {
+                    self.leave(self.waiting.len() - 1);
+                    self.put(task);
+                }
+                Some(missing) if self.is_waiting[missing as usize] => self.break_cycle(missing, draft),
+                Some(missing) => self.wait(missing),
             }
         }
     }
 
-    /// Drops the edges that keep `task` waiting: they close a cycle.
-    fn force(&mut self, task: u32) {
-        for &edge in self.into.of(task) {
-            if !self.done[self.edges[edge as usize].from as usize] {
-                self.dropped[edge as usize] = true;
+    fn wait(&mut self, task: u32) {
+        self.is_waiting[task as usize] = true;
+        self.waiting.push(task);
+    }
+
+    /// Lets all but the first `left` of those waiting wait no longer.
+    fn leave(&mut self, left: usize) {
+        for task in self.waiting.drain(left..) {
+            self.is_waiting[task as usize] = false;
+        }
+    }
+
+    /// The first task that `task` waits for and that is not written.
+    fn missing(&self, task: u32) -> Option<u32> {
+        if let Some(mut range) = self.changed.of_task(task) {
+            let is_missing = |edge: usize| !self.changed.dropped[edge] && self.task_of[self.from(edge)] == NO_TASK;
+            return range.find(|&edge| is_missing(edge)).map(|edge| self.changed.edges[edge].from);
+        }
+        let rows = self.rows(task);
+        let first = *rows.start();
+        for row in rows {
+            for &before in self.base.predecessors[row as usize].iter().take_while(|&&before| before != NO_TASK) {
+                // Joints of the task itself are written with it, those of others with them.
+                if before < first && self.row[before as usize] == NO_TASK {
+                    let node = self.base.node_of[before as usize];
+                    return Some(if node == u32::MAX { self.owner(before) } else { node });
+                }
             }
         }
-        self.missing[task as usize] = 0;
+        None
+    }
+
+    fn from(&self, edge: usize) -> usize {
+        self.changed.edges[edge].from as usize
+    }
+
+    /// The rows of the base that stand for a traced task: its own, and the joints before it.
+    fn rows(&self, task: u32) -> std::ops::RangeInclusive<u32> {
+        let last = self.base.task_of[task as usize];
+        let mut first = last;
+        while first > 0 && self.base.node_of[first as usize - 1] == u32::MAX {
+            first -= 1;
+        }
+        first..=last
+    }
+
+    /// The task before which a joint stands.
+    fn owner(&self, joint: u32) -> u32 {
+        let after = self.base.node_of[joint as usize..].iter().find(|&&node| node != u32::MAX);
+        after.copied().unwrap_or(0)
+    }
+
+    /// Of tasks that wait for one another, from `closing` on, the first in the base's order waits no longer.
+    fn break_cycle(&mut self, closing: u32, draft: &Draft<'_>) {
+        let from = self.waiting.iter().position(|&waiting| waiting == closing).unwrap_or(0);
+        let traced = self.base.task_of.len();
+        let key = |task: u32| match (task as usize).checked_sub(traced) {
+            None => (task, 0),
+            Some(added) => (draft.added[added].after.index() as u32, task),
+        };
+        let cycle = &self.waiting[from..];
+        let edge_into = |at: usize| {
+            let next = cycle[(at + 1) % cycle.len()];
+            let mut range = self.changed.of_task(cycle[at])?;
+            range.find(|&edge| self.changed.edges[edge].from == next && !self.changed.dropped[edge])
+        };
+        let first = (0..cycle.len()).filter(|&at| edge_into(at).is_some()).min_by_key(|&at| key(cycle[at]));
+        let Some((at, edge)) = first.and_then(|at| Some((at, edge_into(at)?))) else {
+            // Traced dependencies alone close no cycle.
+            self.leave(from);
+            return;
+        };
+        self.changed.dropped[edge] = true;
+        self.cyclic += 1;
+        self.leave(from + at + 1);
+    }
+
+    fn put(&mut self, task: u32) {
+        let duration = self.durations[task as usize];
+        let node = if (task as usize) < self.base.task_of.len() { task } else { u32::MAX };
+        let Some(range) = self.changed.of_task(task) else { return self.copy(task, duration) };
+        let mut predecessors = std::mem::take(&mut self.predecessors);
+        predecessors.clear();
+        for edge in range.filter(|&edge| !self.changed.dropped[edge]) {
+            predecessors.push((TaskId(self.task_of[self.from(edge)]), self.changed.edges[edge].lag));
+        }
+        predecessors.sort_unstable();
+        self.task_of[task as usize] = self.timed.push(node, duration, &predecessors).0;
+        self.predecessors = predecessors;
+        if node != u32::MAX {
+            self.row[self.base.task_of[task as usize] as usize] = self.task_of[task as usize];
+        }
+    }
+
+    /// Copies the rows of a task whose dependencies stay.
+    fn copy(&mut self, task: u32, duration: DurNs) {
+        for row in self.rows(task) {
+            let slots = self.base.predecessors[row as usize];
+            let moved = slots.map(|before| self.row.get(before as usize).copied().unwrap_or(NO_TASK));
+            let node = self.base.node_of[row as usize];
+            let time = if node == task { duration.0 } else { self.base.durations[row as usize] };
+            self.row[row as usize] = self.timed.push_row(node, time, moved, self.base.lags[row as usize]).0;
+        }
+        self.task_of[task as usize] = self.row[self.base.task_of[task as usize] as usize];
     }
 }
 

@@ -32,7 +32,7 @@ pub use draft::{Added, AddedId, Combine, Draft, Node, Recomputed, SharedStates, 
 pub use file::{FileError, Fit, SavedScenario};
 pub use history::History;
 pub use host::HostModel;
-pub use known::{Name, read_step};
+pub use known::{Known, Name, read_step};
 pub use named::NamedScenarios;
 pub use resolve::{AddedTask, Prefix, Resolved, resolve};
 pub use selector::Selector;

@@ -59,7 +59,7 @@ pub struct AddedTask {
     /// Its row in the timed graph.
     pub task: TaskId,
     /// Its name.
-    pub name: String,
+    pub name: Arc<str>,
     /// What it is.
     pub kind: TaskKind,
     /// Where it runs; may be an added lane.

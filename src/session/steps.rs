@@ -2,22 +2,21 @@
 
 use std::path::Path;
 
-use crate::scenario::{SavedScenario, Step, read_step};
+use crate::scenario::{Known, SavedScenario, Step, read_step};
 
-use super::{Engine, SessionError, read_overheads, read_text};
+use super::{Engine, SessionError, read_text};
 
 impl Engine {
-    /// Reads a step and checks that the devices and interconnects it names are known, and a database of overheads can be read.
+    /// Reads a step that names only what the engine knows.
     ///
     /// # Errors
-    /// See [`read_step`]; the database.
+    /// See [`read_step`].
     pub fn step(&self, line: &str) -> Result<Step, SessionError> {
-        let step = read_step(line, &self.catalog, self.models.links())?;
-        let own = step.to_string();
-        if let Some(file) = own.strip_prefix("overheads ").filter(|source| !["measured", "mean"].contains(source)) {
-            read_overheads(Path::new(file))?;
-        }
-        Ok(step)
+        Ok(read_step(line, self.known())?)
+    }
+
+    fn known(&self) -> Known<'_> {
+        Known { catalog: &self.catalog, links: self.models.links(), databases: &self.databases }
     }
 
     /// A scenario file with the fingerprint of its trace.
@@ -27,10 +26,7 @@ impl Engine {
     pub fn read_scenario(&self, path: &Path) -> Result<SavedScenario, SessionError> {
         let fail = |reason: String| SessionError::Read { path: path.display().to_string(), reason };
         let saved = SavedScenario::from_toml(&read_text(path)?).map_err(|error| fail(error.to_string()))?;
-        saved.check(&self.catalog, self.models.links()).map_err(|error| fail(error.to_string()))?;
-        for step in &saved.scenario.steps {
-            self.step(&step.to_string()).map_err(|error| fail(error.to_string()))?;
-        }
+        saved.check(self.known()).map_err(|error| fail(error.to_string()))?;
         Ok(saved)
     }
 }

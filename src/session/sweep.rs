@@ -264,6 +264,12 @@ pub fn optimal_batch(points: &[SweepPoint]) -> Option<u64> {
     optimal_throughput(all.into_iter())
 }
 
+/// Whether doubling still gains at `batch`, as far as points tell: no larger one that fits was tried.
+pub fn still_gains(points: &[SweepPoint], batch: u64) -> bool {
+    let fitting = points.iter().filter(|point| point.fits != Some(false)).filter_map(|point| point.value("batch"));
+    !points.is_empty() && fitting.fold(0.0, f64::max) <= batch as f64
+}
+
 /// The largest value of a knob whose point fits the device's memory, where some point does not.
 pub fn memory_limit(points: &[SweepPoint], knob: &str) -> Option<f64> {
     let fitting = points.iter().filter(|point| point.fits == Some(true)).filter_map(|point| point.value(knob));
@@ -323,6 +329,15 @@ mod tests {
         let memory = [point(64.0, 100.0, None), point(128.0, 180.0, None), point(256.0, 360.0, Some(false))];
         assert_eq!(optimal_batch(&memory), Some(128));
         assert_eq!(optimal_batch(&points[..1]), None);
+    }
+
+    #[test]
+    fn the_largest_batch_is_not_called_the_best() {
+        let points = [point(64.0, 100.0, None), point(128.0, 180.0, None), point(256.0, 188.0, None)];
+        assert!(!still_gains(&points, 128));
+        assert!(still_gains(&points[..2], 128), "nothing larger was tried");
+        let full = [point(64.0, 100.0, None), point(128.0, 180.0, None), point(256.0, 360.0, Some(false))];
+        assert!(still_gains(&full, 128), "nothing larger fits");
     }
 
     #[test]

@@ -96,7 +96,7 @@ fn median(values: &mut [f64]) -> f64 {
     let middle = values.len() / 2;
     match values.get(middle) {
         Some(&upper) if values.len() % 2 == 1 => upper,
-        Some(&upper) => (values[middle - 1] + upper) / 2.0,
+        Some(&upper) => f64::midpoint(values[middle - 1], upper),
         None => f64::NAN,
     }
 }

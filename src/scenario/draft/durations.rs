@@ -55,6 +55,14 @@ impl Draft<'_> {
         self.touch(node);
     }
 
+    /// Takes back what caches and pages of the host made of a task.
+    pub(in crate::scenario) fn forget_host(&mut self, node: NodeId) {
+        let is_hosts = |cost: &Repricing| matches!(cost, Repricing::Ratio(_, of) if of.model.starts_with("host-"));
+        if self.recosted.get(&node).is_some_and(is_hosts) {
+            self.recosted.remove(&node);
+        }
+    }
+
     /// Takes a task's duration to be the traced one again.
     pub fn unset_duration(&mut self, node: NodeId) {
         self.rebased.remove(&node);

@@ -55,6 +55,7 @@ impl Draft<'_> {
             let (traced, own) = (self.classes_of(kept).0, self.class_of[kept.index()]);
             let class = self.new_class(merged);
             self.traced_as.insert(kept, class);
+            self.member_of.extend(members.iter().map(|&member| (member, kept)));
             self.merged.insert(kept, Merge { members, own, traced, combine });
             self.remerge(kept);
         }

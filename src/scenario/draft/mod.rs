@@ -57,7 +57,7 @@ pub enum Node {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Added {
     /// Its name.
-    pub name: String,
+    pub name: Arc<str>,
     /// What it is.
     pub kind: TaskKind,
     /// Where it runs.
@@ -118,6 +118,8 @@ pub struct Draft<'b> {
     traced_as: FxHashMap<NodeId, u32>,
     /// Tasks that do the work of others besides their own.
     merged: FxHashMap<NodeId, Merge>,
+    /// By task, the one that does its work, itself where it does that of others too.
+    member_of: FxHashMap<NodeId, NodeId>,
     /// Factor on each task's duration; empty while all are 1.
     factors: Vec<f64>,
     /// Tasks whose duration no longer depends on their work.
@@ -143,6 +145,8 @@ pub struct Draft<'b> {
     pub(super) cut: FxHashSet<EdgeIndex<u32>>,
     pub(super) changed_edges: FxHashMap<EdgeIndex<u32>, Dependency>,
     pub(super) lanes: Vec<(Lane, String)>,
+    /// Names of traced tasks that added ones share, as far as any does.
+    names: Vec<Option<Arc<str>>>,
     /// Traced tasks that run on another lane.
     moved: FxHashMap<NodeId, LaneId>,
     /// Factor on the duration of each added task; shorter than `added` while the rest is 1.
@@ -181,6 +185,7 @@ impl<'b> Draft<'b> {
             own_work: FxHashSet::default(),
             traced_as: FxHashMap::default(),
             merged: FxHashMap::default(),
+            member_of: FxHashMap::default(),
             factors: Vec::new(),
             fixed: FxHashSet::default(),
             rebased: FxHashMap::default(),
@@ -197,6 +202,7 @@ impl<'b> Draft<'b> {
             cut: FxHashSet::default(),
             changed_edges: FxHashMap::default(),
             lanes: Vec::new(),
+            names: Vec::new(),
             moved: FxHashMap::default(),
             factors_added: Vec::new(),
             link_ends: FxHashMap::default(),

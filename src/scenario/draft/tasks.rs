@@ -1,5 +1,7 @@
 //! Tasks of a draft, traced and added alike: what they are now, taking them out, stretching, moving and copying them.
 
+use std::sync::Arc;
+
 use crate::cost::{Family, Prediction, Provenance, Work};
 use crate::graph::{LaneId, NodeId, OperatorId, Phase, TaskKind};
 use crate::units::Bytes;
@@ -162,8 +164,9 @@ impl Draft<'_> {
             Node::Traced(_) => None,
             Node::Added(AddedId(id)) => self.added[id as usize].caller.clone(),
         };
+        let name = self.shared_name(of);
         Node::Added(self.add(Added {
-            name: self.name_of(of).to_owned(),
+            name,
             kind: self.kind_of(of),
             lane,
             operator: self.operator_of(of),
@@ -175,5 +178,19 @@ impl Draft<'_> {
             caller,
             after: beside,
         }))
+    }
+
+    /// The name of a task, to be kept by others.
+    fn shared_name(&mut self, of: Node) -> Arc<str> {
+        let graph = self.graph();
+        let id = match of {
+            Node::Traced(node) => graph.tasks[node].name,
+            Node::Added(AddedId(id)) => return self.added[id as usize].name.clone(),
+        };
+        let at = id.0 as usize;
+        if self.names.len() <= at {
+            self.names.resize(at + 1, None);
+        }
+        self.names[at].get_or_insert_with(|| graph.names.get(id).into()).clone()
     }
 }

@@ -72,7 +72,16 @@ impl Draft<'_> {
         self.touch(node);
         if let Some(merge) = self.merged.get_mut(&node) {
             merge.own = class;
-            self.remerge(node);
+        }
+        if let Some(&kept) = self.member_of.get(&node) {
+            self.remerge(kept);
+        }
+    }
+
+    /// Says what a task does whose recorded arguments do not show it, unless an edit changed that already.
+    pub fn show_work(&mut self, node: NodeId, work: Work) {
+        if !self.is_individual(node) {
+            self.set_works(node, work.clone(), work);
         }
     }
 

@@ -345,6 +345,8 @@ const LEAST_CODE: f64 = 0.1;
 
 /// Lets a computation pay for the fresh pages of its result.
 fn touch(draft: &mut Draft<'_>, host: &HostModel, node: NodeId, before: &[u64], new: u64) {
+    // What was short when an earlier step asked may compute for long now.
+    draft.forget_host(node);
     let members = draft.members(node);
     let old: u64 = members.iter().map(|member| before[member.index()]).sum();
     if old == 0 && new == 0 {

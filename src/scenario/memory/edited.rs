@@ -37,13 +37,16 @@ pub(in crate::scenario) fn edited(draft: &Draft<'_>) -> Option<JobMemory> {
     for (rank, of_rank) in memory.iter_mut().enumerate() {
         let Some(of_rank) = of_rank else { continue };
         // First of all, since it looks at sizes as they were recorded.
-        recompute(draft, rank, &mut of_rank.buffers);
+        if recompute(draft, rank, &mut of_rank.buffers) {
+            of_rank.put_in_order();
+        }
         if resizes || draft.batch().is_some() {
             of_rank.buffers.iter_mut().for_each(|buffer| buffer.bytes = sizes.of(buffer));
         }
         if let Some(gone) = &gone {
-            of_rank.buffers.retain(|buffer| !gone.takes(draft.graph(), buffer));
+            of_rank.retain(|buffer| !gone.takes(draft.graph(), buffer));
         }
+        let left = of_rank.buffers.len();
         if draft.repeats() > 1 {
             keep_gradients(&mut of_rank.buffers);
         }
@@ -56,7 +59,9 @@ pub(in crate::scenario) fn edited(draft: &Draft<'_>) -> Option<JobMemory> {
         if let Some((before, after)) = moved.as_ref().and_then(|held| held.get(rank)) {
             move_tables(before.0, after.0, &mut of_rank.buffers);
         }
-        of_rank.put_in_order();
+        if draft.repeats() > 1 || of_rank.buffers.len() > left {
+            of_rank.put_in_order();
+        }
     }
     Some(memory)
 }

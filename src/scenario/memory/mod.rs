@@ -154,19 +154,33 @@ impl RankMemory {
     }
 
     fn put_in_order(&mut self) {
-        let count = self.buffers.len() as u32;
-        let comes = (0..count).map(|at| 2 * at);
-        let goes = (0..count).filter(|&at| self.buffers[at as usize].until != AFTER).map(|at| 2 * at + 1);
-        self.order = comes.chain(goes).collect();
-        let time = |edge: u32| {
-            let buffer = &self.buffers[edge as usize / 2];
-            if edge.is_multiple_of(2) { buffer.from } else { buffer.until }
-        };
         // What goes at an instant makes room for what comes then, unless it has only just come.
-        let is_late = |edge: u32| edge.is_multiple_of(2) || self.buffers[edge as usize / 2].from == time(edge);
-        self.order.sort_by_key(|&edge| (time(edge), is_late(edge), edge));
-        self.order.shrink_to_fit();
+        let mut edges: Vec<(TimeNs, bool, u32)> = Vec::with_capacity(2 * self.buffers.len());
+        for (at, buffer) in (0..).zip(&self.buffers) {
+            edges.push((buffer.from, true, 2 * at));
+            if buffer.until != AFTER {
+                edges.push((buffer.until, buffer.from == buffer.until, 2 * at + 1));
+            }
+        }
+        edges.sort_unstable();
+        self.order = edges.into_iter().map(|(.., edge)| edge).collect();
         self.buffers.shrink_to_fit();
+    }
+
+    /// Keeps the buffers that `is_kept` holds for, and the order of what is left.
+    fn retain(&mut self, is_kept: impl Fn(&Buffer) -> bool) {
+        const GONE: u32 = u32::MAX;
+        let mut count = 0;
+        let place = |buffer: &Buffer| {
+            let kept = is_kept(buffer);
+            count += u32::from(kept);
+            if kept { count - 1 } else { GONE }
+        };
+        let places: Vec<u32> = self.buffers.iter().map(place).collect();
+        self.order.retain(|&edge| places[edge as usize / 2] != GONE);
+        self.order.iter_mut().for_each(|edge| *edge = 2 * places[*edge as usize / 2] + *edge % 2);
+        let mut place = places.iter();
+        self.buffers.retain(|_| place.next().is_some_and(|&place| place != GONE));
     }
 
     /// The most that is held at once within the iteration.

@@ -16,10 +16,13 @@ use super::{Buffer, Holds};
 ///
 /// # Complexity
 /// O(n log n) in buffers and operators of the forward pass.
-pub(super) fn recompute(draft: &Draft<'_>, rank: usize, buffers: &mut Vec<Buffer>) {
+///
+/// # Returns
+/// Whether that changed anything.
+pub(super) fn recompute(draft: &Draft<'_>, rank: usize, buffers: &mut Vec<Buffer>) -> bool {
     let mut parts: Vec<Recomputed> = draft.recomputed().iter().filter(|part| part.rank == rank).copied().collect();
     if parts.is_empty() {
-        return;
+        return false;
     }
     parts.sort_unstable_by_key(|part| (part.begins, part.ends));
     let used = last_uses(draft, rank, &parts, buffers);
@@ -40,6 +43,7 @@ pub(super) fn recompute(draft: &Draft<'_>, rank: usize, buffers: &mut Vec<Buffer
         }
     }
     buffers.extend(back);
+    true
 }
 
 /// The forward passes that parts, in order, are of: from the first of them to where their backward pass begins.

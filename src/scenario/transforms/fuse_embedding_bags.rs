@@ -60,7 +60,7 @@ impl Transform for FuseEmbeddingBags {
             );
         }
         for (node, work) in draft.base().sparse_updates() {
-            draft.set_works(node, work.clone(), work);
+            draft.show_work(node, work);
         }
         let tasks = tasks_by_operator(graph);
         let mut changed = 0;

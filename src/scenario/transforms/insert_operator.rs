@@ -167,7 +167,7 @@ impl InsertOperator {
             Prediction { duration, provenance: Provenance::Absolute, model: "overheads", error, extrapolated: false };
         let (lane, operator, after) = (draft.lane_of(call), draft.operator_of(call), draft.beside(call));
         let (source, caller) = (Source::Given, Some(Arc::from(self.operator.as_str())));
-        let (name, kind, bytes, members) = (self.operator.clone(), TaskKind::Host(part), Bytes(0), Vec::new());
+        let (name, kind, bytes, members) = (self.operator.as_str().into(), TaskKind::Host(part), Bytes(0), Vec::new());
         let added = Added { name, kind, lane, operator, bytes, work: None, prediction, members, source, caller, after };
         let node = Node::Added(draft.add(added));
         kernel::put(draft, call, side, node, DurNs::ZERO);

@@ -50,6 +50,7 @@ pub(super) fn launch(draft: &mut Draft<'_>, node: Node, side: Side, lane: LaneId
     let launch = launch.map_or(at_once, |wire| wire.dependency);
     let after = draft.beside(node);
     let NewKernel { name, operator, work, prediction, source, caller } = new;
+    let name = name.into();
     let (kind, bytes, members) = (TaskKind::Kernel, Bytes(0), Vec::new());
     let of_call = caller.clone();
     let added = Added { name, kind, lane, operator, bytes, work, prediction, members, source, caller, after };

@@ -11,6 +11,7 @@ use crate::graph::NodeId;
 use crate::intern::NameId;
 use crate::scenario::context::Context;
 use crate::scenario::draft::{AddedId, Draft};
+use crate::scenario::known::Name;
 use crate::scenario::step::StepError;
 use crate::scenario::text::Words;
 use crate::scenario::transform::{StepReport, Transform, TransformSpec};
@@ -74,6 +75,10 @@ impl Transform for HostOverheads {
 
     fn line(&self) -> String {
         format!("{} {}", SPEC.name, self.source.name())
+    }
+
+    fn names(&self) -> Vec<Name<'_>> {
+        if let OverheadSource::Database(file) = &self.source { vec![Name::Overheads(file)] } else { Vec::new() }
     }
 
     fn apply(&self, draft: &mut Draft<'_>, context: &Context) -> StepReport {

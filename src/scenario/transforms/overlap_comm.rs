@@ -42,18 +42,27 @@ impl Transform for OverlapComm {
     fn apply(&self, draft: &mut Draft<'_>, _: &Context) -> StepReport {
         let steps = steps(draft);
         if steps.is_empty() {
-            return StepReport::nothing("no all-reduce of known size on a stream of its own after a backward pass");
+            return StepReport::nothing("no all-reduce on a stream of its own after a backward pass");
         }
         let (mut early, mut late, mut all) = (0, 0, 0);
+        let (mut exposed, mut long) = (DurNs::ZERO, DurNs::ZERO);
         for step in &steps {
             all += step.reduces.len();
+            let own = step.exposed(draft);
+            (exposed, long) = (exposed + own.0, long + own.1);
             late += step.reduces.iter().map(|&(node, _)| wait_late(draft, step, node)).sum::<usize>();
             early += start_early(draft, step);
         }
         if early + late == 0 {
-            return StepReport::nothing(format!("{} overlap the backward pass already", count(all, "all-reduce")));
+            let all = count(all, "all-reduce");
+            let left = "what is exposed comes after the last gradient or waits for other ranks";
+            return StepReport::nothing(format!(
+                "{all} overlap the backward pass already, {exposed} of {long} exposed: {left}"
+            ));
         }
-        let summary = format!("{early} of {all} all-reduces start earlier, {late} waits moved to the optimizer");
+        let summary = format!(
+            "{early} of {all} all-reduces start earlier, {late} waits moved to the optimizer; as traced {exposed} of {long} exposed"
+        );
         let mut report = StepReport { changed: early + late, summary, doubt: OVERLAP_DOUBT, ..StepReport::default() };
         if early > 0 {
             let why = "when a gradient is made is not recorded: taken as evenly over the backward pass's kernels";
@@ -71,8 +80,40 @@ struct Step {
     backward: Vec<Node>,
     /// Reductions with their bytes, in order.
     reduces: Vec<(NodeId, u64)>,
+    /// When its kernels ran.
+    busy: Vec<[TimeNs; 2]>,
     /// The first kernel of the optimizer, or what ends the step.
     user: Option<Node>,
+}
+
+impl Step {
+    /// How long reductions ran as traced without any other kernel of the rank beside them, and how long in all.
+    fn exposed(&self, draft: &Draft<'_>) -> (DurNs, DurNs) {
+        let graph = draft.graph();
+        let mut busy = self.busy.clone();
+        busy.sort_unstable();
+        let (mut exposed, mut all) = (DurNs::ZERO, DurNs::ZERO);
+        for &(node, _) in &self.reduces {
+            let (mut from, end) = (graph.tasks[node].measured_start, graph.tasks[node].measured_end());
+            all += end.since(from);
+            for &[begins, ends] in &busy {
+                if ends > from && begins < end {
+                    exposed += begins.max(from).since(from);
+                    from = ends;
+                }
+            }
+            exposed += end.max(from).since(from);
+        }
+        (exposed, all)
+    }
+
+    /// What each reduction counts for: its bytes, where some has none recorded its time.
+    fn weights(&self, draft: &Draft<'_>) -> Vec<f64> {
+        let is_known = self.reduces.iter().all(|&(_, bytes)| bytes > 0);
+        let time = |node: NodeId| draft.price_of(Node::Traced(node)).duration.0.max(1) as f64;
+        let weight = |&(node, bytes): &(NodeId, u64)| if is_known { bytes as f64 } else { time(node) };
+        self.reduces.iter().map(weight).collect()
+    }
 }
 
 fn steps(draft: &Draft<'_>) -> Vec<Step> {
@@ -83,6 +124,8 @@ fn steps(draft: &Draft<'_>) -> Vec<Step> {
     let is_own = |node: Node| draft.kind_of(node) == TaskKind::Kernel && !draft.is_repetition(node);
     for node in draft.in_order(is_own).into_values().flatten() {
         let step = steps.entry(key(node)).or_default();
+        let beside = &graph.tasks[draft.beside(node)];
+        step.busy.push([beside.measured_start, beside.measured_end()]);
         match draft.phase_of(node) {
             Some(Phase::Backward) => step.backward.push(node),
             Some(Phase::Optimizer) if !step.backward.is_empty() && step.user.is_none() => step.user = Some(node),
@@ -100,7 +143,7 @@ fn steps(draft: &Draft<'_>) -> Vec<Step> {
         // Where the backward pass launches it or not: what comes after all of it reduces its gradients.
         let in_backward = draft.phase_of(node) != Some(Phase::Forward) && start(draft, node) >= start(draft, first);
         let after = in_backward || start(draft, node) >= start(draft, last);
-        if bytes > 0 && after && draft.lane_of(first) != draft.lane_of(node) {
+        if after && draft.lane_of(first) != draft.lane_of(node) {
             step.reduces.push((traced, bytes));
         }
     }
@@ -146,13 +189,14 @@ fn start_early(draft: &mut Draft<'_>, step: &Step) -> usize {
         .map(|&(node, _)| node)
         .filter(|&node| graph.tasks[gate(draft, node)].measured_start.max(graph.tasks[node].measured_start) >= over)
         .collect();
-    let total: u64 = step.reduces.iter().map(|&(_, bytes)| bytes).sum();
+    let weights = step.weights(draft);
+    let total: f64 = weights.iter().sum();
     let times: Vec<i64> = step.backward.iter().map(|&node| draft.price_of(node).duration.0).collect();
     let busy: i64 = times.iter().sum();
-    let (mut sent, mut passed, mut at, mut started) = (0_u64, 0_i64, 0, 0);
-    for &(node, bytes) in &step.reduces {
-        sent += bytes;
-        let needed = (busy as f64 * (sent as f64 / total.max(1) as f64)).floor() as i64;
+    let (mut sent, mut passed, mut at, mut started) = (0.0, 0_i64, 0, 0);
+    for (&(node, _), weight) in step.reduces.iter().zip(weights) {
+        sent += weight;
+        let needed = (busy as f64 * (sent / total)).floor() as i64;
         while at + 1 < times.len() && passed + times[at] < needed {
             passed += times[at];
             at += 1;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::{PathChange, SweepPoint, memory_limit, optimal_batch, path_changes};
+use super::{PathChange, SweepPoint, memory_limit, optimal_batch, path_changes, still_gains};
 
 /// One knob turned while the others stay.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -15,6 +15,9 @@ pub struct Along {
     pub others: BTreeMap<String, f64>,
     /// The batch size whose doubling gains at most 5 %, where the knob is the batch.
     pub optimal_batch: Option<u64>,
+    /// Whether that is only the largest tried that fits.
+    #[serde(skip)]
+    pub still_gains: bool,
     /// The largest value that fits the device, where one does not.
     pub memory_limit: Option<f64>,
     /// Where most of the critical path becomes another kind.
@@ -38,8 +41,10 @@ pub fn along(points: &[SweepPoint]) -> Vec<Along> {
     let of_setting = |(others, mut own): (BTreeMap<String, f64>, Vec<SweepPoint>)| {
         let value = |point: &SweepPoint| point.value(&knob).unwrap_or_default();
         own.sort_by(|a, b| value(a).total_cmp(&value(b)));
+        let best = optimal_batch(&own);
         Along {
-            optimal_batch: optimal_batch(&own),
+            still_gains: best.is_some_and(|best| still_gains(&own, best)),
+            optimal_batch: best,
             memory_limit: memory_limit(&own, &knob),
             path_changes: path_changes(&own, &knob),
             knob: knob.clone(),

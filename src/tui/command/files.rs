@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::{Argument, Command, Kind, Ran};
-use crate::scenario::{Context, Fit, SavedScenario};
+use crate::scenario::{Fit, SavedScenario};
 use crate::session::{Expectation, ExportFormat, Verdict, script_lines};
 use crate::tui::app::App;
 use crate::tui::compare::ColumnKind;
@@ -172,10 +172,9 @@ pub fn take(app: &mut App, file: &str, text: &str, reading: Reading) -> Ran {
     }
 }
 
-/// Holds a scenario file against the devices and interconnects that are known.
+/// Holds a scenario file against what is known.
 fn check(work: &Workspace, file: &str, saved: &SavedScenario) -> Result<(), String> {
-    let Context { catalog, models, .. } = &work.loaded.context;
-    saved.check(catalog, models.links()).map_err(|error| format!("{file}: {error}"))
+    saved.check(work.loaded.context.known()).map_err(|error| format!("{file}: {error}"))
 }
 
 /// What there is to say about a scenario file that was made elsewhere.

@@ -65,7 +65,7 @@ impl Tree<'_> {
             task.operator = added.operator.or(task.operator);
             let mut path = labels(sources, self.graph, &task, &mut FxHashMap::default());
             if let (Grouping::Tree | Grouping::Kernel, Some(kernel)) = (sources.arrangement.grouping, path.last_mut()) {
-                kernel.clone_from(&added.name);
+                *kernel = added.name.to_string();
             }
             let mut parent = None;
             for label in &path {

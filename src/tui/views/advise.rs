@@ -1,7 +1,7 @@
 //! Advice: every edit tried on top of the scenario, the best together, and what the iteration is sensitive to.
 
-use crate::session::{Advice, AdvisedOption, Sensitivity};
-use crate::tui::table::{Column, Open, Table, TableRow, value};
+use crate::session::{Advice, AdvisedOption, Sensitivity, alike};
+use crate::tui::table::{Column, Open, Table, TableRow, name, value};
 use crate::tui::theme::Role;
 use crate::tui::workspace::Workspace;
 
@@ -53,6 +53,7 @@ fn options_columns() -> Vec<Column> {
 
 fn options(advice: &Advice, is_stale: bool) -> Table<'_> {
     let per_sample = if advice.options.iter().any(|option| option.is_per_sample) { " · * per sample" } else { "" };
+    let groups = alike(&advice.options);
     let text = match advice.options.len() {
         0 => "no edit that is known makes it faster".to_owned(),
         1 => "1 option on top of the scenario · v sensitivity".to_owned(),
@@ -61,12 +62,15 @@ fn options(advice: &Advice, is_stale: bool) -> Table<'_> {
     Table {
         summary: vec![(text + per_sample, Role::Dim), note(is_stale)],
         columns: options_columns(),
-        count: advice.options.len(),
-        row: Box::new(move |index| option_row(&advice.options[index])),
+        count: groups.len(),
+        row: Box::new(move |index| {
+            let group: Vec<&AdvisedOption> = groups[index].iter().map(|&at| &advice.options[at]).collect();
+            option_row(group[0], &group[1..])
+        }),
     }
 }
 
-fn option_row(option: &AdvisedOption) -> TableRow {
+fn option_row(option: &AdvisedOption, others: &[&AdvisedOption]) -> TableRow {
     let band = option.error_band;
     let role = if option.is_hardware { Role::Text } else { Role::Strong };
     TableRow {
@@ -75,7 +79,7 @@ fn option_row(option: &AdvisedOption) -> TableRow {
             value(option.simulated_ns.to_string(), Role::Text),
             value(format!("{} to {}", band.low_ns, band.high_ns), Role::Dim),
             value(option.memory_bytes.map_or(String::new(), |bytes| bytes.to_string()), Role::Text),
-            value(format!("{}{}", option.steps.join(" + "), assumed(option)), role),
+            name(format!("{}{}", option.described(others, " + "), assumed(option)), role),
         ],
         open: Open::Lines(option.steps.clone()),
     }

@@ -2,7 +2,7 @@
 
 mod grid;
 
-use crate::session::{Sweep, SweepPoint, memory_limit, optimal_batch, path_changes};
+use crate::session::{Sweep, SweepPoint, memory_limit, optimal_batch, path_changes, still_gains};
 use crate::tui::canvas::Canvas;
 use crate::tui::table::{Column, Open, Table, TableRow, value};
 use crate::tui::theme::Role;
@@ -32,7 +32,7 @@ impl<'a> Rows<'a> {
             knob,
             points,
             current: work.batch().filter(|_| knob.knob == "batch").map(|batch| batch as f64),
-            best: optimal_batch(points),
+            best: optimal_batch(points).filter(|&best| !still_gains(points, best)),
             most_time: points.iter().map(|point| point.simulated_ns.0).max().unwrap_or(1).max(1),
             most_throughput: points.iter().map(|point| point.throughput).fold(1e-9, f64::max),
             most_memory: points.iter().filter_map(|point| Some(point.memory_bytes?.0)).max().unwrap_or(1).max(1),
@@ -52,7 +52,7 @@ impl<'a> Rows<'a> {
             values: vec![
                 value(format!("{}{}", self.knob.shown(at), if is_current { " ◂" } else { "" }), role),
                 value(point.simulated_ns.to_string(), role),
-                value(bar(point.simulated_ns.0 as f64 / self.most_time as f64), Role::Chart),
+                value(bar_of(point.simulated_ns.0 as f64 / self.most_time as f64, TIME_BAR), Role::Chart),
                 value(throughput(point.throughput), role),
                 value(bar(point.throughput / self.most_throughput), Role::Good),
                 value(memory, if fits { Role::Text } else { Role::Bad }),
@@ -71,12 +71,12 @@ impl<'a> Rows<'a> {
         }
         let before = index.checked_sub(1).map(|before| &self.points[before].path_kind);
         let changes = before.is_some_and(|before| *before != point.path_kind);
-        let path = if changes { format!("{} from here on", point.path_kind) } else { point.path_kind.clone() };
+        let path = if changes { format!("{} from here", point.path_kind) } else { point.path_kind.clone() };
         let best = if self.best == Some(at as u64) && self.knob.knob == "batch" { "optimal · " } else { "" };
         let left = match point.unhandled.len() {
             0 => String::new(),
-            1 => " · 1 kind of work as traced".to_owned(),
-            kinds => format!(" · {kinds} kinds of work as traced"),
+            1 => " · 1 kind as traced".to_owned(),
+            kinds => format!(" · {kinds} kinds as traced"),
         };
         let role = match (best.is_empty(), changes) {
             (false, _) => Role::Good,
@@ -87,6 +87,8 @@ impl<'a> Rows<'a> {
     }
 }
 
+/// Columns of the bar of time: at 80 columns what is said of the path has to fit.
+const TIME_BAR: u16 = 5;
 /// Columns of the bar of memory.
 const MEMORY_BAR: u16 = 10;
 
@@ -142,7 +144,7 @@ fn columns(knob: &Sweep) -> Vec<Column> {
     vec![
         column(title, 9, true, 0),
         column("iteration", 11, true, 0),
-        column("", BAR, false, 50),
+        column("", TIME_BAR, false, 50),
         column("samples", 11, true, 0),
         column("", BAR, false, 100),
         column("memory", 11, true, 64),
@@ -166,22 +168,21 @@ pub fn table(work: &Workspace) -> Table<'_> {
     let mut summary = vec![if count < sweep.expected {
         (format!("{}: {count} of {} points", knob.knob, sweep.expected), Role::Warn)
     } else {
-        (format!("{}: {count} points from {}", knob.knob, knob.range()), Role::Dim)
+        (format!("{} {}", knob.knob, knob.range()), Role::Dim)
     }];
     let mut say = |what: &str, figure: String| {
         summary.push((format!(" · {what} "), Role::Dim));
         summary.push((figure, Role::Strong));
     };
     if let Some(best) = optimal_batch(&sweep.points) {
-        let last = sweep.points.last().and_then(|point| point.value("batch"));
-        let is_last = last.is_some_and(|last| best as f64 >= last);
-        say(if is_last { "doubling still gains at" } else { "doubling gains ≤ 5 % from" }, best.to_string());
+        let gains = still_gains(&sweep.points, best);
+        say(if gains { "doubling still gains at" } else { "doubling gains ≤ 5 % from" }, best.to_string());
     }
     if let Some(limit) = memory_limit(&sweep.points, &knob.knob) {
-        say("memory fits up to", knob.shown(limit));
+        say("fits up to", knob.shown(limit));
     }
     for change in path_changes(&sweep.points, &knob.knob).iter().take(2) {
-        say("path is", format!("{} from {}", change.to, knob.shown(change.at)));
+        say(&change.to, format!("from {}", knob.shown(change.at)));
     }
     if sweep.revision != work.history.revision() && !sweep.points.is_empty() {
         summary.push((" · of an earlier scenario".to_owned(), Role::Warn));

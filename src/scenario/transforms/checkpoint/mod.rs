@@ -132,13 +132,10 @@ impl Done {
                 _ => "memory not known".to_owned(),
             };
             let peak = if self.freed.0 > 0 { format!("keep {} less until then; {peak}", self.freed) } else { peak };
-            let of = if self.again < self.all { format!(" of {}", self.all) } else { String::new() };
-            report.summary = format!(
-                "{}{of} run again in {}{}{peak}",
-                count(self.again, "segment"),
-                self.time,
-                if self.freed.0 > 0 { ", " } else { "; " }
-            );
+            let all = count(self.all, "segment");
+            let again = if self.again < self.all { format!("{} of {all}", self.again) } else { all };
+            let then = if self.freed.0 > 0 { ", " } else { "; " };
+            report.summary = format!("{again} run again in {}{then}{peak}", self.time);
         }
         if self.lost > 0 {
             let what = count(self.lost, "task");

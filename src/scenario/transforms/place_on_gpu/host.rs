@@ -198,7 +198,7 @@ impl<'d, 'b> Placement<'d, 'b> {
         time: Prediction,
     ) -> AddedId {
         let id = self.draft.add(Added {
-            name: name.to_owned(),
+            name: name.into(),
             kind,
             lane: chain.lane,
             operator,
@@ -237,6 +237,7 @@ impl<'d, 'b> Placement<'d, 'b> {
         let call = self.call(chain, Some(operator), piece.call);
         let lane = self.streams[group.rank].lane;
         let Piece { name, kind, bytes, work, prediction, planned, blocks, .. } = piece;
+        let name = name.into();
         let (operator, after) = (Some(operator), chain.beside);
         let source = planned.map_or(Source::Given, Source::Planned);
         let added = Added { name, kind, lane, operator, bytes, work, prediction, members, source, caller: None, after };

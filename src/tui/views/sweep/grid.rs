@@ -54,7 +54,8 @@ impl Map<'_> {
 
     fn is_best(&self, point: &SweepPoint) -> bool {
         let is_on = |along: &&Along| along.others.iter().all(|(other, at)| point.value(other) == Some(*at));
-        let best = self.along.iter().find(is_on).and_then(|along| along.optimal_batch);
+        let best =
+            self.along.iter().find(is_on).filter(|along| !along.still_gains).and_then(|along| along.optimal_batch);
         best.is_some_and(|best| point.value("batch") == Some(best as f64))
     }
 
@@ -101,7 +102,7 @@ fn summary(map: &Map<'_>) -> Vec<(String, Role)> {
     kinds.sort_unstable();
     kinds.dedup();
     let kinds: Vec<String> = kinds.into_iter().map(|kind| format!("{} {kind}", letter(kind))).collect();
-    if map.along.iter().any(|along| along.optimal_batch.is_some()) {
+    if map.along.iter().any(|along| along.optimal_batch.is_some() && !along.still_gains) {
         pieces.push((" · * doubling ≤ 5 %".to_owned(), Role::Good));
     }
     if points.iter().any(|point| point.fits == Some(false)) {

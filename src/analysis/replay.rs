@@ -69,7 +69,6 @@ impl ReplayReport {
         let ranks: Vec<(DurNs, DurNs)> =
             graph.ranks.iter().map(|part| (part.measured, period(&timed, &schedule, part))).collect();
         let simulated = ranks.iter().map(|&(_, simulated)| simulated).max().unwrap_or_default();
-        let slowest = graph.ranks.iter().max_by_key(|part| period(&timed, &schedule, part));
         Self {
             iteration: graph.ranks.first().map(|part| part.iteration.clone()).unwrap_or_default(),
             measured: graph.measured,
@@ -77,7 +76,7 @@ impl ReplayReport {
             ranks,
             unexplained: graph.unexplained(),
             unexplained_share: graph.unexplained_share(),
-            path: slowest.map(|part| path_shares(graph, &timed, &schedule, part)).unwrap_or_default(),
+            path: PathShares::of(graph, &timed, &schedule),
             responses: responses(graph, simulated),
         }
     }
@@ -157,6 +156,15 @@ fn path_shares(graph: &ExecutionGraph, timed: &TimedGraph, schedule: &Schedule, 
 }
 
 impl PathShares {
+    /// Those of the slowest rank, as `schedule` has it.
+    ///
+    /// # Complexity
+    /// O(tasks on the path).
+    pub fn of(graph: &ExecutionGraph, timed: &TimedGraph, schedule: &Schedule) -> Self {
+        let slowest = graph.ranks.iter().max_by_key(|part| period(timed, schedule, part));
+        slowest.map(|part| path_shares(graph, timed, schedule, part)).unwrap_or_default()
+    }
+
     fn of_task(&mut self, kind: TaskKind) -> &mut f64 {
         match kind {
             TaskKind::Collective(_) => &mut self.collectives,

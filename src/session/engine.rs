@@ -8,6 +8,7 @@ use crate::analysis::busy;
 use crate::analysis::edited::Edited;
 use crate::analysis::gaps::{self, Gap, Sources};
 use crate::analysis::lanes::Times;
+use crate::analysis::replay::PathShares;
 use crate::cost::{CostModels, Overheads};
 use crate::device::Catalog;
 use crate::diagnostic::{Diagnostics, Severity};
@@ -174,7 +175,8 @@ impl Engine {
         let replay = || outcome_of(scenario::resolve(&base, &untouched, &context), None, &untouched, 0);
         let (replay, ()) = rayon::join(replay, || table_facts::check(&base, &graph, &mut notes));
         let noise = compare::noise(&job, &graph, &replay.summary);
-        let replay = Arc::new(Outcome { summary: Summary { noise, ..replay.summary }, ..replay });
+        let anchored_share = PathShares::of(&graph, &replay.resolved.timed, &replay.schedule).anchors;
+        let replay = Arc::new(Outcome { summary: Summary { noise, anchored_share, ..replay.summary }, ..replay });
         let title = loaded::title(&job);
         Ok(Loaded { job, folding, alike, graph, base, context, replay, notes, title })
     }
@@ -300,7 +302,7 @@ fn outcome_of(resolved: Resolved, replay: Option<&Outcome>, scenario: &Scenario,
     let schedule = scheduled(&resolved, replay);
     let mut summary = Summary::of(&resolved, &schedule, replay.map(|replay| replay.summary.simulated_ns));
     if let Some(replay) = replay {
-        summary.noise = replay.summary.noise;
+        (summary.noise, summary.anchored_share) = (replay.summary.noise, replay.summary.anchored_share);
     }
     if summary.simulated_ns != summary.base_simulated_ns {
         let period = summary.simulated_ns;

@@ -83,6 +83,8 @@ pub struct Summary {
     pub replay_error: f64,
     /// Measured time that no replay rule explains, as a share of the period.
     pub unexplained_share: f64,
+    /// Share of the critical path as measured that is work from before the recording: its times are kept, not explained.
+    pub anchored_share: f64,
     /// Where the simulated period may lie.
     pub error_band: ErrorBand,
     /// How far off an iteration of this trace is that no model had a part in, as a share: its steps differ, and its replay errs.
@@ -145,6 +147,7 @@ impl Summary {
             replay_error: ratio(base_simulated, graph.measured) - 1.0,
             unexplained_share: graph.unexplained_share(),
             error_band: error_band(resolved, schedule, period),
+            anchored_share: 0.0,
             noise: 0.0,
             straggler: straggler(&meetings, period),
             gpu_busy: mean(&Busy::share),

@@ -67,7 +67,7 @@ fn describe(answer: &Answer, rows: &output::Table, out: &mut dyn Write) -> io::R
     }
     writeln!(
         out,
-        "published times: what the models leave unexplained of the time a prediction starts from (framework, host) is taken to grow along; bands reach to where it does not"
+        "published times: what the models leave unexplained of the time a prediction starts from stays where a trace has all of the device's work (ResNet-50), else it is taken to grow along; bands reach to the other"
     )?;
     if let Some(Calibration { n, inside, .. }) = answer.left_out {
         writeln!(

@@ -103,15 +103,18 @@ fn devices(work: &Workspace) -> Option<(String, String)> {
 }
 
 fn replay_error(summary: &Summary) -> Pieces {
-    let (error, unexplained) = (summary.replay_error, summary.unexplained_share);
+    let (error, unexplained, anchored) = (summary.replay_error, summary.unexplained_share, summary.anchored_share);
     let (sign, role) = match error.abs() {
         e if e > USABLE_ERROR => ("✗", Role::Bad),
-        e if e > GOOD_ERROR || unexplained > USABLE_ERROR => ("≈", Role::Warn),
+        e if e > GOOD_ERROR || unexplained.max(anchored) > USABLE_ERROR => ("≈", Role::Warn),
         _ => ("✓", Role::Good),
     };
     let mut pieces = vec![("replay ".to_owned(), Role::Dim), (format!("{} {sign}", signed_percent(error)), role)];
     if unexplained > USABLE_ERROR {
         pieces.insert(1, (format!("{} unexplained, ", percent(unexplained)), Role::Warn));
+    }
+    if anchored > USABLE_ERROR {
+        pieces.insert(1, (format!("{} before the recording, ", percent(anchored)), Role::Warn));
     }
     pieces
 }

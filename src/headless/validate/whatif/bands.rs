@@ -48,6 +48,19 @@ pub(super) fn reaching(from: f64, modelled: [f64; 2], band: f64) -> [f64; 2] {
     if kept < got { [got - reach, high] } else { [low, got + reach] }
 }
 
+/// The time at another batch size on one device, with its band, where the models speak for all that a trace has on the device: their part of
+/// `from` grows as they say, from the first to the second of `modelled`, half its width the share `band`. What they leave
+/// unexplained is the host's and stays: the band reaches to where it grows along. Models that say more than was measured have no such
+/// part, and only their ratio is used. (A list of a network's larger operators leaves device work unexplained, too: see [`reaching`].)
+pub(super) fn resized(from: f64, modelled: [f64; 2], band: f64) -> (f64, [f64; 2]) {
+    let grown = from * modelled[1] / modelled[0];
+    let explained = modelled[0].min(from);
+    let got = from - explained + explained * modelled[1] / modelled[0];
+    let half = band * (got - (from - explained));
+    let reach = (grown - got).hypot(half);
+    (got, if grown > got { [got - half, got + reach] } else { [got - reach, got + half] })
+}
+
 /// The band around `got` whose half width is the share `band` of it.
 pub(super) fn around(got: f64, band: f64) -> [f64; 2] {
     [got * (1.0 - band), got * (1.0 + band)]
@@ -68,5 +81,16 @@ mod tests {
         // Models that say more than was measured leave nothing unexplained.
         let [low, high] = reaching(100.0, [120.0, 240.0], 0.1);
         assert!((low - 180.0).abs() < 1e-9 && (high - 220.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn at_another_batch_the_unexplained_part_stays_and_the_band_reaches_to_where_it_grows() {
+        let (got, [low, high]) = resized(100.0, [60.0, 120.0], 0.05);
+        assert!((got - 160.0).abs() < 1e-9 && (low - 154.0).abs() < 1e-9);
+        assert!((high - (160.0 + 40.0_f64.hypot(6.0))).abs() < 1e-9);
+        let (got, [low, high]) = resized(100.0, [120.0, 240.0], 0.1);
+        assert!((got - 200.0).abs() < 1e-9 && (low - 180.0).abs() < 1e-9 && (high - 220.0).abs() < 1e-9);
+        let (got, [low, high]) = resized(160.0, [120.0, 60.0], 0.0);
+        assert!((got - 100.0).abs() < 1e-9 && (low - 80.0).abs() < 1e-9 && (high - 100.0).abs() < 1e-9);
     }
 }

@@ -19,9 +19,8 @@ const KINDS: [&str; 3] = ["profiled", "un-profiled", "profiled, at equal speed"]
 /// # Errors
 /// None of its own: the edit's line is known.
 pub(super) fn check(engine: &Engine, captures: &[Capture], answer: &mut Answer) -> Result<()> {
-    for unfused in captures {
-        let sibling = |other: &&Capture| other.batch == unfused.batch && other.id.replace("-fused", "") == unfused.id;
-        let Some(fused) = captures.iter().find(|other| other.id != unfused.id && sibling(other)) else { continue };
+    for unfused in captures.iter().filter(|capture| !capture.id.contains(FUSED)) {
+        let Some(fused) = sibling(captures, unfused) else { continue };
         let before = Predicted::of(engine, &unfused.steps, "")?.ns;
         let after = Predicted::of(engine, &unfused.steps, "fuse-embedding-bags")?;
         let (gain, band) = (before - after.ns, after.band.map(|end| before - end));
@@ -54,6 +53,15 @@ fn row(kind: &str, unfused: &Capture, (expected, gain): (f64, f64), band: [f64; 
     let mut row = Row::new(family(kind), check, (expected, gain), 0.5, source).within(band);
     row.status = if BAND.contains(&(gain / expected)) { MET } else { MISSED };
     row
+}
+
+/// In the ids of captures that batch lookups.
+const FUSED: &str = "-fused";
+
+/// The capture that differs from one in nothing but whether it batches lookups.
+fn sibling<'c>(captures: &'c [Capture], capture: &Capture) -> Option<&'c Capture> {
+    let plain = |other: &Capture| other.id.replace(FUSED, "");
+    captures.iter().find(|other| other.id != capture.id && plain(other) == plain(capture))
 }
 
 /// What matrix products took, the median over steps, in ns.

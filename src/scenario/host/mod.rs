@@ -70,9 +70,12 @@ const NEAR_BYTES: f64 = 2e6;
 const READ_MOVES: f64 = 2.0;
 /// How often a byte written beyond that moves: the line is fetched first, the page may be new.
 const WRITTEN_MOVES: f64 = 2.5;
-/// Share of a look-up's time that is added when the way to its page has to be read from memory. This and the three below fit a loop that
-/// read or updated 10 240 to 163 840 rows of 64 and 128 numbers in tables of 25 to 800 MB, caches emptied before (7 %, n 46; one share
-/// for the first look-up of a page alone, whatever the table's size: 14 %). No captured time entered.
+/// Share of a look-up's time that is added when it is the first to touch its page (translation, an open row of memory).
+const PAGE_SHARE: f64 = 0.3;
+const PAGE: f64 = 4096.0;
+/// Share of a look-up's time that is added when the way to its page has to be read from memory, because no look-up was there before or
+/// others have driven it out since. This and the three below fit a loop that read or updated 10 240 to 163 840 rows of 64 and 128 numbers in
+/// tables of 25 to 800 MB, caches emptied before (7 %, n 72); no captured time entered.
 const WALK_SHARE: f64 = 1.0;
 /// Tables up to this size have the ways to all their pages in caches once these were touched.
 const NEAR_TABLE_BYTES: f64 = 35e6;
@@ -80,7 +83,6 @@ const NEAR_TABLE_BYTES: f64 = 35e6;
 const FAR_DOUBLINGS: f64 = 3.0;
 /// Share of them that have not by then.
 const MOST_DRIVEN_OUT: f64 = 0.8;
-const PAGE: f64 = 4096.0;
 /// Relative error stated: about the geometric mean over models of iterations predicted between batches ×4 to ×16 apart, on
 /// captures of models that no constant here was fitted on (`validate whatif` on them; see ARCHITECTURE). Captures of one model minutes
 /// apart differ by 2 to 19 % on a shared machine, which no law of sizes can tell.
@@ -146,20 +148,26 @@ fn traffic_s(work: &Work, stream: f64) -> f64 {
     stream * (READ_MOVES * beyond(work.read.0) + WRITTEN_MOVES * beyond(work.written.0))
 }
 
-/// Bytes of `work`; those of rows looked up by chance count more where the way to their page is not at hand: because no look-up
-/// was on that page before, or because others have driven it out since, the likelier the larger the tables.
+/// Bytes of `work`; those of rows looked up by chance count more where they are on pages of their own: the more rows a table
+/// gives, the more of them share one. Tables looked up together drive out the ways to one another's pages.
 fn moved_bytes(work: &Work) -> f64 {
     let bytes = work.bytes().0 as f64;
     let &Shape::Embedding { batch, rows, tables, pooling, dim, ref reuse, .. } = &work.shape else { return bytes };
     let look_ups = (batch * tables) as f64 * pooling;
     let row_bytes = (dim * DType::Fp32.size()) as f64;
-    let pages = (rows * tables) as f64 * (row_bytes / PAGE).min(1.0);
+    let table_pages = rows as f64 * (row_bytes / PAGE).min(1.0);
+    let pages = table_pages * tables as f64;
     if look_ups <= 0.0 || pages < 1.0 {
         return bytes;
     }
     let first = (reuse.distinct(pages, look_ups) / look_ups).min(1.0);
-    let driven_out = ((pages * PAGE / NEAR_TABLE_BYTES).log2() / FAR_DOUBLINGS).clamp(0.0, 1.0) * MOST_DRIVEN_OUT;
-    bytes * (1.0 + WALK_SHARE * (1.0 - (1.0 - first) * (1.0 - driven_out)))
+    bytes * (1.0 + PAGE_SHARE * first) * walks(first, pages * PAGE) / walks(first, table_pages * PAGE)
+}
+
+/// Time of look-ups in tables of as many bytes over that in a small one, where the share `first` is the first on its page.
+fn walks(first: f64, table_bytes: f64) -> f64 {
+    let driven_out = MOST_DRIVEN_OUT * ((table_bytes / NEAR_TABLE_BYTES).log2() / FAR_DOUBLINGS).clamp(0.0, 1.0);
+    1.0 + WALK_SHARE * (1.0 - (1.0 - first) * (1.0 - driven_out))
 }
 
 /// Lets what the host spends besides its computations' own work follow the edits made: memory, then code on cold caches.

@@ -176,7 +176,7 @@ impl Engine {
         let (replay, ()) = rayon::join(replay, || table_facts::check(&base, &graph, &mut notes));
         let noise = compare::noise(&job, &graph, &replay.summary);
         let anchored_share = PathShares::of(&graph, &replay.resolved.timed, &replay.schedule).anchors;
-        let replay = Arc::new(Outcome { summary: Summary { noise, anchored_share, ..replay.summary }, ..replay });
+        let replay = Arc::new(Outcome { summary: Summary { anchored_share, noise, ..replay.summary }, ..replay });
         let title = loaded::title(&job);
         Ok(Loaded { job, folding, alike, graph, base, context, replay, notes, title })
     }

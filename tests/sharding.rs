@@ -259,6 +259,27 @@ fn tables_can_be_cut_copied_and_kept_behind_the_hosts_link() {
 }
 
 #[test]
+fn a_copy_of_a_table_makes_no_other_ranks_look_ups_shorter() {
+    let made = make(JobSpec { ranks: 4, tables_per_rank: 6, local_batch: 2048, seed: 1, ..JobSpec::default() });
+    let times = |lines: &[&str]| {
+        let outcome = made.engine.evaluate(&made.loaded, &Scenario::parse(lines.iter().copied()).unwrap(), 0);
+        JobTables::find(&made.loaded).lookup_times(&outcome.resolved)
+    };
+    let before = times(&[]);
+    let owned = |rank| made.job.placement.iter().position(|&owner| owner == rank).unwrap();
+    for owner in 0..4 {
+        let after = times(&[&format!("reshard-tables t{}:r0,r1,r2,r3(copy)", owned(owner))]);
+        for rank in 0..4 {
+            let grows = after[rank] > before[rank];
+            assert_eq!(grows, rank != owner, "of rank {owner} on {rank}: {} to {}", before[rank], after[rank]);
+        }
+        let ([before, after], most) =
+            ([&before, &after].map(|times| times.iter().map(|time| time.0).sum::<i64>()), 1.15);
+        assert!((after as f64) < most * before as f64, "{before} to {after}");
+    }
+}
+
+#[test]
 fn clocks_that_are_off_and_drift_are_found_and_taken_out() {
     let engine = Engine::builtin().unwrap();
     let spec = JobSpec { ranks: 3, tables_per_rank: 4, steps: 12, seed: 9, ..JobSpec::default() };

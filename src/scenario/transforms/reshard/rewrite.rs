@@ -204,14 +204,16 @@ fn fetch_time(part: &Part, backward: bool, device: &DeviceProfile) -> DurNs {
 /// Bytes per second assumed of a host link that a profile does not tell: PCIe 3.0 ×16 as measured.
 const UNRECORDED_HOST_LINK: f64 = 12e9;
 
-/// The work of one look-up in all tables of a set: mean rows and dimension, and the pooling that keeps `Σ L·D`.
+/// The work of one look-up in all tables of a set: mean rows and dimension, and the pooling that keeps `Σ B·L·D` at the most bags
+/// of any table (a copy serves fewer than the others).
 fn batched_work(set: &[&Table], backward: bool) -> Option<Work> {
     let sizes: Vec<_> = set.iter().map(|table| table.sizes()).collect::<Option<_>>()?;
     let count = sizes.len() as f64;
     let (rows, dims): (f64, f64) = sizes.iter().fold((0.0, 0.0), |sum, one| (sum.0 + one.rows, sum.1 + one.dim));
-    let read: f64 = sizes.iter().map(|one| one.pooling * one.dim).sum();
+    let bags = sizes.iter().map(|one| one.batch).reduce(f64::max)?;
+    let read: f64 = sizes.iter().map(|one| one.batch / bags.max(1.0) * one.pooling * one.dim).sum();
     let size = LookupSize {
-        batch: sizes.first()?.batch as u64,
+        batch: bags as u64,
         rows: (rows / count) as u64,
         tables: sizes.len() as u64,
         pooling: read / dims,

@@ -99,7 +99,7 @@ const KINETO: [Kineto; 7] = [
         with_dims: 2308,
         steps: 2,
         operator_ns: 29_361_050,
-        kernel_ns: 1_783_088,
+        kernel_ns: 1_782_580,
         span_ns: 17_096_846,
         step_ns: 8_595_656,
     },

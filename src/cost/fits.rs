@@ -12,6 +12,7 @@ use super::anchor::{Anchored, Ratio};
 use super::domain::Domain;
 use super::features::{features, sizes};
 use super::forest::Forest;
+use super::host_floor::{BEFORE, HostFloor};
 use super::mlp::{Mlp, paper_features};
 use super::models::estimate_of;
 use super::prediction::Estimate;
@@ -61,6 +62,9 @@ pub struct Fit {
     pub parameters: Vec<f64>,
     /// Time below which the measurements are of the host, not the kernel, in µs; 0 where kernels were measured.
     pub host_floor_us: f64,
+    /// Part of that time that passes before the kernel starts.
+    #[serde(default = "unknown_lead")]
+    pub host_before: f64,
     /// Mean absolute relative error on kernels the fit has not seen.
     pub error: f64,
     /// The same of the structured model without trees.
@@ -114,12 +118,8 @@ fn one() -> f64 {
     1.0
 }
 
-/// What a call takes when its kernel takes `kernel_us` and the host needs `host_floor_us` at least: `(k⁴ + h⁴)^¼`.
-pub(super) fn measured_us(kernel_us: f64, host_floor_us: f64) -> f64 {
-    if host_floor_us <= 0.0 {
-        return kernel_us;
-    }
-    (kernel_us.powi(4) + host_floor_us.powi(4)).powf(0.25)
+fn unknown_lead() -> f64 {
+    BEFORE
 }
 
 /// What the structured model says of a kernel, before what was measured corrects it.
@@ -140,9 +140,14 @@ const LEAST_SEEN: f64 = 0.1;
 const MARGIN: f32 = 0.5;
 
 impl Fit {
+    /// What the host adds to the calls that it was fitted to.
+    pub fn host(&self) -> HostFloor {
+        HostFloor { us: self.host_floor_us, before: self.host_before }
+    }
+
     /// Time in µs of a whole call, host floor included: what the fit was fitted to.
     pub fn whole_call_us(&self, work: &Work, device: &DeviceProfile) -> f64 {
-        let whole = measured_us(structured_us(self.domain, work, device, &self.parameters), self.host_floor_us);
+        let whole = self.host().call_us(structured_us(self.domain, work, device, &self.parameters));
         self.corrections(&[(work, whole)], device).first().map_or(whole, |correction| whole * correction.exp())
     }
 
@@ -160,16 +165,8 @@ impl Fit {
                 let network = self.network.as_ref().zip(paper_features(work, None));
                 network.map_or(0.0, |(network, row)| over(network.value(&row).clamp(-7.0, 25.0).exp(), whole))
             }),
-            Choice::Curve => {
-                each(&|work, whole| over(measured_us(roofline::curve_us(work, device), self.host_floor_us), whole))
-            }
+            Choice::Curve => each(&|work, whole| over(self.host().call_us(roofline::curve_us(work, device)), whole)),
         }
-    }
-
-    /// How much of a call whose kernel takes `kernel_us` is the kernel's rather than the host's floor.
-    pub(super) fn seen(&self, kernel_us: f64) -> f64 {
-        let whole = measured_us(kernel_us, self.host_floor_us);
-        if whole > 0.0 { (kernel_us / whole).powi(4) } else { 0.0 }
     }
 
     /// Time in µs of the kernel alone, as [`estimates`](Self::estimates) gives it.
@@ -205,8 +202,7 @@ impl Fit {
         if !self.devices.contains(&device.id) {
             return Part { kernel, whole: kernel, seen: 0.0, extrapolated: !covered };
         }
-        let whole = measured_us(kernel, self.host_floor_us);
-        let seen = self.seen(kernel);
+        let (whole, seen) = (self.host().call_us(kernel), self.host().seen(kernel));
         if !covered || seen < LEAST_SEEN {
             return Part { kernel, whole, seen: 0.0, extrapolated: true };
         }

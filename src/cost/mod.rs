@@ -15,6 +15,7 @@ pub mod features;
 pub mod fits;
 pub mod forest;
 pub mod gemm_rates;
+pub mod host_floor;
 pub mod kernel_name;
 pub mod lookup;
 mod memo;

@@ -131,7 +131,7 @@ fn committed(folder: &Path) -> Result<Fits, Box<dyn Error>> {
 /// The fits of `domain`, by device.
 fn fitted(domain: Domain, tables: &Tables, catalog: &Catalog) -> Result<Vec<(String, Calibrated)>, Box<dyn Error>> {
     let samples = samples(domain, tables, catalog)?;
-    let common = calibrate::shared_parameters(domain, &samples);
+    let common = calibrate::shared_parameters(domain, &common(domain, &samples));
     // The same kernels, batched or not: what single products take without a host's floor.
     let others =
         if domain == Domain::BatchedGemm { self::samples(Domain::Linear, tables, catalog)? } else { Vec::new() };
@@ -156,6 +156,13 @@ fn samples<'a>(domain: Domain, tables: &'a Tables, catalog: &'a Catalog) -> Resu
         Ok(Sample { domain, device: catalog.find(id)?, rows: &table.rows })
     };
     tables.iter().filter(|((other, _), _)| *other == domain).map(of).collect()
+}
+
+/// The samples of `samples` that tell what devices have in common: norms that were measured as kernels are an inference engine's, whose
+/// blocks have other sizes than the framework's.
+fn common<'a>(domain: Domain, samples: &[Sample<'a>]) -> Vec<Sample<'a>> {
+    let teaches = |sample: &&Sample<'_>| domain != Domain::Norm || sample.rows.iter().any(|row| row.whole_call);
+    samples.iter().filter(teaches).copied().collect()
 }
 
 fn is_same_chip(a: &str, b: &str) -> bool {
@@ -260,19 +267,19 @@ fn leave_one_out(
     for fit in fits.values().filter(|fit| fit.domain == domain) {
         let Some(table) = tables.get(&(domain, fit.devices[0].clone())) else { return Ok(None) };
         let device: &DeviceProfile = catalog.find(&fit.devices[0])?;
-        samples.push((Sample { domain, device, rows: &table.rows }, fit.host_floor_us));
+        samples.push((Sample { domain, device, rows: &table.rows }, fit.host()));
     }
     let mut errors = Vec::new();
     let mut guesses = Vec::new();
-    for (sample, host_floor_us) in &samples {
+    for (sample, host) in &samples {
         let id = &sample.device.id;
         let others: Vec<_> =
             samples.iter().map(|(other, _)| *other).filter(|other| !is_same_chip(&other.device.id, id)).collect();
         let mut guess = fits[&(domain, id.clone())].clone();
-        guess.parameters = calibrate::shared_parameters(domain, &others);
+        guess.parameters = calibrate::shared_parameters(domain, &common(domain, &others));
         guess.parameters[structured::FLOOR_US] = sample.device.kernel_start.secs() * 1e6;
         guess.choice = Choice::Structured;
-        guess.host_floor_us = *host_floor_us;
+        (guess.host_floor_us, guess.host_before) = (host.us, host.before);
         let counted: Vec<&Measurement> = sample.rows.iter().filter(|row| row.us >= smallest_us(domain)).collect();
         let error = calibrate::assess(&guess, sample.device, &counted).kernels;
         println!(
@@ -302,7 +309,7 @@ fn leave_one_out(
     let anchored = calibrate::anchored_errors(domain, &judged, smallest_us(domain), &source);
     anchored.iter().for_each(print_anchored);
     let whole: Vec<Sample<'_>> = samples.iter().map(|(sample, _)| *sample).collect();
-    let parameters = calibrate::shared_parameters(domain, &whole);
+    let parameters = calibrate::shared_parameters(domain, &common(domain, &whole));
     let unseen =
         Unseen { domain, parameters, error, devices: samples.len() as u32, by_device: errors, floor_starts: 1.0 };
     Ok(Some((unseen, anchored)))

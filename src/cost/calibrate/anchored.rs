@@ -7,7 +7,7 @@ use super::fit::is_kernel;
 use super::{Measurement, Sample, is_held_out, significant};
 use crate::cost::anchor::{Anchored, PairError, Ratio};
 use crate::cost::domain::Domain;
-use crate::cost::fits::{Fit, measured_us};
+use crate::cost::fits::Fit;
 use crate::cost::structured::structured_us;
 use crate::cost::work::{Shape, Work};
 use crate::device::DeviceProfile;
@@ -89,7 +89,7 @@ fn rows<'a>(domain: Domain, judged: &Judged<'a>, smallest_us: f64) -> Vec<(&'a W
         let work = &row.work;
         let structured = |parameters: &[f64]| {
             let kernel = structured_us(domain, work, sample.device, parameters);
-            if row.whole_call { measured_us(kernel, fit.host_floor_us) } else { kernel }
+            if row.whole_call { fit.host().call_us(kernel) } else { kernel }
         };
         let fitted =
             if row.whole_call { fit.whole_call_us(work, sample.device) } else { fit.kernel_us(work, sample.device) };

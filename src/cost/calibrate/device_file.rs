@@ -11,6 +11,7 @@ use crate::cost::copies::{CopyCurve, CopyKind};
 use crate::cost::domain::Domain;
 use crate::cost::fits::{Choice, Fit};
 use crate::cost::forest::Forest;
+use crate::cost::host_floor::BEFORE;
 use crate::cost::mlp::Mlp;
 use crate::cost::scale::Scale;
 use crate::cost::work::Route;
@@ -24,6 +25,9 @@ struct WrittenFit {
     model: Choice,
     parameters: Vec<f64>,
     host_floor_us: f64,
+    /// Part of that time that passes before the kernel starts.
+    #[serde(default = "unknown_lead")]
+    host_before: f64,
     /// Mean absolute relative error on held-out rows.
     error: f64,
     structured_error: f64,
@@ -41,6 +45,10 @@ struct WrittenFit {
     trees: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     network: Option<Mlp>,
+}
+
+fn unknown_lead() -> f64 {
+    BEFORE
 }
 
 #[derive(Serialize)]
@@ -131,6 +139,7 @@ fn written(fit: &Fit) -> WrittenFit {
         model: fit.choice,
         parameters: fit.parameters.clone(),
         host_floor_us: fit.host_floor_us,
+        host_before: fit.host_before,
         error: fit.error,
         structured_error: fit.structured_error,
         network_error: fit.network_error,
@@ -204,9 +213,9 @@ fn checked(file: &str, line: usize, device: &str, fit: WrittenFit) -> Result<Fit
     if fit.parameters.len() != fit.domain.parameter_count() || !fit.parameters.iter().all(positive) {
         return bad("parameters", format!("{:?}", fit.parameters), "the domain's parameters, all above 0");
     }
-    for (key, value) in
-        [("error", fit.error), ("structured_error", fit.structured_error), ("host_floor_us", fit.host_floor_us)]
-    {
+    let errors = [("error", fit.error), ("structured_error", fit.structured_error)];
+    let host = [("host_floor_us", fit.host_floor_us), ("host_before", fit.host_before)];
+    for (key, value) in errors.into_iter().chain(host) {
         if !value.is_finite() || value < 0.0 {
             return bad(key, value.to_string(), "a number from 0");
         }
@@ -223,6 +232,7 @@ fn checked(file: &str, line: usize, device: &str, fit: WrittenFit) -> Result<Fit
         choice: fit.model,
         parameters: fit.parameters,
         host_floor_us: fit.host_floor_us,
+        host_before: fit.host_before,
         error: fit.error,
         structured_error: fit.structured_error,
         sibling_error: fit.structured_error,

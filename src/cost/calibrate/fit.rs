@@ -8,8 +8,9 @@ use super::summary::{ErrorSummary, summarise};
 use super::{Beside, FitError, Measurement, Sample};
 use crate::cost::domain::Domain;
 use crate::cost::features::{features, sizes};
-use crate::cost::fits::{Choice, Fit, measured_us};
+use crate::cost::fits::{Choice, Fit};
 use crate::cost::forest::{Forest, Growth};
+use crate::cost::host_floor::BEFORE;
 use crate::cost::mlp::{Mlp, MlpConfig, paper_features};
 use crate::cost::operators::{GemmSize, gemm_work};
 use crate::cost::roofline;
@@ -96,13 +97,14 @@ pub fn calibrate(
     }
     let (groups, calls) = lessons(&sample, beside);
     let lessons = groups.concat();
-    let (parameters, host_floor_us) = search(sample.domain, &[groups, calls].concat(), beside.common);
+    let (parameters, host) = search(sample.domain, &[groups, calls].concat(), beside.common);
     let mut fit = Fit {
         domain: sample.domain,
         devices: vec![sample.device.id.clone()],
         choice: Choice::default(),
         parameters,
-        host_floor_us,
+        host_floor_us: host.us,
+        host_before: host.before,
         error: 0.0,
         structured_error: 0.0,
         sibling_error: 0.0,
@@ -186,7 +188,7 @@ pub(crate) fn is_kernel(fit: &Fit, device: &DeviceProfile, row: &Measurement) ->
 /// Errors of `fit` on `rows` of `device`, with the baselines beside.
 pub fn assess(fit: &Fit, device: &DeviceProfile, rows: &[&Measurement]) -> Calibrated {
     let kernel = |row: &Measurement| structured_us(fit.domain, &row.work, device, &fit.parameters);
-    let called = |us: f64, row: &Measurement| if row.whole_call { measured_us(us, fit.host_floor_us) } else { us };
+    let called = |us: f64, row: &Measurement| if row.whole_call { fit.host().call_us(us) } else { us };
     let own: Vec<&&Measurement> = rows.iter().filter(|row| is_kernel(fit, device, row)).collect();
     let over = |predict: &dyn Fn(&Measurement) -> f64| summarise(own.iter().map(|row| (predict(row), row.us)));
     let predicted = |row: &Measurement| {
@@ -213,11 +215,10 @@ fn residual(fit: &Fit, lessons: &[Lesson<'_>], growth: Growth) -> Forest {
 fn residual_rows(fit: &Fit, lessons: &[Lesson<'_>]) -> (Vec<Vec<f32>>, Vec<f64>) {
     let row = |one: &Lesson<'_>| {
         let kernel = structured_us(fit.domain, &one.row.work, one.device, &fit.parameters);
-        let whole = measured_us(kernel, fit.host_floor_us);
-        let seen = fit.seen(kernel);
+        let (whole, seen) = (fit.host().call_us(kernel), fit.host().seen(kernel));
         let target = match one.has_floor {
-            true => (one.row.us / whole.max(1e-6)).ln(),
-            false if seen >= SEEN => (one.row.us / kernel.max(1e-6)).ln() / seen,
+            true => (one.us / whole.max(1e-6)).ln(),
+            false if seen >= SEEN => (one.us / kernel.max(1e-6)).ln() / seen,
             false => return None,
         };
         Some((features(fit.domain, &one.row.work, one.device, whole), target.clamp(-1.9, 1.9)))
@@ -275,6 +276,7 @@ pub fn calibrate_quick(sample: Sample<'_>, base: &[f64], source: &str) -> Result
         choice: Choice::Structured,
         parameters,
         host_floor_us: 0.0,
+        host_before: BEFORE,
         error,
         structured_error: error,
         sibling_error: error,

@@ -34,15 +34,23 @@ pub(super) fn time_us(work: &Work, device: &DeviceProfile, p: &[f64]) -> f64 {
     let [n, c, k, h, w] = [batch, channels_in, channels_out, out_h, out_w].map(|dim| dim as f64);
     let (g, taps) = ((groups.max(1)) as f64, (r * s) as f64);
     let (bytes, element) = (work.bytes().0 as f64, element_bytes(work) as f64);
-    let direct =
-        Product { batch: g, m: n * h * w, n: k / g, k: c / g * taps, element: element / taps.max(1.0).sqrt(), bytes };
+    let direct = Product {
+        batch: g,
+        m: n * h * w,
+        n: k / g,
+        k: c / g * taps,
+        element: element / taps.max(1.0).sqrt(),
+        bytes,
+        hides_prologue: false,
+    };
     let mut best = product_us(direct, rates, p);
     if r == s && r == 3 && stride == 1 && groups == 1 {
         let side = OUTPUTS + r as f64 - 1.0;
         let tiles = n * (h / OUTPUTS).ceil() * (w / OUTPUTS).ceil();
         let points = side * side;
         let transformed = points * (tiles * (c + k) + c * k) * element;
-        let product = Product { batch: points, m: tiles, n: k, k: c, element, bytes: transformed };
+        let product =
+            Product { batch: points, m: tiles, n: k, k: c, element, bytes: transformed, hides_prologue: false };
         let rates = Rates { per_sm: rates.per_sm * p[WINOGRAD], ..rates };
         let transforms = p[TRANSFORM] * transformed / rates.dram;
         best = best.min(p[WINOGRAD_US] + product_us(product, rates, p) + transforms);

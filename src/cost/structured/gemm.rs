@@ -88,6 +88,9 @@ pub(super) struct Product {
     pub(super) element: f64,
     /// Bytes each tensor once.
     pub(super) bytes: f64,
+    /// Whether many small tiles hide one another's start: of batches on tensor cores, which no table has. Fitted parameters of other
+    /// products hold that already.
+    pub(super) hides_prologue: bool,
 }
 
 pub(super) fn time_us(work: &Work, device: &DeviceProfile, p: &[f64]) -> f64 {
@@ -95,7 +98,8 @@ pub(super) fn time_us(work: &Work, device: &DeviceProfile, p: &[f64]) -> f64 {
     let [batch, m, n, k] = [batch, m, n, k].map(|dim| dim as f64);
     let factors = batch * (m * k + k * n);
     let element = if factors > 0.0 { (work.read.0 as f64 / factors).clamp(1.0, 8.0) } else { 4.0 };
-    let product = Product { batch, m, n, k, element, bytes: work.bytes().0 as f64 };
+    let hides_prologue = batch > 1.0 && work.precision.is_tensor();
+    let product = Product { batch, m, n, k, element, bytes: work.bytes().0 as f64, hides_prologue };
     let rates = Rates::of_products(work, device, p);
     p[super::FLOOR_US] + product_us(product, rates, p).max(sustained_us(work, device))
 }
@@ -125,15 +129,24 @@ pub(super) fn product_us(product: Product, rates: Rates, p: &[f64]) -> f64 {
         .max(compulsory)
 }
 
+/// Blocks of tiles of `area` elements that a multiprocessor works on side by side, so that one fills its pipeline while others compute.
+fn blocks_at_work(tiles: f64, sms: f64, area: f64) -> f64 {
+    (tiles / sms).clamp(1.0, (LARGE / area).max(1.0))
+}
+
+/// Elements of a tile that has a multiprocessor for itself.
+const LARGE: f64 = 128.0 * 128.0;
+
 fn tile_us(product: Product, rates: Rates, (tm, tn): (f64, f64), efficiency: f64, p: &[f64]) -> f64 {
     let Product { batch, m, n, k, element, .. } = product;
     let (rows, columns) = ((m / tm).ceil(), (n / tn).ceil());
     let tiles = rows * columns * batch;
     let traffic = batch * k * (rows * columns) * (tm.min(m) + tn.min(n)) * element / (rates.dram * p[L2]);
     let per_k = 2.0 * tm * tn / (rates.per_sm * efficiency);
+    let prologue = p[K_PROLOGUE] / if product.hides_prologue { blocks_at_work(tiles, rates.sms, tm * tn) } else { 1.0 };
     let mut best = f64::INFINITY;
     for split in SPLITS {
-        let compute = waves(tiles * split, rates.sms, p[SLACK]) * per_k * (k / split + p[K_PROLOGUE]);
+        let compute = waves(tiles * split, rates.sms, p[SLACK]) * per_k * (k / split + prologue);
         let extra =
             if split > 1.0 { p[SPLIT_US] + batch * m * n * (split + 1.0) * 4.0 / (rates.dram * p[L2]) } else { 0.0 };
         best = best.min(compute.max(traffic) + extra);

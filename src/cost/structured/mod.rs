@@ -6,6 +6,7 @@ mod access;
 mod attention;
 mod conv;
 mod gemm;
+mod rowwise;
 mod streaming;
 
 use crate::device::DeviceProfile;
@@ -58,7 +59,8 @@ pub fn defaults(domain: Domain) -> &'static [Parameter] {
     match domain {
         Domain::Linear | Domain::BatchedGemm | Domain::Gemm16 | Domain::Gemm8 => &gemm::PARAMETERS,
         Domain::Conv => &conv::PARAMETERS,
-        Domain::Norm | Domain::Softmax | Domain::Streaming => &streaming::PARAMETERS,
+        Domain::Norm | Domain::Softmax => &rowwise::PARAMETERS,
+        Domain::Streaming => &streaming::PARAMETERS,
         Domain::Attention => &attention::PARAMETERS,
     }
 }
@@ -76,7 +78,8 @@ pub fn structured_us(domain: Domain, work: &Work, device: &DeviceProfile, parame
             gemm::time_us(work, device, parameters)
         }
         Domain::Conv => conv::time_us(work, device, parameters),
-        Domain::Norm | Domain::Softmax | Domain::Streaming => streaming::time_us(work, device, parameters),
+        Domain::Norm | Domain::Softmax => rowwise::time_us(work, device, parameters),
+        Domain::Streaming => streaming::time_us(work, device, parameters),
         Domain::Attention => attention::time_us(work, device, parameters),
     };
     if time.is_finite() { time.max(0.0) } else { 0.0 }

@@ -221,7 +221,7 @@ fn the_path_of_an_edited_scenario_goes_through_what_the_edit_added() {
     timed.task_of = vec![first.0, second.0, end.0];
     let added = AddedTask {
         task,
-        name: "vectorized_elementwise_kernel".to_owned(),
+        name: "vectorized_elementwise_kernel".into(),
         kind: TaskKind::Kernel,
         lane: LaneId(1),
         operator: None,

@@ -1,6 +1,7 @@
 //! The scanner against the reference reader: wherever serde_json accepts a document, both give the same trace.
 #![expect(clippy::unwrap_used, reason = "in a test a failure to set up is a failure")]
 
+use std::fmt::Write as _;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
@@ -285,12 +286,14 @@ fn large(has_pairs: bool, damaged_at: Option<usize>) -> String {
             }
             _ => "X",
         };
-        text += &format!("{comma}  {{\n    \"ph\": \"{phase}\", {event}\n  }}");
+        write!(text, "{comma}  {{\n    \"ph\": \"{phase}\", {event}\n  }}").unwrap();
         if i % 997 == 5 {
-            text += &format!(
+            write!(
+                text,
                 r#", {{"ph": "M", "name": "thread_name", "pid": 9, "tid": {}, "args": {{"name": "thread {i}"}}}}"#,
                 i % 5
-            );
+            )
+            .unwrap();
         }
         if damaged_at == Some(i) {
             text += ", {\"ph\": tru e}, {\"ph\": \"X\" \"cat\"}";

@@ -102,7 +102,9 @@ fn edits_undo_stack_and_change_nothing_where_they_ask_for_nothing_on_every_trace
 
 fn undo(opened: &Opened, lowered: &TimedGraph) {
     let mut history = History::default();
-    LINES.iter().for_each(|line| history.append(parse_step(line).unwrap()));
+    for line in LINES {
+        history.append(parse_step(line).unwrap());
+    }
     LINES.par_iter().for_each(|&line| {
         let resolved = opened.resolve(&[line]);
         opened.check(&resolved, &[line]);

@@ -87,7 +87,9 @@ mod tests {
     #[test]
     fn names_of_devices_may_have_spaces_and_unknown_ones_their_column() {
         let (catalog, links) = (Catalog::builtin().unwrap(), Links::builtin().unwrap());
-        let read = |line: &str| read_step(line, &catalog, &links).map(|step| step.to_string());
+        let databases = Databases::default();
+        let known = Known { catalog: &catalog, links: &links, databases: &databases };
+        let read = |line: &str| read_step(line, known).map(|step| step.to_string());
         assert_eq!(read("swap-gpu TITAN Xp").unwrap(), "swap-gpu TITAN Xp");
         assert_eq!(read("swap-gpu Quadro RTX 6000 host x0.5").unwrap(), "swap-gpu Quadro RTX 6000 host x0.5");
         assert_eq!(read("place-on-gpu RTX 2080 Ti").unwrap(), "place-on-gpu RTX 2080 Ti");

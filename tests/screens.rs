@@ -134,6 +134,7 @@ fn two_knobs_make_a_map_whose_cells_are_put_in_force() {
         {
             assert_shows(&screen, shown);
         }
+        insta::assert_snapshot!(format!("map_{}x{}", size.0, size.1), with_styles(&screen));
         play(&mut screen, "<enter>");
         // Narrow lists cut the second step short.
         assert_shows(&screen, "2 scale-d");
@@ -532,6 +533,7 @@ fn every_view_and_overlay_at_80x24() {
         ("messages", "<f2>"),
         ("devices", "gh200"),
         ("compact", "c"),
+        ("sweep", "6"),
         ("advise", "9"),
         ("sensitivity", "9v"),
         ("confirm", ":scale kind=kernel x2<enter>Q"),

@@ -29,6 +29,9 @@ pub(super) const SPEC: TransformSpec = TransformSpec {
 };
 
 const AT_ONCE: DurNs = DurNs::ZERO;
+/// Why a reduction that nothing holds back is exposed all the same.
+const LAUNCHED: &str =
+    "none waits for more of the backward pass than it needs: launches, other ranks or what follows expose them";
 
 impl Transform for OverlapComm {
     fn name(&self) -> &'static str {
@@ -63,6 +66,7 @@ impl Transform for OverlapComm {
         let summary = format!(
             "{early} of {all} all-reduces start earlier, {late} waits moved to the optimizer; as traced {exposed} of {long} exposed"
         );
+        let summary = if early == 0 { format!("{summary}, since {LAUNCHED}") } else { summary };
         let mut report = StepReport { changed: early + late, summary, doubt: OVERLAP_DOUBT, ..StepReport::default() };
         if early > 0 {
             let why = "when a gradient is made is not recorded: taken as evenly over the backward pass's kernels";

@@ -165,9 +165,9 @@ fn a_folder_without_traces_and_a_pattern_without_files_say_so() {
 }
 
 #[test]
-fn iterations_count_from_one_and_sharders_are_listed_once() {
-    let none = failure(2, &["simulate", &sample(CPU), "--iteration", "0"]);
-    assert!(none.contains("expected a number from 1, `median`, or `all`"), "{none}");
+fn iterations_are_indices_and_sharders_are_listed_once() {
+    let none = failure(2, &["simulate", &sample(CPU), "--iteration", "first"]);
+    assert!(none.contains("expected an index from 0, `median`, or `all`"), "{none}");
     let unknown = failure(1, &["tables", &sample(CPU), "--sharder", "foo"]);
     assert_eq!(unknown.matches("size_greedy").count(), 1, "{unknown}");
 }
@@ -382,16 +382,16 @@ fn a_scenario_file_of_another_iteration_of_the_trace_applies_and_says_so() {
     let folder = tempfile::tempdir().unwrap();
     let (file, script) = (folder.path().join("made.toml"), folder.path().join("save.retime"));
     std::fs::write(&script, format!("scale kind=T1 x0.5\nsave {}\n", file.display())).unwrap();
-    retime().args(["run", script.to_str().unwrap(), &sample(CPU), "--iteration", "1"]).assert().success();
+    retime().args(["run", script.to_str().unwrap(), &sample(CPU), "--iteration", "0"]).assert().success();
     let file = file.display().to_string();
     let simulate = |trace: &str, iteration: &str| {
         let run = retime().args(["simulate", trace, "--iteration", iteration, "--scenario", &file]).output().unwrap();
         (run.status.success(), String::from_utf8(run.stderr).unwrap())
     };
-    assert_eq!(simulate(&sample(CPU), "1"), (true, String::new()));
-    let (applied, said) = simulate(&sample(CPU), "3");
+    assert_eq!(simulate(&sample(CPU), "0"), (true, String::new()));
+    let (applied, said) = simulate(&sample(CPU), "2");
     assert!(applied && said.contains("of this trace, applied to another iteration of it"), "{said}");
-    let (applied, said) = simulate(&sample("dlrm-ddp-b64-fp32-cpu.kineto.json.gz"), "1");
+    let (applied, said) = simulate(&sample("dlrm-ddp-b64-fp32-cpu.kineto.json.gz"), "0");
     assert!(!applied && said.contains("made for another trace"), "{said}");
 }
 
@@ -613,7 +613,7 @@ fn all_iterations_are_answered_one_by_one_and_together() {
     let all = json(&["simulate", &sample, "--iteration", "all", "--step", "scale kind=T1 x0"]);
     let rows = all["iterations"].as_array().unwrap();
     assert_eq!(rows.len(), 4);
-    let second = json(&["simulate", &sample, "--iteration", "2", "--step", "scale kind=T1 x0"]);
+    let second = json(&["simulate", &sample, "--iteration", "1", "--step", "scale kind=T1 x0"]);
     assert_eq!(rows[1]["name"], "ProfilerStep#4");
     assert_eq!(rows[1]["simulated_ns"], second["simulated_ns"]);
     let of = |row: &Value| row["measured_ns"].as_i64().unwrap();

@@ -51,7 +51,7 @@ pub enum Iteration {
     /// The step with the lower median duration among those recorded whole.
     #[default]
     Default,
-    /// The step at this index, from 0; users count from 1.
+    /// The step at this index, from 0.
     Index(usize),
     /// Every step, one after the other.
     All,
@@ -64,10 +64,7 @@ impl std::str::FromStr for Iteration {
         match text {
             "default" | "median" => Ok(Self::Default),
             "all" => Ok(Self::All),
-            _ => {
-                let index = text.parse::<usize>().ok().and_then(|number| number.checked_sub(1));
-                index.map(Self::Index).ok_or_else(|| "expected a number from 1, `median`, or `all`".to_owned())
-            }
+            _ => text.parse().map(Self::Index).map_err(|_| "expected an index from 0, `median`, or `all`".to_owned()),
         }
     }
 }

@@ -75,7 +75,8 @@ const PAGE_SHARE: f64 = 0.3;
 const PAGE: f64 = 4096.0;
 /// Share of a look-up's time that is added when the way to its page has to be read from memory, because no look-up was there before or
 /// others have driven it out since. This and the three below fit a loop that read or updated 10 240 to 163 840 rows of 64 and 128 numbers in
-/// tables of 25 to 800 MB, caches emptied before (7 %, n 72); no captured time entered.
+/// tables of 25 to 800 MB, caches emptied before (7 %, n 72). No captured time entered the constants; the form, one of four, was chosen
+/// with the captures in view.
 const WALK_SHARE: f64 = 1.0;
 /// Tables up to this size have the ways to all their pages in caches once these were touched.
 const NEAR_TABLE_BYTES: f64 = 35e6;

@@ -4,9 +4,9 @@
 //! Bars: 1 GB of .gz to columns within 1.2 s on two cores and at least 2.2 times as fast as a serde_json Visitor over
 //! `traceEvents` that borrows from a slice, load to first frame of 1 GB within 1.8 s, columns of at most 32 bytes per event
 //! and 96 per event when ready to edit. An event is one that is kept; entries, which are more, include flow arrows.
-//! Measured on two busy cores with a recommender's trace: 477 to 509 MB/s of one core, 2.6 to 2.8 times serde_json to the same
-//! columns, 1.05 to 1.13 times a Visitor that skips arguments; 27 bytes and, of two steps that are both modelled (70 MB), 104
-//! bytes ready to edit (108 before operators were packed).
+//! Measured on two cores: 349 MB of a recommender's trace at 529 MB/s of one core (1.18 times a Visitor that skips arguments, 2.5 to 2.8
+//! times serde_json to the same columns), from .gz 890 ms of core time; 27 bytes and, of two steps that are both modelled (70 MB), 102
+//! bytes ready to edit.
 #![expect(clippy::unwrap_used, reason = "a benchmark that cannot set up has nothing to measure")]
 
 use std::alloc::{GlobalAlloc, Layout, System};

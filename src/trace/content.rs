@@ -124,9 +124,13 @@ impl<'a> Content<'a> {
             && let Some(mut pieces) = self.pieces.take()
         {
             self.make_room(used);
-            let (more, goes_on) = pieces.read(&window[used..], &mut self.document, &mut self.parts);
+            let (more, goes_on) =
+                pieces.read(&window[used..], &mut self.document, &mut self.parts, &self.options.progress);
             used += more;
             self.pieces = goes_on.then_some(pieces);
+            if self.options.progress.is_cancelled() {
+                return Ok(used);
+            }
         }
         Ok(used + self.document.feed(&window[used..], &mut self.parts)?)
     }
@@ -154,6 +158,9 @@ impl Consumer for Content<'_> {
             return Ok(window.len());
         }
         let result = self.read(window);
+        if self.options.progress.is_cancelled() {
+            return Err(OpenError::Cancelled { path: self.path.to_owned() });
+        }
         self.report_entries();
         self.make_room(result.unwrap_or_default());
         match result {

@@ -12,6 +12,7 @@ use rayon::prelude::*;
 use super::json::document::Document;
 use super::json::lex;
 use super::kineto::Numbers;
+use super::open::Progress;
 use super::parts::Parts;
 
 /// Bytes of a piece, about.
@@ -38,11 +39,18 @@ struct Reader {
 type Read = Option<usize>;
 
 impl Pieces {
-    /// Reads whole events at the start of `text` into `whole`; `document` stands right behind an event there.
+    /// Reads whole events at the start of `text` into `whole`; `document` stands right behind an event there. No further piece is
+    /// begun once `progress` is cancelled.
     ///
     /// # Returns
     /// How many bytes they were, and whether pieces are worth trying further on.
-    pub fn read(&mut self, text: &[u8], document: &mut Document, whole: &mut Parts) -> (usize, bool) {
+    pub fn read(
+        &mut self,
+        text: &[u8],
+        document: &mut Document,
+        whole: &mut Parts,
+        progress: &Progress,
+    ) -> (usize, bool) {
         let pieces = cut(text);
         if pieces.len() < 2 {
             return (0, true);
@@ -55,7 +63,10 @@ impl Pieces {
             .readers
             .par_iter_mut()
             .zip(&pieces)
-            .map(|(reader, piece)| reader.read(&text[piece.clone()], ahead.ahead(piece.start)))
+            .map(|(reader, piece)| {
+                let goes_on = !progress.is_cancelled();
+                goes_on.then(|| reader.read(&text[piece.clone()], ahead.ahead(piece.start))).flatten()
+            })
             .collect();
         let mut used = 0;
         for ((reader, piece), read) in self.readers.iter_mut().zip(&pieces).zip(read) {

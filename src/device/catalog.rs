@@ -82,7 +82,7 @@ impl Catalog {
     /// # Errors
     /// No such device; the error names the nearest.
     pub fn find(&self, name: &str) -> Result<&Arc<DeviceProfile>, UnknownDevice> {
-        self.named(name).or_else(|_| self.recognise(name).ok_or_else(|| self.unknown(name)))
+        self.called(name).or_else(|| self.recognise(name)).ok_or_else(|| self.unknown(name))
     }
 
     /// The device called `name`, as [`Self::find`], but not by what drivers report.
@@ -90,8 +90,11 @@ impl Catalog {
     /// # Errors
     /// No such device; the error names the nearest.
     pub fn named(&self, name: &str) -> Result<&Arc<DeviceProfile>, UnknownDevice> {
-        let known = self.names.get(&comparable(name)).and_then(|id| self.devices.get(id));
-        known.ok_or_else(|| self.unknown(name))
+        self.called(name).ok_or_else(|| self.unknown(name))
+    }
+
+    fn called(&self, name: &str) -> Option<&Arc<DeviceProfile>> {
+        self.names.get(&comparable(name)).and_then(|id| self.devices.get(id))
     }
 
     /// The device that a driver or profiler recorded as `recorded`, e.g. `NVIDIA H100 80GB HBM3` or

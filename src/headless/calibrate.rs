@@ -7,7 +7,9 @@ use serde::Serialize;
 
 use crate::cli::CalibrateArgs;
 use crate::config::Config;
-use crate::cost::calibrate::{DeviceCalibration, DomainReport, FamilyUse, Target, calibrate_device, device_file};
+use crate::cost::calibrate::{
+    DeviceCalibration, DomainReport, ErrorSummary, FamilyUse, Target, calibrate_device, device_file,
+};
 use crate::session::{Engine, read_table, write_new};
 
 use super::{input, output};
@@ -106,7 +108,10 @@ fn table(rows: &[DomainReport]) -> output::Table {
         "curve",
         "roofline",
     ]);
-    let percent = |value: f64| format!("{:.1}", 100.0 * value);
+    let known = |value: f64, text: String| if value.is_nan() { "–".to_owned() } else { text };
+    let percent = |value: f64| known(value, format!("{:.1}", 100.0 * value));
+    let signed = |value: f64| known(value, format!("{:+.1}", 100.0 * value));
+    let baseline = |errors: &ErrorSummary| if errors.n == 0 { "–".to_owned() } else { percent(errors.mape) };
     for row in rows {
         let errors = row.held_out;
         let worst = if errors.max.abs() > errors.min.abs() { errors.max } else { errors.min };
@@ -117,16 +122,16 @@ fn table(rows: &[DomainReport]) -> output::Table {
             errors.n.to_string(),
             percent(errors.mape),
             percent(errors.gmae),
-            format!("{:+.1}", 100.0 * errors.bias),
+            signed(errors.bias),
             percent(errors.p50),
             percent(errors.p90),
-            format!("{:+.1}", 100.0 * worst),
+            signed(worst),
             row.kernels.n.to_string(),
             percent(row.kernels.mape),
-            percent(row.structured.mape),
+            baseline(&row.structured),
             row.network.map(percent).unwrap_or_default(),
-            percent(row.curve.mape),
-            percent(row.roofline.mape),
+            baseline(&row.curve),
+            baseline(&row.roofline),
         ]);
     }
     table

@@ -57,7 +57,7 @@ impl DeviceCalibration {
             let same = || copies().filter(|row| row.work.shape == Shape::Copy { route: *route, pinned: *pinned });
             let memory = pinned.map_or("", |pinned| if pinned { ", pinned" } else { ", pageable" });
             // Every other row is unseen by the error that is stated; the plain figures are beside it.
-            let errors = ErrorSummary { n: same().count() / 2, mape: curve.error, ..ErrorSummary::default() };
+            let errors = ErrorSummary::of_mean(same().count() / 2, curve.error);
             let figures = summarise(same().filter_map(|row| Some((copy_us(&row.work, device, None)?.0, row.us))));
             self.report.push(DomainReport {
                 domain: format!("copies {}{memory}", route.name()),

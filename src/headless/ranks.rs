@@ -37,7 +37,7 @@ pub(super) fn costliest(found: &Communication, out: &mut dyn Write) -> io::Resul
     for one in order.iter().take(MOST).map(|&at| &found.collectives[at]) {
         table.row([
             one.kind.clone(),
-            one.bytes.to_string(),
+            one.bytes.map_or("–".to_owned(), |bytes| bytes.to_string()),
             one.start_ns.to_string(),
             one.transfer_ns.to_string(),
             one.exposed_ns.to_string(),

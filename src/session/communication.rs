@@ -40,8 +40,8 @@ pub struct CollectiveReport {
     pub kind: String,
     /// Its process group; empty where not recorded.
     pub group: String,
-    /// The largest message of a rank.
-    pub bytes: Bytes,
+    /// The largest message of a rank, where sizes were recorded.
+    pub bytes: Option<Bytes>,
     /// Ranks that took part.
     pub ranks: u32,
     /// When all were there, from the start of the iteration.
@@ -195,13 +195,14 @@ impl Seen {
     /// All but the times of arrival.
     fn collective(&self, graph: &ExecutionGraph, meeting: &Meeting) -> CollectiveReport {
         let collective = &graph.collectives[meeting.collective.0 as usize];
+        let sizes = meeting.arrivals.iter().map(|arrival| graph.tasks[arrival.node].bytes);
         let count = self.splits.len().max(1) as i64;
         let mean =
             |of: fn(&(u32, DurNs, DurNs)) -> DurNs| DurNs(self.splits.iter().map(|it| of(it).0).sum::<i64>() / count);
         CollectiveReport {
             kind: graph.names.get(collective.kind).to_owned(),
             group: graph.names.get(collective.group).to_owned(),
-            bytes: meeting.arrivals.iter().map(|arrival| graph.tasks[arrival.node].bytes).max().unwrap_or_default(),
+            bytes: sizes.filter(|bytes| bytes.0 > 0).max(),
             ranks: meeting.ranks(),
             start_ns: DurNs::ZERO,
             transfer_ns: meeting.longest_transfer(),

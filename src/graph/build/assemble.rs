@@ -118,11 +118,13 @@ fn diagnostics(
     note_partial(&mut found, drafted, parts);
     let alone = drafted.iter().filter(|drafted| drafted.ranks == 1).count();
     if alone > 0 && ranks.len() == 1 {
-        let what = "collectives keep their traced duration, which contains waiting for ranks that are not loaded";
-        found.note("single-rank-collectives", format!("{alone} {what}"));
+        let what = if alone == 1 { "collective keeps its" } else { "collectives keep their" };
+        let why = "traced duration, which contains waiting for ranks that are not loaded";
+        found.note("single-rank-collectives", format!("{alone} {what} {why}"));
     } else if alone > 0 {
-        let what = "collectives have no partner on another rank and keep their traced duration";
-        found.warn("unmatched-collectives", format!("{alone} {what}"));
+        let what = if alone == 1 { "collective has no partner" } else { "collectives have no partner" };
+        let keeps = if alone == 1 { "keeps its" } else { "keep their" };
+        found.warn("unmatched-collectives", format!("{alone} {what} on another rank and {keeps} traced duration"));
     }
     found
 }

@@ -175,7 +175,7 @@ fn row(one: &CollectiveReport, cost: impl Fn(&CollectiveReport) -> f64, most: f6
     TableRow {
         values: vec![
             value(one.kind.as_str(), Role::Strong),
-            value(if one.bytes.0 > 0 { one.bytes.to_string() } else { "–".to_owned() }, Role::Text),
+            value(one.bytes.map_or("–".to_owned(), |bytes| bytes.to_string()), Role::Text),
             value(bar(cost(one) / most), Role::Chart),
             value(one.start_ns.to_string(), Role::Dim),
             value(

@@ -1,5 +1,7 @@
 //! Tables: rows with columns, a cursor, sorting and a filter. One widget for all list views.
 
+use unicode_width::UnicodeWidthStr;
+
 use super::canvas::{Canvas, cut, cut_middle};
 use super::theme::Role;
 use super::timeline::Item;
@@ -83,6 +85,9 @@ pub struct TableState {
     pub is_other: bool,
 }
 
+/// A column that takes what is left and can be missed is not worth less than that.
+const LEAST_REST: u16 = 8;
+
 /// Lines above the rows: the summary and the titles.
 const HEAD: u16 = 2;
 
@@ -104,8 +109,25 @@ impl TableState {
 
 /// Draws `table`.
 pub fn render(table: &Table<'_>, state: &TableState, canvas: &mut Canvas<'_>) {
-    canvas.line(1, 0, &table.summary);
+    canvas.line(1, 0, fitting(&table.summary, canvas.width().saturating_sub(2) as usize));
     render_rows(table, state, canvas, 1);
+}
+
+/// The figures of a summary that there is room for: none is cut, what follows a separator goes whole.
+fn fitting(summary: &[(String, Role)], room: usize) -> &[(String, Role)] {
+    let begins = |text: &str| [" · ", ", "].iter().any(|separator| text.starts_with(separator));
+    let mut width = 0;
+    let mut whole = 0;
+    for (at, (text, _)) in summary.iter().enumerate() {
+        if at > 0 && begins(text) {
+            whole = at;
+        }
+        width += text.width();
+        if width > room {
+            return &summary[..if whole > 0 { whole } else { summary.len() }];
+        }
+    }
+    summary
 }
 
 /// Draws the titles in line `top` and the rows below.
@@ -147,6 +169,10 @@ fn placed(table: &Table<'_>, width: u16) -> Vec<(usize, u16, u16)> {
     for index in shown {
         let own = table.columns[index].width;
         let wide = if own == 0 { rest } else { own };
+        let may_go = own == 0 && table.columns[index].from_width > 0;
+        if may_go && rest < LEAST_REST {
+            continue;
+        }
         places.push((index, x, wide));
         x += wide + 1;
     }
@@ -158,5 +184,21 @@ fn put(canvas: &mut Canvas<'_>, (x, y): (u16, u16), width: u16, text: &str, role
     let text = cut(text, width as usize);
     if !at_right || !part.right(0, 0, 0, &[(&text, role)]) {
         part.text(0, 0, &text, role);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_summary_leaves_out_whole_figures_where_there_is_no_room() {
+        let pieces = ["8 collectives", " · a rank waits ", "5.85 ms", ", exposed ", "196.1 µs"];
+        let summary: Vec<(String, Role)> = pieces.iter().map(|text| ((*text).to_owned(), Role::Text)).collect();
+        assert_eq!(fitting(&summary, 80), summary);
+        assert_eq!(fitting(&summary, 54), summary, "to the last cell");
+        assert_eq!(fitting(&summary, 53), &summary[..3]);
+        assert_eq!(fitting(&summary, 20), &summary[..1]);
+        assert_eq!(fitting(&summary, 3), summary, "the first is cut rather than nothing shown");
     }
 }

@@ -75,7 +75,7 @@ fn summary(work: &Workspace, count: usize, total: DurNs) -> Vec<(String, Role)> 
         pieces.push((" · enter".to_owned(), Role::Key));
         pieces.push((" tries the chosen one's best edit".to_owned(), Role::Dim));
     }
-    pieces.push((" · under 0.1 % of the iteration left out".to_owned(), Role::Faint));
+    pieces.push((" · under 0.1 % left out".to_owned(), Role::Faint));
     pieces
 }
 

@@ -209,11 +209,9 @@ impl CostModels {
         if old == new {
             return Prediction::measured(measured);
         }
-        let time = |(work, nodes): (&Work, Topology<'_>)| match work.shape {
-            Shape::Collective { kind, ranks } if !work.is_unsized() => Some(nodes.time(kind, work.read.0, ranks)),
-            _ => None,
+        let (Some(before), Some(after)) = (old.1.transfer(old.0), new.1.transfer(new.0)) else {
+            return unmodelled(Some(measured));
         };
-        let (Some(before), Some(after)) = (time(old), time(new)) else { return unmodelled(Some(measured)) };
         let error = before.error.max(after.error) as f32;
         let extrapolated = before.extrapolated || after.extrapolated;
         if before.us <= 0.0 {

@@ -11,7 +11,7 @@
 use crate::device::LinkProfile;
 
 use super::collective::{CollectiveTime, buffer_bytes, bus_factor, by_bus, collective_time, latency_and_bandwidth};
-use super::work::CollectiveKind;
+use super::work::{CollectiveKind, Shape, Work};
 
 /// Devices of a node where nothing tells.
 pub const COMMON_NODE: u32 = 8;
@@ -36,6 +36,14 @@ impl<'a> Topology<'a> {
     /// Nodes that a group of `ranks` ranks spans.
     pub fn nodes(&self, ranks: u32) -> u32 {
         if self.between.is_none() { 1 } else { ranks.div_ceil(self.per_node.max(1)) }
+    }
+
+    /// What a collective takes once all its ranks are there; `None` where the size of its message is not known.
+    pub fn transfer(&self, work: &Work) -> Option<CollectiveTime> {
+        match work.shape {
+            Shape::Collective { kind, ranks } if !work.is_unsized() => Some(self.time(kind, work.read.0, ranks)),
+            _ => None,
+        }
     }
 
     /// Time of a collective of `kind` among `ranks` ranks, each with a message of `message` bytes.

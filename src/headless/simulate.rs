@@ -74,12 +74,15 @@ fn describe(loaded: &Loaded, outcome: &Outcome, out: &mut dyn Write) -> io::Resu
     let percent = |share: f64| format!("{:.0} %", 100.0 * share);
     if summary.extrapolated_share >= LEAST_SHARE {
         let share = percent(summary.extrapolated_share);
-        writeln!(out, "  beyond fits {share} of the iteration is predicted beyond what the models were fitted on")?;
+        writeln!(
+            out,
+            "  beyond fits in {share} of the iteration tasks run that are predicted beyond what the models were fitted on"
+        )?;
     }
     if summary.unmodelled_share >= LEAST_SHARE {
         writeln!(
             out,
-            "  no model    for {} of the iteration, which keeps its time",
+            "  no model    for tasks that run in {} of the iteration: they keep their time",
             percent(summary.unmodelled_share)
         )?;
     }

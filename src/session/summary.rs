@@ -104,9 +104,9 @@ pub struct Summary {
     pub fits: Option<bool>,
     /// What that memory holds, and of every rank; `None` where nothing tells.
     pub memory: Option<MemorySummary>,
-    /// Time of changed tasks that no model covers, as a share of the period.
+    /// Share of the iteration in which changed tasks run that no model covers.
     pub unmodelled_share: f64,
-    /// Time of changed tasks that models predict beyond what they were fitted on, as a share of the period.
+    /// Share of the iteration in which changed tasks run that models predict beyond what they were fitted on.
     pub extrapolated_share: f64,
     /// Batch size before and after, where known.
     pub batch: Option<(u64, u64)>,
@@ -156,8 +156,10 @@ impl Summary {
             memory_bytes: needed,
             fits: needed.and_then(|bytes| memory::fits(bytes, &resolved.devices)),
             memory,
-            unmodelled_share: share(resolved, period, |p| p.provenance == Provenance::Unmodelled),
-            extrapolated_share: share(resolved, period, |p| p.extrapolated && p.provenance != Provenance::Unmodelled),
+            unmodelled_share: busy::share_of(resolved, schedule, |p| p.provenance == Provenance::Unmodelled),
+            extrapolated_share: busy::share_of(resolved, schedule, |p| {
+                p.extrapolated && p.provenance != Provenance::Unmodelled
+            }),
             batch,
             repeats: resolved.repeats,
             ranks: graph.ranks.iter().zip(&busy).zip(&counts).map(|it| rank_summary(it, &communication)).collect(),
@@ -175,14 +177,6 @@ fn rank_summary(
 
 fn ratio(a: DurNs, b: DurNs) -> f64 {
     if b.0 > 0 { a.0 as f64 / b.0 as f64 } else { 1.0 }
-}
-
-/// Time of the changed tasks whose predictions are `wanted`, of a rank, as a share of the period.
-fn share(resolved: &Resolved, period: DurNs, wanted: impl Fn(&Prediction) -> bool) -> f64 {
-    let changed = resolved.changes.iter().map(|(_, prediction)| prediction);
-    let all = changed.chain(resolved.added.iter().map(|added| &added.prediction));
-    let total: DurNs = all.filter(|p| wanted(p)).map(|p| p.duration).sum();
-    (ratio(total, period) / resolved.graph.ranks.len().max(1) as f64).clamp(0.0, 1.0)
 }
 
 /// The band of one standard deviation (two measurements in three lie inside) from the errors of the predicted tasks on the slowest

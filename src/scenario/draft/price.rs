@@ -27,6 +27,8 @@ pub(super) enum Repricing {
     Fixed(Prediction),
     /// Its work is not known, its device changed.
     Roofs(RoofRatio),
+    /// A collective: the ratio, and what it took before by the model.
+    Transfer(f64, DurNs, Prediction),
 }
 
 impl Draft<'_> {
@@ -38,7 +40,10 @@ impl Draft<'_> {
         }
         let start = self.rebased.get(&node).copied().unwrap_or_else(|| Prediction::measured(traced));
         let repricing = if self.fixed.contains(&node) { Repricing::Kept } else { self.repricing(node) };
-        let priced = repricing.apply(start);
+        let priced = match repricing {
+            Repricing::Transfer(ratio, before, of) if self.may_hold_waiting(node) => beyond(start, ratio, before, of),
+            repricing => repricing.apply(start),
+        };
         let priced = self.recosted.get(&node).map_or(priced, |recosting| recosting.apply(priced));
         match self.factors.get(node.index()) {
             Some(&factor) if (factor - 1.0).abs() > f64::EPSILON => {
@@ -150,11 +155,37 @@ impl Draft<'_> {
                 let traced = Layout::default();
                 let before = self.topology(own, &traced);
                 let after = self.topology(link.unwrap_or(own), &self.layout);
-                Repricing::of(models.predict_over(UNIT, (old, before), (new, after)))
+                let moved = Repricing::of(models.predict_over(UNIT, (old, before), (new, after)));
+                match (moved, before.transfer(old)) {
+                    (Repricing::Ratio(ratio, of), Some(time)) if of.provenance == Provenance::Anchored => {
+                        Repricing::Transfer(ratio, DurNs::from_us_f64(time.us), of)
+                    }
+                    (moved, _) => moved,
+                }
             }
             _ if self.interconnect.is_some() && own.is_none() => Repricing::of(unmodelled(Some(UNIT))),
             _ if self.interconnect.is_none() && old == new => Repricing::Kept,
             _ => Repricing::of(models.predict(Some(UNIT), Placed { work: old, device }, Placed { work: new, device })),
+        }
+    }
+
+    /// Whether a task is a collective of which not all ranks are loaded: its traced time contains waiting for the others.
+    pub fn may_hold_waiting(&self, node: NodeId) -> bool {
+        let graph = self.graph();
+        let TaskKind::Collective(id) = graph.tasks[node].kind else { return false };
+        let Some(collective) = graph.collectives.get(id.0 as usize) else { return false };
+        let loaded = |&member: &NodeId| graph.count_of(graph.lanes[graph.tasks[member].lane.0 as usize].rank);
+        collective.members.iter().map(loaded).sum::<u32>() < collective.group_size
+    }
+
+    /// What a collective took that is taken to be waiting: what is beyond the model's transfer, where not all ranks are loaded.
+    pub fn waiting_in(&self, node: NodeId) -> DurNs {
+        let task = &self.graph().tasks[node];
+        match self.is_touched(node).then(|| self.repricing(node)) {
+            Some(Repricing::Transfer(_, before, _)) if self.may_hold_waiting(node) => {
+                (task.duration - before).max(DurNs::ZERO)
+            }
+            _ => DurNs::ZERO,
         }
     }
 
@@ -205,6 +236,17 @@ pub(super) fn on_host(host: &HostModel, old: Option<&Work>, new: Option<&Work>) 
 /// The measured duration for which re-pricings are worked out: long enough that its rounding does not show.
 pub(super) const UNIT: DurNs = DurNs(1_000_000_000);
 
+/// A collective whose measured time contains waiting for ranks that are not loaded: what it took beyond the model's transfer
+/// is that waiting, which does not shrink or grow with messages and links.
+fn beyond(start: Prediction, ratio: f64, before: DurNs, of: Prediction) -> Prediction {
+    let waiting = (start.duration - before).max(DurNs::ZERO);
+    let transfer = (start.duration - waiting).scale(ratio);
+    let duration = waiting + transfer;
+    let share = transfer.0 as f64 / duration.0.max(1) as f64;
+    let error = (of.error * share as f32).hypot(start.error);
+    Prediction { duration, error, provenance: of.provenance.max(start.provenance), ..of }
+}
+
 impl Repricing {
     pub(super) fn of(prediction: Prediction) -> Self {
         match prediction.provenance {
@@ -218,7 +260,7 @@ impl Repricing {
     pub(super) fn apply(self, start: Prediction) -> Prediction {
         match self {
             Self::Kept => start,
-            Self::Ratio(ratio, of) => Prediction {
+            Self::Ratio(ratio, of) | Self::Transfer(ratio, _, of) => Prediction {
                 duration: start.duration.scale(ratio),
                 error: of.error.hypot(start.error),
                 provenance: of.provenance.max(start.provenance),
@@ -235,5 +277,26 @@ impl Repricing {
                 Prediction { provenance, error, ..moved }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waiting_for_ranks_that_are_not_loaded_neither_shrinks_nor_grows() {
+        let of = Prediction {
+            provenance: Provenance::Anchored,
+            model: "measured-curve",
+            error: 0.1,
+            ..Prediction::measured(DurNs(1))
+        };
+        let after = |measured, ratio, before| beyond(Prediction::measured(DurNs(measured)), ratio, DurNs(before), of);
+        let slower = after(1_000, 3.0, 200);
+        assert_eq!(slower.duration, DurNs(800 + 600));
+        assert!((slower.error - 0.1 * 600.0 / 1_400.0).abs() < 1e-6, "what waits has no error of the model's");
+        assert_eq!(after(1_000, 0.5, 200).duration, DurNs(800 + 100));
+        assert_eq!(after(1_000, 3.0, 2_000).duration, DurNs(3_000), "faster than the model: it did not wait");
     }
 }

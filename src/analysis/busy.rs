@@ -5,7 +5,7 @@
 use rustc_hash::FxHashMap;
 
 use crate::cost::Prediction;
-use crate::graph::{Lane, LaneId, LaneKind, Rank, RankPart, TimedGraph};
+use crate::graph::{Lane, LaneId, LaneKind, RankPart, TimedGraph};
 use crate::scenario::Resolved;
 use crate::sim::Schedule;
 use crate::units::{DurNs, TimeNs};
@@ -70,23 +70,23 @@ pub fn busy(resolved: &Resolved, schedule: &Schedule) -> Vec<Busy> {
 /// O(changed tasks · log).
 pub fn share_of(resolved: &Resolved, schedule: &Schedule, wanted: impl Fn(&Prediction) -> bool) -> f64 {
     let (graph, timed) = (&*resolved.graph, &*resolved.timed);
-    let mut ranks: Vec<(Rank, (TimeNs, TimeNs), Vec<(TimeNs, TimeNs)>)> =
-        graph.ranks.iter().map(|part| (part.rank, window(part, timed, schedule), Vec::new())).collect();
+    let windows: Vec<(TimeNs, TimeNs)> = graph.ranks.iter().map(|part| window(part, timed, schedule)).collect();
+    let mut intervals: Vec<Vec<(TimeNs, TimeNs)>> = vec![Vec::new(); windows.len()];
     let traced = resolved.changes.iter().map(|(node, of)| (timed.task(*node), graph.tasks[*node].lane, of));
     let added = resolved.added.iter().map(|added| (added.task, added.lane, &added.prediction));
     for (task, lane, _) in traced.chain(added).filter(|(_, _, of)| wanted(of)) {
         let Some(on) = lane_of(resolved, lane) else { continue };
-        let Some((_, (begin, end), intervals)) = ranks.iter_mut().find(|(rank, ..)| *rank == on.rank) else { continue };
-        let (from, to) = (schedule.start(timed, task).max(*begin), schedule.end(task).min(*end));
+        let Some(rank) = graph.ranks.iter().position(|part| part.rank == on.rank) else { continue };
+        let (begin, end) = windows[rank];
+        let (from, to) = (schedule.start(timed, task).max(begin), schedule.end(task).min(end));
         if from < to {
-            intervals.push((from, to));
+            intervals[rank].push((from, to));
         }
     }
-    let count = ranks.len().max(1) as f64;
-    let shares = ranks
-        .into_iter()
-        .map(|(_, (begin, end), intervals)| union(intervals).0 as f64 / end.since(begin).0.max(1) as f64);
-    shares.sum::<f64>() / count
+    let ranks = windows.len().max(1) as f64;
+    let share =
+        |((begin, end), intervals): ((TimeNs, TimeNs), _)| union(intervals).0 as f64 / end.since(begin).0.max(1) as f64;
+    windows.into_iter().zip(intervals).map(share).sum::<f64>() / ranks
 }
 
 fn lane_of(resolved: &Resolved, lane: LaneId) -> Option<&Lane> {

@@ -2,6 +2,7 @@
 //!
 //! Works on a schedule; an interval view of tasks in a window, nothing about why they lie where they lie.
 
+use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 
 use crate::cost::Prediction;
@@ -61,7 +62,8 @@ pub fn busy(resolved: &Resolved, schedule: &Schedule) -> Vec<Busy> {
             *per_rank[rank].per_lane.entry(lane).or_default() += to.since(from);
         }
     }
-    windows.into_iter().zip(per_rank).map(|((begin, end), activity)| activity.summed(end.since(begin))).collect()
+    let summed = windows.into_par_iter().zip(per_rank);
+    summed.map(|((begin, end), activity)| activity.summed(end.since(begin))).collect()
 }
 
 /// Share of the iteration in which at least one task runs whose prediction is `wanted`, a mean over ranks, 0 to 1.

@@ -319,6 +319,9 @@ fn doubted(step: &StepOutcome, change: DurNs) -> DurNs {
 }
 
 fn step_outcomes(scenario: &Scenario, resolved: &Resolved) -> Vec<StepOutcome> {
+    if scenario.steps.is_empty() {
+        return Vec::new();
+    }
     let graph = &resolved.graph;
     let all = graph.tasks.node_weights().map(|task| task.duration.0).sum::<i64>().max(1) as f64;
     let outcome = |(step, report): (&Step, &StepReport)| StepOutcome {

@@ -127,13 +127,14 @@ impl Summary {
     /// The figures of `resolved` as `schedule` has it.
     pub fn of(resolved: &Resolved, schedule: &Schedule, base_simulated: Option<DurNs>) -> Self {
         let graph = &*resolved.graph;
-        let busy = busy::busy(resolved, schedule);
-        let meetings = meetings(graph, &resolved.timed, schedule);
+        let (memory, (busy, meetings)) = rayon::join(
+            || MemorySummary::of(resolved, schedule),
+            || (busy::busy(resolved, schedule), meetings(graph, &resolved.timed, schedule)),
+        );
         let communication = communication(&meetings);
         let period = busy.iter().map(|busy| busy.period).max().unwrap_or_default();
         let base_simulated = base_simulated.unwrap_or(period);
         let batch = resolved.batch.or(graph.batch_size.map(|batch| (batch, batch)));
-        let memory = MemorySummary::of(resolved, schedule);
         let needed = memory.as_ref().map(|memory| memory.peak_bytes);
         let counts = resolved.rank_counts();
         let all = f64::from(counts.iter().sum::<u32>().max(1));
@@ -192,6 +193,9 @@ fn error_band(resolved: &Resolved, schedule: &Schedule, period: DurNs) -> ErrorB
 
 /// `Σ_tasks error·duration` of each model over the slowest rank's critical path, in ns.
 pub(super) fn errors_by_model(resolved: &Resolved, schedule: &Schedule) -> BTreeMap<&'static str, f64> {
+    if resolved.changes.is_empty() && resolved.added.is_empty() {
+        return BTreeMap::new();
+    }
     let timed = &*resolved.timed;
     let windows = resolved.graph.ranks.iter().map(|part| (busy::window(part, timed, schedule), part));
     let Some(((begin, _), slowest)) = windows.max_by_key(|((begin, end), _)| end.since(*begin)) else {

@@ -1,7 +1,7 @@
 //! Ranks → one graph: a shared clock, each rank's tasks, the collectives that join them, and the topological order.
 
 use crate::diagnostic::Diagnostics;
-use crate::graph::{Clock, Collective, ExecutionGraph, LateStart, Rank, RankPart, TaskKind, iteration};
+use crate::graph::{Clock, Collective, ExecutionGraph, LateStart, Rank, RankPart, TaskKind};
 use crate::trace::{EventId, RecordedDevice, folding_tolerance};
 use crate::units::{DurNs, TimeNs};
 
@@ -177,10 +177,9 @@ fn note_clocks(found: &mut Diagnostics, parts: &[RankPart]) {
 /// Says where ranks recorded other steps than the first one did.
 fn note_steps(found: &mut Diagnostics, ranks: &[Prepared<'_>]) {
     let [first, others @ ..] = ranks else { return };
-    let count = |rank: &Prepared<'_>| iteration::steps(rank.input.trace).len();
-    let expected = if others.is_empty() { 0 } else { count(first) };
+    let expected = first.steps;
     for rank in others {
-        let (number, other, own) = (rank.input.rank.0, first.input.rank.0, count(rank));
+        let (number, other, own) = (rank.input.rank.0, first.input.rank.0, rank.steps);
         if own != expected {
             let text = format!("rank {number} recorded {own} steps, rank {other} recorded {expected}");
             found.warn("unequal-iterations", format!("{text}: the step of the same name is modelled of both"));

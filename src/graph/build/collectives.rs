@@ -1,5 +1,6 @@
 //! Rule 12: collectives, joined over the ranks that took part.
 
+use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 
 use crate::graph::{Clock, Collective, CollectiveId, Dependency, DependencyKind, Operand, OperatorId, Task, TaskKind};
@@ -301,10 +302,7 @@ fn joint(lane: LaneId, at: TimeNs) -> Task {
 /// as measured.
 fn redirect(draft: &mut Draft, arrival: &FxHashMap<u32, u32>) {
     let Draft { tasks, edges } = draft;
-    for edge in edges.iter_mut() {
-        if edge.dependency.kind == DependencyKind::Collective {
-            continue;
-        }
+    edges.par_iter_mut().filter(|edge| edge.dependency.kind != DependencyKind::Collective).for_each(|edge| {
         if let Some(&arrived) = arrival.get(&edge.to) {
             edge.to = arrived;
         }
@@ -315,7 +313,7 @@ fn redirect(draft: &mut Draft, arrival: &FxHashMap<u32, u32>) {
             edge.dependency.of_predecessor = (within.0 as f64 / from.duration.0.max(1) as f64) as f32;
             edge.dependency.lag -= before_end - within;
         }
-    }
+    });
 }
 
 /// Point-to-point kernels launched inside an all-to-all are that all-to-all.

@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use petgraph::graph::{DiGraph, NodeIndex};
+use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 
 use crate::graph::{Dependency, DependencyKind, Task};
@@ -79,18 +80,27 @@ impl Draft {
         self.rebuild(&order, &dropped)
     }
 
+    /// The graph, nodes written while edges are numbered.
     fn rebuild(self, order: &[u32], dropped: &[bool]) -> Ordered {
-        let mut node_of = vec![NodeIndex::end(); self.tasks.len()];
-        let mut graph = DiGraph::with_capacity(self.tasks.len(), self.edges.len());
-        for &task in order {
-            node_of[task as usize] = graph.add_node(self.tasks[task as usize]);
+        let Self { tasks, mut edges } = self;
+        let mut node_of = vec![NodeIndex::end(); tasks.len()];
+        for (&task, node) in order.iter().zip(0..) {
+            node_of[task as usize] = NodeIndex::new(node);
         }
-        let is_kept = |number: usize| !dropped.get(number).copied().unwrap_or(false);
-        for (_, edge) in self.edges.iter().enumerate().filter(|(number, _)| is_kept(*number)) {
-            let (from, to) = (node_of[edge.from as usize], node_of[edge.to as usize]);
-            if from < to && to != NodeIndex::end() {
-                graph.add_edge(from, to, edge.dependency);
+        let mut graph = DiGraph::with_capacity(tasks.len(), edges.len());
+        let nodes = || {
+            for &task in order {
+                graph.add_node(tasks[task as usize]);
             }
+        };
+        let number_on = |(number, edge): (usize, &mut Edge)| {
+            let (from, to) = (node_of[edge.from as usize], node_of[edge.to as usize]);
+            let is_kept = from < to && to != NodeIndex::end() && dropped.get(number) != Some(&true);
+            (edge.from, edge.to) = if is_kept { (from.index() as u32, to.index() as u32) } else { (NONE, NONE) };
+        };
+        rayon::join(nodes, || edges.par_iter_mut().enumerate().for_each(number_on));
+        for edge in edges.into_iter().filter(|edge| edge.to != NONE) {
+            graph.add_edge(NodeIndex::from(edge.from), NodeIndex::from(edge.to), edge.dependency);
         }
         Ordered { graph, node_of, dropped: dropped.iter().filter(|&&dropped| dropped).count() }
     }

@@ -24,24 +24,30 @@ pub(super) struct Written {
 pub(super) fn write(ranks: &[Prepared<'_>], zeros: &[TimeNs]) -> Written {
     let mut all: Vec<(Shared, Emitted)> =
         ranks.par_iter().zip(zeros).map(|(rank, &zero)| write_one(rank, zero)).collect();
-    let mut shared = all.first_mut().map(|(first, _)| std::mem::take(first)).unwrap_or_default();
-    let mut totals = Totals::of(&shared);
-    let others: Vec<Shift> = all.iter().skip(1).map(|(other, _)| totals.take(&mut shared, other)).collect();
-    all.par_iter_mut().skip(1).zip(&others).for_each(|((other, emitted), shift)| shift.apply(other, emitted));
-    shared.draft.tasks.reserve_exact(totals.tasks - shared.draft.tasks.len());
-    shared.draft.edges.reserve_exact(totals.edges - shared.draft.edges.len());
-    shared.operators.list.reserve_exact(totals.operators - shared.operators.list.len());
-    let first_lane = LaneId(0);
-    let virtual_lanes = std::iter::once(first_lane).chain(others.iter().map(|shift| LaneId(shift.lanes))).collect();
-    let emitted = all.into_iter().map(|(other, emitted)| {
-        // What the first wrote is there already.
-        shared.draft.tasks.extend(other.draft.tasks.get(1..).unwrap_or_default());
-        shared.draft.edges.extend(other.draft.edges);
-        shared.lanes.extend(other.lanes);
-        shared.operators.list.extend(other.operators.list);
-        emitted
-    });
-    Written { emitted: emitted.collect(), shared, virtual_lanes }
+    if all.len() == 1
+        && let Some((shared, emitted)) = all.pop()
+    {
+        return Written { shared, emitted: vec![emitted], virtual_lanes: vec![LaneId(0)] };
+    }
+    // The origin is there once for all.
+    let (mut shared, mut totals) = (Shared::default(), Totals { tasks: 1, ..Totals::default() });
+    let shifts: Vec<Shift> = all.iter().map(|(own, _)| totals.take(&mut shared, own)).collect();
+    let tasks = || {
+        numbered_on(
+            &all,
+            |rank, own| own.draft.tasks.get(usize::from(rank > 0)..).unwrap_or_default(),
+            |rank, task| shifts[rank].task(task),
+        )
+    };
+    let edges = || numbered_on(&all, |_, own| &own.draft.edges, |rank, edge| shifts[rank].edge(edge));
+    let operators =
+        || numbered_on(&all, |_, own| &own.operators.list, |rank, operator| shifts[rank].operator(operator));
+    (shared.draft.tasks, (shared.draft.edges, shared.operators.list)) =
+        rayon::join(tasks, || rayon::join(edges, operators));
+    shared.lanes = all.iter().zip(&shifts).flat_map(|((own, _), shift)| shift.lanes(&own.lanes)).collect();
+    let virtual_lanes = shifts.iter().map(|shift| LaneId(shift.lanes)).collect();
+    let emitted = all.into_par_iter().zip(&shifts).map(|((_, emitted), shift)| shift.emitted(emitted)).collect();
+    Written { emitted, shared, virtual_lanes }
 }
 
 fn write_one(rank: &Prepared<'_>, zero: TimeNs) -> (Shared, Emitted) {
@@ -50,24 +56,30 @@ fn write_one(rank: &Prepared<'_>, zero: TimeNs) -> (Shared, Emitted) {
     (shared, emitted)
 }
 
+/// What `of` finds in each rank, in one list, every item as `change` makes it by its rank.
+fn numbered_on<'a, T: Copy + Send + Sync + 'a>(
+    all: &'a [(Shared, Emitted)],
+    of: impl Fn(usize, &'a Shared) -> &'a [T],
+    change: impl Fn(usize, T) -> T + Sync,
+) -> Vec<T> {
+    let parts: Vec<&[T]> = all.iter().enumerate().map(|(rank, (own, _))| of(rank, own)).collect();
+    let ends: Vec<usize> = parts.iter().scan(0, |end, part| Some((*end += part.len(), *end).1)).collect();
+    let item = |at: usize| {
+        let rank = ends.partition_point(|&end| end <= at);
+        change(rank, parts[rank][at + parts[rank].len() - ends[rank]])
+    };
+    (0..ends.last().copied().unwrap_or_default()).into_par_iter().map(item).collect()
+}
+
 /// How much there is of the ranks so far.
+#[derive(Default)]
 struct Totals {
     tasks: usize,
-    edges: usize,
     lanes: usize,
     operators: usize,
 }
 
 impl Totals {
-    fn of(first: &Shared) -> Self {
-        Self {
-            tasks: first.draft.tasks.len(),
-            edges: first.draft.edges.len(),
-            lanes: first.lanes.len(),
-            operators: first.operators.list.len(),
-        }
-    }
-
     /// Takes names and operands of the next rank into `shared`; how its numbers change.
     fn take(&mut self, shared: &mut Shared, other: &Shared) -> Shift {
         let shift = Shift {
@@ -77,9 +89,7 @@ impl Totals {
             names: other.names.iter().map(|(_, name)| shared.names.intern(name)).collect(),
             operands: other.operators.operands.iter().map(|operands| shared.operators.operands(operands)).collect(),
         };
-        // The origin is there already.
         self.tasks += other.draft.tasks.len().saturating_sub(1);
-        self.edges += other.draft.edges.len();
         self.lanes += other.lanes.len();
         self.operators += other.operators.list.len();
         shift
@@ -97,19 +107,19 @@ struct Shift {
 }
 
 impl Shift {
-    fn apply(&self, own: &mut Shared, emitted: &mut Emitted) {
-        own.draft.tasks.iter_mut().for_each(|task| self.task(task));
-        for Edge { from, to, .. } in &mut own.draft.edges {
-            (*from, *to) = (self.number(*from), self.number(*to));
-        }
-        for Lane { name, .. } in &mut own.lanes {
-            *name = self.name(*name);
-        }
-        own.operators.list.iter_mut().for_each(|operator| self.operator(operator));
-        emitted.begin = emitted.begin.map(|task| self.number(task));
-        emitted.end = self.number(emitted.end);
-        emitted.unexplained.iter_mut().for_each(|(task, _)| *task = self.number(*task));
-        emitted.works.iter_mut().for_each(|task| *task = self.number(*task));
+    fn emitted(&self, own: Emitted) -> Emitted {
+        let Emitted { begin, end, measured, mut unexplained, mut works } = own;
+        unexplained.iter_mut().for_each(|(task, _)| *task = self.number(*task));
+        works.iter_mut().for_each(|task| *task = self.number(*task));
+        Emitted { begin: begin.map(|task| self.number(task)), end: self.number(end), measured, unexplained, works }
+    }
+
+    fn lanes<'a>(&'a self, own: &'a [Lane]) -> impl Iterator<Item = Lane> + 'a {
+        own.iter().map(|lane| Lane { name: self.name(lane.name), ..*lane })
+    }
+
+    fn edge(&self, edge: Edge) -> Edge {
+        Edge { from: self.number(edge.from), to: self.number(edge.to), ..edge }
     }
 
     fn number(&self, task: u32) -> u32 {
@@ -131,19 +141,21 @@ impl Shift {
         OperatorId(id.0 + self.operators)
     }
 
-    fn task(&self, task: &mut Task) {
-        task.lane = self.lane(task.lane);
-        task.name = self.name(task.name);
-        task.operator = task.operator.map(|id| self.operator_id(id));
+    fn task(&self, task: Task) -> Task {
+        let operator = task.operator.map(|id| self.operator_id(id));
+        Task { lane: self.lane(task.lane), name: self.name(task.name), operator, ..task }
     }
 
-    fn operator(&self, operator: &mut Operator) {
-        operator.name = self.name(operator.name);
-        operator.module = self.name(operator.module);
-        operator.lane = self.lane(operator.lane);
-        operator.subtree_end = self.operator_id(operator.subtree_end);
-        operator.parent = operator.parent.map(|id| self.operator_id(id));
-        operator.forward = operator.forward.map(|id| self.operator_id(id));
-        operator.operands = operator.operands.and_then(|id| self.operands.get(id.0 as usize).copied());
+    fn operator(&self, operator: Operator) -> Operator {
+        Operator {
+            name: self.name(operator.name),
+            module: self.name(operator.module),
+            lane: self.lane(operator.lane),
+            subtree_end: self.operator_id(operator.subtree_end),
+            parent: operator.parent.map(|id| self.operator_id(id)),
+            forward: operator.forward.map(|id| self.operator_id(id)),
+            operands: operator.operands.and_then(|id| self.operands.get(id.0 as usize).copied()),
+            ..operator
+        }
     }
 }

@@ -141,26 +141,45 @@ pub fn build_fitted(
     if inputs.is_empty() {
         return Err(BuildError::NoTrace);
     }
-    let windows = windows(inputs, options)?;
+    let recorded: Vec<Recorded> = inputs.par_iter().map(Recorded::of).collect();
+    let windows = windows(inputs, &recorded, options)?;
+    let ranks = inputs.par_iter().zip(&recorded).zip(windows);
     let mut ranks: Vec<Prepared<'_>> =
-        inputs.par_iter().zip(windows).map(|(input, window)| prepare(input, window, fit)).collect();
+        ranks.map(|((input, recorded), window)| prepare(input, recorded, window, fit)).collect();
     extend(&mut ranks);
     let counts: Vec<usize> = inputs.iter().map(|input| 1 + input.others.len()).collect();
     let hidden = hidden::find(&mut ranks.iter_mut().map(|rank| &mut rank.observed).collect::<Vec<_>>(), &counts);
-    Ok(assemble::assemble(&ranks, hidden))
+    let graph = assemble::assemble(&ranks, hidden);
+    ranks.into_par_iter().for_each(drop);
+    Ok(graph)
+}
+
+/// What a rank recorded, before anything is made of it.
+struct Recorded {
+    steps: Vec<Step>,
+    /// From the first start to the last end of host and device work.
+    span: Option<(TimeNs, TimeNs)>,
+}
+
+impl Recorded {
+    fn of(input: &RankInput<'_>) -> Self {
+        Self { steps: iteration::steps(input.trace), span: span(input.trace) }
+    }
 }
 
 /// A rank read and ready to be written.
 struct Prepared<'a> {
     input: RankInput<'a>,
+    /// How many steps it recorded.
+    steps: usize,
     window: Window,
     observed: Observed<'a>,
 }
 
-fn prepare<'a>(input: &RankInput<'a>, window: Window, fit: Option<&Range<usize>>) -> Prepared<'a> {
+fn prepare<'a>(input: &RankInput<'a>, recorded: &Recorded, window: Window, fit: Option<&Range<usize>>) -> Prepared<'a> {
     let everything = TimeNs(i64::MIN)..TimeNs(i64::MAX);
-    let fit = fit.map_or(everything, |fit| span_of(&iteration::steps(input.trace), fit));
-    Prepared { input: *input, window, observed: Observed::read(input.trace, fit) }
+    let fit = fit.map_or(everything, |fit| span_of(&recorded.steps, fit));
+    Prepared { input: *input, steps: recorded.steps.len(), window, observed: Observed::read(input.trace, fit) }
 }
 
 /// From the first start to the last end of the steps at these positions.
@@ -171,22 +190,21 @@ fn span_of(steps: &[Step], positions: &Range<usize>) -> Range<TimeNs> {
 }
 
 /// The window of every rank: the same step of all, chosen on the first, or the one that an exported trace is about.
-fn windows(inputs: &[RankInput<'_>], options: &BuildOptions) -> Result<Vec<Window>, BuildError> {
+fn windows(inputs: &[RankInput<'_>], recorded: &[Recorded], options: &BuildOptions) -> Result<Vec<Window>, BuildError> {
     let exported = inputs.first().and_then(|input| input.trace.iteration.clone());
     let mut name = exported.filter(|_| options.iteration == IterationChoice::Default);
     let mut windows = Vec::with_capacity(inputs.len());
-    for input in inputs {
-        let steps = iteration::steps(input.trace);
+    for (input, Recorded { steps, span }) in inputs.iter().zip(recorded) {
         let same = name.as_ref().and_then(|name| steps.iter().position(|step| step.name == *name));
-        let chosen = same.or_else(|| iteration::choose(&steps, options.iteration));
+        let chosen = same.or_else(|| iteration::choose(steps, options.iteration));
         let path = || input.trace.path.display().to_string();
         if let (IterationChoice::Index(index), None) = (options.iteration, chosen)
             && (index > 0 || !steps.is_empty())
         {
             return Err(BuildError::NoIteration { path: path(), index, count: steps.len().max(1) });
         }
-        let span = span(input.trace).ok_or_else(|| BuildError::NoWork { path: path() })?;
-        let window = Window::of(&steps, chosen, span);
+        let span = span.ok_or_else(|| BuildError::NoWork { path: path() })?;
+        let window = Window::of(steps, chosen, span);
         name.get_or_insert_with(|| window.name.clone());
         windows.push(window);
     }

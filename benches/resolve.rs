@@ -61,13 +61,17 @@ fn predictions() {
     let catalog = Catalog::builtin().unwrap();
     let (from, to) = (catalog.find("V100").unwrap(), catalog.find("A100-40").unwrap());
     let (old, new) = (works(256), works(512));
-    let kernel =
-        |i: usize| Kernel { measured: Some(DurNs(20_000)), old: Some(&old[i % SHAPES]), new: Some(&new[i % SHAPES]) };
+    let kernel = |i: usize| Kernel {
+        measured: Some(DurNs(20_000)),
+        typical: None,
+        old: Some(&old[i % SHAPES]),
+        new: Some(&new[i % SHAPES]),
+    };
     let kernels: Vec<Kernel<'_>> = (0..KERNELS).map(kernel).collect();
     let together = |models: &CostModels| models.between(from, to).predict_all(&kernels);
     let alone = |models: &CostModels, kernels: &[Kernel<'_>]| {
         let between = models.between(from, to);
-        kernels.iter().map(|kernel| between.predict(kernel.measured, kernel.old, kernel.new)).collect::<Vec<_>>()
+        kernels.iter().map(|kernel| between.predict(*kernel)).collect::<Vec<_>>()
     };
     let models = CostModels::builtin().unwrap();
     let fresh = || CostModels::builtin().unwrap();

@@ -11,6 +11,7 @@ use super::domain::Domain;
 use super::memo::{Distinct, Memo, Question};
 use super::models::{CostModels, Placed, baseline_us, figures_key};
 use super::prediction::{Estimate, Prediction, Provenance};
+use super::trace_error::trace_error;
 use super::work::Work;
 
 /// A kernel to be predicted.
@@ -18,6 +19,8 @@ use super::work::Work;
 pub struct Kernel<'a> {
     /// What it took, if it was measured.
     pub measured: Option<DurNs>,
+    /// What kernels like it took, where `measured` is only a unit for ratios: tells how far a model is from them.
+    pub typical: Option<DurNs>,
     /// What it did then.
     pub old: Option<&'a Work>,
     /// What it has to do.
@@ -83,18 +86,19 @@ impl CostModels {
 
     /// [`Between::predict`] for a single kernel.
     pub fn predict(&self, measured: Option<DurNs>, old: Placed<'_>, new: Placed<'_>) -> Prediction {
-        self.between(old.device, new.device).predict(measured, old.work, new.work)
+        let kernel = Kernel { measured, typical: None, old: old.work, new: new.work };
+        self.between(old.device, new.device).predict(kernel)
     }
 }
 
 impl Outlook {
-    /// What a kernel that took `measured` takes after the change.
-    fn of(&self, measured: DurNs) -> Prediction {
+    /// What a kernel that took `measured` takes after the change; those like it took `typical`.
+    fn of(&self, measured: DurNs, typical: DurNs) -> Prediction {
         match self {
             Self::Unmodelled => unmodelled(Some(measured)),
             Self::Absolute(alone) => *alone,
             Self::Either { before, alone, error, .. }
-                if alone.error < *error && anchor::missed(before, measured) < *error =>
+                if alone.error < *error && anchor::missed(before, typical) < *error =>
             {
                 *alone
             }
@@ -110,7 +114,7 @@ impl Outlook {
 }
 
 impl Between<'_> {
-    /// The duration of a task that took `measured` (if it was measured) doing `old`, and now has to do `new`. Memoised.
+    /// The duration of a task that took `measured` (if it was measured) doing the old work, and now has to do the new. Memoised.
     ///
     /// The model's miss on the measured kernel itself counts as an error of *absolute*: where `model(old)` is far from what
     /// was measured, the work is not what the model takes it for, and only its ratio is of use.
@@ -120,16 +124,17 @@ impl Between<'_> {
     /// Nothing changed: the measured duration exactly. Otherwise the one with the smaller expected error of *anchored*,
     /// `t = t_measured · model(new)/model(old)`, and *absolute*, `t = model(new)`. When no model covers it the measured
     /// duration is kept and marked unmodelled.
-    pub fn predict(&self, measured: Option<DurNs>, old: Option<&Work>, new: Option<&Work>) -> Prediction {
+    pub fn predict(&self, kernel: Kernel<'_>) -> Prediction {
+        let Kernel { measured, typical, old, new } = kernel;
         let Some(measured) = measured else {
-            let estimate = new.and_then(|work| self.after(work));
-            return estimate.map_or_else(|| unmodelled(None), |estimate| absolute(&estimate));
+            let estimate = new.and_then(|work| Some(absolute(&self.after(work)?, work)));
+            return estimate.unwrap_or_else(|| unmodelled(None));
         };
         if self.old.0 == self.new.0 && old == new {
             return Prediction::measured(measured);
         }
         let asked = Asked { devices: (self.old.0, self.new.0), old, new };
-        self.models.outlooks.0.answer(&asked, || self.outlook(old, new)).of(measured)
+        self.models.outlooks.0.answer(&asked, || self.outlook(old, new)).of(measured, typical.unwrap_or(measured))
     }
 
     /// [`predict`](Self::predict) of all `kernels`: each change is looked up once, kernels that share their works even without
@@ -152,8 +157,8 @@ impl Between<'_> {
         let changed = |change: &Asked<'_>| devices.0 != devices.1 || change.old != change.new;
         let changed: Vec<bool> = changes.list.iter().map(changed).collect();
         let predict = |(kernel, place): (&Kernel<'_>, usize)| match kernel.measured {
-            Some(measured) if changed[place] => outlooks[place].of(measured),
-            measured => self.predict(measured, kernel.old, kernel.new),
+            Some(measured) if changed[place] => outlooks[place].of(measured, kernel.typical.unwrap_or(measured)),
+            _ => self.predict(*kernel),
         };
         kernels.iter().zip(places).map(predict).collect()
     }
@@ -163,11 +168,13 @@ impl Between<'_> {
     }
 
     fn outlook(&self, old: Option<&Work>, new: Option<&Work>) -> Outlook {
-        let Some(after) = new.and_then(|work| self.after(work)) else { return Outlook::Unmodelled };
-        let alone = absolute(&after);
+        let Some((new, after)) = new.and_then(|work| Some((work, self.after(work)?))) else {
+            return Outlook::Unmodelled;
+        };
+        let alone = absolute(&after, new);
         let before = old.and_then(|work| self.models.estimate_keyed(work, self.old.1, self.old.0));
         let before = before.filter(|before| before.duration > DurNs::ZERO);
-        let (Some(old), Some(new), Some(before)) = (old, new, before) else { return Outlook::Absolute(alone) };
+        let (Some(old), Some(before)) = (old, before) else { return Outlook::Absolute(alone) };
         if has_own_unit(old, self.old.1) != has_own_unit(new, self.new.1) {
             return Outlook::Absolute(alone);
         }
@@ -175,7 +182,12 @@ impl Between<'_> {
         let (before, alike) = self.alike((before, after), old, new);
         let domain = Domain::of(new);
         let measured = |ratio| domain.and_then(|domain| self.models.fits().anchored(domain, ratio));
-        Outlook::Either { before, alike, alone, error: anchor::expected_error(&before, &alike, change, measured) }
+        let mut error = anchor::expected_error(&before, &alike, change, measured);
+        if !change.same_device {
+            // Two libraries choose different kernels: what models miss of running models on the one says nothing of the other.
+            error = error.max(trace_error(new));
+        }
+        Outlook::Either { before, alike, alone, error }
     }
 
     /// Both estimates by one model: the ratio of two models' answers would show their difference, not the devices'. Where one
@@ -208,14 +220,10 @@ fn has_own_unit(work: &Work, device: &DeviceProfile) -> bool {
     device.peak.contains_key(&work.precision)
 }
 
-/// What lies between the benchmarks that models are fitted to and kernels inside a running model (cold caches, clocks, another
-/// library version): geometric mean error of fitted products on traced ones of H100 (`validate`, kernel tables). An
-/// anchored prediction does not have it.
-const BENCHMARK_TO_TRACE: f32 = 0.13;
-
-pub(super) fn absolute(estimate: &Estimate) -> Prediction {
+/// `estimate` of `work` with nothing measured to anchor it: its error is that of traced kernels, where that is more than the model's own.
+pub(super) fn absolute(estimate: &Estimate, work: &Work) -> Prediction {
     let &Estimate { duration, model, error, extrapolated } = estimate;
-    let error = error.hypot(BENCHMARK_TO_TRACE);
+    let error = error.max(trace_error(work));
     Prediction { duration, provenance: Provenance::Absolute, model, error, extrapolated }
 }
 
@@ -242,10 +250,27 @@ pub fn doublings(old: &Work, new: &Work) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cost::operators::{GemmSize, gemm_work, movement_work};
+    use crate::cost::operators::{AttentionSize, GemmSize, attention_work, gemm_work, movement_work};
     use crate::cost::work::Family;
     use crate::device::Catalog;
     use crate::graph::DType;
+
+    #[test]
+    fn a_model_is_asked_alone_only_where_it_is_near_what_such_kernels_took_whatever_unit_ratios_are_in() {
+        let (models, catalog) = (CostModels::builtin().unwrap(), Catalog::builtin().unwrap());
+        let (from, to) = (catalog.find("H100-SXM").unwrap(), catalog.find("MI300X").unwrap());
+        let heads =
+            AttentionSize { batch: 4, heads: 12, kv_heads: 12, queries: 512, keys: 512, dim: 64, causal: false };
+        let work = attention_work(&heads, false, DType::Bf16);
+        let near = models.fits().shared(Domain::Attention, &work, from).duration;
+        let unit = Some(DurNs(1_000_000_000));
+        let predict = |typical: DurNs| {
+            let kernel = Kernel { measured: unit, typical: Some(typical), old: Some(&work), new: Some(&work) };
+            models.between(from, to).predict(kernel).provenance
+        };
+        assert_eq!(predict(near), Provenance::Absolute);
+        assert_eq!(predict(near.scale(50.0)), Provenance::Anchored);
+    }
 
     #[test]
     fn a_remembered_prediction_is_the_one_worked_out_for_it_alone() {
@@ -262,13 +287,14 @@ mod tests {
         for (&from, &to) in devices.iter().flat_map(|from| devices.iter().map(move |to| (from, to))) {
             for (&old, &new) in works.iter().flat_map(|old| works.iter().map(move |new| (old, new))) {
                 for measured in [None, Some(DurNs(20_000)), Some(DurNs(3_000_000)), Some(DurNs(20_000))] {
-                    let remembered = shared.between(from, to).predict(measured, old, new);
-                    let again = shared.between(from, to).predict(measured, old, new);
+                    let kernel = Kernel { measured, typical: None, old, new };
+                    let remembered = shared.between(from, to).predict(kernel);
+                    let again = shared.between(from, to).predict(kernel);
                     assert_eq!(remembered, again);
-                    kernels.push((from, to, Kernel { measured, old, new }, remembered));
+                    kernels.push((from, to, kernel, remembered));
                     if seen % 11 == 0 {
                         let alone = CostModels::new(shared.fits().clone(), shared.links().clone());
-                        assert_eq!(remembered, alone.between(from, to).predict(measured, old, new));
+                        assert_eq!(remembered, alone.between(from, to).predict(kernel));
                     }
                     seen += 1;
                 }

@@ -32,6 +32,7 @@ pub mod roofline;
 pub mod scale;
 pub mod structured;
 pub mod topology;
+pub mod trace_error;
 pub mod traced;
 pub mod twins;
 pub mod validate;

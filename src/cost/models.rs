@@ -215,7 +215,7 @@ impl CostModels {
         let error = before.error.max(after.error) as f32;
         let extrapolated = before.extrapolated || after.extrapolated;
         if before.us <= 0.0 {
-            return absolute(&estimate_of(after.us, after.model, after.error, extrapolated));
+            return absolute(&estimate_of(after.us, after.model, after.error, extrapolated), new.0);
         }
         let duration = measured.scale(after.us / before.us);
         Prediction { duration, provenance: Provenance::Anchored, model: after.model, error, extrapolated }

@@ -2,6 +2,8 @@
 //!
 //! Knows graphs, not where their traces came from.
 
+mod table;
+
 use std::collections::BTreeMap;
 
 use serde::Serialize;
@@ -12,11 +14,9 @@ use crate::graph::{ExecutionGraph, Lane, NodeId, Task, TaskKind};
 use super::calibrate::{ErrorSummary, summarise};
 use super::classify::{family_of_task, work_of_task};
 use super::copies::{CopyKind, copy_curves, copy_us};
-use super::models::CostModels;
 use super::parts::{Part, kernel_parts};
-use super::prediction::Estimate;
-use super::roofline;
 use super::work::{Family, Shape, Work};
+pub use table::{Missed, TracedAnswer, TracedRow, traced_table};
 
 /// One kernel, copy or fill as it was traced.
 #[derive(Clone, Debug, PartialEq)]
@@ -36,55 +36,6 @@ pub struct TracedKernel<'a> {
     /// Whether kernels of other streams ran for more than a tenth of that time: what they take from one another is no model's matter.
     pub is_beside_others: bool,
 }
-
-/// Errors of one family on one device.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct TracedRow {
-    /// The family; gradients of attention and lookups apart.
-    pub family: String,
-    /// Device by id.
-    pub device: String,
-    /// Kernels traced.
-    pub kernels: usize,
-    /// Time of all of them in µs.
-    pub measured_us: f64,
-    /// Part of that time whose work no model covers.
-    pub unmodelled_share: f64,
-    /// What the models say of the rest, over what it took.
-    pub predicted_over_measured: f64,
-    /// Kernels, of those that a model covers, so short that their trace's clock does not tell their time: under ten of its steps.
-    pub short: usize,
-    /// What the models say of those, over what was written.
-    pub short_predicted_over_measured: f64,
-    /// Errors by kernel of the rest.
-    pub errors: ErrorSummary,
-    /// Those of kernels that had the device for themselves.
-    pub alone: ErrorSummary,
-    /// Share of their times that lie inside the band stated with their prediction; two in three are claimed.
-    pub inside: f64,
-    /// Those of the plain roofline.
-    pub roofline: ErrorSummary,
-    /// Kernels whose predictions miss by most time, all calls of a name together.
-    pub worst: Vec<Missed>,
-}
-
-/// All calls of one kernel whose predictions miss.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Missed {
-    /// Its name.
-    pub name: String,
-    /// Calls.
-    pub count: usize,
-    /// What they took in µs.
-    pub measured_us: f64,
-    /// What they were to take in µs.
-    pub predicted_us: f64,
-}
-
-/// Steps of a clock from which a time is told to some percent.
-const RESOLVED: f64 = 10.0;
-/// How many kernels of a family are named.
-const NAMED: usize = 3;
 
 /// The kernels, copies and fills of `graph`; `devices` by rank, in its order, `None` where the device is not known.
 /// Collectives are left out: their time is that of waiting too.
@@ -229,139 +180,14 @@ fn measured<'a>(kernel: &'a TracedKernel<'_>) -> Option<(&'a Work, &'a DevicePro
     Some((work, kernel.device, kernel.us))
 }
 
-/// Family of a row: gradients that have a model of their own are told apart.
-fn row_family(kernel: &TracedKernel<'_>) -> String {
-    let is_backward = kernel.work.as_ref().is_some_and(|work| {
-        matches!(work.shape, Shape::Attention { backward: true, .. } | Shape::Embedding { backward: true, .. })
-    });
-    if is_backward { format!("{} backward", kernel.family.name()) } else { kernel.family.name().to_owned() }
-}
-
-/// Errors of `models` on `kernels` by family and device; none of them was fitted to.
-pub fn traced_table(models: &CostModels, kernels: &[TracedKernel<'_>]) -> Vec<TracedRow> {
-    let mut groups: BTreeMap<(String, &str), Vec<&TracedKernel<'_>>> = BTreeMap::new();
-    for kernel in kernels {
-        groups.entry((row_family(kernel), &kernel.device.id)).or_default().push(kernel);
-    }
-    groups.into_iter().map(|((family, device), kernels)| row(models, family, device, &kernels)).collect()
-}
-
-fn row(models: &CostModels, family: String, device: &str, kernels: &[&TracedKernel<'_>]) -> TracedRow {
-    let predicted = |kernel: &TracedKernel<'_>| models.estimate(kernel.work.as_ref()?, kernel.device);
-    let estimates: Vec<(&TracedKernel<'_>, Estimate)> =
-        kernels.iter().filter_map(|kernel| Some((*kernel, predicted(kernel)?))).collect();
-    let pairs: Vec<(&TracedKernel<'_>, f64)> =
-        estimates.iter().map(|(kernel, estimate)| (*kernel, estimate.duration.0 as f64 / 1e3)).collect();
-    let measured_us: f64 = kernels.iter().map(|kernel| kernel.us).sum();
-    let covered_us: f64 = pairs.iter().map(|(kernel, _)| kernel.us).sum();
-    let predicted_us: f64 = pairs.iter().map(|(_, us)| us).sum();
-    let roofline_us = |kernel: &TracedKernel<'_>| {
-        let work = kernel.work.as_ref();
-        work.map_or(0.0, |work| roofline::roofline_us(work, kernel.device))
-    };
-    let (told, short): (Vec<_>, Vec<_>) = pairs.iter().partition(|(kernel, _)| kernel.us >= RESOLVED * kernel.tick_us);
-    let short_us: f64 = short.iter().map(|(kernel, _)| kernel.us).sum();
-    let short_predicted_us: f64 = short.iter().map(|(_, us)| us).sum();
-    TracedRow {
-        family,
-        device: device.to_owned(),
-        kernels: kernels.len(),
-        measured_us,
-        unmodelled_share: 1.0 - covered_us / measured_us.max(f64::MIN_POSITIVE),
-        predicted_over_measured: if covered_us > 0.0 { predicted_us / covered_us } else { 0.0 },
-        short: short.len(),
-        short_predicted_over_measured: if short.is_empty() { 0.0 } else { short_predicted_us / short_us },
-        errors: summarise(told.iter().map(|(kernel, us)| (*us, kernel.us))),
-        alone: summarise(
-            told.iter().filter(|(kernel, _)| !kernel.is_beside_others).map(|(kernel, us)| (*us, kernel.us)),
-        ),
-        inside: inside(&estimates),
-        roofline: summarise(told.iter().map(|(kernel, _)| (roofline_us(kernel), kernel.us))),
-        worst: worst(&pairs),
-    }
-}
-
-/// Share of the times that the clock tells and that lie inside the bands of their predictions.
-fn inside(estimates: &[(&TracedKernel<'_>, Estimate)]) -> f64 {
-    let told = estimates.iter().filter(|(kernel, _)| kernel.us >= RESOLVED * kernel.tick_us);
-    let (mut all, mut within) = (0.0, 0.0);
-    for (kernel, estimate) in told {
-        let us = estimate.duration.0 as f64 / 1e3;
-        all += 1.0;
-        within += f64::from(u8::from((us - kernel.us).abs() <= us * f64::from(estimate.error)));
-    }
-    if all > 0.0 { within / all } else { 0.0 }
-}
-
-/// The names that miss by most time, most first.
-fn worst(pairs: &[(&TracedKernel<'_>, f64)]) -> Vec<Missed> {
-    let mut by_name: BTreeMap<&str, (Missed, f64)> = BTreeMap::new();
-    for (kernel, us) in pairs {
-        let none = Missed { name: kernel.name.clone(), count: 0, measured_us: 0.0, predicted_us: 0.0 };
-        let (missed, off) = by_name.entry(&kernel.name).or_insert((none, 0.0));
-        missed.count += 1;
-        missed.measured_us += kernel.us;
-        missed.predicted_us += us;
-        *off += (us - kernel.us).abs();
-    }
-    let mut all: Vec<(Missed, f64)> = by_name.into_values().collect();
-    all.sort_by(|(a, off_a), (b, off_b)| off_b.total_cmp(off_a).then_with(|| a.name.cmp(&b.name)));
-    all.into_iter().take(NAMED).map(|(missed, _)| missed).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cost::operators::movement_work;
-    use crate::device::Catalog;
 
     #[test]
     fn kernels_of_a_rank_that_share_more_than_a_tenth_of_their_time_are_beside_others() {
         let (a, b) = (Some(0), Some(1));
         let times = [(a, 0, 100), (a, 95, 195), (a, 150, 400), (b, 0, 1000), (a, 500, 600), (a, 160, 170)];
         assert_eq!(overlapped(&times), [false, true, true, false, false, true]);
-    }
-
-    #[test]
-    fn what_a_clock_of_whole_microseconds_cannot_tell_counts_in_sums_only() {
-        let (models, catalog) = (CostModels::builtin().unwrap(), Catalog::builtin().unwrap());
-        let device = catalog.find("V100").unwrap();
-        let kernel = |us: f64, tick_us| TracedKernel {
-            name: "add".to_owned(),
-            family: Family::Elementwise,
-            work: Some(movement_work(Family::Elementwise, 4096, 4096)),
-            device,
-            us,
-            tick_us,
-            is_beside_others: us > 20.0,
-        };
-        let table = traced_table(&models, &[kernel(2.0, 1.0), kernel(2.0, 1e-3), kernel(12.0, 1.0), kernel(30.0, 1.0)]);
-        assert_eq!((table[0].short, table[0].errors.n, table[0].alone.n), (1, 3, 2));
-        assert!(table[0].short_predicted_over_measured > 0.0);
-    }
-
-    #[test]
-    fn a_row_counts_what_no_model_covers_and_names_the_worst() {
-        let (models, catalog) = (CostModels::builtin().unwrap(), Catalog::builtin().unwrap());
-        let device = catalog.find("V100").unwrap();
-        let work = movement_work(Family::Elementwise, 400_000_000, 400_000_000);
-        let us = models.estimate(&work, device).unwrap().duration.0 as f64 / 1e3;
-        let kernel = |name: &str, work: Option<Work>, us| TracedKernel {
-            name: name.to_owned(),
-            family: Family::Elementwise,
-            work,
-            device,
-            us,
-            tick_us: 1e-3,
-            is_beside_others: false,
-        };
-        let kernels =
-            [kernel("right", Some(work.clone()), us), kernel("slow", Some(work), 2.0 * us), kernel("?", None, us)];
-        let table = traced_table(&models, &kernels);
-        assert_eq!((table.len(), table[0].kernels, table[0].errors.n), (1, 3, 2));
-        assert!((table[0].unmodelled_share - 0.25).abs() < 1e-9);
-        assert!((table[0].predicted_over_measured - 2.0 / 3.0).abs() < 1e-9);
-        assert!((table[0].errors.mape - 0.25).abs() < 1e-9);
-        assert_eq!((table[0].worst[0].name.as_str(), table[0].worst[0].count), ("slow", 1));
     }
 }

@@ -9,6 +9,7 @@ use crate::cost::overhead::{ProfilerCost, Stretches, statistics};
 use crate::cost::{Family, Overheads, Work};
 use crate::graph::timed::NO_TASK;
 use crate::graph::{ExecutionGraph, Lane, LaneId, NodeId, TimedGraph};
+use crate::units::DurNs;
 
 use super::batch::BatchPlan;
 use super::memory::JobMemory;
@@ -51,6 +52,8 @@ pub(super) struct MovingLag {
 pub(super) struct Works {
     pub(super) classes: Vec<Class>,
     pub(super) of_node: Vec<u32>,
+    /// What a task of each class took, on average.
+    pub(super) typical: Vec<DurNs>,
     pub(super) sharing: Sharing,
 }
 
@@ -215,14 +218,27 @@ impl Base {
     }
 }
 
+/// Mean times of the tasks of each class.
+fn typical(graph: &ExecutionGraph, of_node: &[u32], classes: usize) -> Vec<DurNs> {
+    let mut sums = vec![(0_i64, 0_i64); classes];
+    for (task, &class) in graph.tasks.node_weights().zip(of_node) {
+        if let Some((sum, n)) = sums.get_mut(class as usize) {
+            *sum += task.duration.0;
+            *n += 1;
+        }
+    }
+    sums.into_iter().map(|(sum, n)| DurNs(sum / n.max(1))).collect()
+}
+
 impl Works {
     fn of_graph(graph: &ExecutionGraph, sharing: Sharing) -> Self {
         let overrides = Overrides::default();
         let mut classifier = Classifier::new(graph, &overrides, &sharing, 0);
-        let of_node = graph.tasks.node_indices().map(|node| classifier.class(node)).collect();
+        let of_node: Vec<u32> = graph.tasks.node_indices().map(|node| classifier.class(node)).collect();
         let classes = std::mem::take(&mut classifier.classes);
         debug_assert!((classes.len() as u64) < u64::from(NO_CLASS));
-        Self { classes, of_node, sharing }
+        let typical = typical(graph, &of_node, classes.len());
+        Self { classes, of_node, typical, sharing }
     }
 
     fn class(&self, node: NodeId) -> Option<&Class> {

@@ -1,11 +1,11 @@
 //! Fits the built-in cost models to tables of published measurements and writes the catalog:
 //!
 //! ```sh
-//! cargo run --release --example fit_catalog -- DATA_DIR [DOMAIN…|shared]
+//! cargo run --release --example fit_catalog -- DATA_DIR [shared] [DOMAIN…]
 //! ```
 //!
-//! `DATA_DIR` holds `neusight/`, `aiconfigurator/` and others; with domains named, only those are fitted anew; with `shared`, what
-//! devices have in common and the errors of anchored predictions are worked out anew for all. Writes `src/cost/catalog/fits.json` and
+//! `DATA_DIR` holds `neusight/`, `aiconfigurator/` and others; with domains named, only those are fitted anew; with `shared`, fits stay and
+//! what devices have in common and the errors of anchored predictions are worked out anew, for the domains named or all. Writes `src/cost/catalog/fits.json` and
 //! `forests.bin`, the same bytes every time, and prints the held-out errors.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,8 +16,11 @@ use std::path::Path;
 
 use retime::cost::Domain;
 use retime::cost::anchor::{Anchored, Ratio};
-use retime::cost::calibrate::{self, Beside, Calibrated, Judged, Measurement, Sample, Tuning, significant};
+use retime::cost::calibrate::{
+    self, Beside, Calibrated, ErrorSummary, Judged, Measurement, Sample, Tuning, significant,
+};
 use retime::cost::fits::{Choice, Fit, Fits, Unseen};
+use retime::cost::host_floor::HostFloor;
 use retime::cost::structured;
 use retime::cost::validate::{doubling_error, smallest_us};
 use retime::device::{Catalog, DeviceProfile};
@@ -94,13 +97,13 @@ type Tables = BTreeMap<(Domain, String), Table>;
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
     let folder = arguments.next().ok_or("usage: fit_catalog DATA_DIR [DOMAIN…]")?;
-    let wanted: Vec<String> = arguments.collect();
+    let (shared, wanted): (Vec<String>, Vec<String>) = arguments.partition(|name| name == "shared");
     let catalog = Catalog::builtin()?;
-    let shares_all = wanted.iter().any(|name| name == "shared");
-    let tables = load(Path::new(&folder), &FILES, &catalog, if shares_all { &[] } else { &wanted })?;
+    let tables = load(Path::new(&folder), &FILES, &catalog, &wanted)?;
     let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/cost/catalog");
     let old = committed(&target).unwrap_or_default();
-    let again = |domain: Domain| wanted.is_empty() || wanted.iter().any(|name| name == domain.name());
+    let is_named = |name: &str| wanted.is_empty() || wanted.iter().any(|wanted| wanted == name);
+    let again = |domain: Domain| shared.is_empty() && is_named(domain.name());
     let mut fits: BTreeMap<(Domain, String), Fit> = old
         .iter()
         .filter(|fit| !again(fit.domain))
@@ -113,7 +116,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
     }
     let all = assemble(&fits, &tables, &catalog, &old)?;
-    if wanted.is_empty() || wanted.iter().any(|name| name == "collectives") {
+    if shared.is_empty() && is_named("collectives") {
         fit_links(Path::new(&folder), &catalog)?;
     }
     let (text, forests) = all.encode();
@@ -256,7 +259,25 @@ fn assemble(
 /// What all devices of a domain have in common, and how wrong anchoring is.
 type Shared = (Unseen, Vec<Anchored>);
 
-/// Predicts every device from parameters fitted to the devices of other chips: absolute, and anchored.
+/// How parameters come about that are no device's own.
+#[derive(Clone, Copy, Debug)]
+enum Way {
+    /// One search over the rows of all devices.
+    Joint,
+    /// The geometric mean of each device's own.
+    Mean,
+}
+
+impl Way {
+    fn parameters<'f>(self, domain: Domain, samples: &[Sample<'_>], of: &impl Fn(&Sample<'_>) -> &'f Fit) -> Vec<f64> {
+        match self {
+            Self::Joint => calibrate::shared_parameters(domain, samples),
+            Self::Mean => calibrate::mean_parameters(&samples.iter().map(of).collect::<Vec<_>>()),
+        }
+    }
+}
+
+/// Predicts every device from parameters of the devices of other chips, by the way that errs less: absolute, and anchored.
 fn leave_one_out(
     domain: Domain,
     fits: &BTreeMap<(Domain, String), Fit>,
@@ -269,32 +290,40 @@ fn leave_one_out(
         let device: &DeviceProfile = catalog.find(&fit.devices[0])?;
         samples.push((Sample { domain, device, rows: &table.rows }, fit.host()));
     }
-    let mut errors = Vec::new();
-    let mut guesses = Vec::new();
-    for (sample, host) in &samples {
-        let id = &sample.device.id;
-        let others: Vec<_> =
-            samples.iter().map(|(other, _)| *other).filter(|other| !is_same_chip(&other.device.id, id)).collect();
-        let mut guess = fits[&(domain, id.clone())].clone();
-        guess.parameters = calibrate::shared_parameters(domain, &common(domain, &others));
-        guess.parameters[structured::FLOOR_US] = sample.device.kernel_start.secs() * 1e6;
-        guess.choice = Choice::Structured;
-        (guess.host_floor_us, guess.host_before) = (host.us, host.before);
-        let counted: Vec<&Measurement> = sample.rows.iter().filter(|row| row.us >= smallest_us(domain)).collect();
-        let error = calibrate::assess(&guess, sample.device, &counted).kernels;
-        println!(
-            "{:<13} {id:<14} unseen {:5.1} % bias {:+5.1} %",
-            domain.name(),
-            100.0 * error.mape,
-            100.0 * error.bias
-        );
-        errors.push((id.clone(), significant(error.mape, 4)));
-        guesses.push(guess.parameters);
-    }
+    let of = |sample: &Sample<'_>| &fits[&(domain, sample.device.id.clone())];
+    let left_out = |way: Way| -> Vec<(Vec<f64>, ErrorSummary)> {
+        let judge = |(sample, host): &(Sample<'_>, HostFloor)| {
+            let others: Vec<_> = samples.iter().map(|(other, _)| *other).collect();
+            let others: Vec<_> =
+                others.into_iter().filter(|other| !is_same_chip(&other.device.id, &sample.device.id)).collect();
+            let mut guess = of(sample).clone();
+            guess.parameters = way.parameters(domain, &common(domain, &others), &of);
+            guess.parameters[structured::FLOOR_US] = sample.device.kernel_start.secs() * 1e6;
+            guess.choice = Choice::Structured;
+            (guess.host_floor_us, guess.host_before) = (host.us, host.before);
+            let counted: Vec<&Measurement> = sample.rows.iter().filter(|row| row.us >= smallest_us(domain)).collect();
+            let error = calibrate::assess(&guess, sample.device, &counted).kernels;
+            println!(
+                "{:<13} {:<14} unseen {way:<5?} {:5.1} % bias {:+5.1} %",
+                domain.name(),
+                sample.device.id,
+                100.0 * error.mape,
+                100.0 * error.bias
+            );
+            (guess.parameters, error)
+        };
+        samples.iter().map(judge).collect()
+    };
+    let sum = |found: &[(Vec<f64>, ErrorSummary)]| found.iter().map(|(_, error)| error.mape).sum::<f64>();
+    let tried = [Way::Joint, Way::Mean].map(|way| (way, left_out(way)));
+    let Some((way, found)) = tried.into_iter().min_by(|a, b| sum(&a.1).total_cmp(&sum(&b.1))) else { return Ok(None) };
     if samples.is_empty() {
         return Ok(None);
     }
-    let error = significant(errors.iter().map(|(_, error)| error).sum::<f64>() / errors.len() as f64, 4);
+    let error = significant(sum(&found) / found.len() as f64, 4);
+    let ids = samples.iter().map(|(sample, _)| sample.device.id.clone());
+    let errors: Vec<(String, f64)> = ids.zip(found.iter().map(|(_, error)| significant(error.mape, 4))).collect();
+    let guesses: Vec<Vec<f64>> = found.into_iter().map(|(parameters, _)| parameters).collect();
     let judged: Vec<Judged<'_>> = samples
         .iter()
         .zip(&guesses)
@@ -309,7 +338,8 @@ fn leave_one_out(
     let anchored = calibrate::anchored_errors(domain, &judged, smallest_us(domain), &source);
     anchored.iter().for_each(print_anchored);
     let whole: Vec<Sample<'_>> = samples.iter().map(|(sample, _)| *sample).collect();
-    let parameters = calibrate::shared_parameters(domain, &common(domain, &whole));
+    let parameters = way.parameters(domain, &common(domain, &whole), &of);
+    println!("{:<13} by {way:?}: {:.1} %", domain.name(), 100.0 * error);
     let unseen =
         Unseen { domain, parameters, error, devices: samples.len() as u32, by_device: errors, floor_starts: 1.0 };
     Ok(Some((unseen, anchored)))

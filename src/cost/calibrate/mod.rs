@@ -38,7 +38,7 @@ pub use formats::measurements;
 pub use kernel_table::kernel_measurements;
 pub use lookups::{MeasuredLookup, lookup_measurements};
 pub use microbench::FamilyUse;
-pub use structure::shared_parameters;
+pub use structure::{mean_parameters, shared_parameters};
 pub use summary::{ErrorSummary, summarise};
 
 /// One measured kernel.

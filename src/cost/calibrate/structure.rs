@@ -5,6 +5,7 @@ use super::fit::{is_held_out, significant};
 use super::search::minimise;
 use super::{Beside, Measurement, Sample};
 use crate::cost::domain::Domain;
+use crate::cost::fits::Fit;
 use crate::cost::host_floor::{BEFORE, HostFloor};
 use crate::cost::structured::{
     BANDWIDTH, COMPUTE, FLOOR_US, default_values, defaults, power_limit, structured_us, without_power_limit,
@@ -230,6 +231,17 @@ pub fn shared_parameters(domain: Domain, samples: &[Sample<'_>]) -> Vec<f64> {
     let free: Vec<usize> = (0..start.len()).filter(|&at| at != FLOOR_US).collect();
     let best = minimise(&start, &bounds, &free, 60, cost).0;
     best.into_iter().map(|value| significant(value, 6)).collect()
+}
+
+/// The geometric mean of the parameters of `fits`: another answer to what is used on devices that nobody measured. A search over all
+/// devices at once lets parameters trade with one another where no single device would.
+pub fn mean_parameters(fits: &[&Fit]) -> Vec<f64> {
+    let Some(first) = fits.first() else { return Vec::new() };
+    let mean = |at: usize| {
+        let logs = fits.iter().map(|fit| fit.parameters[at].ln()).sum::<f64>();
+        significant((logs / fits.len() as f64).exp(), 6)
+    };
+    (0..first.parameters.len()).map(mean).collect()
 }
 
 /// Up to [`SHARED`] measurements of one kind with the times of their kernels, spread evenly over the file; held-out ones and calls near

@@ -60,7 +60,7 @@ pub fn run(args: &TraceArgs) -> Result<u8> {
     unused.extend(unknown.map(|(device, rows)| format!("{rows} rows of `{device}`, which is in no device file")));
     let rows = validate_models(&engine.models, &engine.catalog, measured);
     let traced = traced::compare(&engine, &traces);
-    if let (true, true, Some(reason)) = (tables.is_empty(), traced.rows.is_empty(), traced.left_out.first()) {
+    if let (true, true, Some(reason)) = (tables.is_empty(), traced.kernels.rows.is_empty(), traced.left_out.first()) {
         return Err(eyre!("{reason}"));
     }
     write(args, &Answer { rows: rows.into_iter().map(row).collect(), traced, unused })?;
@@ -68,7 +68,8 @@ pub fn run(args: &TraceArgs) -> Result<u8> {
 }
 
 fn write(args: &TraceArgs, answer: &Answer) -> Result<()> {
-    let as_csv = || if answer.rows.is_empty() { traced::table(&answer.traced.rows) } else { table(&answer.rows) };
+    let as_csv =
+        || if answer.rows.is_empty() { traced::table(&answer.traced.kernels.rows) } else { table(&answer.rows) };
     Ok(output::write(&args.output, answer, |out| describe(answer, out), as_csv)?)
 }
 
@@ -128,14 +129,27 @@ fn describe(answer: &Answer, out: &mut dyn Write) -> io::Result<()> {
     if !answer.rows.is_empty() {
         describe_tables(answer, out)?;
     }
-    if !answer.traced.rows.is_empty() {
-        output::text(&traced::table(&answer.traced.rows), out)?;
+    if !answer.traced.kernels.rows.is_empty() {
+        output::text(&traced::table(&answer.traced.kernels.rows), out)?;
         output::text(&traced::copies(&answer.traced.copies), out)?;
+        output::text(&traced::errors(&answer.traced.kernels.errors), out)?;
+        let held = &answer.traced.kernels.coverage;
+        writeln!(
+            out,
+            "{:.0} % of {} kernels (mean over {} traces {:.0} %) lie inside bands as wide as the errors of the other traces, which claim {:.0} %",
+            100.0 * held.inside,
+            held.n,
+            held.traces,
+            100.0 * held.by_trace,
+            100.0 * held.claimed
+        )?;
         let count = answer.traced.traces.len();
         writeln!(
             out,
             "errors in percent on kernels of {count} traces, none of which a fit has seen; no kernel is anchored; `short` are kernels \
-             under ten steps of their trace's clock (1 µs until 2022), whose sums alone are compared; `alone` had the device for themselves"
+             under ten steps of their trace's clock (1 µs until 2022), whose sums alone are compared; `alone` had the device for themselves, `beside others` shared it, which is in their measured times; \
+             `in band` counts kernels alone by the errors of the other traces; `unanchored` is the error that 68 % of the kinds of kernel (name and \
+             work in a trace) do not exceed: what predictions without a measurement of their own state"
         )?;
     }
     for reason in &answer.traced.left_out {

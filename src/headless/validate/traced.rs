@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use serde::Serialize;
 
 use crate::cost::calibrate::ErrorSummary;
-use crate::cost::traced::{CopyRow, TracedRow, copy_table, traced_kernels, traced_table};
+use crate::cost::trace_error::{TraceError, stated_errors};
+use crate::cost::traced::{CopyRow, TracedAnswer, TracedRow, copy_table, traced_kernels, traced_table};
 use crate::device::{DeviceKind, DeviceProfile};
 use crate::graph::BuildOptions;
 use crate::headless::output;
@@ -19,8 +20,9 @@ pub(super) struct Traced {
     pub(super) traces: Vec<String>,
     /// Files and devices that do not, with the reason.
     pub(super) left_out: Vec<String>,
-    /// Families by device.
-    pub(super) rows: Vec<TracedRow>,
+    /// Families by device, errors by domain, and how often their bands hold.
+    #[serde(flatten)]
+    pub(super) kernels: TracedAnswer,
     /// Copies by kind and device, none anchored.
     pub(super) copies: Vec<CopyRow>,
 }
@@ -46,7 +48,7 @@ pub(super) fn compare(engine: &Engine, paths: &[PathBuf]) -> Traced {
         }
     }
     answer.copies = copy_table(&traces);
-    answer.rows = traced_table(&engine.models, &traces.concat());
+    answer.kernels = traced_table(&engine.models, &traces);
     answer
 }
 
@@ -73,11 +75,12 @@ pub(super) fn table(rows: &[TracedRow]) -> output::Table {
         "bias",
         "alone",
         "MAPE",
+        "beside others",
+        "MAPE",
         "in band",
         "roofline",
         "misses most",
     ]);
-    let percent = |value: f64| format!("{:.1}", 100.0 * value);
     for row in rows {
         let worst = row.worst.first().filter(|worst| worst.measured_us > 0.0);
         table.row([
@@ -95,12 +98,29 @@ pub(super) fn table(rows: &[TracedRow]) -> output::Table {
             format!("{:+.1}", 100.0 * row.errors.bias),
             row.alone.n.to_string(),
             percent(row.alone.mape),
-            if row.errors.n > 0 { percent(row.inside) } else { String::new() },
+            if row.beside.n > 0 { row.beside.n.to_string() } else { String::new() },
+            if row.beside.n > 0 { percent(row.beside.mape) } else { String::new() },
+            row.inside.map_or(String::new(), percent),
             percent(row.roofline.mape),
             worst.map_or(String::new(), |worst| shortened(&worst.name)),
         ]);
     }
     table
+}
+
+/// Errors by domain as a table.
+pub(super) fn errors(rows: &[TraceError]) -> output::Table {
+    let mut table = output::Table::new(&["unanchored", "error", "kinds", "traces", "stated"]);
+    let stated = stated_errors();
+    for row in rows {
+        let own = stated.iter().find(|own| own.of == row.of).map_or("–".to_owned(), |own| percent(own.error));
+        table.row([row.of.clone(), percent(row.error), row.n.to_string(), row.traces.to_string(), own]);
+    }
+    table
+}
+
+fn percent(value: f64) -> String {
+    format!("{:.1}", 100.0 * value)
 }
 
 /// Copies as a table.
@@ -120,7 +140,6 @@ pub(super) fn copies(rows: &[CopyRow]) -> output::Table {
         "MAPE",
         "bias",
     ]);
-    let percent = |value: f64| format!("{:.1}", 100.0 * value);
     let of = |errors: &ErrorSummary| match errors.n {
         0 => ["–", "", ""].map(str::to_owned),
         n => [n.to_string(), percent(errors.mape), format!("{:+.1}", 100.0 * errors.bias)],
@@ -142,4 +161,31 @@ fn shortened(name: &str) -> String {
         return name.to_owned();
     }
     name.chars().take(SHOWN - 1).chain(['…']).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn predictions_state_the_errors_that_traces_have() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/traces");
+        if !folder.is_dir() {
+            eprintln!("skipped: {} is not here", folder.display());
+            return;
+        }
+        let found = compare(&Engine::builtin().unwrap(), &[folder]).kernels;
+        let written: Vec<(&str, usize, usize)> =
+            stated_errors().iter().map(|row| (row.of, row.n, row.traces)).collect();
+        let again: Vec<(&str, usize, usize)> =
+            found.errors.iter().map(|row| (row.of.as_str(), row.n, row.traces)).collect();
+        assert_eq!(written, again);
+        for (stated, measured) in stated_errors().iter().zip(&found.errors) {
+            assert!((stated.error - measured.error).abs() < 0.001, "{stated:?} {measured:?}");
+        }
+        let held = &found.coverage;
+        assert!((0.6..0.9).contains(&held.inside) && (0.6..0.76).contains(&held.by_trace), "{held:?}");
+    }
 }

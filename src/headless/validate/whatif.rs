@@ -43,7 +43,7 @@ pub fn run(args: &WhatifArgs) -> Result<()> {
     swap::check(&engine, &sources, &mut answer);
     published::check(&engine, &sources, &mut answer);
     transformer::check(&engine, &sources, &mut answer);
-    answer.calibrate();
+    answer.conclude();
     let rows = || if args.operators { operators::table(&answer.rows) } else { table(&answer.rows) };
     output::write(&args.traces.output, &answer, |out| describe(&answer, &rows(), out), rows)?;
     Ok(())
@@ -64,6 +64,16 @@ fn describe(answer: &Answer, rows: &output::Table, out: &mut dyn Write) -> io::R
             "{inside:.0} % of {} measurements lie inside the stated bands, which claim {claimed:.0} %",
             bands.n
         )?;
+    }
+    for (how, kernels) in [("anchored", answer.swapped.anchored), ("unanchored", answer.swapped.absolute)] {
+        if let Some(Calibration { n, inside, claimed }) = kernels {
+            writeln!(
+                out,
+                "GPU swap by kernel: {:.0} % of {n} {how} ones lie inside their bands, which claim {:.0} %",
+                100.0 * inside,
+                100.0 * claimed
+            )?;
+        }
     }
     writeln!(
         out,

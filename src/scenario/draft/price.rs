@@ -86,7 +86,7 @@ impl Draft<'_> {
         let traced_on = self.context.devices.get(rank).or_else(|| self.context.devices.first());
         let Some((traced_on, now)) = traced_on.zip(self.device(rank)) else { return };
         let work = |class| self.class_at(class).and_then(|class| class.work.as_ref());
-        let kernel = |&(old, new): &(u32, u32)| Kernel { measured: Some(UNIT), old: work(old), new: work(new) };
+        let kernel = |&(old, new): &(u32, u32)| self.kernel((old, work(old)), work(new));
         let kernels: Vec<Kernel<'_>> = changes.iter().map(kernel).collect();
         let predictions = self.context.models.between(&traced_on.profile, now).predict_all(&kernels);
         // What no model covers may still follow roofs, which ask for the kernel's name.
@@ -125,14 +125,19 @@ impl Draft<'_> {
         }
         let now =
             if task.kind == TaskKind::Compute { traced_on } else { self.device(rank).map_or(traced_on, Arc::as_ref) };
-        let before = Placed { work: work(old), device: traced_on };
-        let after = Placed { work: work(new), device: now };
-        let prediction = self.context.models.predict(Some(UNIT), before, after);
+        let kernel = self.kernel((old, work(old)), work(new));
+        let prediction = self.context.models.between(traced_on, now).predict(kernel);
         let roofs = match (prediction.provenance, task.kind) {
             (Provenance::Unmodelled, TaskKind::Kernel) if old == new => self.by_roofs(task, old, (traced_on, now)),
             _ => None,
         };
         roofs.map_or_else(|| Repricing::of(prediction), Repricing::Roofs)
+    }
+
+    /// A task of class `old` whose work changes, in units of [`UNIT`].
+    fn kernel<'w>(&self, (class, old): (u32, Option<&'w Work>), new: Option<&'w Work>) -> Kernel<'w> {
+        let typical = self.base.works().typical.get(class as usize).copied();
+        Kernel { measured: Some(UNIT), typical, old, new }
     }
 
     fn by_roofs(&self, task: &Task, class: u32, (old, new): (&DeviceProfile, &DeviceProfile)) -> Option<RoofRatio> {

@@ -52,7 +52,13 @@ pub(super) struct Row {
     pub(super) got: f64,
     /// `got/expected − 1`.
     pub(super) error: f64,
+    /// Recorded steps that the prediction is the median over, or 1.
+    pub(super) n: usize,
+    /// How far it may be off at most, either way.
+    pub(super) limit: f64,
     pub(super) status: &'static str,
+    /// Why it is further off, as far as the row tells.
+    pub(super) because: Option<String>,
     pub(super) source: String,
     pub(super) constants: Constants,
     pub(super) naive: Option<Naive>,
@@ -75,13 +81,34 @@ impl Row {
         let error = got / expected - 1.0;
         let status = if error.abs() <= limit { MET } else { MISSED };
         let (family, source) = (family.into(), source.to_owned());
-        let (naive, band, parts) = (None, None, Vec::new());
-        Self { check, family, expected, got, error, status, source, constants, naive, band, parts }
+        let (naive, band, parts, because) = (None, None, Vec::new(), None);
+        Self {
+            check,
+            family,
+            expected,
+            got,
+            error,
+            n: 1,
+            limit,
+            status,
+            because,
+            source,
+            constants,
+            naive,
+            band,
+            parts,
+        }
     }
 
     /// With what guesses say.
     pub(super) fn against(mut self, scaled: f64, unchanged: f64) -> Self {
         self.naive = Some(Naive { scaled, unchanged });
+        self
+    }
+
+    /// The median over `n` recorded steps.
+    pub(super) fn over(mut self, n: usize) -> Self {
+        self.n = n;
         self
     }
 
@@ -97,7 +124,7 @@ impl Row {
         self
     }
 
-    fn is_inside(&self) -> Option<bool> {
+    pub(super) fn is_inside(&self) -> Option<bool> {
         self.band.map(|[low, high]| (low..=high).contains(&self.expected))
     }
 
@@ -109,17 +136,32 @@ impl Row {
             ms(self.expected),
             ms(self.got),
             format!("{:+.1}", 100.0 * self.error),
+            self.n.to_string(),
             self.band.map_or("–".to_owned(), |[low, high]| format!("{} to {}", ms(low), ms(high))),
             self.constants.name().to_owned(),
+            format!("{:.0}", 100.0 * self.limit),
             self.status.to_owned(),
             self.source.clone(),
+            self.because.clone().unwrap_or_default(),
         ]
     }
 }
 
 /// Heads of [`Row::cells`].
-pub(super) const ROW: [&str; 9] =
-    ["family", "check", "measured ms", "predicted ms", "error %", "stated ms", "constants", "limit", "source"];
+pub(super) const ROW: [&str; 12] = [
+    "family",
+    "check",
+    "measured ms",
+    "predicted ms",
+    "error %",
+    "n",
+    "stated ms",
+    "constants",
+    "limit %",
+    "limit",
+    "source",
+    "missed because",
+];
 
 /// What the rows of one family come to.
 #[derive(Clone, Debug, Serialize)]
@@ -188,9 +230,20 @@ pub(super) struct Answer {
     pub(super) bands: Option<Calibration>,
     /// The same of captures of one kind of model, with bands as wide as the errors of the other kinds.
     pub(super) left_out: Option<Calibration>,
+    /// The same of single kernels moved to another GPU, against equal work traced there.
+    pub(super) swapped: Swapped,
     /// What no model could do better than.
     #[serde(skip)]
     pub(super) floors: Vec<reasons::Floor>,
+}
+
+/// How often swapped kernels lie inside their bands, by how they were predicted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub(super) struct Swapped {
+    /// By the ratio of a model to their traced time.
+    pub(super) anchored: Option<Calibration>,
+    /// By a model alone.
+    pub(super) absolute: Option<Calibration>,
 }
 
 /// How often measurements lie inside the bands that are stated beside predictions.
@@ -243,8 +296,11 @@ impl Answer {
         self.push(check, &rows, Summary { n: rows.len(), got, expected: 1.0, ..Summary::none(status) });
     }
 
-    /// Counts how many measurements lie inside their bands, of all rows with one.
-    pub(super) fn calibrate(&mut self) {
+    /// Says why rows missed their limit, and counts how many measurements lie inside their bands, of all rows with one.
+    pub(super) fn conclude(&mut self) {
+        for row in self.rows.iter_mut().filter(|row| row.status == MISSED) {
+            row.because = Some(reasons::of_row(row, &self.floors));
+        }
         let inside: Vec<bool> = self.rows.iter().filter_map(Row::is_inside).collect();
         self.bands = Calibration::of(&inside);
     }
@@ -306,7 +362,7 @@ mod tests {
         assert!((summary.scaled.unwrap() - 1.0).abs() < 1e-9 && (summary.unchanged.unwrap() - 1.0).abs() < 1e-9);
         assert_eq!((summary.n, summary.held_out, summary.inside), (2, 1, Some(0.5)));
         answer.rows.push(row(100.0, Constants::HeldOut));
-        answer.calibrate();
+        answer.conclude();
         assert_eq!(answer.bands.map(|bands| (bands.n, bands.inside)), Some((2, 0.5)));
     }
 

@@ -134,7 +134,8 @@ fn own(engine: &Engine, captures: &[Capture], answer: &mut Answer) -> Result<()>
         logs += (row.1 / row.0).ln().abs();
         // The cost is that of other models' captures.
         let source = (capture.id.as_str(), Constants::HeldOut);
-        answer.rows.push(Row::new(FAMILY, format!("{0} → {0}", capture.batch), row, BATCH_LIMIT, source));
+        let row = Row::new(FAMILY, format!("{0} → {0}", capture.batch), row, BATCH_LIMIT, source);
+        answer.rows.push(row.over(capture.steps.len()));
     }
     answer.sum_up(FAMILY, BATCH_TARGET);
     let error = (logs / captures.len().max(1) as f64).exp_m1();
@@ -193,7 +194,7 @@ fn rows(name: &str, (from, to): (&Capture, &Capture), got: &Predicted, [cost, sp
         let scaled = before * to.batch as f64 / from.batch as f64;
         let source = (from.id.as_str(), constants(from));
         let row = Row::new(format!("batch {name}, {kind}"), check, (expected, ns), BATCH_LIMIT, source);
-        let row = row.against(scaled, before).within(band);
+        let row = row.against(scaled, before).within(band).over(from.steps.len());
         if kind == KINDS[0] { row.of(got.parts(from, to)) } else { row }
     })
 }

@@ -50,7 +50,7 @@ fn row(kind: &str, unfused: &Capture, (expected, gain): (f64, f64), band: [f64; 
     const BAND: std::ops::RangeInclusive<f64> = 0.5..=1.5;
     let check = format!("batch {}", unfused.batch);
     let source = (unfused.id.as_str(), constants(unfused));
-    let mut row = Row::new(family(kind), check, (expected, gain), 0.5, source).within(band);
+    let mut row = Row::new(family(kind), check, (expected, gain), 0.5, source).within(band).over(unfused.steps.len());
     row.status = if BAND.contains(&(gain / expected)) { MET } else { MISSED };
     row
 }

@@ -50,6 +50,6 @@ fn row(family: &str, [from, second, to]: [&Capture; 3], got: &Predicted, [cost, 
     let line = time(from) + (time(second) - time(from)) * (new - a) / (b - a);
     let (ns, band) = got.at(cost, speed);
     let row = Row::new(family, check, (time(to), ns), BATCH_LIMIT, (&from.id, constants(from)));
-    let row = row.against(line, time(from)).within(band);
+    let row = row.against(line, time(from)).within(band).over(from.steps.len());
     if is_profiled { row.of(got.parts(from, to)) } else { row }
 }

@@ -20,11 +20,21 @@ pub(super) struct Floor {
 /// Why `rows` are off.
 pub(super) fn because(rows: &[Row], floors: &[Floor]) -> String {
     let family = rows.first().map_or("", |row| row.family.as_str());
+    let reasons = below(family, floors).into_iter().chain(operators(rows).or_else(|| worst(rows)));
+    reasons.collect::<Vec<_>>().join("; ")
+}
+
+/// Why `row` is off.
+pub(super) fn of_row(row: &Row, floors: &[Floor]) -> String {
+    let band = row.is_inside().map(|inside| format!("{} what is stated", if inside { "inside" } else { "outside" }));
+    let reasons = below(&row.family, floors).into_iter().chain(operators(std::slice::from_ref(row))).chain(band);
+    reasons.collect::<Vec<_>>().join("; ")
+}
+
+/// What no model of `family` could do better than.
+fn below(family: &str, floors: &[Floor]) -> Vec<String> {
     let floors = floors.iter().filter(|floor| family.ends_with(floor.ending));
-    let mut reasons: Vec<String> =
-        floors.map(|floor| format!("{} by {:.1} % (n {})", floor.what, 100.0 * floor.error, floor.n)).collect();
-    reasons.extend(operators(rows).or_else(|| worst(rows)));
-    reasons.join("; ")
+    floors.map(|floor| format!("{} by {:.1} % (n {})", floor.what, 100.0 * floor.error, floor.n)).collect()
 }
 
 /// The operators whose errors are the largest shares of the iteration, on average over rows.

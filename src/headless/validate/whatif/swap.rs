@@ -1,13 +1,16 @@
 //! One model on two GPUs: the device time of one predicted from the other.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
+use crate::cost::{Prediction, Provenance, kernel_parts, work_of_task};
 use crate::device::DeviceProfile;
-use crate::graph::BuildOptions;
+use crate::graph::{BuildOptions, ExecutionGraph, NodeId, TaskKind};
 use crate::scenario::Scenario;
-use crate::session::{Engine, Loaded, SessionError};
+use crate::session::{Engine, Loaded, Outcome, SessionError};
 use crate::trace::OpenOptions;
 
+use super::answer::{Calibration, Swapped};
 use super::sources::Sources;
 use super::{Answer, Constants, Row, bands, operators};
 
@@ -17,6 +20,7 @@ const GPUS: [&str; 2] = ["H100-SXM", "MI300X"];
 
 /// Checks each pair both ways.
 pub(super) fn check(engine: &Engine, sources: &Sources, answer: &mut Answer) {
+    let mut judged = Vec::new();
     for (h100, mi300) in &sources.pairs {
         let open = |path: &Path| -> Result<Loaded, SessionError> {
             let mut jobs = engine.load(&[path.to_path_buf()], &OpenOptions::default(), &BuildOptions::default())?;
@@ -24,17 +28,66 @@ pub(super) fn check(engine: &Engine, sources: &Sources, answer: &mut Answer) {
         };
         match (open(h100), open(mi300)) {
             (Ok(h100), Ok(mi300)) => {
-                answer.rows.extend(row(engine, &h100, &mi300, GPUS[1]));
-                answer.rows.extend(row(engine, &mi300, &h100, GPUS[0]));
+                for (from, to, gpu) in [(&h100, &mi300, GPUS[1]), (&mi300, &h100, GPUS[0])] {
+                    if let Some((row, kernels)) = row(engine, from, to, gpu) {
+                        answer.rows.push(row);
+                        judged.extend(kernels);
+                    }
+                }
             }
             (Err(error), _) | (_, Err(error)) => answer.not_checked.push(format!("GPU swap: {error}")),
         }
     }
     answer.sum_up(FAMILY, TARGET);
+    let of = |is_anchored: bool| {
+        let kind: Vec<bool> =
+            judged.iter().filter(|own| own.is_anchored == is_anchored).map(|own| own.inside).collect();
+        Calibration::of(&kind)
+    };
+    answer.swapped = Swapped { anchored: of(true), absolute: of(false) };
+}
+
+/// A swapped kernel against the same work on the other device.
+struct Judged {
+    is_anchored: bool,
+    /// Whether the mean time of that work there lies inside the band stated for it.
+    inside: bool,
+}
+
+fn kernels(from: &Loaded, swapped: &Outcome, to: &Loaded) -> Vec<Judged> {
+    let works = |graph: &ExecutionGraph| -> BTreeMap<NodeId, String> {
+        let parts = kernel_parts(graph);
+        let kernels = graph.tasks.node_indices().filter(|&node| graph.tasks[node].kind == TaskKind::Kernel);
+        let work = |node: NodeId| {
+            work_of_task(graph, &graph.tasks[node], parts[node.index()], |id| {
+                let operands = graph.operators.get(id.0 as usize)?.operands?;
+                graph.operands.get(operands.0 as usize)
+            })
+        };
+        kernels.filter_map(|node| Some((node, format!("{:?}", work(node)?)))).collect()
+    };
+    let mut measured: BTreeMap<String, (f64, f64)> = BTreeMap::new();
+    for (node, work) in works(&to.graph) {
+        let (sum, n) = measured.entry(work).or_default();
+        *sum += to.graph.tasks[node].measured.0 as f64;
+        *n += 1.0;
+    }
+    let works = works(&from.graph);
+    let judge = |(node, prediction): &(NodeId, Prediction)| {
+        let (sum, n) = measured.get(works.get(node)?)?;
+        let (us, got) = (sum / n, prediction.duration.0 as f64);
+        let inside = (us - got).abs() <= got * f64::from(prediction.error);
+        match prediction.provenance {
+            Provenance::Anchored => Some(Judged { is_anchored: true, inside }),
+            Provenance::Absolute => Some(Judged { is_anchored: false, inside }),
+            Provenance::Measured | Provenance::Unmodelled => None,
+        }
+    };
+    swapped.resolved.changes.iter().filter_map(judge).collect()
 }
 
 /// The models' constant for instructions was chosen after seeing these traces.
-fn row(engine: &Engine, from: &Loaded, to: &Loaded, gpu: &str) -> Option<Row> {
+fn row(engine: &Engine, from: &Loaded, to: &Loaded, gpu: &str) -> Option<(Row, Vec<Judged>)> {
     let scenario = Scenario::parse([format!("swap-gpu {gpu}").as_str()]).ok()?;
     let device_ns =
         |loaded: &Loaded, scenario: &Scenario| engine.evaluate(loaded, scenario, 0).summary.kernel_only_ns.0 as f64;
@@ -48,5 +101,5 @@ fn row(engine: &Engine, from: &Loaded, to: &Loaded, gpu: &str) -> Option<Row> {
     let row = Row::new(FAMILY, format!("{} to {gpu}", from.title), pair, TARGET, (&from.title, Constants::Seen));
     let band = bands::around(got, bands::of_device(&swapped));
     let parts = operators::parts([&*from.replay], [&swapped], [&*to.replay]);
-    Some(row.against(scaled, unchanged).within(band).of(parts))
+    Some((row.against(scaled, unchanged).within(band).of(parts), kernels(from, &swapped, to)))
 }

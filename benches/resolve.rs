@@ -1,7 +1,8 @@
 //! Editing: predictions from memory against models asked each time, and one edit re-timed against all worked out anew,
 //! in the same run.
 //!
-//! `cargo bench --bench resolve` edits the bundled sample; `cargo bench --bench resolve -- FILE` a trace.
+//! `cargo bench --bench resolve` edits the bundled sample; `cargo bench --bench resolve -- FILE [WORDS]` a trace, with WORDS only by
+//! the edits whose line holds them.
 #![expect(clippy::unwrap_used, reason = "a benchmark that cannot set up has nothing to measure")]
 
 #[path = "../tests/common/edits.rs"]
@@ -113,12 +114,13 @@ fn edit(engine: &Engine, loaded: &Loaded, line: &str) -> f64 {
 }
 
 /// A table over all kinds of edits.
-fn edits(engine: &Engine, loaded: &Loaded) {
+fn edits(engine: &Engine, loaded: &Loaded, words: &str) {
     for spec in transforms() {
         assert!(LINES.iter().any(|line| line.split(' ').next() == Some(spec.name)), "{} is not timed", spec.name);
     }
     println!("{:>9} {:>9} {:>9} {:>9}", "ms", "figures", "anew", "changed");
-    let mut times: Vec<f64> = LINES.iter().map(|line| edit(engine, loaded, line)).collect();
+    let wanted = LINES.iter().filter(|line| line.contains(words));
+    let mut times: Vec<f64> = wanted.map(|line| edit(engine, loaded, line)).collect();
     times.sort_by(f64::total_cmp);
     let over = times.iter().filter(|&&time| time > BAR_MS).count();
     println!(
@@ -170,16 +172,20 @@ fn late(loaded: &Loaded) {
 }
 
 fn main() {
-    predictions();
     let engine = Engine::builtin().unwrap();
-    let path = std::env::args().skip(1).find(|argument| !argument.starts_with('-'));
+    let mut arguments = std::env::args().skip(1).filter(|argument| !argument.starts_with('-'));
+    let (path, words) = (arguments.next(), arguments.next());
     let loaded = match path {
         Some(path) => engine.load(&[PathBuf::from(path)], &OpenOptions::default(), &BuildOptions::default()).unwrap(),
         None => vec![sample::load(&engine, &BuildOptions::default()).unwrap()],
     };
     for loaded in &loaded {
         println!("{}: {} tasks", loaded.title, loaded.base.timed().len());
-        edits(&engine, loaded);
+        edits(&engine, loaded, words.as_deref().unwrap_or_default());
+        if words.is_some() {
+            continue;
+        }
+        predictions();
         late(loaded);
         sweep(&engine, loaded);
     }

@@ -3,10 +3,9 @@
 //! Works on a schedule; an interval view of tasks in a window, nothing about why they lie where they lie.
 
 use rayon::prelude::*;
-use rustc_hash::FxHashMap;
 
 use crate::cost::Prediction;
-use crate::graph::{Lane, LaneId, LaneKind, RankPart, TimedGraph};
+use crate::graph::{Lane, LaneKind, RankPart, TimedGraph};
 use crate::scenario::Resolved;
 use crate::sim::Schedule;
 use crate::units::{DurNs, TimeNs};
@@ -45,21 +44,23 @@ pub fn busy(resolved: &Resolved, schedule: &Schedule) -> Vec<Busy> {
     let (graph, timed) = (&*resolved.graph, &*resolved.timed);
     let windows: Vec<(TimeNs, TimeNs)> = graph.ranks.iter().map(|part| window(part, timed, schedule)).collect();
     let mut per_rank: Vec<Activity> = windows.iter().map(|_| Activity::default()).collect();
-    let traced = graph.tasks.node_indices().map(|node| {
-        let task = &graph.tasks[node];
-        (timed.task(node), task.kind, task.lane)
-    });
-    let added = resolved.added.iter().map(|added| (added.task, added.kind, added.lane));
-    for (task, _, lane) in traced.chain(added).filter(|(_, kind, _)| kind.is_device()) {
-        let Some(on) = lane_of(resolved, lane).filter(|on| matches!(on.kind, LaneKind::Stream { .. })) else {
-            continue;
-        };
-        let Some(rank) = graph.ranks.iter().position(|part| part.rank == on.rank) else { continue };
+    let streams = ranks(resolved, |lane| matches!(lane.kind, LaneKind::Stream { .. }));
+    let mut per_lane = vec![DurNs::ZERO; streams.len()];
+    let traced = graph.tasks.node_indices().filter(|&node| graph.tasks[node].kind.is_device());
+    let traced = traced.map(|node| (timed.task(node), graph.tasks[node].lane));
+    let added = resolved.added.iter().filter(|added| added.kind.is_device()).map(|added| (added.task, added.lane));
+    for (task, lane) in traced.chain(added) {
+        let Some(rank) = streams[lane.0 as usize] else { continue };
         let (begin, end) = windows[rank];
         let (from, to) = (schedule.start(timed, task).max(begin), schedule.end(task).min(end));
         if from < to {
             per_rank[rank].intervals.push((from, to));
-            *per_rank[rank].per_lane.entry(lane).or_default() += to.since(from);
+            per_lane[lane.0 as usize] += to.since(from);
+        }
+    }
+    for (rank, time) in streams.iter().zip(per_lane) {
+        if let Some(rank) = *rank {
+            per_rank[rank].kernel_only = per_rank[rank].kernel_only.max(time);
         }
     }
     let summed = windows.into_par_iter().zip(per_rank);
@@ -74,11 +75,11 @@ pub fn share_of(resolved: &Resolved, schedule: &Schedule, wanted: impl Fn(&Predi
     let (graph, timed) = (&*resolved.graph, &*resolved.timed);
     let windows: Vec<(TimeNs, TimeNs)> = graph.ranks.iter().map(|part| window(part, timed, schedule)).collect();
     let mut intervals: Vec<Vec<(TimeNs, TimeNs)>> = vec![Vec::new(); windows.len()];
+    let lanes = ranks(resolved, |_| true);
     let traced = resolved.changes.iter().map(|(node, of)| (timed.task(*node), graph.tasks[*node].lane, of));
     let added = resolved.added.iter().map(|added| (added.task, added.lane, &added.prediction));
     for (task, lane, _) in traced.chain(added).filter(|(_, _, of)| wanted(of)) {
-        let Some(on) = lane_of(resolved, lane) else { continue };
-        let Some(rank) = graph.ranks.iter().position(|part| part.rank == on.rank) else { continue };
+        let Some(rank) = lanes[lane.0 as usize] else { continue };
         let (begin, end) = windows[rank];
         let (from, to) = (schedule.start(timed, task).max(begin), schedule.end(task).min(end));
         if from < to {
@@ -91,22 +92,24 @@ pub fn share_of(resolved: &Resolved, schedule: &Schedule, wanted: impl Fn(&Predi
     windows.into_iter().zip(intervals).map(share).sum::<f64>() / ranks
 }
 
-fn lane_of(resolved: &Resolved, lane: LaneId) -> Option<&Lane> {
-    let index = lane.0 as usize;
-    let lanes = &resolved.graph.lanes;
-    lanes.get(index).or_else(|| resolved.added_lanes.get(index - lanes.len()).map(|(lane, _)| lane))
+/// By lane the position of its rank; `None` for one that is not `wanted`.
+fn ranks(resolved: &Resolved, wanted: fn(&Lane) -> bool) -> Vec<Option<usize>> {
+    let graph = &*resolved.graph;
+    let rank = |lane: &Lane| graph.ranks.iter().position(|part| part.rank == lane.rank).filter(|_| wanted(lane));
+    let added = resolved.added_lanes.iter().map(|(lane, _)| lane);
+    graph.lanes.iter().chain(added).map(rank).collect()
 }
 
 #[derive(Debug, Default)]
 struct Activity {
     intervals: Vec<(TimeNs, TimeNs)>,
-    per_lane: FxHashMap<LaneId, DurNs>,
+    /// Largest sum of one stream.
+    kernel_only: DurNs,
 }
 
 impl Activity {
     fn summed(self, period: DurNs) -> Busy {
-        let kernel_only = self.per_lane.into_values().max().unwrap_or_default();
-        Busy { period, active: union(self.intervals), kernel_only }
+        Busy { period, active: union(self.intervals), kernel_only: self.kernel_only }
     }
 }
 

@@ -4,6 +4,8 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
 
+use rayon::iter::ParallelIterator;
+use rayon::slice::ParallelSlice;
 use rustc_hash::FxHasher;
 
 use crate::device::{Catalog, CatalogError, DeviceKind, DeviceProfile, LinkProfile, Links};
@@ -61,6 +63,9 @@ impl Question for Asked<'_> {
         Kept { device: self.device, work: self.work.clone() }
     }
 }
+
+/// Works that one core is asked about at once.
+const TOGETHER: usize = 256;
 
 /// A kernel's work and the device it runs on.
 #[derive(Clone, Copy, Debug)]
@@ -129,6 +134,12 @@ impl CostModels {
         self.estimate_keyed(work, device, figures_key(device))
     }
 
+    /// The times of `works` on `device`, each as [`estimate`](Self::estimate) gives it, worked out together and on all cores.
+    /// Not memoised: a device that is there for one moment would fill the memory.
+    pub fn estimates(&self, works: &[&Work], device: &DeviceProfile) -> Vec<Option<Estimate>> {
+        works.par_chunks(TOGETHER).flat_map_iter(|works| self.compute_all(works, device)).collect()
+    }
+
     pub(super) fn estimate_keyed(&self, work: &Work, device: &DeviceProfile, device_key: u64) -> Option<Estimate> {
         self.estimates.answer(&Asked { device: device_key, work }, || self.compute(work, device))
     }
@@ -137,7 +148,7 @@ impl CostModels {
     pub(super) fn foresee<'w>(&self, works: impl Iterator<Item = &'w Work>, device: &DeviceProfile, device_key: u64) {
         let unknown = self.estimates.unknown(works.map(|work| Asked { device: device_key, work }));
         let works: Vec<&Work> = unknown.iter().map(|asked| asked.work).collect();
-        for (asked, estimate) in unknown.iter().zip(self.compute_all(&works, device)) {
+        for (asked, estimate) in unknown.iter().zip(self.estimates(&works, device)) {
             self.estimates.learn(asked, estimate);
         }
     }

@@ -2,6 +2,8 @@
 //!
 //! Three predecessor slots per task; a task that needs more gets zero-duration joints before it.
 
+use std::ops::RangeInclusive;
+
 use crate::units::DurNs;
 
 use super::{ExecutionGraph, NodeId};
@@ -73,6 +75,45 @@ impl TimedGraph {
         self.push_row(node, duration.0, slots, lags)
     }
 
+    /// The rows that stand for a task: its own, and the joints before it.
+    pub fn rows(&self, task: TaskId) -> RangeInclusive<u32> {
+        let joints = self.node_of[..task.0 as usize].iter().rev().take_while(|&&node| node == u32::MAX).count();
+        task.0 - joints as u32..=task.0
+    }
+
+    /// Whether the rows of a task, where they are, hold these predecessors.
+    pub fn has_room(&self, task: TaskId, predecessors: &[(TaskId, DurNs)]) -> bool {
+        let rows = self.rows(task);
+        let fits = |&(before, lag): &(TaskId, DurNs)| before.0 < *rows.start() && i32::try_from(lag.0).is_ok();
+        joints(predecessors.len()) <= task.0 - rows.start() && predecessors.iter().all(fits)
+    }
+
+    /// Gives a task other predecessors, for which it [has room](Self::has_room), in the order in which [`push`](Self::push)
+    /// puts them; joints that are not needed stay, empty.
+    ///
+    /// # Returns
+    /// The first row that may differ.
+    pub fn rewire(&mut self, task: TaskId, predecessors: &[(TaskId, DurNs)]) -> TaskId {
+        let (rows, first) = (self.rows(task), task.0 - joints(predecessors.len()));
+        let mut left = predecessors.iter();
+        for row in rows.clone() {
+            let (mut slots, mut lags, mut used) = ([NO_TASK; 3], [0; 3], 0);
+            if row > first {
+                (slots[0], used) = (row - 1, 1);
+            }
+            let own = if row < first { 0 } else { 3 - used };
+            for &(before, lag) in left.by_ref().take(own) {
+                (slots[used], lags[used]) = (before.0, lag.0 as i32);
+                used += 1;
+            }
+            (self.predecessors[row as usize], self.lags[row as usize]) = (slots, lags);
+            if row < task.0 {
+                self.durations[row as usize] = 0;
+            }
+        }
+        TaskId(*rows.start())
+    }
+
     /// Appends a task as it stands in another such graph, with its slots as rows of this one.
     pub fn push_row(&mut self, node: u32, duration_ns: i64, slots: [u32; 3], lags: [i32; 3]) -> TaskId {
         let task = TaskId(self.durations.len() as u32);
@@ -130,4 +171,9 @@ impl TimedGraph {
         self.durations.shrink_to_fit();
         self.node_of.shrink_to_fit();
     }
+}
+
+/// Joints before a task of so many predecessors: the first holds three, each further row two beside the joint before it.
+fn joints(predecessors: usize) -> u32 {
+    predecessors.saturating_sub(3).div_ceil(2) as u32
 }

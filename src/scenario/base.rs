@@ -2,13 +2,12 @@
 
 use std::sync::{Arc, Mutex, OnceLock};
 
-use petgraph::graph::EdgeIndex;
+use petgraph::graph::{EdgeIndex, EdgeReference};
 use petgraph::visit::EdgeRef;
 
 use crate::cost::overhead::{ProfilerCost, Stretches, statistics};
 use crate::cost::{Family, Overheads, Work};
-use crate::graph::timed::NO_TASK;
-use crate::graph::{ExecutionGraph, Lane, LaneId, NodeId, TimedGraph};
+use crate::graph::{Dependency, ExecutionGraph, Lane, LaneId, NodeId, TimedGraph};
 use crate::units::DurNs;
 
 use super::batch::BatchPlan;
@@ -22,14 +21,16 @@ use super::works::{Class, Classifier, NO_CLASS, Overrides, Sharing};
 pub struct Base {
     graph: Arc<ExecutionGraph>,
     timed: Arc<TimedGraph>,
-    /// Lags that change with the duration of the dependency's source; `None` when one has no slot of its own.
-    moving: Option<Vec<MovingLag>>,
+    /// By task.
+    durations: Vec<DurNs>,
+    moving: Vec<MovingEdge>,
     rank_of_lane: Vec<u16>,
     /// As the trace tells.
     traced: Works,
     /// With what the facts file tells of its tables, where it tells which rows are looked up.
     told: OnceLock<Works>,
     host: OnceLock<(Stretches, Arc<Overheads>)>,
+    iteration_tasks: OnceLock<Vec<bool>>,
     batch_plans: Mutex<Vec<(u64, Arc<BatchPlan>)>>,
     table_facts: TableFacts,
     /// Whether those tell which rows are looked up.
@@ -38,13 +39,12 @@ pub struct Base {
     memory: Arc<JobMemory>,
 }
 
-/// A lag in the timed graph that shrinks as the predecessor's duration grows.
+/// A dependency whose lag shrinks as the predecessor's duration grows.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct MovingLag {
-    pub(super) row: u32,
-    pub(super) slot: u8,
-    pub(super) from: NodeId,
+pub(super) struct MovingEdge {
     pub(super) edge: EdgeIndex<u32>,
+    pub(super) from: NodeId,
+    pub(super) to: NodeId,
 }
 
 /// The classes of all tasks.
@@ -67,14 +67,18 @@ impl Base {
         let (timed, works) = rayon::join(|| TimedGraph::lower(&graph), works);
         let rank = |lane: &Lane| graph.ranks.iter().position(|part| part.rank == lane.rank).unwrap_or(0);
         let rank_of_lane = graph.lanes.iter().map(|lane| rank(lane) as u16).collect();
-        let moving = moving_lags(&graph, &timed);
+        let moves = |edge: &EdgeReference<'_, Dependency, u32>| edge.weight().of_predecessor != 0.0;
+        let moving = graph.tasks.edge_references().filter(moves);
+        let moving = moving.map(|edge| MovingEdge { edge: edge.id(), from: edge.source(), to: edge.target() });
         Self {
             timed: Arc::new(timed),
-            moving,
+            durations: graph.tasks.node_weights().map(|task| task.duration).collect(),
+            moving: moving.collect(),
             rank_of_lane,
             traced: works,
             told: OnceLock::new(),
             host: OnceLock::new(),
+            iteration_tasks: OnceLock::new(),
             batch_plans: Mutex::default(),
             table_facts: TableFacts::default(),
             is_told: false,
@@ -121,6 +125,11 @@ impl Base {
         &self.timed
     }
 
+    /// [`ExecutionGraph::iteration_tasks`], found when first asked for.
+    pub fn iteration_tasks(&self) -> &[bool] {
+        self.iteration_tasks.get_or_init(|| self.graph.iteration_tasks())
+    }
+
     /// Position of a lane's rank in [`ExecutionGraph::ranks`].
     pub fn rank_index(&self, lane: LaneId) -> usize {
         self.rank_of_lane.get(lane.0 as usize).copied().unwrap_or(0) as usize
@@ -160,7 +169,7 @@ impl Base {
 
     /// The work of a task as traced, where it is known.
     pub fn work(&self, node: NodeId) -> Option<&Work> {
-        self.class(node).and_then(|class| class.work.as_ref())
+        self.class(node).and_then(|class| class.work.as_deref())
     }
 
     /// The tasks that update a table sparsely, with the work that their operators' arguments do not show.
@@ -171,7 +180,7 @@ impl Base {
 
     /// The work of a task as the trace alone tells.
     pub(super) fn traced_work(&self, node: NodeId) -> Option<&Work> {
-        self.traced_works().class(node).and_then(|class| class.work.as_ref())
+        self.traced_works().class(node).and_then(|class| class.work.as_deref())
     }
 
     fn class(&self, node: NodeId) -> Option<&Class> {
@@ -190,17 +199,14 @@ impl Base {
         plan
     }
 
-    pub(super) fn moving(&self) -> Option<&[MovingLag]> {
-        self.moving.as_deref()
+    /// The traced duration of every task.
+    pub(super) fn durations(&self) -> &[DurNs] {
+        &self.durations
     }
 
     /// The dependencies whose lags change with the duration of their source.
-    pub(super) fn moving_edges(&self) -> impl Iterator<Item = EdgeIndex<u32>> {
-        let unplaced = self.moving.is_none().then(|| {
-            let edges = self.graph.tasks.edge_references();
-            edges.filter(|edge| edge.weight().of_predecessor != 0.0).map(|edge| edge.id())
-        });
-        self.moving.iter().flatten().map(|lag| lag.edge).chain(unplaced.into_iter().flatten())
+    pub(super) fn moving(&self) -> &[MovingEdge] {
+        &self.moving
     }
 
     pub(super) fn works(&self) -> &Works {
@@ -244,34 +250,4 @@ impl Works {
     fn class(&self, node: NodeId) -> Option<&Class> {
         self.of_node.get(node.index()).and_then(|&class| self.classes.get(class as usize))
     }
-}
-
-/// Where in `timed` the lags stand that depend on their source's duration.
-fn moving_lags(graph: &ExecutionGraph, timed: &TimedGraph) -> Option<Vec<MovingLag>> {
-    let edges = graph.tasks.edge_references().filter(|edge| edge.weight().of_predecessor != 0.0);
-    let lags = edges.map(|edge| {
-        let lag = edge.weight().effective_lag(graph.tasks[edge.source()].duration);
-        let (row, slot) = slot_of(timed, timed.task(edge.source()).0, timed.task(edge.target()).0, lag.0)?;
-        Some(MovingLag { row, slot, from: edge.source(), edge: edge.id() })
-    });
-    let mut lags: Vec<MovingLag> = lags.collect::<Option<_>>()?;
-    lags.shrink_to_fit();
-    Some(lags)
-}
-
-/// The row and slot of a lag: in the task's own row, or in one of the joints written before it.
-fn slot_of(timed: &TimedGraph, from: u32, to: u32, lag: i64) -> Option<(u32, u8)> {
-    let mut rows = vec![to];
-    while let Some(row) = rows.pop() {
-        for slot in 0..3u8 {
-            let predecessor = timed.predecessors[row as usize][slot as usize];
-            if predecessor == from && i64::from(timed.lags[row as usize][slot as usize]) == lag {
-                return Some((row, slot));
-            }
-            if predecessor != NO_TASK && timed.node_of[predecessor as usize] == u32::MAX {
-                rows.push(predecessor);
-            }
-        }
-    }
-    None
 }

@@ -69,7 +69,7 @@ pub struct AddedTask {
     /// What it takes and where that is from.
     pub prediction: Prediction,
     /// What it has to do, where it is device work.
-    pub work: Option<Work>,
+    pub work: Option<Arc<Work>>,
     /// The traced tasks whose work it does instead.
     pub members: Vec<NodeId>,
 }
@@ -171,7 +171,7 @@ fn finish(mut draft: Draft<'_>, reports: Vec<StepReport>) -> Resolved {
         let lowered = lower::lower(&draft, &durations);
         (Arc::new(lowered.timed), lowered.unchanged, lowered.added, lowered.cyclic)
     };
-    let removed = draft.graph().tasks.node_indices().filter(|&node| draft.is_removed(node)).collect();
+    let removed = draft.removed().collect();
     let (devices, batch) = (draft.devices().to_vec(), draft.batch());
     let seats = draft.seats().map(<[Seat]>::to_vec);
     let (moved, rank_count, repeats) = (draft.moved(), draft.rank_count(), draft.repeats());

@@ -1,5 +1,7 @@
 //! What each task has to do, worked out once per kind of call: tasks of equal name, callers and arguments share a class.
 
+use std::sync::Arc;
+
 use rustc_hash::FxHashMap;
 
 use crate::cost::{Family, Part, Reuse, Shape, Work, family_of_task, kernel_parts, twins, work_of_task};
@@ -12,7 +14,7 @@ pub(super) const NO_CLASS: u32 = u32::MAX;
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Class {
     pub(super) family: Family,
-    pub(super) work: Option<Work>,
+    pub(super) work: Option<Arc<Work>>,
 }
 
 /// Arguments of operators that an edit changed.
@@ -36,6 +38,12 @@ impl Overrides {
         }
         let id = graph.operators.get(operator.0 as usize)?.operands?;
         graph.operands.get(id.0 as usize)
+    }
+
+    /// The arguments of `operator` now, as a number: changed ones count down from the top.
+    pub(super) fn number(&self, graph: &ExecutionGraph, operator: OperatorId) -> Option<u32> {
+        let recorded = || graph.operators.get(operator.0 as usize)?.operands.map(|operands| operands.0);
+        self.row(operator).map(|row| NO_CLASS - 1 - row).or_else(recorded)
     }
 
     /// Changes the arguments of `operator` to row `row` of the list.
@@ -165,7 +173,7 @@ impl<'a> Classifier<'a> {
         let work = if is_auxiliary { None } else { of_operator().map(|whole| self.sharing.told(key[TOLD], whole)) };
         let family = work.as_ref().map_or_else(|| family_of_task(self.graph, task), |work| work.family);
         let class = self.first + self.classes.len() as u32;
-        self.classes.push(Class { family, work });
+        self.classes.push(Class { family, work: work.map(Arc::new) });
         self.known.insert(key, class);
         class
     }
@@ -190,18 +198,13 @@ impl<'a> Classifier<'a> {
                 break;
             };
             key[6 + 2 * level] = operator.name.0;
-            key[7 + 2 * level] = self.variant(id, operator.operands.map_or(NO_CLASS, |operands| operands.0));
+            key[7 + 2 * level] = self.overrides.number(self.graph, id).unwrap_or(NO_CLASS);
             if self.sharing.by_forward.get(operator.name.0 as usize) == Some(&true) {
                 key[5] = self.forward_of(id);
             }
             at = operator.parent;
         }
         key
-    }
-
-    /// Recorded and changed arguments as one number: changed ones count down from the top.
-    fn variant(&self, operator: OperatorId, recorded: u32) -> u32 {
-        self.overrides.row(operator).map_or(recorded, |row| NO_CLASS - 1 - row)
     }
 
     fn forward_of(&self, operator: OperatorId) -> u32 {

@@ -2,13 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use crate::analysis::busy::{self, Busy};
 use crate::analysis::meetings::{Meeting, meetings};
 use crate::cost::{Prediction, Provenance};
-use crate::graph::{Rank, RankPart, TaskId};
+use crate::graph::{Rank, RankPart};
 use crate::scenario::Resolved;
 use crate::sim::Schedule;
 use crate::units::{Bytes, DurNs};
@@ -201,18 +200,18 @@ pub(super) fn errors_by_model(resolved: &Resolved, schedule: &Schedule) -> BTree
     let Some(((begin, _), slowest)) = windows.max_by_key(|((begin, end), _)| end.since(*begin)) else {
         return BTreeMap::new();
     };
-    let added: FxHashMap<TaskId, &Prediction> =
-        resolved.added.iter().map(|added| (added.task, &added.prediction)).collect();
-    let mut changed: Vec<Option<&Prediction>> = vec![None; timed.len()];
+    let mut predicted: Vec<Option<&Prediction>> = vec![None; timed.len()];
+    for added in &resolved.added {
+        predicted[added.task.0 as usize] = Some(&added.prediction);
+    }
     for (node, prediction) in &resolved.changes {
-        changed[timed.task(*node).0 as usize] = Some(prediction);
+        predicted[timed.task(*node).0 as usize] = Some(prediction);
     }
     let mut by_model: BTreeMap<&'static str, f64> = BTreeMap::new();
     let mut next = Some(timed.task(slowest.end));
     while let Some(task) = next.filter(|&task| schedule.end(task) > begin) {
         // A measured duration has no error.
-        let prediction = changed[task.0 as usize].or_else(|| added.get(&task).copied());
-        if let Some(prediction) = prediction {
+        if let Some(prediction) = predicted[task.0 as usize] {
             *by_model.entry(prediction.model).or_default() +=
                 f64::from(prediction.error) * prediction.duration.0 as f64;
         }

@@ -49,14 +49,14 @@ impl Draft<'_> {
         };
         let added = &self.added[id];
         let rank = self.rank_of(added.lane);
-        let moved = match (&added.work, added.kind) {
+        let moved = match (added.work.as_deref(), added.kind) {
             (Some(old), _) if *old == work => return,
             (Some(old), TaskKind::Collective(_)) => self.over_own_link(old, &work, rank),
-            (old, kind) => self.by_work(kind, (old.as_ref(), Some(&work)), rank),
+            (old, kind) => self.by_work(kind, (old, Some(&work)), rank),
         };
         let prediction = moved.apply(added.prediction);
         let added = &mut self.added[id];
-        (added.work, added.prediction) = (Some(work), prediction);
+        (added.work, added.prediction) = (Some(Arc::new(work)), prediction);
     }
 
     /// Another work on the device that a rank is on now.
@@ -92,7 +92,7 @@ impl Draft<'_> {
         for id in 0..self.added.len() {
             let added = &self.added[id];
             let here = self.base.rank_of(added.lane, &self.lanes) == rank;
-            let Some(work) = added.work.as_ref().filter(|_| here && added.kind.is_device()) else { continue };
+            let Some(work) = added.work.as_deref().filter(|_| here && added.kind.is_device()) else { continue };
             if matches!(added.kind, TaskKind::Collective(_)) {
                 self.relink(id, link.as_ref());
                 continue;
@@ -152,7 +152,7 @@ impl Draft<'_> {
         let Some(&first) = members.first() else { return };
         let new = self.copy(first, self.lane_of(first), self.beside(first));
         let order = super::order_kind(self.kind_of(first));
-        let launch = self.wires_into(first).into_iter().filter(|wire| wire.kind() != order);
+        let launch = self.wires_into(first).filter(|wire| wire.kind() != order);
         for wire in launch.collect::<Vec<_>>() {
             self.connect(wire.from, new, wire.dependency);
         }
@@ -168,7 +168,7 @@ impl Draft<'_> {
         let unknown = Prediction { provenance: Provenance::Anchored, ..Prediction::measured(time) };
         if let Node::Added(AddedId(id)) = new {
             let added = &mut self.added[id as usize];
-            (added.work, added.prediction) = (merged, priced.unwrap_or(unknown));
+            (added.work, added.prediction) = (merged.map(Arc::new), priced.unwrap_or(unknown));
             added.source = Source::Merges(members.to_vec(), combine);
         }
         for &node in members {

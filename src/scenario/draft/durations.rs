@@ -43,8 +43,8 @@ impl Draft<'_> {
     /// `cost`: the factor, and where it is from; the duration in it is not looked at.
     pub fn recost(&mut self, node: NodeId, cost: Option<(f64, Prediction)>) {
         match cost {
-            Some((factor, of)) => _ = self.recosted.insert(node, Repricing::Ratio(factor, of)),
-            None => _ = self.recosted.remove(&node),
+            Some((factor, of)) => self.recosted.insert(node, Repricing::Ratio(factor, of)),
+            None => self.recosted.remove(node),
         }
         self.touch(node);
     }
@@ -58,14 +58,14 @@ impl Draft<'_> {
     /// Takes back what caches and pages of the host made of a task.
     pub(in crate::scenario) fn forget_host(&mut self, node: NodeId) {
         let is_hosts = |cost: &Repricing| matches!(cost, Repricing::Ratio(_, of) if of.model.starts_with("host-"));
-        if self.recosted.get(&node).is_some_and(is_hosts) {
-            self.recosted.remove(&node);
+        if self.recosted.get(node).is_some_and(is_hosts) {
+            self.recosted.remove(node);
         }
     }
 
     /// Takes a task's duration to be the traced one again.
     pub fn unset_duration(&mut self, node: NodeId) {
-        self.rebased.remove(&node);
+        self.rebased.remove(node);
     }
 
     /// Lets a task take `prediction` whatever it does: what it computed is done elsewhere.

@@ -70,7 +70,7 @@ impl Draft<'_> {
     /// The work that a task was traced doing by itself, whatever it does for others.
     pub fn traced_alone(&self, node: NodeId) -> Option<&Work> {
         let own = self.merged.get(&node).map(|merge| merge.traced);
-        self.class_at(own.unwrap_or(self.classes_of(node).0)).and_then(|class| class.work.as_ref())
+        self.class_at(own.unwrap_or(self.classes_of(node).0)).and_then(|class| class.work.as_deref())
     }
 
     /// `time` of the pieces `old`, times the model's ratio of `merged` to their sum.
@@ -100,7 +100,7 @@ impl Draft<'_> {
     pub(super) fn remerge(&mut self, kept: NodeId) {
         let Some(Merge { members, own, combine, .. }) = self.merged.get(&kept) else { return };
         let class = |&node: &NodeId| if node == kept { *own } else { self.class_of[node.index()] };
-        let work = |node| self.class_at(class(node))?.work.clone();
+        let work = |node| self.class_at(class(node))?.work.as_deref().cloned();
         let works: Option<Vec<Work>> = members.iter().map(work).collect();
         if let Some(work) = works.as_deref().and_then(|works| combine.work(works)) {
             self.class_of[kept.index()] = self.new_class(work);

@@ -4,7 +4,10 @@
 //! the traced duration, so that two edits never compound the rounding or the error of one another.
 
 mod added;
+mod by_node;
+mod cuts;
 mod durations;
+mod links;
 mod machine;
 mod memory;
 mod merge;
@@ -28,6 +31,9 @@ use crate::graph::{Dependency, ExecutionGraph, Lane, LaneId, NodeId, OperatorId,
 use crate::units::Bytes;
 
 pub use added::Source;
+use by_node::ByNode;
+use cuts::Cuts;
+use links::Links;
 pub use memory::{Recomputed, SharedStates};
 pub use merge::Combine;
 use merge::Merge;
@@ -53,6 +59,16 @@ pub enum Node {
     Added(AddedId),
 }
 
+impl Node {
+    /// Its number where traced tasks, `traced` of them, come first and added ones follow.
+    pub(in crate::scenario) fn number(self, traced: usize) -> u32 {
+        match self {
+            Self::Traced(node) => node.index() as u32,
+            Self::Added(AddedId(id)) => traced as u32 + id,
+        }
+    }
+}
+
 /// A task that was not traced.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Added {
@@ -67,7 +83,7 @@ pub struct Added {
     /// Bytes of a copy or collective.
     pub bytes: Bytes,
     /// What it has to do, where it is device work.
-    pub work: Option<Work>,
+    pub work: Option<Arc<Work>>,
     /// What it takes, as predicted when it was added.
     pub prediction: Prediction,
     /// The traced tasks whose work it does instead.
@@ -115,7 +131,7 @@ pub struct Draft<'b> {
     /// Tasks whose work was changed by itself.
     own_work: FxHashSet<NodeId>,
     /// Classes that stand for the traced ones, of tasks whose recorded arguments do not show their work.
-    traced_as: FxHashMap<NodeId, u32>,
+    traced_as: ByNode<u32>,
     /// Tasks that do the work of others besides their own.
     merged: FxHashMap<NodeId, Merge>,
     /// By task, the one that does its work, itself where it does that of others too.
@@ -125,9 +141,9 @@ pub struct Draft<'b> {
     /// Tasks whose duration no longer depends on their work.
     fixed: FxHashSet<NodeId>,
     /// Durations that replace the traced ones.
-    rebased: FxHashMap<NodeId, Prediction>,
+    rebased: ByNode<Prediction>,
     /// Tasks that take a multiple of their time for another reason than their own work.
-    recosted: FxHashMap<NodeId, Repricing>,
+    recosted: ByNode<Repricing>,
     /// Seat of each embedding table, where an edit moved one.
     seats: Option<Vec<Seat>>,
     /// Tasks whose price may differ from the trace; empty while none does.
@@ -141,8 +157,8 @@ pub struct Draft<'b> {
     interconnect: Option<LinkProfile>,
     pub(super) added: Vec<Added>,
     pub(super) dropped: Vec<bool>,
-    pub(super) links: Vec<Link>,
-    pub(super) cut: FxHashSet<EdgeIndex<u32>>,
+    pub(super) links: Links,
+    pub(super) cut: Cuts,
     pub(super) changed_edges: FxHashMap<EdgeIndex<u32>, Dependency>,
     pub(super) lanes: Vec<(Lane, String)>,
     /// Names of traced tasks that added ones share, as far as any does.
@@ -151,9 +167,6 @@ pub struct Draft<'b> {
     moved: FxHashMap<NodeId, LaneId>,
     /// Factor on the duration of each added task; shorter than `added` while the rest is 1.
     factors_added: Vec<f64>,
-    /// Links by the task at either end, as far as they were looked at.
-    link_ends: FxHashMap<Node, Vec<u32>>,
-    links_seen: usize,
     batch: Option<(u64, u64)>,
     /// How ranks are spread over nodes, where an edit said so.
     layout: Layout,
@@ -183,13 +196,13 @@ impl<'b> Draft<'b> {
             classes: Vec::new(),
             overrides: Overrides::default(),
             own_work: FxHashSet::default(),
-            traced_as: FxHashMap::default(),
+            traced_as: ByNode::default(),
             merged: FxHashMap::default(),
             member_of: FxHashMap::default(),
             factors: Vec::new(),
             fixed: FxHashSet::default(),
-            rebased: FxHashMap::default(),
-            recosted: FxHashMap::default(),
+            rebased: ByNode::default(),
+            recosted: ByNode::default(),
             seats: None,
             touched: Vec::new(),
             removed: Vec::new(),
@@ -198,15 +211,13 @@ impl<'b> Draft<'b> {
             interconnect: None,
             added: Vec::new(),
             dropped: Vec::new(),
-            links: Vec::new(),
-            cut: FxHashSet::default(),
+            links: Links::default(),
+            cut: Cuts::default(),
             changed_edges: FxHashMap::default(),
             lanes: Vec::new(),
             names: Vec::new(),
             moved: FxHashMap::default(),
             factors_added: Vec::new(),
-            link_ends: FxHashMap::default(),
-            links_seen: 0,
             batch: None,
             layout: Layout::default(),
             rank_count: None,

@@ -1,12 +1,10 @@
 //! The order of tasks on their lanes as it is now, with what edits added, moved and took out.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
-
-use petgraph::visit::EdgeRef;
-use rustc_hash::FxHashMap;
+use std::collections::{BTreeMap, BinaryHeap};
 
 use crate::graph::LaneId;
+use petgraph::visit::EdgeRef;
 
 use super::{AddedId, Draft, Node};
 
@@ -17,34 +15,37 @@ impl Draft<'_> {
     /// O(tasks + dependencies) on the lanes that edits changed, times the logarithm of their number; O(tasks) besides.
     pub fn in_order(&self, chosen: impl Fn(Node) -> bool) -> BTreeMap<LaneId, Vec<Node>> {
         let changed = self.changed_lanes();
-        let mut lanes: BTreeMap<LaneId, Vec<Node>> = BTreeMap::new();
+        let mut lanes: Vec<Vec<Node>> = vec![Vec::new(); changed.len()];
         let traced = self.graph().tasks.node_indices().map(Node::Traced);
         let added = (0..self.added.len() as u32).map(|id| Node::Added(AddedId(id)));
         for node in traced.chain(added) {
-            let lane = self.lane_of(node);
-            if changed.contains(&lane) || (!self.is_gone(node) && chosen(node)) {
-                lanes.entry(lane).or_default().push(node);
+            let lane = self.lane_of(node).0 as usize;
+            if changed[lane] || (!self.is_gone(node) && chosen(node)) {
+                lanes[lane].push(node);
             }
         }
-        for nodes in
-            changed.iter().filter_map(|lane| lanes.remove(lane).map(|nodes| (*lane, nodes))).collect::<Vec<_>>()
-        {
-            let (lane, nodes) = nodes;
-            let sorted = self.sorted(nodes).into_iter().filter(|&node| !self.is_gone(node) && chosen(node));
-            lanes.insert(lane, sorted.collect());
-        }
-        lanes.retain(|_, nodes| !nodes.is_empty());
-        lanes
+        let in_order = |(lane, nodes): (usize, Vec<Node>)| {
+            let nodes = if changed[lane] {
+                self.sorted(nodes).into_iter().filter(|&node| !self.is_gone(node) && chosen(node)).collect()
+            } else {
+                nodes
+            };
+            (LaneId(lane as u16), nodes)
+        };
+        lanes.into_iter().enumerate().map(in_order).filter(|(_, nodes)| !nodes.is_empty()).collect()
     }
 
-    /// Lanes on which the traced order may no longer hold.
-    fn changed_lanes(&self) -> BTreeSet<LaneId> {
-        let of_links = self.links.iter().filter(|link| !link.is_cut).filter_map(|link| {
+    /// By lane whether the traced order may no longer hold.
+    fn changed_lanes(&self) -> Vec<bool> {
+        let of_links = self.links.iter().filter_map(|link| {
             let lane = self.lane_of(link.to);
             (lane == self.lane_of(link.from)).then_some(lane)
         });
         let of_added = self.added.iter().map(|added| added.lane);
-        of_links.chain(of_added).chain(self.moved.values().copied()).collect()
+        let mut changed = vec![false; self.graph().lanes.len() + self.lanes.len()];
+        let all = of_links.chain(of_added).chain(self.moved.values().copied());
+        all.for_each(|lane| changed[lane.0 as usize] = true);
+        changed
     }
 
     /// Where a task would stand if nothing held it back: traced ones as they were, added ones after the one beside them.
@@ -56,22 +57,28 @@ impl Draft<'_> {
     /// `nodes` of one lane, each after those of them that it waits for.
     fn sorted(&self, mut nodes: Vec<Node>) -> Vec<Node> {
         nodes.sort_unstable_by_key(|&node| self.place(node));
-        let rank: FxHashMap<Node, u32> = nodes.iter().enumerate().map(|(at, &node)| (node, at as u32)).collect();
+        let count = self.graph().tasks.node_count();
+        // By numbered task, one more than its place in `nodes`.
+        let mut rank = vec![0_u32; count + self.added.len()];
+        for (at, node) in nodes.iter().enumerate() {
+            rank[node.number(count) as usize] = at as u32 + 1;
+        }
+        let place = |node: Node| (rank[node.number(count) as usize] as usize).checked_sub(1);
         let mut after: Vec<Vec<u32>> = vec![Vec::new(); nodes.len()];
         let mut missing = vec![0_u32; nodes.len()];
         let mut wire = |from: Node, to: Node| {
-            if let (Some(&from), Some(&to)) = (rank.get(&from), rank.get(&to)) {
-                after[from as usize].push(to);
-                missing[to as usize] += 1;
+            if let (Some(from), Some(to)) = (place(from), place(to)) {
+                after[from].push(to as u32);
+                missing[to] += 1;
             }
         };
         for &node in &nodes {
             if let Node::Traced(traced) = node {
-                let edges = self.graph().tasks.edges(traced).filter(|edge| !self.cut.contains(&edge.id()));
+                let edges = self.graph().tasks.edges(traced).filter(|edge| !self.cut.contains(edge.id()));
                 edges.for_each(|edge| wire(node, Node::Traced(edge.target())));
             }
         }
-        self.links.iter().filter(|link| !link.is_cut).for_each(|link| wire(link.from, link.to));
+        self.links.iter().for_each(|link| wire(link.from, link.to));
         run(&nodes, &after, missing)
     }
 }

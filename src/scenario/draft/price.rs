@@ -38,13 +38,13 @@ impl Draft<'_> {
         if !self.is_touched(node) {
             return Prediction::measured(traced);
         }
-        let start = self.rebased.get(&node).copied().unwrap_or_else(|| Prediction::measured(traced));
+        let start = self.rebased.get(node).copied().unwrap_or_else(|| Prediction::measured(traced));
         let repricing = if self.fixed.contains(&node) { Repricing::Kept } else { self.repricing(node) };
         let priced = match repricing {
             Repricing::Transfer(ratio, before, of) if self.may_hold_waiting(node) => beyond(start, ratio, before, of),
             repricing => repricing.apply(start),
         };
-        let priced = self.recosted.get(&node).map_or(priced, |recosting| recosting.apply(priced));
+        let priced = self.recosted.get(node).map_or(priced, |recosting| recosting.apply(priced));
         match self.factors.get(node.index()) {
             Some(&factor) if (factor - 1.0).abs() > f64::EPSILON => {
                 let provenance = priced.provenance.max(Provenance::Anchored);
@@ -85,7 +85,7 @@ impl Draft<'_> {
     fn foresee_on(&self, rank: usize, changes: &BTreeSet<(u32, u32)>) {
         let traced_on = self.context.devices.get(rank).or_else(|| self.context.devices.first());
         let Some((traced_on, now)) = traced_on.zip(self.device(rank)) else { return };
-        let work = |class| self.class_at(class).and_then(|class| class.work.as_ref());
+        let work = |class| self.class_at(class).and_then(|class| class.work.as_deref());
         let kernel = |&(old, new): &(u32, u32)| self.kernel((old, work(old)), work(new));
         let kernels: Vec<Kernel<'_>> = changes.iter().map(kernel).collect();
         let predictions = self.context.models.between(&traced_on.profile, now).predict_all(&kernels);
@@ -111,7 +111,7 @@ impl Draft<'_> {
     }
 
     fn work_out(&self, (old, new): (u32, u32), rank: usize, task: &Task) -> Repricing {
-        let work = |class| self.class_at(class).and_then(|class| class.work.as_ref());
+        let work = |class| self.class_at(class).and_then(|class| class.work.as_deref());
         let Some(traced_on) = self.context.devices.get(rank).or_else(|| self.context.devices.first()) else {
             return Repricing::Kept;
         };

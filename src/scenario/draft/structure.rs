@@ -20,11 +20,23 @@ impl Draft<'_> {
         self.removed.get(node.index()).copied().unwrap_or(false)
     }
 
+    /// The traced tasks that were taken out, in order.
+    pub fn removed(&self) -> impl Iterator<Item = NodeId> + use<'_> {
+        self.removed.iter().enumerate().filter(|(_, removed)| **removed).map(|(at, _)| NodeId::new(at))
+    }
+
     /// Adds a task; it has to be connected besides.
     pub fn add(&mut self, added: Added) -> AddedId {
         self.added.push(added);
         self.dropped.push(false);
         AddedId(self.added.len() as u32 - 1)
+    }
+
+    /// Makes room for so many more tasks and dependencies.
+    pub fn reserve(&mut self, tasks: usize, dependencies: usize) {
+        self.added.reserve(tasks);
+        self.dropped.reserve(tasks);
+        self.links.reserve(dependencies);
     }
 
     /// Tasks that edits added, in order.
@@ -39,7 +51,8 @@ impl Draft<'_> {
 
     /// Adds a dependency.
     pub fn connect(&mut self, from: Node, to: Node, dependency: Dependency) {
-        self.links.push(Link { from, to, dependency, is_cut: false });
+        let traced = self.graph().tasks.node_count();
+        self.links.push(Link { from, to, dependency, is_cut: false }, traced);
     }
 
     /// Takes out a traced dependency.

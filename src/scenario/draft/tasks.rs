@@ -78,7 +78,14 @@ impl Draft<'_> {
     pub fn work_of(&self, node: Node) -> Option<&Work> {
         match node {
             Node::Traced(node) => self.work(node),
-            Node::Added(AddedId(id)) => self.added[id as usize].work.as_ref(),
+            Node::Added(AddedId(id)) => self.added[id as usize].work.as_deref(),
+        }
+    }
+
+    fn shared_work_of(&self, node: Node) -> Option<Arc<Work>> {
+        match node {
+            Node::Traced(node) => self.shared_work(node),
+            Node::Added(AddedId(id)) => self.added[id as usize].work.clone(),
         }
     }
 
@@ -171,7 +178,7 @@ impl Draft<'_> {
             lane,
             operator: self.operator_of(of),
             bytes: self.bytes_of(of),
-            work: self.work_of(of).cloned(),
+            work: self.shared_work_of(of),
             prediction: self.price_of(of),
             members: Vec::new(),
             source: Source::Repeats(of),

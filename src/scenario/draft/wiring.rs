@@ -7,7 +7,7 @@ use petgraph::visit::EdgeRef;
 use crate::graph::{Dependency, DependencyKind, TaskKind};
 use crate::units::DurNs;
 
-use super::{Draft, Node};
+use super::{Draft, Link, Node};
 
 /// A dependency in force.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -41,69 +41,54 @@ pub fn order_kind(kind: TaskKind) -> DependencyKind {
 
 impl Draft<'_> {
     /// What `node` waits for.
-    pub fn wires_into(&mut self, node: Node) -> Vec<Wire> {
+    pub fn wires_into(&self, node: Node) -> impl Iterator<Item = Wire> {
         self.wires(node, Incoming)
     }
 
     /// What waits for `node`.
-    pub fn wires_from(&mut self, node: Node) -> Vec<Wire> {
+    pub fn wires_from(&self, node: Node) -> impl Iterator<Item = Wire> {
         self.wires(node, Outgoing)
     }
 
-    fn wires(&mut self, node: Node, direction: Direction) -> Vec<Wire> {
-        self.look_at_links();
-        let mut found = Vec::new();
-        if let Node::Traced(traced) = node {
-            let edges = self.graph().tasks.edges_directed(traced, direction);
-            found.extend(edges.filter(|edge| !self.cut.contains(&edge.id())).map(|edge| Wire {
-                from: Node::Traced(edge.source()),
-                to: Node::Traced(edge.target()),
-                dependency: *self.changed_edges.get(&edge.id()).unwrap_or(edge.weight()),
-                key: Key::Traced(edge.id()),
-            }));
-        }
-        let links = self.link_ends.get(&node).map(Vec::as_slice).unwrap_or_default();
-        let wire = |&id: &u32| {
-            let link = self.links[id as usize];
-            let own = if direction == Incoming { link.to } else { link.from };
-            let wire = Wire { from: link.from, to: link.to, dependency: link.dependency, key: Key::Link(id) };
-            (!link.is_cut && own == node).then_some(wire)
-        };
-        found.extend(links.iter().filter_map(wire));
-        found
-    }
-
-    fn look_at_links(&mut self) {
-        for id in self.links_seen..self.links.len() {
-            let (from, to) = (self.links[id].from, self.links[id].to);
-            self.link_ends.entry(from).or_default().push(id as u32);
-            self.link_ends.entry(to).or_default().push(id as u32);
-        }
-        self.links_seen = self.links.len();
+    fn wires(&self, node: Node, direction: Direction) -> impl Iterator<Item = Wire> {
+        let graph = self.graph();
+        let traced = if let Node::Traced(traced) = node { Some(traced) } else { None };
+        let edges = traced.into_iter().flat_map(move |traced| graph.tasks.edges_directed(traced, direction));
+        let edges = edges.filter(|edge| !self.cut.contains(edge.id())).map(|edge| Wire {
+            from: Node::Traced(edge.source()),
+            to: Node::Traced(edge.target()),
+            dependency: *self.changed_edges.get(&edge.id()).unwrap_or(edge.weight()),
+            key: Key::Traced(edge.id()),
+        });
+        let links = self.links.of(node, direction, graph.tasks.node_count());
+        edges.chain(links.map(|(place, link)| {
+            let &Link { from, to, dependency, .. } = link;
+            Wire { from, to, dependency, key: Key::Link(place) }
+        }))
     }
 
     /// Takes a dependency out.
     pub fn disconnect(&mut self, wire: &Wire) {
         match wire.key {
             Key::Traced(edge) => self.cut(edge),
-            Key::Link(id) => self.links[id as usize].is_cut = true,
+            Key::Link(place) => self.links.cut(place),
         }
     }
 
     /// The call from which a piece of device work is launched, if that was recorded.
-    pub fn call_of(&mut self, work: Node) -> Option<Node> {
+    pub fn call_of(&self, work: Node) -> Option<Node> {
         if let Node::Traced(node) = work
             && let Some(call) = self.graph().launch_of(node)
         {
             return Some(Node::Traced(call));
         }
-        self.wires_into(work).iter().find(|wire| wire.kind() == DependencyKind::Launch).map(|wire| wire.from)
+        self.wires_into(work).find(|wire| wire.kind() == DependencyKind::Launch).map(|wire| wire.from)
     }
 
     /// Puts the chain `first` to `last` behind `node` in the order of its lane; `lag` lies between them.
     pub fn put_after(&mut self, node: Node, (first, last): (Node, Node), lag: DurNs) {
         let order = order_kind(self.kind_of(node));
-        for wire in self.wires_from(node) {
+        for wire in self.wires_from(node).collect::<Vec<_>>() {
             if wire.kind() == order || matches!(wire.kind(), DependencyKind::HostWait | DependencyKind::StepEnd) {
                 self.disconnect(&wire);
                 self.connect(last, wire.to, wire.dependency);
@@ -115,7 +100,7 @@ impl Draft<'_> {
     /// Puts the chain `first` to `last` before `node` in the order of its lane; `lag` lies between them.
     pub fn put_before(&mut self, node: Node, (first, last): (Node, Node), lag: DurNs) {
         let order = order_kind(self.kind_of(node));
-        for wire in self.wires_into(node) {
+        for wire in self.wires_into(node).collect::<Vec<_>>() {
             if wire.kind() == order {
                 self.disconnect(&wire);
                 self.connect(wire.from, first, wire.dependency);
@@ -127,8 +112,8 @@ impl Draft<'_> {
     /// Takes the chain `first` to `last` out of the order of its lane: what followed it follows what came before it.
     pub fn unchain(&mut self, first: Node, last: Node) {
         let order = order_kind(self.kind_of(first));
-        let before: Vec<Wire> = self.wires_into(first).into_iter().filter(|wire| wire.kind() == order).collect();
-        let after: Vec<Wire> = self.wires_from(last).into_iter().filter(|wire| wire.kind() == order).collect();
+        let before: Vec<Wire> = self.wires_into(first).filter(|wire| wire.kind() == order).collect();
+        let after: Vec<Wire> = self.wires_from(last).filter(|wire| wire.kind() == order).collect();
         for wire in before.iter().chain(&after) {
             self.disconnect(wire);
         }
@@ -140,10 +125,9 @@ impl Draft<'_> {
     }
 
     /// The lag between neighbours on the stream of `node`, as it was before or behind it.
-    pub fn stream_gap(&mut self, node: Node) -> DurNs {
-        let mut wires = self.wires_from(node);
-        wires.extend(self.wires_into(node));
-        let gap = wires.iter().find(|wire| wire.kind() == DependencyKind::Stream).map(|wire| wire.dependency.lag);
+    pub fn stream_gap(&self, node: Node) -> DurNs {
+        let mut wires = self.wires_from(node).chain(self.wires_into(node));
+        let gap = wires.find(|wire| wire.kind() == DependencyKind::Stream).map(|wire| wire.dependency.lag);
         gap.unwrap_or_default().max(DurNs::ZERO)
     }
 }

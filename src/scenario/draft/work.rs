@@ -1,5 +1,7 @@
 //! What tasks of a draft have to do: their operators' arguments, or work of their own.
 
+use std::sync::Arc;
+
 use crate::cost::{Family, Work};
 use crate::graph::{NodeId, Operands, OperatorId};
 use crate::scenario::plan;
@@ -11,6 +13,11 @@ impl Draft<'_> {
     /// The arguments of an operator now.
     pub fn operands(&self, operator: OperatorId) -> Option<&Operands> {
         self.overrides.operands(self.base.graph(), operator)
+    }
+
+    /// The arguments of an operator now, as a number: equal numbers, equal arguments.
+    pub fn arguments(&self, operator: OperatorId) -> Option<u32> {
+        self.overrides.number(self.base.graph(), operator)
     }
 
     /// Changes arguments of operators, and with them the work of the tasks below those operators.
@@ -87,7 +94,7 @@ impl Draft<'_> {
 
     /// As [`set_work`](Self::set_work), for a task whose recorded arguments do not show that it did `traced`.
     pub fn set_works(&mut self, node: NodeId, traced: Work, work: Work) {
-        if !self.traced_as.contains_key(&node) {
+        if self.traced_as.get(node).is_none() {
             let class = self.new_class(traced);
             self.traced_as.insert(node, class);
         }
@@ -95,13 +102,13 @@ impl Draft<'_> {
     }
 
     pub(super) fn new_class(&mut self, work: Work) -> u32 {
-        self.classes.push(Class { family: work.family, work: Some(work) });
+        self.classes.push(Class { family: work.family, work: Some(Arc::new(work)) });
         (self.base.works().classes.len() + self.classes.len() - 1) as u32
     }
 
     /// The work that a task was traced doing.
     pub(super) fn traced_work(&self, node: NodeId) -> Option<&Work> {
-        self.class_at(self.classes_of(node).0).and_then(|class| class.work.as_ref())
+        self.class_at(self.classes_of(node).0).and_then(|class| class.work.as_deref())
     }
 
     pub(super) fn class_at(&self, class: u32) -> Option<&Class> {
@@ -112,13 +119,18 @@ impl Draft<'_> {
 
     pub(super) fn classes_of(&self, node: NodeId) -> (u32, u32) {
         let recorded = self.base.works().of_node[node.index()];
-        let old = self.traced_as.get(&node).copied().unwrap_or(recorded);
+        let old = self.traced_as.get(node).copied().unwrap_or(recorded);
         (old, self.class_of.get(node.index()).copied().unwrap_or(old))
     }
 
     /// What a task has to do now, where that is known.
     pub fn work(&self, node: NodeId) -> Option<&Work> {
-        self.class_at(self.classes_of(node).1).and_then(|class| class.work.as_ref())
+        self.class_at(self.classes_of(node).1).and_then(|class| class.work.as_deref())
+    }
+
+    /// What a task has to do now, to be kept by others.
+    pub(super) fn shared_work(&self, node: NodeId) -> Option<Arc<Work>> {
+        self.class_at(self.classes_of(node).1).and_then(|class| class.work.clone())
     }
 
     /// The family of a task that computes or moves something.

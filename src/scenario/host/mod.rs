@@ -237,7 +237,7 @@ fn computations(graph: &ExecutionGraph) -> Vec<(NodeId, Work)> {
     let computes = graph.tasks.node_indices().filter(|&node| graph.tasks[node].kind == TaskKind::Compute);
     let known = computes.filter_map(|node| {
         let class = classifier.class(node);
-        let by_arguments = || classifier.classes.get(class as usize).and_then(|class| class.work.clone());
+        let by_arguments = || classifier.classes.get(class as usize).and_then(|class| class.work.as_deref().cloned());
         let work = updates.get(&node).cloned().or_else(by_arguments)?;
         Some((node, work))
     });

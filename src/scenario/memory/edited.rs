@@ -24,7 +24,7 @@ const DEPTH: usize = 8;
 pub(in crate::scenario) fn edited(draft: &Draft<'_>) -> Option<JobMemory> {
     let base = draft.base();
     let resizes = draft.has_operands();
-    let removes = draft.graph().tasks.node_indices().any(|node| draft.is_removed(node));
+    let removes = draft.removed().next().is_some();
     let changes = resizes || removes || draft.repeats() > 1 || draft.seats().is_some();
     let is_shared = draft.shared_states() != SharedStates::default();
     if !changes && !is_shared && draft.recomputed().is_empty() && draft.held().is_empty() {
@@ -66,26 +66,23 @@ pub(in crate::scenario) fn edited(draft: &Draft<'_>) -> Option<JobMemory> {
     Some(memory)
 }
 
-/// The most that the fullest rank holds under the edits of `draft`; `None` where nothing is known.
-///
-/// # Complexity
-/// As [`edited`].
-pub(in crate::scenario) fn peak(draft: &Draft<'_>) -> Option<Bytes> {
-    let edited = edited(draft);
-    let memory = edited.as_ref().unwrap_or(draft.base().memory());
+/// The most that the fullest rank holds under the edits of `draft`, which make `edited` of memory where they change anything
+/// in it; `None` where nothing is known.
+pub(in crate::scenario) fn peak(draft: &Draft<'_>, edited: Option<&JobMemory>) -> Option<Bytes> {
+    let memory = edited.unwrap_or(draft.base().memory());
     memory.iter().flatten().map(|memory| memory.peak().bytes).max()
 }
 
 /// What parts of the forward pass that run again do not keep until then, on the rank where that is most.
-pub(in crate::scenario) fn not_kept(draft: &Draft<'_>) -> Bytes {
+pub(in crate::scenario) fn not_kept(draft: &Draft<'_>, edited: Option<&JobMemory>) -> Bytes {
     let again = |rank: usize| draft.recomputed().iter().filter(move |part| part.rank == rank).map(|part| part.again);
-    let edited = edited(draft).unwrap_or_default();
+    let edited = edited.into_iter().flatten();
     let of_rank = |(rank, memory): (usize, &Option<RankMemory>)| {
         let again: FxHashSet<TimeNs> = again(rank).collect();
         let comes_back = |buffer: &&Buffer| buffer.holds == Holds::Activations && again.contains(&buffer.from);
         memory.iter().flat_map(|memory| &memory.buffers).filter(comes_back).map(|buffer| buffer.bytes.0).sum()
     };
-    Bytes(edited.iter().enumerate().map(of_rank).max().unwrap_or(0))
+    Bytes(edited.enumerate().map(of_rank).max().unwrap_or(0))
 }
 
 fn whole(holds: Holds, bytes: Bytes) -> Buffer {

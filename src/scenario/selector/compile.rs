@@ -41,7 +41,6 @@ pub(super) fn tells_apart(expression: &Expression, a: u32, b: u32) -> bool {
 struct Subject<'a> {
     node: Node,
     kind: TaskKind,
-    lane: LaneId,
     operator: Option<OperatorId>,
     name: Name<'a>,
     /// The operator that an edit added and whose task it is.
@@ -59,15 +58,14 @@ enum Name<'a> {
 impl<'a> Subject<'a> {
     fn traced(base: &'a Base, draft: Option<&'a Draft<'a>>, node: NodeId) -> Self {
         let task = &base.graph().tasks[node];
-        let lane = draft.map_or(task.lane, |draft| draft.lane_of(Node::Traced(node)));
         let (node, name) = (Node::Traced(node), Name::Traced(task.name));
-        Self { node, kind: task.kind, lane, operator: task.operator, name, caller: None, base, draft }
+        Self { node, kind: task.kind, operator: task.operator, name, caller: None, base, draft }
     }
 
     fn added(draft: &'a Draft<'a>, node: Node) -> Self {
-        let (kind, lane, operator) = (draft.kind_of(node), draft.lane_of(node), draft.operator_of(node));
+        let (kind, operator) = (draft.kind_of(node), draft.operator_of(node));
         let (name, caller) = (Name::Own(draft.name_of(node)), draft.caller_of(node));
-        Self { node, kind, lane, operator, name, caller, base: draft.base(), draft: Some(draft) }
+        Self { node, kind, operator, name, caller, base: draft.base(), draft: Some(draft) }
     }
 
     fn is_called(&self, names: &[bool], test: &Test) -> bool {
@@ -86,6 +84,14 @@ impl<'a> Subject<'a> {
                 let parent = |id: OperatorId| self.base.graph().operators.get(id.0 as usize)?.parent;
                 matches(test, caller) || self.operator.and_then(parent).is_some_and(is)
             }
+        }
+    }
+
+    fn lane(&self) -> Option<LaneId> {
+        match (self.draft, self.node) {
+            (Some(draft), node) => Some(draft.lane_of(node)),
+            (None, Node::Traced(node)) => Some(self.base.graph().tasks[node].lane),
+            (None, Node::Added(_)) => None,
         }
     }
 
@@ -137,8 +143,8 @@ enum Compiled {
     /// By name, device work only.
     Kernel(Vec<bool>, Test),
     Lane(Vec<bool>),
-    Kind(String),
-    Family(String),
+    Kind(fn(TaskKind, bool) -> bool),
+    Family(Option<Family>),
     Number(Field, Test),
 }
 
@@ -174,8 +180,10 @@ fn term(field: Field, test: &Test, graph: &ExecutionGraph, draft: Option<&Draft<
         (Field::Rank | Field::Device | Field::Stream | Field::Thread, _) => {
             Compiled::Lane(lanes(field, test, graph, draft))
         }
-        (Field::Kind, Test::Is(kind)) => Compiled::Kind(kind.clone()),
-        (Field::Family, Test::Is(family)) => Compiled::Family(family.clone()),
+        (Field::Kind, Test::Is(kind)) => Compiled::Kind(of_kind(kind)),
+        (Field::Family, Test::Is(name)) => {
+            Compiled::Family(Family::ALL.into_iter().find(|family| family.name() == name))
+        }
         _ => Compiled::Number(field, test.clone()),
     }
 }
@@ -246,9 +254,9 @@ fn holds(compiled: &Compiled, subject: &Subject<'_>) -> bool {
         Compiled::Named(names, operators, test) => subject.is_called(names, test) || subject.is_of(operators, test),
         Compiled::Operator(table) => by_operator(table),
         Compiled::Kernel(names, test) => subject.kind.is_device() && subject.is_called(names, test),
-        Compiled::Lane(table) => table.get(subject.lane.0 as usize) == Some(&true),
-        Compiled::Kind(kind) => is_kind(subject.kind, subject.operator.is_some(), kind),
-        Compiled::Family(family) => subject.family().is_some_and(|now| now.name() == family),
+        Compiled::Lane(table) => subject.lane().is_some_and(|lane| table.get(lane.0 as usize) == Some(&true)),
+        Compiled::Kind(is_kind) => is_kind(subject.kind, subject.operator.is_some()),
+        Compiled::Family(family) => family.is_some() && subject.family() == *family,
         Compiled::Number(Field::Dur, test) => number(test, subject.duration()),
         Compiled::Number(Field::Bytes, test) => subject.kind.is_device() && number(test, subject.bytes() as f64),
         Compiled::Number(..) => false,
@@ -259,24 +267,23 @@ fn number(test: &Test, value: f64) -> bool {
     matches!(test, Test::Number(comparison, bound) if comparison.holds(value, *bound))
 }
 
-/// # Arguments
-/// `kind`: in lower case.
-fn is_kind(task: TaskKind, in_operator: bool, kind: &str) -> bool {
+/// Whether a task, which an operator did or not, is of `kind`, which is in lower case.
+fn of_kind(kind: &str) -> fn(TaskKind, bool) -> bool {
     use HostPart::{AfterLaunch, BeforeLaunch, Between, Inside};
     match kind {
-        "op" => matches!(task, TaskKind::Host(_) | TaskKind::Compute) && in_operator,
-        "host" => matches!(task, TaskKind::Host(_)),
-        "compute" => task == TaskKind::Compute,
-        "runtime" | "t4" => task == TaskKind::Runtime,
-        "kernel" => task == TaskKind::Kernel,
-        "memcpy" => task == TaskKind::Memcpy,
-        "memset" => task == TaskKind::Memset,
-        "collective" => matches!(task, TaskKind::Collective(_)),
-        "device" => task.is_device(),
-        "t1" => task == TaskKind::Host(Between),
-        "t2" => task == TaskKind::Host(BeforeLaunch),
-        "t3" => task == TaskKind::Host(AfterLaunch),
-        "t5" => task == TaskKind::Host(Inside),
-        _ => false,
+        "op" => |task, in_operator| matches!(task, TaskKind::Host(_) | TaskKind::Compute) && in_operator,
+        "host" => |task, _| matches!(task, TaskKind::Host(_)),
+        "compute" => |task, _| task == TaskKind::Compute,
+        "runtime" | "t4" => |task, _| task == TaskKind::Runtime,
+        "kernel" => |task, _| task == TaskKind::Kernel,
+        "memcpy" => |task, _| task == TaskKind::Memcpy,
+        "memset" => |task, _| task == TaskKind::Memset,
+        "collective" => |task, _| matches!(task, TaskKind::Collective(_)),
+        "device" => |task, _| task.is_device(),
+        "t1" => |task, _| task == TaskKind::Host(Between),
+        "t2" => |task, _| task == TaskKind::Host(BeforeLaunch),
+        "t3" => |task, _| task == TaskKind::Host(AfterLaunch),
+        "t5" => |task, _| task == TaskKind::Host(Inside),
+        _ => |_, _| false,
     }
 }

@@ -3,12 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
-
 use crate::cost::{CollectiveKind, Shape};
 use crate::graph::{Dependency, LaneId, NodeId, Phase, RankPart, TaskKind};
 use crate::scenario::context::Context;
-use crate::scenario::draft::{Draft, Node, Wire, order_kind};
+use crate::scenario::draft::{Draft, Node, NodeSet, Wire, order_kind};
 use crate::scenario::transform::{StepReport, Transform, TransformSpec};
 use crate::units::{DurNs, TimeNs};
 
@@ -56,6 +54,7 @@ impl Transform for Accumulate {
         let once: Vec<bool> = repeated.iter().map(|&node| is_once(draft, node)).collect();
         let section = Section::of(draft, repeated);
         let mut before: Vec<Vec<Node>> = Vec::with_capacity(copies);
+        draft.reserve(copies * section.nodes.len(), copies * section.inner.len());
         for _ in 0..copies {
             let copied = section.copy(draft, &once);
             section.follow(draft, before.last(), &copied);
@@ -79,7 +78,7 @@ impl Transform for Accumulate {
 fn repeated(draft: &Draft<'_>) -> Vec<Node> {
     let (base, graph) = (draft.base(), draft.graph());
     let ends: Vec<Option<TimeNs>> = graph.ranks.iter().map(|part| end_of_backward(draft, part)).collect();
-    let within = graph.iteration_tasks();
+    let within = draft.base().iteration_tasks();
     let launched = |node: NodeId| {
         let task = &graph.tasks[node];
         let call = if task.kind.is_device() { graph.launch_of(node) } else { None };
@@ -121,19 +120,25 @@ fn is_once(draft: &Draft<'_>, node: Node) -> bool {
 /// What is repeated, with its inner dependencies.
 struct Section {
     nodes: Vec<Node>,
+    within: NodeSet,
     /// Dependencies within it, by place in `nodes`.
-    inner: Vec<(usize, usize, Dependency)>,
+    inner: Vec<(u32, u32, Dependency)>,
     /// First and last task of each lane, by place in `nodes`, with the lag before the first.
     ends: Vec<(usize, usize, DurNs)>,
 }
 
 impl Section {
-    fn of(draft: &mut Draft<'_>, nodes: Vec<Node>) -> Self {
-        let place: FxHashMap<Node, usize> = nodes.iter().enumerate().map(|(at, &node)| (node, at)).collect();
-        let mut inner = Vec::new();
+    fn of(draft: &Draft<'_>, nodes: Vec<Node>) -> Self {
+        let within: NodeSet = nodes.iter().copied().collect();
+        let traced = draft.graph().tasks.node_count();
+        let mut place = vec![0; traced + draft.added().len()];
+        for (at, node) in nodes.iter().enumerate() {
+            place[node.number(traced) as usize] = at as u32;
+        }
+        let mut inner = Vec::with_capacity(2 * nodes.len());
         for (from, &node) in nodes.iter().enumerate() {
-            let wires: Vec<Wire> = draft.wires_from(node);
-            inner.extend(wires.iter().filter_map(|wire| Some((from, *place.get(&wire.to)?, wire.dependency))));
+            let wires = draft.wires_from(node).filter(|wire| within.contains(wire.to));
+            inner.extend(wires.map(|wire| (from as u32, place[wire.to.number(traced) as usize], wire.dependency)));
         }
         let mut lanes: BTreeMap<LaneId, (usize, usize)> = BTreeMap::new();
         for (at, &node) in nodes.iter().enumerate().filter(|(_, node)| draft.kind_of(**node).is_work()) {
@@ -142,7 +147,7 @@ impl Section {
             }
         }
         let ends = lanes.values().map(|&(first, last)| (first, last, draft.stream_gap(nodes[first]))).collect();
-        Self { nodes, inner, ends }
+        Self { nodes, within, inner, ends }
     }
 
     /// Adds a copy of everything in it but what runs `once`, which is passed over.
@@ -156,7 +161,7 @@ impl Section {
             })
             .collect();
         for &(from, to, dependency) in &self.inner {
-            draft.connect(copies[from], copies[to], dependency);
+            draft.connect(copies[from as usize], copies[to as usize], dependency);
         }
         for (&copy, _) in copies.iter().zip(once).filter(|(_, once)| **once) {
             draft.take_out(copy);
@@ -168,9 +173,8 @@ impl Section {
     fn follow(&self, draft: &mut Draft<'_>, before: Option<&Vec<Node>>, after: &[Node]) {
         let Some(before) = before else {
             for (&node, &copy) in self.nodes.iter().zip(after) {
-                for wire in
-                    draft.wires_into(node).into_iter().filter(|wire| self.nodes.binary_search(&wire.from).is_err())
-                {
+                let outer: Vec<Wire> = draft.wires_into(node).filter(|wire| !self.within.contains(wire.from)).collect();
+                for wire in outer {
                     draft.connect(wire.from, copy, wire.dependency);
                 }
             }

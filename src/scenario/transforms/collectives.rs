@@ -275,7 +275,7 @@ impl Transform for BucketSize {
 
 /// All-reduces of known size by lane and step, in order.
 fn all_reduces(draft: &Draft<'_>) -> BTreeMap<(LaneId, bool), Vec<(Node, u64)>> {
-    let within = draft.graph().iteration_tasks();
+    let within = draft.base().iteration_tasks();
     let bytes = |node: Node| match draft.work_of(node) {
         Some(Work { shape: Shape::Collective { kind: CollectiveKind::AllReduce, .. }, read, .. }) => read.0,
         _ => 0,

@@ -3,12 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use rustc_hash::FxHashSet;
-
 use crate::cost::{Prediction, Provenance};
 use crate::graph::{Dependency, DependencyKind, HostPart, LaneId, TaskKind};
 use crate::scenario::context::Context;
-use crate::scenario::draft::{Draft, Node};
+use crate::scenario::draft::{Draft, Node, NodeSet};
 use crate::scenario::selector::Selector;
 use crate::scenario::step::StepError;
 use crate::scenario::text::Words;
@@ -90,12 +88,12 @@ impl Transform for CudaGraph {
 impl CudaGraph {
     /// Kernels with their launches, by launching lane and step.
     fn groups(&self, draft: &mut Draft<'_>) -> BTreeMap<(LaneId, bool), Vec<(Node, Node)>> {
-        let chosen: Option<FxHashSet<Node>> =
+        let chosen: Option<NodeSet> =
             self.selector.as_ref().map(|selector| selector.select_all(draft).into_iter().collect());
-        let within = draft.graph().iteration_tasks();
+        let within = draft.base().iteration_tasks();
         let is_kernel = |node: &Node| {
             matches!(draft.kind_of(*node), TaskKind::Kernel | TaskKind::Memset)
-                && chosen.as_ref().is_none_or(|chosen| chosen.contains(node))
+                && chosen.as_ref().is_none_or(|chosen| chosen.contains(*node))
         };
         let kernels: Vec<Node> = draft.nodes().filter(is_kernel).collect();
         let mut groups: BTreeMap<_, Vec<(Node, Node)>> = BTreeMap::new();
@@ -116,9 +114,9 @@ impl CudaGraph {
 /// # Arguments
 /// `host`: the host tasks of the launching lane, in order.
 fn capture(draft: &mut Draft<'_>, launches: &[(Node, Node)], host: &[Node]) -> (usize, usize) {
-    let calls: FxHashSet<Node> = launches.iter().map(|&(_, call)| call).collect();
-    let kernels: FxHashSet<Node> = launches.iter().map(|&(kernel, _)| kernel).collect();
-    let is_call = |node: &Node| calls.contains(node);
+    let calls: NodeSet = launches.iter().map(|&(_, call)| call).collect();
+    let kernels: NodeSet = launches.iter().map(|&(kernel, _)| kernel).collect();
+    let is_call = |node: &Node| calls.contains(*node);
     let (Some(begin), Some(end)) = (host.iter().position(is_call), host.iter().rposition(is_call)) else {
         return (0, 0);
     };
@@ -136,7 +134,7 @@ fn capture(draft: &mut Draft<'_>, launches: &[(Node, Node)], host: &[Node]) -> (
     };
     draft.set_price(first, prediction);
     for &(kernel, call) in launches.iter().filter(|&&(_, call)| call != first) {
-        for wire in draft.wires_into(kernel) {
+        for wire in draft.wires_into(kernel).collect::<Vec<_>>() {
             match wire.kind() {
                 DependencyKind::Launch | DependencyKind::LaunchQueue => {
                     draft.disconnect(&wire);
@@ -144,7 +142,7 @@ fn capture(draft: &mut Draft<'_>, launches: &[(Node, Node)], host: &[Node]) -> (
                         draft.connect(first, kernel, wire.dependency);
                     }
                 }
-                DependencyKind::Stream if kernels.contains(&wire.from) && wire.dependency.lag > GAP => {
+                DependencyKind::Stream if kernels.contains(wire.from) && wire.dependency.lag > GAP => {
                     draft.disconnect(&wire);
                     draft.connect(wire.from, kernel, Dependency { lag: GAP, ..wire.dependency });
                 }

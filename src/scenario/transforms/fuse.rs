@@ -3,12 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use rustc_hash::FxHashSet;
-
 use crate::cost::Family;
 use crate::graph::{LaneId, Phase, TaskKind};
 use crate::scenario::context::Context;
-use crate::scenario::draft::{Combine, Draft, Node};
+use crate::scenario::draft::{Combine, Draft, Node, NodeSet};
 use crate::scenario::selector::Selector;
 use crate::scenario::step::StepError;
 use crate::scenario::text::Words;
@@ -67,7 +65,7 @@ impl Transform for Fuse {
     }
 
     fn apply(&self, draft: &mut Draft<'_>, _: &Context) -> StepReport {
-        let chosen: FxHashSet<Node> = self.selector.select_all(draft).into_iter().collect();
+        let chosen: NodeSet = self.selector.select_all(draft).into_iter().collect();
         let chains = chains(draft, &chosen);
         if chains.is_empty() {
             return StepReport::nothing(format!("no two neighbouring element-wise kernels match {}", self.selector));
@@ -80,12 +78,12 @@ impl Transform for Fuse {
 }
 
 /// Runs of two or more selected element-wise kernels that follow one another on a stream.
-fn chains(draft: &Draft<'_>, chosen: &FxHashSet<Node>) -> Vec<Vec<Node>> {
+fn chains(draft: &Draft<'_>, chosen: &NodeSet) -> Vec<Vec<Node>> {
     let fits = |node: &Node| {
         draft.kind_of(*node) == TaskKind::Kernel
             && draft.family_of(*node).is_some_and(is_element_wise)
             && draft.work_of(*node).is_some()
-            && chosen.contains(node)
+            && chosen.contains(*node)
     };
     let elements = |node: Node| draft.work_of(node).map_or(0, |work| work.written.0);
     let mut chains = Vec::new();
@@ -122,7 +120,7 @@ impl Transform for FuseOptimizer {
 
 /// Update kernels (or host computations) of one name, lane and step; two or more of each.
 fn updates(draft: &Draft<'_>) -> Vec<Vec<Node>> {
-    let within = draft.graph().iteration_tasks();
+    let within = draft.base().iteration_tasks();
     let mut groups: BTreeMap<(LaneId, bool, &str), Vec<Node>> = BTreeMap::new();
     let computes = |node: Node| matches!(draft.kind_of(node), TaskKind::Kernel | TaskKind::Compute);
     let is_update =

@@ -110,14 +110,15 @@ impl Transform for InsertKernel {
             return StepReport::nothing(format!("no device work matches {}", self.after));
         }
         let mut streams = Streams::default();
+        let name: Arc<str> = Arc::from(self.kernel.as_str());
         for &node in &places {
             let new = NewKernel {
-                name: self.kernel.clone(),
+                name: name.clone(),
                 operator: draft.operator_of(node),
                 work: None,
                 prediction: self.given(),
                 source: Source::Given,
-                caller: Some(Arc::from(self.kernel.as_str())),
+                caller: Some(name.clone()),
             };
             match self.stream {
                 None => _ = kernel::place(draft, node, Side::After, new),

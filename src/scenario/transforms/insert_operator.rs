@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::cost::{Caller, OverheadKind, Prediction, Provenance, Work, planned_kernels};
-use crate::graph::{HostPart, OperatorId, TaskKind};
+use rustc_hash::FxHashMap;
+
+use crate::cost::{Caller, OverheadKind, PlannedKernel, Prediction, Provenance, Work, planned_kernels};
+use crate::graph::{HostPart, OperatorId, Phase, TaskKind};
 use crate::scenario::context::Context;
 use crate::scenario::draft::{Added, Draft, Node, Source};
 use crate::scenario::selector::Selector;
@@ -41,8 +43,17 @@ pub(super) fn parse(operator: Word<'_>, words: &mut Words<'_>) -> Result<Arc<dyn
     Ok(Arc::new(InsertOperator { operator: operator.text.to_owned(), after, like }))
 }
 
-/// A kernel of the operator, and what it takes.
-type Kernel = (String, Work, Prediction);
+/// A kernel of the operator.
+#[derive(Debug)]
+struct Kernel {
+    name: Arc<str>,
+    work: Arc<Work>,
+    /// What a model says that it takes.
+    prediction: Option<Prediction>,
+}
+
+/// What tells the operator's kernels: the arguments that it has, the part of training and the rank.
+type Arguments = (Option<u32>, Phase, usize);
 
 impl Transform for InsertOperator {
     fn name(&self) -> &'static str {
@@ -71,11 +82,17 @@ impl Transform for InsertOperator {
             },
         };
         let (mut kernels, mut unknown) = (0, 0);
+        let (new, measured) = (NewOperator::of(draft, &self.operator), self.measured(draft));
+        let mut known: FxHashMap<Arguments, Option<Vec<Kernel>>> = FxHashMap::default();
         for &(operator, last) in &places {
-            match self.kernels(draft, like.unwrap_or(operator), last) {
+            let like = like.unwrap_or(operator);
+            let (phase, rank) = (draft.graph().operators[like.0 as usize].phase, draft.rank_of(draft.lane_of(last)));
+            let key = (draft.arguments(like), phase, rank);
+            let planned = known.entry(key).or_insert_with(|| self.kernels(draft, like, rank));
+            match planned.as_ref().and_then(|planned| priced(planned, measured.get(&like))) {
                 Some(planned) => {
                     kernels += planned.len();
-                    self.insert(draft, (operator, like.unwrap_or(operator)), last, planned);
+                    new.insert(draft, (operator, like), last, planned);
                 }
                 None => unknown += 1,
             }
@@ -108,30 +125,56 @@ fn places_of(draft: &Draft<'_>, selector: &Selector) -> Vec<(OperatorId, Node)> 
 }
 
 impl InsertOperator {
-    /// Its kernels on the device of `beside`, with the arguments of `like`: as that one's were measured where it is the
-    /// same operator.
-    fn kernels(&self, draft: &Draft<'_>, like: OperatorId, beside: Node) -> Option<Vec<Kernel>> {
-        let graph = draft.graph();
+    /// Its kernels on the device of rank `rank`, with the arguments of `like`.
+    fn kernels(&self, draft: &Draft<'_>, like: OperatorId, rank: usize) -> Option<Vec<Kernel>> {
         let caller = Caller { operator: &self.operator, operands: draft.operands(like) };
-        let operator = graph.operators.get(like.0 as usize)?;
-        let planned = planned_kernels(caller, None, operator.phase)?;
-        let rank = draft.rank_of(draft.lane_of(beside));
-        let is_same = graph.names.get(operator.name) == self.operator;
-        let measured: Vec<Prediction> = graph
-            .tasks
-            .node_indices()
-            .filter(|&node| is_same && graph.tasks[node].operator == Some(like))
-            .filter(|&node| graph.tasks[node].kind == TaskKind::Kernel && !draft.is_removed(node))
-            .map(|node| draft.price(node))
-            .collect();
-        let price = |(at, work): (usize, &Work)| {
-            let known = (measured.len() == planned.len()).then(|| measured[at]);
-            known.or_else(|| draft.price_new(work, rank))
+        let phase = draft.graph().operators.get(like.0 as usize)?.phase;
+        let kernel = |PlannedKernel { name, work }| {
+            let prediction = draft.price_new(&work, rank);
+            Kernel { name: name.into(), work: Arc::new(work), prediction }
         };
-        let named = |(at, kernel): (usize, &crate::cost::PlannedKernel)| {
-            Some((kernel.name.to_owned(), kernel.work.clone(), price((at, &kernel.work))?))
+        Some(planned_kernels(caller, None, phase)?.into_iter().map(kernel).collect())
+    }
+
+    /// What the kernels of every traced operator of its name take.
+    fn measured(&self, draft: &Draft<'_>) -> FxHashMap<OperatorId, Vec<Prediction>> {
+        let graph = draft.graph();
+        let mut measured: FxHashMap<OperatorId, Vec<Prediction>> = FxHashMap::default();
+        let Some(name) = graph.names.find(&self.operator) else { return measured };
+        let kernels = graph.tasks.node_indices().filter(|&node| graph.tasks[node].kind == TaskKind::Kernel);
+        for node in kernels.filter(|&node| !draft.is_removed(node)) {
+            let operator = graph.tasks[node].operator;
+            if let Some(id) = operator.filter(|id| graph.operators[id.0 as usize].name == name) {
+                measured.entry(id).or_default().push(draft.price(node));
+            }
+        }
+        measured
+    }
+}
+
+/// What each kernel takes: as measured of the same operator, else as a model says.
+fn priced<'k>(planned: &'k [Kernel], measured: Option<&Vec<Prediction>>) -> Option<Vec<(&'k Kernel, Prediction)>> {
+    let measured = measured.filter(|measured| measured.len() == planned.len());
+    let price = |at: usize| measured.map_or(planned[at].prediction, |measured| Some(measured[at]));
+    planned.iter().enumerate().map(|(at, kernel)| Some((kernel, price(at)?))).collect()
+}
+
+/// An operator to be added, with its own host time before its first call and after its last, from the database.
+struct NewOperator {
+    name: Arc<str>,
+    before: Option<Prediction>,
+    after: Option<Prediction>,
+}
+
+impl NewOperator {
+    fn of(draft: &Draft<'_>, name: &str) -> Self {
+        let time = |kind| {
+            let found = draft.context().overheads.get(kind, name)?;
+            let error = if found.mean_us > 0.0 { (found.std_us / found.mean_us) as f32 } else { 1.0 };
+            let (duration, provenance) = (DurNs::from_us_f64(found.mean_us), Provenance::Absolute);
+            Some(Prediction { duration, provenance, model: "overheads", error, extrapolated: false })
         };
-        planned.iter().enumerate().map(named).collect()
+        Self { name: name.into(), before: time(OverheadKind::T2), after: time(OverheadKind::T3) }
     }
 
     /// Puts the operator after the device work `last`: T2, its calls, T3; its kernels on that stream.
@@ -140,34 +183,30 @@ impl InsertOperator {
         draft: &mut Draft<'_>,
         (operator, like): (OperatorId, OperatorId),
         last: Node,
-        kernels: Vec<Kernel>,
+        kernels: Vec<(&Kernel, Prediction)>,
     ) {
-        let caller: Arc<str> = Arc::from(self.operator.as_str());
         let (mut at, mut calls) = (last, Vec::new());
-        for (number, (name, work, prediction)) in kernels.into_iter().enumerate() {
-            let source = Source::Like(caller.clone(), like, number as u16);
-            let (operator, work, caller) = (Some(operator), Some(work), Some(caller.clone()));
+        for (number, (kernel, prediction)) in kernels.into_iter().enumerate() {
+            let source = Source::Like(self.name.clone(), like, number as u16);
+            let (name, work) = (kernel.name.clone(), Some(kernel.work.clone()));
+            let (operator, caller) = (Some(operator), Some(self.name.clone()));
             let new = NewKernel { name, operator, work, prediction, source, caller };
             let placed = kernel::place(draft, at, Side::After, new);
             at = placed.kernel;
             calls.extend(placed.call);
         }
         if let (Some(&first), Some(&last)) = (calls.first(), calls.last()) {
-            self.host(draft, (first, Side::Before), (HostPart::BeforeLaunch, OverheadKind::T2));
-            self.host(draft, (last, Side::After), (HostPart::AfterLaunch, OverheadKind::T3));
+            self.host(draft, (first, Side::Before), (HostPart::BeforeLaunch, self.before));
+            self.host(draft, (last, Side::After), (HostPart::AfterLaunch, self.after));
         }
     }
 
-    /// The operator's own host time on one side of a call, from the database.
-    fn host(&self, draft: &mut Draft<'_>, (call, side): (Node, Side), (part, kind): (HostPart, OverheadKind)) {
-        let Some(found) = draft.context().overheads.get(kind, &self.operator) else { return };
-        let error = if found.mean_us > 0.0 { (found.std_us / found.mean_us) as f32 } else { 1.0 };
-        let duration = DurNs::from_us_f64(found.mean_us);
-        let prediction =
-            Prediction { duration, provenance: Provenance::Absolute, model: "overheads", error, extrapolated: false };
+    /// Its own host time on one side of a call.
+    fn host(&self, draft: &mut Draft<'_>, (call, side): (Node, Side), (part, time): (HostPart, Option<Prediction>)) {
+        let Some(prediction) = time else { return };
         let (lane, operator, after) = (draft.lane_of(call), draft.operator_of(call), draft.beside(call));
-        let (source, caller) = (Source::Given, Some(Arc::from(self.operator.as_str())));
-        let (name, kind, bytes, members) = (self.operator.as_str().into(), TaskKind::Host(part), Bytes(0), Vec::new());
+        let (name, source, caller) = (self.name.clone(), Source::Given, Some(self.name.clone()));
+        let (kind, bytes, members) = (TaskKind::Host(part), Bytes(0), Vec::new());
         let added = Added { name, kind, lane, operator, bytes, work: None, prediction, members, source, caller, after };
         let node = Node::Added(draft.add(added));
         kernel::put(draft, call, side, node, DurNs::ZERO);

@@ -10,9 +10,9 @@ use crate::units::{Bytes, DurNs};
 /// A kernel to be added.
 #[derive(Clone, Debug)]
 pub(super) struct NewKernel {
-    pub(super) name: String,
+    pub(super) name: Arc<str>,
     pub(super) operator: Option<OperatorId>,
-    pub(super) work: Option<Work>,
+    pub(super) work: Option<Arc<Work>>,
     pub(super) prediction: Prediction,
     /// What its work follows.
     pub(super) source: Source,
@@ -45,12 +45,11 @@ pub(super) fn place(draft: &mut Draft<'_>, node: Node, side: Side, new: NewKerne
 
 /// Adds `new` on `lane`, outside its order, with a call like that of `node` next to it.
 pub(super) fn launch(draft: &mut Draft<'_>, node: Node, side: Side, lane: LaneId, new: NewKernel) -> Placed {
-    let launch = draft.wires_into(node).into_iter().find(|wire| wire.kind() == DependencyKind::Launch);
+    let launch = draft.wires_into(node).find(|wire| wire.kind() == DependencyKind::Launch);
     let at_once = Dependency::on_end(DependencyKind::Launch, DurNs::ZERO);
     let launch = launch.map_or(at_once, |wire| wire.dependency);
     let after = draft.beside(node);
     let NewKernel { name, operator, work, prediction, source, caller } = new;
-    let name = name.into();
     let (kind, bytes, members) = (TaskKind::Kernel, Bytes(0), Vec::new());
     let of_call = caller.clone();
     let added = Added { name, kind, lane, operator, bytes, work, prediction, members, source, caller, after };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::cost::operators::{bare, operator_family};
-use crate::cost::{Family, Shape, Work};
+use crate::cost::{Family, Prediction, Shape, Work};
 use crate::device::Precision;
 use crate::graph::{DType, NodeId, Operand, Operands, OperatorId, Phase, TaskKind};
 use crate::intern::NameId;
@@ -71,6 +71,7 @@ impl Transform for MixedPrecision {
         let mut lists: Vec<Operands> = Vec::new();
         let mut rows: Vec<(OperatorId, u32)> = Vec::new();
         let mut known: FxHashMap<Operands, u32> = FxHashMap::default();
+        let mut halved: FxHashMap<(Option<u32>, bool), Option<u32>> = FxHashMap::default();
         // What a name tells, asked once for each.
         let mut told: FxHashMap<NameId, (Option<Family>, bool)> = FxHashMap::default();
         for (index, operator) in graph.operators.iter().enumerate() {
@@ -81,11 +82,14 @@ impl Transform for MixedPrecision {
             let stays = family.is_none_or(|family| stays(family, operator.phase)) && !any;
             let computes = matches!(operator.phase, Phase::Forward | Phase::Backward) && !stays;
             let Some(now) = draft.operands(id).filter(|_| computes) else { continue };
-            let Some(half) = self.halved(now, any) else { continue };
-            let row = *known.entry(half).or_insert_with_key(|half| {
-                lists.push(half.clone());
-                lists.len() as u32 - 1
+            let row = *halved.entry((draft.arguments(id), any)).or_insert_with(|| {
+                let half = self.halved(now, any)?;
+                Some(*known.entry(half).or_insert_with_key(|half| {
+                    lists.push(half.clone());
+                    lists.len() as u32 - 1
+                }))
             });
+            let Some(row) = row else { continue };
             rows.push((id, row));
         }
         if rows.is_empty() {
@@ -97,7 +101,7 @@ impl Transform for MixedPrecision {
         let works = graph.tasks.node_indices().filter(|&node| base.family(node).is_some());
         let mut report = survey(draft, works, summary);
         let (casts, missing) = self.cast_weights(draft, &products);
-        let activations = borders.iter().filter(|border| self.cast_activation(draft, border)).count();
+        let activations = self.cast_activations(draft, &borders);
         report.changed += casts + activations;
         let casts = count(casts, "cast");
         report.summary =
@@ -196,7 +200,9 @@ impl MixedPrecision {
     /// Before every forward product its weight becomes 16 bits wide; after every backward one the gradient 32 again.
     /// How many casts that are, and for how many products the weight is not known.
     fn cast_weights(self, draft: &mut Draft<'_>, products: &[Product]) -> (usize, usize) {
-        let (mut casts, mut missing, within) = (0, 0, draft.graph().iteration_tasks());
+        let (mut casts, mut missing, within) = (0, 0, draft.base().iteration_tasks());
+        let mut narrowing = Casts::to(&format!("cast weight to {}", self.dtype.name()));
+        let mut widening = Casts::to("cast gradient to fp32");
         for product in products {
             let Some(elements) = product.weight else {
                 missing += 1;
@@ -207,24 +213,22 @@ impl MixedPrecision {
                 // Autocast keeps the narrow weight until the end of the step.
                 draft.hold(draft.rank_of(draft.lane_of(node)), Bytes(2 * elements));
             }
-            let (name, side) = if product.is_forward {
-                (format!("cast weight to {}", self.dtype.name()), Side::Before)
-            } else {
-                ("cast gradient to fp32".to_owned(), Side::After)
-            };
-            if !cast(draft, (node, side), name, elements, product.is_forward) {
-                continue;
-            }
-            casts += 1;
+            let (of, side) =
+                if product.is_forward { (&mut narrowing, Side::Before) } else { (&mut widening, Side::After) };
+            casts += usize::from(of.cast(draft, (node, side), elements, product.is_forward));
         }
         (casts, missing)
     }
 
-    /// Casts the activation at a border; whether there was anything to cast.
-    fn cast_activation(self, draft: &mut Draft<'_>, border: &Border) -> bool {
-        let to = if border.narrows { self.dtype.name() } else { "fp32" };
-        let name = format!("cast activation to {to}");
-        cast(draft, (border.kernel, Side::Before), name, border.elements, border.narrows)
+    /// Casts the activations at borders; at how many there was anything to cast.
+    fn cast_activations(self, draft: &mut Draft<'_>, borders: &[Border]) -> usize {
+        let mut narrowing = Casts::to(&format!("cast activation to {}", self.dtype.name()));
+        let mut widening = Casts::to("cast activation to fp32");
+        let mut cast = |border: &Border| {
+            let of = if border.narrows { &mut narrowing } else { &mut widening };
+            of.cast(draft, (border.kernel, Side::Before), border.elements, border.narrows)
+        };
+        borders.iter().filter(|border| cast(border)).count()
     }
 
     /// The arguments with 32-bit floats halved; `None` when there are none.
@@ -252,16 +256,38 @@ impl MixedPrecision {
     }
 }
 
-/// Adds a kernel that copies elements to the other width, beside a kernel that is there; `false` where nothing is to copy.
-fn cast(draft: &mut Draft<'_>, (at, side): (Node, Side), name: String, elements: u64, narrows: bool) -> bool {
+/// Casts of one name, with what is known of those of each size.
+struct Casts {
+    name: Arc<str>,
+    caller: Arc<str>,
+    /// By elements and rank.
+    known: FxHashMap<(u64, usize), (Arc<Work>, Option<Prediction>)>,
+}
+
+impl Casts {
+    fn to(name: &str) -> Self {
+        Self { name: name.into(), caller: "aten::_to_copy".into(), known: FxHashMap::default() }
+    }
+
+    /// Adds a kernel that copies elements to the other width, beside a kernel that is there; `false` where nothing is to copy.
+    fn cast(&mut self, draft: &mut Draft<'_>, (at, side): (Node, Side), elements: u64, narrows: bool) -> bool {
+        let rank = draft.rank_of(draft.lane_of(at));
+        let (work, price) = self.known.entry((elements, rank)).or_insert_with(|| {
+            let work = cast_work(elements, narrows);
+            let price = draft.price_new(&work, rank);
+            (Arc::new(work), price)
+        });
+        let Some(prediction) = price.filter(|_| elements > 0) else { return false };
+        let (name, work, caller) = (self.name.clone(), Some(work.clone()), Some(self.caller.clone()));
+        let (operator, source) = (draft.operator_of(at), Source::Given);
+        kernel::place(draft, at, side, NewKernel { name, operator, work, prediction, source, caller });
+        true
+    }
+}
+
+fn cast_work(elements: u64, narrows: bool) -> Work {
     let (wide, narrow) = (Bytes(4 * elements), Bytes(2 * elements));
     let (read, written) = if narrows { (wide, narrow) } else { (narrow, wide) };
     let (family, precision, shape) = (Family::Elementwise, Precision::Fp32, Shape::Plain);
-    let work = Work { family, flop: Flop(elements as f64), read, written, precision, shape };
-    let rank = draft.rank_of(draft.lane_of(at));
-    let Some(prediction) = draft.price_new(&work, rank).filter(|_| elements > 0) else { return false };
-    let caller = Some(Arc::from("aten::_to_copy"));
-    let (operator, source) = (draft.operator_of(at), Source::Given);
-    kernel::place(draft, at, side, NewKernel { name, operator, work: Some(work), prediction, source, caller });
-    true
+    Work { family, flop: Flop(elements as f64), read, written, precision, shape }
 }

@@ -137,9 +137,10 @@ impl<'d, 'b> Setting<'d, 'b> {
         let (mut changed, mut before, mut after) = (0, DurNs::ZERO, DurNs::ZERO);
         let takes_part = |stretch: &&Stretch| stretch.is_overhead && !(self.is_own && stretch.is_outlier);
         let own = stretches.iter().filter(takes_part).collect::<Vec<_>>();
+        let mut nodes: Vec<NodeId> = Vec::new();
         for stretch in own {
-            let kept = |node: &&NodeId| !self.draft.is_removed(**node);
-            let nodes: Vec<NodeId> = stretches.nodes(stretch).iter().filter(kept).copied().collect();
+            nodes.clear();
+            nodes.extend(stretches.nodes(stretch).iter().filter(|&&node| !self.draft.is_removed(node)));
             let traced: DurNs = nodes.iter().map(|&node| graph.tasks[node].duration).sum();
             let Some((time, is_named)) = self.look_up(stretch).filter(|_| !nodes.is_empty()) else {
                 continue;
@@ -166,31 +167,17 @@ impl<'d, 'b> Setting<'d, 'b> {
         let graph = self.draft.graph();
         let name = graph.names.get(stretch.op);
         let key = (stretch.kind, stretch.op);
-        let known = self.known.get(&key).copied();
-        let found = known.unwrap_or_else(|| {
-            let own = self.overheads.own(stretch.kind, name);
-            let any = own.or_else(|| self.overheads.get(stretch.kind, name).filter(|_| !self.is_own));
-            any.map(|statistic| (self.prediction(statistic), own.is_some()))
+        let (overheads, is_own) = (self.overheads, self.is_own);
+        let found = *self.known.entry(key).or_insert_with(|| {
+            let own = overheads.own(stretch.kind, name);
+            let any = own.or_else(|| overheads.get(stretch.kind, name).filter(|_| !is_own));
+            any.map(|statistic| (prediction(statistic, is_own), own.is_some()))
         });
-        self.known.insert(key, found);
         if found.is_none() && !self.is_own {
             let time = self.draft.base().overheads().0.time(stretch, graph);
             add(&mut self.missing, name, time);
         }
         found
-    }
-
-    /// A mean with its error: of this trace's the standard error, of another's the spread (all calls may miss alike).
-    fn prediction(&self, statistic: Statistic) -> Prediction {
-        let Statistic { mean_us, std_us, count } = statistic;
-        let spread = if mean_us > 0.0 { std_us / mean_us } else { 0.0 };
-        let (provenance, model, error) = if self.is_own {
-            (Provenance::Anchored, "mean overheads", spread / (count.max(1) as f64).sqrt())
-        } else {
-            (Provenance::Absolute, "overheads", spread)
-        };
-        let duration = DurNs::from_us_f64(mean_us);
-        Prediction { duration, provenance, model, error: error as f32, extrapolated: false }
     }
 
     /// Divides `time` among the tasks of a stretch as the traced time was divided.
@@ -212,7 +199,7 @@ impl<'d, 'b> Setting<'d, 'b> {
         for index in 0..self.draft.added().len() {
             let added = &self.draft.added()[index];
             let found = kind_of(added.kind).and_then(|kind| self.overheads.own(kind, &added.name));
-            let Some(prediction) = found.map(|statistic| self.prediction(statistic)) else { continue };
+            let Some(prediction) = found.map(|statistic| prediction(statistic, self.is_own)) else { continue };
             if let Some(added) = self.draft.added_mut(AddedId(index as u32)) {
                 added.prediction = prediction;
                 changed += 1;
@@ -220,6 +207,19 @@ impl<'d, 'b> Setting<'d, 'b> {
         }
         changed
     }
+}
+
+/// A mean with its error: of this trace's the standard error, of another's the spread (all calls may miss alike).
+fn prediction(statistic: Statistic, is_own: bool) -> Prediction {
+    let Statistic { mean_us, std_us, count } = statistic;
+    let spread = if mean_us > 0.0 { std_us / mean_us } else { 0.0 };
+    let (provenance, model, error) = if is_own {
+        (Provenance::Anchored, "mean overheads", spread / (count.max(1) as f64).sqrt())
+    } else {
+        (Provenance::Absolute, "overheads", spread)
+    };
+    let duration = DurNs::from_us_f64(mean_us);
+    Prediction { duration, provenance, model, error: error as f32, extrapolated: false }
 }
 
 fn add<'b>(rows: &mut BTreeMap<&'b str, (usize, DurNs)>, name: &'b str, time: DurNs) {

@@ -9,7 +9,7 @@ use petgraph::visit::EdgeRef;
 use crate::cost::{CollectiveKind, Shape};
 use crate::graph::{Dependency, DependencyKind, NodeId, Phase, TaskKind};
 use crate::scenario::context::Context;
-use crate::scenario::draft::{Draft, Node};
+use crate::scenario::draft::{Draft, Node, NodeSet};
 use crate::scenario::transform::{StepReport, Transform, TransformSpec};
 use crate::units::{DurNs, TimeNs};
 
@@ -53,7 +53,8 @@ impl Transform for OverlapComm {
             all += step.reduces.len();
             let own = step.exposed(draft);
             (exposed, long) = (exposed + own.0, long + own.1);
-            late += step.reduces.iter().map(|&(node, _)| wait_late(draft, step, node)).sum::<usize>();
+            let backward: NodeSet = step.backward.iter().copied().collect();
+            late += step.reduces.iter().map(|&(node, _)| wait_late(draft, step.user, &backward, node)).sum::<usize>();
             early += start_early(draft, step);
         }
         if early + late == 0 {
@@ -100,8 +101,8 @@ impl Step {
         for &(node, _) in &self.reduces {
             let (mut from, end) = (graph.tasks[node].measured_start, graph.tasks[node].measured_end());
             all += end.since(from);
-            for &[begins, ends] in &busy {
-                if ends > from && begins < end {
+            for &[begins, ends] in busy.iter().take_while(|[begins, _]| *begins < end) {
+                if ends > from {
                     exposed += begins.max(from).since(from);
                     from = ends;
                 }
@@ -122,7 +123,7 @@ impl Step {
 
 fn steps(draft: &Draft<'_>) -> Vec<Step> {
     let graph = draft.graph();
-    let within = graph.iteration_tasks();
+    let within = draft.base().iteration_tasks();
     let mut steps: BTreeMap<(usize, bool), Step> = BTreeMap::new();
     let key = |node: Node| (draft.rank_of(draft.lane_of(node)), within[draft.beside(node).index()]);
     let is_own = |node: Node| draft.kind_of(node) == TaskKind::Kernel && !draft.is_repetition(node);
@@ -168,12 +169,12 @@ fn start(draft: &Draft<'_>, node: Node) -> TimeNs {
 }
 
 /// Lets nothing before the optimizer wait for a reduction; how many waits that moved.
-fn wait_late(draft: &mut Draft<'_>, step: &Step, node: NodeId) -> usize {
-    let Some(user) = step.user else { return 0 };
+fn wait_late(draft: &mut Draft<'_>, user: Option<Node>, backward: &NodeSet, node: NodeId) -> usize {
+    let Some(user) = user else { return 0 };
     let mut moved = 0;
-    for wire in draft.wires_from(Node::Traced(node)) {
+    for wire in draft.wires_from(Node::Traced(node)).collect::<Vec<_>>() {
         let waits = matches!(wire.kind(), DependencyKind::EventWait | DependencyKind::LateStart);
-        if waits && step.backward.contains(&wire.to) {
+        if waits && backward.contains(wire.to) {
             draft.disconnect(&wire);
             draft.connect(wire.from, user, Dependency::on_end(DependencyKind::EventWait, AT_ONCE));
             moved += 1;
@@ -227,7 +228,7 @@ fn gate(draft: &Draft<'_>, node: NodeId) -> NodeId {
 fn start_after(draft: &mut Draft<'_>, node: NodeId, producer: Node) {
     let gate = Node::Traced(gate(draft, node));
     let comm = draft.graph().tasks[node].lane;
-    for wire in draft.wires_into(gate) {
+    for wire in draft.wires_into(gate).collect::<Vec<_>>() {
         let own_stream = wire.kind() == DependencyKind::Stream && draft.lane_of(wire.from) == comm;
         if !own_stream && wire.kind() != DependencyKind::Collective {
             draft.disconnect(&wire);

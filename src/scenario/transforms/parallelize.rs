@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::graph::{Dependency, DependencyKind, Lane, LaneId, LaneKind, Operand, OperatorId, Phase, TaskKind};
 use crate::intern::NameId;
 use crate::scenario::context::Context;
-use crate::scenario::draft::{Draft, Node};
+use crate::scenario::draft::{Draft, Node, NodeSet};
 use crate::scenario::selector::Selector;
 use crate::scenario::step::StepError;
 use crate::scenario::text::Words;
@@ -60,12 +60,11 @@ impl Transform for Parallelize {
             let kind = draft.kind_of(node);
             kind.is_device() && !matches!(kind, TaskKind::Collective(_))
         };
-        let chosen: BTreeSet<Node> = self.branch.select_all(draft).into_iter().filter(movable).collect();
+        let chosen: NodeSet = self.branch.select_all(draft).into_iter().filter(movable).collect();
         if chosen.is_empty() {
             return StepReport::nothing(format!("no device work matches {}", self.branch));
         }
-        let until: Option<BTreeSet<Node>> =
-            self.until.as_ref().map(|until| until.select_all(draft).into_iter().collect());
+        let until: Option<NodeSet> = self.until.as_ref().map(|until| until.select_all(draft).into_iter().collect());
         let users = Users::of(draft, &chosen, until);
         let branches = branches(draft, &chosen, &users);
         let moved: usize = branches.iter().map(|branch| branch.nodes.len()).sum();
@@ -88,14 +87,14 @@ impl Transform for Parallelize {
 
 /// What needs the results of a branch.
 enum Users {
-    Selected(BTreeSet<Node>),
+    Selected(NodeSet),
     /// By operator of the branch: operators that read its results.
     Recorded(BTreeMap<OperatorId, BTreeSet<OperatorId>>),
     NextPhase,
 }
 
 impl Users {
-    fn of(draft: &Draft<'_>, chosen: &BTreeSet<Node>, until: Option<BTreeSet<Node>>) -> Self {
+    fn of(draft: &Draft<'_>, chosen: &NodeSet, until: Option<NodeSet>) -> Self {
         if let Some(until) = until {
             return Self::Selected(until);
         }
@@ -111,7 +110,7 @@ impl Users {
     fn needs(&self, draft: &Draft<'_>, node: Node, branch: &[Node]) -> bool {
         let phase = |node: Node| draft.phase_of(node).unwrap_or(Phase::Other);
         match self {
-            Self::Selected(users) => users.contains(&node),
+            Self::Selected(users) => users.contains(node),
             Self::NextPhase => branch.last().is_some_and(|&last| phase(last) != phase(node)),
             Self::Recorded(readers) => branch.iter().any(|&made| {
                 let made = draft.operator_of(made).and_then(|id| readers.get(&id));
@@ -122,9 +121,9 @@ impl Users {
 }
 
 /// By operator of the branch the operators that take a tensor it made, where execution traces recorded identities.
-fn readers(draft: &Draft<'_>, chosen: &BTreeSet<Node>) -> BTreeMap<OperatorId, BTreeSet<OperatorId>> {
+fn readers(draft: &Draft<'_>, chosen: &NodeSet) -> BTreeMap<OperatorId, BTreeSet<OperatorId>> {
     let graph = draft.graph();
-    let made_by: BTreeSet<OperatorId> = chosen.iter().filter_map(|&node| draft.operator_of(node)).collect();
+    let made_by: BTreeSet<OperatorId> = chosen.iter().filter_map(|node| draft.operator_of(node)).collect();
     let mut maker: BTreeMap<u64, OperatorId> = BTreeMap::new();
     for &id in &made_by {
         let outputs = draft.operands(id).map(|operands| operands.outputs.as_slice()).unwrap_or_default();
@@ -157,8 +156,8 @@ struct Branch {
     user: Option<Node>,
 }
 
-fn branches(draft: &Draft<'_>, chosen: &BTreeSet<Node>, users: &Users) -> Vec<Branch> {
-    let within = draft.graph().iteration_tasks();
+fn branches(draft: &Draft<'_>, chosen: &NodeSet, users: &Users) -> Vec<Branch> {
+    let within = draft.base().iteration_tasks();
     let step = |node: Node| within[draft.beside(node).index()];
     let mut done = Vec::new();
     for (stream, nodes) in draft.in_order(|node| draft.kind_of(node).is_device()) {
@@ -167,10 +166,10 @@ fn branches(draft: &Draft<'_>, chosen: &BTreeSet<Node>, users: &Users) -> Vec<Br
         for node in nodes {
             let other_step = open.as_ref().is_some_and(|branch| step(branch.nodes[0]) != step(node));
             let is_user = open.as_ref().is_some_and(|branch| other_step || users.needs(draft, node, &branch.nodes));
-            if is_user && (other_step || !chosen.contains(&node)) {
+            if is_user && (other_step || !chosen.contains(node)) {
                 done.extend(open.take().map(|branch| Branch { user: Some(node), ..branch }));
             }
-            if chosen.contains(&node) {
+            if chosen.contains(node) {
                 let new = || Branch { stream, nodes: Vec::new(), before, user: None };
                 open.get_or_insert_with(new).nodes.push(node);
             } else {

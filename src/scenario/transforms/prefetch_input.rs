@@ -46,7 +46,7 @@ impl Transform for PrefetchInput {
             return StepReport::nothing(why);
         }
         let (mut changed, mut time, mut waits) = (0, DurNs::ZERO, 0);
-        let within = draft.graph().iteration_tasks();
+        let within = draft.base().iteration_tasks();
         for (rank, nodes) in &copies {
             let ahead = nodes.iter().filter(|&&node| within[draft.beside(node).index()]);
             let batch = ahead.map(|&node| draft.bytes_of(node)).sum();
@@ -120,7 +120,7 @@ fn users(draft: &mut Draft<'_>, by_step: &BTreeMap<u8, Vec<Node>>, all: &[Node])
     for (&step, copies) in by_step {
         for &copy in copies {
             let uses = |kind| matches!(kind, DependencyKind::Stream | DependencyKind::EventWait);
-            let wires = draft.wires_from(copy).into_iter().filter(|wire| uses(wire.kind()));
+            let wires = draft.wires_from(copy).filter(|wire| uses(wire.kind()));
             let following = wires.map(|wire| wire.to).filter(|user| !all.contains(user));
             users.entry(step).or_default().extend(following);
         }
@@ -133,7 +133,7 @@ fn release(draft: &mut Draft<'_>, copy: Node, lane: LaneId) -> usize {
     draft.unchain(copy, copy);
     draft.move_to(copy, lane);
     let mut waits = 0;
-    for wire in draft.wires_from(copy) {
+    for wire in draft.wires_from(copy).collect::<Vec<_>>() {
         if matches!(wire.kind(), DependencyKind::HostWait | DependencyKind::HiddenWait | DependencyKind::EventWait) {
             waits += usize::from(wire.kind() != DependencyKind::EventWait);
             draft.disconnect(&wire);

@@ -1,11 +1,11 @@
 //! `remove SELECTOR`: operators with their host time, launches and kernels, or single tasks, go.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::graph::{OperatorId, TaskKind};
 use crate::scenario::context::Context;
-use crate::scenario::draft::{AddedId, Draft, Node};
+use crate::scenario::draft::{AddedId, Draft, Node, NodeSet};
 use crate::scenario::selector::Selector;
 use crate::scenario::step::StepError;
 use crate::scenario::text::Words;
@@ -65,13 +65,13 @@ impl Transform for Remove {
 }
 
 /// Launches of removed device work, and host time of the operators that have no device work left for it.
-pub(super) fn host_of(draft: &mut Draft<'_>, removed: &[Node]) -> Vec<Node> {
-    let mut all: BTreeSet<Node> = BTreeSet::new();
-    for &node in removed.iter().filter(|&&node| draft.kind_of(node).is_device()).collect::<Vec<_>>() {
+pub(super) fn host_of(draft: &Draft<'_>, removed: &[Node]) -> Vec<Node> {
+    let mut all = NodeSet::default();
+    for &node in removed.iter().filter(|&&node| draft.kind_of(node).is_device()) {
         all.extend(draft.call_of(node).filter(|&call| draft.kind_of(call) == TaskKind::Runtime));
     }
     let graph = draft.graph();
-    let own: BTreeSet<Node> = removed.iter().copied().collect();
+    let own: NodeSet = removed.iter().copied().collect();
     let mut of_operator = vec![Count::default(); graph.operators.len()];
     let mut of_added: BTreeMap<(Option<OperatorId>, &str), Count> = BTreeMap::new();
     let added = (0..draft.added().len() as u32).map(|id| Node::Added(AddedId(id)));
@@ -80,7 +80,7 @@ pub(super) fn host_of(draft: &mut Draft<'_>, removed: &[Node]) -> Vec<Node> {
             continue;
         }
         let operator = draft.operator_of(node);
-        let counted = Count { all: 1, gone: draft.is_gone(node).into(), own: own.contains(&node).into() };
+        let counted = Count { all: 1, gone: draft.is_gone(node).into(), own: own.contains(node).into() };
         if let Some(caller) = draft.caller_of(node) {
             of_added.entry((operator, caller)).or_default().add(counted);
         } else if let Some(count) = operator.and_then(|id| of_operator.get_mut(id.0 as usize)) {
@@ -97,7 +97,7 @@ pub(super) fn host_of(draft: &mut Draft<'_>, removed: &[Node]) -> Vec<Node> {
         in_gone && matches!(draft.kind_of(node), TaskKind::Host(_) | TaskKind::Runtime)
     });
     all.extend(host);
-    all.into_iter().filter(|&node| !draft.is_gone(node)).collect()
+    all.iter().filter(|&node| !draft.is_gone(node)).collect()
 }
 
 /// Pieces of device work: all, those that are gone, and those that this edit took out.

@@ -2,12 +2,10 @@
 
 use std::sync::Arc;
 
-use rustc_hash::FxHashSet;
-
 use crate::cost::{Route, Shape};
 use crate::graph::{DependencyKind, TaskKind};
 use crate::scenario::context::Context;
-use crate::scenario::draft::{Draft, Node, Wire};
+use crate::scenario::draft::{Draft, Node, NodeSet, Wire};
 use crate::scenario::selector::Selector;
 use crate::scenario::step::StepError;
 use crate::scenario::text::Words;
@@ -48,16 +46,16 @@ impl Transform for RemoveSync {
     }
 
     fn apply(&self, draft: &mut Draft<'_>, _: &Context) -> StepReport {
-        let chosen: Option<FxHashSet<Node>> =
+        let chosen: Option<NodeSet> =
             self.selector.as_ref().map(|selector| selector.select_all(draft).into_iter().collect());
         let joints: Vec<Node> = draft.nodes().filter(|&node| draft.kind_of(node) == TaskKind::Joint).collect();
         let (mut waits, mut needed) = (0, 0);
         for joint in joints {
-            let into = draft.wires_into(joint);
+            let into = draft.wires_into(joint).collect::<Vec<_>>();
             let is_call =
                 |wire: &&Wire| wire.kind() == DependencyKind::Program && draft.kind_of(wire.from) == TaskKind::Runtime;
             let Some(call) = into.iter().find(is_call).map(|wire| wire.from) else { continue };
-            if chosen.as_ref().is_some_and(|chosen| !chosen.contains(&call)) {
+            if chosen.as_ref().is_some_and(|chosen| !chosen.contains(call)) {
                 continue;
             }
             let is_wait = |wire: &&Wire| matches!(wire.kind(), DependencyKind::HostWait | DependencyKind::HiddenWait);

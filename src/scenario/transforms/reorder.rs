@@ -1,11 +1,11 @@
 //! `reorder SELECTOR before SELECTOR`: two independent pieces of work change places on a thread or stream.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::graph::{LaneId, TaskKind};
 use crate::scenario::context::Context;
-use crate::scenario::draft::{Draft, Node, order_kind};
+use crate::scenario::draft::{Draft, Node, NodeSet, order_kind};
 use crate::scenario::selector::Selector;
 use crate::scenario::step::StepError;
 use crate::scenario::text::Words;
@@ -51,13 +51,13 @@ impl Transform for Reorder {
     }
 
     fn apply(&self, draft: &mut Draft<'_>, _: &Context) -> StepReport {
-        let moving: BTreeSet<Node> = self.first.select_all(draft).into_iter().collect();
-        let staying: BTreeSet<Node> = self.second.select_all(draft).into_iter().collect();
+        let moving: NodeSet = self.first.select_all(draft).into_iter().collect();
+        let staying: NodeSet = self.second.select_all(draft).into_iter().collect();
         if moving.is_empty() || staying.is_empty() {
             let what = if moving.is_empty() { &self.first } else { &self.second };
             return StepReport::nothing(format!("nothing matches {what}"));
         }
-        let both = moving.intersection(&staying).count();
+        let both = moving.iter().filter(|&node| staying.contains(node)).count();
         let pairs = pairs(draft, &moving, &staying);
         let mut report = StepReport::default();
         if both > 0 {
@@ -87,15 +87,15 @@ struct Run {
 }
 
 /// Runs to be moved, each with the task it goes before: on every lane and in every step the next run after one that stays.
-fn pairs(draft: &Draft<'_>, moving: &BTreeSet<Node>, staying: &BTreeSet<Node>) -> Vec<(Run, Node)> {
-    let within = draft.graph().iteration_tasks();
+fn pairs(draft: &Draft<'_>, moving: &NodeSet, staying: &NodeSet) -> Vec<(Run, Node)> {
+    let within = draft.base().iteration_tasks();
     let mut lanes: BTreeMap<(LaneId, bool), Vec<Node>> = BTreeMap::new();
     for (lane, nodes) in draft.in_order(|node| draft.kind_of(node).is_work()) {
         for node in nodes {
             lanes.entry((lane, within[draft.beside(node).index()])).or_default().push(node);
         }
     }
-    let class = |node: &Node| (moving.contains(node) && !staying.contains(node), staying.contains(node));
+    let class = |&node: &Node| (moving.contains(node) && !staying.contains(node), staying.contains(node));
     let mut pairs = Vec::new();
     for tasks in lanes.values() {
         let mut before: Option<Node> = None;
@@ -119,7 +119,7 @@ fn shift(draft: &mut Draft<'_>, run: Run, before: Node) {
     let (first, mut last) = (run.first, run.last);
     let order = order_kind(draft.kind_of(first));
     // A call that waits ends with its joint.
-    let wires = draft.wires_from(last);
+    let wires = draft.wires_from(last).collect::<Vec<_>>();
     if let Some(joint) =
         wires.iter().find(|wire| wire.kind() == order && draft.kind_of(wire.to) == TaskKind::Joint).map(|wire| wire.to)
     {

@@ -6,8 +6,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use rustc_hash::FxHashMap;
+
 use crate::cost::collective::collective_time;
-use crate::cost::{Shape, Work};
+use crate::cost::{Estimate, Shape, Work};
 use crate::device::{DeviceKind, DeviceProfile, LinkProfile};
 use crate::graph::{NodeId, TaskKind};
 use crate::scenario::context::Context;
@@ -90,25 +92,37 @@ impl Transform for ScaleDevice {
         if (self.factor - 1.0).abs() < f64::EPSILON {
             return StepReport::nothing("a factor of 1 changes nothing");
         }
-        let (mut ratios, mut unknown) = (Vec::new(), BTreeMap::<String, (usize, DurNs)>::new());
-        for node in nodes {
-            if let Some(ratio) = self.ratio(draft, node) {
+        let known = self.ratios(draft, &nodes);
+        let (mut ratios, mut unknown) = (Vec::new(), BTreeMap::<&str, (usize, DurNs)>::new());
+        for &node in &nodes {
+            if let Some(ratio) = key(draft, node).and_then(|key| known.get(&key).copied().flatten()) {
                 ratios.push((node, ratio));
             } else {
-                let entry = unknown.entry(draft.name_of(node).to_owned()).or_default();
+                let entry = unknown.entry(draft.name_of(node)).or_default();
                 entry.0 += 1;
                 entry.1 += draft.price_of(node).duration;
             }
         }
         let mut report = StepReport::default();
+        list(&mut report, unknown, "no model covers it");
         for (node, ratio) in ratios.into_iter().filter(|(_, ratio)| (ratio - 1.0).abs() > 1e-9) {
             draft.stretch(node, ratio);
             report.changed += 1;
         }
         report.summary = format!("{} ×{}: {}", self.figure.name(), short(self.factor), count(report.changed, "task"));
-        list(&mut report, unknown.iter().map(|(name, &found)| (name.as_str(), found)).collect(), "no model covers it");
         report
     }
+}
+
+/// What tells a task's ratio: where its work stands, which tasks of a class share, and its rank.
+type Key = (usize, usize);
+
+fn key(draft: &Draft<'_>, node: Node) -> Option<Key> {
+    Some((address(draft.work_of(node)?), draft.rank_of(draft.lane_of(node))))
+}
+
+fn address(work: &Work) -> usize {
+    std::ptr::from_ref(work).addr()
 }
 
 impl ScaleDevice {
@@ -125,21 +139,37 @@ impl ScaleDevice {
         traced.chain(draft.added_nodes()).filter(is_affected).collect()
     }
 
-    /// What a task takes after the change over what it takes before; between 1 and the reverse of the factor.
-    fn ratio(self, draft: &Draft<'_>, node: Node) -> Option<f64> {
-        let work = draft.work_of(node)?;
-        let device = draft.device(draft.rank_of(draft.lane_of(node)))?;
-        if device.kind != DeviceKind::Gpu {
-            return None;
+    /// By work and rank, what it takes after the change over what it takes before; `None` where no model tells.
+    fn ratios(self, draft: &Draft<'_>, nodes: &[Node]) -> FxHashMap<Key, Option<f64>> {
+        let mut works: BTreeMap<usize, Vec<&Work>> = BTreeMap::new();
+        let mut seen: FxHashMap<Key, Option<f64>> = FxHashMap::default();
+        for &node in nodes {
+            if let (Some(key), Some(work)) = (key(draft, node), draft.work_of(node))
+                && seen.insert(key, None).is_none()
+            {
+                works.entry(key.1).or_default().push(work);
+            }
         }
-        let (before, after) = if self.figure == Figure::Link {
-            self.link_times(draft, work, device)?
-        } else {
-            let (now, then) = (self.hypothetical(device, 1.0), self.hypothetical(device, self.factor));
-            let models = &draft.context().models;
-            let time = |device| Some(models.estimate(work, device)?.duration.0 as f64);
-            (time(&now)?, time(&then)?)
-        };
+        for (rank, works) in works {
+            let Some(device) = draft.device(rank).filter(|device| device.kind == DeviceKind::Gpu) else { continue };
+            let ratios = self.times(draft, &works, device).into_iter().map(|times| self.ratio(times?));
+            seen.extend(works.iter().zip(ratios).map(|(work, ratio)| ((address(work), rank), ratio)));
+        }
+        seen
+    }
+
+    /// What works take before and after the change.
+    fn times(self, draft: &Draft<'_>, works: &[&Work], device: &DeviceProfile) -> Vec<Option<(f64, f64)>> {
+        if self.figure == Figure::Link {
+            return works.iter().map(|work| self.link_times(draft, work, device)).collect();
+        }
+        let on = |factor| draft.context().models.estimates(works, &self.hypothetical(device, factor));
+        let time = |estimate: Option<Estimate>| Some(estimate?.duration.0 as f64);
+        on(1.0).into_iter().zip(on(self.factor)).map(|(now, then)| Some((time(now)?, time(then)?))).collect()
+    }
+
+    /// Between 1 and the reverse of the factor.
+    fn ratio(self, (before, after): (f64, f64)) -> Option<f64> {
         let (low, high) = (self.factor.recip().min(1.0), self.factor.recip().max(1.0));
         (before > 0.0).then(|| (after / before).clamp(low, high))
     }

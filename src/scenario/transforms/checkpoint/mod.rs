@@ -9,6 +9,8 @@ mod segments;
 
 use std::sync::Arc;
 
+use rustc_hash::FxHashMap;
+
 use crate::graph::{Dependency, DependencyKind, NodeId, Phase, TaskKind};
 use crate::scenario::context::Context;
 use crate::scenario::draft::{Draft, Node, NodeSet, Recomputed, order_kind};
@@ -68,15 +70,14 @@ impl Transform for Checkpoint {
     }
 
     fn apply(&self, draft: &mut Draft<'_>, _: &Context) -> StepReport {
-        let graph = draft.graph();
         let forward = |&node: &Node| draft.phase_of(node) == Some(Phase::Forward);
         let chosen: NodeSet = self.selector.select_all(draft).into_iter().filter(forward).collect();
-        let within = graph.iteration_tasks();
-        let segments = segments::of(draft, &chosen, &within, self.segments);
+        let within = draft.base().iteration_tasks();
+        let segments = segments::of(draft, &chosen, within, self.segments);
         if segments.is_empty() {
             return StepReport::nothing(format!("no computation of the forward pass matches {}", self.selector));
         }
-        let before = memory::peak(draft);
+        let before = memory::peak(draft, memory::edited(draft).as_ref());
         let mut done = Done::default();
         for segment in &segments {
             let own = within[draft.beside(segment.work[0]).index()];
@@ -95,9 +96,9 @@ impl Transform for Checkpoint {
                 draft.note_recomputed(segment.recomputed(draft));
             }
         }
-        let after = memory::peak(draft);
-        done.freed = memory::not_kept(draft);
-        done.report([before, after])
+        let held = memory::edited(draft);
+        done.freed = memory::not_kept(draft, held.as_ref());
+        done.report([before, memory::peak(draft, held.as_ref())])
     }
 }
 
@@ -167,11 +168,11 @@ fn recompute(draft: &mut Draft<'_>, segment: &Segment, at: Node) -> usize {
     }
     let gap = draft.stream_gap(at);
     let again = chain(draft, &segment.work, at, beside, gap);
+    let copy_of: FxHashMap<Node, Node> = segment.host.iter().copied().zip(copied.iter().copied()).collect();
     for (&work, &copy) in segment.work.iter().zip(&again) {
-        let launch = draft.wires_into(work).into_iter().find(|wire| wire.kind() == DependencyKind::Launch);
+        let launch = draft.wires_into(work).find(|wire| wire.kind() == DependencyKind::Launch);
         let Some(launch) = launch else { continue };
-        let from = segment.host.iter().position(|&call| call == launch.from);
-        if let Some(&from) = from.and_then(|from| copied.get(from)) {
+        if let Some(&from) = copy_of.get(&launch.from) {
             draft.connect(from, copy, launch.dependency);
         }
     }

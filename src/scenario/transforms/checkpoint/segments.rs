@@ -2,8 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use rustc_hash::FxHashMap;
-
 use crate::graph::{ExecutionGraph, LaneId, OperatorId, Phase, TaskKind};
 use crate::scenario::draft::{Draft, Node, NodeSet};
 use crate::units::TimeNs;
@@ -200,26 +198,34 @@ impl Gradients {
 /// The lanes' tasks in order, and the place of each among them.
 struct Order {
     lanes: BTreeMap<LaneId, Vec<Node>>,
-    place: FxHashMap<Node, usize>,
+    /// By numbered task one more than its place; 0 for one that is gone.
+    place: Vec<u32>,
+    traced: usize,
 }
 
 impl Order {
     fn of(draft: &Draft<'_>) -> Self {
         let lanes = draft.in_order(|_| true);
-        let places = lanes.values().flat_map(|nodes| nodes.iter().enumerate());
-        let place = places.map(|(place, &node)| (node, place)).collect();
-        Self { lanes, place }
+        let traced = draft.graph().tasks.node_count();
+        let mut place = vec![0; traced + draft.added().len()];
+        for (at, node) in lanes.values().flat_map(|nodes| (1..).zip(nodes)) {
+            place[node.number(traced) as usize] = at;
+        }
+        Self { lanes, place, traced }
+    }
+
+    fn place(&self, node: Node) -> Option<usize> {
+        (self.place[node.number(self.traced) as usize] as usize).checked_sub(1)
     }
 
     /// The selected host tasks around the launches of `work`, else those launches, from `begins` on; on a host the work itself.
-    fn host_of(&self, draft: &mut Draft<'_>, chosen: &NodeSet, work: &[Node], begins: TimeNs) -> Vec<Node> {
-        let mut calls = NodeSet::default();
-        for &node in work {
-            let call = if draft.kind_of(node) == TaskKind::Compute { Some(node) } else { draft.call_of(node) };
-            calls.extend(call.filter(|&call| is_on_host(draft, call)));
-        }
-        let places = || calls.iter().filter_map(|call| self.place.get(&call).copied());
-        let (Some(first), Some(last), Some(call)) = (places().min(), places().max(), calls.iter().next()) else {
+    fn host_of(&self, draft: &Draft<'_>, chosen: &NodeSet, work: &[Node], begins: TimeNs) -> Vec<Node> {
+        let call = |node: Node| if draft.kind_of(node) == TaskKind::Compute { Some(node) } else { draft.call_of(node) };
+        let calls = work.iter().filter_map(|&node| call(node).filter(|&call| is_on_host(draft, call)));
+        let mut calls: Vec<Node> = calls.collect();
+        calls.sort_unstable();
+        let places = || calls.iter().filter_map(|&call| self.place(call));
+        let (Some(first), Some(last), Some(&call)) = (places().min(), places().max(), calls.first()) else {
             return Vec::new();
         };
         let Some(nodes) = self.lanes.get(&draft.lane_of(call)).filter(|nodes| last < nodes.len()) else {
@@ -229,7 +235,8 @@ impl Order {
         let graph = draft.graph();
         let is_own = |node: &&Node| graph.tasks[draft.beside(**node)].measured_start >= begins;
         let before = nodes[..first].iter().rev().take_while(is_own).count();
-        let is_taken = |node: &Node| calls.contains(*node) || (chosen.contains(*node) && is_on_host(draft, *node));
+        let is_call = |node: &Node| calls.binary_search(node).is_ok();
+        let is_taken = |node: &Node| is_call(node) || (chosen.contains(*node) && is_on_host(draft, *node));
         nodes[first - before..=last].iter().copied().filter(is_taken).collect()
     }
 }

@@ -1,6 +1,7 @@
 //! The host's side: every top-level operator as T2, its calls with T5 between them, and T3; T1 between operators.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use petgraph::Direction::Incoming;
 use petgraph::visit::EdgeRef;
@@ -237,7 +238,7 @@ impl<'d, 'b> Placement<'d, 'b> {
         let call = self.call(chain, Some(operator), piece.call);
         let lane = self.streams[group.rank].lane;
         let Piece { name, kind, bytes, work, prediction, planned, blocks, .. } = piece;
-        let name = name.into();
+        let (name, work) = (name.into(), work.map(Arc::new));
         let (operator, after) = (Some(operator), chain.beside);
         let source = planned.map_or(Source::Given, Source::Planned);
         let added = Added { name, kind, lane, operator, bytes, work, prediction, members, source, caller: None, after };

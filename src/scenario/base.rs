@@ -21,8 +21,6 @@ use super::works::{Class, Classifier, NO_CLASS, Overrides, Sharing};
 pub struct Base {
     graph: Arc<ExecutionGraph>,
     timed: Arc<TimedGraph>,
-    /// By task.
-    durations: Vec<DurNs>,
     moving: Vec<MovingEdge>,
     rank_of_lane: Vec<u16>,
     /// As the trace tells.
@@ -72,7 +70,6 @@ impl Base {
         let moving = moving.map(|edge| MovingEdge { edge: edge.id(), from: edge.source(), to: edge.target() });
         Self {
             timed: Arc::new(timed),
-            durations: graph.tasks.node_weights().map(|task| task.duration).collect(),
             moving: moving.collect(),
             rank_of_lane,
             traced: works,
@@ -199,9 +196,14 @@ impl Base {
         plan
     }
 
-    /// The traced duration of every task.
-    pub(super) fn durations(&self) -> &[DurNs] {
-        &self.durations
+    /// The traced duration of every task; the timed graph has them side by side.
+    pub(super) fn durations(&self) -> impl ExactSizeIterator<Item = DurNs> {
+        self.timed.task_of.iter().map(|&row| DurNs(self.timed.durations[row as usize]))
+    }
+
+    /// The traced duration of a task.
+    pub(super) fn duration(&self, node: NodeId) -> DurNs {
+        DurNs(self.timed.durations[self.timed.task(node).0 as usize])
     }
 
     /// The dependencies whose lags change with the duration of their source.
@@ -241,7 +243,7 @@ impl Works {
         let overrides = Overrides::default();
         let mut classifier = Classifier::new(graph, &overrides, &sharing, 0);
         let of_node: Vec<u32> = graph.tasks.node_indices().map(|node| classifier.class(node)).collect();
-        let classes = std::mem::take(&mut classifier.classes);
+        let classes = classifier.classes();
         debug_assert!((classes.len() as u64) < u64::from(NO_CLASS));
         let typical = typical(graph, &of_node, classes.len());
         Self { classes, of_node, typical, sharing }

@@ -165,17 +165,17 @@ fn finish(mut draft: Draft<'_>, reports: Vec<StepReport>) -> Resolved {
     let base = draft.base();
     let (durations, changes) = lower::durations(&draft);
     let untouched = changes.is_empty() && !draft.is_restructured();
-    let (timed, unchanged, rows, cyclic) = if untouched {
-        (base.timed().clone(), Some(TaskId(base.timed().len() as u32)), Vec::new(), 0)
-    } else {
-        let lowered = lower::lower(&draft, &durations);
-        (Arc::new(lowered.timed), lowered.unchanged, lowered.added, lowered.cyclic)
+    let timed = || (!untouched).then(|| lower::lower(&draft, &durations));
+    let (lowered, memory) = rayon::join(timed, || memory::edited(&draft));
+    let (timed, unchanged, rows, cyclic) = match lowered {
+        Some(lowered) => (Arc::new(lowered.timed), lowered.unchanged, lowered.added, lowered.cyclic),
+        None => (base.timed().clone(), Some(TaskId(base.timed().len() as u32)), Vec::new(), 0),
     };
     let removed = draft.removed().collect();
     let (devices, batch) = (draft.devices().to_vec(), draft.batch());
     let seats = draft.seats().map(<[Seat]>::to_vec);
     let (moved, rank_count, repeats) = (draft.moved(), draft.rank_count(), draft.repeats());
-    let memory = memory::edited(&draft).map_or_else(|| base.memory().clone(), Arc::new);
+    let memory = memory.map_or_else(|| base.memory().clone(), Arc::new);
     let prices: Vec<Prediction> =
         (0..draft.added.len() as u32).map(|id| draft.price_of(Node::Added(AddedId(id)))).collect();
     let kept = draft.added.into_iter().zip(prices).zip(draft.dropped).zip(rows).filter(|((_, gone), _)| !gone);

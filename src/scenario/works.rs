@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 use rustc_hash::FxHashMap;
 
 use crate::cost::{Family, Part, Reuse, Shape, Work, family_of_task, kernel_parts, twins, work_of_task};
@@ -134,14 +135,14 @@ const KEY: usize = TOLD + 1;
 /// What decides a task's work, as numbers.
 type Key = [u32; KEY];
 
-/// Sorts tasks into classes, remembering those seen.
+/// Sorts tasks into classes, remembering those seen; their works are found at the end, on all cores.
 pub(super) struct Classifier<'a> {
     graph: &'a ExecutionGraph,
     overrides: &'a Overrides,
     sharing: &'a Sharing,
     known: FxHashMap<Key, u32>,
-    /// New classes.
-    pub(super) classes: Vec<Class>,
+    /// The first task of each new class.
+    seen: Vec<NodeId>,
     /// Number of the first new class.
     first: u32,
 }
@@ -150,7 +151,7 @@ impl<'a> Classifier<'a> {
     /// # Arguments
     /// `first`: number of the first new class.
     pub(super) fn new(graph: &'a ExecutionGraph, overrides: &'a Overrides, sharing: &'a Sharing, first: u32) -> Self {
-        Self { graph, overrides, sharing, known: FxHashMap::default(), classes: Vec::new(), first }
+        Self { graph, overrides, sharing, known: FxHashMap::default(), seen: Vec::new(), first }
     }
 
     /// The class of a task.
@@ -168,14 +169,25 @@ impl<'a> Classifier<'a> {
         if let Some(&class) = self.known.get(&key) {
             return class;
         }
-        let of_operator =
-            || work_of_task(self.graph, task, part, |operator| self.overrides.operands(self.graph, operator));
-        let work = if is_auxiliary { None } else { of_operator().map(|whole| self.sharing.told(key[TOLD], whole)) };
-        let family = work.as_ref().map_or_else(|| family_of_task(self.graph, task), |work| work.family);
-        let class = self.first + self.classes.len() as u32;
-        self.classes.push(Class { family, work: work.map(Arc::new) });
+        let class = self.first + self.seen.len() as u32;
+        self.seen.push(node);
         self.known.insert(key, class);
         class
+    }
+
+    /// The new classes, in order.
+    pub(super) fn classes(&self) -> Vec<Class> {
+        self.seen.par_iter().map(|&node| self.work_out(node)).collect()
+    }
+
+    fn work_out(&self, node: NodeId) -> Class {
+        let (task, (is_auxiliary, part)) = (&self.graph.tasks[node], self.sharing.of(node));
+        let of_operator =
+            || work_of_task(self.graph, task, part, |operator| self.overrides.operands(self.graph, operator));
+        let told = |whole| self.sharing.told(self.sharing.reuse_row(node), whole);
+        let work = if is_auxiliary { None } else { of_operator().map(told) };
+        let family = work.as_ref().map_or_else(|| family_of_task(self.graph, task), |work| work.family);
+        Class { family, work: work.map(Arc::new) }
     }
 
     fn key(&self, task: &Task) -> Key {

@@ -42,21 +42,21 @@ impl Draft<'_> {
     }
 
     /// Changes the work of one task alone; an added one's time changes by the model's ratio.
-    pub fn set_work_of(&mut self, node: Node, work: Work) {
+    pub fn set_work_of(&mut self, node: Node, work: impl Into<Arc<Work>>) {
         let id = match node {
             Node::Traced(node) => return self.set_work(node, work),
             Node::Added(AddedId(id)) => id as usize,
         };
-        let added = &self.added[id];
+        let (added, work) = (&self.added[id], work.into());
         let rank = self.rank_of(added.lane);
         let moved = match (added.work.as_deref(), added.kind) {
-            (Some(old), _) if *old == work => return,
+            (Some(old), _) if *old == *work => return,
             (Some(old), TaskKind::Collective(_)) => self.over_own_link(old, &work, rank),
             (old, kind) => self.by_work(kind, (old, Some(&work)), rank),
         };
         let prediction = moved.apply(added.prediction);
         let added = &mut self.added[id];
-        (added.work, added.prediction) = (Some(Arc::new(work)), prediction);
+        (added.work, added.prediction) = (Some(work), prediction);
     }
 
     /// Another work on the device that a rank is on now.

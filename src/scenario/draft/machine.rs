@@ -24,7 +24,7 @@ impl Draft<'_> {
         if rank < self.devices.len() {
             self.move_added(rank, &device);
             self.devices[rank] = device;
-            self.memo.borrow_mut().clear();
+            self.memo.clear();
             self.touch_all(|draft, node| {
                 let task = &draft.graph().tasks[node];
                 draft.base.rank_index(task.lane) == rank && task.kind.is_device()
@@ -41,14 +41,14 @@ impl Draft<'_> {
     pub fn set_interconnect(&mut self, link: LinkProfile) {
         self.relink_added(&link);
         self.interconnect = Some(link);
-        self.memo.borrow_mut().clear();
+        self.memo.clear();
         self.touch_all(|draft, node| matches!(draft.graph().tasks[node].kind, TaskKind::Collective(_)));
     }
 
     /// Says how ranks are spread over nodes; collectives that span some are re-costed.
     pub fn set_layout(&mut self, layout: Layout) {
         self.layout = layout;
-        self.memo.borrow_mut().clear();
+        self.memo.clear();
         self.touch_all(|draft, node| matches!(draft.graph().tasks[node].kind, TaskKind::Collective(_)));
     }
 

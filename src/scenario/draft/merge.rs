@@ -53,7 +53,7 @@ impl Draft<'_> {
                 self.class_of.clone_from(&self.base.works().of_node);
             }
             let (traced, own) = (self.classes_of(kept).0, self.class_of[kept.index()]);
-            let class = self.new_class(merged);
+            let class = self.new_class(merged.into());
             self.traced_as.insert(kept, class);
             self.member_of.extend(members.iter().map(|&member| (member, kept)));
             self.merged.insert(kept, Merge { members, own, traced, combine });
@@ -103,7 +103,7 @@ impl Draft<'_> {
         let work = |node| self.class_at(class(node))?.work.as_deref().cloned();
         let works: Option<Vec<Work>> = members.iter().map(work).collect();
         if let Some(work) = works.as_deref().and_then(|works| combine.work(works)) {
-            self.class_of[kept.index()] = self.new_class(work);
+            self.class_of[kept.index()] = self.new_class(work.into());
         }
     }
 }

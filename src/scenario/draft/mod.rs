@@ -19,7 +19,6 @@ mod tasks;
 mod wiring;
 mod work;
 
-use std::cell::RefCell;
 use std::sync::Arc;
 
 use petgraph::graph::EdgeIndex;
@@ -37,7 +36,7 @@ use links::Links;
 pub use memory::{Recomputed, SharedStates};
 pub use merge::Combine;
 use merge::Merge;
-use price::Repricing;
+use price::{Memo, Repricing};
 pub use set::NodeSet;
 pub use wiring::{Wire, order_kind};
 
@@ -127,6 +126,8 @@ pub struct Draft<'b> {
     class_of: Vec<u32>,
     /// Classes beyond those of the base.
     classes: Vec<Class>,
+    /// By the address of a work that was set, which its class keeps.
+    class_of_work: FxHashMap<usize, u32>,
     overrides: Overrides,
     /// Tasks whose work was changed by itself.
     own_work: FxHashSet<NodeId>,
@@ -183,7 +184,7 @@ pub struct Draft<'b> {
     shared: SharedStates,
     /// What steps hold all the time besides, by position of the rank.
     held: Vec<(usize, Bytes)>,
-    memo: RefCell<FxHashMap<(u32, u32, usize), Repricing>>,
+    memo: Memo,
 }
 
 impl<'b> Draft<'b> {
@@ -194,6 +195,7 @@ impl<'b> Draft<'b> {
             context,
             class_of: Vec::new(),
             classes: Vec::new(),
+            class_of_work: FxHashMap::default(),
             overrides: Overrides::default(),
             own_work: FxHashSet::default(),
             traced_as: ByNode::default(),
@@ -227,7 +229,7 @@ impl<'b> Draft<'b> {
             host_is_behind: false,
             shared: SharedStates::default(),
             held: Vec::new(),
-            memo: RefCell::default(),
+            memo: Memo::default(),
         }
     }
 

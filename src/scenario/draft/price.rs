@@ -1,7 +1,9 @@
 //! What tasks of a draft take now: always from the traced duration, by the ratio of a model where their work or device changed.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rustc_hash::FxHashMap;
 
 use crate::cost::topology::{COMMON_NODE, Topology};
 use crate::cost::{Estimate, Kernel, Placed, Prediction, Provenance, RoofRatio, Work, roof_ratio};
@@ -29,6 +31,27 @@ pub(super) enum Repricing {
     Roofs(RoofRatio),
     /// A collective: the ratio, and what it took before by the model.
     Transfer(f64, DurNs, Prediction),
+}
+
+/// How classes are re-priced that were asked about: by the class a task came from, the one it has, and its rank.
+#[derive(Debug, Default)]
+pub(super) struct Memo(Mutex<FxHashMap<(u32, u32, usize), Repricing>>);
+
+impl Clone for Memo {
+    fn clone(&self) -> Self {
+        Self(Mutex::new(self.known().clone()))
+    }
+}
+
+impl Memo {
+    /// What is known; a thread that stopped while it wrote left whole answers behind.
+    fn known(&self) -> MutexGuard<'_, FxHashMap<(u32, u32, usize), Repricing>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn clear(&self) {
+        self.known().clear();
+    }
 }
 
 impl Draft<'_> {
@@ -73,7 +96,7 @@ impl Draft<'_> {
             }
             let Some(last) = last.get_mut(rank * classes + new as usize).filter(|last| **last != old) else { continue };
             *last = old;
-            if !self.memo.borrow().contains_key(&(old, new, rank)) {
+            if !self.memo.known().contains_key(&(old, new, rank)) {
                 open.entry(rank).or_default().insert((old, new));
             }
         }
@@ -92,7 +115,7 @@ impl Draft<'_> {
         // What no model covers may still follow roofs, which ask for the kernel's name.
         let modelled = changes.iter().zip(predictions).filter(|(_, p)| p.provenance != Provenance::Unmodelled);
         let priced = modelled.map(|(&(old, new), prediction)| ((old, new, rank), Repricing::of(prediction)));
-        self.memo.borrow_mut().extend(priced);
+        self.memo.known().extend(priced);
     }
 
     fn repricing(&self, node: NodeId) -> Repricing {
@@ -102,11 +125,12 @@ impl Draft<'_> {
             return Repricing::Kept;
         }
         let rank = self.base.rank_index(task.lane);
-        if let Some(&known) = self.memo.borrow().get(&(old, new, rank)) {
+        let known = self.memo.known().get(&(old, new, rank)).copied();
+        if let Some(known) = known {
             return known;
         }
         let repricing = self.work_out((old, new), rank, task);
-        self.memo.borrow_mut().insert((old, new, rank), repricing);
+        self.memo.known().insert((old, new, rank), repricing);
         repricing
     }
 

@@ -187,6 +187,17 @@ impl Draft<'_> {
         }))
     }
 
+    /// Adds a task that repeats what `copy`, which repeats another, does.
+    pub fn copy_again(&mut self, copy: Node) -> Node {
+        match copy {
+            Node::Traced(node) => self.copy(copy, self.lane_of(copy), node),
+            Node::Added(AddedId(id)) => {
+                let again = self.added[id as usize].clone();
+                Node::Added(self.add(again))
+            }
+        }
+    }
+
     /// The name of a task, to be kept by others.
     fn shared_name(&mut self, of: Node) -> Arc<str> {
         let graph = self.graph();

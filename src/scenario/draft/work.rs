@@ -49,7 +49,7 @@ impl Draft<'_> {
                 (false, _) => classifier.class(node),
             });
         }
-        let new = std::mem::take(&mut classifier.classes);
+        let new = classifier.classes();
         self.classes.extend(new);
         self.class_of = class_of;
         self.touch_all(|draft, node| draft.class_of[node.index()] != NO_CLASS);
@@ -68,12 +68,12 @@ impl Draft<'_> {
         self.own_work.contains(&node)
     }
 
-    /// Changes the work of one task alone.
-    pub fn set_work(&mut self, node: NodeId, work: Work) {
+    /// Changes the work of one task alone; tasks that share the new work are priced together.
+    pub fn set_work(&mut self, node: NodeId, work: impl Into<Arc<Work>>) {
         if self.class_of.is_empty() {
             self.class_of.clone_from(&self.base.works().of_node);
         }
-        let class = self.new_class(work);
+        let class = self.new_class(work.into());
         self.class_of[node.index()] = class;
         self.own_work.insert(node);
         self.touch(node);
@@ -88,22 +88,28 @@ impl Draft<'_> {
     /// Says what a task does whose recorded arguments do not show it, unless an edit changed that already.
     pub fn show_work(&mut self, node: NodeId, work: Work) {
         if !self.is_individual(node) {
+            let work = Arc::new(work);
             self.set_works(node, work.clone(), work);
         }
     }
 
     /// As [`set_work`](Self::set_work), for a task whose recorded arguments do not show that it did `traced`.
-    pub fn set_works(&mut self, node: NodeId, traced: Work, work: Work) {
+    pub fn set_works(&mut self, node: NodeId, traced: impl Into<Arc<Work>>, work: impl Into<Arc<Work>>) {
         if self.traced_as.get(node).is_none() {
-            let class = self.new_class(traced);
+            let class = self.new_class(traced.into());
             self.traced_as.insert(node, class);
         }
         self.set_work(node, work);
     }
 
-    pub(super) fn new_class(&mut self, work: Work) -> u32 {
-        self.classes.push(Class { family: work.family, work: Some(Arc::new(work)) });
-        (self.base.works().classes.len() + self.classes.len() - 1) as u32
+    /// The class of tasks that do `work`, new unless that very work was set before.
+    pub(super) fn new_class(&mut self, work: Arc<Work>) -> u32 {
+        let next = (self.base.works().classes.len() + self.classes.len()) as u32;
+        let class = *self.class_of_work.entry(Arc::as_ptr(&work).addr()).or_insert(next);
+        if class == next {
+            self.classes.push(Class { family: work.family, work: Some(work) });
+        }
+        class
     }
 
     /// The work that a task was traced doing.

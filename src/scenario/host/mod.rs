@@ -235,11 +235,11 @@ fn computations(graph: &ExecutionGraph) -> Vec<(NodeId, Work)> {
     let updates: FxHashMap<NodeId, Work> =
         sparse::updates(graph).filter(|(node, _)| !sharing.auxiliary[node.index()]).collect();
     let computes = graph.tasks.node_indices().filter(|&node| graph.tasks[node].kind == TaskKind::Compute);
-    let known = computes.filter_map(|node| {
-        let class = classifier.class(node);
-        let by_arguments = || classifier.classes.get(class as usize).and_then(|class| class.work.as_deref().cloned());
-        let work = updates.get(&node).cloned().or_else(by_arguments)?;
-        Some((node, work))
+    let of_class: Vec<(NodeId, u32)> = computes.map(|node| (node, classifier.class(node))).collect();
+    let classes = classifier.classes();
+    let known = of_class.into_iter().filter_map(|(node, class)| {
+        let by_arguments = || classes.get(class as usize).and_then(|class| class.work.as_deref().cloned());
+        Some((node, updates.get(&node).cloned().or_else(by_arguments)?))
     });
     known.collect()
 }

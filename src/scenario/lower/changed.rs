@@ -60,18 +60,19 @@ impl Changed {
 
 /// By task, 1 where its dependencies may differ from the base's.
 fn places(draft: &Draft<'_>, durations: &[DurNs]) -> Vec<u32> {
-    let (graph, traced) = (draft.graph(), draft.base().durations());
+    let (base, graph) = (draft.base(), draft.graph());
+    let traced = graph.tasks.node_count();
     let mut place = vec![0_u32; durations.len()];
-    place[traced.len()..].fill(1);
+    place[traced..].fill(1);
     let target = |edge| Some(graph.tasks.edge_endpoints(edge)?.1);
     let of_edges = draft.cut.iter().chain(draft.changed_edges.keys().copied()).filter_map(target);
-    let longer = draft.base().moving().iter().filter(|moving| {
-        let (old, new) = (traced[moving.from.index()], durations[moving.from.index()]);
+    let longer = base.moving().iter().filter(|moving| {
+        let (old, new) = (base.duration(moving.from), durations[moving.from.index()]);
         old != new && graph.tasks[moving.edge].effective_lag(old) != graph.tasks[moving.edge].effective_lag(new)
     });
     let of_lags = longer.map(|moving| moving.to);
     of_edges.chain(of_lags).chain(draft.removed()).for_each(|node| place[node.index()] = 1);
-    draft.links.iter().for_each(|link| place[link.to.number(traced.len()) as usize] = 1);
+    draft.links.iter().for_each(|link| place[link.to.number(traced) as usize] = 1);
     place
 }
 
@@ -90,7 +91,7 @@ fn put_in_place(edges: &mut Vec<Edge>, starts: &[u32], group: impl Fn(&Edge) -> 
 /// The dependencies into tasks that have a `place`.
 fn edges(draft: &Draft<'_>, durations: &[DurNs], place: &[u32]) -> Vec<Edge> {
     let graph = draft.graph();
-    let traced = draft.base().durations().len();
+    let traced = graph.tasks.node_count();
     let mut edges = Vec::with_capacity(draft.links.len());
     let mut push = |from: u32, to: u32, dependency: Dependency, gone: bool| {
         if let Some(dependency) = if gone { bypassed(dependency) } else { Some(dependency) } {

@@ -43,14 +43,14 @@ pub(super) fn lower(draft: &Draft<'_>, durations: &[DurNs]) -> Lowered {
 pub(super) fn durations(draft: &Draft<'_>) -> (Vec<DurNs>, Vec<(NodeId, Prediction)>) {
     let traced = draft.base().durations();
     let mut durations = Vec::with_capacity(traced.len() + draft.added.len());
-    durations.extend_from_slice(traced);
+    durations.extend(traced);
     let mut changes = Vec::new();
     if draft.has_touched() {
         draft.foresee();
-        let nodes = (0..traced.len()).map(NodeId::new);
+        let nodes = draft.graph().tasks.node_indices();
         for node in nodes.filter(|&node| draft.is_touched(node) && !draft.is_removed(node)) {
             let prediction = draft.price(node);
-            if prediction != Prediction::measured(traced[node.index()]) {
+            if prediction != Prediction::measured(durations[node.index()]) {
                 durations[node.index()] = prediction.duration;
                 changes.push((node, prediction));
             }

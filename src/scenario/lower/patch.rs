@@ -20,7 +20,7 @@ pub(super) fn patch(base: &Base, changed: &Changed, durations: &[DurNs]) -> Opti
     }
     let mut timed = TimedGraph::clone(untouched);
     let mut first = timed.len() as u32;
-    let longer = durations.iter().zip(base.durations()).enumerate().filter(|(_, (new, old))| new != old);
+    let longer = durations.iter().zip(base.durations()).enumerate().filter(|(_, (new, old))| **new != *old);
     for (node, (new, _)) in longer {
         let row = timed.task_of[node];
         timed.durations[row as usize] = new.0;

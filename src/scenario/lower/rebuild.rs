@@ -32,7 +32,8 @@ pub(super) fn rebuild(draft: &Draft<'_>, changed: Changed, durations: &[DurNs]) 
     };
     let beside = |(id, added): (u32, &Added)| (added.after.index() as u32, id);
     let mut added: Vec<(u32, u32)> = (0..).zip(&draft.added).map(beside).collect();
-    added.sort_unstable();
+    // Edits add tasks in runs that are in order, which this kind of sorting takes as they are.
+    added.sort_by_key(|&(after, _)| after);
     let mut from = 0;
     for (after, id) in added {
         let until = (after + 1).clamp(from, traced as u32);

@@ -56,7 +56,7 @@ impl Transform for Accumulate {
         let mut before: Vec<Vec<Node>> = Vec::with_capacity(copies);
         draft.reserve(copies * section.nodes.len(), copies * section.inner.len());
         for _ in 0..copies {
-            let copied = section.copy(draft, &once);
+            let copied = section.copy(draft, before.last(), &once);
             section.follow(draft, before.last(), &copied);
             before.push(copied);
         }
@@ -150,16 +150,12 @@ impl Section {
         Self { nodes, within, inner, ends }
     }
 
-    /// Adds a copy of everything in it but what runs `once`, which is passed over.
-    fn copy(&self, draft: &mut Draft<'_>, once: &[bool]) -> Vec<Node> {
-        let copies: Vec<Node> = self
-            .nodes
-            .iter()
-            .map(|&node| {
-                let (lane, beside) = (draft.lane_of(node), draft.beside(node));
-                draft.copy(node, lane, beside)
-            })
-            .collect();
+    /// Adds a copy of everything in it but what runs `once`, which is passed over; like the copy `before` where there is one.
+    fn copy(&self, draft: &mut Draft<'_>, before: Option<&Vec<Node>>, once: &[bool]) -> Vec<Node> {
+        let copies: Vec<Node> = match before {
+            Some(before) => before.iter().map(|&copy| draft.copy_again(copy)).collect(),
+            None => self.nodes.iter().map(|&node| draft.copy(node, draft.lane_of(node), draft.beside(node))).collect(),
+        };
         for &(from, to, dependency) in &self.inner {
             draft.connect(copies[from as usize], copies[to as usize], dependency);
         }

@@ -96,7 +96,11 @@ impl Transform for MixedPrecision {
             return StepReport::nothing("no 32-bit operator with recorded types to change");
         }
         let summary = format!("{} in {}", count(rows.len(), "operator"), self.dtype.name());
-        let (products, borders) = (products(draft, &rows), borders(draft, &rows));
+        let mut changed = vec![false; graph.operators.len()];
+        for (id, _) in &rows {
+            changed[id.0 as usize] = true;
+        }
+        let (products, borders) = (products(draft, &changed), borders(draft, &changed));
         draft.set_operands(lists, rows);
         let works = graph.tasks.node_indices().filter(|&node| base.family(node).is_some());
         let mut report = survey(draft, works, summary);
@@ -125,14 +129,16 @@ struct Product {
 }
 
 /// The products among operators that change, each by its first kernel.
-fn products(draft: &Draft<'_>, rows: &[(OperatorId, u32)]) -> Vec<Product> {
+///
+/// # Arguments
+/// `changed`: by operator whether it does.
+fn products(draft: &Draft<'_>, changed: &[bool]) -> Vec<Product> {
     let graph = draft.graph();
-    let changed: FxHashSet<OperatorId> = rows.iter().map(|&(id, _)| id).collect();
     let mut seen = FxHashSet::default();
     let mut products = Vec::new();
     for kernel in graph.tasks.node_indices().filter(|&node| graph.tasks[node].kind == TaskKind::Kernel) {
         let product = matches!(draft.family(kernel), Some(Family::Gemm | Family::Conv)) && !draft.is_removed(kernel);
-        let Some(id) = graph.tasks[kernel].operator.filter(|id| product && changed.contains(id)) else { continue };
+        let Some(id) = graph.tasks[kernel].operator.filter(|id| product && changed[id.0 as usize]) else { continue };
         if seen.insert(id) {
             let operator = &graph.operators[id.0 as usize];
             let weight = draft.operands(id).and_then(|operands| weight(graph.names.get(operator.name), operands));
@@ -152,8 +158,7 @@ struct Border {
 }
 
 /// The borders on every stream: what follows is taken to use what comes before, as it does in a chain of layers.
-fn borders(draft: &Draft<'_>, rows: &[(OperatorId, u32)]) -> Vec<Border> {
-    let changed: FxHashSet<OperatorId> = rows.iter().map(|&(id, _)| id).collect();
+fn borders(draft: &Draft<'_>, changed: &[bool]) -> Vec<Border> {
     let computes = |node: Node| {
         draft.kind_of(node) == TaskKind::Kernel
             && matches!(draft.phase_of(node), Some(Phase::Forward | Phase::Backward))
@@ -162,7 +167,7 @@ fn borders(draft: &Draft<'_>, rows: &[(OperatorId, u32)]) -> Vec<Border> {
     let mut borders = Vec::new();
     for nodes in draft.in_order(computes).values() {
         for pair in nodes.windows(2) {
-            let narrow = |node: Node| draft.operator_of(node).is_some_and(|id| changed.contains(&id));
+            let narrow = |node: Node| draft.operator_of(node).is_some_and(|id| changed[id.0 as usize]);
             let (kernel, narrows) = (pair[1], narrow(pair[1]));
             let is_same_phase = draft.phase_of(pair[0]) == draft.phase_of(kernel);
             if let Some(elements) = activation(draft, kernel).filter(|_| narrows != narrow(pair[0]) && is_same_phase) {

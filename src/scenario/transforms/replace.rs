@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
+use rustc_hash::FxHashMap;
+
 use crate::cost::operators::{bare, operator_family};
-use crate::cost::{Caller, Launch, work_of};
-use crate::graph::{Operand, Operands, Phase, TaskKind};
+use crate::cost::{Caller, Launch, Work, work_of};
+use crate::graph::{Operand, Operands, OperatorId, Phase, TaskKind};
 use crate::scenario::context::Context;
 use crate::scenario::draft::Draft;
 use crate::scenario::nearest::nearest;
@@ -121,19 +123,16 @@ impl Transform for Replace {
     }
 
     fn apply(&self, draft: &mut Draft<'_>, _: &Context) -> StepReport {
-        let graph = draft.graph();
         let mut changed = Vec::new();
         let mut unknown = 0;
+        // Of equal arguments the work is worked out once.
+        let mut known: FxHashMap<(Option<u32>, Phase), Option<Arc<Work>>> = FxHashMap::default();
         for node in self.selector.select_all(draft) {
             let computes = matches!(draft.kind_of(node), TaskKind::Kernel | TaskKind::Compute);
             let Some(id) = draft.operator_of(node).filter(|_| computes) else { continue };
-            let first = draft.operands(id).filter(|_| takes_one(&self.operator)).and_then(first_tensor);
-            let caller = Caller { operator: &self.operator, operands: first.as_ref().or(draft.operands(id)) };
-            let kind = TaskKind::Compute;
-            let phase: Phase = graph.operators[id.0 as usize].phase;
-            let launch = Launch { kind, name: &self.operator, bytes: Bytes(0), ranks: 0, phase };
-            match work_of(&launch, &[caller], None) {
-                Some(work) => changed.push((node, work)),
+            let key = (draft.arguments(id), draft.graph().operators[id.0 as usize].phase);
+            match known.entry(key).or_insert_with(|| self.work(draft, id).map(Arc::new)) {
+                Some(work) => changed.push((node, work.clone())),
                 None => unknown += 1,
             }
         }
@@ -150,5 +149,16 @@ impl Transform for Replace {
             report.unhandled.push(format!("{}: arguments do not fit {}", count(unknown, "kernel"), self.operator));
         }
         report
+    }
+}
+
+impl Replace {
+    /// The work of the operator on the arguments of operator `id`.
+    fn work(&self, draft: &Draft<'_>, id: OperatorId) -> Option<Work> {
+        let first = draft.operands(id).filter(|_| takes_one(&self.operator)).and_then(first_tensor);
+        let caller = Caller { operator: &self.operator, operands: first.as_ref().or(draft.operands(id)) };
+        let phase = draft.graph().operators[id.0 as usize].phase;
+        let launch = Launch { kind: TaskKind::Compute, name: &self.operator, bytes: Bytes(0), ranks: 0, phase };
+        work_of(&launch, &[caller], None)
     }
 }

@@ -1,6 +1,5 @@
 //! `resize-op SELECTOR OLD->NEW`: a dimension of some operators has another size.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
@@ -67,16 +66,21 @@ impl Transform for ResizeOp {
         let computes = |node: &Node| matches!(draft.kind_of(*node), TaskKind::Kernel | TaskKind::Compute);
         let mut chosen = self.selector.select_all(draft);
         chosen.retain(computes);
-        let operators: BTreeSet<OperatorId> = chosen.iter().filter_map(|&node| draft.operator_of(node)).collect();
+        let mut operators: Vec<OperatorId> = chosen.iter().filter_map(|&node| draft.operator_of(node)).collect();
+        operators.sort_unstable();
+        operators.dedup();
         let (mut lists, mut rows) = (Vec::new(), Vec::new());
         let mut known: FxHashMap<Operands, u32> = FxHashMap::default();
+        let mut resized: FxHashMap<Option<u32>, Option<u32>> = FxHashMap::default();
         for &id in &operators {
-            let Some(new) = draft.operands(id).and_then(|operands| self.resized(operands)) else { continue };
-            let row = *known.entry(new).or_insert_with_key(|new| {
-                lists.push(new.clone());
-                lists.len() as u32 - 1
+            let row = resized.entry(draft.arguments(id)).or_insert_with(|| {
+                let new = draft.operands(id).and_then(|operands| self.resized(operands))?;
+                Some(*known.entry(new).or_insert_with_key(|new| {
+                    lists.push(new.clone());
+                    lists.len() as u32 - 1
+                }))
             });
-            rows.push((id, row));
+            rows.extend(row.map(|row| (id, row)));
         }
         if rows.is_empty() {
             let why = format!("no operator with a dimension of {} matches {}", self.old, self.selector);
@@ -85,10 +89,10 @@ impl Transform for ResizeOp {
         if self.old == self.new {
             return StepReport::nothing("the size is what it was");
         }
-        let changed: BTreeSet<OperatorId> = rows.iter().map(|&(id, _)| id).collect();
+        let changed: Vec<OperatorId> = rows.iter().map(|&(id, _)| id).collect();
         let summary = format!("{}: {} → {}", count(rows.len(), "operator"), self.old, self.new);
         draft.set_operands(lists, rows);
-        chosen.retain(|&node| draft.operator_of(node).is_some_and(|id| changed.contains(&id)));
+        chosen.retain(|&node| draft.operator_of(node).is_some_and(|id| changed.binary_search(&id).is_ok()));
         let mut report = survey(draft, chosen, summary);
         report.unhandled.push("operators that are not selected keep their sizes".to_owned());
         report

@@ -178,7 +178,7 @@ fn structural(loaded: &Loaded) {
     let kernels = graph.tasks.node_weights().filter(|task| task.kind == TaskKind::Kernel);
     let mut lengths: Vec<i64> = kernels.map(|task| task.measured.0).collect();
     lengths.sort_unstable();
-    let Some(&least) = lengths.iter().rev().take(100).last() else { return };
+    let Some(&least) = lengths.get(lengths.len().saturating_sub(100)) else { return };
     let mut schedule = Schedule::default();
     let anew = shortest(|| (), |()| simulate(&TimedGraph::lower(black_box(graph)), &mut schedule));
     for edit in ["remove", "insert kernel probe 20us after"] {

@@ -47,7 +47,7 @@ pub(super) fn write(ranks: &[Prepared<'_>], zeros: &[TimeNs]) -> Written {
     shared.lanes = all.iter().zip(&shifts).flat_map(|((own, _), shift)| shift.lanes(&own.lanes)).collect();
     let virtual_lanes = shifts.iter().map(|shift| LaneId(shift.lanes)).collect();
     let emitted = all.into_par_iter().zip(&shifts).map(|((_, emitted), shift)| shift.emitted(emitted)).collect();
-    Written { emitted, shared, virtual_lanes }
+    Written { shared, emitted, virtual_lanes }
 }
 
 fn write_one(rank: &Prepared<'_>, zero: TimeNs) -> (Shared, Emitted) {
@@ -108,10 +108,11 @@ struct Shift {
 
 impl Shift {
     fn emitted(&self, own: Emitted) -> Emitted {
-        let Emitted { begin, end, measured, mut unexplained, mut works } = own;
-        unexplained.iter_mut().for_each(|(task, _)| *task = self.number(*task));
-        works.iter_mut().for_each(|task| *task = self.number(*task));
-        Emitted { begin: begin.map(|task| self.number(task)), end: self.number(end), measured, unexplained, works }
+        let number = |task| self.number(task);
+        let unexplained = own.unexplained.into_iter().map(|(task, by)| (number(task), by));
+        let works = own.works.into_iter().map(number);
+        let (begin, end) = (own.begin.map(number), number(own.end));
+        Emitted { begin, end, unexplained: unexplained.collect(), works: works.collect(), ..own }
     }
 
     fn lanes<'a>(&'a self, own: &'a [Lane]) -> impl Iterator<Item = Lane> + 'a {

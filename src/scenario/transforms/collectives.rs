@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::cost::topology::COMMON_NODE;
+use crate::cost::topology::{self, COMMON_NODE};
 use crate::cost::{CollectiveKind, Shape, Work};
 use crate::graph::{LaneId, Phase, TaskKind};
 use crate::scenario::context::Context;
@@ -141,6 +141,9 @@ impl Transform for ScaleRanks {
         if self.ranks > per_node && link.is_none() {
             let why = "nodes of 8 joined by InfiniBand-HDR are assumed: scale-ranks N LINK PER-NODE says otherwise";
             report.unhandled.push(why.to_owned());
+        }
+        if self.ranks > per_node {
+            report.unhandled.extend(link.as_ref().and_then(topology::unmeasured));
         }
         if self.ranks < traced {
             report.unhandled.push(format!("all {traced} traced ranks stay, in collectives of {}", self.ranks));

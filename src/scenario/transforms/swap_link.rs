@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::cost::Shape;
-use crate::cost::topology::COMMON_NODE;
+use crate::cost::topology::{self, COMMON_NODE};
 use crate::graph::TaskKind;
 use crate::scenario::context::Context;
 use crate::scenario::draft::{Draft, Layout, Node};
@@ -66,12 +66,15 @@ impl Transform for SwapLink {
             let shape = draft.work_of(node).map(|work| &work.shape);
             matches!(shape, Some(Shape::Collective { ranks, .. }) if *ranks > draft.layout().devices.unwrap_or(COMMON_NODE))
         };
-        if link.between_nodes && collectives.iter().any(spans) {
+        let is_between = link.between_nodes && collectives.iter().any(spans);
+        let doubt = is_between.then(|| topology::unmeasured(&link)).flatten();
+        if is_between {
             draft.set_layout(Layout { link: Some(link), ..draft.layout().clone() });
         } else {
             draft.set_interconnect(link);
         }
         let mut report = survey(draft, collectives, summary);
+        report.unhandled.extend(doubt);
         note_waiting(draft, &mut report);
         report
     }

@@ -103,6 +103,20 @@ impl Made {
         self
     }
 
+    /// What was launched, then two reductions of equal size on a stream of their own, then the update.
+    fn reduced(mut self) -> Self {
+        self.wait(STREAM, COMM);
+        for _ in 0..2 {
+            let name = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)";
+            self.run(&Op { stream: COMM, reduced: Some(4 << 20), ..op("nccl:all_reduce", name, 150.0) });
+        }
+        self.wait(COMM, STREAM);
+        let start = self.host;
+        self.run(&op("aten::add_", "update", 30.0)).annotate("Optimizer.step#SGD.step", start);
+        self.step(1, 0.0);
+        self
+    }
+
     /// Stream `to` waits for all that stream `from` has.
     fn wait(&mut self, from: u32, to: u32) -> &mut Self {
         let (record, wait) = (self.ids + 1, self.ids + 2);
@@ -477,16 +491,7 @@ fn reduced_late() -> Made {
     for sequence in 0..4 {
         made.run(&Op { sequence: Some(sequence), ..op("MmBackward0", "gemm_back", 100.0) });
     }
-    made.wait(STREAM, COMM);
-    for _ in 0..2 {
-        let name = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)";
-        made.run(&Op { stream: COMM, reduced: Some(4 << 20), ..op("nccl:all_reduce", name, 150.0) });
-    }
-    made.wait(COMM, STREAM);
-    let start = made.host;
-    made.run(&op("aten::add_", "update", 30.0)).annotate("Optimizer.step#SGD.step", start);
-    made.step(1, 0.0);
-    made
+    made.reduced()
 }
 
 #[test]
@@ -499,6 +504,25 @@ fn reductions_overlap_the_gradients_that_they_do_not_need() {
     // Kernels that an earlier step added in the backward pass count: of 600 µs, 300 have passed after the third.
     let probe = "insert kernel probe 50us after kernel=gemm_back";
     assert_near(opened.change(&[probe, "overlap-comm"]), 4.0 * 51.0 - 151.0);
+}
+
+#[test]
+fn a_reduction_waits_for_the_gradients_that_were_recorded_before_it() {
+    let mut made = Made::default();
+    for sequence in 0..4 {
+        made.run(&Op { sequence: Some(sequence), ..op("MmBackward0", "gemm_back", 100.0) });
+        if sequence % 2 == 0 {
+            let args = json!({"Input Dims": [[4 << 20]], "Input type": ["float"]});
+            made.event("cpu_op", "torch::autograd::AccumulateGrad", (1, MAIN), (made.host, 2.0), &args);
+            made.host += 2.0;
+        }
+    }
+    let opened = made.reduced().open();
+    assert_near(opened.time(&[]), 743.0);
+    // Gradients 9…412. Reductions after the first, 109…259, and after the third, 311…461; update …491.
+    assert_near(opened.time(&["overlap-comm"]), 491.0);
+    let unhandled = &opened.resolve(&["overlap-comm"]).reports[0].unhandled;
+    assert!(!unhandled.iter().any(|line| line.contains("evenly")), "{unhandled:?}");
 }
 
 #[test]

@@ -195,13 +195,13 @@ fn another_iteration_is_modelled_and_the_scenario_stays() {
     play(&mut screen, ":scale kind=kernel x2<enter>I");
     assert_shows(&screen, "median 1.00 ms");
     assert_shows(&screen, "modelled");
-    play(&mut screen, "<esc>:iteration 2<enter>");
+    play(&mut screen, "<esc>:iteration 1<enter>");
     assert_shows(&screen, "ProfilerStep#1 is modelled now");
     assert_shows(&screen, "1 scale kind=kernel x2");
-    play(&mut screen, ":iteration 1<enter>");
+    play(&mut screen, ":iteration 0<enter>");
     assert_shows(&screen, "ProfilerStep#0 is modelled now");
-    play(&mut screen, ":iteration 3<enter>");
-    assert_shows(&screen, "no iteration 3: 1 to 2");
+    play(&mut screen, ":iteration 2<enter>");
+    assert_shows(&screen, "no iteration 2: 0 to 1");
 }
 
 #[test]

@@ -64,6 +64,22 @@ fn with_clock(trace: &[u8], late_us: f64, ppm: f64) -> Vec<u8> {
     serde_json::to_vec(&json).unwrap()
 }
 
+#[test]
+fn reductions_overlap_the_gradients_of_tables_that_they_do_not_need() {
+    let Made { engine, loaded, .. } =
+        make(JobSpec { ranks: 4, layers: 6, local_batch: 4096, tables_per_rank: 3, ..JobSpec::default() });
+    let time = |lines: &[&str]| {
+        let outcome = engine.evaluate(&loaded, &Scenario::parse(lines.iter().copied()).unwrap(), 0);
+        (outcome.summary.simulated_ns.0, outcome.resolved.reports.first().map_or(0, |report| report.changed))
+    };
+    let ((as_traced, _), (overlapped, moved)) = (time(&[]), time(&["overlap-comm"]));
+    // It runs beside the look-ups' gradients, which take longer: all of it goes.
+    let (without, _) = time(&["scale name~allreduce x0"]);
+    assert_eq!(moved, 8, "on four ranks, in the step modelled and the one before");
+    assert!(as_traced - overlapped > 300_000, "{as_traced} {overlapped}");
+    assert!((overlapped - without).abs() <= 1_000, "but for a gap between kernels: {overlapped} {without}");
+}
+
 /// [Lin24 Alg. 1] in ns, for `steps` steps one after another: fronts of the host and of both streams of every rank.
 fn literal(ranks: &[Vec<Operator>], steps: usize) -> i64 {
     let (mut cpu, mut compute, mut comm) = (vec![0; ranks.len()], vec![0; ranks.len()], vec![0; ranks.len()]);

@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 
 use crate::cost::Family;
-use crate::device::{DeviceKind, DeviceProfile};
+use crate::device::{DeviceKind, DeviceProfile, Precision};
 use crate::graph::{ExecutionGraph, HostPart, NodeId, RankPart, TaskKind};
 use crate::scenario::{Base, Context, parse_step};
 
@@ -30,7 +30,7 @@ pub struct Lever {
 }
 
 /// Edits without arguments that depend on the trace.
-const PLAIN: [&str; 9] = [
+const PLAIN: [&str; 8] = [
     "fuse-embedding-bags",
     "fuse family=elementwise",
     "fuse-optimizer",
@@ -38,7 +38,6 @@ const PLAIN: [&str; 9] = [
     "remove-sync",
     "prefetch-input",
     "overlap-comm",
-    "mixed-precision bf16",
     "parallelize family=embedding & phase=forward",
 ];
 /// Edits of collectives.
@@ -50,11 +49,15 @@ const ON_GPU: [&str; 3] = ["place-on-gpu V100", "place-on-gpu A100-80", "place-o
 const PLACEMENTS: [&str; 3] =
     ["reshard-tables size_lookup_greedy", "reshard-tables lookup_greedy", "reshard-tables size_greedy"];
 
+/// Figures of one chip differ by less between boards.
+const LEAST_FASTER: f64 = 1.05;
+
 /// Steps that may make the iteration of a trace, or a sample of it, faster.
 pub fn candidates(base: &Base, context: &Context) -> Vec<Candidate> {
     let graph = base.graph();
     let has = |wanted: fn(TaskKind) -> bool| graph.tasks.node_weights().any(|task| wanted(task.kind));
     let mut lines: Vec<String> = PLAIN.iter().map(|&line| line.to_owned()).collect();
+    lines.push(format!("mixed-precision {}", half_type(context)));
     if has(|kind| matches!(kind, TaskKind::Collective(_))) {
         lines.extend(OF_COLLECTIVES.iter().map(|&line| line.to_owned()));
     }
@@ -71,14 +74,28 @@ pub fn candidates(base: &Base, context: &Context) -> Vec<Candidate> {
     software.chain(batches).chain(hardware).filter(|candidate| parse_step(&candidate.line).is_ok()).collect()
 }
 
-/// Other devices of the kind traced, and other links.
+/// The 16-bit type whose products the traced device has units for; bf16 where nothing tells.
+fn half_type(context: &Context) -> &'static str {
+    let has = |precision| context.devices.iter().all(|device| device.profile.peak.contains_key(&precision));
+    if !has(Precision::Bf16Tensor) && has(Precision::Fp16Tensor) { "fp16" } else { "bf16" }
+}
+
+/// Whether a device does anything faster than another: the same chip under another name, or a slower one, does not.
+fn is_anywhere_faster(device: &DeviceProfile, than: &DeviceProfile) -> bool {
+    let faster = |now: f64, before: f64| now > before * LEAST_FASTER;
+    faster(device.dram_bandwidth.0, than.dram_bandwidth.0)
+        || faster(device.l2_bandwidth.0, than.l2_bandwidth.0)
+        || Precision::ALL.iter().any(|&precision| faster(device.peak_rate(precision).0, than.peak_rate(precision).0))
+}
+
+/// Other devices of the kind traced that may be faster, and other links.
 fn hardware(context: &Context, on_device: bool) -> Vec<String> {
     if !on_device {
         return ON_GPU.iter().map(|&line| line.to_owned()).collect();
     }
     let Some(traced) = context.devices.first() else { return Vec::new() };
     let is_other = |device: &&DeviceProfile| {
-        device.kind == DeviceKind::Gpu && device.id != traced.profile.id && device.memory.0 > 0
+        device.kind == DeviceKind::Gpu && device.memory.0 > 0 && is_anywhere_faster(device, &traced.profile)
     };
     let devices = context.catalog.iter().map(AsRef::as_ref).filter(is_other);
     let links = context.models.links().iter().map(|link| format!("swap-link {}", link.id));

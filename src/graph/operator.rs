@@ -37,6 +37,22 @@ impl Phase {
             Self::Other => "other",
         }
     }
+
+    /// The part of training that an annotation's name says; `None` where it says none.
+    pub fn of_annotation(name: &str) -> Option<Self> {
+        const LOADS: [&str; 5] = ["dataloader", "data_loader", "load_batch", "copy_batch", "wait_for_batch"];
+        let lower = name.to_ascii_lowercase();
+        let has = |part: &str| lower.contains(part);
+        if has("optimizer") || has("zero_grad") {
+            Some(Self::Optimizer)
+        } else if LOADS.iter().any(|part| has(part)) {
+            Some(Self::Data)
+        } else if has("backward") {
+            Some(Self::Backward)
+        } else {
+            has("forward").then_some(Self::Forward)
+        }
+    }
 }
 
 /// One operator call.

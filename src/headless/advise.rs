@@ -6,7 +6,7 @@ use color_eyre::eyre::{Result, eyre};
 use serde::Serialize;
 
 use crate::cli::{AdviseArgs, Iteration};
-use crate::session::{Advice, AdvisedOption, Goal, Sensitivity, alike};
+use crate::session::{Advice, AdvisedOption, Sensitivity, alike, parse_target};
 use crate::units::DurNs;
 
 use super::opened::Opened;
@@ -27,7 +27,7 @@ struct Answer {
 /// # Errors
 /// Nothing could be opened, an edit or the target cannot be read, or standard output cannot be written.
 pub fn run(args: &AdviseArgs, iteration: Iteration) -> Result<()> {
-    let target = args.target.as_deref().map(target).transpose()?;
+    let target = args.target.as_deref().map(parse_target).transpose().map_err(|error| eyre!("--target {error}"))?;
     let Opened { engine, loaded, outcome, .. } = Opened::of(&args.common, iteration)?;
     let Some(advice) = engine.advise(&loaded, &outcome, target, &|| false) else { return Ok(()) };
     let json = input::Envelope::new(&loaded, Answer { base_simulated_ns: outcome.summary.simulated_ns, advice });
@@ -35,15 +35,6 @@ pub fn run(args: &AdviseArgs, iteration: Iteration) -> Result<()> {
     let options = || options(&answer.advice.options);
     output::write(&args.common.input.output, &json, |out| describe(answer, out), options)?;
     Ok(())
-}
-
-/// Reads `-20%`: the share of the time to save.
-fn target(text: &str) -> Result<f64> {
-    let digits = text.trim().trim_start_matches(['-', '−']).trim_end_matches('%').trim();
-    let percent: Option<f64> = digits.parse().ok().filter(|percent| (0.0..100.0).contains(percent) && *percent > 0.0);
-    let percent =
-        percent.ok_or_else(|| eyre!("--target `{text}`: expected a share to save, above 0 % and below 100 %"))?;
-    Ok(percent / 100.0)
 }
 
 fn describe(answer: &Answer, out: &mut dyn Write) -> io::Result<()> {
@@ -64,7 +55,7 @@ fn describe(answer: &Answer, out: &mut dyn Write) -> io::Result<()> {
         }
     }
     if let Some(goal) = goal {
-        writeln!(out, "\n{}", sentence(goal))?;
+        writeln!(out, "\n{}", goal.sentence())?;
     }
     if found.iter().any(|option| option.assumed_share > 0.0) {
         let why = "assumed: that share of a step's change is judgement, not measured; low and high reach back by it";
@@ -72,15 +63,6 @@ fn describe(answer: &Answer, out: &mut dyn Write) -> io::Result<()> {
     }
     writeln!(out, "\nwhat it is sensitive to: time saved when a class takes a tenth less, and when it takes none")?;
     output::text(&levers(sensitivity, goal.is_some()), out)
-}
-
-fn sentence(goal: &Goal) -> String {
-    let (target, gain, steps) = (100.0 * goal.target, 100.0 * goal.gain, goal.steps.join("; "));
-    match (goal.is_reached, goal.steps.is_empty()) {
-        (true, _) => format!("−{target:.0} % is reached (−{gain:.1} %) by: {steps}"),
-        (false, true) => format!("−{target:.0} % is out of reach: no edit gains"),
-        (false, false) => format!("−{target:.0} % is out of reach; the most is −{gain:.1} % by: {steps}"),
-    }
 }
 
 fn options(found: &[AdvisedOption]) -> output::Table {
@@ -122,13 +104,15 @@ fn levers(found: &[Sensitivity], has_goal: bool) -> output::Table {
     let mut table = output::Table::new(&header);
     for lever in found {
         let factor = lever.factor_for_target.map_or("–".to_owned(), |factor| format!("×{factor:.3}"));
-        let mut row = vec![
-            lever.class.clone(),
-            format!("{:.2}", 100.0 * lever.gain_at_tenth),
-            format!("{:.2}", 100.0 * lever.gain_at_most),
-        ];
+        let mut row = vec![lever.class.clone(), percent(lever.gain_at_tenth), percent(lever.gain_at_most)];
         row.extend(has_goal.then_some(factor));
         table.row(row);
     }
     table
+}
+
+/// What rounds to nothing has no sign.
+fn percent(share: f64) -> String {
+    let hundredths = (1e4 * share).round() / 100.0;
+    format!("{:.2}", if hundredths == 0.0 { 0.0 } else { hundredths })
 }

@@ -68,6 +68,9 @@ fn describe(loaded: &Loaded, outcome: &Outcome, out: &mut dyn Write) -> io::Resu
             band.high_ns
         )?;
     }
+    if let Some(cut) = &summary.cut {
+        writeln!(out, "  but         {}", cut.sentence())?;
+    }
     if outcome.scenario.overheads() != "measured" {
         writeln!(out, "  overheads   {}", outcome.scenario.overheads())?;
     }

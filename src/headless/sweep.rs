@@ -163,7 +163,9 @@ fn sweeps(args: &SweepArgs, batches: Option<Vec<f64>>, loaded: &Loaded) -> Resul
     for pair in args.knob.chunks(2) {
         let [name, range] = pair else { continue };
         let values = Sweep::parse_values(range).map_err(|error| eyre!("--knob {name}: {error}"))?;
-        sweeps.push(Sweep { knob: name.clone(), template: Sweep::template(name), values, across: None });
+        let sweep = Sweep { knob: name.clone(), template: Sweep::template(name), values, across: None };
+        sweep.checked(sweep.values.clone()).map_err(|error| eyre!("--knob {name}: {error}"))?;
+        sweeps.push(sweep);
     }
     if sweeps.is_empty() {
         let batch = loaded.graph.batch_size.ok_or_else(|| eyre!("the batch size is unknown; name a --knob"))?;

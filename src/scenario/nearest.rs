@@ -2,7 +2,7 @@
 
 /// The one of `known` with the fewest insertions, deletions and changes from `typed`; letters of any case.
 /// A word that begins with `typed` comes first. `None` when nothing is near: more than half of the word would have to change.
-pub(super) fn nearest<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub fn nearest<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let typed = typed.to_lowercase();
     let begins = |word: &str| !typed.is_empty() && word.to_lowercase().starts_with(typed.as_str());
     let ranked = known.into_iter().map(|word| (begins(word), distance(&typed, &word.to_lowercase()), word));

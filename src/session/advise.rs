@@ -2,6 +2,7 @@
 //! of tasks. Everything by simulating again; what does not fit the device's memory is left out.
 
 mod alike;
+mod goal;
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -16,6 +17,7 @@ use crate::units::{Bytes, DurNs};
 use super::{Engine, ErrorBand, Loaded, Outcome, Sharding, Summary};
 
 pub use alike::alike;
+pub use goal::{Goal, parse_target};
 
 /// Smaller gains are not worth a line.
 const LEAST_GAIN: f64 = 0.001;
@@ -68,19 +70,6 @@ pub struct Sensitivity {
     pub gain_at_most: f64,
     /// The factor on their time that reaches the goal by itself; `None` without a goal, or where none does.
     pub factor_for_target: Option<f64>,
-}
-
-/// What a goal takes.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Goal {
-    /// Share of the time per sample to save.
-    pub target: f64,
-    /// Whether an option reaches it.
-    pub is_reached: bool,
-    /// The fewest steps that reach it, without other hardware where possible; else the best there are.
-    pub steps: Vec<String>,
-    /// What they save.
-    pub gain: f64,
 }
 
 /// All of it.
@@ -160,7 +149,7 @@ impl Engine {
         let together = search.together(&alone)?;
         let mut options: Vec<AdvisedOption> = alone.into_iter().chain(together).map(|tried| tried.option).collect();
         sort(&mut options);
-        let goal = target.map(|target| goal(&options, target));
+        let goal = target.map(|target| Goal::of(&options, target));
         Some(Advice { sensitivity: search.sensitivity(target)?, options, goal, is_partial: false })
     }
 }
@@ -334,7 +323,10 @@ impl Trial<'_> {
         let outcome = self.engine.evaluate(self.loaded, &scenario, 0);
         let applied = outcome.resolved.reports[first..].iter().all(|report| report.changed > 0);
         let summary = &outcome.summary;
-        if !applied || summary.fits == Some(false) {
+        let is_per_sample = parts.iter().any(|&part| self.candidates[part].is_per_sample);
+        // An iteration is as long as its end is after that of the one before: shorter is no gain where it ends no earlier.
+        let ends_earlier = is_per_sample || outcome.end() < self.base.end();
+        if !applied || summary.fits == Some(false) || !ends_earlier {
             return None;
         }
         let gain = 1.0 - per_sample(summary) / per_sample(&self.base.summary).max(1e-9);
@@ -343,15 +335,14 @@ impl Trial<'_> {
             error_band.widen(self.engine.doubt(self.loaded, &outcome, first));
         }
         let steps = &outcome.steps[first..];
-        let any = |is: fn(&Candidate) -> bool| parts.iter().any(|&part| is(&self.candidates[part]));
         Some(AdvisedOption {
             steps: steps.iter().map(|step| step.transform.clone()).collect(),
             simulated_ns: summary.simulated_ns,
             gain,
             error_band,
             memory_bytes: summary.memory_bytes,
-            is_hardware: any(|candidate| candidate.is_hardware),
-            is_per_sample: any(|candidate| candidate.is_per_sample),
+            is_hardware: parts.iter().any(|&part| self.candidates[part].is_hardware),
+            is_per_sample,
             assumed_share: steps.iter().map(|step| step.doubt).fold(0.0, f32::max),
             assumed: steps.iter().filter_map(|step| Some(format!("{}: {}", step.transform, step.assumed()?))).collect(),
             unhandled: steps.iter().flat_map(|step| step.unhandled.iter().cloned()).collect(),
@@ -382,14 +373,4 @@ impl Trial<'_> {
         let now = self.base.summary.simulated_ns.0.max(1) as f64;
         1.0 - self.engine.period(self.loaded, &scenario).0 as f64 / now
     }
-}
-
-/// The simplest option that saves `target`; without one the best.
-fn goal(options: &[AdvisedOption], target: f64) -> Goal {
-    let reaching = options.iter().filter(|option| option.gain >= target);
-    let simplest = reaching.min_by_key(|option| (option.is_hardware, option.steps.len()));
-    let is_reached = simplest.is_some();
-    let (steps, gain) =
-        simplest.or(options.first()).map_or((Vec::new(), 0.0), |option| (option.steps.clone(), option.gain));
-    Goal { target, is_reached, steps, gain }
 }

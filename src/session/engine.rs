@@ -19,6 +19,7 @@ use crate::sim::{Schedule, resimulate_from, simulate};
 use crate::trace::{self, Folding, Job, OpenOptions, RankTrace};
 use crate::units::DurNs;
 
+use super::summary::Cut;
 use super::{Loaded, Outcome, SessionError, StepOutcome, Summary, databases, loaded, table_facts, untimed};
 use super::{compare, memory};
 
@@ -310,7 +311,12 @@ fn outcome_of(resolved: Resolved, replay: Option<&Outcome>, scenario: &Scenario,
     }
     let steps = step_outcomes(scenario, &resolved);
     let (resolved, schedule) = (Arc::new(resolved), Arc::new(schedule));
-    Outcome { revision, scenario: scenario.clone(), resolved, schedule, summary, steps }
+    let mut outcome = Outcome { revision, scenario: scenario.clone(), resolved, schedule, summary, steps };
+    if let Some(replay) = replay {
+        let (period, base) = (outcome.summary.simulated_ns, outcome.summary.base_simulated_ns);
+        outcome.summary.cut = Cut::of(outcome.end().since(replay.end()), period, base);
+    }
+    outcome
 }
 
 /// The assumed part of what a step changes.

@@ -29,7 +29,7 @@ mod table_facts;
 mod untimed;
 mod worker;
 
-pub use advise::{Advice, AdvisedOption, Goal, Sensitivity, alike};
+pub use advise::{Advice, AdvisedOption, Goal, Sensitivity, alike, parse_target};
 pub use communication::{Attendance, CollectiveReport, Communication, RankReport, Why};
 pub use compare::{
     Board, BoardRow, Column, ComparedKind, ComparedRow, Comparison, Contribution, Difference, Faster, Presence, Score,
@@ -49,7 +49,7 @@ pub use outcome::{Outcome, StepOutcome};
 pub use saved::{SavedSession, Sessions, chosen_iteration, trace_fingerprint};
 pub use script::{Played, ScriptLine, Status, script_lines};
 pub use sharding::{Pick, SEARCH_BUDGET, Sharding, ShardingPlan, judge};
-pub use summary::{ErrorBand, RankSummary, Straggler, Summary};
+pub use summary::{Cut, ErrorBand, RankSummary, Straggler, Summary};
 pub use sweep::{
     Along, PathChange, Sweep, SweepPoint, along, grid, memory_limit, optimal_batch, path_changes, still_gains,
 };

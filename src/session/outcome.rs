@@ -72,6 +72,13 @@ impl Outcome {
         windows.max_by_key(|(begin, end, _)| end.since(*begin))
     }
 
+    /// When the last rank ends its iteration.
+    pub(super) fn end(&self) -> TimeNs {
+        let timed = &*self.resolved.timed;
+        let ends = self.resolved.graph.ranks.iter().map(|part| self.schedule.end(timed.task(part.end)));
+        ends.max().unwrap_or_default()
+    }
+
     /// The tasks of the slowest rank's critical path, last first, back to the start of its iteration.
     pub fn critical_tasks(&self) -> impl Iterator<Item = TaskId> {
         let (begin, _, last) = self.slowest().unwrap_or((TimeNs(0), TimeNs(0), TaskId(0)));

@@ -43,6 +43,41 @@ impl ErrorBand {
     }
 }
 
+/// A period that changed against the end of its step: it runs from the end of the step before, which moved by more.
+///
+/// So nothing takes longer in a period that grew: as traced, one of host and device made up for the other's backlog within
+/// this step, and now does not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Cut {
+    /// Change of the step's end, of the rank that ends last.
+    pub end_ns: DurNs,
+    /// Change of the end of the step before.
+    pub begin_ns: DurNs,
+}
+
+impl Cut {
+    /// Changes of the period below this share of it are none.
+    const LEAST: f64 = 0.001;
+
+    /// `None` where the period changed as its step's end did, or not at all.
+    pub(super) fn of(end_ns: DurNs, period: DurNs, base: DurNs) -> Option<Self> {
+        let change = period - base;
+        let is_change = change.0.abs() as f64 > Self::LEAST * base.0 as f64;
+        let is_against = is_change && end_ns.0.signum() * change.0.signum() < 0;
+        is_against.then_some(Self { end_ns, begin_ns: end_ns - change })
+    }
+
+    /// In a sentence.
+    pub fn sentence(&self) -> String {
+        let moved =
+            |by: DurNs| if by < DurNs::ZERO { format!("{} earlier", DurNs(-by.0)) } else { format!("{by} later") };
+        let (end, begin) = (moved(self.end_ns), moved(self.begin_ns));
+        format!(
+            "this step ends {end}, the one before it {begin}: the iteration is the time between; `--iteration all` shows every step's"
+        )
+    }
+}
+
 /// The rank that the others wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Straggler {
@@ -86,6 +121,9 @@ pub struct Summary {
     pub anchored_share: f64,
     /// Where the simulated period may lie.
     pub error_band: ErrorBand,
+    /// How a change of the period came about, where it is not by this step's end alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cut: Option<Cut>,
     /// How far off an iteration of this trace is that no model had a part in, as a share: its steps differ, and its replay errs.
     #[serde(skip)]
     pub noise: f64,
@@ -147,6 +185,7 @@ impl Summary {
             replay_error: ratio(base_simulated, graph.measured) - 1.0,
             unexplained_share: graph.unexplained_share(),
             error_band: error_band(resolved, schedule, period),
+            cut: None,
             anchored_share: 0.0,
             noise: 0.0,
             straggler: straggler(&meetings, period),

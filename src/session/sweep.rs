@@ -2,13 +2,13 @@
 
 mod along;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
 use crate::analysis::layers::optimal_throughput;
 use crate::scenario::transforms::Figure;
-use crate::scenario::{Scenario, Step, parse_step};
+use crate::scenario::{Scenario, Step, nearest, parse_step};
 use crate::units::{Bytes, DurNs};
 
 pub use along::{Along, along};
@@ -42,6 +42,8 @@ impl Sweep {
         let sizes: Vec<u64> = (-4..=4)
             .map(|power| (current as f64 * 2_f64.powi(power)).round() as u64)
             .filter(|&size| size > 0)
+            .collect::<BTreeSet<u64>>()
+            .into_iter()
             .collect();
         Self::batch(&sizes)
     }
@@ -129,10 +131,25 @@ impl Sweep {
         let mut values: Vec<f64> = values.into_iter().map(|it| if whole { it.round() } else { it }).collect();
         values.sort_by(f64::total_cmp);
         values.dedup();
-        match values.iter().find_map(|&value| parse_step(&self.line(value)).err()) {
-            Some(error) => Err(error.to_string()),
+        let wrong = |&value: &f64| parse_step(&self.line(value)).err().map(|error| (self.line(value), error));
+        match values.iter().find_map(wrong) {
+            Some(_) if self.is_mistyped() => Err(self.no_knob()),
+            Some((line, error)) => Err(format!("`{line}`: {error}")),
             None => Ok(values),
         }
+    }
+
+    /// Whether the knob is a single word that is none.
+    fn is_mistyped(&self) -> bool {
+        let is_word = self.knob.chars().all(|letter| letter.is_alphanumeric() || "-_".contains(letter));
+        is_word && Self::KNOBS.iter().all(|(name, _)| *name != self.knob)
+    }
+
+    fn no_knob(&self) -> String {
+        let names: Vec<&str> = Self::KNOBS.iter().map(|(name, _)| *name).collect();
+        let near = nearest(&self.knob.replace('-', "_"), names.iter().copied());
+        let near = near.map_or(String::new(), |near| format!("did you mean `{near}`? "));
+        format!("no knob `{}`; {near}knobs are {}, or a selector, e.g. family=gemm", self.knob, names.join(", "))
     }
 
     /// A value as people read it: `256`, `×0.5`.

@@ -28,6 +28,8 @@ pub enum Request {
         revision: u64,
         /// On top of what.
         scenario: Scenario,
+        /// The share of the time to save, where there is a goal.
+        target: Option<f64>,
     },
     /// Evaluate a scenario over the values of a knob.
     Sweep {
@@ -124,7 +126,7 @@ struct Wanted {
     plans: Option<(u64, Scenario)>,
     search: Option<(u64, Scenario)>,
     stop_search: bool,
-    advise: Option<(u64, Scenario)>,
+    advise: Option<(u64, Scenario, Option<f64>)>,
     stop_advice: bool,
     stop: bool,
 }
@@ -165,9 +167,9 @@ impl Shared {
                 wanted.stop_search = false;
                 return Some(Request::Search { revision, scenario });
             }
-            if let Some((revision, scenario)) = wanted.advise.take() {
+            if let Some((revision, scenario, target)) = wanted.advise.take() {
                 wanted.stop_advice = false;
-                return Some(Request::Advise { revision, scenario });
+                return Some(Request::Advise { revision, scenario, target });
             }
             wanted = self.changed.wait(wanted).unwrap_or_else(PoisonError::into_inner);
         }
@@ -218,7 +220,7 @@ impl Worker {
     pub fn request(&self, request: Request) {
         self.shared.with(|wanted| match request {
             Request::Evaluate { revision, scenario } => wanted.evaluate = Some((revision, scenario)),
-            Request::Advise { revision, scenario } => wanted.advise = Some((revision, scenario)),
+            Request::Advise { revision, scenario, target } => wanted.advise = Some((revision, scenario, target)),
             Request::Sweep { revision, scenario, sweep } => wanted.sweep = Some((revision, scenario, sweep)),
             Request::Gains { revision, scenario, lines } => wanted.gains = Some((revision, scenario, lines)),
             Request::Plans { revision, scenario } => wanted.plans = Some((revision, scenario)),
@@ -254,7 +256,7 @@ impl Work {
                 }
             }
             Request::Gains { revision, scenario, lines } => self.serve_gains(revision, &scenario, lines),
-            Request::Advise { revision, scenario } => self.advise(revision, scenario),
+            Request::Advise { revision, scenario, target } => self.advise(revision, scenario, target),
             Request::Sweep { revision, scenario, sweep } => self.sweep(revision, &scenario, &sweep),
             Request::Plans { revision, scenario } => self.plans(revision, &scenario),
             Request::Search { revision, scenario } => self.search(revision, &scenario),
@@ -325,7 +327,7 @@ impl Work {
     }
 
     /// Finds advice, handing on options as they are found; what is overtaken goes back in line, unless newer advice is wanted.
-    fn advise(&self, revision: u64, scenario: Scenario) {
+    fn advise(&self, revision: u64, scenario: Scenario, target: Option<f64>) {
         let base = self.engine.evaluate(&self.loaded, &scenario, revision);
         let shared = &self.shared;
         let overtaken = || shared.is_advice_overtaken();
@@ -333,11 +335,11 @@ impl Work {
             let advice = Advice { options: options.to_vec(), is_partial: true, ..Advice::default() };
             (self.deliver)(Reply::Advice { revision, advice: Box::new(advice) });
         };
-        match self.engine.advise_live(&self.loaded, &base, None, &overtaken, &found) {
+        match self.engine.advise_live(&self.loaded, &base, target, &overtaken, &found) {
             Some(advice) => (self.deliver)(Reply::Advice { revision, advice: Box::new(advice) }),
             None => self.shared.with(|wanted| {
                 if !wanted.stop_advice {
-                    wanted.advise.get_or_insert((revision, scenario));
+                    wanted.advise.get_or_insert((revision, scenario, target));
                 }
             }),
         }

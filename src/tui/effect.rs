@@ -162,6 +162,8 @@ pub enum Effect {
         revision: u64,
         /// On top of what.
         scenario: Arc<Scenario>,
+        /// The share of the time to save, where there is a goal.
+        target: Option<f64>,
     },
     /// Evaluate a scenario over the values of a knob.
     Sweep {

@@ -232,8 +232,8 @@ impl Program {
             Effect::StopSearch { work } => self.ask(work, Request::StopSearch),
             Effect::Compare { work, sources, reference } => self.compare(work, sources, reference),
             Effect::StopAdvice { work } => self.ask(work, Request::StopAdvice),
-            Effect::Advise { work, revision, scenario } => {
-                self.ask(work, Request::Advise { revision, scenario: (*scenario).clone() });
+            Effect::Advise { work, revision, scenario, target } => {
+                self.ask(work, Request::Advise { revision, scenario: (*scenario).clone(), target });
             }
             Effect::Sweep { work, revision, scenario, sweep } => {
                 self.ask(work, Request::Sweep { revision, scenario: (*scenario).clone(), sweep });

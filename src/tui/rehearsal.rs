@@ -192,10 +192,10 @@ impl Rehearsal {
                 let compared = Box::new(Compared::of(&self.engine, sources, reference));
                 self.take(Event::Compared { work, compared });
             }
-            Effect::Advise { work, revision, scenario } => {
+            Effect::Advise { work, revision, scenario, target } => {
                 let Some(loaded) = self.loaded.get(work).cloned() else { return };
                 let base = self.engine.evaluate(&loaded, &scenario, revision);
-                if let Some(advice) = self.engine.advise(&loaded, &base, None, &|| false) {
+                if let Some(advice) = self.engine.advise(&loaded, &base, target, &|| false) {
                     self.take(Event::Advice { work, revision, advice: Box::new(advice) });
                 }
             }

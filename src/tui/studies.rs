@@ -54,6 +54,8 @@ pub struct AdviceState {
     pub wanted: Option<u64>,
     /// Whether more options are being looked for.
     pub is_looking: bool,
+    /// The share of the time to save, where there is a goal.
+    pub target: Option<f64>,
     /// The advice.
     pub advice: Option<Arc<Advice>>,
 }
@@ -147,7 +149,13 @@ impl Workspace {
         }
         self.advice.wanted = Some(revision);
         self.advice.is_looking = true;
-        vec![Effect::Advise { work: self.number, revision, scenario: Arc::clone(self.history.current()) }]
+        let (scenario, target) = (Arc::clone(self.history.current()), self.advice.target);
+        vec![Effect::Advise { work: self.number, revision, scenario, target }]
+    }
+
+    /// Takes another goal; advice is then asked for anew.
+    pub fn set_goal(&mut self, target: Option<f64>) {
+        (self.advice.target, self.advice.wanted) = (target, None);
     }
 
     /// Looks for no more options; what was found stays.

@@ -69,7 +69,7 @@ pub enum BuildError {
         path: String,
     },
     /// The asked-for step does not exist.
-    #[error("{path}: no iteration {index}; it has {count}")]
+    #[error("{path}: no iteration {index}; it has {count}, counted from 0")]
     NoIteration {
         /// The trace.
         path: String,

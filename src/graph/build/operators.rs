@@ -159,21 +159,7 @@ fn phase_of_name(name: &str) -> Option<Phase> {
 fn phase_of_annotation(emission: &Emission<'_, '_>, thread: &Thread, span: &Span) -> Option<Phase> {
     let trace = emission.observed.trace;
     let names = thread.annotations_at(span.start).map(|event| trace.names.get(trace.events.name(event)));
-    names.into_iter().find_map(annotated_phase)
-}
-
-fn annotated_phase(name: &str) -> Option<Phase> {
-    let lower = name.to_ascii_lowercase();
-    let has = |part: &str| lower.contains(part);
-    if has("optimizer") || has("zero_grad") {
-        Some(Phase::Optimizer)
-    } else if has("dataloader") || has("copy_batch") {
-        Some(Phase::Data)
-    } else if has("backward") {
-        Some(Phase::Backward)
-    } else {
-        has("forward").then_some(Phase::Forward)
-    }
+    names.into_iter().find_map(Phase::of_annotation)
 }
 
 /// Widens every subtree to the end of its last operator.

@@ -110,6 +110,8 @@ fn parameters_of<'o>(name: &str, operands: &'o Operands, phase: Phase) -> Vec<&'
         "layer_norm" | "native_layer_norm" => at(&[2, 3]),
         "linear" | "group_norm" | "native_group_norm" | "rms_norm" => at(&[1, 2]),
         "embedding" | "embedding_bag" | "_embedding_bag" | "_embedding_bag_forward_only" => at(&[0]),
+        // All tables in a row: on the device, in the host's memory, and those of the cache.
+        _ if name.contains("embedding_codegen_lookup") => at(if name.starts_with("dense") { &[0] } else { &[0, 1, 2] }),
         _ => Vec::new(),
     }
 }

@@ -1,10 +1,11 @@
 //! Expression → the tasks it selects: what depends on names or operators is decided once per name or operator.
 
 use crate::cost::Family;
-use crate::graph::{ExecutionGraph, HostPart, LaneId, LaneKind, NodeId, Operator, OperatorId, TaskKind};
+use crate::graph::{ExecutionGraph, HostPart, LaneId, LaneKind, NodeId, Operator, OperatorId, Phase, TaskKind};
 use crate::intern::NameId;
 use crate::scenario::base::Base;
 use crate::scenario::draft::{Draft, Node};
+use crate::scenario::inputs::{is_input, is_traced_input, phases};
 
 use super::field::Field;
 use super::parse::{Expression, Test};
@@ -112,6 +113,14 @@ impl<'a> Subject<'a> {
         if own > 0 { own } else { work.map_or(0, |work| work.bytes().0) }
     }
 
+    fn is_input(&self) -> bool {
+        match (self.draft, self.node) {
+            (Some(draft), node) => is_input(self.kind, draft.work_of(node), draft.bytes_of(node)),
+            (None, Node::Traced(node)) => is_traced_input(self.base, node),
+            (None, Node::Added(_)) => false,
+        }
+    }
+
     /// The traced duration; of an added task what it takes.
     fn duration(&self) -> f64 {
         match (self.node, self.draft) {
@@ -140,6 +149,13 @@ enum Compiled {
     Named(Vec<bool>, Vec<bool>, Test),
     /// By operator only.
     Operator(Vec<bool>),
+    /// By the part of training of its operator; outside of operators by the name of the annotation around host time, and,
+    /// where it is asked for, input that is copied.
+    Phase {
+        operators: Vec<bool>,
+        names: Vec<bool>,
+        inputs: bool,
+    },
     /// By name, device work only.
     Kernel(Vec<bool>, Test),
     Lane(Vec<bool>),
@@ -156,11 +172,12 @@ fn compile(expression: &Expression, base: &Base, draft: Option<&Draft<'_>>) -> C
         Expression::Not(part) => Compiled::Not(Box::new(compile(part, base, draft))),
         Expression::Everything => Compiled::Everything,
         Expression::Predicted => Compiled::Predicted,
-        Expression::Term(field, test) => term(*field, test, base.graph(), draft),
+        Expression::Term(field, test) => term(*field, test, base, draft),
     }
 }
 
-fn term(field: Field, test: &Test, graph: &ExecutionGraph, draft: Option<&Draft<'_>>) -> Compiled {
+fn term(field: Field, test: &Test, base: &Base, draft: Option<&Draft<'_>>) -> Compiled {
+    let graph: &ExecutionGraph = base.graph();
     let by_name = || -> Vec<bool> { graph.names.iter().map(|(_, name)| matches(test, name)).collect() };
     match (field, test) {
         (Field::Name, _) => {
@@ -173,9 +190,7 @@ fn term(field: Field, test: &Test, graph: &ExecutionGraph, draft: Option<&Draft<
             let names = by_name();
             Compiled::Operator(inherited(graph, |operator| operator.module != NameId(0) && at(&names, operator.module)))
         }
-        (Field::Phase, _) => {
-            Compiled::Operator(graph.operators.iter().map(|operator| matches(test, operator.phase.name())).collect())
-        }
+        (Field::Phase, _) => phase(test, base),
         (Field::Dtype, _) => Compiled::Operator(dtypes(graph, test)),
         (Field::Rank | Field::Device | Field::Stream | Field::Thread, _) => {
             Compiled::Lane(lanes(field, test, graph, draft))
@@ -186,6 +201,15 @@ fn term(field: Field, test: &Test, graph: &ExecutionGraph, draft: Option<&Draft<
         }
         _ => Compiled::Number(field, test.clone()),
     }
+}
+
+/// Only data loading takes host time outside of operators that belongs to one part of training.
+fn phase(test: &Test, base: &Base) -> Compiled {
+    let graph = base.graph();
+    let operators = phases(base).into_iter().map(|phase| matches(test, phase.name())).collect();
+    let inputs = matches(test, Phase::Data.name());
+    let loads = |name: &str| inputs && Phase::of_annotation(name) == Some(Phase::Data);
+    Compiled::Phase { operators, names: graph.names.iter().map(|(_, name)| loads(name)).collect(), inputs }
 }
 
 fn at(table: &[bool], name: NameId) -> bool {
@@ -253,6 +277,11 @@ fn holds(compiled: &Compiled, subject: &Subject<'_>) -> bool {
         Compiled::Predicted => subject.is_predicted(),
         Compiled::Named(names, operators, test) => subject.is_called(names, test) || subject.is_of(operators, test),
         Compiled::Operator(table) => by_operator(table),
+        Compiled::Phase { operators, names, inputs } => match (subject.operator, &subject.name) {
+            (Some(_), _) => by_operator(operators),
+            (None, Name::Traced(name)) if matches!(subject.kind, TaskKind::Host(_)) => at(names, *name),
+            (None, _) => *inputs && subject.is_input(),
+        },
         Compiled::Kernel(names, test) => subject.kind.is_device() && subject.is_called(names, test),
         Compiled::Lane(table) => subject.lane().is_some_and(|lane| table.get(lane.0 as usize) == Some(&true)),
         Compiled::Kind(is_kind) => is_kind(subject.kind, subject.operator.is_some()),

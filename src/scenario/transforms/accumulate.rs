@@ -63,11 +63,11 @@ impl Transform for Accumulate {
         section.follow(draft, before.last(), &section.nodes);
         draft.repeat(self.batches);
         let reduced = once.iter().filter(|&&once| once).count();
+        let among = if reduced > 0 { format!("{} among them and ", count(reduced, "task")) } else { String::new() };
         let summary = format!(
-            "{} batches per step: {} repeated, {} once",
+            "{} batches per step: {} of forward and backward pass repeated, {among}the update once",
             self.batches,
             count(section.nodes.len() - reduced, "task"),
-            count(reduced, "task")
         );
         let unhandled = vec!["the time is that of all batches of a step".to_owned()];
         StepReport { changed: copies * (section.nodes.len() - reduced), summary, unhandled, ..StepReport::default() }

@@ -6,7 +6,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::cost::operators::{bare, operator_family};
 use crate::cost::{Family, Prediction, Shape, Work};
-use crate::device::Precision;
+use crate::device::{DeviceKind, DeviceProfile, Precision};
 use crate::graph::{DType, NodeId, Operand, Operands, OperatorId, Phase, TaskKind};
 use crate::intern::NameId;
 use crate::scenario::context::Context;
@@ -110,6 +110,7 @@ impl Transform for MixedPrecision {
         let casts = count(casts, "cast");
         report.summary =
             format!("{}, {casts} of weights and their gradients, {activations} of activations", report.summary);
+        report.unhandled.extend(self.without_units(draft));
         if missing > 0 {
             report.unhandled.push(format!("{}: weight not recorded, no cast added", count(missing, "product")));
         }
@@ -117,6 +118,22 @@ impl Transform for MixedPrecision {
             report.unhandled.push("which activations are cast is told by the order of kernels on a stream".to_owned());
         }
         report
+    }
+}
+
+impl MixedPrecision {
+    /// What a device without matrix units for the type does instead.
+    fn without_units(&self, draft: &Draft<'_>) -> Option<String> {
+        let (own, other) = match self.dtype {
+            DType::Bf16 => (Precision::Bf16Tensor, Precision::Fp16Tensor),
+            _ => (Precision::Fp16Tensor, Precision::Bf16Tensor),
+        };
+        let lacks = |device: &&Arc<DeviceProfile>| device.kind == DeviceKind::Gpu && !device.peak.contains_key(&own);
+        let device = draft.devices().iter().find(lacks)?;
+        let has = device.peak.contains_key(&other);
+        let instead =
+            if has { format!("; it has some for {}", other.key().replace("_tensor", "")) } else { String::new() };
+        Some(format!("{} has no matrix units for {}: products gain nothing{instead}", device.id, self.dtype.name()))
     }
 }
 

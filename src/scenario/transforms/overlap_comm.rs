@@ -6,8 +6,8 @@ use std::sync::Arc;
 use petgraph::Direction::Incoming;
 use petgraph::visit::EdgeRef;
 
-use crate::cost::{CollectiveKind, Shape};
-use crate::graph::{Dependency, DependencyKind, NodeId, Phase, TaskKind};
+use crate::cost::{CollectiveKind, Family, Shape};
+use crate::graph::{DType, Dependency, DependencyKind, ExecutionGraph, NodeId, OperatorId, Phase, RankPart, TaskKind};
 use crate::scenario::context::Context;
 use crate::scenario::draft::{Draft, Node, NodeSet};
 use crate::scenario::transform::{StepReport, Transform, TransformSpec};
@@ -30,8 +30,12 @@ pub(super) const SPEC: TransformSpec = TransformSpec {
 
 const AT_ONCE: DurNs = DurNs::ZERO;
 /// Why a reduction that nothing holds back is exposed all the same.
-const LAUNCHED: &str =
-    "none waits for more of the backward pass than it needs: launches, other ranks or what follows expose them";
+const NEEDED: &str = "none waits for more of the backward pass than it needs: what is exposed comes after its last gradient, is launched late or waits for other ranks";
+/// What stands in for the recorded accumulation of gradients.
+const EVENLY: &str =
+    "when a gradient is made is not recorded: taken as evenly over the backward pass's kernels, look-ups aside";
+/// Shares of bytes that differ by less are the same: recorded sizes leave out padding.
+const TOLERANCE: f64 = 1e-3;
 
 impl Transform for OverlapComm {
     fn name(&self) -> &'static str {
@@ -57,21 +61,16 @@ impl Transform for OverlapComm {
             late += step.reduces.iter().map(|&(node, _)| wait_late(draft, step.user, &backward, node)).sum::<usize>();
             early += start_early(draft, step);
         }
+        let exposed = format!("as traced {exposed} of {long} exposed, summed over ranks");
         if early + late == 0 {
-            let all = count(all, "all-reduce");
-            let left = "what is exposed comes after the last gradient or waits for other ranks";
-            return StepReport::nothing(format!(
-                "{all} overlap the backward pass already, {exposed} of {long} exposed: {left}"
-            ));
+            return StepReport::nothing(format!("{}: {exposed}; {NEEDED}", count(all, "all-reduce")));
         }
-        let summary = format!(
-            "{early} of {all} all-reduces start earlier, {late} waits moved to the optimizer; as traced {exposed} of {long} exposed"
-        );
-        let summary = if early == 0 { format!("{summary}, since {LAUNCHED}") } else { summary };
+        let summary =
+            format!("{early} of {all} all-reduces start earlier, {late} waits moved to the optimizer; {exposed}");
+        let summary = if early == 0 { format!("{summary}; {NEEDED}") } else { summary };
         let mut report = StepReport { changed: early + late, summary, doubt: OVERLAP_DOUBT, ..StepReport::default() };
-        if early > 0 {
-            let why = "when a gradient is made is not recorded: taken as evenly over the backward pass's kernels";
-            report.unhandled.push(why.to_owned());
+        if early > 0 && steps.iter().any(|step| !step.is_recorded) {
+            report.unhandled.push(EVENLY.to_owned());
         }
         report.unhandled.push(SHARED.to_owned());
         report
@@ -83,6 +82,10 @@ impl Transform for OverlapComm {
 struct Step {
     /// Kernels of the backward pass (the last one of a step that has several), in order.
     backward: Vec<Node>,
+    /// Gradients in order: the place in `backward` of the kernel that finishes each, and what it counts for.
+    made: Vec<(usize, f64)>,
+    /// Whether their accumulation was recorded.
+    is_recorded: bool,
     /// Reductions with their bytes, in order.
     reduces: Vec<(NodeId, u64)>,
     /// When its kernels ran.
@@ -152,11 +155,73 @@ fn steps(draft: &Draft<'_>) -> Vec<Step> {
             step.reduces.push((traced, bytes));
         }
     }
+    for (&(rank, chosen), step) in &mut steps {
+        step.made = accumulated(draft, &graph.ranks[rank], chosen, &step.backward);
+        step.is_recorded = !step.made.is_empty();
+        if !step.is_recorded {
+            step.made = evenly(draft, &step.backward);
+        }
+    }
     let end = |rank: usize, chosen: bool| if chosen { Some(graph.ranks[rank].end) } else { graph.ranks[rank].begin };
     for (&(rank, chosen), step) in &mut steps {
         step.user = step.user.or(end(rank, chosen).map(Node::Traced));
     }
     steps.into_values().filter(|step| !step.reduces.is_empty() && step.user.is_some()).collect()
+}
+
+/// Gradients as the framework accumulated them: each is there after the last kernel launched before its accumulation was over
+/// with all that hooks on it, and counts for its bytes (alike, where some size was not recorded).
+fn accumulated(draft: &Draft<'_>, part: &RankPart, is_chosen: bool, backward: &[Node]) -> Vec<(usize, f64)> {
+    let graph = draft.graph();
+    let operator = |id: OperatorId| &graph.operators[id.0 as usize];
+    let mut launched: Vec<(TimeNs, usize)> = Vec::with_capacity(backward.len());
+    for (at, &kernel) in backward.iter().enumerate() {
+        launched.extend(draft.operator_of(kernel).map(|id| (operator(id).start, at)));
+    }
+    launched.sort_unstable();
+    let mut furthest = 0;
+    for (_, at) in &mut launched {
+        furthest = furthest.max(*at);
+        *at = furthest;
+    }
+    let within = |start: TimeNs| match is_chosen {
+        true => (part.iteration_start..part.iteration_end).contains(&start),
+        false => start < part.iteration_start,
+    };
+    let mut found: Vec<(usize, Option<u64>)> = Vec::new();
+    for (id, of) in graph.operators.iter().enumerate() {
+        let is_own = graph.lanes[of.lane.0 as usize].rank == part.rank && within(of.start);
+        if !is_own || graph.names.get(of.name) != "torch::autograd::AccumulateGrad" {
+            continue;
+        }
+        let id = OperatorId(id as u32);
+        let outermost = std::iter::successors(Some(id), |&id| operator(id).parent).last().unwrap_or(id);
+        let over = operator(outermost).start + operator(outermost).dur;
+        let before = launched.partition_point(|&(start, _)| start < over);
+        found.extend(launched[..before].last().map(|&(_, at)| (at, bytes(graph, id))));
+    }
+    found.sort_unstable();
+    let is_known = found.iter().all(|&(_, bytes)| bytes.is_some());
+    let weight = |bytes: Option<u64>| if is_known { bytes.unwrap_or(0) as f64 } else { 1.0 };
+    found.into_iter().map(|(at, bytes)| (at, weight(bytes))).collect()
+}
+
+/// Size of an operator's first argument; `None` where it was not recorded.
+fn bytes(graph: &ExecutionGraph, id: OperatorId) -> Option<u64> {
+    let operands = graph.operands.get(graph.operators[id.0 as usize].operands?.0 as usize)?;
+    let width = operands.dtype().map_or(4, DType::size);
+    Some(operands.dims(0)?.iter().product::<u64>() * width)
+}
+
+/// Gradients taken to be made all along the backward pass, but not by look-ups: their tables are not reduced.
+fn evenly(draft: &Draft<'_>, backward: &[Node]) -> Vec<(usize, f64)> {
+    let makes = |&(_, &kernel): &(usize, &Node)| draft.family_of(kernel) != Some(Family::Embedding);
+    let weight = |kernel: Node| draft.price_of(kernel).duration.0 as f64;
+    let made = |kernels: &mut dyn Iterator<Item = (usize, &Node)>| -> Vec<(usize, f64)> {
+        kernels.map(|(at, &kernel)| (at, weight(kernel))).collect()
+    };
+    let without = made(&mut backward.iter().enumerate().filter(makes));
+    if without.is_empty() { made(&mut backward.iter().enumerate()) } else { without }
 }
 
 fn reduces(kind: CollectiveKind) -> bool {
@@ -195,22 +260,19 @@ fn start_early(draft: &mut Draft<'_>, step: &Step) -> usize {
         .filter(|&node| graph.tasks[gate(draft, node)].measured_start.max(graph.tasks[node].measured_start) >= over)
         .collect();
     let weights = step.weights(draft);
-    let total: f64 = weights.iter().sum();
-    let times: Vec<i64> = step.backward.iter().map(|&node| draft.price_of(node).duration.0).collect();
-    let busy: i64 = times.iter().sum();
-    let (mut sent, mut passed, mut at, mut started) = (0.0, 0_i64, 0, 0);
+    let (total, all) = (weights.iter().sum::<f64>(), step.made.iter().map(|&(_, weight)| weight).sum::<f64>());
+    let (mut sent, mut passed, mut at, mut started) = (0.0, 0.0, 0, 0);
     for (&(node, _), weight) in step.reduces.iter().zip(weights) {
         sent += weight;
-        let needed = (busy as f64 * (sent / total)).floor() as i64;
-        while at + 1 < times.len() && passed + times[at] < needed {
-            passed += times[at];
+        let needed = all * (sent / total - TOLERANCE);
+        while at + 1 < step.made.len() && passed + step.made[at].1 < needed {
+            passed += step.made[at].1;
             at += 1;
         }
-        if late.contains(&node) {
-            // Also the last: it waited behind those that no longer wait for the whole backward pass.
-            start_after(draft, node, step.backward[at]);
-            started += usize::from(at + 1 < times.len());
-        }
+        let Some(&(producer, _)) = step.made.get(at).filter(|_| late.contains(&node)) else { continue };
+        // Also the last: it waited behind those that no longer wait for the whole backward pass.
+        start_after(draft, node, step.backward[producer]);
+        started += usize::from(producer + 1 < step.backward.len());
     }
     started
 }

@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::cost::{Route, Shape};
 use crate::graph::{Dependency, DependencyKind, Lane, LaneId, LaneKind, TaskKind};
 use crate::intern::NameId;
 use crate::scenario::context::Context;
 use crate::scenario::draft::{Draft, Node};
+use crate::scenario::inputs::{SMALLEST, is_input};
 use crate::scenario::transform::{StepReport, Transform, TransformSpec};
-use crate::units::{Bytes, DurNs, TimeNs};
+use crate::units::{DurNs, TimeNs};
 
 use super::report::OVERLAP_DOUBT;
 
@@ -27,8 +27,6 @@ pub(super) const SPEC: TransformSpec = TransformSpec {
 
 /// The stream's number: one that frameworks do not use.
 const STREAM: i64 = 9_999;
-/// Smaller copies are numbers, not inputs.
-const SMALLEST: Bytes = Bytes(4_096);
 
 impl Transform for PrefetchInput {
     fn name(&self) -> &'static str {
@@ -66,10 +64,8 @@ fn inputs(draft: &Draft<'_>) -> BTreeMap<usize, Vec<Node>> {
     let is_kernel = |node: &Node| draft.kind_of(*node) == TaskKind::Kernel;
     let computing: BTreeSet<LaneId> = draft.nodes().filter(is_kernel).map(|node| draft.lane_of(node)).collect();
     let is_input = |node: Node| {
-        let shape = draft.work_of(node).map(|work| &work.shape);
-        let to_device = matches!(shape, Some(Shape::Copy { route: Route::HostToDevice, .. }));
         let shares = computing.contains(&draft.lane_of(node));
-        draft.kind_of(node) == TaskKind::Memcpy && to_device && draft.bytes_of(node) >= SMALLEST && shares
+        shares && is_input(draft.kind_of(node), draft.work_of(node), draft.bytes_of(node))
     };
     let mut found: BTreeMap<usize, Vec<Node>> = BTreeMap::new();
     for (lane, nodes) in draft.in_order(is_input) {

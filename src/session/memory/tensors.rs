@@ -4,6 +4,8 @@
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use crate::cost::Family;
+use crate::cost::operators::operator_family;
 use crate::graph::{OperatorId, Phase};
 use crate::scenario::memory::{AFTER, BEFORE, Buffer, Holds, MemorySource, RankMemory};
 use crate::trace::ExecutionTrace;
@@ -51,6 +53,8 @@ struct Store {
     in_forward: bool,
     in_backward: bool,
     in_optimizer: bool,
+    /// Whether look-ups read it as their tables.
+    is_table: bool,
 }
 
 impl Store {
@@ -59,7 +63,7 @@ impl Store {
             None if self.in_optimizer && self.in_forward => Holds::Parameters,
             None if self.in_optimizer && self.in_backward => Holds::Gradients,
             None if self.in_optimizer => Holds::Optimizer,
-            None if weights.contains(&self.bytes) => Holds::Parameters,
+            None if self.is_table || weights.contains(&self.bytes) => Holds::Parameters,
             Some((_, Phase::Backward)) if self.in_optimizer => Holds::Gradients,
             Some((_, Phase::Forward | Phase::Other)) => Holds::Activations,
             _ => Holds::Other,
@@ -101,7 +105,9 @@ impl<'a> Walk<'a> {
         self.leave_until(Some(step.node.parent), step.node.tid);
         let phase = self.phase(step);
         let until = step.operator.map_or(step.start, |id| end(self.rank.graph, id));
-        for tensor in self.tensors(&step.node.inputs) {
+        let inputs = self.tensors(&step.node.inputs);
+        let table = self.looks_up(step).then(|| inputs.iter().map(|tensor| tensor.elements).max()).flatten();
+        for tensor in inputs {
             let is_stretched = self.stretched.contains(&tensor.id);
             // What is larger than what was made at its address is another storage, of which a node around this one will tell.
             let is_known = |&at: &usize| {
@@ -119,6 +125,7 @@ impl<'a> Walk<'a> {
             store.in_forward |= matches!(phase, Phase::Forward | Phase::Other | Phase::Data);
             store.in_backward |= phase == Phase::Backward;
             store.in_optimizer |= phase == Phase::Optimizer;
+            store.is_table |= table == Some(tensor.elements);
         }
         self.open.entry(step.node.tid).or_default().push(*step);
     }
@@ -183,12 +190,19 @@ impl<'a> Walk<'a> {
             in_forward: false,
             in_backward: false,
             in_optimizer: false,
+            is_table: false,
         });
         at
     }
 
     fn phase(&self, step: &Step) -> Phase {
         step.operator.map_or(step.phase, |id| self.rank.graph.operators[id.0 as usize].phase)
+    }
+
+    /// Whether a node looks rows up: the largest of what it is given are the tables.
+    fn looks_up(&self, step: &Step) -> bool {
+        let name = self.trace.names.get(step.node.name);
+        operator_family(name) == Some(Family::Embedding) && self.phase(step) != Phase::Backward
     }
 
     /// The tensors of an argument list that count.

@@ -43,15 +43,19 @@ struct Writer {
 impl Writer {
     fn step<'a>(&mut self, number: u32, placed: impl Iterator<Item = &'a Placed<'a>>) {
         let place = self.events.len();
-        let mut span: Option<Span> = None;
+        let (mut span, mut backward): (Option<Span>, Option<Span>) = (None, None);
         for one in placed {
-            let (start, end) = span.unwrap_or(one.span);
-            span = Some((start.min(one.span.0), end.max(one.span.1)));
+            for around in [Some(&mut span), one.operator.is_gradient.then_some(&mut backward)].into_iter().flatten() {
+                let (start, end) = around.unwrap_or(one.span);
+                *around = Some((start.min(one.span.0), end.max(one.span.1)));
+            }
             self.operator(one, number);
         }
-        if let Some(span) = span {
-            let name = format!("ProfilerStep#{number}");
-            self.events.insert(place, on_host("user_annotation", &name, self.rank, span, &json!({})));
+        let step = format!("ProfilerStep#{number}");
+        for (name, span) in [("## backward ##", backward), (&step, span)] {
+            if let Some(span) = span {
+                self.events.insert(place, on_host("user_annotation", name, self.rank, span, &json!({})));
+            }
         }
     }
 

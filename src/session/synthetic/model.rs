@@ -25,6 +25,8 @@ pub struct Operator {
     pub reads_collective: bool,
     /// Ties a gradient to its forward operator.
     pub sequence: Option<i64>,
+    /// Whether it is part of the backward pass.
+    pub is_gradient: bool,
 }
 
 /// A collective of an operator.
@@ -91,9 +93,9 @@ impl Builder<'_> {
         all.push(Operator { reads_collective: true, ..pooled });
         self.mlp(&self.top, &mut all);
         self.mlp_gradient(&self.top, &mut all);
-        all.push(self.exchange(exchanged));
+        all.push(Operator { is_gradient: true, ..self.exchange(exchanged) });
         self.mlp_gradient(&BOTTOM, &mut all);
-        all.push(Operator { reads_collective: true, ..self.lookup_gradient(size) });
+        all.push(Operator { reads_collective: true, is_gradient: true, ..self.lookup_gradient(size) });
         let parameters = layers(&BOTTOM).chain(layers(&self.top)).map(|(k, n)| k * n + n).sum();
         all.push(self.collective("allreduce", CollectiveKind::AllReduce, parameters));
         let update =
@@ -159,8 +161,10 @@ impl Builder<'_> {
         let mut list: Vec<(u64, u64)> = layers(widths).collect();
         list.reverse();
         for (k, n) in list {
-            all.push(self.simple("aten::mm", &[&[n, self.batch], &[self.batch, k]], "volta_sgemm_128x64_nt"));
-            all.push(self.simple("aten::mm", &[&[self.batch, n], &[n, k]], "volta_sgemm_128x64_nn"));
+            let product =
+                |inputs: &[&[u64]], kernel| Operator { is_gradient: true, ..self.simple("aten::mm", inputs, kernel) };
+            all.push(product(&[&[n, self.batch], &[self.batch, k]], "volta_sgemm_128x64_nt"));
+            all.push(product(&[&[self.batch, n], &[n, k]], "volta_sgemm_128x64_nn"));
         }
     }
 
@@ -206,5 +210,14 @@ fn tensor(dims: &[u64], dtype: DType) -> Operand {
 }
 
 fn operator(name: &'static str, inputs: Vec<Operand>, kernels: Vec<(&'static str, DurNs)>) -> Operator {
-    Operator { name, inputs, overheads: OVERHEADS, kernels, collective: None, reads_collective: false, sequence: None }
+    Operator {
+        name,
+        inputs,
+        overheads: OVERHEADS,
+        kernels,
+        collective: None,
+        reads_collective: false,
+        sequence: None,
+        is_gradient: false,
+    }
 }

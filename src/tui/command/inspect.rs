@@ -28,8 +28,8 @@ pub(super) const COMMANDS: &[Command] = &[
     Command {
         name: "iteration",
         aliases: &["iter"],
-        argument: Argument::Optional(Kind::Text, "NUMBER"),
-        help: "choose which recorded iteration is modelled",
+        argument: Argument::Optional(Kind::Text, "INDEX"),
+        help: "choose which recorded iteration is modelled, by its index from 0",
         keys: &[(Everywhere, "I")],
         run: iteration,
     },
@@ -80,10 +80,19 @@ fn iteration(app: &mut App, number: &str) -> Ran {
         return Ok(Vec::new());
     }
     let count = work.loaded.traces().next().map_or(0, |trace| steps(trace).len());
-    let wanted = number.parse::<usize>().ok().filter(|index| (1..=count).contains(index));
-    let index = wanted.ok_or_else(|| format!("no iteration {number}: 1 to {count}"))? - 1;
+    let wanted = number.parse::<usize>().ok().filter(|index| *index < count);
+    let index = wanted.ok_or_else(|| format!("no iteration {number}: {}", among(count)))?;
     let scenario = Some(Arc::clone(work.history.current()));
     let effect = Effect::Reopen { work: work.number, choice: IterationChoice::Index(index), scenario };
     app.say(Message::note("building the graph of that iteration…"));
     Ok(vec![effect])
+}
+
+/// Which indices of iterations there are.
+fn among(count: usize) -> String {
+    match count {
+        0 => "none was recorded".to_owned(),
+        1 => "0 is the only one".to_owned(),
+        _ => format!("0 to {}", count - 1),
+    }
 }

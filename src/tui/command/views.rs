@@ -2,6 +2,7 @@
 
 use super::Pane::Everywhere;
 use super::{Argument, Command, Kind, Pane, Ran};
+use crate::session::parse_target;
 use crate::tui::app::App;
 use crate::tui::listing::{Arrangement, Grouping, Order};
 use crate::tui::overlay::{Overlay, Prompt, Purpose};
@@ -82,6 +83,14 @@ pub(super) const COMMANDS: &[Command] = &[
         help: "edits worth making, and what the iteration is sensitive to",
         keys: &[(Everywhere, "9")],
         run: |app, _| Ok(show(app, View::Advise)),
+    },
+    Command {
+        name: "goal",
+        aliases: &["target"],
+        argument: Argument::Optional(Kind::Text, "-20%"),
+        help: "what saves that share of the time; alone forgets the goal",
+        keys: &[],
+        run: goal,
     },
     Command {
         name: "ranks",
@@ -240,4 +249,10 @@ pub(super) fn show(app: &mut App, view: View) -> Vec<crate::tui::effect::Effect>
     app.focus = crate::tui::app::Focus::View;
     app.fit_extent();
     app.start_background()
+}
+
+fn goal(app: &mut App, share: &str) -> Ran {
+    let target = if share.is_empty() { None } else { Some(parse_target(share)?) };
+    app.workspace_mut().ok_or("no trace is open yet")?.set_goal(target);
+    Ok(show(app, View::Advise))
 }

@@ -183,7 +183,7 @@ impl Picker {
         let shown = work.loaded.graph.ranks.first().map_or("", |part| part.iteration.as_str());
         let off = |step: &Step| step.dur.0 as f64 / median.0.max(1) as f64 - 1.0;
         let entry = |(index, step): (usize, &Step)| Entry {
-            label: format!("{:>2} {}", index + 1, step.name),
+            label: format!("{index:>2} {}", step.name),
             help: format!(
                 "{:>9}  {:>8}{}{}",
                 step.dur.to_string(),
@@ -192,7 +192,7 @@ impl Picker {
                 remark(&steps, index, usual)
             ),
             hint: if step.name == shown { "modelled".to_owned() } else { String::new() },
-            line: format!("iteration {}", index + 1),
+            line: format!("iteration {index}"),
         };
         let (low, high) =
             steps.iter().map(off).fold((0.0_f64, 0.0_f64), |(low, high), off| (low.min(off), high.max(off)));

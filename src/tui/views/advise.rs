@@ -1,6 +1,6 @@
 //! Advice: every edit tried on top of the scenario, the best together, and what the iteration is sensitive to.
 
-use crate::session::{Advice, AdvisedOption, Sensitivity, alike};
+use crate::session::{Advice, AdvisedOption, Goal, Sensitivity, alike};
 use crate::tui::table::{Column, Open, Table, TableRow, name, value};
 use crate::tui::theme::Role;
 use crate::tui::workspace::Workspace;
@@ -54,19 +54,30 @@ fn options_columns() -> Vec<Column> {
 fn options(advice: &Advice, is_stale: bool) -> Table<'_> {
     let per_sample = if advice.options.iter().any(|option| option.is_per_sample) { " · * per sample" } else { "" };
     let groups = alike(&advice.options);
+    let goal = advice.goal.as_ref().map_or(String::new(), goal);
     let text = match advice.options.len() {
         0 => "no edit that is known makes it faster".to_owned(),
         1 => "1 option on top of the scenario · v sensitivity".to_owned(),
         count => format!("{count} options on top of the scenario · v sensitivity"),
     };
     Table {
-        summary: vec![(text + per_sample, Role::Dim), note(is_stale)],
+        summary: vec![(goal, Role::Accent), (text + per_sample, Role::Dim), note(is_stale)],
         columns: options_columns(),
         count: groups.len(),
         row: Box::new(move |index| {
             let group: Vec<&AdvisedOption> = groups[index].iter().map(|&at| &advice.options[at]).collect();
             option_row(group[0], &group[1..])
         }),
+    }
+}
+
+/// `goal −20 %: −40.0 % · `; what takes it is in the pane.
+fn goal(goal: &Goal) -> String {
+    let (target, gain) = (100.0 * goal.target, 100.0 * goal.gain);
+    match (goal.simulated_ns, goal.is_reached) {
+        (None, _) => format!("goal −{target} % out of reach · "),
+        (_, true) => format!("goal −{target} % reached: −{gain:.1} % · "),
+        (_, false) => format!("goal −{target} % out of reach: at most −{gain:.1} % · "),
     }
 }
 
@@ -99,6 +110,7 @@ fn sensitivity(advice: &Advice, is_stale: bool) -> Table<'_> {
             column("class", 12, false, 0),
             column("a tenth", 9, true, 0),
             column("all", 9, true, 0),
+            column("to goal", 9, true, if advice.goal.is_some() { 0 } else { u16::MAX }),
             column("", 18, false, 54),
             column("tasks", 0, false, 74),
         ],
@@ -114,6 +126,7 @@ fn lever_row(lever: &Sensitivity, most: f64) -> TableRow {
             value(lever.class.clone(), Role::Strong),
             value(saved(lever.gain_at_tenth), Role::Text),
             value(saved(lever.gain_at_most), Role::Text),
+            value(lever.factor_for_target.map_or("–".to_owned(), |factor| format!("×{factor:.3}")), Role::Text),
             value(bar(lever.gain_at_most / most), Role::Chart),
             value(lever.selector.clone(), Role::Dim),
         ],

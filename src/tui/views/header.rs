@@ -122,8 +122,9 @@ fn replay_error(summary: &Summary) -> Pieces {
 /// The second line, from all to the least that is shown.
 fn figures(work: &Workspace) -> Vec<Pieces> {
     let summary = &work.outcome.summary;
-    let (iteration, gpu) = (iteration(work), gpu(work));
-    let (memory, brief_memory) = (memory(work, false), memory(work, true));
+    let (iteration, gpu, brief_gpu) = (iteration(work), gpu(work, false), gpu(work, true));
+    let [changed_memory, memory, brief_memory] =
+        [Memory::Change, Memory::Full, Memory::Brief].map(|how| memory(work, how));
     let join = |parts: &[&Pieces]| {
         let mut all = Pieces::new();
         for part in parts.iter().filter(|part| !part.is_empty()) {
@@ -140,10 +141,14 @@ fn figures(work: &Workspace) -> Vec<Pieces> {
         Vec::new()
     };
     vec![
+        join(&[&iteration, &gpu, &changed_memory, &unmodelled]),
+        join(&[&iteration, &gpu, &changed_memory]),
         join(&[&iteration, &gpu, &memory, &unmodelled]),
         join(&[&iteration, &gpu, &memory]),
         join(&[&iteration, &gpu, &brief_memory]),
-        join(&[&iteration, &gpu]),
+        join(&[&iteration, &brief_gpu, &brief_memory]),
+        join(&[&iteration, &brief_memory]),
+        join(&[&iteration, &brief_gpu]),
         iteration,
     ]
 }
@@ -182,11 +187,15 @@ fn iteration(work: &Workspace) -> Pieces {
     pieces
 }
 
-fn gpu(work: &Workspace) -> Pieces {
+/// `GPU busy 41 % → 78 %`; briefly `GPU 78 %`.
+fn gpu(work: &Workspace, is_brief: bool) -> Pieces {
     if !work.has_device() {
         return Vec::new();
     }
     let (before, after) = (work.loaded.replay.summary.gpu_busy, work.outcome.summary.gpu_busy);
+    if is_brief {
+        return vec![("GPU ".to_owned(), Role::Dim), (percent(after), Role::Text)];
+    }
     let mut pieces = vec![("GPU busy ".to_owned(), Role::Dim), (percent(before), Role::Text)];
     if (before - after).abs() >= 0.005 {
         pieces.push((" → ".to_owned(), Role::Dim));
@@ -195,8 +204,19 @@ fn gpu(work: &Workspace) -> Pieces {
     pieces
 }
 
-/// `mem ≈330.7 MiB/16 GiB`; briefly `mem ≈2 % of 16 GiB`.
-fn memory(work: &Workspace, is_brief: bool) -> Pieces {
+/// How memory is told.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Memory {
+    /// `mem 330.7 MiB → ≈120.1 MiB/16 GiB`.
+    Change,
+    /// `mem ≈120.1 MiB/16 GiB`.
+    Full,
+    /// `mem ≈2 % of 16 GiB`.
+    Brief,
+}
+
+fn memory(work: &Workspace, how: Memory) -> Pieces {
+    let is_brief = how == Memory::Brief;
     let summary = &work.outcome.summary;
     let Some(needed) = summary.memory_bytes else { return Vec::new() };
     let role = if summary.fits == Some(false) { Role::Bad } else { Role::Text };
@@ -212,7 +232,15 @@ fn memory(work: &Workspace, is_brief: bool) -> Pieces {
         None if is_brief => needed.to_string(),
         None => format!("{needed}{of}"),
     };
-    vec![("mem ".to_owned(), Role::Dim), (format!("{about}{text}{too_much}"), role)]
+    let before =
+        work.loaded.replay.summary.memory_bytes.filter(|before| how == Memory::Change && differs(*before, needed));
+    let before = before.map_or(String::new(), |before| format!("{before} → "));
+    vec![("mem ".to_owned(), Role::Dim), (format!("{before}{about}{text}{too_much}"), role)]
+}
+
+/// Whether two amounts of memory differ by more than half a percent.
+fn differs(a: Bytes, b: Bytes) -> bool {
+    a.0.abs_diff(b.0) * 200 > a.0
 }
 
 /// `+0.3 %`, `−1.2 %`; what rounds to nothing has no sign.

@@ -2,6 +2,7 @@
 
 use unicode_width::UnicodeWidthStr;
 
+use crate::session::alike;
 use crate::tui::app::App;
 use crate::tui::canvas::{Canvas, cut};
 use crate::tui::theme::{Paint, Role};
@@ -67,9 +68,12 @@ fn remark(app: &App, work: &Workspace) -> Option<(String, Role)> {
     match app.view {
         View::Operators => Some((SIGNS.to_owned(), Role::Faint)),
         View::Advise if !work.table.is_other => {
-            let option = work.advice.advice.as_deref()?.options.get(work.table.cursor)?;
+            let advice = work.advice.advice.as_deref()?;
+            let first = *alike(&advice.options).get(work.table.cursor)?.first()?;
+            let option = &advice.options[first];
+            let goal = advice.goal.as_ref().map(|goal| format!("goal {}", goal.sentence()));
             let steps = option.steps.join(" + ");
-            let said: Vec<&str> = std::iter::once(&steps).chain(&option.assumed).map(String::as_str).collect();
+            let said: Vec<&str> = goal.iter().chain([&steps]).chain(&option.assumed).map(String::as_str).collect();
             Some((said.join(" · "), Role::Text))
         }
         _ => None,
@@ -89,7 +93,8 @@ fn keys(app: &App, work: &Workspace) -> Vec<(&'static str, String)> {
         ],
         View::Advise => {
             let other = if work.table.is_other { "options" } else { "sensitivity" };
-            vec![("enter", "adds the row's steps".to_owned()), ("v", other.to_owned())]
+            let goal = (":goal", "−20 %".to_owned());
+            vec![("enter", "adds the row's steps".to_owned()), ("v", other.to_owned()), goal]
         }
         View::Operators => vec![
             ("enter", "opens or folds".to_owned()),

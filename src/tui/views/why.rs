@@ -317,8 +317,9 @@ fn of_header(work: &Workspace, lines: &mut Vec<Line>) {
     let summary = &work.outcome.summary;
     lines.push(("", "figures above".to_owned(), Role::Title));
     let ranks = if summary.ranks.len() > 1 { ", of the slowest rank" } else { "" };
-    let measured =
-        format!("{} from the start of the traced iteration to the end of its work{ranks}", summary.measured_ns);
+    let has_earlier = work.loaded.graph.ranks.iter().any(|part| part.begin.is_some());
+    let from = if has_earlier { "end of the step before" } else { "start of the traced iteration" };
+    let measured = format!("{} from the {from} to the end of its work{ranks}", summary.measured_ns);
     lines.push(("measured", measured, Role::Text));
     let steps = work.outcome.steps.iter().filter(|step| step.enabled).count();
     lines.push((
@@ -326,6 +327,7 @@ fn of_header(work: &Workspace, lines: &mut Vec<Line>) {
         format!("{} replaying the graph with {} in force", summary.simulated_ns, counted(steps)),
         Role::Text,
     ));
+    lines.extend(summary.cut.map(|cut| ("", cut.sentence(), Role::Warn)));
     lines.push(("replay", replay(summary), Role::Text));
     lines.push(("error", band(summary), Role::Text));
     let busy = format!("{:.1} % of the iteration with work on the device, mean over ranks", summary.gpu_busy * 100.0);

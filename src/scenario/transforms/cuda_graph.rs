@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::cost::{Prediction, Provenance};
 use crate::graph::{Dependency, DependencyKind, HostPart, LaneId, TaskKind};
 use crate::scenario::context::Context;
-use crate::scenario::draft::{Draft, Node, NodeSet};
+use crate::scenario::draft::{Draft, Node, NodeSet, Wire};
 use crate::scenario::selector::Selector;
 use crate::scenario::step::StepError;
 use crate::scenario::text::Words;
@@ -85,9 +85,31 @@ impl Transform for CudaGraph {
     }
 }
 
+/// A kernel and where it is launched.
+#[derive(Clone, Copy, Debug)]
+struct Launch {
+    kernel: Node,
+    call: Node,
+    /// The call, or the joint after one that may have waited for room in the queue.
+    from: Node,
+}
+
+impl Launch {
+    fn of(draft: &Draft<'_>, kernel: Node) -> Option<Self> {
+        let from = draft.call_of(kernel)?;
+        let is_call = |node: Node| draft.kind_of(node) == TaskKind::Runtime && !draft.is_gone(node);
+        let is_before = |wire: &Wire| wire.kind() == DependencyKind::Program && is_call(wire.from);
+        let call = match draft.kind_of(from) {
+            TaskKind::Joint => draft.wires_into(from).find(is_before)?.from,
+            _ => Some(from).filter(|&from| is_call(from))?,
+        };
+        Some(Self { kernel, call, from })
+    }
+}
+
 impl CudaGraph {
     /// Kernels with their launches, by launching lane and step.
-    fn groups(&self, draft: &mut Draft<'_>) -> BTreeMap<(LaneId, bool), Vec<(Node, Node)>> {
+    fn groups(&self, draft: &mut Draft<'_>) -> BTreeMap<(LaneId, bool), Vec<Launch>> {
         let chosen: Option<NodeSet> =
             self.selector.as_ref().map(|selector| selector.select_all(draft).into_iter().collect());
         let within = draft.base().iteration_tasks();
@@ -96,12 +118,11 @@ impl CudaGraph {
                 && chosen.as_ref().is_none_or(|chosen| chosen.contains(*node))
         };
         let kernels: Vec<Node> = draft.nodes().filter(is_kernel).collect();
-        let mut groups: BTreeMap<_, Vec<(Node, Node)>> = BTreeMap::new();
+        let mut groups: BTreeMap<_, Vec<Launch>> = BTreeMap::new();
         for node in kernels {
-            let call = draft.call_of(node).filter(|&call| !draft.is_gone(call));
-            if let Some(call) = call.filter(|&call| draft.kind_of(call) == TaskKind::Runtime) {
-                let key = (draft.lane_of(call), within[draft.beside(node).index()]);
-                groups.entry(key).or_default().push((node, call));
+            if let Some(launch) = Launch::of(draft, node) {
+                let key = (draft.lane_of(launch.call), within[draft.beside(node).index()]);
+                groups.entry(key).or_default().push(launch);
             }
         }
         groups.retain(|_, launches| launches.len() > 1);
@@ -113,9 +134,9 @@ impl CudaGraph {
 ///
 /// # Arguments
 /// `host`: the host tasks of the launching lane, in order.
-fn capture(draft: &mut Draft<'_>, launches: &[(Node, Node)], host: &[Node]) -> (usize, usize) {
-    let calls: NodeSet = launches.iter().map(|&(_, call)| call).collect();
-    let kernels: NodeSet = launches.iter().map(|&(kernel, _)| kernel).collect();
+fn capture(draft: &mut Draft<'_>, launches: &[Launch], host: &[Node]) -> (usize, usize) {
+    let calls: NodeSet = launches.iter().map(|launch| launch.call).collect();
+    let kernels: NodeSet = launches.iter().map(|launch| launch.kernel).collect();
     let is_call = |node: &Node| calls.contains(*node);
     let (Some(begin), Some(end)) = (host.iter().position(is_call), host.iter().rposition(is_call)) else {
         return (0, 0);
@@ -133,12 +154,19 @@ fn capture(draft: &mut Draft<'_>, launches: &[(Node, Node)], host: &[Node]) -> (
         extrapolated: false,
     };
     draft.set_price(first, prediction);
-    for &(kernel, call) in launches.iter().filter(|&&(_, call)| call != first) {
+    for &Launch { kernel, call, from } in launches.iter().filter(|launch| launch.call != first) {
+        if from != call {
+            // A graph takes one place in the queue: its kernels wait for none.
+            let is_queue = |wire: &Wire| wire.kind() == DependencyKind::LaunchQueue;
+            for wire in draft.wires_into(from).filter(is_queue).collect::<Vec<_>>() {
+                draft.disconnect(&wire);
+            }
+        }
         for wire in draft.wires_into(kernel).collect::<Vec<_>>() {
             match wire.kind() {
                 DependencyKind::Launch | DependencyKind::LaunchQueue => {
                     draft.disconnect(&wire);
-                    if wire.from == call {
+                    if wire.from == from {
                         draft.connect(first, kernel, wire.dependency);
                     }
                 }

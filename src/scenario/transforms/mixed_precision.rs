@@ -123,7 +123,7 @@ impl Transform for MixedPrecision {
 
 impl MixedPrecision {
     /// What a device without matrix units for the type does instead.
-    fn without_units(&self, draft: &Draft<'_>) -> Option<String> {
+    fn without_units(self, draft: &Draft<'_>) -> Option<String> {
         let (own, other) = match self.dtype {
             DType::Bf16 => (Precision::Bf16Tensor, Precision::Fp16Tensor),
             _ => (Precision::Fp16Tensor, Precision::Bf16Tensor),

@@ -184,10 +184,9 @@ fn accumulated(draft: &Draft<'_>, part: &RankPart, is_chosen: bool, backward: &[
         furthest = furthest.max(*at);
         *at = furthest;
     }
-    let within = |start: TimeNs| match is_chosen {
-        true => (part.iteration_start..part.iteration_end).contains(&start),
-        false => start < part.iteration_start,
-    };
+    let begins = if is_chosen { part.iteration_start } else { TimeNs(i64::MIN) };
+    let ends = if is_chosen { part.iteration_end } else { part.iteration_start };
+    let within = |start: TimeNs| (begins..ends).contains(&start);
     let mut found: Vec<(usize, Option<u64>)> = Vec::new();
     for (id, of) in graph.operators.iter().enumerate() {
         let is_own = graph.lanes[of.lane.0 as usize].rank == part.rank && within(of.start);

@@ -28,7 +28,9 @@ pub(super) fn read(rank: Rank<'_>) -> Option<RankMemory> {
     walk.leave_until(None, 0);
     let known = parameters::read(rank);
     let weights: FxHashSet<u64> = known.each.iter().copied().collect();
-    let mut buffers: Vec<Buffer> = walk.stores.iter().map(|store| store.buffer(rank, &weights)).collect();
+    let stores = walk.stores.iter().enumerate();
+    let mut buffers: Vec<Buffer> =
+        stores.map(|(at, store)| store.buffer(rank, &weights, walk.tables.contains(&at))).collect();
     // A sparse gradient has no storage of its own.
     let sparse = known.sparse().map(|(bytes, from, operator)| {
         let (holds, until) = (Holds::Gradients, rank.part_end());
@@ -53,17 +55,15 @@ struct Store {
     in_forward: bool,
     in_backward: bool,
     in_optimizer: bool,
-    /// Whether look-ups read it as their tables.
-    is_table: bool,
 }
 
 impl Store {
-    fn buffer(&self, rank: Rank<'_>, weights: &FxHashSet<u64>) -> Buffer {
+    fn buffer(&self, rank: Rank<'_>, weights: &FxHashSet<u64>, is_table: bool) -> Buffer {
         let holds = match self.made {
             None if self.in_optimizer && self.in_forward => Holds::Parameters,
             None if self.in_optimizer && self.in_backward => Holds::Gradients,
             None if self.in_optimizer => Holds::Optimizer,
-            None if self.is_table || weights.contains(&self.bytes) => Holds::Parameters,
+            None if is_table || weights.contains(&self.bytes) => Holds::Parameters,
             Some((_, Phase::Backward)) if self.in_optimizer => Holds::Gradients,
             Some((_, Phase::Forward | Phase::Other)) => Holds::Activations,
             _ => Holds::Other,
@@ -89,6 +89,8 @@ struct Walk<'a> {
     /// The present store of each storage.
     now: FxHashMap<u64, usize>,
     stores: Vec<Store>,
+    /// Those that look-ups read as their tables.
+    tables: FxHashSet<usize>,
     /// Tensors that look larger than what they view.
     stretched: FxHashSet<u64>,
 }
@@ -98,7 +100,7 @@ impl<'a> Walk<'a> {
         let on_device = trace.tensors.iter().any(|tensor| !is_host(trace, tensor));
         let (open, now) = (FxHashMap::default(), FxHashMap::default());
         let stretched = FxHashSet::default();
-        Self { rank, trace, on_device, open, now, stores: Vec::new(), stretched }
+        Self { rank, trace, on_device, open, now, stores: Vec::new(), tables: FxHashSet::default(), stretched }
     }
 
     fn enter(&mut self, step: &Step) {
@@ -125,7 +127,9 @@ impl<'a> Walk<'a> {
             store.in_forward |= matches!(phase, Phase::Forward | Phase::Other | Phase::Data);
             store.in_backward |= phase == Phase::Backward;
             store.in_optimizer |= phase == Phase::Optimizer;
-            store.is_table |= table == Some(tensor.elements);
+            if table == Some(tensor.elements) {
+                self.tables.insert(at);
+            }
         }
         self.open.entry(step.node.tid).or_default().push(*step);
     }
@@ -190,7 +194,6 @@ impl<'a> Walk<'a> {
             in_forward: false,
             in_backward: false,
             in_optimizer: false,
-            is_table: false,
         });
         at
     }

@@ -40,9 +40,14 @@ impl Goal {
         }
     }
 
+    /// The target in percent, as it was given.
+    pub fn percent(&self) -> f64 {
+        (1e5 * self.target).round() / 1e3
+    }
+
     /// What it takes, in a sentence.
     pub fn sentence(&self) -> String {
-        let target = 100.0 * self.target;
+        let target = self.percent();
         let Some(time) = self.simulated_ns else { return format!("−{target} % is out of reach: no edit gains") };
         let of = if self.is_per_sample { " per sample" } else { "" };
         let gain = format!("−{:.1} %{of}, iteration {time}", 100.0 * self.gain);
@@ -107,6 +112,7 @@ mod tests {
     #[test]
     fn goals_are_shares_with_or_without_sign_and_unit() {
         assert!(["-20%", "20", "−20 %", " 20% "].iter().all(|text| parse_target(text) == Ok(0.2)));
+        assert_eq!(Goal::of(&[], 0.07).percent().to_string(), "7");
         assert!(["0%", "100", "", "%", "20%%", "x", "nan", "--"].iter().all(|text| parse_target(text).is_err()));
     }
 }

@@ -73,7 +73,7 @@ fn options(advice: &Advice, is_stale: bool) -> Table<'_> {
 
 /// `goal −20 %: −40.0 % · `; what takes it is in the pane.
 fn goal(goal: &Goal) -> String {
-    let (target, gain) = (100.0 * goal.target, 100.0 * goal.gain);
+    let (target, gain) = (goal.percent(), 100.0 * goal.gain);
     match (goal.simulated_ns, goal.is_reached) {
         (None, _) => format!("goal −{target} % out of reach · "),
         (_, true) => format!("goal −{target} % reached: −{gain:.1} % · "),

@@ -259,6 +259,9 @@ fn assemble(
 /// What all devices of a domain have in common, and how wrong anchoring is.
 type Shared = (Unseen, Vec<Anchored>);
 
+/// The error of one way over that of the other from which the first is better.
+const CLEARLY: f64 = 0.9;
+
 /// How parameters come about that are no device's own.
 #[derive(Clone, Copy, Debug)]
 enum Way {
@@ -277,7 +280,7 @@ impl Way {
     }
 }
 
-/// Predicts every device from parameters of the devices of other chips, by the way that errs less: absolute, and anchored.
+/// Predicts every device from parameters of the devices of other chips, by the joint search unless the mean errs clearly less: absolute, and anchored.
 fn leave_one_out(
     domain: Domain,
     fits: &BTreeMap<(Domain, String), Fit>,
@@ -315,11 +318,12 @@ fn leave_one_out(
         samples.iter().map(judge).collect()
     };
     let sum = |found: &[(Vec<f64>, ErrorSummary)]| found.iter().map(|(_, error)| error.mape).sum::<f64>();
-    let tried = [Way::Joint, Way::Mean].map(|way| (way, left_out(way)));
-    let Some((way, found)) = tried.into_iter().min_by(|a, b| sum(&a.1).total_cmp(&sum(&b.1))) else { return Ok(None) };
     if samples.is_empty() {
         return Ok(None);
     }
+    let (joint, mean) = (left_out(Way::Joint), left_out(Way::Mean));
+    let is_mean = sum(&mean) < CLEARLY * sum(&joint);
+    let (way, found) = if is_mean { (Way::Mean, mean) } else { (Way::Joint, joint) };
     let error = significant(sum(&found) / found.len() as f64, 4);
     let ids = samples.iter().map(|(sample, _)| sample.device.id.clone());
     let errors: Vec<(String, f64)> = ids.zip(found.iter().map(|(_, error)| significant(error.mape, 4))).collect();

@@ -1,5 +1,7 @@
 //! Where JSON tokens and values end in a window of text. Nothing here recurses, so nesting cannot exhaust the stack.
 
+use super::block::{BLOCK, Block};
+
 /// Why a token or value could not be passed over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
@@ -10,39 +12,22 @@ pub enum Stop {
 }
 
 const ONES: u64 = 0x0101_0101_0101_0101;
-const HIGH: u64 = 0x8080_8080_8080_8080;
 
-/// A byte of a number or literal.
-const BARE: u8 = 1;
-/// A quote or bracket.
-const STRUCTURE: u8 = 2;
-
-/// What each byte may be part of.
-const KINDS: [u8; 256] = {
-    let mut table = [0; 256];
+/// The bytes that numbers and literals are made of.
+const BARE: [bool; 256] = {
+    let mut table = [false; 256];
     let mut byte = 0;
     while byte < 256 {
-        table[byte] = match byte as u8 {
-            b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' | b'-' | b'+' | b'.' => BARE,
-            b'"' | b'[' | b']' | b'{' | b'}' => STRUCTURE,
-            _ => 0,
-        };
+        table[byte] = matches!(byte as u8, b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' | b'-' | b'+' | b'.');
         byte += 1;
     }
     table
 };
 
-/// Sets the high bit of the lowest byte of `word` that equals `byte` (and perhaps of higher bytes).
+/// Whether `byte` would go on a number or literal that stands before it.
 #[inline]
-fn equal_bytes(word: u64, byte: u8) -> u64 {
-    let difference = word ^ (ONES * u64::from(byte));
-    difference.wrapping_sub(ONES) & !difference & HIGH
-}
-
-/// Sets the high bit of the lowest control character of `word` (and perhaps of higher bytes).
-#[inline]
-fn control_bytes(word: u64) -> u64 {
-    word.wrapping_sub(ONES * 0x20) & !word & HIGH
+pub fn is_bare(byte: u8) -> bool {
+    BARE[usize::from(byte)]
 }
 
 /// The first byte at or after `at` that is not white space.
@@ -90,13 +75,12 @@ pub fn string_end(text: &[u8], at: usize) -> Result<(usize, bool), Stop> {
 /// The first quote, backslash or control character at or after `at`.
 #[inline]
 fn special_byte(text: &[u8], mut at: usize) -> Result<usize, Stop> {
-    while let Some(bytes) = text.get(at..).and_then(|rest| rest.first_chunk::<8>()) {
-        let word = u64::from_le_bytes(*bytes);
-        let hit = equal_bytes(word, b'"') | equal_bytes(word, b'\\') | control_bytes(word);
-        if hit != 0 {
-            return Ok(at + hit.trailing_zeros() as usize / 8);
+    while let Some(block) = Block::at(text, at) {
+        let hits = block.specials();
+        if hits != 0 {
+            return Ok(at + hits.trailing_zeros() as usize);
         }
-        at += 8;
+        at += BLOCK;
     }
     while !matches!(peek(text, at)?, b'"' | b'\\' | 0..0x20) {
         at += 1;
@@ -105,19 +89,56 @@ fn special_byte(text: &[u8], mut at: usize) -> Result<usize, Stop> {
 }
 
 /// Passes over the value at `at`. Brackets are counted, not paired; numbers and literals are taken as written.
+#[inline]
 pub fn value_end(text: &[u8], at: usize) -> Result<usize, Stop> {
     match peek(text, at)? {
         b'"' => Ok(string_end(text, at)?.0),
-        b'{' | b'[' => container_end(text, at),
+        b'{' | b'[' => plain_container_end(text, at).map_or_else(|| container_end(text, at), Ok),
         _ => bare_end(text, at),
     }
 }
 
+/// [`container_end`] block by block; `None` where there are escapes, control characters in strings, or the window ends.
+#[inline]
+fn plain_container_end(text: &[u8], mut at: usize) -> Option<usize> {
+    let (mut depth, mut in_string) = (0u32, 0u32);
+    loop {
+        let block = Block::at(text, at)?;
+        let strings = from_odd_to_even(block.equal(b'"')) ^ in_string;
+        if block.equal(b'\\') | (block.controls() & strings) != 0 {
+            return None;
+        }
+        let opens = block.opens() & !strings;
+        let mut brackets = opens | (block.closes() & !strings);
+        while brackets != 0 {
+            let place = brackets.trailing_zeros();
+            depth = depth.wrapping_add((opens >> place & 1) << 1).wrapping_sub(1);
+            if depth == 0 {
+                return Some(at + place as usize + 1);
+            }
+            brackets &= brackets - 1;
+        }
+        in_string = ((strings as i32) >> (u32::BITS - 1)) as u32;
+        at += BLOCK;
+    }
+}
+
+/// Ones from each bit of `marks` that is the first, third and so on up to before the one that follows it.
+#[inline]
+fn from_odd_to_even(marks: u32) -> u32 {
+    let mut bits = marks;
+    for distance in [1, 2, 4, 8, 16] {
+        bits ^= bits << distance;
+    }
+    bits
+}
+
+/// Passes over the object or list at `at`, byte by byte between its strings.
+#[cold]
 fn container_end(text: &[u8], mut at: usize) -> Result<usize, Stop> {
     let mut depth = 0usize;
     loop {
-        at = structure(text, at)?;
-        match text[at] {
+        match peek(text, at)? {
             b'"' => {
                 at = string_end(text, at)?.0;
                 continue;
@@ -133,29 +154,11 @@ fn container_end(text: &[u8], mut at: usize) -> Result<usize, Stop> {
     }
 }
 
-/// The first quote or bracket at or after `at`, or something before it that looks like one from afar.
-#[inline]
-fn structure(text: &[u8], mut at: usize) -> Result<usize, Stop> {
-    while let Some(bytes) = text.get(at..).and_then(|rest| rest.first_chunk::<8>()) {
-        let word = u64::from_le_bytes(*bytes);
-        // Brackets are 0x5b, 0x5d, 0x7b and 0x7d: alike but for 0x26.
-        let hit = equal_bytes(word, b'"') | equal_bytes(word & (ONES * 0xd9), 0x59);
-        if hit != 0 {
-            return Ok(at + hit.trailing_zeros() as usize / 8);
-        }
-        at += 8;
-    }
-    while KINDS[usize::from(peek(text, at)?)] != STRUCTURE {
-        at += 1;
-    }
-    Ok(at)
-}
-
 /// Passes over a number, `true`, `false`, `null`, and the `NaN` and `inf` that some writers put where JSON has no number.
 #[inline]
 pub fn bare_end(text: &[u8], start: usize) -> Result<usize, Stop> {
     let mut at = start + digits(&text[start.min(text.len())..]);
-    while KINDS[usize::from(peek(text, at)?)] == BARE {
+    while is_bare(peek(text, at)?) {
         at += 1;
     }
     if at == start { Err(Stop::Unexpected) } else { Ok(at) }
@@ -222,11 +225,14 @@ mod tests {
                 for end in lead + 1..=text.len() {
                     let expected = if end < whole { Err(Stop::NeedMore) } else { Ok(whole) };
                     let expected = if list.contains('\n') { Err(Stop::Unexpected) } else { expected };
-                    let found = container_end(&text.as_bytes()[..end], lead);
-                    assert!(
-                        found == expected || found == Err(Stop::NeedMore) && end < whole,
-                        "{list} {lead} {end}: {found:?}"
-                    );
+                    for found in
+                        [container_end(&text.as_bytes()[..end], lead), value_end(&text.as_bytes()[..end], lead)]
+                    {
+                        assert!(
+                            found == expected || found == Err(Stop::NeedMore) && end < whole,
+                            "{list} {lead} {end}: {found:?}"
+                        );
+                    }
                 }
             }
         }

@@ -2,6 +2,7 @@
 //!
 //! Must not know what any key means.
 
+mod block;
 pub mod document;
 pub mod lex;
 pub mod pattern;

@@ -28,11 +28,16 @@ impl Pattern {
         self.length
     }
 
+    /// The text itself.
+    pub fn text(&self) -> &[u8] {
+        &self.blocks.as_flattened()[..self.length]
+    }
+
     /// Whether `text` begins with it.
     #[inline]
     pub fn begins(&self, text: &[u8]) -> bool {
         let Some(whole) = text.get(..self.blocks.len() * BLOCK) else {
-            return text.starts_with(&self.blocks.as_flattened()[..self.length]);
+            return text.starts_with(self.text());
         };
         let mut counted = self.last;
         for (own, other) in self.blocks.iter().zip(whole.as_chunks::<BLOCK>().0).rev() {

@@ -14,6 +14,7 @@ mod raw;
 mod scan;
 pub mod strict;
 mod tracks;
+mod usual;
 
 pub use arguments::TensorLists;
 pub use builder::Builder;

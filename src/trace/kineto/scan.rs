@@ -2,15 +2,23 @@
 //!
 //! A profiler writes events from a few templates, so what stands *between* two values (the seam: `, "dur": `) repeats from
 //! event to event. Seams are learnt as a tree: after each value, the seams seen there before are compared with the text,
-//! which gives the next key without looking at it. A new seam is read token by token, once. What PyTorch does not write is
-//! given up on, never guessed; the strict reader then decides.
+//! which gives the next key without looking at it. A new seam is read token by token, once. A value that mostly stays the same is
+//! taken as part of the seams around it (`"ph": "X", "cat": "cpu_op", "name": `), which are one seam from then on. What PyTorch does
+//! not write is given up on, never guessed; the strict reader then decides.
+
+use std::ops::Range;
 
 use super::raw::{Key, RawEvent, Text};
+use super::usual::Usual;
 use crate::trace::json::lex::{self, Stop};
 use crate::trace::json::pattern::Pattern;
 
 /// Most seams after one value; files with more are read token by token there.
-const SEAMS_PER_NODE: usize = 12;
+const SEAMS_PER_NODE: usize = 24;
+/// As many seams after one value are not joined with others any more.
+const SEAMS_TO_JOIN: usize = 12;
+/// Longest seam that values are taken into.
+const LONGEST_SEAM: usize = 256;
 /// Most nodes of the tree.
 const NODES: usize = 4096;
 
@@ -44,7 +52,11 @@ enum Next {
 #[derive(Clone, Debug)]
 struct Seam {
     text: Pattern,
+    /// The values in it.
+    within: Vec<(Key, Range<usize>)>,
     next: Next,
+    /// The values that mostly follow.
+    usual: Usual,
     /// The node after the value; `None` where the tree is full.
     node: Option<u32>,
 }
@@ -74,20 +86,31 @@ impl Scanner {
         let mut place = Place::Start;
         loop {
             let rest = text.get(at..).unwrap_or_default();
-            let known = node.and_then(|node| self.nodes[node as usize].iter().find(|seam| seam.text.begins(rest)));
-            let next = if let Some(seam) = known {
+            let (of, seams) = (node, node.map_or(&mut [][..], |node: u32| &mut self.nodes[node as usize]));
+            let known = seams.iter_mut().enumerate().find(|(_, seam)| seam.text.begins(rest));
+            let (next, usual) = if let Some((number, seam)) = known {
+                for (key, range) in &seam.within {
+                    event[*key] = Text::of(&rest[range.clone()]);
+                }
                 at += seam.text.len();
                 node = seam.node;
-                seam.next
+                (seam.next, Some((number, &mut seam.usual)))
             } else {
                 let (end, next) = read_seam(text, at, place)?;
                 node = node.and_then(|node| self.learn(node, &text[at..end], next));
                 at = end;
-                next
+                (next, None)
             };
             let Next::Value(key, after) = next else { return Ok(at) };
             let start = lex::skip_space(text, at);
+            let is_behind = start == at;
             at = lex::value_end(text, start)?;
+            if let (Some(of), Some((number, usual))) = (of, usual)
+                && usual.settles(&text[start..at])
+                && is_behind
+            {
+                self.join(of, number, &text[start..at]);
+            }
             place = after;
             if let Some(key) = key {
                 event[key] = Text::of(&text[start..at]);
@@ -102,8 +125,30 @@ impl Scanner {
         }
         let following = self.nodes.len() as u32;
         self.nodes.push(Vec::new());
-        self.nodes[node as usize].push(Seam { text: Pattern::of(text), next, node: Some(following) });
+        let (text, usual) = (Pattern::of(text), Usual::default());
+        self.nodes[node as usize].push(Seam { text, within: Vec::new(), next, usual, node: Some(following) });
         Some(following)
+    }
+
+    /// Takes a usual value behind a seam into the seam, with each of those that stand behind the value.
+    #[cold]
+    fn join(&mut self, node: u32, number: usize, value: &[u8]) {
+        let first = self.nodes[node as usize][number].clone();
+        let (Next::Value(key, _), Some(following)) = (first.next, first.node) else { return };
+        let from = first.text.len();
+        for second in self.nodes[following as usize].clone() {
+            let text = [first.text.text(), value, second.text.text()].concat();
+            let seams = &mut self.nodes[node as usize];
+            let is_known = seams.iter().any(|seam| seam.text.text() == text);
+            if is_known || text.len() > LONGEST_SEAM || seams.len() >= SEAMS_TO_JOIN {
+                continue;
+            }
+            let behind = from + value.len();
+            let moved = second.within.iter().map(|(key, range)| (*key, range.start + behind..range.end + behind));
+            let own = key.map(|key| (key, from..behind));
+            let within = first.within.iter().cloned().chain(own).chain(moved).collect();
+            seams.insert(number, Seam { text: Pattern::of(&text), within, ..second });
+        }
     }
 }
 
@@ -198,10 +243,28 @@ mod tests {
     }
 
     #[test]
+    fn values_that_stay_the_same_for_long_are_still_read_when_they_change() {
+        let mut scanner = Scanner::default();
+        let event = |number: u32, pid: &str, name: &str, stack: &str| {
+            format!(
+                r#"{{"ph": "X", "cat": "cpu_op", "name": {name}, "pid": {pid}, "ts": {number}, "args": {{"x": null, "Call stack": {stack}, "External id": {number}}}}}"#
+            )
+        };
+        for number in 0..2_000 {
+            let odd = number % 100;
+            let pid = ["12", "123", "1.2", "null", "\"12\""][if odd < 5 { odd as usize } else { 0 }];
+            let (name, stack) =
+                (if odd == 7 { r#""a\"12""# } else { r#""a""# }, if odd == 9 { "[1, {}]" } else { r#""""# });
+            agree(&mut scanner, &event(number, pid, name, stack));
+        }
+        assert!(scanner.nodes[0].iter().any(|seam| seam.within.len() >= 4), "{:?}", scanner.nodes[0]);
+    }
+
+    #[test]
     fn every_cut_asks_for_more() {
         let text = br#"{"ph": "X", "args": {"grid": [1, 2], "dtype": "Float"}, "ts": 15}"#;
         let mut scanner = Scanner::default();
-        for _ in 0..2 {
+        for _ in 0..200 {
             for cut in 0..text.len() {
                 let result = scanner.event(&text[..cut], 0, &mut RawEvent::default());
                 assert_eq!(result, Err(Stop::NeedMore), "cut at {cut}");

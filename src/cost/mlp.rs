@@ -5,7 +5,8 @@
 use nalgebra::{DMatrix, DVector};
 use serde::{Deserialize, Serialize};
 
-use super::calibrate::significant;
+use super::reuse::REUSE_BINS;
+use super::significant::significant;
 use super::work::{Shape, Work};
 
 /// How the weights follow the gradient.
@@ -326,9 +327,6 @@ pub fn paper_features(work: &Work, reuse: Option<&[f64; REUSE_BINS]>) -> Option<
         _ => return None,
     })
 }
-
-/// Bins of the reuse histogram: (0, 1], (1, 2], (2, 4], …, beyond 32768.
-pub const REUSE_BINS: usize = 17;
 
 /// How often rows are looked up again in one batch: share of the rows whose number of look-ups falls in each bin;
 /// all zero without look-ups [Lin 2024 §IV-C].

@@ -30,6 +30,7 @@ pub mod reuse;
 pub mod roof_ratio;
 pub mod roofline;
 pub mod scale;
+pub mod significant;
 pub mod structured;
 pub mod topology;
 pub mod trace_error;

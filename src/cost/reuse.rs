@@ -6,7 +6,8 @@ use std::hash::{Hash, Hasher};
 
 use serde::Serialize;
 
-use super::mlp::REUSE_BINS;
+/// Bins of the reuse histogram: (0, 1], (1, 2], (2, 4], …, beyond 32768.
+pub const REUSE_BINS: usize = 17;
 
 /// Which rows a batch looks up.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]

@@ -16,11 +16,10 @@ use std::path::Path;
 
 use retime::cost::Domain;
 use retime::cost::anchor::{Anchored, Ratio};
-use retime::cost::calibrate::{
-    self, Beside, Calibrated, ErrorSummary, Judged, Measurement, Sample, Tuning, significant,
-};
+use retime::cost::calibrate::{self, Beside, Calibrated, ErrorSummary, Judged, Measurement, Sample, Tuning};
 use retime::cost::fits::{Choice, Fit, Fits, Unseen};
 use retime::cost::host_floor::HostFloor;
+use retime::cost::significant::significant;
 use retime::cost::structured;
 use retime::cost::validate::{doubling_error, smallest_us};
 use retime::device::{Catalog, DeviceProfile};

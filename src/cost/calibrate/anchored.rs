@@ -4,10 +4,11 @@
 use std::collections::BTreeMap;
 
 use super::fit::is_kernel;
-use super::{Measurement, Sample, is_held_out, significant};
+use super::{Measurement, Sample, is_held_out};
 use crate::cost::anchor::{Anchored, PairError, Ratio};
 use crate::cost::domain::Domain;
 use crate::cost::fits::Fit;
+use crate::cost::significant::significant;
 use crate::cost::structured::structured_us;
 use crate::cost::work::{Shape, Work};
 use crate::device::DeviceProfile;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::held_out::{is_held_out, is_judge};
 use super::search::minimise;
 use super::structure::{KERNEL_OVER_FLOOR, Lesson, lessons, search};
 use super::summary::{ErrorSummary, summarise};
@@ -14,6 +15,7 @@ use crate::cost::host_floor::BEFORE;
 use crate::cost::mlp::{Mlp, MlpConfig, paper_features};
 use crate::cost::operators::{GemmSize, gemm_work};
 use crate::cost::roofline;
+use crate::cost::significant::significant;
 use crate::cost::structured::{BANDWIDTH, COMPUTE, FLOOR_US, defaults, structured_us, without_power_limit};
 use crate::cost::work::Work;
 use crate::device::{DeviceProfile, Precision};
@@ -41,26 +43,6 @@ pub struct Calibrated {
     pub roofline: ErrorSummary,
     /// The data-movement curve (where the device has one) and the host's floor, on those of `kernels`.
     pub curve: ErrorSummary,
-}
-
-/// Whether a measurement of `work` is kept from every fit: one in five, by its sizes alone, so that a shape is held out
-/// on all devices or on none, on every machine alike.
-pub fn is_held_out(work: &Work) -> bool {
-    lot(work).is_multiple_of(5)
-}
-
-/// Whether a measurement that fits may see judges between candidates before it teaches the chosen one: one in five of them.
-fn is_judge(work: &Work) -> bool {
-    (lot(work) / 5).is_multiple_of(5)
-}
-
-/// A number drawn by the sizes of `work` (64-bit FNV-1a of the sizes as text, folded).
-fn lot(work: &Work) -> u64 {
-    let text = format!("{:?} {} {} {}", work.shape, work.flop.0, work.read.0, work.written.0);
-    let hash = text
-        .bytes()
-        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
-    (hash ^ (hash >> 32)) & 0xffff_ffff
 }
 
 /// How the candidates of a fit are made.
@@ -172,11 +154,6 @@ fn network_rows(rows: &[Lesson<'_>], most: usize) -> (Vec<Vec<f64>>, Vec<f64>) {
 fn taught(rows: &[Lesson<'_>], config: &MlpConfig) -> Option<Mlp> {
     let (rows, targets) = network_rows(rows, TAUGHT);
     Mlp::train(&rows, &targets, config)
-}
-
-/// `value` to `digits` significant digits: what is written to files is what was fitted, and is read back as such.
-pub fn significant(value: f64, digits: usize) -> f64 {
-    format!("{value:.*e}", digits.saturating_sub(1)).parse().unwrap_or(value)
 }
 
 /// Whether `row` is the kernel's: measured alone, or well longer than the host's floor.

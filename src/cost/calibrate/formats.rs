@@ -9,14 +9,13 @@ use crate::graph::DType;
 use super::csv::{Row, Table};
 use super::microbench::{FamilyUse, families, microbench};
 use super::published;
+use super::rows::{measured, rows_work, streaming_work};
 use super::undercut::mark_undercut;
 use super::{FitError, Measurement};
 use crate::cost::operators::{
-    AttentionSize, ConvPass, ConvSize, GemmSize, attention_work, conv_work, gemm_work, movement_work, pointwise,
-    rowwise,
+    AttentionSize, ConvPass, ConvSize, GemmSize, attention_work, conv_work, gemm_work, pointwise,
 };
-use crate::cost::work::{Family, Shape, Work};
-use crate::units::{Bytes, Flop};
+use crate::cost::work::{Family, Work};
 
 /// Reads the measurements of one row.
 type Several = fn(&Row<'_>) -> Result<Vec<Measurement>, FitError>;
@@ -112,10 +111,6 @@ fn cache_states_joined(rows: Vec<Measurement>) -> Vec<Measurement> {
     joined.into_iter().map(|(row, _)| row).collect()
 }
 
-pub(super) fn measured(work: Work, row: &Row<'_>, device: &str, us: f64) -> Option<Measurement> {
-    (us > 0.0).then(|| Measurement::of_kernel(work, row.text(device), us, row.line))
-}
-
 /// NeuSight: fp32; `linear` and `bmm` write M×K and reduce over N; times of whole calls in ms.
 fn neusight(row: &Row<'_>) -> Result<Option<Measurement>, FitError> {
     let op = row.text("OPName");
@@ -172,27 +167,6 @@ fn neusight_conv(row: &Row<'_>, batch: u64) -> Result<Work, FitError> {
     Ok(conv_work(&size, ConvPass::Forward, DType::Fp32, false))
 }
 
-pub(super) fn rows_work(family: Family, rows: u64, width: u64, dtype: DType, backward: bool) -> Work {
-    let count = rows * width;
-    let per_element = match family {
-        Family::Softmax => rowwise::softmax_flop_per_element(backward),
-        _ => rowwise::norm_flop_per_element(false, backward),
-    };
-    let read = count * dtype.size() * if backward { 2 } else { 1 };
-    Work {
-        family,
-        flop: Flop(count as f64 * per_element),
-        read: Bytes(read),
-        written: Bytes(count * dtype.size()),
-        precision: pointwise::vector_precision(dtype),
-        shape: Shape::Rows { rows, width },
-    }
-}
-
-pub(super) fn streaming_work(read: u64, written: u64, flop: f64) -> Work {
-    Work { flop: Flop(flop), ..movement_work(Family::Elementwise, read, written) }
-}
-
 fn aiconfigurator_gemm(row: &Row<'_>) -> Result<Option<Measurement>, FitError> {
     let dtype = match row.text("gemm_dtype") {
         "bfloat16" | "float16" | "half" => DType::Bf16,
@@ -234,6 +208,7 @@ fn aiconfigurator_attention(row: &Row<'_>) -> Result<Option<Measurement>, FitErr
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cost::work::Shape;
 
     #[test]
     fn neusights_products_reduce_over_the_column_called_n() {

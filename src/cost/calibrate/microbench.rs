@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::csv::{Row, Table};
-use super::formats::{measured, rows_work, streaming_work};
 use super::lookups::with_reuse;
+use super::rows::{measured, rows_work, streaming_work};
 use super::{FitError, Measurement};
 use crate::cost::domain::Domain;
-use crate::cost::mlp::REUSE_BINS;
 use crate::cost::operators::{
     AttentionSize, ConvPass, ConvSize, GemmSize, LookupSize, attention_work, conv_work, gemm_work, lookup_work,
 };
+use crate::cost::reuse::REUSE_BINS;
 use crate::cost::reuse::Reuse;
 use crate::cost::scale::ScaleKind;
 use crate::cost::work::{Family, Route, Shape, Work};

@@ -10,10 +10,12 @@ mod device;
 mod device_file;
 mod fit;
 mod formats;
+mod held_out;
 mod kernel_table;
 mod lookups;
 mod microbench;
 mod published;
+mod rows;
 mod search;
 mod structure;
 mod summary;
@@ -31,10 +33,9 @@ pub use anchored::{Judged, anchored_errors};
 pub use device::{DeviceCalibration, DomainReport, Target, calibrate_device};
 pub use device_file::{MeasuredModels, device_file, read_fits};
 pub(super) use fit::is_kernel;
-pub use fit::{
-    Calibrated, Tuning, assess, calibrate, calibrate_quick, is_held_out, quick_shapes, quick_work, significant,
-};
+pub use fit::{Calibrated, Tuning, assess, calibrate, calibrate_quick, quick_shapes, quick_work};
 pub use formats::measurements;
+pub use held_out::is_held_out;
 pub use kernel_table::kernel_measurements;
 pub use lookups::{MeasuredLookup, lookup_measurements};
 pub use microbench::FamilyUse;

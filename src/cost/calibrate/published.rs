@@ -1,7 +1,7 @@
 //! Published tables with several measurements a row: DeepBench's convolutions and products, vidur's layers of language models.
 
 use super::csv::Row;
-use super::formats::{rows_work, streaming_work};
+use super::rows::{rows_work, streaming_work};
 use super::{FitError, Measurement};
 use crate::cost::operators::pointwise::pointwise_flop_per_element;
 use crate::cost::operators::{ConvPass, ConvSize, GemmSize, conv_work, gemm_work};

@@ -1,12 +1,13 @@
 //! Parameters of a structured model by search, on one device or for all: what measurements do not tell stays near what devices
 //! have in common.
 
-use super::fit::{is_held_out, significant};
+use super::held_out::is_held_out;
 use super::search::minimise;
 use super::{Beside, Measurement, Sample};
 use crate::cost::domain::Domain;
 use crate::cost::fits::Fit;
 use crate::cost::host_floor::{BEFORE, HostFloor};
+use crate::cost::significant::significant;
 use crate::cost::structured::{
     BANDWIDTH, COMPUTE, FLOOR_US, default_values, defaults, power_limit, structured_us, without_power_limit,
 };

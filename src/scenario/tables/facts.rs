@@ -15,7 +15,7 @@ use serde::Deserialize;
 use thiserror::Error;
 
 use crate::cost::Reuse;
-use crate::cost::mlp::REUSE_BINS;
+use crate::cost::reuse::REUSE_BINS;
 use crate::graph::RankPart;
 use crate::units::{Bytes, DurNs};
 

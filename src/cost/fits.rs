@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use crate::device::{CatalogError, DeviceProfile, Precision};
@@ -272,12 +273,18 @@ impl Fits {
     pub fn decode(text: &str, mut forests: &[u8]) -> Result<Self, String> {
         let file: FitFile = serde_json::from_str(text).map_err(|error| error.to_string())?;
         let mut fits = Self::default();
-        for mut stored in file.fits {
-            let (own, rest) = forests.split_at_checked(stored.forest_bytes).ok_or("trees are cut short")?;
-            stored.fit.forest = Forest::decode(own).map_err(|error| error.to_string())?;
+        let mut stored = Vec::with_capacity(file.fits.len());
+        for fit in file.fits {
+            let (own, rest) = forests.split_at_checked(fit.forest_bytes).ok_or("trees are cut short")?;
+            stored.push((fit.fit, own));
             forests = rest;
-            fits.add(stored.fit)?;
         }
+        let with_trees = |(mut fit, own): (Fit, &[u8])| {
+            fit.forest = Forest::decode(own).map_err(|error| error.to_string())?;
+            Ok(fit)
+        };
+        let stored: Result<Vec<Fit>, String> = stored.into_par_iter().map(with_trees).collect();
+        stored?.into_iter().try_for_each(|fit| fits.add(fit))?;
         for unseen in file.unseen {
             check_length(unseen.domain, &unseen.parameters)?;
             fits.unseen.insert(unseen.domain, unseen);

@@ -19,7 +19,7 @@ use crate::intern::NameTable;
 use crate::trace::RecordedDevice;
 use crate::units::{DurNs, TimeNs};
 
-pub use build::{BuildError, BuildOptions, ReplayConstants, build, build_folded};
+pub use build::{BuildError, BuildOptions, ReplayConstants, build, build_folded, build_lowered};
 pub use dependency::{Dependency, DependencyKind};
 pub use iteration::IterationChoice;
 pub use operand::{DType, Operand, Operands, OperandsId};

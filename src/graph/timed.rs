@@ -4,9 +4,11 @@
 
 use std::ops::RangeInclusive;
 
+use petgraph::graph::Edge;
+
 use crate::units::DurNs;
 
-use super::{ExecutionGraph, NodeId};
+use super::{Dependency, ExecutionGraph, NodeId};
 
 /// A row of a [`TimedGraph`], in topological order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -145,20 +147,51 @@ impl TimedGraph {
 
     /// Lowers a graph as it is, every task with its replay duration.
     pub fn lower(graph: &ExecutionGraph) -> Self {
-        use petgraph::Direction::Incoming;
-        use petgraph::visit::EdgeRef;
-        let count = graph.tasks.node_count();
+        let ends = |edge: &Edge<Dependency>| (edge.source().index() as u32, edge.target().index() as u32, edge.weight);
+        let duration = |node| graph.tasks[NodeId::new(node)].duration;
+        Self::of_edges(graph.tasks.node_count(), duration, graph.tasks.raw_edges(), ends)
+    }
+
+    /// Lowers `count` tasks, which are in topological order, by their durations and the dependencies among them.
+    ///
+    /// # Arguments
+    /// `ends`: the tasks that an edge joins, the later [`NO_TASK`] where it is none, and how.
+    ///
+    /// # Complexity
+    /// O(tasks + edges), which are read in the order of their memory.
+    pub fn of_edges<E>(
+        count: usize,
+        duration: impl Fn(usize) -> DurNs,
+        edges: &[E],
+        ends: impl Fn(&E) -> (u32, u32, Dependency),
+    ) -> Self {
+        // Counts two places on turn into beginnings one place on, and into ends while edges are filled in.
+        let mut first = vec![0; count + 2];
+        let targets = || edges.iter().map(|edge| ends(edge).1).zip(0_u32..).filter(|&(to, _)| to != NO_TASK);
+        for (to, _) in targets() {
+            first[to as usize + 2] += 1;
+        }
+        for at in 1..first.len() {
+            first[at] += first[at - 1];
+        }
+        let mut into = vec![0; first[count + 1] as usize];
+        for (to, edge) in targets() {
+            let next: &mut u32 = &mut first[to as usize + 1];
+            into[*next as usize] = edge;
+            *next += 1;
+        }
         let mut timed = Self::with_capacity(count, count);
         let mut predecessors = Vec::new();
-        for node in graph.tasks.node_indices() {
+        for node in 0..count {
             predecessors.clear();
-            predecessors.extend(graph.tasks.edges_directed(node, Incoming).map(|edge| {
-                let lag = edge.weight().effective_lag(graph.tasks[edge.source()].duration);
-                (TaskId(timed.task_of[edge.source().index()]), lag)
+            predecessors.extend(into[first[node] as usize..first[node + 1] as usize].iter().map(|&edge| {
+                let (from, _, dependency) = ends(&edges[edge as usize]);
+                let is_fixed = dependency.of_predecessor == 0.0;
+                let lag = if is_fixed { dependency.lag } else { dependency.effective_lag(duration(from as usize)) };
+                (TaskId(timed.task_of[from as usize]), lag)
             }));
             predecessors.sort_unstable();
-            let task = timed.push(node.index() as u32, graph.tasks[node].duration, &predecessors);
-            timed.task_of[node.index()] = task.0;
+            timed.task_of[node] = timed.push(node as u32, duration(node), &predecessors).0;
         }
         timed.shrink_to_fit();
         timed

@@ -61,8 +61,16 @@ impl Base {
     /// # Complexity
     /// O(tasks + dependencies).
     pub fn new(graph: Arc<ExecutionGraph>) -> Self {
-        let works = || Works::of_graph(&graph, Sharing::of_graph(&graph));
-        let (timed, works) = rayon::join(|| TimedGraph::lower(&graph), works);
+        let timed = TimedGraph::lower(&graph);
+        Self::of_lowered(graph, timed)
+    }
+
+    /// Prepares `graph`, which was lowered to `timed`.
+    ///
+    /// # Complexity
+    /// O(tasks + dependencies).
+    pub fn of_lowered(graph: Arc<ExecutionGraph>, timed: TimedGraph) -> Self {
+        let works = Works::of_graph(&graph, Sharing::of_graph(&graph));
         let rank = |lane: &Lane| graph.ranks.iter().position(|part| part.rank == lane.rank).unwrap_or(0);
         let rank_of_lane = graph.lanes.iter().map(|lane| rank(lane) as u16).collect();
         let moves = |edge: &EdgeReference<'_, Dependency, u32>| edge.weight().of_predecessor != 0.0;

@@ -78,11 +78,13 @@ impl Sharing {
     /// # Complexity
     /// O(tasks + operators).
     pub(super) fn of_graph(graph: &ExecutionGraph) -> Self {
+        let (auxiliary, (parts, twins)) =
+            rayon::join(|| auxiliary(graph), || rayon::join(|| kernel_parts(graph), || twins(graph)));
         Self {
             by_forward: names_by_forward(graph),
-            auxiliary: auxiliary(graph),
-            parts: kernel_parts(graph),
-            twins: twins(graph),
+            auxiliary,
+            parts,
+            twins,
             reuse: FxHashMap::default(),
             told: Vec::new(),
         }

@@ -12,7 +12,7 @@ use crate::analysis::replay::PathShares;
 use crate::cost::{CostModels, Overheads};
 use crate::device::Catalog;
 use crate::diagnostic::{Diagnostics, Severity};
-use crate::graph::{BuildOptions, build_folded};
+use crate::graph::{BuildOptions, build_lowered};
 use crate::scenario::tables::TableFacts;
 use crate::scenario::{self, Base, Context, Databases, Resolved, Scenario, Step, StepReport};
 use crate::sim::{Schedule, resimulate_from, simulate};
@@ -159,10 +159,11 @@ impl Engine {
         alike: Folding,
         options: &BuildOptions,
     ) -> Result<Loaded, SessionError> {
-        let graph = Arc::new(build_folded(&job, &folding, options)?);
+        let (graph, timed) = build_lowered(&job, &folding, options)?;
+        let graph = Arc::new(graph);
         let (catalog, models, overheads) = (self.catalog.clone(), self.models.clone(), self.overheads.clone());
         let (mut context, base) =
-            rayon::join(|| Context::new(catalog, models, overheads, &graph), || Base::new(Arc::clone(&graph)));
+            rayon::join(|| Context::new(catalog, models, overheads, &graph), || Base::of_lowered(graph.clone(), timed));
         context.databases = self.databases.clone();
         context.is_placed = job.ranks.iter().any(|rank| {
             rank.execution_trace.is_some() && rank.trace.as_ref().is_some_and(|trace| trace.predicted.is_some())

@@ -53,6 +53,7 @@ impl<'a> Content<'a> {
     /// # Errors
     /// When nothing was read by then.
     pub fn broken_archive(&mut self, error: &std::io::Error) -> Result<(), OpenError> {
+        self.put_together();
         if self.parts.entries() == 0 {
             let expected = format!("a complete gzip stream ({error})");
             return Err(OpenError::Damaged { path: self.path.to_owned(), offset: 0, expected });
@@ -69,6 +70,7 @@ impl<'a> Content<'a> {
     /// When nothing in it can be used.
     pub fn finish(mut self, rest: &[u8]) -> Result<Loaded, OpenError> {
         self.check_head(rest)?;
+        self.put_together();
         if self.stopped.is_none() {
             let result = self.document.feed_last(rest, &mut self.parts);
             self.report_entries();
@@ -127,12 +129,22 @@ impl<'a> Content<'a> {
             let (more, goes_on) =
                 pieces.read(&window[used..], &mut self.document, &mut self.parts, &self.options.progress);
             used += more;
+            let is_enough = goes_on && more > 0 || self.options.progress.is_cancelled();
+            if !is_enough {
+                pieces.put_together(&mut self.parts);
+            }
             self.pieces = goes_on.then_some(pieces);
-            if self.options.progress.is_cancelled() {
+            if is_enough {
                 return Ok(used);
             }
         }
         Ok(used + self.document.feed(&window[used..], &mut self.parts)?)
+    }
+
+    fn put_together(&mut self) {
+        if let Some(pieces) = &mut self.pieces {
+            pieces.put_together(&mut self.parts);
+        }
     }
 
     fn report_entries(&mut self) {

@@ -22,10 +22,13 @@ pub const WINDOW: usize = 8 * PIECE;
 /// Longest beginning that events are told by.
 const LONGEST_BEGINNING: usize = 64;
 
-/// Readers of pieces, each used for one after the other.
+/// Readers of pieces, each used for one after the other. What they read of one window is put together while they read the next.
 #[derive(Default)]
 pub struct Pieces {
     readers: Vec<Reader>,
+    /// Readers of the window before, and of how many of them the pieces are still to be put together.
+    before: Vec<Reader>,
+    left: usize,
 }
 
 /// What reads a piece.
@@ -39,8 +42,8 @@ struct Reader {
 type Read = Option<usize>;
 
 impl Pieces {
-    /// Reads whole events at the start of `text` into `whole`; `document` stands right behind an event there. No further piece is
-    /// begun once `progress` is cancelled.
+    /// Reads whole events at the start of `text`, for `whole`; `document` stands right behind an event there. No further piece is
+    /// begun once `progress` is cancelled. [`Self::put_together`] must follow before anything else is read into `whole`.
     ///
     /// # Returns
     /// How many bytes they were, and whether pieces are worth trying further on.
@@ -59,19 +62,20 @@ impl Pieces {
             self.readers.push(Reader { parts: whole.another(), numbers: Numbers::default() });
         }
         let ahead: &Document = document;
-        let read: Vec<Read> = self
-            .readers
-            .par_iter_mut()
-            .zip(&pieces)
-            .map(|(reader, piece)| {
-                let goes_on = !progress.is_cancelled();
-                goes_on.then(|| reader.read(&text[piece.clone()], ahead.ahead(piece.start))).flatten()
-            })
-            .collect();
+        let read_one = |(reader, piece): (&mut Reader, &Range<usize>)| {
+            let goes_on = !progress.is_cancelled();
+            goes_on.then(|| reader.read(&text[piece.clone()], ahead.ahead(piece.start))).flatten()
+        };
+        let mut readers = std::mem::take(&mut self.readers);
+        let (read, ()) = rayon::join(
+            || readers.par_iter_mut().zip(&pieces).map(read_one).collect::<Vec<Read>>(),
+            || self.put_together(whole),
+        );
+        self.readers = std::mem::replace(&mut self.before, readers);
         let mut used = 0;
-        for ((reader, piece), read) in self.readers.iter_mut().zip(&pieces).zip(read) {
+        for (piece, read) in pieces.iter().zip(read) {
             let Some(length) = read else { return (used, false) };
-            whole.append(&mut reader.parts, &mut reader.numbers);
+            self.left += 1;
             document.pass(length);
             used += length;
             if length < piece.len() {
@@ -79,6 +83,13 @@ impl Pieces {
             }
         }
         (used, true)
+    }
+
+    /// Puts what was read and is not in `whole` yet behind what is.
+    pub fn put_together(&mut self, whole: &mut Parts) {
+        for reader in self.before.iter_mut().take(std::mem::take(&mut self.left)) {
+            whole.append(&mut reader.parts, &mut reader.numbers);
+        }
     }
 }
 

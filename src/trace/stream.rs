@@ -11,6 +11,8 @@ use super::{OpenOptions, Progress};
 const HEADROOM: usize = 64 << 10;
 /// Bytes per chunk; smaller ones make the two threads wait for one another.
 pub const CHUNK: usize = 1 << 20;
+/// Bytes unpacked at a time: their checksum is taken while they are in the cache.
+const AT_ONCE: usize = 256 << 10;
 /// Chunks under way between the threads.
 const CHUNKS_AHEAD: usize = 4;
 /// Packed content below this size is not worth a thread.
@@ -133,7 +135,8 @@ fn read_threaded<C: Consumer>(mut source: impl Read + Send, consumer: &mut C) ->
 fn fill(source: &mut impl Read, buffer: &mut [u8]) -> (usize, Option<std::io::Error>) {
     let mut end = HEADROOM;
     while end < buffer.len() {
-        match source.read(&mut buffer[end..]) {
+        let until = buffer.len().min(end + AT_ONCE);
+        match source.read(&mut buffer[end..until]) {
             Ok(0) => return (end, None),
             Ok(count) => end += count,
             Err(error) if error.kind() == ErrorKind::Interrupted => {}

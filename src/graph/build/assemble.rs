@@ -1,7 +1,7 @@
 //! Ranks → one graph: a shared clock, each rank's tasks, the collectives that join them, and the topological order.
 
 use crate::diagnostic::Diagnostics;
-use crate::graph::{Clock, Collective, ExecutionGraph, LateStart, Rank, RankPart, TaskKind};
+use crate::graph::{Clock, Collective, ExecutionGraph, LateStart, Rank, RankPart, TaskKind, TimedGraph};
 use crate::trace::{EventId, RecordedDevice, folding_tolerance};
 use crate::units::{DurNs, TimeNs};
 
@@ -23,11 +23,11 @@ pub(super) fn zeros(ranks: &[Prepared<'_>]) -> Vec<TimeNs> {
     ranks.iter().map(|rank| TimeNs(earliest.saturating_sub(origin(rank)))).collect()
 }
 
-/// Writes all ranks into one graph.
+/// Writes all ranks into one graph, and lowers it.
 ///
 /// # Arguments
 /// `hidden`: how many waits were found that no call shows.
-pub(super) fn assemble(ranks: &[Prepared<'_>], hidden: usize) -> ExecutionGraph {
+pub(super) fn assemble(ranks: &[Prepared<'_>], hidden: usize) -> (ExecutionGraph, TimedGraph) {
     let Aligned { zeros, groups, clocks } = shared_clock(ranks);
     let Written { mut shared, emitted, virtual_lanes } = gather::write(ranks, &zeros);
     let task_of: Vec<&[u32]> = emitted.iter().map(|rank| rank.works.as_slice()).collect();
@@ -38,9 +38,10 @@ pub(super) fn assemble(ranks: &[Prepared<'_>], hidden: usize) -> ExecutionGraph 
     names.shrink_to_fit();
     operators.list.shrink_to_fit();
     operators.operands.shrink_to_fit();
-    let ordered = draft.order();
+    let mut ordered = draft.order();
     let parts = parts(ranks, (&zeros, &clocks), &emitted, &ordered);
-    ExecutionGraph {
+    let timed = std::mem::take(&mut ordered.timed);
+    let graph = ExecutionGraph {
         measured: parts.iter().map(|part| part.measured).max().unwrap_or_default(),
         late_starts: late_starts(&emitted, &ordered),
         diagnostics: diagnostics(ranks, (&zeros, &emitted), hidden, &drafted, (&ordered, &parts)),
@@ -53,7 +54,8 @@ pub(super) fn assemble(ranks: &[Prepared<'_>], hidden: usize) -> ExecutionGraph 
         names,
         ranks: parts,
         constants: ranks.iter().map(|rank| rank.observed.constants.clone()).collect(),
-    }
+    };
+    (graph, timed)
 }
 
 /// Ranks on one clock.

@@ -7,9 +7,11 @@ use petgraph::graph::{DiGraph, NodeIndex};
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 
-use crate::graph::{Dependency, DependencyKind, Task};
+use crate::graph::{Dependency, DependencyKind, Task, TimedGraph};
 use crate::intern::{NameId, NameTable};
 use crate::trace::Trace;
+
+use super::order;
 
 /// No task yet.
 pub(super) const NONE: u32 = u32::MAX;
@@ -41,6 +43,8 @@ pub(super) struct Draft {
 pub(super) struct Ordered {
     /// Node order is topological.
     pub(super) graph: DiGraph<Task, Dependency, u32>,
+    /// The same for the simulator.
+    pub(super) timed: TimedGraph,
     /// Node of each drafted task.
     pub(super) node_of: Vec<NodeIndex<u32>>,
     /// Inferred edges left out because they closed a cycle.
@@ -67,20 +71,25 @@ impl Draft {
     /// # Complexity
     /// O((tasks + edges) · log tasks that wait at a time).
     pub(super) fn order(self) -> Ordered {
-        let mut sorter = Sorter::new(&self);
-        let mut order = Vec::with_capacity(self.tasks.len());
-        sorter.drain(&mut order);
-        if order.len() < self.tasks.len() {
-            let mut cycles = Cycles::new(&self);
-            while cycles.break_next(&self, &mut sorter) {
-                sorter.drain(&mut order);
-            }
-        }
-        let Sorter { dropped, .. } = sorter;
+        let (order, dropped) = order::by_start(&self).map_or_else(|| self.one_by_one(), |order| (order, Vec::new()));
         self.rebuild(&order, &dropped)
     }
 
-    /// The graph, nodes written while edges are numbered.
+    /// The order as [`order`](Self::order) gives it, and by edge whether it is left out; empty where none is.
+    pub(super) fn one_by_one(&self) -> (Vec<u32>, Vec<bool>) {
+        let mut sorter = Sorter::new(self);
+        let mut order = Vec::with_capacity(self.tasks.len());
+        sorter.drain(&mut order);
+        if order.len() < self.tasks.len() {
+            let mut cycles = Cycles::new(self);
+            while cycles.break_next(self, &mut sorter) {
+                sorter.drain(&mut order);
+            }
+        }
+        (order, sorter.dropped)
+    }
+
+    /// The graph, nodes written while edges are numbered, and edges while it is lowered.
     fn rebuild(self, order: &[u32], dropped: &[bool]) -> Ordered {
         let Self { tasks, mut edges } = self;
         let mut node_of = vec![NodeIndex::end(); tasks.len()];
@@ -99,10 +108,16 @@ impl Draft {
             (edge.from, edge.to) = if is_kept { (from.index() as u32, to.index() as u32) } else { (NONE, NONE) };
         };
         rayon::join(nodes, || edges.par_iter_mut().enumerate().for_each(number_on));
-        for edge in edges.into_iter().filter(|edge| edge.to != NONE) {
-            graph.add_edge(NodeIndex::from(edge.from), NodeIndex::from(edge.to), edge.dependency);
-        }
-        Ordered { graph, node_of, dropped: dropped.iter().filter(|&&dropped| dropped).count() }
+        let add_edges = || {
+            for edge in edges.iter().filter(|edge| edge.to != NONE) {
+                graph.add_edge(NodeIndex::from(edge.from), NodeIndex::from(edge.to), edge.dependency);
+            }
+        };
+        let duration = |node: usize| tasks[order[node] as usize].duration;
+        let lower =
+            || TimedGraph::of_edges(order.len(), duration, &edges, |edge| (edge.from, edge.to, edge.dependency));
+        let ((), timed) = rayon::join(add_edges, lower);
+        Ordered { graph, timed, node_of, dropped: dropped.iter().filter(|&&dropped| dropped).count() }
     }
 }
 

@@ -64,11 +64,13 @@ fn numbered_on<'a, T: Copy + Send + Sync + 'a>(
 ) -> Vec<T> {
     let parts: Vec<&[T]> = all.iter().enumerate().map(|(rank, (own, _))| of(rank, own)).collect();
     let ends: Vec<usize> = parts.iter().scan(0, |end, part| Some((*end += part.len(), *end).1)).collect();
-    let item = |at: usize| {
-        let rank = ends.partition_point(|&end| end <= at);
-        change(rank, parts[rank][at + parts[rank].len() - ends[rank]])
+    let item = |rank: &mut usize, at: usize| {
+        while ends[*rank] <= at {
+            *rank += 1;
+        }
+        change(*rank, parts[*rank][at + parts[*rank].len() - ends[*rank]])
     };
-    (0..ends.last().copied().unwrap_or_default()).into_par_iter().map(item).collect()
+    (0..ends.last().copied().unwrap_or_default()).into_par_iter().map_with(0, item).collect()
 }
 
 /// How much there is of the ranks so far.

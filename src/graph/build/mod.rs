@@ -2,7 +2,7 @@
 //!
 //! First a trace is read as the rules see it, over its whole length (`threads`, `works`, then `launch`, `follow`,
 //! `events`, `sync`, `queue` and `late` estimate constants and infer dependencies: `observed`); then the chosen window
-//! becomes tasks and edges (`emit*`), ranks are joined (`collectives`), and the draft is ordered (`draft`).
+//! becomes tasks and edges (`emit*`), ranks are joined (`collectives`), and the draft is ordered (`order`, `draft`).
 //! Knows no device model, no cost and no scenario.
 
 mod assemble;
@@ -27,6 +27,7 @@ mod launch;
 mod observed;
 mod operands;
 mod operators;
+mod order;
 mod queue;
 mod sync;
 #[cfg(test)]
@@ -40,7 +41,7 @@ use rayon::prelude::*;
 use thiserror::Error;
 
 use crate::graph::iteration::{self, IterationChoice, Step, Window};
-use crate::graph::{ExecutionGraph, Rank};
+use crate::graph::{ExecutionGraph, Rank, TimedGraph};
 use crate::trace::{Folding, Job, Trace};
 use crate::units::TimeNs;
 
@@ -106,12 +107,24 @@ pub fn build(job: &Job, options: &BuildOptions) -> Result<ExecutionGraph, BuildE
 /// # Errors
 /// See [`BuildError`].
 pub fn build_folded(job: &Job, folding: &Folding, options: &BuildOptions) -> Result<ExecutionGraph, BuildError> {
+    build_lowered(job, folding, options).map(|(graph, _)| graph)
+}
+
+/// As [`build_folded`], and the graph lowered, which is done along with it.
+///
+/// # Errors
+/// See [`BuildError`].
+pub fn build_lowered(
+    job: &Job,
+    folding: &Folding,
+    options: &BuildOptions,
+) -> Result<(ExecutionGraph, TimedGraph), BuildError> {
     let ranks = folding.classes.iter().filter_map(|class| {
         let (rank, others) = (job.ranks.get(class.position)?, class.ranks.get(1..)?);
         let trace = rank.trace.as_ref()?;
         Some(RankInput { rank: Rank(rank.rank), trace_index: class.position, trace, others })
     });
-    build_ranks(&ranks.collect::<Vec<_>>(), options)
+    build_all(&ranks.collect::<Vec<_>>(), options, None)
 }
 
 /// Builds the execution graph of the traced iteration of all given ranks.
@@ -138,6 +151,14 @@ pub fn build_fitted(
     options: &BuildOptions,
     fit: Option<&Range<usize>>,
 ) -> Result<ExecutionGraph, BuildError> {
+    build_all(inputs, options, fit).map(|(graph, _)| graph)
+}
+
+fn build_all(
+    inputs: &[RankInput<'_>],
+    options: &BuildOptions,
+    fit: Option<&Range<usize>>,
+) -> Result<(ExecutionGraph, TimedGraph), BuildError> {
     if inputs.is_empty() {
         return Err(BuildError::NoTrace);
     }
@@ -149,9 +170,9 @@ pub fn build_fitted(
     extend(&mut ranks);
     let counts: Vec<usize> = inputs.iter().map(|input| 1 + input.others.len()).collect();
     let hidden = hidden::find(&mut ranks.iter_mut().map(|rank| &mut rank.observed).collect::<Vec<_>>(), &counts);
-    let graph = assemble::assemble(&ranks, hidden);
+    let lowered = assemble::assemble(&ranks, hidden);
     ranks.into_par_iter().for_each(drop);
-    Ok(graph)
+    Ok(lowered)
 }
 
 /// What a rank recorded, before anything is made of it.

@@ -50,9 +50,16 @@ pub(super) fn lane_of(graph: &ExecutionGraph, part: &RankPart, tid: i64) -> Opti
     graph.lanes.iter().position(is_it).map(|at| LaneId(at as u16))
 }
 
-/// Whether an operator is of a rank.
-pub(super) fn is_of(graph: &ExecutionGraph, part: &RankPart, id: OperatorId) -> bool {
-    graph.lanes[graph.operators[id.0 as usize].lane.0 as usize].rank == part.rank
+/// The operators of a rank: they stand together, in order of their lanes.
+pub(super) fn operators_of(
+    graph: &ExecutionGraph,
+    part: &RankPart,
+) -> impl Iterator<Item = OperatorId> + Clone + use<> {
+    let is_own = |lane: &crate::graph::Lane| lane.rank == part.rank;
+    let first = graph.lanes.iter().position(is_own).unwrap_or(graph.lanes.len());
+    let end = graph.lanes.iter().rposition(is_own).map_or(first, |last| last + 1);
+    let before = |lane: usize| graph.operators.partition_point(|operator| (operator.lane.0 as usize) < lane) as u32;
+    (before(first)..before(end)).map(OperatorId)
 }
 
 /// When the passes of a rank's steps run.
@@ -65,8 +72,9 @@ impl Passes {
     /// # Complexity
     /// O(n log n) in operators.
     pub(super) fn of(graph: &ExecutionGraph, part: &RankPart) -> Self {
-        let ids = (0..graph.operators.len() as u32).map(OperatorId).filter(|&id| is_of(graph, part, id));
-        let top = ids.map(|id| &graph.operators[id.0 as usize]).filter(|operator| operator.parent.is_none());
+        let top = operators_of(graph, part)
+            .map(|id| &graph.operators[id.0 as usize])
+            .filter(|operator| operator.parent.is_none());
         let mut starts: Vec<(TimeNs, Phase)> = top.map(|operator| (operator.start, operator.phase)).collect();
         starts.sort_by_key(|&(start, phase)| (start, phase));
         starts.dedup_by_key(|&mut (_, phase)| phase);

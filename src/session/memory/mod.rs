@@ -15,7 +15,7 @@ use std::sync::Arc;
 use rayon::prelude::*;
 
 use crate::device::DeviceProfile;
-use crate::graph::{ExecutionGraph, RankPart};
+use crate::graph::{ExecutionGraph, NodeId, RankPart, TaskKind};
 use crate::scenario::Base;
 use crate::scenario::memory::{JobMemory, MemorySource, RankMemory};
 use crate::trace::{Job, RankTrace};
@@ -32,6 +32,8 @@ struct Rank<'a> {
     /// Its position.
     place: usize,
     of_job: &'a RankTrace,
+    /// Copies of all ranks.
+    copies: &'a [NodeId],
 }
 
 impl Rank<'_> {
@@ -44,15 +46,24 @@ impl Rank<'_> {
 /// What the job tells of every rank's memory, from the best source it has.
 pub fn of_job(job: &Job, base: &Base) -> JobMemory {
     const BEST_FIRST: [MemorySource; 3] = [MemorySource::Allocator, MemorySource::Tensors, MemorySource::Shapes];
-    let of_rank = |place| BEST_FIRST.into_iter().find_map(|source| by(job, base, place, source));
+    let copies = copies(base.graph());
+    let of_rank = |place| BEST_FIRST.into_iter().find_map(|source| told(job, base, place, &copies, source));
     (0..base.graph().ranks.len()).into_par_iter().map(of_rank).collect()
 }
 
 /// What one source tells of the memory of the rank at position `place`; `None` where it tells nothing.
 pub fn by(job: &Job, base: &Base, place: usize, source: MemorySource) -> Option<RankMemory> {
+    told(job, base, place, &copies(base.graph()), source)
+}
+
+fn copies(graph: &ExecutionGraph) -> Vec<NodeId> {
+    graph.tasks.node_indices().filter(|&node| graph.tasks[node].kind == TaskKind::Memcpy).collect()
+}
+
+fn told(job: &Job, base: &Base, place: usize, copies: &[NodeId], source: MemorySource) -> Option<RankMemory> {
     let graph = base.graph();
     let part = graph.ranks.get(place)?;
-    let rank = Rank { base, graph, part, place, of_job: job.ranks.get(part.trace_index)? };
+    let rank = Rank { base, graph, part, place, of_job: job.ranks.get(part.trace_index)?, copies };
     let memory = match source {
         MemorySource::Allocator => recorded::read(rank),
         MemorySource::Tensors => tensors::read(rank),

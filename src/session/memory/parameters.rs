@@ -1,12 +1,12 @@
 //! How large the parameters of a rank are, and what the optimizer keeps beside them, as far as operators tell.
 
 use crate::cost::operators::bare;
-use crate::graph::{DType, ExecutionGraph, Operand, OperatorId, Phase, RankPart};
+use crate::graph::{DType, ExecutionGraph, Operand, OperatorId, Phase};
 
 use crate::units::TimeNs;
 
 use super::Rank;
-use super::callers::is_of;
+use super::callers::operators_of;
 
 /// Sizes in bytes.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -43,9 +43,9 @@ pub(super) fn read(rank: Rank<'_>) -> Parameters {
     let Rank { graph, part, .. } = rank;
     let inside = |id: &OperatorId| {
         let operator = &graph.operators[id.0 as usize];
-        is_of(graph, part, *id) && operator.start >= part.iteration_start && operator.start < part.iteration_end
+        operator.start >= part.iteration_start && operator.start < part.iteration_end
     };
-    let ids: Vec<OperatorId> = (0..graph.operators.len() as u32).map(OperatorId).filter(inside).collect();
+    let ids: Vec<OperatorId> = operators_of(graph, part).filter(inside).collect();
     let trains = ids.iter().any(|id| graph.operators[id.0 as usize].phase == Phase::Backward);
     let mut found = if trains { accumulated(graph, &ids) } else { Parameters::default() };
     if trains && found.each.is_empty() {
@@ -59,7 +59,7 @@ pub(super) fn read(rank: Rank<'_>) -> Parameters {
     if fused.iter().sum::<u64>() > 0 && !has_dense_tables(graph, &ids) {
         found.each.extend(fused);
     }
-    let (states, is_known) = states_per_parameter(graph, part, &ids);
+    let (states, is_known) = states_per_parameter(graph, &ids);
     found.knows_optimizer = is_known || !trains;
     found.optimizer = if trains { states * found.gradients.iter().sum::<u64>() } else { 0 };
     found
@@ -192,7 +192,7 @@ fn has_dense_tables(graph: &ExecutionGraph, ids: &[OperatorId]) -> bool {
 }
 
 /// Numbers kept for each number of a parameter, and whether that is known: from the optimizer's name, else from what it runs.
-fn states_per_parameter(graph: &ExecutionGraph, part: &RankPart, ids: &[OperatorId]) -> (u64, bool) {
+fn states_per_parameter(graph: &ExecutionGraph, ids: &[OperatorId]) -> (u64, bool) {
     let names = || graph.names.iter().map(|(_, name)| name);
     let has = |parts: &[&str]| {
         let runs = ids.iter().any(|&id| parts.iter().any(|part| name(graph, id).contains(part)));
@@ -208,7 +208,7 @@ fn states_per_parameter(graph: &ExecutionGraph, part: &RankPart, ids: &[Operator
     // Momentum is decayed before the gradient is added to it.
     let decays = |&&id: &&OperatorId| {
         let operator = &graph.operators[id.0 as usize];
-        let in_step = operator.phase == Phase::Optimizer && is_of(graph, part, id);
+        let in_step = operator.phase == Phase::Optimizer;
         in_step && matches!(bare(name(graph, id)), "mul_" | "_foreach_mul_" | "_fused_sgd_")
     };
     (u64::from(ids.iter().any(|id| decays(&id))), updates)

@@ -3,16 +3,16 @@
 //! Nothing names tensors here, so an argument is taken to be the youngest result of its size. A result is kept for the
 //! backward pass where the operator that made it, or one that used it, needs it there.
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::cost::Family;
 use crate::cost::operators::{Reading, bare, is_free, operator_family, operator_work};
-use crate::graph::{DType, Operand, OperatorId, Phase, TaskKind};
+use crate::graph::{DType, Operand, OperatorId, Phase};
 use crate::scenario::memory::{AFTER, BEFORE, Buffer, Holds, MemorySource, RankMemory};
 use crate::units::{Bytes, TimeNs};
 
 use super::Rank;
-use super::callers::{end, is_of};
+use super::callers::{end, operators_of};
 use super::parameters::{self, Parameters, bytes};
 use super::workspaces;
 
@@ -53,9 +53,9 @@ fn in_order(rank: Rank<'_>) -> Vec<OperatorId> {
     let Rank { graph, part, .. } = rank;
     let inside = |id: &OperatorId| {
         let start = graph.operators[id.0 as usize].start;
-        is_of(graph, part, *id) && start >= part.iteration_start && start < part.iteration_end
+        start >= part.iteration_start && start < part.iteration_end
     };
-    let mut ids: Vec<OperatorId> = (0..graph.operators.len() as u32).map(OperatorId).filter(inside).collect();
+    let mut ids: Vec<OperatorId> = operators_of(graph, part).filter(inside).collect();
     ids.sort_by_key(|&id| (graph.operators[id.0 as usize].start, id));
     ids
 }
@@ -72,9 +72,8 @@ struct Walk<'a> {
 impl<'a> Walk<'a> {
     fn new(rank: Rank<'a>) -> Self {
         let mut backward: FxHashMap<OperatorId, TimeNs> = FxHashMap::default();
-        for (at, operator) in rank.graph.operators.iter().enumerate() {
-            let id = OperatorId(at as u32);
-            if let Some(forward) = operator.forward.filter(|_| is_of(rank.graph, rank.part, id)) {
+        for id in operators_of(rank.graph, rank.part) {
+            if let Some(forward) = rank.graph.operators[id.0 as usize].forward {
                 let through = end(rank.graph, id);
                 let known = backward.entry(forward).or_insert(through);
                 *known = (*known).max(through);
@@ -96,10 +95,10 @@ impl<'a> Walk<'a> {
     fn births(&self, ids: &[OperatorId]) -> FxHashMap<OperatorId, u64> {
         let graph = self.rank.graph;
         let mut births: FxHashMap<OperatorId, u64> = FxHashMap::default();
-        let mut around: Vec<bool> = vec![false; graph.operators.len()];
+        let mut around: FxHashSet<OperatorId> = FxHashSet::default();
         for &id in ids.iter().rev() {
             let operator = &graph.operators[id.0 as usize];
-            let mut gives = around[id.0 as usize];
+            let mut gives = around.contains(&id);
             let in_place = operator.parent.is_some_and(|parent| bare(self.name(parent)).ends_with('_'));
             if !gives && !in_place && operator.phase != Phase::Optimizer && makes(self.name(id)) {
                 let operands = operator.operands.and_then(|row| graph.operands.get(row.0 as usize));
@@ -109,9 +108,7 @@ impl<'a> Walk<'a> {
                     gives = true;
                 }
             }
-            if let Some(parent) = operator.parent.filter(|_| gives) {
-                around[parent.0 as usize] = true;
-            }
+            around.extend(operator.parent.filter(|_| gives));
         }
         births
     }
@@ -227,10 +224,10 @@ impl<'a> Walk<'a> {
 
     /// Inputs that are copied to the device.
     fn copy_inputs(&mut self) {
-        let Rank { base, graph, part, place, .. } = self.rank;
-        for node in graph.tasks.node_indices() {
+        let Rank { base, graph, part, place, copies, .. } = self.rank;
+        for &node in copies {
             let task = &graph.tasks[node];
-            let here = task.kind == TaskKind::Memcpy && base.rank_index(task.lane) == place;
+            let here = base.rank_index(task.lane) == place;
             let inside = task.measured_start >= part.iteration_start && task.measured_start < part.iteration_end;
             if here && inside && graph.names.get(task.name).contains("HtoD") {
                 let (holds, bytes, from, until) = (Holds::Other, task.bytes, task.measured_start, self.rank.part_end());

@@ -11,7 +11,7 @@ use crate::trace::link::align;
 use crate::units::TimeNs;
 
 use super::Rank;
-use super::callers::is_of;
+use super::callers::operators_of;
 use super::tensors::counts;
 
 /// A node with where it runs.
@@ -78,9 +78,9 @@ fn joined(rank: Rank<'_>, trace: &ExecutionTrace, nodes: &[&EtNode]) -> FxHashMa
 fn lanes(rank: Rank<'_>) -> Vec<(LaneId, Vec<OperatorId>)> {
     let Rank { graph, part, .. } = rank;
     let mut lanes: Vec<(LaneId, Vec<OperatorId>)> = Vec::new();
-    for id in (0..graph.operators.len() as u32).map(OperatorId) {
+    for id in operators_of(graph, part) {
         let operator = &graph.operators[id.0 as usize];
-        if is_of(graph, part, id) && operator.start >= part.iteration_start && operator.start < part.iteration_end {
+        if operator.start >= part.iteration_start && operator.start < part.iteration_end {
             match lanes.last_mut() {
                 Some((lane, ids)) if *lane == operator.lane => ids.push(id),
                 _ => lanes.push((operator.lane, vec![id])),

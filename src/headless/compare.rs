@@ -121,7 +121,7 @@ impl Desk<'_> {
             let before = if traces.is_empty() {
                 self.edited(&loaded[0], None)?
             } else {
-                Side::simulated(&loaded[0], &loaded[0].replay, "unedited".to_owned())
+                Side::simulated(self.engine, &loaded[0], &loaded[0].replay, "unedited".to_owned())
             };
             sides.push(before);
         }

@@ -47,6 +47,8 @@ pub fn run(args: &ScenarioCommand, iteration: Iteration) -> Result<()> {
 
 /// Shares of the iteration below this are not worth a line.
 const LEAST_SHARE: f64 = 0.005;
+/// Share of the work left as it was from which a step's shares are added up.
+const NOTABLE: f64 = 0.05;
 
 fn describe(loaded: &Loaded, outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
     let summary = &outcome.summary;
@@ -113,6 +115,10 @@ fn describe(loaded: &Loaded, outcome: &Outcome, out: &mut dyn Write) -> io::Resu
         }
         for what in &step.unhandled {
             writeln!(out, "     not handled: {what}")?;
+        }
+        if step.unhandled_share >= NOTABLE {
+            let (time, share) = (step.unhandled_ns, 100.0 * step.unhandled_share);
+            writeln!(out, "     not handled in all: {time}, {share:.0} % of the work")?;
         }
     }
     Ok(())

@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 use crate::cli::{Edit, Iteration, ScenarioArgs, ScenarioCommand, SweepArgs};
 use crate::scenario::Scenario;
 use crate::session::{
-    Along, Engine, Loaded, PathChange, Sweep, SweepPoint, SweepRun, along, grid, read_text, still_gains,
+    Along, Engine, Loaded, PathChange, Sweep, SweepPoint, SweepRun, along, grid, is_mostly_unhandled, none_fits,
+    read_text, still_gains,
 };
 
 use super::opened::Opened;
@@ -132,6 +133,15 @@ pub fn run(args: &SweepArgs, iteration: Iteration) -> Result<()> {
     let command = ScenarioCommand { scenario, ..args.common.clone() };
     let Opened { engine, loaded, outcome, .. } = Opened::of(&command, iteration)?;
     let sweeps = sweeps(args, batches, &loaded)?;
+    let tells_batch = loaded.graph.batch_size.is_some()
+        || outcome
+            .scenario
+            .steps
+            .iter()
+            .any(|step| step.to_string().starts_with("resize-batch ") && step.to_string().contains(" from "));
+    if !tells_batch && sweeps.iter().any(|sweep| sweep.knob == "batch") {
+        return Err(eyre!("the trace does not tell its batch size: --step 'resize-batch N from B' does, B being it"));
+    }
     let points = evaluate(&engine, &loaded, &outcome.scenario, (&sweeps, shard));
     let knobs: Vec<String> = sweeps.iter().map(|sweep| sweep.knob.clone()).collect();
     let json = input::Envelope::new(&loaded, Answer::of(points, shard));
@@ -192,6 +202,14 @@ fn describe(table: &output::Table, answer: &Answer, out: &mut dyn Write) -> io::
     for what in unhandled {
         writeln!(out, "not handled: {what}")?;
     }
+    if is_mostly_unhandled(&answer.points) {
+        let share = answer.points.iter().map(|point| point.unhandled_share).fold(0.0, f64::max);
+        writeln!(
+            out,
+            "most of the device's time ({:.0} %) is as traced at every point: no best follows",
+            100.0 * share
+        )?;
+    }
     if let Some(batch) = answer.optimal_batch {
         if still_gains(&answer.points, batch) {
             writeln!(out, "throughput still grows at batch {batch}, the largest tried that fits")?;
@@ -199,11 +217,15 @@ fn describe(table: &output::Table, answer: &Answer, out: &mut dyn Write) -> io::
             writeln!(out, "optimal batch {batch}: doubling it gains no more than 5 %")?;
         }
     }
+    let knob = answer.points.first().and_then(|point| point.knobs.keys().next()).map_or("", String::as_str);
     if let Some(limit) = answer.memory_limit {
-        writeln!(out, "memory fits up to {limit}")?;
+        writeln!(out, "memory fits up to {knob}={limit}")?;
     }
-    for change in &answer.path_changes {
-        writeln!(out, "from {} on the critical path is mostly {}, before {}", change.at, change.to, change.from)?;
+    if none_fits(&answer.points) {
+        writeln!(out, "memory fits at none of them")?;
+    }
+    for PathChange { at, from, to } in &answer.path_changes {
+        writeln!(out, "from {knob}={at} on the critical path is mostly {to}, before {from}")?;
     }
     if !answer.along.is_empty() {
         map(answer, out)?;

@@ -32,7 +32,7 @@ pub use score::{Contribution, Score};
 pub struct Side {
     figures: SideFigures,
     profile: Profile,
-    /// Standard error of the time by model, in ns.
+    /// Standard error of the time by model, in ns; and of what no model says.
     errors: BTreeMap<&'static str, f64>,
     /// What is uncertain besides: how steps spread, or how far the replay is off, in ns.
     noise_ns: f64,
@@ -41,6 +41,11 @@ pub struct Side {
     /// What was measured of its trace.
     measured_ns: DurNs,
 }
+
+/// The error of what steps assume.
+const ASSUMED: &str = "assumed";
+/// The error of a period that changed against the end of its step: how far the end of the step before moved.
+const CUT: &str = "the step before";
 
 /// What is said of a side.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -140,21 +145,30 @@ impl Side {
         }
     }
 
-    /// What was simulated. The models' errors are its own, and how far the untouched replay is off.
-    pub fn simulated(loaded: &Loaded, outcome: &Outcome, name: String) -> Self {
+    /// What was simulated. The models' errors are its own, what its steps assume, and how far the untouched replay is off.
+    pub fn simulated(engine: &Engine, loaded: &Loaded, outcome: &Outcome, name: String) -> Self {
         let edited = Edited::of(&outcome.resolved);
         let (timed, schedule) = (&*edited.timed, &*outcome.schedule);
         let sources = Sources { graph: &edited.graph, timed, schedule, times: Times::Simulated { timed, schedule } };
-        let errors = errors_by_model(&outcome.resolved, &outcome.schedule);
         let summary = &outcome.summary;
         let noise_ns = (summary.replay_error * summary.simulated_ns.0 as f64).abs();
-        let error = errors.values().map(|error| error * error).sum::<f64>().sqrt();
+        let doubt = engine.doubt(loaded, outcome, 0);
+        let mut band = summary.error_band;
+        // Steps whose gains are known have widened it already.
+        if outcome.steps.iter().any(|step| step.enabled && step.marginal_ns.is_none()) {
+            band.widen(doubt);
+        }
+        let mut errors = errors_by_model(&outcome.resolved, &outcome.schedule);
+        errors.insert(ASSUMED, doubt.0.abs() as f64);
+        errors.insert(CUT, summary.cut.map_or(0.0, |cut| cut.begin_ns.0.abs() as f64));
         let enabled = outcome.scenario.steps.iter().filter(|step| step.enabled);
         let accounts = outcome.steps.iter().filter(|step| step.enabled);
         let figures = SideFigures {
             steps: enabled.map(ToString::to_string).collect(),
             unhandled: accounts.flat_map(|step| step.unhandled.iter().cloned()).collect(),
-            ..figures(loaded, summary, name, (summary.simulated_ns, error))
+            low_ns: band.low_ns,
+            high_ns: band.high_ns,
+            ..figures(loaded, summary, name, (summary.simulated_ns, 0.0))
         };
         Self {
             figures,
@@ -181,12 +195,12 @@ impl Side {
     ) -> Result<(Self, Outcome), SessionError> {
         if loaded.refolded(scenario).is_none() {
             let outcome = engine.evaluate(loaded, scenario, 0);
-            return Ok((Self::simulated(loaded, &outcome, name), outcome));
+            return Ok((Self::simulated(engine, loaded, &outcome, name), outcome));
         }
         let iteration = chosen_iteration(loaded).map_or(IterationChoice::Default, IterationChoice::Index);
         let unfolded = engine.reopen(loaded, scenario, &BuildOptions { iteration })?;
         let outcome = engine.evaluate(&unfolded, scenario, 0);
-        Ok((Self { trace: trace(loaded), ..Self::simulated(&unfolded, &outcome, name) }, outcome))
+        Ok((Self { trace: trace(loaded), ..Self::simulated(engine, &unfolded, &outcome, name) }, outcome))
     }
 
     /// What is said of it.

@@ -12,7 +12,7 @@ use crate::analysis::replay::PathShares;
 use crate::cost::{CostModels, Overheads};
 use crate::device::Catalog;
 use crate::diagnostic::{Diagnostics, Severity};
-use crate::graph::{BuildOptions, build_lowered};
+use crate::graph::{BuildOptions, ExecutionGraph, LaneKind, Task, build_lowered};
 use crate::scenario::tables::TableFacts;
 use crate::scenario::{self, Base, Context, Databases, Resolved, Scenario, Step, StepReport};
 use crate::sim::{Schedule, resimulate_from, simulate};
@@ -320,6 +320,16 @@ fn outcome_of(resolved: Resolved, replay: Option<&Outcome>, scenario: &Scenario,
     outcome
 }
 
+/// What the tasks take that run on devices, or all of them where no device was used.
+fn scaled_time(graph: &ExecutionGraph) -> DurNs {
+    let on_device = |task: &Task| matches!(graph.lanes[task.lane.0 as usize].kind, LaneKind::Stream { .. });
+    let sum = |counts: &dyn Fn(&Task) -> bool| -> DurNs {
+        graph.tasks.node_weights().filter(|&task| counts(task)).map(|task| task.duration).sum()
+    };
+    let device = sum(&on_device);
+    if device > DurNs::ZERO { device } else { sum(&|_| true) }
+}
+
 /// The assumed part of what a step changes.
 fn doubted(step: &StepOutcome, change: DurNs) -> DurNs {
     change.scale(f64::from(step.doubt))
@@ -329,8 +339,7 @@ fn step_outcomes(scenario: &Scenario, resolved: &Resolved) -> Vec<StepOutcome> {
     if scenario.steps.is_empty() {
         return Vec::new();
     }
-    let graph = &resolved.graph;
-    let all = graph.tasks.node_weights().map(|task| task.duration.0).sum::<i64>().max(1) as f64;
+    let all = scaled_time(&resolved.graph).0.max(1) as f64;
     let outcome = |(step, report): (&Step, &StepReport)| StepOutcome {
         transform: step.to_string(),
         enabled: step.enabled,

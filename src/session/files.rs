@@ -84,7 +84,8 @@ pub fn append(path: &Path, line: &str) -> Result<(), SessionError> {
 }
 
 /// Why an existing file is not written.
-pub(super) const EXISTS: &str = "exists already; name another file or add --force";
+pub(super) const EXISTS: &str =
+    "exists already; name another file, or replace it: --force, on the screen `!` after the command's name";
 
 /// Writes `contents` to `path` in one step.
 ///

@@ -27,8 +27,8 @@ pub struct RankLoad {
     pub rank: u32,
     /// Time of its look-ups, gradients and updates in an iteration.
     pub lookup: DurNs,
-    /// Weights in its device's memory.
-    pub held: Bytes,
+    /// Weights in its device's memory; `None` where the size of one of its tables is not known.
+    pub held: Option<Bytes>,
     /// That memory; 0 where not known.
     pub memory: Bytes,
     /// Looked-up rows that it sends in an iteration; `None` where a table's sizes are not known.
@@ -96,10 +96,15 @@ impl JobTables {
     pub fn loads(&self, resolved: &Resolved) -> Vec<RankLoad> {
         let seats = self.seats(resolved);
         let (held, sent) = (self.tables.held(&seats), self.tables.sent(&seats));
+        let untold = |rank: usize| {
+            let is_here = |seat: &Seat| seat.cached.is_none() && seat.ranks.contains(&rank);
+            let mut here = self.tables.sharded().iter().zip(&seats).filter(|(_, seat)| is_here(seat));
+            here.any(|(table, _)| table.bytes.is_none())
+        };
         let load = |(rank, lookup): (usize, DurNs)| RankLoad {
             rank: resolved.graph.ranks[rank].rank.0,
             lookup,
-            held: held[rank],
+            held: (!untold(rank)).then(|| held[rank]),
             memory: resolved.devices.get(rank).map_or(Bytes(0), |device| device.memory),
             sent: sent.as_ref().map(|sent| Bytes((sent[rank] * ELEMENT).round() as u64)),
         };

@@ -51,7 +51,8 @@ pub use script::{Played, ScriptLine, Status, script_lines};
 pub use sharding::{Pick, SEARCH_BUDGET, Sharding, ShardingPlan, judge};
 pub use summary::{Cut, ErrorBand, RankSummary, Straggler, Summary};
 pub use sweep::{
-    Along, PathChange, Sweep, SweepPoint, along, grid, memory_limit, optimal_batch, path_changes, still_gains,
+    Along, PathChange, Sweep, SweepPoint, along, grid, is_mostly_unhandled, memory_limit, none_fits, optimal_batch,
+    path_changes, place, still_gains,
 };
 pub use sweep_run::SweepRun;
 pub use table_facts::read_table_facts;

@@ -30,7 +30,7 @@ pub struct StepOutcome {
     pub unhandled: Vec<String>,
     /// Traced time of the tasks that it should have changed and could not.
     pub unhandled_ns: DurNs,
-    /// That time as a share of the time of all tasks that take any.
+    /// That time as a share of the device's, or of the host's where no device was used.
     pub unhandled_share: f64,
     /// Share of its change that is assumed.
     #[serde(rename = "assumed_share")]

@@ -156,10 +156,15 @@ impl Sweep {
     pub fn shown(&self, value: f64) -> String {
         let short = |digits: i32| (value * 10_f64.powi(digits)).round() / 10_f64.powi(digits);
         match self.knob.as_str() {
-            "batch" | "accumulate" | "segments" | "ranks" => format!("{value:.0}"),
             "bucket" => short(1).to_string(),
-            _ => format!("×{}", short(3)),
+            _ if self.is_factor() => format!("×{}", short(3)),
+            _ => format!("{value:.0}"),
         }
+    }
+
+    /// Whether values are factors of what is.
+    pub fn is_factor(&self) -> bool {
+        !matches!(self.knob.as_str(), "batch" | "accumulate" | "segments" | "ranks" | "bucket")
     }
 
     /// From the first value to the last: `64..1024`, with their number where they do not double.
@@ -178,6 +183,15 @@ impl Sweep {
     /// The step for one value.
     pub fn line(&self, value: f64) -> String {
         self.template.replace("{}", &value.to_string())
+    }
+
+    /// The value that `step` gives the knob, if it is a step of this knob and nothing else.
+    pub fn value_in(&self, step: &Step) -> Option<f64> {
+        let line = step.to_string();
+        let (before, after) = self.template.split_once("{}")?;
+        let value = line.strip_prefix(before)?.strip_suffix(after)?;
+        let value = if self.knob == "batch" { value.split(" from ").next()? } else { value };
+        value.parse().ok()
     }
 
     /// Parses `A..B` (doubling), `A..BxN` (N values, evenly spaced ratios when A > 0) or `A,B,C`.
@@ -204,12 +218,18 @@ impl Sweep {
             }
             Some(count @ 2..=10_000) => {
                 let ratio = (high / low).powf(1.0 / (count - 1) as f64);
-                let inner = (0..count - 1).map(|index| low * ratio.powi(index as i32));
-                Ok(inner.chain([high]).collect())
+                let inner = (1..count - 1).map(|index| rounded(low * ratio.powi(index as i32)));
+                Ok(std::iter::once(low).chain(inner).chain([high]).collect())
             }
             Some(_) => Err("expected 2 to 10000 values".to_owned()),
         }
     }
+}
+
+/// A value with six figures, which is what a person would write.
+fn rounded(value: f64) -> f64 {
+    let unit = 10_f64.powf(5.0 - value.abs().log10().floor());
+    (value * unit).round() / unit
 }
 
 /// Every combination of the knobs' values, those of the last one changing fastest.
@@ -221,18 +241,26 @@ pub fn grid(knobs: &[Sweep]) -> Vec<Vec<f64>> {
     })
 }
 
-/// Puts a knob's step in place of the last step of the same kind where the knob is that step's only argument, else at the end.
-pub(super) fn put(scenario: &mut Scenario, step: Step, sweep: &Sweep) {
-    match place(scenario, sweep) {
+/// `scenario` with the knob at `value`: in place of the last step of this knob, else as a further step.
+///
+/// # Errors
+/// The value makes no step.
+pub(super) fn put(scenario: &mut Scenario, sweep: &Sweep, value: f64) -> Result<(), String> {
+    let at = place(scenario, sweep);
+    // What a trace does not tell of its batch was said once.
+    let before = at.map(|at| scenario.steps[at].to_string()).filter(|_| sweep.knob == "batch");
+    let from = before.as_deref().and_then(|line| line.find(" from ").map(|at| &line[at..])).unwrap_or_default();
+    let step = parse_step(&format!("{}{from}", sweep.line(value))).map_err(|error| error.to_string())?;
+    match at {
         Some(at) => scenario.steps[at] = step,
         None => scenario.steps.push(step),
     }
+    Ok(())
 }
 
-/// The step that a knob takes the place of.
-pub(super) fn place(scenario: &Scenario, sweep: &Sweep) -> Option<usize> {
-    let same = |step: &Step| sweep.knob == "batch" && step.transform.name() == "resize-batch";
-    scenario.steps.iter().rposition(same)
+/// The step that a knob takes the place of: a knob has one value.
+pub fn place(scenario: &Scenario, sweep: &Sweep) -> Option<usize> {
+    scenario.steps.iter().rposition(|step| step.enabled && sweep.value_in(step).is_some())
 }
 
 /// One evaluated value.
@@ -252,6 +280,9 @@ pub struct SweepPoint {
     pub path_kind: String,
     /// What the step could not do.
     pub unhandled: Vec<String>,
+    /// The largest share of the device's time that a step should have changed and could not.
+    #[serde(default)]
+    pub unhandled_share: f64,
 }
 
 impl SweepPoint {
@@ -261,10 +292,22 @@ impl SweepPoint {
     }
 }
 
-/// The batch size whose doubling gains at most 5 % in throughput, among points that fit; see [`optimal_throughput`].
+/// Share of the device's time left as it was from which nothing follows from a sweep about the best value.
+const MOSTLY_UNHANDLED: f64 = 0.5;
+
+/// Whether most of the device's time is as traced in some point, whatever the knob says.
+pub fn is_mostly_unhandled(points: &[SweepPoint]) -> bool {
+    points.iter().any(|point| point.unhandled_share > MOSTLY_UNHANDLED)
+}
+
+/// The batch size whose doubling gains at most 5 % in throughput, among points that fit; see [`optimal_throughput`]. None where
+/// most of the device's time is as traced.
 ///
 /// Twice a batch size that is no point itself is taken to lie on the line between its neighbours.
 pub fn optimal_batch(points: &[SweepPoint]) -> Option<u64> {
+    if is_mostly_unhandled(points) {
+        return None;
+    }
     let fitting = points.iter().filter(|point| point.fits != Some(false));
     let mut known: Vec<(f64, f64)> =
         fitting.filter_map(|point| Some((point.value("batch")?, point.throughput))).collect();
@@ -290,7 +333,12 @@ pub fn still_gains(points: &[SweepPoint], batch: u64) -> bool {
 /// The largest value of a knob whose point fits the device's memory, where some point does not.
 pub fn memory_limit(points: &[SweepPoint], knob: &str) -> Option<f64> {
     let fitting = points.iter().filter(|point| point.fits == Some(true)).filter_map(|point| point.value(knob));
-    points.iter().any(|point| point.fits == Some(false)).then(|| fitting.fold(0.0, f64::max))
+    fitting.max_by(f64::total_cmp).filter(|_| points.iter().any(|point| point.fits == Some(false)))
+}
+
+/// Whether there are points and none fits the device's memory.
+pub fn none_fits(points: &[SweepPoint]) -> bool {
+    !points.is_empty() && points.iter().all(|point| point.fits == Some(false))
 }
 
 /// Where most of the critical path becomes another kind.
@@ -326,6 +374,7 @@ mod tests {
             fits,
             path_kind: String::new(),
             unhandled: Vec::new(),
+            unhandled_share: 0.0,
         }
     }
 
@@ -346,6 +395,34 @@ mod tests {
         let memory = [point(64.0, 100.0, None), point(128.0, 180.0, None), point(256.0, 360.0, Some(false))];
         assert_eq!(optimal_batch(&memory), Some(128));
         assert_eq!(optimal_batch(&points[..1]), None);
+    }
+
+    #[test]
+    fn there_is_no_best_batch_where_the_sweep_leaves_most_as_traced() {
+        let points = [64.0, 128.0, 256.0].map(|batch| SweepPoint { unhandled_share: 0.9, ..point(batch, batch, None) });
+        assert!(is_mostly_unhandled(&points));
+        assert_eq!(optimal_batch(&points), None);
+    }
+
+    #[test]
+    fn values_between_the_ends_have_six_figures() {
+        assert_eq!(Sweep::parse_values("0.5..4x5").unwrap(), [0.5, 0.840896, 1.41421, 2.37841, 4.0]);
+        assert_eq!(Sweep::parse_values("64..1048576x15").unwrap()[11], 131_072.0);
+    }
+
+    #[test]
+    fn a_knob_has_one_value_in_a_scenario_and_keeps_what_was_said_of_the_trace() {
+        let of = |lines: &[&str]| Scenario {
+            steps: lines.iter().map(|line| parse_step(line).unwrap()).collect(),
+            ..Scenario::default()
+        };
+        let lines = |scenario: &Scenario| scenario.steps.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let mut scenario = of(&["scale-device dram_bw x0.5", "resize-batch 64 from 32"]);
+        put(&mut scenario, &Sweep::around("dram_bw", None).unwrap(), 2.0).unwrap();
+        put(&mut scenario, &Sweep::batch(&[]), 128.0).unwrap();
+        put(&mut scenario, &Sweep::around("flops", None).unwrap(), 2.0).unwrap();
+        assert_eq!(lines(&scenario), ["scale-device dram_bw x2", "resize-batch 128 from 32", "scale-device flops x2"]);
+        assert!(put(&mut scenario, &Sweep::batch(&[]), 0.0).is_err());
     }
 
     #[test]
@@ -371,6 +448,8 @@ mod tests {
         assert_eq!(path_changes(&points, "batch"), [change]);
         assert_eq!(memory_limit(&points, "batch"), Some(2.0));
         assert_eq!(memory_limit(&points[..2], "batch"), None, "nothing tells where it ends");
+        assert_eq!(memory_limit(&points[2..], "batch"), None, "none fits");
+        assert!(none_fits(&points[2..]) && !none_fits(&points) && !none_fits(&[]));
     }
 
     #[test]

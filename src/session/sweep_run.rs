@@ -2,7 +2,7 @@
 
 use rayon::prelude::*;
 
-use crate::scenario::{self, Prefix, Scenario, Step};
+use crate::scenario::{Prefix, Scenario, Step};
 
 use super::{Engine, Loaded, Sweep, SweepPoint, sweep};
 
@@ -68,6 +68,7 @@ impl Open<'_> {
             fits: summary.fits,
             path_kind: outcome.critical_kind().to_owned(),
             unhandled,
+            unhandled_share: outcome.steps.iter().map(|step| step.unhandled_share).fold(0.0, f64::max),
         }
     }
 }
@@ -76,10 +77,7 @@ impl Open<'_> {
 fn with_knobs(scenario: &Scenario, sweeps: &[Sweep], values: &[f64]) -> (Scenario, Vec<String>) {
     let (mut scenario, mut unhandled) = (scenario.clone(), Vec::new());
     for (sweep, &value) in sweeps.iter().zip(values) {
-        match scenario::parse_step(&sweep.line(value)) {
-            Ok(step) => sweep::put(&mut scenario, step, sweep),
-            Err(error) => unhandled.push(error.to_string()),
-        }
+        unhandled.extend(sweep::put(&mut scenario, sweep, value).err());
     }
     (scenario, unhandled)
 }

@@ -152,10 +152,10 @@ impl Compared {
             sides.push(match (known, scenario, outcome) {
                 (Some(side), ..) if side.figures().name == title => Arc::clone(side),
                 (Some(side), ..) => Arc::new(side.renamed(&title)),
-                (None, Some(_), Some(outcome)) => Arc::new(Side::simulated(loaded, outcome, title)),
+                (None, Some(_), Some(outcome)) => Arc::new(Side::simulated(engine, loaded, outcome, title)),
                 (None, Some(scenario), None) => {
                     let side = Side::of_scenario(engine, loaded, scenario, title.clone());
-                    let replay = || Side::simulated(loaded, &loaded.replay, title);
+                    let replay = || Side::simulated(engine, loaded, &loaded.replay, title);
                     Arc::new(side.map_or_else(|_| replay(), |(side, _)| side))
                 }
                 (None, None, _) => Arc::new(Side::measured(loaded, title)),

@@ -60,14 +60,16 @@ impl Transform for ResizeBatch {
     fn apply(&self, draft: &mut Draft<'_>, context: &Context) -> StepReport {
         let base = draft.base();
         let Some(old) = self.from.or(base.graph().batch_size) else {
-            return StepReport::nothing("the trace does not tell its batch size: say `from B`");
+            return StepReport::nothing("the trace does not tell its batch size: `resize-batch N from B` does");
         };
         if let Some(laws) = context.laws.as_ref().filter(|laws| laws.fit(base.graph(), old)) {
             return learned(draft, laws, (old, self.batch));
         }
         let plan = base.batch_plan(old);
         if plan.rows.is_empty() {
-            return StepReport::nothing("no operator recorded shapes with the batch in them");
+            let mut report = StepReport::nothing("no operator recorded shapes with the batch in them");
+            unknown(draft, &[], &mut report);
+            return report;
         }
         draft.set_batch(old, self.batch);
         draft.set_operands(plan.resized(base.graph(), old, self.batch), plan.rows.iter().copied());
@@ -198,21 +200,25 @@ fn resize_sparse(draft: &mut Draft<'_>, ratio: f64) {
     }
 }
 
-/// Lists device work of the model whose sizes were not recorded, which may grow with the batch and does not here.
+/// Lists device work of the model that may grow with the batch and does not here: its sizes were not recorded, or nobody knows
+/// what its operator does with them.
 fn unknown(draft: &Draft<'_>, carrying: &[bool], report: &mut StepReport) {
     let (base, graph) = (draft.base(), draft.graph());
-    let mut found: BTreeMap<&str, (usize, DurNs)> = BTreeMap::new();
+    let (mut sizeless, mut unmodelled) = (BTreeMap::new(), BTreeMap::new());
     let is_unknown = |&node: &NodeId| {
         let task = &graph.tasks[node];
         let phase = task.operator.map_or(Phase::Other, |id| graph.operators[id.0 as usize].phase);
-        let untold = base.work(node).is_none() && !task.operator.is_some_and(|id| carrying[id.0 as usize]);
         let model = matches!(phase, Phase::Forward | Phase::Backward | Phase::Other);
-        matches!(task.kind, TaskKind::Kernel) && base.family(node) != Some(Family::Optimizer) && model && untold
+        let is_kernel = matches!(task.kind, TaskKind::Kernel) && base.family(node) != Some(Family::Optimizer);
+        is_kernel && model && base.work(node).is_none()
     };
     for node in graph.tasks.node_indices().filter(is_unknown) {
-        let entry = found.entry(graph.names.get(graph.tasks[node].name)).or_default();
-        entry.0 += 1;
-        entry.1 += graph.tasks[node].duration;
+        let task = &graph.tasks[node];
+        let on_batch = task.operator.is_some_and(|id| carrying.get(id.0 as usize).copied().unwrap_or(false));
+        let found = if on_batch { &mut unmodelled } else { &mut sizeless };
+        let entry: &mut (usize, DurNs) = found.entry(graph.names.get(task.name)).or_default();
+        *entry = (entry.0 + 1, entry.1 + task.duration);
     }
-    list(report, found, "no shapes recorded: traced time kept");
+    list(report, unmodelled, "no model covers it: traced time kept");
+    list(report, sizeless, "no shapes recorded: traced time kept");
 }

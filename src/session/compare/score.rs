@@ -25,7 +25,7 @@ pub struct Score {
     pub error_ns: DurNs,
     /// The same as a share of what was measured.
     pub error: f64,
-    /// Whether what came true lies within the prediction's band, which knows the models' errors only.
+    /// Whether what came true lies within the prediction's band.
     pub is_within_band: bool,
     /// Whether the error is within the band and what else is known to be uncertain: spread of steps and replay.
     pub is_within_error: bool,

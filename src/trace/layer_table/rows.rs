@@ -101,6 +101,10 @@ struct File {
 
 /// Rows of a TOML with a `[[layer]]` for each.
 pub(super) fn from_toml(text: &str) -> Result<Vec<Row>, Wrong> {
+    if text.starts_with("format = \"retime-scenario") {
+        let reason = "is a scenario, not a trace: --scenario FILE puts it in force, on the screen :load FILE";
+        return Err(wrong_at(text, 0, reason.to_owned()));
+    }
     let file: File = toml::from_str(text)
         .map_err(|error| wrong_at(text, error.span().map_or(0, |span| span.start), error.message().to_owned()))?;
     file.layer.into_iter().map(|layer| layer_row(text, layer)).collect()

@@ -43,12 +43,31 @@ pub struct Picker {
     matched: Vec<usize>,
     /// Which of these is chosen.
     pub chosen: usize,
+    /// The entry that takes what is typed as its argument where that is nothing else on the list.
+    free: Option<Free>,
+}
+
+/// An entry that takes what is typed.
+#[derive(Clone, Debug)]
+struct Free {
+    index: usize,
+    /// Whether it does.
+    takes: fn(&str, &[Entry]) -> bool,
+    /// The entry as it is when nothing fitting is typed.
+    blank: Entry,
 }
 
 impl Picker {
     fn new(title: impl Into<String>, entries: Vec<Entry>) -> Self {
         let matched = (0..entries.len()).collect();
-        Self { title: title.into(), input: Input::default(), entries, matched, chosen: 0 }
+        Self { title: title.into(), input: Input::default(), entries, matched, chosen: 0, free: None }
+    }
+
+    /// With the entry whose label starts with `label` taking what is typed where `takes` says so.
+    fn taking(mut self, label: &str, takes: fn(&str, &[Entry]) -> bool) -> Self {
+        let index = self.entries.iter().position(|entry| entry.label.starts_with(label));
+        self.free = index.map(|index| Free { index, takes, blank: self.entries[index].clone() });
+        self
     }
 
     /// All commands and all edits.
@@ -94,14 +113,16 @@ impl Picker {
 
     /// What a sweep can vary beside that.
     pub fn second_knobs(app: &App) -> Self {
-        let picker = Self::knobs_for(app, "across");
+        let mut picker = Self::knobs_for(app, "across");
         let none = Entry {
             label: "none".to_owned(),
             help: "one knob is enough".to_owned(),
             hint: String::new(),
             line: "across none".to_owned(),
         };
-        Self::new("vary too", picker.entries.into_iter().chain([none]).collect())
+        picker.matched.push(picker.entries.len());
+        picker.entries.push(none);
+        Self { title: "vary too".to_owned(), ..picker }
     }
 
     fn knobs_for(app: &App, command: &str) -> Self {
@@ -118,7 +139,9 @@ impl Picker {
             hint: String::new(),
             line: format!("{command} "),
         };
-        Self::new("vary", Sweep::KNOBS.iter().map(entry).chain([selector]).collect())
+        // No name of a knob has a sign of a condition in it.
+        let is_selector = |typed: &str, _: &[Entry]| typed.contains(['=', '~', '<', '>', '!']);
+        Self::new("vary", Sweep::KNOBS.iter().map(entry).chain([selector]).collect()).taking("SELECTOR", is_selector)
     }
 
     /// All themes.
@@ -163,7 +186,9 @@ impl Picker {
             line: format!("scenario {action} "),
         };
         let actions = command::compare::ACTIONS.iter().filter(|(action, _)| !["switch", "drop"].contains(action));
-        let mut picker = Self::new("scenario", own.chain(actions.map(|(action, help)| ask(action, help))).collect());
+        let is_new = |typed: &str, entries: &[Entry]| entries.iter().all(|entry| !entry.label.contains(typed));
+        let entries = own.chain(actions.map(|(action, help)| ask(action, help))).collect();
+        let mut picker = Self::new("scenario", entries).taking("new", is_new);
         let at = work.named.all(work.history.current()).position(|(name, _)| name == current);
         picker.chosen = at.unwrap_or(0);
         picker
@@ -226,6 +251,17 @@ impl Picker {
         let texts: Vec<String> = self.entries.iter().map(|entry| format!("{} {}", entry.label, entry.help)).collect();
         self.matched = rank(self.input.value(), &texts);
         self.chosen = 0;
+        if let Some(Free { index, takes, blank }) = self.free.clone() {
+            self.entries[index] = blank;
+            let typed = self.input.value().trim();
+            if !typed.is_empty() && takes(typed, &self.entries) {
+                let entry = &mut self.entries[index];
+                entry.label = entry.label.replace('…', typed).replace("SELECTOR", typed);
+                entry.line.push_str(typed);
+                self.matched.retain(|&other| other != index);
+                self.matched.insert(0, index);
+            }
+        }
     }
 }
 
@@ -278,6 +314,26 @@ pub fn rank(typed: &str, texts: &[String]) -> Vec<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_typed_and_not_on_the_list_is_an_argument() {
+        let entry = |label: &str, line: &str| Entry {
+            label: label.to_owned(),
+            help: "keep the steps".to_owned(),
+            hint: String::new(),
+            line: line.to_owned(),
+        };
+        let entries = vec![entry("small", "scenario switch small"), entry("new …", "scenario new ")];
+        let is_new = |typed: &str, entries: &[Entry]| entries.iter().all(|entry| !entry.label.contains(typed));
+        let mut picker = Picker::new("scenario", entries).taking("new", is_new);
+        let mut typed = |text: &str| {
+            text.chars().for_each(|letter| picker.type_key(crossterm::event::KeyCode::Char(letter).into()));
+            picker.picked().map(|entry| (entry.label.clone(), entry.line.clone()))
+        };
+        let pair = |label: &str, line: &str| Some((label.to_owned(), line.to_owned()));
+        assert_eq!(typed("sm"), pair("small", "scenario switch small"));
+        assert_eq!(typed("oke"), pair("new smoke", "scenario new smoke"));
+    }
 
     #[test]
     fn a_few_letters_find_the_best_match_first() {

@@ -111,7 +111,9 @@ fn titles(app: &App, regions: &Regions, canvas: &mut Canvas<'_>) {
     let x = regions.view.x + 2;
     line.text(x, 0, &format!(" {} ", app.view.name()), role(app.focus == Focus::View));
     if app.view == View::Timeline {
-        let hint = " measured above, simulated below · underlined: critical path ";
-        line.right(x + 14, 0, 2, &[(hint, Role::Faint)]);
+        let is_predicted = app.workspace().is_some_and(|work| work.loaded.predicted().is_some());
+        let above = if is_predicted { "predicted" } else { "measured" };
+        let hint = format!(" {above} above, simulated below · underlined: critical path ");
+        line.right(x + 14, 0, 2, &[(&hint, Role::Faint)]);
     }
 }

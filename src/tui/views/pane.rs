@@ -3,7 +3,7 @@
 use unicode_width::UnicodeWidthStr;
 
 use crate::session::alike;
-use crate::tui::app::App;
+use crate::tui::app::{App, Focus};
 use crate::tui::canvas::{Canvas, cut};
 use crate::tui::theme::{Paint, Role};
 use crate::tui::timeline::{Detail, describe};
@@ -27,9 +27,23 @@ pub fn title(app: &App, work: &Workspace, rule: &mut Canvas<'_>) {
     rule.text(2, 0, &format!(" {} ", cut(&name, room)), Role::Strong);
 }
 
+/// What keys do to the scenario's steps.
+const STEP_KEYS: [(&str, &str); 7] = [
+    ("↑↓", "choose a step"),
+    ("e", "change it"),
+    ("x", "off or on"),
+    ("d", "take it out"),
+    ("K J", "earlier, later"),
+    ("S", "name the steps"),
+    ("tab", "to the view"),
+];
+
 /// Draws what there is to say about the selection.
 pub fn details(app: &App, work: &Workspace, canvas: &mut Canvas<'_>) {
     match work.timeline.selected {
+        _ if app.focus == Focus::Scenario => {
+            hints(&STEP_KEYS, 0, canvas);
+        }
         _ if app.view == View::Gaps => {
             flow(&super::gaps::chain(work), canvas);
         }

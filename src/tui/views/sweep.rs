@@ -2,7 +2,9 @@
 
 mod grid;
 
-use crate::session::{Sweep, SweepPoint, memory_limit, optimal_batch, path_changes, still_gains};
+use crate::session::{
+    Sweep, SweepPoint, is_mostly_unhandled, memory_limit, none_fits, optimal_batch, path_changes, place, still_gains,
+};
 use crate::tui::canvas::Canvas;
 use crate::tui::table::{Column, Open, Table, TableRow, value};
 use crate::tui::theme::Role;
@@ -17,7 +19,8 @@ const BAR: u16 = 18;
 struct Rows<'a> {
     knob: &'a Sweep,
     points: &'a [SweepPoint],
-    /// The value in force, of a batch.
+    work: &'a Workspace,
+    /// The value in force.
     current: Option<f64>,
     best: Option<u64>,
     most_time: i64,
@@ -31,7 +34,8 @@ impl<'a> Rows<'a> {
         Self {
             knob,
             points,
-            current: work.batch().filter(|_| knob.knob == "batch").map(|batch| batch as f64),
+            work,
+            current: in_force(work, knob),
             best: optimal_batch(points).filter(|&best| !still_gains(points, best)),
             most_time: points.iter().map(|point| point.simulated_ns.0).max().unwrap_or(1).max(1),
             most_throughput: points.iter().map(|point| point.throughput).fold(1e-9, f64::max),
@@ -42,7 +46,7 @@ impl<'a> Rows<'a> {
     fn row(&self, index: usize) -> TableRow {
         let point = &self.points[index];
         let at = point.value(&self.knob.knob).unwrap_or(0.0);
-        let is_current = self.current.is_some_and(|current| (current - at).abs() < 0.5);
+        let is_current = self.current.is_some_and(|current| (current / at - 1.0).abs() < 1e-6);
         let fits = point.fits != Some(false);
         let role = if is_current { Role::Strong } else { Role::Text };
         let memory =
@@ -59,7 +63,7 @@ impl<'a> Rows<'a> {
                 value(bar_of(memory_bar, MEMORY_BAR), if fits { Role::Dim } else { Role::Bad }),
                 self.note(index, at),
             ],
-            open: Open::Line(command(self.knob, at)),
+            open: Open::Line(command(self.work, self.knob, at)),
         }
     }
 
@@ -67,17 +71,14 @@ impl<'a> Rows<'a> {
     fn note(&self, index: usize, at: f64) -> crate::tui::table::Value {
         let point = &self.points[index];
         if point.fits == Some(false) {
-            return value("does not fit the device's memory".to_owned(), Role::Bad);
+            return value("too large for the device".to_owned(), Role::Bad);
         }
         let before = index.checked_sub(1).map(|before| &self.points[before].path_kind);
         let changes = before.is_some_and(|before| *before != point.path_kind);
         let path = if changes { format!("{} from here", point.path_kind) } else { point.path_kind.clone() };
         let best = if self.best == Some(at as u64) && self.knob.knob == "batch" { "optimal · " } else { "" };
-        let left = match point.unhandled.len() {
-            0 => String::new(),
-            1 => " · 1 kind as traced".to_owned(),
-            kinds => format!(" · {kinds} kinds as traced"),
-        };
+        let share = 100.0 * point.unhandled_share;
+        let left = if share >= 0.5 { format!(", {share:.0} % kept") } else { String::new() };
         let role = match (best.is_empty(), changes) {
             (false, _) => Role::Good,
             (true, true) => Role::Accent,
@@ -124,9 +125,23 @@ fn title_of(knob: &Sweep) -> &'static str {
     }
 }
 
-/// The command that puts a value of a knob in force.
-fn command(knob: &Sweep, at: f64) -> String {
-    if knob.knob == "batch" { format!("batch {at}") } else { format!("try {}", knob.line(at)) }
+/// The value of a knob in force, where that is known.
+fn in_force(work: &Workspace, knob: &Sweep) -> Option<f64> {
+    if knob.knob == "batch" {
+        return work.batch().map(|batch| batch as f64);
+    }
+    let steps = work.history.current();
+    let edited = place(steps, knob).and_then(|at| knob.value_in(&steps.steps[at]));
+    edited.or_else(|| knob.is_factor().then_some(1.0))
+}
+
+/// The command that puts a value of a knob in force: a knob has one value.
+fn command(work: &Workspace, knob: &Sweep, at: f64) -> String {
+    match place(work.history.current(), knob) {
+        _ if knob.knob == "batch" => format!("batch {at}"),
+        Some(step) => format!("edit {} {}", step + 1, knob.line(at)),
+        None => format!("try {}", knob.line(at)),
+    }
 }
 
 /// Draws `table` of the sweep.
@@ -157,7 +172,7 @@ fn columns(knob: &Sweep) -> Vec<Column> {
 pub fn table(work: &Workspace) -> Table<'_> {
     let sweep = &work.sweep;
     let Some(knob) = sweep.shown.as_ref() else {
-        let why = "no batch size is known (no shapes were recorded): v chooses another knob".to_owned();
+        let why = "the trace does not tell its batch size: v chooses another knob".to_owned();
         let row = |_| TableRow { values: Vec::new(), open: Open::Nothing };
         return Table { summary: vec![(why, Role::Warn)], columns: Vec::new(), count: 0, row: Box::new(row) };
     };
@@ -180,6 +195,12 @@ pub fn table(work: &Workspace) -> Table<'_> {
     }
     if let Some(limit) = memory_limit(&sweep.points, &knob.knob) {
         say("fits up to", knob.shown(limit));
+    }
+    if none_fits(&sweep.points) {
+        say("too large for the device", "everywhere".to_owned());
+    }
+    if is_mostly_unhandled(&sweep.points) {
+        say("no best:", "most work is kept as traced".to_owned());
     }
     for change in path_changes(&sweep.points, &knob.knob).iter().take(2) {
         say(&change.to, format!("from {}", knob.shown(change.at)));

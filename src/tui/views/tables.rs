@@ -91,13 +91,15 @@ fn rank(load: &RankLoad, (label, all): (&str, &[RankLoad]), group: u16, canvas: 
     let most = |of: fn(&RankLoad) -> f64| all.iter().map(of).fold(1.0, f64::max);
     let lookup = |load: &RankLoad| load.lookup.0 as f64;
     let sent = |load: &RankLoad| load.sent.map_or(0.0, |sent| sent.0 as f64);
-    let memory = if load.memory.0 > 0 { load.memory.0 as f64 } else { most(|load| load.held.0 as f64) };
-    let filled = load.held.0 as f64 / memory;
+    let held = |load: &RankLoad| load.held.map_or(0.0, |held| held.0 as f64);
+    let memory = if load.memory.0 > 0 { load.memory.0 as f64 } else { most(held) };
+    let filled = held(load) / memory;
+    let known = |bytes: Option<Bytes>| bytes.map_or("–".to_owned(), |bytes| bytes.to_string());
     let is_heaviest = all.len() > 1 && all.iter().all(|other| other.lookup <= load.lookup) && load.lookup.0 > 0;
     let groups = [
         (lookup(load) / most(lookup), load.lookup.to_string(), if is_heaviest { Role::Warn } else { Role::Chart }),
-        (filled, load.held.to_string(), if filled > 1.0 { Role::Bad } else { Role::Chart }),
-        (sent(load) / most(sent), load.sent.map_or("–".to_owned(), |sent| sent.to_string()), Role::Chart),
+        (filled, known(load.held), if filled > 1.0 { Role::Bad } else { Role::Chart }),
+        (sent(load) / most(sent), known(load.sent), Role::Chart),
     ];
     canvas.text(1, 0, label, Role::Text);
     for (at, (share, figure, role)) in groups.into_iter().enumerate() {

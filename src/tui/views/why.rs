@@ -300,6 +300,8 @@ fn of_point(work: &Workspace, lines: &mut Vec<Line>) {
         Role::Text,
     ));
     lines.extend(point.unhandled.iter().map(|text| ("as traced", text.clone(), Role::Warn)));
+    let share = 100.0 * point.unhandled_share;
+    lines.extend((share >= 0.5).then(|| ("in all", format!("{share:.0} % of the work is as traced"), Role::Warn)));
 }
 
 fn of_advice(work: &Workspace, lines: &mut Vec<Line>) {

@@ -30,7 +30,8 @@ impl Map<'_> {
         let column = self.across.values.get(self.work.sweep.column).copied();
         let mut values = vec![value(self.knob.shown(at), Role::Strong)];
         values.extend((0..self.across.values.len()).map(|column| self.cell(index, column)));
-        let lines = std::iter::once(command(self.knob, at)).chain(column.map(|column| command(self.across, column)));
+        let lines = std::iter::once(command(self.work, self.knob, at))
+            .chain(column.map(|column| command(self.work, self.across, column)));
         TableRow { values, open: Open::Lines(lines.collect()) }
     }
 

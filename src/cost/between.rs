@@ -9,7 +9,7 @@ use crate::units::DurNs;
 use super::anchor::{self, Change};
 use super::domain::Domain;
 use super::memo::{Distinct, Memo, Question};
-use super::models::{CostModels, Placed, baseline_us, figures_key};
+use super::models::{CostModels, Placed, baseline_us, figures_key, first_run};
 use super::prediction::{Estimate, Prediction, Provenance};
 use super::trace_error::trace_error;
 use super::work::Work;
@@ -197,7 +197,8 @@ impl Between<'_> {
             return (before, after);
         }
         let shared = |work: &Work, device| {
-            Domain::of(work).map(|domain| self.models.fits().shared(domain, work, device).duration)
+            let alone = Domain::of(work).map(|domain| self.models.fits().shared(domain, work, device));
+            alone.map(|estimate| first_run(estimate, work).duration)
         };
         let ours = shared(old, self.old.1).zip(shared(new, self.new.1));
         let roofline = |work, device| DurNs::from_us_f64(baseline_us(work, device));

@@ -1,15 +1,17 @@
 //! [`Between`]: what a measured time becomes when a kernel's work or device changes. Asks [`CostModels`] for times of either
 //! side; how they come about is its.
 
+use std::f32::consts::{LN_2, SQRT_2};
+
 use rustc_hash::FxHashMap;
 
-use crate::device::DeviceProfile;
+use crate::device::{DeviceKind, DeviceProfile};
 use crate::units::DurNs;
 
 use super::anchor::{self, Change};
 use super::domain::Domain;
 use super::memo::{Distinct, Memo, Question};
-use super::models::{CostModels, Placed, baseline_us, figures_key, first_run};
+use super::models::{CostModels, Placed, baseline_us, figures_key, in_a_model};
 use super::prediction::{Estimate, Prediction, Provenance};
 use super::trace_error::trace_error;
 use super::work::Work;
@@ -42,8 +44,22 @@ enum Outlook {
     Unmodelled,
     /// Nothing can be said of the ratio.
     Absolute(Prediction),
-    /// The ratio of `alike` to `before`, both by one model, with its expected error; or `alone`, by a model alone.
-    Either { before: Estimate, alike: Estimate, alone: Prediction, error: f32 },
+    /// The ratio of `alike` to `before`, with its expected error; or `alone`, by a model alone, where that missed the measured kernel
+    /// by less than `known`.
+    Either { before: Estimate, alike: Estimate, alone: Prediction, error: f32, known: f32 },
+}
+
+/// Whether devices share what models miss.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kin {
+    /// One device; or a host, whose models are of another kind.
+    Same,
+    /// The same code runs on both (a framework's own kernels), or variants of one chip, or devices of one maker that no fit knows, so
+    /// that the same parameters miss both.
+    Alike,
+    /// Each has libraries of its own, or a fit. What models miss there is independent: the measured kernel tells nothing of the other
+    /// device, and the error of a ratio is that of both.
+    Strangers,
 }
 
 /// Memory of what was said of changes.
@@ -97,8 +113,8 @@ impl Outlook {
         match self {
             Self::Unmodelled => unmodelled(Some(measured)),
             Self::Absolute(alone) => *alone,
-            Self::Either { before, alone, error, .. }
-                if alone.error < *error && anchor::missed(before, typical) < *error =>
+            Self::Either { before, alone, error, known, .. }
+                if alone.error < *error && anchor::missed(before, typical) < *known =>
             {
                 *alone
             }
@@ -179,32 +195,52 @@ impl Between<'_> {
             return Outlook::Absolute(alone);
         }
         let change = Change { same_device: self.old.0 == self.new.0, doublings: doublings(old, new) };
-        let (before, alike) = self.alike((before, after), old, new);
+        let kin = self.kin((&before, &after), new);
+        let (before, alike) = match kin {
+            Kin::Same => self.alike((before, after), old, new),
+            Kin::Alike | Kin::Strangers => (before, after),
+        };
         let domain = Domain::of(new);
         let measured = |ratio| domain.and_then(|domain| self.models.fits().anchored(domain, ratio));
         let mut error = anchor::expected_error(&before, &alike, change, measured);
         if !change.same_device {
-            // Two libraries choose different kernels: what models miss of running models on the one says nothing of the other.
             error = error.max(trace_error(new));
         }
-        Outlook::Either { before, alike, alone, error }
+        let known = if kin == Kin::Strangers { RECOGNISED } else { error };
+        if kin == Kin::Strangers || self.old.1.is_amd() != self.new.1.is_amd() {
+            // What both sides of the ratio miss of running models.
+            error = error.max(trace_error(new) * SQRT_2);
+        }
+        Outlook::Either { before, alike, alone, error, known }
     }
 
-    /// Both estimates by one model: the ratio of two models' answers would show their difference, not the devices'. Where one
-    /// of two devices has no fit, that is the structured model with what the fitted devices have in common.
+    /// Whether what the models miss of a kernel on the one device they miss on the other, too.
+    fn kin(&self, (before, after): (&Estimate, &Estimate), new: &Work) -> Kin {
+        let (from, to) = (self.old.1, self.new.1);
+        if self.old.0 == self.new.0 || [from, to].iter().any(|device| device.kind != DeviceKind::Gpu) {
+            return Kin::Same;
+        }
+        let is_library = Domain::of(new).is_some_and(|domain| domain != Domain::Streaming);
+        let are_unseen = before.model == UNSEEN && after.model == UNSEEN && from.is_amd() == to.is_amd();
+        if is_library && !are_unseen && from.chip() != to.chip() { Kin::Strangers } else { Kin::Alike }
+    }
+
+    /// Both estimates by one model: on one device the ratio of two models' answers would show their difference. Where one of two sizes
+    /// is out of a fit's range, that is the structured model with what the fitted devices have in common. (Between devices each one's
+    /// best estimate errs less than one model for both.)
     fn alike(&self, (before, after): (Estimate, Estimate), old: &Work, new: &Work) -> (Estimate, Estimate) {
         if before.model == after.model {
             return (before, after);
         }
         let shared = |work: &Work, device| {
             let alone = Domain::of(work).map(|domain| self.models.fits().shared(domain, work, device));
-            alone.map(|estimate| first_run(estimate, work).duration)
+            alone.map(|estimate| in_a_model(estimate, work, device).duration)
         };
         let ours = shared(old, self.old.1).zip(shared(new, self.new.1));
         let roofline = |work, device| DurNs::from_us_f64(baseline_us(work, device));
         let (model, times) = ours.map_or_else(
             || ("roofline", (roofline(old, self.old.1), roofline(new, self.new.1))),
-            |times| ("structured-unseen", times),
+            |times| (UNSEEN, times),
         );
         if times.0 <= DurNs::ZERO || times.1 <= DurNs::ZERO {
             return (before, after);
@@ -227,6 +263,12 @@ pub(super) fn absolute(estimate: &Estimate, work: &Work) -> Prediction {
     let error = error.max(trace_error(work));
     Prediction { duration, provenance: Provenance::Absolute, model, error, extrapolated }
 }
+
+/// Of an estimate with the parameters for devices that no fit knows.
+const UNSEEN: &str = "structured-unseen";
+
+/// Logarithm of how far a model may be from a measured kernel and still take it for what it is: a factor of two.
+const RECOGNISED: f32 = LN_2;
 
 /// Relative error stated for a duration that should have changed but was kept.
 const UNMODELLED_ERROR: f32 = 1.0;
@@ -263,7 +305,7 @@ mod tests {
         let heads =
             AttentionSize { batch: 4, heads: 12, kv_heads: 12, queries: 512, keys: 512, dim: 64, causal: false };
         let work = attention_work(&heads, false, DType::Bf16);
-        let near = models.fits().shared(Domain::Attention, &work, from).duration;
+        let near = models.estimate(&work, from).unwrap().duration;
         let unit = Some(DurNs(1_000_000_000));
         let predict = |typical: DurNs| {
             let kernel = Kernel { measured: unit, typical: Some(typical), old: Some(&work), new: Some(&work) };
@@ -271,6 +313,32 @@ mod tests {
         };
         assert_eq!(predict(near), Provenance::Absolute);
         assert_eq!(predict(near.scale(50.0)), Provenance::Anchored);
+    }
+
+    #[test]
+    fn another_chip_is_asked_alone_about_a_librarys_kernel_and_by_ratio_about_the_frameworks_own() {
+        let (models, catalog) = (CostModels::builtin().unwrap(), Catalog::builtin().unwrap());
+        let product = gemm_work(GemmSize { batch: 1, m: 4096, n: 4096, k: 1024 }, DType::Bf16, false, 0);
+        let streamed = movement_work(Family::Elementwise, 1 << 26, 1 << 26);
+        let predict = |from: &str, to: &str, work: &Work, off: f64| {
+            let (from, to) = (catalog.find(from).unwrap(), catalog.find(to).unwrap());
+            let measured = models.estimate(work, from).unwrap().duration.scale(off);
+            let kernel = Kernel { measured: Some(measured), typical: None, old: Some(work), new: Some(work) };
+            let ratio = models.estimate(work, to).unwrap().duration.scale(off);
+            (models.between(from, to).predict(kernel), ratio)
+        };
+        let (alone, ratio) = predict("H100-SXM", "MI300X", &product, 1.6);
+        assert!(alone.provenance == Provenance::Absolute && alone.duration < ratio, "{alone:?}");
+        let (far, ratio) = predict("H100-SXM", "MI300X", &product, 3.0);
+        assert!(
+            (far.duration.0 - ratio.0).abs() <= 3 && far.error > alone.error * 1.4,
+            "what it is not known for: {far:?}"
+        );
+        for (from, to, work) in [("A100-40", "A100-80", &product), ("V100", "A100-40", &streamed)] {
+            let (near, ratio) = predict(from, to, work, 1.6);
+            assert_eq!(near.provenance, Provenance::Anchored, "{from} {to}");
+            assert!((near.duration.0 - ratio.0).abs() <= 3, "{near:?} {ratio:?}");
+        }
     }
 
     #[test]

@@ -40,12 +40,12 @@ const MEASURED: [TraceError<&str>; 10] = [
     row("batched-gemm", 0.352, 22, 4),
     row("conv", 0.4, 114, 6),
     row("embedding", 2.808, 21, 2),
-    row("gemm16", 0.322, 130, 9),
+    row("gemm16", 0.26, 130, 9),
     row("linear", 0.182, 38, 7),
     row("norm", 0.179, 53, 9),
     row("softmax", 0.465, 3, 2),
-    row("streaming", 0.389, 388, 16),
-    row(ANY, 0.351, 775, 16),
+    row("streaming", 0.311, 388, 16),
+    row(ANY, 0.292, 775, 16),
 ];
 
 /// The errors that predictions state.

@@ -260,6 +260,16 @@ impl DeviceProfile {
         self.peak_rate(if precision == Precision::Fp32 { Precision::Fp32Matrix } else { precision })
     }
 
+    /// The chip it is a variant of: the last that it inherits from, or itself.
+    pub fn chip(&self) -> &str {
+        self.lineage.last().unwrap_or(&self.id)
+    }
+
+    /// Whether AMD makes it: its libraries are others than NVIDIA's.
+    pub fn is_amd(&self) -> bool {
+        self.name.starts_with("AMD ")
+    }
+
     /// Multiplies every memory bandwidth figure by `ratio` (a hypothetical faster or slower memory).
     pub fn scale_memory_bandwidth(&mut self, ratio: f64) {
         self.dram_bandwidth.0 *= ratio;

@@ -143,7 +143,7 @@ fn capture(draft: &mut Draft<'_>, launches: &[Launch], host: &[Node]) -> (usize,
     };
     let first = host[begin];
     let rank = draft.base().rank_index(draft.lane_of(first));
-    let is_hip = draft.device(rank).is_some_and(|device| device.name.starts_with("AMD "));
+    let is_hip = draft.device(rank).is_some_and(|device| device.is_amd());
     let per_kernel = if is_hip { PER_KERNEL_HIP } else { PER_KERNEL };
     let duration = LAUNCH + DurNs(per_kernel.0 * launches.len() as i64);
     let prediction = Prediction {

@@ -182,6 +182,8 @@ pub(super) struct Summary {
     unchanged: Option<f64>,
     /// Share of measurements inside the stated band.
     inside: Option<f64>,
+    /// How far measurements of the same are apart, or from themselves: what no prediction can do better than.
+    noise: Option<f64>,
     status: &'static str,
     /// Why it was missed, as far as the rows tell.
     because: Option<String>,
@@ -199,6 +201,7 @@ impl Summary {
             percent(self.scaled),
             percent(self.unchanged),
             percent(self.inside),
+            percent(self.noise),
             format!("{:.0}", 100.0 * self.expected),
             self.status.to_owned(),
             self.because.clone().unwrap_or_default(),
@@ -207,7 +210,7 @@ impl Summary {
 }
 
 /// Heads of [`Summary::cells`].
-pub(super) const SUMMARY: [&str; 11] = [
+pub(super) const SUMMARY: [&str; 12] = [
     "what",
     "n",
     "held out",
@@ -216,6 +219,7 @@ pub(super) const SUMMARY: [&str; 11] = [
     "all scales %",
     "nothing changes %",
     "in band %",
+    "captures differ %",
     "aim %",
     "aim",
     "missed because",
@@ -313,6 +317,7 @@ impl Answer {
         summary.scaled = spread(&logs(rows, |row| Some(row.naive?.scaled)));
         summary.unchanged = spread(&logs(rows, |row| Some(row.naive?.unchanged)));
         summary.inside = (!inside.is_empty()).then(|| share(&inside));
+        summary.noise = reasons::noise(rows, &self.floors);
         summary.because = (summary.status == MISSED).then(|| reasons::because(rows, &self.floors));
         self.summaries.push(summary);
     }
@@ -330,6 +335,7 @@ impl Summary {
             scaled: None,
             unchanged: None,
             inside: None,
+            noise: None,
             status,
             because: None,
         }

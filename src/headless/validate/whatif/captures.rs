@@ -30,6 +30,7 @@ pub(super) fn check(engine: &Engine, paths: &[PathBuf], answer: &mut Answer) -> 
     let captures = open(engine, paths)?;
     let mut left_out = LeftOut::default();
     repeated(&captures, answer);
+    answer.floors.extend(fused::products_differ(&captures));
     own(engine, &captures, answer)?;
     batches(engine, &captures, answer, &mut left_out)?;
     learned::check(engine, &captures, answer, &mut left_out)?;

@@ -8,6 +8,7 @@ use crate::session::{Engine, Loaded};
 use super::answer::{MET, MISSED};
 use super::captures::{Predicted, constants};
 use super::manifest::{Capture, event_cost_ns};
+use super::reasons::Floor;
 use super::{Answer, Row, median};
 
 const KINDS: [&str; 3] = ["profiled", "un-profiled", "profiled, at equal speed"];
@@ -62,6 +63,17 @@ const FUSED: &str = "-fused";
 fn sibling<'c>(captures: &'c [Capture], capture: &Capture) -> Option<&'c Capture> {
     let plain = |other: &Capture| other.id.replace(FUSED, "");
     captures.iter().find(|other| other.id != capture.id && plain(other) == plain(capture))
+}
+
+/// How far the matrix products of captures with and without batched lookups are apart, which are the same.
+pub(super) fn products_differ(captures: &[Capture]) -> impl Iterator<Item = Floor> {
+    let unfused = captures.iter().filter(|capture| !capture.id.contains(FUSED));
+    let pairs = unfused.filter_map(|capture| Some((capture, sibling(captures, capture)?)));
+    let logs: Vec<f64> = pairs.map(|(one, other)| (products_ns(other) / products_ns(one)).ln().abs()).collect();
+    let (n, what) = (logs.len(), "the same products in two captures differ");
+    let error = (logs.iter().sum::<f64>() / n.max(1) as f64).exp_m1();
+    let floor = |ending| Floor { ending, what, error, n };
+    [", profiled", ", un-profiled"].map(floor).into_iter().filter(|floor| floor.n > 0)
 }
 
 /// What matrix products took, the median over steps, in ns.

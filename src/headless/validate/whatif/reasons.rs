@@ -31,10 +31,18 @@ pub(super) fn of_row(row: &Row, floors: &[Floor]) -> String {
     reasons.collect::<Vec<_>>().join("; ")
 }
 
-/// What no model of `family` could do better than.
+/// What no model of `rows` could do better than: the largest difference between measurements of the same.
+pub(super) fn noise(rows: &[Row], floors: &[Floor]) -> Option<f64> {
+    of(rows.first()?.family.as_str(), floors).map(|floor| floor.error).reduce(f64::max)
+}
+
+fn of<'f>(family: &'f str, floors: &'f [Floor]) -> impl Iterator<Item = &'f Floor> {
+    floors.iter().filter(move |floor| family.ends_with(floor.ending))
+}
+
+/// The same in words.
 fn below(family: &str, floors: &[Floor]) -> Vec<String> {
-    let floors = floors.iter().filter(|floor| family.ends_with(floor.ending));
-    floors.map(|floor| format!("{} by {:.1} % (n {})", floor.what, 100.0 * floor.error, floor.n)).collect()
+    of(family, floors).map(|floor| format!("{} by {:.1} % (n {})", floor.what, 100.0 * floor.error, floor.n)).collect()
 }
 
 /// The operators whose errors are the largest shares of the iteration, on average over rows.

@@ -4,6 +4,7 @@
 
 mod answer;
 mod bands;
+mod between_chips;
 mod captures;
 mod fused;
 mod learned;
@@ -43,6 +44,7 @@ pub fn run(args: &WhatifArgs) -> Result<()> {
     swap::check(&engine, &sources, &mut answer);
     published::check(&engine, &sources, &mut answer);
     transformer::check(&engine, &sources, &mut answer);
+    between_chips::check(&engine, &sources, &mut answer);
     answer.conclude();
     let rows = || if args.operators { operators::table(&answer.rows) } else { table(&answer.rows) };
     output::write(&args.traces.output, &answer, |out| describe(&answer, &rows(), out), rows)?;

@@ -19,6 +19,8 @@ pub(super) struct Sources {
     pub(super) throughputs: Option<PathBuf>,
     /// Iteration times of transformers by device and batch.
     pub(super) transformers: Option<PathBuf>,
+    /// Times of their operators by device.
+    pub(super) operators: Option<PathBuf>,
 }
 
 impl Sources {
@@ -44,13 +46,14 @@ impl Sources {
         self.networks = self.networks.take().or_else(|| file("e2e_cnn_single_gpu.csv"));
         self.throughputs = self.throughputs.take().or_else(|| file("throughputs.csv"));
         self.transformers = self.transformers.take().or_else(|| file("e2e_labels.csv"));
+        self.operators = self.operators.take().or_else(|| file("e2e_per_op_labels.csv.gz"));
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        let Self { manifests, loader, pairs, networks, throughputs, transformers } = self;
+        let Self { manifests, loader, pairs, networks, throughputs, transformers, operators } = self;
         manifests.is_empty()
             && pairs.is_empty()
             && loader.is_none()
-            && [networks, throughputs, transformers].iter().all(|file| file.is_none())
+            && [networks, throughputs, transformers, operators].iter().all(|file| file.is_none())
     }
 }

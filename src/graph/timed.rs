@@ -148,50 +148,44 @@ impl TimedGraph {
     /// Lowers a graph as it is, every task with its replay duration.
     pub fn lower(graph: &ExecutionGraph) -> Self {
         let ends = |edge: &Edge<Dependency>| (edge.source().index() as u32, edge.target().index() as u32, edge.weight);
-        let duration = |node| graph.tasks[NodeId::new(node)].duration;
-        Self::of_edges(graph.tasks.node_count(), duration, graph.tasks.raw_edges(), ends)
+        let durations: Vec<DurNs> = graph.tasks.node_weights().map(|task| task.duration).collect();
+        Self::of_edges(&durations, graph.tasks.raw_edges(), ends)
     }
 
-    /// Lowers `count` tasks, which are in topological order, by their durations and the dependencies among them.
+    /// Lowers tasks, which are in topological order, by their durations and the dependencies among them.
     ///
     /// # Arguments
     /// `ends`: the tasks that an edge joins, the later [`NO_TASK`] where it is none, and how.
     ///
     /// # Complexity
     /// O(tasks + edges), which are read in the order of their memory.
-    pub fn of_edges<E>(
-        count: usize,
-        duration: impl Fn(usize) -> DurNs,
-        edges: &[E],
-        ends: impl Fn(&E) -> (u32, u32, Dependency),
-    ) -> Self {
+    pub fn of_edges<E>(durations: &[DurNs], edges: &[E], ends: impl Fn(&E) -> (u32, u32, Dependency)) -> Self {
+        let count = durations.len();
+        let kept = || edges.iter().map(&ends).filter(|&(_, to, _)| to != NO_TASK);
         // Counts two places on turn into beginnings one place on, and into ends while edges are filled in.
         let mut first = vec![0; count + 2];
-        let targets = || edges.iter().map(|edge| ends(edge).1).zip(0_u32..).filter(|&(to, _)| to != NO_TASK);
-        for (to, _) in targets() {
+        for (_, to, _) in kept() {
             first[to as usize + 2] += 1;
         }
         for at in 1..first.len() {
             first[at] += first[at - 1];
         }
-        let mut into = vec![0; first[count + 1] as usize];
-        for (to, edge) in targets() {
+        let mut into = vec![(0, DurNs::ZERO); first[count + 1] as usize];
+        for (from, to, dependency) in kept() {
+            let is_fixed = dependency.of_predecessor == 0.0;
+            let lag = if is_fixed { dependency.lag } else { dependency.effective_lag(durations[from as usize]) };
             let next: &mut u32 = &mut first[to as usize + 1];
-            into[*next as usize] = edge;
+            into[*next as usize] = (from, lag);
             *next += 1;
         }
         let mut timed = Self::with_capacity(count, count);
         let mut predecessors = Vec::new();
-        for node in 0..count {
+        for (node, &duration) in durations.iter().enumerate() {
+            let before = &into[first[node] as usize..first[node + 1] as usize];
             predecessors.clear();
-            predecessors.extend(into[first[node] as usize..first[node + 1] as usize].iter().map(|&edge| {
-                let (from, _, dependency) = ends(&edges[edge as usize]);
-                let is_fixed = dependency.of_predecessor == 0.0;
-                let lag = if is_fixed { dependency.lag } else { dependency.effective_lag(duration(from as usize)) };
-                (TaskId(timed.task_of[from as usize]), lag)
-            }));
+            predecessors.extend(before.iter().map(|&(from, lag)| (TaskId(timed.task_of[from as usize]), lag)));
             predecessors.sort_unstable();
-            timed.task_of[node] = timed.push(node as u32, duration(node), &predecessors).0;
+            timed.task_of[node] = timed.push(node as u32, duration, &predecessors).0;
         }
         timed.shrink_to_fit();
         timed

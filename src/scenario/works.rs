@@ -65,8 +65,8 @@ pub(super) struct Sharing {
     by_forward: Vec<bool>,
     /// By task: whether it only prepares or finishes what another stretch of its operator computes.
     pub(super) auxiliary: Vec<bool>,
-    /// By task: its part of its operator's work.
-    parts: Vec<Part>,
+    /// The part of its operator's work that a task does, where that is not all of it.
+    parts: FxHashMap<NodeId, Part>,
     /// By kernel whose operator was not recorded: the kernel taken to have done the same.
     twins: FxHashMap<NodeId, NodeId>,
     /// Which rows lookups look up, where it is told; by task the position in `told`, plus one.
@@ -79,7 +79,7 @@ impl Sharing {
     /// O(tasks + operators).
     pub(super) fn of_graph(graph: &ExecutionGraph) -> Self {
         let (auxiliary, (parts, twins)) =
-            rayon::join(|| auxiliary(graph), || rayon::join(|| kernel_parts(graph), || twins(graph)));
+            rayon::join(|| auxiliary(graph), || rayon::join(|| parts(graph), || twins(graph)));
         Self {
             by_forward: names_by_forward(graph),
             auxiliary,
@@ -122,7 +122,7 @@ impl Sharing {
     /// Whether a task is auxiliary, and its part.
     fn of(&self, node: NodeId) -> (bool, Part) {
         let at = node.index();
-        (self.auxiliary.get(at) == Some(&true), self.parts.get(at).copied().unwrap_or_default())
+        (self.auxiliary.get(at) == Some(&true), self.parts.get(&node).copied().unwrap_or_default())
     }
 }
 
@@ -231,6 +231,11 @@ impl<'a> Classifier<'a> {
 /// Whether a task computes or moves something by itself.
 pub(super) fn has_work(task: &Task) -> bool {
     task.kind.is_device() || task.kind == TaskKind::Compute
+}
+
+fn parts(graph: &ExecutionGraph) -> FxHashMap<NodeId, Part> {
+    let all = graph.tasks.node_indices().zip(kernel_parts(graph));
+    all.filter(|(_, part)| *part != Part::default()).collect()
 }
 
 /// By name: whether it is the gradient of a table-batched lookup, whose sizes stand in its forward operator.

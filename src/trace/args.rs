@@ -168,7 +168,7 @@ pub struct OperatorArgs {
 }
 
 /// A kernel's launch configuration.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct KernelArgs {
     /// Blocks in x, y, z.
     pub grid: [u32; 3],

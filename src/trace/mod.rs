@@ -22,6 +22,7 @@ mod order;
 mod parts;
 mod pieces;
 mod shapes;
+mod shared;
 mod sniff;
 mod source;
 mod stream;
@@ -45,6 +46,7 @@ pub use execution_trace::ExecutionTrace;
 pub use folding::{Folding, RankClass, tolerance as folding_tolerance};
 pub use job::{Job, RankTrace};
 pub use open::{OpenOptions, Opened, Progress, load_bytes, load_bytes_strictly, open};
+pub use shared::SharedTable;
 pub use table::{Category, Event, EventId, EventTable};
 pub use track::{Track, TrackId, TrackKind};
 
@@ -84,7 +86,7 @@ pub struct Trace {
     /// Operators that ran on the host beside a device, in order; only an execution trace tells, from their tensors.
     pub host_operators: Vec<EventId>,
     /// Launch configuration of kernels.
-    pub kernels: SideTable<KernelArgs>,
+    pub kernels: SharedTable<KernelArgs>,
     /// Sizes of copies and memsets.
     pub copies: SideTable<CopyArgs>,
     /// Collectives: `record_param_comms` operators and the device work that names its collective.

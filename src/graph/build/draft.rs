@@ -97,9 +97,11 @@ impl Draft {
             node_of[task as usize] = NodeIndex::new(node);
         }
         let mut graph = DiGraph::with_capacity(tasks.len(), edges.len());
+        let mut durations = Vec::with_capacity(tasks.len());
         let nodes = || {
-            for &task in order {
-                graph.add_node(tasks[task as usize]);
+            for task in order.iter().map(|&task| &tasks[task as usize]) {
+                graph.add_node(*task);
+                durations.push(task.duration);
             }
         };
         let number_on = |(number, edge): (usize, &mut Edge)| {
@@ -113,9 +115,7 @@ impl Draft {
                 graph.add_edge(NodeIndex::from(edge.from), NodeIndex::from(edge.to), edge.dependency);
             }
         };
-        let duration = |node: usize| tasks[order[node] as usize].duration;
-        let lower =
-            || TimedGraph::of_edges(order.len(), duration, &edges, |edge| (edge.from, edge.to, edge.dependency));
+        let lower = || TimedGraph::of_edges(&durations, &edges, |edge| (edge.from, edge.to, edge.dependency));
         let ((), timed) = rayon::join(add_edges, lower);
         Ordered { graph, timed, node_of, dropped: dropped.iter().filter(|&&dropped| dropped).count() }
     }

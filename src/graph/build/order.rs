@@ -54,28 +54,32 @@ impl Held {
         /// Longest chain of held tasks that is followed.
         const LONGEST: usize = 16;
         let mut by: Vec<u32> = (0..draft.tasks.len() as u32).collect();
+        let mut is_held = vec![false; by.len()];
+        let later = |edge: &&Edge| starts.key(edge.from) > starts.key(edge.to);
+        let mut found: Vec<&Edge> = draft.edges.par_iter().filter(later).collect();
         for _ in 0..LONGEST {
-            let ends = |edge: &Edge| (by[edge.from as usize], by[edge.to as usize]);
-            let later = |edge: &&Edge| {
-                let (from, to) = ends(edge);
-                starts.key(from) > starts.key(to)
+            for edge in found {
+                let holder = by[edge.from as usize];
+                if starts.key(holder) > starts.key(by[edge.to as usize]) {
+                    by[edge.to as usize] = holder;
+                    is_held[edge.to as usize] = true;
+                }
+            }
+            let further = |edge: &&Edge| {
+                let holder = |task: u32| starts.key(by[task as usize]);
+                is_held[edge.from as usize] && holder(edge.from) > holder(edge.to)
             };
-            let found: Vec<&Edge> = draft.edges.par_iter().filter(later).collect();
+            found = draft.edges.par_iter().filter(further).collect();
             if found.is_empty() {
+                // Edges among those that one task holds, and back to that one, which would be a cycle.
                 let within = |edge: &&Edge| {
-                    let (from, to) = ends(edge);
-                    from == to
+                    (is_held[edge.from as usize] || is_held[edge.to as usize] || edge.from == edge.to)
+                        && by[edge.from as usize] == by[edge.to as usize]
                 };
                 let edges =
                     draft.edges.par_iter().filter(within).map(|edge| (by[edge.to as usize], edge.from, edge.to));
                 let groups = groups(starts, edges.collect())?;
                 return Some(Self { by, groups });
-            }
-            for edge in found {
-                let holder = by[edge.from as usize];
-                if starts.key(holder) > starts.key(by[edge.to as usize]) {
-                    by[edge.to as usize] = holder;
-                }
             }
         }
         None

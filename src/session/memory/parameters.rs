@@ -193,11 +193,13 @@ fn has_dense_tables(graph: &ExecutionGraph, ids: &[OperatorId]) -> bool {
 
 /// Numbers kept for each number of a parameter, and whether that is known: from the optimizer's name, else from what it runs.
 fn states_per_parameter(graph: &ExecutionGraph, ids: &[OperatorId]) -> (u64, bool) {
-    let names = || graph.names.iter().map(|(_, name)| name);
-    let has = |parts: &[&str]| {
-        let runs = ids.iter().any(|&id| parts.iter().any(|part| name(graph, id).contains(part)));
-        runs || names().any(|name| name.starts_with("Optimizer.step") && parts.iter().any(|part| name.contains(part)))
-    };
+    let mut runs = vec![false; graph.names.len()];
+    for id in ids {
+        runs[graph.operators[id.0 as usize].name.0 as usize] = true;
+    }
+    let may_tell = |name: &str, runs: bool| runs || name.starts_with("Optimizer.step");
+    let names = || graph.names.iter().zip(&runs).filter(|((_, name), runs)| may_tell(name, **runs));
+    let has = |parts: &[&str]| names().any(|((_, name), _)| parts.iter().any(|part| name.contains(part)));
     if has(&["#Adam", "#NAdam", "#RAdam", "#Lamb", "#Adamax", "_fused_adam", "_foreach_addcdiv_", "addcdiv_"]) {
         return (2, true);
     }

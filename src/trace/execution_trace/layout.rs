@@ -7,8 +7,8 @@ use rustc_hash::FxHashMap;
 use super::{EtNode, EtNodeIndex, EtValue, ExecutionTrace, lists};
 use crate::intern::{NameId, NameTable};
 use crate::trace::{
-    Category, Event, EventId, EventTable, Format, OperatorArgs, RankPlace, Sequence, SideTable, TensorArgs,
-    TensorArgsId, Trace, Track, TrackId, TrackKind,
+    Category, Event, EventId, EventTable, Format, OperatorArgs, RankPlace, Sequence, SharedTable, SideTable,
+    TensorArgs, TensorArgsId, Trace, Track, TrackId, TrackKind,
 };
 use crate::units::{DurNs, TimeNs};
 
@@ -224,7 +224,7 @@ impl<'a> Layout<'a> {
             tensor_args: self.lists.finish(),
             operators: self.operators,
             host_operators: self.host_operators,
-            kernels: SideTable::default(),
+            kernels: SharedTable::default(),
             copies: SideTable::default(),
             collectives,
             syncs: SideTable::default(),

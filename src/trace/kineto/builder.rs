@@ -15,7 +15,7 @@ use crate::intern::{NameTable, printable};
 use crate::trace::order::{self, DAY};
 use crate::trace::{
     Category, CollectiveArgs, CopyArgs, Event, EventId, EventTable, Format, KernelArgs, MemoryArgs, OpenError,
-    OperatorArgs, SideTable, SyncArgs, Trace, TrackId,
+    OperatorArgs, SharedTable, SideTable, SyncArgs, Trace, TrackId,
 };
 use crate::units::{DurNs, TimeNs};
 
@@ -30,7 +30,7 @@ pub struct Builder {
     pub(super) correlations: Narrow,
     pub(super) externals: Narrow,
     pub(super) operators: SideTable<OperatorArgs>,
-    pub(super) kernels: SideTable<KernelArgs>,
+    pub(super) kernels: SharedTable<KernelArgs>,
     pub(super) copies: SideTable<CopyArgs>,
     pub(super) collectives: SideTable<CollectiveArgs>,
     pub(super) syncs: SideTable<SyncArgs>,

@@ -77,7 +77,7 @@ impl Builder {
         );
         piece.events.clear();
         self.operators.append(&mut piece.operators, first, |own| numbers.operator(own));
-        self.kernels.append(&mut piece.kernels, first, |own| own);
+        self.kernels.append(&mut piece.kernels, first);
         self.copies.append(&mut piece.copies, first, |own| own);
         self.collectives.append(&mut piece.collectives, first, |own| numbers.collective(own));
         self.syncs.append(&mut piece.syncs, first, |own| numbers.sync(own));

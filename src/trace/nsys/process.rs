@@ -11,7 +11,7 @@ use crate::intern::{NameId, NameTable};
 use crate::trace::kineto::TensorLists;
 use crate::trace::{
     Category, CopyArgs, Event, EventId, EventTable, Format, KernelArgs, OperatorArgs, RecordedDevice, Sequence,
-    SideTable, SyncArgs, TensorArgs, Trace, Track, TrackId, TrackKind, order,
+    SharedTable, SideTable, SyncArgs, TensorArgs, Trace, Track, TrackId, TrackKind, order,
 };
 use crate::units::{Bytes, DurNs, TimeNs};
 
@@ -48,7 +48,7 @@ pub struct Process {
     track_ids: FxHashMap<TrackKind, TrackId>,
     lists: TensorLists,
     operators: SideTable<OperatorArgs>,
-    kernels: SideTable<KernelArgs>,
+    kernels: SharedTable<KernelArgs>,
     copies: SideTable<CopyArgs>,
     syncs: SideTable<SyncArgs>,
     /// Correlation id and stream of the records of each event, in the order of the table.

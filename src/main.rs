@@ -22,7 +22,7 @@ fn main() -> ExitCode {
         Ok(status) => ExitCode::from(status),
         Err(error) => {
             let _ = writeln!(stderr(), "retime: {}", printable(&format!("{error:#}")));
-            ExitCode::from(1)
+            ExitCode::from(if error.is::<retime::headless::Misuse>() { 2 } else { 1 })
         }
     }
 }

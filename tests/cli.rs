@@ -174,7 +174,7 @@ fn iterations_are_indices_and_sharders_are_listed_once() {
 
 #[test]
 fn unknown_names_get_the_nearest_match() {
-    let message = failure(1, &["simulate", &sample(CPU), "--step", "scael kind=kernel x2"]);
+    let message = failure(2, &["simulate", &sample(CPU), "--step", "scael kind=kernel x2"]);
     assert!(message.contains("scale") && message.contains("column 1"), "{message}");
     let message = failure(1, &["devices", "show", "H2000"]);
     assert!(message.contains("H200"), "{message}");
@@ -186,6 +186,19 @@ fn unknown_names_get_the_nearest_match() {
 fn wrong_usage_exits_with_two() {
     failure(2, &["simulate", "--no-such-flag"]);
     failure(2, &["info", "--json", "--csv"]);
+    let sample = sample(CPU);
+    for (command, wrong) in [
+        ("simulate", &["--step", "resize-batch"][..]),
+        ("simulate", &["--step", "resize-batch 0"]),
+        ("sweep", &["--knob", "dram_bw", "4..1"]),
+        ("sweep", &["--knob", "dram-bw", "1..4"]),
+        ("sweep", &["--batch", "8..x"]),
+        ("advise", &["--target", "much"]),
+        ("tables", &["--memory-limit", "much"]),
+    ] {
+        let message = failure(2, &[&[command, &sample], wrong].concat());
+        assert!(message.starts_with("retime: ") && message.lines().count() == 1, "{wrong:?}: {message}");
+    }
 }
 
 #[test]
@@ -258,7 +271,7 @@ fn knobs_make_a_grid_that_shards_divide_and_merge_restores() {
     let merged = json(&merge.iter().map(String::as_str).collect::<Vec<_>>());
     assert_eq!(merged["points"], whole["points"]);
     assert!(failure(1, &["sweep", "--merge", &merge[2]]).contains("expected each part once, found 2/2"));
-    assert!(failure(1, &["sweep", &sample, "--shard", "3/2"]).contains("expected I/N with I from 1 to N"));
+    assert!(failure(2, &["sweep", &sample, "--shard", "3/2"]).contains("expected I/N with I from 1 to N"));
 }
 
 #[test]
@@ -283,7 +296,7 @@ fn advice_is_ranked_and_a_goal_names_what_reaches_it() {
     let arguments: Vec<&str> = steps.iter().flat_map(|&step| ["--step", step]).collect();
     let simulated = json(&[&["simulate", &sample(GPU)][..], &arguments].concat());
     assert_eq!(simulated["simulated_ns"], options[0]["simulated_ns"]);
-    assert!(failure(1, &["advise", &sample(GPU), "--target", "-120%"]).contains("above 0 % and below 100 %"));
+    assert!(failure(2, &["advise", &sample(GPU), "--target", "-120%"]).contains("above 0 % and below 100 %"));
 }
 
 const GPU: &str = "dlrm-ddp-b256-on-v100.predicted.json.gz";
@@ -334,7 +347,7 @@ fn operators_are_selected_and_sorted() {
     let labels: Vec<&str> = some["rows"].as_array().unwrap().iter().map(|row| row["label"].as_str().unwrap()).collect();
     assert!(!labels.is_empty() && labels.len() < host.len(), "{labels:?}");
     assert!(labels.is_sorted());
-    let message = failure(1, &["ops", &sample, "--select", "nmae~relu"]);
+    let message = failure(2, &["ops", &sample, "--select", "nmae~relu"]);
     assert!(message.contains("did you mean `name`"), "{message}");
 }
 
@@ -421,7 +434,9 @@ fn the_prompt_and_scenario_files_refuse_what_the_command_line_refuses() {
         let said = String::from_utf8(said.stderr).unwrap();
         assert!(said.contains(expected), "{typed}: {said}");
         let (_, message) = expected.split_once(": ").unwrap();
-        let said = failure(1, &["simulate", &sample(GPU), "--step", line]);
+        // What cannot be read is wrong usage; a name that nobody has could not be done.
+        let status = if message.contains("expected a number") { 2 } else { 1 };
+        let said = failure(status, &["simulate", &sample(GPU), "--step", line]);
         assert!(said.contains(message) && said.contains("column "), "{line}: {said}");
         let file = write("steps.toml", format!("format = \"retime-scenario-1\"\nsteps = [\"{line}\"]\n"));
         let said = failure(1, &["simulate", &sample(GPU), "--scenario", &file]);
@@ -658,7 +673,7 @@ fn the_roofline_lies_under_its_roofs_and_takes_a_hypothetical_device() {
     let other = json(&["roofline", &sample(GPU), "--level", "model", "--peak", "10", "--bandwidth", "1000"]);
     assert!((other["ridge"].as_f64().unwrap() - 10.0).abs() < 1e-9);
     assert_eq!(other["points"].as_array().unwrap().len(), 1);
-    assert!(failure(1, &["roofline", &sample(GPU), "--peak", "0"]).contains("--peak"));
+    assert!(failure(2, &["roofline", &sample(GPU), "--peak", "0"]).contains("--peak"));
 }
 
 #[test]

@@ -63,7 +63,9 @@ pub struct Row {
     pub bound: Option<Bound>,
     /// What the cost models say of the device time they cover.
     pub predicted_ns: Option<i64>,
-    /// How much longer that device time is than predicted, as a fraction.
+    /// Share of the device time that this covers.
+    pub predicted_share: f64,
+    /// How much longer the device time it covers is than predicted, as a fraction.
     pub deviation: Option<f64>,
     /// Whether most of that prediction lies beyond what the models were fitted on.
     pub extrapolated: bool,
@@ -253,6 +255,7 @@ impl Sum {
             bytes: self.bytes.0,
             bound: known.then_some(bound),
             predicted_ns: predicted,
+            predicted_share: self.covered.0 as f64 / self.device.0.max(1) as f64,
             deviation: predicted.map(|predicted| self.covered.0 as f64 / predicted as f64 - 1.0),
             extrapolated: self.beyond.0 * 2 > self.predicted.0,
         }

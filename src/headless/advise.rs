@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use color_eyre::eyre::{Result, eyre};
+use color_eyre::eyre::Result;
 use serde::Serialize;
 
 use crate::cli::{AdviseArgs, Iteration};
@@ -10,7 +10,7 @@ use crate::session::{Advice, AdvisedOption, Sensitivity, alike, parse_target};
 use crate::units::DurNs;
 
 use super::opened::Opened;
-use super::{input, output};
+use super::{Misuse, input, output};
 
 /// Options that people read about, at most.
 const SHOWN: usize = 20;
@@ -27,7 +27,8 @@ struct Answer {
 /// # Errors
 /// Nothing could be opened, an edit or the target cannot be read, or standard output cannot be written.
 pub fn run(args: &AdviseArgs, iteration: Iteration) -> Result<()> {
-    let target = args.target.as_deref().map(parse_target).transpose().map_err(|error| eyre!("--target {error}"))?;
+    let target =
+        args.target.as_deref().map(parse_target).transpose().map_err(|error| Misuse(format!("--target {error}")))?;
     let Opened { engine, loaded, outcome, .. } = Opened::of(&args.common, iteration)?;
     let Some(advice) = engine.advise(&loaded, &outcome, target, &|| false) else { return Ok(()) };
     let json = input::Envelope::new(&loaded, Answer { base_simulated_ns: outcome.summary.simulated_ns, advice });

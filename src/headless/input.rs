@@ -15,10 +15,12 @@ use crate::config::Config;
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::graph::{BuildOptions, IterationChoice};
 use crate::intern::printable;
-use crate::scenario::{Fit, SavedScenario, Scenario};
+use crate::scenario::{Fit, SavedScenario, Scenario, parse_step};
 use crate::session::{Engine, Loaded, SessionError, sample, trace_fingerprint};
 use crate::trace::{OpenOptions, Progress};
 use crate::units::Bytes;
+
+use super::Misuse;
 
 /// Files shorter than this load before anyone could read a progress line.
 const QUIET: Duration = Duration::from_millis(400);
@@ -154,6 +156,7 @@ impl Wanted {
         for edit in &arguments.edits {
             match edit {
                 Edit::Step(line) => {
+                    parse_step(line).map_err(|error| Misuse(format!("`{line}`: {error}")))?;
                     let step = engine.step(line).map_err(|error| eyre!("`{line}`: {error}"))?;
                     wanted.scenario.steps.push(step);
                 }

@@ -33,6 +33,12 @@ pub use run::report;
 
 use crate::cli::{Command, Iteration};
 
+/// An argument that cannot be read, which is wrong usage: a step or a range as nobody writes them. What can be read and names something
+/// that is not there (a device, a file) is no such error.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Misuse(pub String);
+
 /// Runs one command. Its output goes to standard output, diagnostics to standard error.
 ///
 /// # Returns

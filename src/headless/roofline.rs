@@ -14,7 +14,7 @@ use crate::graph::LaneKind;
 use crate::units::{BytesPerSec, DurNs};
 
 use super::opened::Opened;
-use super::{input, ops, output};
+use super::{Misuse, input, ops, output};
 
 #[derive(Debug, Serialize)]
 struct Answer {
@@ -59,7 +59,7 @@ struct Planes {
 pub fn run(args: &RooflineArgs, iteration: Iteration) -> Result<()> {
     for (name, value) in [("--peak", args.peak), ("--bandwidth", args.bandwidth), ("--network", args.network)] {
         if value.is_some_and(|value| !value.is_finite() || value <= 0.0) {
-            return Err(eyre!("{name}: expected a number above 0"));
+            return Err(Misuse(format!("{name}: expected a number above 0")).into());
         }
     }
     let opened = Opened::of(&args.common, iteration)?;

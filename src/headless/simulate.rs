@@ -99,7 +99,7 @@ fn describe(loaded: &Loaded, outcome: &Outcome, out: &mut dyn Write) -> io::Resu
             describe_memory(memory, out)?;
         }
     } else {
-        writeln!(out, "  memory      not known: neither the allocator nor sizes of tensors were recorded")?;
+        writeln!(out, "  memory      not known: neither the allocator nor sizes of most tensors were recorded")?;
     }
     if let Some(straggler) = summary.straggler {
         writeln!(out, "  straggler   rank {}, {} late", straggler.rank, straggler.late_ns)?;

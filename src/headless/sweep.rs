@@ -13,7 +13,7 @@ use crate::session::{
 };
 
 use super::opened::Opened;
-use super::{input, output};
+use super::{Misuse, input, output};
 
 #[derive(Debug, Serialize)]
 struct Answer {
@@ -59,7 +59,7 @@ impl Shard {
         let numbers = text.split_once('/').and_then(|(part, of)| Some((part.parse().ok()?, of.parse().ok()?)));
         let shard = numbers.map(|(part, of)| Self { part, of });
         let known = shard.filter(|shard| (1..=shard.of).contains(&shard.part));
-        known.ok_or_else(|| eyre!("--shard `{text}`: expected I/N with I from 1 to N, e.g. 2/4"))
+        known.ok_or_else(|| Misuse(format!("--shard `{text}`: expected I/N with I from 1 to N, e.g. 2/4")).into())
     }
 }
 
@@ -157,7 +157,7 @@ fn split_batch_range(arguments: &ScenarioArgs) -> Result<(ScenarioArgs, Option<V
         match edit {
             Edit::Step(line) if line.starts_with("resize-batch ") && line.contains(['.', ',']) => {
                 let text = line.trim_start_matches("resize-batch ");
-                range = Some(Sweep::parse_values(text).map_err(|error| eyre!("--batch: {error}"))?);
+                range = Some(Sweep::parse_values(text).map_err(|error| Misuse(format!("--batch: {error}")))?);
             }
             other => edits.push(other.clone()),
         }
@@ -172,9 +172,9 @@ fn sweeps(args: &SweepArgs, batches: Option<Vec<f64>>, loaded: &Loaded) -> Resul
     }
     for pair in args.knob.chunks(2) {
         let [name, range] = pair else { continue };
-        let values = Sweep::parse_values(range).map_err(|error| eyre!("--knob {name}: {error}"))?;
+        let values = Sweep::parse_values(range).map_err(|error| Misuse(format!("--knob {name}: {error}")))?;
         let sweep = Sweep { knob: name.clone(), template: Sweep::template(name), values, across: None };
-        sweep.checked(sweep.values.clone()).map_err(|error| eyre!("--knob {name}: {error}"))?;
+        sweep.checked(sweep.values.clone()).map_err(|error| Misuse(format!("--knob {name}: {error}")))?;
         sweeps.push(sweep);
     }
     if sweeps.is_empty() {

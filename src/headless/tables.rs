@@ -14,7 +14,7 @@ use crate::session::{Loaded, Pick, Sharding, ShardingPlan, StepOutcome, judge};
 use crate::units::{Bytes, DurNs};
 
 use super::opened::Opened;
-use super::{input, output};
+use super::{Misuse, input, output};
 
 #[derive(Debug, Serialize)]
 struct Answer {
@@ -50,7 +50,7 @@ struct Row {
 /// Nothing could be opened, an edit or the sharder cannot be read.
 pub fn run(args: &TablesArgs, iteration: Iteration) -> Result<()> {
     let wanted = args.sharder.as_deref().map(wanted).transpose()?;
-    let size = |text: &String| text.parse::<Bytes>().map_err(|why| eyre!("--memory-limit: {why}"));
+    let size = |text: &String| text.parse::<Bytes>().map_err(|why| Misuse(format!("--memory-limit: {why}")));
     let limit = args.memory_limit.as_ref().map(size).transpose()?;
     let mut common = args.common.clone();
     common.input.all_ranks = true;

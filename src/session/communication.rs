@@ -42,8 +42,10 @@ pub struct CollectiveReport {
     pub group: String,
     /// The largest message of a rank, where sizes were recorded.
     pub bytes: Option<Bytes>,
-    /// Ranks that took part.
+    /// Ranks that took part and are loaded.
     pub ranks: u32,
+    /// Ranks that took part and are not: what waiting for them took is in the transfer.
+    pub missing: u32,
     /// When all were there, from the start of the iteration.
     pub start_ns: DurNs,
     /// The longest transfer of a rank.
@@ -204,6 +206,7 @@ impl Seen {
             group: graph.names.get(collective.group).to_owned(),
             bytes: sizes.filter(|bytes| bytes.0 > 0).max(),
             ranks: meeting.ranks(),
+            missing: collective.group_size.saturating_sub(meeting.ranks()),
             start_ns: DurNs::ZERO,
             transfer_ns: meeting.longest_transfer(),
             last_rank: meeting.last_two().filter(|(last, second)| last.at > second.at).map(|(last, _)| last.rank.0),

@@ -406,8 +406,9 @@ mod tests {
 
     #[test]
     fn values_between_the_ends_have_six_figures() {
-        assert_eq!(Sweep::parse_values("0.5..4x5").unwrap(), [0.5, 0.840896, 1.41421, 2.37841, 4.0]);
-        assert_eq!(Sweep::parse_values("64..1048576x15").unwrap()[11], 131_072.0);
+        let written = |text: &str| Sweep::parse_values(text).unwrap().iter().map(f64::to_string).collect::<Vec<_>>();
+        assert_eq!(written("0.5..4x5"), ["0.5", "0.840896", "1.41421", "2.37841", "4"]);
+        assert_eq!(written("64..1048576x15")[11], "131072");
     }
 
     #[test]

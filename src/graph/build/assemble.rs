@@ -7,6 +7,7 @@ use crate::units::{DurNs, TimeNs};
 
 use super::Prepared;
 use super::collectives::{self, Drafted, Member};
+use super::compute;
 use super::draft::Ordered;
 use super::emit::{Emitted, Shared};
 use super::gather::{self, Written};
@@ -114,6 +115,11 @@ fn diagnostics(
         found.note("cyclic-dependency", format!("{} {what}", ordered.dropped));
     }
     note_beginnings(&mut found, ranks, zeros, emitted);
+    if ranks.iter().any(|rank| compute::lacks_device(&rank.observed)) {
+        let text = "operators of a device ran and none of its work was recorded: times are those of launches, and no edit of \
+                    what the device does can be re-timed";
+        found.warn("device-not-recorded", text.to_owned());
+    }
     note_clocks(&mut found, parts);
     note_steps(&mut found, ranks);
     note_folding(&mut found, parts);

@@ -41,16 +41,36 @@ const STRUCTURAL: [&str; 30] = [
 ];
 
 /// For each operator of a thread, whether its own time is computation: it calls nothing, or spends half its time or
-/// more outside what it calls. Empty when the trace has device work or launches any.
+/// more outside what it calls. Empty when the trace has device work, launches any or lacks it.
 pub(super) fn operators(observed: &Observed<'_>, thread: usize) -> Vec<bool> {
-    let on_device = observed.works.list.iter().any(|work| !work.on_host)
-        || observed.threads.calls.iter().any(|call| call.class.launches());
     let thread = &observed.threads.list[thread];
     match observed.trace.format {
-        _ if on_device => Vec::new(),
+        _ if shows_device(observed) || launches(observed) => Vec::new(),
         Format::ExecutionTrace => untimed(observed, thread),
+        _ if names_device(observed) => Vec::new(),
         _ => computing(observed, thread),
     }
+}
+
+fn shows_device(observed: &Observed<'_>) -> bool {
+    observed.works.list.iter().any(|work| !work.on_host)
+}
+
+fn launches(observed: &Observed<'_>) -> bool {
+    observed.threads.calls.iter().any(|call| call.class.launches())
+}
+
+/// Whether some operator is one that exists on devices only.
+fn names_device(observed: &Observed<'_>) -> bool {
+    let names = &observed.trace.names;
+    names.find("aten::record_stream").is_some() || names.iter().any(|(_, name)| name.starts_with("nccl:"))
+}
+
+/// Whether a profiler recorded the host of a run on a device and nothing of the device: operators took the time of their
+/// launches, nobody knows how long they computed.
+pub(super) fn lacks_device(observed: &Observed<'_>) -> bool {
+    let is_timed = observed.trace.format != Format::ExecutionTrace;
+    is_timed && !shows_device(observed) && (launches(observed) || names_device(observed))
 }
 
 /// Operators that compute themselves although they call others.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::cost::{Family, Prediction, Provenance, Route, Shape, Work};
-use crate::graph::{NodeId, OperatorId, Phase, TaskKind};
+use crate::graph::{NodeId, OperatorId, Phase, Task, TaskKind};
 use crate::scenario::base::Base;
 use crate::scenario::batch::{BatchLaws, Modelled};
 use crate::scenario::context::Context;
@@ -66,6 +66,12 @@ impl Transform for ResizeBatch {
             return learned(draft, laws, (old, self.batch));
         }
         let plan = base.batch_plan(old);
+        let is_work = |task: &Task| matches!(task.kind, TaskKind::Kernel | TaskKind::Compute);
+        if !base.graph().tasks.node_weights().any(is_work) {
+            let all = base.graph().tasks.node_weights().map(|task| task.duration).sum();
+            let report = StepReport::nothing("no work on the batch was recorded, of a device or of the host");
+            return StepReport { unhandled_ns: all, ..report };
+        }
         if plan.rows.is_empty() {
             let mut report = StepReport::nothing("no operator recorded shapes with the batch in them");
             unknown(draft, &[], &mut report);

@@ -111,9 +111,10 @@ fn recost_collectives(draft: &Draft<'_>, collectives: &[NodeId], report: &mut St
         collectives.iter().partition(|&&node| draft.price(node).provenance != Provenance::Measured);
     report.changed += moved.len();
     if !moved.is_empty() {
+        let moved = count(moved.len(), "collective");
         report
             .unhandled
-            .push(format!("{} over the new device's link within one node", count(moved.len(), "collective")));
+            .push(format!("{moved} taken to run over the new device's link within one node: swap-link says which"));
         note_waiting(draft, report);
     }
     let time: DurNs = kept.iter().map(|&node| graph.tasks[node].duration).sum();

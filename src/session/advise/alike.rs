@@ -37,26 +37,26 @@ impl AdvisedOption {
     }
 }
 
+/// An option of `steps` with that gain, the rest made up.
+#[cfg(test)]
+pub(super) fn option(steps: &[&str], gain: f64) -> AdvisedOption {
+    AdvisedOption {
+        steps: steps.iter().map(ToString::to_string).collect(),
+        simulated_ns: crate::units::DurNs(1),
+        gain,
+        error_band: crate::session::ErrorBand { low_ns: crate::units::DurNs(1), high_ns: crate::units::DurNs(1) },
+        memory_bytes: None,
+        is_hardware: steps.iter().any(|step| device_of(step).is_some()),
+        is_per_sample: false,
+        assumed: Vec::new(),
+        assumed_share: 0.0,
+        unhandled: Vec::new(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::session::ErrorBand;
-    use crate::units::DurNs;
-
-    fn option(steps: &[&str], gain: f64) -> AdvisedOption {
-        AdvisedOption {
-            steps: steps.iter().map(ToString::to_string).collect(),
-            simulated_ns: DurNs(1),
-            gain,
-            error_band: ErrorBand { low_ns: DurNs(1), high_ns: DurNs(1) },
-            memory_bytes: None,
-            is_hardware: steps.iter().any(|step| device_of(step).is_some()),
-            is_per_sample: false,
-            assumed: Vec::new(),
-            assumed_share: 0.0,
-            unhandled: Vec::new(),
-        }
-    }
 
     #[test]
     fn devices_that_gain_alike_are_one_row() {

@@ -74,23 +74,8 @@ pub fn parse_target(text: &str) -> Result<f64, String> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::alike::option;
     use super::*;
-    use crate::session::ErrorBand;
-
-    fn option(steps: &[&str], gain: f64) -> AdvisedOption {
-        AdvisedOption {
-            steps: steps.iter().map(ToString::to_string).collect(),
-            simulated_ns: DurNs(1),
-            gain,
-            error_band: ErrorBand { low_ns: DurNs(1), high_ns: DurNs(1) },
-            memory_bytes: None,
-            is_hardware: steps.iter().any(|step| step.starts_with("swap-gpu")),
-            is_per_sample: false,
-            assumed: Vec::new(),
-            assumed_share: 0.0,
-            unhandled: Vec::new(),
-        }
-    }
 
     #[test]
     fn a_goal_takes_the_simplest_option_of_the_same_batch_on_the_same_device() {

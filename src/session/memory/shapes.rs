@@ -7,21 +7,21 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::cost::Family;
 use crate::cost::operators::{Reading, bare, is_free, operator_family, operator_work};
-use crate::graph::{DType, Operand, OperatorId, Phase};
+use crate::graph::{DType, Operand, OperatorId, Phase, Task, TaskKind};
 use crate::scenario::memory::{AFTER, BEFORE, Buffer, Holds, MemorySource, RankMemory};
-use crate::units::{Bytes, TimeNs};
+use crate::units::{Bytes, DurNs, TimeNs};
 
 use super::Rank;
 use super::callers::{end, operators_of};
 use super::parameters::{self, Parameters, bytes};
 use super::workspaces;
 
-/// What operators' arguments tell; `None` where none were recorded.
+/// What operators' arguments tell; `None` where none were recorded, or for less than half of what the device does.
 pub(super) fn read(rank: Rank<'_>) -> Option<RankMemory> {
     let known = parameters::read(rank);
     let mut walk = Walk::new(rank);
     let ids = in_order(rank);
-    if !ids.iter().any(|&id| !walk.arguments(id).is_empty()) {
+    if !ids.iter().any(|&id| !walk.arguments(id).is_empty()) || !walk.covers_most() {
         return None;
     }
     let births = walk.births(&ids);
@@ -89,6 +89,21 @@ impl<'a> Walk<'a> {
     fn arguments(&self, id: OperatorId) -> &'a [Operand] {
         let row = self.rank.graph.operators[id.0 as usize].operands;
         row.and_then(|row| self.rank.graph.operands.get(row.0 as usize)).map_or(&[], |all| all.inputs.as_slice())
+    }
+
+    /// Whether at least half of the device's kernel time is of operators with arguments; true without kernels.
+    fn covers_most(&self) -> bool {
+        let graph = self.rank.graph;
+        let own = |task: &&Task| graph.lanes[task.lane.0 as usize].rank == self.rank.part.rank;
+        let kernels = graph.tasks.node_weights().filter(own).filter(|task| task.kind == TaskKind::Kernel);
+        let (mut all, mut told) = (DurNs::ZERO, DurNs::ZERO);
+        for task in kernels {
+            all += task.duration;
+            if task.operator.is_some_and(|id| !self.arguments(id).is_empty()) {
+                told += task.duration;
+            }
+        }
+        told.0 * 2 >= all.0
     }
 
     /// What operators give that none inside them does, in bytes.

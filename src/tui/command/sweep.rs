@@ -105,8 +105,13 @@ fn points(app: &mut App, count: impl FnOnce(usize) -> usize) -> Ran {
     let wanted = work.wanted_sweep().ok_or("there is no sweep: v chooses a knob")?;
     let (Some(&low), Some(&high)) = (wanted.values.first(), wanted.values.last()) else { return Ok(Vec::new()) };
     let count = count(wanted.values.len()).clamp(2, MOST);
+    let chosen = wanted.values.get(work.table.cursor).copied().unwrap_or(low);
     let values = wanted.checked(Sweep::parse_values(&format!("{low}..{high}x{count}"))?)?;
-    Ok(turn(work, Sweep { values, ..wanted }))
+    // The chosen row stays, or the last one before it that is left.
+    let place = values.partition_point(|&value| value <= chosen * (1.0 + 1e-6)).saturating_sub(1);
+    let effects = turn(work, Sweep { values, ..wanted });
+    work.table.cursor = place;
+    Ok(effects)
 }
 
 fn turn(work: &mut Workspace, sweep: Sweep) -> Vec<crate::tui::effect::Effect> {

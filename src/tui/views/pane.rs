@@ -68,7 +68,13 @@ pub fn details(app: &App, work: &Workspace, canvas: &mut Canvas<'_>) {
         _ => {
             let below = hints(&keys(app, work), 0, canvas);
             let Some((text, role)) = remark(app, work) else { return };
-            for (line, y) in wrap(&text, canvas.width().saturating_sub(2) as usize).iter().zip(below..) {
+            let (width, room) =
+                (canvas.width().saturating_sub(2) as usize, canvas.height().saturating_sub(below) as usize);
+            let mut lines = wrap(&text, width);
+            if let Some(last) = room.checked_sub(1).filter(|_| lines.len() > room) {
+                lines[last] = format!("{} …", cut(&lines[last], width.saturating_sub(2)));
+            }
+            for (line, y) in lines.iter().take(room).zip(below..) {
                 canvas.text(1, y, line, role);
             }
         }
@@ -98,6 +104,7 @@ fn remark(app: &App, work: &Workspace) -> Option<(String, Role)> {
 fn keys(app: &App, work: &Workspace) -> Vec<(&'static str, String)> {
     let arrangement = &work.listing.arrangement;
     let own: Vec<(&str, String)> = match app.view {
+        View::Sweep if work.sweep.shown.is_none() => return vec![("v", "another knob".to_owned())],
         View::Sweep => vec![
             ("enter", "puts it in force".to_owned()),
             ("v", "another knob".to_owned()),

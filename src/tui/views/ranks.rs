@@ -216,7 +216,12 @@ pub fn chosen(work: &Workspace) -> Vec<(String, Role)> {
     let order = found.costliest();
     let Some(one) = order.get(work.table.cursor).and_then(|&at| found.collectives.get(at)) else { return Vec::new() };
     let group = if one.group.is_empty() { String::new() } else { format!(", group {}", one.group) };
-    let mut pieces = vec![(format!("{} of {} ranks{group} ", one.kind, one.ranks), Role::Strong)];
+    let ranks = if one.ranks == 1 { "rank" } else { "ranks" };
+    let mut pieces = vec![(format!("{} of {} {ranks}{group} ", one.kind, one.ranks), Role::Strong)];
+    if one.missing > 0 {
+        let text = format!("· {} more not loaded: waiting for them is in the transfer ", one.missing);
+        pieces.push((text, Role::Warn));
+    }
     let first = one.arrivals.first().map_or(DurNs::ZERO, |first| first.at_ns);
     for (place, arrival) in one.arrivals.iter().enumerate() {
         let late = arrival.at_ns - first;

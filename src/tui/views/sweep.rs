@@ -153,14 +153,14 @@ pub fn render(work: &Workspace, table: &Table<'_>, canvas: &mut Canvas<'_>) {
 }
 
 /// The columns of the sweep.
-fn columns(knob: &Sweep) -> Vec<Column> {
+fn columns(knob: &Sweep, of_samples: bool) -> Vec<Column> {
     let column = |title, width, is_number, from_width| Column { title, width, is_number, from_width };
     let title = title_of(knob);
     vec![
         column(title, 9, true, 0),
         column("iteration", 11, true, 0),
         column("", TIME_BAR, false, 50),
-        column("samples", 11, true, 0),
+        column(if of_samples { "samples" } else { "steps" }, 11, true, 0),
         column("", BAR, false, 100),
         column("memory", 11, true, 64),
         column("", MEMORY_BAR, false, 130),
@@ -209,5 +209,10 @@ pub fn table(work: &Workspace) -> Table<'_> {
         summary.push((" · of an earlier scenario".to_owned(), Role::Warn));
     }
     let rows = Rows::of(work, knob);
-    Table { summary, columns: columns(knob), count: sweep.points.len(), row: Box::new(move |index| rows.row(index)) }
+    Table {
+        summary,
+        columns: columns(knob, work.batch().is_some()),
+        count: sweep.points.len(),
+        row: Box::new(move |index| rows.row(index)),
+    }
 }

@@ -349,7 +349,7 @@ fn counted(steps: usize) -> String {
 /// The peak of memory, of what it is, and what is not in it.
 fn of_memory(summary: &Summary, lines: &mut Vec<Line>) {
     let Some(memory) = &summary.memory else {
-        let why = "not known: neither the allocator nor sizes of tensors were recorded".to_owned();
+        let why = "not known: neither the allocator nor sizes of most tensors were recorded".to_owned();
         return lines.push(("memory", why, Role::Warn));
     };
     let rank = if memory.ranks.len() > 1 { format!(" on rank {}", memory.rank) } else { String::new() };

@@ -54,8 +54,8 @@ enum Outlook {
 enum Kin {
     /// One device; or a host, whose models are of another kind.
     Same,
-    /// The same code runs on both (a framework's own kernels), or variants of one chip, or devices of one maker that no fit knows, so
-    /// that the same parameters miss both.
+    /// The same code runs on both (a framework's own kernels; convolutions and attention of one maker), or variants of one chip, or
+    /// devices of one maker that no fit knows, so that the same parameters miss both.
     Alike,
     /// Each has libraries of its own, or a fit. What models miss there is independent: the measured kernel tells nothing of the other
     /// device, and the error of a ratio is that of both.
@@ -206,7 +206,11 @@ impl Between<'_> {
         if !change.same_device {
             error = error.max(trace_error(new));
         }
-        let known = if kin == Kin::Strangers { RECOGNISED } else { error };
+        let known = match kin {
+            Kin::Same => error,
+            Kin::Alike => 0.0,
+            Kin::Strangers => RECOGNISED,
+        };
         if kin == Kin::Strangers || self.old.1.is_amd() != self.new.1.is_amd() {
             // What both sides of the ratio miss of running models.
             error = error.max(trace_error(new) * SQRT_2);
@@ -220,9 +224,14 @@ impl Between<'_> {
         if self.old.0 == self.new.0 || [from, to].iter().any(|device| device.kind != DeviceKind::Gpu) {
             return Kin::Same;
         }
-        let is_library = Domain::of(new).is_some_and(|domain| domain != Domain::Streaming);
-        let are_unseen = before.model == UNSEEN && after.model == UNSEEN && from.is_amd() == to.is_amd();
-        if is_library && !are_unseen && from.chip() != to.chip() { Kin::Strangers } else { Kin::Alike }
+        let one_maker = from.is_amd() == to.is_amd();
+        let are_unseen = before.model == UNSEEN && after.model == UNSEEN;
+        let is_alike = match Domain::of(new) {
+            None | Some(Domain::Streaming) => true,
+            Some(Domain::Conv | Domain::Attention) => one_maker,
+            Some(_) => from.chip() == to.chip() || one_maker && are_unseen,
+        };
+        if is_alike { Kin::Alike } else { Kin::Strangers }
     }
 
     /// Both estimates by one model: on one device the ratio of two models' answers would show their difference. Where one of two sizes
@@ -334,7 +343,9 @@ mod tests {
             (far.duration.0 - ratio.0).abs() <= 3 && far.error > alone.error * 1.4,
             "what it is not known for: {far:?}"
         );
-        for (from, to, work) in [("A100-40", "A100-80", &product), ("V100", "A100-40", &streamed)] {
+        for (from, to, work) in
+            [("A100-40", "A100-80", &product), ("MI210", "MI300X", &product), ("V100", "A100-40", &streamed)]
+        {
             let (near, ratio) = predict(from, to, work, 1.6);
             assert_eq!(near.provenance, Provenance::Anchored, "{from} {to}");
             assert!((near.duration.0 - ratio.0).abs() <= 3, "{near:?} {ratio:?}");

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use edits::LINES;
 use retime::cost::{CostModels, Family, Kernel, Shape, Work};
 use retime::device::{Catalog, Precision};
-use retime::graph::{BuildOptions, TaskId, TaskKind, TimedGraph};
+use retime::graph::{BuildOptions, TaskId, TimedGraph};
 use retime::scenario::{Base, Scenario, parse_step, resolve, transforms};
 use retime::session::{Engine, Loaded, Sweep, SweepRun, sample};
 use retime::sim::{Schedule, resimulate_from, simulate};
@@ -171,37 +171,6 @@ fn late(loaded: &Loaded) {
     );
 }
 
-/// The structure changes at some hundred places: resolved and simulated, against the timed graph made anew from the graph and
-/// simulated.
-fn structural(loaded: &Loaded) {
-    let graph = &loaded.graph;
-    let kernels = graph.tasks.node_weights().filter(|task| task.kind == TaskKind::Kernel);
-    let mut lengths: Vec<i64> = kernels.map(|task| task.measured.0).collect();
-    lengths.sort_unstable();
-    let Some(&least) = lengths.get(lengths.len().saturating_sub(100)) else { return };
-    let mut schedule = Schedule::default();
-    let anew = shortest(|| (), |()| simulate(&TimedGraph::lower(black_box(graph)), &mut schedule));
-    for edit in ["remove", "insert kernel probe 20us after"] {
-        let line = format!("{edit} kind=kernel & dur>={}us", least as f64 / 1e3);
-        let scenario = Scenario { steps: vec![parse_step(&line).unwrap()], ..Scenario::default() };
-        let mut changed = 0;
-        let edited = shortest(
-            || (),
-            |()| {
-                let resolved = resolve(&loaded.base, &scenario, &loaded.context);
-                simulate(&resolved.timed, &mut schedule);
-                changed = resolved.reports[0].changed;
-            },
-        );
-        println!(
-            "{line}: {changed} changed in {:.1} ms with all simulated again, {:.1} times as fast as the {:.1} ms of the graph anew",
-            ms(edited),
-            ms(anew) / ms(edited),
-            ms(anew)
-        );
-    }
-}
-
 fn main() {
     let engine = Engine::builtin().unwrap();
     let mut arguments = std::env::args().skip(1).filter(|argument| !argument.starts_with('-'));
@@ -218,7 +187,6 @@ fn main() {
         }
         predictions();
         late(loaded);
-        structural(loaded);
         sweep(&engine, loaded);
     }
 }

@@ -27,6 +27,9 @@ pub enum Phase {
 }
 
 impl Phase {
+    /// All, in the order of their numbers.
+    pub const ALL: [Self; 5] = [Self::Forward, Self::Backward, Self::Optimizer, Self::Data, Self::Other];
+
     /// Its name in selectors and tables.
     pub fn name(self) -> &'static str {
         match self {

@@ -43,6 +43,16 @@ impl TimedGraph {
         self.durations.is_empty()
     }
 
+    /// The same tasks with other durations, one per row. Columns are copied on two cores.
+    #[must_use]
+    pub fn taking(&self, durations: &[i64]) -> Self {
+        let ((predecessors, durations), (lags, node_of, task_of)) = rayon::join(
+            || (self.predecessors.clone(), durations.to_vec()),
+            || (self.lags.clone(), self.node_of.clone(), self.task_of.clone()),
+        );
+        Self { predecessors, lags, durations, node_of, task_of }
+    }
+
     /// The task of a graph node.
     pub fn task(&self, node: NodeId) -> TaskId {
         TaskId(self.task_of[node.index()])
@@ -84,10 +94,10 @@ impl TimedGraph {
     }
 
     /// Whether the rows of a task, where they are, hold these predecessors.
-    pub fn has_room(&self, task: TaskId, predecessors: &[(TaskId, DurNs)]) -> bool {
+    pub fn has_room(&self, task: TaskId, mut predecessors: impl ExactSizeIterator<Item = (TaskId, DurNs)>) -> bool {
         let rows = self.rows(task);
-        let fits = |&(before, lag): &(TaskId, DurNs)| before.0 < *rows.start() && i32::try_from(lag.0).is_ok();
-        joints(predecessors.len()) <= task.0 - rows.start() && predecessors.iter().all(fits)
+        let fits = |(before, lag): (TaskId, DurNs)| before.0 < *rows.start() && i32::try_from(lag.0).is_ok();
+        joints(predecessors.len()) <= task.0 - rows.start() && predecessors.all(fits)
     }
 
     /// Gives a task other predecessors, for which it [has room](Self::has_room), in the order in which [`push`](Self::push)
@@ -201,6 +211,6 @@ impl TimedGraph {
 }
 
 /// Joints before a task of so many predecessors: the first holds three, each further row two beside the joint before it.
-fn joints(predecessors: usize) -> u32 {
+pub fn joints(predecessors: usize) -> u32 {
     predecessors.saturating_sub(3).div_ceil(2) as u32
 }

@@ -7,11 +7,12 @@ use petgraph::visit::EdgeRef;
 
 use crate::cost::overhead::{ProfilerCost, Stretches, statistics};
 use crate::cost::{Family, Overheads, Work};
-use crate::graph::{Dependency, ExecutionGraph, Lane, LaneId, NodeId, TimedGraph};
+use crate::graph::{Dependency, ExecutionGraph, Lane, LaneId, NodeId, Phase, TimedGraph};
 use crate::units::DurNs;
 
 use super::batch::BatchPlan;
-use super::memory::JobMemory;
+use super::inputs;
+use super::memory::{self, JobMemory};
 use super::sparse;
 use super::tables::{TableFacts, Tables};
 use super::works::{Class, Classifier, NO_CLASS, Overrides, Sharing};
@@ -29,6 +30,8 @@ pub struct Base {
     told: OnceLock<Works>,
     host: OnceLock<(Stretches, Arc<Overheads>)>,
     iteration_tasks: OnceLock<Vec<bool>>,
+    phases: OnceLock<Vec<Phase>>,
+    tasks_of_operators: OnceLock<Vec<u32>>,
     batch_plans: Mutex<Vec<(u64, Arc<BatchPlan>)>>,
     table_facts: TableFacts,
     /// Whether those tell which rows are looked up.
@@ -84,6 +87,8 @@ impl Base {
             told: OnceLock::new(),
             host: OnceLock::new(),
             iteration_tasks: OnceLock::new(),
+            phases: OnceLock::new(),
+            tasks_of_operators: OnceLock::new(),
             batch_plans: Mutex::default(),
             table_facts: TableFacts::default(),
             is_told: false,
@@ -96,7 +101,8 @@ impl Base {
     /// With what is known of its embedding tables beside the trace.
     #[must_use]
     pub fn with_table_facts(self, table_facts: TableFacts) -> Self {
-        Self { is_told: table_facts.tell_reuse(), table_facts, tables: OnceLock::new(), ..self }
+        let is_told = table_facts.tell_reuse();
+        Self { is_told, table_facts, tables: OnceLock::new(), phases: OnceLock::new(), ..self }
     }
 
     /// What is known of its embedding tables beside the trace.
@@ -133,6 +139,16 @@ impl Base {
     /// [`ExecutionGraph::iteration_tasks`], found when first asked for.
     pub fn iteration_tasks(&self) -> &[bool] {
         self.iteration_tasks.get_or_init(|| self.graph.iteration_tasks())
+    }
+
+    /// The part of training of each operator as a user means it, found when first asked for.
+    pub(super) fn phases(&self) -> &[Phase] {
+        self.phases.get_or_init(|| inputs::phases(self))
+    }
+
+    /// By operator how many tasks do its work, found when first asked for.
+    pub(super) fn tasks_of_operators(&self) -> &[u32] {
+        self.tasks_of_operators.get_or_init(|| memory::tasks_of_operators(&self.graph, self.graph.tasks.node_indices()))
     }
 
     /// Position of a lane's rank in [`ExecutionGraph::ranks`].
@@ -202,11 +218,6 @@ impl Base {
         let plan = find();
         plans.push((batch, plan.clone()));
         plan
-    }
-
-    /// The traced duration of every task; the timed graph has them side by side.
-    pub(super) fn durations(&self) -> impl ExactSizeIterator<Item = DurNs> {
-        self.timed.task_of.iter().map(|&row| DurNs(self.timed.durations[row as usize]))
     }
 
     /// The traced duration of a task.

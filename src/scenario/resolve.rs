@@ -8,9 +8,9 @@ use crate::graph::{ExecutionGraph, Lane, LaneId, NodeId, OperatorId, RankPart, T
 
 use super::base::Base;
 use super::context::Context;
-use super::draft::{AddedId, Draft, Node};
+use super::draft::Draft;
 use super::host;
-use super::lower;
+use super::lower::{self, Prices};
 use super::memory::{self, JobMemory};
 use super::step::Scenario;
 use super::tables::Seat;
@@ -163,9 +163,9 @@ fn finish(mut draft: Draft<'_>, reports: Vec<StepReport>) -> Resolved {
         host::follow(&mut draft);
     }
     let base = draft.base();
-    let (durations, changes) = lower::durations(&draft);
-    let untouched = changes.is_empty() && !draft.is_restructured();
-    let timed = || (!untouched).then(|| lower::lower(&draft, &durations));
+    let prices = Prices::of(&draft);
+    let untouched = prices.changes.is_empty() && !draft.is_restructured();
+    let timed = || (!untouched).then(|| lower::lower(&draft, &prices));
     let (lowered, memory) = rayon::join(timed, || memory::edited(&draft));
     let (timed, unchanged, rows, cyclic) = match lowered {
         Some(lowered) => (Arc::new(lowered.timed), lowered.unchanged, lowered.added, lowered.cyclic),
@@ -176,10 +176,9 @@ fn finish(mut draft: Draft<'_>, reports: Vec<StepReport>) -> Resolved {
     let seats = draft.seats().map(<[Seat]>::to_vec);
     let (moved, rank_count, repeats) = (draft.moved(), draft.rank_count(), draft.repeats());
     let memory = memory.map_or_else(|| base.memory().clone(), Arc::new);
-    let prices: Vec<Prediction> =
-        (0..draft.added.len() as u32).map(|id| draft.price_of(Node::Added(AddedId(id)))).collect();
-    let kept = draft.added.into_iter().zip(prices).zip(draft.dropped).zip(rows).filter(|((_, gone), _)| !gone);
-    let added = kept.map(|(((added, prediction), _), task)| AddedTask {
+    let mut all = Vec::with_capacity(draft.added.len());
+    let kept = draft.added.into_iter().zip(prices.of_added).zip(draft.dropped).zip(rows).filter(|((_, gone), _)| !gone);
+    all.extend(kept.map(|(((added, prediction), _), task)| AddedTask {
         task,
         name: added.name,
         kind: added.kind,
@@ -188,14 +187,14 @@ fn finish(mut draft: Draft<'_>, reports: Vec<StepReport>) -> Resolved {
         prediction,
         work: added.work,
         members: added.members,
-    });
+    }));
     Resolved {
         graph: base.graph().clone(),
         timed,
         unchanged,
-        changes,
+        changes: prices.changes,
         removed,
-        added: added.collect(),
+        added: all,
         added_lanes: draft.lanes,
         reports,
         devices,

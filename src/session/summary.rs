@@ -164,9 +164,14 @@ impl Summary {
     /// The figures of `resolved` as `schedule` has it.
     pub fn of(resolved: &Resolved, schedule: &Schedule, base_simulated: Option<DurNs>) -> Self {
         let graph = &*resolved.graph;
-        let (memory, (busy, meetings)) = rayon::join(
-            || MemorySummary::of(resolved, schedule),
+        let ((memory, errors), (busy, meetings)) = rayon::join(
+            || (MemorySummary::of(resolved, schedule), errors_by_model(resolved, schedule)),
             || (busy::busy(resolved, schedule), meetings(graph, &resolved.timed, schedule)),
+        );
+        let is_unmodelled = |p: &Prediction| p.provenance == Provenance::Unmodelled;
+        let (unmodelled_share, extrapolated_share) = rayon::join(
+            || busy::share_of(resolved, schedule, is_unmodelled),
+            || busy::share_of(resolved, schedule, |p| p.extrapolated && !is_unmodelled(p)),
         );
         let communication = communication(&meetings);
         let period = busy.iter().map(|busy| busy.period).max().unwrap_or_default();
@@ -184,7 +189,7 @@ impl Summary {
             base_simulated_ns: base_simulated,
             replay_error: ratio(base_simulated, graph.measured) - 1.0,
             unexplained_share: graph.unexplained_share(),
-            error_band: error_band(resolved, schedule, period),
+            error_band: error_band(&errors, period),
             cut: None,
             anchored_share: 0.0,
             noise: 0.0,
@@ -195,10 +200,8 @@ impl Summary {
             memory_bytes: needed,
             fits: needed.and_then(|bytes| memory::fits(bytes, &resolved.devices)),
             memory,
-            unmodelled_share: busy::share_of(resolved, schedule, |p| p.provenance == Provenance::Unmodelled),
-            extrapolated_share: busy::share_of(resolved, schedule, |p| {
-                p.extrapolated && p.provenance != Provenance::Unmodelled
-            }),
+            unmodelled_share,
+            extrapolated_share,
             batch,
             repeats: resolved.repeats,
             ranks: graph.ranks.iter().zip(&busy).zip(&counts).map(|it| rank_summary(it, &communication)).collect(),
@@ -223,8 +226,7 @@ fn ratio(a: DurNs, b: DurNs) -> f64 {
 ///
 /// One model's errors are taken as fully correlated (it is wrong the same way everywhere), different models' as
 /// independent: `σ² = Σ_models (Σ_tasks error·duration)²`.
-fn error_band(resolved: &Resolved, schedule: &Schedule, period: DurNs) -> ErrorBand {
-    let errors = errors_by_model(resolved, schedule);
+fn error_band(errors: &BTreeMap<&'static str, f64>, period: DurNs) -> ErrorBand {
     let sigma = DurNs(errors.values().map(|error| error * error).sum::<f64>().sqrt().round() as i64);
     ErrorBand { low_ns: (period - sigma).max(DurNs::ZERO), high_ns: period + sigma }
 }

@@ -51,11 +51,6 @@ impl Links {
         self.all.is_empty()
     }
 
-    /// How many were added, those among them that were taken out.
-    pub(in crate::scenario) fn len(&self) -> usize {
-        self.all.len()
-    }
-
     /// Those in force, in the order they were added.
     pub(in crate::scenario) fn iter(&self) -> impl Iterator<Item = &Link> {
         self.all.iter().filter(|link| !link.is_cut)

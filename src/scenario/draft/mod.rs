@@ -66,6 +66,14 @@ impl Node {
             Self::Added(AddedId(id)) => traced as u32 + id,
         }
     }
+
+    /// The task of that [`number`](Self::number).
+    pub(in crate::scenario) fn of_number(number: u32, traced: usize) -> Self {
+        match number.checked_sub(traced as u32) {
+            None => Self::Traced(NodeId::from(number)),
+            Some(id) => Self::Added(AddedId(id)),
+        }
+    }
 }
 
 /// A task that was not traced.
@@ -185,6 +193,8 @@ pub struct Draft<'b> {
     /// What steps hold all the time besides, by position of the rank.
     held: Vec<(usize, Bytes)>,
     memo: Memo,
+    /// Room to gather dependencies in while they are changed; empty in between.
+    wires: Vec<Wire>,
 }
 
 impl<'b> Draft<'b> {
@@ -230,6 +240,7 @@ impl<'b> Draft<'b> {
             shared: SharedStates::default(),
             held: Vec::new(),
             memo: Memo::default(),
+            wires: Vec::new(),
         }
     }
 

@@ -88,24 +88,27 @@ impl Draft<'_> {
     /// Puts the chain `first` to `last` behind `node` in the order of its lane; `lag` lies between them.
     pub fn put_after(&mut self, node: Node, (first, last): (Node, Node), lag: DurNs) {
         let order = order_kind(self.kind_of(node));
-        for wire in self.wires_from(node).collect::<Vec<_>>() {
-            if wire.kind() == order || matches!(wire.kind(), DependencyKind::HostWait | DependencyKind::StepEnd) {
-                self.disconnect(&wire);
-                self.connect(last, wire.to, wire.dependency);
-            }
+        let follows = |kind| kind == order || matches!(kind, DependencyKind::HostWait | DependencyKind::StepEnd);
+        let mut wires = std::mem::take(&mut self.wires);
+        wires.extend(self.wires_from(node).filter(|wire| follows(wire.kind())));
+        for wire in wires.drain(..) {
+            self.disconnect(&wire);
+            self.connect(last, wire.to, wire.dependency);
         }
+        self.wires = wires;
         self.connect(node, first, Dependency::on_end(order, lag));
     }
 
     /// Puts the chain `first` to `last` before `node` in the order of its lane; `lag` lies between them.
     pub fn put_before(&mut self, node: Node, (first, last): (Node, Node), lag: DurNs) {
         let order = order_kind(self.kind_of(node));
-        for wire in self.wires_into(node).collect::<Vec<_>>() {
-            if wire.kind() == order {
-                self.disconnect(&wire);
-                self.connect(wire.from, first, wire.dependency);
-            }
+        let mut wires = std::mem::take(&mut self.wires);
+        wires.extend(self.wires_into(node).filter(|wire| wire.kind() == order));
+        for wire in wires.drain(..) {
+            self.disconnect(&wire);
+            self.connect(wire.from, first, wire.dependency);
         }
+        self.wires = wires;
         self.connect(last, node, Dependency::on_end(order, lag));
     }
 

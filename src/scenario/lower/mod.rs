@@ -2,15 +2,16 @@
 //! with the rows that changed written anew.
 
 mod changed;
+mod durations;
 mod patch;
 mod rebuild;
 
-use crate::cost::Prediction;
-use crate::graph::{NodeId, TaskId, TimedGraph};
-use crate::units::DurNs;
+use crate::graph::{TaskId, TimedGraph};
 
-use super::draft::{AddedId, Draft, Node};
+use super::draft::Draft;
 use changed::Changed;
+use durations::Durations;
+pub(super) use durations::Prices;
 
 /// What lowering gives.
 pub(super) struct Lowered {
@@ -23,41 +24,17 @@ pub(super) struct Lowered {
     pub(super) cyclic: usize,
 }
 
-/// Lowers `draft`.
-///
-/// # Arguments
-/// `durations`: of every traced task, removed ones 0; then of every added one.
+/// Lowers `draft`, whose tasks take what `prices` says.
 ///
 /// # Complexity
 /// O(tasks), and O(dependencies) of tasks whose dependencies changed.
-pub(super) fn lower(draft: &Draft<'_>, durations: &[DurNs]) -> Lowered {
-    let changed = Changed::of(draft, durations);
-    let patched = if draft.added.is_empty() { patch::patch(draft.base(), &changed, durations) } else { None };
-    match patched {
-        Some((timed, unchanged)) => Lowered { timed, unchanged: Some(unchanged), added: Vec::new(), cyclic: 0 },
-        None => rebuild::rebuild(draft, changed, durations),
+pub(super) fn lower(draft: &Draft<'_>, prices: &Prices) -> Lowered {
+    let durations = Durations::of(draft, prices);
+    let changed = Changed::of(draft, &durations);
+    let untouched = draft.base().timed();
+    if draft.added.is_empty() && patch::fits(untouched, &changed) {
+        let (timed, unchanged) = patch::patch(untouched, &changed, &durations);
+        return Lowered { timed, unchanged: Some(unchanged), added: Vec::new(), cyclic: 0 };
     }
-}
-
-/// Durations of all tasks of a draft, and the predictions of those that changed.
-pub(super) fn durations(draft: &Draft<'_>) -> (Vec<DurNs>, Vec<(NodeId, Prediction)>) {
-    let traced = draft.base().durations();
-    let mut durations = Vec::with_capacity(traced.len() + draft.added.len());
-    durations.extend(traced);
-    let mut changes = Vec::new();
-    if draft.has_touched() {
-        draft.foresee();
-        let nodes = draft.graph().tasks.node_indices();
-        for node in nodes.filter(|&node| draft.is_touched(node) && !draft.is_removed(node)) {
-            let prediction = draft.price(node);
-            if prediction != Prediction::measured(durations[node.index()]) {
-                durations[node.index()] = prediction.duration;
-                changes.push((node, prediction));
-            }
-        }
-    }
-    draft.removed().for_each(|node| durations[node.index()] = DurNs::ZERO);
-    let added = (0..draft.added.len() as u32).map(|id| draft.price_of(Node::Added(AddedId(id))).duration);
-    durations.extend(added.zip(&draft.dropped).map(|(duration, &gone)| if gone { DurNs::ZERO } else { duration }));
-    (durations, changes)
+    rebuild::rebuild(draft, changed, &durations)
 }

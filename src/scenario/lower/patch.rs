@@ -1,43 +1,37 @@
 //! Changes written into the rows that are there: nothing was added, and every task still comes after all it waits for.
 
 use crate::graph::{TaskId, TimedGraph};
-use crate::scenario::base::Base;
 use crate::units::DurNs;
 
-use super::changed::Changed;
+use super::changed::{Changed, Edge};
+use super::durations::Durations;
 
-/// The base's rows with other durations and dependencies, and the first that differs; `None` where a task has to wait for a
-/// later one, or for more than its rows hold.
-pub(super) fn patch(base: &Base, changed: &Changed, durations: &[DurNs]) -> Option<(TimedGraph, TaskId)> {
-    let untouched = base.timed();
-    let tasks = || (0..durations.len() as u32).filter(|&task| changed.contains(task));
-    let mut predecessors = Vec::new();
-    for task in tasks() {
-        collect(untouched, changed, task, &mut predecessors);
-        if !untouched.has_room(TaskId(untouched.task_of[task as usize]), &predecessors) {
-            return None;
-        }
-    }
-    let mut timed = TimedGraph::clone(untouched);
-    let mut first = timed.len() as u32;
-    let longer = durations.iter().zip(base.durations()).enumerate().filter(|(_, (new, old))| **new != *old);
-    for (node, (new, _)) in longer {
-        let row = timed.task_of[node];
-        timed.durations[row as usize] = new.0;
-        first = first.min(row);
-    }
-    for task in tasks() {
-        collect(untouched, changed, task, &mut predecessors);
-        let row = TaskId(timed.task_of[task as usize]);
-        first = first.min(timed.rewire(row, &predecessors).0);
-    }
-    Some((timed, TaskId(first)))
+/// Whether no task has to wait for a later one, or for more than its rows hold.
+pub(super) fn fits(untouched: &TimedGraph, changed: &Changed) -> bool {
+    let fit = |(task, edges): (u32, &[Edge])| {
+        untouched.has_room(row(untouched, task), edges.iter().map(|edge| slot(untouched, edge)))
+    };
+    changed.groups().all(fit)
 }
 
-/// What `task` waits for, by row of the base.
-fn collect(timed: &TimedGraph, changed: &Changed, task: u32, predecessors: &mut Vec<(TaskId, DurNs)>) {
-    predecessors.clear();
-    let edges = changed.of_task(task).map_or(&[][..], |range| &changed.edges[range]);
-    predecessors.extend(edges.iter().map(|edge| (TaskId(timed.task_of[edge.from as usize]), edge.lag)));
-    predecessors.sort_unstable();
+/// The base's rows with other durations and dependencies, which [fit](fits), and the first that differs.
+pub(super) fn patch(untouched: &TimedGraph, changed: &Changed, durations: &Durations<'_>) -> (TimedGraph, TaskId) {
+    let mut first = durations.first;
+    let mut timed = untouched.taking(&durations.rows);
+    let mut predecessors = Vec::new();
+    for (task, edges) in changed.groups() {
+        predecessors.clear();
+        predecessors.extend(edges.iter().map(|edge| slot(untouched, edge)));
+        predecessors.sort_unstable();
+        first = first.min(timed.rewire(row(untouched, task), &predecessors).0);
+    }
+    (timed, TaskId(first))
+}
+
+fn row(untouched: &TimedGraph, task: u32) -> TaskId {
+    TaskId(untouched.task_of[task as usize])
+}
+
+fn slot(untouched: &TimedGraph, edge: &Edge) -> (TaskId, DurNs) {
+    (row(untouched, edge.from), edge.lag)
 }

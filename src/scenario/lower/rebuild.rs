@@ -2,31 +2,36 @@
 
 use std::ops::Range;
 
-use crate::graph::timed::NO_TASK;
+use crate::graph::timed::{NO_TASK, joints};
 use crate::graph::{TaskId, TimedGraph};
 use crate::scenario::draft::{Added, Draft};
 use crate::units::DurNs;
 
 use super::Lowered;
 use super::changed::Changed;
+use super::durations::Durations;
 
 /// Tasks keep the base's order but where one has to wait for a later one, which then comes before it; an added task stands
 /// right after the traced one beside which it is listed.
 ///
 /// # Complexity
 /// O(rows), and O(dependencies) of what is written anew.
-pub(super) fn rebuild(draft: &Draft<'_>, changed: Changed, durations: &[DurNs]) -> Lowered {
+pub(super) fn rebuild(draft: &Draft<'_>, changed: Changed, durations: &Durations<'_>) -> Lowered {
     let base = draft.base().timed();
     let traced = base.task_of.len();
+    let count = traced + draft.added.len();
+    let more: usize = changed.groups().map(|(_, edges)| joints(edges.len()) as usize).sum();
     let mut writer = Writer {
         base,
         durations,
+        place: changed.places(count),
+        dropped: vec![false; changed.edges.len()],
         changed,
         row: vec![NO_TASK; base.len()],
-        task_of: vec![NO_TASK; durations.len()],
-        timed: TimedGraph::with_capacity(base.len() + draft.added.len(), traced),
+        task_of: vec![NO_TASK; count],
+        timed: TimedGraph::with_capacity(base.len() + draft.added.len() + more, traced),
         waiting: Vec::new(),
-        is_waiting: vec![false; durations.len()],
+        is_waiting: vec![false; count],
         predecessors: Vec::new(),
         cyclic: 0,
     };
@@ -51,8 +56,12 @@ pub(super) fn rebuild(draft: &Draft<'_>, changed: Changed, durations: &[DurNs]) 
 /// Writes tasks, each after what it waits for.
 struct Writer<'a> {
     base: &'a TimedGraph,
-    durations: &'a [DurNs],
+    durations: &'a Durations<'a>,
     changed: Changed,
+    /// By task one more than its place among those that changed; 0 for one that did not.
+    place: Vec<u32>,
+    /// Edges left out because they closed a cycle.
+    dropped: Vec<bool>,
     /// By row of the base, the row it became.
     row: Vec<u32>,
     /// By task, its row.
@@ -70,7 +79,7 @@ impl Writer<'_> {
     fn write_all(&mut self, tasks: Range<u32>, draft: &Draft<'_>) {
         let mut from = tasks.start;
         while from < tasks.end {
-            let stays = |&task: &u32| !self.changed.contains(task) && self.task_of[task as usize] == NO_TASK;
+            let stays = |&task: &u32| self.place[task as usize] == 0 && self.task_of[task as usize] == NO_TASK;
             let until = (from..tasks.end).find(|task| !stays(task)).unwrap_or(tasks.end);
             if from < until {
                 self.copy(from, until - 1);
@@ -116,8 +125,8 @@ impl Writer<'_> {
 
     /// The first task that `task` waits for and that is not written.
     fn missing(&self, task: u32) -> Option<u32> {
-        if let Some(mut range) = self.changed.of_task(task) {
-            let is_missing = |edge: usize| !self.changed.dropped[edge] && self.task_of[self.from(edge)] == NO_TASK;
+        if let Some(mut range) = self.edges_into(task) {
+            let is_missing = |edge: usize| !self.dropped[edge] && self.task_of[self.from(edge)] == NO_TASK;
             return range.find(|&edge| is_missing(edge)).map(|edge| self.changed.edges[edge].from);
         }
         let rows = self.base.rows(TaskId(self.base.task_of[task as usize]));
@@ -132,6 +141,11 @@ impl Writer<'_> {
             }
         }
         None
+    }
+
+    /// The places of the edges into a task; `None` for one that is as it was.
+    fn edges_into(&self, task: u32) -> Option<Range<usize>> {
+        Some(self.changed.of_place((self.place[task as usize] as usize).checked_sub(1)?))
     }
 
     fn from(&self, edge: usize) -> usize {
@@ -155,8 +169,8 @@ impl Writer<'_> {
         let cycle = &self.waiting[from..];
         let edge_into = |at: usize| {
             let next = cycle[(at + 1) % cycle.len()];
-            let mut range = self.changed.of_task(cycle[at])?;
-            range.find(|&edge| self.changed.edges[edge].from == next && !self.changed.dropped[edge])
+            let mut range = self.edges_into(cycle[at])?;
+            range.find(|&edge| self.changed.edges[edge].from == next && !self.dropped[edge])
         };
         let first = (0..cycle.len()).filter(|&at| edge_into(at).is_some()).min_by_key(|&at| key(cycle[at]));
         let Some((at, edge)) = first.and_then(|at| Some((at, edge_into(at)?))) else {
@@ -164,18 +178,18 @@ impl Writer<'_> {
             self.leave(from);
             return;
         };
-        self.changed.dropped[edge] = true;
+        self.dropped[edge] = true;
         self.cyclic += 1;
         self.leave(from + at + 1);
     }
 
     fn put(&mut self, task: u32) {
-        let duration = self.durations[task as usize];
+        let duration = self.durations.task(task);
         let node = if (task as usize) < self.base.task_of.len() { task } else { u32::MAX };
-        let Some(range) = self.changed.of_task(task) else { return self.copy(task, task) };
+        let Some(range) = self.edges_into(task) else { return self.copy(task, task) };
         let mut predecessors = std::mem::take(&mut self.predecessors);
         predecessors.clear();
-        for edge in range.filter(|&edge| !self.changed.dropped[edge]) {
+        for edge in range.filter(|&edge| !self.dropped[edge]) {
             predecessors.push((TaskId(self.task_of[self.from(edge)]), self.changed.edges[edge].lag));
         }
         predecessors.sort_unstable();
@@ -196,13 +210,9 @@ impl Writer<'_> {
             self.row[row] = new;
         }
         let moved = |before: u32| self.row.get(before as usize).copied().unwrap_or(NO_TASK);
-        let time = |row: usize| match self.durations.get(base.node_of[row] as usize) {
-            Some(time) if base.node_of[row] != u32::MAX => time.0,
-            _ => base.durations[row],
-        };
         self.timed.predecessors.extend(base.predecessors[rows.clone()].iter().map(|slots| slots.map(moved)));
         self.timed.lags.extend_from_slice(&base.lags[rows.clone()]);
-        self.timed.durations.extend(rows.clone().map(time));
+        self.timed.durations.extend_from_slice(&self.durations.rows[rows.clone()]);
         self.timed.node_of.extend_from_slice(&base.node_of[rows]);
         for task in first..=last {
             self.task_of[task as usize] = self.row[base.task_of[task as usize] as usize];

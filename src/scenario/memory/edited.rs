@@ -189,23 +189,30 @@ pub(super) fn size(operand: &Operand) -> u64 {
     }
 }
 
+/// By operator how many of `nodes` do its work.
+pub(in crate::scenario) fn tasks_of_operators(graph: &ExecutionGraph, nodes: impl Iterator<Item = NodeId>) -> Vec<u32> {
+    let mut counts = vec![0; graph.operators.len()];
+    for task in nodes.map(|node| &graph.tasks[node]).filter(|task| has_work(task)) {
+        if let Some(count) = task.operator.and_then(|id| counts.get_mut(id.0 as usize)) {
+            *count += 1;
+        }
+    }
+    counts
+}
+
 /// Operators of which nothing runs any more.
-struct Gone {
-    /// By operator: `None` without work of its own, else whether any of it still runs.
-    runs: Vec<Option<bool>>,
+struct Gone<'b> {
+    /// By operator how many tasks did its work as traced, and how many of those were taken out.
+    traced: &'b [u32],
+    removed: Vec<u32>,
     /// Operators whose work another task does: what they pass on within that is gone, as of when its last member has run.
     merged: FxHashMap<OperatorId, TimeNs>,
 }
 
-impl Gone {
-    fn of(draft: &Draft<'_>) -> Self {
+impl<'b> Gone<'b> {
+    fn of(draft: &Draft<'b>) -> Self {
         let graph = draft.graph();
-        let mut runs: Vec<Option<bool>> = vec![None; graph.operators.len()];
-        for node in graph.tasks.node_indices().filter(|&node| has_work(&graph.tasks[node])) {
-            if let Some(run) = graph.tasks[node].operator.and_then(|id| runs.get_mut(id.0 as usize)) {
-                *run = Some(run.unwrap_or(false) || !draft.is_removed(node));
-            }
-        }
+        let removed = tasks_of_operators(graph, draft.removed());
         let mut merged = FxHashMap::default();
         for members in draft.merged_members() {
             let operator = |node: &NodeId| graph.tasks[*node].operator;
@@ -213,7 +220,14 @@ impl Gone {
             let last = members.iter().filter_map(operator).map(end).max().unwrap_or(BEFORE);
             merged.extend(members.iter().filter_map(operator).map(|id| (id, last)));
         }
-        Self { runs, merged }
+        Self { traced: draft.base().tasks_of_operators(), removed, merged }
+    }
+
+    /// Whether any work of an operator still runs; `None` for one without work of its own.
+    fn runs(&self, operator: OperatorId) -> Option<bool> {
+        let at = operator.0 as usize;
+        let traced = self.traced.get(at).copied().filter(|&traced| traced > 0)?;
+        Some(self.removed[at] < traced)
     }
 
     fn takes(&self, graph: &ExecutionGraph, buffer: &Buffer) -> bool {
@@ -222,7 +236,7 @@ impl Gone {
         }
         let around = |id: &OperatorId| graph.operators.get(id.0 as usize).and_then(|operator| operator.parent);
         let mut callers = std::iter::successors(buffer.operator, around).take(DEPTH);
-        let working = callers.find_map(|id| Some((id, self.runs.get(id.0 as usize).copied().flatten()?)));
+        let working = callers.find_map(|id| Some((id, self.runs(id)?)));
         match working {
             Some((id, false)) => self.merged.get(&id).is_none_or(|&last| buffer.until <= last),
             _ => false,

@@ -12,7 +12,7 @@ use serde::Serialize;
 use crate::graph::OperatorId;
 use crate::units::{Bytes, TimeNs};
 
-pub(super) use edited::{edited, not_kept, peak};
+pub(super) use edited::{edited, not_kept, peak, tasks_of_operators};
 
 /// What a buffer holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]

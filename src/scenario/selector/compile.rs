@@ -1,30 +1,46 @@
 //! Expression → the tasks it selects: what depends on names or operators is decided once per name or operator.
 
+use rayon::prelude::*;
+
 use crate::cost::Family;
 use crate::graph::{ExecutionGraph, HostPart, LaneId, LaneKind, NodeId, Operator, OperatorId, Phase, TaskKind};
 use crate::intern::NameId;
 use crate::scenario::base::Base;
 use crate::scenario::draft::{Draft, Node};
-use crate::scenario::inputs::{is_input, is_traced_input, phases};
+use crate::scenario::inputs::{is_input, is_traced_input};
 
 use super::field::Field;
 use super::parse::{Expression, Test};
 
-/// The selected traced tasks in order; joints and markers never are.
-pub(super) fn select(expression: &Expression, base: &Base, draft: Option<&Draft<'_>>) -> Vec<NodeId> {
-    let compiled = compile(expression, base, draft);
-    let graph: &ExecutionGraph = base.graph();
-    let there =
-        |node: &NodeId| graph.tasks[*node].kind.is_work() && !draft.is_some_and(|draft| draft.is_removed(*node));
-    let traced = |&node: &NodeId| holds(&compiled, &Subject::traced(base, draft, node));
-    graph.tasks.node_indices().filter(there).filter(traced).collect()
+/// Fewer tasks than this are not worth another core.
+const LEAST: usize = 1 << 14;
+
+/// The selected traced tasks of an untouched graph in order; joints and markers never are.
+pub(super) fn select(expression: &Expression, base: &Base) -> Vec<NodeId> {
+    let compiled = compile(expression, base, None);
+    traced(&compiled, base, None).collect()
 }
 
-/// The selected tasks that edits added, in order.
-pub(super) fn select_added(expression: &Expression, draft: &Draft<'_>) -> Vec<Node> {
+/// The selected tasks of a draft that are there: traced ones, then those that edits added, in order.
+pub(super) fn select_all(expression: &Expression, draft: &Draft<'_>) -> Vec<Node> {
     let compiled = compile(expression, draft.base(), Some(draft));
+    let mut chosen: Vec<Node> = traced(&compiled, draft.base(), Some(draft)).map(Node::Traced).collect();
     let works = |node: &Node| draft.kind_of(*node).is_work();
-    draft.added_nodes().filter(works).filter(|&node| holds(&compiled, &Subject::added(draft, node))).collect()
+    let added = draft.added_nodes().filter(works).filter(|&node| holds(&compiled, &Subject::added(draft, node)));
+    chosen.extend(added);
+    chosen
+}
+
+fn traced<'a>(
+    compiled: &'a Compiled,
+    base: &'a Base,
+    draft: Option<&'a Draft<'a>>,
+) -> impl ParallelIterator<Item = NodeId> {
+    let graph: &ExecutionGraph = base.graph();
+    let is_there =
+        move |node: NodeId| graph.tasks[node].kind.is_work() && !draft.is_some_and(|draft| draft.is_removed(node));
+    let nodes = (0..graph.tasks.node_count()).into_par_iter().with_min_len(LEAST).map(NodeId::new);
+    nodes.filter(move |&node| is_there(node) && holds(compiled, &Subject::traced(base, draft, node)))
 }
 
 /// Whether a term on ranks holds for one of two and not for the other.
@@ -206,7 +222,8 @@ fn term(field: Field, test: &Test, base: &Base, draft: Option<&Draft<'_>>) -> Co
 /// Only data loading takes host time outside of operators that belongs to one part of training.
 fn phase(test: &Test, base: &Base) -> Compiled {
     let graph = base.graph();
-    let operators = phases(base).into_iter().map(|phase| matches(test, phase.name())).collect();
+    let chosen = Phase::ALL.map(|phase| matches(test, phase.name()));
+    let operators = base.phases().iter().map(|&phase| chosen[phase as usize]).collect();
     let inputs = matches(test, Phase::Data.name());
     let loads = |name: &str| inputs && Phase::of_annotation(name) == Some(Phase::Data);
     Compiled::Phase { operators, names: graph.names.iter().map(|(_, name)| loads(name)).collect(), inputs }

@@ -82,19 +82,13 @@ impl Selector {
     /// # Complexity
     /// O(tasks · terms); regular expressions are tried once per distinct name.
     pub fn select(&self, base: &Base) -> Vec<NodeId> {
-        compile::select(&self.expression, base, None)
+        compile::select(&self.expression, base)
     }
 
-    /// The traced tasks it selects as they are in a draft; those that were taken out are not selected.
-    pub fn select_in(&self, draft: &Draft<'_>) -> Vec<NodeId> {
-        compile::select(&self.expression, draft.base(), Some(draft))
-    }
-
-    /// Every task it selects as they are in a draft: the traced ones, then those that edits added.
+    /// Every task it selects as they are in a draft, but those that were taken out: the traced ones, then those that edits
+    /// added.
     pub fn select_all(&self, draft: &Draft<'_>) -> Vec<Node> {
-        let mut chosen: Vec<Node> = self.select_in(draft).into_iter().map(Node::Traced).collect();
-        chosen.extend(compile::select_added(&self.expression, draft));
-        chosen
+        compile::select_all(&self.expression, draft)
     }
 
     /// Whether a term holds for one of two ranks and not for the other.

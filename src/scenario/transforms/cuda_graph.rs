@@ -130,6 +130,36 @@ impl CudaGraph {
     }
 }
 
+/// Lets `first` launch a kernel, closer to those of `kernels` that are before it on its stream.
+///
+/// # Arguments
+/// `wires`: room to work in.
+fn launch_by(draft: &mut Draft<'_>, first: Node, launch: &Launch, kernels: &NodeSet, wires: &mut Vec<Wire>) {
+    let &Launch { kernel, call, from } = launch;
+    wires.clear();
+    if from != call {
+        // A graph takes one place in the queue: its kernels wait for none.
+        wires.extend(draft.wires_into(from).filter(|wire| wire.kind() == DependencyKind::LaunchQueue));
+        wires.drain(..).for_each(|wire| draft.disconnect(&wire));
+    }
+    wires.extend(draft.wires_into(kernel));
+    for wire in &*wires {
+        match wire.kind() {
+            DependencyKind::Launch | DependencyKind::LaunchQueue => {
+                draft.disconnect(wire);
+                if wire.from == from {
+                    draft.connect(first, kernel, wire.dependency);
+                }
+            }
+            DependencyKind::Stream if kernels.contains(wire.from) && wire.dependency.lag > GAP => {
+                draft.disconnect(wire);
+                draft.connect(wire.from, kernel, Dependency { lag: GAP, ..wire.dependency });
+            }
+            _ => {}
+        }
+    }
+}
+
 /// Replaces the launches by the first of them; how many kernels and how many host tasks that changed.
 ///
 /// # Arguments
@@ -154,29 +184,10 @@ fn capture(draft: &mut Draft<'_>, launches: &[Launch], host: &[Node]) -> (usize,
         extrapolated: false,
     };
     draft.set_price(first, prediction);
-    for &Launch { kernel, call, from } in launches.iter().filter(|launch| launch.call != first) {
-        if from != call {
-            // A graph takes one place in the queue: its kernels wait for none.
-            let is_queue = |wire: &Wire| wire.kind() == DependencyKind::LaunchQueue;
-            for wire in draft.wires_into(from).filter(is_queue).collect::<Vec<_>>() {
-                draft.disconnect(&wire);
-            }
-        }
-        for wire in draft.wires_into(kernel).collect::<Vec<_>>() {
-            match wire.kind() {
-                DependencyKind::Launch | DependencyKind::LaunchQueue => {
-                    draft.disconnect(&wire);
-                    if wire.from == from {
-                        draft.connect(first, kernel, wire.dependency);
-                    }
-                }
-                DependencyKind::Stream if kernels.contains(wire.from) && wire.dependency.lag > GAP => {
-                    draft.disconnect(&wire);
-                    draft.connect(wire.from, kernel, Dependency { lag: GAP, ..wire.dependency });
-                }
-                _ => {}
-            }
-        }
+    draft.reserve(0, 2 * launches.len());
+    let mut wires = Vec::new();
+    for launch in launches.iter().filter(|launch| launch.call != first) {
+        launch_by(draft, first, launch, &kernels, &mut wires);
     }
     let of_model = |node: &Node| match draft.kind_of(*node) {
         TaskKind::Host(HostPart::Between) => draft.price_of(*node).duration <= LONGEST_BETWEEN,

@@ -109,6 +109,8 @@ impl Transform for InsertKernel {
         if places.is_empty() {
             return StepReport::nothing(format!("no device work matches {}", self.after));
         }
+        // A kernel and its call, each in an order, and what joins both.
+        draft.reserve(2 * places.len(), 6 * places.len());
         let mut streams = Streams::default();
         let name: Arc<str> = Arc::from(self.kernel.as_str());
         for &node in &places {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 
 use crate::cost::operators::{bare, operator_family};
 use crate::cost::{Family, Prediction, Shape, Work};
@@ -151,12 +151,12 @@ struct Product {
 /// `changed`: by operator whether it does.
 fn products(draft: &Draft<'_>, changed: &[bool]) -> Vec<Product> {
     let graph = draft.graph();
-    let mut seen = FxHashSet::default();
+    let mut seen = vec![false; graph.operators.len()];
     let mut products = Vec::new();
     for kernel in graph.tasks.node_indices().filter(|&node| graph.tasks[node].kind == TaskKind::Kernel) {
         let product = matches!(draft.family(kernel), Some(Family::Gemm | Family::Conv)) && !draft.is_removed(kernel);
         let Some(id) = graph.tasks[kernel].operator.filter(|id| product && changed[id.0 as usize]) else { continue };
-        if seen.insert(id) {
+        if !std::mem::replace(&mut seen[id.0 as usize], true) {
             let operator = &graph.operators[id.0 as usize];
             let weight = draft.operands(id).and_then(|operands| weight(graph.names.get(operator.name), operands));
             products.push(Product { kernel, weight, is_forward: operator.phase == Phase::Forward });
@@ -176,10 +176,16 @@ struct Border {
 
 /// The borders on every stream: what follows is taken to use what comes before, as it does in a chain of layers.
 fn borders(draft: &Draft<'_>, changed: &[bool]) -> Vec<Border> {
+    let read: Vec<Option<u64>> = (0..changed.len() as u32).map(|id| activation(draft, OperatorId(id))).collect();
+    // Of look-ups the first tensor is a table.
+    let activation = |node: Node| {
+        let elements = draft.operator_of(node).and_then(|id| read[id.0 as usize]);
+        elements.filter(|_| draft.family_of(node) != Some(Family::Embedding))
+    };
     let computes = |node: Node| {
         draft.kind_of(node) == TaskKind::Kernel
             && matches!(draft.phase_of(node), Some(Phase::Forward | Phase::Backward))
-            && activation(draft, node).is_some()
+            && activation(node).is_some()
     };
     let mut borders = Vec::new();
     for nodes in draft.in_order(computes).values() {
@@ -187,7 +193,7 @@ fn borders(draft: &Draft<'_>, changed: &[bool]) -> Vec<Border> {
             let narrow = |node: Node| draft.operator_of(node).is_some_and(|id| changed[id.0 as usize]);
             let (kernel, narrows) = (pair[1], narrow(pair[1]));
             let is_same_phase = draft.phase_of(pair[0]) == draft.phase_of(kernel);
-            if let Some(elements) = activation(draft, kernel).filter(|_| narrows != narrow(pair[0]) && is_same_phase) {
+            if let Some(elements) = activation(kernel).filter(|_| narrows != narrow(pair[0]) && is_same_phase) {
                 borders.push(Border { kernel, elements, narrows });
             }
         }
@@ -195,16 +201,13 @@ fn borders(draft: &Draft<'_>, changed: &[bool]) -> Vec<Border> {
     borders
 }
 
-/// Elements of the first tensor of 32-bit floats that a kernel's operator reads; `None` for lookups, whose first is a table.
-fn activation(draft: &Draft<'_>, node: Node) -> Option<u64> {
-    if draft.family_of(node) == Some(Family::Embedding) {
-        return None;
-    }
+/// Elements of the first tensor of 32-bit floats that an operator reads.
+fn activation(draft: &Draft<'_>, operator: OperatorId) -> Option<u64> {
     let floats = |operand: &Operand| match operand {
         Operand::Tensor { dims, dtype: Some(DType::Fp32), .. } if dims.len() > 1 => Some(dims.iter().product()),
         _ => None,
     };
-    draft.operands(draft.operator_of(node)?)?.inputs.iter().find_map(floats)
+    draft.operands(operator)?.inputs.iter().find_map(floats)
 }
 
 /// Elements of the weight of a product; 0 for a product of two activations.
@@ -225,6 +228,7 @@ impl MixedPrecision {
         let (mut casts, mut missing, within) = (0, 0, draft.base().iteration_tasks());
         let mut narrowing = Casts::to(&format!("cast weight to {}", self.dtype.name()));
         let mut widening = Casts::to("cast gradient to fp32");
+        draft.reserve(2 * products.len(), 6 * products.len());
         for product in products {
             let Some(elements) = product.weight else {
                 missing += 1;
@@ -246,6 +250,7 @@ impl MixedPrecision {
     fn cast_activations(self, draft: &mut Draft<'_>, borders: &[Border]) -> usize {
         let mut narrowing = Casts::to(&format!("cast activation to {}", self.dtype.name()));
         let mut widening = Casts::to("cast activation to fp32");
+        draft.reserve(2 * borders.len(), 6 * borders.len());
         let mut cast = |border: &Border| {
             let of = if border.narrows { &mut narrowing } else { &mut widening };
             of.cast(draft, (border.kernel, Side::Before), border.elements, border.narrows)

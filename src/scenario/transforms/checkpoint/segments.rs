@@ -163,18 +163,18 @@ fn is_in_place(draft: &Draft<'_>, node: Node) -> bool {
     })
 }
 
-/// By forward operator the first work of its backward pass, with its place among those of its step.
-struct Gradients(BTreeMap<OperatorId, (usize, Node)>);
+/// By operator the first work of its backward pass where it is one of the forward pass, with its place among those of its step.
+struct Gradients(Vec<Option<(usize, Node)>>);
 
 impl Gradients {
     fn of<'n>(draft: &Draft<'_>, nodes: impl Iterator<Item = &'n Node>) -> Self {
         let graph = draft.graph();
-        let mut first = BTreeMap::new();
+        let mut first = vec![None; graph.operators.len()];
         for (place, &node) in nodes.enumerate().filter(|&(_, &node)| draft.phase_of(node) == Some(Phase::Backward)) {
             for id in callers(graph, draft.operator_of(node)) {
                 let operator = &graph.operators[id.0 as usize];
                 if let Some(forward) = operator.forward.filter(|_| operator.phase == Phase::Backward) {
-                    first.entry(forward).or_insert((place, node));
+                    first[forward.0 as usize].get_or_insert((place, node));
                 }
             }
         }
@@ -187,9 +187,10 @@ impl Gradients {
         let operators = || stages.iter().filter_map(|stage| stage.operator);
         let inside = |id: OperatorId| {
             let end = graph.operators[id.0 as usize].subtree_end;
-            self.0.range(id..end).map(|(_, &placed)| placed).min_by_key(|placed| placed.0)
+            let subtree = self.0.get(id.0 as usize..end.0 as usize).unwrap_or_default();
+            subtree.iter().flatten().copied().min_by_key(|placed| placed.0)
         };
-        let around = |id| callers(graph, Some(id)).find_map(|id| self.0.get(&id).copied());
+        let around = |id| callers(graph, Some(id)).find_map(|id| self.0[id.0 as usize]);
         let first = operators().filter_map(inside).min_by_key(|placed| placed.0);
         first.or_else(|| operators().find_map(around)).map(|(_, node)| node)
     }

@@ -1,0 +1,69 @@
+//! What the tasks of a draft take, as the rows of the base have it.
+
+use crate::cost::Prediction;
+use crate::graph::{NodeId, TimedGraph};
+use crate::scenario::draft::{AddedId, Draft, Node};
+use crate::units::DurNs;
+
+/// Predictions of the tasks of a draft.
+pub(in crate::scenario) struct Prices {
+    /// Of traced tasks that changed, by node.
+    pub(in crate::scenario) changes: Vec<(NodeId, Prediction)>,
+    /// Of every added task.
+    pub(in crate::scenario) of_added: Vec<Prediction>,
+}
+
+impl Prices {
+    pub(in crate::scenario) fn of(draft: &Draft<'_>) -> Self {
+        let of_added = (0..draft.added.len() as u32).map(|id| draft.price_of(Node::Added(AddedId(id)))).collect();
+        let mut changes = Vec::new();
+        if draft.has_touched() {
+            draft.foresee();
+            let nodes = draft.graph().tasks.node_indices();
+            for node in nodes.filter(|&node| draft.is_touched(node) && !draft.is_removed(node)) {
+                let prediction = draft.price(node);
+                if prediction != Prediction::measured(draft.graph().tasks[node].duration) {
+                    changes.push((node, prediction));
+                }
+            }
+        }
+        Self { changes, of_added }
+    }
+}
+
+/// What every task takes.
+pub(super) struct Durations<'a> {
+    untouched: &'a TimedGraph,
+    /// Of every row of the base, in ns; 0 where its task was taken out.
+    pub(super) rows: Vec<i64>,
+    /// The first row that takes another time; as many as there are rows where none does.
+    pub(super) first: u32,
+    /// Of every added task; 0 where it was taken out.
+    added: Vec<DurNs>,
+}
+
+impl<'a> Durations<'a> {
+    pub(super) fn of(draft: &Draft<'a>, prices: &Prices) -> Self {
+        let untouched = draft.base().timed().as_ref();
+        let (mut rows, mut first) = (untouched.durations.clone(), untouched.len() as u32);
+        let changed = prices.changes.iter().map(|(node, prediction)| (*node, prediction.duration));
+        for (node, duration) in changed.chain(draft.removed().map(|node| (node, DurNs::ZERO))) {
+            let row = untouched.task_of[node.index()];
+            if std::mem::replace(&mut rows[row as usize], duration.0) != duration.0 {
+                first = first.min(row);
+            }
+        }
+        let added = prices.of_added.iter().zip(&draft.dropped);
+        let added = added.map(|(price, &gone)| if gone { DurNs::ZERO } else { price.duration }).collect();
+        Self { untouched, rows, first, added }
+    }
+
+    /// What a numbered task takes.
+    pub(super) fn task(&self, task: u32) -> DurNs {
+        let task = task as usize;
+        match self.untouched.task_of.get(task) {
+            Some(&row) => DurNs(self.rows[row as usize]),
+            None => self.added[task - self.untouched.task_of.len()],
+        }
+    }
+}

@@ -302,12 +302,18 @@ fn joint(lane: LaneId, at: TimeNs) -> Task {
 /// as measured.
 fn redirect(draft: &mut Draft, arrival: &FxHashMap<u32, u32>) {
     let Draft { tasks, edges } = draft;
+    let mut is_member = vec![false; tasks.len()];
+    for &task in arrival.keys() {
+        is_member[task as usize] = true;
+    }
     edges.par_iter_mut().filter(|edge| edge.dependency.kind != DependencyKind::Collective).for_each(|edge| {
-        if let Some(&arrived) = arrival.get(&edge.to) {
+        if is_member[edge.to as usize]
+            && let Some(&arrived) = arrival.get(&edge.to)
+        {
             edge.to = arrived;
         }
-        let from = &tasks[edge.from as usize];
-        if arrival.contains_key(&edge.from) && edge.dependency.of_predecessor > 0.0 {
+        if is_member[edge.from as usize] && edge.dependency.of_predecessor > 0.0 {
+            let from = &tasks[edge.from as usize];
             let before_end = from.measured.scale(f64::from(edge.dependency.of_predecessor));
             let within = before_end.min(from.duration);
             edge.dependency.of_predecessor = (within.0 as f64 / from.duration.0.max(1) as f64) as f32;

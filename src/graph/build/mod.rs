@@ -184,7 +184,8 @@ struct Recorded {
 
 impl Recorded {
     fn of(input: &RankInput<'_>) -> Self {
-        Self { steps: iteration::steps(input.trace), span: span(input.trace) }
+        let (steps, span) = rayon::join(|| iteration::steps(input.trace), || span(input.trace));
+        Self { steps, span }
     }
 }
 

@@ -47,8 +47,8 @@ impl<'a> Observed<'a> {
     /// # Complexity
     /// O(events + work · streams · log work).
     pub(super) fn read(trace: &'a Trace, fit: Range<TimeNs>) -> Self {
-        let threads = Threads::read(trace);
-        let works = Works::read(trace, &threads);
+        let (threads, mut works) = rayon::join(|| Threads::read(trace), || Works::read(trace));
+        works.join(trace, &threads);
         let mut observed = Self {
             trace,
             threads,

@@ -10,7 +10,7 @@ use std::collections::BinaryHeap;
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 
-use super::draft::{Draft, Edge};
+use super::draft::Draft;
 
 /// Tasks are sorted in parts of so many.
 const PART: usize = 1 << 15;
@@ -51,33 +51,29 @@ struct Held {
 
 impl Held {
     fn of(draft: &Draft, starts: &Starts) -> Option<Self> {
-        /// Longest chain of held tasks that is followed.
+        /// Longest chain of held tasks that is followed, where its edges do not stand one behind the other.
         const LONGEST: usize = 16;
+        let ends: Vec<(u32, u32)> = draft.edges.par_iter().map(|edge| (edge.from, edge.to)).collect();
         let mut by: Vec<u32> = (0..draft.tasks.len() as u32).collect();
         let mut is_held = vec![false; by.len()];
-        let later = |edge: &&Edge| starts.key(edge.from) > starts.key(edge.to);
-        let mut found: Vec<&Edge> = draft.edges.par_iter().filter(later).collect();
+        let edges = || ends.par_iter().enumerate();
+        let later = |&(_, &(from, to)): &(usize, &(u32, u32))| starts.key(from) > starts.key(to);
+        let mut found: Vec<usize> = edges().filter(later).map(|(edge, _)| edge).collect();
         for _ in 0..LONGEST {
             for edge in found {
-                let holder = by[edge.from as usize];
-                if starts.key(holder) > starts.key(by[edge.to as usize]) {
-                    by[edge.to as usize] = holder;
-                    is_held[edge.to as usize] = true;
-                }
+                hold(&ends[edge..], starts, &mut by, &mut is_held);
             }
-            let further = |edge: &&Edge| {
-                let holder = |task: u32| starts.key(by[task as usize]);
-                is_held[edge.from as usize] && holder(edge.from) > holder(edge.to)
+            let further = |&(_, &(from, to)): &(usize, &(u32, u32))| {
+                is_held[from as usize] && starts.key(by[from as usize]) > starts.key(by[to as usize])
             };
-            found = draft.edges.par_iter().filter(further).collect();
+            found = edges().filter(further).map(|(edge, _)| edge).collect();
             if found.is_empty() {
                 // Edges among those that one task holds, and back to that one, which would be a cycle.
-                let within = |edge: &&Edge| {
-                    (is_held[edge.from as usize] || is_held[edge.to as usize] || edge.from == edge.to)
-                        && by[edge.from as usize] == by[edge.to as usize]
+                let within = |&(_, &(from, to)): &(usize, &(u32, u32))| {
+                    (is_held[from as usize] || is_held[to as usize] || from == to)
+                        && by[from as usize] == by[to as usize]
                 };
-                let edges =
-                    draft.edges.par_iter().filter(within).map(|edge| (by[edge.to as usize], edge.from, edge.to));
+                let edges = edges().filter(within).map(|(_, &(from, to))| (by[to as usize], from, to));
                 let groups = groups(starts, edges.collect())?;
                 return Some(Self { by, groups });
             }
@@ -96,6 +92,21 @@ impl Held {
             }
         }
         order
+    }
+}
+
+/// Lets the first of `ends` hold its later end if it does, and those behind it theirs as far as they go on from one another:
+/// chains are written so.
+fn hold(ends: &[(u32, u32)], starts: &Starts, by: &mut [u32], is_held: &mut [bool]) {
+    let mut at = ends.first().map_or(0, |&(from, _)| from);
+    for &(from, to) in ends {
+        let holder = by[from as usize];
+        if from != at || starts.key(holder) <= starts.key(by[to as usize]) {
+            return;
+        }
+        by[to as usize] = holder;
+        is_held[to as usize] = true;
+        at = to;
     }
 }
 

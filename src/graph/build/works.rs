@@ -128,12 +128,11 @@ pub(super) struct Works {
 }
 
 impl Works {
-    /// Reads the device side of `trace` and joins it to `threads` by correlation.
+    /// Reads the device side of `trace`; which call launched what is for [`Self::join`].
     ///
     /// # Complexity
-    /// O(events + work · log work).
-    pub(super) fn read(trace: &Trace, threads: &Threads) -> Self {
-        let launching = launching_calls(trace, threads);
+    /// O(events).
+    pub(super) fn read(trace: &Trace) -> Self {
         let mut works = Self::default();
         let mut stream_of: FxHashMap<TrackId, u16> = FxHashMap::default();
         let mut kinds = Kinds::default();
@@ -142,12 +141,23 @@ impl Works {
         for id in trace.events.ids().filter(|&id| trace.events.category(id).is_device_work() || on_host(id)) {
             let track = trace.events.track(id);
             let stream = *stream_of.entry(track).or_insert_with(|| works.add_stream(trace, track));
-            works.add(trace, id, stream, &launching, kinds.of(trace, id));
+            works.add(trace, id, stream, kinds.of(trace, id));
         }
-        works.by_call = (0..works.list.len() as u32).filter_map(|i| Some((works.list[i as usize].call?, i))).collect();
-        works.by_call.sort_unstable();
-        works.estimate_launch_times(threads);
         works
+    }
+
+    /// Joins the work to the calls of `threads` that launched it, by correlation.
+    ///
+    /// # Complexity
+    /// O(work · log work).
+    pub(super) fn join(&mut self, trace: &Trace, threads: &Threads) {
+        let launching = launching_calls(trace, threads);
+        for work in &mut self.list {
+            work.call = launching.get(&trace.events.correlation(work.event)).copied();
+        }
+        self.by_call = (0..).zip(&self.list).filter_map(|(i, work)| Some((work.call?, i))).collect();
+        self.by_call.sort_unstable();
+        self.estimate_launch_times(threads);
     }
 
     fn add_stream(&mut self, trace: &Trace, track: TrackId) -> u16 {
@@ -160,14 +170,7 @@ impl Works {
         self.streams.len() as u16 - 1
     }
 
-    fn add(
-        &mut self,
-        trace: &Trace,
-        id: EventId,
-        stream: u16,
-        launching: &FxHashMap<u32, u32>,
-        (kind, pageable): (WorkKind, bool),
-    ) {
+    fn add(&mut self, trace: &Trace, id: EventId, stream: u16, (kind, pageable): (WorkKind, bool)) {
         let index = self.list.len() as u32;
         let on_stream = &mut self.streams[stream as usize].works;
         let previous = on_stream.last().copied();
@@ -179,7 +182,7 @@ impl Works {
             pageable,
             start: trace.events.start(id),
             end: trace.events.end(id),
-            call: launching.get(&trace.events.correlation(id)).copied(),
+            call: None,
             launched: TimeNs(i64::MIN),
             previous,
             on_host: trace.events.category(id) == Category::Annotation,

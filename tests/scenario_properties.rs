@@ -26,6 +26,18 @@ fn later_steps_reach_what_earlier_ones_added() {
     assert!(resolved.graph.tasks.node_count() == opened.base.graph().tasks.node_count());
 }
 
+#[test]
+fn each_accumulated_batch_takes_as_long_on_jobs_of_several_ranks() {
+    for path in ["torchrec-v100x4", "dlrm-v100x8"] {
+        let Some(opened) = shared(path).and_then(|path| open(&path).into_iter().next()) else { continue };
+        // Nothing waits in a circle, so no dependency is left out.
+        assert_eq!(opened.resolve(&["accumulate 3"]).cyclic, 0, "{path}");
+        let [one, two, three] = [&[][..], &["accumulate 2"], &["accumulate 3"]].map(|lines| opened.time(lines) as f64);
+        let (second, third) = (two - one, three - two);
+        assert!(second > 0.0 && (third / second - 1.0).abs() < 0.02, "{path}: {one} {two} {three}");
+    }
+}
+
 /// A number in the line of an edit: the edit, the word for it in the edit's usage, a line with `{}` in its place, numbers that
 /// are too small and too large, and what is said of both.
 type Parameter = (&'static str, &'static str, &'static str, [&'static str; 2], &'static str);

@@ -157,7 +157,15 @@ pub fn resolve(base: &Base, scenario: &Scenario, context: &Context) -> Resolved 
     Prefix::of(base, &scenario.steps, context).resolve(&scenario.steps)
 }
 
-fn finish(mut draft: Draft<'_>, reports: Vec<StepReport>) -> Resolved {
+/// Says with the last step that did something what its tasks no longer wait for.
+fn report_cycles(reports: &mut [StepReport], cyclic: usize) {
+    let last = reports.iter_mut().rev().find(|report| !report.summary.is_empty());
+    if let (Some(report), 1..) = (last, cyclic) {
+        report.unhandled.push(format!("{cyclic} dependencies left out: tasks would have waited for one another"));
+    }
+}
+
+fn finish(mut draft: Draft<'_>, mut reports: Vec<StepReport>) -> Resolved {
     // The host's caches and memory are those after all edits, whichever came last.
     if draft.host_is_behind() {
         host::follow(&mut draft);
@@ -171,6 +179,7 @@ fn finish(mut draft: Draft<'_>, reports: Vec<StepReport>) -> Resolved {
         Some(lowered) => (Arc::new(lowered.timed), lowered.unchanged, lowered.added, lowered.cyclic),
         None => (base.timed().clone(), Some(TaskId(base.timed().len() as u32)), Vec::new(), 0),
     };
+    report_cycles(&mut reports, cyclic);
     let removed = draft.removed().collect();
     let (devices, batch) = (draft.devices().to_vec(), draft.batch());
     let seats = draft.seats().map(<[Seat]>::to_vec);

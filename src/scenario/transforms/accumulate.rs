@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use petgraph::visit::EdgeRef;
+
 use crate::cost::{CollectiveKind, Shape};
-use crate::graph::{Dependency, LaneId, NodeId, Phase, RankPart, TaskKind};
+use crate::graph::{Dependency, DependencyKind, ExecutionGraph, LaneId, NodeId, Phase, RankPart, TaskKind};
 use crate::scenario::context::Context;
 use crate::scenario::draft::{Draft, Node, NodeSet, Wire, order_kind};
 use crate::scenario::transform::{StepReport, Transform, TransformSpec};
@@ -58,6 +60,9 @@ impl Transform for Accumulate {
         for _ in 0..copies {
             let copied = section.copy(draft, before.last(), &once);
             section.follow(draft, before.last(), &copied);
+            if before.is_empty() {
+                section.hand_on(draft, &copied);
+            }
             before.push(copied);
         }
         section.follow(draft, before.last(), &section.nodes);
@@ -79,19 +84,38 @@ fn repeated(draft: &Draft<'_>) -> Vec<Node> {
     let (base, graph) = (draft.base(), draft.graph());
     let ends: Vec<Option<TimeNs>> = graph.ranks.iter().map(|part| end_of_backward(draft, part)).collect();
     let within = draft.base().iteration_tasks();
-    let launched = |node: NodeId| {
-        let task = &graph.tasks[node];
-        let call = if task.kind.is_device() { graph.launch_of(node) } else { None };
-        call.map_or(task.measured_start, |call| graph.tasks[call].measured_start)
-    };
     let is_repeated = |&node: &NodeId| {
         let end = ends.get(base.rank_index(graph.tasks[node].lane)).copied().flatten();
-        let inside = within[node.index()] && end.is_some_and(|end| launched(node) < end);
+        let inside = within[node.index()] && end.is_some_and(|end| launched(graph, node) < end);
         inside && graph.tasks[node].kind != TaskKind::StepEnd && !draft.is_removed(node)
     };
-    let traced: Vec<NodeId> = graph.tasks.node_indices().filter(is_repeated).collect();
+    let mut chosen: Vec<bool> = graph.tasks.node_indices().map(|node| is_repeated(&node)).collect();
+    // Where ranks meet belongs to what they meet for, and arriving to meeting: the later come first.
+    for node in graph.tasks.node_indices().rev().filter(|&node| graph.tasks[node].kind == TaskKind::Joint) {
+        let meeting = graph.tasks.edges(node).filter(|edge| edge.weight().kind == DependencyKind::Collective);
+        let members: Vec<bool> = meeting.map(|edge| chosen[edge.target().index()]).collect();
+        if !members.is_empty() {
+            chosen[node.index()] = members.contains(&true);
+        }
+    }
+    let traced: Vec<NodeId> = graph.tasks.node_indices().filter(|node| chosen[node.index()]).collect();
     let added = draft.added_nodes().filter(|&node| traced.binary_search(&draft.beside(node)).is_ok());
     traced.iter().map(|&node| Node::Traced(node)).chain(added).collect()
+}
+
+/// When the host issued a task: the start of its launch, else its own.
+fn launched(graph: &ExecutionGraph, node: NodeId) -> TimeNs {
+    let task = &graph.tasks[node];
+    let call = if task.kind.is_device() { graph.launch_of(node) } else { None };
+    call.map_or(task.measured_start, |call| graph.tasks[call].measured_start)
+}
+
+/// Whether a task is of the time before its rank's chosen step, the end of the step before among it.
+fn is_before(draft: &Draft<'_>, node: Node) -> bool {
+    let (graph, beside) = (draft.graph(), draft.beside(node));
+    let part = &graph.ranks[draft.base().rank_index(graph.tasks[beside].lane)];
+    let is_outside = graph.tasks[beside].kind != TaskKind::StepEnd && !draft.base().iteration_tasks()[beside.index()];
+    part.begin == Some(beside) || (is_outside && launched(graph, beside) < part.iteration_end)
 }
 
 /// When the host is through with the backward pass of a rank's chosen step: where the optimizer begins, else its end.
@@ -165,12 +189,25 @@ impl Section {
         copies
     }
 
-    /// Lets `after` follow `before` on every lane; without one, what the section itself followed.
+    /// Lets work of the step before that waits for something here (they shared the device) wait for its first copy.
+    fn hand_on(&self, draft: &mut Draft<'_>, first: &[Node]) {
+        for (&node, &copy) in self.nodes.iter().zip(first) {
+            let outer = draft.wires_from(node).filter(|wire| !self.within.contains(wire.to));
+            let earlier: Vec<Wire> = outer.filter(|wire| wire.to != copy && is_before(draft, wire.to)).collect();
+            for wire in earlier {
+                draft.disconnect(&wire);
+                draft.connect(copy, wire.to, wire.dependency);
+            }
+        }
+    }
+
+    /// Lets `after` follow `before` on every lane; without one, what the section itself followed of the step before.
     fn follow(&self, draft: &mut Draft<'_>, before: Option<&Vec<Node>>, after: &[Node]) {
         let Some(before) = before else {
             for (&node, &copy) in self.nodes.iter().zip(after) {
-                let outer: Vec<Wire> = draft.wires_into(node).filter(|wire| !self.within.contains(wire.from)).collect();
-                for wire in outer {
+                let outer = draft.wires_into(node).filter(|wire| !self.within.contains(wire.from));
+                let earlier: Vec<Wire> = outer.filter(|wire| is_before(draft, wire.from)).collect();
+                for wire in earlier {
                     draft.connect(wire.from, copy, wire.dependency);
                 }
             }

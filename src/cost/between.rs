@@ -198,6 +198,8 @@ impl Between<'_> {
         let kin = self.kin((&before, &after), new);
         let (before, alike) = match kin {
             Kin::Same => self.alike((before, after), old, new),
+            // A fit of the one beside the parameters of all devices for the other would show their difference.
+            Kin::Alike if (before.model == UNSEEN) != (after.model == UNSEEN) => self.alike((before, after), old, new),
             Kin::Alike | Kin::Strangers => (before, after),
         };
         let domain = Domain::of(new);

@@ -19,11 +19,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use ratatui::layout::Size;
-use retime::graph::BuildOptions;
-use retime::scenario::Scenario;
 use retime::session::Engine;
-use retime::trace::{self, OpenOptions};
 use retime::tui::{Depth, Rehearsal, Style};
+use retime_core::graph::BuildOptions;
+use retime_core::scenario::Scenario;
+use retime_core::trace::{self, OpenOptions};
 use serde::de::{Deserialize, Deserializer, IgnoredAny, SeqAccess, Visitor};
 
 const STEPS: usize = 400;

@@ -7,12 +7,12 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use retime::graph::{BuildOptions, TimedGraph};
-use retime::scenario::{Scenario, parse_step, resolve};
 use retime::session::synthetic::{JobSpec, Machine, SyntheticJob};
 use retime::session::{Engine, Loaded, Sweep, SweepRun};
-use retime::sim::{Schedule, resimulate_from, simulate};
-use retime::trace::OpenOptions;
+use retime_core::graph::{BuildOptions, TimedGraph};
+use retime_core::scenario::{Scenario, parse_step, resolve};
+use retime_core::sim::{Schedule, resimulate_from, simulate};
+use retime_core::trace::OpenOptions;
 
 const ROUNDS: usize = 11;
 

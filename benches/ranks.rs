@@ -9,11 +9,11 @@ use std::hint::black_box;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use retime::graph::BuildOptions;
-use retime::scenario::Scenario;
 use retime::session::synthetic::{JobSpec, Machine, SyntheticJob};
 use retime::session::{Engine, Loaded, Sharding};
-use retime::trace::{self, OpenOptions};
+use retime_core::graph::BuildOptions;
+use retime_core::scenario::Scenario;
+use retime_core::trace::{self, OpenOptions};
 
 use core_time::core_time;
 

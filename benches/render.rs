@@ -10,8 +10,8 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use noise::Noise;
-use retime::analysis::density::{Cell, Density, Interval};
-use retime::units::TimeNs;
+use retime_core::analysis::density::{Cell, Density, Interval};
+use retime_core::units::TimeNs;
 
 const LANES: usize = 58;
 const COLUMNS: usize = 200;

@@ -14,14 +14,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use edits::LINES;
-use retime::cost::{CostModels, Family, Kernel, Shape, Work};
-use retime::device::{Catalog, Precision};
-use retime::graph::{BuildOptions, TaskId, TimedGraph};
-use retime::scenario::{Base, Scenario, parse_step, resolve, transforms};
 use retime::session::{Engine, Loaded, Sweep, SweepRun, sample};
-use retime::sim::{Schedule, resimulate_from, simulate};
-use retime::trace::OpenOptions;
-use retime::units::{Bytes, DurNs, Flop};
+use retime_core::cost::{CostModels, Family, Kernel, Shape, Work};
+use retime_core::device::{Catalog, Precision};
+use retime_core::graph::{BuildOptions, TaskId, TimedGraph};
+use retime_core::scenario::{Base, Scenario, parse_step, resolve, transforms};
+use retime_core::sim::{Schedule, resimulate_from, simulate};
+use retime_core::trace::OpenOptions;
+use retime_core::units::{Bytes, DurNs, Flop};
 
 const ROUNDS: usize = 7;
 const KERNELS: usize = 100_000;

@@ -14,10 +14,10 @@ use petgraph::graph::{DiGraph, NodeIndex};
 use petgraph::visit::EdgeRef;
 
 use noise::Noise;
-use retime::graph::timed::NO_TASK;
-use retime::graph::{TaskId, TimedGraph};
-use retime::sim::{Schedule, resimulate_from, simulate};
-use retime::units::DurNs;
+use retime_core::graph::timed::NO_TASK;
+use retime_core::graph::{TaskId, TimedGraph};
+use retime_core::sim::{Schedule, resimulate_from, simulate};
+use retime_core::units::DurNs;
 
 const ROUNDS: usize = 11;
 const RANKS: usize = 2;

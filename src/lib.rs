@@ -1,21 +1,10 @@
-//! retime: a what-if explorer for traced ML models.
+//! The program retime, a what-if explorer for traced ML models: commands, screen and sessions over the engine in [`retime_core`].
 //!
-//! Data flows one way: bytes → [`trace`] → [`graph`] → [`scenario`] (edits) → timed graph → [`sim`] → [`analysis`] and views.
-//! `ARCHITECTURE.md` says who may use whom; `tests/tidy.rs` holds it to that.
+//! `ARCHITECTURE.md` says who may use whom; a test holds it to that.
 
-pub mod analysis;
 pub mod cli;
 pub mod config;
-pub mod cost;
-pub mod device;
-pub mod diagnostic;
-pub mod graph;
 pub mod headless;
-pub mod intern;
-pub mod scenario;
 pub mod session;
-pub mod sim;
-pub mod trace;
 #[cfg(feature = "tui")]
 pub mod tui;
-pub mod units;

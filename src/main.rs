@@ -12,9 +12,11 @@ use retime::cli::Cli;
 use retime::cli::{Command, RunArgs};
 #[cfg(feature = "tui")]
 use retime::config::Config;
-use retime::intern::printable;
 #[cfg(feature = "tui")]
-use retime::{scenario::Scenario, session::Engine, tui::Style};
+use retime::{session::Engine, tui::Style};
+use retime_core::intern::printable;
+#[cfg(feature = "tui")]
+use retime_core::scenario::Scenario;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();

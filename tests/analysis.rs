@@ -4,24 +4,24 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use retime::analysis::breakdown::Breakdown;
-use retime::analysis::critical_path::{CriticalPath, SegmentKind};
-use retime::analysis::edited::Edited;
-use retime::analysis::gaps::{Cause, Gap, Sources, candidate_steps, gaps};
-use retime::analysis::lanes::Times;
-use retime::analysis::operators::{Grouping, Level, Predictor, rows};
-use retime::cost::{CostModels, Prediction};
-use retime::device::Catalog;
-use retime::diagnostic::Diagnostics;
-use retime::graph::{
+use retime_core::analysis::breakdown::Breakdown;
+use retime_core::analysis::critical_path::{CriticalPath, SegmentKind};
+use retime_core::analysis::edited::Edited;
+use retime_core::analysis::gaps::{Cause, Gap, Sources, candidate_steps, gaps};
+use retime_core::analysis::lanes::Times;
+use retime_core::analysis::operators::{Grouping, Level, Predictor, rows};
+use retime_core::cost::{CostModels, Prediction};
+use retime_core::device::Catalog;
+use retime_core::diagnostic::Diagnostics;
+use retime_core::graph::{
     self, BuildOptions, Clock, Dependency, DependencyKind, ExecutionGraph, HostPart, Lane, LaneId, LaneKind, NodeId,
     Rank, RankPart, Task, TaskKind, TimedGraph,
 };
-use retime::intern::{NameId, NameTable};
-use retime::scenario::{AddedTask, Resolved};
-use retime::sim::{Schedule, simulate};
-use retime::trace::{self, OpenOptions};
-use retime::units::{Bytes, DurNs, TimeNs};
+use retime_core::intern::{NameId, NameTable};
+use retime_core::scenario::{AddedTask, Resolved};
+use retime_core::sim::{Schedule, simulate};
+use retime_core::trace::{self, OpenOptions};
+use retime_core::units::{Bytes, DurNs, TimeNs};
 
 /// One rank with a thread (lane 0), two streams (1, 2) and a lane for markers (3). Measured times are the simulated ones.
 struct ByHand(ExecutionGraph);

@@ -5,12 +5,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use retime::cost::calibrate::{DeviceCalibration, Target, calibrate_device, device_file};
-use retime::cost::operators::{AttentionSize, attention_work};
-use retime::cost::{CostModels, Family, Route, Shape, Work};
-use retime::device::{Catalog, Precision};
-use retime::graph::DType;
-use retime::units::{Bytes, Flop};
+use retime_core::cost::operators::{AttentionSize, attention_work};
+use retime_core::cost::{CostModels, Family, Route, Shape, Work};
+use retime_core::device::{Catalog, Precision};
+use retime_core::graph::DType;
+use retime_core::units::{Bytes, Flop};
+use retime_fit::{DeviceCalibration, Target, calibrate_device};
 
 const COLUMNS: [&str; 78] = [
     "family",
@@ -296,7 +296,7 @@ fn every_family_of_a_microbenchmark_becomes_a_fit_or_is_named() {
     }
     assert_eq!(found.curves.len(), 1, "{:?}", found.unused);
 
-    let files = [("card.toml".to_owned(), device_file(&found).unwrap())];
+    let files = [("card.toml".to_owned(), found.file().unwrap())];
     let catalog = Catalog::with_files(&files).unwrap();
     let models = CostModels::with_devices(&catalog, &files).unwrap();
     let card = catalog.find("Card").unwrap();

@@ -4,13 +4,13 @@
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use retime::graph::{BuildOptions, RankPart};
-use retime::scenario::Scenario;
 use retime::session::synthetic::{JobSpec, Machine, SyntheticJob};
 use retime::session::{Engine, ExportFormat, Exported, Loaded};
-use retime::trace::OpenOptions;
+use retime_core::graph::{BuildOptions, RankPart};
+use retime_core::scenario::Scenario;
+use retime_core::trace::OpenOptions;
 
-const OPTIONS: BuildOptions = BuildOptions { iteration: retime::graph::IterationChoice::Default };
+const OPTIONS: BuildOptions = BuildOptions { iteration: retime_core::graph::IterationChoice::Default };
 
 fn write_job(engine: &Engine, folder: &Path, spec: JobSpec) {
     let machine = Machine::of(engine, "V100").unwrap();

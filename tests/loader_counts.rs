@@ -5,7 +5,7 @@ mod common;
 
 use std::path::Path;
 
-use retime::trace::{self, Category, OpenOptions, OperatorArgs, Trace, TrackKind};
+use retime_core::trace::{self, Category, OpenOptions, OperatorArgs, Trace, TrackKind};
 
 use common::shared;
 

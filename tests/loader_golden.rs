@@ -8,11 +8,11 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-use retime::graph::iteration::steps;
-use retime::graph::{BuildOptions, TaskKind};
 use retime::session::{Engine, Loaded};
-use retime::trace::execution_trace::EtValue;
-use retime::trace::{self, Category, ExecutionTrace, OpenOptions, Trace};
+use retime_core::graph::iteration::steps;
+use retime_core::graph::{BuildOptions, TaskKind};
+use retime_core::trace::execution_trace::EtValue;
+use retime_core::trace::{self, Category, ExecutionTrace, OpenOptions, Trace};
 
 struct Kineto {
     file: &'static str,

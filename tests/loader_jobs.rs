@@ -5,7 +5,7 @@ mod common;
 
 use std::path::PathBuf;
 
-use retime::trace::{self, ExecutionTrace, Job, OpenOptions, Opened};
+use retime_core::trace::{self, ExecutionTrace, Job, OpenOptions, Opened};
 
 use common::shared;
 

@@ -3,8 +3,8 @@
 
 mod common;
 
-use retime::trace::link::{Link, LinkedBy, link};
-use retime::trace::{self, ExecutionTrace, OpenOptions, Trace};
+use retime_core::trace::link::{Link, LinkedBy, link};
+use retime_core::trace::{self, ExecutionTrace, OpenOptions, Trace};
 
 use common::shared;
 

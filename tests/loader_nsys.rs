@@ -6,10 +6,10 @@ mod common;
 use std::io::Write as _;
 use std::path::Path;
 
-use retime::graph::BuildOptions;
 use retime::session::Engine;
-use retime::trace::{self, Category, EventId, Format, OpenError, OpenOptions, Sequence, Trace, TrackKind};
-use retime::units::{Bytes, DurNs, TimeNs};
+use retime_core::graph::BuildOptions;
+use retime_core::trace::{self, Category, EventId, Format, OpenError, OpenOptions, Sequence, Trace, TrackKind};
+use retime_core::units::{Bytes, DurNs, TimeNs};
 use rusqlite::Connection;
 
 use common::shared;

@@ -6,7 +6,7 @@ use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
-use retime::trace::{self, OpenError, OpenOptions, Trace};
+use retime_core::trace::{self, OpenError, OpenOptions, Trace};
 
 /// Both readers on `text`; `None` where one refuses.
 fn both(text: &[u8]) -> (Result<Trace, OpenError>, Result<Trace, OpenError>) {

@@ -3,10 +3,10 @@
 
 use std::path::{Path, PathBuf};
 
-use retime::diagnostic::Severity;
-use retime::graph::iteration::steps;
-use retime::trace::{self, Category, Event, EventId, OpenOptions, Sequence, Trace, TrackKind};
-use retime::units::{Bytes, DurNs, TimeNs};
+use retime_core::diagnostic::Severity;
+use retime_core::graph::iteration::steps;
+use retime_core::trace::{self, Category, Event, EventId, OpenOptions, Sequence, Trace, TrackKind};
+use retime_core::units::{Bytes, DurNs, TimeNs};
 
 fn input(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/inputs").join(name)

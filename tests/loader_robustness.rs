@@ -4,9 +4,9 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use retime::trace::execution_trace::EtValue;
-use retime::trace::{self, Category, ExecutionTrace, Format, OpenError, OpenOptions, Sequence, Trace, TrackKind};
-use retime::units::{Bytes, DurNs, TimeNs};
+use retime_core::trace::execution_trace::EtValue;
+use retime_core::trace::{self, Category, ExecutionTrace, Format, OpenError, OpenOptions, Sequence, Trace, TrackKind};
+use retime_core::units::{Bytes, DurNs, TimeNs};
 
 fn input(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/inputs").join(name)

@@ -3,11 +3,11 @@
 
 use std::path::{Path, PathBuf};
 
-use retime::diagnostic::Severity;
-use retime::graph::{BuildOptions, TaskKind};
-use retime::scenario::Scenario;
 use retime::session::{Engine, Loaded, Outcome};
-use retime::trace::{self, Format, OpenOptions};
+use retime_core::diagnostic::Severity;
+use retime_core::graph::{BuildOptions, TaskKind};
+use retime_core::scenario::Scenario;
+use retime_core::trace::{self, Format, OpenOptions};
 
 const ALONE: &str = "sample_traces/mlp-b256-fp32-cpu.et.json.gz";
 const TIMED: &str = "sample_traces/mlp-b256-fp32-cpu.kineto.json.gz";

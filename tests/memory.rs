@@ -5,11 +5,11 @@ mod common;
 
 use std::path::{Path, PathBuf};
 
-use retime::graph::BuildOptions;
-use retime::scenario::Scenario;
-use retime::scenario::memory::MemorySource;
 use retime::session::{Engine, Loaded, MemorySummary};
-use retime::trace::OpenOptions;
+use retime_core::graph::BuildOptions;
+use retime_core::scenario::Scenario;
+use retime_core::scenario::memory::MemorySource;
+use retime_core::trace::OpenOptions;
 
 struct Opened(Engine, Loaded);
 

@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use retime::cost::overhead::{ProfilerCost, extract};
-use retime::cost::{OverheadKind, Overheads};
-use retime::graph::{self, BuildOptions};
-use retime::trace::{self, OpenOptions};
+use retime_core::cost::overhead::{ProfilerCost, extract};
+use retime_core::cost::{OverheadKind, Overheads};
+use retime_core::graph::{self, BuildOptions};
+use retime_core::trace::{self, OpenOptions};
 
 fn shared(path: &str) -> Option<PathBuf> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared").join(path);

@@ -3,11 +3,11 @@
 
 use std::path::Path;
 
-use retime::cost::{OverheadKind, Provenance};
-use retime::graph::{BuildOptions, HostPart, LaneKind, TaskKind};
-use retime::scenario::Scenario;
 use retime::session::{Engine, Loaded, Outcome, Timeline, sample};
-use retime::trace::OpenOptions;
+use retime_core::cost::{OverheadKind, Provenance};
+use retime_core::graph::{BuildOptions, HostPart, LaneKind, TaskKind};
+use retime_core::scenario::Scenario;
+use retime_core::trace::OpenOptions;
 
 const HOST: &str = "dlrm-ddp-b256-fp32-cpu.kineto.json.gz";
 
@@ -27,7 +27,7 @@ fn again(engine: &Engine, outcome: &Outcome, loaded: &Loaded) -> Loaded {
 }
 
 /// `a` off `b`, in per cent.
-fn off(a: retime::units::DurNs, b: retime::units::DurNs) -> f64 {
+fn off(a: retime_core::units::DurNs, b: retime_core::units::DurNs) -> f64 {
     100.0 * (a.0 as f64 / b.0 as f64 - 1.0).abs()
 }
 
@@ -94,7 +94,7 @@ fn host_time_is_the_databases_and_kernels_are_the_models() {
         assert!((call.prediction.duration.0 as f64 / 1e3 - launch).abs() < 1e-3);
     }
     let before = engine.overheads.get(OverheadKind::T2, "aten::linear").unwrap().mean_us;
-    let linear = |added: &&retime::scenario::AddedTask| {
+    let linear = |added: &&retime_core::scenario::AddedTask| {
         &*added.name == "aten::linear" && added.kind == TaskKind::Host(HostPart::BeforeLaunch)
     };
     let found: Vec<_> = added.iter().filter(linear).map(|added| added.prediction.duration.0 as f64 / 1e3).collect();

@@ -8,13 +8,13 @@ mod common;
 use std::path::{Path, PathBuf};
 
 use petgraph::visit::EdgeRef;
-use retime::analysis::replay::{ReplayReport, Responses, scaled_period};
-use retime::graph::build::{RankInput, build_fitted};
-use retime::graph::{
+use retime_core::analysis::replay::{ReplayReport, Responses, scaled_period};
+use retime_core::graph::build::{RankInput, build_fitted};
+use retime_core::graph::{
     self, BuildOptions, DependencyKind, ExecutionGraph, IterationChoice, Phase, Rank, Task, TaskKind, invariants,
 };
-use retime::trace::{self, OpenOptions};
-use retime::units::DurNs;
+use retime_core::trace::{self, OpenOptions};
+use retime_core::units::DurNs;
 
 use common::shared;
 

@@ -4,11 +4,11 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use retime::graph::{self, BuildOptions, TimedGraph};
-use retime::scenario::tables::Tables;
-use retime::scenario::{Base, Context, Resolved, Scenario, resolve};
-use retime::trace::{self, OpenOptions};
-use retime::units::Bytes;
+use retime_core::graph::{self, BuildOptions, TimedGraph};
+use retime_core::scenario::tables::Tables;
+use retime_core::scenario::{Base, Context, Resolved, Scenario, resolve};
+use retime_core::trace::{self, OpenOptions};
+use retime_core::units::Bytes;
 
 fn build(paths: &[PathBuf]) -> (Base, Context) {
     let opened = trace::open(paths, &OpenOptions::default()).unwrap();

@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use retime::analysis::replay::period;
-use retime::cost::Overheads;
-use retime::graph::{self, BuildOptions, ExecutionGraph, TaskKind, TimedGraph};
-use retime::scenario::{Base, Context, Databases, Resolved, Scenario, resolve};
-use retime::sim::{Schedule, simulate};
-use retime::trace::{self, OpenOptions};
-use retime::units::DurNs;
+use retime_core::analysis::replay::period;
+use retime_core::cost::Overheads;
+use retime_core::graph::{self, BuildOptions, ExecutionGraph, TaskKind, TimedGraph};
+use retime_core::scenario::{Base, Context, Databases, Resolved, Scenario, resolve};
+use retime_core::sim::{Schedule, simulate};
+use retime_core::trace::{self, OpenOptions};
+use retime_core::units::DurNs;
 
 fn open(path: &str) -> Option<(Base, Context)> {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/traces").join(path);

@@ -4,11 +4,11 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use retime::analysis::replay::period;
-use retime::graph::{self, BuildOptions, TaskKind};
-use retime::scenario::{Base, Context, Scenario, resolve};
-use retime::sim::{Schedule, simulate};
-use retime::trace::{self, OpenOptions};
+use retime_core::analysis::replay::period;
+use retime_core::graph::{self, BuildOptions, TaskKind};
+use retime_core::scenario::{Base, Context, Scenario, resolve};
+use retime_core::sim::{Schedule, simulate};
+use retime_core::trace::{self, OpenOptions};
 
 struct Capture {
     base: Base,
@@ -159,8 +159,8 @@ fn a_model_placed_on_a_gpu_launches_kernels_that_follow_the_batch_and_the_device
 fn two_captures_predict_a_third_better_than_one() {
     let ids = ["mlp-b64-fp32-cpu", "mlp-b256-fp32-cpu", "mlp-b1024-fp32-cpu"];
     let [Some(mut small), Some(middle), Some(large)] = ids.map(Capture::open) else { return };
-    let laws = retime::scenario::BatchLaws::learn(small.base.graph(), middle.base.graph()).unwrap();
-    assert!(retime::scenario::BatchLaws::learn(small.base.graph(), small.base.graph()).is_none());
+    let laws = retime_core::scenario::BatchLaws::learn(small.base.graph(), middle.base.graph()).unwrap();
+    assert!(retime_core::scenario::BatchLaws::learn(small.base.graph(), small.base.graph()).is_none());
     small.context.laws = Some(Arc::new(laws));
     let got = small.predicted_ms(&["resize-batch 1024"]);
     println!("64 and 256 → 1024: {got:.1} ms, measured {:.1} ms", large.measured_ms());

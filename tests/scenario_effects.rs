@@ -7,13 +7,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use retime::analysis::replay::period;
-use retime::graph::{self, BuildOptions};
-use retime::scenario::memory::{Buffer, Holds, MemorySource, RankMemory};
-use retime::scenario::{Base, Context, Resolved, Scenario, resolve};
-use retime::sim::{Schedule, simulate};
-use retime::trace::{Job, RankTrace, load_bytes};
-use retime::units::{Bytes, TimeNs};
+use retime_core::analysis::replay::period;
+use retime_core::graph::{self, BuildOptions};
+use retime_core::scenario::memory::{Buffer, Holds, MemorySource, RankMemory};
+use retime_core::scenario::{Base, Context, Resolved, Scenario, resolve};
+use retime_core::sim::{Schedule, simulate};
+use retime_core::trace::{Job, RankTrace, load_bytes};
+use retime_core::units::{Bytes, TimeNs};
 use serde_json::{Value, json};
 
 const MAIN: u32 = 1;

@@ -15,10 +15,10 @@ use edits::LINES;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use rayon::prelude::*;
-use retime::graph::timed::NO_TASK;
-use retime::graph::{NodeId, OperatorId, TaskId, TimedGraph};
-use retime::scenario::{History, Prefix, Resolved, Step, TransformSpec, parse_step, transforms};
-use retime::sim::{Schedule, simulate};
+use retime_core::graph::timed::NO_TASK;
+use retime_core::graph::{NodeId, OperatorId, TaskId, TimedGraph};
+use retime_core::scenario::{History, Prefix, Resolved, Step, TransformSpec, parse_step, transforms};
+use retime_core::sim::{Schedule, simulate};
 use scenarios::{Opened, open};
 
 /// On traces with more tasks than this single edits are left to other tests: stacks of edits are tried on all.

@@ -7,7 +7,7 @@ mod scenarios;
 
 use common::shared;
 use proptest::prelude::*;
-use retime::scenario::{parse_step, transforms};
+use retime_core::scenario::{parse_step, transforms};
 use scenarios::open;
 
 #[test]

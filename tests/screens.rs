@@ -11,10 +11,10 @@ use std::sync::Arc;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Size;
 use ratatui::style::{Color, Modifier};
-use retime::graph::BuildOptions;
-use retime::scenario::Scenario;
 use retime::session::Engine;
 use retime::tui::{Depth, Rehearsal, Style, Theme};
+use retime_core::graph::BuildOptions;
+use retime_core::scenario::Scenario;
 
 const SIZES: [(u16, u16); 3] = [(80, 24), (120, 40), (200, 60)];
 

@@ -3,17 +3,17 @@
 
 use std::path::Path;
 
-use retime::analysis::gaps::Sources;
-use retime::analysis::lanes::Times;
-use retime::analysis::lateness::reason;
-use retime::analysis::meetings::meetings;
-use retime::graph::BuildOptions;
-use retime::scenario::Scenario;
-use retime::scenario::transforms::Sharder;
 use retime::session::synthetic::{JobSpec, Machine, Operator, SyntheticJob};
 use retime::session::{Communication, Engine, JobTables, Loaded, Sharding};
-use retime::trace::OpenOptions;
-use retime::units::Bytes;
+use retime_core::analysis::gaps::Sources;
+use retime_core::analysis::lanes::Times;
+use retime_core::analysis::lateness::reason;
+use retime_core::analysis::meetings::meetings;
+use retime_core::graph::BuildOptions;
+use retime_core::scenario::Scenario;
+use retime_core::scenario::transforms::Sharder;
+use retime_core::trace::OpenOptions;
+use retime_core::units::Bytes;
 
 struct Made {
     engine: Engine,
@@ -454,11 +454,11 @@ mod screen {
     use std::sync::Arc;
 
     use ratatui::layout::Size;
-    use retime::graph::BuildOptions;
-    use retime::scenario::Scenario;
     use retime::session::{Engine, Status};
-    use retime::trace::OpenOptions;
     use retime::tui::{Rehearsal, Style};
+    use retime_core::graph::BuildOptions;
+    use retime_core::scenario::Scenario;
+    use retime_core::trace::OpenOptions;
 
     /// The bundled traces of these names on a screen, with the view of tables open.
     fn open(names: &[&str], size: (u16, u16)) -> Rehearsal {

@@ -2,10 +2,10 @@
 
 use proptest::prelude::*;
 
-use retime::analysis::published::{PublishedOp, graph_of_device, graph_of_ranks, one_device, several_ranks};
-use retime::graph::{TaskId, TimedGraph};
-use retime::sim::{Schedule, resimulate_from, simulate, slack};
-use retime::units::{DurNs, TimeNs};
+use retime_core::analysis::published::{PublishedOp, graph_of_device, graph_of_ranks, one_device, several_ranks};
+use retime_core::graph::{TaskId, TimedGraph};
+use retime_core::sim::{Schedule, resimulate_from, simulate, slack};
+use retime_core::units::{DurNs, TimeNs};
 
 /// Duration, and predecessors as distances back, with lags.
 type Draft = Vec<(i64, Vec<(usize, i64)>)>;

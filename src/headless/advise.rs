@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::cli::{AdviseArgs, Iteration};
 use crate::session::{Advice, AdvisedOption, Sensitivity, alike, parse_target};
-use crate::units::DurNs;
+use retime_core::units::DurNs;
 
 use super::opened::Opened;
 use super::{Misuse, input, output};

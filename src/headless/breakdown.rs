@@ -6,11 +6,11 @@ use std::io::{self, Write};
 use color_eyre::eyre::Result;
 use serde::Serialize;
 
-use crate::analysis::breakdown::Breakdown;
-use crate::analysis::gaps::Sources;
 use crate::cli::{Iteration, ScenarioCommand};
 use crate::session::{Communication, lane_label};
-use crate::units::DurNs;
+use retime_core::analysis::breakdown::Breakdown;
+use retime_core::analysis::gaps::Sources;
+use retime_core::units::DurNs;
 
 use super::opened::Opened;
 use super::{input, output, ranks};

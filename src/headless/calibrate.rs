@@ -7,10 +7,9 @@ use serde::Serialize;
 
 use crate::cli::CalibrateArgs;
 use crate::config::Config;
-use crate::cost::calibrate::{
-    DeviceCalibration, DomainReport, ErrorSummary, FamilyUse, Target, calibrate_device, device_file,
-};
 use crate::session::{Engine, read_table, write_new};
+use retime_core::cost::ErrorSummary;
+use retime_fit::{DeviceCalibration, DomainReport, FamilyUse, Target, calibrate_device};
 
 use super::{input, output};
 
@@ -43,7 +42,7 @@ pub fn run(args: &CalibrateArgs) -> Result<()> {
     };
     let found = calibrate_device(&engine.catalog, engine.models.fits(), &files, target)
         .map_err(|(file, error)| if file.is_empty() { eyre!("{error}") } else { eyre!("{file}: {error}") })?;
-    let text = device_file(&found)?;
+    let text = found.file()?;
     let name = args.out.display().to_string();
     // What is written has to be read again, whatever the measurements were.
     let mut devices = Config::read()?.devices;

@@ -66,7 +66,7 @@ pub fn run(args: &CompareArgs, iteration: Iteration) -> Result<()> {
 }
 
 fn rows(board: &Board) -> Vec<Row> {
-    let time = |cell: &Option<crate::analysis::profile::Named>| {
+    let time = |cell: &Option<retime_core::analysis::profile::Named>| {
         let spent = cell.unwrap_or_default().spent;
         if board.has_device { spent.device.0 } else { spent.host.0 }
     };

@@ -11,10 +11,10 @@ use serde::Serialize;
 
 use crate::cli::{DevicesAction, DevicesArgs, OutputArgs};
 use crate::config::Config;
-use crate::cost::CostModels;
-use crate::cost::calibrate::read_fits;
-use crate::device::{Catalog, DeviceKind, DeviceProfile, Precision};
 use crate::session::read_text;
+use retime_core::cost::CostModels;
+use retime_core::cost::device_file::read_fits;
+use retime_core::device::{Catalog, DeviceKind, DeviceProfile, Precision};
 
 use super::{input, output};
 use shown::Shown;

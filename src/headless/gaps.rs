@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::cli::{Iteration, ScenarioCommand};
 use crate::session::lane_label;
-use crate::units::{DurNs, TimeNs};
+use retime_core::units::{DurNs, TimeNs};
 
 use super::opened::Opened;
 use super::path::{self, Row as Link};
@@ -57,7 +57,7 @@ pub fn run(args: &ScenarioCommand, iteration: Iteration) -> Result<()> {
     let Opened { engine, loaded, outcome, edited } = Opened::of(args, iteration)?;
     let graph = &*edited.graph;
     let gaps = engine.gaps(&loaded, &outcome, SHORTEST, TRIED);
-    let row = |gap: &crate::analysis::gaps::Gap| Row {
+    let row = |gap: &retime_core::analysis::gaps::Gap| Row {
         rank: gap.rank.0,
         stream: lane_label(&graph.lanes[gap.lane.0 as usize]),
         start_ns: gap.start,

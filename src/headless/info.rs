@@ -4,13 +4,13 @@ use color_eyre::eyre::Result;
 use serde::Serialize;
 
 use crate::cli::{Iteration, TraceArgs};
-use crate::diagnostic::Diagnostic;
-use crate::graph::RankPart;
-use crate::graph::iteration::steps;
-use crate::intern::printable;
 use crate::session::{Engine, Loaded};
-use crate::trace::{Category, Format, TrackKind};
-use crate::units::{DurNs, TimeNs};
+use retime_core::diagnostic::Diagnostic;
+use retime_core::graph::RankPart;
+use retime_core::graph::iteration::steps;
+use retime_core::intern::printable;
+use retime_core::trace::{Category, Format, TrackKind};
+use retime_core::units::{DurNs, TimeNs};
 
 use super::{input, output};
 
@@ -152,8 +152,8 @@ fn clocks(loaded: &Loaded) -> Vec<ClockInfo> {
     ranks.map(clock).collect()
 }
 
-fn iterations(trace: &crate::trace::Trace) -> Vec<IterationInfo> {
-    let info = |step: crate::graph::iteration::Step| IterationInfo {
+fn iterations(trace: &retime_core::trace::Trace) -> Vec<IterationInfo> {
+    let info = |step: retime_core::graph::iteration::Step| IterationInfo {
         name: step.name,
         start_ns: step.start,
         duration_ns: step.dur,

@@ -12,13 +12,13 @@ use serde::Serialize;
 
 use crate::cli::{Edit, Iteration, ScenarioArgs};
 use crate::config::Config;
-use crate::diagnostic::{Diagnostic, Severity};
-use crate::graph::{BuildOptions, IterationChoice};
-use crate::intern::printable;
-use crate::scenario::{Fit, SavedScenario, Scenario, parse_step};
 use crate::session::{Engine, Loaded, SessionError, sample, trace_fingerprint};
-use crate::trace::{OpenOptions, Progress};
-use crate::units::Bytes;
+use retime_core::diagnostic::{Diagnostic, Severity};
+use retime_core::graph::{BuildOptions, IterationChoice};
+use retime_core::intern::printable;
+use retime_core::scenario::{Fit, SavedScenario, Scenario, parse_step};
+use retime_core::trace::{OpenOptions, Progress};
+use retime_core::units::Bytes;
 
 use super::Misuse;
 

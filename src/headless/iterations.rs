@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::cli::{Command, Iteration, OutputArgs, PathArgs, ScenarioCommand};
 use crate::session::{Loaded, StepOutcome, Summary};
-use crate::units::DurNs;
+use retime_core::units::DurNs;
 
 use super::opened::Opened;
 use super::{breakdown, gaps, input, layers, output, path};

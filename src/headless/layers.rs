@@ -8,11 +8,11 @@ use std::io::{self, Write};
 use color_eyre::eyre::{Result, eyre};
 use serde::Serialize;
 
-use crate::analysis::layers::{self, KernelSum, Layer, LayerKernel, LayerTable, LayerType, LevelRow, Stage};
-use crate::analysis::roofline::Limit;
 use crate::cli::{Iteration, LayersArgs};
-use crate::diagnostic::Diagnostic;
-use crate::units::{Bytes, DurNs};
+use retime_core::analysis::layers::{self, KernelSum, Layer, LayerKernel, LayerTable, LayerType, LevelRow, Stage};
+use retime_core::analysis::roofline::Limit;
+use retime_core::diagnostic::Diagnostic;
+use retime_core::units::{Bytes, DurNs};
 
 use super::opened::Opened;
 use super::{input, output};

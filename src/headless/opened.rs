@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use color_eyre::eyre::Result;
 
-use crate::analysis::edited::Edited;
-use crate::analysis::lanes::Times;
 use crate::cli::{Iteration, ScenarioCommand};
-use crate::graph::iteration::steps;
-use crate::graph::{BuildOptions, IterationChoice};
-use crate::intern::printable;
 use crate::session::{Engine, Loaded, Outcome, read_table_facts};
+use retime_core::analysis::edited::Edited;
+use retime_core::analysis::lanes::Times;
+use retime_core::graph::iteration::steps;
+use retime_core::graph::{BuildOptions, IterationChoice};
+use retime_core::intern::printable;
 
 use super::input;
 

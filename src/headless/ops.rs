@@ -6,12 +6,12 @@ use std::sync::Arc;
 use color_eyre::eyre::Result;
 use serde::Serialize;
 
-use crate::analysis::operators::{self, Grouping, Level, Predictor};
 use crate::cli::{Iteration, OpsArgs, OpsGroup, OpsLevel, OpsOrder};
-use crate::cost::topology::COMMON_NODE;
-use crate::device::DeviceProfile;
-use crate::scenario::{Base, Selector};
-use crate::units::DurNs;
+use retime_core::analysis::operators::{self, Grouping, Level, Predictor};
+use retime_core::cost::topology::COMMON_NODE;
+use retime_core::device::DeviceProfile;
+use retime_core::scenario::{Base, Selector};
+use retime_core::units::DurNs;
 
 use super::opened::Opened;
 use super::{Misuse, input, output};

@@ -6,9 +6,9 @@ use serde::Serialize;
 use unicode_width::UnicodeWidthStr;
 
 use crate::cli::OutputArgs;
-use crate::intern::printable;
 use crate::session::csv_field;
-use crate::units::{Bytes, DurNs};
+use retime_core::intern::printable;
+use retime_core::units::{Bytes, DurNs};
 
 /// Rows under a header; numbers are right-aligned.
 #[derive(Clone, Debug, Default)]

@@ -4,8 +4,8 @@ use color_eyre::eyre::Result;
 use serde::Serialize;
 
 use crate::cli::{Iteration, OverheadsArgs};
-use crate::cost::overhead::{OverheadKind, OverheadRow, ProfilerCost, extract};
 use crate::session::{read_overheads, write_new};
+use retime_core::cost::overhead::{OverheadKind, OverheadRow, ProfilerCost, extract};
 
 use super::{input, output};
 

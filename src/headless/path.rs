@@ -6,13 +6,13 @@ use std::io::{self, Write};
 use color_eyre::eyre::{Result, eyre};
 use serde::Serialize;
 
-use crate::analysis::critical_path::{CriticalPath, Run, Segment, SegmentKind, explained};
-use crate::analysis::lanes::Times;
 use crate::cli::{Iteration, PathArgs};
-use crate::graph::{ExecutionGraph, NodeId, Rank, TimedGraph};
 use crate::session::lane_label;
-use crate::sim::{Schedule, slack};
-use crate::units::{DurNs, TimeNs};
+use retime_core::analysis::critical_path::{CriticalPath, Run, Segment, SegmentKind, explained};
+use retime_core::analysis::lanes::Times;
+use retime_core::graph::{ExecutionGraph, NodeId, Rank, TimedGraph};
+use retime_core::sim::{Schedule, slack};
+use retime_core::units::{DurNs, TimeNs};
 
 use super::opened::Opened;
 use super::{input, output};
@@ -117,7 +117,7 @@ fn answer(opened: &Opened, args: &PathArgs, path: &CriticalPath) -> Answer {
 
 /// How much later each task could end without the end of any rank's iteration moving.
 fn slacks(graph: &ExecutionGraph, timed: &TimedGraph, schedule: &Schedule) -> Vec<Option<DurNs>> {
-    let slowest = graph.ranks.iter().max_by_key(|part| crate::analysis::replay::period(timed, schedule, part));
+    let slowest = graph.ranks.iter().max_by_key(|part| retime_core::analysis::replay::period(timed, schedule, part));
     slowest.map(|part| slack(timed, schedule, timed.task(part.end))).unwrap_or_default()
 }
 

@@ -5,13 +5,13 @@ use std::io::{self, Write};
 use color_eyre::eyre::{Result, eyre};
 use serde::Serialize;
 
-use crate::analysis::roofline::{
+use crate::cli::{Iteration, RooflineArgs};
+use retime_core::analysis::roofline::{
     DistributedAlgorithm, Limit, MachineCache, Place, Point, Roofs, dominant_precision, points, unknown,
 };
-use crate::cli::{Iteration, RooflineArgs};
-use crate::device::{DeviceKind, DeviceProfile};
-use crate::graph::LaneKind;
-use crate::units::{BytesPerSec, DurNs};
+use retime_core::device::{DeviceKind, DeviceProfile};
+use retime_core::graph::LaneKind;
+use retime_core::units::{BytesPerSec, DurNs};
 
 use super::opened::Opened;
 use super::{Misuse, input, ops, output};

@@ -6,8 +6,8 @@ use color_eyre::eyre::Result;
 use serde::Serialize;
 
 use crate::cli::OutputArgs;
-use crate::intern::printable;
 use crate::session::{Played, Status};
+use retime_core::intern::printable;
 
 use super::output;
 

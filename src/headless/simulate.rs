@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::cli::{Iteration, ScenarioCommand};
 use crate::session::{Communication, Loaded, MemorySummary, Outcome, StepOutcome, Summary};
-use crate::units::DurNs;
+use retime_core::units::DurNs;
 
 use super::opened::Opened;
 use super::{input, output, ranks};

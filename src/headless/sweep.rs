@@ -6,11 +6,11 @@ use color_eyre::eyre::{Result, eyre};
 use serde::{Deserialize, Serialize};
 
 use crate::cli::{Edit, Iteration, ScenarioArgs, ScenarioCommand, SweepArgs};
-use crate::scenario::Scenario;
 use crate::session::{
     Along, Engine, Loaded, PathChange, Sweep, SweepPoint, SweepRun, along, grid, is_mostly_unhandled, none_fits,
     read_text, still_gains,
 };
+use retime_core::scenario::Scenario;
 
 use super::opened::Opened;
 use super::{Misuse, input, output};

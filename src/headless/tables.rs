@@ -6,12 +6,12 @@ use color_eyre::eyre::{Result, eyre};
 use serde::Serialize;
 
 use crate::cli::{Iteration, TablesArgs};
-use crate::cost::Reuse;
-use crate::scenario::StepError;
-use crate::scenario::tables::{Seat, Table as Embedding};
-use crate::scenario::transforms::Sharder;
 use crate::session::{Loaded, Pick, Sharding, ShardingPlan, StepOutcome, judge};
-use crate::units::{Bytes, DurNs};
+use retime_core::cost::Reuse;
+use retime_core::scenario::StepError;
+use retime_core::scenario::tables::{Seat, Table as Embedding};
+use retime_core::scenario::transforms::Sharder;
+use retime_core::units::{Bytes, DurNs};
 
 use super::opened::Opened;
 use super::{Misuse, input, output};

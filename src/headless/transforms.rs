@@ -7,7 +7,7 @@ use color_eyre::eyre::{Result, eyre};
 use serde::Serialize;
 
 use crate::cli::{Cli, OutputArgs};
-use crate::scenario::transforms;
+use retime_core::scenario::transforms;
 
 use super::output;
 

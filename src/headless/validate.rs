@@ -13,12 +13,12 @@ use std::path::PathBuf;
 use color_eyre::eyre::Result;
 use serde::Serialize;
 
-use crate::analysis::replay::ReplayReport;
 use crate::cli::{Iteration, TraceArgs, ValidateWhat};
-use crate::graph::{BuildOptions, ExecutionGraph};
 use crate::session::{Engine, Loaded, SessionError, folders_of_traces, lane_label};
-use crate::trace::{OpenError, OpenOptions};
-use crate::units::{DurNs, TimeNs};
+use retime_core::analysis::replay::ReplayReport;
+use retime_core::graph::{BuildOptions, ExecutionGraph};
+use retime_core::trace::{OpenError, OpenOptions};
+use retime_core::units::{DurNs, TimeNs};
 
 use super::{input, output};
 
@@ -86,7 +86,7 @@ pub(super) struct Unexplained {
 
 /// The late starts of a graph that no rule explains, the latest first.
 pub(super) fn unexplained(graph: &ExecutionGraph) -> Vec<Unexplained> {
-    let row = |late: &crate::graph::LateStart| {
+    let row = |late: &retime_core::graph::LateStart| {
         let task = &graph.tasks[late.node];
         let lane = &graph.lanes[task.lane.0 as usize];
         Unexplained {

@@ -10,9 +10,9 @@ use std::collections::BTreeSet;
 use rayon::prelude::*;
 use serde::Serialize;
 
-use crate::analysis::advise::{self, Candidate, Lever};
-use crate::scenario::{Scenario, parse_step};
-use crate::units::{Bytes, DurNs};
+use retime_core::analysis::advise::{self, Candidate, Lever};
+use retime_core::scenario::{Scenario, parse_step};
+use retime_core::units::{Bytes, DurNs};
 
 use super::{Engine, ErrorBand, Loaded, Outcome, Sharding, Summary};
 

@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::analysis::edited::Edited;
-use crate::analysis::gaps::Sources;
-use crate::analysis::lanes::Times;
-use crate::analysis::lateness::{Overlap, reason};
-use crate::analysis::meetings::{Arrival, Meeting, meetings};
-use crate::graph::{ExecutionGraph, NodeId};
-use crate::units::{Bytes, DurNs};
+use retime_core::analysis::edited::Edited;
+use retime_core::analysis::gaps::Sources;
+use retime_core::analysis::lanes::Times;
+use retime_core::analysis::lateness::{Overlap, reason};
+use retime_core::analysis::meetings::{Arrival, Meeting, meetings};
+use retime_core::graph::{ExecutionGraph, NodeId};
+use retime_core::units::{Bytes, DurNs};
 
 use super::Outcome;
 

@@ -10,15 +10,15 @@ use std::hash::Hasher;
 use rustc_hash::FxHasher;
 use serde::Serialize;
 
-use crate::analysis::edited::Edited;
-use crate::analysis::gaps::Sources;
-use crate::analysis::lanes::Times;
-use crate::analysis::profile::Profile;
-use crate::graph::iteration::steps;
-use crate::graph::{BuildOptions, ExecutionGraph, IterationChoice, LaneKind};
-use crate::scenario::Scenario;
-use crate::trace::Job;
-use crate::units::{Bytes, DurNs};
+use retime_core::analysis::edited::Edited;
+use retime_core::analysis::gaps::Sources;
+use retime_core::analysis::lanes::Times;
+use retime_core::analysis::profile::Profile;
+use retime_core::graph::iteration::steps;
+use retime_core::graph::{BuildOptions, ExecutionGraph, IterationChoice, LaneKind};
+use retime_core::scenario::Scenario;
+use retime_core::trace::Job;
+use retime_core::units::{Bytes, DurNs};
 
 use super::summary::errors_by_model;
 use super::{Engine, Loaded, Outcome, SessionError, Summary, chosen_iteration};
@@ -225,7 +225,7 @@ impl Side {
     /// `by_call`: a row per call in order, instead of one per name.
     ///
     /// # Complexity
-    /// Of aligning their calls, see [`align`](crate::analysis::align::align).
+    /// Of aligning their calls, see [`align`](retime_core::analysis::align::align).
     pub fn compare(&self, other: &Self, by_call: bool) -> Comparison {
         let has_device = self.profile.has_device() || other.profile.has_device();
         let calls = rows::by_call(&self.profile, &other.profile, has_device);

@@ -6,8 +6,8 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
-use crate::cost::Overheads;
-use crate::scenario::Databases;
+use retime_core::cost::Overheads;
+use retime_core::scenario::Databases;
 
 use super::{SessionError, read_text};
 

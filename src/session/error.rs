@@ -2,11 +2,11 @@
 
 use thiserror::Error;
 
-use crate::cost::overhead::OverheadError;
-use crate::device::{CatalogError, UnknownDevice};
-use crate::graph::BuildError;
-use crate::scenario::StepError;
-use crate::trace::OpenError;
+use retime_core::cost::overhead::OverheadError;
+use retime_core::device::{CatalogError, UnknownDevice};
+use retime_core::graph::BuildError;
+use retime_core::scenario::StepError;
+use retime_core::trace::OpenError;
 
 /// Why a trace could not be opened or a question not be answered.
 #[derive(Debug, Error)]

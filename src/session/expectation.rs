@@ -1,7 +1,7 @@
 //! Expectations such as `iteration < 40ms` or `replay_error within 1%`, held against the figures of a scenario.
 
-use crate::scenario::StepError;
-use crate::units::{Bytes, DurNs};
+use retime_core::scenario::StepError;
+use retime_core::units::{Bytes, DurNs};
 
 use super::Summary;
 

@@ -15,11 +15,11 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use crate::cost::Prediction;
-use crate::graph::{
+use retime_core::cost::Prediction;
+use retime_core::graph::{
     BuildOptions, ExecutionGraph, IterationChoice, Lane, LaneId, LaneKind, NodeId, OperatorId, TaskId, TaskKind,
 };
-use crate::units::TimeNs;
+use retime_core::units::TimeNs;
 
 use super::files::{EXISTS, write_new};
 use super::{Board, Engine, Loaded, Outcome, SessionError, chosen_iteration};
@@ -276,7 +276,7 @@ pub fn lane_label(lane: &Lane) -> String {
 }
 
 fn kind_label(kind: TaskKind) -> String {
-    use crate::graph::HostPart;
+    use retime_core::graph::HostPart;
     match kind {
         TaskKind::Host(HostPart::Between) => "T1",
         TaskKind::Host(HostPart::BeforeLaunch) => "T2",

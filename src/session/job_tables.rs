@@ -1,9 +1,9 @@
 //! The embedding tables of a job with the tasks that look them up, found once; and what each rank carries under an outcome.
 
-use crate::graph::NodeId;
-use crate::scenario::tables::{Seat, Tables};
-use crate::scenario::{Resolved, Scenario, transforms};
-use crate::units::{Bytes, DurNs};
+use retime_core::graph::NodeId;
+use retime_core::scenario::tables::{Seat, Tables};
+use retime_core::scenario::{Resolved, Scenario, transforms};
+use retime_core::units::{Bytes, DurNs};
 
 use super::Loaded;
 
@@ -46,7 +46,7 @@ impl JobTables {
             return Self { tables, ..Self::default() };
         }
         let belongs = loaded.graph.iteration_tasks();
-        let of_rank = |rank: &crate::scenario::tables::RankLookups| {
+        let of_rank = |rank: &retime_core::scenario::tables::RankLookups| {
             let all = rank.forward.iter().chain(&rank.backward).copied();
             all.filter(|node| belongs[node.index()]).collect()
         };

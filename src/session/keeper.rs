@@ -70,7 +70,7 @@ impl Keeper {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario::Scenario;
+    use retime_core::scenario::Scenario;
     use std::sync::{Arc, Mutex};
 
     fn session(line: &str) -> SavedSession {

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::diagnostic::Diagnostics;
-use crate::graph::ExecutionGraph;
-use crate::scenario::{Base, BatchLaws, Context, Scenario};
-use crate::trace::{Folding, Job, Trace};
+use retime_core::diagnostic::Diagnostics;
+use retime_core::graph::ExecutionGraph;
+use retime_core::scenario::{Base, BatchLaws, Context, Scenario};
+use retime_core::trace::{Folding, Job, Trace};
 
 use super::{Outcome, SessionError};
 
@@ -100,5 +100,5 @@ pub fn title(job: &Job) -> String {
         Some(folder) if stem.len() < 8 && !folder.is_empty() => format!("{folder}/{stem}"),
         _ => stem.to_owned(),
     };
-    crate::intern::printable(&name)
+    retime_core::intern::printable(&name)
 }

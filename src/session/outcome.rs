@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use crate::analysis::busy;
-use crate::graph::{TaskId, TaskKind};
-use crate::scenario::{Resolved, Scenario};
-use crate::sim::Schedule;
-use crate::units::{DurNs, TimeNs};
+use retime_core::analysis::busy;
+use retime_core::graph::{TaskId, TaskKind};
+use retime_core::scenario::{Resolved, Scenario};
+use retime_core::sim::Schedule;
+use retime_core::units::{DurNs, TimeNs};
 
 use super::Summary;
 

@@ -2,7 +2,7 @@
 //!
 //! Its operators were captured on a host; its host times, kernels and their times are predicted for a GPU (`place-on-gpu V100`).
 
-use crate::graph::BuildOptions;
+use retime_core::graph::BuildOptions;
 
 use super::{Engine, Loaded, SessionError};
 

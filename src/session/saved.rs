@@ -23,12 +23,12 @@ use etcetera::BaseStrategy;
 use rustc_hash::FxHasher;
 use serde::{Deserialize, Serialize};
 
-use crate::diagnostic::Severity;
-use crate::graph::iteration::{choose, steps};
-use crate::graph::{BuildOptions, IterationChoice};
-use crate::scenario::file::{read_lines, step_lines};
-use crate::scenario::{FileError, Scenario};
-use crate::units::TimeNs;
+use retime_core::diagnostic::Severity;
+use retime_core::graph::iteration::{choose, steps};
+use retime_core::graph::{BuildOptions, IterationChoice};
+use retime_core::scenario::file::{read_lines, step_lines};
+use retime_core::scenario::{FileError, Scenario};
+use retime_core::units::TimeNs;
 
 use super::{Engine, Loaded, SessionError, read_text, write_new};
 

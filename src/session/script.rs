@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::units::DurNs;
+use retime_core::units::DurNs;
 
 /// A line to play.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use crate::analysis::busy;
-use crate::scenario::tables::{Seat, Tables};
-use crate::scenario::transforms::{Plan, Reshard, Sharder, without_plans};
-use crate::scenario::{Resolved, Scenario, Step, resolve};
-use crate::sim::{Schedule, simulate};
-use crate::units::{Bytes, DurNs};
+use retime_core::analysis::busy;
+use retime_core::scenario::tables::{Seat, Tables};
+use retime_core::scenario::transforms::{Plan, Reshard, Sharder, without_plans};
+use retime_core::scenario::{Resolved, Scenario, Step, resolve};
+use retime_core::sim::{Schedule, simulate};
+use retime_core::units::{Bytes, DurNs};
 
 use super::{JobTables, Loaded};
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::scenario::{Known, SavedScenario, Step, read_step};
+use retime_core::scenario::{Known, SavedScenario, Step, read_step};
 
 use super::{Engine, SessionError, read_text};
 

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::analysis::busy::{self, Busy};
-use crate::analysis::meetings::{Meeting, meetings};
-use crate::cost::{Prediction, Provenance};
-use crate::graph::{Rank, RankPart};
-use crate::scenario::Resolved;
-use crate::sim::Schedule;
-use crate::units::{Bytes, DurNs};
+use retime_core::analysis::busy::{self, Busy};
+use retime_core::analysis::meetings::{Meeting, meetings};
+use retime_core::cost::{Prediction, Provenance};
+use retime_core::graph::{Rank, RankPart};
+use retime_core::scenario::Resolved;
+use retime_core::sim::Schedule;
+use retime_core::units::{Bytes, DurNs};
 
 use super::memory::{self, MemorySummary};
 

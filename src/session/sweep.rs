@@ -6,10 +6,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use crate::analysis::layers::optimal_throughput;
-use crate::scenario::transforms::Figure;
-use crate::scenario::{Scenario, Step, nearest, parse_step};
-use crate::units::{Bytes, DurNs};
+use retime_core::analysis::layers::optimal_throughput;
+use retime_core::scenario::transforms::Figure;
+use retime_core::scenario::{Scenario, Step, nearest, parse_step};
+use retime_core::units::{Bytes, DurNs};
 
 pub use along::{Along, along};
 

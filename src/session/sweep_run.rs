@@ -2,7 +2,7 @@
 
 use rayon::prelude::*;
 
-use crate::scenario::{Prefix, Scenario, Step};
+use retime_core::scenario::{Prefix, Scenario, Step};
 
 use super::{Engine, Loaded, Sweep, SweepPoint, sweep};
 

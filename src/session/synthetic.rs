@@ -8,8 +8,8 @@ mod timeline;
 use std::fmt::Write;
 use std::path::Path;
 
-use crate::cost::CostModels;
-use crate::device::{DeviceProfile, LinkProfile};
+use retime_core::cost::CostModels;
+use retime_core::device::{DeviceProfile, LinkProfile};
 
 use super::table_facts::FILE_NAME;
 use super::{Engine, SessionError, write_new};

@@ -2,12 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::cost::Reuse;
-use crate::diagnostic::{Diagnostics, Severity};
-use crate::graph::ExecutionGraph;
-use crate::scenario::Base;
-use crate::scenario::tables::TableFacts;
-use crate::trace::Job;
+use retime_core::cost::Reuse;
+use retime_core::diagnostic::{Diagnostics, Severity};
+use retime_core::graph::ExecutionGraph;
+use retime_core::scenario::Base;
+use retime_core::scenario::tables::TableFacts;
+use retime_core::trace::Job;
 
 use super::{SessionError, read_text};
 

@@ -1,10 +1,10 @@
 //! Execution traces without a profiler trace: operators with shapes and no times become a predicted timeline on a GPU
 //! [Lin 2022, Fig. 3], which everything else then treats like a recorded one.
 
-use crate::diagnostic::Severity;
-use crate::graph::BuildOptions;
-use crate::scenario::Scenario;
-use crate::trace::{self, Format, Job, Trace};
+use retime_core::diagnostic::Severity;
+use retime_core::graph::BuildOptions;
+use retime_core::scenario::Scenario;
+use retime_core::trace::{self, Format, Job, Trace};
 
 use super::{Engine, SessionError, Timeline};
 

@@ -6,9 +6,9 @@
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 
-use crate::scenario::Scenario;
-use crate::scenario::transforms::Sharder;
-use crate::units::DurNs;
+use retime_core::scenario::Scenario;
+use retime_core::scenario::transforms::Sharder;
+use retime_core::units::DurNs;
 
 use super::{Advice, AdvisedOption, Engine, Loaded, Outcome, Sharding, ShardingPlan, Sweep, SweepPoint, SweepRun};
 

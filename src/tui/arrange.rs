@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::scenario::Selector;
+use retime_core::scenario::Selector;
 
 use super::effect::Effect;
 use super::listing::{Arrangement, Filter, Fold, Group, Listing, Sources};

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use crate::analysis::profile::{Named, Spent};
-use crate::scenario::Scenario;
-use crate::scenario::named::UNNAMED;
 use crate::session::{Board, BoardRow, Engine, Loaded, Outcome, Side};
-use crate::units::DurNs;
+use retime_core::analysis::profile::{Named, Spent};
+use retime_core::scenario::Scenario;
+use retime_core::scenario::named::UNNAMED;
+use retime_core::units::DurNs;
 
 use super::app::App;
 use super::effect::Effect;
@@ -263,7 +263,7 @@ impl Workspace {
     /// The columns of this trace: the base, and its scenarios but one without name and steps.
     fn own_sides(&self) -> Vec<SideSource> {
         let source = |kind: ColumnKind, title: &str, scenario: Arc<Scenario>, outcome: Option<&Arc<Outcome>>| {
-            let lines = crate::scenario::file::step_lines(&scenario).join("\n");
+            let lines = retime_core::scenario::file::step_lines(&scenario).join("\n");
             SideSource {
                 asked: (kind, title.to_owned(), key(&self.loaded, &lines)),
                 loaded: Arc::clone(&self.loaded),

@@ -4,15 +4,15 @@
 
 use std::sync::Arc;
 
-use crate::analysis::critical_path::{CriticalPath, Run};
-use crate::analysis::edited::Edited;
-use crate::analysis::gaps::{self, Gap, Sources};
-use crate::analysis::lanes::Times;
-use crate::analysis::operators::Level;
-use crate::analysis::roofline::{Place, Point, points_at};
-use crate::device::DeviceProfile;
 use crate::session::{Communication, Outcome};
-use crate::units::DurNs;
+use retime_core::analysis::critical_path::{CriticalPath, Run};
+use retime_core::analysis::edited::Edited;
+use retime_core::analysis::gaps::{self, Gap, Sources};
+use retime_core::analysis::lanes::Times;
+use retime_core::analysis::operators::Level;
+use retime_core::analysis::roofline::{Place, Point, points_at};
+use retime_core::device::DeviceProfile;
+use retime_core::units::DurNs;
 
 /// Everything that tables show of one result.
 #[derive(Clone, Debug, Default)]

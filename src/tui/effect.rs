@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::graph::IterationChoice;
-use crate::scenario::Scenario;
 use crate::session::{ExportFormat, Outcome, Sweep};
+use retime_core::graph::IterationChoice;
+use retime_core::scenario::Scenario;
 
 use super::compare::SideSource;
 use super::listing::Sources;

@@ -2,7 +2,7 @@
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-use crate::scenario::{Scenario, Step};
+use retime_core::scenario::{Scenario, Step};
 
 use super::app::App;
 use super::command::{Ran, moved, recorded, run_line, set_batch};

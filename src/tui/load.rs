@@ -3,14 +3,14 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::device::DeviceKind;
-use crate::graph::BuildOptions;
-use crate::scenario::Scenario;
 use crate::session::{
     Engine, Exported, JobTables, Loaded, Outcome, Reply, SavedSession, SessionError, Sessions, Worker, append,
     chosen_iteration, read_text, sample, trace_fingerprint, write_new,
 };
-use crate::trace::OpenOptions;
+use retime_core::device::DeviceKind;
+use retime_core::graph::BuildOptions;
+use retime_core::scenario::Scenario;
+use retime_core::trace::OpenOptions;
 
 use super::compare::Compared;
 use super::digest::Digest;
@@ -37,7 +37,7 @@ impl Open {
             Self::Paths(paths) => {
                 let first = paths.first().and_then(|path| path.file_name()).unwrap_or_default();
                 let more = if paths.len() > 1 { format!(" and {} more", paths.len() - 1) } else { String::new() };
-                crate::intern::printable(&format!("{}{more}", first.to_string_lossy()))
+                retime_core::intern::printable(&format!("{}{more}", first.to_string_lossy()))
             }
         }
     }
@@ -205,7 +205,7 @@ pub fn files(engine: &Engine, loaded: impl Fn(usize) -> Option<Arc<Loaded>>, eff
 /// The GPUs of the catalog, each with a line about it.
 pub fn device_lines(engine: &Engine) -> Vec<(String, String)> {
     let gpus = engine.catalog.iter().filter(|device| device.kind == DeviceKind::Gpu);
-    let line = |device: &Arc<crate::device::DeviceProfile>| {
+    let line = |device: &Arc<retime_core::device::DeviceProfile>| {
         let about = format!("{}, {}, {:.0} GB/s", device.name, device.memory, device.bandwidth().0 / 1e9);
         (device.id.clone(), about)
     };

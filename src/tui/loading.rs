@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::trace::Progress;
-use crate::units::Bytes;
+use retime_core::trace::Progress;
+use retime_core::units::Bytes;
 
 use super::canvas::Canvas;
 use super::theme::Role;

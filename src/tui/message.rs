@@ -1,6 +1,6 @@
 //! One-line messages: the status bar shows the last, `:messages` all.
 
-use crate::intern::printable;
+use retime_core::intern::printable;
 
 /// How a message is meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

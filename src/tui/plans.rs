@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::scenario::tables::Seat;
-use crate::scenario::transforms::without_plans;
 use crate::session::{ShardingPlan, judge};
+use retime_core::scenario::tables::Seat;
+use retime_core::scenario::transforms::without_plans;
 
 use super::effect::Effect;
 use super::workspace::Workspace;

@@ -12,9 +12,9 @@ use ratatui::layout::Size;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGTSTP};
 use signal_hook::iterator::Signals;
 
-use crate::graph::BuildOptions;
-use crate::scenario::Scenario;
 use crate::session::{Engine, Keeper, Loaded, Request, Sessions, Worker};
+use retime_core::graph::BuildOptions;
+use retime_core::scenario::Scenario;
 
 use super::app::{App, Style};
 use super::compare::{Compared, SideSource};
@@ -113,7 +113,7 @@ impl Program {
     /// Loads off the screen's thread.
     fn open(&self, app: &mut App, open: Open, scenario: Scenario) {
         let build = self.build;
-        let options = crate::trace::OpenOptions::default();
+        let options = retime_core::trace::OpenOptions::default();
         app.loading = Some(Loading::new(open.title(), Arc::clone(&options.progress)));
         let (sender, engine, sessions) = (self.sender.clone(), Arc::clone(&self.engine), self.sessions.clone());
         thread::spawn(move || {

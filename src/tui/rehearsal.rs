@@ -6,10 +6,10 @@ use crossterm::event::{KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Size;
 
-use crate::graph::BuildOptions;
-use crate::scenario::Scenario;
-use crate::scenario::transforms::Sharder;
 use crate::session::{Engine, Loaded, Played, Sharding, SweepRun};
+use retime_core::graph::BuildOptions;
+use retime_core::scenario::Scenario;
+use retime_core::scenario::transforms::Sharder;
 
 use super::app::{App, Style};
 use super::compare::Compared;
@@ -144,7 +144,7 @@ impl Rehearsal {
             Effect::Quit | Effect::CancelLoading => self.has_quit = true,
             Effect::Copy(text) => self.copied = Some(text),
             Effect::Open(paths) => {
-                let options = crate::trace::OpenOptions::default();
+                let options = retime_core::trace::OpenOptions::default();
                 match load::open(&self.engine, &load::Open::Paths(paths), (&options, &self.build), None) {
                     Ok(opened) => {
                         self.loaded.extend(opened.iter().map(|opened| Arc::clone(&opened.loaded)));

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::analysis::gaps::{Gap, candidate_steps};
 use crate::session::{Advice, Sweep, SweepPoint};
-use crate::units::DurNs;
+use retime_core::analysis::gaps::{Gap, candidate_steps};
+use retime_core::units::DurNs;
 
 use super::effect::Effect;
 use super::workspace::Workspace;

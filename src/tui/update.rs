@@ -5,9 +5,9 @@ use std::sync::Arc;
 use crossterm::event::{KeyEvent, KeyEventKind, MouseEvent};
 use ratatui::layout::Size;
 
-use crate::scenario::Scenario;
 use crate::session::{Advice, Outcome, SavedSession, ShardingPlan, SweepPoint};
-use crate::units::DurNs;
+use retime_core::scenario::Scenario;
+use retime_core::units::DurNs;
 
 use super::app::App;
 use super::command::{self, run_line};
@@ -329,7 +329,7 @@ fn loaded(app: &mut App, opened: Vec<Opened>, scenario: &Scenario) -> Vec<Effect
     }
     let odd = app.workspace().map_or(0, |work| {
         let diagnostics = work.loaded.diagnostics();
-        diagnostics.sorted().iter().filter(|d| d.severity > crate::diagnostic::Severity::Note).count()
+        diagnostics.sorted().iter().filter(|d| d.severity > retime_core::diagnostic::Severity::Note).count()
     });
     if odd > 0 && app.status.is_none() {
         let kinds = if odd == 1 { "1 warning".to_owned() } else { format!("{odd} warnings") };

@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::cost::Prediction;
-use crate::graph::{IterationChoice, LaneKind};
-use crate::scenario::{History, NamedScenarios, Scenario};
 use crate::session::{JobTables, Loaded, Outcome, SavedSession};
-use crate::units::TimeNs;
+use retime_core::cost::Prediction;
+use retime_core::graph::{IterationChoice, LaneKind};
+use retime_core::scenario::{History, NamedScenarios, Scenario};
+use retime_core::units::TimeNs;
 
 use super::compare::CompareState;
 use super::digest::Digest;

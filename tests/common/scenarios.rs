@@ -3,11 +3,11 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use retime::analysis::replay::period;
-use retime::graph::{self, BuildOptions};
-use retime::scenario::{Base, Context, Resolved, Scenario, resolve};
-use retime::sim::{Schedule, simulate};
-use retime::trace::{self, OpenOptions};
+use retime_core::analysis::replay::period;
+use retime_core::graph::{self, BuildOptions};
+use retime_core::scenario::{Base, Context, Resolved, Scenario, resolve};
+use retime_core::sim::{Schedule, simulate};
+use retime_core::trace::{self, OpenOptions};
 
 /// A trace's graph with what scenarios on it draw on.
 pub struct Opened {

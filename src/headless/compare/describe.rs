@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use crate::analysis::profile::{IDLE, Named, Place, Spent};
 use crate::cli::CompareOrder;
-use crate::graph::operator::without_engine;
 use crate::session::{
     Board, BoardRow, Column, ComparedKind, ComparedRow, Comparison, Contribution, Difference, Faster, Presence, Score,
     SideFigures,
 };
-use crate::units::DurNs;
+use retime_core::analysis::profile::{IDLE, Named, Place, Spent};
+use retime_core::graph::operator::without_engine;
+use retime_core::units::DurNs;
 
 use super::output;
 

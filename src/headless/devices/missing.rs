@@ -2,9 +2,9 @@
 
 use serde::Serialize;
 
-use crate::cost::{CostModels, Domain};
-use crate::device::{Catalog, DeviceKind, DeviceProfile};
 use crate::headless::output;
+use retime_core::cost::{CostModels, Domain};
+use retime_core::device::{Catalog, DeviceKind, DeviceProfile};
 
 /// A figure or model of a device that stands on something else than a measurement of it.
 #[derive(Debug, Serialize)]
@@ -30,7 +30,7 @@ pub(super) fn missing<'a>(
 }
 
 fn figures(catalog: &Catalog, device: &DeviceProfile) -> Vec<StandIn> {
-    let row = |derived: crate::device::Derived| StandIn {
+    let row = |derived: retime_core::device::Derived| StandIn {
         device: device.id.clone(),
         what: derived.figure,
         instead: derived.instead,

@@ -5,9 +5,9 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
-use crate::cost::{CostModels, Domain};
-use crate::device::{DeviceProfile, SmLimits};
 use crate::headless::output;
+use retime_core::cost::{CostModels, Domain};
+use retime_core::device::{DeviceProfile, SmLimits};
 
 /// A device in full.
 #[derive(Debug, Serialize)]
@@ -103,7 +103,7 @@ fn fitted(profile: &DeviceProfile, models: &CostModels, domain: Domain) -> Optio
 }
 
 fn figures(profile: &DeviceProfile) -> Vec<Figure> {
-    let micros = |duration: crate::units::DurNs| duration.secs() * 1e6;
+    let micros = |duration: retime_core::units::DurNs| duration.secs() * 1e6;
     let mut values: BTreeMap<String, (f64, &'static str)> = BTreeMap::new();
     let mut put = |key: &str, value: f64, unit: &'static str| values.insert(key.to_owned(), (value, unit));
     for (precision, rate) in &profile.peak {

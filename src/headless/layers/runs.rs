@@ -1,11 +1,11 @@
 //! What `layers` takes from each run: its layers and kernels with their occupancy, and what its profiler recorded.
 
-use crate::analysis::lanes::Times;
-use crate::analysis::layers::{Launch, LayerTable, Recorded, occupancy};
-use crate::device::DeviceProfile;
-use crate::graph::Task;
 use crate::headless::opened::Opened;
-use crate::trace::{Category, KernelArgs, Trace};
+use retime_core::analysis::lanes::Times;
+use retime_core::analysis::layers::{Launch, LayerTable, Recorded, occupancy};
+use retime_core::device::DeviceProfile;
+use retime_core::graph::Task;
+use retime_core::trace::{Category, KernelArgs, Trace};
 
 /// Layers and kernels of the first rank: as measured, or as simulated where there are edits.
 pub(super) fn table(run: &Opened) -> LayerTable {
@@ -52,7 +52,7 @@ pub(super) fn recorded(run: &Opened) -> Option<Recorded> {
     }
     for (_, args) in trace.operators.iter() {
         found.shapes |= args.tensors.is_some();
-        found.stacks |= args.stack != crate::intern::NameId(0);
+        found.stacks |= args.stack != retime_core::intern::NameId(0);
     }
     Some(found)
 }
@@ -60,8 +60,8 @@ pub(super) fn recorded(run: &Opened) -> Option<Recorded> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::Catalog;
-    use crate::trace::{self, OpenOptions};
+    use retime_core::device::Catalog;
+    use retime_core::trace::{self, OpenOptions};
     use std::path::Path;
 
     #[test]

@@ -7,12 +7,12 @@ use color_eyre::eyre::Result;
 use serde::{Deserialize, Serialize};
 
 use crate::cli::TraceArgs;
-use crate::graph::BuildOptions;
 use crate::headless::{input, output};
-use crate::scenario::memory::{Holds, MemorySource, RankMemory};
 use crate::session::{Engine, Loaded, folders_of_traces, memory, read_text};
-use crate::trace::OpenOptions;
-use crate::units::Bytes;
+use retime_core::graph::BuildOptions;
+use retime_core::scenario::memory::{Holds, MemorySource, RankMemory};
+use retime_core::trace::OpenOptions;
+use retime_core::units::Bytes;
 
 /// One figure against its measurement.
 #[derive(Debug, Serialize)]

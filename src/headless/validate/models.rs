@@ -8,10 +8,11 @@ use color_eyre::eyre::{Result, eyre};
 use serde::Serialize;
 
 use crate::cli::TraceArgs;
-use crate::cost::calibrate::{ErrorSummary, FitError};
-use crate::cost::validate::{Measured, ValidationRow, shipped_errors, validate_models};
 use crate::headless::{input, output};
 use crate::session::{read_table, tables_in};
+use retime_core::cost::ErrorSummary;
+use retime_fit::FitError;
+use retime_fit::validate::{Measured, ValidationRow, shipped_errors, validate_models};
 
 use super::traced::{self, Traced};
 

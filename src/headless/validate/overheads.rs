@@ -9,12 +9,12 @@ use color_eyre::eyre::{Result, eyre};
 use serde::Serialize;
 
 use crate::cli::TraceArgs;
-use crate::cost::overhead::{ProfilerCost, extract};
-use crate::cost::{OverheadKind, Overheads};
-use crate::graph::BuildOptions;
 use crate::headless::{input, output};
 use crate::session::{Engine, Loaded, folders_of_traces};
-use crate::trace::OpenOptions;
+use retime_core::cost::overhead::{ProfilerCost, extract};
+use retime_core::cost::{OverheadKind, Overheads};
+use retime_core::graph::BuildOptions;
+use retime_core::trace::OpenOptions;
 
 /// Fewest samples behind a mean that is compared.
 const SAMPLES: u64 = 3;

@@ -4,14 +4,14 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-use crate::cost::calibrate::ErrorSummary;
-use crate::cost::trace_error::{TraceError, stated_errors};
-use crate::cost::traced::{CopyRow, TracedAnswer, TracedRow, copy_table, traced_kernels, traced_table};
-use crate::device::{DeviceKind, DeviceProfile};
-use crate::graph::BuildOptions;
 use crate::headless::output;
 use crate::session::{Engine, Loaded, folders_of_traces};
-use crate::trace::OpenOptions;
+use retime_core::cost::ErrorSummary;
+use retime_core::cost::trace_error::{TraceError, stated_errors};
+use retime_core::device::{DeviceKind, DeviceProfile};
+use retime_core::graph::BuildOptions;
+use retime_core::trace::OpenOptions;
+use retime_fit::traced::{CopyRow, TracedAnswer, TracedRow, copy_table, traced_kernels, traced_table};
 
 /// What the traces say.
 #[derive(Debug, Default, Serialize)]

@@ -42,9 +42,12 @@ impl AdvisedOption {
 pub(super) fn option(steps: &[&str], gain: f64) -> AdvisedOption {
     AdvisedOption {
         steps: steps.iter().map(ToString::to_string).collect(),
-        simulated_ns: crate::units::DurNs(1),
+        simulated_ns: retime_core::units::DurNs(1),
         gain,
-        error_band: crate::session::ErrorBand { low_ns: crate::units::DurNs(1), high_ns: crate::units::DurNs(1) },
+        error_band: crate::session::ErrorBand {
+            low_ns: retime_core::units::DurNs(1),
+            high_ns: retime_core::units::DurNs(1),
+        },
         memory_bytes: None,
         is_hardware: steps.iter().any(|step| device_of(step).is_some()),
         is_per_sample: false,

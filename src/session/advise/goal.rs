@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::units::DurNs;
+use retime_core::units::DurNs;
 
 use super::AdvisedOption;
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use crate::analysis::profile::{Named, Place, Spent};
+use retime_core::analysis::profile::{Named, Place, Spent};
 
 use super::{Difference, Score, Side, SideFigures};
 

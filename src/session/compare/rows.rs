@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::analysis::align::{Aligned, align};
-use crate::analysis::profile::{Call, Named, Place, Profile, Spent};
-use crate::units::DurNs;
+use retime_core::analysis::align::{Aligned, align};
+use retime_core::analysis::profile::{Call, Named, Place, Profile, Spent};
+use retime_core::units::DurNs;
 
 /// On which sides something is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::analysis::profile::{Place, Profile};
-use crate::units::DurNs;
+use retime_core::analysis::profile::{Place, Profile};
+use retime_core::units::DurNs;
 
 use super::{Faster, Side};
 

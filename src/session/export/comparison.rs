@@ -1,7 +1,7 @@
 //! Scenarios and traces side by side, as a part of a report.
 
 use crate::session::{Board, BoardRow, Column, Faster};
-use crate::units::DurNs;
+use retime_core::units::DurNs;
 
 use super::report::{Block, percent};
 

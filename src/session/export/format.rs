@@ -3,8 +3,8 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use crate::scenario::StepError;
 use crate::session::csv_field;
+use retime_core::scenario::StepError;
 
 use super::TaskRow;
 

@@ -4,13 +4,13 @@ use std::ops::Range;
 
 use rustc_hash::FxHashSet;
 
-use crate::analysis::critical_path::{CriticalPath, SegmentKind};
-use crate::analysis::density::Density;
-use crate::analysis::edited::Edited;
-use crate::analysis::lanes::{Times, densities};
-use crate::graph::{ExecutionGraph, LaneKind, NodeId, Rank, RankPart};
 use crate::session::{Outcome, lane_label};
-use crate::units::{DurNs, TimeNs};
+use retime_core::analysis::critical_path::{CriticalPath, SegmentKind};
+use retime_core::analysis::density::Density;
+use retime_core::analysis::edited::Edited;
+use retime_core::analysis::lanes::{Times, densities};
+use retime_core::graph::{ExecutionGraph, LaneKind, NodeId, Rank, RankPart};
+use retime_core::units::{DurNs, TimeNs};
 
 /// Bars that end within this many pixels of the one before are drawn with it.
 const FINEST: f64 = 0.25;

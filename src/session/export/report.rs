@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use crate::analysis::critical_path::CriticalPath;
-use crate::analysis::edited::Edited;
-use crate::analysis::lanes::Times;
-use crate::cost::{Prediction, Provenance};
-use crate::intern::printable;
 use crate::session::{Board, Engine, Loaded, Outcome, StepOutcome, Summary, lane_label};
-use crate::units::DurNs;
+use retime_core::analysis::critical_path::CriticalPath;
+use retime_core::analysis::edited::Edited;
+use retime_core::analysis::lanes::Times;
+use retime_core::cost::{Prediction, Provenance};
+use retime_core::intern::printable;
+use retime_core::units::DurNs;
 
 use super::comparison;
 
@@ -155,7 +155,7 @@ fn gaps(engine: &Engine, loaded: &Loaded, outcome: &Outcome) -> Block {
     if found.is_empty() {
         return Block::Text(format!("No stream was idle for {SHORTEST} or more."));
     }
-    let row = |gap: &crate::analysis::gaps::Gap| {
+    let row = |gap: &retime_core::analysis::gaps::Gap| {
         let closing: Vec<String> = gap.closed_by.iter().map(|(step, gain)| format!("{step} (−{gain})")).collect();
         let place = format!("rank {} {}", gap.rank.0, lane_label(&graph.lanes[gap.lane.0 as usize]));
         let closing = if closing.is_empty() { "–".to_owned() } else { closing.join("; ") };

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use crate::session::{Loaded, Outcome};
-use crate::units::DurNs;
+use retime_core::units::DurNs;
 
 use super::html::escaped;
 use super::picture::{Bar, Picture};

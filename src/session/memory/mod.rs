@@ -14,12 +14,12 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 
-use crate::device::DeviceProfile;
-use crate::graph::{ExecutionGraph, NodeId, RankPart, TaskKind};
-use crate::scenario::Base;
-use crate::scenario::memory::{JobMemory, MemorySource, RankMemory};
-use crate::trace::{Job, RankTrace};
-use crate::units::{Bytes, TimeNs};
+use retime_core::device::DeviceProfile;
+use retime_core::graph::{ExecutionGraph, NodeId, RankPart, TaskKind};
+use retime_core::scenario::Base;
+use retime_core::scenario::memory::{JobMemory, MemorySource, RankMemory};
+use retime_core::trace::{Job, RankTrace};
+use retime_core::units::{Bytes, TimeNs};
 
 pub use summary::{KindBytes, MemorySummary, RankMemorySummary, over_time};
 

@@ -1,9 +1,9 @@
 //! How large the parameters of a rank are, and what the optimizer keeps beside them, as far as operators tell.
 
-use crate::cost::operators::bare;
-use crate::graph::{DType, ExecutionGraph, Operand, OperatorId, Phase};
+use retime_core::cost::operators::bare;
+use retime_core::graph::{DType, ExecutionGraph, Operand, OperatorId, Phase};
 
-use crate::units::TimeNs;
+use retime_core::units::TimeNs;
 
 use super::Rank;
 use super::callers::operators_of;

@@ -2,12 +2,12 @@
 
 use rustc_hash::FxHashMap;
 
-use crate::cost::operators::is_free;
-use crate::graph::{LaneId, OperatorId, Phase};
-use crate::scenario::memory::{AFTER, BEFORE, Buffer, Holds, MemorySource, RankMemory};
-use crate::trace::args::MemoryArgs;
-use crate::trace::{Trace, TrackKind};
-use crate::units::{Bytes, TimeNs};
+use retime_core::cost::operators::is_free;
+use retime_core::graph::{LaneId, OperatorId, Phase};
+use retime_core::scenario::memory::{AFTER, BEFORE, Buffer, Holds, MemorySource, RankMemory};
+use retime_core::trace::args::MemoryArgs;
+use retime_core::trace::{Trace, TrackKind};
+use retime_core::units::{Bytes, TimeNs};
 
 use super::Rank;
 use super::callers::{Callers, Passes, end, lane_of};

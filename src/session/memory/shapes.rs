@@ -5,11 +5,11 @@
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::cost::Family;
-use crate::cost::operators::{Reading, bare, is_free, operator_family, operator_work};
-use crate::graph::{DType, Operand, OperatorId, Phase, Task, TaskKind};
-use crate::scenario::memory::{AFTER, BEFORE, Buffer, Holds, MemorySource, RankMemory};
-use crate::units::{Bytes, DurNs, TimeNs};
+use retime_core::cost::Family;
+use retime_core::cost::operators::{Reading, bare, is_free, operator_family, operator_work};
+use retime_core::graph::{DType, Operand, OperatorId, Phase, Task, TaskKind};
+use retime_core::scenario::memory::{AFTER, BEFORE, Buffer, Holds, MemorySource, RankMemory};
+use retime_core::units::{Bytes, DurNs, TimeNs};
 
 use super::Rank;
 use super::callers::{end, operators_of};

@@ -3,12 +3,12 @@
 
 use rustc_hash::FxHashMap;
 
-use crate::graph::{LaneId, OperatorId, Phase};
-use crate::intern::NameId;
-use crate::trace::ExecutionTrace;
-use crate::trace::execution_trace::EtNode;
-use crate::trace::link::align;
-use crate::units::TimeNs;
+use retime_core::graph::{LaneId, OperatorId, Phase};
+use retime_core::intern::NameId;
+use retime_core::trace::ExecutionTrace;
+use retime_core::trace::execution_trace::EtNode;
+use retime_core::trace::link::align;
+use retime_core::units::TimeNs;
 
 use super::Rank;
 use super::callers::operators_of;

@@ -2,11 +2,11 @@
 
 use serde::Serialize;
 
-use crate::graph::{NodeId, RankPart, TaskKind};
-use crate::scenario::Resolved;
-use crate::scenario::memory::{Holds, MemorySource, Peak};
-use crate::sim::Schedule;
-use crate::units::{Bytes, DurNs, TimeNs};
+use retime_core::graph::{NodeId, RankPart, TaskKind};
+use retime_core::scenario::Resolved;
+use retime_core::scenario::memory::{Holds, MemorySource, Peak};
+use retime_core::sim::Schedule;
+use retime_core::units::{Bytes, DurNs, TimeNs};
 
 /// Bytes of each kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -91,12 +91,13 @@ impl MemorySummary {
             unknown.push(format!("{missing} ranks tell nothing of their memory"));
         }
         let [at, begins] = simulated(resolved, schedule, part, [peak.at, part.iteration_start]);
-        let rank = |(part, memory, peak): &(&RankPart, &crate::scenario::memory::RankMemory, Peak)| RankMemorySummary {
-            rank: part.rank.0,
-            source: memory.source,
-            peak_bytes: peak.bytes,
-            kinds: KindBytes::of(peak),
-        };
+        let rank =
+            |(part, memory, peak): &(&RankPart, &retime_core::scenario::memory::RankMemory, Peak)| RankMemorySummary {
+                rank: part.rank.0,
+                source: memory.source,
+                peak_bytes: peak.bytes,
+                kinds: KindBytes::of(peak),
+            };
         Some(Self {
             rank: part.rank.0,
             source: memory.source,

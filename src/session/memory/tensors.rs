@@ -4,13 +4,13 @@
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::cost::Family;
-use crate::cost::operators::operator_family;
-use crate::graph::{OperatorId, Phase};
-use crate::scenario::memory::{AFTER, BEFORE, Buffer, Holds, MemorySource, RankMemory};
-use crate::trace::ExecutionTrace;
-use crate::trace::execution_trace::{EtArguments, EtNode, EtTensor, EtValue};
-use crate::units::{Bytes, TimeNs};
+use retime_core::cost::Family;
+use retime_core::cost::operators::operator_family;
+use retime_core::graph::{OperatorId, Phase};
+use retime_core::scenario::memory::{AFTER, BEFORE, Buffer, Holds, MemorySource, RankMemory};
+use retime_core::trace::ExecutionTrace;
+use retime_core::trace::execution_trace::{EtArguments, EtNode, EtTensor, EtValue};
+use retime_core::units::{Bytes, TimeNs};
 
 use super::Rank;
 use super::callers::end;

@@ -1,10 +1,10 @@
 //! Memory that libraries of products take for themselves, as PyTorch gives it to them (its `CUDABlas.cpp` and
 //! `CublasHandlePool.cpp`): a piece that stays with the handle, and one for the length of each product with a bias.
 
-use crate::cost::operators::bare;
-use crate::graph::OperatorId;
-use crate::scenario::memory::{AFTER, BEFORE, Buffer, Holds};
-use crate::units::{Bytes, TimeNs};
+use retime_core::cost::operators::bare;
+use retime_core::graph::OperatorId;
+use retime_core::scenario::memory::{AFTER, BEFORE, Buffer, Holds};
+use retime_core::units::{Bytes, TimeNs};
 
 use super::Rank;
 use super::callers::end;

@@ -3,9 +3,9 @@
 
 use std::cmp::Reverse;
 
-use crate::scenario::tables::{Cut, Seat, Table};
-use crate::scenario::transforms::Sharder;
-use crate::units::{Bytes, DurNs};
+use retime_core::scenario::tables::{Cut, Seat, Table};
+use retime_core::scenario::transforms::Sharder;
+use retime_core::units::{Bytes, DurNs};
 
 use super::{SEARCH_BUDGET, Sharding, ShardingPlan, is_better};
 

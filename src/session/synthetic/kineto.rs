@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::graph::{DType, Operand};
-use crate::units::TimeNs;
+use retime_core::graph::{DType, Operand};
+use retime_core::units::TimeNs;
 
 use super::timeline::{Placed, Span};
 use super::{Machine, Operator, SyntheticJob};

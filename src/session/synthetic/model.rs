@@ -1,10 +1,10 @@
 //! The operators of one step of a made-up DLRM: table-batched look-ups, all-to-all, two MLPs, their gradients, all-reduce.
 
-use crate::cost::collective::collective_time;
-use crate::cost::operators::{LookupSize, Reading, lookup_work, operator_work};
-use crate::cost::{CollectiveKind, Work};
-use crate::graph::{DType, Operand, Operands};
-use crate::units::DurNs;
+use retime_core::cost::collective::collective_time;
+use retime_core::cost::operators::{LookupSize, Reading, lookup_work, operator_work};
+use retime_core::cost::{CollectiveKind, Work};
+use retime_core::graph::{DType, Operand, Operands};
+use retime_core::units::DurNs;
 
 use super::{DIM, Machine, SyntheticJob};
 

@@ -1,6 +1,6 @@
 //! When each operator of a made-up job runs: the multi-GPU algorithm [Lin24 Alg. 1], keeping every span.
 
-use crate::units::TimeNs;
+use retime_core::units::TimeNs;
 
 use super::Operator;
 

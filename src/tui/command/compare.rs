@@ -4,8 +4,6 @@ use std::path::PathBuf;
 
 use super::Pane::{Compare as OnColumns, Everywhere};
 use super::{Argument, Command, Kind, Ran};
-use crate::scenario::StepError;
-use crate::scenario::named::UNNAMED;
 use crate::tui::app::App;
 use crate::tui::compare::{By, ColumnKind, Measure, Order};
 use crate::tui::effect::{Effect, Reading};
@@ -14,6 +12,8 @@ use crate::tui::overlay::{Overlay, Picker, Prompt, Purpose};
 use crate::tui::table::TableState;
 use crate::tui::views::View;
 use crate::tui::workspace::Workspace;
+use retime_core::scenario::StepError;
+use retime_core::scenario::named::UNNAMED;
 
 const NO_TRACE: &str = "no trace is open yet";
 /// What can be done with scenarios.

@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 
 use super::{Argument, Command, Kind, Ran};
-use crate::scenario::{Fit, SavedScenario};
 use crate::session::{Expectation, ExportFormat, Verdict, script_lines};
 use crate::tui::app::App;
 use crate::tui::compare::ColumnKind;
@@ -11,6 +10,7 @@ use crate::tui::effect::{Effect, Reading, SavedSteps};
 use crate::tui::message::Message;
 use crate::tui::script::Script;
 use crate::tui::workspace::Workspace;
+use retime_core::scenario::{Fit, SavedScenario};
 
 const NO_TRACE: &str = "no trace is open yet";
 
@@ -162,7 +162,7 @@ pub fn take(app: &mut App, file: &str, text: &str, reading: Reading) -> Ran {
             check(work, file, &saved)?;
             let said = fitting(work, file, &saved, false)?;
             let stem = Path::new(file).file_stem().map_or(String::new(), |stem| stem.to_string_lossy().into_owned());
-            let name = work.named.add(saved.scenario, &crate::intern::printable(&stem));
+            let name = work.named.add(saved.scenario, &retime_core::intern::printable(&stem));
             work.compare.chosen = ColumnKind::Scenario(name);
             if let Some(said) = said {
                 app.say(Message::note(said));

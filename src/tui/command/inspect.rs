@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use super::Pane::Everywhere;
 use super::{Argument, Command, Kind, Ran};
-use crate::graph::IterationChoice;
-use crate::graph::iteration::steps;
 use crate::tui::app::App;
 use crate::tui::effect::Effect;
 use crate::tui::message::Message;
 use crate::tui::overlay::{Overlay, Picker};
+use retime_core::graph::IterationChoice;
+use retime_core::graph::iteration::steps;
 
 pub(super) const COMMANDS: &[Command] = &[
     Command {

@@ -241,7 +241,9 @@ mod tests {
         for command in all() {
             assert!(!command.help.is_empty() && command.help.len() < 70, "{}", command.name);
             assert!(
-                crate::scenario::transforms().iter().all(|spec| spec.name != command.name || spec.name == "swap-gpu")
+                retime_core::scenario::transforms()
+                    .iter()
+                    .all(|spec| spec.name != command.name || spec.name == "swap-gpu")
             );
         }
     }

@@ -2,11 +2,11 @@
 
 use super::Pane::{Everywhere, Scenario as OnSteps};
 use super::{Argument, Command, Kind, Ran, moved};
-use crate::scenario::{Scenario, Step, parse_step};
 use crate::tui::app::{App, Focus};
 use crate::tui::message::Message;
 use crate::tui::overlay::{Overlay, Picker, Prompt, Purpose, Slider};
 use crate::tui::views::View;
+use retime_core::scenario::{Scenario, Step, parse_step};
 
 pub(super) const COMMANDS: &[Command] = &[
     Command {
@@ -230,7 +230,7 @@ fn redo(app: &mut App, _: &str) -> Ran {
 fn travel(
     app: &mut App,
     done: &str,
-    go: impl FnOnce(&mut crate::scenario::History) -> Result<(), &'static str>,
+    go: impl FnOnce(&mut retime_core::scenario::History) -> Result<(), &'static str>,
 ) -> Ran {
     let effects = edited(app, |work| {
         go(&mut work.history)?;

@@ -2,12 +2,12 @@
 
 use super::Pane::Tables as OnTables;
 use super::{Argument, Command, Kind, Ran, run_line};
-use crate::scenario::tables::{Cut, Seat};
-use crate::scenario::transforms::{Sharder, moves_of, with_seat, without_plans};
-use crate::scenario::{Scenario, StepError, parse_step};
 use crate::tui::app::App;
 use crate::tui::table::TableState;
 use crate::tui::workspace::Workspace;
+use retime_core::scenario::tables::{Cut, Seat};
+use retime_core::scenario::transforms::{Sharder, moves_of, with_seat, without_plans};
+use retime_core::scenario::{Scenario, StepError, parse_step};
 
 pub(super) const COMMANDS: &[Command] = &[
     Command {

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use super::Pane::{Everywhere, Timeline as OnTimeline};
 use super::{Argument, Command, Kind, Ran};
-use crate::graph::TaskKind;
-use crate::scenario::{Base, Selector};
 use crate::tui::app::{App, Tracks};
 use crate::tui::message::Message;
 use crate::tui::overlay::{Overlay, Prompt, Purpose};
 use crate::tui::timeline::{Extent, Fold, Item, Scene, Side, Timeline, find as find_next};
-use crate::units::{DurNs, TimeNs};
+use retime_core::graph::TaskKind;
+use retime_core::scenario::{Base, Selector};
+use retime_core::units::{DurNs, TimeNs};
 
 /// How much one press of a zoom key changes.
 const ZOOM: f64 = 0.7;

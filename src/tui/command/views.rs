@@ -171,7 +171,7 @@ fn view(app: &mut App, name: &str) -> Ran {
     if let Some(view) = View::find(name) {
         return Ok(show(app, view));
     }
-    Err(crate::scenario::StepError::unknown(1, "view", name, View::ALL.map(View::name)).message)
+    Err(retime_core::scenario::StepError::unknown(1, "view", name, View::ALL.map(View::name)).message)
 }
 
 /// Sorts by what is named, else by the next in turn.

@@ -1,8 +1,8 @@
 //! One row of work: what is common to it, its times, and how they compare with the models.
 
-use crate::cost::{Estimate, Provenance};
-use crate::graph::NodeId;
-use crate::units::DurNs;
+use retime_core::cost::{Estimate, Provenance};
+use retime_core::graph::NodeId;
+use retime_core::units::DurNs;
 
 /// From this multiple of what its model says a kernel counts as slow, where the model errs by less.
 const SLOW: f64 = 1.3;

@@ -9,11 +9,11 @@ mod tree;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::analysis::critical_path::Run;
-use crate::analysis::gaps::{Cause, Gap};
-use crate::graph::NodeId;
-use crate::scenario::Selector;
 use crate::session::{Loaded, Outcome};
+use retime_core::analysis::critical_path::Run;
+use retime_core::analysis::gaps::{Cause, Gap};
+use retime_core::graph::NodeId;
+use retime_core::scenario::Selector;
 
 use super::digest::Digest;
 use super::timeline::Paints;

@@ -2,9 +2,9 @@
 
 use rustc_hash::FxHashMap;
 
-use crate::cost::Estimate;
-use crate::graph::{NodeId, TaskKind};
 use crate::session::Loaded;
+use retime_core::cost::Estimate;
+use retime_core::graph::{NodeId, TaskKind};
 
 /// Estimates by task.
 #[derive(Clone, Debug, Default)]

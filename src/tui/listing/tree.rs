@@ -2,10 +2,10 @@
 
 use rustc_hash::FxHashMap;
 
-use crate::analysis::operators::module_of;
-use crate::cost::family_of_task;
-use crate::graph::{ExecutionGraph, NodeId, OperatorId, Task, TaskKind};
-use crate::units::DurNs;
+use retime_core::analysis::operators::module_of;
+use retime_core::cost::family_of_task;
+use retime_core::graph::{ExecutionGraph, NodeId, OperatorId, Task, TaskKind};
+use retime_core::units::DurNs;
 
 use super::Sources;
 use super::group::{Group, Grouping, compare};

@@ -1,9 +1,9 @@
 //! Completion of the prompt: names of commands and edits, then their arguments.
 
-use crate::scenario::transforms;
 use crate::tui::app::App;
 use crate::tui::command::{self, Kind, compare};
 use crate::tui::theme::Theme;
+use retime_core::scenario::transforms;
 
 use super::picker::rank;
 use super::terms::terms;

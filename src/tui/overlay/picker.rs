@@ -6,16 +6,16 @@ use nucleo_matcher::{Config, Matcher, Utf32Str};
 use tui_input::Input;
 use tui_input::backend::crossterm::EventHandler;
 
-use crate::graph::IterationChoice;
-use crate::graph::iteration::{self, Step};
-use crate::scenario::named::UNNAMED;
 use crate::session::Sweep;
 use crate::tui::app::App;
 use crate::tui::command;
 use crate::tui::theme::Theme;
 use crate::tui::views::signed_percent;
 use crate::tui::workspace::Workspace;
-use crate::units::DurNs;
+use retime_core::graph::IterationChoice;
+use retime_core::graph::iteration::{self, Step};
+use retime_core::scenario::named::UNNAMED;
+use retime_core::units::DurNs;
 
 /// Something to pick.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,7 +85,7 @@ impl Picker {
 
     /// All edits, each with an example at the prompt.
     pub fn transforms() -> Self {
-        let entries = crate::scenario::transforms().iter().map(|spec| Entry {
+        let entries = retime_core::scenario::transforms().iter().map(|spec| Entry {
             label: spec.usage.to_owned(),
             help: spec.help.to_owned(),
             hint: String::new(),

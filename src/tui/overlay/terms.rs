@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use crate::graph::ExecutionGraph;
-use crate::intern::NameId;
-use crate::scenario::selector::{FIELDS, FieldSpec};
 use crate::tui::app::App;
+use retime_core::graph::ExecutionGraph;
+use retime_core::intern::NameId;
+use retime_core::scenario::selector::{FIELDS, FieldSpec};
 
 use super::completion::Completion;
 use super::picker::rank;

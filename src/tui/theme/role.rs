@@ -1,7 +1,7 @@
 //! What styles are for: roles of text, and paints of bars.
 
-use crate::cost::work::Family;
-use crate::graph::Phase;
+use retime_core::cost::work::Family;
+use retime_core::graph::Phase;
 
 macro_rules! keyed {
     ($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $key:literal,)* }) => {

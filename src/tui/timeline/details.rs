@@ -1,8 +1,8 @@
 //! What there is to say about an item: times, shapes, operator, where its simulated time comes from.
 
-use crate::cost::{Prediction, Provenance};
-use crate::graph::{ExecutionGraph, NodeId, Operand, Operands, Operator, OperatorId, Task, TaskKind};
-use crate::units::{DurNs, TimeNs};
+use retime_core::cost::{Prediction, Provenance};
+use retime_core::graph::{ExecutionGraph, NodeId, Operand, Operands, Operator, OperatorId, Task, TaskKind};
+use retime_core::units::{DurNs, TimeNs};
 
 use super::item::{Item, short_name};
 use super::rows::Side;
@@ -111,7 +111,7 @@ fn predicted(prediction: Prediction) -> String {
 
 fn kind_name(scene: Scene<'_>, task: &Task) -> String {
     match task.kind {
-        TaskKind::Kernel => format!("{} kernel", crate::cost::classify::family_of_task(scene.graph, task).name()),
+        TaskKind::Kernel => format!("{} kernel", retime_core::cost::classify::family_of_task(scene.graph, task).name()),
         TaskKind::Memcpy => "copy".to_owned(),
         TaskKind::Memset => "memset".to_owned(),
         TaskKind::Runtime => "runtime call".to_owned(),

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::graph::{NodeId, OperatorId};
+use retime_core::graph::{NodeId, OperatorId};
 
 /// A task (kernel, copy, collective, call), an operator, or a task that a scenario added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -42,7 +42,7 @@ impl Item {
 
 /// A name as short as it is still told apart: no return type, namespaces, template or call arguments, no `aten::`.
 pub fn short_name(name: &str) -> &str {
-    let name = crate::graph::operator::without_engine(name);
+    let name = retime_core::graph::operator::without_engine(name);
     let (mut depth, mut start, mut end) = (0_usize, 0, name.len());
     let mut before = ' ';
     for (at, c) in name.char_indices() {

@@ -1,6 +1,6 @@
 //! What a lane is called.
 
-use crate::graph::{ExecutionGraph, Lane, LaneKind, Phase, Rank};
+use retime_core::graph::{ExecutionGraph, Lane, LaneKind, Phase, Rank};
 
 /// A short name of every lane, with its rank when there are several.
 pub fn lane_labels(graph: &ExecutionGraph) -> Vec<String> {

@@ -1,7 +1,7 @@
 //! Moving about: along a row, between rows, to an item, with the pointer.
 
-use crate::analysis::density::{Density, Interval};
-use crate::units::TimeNs;
+use retime_core::analysis::density::{Density, Interval};
+use retime_core::units::TimeNs;
 
 use super::item::Item;
 use super::render::{body_height, head_height, label_width};

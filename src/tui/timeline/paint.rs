@@ -2,10 +2,10 @@
 
 use ratatui::style::{Modifier, Style};
 
-use crate::analysis::density::{Cell, Density};
 use crate::tui::canvas::{Canvas, cut};
 use crate::tui::theme::{Paint, Role};
-use crate::units::TimeNs;
+use retime_core::analysis::density::{Cell, Density};
+use retime_core::units::TimeNs;
 
 use super::item::{Item, short_name};
 use super::rows::{Row, Side};

@@ -2,18 +2,18 @@
 
 use rustc_hash::FxHashMap;
 
-use crate::analysis;
-use crate::analysis::critical_path::{CriticalPath, SegmentKind};
-use crate::analysis::density::{Density, Interval};
-use crate::cost::classify::family_of_task;
-use crate::cost::work::Family;
-use crate::graph::{ExecutionGraph, LaneId, NodeId, OperatorId, Phase, Task, TaskKind};
-use crate::intern::NameId;
-use crate::scenario::Resolved;
 use crate::session::Outcome;
-use crate::sim::Schedule;
 use crate::tui::theme::Paint;
-use crate::units::TimeNs;
+use retime_core::analysis;
+use retime_core::analysis::critical_path::{CriticalPath, SegmentKind};
+use retime_core::analysis::density::{Density, Interval};
+use retime_core::cost::classify::family_of_task;
+use retime_core::cost::work::Family;
+use retime_core::graph::{ExecutionGraph, LaneId, NodeId, OperatorId, Phase, Task, TaskKind};
+use retime_core::intern::NameId;
+use retime_core::scenario::Resolved;
+use retime_core::sim::Schedule;
+use retime_core::units::TimeNs;
 
 use super::item::Item;
 use super::lane_label::lane_labels;

@@ -2,10 +2,10 @@
 
 use unicode_width::UnicodeWidthStr;
 
-use crate::graph::LaneKind;
 use crate::tui::canvas::Canvas;
 use crate::tui::theme::Role;
-use crate::units::TimeNs;
+use retime_core::graph::LaneKind;
+use retime_core::units::TimeNs;
 
 use super::arrow;
 use super::paint::Painter;

@@ -1,6 +1,6 @@
 //! The ruler: ticks at round times, counted from the start of the iteration.
 
-use crate::units::DurNs;
+use retime_core::units::DurNs;
 
 use super::span::Span;
 

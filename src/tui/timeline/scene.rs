@@ -1,8 +1,8 @@
 //! All that a frame of the timeline is drawn from.
 
-use crate::analysis::density::Density;
-use crate::graph::{ExecutionGraph, Lane, LaneId, LaneKind, NodeId, TaskKind};
-use crate::scenario::Resolved;
+use retime_core::analysis::density::Density;
+use retime_core::graph::{ExecutionGraph, Lane, LaneId, LaneKind, NodeId, TaskKind};
+use retime_core::scenario::Resolved;
 
 use crate::tui::theme::Paint;
 
@@ -124,8 +124,8 @@ impl<'a> Scene<'a> {
     }
 
     fn launched_by(&self, call: NodeId) -> Option<NodeId> {
-        use crate::graph::DependencyKind::Launch;
         use petgraph::visit::EdgeRef;
+        use retime_core::graph::DependencyKind::Launch;
         let launches = self.graph.tasks.edges(call).filter(|edge| edge.weight().kind == Launch);
         launches.map(|edge| edge.target()).find(|&node| self.graph.tasks[node].kind.is_device())
     }

@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use crate::graph::{ExecutionGraph, OperatorId, TaskKind};
-use crate::intern::NameId;
+use retime_core::graph::{ExecutionGraph, OperatorId, TaskKind};
+use retime_core::intern::NameId;
 
 use super::item::Item;
 use super::scene::Scene;
@@ -102,11 +102,11 @@ type Place = (i64, Item);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::graph::BuildOptions;
-    use crate::scenario::Scenario;
     use crate::session::{Engine, sample};
     use crate::tui::load::opened;
     use crate::tui::workspace::Workspace;
+    use retime_core::graph::BuildOptions;
+    use retime_core::scenario::Scenario;
 
     #[test]
     fn a_search_goes_through_all_whose_name_matches_in_order_of_time_and_round() {

@@ -1,6 +1,6 @@
 //! The part of time that is shown, and how it zooms and pans.
 
-use crate::units::TimeNs;
+use retime_core::units::TimeNs;
 
 /// A range of time in ns that fills the width of the timeline.
 #[derive(Clone, Copy, Debug, PartialEq)]

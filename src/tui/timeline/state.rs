@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::graph::{ExecutionGraph, LaneKind};
-use crate::units::TimeNs;
+use retime_core::graph::{ExecutionGraph, LaneKind};
+use retime_core::units::TimeNs;
 
 use super::item::Item;
 use super::rows::Side;

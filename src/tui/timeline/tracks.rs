@@ -2,14 +2,14 @@
 
 use unicode_width::UnicodeWidthStr;
 
-use crate::graph::ExecutionGraph;
-use crate::scenario::Resolved;
-use crate::scenario::memory::RankMemory;
 use crate::session::{Loaded, memory};
-use crate::sim::Schedule;
 use crate::tui::canvas::Canvas;
 use crate::tui::theme::Role;
-use crate::units::{Bytes, TimeNs};
+use retime_core::graph::ExecutionGraph;
+use retime_core::scenario::Resolved;
+use retime_core::scenario::memory::RankMemory;
+use retime_core::sim::Schedule;
+use retime_core::units::{Bytes, TimeNs};
 
 use super::item::Item;
 use super::lane_label::rank_label;

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use crate::analysis::critical_path::explained;
-use crate::analysis::gaps::{Gap, candidate_steps};
-use crate::intern::NameId;
 use crate::tui::table::{self, Column, Open, Table, TableRow, value};
 use crate::tui::theme::Role;
 use crate::tui::timeline::{Item, short_name};
 use crate::tui::workspace::Workspace;
-use crate::units::DurNs;
+use retime_core::analysis::critical_path::explained;
+use retime_core::analysis::gaps::{Gap, candidate_steps};
+use retime_core::intern::NameId;
+use retime_core::units::DurNs;
 
 use super::sweep::bar;
 

@@ -2,12 +2,12 @@
 
 use unicode_width::UnicodeWidthStr;
 
-use crate::scenario::memory::MemorySource;
 use crate::session::Summary;
 use crate::tui::canvas::Canvas;
 use crate::tui::theme::Role;
 use crate::tui::workspace::Workspace;
-use crate::units::{Bytes, DurNs};
+use retime_core::scenario::memory::MemorySource;
+use retime_core::units::{Bytes, DurNs};
 
 /// A replay error up to here is good.
 const GOOD_ERROR: f64 = 0.05;

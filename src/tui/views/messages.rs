@@ -1,12 +1,12 @@
 //! All messages of this session, and what was odd in the traces.
 
-use crate::diagnostic::Severity;
 use crate::tui::app::App;
 use crate::tui::canvas::Canvas;
 use crate::tui::message::Level;
 use crate::tui::theme::Role;
 use crate::tui::timeline::short_name;
 use crate::tui::workspace::Workspace;
+use retime_core::diagnostic::Severity;
 
 /// Draws the list.
 pub fn render(app: &App, scroll: usize, canvas: &mut Canvas<'_>) {
@@ -40,7 +40,7 @@ fn lines(app: &App, width: usize) -> Vec<(String, Role)> {
         let times = if diagnostic.count > 1 { format!(" ({} times)", diagnostic.count) } else { String::new() };
         let place = diagnostic.place.as_ref().map_or(String::new(), |place| format!(", at {place}"));
         let text = format!("{sign} {}: {}{place}{times}", diagnostic.code, diagnostic.message);
-        let text = crate::intern::printable(&text);
+        let text = retime_core::intern::printable(&text);
         lines.extend(wrap(&text, width).into_iter().map(|line| (line, role)));
     }
     late_starts(work, width, &mut lines);
@@ -75,7 +75,7 @@ fn unhandled(app: &App, width: usize, lines: &mut Vec<(String, Role)>) {
         lines.push((String::new(), Role::Text));
         lines.push((format!("what {} could not do", step.transform), Role::Title));
         for line in &step.unhandled {
-            lines.extend(wrap(&crate::intern::printable(line), width).into_iter().map(|line| (line, Role::Warn)));
+            lines.extend(wrap(&retime_core::intern::printable(line), width).into_iter().map(|line| (line, Role::Warn)));
         }
     }
 }

@@ -1,13 +1,13 @@
 //! Device and host time as a tree of model, modules, operators and kernels, or grouped; measured, simulated and against
 //! the models.
 
-use crate::cost::Provenance;
 use crate::tui::listing::{Fold, Group, Grouping};
 use crate::tui::table::{self, Column, Open, Table, TableRow, value};
 use crate::tui::theme::Role;
 use crate::tui::timeline::{Item, telling_name};
 use crate::tui::workspace::Workspace;
-use crate::units::DurNs;
+use retime_core::cost::Provenance;
+use retime_core::units::DurNs;
 
 use super::sweep::bar;
 

@@ -2,17 +2,17 @@
 
 use unicode_width::UnicodeWidthStr;
 
-use crate::analysis::critical_path::{Run, SegmentKind};
-use crate::graph::TaskKind;
 use crate::tui::table::{self, Column, Open, Table, TableRow, value};
 use crate::tui::theme::Role;
 use crate::tui::timeline::{Item, telling_name};
 use crate::tui::workspace::Workspace;
-use crate::units::DurNs;
+use retime_core::analysis::critical_path::{Run, SegmentKind};
+use retime_core::graph::TaskKind;
+use retime_core::units::DurNs;
 
 use super::sweep::bar;
 
-pub use crate::analysis::critical_path::explained;
+pub use retime_core::analysis::critical_path::explained;
 
 /// Kinds named in the summary.
 const MOST_KINDS: usize = 4;

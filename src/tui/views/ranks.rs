@@ -6,7 +6,7 @@ use crate::tui::table::{self, Column, Open, Table, TableRow, value};
 use crate::tui::theme::Role;
 use crate::tui::timeline::{Item, short_name};
 use crate::tui::workspace::Workspace;
-use crate::units::DurNs;
+use retime_core::units::DurNs;
 
 use super::sweep::bar;
 

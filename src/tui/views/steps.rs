@@ -5,7 +5,7 @@ use crate::tui::canvas::Canvas;
 use crate::tui::theme::Role;
 use crate::tui::timeline::signed;
 use crate::tui::workspace::Workspace;
-use crate::units::DurNs;
+use retime_core::units::DurNs;
 
 /// What a new user may press first.
 const HINTS: [(&str, &str); 5] = [

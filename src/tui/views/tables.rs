@@ -1,6 +1,5 @@
 //! Embedding tables and the ranks they are on: what each rank carries, every table's place, and other placements.
 
-use crate::scenario::tables::{Cut, Seat, Table as Embedding};
 use crate::session::{Pick, RankLoad, SEARCH_BUDGET, ShardingPlan};
 use crate::tui::app::App;
 use crate::tui::canvas::Canvas;
@@ -9,7 +8,8 @@ use crate::tui::table::{self, Column, Open, Table, TableRow, TableState, value};
 use crate::tui::theme::Role;
 use crate::tui::timeline::Item;
 use crate::tui::workspace::Workspace;
-use crate::units::{Bytes, DurNs};
+use retime_core::scenario::tables::{Cut, Seat, Table as Embedding};
+use retime_core::units::{Bytes, DurNs};
 
 use super::sweep::{bar, bar_of};
 
@@ -76,7 +76,7 @@ fn ranks(work: &Workspace, canvas: &mut Canvas<'_>) {
     let of_all = if all > room { format!("{room} of {all}") } else { "ranks".to_owned() };
     canvas.text(1, 0, &of_all, Role::Dim);
     for (y, load) in loads.iter().enumerate() {
-        let count = work.loaded.graph.count_of(crate::graph::Rank(load.rank));
+        let count = work.loaded.graph.count_of(retime_core::graph::Rank(load.rank));
         let label = if count > 1 { format!("r{}×{count}", load.rank) } else { format!("r{}", load.rank) };
         rank(load, (&label, &loads), group, &mut canvas.part(0, y as u16 + 1, u16::MAX, 1), work.is_stale());
     }
@@ -243,7 +243,7 @@ fn progress(work: &Workspace) -> Vec<(String, Role)> {
 /// The placements side by side.
 fn plans(work: &Workspace) -> Table<'_> {
     let plans = &work.plans;
-    let expected = 1 + crate::scenario::transforms::Sharder::ALL.len();
+    let expected = 1 + retime_core::scenario::transforms::Sharder::ALL.len();
     let missing = plans.on_top_of.is_some() && plans.known.len() < expected;
     let mut summary = match work.tables.immovable(work.loaded.graph.ranks.len()) {
         Some(why) => vec![(why.to_owned(), Role::Warn)],

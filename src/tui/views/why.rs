@@ -1,8 +1,5 @@
 //! Why a number is what it is: what was measured, which model said what of which inputs, and how wrong it may be.
 
-use crate::cost::{Prediction, Provenance, Shape, Work};
-use crate::device::DeviceProfile;
-use crate::graph::NodeId;
 use crate::session::Summary;
 use crate::tui::app::App;
 use crate::tui::canvas::Canvas;
@@ -10,7 +7,10 @@ use crate::tui::listing::Against;
 use crate::tui::theme::Role;
 use crate::tui::timeline::{Item, describe, short_name};
 use crate::tui::workspace::Workspace;
-use crate::units::DurNs;
+use retime_core::cost::{Prediction, Provenance, Shape, Work};
+use retime_core::device::DeviceProfile;
+use retime_core::graph::NodeId;
+use retime_core::units::DurNs;
 
 use super::header::signed_percent;
 use super::messages::wrap;

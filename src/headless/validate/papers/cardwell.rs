@@ -1,11 +1,11 @@
 //! Cardwell 2019: systems, seven distributed algorithms, the parameterised roofline.
 
-use crate::analysis::roofline::{DistributedAlgorithm, Load, MachineCache, Roofs};
-use crate::cost::gemm_rates::GemmRates;
-use crate::cost::operators::{GemmSize, gemm_work};
-use crate::device::{Catalog, Precision};
-use crate::graph::DType;
-use crate::units::{BytesPerSec, FlopPerSec};
+use retime_core::analysis::roofline::{DistributedAlgorithm, Load, MachineCache, Roofs};
+use retime_core::cost::gemm_rates::GemmRates;
+use retime_core::cost::operators::{GemmSize, gemm_work};
+use retime_core::device::{Catalog, Precision};
+use retime_core::graph::DType;
+use retime_core::units::{BytesPerSec, FlopPerSec};
 
 use super::Check;
 

@@ -1,11 +1,11 @@
 //! Kakrannava 2024: operation counts, algorithm choice, processing in memory, bounded parallelism.
 
-use crate::cost::analytical::{Algorithm, analytical_us, fused, usual_algorithm};
-use crate::cost::operators::{ConvPass, ConvSize, conv_flop, conv_work};
-use crate::cost::{Family, Shape, Work};
-use crate::device::{Catalog, DeviceProfile, Precision};
-use crate::graph::DType;
-use crate::units::{Bytes, BytesPerSec, Flop, FlopPerSec};
+use retime_core::cost::analytical::{Algorithm, analytical_us, fused, usual_algorithm};
+use retime_core::cost::operators::{ConvPass, ConvSize, conv_flop, conv_work};
+use retime_core::cost::{Family, Shape, Work};
+use retime_core::device::{Catalog, DeviceProfile, Precision};
+use retime_core::graph::DType;
+use retime_core::units::{Bytes, BytesPerSec, Flop, FlopPerSec};
 
 use super::Check;
 
@@ -162,7 +162,7 @@ fn batch_norm_work(channels: u64) -> Work {
     let elements: u64 = 128 * 64 * 112 * 112;
     Work {
         family: Family::Norm,
-        flop: Flop(crate::cost::operators::rowwise::norm_flop_per_element(false, false) * elements as f64),
+        flop: Flop(retime_core::cost::operators::rowwise::norm_flop_per_element(false, false) * elements as f64),
         read: Bytes(4 * elements),
         written: Bytes(4 * elements),
         precision: Precision::Fp32,

@@ -2,9 +2,9 @@
 //!
 //! What the paper calls MB is MiB: its intensities follow from its own columns only so.
 
-use crate::analysis::layers::optimal_batch;
-use crate::analysis::roofline::{Load, Roofs};
-use crate::units::{BytesPerSec, DurNs, FlopPerSec};
+use retime_core::analysis::layers::optimal_batch;
+use retime_core::analysis::roofline::{Load, Roofs};
+use retime_core::units::{BytesPerSec, DurNs, FlopPerSec};
 
 use super::Check;
 

@@ -2,8 +2,8 @@
 //!
 //! What Table 1 calls MB and Table 8 GB are powers of ten; Tables 2 to 4 and 7 print MiB.
 
-use crate::analysis::roofline::Load;
-use crate::graph::DType;
+use retime_core::analysis::roofline::Load;
+use retime_core::graph::DType;
 
 use super::Check;
 use super::li::{TABLE_4, V100};

@@ -1,9 +1,9 @@
 //! Lin 2022 and 2024: embedding traffic, collective curves, and the end-to-end errors they report.
 
-use crate::cost::collective::bus_factor;
-use crate::cost::lookup::{HitRate, lookup_us};
-use crate::cost::{CollectiveKind, Shape};
-use crate::device::{BandwidthCurve, Catalog};
+use retime_core::cost::collective::bus_factor;
+use retime_core::cost::lookup::{HitRate, lookup_us};
+use retime_core::cost::{CollectiveKind, Shape};
+use retime_core::device::{BandwidthCurve, Catalog};
 
 use super::{Check, Figure, Status};
 
@@ -19,7 +19,7 @@ pub(super) fn checks(catalog: &Catalog, figures: Option<&str>) -> Vec<Check> {
 fn lookups(catalog: &Catalog) -> Vec<Check> {
     let Ok(v100) = catalog.find("V100") else { return Vec::new() };
     let lookup = |pooling, backward| {
-        let (tables, reuse) = (8, crate::cost::Reuse::Uniform);
+        let (tables, reuse) = (8, retime_core::cost::Reuse::Uniform);
         Shape::Embedding { batch: 1024, rows: 1_000_000, tables, pooling, dim: 64, backward, reuse }
     };
     let time = |shape: &Shape| lookup_us(shape, 4, HitRate::None, v100).unwrap_or(f64::NAN);

@@ -15,10 +15,10 @@ use color_eyre::eyre::Result;
 use serde::Serialize;
 
 use crate::cli::PapersArgs;
-use crate::device::Catalog;
 use crate::headless::output;
 use crate::headless::run::EXPECTATION_FAILED;
 use crate::session::read_table;
+use retime_core::device::Catalog;
 
 #[derive(Debug, Serialize)]
 struct Answer {

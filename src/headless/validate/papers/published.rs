@@ -1,9 +1,9 @@
 //! Lin 2022 and 2024, Algorithm 1 each: the general simulator against transcriptions, and an iteration worked by hand.
 
-use crate::analysis::published::{PublishedOp, graph_of_device, graph_of_ranks, one_device, several_ranks};
-use crate::graph::TimedGraph;
-use crate::sim::{Schedule, simulate};
-use crate::units::DurNs;
+use retime_core::analysis::published::{PublishedOp, graph_of_device, graph_of_ranks, one_device, several_ranks};
+use retime_core::graph::TimedGraph;
+use retime_core::sim::{Schedule, simulate};
+use retime_core::units::DurNs;
 
 use super::Check;
 

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::cost::{CostModels, Work};
-use crate::device::DeviceProfile;
 use crate::session::Outcome;
+use retime_core::cost::{CostModels, Work};
+use retime_core::device::DeviceProfile;
 
 /// Half the width of the band around the device's time, as a share of it: the errors of one model as one, of several as
 /// independent.

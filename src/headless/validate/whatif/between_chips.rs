@@ -5,13 +5,13 @@
 
 use std::collections::BTreeMap;
 
-use crate::cost::calibrate::csv::{self, Table};
-use crate::cost::operators::{Reading, operator_work};
-use crate::cost::{Kernel, Work};
-use crate::device::DeviceProfile;
-use crate::graph::{DType, Operand, Operands};
 use crate::session::{Engine, read_table};
-use crate::units::DurNs;
+use retime_core::cost::operators::{Reading, operator_work};
+use retime_core::cost::{Kernel, Work};
+use retime_core::device::DeviceProfile;
+use retime_core::graph::{DType, Operand, Operands};
+use retime_core::units::DurNs;
+use retime_fit::csv::{self, Table};
 
 use super::sources::Sources;
 use super::{Answer, Constants, Row, median};

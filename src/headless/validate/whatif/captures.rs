@@ -8,8 +8,8 @@ use std::path::PathBuf;
 
 use color_eyre::eyre::Result;
 
-use crate::scenario::Scenario;
 use crate::session::{Engine, Loaded, Outcome};
+use retime_core::scenario::Scenario;
 
 use super::answer::Calibration;
 use super::manifest::{Capture, event_cost_ns, open};

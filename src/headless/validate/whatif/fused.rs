@@ -2,8 +2,8 @@
 
 use color_eyre::eyre::Result;
 
-use crate::cost::Family;
 use crate::session::{Engine, Loaded};
+use retime_core::cost::Family;
 
 use super::answer::{MET, MISSED};
 use super::captures::{Predicted, constants};

@@ -1,9 +1,9 @@
 //! A training that waits for its data against the same one with workers that load it.
 
-use crate::graph::{BuildOptions, IterationChoice};
-use crate::scenario::Scenario;
 use crate::session::{Engine, Loaded, SessionError, Summary};
-use crate::trace::OpenOptions;
+use retime_core::graph::{BuildOptions, IterationChoice};
+use retime_core::scenario::Scenario;
+use retime_core::trace::OpenOptions;
 
 use super::sources::Sources;
 use super::{Answer, Constants, Row};

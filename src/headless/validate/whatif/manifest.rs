@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use color_eyre::eyre::{Result, WrapErr};
 use serde::Deserialize;
 
-use crate::graph::{BuildOptions, IterationChoice};
 use crate::session::{Engine, Loaded, read_text};
-use crate::trace::OpenOptions;
+use retime_core::graph::{BuildOptions, IterationChoice};
+use retime_core::trace::OpenOptions;
 
 use super::median;
 

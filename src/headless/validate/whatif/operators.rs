@@ -6,12 +6,12 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::analysis::edited::Edited;
-use crate::analysis::lanes::Times;
-use crate::cost::operators::bare;
-use crate::graph::{ExecutionGraph, NodeId, TaskKind};
 use crate::headless::output;
 use crate::session::Outcome;
+use retime_core::analysis::edited::Edited;
+use retime_core::analysis::lanes::Times;
+use retime_core::cost::operators::bare;
+use retime_core::graph::{ExecutionGraph, NodeId, TaskKind};
 
 use super::Row;
 

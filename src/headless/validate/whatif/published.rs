@@ -3,11 +3,11 @@
 
 use std::path::PathBuf;
 
-use crate::cost::calibrate::csv::{self, Table};
-use crate::graph::BuildOptions;
-use crate::scenario::Scenario;
 use crate::session::{Engine, Loaded, SessionError, read_table};
-use crate::trace::OpenOptions;
+use retime_core::graph::BuildOptions;
+use retime_core::scenario::Scenario;
+use retime_core::trace::OpenOptions;
+use retime_fit::csv::{self, Table};
 
 use super::sources::Sources;
 use super::{Answer, Constants, Row, bands};

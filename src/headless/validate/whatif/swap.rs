@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use crate::cost::{Prediction, Provenance, kernel_parts, work_of_task};
-use crate::device::DeviceProfile;
-use crate::graph::{BuildOptions, ExecutionGraph, NodeId, TaskKind};
-use crate::scenario::Scenario;
 use crate::session::{Engine, Loaded, Outcome, SessionError};
-use crate::trace::OpenOptions;
+use retime_core::cost::{Prediction, Provenance, kernel_parts, work_of_task};
+use retime_core::device::DeviceProfile;
+use retime_core::graph::{BuildOptions, ExecutionGraph, NodeId, TaskKind};
+use retime_core::scenario::Scenario;
+use retime_core::trace::OpenOptions;
 
 use super::answer::{Calibration, Swapped};
 use super::sources::Sources;

@@ -1,12 +1,12 @@
 //! Published iteration times of transformers by batch and device: from one of them, the others follow by the ratio of the
 //! kernel models' sums over the network's operators.
 
-use crate::cost::Work;
-use crate::cost::calibrate::csv::{self, Table};
-use crate::cost::operators::{Reading, operator_work};
-use crate::device::DeviceProfile;
-use crate::graph::{DType, Operand, Operands};
 use crate::session::{Engine, read_table};
+use retime_core::cost::Work;
+use retime_core::cost::operators::{Reading, operator_work};
+use retime_core::device::DeviceProfile;
+use retime_core::graph::{DType, Operand, Operands};
+use retime_fit::csv::{self, Table};
 
 use super::sources::Sources;
 use super::{Answer, Constants, Row, bands};

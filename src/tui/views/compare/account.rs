@@ -4,7 +4,7 @@ use crate::session::{Column as Side, Difference, Score};
 use crate::tui::theme::Role;
 use crate::tui::timeline::{short_name, signed};
 use crate::tui::workspace::Workspace;
-use crate::units::DurNs;
+use retime_core::units::DurNs;
 
 use super::signed_percent;
 

@@ -2,8 +2,6 @@
 
 mod account;
 
-use crate::analysis::profile::{Named, Place};
-use crate::graph::operator::without_engine;
 use crate::session::{BoardRow, Column as Side, Difference, Faster};
 use crate::tui::canvas::{Canvas, cut};
 use crate::tui::compare::{By, CompareState, Order, time_of};
@@ -11,7 +9,9 @@ use crate::tui::table::{self, Column, Open, Table, TableRow, Value, value};
 use crate::tui::theme::Role;
 use crate::tui::timeline::{short_name, signed};
 use crate::tui::workspace::Workspace;
-use crate::units::DurNs;
+use retime_core::analysis::profile::{Named, Place};
+use retime_core::graph::operator::without_engine;
+use retime_core::units::DurNs;
 
 use super::signed_percent;
 

@@ -2,7 +2,7 @@
 
 use ratatui::layout::Rect;
 
-use crate::analysis::roofline::{Point, Roofs};
+use retime_core::analysis::roofline::{Point, Roofs};
 
 use super::{Roof, Scene};
 

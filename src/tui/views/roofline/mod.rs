@@ -9,15 +9,15 @@ mod state;
 
 use ratatui::layout::Rect;
 
-use crate::analysis::operators::Level;
-use crate::analysis::roofline::{Limit, Place, Point, Roofs, dominant_precision};
-use crate::device::DeviceKind;
 use crate::tui::canvas::Canvas;
 use crate::tui::table::{self, Column, Open, Table, TableRow, TableState, value};
 use crate::tui::theme::Role;
 use crate::tui::timeline::{Detail, Item, telling_name};
 use crate::tui::workspace::Workspace;
-use crate::units::{Bytes, DurNs, Flop};
+use retime_core::analysis::operators::Level;
+use retime_core::analysis::roofline::{Limit, Place, Point, Roofs, dominant_precision};
+use retime_core::device::DeviceKind;
+use retime_core::units::{Bytes, DurNs, Flop};
 
 use super::sweep::bar;
 use axes::Axes;

@@ -2,9 +2,9 @@
 
 use ratatui::layout::Rect;
 
-use crate::analysis::roofline::{Limit, Point};
 use crate::tui::canvas::Canvas;
 use crate::tui::theme::Role;
+use retime_core::analysis::roofline::{Limit, Point};
 
 use super::{Scene, plot, power_of_ten, role_of, short};
 

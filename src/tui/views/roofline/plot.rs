@@ -2,10 +2,10 @@
 
 use ratatui::style::Modifier;
 
-use crate::analysis::roofline::{Point, Roofs};
-use crate::cost::Family;
 use crate::tui::canvas::Canvas;
 use crate::tui::theme::{Paint, Role};
+use retime_core::analysis::roofline::{Point, Roofs};
+use retime_core::cost::Family;
 
 use super::axes::Axes;
 use super::{Roof, Scene, power_of_ten, rate, short};

@@ -1,7 +1,7 @@
 //! What the user did to the roofline: what a point is, which roof is moved and how far.
 
-use crate::analysis::operators::Level;
 use crate::tui::digest::Rooflines;
+use retime_core::analysis::operators::Level;
 
 /// One of the three roofs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

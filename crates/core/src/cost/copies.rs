@@ -1,0 +1,232 @@
+//! Time of copies and fills by size: a start, then a rate. In general from the device's figures; from the copies of a trace
+//! where it has some.
+//!
+//! `t = start + bytes/rate`. Within a device the rate is that of its cache for what fits it.
+
+use std::collections::BTreeMap;
+
+use crate::device::DeviceProfile;
+use crate::graph::{ExecutionGraph, Lane, Task, TaskKind};
+
+use super::classify::work_of_task;
+use super::parts::Part;
+use super::roofline::memory_rate;
+use super::work::{Route, Shape, Work};
+
+/// Copies that have a curve of their own: device, route, kind of host memory.
+pub type CopyKind = (String, Route, Option<bool>);
+
+/// A copy of `bytes` that took `us`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct MeasuredCopy {
+    /// Its size.
+    pub bytes: f64,
+    /// Its time in µs.
+    pub us: f64,
+}
+
+/// What measured copies say against the device's figures.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CopyCurve {
+    /// Time of the smallest copy in µs.
+    pub start_us: f64,
+    /// Rate over that of [`transfer_us`].
+    pub rate: f64,
+    /// Mean absolute relative error on every other copy, the curve fitted to the rest.
+    pub error: f64,
+}
+
+/// Shortest copies and fills in µs, medians over those of a few bytes in traces of V100, A100, H100, B200 and RTX 2080 Ti.
+fn start_us(route: Route) -> f64 {
+    match route {
+        Route::Fill => 1.0,
+        Route::HostToDevice => 1.2,
+        Route::DeviceToDevice | Route::PeerToPeer => 1.5,
+        Route::DeviceToHost => 2.0,
+    }
+}
+
+/// Share of the host link's rate that copies of pinned memory reach in running models, whose ranks share switches: geometric
+/// mean over V100 0.51, A100 0.26, GV100 0.32, P100 0.48, TITAN Xp 0.22 [Lin 2024, authors' code] and two traces of A100
+/// 0.25, 0.18. A lone copy on an idle machine reaches 0.8.
+const PINNED_SHARE: f64 = 0.3;
+
+/// GB/s of copies of pageable memory, which the host first copies to pinned buffers, whatever the link: geometric mean of
+/// traces of V100 6.5 and 10, RTX 2080 Ti 3.5, H100 11.
+const STAGED_GB_S: f64 = 7.0;
+
+/// Relative errors of the curve without measurements: over the host's link (a factor of 1.5 either way), on the device.
+const HOST_ERROR: f64 = 0.45;
+const DEVICE_ERROR: f64 = 0.3;
+
+/// Time in µs of moving `bytes` without the start.
+fn transfer_us(bytes: f64, route: Route, pinned: Option<bool>, device: &DeviceProfile) -> f64 {
+    let link = device.host_link.0.max(1.0);
+    let over = |rate: f64| 1e6 * bytes / rate.max(1.0);
+    match route {
+        Route::PeerToPeer if device.peer_link.0 > 0.0 => over(0.8 * device.peer_link.0),
+        _ if route.is_of_host() && pinned == Some(false) => over((0.8 * link).min(STAGED_GB_S * 1e9)),
+        Route::HostToDevice | Route::DeviceToHost | Route::PeerToPeer => over(PINNED_SHARE * link),
+        Route::DeviceToDevice => within_us(2.0 * bytes, device),
+        Route::Fill => within_us(bytes, device),
+    }
+}
+
+/// Time in µs of `traffic` bytes of reads and writes on the device; what fits the cache goes at its rate.
+fn within_us(traffic: f64, device: &DeviceProfile) -> f64 {
+    let hit = (device.l2.0 as f64 / traffic.max(1.0)).min(1.0).powi(2);
+    let cache = device.l2_bandwidth.0.max(memory_rate(device)).max(1.0);
+    1e6 * traffic * ((1.0 - hit) / memory_rate(device).max(1.0) + hit / cache)
+}
+
+/// Time of a copy in µs, by `curve` where there is one, and its relative error; `None` for other work.
+pub fn copy_us(work: &Work, device: &DeviceProfile, curve: Option<&CopyCurve>) -> Option<(f64, f64)> {
+    let Shape::Copy { route, pinned } = work.shape else { return None };
+    let transfer = transfer_us(work.written.0 as f64, route, pinned, device);
+    Some(match curve {
+        Some(curve) => (curve.start_us + transfer / curve.rate, curve.error),
+        None => (start_us(route) + transfer, if route.is_of_host() { HOST_ERROR } else { DEVICE_ERROR }),
+    })
+}
+
+/// Fewest copies of a kind that make a curve.
+const FEWEST: usize = 4;
+/// Bytes up to which a copy takes no longer than its start.
+const SMALL: f64 = 4096.0;
+/// Bytes from which a copy tells the rate.
+const LARGE: f64 = 262_144.0;
+/// Least error that is stated of a curve.
+const LEAST_ERROR: f64 = 0.05;
+
+impl CopyCurve {
+    /// The curve of `copies` of one kind: the start is the median of the small ones, the rate that of the large ones; where
+    /// there are none of either, what holds in general. `None` of fewer than four.
+    ///
+    /// # Complexity
+    /// O(n log n).
+    pub fn fit(copies: &[MeasuredCopy], route: Route, pinned: Option<bool>, device: &DeviceProfile) -> Option<Self> {
+        if copies.len() < FEWEST {
+            return None;
+        }
+        let mut curve = Self::median(copies, route, pinned, device);
+        let every = |odd: usize| copies.iter().skip(odd).step_by(2).copied().collect::<Vec<_>>();
+        let (seen, unseen) = (every(0), every(1));
+        let half = Self::median(&seen, route, pinned, device);
+        let off = |copy: &MeasuredCopy| (half.us(copy.bytes, route, pinned, device) / copy.us - 1.0).abs();
+        curve.error = (unseen.iter().map(off).sum::<f64>() / unseen.len() as f64).max(LEAST_ERROR);
+        Some(curve)
+    }
+
+    fn median(copies: &[MeasuredCopy], route: Route, pinned: Option<bool>, device: &DeviceProfile) -> Self {
+        let small = copies.iter().filter(|copy| copy.bytes <= SMALL).map(|copy| copy.us).collect();
+        let shortest = copies.iter().map(|copy| copy.us).fold(f64::INFINITY, f64::min);
+        let start_us = median(small).unwrap_or_else(|| start_us(route).min(shortest));
+        let transfer = |copy: &MeasuredCopy| transfer_us(copy.bytes, route, pinned, device);
+        let rate = |copy: &MeasuredCopy| transfer(copy) / (copy.us - start_us).max(0.1 * copy.us);
+        let rates = copies.iter().filter(|copy| copy.bytes >= LARGE).map(rate).collect();
+        Self { start_us, rate: median(rates).unwrap_or(1.0).max(1e-3), error: 0.0 }
+    }
+
+    fn us(&self, bytes: f64, route: Route, pinned: Option<bool>, device: &DeviceProfile) -> f64 {
+        self.start_us + transfer_us(bytes, route, pinned, device) / self.rate
+    }
+}
+
+fn median(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    let (low, high) = (values.len().saturating_sub(1) / 2, values.len() / 2);
+    Some(f64::midpoint(*values.get(low)?, *values.get(high)?))
+}
+
+/// The curves of measured copies (what they did, where, their time in µs) by kind.
+pub fn copy_curves<'a>(
+    copies: impl Iterator<Item = (&'a Work, &'a DeviceProfile, f64)>,
+) -> BTreeMap<CopyKind, CopyCurve> {
+    let mut groups: BTreeMap<CopyKind, (&DeviceProfile, Vec<MeasuredCopy>)> = BTreeMap::new();
+    for (work, device, us) in copies {
+        let Shape::Copy { route, pinned } = work.shape else { continue };
+        if us > 0.0 {
+            let group = groups.entry((device.id.clone(), route, pinned)).or_insert((device, Vec::new()));
+            group.1.push(MeasuredCopy { bytes: work.written.0 as f64, us });
+        }
+    }
+    let fitted = |(kind, (device, copies)): (CopyKind, (&DeviceProfile, Vec<MeasuredCopy>))| {
+        let curve = CopyCurve::fit(&copies, kind.1, kind.2, device)?;
+        Some((kind, curve))
+    };
+    groups.into_iter().filter_map(fitted).collect()
+}
+
+/// The copies and fills of `graph` with what they moved, where, and their times in µs; `devices` by rank, in its order.
+///
+/// # Complexity
+/// O(tasks).
+pub fn copies_of<'a>(graph: &ExecutionGraph, devices: &[&'a DeviceProfile]) -> Vec<(Work, &'a DeviceProfile, f64)> {
+    let position = |lane: &Lane| graph.ranks.iter().position(|part| part.rank == lane.rank);
+    let ranks: Vec<Option<usize>> = graph.lanes.iter().map(position).collect();
+    let copies = graph.tasks.node_weights().filter(|task| matches!(task.kind, TaskKind::Memcpy | TaskKind::Memset));
+    let copy = |task: &Task| {
+        let device = *devices.get((*ranks.get(task.lane.0 as usize)?)?)?;
+        let work = work_of_task(graph, task, Part::default(), |_| None)?;
+        Some((work, device, task.measured.0 as f64 / 1e3))
+    };
+    copies.filter_map(copy).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cost::operators::movement_work;
+    use crate::cost::work::Family;
+    use crate::device::Catalog;
+
+    fn copy(bytes: u64, route: Route, pinned: Option<bool>) -> Work {
+        Work { shape: Shape::Copy { route, pinned }, ..movement_work(Family::Transfer, bytes, bytes) }
+    }
+
+    #[test]
+    fn a_traces_own_copies_give_start_and_rate() {
+        let catalog = Catalog::builtin().unwrap();
+        let device: &DeviceProfile = catalog.find("V100").unwrap();
+        // 3 µs and 5 GB/s.
+        let sizes = [64, 512, 1 << 20, 1 << 22, 1 << 24, 1 << 26];
+        let works: Vec<Work> = sizes.iter().map(|&bytes| copy(bytes, Route::HostToDevice, Some(true))).collect();
+        let times = works.iter().map(|work| (work, device, 3.0 + work.written.0 as f64 / 5e3));
+        let curves = copy_curves(times);
+        let curve = curves.values().next().unwrap();
+        assert!((curve.start_us - 3.0).abs() < 0.11, "{curve:?}");
+        let unseen = copy(10_000_000, Route::HostToDevice, Some(true));
+        let (us, error) = copy_us(&unseen, device, Some(curve)).unwrap();
+        assert!((us / 2003.0 - 1.0).abs() < 0.01 && (error - 0.05).abs() < 1e-9, "{us} {curve:?}");
+    }
+
+    #[test]
+    fn times_never_fall_with_size() {
+        let catalog = Catalog::builtin().unwrap();
+        for device in catalog.iter() {
+            for (route, pinned) in [
+                (Route::HostToDevice, Some(true)),
+                (Route::DeviceToHost, Some(false)),
+                (Route::DeviceToDevice, None),
+                (Route::PeerToPeer, None),
+                (Route::Fill, None),
+            ] {
+                let times: Vec<f64> =
+                    (0..34).map(|power| copy_us(&copy(1 << power, route, pinned), device, None).unwrap().0).collect();
+                assert!(
+                    times.windows(2).all(|pair| pair[0] <= pair[1] && pair[1].is_finite()),
+                    "{} {route:?}",
+                    device.id
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn too_few_copies_make_no_curve() {
+        let catalog = Catalog::builtin().unwrap();
+        let work = copy(1 << 20, Route::Fill, None);
+        let device: &DeviceProfile = catalog.find("V100").unwrap();
+        assert!(copy_curves([(&work, device, 3.0); 3].into_iter()).is_empty());
+    }
+}

@@ -1,0 +1,441 @@
+//! Fitted parameters: per domain and device, from the built-in catalog or a calibration.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+
+use crate::device::{CatalogError, DeviceProfile, Precision};
+use crate::units::DurNs;
+
+use super::anchor::{Anchored, Ratio};
+use super::domain::Domain;
+use super::features::{features, sizes};
+use super::forest::Forest;
+use super::host_floor::{BEFORE, HostFloor};
+use super::mlp::{Mlp, paper_features};
+use super::models::estimate_of;
+use super::prediction::Estimate;
+use super::roofline;
+use super::structured::{self, structured_us};
+use super::work::{Work, element_bytes, element_bytes_of};
+
+/// What is asked for a domain on a device: of the candidates, the one with the least error on held-out rows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Choice {
+    /// The structured model, corrected by trees.
+    #[default]
+    StructuredTrees,
+    /// The structured model alone.
+    Structured,
+    /// A multilayer perceptron on the papers' features.
+    Mlp,
+    /// The data-movement curve, or where the device has none the roofline.
+    Curve,
+}
+
+impl Choice {
+    /// Its name beside predictions and in tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::StructuredTrees => "structured+trees",
+            Self::Structured => "structured",
+            Self::Mlp => "mlp",
+            Self::Curve => "curve",
+        }
+    }
+}
+
+/// The parameters of one domain on one device.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Fit {
+    /// What it covers.
+    pub domain: Domain,
+    /// Devices it holds for, by id; the first is the one measured, the others have the same chip.
+    pub devices: Vec<String>,
+    /// What is asked.
+    #[serde(default)]
+    pub choice: Choice,
+    /// Parameters of the structured model.
+    pub parameters: Vec<f64>,
+    /// Time below which the measurements are of the host, not the kernel, in µs; 0 where kernels were measured.
+    pub host_floor_us: f64,
+    /// Part of that time that passes before the kernel starts.
+    #[serde(default = "unknown_lead")]
+    pub host_before: f64,
+    /// Mean absolute relative error on kernels the fit has not seen.
+    pub error: f64,
+    /// The same of the structured model without trees.
+    pub structured_error: f64,
+    /// The same on the other devices of `devices`.
+    pub sibling_error: f64,
+    /// The same of a network trained on the same rows, whether it was chosen or not.
+    #[serde(default)]
+    pub network_error: Option<f64>,
+    /// Measurements fitted to.
+    pub n_train: u32,
+    /// Measurements held out.
+    pub n_test: u32,
+    /// Smallest and largest of each size, in powers of two.
+    pub ranges: Vec<(f32, f32)>,
+    /// Precisions measured; where none is named, any.
+    #[serde(default)]
+    pub precisions: Vec<Precision>,
+    /// Where the measurements are from.
+    pub source: String,
+    /// The network, where one was chosen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network: Option<Mlp>,
+    /// What the structured model leaves over.
+    #[serde(skip)]
+    pub forest: Forest,
+}
+
+/// Parameters of a domain for devices nobody measured.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Unseen {
+    /// What it covers.
+    pub domain: Domain,
+    /// Parameters of the structured model.
+    pub parameters: Vec<f64>,
+    /// Mean absolute relative error on each fitted device, predicted from the others; mean over devices.
+    pub error: f64,
+    /// Devices behind it.
+    pub devices: u32,
+    /// The error on each of them.
+    #[serde(default)]
+    pub by_device: Vec<(String, f64)>,
+    /// Fixed cost of a kernel over the device's kernel start: geometric mean of the devices whose kernels, not whole calls,
+    /// were measured; 1 where there are none.
+    #[serde(default = "one")]
+    pub floor_starts: f64,
+}
+
+fn one() -> f64 {
+    1.0
+}
+
+fn unknown_lead() -> f64 {
+    BEFORE
+}
+
+/// What the structured model says of a kernel, before what was measured corrects it.
+struct Part {
+    /// Its time in µs.
+    kernel: f64,
+    /// That of its whole call.
+    whole: f64,
+    /// How much of the call the kernel was; 0 where nothing corrects it.
+    seen: f64,
+    extrapolated: bool,
+}
+
+/// Least share of a call from which its kernel can be told.
+const LEAST_SEEN: f64 = 0.1;
+
+/// Powers of two by which a size may lie outside the fitted range before the trees are no longer asked.
+const MARGIN: f32 = 0.5;
+
+impl Fit {
+    /// What the host adds to the calls that it was fitted to.
+    pub fn host(&self) -> HostFloor {
+        HostFloor { us: self.host_floor_us, before: self.host_before }
+    }
+
+    /// Time in µs of a whole call, host floor included: what the fit was fitted to.
+    pub fn whole_call_us(&self, work: &Work, device: &DeviceProfile) -> f64 {
+        let whole = self.host().call_us(structured_us(self.domain, work, device, &self.parameters));
+        self.corrections(&[(work, whole)], device).first().map_or(whole, |correction| whole * correction.exp())
+    }
+
+    /// Logarithms of what is chosen over the structured model's whole call, by work and that call.
+    fn corrections(&self, calls: &[(&Work, f64)], device: &DeviceProfile) -> Vec<f64> {
+        let over = |us: f64, whole: f64| (us.max(1e-6) / whole.max(1e-6)).ln();
+        let each = |one: &dyn Fn(&Work, f64) -> f64| calls.iter().map(|&(work, whole)| one(work, whole)).collect();
+        match self.choice {
+            Choice::StructuredTrees => {
+                let row = |&(work, whole): &(&Work, f64)| features(self.domain, work, device, whole);
+                self.forest.values(&calls.iter().map(row).collect::<Vec<_>>())
+            }
+            Choice::Structured => vec![0.0; calls.len()],
+            Choice::Mlp => each(&|work, whole| {
+                let network = self.network.as_ref().zip(paper_features(work, None));
+                network.map_or(0.0, |(network, row)| over(network.value(&row).clamp(-7.0, 25.0).exp(), whole))
+            }),
+            Choice::Curve => each(&|work, whole| over(self.host().call_us(roofline::curve_us(work, device)), whole)),
+        }
+    }
+
+    /// Time in µs of the kernel alone, as [`estimates`](Self::estimates) gives it.
+    pub fn kernel_us(&self, work: &Work, device: &DeviceProfile) -> f64 {
+        self.estimates(&[work], device).first().map_or(0.0, |estimate| estimate.duration.0 as f64 / 1e3)
+    }
+
+    /// Times of kernels alone. Where the host's floor hid the kernels from the measurements, or sizes lie outside
+    /// them, the structured model is on its own; so it is on a device that only inherits from the one measured, since its
+    /// parameters are shares of a device's figures and the rest is not.
+    fn estimates(&self, works: &[&Work], device: &DeviceProfile) -> Vec<Estimate> {
+        let parts: Vec<Part> = works.iter().map(|work| self.part(work, device)).collect();
+        let seen = works.iter().zip(&parts).filter(|(_, part)| part.seen > 0.0);
+        let calls: Vec<(&Work, f64)> = seen.map(|(&work, part)| (work, part.whole)).collect();
+        let mut corrections = self.corrections(&calls, device).into_iter();
+        let error = if self.devices.first() == Some(&device.id) { self.error } else { self.sibling_error };
+        let estimate = |part: Part| {
+            let correction = if part.seen > 0.0 { corrections.next() } else { None };
+            let Some(correction) = correction else {
+                let error = self.structured_error.max(self.sibling_error);
+                return estimate_of(part.kernel, "structured", error, part.extrapolated);
+            };
+            let us = part.kernel * (correction * part.seen).exp();
+            let error = error * part.seen + self.structured_error * (1.0 - part.seen);
+            estimate_of(us, self.choice.name(), error, false)
+        };
+        parts.into_iter().map(estimate).collect()
+    }
+
+    fn part(&self, work: &Work, device: &DeviceProfile) -> Part {
+        let kernel = structured_us(self.domain, work, device, &self.parameters);
+        let covered = self.covers(work);
+        if !self.devices.contains(&device.id) {
+            return Part { kernel, whole: kernel, seen: 0.0, extrapolated: !covered };
+        }
+        let (whole, seen) = (self.host().call_us(kernel), self.host().seen(kernel));
+        if !covered || seen < LEAST_SEEN {
+            return Part { kernel, whole, seen: 0.0, extrapolated: true };
+        }
+        Part { kernel, whole, seen, extrapolated: false }
+    }
+
+    /// Whether the sizes of `work` lie within those measured, and on matrix products its units and elements are those measured.
+    fn covers(&self, work: &Work) -> bool {
+        let like = |known: &Precision| {
+            known.is_tensor() == work.precision.is_tensor() && element_bytes_of(*known) == element_bytes(work)
+        };
+        let streams = matches!(self.domain, Domain::Norm | Domain::Softmax | Domain::Streaming);
+        if !streams && !self.precisions.is_empty() && !self.precisions.iter().any(like) {
+            return false;
+        }
+        let inside = |(range, size): (&(f32, f32), f32)| size >= range.0 - MARGIN && size <= range.1 + MARGIN;
+        self.ranges.iter().zip(sizes(self.domain, work)).all(inside)
+    }
+}
+
+/// All fits.
+#[derive(Clone, Debug, Default)]
+pub struct Fits {
+    measured: Vec<Arc<Fit>>,
+    unseen: BTreeMap<Domain, Unseen>,
+    anchored: BTreeMap<(Domain, Ratio), Anchored>,
+    /// Position in `measured` by domain and device.
+    index: BTreeMap<Domain, BTreeMap<String, usize>>,
+}
+
+/// The built-in fits: parameters in one file, trees in another, in the order of the first.
+const BUILTIN: (&str, &[u8]) = (include_str!("catalog/fits.json"), include_bytes!("catalog/forests.bin"));
+
+#[derive(Serialize, Deserialize)]
+struct FitFile {
+    unseen: Vec<Unseen>,
+    #[serde(default)]
+    anchored: Vec<Anchored>,
+    fits: Vec<StoredFit>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct StoredFit {
+    #[serde(flatten)]
+    fit: Fit,
+    /// Length of its trees in bytes.
+    forest_bytes: usize,
+}
+
+impl Fits {
+    /// The fits that come with the program.
+    ///
+    /// # Errors
+    /// The built-in files are damaged.
+    pub fn builtin() -> Result<Self, CatalogError> {
+        Self::decode(BUILTIN.0, BUILTIN.1).map_err(|message| CatalogError::Syntax {
+            file: "fits.json".to_owned(),
+            line: 1,
+            message,
+        })
+    }
+
+    /// The fits of a parameter file and its trees.
+    ///
+    /// # Errors
+    /// A damaged file, in words.
+    pub fn decode(text: &str, mut forests: &[u8]) -> Result<Self, String> {
+        let file: FitFile = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        let mut fits = Self::default();
+        let mut stored = Vec::with_capacity(file.fits.len());
+        for fit in file.fits {
+            let (own, rest) = forests.split_at_checked(fit.forest_bytes).ok_or("trees are cut short")?;
+            stored.push((fit.fit, own));
+            forests = rest;
+        }
+        let with_trees = |(mut fit, own): (Fit, &[u8])| {
+            fit.forest = Forest::decode(own).map_err(|error| error.to_string())?;
+            Ok(fit)
+        };
+        let stored: Result<Vec<Fit>, String> = stored.into_par_iter().map(with_trees).collect();
+        stored?.into_iter().try_for_each(|fit| fits.add(fit))?;
+        for unseen in file.unseen {
+            check_length(unseen.domain, &unseen.parameters)?;
+            fits.unseen.insert(unseen.domain, unseen);
+        }
+        for anchored in file.anchored {
+            fits.set_anchored(anchored);
+        }
+        Ok(fits)
+    }
+
+    /// The parameter file and the trees of these fits.
+    pub fn encode(&self) -> (String, Vec<u8>) {
+        let mut forests = Vec::new();
+        let stored = self.measured.iter().map(|fit| {
+            let bytes = fit.forest.encode();
+            forests.extend_from_slice(&bytes);
+            StoredFit { fit: Fit::clone(fit), forest_bytes: bytes.len() }
+        });
+        let file = FitFile {
+            fits: stored.collect(),
+            unseen: self.unseen.values().cloned().collect(),
+            anchored: self.anchored.values().cloned().collect(),
+        };
+        (serde_json::to_string_pretty(&file).unwrap_or_default(), forests)
+    }
+
+    /// Adds `fit`; it replaces what was there for its domain and devices.
+    ///
+    /// # Errors
+    /// The wrong number of parameters.
+    pub fn add(&mut self, fit: Fit) -> Result<(), String> {
+        check_length(fit.domain, &fit.parameters)?;
+        let at = self.measured.len();
+        for device in &fit.devices {
+            self.index.entry(fit.domain).or_default().insert(device.clone(), at);
+        }
+        self.measured.push(Arc::new(fit));
+        Ok(())
+    }
+
+    /// Sets the parameters for devices that were not measured.
+    pub fn set_unseen(&mut self, unseen: Unseen) {
+        self.unseen.insert(unseen.domain, unseen);
+    }
+
+    /// Sets the errors of anchoring in a domain.
+    pub fn set_anchored(&mut self, anchored: Anchored) {
+        self.anchored.insert((anchored.domain, anchored.by), anchored);
+    }
+
+    /// The measured errors of anchoring in `domain` by `ratio`.
+    pub fn anchored(&self, domain: Domain, ratio: Ratio) -> Option<&Anchored> {
+        self.anchored.get(&(domain, ratio))
+    }
+
+    /// The fit of `domain` for the device `id`.
+    pub fn find(&self, domain: Domain, id: &str) -> Option<&Fit> {
+        self.index.get(&domain)?.get(id).and_then(|&at| self.measured.get(at)).map(AsRef::as_ref)
+    }
+
+    /// All fits in the order of the file.
+    pub fn iter(&self) -> impl Iterator<Item = &Fit> {
+        self.measured.iter().map(AsRef::as_ref)
+    }
+
+    /// The parameters for devices that were not measured.
+    pub fn unseen(&self, domain: Domain) -> Option<&Unseen> {
+        self.unseen.get(&domain)
+    }
+
+    /// The times of `works` on `device` with the fit for it, else with the parameters for unseen devices.
+    pub fn estimates(&self, domain: Domain, works: &[&Work], device: &DeviceProfile) -> Vec<Estimate> {
+        let own = std::iter::once(&device.id).chain(&device.lineage).find_map(|id| self.find(domain, id));
+        let Some(fit) = own else {
+            return works.iter().map(|work| self.shared(domain, work, device)).collect();
+        };
+        let estimates = fit.estimates(works, device);
+        // Softmax was measured at all widths; products of odd sizes and permuted elements were not.
+        if domain == Domain::Softmax {
+            return estimates;
+        }
+        works.iter().zip(estimates).map(|(work, estimate)| at_least(estimate, work, device)).collect()
+    }
+
+    /// The time of `work` with the parameters for unseen devices, fit or not: comparable between any two devices.
+    pub fn shared(&self, domain: Domain, work: &Work, device: &DeviceProfile) -> Estimate {
+        at_least(self.estimate_unseen(domain, work, device), work, device)
+    }
+
+    fn estimate_unseen(&self, domain: Domain, work: &Work, device: &DeviceProfile) -> Estimate {
+        let us = structured_us(domain, work, device, &self.parameters_unseen(domain, device));
+        let error = self.unseen.get(&domain).map_or(UNFITTED_ERROR, |unseen| unseen.error);
+        estimate_of(us, "structured-unseen", error, true)
+    }
+
+    fn parameters_unseen(&self, domain: Domain, device: &DeviceProfile) -> Vec<f64> {
+        let unseen = self.unseen.get(&domain);
+        let mut parameters =
+            unseen.map_or_else(|| structured::default_values(domain), |unseen| unseen.parameters.clone());
+        let starts = unseen.map_or(1.0, |unseen| unseen.floor_starts);
+        parameters[structured::FLOOR_US] = starts * device.kernel_start.secs() * 1e6;
+        parameters
+    }
+
+    /// The structured model's parameters for `device`: of its own fit, or those for unseen devices.
+    pub fn parameters(&self, domain: Domain, device: &DeviceProfile) -> Vec<f64> {
+        let own = self.find(domain, &device.id);
+        own.map_or_else(|| self.parameters_unseen(domain, device), |fit| fit.parameters.clone())
+    }
+}
+
+/// `estimate`, or the time to fetch the elements one by one where that is longer.
+fn at_least(estimate: Estimate, work: &Work, device: &DeviceProfile) -> Estimate {
+    let least = DurNs::from_us_f64(structured::access_us(work, device));
+    if least <= estimate.duration {
+        return estimate;
+    }
+    Estimate { duration: least, model: "accesses", error: estimate.error.max(ACCESS_ERROR), extrapolated: true }
+}
+
+/// Stated error of times by accesses: an estimate, wider than the 0.2 seen on traced kernels, since no table measures such
+/// kernels.
+const ACCESS_ERROR: f32 = 0.35;
+
+/// Error of default parameters that nothing was fitted to.
+const UNFITTED_ERROR: f64 = 0.5;
+
+fn check_length(domain: Domain, parameters: &[f64]) -> Result<(), String> {
+    let needed = domain.parameter_count();
+    if parameters.len() == needed {
+        return Ok(());
+    }
+    Err(format!("{} has {} parameters: {needed} are expected", domain.name(), parameters.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stored_fits_come_back_unchanged() {
+        let builtin = Fits::builtin().unwrap();
+        let (text, forests) = builtin.encode();
+        let again = Fits::decode(&text, &forests).unwrap();
+        assert!(builtin.iter().eq(again.iter()));
+    }
+
+    #[test]
+    fn damaged_fits_are_refused() {
+        assert!(Fits::decode("{", &[]).is_err());
+        let unseen = r#"{"unseen":[{"domain":"linear","parameters":[1],"error":1,"devices":1}],"fits":[]}"#;
+        assert!(Fits::decode(unseen, &[]).unwrap_err().contains("17 are expected"));
+    }
+}

@@ -1,0 +1,353 @@
+//! [`CostModels`]: the one place that turns work and a device into a time, and a measured time into a predicted one.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::hash::{Hash, Hasher};
+
+use rayon::iter::ParallelIterator;
+use rayon::slice::ParallelSlice;
+use rustc_hash::FxHasher;
+
+use crate::device::{Catalog, CatalogError, DeviceKind, DeviceProfile, LinkProfile, Links};
+use crate::units::DurNs;
+
+use super::between::{Outlooks, absolute, unmodelled};
+use super::collective::collective_time;
+use super::copies::{CopyCurve, CopyKind, copy_us};
+use super::device_file::read_fits;
+use super::domain::Domain;
+use super::fits::Fits;
+use super::lookup::lookup_kernel_us;
+use super::memo::{Memo, Question};
+use super::prediction::{Estimate, Prediction, Provenance};
+use super::reuse::Reuse;
+use super::scale::{Scale, ScaleKind};
+use super::topology::Topology;
+use super::work::{Family, Shape, Work};
+use super::{analytical, operators, roofline, structured};
+
+/// All models with their fits, and a memory of what they said.
+#[derive(Debug)]
+pub struct CostModels {
+    fits: Fits,
+    links: Links,
+    /// Curves of copies, of device files or of a trace's own.
+    copies: BTreeMap<CopyKind, CopyCurve>,
+    /// Factors of device files.
+    scales: BTreeMap<(String, ScaleKind), Scale>,
+    estimates: Memo<Kept, Option<Estimate>>,
+    pub(super) outlooks: Outlooks,
+}
+
+/// What an estimate is of.
+#[derive(Hash, PartialEq)]
+struct Asked<'a> {
+    device: u64,
+    work: &'a Work,
+}
+
+#[derive(Debug, Hash)]
+struct Kept {
+    device: u64,
+    work: Work,
+}
+
+impl Question for Asked<'_> {
+    type Kept = Kept;
+
+    fn is(&self, kept: &Kept) -> bool {
+        self.device == kept.device && *self.work == kept.work
+    }
+
+    fn keep(&self) -> Kept {
+        Kept { device: self.device, work: self.work.clone() }
+    }
+}
+
+/// Works that one core is asked about at once.
+const TOGETHER: usize = 256;
+
+/// A kernel's work and the device it runs on.
+#[derive(Clone, Copy, Debug)]
+pub struct Placed<'a> {
+    /// What it has to do; `None` where that is not known.
+    pub work: Option<&'a Work>,
+    /// Where.
+    pub device: &'a DeviceProfile,
+}
+
+impl CostModels {
+    /// The models with the fits and interconnects that come with the program.
+    ///
+    /// # Errors
+    /// A built-in file is damaged.
+    pub fn builtin() -> Result<Self, CatalogError> {
+        Ok(Self::new(Fits::builtin()?, Links::builtin()?))
+    }
+
+    /// The built-in models, with the fits and collectives in the device `files` (name and contents) that `catalog` was read from.
+    ///
+    /// # Errors
+    /// The first fit that cannot be used, with file, line and key.
+    pub fn with_devices(catalog: &Catalog, files: &[(String, String)]) -> Result<Self, CatalogError> {
+        let (mut fits, mut links) = (Fits::builtin()?, Links::builtin()?);
+        let (mut copies, mut scales) = (BTreeMap::new(), BTreeMap::new());
+        for (name, text) in files {
+            let found = read_fits(name, text)?;
+            copies.extend(found.copies);
+            scales.extend(found.scales.into_iter().map(|(device, scale)| ((device, scale.kind), scale)));
+            for fit in found.fits {
+                fits.add(fit).map_err(|message| CatalogError::Syntax { file: name.clone(), line: 1, message })?;
+            }
+        }
+        links.add_measured(catalog);
+        Ok(Self { copies, scales, ..Self::new(fits, links) })
+    }
+
+    /// The models with `fits` and `links`.
+    pub fn new(fits: Fits, links: Links) -> Self {
+        let (estimates, outlooks) = (Memo::default(), Outlooks::default());
+        Self { fits, links, copies: BTreeMap::new(), scales: BTreeMap::new(), estimates, outlooks }
+    }
+
+    /// These models with the curves of a trace's own copies.
+    #[must_use]
+    pub fn with_copies(&self, mut copies: BTreeMap<CopyKind, CopyCurve>) -> Self {
+        for (kind, curve) in &self.copies {
+            copies.entry(kind.clone()).or_insert(*curve);
+        }
+        Self { copies, scales: self.scales.clone(), ..Self::new(self.fits.clone(), self.links.clone()) }
+    }
+
+    /// The fits in force.
+    pub fn fits(&self) -> &Fits {
+        &self.fits
+    }
+
+    /// The known interconnects.
+    pub fn links(&self) -> &Links {
+        &self.links
+    }
+
+    /// The time of `work` on `device`; `None` when no model covers it. Memoised.
+    pub fn estimate(&self, work: &Work, device: &DeviceProfile) -> Option<Estimate> {
+        self.estimate_keyed(work, device, figures_key(device))
+    }
+
+    /// The times of `works` on `device`, each as [`estimate`](Self::estimate) gives it, worked out together and on all cores.
+    /// Not memoised: a device that is there for one moment would fill the memory.
+    pub fn estimates(&self, works: &[&Work], device: &DeviceProfile) -> Vec<Option<Estimate>> {
+        works.par_chunks(TOGETHER).flat_map_iter(|works| self.compute_all(works, device)).collect()
+    }
+
+    pub(super) fn estimate_keyed(&self, work: &Work, device: &DeviceProfile, device_key: u64) -> Option<Estimate> {
+        self.estimates.answer(&Asked { device: device_key, work }, || self.compute(work, device))
+    }
+
+    /// Works out what is not remembered of `works`, those that share a fit together.
+    pub(super) fn foresee<'w>(&self, works: impl Iterator<Item = &'w Work>, device: &DeviceProfile, device_key: u64) {
+        let unknown = self.estimates.unknown(works.map(|work| Asked { device: device_key, work }));
+        let works: Vec<&Work> = unknown.iter().map(|asked| asked.work).collect();
+        for (asked, estimate) in unknown.iter().zip(self.estimates(&works, device)) {
+            self.estimates.learn(asked, estimate);
+        }
+    }
+
+    fn compute(&self, work: &Work, device: &DeviceProfile) -> Option<Estimate> {
+        let fitted = fitted_part(work, device).map(|(domain, part)| self.fits.estimates(domain, &[&part], device));
+        self.complete(work, device, fitted.and_then(|mut estimates| estimates.pop()))
+    }
+
+    fn compute_all(&self, works: &[&Work], device: &DeviceProfile) -> Vec<Option<Estimate>> {
+        let mut by_domain: BTreeMap<Domain, Vec<(usize, Cow<'_, Work>)>> = BTreeMap::new();
+        for (at, work) in works.iter().enumerate() {
+            if let Some((domain, part)) = fitted_part(work, device) {
+                by_domain.entry(domain).or_default().push((at, part));
+            }
+        }
+        let mut fitted = vec![None; works.len()];
+        for (domain, parts) in by_domain {
+            let works: Vec<&Work> = parts.iter().map(|(_, part)| part.as_ref()).collect();
+            for ((at, _), estimate) in parts.iter().zip(self.fits.estimates(domain, &works, device)) {
+                fitted[*at] = Some(estimate);
+            }
+        }
+        works.iter().zip(fitted).map(|(work, fitted)| self.complete(work, device, fitted)).collect()
+    }
+
+    /// The time of `work`, of which the fits say `fitted`.
+    fn complete(&self, work: &Work, device: &DeviceProfile, fitted: Option<Estimate>) -> Option<Estimate> {
+        let estimate = self.unscaled(work, device, fitted)?;
+        let scale = ScaleKind::of(work).and_then(|kind| self.scales.get(&(device.id.clone(), kind)));
+        let Some(scale) = scale else { return Some(estimate) };
+        let duration = estimate.duration.scale(scale.factor);
+        Some(Estimate { duration, error: scale.error as f32, ..estimate })
+    }
+
+    fn unscaled(&self, work: &Work, device: &DeviceProfile, fitted: Option<Estimate>) -> Option<Estimate> {
+        let fitted = || fitted.unwrap_or_else(|| roofline_estimate(work, device));
+        match (&work.shape, work.family) {
+            (&Shape::Copy { route, pinned }, _) => {
+                self.copy_estimate(work, &(device.id.clone(), route, pinned), device)
+            }
+            (&Shape::Collective { kind, ranks }, _) => {
+                let own = LinkProfile::of_figures(device);
+                let known = std::iter::once(&device.id).chain(&device.lineage).find_map(|id| self.links.of_device(id));
+                let link = known.unwrap_or(&own);
+                let time = collective_time(kind, work.read.0, ranks, link);
+                Some(estimate_of(time.us, time.model, time.error, time.extrapolated))
+            }
+            (Shape::Attention { backward: true, .. }, _) if device.kind == DeviceKind::Gpu => {
+                Some(attention_gradient(fitted()))
+            }
+            (Shape::Embedding { .. }, _) => lookup_estimate(work, device),
+            _ if device.kind != DeviceKind::Gpu => Some(host_estimate(work, device)),
+            (_, Family::Other) if is_nothing(work) => None,
+            _ => Some(in_a_model(fitted(), work, device)),
+        }
+    }
+
+    fn copy_estimate(&self, work: &Work, kind: &CopyKind, device: &DeviceProfile) -> Option<Estimate> {
+        let curve = self.copies.get(kind);
+        let (us, error) = copy_us(work, device, curve)?;
+        Some(estimate_of(us, if curve.is_some() { "copy-traced" } else { "copy" }, error, false))
+    }
+
+    /// [`predict`](Self::predict) for a collective whose interconnect changes: `work` is a collective's, before and after. One of
+    /// unknown size keeps its time.
+    pub fn predict_over(&self, measured: DurNs, old: (&Work, Topology<'_>), new: (&Work, Topology<'_>)) -> Prediction {
+        if old == new {
+            return Prediction::measured(measured);
+        }
+        let (Some(before), Some(after)) = (old.1.transfer(old.0), new.1.transfer(new.0)) else {
+            return unmodelled(Some(measured));
+        };
+        let error = before.error.max(after.error) as f32;
+        let extrapolated = before.extrapolated || after.extrapolated;
+        if before.us <= 0.0 {
+            return absolute(&estimate_of(after.us, after.model, after.error, extrapolated), new.0);
+        }
+        let duration = measured.scale(after.us / before.us);
+        Prediction { duration, provenance: Provenance::Anchored, model: after.model, error, extrapolated }
+    }
+}
+
+/// What of `work` fits are asked about, and in which domain: `None` where other models answer.
+fn fitted_part<'w>(work: &'w Work, device: &DeviceProfile) -> Option<(Domain, Cow<'w, Work>)> {
+    let part = match work.shape {
+        _ if device.kind != DeviceKind::Gpu => return None,
+        Shape::Copy { .. } | Shape::Collective { .. } | Shape::Embedding { .. } => return None,
+        Shape::Attention { backward: true, .. } => Cow::Owned(operators::attention_forward(work)),
+        _ if work.family == Family::Other && is_nothing(work) => return None,
+        _ => Cow::Borrowed(work),
+    };
+    Some((Domain::of(&part)?, part))
+}
+
+fn is_nothing(work: &Work) -> bool {
+    work.bytes().0 == 0 && work.flop.0 <= 0.0
+}
+
+fn roofline_estimate(work: &Work, device: &DeviceProfile) -> Estimate {
+    estimate_of(roofline::roofline_us(work, device), "roofline", 0.65, true)
+}
+
+/// The gradient of attention from its forward pass, since no gradient is among the measurements: `t = t_forward · 2.5 / ρ`
+/// by the arithmetic of five products against two, ρ the rate of the gradient over that of the forward pass.
+fn attention_gradient(forward: Estimate) -> Estimate {
+    let error = forward.error.hypot(GRADIENT_ERROR);
+    let duration = forward.duration.scale(GRADIENT_FLOP / GRADIENT_RATE);
+    Estimate { duration, model: "attention-from-forward", error, extrapolated: true }
+}
+
+/// Arithmetic of attention's gradient over that of its forward pass.
+const GRADIENT_FLOP: f64 = 2.5;
+/// Rate of attention's gradient over that of its forward pass: FlashAttention-2 reaches some 0.8 to 0.9 of it on A100, 3 some
+/// 0.75 on H100 by their authors' plots.
+const GRADIENT_RATE: f64 = 0.8;
+/// Relative error stated for that, beside the forward model's: nothing at hand measures it.
+const GRADIENT_ERROR: f32 = 0.3;
+
+/// An estimate of `us` microseconds; never negative, never not a number.
+pub(super) fn estimate_of(us: f64, model: &'static str, error: f64, extrapolated: bool) -> Estimate {
+    Estimate { duration: DurNs::from_us_f64(us.max(0.0)), model, error: error as f32, extrapolated }
+}
+
+/// `estimate` of `work` with what tables and bandwidths do not show of a kernel's start in a running model.
+///
+/// A reduction waits for its last block and then for the sum of the blocks: a second start [traced reductions of V100: about 5 µs where
+/// copies of the size take 2]. So does a kernel that works out each element's place before it fetches it [each of 14 traces left out in
+/// turn, the others say 1.0 to 1.2 starts, and kinds of such kernels are 37 % off instead of 62]. Tables repeat one product, whose
+/// instructions and parameters are at hand after the first; a model runs other kernels before it.
+pub(super) fn in_a_model(estimate: Estimate, work: &Work, device: &DeviceProfile) -> Estimate {
+    let more = match (&work.shape, work.family) {
+        (_, Family::Reduction) | (Shape::Strided { .. }, _) => device.kernel_start,
+        (Shape::Gemm { .. }, _) if Domain::of(work) == Some(Domain::Gemm16) => FIRST_RUN,
+        _ => return estimate,
+    };
+    Estimate { duration: estimate.duration + more, ..estimate }
+}
+
+/// What a product in 16 bits that did not run just before takes longer on tensor cores: the least mean error over kinds of product (each of five traces counting
+/// the same: A100, B200, two on H100, MI300X; 23.6 % without, 18.9 with it). Not chosen on the pairs of traces that `validate whatif`
+/// swaps between GPUs.
+const FIRST_RUN: DurNs = DurNs(1_500);
+
+/// Relative errors of the lookup models on the few measured rows there are, none of which was fitted to: forward
+/// enhanced (the worse of V100 and H100), forward plain, backward.
+const LOOKUP_ERROR: (f64, f64, f64) = (0.23, 0.38, 0.46);
+
+fn lookup_estimate(work: &Work, device: &DeviceProfile) -> Option<Estimate> {
+    let &Shape::Embedding { rows, backward, ref reuse, .. } = &work.shape else { return None };
+    let known = rows > 0 || *reuse != Reuse::Uniform;
+    let us = lookup_kernel_us(&work.shape, super::work::element_bytes(work), device)?;
+    let (model, error) = match (known, backward) {
+        (_, true) => ("embedding-backward", LOOKUP_ERROR.2),
+        (true, false) => ("embedding-enhanced", LOOKUP_ERROR.0),
+        (false, false) => ("embedding-plain", LOOKUP_ERROR.1),
+    };
+    Some(estimate_of(us, model, error, !known))
+}
+
+/// Relative error of the sum of arithmetic and traffic on a host [Kakrannava: 18–40 % on CPUs].
+const HOST_ERROR: f64 = 0.4;
+
+fn host_estimate(work: &Work, device: &DeviceProfile) -> Estimate {
+    let algorithm = if matches!(work.shape, Shape::Conv { .. }) {
+        analytical::Algorithm::Im2col
+    } else {
+        analytical::Algorithm::Direct
+    };
+    let us = analytical::analytical_us(work, algorithm, device).unwrap_or(0.0);
+    estimate_of(device.kernel_start.secs() * 1e6 + us, "analytical", HOST_ERROR, false)
+}
+
+/// A key of everything the models read of a device.
+pub(super) fn figures_key(device: &DeviceProfile) -> u64 {
+    let mut hasher = FxHasher::default();
+    device.id.hash(&mut hasher);
+    (device.sm_count, device.l2.0, device.kernel_start.0).hash(&mut hasher);
+    let shares = [device.product_share, device.power_per_peak].map(|share| share.map(f64::to_bits));
+    (device.clock_mhz.to_bits(), shares).hash(&mut hasher);
+    let measured = device.dram_bandwidth_measured.map_or(0.0, |rate| rate.0);
+    let rates = [device.dram_bandwidth.0, measured, device.l2_bandwidth.0, device.host_link.0, device.peer_link.0];
+    // Weighted sums, not hashes, of the rates: this runs for every prediction that is asked for alone.
+    let links = rates.iter().fold(0.0, |sum, rate| sum * 1.618 + rate);
+    let peaks = device.peak.values().fold(0.0, |sum, rate| sum * 1.618 + rate.0);
+    (links.to_bits(), peaks.to_bits()).hash(&mut hasher);
+    hasher.finish()
+}
+
+/// The roofline of `work` on `device` in µs: the baseline that every model is compared with.
+pub fn baseline_us(work: &Work, device: &DeviceProfile) -> f64 {
+    roofline::roofline_us(work, device)
+}
+
+/// The structured model without any fit, in µs; `None` outside its domains.
+pub fn unfitted_us(work: &Work, device: &DeviceProfile) -> Option<f64> {
+    let domain = Domain::of(work)?;
+    Some(structured::structured_us(domain, work, device, &structured::default_values(domain)))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,152 @@
+//! What edits draw on besides the graph: devices, cost models, host overheads.
+
+use std::fmt;
+use std::sync::Arc;
+
+use thiserror::Error;
+
+use crate::cost::copies::copies_of;
+use crate::cost::copies::copy_curves;
+use crate::cost::overhead::OverheadError;
+use crate::cost::{CostModels, Overheads};
+use crate::device::{Catalog, CatalogError, DeviceProfile};
+use crate::graph::{ExecutionGraph, RankPart};
+
+use super::batch::BatchLaws;
+use super::host::HostModel;
+use super::known::{Known, read_step};
+use super::step::{Step, StepError};
+
+/// Catalog, models and the devices on which the graph was traced. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Context {
+    /// Known devices.
+    pub catalog: Arc<Catalog>,
+    /// Cost models.
+    pub models: Arc<CostModels>,
+    /// Host overheads by operator, for work that was never run.
+    pub overheads: Arc<Overheads>,
+    /// Further databases of host overheads, by file.
+    pub databases: Databases,
+    /// The device of each rank, in the order of the graph's ranks.
+    pub devices: Vec<RankDevice>,
+    /// The host as the trace shows it, where operators computed on it.
+    pub host: Option<HostModel>,
+    /// Whether the graph's device work was put there by `place-on-gpu`, from an execution trace.
+    pub is_placed: bool,
+    /// What a second trace of the model, at another batch size, tells.
+    pub laws: Option<Arc<BatchLaws>>,
+}
+
+/// What reads a database of host overheads, or says in one line why not.
+type ReadDatabase = dyn Fn(&str) -> Result<Arc<Overheads>, String> + Send + Sync;
+
+/// Where databases of host overheads come from; reading files is for those who supply it.
+#[derive(Clone)]
+pub struct Databases(Arc<ReadDatabase>);
+
+impl Databases {
+    /// A source that `read`s the database of a file's name.
+    pub fn new(read: impl Fn(&str) -> Result<Arc<Overheads>, String> + Send + Sync + 'static) -> Self {
+        Self(Arc::new(read))
+    }
+
+    /// The database in `file`.
+    ///
+    /// # Errors
+    /// Why it cannot be used, in one line.
+    pub fn read(&self, file: &str) -> Result<Arc<Overheads>, String> {
+        (self.0)(file)
+    }
+}
+
+impl Default for Databases {
+    fn default() -> Self {
+        Self::new(|file| Err(format!("{file}: no file is read here")))
+    }
+}
+
+impl fmt::Debug for Databases {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Databases")
+    }
+}
+
+/// The device that a rank was traced on.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RankDevice {
+    /// Its figures.
+    pub profile: Arc<DeviceProfile>,
+    /// Whether the catalog knows the recorded device; otherwise the figures are those of a common one.
+    pub recognised: bool,
+}
+
+/// A built-in file is damaged.
+#[derive(Debug, Error)]
+pub enum ContextError {
+    /// A device or model file.
+    #[error(transparent)]
+    Catalog(#[from] CatalogError),
+    /// The overhead database.
+    #[error(transparent)]
+    Overheads(#[from] OverheadError),
+}
+
+/// Stands for a GPU that the catalog does not know.
+const COMMON_GPU: &str = "A100-40";
+/// Stands for the host of a trace without device work.
+const COMMON_HOST: &str = "CPU";
+
+impl Context {
+    /// A context for `graph`.
+    pub fn new(
+        catalog: Arc<Catalog>,
+        models: Arc<CostModels>,
+        overheads: Arc<Overheads>,
+        graph: &ExecutionGraph,
+    ) -> Self {
+        let devices: Vec<RankDevice> = graph.ranks.iter().filter_map(|part| device_of(part, &catalog)).collect();
+        let profiles: Vec<&DeviceProfile> = devices.iter().map(|device| &*device.profile).collect();
+        let copies = copies_of(graph, &profiles);
+        let curves = copy_curves(copies.iter().map(|(work, device, us)| (work, *device, *us)));
+        let models = if curves.is_empty() { models } else { Arc::new(models.with_copies(curves)) };
+        let host = HostModel::fit(graph);
+        let databases = Databases::default();
+        Self { catalog, models, overheads, databases, devices, host, is_placed: false, laws: None }
+    }
+
+    /// Reads a step that names only what is known.
+    ///
+    /// # Errors
+    /// See [`read_step`].
+    pub fn step(&self, line: &str) -> Result<Step, StepError> {
+        read_step(line, self.known())
+    }
+
+    /// What steps may name.
+    pub fn known(&self) -> Known<'_> {
+        Known { catalog: &self.catalog, links: self.models.links(), databases: &self.databases }
+    }
+
+    /// A context for `graph` with the devices, models and overheads that come with the program.
+    ///
+    /// # Errors
+    /// A built-in file is damaged.
+    pub fn builtin(graph: &ExecutionGraph) -> Result<Self, ContextError> {
+        let catalog = Arc::new(Catalog::builtin()?);
+        let models = Arc::new(CostModels::builtin()?);
+        Ok(Self::new(catalog, models, Arc::new(Overheads::builtin()?), graph))
+    }
+}
+
+/// The profile of the rank's recorded device, or of what stands for it.
+pub fn device_of(part: &RankPart, catalog: &Catalog) -> Option<RankDevice> {
+    let recorded = part.device.as_ref();
+    let known = recorded.and_then(|device| catalog.recognise(&device.name));
+    if let Some(profile) = known {
+        return Some(RankDevice { profile: profile.clone(), recognised: true });
+    }
+    let common = if recorded.is_some() { COMMON_GPU } else { COMMON_HOST };
+    let profile = catalog.find(common).ok().or_else(|| catalog.iter().next())?;
+    Some(RankDevice { profile: profile.clone(), recognised: false })
+}

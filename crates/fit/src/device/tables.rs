@@ -1,0 +1,108 @@
+//! The files of a calibration as rows of one device, without times that cannot be.
+
+use std::collections::BTreeSet;
+
+use super::super::collectives::{CollectiveRow, collective_rows, is_collectives};
+use super::super::formats::family_uses;
+use super::super::{FamilyUse, FitError, Measurement, lookup_measurements, measurements};
+use retime_core::cost::work::{Shape, Work};
+use retime_core::device::DeviceProfile;
+
+/// What the files hold.
+#[derive(Default)]
+pub(super) struct Tables {
+    /// Rows with the position of their file.
+    kernels: Vec<(usize, Measurement)>,
+    pub(super) collectives: Vec<CollectiveRow>,
+    names: Vec<String>,
+    pub(super) families: Vec<FamilyUse>,
+}
+
+impl Tables {
+    pub(super) fn read(files: &[(String, String)]) -> Result<Self, (String, FitError)> {
+        let mut tables = Self { names: files.iter().map(|(name, _)| name.clone()).collect(), ..Self::default() };
+        for (at, (name, text)) in files.iter().enumerate() {
+            let failed = |error| (name.clone(), error);
+            if is_collectives(text) {
+                tables.collectives.extend(collective_rows(text).map_err(failed)?);
+            } else if let Some(rows) = lookup_measurements(text).map_err(failed)? {
+                let own = rows.into_iter().filter(|row| row.cached.is_none());
+                tables.kernels.extend(own.map(|row| (at, row.kernel)));
+            } else {
+                tables.kernels.extend(measurements(text).map_err(failed)?.into_iter().map(|row| (at, row)));
+                tables.families.extend(family_uses(text).map_err(failed)?);
+            }
+        }
+        Ok(tables)
+    }
+
+    /// The device that is calibrated, as the files name it: the only one, or the one called `wanted`.
+    pub(super) fn device(&self, wanted: Option<&str>) -> Result<String, FitError> {
+        let kernels = self.kernels.iter().map(|(_, row)| row.device.as_str());
+        let mut names: BTreeSet<&str> = kernels.collect();
+        if names.is_empty() {
+            names = self.collectives.iter().map(|row| row.system.as_str()).collect();
+        }
+        let names: Vec<String> = names.into_iter().map(str::to_owned).collect();
+        match (&names[..], wanted) {
+            ([], _) => Err(FitError::Nothing("no row of an operator that a model covers".to_owned())),
+            ([only], _) => Ok(only.clone()),
+            (several, Some(wanted)) if several.iter().any(|name| name == wanted) => Ok(wanted.to_owned()),
+            _ => Err(FitError::SeveralDevices { devices: names }),
+        }
+    }
+
+    /// The rows of the device recorded as `recorded`, in µs that `device` can reach.
+    pub(super) fn rows_of(
+        &self,
+        recorded: &str,
+        device: &DeviceProfile,
+    ) -> Result<Vec<Measurement>, (String, FitError)> {
+        let mut rows = Vec::new();
+        for (file, row) in self.kernels.iter().filter(|(_, row)| row.device == recorded) {
+            if let Some((times, than)) = impossible(row, device) {
+                let (line, us) = (row.line, format!("{:.4}", row.us));
+                let name = self.names.get(*file).cloned().unwrap_or_default();
+                return Err((name, FitError::Impossible { line, us, times: times as u64, than }));
+            }
+            rows.push(row.clone());
+        }
+        Ok(rows)
+    }
+}
+
+/// How many times faster than the roofline a measurement may be: algorithms save at most a factor of four of the
+/// arithmetic, caches about as much of the traffic.
+const IMPOSSIBLE: f64 = 12.0;
+
+/// How many times slower than the roofline a measurement may be, and the shortest that this is asked of: no kernel is so bad,
+/// and what the host adds to a call stays below.
+const ENDLESS: (f64, f64) = (10_000.0, 1e6);
+
+/// How many times, and of what, the time of `row` is off where it cannot be.
+fn impossible(row: &Measurement, device: &DeviceProfile) -> Option<(f64, String)> {
+    let shortest = shortest_us(&row.work, device);
+    if shortest / row.us > IMPOSSIBLE {
+        return Some((shortest / row.us, format!("shorter than {} can be", device.id)));
+    }
+    let roof = shortest + device.kernel_start.secs() * 1e6;
+    let is_endless = row.us > ENDLESS.1 && row.us > ENDLESS.0 * roof;
+    is_endless.then(|| (row.us / roof, format!("longer than {} needs", device.id)))
+}
+
+/// A time that nothing undercuts by much: arithmetic at peak, or traffic at the rate of the cache.
+fn shortest_us(work: &Work, device: &DeviceProfile) -> f64 {
+    if matches!(work.shape, Shape::Copy { .. } | Shape::Embedding { .. }) {
+        return 1e6 * work.written.0 as f64 / device.l2_bandwidth.0.max(device.dram_bandwidth.0);
+    }
+    let arithmetic = work.flop.0 / device.peak_rate(work.precision).0.max(1.0);
+    let traffic = work.bytes().0 as f64 / device.l2_bandwidth.0.max(device.dram_bandwidth.0);
+    1e6 * arithmetic.max(traffic)
+}
+
+/// Whether times are of whole calls: a tenth of them within 15 % of the shortest, which is longer than kernels take to start.
+pub(super) fn are_whole_calls(rows: &[Measurement]) -> bool {
+    let mut times: Vec<f64> = rows.iter().map(|row| row.us).collect();
+    times.sort_by(f64::total_cmp);
+    times.first().zip(times.get(times.len() / 10)).is_some_and(|(first, tenth)| *first > 15.0 && *tenth < 1.15 * first)
+}

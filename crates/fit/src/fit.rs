@@ -1,0 +1,295 @@
+//! Fitting one domain on one device: the structured model's parameters, then trees on what they leave over.
+
+use std::collections::BTreeSet;
+
+use super::forest::{Growth, enough, grow};
+use super::held_out::{is_held_out, is_judge};
+use super::mlp::{MlpConfig, search as search_network, train};
+use super::search::minimise;
+use super::structure::{KERNEL_OVER_FLOOR, Lesson, lessons, search};
+use super::{Beside, ErrorSummary, FitError, Measurement, Sample, summarise};
+use retime_core::cost::domain::Domain;
+use retime_core::cost::features::{features, sizes};
+use retime_core::cost::fits::{Choice, Fit};
+use retime_core::cost::forest::Forest;
+use retime_core::cost::host_floor::BEFORE;
+use retime_core::cost::mlp::{Mlp, paper_features};
+use retime_core::cost::operators::{GemmSize, gemm_work};
+use retime_core::cost::roofline;
+use retime_core::cost::significant::significant;
+use retime_core::cost::structured::{BANDWIDTH, COMPUTE, FLOOR_US, defaults, structured_us, without_power_limit};
+use retime_core::cost::work::Work;
+use retime_core::device::{DeviceProfile, Precision};
+use retime_core::graph::DType;
+
+/// Fewest measurements that parameters and trees are fitted to.
+pub(super) const FEWEST: usize = 60;
+/// Fewest measurements that the three device constants are fitted to.
+pub(super) const FEWEST_QUICK: usize = 5;
+/// Least part of a call that is its kernel, for trees to learn from a kernel measured alone what they say of such calls.
+const SEEN: f64 = 0.5;
+
+/// A fit and how wrong it is on measurements it has not seen.
+#[derive(Clone, Debug)]
+pub struct Calibrated {
+    /// The fit.
+    pub fit: Fit,
+    /// All held-out measurements.
+    pub held_out: ErrorSummary,
+    /// Held-out measurements well above the host's floor: what counts for kernels.
+    pub kernels: ErrorSummary,
+    /// The structured model alone, on those of `kernels`.
+    pub structured: ErrorSummary,
+    /// The plain roofline, on those of `kernels`.
+    pub roofline: ErrorSummary,
+    /// The data-movement curve (where the device has one) and the host's floor, on those of `kernels`.
+    pub curve: ErrorSummary,
+}
+
+/// How the candidates of a fit are made.
+#[derive(Clone, Debug)]
+pub struct Tuning {
+    /// How trees grow.
+    pub growth: Growth,
+    /// Networks tried.
+    pub networks: Vec<MlpConfig>,
+}
+
+impl Default for Tuning {
+    fn default() -> Self {
+        Self { growth: Growth::default(), networks: MlpConfig::small_grid() }
+    }
+}
+
+/// Fits `sample`: parameters by search on up to 2000 rows; then, of trees, a network, the structured model alone and the curve, the
+/// one with the least error on part of the rows, taught by all of them but the held-out ones. The same rows give the same
+/// fit, to the last digit.
+///
+/// # Errors
+/// Fewer than 60 measurements.
+pub fn calibrate(
+    sample: Sample<'_>,
+    beside: Beside<'_>,
+    source: &str,
+    tuning: &Tuning,
+) -> Result<Calibrated, FitError> {
+    let (test, train): (Vec<&Measurement>, Vec<&Measurement>) =
+        sample.rows.iter().partition(|row| is_held_out(&row.work));
+    if train.len() < FEWEST || test.is_empty() {
+        return Err(FitError::TooFew { rows: sample.rows.len(), domain: sample.domain.name(), needed: FEWEST });
+    }
+    let (groups, calls) = lessons(&sample, beside);
+    let lessons = groups.concat();
+    let (parameters, host) = search(sample.domain, &[groups, calls].concat(), beside.common);
+    let mut fit = Fit {
+        domain: sample.domain,
+        devices: vec![sample.device.id.clone()],
+        choice: Choice::default(),
+        parameters,
+        host_floor_us: host.us,
+        host_before: host.before,
+        error: 0.0,
+        structured_error: 0.0,
+        sibling_error: 0.0,
+        network_error: None,
+        n_train: train.len() as u32,
+        n_test: test.len() as u32,
+        ranges: ranges(sample.domain, lessons.iter().map(|one| one.row)),
+        precisions: precisions(lessons.iter().map(|one| one.row)),
+        source: source.to_owned(),
+        network: None,
+        forest: Forest::default(),
+    };
+    let (candidate, config) = chosen(&fit, sample.device, &lessons, tuning);
+    fit.choice = candidate.choice;
+    if candidate.network.is_some() {
+        let network = Fit { choice: Choice::Mlp, ..candidate.clone() };
+        fit.network_error = Some(significant(assess(&network, sample.device, &test).kernels.mape, 3));
+    }
+    match fit.choice {
+        Choice::StructuredTrees => {
+            let growth = Growth { trees: candidate.forest.len(), ..tuning.growth };
+            fit.forest = residual(&fit, &lessons, growth);
+        }
+        Choice::Mlp => fit.network = config.and_then(|config| taught(&lessons, &config)),
+        Choice::Structured | Choice::Curve => {}
+    }
+    let mut calibrated = assess(&fit, sample.device, &test);
+    calibrated.fit.error = significant(calibrated.kernels.mape, 4);
+    calibrated.fit.structured_error = significant(calibrated.structured.mape, 4);
+    Ok(calibrated)
+}
+
+/// Rows that a network is taught, and rows that the grid of networks is searched with.
+const TAUGHT: usize = 4_000;
+const SEARCHED_BY_NETWORKS: usize = 800;
+
+/// `fit` with all candidates taught by part of `train` and the choice that has the least error on the rest; and the network's
+/// configuration.
+fn chosen(fit: &Fit, device: &DeviceProfile, lessons: &[Lesson<'_>], tuning: &Tuning) -> (Fit, Option<MlpConfig>) {
+    let (judges, lesson): (Vec<Lesson<'_>>, Vec<Lesson<'_>>) = lessons.iter().partition(|one| is_judge(&one.row.work));
+    let judges: Vec<Lesson<'_>> = judges.into_iter().filter(|one| one.device.id == device.id).collect();
+    let (rows, targets) = network_rows(&lesson, SEARCHED_BY_NETWORKS);
+    let config = search_network(&rows, &targets, &tuning.networks).map(|(_, config)| config);
+    let mut best = Fit { network: config.and_then(|config| taught(&lesson, &config)), ..fit.clone() };
+    best.forest = residual(fit, &lesson, tuning.growth);
+    let (rows, targets) = residual_rows(fit, &judges);
+    let enough = enough(&best.forest, &rows, &targets);
+    best.forest = best.forest.first(enough);
+    let judges: Vec<&Measurement> = judges.iter().map(|one| one.row).collect();
+    let error = |choice: Choice| assess(&Fit { choice, ..best.clone() }, device, &judges).kernels.mape;
+    let choices = [Choice::StructuredTrees, Choice::Structured, Choice::Mlp, Choice::Curve];
+    let tried = choices.into_iter().filter(|choice| *choice != Choice::Mlp || best.network.is_some());
+    let least = tried.map(|choice| (error(choice), choice)).min_by(|a, b| a.0.total_cmp(&b.0));
+    best.choice = least.map(|(_, choice)| choice).unwrap_or_default();
+    (best, config)
+}
+
+/// The papers' features and logarithms of times of up to `most` of `rows`, evenly spread.
+fn network_rows(rows: &[Lesson<'_>], most: usize) -> (Vec<Vec<f64>>, Vec<f64>) {
+    let step = rows.len().div_ceil(most).max(1);
+    let row = |Lesson { row, .. }: &Lesson<'_>| Some((paper_features(&row.work, None)?, row.us.ln()));
+    rows.iter().step_by(step).filter_map(row).unzip()
+}
+
+fn taught(rows: &[Lesson<'_>], config: &MlpConfig) -> Option<Mlp> {
+    let (rows, targets) = network_rows(rows, TAUGHT);
+    train(&rows, &targets, config)
+}
+
+/// Whether `row` is the kernel's: measured alone, or well longer than the host's floor.
+pub(crate) fn is_kernel(fit: &Fit, device: &DeviceProfile, row: &Measurement) -> bool {
+    !row.whole_call
+        || structured_us(fit.domain, &row.work, device, &fit.parameters) >= KERNEL_OVER_FLOOR * fit.host_floor_us
+}
+
+/// Errors of `fit` on `rows` of `device`, with the baselines beside.
+pub fn assess(fit: &Fit, device: &DeviceProfile, rows: &[&Measurement]) -> Calibrated {
+    let kernel = |row: &Measurement| structured_us(fit.domain, &row.work, device, &fit.parameters);
+    let called = |us: f64, row: &Measurement| if row.whole_call { fit.host().call_us(us) } else { us };
+    let own: Vec<&&Measurement> = rows.iter().filter(|row| is_kernel(fit, device, row)).collect();
+    let over = |predict: &dyn Fn(&Measurement) -> f64| summarise(own.iter().map(|row| (predict(row), row.us)));
+    let predicted = |row: &Measurement| {
+        if row.whole_call { fit.whole_call_us(&row.work, device) } else { fit.kernel_us(&row.work, device) }
+    };
+    Calibrated {
+        fit: fit.clone(),
+        held_out: summarise(rows.iter().map(|row| (predicted(row), row.us))),
+        kernels: over(&predicted),
+        structured: over(&|row| called(kernel(row), row)),
+        roofline: over(&|row| roofline::roofline_us(&row.work, device)),
+        curve: over(&|row| called(roofline::curve_us(&row.work, device), row)),
+    }
+}
+
+/// Trees on the logarithm of measured over structured.
+fn residual(fit: &Fit, lessons: &[Lesson<'_>], growth: Growth) -> Forest {
+    let (rows, targets) = residual_rows(fit, lessons);
+    grow(&rows, &targets, growth)
+}
+
+/// What trees ask of each lesson and are to answer. They speak of whole calls; a kernel measured alone counts as much as it would
+/// be of its call, the way predictions of kernels undo it.
+fn residual_rows(fit: &Fit, lessons: &[Lesson<'_>]) -> (Vec<Vec<f32>>, Vec<f64>) {
+    let row = |one: &Lesson<'_>| {
+        let kernel = structured_us(fit.domain, &one.row.work, one.device, &fit.parameters);
+        let (whole, seen) = (fit.host().call_us(kernel), fit.host().seen(kernel));
+        let target = match one.has_floor {
+            true => (one.us / whole.max(1e-6)).ln(),
+            false if seen >= SEEN => (one.us / kernel.max(1e-6)).ln() / seen,
+            false => return None,
+        };
+        Some((features(fit.domain, &one.row.work, one.device, whole), target.clamp(-1.9, 1.9)))
+    };
+    lessons.iter().filter_map(row).unzip()
+}
+
+/// Smallest and largest of each size among `rows`.
+fn ranges<'a>(domain: Domain, rows: impl Iterator<Item = &'a Measurement>) -> Vec<(f32, f32)> {
+    let mut ranges: Vec<(f32, f32)> = Vec::new();
+    for row in rows {
+        let sizes = sizes(domain, &row.work);
+        ranges.resize(sizes.len(), (f32::INFINITY, f32::NEG_INFINITY));
+        for (range, size) in ranges.iter_mut().zip(sizes) {
+            *range = (range.0.min(size), range.1.max(size));
+        }
+    }
+    ranges
+}
+
+fn precisions<'a>(rows: impl Iterator<Item = &'a Measurement>) -> Vec<Precision> {
+    rows.map(|row| row.work.precision).collect::<BTreeSet<_>>().into_iter().collect()
+}
+
+/// Five products that tell a device's three constants: two bound by arithmetic, two by bandwidth, one by its floor.
+pub fn quick_shapes() -> [GemmSize; 5] {
+    let size = |m, n, k| GemmSize { batch: 1, m, n, k };
+    [size(4096, 4096, 4096), size(8192, 8192, 2048), size(16, 8192, 8192), size(8192, 64, 8192), size(32, 32, 32)]
+}
+
+/// Fits only the three device constants (share of peak arithmetic, share of bandwidth, floor) to a handful of measurements,
+/// the rest as in `base`. Arithmetic and bandwidth need a product bound by each: see [`quick_shapes`]. With the fit, the error
+/// on each measurement from constants fitted to the others.
+///
+/// # Errors
+/// Fewer than five measurements.
+pub fn calibrate_quick(sample: Sample<'_>, base: &[f64], source: &str) -> Result<(Fit, ErrorSummary), FitError> {
+    let (rows, domain) = (sample.rows.len(), sample.domain);
+    if rows < FEWEST_QUICK {
+        return Err(FitError::TooFew { rows, domain: domain.name(), needed: FEWEST_QUICK });
+    }
+    let all: Vec<&Measurement> = sample.rows.iter().collect();
+    let time = |row: &Measurement, parameters: &[f64]| structured_us(domain, &row.work, sample.device, parameters);
+    let parameters = constants(sample, base, &all);
+    let left_out = (0..rows.min(LEFT_OUT)).map(|at| {
+        let others: Vec<&Measurement> =
+            all.iter().copied().enumerate().filter(|(i, _)| *i != at).map(|(_, r)| r).collect();
+        (time(all[at], &constants(sample, base, &others)), all[at].us)
+    });
+    let errors = summarise(left_out);
+    let error = errors.mape.max(QUICK_ERROR);
+    let fit = Fit {
+        domain,
+        devices: vec![sample.device.id.clone()],
+        choice: Choice::Structured,
+        parameters,
+        host_floor_us: 0.0,
+        host_before: BEFORE,
+        error,
+        structured_error: error,
+        sibling_error: error,
+        network_error: None,
+        n_train: rows as u32,
+        n_test: 0,
+        ranges: ranges(domain, sample.rows.iter()),
+        precisions: precisions(sample.rows.iter()),
+        source: source.to_owned(),
+        network: None,
+        forest: Forest::default(),
+    };
+    Ok((fit, errors))
+}
+
+/// Most rows that are left out in turn.
+const LEFT_OUT: usize = 60;
+
+fn constants(sample: Sample<'_>, base: &[f64], rows: &[&Measurement]) -> Vec<f64> {
+    let bounds: Vec<(f64, f64)> =
+        defaults(sample.domain).iter().map(|parameter| (parameter.min, parameter.max)).collect();
+    let cost = |p: &[f64]| {
+        let error = |row: &&Measurement| {
+            (structured_us(sample.domain, &row.work, sample.device, p) / row.us).max(1e-9).ln().abs()
+        };
+        rows.iter().map(error).sum::<f64>()
+    };
+    let start = without_power_limit(sample.domain, base.to_vec());
+    minimise(&start, &bounds, &[COMPUTE, BANDWIDTH, FLOOR_US], 60, cost).0
+}
+
+/// Error of three constants from five products on a device that nobody measured otherwise [ACCURACY: 12 % on L4].
+const QUICK_ERROR: f64 = 0.12;
+
+/// The work of one of [`quick_shapes`] in `dtype`.
+pub fn quick_work(size: GemmSize, dtype: DType) -> Work {
+    gemm_work(size, dtype, false, 0)
+}

@@ -1,0 +1,23 @@
+//! Which measurements teach, judge and test: drawn by their sizes, so that every machine draws alike.
+
+use retime_core::cost::work::Work;
+
+/// Whether a measurement of `work` is kept from every fit: one in five, by its sizes alone, so that a shape is held out
+/// on all devices or on none, on every machine alike.
+pub fn is_held_out(work: &Work) -> bool {
+    lot(work).is_multiple_of(5)
+}
+
+/// Whether a measurement that fits may see judges between candidates before it teaches the chosen one: one in five of them.
+pub(super) fn is_judge(work: &Work) -> bool {
+    (lot(work) / 5).is_multiple_of(5)
+}
+
+/// A number drawn by the sizes of `work` (64-bit FNV-1a of the sizes as text, folded).
+fn lot(work: &Work) -> u64 {
+    let text = format!("{:?} {} {} {}", work.shape, work.flop.0, work.read.0, work.written.0);
+    let hash = text
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+    (hash ^ (hash >> 32)) & 0xffff_ffff
+}

@@ -1,0 +1,192 @@
+//! Calibration: measurements → fitted parameters, with the error on rows the fit has not seen.
+//!
+//! Reads text, not files. What comes out is a [`Fit`](retime_core::cost::fits::Fit) per domain and device.
+
+mod anchored;
+pub mod collectives;
+pub mod csv;
+mod curve;
+mod device;
+mod fit;
+mod forest;
+mod formats;
+mod held_out;
+mod kernel_table;
+mod lookups;
+mod microbench;
+pub mod mlp;
+mod published;
+mod rows;
+mod scale;
+mod search;
+mod structure;
+pub mod traced;
+mod undercut;
+pub mod validate;
+
+use thiserror::Error;
+
+use retime_core::device::DeviceProfile;
+
+use retime_core::cost::domain::Domain;
+use retime_core::cost::work::Work;
+
+pub(crate) use anchored::batch_of;
+pub use anchored::{Judged, anchored_errors};
+pub use device::{DeviceCalibration, DomainReport, Target, calibrate_device};
+pub(crate) use fit::is_kernel;
+pub use fit::{Calibrated, Tuning, assess, calibrate, calibrate_quick, quick_shapes, quick_work};
+pub use forest::Growth;
+pub use formats::measurements;
+pub use held_out::is_held_out;
+pub use kernel_table::kernel_measurements;
+pub use lookups::{MeasuredLookup, lookup_measurements};
+pub use microbench::FamilyUse;
+use retime_core::cost::{ErrorSummary, summarise};
+pub use scale::fit_scale;
+pub use structure::{mean_parameters, shared_parameters};
+
+/// One measured kernel.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Measurement {
+    /// What it did.
+    pub work: Work,
+    /// The device as the file names it.
+    pub device: String,
+    /// Its time in µs.
+    pub us: f64,
+    /// Whether that is of a whole call, whose floor is the host's, rather than of its kernels.
+    pub whole_call: bool,
+    /// Which kernel was launched on which grid, as a number that like launches share; none where that was not recorded.
+    pub launched: Option<u64>,
+    /// Line of its file, from 1.
+    pub line: usize,
+    /// Whether a larger launch of the same kernel took less by more than noise, so that one of both times is wrong.
+    pub is_undercut: bool,
+    /// Whether its table holds more of those than noise explains.
+    pub is_doubtful: bool,
+}
+
+impl Measurement {
+    /// A kernel that took `us` by line `line` of a table.
+    pub(crate) fn of_kernel(work: Work, device: &str, us: f64, line: usize) -> Self {
+        let (device, whole_call, launched) = (device.to_owned(), false, None);
+        Self { work, device, us, whole_call, launched, line, is_undercut: false, is_doubtful: false }
+    }
+}
+
+/// The domain and measurements of one device, ready to fit.
+#[derive(Clone, Copy, Debug)]
+pub struct Sample<'a> {
+    /// What is fitted.
+    pub domain: Domain,
+    /// The device measured.
+    pub device: &'a DeviceProfile,
+    /// Its measurements in that domain.
+    pub rows: &'a [Measurement],
+}
+
+/// What a fit goes by beside its own rows.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Beside<'a> {
+    /// Parameters that devices have in common: what its own rows do not tell stays near them. Without them, the model's defaults.
+    pub common: Option<&'a [f64]>,
+    /// Rows of the same chip of the kind (kernels, whole calls) that its own are not.
+    pub companions: &'a [Sample<'a>],
+}
+
+/// Measurements or fits that cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum FitError {
+    /// A file without rows.
+    #[error("no measurements: a header and at least one row are expected")]
+    Empty,
+    /// A row wider than the header.
+    #[error("line {line}: {fields} fields, but the header has {columns} columns")]
+    Width {
+        /// Line, from 1.
+        line: usize,
+        /// Fields found.
+        fields: usize,
+        /// Columns of the header.
+        columns: usize,
+    },
+    /// A needed column is not there.
+    #[error("no column `{column}`")]
+    MissingColumn {
+        /// Its name.
+        column: &'static str,
+    },
+    /// A value that cannot be.
+    #[error("line {line}, column `{column}`: `{value}` is no number that can be there")]
+    BadNumber {
+        /// Line, from 1.
+        line: usize,
+        /// Its column.
+        column: &'static str,
+        /// As written.
+        value: String,
+    },
+    /// A time that no such device can reach, or needs.
+    #[error("line {line}: {us} µs is {times} times {than}: is the unit right?")]
+    Impossible {
+        /// Line, from 1.
+        line: usize,
+        /// As read.
+        us: String,
+        /// How far off it is.
+        times: u64,
+        /// From what, with the device.
+        than: String,
+    },
+    /// Several devices where one is calibrated.
+    #[error("measurements of {} devices ({}): choose one with --device", devices.len(), devices.join(", "))]
+    SeveralDevices {
+        /// As the files name them.
+        devices: Vec<String>,
+    },
+    /// A device that is in no catalog, and nothing to inherit from.
+    #[error("the catalog has no `{device}`: name a device like it with --inherits")]
+    UnknownDevice {
+        /// As the file names it.
+        device: String,
+    },
+    /// Nothing that a fit could use.
+    #[error("nothing to fit: {0}")]
+    Nothing(String),
+    /// A header that no known format has.
+    #[error(
+        "unknown kind of measurements: expected the columns of microbench.py, NeuSight, aiconfigurator or nccl-tests tables"
+    )]
+    UnknownFormat,
+    /// A header that has most columns of a known format, not all.
+    #[error("no column `{column}`, which tables of {format} have")]
+    NearlyKnown {
+        /// The format.
+        format: &'static str,
+        /// The first of its columns that is not there.
+        column: &'static str,
+    },
+    /// A word that is none of those expected.
+    #[error("line {line}, column `{column}`: `{value}` is not one of {expected}")]
+    BadWord {
+        /// Line, from 1.
+        line: usize,
+        /// Its column.
+        column: &'static str,
+        /// As written.
+        value: String,
+        /// What it may be.
+        expected: &'static str,
+    },
+    /// Too little to fit.
+    #[error("{rows} usable measurements of {domain}; at least {needed} are needed")]
+    TooFew {
+        /// How many there are.
+        rows: usize,
+        /// Of what.
+        domain: &'static str,
+        /// How many it takes.
+        needed: usize,
+    },
+}

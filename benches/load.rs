@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 use ratatui::layout::Size;
 use retime::session::Engine;
-use retime::tui::{Depth, Rehearsal, Style};
+use retime::tui::{Depth, ScriptedScreen, Style};
 use retime_core::graph::BuildOptions;
 use retime_core::scenario::Scenario;
 use retime_core::trace::{self, OpenOptions};
@@ -307,7 +307,7 @@ fn first_screen(gzip: &Path, plain: &Path) {
         let engine = Arc::new(Engine::builtin().unwrap());
         let loaded = engine.load(&[path.to_owned()], &OpenOptions::default(), &BuildOptions::default()).unwrap();
         let size = Size { width: 200, height: 60 };
-        let screen = Rehearsal::new(Arc::clone(&engine), loaded, &Scenario::default(), &style, size);
+        let screen = ScriptedScreen::new(Arc::clone(&engine), loaded, &Scenario::default(), &style, size);
         assert!(screen.draw().area.width == 200);
     };
     let [packed, plain] = best(3, [&mut || show(gzip), &mut || show(plain)]);

@@ -76,7 +76,7 @@ fn screen(cli: &Cli) -> Result<()> {
 #[cfg(feature = "tui")]
 fn play(cli: &Cli, args: &RunArgs) -> Result<u8> {
     use retime::session::{read_text, script_lines};
-    use retime::tui::Rehearsal;
+    use retime::tui::ScriptedScreen;
 
     let config = Config::read()?;
     let engine = Arc::new(Engine::with_devices(&config.devices)?);
@@ -88,7 +88,7 @@ fn play(cli: &Cli, args: &RunArgs) -> Result<u8> {
     } else {
         retime::headless::open_all(&engine, &args.traces, cli.iteration)?
     };
-    let mut screen = Rehearsal::new(engine, loaded, &Scenario::default(), &Style::plain(), UNSEEN.into());
+    let mut screen = ScriptedScreen::new(engine, loaded, &Scenario::default(), &Style::plain(), UNSEEN.into());
     screen.set_build(retime::headless::build_options(cli.iteration));
     let played = screen.source(&script).map_err(|error| eyre!(error))?;
     retime::headless::report(&script, &played, &args.output)

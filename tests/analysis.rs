@@ -239,7 +239,7 @@ fn the_path_of_an_edited_scenario_goes_through_what_the_edit_added() {
         reports: Vec::new(),
         devices: Vec::new(),
         batch: None,
-        seats: None,
+        placements: None,
         memory: Arc::default(),
         unchanged: None,
         moved: Vec::default(),

@@ -12,7 +12,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Size;
 use ratatui::style::{Color, Modifier};
 use retime::session::Engine;
-use retime::tui::{Depth, Rehearsal, Style, Theme};
+use retime::tui::{Depth, ScriptedScreen, Style, Theme};
 use retime_core::graph::BuildOptions;
 use retime_core::scenario::Scenario;
 
@@ -69,22 +69,22 @@ fn style(depth: Depth) -> Style {
     Style { theme: "dark".to_owned(), theme_files: Vec::new(), depth, is_ascii: false, keymap: String::new() }
 }
 
-fn open_with(style: &Style, size: (u16, u16), traces: usize, steps: &[&str]) -> Rehearsal {
+fn open_with(style: &Style, size: (u16, u16), traces: usize, steps: &[&str]) -> ScriptedScreen {
     let engine = Arc::new(Engine::builtin().unwrap());
     let load = |_| engine.load_bytes(trace().as_bytes(), "made-up.json", &BuildOptions::default()).unwrap();
     let loaded = (0..traces).map(load).collect();
     let scenario = Scenario::parse(steps.iter().copied()).unwrap();
     let size = Size { width: size.0, height: size.1 };
-    let mut screen = Rehearsal::new(Arc::clone(&engine), loaded, &scenario, style, size);
+    let mut screen = ScriptedScreen::new(Arc::clone(&engine), loaded, &scenario, style, size);
     screen.settle();
     screen
 }
 
-fn open(size: (u16, u16)) -> Rehearsal {
+fn open(size: (u16, u16)) -> ScriptedScreen {
     open_with(&style(Depth::True), size, 1, &[])
 }
 
-fn play(screen: &mut Rehearsal, keys: &str) {
+fn play(screen: &mut ScriptedScreen, keys: &str) {
     screen.press(keys).unwrap();
     screen.settle();
 }
@@ -95,12 +95,12 @@ fn rows(buffer: &Buffer) -> Vec<String> {
     (0..area.height).map(row).collect()
 }
 
-fn text(screen: &Rehearsal) -> String {
+fn text(screen: &ScriptedScreen) -> String {
     rows(&screen.draw()).iter().map(|row| row.trim_end()).collect::<Vec<_>>().join("\n")
 }
 
 /// The symbols, then a letter per cell for its style, then what the letters mean.
-fn with_styles(screen: &Rehearsal) -> String {
+fn with_styles(screen: &ScriptedScreen) -> String {
     let buffer = screen.draw();
     let mut letters: BTreeMap<String, char> = BTreeMap::new();
     let mut grid = String::new();
@@ -118,7 +118,7 @@ fn with_styles(screen: &Rehearsal) -> String {
     format!("{}\n\n{grid}\n{}", text(screen), legend.join("\n"))
 }
 
-fn assert_shows(screen: &Rehearsal, wanted: &str) {
+fn assert_shows(screen: &ScriptedScreen, wanted: &str) {
     let text = text(screen);
     assert!(text.contains(wanted), "{wanted:?} is not in\n{text}");
 }
@@ -231,7 +231,7 @@ fn tables_are_grouped_sorted_and_narrowed_by_a_selector() {
 }
 
 /// The row of the table that has the cursor.
-fn chosen(screen: &Rehearsal) -> String {
+fn chosen(screen: &ScriptedScreen) -> String {
     text(screen).lines().find_map(|line| line.split('│').find(|part| part.starts_with('▸'))).unwrap_or("").to_owned()
 }
 
@@ -291,7 +291,7 @@ fn a_filter_that_selects_nothing_leaves_the_one_before_it() {
 }
 
 /// Column and row where `wanted` first stands on the screen.
-fn find(screen: &Rehearsal, wanted: &str) -> (usize, usize) {
+fn find(screen: &ScriptedScreen, wanted: &str) -> (usize, usize) {
     assert_shows(screen, wanted);
     let rows = rows(&screen.draw());
     let at = |(y, row): (usize, &String)| Some((row[..row.find(wanted)?].chars().count(), y));
@@ -302,7 +302,7 @@ fn find(screen: &Rehearsal, wanted: &str) -> (usize, usize) {
 fn the_wheel_zooms_at_the_pointer() {
     let mut screen = open((120, 40));
     let (x, y) = find(&screen, "stream 7");
-    let ruler = |screen: &Rehearsal| rows(&screen.draw())[3].clone();
+    let ruler = |screen: &ScriptedScreen| rows(&screen.draw())[3].clone();
     let column = x + 60;
     play(&mut screen, &format!("<click:{column},{y}>"));
     let before = find(&screen, "▼").0;
@@ -332,7 +332,7 @@ fn a_drag_pans_by_as_many_cells() {
 fn a_single_click_selects_and_a_double_click_opens() {
     let mut screen = open((120, 40));
     let (x, y) = find(&screen, "emb");
-    let ruler = |screen: &Rehearsal| rows(&screen.draw())[3].replace(['▼', '┬'], "─");
+    let ruler = |screen: &ScriptedScreen| rows(&screen.draw())[3].replace(['▼', '┬'], "─");
     let scale = ruler(&screen);
     play(&mut screen, &format!("<click:{x},{y}>"));
     assert_shows(&screen, "launched by");
@@ -478,7 +478,7 @@ fn a_moved_roof_becomes_a_step_and_is_the_devices_own_again() {
 fn the_mouse_chooses_points_and_drags_roofs() {
     let mut screen = open((120, 40));
     play(&mut screen, "5");
-    let place = |screen: &Rehearsal, wanted: &str| {
+    let place = |screen: &ScriptedScreen, wanted: &str| {
         let rows = rows(&screen.draw());
         let at = |row: &String| row.find(wanted).map(|byte| row[..byte].chars().count() as u16);
         (0..rows.len()).rev().find_map(|y| Some((at(&rows[y])?, y as u16))).unwrap()

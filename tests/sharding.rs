@@ -177,10 +177,14 @@ fn the_search_cuts_tables_and_keeps_some_in_host_memory_where_they_fit_no_other_
     let (all, largest) = (tables.iter().sum::<u64>(), tables.iter().copied().max().unwrap());
     let within = |limit: u64| sharding().within(Some(Bytes(limit))).best();
     let tight = within((all / 4 + all / 40).min(largest - 1));
-    assert!(tight.seats.iter().any(|seat| seat.contains("(row") || seat.contains("(col")), "{:?}", tight.seats);
+    assert!(
+        tight.placements.iter().any(|placement| placement.contains("(row") || placement.contains("(col")),
+        "{:?}",
+        tight.placements
+    );
     assert!(tight.simulated_ns.is_some());
     let too_tight = within(all / 8);
-    assert!(too_tight.seats.iter().any(|seat| seat.contains("uvm")), "{:?}", too_tight.seats);
+    assert!(too_tight.placements.iter().any(|placement| placement.contains("uvm")), "{:?}", too_tight.placements);
     assert!(too_tight.simulated_ns.unwrap() >= tight.simulated_ns.unwrap());
     for (plan, limit) in [(&tight, (all / 4 + all / 40).min(largest - 1)), (&too_tight, all / 8)] {
         let outcome = made.engine.evaluate(&made.loaded, &Scenario::parse([plan.step.as_str()]).unwrap(), 0);
@@ -197,7 +201,7 @@ fn one_heavy_table_is_cut_so_that_the_iteration_is_shorter_than_with_any_sharder
     let best = sharding.best();
     let others = Sharder::ALL.map(|sharder| sharding.by(sharder)).into_iter().filter_map(|plan| plan.simulated_ns);
     assert!(others.min() > best.simulated_ns, "{best:?}");
-    assert!(best.seats.iter().any(|seat| seat.contains('(')), "{:?}", best.seats);
+    assert!(best.placements.iter().any(|placement| placement.contains('(')), "{:?}", best.placements);
 }
 
 #[test]
@@ -455,19 +459,19 @@ mod screen {
 
     use ratatui::layout::Size;
     use retime::session::{Engine, Status};
-    use retime::tui::{Rehearsal, Style};
+    use retime::tui::{ScriptedScreen, Style};
     use retime_core::graph::BuildOptions;
     use retime_core::scenario::Scenario;
     use retime_core::trace::OpenOptions;
 
     /// The bundled traces of these names on a screen, with the view of tables open.
-    fn open(names: &[&str], size: (u16, u16)) -> Rehearsal {
+    fn open(names: &[&str], size: (u16, u16)) -> ScriptedScreen {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("sample_traces");
         let paths: Vec<_> = names.iter().map(|name| folder.join(format!("{name}.kineto.json.gz"))).collect();
         let engine = Arc::new(Engine::builtin().unwrap());
         let loaded = engine.load(&paths, &OpenOptions::default(), &BuildOptions::default()).unwrap();
         let size = Size { width: size.0, height: size.1 };
-        let mut screen = Rehearsal::new(engine, loaded, &Scenario::default(), &Style::plain(), size);
+        let mut screen = ScriptedScreen::new(engine, loaded, &Scenario::default(), &Style::plain(), size);
         play(&mut screen, "7");
         screen
     }
@@ -475,18 +479,18 @@ mod screen {
     /// Two ranks with four equal tables each.
     const TWO: [&str; 2] = ["dlrm-ddp-b128-fp32-cpu-ws2-r0", "dlrm-ddp-b128-fp32-cpu-ws2-r1"];
 
-    fn play(screen: &mut Rehearsal, keys: &str) {
+    fn play(screen: &mut ScriptedScreen, keys: &str) {
         screen.press(keys).unwrap();
         screen.settle();
     }
 
-    fn text(screen: &Rehearsal) -> String {
+    fn text(screen: &ScriptedScreen) -> String {
         let buffer = screen.draw();
         let row = |y: u16| (0..buffer.area.width).map(|x| buffer[(x, y)].symbol()).collect::<String>();
         (0..buffer.area.height).map(|y| row(y).trim_end().to_owned()).collect::<Vec<_>>().join("\n")
     }
 
-    fn assert_shows(screen: &Rehearsal, wanted: &str) {
+    fn assert_shows(screen: &ScriptedScreen, wanted: &str) {
         let text = text(screen);
         assert!(text.contains(wanted), "{wanted:?} is not in\n{text}");
     }

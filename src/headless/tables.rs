@@ -9,7 +9,7 @@ use crate::cli::{Iteration, TablesArgs};
 use crate::session::{Loaded, Pick, Sharding, ShardingPlan, StepOutcome, judge};
 use retime_core::cost::Reuse;
 use retime_core::scenario::StepError;
-use retime_core::scenario::tables::{Seat, Table as Embedding};
+use retime_core::scenario::tables::{Table as Embedding, TablePlacement};
 use retime_core::scenario::transforms::Sharder;
 use retime_core::units::{Bytes, DurNs};
 
@@ -39,7 +39,7 @@ struct Row {
     /// Whether every rank holds a copy.
     replicated: bool,
     /// Where an edit put it, e.g. `r0,r2(col)`; `None` where it stays.
-    seat: Option<String>,
+    placement: Option<String>,
     /// Which of its rows a batch looks up: even draws unless it is told.
     reuse: Reuse,
 }
@@ -56,10 +56,13 @@ pub fn run(args: &TablesArgs, iteration: Iteration) -> Result<()> {
     common.input.all_ranks = true;
     let Opened { loaded, outcome, .. } = Opened::of(&common, iteration)?;
     let sharding = Sharding::new(&loaded, &outcome.scenario).within(limit);
-    let seats = outcome.resolved.seats.as_deref().unwrap_or_default();
+    let placements = outcome.resolved.placements.as_deref().unwrap_or_default();
     let row = |(index, table): (usize, &Embedding)| {
-        let moved = seats.get(index).filter(|seat| **seat != Seat::whole(table.rank));
-        Row { seat: moved.map(|seat| sharding.by_numbers(seat).to_string()), ..row(&loaded, index, table) }
+        let moved = placements.get(index).filter(|placement| **placement != TablePlacement::whole(table.rank));
+        Row {
+            placement: moved.map(|placement| sharding.by_numbers(placement).to_string()),
+            ..row(&loaded, index, table)
+        }
     };
     let tables = sharding.tables().tables.iter().enumerate().map(row).collect();
     let plans = wanted.map(|wanted| plans(&loaded, &sharding, &wanted)).transpose()?.unwrap_or_default();
@@ -119,7 +122,7 @@ fn row(loaded: &Loaded, index: usize, table: &Embedding) -> Row {
         backward_ns: table.backward,
         mean: table.is_mean,
         replicated: table.replicated,
-        seat: None,
+        placement: None,
         reuse: table.reuse.clone(),
     }
 }
@@ -135,8 +138,8 @@ fn describe(answer: &Answer, out: &mut dyn Write) -> io::Result<()> {
     let header = &["table", "rank", "rows", "dim", "pooling", "look-ups", "bytes", "forward", "backward", "placed"];
     let mut table = output::Table::new(header);
     for row in &answer.tables {
-        let placed = match &row.seat {
-            Some(seat) => format!("moved to {seat}"),
+        let placed = match &row.placement {
+            Some(placement) => format!("moved to {placement}"),
             None if row.replicated => "on every rank".to_owned(),
             None => "on one rank".to_owned(),
         };

@@ -17,7 +17,7 @@ use super::Outcome;
 
 /// A rank's part in a collective.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Attendance {
+pub struct Participation {
     /// Which.
     pub rank: u32,
     /// How many ranks it stands for.
@@ -63,7 +63,7 @@ pub struct CollectiveReport {
     /// Transfer beside other work of the rank, mean over ranks.
     pub overlapped_ns: DurNs,
     /// Every rank, in order of arrival.
-    pub arrivals: Vec<Attendance>,
+    pub arrivals: Vec<Participation>,
 }
 
 /// What makes the last rank later than the one before it.
@@ -133,7 +133,7 @@ impl Communication {
         let (overlap, meetings) = (Overlap::of(&sources), meetings(graph, timed, schedule));
         let seen: Vec<Seen> = meetings.iter().map(|meeting| Seen::of(&sources, &overlap, meeting)).collect();
         let collectives = meetings.iter().zip(&seen).map(|(meeting, seen)| {
-            let arrival = |arrival: &Arrival| Attendance {
+            let arrival = |arrival: &Arrival| Participation {
                 rank: arrival.rank.0,
                 count: arrival.count,
                 at_ns: arrival.at.since(begin),

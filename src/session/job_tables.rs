@@ -1,7 +1,7 @@
 //! The embedding tables of a job with the tasks that look them up, found once; and what each rank carries under an outcome.
 
 use retime_core::graph::NodeId;
-use retime_core::scenario::tables::{Seat, Tables};
+use retime_core::scenario::tables::{TablePlacement, Tables};
 use retime_core::scenario::{Resolved, Scenario, transforms};
 use retime_core::units::{Bytes, DurNs};
 
@@ -79,14 +79,14 @@ impl JobTables {
         self.lookups.get(rank)?.first().copied()
     }
 
-    /// The seats that `scenario` asks for, by position of the rank.
-    pub fn wanted(&self, loaded: &Loaded, scenario: &Scenario) -> Vec<Seat> {
+    /// The placements that `scenario` asks for, by position of the rank.
+    pub fn wanted(&self, loaded: &Loaded, scenario: &Scenario) -> Vec<TablePlacement> {
         transforms::seats_of(scenario, &self.tables, &loaded.graph.ranks)
     }
 
-    /// The seats under an outcome.
-    pub fn seats(&self, resolved: &Resolved) -> Vec<Seat> {
-        resolved.seats.clone().unwrap_or_else(|| self.tables.seats())
+    /// The placements under an outcome.
+    pub fn placements(&self, resolved: &Resolved) -> Vec<TablePlacement> {
+        resolved.placements.clone().unwrap_or_else(|| self.tables.placements())
     }
 
     /// What each rank carries under an outcome, by position.
@@ -94,11 +94,11 @@ impl JobTables {
     /// # Complexity
     /// O(look-ups · log changes + tables · ranks of each).
     pub fn loads(&self, resolved: &Resolved) -> Vec<RankLoad> {
-        let seats = self.seats(resolved);
-        let (held, sent) = (self.tables.held(&seats), self.tables.sent(&seats));
+        let placements = self.placements(resolved);
+        let (held, sent) = (self.tables.held(&placements), self.tables.sent(&placements));
         let untold = |rank: usize| {
-            let is_here = |seat: &Seat| seat.cached.is_none() && seat.ranks.contains(&rank);
-            let mut here = self.tables.sharded().iter().zip(&seats).filter(|(_, seat)| is_here(seat));
+            let is_here = |placement: &TablePlacement| placement.cached.is_none() && placement.ranks.contains(&rank);
+            let mut here = self.tables.sharded().iter().zip(&placements).filter(|(_, placement)| is_here(placement));
             here.any(|(table, _)| table.bytes.is_none())
         };
         let load = |(rank, lookup): (usize, DurNs)| RankLoad {

@@ -30,7 +30,7 @@ mod untimed;
 mod worker;
 
 pub use advise::{Advice, AdvisedOption, Goal, Sensitivity, alike, parse_target};
-pub use communication::{Attendance, CollectiveReport, Communication, RankReport, Why};
+pub use communication::{CollectiveReport, Communication, Participation, RankReport, Why};
 pub use compare::{
     Board, BoardRow, Column, ComparedKind, ComparedRow, Comparison, Contribution, Difference, Faster, Presence, Score,
     Side, SideFigures,

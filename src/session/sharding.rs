@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use retime_core::analysis::busy;
-use retime_core::scenario::tables::{Seat, Tables};
+use retime_core::scenario::tables::{TablePlacement, Tables};
 use retime_core::scenario::transforms::{Plan, Reshard, Sharder, without_plans};
 use retime_core::scenario::{Resolved, Scenario, Step, resolve};
 use retime_core::sim::{Schedule, simulate};
@@ -28,8 +28,8 @@ pub struct ShardingPlan {
     pub max_rank_ns: Option<DurNs>,
     /// The rank of each table, by global number; of a table on several the first.
     pub assignment: Vec<u32>,
-    /// The seat of each table, as edits write it.
-    pub seats: Vec<String>,
+    /// The placement of each table, as edits write it.
+    pub placements: Vec<String>,
     /// The edit that carries it out; empty where nothing moves.
     pub step: String,
     /// What could not be done or was not handled.
@@ -117,15 +117,15 @@ impl<'a> Sharding<'a> {
 
     /// The placement as traced.
     pub fn traced(&self) -> ShardingPlan {
-        self.evaluate("traced", &self.tables().seats())
+        self.evaluate("traced", &self.tables().placements())
     }
 
     /// The plan of a sharder.
     pub fn by(&self, sharder: Sharder) -> ShardingPlan {
         match sharder.place(self.tables().sharded(), &self.job.able) {
             Some(placement) => {
-                let seats: Vec<Seat> = placement.into_iter().map(Seat::whole).collect();
-                self.evaluate(&sharder.name(), &seats)
+                let placements: Vec<TablePlacement> = placement.into_iter().map(TablePlacement::whole).collect();
+                self.evaluate(&sharder.name(), &placements)
             }
             None => ShardingPlan {
                 sharder: sharder.name(),
@@ -133,7 +133,7 @@ impl<'a> Sharding<'a> {
                 pick: None,
                 max_rank_ns: None,
                 assignment: Vec::new(),
-                seats: Vec::new(),
+                placements: Vec::new(),
                 step: String::new(),
                 unhandled: vec!["rows, dimension or pooling of a table is not recorded".to_owned()],
             },
@@ -145,57 +145,60 @@ impl<'a> Sharding<'a> {
         self.search(&mut |_| true)
     }
 
-    /// A seat by positions as one by global numbers.
-    pub fn by_numbers(&self, seat: &Seat) -> Seat {
+    /// A placement by positions as one by global numbers.
+    pub fn by_numbers(&self, placement: &TablePlacement) -> TablePlacement {
         let number = |&rank: &usize| self.loaded.graph.ranks.get(rank).map_or(rank, |part| part.rank.0 as usize);
-        Seat { ranks: seat.ranks.iter().map(number).collect(), ..seat.clone() }
+        TablePlacement { ranks: placement.ranks.iter().map(number).collect(), ..placement.clone() }
     }
 
     /// The edit from the traced placement to this one.
-    fn step(&self, seats: &[Seat]) -> Option<Step> {
-        let moved = self.tables().sharded().iter().zip(seats).enumerate();
-        let moves: Vec<(usize, Seat)> = moved
-            .filter(|(_, (table, seat))| **seat != Seat::whole(table.rank))
-            .map(|(index, (_, seat))| (index, self.by_numbers(seat)))
+    fn step(&self, placements: &[TablePlacement]) -> Option<Step> {
+        let moved = self.tables().sharded().iter().zip(placements).enumerate();
+        let moves: Vec<(usize, TablePlacement)> = moved
+            .filter(|(_, (table, placement))| **placement != TablePlacement::whole(table.rank))
+            .map(|(index, (_, placement))| (index, self.by_numbers(placement)))
             .collect();
         let is_move = !moves.is_empty();
         is_move.then(|| Step { transform: Arc::new(Reshard { plan: Plan::Moves(moves) }), enabled: true })
     }
 
-    fn resolve(&self, seats: &[Seat]) -> Resolved {
+    fn resolve(&self, placements: &[TablePlacement]) -> Resolved {
         let mut scenario = self.scenario.clone();
-        scenario.steps.extend(self.step(seats));
+        scenario.steps.extend(self.step(placements));
         resolve(&self.loaded.base, &scenario, &self.loaded.context)
     }
 
     /// Why tables do not fit, where a limit was set: the first rank that they overfill.
-    fn overfilled(&self, seats: &[Seat]) -> Option<String> {
+    fn overfilled(&self, placements: &[TablePlacement]) -> Option<String> {
         let limit = self.limit?;
-        let held = self.tables().held(seats);
+        let held = self.tables().held(placements);
         let (rank, held) = held.into_iter().enumerate().find(|&(_, held)| held > limit)?;
         let number = self.loaded.graph.ranks.get(rank)?.rank.0;
         Some(format!("rank {number} would hold {held} of tables, {limit} are allowed"))
     }
 
-    fn evaluate(&self, sharder: &str, seats: &[Seat]) -> ShardingPlan {
-        let resolved = self.resolve(seats);
-        let step = self.step(seats);
+    fn evaluate(&self, sharder: &str, placements: &[TablePlacement]) -> ShardingPlan {
+        let resolved = self.resolve(placements);
+        let step = self.step(placements);
         let report = step.as_ref().and_then(|_| resolved.reports.last());
-        let overfilled = self.overfilled(seats);
+        let overfilled = self.overfilled(placements);
         let is_done = overfilled.is_none() && report.is_none_or(|report| report.changed > 0);
         let mut schedule = Schedule::default();
         simulate(&resolved.timed, &mut schedule);
         let windows = self.loaded.graph.ranks.iter().map(|part| busy::window(part, &resolved.timed, &schedule));
         let period = windows.map(|(begin, end)| end.since(begin)).max();
-        let seats: Vec<Seat> = seats.iter().map(|seat| self.by_numbers(seat)).collect();
+        let placements: Vec<TablePlacement> = placements.iter().map(|placement| self.by_numbers(placement)).collect();
         let unhandled = report.map(|report| report.unhandled.clone()).unwrap_or_default();
         ShardingPlan {
             sharder: sharder.to_owned(),
             simulated_ns: period.filter(|_| is_done),
             pick: None,
             max_rank_ns: self.job.lookup_times(&resolved).into_iter().max().filter(|_| is_done),
-            assignment: seats.iter().map(|seat| seat.ranks.first().map_or(0, |&rank| rank as u32)).collect(),
-            seats: seats.iter().map(ToString::to_string).collect(),
+            assignment: placements
+                .iter()
+                .map(|placement| placement.ranks.first().map_or(0, |&rank| rank as u32))
+                .collect(),
+            placements: placements.iter().map(ToString::to_string).collect(),
             step: step.map(|step| step.to_string()).unwrap_or_default(),
             unhandled: overfilled.into_iter().chain(unhandled).collect(),
         }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::session::{ShardingPlan, judge};
-use retime_core::scenario::tables::Seat;
+use retime_core::scenario::tables::TablePlacement;
 use retime_core::scenario::transforms::without_plans;
 
 use super::effect::Effect;
@@ -36,7 +36,7 @@ impl Workspace {
     }
 
     /// Where the scenario in force puts each table that can move, by position of the rank.
-    pub fn seats(&self) -> Vec<Seat> {
+    pub fn placements(&self) -> Vec<TablePlacement> {
         self.tables.wanted(&self.loaded, self.history.current())
     }
 

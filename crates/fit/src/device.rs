@@ -12,7 +12,7 @@ use super::fit::{FEWEST, FEWEST_QUICK};
 use super::forest::Growth;
 use super::mlp::MlpConfig;
 use super::{
-    Beside, ErrorSummary, FamilyUse, FitError, Measurement, Sample, Tuning, calibrate, calibrate_quick, summarise,
+    ErrorSummary, FamilyUse, FitError, FitPrior, Measurement, Sample, Tuning, calibrate, calibrate_quick, summarise,
 };
 use retime_core::cost::copies::{CopyCurve, CopyKind};
 use retime_core::cost::device_file::MeasuredDevice;
@@ -178,7 +178,7 @@ impl DeviceCalibration {
                 self.unused.push(format!("{} rows of {} (--quick takes products only)", rows.len(), domain.name()));
             } else if !is_quick && rows.len() >= FEWEST {
                 let common = known.unseen(domain).map(|unseen| &unseen.parameters[..]);
-                let beside = Beside { common, companions: &[] };
+                let beside = FitPrior { common, companions: &[] };
                 match calibrate(sample, beside, &source, &tuning(rows.len(), target)) {
                     Ok(found) => self.keep(domain, &found),
                     Err(error) => self.unused.push(error.to_string()),

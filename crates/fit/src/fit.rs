@@ -6,8 +6,8 @@ use super::forest::{Growth, enough, grow};
 use super::held_out::{is_held_out, is_judge};
 use super::mlp::{MlpConfig, search as search_network, train};
 use super::search::minimise;
-use super::structure::{KERNEL_OVER_FLOOR, Lesson, lessons, search};
-use super::{Beside, ErrorSummary, FitError, Measurement, Sample, summarise};
+use super::structure::{KERNEL_OVER_FLOOR, TrainingRow, search, training_rows};
+use super::{ErrorSummary, FitError, FitPrior, Measurement, Sample, summarise};
 use retime_core::cost::domain::Domain;
 use retime_core::cost::features::{features, sizes};
 use retime_core::cost::fits::{Choice, Fit};
@@ -69,7 +69,7 @@ impl Default for Tuning {
 /// Fewer than 60 measurements.
 pub fn calibrate(
     sample: Sample<'_>,
-    beside: Beside<'_>,
+    beside: FitPrior<'_>,
     source: &str,
     tuning: &Tuning,
 ) -> Result<Calibrated, FitError> {
@@ -78,8 +78,8 @@ pub fn calibrate(
     if train.len() < FEWEST || test.is_empty() {
         return Err(FitError::TooFew { rows: sample.rows.len(), domain: sample.domain.name(), needed: FEWEST });
     }
-    let (groups, calls) = lessons(&sample, beside);
-    let lessons = groups.concat();
+    let (groups, calls) = training_rows(&sample, beside);
+    let training_rows = groups.concat();
     let (parameters, host) = search(sample.domain, &[groups, calls].concat(), beside.common);
     let mut fit = Fit {
         domain: sample.domain,
@@ -94,13 +94,13 @@ pub fn calibrate(
         network_error: None,
         n_train: train.len() as u32,
         n_test: test.len() as u32,
-        ranges: ranges(sample.domain, lessons.iter().map(|one| one.row)),
-        precisions: precisions(lessons.iter().map(|one| one.row)),
+        ranges: ranges(sample.domain, training_rows.iter().map(|one| one.row)),
+        precisions: precisions(training_rows.iter().map(|one| one.row)),
         source: source.to_owned(),
         network: None,
         forest: Forest::default(),
     };
-    let (candidate, config) = chosen(&fit, sample.device, &lessons, tuning);
+    let (candidate, config) = chosen(&fit, sample.device, &training_rows, tuning);
     fit.choice = candidate.choice;
     if candidate.network.is_some() {
         let network = Fit { choice: Choice::Mlp, ..candidate.clone() };
@@ -109,9 +109,9 @@ pub fn calibrate(
     match fit.choice {
         Choice::StructuredTrees => {
             let growth = Growth { trees: candidate.forest.len(), ..tuning.growth };
-            fit.forest = residual(&fit, &lessons, growth);
+            fit.forest = residual(&fit, &training_rows, growth);
         }
-        Choice::Mlp => fit.network = config.and_then(|config| taught(&lessons, &config)),
+        Choice::Mlp => fit.network = config.and_then(|config| taught(&training_rows, &config)),
         Choice::Structured | Choice::Curve => {}
     }
     let mut calibrated = assess(&fit, sample.device, &test);
@@ -126,9 +126,15 @@ const SEARCHED_BY_NETWORKS: usize = 800;
 
 /// `fit` with all candidates taught by part of `train` and the choice that has the least error on the rest; and the network's
 /// configuration.
-fn chosen(fit: &Fit, device: &DeviceProfile, lessons: &[Lesson<'_>], tuning: &Tuning) -> (Fit, Option<MlpConfig>) {
-    let (judges, lesson): (Vec<Lesson<'_>>, Vec<Lesson<'_>>) = lessons.iter().partition(|one| is_judge(&one.row.work));
-    let judges: Vec<Lesson<'_>> = judges.into_iter().filter(|one| one.device.id == device.id).collect();
+fn chosen(
+    fit: &Fit,
+    device: &DeviceProfile,
+    training_rows: &[TrainingRow<'_>],
+    tuning: &Tuning,
+) -> (Fit, Option<MlpConfig>) {
+    let (judges, lesson): (Vec<TrainingRow<'_>>, Vec<TrainingRow<'_>>) =
+        training_rows.iter().partition(|one| is_judge(&one.row.work));
+    let judges: Vec<TrainingRow<'_>> = judges.into_iter().filter(|one| one.device.id == device.id).collect();
     let (rows, targets) = network_rows(&lesson, SEARCHED_BY_NETWORKS);
     let config = search_network(&rows, &targets, &tuning.networks).map(|(_, config)| config);
     let mut best = Fit { network: config.and_then(|config| taught(&lesson, &config)), ..fit.clone() };
@@ -146,13 +152,13 @@ fn chosen(fit: &Fit, device: &DeviceProfile, lessons: &[Lesson<'_>], tuning: &Tu
 }
 
 /// The papers' features and logarithms of times of up to `most` of `rows`, evenly spread.
-fn network_rows(rows: &[Lesson<'_>], most: usize) -> (Vec<Vec<f64>>, Vec<f64>) {
+fn network_rows(rows: &[TrainingRow<'_>], most: usize) -> (Vec<Vec<f64>>, Vec<f64>) {
     let step = rows.len().div_ceil(most).max(1);
-    let row = |Lesson { row, .. }: &Lesson<'_>| Some((paper_features(&row.work, None)?, row.us.ln()));
+    let row = |TrainingRow { row, .. }: &TrainingRow<'_>| Some((paper_features(&row.work, None)?, row.us.ln()));
     rows.iter().step_by(step).filter_map(row).unzip()
 }
 
-fn taught(rows: &[Lesson<'_>], config: &MlpConfig) -> Option<Mlp> {
+fn taught(rows: &[TrainingRow<'_>], config: &MlpConfig) -> Option<Mlp> {
     let (rows, targets) = network_rows(rows, TAUGHT);
     train(&rows, &targets, config)
 }
@@ -183,15 +189,15 @@ pub fn assess(fit: &Fit, device: &DeviceProfile, rows: &[&Measurement]) -> Calib
 }
 
 /// Trees on the logarithm of measured over structured.
-fn residual(fit: &Fit, lessons: &[Lesson<'_>], growth: Growth) -> Forest {
-    let (rows, targets) = residual_rows(fit, lessons);
+fn residual(fit: &Fit, training_rows: &[TrainingRow<'_>], growth: Growth) -> Forest {
+    let (rows, targets) = residual_rows(fit, training_rows);
     grow(&rows, &targets, growth)
 }
 
 /// What trees ask of each lesson and are to answer. They speak of whole calls; a kernel measured alone counts as much as it would
 /// be of its call, the way predictions of kernels undo it.
-fn residual_rows(fit: &Fit, lessons: &[Lesson<'_>]) -> (Vec<Vec<f32>>, Vec<f64>) {
-    let row = |one: &Lesson<'_>| {
+fn residual_rows(fit: &Fit, training_rows: &[TrainingRow<'_>]) -> (Vec<Vec<f32>>, Vec<f64>) {
+    let row = |one: &TrainingRow<'_>| {
         let kernel = structured_us(fit.domain, &one.row.work, one.device, &fit.parameters);
         let (whole, seen) = (fit.host().call_us(kernel), fit.host().seen(kernel));
         let target = match one.has_floor {
@@ -201,7 +207,7 @@ fn residual_rows(fit: &Fit, lessons: &[Lesson<'_>]) -> (Vec<Vec<f32>>, Vec<f64>)
         };
         Some((features(fit.domain, &one.row.work, one.device, whole), target.clamp(-1.9, 1.9)))
     };
-    lessons.iter().filter_map(row).unzip()
+    training_rows.iter().filter_map(row).unzip()
 }
 
 /// Smallest and largest of each size among `rows`.

@@ -88,7 +88,7 @@ pub struct Sample<'a> {
 
 /// What a fit goes by beside its own rows.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Beside<'a> {
+pub struct FitPrior<'a> {
     /// Parameters that devices have in common: what its own rows do not tell stays near them. Without them, the model's defaults.
     pub common: Option<&'a [f64]>,
     /// Rows of the same chip of the kind (kernels, whole calls) that its own are not.

@@ -3,7 +3,7 @@
 
 use super::held_out::is_held_out;
 use super::search::minimise;
-use super::{Beside, Measurement, Sample};
+use super::{FitPrior, Measurement, Sample};
 use retime_core::cost::domain::Domain;
 use retime_core::cost::fits::Fit;
 use retime_core::cost::host_floor::{BEFORE, HostFloor};
@@ -40,7 +40,7 @@ const FEWEST_JUDGES: usize = 30;
 
 /// A measurement as a lesson: its device, and whether its host's floor is in it.
 #[derive(Clone, Copy)]
-pub(super) struct Lesson<'a> {
+pub(super) struct TrainingRow<'a> {
     pub(super) device: &'a DeviceProfile,
     pub(super) row: &'a Measurement,
     /// Its time in µs, of another table's whole call without what came before the kernel.
@@ -51,17 +51,21 @@ pub(super) struct Lesson<'a> {
 
 /// Measurements that a fit may see: its own rows by kind, then those of companions, each group with a common weight. The first list is
 /// for trees too; calls of companions (another machine, other versions of libraries) are for the structured model only.
-pub(super) fn lessons<'a>(sample: &Sample<'a>, beside: Beside<'a>) -> (Vec<Vec<Lesson<'a>>>, Vec<Vec<Lesson<'a>>>) {
+pub(super) fn training_rows<'a>(
+    sample: &Sample<'a>,
+    beside: FitPrior<'a>,
+) -> (Vec<Vec<TrainingRow<'a>>>, Vec<Vec<TrainingRow<'a>>>) {
     let seen = |row: &&Measurement| !is_held_out(&row.work) && !row.is_undercut;
-    let of = |sample: &Sample<'a>, whole_call: bool| -> Vec<Lesson<'a>> {
+    let of = |sample: &Sample<'a>, whole_call: bool| -> Vec<TrainingRow<'a>> {
         let rows = sample.rows.iter().filter(|row| row.whole_call == whole_call).filter(seen);
-        rows.map(|row| Lesson { device: sample.device, row, us: row.us, has_floor: whole_call }).collect()
+        rows.map(|row| TrainingRow { device: sample.device, row, us: row.us, has_floor: whole_call }).collect()
     };
-    let kernels_of_calls = |sample: &Sample<'a>| -> Vec<Lesson<'a>> {
+    let kernels_of_calls = |sample: &Sample<'a>| -> Vec<TrainingRow<'a>> {
         let host = shortest_call(sample.rows);
         let long = |row: &&Measurement| row.whole_call && row.us >= COMPANION_OVER_FLOOR * host.us;
         let rows = sample.rows.iter().filter(long).filter(seen);
-        rows.map(|row| Lesson { device: sample.device, row, us: host.kernel_us(row.us), has_floor: false }).collect()
+        rows.map(|row| TrainingRow { device: sample.device, row, us: host.kernel_us(row.us), has_floor: false })
+            .collect()
     };
     let is_whole = |rows: &[Measurement]| rows.iter().any(|row| row.whole_call);
     let mut groups = vec![of(sample, true), of(sample, false)];
@@ -91,8 +95,8 @@ fn floor_of(parameters: &[f64]) -> HostFloor {
 /// What a search over parameters goes by.
 struct Search<'a> {
     domain: Domain,
-    groups: Vec<Vec<Lesson<'a>>>,
-    /// Start, and where parameters stay that the lessons do not tell; then the host's floor and the part of it before the kernel.
+    groups: Vec<Vec<TrainingRow<'a>>>,
+    /// Start, and where parameters stay that the training_rows do not tell; then the host's floor and the part of it before the kernel.
     centre: Vec<f64>,
     bounds: Vec<(f64, f64)>,
     free: Vec<usize>,
@@ -101,9 +105,9 @@ struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    /// Of each group at most `most` lessons, evenly spread.
-    fn new(domain: Domain, groups: &[Vec<Lesson<'a>>], common: Option<&[f64]>, most: usize) -> Self {
-        let thin = |group: &Vec<Lesson<'a>>| {
+    /// Of each group at most `most` training_rows, evenly spread.
+    fn new(domain: Domain, groups: &[Vec<TrainingRow<'a>>], common: Option<&[f64]>, most: usize) -> Self {
+        let thin = |group: &Vec<TrainingRow<'a>>| {
             let step = group.len().div_ceil(most).max(1);
             group.iter().step_by(step).copied().collect::<Vec<_>>()
         };
@@ -135,22 +139,22 @@ impl<'a> Search<'a> {
     }
 
     /// How much of a measurement is its kernel's.
-    fn weight(&self, lesson: &Lesson<'_>) -> f64 {
+    fn weight(&self, lesson: &TrainingRow<'_>) -> f64 {
         if !lesson.has_floor {
             return 1.0;
         }
         (1.0 - (self.shortest / lesson.us).powi(4)).max(LEAST_WEIGHT)
     }
 
-    fn error(&self, lesson: &Lesson<'_>, p: &[f64]) -> f64 {
+    fn error(&self, lesson: &TrainingRow<'_>, p: &[f64]) -> f64 {
         let (own, host) = p.split_at(p.len() - HOST);
         let kernel = structured_us(self.domain, &lesson.row.work, lesson.device, own);
         let us = if lesson.has_floor { floor_of(host).call_us(kernel) } else { kernel };
         (us / lesson.us).max(1e-9).ln().abs()
     }
 
-    /// Mean over the groups of mean errors over those lessons that `counts` takes.
-    fn mean_error(&self, p: &[f64], counts: &dyn Fn(&Lesson<'_>) -> bool) -> f64 {
+    /// Mean over the groups of mean errors over those training_rows that `counts` takes.
+    fn mean_error(&self, p: &[f64], counts: &dyn Fn(&TrainingRow<'_>) -> bool) -> f64 {
         let (mut total, mut groups) = (0.0, 0.0);
         for group in &self.groups {
             let (mut sum, mut weights) = (0.0, 0.0);
@@ -175,7 +179,7 @@ impl<'a> Search<'a> {
         squares.iter().sum::<f64>() / squares.len().max(1) as f64
     }
 
-    fn best(&self, pull: f64, counts: &dyn Fn(&Lesson<'_>) -> bool) -> Vec<f64> {
+    fn best(&self, pull: f64, counts: &dyn Fn(&TrainingRow<'_>) -> bool) -> Vec<f64> {
         let cost = |p: &[f64]| self.mean_error(p, counts) + pull * self.distance(p);
         minimise(&self.centre, &self.bounds, &self.free, 60, cost).0
     }
@@ -183,7 +187,7 @@ impl<'a> Search<'a> {
     /// The pull whose parameters, from the longer two thirds of the kernels, say best what the shorter third takes: what is
     /// hidden by floors or not measured at all is shorter still.
     fn pull(&self) -> f64 {
-        let is_kernel = |one: &&Lesson<'_>| !one.has_floor || one.us >= KERNEL_OVER_FLOOR * self.shortest;
+        let is_kernel = |one: &&TrainingRow<'_>| !one.has_floor || one.us >= KERNEL_OVER_FLOOR * self.shortest;
         let mut times: Vec<f64> = self.groups.iter().flatten().filter(is_kernel).map(|one| one.us).collect();
         times.sort_by(f64::total_cmp);
         let Some(&border) = times.get(times.len() / 3).filter(|_| times.len() >= 3 * FEWEST_JUDGES) else {
@@ -200,7 +204,7 @@ impl<'a> Search<'a> {
 
 /// Parameters of the structured model and the host's floor (0 without whole calls), by weighted mean absolute error of the
 /// logarithm.
-pub(super) fn search(domain: Domain, groups: &[Vec<Lesson<'_>>], common: Option<&[f64]>) -> (Vec<f64>, HostFloor) {
+pub(super) fn search(domain: Domain, groups: &[Vec<TrainingRow<'_>>], common: Option<&[f64]>) -> (Vec<f64>, HostFloor) {
     let pull = Search::new(domain, groups, common, COMPARED).pull();
     let search = Search::new(domain, groups, common, SEARCHED);
     let best = search.best(pull, &|_| true).into_iter().map(|value| significant(value, 6)).collect::<Vec<_>>();

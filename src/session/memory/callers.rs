@@ -64,7 +64,7 @@ pub(super) fn operators_of(
 
 /// When the passes of a rank's steps run.
 pub(super) struct Passes {
-    /// Stretches of a phase in order: its start and what it is.
+    /// OverheadSpans of a phase in order: its start and what it is.
     starts: Vec<(TimeNs, Phase)>,
 }
 

@@ -3,7 +3,7 @@
 
 use std::cmp::Reverse;
 
-use retime_core::scenario::tables::{Cut, Seat, Table};
+use retime_core::scenario::tables::{Cut, Table, TablePlacement};
 use retime_core::scenario::transforms::Sharder;
 use retime_core::units::{Bytes, DurNs};
 
@@ -17,12 +17,12 @@ const SMALL: f64 = 0.05;
 /// Columns below which a part is too narrow to be read well.
 const NARROW: f64 = 8.0;
 
-/// New seats for some tables, by position.
-type Change = Vec<(usize, Seat)>;
+/// New placements for some tables, by position.
+type Change = Vec<(usize, TablePlacement)>;
 
 /// A placement with what it takes.
 struct Found {
-    seats: Vec<Seat>,
+    placements: Vec<TablePlacement>,
     plan: ShardingPlan,
 }
 
@@ -34,26 +34,26 @@ impl Sharding<'_> {
     /// `go_on`: is told how many changes have been tried, of [`SEARCH_BUDGET`], and says whether to go on. What has been
     /// found until then is the answer.
     pub fn search(&self, go_on: &mut dyn FnMut(usize) -> bool) -> ShardingPlan {
-        let found = |seats: Vec<Seat>| Found { plan: self.evaluate("best", &seats), seats };
-        let mut best = found(self.tables().seats());
+        let found = |placements: Vec<TablePlacement>| Found { plan: self.evaluate("best", &placements), placements };
+        let mut best = found(self.tables().placements());
         for sharder in Sharder::ALL {
             if !go_on(0) {
                 return best.plan;
             }
             let Some(placement) = sharder.place(self.tables().sharded(), &self.job.able) else { continue };
-            let placed: Vec<Seat> = placement.into_iter().map(Seat::whole).collect();
+            let placed: Vec<TablePlacement> = placement.into_iter().map(TablePlacement::whole).collect();
             let fitted = self.fitted(&placed);
-            for seats in std::iter::once(fitted).chain([placed]) {
-                if seats == best.seats {
+            for placements in std::iter::once(fitted).chain([placed]) {
+                if placements == best.placements {
                     continue;
                 }
-                let other = found(seats);
+                let other = found(placements);
                 if is_better(&other.plan, &best.plan) {
                     best = other;
                 }
             }
         }
-        let other = found(self.fitted(&best.seats));
+        let other = found(self.fitted(&best.placements));
         best = if is_better(&other.plan, &best.plan) { other } else { best };
         let mut tried = 0;
         let mut may_try = || {
@@ -68,54 +68,61 @@ impl Sharding<'_> {
 
     /// The first change that makes the iteration shorter, in order of the load that it leaves on the heaviest rank.
     fn improve(&self, from: &Found, may_try: &mut dyn FnMut() -> bool) -> Option<Found> {
-        let loads = self.job.lookup_times(&self.resolve(&from.seats));
-        for change in self.changes(&from.seats, &loads) {
+        let loads = self.job.lookup_times(&self.resolve(&from.placements));
+        for change in self.changes(&from.placements, &loads) {
             if !may_try() {
                 return None;
             }
-            let mut seats = from.seats.clone();
-            for (table, seat) in change {
-                seats[table] = seat;
+            let mut placements = from.placements.clone();
+            for (table, placement) in change {
+                placements[table] = placement;
             }
-            let plan = self.evaluate("best", &seats);
+            let plan = self.evaluate("best", &placements);
             if is_better(&plan, &from.plan) {
-                return Some(Found { seats, plan });
+                return Some(Found { placements, plan });
             }
         }
         None
     }
 
     /// Changes that take load off the rank with most look-ups, by the most that any rank would then have.
-    fn changes(&self, seats: &[Seat], loads: &[DurNs]) -> Vec<Change> {
+    fn changes(&self, placements: &[TablePlacement], loads: &[DurNs]) -> Vec<Change> {
         let able = &self.job.able;
         let Some(&source) = able.iter().max_by_key(|&&rank| (loads[rank], Reverse(rank))) else { return Vec::new() };
-        let own: Vec<usize> = (0..seats.len()).filter(|&table| seats[table].ranks.contains(&source)).collect();
+        let own: Vec<usize> =
+            (0..placements.len()).filter(|&table| placements[table].ranks.contains(&source)).collect();
         let mut all: Vec<Change> = Vec::new();
-        for &table in own.iter().filter(|&&table| seats[table].cut == Cut::Whole) {
+        for &table in own.iter().filter(|&&table| placements[table].cut == Cut::Whole) {
             let targets = able.iter().filter(|&&target| target != source);
-            all.extend(targets.map(|&target| vec![(table, Seat { ranks: vec![target], ..seats[table].clone() })]));
-            let others = (0..seats.len()).filter(|&other| {
-                seats[other].cut == Cut::Whole
-                    && seats[other].ranks != seats[table].ranks
+            all.extend(
+                targets
+                    .map(|&target| vec![(table, TablePlacement { ranks: vec![target], ..placements[table].clone() })]),
+            );
+            let others = (0..placements.len()).filter(|&other| {
+                placements[other].cut == Cut::Whole
+                    && placements[other].ranks != placements[table].ranks
                     && self.time(other) < self.time(table)
             });
             all.extend(others.map(|other| {
-                let to = |from: usize, at: usize| Seat { ranks: seats[at].ranks.clone(), ..seats[from].clone() };
+                let to = |from: usize, at: usize| TablePlacement {
+                    ranks: placements[at].ranks.clone(),
+                    ..placements[from].clone()
+                };
                 vec![(table, to(table, other)), (other, to(other, table))]
             }));
         }
-        all.extend(self.cuts(seats, &own, source, loads));
+        all.extend(self.cuts(placements, &own, source, loads));
         let mut rated: Vec<(DurNs, Change)> =
-            all.into_iter().map(|change| (self.heaviest(seats, loads, &change), change)).collect();
+            all.into_iter().map(|change| (self.heaviest(placements, loads, &change), change)).collect();
         rated.retain(|&(most, _)| most < loads[source]);
         rated.sort_by_key(|&(most, _)| most);
-        let back = own.iter().filter(|&&table| seats[table].cached.is_some());
-        let back = back.map(|&table| vec![(table, Seat { cached: None, ..seats[table].clone() })]);
+        let back = own.iter().filter(|&&table| placements[table].cached.is_some());
+        let back = back.map(|&table| vec![(table, TablePlacement { cached: None, ..placements[table].clone() })]);
         back.chain(rated.into_iter().map(|(_, change)| change)).collect()
     }
 
     /// The longest tables of a rank cut over it and the lightest, or over all; small ones copied.
-    fn cuts(&self, seats: &[Seat], own: &[usize], source: usize, loads: &[DurNs]) -> Vec<Change> {
+    fn cuts(&self, placements: &[TablePlacement], own: &[usize], source: usize, loads: &[DurNs]) -> Vec<Change> {
         let mut lightest: Vec<usize> = self.job.able.iter().copied().filter(|&rank| rank != source).collect();
         lightest.sort_by_key(|&rank| loads[rank]);
         let mut longest: Vec<usize> = own.to_vec();
@@ -125,7 +132,7 @@ impl Sharding<'_> {
             let Some(sizes) = self.tables().sharded()[table].sizes() else { continue };
             let mut add = |ranks: Vec<usize>, cut: Cut, parts: f64| {
                 if ranks.len() > 1 && parts >= ranks.len() as f64 {
-                    all.push(vec![(table, Seat { ranks, cut, ..seats[table].clone() })]);
+                    all.push(vec![(table, TablePlacement { ranks, cut, ..placements[table].clone() })]);
                 }
             };
             for (cut, parts) in [(Cut::Columns, sizes.dim), (Cut::Rows, sizes.rows)] {
@@ -137,9 +144,10 @@ impl Sharding<'_> {
             if self.is_small(&self.tables().sharded()[table]) {
                 add(self.job.able.clone(), Cut::Copies, sizes.batch);
             }
-            if seats[table].cut != Cut::Whole {
-                let alone =
-                    |&rank: &usize| vec![(table, Seat { ranks: vec![rank], cut: Cut::Whole, ..seats[table].clone() })];
+            if placements[table].cut != Cut::Whole {
+                let alone = |&rank: &usize| {
+                    vec![(table, TablePlacement { ranks: vec![rank], cut: Cut::Whole, ..placements[table].clone() })]
+                };
                 all.extend(lightest.iter().take(2).map(alone));
             }
         }
@@ -157,12 +165,12 @@ impl Sharding<'_> {
     }
 
     /// The most that any rank has to look up after a change, parts taken as equal.
-    fn heaviest(&self, seats: &[Seat], loads: &[DurNs], change: &Change) -> DurNs {
+    fn heaviest(&self, placements: &[TablePlacement], loads: &[DurNs], change: &Change) -> DurNs {
         let mut after = loads.to_vec();
-        for (table, seat) in change {
-            let share = |seat: &Seat| DurNs(self.time(*table).0 / seat.ranks.len().max(1) as i64);
-            seats[*table].ranks.iter().for_each(|&rank| after[rank] -= share(&seats[*table]));
-            seat.ranks.iter().for_each(|&rank| after[rank] += share(seat));
+        for (table, placement) in change {
+            let share = |placement: &TablePlacement| DurNs(self.time(*table).0 / placement.ranks.len().max(1) as i64);
+            placements[*table].ranks.iter().for_each(|&rank| after[rank] -= share(&placements[*table]));
+            placement.ranks.iter().for_each(|&rank| after[rank] += share(placement));
         }
         after.into_iter().max().unwrap_or_default()
     }
@@ -174,34 +182,34 @@ impl Sharding<'_> {
         self.limit.map_or(device, |limit| limit.min(device))
     }
 
-    /// `seats` with tables of overfull ranks moved where there is room, else cut, else kept behind the host's link.
-    fn fitted(&self, seats: &[Seat]) -> Vec<Seat> {
-        let mut seats = seats.to_vec();
-        for _ in 0..3 * seats.len() {
-            let held = self.tables().held(&seats);
+    /// `placements` with tables of overfull ranks moved where there is room, else cut, else kept behind the host's link.
+    fn fitted(&self, placements: &[TablePlacement]) -> Vec<TablePlacement> {
+        let mut placements = placements.to_vec();
+        for _ in 0..3 * placements.len() {
+            let held = self.tables().held(&placements);
             let over = |&rank: &usize| held[rank].0.saturating_sub(self.room(rank).0);
             let Some(rank) = (0..held.len()).filter(|rank| over(rank) > 0).max_by_key(over) else { break };
-            let Some((table, seat)) = self.relief(&seats, &held, rank) else { break };
-            seats[table] = seat;
+            let Some((table, placement)) = self.relief(&placements, &held, rank) else { break };
+            placements[table] = placement;
         }
-        seats
+        placements
     }
 
     /// A table of an overfull rank and where to put it.
-    fn relief(&self, seats: &[Seat], held: &[Bytes], rank: usize) -> Option<(usize, Seat)> {
+    fn relief(&self, placements: &[TablePlacement], held: &[Bytes], rank: usize) -> Option<(usize, TablePlacement)> {
         let tables = self.tables().sharded();
         let bytes = |table: usize| tables[table].bytes.map_or(0, |bytes| bytes.0);
         let room = |other: usize| self.room(other).0.saturating_sub(held[other].0);
-        let is_kept = |table: &usize| seats[*table].ranks.contains(&rank) && seats[*table].cached.is_none();
-        let mut own: Vec<usize> = (0..seats.len()).filter(is_kept).collect();
+        let is_kept = |table: &usize| placements[*table].ranks.contains(&rank) && placements[*table].cached.is_none();
+        let mut own: Vec<usize> = (0..placements.len()).filter(is_kept).collect();
         own.sort_by_key(|&table| (Reverse(bytes(table)), table));
         let mut others: Vec<usize> = self.job.able.iter().copied().filter(|&other| other != rank).collect();
         others.sort_by_key(|&other| (Reverse(room(other)), other));
-        let whole = || own.iter().copied().filter(|&table| seats[table].cut == Cut::Whole);
+        let whole = || own.iter().copied().filter(|&table| placements[table].cut == Cut::Whole);
         if let Some((table, target)) =
             others.first().and_then(|&to| Some((whole().find(|&it| bytes(it) <= room(to))?, to)))
         {
-            return Some((table, Seat::whole(target)));
+            return Some((table, TablePlacement::whole(target)));
         }
         for table in whole().filter(|&table| tables[table].sizes().is_some()) {
             // Parts on the rank itself need room beside what else it holds.
@@ -217,7 +225,7 @@ impl Sharding<'_> {
                     // Of columns less is exchanged: sums of some rows are as long as whole bags.
                     let columns = tables[table].sizes().map_or(0.0, |sizes| sizes.dim / count as f64);
                     let cut = if columns >= NARROW { Cut::Columns } else { Cut::Rows };
-                    return Some((table, Seat { ranks: sorted(ranks), cut, cached: None }));
+                    return Some((table, TablePlacement { ranks: sorted(ranks), cut, cached: None }));
                 }
             }
         }
@@ -226,7 +234,7 @@ impl Sharding<'_> {
             |table: usize| tables[table].sizes().map_or(f64::MAX, |sizes| sizes.batch * sizes.pooling * sizes.dim);
         let cost = |&table: &usize| traffic(table) / (bytes(table).max(1) as f64);
         let table = own.iter().copied().min_by(|a, b| cost(a).total_cmp(&cost(b)))?;
-        Some((table, Seat { cached: Some(0.0), ..seats[table].clone() }))
+        Some((table, TablePlacement { cached: Some(0.0), ..placements[table].clone() }))
     }
 }
 

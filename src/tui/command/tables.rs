@@ -5,18 +5,18 @@ use super::{Argument, Command, Kind, Ran, run_line};
 use crate::tui::app::App;
 use crate::tui::table::TableState;
 use crate::tui::workspace::Workspace;
-use retime_core::scenario::tables::{Cut, Seat};
+use retime_core::scenario::tables::{Cut, TablePlacement};
 use retime_core::scenario::transforms::{Sharder, moves_of, with_seat, without_plans};
 use retime_core::scenario::{Scenario, StepError, parse_step};
 
 pub(super) const COMMANDS: &[Command] = &[
     Command {
-        name: "seat",
+        name: "placement",
         aliases: &["move-table"],
         argument: Argument::Optional(Kind::Text, "tN:rRANK"),
         help: "put a table on a rank: t3:r1, t3:r0,r1(col), t3:r1(uvm=0.9)",
         keys: &[],
-        run: seat,
+        run: placement,
     },
     Command {
         name: "table-before",
@@ -24,7 +24,7 @@ pub(super) const COMMANDS: &[Command] = &[
         argument: Argument::None,
         help: "move the chosen table to the rank before",
         keys: &[(OnTables, "<")],
-        run: |app, _| reseat(app, |seat, able| shifted(seat, able, able.len() - 1)),
+        run: |app, _| reseat(app, |placement, able| shifted(placement, able, able.len() - 1)),
     },
     Command {
         name: "table-after",
@@ -32,7 +32,7 @@ pub(super) const COMMANDS: &[Command] = &[
         argument: Argument::None,
         help: "move the chosen table to the next rank",
         keys: &[(OnTables, ">")],
-        run: |app, _| reseat(app, |seat, able| shifted(seat, able, 1)),
+        run: |app, _| reseat(app, |placement, able| shifted(placement, able, 1)),
     },
     Command {
         name: "cut-columns",
@@ -40,7 +40,7 @@ pub(super) const COMMANDS: &[Command] = &[
         argument: Argument::None,
         help: "cut the chosen table by columns over one more rank",
         keys: &[(OnTables, "c")],
-        run: |app, _| reseat(app, |seat, able| cut(seat, able, Cut::Columns)),
+        run: |app, _| reseat(app, |placement, able| cut(placement, able, Cut::Columns)),
     },
     Command {
         name: "cut-rows",
@@ -48,7 +48,7 @@ pub(super) const COMMANDS: &[Command] = &[
         argument: Argument::None,
         help: "cut the chosen table by rows over one more rank",
         keys: &[(OnTables, "r")],
-        run: |app, _| reseat(app, |seat, able| cut(seat, able, Cut::Rows)),
+        run: |app, _| reseat(app, |placement, able| cut(placement, able, Cut::Rows)),
     },
     Command {
         name: "copy-table",
@@ -64,7 +64,7 @@ pub(super) const COMMANDS: &[Command] = &[
         argument: Argument::None,
         help: "keep the chosen table whole, on its first rank",
         keys: &[(OnTables, "w")],
-        run: |app, _| reseat(app, |seat, _| whole(seat)),
+        run: |app, _| reseat(app, |placement, _| whole(placement)),
     },
     Command {
         name: "host-table",
@@ -73,7 +73,10 @@ pub(super) const COMMANDS: &[Command] = &[
         help: "keep the chosen table in host memory, or on the device",
         keys: &[(OnTables, "o")],
         run: |app, _| {
-            reseat(app, |seat, _| Seat { cached: if seat.cached.is_some() { None } else { Some(0.0) }, ..seat.clone() })
+            reseat(app, |placement, _| TablePlacement {
+                cached: if placement.cached.is_some() { None } else { Some(0.0) },
+                ..placement.clone()
+            })
         },
     },
     Command {
@@ -106,12 +109,12 @@ pub(super) const COMMANDS: &[Command] = &[
     },
 ];
 
-/// Commands on the chosen table, which are recorded as the `seat` that they lead to.
+/// Commands on the chosen table, which are recorded as the `placement` that they lead to.
 pub(super) const LEAD_TO_SEAT: [&str; 7] =
     ["table-before", "table-after", "cut-columns", "cut-rows", "copy-table", "whole-table", "host-table"];
 
-/// Puts the chosen table on the seat that `change` makes of its own and of the ranks that look tables up.
-fn reseat(app: &mut App, change: impl FnOnce(&Seat, &[usize]) -> Seat) -> Ran {
+/// Puts the chosen table on the placement that `change` makes of its own and of the ranks that look tables up.
+fn reseat(app: &mut App, change: impl FnOnce(&TablePlacement, &[usize]) -> TablePlacement) -> Ran {
     let work = app.workspace().ok_or("no trace is open yet")?;
     if let Some(why) = work.tables.immovable(work.loaded.graph.ranks.len()) {
         return Err(why.to_owned());
@@ -120,54 +123,54 @@ fn reseat(app: &mut App, change: impl FnOnce(&Seat, &[usize]) -> Seat) -> Ran {
         return Err("v lists the tables: choose the one to move there".to_owned());
     }
     let table = work.table.cursor;
-    let seats = work.seats();
-    let seat = seats.get(table).ok_or_else(|| format!("t{table} is on every rank: it does not move"))?;
-    let line = format!("seat t{table}:{}", by_numbers(work, &change(seat, &work.tables.able)));
+    let placements = work.placements();
+    let placement = placements.get(table).ok_or_else(|| format!("t{table} is on every rank: it does not move"))?;
+    let line = format!("placement t{table}:{}", by_numbers(work, &change(placement, &work.tables.able)));
     run_line(app, &line)
 }
 
-/// The seat with the ranks' global numbers, as lines have them.
-fn by_numbers(work: &Workspace, seat: &Seat) -> Seat {
+/// The placement with the ranks' global numbers, as lines have them.
+fn by_numbers(work: &Workspace, placement: &TablePlacement) -> TablePlacement {
     let ranks = &work.loaded.graph.ranks;
     let number = |&rank: &usize| ranks.get(rank).map(|part| part.rank.0 as usize);
-    Seat { ranks: seat.ranks.iter().filter_map(number).collect(), ..seat.clone() }
+    TablePlacement { ranks: placement.ranks.iter().filter_map(number).collect(), ..placement.clone() }
 }
 
 /// All its ranks `by` further, around the end.
-fn shifted(seat: &Seat, able: &[usize], by: usize) -> Seat {
+fn shifted(placement: &TablePlacement, able: &[usize], by: usize) -> TablePlacement {
     let place = |rank: &usize| able.iter().position(|one| one == rank).unwrap_or(0);
-    let ranks = seat.ranks.iter().map(|rank| able[(place(rank) + by) % able.len()]);
-    Seat { ranks: ranks.collect(), ..seat.clone() }
+    let ranks = placement.ranks.iter().map(|rank| able[(place(rank) + by) % able.len()]);
+    TablePlacement { ranks: ranks.collect(), ..placement.clone() }
 }
 
 /// Cut over one more rank than before; whole again after all of them.
-fn cut(seat: &Seat, able: &[usize], cut: Cut) -> Seat {
-    let before = if seat.cut == cut { seat.clone() } else { whole(seat) };
+fn cut(placement: &TablePlacement, able: &[usize], cut: Cut) -> TablePlacement {
+    let before = if placement.cut == cut { placement.clone() } else { whole(placement) };
     let last = before.ranks.last().and_then(|last| able.iter().position(|one| one == last)).unwrap_or(0);
     let around = (1..=able.len()).map(|by| able[(last + by) % able.len()]);
     match around.into_iter().find(|rank| !before.ranks.contains(rank)) {
         Some(next) => {
             let mut ranks = before.ranks;
             ranks.push(next);
-            Seat { ranks, cut, cached: seat.cached }
+            TablePlacement { ranks, cut, cached: placement.cached }
         }
-        None => whole(seat),
+        None => whole(placement),
     }
 }
 
-fn copied(seat: &Seat, able: &[usize]) -> Seat {
-    match seat.cut {
-        Cut::Copies => whole(seat),
-        _ => Seat { ranks: able.to_vec(), cut: Cut::Copies, cached: seat.cached },
+fn copied(placement: &TablePlacement, able: &[usize]) -> TablePlacement {
+    match placement.cut {
+        Cut::Copies => whole(placement),
+        _ => TablePlacement { ranks: able.to_vec(), cut: Cut::Copies, cached: placement.cached },
     }
 }
 
-fn whole(seat: &Seat) -> Seat {
-    Seat { ranks: seat.ranks[..1].to_vec(), cut: Cut::Whole, cached: seat.cached }
+fn whole(placement: &TablePlacement) -> TablePlacement {
+    TablePlacement { ranks: placement.ranks[..1].to_vec(), cut: Cut::Whole, cached: placement.cached }
 }
 
-/// Puts tables on seats as typed; one after another they are one step.
-fn seat(app: &mut App, moves: &str) -> Ran {
+/// Puts tables on placements as typed; one after another they are one step.
+fn placement(app: &mut App, moves: &str) -> Ran {
     let work = app.workspace_mut().ok_or("no trace is open yet")?;
     if let Some(why) = work.tables.immovable(work.loaded.graph.ranks.len()) {
         return Err(why.to_owned());
@@ -182,8 +185,8 @@ fn seat(app: &mut App, moves: &str) -> Ran {
         return Err(format!("there is no table t{unknown}: t0 to t{} can move", count - 1));
     }
     let mut scenario = Scenario::clone(work.history.current());
-    for (table, seat) in moved {
-        scenario = with_seat(&scenario, &work.tables.tables, &work.loaded.graph.ranks, table, &seat);
+    for (table, placement) in moved {
+        scenario = with_seat(&scenario, &work.tables.tables, &work.loaded.graph.ranks, table, &placement);
     }
     Ok(in_force(work, scenario))
 }

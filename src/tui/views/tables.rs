@@ -8,7 +8,7 @@ use crate::tui::table::{self, Column, Open, Table, TableRow, TableState, value};
 use crate::tui::theme::Role;
 use crate::tui::timeline::Item;
 use crate::tui::workspace::Workspace;
-use retime_core::scenario::tables::{Cut, Seat, Table as Embedding};
+use retime_core::scenario::tables::{Cut, Table as Embedding, TablePlacement};
 use retime_core::units::{Bytes, DurNs};
 
 use super::sweep::{bar, bar_of};
@@ -117,7 +117,7 @@ pub fn table(work: &Workspace) -> Table<'_> {
     }
     let job = &work.tables;
     let ranks = work.loaded.graph.ranks.len();
-    let (wanted, now) = (work.seats(), job.seats(&work.outcome.resolved));
+    let (wanted, now) = (work.placements(), job.placements(&work.outcome.resolved));
     let longest = job.tables.tables.iter().map(|table| (table.forward + table.backward).0).max().unwrap_or(1).max(1);
     let column = |title, width, is_number, from_width| Column { title, width, is_number, from_width };
     let cells = if ranks > MOST_CELLS { 0 } else { ranks.max(5) as u16 };
@@ -146,26 +146,26 @@ pub fn table(work: &Workspace) -> Table<'_> {
 /// Where a table is to be, and where it is; `None` for one on every rank.
 #[derive(Clone, Copy)]
 struct Place<'a> {
-    wanted: Option<&'a Seat>,
-    now: Option<&'a Seat>,
+    wanted: Option<&'a TablePlacement>,
+    now: Option<&'a TablePlacement>,
 }
 
 fn row(work: &Workspace, index: usize, table: &Embedding, place: Place<'_>, longest: i64) -> TableRow {
     let known = |value: Option<String>| value.unwrap_or_else(|| "–".to_owned());
     let time = table.forward + table.backward;
-    let traced = Seat::whole(table.rank);
+    let traced = TablePlacement::whole(table.rank);
     let is_refused = !work.is_stale() && place.wanted != place.now;
     let (note, role) = match place.wanted {
         None => ("every rank has a copy: it does not move".to_owned(), Role::Faint),
         Some(_) if is_refused => ("cannot go there: f2 says why".to_owned(), Role::Bad),
-        Some(seat) if *seat != traced => (format!("traced on {}", numbered(work, &traced)), Role::Dim),
+        Some(placement) if *placement != traced => (format!("traced on {}", numbered(work, &traced)), Role::Dim),
         Some(_) if table.is_mean => ("mean of the tables of one operator".to_owned(), Role::Faint),
         Some(_) => (String::new(), Role::Faint),
     };
-    let on = place.wanted.map_or("every rank".to_owned(), |seat| numbered(work, seat).to_string());
+    let on = place.wanted.map_or("every rank".to_owned(), |placement| numbered(work, placement).to_string());
     let on_role = match place.wanted {
         Some(_) if is_refused => Role::Bad,
-        Some(seat) if *seat != traced => Role::Accent,
+        Some(placement) if *placement != traced => Role::Accent,
         _ => Role::Text,
     };
     let lookup = work.tables.first_lookup(table.rank).filter(|_| place.wanted.is_some());
@@ -187,27 +187,27 @@ fn row(work: &Workspace, index: usize, table: &Embedding, place: Place<'_>, long
 }
 
 /// A cell per rank: `■` whole, `c` columns, `r` rows, `a` a copy, `o` behind the host's link, `·` nothing.
-fn cells(ranks: usize, seat: Option<&Seat>) -> String {
-    let sign = |seat: &Seat| match seat.cut {
-        _ if seat.cached.is_some() => 'o',
+fn cells(ranks: usize, placement: Option<&TablePlacement>) -> String {
+    let sign = |placement: &TablePlacement| match placement.cut {
+        _ if placement.cached.is_some() => 'o',
         Cut::Whole => '■',
         Cut::Columns => 'c',
         Cut::Rows => 'r',
         Cut::Copies => 'a',
     };
-    let cell = |rank: usize| match seat {
+    let cell = |rank: usize| match placement {
         None => 'a',
-        Some(seat) if seat.ranks.contains(&rank) => sign(seat),
+        Some(placement) if placement.ranks.contains(&rank) => sign(placement),
         Some(_) => '·',
     };
     (0..ranks).map(cell).collect()
 }
 
-/// The seat with the ranks' global numbers.
-fn numbered(work: &Workspace, seat: &Seat) -> Seat {
+/// The placement with the ranks' global numbers.
+fn numbered(work: &Workspace, placement: &TablePlacement) -> TablePlacement {
     let ranks = &work.loaded.graph.ranks;
     let number = |&rank: &usize| ranks.get(rank).map_or(rank, |part| part.rank.0 as usize);
-    Seat { ranks: seat.ranks.iter().map(number).collect(), ..seat.clone() }
+    TablePlacement { ranks: placement.ranks.iter().map(number).collect(), ..placement.clone() }
 }
 
 fn summary(work: &Workspace) -> Vec<(String, Role)> {

@@ -47,7 +47,7 @@ fn part(a: &[u32], b: &[u32], (at_a, at_b): (usize, usize), found: &mut Vec<Alig
     found.extend((0..after).map(|i| Aligned::Both(to_a + i, to_b + i)));
 }
 
-/// Stretches that begin and end differently: the first in halves, the second where both halves together have most in common.
+/// OverheadSpans that begin and end differently: the first in halves, the second where both halves together have most in common.
 fn differing(a: &[u32], b: &[u32], (at_a, at_b): (usize, usize), found: &mut Vec<Aligned>) {
     match a {
         [] => found.extend((0..b.len()).map(|j| Aligned::Second(at_b + j))),

@@ -39,7 +39,7 @@ pub struct Between<'a> {
 
 /// What the models say of a change, whatever was measured.
 #[derive(Clone, Copy, Debug)]
-enum Outlook {
+enum ModelledChange {
     /// No model covers the work.
     Unmodelled,
     /// Nothing can be said of the ratio.
@@ -51,7 +51,7 @@ enum Outlook {
 
 /// Whether devices share what models miss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kin {
+enum ErrorCorrelation {
     /// One device; or a host, whose models are of another kind.
     Same,
     /// The same code runs on both (a framework's own kernels; convolutions and attention of one maker), or variants of one chip, or
@@ -64,7 +64,7 @@ enum Kin {
 
 /// Memory of what was said of changes.
 #[derive(Debug, Default)]
-pub(super) struct Outlooks(Memo<Kept, Outlook>);
+pub(super) struct ChangeMemo(Memo<Kept, ModelledChange>);
 
 #[derive(Hash, PartialEq)]
 struct Asked<'a> {
@@ -107,7 +107,7 @@ impl CostModels {
     }
 }
 
-impl Outlook {
+impl ModelledChange {
     /// What a kernel that took `measured` takes after the change; those like it took `typical`.
     fn of(&self, measured: DurNs, typical: DurNs) -> Prediction {
         match self {
@@ -169,7 +169,7 @@ impl Between<'_> {
         self.models.foresee(changes.list.iter().filter_map(|change| change.old), self.old.1, self.old.0);
         let outlook =
             |change: &Asked<'_>| self.models.outlooks.0.answer(change, || self.outlook(change.old, change.new));
-        let outlooks: Vec<Outlook> = changes.list.iter().map(outlook).collect();
+        let outlooks: Vec<ModelledChange> = changes.list.iter().map(outlook).collect();
         let changed = |change: &Asked<'_>| devices.0 != devices.1 || change.old != change.new;
         let changed: Vec<bool> = changes.list.iter().map(changed).collect();
         let predict = |(kernel, place): (&Kernel<'_>, usize)| match kernel.measured {
@@ -183,24 +183,26 @@ impl Between<'_> {
         self.models.estimate_keyed(work, self.new.1, self.new.0)
     }
 
-    fn outlook(&self, old: Option<&Work>, new: Option<&Work>) -> Outlook {
+    fn outlook(&self, old: Option<&Work>, new: Option<&Work>) -> ModelledChange {
         let Some((new, after)) = new.and_then(|work| Some((work, self.after(work)?))) else {
-            return Outlook::Unmodelled;
+            return ModelledChange::Unmodelled;
         };
         let alone = absolute(&after, new);
         let before = old.and_then(|work| self.models.estimate_keyed(work, self.old.1, self.old.0));
         let before = before.filter(|before| before.duration > DurNs::ZERO);
-        let (Some(old), Some(before)) = (old, before) else { return Outlook::Absolute(alone) };
+        let (Some(old), Some(before)) = (old, before) else { return ModelledChange::Absolute(alone) };
         if has_own_unit(old, self.old.1) != has_own_unit(new, self.new.1) {
-            return Outlook::Absolute(alone);
+            return ModelledChange::Absolute(alone);
         }
         let change = Change { same_device: self.old.0 == self.new.0, doublings: doublings(old, new) };
         let kin = self.kin((&before, &after), new);
         let (before, alike) = match kin {
-            Kin::Same => self.alike((before, after), old, new),
+            ErrorCorrelation::Same => self.alike((before, after), old, new),
             // A fit of the one beside the parameters of all devices for the other would show their difference.
-            Kin::Alike if (before.model == UNSEEN) != (after.model == UNSEEN) => self.alike((before, after), old, new),
-            Kin::Alike | Kin::Strangers => (before, after),
+            ErrorCorrelation::Alike if (before.model == UNSEEN) != (after.model == UNSEEN) => {
+                self.alike((before, after), old, new)
+            }
+            ErrorCorrelation::Alike | ErrorCorrelation::Strangers => (before, after),
         };
         let domain = Domain::of(new);
         let measured = |ratio| domain.and_then(|domain| self.models.fits().anchored(domain, ratio));
@@ -209,22 +211,22 @@ impl Between<'_> {
             error = error.max(trace_error(new));
         }
         let known = match kin {
-            Kin::Same => error,
-            Kin::Alike => 0.0,
-            Kin::Strangers => RECOGNISED,
+            ErrorCorrelation::Same => error,
+            ErrorCorrelation::Alike => 0.0,
+            ErrorCorrelation::Strangers => RECOGNISED,
         };
-        if kin == Kin::Strangers || self.old.1.is_amd() != self.new.1.is_amd() {
+        if kin == ErrorCorrelation::Strangers || self.old.1.is_amd() != self.new.1.is_amd() {
             // What both sides of the ratio miss of running models.
             error = error.max(trace_error(new) * SQRT_2);
         }
-        Outlook::Either { before, alike, alone, error, known }
+        ModelledChange::Either { before, alike, alone, error, known }
     }
 
     /// Whether what the models miss of a kernel on the one device they miss on the other, too.
-    fn kin(&self, (before, after): (&Estimate, &Estimate), new: &Work) -> Kin {
+    fn kin(&self, (before, after): (&Estimate, &Estimate), new: &Work) -> ErrorCorrelation {
         let (from, to) = (self.old.1, self.new.1);
         if self.old.0 == self.new.0 || [from, to].iter().any(|device| device.kind != DeviceKind::Gpu) {
-            return Kin::Same;
+            return ErrorCorrelation::Same;
         }
         let one_maker = from.is_amd() == to.is_amd();
         let are_unseen = before.model == UNSEEN && after.model == UNSEEN;
@@ -233,7 +235,7 @@ impl Between<'_> {
             Some(Domain::Conv | Domain::Attention) => one_maker,
             Some(_) => from.chip() == to.chip() || one_maker && are_unseen,
         };
-        if is_alike { Kin::Alike } else { Kin::Strangers }
+        if is_alike { ErrorCorrelation::Alike } else { ErrorCorrelation::Strangers }
     }
 
     /// Both estimates by one model: on one device the ratio of two models' answers would show their difference. Where one of two sizes

@@ -11,7 +11,7 @@ use rustc_hash::FxHasher;
 use crate::device::{Catalog, CatalogError, DeviceKind, DeviceProfile, LinkProfile, Links};
 use crate::units::DurNs;
 
-use super::between::{Outlooks, absolute, unmodelled};
+use super::between::{ChangeMemo, absolute, unmodelled};
 use super::collective::collective_time;
 use super::copies::{CopyCurve, CopyKind, copy_us};
 use super::device_file::read_fits;
@@ -36,7 +36,7 @@ pub struct CostModels {
     /// Factors of device files.
     scales: BTreeMap<(String, ScaleKind), Scale>,
     estimates: Memo<Kept, Option<Estimate>>,
-    pub(super) outlooks: Outlooks,
+    pub(super) outlooks: ChangeMemo,
 }
 
 /// What an estimate is of.
@@ -106,7 +106,7 @@ impl CostModels {
 
     /// The models with `fits` and `links`.
     pub fn new(fits: Fits, links: Links) -> Self {
-        let (estimates, outlooks) = (Memo::default(), Outlooks::default());
+        let (estimates, outlooks) = (Memo::default(), ChangeMemo::default());
         Self { fits, links, copies: BTreeMap::new(), scales: BTreeMap::new(), estimates, outlooks }
     }
 

@@ -121,7 +121,7 @@ fn kept_repeats(bins: &[f64; REUSE_BINS], look_ups: f64, cached: f64) -> f64 {
     hits
 }
 
-/// Ranks of rows by how much they are wanted: the first one by one, the others in stretches that grow.
+/// Ranks of rows by how much they are wanted: the first one by one, the others in spans that grow.
 struct Ranks {
     /// Share of the look-ups of one row, and how many rows have it.
     steps: Vec<(f64, f64)>,
@@ -129,7 +129,7 @@ struct Ranks {
 
 /// Ranks that count one by one.
 const SINGLE: f64 = 64.0;
-/// Growth of the stretches beyond.
+/// Growth of the spans beyond.
 const GROWTH: f64 = 1.1;
 
 impl Ranks {

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use petgraph::graph::{EdgeIndex, EdgeReference};
 use petgraph::visit::EdgeRef;
 
-use crate::cost::overhead::{ProfilerCost, Stretches, statistics};
+use crate::cost::overhead::{OverheadSpans, ProfilerCost, statistics};
 use crate::cost::{Family, Overheads, Work};
 use crate::graph::{Dependency, ExecutionGraph, Lane, LaneId, NodeId, Phase, TimedGraph};
 use crate::units::DurNs;
@@ -28,7 +28,7 @@ pub struct Base {
     traced: Works,
     /// With what the facts file tells of its tables, where it tells which rows are looked up.
     told: OnceLock<Works>,
-    host: OnceLock<(Stretches, Arc<Overheads>)>,
+    host: OnceLock<(OverheadSpans, Arc<Overheads>)>,
     iteration_tasks: OnceLock<Vec<bool>>,
     phases: OnceLock<Vec<Phase>>,
     tasks_of_operators: OnceLock<Vec<u32>>,
@@ -174,9 +174,9 @@ impl Base {
     }
 
     /// The host's overheads as they happened, and their means as measured: the profiler's own cost is in both.
-    pub fn overheads(&self) -> (&Stretches, &Arc<Overheads>) {
+    pub fn overheads(&self) -> (&OverheadSpans, &Arc<Overheads>) {
         let (stretches, means) = self.host.get_or_init(|| {
-            let stretches = Stretches::of(&self.graph);
+            let stretches = OverheadSpans::of(&self.graph);
             let means = statistics(&self.graph, &stretches, ProfilerCost::NONE);
             (stretches, Arc::new(means))
         });

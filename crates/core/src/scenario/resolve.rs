@@ -13,7 +13,7 @@ use super::host;
 use super::lower::{self, Prices};
 use super::memory::{self, JobMemory};
 use super::step::Scenario;
-use super::tables::Seat;
+use super::tables::TablePlacement;
 use super::transform::StepReport;
 
 /// A scenario worked out on its base.
@@ -40,7 +40,7 @@ pub struct Resolved {
     /// Batch size before and after, where an edit changed it.
     pub batch: Option<(u64, u64)>,
     /// Where each embedding table that can move is, where an edit moved any.
-    pub seats: Option<Vec<Seat>>,
+    pub placements: Option<Vec<TablePlacement>>,
     /// Traced tasks that run on another lane than the recorded one, by node.
     pub moved: Vec<(NodeId, LaneId)>,
     /// How many ranks there are, where an edit changed it.
@@ -182,7 +182,7 @@ fn finish(mut draft: Draft<'_>, mut reports: Vec<StepReport>) -> Resolved {
     report_cycles(&mut reports, cyclic);
     let removed = draft.removed().collect();
     let (devices, batch) = (draft.devices().to_vec(), draft.batch());
-    let seats = draft.seats().map(<[Seat]>::to_vec);
+    let placements = draft.placements().map(<[TablePlacement]>::to_vec);
     let (moved, rank_count, repeats) = (draft.moved(), draft.rank_count(), draft.repeats());
     let memory = memory.map_or_else(|| base.memory().clone(), Arc::new);
     let mut all = Vec::with_capacity(draft.added.len());
@@ -208,7 +208,7 @@ fn finish(mut draft: Draft<'_>, mut reports: Vec<StepReport>) -> Resolved {
         reports,
         devices,
         batch,
-        seats,
+        placements,
         moved,
         rank_count,
         repeats,

@@ -54,8 +54,8 @@ impl Folding {
             return Self::none(job);
         }
         let tolerance = tolerance(job.ranks.len());
-        let portraits: Vec<Option<Portrait>> =
-            job.ranks.par_iter().map(|rank| rank.trace.as_ref().and_then(Portrait::of)).collect();
+        let portraits: Vec<Option<RankSignature>> =
+            job.ranks.par_iter().map(|rank| rank.trace.as_ref().and_then(RankSignature::of)).collect();
         let mut classes: Vec<RankClass> = Vec::new();
         let mut by_structure: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
         for (position, (rank, portrait)) in job.ranks.iter().zip(&portraits).enumerate() {
@@ -108,7 +108,7 @@ impl Folding {
 }
 
 /// What a rank did, as far as it decides whether another did the same.
-struct Portrait {
+struct RankSignature {
     /// Kinds and order of everything, without times.
     structure: u64,
     /// Time by kind of call: of device work, and of host operators.
@@ -121,11 +121,11 @@ struct Portrait {
     own: f64,
 }
 
-impl Portrait {
+impl RankSignature {
     /// `None` of a trace without work.
     fn of(trace: &Trace) -> Option<Self> {
         let names: Vec<u64> = trace.names.iter().map(|(_, text)| hash(text)).collect();
-        let mut artist = Artist { trace, names, streams: BTreeMap::new(), sum: 0, work: Default::default() };
+        let mut artist = SignatureBuilder { trace, names, streams: BTreeMap::new(), sum: 0, work: Default::default() };
         for id in trace.events.ids() {
             artist.look_at(id);
         }
@@ -159,7 +159,7 @@ fn hash(value: impl Hash) -> u64 {
 }
 
 /// A portrait as it is drawn.
-struct Artist<'a> {
+struct SignatureBuilder<'a> {
     trace: &'a Trace,
     /// A number for the text of each name, the same in all traces.
     names: Vec<u64>,
@@ -170,7 +170,7 @@ struct Artist<'a> {
     work: [BTreeMap<u64, i64>; 2],
 }
 
-impl Artist<'_> {
+impl SignatureBuilder<'_> {
     fn name(&self, name: NameId) -> u64 {
         self.names.get(name.0 as usize).copied().unwrap_or(0)
     }
@@ -210,7 +210,7 @@ impl Artist<'_> {
         Some(hash((self.name(args.name), self.name(args.dtype), elements, args.group_size)))
     }
 
-    fn finish(self) -> Option<Portrait> {
+    fn finish(self) -> Option<RankSignature> {
         let (trace, events) = (self.trace, &self.trace.events);
         let works = |id: &EventId| {
             matches!(events.category(*id), Category::Operator | Category::Runtime)
@@ -225,7 +225,7 @@ impl Artist<'_> {
         let collectives: Vec<DurNs> = self.streams.into_values().flat_map(|(_, lengths)| lengths).collect();
         let shared: DurNs = collectives.iter().copied().sum();
         let mean = |span: DurNs| span.0.max(0) as f64 / steps.max(1) as f64;
-        Some(Portrait {
+        Some(RankSignature {
             structure: hash((self.sum, devices, streams, steps)),
             work: self.work,
             collectives,

@@ -6,7 +6,7 @@ use crate::graph::{ExecutionGraph, NodeId, OperatorId, Task};
 use crate::intern::NameId;
 use crate::units::DurNs;
 
-use super::{OverheadKind, Overheads, Statistic, Stretch, Stretches, without_outliers};
+use super::{OverheadKind, OverheadSpan, OverheadSpans, Overheads, Statistic, without_outliers};
 
 /// What the profiler itself adds to host time.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -33,14 +33,14 @@ impl ProfilerCost {
 ///
 /// Cost: one pass over the tasks, sorted by lane and time.
 pub fn extract(graph: &ExecutionGraph, cost: ProfilerCost) -> Overheads {
-    statistics(graph, &Stretches::of(graph), cost)
+    statistics(graph, &OverheadSpans::of(graph), cost)
 }
 
 /// As [`extract`], of overheads that were found before.
-pub fn statistics(graph: &ExecutionGraph, stretches: &Stretches, cost: ProfilerCost) -> Overheads {
+pub fn statistics(graph: &ExecutionGraph, spans: &OverheadSpans, cost: ProfilerCost) -> Overheads {
     let mut samples: BTreeMap<(OverheadKind, NameId), Vec<f64>> = BTreeMap::new();
-    for stretch in stretches.iter().filter(|stretch| stretch.is_overhead) {
-        let us = micros(stretches.time(stretch, graph)) - profiler_us(graph, stretches, stretch, cost);
+    for stretch in spans.iter().filter(|stretch| stretch.is_overhead) {
+        let us = micros(spans.time(stretch, graph)) - profiler_us(graph, spans, stretch, cost);
         samples.entry((stretch.kind, stretch.op)).or_default().push(us.max(0.0));
     }
     let mut overheads = Overheads::new("extracted from a trace");
@@ -53,12 +53,12 @@ pub fn statistics(graph: &ExecutionGraph, stretches: &Stretches, cost: ProfilerC
 }
 
 /// What the profiler adds to a stretch.
-fn profiler_us(graph: &ExecutionGraph, stretches: &Stretches, stretch: &Stretch, cost: ProfilerCost) -> f64 {
+fn profiler_us(graph: &ExecutionGraph, spans: &OverheadSpans, stretch: &OverheadSpan, cost: ProfilerCost) -> f64 {
     if stretch.kind == OverheadKind::T4 {
         return if starts_device_work(graph.names.get(stretch.op)) { cost.gpu_event_us } else { 0.0 };
     }
     let started = |&node: &NodeId| operators_started(graph, &graph.tasks[node], stretch.top);
-    cost.cpu_event_us * stretches.nodes(stretch).iter().map(started).sum::<f64>()
+    cost.cpu_event_us * spans.nodes(stretch).iter().map(started).sum::<f64>()
 }
 
 /// Operators below `top` that start within `task`.

@@ -4,7 +4,7 @@
 //! T5 lies between two launches (or is all of an operator without any).
 
 mod extract;
-mod stretches;
+mod spans;
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 pub use extract::{ProfilerCost, extract, statistics};
-pub use stretches::{Stretch, Stretches, kind_of};
+pub use spans::{OverheadSpan, OverheadSpans, kind_of};
 
 /// The five kinds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

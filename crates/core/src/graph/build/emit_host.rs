@@ -9,7 +9,7 @@ use super::draft::NONE;
 use super::emit::{CallTasks, Emission, What};
 use super::handover::{self, Resume, Run};
 use super::hidden::HiddenWait;
-use super::host::{self, Doing, Parts, Stretch};
+use super::host::{self, HostActivity, HostSpan, Parts};
 use super::observed::Observed;
 use super::sync::Wait;
 use super::threads::Thread;
@@ -61,7 +61,7 @@ pub(super) fn main_thread(emission: &Emission<'_, '_>) -> Option<usize> {
     stepped.or_else(|| threads.main())
 }
 
-fn stretches(emission: &Emission<'_, '_>, thread: &Thread, range: (TimeNs, TimeNs)) -> Vec<Stretch> {
+fn stretches(emission: &Emission<'_, '_>, thread: &Thread, range: (TimeNs, TimeNs)) -> Vec<HostSpan> {
     let mut cuts = annotation_cuts(thread);
     cuts.extend(emission.window.split);
     cuts.push(emission.window.end);
@@ -108,7 +108,7 @@ fn emit_runs(emission: &mut Emission<'_, '_>, main: usize, index: usize, runs: &
 }
 
 /// One run, from where both the main thread had `handed` over and the run `before` had ended; its last task.
-fn emit_run(mut chain: Chain<'_, '_, '_>, start: TimeNs, (handed, before): (u32, u32), stretches: &[Stretch]) -> u32 {
+fn emit_run(mut chain: Chain<'_, '_, '_>, start: TimeNs, (handed, before): (u32, u32), stretches: &[HostSpan]) -> u32 {
     let joint = chain.emission.joint(chain.lane, start);
     if handed == NONE && before == NONE {
         chain.emission.anchor(joint, start);
@@ -145,7 +145,7 @@ impl Classes {
         Self { parts, computes: compute::operators(observed, thread) }
     }
 
-    fn kind(&self, thread: &Thread, stretch: &Stretch, operator: Option<u32>) -> TaskKind {
+    fn kind(&self, thread: &Thread, stretch: &HostSpan, operator: Option<u32>) -> TaskKind {
         let computes = operator.is_some_and(|operator| self.computes.get(operator as usize) == Some(&true));
         if computes { TaskKind::Compute } else { TaskKind::Host(self.parts.class(thread, stretch, operator)) }
     }
@@ -158,7 +158,7 @@ struct Chain<'e, 'a, 'o> {
     lane: LaneId,
     classes: &'e Classes,
     last: u32,
-    /// Stretches that wait for another thread, by start.
+    /// OverheadSpans that wait for another thread, by start.
     resumes: Vec<Resume>,
     /// Joints to connect to the other thread.
     joints: Vec<(u32, Resume)>,
@@ -177,7 +177,7 @@ impl<'e, 'a, 'o> Chain<'e, 'a, 'o> {
         }
     }
 
-    fn write(&mut self, stretches: &[Stretch]) {
+    fn write(&mut self, stretches: &[HostSpan]) {
         if self.last == NONE
             && let Some(first) = stretches.first()
         {
@@ -187,8 +187,8 @@ impl<'e, 'a, 'o> Chain<'e, 'a, 'o> {
         }
         for stretch in stretches {
             match stretch.doing {
-                Doing::Host(operator) => self.host(stretch, operator),
-                Doing::Call(call) => self.call(stretch, call),
+                HostActivity::Host(operator) => self.host(stretch, operator),
+                HostActivity::Call(call) => self.call(stretch, call),
             }
             self.emission.ends[self.thread].push((stretch.end, self.last));
         }
@@ -199,7 +199,7 @@ impl<'e, 'a, 'o> Chain<'e, 'a, 'o> {
         self.last = task;
     }
 
-    fn host(&mut self, stretch: &Stretch, operator: Option<u32>) {
+    fn host(&mut self, stretch: &HostSpan, operator: Option<u32>) {
         let from = self.resume(stretch).or_else(|| self.hidden_wait(stretch)).unwrap_or(stretch.start);
         if from >= stretch.end {
             return;
@@ -219,7 +219,7 @@ impl<'e, 'a, 'o> Chain<'e, 'a, 'o> {
     }
 
     /// Waits for the run on another thread that this stretch waited for; the end of that run.
-    fn resume(&mut self, stretch: &Stretch) -> Option<TimeNs> {
+    fn resume(&mut self, stretch: &HostSpan) -> Option<TimeNs> {
         let from = self.resumes.partition_point(|resume| resume.stretch < stretch.start);
         let to = self.resumes.partition_point(|resume| resume.stretch <= stretch.start);
         let at = self.resumes[from..to].iter().map(|resume| resume.at).max()?;
@@ -230,7 +230,7 @@ impl<'e, 'a, 'o> Chain<'e, 'a, 'o> {
     }
 
     /// Waits for the device work that this stretch waited for without a call; the end of that work.
-    fn hidden_wait(&mut self, stretch: &Stretch) -> Option<TimeNs> {
+    fn hidden_wait(&mut self, stretch: &HostSpan) -> Option<TimeNs> {
         let observed = self.emission.observed;
         let key = |wait: &HiddenWait| (wait.thread, wait.stretch);
         let found = observed.hidden.binary_search_by_key(&(self.thread, stretch.start), key).ok()?;
@@ -242,7 +242,7 @@ impl<'e, 'a, 'o> Chain<'e, 'a, 'o> {
         Some(at)
     }
 
-    fn call(&mut self, stretch: &Stretch, call: u32) {
+    fn call(&mut self, stretch: &HostSpan, call: u32) {
         let observed = self.emission.observed;
         let index = observed.threads.list[self.thread].first_call + call;
         let measured = &observed.threads.calls[index as usize];

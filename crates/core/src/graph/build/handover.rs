@@ -2,7 +2,7 @@
 
 use crate::units::{DurNs, TimeNs};
 
-use super::host::{Doing, Stretch};
+use super::host::{HostActivity, HostSpan};
 use super::observed::Observed;
 use super::threads::{Call, Thread};
 
@@ -41,7 +41,7 @@ pub(super) struct Resume {
 ///
 /// # Arguments
 /// `main`: the main thread's stretches, without gaps, by start.
-pub(super) fn runs(thread: &Thread, calls: &[Call], main: &[Stretch]) -> Vec<Run> {
+pub(super) fn runs(thread: &Thread, calls: &[Call], main: &[HostSpan]) -> Vec<Run> {
     let mut runs: Vec<Run> = Vec::new();
     for (start, end) in activity(thread, calls) {
         let Some(started_by) = last_boundary(main, start) else { continue };
@@ -54,7 +54,7 @@ pub(super) fn runs(thread: &Thread, calls: &[Call], main: &[Stretch]) -> Vec<Run
 }
 
 /// The stretches of the main thread that waited for one of `runs` to end, or were woken in the middle of one.
-pub(super) fn resumes(observed: &Observed<'_>, thread: usize, runs: &[Run], main: (usize, &[Stretch])) -> Vec<Resume> {
+pub(super) fn resumes(observed: &Observed<'_>, thread: usize, runs: &[Run], main: (usize, &[HostSpan])) -> Vec<Resume> {
     let backward = runs_backward(observed, thread);
     let ended = runs.iter().filter_map(|run| {
         let stretch = waiting_stretch(main.1, run, backward)?;
@@ -82,11 +82,11 @@ fn is_engine(observed: &Observed<'_>, event: crate::trace::EventId) -> bool {
 }
 
 /// Whether a long stretch of the main thread ends inside a run with a piece of the engine's work: it was handed that.
-fn is_woken(observed: &Observed<'_>, main: usize, stretch: &Stretch, runs: &[Run]) -> bool {
+fn is_woken(observed: &Observed<'_>, main: usize, stretch: &HostSpan, runs: &[Run]) -> bool {
     let after = runs.partition_point(|run| run.start < stretch.end);
     let inside = after.checked_sub(1).is_some_and(|i| runs[i].end > stretch.end);
     let long = stretch.end.since(stretch.start) >= SOON;
-    inside && long && stretch.doing == Doing::Host(None) && {
+    inside && long && stretch.doing == HostActivity::Host(None) && {
         let spans = &observed.threads.list[main].operators;
         let next = spans.get(spans.partition_point(|span| span.start < stretch.end));
         next.is_some_and(|span| span.start == stretch.end && is_engine(observed, span.event))
@@ -102,18 +102,18 @@ fn activity(thread: &Thread, calls: &[Call]) -> Vec<(TimeNs, TimeNs)> {
 }
 
 /// The last time at or before `time` at which a stretch of `main` began.
-fn last_boundary(main: &[Stretch], time: TimeNs) -> Option<TimeNs> {
+fn last_boundary(main: &[HostSpan], time: TimeNs) -> Option<TimeNs> {
     let after = main.partition_point(|stretch| stretch.start <= time);
     after.checked_sub(1).map(|i| main[i].start)
 }
 
 /// The stretch of host work of `main` in which `run` ended, when it waited for that: it went on soon after, or it called
 /// the autograd engine, which blocks it.
-fn waiting_stretch(main: &[Stretch], run: &Run, backward: bool) -> Option<TimeNs> {
+fn waiting_stretch(main: &[HostSpan], run: &Run, backward: bool) -> Option<TimeNs> {
     let after = main.partition_point(|stretch| stretch.start < run.end);
     let stretch = &main[after.checked_sub(1)?];
     let covers = stretch.start <= run.start + OVERLAP;
     let waited = covers || stretch.end.since(stretch.start) >= SOON;
     let resumed = stretch.end >= run.end && (stretch.end.since(run.end) < SOON || (covers && backward));
-    (matches!(stretch.doing, Doing::Host(_)) && waited && resumed).then_some(stretch.start)
+    (matches!(stretch.doing, HostActivity::Host(_)) && waited && resumed).then_some(stretch.start)
 }

@@ -9,7 +9,7 @@ use crate::trace::EventId;
 use crate::units::{DurNs, TimeNs};
 
 use super::emit_host;
-use super::host::{self, Doing, Stretch};
+use super::host::{self, HostActivity, HostSpan};
 use super::observed::Observed;
 use super::threads::Thread;
 
@@ -99,17 +99,17 @@ fn host_waits(observed: &Observed<'_>) -> Vec<HiddenWait> {
     found
 }
 
-fn may_wait(observed: &Observed<'_>, thread: &Thread, stretch: &Stretch) -> bool {
+fn may_wait(observed: &Observed<'_>, thread: &Thread, stretch: &HostSpan) -> bool {
     match stretch.doing {
-        Doing::Call(_) => false,
-        Doing::Host(None) => stretch.end.since(stretch.start) >= LEAST_WAIT,
-        Doing::Host(Some(operator)) => {
+        HostActivity::Call(_) => false,
+        HostActivity::Host(None) => stretch.end.since(stretch.start) >= LEAST_WAIT,
+        HostActivity::Host(Some(operator)) => {
             name(observed, Some(thread.operators[operator as usize].event)).to_ascii_lowercase().contains("wait")
         }
     }
 }
 
-fn all_stretches(observed: &Observed<'_>, thread: &Thread) -> Vec<Stretch> {
+fn all_stretches(observed: &Observed<'_>, thread: &Thread) -> Vec<HostSpan> {
     let everything = (TimeNs(i64::MIN / 4), TimeNs(i64::MAX / 4));
     host::stretches(thread, observed.threads.calls_of(thread), &emit_host::annotation_cuts(thread), everything)
 }
@@ -120,7 +120,7 @@ fn candidates(observed: &Observed<'_>) -> Vec<(Place, HiddenWait)> {
         let stretches = all_stretches(observed, thread);
         let inner = stretches.iter().skip(1).rev().skip(1).rev();
         for stretch in inner.filter(|stretch| stretch.end.since(stretch.start) >= LONG) {
-            let Doing::Host(operator) = stretch.doing else { continue };
+            let HostActivity::Host(operator) = stretch.doing else { continue };
             if let Some(target) = awaited(observed, stretch) {
                 let event = emit_host::event_of(thread, operator, stretch.start);
                 let place = (name(observed, event), name(observed, Some(observed.work(target).event)));
@@ -138,7 +138,7 @@ fn name(observed: &Observed<'_>, event: Option<EventId>) -> String {
 /// The work that a stretch may have waited for: launched before the stretch, it ended shortly before the stretch did,
 /// and with it its stream ran empty or it was long itself (a long one ends there by chance in few places only). Of
 /// several the last.
-fn awaited(observed: &Observed<'_>, stretch: &Stretch) -> Option<u32> {
+fn awaited(observed: &Observed<'_>, stretch: &HostSpan) -> Option<u32> {
     let found = (0..observed.works.streams.len()).flat_map(|stream| {
         let works = &observed.works.streams[stream].works;
         let to = works.partition_point(|&work| observed.work(work).end <= stretch.end - *SOON.start());

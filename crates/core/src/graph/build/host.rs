@@ -9,7 +9,7 @@ use super::threads::{Call, Span, Thread};
 
 /// What a thread did during a stretch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Doing {
+pub(super) enum HostActivity {
     /// Host work of the innermost operator (its position on the thread), or of none.
     Host(Option<u32>),
     /// A top-level call (its position on the thread).
@@ -18,13 +18,13 @@ pub(super) enum Doing {
 
 /// A stretch of a thread's time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Stretch {
+pub(super) struct HostSpan {
     /// Its start.
     pub(super) start: TimeNs,
     /// Its end; after its start, except for calls.
     pub(super) end: TimeNs,
     /// What went on.
-    pub(super) doing: Doing,
+    pub(super) doing: HostActivity,
 }
 
 /// A time at which host work is cut.
@@ -54,14 +54,14 @@ pub(super) fn stretches(
     calls: &[Call],
     cuts: &[TimeNs],
     (from, to): (TimeNs, TimeNs),
-) -> Vec<Stretch> {
+) -> Vec<HostSpan> {
     let mut changes = changes(&thread.operators);
     changes.extend(cuts.iter().map(|&time| Change { time, what: What::Cut }));
     changes.sort_by_key(|change| change.time);
     let mut walk = Walk { at: from, operator: None, changes: &changes, found: Vec::new() };
     for (index, call) in calls.iter().enumerate().filter(|(_, call)| call.start >= from && call.start < to) {
         walk.host_until(call.start);
-        walk.found.push(Stretch { start: call.start, end: call.end, doing: Doing::Call(index as u32) });
+        walk.found.push(HostSpan { start: call.start, end: call.end, doing: HostActivity::Call(index as u32) });
         walk.at = walk.at.max(call.end);
     }
     walk.host_until(to);
@@ -72,7 +72,7 @@ struct Walk<'c> {
     at: TimeNs,
     operator: Option<u32>,
     changes: &'c [Change],
-    found: Vec<Stretch>,
+    found: Vec<HostSpan>,
 }
 
 impl Walk<'_> {
@@ -89,7 +89,7 @@ impl Walk<'_> {
 
     fn host(&mut self, end: TimeNs) {
         if end > self.at {
-            self.found.push(Stretch { start: self.at, end, doing: Doing::Host(self.operator) });
+            self.found.push(HostSpan { start: self.at, end, doing: HostActivity::Host(self.operator) });
             self.at = end;
         }
     }
@@ -135,7 +135,7 @@ impl Parts {
     }
 
     /// The class of a stretch of host work.
-    pub(super) fn class(&self, thread: &Thread, stretch: &Stretch, operator: Option<u32>) -> HostPart {
+    pub(super) fn class(&self, thread: &Thread, stretch: &HostSpan, operator: Option<u32>) -> HostPart {
         let Some(operator) = operator else { return HostPart::Between };
         match self.calls[thread.operators[operator as usize].top as usize] {
             Some((first, _)) if stretch.end <= first => HostPart::BeforeLaunch,

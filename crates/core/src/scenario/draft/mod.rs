@@ -42,7 +42,7 @@ pub use wiring::{Wire, order_kind};
 
 use crate::scenario::base::Base;
 use crate::scenario::context::Context;
-use crate::scenario::tables::Seat;
+use crate::scenario::tables::TablePlacement;
 use crate::scenario::works::{Class, Overrides};
 
 /// A row of [`Draft::added`].
@@ -153,8 +153,8 @@ pub struct Draft<'b> {
     rebased: ByNode<Prediction>,
     /// Tasks that take a multiple of their time for another reason than their own work.
     recosted: ByNode<Repricing>,
-    /// Seat of each embedding table, where an edit moved one.
-    seats: Option<Vec<Seat>>,
+    /// TablePlacement of each embedding table, where an edit moved one.
+    placements: Option<Vec<TablePlacement>>,
     /// Tasks whose price may differ from the trace; empty while none does.
     touched: Vec<bool>,
     removed: Vec<bool>,
@@ -215,7 +215,7 @@ impl<'b> Draft<'b> {
             fixed: FxHashSet::default(),
             rebased: ByNode::default(),
             recosted: ByNode::default(),
-            seats: None,
+            placements: None,
             touched: Vec::new(),
             removed: Vec::new(),
             devices: context.devices.iter().map(|device| device.profile.clone()).collect(),
@@ -280,13 +280,13 @@ impl<'b> Draft<'b> {
         self.rank_count = Some(count);
     }
 
-    /// The seat of each embedding table that can move, where an edit moved one.
-    pub fn seats(&self) -> Option<&[Seat]> {
-        self.seats.as_deref()
+    /// The placement of each embedding table that can move, where an edit moved one.
+    pub fn placements(&self) -> Option<&[TablePlacement]> {
+        self.placements.as_deref()
     }
 
-    /// Sets the seat of each embedding table that can move.
-    pub fn set_seats(&mut self, seats: Vec<Seat>) {
-        self.seats = Some(seats);
+    /// Sets the placement of each embedding table that can move.
+    pub fn set_seats(&mut self, placements: Vec<TablePlacement>) {
+        self.placements = Some(placements);
     }
 }

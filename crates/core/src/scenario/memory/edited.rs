@@ -7,7 +7,7 @@ use crate::cost::operators::{Reading, operator_work};
 use crate::graph::{DType, ExecutionGraph, NodeId, Operand, Operands, OperatorId};
 use crate::scenario::base::Base;
 use crate::scenario::draft::{Draft, SharedStates};
-use crate::scenario::tables::Seat;
+use crate::scenario::tables::TablePlacement;
 use crate::scenario::works::has_work;
 use crate::units::{Bytes, TimeNs};
 
@@ -25,7 +25,7 @@ pub(in crate::scenario) fn edited(draft: &Draft<'_>) -> Option<JobMemory> {
     let base = draft.base();
     let resizes = draft.has_operands();
     let removes = draft.removed().next().is_some();
-    let changes = resizes || removes || draft.repeats() > 1 || draft.seats().is_some();
+    let changes = resizes || removes || draft.repeats() > 1 || draft.placements().is_some();
     let is_shared = draft.shared_states() != SharedStates::default();
     if !changes && !is_shared && draft.recomputed().is_empty() && draft.held().is_empty() {
         return None;
@@ -33,7 +33,7 @@ pub(in crate::scenario) fn edited(draft: &Draft<'_>) -> Option<JobMemory> {
     let mut memory: JobMemory = JobMemory::clone(base.memory());
     let mut sizes = Sizes { draft, known: FxHashMap::default() };
     let gone = removes.then(|| Gone::of(draft));
-    let moved = draft.seats().map(|seats| tables_held(base, seats));
+    let moved = draft.placements().map(|placements| tables_held(base, placements));
     for (rank, of_rank) in memory.iter_mut().enumerate() {
         let Some(of_rank) = of_rank else { continue };
         // First of all, since it looks at sizes as they were recorded.
@@ -264,10 +264,10 @@ fn keep_gradients(buffers: &mut [Buffer]) {
     }
 }
 
-/// What each rank holds of tables where they were traced, and under `seats`.
-fn tables_held(base: &Base, seats: &[Seat]) -> Vec<(Bytes, Bytes)> {
+/// What each rank holds of tables where they were traced, and under `placements`.
+fn tables_held(base: &Base, placements: &[TablePlacement]) -> Vec<(Bytes, Bytes)> {
     let tables = base.tables();
-    tables.held(&tables.seats()).into_iter().zip(tables.held(seats)).collect()
+    tables.held(&tables.placements()).into_iter().zip(tables.held(placements)).collect()
 }
 
 /// Tables that moved take their weights along; of optimizer state beside them nothing is known.

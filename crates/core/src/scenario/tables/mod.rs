@@ -6,7 +6,7 @@
 
 mod facts;
 mod find;
-mod seat;
+mod placement;
 
 use crate::cost::Reuse;
 use crate::graph::NodeId;
@@ -15,7 +15,7 @@ use crate::units::{Bytes, DurNs};
 use super::base::Base;
 
 pub use facts::{FactsError, TableFact, TableFacts};
-pub use seat::{Cut, Seat};
+pub use placement::{Cut, TablePlacement};
 
 use find::{lookups, tables_of};
 
@@ -181,31 +181,33 @@ impl Tables {
 
     /// Bytes of weights in each rank's device memory under a placement, replicated tables included. Tables behind the
     /// host's link need none there; one of unknown size counts nothing.
-    pub fn held(&self, seats: &[Seat]) -> Vec<Bytes> {
+    pub fn held(&self, placements: &[TablePlacement]) -> Vec<Bytes> {
         let everywhere: u64 = self.tables.iter().filter(|table| table.replicated).filter_map(bytes).sum();
         let mut held = vec![Bytes(everywhere); self.ranks.len()];
-        for (table, seat) in self.sharded().iter().zip(seats).filter(|(_, seat)| seat.cached.is_none()) {
-            for &rank in &seat.ranks {
-                held[rank].0 += seat.part(table, rank).as_ref().and_then(bytes).unwrap_or_default();
+        for (table, placement) in
+            self.sharded().iter().zip(placements).filter(|(_, placement)| placement.cached.is_none())
+        {
+            for &rank in &placement.ranks {
+                held[rank].0 += placement.part(table, rank).as_ref().and_then(bytes).unwrap_or_default();
             }
         }
         held
     }
 
     /// Elements per step that each rank sends of what it looked up; `None` when a size is not known.
-    pub fn sent(&self, seats: &[Seat]) -> Option<Vec<f64>> {
+    pub fn sent(&self, placements: &[TablePlacement]) -> Option<Vec<f64>> {
         let mut sent = vec![0.0; self.ranks.len()];
-        for (table, seat) in self.sharded().iter().zip(seats) {
-            for &rank in &seat.ranks {
-                sent[rank] += seat.sent(table, rank)?;
+        for (table, placement) in self.sharded().iter().zip(placements) {
+            for &rank in &placement.ranks {
+                sent[rank] += placement.sent(table, rank)?;
             }
         }
         Some(sent)
     }
 
-    /// The seat of each table that can move, as traced.
-    pub fn seats(&self) -> Vec<Seat> {
-        self.sharded().iter().map(|table| Seat::whole(table.rank)).collect()
+    /// The placement of each table that can move, as traced.
+    pub fn placements(&self) -> Vec<TablePlacement> {
+        self.sharded().iter().map(|table| TablePlacement::whole(table.rank)).collect()
     }
 }
 

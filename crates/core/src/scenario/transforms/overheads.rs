@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use crate::cost::overhead::{Stretch, kind_of};
+use crate::cost::overhead::{OverheadSpan, kind_of};
 use crate::cost::{OverheadKind, Overheads, Prediction, Provenance, Statistic};
 use crate::graph::NodeId;
 use crate::intern::NameId;
@@ -103,8 +103,8 @@ impl Transform for HostOverheads {
 fn restore(draft: &mut Draft<'_>) -> StepReport {
     draft.set_overheads(None);
     let base = draft.base();
-    let stretches = base.overheads().0;
-    let nodes = stretches.iter().flat_map(|stretch| stretches.nodes(stretch));
+    let spans = base.overheads().0;
+    let nodes = spans.iter().flat_map(|stretch| spans.nodes(stretch));
     let mut changed = 0;
     for &node in nodes {
         changed += usize::from(draft.price(node).duration != base.graph().tasks[node].duration);
@@ -133,14 +133,14 @@ impl<'d, 'b> Setting<'d, 'b> {
 
     fn write(mut self, how: &str) -> StepReport {
         let (base, graph) = (self.draft.base(), self.draft.graph());
-        let stretches = base.overheads().0;
+        let spans = base.overheads().0;
         let (mut changed, mut before, mut after) = (0, DurNs::ZERO, DurNs::ZERO);
-        let takes_part = |stretch: &&Stretch| stretch.is_overhead && !(self.is_own && stretch.is_outlier);
-        let own = stretches.iter().filter(takes_part).collect::<Vec<_>>();
+        let takes_part = |stretch: &&OverheadSpan| stretch.is_overhead && !(self.is_own && stretch.is_outlier);
+        let own = spans.iter().filter(takes_part).collect::<Vec<_>>();
         let mut nodes: Vec<NodeId> = Vec::new();
         for stretch in own {
             nodes.clear();
-            nodes.extend(stretches.nodes(stretch).iter().filter(|&&node| !self.draft.is_removed(node)));
+            nodes.extend(spans.nodes(stretch).iter().filter(|&&node| !self.draft.is_removed(node)));
             let traced: DurNs = nodes.iter().map(|&node| graph.tasks[node].duration).sum();
             let Some((time, is_named)) = self.look_up(stretch).filter(|_| !nodes.is_empty()) else {
                 continue;
@@ -163,7 +163,7 @@ impl<'d, 'b> Setting<'d, 'b> {
     }
 
     /// The time of a stretch, and whether it is that of the operator itself.
-    fn look_up(&mut self, stretch: &Stretch) -> Option<(Prediction, bool)> {
+    fn look_up(&mut self, stretch: &OverheadSpan) -> Option<(Prediction, bool)> {
         let graph = self.draft.graph();
         let name = graph.names.get(stretch.op);
         let key = (stretch.kind, stretch.op);

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use crate::scenario::context::Context;
 use crate::scenario::draft::Draft;
 use crate::scenario::step::StepError;
-use crate::scenario::tables::{Cut, Seat, Table, Tables};
+use crate::scenario::tables::{Cut, Table, TablePlacement, Tables};
 use crate::scenario::text::{Word, Words};
 use crate::scenario::transform::{StepReport, Transform, TransformSpec};
 
@@ -31,8 +31,8 @@ pub struct Reshard {
 pub enum Plan {
     /// All, by a rule.
     By(Sharder),
-    /// Single tables, each with its new seat by global numbers of ranks; the others stay.
-    Moves(Vec<(usize, Seat)>),
+    /// Single tables, each with its new placement by global numbers of ranks; the others stay.
+    Moves(Vec<(usize, TablePlacement)>),
 }
 
 pub(super) const SPEC: TransformSpec = TransformSpec {
@@ -63,16 +63,16 @@ impl Plan {
     }
 }
 
-fn one_move(word: Word<'_>) -> Result<(usize, Seat), StepError> {
+fn one_move(word: Word<'_>) -> Result<(usize, TablePlacement), StepError> {
     let parts = word.text.strip_prefix('t').and_then(|rest| rest.split_once(':'));
-    if let Some((table, seat)) = parts {
-        if let (Ok(table), Some(seat)) = (table.parse(), Seat::parse(seat)) {
-            return Ok((table, seat));
+    if let Some((table, placement)) = parts {
+        if let (Ok(table), Some(placement)) = (table.parse(), TablePlacement::parse(placement)) {
+            return Ok((table, placement));
         }
-        if let Some(number) = out_of_range(table, seat) {
+        if let Some(number) = out_of_range(table, placement) {
             return Err(StepError::at(word.column, format!("`{}`: expected {number}", word.text)));
         }
-        if seat.contains([',', '(']) {
+        if placement.contains([',', '(']) {
             let message = format!(
                 "`{}`: expected r0,r2(col), r0,r2(row) or r0,r2(copy) for different ranks, or r1(uvm=0.9)",
                 word.text
@@ -90,8 +90,8 @@ fn one_move(word: Word<'_>) -> Result<(usize, Seat), StepError> {
 }
 
 /// The range of the number in a move that lies outside its range.
-fn out_of_range(table: &str, seat: &str) -> Option<&'static str> {
-    let (ranks, marks) = seat.split_once('(').unwrap_or((seat, ""));
+fn out_of_range(table: &str, placement: &str) -> Option<&'static str> {
+    let (ranks, marks) = placement.split_once('(').unwrap_or((placement, ""));
     let hits = marks.split([',', ')']).find_map(|mark| mark.trim().strip_prefix("uvm="));
     let is_bad = |rank: &str| rank.strip_prefix('r').is_some_and(|number| number.parse::<usize>().is_err());
     if table.parse::<usize>().is_err() {
@@ -114,8 +114,8 @@ impl Transform for Reshard {
         match &self.plan {
             Plan::By(sharder) => line.extend([" ", &sharder.name()]),
             Plan::Moves(moves) => {
-                for (table, seat) in moves {
-                    let _ = write!(line, " t{table}:{seat}");
+                for (table, placement) in moves {
+                    let _ = write!(line, " t{table}:{placement}");
                 }
             }
         }
@@ -137,7 +137,7 @@ impl Transform for Reshard {
             return StepReport::nothing(format!("{why}: nothing to move"));
         }
         let mut report = StepReport::default();
-        let old = draft.seats().map_or_else(|| tables.seats(), <[Seat]>::to_vec);
+        let old = draft.placements().map_or_else(|| tables.placements(), <[TablePlacement]>::to_vec);
         match self.place(draft, tables, &old, &mut report) {
             Some(new) => rewrite::place(draft, tables, &old, &new, &mut report),
             None => report.unhandled.push("rows, dimension or pooling of a table is not recorded".to_owned()),
@@ -147,19 +147,25 @@ impl Transform for Reshard {
 }
 
 impl Reshard {
-    /// The seat of each table; what cannot be done is reported and stays where it was.
-    fn place(&self, draft: &Draft<'_>, tables: &Tables, old: &[Seat], report: &mut StepReport) -> Option<Vec<Seat>> {
+    /// The placement of each table; what cannot be done is reported and stays where it was.
+    fn place(
+        &self,
+        draft: &Draft<'_>,
+        tables: &Tables,
+        old: &[TablePlacement],
+        report: &mut StepReport,
+    ) -> Option<Vec<TablePlacement>> {
         let moves = match &self.plan {
             Plan::By(sharder) => {
                 let placement = sharder.place(tables.sharded(), &tables.able())?;
-                return Some(placement.into_iter().map(Seat::whole).collect());
+                return Some(placement.into_iter().map(TablePlacement::whole).collect());
             }
             Plan::Moves(moves) => moves,
         };
         let mut new = old.to_vec();
-        for (table, seat) in moves {
-            match (new.get_mut(*table), seated(draft, tables, *table, seat)) {
-                (Some(slot), Ok(seat)) => *slot = seat,
+        for (table, placement) in moves {
+            match (new.get_mut(*table), seated(draft, tables, *table, placement)) {
+                (Some(slot), Ok(placement)) => *slot = placement,
                 (Some(_), Err(problem)) => report.unhandled.push(problem),
                 (None, _) if *table < tables.tables.len() => {
                     report.unhandled.push(format!("t{table} is on every rank: it does not move"));
@@ -173,8 +179,13 @@ impl Reshard {
     }
 }
 
-/// A seat by global numbers as one by positions, if it can be.
-fn seated(draft: &Draft<'_>, tables: &Tables, table: usize, seat: &Seat) -> Result<Seat, String> {
+/// A placement by global numbers as one by positions, if it can be.
+fn seated(
+    draft: &Draft<'_>,
+    tables: &Tables,
+    table: usize,
+    placement: &TablePlacement,
+) -> Result<TablePlacement, String> {
     let position = |&number: &usize| {
         let found = draft.graph().ranks.iter().position(|part| part.rank.0 as usize == number);
         match found.ok_or_else(|| format!("there is no rank {number} among those loaded")) {
@@ -184,10 +195,10 @@ fn seated(draft: &Draft<'_>, tables: &Tables, table: usize, seat: &Seat) -> Resu
             found => found,
         }
     };
-    let ranks: Vec<usize> = seat.ranks.iter().map(position).collect::<Result<_, _>>()?;
+    let ranks: Vec<usize> = placement.ranks.iter().map(position).collect::<Result<_, _>>()?;
     let sizes = tables.sharded().get(table).and_then(Table::sizes);
     let parts = ranks.len() as f64;
-    match (seat.cut, sizes) {
+    match (placement.cut, sizes) {
         (Cut::Columns | Cut::Rows | Cut::Copies, None) => {
             Err(format!("t{table}: rows, dimension or pooling is not recorded: it cannot be cut"))
         }
@@ -197,7 +208,7 @@ fn seated(draft: &Draft<'_>, tables: &Tables, table: usize, seat: &Seat) -> Resu
         (Cut::Rows, Some(sizes)) if sizes.rows < parts => {
             Err(format!("t{table} has {} rows: too few for {parts} ranks", sizes.rows))
         }
-        _ => Ok(Seat { ranks, ..seat.clone() }),
+        _ => Ok(TablePlacement { ranks, ..placement.clone() }),
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::cost::{CollectiveKind, Shape, Work};
 use crate::graph::{NodeId, TaskKind};
 use crate::scenario::draft::Draft;
-use crate::scenario::tables::{Cut, Seat, Table, Tables};
+use crate::scenario::tables::{Cut, Table, TablePlacement, Tables};
 use crate::scenario::transform::StepReport;
 use crate::units::{Bytes, DurNs};
 
@@ -22,8 +22,8 @@ struct Sent {
 pub(super) fn recost(
     draft: &mut Draft<'_>,
     tables: &Tables,
-    old: &[Seat],
-    new: &[Seat],
+    old: &[TablePlacement],
+    new: &[TablePlacement],
     report: &mut StepReport,
 ) -> String {
     let rows = recost_rows(draft, tables, old, new, report);
@@ -32,8 +32,8 @@ pub(super) fn recost(
 }
 
 /// Looked-up elements of the rank that sends most: what an exchange's size goes by.
-fn largest_share(tables: &Tables, seats: &[Seat]) -> Option<f64> {
-    tables.sent(seats)?.into_iter().max_by(f64::total_cmp)
+fn largest_share(tables: &Tables, placements: &[TablePlacement]) -> Option<f64> {
+    tables.sent(placements)?.into_iter().max_by(f64::total_cmp)
 }
 
 fn collectives(draft: &Draft<'_>, wanted: CollectiveKind) -> Vec<NodeId> {
@@ -47,9 +47,15 @@ fn collectives(draft: &Draft<'_>, wanted: CollectiveKind) -> Vec<NodeId> {
 }
 
 /// Scales the all-to-alls whose message is the largest share of looked-up rows.
-fn recost_rows(draft: &mut Draft<'_>, tables: &Tables, old: &[Seat], new: &[Seat], report: &mut StepReport) -> String {
+fn recost_rows(
+    draft: &mut Draft<'_>,
+    tables: &Tables,
+    old: &[TablePlacement],
+    new: &[TablePlacement],
+    report: &mut StepReport,
+) -> String {
     let exchanges = collectives(draft, CollectiveKind::AllToAll);
-    let shares = [tables.seats().as_slice(), old, new].map(|seats| largest_share(tables, seats));
+    let shares = [tables.placements().as_slice(), old, new].map(|placements| largest_share(tables, placements));
     let sent = match shares {
         [Some(traced), Some(before), Some(after)] if traced > 0.0 => Some(Sent { traced, before, after }),
         _ => None,
@@ -86,11 +92,11 @@ fn scale_message(draft: &mut Draft<'_>, node: NodeId, sent: Sent) {
 }
 
 /// Bytes of the gradients that ranks sum of the tables that each has a copy of: the rows that a rank touches, at most all.
-fn copied_gradients(tables: &Tables, seats: &[Seat]) -> f64 {
-    let copied = tables.sharded().iter().zip(seats).filter(|(_, seat)| seat.cut == Cut::Copies);
-    let bytes = |(table, seat): (&Table, &Seat)| {
+fn copied_gradients(tables: &Tables, placements: &[TablePlacement]) -> f64 {
+    let copied = tables.sharded().iter().zip(placements).filter(|(_, placement)| placement.cut == Cut::Copies);
+    let bytes = |(table, placement): (&Table, &TablePlacement)| {
         let sizes = table.sizes()?;
-        let touched = sizes.batch / seat.ranks.len() as f64 * sizes.pooling;
+        let touched = sizes.batch / placement.ranks.len() as f64 * sizes.pooling;
         Some(touched.min(sizes.rows) * sizes.dim * 4.0)
     };
     copied.filter_map(bytes).sum()
@@ -100,8 +106,8 @@ fn copied_gradients(tables: &Tables, seats: &[Seat]) -> f64 {
 fn recost_gradients(
     draft: &mut Draft<'_>,
     tables: &Tables,
-    old: &[Seat],
-    new: &[Seat],
+    old: &[TablePlacement],
+    new: &[TablePlacement],
     report: &mut StepReport,
 ) -> String {
     let added = copied_gradients(tables, new) - copied_gradients(tables, old);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::graph::RankPart;
 use crate::scenario::step::{Scenario, Step};
-use crate::scenario::tables::{Seat, Tables};
+use crate::scenario::tables::{TablePlacement, Tables};
 use crate::scenario::text::Words;
 use crate::scenario::transform::Transform;
 
@@ -20,9 +20,9 @@ fn plan_of(step: &Step) -> Option<Plan> {
 }
 
 /// The single moves of a step, by positions in `ranks`; none where it is no such step, or where a rank is not there.
-pub fn moves_of(step: &Step, ranks: &[RankPart]) -> Vec<(usize, Seat)> {
+pub fn moves_of(step: &Step, ranks: &[RankPart]) -> Vec<(usize, TablePlacement)> {
     let Some(Plan::Moves(moves)) = plan_of(step) else { return Vec::new() };
-    moves.iter().filter_map(|(table, seat)| Some((*table, by_positions(seat, ranks)?))).collect()
+    moves.iter().filter_map(|(table, placement)| Some((*table, by_positions(placement, ranks)?))).collect()
 }
 
 /// `scenario` without any step that moves tables.
@@ -33,29 +33,37 @@ pub fn without_plans(scenario: &Scenario) -> Scenario {
 }
 
 /// Where the enabled steps of `scenario` put each table that can move, by positions in `ranks`.
-pub fn seats_of(scenario: &Scenario, tables: &Tables, ranks: &[RankPart]) -> Vec<Seat> {
-    let mut seats = tables.seats();
+pub fn seats_of(scenario: &Scenario, tables: &Tables, ranks: &[RankPart]) -> Vec<TablePlacement> {
+    let mut placements = tables.placements();
     for plan in scenario.steps.iter().filter(|step| step.enabled).filter_map(plan_of) {
         match plan {
             Plan::By(sharder) => {
                 let placement = sharder.place(tables.sharded(), &tables.able());
-                seats = placement.map_or(seats, |placement| placement.into_iter().map(Seat::whole).collect());
+                placements = placement
+                    .map_or(placements, |placement| placement.into_iter().map(TablePlacement::whole).collect());
             }
             Plan::Moves(moves) => {
-                for (table, seat) in moves {
-                    if let (Some(slot), Some(seat)) = (seats.get_mut(table), by_positions(&seat, ranks)) {
-                        *slot = seat;
+                for (table, placement) in moves {
+                    if let (Some(slot), Some(placement)) = (placements.get_mut(table), by_positions(&placement, ranks))
+                    {
+                        *slot = placement;
                     }
                 }
             }
         }
     }
-    seats
+    placements
 }
 
-/// `scenario` with `table` on `seat`, which tells ranks by position. Moves that a last step made already go into the same
+/// `scenario` with `table` on `placement`, which tells ranks by position. Moves that a last step made already go into the same
 /// step; a table that is back where the steps before left it is no move, and a step without moves is none.
-pub fn with_seat(scenario: &Scenario, tables: &Tables, ranks: &[RankPart], table: usize, seat: &Seat) -> Scenario {
+pub fn with_seat(
+    scenario: &Scenario,
+    tables: &Tables,
+    ranks: &[RankPart],
+    table: usize,
+    placement: &TablePlacement,
+) -> Scenario {
     let mut scenario = scenario.clone();
     let last = scenario.steps.last().filter(|step| step.enabled).and_then(plan_of);
     let mut moves = match last {
@@ -66,8 +74,8 @@ pub fn with_seat(scenario: &Scenario, tables: &Tables, ranks: &[RankPart], table
         _ => Vec::new(),
     };
     moves.retain(|(moved, _)| *moved != table);
-    if seats_of(&scenario, tables, ranks).get(table).is_some_and(|before| before != seat) {
-        moves.push((table, by_numbers(seat, ranks)));
+    if seats_of(&scenario, tables, ranks).get(table).is_some_and(|before| before != placement) {
+        moves.push((table, by_numbers(placement, ranks)));
         moves.sort_by_key(|(table, _)| *table);
     }
     if !moves.is_empty() {
@@ -77,12 +85,12 @@ pub fn with_seat(scenario: &Scenario, tables: &Tables, ranks: &[RankPart], table
     scenario
 }
 
-fn by_numbers(seat: &Seat, ranks: &[RankPart]) -> Seat {
-    let numbers = seat.ranks.iter().filter_map(|&rank| ranks.get(rank)).map(|part| part.rank.0 as usize);
-    Seat { ranks: numbers.collect(), ..seat.clone() }
+fn by_numbers(placement: &TablePlacement, ranks: &[RankPart]) -> TablePlacement {
+    let numbers = placement.ranks.iter().filter_map(|&rank| ranks.get(rank)).map(|part| part.rank.0 as usize);
+    TablePlacement { ranks: numbers.collect(), ..placement.clone() }
 }
 
-fn by_positions(seat: &Seat, ranks: &[RankPart]) -> Option<Seat> {
+fn by_positions(placement: &TablePlacement, ranks: &[RankPart]) -> Option<TablePlacement> {
     let position = |&number: &usize| ranks.iter().position(|part| part.rank.0 as usize == number);
-    Some(Seat { ranks: seat.ranks.iter().map(position).collect::<Option<_>>()?, ..seat.clone() })
+    Some(TablePlacement { ranks: placement.ranks.iter().map(position).collect::<Option<_>>()?, ..placement.clone() })
 }

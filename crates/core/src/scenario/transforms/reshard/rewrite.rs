@@ -6,7 +6,7 @@ use crate::cost::{Estimate, Prediction, Provenance, Shape, Work};
 use crate::device::DeviceProfile;
 use crate::graph::DType;
 use crate::scenario::draft::Draft;
-use crate::scenario::tables::{RankLookups, Seat, Table, Tables, mean_reuse};
+use crate::scenario::tables::{RankLookups, Table, TablePlacement, Tables, mean_reuse};
 use crate::scenario::transform::StepReport;
 use crate::scenario::transforms::report::count;
 use crate::units::DurNs;
@@ -14,8 +14,14 @@ use crate::units::DurNs;
 use super::exchange;
 use super::law::{Law, Traced};
 
-/// Puts each table that can move on the seat `new` gives it; `old` is where they were before this step.
-pub(super) fn place(draft: &mut Draft<'_>, tables: &Tables, old: &[Seat], new: &[Seat], report: &mut StepReport) {
+/// Puts each table that can move on the placement `new` gives it; `old` is where they were before this step.
+pub(super) fn place(
+    draft: &mut Draft<'_>,
+    tables: &Tables,
+    old: &[TablePlacement],
+    new: &[TablePlacement],
+    report: &mut StepReport,
+) {
     if let Some(problem) = overfilled(draft, tables, new) {
         report.unhandled.insert(0, problem);
         return;
@@ -44,7 +50,7 @@ pub(super) fn place(draft: &mut Draft<'_>, tables: &Tables, old: &[Seat], new: &
 }
 
 /// Why the tables do not fit: the first rank that they overfill. Those behind the host's link need no device memory.
-fn overfilled(draft: &Draft<'_>, tables: &Tables, new: &[Seat]) -> Option<String> {
+fn overfilled(draft: &Draft<'_>, tables: &Tables, new: &[TablePlacement]) -> Option<String> {
     for (rank, needed) in tables.held(new).into_iter().enumerate() {
         let memory = draft.device(rank)?.memory;
         if memory.0 > 0 && needed > memory {
@@ -63,25 +69,28 @@ struct Part {
 }
 
 /// What `rank` has under a placement.
-fn parts(tables: &Tables, seats: &[Seat], rank: usize) -> Vec<Part> {
-    let all = tables.sharded().iter().zip(seats);
-    all.filter_map(|(table, seat)| Some(Part { table: seat.part(table, rank)?, cached: seat.cached })).collect()
+fn parts(tables: &Tables, placements: &[TablePlacement], rank: usize) -> Vec<Part> {
+    let all = tables.sharded().iter().zip(placements);
+    all.filter_map(|(table, placement)| Some(Part { table: placement.part(table, rank)?, cached: placement.cached }))
+        .collect()
 }
 
 /// Whether a placement leaves a rank what it was traced with.
-fn is_traced(tables: &Tables, seats: &[Seat], rank: usize) -> bool {
-    let mut all = tables.sharded().iter().zip(seats);
-    all.all(|(table, seat)| *seat == Seat::whole(table.rank) || (table.rank != rank && !seat.ranks.contains(&rank)))
+fn is_traced(tables: &Tables, placements: &[TablePlacement], rank: usize) -> bool {
+    let mut all = tables.sharded().iter().zip(placements);
+    all.all(|(table, placement)| {
+        *placement == TablePlacement::whole(table.rank) || (table.rank != rank && !placement.ranks.contains(&rank))
+    })
 }
 
 /// What look-ups of the job's ranks take by what they read, forward or backward, where its ranks tell that better than the
 /// models do; each rank has one operator for all its tables then.
 fn law(draft: &Draft<'_>, tables: &Tables, backward: bool) -> Option<Law> {
-    let seats = tables.seats();
+    let placements = tables.placements();
     let traced = |rank: usize| {
         let lookups = &tables.ranks[rank];
         let nodes = if backward { &lookups.backward } else { &lookups.forward };
-        let set = parts(tables, &seats, rank);
+        let set = parts(tables, &placements, rank);
         let took: DurNs = nodes.iter().map(|&node| draft.graph().tasks[node].duration).sum();
         let modelled = set_cost(draft, &set, lookups, backward, (draft.device(rank)?, None)).duration;
         let elements = elements(&set).filter(|_| lookups.batched)?;
@@ -107,7 +116,7 @@ fn recost_rank(
     draft: &mut Draft<'_>,
     tables: &Tables,
     (rank, laws): (usize, &[Option<Law>; 2]),
-    new: &[Seat],
+    new: &[TablePlacement],
     report: &mut StepReport,
 ) -> Option<(f64, usize)> {
     let lookups = &tables.ranks[rank];
@@ -116,7 +125,7 @@ fn recost_rank(
         nodes().for_each(|node| draft.recost(node, None));
         return None;
     }
-    let (before, after) = (parts(tables, &tables.seats(), rank), parts(tables, new, rank));
+    let (before, after) = (parts(tables, &tables.placements(), rank), parts(tables, new, rank));
     let device = draft.device(rank)?.clone();
     let mut whole = (0.0, 0.0);
     for (nodes, backward) in [(&lookups.forward, false), (&lookups.backward, true)] {

@@ -23,7 +23,7 @@ use super::views;
 
 /// A screen that is played without a terminal.
 #[derive(Debug)]
-pub struct Rehearsal {
+pub struct ScriptedScreen {
     app: App,
     engine: Arc<Engine>,
     build: BuildOptions,
@@ -35,7 +35,7 @@ pub struct Rehearsal {
     pub copied: Option<String>,
 }
 
-impl Rehearsal {
+impl ScriptedScreen {
     /// A screen of `size` with these traces open and the steps of `scenario` in force.
     pub fn new(engine: Arc<Engine>, loaded: Vec<Loaded>, scenario: &Scenario, style: &Style, size: Size) -> Self {
         let mut app = App::new(style, size);
@@ -43,9 +43,9 @@ impl Rehearsal {
         let opened: Vec<_> = loaded.into_iter().map(|loaded| load::opened(loaded, None)).collect();
         let loaded = opened.iter().map(|opened| Arc::clone(&opened.loaded)).collect();
         let build = BuildOptions::default();
-        let mut rehearsal = Self { app, engine, build, loaded, waiting: Vec::new(), has_quit: false, copied: None };
-        rehearsal.take(Event::Loaded(opened, scenario.clone()));
-        rehearsal
+        let mut scripted = Self { app, engine, build, loaded, waiting: Vec::new(), has_quit: false, copied: None };
+        scripted.take(Event::Loaded(opened, scenario.clone()));
+        scripted
     }
 
     /// Presses keys: characters as they are, others by name in angle brackets (`b<right><enter>`, `<lt>` for `<`). The

@@ -15,7 +15,7 @@ const LONGEST_GAP: DurNs = DurNs(200_000);
 
 /// One overhead as it happened: one or more tasks of a thread, one after another.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stretch {
+pub struct OverheadSpan {
     /// Which overhead.
     pub kind: OverheadKind,
     /// The top-level operator, or the runtime call for T4; empty for T1.
@@ -31,12 +31,12 @@ pub struct Stretch {
 
 /// All host overheads of a graph, by thread in order of time.
 #[derive(Clone, Debug, Default)]
-pub struct Stretches {
+pub struct OverheadSpans {
     nodes: Vec<NodeId>,
-    rows: Vec<Stretch>,
+    rows: Vec<OverheadSpan>,
 }
 
-impl Stretches {
+impl OverheadSpans {
     /// Finds those of `graph`.
     ///
     /// # Complexity
@@ -45,7 +45,7 @@ impl Stretches {
         let tasks = &graph.tasks;
         let mut nodes: Vec<NodeId> = tasks.node_indices().filter(|&node| kind_of(tasks[node].kind).is_some()).collect();
         nodes.sort_by_key(|&node| (tasks[node].lane, tasks[node].measured_start, tasks[node].measured_end()));
-        let mut rows: Vec<Stretch> = Vec::new();
+        let mut rows: Vec<OverheadSpan> = Vec::new();
         let mut open: Option<(OverheadKind, LaneId)> = None;
         for (at, &node) in nodes.iter().enumerate() {
             let task = &tasks[node];
@@ -53,7 +53,7 @@ impl Stretches {
             let top = task.operator.map(|operator| top_level(graph, operator));
             match rows.last_mut().filter(|row| open == Some((kind, task.lane)) && row.top == top) {
                 Some(row) if kind != OverheadKind::T4 => row.nodes.end += 1,
-                _ => rows.push(Stretch::new(graph, kind, (task, top), at)),
+                _ => rows.push(OverheadSpan::new(graph, kind, (task, top), at)),
             }
             open = Some((kind, task.lane));
         }
@@ -80,22 +80,22 @@ impl Stretches {
     }
 
     /// Each of them.
-    pub fn iter(&self) -> impl Iterator<Item = &Stretch> {
+    pub fn iter(&self) -> impl Iterator<Item = &OverheadSpan> {
         self.rows.iter()
     }
 
     /// The tasks of one.
-    pub fn nodes(&self, stretch: &Stretch) -> &[NodeId] {
+    pub fn nodes(&self, stretch: &OverheadSpan) -> &[NodeId] {
         self.nodes.get(stretch.nodes.start as usize..stretch.nodes.end as usize).unwrap_or(&[])
     }
 
     /// Its measured time.
-    pub fn time(&self, stretch: &Stretch, graph: &ExecutionGraph) -> DurNs {
+    pub fn time(&self, stretch: &OverheadSpan, graph: &ExecutionGraph) -> DurNs {
         self.nodes(stretch).iter().map(|&node| graph.tasks[node].duration).sum()
     }
 }
 
-impl Stretch {
+impl OverheadSpan {
     fn new(graph: &ExecutionGraph, kind: OverheadKind, (task, top): (&Task, Option<OperatorId>), at: usize) -> Self {
         let op = match kind {
             OverheadKind::T1 => NameId(0),

@@ -21,7 +21,7 @@ pub enum Cut {
 
 /// Where a table is kept.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Seat {
+pub struct TablePlacement {
     /// Its ranks, by position in the graph's list of ranks (in a step's line: by global number).
     pub ranks: Vec<usize>,
     /// How it is cut over them.
@@ -30,7 +30,7 @@ pub struct Seat {
     pub cached: Option<f64>,
 }
 
-impl Seat {
+impl TablePlacement {
     /// Whole, in the device memory of one rank.
     pub fn whole(rank: usize) -> Self {
         Self { ranks: vec![rank], cut: Cut::Whole, cached: None }
@@ -77,26 +77,26 @@ impl Seat {
         };
         let number = |word: &str| word.strip_prefix('r')?.parse().ok();
         let ranks: Vec<usize> = ranks.split(',').map(number).collect::<Option<_>>()?;
-        let mut seat = Self { ranks, cut: Cut::Whole, cached: None };
+        let mut placement = Self { ranks, cut: Cut::Whole, cached: None };
         for mark in marks.split(',').filter(|mark| !mark.is_empty()) {
             match mark.trim() {
-                "col" => seat.cut = Cut::Columns,
-                "row" => seat.cut = Cut::Rows,
-                "copy" => seat.cut = Cut::Copies,
-                "uvm" => seat.cached = Some(0.0),
+                "col" => placement.cut = Cut::Columns,
+                "row" => placement.cut = Cut::Rows,
+                "copy" => placement.cut = Cut::Copies,
+                "uvm" => placement.cached = Some(0.0),
                 other => {
                     let hits: f64 = other.strip_prefix("uvm=")?.parse().ok()?;
-                    seat.cached = Some(hits).filter(|hits| (0.0..=1.0).contains(hits));
-                    seat.cached?;
+                    placement.cached = Some(hits).filter(|hits| (0.0..=1.0).contains(hits));
+                    placement.cached?;
                 }
             }
         }
-        let distinct = seat.ranks.iter().enumerate().all(|(at, rank)| !seat.ranks[..at].contains(rank));
-        (distinct && (seat.ranks.len() > 1) == (seat.cut != Cut::Whole)).then_some(seat)
+        let distinct = placement.ranks.iter().enumerate().all(|(at, rank)| !placement.ranks[..at].contains(rank));
+        (distinct && (placement.ranks.len() > 1) == (placement.cut != Cut::Whole)).then_some(placement)
     }
 }
 
-impl fmt::Display for Seat {
+impl fmt::Display for TablePlacement {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ranks: Vec<String> = self.ranks.iter().map(|rank| format!("r{rank}")).collect();
         let cut = match self.cut {
@@ -138,10 +138,10 @@ mod tests {
         for text in
             ["r1", "r0,r2(col)", "r0,r2,r5(row)", "r0,r1(copy)", "r3(uvm)", "r3(uvm=0.75)", "r0,r1(col,uvm=0.5)"]
         {
-            assert_eq!(Seat::parse(text).unwrap().to_string(), text);
+            assert_eq!(TablePlacement::parse(text).unwrap().to_string(), text);
         }
         for text in ["", "1", "r1,r2", "r1(col)", "r1,r1(col)", "r1(uvm=1.5)", "r1(uvm=x)", "r1(what)", "r1(uvm"] {
-            assert_eq!(Seat::parse(text), None, "{text}");
+            assert_eq!(TablePlacement::parse(text), None, "{text}");
         }
     }
 
@@ -149,17 +149,17 @@ mod tests {
     fn parts_of_a_cut_table_add_up_to_it() {
         let whole = table();
         for (text, sent) in [("r0,r1,r2(col)", 64.0), ("r0,r1,r2(row)", 192.0), ("r0,r1,r2(copy)", 0.0)] {
-            let seat = Seat::parse(text).unwrap();
-            let parts: Vec<Table> = (0..3).map(|rank| seat.part(&whole, rank).unwrap()).collect();
+            let placement = TablePlacement::parse(text).unwrap();
+            let parts: Vec<Table> = (0..3).map(|rank| placement.part(&whole, rank).unwrap()).collect();
             // Elements read: bags × rows per bag × elements per row.
             let read = |table: &Table| table.batch.unwrap() as f64 * table.pooling.unwrap() * table.dim.unwrap() as f64;
             let all: f64 = parts.iter().map(read).sum();
             assert!((all - read(&whole)).abs() < 1e-6, "{text}: {all}");
-            let exchanged: f64 = (0..3).map(|rank| seat.sent(&whole, rank).unwrap()).sum();
+            let exchanged: f64 = (0..3).map(|rank| placement.sent(&whole, rank).unwrap()).sum();
             assert!((exchanged - 512.0 * sent).abs() < 1e-6, "{text}: {exchanged}");
-            assert_eq!(seat.part(&whole, 3), None);
+            assert_eq!(placement.part(&whole, 3), None);
         }
-        assert_eq!(Seat::parse("r0,r1(copy)").unwrap().part(&whole, 1).unwrap().bytes, whole.bytes);
-        assert_eq!(Seat::parse("r0,r1(row)").unwrap().part(&whole, 1).unwrap().bytes, Some(Bytes(128_000)));
+        assert_eq!(TablePlacement::parse("r0,r1(copy)").unwrap().part(&whole, 1).unwrap().bytes, whole.bytes);
+        assert_eq!(TablePlacement::parse("r0,r1(row)").unwrap().part(&whole, 1).unwrap().bytes, Some(Bytes(128_000)));
     }
 }

@@ -534,20 +534,6 @@ fn a_table_of_layers_is_timed_on_a_gpu_and_moves_to_another() {
     assert!((flop / (2.0 * 714_188_480.0) - 1.0).abs() < 0.02, "{flop}");
 }
 
-#[test]
-fn the_papers_figures_come_out_and_contradictions_say_what_contradicts() {
-    let answer = json(&["validate", "papers"]);
-    let rows = answer["rows"].as_array().unwrap();
-    assert!(rows.len() > 150);
-    assert!(rows.iter().all(|row| row["status"] != "fail"));
-    let row = |check: &str| rows.iter().find(|row| row["check"] == check).unwrap();
-    assert_eq!(row("AlexNet conv1 MACC")["got"], 70_276_800.0);
-    assert_eq!(row("Carbonate fc1 batch 128, error %")["status"], "pass");
-    let contradicted = row("P4 ideal intensity");
-    assert_eq!(contradicted["status"], "paper-contradicts");
-    assert!(contradicted["note"].as_str().unwrap().contains("192"));
-}
-
 /// Runs a script in a folder of its own; gives status, JSON answer and standard error.
 #[cfg(feature = "tui")]
 fn run_script(folder: &Path, script: &str) -> (i32, Value, String) {

@@ -14,7 +14,7 @@ use clap::{Args, Parser, Subcommand};
 pub use analyses::{LayersArgs, OpsArgs, OpsGroup, OpsLevel, OpsOrder, OverheadsArgs, PathArgs, RooflineArgs};
 pub use edits::{Edit, ScenarioArgs};
 pub use files::{ExportArgs, ExportKind, GenerateArgs, RunArgs};
-pub use models::{CalibrateArgs, DevicesAction, DevicesArgs, PapersArgs, ValidateArgs, ValidateWhat, WhatifArgs};
+pub use models::{CalibrateArgs, DevicesAction, DevicesArgs, ValidateArgs, ValidateWhat};
 pub use planning::{AdviseArgs, CompareArgs, CompareOrder, SweepArgs, TablesArgs};
 
 /// Re-time a traced ML model: edit the model or the machine, see the iteration re-timed.
@@ -120,7 +120,7 @@ pub enum Command {
     /// Fit cost models and collective curves of a device to measurements, into a device file
     #[command(after_help = examples::CALIBRATE)]
     Calibrate(CalibrateArgs),
-    /// How far replays, memory, cost models and edits are from what was measured, and from the papers
+    /// How far replays and cost models are from what was measured
     Validate(ValidateArgs),
     /// The edits that `--step` and the screen's `:` understand, each with an example
     Transforms(OutputArgs),

@@ -85,39 +85,8 @@ pub struct ValidateArgs {
 pub enum ValidateWhat {
     /// Replay error, unexplained time and response of every trace
     Replay(TraceArgs),
-    /// Memory by tensors and by shapes against what allocators recorded, and parameters against manifests of captures
-    Memory(TraceArgs),
-    /// Host overheads T1 to T5 of traces against the published means
-    Overheads(TraceArgs),
     /// Errors of the cost models on tables of measurements (CSV, plain or gzip, or folders of them) and on every kernel of traces;
     /// without any, the errors that the built-in models were shipped with; exit status 1 where a table that was named could not be
     /// used: it is listed, the others are checked
     Models(TraceArgs),
-    /// Edits against measurements: a manifest of captures, or folders with captures, trace pairs and published times
-    Whatif(WhatifArgs),
-    /// The figures of the papers that the models are from, against what the models here give
-    Papers(PapersArgs),
-}
-
-/// Arguments of `validate whatif`.
-#[derive(Clone, Debug, Args)]
-pub struct WhatifArgs {
-    /// What to check and how to write
-    #[command(flatten)]
-    pub traces: TraceArgs,
-    /// Where each error comes from: the time of every operator as traced, measured and predicted
-    #[arg(long)]
-    pub operators: bool,
-}
-
-/// Arguments of `validate papers`.
-#[derive(Clone, Debug, Args)]
-pub struct PapersArgs {
-    /// A table of end-to-end errors read off Lin 2022 Fig. 9 (columns `gpu`, `err_gpu_active_pct`, `err_e2e_pct`,
-    /// `err_e2e_shared_overheads_pct`), to be summed up beside Table V
-    #[arg(long, value_name = "CSV")]
-    pub figures: Option<PathBuf>,
-    /// How to write the result
-    #[command(flatten)]
-    pub output: OutputArgs,
 }

@@ -14,7 +14,7 @@ mod iterations;
 mod layers;
 mod opened;
 mod ops;
-mod output;
+pub mod output;
 mod overheads;
 mod path;
 mod ranks;

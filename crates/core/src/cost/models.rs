@@ -289,7 +289,7 @@ pub(super) fn in_a_model(estimate: Estimate, work: &Work, device: &DeviceProfile
 }
 
 /// What a product in 16 bits that did not run just before takes longer on tensor cores: the least mean error over kinds of product (each of five traces counting
-/// the same: A100, B200, two on H100, MI300X; 23.6 % without, 18.9 with it). Not chosen on the pairs of traces that `validate whatif`
+/// the same: A100, B200, two on H100, MI300X; 23.6 % without, 18.9 with it). Not chosen on the pairs of traces that `lab whatif`
 /// swaps between GPUs.
 const FIRST_RUN: DurNs = DurNs(1_500);
 

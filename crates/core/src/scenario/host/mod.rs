@@ -85,7 +85,7 @@ const FAR_DOUBLINGS: f64 = 3.0;
 /// Share of them that have not by then.
 const MOST_DRIVEN_OUT: f64 = 0.8;
 /// Relative error stated: about the geometric mean over models of iterations predicted between batches ×4 to ×16 apart, on
-/// captures of models that no constant here was fitted on (`validate whatif` on them; see ARCHITECTURE). Captures of one model minutes
+/// captures of models that no constant here was fitted on (`lab whatif` on them; see ARCHITECTURE). Captures of one model minutes
 /// apart differ by 2 to 19 % on a shared machine, which no law of sizes can tell.
 const ERROR: f32 = 0.15;
 

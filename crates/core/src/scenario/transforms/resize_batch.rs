@@ -137,7 +137,7 @@ fn follow_both(draft: &mut Draft<'_>, laws: &BatchLaws, (old, new): (u64, u64)) 
 }
 
 /// Where learned times are from. The error is the root mean square of that of un-profiled iterations at a third batch size predicted
-/// from two others, on our own captures (`validate whatif`), of the kind of model that is worse: perceptron 5 % (n 6),
+/// from two others, on our own captures (`lab whatif`), of the kind of model that is worse: perceptron 5 % (n 6),
 /// recommenders 10.6 % (n 12).
 const LEARNED: Prediction = Prediction {
     duration: DurNs::ZERO,

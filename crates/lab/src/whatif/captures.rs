@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use color_eyre::eyre::Result;
 
-use crate::session::{Engine, Loaded, Outcome};
+use retime::session::{Engine, Loaded, Outcome};
 use retime_core::scenario::Scenario;
 
 use super::answer::Calibration;

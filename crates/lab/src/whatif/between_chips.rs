@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::session::{Engine, read_table};
+use retime::session::{Engine, read_table};
 use retime_core::cost::operators::{Reading, operator_work};
 use retime_core::cost::{Kernel, Work};
 use retime_core::device::DeviceProfile;

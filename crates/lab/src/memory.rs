@@ -1,4 +1,4 @@
-//! `validate memory`: memory by tensors and by shapes against what the allocator recorded, and parameters against manifests.
+//! `lab memory`: memory by tensors and by shapes against what the allocator recorded, and parameters against manifests.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -6,9 +6,9 @@ use std::path::Path;
 use color_eyre::eyre::Result;
 use serde::{Deserialize, Serialize};
 
-use crate::cli::TraceArgs;
-use crate::headless::{input, output};
-use crate::session::{Engine, Loaded, folders_of_traces, memory, read_text};
+use retime::cli::TraceArgs;
+use retime::headless::{expand, output};
+use retime::session::{Engine, Loaded, folders_of_traces, memory, read_text};
 use retime_core::graph::BuildOptions;
 use retime_core::scenario::memory::{Holds, MemorySource, RankMemory};
 use retime_core::trace::OpenOptions;
@@ -52,10 +52,10 @@ struct Answer {
 ///
 /// # Errors
 /// The answer cannot be written.
-pub(super) fn run(args: &TraceArgs) -> Result<()> {
+pub(crate) fn run(args: &TraceArgs) -> Result<()> {
     let engine = Engine::builtin()?;
     let mut answer = Answer { rows: Vec::new(), summaries: Vec::new(), not_checked: 0 };
-    for folder in folders_of_traces(&input::expand(&args.traces)?) {
+    for folder in folders_of_traces(&expand(&args.traces)?) {
         let opened = engine.load(std::slice::from_ref(&folder), &OpenOptions::default(), &BuildOptions::default());
         let jobs = opened.unwrap_or_default();
         let sizes = manifest(&folder);

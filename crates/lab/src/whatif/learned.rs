@@ -2,7 +2,7 @@
 
 use color_eyre::eyre::Result;
 
-use crate::session::Engine;
+use retime::session::Engine;
 
 use super::captures::{BATCH_LIMIT, BATCH_TARGET, LeftOut, Predicted, constants};
 use super::manifest::{Capture, event_cost_ns};

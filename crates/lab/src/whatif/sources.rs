@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::session::folders_of_traces;
+use retime::session::folders_of_traces;
 
 /// Files by what they are, recognised by their names.
 #[derive(Debug, Default)]

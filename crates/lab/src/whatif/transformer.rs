@@ -1,7 +1,7 @@
 //! Published iteration times of transformers by batch and device: from one of them, the others follow by the ratio of the
 //! kernel models' sums over the network's operators.
 
-use crate::session::{Engine, read_table};
+use retime::session::{Engine, read_table};
 use retime_core::cost::Work;
 use retime_core::cost::operators::{Reading, operator_work};
 use retime_core::device::DeviceProfile;

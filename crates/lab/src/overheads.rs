@@ -1,4 +1,4 @@
-//! `validate overheads`: what traces say of host overheads T1 to T5, beside the published means that the program comes with.
+//! `lab overheads`: what traces say of host overheads T1 to T5, beside the published means that the program comes with.
 //!
 //! Another machine, framework and host: the same size and no more is to be expected.
 
@@ -8,9 +8,9 @@ use std::io::{self, Write};
 use color_eyre::eyre::{Result, eyre};
 use serde::Serialize;
 
-use crate::cli::TraceArgs;
-use crate::headless::{input, output};
-use crate::session::{Engine, Loaded, folders_of_traces};
+use retime::cli::TraceArgs;
+use retime::headless::{expand, output};
+use retime::session::{Engine, Loaded, folders_of_traces};
 use retime_core::cost::overhead::{ProfilerCost, extract};
 use retime_core::cost::{OverheadKind, Overheads};
 use retime_core::graph::BuildOptions;
@@ -50,10 +50,10 @@ struct Answer {
 ///
 /// # Errors
 /// None of the traces has an operator that was published.
-pub(super) fn run(args: &TraceArgs) -> Result<()> {
+pub(crate) fn run(args: &TraceArgs) -> Result<()> {
     let (engine, published) = (Engine::builtin()?, Overheads::builtin()?);
     let mut answer = Answer { rows: Vec::new(), not_checked: Vec::new() };
-    for path in folders_of_traces(&input::expand(&args.traces)?) {
+    for path in folders_of_traces(&expand(&args.traces)?) {
         match engine.load(std::slice::from_ref(&path), &OpenOptions::default(), &BuildOptions::default()) {
             Ok(jobs) => answer.rows.extend(jobs.iter().flat_map(|loaded| compare(loaded, &published))),
             Err(error) => answer.not_checked.push(error.to_string()),

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::headless::output;
-use crate::session::Outcome;
+use retime::headless::output;
+use retime::session::Outcome;
 use retime_core::analysis::edited::Edited;
 use retime_core::analysis::lanes::Times;
 use retime_core::cost::operators::bare;

@@ -1,4 +1,4 @@
-//! `validate whatif`: edits of captures and of published times against what was measured.
+//! `lab whatif`: edits of captures and of published times against what was measured.
 //!
 //! Owns the order of the checks and how they are printed; each kind of check has a file of its own.
 
@@ -19,22 +19,34 @@ mod transformer;
 
 use std::io::{self, Write};
 
+use clap::Args;
 use color_eyre::eyre::{Result, eyre};
 
-use crate::cli::WhatifArgs;
-use crate::headless::{input, output};
-use crate::session::Engine;
+use retime::cli::TraceArgs;
+use retime::headless::{expand, output};
+use retime::session::Engine;
 
 use answer::{Answer, Calibration, Constants, ROW, Row, SUMMARY};
 use sources::Sources;
+
+/// Arguments of `lab whatif`.
+#[derive(Args)]
+pub(crate) struct WhatifArgs {
+    /// What to check and how to write.
+    #[command(flatten)]
+    traces: TraceArgs,
+    /// Where each error comes from: the time of every operator as traced, measured and predicted.
+    #[arg(long)]
+    operators: bool,
+}
 
 /// Runs the command.
 ///
 /// # Errors
 /// No file or folder named holds anything that can be checked.
-pub fn run(args: &WhatifArgs) -> Result<()> {
+pub(crate) fn run(args: &WhatifArgs) -> Result<()> {
     let engine = Engine::builtin()?;
-    let sources = Sources::find(&input::expand(&args.traces.traces)?);
+    let sources = Sources::find(&expand(&args.traces.traces)?);
     if sources.is_empty() {
         return Err(eyre!("name a manifest of captures, or folders with captures, trace pairs or published times"));
     }

@@ -2,7 +2,7 @@
 
 use color_eyre::eyre::Result;
 
-use crate::session::{Engine, Loaded};
+use retime::session::{Engine, Loaded};
 use retime_core::cost::Family;
 
 use super::answer::{MET, MISSED};

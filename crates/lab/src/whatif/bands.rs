@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::session::Outcome;
+use retime::session::Outcome;
 use retime_core::cost::{CostModels, Work};
 use retime_core::device::DeviceProfile;
 

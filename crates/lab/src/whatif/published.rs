@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use crate::session::{Engine, Loaded, SessionError, read_table};
+use retime::session::{Engine, Loaded, SessionError, read_table};
 use retime_core::graph::BuildOptions;
 use retime_core::scenario::Scenario;
 use retime_core::trace::OpenOptions;

@@ -1,6 +1,6 @@
 //! A training that waits for its data against the same one with workers that load it.
 
-use crate::session::{Engine, Loaded, SessionError, Summary};
+use retime::session::{Engine, Loaded, SessionError, Summary};
 use retime_core::graph::{BuildOptions, IterationChoice};
 use retime_core::scenario::Scenario;
 use retime_core::trace::OpenOptions;

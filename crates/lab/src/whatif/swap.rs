@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use crate::session::{Engine, Loaded, Outcome, SessionError};
+use retime::session::{Engine, Loaded, Outcome, SessionError};
 use retime_core::cost::{Prediction, Provenance, kernel_parts, work_of_task};
 use retime_core::device::DeviceProfile;
 use retime_core::graph::{BuildOptions, ExecutionGraph, NodeId, TaskKind};

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use color_eyre::eyre::{Result, WrapErr};
 use serde::Deserialize;
 
-use crate::session::{Engine, Loaded, read_text};
+use retime::session::{Engine, Loaded, read_text};
 use retime_core::graph::{BuildOptions, IterationChoice};
 use retime_core::trace::OpenOptions;
 

@@ -1,0 +1,116 @@
+//! The published tables that the catalog is fitted to, by domain and device, and which devices share a chip.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use color_eyre::eyre::Result;
+use retime::session::read_table;
+use retime_core::cost::Domain;
+use retime_core::device::Catalog;
+use retime_fit::{Measurement, Sample};
+
+/// File and source.
+pub(super) const FILES: [(&str, &str); 18] = [
+    ("neusight/train_linear.csv.gz", "sitar-lab/NeuSight 6945927"),
+    ("neusight/test_linear.csv.gz", "sitar-lab/NeuSight 6945927"),
+    ("neusight/train_bmm.csv.gz", "sitar-lab/NeuSight 6945927"),
+    ("neusight/test_bmm.csv.gz", "sitar-lab/NeuSight 6945927"),
+    ("neusight/train_conv.csv.gz", "sitar-lab/NeuSight 6945927"),
+    ("neusight/train_ln.csv.gz", "sitar-lab/NeuSight 6945927"),
+    ("neusight/test_ln.csv.gz", "sitar-lab/NeuSight 6945927"),
+    ("neusight/train_softmax.csv.gz", "sitar-lab/NeuSight 6945927"),
+    ("neusight/test_softmax.csv.gz", "sitar-lab/NeuSight 6945927"),
+    ("neusight/train_elementwise.csv.gz", "sitar-lab/NeuSight 6945927"),
+    ("neusight/test_elem.csv.gz", "sitar-lab/NeuSight 6945927"),
+    ("aiconfigurator/gemm_bf16.csv.gz", "ai-dynamo/aiconfigurator 095f58a, sglang 0.5.10"),
+    ("aiconfigurator/gemm_fp8.csv.gz", "ai-dynamo/aiconfigurator 095f58a, sglang 0.5.10"),
+    ("deepbench/gemm.csv", DEEPBENCH),
+    ("deepbench/conv.csv", DEEPBENCH),
+    ("vidur/compute_mlp.csv.gz", "microsoft/vidur 7d47513"),
+    ("aiconfigurator/context_attention.csv.gz", "ai-dynamo/aiconfigurator 095f58a, sglang 0.5.10"),
+    ("aiconfigurator/encoder_attention.csv.gz", "ai-dynamo/aiconfigurator 095f58a, sglang 0.5.10"),
+];
+
+const DEEPBENCH: &str = "baidu-research/DeepBench da81ba7";
+
+/// Whether a row of `source` is left out: vidur's A100, which aiconfigurator covers more finely.
+fn is_left_out(source: &str, row: &Measurement) -> bool {
+    source != DEEPBENCH && row.device == "a100"
+}
+
+/// The text of a table, plain or gzip; none, with a line on standard error, where it is not there.
+pub(super) fn read(path: &Path) -> Result<Option<String>> {
+    if path.exists() {
+        return Ok(Some(read_table(path)?));
+    }
+    eprintln!("skipped: {} is not there", path.display());
+    Ok(None)
+}
+
+/// Devices of the same chip: the fit of the first holds for the others.
+pub(super) const SIBLINGS: [&[&str]; 6] = [
+    &["V100-PCIe", "V100", "V100-32", "GV100"],
+    &["P100", "P100-SXM2"],
+    &["A100-40-PCIe", "A100-40", "A100-80", "A100-80-PCIe"],
+    &["A100-80", "A100-40", "A100-80-PCIe", "A100-40-PCIe"],
+    &["H100-SXM", "H200"],
+    &["B200", "GB200", "B300", "GB300"],
+];
+
+/// The rows of a domain on a device and where they are from.
+#[derive(Default)]
+pub(super) struct Table {
+    pub(super) rows: Vec<Measurement>,
+    sources: BTreeSet<&'static str>,
+}
+
+impl Table {
+    pub(super) fn source(&self) -> String {
+        self.sources.iter().copied().collect::<Vec<_>>().join("; ")
+    }
+}
+
+pub(super) type Tables = BTreeMap<(Domain, String), Table>;
+
+pub(super) fn load(
+    folder: &Path,
+    files: &[(&str, &'static str)],
+    catalog: &Catalog,
+    wanted: &[&str],
+) -> Result<Tables> {
+    let wants = |domain: Domain| {
+        let is_named = |domain: Domain| wanted.contains(&domain.name());
+        wanted.is_empty() || is_named(domain) || domain == Domain::Linear && is_named(Domain::BatchedGemm)
+    };
+    let mut all = Tables::new();
+    for &(file, source) in files {
+        let Some(text) = read(&folder.join(file))? else { continue };
+        for row in retime_fit::measurements(&text)? {
+            let Some(domain) = Domain::of(&row.work) else { continue };
+            // P4: training and test rows of `linear` ran different kernels.
+            if !wants(domain) || (domain == Domain::Linear && row.device == "Tesla P4") || is_left_out(source, &row) {
+                continue;
+            }
+            let Ok(device) = catalog.find(&row.device) else { continue };
+            let table = all.entry((domain, device.id.clone())).or_default();
+            table.sources.insert(source);
+            table.rows.push(row);
+        }
+    }
+    for table in all.values_mut() {
+        let step = table.rows.len().div_ceil(40_000);
+        table.rows = table.rows.iter().step_by(step).cloned().collect();
+    }
+    Ok(all)
+}
+
+pub(super) fn samples<'a>(domain: Domain, tables: &'a Tables, catalog: &'a Catalog) -> Result<Vec<Sample<'a>>> {
+    let of = |((_, id), table): (&'a (Domain, String), &'a Table)| {
+        Ok(Sample { domain, device: catalog.find(id)?, rows: &table.rows })
+    };
+    tables.iter().filter(|((other, _), _)| *other == domain).map(of).collect()
+}
+
+pub(super) fn is_same_chip(a: &str, b: &str) -> bool {
+    a == b || SIBLINGS.iter().any(|family| family.contains(&a) && family.contains(&b))
+}

@@ -27,7 +27,6 @@ mod sweep_run;
 pub mod synthetic;
 mod table_facts;
 mod untimed;
-mod worker;
 
 pub use advise::{Advice, AdvisedOption, Goal, Sensitivity, alike, parse_target};
 pub use communication::{CollectiveReport, Communication, Participation, RankReport, Why};
@@ -56,4 +55,3 @@ pub use sweep::{
 };
 pub use sweep_run::SweepRun;
 pub use table_facts::read_table_facts;
-pub use worker::{Reply, Request, Worker};

@@ -1,19 +1,25 @@
 //! All state of the screen, and the moves that several commands share.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Instant;
 
 use ratatui::layout::{Rect, Size};
 
 use crate::session::{Played, SavedSession, Verdict};
+use retime_core::graph::BuildOptions;
+use retime_core::scenario::Scenario;
+use retime_core::trace::OpenOptions;
 
 use super::command::{Pane, Ran};
 use super::effect::Effect;
 use super::key::Keymap;
 use super::layout::{self, Regions};
+use super::load::Open;
 use super::loading::Loading;
 use super::message::{Level, Message};
 use super::overlay::Overlay;
+use super::runner::Request;
 use super::script::Script;
 use super::theme::{Depth, Theme};
 use super::timeline::{Extent, Scene, Timeline, short_name};
@@ -140,6 +146,8 @@ pub struct App {
     pub is_kept: bool,
     /// The trace beside which another is being opened.
     pub beside: Option<usize>,
+    /// Which iteration of what is opened is modelled.
+    pub build: BuildOptions,
 }
 
 impl App {
@@ -183,7 +191,21 @@ impl App {
             busy: 0,
             is_kept: false,
             beside: None,
+            build: BuildOptions::default(),
         }
+    }
+
+    /// Asks for traces to be opened, with steps to begin with.
+    pub fn open(&mut self, open: Open, scenario: Scenario) -> Effect {
+        let options = OpenOptions::default();
+        self.loading = Some(Loading::new(open.title(), Arc::clone(&options.progress)));
+        Effect::Ask(Request::Open { open, options, build: self.build, scenario })
+    }
+
+    /// Asks for more traces to be opened beside those that are.
+    pub fn open_beside(&mut self, paths: Vec<PathBuf>) -> Effect {
+        self.busy += 1;
+        self.open(Open::Paths(paths), Scenario::default())
     }
 
     /// The trace that is shown.

@@ -6,6 +6,7 @@ use retime_core::scenario::Selector;
 
 use super::effect::Effect;
 use super::listing::{Arrangement, Filter, Fold, Group, Listing, Sources};
+use super::runner::Request;
 use super::workspace::Workspace;
 
 impl Workspace {
@@ -44,7 +45,8 @@ impl Workspace {
             filter: self.filter.clone(),
             arrangement: self.arrangement,
         };
-        vec![Effect::List { work: self.number, ticket: self.listing_wanted, sources: Box::new(sources) }]
+        let (work, ticket) = (self.number, self.listing_wanted);
+        vec![Effect::Ask(Request::List { work, ticket, sources: Box::new(sources) })]
     }
 
     /// Takes the rows asked for; those that were overtaken are dropped.

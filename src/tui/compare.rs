@@ -10,6 +10,7 @@ use retime_core::units::DurNs;
 
 use super::app::App;
 use super::effect::Effect;
+use super::runner::Request;
 use super::workspace::Workspace;
 
 /// What a column stands for.
@@ -333,6 +334,6 @@ impl App {
         }
         work.compare.asked = asked;
         work.compare.is_asked = true;
-        vec![Effect::Compare { work: work.number, sources, reference }]
+        vec![Effect::Ask(Request::Compare { work: work.number, sources, reference })]
     }
 }

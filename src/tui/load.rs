@@ -1,23 +1,17 @@
-//! Loading and evaluating off the screen's thread: what is opened comes back with its pictures.
+//! Opening traces: what is opened comes back with its pictures.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::session::{
-    Engine, Exported, JobTables, Loaded, Outcome, Reply, SavedSession, SessionError, Sessions, Worker, append,
-    chosen_iteration, read_text, sample, trace_fingerprint, write_new,
-};
+use crate::session::{Engine, JobTables, Loaded, SavedSession, Sessions, chosen_iteration, sample, trace_fingerprint};
 use retime_core::device::DeviceKind;
 use retime_core::graph::BuildOptions;
 use retime_core::scenario::Scenario;
 use retime_core::trace::OpenOptions;
 
-use super::compare::Compared;
 use super::digest::Digest;
-use super::effect::Effect;
 use super::listing::{Arrangement, Listing, Modelled, Sources};
 use super::timeline::{Paints, Picture, SearchIndex, critical_nodes, tracks};
-use super::update::Event;
 use super::workspace::Opened;
 
 /// What to open.
@@ -126,79 +120,6 @@ pub fn opened(loaded: Loaded, session: Option<SavedSession>) -> Opened {
         iteration: chosen_iteration(&loaded),
         session,
         loaded,
-    }
-}
-
-/// The picture of a result.
-fn picture(outcome: &Outcome) -> Picture {
-    Picture::simulated(&outcome.resolved, &outcome.schedule, &critical_nodes(outcome))
-}
-
-/// The event that a reply of trace `work` becomes; the first answer of
-/// each revision brings the picture, the second the tables.
-pub fn event_of(work: usize, reply: Reply, last_revision: &mut u64) -> Option<Event> {
-    match reply {
-        Reply::Outcome(outcome) => {
-            let is_first = *last_revision != outcome.revision;
-            *last_revision = outcome.revision;
-            let picture = is_first.then(|| Arc::new(picture(&outcome)));
-            let digest = (!is_first).then(|| Arc::new(Digest::of(&outcome)));
-            Some(Event::Outcome { work, outcome, picture, digest })
-        }
-        Reply::Point { revision, point } => Some(Event::Point { work, revision, point: Box::new(point) }),
-        Reply::Gain { revision, line, gain } => Some(Event::Gain { work, revision, line, gain }),
-        Reply::Plan { revision, plan } => Some(Event::Plan { work, revision, plan: Box::new(plan) }),
-        Reply::Searching { revision, tried } => Some(Event::Searching { work, revision, tried }),
-        Reply::Advice { revision, advice } => Some(Event::Advice { work, revision, advice }),
-        Reply::SweepDone { .. } => None,
-    }
-}
-
-/// A worker on `loaded` whose replies are delivered as events.
-pub fn worker(
-    engine: &Arc<Engine>,
-    loaded: Arc<Loaded>,
-    work: usize,
-    deliver: impl Fn(Event) + Send + 'static,
-) -> Worker {
-    let last_revision = std::sync::Mutex::new(u64::MAX);
-    Worker::start(Arc::clone(engine), loaded, move |reply| {
-        let mut last = last_revision.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        if let Some(event) = event_of(work, reply, &mut last) {
-            deliver(event);
-        }
-    })
-}
-
-/// Carries out an effect that reads or writes a file.
-///
-/// # Returns
-/// The event it ends in; `None` for one that says nothing when it works.
-pub fn files(engine: &Engine, loaded: impl Fn(usize) -> Option<Arc<Loaded>>, effect: Effect) -> Option<Event> {
-    let written = |path: &Path, result: Result<(), SessionError>| {
-        result.map(|()| format!("wrote {}", path.display())).map_err(|error| error.to_string())
-    };
-    match effect {
-        Effect::Export { work, outcome, sources, format, path, force } => {
-            let loaded = loaded(work)?;
-            let compared = (sources.len() > 1).then(|| Compared::of(engine, sources, 0));
-            let board = compared.as_ref().map(|compared| &compared.board);
-            let result = engine.export_to(&path, Exported { loaded: &loaded, outcome: &outcome, board }, format, force);
-            let names = |files: Vec<PathBuf>| files.iter().map(|file| file.display().to_string()).collect::<Vec<_>>();
-            let said = result.map(|(files, _)| format!("wrote {}", names(files).join(", ")));
-            Some(Event::Written(said.map_err(|error| error.to_string()), None))
-        }
-        Effect::Write { path, text, force, saves } => {
-            Some(Event::Written(written(&path, write_new(&path, text.as_bytes(), force)), saves))
-        }
-        Effect::Append { path, line } => {
-            append(&path, &line).err().map(|error| Event::Written(Err(error.to_string()), None))
-        }
-        Effect::Read { path, reading } => {
-            let text = read_text(&path).map_err(|error| error.to_string());
-            Some(Event::Read { file: path.display().to_string(), text, reading })
-        }
-        _ => None,
     }
 }
 

@@ -21,6 +21,7 @@ mod moving;
 mod overlay;
 mod plans;
 mod program;
+mod runner;
 mod script;
 mod scripted;
 mod studies;

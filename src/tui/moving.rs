@@ -161,8 +161,9 @@ impl App {
 
     /// One level up; at the top it asks to leave.
     pub fn back(&mut self) -> Ran {
-        if self.loading.is_some() {
-            return Ok(vec![Effect::CancelLoading]);
+        if let Some(loading) = &self.loading {
+            loading.progress.cancel();
+            return Ok(if self.works.is_empty() { vec![Effect::Quit] } else { Vec::new() });
         }
         if let Some(work) = self.workspace_mut().filter(|work| work.plans.searching.is_some()) {
             return Ok(work.stop_search());

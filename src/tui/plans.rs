@@ -1,12 +1,11 @@
 //! Other placements of a trace's embedding tables: what is asked of the worker and what has come in.
 
-use std::sync::Arc;
-
 use crate::session::{ShardingPlan, judge};
 use retime_core::scenario::tables::TablePlacement;
 use retime_core::scenario::transforms::without_plans;
 
 use super::effect::Effect;
+use super::runner::{Analysis, Request};
 use super::workspace::Workspace;
 
 /// Plans as they come in.
@@ -57,8 +56,7 @@ impl Workspace {
         let mut effects = if self.plans.searching.is_some() { self.stop_search() } else { Vec::new() };
         let revision = self.history.revision();
         self.plans = Plans { revision, on_top_of: Some(lines), ..Plans::default() };
-        let scenario = Arc::clone(self.history.current());
-        effects.push(Effect::Plans { work: self.number, revision, scenario });
+        effects.push(self.analyse(revision, Analysis::Plans));
         effects
     }
 
@@ -75,15 +73,14 @@ impl Workspace {
             return Err("the search is running: esc ends it".to_owned());
         }
         self.plans.searching = Some(0);
-        let scenario = Arc::clone(self.history.current());
-        effects.push(Effect::Search { work: self.number, revision: self.plans.revision, scenario });
+        effects.push(self.analyse(self.plans.revision, Analysis::Search));
         Ok(effects)
     }
 
     /// Ends the search: what it has found so far comes in as its plan.
     pub fn stop_search(&mut self) -> Vec<Effect> {
         self.plans.searching = None;
-        vec![Effect::StopSearch { work: self.number }]
+        vec![Effect::Ask(Request::Stop { work: self.number, analysis: Analysis::Search })]
     }
 
     /// Takes a plan in place of an earlier one of its name.

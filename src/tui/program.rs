@@ -1,7 +1,6 @@
 //! The program around the screen: threads that send events, effects that are carried out, one frame per batch of events.
 
 use std::io;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
@@ -12,20 +11,17 @@ use ratatui::layout::Size;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGTSTP};
 use signal_hook::iterator::Signals;
 
-use crate::session::{Engine, Keeper, Loaded, Request, Sessions, Worker};
+use crate::session::{Engine, Keeper, Sessions};
 use retime_core::graph::BuildOptions;
 use retime_core::scenario::Scenario;
 
 use super::app::{App, Style};
-use super::compare::{Compared, SideSource};
 use super::effect::Effect;
-use super::listing::{Listing, Sources};
 use super::load::{self, Open};
-use super::loading::Loading;
+use super::runner::Runner;
 use super::terminal::Screen;
 use super::update::{Event, update};
 use super::views;
-use super::workspace::Workspace;
 
 /// What to open, and how it is to look.
 #[derive(Clone, Debug)]
@@ -49,15 +45,6 @@ pub struct Start {
 /// Time between frames while something moves by itself.
 const TICK: Duration = Duration::from_millis(50);
 
-/// Messages between the threads.
-enum Signal {
-    Event(Event),
-    /// Told to stop by a signal of this number.
-    Stop(i32),
-    /// Told to suspend.
-    Suspend,
-}
-
 /// Runs the screen until the user leaves.
 ///
 /// # Errors
@@ -70,13 +57,17 @@ pub fn run(start: Start) -> Result<()> {
     let mut app = App::new(&style, screen.size()?);
     app.devices = load::device_lines(&engine);
     let report = sender.clone();
-    let report = move |reason| _ = report.send(Signal::Event(Event::NotKept(reason)));
+    let report = move |reason| _ = report.send(Event::NotKept(reason));
     let keeper = sessions.clone().map(|sessions| Keeper::start(sessions, report));
     app.is_kept = keeper.is_some();
     let sessions = sessions.filter(|_| !is_fresh);
-    let mut program = Program { engine, build, sender, workers: Vec::new(), stopped_by: None, sessions, keeper };
-    program.begin(&mut app, open, scenario);
-    let result = program.turn(&mut app, &mut screen, &receiver);
+    let runner = Runner::on_threads(engine, sessions, sender.clone());
+    let mut program = Program { runner, stopped_by: None, keeper };
+    read_input(sender);
+    app.build = build;
+    let opening = app.open(open, scenario);
+    let result =
+        program.carry_out(&mut app, &mut screen, opening).and_then(|_| program.turn(&mut app, &mut screen, &receiver));
     drop(screen);
     program.keep(&app);
     if let Some(Err(reason)) = program.keeper.map(Keeper::finish) {
@@ -93,89 +84,47 @@ pub fn run(start: Start) -> Result<()> {
 }
 
 struct Program {
-    engine: Arc<Engine>,
-    build: BuildOptions,
-    sender: Sender<Signal>,
-    workers: Vec<Worker>,
+    runner: Runner,
     stopped_by: Option<i32>,
-    /// Sessions to resume.
-    sessions: Option<Sessions>,
     keeper: Option<Keeper>,
 }
 
 impl Program {
-    /// Starts reading keys and loading.
-    fn begin(&self, app: &mut App, open: Open, scenario: Scenario) {
-        read_input(self.sender.clone());
-        self.open(app, open, scenario);
-    }
-
-    /// Loads off the screen's thread.
-    fn open(&self, app: &mut App, open: Open, scenario: Scenario) {
-        let build = self.build;
-        let options = retime_core::trace::OpenOptions::default();
-        app.loading = Some(Loading::new(open.title(), Arc::clone(&options.progress)));
-        let (sender, engine, sessions) = (self.sender.clone(), Arc::clone(&self.engine), self.sessions.clone());
-        thread::spawn(move || {
-            let event = match load::open(&engine, &open, (&options, &build), sessions.as_ref()) {
-                Ok(opened) => Event::Loaded(opened, scenario),
-                Err(reason) => Event::Failed(reason),
-            };
-            let _ = sender.send(Signal::Event(event));
-        });
-    }
-
-    /// Reads or writes a file off the screen's thread.
-    fn in_background(&self, app: &App, effect: Effect) {
-        let loaded: Vec<Arc<Loaded>> = app.works.iter().map(|work| Arc::clone(&work.loaded)).collect();
-        let (sender, engine) = (self.sender.clone(), Arc::clone(&self.engine));
-        thread::spawn(move || {
-            if let Some(event) = load::files(&engine, |work| loaded.get(work).cloned(), effect) {
-                let _ = sender.send(Signal::Event(event));
-            }
-        });
-    }
-
     /// Takes events until told to quit: all that are waiting, then one frame.
-    fn turn(&mut self, app: &mut App, screen: &mut Screen, receiver: &Receiver<Signal>) -> io::Result<()> {
+    fn turn(&mut self, app: &mut App, screen: &mut Screen, receiver: &Receiver<Event>) -> io::Result<()> {
         loop {
             screen.draw(|buffer| views::render(app, buffer.area, buffer))?;
             let first = match receiver.recv_timeout(TICK) {
-                Ok(signal) => signal,
-                Err(RecvTimeoutError::Timeout) if app.loading.is_some() => Signal::Event(Event::Tick),
+                Ok(event) => event,
+                Err(RecvTimeoutError::Timeout) if app.loading.is_some() => Event::Tick,
                 Err(RecvTimeoutError::Timeout) => {
                     self.keep(app);
                     match receiver.recv() {
-                        Ok(signal) => signal,
+                        Ok(event) => event,
                         Err(_) => return Ok(()),
                     }
                 }
                 Err(RecvTimeoutError::Disconnected) => return Ok(()),
             };
-            for signal in std::iter::once(first).chain(receiver.try_iter()) {
-                if !self.take(app, screen, signal)? {
+            for event in std::iter::once(first).chain(receiver.try_iter()) {
+                if !self.take(app, screen, event)? {
                     return Ok(());
                 }
             }
         }
     }
 
-    /// Takes one signal; false when it is time to leave.
-    fn take(&mut self, app: &mut App, screen: &mut Screen, signal: Signal) -> io::Result<bool> {
-        let effects = match signal {
-            Signal::Event(event) => {
-                if matches!(event, Event::Resize(_)) {
-                    screen.clear()?;
-                }
-                update(app, event)
-            }
-            Signal::Suspend => vec![Effect::Suspend],
-            Signal::Stop(number) => {
-                self.stopped_by = Some(number);
-                return Ok(false);
-            }
-        };
-        self.start_workers(app);
+    /// Takes one event; false when it is time to leave.
+    fn take(&mut self, app: &mut App, screen: &mut Screen, event: Event) -> io::Result<bool> {
+        match event {
+            Event::Stop(Some(signal)) => self.stopped_by = Some(signal),
+            Event::Resize(_) => screen.clear()?,
+            _ => {}
+        }
+        let known = app.works.len();
+        let effects = update(app, event);
+        self.runner.follow(&app.works);
+        self.begin_sessions(app, known);
         for effect in effects {
             if !self.carry_out(app, screen, effect)? {
                 return Ok(false);
@@ -194,76 +143,9 @@ impl Program {
             Effect::Redraw => screen.clear()?,
             Effect::Mouse(is_on) => screen.set_mouse(is_on)?,
             Effect::Copy(text) => screen.copy(&text)?,
-            Effect::CancelLoading => {
-                if let Some(loading) = &app.loading {
-                    loading.progress.cancel();
-                }
-                return Ok(!app.works.is_empty());
-            }
-            Effect::Open(paths) => self.open(app, Open::Paths(paths), Scenario::default()),
-            Effect::Append { .. } | Effect::Write { .. } => {
-                if let Some(event) = load::files(&self.engine, |_| None, effect) {
-                    let _ = self.sender.send(Signal::Event(event));
-                }
-            }
-            Effect::Export { .. } | Effect::Read { .. } => self.in_background(app, effect),
-            Effect::Evaluate { work, revision, scenario } => {
-                self.ask(work, Request::Evaluate { revision, scenario: (*scenario).clone() });
-            }
-            Effect::List { work, ticket, sources } => self.list(work, ticket, sources),
-            Effect::Reopen { work, choice, scenario } => {
-                self.reopen(app, work, scenario, BuildOptions { iteration: choice });
-            }
-            Effect::Learn { work, path } => self.learn(app, work, path),
-            Effect::Renew { work } => {
-                if let (Some(old), Some(fresh)) = (self.workers.get_mut(work), app.works.get(work)) {
-                    *old = new_worker(&self.engine, &self.sender, fresh);
-                }
-            }
-            Effect::Gains { work, revision, scenario, lines } => {
-                self.ask(work, Request::Gains { revision, scenario: (*scenario).clone(), lines });
-            }
-            Effect::Plans { work, revision, scenario } => {
-                self.ask(work, Request::Plans { revision, scenario: (*scenario).clone() });
-            }
-            Effect::Search { work, revision, scenario } => {
-                self.ask(work, Request::Search { revision, scenario: (*scenario).clone() });
-            }
-            Effect::StopSearch { work } => self.ask(work, Request::StopSearch),
-            Effect::Compare { work, sources, reference } => self.compare(work, sources, reference),
-            Effect::StopAdvice { work } => self.ask(work, Request::StopAdvice),
-            Effect::Advise { work, revision, scenario, target } => {
-                self.ask(work, Request::Advise { revision, scenario: (*scenario).clone(), target });
-            }
-            Effect::Sweep { work, revision, scenario, sweep } => {
-                self.ask(work, Request::Sweep { revision, scenario: (*scenario).clone(), sweep });
-            }
+            Effect::Ask(request) => self.runner.request(request),
         }
         Ok(true)
-    }
-
-    /// Sorts and filters off the screen's thread.
-    fn list(&self, work: usize, ticket: u64, sources: Box<Sources>) {
-        let sender = self.sender.clone();
-        thread::spawn(move || {
-            let listing = Listing::of(&sources).map(Box::new);
-            let _ = sender.send(Signal::Event(Event::Listed { work, ticket, listing }));
-        });
-    }
-
-    /// Computes columns off the screen's thread.
-    fn compare(&self, work: usize, sources: Vec<SideSource>, reference: usize) {
-        let (sender, engine) = (self.sender.clone(), Arc::clone(&self.engine));
-        thread::spawn(move || {
-            let compared = Box::new(Compared::of(&engine, sources, reference));
-            let _ = sender.send(Signal::Event(Event::Compared { work, compared }));
-        });
-    }
-
-    fn ask(&self, work: usize, request: Request) {
-        if let Some(worker) = self.workers.get(work) {
-            worker.request(request);
-        }
     }
 
     /// Has the sessions that changed written.
@@ -276,54 +158,22 @@ impl Program {
         }
     }
 
-    /// One worker per opened trace, with a thread that turns its replies into pictures; and its session as it began.
-    fn start_workers(&mut self, app: &App) {
-        while self.workers.len() < app.works.len() {
-            let number = self.workers.len();
-            if let (Some(keeper), Some(session)) = (&mut self.keeper, app.session(number, None)) {
-                keeper.begin(session);
-            }
-            self.workers.push(new_worker(&self.engine, &self.sender, &app.works[number]));
-        }
-    }
-
-    /// Opens a second trace of a model off the screen's thread.
-    fn learn(&self, app: &App, work: usize, path: PathBuf) {
-        let Some(loaded) = app.works.get(work).map(|work| Arc::clone(&work.loaded)) else { return };
-        let (sender, engine) = (self.sender.clone(), Arc::clone(&self.engine));
-        thread::spawn(move || {
-            let opened = load::learn(&engine, &loaded, path);
-            let _ = sender.send(Signal::Event(Event::Learned { work, opened }));
-        });
-    }
-
-    /// Models another iteration, or other ranks, off the screen's thread.
-    fn reopen(&self, app: &App, work: usize, scenario: Option<Arc<Scenario>>, build: BuildOptions) {
-        let Some(loaded) = app.works.get(work).map(|work| Arc::clone(&work.loaded)) else { return };
-        let (sender, engine) = (self.sender.clone(), Arc::clone(&self.engine));
-        thread::spawn(move || {
-            let opened = load::reopen(&engine, &loaded, scenario.as_deref(), &build);
-            let _ = sender.send(Signal::Event(Event::Reopened { work, opened }));
-        });
+    /// Takes note of the sessions of traces opened since there were `known`, as they began.
+    fn begin_sessions(&mut self, app: &App, known: usize) {
+        let Some(keeper) = &mut self.keeper else { return };
+        (known..app.works.len())
+            .filter_map(|number| app.session(number, None))
+            .for_each(|session| keeper.begin(session));
     }
 }
 
-/// A worker on an opened trace, whose answers become events.
-fn new_worker(engine: &Arc<Engine>, sender: &Sender<Signal>, work: &Workspace) -> Worker {
-    let sender = sender.clone();
-    let deliver = move |event| {
-        let _ = sender.send(Signal::Event(event));
-    };
-    load::worker(engine, Arc::clone(&work.loaded), work.number, deliver)
-}
-
-/// Signals that end or suspend the program become messages.
-fn watch_signals(sender: Sender<Signal>) -> io::Result<()> {
+/// Signals that end or suspend the program become events.
+fn watch_signals(sender: Sender<Event>) -> io::Result<()> {
     let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP, SIGTSTP])?;
     thread::spawn(move || {
         for signal in signals.forever() {
-            let message = if signal == SIGTSTP { Signal::Suspend } else { Signal::Stop(signal) };
-            if sender.send(message).is_err() {
+            let event = if signal == SIGTSTP { Event::Suspend } else { Event::Stop(Some(signal)) };
+            if sender.send(event).is_err() {
                 return;
             }
         }
@@ -332,7 +182,7 @@ fn watch_signals(sender: Sender<Signal>) -> io::Result<()> {
 }
 
 /// Keys, mouse, pastes and sizes become events.
-fn read_input(sender: Sender<Signal>) {
+fn read_input(sender: Sender<Event>) {
     thread::spawn(move || {
         loop {
             let event = match crossterm::event::read() {
@@ -341,10 +191,10 @@ fn read_input(sender: Sender<Signal>) {
                 Ok(crossterm::event::Event::Paste(text)) => Event::Paste(text),
                 Ok(crossterm::event::Event::Resize(width, height)) => Event::Resize(Size { width, height }),
                 Ok(_) => continue,
-                Err(_) => Event::Stop,
+                Err(_) => Event::Stop(None),
             };
-            let is_last = matches!(event, Event::Stop);
-            if sender.send(Signal::Event(event)).is_err() || is_last {
+            let is_last = matches!(event, Event::Stop(_));
+            if sender.send(event).is_err() || is_last {
                 return;
             }
         }

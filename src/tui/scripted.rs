@@ -1,23 +1,22 @@
-//! The screen without a terminal: keys in, frames out, effects carried out at once. For tests and scripts.
+//! The screen without a terminal: keys in, frames out, requests served in turn. For tests and scripts.
 
 use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver};
 
 use crossterm::event::{KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Size;
 
-use crate::session::{Engine, Loaded, Played, Sharding, SweepRun};
+use crate::session::{Engine, Loaded, Played};
 use retime_core::graph::BuildOptions;
 use retime_core::scenario::Scenario;
-use retime_core::scenario::transforms::Sharder;
 
 use super::app::{App, Style};
-use super::compare::Compared;
 use super::effect::Effect;
 use super::key::Press;
-use super::listing::Listing;
 use super::load;
 use super::message::Level;
+use super::runner::{Reply, Runner};
 use super::update::{Event, update};
 use super::views;
 
@@ -25,9 +24,8 @@ use super::views;
 #[derive(Debug)]
 pub struct ScriptedScreen {
     app: App,
-    engine: Arc<Engine>,
-    build: BuildOptions,
-    loaded: Vec<Arc<Loaded>>,
+    runner: Runner,
+    replies: Receiver<Event>,
     waiting: Vec<Effect>,
     /// Whether the program has been left.
     pub has_quit: bool,
@@ -41,10 +39,10 @@ impl ScriptedScreen {
         let mut app = App::new(style, size);
         app.devices = load::device_lines(&engine);
         let opened: Vec<_> = loaded.into_iter().map(|loaded| load::opened(loaded, None)).collect();
-        let loaded = opened.iter().map(|opened| Arc::clone(&opened.loaded)).collect();
-        let build = BuildOptions::default();
-        let mut scripted = Self { app, engine, build, loaded, waiting: Vec::new(), has_quit: false, copied: None };
-        scripted.take(Event::Loaded(opened, scenario.clone()));
+        let (sender, replies) = mpsc::channel();
+        let runner = Runner::in_turn(engine, sender);
+        let mut scripted = Self { app, runner, replies, waiting: Vec::new(), has_quit: false, copied: None };
+        scripted.take(Event::Reply(Reply::Opened(Ok(opened), scenario.clone())));
         scripted
     }
 
@@ -93,9 +91,16 @@ impl ScriptedScreen {
 
     /// Lets everything that was asked for be computed.
     pub fn settle(&mut self) {
-        while !self.waiting.is_empty() {
+        loop {
             for effect in std::mem::take(&mut self.waiting) {
                 self.carry_out(effect);
+            }
+            let has_served = self.runner.serve_next();
+            while let Ok(event) = self.replies.try_recv() {
+                self.take(event);
+            }
+            if !has_served && self.waiting.is_empty() {
+                return;
             }
         }
     }
@@ -121,7 +126,7 @@ impl ScriptedScreen {
 
     /// What opens further traces models these iterations.
     pub fn set_build(&mut self, build: BuildOptions) {
-        self.build = build;
+        self.app.build = build;
     }
 
     /// Gives the screen another size.
@@ -136,111 +141,16 @@ impl ScriptedScreen {
 
     fn take(&mut self, event: Event) {
         let effects = update(&mut self.app, event);
+        self.runner.follow(&self.app.works);
         self.waiting.extend(effects);
     }
 
     fn carry_out(&mut self, effect: Effect) {
         match effect {
-            Effect::Quit | Effect::CancelLoading => self.has_quit = true,
+            Effect::Quit => self.has_quit = true,
             Effect::Copy(text) => self.copied = Some(text),
-            Effect::Open(paths) => {
-                let options = retime_core::trace::OpenOptions::default();
-                match load::open(&self.engine, &load::Open::Paths(paths), (&options, &self.build), None) {
-                    Ok(opened) => {
-                        self.loaded.extend(opened.iter().map(|opened| Arc::clone(&opened.loaded)));
-                        self.take(Event::Loaded(opened, Scenario::default()));
-                    }
-                    Err(reason) => self.take(Event::Failed(reason)),
-                }
-            }
-            Effect::Export { .. } | Effect::Write { .. } | Effect::Append { .. } | Effect::Read { .. } => {
-                let loaded = |work: usize| self.loaded.get(work).cloned();
-                if let Some(event) = load::files(&self.engine, loaded, effect) {
-                    self.take(event);
-                }
-            }
-            Effect::Suspend
-            | Effect::Redraw
-            | Effect::Mouse(_)
-            | Effect::StopSearch { .. }
-            | Effect::StopAdvice { .. } => {}
-            Effect::Evaluate { work, revision, scenario } => self.evaluate(work, revision, &scenario),
-            Effect::List { work, ticket, sources } => {
-                let listing = Listing::of(&sources).map(Box::new);
-                self.take(Event::Listed { work, ticket, listing });
-            }
-            Effect::Reopen { work, choice, scenario } => {
-                let Some(loaded) = self.loaded.get(work).cloned() else { return };
-                let build = BuildOptions { iteration: choice };
-                let opened = load::reopen(&self.engine, &loaded, scenario.as_deref(), &build);
-                self.take(Event::Reopened { work, opened });
-            }
-            Effect::Learn { work, path } => {
-                let Some(loaded) = self.loaded.get(work).cloned() else { return };
-                let opened = load::learn(&self.engine, &loaded, path);
-                self.take(Event::Learned { work, opened });
-            }
-            Effect::Renew { work } => {
-                if let (Some(old), Some(fresh)) = (self.loaded.get_mut(work), self.app.works.get(work)) {
-                    *old = Arc::clone(&fresh.loaded);
-                }
-            }
-            Effect::Gains { work, revision, scenario, lines } => self.try_gains(work, revision, &scenario, lines),
-            Effect::Plans { work, revision, scenario } => self.plans(work, revision, &scenario, false),
-            Effect::Search { work, revision, scenario } => self.plans(work, revision, &scenario, true),
-            Effect::Compare { work, sources, reference } => {
-                let compared = Box::new(Compared::of(&self.engine, sources, reference));
-                self.take(Event::Compared { work, compared });
-            }
-            Effect::Advise { work, revision, scenario, target } => {
-                let Some(loaded) = self.loaded.get(work).cloned() else { return };
-                let base = self.engine.evaluate(&loaded, &scenario, revision);
-                if let Some(advice) = self.engine.advise(&loaded, &base, target, &|| false) {
-                    self.take(Event::Advice { work, revision, advice: Box::new(advice) });
-                }
-            }
-            Effect::Sweep { work, revision, scenario, sweep } => {
-                let Some(loaded) = self.loaded.get(work).cloned() else { return };
-                let knobs = sweep.knobs();
-                for point in SweepRun::new(&self.engine, &loaded, &scenario, &knobs).points(&sweep.points()) {
-                    self.take(Event::Point { work, revision, point: Box::new(point) });
-                }
-            }
-        }
-    }
-
-    fn try_gains(&mut self, work: usize, revision: u64, scenario: &Scenario, lines: Vec<String>) {
-        let Some(loaded) = self.loaded.get(work).cloned() else { return };
-        let outcome = self.engine.evaluate(&loaded, scenario, revision);
-        for line in lines {
-            let gain = self.engine.gain(&loaded, &outcome, &line);
-            self.take(Event::Gain { work, revision, line, gain });
-        }
-    }
-
-    fn plans(&mut self, work: usize, revision: u64, scenario: &Scenario, search: bool) {
-        let Some(loaded) = self.loaded.get(work).cloned() else { return };
-        let sharding = Sharding::new(&loaded, scenario);
-        let plans = if search {
-            vec![sharding.best()]
-        } else {
-            std::iter::once(sharding.traced()).chain(Sharder::ALL.map(|sharder| sharding.by(sharder))).collect()
-        };
-        for plan in plans {
-            self.take(Event::Plan { work, revision, plan: Box::new(plan) });
-        }
-    }
-
-    fn evaluate(&mut self, work: usize, revision: u64, scenario: &Scenario) {
-        let Some(loaded) = self.loaded.get(work).cloned() else { return };
-        let first = self.engine.evaluate(&loaded, scenario, revision);
-        let mut last = u64::MAX;
-        let second = self.engine.with_gains(&loaded, first.clone(), &|| false);
-        for outcome in std::iter::once(first).chain(second) {
-            let reply = crate::session::Reply::Outcome(Box::new(outcome));
-            if let Some(event) = load::event_of(work, reply, &mut last) {
-                self.take(event);
-            }
+            Effect::Ask(request) => self.runner.request(request),
+            Effect::Suspend | Effect::Redraw | Effect::Mouse(_) => {}
         }
     }
 }

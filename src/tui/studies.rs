@@ -8,6 +8,7 @@ use retime_core::analysis::gaps::{Gap, candidate_steps};
 use retime_core::units::DurNs;
 
 use super::effect::Effect;
+use super::runner::{Analysis, Request};
 use super::workspace::Workspace;
 
 /// Points of a sweep, as they come in.
@@ -87,8 +88,7 @@ impl Workspace {
             }
         }
         self.gains = Gains { revision: Some(revision), expected: lines.len(), of_line: BTreeMap::new() };
-        let scenario = Arc::clone(self.history.current());
-        if lines.is_empty() { Vec::new() } else { vec![Effect::Gains { work: self.number, revision, scenario, lines }] }
+        if lines.is_empty() { Vec::new() } else { vec![self.analyse(revision, Analysis::Gains(lines))] }
     }
 
     /// Takes what a step gains.
@@ -138,7 +138,7 @@ impl Workspace {
         let expected = sweep.points().len();
         let column = self.sweep.column.min(sweep.across.as_ref().map_or(0, |across| across.values.len() - 1));
         self.sweep = SweepState { revision, points: Vec::new(), expected, shown, chosen, column };
-        vec![Effect::Sweep { work: self.number, revision, scenario: Arc::clone(self.history.current()), sweep }]
+        vec![self.analyse(revision, Analysis::Sweep(sweep))]
     }
 
     /// Asks for advice on top of the scenario in force; nothing when that is known or asked for already.
@@ -149,8 +149,7 @@ impl Workspace {
         }
         self.advice.wanted = Some(revision);
         self.advice.is_looking = true;
-        let (scenario, target) = (Arc::clone(self.history.current()), self.advice.target);
-        vec![Effect::Advise { work: self.number, revision, scenario, target }]
+        vec![self.analyse(revision, Analysis::Advise(self.advice.target))]
     }
 
     /// Takes another goal; advice is then asked for anew.
@@ -161,7 +160,7 @@ impl Workspace {
     /// Looks for no more options; what was found stays.
     pub fn stop_advice(&mut self) -> Vec<Effect> {
         (self.advice.is_looking, self.advice.wanted) = (false, None);
-        vec![Effect::StopAdvice { work: self.number }]
+        vec![Effect::Ask(Request::Stop { work: self.number, analysis: Analysis::Advise(None) })]
     }
 
     /// Takes advice, unless other was asked for since.

@@ -5,20 +5,20 @@ use std::sync::Arc;
 use crossterm::event::{KeyEvent, KeyEventKind, MouseEvent};
 use ratatui::layout::Size;
 
-use crate::session::{Advice, Outcome, SavedSession, ShardingPlan, SweepPoint};
+use crate::session::{Outcome, SavedSession};
 use retime_core::scenario::Scenario;
-use retime_core::units::DurNs;
 
 use super::app::App;
 use super::command::{self, run_line};
 use super::compare::{ColumnKind, Compared};
 use super::digest::Digest;
-use super::effect::{Effect, Reading, SavedSteps};
+use super::effect::Effect;
 use super::input::overlay_key;
 use super::key::Press;
 use super::listing::Listing;
 use super::message::Message;
 use super::overlay::Overlay;
+use super::runner::{Finding, Reply, SavedSteps};
 use super::script;
 use super::timeline::Picture;
 use super::views::View;
@@ -37,113 +37,14 @@ pub enum Event {
     Resize(Size),
     /// Time has passed, while something shows it.
     Tick,
-    /// Loading is done.
-    Loaded(Vec<Opened>, Scenario),
-    /// Loading failed, with the reason in one line.
-    Failed(String),
-    /// A scenario was evaluated.
-    Outcome {
-        /// Of which trace.
-        work: usize,
-        /// The result.
-        outcome: Box<Outcome>,
-        /// Its times, with the first answer.
-        picture: Option<Arc<Picture>>,
-        /// Its tables, with the second.
-        digest: Option<Arc<Digest>>,
-    },
-    /// Another iteration of a trace was modelled, or why not.
-    Reopened {
-        /// Which trace.
-        work: usize,
-        /// What was opened.
-        opened: Result<Box<Opened>, String>,
-    },
-    /// A trace learned from a second one, or why not.
-    Learned {
-        /// Which trace.
-        work: usize,
-        /// The trace as it is then.
-        opened: Result<Box<Opened>, String>,
-    },
-    /// The tables of a trace were sorted and filtered, or why not.
-    Listed {
-        /// Of which trace.
-        work: usize,
-        /// Of which request.
-        ticket: u64,
-        /// The rows.
-        listing: Result<Box<Listing>, String>,
-    },
-    /// What a step would gain.
-    Gain {
-        /// Of which trace.
-        work: usize,
-        /// Of which request.
-        revision: u64,
-        /// The step.
-        line: String,
-        /// What it takes off the iteration.
-        gain: DurNs,
-    },
-    /// One more point of a sweep.
-    Point {
-        /// Of which trace.
-        work: usize,
-        /// Of which request.
-        revision: u64,
-        /// The point.
-        point: Box<SweepPoint>,
-    },
-    /// One more placement of embedding tables was evaluated.
-    Plan {
-        /// Of which trace.
-        work: usize,
-        /// Of which request.
-        revision: u64,
-        /// The placement.
-        plan: Box<ShardingPlan>,
-    },
-    /// The search for a placement has come further.
-    Searching {
-        /// Of which trace.
-        work: usize,
-        /// Of which request.
-        revision: u64,
-        /// Placements tried so far.
-        tried: usize,
-    },
-    /// Advice was found.
-    Advice {
-        /// For which trace.
-        work: usize,
-        /// Of which request.
-        revision: u64,
-        /// The advice.
-        advice: Box<Advice>,
-    },
-    /// A file was read, or the reason why not.
-    Read {
-        /// Its name.
-        file: String,
-        /// What is in it.
-        text: Result<String, String>,
-        /// What it was read for.
-        reading: Reading,
-    },
-    /// Columns to compare were computed.
-    Compared {
-        /// Of which trace.
-        work: usize,
-        /// The columns.
-        compared: Box<Compared>,
-    },
-    /// A file was written: what to say about it, or the reason why not; and the steps that are in it.
-    Written(Result<String, String>, Option<SavedSteps>),
+    /// Something that was asked for.
+    Reply(Reply),
     /// Sessions cannot be saved, with the reason in one line.
     NotKept(String),
-    /// The program was told to stop (a signal, or the terminal is gone).
-    Stop,
+    /// The program was told to suspend by a signal.
+    Suspend,
+    /// The program was told to stop: by the signal of that number, or the terminal is gone.
+    Stop(Option<i32>),
 }
 
 /// Brings `app` up to date with `event`, and plays on where a script waited for it.
@@ -173,59 +74,61 @@ fn apply(app: &mut App, event: Event) -> Vec<Effect> {
             }
             Ok(Vec::new())
         }
-        Event::Loaded(opened, scenario) => Ok(loaded(app, opened, &scenario)),
-        Event::Read { file, text, reading } => {
-            app.busy = app.busy.saturating_sub(1);
-            text.and_then(|text| command::take(app, &file, &text, reading)).map_err(|error| failed(app, error))
-        }
-        Event::Written(result, saved) => {
-            app.busy = app.busy.saturating_sub(1);
-            result.map_err(|error| failed(app, error)).map(|said| written(app, said, saved))
-        }
+        Event::Reply(reply) => replied(app, reply),
         Event::NotKept(reason) => {
             app.is_kept = false;
             Err(format!("this session does not save itself: {reason}"))
         }
-        Event::Failed(reason) => not_opened(app, reason),
-        Event::Outcome { work, outcome, picture, digest } => {
-            Ok(evaluated(app, work, *outcome, Answer { picture, digest }))
-        }
-        Event::Point { work, revision, point } => {
-            if let Some(work) = app.works.get_mut(work) {
-                work.take_point(revision, *point);
-            }
-            Ok(Vec::new())
-        }
-        Event::Plan { .. } | Event::Searching { .. } => {
-            placement(app, event);
-            Ok(Vec::new())
-        }
-        Event::Reopened { work, opened } => reopened(app, work, opened),
-        Event::Learned { work, opened } => {
-            app.busy = app.busy.saturating_sub(1);
-            reopened(app, work, opened).map_err(|error| failed(app, error))
-        }
-        Event::Listed { work, ticket, listing } => listed(app, work, ticket, listing),
-        Event::Gain { work, revision, line, gain } => {
-            if let Some(work) = app.works.get_mut(work) {
-                work.take_gain(revision, line, gain);
-            }
-            Ok(Vec::new())
-        }
-        Event::Advice { work, revision, advice } => {
-            if let Some(work) = app.works.get_mut(work) {
-                work.take_advice(revision, *advice);
-            }
-            Ok(Vec::new())
-        }
-        Event::Compared { work, compared } => Ok(compared_with(app, work, *compared)),
-        Event::Stop => Ok(vec![Effect::Quit]),
+        Event::Suspend => Ok(vec![Effect::Suspend]),
+        Event::Stop(_) => Ok(vec![Effect::Quit]),
         Event::Mouse(_) => Ok(Vec::new()),
     };
     ran.unwrap_or_else(|error| {
         app.say(Message::error(error));
         Vec::new()
     })
+}
+
+/// Takes what came of a request.
+fn replied(app: &mut App, reply: Reply) -> command::Ran {
+    match reply {
+        Reply::Found { work, revision, finding } => Ok(found(app, work, revision, finding)),
+        Reply::Listed { work, ticket, listing } => listed(app, work, ticket, listing),
+        Reply::Compared { work, compared } => Ok(compared_with(app, work, *compared)),
+        Reply::Opened(Ok(opened), scenario) => Ok(loaded(app, opened, &scenario)),
+        Reply::Opened(Err(reason), _) => not_opened(app, reason),
+        Reply::Reopened(work, opened) => reopened(app, work, opened),
+        Reply::Learned(work, opened) => {
+            app.busy = app.busy.saturating_sub(1);
+            reopened(app, work, opened).map_err(|error| failed(app, error))
+        }
+        Reply::Read { file, text, reading } => {
+            app.busy = app.busy.saturating_sub(1);
+            text.and_then(|text| command::take(app, &file, &text, reading)).map_err(|error| failed(app, error))
+        }
+        Reply::Written(result, saved) => {
+            app.busy = app.busy.saturating_sub(1);
+            result.map_err(|error| failed(app, error)).map(|said| written(app, said, saved))
+        }
+    }
+}
+
+/// Takes part of an analysis.
+fn found(app: &mut App, number: usize, revision: u64, finding: Finding) -> Vec<Effect> {
+    let Some(work) = app.works.get_mut(number) else { return Vec::new() };
+    match finding {
+        Finding::Outcome { outcome, picture, digest } => return evaluated(app, number, *outcome, picture, digest),
+        Finding::Gain(line, gain) => work.take_gain(revision, line, gain),
+        Finding::Point(point) => work.take_point(revision, *point),
+        Finding::Searched(tried) => work.take_progress(revision, tried),
+        Finding::Advice(advice) => work.take_advice(revision, *advice),
+        Finding::Plan(plan) => {
+            if let Some(text) = work.take_plan(revision, *plan) {
+                app.say(Message::note(text));
+            }
+        }
+    }
+    Vec::new()
 }
 
 /// A trace could not be opened: without another one, or a script that may expect it, there is nothing to show.
@@ -246,24 +149,6 @@ fn compared_with(app: &mut App, work: usize, compared: Compared) -> Vec<Effect> 
         work.take_compared(compared);
     }
     if app.view == View::Compare { app.start_compare() } else { Vec::new() }
-}
-
-/// Takes what came in about placements of embedding tables.
-fn placement(app: &mut App, event: Event) {
-    match event {
-        Event::Plan { work, revision, plan } => {
-            let said = app.works.get_mut(work).and_then(|work| work.take_plan(revision, *plan));
-            if let Some(text) = said {
-                app.say(Message::note(text));
-            }
-        }
-        Event::Searching { work, revision, tried } => {
-            if let Some(work) = app.works.get_mut(work) {
-                work.take_progress(revision, tried);
-            }
-        }
-        _ => {}
-    }
 }
 
 /// Says what was written, and takes the steps in it for saved.
@@ -377,21 +262,20 @@ fn reopened(app: &mut App, number: usize, opened: Result<Box<Opened>, String>) -
     } else {
         format!("{name} is modelled now")
     };
-    let mut effects = vec![Effect::Renew { work: number }];
-    effects.extend(work.evaluate_anew());
+    let mut effects = work.evaluate_anew();
     effects.extend(work.relist());
     app.say(Message::note(said));
     app.fit_extent();
     Ok(effects)
 }
 
-/// What comes with a result.
-struct Answer {
+fn evaluated(
+    app: &mut App,
+    work: usize,
+    outcome: Outcome,
     picture: Option<Arc<Picture>>,
     digest: Option<Arc<Digest>>,
-}
-
-fn evaluated(app: &mut App, work: usize, outcome: Outcome, answer: Answer) -> Vec<Effect> {
+) -> Vec<Effect> {
     let revision = outcome.revision;
     let Some(work) = app.works.get_mut(work) else { return Vec::new() };
     let is_of_this_graph = Arc::ptr_eq(&outcome.resolved.graph, &work.loaded.graph);
@@ -405,8 +289,8 @@ fn evaluated(app: &mut App, work: usize, outcome: Outcome, answer: Answer) -> Ve
         .filter(|step| step.enabled)
         .find(|step| !step.unhandled.is_empty())
         .map(|step| format!("{} leaves some work as it was: f2 says which", step.transform));
-    let is_first = answer.picture.is_some();
-    let effects = work.take(outcome, answer.picture, answer.digest);
+    let is_first = picture.is_some();
+    let effects = work.take(outcome, picture, digest);
     if let Some(text) = first_unhandled.filter(|_| is_wanted && is_first) {
         app.mention(Message::note(text));
     }

@@ -14,6 +14,7 @@ use super::digest::Digest;
 use super::effect::Effect;
 use super::listing::{Arrangement, Filter, Listing, Modelled};
 use super::plans::Plans;
+use super::runner::{Analysis, Request};
 use super::studies::{AdviceState, Gains, SweepState};
 use super::table::TableState;
 use super::theme::Role;
@@ -224,13 +225,23 @@ impl Workspace {
         if self.loaded.refolded(&scenario).is_some() {
             return vec![self.reopening(Some(scenario))];
         }
-        vec![Effect::Evaluate { work: self.number, revision: self.wanted, scenario }]
+        vec![self.analyse(self.wanted, Analysis::Evaluate)]
+    }
+
+    /// Asks for an analysis of the scenario in force.
+    pub fn analyse(&self, revision: u64, analysis: Analysis) -> Effect {
+        let scenario = Arc::clone(self.history.current());
+        Effect::Ask(Request::Analyse { work: self.number, revision, scenario, analysis })
     }
 
     /// Asks for the same iteration with those ranks simulated that a scenario needs; without one, with all.
     pub fn reopening(&self, scenario: Option<Arc<Scenario>>) -> Effect {
-        let choice = self.iteration.map_or(IterationChoice::Default, IterationChoice::Index);
-        Effect::Reopen { work: self.number, choice, scenario }
+        self.reopening_at(self.iteration.map_or(IterationChoice::Default, IterationChoice::Index), scenario)
+    }
+
+    /// As [`reopening`](Self::reopening), with another iteration.
+    pub fn reopening_at(&self, choice: IterationChoice, scenario: Option<Arc<Scenario>>) -> Effect {
+        Effect::Ask(Request::Reopen { work: self.number, loaded: Arc::clone(&self.loaded), choice, scenario })
     }
 
     /// Asks for the result of the steps to begin with: the untouched replay is shown until then.

@@ -6,9 +6,10 @@ use super::Pane::{Compare as OnColumns, Everywhere};
 use super::{Argument, Command, Kind, Ran};
 use crate::tui::app::App;
 use crate::tui::compare::{By, ColumnKind, Measure, Order};
-use crate::tui::effect::{Effect, Reading};
+use crate::tui::effect::Effect;
 use crate::tui::message::Message;
 use crate::tui::overlay::{Overlay, Picker, Prompt, Purpose};
+use crate::tui::runner::{Reading, Request};
 use crate::tui::table::TableState;
 use crate::tui::views::View;
 use crate::tui::workspace::Workspace;
@@ -113,7 +114,7 @@ pub(super) fn compare(app: &mut App, path: &str) -> Ran {
     let path = PathBuf::from(path);
     if path.extension().is_some_and(|ending| ending == "toml") {
         app.busy += 1;
-        effects.push(Effect::Read { path, reading: Reading::Beside });
+        effects.push(Effect::Ask(Request::Read { path, reading: Reading::Compared }));
         return Ok(effects);
     }
     let is_open = |other: &Workspace| other.loaded.traces().any(|trace| trace.path == path);
@@ -122,8 +123,7 @@ pub(super) fn compare(app: &mut App, path: &str) -> Ran {
     }
     if !app.works.iter().any(is_open) {
         app.beside = Some(app.shown);
-        app.busy += 1;
-        effects.push(Effect::Open(vec![path]));
+        effects.push(app.open_beside(vec![path]));
     }
     Ok(effects)
 }

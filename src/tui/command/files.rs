@@ -6,8 +6,9 @@ use super::{Argument, Command, Kind, Ran};
 use crate::session::{Expectation, ExportFormat, Verdict, script_lines};
 use crate::tui::app::App;
 use crate::tui::compare::ColumnKind;
-use crate::tui::effect::{Effect, Reading, SavedSteps};
+use crate::tui::effect::Effect;
 use crate::tui::message::Message;
+use crate::tui::runner::{Reading, Request, SavedSteps};
 use crate::tui::script::Script;
 use crate::tui::workspace::Workspace;
 use retime_core::scenario::{Fit, SavedScenario};
@@ -23,8 +24,7 @@ pub(super) const COMMANDS: &[Command] = &[
         keys: &[],
         run: |app, path| {
             let path = named(path)?;
-            app.busy += 1;
-            Ok(vec![Effect::Open(vec![path])])
+            Ok(vec![app.open_beside(vec![path])])
         },
     },
     Command {
@@ -116,7 +116,8 @@ fn export(app: &mut App, argument: &str, force: bool) -> Ran {
     };
     let is_report = matches!(format, ExportFormat::Markdown | ExportFormat::Html);
     let sources = if is_report { work.sides(&app.works) } else { Vec::new() };
-    let effect = Effect::Export { work: work.number, outcome: work.outcome.clone(), sources, format, path, force };
+    let (loaded, outcome) = (work.loaded.clone(), work.outcome.clone());
+    let effect = Effect::Ask(Request::Export { loaded, outcome, sources, format, path, force });
     app.busy += 1;
     Ok(vec![effect])
 }
@@ -127,13 +128,13 @@ fn save(app: &mut App, path: &str, force: bool) -> Ran {
     let text = SavedScenario::new(work.current_scenario(), &work.fingerprint, &work.loaded.graph).to_toml();
     let saves = Some(SavedSteps { work: work.number, steps: work.step_lines() });
     app.busy += 1;
-    Ok(vec![Effect::Write { path, text, force, saves }])
+    Ok(vec![Effect::Ask(Request::Write { path, text, force, saves })])
 }
 
 fn read(app: &mut App, path: &str, reading: Reading) -> Ran {
     let path = named(path)?;
     app.busy += 1;
-    Ok(vec![Effect::Read { path, reading }])
+    Ok(vec![Effect::Ask(Request::Read { path, reading })])
 }
 
 /// Takes a file that was read.
@@ -156,7 +157,7 @@ pub fn take(app: &mut App, file: &str, text: &str, reading: Reading) -> Ran {
             }
             Ok(effects)
         }
-        Reading::Beside => {
+        Reading::Compared => {
             let saved = SavedScenario::from_toml(text).map_err(|error| format!("{file}: {error}"))?;
             let work = app.workspace_mut().ok_or(NO_TRACE)?;
             check(work, file, &saved)?;
@@ -202,7 +203,7 @@ fn record(app: &mut App, path: &str) -> Ran {
     app.recording = Some(path.clone());
     let text = "# Recorded by retime; play it with :source, or `retime run`.\n".to_owned();
     app.busy += 1;
-    Ok(vec![Effect::Write { path, text, force: false, saves: None }])
+    Ok(vec![Effect::Ask(Request::Write { path, text, force: false, saves: None })])
 }
 
 fn expect(app: &mut App, text: &str) -> Ran {

@@ -9,6 +9,7 @@ use crate::tui::app::App;
 use crate::tui::effect::Effect;
 use crate::tui::message::Message;
 use crate::tui::overlay::{Overlay, Picker};
+use crate::tui::runner::Request;
 use retime_core::graph::IterationChoice;
 use retime_core::graph::iteration::steps;
 
@@ -56,7 +57,8 @@ fn learn(app: &mut App, path: &str) -> Ran {
     if path.is_empty() {
         return Err("name a trace of the same model at another batch size".into());
     }
-    let effect = Effect::Learn { work: work.number, path: PathBuf::from(path) };
+    let (loaded, path) = (Arc::clone(&work.loaded), PathBuf::from(path));
+    let effect = Effect::Ask(Request::Learn { work: work.number, loaded, path });
     app.busy += 1;
     app.say(Message::note("opening the second trace…"));
     Ok(vec![effect])
@@ -83,7 +85,7 @@ fn iteration(app: &mut App, number: &str) -> Ran {
     let wanted = number.parse::<usize>().ok().filter(|index| *index < count);
     let index = wanted.ok_or_else(|| format!("no iteration {number}: {}", among(count)))?;
     let scenario = Some(Arc::clone(work.history.current()));
-    let effect = Effect::Reopen { work: work.number, choice: IterationChoice::Index(index), scenario };
+    let effect = work.reopening_at(IterationChoice::Index(index), scenario);
     app.say(Message::note("building the graph of that iteration…"));
     Ok(vec![effect])
 }

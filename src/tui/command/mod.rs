@@ -16,6 +16,7 @@ mod views;
 
 use super::app::App;
 use super::effect::Effect;
+use super::runner::Request;
 
 pub use files::take;
 pub use pointer::click;
@@ -224,7 +225,7 @@ fn is_recorded(command: &Command, argument: &str) -> bool {
 
 /// Adds a line to the script that is being recorded.
 pub fn recorded(app: &App, line: &str) -> Option<Effect> {
-    app.recording.clone().map(|path| Effect::Append { path, line: line.to_owned() })
+    app.recording.clone().map(|path| Effect::Ask(Request::Append { path, line: line.to_owned() }))
 }
 
 #[cfg(test)]

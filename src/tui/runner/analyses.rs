@@ -1,0 +1,124 @@
+//! What is computed about a scenario of a trace, found part by part; what is overtaken makes way.
+
+use std::sync::Arc;
+
+use crate::session::{Advice, AdvisedOption, Outcome, Sharding, Sweep, SweepRun};
+use retime_core::scenario::transforms::Sharder;
+
+use crate::tui::digest::Digest;
+use crate::tui::timeline::{Picture, critical_nodes};
+
+use super::Trace;
+use super::queue::Job;
+use super::request::{Analysis, Finding, Reply};
+
+impl Trace {
+    /// Computes what `job` asks for.
+    pub(super) fn serve(&self, job: &Job) {
+        match &job.analysis {
+            Analysis::Evaluate => self.evaluate(job),
+            Analysis::Gains(lines) => self.gains(job, lines),
+            Analysis::Sweep(sweep) => self.sweep(job, sweep),
+            Analysis::Plans => self.plans(job),
+            Analysis::Search => self.search(job),
+            Analysis::Advise(target) => self.advise(job, *target),
+        }
+    }
+
+    fn found(&self, job: &Job, finding: Finding) {
+        self.host.send(Reply::Found { work: self.number, revision: job.revision, finding });
+    }
+
+    fn outcome(&self, job: &Job) -> Outcome {
+        self.host.engine.evaluate(&self.loaded, &job.scenario, job.revision)
+    }
+
+    /// The result at once, then with what each step gains.
+    fn evaluate(&self, job: &Job) {
+        let outcome = self.outcome(job);
+        let picture = Picture::simulated(&outcome.resolved, &outcome.schedule, &critical_nodes(&outcome));
+        let first = Box::new(outcome.clone());
+        self.found(job, Finding::Outcome { outcome: first, picture: Some(Arc::new(picture)), digest: None });
+        let is_overtaken = || self.queue.is_overtaken(&job.analysis);
+        if let Some(outcome) = self.host.engine.with_gains(&self.loaded, outcome, &is_overtaken) {
+            let digest = Some(Arc::new(Digest::of(&outcome)));
+            self.found(job, Finding::Outcome { outcome: Box::new(outcome), picture: None, digest });
+        }
+    }
+
+    /// Tries the steps one by one; an edit of the scenario makes the rest worthless.
+    fn gains(&self, job: &Job, lines: &[String]) {
+        let outcome = self.outcome(job);
+        for line in lines {
+            if self.queue.is_overtaken(&job.analysis) {
+                return;
+            }
+            let gain = self.host.engine.gain(&self.loaded, &outcome, line);
+            self.found(job, Finding::Gain(line.clone(), gain));
+        }
+    }
+
+    /// Evaluates as many points at a time as there are cores; a sweep that is overtaken goes on later with the points
+    /// that are left.
+    fn sweep(&self, job: &Job, sweep: &Sweep) {
+        let knobs = sweep.knobs();
+        let run = SweepRun::new(&self.host.engine, &self.loaded, &job.scenario, &knobs);
+        let points = sweep.points();
+        let columns = points.len() / sweep.values.len().max(1);
+        let at_once = rayon::current_num_threads().max(1);
+        for (round, some) in points.chunks(at_once).enumerate() {
+            if self.queue.is_overtaken(&job.analysis) {
+                // What of a row is known already comes once more.
+                let values = sweep.values[round * at_once / columns.max(1)..].to_vec();
+                let analysis = Analysis::Sweep(Sweep { values, ..sweep.clone() });
+                return self.queue.resume(Job { analysis, ..job.clone() });
+            }
+            for point in run.points(some) {
+                self.found(job, Finding::Point(Box::new(point)));
+            }
+        }
+    }
+
+    fn plans(&self, job: &Job) {
+        let sharding = Sharding::new(&self.loaded, &job.scenario);
+        self.found(job, Finding::Plan(Box::new(sharding.traced())));
+        for sharder in Sharder::ALL {
+            self.evaluate_waiting();
+            if self.queue.is_ended(&job.analysis) {
+                return;
+            }
+            self.found(job, Finding::Plan(Box::new(sharding.by(sharder))));
+        }
+    }
+
+    fn search(&self, job: &Job) {
+        let sharding = Sharding::new(&self.loaded, &job.scenario);
+        let plan = sharding.search(&mut |tried| {
+            self.evaluate_waiting();
+            self.found(job, Finding::Searched(tried));
+            !self.queue.is_ended(&job.analysis)
+        });
+        self.found(job, Finding::Plan(Box::new(plan)));
+    }
+
+    /// Edits made meanwhile do not wait for long work, nor does that begin again.
+    fn evaluate_waiting(&self) {
+        if let Some(job) = self.queue.evaluation() {
+            self.evaluate(&job);
+        }
+    }
+
+    /// Finds advice, handing on options as they are found.
+    fn advise(&self, job: &Job, target: Option<f64>) {
+        let base = self.outcome(job);
+        let is_overtaken = || self.queue.is_overtaken(&job.analysis);
+        let some_more = |options: &[AdvisedOption]| {
+            let advice = Advice { options: options.to_vec(), is_partial: true, ..Advice::default() };
+            self.found(job, Finding::Advice(Box::new(advice)));
+        };
+        match self.host.engine.advise_live(&self.loaded, &base, target, &is_overtaken, &some_more) {
+            Some(advice) => self.found(job, Finding::Advice(Box::new(advice))),
+            None => self.queue.resume(job.clone()),
+        }
+    }
+}

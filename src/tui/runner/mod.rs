@@ -1,0 +1,198 @@
+//! Serves what the screen asks for, so that the screen never waits: on threads for a user, one request after the other
+//! for a script. Both compute alike.
+
+mod analyses;
+mod queue;
+mod request;
+
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+use std::thread;
+
+use crate::session::{Engine, Exported, Loaded, SessionError, Sessions, append, read_text, write_new};
+use retime_core::graph::BuildOptions;
+
+use super::compare::Compared;
+use super::listing::Listing;
+use super::load;
+use super::update::Event;
+use super::workspace::Workspace;
+use queue::{Job, Queue};
+
+pub use request::{Analysis, Finding, Reading, Reply, Request, SavedSteps};
+
+/// Where requests are served.
+#[derive(Debug)]
+enum Served {
+    /// Each on a thread; the analyses of a trace on one of its own.
+    OnThreads,
+    /// By the caller, one at a time.
+    InTurn(VecDeque<Request>),
+}
+
+/// Serves requests; replies are sent as events.
+#[derive(Debug)]
+pub struct Runner {
+    host: Host,
+    traces: Vec<OpenTrace>,
+    served: Served,
+}
+
+/// What requests are served with.
+#[derive(Clone, Debug)]
+struct Host {
+    engine: Arc<Engine>,
+    sessions: Option<Sessions>,
+    sender: Sender<Event>,
+}
+
+/// An opened trace with what is still to be computed about it.
+#[derive(Debug)]
+struct Trace {
+    host: Host,
+    number: usize,
+    loaded: Arc<Loaded>,
+    queue: Queue,
+}
+
+/// Dropping it ends what is computed about the trace.
+#[derive(Debug)]
+struct OpenTrace(Arc<Trace>);
+
+impl Drop for OpenTrace {
+    fn drop(&mut self) {
+        self.0.queue.close();
+    }
+}
+
+impl Runner {
+    /// One that serves on threads; opened traces resume what `sessions` has of them.
+    pub fn on_threads(engine: Arc<Engine>, sessions: Option<Sessions>, sender: Sender<Event>) -> Self {
+        Self { host: Host { engine, sessions, sender }, traces: Vec::new(), served: Served::OnThreads }
+    }
+
+    /// One that serves when told to.
+    pub fn in_turn(engine: Arc<Engine>, sender: Sender<Event>) -> Self {
+        let host = Host { engine, sessions: None, sender };
+        Self { host, traces: Vec::new(), served: Served::InTurn(VecDeque::new()) }
+    }
+
+    /// Takes note of the opened traces: what was to be computed about one that was built anew is of no use.
+    pub fn follow(&mut self, works: &[Workspace]) {
+        for work in works {
+            match self.traces.get(work.number) {
+                Some(trace) if Arc::ptr_eq(&trace.0.loaded, &work.loaded) => {}
+                Some(_) => self.traces[work.number] = self.trace(work),
+                None => self.traces.push(self.trace(work)),
+            }
+        }
+    }
+
+    fn trace(&self, work: &Workspace) -> OpenTrace {
+        let (host, loaded) = (self.host.clone(), Arc::clone(&work.loaded));
+        let trace = Arc::new(Trace { host, number: work.number, loaded, queue: Queue::default() });
+        if matches!(self.served, Served::OnThreads) {
+            let trace = Arc::clone(&trace);
+            thread::spawn(move || {
+                trace.loaded.base.warm();
+                while let Some(job) = trace.queue.wait() {
+                    trace.serve(&job);
+                }
+            });
+        }
+        OpenTrace(trace)
+    }
+
+    /// Takes a request. Lines of a script that is recorded are written at once, so that they stay in order.
+    pub fn request(&mut self, request: Request) {
+        match (request, &mut self.served) {
+            (Request::Analyse { work, revision, scenario, analysis }, _) => {
+                if let Some(trace) = self.traces.get(work) {
+                    trace.0.queue.ask(Job { revision, scenario, analysis });
+                }
+            }
+            (Request::Stop { work, analysis }, _) => {
+                if let Some(trace) = self.traces.get(work) {
+                    trace.0.queue.stop(&analysis);
+                }
+            }
+            (request @ (Request::Write { .. } | Request::Append { .. }), _) => self.host.serve(request),
+            (request, Served::InTurn(waiting)) => waiting.push_back(request),
+            (request, Served::OnThreads) => {
+                let host = self.host.clone();
+                thread::spawn(move || host.serve(request));
+            }
+        }
+    }
+
+    /// Serves one request of those that wait to be served in turn; false when there is none.
+    pub fn serve_next(&mut self) -> bool {
+        let Served::InTurn(waiting) = &mut self.served else { return false };
+        if let Some(request) = waiting.pop_front() {
+            self.host.serve(request);
+            return true;
+        }
+        let next = self.traces.iter().find_map(|trace| Some((&trace.0, trace.0.queue.next()?)));
+        next.map(|(trace, job)| trace.serve(&job)).is_some()
+    }
+}
+
+impl Host {
+    /// Nobody waits for a reply once the screen is gone.
+    fn send(&self, reply: Reply) {
+        let _ = self.sender.send(Event::Reply(reply));
+    }
+
+    fn serve(&self, request: Request) {
+        if let Some(reply) = self.reply(request) {
+            self.send(reply);
+        }
+    }
+
+    /// What comes of a request; `None` where success says nothing.
+    fn reply(&self, request: Request) -> Option<Reply> {
+        let engine = &self.engine;
+        Some(match request {
+            // Wait in the queue of their trace.
+            Request::Analyse { .. } | Request::Stop { .. } => return None,
+            Request::List { work, ticket, sources } => {
+                Reply::Listed { work, ticket, listing: Listing::of(&sources).map(Box::new) }
+            }
+            Request::Compare { work, sources, reference } => {
+                Reply::Compared { work, compared: Box::new(Compared::of(engine, sources, reference)) }
+            }
+            Request::Open { open, options, build, scenario } => {
+                Reply::Opened(load::open(engine, &open, (&options, &build), self.sessions.as_ref()), scenario)
+            }
+            Request::Reopen { work, loaded, choice, scenario } => {
+                let build = BuildOptions { iteration: choice };
+                Reply::Reopened(work, load::reopen(engine, &loaded, scenario.as_deref(), &build))
+            }
+            Request::Learn { work, loaded, path } => Reply::Learned(work, load::learn(engine, &loaded, path)),
+            Request::Read { path, reading } => {
+                let text = read_text(&path).map_err(|error| error.to_string());
+                Reply::Read { file: path.display().to_string(), text, reading }
+            }
+            Request::Write { path, text, force, saves } => {
+                Reply::Written(written(&path, write_new(&path, text.as_bytes(), force)), saves)
+            }
+            Request::Append { path, line } => Reply::Written(Err(append(&path, &line).err()?.to_string()), None),
+            Request::Export { loaded, outcome, sources, format, path, force } => {
+                let compared = (sources.len() > 1).then(|| Compared::of(engine, sources, 0));
+                let board = compared.as_ref().map(|compared| &compared.board);
+                let exported = Exported { loaded: &loaded, outcome: &outcome, board };
+                let result = engine.export_to(&path, exported, format, force);
+                let name = |file: &PathBuf| file.display().to_string();
+                let said =
+                    result.map(|(files, _)| format!("wrote {}", files.iter().map(name).collect::<Vec<_>>().join(", ")));
+                Reply::Written(said.map_err(|error| error.to_string()), None)
+            }
+        })
+    }
+}
+
+fn written(path: &Path, result: Result<(), SessionError>) -> Result<String, String> {
+    result.map(|()| format!("wrote {}", path.display())).map_err(|error| error.to_string())
+}

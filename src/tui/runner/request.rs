@@ -1,0 +1,258 @@
+//! What the screen asks to be computed, read or written, and what comes of it.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::session::{Advice, ExportFormat, Loaded, Outcome, ShardingPlan, Sweep, SweepPoint};
+use retime_core::graph::{BuildOptions, IterationChoice};
+use retime_core::scenario::Scenario;
+use retime_core::trace::OpenOptions;
+use retime_core::units::DurNs;
+
+use crate::tui::compare::{Compared, SideSource};
+use crate::tui::digest::Digest;
+use crate::tui::listing::{Listing, Sources};
+use crate::tui::load::Open;
+use crate::tui::timeline::Picture;
+use crate::tui::workspace::Opened;
+
+/// What is computed about a scenario of an opened trace, the most urgent first.
+#[derive(Clone, Debug)]
+pub enum Analysis {
+    /// Its iteration; then what each of its steps gains.
+    Evaluate,
+    /// What each of these steps takes off the iteration on top of it.
+    Gains(Vec<String>),
+    /// The iteration over the values of a knob.
+    Sweep(Sweep),
+    /// The traced placement of embedding tables and that of every sharder.
+    Plans,
+    /// A better placement than any of those.
+    Search,
+    /// Edits that make it faster, with a goal those that save this share of the time.
+    Advise(Option<f64>),
+}
+
+impl Analysis {
+    /// How many there are.
+    pub const COUNT: usize = 6;
+
+    /// Its place in the order of urgency.
+    pub fn place(&self) -> usize {
+        match self {
+            Self::Evaluate => 0,
+            Self::Gains(_) => 1,
+            Self::Sweep(_) => 2,
+            Self::Plans => 3,
+            Self::Search => 4,
+            Self::Advise(_) => 5,
+        }
+    }
+}
+
+/// What is asked for.
+#[derive(Clone, Debug)]
+pub enum Request {
+    /// Compute something about a scenario of trace `work`, in place of an earlier request for the same that has not
+    /// started.
+    Analyse {
+        /// Which trace.
+        work: usize,
+        /// Comes back with everything that is found.
+        revision: u64,
+        /// The scenario.
+        scenario: Arc<Scenario>,
+        /// What to compute.
+        analysis: Analysis,
+    },
+    /// End an analysis of trace `work` with what it has found.
+    Stop {
+        /// Which trace.
+        work: usize,
+        /// What was asked for.
+        analysis: Analysis,
+    },
+    /// Sort and filter the tables of trace `work`.
+    List {
+        /// Which trace.
+        work: usize,
+        /// Comes back with the rows.
+        ticket: u64,
+        /// What they are made from.
+        sources: Box<Sources>,
+    },
+    /// Compute columns to compare.
+    Compare {
+        /// Which trace they are shown for.
+        work: usize,
+        /// What they are computed from.
+        sources: Vec<SideSource>,
+        /// Position of the one that the others are held against.
+        reference: usize,
+    },
+    /// Open traces.
+    Open {
+        /// Which.
+        open: Open,
+        /// How they are read.
+        options: OpenOptions,
+        /// Which iteration is modelled.
+        build: BuildOptions,
+        /// Steps to begin with.
+        scenario: Scenario,
+    },
+    /// Model another iteration, or other ranks, of trace `work`.
+    Reopen {
+        /// Which trace.
+        work: usize,
+        /// It.
+        loaded: Arc<Loaded>,
+        /// Which iteration.
+        choice: IterationChoice,
+        /// The scenario whose ranks are simulated; without one, all are.
+        scenario: Option<Arc<Scenario>>,
+    },
+    /// Let trace `work` learn from a second trace of its model at another batch size.
+    Learn {
+        /// Which trace.
+        work: usize,
+        /// It.
+        loaded: Arc<Loaded>,
+        /// The second one.
+        path: PathBuf,
+    },
+    /// Read a file.
+    Read {
+        /// Which.
+        path: PathBuf,
+        /// What it is read for.
+        reading: Reading,
+    },
+    /// Write an outcome to a file.
+    Export {
+        /// Its trace.
+        loaded: Arc<Loaded>,
+        /// What to write.
+        outcome: Arc<Outcome>,
+        /// What stands beside it in a report.
+        sources: Vec<SideSource>,
+        /// As what.
+        format: ExportFormat,
+        /// Where to.
+        path: PathBuf,
+        /// Whether an existing file may be replaced.
+        force: bool,
+    },
+    /// Write a text to a file.
+    Write {
+        /// Where to.
+        path: PathBuf,
+        /// What.
+        text: String,
+        /// Whether an existing file may be replaced.
+        force: bool,
+        /// The steps that are in it, where it is a scenario file.
+        saves: Option<SavedSteps>,
+    },
+    /// Add a line to a recorded script.
+    Append {
+        /// The script.
+        path: PathBuf,
+        /// The line.
+        line: String,
+    },
+}
+
+/// The steps of a trace that are in a file, once that is written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SavedSteps {
+    /// Which trace.
+    pub work: usize,
+    /// Its steps, as lines.
+    pub steps: Vec<String>,
+}
+
+/// What a file is read for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reading {
+    /// Commands to play.
+    Script,
+    /// Steps to put in force.
+    Scenario {
+        /// Even if they were made for another trace.
+        force: bool,
+    },
+    /// A scenario to compare with.
+    Compared,
+}
+
+/// Something that an analysis has found.
+#[derive(Debug)]
+pub enum Finding {
+    /// The scenario's result. Comes twice: at once with its picture, then with the steps' gains and the tables.
+    Outcome {
+        /// The result.
+        outcome: Box<Outcome>,
+        /// Its times, with the first answer.
+        picture: Option<Arc<Picture>>,
+        /// Its tables, with the second.
+        digest: Option<Arc<Digest>>,
+    },
+    /// What one more step takes off the iteration.
+    Gain(String, DurNs),
+    /// One more point of a sweep.
+    Point(Box<SweepPoint>),
+    /// One more placement of embedding tables; that of a search comes last.
+    Plan(Box<ShardingPlan>),
+    /// Placements that the search has tried so far.
+    Searched(usize),
+    /// Edits that make the scenario faster.
+    Advice(Box<Advice>),
+}
+
+/// What comes of a request. Reasons for a failure are one line.
+#[derive(Debug)]
+pub enum Reply {
+    /// Part of an analysis of trace `work`.
+    Found {
+        /// Which trace.
+        work: usize,
+        /// Of which request.
+        revision: u64,
+        /// What was found.
+        finding: Finding,
+    },
+    /// The rows of the tables of trace `work`.
+    Listed {
+        /// Which trace.
+        work: usize,
+        /// Of which request.
+        ticket: u64,
+        /// The rows.
+        listing: Result<Box<Listing>, String>,
+    },
+    /// Columns to compare.
+    Compared {
+        /// Which trace they are shown for.
+        work: usize,
+        /// The columns.
+        compared: Box<Compared>,
+    },
+    /// Traces were opened, with the steps to begin with.
+    Opened(Result<Vec<Opened>, String>, Scenario),
+    /// Another iteration, or other ranks, of trace `work` are modelled.
+    Reopened(usize, Result<Box<Opened>, String>),
+    /// Trace `work` learned from a second one.
+    Learned(usize, Result<Box<Opened>, String>),
+    /// A file was read.
+    Read {
+        /// Its name.
+        file: String,
+        /// What is in it.
+        text: Result<String, String>,
+        /// What it was read for.
+        reading: Reading,
+    },
+    /// A file was written: what to say about it, and the steps that are in it.
+    Written(Result<String, String>, Option<SavedSteps>),
+}

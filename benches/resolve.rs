@@ -5,7 +5,7 @@
 //! the edits whose line holds them.
 #![expect(clippy::unwrap_used, reason = "a benchmark that cannot set up has nothing to measure")]
 
-#[path = "../tests/common/edits.rs"]
+#[path = "../tests/it/support/edits.rs"]
 mod edits;
 
 use std::hint::black_box;

@@ -1,0 +1,34 @@
+//! What `cargo test` checks from outside: the loader, the engine, the commands, the screen and the source itself.
+
+#![expect(clippy::unwrap_used, reason = "what cannot be opened, built or run should fail its test")]
+
+mod support;
+
+mod analysis;
+mod calibration;
+mod cli;
+mod folding;
+mod loader_counts;
+mod loader_golden;
+mod loader_jobs;
+mod loader_link;
+mod loader_nsys;
+mod loader_oracle;
+mod loader_quirks;
+mod loader_robustness;
+mod loader_untimed;
+mod memory;
+mod overheads;
+mod placed_on_gpu;
+mod replay;
+mod reshard;
+mod scenario;
+mod scenario_captures;
+mod scenario_effects;
+mod scenario_invariants;
+mod scenario_properties;
+mod screens;
+mod sharding;
+mod simulator;
+mod terminal;
+mod tidy;

@@ -1,0 +1,140 @@
+//! Memory of the bundled captures: parameters as their manifest counts them, and what each kind of edit does to it.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use retime::session::{Engine, Loaded, MemorySummary};
+use retime_core::graph::BuildOptions;
+use retime_core::scenario::Scenario;
+use retime_core::scenario::memory::MemorySource;
+use retime_core::trace::OpenOptions;
+
+use crate::support::{engine, samples, shared};
+
+struct Opened(Arc<Engine>, Loaded);
+
+impl Opened {
+    fn of(files: &[&str]) -> Self {
+        let folder = samples();
+        Self::at(&files.iter().map(|file| folder.join(file)).collect::<Vec<_>>())
+    }
+
+    fn at(files: &[PathBuf]) -> Self {
+        let engine = engine();
+        let loaded = engine.load(files, &OpenOptions::default(), &BuildOptions::default()).unwrap();
+        Self(engine, loaded.into_iter().next().unwrap())
+    }
+
+    fn mlp() -> Self {
+        Self::of(&["mlp-b256-fp32-cpu.kineto.json.gz", "mlp-b256-fp32-cpu.et.json.gz"])
+    }
+
+    fn under(&self, lines: &[&str]) -> MemorySummary {
+        let scenario = Scenario::parse(lines.iter().copied()).unwrap();
+        self.0.evaluate(&self.1, &scenario, 1).summary.memory.unwrap()
+    }
+}
+
+/// Weights and biases of 1024 → 2048 → 2048 → 1024, in single precision.
+const MLP: u64 = 4 * (1024 * 2048 + 2048 + 2048 * 2048 + 2048 + 2048 * 1024 + 1024);
+
+#[test]
+fn the_execution_trace_tells_parameters_gradients_and_activations() {
+    let memory = Opened::mlp().under(&[]);
+    assert_eq!(memory.source, MemorySource::Tensors);
+    // Biases look as large as what they are added to, and are not.
+    assert!(memory.kinds.parameters.0.abs_diff(MLP) < 1024, "{:?}", memory.kinds);
+    assert_eq!(memory.kinds.gradients.0, MLP, "plain SGD has one gradient per parameter");
+    assert_eq!(memory.kinds.optimizer.0, 0);
+    let parts: u64 = memory.kinds.each().iter().map(|(_, bytes)| bytes.0).sum();
+    assert_eq!(parts, memory.peak_bytes.0);
+}
+
+#[test]
+fn another_batch_changes_what_comes_and_goes_and_no_parameter() {
+    let mlp = Opened::mlp();
+    let (before, after) = (mlp.under(&[]), mlp.under(&["resize-batch 4096"]));
+    assert_eq!(after.kinds.parameters, before.kinds.parameters);
+    assert!(after.peak_bytes.0 > before.peak_bytes.0 + 15 * 4 * 256 * 2048, "{before:?} {after:?}");
+    assert_eq!(mlp.under(&["resize-batch 256"]), before, "the same batch is no change");
+}
+
+#[test]
+fn batches_between_updates_hold_their_gradients_all_the_time() {
+    let mlp = Opened::mlp();
+    let large = mlp.under(&["resize-batch 4096"]);
+    let both = mlp.under(&["resize-batch 4096", "accumulate 4"]);
+    assert_eq!(both.kinds.gradients.0, MLP);
+    assert!(both.peak_bytes > large.peak_bytes, "{large:?} {both:?}");
+}
+
+#[test]
+fn narrow_types_hold_less() {
+    let mlp = Opened::mlp();
+    let large = mlp.under(&["resize-batch 16384"]);
+    let narrow = mlp.under(&["resize-batch 16384", "mixed-precision bf16"]);
+    assert!(narrow.peak_bytes.0 < large.peak_bytes.0 * 3 / 4, "{large:?} {narrow:?}");
+    assert_eq!(narrow.kinds.parameters, large.kinds.parameters, "single-precision weights stay beside narrow ones");
+}
+
+#[test]
+fn a_recomputed_part_holds_its_end_and_all_at_once_no_less_than_before() {
+    let mlp = Opened::mlp();
+    let large = mlp.under(&["resize-batch 16384"]);
+    let held = |line: &str| mlp.under(&["resize-batch 16384", line]);
+    let recomputed = held("checkpoint phase=forward segments=1");
+    assert_eq!(recomputed.kinds, large.kinds, "all of it comes back before the backward pass begins");
+    // linear relu linear | relu linear loss: the result of the first relu goes, where the second linear ends stays.
+    let half = held("checkpoint phase=forward segments=2");
+    let less = |of: fn(&MemorySummary) -> u64| of(&large) as i64 - of(&half) as i64;
+    assert_eq!(less(|memory| memory.kinds.activations.0), 4 * 16384 * 2048, "{large:?} {half:?}");
+    // Its peak is now later, where more gradients are there.
+    let gradients = less(|memory| memory.kinds.gradients.0);
+    assert_eq!(less(|memory| memory.peak_bytes.0), 4 * 16384 * 2048 + gradients, "{large:?} {half:?}");
+}
+
+#[test]
+fn recomputed_parts_of_real_models_hold_less_at_their_peak() {
+    // A forward pass's results are there when the backward pass begins; later gradients take their place.
+    for (files, most) in [
+        ("vgg13-h100-train", 0.93),
+        ("resnet50-v100-dataloader/workers0.pt.trace.json.gz", 0.6),
+        ("cpu-captured/bert-tiny-b4-fp32-cpu.kineto.json.gz", 0.8),
+        ("cpu-captured/gpt2-tiny-b4-fp32-cpu.kineto.json.gz", 0.81),
+    ] {
+        let Some(path) = shared(files) else { continue };
+        let opened = Opened::at(&[path]);
+        let peak = |lines: &[&str]| opened.under(lines).peak_bytes.0 as f64;
+        let share = peak(&["checkpoint phase=forward"]) / peak(&[]);
+        assert!(share < most, "{files}: {share}");
+        assert!((peak(&["checkpoint phase=forward segments=1"]) / peak(&[]) - 1.0).abs() < 1e-9, "{files}");
+    }
+}
+
+#[test]
+fn a_table_takes_its_weights_along() {
+    let both = ["r0", "r1"]
+        .map(|rank| ["kineto", "et"].map(|kind| format!("dlrm-ddp-b128-fp32-cpu-ws2-{rank}.{kind}.json.gz")));
+    let files: Vec<&str> = both.iter().flatten().map(String::as_str).collect();
+    let job = Opened::of(&files);
+    let of = |memory: &MemorySummary, rank: usize| memory.ranks[rank].kinds.parameters.0 as i64;
+    let (before, after) = (job.under(&[]), job.under(&["reshard-tables t0:r1"]));
+    let table = 80_000 * 128 * 4;
+    assert_eq!(of(&before, 0) - of(&after, 0), table);
+    assert_eq!(of(&after, 1) - of(&before, 1), table);
+}
+
+#[test]
+fn more_data_parallel_ranks_keep_whole_copies_and_say_so() {
+    let both = ["r0", "r1"].map(|rank| format!("dlrm-ddp-b128-fp32-cpu-ws2-{rank}.kineto.json.gz"));
+    let job = Opened::of(&both.iter().map(String::as_str).collect::<Vec<_>>());
+    let outcome = |lines: &[&str]| {
+        let scenario = Scenario::parse(lines.iter().copied()).unwrap();
+        job.0.evaluate(&job.1, &scenario, 1)
+    };
+    let (before, after) = (outcome(&[]), outcome(&["scale-ranks 64"]));
+    let of = |outcome: &retime::session::Outcome| outcome.summary.memory.clone().unwrap().ranks;
+    assert_eq!(of(&after), of(&before));
+    let said = &after.steps[0];
+    assert!(said.summary.contains("DDP") || !said.unhandled.is_empty(), "{said:?}");
+}

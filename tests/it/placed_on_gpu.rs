@@ -1,0 +1,133 @@
+//! A model traced on a host, put on a GPU; the bundled sample made that way; and what is exported, opened again.
+
+use retime::session::{Engine, Loaded, Outcome, Timeline, sample};
+use retime_core::cost::{OverheadKind, Provenance};
+use retime_core::graph::{BuildOptions, HostPart, LaneKind, TaskKind};
+use retime_core::scenario::Scenario;
+use retime_core::trace::OpenOptions;
+
+use crate::support::{engine, sample};
+
+const HOST: &str = "dlrm-ddp-b256-fp32-cpu.kineto.json.gz";
+
+fn open(engine: &Engine, name: &str) -> Loaded {
+    let file = sample(name);
+    engine.load(&[file], &OpenOptions::default(), &BuildOptions::default()).unwrap().remove(0)
+}
+
+fn placed(engine: &Engine, loaded: &Loaded, device: &str) -> Outcome {
+    let scenario = Scenario::parse([format!("place-on-gpu {device}").as_str()]).unwrap();
+    engine.evaluate(loaded, &scenario, 0)
+}
+
+fn again(engine: &Engine, outcome: &Outcome, loaded: &Loaded) -> Loaded {
+    let bytes = Timeline::new(outcome).chrome(loaded).unwrap();
+    engine.load_bytes(&bytes, "again.json", &BuildOptions::default()).unwrap()
+}
+
+/// `a` off `b`, in per cent.
+fn off(a: retime_core::units::DurNs, b: retime_core::units::DurNs) -> f64 {
+    100.0 * (a.0 as f64 / b.0 as f64 - 1.0).abs()
+}
+
+#[test]
+fn the_sample_is_a_gpu_trace_marked_as_predicted_that_replays_exactly() {
+    let engine = engine();
+    let loaded = sample::load(&engine, &BuildOptions::default()).unwrap();
+    assert_eq!(loaded.predicted(), Some("place-on-gpu V100"));
+    assert_eq!(loaded.device_names(), ["V100"]);
+    let graph = &loaded.graph;
+    let kernels = graph.tasks.node_weights().filter(|task| task.kind == TaskKind::Kernel).count();
+    let streams = graph.lanes.iter().filter(|lane| matches!(lane.kind, LaneKind::Stream { .. })).count();
+    assert!(kernels > 100 && streams == 1, "{kernels} kernels on {streams} streams");
+    assert_eq!(graph.batch_size, Some(256));
+    let summary = &loaded.replay.summary;
+    assert!(off(summary.simulated_ns, summary.measured_ns) < 0.1, "{} %", summary.replay_error);
+}
+
+#[test]
+fn the_sample_is_what_its_manifest_says_it_was_made_by() {
+    let engine = engine();
+    let made = placed(&engine, &open(&engine, HOST), "V100").summary;
+    let kept = sample::load(&engine, &BuildOptions::default()).unwrap().replay.summary.clone();
+    let apart = off(kept.simulated_ns, made.simulated_ns);
+    // Models may be fitted anew; when this fails, run `made_by` of sample_traces/manifest.json.
+    assert!(apart < 3.0, "{apart} %: {} and {}", kept.simulated_ns, made.simulated_ns);
+    assert!(off(kept.kernel_only_ns, made.kernel_only_ns) < 10.0, "{} {}", kept.kernel_only_ns, made.kernel_only_ns);
+}
+
+#[test]
+fn an_untouched_trace_that_is_exported_opens_as_the_same_iteration() {
+    let engine = engine();
+    let loaded = sample::load(&engine, &BuildOptions::default()).unwrap();
+    let second = again(&engine, &loaded.replay, &loaded);
+    let (before, after) = (&loaded.replay.summary, &second.replay.summary);
+    assert!(off(after.measured_ns, before.simulated_ns) < 0.1);
+    assert!(off(after.simulated_ns, before.simulated_ns) < 0.1);
+    let count = |loaded: &Loaded, kind| loaded.graph.tasks.node_weights().filter(|task| task.kind == kind).count();
+    for kind in [TaskKind::Kernel, TaskKind::Runtime] {
+        assert_eq!(count(&second, kind), count(&loaded, kind), "{kind:?}");
+    }
+    assert_eq!(second.graph.operators.len(), loaded.graph.operators.len());
+    assert_eq!(second.predicted(), loaded.predicted());
+}
+
+#[test]
+fn a_placed_model_that_is_exported_replays_to_the_predicted_time() {
+    let engine = engine();
+    let loaded = open(&engine, HOST);
+    let outcome = placed(&engine, &loaded, "V100");
+    let summary = &again(&engine, &outcome, &loaded).replay.summary;
+    assert!(off(summary.measured_ns, outcome.summary.simulated_ns) < 0.1, "{summary:?}");
+    assert!(off(summary.simulated_ns, outcome.summary.simulated_ns) < 0.1, "{summary:?}");
+}
+
+#[test]
+fn host_time_is_the_databases_and_kernels_are_the_models() {
+    let engine = engine();
+    let loaded = open(&engine, HOST);
+    let outcome = placed(&engine, &loaded, "V100");
+    let added = &outcome.resolved.added;
+    let launch = engine.overheads.get(OverheadKind::T4, "cudaLaunchKernel").unwrap().mean_us;
+    for call in added.iter().filter(|added| &*added.name == "cudaLaunchKernel") {
+        assert!((call.prediction.duration.0 as f64 / 1e3 - launch).abs() < 1e-3);
+    }
+    let before = engine.overheads.get(OverheadKind::T2, "aten::linear").unwrap().mean_us;
+    let linear = |added: &&retime_core::scenario::AddedTask| {
+        &*added.name == "aten::linear" && added.kind == TaskKind::Host(HostPart::BeforeLaunch)
+    };
+    let found: Vec<_> = added.iter().filter(linear).map(|added| added.prediction.duration.0 as f64 / 1e3).collect();
+    assert!(found.len() >= 8 && found.iter().all(|us| (us - before).abs() < 1e-3), "{found:?} {before}");
+    let kernels: Vec<_> = added.iter().filter(|added| added.kind == TaskKind::Kernel).collect();
+    let calls = added.iter().filter(|added| &*added.name == "cudaLaunchKernel").count();
+    assert_eq!(calls, kernels.len());
+    // Two steps are simulated; each has 8 layers forward, 24 products and sums of gradients, 8 lookups both ways.
+    assert!((300..1500).contains(&kernels.len()), "{}", kernels.len());
+    let modelled = kernels.iter().filter(|kernel| kernel.prediction.provenance == Provenance::Absolute).count();
+    assert!(modelled * 10 >= kernels.len() * 9, "{modelled} of {}", kernels.len());
+}
+
+#[test]
+fn a_faster_gpu_is_not_slower() {
+    let engine = engine();
+    let loaded = open(&engine, HOST);
+    let work = |device| placed(&engine, &loaded, device).summary.kernel_only_ns;
+    let time = |device| placed(&engine, &loaded, device).summary.simulated_ns;
+    assert!(work("H100") < work("V100"));
+    assert!(time("H100") <= time("V100"));
+    assert!(time("V100") < loaded.replay.summary.simulated_ns);
+}
+
+#[test]
+fn what_cannot_be_placed_changes_nothing_and_says_why() {
+    let engine = engine();
+    let host = open(&engine, HOST);
+    let placed_already = again(&engine, &placed(&engine, &host, "V100"), &host);
+    for (loaded, device, why) in
+        [(&host, "V10O", "V100"), (&host, "CPU", "not a GPU"), (&placed_already, "V100", "swap-gpu")]
+    {
+        let outcome = placed(&engine, loaded, device);
+        assert_eq!(outcome.summary.simulated_ns, loaded.replay.summary.simulated_ns);
+        assert!(outcome.steps[0].unhandled[0].contains(why), "{:?}", outcome.steps[0].unhandled);
+    }
+}

@@ -1,0 +1,319 @@
+//! The program in a pseudo-terminal: it starts, leaves, and gives the terminal back whatever happens.
+#![cfg(all(feature = "tui", unix))]
+
+use std::fmt::Write as _;
+use std::io::{Read, Write};
+use std::process::Command;
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+struct Session {
+    child: Box<dyn Child + Send + Sync>,
+    master: Box<dyn MasterPty + Send>,
+    writer: Box<dyn Write + Send>,
+    parser: Arc<Mutex<vt100::Parser>>,
+    /// Where sessions save themselves.
+    state: Arc<tempfile::TempDir>,
+}
+
+fn cells(count: u16) -> std::num::NonZero<u16> {
+    std::num::NonZero::new(count).unwrap()
+}
+
+fn size(cols: u16, rows: u16) -> PtySize {
+    PtySize { rows, cols, pixel_width: 0, pixel_height: 0 }
+}
+
+impl Session {
+    fn start(program: &str, arguments: &[&str]) -> Self {
+        Self::start_in(Arc::new(tempfile::tempdir().unwrap()), program, arguments)
+    }
+
+    fn start_in(state: Arc<tempfile::TempDir>, program: &str, arguments: &[&str]) -> Self {
+        let pty = native_pty_system().openpty(size(100, 30)).unwrap();
+        let mut command = CommandBuilder::new(program);
+        command.args(arguments);
+        command.env("TERM", "xterm-256color");
+        command.env("LANG", "C.UTF-8");
+        command.env("RUST_BACKTRACE", "0");
+        command.env("XDG_STATE_HOME", state.path());
+        command.env_remove("LC_ALL");
+        command.env_remove("NO_COLOR");
+        let child = pty.slave.spawn_command(command).unwrap();
+        drop(pty.slave);
+        let parser = Arc::new(Mutex::new(vt100::Parser::new(cells(30), cells(100), 0)));
+        let (mut reader, theirs) = (pty.master.try_clone_reader().unwrap(), Arc::clone(&parser));
+        thread::spawn(move || {
+            let mut bytes = [0; 4096];
+            while let Ok(count @ 1..) = reader.read(&mut bytes) {
+                theirs.lock().unwrap().process(&bytes[..count]);
+            }
+        });
+        let writer = pty.master.take_writer().unwrap();
+        Self { child, master: pty.master, writer, parser, state }
+    }
+
+    /// The program with its bundled sample, once that is on the screen.
+    fn open() -> Self {
+        let session = Self::start(env!("CARGO_BIN_EXE_retime"), &[]);
+        session.wait_for("replay");
+        session
+    }
+
+    /// The program once more, with the sessions saved so far.
+    fn again(&self, arguments: &[&str]) -> Self {
+        let session = Self::start_in(Arc::clone(&self.state), env!("CARGO_BIN_EXE_retime"), arguments);
+        session.wait_for("replay");
+        session
+    }
+
+    fn leave(&mut self) {
+        self.press("Q");
+        assert!(self.child.wait().unwrap().success());
+    }
+
+    fn contents(&self) -> String {
+        self.parser.lock().unwrap().screen().contents()
+    }
+
+    fn wait_for(&self, wanted: &str) {
+        self.wait_until(wanted, || self.contents().contains(wanted));
+    }
+
+    fn wait_until(&self, what: &str, is_so: impl Fn() -> bool) {
+        let began = Instant::now();
+        while !is_so() {
+            assert!(began.elapsed() < PATIENCE, "waited in vain for {what}; on the screen:\n{}", self.contents());
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn press(&mut self, keys: &str) {
+        self.writer.write_all(keys.as_bytes()).unwrap();
+        self.writer.flush().unwrap();
+    }
+
+    fn signal(&self, name: &str) {
+        let pid = self.child.process_id().unwrap().to_string();
+        assert!(Command::new("kill").args(["-s", name, &pid]).status().unwrap().success());
+    }
+
+    /// The state letter of the process: `T` when it is stopped.
+    fn state(&self) -> char {
+        let pid = self.child.process_id().unwrap().to_string();
+        let state = Command::new("ps").args(["-o", "state=", "-p", &pid]).output().unwrap();
+        String::from_utf8_lossy(&state.stdout).trim().chars().next().unwrap_or('?')
+    }
+
+    fn assert_restored(&self) {
+        self.wait_until("the terminal to be given back", || {
+            let parser = self.parser.lock().unwrap();
+            let screen = parser.screen();
+            !screen.alternate_screen()
+                && !screen.hide_cursor()
+                && !screen.bracketed_paste()
+                && screen.mouse_protocol_mode() == vt100::MouseProtocolMode::None
+        });
+    }
+}
+
+#[test]
+fn it_starts_on_the_alternate_screen_and_leaves_with_status_0() {
+    let mut session = Session::open();
+    assert!(session.parser.lock().unwrap().screen().alternate_screen());
+    session.press("Q");
+    assert!(session.child.wait().unwrap().success());
+    session.assert_restored();
+}
+
+#[test]
+fn a_signal_to_end_gives_the_terminal_back() {
+    for name in ["TERM", "INT", "HUP"] {
+        let mut session = Session::open();
+        session.signal(name);
+        assert!(!session.child.wait().unwrap().success(), "{name}");
+        session.assert_restored();
+    }
+}
+
+#[test]
+fn it_follows_the_size_of_the_terminal() {
+    let mut session = Session::open();
+    session.parser.lock().unwrap().screen_mut().set_size(cells(12), cells(40));
+    session.master.resize(size(40, 12)).unwrap();
+    session.wait_for("retime needs 60×16 cells");
+    session.parser.lock().unwrap().screen_mut().set_size(cells(40), cells(140));
+    session.master.resize(size(140, 40)).unwrap();
+    session.wait_for("no edits yet");
+    session.press("Q");
+    assert!(session.child.wait().unwrap().success());
+}
+
+#[test]
+fn suspending_gives_the_terminal_back_and_continuing_takes_it_again() {
+    let mut session = Session::open();
+    session.press("\x1a");
+    session.wait_until("the process to stop", || session.state() == 'T');
+    session.assert_restored();
+    session.signal("CONT");
+    session.wait_until("the screen to come back", || {
+        let parser = session.parser.lock().unwrap();
+        parser.screen().alternate_screen() && parser.screen().contents().contains("replay")
+    });
+    session.press("Q");
+    assert!(session.child.wait().unwrap().success());
+    session.assert_restored();
+}
+
+#[test]
+fn a_trace_that_cannot_be_read_ends_with_one_line_on_the_normal_screen() {
+    let mut session = Session::start(env!("CARGO_BIN_EXE_retime"), &["no-such-file.json"]);
+    assert!(!session.child.wait().unwrap().success());
+    session.assert_restored();
+    session.wait_for("no-such-file.json");
+}
+
+#[test]
+fn a_panic_gives_the_terminal_back_before_it_prints() {
+    let me = std::env::current_exe().unwrap();
+    let arguments = ["--ignored", "--exact", "panics_on_the_screen", "--nocapture"];
+    let mut session = Session::start(me.to_str().unwrap(), &arguments);
+    assert!(!session.child.wait().unwrap().success());
+    session.assert_restored();
+    session.wait_for("this panic is wanted");
+}
+
+#[test]
+#[ignore = "run by a_panic_gives_the_terminal_back_before_it_prints, in a terminal of its own"]
+fn panics_on_the_screen() {
+    let mut screen = retime::tui::Screen::take().unwrap();
+    screen.draw(ratatui::buffer::Buffer::reset).unwrap();
+    panic!("this panic is wanted");
+}
+
+#[test]
+fn a_session_saves_itself_is_resumed_and_can_be_started_over() {
+    let mut first = Session::open();
+    first.press(":scale kind=kernel x2\r");
+    first.wait_for("scale kind=kernel x2");
+    first.press(":gaps\r");
+    first.wait_for("── gaps");
+    first.leave();
+    let mut second = first.again(&[]);
+    second.wait_for("resumed your last session with this trace: 1 step; :fresh starts over");
+    second.wait_for("── gaps");
+    second.wait_for("scale kind=kernel x2");
+    second.leave();
+    let mut fresh = first.again(&["--fresh"]);
+    fresh.wait_for("no edits");
+    assert!(!fresh.contents().contains("scale kind=kernel"));
+    fresh.leave();
+    let mut third = first.again(&[]);
+    third.wait_for("resumed");
+    third.press(":fresh\r");
+    third.wait_for("started over");
+    third.leave();
+    let mut last = first.again(&[]);
+    assert!(!last.contents().contains("resumed"), "{}", last.contents());
+    last.leave();
+}
+
+#[test]
+fn a_killed_program_loses_nothing_that_was_done_before() {
+    let first = {
+        let mut session = Session::open();
+        session.press(":scale kind=kernel x2\r");
+        session.wait_for("scale kind=kernel x2");
+        let state = session.state.path().join("retime");
+        session.wait_until("the session to be written", || {
+            std::fs::read_dir(&state).is_ok_and(|files| {
+                files.filter_map(Result::ok).any(|f| f.path().extension().is_some_and(|ending| ending == "toml"))
+            })
+        });
+        session.signal("KILL");
+        let _ = session.child.wait();
+        session
+    };
+    let mut second = first.again(&[]);
+    second.wait_for("resumed your last session");
+    second.leave();
+}
+
+#[test]
+fn where_sessions_cannot_be_saved_leaving_asks() {
+    let state = Arc::new(tempfile::tempdir().unwrap());
+    std::fs::write(state.path().join("retime"), "in the way").unwrap();
+    let mut session = Session::start_in(state, env!("CARGO_BIN_EXE_retime"), &[]);
+    session.wait_for("replay");
+    session.press(":scale kind=kernel x2\r");
+    session.wait_for("does not save itself");
+    session.press("Q");
+    session.wait_for("1 edit is not saved");
+    session.press("y");
+    let _ = session.child.wait().unwrap();
+    session.assert_restored();
+}
+
+/// A trace that takes seconds to read.
+fn long_trace(folder: &std::path::Path) -> String {
+    const EVENTS: u32 = 600_000;
+    let mut text = String::from(r#"{"schemaVersion":1,"traceEvents":["#);
+    for at in 0..EVENTS {
+        let comma = if at == 0 { "" } else { "," };
+        let _ = write!(
+            text,
+            r#"{comma}{{"ph":"X","cat":"cpu_op","name":"aten::linear","pid":1,"tid":2,"ts":{},"dur":5}}"#,
+            at * 10
+        );
+    }
+    text.push_str("]}");
+    let path = folder.join("long.json");
+    std::fs::write(&path, text).unwrap();
+    path.display().to_string()
+}
+
+#[test]
+fn esc_stops_loading_at_once() {
+    const AT_ONCE: Duration = Duration::from_secs(1);
+    let folder = tempfile::tempdir().unwrap();
+    let long = long_trace(folder.path());
+    let mut alone = Session::start(env!("CARGO_BIN_EXE_retime"), &[&long]);
+    alone.wait_for("long.json");
+    let pressed = Instant::now();
+    alone.press("\x1b");
+    assert!(alone.child.wait().unwrap().success());
+    assert!(pressed.elapsed() < AT_ONCE, "left after {:?}", pressed.elapsed());
+    alone.assert_restored();
+
+    let mut beside = Session::open();
+    beside.press(&format!(":compare {long}\r"));
+    beside.wait_for("long.json");
+    let pressed = Instant::now();
+    beside.press("\x1b");
+    beside.wait_for("── compare");
+    assert!(pressed.elapsed() < AT_ONCE, "back after {:?}", pressed.elapsed());
+    beside.leave();
+}
+
+#[test]
+fn scenarios_come_back_by_their_names() {
+    let mut first = Session::open();
+    first.press(":scale kind=kernel x2\r");
+    first.wait_for("scale kind=kernel x2");
+    first.press(":scenario new double\r");
+    first.wait_for("`double` now");
+    first.press(":scenario blank plain\r");
+    first.wait_for("no steps yet");
+    first.leave();
+    let mut second = first.again(&[]);
+    second.wait_for("2 scenarios");
+    second.wait_for("scenario plain");
+    second.press(":scenario double\r");
+    second.wait_for("1 scale kind=kernel x2");
+    second.leave();
+}

@@ -9,7 +9,6 @@ use crate::graph::{ExecutionGraph, Lane, LaneId, NodeId, OperatorId, RankPart, T
 use super::base::Base;
 use super::context::Context;
 use super::draft::Draft;
-use super::host;
 use super::lower::{self, Prices};
 use super::memory::{self, JobMemory};
 use super::step::Scenario;
@@ -131,10 +130,7 @@ impl<'b> Prefix<'b> {
         let context = self.draft.context();
         for step in steps {
             let draft = &mut self.draft;
-            let applied = step.enabled.then(|| {
-                draft.begin_step();
-                step.transform.apply(draft, context)
-            });
+            let applied = step.enabled.then(|| step.transform.apply(draft, context));
             self.reports.push(applied.unwrap_or_default());
         }
     }
@@ -165,11 +161,7 @@ fn report_cycles(reports: &mut [StepReport], cyclic: usize) {
     }
 }
 
-fn finish(mut draft: Draft<'_>, mut reports: Vec<StepReport>) -> Resolved {
-    // The host's caches and memory are those after all edits, whichever came last.
-    if draft.host_is_behind() {
-        host::follow(&mut draft);
-    }
+fn finish(draft: Draft<'_>, mut reports: Vec<StepReport>) -> Resolved {
     let base = draft.base();
     let prices = Prices::of(&draft);
     let untouched = prices.changes.is_empty() && !draft.is_restructured();

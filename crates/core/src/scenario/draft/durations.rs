@@ -16,21 +16,6 @@ impl Draft<'_> {
         self.touch(node);
     }
 
-    /// Notes that a step begins.
-    pub(in crate::scenario) fn begin_step(&mut self) {
-        self.host_is_behind = self.host_follows;
-    }
-
-    /// Notes that what the host spends besides follows all edits so far.
-    pub(in crate::scenario) fn note_host(&mut self) {
-        (self.host_follows, self.host_is_behind) = (true, false);
-    }
-
-    /// Whether what the host spends besides followed edits once, and others came later.
-    pub(in crate::scenario) fn host_is_behind(&self) -> bool {
-        self.host_is_behind
-    }
-
     /// Takes a task's duration to be `prediction` from here on, in place of the traced one.
     pub fn set_duration(&mut self, node: NodeId, prediction: Prediction) {
         self.rebased.insert(node, prediction);
@@ -53,14 +38,6 @@ impl Draft<'_> {
     pub fn learn(&mut self, node: NodeId, factor: f64, of: Prediction) {
         self.recosted.insert(node, Repricing::Instead(factor, of));
         self.touch(node);
-    }
-
-    /// Takes back what caches and pages of the host made of a task.
-    pub(in crate::scenario) fn forget_host(&mut self, node: NodeId) {
-        let is_hosts = |cost: &Repricing| matches!(cost, Repricing::Ratio(_, of) if of.model.starts_with("host-"));
-        if self.recosted.get(node).is_some_and(is_hosts) {
-            self.recosted.remove(node);
-        }
     }
 
     /// Takes a task's duration to be the traced one again.

@@ -14,8 +14,6 @@ pub(super) struct Merge {
     pub(super) members: Vec<NodeId>,
     /// The class of its own share.
     pub(super) own: u32,
-    /// The class of its own share as traced.
-    pub(super) traced: u32,
     /// How their works add up.
     pub(super) combine: Combine,
 }
@@ -52,25 +50,14 @@ impl Draft<'_> {
             if self.class_of.is_empty() {
                 self.class_of.clone_from(&self.base.works().of_node);
             }
-            let (traced, own) = (self.classes_of(kept).0, self.class_of[kept.index()]);
+            let own = self.class_of[kept.index()];
             let class = self.new_class(merged.into());
             self.traced_as.insert(kept, class);
             self.member_of.extend(members.iter().map(|&member| (member, kept)));
-            self.merged.insert(kept, Merge { members, own, traced, combine });
+            self.merged.insert(kept, Merge { members, own, combine });
             self.remerge(kept);
         }
         self.set_duration(kept, start);
-    }
-
-    /// The tasks whose work a task does, itself included.
-    pub fn members(&self, node: NodeId) -> Vec<NodeId> {
-        self.merged.get(&node).map_or_else(|| vec![node], |merge| merge.members.clone())
-    }
-
-    /// The work that a task was traced doing by itself, whatever it does for others.
-    pub fn traced_alone(&self, node: NodeId) -> Option<&Work> {
-        let own = self.merged.get(&node).map(|merge| merge.traced);
-        self.class_at(own.unwrap_or(self.classes_of(node).0)).and_then(|class| class.work.as_deref())
     }
 
     /// `time` of the pieces `old`, times the model's ratio of `merged` to their sum.

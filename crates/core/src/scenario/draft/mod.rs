@@ -185,9 +185,6 @@ pub struct Draft<'b> {
     repeats: u32,
     /// Parts of the forward pass that run again and keep nothing until then.
     recomputed: Vec<Recomputed>,
-    /// Whether what the host spends besides follows the edits, and whether one came after that.
-    host_follows: bool,
-    host_is_behind: bool,
     /// What each rank keeps of states that ranks share out among them.
     shared: SharedStates,
     /// What steps hold all the time besides, by position of the rank.
@@ -235,8 +232,6 @@ impl<'b> Draft<'b> {
             rank_count: None,
             repeats: 1,
             recomputed: Vec::new(),
-            host_follows: false,
-            host_is_behind: false,
             shared: SharedStates::default(),
             held: Vec::new(),
             memo: Memo::default(),

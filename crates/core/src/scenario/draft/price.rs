@@ -6,8 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use rustc_hash::FxHashMap;
 
 use crate::cost::topology::{COMMON_NODE, Topology};
-use crate::cost::{Estimate, Kernel, Placed, Prediction, Provenance, RoofRatio, Work, roof_ratio};
-use crate::cost::{doublings, unmodelled};
+use crate::cost::{Estimate, Kernel, Placed, Prediction, Provenance, RoofRatio, Work, roof_ratio, unmodelled};
 use crate::device::{DeviceProfile, LinkProfile};
 use crate::graph::{NodeId, Task, TaskKind};
 use crate::scenario::host::HostModel;
@@ -245,20 +244,13 @@ impl Draft<'_> {
     }
 }
 
-/// Doublings of the work from which a host computation has all of its model's error: over our captures it is the same at ×4 and at ×16
-/// (9 and 11 %).
-const FULL_ERROR: f64 = 2.0;
-
 /// A host computation of another size: the fitted host's ratio.
 pub(super) fn on_host(host: &HostModel, old: Option<&Work>, new: Option<&Work>) -> Repricing {
     let (Some(old), Some(new)) = (old, new) else { return Repricing::Kept };
     if old == new {
         return Repricing::Kept;
     }
-    let (before, after) = (host.estimate(old), host.estimate(new));
-    let ratio = after.duration.0 as f64 / before.duration.0.max(1) as f64;
-    let Estimate { duration, model, error, extrapolated } = after;
-    let error = error * (doublings(old, new) / FULL_ERROR).min(1.0) as f32;
+    let (ratio, Estimate { duration, model, error, extrapolated }) = host.ratio(old, new);
     Repricing::Ratio(ratio, Prediction { duration, provenance: Provenance::Anchored, model, error, extrapolated })
 }
 

@@ -14,7 +14,6 @@ use crate::cost::operators::{Reading, bare, operator_work};
 use crate::graph::{ExecutionGraph, HostPart, LaneId, NodeId, Operand, OperatorId, Phase, TaskKind};
 use crate::scenario::context::Context;
 use crate::scenario::draft::{Draft, Source};
-use crate::scenario::host;
 use crate::scenario::step::StepError;
 use crate::scenario::text::Words;
 use crate::scenario::transform::{StepReport, Transform, TransformSpec};
@@ -68,7 +67,6 @@ impl Transform for FuseEmbeddingBags {
             changed += fuse(draft, group, &tasks);
         }
         changed += drop_gathers(draft, &groups, &tasks);
-        host::follow(draft);
         let batched = groups.iter().filter(|group| group.part == Part::Lookup).count();
         let summary = format!("{} → {batched}, with gradients and updates", count(lookups, "lookup"));
         StepReport { changed, summary, ..StepReport::default() }

@@ -9,7 +9,6 @@ use crate::scenario::base::Base;
 use crate::scenario::batch::{BatchLaws, Modelled};
 use crate::scenario::context::Context;
 use crate::scenario::draft::Draft;
-use crate::scenario::host;
 use crate::scenario::step::StepError;
 use crate::scenario::text::Words;
 use crate::scenario::transform::{StepReport, Transform, TransformSpec};
@@ -83,7 +82,6 @@ impl Transform for ResizeBatch {
         let carrying = carrying(base, &plan.rows);
         let moved = resize_transfers(draft, &carrying, ratio);
         resize_sparse(draft, ratio);
-        host::follow(draft);
         let nodes = base.graph().tasks.node_indices().filter(|&node| base.family(node).is_some());
         let summary =
             format!("batch {old} → {}, {} resized, {moved} copies", self.batch, count(plan.rows.len(), "operator"));
@@ -132,7 +130,6 @@ fn follow_both(draft: &mut Draft<'_>, laws: &BatchLaws, (old, new): (u64, u64)) 
     draft.set_batch(old, new);
     draft.set_operands(arguments, rows);
     resize_sparse(draft, new as f64 / old as f64);
-    host::follow(draft);
     resized
 }
 

@@ -80,8 +80,7 @@ impl HostModel {
         let dispatch_s = small.get(small.len() / 2).copied().unwrap_or(USUAL_DISPATCH_S);
         let rest = |seconds: f64| (seconds - dispatch_s).max(0.0);
         let of = |group: Group| computed.iter().filter(move |(_, work)| Group::of(work) == group && !is_small(work));
-        let by_bytes =
-            |group| per_unit(of(group).map(|(node, work)| (work.bytes().0 as f64, rest(took(*node)))));
+        let by_bytes = |group| per_unit(of(group).map(|(node, work)| (work.bytes().0 as f64, rest(took(*node)))));
         let stream = by_bytes(Group::Stream).unwrap_or(USUAL_BYTE_S);
         let arithmetic = |work: &Work, s: f64| rest(s - stream * work.bytes().0 as f64).max(rest(s) * LEAST_ARITHMETIC);
         let products = of(Group::Product).map(|(node, work)| (work.flop.0, arithmetic(work, took(*node))));

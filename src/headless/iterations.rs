@@ -12,6 +12,7 @@ use retime_core::units::DurNs;
 
 use super::opened::Opened;
 use super::{breakdown, gaps, input, layers, output, path};
+use retime_core::stats;
 
 /// Runs a command on every step.
 ///
@@ -77,20 +78,16 @@ struct Spread {
 
 impl Spread {
     fn of(values: impl Iterator<Item = DurNs>) -> Self {
-        let mut values: Vec<i64> = values.map(|value| value.0).collect();
-        values.sort_unstable();
-        let (Some(&min), Some(&max)) = (values.first(), values.last()) else { return Self::default() };
-        let count = values.len() as f64;
-        let mean = values.iter().map(|&value| value as f64).sum::<f64>() / count;
-        let variance = values.iter().map(|&value| (value as f64 - mean).powi(2)).sum::<f64>() / count;
-        let middle = |at: usize| values[at];
-        let median = i64::midpoint(middle((values.len() - 1) / 2), middle(values.len() / 2));
+        let mut values: Vec<f64> = values.map(|value| value.0 as f64).collect();
+        let Some((mean, std)) = stats::mean_and_deviation(&values) else { return Self::default() };
+        let median = stats::median(&mut values).unwrap_or_default();
+        let time = |ns: f64| DurNs(ns.round() as i64);
         Self {
-            mean: DurNs(mean.round() as i64),
-            median: DurNs(median),
-            min: DurNs(min),
-            max: DurNs(max),
-            std: DurNs(variance.sqrt().round() as i64),
+            mean: time(mean),
+            median: DurNs(median as i64),
+            min: time(values[0]),
+            max: time(values[values.len() - 1]),
+            std: time(std),
         }
     }
 

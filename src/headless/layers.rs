@@ -12,7 +12,7 @@ use crate::cli::{Iteration, LayersArgs};
 use retime_core::analysis::layers::{self, KernelSum, Layer, LayerKernel, LayerTable, LayerType, LevelRow, Stage};
 use retime_core::analysis::roofline::Limit;
 use retime_core::diagnostic::Diagnostic;
-use retime_core::units::{Bytes, DurNs};
+use retime_core::units::{Bytes, DurNs, Percent};
 
 use super::opened::Opened;
 use super::{input, output};
@@ -237,12 +237,8 @@ fn describe(answer: &Answer, top: usize, out: &mut dyn Write) -> io::Result<()> 
         writeln!(out, "model on {}: {gflop:.3} GFLOP, {traffic}, bound by {bound}", answer.device)?;
     }
     for stage in &answer.stages {
-        let [begin, middle, end] = [stage.begin, stage.middle, stage.end].map(|share| 100.0 * share);
-        writeln!(
-            out,
-            "{}: begin {begin:.0} %, middle {middle:.0} %, end {end:.0} %: {}",
-            stage.metric, stage.dominant
-        )?;
+        let [begin, middle, end] = [stage.begin, stage.middle, stage.end].map(Percent);
+        writeln!(out, "{}: begin {begin:.0}, middle {middle:.0}, end {end:.0}: {}", stage.metric, stage.dominant)?;
     }
     let mut slowest = answer.layers.clone();
     slowest.sort_by_key(|layer| std::cmp::Reverse(layer.latency_ns));

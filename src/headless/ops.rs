@@ -11,7 +11,7 @@ use retime_core::analysis::operators::{self, Grouping, Level, Predictor};
 use retime_core::cost::topology::COMMON_NODE;
 use retime_core::device::DeviceProfile;
 use retime_core::scenario::{Base, Selector};
-use retime_core::units::DurNs;
+use retime_core::units::{DurNs, Percent};
 
 use super::opened::Opened;
 use super::{Misuse, input, output};
@@ -102,7 +102,7 @@ fn table(rows: &[operators::Row]) -> output::Table {
             format!("{:.2}", row.bytes as f64 / 1e6),
             row.predicted_ns.map_or("–".to_owned(), |ns| DurNs(ns).to_string()),
             // Of what part of the device time: next to the whole of it a prediction of a part would mislead.
-            row.predicted_ns.map_or(String::new(), |_| format!("{:.0} %", 100.0 * row.predicted_share)),
+            row.predicted_ns.map_or(String::new(), |_| format!("{:.0}", Percent(row.predicted_share))),
             row.deviation.map_or("–".to_owned(), |off| format!("{:+.0}", 100.0 * off)),
             if row.extrapolated { "yes" } else { "" }.to_owned(),
             row.bound.map_or(String::new(), |bound| format!("{bound:?}").to_lowercase()),

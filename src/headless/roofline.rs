@@ -11,7 +11,7 @@ use retime_core::analysis::roofline::{
 };
 use retime_core::device::{DeviceKind, DeviceProfile};
 use retime_core::graph::LaneKind;
-use retime_core::units::{BytesPerSec, DurNs};
+use retime_core::units::{BytesPerSec, DurNs, Percent};
 
 use super::opened::Opened;
 use super::{Misuse, input, ops, output};
@@ -164,10 +164,10 @@ fn describe(answer: &Answer, table: &output::Table, out: &mut dyn Write) -> io::
         let (time, share) = (answer.unknown_seconds, answer.unknown_seconds / (shown + answer.unknown_seconds));
         writeln!(
             out,
-            "not shown: {} kernels and copies whose work the trace does not tell, {}, {:.0} % of the device's time",
+            "not shown: {} kernels and copies whose work the trace does not tell, {}, {:.0} of the device's time",
             answer.unknown_kernels,
             DurNs::from_secs_f64(time),
-            100.0 * share
+            Percent(share)
         )?;
     }
     for algorithm in &answer.algorithms {

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::cli::{Iteration, ScenarioCommand};
 use crate::session::{Communication, Loaded, MemorySummary, Outcome, StepOutcome, Summary};
-use retime_core::units::DurNs;
+use retime_core::units::{DurNs, Percent};
 
 use super::opened::Opened;
 use super::{input, output, ranks};
@@ -57,15 +57,15 @@ fn describe(loaded: &Loaded, outcome: &Outcome, out: &mut dyn Write) -> io::Resu
         Some(how) => writeln!(out, "  predicted   {} by {how}, not measured", summary.measured_ns)?,
         None => writeln!(out, "  measured    {}", summary.measured_ns)?,
     }
-    writeln!(out, "  replayed    {} ({:+.2} %)", summary.base_simulated_ns, 100.0 * summary.replay_error)?;
+    writeln!(out, "  replayed    {} ({:+.2})", summary.base_simulated_ns, Percent(summary.replay_error))?;
     if !outcome.steps.is_empty() {
         let change = summary.simulated_ns.0 as f64 / summary.base_simulated_ns.0.max(1) as f64 - 1.0;
         let band = summary.error_band;
         writeln!(
             out,
-            "  simulated   {} ({:+.1} %), {} to {}",
+            "  simulated   {} ({:+}), {} to {}",
             summary.simulated_ns,
-            100.0 * change,
+            Percent(change),
             band.low_ns,
             band.high_ns
         )?;
@@ -76,7 +76,7 @@ fn describe(loaded: &Loaded, outcome: &Outcome, out: &mut dyn Write) -> io::Resu
     if outcome.scenario.overheads() != "measured" {
         writeln!(out, "  overheads   {}", outcome.scenario.overheads())?;
     }
-    let percent = |share: f64| format!("{:.0} %", 100.0 * share);
+    let percent = |share: f64| format!("{:.0}", Percent(share));
     if summary.extrapolated_share >= LEAST_SHARE {
         let share = percent(summary.extrapolated_share);
         writeln!(
@@ -91,7 +91,7 @@ fn describe(loaded: &Loaded, outcome: &Outcome, out: &mut dyn Write) -> io::Resu
             percent(summary.unmodelled_share)
         )?;
     }
-    writeln!(out, "  GPU busy    {:.0} %, kernels alone {}", 100.0 * summary.gpu_busy, summary.kernel_only_ns)?;
+    writeln!(out, "  GPU busy    {:.0}, kernels alone {}", Percent(summary.gpu_busy), summary.kernel_only_ns)?;
     if let Some(bytes) = summary.memory_bytes {
         let fits = if summary.fits == Some(false) { ", does not fit the device" } else { "" };
         writeln!(out, "  memory      {bytes}{fits}")?;
@@ -117,8 +117,8 @@ fn describe(loaded: &Loaded, outcome: &Outcome, out: &mut dyn Write) -> io::Resu
             writeln!(out, "     not handled: {what}")?;
         }
         if step.unhandled_share >= NOTABLE {
-            let (time, share) = (step.unhandled_ns, 100.0 * step.unhandled_share);
-            writeln!(out, "     not handled in all: {time}, {share:.0} % of the work")?;
+            let (time, share) = (step.unhandled_ns, Percent(step.unhandled_share));
+            writeln!(out, "     not handled in all: {time}, {share:.0} of the work")?;
         }
     }
     Ok(())

@@ -14,6 +14,7 @@ use retime_core::scenario::Scenario;
 
 use super::opened::Opened;
 use super::{Misuse, input, output};
+use retime_core::units::Percent;
 
 #[derive(Debug, Serialize)]
 struct Answer {
@@ -206,8 +207,8 @@ fn describe(table: &output::Table, answer: &Answer, out: &mut dyn Write) -> io::
         let share = answer.points.iter().map(|point| point.unhandled_share).fold(0.0, f64::max);
         writeln!(
             out,
-            "most of the device's time ({:.0} %) is as traced at every point: no best follows",
-            100.0 * share
+            "most of the device's time ({:.0}) is as traced at every point: no best follows",
+            Percent(share)
         )?;
     }
     if let Some(batch) = answer.optimal_batch {

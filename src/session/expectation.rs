@@ -1,7 +1,7 @@
 //! Expectations such as `iteration < 40ms` or `replay_error within 1%`, held against the figures of a scenario.
 
 use retime_core::scenario::StepError;
-use retime_core::units::{Bytes, DurNs};
+use retime_core::units::{Bytes, DurNs, Percent, SHARE_UNITS, SIZE_UNITS, TIME_UNITS, parse_quantity};
 
 use super::Summary;
 
@@ -139,39 +139,19 @@ impl Test {
 
 /// A number with its unit, in ns, as a fraction, in bytes, or plain.
 fn value(text: &str, unit: Unit) -> Result<f64, String> {
-    const TIMES: &[(&str, f64)] = &[("ns", 1.0), ("us", 1e3), ("µs", 1e3), ("ms", 1e6), ("s", 1e9)];
-    const SHARES: &[(&str, f64)] = &[("%", 0.01), ("", 1.0)];
-    const SIZES: &[(&str, f64)] = &[
-        ("KiB", 1024.0),
-        ("MiB", 1_048_576.0),
-        ("GiB", 1_073_741_824.0),
-        ("KB", 1e3),
-        ("MB", 1e6),
-        ("GB", 1e9),
-        ("B", 1.0),
-    ];
-    let (units, example) = match unit {
-        Unit::Time => (TIMES, "a time such as 40ms"),
-        Unit::Share => (SHARES, "a share such as 1% or 0.01"),
-        Unit::Bytes => (SIZES, "a size such as 16GiB"),
-        Unit::Count => (&[("", 1.0)][..], "a number"),
+    let (units, bare, example) = match unit {
+        Unit::Time => (TIME_UNITS, None, "a time such as 40ms"),
+        Unit::Share => (SHARE_UNITS, Some(1.0), "a share such as 1% or 0.01"),
+        Unit::Bytes => (SIZE_UNITS, None, "a size such as 16GiB"),
+        Unit::Count => (&[][..], Some(1.0), "a number"),
     };
-    let text = text.trim();
-    let fits = |&&(name, _): &&(&str, f64)| {
-        text.strip_suffix(name)
-            .is_some_and(|number| number.trim_end().ends_with(|c: char| c.is_ascii_digit() || c == '.'))
-    };
-    let number = units.iter().find(fits).and_then(|(name, factor)| {
-        let number: f64 = text.strip_suffix(name)?.trim().parse().ok()?;
-        number.is_finite().then_some(number * factor)
-    });
-    number.ok_or_else(|| format!("`{text}`: expected {example}"))
+    parse_quantity(text, units, bare).ok_or_else(|| format!("`{}`: expected {example}", text.trim()))
 }
 
 fn shown(figure: f64, unit: Unit) -> String {
     match unit {
         Unit::Time => DurNs(figure as i64).to_string(),
-        Unit::Share => format!("{:.3} %", 100.0 * figure),
+        Unit::Share => format!("{:.3}", Percent(figure)),
         Unit::Bytes => Bytes(figure as u64).to_string(),
         Unit::Count => figure.to_string(),
     }

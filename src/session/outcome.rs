@@ -8,7 +8,7 @@ use retime_core::analysis::busy;
 use retime_core::graph::{TaskId, TaskKind};
 use retime_core::scenario::{Resolved, Scenario};
 use retime_core::sim::Schedule;
-use retime_core::units::{DurNs, TimeNs};
+use retime_core::units::{DurNs, Percent, TimeNs};
 
 use super::Summary;
 
@@ -40,7 +40,7 @@ pub struct StepOutcome {
 impl StepOutcome {
     /// What of its change is assumed, in a phrase; `None` where nothing is.
     pub fn assumed(&self) -> Option<String> {
-        (self.doubt > 0.0).then(|| format!("{:.0} % of its change is assumed, by judgement", 100.0 * self.doubt))
+        (self.doubt > 0.0).then(|| format!("{:.0} of its change is assumed, by judgement", Percent(self.doubt.into())))
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! Data flows one way: bytes → [`trace`] → [`graph`] → [`scenario`] (edits) → timed graph → [`sim`] → [`analysis`].
 
+pub mod align;
 pub mod analysis;
 pub mod cost;
 pub mod device;
@@ -10,5 +11,6 @@ pub mod graph;
 pub mod intern;
 pub mod scenario;
 pub mod sim;
+pub mod stats;
 pub mod trace;
 pub mod units;

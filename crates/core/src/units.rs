@@ -191,29 +191,63 @@ impl fmt::Display for Bytes {
     }
 }
 
+/// Units of time, in ns.
+pub const TIME_UNITS: &[(&str, f64)] = &[("ns", 1.0), ("us", 1e3), ("µs", 1e3), ("ms", 1e6), ("s", 1e9)];
+/// Units of size, in bytes.
+pub const SIZE_UNITS: &[(&str, f64)] = &[
+    ("b", 1.0),
+    ("k", 1024.0),
+    ("kb", 1e3),
+    ("mb", 1e6),
+    ("gb", 1e9),
+    ("tb", 1e12),
+    ("kib", 1024.0),
+    ("mib", 1_048_576.0),
+    ("gib", 1_073_741_824.0),
+];
+/// Units of a share of one.
+pub const SHARE_UNITS: &[(&str, f64)] = &[("%", 0.01)];
+
+/// Reads a finite number and its unit in either case, `40ms`, `1.5 GiB`, `1e6 ns`.
+///
+/// # Arguments
+/// `units`: names in lower case, each with what one of it is; `bare`: what a number without a unit is counted in, if it may stand alone.
+pub fn parse_quantity(text: &str, units: &[(&str, f64)], bare: Option<f64>) -> Option<f64> {
+    let text = text.trim();
+    let end = text.rfind(|c: char| c.is_ascii_digit() || c == '.').map_or(0, |at| at + 1);
+    let (digits, unit) = (&text[..end], text[end..].trim_start().to_lowercase());
+    let factor = units.iter().find(|(name, _)| *name == unit).map(|&(_, factor)| factor);
+    let factor = if unit.is_empty() { bare } else { factor };
+    let value = digits.parse::<f64>().ok()? * factor?;
+    value.is_finite().then_some(value)
+}
+
 impl FromStr for Bytes {
     type Err = String;
 
     /// Reads `512`, `64 MiB`, `12GiB`, `16gb`.
     fn from_str(text: &str) -> Result<Self, String> {
-        const UNITS: [(&str, f64); 9] = [
-            ("", 1.0),
-            ("b", 1.0),
-            ("kb", 1e3),
-            ("mb", 1e6),
-            ("gb", 1e9),
-            ("tb", 1e12),
-            ("kib", 1024.0),
-            ("mib", 1_048_576.0),
-            ("gib", 1_073_741_824.0),
-        ];
-        let split = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len());
-        let unit = text[split..].trim().to_lowercase();
-        let factor = UNITS.iter().find(|(name, _)| *name == unit).map(|&(_, factor)| factor);
-        let bytes =
-            factor.zip(text[..split].parse().ok()).map(|(factor, number): (f64, f64)| (factor * number).round());
+        let bytes = parse_quantity(text, SIZE_UNITS, Some(1.0)).map(f64::round);
         let bytes = bytes.filter(|bytes| (0.0..1e18).contains(bytes));
         bytes.map(|bytes| Self(bytes as u64)).ok_or_else(|| format!("`{text}`: expected a size such as 512MiB or 16GB"))
+    }
+}
+
+/// A share of one that prints as a percentage with one digit, or with as many as the format asks for: `12.3 %`, `{:+.0}` gives `+12 %`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Percent(pub f64);
+
+impl Percent {
+    /// `part` of `whole`; of nothing, `part` of one nanosecond.
+    pub fn of(part: DurNs, whole: DurNs) -> Self {
+        Self(part.0 as f64 / whole.0.max(1) as f64)
+    }
+}
+
+impl fmt::Display for Percent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (percent, digits) = (100.0 * self.0, f.precision().unwrap_or(1));
+        if f.sign_plus() { write!(f, "{percent:+.digits$} %") } else { write!(f, "{percent:.digits$} %") }
     }
 }
 
@@ -246,6 +280,26 @@ mod tests {
         let read = |text: &str| text.parse::<Bytes>().map(|bytes| bytes.0);
         assert_eq!((read("12GiB"), read("1.5 mb"), read("7")), (Ok(12 << 30), Ok(1_500_000), Ok(7)));
         assert!(["", "GiB", "-3", "3 parsecs", "1e99"].iter().all(|text| read(text).is_err()));
+    }
+
+    #[test]
+    fn quantities_have_a_unit_that_is_known() {
+        let time = |text| parse_quantity(text, TIME_UNITS, None);
+        assert_eq!(
+            (time("40 ms"), time("1e3ns"), time("-2µs"), time("3S")),
+            (Some(4e7), Some(1e3), Some(-2e3), Some(3e9))
+        );
+        assert_eq!(
+            (time("40"), time("40 parsecs"), time("ms"), time("1e999s"), time("")),
+            (None, None, None, None, None)
+        );
+        assert_eq!(parse_quantity("12 %", SHARE_UNITS, Some(1.0)), Some(0.12));
+    }
+
+    #[test]
+    fn shares_print_as_percentages() {
+        assert_eq!(format!("{} {:.0} {:+.2}", Percent(0.1234), Percent(0.5), Percent(0.01)), "12.3 % 50 % +1.00 %");
+        assert_eq!(Percent::of(DurNs(-1), DurNs(8)).to_string(), "-12.5 %");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Growing of boosted oblivious decision trees: least squares boosting [Friedman 2001], with Huber's loss.
 
 use retime_core::cost::forest::{DEPTH, Forest, LEAVES, Question, STEP, Tree};
+use retime_core::stats;
 
 /// Candidate thresholds per feature.
 const BINS: usize = 48;
@@ -71,8 +72,7 @@ fn binned(rows: &[Vec<f32>], feature: usize, thresholds: &[f32]) -> Vec<u8> {
 /// `rest` with outliers pulled in: the gradient of Huber's loss, so that a few odd measurements do not lead the trees.
 fn clipped(rest: &[f64]) -> Vec<f64> {
     let mut sizes: Vec<f64> = rest.iter().map(|value| value.abs()).collect();
-    let middle = sizes.len() / 2;
-    let median = *sizes.select_nth_unstable_by(middle, f64::total_cmp).1;
+    let median = stats::upper_quantile(&mut sizes, (1, 2)).unwrap_or_default();
     let reach = (REACH * median).max(1e-4);
     rest.iter().map(|value| value.clamp(-reach, reach)).collect()
 }

@@ -22,6 +22,7 @@ use retime_core::cost::domain::Domain;
 use retime_core::cost::models::CostModels;
 use retime_core::cost::roofline;
 use retime_core::cost::work::Work;
+use retime_core::units::Percent;
 
 pub use built_in::shipped_errors;
 pub use collective::doubling_error;
@@ -279,7 +280,7 @@ fn unseen_row(models: &CostModels, domain: Domain) -> Option<ValidationRow> {
         target,
         met: target.map(|aim| unseen.error <= aim),
         reason: target.filter(|aim| unseen.error > *aim).map(|_| {
-            let each = unseen.by_device.iter().map(|(id, error)| format!("{id} {:.0} %", 100.0 * error));
+            let each = unseen.by_device.iter().map(|(id, error)| format!("{id} {:.0}", Percent(*error)));
             format!(
                 "{}: what a chip reaches of its figures is not in them (`calibrate --quick` takes it from five products)",
                 each.collect::<Vec<_>>().join(", ")

@@ -116,11 +116,5 @@ fn table(rows: &[Row]) -> output::Table {
 
 /// The middle of `values`, or the mean of both that are; NaN where there are none.
 fn median(values: &mut [f64]) -> f64 {
-    values.sort_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    match values.get(middle) {
-        Some(&upper) if values.len() % 2 == 1 => upper,
-        Some(&upper) => f64::midpoint(values[middle - 1], upper),
-        None => f64::NAN,
-    }
+    retime_core::stats::median(values).unwrap_or(f64::NAN)
 }

@@ -10,7 +10,7 @@ use crate::session::{
 };
 use retime_core::analysis::profile::{IDLE, Named, Place, Spent};
 use retime_core::graph::operator::without_engine;
-use retime_core::units::DurNs;
+use retime_core::units::{DurNs, Percent};
 
 use super::output;
 
@@ -26,7 +26,7 @@ pub(super) fn signed(change: DurNs) -> String {
 }
 
 fn percent(part: i64, whole: i64) -> String {
-    format!("{:+.1} %", 100.0 * part as f64 / whole.max(1) as f64)
+    format!("{:+}", Percent::of(DurNs(part), DurNs(whole)))
 }
 
 /// Two sides in detail.
@@ -67,7 +67,7 @@ pub(super) fn pair(comparison: &Comparison, shown: usize, out: &mut dyn Write) -
 fn headline(side: &SideFigures) -> String {
     let band =
         if side.low_ns == side.high_ns { String::new() } else { format!(", {} to {}", side.low_ns, side.high_ns) };
-    let busy = side.gpu_busy.map_or(String::new(), |busy| format!(", GPU busy {:.0} %", 100.0 * busy));
+    let busy = side.gpu_busy.map_or(String::new(), |busy| format!(", GPU busy {:.0}", Percent(busy)));
     let memory = side.memory_bytes.map_or(String::new(), |bytes| format!(", {bytes} of memory"));
     format!("{} {}{band}{busy}{memory}  {}", side.iteration_ns, side.source, side.name)
 }
@@ -101,7 +101,7 @@ fn describe_score(score: &Score, out: &mut dyn Write) -> io::Result<()> {
         Some(false) => "; the direction is wrong",
         None => "; no change was predicted",
     };
-    writeln!(out, "off by {} ({:+.1} %), {place}{direction}", signed(*error_ns), 100.0 * score.error)?;
+    writeln!(out, "off by {} ({:+.1}), {place}{direction}", signed(*error_ns), Percent(score.error))?;
     let (device, truth) = (score.predicted_device_ns, score.measured_device_ns);
     if truth > DurNs::ZERO {
         let off = percent(device.0 - truth.0, truth.0);
@@ -272,7 +272,7 @@ fn side_cells(board: &Board, column: &Column) -> [String; 8] {
         figures.high_ns.to_string(),
         change,
         verdict,
-        figures.gpu_busy.map_or("–".to_owned(), |busy| format!("{:.0} %", 100.0 * busy)),
+        figures.gpu_busy.map_or("–".to_owned(), |busy| format!("{:.0}", Percent(busy))),
         figures.memory_bytes.map_or("–".to_owned(), |bytes| bytes.to_string()),
         figures.name.clone(),
     ]

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use retime_core::units::DurNs;
+use retime_core::units::{DurNs, Percent};
 
 use super::AdvisedOption;
 
@@ -50,7 +50,7 @@ impl Goal {
         let target = self.percent();
         let Some(time) = self.simulated_ns else { return format!("−{target} % is out of reach: no edit gains") };
         let of = if self.is_per_sample { " per sample" } else { "" };
-        let gain = format!("−{:.1} %{of}, iteration {time}", 100.0 * self.gain);
+        let gain = format!("−{}{of}, iteration {time}", Percent(self.gain));
         let steps = self.steps.join("; ");
         if self.is_reached {
             format!("−{target} % is reached ({gain}) by: {steps}")

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use retime_core::analysis::align::{Aligned, align};
+use retime_core::align::{Aligned, align};
 use retime_core::analysis::profile::{Call, Named, Place, Profile, Spent};
 use retime_core::units::DurNs;
 

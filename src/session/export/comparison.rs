@@ -1,7 +1,7 @@
 //! Scenarios and traces side by side, as a part of a report.
 
 use crate::session::{Board, BoardRow, Column, Faster};
-use retime_core::units::DurNs;
+use retime_core::units::{DurNs, Percent};
 
 use super::report::{Block, percent};
 
@@ -49,7 +49,7 @@ fn figures(column: &Column, reference: &Column) -> Vec<String> {
         column.difference.as_ref().map_or_else(none, |difference| percent(difference.delta_ns, start)),
         column.difference.as_ref().map_or("reference".to_owned(), |difference| verdict(difference.verdict).to_owned()),
         score,
-        figures.gpu_busy.map_or_else(none, |busy| format!("{:.0} %", 100.0 * busy)),
+        figures.gpu_busy.map_or_else(none, |busy| format!("{:.0}", Percent(busy))),
         figures.memory_bytes.map_or_else(none, |bytes| bytes.to_string()),
         steps,
     ]

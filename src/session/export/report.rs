@@ -8,7 +8,7 @@ use retime_core::analysis::edited::Edited;
 use retime_core::analysis::lanes::Times;
 use retime_core::cost::{Prediction, Provenance};
 use retime_core::intern::printable;
-use retime_core::units::DurNs;
+use retime_core::units::{DurNs, Percent};
 
 use super::comparison;
 
@@ -66,11 +66,11 @@ fn change(summary: &Summary) -> String {
 
 /// `part` of `whole` with its sign.
 pub(super) fn percent(part: DurNs, whole: DurNs) -> String {
-    format!("{:+.1} %", 100.0 * part.0 as f64 / whole.0.max(1) as f64).replace('-', "−")
+    format!("{:+}", Percent::of(part, whole)).replace('-', "−")
 }
 
 fn share(part: DurNs, whole: DurNs) -> String {
-    format!("{:.1} %", 100.0 * part.0 as f64 / whole.0.max(1) as f64)
+    Percent::of(part, whole).to_string()
 }
 
 fn figures(loaded: &Loaded, outcome: &Outcome) -> Vec<Vec<String>> {
@@ -80,9 +80,9 @@ fn figures(loaded: &Loaded, outcome: &Outcome) -> Vec<Vec<String>> {
     let iteration = loaded.graph.ranks.first().map_or("", |part| &part.iteration);
     let kind = loaded.predicted().map_or("measured", |_| "recorded (a prediction itself)");
     add(kind, format!("{} {iteration}", summary.measured_ns));
-    let unexplained = 100.0 * summary.unexplained_share;
-    let error = 100.0 * summary.replay_error;
-    add("replayed", format!("{} ({error:+.2} %, {unexplained:.1} % unexplained)", summary.base_simulated_ns));
+    let unexplained = Percent(summary.unexplained_share);
+    let error = Percent(summary.replay_error);
+    add("replayed", format!("{} ({error:+.2}, {unexplained} unexplained)", summary.base_simulated_ns));
     if outcome.steps.iter().any(|step| step.enabled) {
         let band = summary.error_band;
         let simulated = format!("{} ({})", summary.simulated_ns, change(summary));
@@ -96,7 +96,7 @@ fn figures(loaded: &Loaded, outcome: &Outcome) -> Vec<Vec<String>> {
     let is_same = loaded.context.devices.iter().map(|device| device.profile.id.as_str()).eq(now.iter().copied());
     let now = if is_same { before.clone() } else { dedup(now).join(", ") };
     add("device", changed(&before, &now));
-    let busy = |share: f64| format!("{:.0} %", 100.0 * share);
+    let busy = |share: f64| format!("{:.0}", Percent(share));
     add("GPU busy", changed(&busy(loaded.replay.summary.gpu_busy), &busy(summary.gpu_busy)));
     if let Some(bytes) = summary.memory_bytes {
         let fits = if summary.fits == Some(false) { ", does not fit" } else { "" };
@@ -183,7 +183,7 @@ fn sources(outcome: &Outcome) -> Block {
     let row = |((provenance, model), (time, error)): ((Provenance, &str), (DurNs, f64))| {
         let error = match provenance {
             Provenance::Measured => "–".to_owned(),
-            _ => format!("±{:.0} %", 100.0 * error / time.0.max(1) as f64),
+            _ => format!("±{:.0}", Percent(error / time.0.max(1) as f64)),
         };
         let model = if model.is_empty() { "–" } else { model };
         let source = format!("{provenance:?}").to_lowercase();

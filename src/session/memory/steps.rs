@@ -7,12 +7,12 @@ use retime_core::graph::{LaneId, OperatorId, Phase};
 use retime_core::intern::NameId;
 use retime_core::trace::ExecutionTrace;
 use retime_core::trace::execution_trace::EtNode;
-use retime_core::trace::link::align;
 use retime_core::units::TimeNs;
 
 use super::Rank;
 use super::callers::operators_of;
 use super::tensors::counts;
+use retime_core::align::common_subsequence;
 
 /// A node with where it runs.
 #[derive(Clone, Copy, Debug)]
@@ -69,7 +69,7 @@ fn joined(rank: Rank<'_>, trace: &ExecutionTrace, nodes: &[&EtNode]) -> FxHashMa
         let Some(best) = (0..lanes.len()).max_by_key(|&at| (alike(&lanes[at]), std::cmp::Reverse(at))) else { break };
         let (_, ids) = lanes.remove(best);
         let recorded: Vec<Option<NameId>> = ids.iter().map(|id| Some(graph.operators[id.0 as usize].name)).collect();
-        joined.extend(align(&wanted, &recorded).into_iter().map(|(n, o)| (of_thread[n].0, ids[o])));
+        joined.extend(common_subsequence(&wanted, &recorded).map(|(n, o)| (of_thread[n].0, ids[o])));
     }
     joined
 }

@@ -7,7 +7,7 @@ use crate::tui::canvas::Canvas;
 use crate::tui::theme::Role;
 use crate::tui::workspace::Workspace;
 use retime_core::scenario::memory::MemorySource;
-use retime_core::units::{Bytes, DurNs};
+use retime_core::units::{Bytes, DurNs, Percent};
 
 /// A replay error up to here is good.
 const GOOD_ERROR: f64 = 0.05;
@@ -136,7 +136,7 @@ fn figures(work: &Workspace) -> Vec<Pieces> {
         all
     };
     let unmodelled = if summary.unmodelled_share >= 0.005 {
-        vec![(format!("{:.0} % unmodelled", summary.unmodelled_share * 100.0), Role::Warn)]
+        vec![(format!("{:.0} unmodelled", Percent(summary.unmodelled_share)), Role::Warn)]
     } else {
         Vec::new()
     };
@@ -181,7 +181,7 @@ fn iteration(work: &Workspace) -> Pieces {
     let band = summary.error_band;
     let half = (band.high_ns - band.low_ns).0 as f64 / 2.0 / summary.simulated_ns.0.max(1) as f64;
     if half >= 0.0005 {
-        pieces.push((format!(", ±{:.0} %", (half * 100.0).max(1.0)), Role::Dim));
+        pieces.push((format!(", ±{:.0}", Percent(half.max(0.01))), Role::Dim));
     }
     pieces.push((")".to_owned(), Role::Dim));
     pieces
@@ -250,7 +250,7 @@ pub fn signed_percent(share: f64) -> String {
 }
 
 fn percent(share: f64) -> String {
-    format!("{:.0} %", share * 100.0)
+    format!("{:.0}", Percent(share))
 }
 
 fn ratio(a: DurNs, b: DurNs) -> f64 {

@@ -8,7 +8,7 @@ use crate::tui::timeline::{Item, telling_name};
 use crate::tui::workspace::Workspace;
 use retime_core::analysis::critical_path::{Run, SegmentKind};
 use retime_core::graph::TaskKind;
-use retime_core::units::DurNs;
+use retime_core::units::{DurNs, Percent};
 
 use super::sweep::bar;
 
@@ -91,5 +91,5 @@ fn row(work: &Workspace, run: &Run, total: DurNs, longest: i64) -> TableRow {
 }
 
 fn percent(part: DurNs, total: DurNs) -> String {
-    format!("{:.1} %", part.0 as f64 * 100.0 / total.0.max(1) as f64)
+    Percent::of(part, total).to_string()
 }

@@ -3,7 +3,6 @@
 //! Knows no screen and no command line.
 
 pub mod advise;
-pub mod align;
 pub mod breakdown;
 pub mod busy;
 pub mod critical_path;

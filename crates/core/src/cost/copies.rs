@@ -12,6 +12,7 @@ use super::classify::work_of_task;
 use super::parts::Part;
 use super::roofline::memory_rate;
 use super::work::{Route, Shape, Work};
+use crate::stats;
 
 /// Copies that have a curve of their own: device, route, kind of host memory.
 pub type CopyKind = (String, Route, Option<bool>);
@@ -118,24 +119,18 @@ impl CopyCurve {
     }
 
     fn median(copies: &[MeasuredCopy], route: Route, pinned: Option<bool>, device: &DeviceProfile) -> Self {
-        let small = copies.iter().filter(|copy| copy.bytes <= SMALL).map(|copy| copy.us).collect();
+        let mut small = copies.iter().filter(|copy| copy.bytes <= SMALL).map(|copy| copy.us).collect::<Vec<_>>();
         let shortest = copies.iter().map(|copy| copy.us).fold(f64::INFINITY, f64::min);
-        let start_us = median(small).unwrap_or_else(|| start_us(route).min(shortest));
+        let start_us = stats::median(&mut small).unwrap_or_else(|| start_us(route).min(shortest));
         let transfer = |copy: &MeasuredCopy| transfer_us(copy.bytes, route, pinned, device);
         let rate = |copy: &MeasuredCopy| transfer(copy) / (copy.us - start_us).max(0.1 * copy.us);
-        let rates = copies.iter().filter(|copy| copy.bytes >= LARGE).map(rate).collect();
-        Self { start_us, rate: median(rates).unwrap_or(1.0).max(1e-3), error: 0.0 }
+        let mut rates = copies.iter().filter(|copy| copy.bytes >= LARGE).map(rate).collect::<Vec<_>>();
+        Self { start_us, rate: stats::median(&mut rates).unwrap_or(1.0).max(1e-3), error: 0.0 }
     }
 
     fn us(&self, bytes: f64, route: Route, pinned: Option<bool>, device: &DeviceProfile) -> f64 {
         self.start_us + transfer_us(bytes, route, pinned, device) / self.rate
     }
-}
-
-fn median(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    let (low, high) = (values.len().saturating_sub(1) / 2, values.len() / 2);
-    Some(f64::midpoint(*values.get(low)?, *values.get(high)?))
 }
 
 /// The curves of measured copies (what they did, where, their time in µs) by kind.

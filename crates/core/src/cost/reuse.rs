@@ -1,6 +1,7 @@
 //! How often the rows of an embedding table are looked up again within one batch, and what a cache makes of it.
 //!
 //! The index distribution as reuse factors [Lin 2024 §IV-C]: from index tensors as a histogram, else from statistics.
+use crate::units::Percent;
 
 use std::hash::{Hash, Hasher};
 
@@ -60,7 +61,7 @@ impl Reuse {
         match self {
             Self::Uniform => "even draws".to_owned(),
             Self::Zipf(exponent) => format!("zipf {exponent:.2}"),
-            Self::Unique(share) => format!("{:.0} % first", 100.0 * share),
+            Self::Unique(share) => format!("{:.0} first", Percent(*share)),
             Self::Histogram(_) => "histogram".to_owned(),
         }
     }

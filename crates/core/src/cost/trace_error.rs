@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use super::domain::Domain;
 use super::work::{Family, Work};
+use crate::stats;
 
 /// Error of unanchored predictions, by domain.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -127,14 +128,8 @@ fn weighed(trace: &[Miss]) -> Vec<(f64, f64)> {
 }
 
 /// What [`CLAIMED`] of the values, each with its weight, do not exceed.
-fn quantile(mut all: Vec<(f64, f64)>) -> f64 {
-    all.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let mut open = CLAIMED * all.iter().map(|(_, weight)| weight).sum::<f64>();
-    let reached = all.iter().find(|(_, weight)| {
-        open -= weight;
-        open <= 1e-9
-    });
-    reached.map_or(0.0, |(value, _)| *value)
+fn quantile(all: Vec<(f64, f64)>) -> f64 {
+    stats::weighted_quantile(all, CLAIMED).unwrap_or_default()
 }
 
 /// How many kernels lie inside bands that were measured on other traces.

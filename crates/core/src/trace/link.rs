@@ -3,9 +3,9 @@
 
 use rustc_hash::FxHashMap;
 
-pub use super::align::align;
 use super::execution_trace::EtNodeIndex;
 use super::{Category, EventId, ExecutionTrace, Trace, TrackId, TrackKind};
+use crate::align::common_subsequence;
 use crate::intern::NameId;
 
 /// What joined two traces.
@@ -129,7 +129,7 @@ impl Nodes {
             let events = free.remove(best);
             let wanted: Vec<Option<NameId>> = nodes.iter().map(|node| node.name).collect();
             let recorded: Vec<Option<NameId>> = events.iter().map(|id| Some(trace.events.name(*id))).collect();
-            pairs.extend(align(&wanted, &recorded).into_iter().map(|(n, e)| (events[e], nodes[n].index)));
+            pairs.extend(common_subsequence(&wanted, &recorded).map(|(n, e)| (events[e], nodes[n].index)));
         }
         pairs
     }

@@ -2,7 +2,6 @@
 //!
 //! Knows file formats and their quirks. Knows no graph, no device model and no scenario.
 
-mod align;
 pub mod args;
 mod content;
 mod error;

@@ -12,6 +12,7 @@ use retime_core::cost::topology::Topology;
 use retime_core::cost::work::CollectiveKind;
 use retime_core::device::peers::carried;
 use retime_core::device::{Catalog, CollectiveCurve, DeviceProfile, LinkProfile};
+use retime_core::units::Percent;
 
 /// Mean absolute error aimed at on a measured topology.
 pub(super) const TARGET: f64 = 0.06;
@@ -67,7 +68,7 @@ fn sizes_row(catalog: &Catalog, key: Key<'_>, rows: &[&CollectiveRow], left_out:
         met: Some(!missed),
         reason: missed.then(|| match scattered {
             scattered if scattered > MUCH * left_out.mape => {
-                format!("equal sizes measured twice scatter by {:.0} %", 100.0 * scattered)
+                format!("equal sizes measured twice scatter by {:.0}", Percent(scattered))
             }
             _ => {
                 let jump = mean_jump(rows.iter().map(|row| (row.bytes, row.us)));

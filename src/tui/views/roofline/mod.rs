@@ -17,7 +17,7 @@ use crate::tui::workspace::Workspace;
 use retime_core::analysis::operators::Level;
 use retime_core::analysis::roofline::{Limit, Place, Point, Roofs, dominant_precision};
 use retime_core::device::DeviceKind;
-use retime_core::units::{Bytes, DurNs, Flop};
+use retime_core::units::{Bytes, DurNs, Flop, Percent};
 
 use super::sweep::bar;
 use axes::Axes;
@@ -371,7 +371,7 @@ fn role_of(bound: Limit) -> Role {
 }
 
 fn percent(share: f64) -> String {
-    format!("{:.1} %", 100.0 * share)
+    Percent(share).to_string()
 }
 
 /// `12.8 TFLOP/s`.

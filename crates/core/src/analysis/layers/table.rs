@@ -9,6 +9,7 @@ use crate::analysis::lanes::Times;
 use crate::analysis::roofline::{Limit, Load, Roofs};
 use crate::device::{DeviceProfile, Precision};
 use crate::graph::{ExecutionGraph, Operand, Operator, OperatorId, Task, TaskKind};
+use crate::stats;
 use crate::units::{DurNs, TimeNs};
 
 /// A layer: a top-level operator call of the first rank.
@@ -154,7 +155,7 @@ impl LayerTable {
     pub fn merged(runs: &[Self]) -> Self {
         let Some(first) = runs.first() else { return Self::default() };
         let mut merged = first.clone();
-        merged.latency = trimmed_mean(runs.iter().map(|run| run.latency).collect());
+        merged.latency = trimmed_mean(runs.iter().map(|run| run.latency));
         let layers: Vec<Vec<(String, usize)>> =
             runs.iter().map(|run| keys(run.layers.iter().map(|it| &it.name))).collect();
         let kernels: Vec<Vec<(String, usize)>> =
@@ -165,13 +166,13 @@ impl LayerTable {
         let (layer_at, kernel_at) = (places(&layers), places(&kernels));
         for (layer, key) in merged.layers.iter_mut().zip(&layers[0]) {
             let same = || runs.iter().zip(&layer_at).filter_map(|(run, at)| Some(&run.layers[*at.get(key)?]));
-            layer.latency_ns = trimmed_mean(same().map(|it| it.latency_ns).collect());
-            layer.kernel_ns = trimmed_mean(same().map(|it| it.kernel_ns).collect());
+            layer.latency_ns = trimmed_mean(same().map(|it| it.latency_ns));
+            layer.kernel_ns = trimmed_mean(same().map(|it| it.kernel_ns));
             layer.load.seconds = layer.kernel_ns.secs();
         }
         for (kernel, key) in merged.kernels.iter_mut().zip(&kernels[0]) {
             let same = runs.iter().zip(&kernel_at).filter_map(|(run, at)| Some(&run.kernels[*at.get(key)?]));
-            kernel.duration_ns = trimmed_mean(same.map(|it| it.duration_ns).collect());
+            kernel.duration_ns = trimmed_mean(same.map(|it| it.duration_ns));
             kernel.load.seconds = kernel.duration_ns.secs();
             kernel.throughput = kernel.load.throughput().0;
         }
@@ -192,11 +193,10 @@ fn keys<'a>(names: impl Iterator<Item = &'a String>) -> Vec<(String, usize)> {
 }
 
 /// The mean without the fifth of the values at either end, at least one each from three on; zero of none.
-pub fn trimmed_mean(mut values: Vec<DurNs>) -> DurNs {
-    values.sort_unstable();
+pub fn trimmed_mean(values: impl IntoIterator<Item = DurNs>) -> DurNs {
+    let mut values: Vec<f64> = values.into_iter().map(|value| value.0 as f64).collect();
     let cut = if values.len() >= 3 { (values.len() / 5).max(1) } else { 0 };
-    let kept = &values[cut..values.len() - cut];
-    DurNs(kept.iter().map(|value| value.0).sum::<i64>() / kept.len().max(1) as i64)
+    DurNs(stats::trimmed_mean(&mut values, cut).unwrap_or_default() as i64)
 }
 
 fn outermost(graph: &ExecutionGraph, id: OperatorId) -> OperatorId {
@@ -288,7 +288,7 @@ mod tests {
 
     #[test]
     fn the_trimmed_mean_drops_an_outlier_at_either_end() {
-        let mean = |values: &[i64]| trimmed_mean(values.iter().map(|&ns| DurNs(ns)).collect()).0;
+        let mean = |values: &[i64]| trimmed_mean(values.iter().map(|&ns| DurNs(ns))).0;
         assert_eq!(mean(&[10, 11, 900]), 11);
         assert_eq!(mean(&[10, 20]), 15);
         assert_eq!(mean(&[1, 2, 3, 4, 5, 6, 7, 8, 9, 1000]), 5);

@@ -8,6 +8,7 @@ mod spans;
 
 use std::collections::BTreeMap;
 
+use crate::stats;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -199,13 +200,8 @@ fn plain(op: &str) -> &str {
 impl Statistic {
     /// Mean and spread of a sample; `None` of an empty one.
     pub fn of(sample_us: &[f64]) -> Option<Self> {
-        let count = sample_us.len() as f64;
-        if sample_us.is_empty() {
-            return None;
-        }
-        let mean = sample_us.iter().sum::<f64>() / count;
-        let variance = sample_us.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / count;
-        Some(Self { mean_us: mean, std_us: variance.sqrt(), count: sample_us.len() as u64 })
+        let (mean_us, std_us) = stats::mean_and_deviation(sample_us)?;
+        Some(Self { mean_us, std_us, count: sample_us.len() as u64 })
     }
 
     /// The statistic of both samples together.
@@ -231,15 +227,9 @@ pub fn without_outliers(mut sample_us: Vec<f64>) -> Vec<f64> {
 fn fences(sample_us: &mut Vec<f64>) -> Option<(f64, f64)> {
     sample_us.retain(|value| value.is_finite());
     sample_us.sort_by(f64::total_cmp);
-    let (q1, q3) = (quantile(sample_us, 0.25)?, quantile(sample_us, 0.75)?);
+    let (q1, q3) = (stats::interpolated_quantile(sample_us, 0.25)?, stats::interpolated_quantile(sample_us, 0.75)?);
     let reach = 1.5 * (q3 - q1);
     Some((q1 - reach, q3 + reach))
-}
-
-fn quantile(sorted: &[f64], share: f64) -> Option<f64> {
-    let place = share * sorted.len().checked_sub(1)? as f64;
-    let (low, high) = (sorted[place.floor() as usize], sorted[place.ceil() as usize]);
-    Some(low + (high - low) * place.fract())
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use crate::graph::Clock;
 use crate::units::{DurNs, TimeNs};
 
 use super::constants::median;
+use crate::stats;
 
 /// An end of a collective on the first rank's clock, and how much later the other rank's clock had it.
 pub(super) type End = (TimeNs, DurNs);
@@ -35,8 +36,8 @@ pub(super) fn estimate(mut ends: Vec<End>, at: TimeNs) -> Clock {
     let pairs = ends[..ends.len() - half].iter().zip(&ends[half..]).filter(|(early, late)| late.0 > early.0);
     let mut slopes: Vec<f64> =
         pairs.map(|(early, late)| (late.1 - early.1).0 as f64 * 1e6 / late.0.since(early.0).0 as f64).collect();
-    slopes.sort_by(f64::total_cmp);
-    let Some(&drift_ppm) = slopes.get(slopes.len() / 2).filter(|ppm| ppm.abs() <= MOST_PPM) else { return constant };
+    let drift_ppm = stats::upper_quantile(&mut slopes, (1, 2)).filter(|ppm| ppm.abs() <= MOST_PPM);
+    let Some(drift_ppm) = drift_ppm else { return constant };
     let drifting = Clock { offset: middle(&ends, at, drift_ppm), drift_ppm };
     let is_explained =
         (scatter(&ends, drifting, at).0 as f64) < (1.0 - EXPLAINED) * scatter(&ends, constant, at).0 as f64;

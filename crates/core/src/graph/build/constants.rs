@@ -3,6 +3,7 @@
 use crate::units::DurNs;
 
 use super::works::WorkKind;
+use crate::stats;
 
 /// How many kinds of device work there are.
 const KINDS: usize = WorkKind::ALL.len();
@@ -85,29 +86,19 @@ impl ReplayConstants {
 
 /// The median; the lower of the two middle values when there are two; zero without values.
 pub(super) fn median(values: &mut [DurNs]) -> DurNs {
-    quantile(values, 1, 2)
+    stats::lower_quantile(values, (1, 2)).unwrap_or_default()
 }
 
 /// The lower quartile; zero without values.
 pub(super) fn lower_quartile(values: &mut [DurNs]) -> DurNs {
-    quantile(values, 1, 4)
-}
-
-fn quantile(values: &mut [DurNs], numerator: usize, denominator: usize) -> DurNs {
-    let Some(last) = values.len().checked_sub(1) else { return DurNs::ZERO };
-    *values.select_nth_unstable(last * numerator / denominator).1
+    stats::lower_quantile(values, (1, 4)).unwrap_or_default()
 }
 
 /// The mean of the values between the 5th and the 95th percentile; zero without values.
 pub(super) fn trimmed_mean(values: &mut [DurNs]) -> DurNs {
-    values.sort_unstable();
+    let mut values: Vec<f64> = values.iter().map(|value| value.0 as f64).collect();
     let cut = values.len() / 20;
-    let kept = &values[cut..values.len() - cut];
-    if kept.is_empty() {
-        return DurNs::ZERO;
-    }
-    let sum: i128 = kept.iter().map(|value| i128::from(value.0)).sum();
-    DurNs((sum as f64 / kept.len() as f64).round() as i64)
+    DurNs(stats::trimmed_mean(&mut values, cut).unwrap_or_default().round() as i64)
 }
 
 /// One constant per group of samples; groups with fewer than three take that of all samples together.

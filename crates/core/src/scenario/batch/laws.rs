@@ -11,6 +11,7 @@ use rustc_hash::FxHashMap;
 
 use crate::graph::{ExecutionGraph, NodeId, Operand, Operands, OperandsId, OperatorId, Phase, Task, TaskKind};
 use crate::intern::NameId;
+use crate::stats;
 
 /// Laws of one graph, learned from another of the same model.
 #[derive(Clone, Debug)]
@@ -269,10 +270,8 @@ fn takes_time(task: &Task) -> bool {
 
 /// The mean of the middle half: no single outlier decides.
 fn middle(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
     let cut = values.len() / 4;
-    let kept = values.get(cut..values.len() - cut).filter(|kept| !kept.is_empty())?;
-    Some(kept.iter().sum::<f64>() / kept.len() as f64)
+    stats::trimmed_mean(&mut values, cut)
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use crate::scenario::step::StepError;
 use crate::scenario::text::column;
 
 use super::field::{FIELDS, Field, FieldSpec};
+use crate::units::{SIZE_UNITS, TIME_UNITS, parse_quantity};
 
 /// A selector's meaning.
 #[derive(Clone, Debug)]
@@ -282,33 +283,21 @@ fn is_number_of(field: Field) -> bool {
 
 /// A number with its unit, in ns or bytes.
 fn number(field: Field, text: &str, column: usize) -> Result<f64, StepError> {
-    let split = text.find(|c: char| c.is_alphabetic() && c != 'e' && c != 'E').unwrap_or(text.len());
-    let (digits, unit) = text.split_at(split);
-    let units: &[(&str, f64)] = match field {
-        Field::Dur => &[("ns", 1.0), ("us", 1e3), ("µs", 1e3), ("ms", 1e6), ("s", 1e9)],
-        Field::Bytes => &[
-            ("b", 1.0),
-            ("kb", 1e3),
-            ("mb", 1e6),
-            ("gb", 1e9),
-            ("k", 1024.0),
-            ("kib", 1024.0),
-            ("mib", 1_048_576.0),
-            ("gib", 1_073_741_824.0),
-        ],
-        _ => &[("", 1.0)],
+    let (units, bare) = match field {
+        Field::Dur => (TIME_UNITS, None),
+        Field::Bytes => (SIZE_UNITS, Some(1.0)),
+        _ => (&[][..], Some(1.0)),
     };
-    let no_unit = if field == Field::Dur { None } else { Some(1.0) };
-    let lower = unit.to_lowercase();
-    let known = units.iter().find(|(name, _)| *name == lower).map(|&(_, factor)| factor);
-    let factor = if unit.is_empty() { no_unit } else { known };
-    let names: Vec<&str> = units.iter().map(|&(name, _)| name).filter(|name| !name.is_empty()).collect();
-    let expected = if names.is_empty() { String::new() } else { format!(" with a unit ({})", names.join(", ")) };
-    match (digits.parse::<f64>(), factor) {
-        (Ok(value), Some(_)) if is_number_of(field) && (value < 0.0 || value.fract() != 0.0) => {
+    match parse_quantity(text, units, bare) {
+        Some(value) if is_number_of(field) && (value < 0.0 || value.fract() != 0.0) => {
             Err(StepError::at(column, format!("`{text}`: expected a whole number from 0")))
         }
-        (Ok(value), Some(factor)) if value.is_finite() => Ok(value * factor),
-        _ => Err(StepError::at(column, format!("`{text}`: expected a number{expected}"))),
+        Some(value) => Ok(value),
+        None => {
+            let names: Vec<&str> = units.iter().map(|&(name, _)| name).collect();
+            let expected =
+                if names.is_empty() { String::new() } else { format!(" with a unit ({})", names.join(", ")) };
+            Err(StepError::at(column, format!("`{text}`: expected a number{expected}")))
+        }
     }
 }

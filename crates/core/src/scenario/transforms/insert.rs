@@ -10,7 +10,7 @@ use crate::scenario::selector::Selector;
 use crate::scenario::step::StepError;
 use crate::scenario::text::{Word, Words};
 use crate::scenario::transform::{StepReport, Transform, TransformSpec};
-use crate::units::DurNs;
+use crate::units::{DurNs, TIME_UNITS, parse_quantity};
 
 use super::insert_operator;
 use super::kernel::{self, NewKernel, Side};
@@ -69,24 +69,11 @@ const LARGEST_STREAM: u64 = 9_998;
 
 /// A time with its unit.
 fn duration(word: Word<'_>) -> Result<DurNs, StepError> {
-    let split = word.text.find(|c: char| c.is_alphabetic()).unwrap_or(word.text.len());
-    let (digits, unit) = word.text.split_at(split);
-    let factor = match unit {
-        "ns" => Some(1.0),
-        "us" | "µs" => Some(1e3),
-        "ms" => Some(1e6),
-        "s" => Some(1e9),
-        _ => None,
-    };
-    match (digits.parse::<f64>(), factor) {
-        (Ok(value), Some(factor)) if (0.0..=1e13).contains(&(value * factor)) => {
-            Ok(DurNs((value * factor).round() as i64))
-        }
-        _ => Err(StepError::at(
-            word.column,
-            format!("`{}`: expected a time from 0s to 10000s with its unit, e.g. 35us", word.text),
-        )),
-    }
+    let ns = parse_quantity(word.text, TIME_UNITS, None).filter(|ns| (0.0..=1e13).contains(ns));
+    ns.map(|ns| DurNs(ns.round() as i64)).ok_or_else(|| {
+        let expected = "expected a time from 0s to 10000s with its unit, e.g. 35us";
+        StepError::at(word.column, format!("`{}`: {expected}", word.text))
+    })
 }
 
 impl Transform for InsertKernel {

@@ -15,7 +15,7 @@ use crate::scenario::known::Name;
 use crate::scenario::step::StepError;
 use crate::scenario::text::Words;
 use crate::scenario::transform::{StepReport, Transform, TransformSpec};
-use crate::units::DurNs;
+use crate::units::{DurNs, Percent};
 
 use super::SwapGpu;
 use super::report::{count, list};
@@ -95,11 +95,11 @@ fn place(draft: &mut Draft<'_>, device: &Arc<DeviceProfile>) -> StepReport {
     placement.write();
     let host::Tally { kernels, calls, changed, unmodelled } = placement.tally;
     let missing: DurNs = unmodelled.values().map(|&(_, time)| time).sum();
-    let share = 100.0 * missing.0 as f64 / computed.0 as f64;
+    let share = Percent::of(missing, computed);
     let summary = format!("{} by {} on {}", count(kernels, "kernel"), count(calls, "runtime call"), device.name);
     let mut report = StepReport { changed, summary, ..StepReport::default() };
     if !unmodelled.is_empty() {
-        report.unhandled.push(format!("{share:.1} % of the host's computing time is in operators without a model"));
+        report.unhandled.push(format!("{share} of the host's computing time is in operators without a model"));
     }
     list(&mut report, unmodelled, "no model covers it: taken as the shortest kernel there is");
     let kept = graph.tasks.node_weights().filter(|task| matches!(task.kind, TaskKind::Collective(_))).count();

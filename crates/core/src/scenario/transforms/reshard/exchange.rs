@@ -5,7 +5,7 @@ use crate::graph::{NodeId, TaskKind};
 use crate::scenario::draft::Draft;
 use crate::scenario::tables::{Cut, Table, TablePlacement, Tables};
 use crate::scenario::transform::StepReport;
-use crate::units::{Bytes, DurNs};
+use crate::units::{Bytes, DurNs, Percent};
 
 /// A change of placement and how many elements cross the interconnect under each.
 #[derive(Clone, Copy)]
@@ -76,7 +76,7 @@ fn recost_rows(
         scale_message(draft, *node, sent);
     }
     report.changed += carried.len();
-    format!(", exchange of rows {:+.0} %", 100.0 * (sent.after / sent.before.max(1.0) - 1.0))
+    format!(", exchange of rows {:+.0}", Percent(sent.after / sent.before.max(1.0) - 1.0))
 }
 
 /// From what the message is now; from the traced one where a step before took all of it away.

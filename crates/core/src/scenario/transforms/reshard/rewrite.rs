@@ -9,7 +9,7 @@ use crate::scenario::draft::Draft;
 use crate::scenario::tables::{RankLookups, Table, TablePlacement, Tables, mean_reuse};
 use crate::scenario::transform::StepReport;
 use crate::scenario::transforms::report::count;
-use crate::units::DurNs;
+use crate::units::{DurNs, Percent};
 
 use super::exchange;
 use super::law::{Law, Traced};
@@ -37,7 +37,7 @@ pub(super) fn place(
         if let Some((ratio, changed)) = recost_rank(draft, tables, (rank, &laws), new, report) {
             report.changed += changed;
             let number = draft.graph().ranks[rank].rank.0;
-            changes.push(format!("r{number} {:+.0} %", 100.0 * (ratio - 1.0)));
+            changes.push(format!("r{number} {:+.0}", Percent(ratio - 1.0)));
         }
     }
     let exchange = exchange::recost(draft, tables, old, new, report);

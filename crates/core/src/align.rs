@@ -1,11 +1,13 @@
-//! Two sequences of names, aligned so that as many as possible of the same name stand beside each other in order.
+//! Aligning two sequences: a longest common subsequence, and what is in one of them only. Knows no trace and no graph.
+
+use std::hash::Hash;
 
 use rustc_hash::FxHashMap;
 
 /// A place in either sequence or in both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Aligned {
-    /// The same name at these places.
+    /// The same element at these places.
     Both(usize, usize),
     /// Only in the first.
     First(usize),
@@ -16,24 +18,32 @@ pub enum Aligned {
 /// Aligns two sequences: a longest common subsequence, with what is in one only between its members.
 ///
 /// # Complexity
-/// O(n + m) where they are the same but for one stretch of each; O(k·l / 64) time and O(k + l · distinct names / 64)
+/// O(n + m) where they are the same but for one stretch of each; O(k·l / 64) time and O(k + l · distinct elements / 64)
 /// memory for stretches of k and l.
 ///
 /// # Reference
 /// D. S. Hirschberg, 1975 (linear space by halving); H. Hyyrö, 2004 (64 cells of the table in a word).
-pub fn align<'a>(a: &[&'a str], b: &[&'a str]) -> Vec<Aligned> {
-    let mut numbers: FxHashMap<&'a str, u32> = FxHashMap::default();
-    let mut numbered = |names: &[&'a str]| -> Vec<u32> {
-        let number = |&name: &&'a str| {
+pub fn align<T: Copy + Eq + Hash>(a: &[T], b: &[T]) -> Vec<Aligned> {
+    let mut numbers: FxHashMap<T, u32> = FxHashMap::default();
+    let mut numbered = |elements: &[T]| -> Vec<u32> {
+        let number = |&element: &T| {
             let next = numbers.len() as u32;
-            *numbers.entry(name).or_insert(next)
+            *numbers.entry(element).or_insert(next)
         };
-        names.iter().map(number).collect()
+        elements.iter().map(number).collect()
     };
     let (a, b) = (numbered(a), numbered(b));
     let mut found = Vec::with_capacity(a.len().max(b.len()));
     part(&a, &b, (0, 0), &mut found);
     found
+}
+
+/// Pairs of equal elements `(index in a, index in b)` of [`align`], both rising.
+pub fn common_subsequence<T: Copy + Eq + Hash>(a: &[T], b: &[T]) -> impl Iterator<Item = (usize, usize)> {
+    align(a, b).into_iter().filter_map(|aligned| match aligned {
+        Aligned::Both(i, j) => Some((i, j)),
+        Aligned::First(_) | Aligned::Second(_) => None,
+    })
 }
 
 fn part(a: &[u32], b: &[u32], (at_a, at_b): (usize, usize), found: &mut Vec<Aligned>) {
@@ -47,13 +57,13 @@ fn part(a: &[u32], b: &[u32], (at_a, at_b): (usize, usize), found: &mut Vec<Alig
     found.extend((0..after).map(|i| Aligned::Both(to_a + i, to_b + i)));
 }
 
-/// OverheadSpans that begin and end differently: the first in halves, the second where both halves together have most in common.
+/// Stretches that begin and end differently: the first in halves, the second where both halves together have most in common.
 fn differing(a: &[u32], b: &[u32], (at_a, at_b): (usize, usize), found: &mut Vec<Aligned>) {
     match a {
         [] => found.extend((0..b.len()).map(|j| Aligned::Second(at_b + j))),
         _ if b.is_empty() => found.extend((0..a.len()).map(|i| Aligned::First(at_a + i))),
         [only] => {
-            let same = b.iter().position(|name| name == only);
+            let same = b.iter().position(|other| other == only);
             let second = |j: usize| Aligned::Second(at_b + j);
             let here = same.map_or(Aligned::First(at_a), |j| Aligned::Both(at_a, at_b + j));
             let split = same.unwrap_or(0);
@@ -73,12 +83,12 @@ fn differing(a: &[u32], b: &[u32], (at_a, at_b): (usize, usize), found: &mut Vec
     }
 }
 
-/// Lengths of the longest common subsequences of `a` and every beginning of `b`, whose members `name_at` gives.
-fn common<'a>(a: impl Iterator<Item = &'a u32>, width: usize, name_at: impl Fn(usize) -> u32) -> Vec<u32> {
+/// Lengths of the longest common subsequences of `a` and every beginning of `b`, whose elements `at` gives.
+fn common<'a>(a: impl Iterator<Item = &'a u32>, width: usize, at: impl Fn(usize) -> u32) -> Vec<u32> {
     let words = width.div_ceil(64);
     let mut places: FxHashMap<u32, Vec<u64>> = FxHashMap::default();
     for j in 0..width {
-        places.entry(name_at(j)).or_insert_with(|| vec![0; words])[j / 64] |= 1 << (j % 64);
+        places.entry(at(j)).or_insert_with(|| vec![0; words])[j / 64] |= 1 << (j % 64);
     }
     // A zero stands where one more member of `b` makes the subsequence longer.
     let mut row = vec![u64::MAX; words];

@@ -51,7 +51,7 @@ pub struct CalibrateArgs {
     /// Device file to write
     #[arg(short, long, value_name = "DEVICE.toml")]
     pub out: PathBuf,
-    /// Fit only achieved arithmetic, bandwidth and floor, to five or more matrix products
+    /// Fit only achieved arithmetic, bandwidth and start cost, to five or more matrix products
     #[arg(long)]
     pub quick: bool,
     /// Try the networks of the paper's grid (3-7 layers of 128-1024, two optimizers, seven rates) instead of three small ones:

@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 const FILE_LIMIT: usize = 600;
 /// Longest function in lines.
 const FUNCTION_LIMIT: usize = 80;
+/// Longest ARCHITECTURE.md in lines: it is a map.
+const MAP_LIMIT: usize = 170;
 
 /// The modules that all others may use, and that use no other; nor does `cli`.
 const LEAVES: &str = "units intern diagnostic";
@@ -265,8 +267,71 @@ fn unsafe_code_is_in_one_place() {
     assert!(places.len() <= 1, "more than the one mmap call is unsafe: {places:?}");
 }
 
+fn files_ending(folder: &Path, ending: &str) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let below = |path: PathBuf| if path.is_dir() { files_ending(&path, ending) } else { vec![path] };
+    entries.flat_map(below).filter(|path| path.to_string_lossy().ends_with(ending)).collect()
+}
+
+/// What relative links in `text` lead to, and files of the repository that it names in backticks, the engine's without its folder too.
+fn references(text: &str) -> Vec<String> {
+    let until = |rest: &str, end: char| rest.split(end).next().unwrap().to_owned();
+    let links = text.match_indices("](").map(|(at, _)| until(&text[at + 2..], ')'));
+    let links = links.filter(|link| !link.contains("://") && !link.starts_with('#'));
+    let folders =
+        ["`src/", "`crates/", "`docs/", "`tests/", "`sample_traces/", "`cost/", "`device/", "`scenario/", "`analysis/"];
+    let named = folders.iter().flat_map(|folder| text.match_indices(folder)).map(|(at, _)| until(&text[at + 1..], '`'));
+    links.chain(named.filter(|name| !name.contains(['*', '<', ' ', '{']))).collect()
+}
+
+#[test]
+fn documents_are_short_and_refer_to_what_is_there() {
+    let root = root();
+    let mut broken = Vec::new();
+    let pages = ["README.md", "ARCHITECTURE.md"].map(|name| root.join(name));
+    for path in pages.into_iter().chain(files_ending(&root.join("docs"), ".md")) {
+        let text = fs::read_to_string(&path).unwrap();
+        let folder = path.parent().unwrap();
+        let bases = [folder, &root, &root.join("crates/core/src")];
+        let is_missing = |name: &String| !bases.iter().any(|base| base.join(name).exists());
+        let missing = references(&text).into_iter().filter(is_missing);
+        broken.extend(missing.map(|name| format!("{} names {name}", path.display())));
+        if path.ends_with("ARCHITECTURE.md") && text.lines().count() > MAP_LIMIT {
+            broken.push(format!("ARCHITECTURE.md has more than {MAP_LIMIT} lines"));
+        }
+    }
+    fail_on(&broken, "a document is too long, or refers to what is not there");
+}
+
+/// Names of types in the last column of a table of words.
+fn replaced(glossary: &str) -> BTreeSet<String> {
+    let words =
+        glossary.lines().filter_map(|line| line.rsplit('|').nth(1)).flat_map(|cell| cell.split('`').skip(1).step_by(2));
+    words.filter(|word| word.starts_with(char::is_uppercase)).map(str::to_owned).collect()
+}
+
+#[test]
+fn no_type_has_a_name_that_the_glossary_replaced() {
+    let replaced = replaced(&fs::read_to_string(root().join("docs/glossary.md")).unwrap());
+    assert!(!replaced.is_empty(), "the glossary replaces nothing");
+    let mut broken = Vec::new();
+    for (file, text) in sources() {
+        for head in ["struct ", "enum ", "trait ", "type "] {
+            for (at, _) in text.match_indices(head) {
+                let name: String = text[at + head.len()..].chars().take_while(|c| c.is_alphanumeric()).collect();
+                if replaced.contains(&name) {
+                    broken.push(format!("{file}: {head}{name}"));
+                }
+            }
+        }
+    }
+    fail_on(&broken, "docs/glossary.md has another word for it");
+}
+
 #[test]
 fn the_rules_themselves_can_fail() {
+    assert_eq!(references("[a](b.md) [c](https://d) `src/e.rs`"), ["b.md", "src/e.rs"]);
+    assert_eq!(replaced("| placement | where | seat, `Seat` |"), BTreeSet::from(["Seat".to_owned()]));
     assert_eq!(
         uses("graph", "use crate::tui::App;\n// crate::not_this\nlet x = crate::graph::timed::TaskId(0);").len(),
         2

@@ -50,7 +50,7 @@ impl ByHand {
     fn task(
         &mut self,
         kind: TaskKind,
-        lane: u16,
+        lane: u32,
         name: &str,
         ns: i64,
         after: &[(NodeId, DependencyKind, i64)],
@@ -166,7 +166,7 @@ fn the_critical_path_names_every_part_of_the_iteration_once() {
 fn a_gap_after_a_wait_for_the_device_is_blamed_on_the_wait() {
     let graph = waiting_host();
     let found = all_gaps(&graph);
-    let seen: Vec<(u16, i64, i64, &str)> =
+    let seen: Vec<(u32, i64, i64, &str)> =
         found.iter().map(|gap| (gap.lane.0, gap.start.0, gap.duration.0, gap.cause.name())).collect();
     let expected = [
         (2, 0, 1_984, "event-wait"),

@@ -47,7 +47,7 @@ impl<'a> Callers<'a> {
 /// The rank's lane of a host thread.
 pub(super) fn lane_of(graph: &ExecutionGraph, part: &RankPart, tid: i64) -> Option<LaneId> {
     let is_it = |lane: &retime_core::graph::Lane| lane.rank == part.rank && lane.kind == LaneKind::Thread { tid };
-    graph.lanes.iter().position(is_it).map(|at| LaneId(at as u16))
+    graph.lanes.iter().position(is_it).map(|at| LaneId(at as u32))
 }
 
 /// The operators of a rank: they stand together, in order of their lanes.

@@ -64,12 +64,12 @@ fn calls<'t>(rank: Rank<'_>, trace: &'t Trace) -> Vec<Call<'t>> {
     let own = || trace.memory.iter().filter(|(_, args)| args.on_device == on_device);
     own().for_each(|(_, args)| *devices.entry(args.device).or_default() += 1);
     let most = devices.into_iter().max_by_key(|&(device, count)| (count, std::cmp::Reverse(device)));
-    let mut lanes: FxHashMap<u16, Option<LaneId>> = FxHashMap::default();
+    let mut lanes: FxHashMap<u32, Option<LaneId>> = FxHashMap::default();
     let mut calls: Vec<Call<'t>> = own()
         .filter(|(_, args)| most.is_some_and(|(device, _)| args.device == device) && args.at <= rank.part.window_end)
         .map(|(event, args)| {
             let track = trace.events.track(event);
-            let lane = *lanes.entry(track.0).or_insert_with(|| match trace.tracks[usize::from(track.0)].kind {
+            let lane = *lanes.entry(track.0).or_insert_with(|| match trace.tracks[track.0 as usize].kind {
                 TrackKind::Thread { tid, .. } => lane_of(rank.graph, rank.part, tid),
                 _ => None,
             });

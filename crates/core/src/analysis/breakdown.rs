@@ -81,7 +81,7 @@ impl Breakdown {
             breakdown.ranks.push(rank_share(sources, part, &clipped));
         }
         for (lane, tasks) in clipped.iter().enumerate() {
-            let (id, rank) = (LaneId(lane as u16), graph.lanes[lane].rank);
+            let (id, rank) = (LaneId(lane as u32), graph.lanes[lane].rank);
             match graph.lanes[lane].kind {
                 LaneKind::Stream { .. } => breakdown.streams.push(stream_share(graph, rank, id, tasks)),
                 LaneKind::Thread { .. } => breakdown.threads.push(thread_share(graph, rank, id, tasks)),

@@ -73,7 +73,7 @@ pub fn gaps(sources: &Sources<'_>, shortest: DurNs) -> Vec<Gap> {
                 let idle = idle(density, &period).into_iter();
                 let long = idle.filter(|(range, _)| range.end.since(range.start) >= shortest.max(DurNs(1)));
                 found.extend(
-                    long.map(|(range, next)| explained(sources, part.rank, LaneId(lane as u16), range, next, part.end)),
+                    long.map(|(range, next)| explained(sources, part.rank, LaneId(lane as u32), range, next, part.end)),
                 );
             }
         }

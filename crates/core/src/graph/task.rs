@@ -12,7 +12,7 @@ pub struct Rank(pub u32);
 
 /// A row of [`ExecutionGraph::lanes`](super::ExecutionGraph::lanes).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct LaneId(pub u16);
+pub struct LaneId(pub u32);
 
 /// What a lane is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

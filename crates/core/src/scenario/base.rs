@@ -23,7 +23,7 @@ pub struct Base {
     graph: Arc<ExecutionGraph>,
     timed: Arc<TimedGraph>,
     moving: Vec<MovingEdge>,
-    rank_of_lane: Vec<u16>,
+    rank_of_lane: Vec<u32>,
     /// As the trace tells.
     traced: Works,
     /// With what the facts file tells of its tables, where it tells which rows are looked up.
@@ -75,7 +75,7 @@ impl Base {
     pub fn of_lowered(graph: Arc<ExecutionGraph>, timed: TimedGraph) -> Self {
         let works = Works::of_graph(&graph, Sharing::of_graph(&graph));
         let rank = |lane: &Lane| graph.ranks.iter().position(|part| part.rank == lane.rank).unwrap_or(0);
-        let rank_of_lane = graph.lanes.iter().map(|lane| rank(lane) as u16).collect();
+        let rank_of_lane = graph.lanes.iter().map(|lane| rank(lane) as u32).collect();
         let moves = |edge: &EdgeReference<'_, Dependency, u32>| edge.weight().of_predecessor != 0.0;
         let moving = graph.tasks.edge_references().filter(moves);
         let moving = moving.map(|edge| MovingEdge { edge: edge.id(), from: edge.source(), to: edge.target() });

@@ -178,7 +178,7 @@ fn by_track(trace: &Trace, events: &[EventId]) -> Window {
     let mut tracks: FxHashMap<TrackId, Vec<EventId>> = FxHashMap::default();
     for &id in events {
         let track = trace.events.track(id);
-        if matches!(trace.tracks[usize::from(track.0)].kind, TrackKind::Thread { .. }) {
+        if matches!(trace.tracks[track.0 as usize].kind, TrackKind::Thread { .. }) {
             tracks.entry(track).or_default().push(id);
         }
     }

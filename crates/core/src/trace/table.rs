@@ -1,4 +1,4 @@
-//! The event columns: 28 bytes per event, arguments that few events have kept aside.
+//! The event columns: 29 bytes per event, arguments that few events have kept aside.
 //!
 //! Must not know what an event's arguments mean.
 

@@ -4,7 +4,7 @@ use crate::intern::NameId;
 
 /// A row of [`Trace::tracks`](super::Trace::tracks).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct TrackId(pub u16);
+pub struct TrackId(pub u32);
 
 /// What a track is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

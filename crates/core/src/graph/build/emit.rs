@@ -50,9 +50,9 @@ pub(super) struct Emission<'a, 'o> {
     /// Lane of joints and markers.
     pub(super) virtual_lane: LaneId,
     /// First lane of its threads, then of its streams, each in the order of `observed`.
-    pub(super) thread_lanes: u16,
+    pub(super) thread_lanes: u32,
     /// First lane of its streams.
-    pub(super) stream_lanes: u16,
+    pub(super) stream_lanes: u32,
     /// The operators of each thread in the graph: position of the first that is in the window, its id, how many.
     pub(super) operator_ids: Vec<Vec<Option<OperatorId>>>,
     /// By call: its tasks.
@@ -124,12 +124,12 @@ impl<'a, 'o> Emission<'a, 'o> {
     fn add_lanes(&mut self) {
         let observed = self.observed;
         self.virtual_lane = self.add_lane(LaneKind::Virtual, NameId(0), false);
-        self.thread_lanes = self.shared.lanes.len() as u16;
+        self.thread_lanes = self.shared.lanes.len() as u32;
         for thread in &observed.threads.list {
             let name = observed.trace.tracks[thread.track.0 as usize].name;
             self.add_lane(LaneKind::Thread { tid: thread.tid }, name, false);
         }
-        self.stream_lanes = self.shared.lanes.len() as u16;
+        self.stream_lanes = self.shared.lanes.len() as u32;
         for stream in &observed.works.streams {
             let name = observed.trace.tracks[stream.track.0 as usize].name;
             let kind = if stream.on_host {
@@ -144,7 +144,7 @@ impl<'a, 'o> Emission<'a, 'o> {
     fn add_lane(&mut self, kind: LaneKind, name: NameId, communication: bool) -> LaneId {
         let name = self.names.copy(&mut self.shared.names, name);
         self.shared.lanes.push(Lane { rank: self.rank, kind, name, communication });
-        LaneId(self.shared.lanes.len() as u16 - 1)
+        LaneId(self.shared.lanes.len() as u32 - 1)
     }
 
     /// The graph's id of a name of the trace.

@@ -168,7 +168,7 @@ impl<'e, 'a, 'o> Chain<'e, 'a, 'o> {
     fn new(emission: &'e mut Emission<'a, 'o>, thread: usize, classes: &'e Classes) -> Self {
         Self {
             thread,
-            lane: LaneId(emission.thread_lanes + thread as u16),
+            lane: LaneId(emission.thread_lanes + thread as u32),
             classes,
             last: NONE,
             resumes: Vec::new(),

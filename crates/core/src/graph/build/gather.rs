@@ -86,7 +86,7 @@ impl Totals {
     fn take(&mut self, shared: &mut Shared, other: &Shared) -> Shift {
         let shift = Shift {
             tasks: self.tasks as u32,
-            lanes: self.lanes as u16,
+            lanes: self.lanes as u32,
             operators: self.operators as u32,
             names: other.names.iter().map(|(_, name)| shared.names.intern(name)).collect(),
             operands: other.operators.operands.iter().map(|operands| shared.operators.operands(operands)).collect(),
@@ -102,7 +102,7 @@ impl Totals {
 struct Shift {
     /// Where the tasks begin that follow the rank's origin, which is that of all.
     tasks: u32,
-    lanes: u16,
+    lanes: u32,
     operators: u32,
     names: Vec<NameId>,
     operands: Vec<OperandsId>,

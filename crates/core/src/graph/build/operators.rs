@@ -87,7 +87,7 @@ fn emit_thread(
         };
         let id = OperatorId(emission.shared.operators.list.len() as u32);
         ids[position] = Some(id);
-        let operator = operator(emission, LaneId(emission.thread_lanes + index as u16), thread, span, parent);
+        let operator = operator(emission, LaneId(emission.thread_lanes + index as u32), thread, span, parent);
         let operands = operands_of(emission, span.event, lists);
         emission.shared.operators.list.push(Operator {
             module,

@@ -28,7 +28,7 @@ pub(super) struct Call {
     /// The outermost call's event.
     pub(super) event: EventId,
     /// Position of its thread.
-    pub(super) thread: u16,
+    pub(super) thread: u32,
     /// Its start.
     pub(super) start: TimeNs,
     /// Its end.
@@ -121,7 +121,7 @@ impl Threads {
             if raw.operators.is_empty() && !raw.has_steps && !raw.calls.iter().any(launches) {
                 continue;
             }
-            threads.add(trace, &classes, TrackId(index as u16), (pid, tid), raw);
+            threads.add(trace, &classes, TrackId(index as u32), (pid, tid), raw);
         }
         threads
     }
@@ -129,7 +129,7 @@ impl Threads {
     fn add(&mut self, trace: &Trace, classes: &[CallClass], track: TrackId, (pid, tid): (i64, i64), raw: Raw) {
         let operators = nest(trace, &raw.operators);
         let first_call = self.calls.len() as u32;
-        let thread = self.list.len() as u16;
+        let thread = self.list.len() as u32;
         for &id in &raw.calls {
             self.add_call(trace, classes, thread, first_call, id);
         }
@@ -155,7 +155,7 @@ impl Threads {
         });
     }
 
-    fn add_call(&mut self, trace: &Trace, classes: &[CallClass], thread: u16, first_call: u32, id: EventId) {
+    fn add_call(&mut self, trace: &Trace, classes: &[CallClass], thread: u32, first_call: u32, id: EventId) {
         let (start, end) = (trace.events.start(id), trace.events.end(id));
         let class = class_of(trace, classes, id);
         let previous = self.calls[first_call as usize..].last_mut();

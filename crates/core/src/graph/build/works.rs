@@ -60,7 +60,7 @@ pub(super) struct Work {
     /// Its event.
     pub(super) event: EventId,
     /// Position of its stream.
-    pub(super) stream: u16,
+    pub(super) stream: u32,
     /// What it is.
     pub(super) kind: WorkKind,
     /// Whether it copies from or to memory that the device cannot reach by itself.
@@ -134,7 +134,7 @@ impl Works {
     /// O(events).
     pub(super) fn read(trace: &Trace) -> Self {
         let mut works = Self::default();
-        let mut stream_of: FxHashMap<TrackId, u16> = FxHashMap::default();
+        let mut stream_of: FxHashMap<TrackId, u32> = FxHashMap::default();
         let mut kinds = Kinds::default();
         let host: Vec<bool> = trace.names.iter().map(|(_, name)| name.starts_with(HOST_COLLECTIVE)).collect();
         let on_host = |id| trace.events.category(id) == Category::Annotation && host[trace.events.name(id).0 as usize];
@@ -160,17 +160,17 @@ impl Works {
         self.estimate_launch_times(threads);
     }
 
-    fn add_stream(&mut self, trace: &Trace, track: TrackId) -> u16 {
+    fn add_stream(&mut self, trace: &Trace, track: TrackId) -> u32 {
         let (device, stream) = match trace.tracks[track.0 as usize].kind {
             TrackKind::Stream { device, stream } => (device, stream),
             TrackKind::Thread { pid, tid } | TrackKind::Other { pid, tid } => (pid, tid),
         };
         let on_host = matches!(trace.tracks[track.0 as usize].kind, TrackKind::Thread { .. });
         self.streams.push(Stream { track, device, number: stream, works: Vec::new(), on_host });
-        self.streams.len() as u16 - 1
+        self.streams.len() as u32 - 1
     }
 
-    fn add(&mut self, trace: &Trace, id: EventId, stream: u16, (kind, pageable): (WorkKind, bool)) {
+    fn add(&mut self, trace: &Trace, id: EventId, stream: u32, (kind, pageable): (WorkKind, bool)) {
         let index = self.list.len() as u32;
         let on_stream = &mut self.streams[stream as usize].works;
         let previous = on_stream.last().copied();

@@ -30,7 +30,7 @@ impl Draft<'_> {
             } else {
                 nodes
             };
-            (LaneId(lane as u16), nodes)
+            (LaneId(lane as u32), nodes)
         };
         lanes.into_iter().enumerate().map(in_order).filter(|(_, nodes)| !nodes.is_empty()).collect()
     }

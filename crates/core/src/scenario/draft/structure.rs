@@ -68,7 +68,7 @@ impl Draft<'_> {
     /// Adds a lane.
     pub fn add_lane(&mut self, lane: Lane, name: impl Into<String>) -> LaneId {
         self.lanes.push((lane, name.into()));
-        LaneId((self.graph().lanes.len() + self.lanes.len() - 1) as u16)
+        LaneId((self.graph().lanes.len() + self.lanes.len() - 1) as u32)
     }
 
     /// A lane, traced or added.

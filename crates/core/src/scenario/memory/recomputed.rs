@@ -62,7 +62,7 @@ fn passes(parts: &[Recomputed]) -> Vec<[TimeNs; 2]> {
 fn users(draft: &Draft<'_>, rank: usize, passes: &[[TimeNs; 2]]) -> Vec<(TimeNs, OperatorId)> {
     let graph = draft.graph();
     let is_own: Vec<bool> =
-        (0..graph.lanes.len()).map(|lane| draft.base().rank_index(LaneId(lane as u16)) == rank).collect();
+        (0..graph.lanes.len()).map(|lane| draft.base().rank_index(LaneId(lane as u32)) == rank).collect();
     let within = |start: TimeNs| {
         let last = passes.partition_point(|pass| pass[0] <= start).checked_sub(1);
         last.is_some_and(|at| start < passes[at][1])

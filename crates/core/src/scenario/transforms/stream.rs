@@ -69,7 +69,7 @@ fn lane(draft: &mut Draft<'_>, node: Node, number: i64) -> LaneId {
     };
     let kind = LaneKind::Stream { device, stream: number };
     let all = draft.graph().lanes.len() + draft.lanes.len();
-    let known = (0..all as u16)
+    let known = (0..all as u32)
         .map(LaneId)
         .find(|&id| draft.lane(id).is_some_and(|lane| lane.rank == rank && lane.kind == kind));
     known.unwrap_or_else(|| {

@@ -193,7 +193,7 @@ impl<'a> Layout<'a> {
         *self.track_of.entry(tid).or_insert_with(|| {
             let tid = if next == 0 { pid } else { pid.saturating_add(i64::from(tid)) };
             tracks.push(Track { kind: TrackKind::Thread { pid, tid }, name: NameId(0) });
-            TrackId(u16::try_from(next).unwrap_or(u16::MAX))
+            TrackId(next as u32)
         })
     }
 

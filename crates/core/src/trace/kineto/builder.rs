@@ -263,9 +263,6 @@ impl Builder {
         if self.events.is_empty() {
             return Err(OpenError::NoEvents { path: path.to_owned(), in_file: self.in_file, skipped: self.skipped });
         }
-        if self.tracks.overflowed() {
-            self.diagnostics.warn("too-many-tracks", "more than 65535 threads and streams; the rest share one row");
-        }
         let mut trace = self.into_trace(path);
         order::settle(&mut trace);
         Ok(trace)

@@ -53,7 +53,7 @@ impl Numbers {
 impl Builder {
     /// Whether what this builder read means the same without what stood before it: no event was begun or ended elsewhere.
     pub fn stands_alone(&self) -> bool {
-        !self.pairs_events && !self.tracks.overflowed()
+        !self.pairs_events
     }
 
     /// Takes over what `piece` read, which stood right behind what this builder has; `piece` can read another one then.
@@ -71,7 +71,7 @@ impl Builder {
         self.events.append(
             &piece.events,
             name,
-            |own| numbers.tracks[usize::from(own.0)],
+            |own| numbers.tracks[own.0 as usize],
             |own| renumbered(own, &numbers.correlations),
             |own| renumbered(own, &numbers.externals),
         );

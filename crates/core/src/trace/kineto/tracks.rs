@@ -14,7 +14,6 @@ pub struct TrackTable {
     ids: FxHashMap<TrackKind, TrackId>,
     last: Option<(TrackKind, TrackId)>,
     names: FxHashMap<(i64, i64), NameId>,
-    overflowed: bool,
 }
 
 impl TrackTable {
@@ -37,10 +36,7 @@ impl TrackTable {
     }
 
     fn add(&mut self, kind: TrackKind) -> TrackId {
-        let Ok(next) = u16::try_from(self.tracks.len()) else {
-            self.overflowed = true;
-            return TrackId(u16::MAX);
-        };
+        let next = self.tracks.len() as u32;
         self.tracks.push(Track { kind, name: NameId(0) });
         self.ids.insert(kind, TrackId(next));
         TrackId(next)
@@ -57,11 +53,6 @@ impl TrackTable {
     pub fn follow(&mut self, other: &mut Self, known: &mut Vec<TrackId>, name: impl Fn(NameId) -> NameId) {
         known.extend(other.tracks[known.len()..].iter().map(|track| self.id(track.kind)));
         self.names.extend(other.names.drain().map(|(thread, own)| (thread, name(own))));
-    }
-
-    /// Whether there were more tracks than fit; the rest share the last one.
-    pub fn overflowed(&self) -> bool {
-        self.overflowed
     }
 
     /// The finished table.

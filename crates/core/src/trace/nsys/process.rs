@@ -130,10 +130,7 @@ impl Process {
         if let Some(&known) = self.track_ids.get(&kind) {
             return known;
         }
-        let Ok(next) = u16::try_from(self.tracks.len()) else {
-            self.diagnostics.warn("too-many-tracks", "more than 65535 threads and streams; the rest share one row");
-            return TrackId(u16::MAX);
-        };
+        let next = self.tracks.len() as u32;
         self.tracks.push(Track { kind, name: NameId(0) });
         self.track_ids.insert(kind, TrackId(next));
         TrackId(next)

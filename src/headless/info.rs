@@ -9,7 +9,7 @@ use retime_core::diagnostic::Diagnostic;
 use retime_core::graph::RankPart;
 use retime_core::graph::iteration::steps;
 use retime_core::intern::printable;
-use retime_core::trace::{Category, Format, TrackKind};
+use retime_core::trace::{Category, TrackKind};
 use retime_core::units::{DurNs, TimeNs};
 
 use super::{input, output};
@@ -24,7 +24,7 @@ struct Info {
 struct JobInfo {
     path: String,
     files: Vec<String>,
-    format: Format,
+    format: &'static str,
     ranks: usize,
     /// Ranks that are simulated for others too; empty where every rank is simulated.
     folded: Vec<FoldedInfo>,
@@ -106,7 +106,7 @@ fn job_info(loaded: &Loaded) -> JobInfo {
     let device = loaded.traces().find_map(|trace| trace.devices.first()).map(|device| printable(&device.name));
     JobInfo {
         path: files.first().cloned().unwrap_or_default(),
-        format: loaded.traces().next().map_or(Format::ExecutionTrace, |trace| trace.format),
+        format: loaded.traces().next().map_or("execution-trace", |trace| trace.format),
         files,
         ranks: loaded.job.ranks.len(),
         folded: folded(loaded),

@@ -4,7 +4,7 @@
 use retime_core::diagnostic::Severity;
 use retime_core::graph::BuildOptions;
 use retime_core::scenario::Scenario;
-use retime_core::trace::{self, Format, Job, Trace};
+use retime_core::trace::{self, Job, Trace};
 
 use super::{Engine, SessionError, Timeline};
 
@@ -23,13 +23,13 @@ pub(super) fn is_untimed(job: &Job) -> bool {
 pub(super) fn predict(engine: &Engine, mut job: Job, options: &BuildOptions) -> Result<Job, SessionError> {
     for rank in &mut job.ranks {
         let Some(source) = &rank.execution_trace else { continue };
-        let laid_out = source.laid_out();
-        let about = (source.path.clone(), laid_out.rank, laid_out.diagnostics.clone());
+        let laid_out = source.laid_out()?;
+        let about = (source.path.clone(), laid_out.format, laid_out.rank, laid_out.diagnostics.clone());
         let skipped = laid_out.skipped_events;
         let entries = laid_out.events_in_file;
         let placed = place(engine, laid_out, rank.rank, options)?;
         // What the loader notes of the file in between says nothing about this one.
-        let (path, place, mut diagnostics) = about;
+        let (path, format, place, mut diagnostics) = about;
         diagnostics.add(Severity::Warning, "predicted-times", "", None, || {
             format!(
                 "an execution trace has no times: all shown are predicted by {PLACEMENT}; \
@@ -38,7 +38,7 @@ pub(super) fn predict(engine: &Engine, mut job: Job, options: &BuildOptions) -> 
         });
         rank.trace = Some(Trace {
             path,
-            format: Format::ExecutionTrace,
+            format,
             rank: place,
             events_in_file: entries,
             skipped_events: skipped,

@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::path::Path;
 
 use retime_core::graph::BuildOptions;
-use retime_core::trace::{self, Category, EventId, Format, OpenError, OpenOptions, Sequence, Trace, TrackKind};
+use retime_core::trace::{self, Category, EventId, OpenError, OpenOptions, Sequence, Trace, TrackKind};
 use retime_core::units::{Bytes, DurNs, TimeNs};
 use rusqlite::Connection;
 
@@ -104,7 +104,7 @@ fn find(trace: &Trace, name: &str) -> EventId {
 fn every_table_becomes_the_events_that_the_profiler_would_have_written() {
     let traces = read(&one_step());
     let trace = &traces[0];
-    assert_eq!((traces.len(), trace.format, trace.has_shapes), (1, Format::NsightSystems, true));
+    assert_eq!((traces.len(), trace.format, trace.has_shapes), (1, "nsight-systems", true));
     let rows: Vec<(&str, Category, i64, i64)> = trace
         .events
         .ids()

@@ -6,7 +6,7 @@ use retime::session::{Engine, Loaded, Outcome};
 use retime_core::diagnostic::Severity;
 use retime_core::graph::{BuildOptions, TaskKind};
 use retime_core::scenario::Scenario;
-use retime_core::trace::{self, Format, OpenOptions};
+use retime_core::trace::{self, OpenOptions};
 
 use crate::support::{engine, input, sample, shared};
 
@@ -36,7 +36,7 @@ fn an_execution_trace_alone_is_a_predicted_timeline_and_says_so() {
     let loaded = load(&engine, &sample(ALONE));
     assert_eq!((loaded.predicted(), loaded.device_names()), (Some("place-on-gpu V100"), vec!["V100".to_owned()]));
     let trace = loaded.traces().next().unwrap();
-    assert_eq!((trace.format, trace.events_in_file), (Format::ExecutionTrace, 176));
+    assert_eq!((trace.format, trace.events_in_file), ("execution-trace", 176));
     // 176 nodes, 2 of them the process and its thread, 6 ranges that the user named; what is never reached has no time.
     assert!((160..=168).contains(&loaded.graph.operators.len()), "{}", loaded.graph.operators.len());
     assert_eq!(loaded.graph.batch_size, Some(256));

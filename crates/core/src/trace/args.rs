@@ -2,6 +2,8 @@
 
 use std::num::NonZeroU32;
 
+use rustc_hash::FxHashMap;
+
 use super::EventId;
 use crate::intern::NameId;
 use crate::units::{Bytes, TimeNs};
@@ -150,6 +152,48 @@ pub struct TensorArgs {
     pub concrete: NameId,
     /// `Input Strides`.
     pub strides: NameId,
+}
+
+/// Distinct argument lists.
+#[derive(Debug, Default)]
+pub(super) struct TensorLists {
+    ids: FxHashMap<TensorArgs, TensorArgsId>,
+    lists: Vec<TensorArgs>,
+}
+
+impl TensorLists {
+    /// Lists that go on from those of a trace.
+    pub(super) fn of(lists: Vec<TensorArgs>) -> Self {
+        let ids = lists.iter().enumerate().map(|(at, list)| (*list, TensorArgsId::at(at))).collect();
+        Self { ids, lists }
+    }
+
+    /// The id of `list`, which is added if it is new.
+    pub(super) fn id(&mut self, list: TensorArgs) -> TensorArgsId {
+        *self.ids.entry(list).or_insert_with(|| {
+            self.lists.push(list);
+            TensorArgsId::at(self.lists.len() - 1)
+        })
+    }
+
+    /// Goes on with `known`, the ids here of the lists of `other`, for those it has got since.
+    pub(super) fn follow(&mut self, other: &Self, known: &mut Vec<TensorArgsId>, name: impl Fn(NameId) -> NameId) {
+        let added = other.lists[known.len()..].iter().map(|list| {
+            let &TensorArgs { dims, types, concrete, strides } = list;
+            self.id(TensorArgs {
+                dims: name(dims),
+                types: name(types),
+                concrete: name(concrete),
+                strides: name(strides),
+            })
+        });
+        known.extend(added);
+    }
+
+    /// The finished table.
+    pub(super) fn finish(self) -> Vec<TensorArgs> {
+        self.lists
+    }
 }
 
 /// What an operator recorded about itself.

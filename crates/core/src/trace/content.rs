@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
+use super::format::{Format, HEAD, Loaded, Reading};
 use super::json::document::{Document, Malformed};
-use super::loader::Loaded;
 use super::parts::Parts;
 use super::pieces::{self, Pieces};
 use super::stream::{self, Consumer};
@@ -12,10 +12,11 @@ use crate::diagnostic::Severity;
 
 /// Longest single value kept in memory.
 const LONGEST_VALUE: usize = 256 << 20;
-/// How much of the start is looked at to say what a file is.
-const HEAD: usize = 4096;
 /// How much is read in one go before pieces are: how the trace is written, and about how many events it has, show there.
 const BEFORE_PIECES: usize = 256 << 10;
+
+/// Traces in JSON, and all that no other format takes: this reader says best what is wrong with it.
+pub(super) const FORMAT: Format = Format { endings: &[".json", ".et"], is: |_, _| true, reading: Reading::Windows };
 
 /// A trace being read.
 pub struct Content<'a> {
@@ -55,7 +56,7 @@ impl<'a> Content<'a> {
     pub fn broken_archive(&mut self, error: &std::io::Error) -> Result<(), OpenError> {
         self.put_together();
         if self.parts.entries() == 0 {
-            let expected = format!("a complete gzip stream ({error})");
+            let expected = stream::expected(error);
             return Err(OpenError::Damaged { path: self.path.to_owned(), offset: 0, expected });
         }
         self.parts.diagnostics().add(Severity::Warning, "damaged-gzip", "", None, || {

@@ -3,10 +3,12 @@
 //! Knows file formats and their quirks. Knows no graph, no device model and no scenario.
 
 pub mod args;
+mod builder;
 mod content;
 mod error;
 pub mod execution_trace;
 mod folding;
+mod format;
 mod job;
 mod job_check;
 mod json;
@@ -30,7 +32,7 @@ pub mod track;
 
 use std::path::PathBuf;
 
-use serde::Serialize;
+use format::Format;
 
 use crate::diagnostic::Diagnostics;
 use crate::intern::NameTable;
@@ -49,29 +51,16 @@ pub use shared::SharedTable;
 pub use table::{Category, Event, EventId, EventTable};
 pub use track::{Track, TrackId, TrackKind};
 
-/// The file format a trace was read from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Format {
-    /// PyTorch profiler (Kineto) JSON, any year.
-    Kineto,
-    /// Chrome-trace JSON from another tool, without Kineto's categories.
-    Chrome,
-    /// PyTorch Execution Trace: operators with shapes and tensors, no times.
-    ExecutionTrace,
-    /// Nsight Systems SQLite export.
-    NsightSystems,
-    /// Chakra protobuf.
-    Chakra,
-}
+/// The formats that are read, in the order in which they are asked whether content is theirs.
+const FORMATS: [Format; 3] = [nsys::FORMAT, layer_table::FORMAT, content::FORMAT];
 
 /// One recorded trace of one process: its events in order of start.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Trace {
     /// Where it was read from; for a member of an archive `archive.tar.gz:member`.
     pub path: PathBuf,
-    /// What it was read as.
-    pub format: Format,
+    /// What it was read as: a name to show, nothing goes by it.
+    pub format: &'static str,
     /// Every distinct text of the trace.
     pub names: NameTable,
     /// The events, ordered by start, then longest first, then as in the file. Times count from `origin`.
@@ -97,6 +86,8 @@ pub struct Trace {
     /// Absolute time of `TimeNs(0)` of this trace in ns since 1970, or since the clock's own origin;
     /// clocks of the ranks of one host agree on it.
     pub origin: TimeNs,
+    /// Whether all times are nominal: nothing was timed, and predictions have to take their place.
+    pub untimed: bool,
     /// Rank and world size as recorded.
     pub rank: Option<RankPlace>,
     /// Devices as recorded; empty when the profiler wrote none.

@@ -1,5 +1,6 @@
 //! What file names say: which rank a file is of, and which files belong together.
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 /// Words before the number of a rank.
@@ -28,6 +29,12 @@ pub fn recording(path: &Path) -> (PathBuf, String) {
     let name = file_name(path);
     let words: Vec<&str> = words(&name).filter(|word| !KIND_WORDS.contains(word)).collect();
     (folder(path), words.join("-"))
+}
+
+/// What a file is called without the ending of what it is packed in.
+pub fn unpacked(path: &Path) -> Cow<'_, Path> {
+    let is_packed = path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("gz"));
+    if is_packed { Cow::Owned(path.with_extension("")) } else { Cow::Borrowed(path) }
 }
 
 /// The folder of a file, or of the archive it is in.

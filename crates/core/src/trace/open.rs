@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use rayon::prelude::*;
 
-use super::loader::{self, Loaded};
-use super::{Job, OpenError, Trace, job, kineto, source};
+use super::format::{Loaded, may_be_trace};
+use super::{Job, OpenError, Trace, job, kineto, loader, source};
 use crate::diagnostic::{Diagnostics, Severity};
 
 /// How to open.
@@ -98,7 +98,7 @@ pub struct Opened {
 pub fn open(paths: &[PathBuf], options: &OpenOptions) -> Result<Opened, OpenError> {
     let mut files = BTreeSet::new();
     for path in paths {
-        files.extend(source::files(path)?);
+        files.extend(source::files(path, may_be_trace)?);
     }
     files.extend(paths.iter().filter_map(|path| source::execution_trace_beside(path)));
     let files: Vec<PathBuf> = files.into_iter().collect();

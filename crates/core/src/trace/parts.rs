@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
+use super::format::Loaded;
 use super::json::document::Reader;
 use super::json::lex::Stop;
 use super::kineto::{self, RawEvent};
-use super::loader::Loaded;
 use super::{OpenError, execution_trace};
 use crate::diagnostic::{Diagnostics, Severity};
 

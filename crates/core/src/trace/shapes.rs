@@ -1,7 +1,8 @@
 //! What an execution trace adds to the profiler trace it is attached to: shapes, types and values of operators that the
 //! profiler recorded without.
 
-use super::execution_trace::Lists;
+use super::args::TensorLists;
+use super::execution_trace::tensors;
 use super::link::{LinkedBy, link};
 use super::{ExecutionTrace, Trace};
 
@@ -11,14 +12,14 @@ pub fn adopt(trace: &mut Trace, execution_trace: &ExecutionTrace) {
         return;
     }
     let found = link(trace, execution_trace);
-    let mut lists = Lists::of(std::mem::take(&mut trace.tensor_args));
+    let mut lists = TensorLists::of(std::mem::take(&mut trace.tensor_args));
     let names = &mut trace.names;
     let rows: Vec<_> = found
         .pairs
         .iter()
         .filter_map(|(event, node)| {
             let node = &execution_trace.nodes[node.0 as usize];
-            Some((*event, lists.id(execution_trace, node, names)?))
+            Some((*event, tensors(execution_trace, node, names, &mut lists)?))
         })
         .collect();
     trace.tensor_args = lists.finish();

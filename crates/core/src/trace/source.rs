@@ -11,10 +11,6 @@ use memmap2::Mmap;
 
 use super::OpenError;
 
-/// Endings of files that may be traces.
-const TRACE_ENDINGS: [&str; 9] =
-    [".json", ".json.gz", ".tar.gz", ".tgz", ".tar", ".sqlite", ".sqlite.gz", ".et", ".et.gz"];
-
 /// How content is packed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Packing {
@@ -87,11 +83,11 @@ pub fn packing(bytes: &[u8], name: &Path) -> Packing {
     }
 }
 
-/// The files that `path` stands for: itself, or for a folder all in it that may be traces, in order of name.
+/// The files that `path` stands for: itself, or for a folder all in it that `is_wanted`, in order of name.
 ///
 /// # Errors
 /// [`OpenError::Missing`], [`OpenError::Io`], and [`OpenError::NoTraces`] for a folder without any.
-pub fn files(path: &Path) -> Result<Vec<PathBuf>, OpenError> {
+pub fn files(path: &Path, is_wanted: fn(&Path) -> bool) -> Result<Vec<PathBuf>, OpenError> {
     if !path.is_dir() {
         return Ok(vec![path.to_owned()]);
     }
@@ -99,7 +95,7 @@ pub fn files(path: &Path) -> Result<Vec<PathBuf>, OpenError> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(path).map_err(io)? {
         let file = entry.map_err(io)?.path();
-        if file.is_file() && may_be_trace(&file) {
+        if file.is_file() && is_wanted(&file) {
             found.push(file);
         }
     }
@@ -108,12 +104,6 @@ pub fn files(path: &Path) -> Result<Vec<PathBuf>, OpenError> {
     }
     found.sort();
     Ok(found)
-}
-
-/// Whether a name says that the file could be a trace.
-pub fn may_be_trace(path: &Path) -> bool {
-    let Some(name) = path.file_name().map(|name| name.to_string_lossy().to_lowercase()) else { return false };
-    !name.starts_with('.') && name != "manifest.json" && TRACE_ENDINGS.iter().any(|ending| name.ends_with(ending))
 }
 
 /// The execution trace that lies beside the profiler trace `path`, by the names in use (`x.kineto.json.gz` → `x.et.json.gz`).

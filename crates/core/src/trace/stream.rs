@@ -1,5 +1,6 @@
 //! Packed bytes → windows of text, unpacked on one thread while another reads them; never the whole file at once.
 
+use std::borrow::Cow;
 use std::io::{BufRead, ErrorKind, Read};
 use std::sync::mpsc::sync_channel;
 
@@ -42,11 +43,93 @@ pub trait Consumer {
 
 /// How a stream ended, and what was left unread of it.
 #[derive(Debug)]
-pub struct Rest {
+pub struct Rest<'a> {
     /// The end that the consumer has not used.
-    pub text: Vec<u8>,
+    pub text: Cow<'a, [u8]>,
     /// Why unpacking ended early; `None` when it did not.
     pub broken: Option<std::io::Error>,
+}
+
+/// The content of a file or of an archive's member, and how it is packed.
+pub enum Packed<'a> {
+    /// A file that is not packed.
+    Not(&'a [u8]),
+    /// A file in gzip.
+    Gzip(&'a [u8]),
+    /// A member of an archive: what was read of it to look at, and the rest.
+    Member(Vec<u8>, &'a mut dyn Read),
+}
+
+impl<'a> Packed<'a> {
+    /// The first `count` bytes of the content, or as many as can be unpacked: reading on says what is wrong then.
+    pub fn head(&mut self, count: usize) -> Vec<u8> {
+        let (mut head, most) = (Vec::new(), count as u64);
+        let _ = match self {
+            Self::Not(bytes) => bytes.take(most).read_to_end(&mut head),
+            Self::Gzip(bytes) => MultiGzDecoder::new(*bytes).take(most).read_to_end(&mut head),
+            Self::Member(known, rest) => rest.take(most).read_to_end(known).inspect(|_| head.clone_from(known)),
+        };
+        head
+    }
+
+    /// About how many bytes the content has; 0 where that is unknown.
+    pub fn size_hint(&self) -> usize {
+        match self {
+            Self::Not(bytes) => bytes.len(),
+            Self::Gzip(bytes) => unpacked_size(bytes),
+            Self::Member(..) => 0,
+        }
+    }
+
+    /// The content at once.
+    ///
+    /// # Errors
+    /// Why unpacking ended early, and behind how many bytes.
+    pub fn whole(self, options: &OpenOptions) -> Result<Cow<'a, [u8]>, (std::io::Error, u64)> {
+        let mut all = Vec::new();
+        let read = match self {
+            Self::Not(bytes) => {
+                options.progress.add_bytes(bytes.len() as u64);
+                return Ok(Cow::Borrowed(bytes));
+            }
+            Self::Gzip(bytes) => unpack(bytes, options).read_to_end(&mut all),
+            Self::Member(head, rest) => {
+                all = head;
+                rest.read_to_end(&mut all)
+            }
+        };
+        match read {
+            Ok(_) => Ok(Cow::Owned(all)),
+            Err(error) => Err((error, all.len() as u64)),
+        }
+    }
+
+    /// Hands the content to `consumer`, window by window.
+    ///
+    /// # Errors
+    /// As the consumer.
+    pub fn windows<C: Consumer>(self, options: &OpenOptions, consumer: &mut C) -> Result<Rest<'a>, C::Stop> {
+        match self {
+            Self::Not(bytes) => {
+                let used = read_slice(bytes, &options.progress, consumer)?;
+                Ok(Rest { text: Cow::Borrowed(&bytes[used..]), broken: None })
+            }
+            Self::Gzip(bytes) => read_gzip(bytes, options, consumer),
+            Self::Member(head, rest) => read_inline(head.as_slice().chain(rest), consumer),
+        }
+    }
+}
+
+/// What should have stood where unpacking failed.
+pub fn expected(error: &std::io::Error) -> String {
+    format!("a complete gzip stream ({error})")
+}
+
+/// What a gzip file says at its end of the size of its content; not trusted beyond what JSON packs to.
+fn unpacked_size(bytes: &[u8]) -> usize {
+    const LIKELY_RATIO: usize = 32;
+    let stated = bytes.last_chunk::<4>().map_or(0, |size| u32::from_le_bytes(*size) as usize);
+    stated.min(bytes.len().saturating_mul(LIKELY_RATIO))
 }
 
 /// Hands all of `bytes` to `consumer` without copying.
@@ -56,7 +139,7 @@ pub struct Rest {
 ///
 /// # Errors
 /// As the consumer.
-pub fn read_slice<C: Consumer>(bytes: &[u8], progress: &Progress, consumer: &mut C) -> Result<usize, C::Stop> {
+fn read_slice<C: Consumer>(bytes: &[u8], progress: &Progress, consumer: &mut C) -> Result<usize, C::Stop> {
     let (mut from, mut to) = (0, 0);
     while to < bytes.len() {
         // A value longer than a window is looked at again with twice as much of it, so that the work stays linear.
@@ -73,7 +156,7 @@ pub fn read_slice<C: Consumer>(bytes: &[u8], progress: &Progress, consumer: &mut
 ///
 /// # Errors
 /// As the consumer.
-pub fn read_gzip<C: Consumer>(bytes: &[u8], options: &OpenOptions, consumer: &mut C) -> Result<Rest, C::Stop> {
+fn read_gzip<'a, C: Consumer>(bytes: &[u8], options: &OpenOptions, consumer: &mut C) -> Result<Rest<'a>, C::Stop> {
     let unpacked = unpack(bytes, options);
     if bytes.len() < SMALL { read_inline(unpacked, consumer) } else { read_threaded(unpacked, consumer) }
 }
@@ -89,19 +172,19 @@ pub fn unpack<'a>(bytes: &'a [u8], options: &'a OpenOptions) -> impl Read + Send
 ///
 /// # Errors
 /// As the consumer.
-pub fn read_inline<C: Consumer>(mut source: impl Read, consumer: &mut C) -> Result<Rest, C::Stop> {
+fn read_inline<'a, C: Consumer>(mut source: impl Read, consumer: &mut C) -> Result<Rest<'a>, C::Stop> {
     let mut join = Join::default();
     let mut buffer = vec![0; HEADROOM + consumer.wanted()];
     loop {
         let (end, broken) = fill(&mut source, &mut buffer);
         join.chunk(&mut buffer, end, consumer)?;
         if end < buffer.len() {
-            return Ok(Rest { text: join.carry, broken });
+            return Ok(Rest { text: Cow::Owned(join.carry), broken });
         }
     }
 }
 
-fn read_threaded<C: Consumer>(mut source: impl Read + Send, consumer: &mut C) -> Result<Rest, C::Stop> {
+fn read_threaded<'a, C: Consumer>(mut source: impl Read + Send, consumer: &mut C) -> Result<Rest<'a>, C::Stop> {
     let (full_sender, full) = sync_channel::<(Vec<u8>, usize, Option<std::io::Error>)>(CHUNKS_AHEAD);
     let (empty_sender, empty) = sync_channel::<Vec<u8>>(CHUNKS_AHEAD);
     let wanted = consumer.wanted();
@@ -124,7 +207,7 @@ fn read_threaded<C: Consumer>(mut source: impl Read + Send, consumer: &mut C) ->
             // A full queue of empty buffers only means that this one is not needed.
             let _ = empty_sender.try_send(buffer);
         }
-        Ok(Rest { text: join.carry, broken: how })
+        Ok(Rest { text: Cow::Owned(join.carry), broken: how })
     })
 }
 
@@ -200,7 +283,7 @@ impl BufRead for Counted<'_> {
     }
 }
 
-/// Fails with [`ErrorKind::FileTooLarge`] beyond a number of bytes.
+/// Fails with [`ErrorKind::FileTooLarge`] beyond a number of bytes, and from then on.
 struct Limited<R> {
     inner: R,
     left: u64,
@@ -209,8 +292,9 @@ struct Limited<R> {
 impl<R: Read> Read for Limited<R> {
     fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
         let count = self.inner.read(buffer)?;
-        self.left = self.left.checked_sub(count as u64).ok_or(ErrorKind::FileTooLarge)?;
-        Ok(count)
+        let left = self.left.checked_sub(count as u64);
+        self.left = left.unwrap_or(0);
+        left.map(|_| count).ok_or_else(|| ErrorKind::FileTooLarge.into())
     }
 }
 

@@ -1,5 +1,7 @@
 //! Tracks: the host threads and device streams that events ran on, as recorded.
 
+use rustc_hash::FxHashMap;
+
 use crate::intern::NameId;
 
 /// A row of [`Trace::tracks`](super::Trace::tracks).
@@ -39,4 +41,59 @@ pub struct Track {
     pub kind: TrackKind,
     /// Its recorded name, e.g. `thread 1234 (pt_autograd_0)`.
     pub name: NameId,
+}
+
+/// Tracks in order of first appearance.
+#[derive(Debug, Default)]
+pub(super) struct TrackTable {
+    tracks: Vec<Track>,
+    ids: FxHashMap<TrackKind, TrackId>,
+    last: Option<(TrackKind, TrackId)>,
+    names: FxHashMap<(i64, i64), NameId>,
+}
+
+impl TrackTable {
+    /// The track of this kind, which is added if it is new.
+    pub(super) fn id(&mut self, kind: TrackKind) -> TrackId {
+        match self.last {
+            Some((last, id)) if last == kind => return id,
+            _ => {}
+        }
+        let id = match self.ids.get(&kind) {
+            Some(&id) => id,
+            None => self.add(kind),
+        };
+        self.last = Some((kind, id));
+        id
+    }
+
+    fn add(&mut self, kind: TrackKind) -> TrackId {
+        let next = self.tracks.len() as u32;
+        self.tracks.push(Track { kind, name: NameId(0) });
+        self.ids.insert(kind, TrackId(next));
+        TrackId(next)
+    }
+
+    /// Notes the name of a thread, or of a stream by device and number.
+    pub(super) fn set_name(&mut self, process: i64, thread: i64, name: NameId) {
+        self.names.insert((process, thread), name);
+    }
+
+    /// Goes on with `known`, the ids here of the tracks of `other`, for those it has got since, and takes its names.
+    pub(super) fn follow(&mut self, other: &mut Self, known: &mut Vec<TrackId>, name: impl Fn(NameId) -> NameId) {
+        known.extend(other.tracks[known.len()..].iter().map(|track| self.id(track.kind)));
+        self.names.extend(other.names.drain().map(|(thread, own)| (thread, name(own))));
+    }
+
+    /// The finished table.
+    pub(super) fn finish(mut self) -> Vec<Track> {
+        for track in &mut self.tracks {
+            let key = match track.kind {
+                TrackKind::Thread { pid, tid } | TrackKind::Other { pid, tid } => (pid, tid),
+                TrackKind::Stream { device, stream } => (device, stream),
+            };
+            track.name = self.names.get(&key).copied().unwrap_or_default();
+        }
+        self.tracks
+    }
 }

@@ -1,6 +1,5 @@
 //! Traces without device work: which operators compute on the host themselves.
 
-use crate::trace::Format;
 use crate::units::DurNs;
 
 use super::observed::Observed;
@@ -44,11 +43,14 @@ const STRUCTURAL: [&str; 30] = [
 /// more outside what it calls. Empty when the trace has device work, launches any or lacks it.
 pub(super) fn operators(observed: &Observed<'_>, thread: usize) -> Vec<bool> {
     let thread = &observed.threads.list[thread];
-    match observed.trace.format {
-        _ if shows_device(observed) || launches(observed) => Vec::new(),
-        Format::ExecutionTrace => untimed(observed, thread),
-        _ if names_device(observed) => Vec::new(),
-        _ => computing(observed, thread),
+    if shows_device(observed) || launches(observed) {
+        Vec::new()
+    } else if observed.trace.untimed {
+        untimed(observed, thread)
+    } else if names_device(observed) {
+        Vec::new()
+    } else {
+        computing(observed, thread)
     }
 }
 
@@ -69,8 +71,7 @@ fn names_device(observed: &Observed<'_>) -> bool {
 /// Whether a profiler recorded the host of a run on a device and nothing of the device: operators took the time of their
 /// launches, nobody knows how long they computed.
 pub(super) fn lacks_device(observed: &Observed<'_>) -> bool {
-    let is_timed = observed.trace.format != Format::ExecutionTrace;
-    is_timed && !shows_device(observed) && (launches(observed) || names_device(observed))
+    !observed.trace.untimed && !shows_device(observed) && (launches(observed) || names_device(observed))
 }
 
 /// Operators that compute themselves although they call others.

@@ -6,14 +6,16 @@ use rustc_hash::FxHashMap;
 
 use super::{EtNode, EtNodeIndex, EtValue, ExecutionTrace, lists};
 use crate::intern::{NameId, NameTable};
+use crate::trace::args::TensorLists;
+use crate::trace::builder::TraceBuilder;
 use crate::trace::{
-    Category, Event, EventId, EventTable, Format, OperatorArgs, RankPlace, Sequence, SharedTable, SideTable,
-    TensorArgs, TensorArgsId, Trace, Track, TrackId, TrackKind,
+    Category, Event, EventId, OpenError, OperatorArgs, RankPlace, Sequence, TensorArgs, TensorArgsId, Trace, TrackId,
+    TrackKind,
 };
 use crate::units::{DurNs, TimeNs};
 
 /// The time before every operator, and between its beginning or end and what it calls.
-const STRETCH: DurNs = DurNs(1_000);
+const NOMINAL: DurNs = DurNs(1_000);
 /// The record scope of ranges that users name.
 const USER_SCOPE: u32 = 7;
 /// How the process and its threads are named.
@@ -22,9 +24,12 @@ const ROOT: &str = "[pytorch|profiler|";
 impl ExecutionTrace {
     /// This trace with a nominal time for every node: a host trace in program order, for predictions to start from.
     ///
+    /// # Errors
+    /// [`OpenError::NoEvents`] where it has no node but roots.
+    ///
     /// # Complexity
     /// O(nodes · log nodes).
-    pub fn laid_out(&self) -> Trace {
+    pub fn laid_out(&self) -> Result<Trace, OpenError> {
         let mut layout = Layout::new(self);
         for index in layout.in_order() {
             layout.place(index);
@@ -43,44 +48,6 @@ impl ExecutionTrace {
     }
 }
 
-/// Argument lists, each distinct one once.
-#[derive(Debug, Default)]
-pub(in crate::trace) struct Lists {
-    ids: FxHashMap<TensorArgs, TensorArgsId>,
-    list: Vec<TensorArgs>,
-}
-
-impl Lists {
-    /// Lists that go on from those of a trace.
-    pub(in crate::trace) fn of(list: Vec<TensorArgs>) -> Self {
-        let ids = list.iter().enumerate().map(|(at, args)| (*args, TensorArgsId::at(at))).collect();
-        Self { ids, list }
-    }
-
-    /// The list of the arguments of `node`; `None` when it has none.
-    pub(in crate::trace) fn id(
-        &mut self,
-        source: &ExecutionTrace,
-        node: &EtNode,
-        names: &mut NameTable,
-    ) -> Option<TensorArgsId> {
-        let args = lists::tensor_args(source, &node.inputs, names);
-        if args == TensorArgs::default() {
-            return None;
-        }
-        let next = TensorArgsId::at(self.list.len());
-        Some(*self.ids.entry(args).or_insert_with(|| {
-            self.list.push(args);
-            next
-        }))
-    }
-
-    /// The finished lists.
-    pub(in crate::trace) fn finish(self) -> Vec<TensorArgs> {
-        self.list
-    }
-}
-
 struct Layout<'a> {
     source: &'a ExecutionTrace,
     /// The position of the node that contains each node.
@@ -91,12 +58,8 @@ struct Layout<'a> {
     placed: Vec<Option<EventId>>,
     rows: Vec<Event>,
     clock: TimeNs,
-    tracks: Vec<Track>,
     track_of: FxHashMap<u32, TrackId>,
-    names: NameTable,
-    lists: Lists,
-    operators: SideTable<OperatorArgs>,
-    host_operators: Vec<EventId>,
+    trace: TraceBuilder,
     has_device: bool,
 }
 
@@ -115,13 +78,17 @@ impl<'a> Layout<'a> {
             open_children,
             placed: vec![None; source.nodes.len()],
             rows: Vec::with_capacity(source.nodes.len()),
-            clock: TimeNs(0),
-            tracks: Vec::new(),
+            clock: TimeNs(0) - NOMINAL,
             track_of: FxHashMap::default(),
-            names: source.names.clone(),
-            lists: Lists::default(),
-            operators: SideTable::default(),
-            host_operators: Vec::new(),
+            trace: TraceBuilder {
+                names: source.names.clone(),
+                untimed: true,
+                rank: source.rank.map(|rank| RankPlace { rank, world_size: None }),
+                entries: source.nodes.len() as u64 + source.skipped_nodes,
+                skipped: source.skipped_nodes,
+                diagnostics: source.diagnostics.clone(),
+                ..TraceBuilder::default()
+            },
             has_device: source.tensors.iter().any(|tensor| is_device(tensor.device)),
         }
     }
@@ -138,7 +105,7 @@ impl<'a> Layout<'a> {
     /// Begins a node now, and ends it and all around it that have nothing left to come.
     fn place(&mut self, at: u32) {
         let node = &self.source.nodes[at as usize];
-        self.clock = self.clock + STRETCH;
+        self.clock = self.clock + NOMINAL;
         let id = EventId(self.rows.len() as u32);
         let category = if node.scope == USER_SCOPE { Category::Annotation } else { Category::Operator };
         let track = self.track(node.tid);
@@ -152,7 +119,7 @@ impl<'a> Layout<'a> {
             external: 0,
         });
         self.placed[at as usize] = Some(id);
-        self.clock = self.clock + STRETCH;
+        self.clock = self.clock + NOMINAL;
         self.arguments(id, node);
         let mut ending = Some(at);
         while let Some(at) = ending.filter(|at| self.open_children[*at as usize] == 0) {
@@ -168,77 +135,62 @@ impl<'a> Layout<'a> {
     fn end(&mut self, at: u32) {
         let Some(row) = self.placed[at as usize].and_then(|id| self.rows.get_mut(id.0 as usize)) else { return };
         if row.dur == DurNs::ZERO {
-            self.clock = self.clock + STRETCH;
+            self.clock = self.clock + NOMINAL;
             row.dur = self.clock.since(row.start);
         }
     }
 
     fn arguments(&mut self, id: EventId, node: &EtNode) {
         let found = OperatorArgs {
-            tensors: self.lists.id(self.source, node, &mut self.names),
+            tensors: tensors(self.source, node, &mut self.trace.names, &mut self.trace.lists),
             sequence: Sequence::recorded(node.seq_id),
             record_function: node.rf_id,
             ..OperatorArgs::default()
         };
-        self.operators.push(id, found);
+        self.trace.operators.push(id, found);
         if self.has_device && self.source.is_host_only(node) {
-            self.host_operators.push(id);
+            self.trace.host_operators.push(id);
         }
     }
 
     /// The thread numbered `tid`; the first to begin is the process's own.
     fn track(&mut self, tid: u32) -> TrackId {
-        let (pid, next) = (self.source.pid.unwrap_or(1), self.tracks.len());
-        let tracks = &mut self.tracks;
+        let (pid, is_first) = (self.source.pid.unwrap_or(1), self.track_of.is_empty());
+        let tracks = &mut self.trace.tracks;
         *self.track_of.entry(tid).or_insert_with(|| {
-            let tid = if next == 0 { pid } else { pid.saturating_add(i64::from(tid)) };
-            tracks.push(Track { kind: TrackKind::Thread { pid, tid }, name: NameId(0) });
-            TrackId(next as u32)
+            let tid = if is_first { pid } else { pid.saturating_add(i64::from(tid)) };
+            tracks.id(TrackKind::Thread { pid, tid })
         })
     }
 
-    fn finish(mut self) -> Trace {
+    fn finish(mut self) -> Result<Trace, OpenError> {
         for at in (0..self.source.nodes.len() as u32).rev() {
             self.end(at);
         }
-        let mut events = EventTable::default();
-        events.reserve(self.rows.len());
+        self.trace.events.reserve(self.rows.len());
         for row in &self.rows {
-            events.push(row);
+            self.trace.events.push(row);
         }
         let source = self.source;
         let collective = |(node, args): &(EtNodeIndex, _)| Some((self.placed[node.0 as usize]?, *args));
         let mut found: Vec<_> = source.collectives.iter().filter_map(collective).collect();
         found.sort_by_key(|(event, _)| *event);
-        let mut collectives = SideTable::default();
         for (event, args) in found {
-            collectives.push(event, args);
+            self.trace.collectives.push(event, args);
         }
-        Trace {
-            path: source.path.clone(),
-            format: Format::ExecutionTrace,
-            names: self.names,
-            events,
-            tracks: self.tracks,
-            has_shapes: !self.lists.list.is_empty(),
-            tensor_args: self.lists.finish(),
-            operators: self.operators,
-            host_operators: self.host_operators,
-            kernels: SharedTable::default(),
-            copies: SideTable::default(),
-            collectives,
-            syncs: SideTable::default(),
-            memory: SideTable::default(),
-            origin: TimeNs(0),
-            rank: source.rank.map(|rank| RankPlace { rank, world_size: None }),
-            devices: Vec::new(),
-            predicted: None,
-            iteration: None,
-            events_in_file: source.nodes.len() as u64 + source.skipped_nodes,
-            skipped_events: source.skipped_nodes,
-            diagnostics: source.diagnostics.clone(),
-        }
+        self.trace.finish(source.path.clone(), "execution-trace")
     }
+}
+
+/// The list of the arguments of `node`; `None` when it has none.
+pub(in crate::trace) fn tensors(
+    source: &ExecutionTrace,
+    node: &EtNode,
+    names: &mut NameTable,
+    lists: &mut TensorLists,
+) -> Option<TensorArgsId> {
+    let args = lists::tensor_args(source, &node.inputs, names);
+    (args != TensorArgs::default()).then(|| lists.id(args))
 }
 
 #[cfg(test)]
@@ -255,7 +207,7 @@ mod tests {
         for text in nodes {
             builder.node(text.as_bytes()).unwrap();
         }
-        let trace = builder.finish(std::path::Path::new("x")).unwrap().laid_out();
+        let trace = builder.finish(std::path::Path::new("x")).unwrap().laid_out().unwrap();
         let row = |id| {
             let event = trace.events.get(id);
             (trace.names.get(event.name).to_owned(), event.start.0 / 1000, event.end().0 / 1000, event.track)
@@ -275,11 +227,11 @@ mod tests {
         ];
         let (main, second) = (TrackId(0), TrackId(1));
         let expected = [
-            ("aten::linear", 1, 9, main),
-            ("aten::t", 3, 5, main),
-            ("aten::addmm", 6, 8, main),
-            ("aten::mul", 10, 12, second),
-            ("aten::add", 13, 15, main),
+            ("aten::linear", 0, 8, main),
+            ("aten::t", 2, 4, main),
+            ("aten::addmm", 5, 7, main),
+            ("aten::mul", 9, 11, second),
+            ("aten::add", 12, 14, main),
         ];
         assert_eq!(laid_out(&nodes), expected.map(|(name, from, to, track)| (name.to_owned(), from, to, track)));
     }

@@ -14,7 +14,7 @@ use crate::diagnostic::Diagnostics;
 use crate::intern::{NameId, NameTable};
 
 pub use builder::Builder;
-pub(in crate::trace) use layout::Lists;
+pub(in crate::trace) use layout::tensors;
 
 /// A row of [`ExecutionTrace::nodes`]; rows follow the order in the file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

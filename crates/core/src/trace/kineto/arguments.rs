@@ -7,9 +7,10 @@ use rustc_hash::FxHashMap;
 use super::raw::{Key, RawEvent, Text};
 use super::{frame, number};
 use crate::intern::{NameId, NameTable};
+use crate::trace::args::TensorLists;
 use crate::trace::json::on_one_line;
 use crate::trace::{
-    CollectiveArgs, CopyArgs, KernelArgs, MemoryArgs, OperatorArgs, Sequence, SyncArgs, TensorArgs, TensorArgsId,
+    CollectiveArgs, CopyArgs, KernelArgs, MemoryArgs, OperatorArgs, Sequence, SyncArgs, TensorArgs,
 };
 use crate::units::{Bytes, TimeNs};
 
@@ -47,42 +48,6 @@ impl Narrow {
 /// The id that one of another [`Narrow`] stands for, as [`Narrow::follow`] found.
 pub fn renumbered(id: u32, known: &[u32]) -> u32 {
     known.get((u32::MAX - id) as usize).copied().unwrap_or(id)
-}
-
-/// Distinct argument lists.
-#[derive(Debug, Default)]
-pub struct TensorLists {
-    ids: FxHashMap<TensorArgs, TensorArgsId>,
-    lists: Vec<TensorArgs>,
-}
-
-impl TensorLists {
-    /// The id of `list`, which is added if it is new.
-    pub fn id(&mut self, list: TensorArgs) -> TensorArgsId {
-        *self.ids.entry(list).or_insert_with(|| {
-            self.lists.push(list);
-            TensorArgsId::at(self.lists.len() - 1)
-        })
-    }
-
-    /// Goes on with `known`, the ids here of the lists of `other`, for those it has got since.
-    pub fn follow(&mut self, other: &Self, known: &mut Vec<TensorArgsId>, name: impl Fn(NameId) -> NameId) {
-        let added = other.lists[known.len()..].iter().map(|list| {
-            let &TensorArgs { dims, types, concrete, strides } = list;
-            self.id(TensorArgs {
-                dims: name(dims),
-                types: name(types),
-                concrete: name(concrete),
-                strides: name(strides),
-            })
-        });
-        known.extend(added);
-    }
-
-    /// The finished table.
-    pub fn finish(self) -> Vec<TensorArgs> {
-        self.lists
-    }
 }
 
 /// An operator's arguments; `None` when it recorded none of interest.

@@ -2,25 +2,11 @@
 
 use serde::Deserialize;
 
-use crate::diagnostic::{Diagnostics, Severity};
+use crate::diagnostic::Severity;
 use crate::intern::printable;
+use crate::trace::builder::TraceBuilder;
 use crate::trace::{RankPlace, RecordedDevice};
-use crate::units::Bytes;
-
-/// The used members of the top level.
-#[derive(Debug, Default)]
-pub struct Header {
-    /// `distributedInfo`.
-    pub rank: Option<RankPlace>,
-    /// `deviceProperties`.
-    pub devices: Vec<RecordedDevice>,
-    /// `baseTimeNanoseconds`: what times count from; 0 where they are absolute.
-    pub base_ns: i64,
-    /// `retimePredicted`: what made the times up, in a trace that was exported rather than recorded.
-    pub predicted: Option<String>,
-    /// `retimeIteration`: name of the step that an exported trace is about.
-    pub iteration: Option<String>,
-}
+use crate::units::{Bytes, TimeNs};
 
 #[derive(Deserialize)]
 struct Distributed {
@@ -38,28 +24,26 @@ struct Device {
     num_sms: u32,
 }
 
-impl Header {
-    /// Takes the member `key` whose JSON text is `value`; a damaged one is noted and left out.
-    pub fn member(&mut self, key: &str, value: &[u8], diagnostics: &mut Diagnostics) {
-        let result = match key {
-            "distributedInfo" => serde_json::from_slice::<Distributed>(value).map(|found| {
-                self.rank = found.rank.map(|rank| RankPlace { rank, world_size: found.world_size });
-            }),
-            "deviceProperties" => serde_json::from_slice::<Vec<Device>>(value).map(|found| {
-                self.devices = found.into_iter().map(Device::recorded).collect();
-            }),
-            "retimePredicted" => {
-                serde_json::from_slice::<String>(value).map(|text| self.predicted = Some(printable(&text)))
-            }
-            "retimeIteration" => serde_json::from_slice::<String>(value).map(|name| self.iteration = Some(name)),
-            "baseTimeNanoseconds" => serde_json::from_slice::<i64>(value).map(|base| self.base_ns = base),
-            _ => Ok(()),
-        };
-        if let Err(error) = result {
-            diagnostics.add(Severity::Warning, "damaged-metadata", key, None, || {
-                format!("`{}` is not as expected ({error}); it was left out", printable(key))
-            });
-        }
+/// Takes the member `key` whose JSON text is `value` over into `trace`; a damaged one is noted and left out.
+pub(super) fn member(key: &str, value: &[u8], trace: &mut TraceBuilder) {
+    let result = match key {
+        "distributedInfo" => serde_json::from_slice::<Distributed>(value).map(|found| {
+            trace.rank = found.rank.map(|rank| RankPlace { rank, world_size: found.world_size });
+        }),
+        "deviceProperties" => serde_json::from_slice::<Vec<Device>>(value).map(|found| {
+            trace.devices = found.into_iter().map(Device::recorded).collect();
+        }),
+        // What made the times up, in a trace that was exported rather than recorded, and the step that it is about.
+        "retimePredicted" => serde_json::from_slice::<String>(value).map(|text| trace.predicted = Some(printable(&text))),
+        "retimeIteration" => serde_json::from_slice::<String>(value).map(|name| trace.iteration = Some(name)),
+        // What times count from; they are absolute without it.
+        "baseTimeNanoseconds" => serde_json::from_slice::<i64>(value).map(|base| trace.origin = TimeNs(base)),
+        _ => Ok(()),
+    };
+    if let Err(error) = result {
+        trace.diagnostics.add(Severity::Warning, "damaged-metadata", key, None, || {
+            format!("`{}` is not as expected ({error}); it was left out", printable(key))
+        });
     }
 }
 
@@ -80,16 +64,13 @@ mod tests {
 
     #[test]
     fn rank_devices_and_base_time_are_read_and_damage_is_noted() {
-        let (mut header, mut found) = (Header::default(), Diagnostics::default());
-        header.member("distributedInfo", br#"{"backend": "nccl", "rank": 3, "world_size": 8}"#, &mut found);
-        header.member(
-            "deviceProperties",
-            br#"[{"id": 1, "name": "GPU\u001b[2J", "totalGlobalMem": 10, "numSms": 4}]"#,
-            &mut found,
-        );
-        header.member("baseTimeNanoseconds", b"\"soon\"", &mut found);
-        assert_eq!(header.rank, Some(RankPlace { rank: 3, world_size: Some(8) }));
-        assert_eq!((header.devices[0].name.as_str(), header.devices[0].sm_count), ("GPU␛[2J", 4));
-        assert_eq!((header.base_ns, found.count("damaged-metadata")), (0, 1));
+        let mut trace = TraceBuilder::default();
+        member("distributedInfo", br#"{"backend": "nccl", "rank": 3, "world_size": 8}"#, &mut trace);
+        let device = br#"[{"id": 1, "name": "GPU\u001b[2J", "totalGlobalMem": 10, "numSms": 4}]"#;
+        member("deviceProperties", device, &mut trace);
+        member("baseTimeNanoseconds", b"\"soon\"", &mut trace);
+        assert_eq!(trace.rank, Some(RankPlace { rank: 3, world_size: Some(8) }));
+        assert_eq!((trace.devices[0].name.as_str(), trace.devices[0].sm_count), ("GPU␛[2J", 4));
+        assert_eq!((trace.origin, trace.diagnostics.count("damaged-metadata")), (TimeNs(0), 1));
     }
 }

@@ -58,17 +58,19 @@ impl Builder {
 
     /// Takes over what `piece` read, which stood right behind what this builder has; `piece` can read another one then.
     pub fn append(&mut self, piece: &mut Self, numbers: &mut Numbers) {
-        let added = piece.names.since(numbers.names.len()).map(|(_, name)| self.names.intern(name));
-        numbers.names.extend(added);
         self.correlations.follow(&piece.correlations, &mut numbers.correlations);
         self.externals.follow(&piece.externals, &mut numbers.externals);
+        self.has_known_category |= piece.has_known_category;
+        self.left_out.merge(std::mem::take(&mut piece.left_out));
+        let (trace, piece) = (&mut self.trace, &mut piece.trace);
+        numbers.names.extend(piece.names.since(numbers.names.len()).map(|(_, name)| trace.names.intern(name)));
         let names = &numbers.names;
         let name = |own: NameId| names[own.0 as usize];
-        self.lists.follow(&piece.lists, &mut numbers.lists, name);
-        self.tracks.follow(&mut piece.tracks, &mut numbers.tracks, name);
+        trace.lists.follow(&piece.lists, &mut numbers.lists, name);
+        trace.tracks.follow(&mut piece.tracks, &mut numbers.tracks, name);
         let numbers = &*numbers;
-        let first = self.events.len() as u32;
-        self.events.append(
+        let first = trace.events.len() as u32;
+        trace.events.append(
             &piece.events,
             name,
             |own| numbers.tracks[own.0 as usize],
@@ -76,17 +78,14 @@ impl Builder {
             |own| renumbered(own, &numbers.externals),
         );
         piece.events.clear();
-        self.operators.append(&mut piece.operators, first, |own| numbers.operator(own));
-        self.kernels.append(&mut piece.kernels, first);
-        self.copies.append(&mut piece.copies, first, |own| own);
-        self.collectives.append(&mut piece.collectives, first, |own| numbers.collective(own));
-        self.syncs.append(&mut piece.syncs, first, |own| numbers.sync(own));
-        self.memory.append(&mut piece.memory, first, |own| own);
-        self.has_shapes |= piece.has_shapes;
-        self.has_known_category |= piece.has_known_category;
-        self.in_file += std::mem::take(&mut piece.in_file);
-        self.skipped += std::mem::take(&mut piece.skipped);
-        self.left_out.merge(std::mem::take(&mut piece.left_out));
-        self.diagnostics.merge(&std::mem::take(&mut piece.diagnostics));
+        trace.operators.append(&mut piece.operators, first, |own| numbers.operator(own));
+        trace.kernels.append(&mut piece.kernels, first);
+        trace.copies.append(&mut piece.copies, first, |own| own);
+        trace.collectives.append(&mut piece.collectives, first, |own| numbers.collective(own));
+        trace.syncs.append(&mut piece.syncs, first, |own| numbers.sync(own));
+        trace.memory.append(&mut piece.memory, first, |own| own);
+        trace.entries += std::mem::take(&mut piece.entries);
+        trace.skipped += std::mem::take(&mut piece.skipped);
+        trace.diagnostics.merge(&std::mem::take(&mut piece.diagnostics));
     }
 }

@@ -16,7 +16,6 @@ pub mod strict;
 mod tracks;
 mod usual;
 
-pub use arguments::TensorLists;
 pub use builder::Builder;
 pub use merge::Numbers;
 pub use raw::{Key, RawEvent, Text};

@@ -1,74 +1,11 @@
-//! Which track an event ran on: process and thread texts of every year → [`TrackKind`] → a row of the track table.
-
-use rustc_hash::FxHashMap;
+//! What an event ran on: process and thread texts of every year → [`TrackKind`].
 
 use super::number;
 use super::raw::{Key, RawEvent, Text};
-use crate::intern::NameId;
-use crate::trace::{Category, Track, TrackId, TrackKind};
+use crate::trace::{Category, TrackKind};
 
-/// Tracks in order of first appearance.
-#[derive(Debug, Default)]
-pub struct TrackTable {
-    tracks: Vec<Track>,
-    ids: FxHashMap<TrackKind, TrackId>,
-    last: Option<(TrackKind, TrackId)>,
-    names: FxHashMap<(i64, i64), NameId>,
-}
-
-impl TrackTable {
-    /// The track of an event of kind `category`.
-    pub fn of_event(&mut self, event: &RawEvent<'_>, category: Category) -> TrackId {
-        self.id(kind(event, category))
-    }
-
-    fn id(&mut self, kind: TrackKind) -> TrackId {
-        match self.last {
-            Some((last, id)) if last == kind => return id,
-            _ => {}
-        }
-        let id = match self.ids.get(&kind) {
-            Some(&id) => id,
-            None => self.add(kind),
-        };
-        self.last = Some((kind, id));
-        id
-    }
-
-    fn add(&mut self, kind: TrackKind) -> TrackId {
-        let next = self.tracks.len() as u32;
-        self.tracks.push(Track { kind, name: NameId(0) });
-        self.ids.insert(kind, TrackId(next));
-        TrackId(next)
-    }
-
-    /// Notes the name that metadata gives the thread of `event`.
-    pub fn set_name(&mut self, event: &RawEvent<'_>, name: NameId) {
-        if let (Some(pid), Some(tid)) = (process(event[Key::Pid]), thread(event[Key::Tid])) {
-            self.names.insert((pid, tid), name);
-        }
-    }
-
-    /// Goes on with `known`, the ids here of the tracks of `other`, for those it has got since, and takes its names.
-    pub fn follow(&mut self, other: &mut Self, known: &mut Vec<TrackId>, name: impl Fn(NameId) -> NameId) {
-        known.extend(other.tracks[known.len()..].iter().map(|track| self.id(track.kind)));
-        self.names.extend(other.names.drain().map(|(thread, own)| (thread, name(own))));
-    }
-
-    /// The finished table.
-    pub fn finish(mut self) -> Vec<Track> {
-        for track in &mut self.tracks {
-            let key = match track.kind {
-                TrackKind::Thread { pid, tid } | TrackKind::Other { pid, tid } => (pid, tid),
-                TrackKind::Stream { device, stream } => (device, stream),
-            };
-            track.name = self.names.get(&key).copied().unwrap_or_default();
-        }
-        self.tracks
-    }
-}
-
-fn kind(event: &RawEvent<'_>, category: Category) -> TrackKind {
+/// What an event of kind `category` ran on.
+pub(super) fn kind(event: &RawEvent<'_>, category: Category) -> TrackKind {
     let (pid, tid) = (process(event[Key::Pid]), thread(event[Key::Tid]));
     let stream = || {
         let device = event[Key::Device].get().and_then(number::integer).or(pid);
@@ -90,12 +27,13 @@ fn kind(event: &RawEvent<'_>, category: Category) -> TrackKind {
     }
 }
 
-fn process(text: Text<'_>) -> Option<i64> {
+/// The number of a process.
+pub(super) fn process(text: Text<'_>) -> Option<i64> {
     number::integer(text.0)
 }
 
-/// `25738`, `"25738"`, `"stream 7"`.
-fn thread(text: Text<'_>) -> Option<i64> {
+/// The number of a thread or stream: `25738`, `"25738"`, `"stream 7"`.
+pub(super) fn thread(text: Text<'_>) -> Option<i64> {
     number::integer(text.0).or_else(|| number::integer(text.plain().strip_prefix(b"stream ")?.trim_ascii()))
 }
 

@@ -7,15 +7,18 @@ mod rows;
 
 use std::path::Path;
 
-use super::{ExecutionTrace, OpenError, sniff};
+use super::format::{Format, Loaded, Reading};
+use super::{ExecutionTrace, OpenError, OpenOptions, naming, sniff};
 
-/// Whether `bytes`, called `path`, are read as a table of layers: by its ending, unless it is known to be something else. What a
-/// table was predicted to take goes by its name too, as JSON.
-pub fn is_layer_table(path: &Path, bytes: &[u8]) -> bool {
-    let ending = path.extension().map(|ending| ending.to_string_lossy().to_lowercase());
+/// Tables of layers. What a table was predicted to take goes by its name too, as JSON.
+pub(super) const FORMAT: Format = Format { endings: &[], is: is_layer_table, reading: Reading::Whole(read) };
+
+/// By the ending of the name, unless the content is known to be something else.
+fn is_layer_table(head: &[u8], name: &Path) -> bool {
+    let ending = name.extension().map(|ending| ending.to_string_lossy().to_lowercase());
     let is_text = |error: OpenError| matches!(error, OpenError::NotATrace { found: sniff::PLAIN_TEXT, .. });
-    let is_json = bytes.trim_ascii_start().starts_with(b"{");
-    matches!(ending.as_deref(), Some("csv" | "toml")) && !is_json && sniff::not_a_trace(bytes, path).is_none_or(is_text)
+    let is_json = head.trim_ascii_start().starts_with(b"{");
+    matches!(ending.as_deref(), Some("csv" | "toml")) && !is_json && sniff::not_a_trace(head, name).is_none_or(is_text)
 }
 
 /// What is wrong in a table, and where.
@@ -26,13 +29,17 @@ struct Wrong {
     reason: String,
 }
 
+fn read(bytes: &[u8], path: &Path, _: &OpenOptions) -> Result<Vec<Loaded>, OpenError> {
+    Ok(vec![Loaded::Execution(Box::new(forward_pass(bytes, path)?))])
+}
+
 /// The forward pass of the layers in `bytes`.
 ///
 /// # Errors
 /// [`OpenError::Layers`] with line and column of the first cell that cannot be used.
-pub fn read(bytes: &[u8], path: &Path) -> Result<ExecutionTrace, OpenError> {
+fn forward_pass(bytes: &[u8], path: &Path) -> Result<ExecutionTrace, OpenError> {
     let text = String::from_utf8_lossy(bytes);
-    let is_toml = path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("toml"));
+    let is_toml = naming::unpacked(path).extension().is_some_and(|ending| ending.eq_ignore_ascii_case("toml"));
     let rows = if is_toml { rows::from_toml(&text) } else { rows::from_csv(&text) };
     let trace = rows.and_then(|rows| nodes::execution_trace(&rows));
     let wrong = |Wrong { line, column, reason }| OpenError::Layers { path: path.to_owned(), line, column, reason };
@@ -44,11 +51,11 @@ mod tests {
     use super::*;
 
     fn wrong(name: &str, text: &str) -> String {
-        read(text.as_bytes(), Path::new(name)).unwrap_err().to_string()
+        forward_pass(text.as_bytes(), Path::new(name)).unwrap_err().to_string()
     }
 
     fn shapes(name: &str, text: &str) -> Vec<(String, String)> {
-        let trace = read(text.as_bytes(), Path::new(name)).unwrap();
+        let trace = forward_pass(text.as_bytes(), Path::new(name)).unwrap();
         let operators = trace.nodes.iter().filter(|node| node.scope == 0);
         let text = |id| trace.names.get(id).to_owned();
         operators.map(|node| (text(node.name), text(node.outputs.shapes))).collect()

@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 
 use rustc_hash::FxHashMap;
 
+use super::format::{Format, Loaded, Reading};
 use super::{OpenError, OpenOptions, RecordedDevice, Trace};
 use crate::diagnostic::{Diagnostics, Severity};
 use crate::intern::printable;
@@ -22,8 +23,12 @@ use column::{COLUMNS, Column, Fields};
 use database::{Database, integer, text};
 use process::{Kind, Process};
 
+/// SQLite databases; one has to be whole before it can be asked anything.
+pub(super) const FORMAT: Format =
+    Format { endings: &[".sqlite"], is: |head, _| head.starts_with(MAGIC), reading: Reading::Whole(read) };
+
 /// How every SQLite file begins.
-pub const MAGIC: &[u8] = b"SQLite format 3\0";
+const MAGIC: &[u8] = b"SQLite format 3\0";
 
 const FOREIGN: &str = "an SQLite database without Nsight Systems' CUDA or NVTX tables";
 const ADVICE: &str =
@@ -45,8 +50,9 @@ const TABLES: [(&str, Kind); 8] = [
 ///
 /// # Errors
 /// The database is damaged, not Nsight's, or without events.
-pub fn read(bytes: &[u8], path: &Path, options: &OpenOptions) -> Result<Vec<Trace>, OpenError> {
-    Reader::open(bytes, path)?.read(options)
+fn read(bytes: &[u8], path: &Path, options: &OpenOptions) -> Result<Vec<Loaded>, OpenError> {
+    let traces = Reader::open(bytes, path)?.read(options)?;
+    Ok(traces.into_iter().map(|trace| Loaded::Trace(Box::new(trace))).collect())
 }
 
 fn damaged(path: &Path, error: &rusqlite::Error) -> OpenError {
@@ -153,7 +159,7 @@ impl<'a> Reader<'a> {
         let mut traces = Vec::new();
         for (id, process) in kept {
             let path = if is_one { self.path.to_owned() } else { self.member(id) };
-            let mut trace = process.finish(path, begun, devices.clone());
+            let mut trace = process.finish(path, begun, devices.clone())?;
             // What is of no process kept is told with the first.
             trace.diagnostics.merge(&std::mem::take(&mut self.diagnostics));
             trace.events_in_file += std::mem::take(&mut self.beside);

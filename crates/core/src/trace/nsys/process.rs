@@ -6,14 +6,13 @@ use rustc_hash::FxHashMap;
 
 use super::column::{Column, Fields};
 use super::label;
-use crate::diagnostic::{Diagnostics, Severity};
-use crate::intern::{NameId, NameTable};
-use crate::trace::kineto::TensorLists;
+use crate::intern::NameId;
+use crate::trace::builder::TraceBuilder;
 use crate::trace::{
-    Category, CopyArgs, Event, EventId, EventTable, Format, KernelArgs, OperatorArgs, RecordedDevice, Sequence,
-    SharedTable, SideTable, SyncArgs, TensorArgs, Trace, Track, TrackId, TrackKind, order,
+    Category, CopyArgs, Event, EventId, KernelArgs, OpenError, OperatorArgs, RecordedDevice, Sequence, SyncArgs,
+    TensorArgs, Trace, TrackKind,
 };
-use crate::units::{Bytes, DurNs, TimeNs};
+use crate::units::{Bytes, TimeNs};
 
 /// What a table holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,20 +41,10 @@ const NO_STREAM: i64 = 0xffff_ffff;
 /// A process being read.
 #[derive(Debug, Default)]
 pub struct Process {
-    names: NameTable,
-    events: EventTable,
-    tracks: Vec<Track>,
-    track_ids: FxHashMap<TrackKind, TrackId>,
-    lists: TensorLists,
-    operators: SideTable<OperatorArgs>,
-    kernels: SharedTable<KernelArgs>,
-    copies: SideTable<CopyArgs>,
-    syncs: SideTable<SyncArgs>,
+    trace: TraceBuilder,
     /// Correlation id and stream of the records of each event, in the order of the table.
     records: FxHashMap<i64, Vec<(u32, i64)>>,
     used_device: bool,
-    entries: u64,
-    diagnostics: Diagnostics,
 }
 
 impl Process {
@@ -66,12 +55,12 @@ impl Process {
 
     /// Whether it has no event.
     pub fn is_empty(&self) -> bool {
-        self.events.is_empty()
+        self.trace.events.is_empty()
     }
 
     /// How many rows it has, those left out included.
     pub fn entries(&self) -> u64 {
-        self.entries
+        self.trace.entries
     }
 
     /// Takes a row that begins at `start`.
@@ -79,7 +68,7 @@ impl Process {
         if kind == Kind::Record {
             return self.record(row);
         }
-        self.entries += 1;
+        self.trace.entries += 1;
         match kind {
             Kind::Call => self.call(start, row),
             Kind::Kernel => self.kernel(start, row),
@@ -108,32 +97,12 @@ impl Process {
     }
 
     fn push(&mut self, category: Category, name: &str, track: TrackKind, start: TimeNs, row: &Fields<'_>) -> EventId {
-        let mut odd = |code, what: &str| {
-            self.diagnostics.add(Severity::Warning, code, "", Some(format!("at {} ns", start.0)), || {
-                format!("{what}; it was read as 0")
-            });
-            DurNs::ZERO
-        };
-        let dur = match row.integer(Column::End).map(|end| TimeNs(end).since(start)) {
-            Some(dur) if dur < DurNs::ZERO => odd("negative-duration", "an event ends before it starts"),
-            Some(dur) if dur > order::DAY => odd("endless-duration", "an event is longer than a day"),
-            Some(dur) => dur,
-            None => odd("missing-duration", "an event has no end"),
-        };
-        let (name, track) = (self.names.intern(name), self.track(track));
+        let dur = row.integer(Column::End).map(|end| TimeNs(end).since(start));
+        let dur = self.trace.length(dur, || format!("at {} ns", start.0));
+        let (name, track) = (self.trace.names.intern(name), self.trace.tracks.id(track));
         self.used_device |= category.is_device_work();
         let correlation = row.small(Column::Correlation);
-        self.events.push(&Event { start, dur, name, category, track, correlation, external: 0 })
-    }
-
-    fn track(&mut self, kind: TrackKind) -> TrackId {
-        if let Some(&known) = self.track_ids.get(&kind) {
-            return known;
-        }
-        let next = self.tracks.len() as u32;
-        self.tracks.push(Track { kind, name: NameId(0) });
-        self.track_ids.insert(kind, TrackId(next));
-        TrackId(next)
+        self.trace.events.push(&Event { start, dur, name, category, track, correlation, external: 0 })
     }
 
     fn call(&mut self, start: TimeNs, row: &Fields<'_>) {
@@ -157,13 +126,13 @@ impl Process {
             shared_memory: row.small(Column::StaticShared).saturating_add(row.small(Column::DynamicShared)),
             occupancy: None,
         };
-        self.kernels.push(id, args);
+        self.trace.kernels.push(id, args);
     }
 
     fn moved(&mut self, category: Category, name: &str, start: TimeNs, row: &Fields<'_>) {
         let id = self.work(category, name, start, row);
         if let Some(Ok(bytes)) = row.integer(Column::Bytes).map(u64::try_from) {
-            self.copies.push(id, CopyArgs { bytes: Bytes(bytes) });
+            self.trace.copies.push(id, CopyArgs { bytes: Bytes(bytes) });
         }
     }
 
@@ -178,12 +147,12 @@ impl Process {
         let record = self.last_record(row);
         let id = self.push(Category::Sync, name, track, start, row);
         let args = SyncArgs {
-            kind: self.names.intern(name),
+            kind: self.trace.names.intern(name),
             stream,
             wait_on_stream: record.map(|(_, stream)| stream),
             record_correlation: record.map_or(0, |(correlation, _)| correlation),
         };
-        self.syncs.push(id, args);
+        self.trace.syncs.push(id, args);
     }
 
     /// The call that last recorded the event which a synchronisation is for, with its stream. Correlation ids rise
@@ -197,7 +166,7 @@ impl Process {
     fn range(&mut self, start: TimeNs, row: &Fields<'_>) {
         if row.integer(Column::End).is_none() {
             let what = "NVTX marks and ranges without an end are left out";
-            return self.diagnostics.note("nvtx-marks", what);
+            return self.trace.diagnostics.note("nvtx-marks", what);
         }
         let text = row.text();
         let Some(operator) = label::operator(&text) else {
@@ -205,52 +174,28 @@ impl Process {
             return;
         };
         let id = self.push(Category::Operator, operator.name, thread(row), start, row);
-        let dims = self.names.intern(operator.sizes);
-        let tensors = (dims != NameId(0)).then(|| self.lists.id(TensorArgs { dims, ..TensorArgs::default() }));
+        let dims = self.trace.names.intern(operator.sizes);
+        let tensors = (dims != NameId(0)).then(|| self.trace.lists.id(TensorArgs { dims, ..TensorArgs::default() }));
         let sequence = operator.sequence.and_then(Sequence::recorded);
-        self.operators.push(id, OperatorArgs { tensors, sequence, ..OperatorArgs::default() });
+        self.trace.operators.push(id, OperatorArgs { tensors, sequence, ..OperatorArgs::default() });
     }
 
     /// Notes the name of a thread, by its global id.
     pub fn name_thread(&mut self, global: i64, name: &str) {
-        let kind = TrackKind::Thread { pid: label::pid(global), tid: label::tid(global) };
-        if let Some(track) = self.track_ids.get(&kind) {
-            self.tracks[track.0 as usize].name = self.names.intern(name);
-        }
+        let name = self.trace.names.intern(name);
+        self.trace.tracks.set_name(label::pid(global), label::tid(global), name);
     }
 
-    /// Closes the trace; it has at least one event.
+    /// Closes the trace.
     ///
     /// # Arguments
     /// `begun`: when the recording began, in ns since 1970.
-    pub fn finish(self, path: PathBuf, begun: TimeNs, devices: Vec<RecordedDevice>) -> Trace {
-        let tensor_args = self.lists.finish();
-        let mut trace = Trace {
-            path,
-            format: Format::NsightSystems,
-            names: self.names,
-            events: self.events,
-            tracks: self.tracks,
-            has_shapes: !tensor_args.is_empty(),
-            tensor_args,
-            operators: self.operators,
-            host_operators: Vec::new(),
-            kernels: self.kernels,
-            copies: self.copies,
-            collectives: SideTable::default(),
-            syncs: self.syncs,
-            memory: SideTable::default(),
-            origin: begun,
-            rank: None,
-            devices,
-            predicted: None,
-            iteration: None,
-            events_in_file: self.entries,
-            skipped_events: 0,
-            diagnostics: self.diagnostics,
-        };
-        order::settle(&mut trace);
-        trace
+    ///
+    /// # Errors
+    /// It has no event.
+    pub fn finish(mut self, path: PathBuf, begun: TimeNs, devices: Vec<RecordedDevice>) -> Result<Trace, OpenError> {
+        (self.trace.origin, self.trace.devices) = (begun, devices);
+        self.trace.finish(path, "nsight-systems")
     }
 }
 

@@ -1,0 +1,110 @@
+//! A trace while it is read: readers of all formats add rows here, and [`TraceBuilder::finish`] is the one way to a [`Trace`].
+//!
+//! Must not know how any format writes things.
+
+use std::path::PathBuf;
+
+use super::args::TensorLists;
+use super::order::{self, DAY};
+use super::track::TrackTable;
+use super::{
+    CollectiveArgs, CopyArgs, EventId, EventTable, KernelArgs, MemoryArgs, OpenError, OperatorArgs, RankPlace,
+    RecordedDevice, SharedTable, SideTable, SyncArgs, Trace,
+};
+use crate::diagnostic::{Diagnostics, Severity};
+use crate::intern::{NameId, NameTable};
+use crate::units::{DurNs, TimeNs};
+
+/// The parts of a [`Trace`], which says what each is.
+#[derive(Debug, Default)]
+pub(super) struct TraceBuilder {
+    pub(super) names: NameTable,
+    pub(super) events: EventTable,
+    pub(super) tracks: TrackTable,
+    pub(super) lists: TensorLists,
+    pub(super) operators: SideTable<OperatorArgs>,
+    pub(super) host_operators: Vec<EventId>,
+    pub(super) kernels: SharedTable<KernelArgs>,
+    pub(super) copies: SideTable<CopyArgs>,
+    pub(super) collectives: SideTable<CollectiveArgs>,
+    pub(super) syncs: SideTable<SyncArgs>,
+    pub(super) memory: SideTable<MemoryArgs>,
+    /// What the times of the events count from.
+    pub(super) origin: TimeNs,
+    pub(super) untimed: bool,
+    pub(super) rank: Option<RankPlace>,
+    pub(super) devices: Vec<RecordedDevice>,
+    pub(super) predicted: Option<String>,
+    pub(super) iteration: Option<String>,
+    pub(super) entries: u64,
+    pub(super) skipped: u64,
+    pub(super) diagnostics: Diagnostics,
+}
+
+impl TraceBuilder {
+    /// Notes that an entry at `place` cannot be used.
+    pub(super) fn skip(&mut self, code: &'static str, place: String, reason: &str) {
+        self.skipped += 1;
+        self.diagnostics.add(Severity::Warning, code, "", Some(place), || format!("{reason}; skipped"));
+    }
+
+    /// The length of an event as recorded; 0 and a note where it is missing, negative or endless.
+    pub(super) fn length(&mut self, recorded: Option<DurNs>, place: impl FnOnce() -> String) -> DurNs {
+        match recorded {
+            Some(dur) if (DurNs::ZERO..=DAY).contains(&dur) => dur,
+            odd => self.odd_length(odd, place()),
+        }
+    }
+
+    fn odd_length(&mut self, recorded: Option<DurNs>, place: String) -> DurNs {
+        let (code, what) = match recorded {
+            None => ("missing-duration", "an event has no length"),
+            Some(DurNs(..0)) => ("negative-duration", "an event has a negative length"),
+            Some(_) => ("endless-duration", "an event is longer than a day, as unfinished ones are written"),
+        };
+        let text = || format!("{what}; it was read as 0");
+        self.diagnostics.add(Severity::Warning, code, "", Some(place), text);
+        DurNs::ZERO
+    }
+
+    /// The trace, its events in order and counted from the first.
+    ///
+    /// # Arguments
+    /// `path`: where it was read from; `format`: what that is called.
+    ///
+    /// # Errors
+    /// [`OpenError::NoEvents`] when nothing could be used.
+    pub(super) fn finish(self, path: PathBuf, format: &'static str) -> Result<Trace, OpenError> {
+        if self.events.is_empty() {
+            return Err(OpenError::NoEvents { path, in_file: self.entries, skipped: self.skipped });
+        }
+        let tensor_args = self.lists.finish();
+        let mut trace = Trace {
+            path,
+            format,
+            names: self.names,
+            events: self.events,
+            tracks: self.tracks.finish(),
+            has_shapes: tensor_args.iter().any(|list| list.dims != NameId(0)),
+            tensor_args,
+            operators: self.operators,
+            host_operators: self.host_operators,
+            kernels: self.kernels,
+            copies: self.copies,
+            collectives: self.collectives,
+            syncs: self.syncs,
+            memory: self.memory,
+            origin: self.origin,
+            untimed: self.untimed,
+            rank: self.rank,
+            devices: self.devices,
+            predicted: self.predicted,
+            iteration: self.iteration,
+            events_in_file: self.entries,
+            skipped_events: self.skipped,
+            diagnostics: self.diagnostics,
+        };
+        order::settle(&mut trace);
+        Ok(trace)
+    }
+}

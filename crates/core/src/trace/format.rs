@@ -1,0 +1,55 @@
+//! What a file format is to the loader: how its content is told, and what reads it. Archives and compression are none of its
+//! business: a reader gets content as it was before it was packed.
+//!
+//! A new format is its reader and a line in the list of formats.
+
+use std::path::Path;
+
+use super::{ExecutionTrace, FORMATS, OpenError, OpenOptions, Trace, naming};
+
+/// A file format.
+pub(super) struct Format {
+    /// What names of its files end in, before `.gz`: folders and archives are searched for these.
+    pub(super) endings: &'static [&'static str],
+    /// Whether content that begins with `head`, called `name`, is of this format.
+    pub(super) is: fn(head: &[u8], name: &Path) -> bool,
+    /// What reads it.
+    pub(super) reading: Reading,
+}
+
+/// What reads a format.
+pub(super) enum Reading {
+    /// All content at once.
+    Whole(fn(&[u8], &Path, &OpenOptions) -> Result<Vec<Loaded>, OpenError>),
+    /// JSON window by window, never as a whole.
+    Windows,
+}
+
+/// What was read.
+#[derive(Debug)]
+pub(super) enum Loaded {
+    /// A timed trace.
+    Trace(Box<Trace>),
+    /// An execution trace.
+    Execution(Box<ExecutionTrace>),
+}
+
+/// How much of the start is looked at to say what content is.
+pub(super) const HEAD: usize = 4096;
+
+/// What reads content that begins with `head`, called `name`.
+pub(super) fn reading(head: &[u8], name: &Path) -> &'static Reading {
+    let name = naming::unpacked(name);
+    FORMATS.iter().find(|format| (format.is)(head, &name)).map_or(&Reading::Windows, |format| &format.reading)
+}
+
+/// Endings of archives that may hold traces.
+const ARCHIVES: [&str; 2] = [".tar", ".tgz"];
+
+/// Whether a name says that the file could be a trace, or an archive of traces.
+pub(super) fn may_be_trace(path: &Path) -> bool {
+    let Some(name) = path.file_name().map(|name| name.to_string_lossy().to_lowercase()) else { return false };
+    let unpacked = name.strip_suffix(".gz").unwrap_or(&name);
+    let mut endings = FORMATS.iter().flat_map(|format| format.endings).chain(&ARCHIVES);
+    !name.starts_with('.') && name != "manifest.json" && endings.any(|ending| unpacked.ends_with(ending))
+}

@@ -57,6 +57,12 @@ impl DurNs {
         self.0 as f64 / 1e9
     }
 
+    /// How long it is, whichever way it goes.
+    #[must_use]
+    pub fn abs(self) -> Self {
+        Self(self.0.saturating_abs())
+    }
+
     /// This duration multiplied by `factor`, rounded to the nearest nanosecond.
     #[must_use]
     pub fn scale(self, factor: f64) -> Self {
@@ -126,6 +132,13 @@ impl Mul<f64> for DurNs {
     }
 }
 
+impl Mul<i64> for DurNs {
+    type Output = Self;
+    fn mul(self, rhs: i64) -> Self {
+        Self(self.0.saturating_mul(rhs))
+    }
+}
+
 impl std::iter::Sum for DurNs {
     fn sum<I: Iterator<Item = Self>>(iter: I) -> Self {
         iter.fold(Self::ZERO, Add::add)
@@ -139,10 +152,28 @@ impl Add for Bytes {
     }
 }
 
+impl AddAssign for Bytes {
+    fn add_assign(&mut self, rhs: Self) {
+        *self = *self + rhs;
+    }
+}
+
+impl Mul<u64> for Bytes {
+    type Output = Self;
+    fn mul(self, rhs: u64) -> Self {
+        Self(self.0.saturating_mul(rhs))
+    }
+}
+
 impl std::iter::Sum for Bytes {
     fn sum<I: Iterator<Item = Self>>(iter: I) -> Self {
         iter.fold(Self(0), Add::add)
     }
+}
+
+/// How many elements a tensor of these sizes has; recorded sizes may be beyond all reason, their product saturates.
+pub fn elements(dims: &[u64]) -> u64 {
+    dims.iter().fold(1, |product: u64, &dim| product.saturating_mul(dim))
 }
 
 /// Writes `value` with three or four significant digits.
@@ -307,5 +338,7 @@ mod tests {
         assert_eq!(TimeNs(i64::MAX) + DurNs(1), TimeNs(i64::MAX));
         assert_eq!(DurNs(i64::MIN) - DurNs(1), DurNs(i64::MIN));
         assert_eq!(DurNs::from_secs_f64(f64::NAN), DurNs::ZERO);
+        assert_eq!((DurNs(i64::MIN).abs(), DurNs(i64::MAX) * 2), (DurNs(i64::MAX), DurNs(i64::MAX)));
+        assert_eq!(Bytes(1 << 40) * (1 << 40) + Bytes(1), Bytes(u64::MAX));
     }
 }

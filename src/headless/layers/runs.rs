@@ -6,6 +6,7 @@ use retime_core::analysis::layers::{Launch, LayerTable, Recorded, occupancy};
 use retime_core::device::DeviceProfile;
 use retime_core::graph::Task;
 use retime_core::trace::{Category, KernelArgs, Trace};
+use retime_core::units::elements;
 
 /// Layers and kernels of the first rank: as measured, or as simulated where there are edits.
 pub(super) fn table(run: &Opened) -> LayerTable {
@@ -28,7 +29,7 @@ fn task_occupancy(trace: &Trace, task: &Task, device: &DeviceProfile, own: bool)
 }
 
 fn launch(args: &KernelArgs) -> Launch {
-    let all = |sizes: [u32; 3]| sizes.iter().map(|&size| u64::from(size)).product::<u64>();
+    let all = |sizes: [u32; 3]| elements(&sizes.map(u64::from));
     let threads = u32::try_from(all(args.block)).unwrap_or(u32::MAX);
     Launch { blocks: all(args.grid), threads, registers: args.registers, shared: args.shared_memory }
 }

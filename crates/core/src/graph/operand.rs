@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use crate::units::{Bytes, elements};
+
 /// A row of [`ExecutionGraph::operands`](super::ExecutionGraph::operands).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OperandsId(pub u32);
@@ -119,6 +121,18 @@ impl Operand {
         }
     }
 
+    /// Bytes of a tensor, 32 bits an element where no type was recorded, or of all in a list; none for anything else, and for
+    /// zero-dimensional tensors.
+    pub fn bytes(&self) -> Bytes {
+        match self {
+            Self::Tensor { dims, dtype, .. } if !dims.is_empty() => {
+                Bytes(dtype.unwrap_or_default().size()) * elements(dims)
+            }
+            Self::TensorList(list) => list.iter().map(Self::bytes).sum(),
+            _ => Bytes(0),
+        }
+    }
+
     /// Element type when it is a tensor that recorded one.
     pub fn dtype(&self) -> Option<DType> {
         match self {
@@ -141,5 +155,19 @@ impl Operands {
             Operand::TensorList(list) => list.iter().find_map(Operand::dtype),
             Operand::Value(_) => None,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_beyond_all_reason_saturate() {
+        let tensor = |dims: &[u64]| Operand::Tensor { dims: dims.to_vec(), dtype: Some(DType::Fp16), id: None };
+        let (small, endless) = (tensor(&[3, 5]), tensor(&[1 << 40, 1 << 40]));
+        assert_eq!((small.bytes(), endless.bytes()), (Bytes(30), Bytes(u64::MAX)));
+        assert_eq!(Operand::TensorList(vec![endless, small]).bytes(), Bytes(u64::MAX));
+        assert_eq!((tensor(&[]).bytes(), Operand::Value("7".into()).bytes()), (Bytes(0), Bytes(0)));
     }
 }

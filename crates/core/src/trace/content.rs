@@ -175,6 +175,9 @@ impl Consumer for Content<'_> {
             return Err(OpenError::Cancelled { path: self.path.to_owned() });
         }
         self.report_entries();
+        if self.reported_entries > u64::from(u32::MAX) {
+            return Err(OpenError::TooLarge { path: self.path.to_owned(), limit: format!("{} events", u32::MAX) });
+        }
         self.make_room(result.unwrap_or_default());
         match result {
             Ok(0) if window.len() > LONGEST_VALUE && !self.document.abandon_element(window, &mut self.parts) => {

@@ -54,15 +54,18 @@ impl Folding {
             return Self::none(job);
         }
         let tolerance = tolerance(job.ranks.len());
-        let portraits: Vec<Option<RankSignature>> =
+        let signatures: Vec<Option<RankSignature>> =
             job.ranks.par_iter().map(|rank| rank.trace.as_ref().and_then(RankSignature::of)).collect();
         let mut classes: Vec<RankClass> = Vec::new();
         let mut by_structure: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
-        for (position, (rank, portrait)) in job.ranks.iter().zip(&portraits).enumerate() {
-            let own = portrait.as_ref().map(|portrait| (portrait, by_structure.entry(portrait.structure).or_default()));
-            let same = own.as_ref().and_then(|(portrait, known)| {
+        for (position, (rank, signature)) in job.ranks.iter().zip(&signatures).enumerate() {
+            let own =
+                signature.as_ref().map(|signature| (signature, by_structure.entry(signature.structure).or_default()));
+            let same = own.as_ref().and_then(|(signature, known)| {
                 let is_alike = |&&class: &&usize| {
-                    portraits[classes[class].position].as_ref().is_some_and(|first| first.is_like(portrait, tolerance))
+                    signatures[classes[class].position]
+                        .as_ref()
+                        .is_some_and(|first| first.is_like(signature, tolerance))
                 };
                 known.iter().find(is_alike).copied()
             });
@@ -112,7 +115,7 @@ struct RankSignature {
     /// Kinds and order of everything, without times.
     structure: u64,
     /// Time by kind of call: of device work, and of host operators.
-    work: [BTreeMap<u64, i64>; 2],
+    work: [BTreeMap<u64, DurNs>; 2],
     /// Lengths of collectives on devices, by stream and start.
     collectives: Vec<DurNs>,
     /// Mean length of a step.
@@ -125,11 +128,11 @@ impl RankSignature {
     /// `None` of a trace without work.
     fn of(trace: &Trace) -> Option<Self> {
         let names: Vec<u64> = trace.names.iter().map(|(_, text)| hash(text)).collect();
-        let mut artist = SignatureBuilder { trace, names, streams: BTreeMap::new(), sum: 0, work: Default::default() };
+        let mut builder = SignatureBuilder { trace, names, streams: BTreeMap::new(), sum: 0, work: Default::default() };
         for id in trace.events.ids() {
-            artist.look_at(id);
+            builder.add(id);
         }
-        artist.finish()
+        builder.finish()
     }
 
     fn is_like(&self, other: &Self, tolerance: f64) -> bool {
@@ -138,18 +141,15 @@ impl RankSignature {
         self.structure == other.structure
             && (self.step - other.step).abs() <= tolerance * step
             && self.work.iter().zip(&other.work).all(|(a, b)| are_near(a, b, tolerance))
-            && lengths.all(|(a, b)| ((a.0 - b.0) as f64).abs() <= tolerance * own)
+            && lengths.all(|(&a, &b)| (a - b).abs().0 as f64 <= tolerance * own)
     }
 }
 
 /// Whether times by kind of call agree; both have the same kinds.
-fn are_near(a: &BTreeMap<u64, i64>, b: &BTreeMap<u64, i64>, tolerance: f64) -> bool {
-    let (mut apart, mut all) = (0, 0);
-    for (key, &time) in a {
-        apart += (time - b.get(key).copied().unwrap_or(0)).abs();
-        all += time;
-    }
-    apart as f64 <= tolerance * all as f64
+fn are_near(a: &BTreeMap<u64, DurNs>, b: &BTreeMap<u64, DurNs>, tolerance: f64) -> bool {
+    let apart: DurNs = a.iter().map(|(key, &time)| (time - b.get(key).copied().unwrap_or_default()).abs()).sum();
+    let all: DurNs = a.values().copied().sum();
+    apart.0 as f64 <= tolerance * all.0 as f64
 }
 
 fn hash(value: impl Hash) -> u64 {
@@ -158,7 +158,7 @@ fn hash(value: impl Hash) -> u64 {
     hasher.finish()
 }
 
-/// A portrait as it is drawn.
+/// A signature while events are added to it.
 struct SignatureBuilder<'a> {
     trace: &'a Trace,
     /// A number for the text of each name, the same in all traces.
@@ -167,7 +167,7 @@ struct SignatureBuilder<'a> {
     streams: BTreeMap<i64, (u64, Vec<DurNs>)>,
     /// Of what has no order.
     sum: u64,
-    work: [BTreeMap<u64, i64>; 2],
+    work: [BTreeMap<u64, DurNs>; 2],
 }
 
 impl SignatureBuilder<'_> {
@@ -175,7 +175,7 @@ impl SignatureBuilder<'_> {
         self.names.get(name.0 as usize).copied().unwrap_or(0)
     }
 
-    fn look_at(&mut self, id: EventId) {
+    fn add(&mut self, id: EventId) {
         let (events, category) = (&self.trace.events, self.trace.events.category(id));
         if category.is_device_work() {
             self.device_work(id);
@@ -185,7 +185,7 @@ impl SignatureBuilder<'_> {
             let dims = tensors.and_then(|row| self.trace.tensor_args.get(row.index())).map(|args| self.name(args.dims));
             let kind = hash((name, dims, self.role(id)));
             self.sum = self.sum.wrapping_add(kind);
-            *self.work[1].entry(kind).or_default() += events.dur(id).0;
+            *self.work[1].entry(kind).or_default() += events.dur(id);
         }
     }
 
@@ -199,7 +199,7 @@ impl SignatureBuilder<'_> {
         if is_collective {
             of_stream.1.push(events.dur(id));
         } else {
-            *self.work[0].entry(kind).or_default() += events.dur(id).0;
+            *self.work[0].entry(kind).or_default() += events.dur(id);
         }
     }
 

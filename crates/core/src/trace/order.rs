@@ -40,7 +40,7 @@ fn sort(trace: &mut Trace) {
 fn leave_out_strays(trace: &mut Trace) {
     let count = trace.events.len();
     let middle = trace.events.start(EventId(count as u32 / 2));
-    let is_near = |&id: &EventId| trace.events.start(id).since(middle).0.abs() <= DAY.0;
+    let is_near = |&id: &EventId| trace.events.start(id).since(middle).abs() <= DAY;
     let Some(first) = trace.events.ids().find(is_near) else { return };
     let last = trace.events.ids().rfind(is_near).unwrap_or(first);
     let near = first.0 as usize..last.0 as usize + 1;

@@ -32,7 +32,7 @@ pub fn occupancy(launch: Launch, device: &DeviceProfile) -> Option<f64> {
     let limits = device.sm_limits.filter(|_| launch.threads > 0 && launch.blocks > 0 && launch.registers > 0)?;
     let warps = launch.threads.div_ceil(WARP);
     let by_threads = limits.threads / WARP / warps;
-    let registers = launch.registers.saturating_mul(WARP).next_multiple_of(REGISTERS_AT_ONCE);
+    let registers = launch.registers.checked_mul(WARP)?.checked_next_multiple_of(REGISTERS_AT_ONCE)?;
     let by_registers = (limits.registers / registers) / WARPS_AT_ONCE * WARPS_AT_ONCE / warps;
     let by_shared = match launch.shared {
         0 => u32::MAX,
@@ -40,7 +40,7 @@ pub fn occupancy(launch: Launch, device: &DeviceProfile) -> Option<f64> {
     };
     let resident = by_threads.min(limits.blocks).min(by_registers).min(by_shared);
     let there = launch.blocks as f64 / f64::from(device.sm_count.max(1));
-    let share = f64::from(resident).min(there) * f64::from(warps * WARP) / f64::from(limits.threads);
+    let share = f64::from(resident).min(there) * f64::from(warps) * f64::from(WARP) / f64::from(limits.threads);
     (resident > 0).then_some(share.min(1.0))
 }
 
@@ -63,6 +63,9 @@ mod tests {
         assert!(near(on("V100", 10_000, 32, 16, 0), 0.5));
         // 255 registers → 8192 a warp, 8 warps, two blocks of four.
         assert!(near(on("V100", 10_000, 128, 255, 0), 8.0 / 64.0));
+        // More registers than any register file has, more threads than any block may have.
+        assert_eq!((on("V100", 1, 32, 1 << 27, 0), on("V100", 1, 32, u32::MAX, 0)), (None, None));
+        assert_eq!(on("V100", u64::MAX, u32::MAX, 32, u32::MAX), None);
         // Two blocks of 48 KiB in 96 KiB.
         assert!(near(on("V100", 10_000, 256, 32, 48 << 10), 16.0 / 64.0));
         // Forty blocks on eighty multiprocessors: half a block of eight warps each.

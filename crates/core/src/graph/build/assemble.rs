@@ -172,12 +172,12 @@ fn note_clocks(found: &mut Diagnostics, parts: &[RankPart]) {
     let Some(first) = parts.first() else { return };
     for part in parts {
         let Clock { offset, drift_ppm } = part.clock;
-        if offset.0.abs() < SAME_CLOCK.0 && drift_ppm.abs() < 1.0 {
+        if offset.abs() < SAME_CLOCK && drift_ppm.abs() < 1.0 {
             continue;
         }
         let way = if offset.0 < 0 { "behind" } else { "ahead of" };
         let drift = if drift_ppm.abs() < 1.0 { String::new() } else { format!(", drifting by {drift_ppm:+.0} ppm") };
-        let (rank, other, apart) = (part.rank.0, first.rank.0, DurNs(offset.0.abs()));
+        let (rank, other, apart) = (part.rank.0, first.rank.0, offset.abs());
         found.note("clock", format!("rank {rank}'s clock is {apart} {way} rank {other}'s{drift}: both are taken out"));
     }
 }
@@ -213,13 +213,13 @@ fn note_beginnings(found: &mut Diagnostics, ranks: &[Prepared<'_>], zeros: &[Tim
     let begun = ranks.iter().zip(zeros).filter(|(rank, _)| rank.window.split.is_none());
     let begun: Vec<(DurNs, u32)> = begun.map(|(rank, &zero)| (first(rank, zero), rank.input.rank.0)).collect();
     if let (Some(&(earliest, _)), Some(&(latest, rank))) = (begun.iter().min(), begun.iter().max())
-        && (latest - earliest).0 * LATE_RANK
-            > emitted.iter().map(|it| it.measured.1.since(it.measured.0).0).max().unwrap_or(0)
+        && (latest - earliest) * LATE_RANK
+            > emitted.iter().map(|it| it.measured.1.since(it.measured.0)).max().unwrap_or_default()
     {
         let what = "after the first rank did; what it did before that was not recorded";
         let late = latest - earliest;
         let recorded = recording_spread(ranks, zeros);
-        let profiler = if recorded.0 * 10 > late.0 * 9 {
+        let profiler = if recorded * 10 > late * 9 {
             format!(" (the profiler itself started {recorded} apart on the ranks, and the step began with it)")
         } else {
             String::new()
@@ -233,7 +233,7 @@ fn recording_spread(ranks: &[Prepared<'_>], zeros: &[TimeNs]) -> DurNs {
     let first = |(rank, &zero): (&Prepared<'_>, &TimeNs)| {
         let began = rank.input.trace.events.start(EventId(0));
         let lead = rank.window.start.since(began);
-        (lead.0 * LATE_RANK < rank.window.end.since(rank.window.start).0).then_some(began.since(zero))
+        (lead * LATE_RANK < rank.window.end.since(rank.window.start)).then_some(began.since(zero))
     };
     let began: Option<Vec<DurNs>> = ranks.iter().zip(zeros).map(first).collect();
     let began = began.unwrap_or_default();

@@ -59,7 +59,7 @@ fn middle(ends: &[End], at: TimeNs, ppm: f64) -> DurNs {
 
 /// Median distance of the ends from what the clock says.
 fn scatter(ends: &[End], clock: Clock, at: TimeNs) -> DurNs {
-    let off = |&(time, later): &End| DurNs((later - ahead(clock, at, time)).0.abs());
+    let off = |&(time, later): &End| (later - ahead(clock, at, time)).abs();
     median(&mut ends.iter().map(off).collect::<Vec<_>>())
 }
 

@@ -61,7 +61,7 @@ fn member(observed: &Observed<'_>, rank: usize, index: u32, zero: TimeNs) -> Mem
     let recorded = trace.names.get(args.name);
     let kernel = trace.names.get(trace.events.name(work.event));
     let kind = if recorded.is_empty() { kind_of(kernel) } else { kind_of(recorded) };
-    let size = DType::parse(trace.names.get(args.dtype)).map_or(0, DType::size);
+    let size = DType::parse(trace.names.get(args.dtype)).map_or(Bytes(0), |dtype| Bytes(dtype.size()));
     Member {
         rank,
         work: index,
@@ -71,10 +71,10 @@ fn member(observed: &Observed<'_>, rank: usize, index: u32, zero: TimeNs) -> Mem
         end: TimeNs(work.end.since(zero).0),
         dur: work.dur(),
         group_size: args.group_size,
-        bytes: match args.in_elements.max(args.out_elements) * size {
+        bytes: match size * args.in_elements.max(args.out_elements) {
             _ if work.on_host => recorded_bytes(observed, work.event),
-            0 => annotated_bytes(observed, work.call),
-            bytes => Bytes(bytes),
+            Bytes(0) => annotated_bytes(observed, work.call),
+            bytes => bytes,
         },
     }
 }
@@ -94,7 +94,7 @@ fn recorded_bytes(observed: &Observed<'_>, event: EventId) -> Bytes {
     let list = trace.operators.get(event).and_then(|args| trace.tensor_args.get(args.tensors?.index()));
     let Some(list) = list else { return Bytes(0) };
     let operands = operands::parse(trace.names.get(list.dims), trace.names.get(list.types), "");
-    Bytes(operands.inputs.iter().map(size).sum())
+    operands.inputs.iter().map(Operand::bytes).sum()
 }
 
 /// The kind of collective behind a kernel's or a recorded name.
@@ -162,7 +162,7 @@ fn pairs(a: &[Member], b: &[Member]) -> Vec<(usize, usize)> {
     let mut candidates: Vec<(i64, usize, usize)> = Vec::new();
     for (index, member) in a.iter().enumerate() {
         for &other in by_key.get(&member.key).into_iter().flatten() {
-            let distance = b[other].end.since(member.end).0.abs();
+            let distance = b[other].end.since(member.end).abs().0;
             let near = SAME_END.max(member.dur.min(b[other].dur).scale(SAME_END_SHARE));
             let same = member.sequence != 0 && member.sequence == b[other].sequence;
             let unnumbered = member.sequence == 0 || b[other].sequence == 0;
@@ -262,7 +262,7 @@ fn shorten(draft: &mut Draft, tasks: &[u32], transfer: DurNs) {
     for &task in tasks {
         let task = &mut draft.tasks[task as usize];
         let own = task.measured_end().since(joined);
-        task.duration = if own.0 * 2 < transfer.0 { transfer } else { own };
+        task.duration = if own * 2 < transfer { transfer } else { own };
     }
 }
 
@@ -341,18 +341,7 @@ fn bytes_in_context(operators: &OperatorTable, operator: Option<OperatorId>) -> 
     let around = std::iter::successors(operator, |id| operators.list[id.0 as usize].parent);
     let operands = around.filter_map(|id| operators.operands.get(operators.list[id.0 as usize].operands?.0 as usize));
     operands
-        .map(|operands| Bytes(operands.inputs.iter().map(size).max().unwrap_or(0)))
+        .map(|operands| operands.inputs.iter().map(Operand::bytes).max().unwrap_or_default())
         .find(|bytes| bytes.0 > 0)
         .unwrap_or_default()
-}
-
-fn size(operand: &Operand) -> u64 {
-    match operand {
-        Operand::Tensor { dims, dtype, .. } if !dims.is_empty() => dims
-            .iter()
-            .fold(1_u64, |size, &dim| size.saturating_mul(dim))
-            .saturating_mul(dtype.unwrap_or_default().size()),
-        Operand::TensorList(list) => list.iter().map(size).sum(),
-        _ => 0,
-    }
 }

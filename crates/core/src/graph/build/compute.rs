@@ -163,7 +163,7 @@ fn computing(observed: &Observed<'_>, thread: &Thread) -> Vec<bool> {
     }
     let computes = spans.iter().zip(called).zip(leaf).map(|((span, called), leaf)| {
         let name = observed.trace.names.get(observed.trace.events.name(span.event));
-        let mostly_own = called.0 * 2 <= span.end.since(span.start).0;
+        let mostly_own = called * 2 <= span.end.since(span.start);
         !is_structural(name) && (leaf || mostly_own)
     });
     computes.collect()

@@ -88,12 +88,12 @@ fn cause_elsewhere(observed: &Observed<'_>, work: &Work, allowed: TimeNs) -> Opt
 }
 
 /// The work on `stream` that ends nearest `time`, with its distance.
-fn ending_near(observed: &Observed<'_>, stream: &Stream, time: TimeNs) -> Option<(i64, u32)> {
+fn ending_near(observed: &Observed<'_>, stream: &Stream, time: TimeNs) -> Option<(DurNs, u32)> {
     let after = stream.works.partition_point(|&other| observed.work(other).end <= time);
     let near = after.saturating_sub(1)..(after + 1).min(stream.works.len());
     near.map(|i| stream.works[i])
-        .map(|other| (observed.work(other).end.since(time).0.abs(), other))
-        .filter(|&(distance, other)| distance <= AT_ITS_END.0 && observed.work(other).start < time)
+        .map(|other| (observed.work(other).end.since(time).abs(), other))
+        .filter(|&(distance, other)| distance <= AT_ITS_END && observed.work(other).start < time)
         .min()
 }
 

@@ -62,7 +62,7 @@ pub(super) fn estimate(observed: &mut Observed<'_>) {
 fn own_lag(observed: &Observed<'_>, work: &Work, call: &Call) -> Option<DurNs> {
     let ready = if from_start(observed, work, call) { call.start } else { call.end };
     let idle = observed.previous(work).is_none_or(|(previous, _)| previous.end <= ready);
-    Some(work.start.since(ready)).filter(|lag| idle && lag.0.abs() <= FAR.0)
+    Some(work.start.since(ready)).filter(|lag| idle && lag.abs() <= FAR)
 }
 
 /// The constant; the work's own lag where there are too few samples for one.

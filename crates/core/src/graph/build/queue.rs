@@ -76,7 +76,7 @@ fn wait(
     let usual = usual.get(&observed.trace.events.name(measured.event)).copied().unwrap_or(dur);
     let target_end = observed.work(target).end;
     let remainder = measured.end.since(target_end);
-    let held_back = target_end > measured.start && remainder.0.abs() < NEAR.0 && dur.0 > 2 * usual.0;
+    let held_back = target_end > measured.start && remainder.abs() < NEAR && dur > usual * 2;
     let own = if held_back { usual.min(dur) } else { dur };
     let wait = Wait { call, kind: WaitKind::Queue, targets: vec![target], own, lag: DurNs::ZERO, own_lag: false };
     Some((wait, held_back.then_some(remainder)))

@@ -226,7 +226,7 @@ fn nest(trace: &Trace, events: &[EventId]) -> Vec<Span> {
             let around = &mut spans[top as usize];
             if around.end <= start {
                 stack.pop();
-            } else if end > around.end && (end.0 - around.end.0) > (around.end.0 - start.0) {
+            } else if end > around.end && end.since(around.end) > around.end.since(start) {
                 around.end = start;
                 stack.pop();
             } else {

@@ -28,7 +28,7 @@ pub(super) fn read(attributes: &[RawAttribute<'_>], parts: &Parts<'_>, names: &m
             "in_split_size" => found.args.in_split = name(),
             "out_split_size" => found.args.out_split = name(),
             "pg_name" => found.args.group = name(),
-            "pg_size" => found.args.group_size = number() as u32,
+            "pg_size" => found.args.group_size = u32::try_from(number()).unwrap_or_default(),
             _ => {}
         }
     }

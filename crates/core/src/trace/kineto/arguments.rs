@@ -9,9 +9,7 @@ use super::{frame, number};
 use crate::intern::{NameId, NameTable};
 use crate::trace::args::TensorLists;
 use crate::trace::json::on_one_line;
-use crate::trace::{
-    CollectiveArgs, CopyArgs, KernelArgs, MemoryArgs, OperatorArgs, Sequence, SyncArgs, TensorArgs,
-};
+use crate::trace::{CollectiveArgs, CopyArgs, KernelArgs, MemoryArgs, OperatorArgs, Sequence, SyncArgs, TensorArgs};
 use crate::units::{Bytes, TimeNs};
 
 /// Ids of up to 64 bits in 32: small ones stay, wide ones are numbered downwards from the top.

@@ -144,7 +144,9 @@ impl Builder {
                 }
                 self.collective(id, event);
             }
-            Category::Sync => self.trace.syncs.push(id, arguments::sync(event, &mut self.trace.names, &mut self.correlations)),
+            Category::Sync => {
+                self.trace.syncs.push(id, arguments::sync(event, &mut self.trace.names, &mut self.correlations))
+            }
             _ => {}
         }
     }

@@ -34,7 +34,9 @@ pub(super) fn member(key: &str, value: &[u8], trace: &mut TraceBuilder) {
             trace.devices = found.into_iter().map(Device::recorded).collect();
         }),
         // What made the times up, in a trace that was exported rather than recorded, and the step that it is about.
-        "retimePredicted" => serde_json::from_slice::<String>(value).map(|text| trace.predicted = Some(printable(&text))),
+        "retimePredicted" => {
+            serde_json::from_slice::<String>(value).map(|text| trace.predicted = Some(printable(&text)))
+        }
         "retimeIteration" => serde_json::from_slice::<String>(value).map(|name| trace.iteration = Some(name)),
         // What times count from; they are absolute without it.
         "baseTimeNanoseconds" => serde_json::from_slice::<i64>(value).map(|base| trace.origin = TimeNs(base)),

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::Wrong;
 use super::rows::{Cell, Row};
 use crate::trace::execution_trace::Builder;
+use crate::units::elements;
 
 /// The id of the range around everything.
 const ROOT: u64 = 2;
@@ -172,7 +173,7 @@ impl Network {
 
     fn linear(&mut self, row: &Row, input: &Tensor) -> Result<Tensor, Wrong> {
         let filters = number(row.need("filters")?)?;
-        let (batch, features) = (input.dims[0], input.dims[1..].iter().product());
+        let (batch, features) = (input.dims[0], elements(&input.dims[1..]));
         let flat = Tensor { id: input.id, dims: vec![batch, features] };
         let (bias, weight) = (self.tensor(vec![filters]), self.tensor(vec![features, filters]));
         let arguments = vec![self.shown(&bias), self.shown(&flat), self.shown(&weight), whole(1), whole(1)];
@@ -189,8 +190,7 @@ impl Network {
 
     /// A tensor as an argument.
     fn shown(&self, tensor: &Tensor) -> Argument {
-        let elements: u64 = tensor.dims.iter().fold(1, |product, &dim| product.saturating_mul(dim));
-        let value = json!([tensor.id, tensor.id, 0, elements, self.dtype.1, "cuda:0"]);
+        let value = json!([tensor.id, tensor.id, 0, elements(&tensor.dims), self.dtype.1, "cuda:0"]);
         (value, json!(tensor.dims), format!("Tensor({})", self.dtype.0))
     }
 

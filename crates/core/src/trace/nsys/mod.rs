@@ -223,11 +223,12 @@ impl<'a> Reader<'a> {
         let columns = ["cuDevice", "id", "name", "totalMemory", "smCount"];
         self.database.each("TARGET_INFO_GPU", &columns, |row| {
             let number = |at| integer(row, at).and_then(|number| u64::try_from(number).ok());
+            let small = |at| integer(row, at).and_then(|number| u32::try_from(number).ok());
             devices.push(RecordedDevice {
-                id: number(0).or(number(1)).unwrap_or_default() as u32,
+                id: small(0).or(small(1)).unwrap_or_default(),
                 name: printable(&text(row, 2).unwrap_or_default()),
                 memory: Bytes(number(3).unwrap_or_default()),
-                sm_count: number(4).unwrap_or_default() as u32,
+                sm_count: small(4).unwrap_or_default(),
             });
         })?;
         devices.sort_by_key(|device| device.id);

@@ -16,7 +16,7 @@ use retime_core::graph::{BuildOptions, ExecutionGraph, LaneKind, Task, build_low
 use retime_core::scenario::tables::TableFacts;
 use retime_core::scenario::{self, Base, Context, Databases, Resolved, Scenario, Step, StepReport};
 use retime_core::sim::{Schedule, resimulate_from, simulate};
-use retime_core::trace::{self, Folding, Job, OpenOptions, RankTrace};
+use retime_core::trace::{self, Job, OpenOptions, RankClasses, RankTrace};
 use retime_core::units::DurNs;
 
 use super::summary::Cut;
@@ -124,7 +124,7 @@ impl Engine {
     /// Nothing in it can be modelled.
     pub fn replay(&self, job: impl Into<Arc<Job>>, options: &BuildOptions) -> Result<Loaded, SessionError> {
         let job = job.into();
-        let alike = if self.folds { Folding::of(&job) } else { Folding::none(&job) };
+        let alike = if self.folds { RankClasses::of(&job) } else { RankClasses::none(&job) };
         self.build(job, alike.clone(), alike, options)
     }
 
@@ -145,7 +145,7 @@ impl Engine {
     /// # Errors
     /// Nothing in it can be modelled.
     pub fn unfold(&self, loaded: &Loaded, options: &BuildOptions) -> Result<Loaded, SessionError> {
-        let none = Folding::none(&loaded.job);
+        let none = RankClasses::none(&loaded.job);
         let mut other = self.build(Arc::clone(&loaded.job), none.clone(), none, options)?;
         other.notes.merge(&loaded.notes);
         other.context.laws.clone_from(&loaded.context.laws);
@@ -155,8 +155,8 @@ impl Engine {
     fn build(
         &self,
         job: Arc<Job>,
-        folding: Folding,
-        alike: Folding,
+        folding: RankClasses,
+        alike: RankClasses,
         options: &BuildOptions,
     ) -> Result<Loaded, SessionError> {
         let (graph, timed) = build_lowered(&job, &folding, options)?;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use retime_core::diagnostic::Diagnostics;
 use retime_core::graph::ExecutionGraph;
 use retime_core::scenario::{Base, BatchLaws, Context, Scenario};
-use retime_core::trace::{Folding, Job, Trace};
+use retime_core::trace::{Job, RankClasses, Trace};
 
 use super::{Outcome, SessionError};
 
@@ -16,9 +16,9 @@ pub struct Loaded {
     /// The traces.
     pub job: Arc<Job>,
     /// Which ranks are simulated, and for whom.
-    pub folding: Folding,
+    pub folding: RankClasses,
     /// Which may stand for others, while no edit tells them apart.
-    pub(super) alike: Folding,
+    pub(super) alike: RankClasses,
     /// The chosen iteration.
     pub graph: Arc<ExecutionGraph>,
     /// What every scenario starts from.
@@ -46,7 +46,7 @@ impl Loaded {
     }
 
     /// The ranks to simulate under `scenario`, where those are others than now.
-    pub fn refolded(&self, scenario: &Scenario) -> Option<Folding> {
+    pub fn refolded(&self, scenario: &Scenario) -> Option<RankClasses> {
         let wanted = self.alike.split(&self.job, &|a, b| scenario.tells_apart(a, b));
         (wanted != self.folding).then_some(wanted)
     }

@@ -222,7 +222,7 @@ proptest! {
     }
 }
 
-/// A trace of several megabytes with what is hard to put together from pieces.
+/// A trace of several megabytes with what is hard to put together from chunks.
 fn large(has_pairs: bool, damaged_at: Option<usize>) -> String {
     let mut text = String::from("{\"schemaVersion\": 1, \"traceEvents\": [\n");
     for i in 0..30_000_usize {
@@ -300,26 +300,26 @@ fn large(has_pairs: bool, damaged_at: Option<usize>) -> String {
 }
 
 #[test]
-fn a_file_read_in_pieces_is_read_as_in_one() {
+fn a_file_read_in_chunks_is_read_as_in_one() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("large.json");
-    let options = |in_pieces| OpenOptions { in_pieces, ..OpenOptions::default() };
+    let options = |in_chunks| OpenOptions { in_chunks, ..OpenOptions::default() };
     for (has_pairs, damaged_at) in [(false, None), (false, Some(17_000)), (true, None), (true, Some(3))] {
         let text = large(has_pairs, damaged_at);
-        assert!(text.len() > 4 << 20, "{} bytes are no pieces", text.len());
+        assert!(text.len() > 4 << 20, "{} bytes are no chunks", text.len());
         let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
         packed.write_all(text.as_bytes()).unwrap();
         for bytes in [text.as_bytes(), &packed.finish().unwrap()] {
             std::fs::write(&path, bytes).unwrap();
-            let read = |in_pieces| {
-                let mut opened = trace::open(std::slice::from_ref(&path), &options(in_pieces)).unwrap();
+            let read = |in_chunks| {
+                let mut opened = trace::open(std::slice::from_ref(&path), &options(in_chunks)).unwrap();
                 opened.jobs.swap_remove(0).ranks.swap_remove(0).trace.unwrap()
             };
-            // The readers of pieces need a second thread, however many cores there are.
+            // The readers of chunks need a second thread, however many cores there are.
             let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap();
-            let (whole, pieces) = pool.install(|| (read(false), read(true)));
-            assert_equal(&pieces, &whole, "in pieces");
-            assert_eq!(pieces.diagnostics.sorted(), whole.diagnostics.sorted());
+            let (whole, chunks) = pool.install(|| (read(false), read(true)));
+            assert_equal(&chunks, &whole, "in chunks");
+            assert_eq!(chunks.diagnostics.sorted(), whole.diagnostics.sorted());
             assert!(whole.collectives.len() > 2_000 && whole.memory.len() > 2_000 && whole.syncs.len() > 2_000);
         }
     }

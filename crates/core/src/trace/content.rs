@@ -2,18 +2,18 @@
 
 use std::path::Path;
 
+use super::chunks::{self, Chunks};
 use super::format::{Format, HEAD, Loaded, Reading};
 use super::json::document::{Document, Malformed};
 use super::parts::Parts;
-use super::pieces::{self, Pieces};
 use super::stream::{self, Consumer};
 use super::{OpenError, OpenOptions, sniff};
 use crate::diagnostic::Severity;
 
 /// Longest single value kept in memory.
 const LONGEST_VALUE: usize = 256 << 20;
-/// How much is read in one go before pieces are: how the trace is written, and about how many events it has, show there.
-const BEFORE_PIECES: usize = 256 << 10;
+/// How much is read in one go before chunks are: how the trace is written, and about how many events it has, show there.
+const BEFORE_CHUNKS: usize = 256 << 10;
 
 /// Traces in JSON, and all that no other format takes: this reader says best what is wrong with it.
 pub(super) const FORMAT: Format = Format { endings: &[".json", ".et"], is: |_, _| true, reading: Reading::Windows };
@@ -24,8 +24,8 @@ pub struct Content<'a> {
     options: &'a OpenOptions,
     document: Document,
     parts: Parts,
-    /// Readers of pieces side by side; `None` where one reading is as good or needed.
-    pieces: Option<Pieces>,
+    /// Readers of chunks side by side; `None` where one reading is as good or needed.
+    chunks: Option<Chunks>,
     is_first: bool,
     size_hint: usize,
     /// Where reading stopped for good, if it did before the end.
@@ -41,7 +41,7 @@ impl<'a> Content<'a> {
             options,
             document: Document::default(),
             parts: Parts::default(),
-            pieces: (options.in_pieces && rayon::current_num_threads() > 1).then(Pieces::default),
+            chunks: (options.in_chunks && rayon::current_num_threads() > 1).then(Chunks::default),
             is_first: true,
             size_hint,
             stopped: None,
@@ -117,24 +117,24 @@ impl<'a> Content<'a> {
         self.parts.reserve(left as f64 / used as f64);
     }
 
-    /// Reads on in `window`: its start in one go, then in pieces as far as they go, the rest in one go again.
+    /// Reads on in `window`: its start in one go, then in chunks as far as they go, the rest in one go again.
     fn read(&mut self, window: &[u8]) -> Result<usize, Malformed> {
         let is_new = !self.document.is_between_elements();
-        let head = if is_new && self.pieces.is_some() { window.len().min(BEFORE_PIECES) } else { 0 };
+        let head = if is_new && self.chunks.is_some() { window.len().min(BEFORE_CHUNKS) } else { 0 };
         let mut used = self.document.feed(&window[..head], &mut self.parts)?;
         if self.document.is_between_elements()
             && self.parts.is_kineto()
-            && let Some(mut pieces) = self.pieces.take()
+            && let Some(mut chunks) = self.chunks.take()
         {
             self.make_room(used);
             let (more, goes_on) =
-                pieces.read(&window[used..], &mut self.document, &mut self.parts, &self.options.progress);
+                chunks.read(&window[used..], &mut self.document, &mut self.parts, &self.options.progress);
             used += more;
             let is_enough = goes_on && more > 0 || self.options.progress.is_cancelled();
             if !is_enough {
-                pieces.put_together(&mut self.parts);
+                chunks.put_together(&mut self.parts);
             }
-            self.pieces = goes_on.then_some(pieces);
+            self.chunks = goes_on.then_some(chunks);
             if is_enough {
                 return Ok(used);
             }
@@ -143,8 +143,8 @@ impl<'a> Content<'a> {
     }
 
     fn put_together(&mut self) {
-        if let Some(pieces) = &mut self.pieces {
-            pieces.put_together(&mut self.parts);
+        if let Some(chunks) = &mut self.chunks {
+            chunks.put_together(&mut self.parts);
         }
     }
 
@@ -159,7 +159,7 @@ impl Consumer for Content<'_> {
     type Stop = OpenError;
 
     fn wanted(&self) -> usize {
-        if self.pieces.is_some() { pieces::WINDOW } else { stream::CHUNK }
+        if self.chunks.is_some() { chunks::WINDOW } else { stream::BUFFER }
     }
 
     fn window(&mut self, window: &[u8]) -> Result<usize, OpenError> {

@@ -4,10 +4,10 @@
 
 pub mod args;
 mod builder;
+mod chunks;
 mod content;
 mod error;
 pub mod execution_trace;
-mod folding;
 mod format;
 mod job;
 mod job_check;
@@ -21,7 +21,7 @@ mod nsys;
 mod open;
 mod order;
 mod parts;
-mod pieces;
+mod rank_class;
 mod shapes;
 mod shared;
 mod sniff;
@@ -44,9 +44,9 @@ pub use args::{
 };
 pub use error::OpenError;
 pub use execution_trace::ExecutionTrace;
-pub use folding::{Folding, RankClass, tolerance as folding_tolerance};
 pub use job::{Job, RankTrace};
 pub use open::{OpenOptions, Opened, Progress, load_bytes, load_bytes_strictly, open};
+pub use rank_class::{RankClass, RankClasses, tolerance as folding_tolerance};
 pub use shared::SharedTable;
 pub use table::{Category, Event, EventId, EventTable};
 pub use track::{Track, TrackId, TrackKind};

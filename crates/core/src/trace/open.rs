@@ -22,12 +22,12 @@ pub struct OpenOptions {
     /// Most bytes that one packed byte may stand for, beyond the first 256 MiB (default 400; real traces reach 60).
     pub max_unpacked_ratio: u64,
     /// Whether several threads read one file where there are more of them than files; what is read is the same.
-    pub in_pieces: bool,
+    pub in_chunks: bool,
 }
 
 impl Default for OpenOptions {
     fn default() -> Self {
-        Self { progress: Arc::default(), max_unpacked_bytes: 64 << 30, max_unpacked_ratio: 400, in_pieces: true }
+        Self { progress: Arc::default(), max_unpacked_bytes: 64 << 30, max_unpacked_ratio: 400, in_chunks: true }
     }
 }
 
@@ -102,8 +102,8 @@ pub fn open(paths: &[PathBuf], options: &OpenOptions) -> Result<Opened, OpenErro
     }
     files.extend(paths.iter().filter_map(|path| source::execution_trace_beside(path)));
     let files: Vec<PathBuf> = files.into_iter().collect();
-    let in_pieces = options.in_pieces && files.len() < rayon::current_num_threads();
-    let options = &OpenOptions { in_pieces, ..options.clone() };
+    let in_chunks = options.in_chunks && files.len() < rayon::current_num_threads();
+    let options = &OpenOptions { in_chunks, ..options.clone() };
     let results: Vec<Vec<Result<Loaded, OpenError>>> =
         files.par_iter().map(|file| loader::file(file, options)).collect();
     collect(results.into_iter().flatten())

@@ -41,9 +41,9 @@ impl Parts {
         self.kineto.stands_alone()
     }
 
-    /// Takes over what `piece` read of a profiler's trace, right behind what is here.
-    pub fn append(&mut self, piece: &mut Self, numbers: &mut kineto::Numbers) {
-        self.kineto.append(&mut piece.kineto, numbers);
+    /// Takes over what `chunk` read of a profiler's trace, right behind what is here.
+    pub fn append(&mut self, chunk: &mut Self, numbers: &mut kineto::Renumbering) {
+        self.kineto.append(&mut chunk.kineto, numbers);
     }
 
     /// Makes room for `times` as many events as there are.

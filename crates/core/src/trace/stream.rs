@@ -8,14 +8,14 @@ use flate2::bufread::MultiGzDecoder;
 
 use super::{OpenOptions, Progress};
 
-/// Room before a chunk for the unread end of the one before it.
+/// Room before a buffer for the unread end of the one before it.
 const HEADROOM: usize = 64 << 10;
-/// Bytes per chunk; smaller ones make the two threads wait for one another.
-pub const CHUNK: usize = 1 << 20;
+/// Bytes per buffer; smaller ones make the two threads wait for one another.
+pub const BUFFER: usize = 1 << 20;
 /// Bytes unpacked at a time: their checksum is taken while they are in the cache.
 const AT_ONCE: usize = 256 << 10;
-/// Chunks under way between the threads.
-const CHUNKS_AHEAD: usize = 4;
+/// Buffers under way between the threads.
+const BUFFERS_AHEAD: usize = 4;
 /// Packed content below this size is not worth a thread.
 const SMALL: usize = 256 << 10;
 /// Below this much content the ratio says nothing.
@@ -28,7 +28,7 @@ pub trait Consumer {
 
     /// How many bytes it wants at a time.
     fn wanted(&self) -> usize {
-        CHUNK
+        BUFFER
     }
 
     /// Reads on in `window`, which starts where the last call stopped.
@@ -143,7 +143,7 @@ fn read_slice<C: Consumer>(bytes: &[u8], progress: &Progress, consumer: &mut C) 
     let (mut from, mut to) = (0, 0);
     while to < bytes.len() {
         // A value longer than a window is looked at again with twice as much of it, so that the work stays linear.
-        let wanted = (4 * CHUNK).max(consumer.wanted()).max(2 * (to - from));
+        let wanted = (4 * BUFFER).max(consumer.wanted()).max(2 * (to - from));
         let end = bytes.len().min(from + wanted);
         progress.add_bytes((end - to) as u64);
         to = end;
@@ -177,7 +177,7 @@ fn read_inline<'a, C: Consumer>(mut source: impl Read, consumer: &mut C) -> Resu
     let mut buffer = vec![0; HEADROOM + consumer.wanted()];
     loop {
         let (end, broken) = fill(&mut source, &mut buffer);
-        join.chunk(&mut buffer, end, consumer)?;
+        join.take(&mut buffer, end, consumer)?;
         if end < buffer.len() {
             return Ok(Rest { text: Cow::Owned(join.carry), broken });
         }
@@ -185,8 +185,8 @@ fn read_inline<'a, C: Consumer>(mut source: impl Read, consumer: &mut C) -> Resu
 }
 
 fn read_threaded<'a, C: Consumer>(mut source: impl Read + Send, consumer: &mut C) -> Result<Rest<'a>, C::Stop> {
-    let (full_sender, full) = sync_channel::<(Vec<u8>, usize, Option<std::io::Error>)>(CHUNKS_AHEAD);
-    let (empty_sender, empty) = sync_channel::<Vec<u8>>(CHUNKS_AHEAD);
+    let (full_sender, full) = sync_channel::<(Vec<u8>, usize, Option<std::io::Error>)>(BUFFERS_AHEAD);
+    let (empty_sender, empty) = sync_channel::<Vec<u8>>(BUFFERS_AHEAD);
     let wanted = consumer.wanted();
     std::thread::scope(|scope| {
         scope.spawn(move || {
@@ -202,7 +202,7 @@ fn read_threaded<'a, C: Consumer>(mut source: impl Read + Send, consumer: &mut C
         });
         let (mut join, mut how) = (Join::default(), None);
         for (mut buffer, end, broken) in full {
-            join.chunk(&mut buffer, end, consumer)?;
+            join.take(&mut buffer, end, consumer)?;
             how = broken;
             // A full queue of empty buffers only means that this one is not needed.
             let _ = empty_sender.try_send(buffer);
@@ -229,7 +229,7 @@ fn fill(source: &mut impl Read, buffer: &mut [u8]) -> (usize, Option<std::io::Er
     (end, None)
 }
 
-/// Puts the unread end of each chunk before the next.
+/// Puts the unread end of each buffer before the next.
 #[derive(Default)]
 struct Join {
     carry: Vec<u8>,
@@ -238,7 +238,7 @@ struct Join {
 }
 
 impl Join {
-    fn chunk<C: Consumer>(&mut self, buffer: &mut [u8], end: usize, consumer: &mut C) -> Result<(), C::Stop> {
+    fn take<C: Consumer>(&mut self, buffer: &mut [u8], end: usize, consumer: &mut C) -> Result<(), C::Stop> {
         if self.carry.len() <= HEADROOM {
             let start = HEADROOM - self.carry.len();
             buffer[start..HEADROOM].copy_from_slice(&self.carry);

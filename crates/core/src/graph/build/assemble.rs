@@ -9,15 +9,15 @@ use super::Prepared;
 use super::collectives::{self, Drafted, Member};
 use super::compute;
 use super::draft::Ordered;
-use super::emit::{Emitted, Shared};
+use super::emit::{RankOutput, Shared};
 use super::gather::{self, Written};
 
 /// Schedule time 0 of each rank in its trace's time: one instant on a shared clock, before any task of the windows.
 pub(super) fn zeros(ranks: &[Prepared<'_>]) -> Vec<TimeNs> {
     let first = |rank: &Prepared<'_>| {
         let (from, all) = (rank.window.start, rank.window.main.is_none());
-        let works = rank.observed.works.list.iter().filter(|work| work.end > from || all);
-        works.map(|work| work.start).fold(from, TimeNs::min)
+        let activities = rank.observed.activities.list.iter().filter(|activity| activity.end > from || all);
+        activities.map(|activity| activity.start).fold(from, TimeNs::min)
     };
     let origin = |rank: &Prepared<'_>| rank.input.trace.origin.0;
     let earliest = ranks.iter().map(|rank| first(rank).0.saturating_add(origin(rank))).min().unwrap_or_default();
@@ -30,8 +30,8 @@ pub(super) fn zeros(ranks: &[Prepared<'_>]) -> Vec<TimeNs> {
 /// `hidden`: how many waits were found that no call shows.
 pub(super) fn assemble(ranks: &[Prepared<'_>], hidden: usize) -> (ExecutionGraph, TimedGraph) {
     let Aligned { zeros, groups, clocks } = shared_clock(ranks);
-    let Written { mut shared, emitted, virtual_lanes } = gather::write(ranks, &zeros);
-    let task_of: Vec<&[u32]> = emitted.iter().map(|rank| rank.works.as_slice()).collect();
+    let Written { mut shared, outputs, virtual_lanes } = gather::write(ranks, &zeros);
+    let task_of: Vec<&[u32]> = outputs.iter().map(|rank| rank.activities.as_slice()).collect();
     let counts: Vec<u32> = ranks.iter().map(|rank| 1 + rank.input.others.len() as u32).collect();
     let drafted = collectives::join(&mut shared, &groups, &task_of, &virtual_lanes, &counts);
     let Shared { draft, lanes, mut names, mut operators } = shared;
@@ -40,12 +40,12 @@ pub(super) fn assemble(ranks: &[Prepared<'_>], hidden: usize) -> (ExecutionGraph
     operators.list.shrink_to_fit();
     operators.operands.shrink_to_fit();
     let mut ordered = draft.order();
-    let parts = parts(ranks, (&zeros, &clocks), &emitted, &ordered);
+    let parts = parts(ranks, (&zeros, &clocks), &outputs, &ordered);
     let timed = std::mem::take(&mut ordered.timed);
     let graph = ExecutionGraph {
         measured: parts.iter().map(|part| part.measured).max().unwrap_or_default(),
-        late_starts: late_starts(&emitted, &ordered),
-        diagnostics: diagnostics(ranks, (&zeros, &emitted), hidden, &drafted, (&ordered, &parts)),
+        late_starts: late_starts(&outputs, &ordered),
+        diagnostics: diagnostics(ranks, (&zeros, &outputs), hidden, &drafted, (&ordered, &parts)),
         collectives: with_members(drafted, &ordered),
         tasks: ordered.graph,
         lanes,
@@ -87,8 +87,8 @@ fn with_members(drafted: Vec<Drafted>, ordered: &Ordered) -> Vec<Collective> {
 }
 
 /// Every late start without a cause, the latest first.
-fn late_starts(emitted: &[Emitted], ordered: &Ordered) -> Vec<LateStart> {
-    let all = emitted.iter().flat_map(|rank| &rank.unexplained);
+fn late_starts(outputs: &[RankOutput], ordered: &Ordered) -> Vec<LateStart> {
+    let all = outputs.iter().flat_map(|rank| &rank.unexplained);
     let mut found: Vec<LateStart> =
         all.map(|&(task, by)| LateStart { node: ordered.node_of[task as usize], by }).collect();
     found.sort_by_key(|late| (std::cmp::Reverse(late.by), late.node));
@@ -97,7 +97,7 @@ fn late_starts(emitted: &[Emitted], ordered: &Ordered) -> Vec<LateStart> {
 
 fn diagnostics(
     ranks: &[Prepared<'_>],
-    (zeros, emitted): (&[TimeNs], &[Emitted]),
+    (zeros, outputs): (&[TimeNs], &[RankOutput]),
     hidden: usize,
     drafted: &[Drafted],
     (ordered, parts): (&Ordered, &[RankPart]),
@@ -114,7 +114,7 @@ fn diagnostics(
         let what = "inferred dependencies closed a cycle and were left out";
         found.note("cyclic-dependency", format!("{} {what}", ordered.dropped));
     }
-    note_beginnings(&mut found, ranks, zeros, emitted);
+    note_beginnings(&mut found, ranks, zeros, outputs);
     if ranks.iter().any(|rank| compute::lacks_device(&rank.observed)) {
         let text = "operators of a device ran and none of its work was recorded: times are those of launches, and no edit of \
                     what the device does can be re-timed";
@@ -201,8 +201,8 @@ fn note_steps(found: &mut Diagnostics, ranks: &[Prepared<'_>]) {
 }
 
 /// Says what the trace does not show: late starts without a cause, and ranks that began long after the first one.
-fn note_beginnings(found: &mut Diagnostics, ranks: &[Prepared<'_>], zeros: &[TimeNs], emitted: &[Emitted]) {
-    let late: Vec<DurNs> = emitted.iter().flat_map(|rank| &rank.unexplained).map(|&(_, by)| by).collect();
+fn note_beginnings(found: &mut Diagnostics, ranks: &[Prepared<'_>], zeros: &[TimeNs], outputs: &[RankOutput]) {
+    let late: Vec<DurNs> = outputs.iter().flat_map(|rank| &rank.unexplained).map(|&(_, by)| by).collect();
     if !late.is_empty() {
         let total: DurNs = late.iter().copied().sum();
         let what = if late.len() == 1 { "piece of device work starts" } else { "pieces of device work start" };
@@ -214,7 +214,7 @@ fn note_beginnings(found: &mut Diagnostics, ranks: &[Prepared<'_>], zeros: &[Tim
     let begun: Vec<(DurNs, u32)> = begun.map(|(rank, &zero)| (first(rank, zero), rank.input.rank.0)).collect();
     if let (Some(&(earliest, _)), Some(&(latest, rank))) = (begun.iter().min(), begun.iter().max())
         && (latest - earliest) * LATE_RANK
-            > emitted.iter().map(|it| it.measured.1.since(it.measured.0)).max().unwrap_or_default()
+            > outputs.iter().map(|it| it.measured.1.since(it.measured.0)).max().unwrap_or_default()
     {
         let what = "after the first rank did; what it did before that was not recorded";
         let late = latest - earliest;
@@ -246,12 +246,12 @@ const LATE_RANK: i64 = 50;
 fn parts(
     ranks: &[Prepared<'_>],
     (zeros, clocks): (&[TimeNs], &[Clock]),
-    emitted: &[Emitted],
+    outputs: &[RankOutput],
     ordered: &Ordered,
 ) -> Vec<RankPart> {
     let node = |task: u32| ordered.node_of[task as usize];
-    let part = |(((rank, &zero), &clock), emitted): (((&Prepared<'_>, &TimeNs), &Clock), &Emitted)| {
-        debug_assert_eq!(ordered.graph[node(emitted.end)].kind, TaskKind::StepEnd);
+    let part = |(((rank, &zero), &clock), outputs): (((&Prepared<'_>, &TimeNs), &Clock), &RankOutput)| {
+        debug_assert_eq!(ordered.graph[node(outputs.end)].kind, TaskKind::StepEnd);
         RankPart {
             rank: rank.input.rank,
             others: rank.input.others.iter().copied().map(Rank).collect(),
@@ -262,13 +262,13 @@ fn parts(
             window_start: zero,
             iteration_start: TimeNs(rank.window.split.unwrap_or(rank.window.start).since(zero).0),
             iteration_end: TimeNs(iteration_end(rank).since(zero).0),
-            window_end: emitted.measured.1.max(rank.window.end),
-            begin: emitted.begin.map(node),
-            end: node(emitted.end),
-            measured: emitted.measured.1.since(emitted.measured.0).max(DurNs::ZERO),
+            window_end: outputs.measured.1.max(rank.window.end),
+            begin: outputs.begin.map(node),
+            end: node(outputs.end),
+            measured: outputs.measured.1.since(outputs.measured.0).max(DurNs::ZERO),
         }
     };
-    ranks.iter().zip(zeros).zip(clocks).zip(emitted).map(part).collect()
+    ranks.iter().zip(zeros).zip(clocks).zip(outputs).map(part).collect()
 }
 
 /// Host end of the chosen step; the very end without steps.
@@ -278,7 +278,7 @@ fn iteration_end(rank: &Prepared<'_>) -> TimeNs {
 
 /// The device that did most of the rank's work.
 fn device(rank: &Prepared<'_>) -> Option<RecordedDevice> {
-    let busiest = rank.observed.works.streams.iter().max_by_key(|stream| stream.works.len())?.device;
+    let busiest = rank.observed.activities.streams.iter().max_by_key(|stream| stream.activities.len())?.device;
     let devices = &rank.input.trace.devices;
     let used = devices.iter().find(|device| i64::from(device.id) == busiest);
     used.or_else(|| devices.first()).cloned()

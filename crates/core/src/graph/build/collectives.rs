@@ -8,13 +8,13 @@ use crate::intern::NameId;
 use crate::trace::EventId;
 use crate::units::{Bytes, DurNs, TimeNs};
 
+use super::activities::{Activity, ActivityKind, Stream};
 use super::clock;
 use super::draft::{Draft, NONE};
 use super::emit::Shared;
 use super::observed::Observed;
 use super::operands;
 use super::operators::OperatorTable;
-use super::works::{Stream, Work, WorkKind};
 use crate::graph::{DType, LaneId};
 
 /// A rank's member of a collective.
@@ -23,7 +23,7 @@ pub(super) struct Member {
     /// Position of its rank in the job.
     pub(super) rank: usize,
     /// The work.
-    pub(super) work: u32,
+    pub(super) activity: u32,
     /// What is matched: kind as its kernel or its record says, and process group.
     pub(super) key: (String, String),
     /// Its kind as far as the host work around its launch tells.
@@ -43,37 +43,38 @@ pub(super) struct Member {
 /// Whether collectives take most of a stream's time.
 pub(super) fn dominate(observed: &Observed<'_>, stream: &Stream) -> bool {
     let time = |collective: bool| -> DurNs {
-        let works = stream.works.iter().map(|&work| observed.work(work));
-        works.filter(|work| (work.kind == WorkKind::Collective) == collective).map(Work::dur).sum()
+        let activities = stream.activities.iter().map(|&activity| observed.activity(activity));
+        activities.filter(|activity| (activity.kind == ActivityKind::Collective) == collective).map(Activity::dur).sum()
     };
     time(true) > time(false)
 }
 
 /// The collectives of one rank, by start.
 pub(super) fn members(observed: &Observed<'_>, rank: usize, zero: TimeNs) -> Vec<Member> {
-    let works = (0..observed.works.list.len() as u32).filter(|&w| observed.work(w).kind == WorkKind::Collective);
-    works.map(|work| member(observed, rank, work, zero)).collect()
+    let activities =
+        (0..observed.activities.list.len() as u32).filter(|&w| observed.activity(w).kind == ActivityKind::Collective);
+    activities.map(|activity| member(observed, rank, activity, zero)).collect()
 }
 
 fn member(observed: &Observed<'_>, rank: usize, index: u32, zero: TimeNs) -> Member {
-    let (trace, work) = (observed.trace, observed.work(index));
-    let args = trace.collectives.get(work.event).copied().unwrap_or_default();
+    let (trace, activity) = (observed.trace, observed.activity(index));
+    let args = trace.collectives.get(activity.event).copied().unwrap_or_default();
     let recorded = trace.names.get(args.name);
-    let kernel = trace.names.get(trace.events.name(work.event));
+    let kernel = trace.names.get(trace.events.name(activity.event));
     let kind = if recorded.is_empty() { kind_of(kernel) } else { kind_of(recorded) };
     let size = DType::parse(trace.names.get(args.dtype)).map_or(Bytes(0), |dtype| Bytes(dtype.size()));
     Member {
         rank,
-        work: index,
-        kind: kind_in_context(observed, &kind, work.call),
+        activity: index,
+        kind: kind_in_context(observed, &kind, activity.call),
         key: (kind, trace.names.get(args.group).to_owned()),
         sequence: args.sequence,
-        end: TimeNs(work.end.since(zero).0),
-        dur: work.dur(),
+        end: TimeNs(activity.end.since(zero).0),
+        dur: activity.dur(),
         group_size: args.group_size,
         bytes: match size * args.in_elements.max(args.out_elements) {
-            _ if work.on_host => recorded_bytes(observed, work.event),
-            Bytes(0) => annotated_bytes(observed, work.call),
+            _ if activity.on_host => recorded_bytes(observed, activity.event),
+            Bytes(0) => annotated_bytes(observed, activity.call),
             bytes => bytes,
         },
     }
@@ -211,7 +212,7 @@ pub(super) fn join(
     for group in groups {
         let present: Vec<(&Member, u32)> = group
             .iter()
-            .map(|member| (member, task_of[member.rank][member.work as usize]))
+            .map(|member| (member, task_of[member.rank][member.activity as usize]))
             .filter(|&(_, task)| task != NONE)
             .collect();
         let Some(&(first, _)) = present.first() else { continue };

@@ -55,7 +55,7 @@ pub(super) fn operators(observed: &Observed<'_>, thread: usize) -> Vec<bool> {
 }
 
 fn shows_device(observed: &Observed<'_>) -> bool {
-    observed.works.list.iter().any(|work| !work.on_host)
+    observed.activities.list.iter().any(|activity| !activity.on_host)
 }
 
 fn launches(observed: &Observed<'_>) -> bool {

@@ -2,11 +2,11 @@
 
 use crate::units::DurNs;
 
-use super::works::WorkKind;
+use super::activities::ActivityKind;
 use crate::stats;
 
 /// How many kinds of device work there are.
-const KINDS: usize = WorkKind::ALL.len();
+const KINDS: usize = ActivityKind::ALL.len();
 
 /// Fewest samples that make a constant of their own; below, samples of all kinds are pooled.
 const ENOUGH: usize = 3;
@@ -58,12 +58,12 @@ impl Lag {
 /// The constants of one trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReplayConstants {
-    /// `L`: end of the launch call → start of the work on an idle stream, by [`WorkKind`]; median. Clock skew between
+    /// `L`: end of the launch call → start of the work on an idle stream, by [`ActivityKind`]; median. Clock skew between
     /// host and device is in it, so it may be negative.
     pub launch: [Lag; KINDS],
-    /// `L` from the start of the call, for graph launches and copies of pageable memory, by [`WorkKind`]; median.
+    /// `L` from the start of the call, for graph launches and copies of pageable memory, by [`ActivityKind`]; median.
     pub launch_from_start: [Lag; KINDS],
-    /// `G`: end of the work before → start of the work, back to back on a stream, by [`WorkKind`] of both;
+    /// `G`: end of the work before → start of the work, back to back on a stream, by [`ActivityKind`] of both;
     /// 5 %-trimmed mean. Negative where kernels overlap (dependent launch).
     pub follow: [[Lag; KINDS]; KINDS],
     /// `R`: end of the awaited work → end of the call, by [`WaitKind`]; median over calls that blocked.
@@ -74,7 +74,7 @@ pub struct ReplayConstants {
 
 impl ReplayConstants {
     /// `G` between work of two kinds.
-    pub fn follow(&self, before: WorkKind, after: WorkKind) -> DurNs {
+    pub fn follow(&self, before: ActivityKind, after: ActivityKind) -> DurNs {
         self.follow[before as usize][after as usize].lag
     }
 

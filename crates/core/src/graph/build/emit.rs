@@ -34,7 +34,7 @@ pub(super) struct Shared {
 }
 
 /// One rank on its way into the draft.
-pub(super) struct Emission<'a, 'o> {
+pub(super) struct RankWriter<'a, 'o> {
     /// Its trace.
     pub(super) observed: &'o Observed<'a>,
     /// What is modelled of it.
@@ -58,15 +58,15 @@ pub(super) struct Emission<'a, 'o> {
     /// By call: its tasks.
     pub(super) calls: Vec<CallTasks>,
     /// By work: its task.
-    pub(super) works: Vec<u32>,
+    pub(super) activities: Vec<u32>,
     /// Joints that wait for device work without a call: the work, the joint.
     pub(super) hidden: Vec<(u32, u32)>,
-    /// By thread: end of each stretch in the trace's time, with the task that ends then.
+    /// By thread: end of each host span in the trace's time, with the task that ends then.
     pub(super) ends: Vec<Vec<(TimeNs, u32)>>,
 }
 
 /// What a rank left in the draft.
-pub(super) struct Emitted {
+pub(super) struct RankOutput {
     /// Marker of the end of the step before, when simulated.
     pub(super) begin: Option<u32>,
     /// Marker of the end of the chosen step.
@@ -76,10 +76,10 @@ pub(super) struct Emitted {
     /// Late starts without a cause, within the window: the task, and how much later than allowed.
     pub(super) unexplained: Vec<(u32, DurNs)>,
     /// By work: its task.
-    pub(super) works: Vec<u32>,
+    pub(super) activities: Vec<u32>,
 }
 
-impl<'a, 'o> Emission<'a, 'o> {
+impl<'a, 'o> RankWriter<'a, 'o> {
     /// Prepares to write rank `rank` into `shared`, which is empty.
     pub(super) fn new(
         observed: &'o Observed<'a>,
@@ -89,7 +89,7 @@ impl<'a, 'o> Emission<'a, 'o> {
         shared: &'o mut Shared,
     ) -> Self {
         let none = CallTasks { own: NONE, end: NONE };
-        let mut emission = Self {
+        let mut writer = Self {
             observed,
             window,
             zero,
@@ -100,25 +100,25 @@ impl<'a, 'o> Emission<'a, 'o> {
             stream_lanes: 0,
             operator_ids: Vec::new(),
             calls: vec![none; observed.threads.calls.len()],
-            works: vec![NONE; observed.works.list.len()],
+            activities: vec![NONE; observed.activities.list.len()],
             hidden: Vec::new(),
             ends: vec![Vec::new(); observed.threads.list.len()],
             shared,
         };
-        emission.add_lanes();
-        let origin = emission.joint(emission.virtual_lane, zero);
+        writer.add_lanes();
+        let origin = writer.joint(writer.virtual_lane, zero);
         debug_assert_eq!(origin, ORIGIN);
-        emission
+        writer
     }
 
     /// Writes the rank's tasks and edges.
-    pub(super) fn run(mut self) -> Emitted {
+    pub(super) fn run(mut self) -> RankOutput {
         self.operator_ids = super::operators::emit(&mut self);
         emit_host::emit(&mut self);
         let unexplained = emit_device::emit(&mut self);
         emit_host::connect_waits(&mut self);
         let (begin, end, measured) = emit_step::emit(&mut self);
-        Emitted { begin, end, measured, unexplained, works: self.works }
+        RankOutput { begin, end, measured, unexplained, activities: self.activities }
     }
 
     fn add_lanes(&mut self) {
@@ -130,7 +130,7 @@ impl<'a, 'o> Emission<'a, 'o> {
             self.add_lane(LaneKind::Thread { tid: thread.tid }, name, false);
         }
         self.stream_lanes = self.shared.lanes.len() as u32;
-        for stream in &observed.works.streams {
+        for stream in &observed.activities.streams {
             let name = observed.trace.tracks[stream.track.0 as usize].name;
             let kind = if stream.on_host {
                 LaneKind::Thread { tid: stream.number }

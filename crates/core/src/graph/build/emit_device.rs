@@ -3,109 +3,109 @@
 use crate::graph::{CollectiveId, Dependency, DependencyKind, LaneId, TaskKind};
 use crate::units::{DurNs, TimeNs};
 
+use super::activities::{Activity, ActivityKind};
 use super::draft::NONE;
-use super::emit::{Emission, What};
+use super::emit::{RankWriter, What};
 use super::emit_host::{last_end, main_thread};
 use super::late::Cause;
-use super::works::{Work, WorkKind};
 use super::{follow, launch};
 
 /// Writes the device work of the window; its unexplained late starts.
-pub(super) fn emit(emission: &mut Emission<'_, '_>) -> Vec<(u32, DurNs)> {
-    let observed = emission.observed;
-    for index in 0..observed.works.list.len() as u32 {
-        if in_window(emission, observed.work(index)) {
-            let task = add(emission, observed.work(index));
-            emission.works[index as usize] = task;
+pub(super) fn emit(writer: &mut RankWriter<'_, '_>) -> Vec<(u32, DurNs)> {
+    let observed = writer.observed;
+    for index in 0..observed.activities.list.len() as u32 {
+        if in_window(writer, observed.activity(index)) {
+            let task = add(writer, observed.activity(index));
+            writer.activities[index as usize] = task;
         }
     }
-    for index in 0..observed.works.list.len() as u32 {
-        if emission.works[index as usize] != NONE {
-            connect(emission, index);
+    for index in 0..observed.activities.list.len() as u32 {
+        if writer.activities[index as usize] != NONE {
+            connect(writer, index);
         }
     }
-    connect_late(emission)
+    connect_late(writer)
 }
 
 /// Launched in the window, or before it but still there when it begins.
-fn in_window(emission: &Emission<'_, '_>, work: &Work) -> bool {
-    let all = emission.window.main.is_none();
-    all || (work.launched < emission.window.tail && work.end > emission.window.start)
+fn in_window(writer: &RankWriter<'_, '_>, activity: &Activity) -> bool {
+    let all = writer.window.main.is_none();
+    all || (activity.launched < writer.window.tail && activity.end > writer.window.start)
 }
 
-fn launched_before(emission: &Emission<'_, '_>, work: &Work) -> bool {
-    work.call.is_some() && work.launched < emission.window.start
+fn launched_before(writer: &RankWriter<'_, '_>, activity: &Activity) -> bool {
+    activity.call.is_some() && activity.launched < writer.window.start
 }
 
-fn add(emission: &mut Emission<'_, '_>, work: &Work) -> u32 {
-    let observed = emission.observed;
-    let call = work.call.map(|call| &observed.threads.calls[call as usize]);
-    let operator = call.and_then(|call| emission.operator(call.thread as usize, call.operator));
-    let name = emission.name(observed.trace.events.name(work.event));
-    let kind = match work.kind {
-        WorkKind::Kernel => TaskKind::Kernel,
-        WorkKind::Memset => TaskKind::Memset,
-        WorkKind::Collective => TaskKind::Collective(CollectiveId(0)),
+fn add(writer: &mut RankWriter<'_, '_>, activity: &Activity) -> u32 {
+    let observed = writer.observed;
+    let call = activity.call.map(|call| &observed.threads.calls[call as usize]);
+    let operator = call.and_then(|call| writer.operator(call.thread as usize, call.operator));
+    let name = writer.name(observed.trace.events.name(activity.event));
+    let kind = match activity.kind {
+        ActivityKind::Kernel => TaskKind::Kernel,
+        ActivityKind::Memset => TaskKind::Memset,
+        ActivityKind::Collective => TaskKind::Collective(CollectiveId(0)),
         _ => TaskKind::Memcpy,
     };
-    let what = What { name, operator, event: Some(work.event) };
-    let lane = LaneId(emission.stream_lanes + work.stream);
-    let task = emission.task(kind, lane, what, (work.start, work.end), work.dur());
-    if let Some(copy) = observed.trace.copies.get(work.event) {
-        emission.shared.draft.tasks[task as usize].bytes = copy.bytes;
+    let what = What { name, operator, event: Some(activity.event) };
+    let lane = LaneId(writer.stream_lanes + activity.stream);
+    let task = writer.task(kind, lane, what, (activity.start, activity.end), activity.dur());
+    if let Some(copy) = observed.trace.copies.get(activity.event) {
+        writer.shared.draft.tasks[task as usize].bytes = copy.bytes;
     }
     task
 }
 
-fn connect(emission: &mut Emission<'_, '_>, index: u32) {
-    let observed = emission.observed;
-    let work = observed.work(index);
-    let task = emission.works[index as usize];
-    let edges = emission.shared.draft.edges.len();
-    if let Some((dependency, _)) = launch::dependency(observed, work) {
-        let call = emission.calls[work.call.unwrap_or(0) as usize];
+fn connect(writer: &mut RankWriter<'_, '_>, index: u32) {
+    let observed = writer.observed;
+    let activity = observed.activity(index);
+    let task = writer.activities[index as usize];
+    let edges = writer.shared.draft.edges.len();
+    if let Some((dependency, _)) = launch::dependency(observed, activity) {
+        let call = writer.calls[activity.call.unwrap_or(0) as usize];
         let from = if dependency.of_predecessor > 0.0 { call.own } else { call.end };
-        emission.edge(from, task, dependency);
+        writer.edge(from, task, dependency);
     }
-    if work.on_host {
-        connect_host(emission, task, work);
-    } else if work.previous.is_none() && work.call.is_none() || launched_before(emission, work) {
-        emission.anchor(task, work.start);
+    if activity.on_host {
+        connect_host(writer, task, activity);
+    } else if activity.previous.is_none() && activity.call.is_none() || launched_before(writer, activity) {
+        writer.anchor(task, activity.start);
     }
-    for (previous, dependency, _) in follow::dependencies(observed, work) {
-        emission.edge(emission.works[previous as usize], task, dependency);
+    for (previous, dependency, _) in follow::dependencies(observed, activity) {
+        writer.edge(writer.activities[previous as usize], task, dependency);
     }
     let lag = observed.constants.event.lag;
     for wait in observed.event_waits_of(index) {
-        let from = emission.works[wait.target as usize];
-        emission.edge(from, task, Dependency::on_end(DependencyKind::EventWait, lag));
+        let from = writer.activities[wait.target as usize];
+        writer.edge(from, task, Dependency::on_end(DependencyKind::EventWait, lag));
     }
-    if emission.shared.draft.edges.len() == edges {
-        emission.anchor(task, work.start);
+    if writer.shared.draft.edges.len() == edges {
+        writer.anchor(task, activity.start);
     }
 }
 
 /// A collective of a host backend starts after what the main thread had done when it did.
-fn connect_host(emission: &mut Emission<'_, '_>, task: u32, work: &Work) {
-    let before = main_thread(emission).and_then(|main| last_end(emission, main, work.start));
+fn connect_host(writer: &mut RankWriter<'_, '_>, task: u32, activity: &Activity) {
+    let before = main_thread(writer).and_then(|main| last_end(writer, main, activity.start));
     if let Some((end, from)) = before {
-        emission.edge(from, task, Dependency::on_end(DependencyKind::HandOver, work.start.since(end)));
+        writer.edge(from, task, Dependency::on_end(DependencyKind::HandOver, activity.start.since(end)));
     }
 }
 
-fn connect_late(emission: &mut Emission<'_, '_>) -> Vec<(u32, DurNs)> {
-    let observed = emission.observed;
+fn connect_late(writer: &mut RankWriter<'_, '_>) -> Vec<(u32, DurNs)> {
+    let observed = writer.observed;
     let mut unexplained = Vec::new();
     for late in &observed.late {
-        let task = emission.works[late.work as usize];
-        let work = observed.work(late.work);
-        if task == NONE || launched_before(emission, work) {
+        let task = writer.activities[late.activity as usize];
+        let activity = observed.activity(late.activity);
+        if task == NONE || launched_before(writer, activity) {
             continue;
         }
         match late.cause {
-            Cause::Work(target, dependency) => emission.edge(emission.works[target as usize], task, dependency),
-            Cause::BeforeTrace => emission.anchor(task, work.start),
-            Cause::Unknown if work.launched >= emission.window.end => {}
+            Cause::Activity(target, dependency) => writer.edge(writer.activities[target as usize], task, dependency),
+            Cause::BeforeTrace => writer.anchor(task, activity.start),
+            Cause::Unknown if activity.launched >= writer.window.end => {}
             Cause::Unknown => unexplained.push((task, late.by)),
         }
     }
@@ -113,25 +113,25 @@ fn connect_late(emission: &mut Emission<'_, '_>) -> Vec<(u32, DurNs)> {
 }
 
 /// The device tasks that a step launched which nothing of that step follows on their stream, and when they end.
-pub(super) fn last_of(emission: &Emission<'_, '_>, from: TimeNs, to: TimeNs) -> Vec<(u32, TimeNs)> {
-    let observed = emission.observed;
+pub(super) fn last_of(writer: &RankWriter<'_, '_>, from: TimeNs, to: TimeNs) -> Vec<(u32, TimeNs)> {
+    let observed = writer.observed;
     let mut last = Vec::new();
-    for stream in &observed.works.streams {
-        let works = stream.works.iter().copied().filter(|&work| {
-            let launched = observed.work(work).launched;
-            emission.works[work as usize] != NONE && launched >= from && launched < to
+    for stream in &observed.activities.streams {
+        let activities = stream.activities.iter().copied().filter(|&activity| {
+            let launched = observed.activity(activity).launched;
+            writer.activities[activity as usize] != NONE && launched >= from && launched < to
         });
-        let Some((newest, latest)) = works.fold(None, |found: Option<(u32, u32)>, work| {
-            let latest = found.map_or(work, |(_, latest)| latest);
-            let later = observed.work(work).end >= observed.work(latest).end;
-            Some((work, if later { work } else { latest }))
+        let Some((newest, latest)) = activities.fold(None, |found: Option<(u32, u32)>, activity| {
+            let latest = found.map_or(activity, |(_, latest)| latest);
+            let later = observed.activity(activity).end >= observed.activity(latest).end;
+            Some((activity, if later { activity } else { latest }))
         }) else {
             continue;
         };
-        last.push((latest, observed.work(latest).end));
+        last.push((latest, observed.activity(latest).end));
         if newest != latest {
-            last.push((newest, observed.work(newest).end));
+            last.push((newest, observed.activity(newest).end));
         }
     }
-    last.into_iter().map(|(work, end)| (emission.works[work as usize], end)).collect()
+    last.into_iter().map(|(activity, end)| (writer.activities[activity as usize], end)).collect()
 }

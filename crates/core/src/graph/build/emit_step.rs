@@ -4,7 +4,7 @@ use crate::graph::{Dependency, DependencyKind, TaskKind};
 use crate::units::{DurNs, TimeNs};
 
 use super::draft::NONE;
-use super::emit::{Emission, What};
+use super::emit::{RankWriter, What};
 use super::emit_device::last_of;
 use super::emit_host::{ending_at, main_thread};
 
@@ -12,48 +12,48 @@ use super::emit_host::{ending_at, main_thread};
 ///
 /// # Returns
 /// Both markers, and the measured times (in the trace's time) between which the period lies.
-pub(super) fn emit(emission: &mut Emission<'_, '_>) -> (Option<u32>, u32, (TimeNs, TimeNs)) {
-    let window = emission.window;
+pub(super) fn emit(writer: &mut RankWriter<'_, '_>) -> (Option<u32>, u32, (TimeNs, TimeNs)) {
+    let window = writer.window;
     let from = TimeNs(i64::MIN);
     let to = if window.main.is_none() { TimeNs(i64::MAX) } else { window.end };
     let Some(split) = window.split else {
-        let (end, measured) = marker(emission, (from, to), window.end);
+        let (end, measured) = marker(writer, (from, to), window.end);
         return (None, end, (window.start, measured));
     };
-    let (begin, measured_begin) = marker(emission, (from, split), split);
-    let (end, measured_end) = marker(emission, (split, to), window.end);
+    let (begin, measured_begin) = marker(writer, (from, split), split);
+    let (end, measured_end) = marker(writer, (split, to), window.end);
     (Some(begin), end, (measured_begin, measured_end))
 }
 
-fn marker(emission: &mut Emission<'_, '_>, launched: (TimeNs, TimeNs), host_end: TimeNs) -> (u32, TimeNs) {
-    let mut last = last_of(emission, launched.0, launched.1);
-    let main = main_thread(emission);
-    for thread in 0..emission.observed.threads.list.len() {
-        let stepless = emission.window.main.is_none();
+fn marker(writer: &mut RankWriter<'_, '_>, launched: (TimeNs, TimeNs), host_end: TimeNs) -> (u32, TimeNs) {
+    let mut last = last_of(writer, launched.0, launched.1);
+    let main = main_thread(writer);
+    for thread in 0..writer.observed.threads.list.len() {
+        let stepless = writer.window.main.is_none();
         if stepless || main == Some(thread) {
-            last.extend(end_of_thread(emission, thread, host_end));
+            last.extend(end_of_thread(writer, thread, host_end));
         }
     }
     let end = last.iter().map(|&(_, end)| end).max().unwrap_or(host_end);
     let what = What::default();
-    let marker = emission.task(TaskKind::StepEnd, emission.virtual_lane, what, (end, end), DurNs::ZERO);
+    let marker = writer.task(TaskKind::StepEnd, writer.virtual_lane, what, (end, end), DurNs::ZERO);
     for (task, _) in last {
-        emission.edge(task, marker, Dependency::on_end(DependencyKind::StepEnd, DurNs::ZERO));
+        writer.edge(task, marker, Dependency::on_end(DependencyKind::StepEnd, DurNs::ZERO));
     }
     (marker, end)
 }
 
 /// The last task of a thread at `time`, and when it ends.
-fn end_of_thread(emission: &Emission<'_, '_>, thread: usize, time: TimeNs) -> Option<(u32, TimeNs)> {
-    let task = ending_at(emission, thread, time);
-    let started = emission.ends[thread].partition_point(|&(end, _)| end <= time);
-    let across = emission.ends[thread].get(started).copied();
+fn end_of_thread(writer: &RankWriter<'_, '_>, thread: usize, time: TimeNs) -> Option<(u32, TimeNs)> {
+    let task = ending_at(writer, thread, time);
+    let started = writer.ends[thread].partition_point(|&(end, _)| end <= time);
+    let across = writer.ends[thread].get(started).copied();
     let started_before = |task: u32| {
-        let start = emission.shared.draft.tasks[task as usize].measured_start;
-        start < TimeNs(time.since(emission.zero).0)
+        let start = writer.shared.draft.tasks[task as usize].measured_start;
+        start < TimeNs(time.since(writer.zero).0)
     };
     match across {
         Some((end, across)) if started_before(across) => Some((across, end)),
-        _ => (task != NONE).then(|| (task, emission.ends[thread][started - 1].0)),
+        _ => (task != NONE).then(|| (task, writer.ends[thread][started - 1].0)),
     }
 }

@@ -11,11 +11,11 @@ use super::launch;
 use super::observed::Observed;
 use super::threads::Call;
 
-/// One piece of work that waits for another on a different stream.
+/// An activity that waits for another on a different stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct EventWait {
     /// The work that waits.
-    pub(super) work: u32,
+    pub(super) activity: u32,
     /// The work it waits for.
     pub(super) target: u32,
 }
@@ -70,15 +70,15 @@ fn recorded_wait(
     args: &SyncArgs,
     calls: &FxHashMap<u32, u32>,
 ) -> Option<EventWait> {
-    let stream_named = |number: i64| observed.works.streams.iter().position(|stream| stream.number == number);
-    let waiting = &observed.works.streams[stream_named(args.stream?)?].works;
+    let stream_named = |number: i64| observed.activities.streams.iter().position(|stream| stream.number == number);
+    let waiting = &observed.activities.streams[stream_named(args.stream?)?].activities;
     let from = stream_named(args.wait_on_stream?)?;
     let record = &observed.threads.calls[*calls.get(&args.record_correlation)? as usize];
-    let target = observed.works.last_launched_before(from, record.start)?;
-    let next = waiting.partition_point(|&work| observed.work(work).launched < call.start);
-    let work = *waiting.get(next)?;
-    (work != target && observed.work(target).end <= observed.work(work).start + ROUNDING)
-        .then_some(EventWait { work, target })
+    let target = observed.activities.last_launched_before(from, record.start)?;
+    let next = waiting.partition_point(|&activity| observed.activity(activity).launched < call.start);
+    let activity = *waiting.get(next)?;
+    (activity != target && observed.activity(target).end <= observed.activity(activity).start + ROUNDING)
+        .then_some(EventWait { activity, target })
 }
 
 /// The first work that a thread launches after a wait depends, per other stream, on the newest earlier-launched work
@@ -93,33 +93,35 @@ fn inferred(observed: &Observed<'_>) -> Vec<EventWait> {
                 continue;
             }
             let Some(at) = waited else { continue };
-            let Some(work) = observed.works.of_call(thread.first_call + offset as u32).next() else { continue };
+            let Some(activity) = observed.activities.of_call(thread.first_call + offset as u32).next() else {
+                continue;
+            };
             waited = None;
-            let own = observed.work(work).stream as usize;
-            let others = (0..observed.works.streams.len()).filter(|&stream| stream != own);
-            found.extend(others.filter_map(|stream| newest_ended(observed, stream, at, work)));
+            let own = observed.activity(activity).stream as usize;
+            let others = (0..observed.activities.streams.len()).filter(|&stream| stream != own);
+            found.extend(others.filter_map(|stream| newest_ended(observed, stream, at, activity)));
         }
     }
     found
 }
 
-fn newest_ended(observed: &Observed<'_>, stream: usize, launched_before: TimeNs, work: u32) -> Option<EventWait> {
-    let works = &observed.works.streams[stream].works;
-    let by = observed.work(work).start + ROUNDING;
-    let launched = works.partition_point(|&other| observed.work(other).launched < launched_before);
-    let ended = works.partition_point(|&other| observed.work(other).end <= by);
-    let target = works[launched.min(ended).checked_sub(1)?];
-    Some(EventWait { work, target })
+fn newest_ended(observed: &Observed<'_>, stream: usize, launched_before: TimeNs, activity: u32) -> Option<EventWait> {
+    let activities = &observed.activities.streams[stream].activities;
+    let by = observed.activity(activity).start + ROUNDING;
+    let launched = activities.partition_point(|&other| observed.activity(other).launched < launched_before);
+    let ended = activities.partition_point(|&other| observed.activity(other).end <= by);
+    let target = activities[launched.min(ended).checked_sub(1)?];
+    Some(EventWait { activity, target })
 }
 
 /// Estimates the lag from waits that decided a start: ended after the launch call, and shortly before the start.
 pub(super) fn estimate(observed: &mut Observed<'_>) {
     let mut samples: Vec<DurNs> = Vec::new();
     for wait in &observed.event_waits {
-        let (work, target) = (observed.work(wait.work), observed.work(wait.target));
-        let launched = launch::dependency(observed, work).is_none_or(|(_, ready)| ready <= target.end);
-        let lag = work.start.since(target.end);
-        if launched && observed.is_sample(work.start) && PROMPT.contains(&lag) {
+        let (activity, target) = (observed.activity(wait.activity), observed.activity(wait.target));
+        let launched = launch::dependency(observed, activity).is_none_or(|(_, ready)| ready <= target.end);
+        let lag = activity.start.since(target.end);
+        if launched && observed.is_sample(activity.start) && PROMPT.contains(&lag) {
             samples.push(lag);
         }
     }

@@ -3,12 +3,12 @@
 use crate::graph::{Dependency, DependencyKind};
 use crate::units::{DurNs, TimeNs};
 
+use super::activities::{Activity, ActivityKind};
 use super::constants::{Lag, per_group, trimmed_mean};
 use super::launch;
 use super::observed::Observed;
-use super::works::{Work, WorkKind};
 
-const KINDS: usize = WorkKind::ALL.len();
+const KINDS: usize = ActivityKind::ALL.len();
 
 /// Gaps up to this long count as back to back.
 const BACK_TO_BACK: DurNs = DurNs(20_000);
@@ -19,13 +19,13 @@ const SIDE_BY_SIDE: DurNs = DurNs(-10_000);
 /// Estimates `G`: the trimmed mean over pairs whose second was launched long before the first ended.
 pub(super) fn estimate(observed: &mut Observed<'_>) {
     let mut groups: [Vec<DurNs>; KINDS * KINDS] = std::array::from_fn(|_| Vec::new());
-    for (index, work) in observed.works.list.iter().enumerate() {
-        let Some((previous, gap)) = observed.previous(work) else { continue };
-        let queued = launch::dependency(observed, work).is_none_or(|(_, ready)| ready <= previous.end);
-        let staged = work.kind == WorkKind::HostToDevice && work.pageable;
-        let near = observed.is_sample(work.start) && (SIDE_BY_SIDE..=BACK_TO_BACK).contains(&gap);
-        if queued && near && !staged && !work.on_host && observed.event_waits_of(index as u32).is_empty() {
-            groups[previous.kind as usize * KINDS + work.kind as usize].push(gap);
+    for (index, activity) in observed.activities.list.iter().enumerate() {
+        let Some((previous, gap)) = observed.previous(activity) else { continue };
+        let queued = launch::dependency(observed, activity).is_none_or(|(_, ready)| ready <= previous.end);
+        let staged = activity.kind == ActivityKind::HostToDevice && activity.pageable;
+        let near = observed.is_sample(activity.start) && (SIDE_BY_SIDE..=BACK_TO_BACK).contains(&gap);
+        if queued && near && !staged && !activity.on_host && observed.event_waits_of(index as u32).is_empty() {
+            groups[previous.kind as usize * KINDS + activity.kind as usize].push(gap);
         }
     }
     let flat = per_group(groups, trimmed_mean);
@@ -37,19 +37,21 @@ pub(super) fn estimate(observed: &mut Observed<'_>) {
 }
 
 /// The edges from earlier work on the stream of `work`, and the earliest start each allows by measured times.
-pub(super) fn dependencies(observed: &Observed<'_>, work: &Work) -> Vec<(u32, Dependency, TimeNs)> {
-    let (Some(index), Some((previous, gap))) = (work.previous, observed.previous(work)) else { return Vec::new() };
-    let call = work.call.map(|call| &observed.threads.calls[call as usize]);
-    let staging = call.and_then(|call| launch::staging(observed, work, call));
-    let lag = staging.unwrap_or(observed.constants.follow(previous.kind, work.kind));
+pub(super) fn dependencies(observed: &Observed<'_>, activity: &Activity) -> Vec<(u32, Dependency, TimeNs)> {
+    let (Some(index), Some((previous, gap))) = (activity.previous, observed.previous(activity)) else {
+        return Vec::new();
+    };
+    let call = activity.call.map(|call| &observed.threads.calls[call as usize]);
+    let staging = call.and_then(|call| launch::staging(observed, activity, call));
+    let lag = staging.unwrap_or(observed.constants.follow(previous.kind, activity.kind));
     if gap >= lag.min(DurNs::ZERO) + SIDE_BY_SIDE {
         return vec![(index, Dependency::on_end(DependencyKind::Stream, lag), previous.end + lag)];
     }
     let beside = Dependency::on_start(DependencyKind::Stream, DurNs::ZERO);
     let mut edges = vec![(index, beside, previous.start)];
-    if let Some(ended) = last_ended(observed, work) {
-        let before = observed.work(ended);
-        let lag = observed.constants.follow(before.kind, work.kind);
+    if let Some(ended) = last_ended(observed, activity) {
+        let before = observed.activity(ended);
+        let lag = observed.constants.follow(before.kind, activity.kind);
         edges.push((ended, Dependency::on_end(DependencyKind::Stream, lag), before.end + lag));
     }
     edges
@@ -59,14 +61,14 @@ pub(super) fn dependencies(observed: &Observed<'_>, work: &Work) -> Vec<(u32, De
 const LOOK_BACK: usize = 32;
 
 /// The newest work before `work` on its stream that had ended when it started.
-fn last_ended(observed: &Observed<'_>, work: &Work) -> Option<u32> {
-    let mut at = work.previous;
+fn last_ended(observed: &Observed<'_>, activity: &Activity) -> Option<u32> {
+    let mut at = activity.previous;
     for _ in 0..LOOK_BACK {
         let index = at?;
-        if observed.work(index).end <= work.start {
+        if observed.activity(index).end <= activity.start {
             return Some(index);
         }
-        at = observed.work(index).previous;
+        at = observed.activity(index).previous;
     }
     None
 }

@@ -8,26 +8,26 @@ use crate::units::TimeNs;
 
 use super::Prepared;
 use super::draft::{Edge, NONE, ORIGIN};
-use super::emit::{Emission, Emitted, Shared};
+use super::emit::{RankOutput, RankWriter, Shared};
 
 /// What all ranks left.
 pub(super) struct Written {
     /// Tasks, edges and tables of all ranks.
     pub(super) shared: Shared,
     /// Where each rank's markers and works are in the draft.
-    pub(super) emitted: Vec<Emitted>,
+    pub(super) outputs: Vec<RankOutput>,
     /// Each rank's lane of joints and markers.
     pub(super) virtual_lanes: Vec<LaneId>,
 }
 
 /// Writes the ranks side by side and puts what they wrote together, in their order.
 pub(super) fn write(ranks: &[Prepared<'_>], zeros: &[TimeNs]) -> Written {
-    let mut all: Vec<(Shared, Emitted)> =
+    let mut all: Vec<(Shared, RankOutput)> =
         ranks.par_iter().zip(zeros).map(|(rank, &zero)| write_one(rank, zero)).collect();
     if all.len() == 1
-        && let Some((shared, emitted)) = all.pop()
+        && let Some((shared, outputs)) = all.pop()
     {
-        return Written { shared, emitted: vec![emitted], virtual_lanes: vec![LaneId(0)] };
+        return Written { shared, outputs: vec![outputs], virtual_lanes: vec![LaneId(0)] };
     }
     // The origin is there once for all.
     let (mut shared, mut totals) = (Shared::default(), Totals { tasks: 1, ..Totals::default() });
@@ -46,19 +46,19 @@ pub(super) fn write(ranks: &[Prepared<'_>], zeros: &[TimeNs]) -> Written {
         rayon::join(tasks, || rayon::join(edges, operators));
     shared.lanes = all.iter().zip(&shifts).flat_map(|((own, _), shift)| shift.lanes(&own.lanes)).collect();
     let virtual_lanes = shifts.iter().map(|shift| LaneId(shift.lanes)).collect();
-    let emitted = all.into_par_iter().zip(&shifts).map(|((_, emitted), shift)| shift.emitted(emitted)).collect();
-    Written { shared, emitted, virtual_lanes }
+    let outputs = all.into_par_iter().zip(&shifts).map(|((_, outputs), shift)| shift.outputs(outputs)).collect();
+    Written { shared, outputs, virtual_lanes }
 }
 
-fn write_one(rank: &Prepared<'_>, zero: TimeNs) -> (Shared, Emitted) {
+fn write_one(rank: &Prepared<'_>, zero: TimeNs) -> (Shared, RankOutput) {
     let mut shared = Shared::default();
-    let emitted = Emission::new(&rank.observed, &rank.window, zero, rank.input.rank, &mut shared).run();
-    (shared, emitted)
+    let outputs = RankWriter::new(&rank.observed, &rank.window, zero, rank.input.rank, &mut shared).run();
+    (shared, outputs)
 }
 
 /// What `of` finds in each rank, in one list, every item as `change` makes it by its rank.
 fn numbered_on<'a, T: Copy + Send + Sync + 'a>(
-    all: &'a [(Shared, Emitted)],
+    all: &'a [(Shared, RankOutput)],
     of: impl Fn(usize, &'a Shared) -> &'a [T],
     change: impl Fn(usize, T) -> T + Sync,
 ) -> Vec<T> {
@@ -109,12 +109,12 @@ struct Shift {
 }
 
 impl Shift {
-    fn emitted(&self, own: Emitted) -> Emitted {
+    fn outputs(&self, own: RankOutput) -> RankOutput {
         let number = |task| self.number(task);
         let unexplained = own.unexplained.into_iter().map(|(task, by)| (number(task), by));
-        let works = own.works.into_iter().map(number);
+        let activities = own.activities.into_iter().map(number);
         let (begin, end) = (own.begin.map(number), number(own.end));
-        Emitted { begin, end, unexplained: unexplained.collect(), works: works.collect(), ..own }
+        RankOutput { begin, end, unexplained: unexplained.collect(), activities: activities.collect(), ..own }
     }
 
     fn lanes<'a>(&'a self, own: &'a [Lane]) -> impl Iterator<Item = Lane> + 'a {

@@ -26,11 +26,11 @@ pub(super) struct Run {
     pub(super) started_by: TimeNs,
 }
 
-/// A stretch of the main thread that waited for another thread.
+/// A host span of the main thread that waited for another thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Resume {
-    /// Start of the stretch.
-    pub(super) stretch: TimeNs,
+    /// Start of the host span.
+    pub(super) host_span: TimeNs,
     /// When the other thread let it go on.
     pub(super) at: TimeNs,
     /// Position of the other thread.
@@ -40,7 +40,7 @@ pub(super) struct Resume {
 /// The runs of `thread`, told apart by pauses in which the main thread was active.
 ///
 /// # Arguments
-/// `main`: the main thread's stretches, without gaps, by start.
+/// `main`: the main thread's host spans, without gaps, by start.
 pub(super) fn runs(thread: &Thread, calls: &[Call], main: &[HostSpan]) -> Vec<Run> {
     let mut runs: Vec<Run> = Vec::new();
     for (start, end) in activity(thread, calls) {
@@ -53,17 +53,17 @@ pub(super) fn runs(thread: &Thread, calls: &[Call], main: &[HostSpan]) -> Vec<Ru
     runs
 }
 
-/// The stretches of the main thread that waited for one of `runs` to end, or were woken in the middle of one.
+/// The host spans of the main thread that waited for one of `runs` to end, or were woken in the middle of one.
 pub(super) fn resumes(observed: &Observed<'_>, thread: usize, runs: &[Run], main: (usize, &[HostSpan])) -> Vec<Resume> {
     let backward = runs_backward(observed, thread);
     let ended = runs.iter().filter_map(|run| {
-        let stretch = waiting_stretch(main.1, run, backward)?;
-        Some(Resume { stretch, at: run.end, thread })
+        let host_span = waiting_span(main.1, run, backward)?;
+        Some(Resume { host_span, at: run.end, thread })
     });
     let mut found: Vec<Resume> = ended.collect();
     if backward {
-        let woken = main.1.iter().filter(|stretch| is_woken(observed, main.0, stretch, runs));
-        found.extend(woken.map(|stretch| Resume { stretch: stretch.start, at: stretch.end, thread }));
+        let woken = main.1.iter().filter(|host_span| is_woken(observed, main.0, host_span, runs));
+        found.extend(woken.map(|host_span| Resume { host_span: host_span.start, at: host_span.end, thread }));
     }
     found
 }
@@ -81,15 +81,15 @@ fn is_engine(observed: &Observed<'_>, event: crate::trace::EventId) -> bool {
     observed.trace.names.get(observed.trace.events.name(event)).starts_with("autograd::engine")
 }
 
-/// Whether a long stretch of the main thread ends inside a run with a piece of the engine's work: it was handed that.
-fn is_woken(observed: &Observed<'_>, main: usize, stretch: &HostSpan, runs: &[Run]) -> bool {
-    let after = runs.partition_point(|run| run.start < stretch.end);
-    let inside = after.checked_sub(1).is_some_and(|i| runs[i].end > stretch.end);
-    let long = stretch.end.since(stretch.start) >= SOON;
-    inside && long && stretch.doing == HostActivity::Host(None) && {
+/// Whether a long host span of the main thread ends inside a run with a piece of the engine's work: it was handed that.
+fn is_woken(observed: &Observed<'_>, main: usize, host_span: &HostSpan, runs: &[Run]) -> bool {
+    let after = runs.partition_point(|run| run.start < host_span.end);
+    let inside = after.checked_sub(1).is_some_and(|i| runs[i].end > host_span.end);
+    let long = host_span.end.since(host_span.start) >= SOON;
+    inside && long && host_span.doing == HostActivity::Host(None) && {
         let spans = &observed.threads.list[main].operators;
-        let next = spans.get(spans.partition_point(|span| span.start < stretch.end));
-        next.is_some_and(|span| span.start == stretch.end && is_engine(observed, span.event))
+        let next = spans.get(spans.partition_point(|span| span.start < host_span.end));
+        next.is_some_and(|span| span.start == host_span.end && is_engine(observed, span.event))
     }
 }
 
@@ -101,19 +101,19 @@ fn activity(thread: &Thread, calls: &[Call]) -> Vec<(TimeNs, TimeNs)> {
     activity
 }
 
-/// The last time at or before `time` at which a stretch of `main` began.
+/// The last time at or before `time` at which a host span of `main` began.
 fn last_boundary(main: &[HostSpan], time: TimeNs) -> Option<TimeNs> {
-    let after = main.partition_point(|stretch| stretch.start <= time);
+    let after = main.partition_point(|host_span| host_span.start <= time);
     after.checked_sub(1).map(|i| main[i].start)
 }
 
-/// The stretch of host work of `main` in which `run` ended, when it waited for that: it went on soon after, or it called
+/// The host span of host work of `main` in which `run` ended, when it waited for that: it went on soon after, or it called
 /// the autograd engine, which blocks it.
-fn waiting_stretch(main: &[HostSpan], run: &Run, backward: bool) -> Option<TimeNs> {
-    let after = main.partition_point(|stretch| stretch.start < run.end);
-    let stretch = &main[after.checked_sub(1)?];
-    let covers = stretch.start <= run.start + OVERLAP;
-    let waited = covers || stretch.end.since(stretch.start) >= SOON;
-    let resumed = stretch.end >= run.end && (stretch.end.since(run.end) < SOON || (covers && backward));
-    (matches!(stretch.doing, HostActivity::Host(_)) && waited && resumed).then_some(stretch.start)
+fn waiting_span(main: &[HostSpan], run: &Run, backward: bool) -> Option<TimeNs> {
+    let after = main.partition_point(|host_span| host_span.start < run.end);
+    let host_span = &main[after.checked_sub(1)?];
+    let covers = host_span.start <= run.start + OVERLAP;
+    let waited = covers || host_span.end.since(host_span.start) >= SOON;
+    let resumed = host_span.end >= run.end && (host_span.end.since(run.end) < SOON || (covers && backward));
+    (matches!(host_span.doing, HostActivity::Host(_)) && waited && resumed).then_some(host_span.start)
 }

@@ -22,13 +22,13 @@ const SOON: std::ops::RangeInclusive<DurNs> = DurNs(5_000)..=DurNs(100_000);
 /// Work this long ends just before a host goes on in few places by chance.
 const TELLING: DurNs = DurNs(300_000);
 
-/// A stretch of host time that is a wait for device work.
+/// A host span of host time that is a wait for device work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct HiddenWait {
     /// Position of its thread.
     pub(super) thread: usize,
-    /// Start of the stretch.
-    pub(super) stretch: TimeNs,
+    /// Start of the host span.
+    pub(super) host_span: TimeNs,
     /// The work waited for.
     pub(super) target: u32,
 }
@@ -42,14 +42,14 @@ type Place = (String, String);
 /// `counts`: how many ranks each stands for.
 ///
 /// # Complexity
-/// O(operators + calls + long stretches · streams · log work).
+/// O(operators + calls + long host spans · streams · log work).
 pub(super) fn find(ranks: &mut [&mut Observed<'_>], counts: &[usize]) -> usize {
     let count = if counts.iter().sum::<usize>() < 2 { 0 } else { find_on_several(ranks, counts) };
     ranks.par_iter_mut().for_each(|observed| {
         let waits = host_waits(observed);
         observed.hidden.extend(waits);
         observed.hidden.sort_unstable();
-        observed.hidden.dedup_by_key(|wait| (wait.thread, wait.stretch));
+        observed.hidden.dedup_by_key(|wait| (wait.thread, wait.host_span));
     });
     count
 }
@@ -77,54 +77,57 @@ fn find_on_several(ranks: &mut [&mut Observed<'_>], counts: &[usize]) -> usize {
 /// A host that waits for a collective of a host backend goes on this soon after it.
 const SOON_AFTER_HOST: DurNs = DurNs(500_000);
 
-/// Shorter stretches outside operators are no waits.
+/// Shorter host spans outside operators are no waits.
 const LEAST_WAIT: DurNs = DurNs(100_000);
 
 /// Waits for collectives that run on host threads: in operators named for waiting, or outside operators.
 fn host_waits(observed: &Observed<'_>) -> Vec<HiddenWait> {
-    let mut works: Vec<u32> =
-        (0..observed.works.list.len() as u32).filter(|&work| observed.work(work).on_host).collect();
-    works.sort_by_key(|&work| (observed.work(work).end, work));
+    let mut activities: Vec<u32> =
+        (0..observed.activities.list.len() as u32).filter(|&activity| observed.activity(activity).on_host).collect();
+    activities.sort_by_key(|&activity| (observed.activity(activity).end, activity));
     let mut found = Vec::new();
-    for (index, thread) in observed.threads.list.iter().enumerate().filter(|_| !works.is_empty()) {
-        for stretch in all_stretches(observed, thread) {
-            let ended = works.partition_point(|&work| observed.work(work).end <= stretch.end);
-            let Some(&target) = ended.checked_sub(1).map(|i| &works[i]) else { continue };
-            let end = observed.work(target).end;
-            if end > stretch.start && stretch.end.since(end) < SOON_AFTER_HOST && may_wait(observed, thread, &stretch) {
-                found.push(HiddenWait { thread: index, stretch: stretch.start, target });
+    for (index, thread) in observed.threads.list.iter().enumerate().filter(|_| !activities.is_empty()) {
+        for host_span in all_host_spans(observed, thread) {
+            let ended = activities.partition_point(|&activity| observed.activity(activity).end <= host_span.end);
+            let Some(&target) = ended.checked_sub(1).map(|i| &activities[i]) else { continue };
+            let end = observed.activity(target).end;
+            if end > host_span.start
+                && host_span.end.since(end) < SOON_AFTER_HOST
+                && may_wait(observed, thread, &host_span)
+            {
+                found.push(HiddenWait { thread: index, host_span: host_span.start, target });
             }
         }
     }
     found
 }
 
-fn may_wait(observed: &Observed<'_>, thread: &Thread, stretch: &HostSpan) -> bool {
-    match stretch.doing {
+fn may_wait(observed: &Observed<'_>, thread: &Thread, host_span: &HostSpan) -> bool {
+    match host_span.doing {
         HostActivity::Call(_) => false,
-        HostActivity::Host(None) => stretch.end.since(stretch.start) >= LEAST_WAIT,
+        HostActivity::Host(None) => host_span.end.since(host_span.start) >= LEAST_WAIT,
         HostActivity::Host(Some(operator)) => {
             name(observed, Some(thread.operators[operator as usize].event)).to_ascii_lowercase().contains("wait")
         }
     }
 }
 
-fn all_stretches(observed: &Observed<'_>, thread: &Thread) -> Vec<HostSpan> {
+fn all_host_spans(observed: &Observed<'_>, thread: &Thread) -> Vec<HostSpan> {
     let everything = (TimeNs(i64::MIN / 4), TimeNs(i64::MAX / 4));
-    host::stretches(thread, observed.threads.calls_of(thread), &emit_host::annotation_cuts(thread), everything)
+    host::host_spans(thread, observed.threads.calls_of(thread), &emit_host::annotation_cuts(thread), everything)
 }
 
 fn candidates(observed: &Observed<'_>) -> Vec<(Place, HiddenWait)> {
     let mut found = Vec::new();
     for (index, thread) in observed.threads.list.iter().enumerate() {
-        let stretches = all_stretches(observed, thread);
-        let inner = stretches.iter().skip(1).rev().skip(1).rev();
-        for stretch in inner.filter(|stretch| stretch.end.since(stretch.start) >= LONG) {
-            let HostActivity::Host(operator) = stretch.doing else { continue };
-            if let Some(target) = awaited(observed, stretch) {
-                let event = emit_host::event_of(thread, operator, stretch.start);
-                let place = (name(observed, event), name(observed, Some(observed.work(target).event)));
-                found.push((place, HiddenWait { thread: index, stretch: stretch.start, target }));
+        let host_spans = all_host_spans(observed, thread);
+        let inner = host_spans.iter().skip(1).rev().skip(1).rev();
+        for host_span in inner.filter(|host_span| host_span.end.since(host_span.start) >= LONG) {
+            let HostActivity::Host(operator) = host_span.doing else { continue };
+            if let Some(target) = awaited(observed, host_span) {
+                let event = emit_host::event_of(thread, operator, host_span.start);
+                let place = (name(observed, event), name(observed, Some(observed.activity(target).event)));
+                found.push((place, HiddenWait { thread: index, host_span: host_span.start, target }));
             }
         }
     }
@@ -135,20 +138,22 @@ fn name(observed: &Observed<'_>, event: Option<EventId>) -> String {
     event.map(|event| observed.trace.names.get(observed.trace.events.name(event)).to_owned()).unwrap_or_default()
 }
 
-/// The work that a stretch may have waited for: launched before the stretch, it ended shortly before the stretch did,
+/// The work that a host span may have waited for: launched before the host span, it ended shortly before the host span did,
 /// and with it its stream ran empty or it was long itself (a long one ends there by chance in few places only). Of
 /// several the last.
-fn awaited(observed: &Observed<'_>, stretch: &HostSpan) -> Option<u32> {
-    let found = (0..observed.works.streams.len()).flat_map(|stream| {
-        let works = &observed.works.streams[stream].works;
-        let to = works.partition_point(|&work| observed.work(work).end <= stretch.end - *SOON.start());
-        let from = works.partition_point(|&work| observed.work(work).end < stretch.end - *SOON.end());
-        let last = observed.works.last_launched_before(stream, stretch.end);
-        works[from.min(to)..to]
+fn awaited(observed: &Observed<'_>, host_span: &HostSpan) -> Option<u32> {
+    let found = (0..observed.activities.streams.len()).flat_map(|stream| {
+        let activities = &observed.activities.streams[stream].activities;
+        let to =
+            activities.partition_point(|&activity| observed.activity(activity).end <= host_span.end - *SOON.start());
+        let from =
+            activities.partition_point(|&activity| observed.activity(activity).end < host_span.end - *SOON.end());
+        let last = observed.activities.last_launched_before(stream, host_span.end);
+        activities[from.min(to)..to]
             .iter()
             .copied()
-            .filter(move |&work| observed.work(work).launched < stretch.start)
-            .filter(move |&work| observed.work(work).dur() >= TELLING || last == Some(work))
+            .filter(move |&activity| observed.activity(activity).launched < host_span.start)
+            .filter(move |&activity| observed.activity(activity).dur() >= TELLING || last == Some(activity))
     });
-    found.max_by_key(|&work| observed.work(work).end)
+    found.max_by_key(|&activity| observed.activity(activity).end)
 }

@@ -1,13 +1,13 @@
-//! Rule 1: a host thread as a chain of stretches, cut where the innermost operator changes and at top-level calls.
+//! Rule 1: a host thread as a chain of host spans, cut where the innermost operator changes and at top-level calls.
 //!
-//! Measured times only; tasks are made from stretches in `emit`.
+//! Measured times only; tasks are made from host spans in `emit`.
 
 use crate::graph::HostPart;
 use crate::units::TimeNs;
 
 use super::threads::{Call, Span, Thread};
 
-/// What a thread did during a stretch.
+/// What a thread did during a host span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum HostActivity {
     /// Host work of the innermost operator (its position on the thread), or of none.
@@ -16,7 +16,7 @@ pub(super) enum HostActivity {
     Call(u32),
 }
 
-/// A stretch of a thread's time.
+/// A host span of a thread's time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct HostSpan {
     /// Its start.
@@ -42,14 +42,14 @@ enum What {
     Cut,
 }
 
-/// Cuts the time `from..to` of a thread into stretches without gaps.
+/// Cuts the time `from..to` of a thread into host spans without gaps.
 ///
 /// # Arguments
 /// `calls`: the thread's calls; `cuts`: further times to cut host work at, sorted.
 ///
 /// # Complexity
 /// O(operators + calls + cuts).
-pub(super) fn stretches(
+pub(super) fn host_spans(
     thread: &Thread,
     calls: &[Call],
     cuts: &[TimeNs],
@@ -58,24 +58,24 @@ pub(super) fn stretches(
     let mut changes = changes(&thread.operators);
     changes.extend(cuts.iter().map(|&time| Change { time, what: What::Cut }));
     changes.sort_by_key(|change| change.time);
-    let mut walk = Walk { at: from, operator: None, changes: &changes, found: Vec::new() };
+    let mut cutter = SpanCutter { at: from, operator: None, changes: &changes, found: Vec::new() };
     for (index, call) in calls.iter().enumerate().filter(|(_, call)| call.start >= from && call.start < to) {
-        walk.host_until(call.start);
-        walk.found.push(HostSpan { start: call.start, end: call.end, doing: HostActivity::Call(index as u32) });
-        walk.at = walk.at.max(call.end);
+        cutter.host_until(call.start);
+        cutter.found.push(HostSpan { start: call.start, end: call.end, doing: HostActivity::Call(index as u32) });
+        cutter.at = cutter.at.max(call.end);
     }
-    walk.host_until(to);
-    walk.found
+    cutter.host_until(to);
+    cutter.found
 }
 
-struct Walk<'c> {
+struct SpanCutter<'c> {
     at: TimeNs,
     operator: Option<u32>,
     changes: &'c [Change],
     found: Vec<HostSpan>,
 }
 
-impl Walk<'_> {
+impl SpanCutter<'_> {
     fn host_until(&mut self, until: TimeNs) {
         while let Some((change, rest)) = self.changes.split_first().filter(|(change, _)| change.time < until) {
             self.host(change.time);
@@ -134,12 +134,12 @@ impl Parts {
         Self { calls: found }
     }
 
-    /// The class of a stretch of host work.
-    pub(super) fn class(&self, thread: &Thread, stretch: &HostSpan, operator: Option<u32>) -> HostPart {
+    /// The class of a host span of host work.
+    pub(super) fn class(&self, thread: &Thread, host_span: &HostSpan, operator: Option<u32>) -> HostPart {
         let Some(operator) = operator else { return HostPart::Between };
         match self.calls[thread.operators[operator as usize].top as usize] {
-            Some((first, _)) if stretch.end <= first => HostPart::BeforeLaunch,
-            Some((_, last)) if stretch.start >= last => HostPart::AfterLaunch,
+            Some((first, _)) if host_span.end <= first => HostPart::BeforeLaunch,
+            Some((_, last)) if host_span.start >= last => HostPart::AfterLaunch,
             _ => HostPart::Inside,
         }
     }

@@ -1,34 +1,36 @@
-//! Rules 2 and 6: how long after its launch call a piece of device work can start.
+//! Rules 2 and 6: how long after its launch call an activity can start.
 
 use crate::graph::{Dependency, DependencyKind};
 use crate::units::{DurNs, TimeNs};
 
+use super::activities::{Activity, ActivityKind};
 use super::calls::CallClass;
 use super::constants::{Lag, median, per_group};
 use super::observed::Observed;
 use super::threads::Call;
-use super::works::{Work, WorkKind};
 
 /// Whether work is launched from the start of its call: graphs, and copies that the host itself moves in parts.
-pub(super) fn from_start(observed: &Observed<'_>, work: &Work, call: &Call) -> bool {
-    call.class == CallClass::GraphLaunch || is_blocking_copy(observed, work, call) || is_staged(work)
+pub(super) fn from_start(observed: &Observed<'_>, activity: &Activity, call: &Call) -> bool {
+    call.class == CallClass::GraphLaunch || is_blocking_copy(observed, activity, call) || is_staged(activity)
 }
 
 /// Whether the host stages the copy: from pageable memory to the device.
-fn is_staged(work: &Work) -> bool {
-    work.kind == WorkKind::HostToDevice && work.pageable
+fn is_staged(activity: &Activity) -> bool {
+    activity.kind == ActivityKind::HostToDevice && activity.pageable
 }
 
 /// Whether the call waited for its copy, and is of a sort that does so on purpose.
-pub(super) fn is_blocking_copy(observed: &Observed<'_>, work: &Work, call: &Call) -> bool {
-    if call.class != CallClass::Copy || !matches!(work.kind, WorkKind::HostToDevice | WorkKind::DeviceToHost) {
+pub(super) fn is_blocking_copy(observed: &Observed<'_>, activity: &Activity, call: &Call) -> bool {
+    if call.class != CallClass::Copy
+        || !matches!(activity.kind, ActivityKind::HostToDevice | ActivityKind::DeviceToHost)
+    {
         return false;
     }
     let trace = observed.trace;
     let synchronous = !trace.names.get(trace.events.name(call.event)).contains("Async");
-    let pinned = trace.names.get(trace.events.name(work.event)).contains("Pinned");
-    let by_name = work.pageable || synchronous || (work.kind == WorkKind::DeviceToHost && !pinned);
-    let returned = call.end >= work.end || returned_while_staged(work, call);
+    let pinned = trace.names.get(trace.events.name(activity.event)).contains("Pinned");
+    let by_name = activity.pageable || synchronous || (activity.kind == ActivityKind::DeviceToHost && !pinned);
+    let returned = call.end >= activity.end || returned_while_staged(activity, call);
     by_name && returned
 }
 
@@ -36,8 +38,8 @@ pub(super) fn is_blocking_copy(observed: &Observed<'_>, work: &Work, call: &Call
 const LAST_PART: DurNs = DurNs(400_000);
 
 /// Whether the call returned after its copy had begun, with no more than the last part still on its way.
-fn returned_while_staged(work: &Work, call: &Call) -> bool {
-    is_staged(work) && call.end > work.start && work.end.since(call.end) < LAST_PART
+fn returned_while_staged(activity: &Activity, call: &Call) -> bool {
+    is_staged(activity) && call.end > activity.start && activity.end.since(call.end) < LAST_PART
 }
 
 /// A start this far from its launch has other causes.
@@ -46,12 +48,12 @@ const FAR: DurNs = DurNs(1_000_000);
 /// Estimates `L` of every kind: the median over work whose stream was idle when its call ended.
 pub(super) fn estimate(observed: &mut Observed<'_>) {
     let (mut from_end, mut from_call_start) = (groups(), groups());
-    for (index, work) in observed.works.list.iter().enumerate() {
-        let Some(call) = work.call.map(|call| &observed.threads.calls[call as usize]) else { continue };
-        let start_based = from_start(observed, work, call);
+    for (index, activity) in observed.activities.list.iter().enumerate() {
+        let Some(call) = activity.call.map(|call| &observed.threads.calls[call as usize]) else { continue };
+        let start_based = from_start(observed, activity, call);
         let group = if start_based { &mut from_call_start } else { &mut from_end };
         if observed.is_sample(call.start) && observed.event_waits_of(index as u32).is_empty() {
-            group[work.kind as usize].extend(own_lag(observed, work, call));
+            group[activity.kind as usize].extend(own_lag(observed, activity, call));
         }
     }
     observed.constants.launch = per_group(from_end, median);
@@ -59,42 +61,44 @@ pub(super) fn estimate(observed: &mut Observed<'_>) {
 }
 
 /// The measured lag of work that found its stream idle.
-fn own_lag(observed: &Observed<'_>, work: &Work, call: &Call) -> Option<DurNs> {
-    let ready = if from_start(observed, work, call) { call.start } else { call.end };
-    let idle = observed.previous(work).is_none_or(|(previous, _)| previous.end <= ready);
-    Some(work.start.since(ready)).filter(|lag| idle && lag.abs() <= FAR)
+fn own_lag(observed: &Observed<'_>, activity: &Activity, call: &Call) -> Option<DurNs> {
+    let ready = if from_start(observed, activity, call) { call.start } else { call.end };
+    let idle = observed.previous(activity).is_none_or(|(previous, _)| previous.end <= ready);
+    Some(activity.start.since(ready)).filter(|lag| idle && lag.abs() <= FAR)
 }
 
 /// The constant; the work's own lag where there are too few samples for one.
-fn lag(observed: &Observed<'_>, work: &Work, call: &Call, constants: &[Lag]) -> DurNs {
-    let constant = constants[work.kind as usize];
+fn lag(observed: &Observed<'_>, activity: &Activity, call: &Call, constants: &[Lag]) -> DurNs {
+    let constant = constants[activity.kind as usize];
     if constant.is_constant() {
         return constant.lag;
     }
-    let calls = work.call.into_iter().flat_map(|call| observed.works.of_call(call));
-    let waits = |&index: &u32| observed.work(index).event == work.event && !observed.event_waits_of(index).is_empty();
+    let calls = activity.call.into_iter().flat_map(|call| observed.activities.of_call(call));
+    let waits =
+        |&index: &u32| observed.activity(index).event == activity.event && !observed.event_waits_of(index).is_empty();
     let waited = calls.filter(waits).count() > 0;
-    own_lag(observed, work, call).filter(|_| !waited).unwrap_or(constant.lag)
+    own_lag(observed, activity, call).filter(|_| !waited).unwrap_or(constant.lag)
 }
 
-fn groups() -> [Vec<DurNs>; WorkKind::ALL.len()] {
+fn groups() -> [Vec<DurNs>; ActivityKind::ALL.len()] {
     std::array::from_fn(|_| Vec::new())
 }
 
 /// The launch edge of `work` and the earliest start it allows by measured times.
-pub(super) fn dependency(observed: &Observed<'_>, work: &Work) -> Option<(Dependency, TimeNs)> {
-    let call = &observed.threads.calls[work.call? as usize];
+pub(super) fn dependency(observed: &Observed<'_>, activity: &Activity) -> Option<(Dependency, TimeNs)> {
+    let call = &observed.threads.calls[activity.call? as usize];
     let constants = &observed.constants;
-    if !from_start(observed, work, call) {
-        let lag = lag(observed, work, call, &constants.launch);
+    if !from_start(observed, activity, call) {
+        let lag = lag(observed, activity, call, &constants.launch);
         return Some((Dependency::on_end(DependencyKind::Launch, lag), call.end + lag));
     }
-    let lag = staging(observed, work, call).unwrap_or_else(|| lag(observed, work, call, &constants.launch_from_start));
+    let lag = staging(observed, activity, call)
+        .unwrap_or_else(|| lag(observed, activity, call, &constants.launch_from_start));
     Some((Dependency::on_start(DependencyKind::Launch, lag), call.start + lag))
 }
 
 /// Measured staging of a copy from pageable memory: from where both the call had begun and the stream was free.
-pub(super) fn staging(observed: &Observed<'_>, work: &Work, call: &Call) -> Option<DurNs> {
-    let free = observed.previous(work).map_or(call.start, |(previous, _)| previous.end);
-    is_staged(work).then(|| work.start.since(call.start.max(free)))
+pub(super) fn staging(observed: &Observed<'_>, activity: &Activity, call: &Call) -> Option<DurNs> {
+    let free = observed.previous(activity).map_or(call.start, |(previous, _)| previous.end);
+    is_staged(activity).then(|| activity.start.since(call.start.max(free)))
 }

@@ -1,10 +1,11 @@
 //! Traces → [`ExecutionGraph`]: one file per rule of the replay.
 //!
-//! First a trace is read as the rules see it, over its whole length (`threads`, `works`, then `launch`, `follow`,
+//! First a trace is read as the rules see it, over its whole length (`threads`, `activities`, then `launch`, `follow`,
 //! `events`, `sync`, `queue` and `late` estimate constants and infer dependencies: `observed`); then the chosen window
 //! becomes tasks and edges (`emit*`), ranks are joined (`collectives`), and the draft is ordered (`order`, `draft`).
 //! Knows no device model, no cost and no scenario.
 
+mod activities;
 mod assemble;
 mod calls;
 mod clock;
@@ -33,7 +34,6 @@ mod sync;
 #[cfg(test)]
 mod tests;
 mod threads;
-mod works;
 
 use std::ops::Range;
 
@@ -42,11 +42,11 @@ use thiserror::Error;
 
 use crate::graph::iteration::{self, IterationChoice, Step, Window};
 use crate::graph::{ExecutionGraph, Rank, TimedGraph};
-use crate::trace::{Folding, Job, Trace};
+use crate::trace::{Job, RankClasses, Trace};
 use crate::units::TimeNs;
 
+pub use activities::ActivityKind;
 pub use constants::{Lag, ReplayConstants, WaitKind};
-pub use works::WorkKind;
 
 use observed::Observed;
 
@@ -99,14 +99,14 @@ pub struct RankInput<'a> {
 /// # Errors
 /// See [`BuildError`].
 pub fn build(job: &Job, options: &BuildOptions) -> Result<ExecutionGraph, BuildError> {
-    build_folded(job, &Folding::none(job), options)
+    build_folded(job, &RankClasses::none(job), options)
 }
 
 /// As [`build`], of those ranks only that stand for others or for themselves.
 ///
 /// # Errors
 /// See [`BuildError`].
-pub fn build_folded(job: &Job, folding: &Folding, options: &BuildOptions) -> Result<ExecutionGraph, BuildError> {
+pub fn build_folded(job: &Job, folding: &RankClasses, options: &BuildOptions) -> Result<ExecutionGraph, BuildError> {
     build_lowered(job, folding, options).map(|(graph, _)| graph)
 }
 
@@ -116,7 +116,7 @@ pub fn build_folded(job: &Job, folding: &Folding, options: &BuildOptions) -> Res
 /// See [`BuildError`].
 pub fn build_lowered(
     job: &Job,
-    folding: &Folding,
+    folding: &RankClasses,
     options: &BuildOptions,
 ) -> Result<(ExecutionGraph, TimedGraph), BuildError> {
     let ranks = folding.classes.iter().filter_map(|class| {
@@ -236,11 +236,11 @@ fn windows(inputs: &[RankInput<'_>], recorded: &[Recorded], options: &BuildOptio
 /// From the first start to the last end of host and device work.
 fn span(trace: &Trace) -> Option<(TimeNs, TimeNs)> {
     use crate::trace::Category::{Kernel, Memcpy, Memset, Operator, Runtime};
-    let work = trace
+    let activity = trace
         .events
         .ids()
         .filter(|&id| matches!(trace.events.category(id), Operator | Runtime | Kernel | Memcpy | Memset));
-    work.map(|id| (trace.events.start(id), trace.events.end(id))).reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
+    activity.map(|id| (trace.events.start(id), trace.events.end(id))).reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
 }
 
 /// Lets the windows reach to where the last rank's device work of the chosen step ends.
@@ -248,8 +248,9 @@ fn extend(ranks: &mut [Prepared<'_>]) {
     let zeros = assemble::zeros(ranks);
     let ends = ranks.iter().zip(&zeros).map(|(rank, zero)| {
         let (from, to) = (rank.window.split.unwrap_or(rank.window.start), rank.window.end);
-        let works = rank.observed.works.list.iter().filter(|work| work.launched >= from && work.launched < to);
-        works.map(|work| work.end).fold(to, TimeNs::max).since(*zero)
+        let activities =
+            rank.observed.activities.list.iter().filter(|activity| activity.launched >= from && activity.launched < to);
+        activities.map(|activity| activity.end).fold(to, TimeNs::max).since(*zero)
     });
     let end = ends.max().unwrap_or_default();
     for (rank, &zero) in ranks.iter_mut().zip(&zeros).filter(|(rank, _)| rank.window.main.is_some()) {

@@ -6,13 +6,13 @@ use std::ops::Range;
 
 use crate::trace::Trace;
 
+use super::activities::{Activities, Activity};
 use super::constants::ReplayConstants;
 use super::events::EventWait;
 use super::hidden::HiddenWait;
 use super::late::Late;
 use super::sync::Wait;
 use super::threads::Threads;
-use super::works::{Work, Works};
 use super::{events, follow, late, launch, queue, sync};
 use crate::units::{DurNs, TimeNs};
 
@@ -24,7 +24,7 @@ pub(super) struct Observed<'a> {
     /// Its host side.
     pub(super) threads: Threads,
     /// Its device side.
-    pub(super) works: Works,
+    pub(super) activities: Activities,
     /// The part of the trace that constants are estimated from.
     pub(super) fit: Range<TimeNs>,
     /// Its constants.
@@ -47,12 +47,12 @@ impl<'a> Observed<'a> {
     /// # Complexity
     /// O(events + work · streams · log work).
     pub(super) fn read(trace: &'a Trace, fit: Range<TimeNs>) -> Self {
-        let (threads, mut works) = rayon::join(|| Threads::read(trace), || Works::read(trace));
-        works.join(trace, &threads);
+        let (threads, mut activities) = rayon::join(|| Threads::read(trace), || Activities::read(trace));
+        activities.join(trace, &threads);
         let mut observed = Self {
             trace,
             threads,
-            works,
+            activities,
             fit,
             constants: ReplayConstants::default(),
             waits: Vec::new(),
@@ -76,21 +76,21 @@ impl<'a> Observed<'a> {
         self.fit.contains(&time)
     }
 
-    /// A piece of device work.
-    pub(super) fn work(&self, index: u32) -> &Work {
-        &self.works.list[index as usize]
+    /// An activity.
+    pub(super) fn activity(&self, index: u32) -> &Activity {
+        &self.activities.list[index as usize]
     }
 
     /// The work before `work` on its stream, with the gap measured between the two.
-    pub(super) fn previous(&self, work: &Work) -> Option<(&Work, DurNs)> {
-        let previous = self.work(work.previous?);
-        Some((previous, work.start.since(previous.end)))
+    pub(super) fn previous(&self, activity: &Activity) -> Option<(&Activity, DurNs)> {
+        let previous = self.activity(activity.previous?);
+        Some((previous, activity.start.since(previous.end)))
     }
 
     /// The waits for events of one piece of work.
-    pub(super) fn event_waits_of(&self, work: u32) -> &[EventWait] {
-        let from = self.event_waits.partition_point(|wait| wait.work < work);
-        let to = self.event_waits.partition_point(|wait| wait.work <= work);
+    pub(super) fn event_waits_of(&self, activity: u32) -> &[EventWait] {
+        let from = self.event_waits.partition_point(|wait| wait.activity < activity);
+        let to = self.event_waits.partition_point(|wait| wait.activity <= activity);
         &self.event_waits[from..to]
     }
 }

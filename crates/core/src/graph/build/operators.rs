@@ -7,7 +7,7 @@ use crate::intern::{NameId, NameTable};
 use crate::trace::{EventId, Sequence, TensorArgsId, Trace};
 use crate::units::TimeNs;
 
-use super::emit::Emission;
+use super::emit::RankWriter;
 use super::operands;
 use super::threads::{Span, Thread};
 
@@ -52,75 +52,70 @@ impl OperatorTable {
 }
 
 /// Adds the operators that touch the window; by thread and position, their ids.
-pub(super) fn emit(emission: &mut Emission<'_, '_>) -> Vec<Vec<Option<OperatorId>>> {
-    let observed = emission.observed;
+pub(super) fn emit(writer: &mut RankWriter<'_, '_>) -> Vec<Vec<Option<OperatorId>>> {
+    let observed = writer.observed;
     let mut lists: FxHashMap<TensorArgsId, OperandsId> = FxHashMap::default();
     let ids = observed
         .threads
         .list
         .iter()
         .enumerate()
-        .map(|(index, thread)| emit_thread(emission, index, thread, &mut lists))
+        .map(|(index, thread)| emit_thread(writer, index, thread, &mut lists))
         .collect();
-    close_subtrees(&mut emission.shared.operators.list);
-    link_forward(&mut emission.shared.operators.list, observed.trace);
+    close_subtrees(&mut writer.shared.operators.list);
+    link_forward(&mut writer.shared.operators.list, observed.trace);
     ids
 }
 
 fn emit_thread(
-    emission: &mut Emission<'_, '_>,
+    writer: &mut RankWriter<'_, '_>,
     index: usize,
     thread: &Thread,
     lists: &mut FxHashMap<TensorArgsId, OperandsId>,
 ) -> Vec<Option<OperatorId>> {
     let mut ids: Vec<Option<OperatorId>> = vec![None; thread.operators.len()];
-    let mut modules = Modules::new(emission, thread);
-    let (from, to) = (emission.window.start, emission.window.tail);
+    let mut modules = Modules::new(writer, thread);
+    let (from, to) = (writer.window.start, writer.window.tail);
     for (position, span) in thread.operators.iter().enumerate() {
         if span.end <= from || span.start >= to {
             continue;
         }
         let parent = span.parent.and_then(|parent| ids[parent as usize]);
         let module = match parent {
-            Some(parent) => emission.shared.operators.list[parent.0 as usize].module,
-            None => modules.at(emission, span),
+            Some(parent) => writer.shared.operators.list[parent.0 as usize].module,
+            None => modules.at(writer, span),
         };
-        let id = OperatorId(emission.shared.operators.list.len() as u32);
+        let id = OperatorId(writer.shared.operators.list.len() as u32);
         ids[position] = Some(id);
-        let operator = operator(emission, LaneId(emission.thread_lanes + index as u32), thread, span, parent);
-        let operands = operands_of(emission, span.event, lists);
-        emission.shared.operators.list.push(Operator {
-            module,
-            operands,
-            subtree_end: OperatorId(id.0 + 1),
-            ..operator
-        });
+        let operator = operator(writer, LaneId(writer.thread_lanes + index as u32), thread, span, parent);
+        let operands = operands_of(writer, span.event, lists);
+        writer.shared.operators.list.push(Operator { module, operands, subtree_end: OperatorId(id.0 + 1), ..operator });
     }
     ids
 }
 
 fn operator(
-    emission: &mut Emission<'_, '_>,
+    writer: &mut RankWriter<'_, '_>,
     lane: LaneId,
     thread: &Thread,
     span: &Span,
     parent: Option<OperatorId>,
 ) -> Operator {
-    let trace = emission.observed.trace;
+    let trace = writer.observed.trace;
     let name = trace.events.name(span.event);
-    let inherited = parent.map(|parent| emission.shared.operators.list[parent.0 as usize].phase);
+    let inherited = parent.map(|parent| writer.shared.operators.list[parent.0 as usize].phase);
     Operator {
-        name: emission.name(name),
+        name: writer.name(name),
         parent,
         subtree_end: OperatorId(0),
         lane,
         event: span.event,
-        start: TimeNs(span.start.since(emission.zero).0),
+        start: TimeNs(span.start.since(writer.zero).0),
         dur: span.end.since(span.start),
         operands: None,
         phase: inherited.filter(|&phase| phase != Phase::Forward).unwrap_or_else(|| {
             phase_of_name(trace.names.get(name))
-                .or_else(|| phase_of_annotation(emission, thread, span))
+                .or_else(|| phase_of_annotation(writer, thread, span))
                 .unwrap_or(Phase::Forward)
         }),
         forward: None,
@@ -129,11 +124,11 @@ fn operator(
 }
 
 fn operands_of(
-    emission: &mut Emission<'_, '_>,
+    writer: &mut RankWriter<'_, '_>,
     event: EventId,
     lists: &mut FxHashMap<TensorArgsId, OperandsId>,
 ) -> Option<OperandsId> {
-    let trace = emission.observed.trace;
+    let trace = writer.observed.trace;
     let list = trace.operators.get(event)?.tensors?;
     if let Some(&known) = lists.get(&list) {
         return Some(known);
@@ -141,7 +136,7 @@ fn operands_of(
     let args = trace.tensor_args.get(list.index())?;
     let text = |name| trace.names.get(name);
     let operands = operands::parse(text(args.dims), text(args.types), text(args.concrete));
-    let id = emission.shared.operators.operands(&operands);
+    let id = writer.shared.operators.operands(&operands);
     lists.insert(list, id);
     Some(id)
 }
@@ -156,8 +151,8 @@ fn phase_of_name(name: &str) -> Option<Phase> {
 }
 
 /// Annotations that say which part of training they are, innermost first.
-fn phase_of_annotation(emission: &Emission<'_, '_>, thread: &Thread, span: &Span) -> Option<Phase> {
-    let trace = emission.observed.trace;
+fn phase_of_annotation(writer: &RankWriter<'_, '_>, thread: &Thread, span: &Span) -> Option<Phase> {
+    let trace = writer.observed.trace;
     let names = thread.annotations_at(span.start).map(|event| trace.names.get(trace.events.name(event)));
     names.into_iter().find_map(Phase::of_annotation)
 }
@@ -211,40 +206,40 @@ struct Modules {
 const MODULE: &str = "nn.Module: ";
 
 impl Modules {
-    fn new(emission: &Emission<'_, '_>, thread: &Thread) -> Self {
-        let trace = emission.observed.trace;
+    fn new(writer: &RankWriter<'_, '_>, thread: &Thread) -> Self {
+        let trace = writer.observed.trace;
         let is_module = |&frame: &EventId| trace.names.get(trace.events.name(frame)).starts_with(MODULE);
         let frames = thread.frames.iter().copied().filter(is_module).collect();
         Self { frames, next: 0, open: Vec::new(), paths: FxHashMap::default() }
     }
 
     /// The path of modules around `span`, outermost first (`Bert_0/Linear_3`); empty when none is known.
-    fn at(&mut self, emission: &mut Emission<'_, '_>, span: &Span) -> NameId {
-        let events = &emission.observed.trace.events;
+    fn at(&mut self, writer: &mut RankWriter<'_, '_>, span: &Span) -> NameId {
+        let events = &writer.observed.trace.events;
         while let Some(&frame) = self.frames.get(self.next).filter(|&&frame| events.start(frame) <= span.start) {
             self.open.retain(|&open| events.end(open) > events.start(frame));
             self.open.push(frame);
             self.next += 1;
         }
         self.open.retain(|&open| events.end(open) > span.start);
-        let Some(&nearest) = self.open.last() else { return recorded_line(emission, span) };
+        let Some(&nearest) = self.open.last() else { return recorded_line(writer, span) };
         if let Some(&known) = self.paths.get(&nearest) {
             return known;
         }
-        let trace = emission.observed.trace;
+        let trace = writer.observed.trace;
         let name = |&frame: &EventId| trace.names.get(trace.events.name(frame)).trim_start_matches(MODULE);
         let path = self.open.iter().map(name).collect::<Vec<_>>().join("/");
-        let path = emission.shared.names.intern(&path);
+        let path = writer.shared.names.intern(&path);
         self.paths.insert(nearest, path);
         path
     }
 }
 
 /// The innermost line of the stack that the operator itself recorded.
-fn recorded_line(emission: &mut Emission<'_, '_>, span: &Span) -> NameId {
-    let trace = emission.observed.trace;
+fn recorded_line(writer: &mut RankWriter<'_, '_>, span: &Span) -> NameId {
+    let trace = writer.observed.trace;
     let Some(args) = trace.operators.get(span.event) else { return NameId(0) };
     let stack = if args.stack == NameId(0) { args.kernel_file } else { args.stack };
     let line = trace.names.get(stack).split(['\n', ';', '␊']).next().unwrap_or_default();
-    emission.shared.names.intern(line)
+    writer.shared.names.intern(line)
 }

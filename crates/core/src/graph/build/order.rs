@@ -1,7 +1,7 @@
 //! The order of drafted tasks: each after all it waits for, of those that could be next the earliest start first.
 //!
 //! Nearly every task starts after what it waits for did, so the order is that of the starts, found by sorting on all cores. The few
-//! tasks that are *held* wait for one that starts later: they come right behind the last of those, before anything else
+//! tasks that are *waiting* wait for one that starts later: they come right behind the last of those, before anything else
 //! (all that could be next starts later than that one, and they start earlier). Only they are put in order one by one.
 
 use std::cmp::Reverse;
@@ -20,16 +20,16 @@ const SAMPLE: usize = 1 << 10;
 /// Start of a task, then its number.
 type Key = (i64, u32);
 
-/// All tasks in order; `None` where dependencies close a cycle, or tasks are held through longer chains than are worth following.
+/// All tasks in order; `None` where dependencies close a cycle, or tasks wait through longer chains than are worth following.
 ///
 /// # Complexity
 /// O(edges + tasks · log tasks).
 pub(super) fn by_start(draft: &Draft) -> Option<Vec<u32>> {
     let starts = Starts(draft.tasks.par_iter().map(|task| task.measured_start.0).collect());
-    let held = Held::of(draft, &starts)?;
-    let free = |task: &u32| held.by[*task as usize] == *task;
+    let waiting = Waiting::of(draft, &starts)?;
+    let free = |task: &u32| waiting.by[*task as usize] == *task;
     let free = (0..draft.tasks.len() as u32).into_par_iter().filter(free).map(|task| starts.key(task)).collect();
-    Some(held.with_groups(in_shares(free), draft.tasks.len()))
+    Some(waiting.with_groups(in_shares(free), draft.tasks.len()))
 }
 
 /// By task: its measured start.
@@ -42,35 +42,35 @@ impl Starts {
 }
 
 /// Tasks that wait for one that starts later.
-struct Held {
+struct Waiting {
     /// By task: the latest start of all that it waits for, itself included, as the task that has it.
     by: Vec<u32>,
     /// Behind which task which others come, in order of that task.
     groups: Vec<(Key, Vec<u32>)>,
 }
 
-impl Held {
+impl Waiting {
     fn of(draft: &Draft, starts: &Starts) -> Option<Self> {
-        /// Longest chain of held tasks that is followed, where its edges do not stand one behind the other.
+        /// Longest chain of waiting tasks that is followed, where its edges do not stand one behind the other.
         const LONGEST: usize = 16;
         let ends: Vec<(u32, u32)> = draft.edges.par_iter().map(|edge| (edge.from, edge.to)).collect();
         let mut by: Vec<u32> = (0..draft.tasks.len() as u32).collect();
-        let mut is_held = vec![false; by.len()];
+        let mut is_waiting = vec![false; by.len()];
         let edges = || ends.par_iter().enumerate();
         let later = |&(_, &(from, to)): &(usize, &(u32, u32))| starts.key(from) > starts.key(to);
         let mut found: Vec<usize> = edges().filter(later).map(|(edge, _)| edge).collect();
         for _ in 0..LONGEST {
             for edge in found {
-                hold(&ends[edge..], starts, &mut by, &mut is_held);
+                follow_chain(&ends[edge..], starts, &mut by, &mut is_waiting);
             }
             let further = |&(_, &(from, to)): &(usize, &(u32, u32))| {
-                is_held[from as usize] && starts.key(by[from as usize]) > starts.key(by[to as usize])
+                is_waiting[from as usize] && starts.key(by[from as usize]) > starts.key(by[to as usize])
             };
             found = edges().filter(further).map(|(edge, _)| edge).collect();
             if found.is_empty() {
-                // Edges among those that one task holds, and back to that one, which would be a cycle.
+                // Edges among those that wait for one task, and back to that one, which would be a cycle.
                 let within = |&(_, &(from, to)): &(usize, &(u32, u32))| {
-                    (is_held[from as usize] || is_held[to as usize] || from == to)
+                    (is_waiting[from as usize] || is_waiting[to as usize] || from == to)
                         && by[from as usize] == by[to as usize]
                 };
                 let edges = edges().filter(within).map(|(_, &(from, to))| (by[to as usize], from, to));
@@ -81,7 +81,7 @@ impl Held {
         None
     }
 
-    /// Tasks that nothing holds, in shares in order, with those that each holds behind it.
+    /// Tasks that wait for none, in shares in order, with those that wait for each behind it.
     fn with_groups(&self, shares: Vec<Vec<Key>>, count: usize) -> Vec<u32> {
         let mut order = Vec::with_capacity(count);
         let mut groups = self.groups.iter().peekable();
@@ -95,9 +95,9 @@ impl Held {
     }
 }
 
-/// Lets the first of `ends` hold its later end if it does, and those behind it theirs as far as they go on from one another:
+/// Lets the later of the first of `ends` wait for the earlier if it does, and those behind it likewise as far as they go on from one another:
 /// chains are written so.
-fn hold(ends: &[(u32, u32)], starts: &Starts, by: &mut [u32], is_held: &mut [bool]) {
+fn follow_chain(ends: &[(u32, u32)], starts: &Starts, by: &mut [u32], is_waiting: &mut [bool]) {
     let mut at = ends.first().map_or(0, |&(from, _)| from);
     for &(from, to) in ends {
         let holder = by[from as usize];
@@ -105,15 +105,15 @@ fn hold(ends: &[(u32, u32)], starts: &Starts, by: &mut [u32], is_held: &mut [boo
             return;
         }
         by[to as usize] = holder;
-        is_held[to as usize] = true;
+        is_waiting[to as usize] = true;
         at = to;
     }
 }
 
-/// The tasks that each holds, in order; `None` where they wait for one another.
+/// The tasks that wait for each, in order; `None` where they wait for one another.
 ///
 /// # Arguments
-/// `edges`: all between tasks that the same one holds, that one among them: which, and the ends.
+/// `edges`: all between tasks that wait for the same one, that one among them: which, and the ends.
 fn groups(starts: &Starts, mut edges: Vec<(u32, u32, u32)>) -> Option<Vec<(Key, Vec<u32>)>> {
     edges.sort_unstable();
     let of = |edges: &[(u32, u32, u32)]| Some((starts.key(edges[0].0), group(starts, edges[0].0, edges)?));
@@ -123,7 +123,7 @@ fn groups(starts: &Starts, mut edges: Vec<(u32, u32, u32)>) -> Option<Vec<(Key, 
     Some(groups)
 }
 
-/// The tasks that `holder` holds: Kahn's algorithm over the edges among them, which are sorted by their earlier end.
+/// The tasks that wait for `holder`: Kahn's algorithm over the edges among them, which are sorted by their earlier end.
 fn group(starts: &Starts, holder: u32, edges: &[(u32, u32, u32)]) -> Option<Vec<u32>> {
     let mut open: FxHashMap<u32, u32> = FxHashMap::default();
     for &(_, _, to) in edges {

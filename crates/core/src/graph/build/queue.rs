@@ -47,7 +47,7 @@ pub(super) fn apply(observed: &mut Observed<'_>) {
 fn launch_calls(observed: &Observed<'_>) -> Vec<u32> {
     let calls = &observed.threads.calls;
     let mut launches: Vec<u32> = (0..calls.len() as u32)
-        .filter(|&call| calls[call as usize].class.launches() && observed.works.of_call(call).next().is_some())
+        .filter(|&call| calls[call as usize].class.launches() && observed.activities.of_call(call).next().is_some())
         .collect();
     launches.sort_by_key(|&call| (calls[call as usize].start, call));
     launches
@@ -70,11 +70,11 @@ fn wait(
     call: u32,
     usual: &FxHashMap<NameId, DurNs>,
 ) -> Option<(Wait, Option<DurNs>)> {
-    let target = observed.works.of_call(older).max_by_key(|&work| observed.work(work).end)?;
+    let target = observed.activities.of_call(older).max_by_key(|&activity| observed.activity(activity).end)?;
     let measured = &observed.threads.calls[call as usize];
     let dur = measured.end.since(measured.start);
     let usual = usual.get(&observed.trace.events.name(measured.event)).copied().unwrap_or(dur);
-    let target_end = observed.work(target).end;
+    let target_end = observed.activity(target).end;
     let remainder = measured.end.since(target_end);
     let held_back = target_end > measured.start && remainder.abs() < NEAR && dur > usual * 2;
     let own = if held_back { usual.min(dur) } else { dur };

@@ -5,13 +5,13 @@ use rustc_hash::FxHashMap;
 use crate::trace::SyncArgs;
 use crate::units::{DurNs, TimeNs};
 
+use super::activities::ActivityKind;
 use super::calls::CallClass;
 use super::constants::{WaitKind, median, per_group};
 use super::events;
 use super::launch::is_blocking_copy;
 use super::observed::Observed;
 use super::threads::Call;
-use super::works::WorkKind;
 
 /// A call that waits, with what it waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,16 +73,18 @@ fn find(observed: &Observed<'_>) -> Vec<Wait> {
 
 /// The last work launched before `time` on every stream.
 fn every_stream(observed: &Observed<'_>, time: TimeNs) -> Vec<u32> {
-    (0..observed.works.streams.len()).filter_map(|stream| observed.works.last_launched_before(stream, time)).collect()
+    (0..observed.activities.streams.len())
+        .filter_map(|stream| observed.activities.last_launched_before(stream, time))
+        .collect()
 }
 
 fn copy_targets(observed: &Observed<'_>, index: u32, call: &Call) -> Option<(WaitKind, Vec<u32>)> {
-    let blocking = |&work: &u32| is_blocking_copy(observed, observed.work(work), call);
-    let targets: Vec<u32> = observed.works.of_call(index).filter(blocking).collect();
-    let copy = observed.work(*targets.first()?);
+    let blocking = |&activity: &u32| is_blocking_copy(observed, observed.activity(activity), call);
+    let targets: Vec<u32> = observed.activities.of_call(index).filter(blocking).collect();
+    let copy = observed.activity(*targets.first()?);
     let kind = match copy.kind {
-        WorkKind::HostToDevice if call.end < copy.end => WaitKind::StagedIn,
-        WorkKind::HostToDevice => WaitKind::CopyIn,
+        ActivityKind::HostToDevice if call.end < copy.end => WaitKind::StagedIn,
+        ActivityKind::HostToDevice => WaitKind::CopyIn,
         _ => WaitKind::CopyOut,
     };
     Some((kind, targets))
@@ -96,13 +98,13 @@ fn stream_targets(observed: &Observed<'_>, index: u32, records: &FxHashMap<u32, 
     let stream = recorded_stream(observed, call, records)
         .or_else(|| stream_of_recent_copy(observed, index))
         .or_else(|| latest_stream(observed, call));
-    stream.and_then(|stream| observed.works.last_launched_before(stream, call.start)).into_iter().collect()
+    stream.and_then(|stream| observed.activities.last_launched_before(stream, call.start)).into_iter().collect()
 }
 
 fn recorded_stream(observed: &Observed<'_>, call: &Call, records: &FxHashMap<u32, SyncArgs>) -> Option<usize> {
     let args = records.get(&observed.trace.events.correlation(call.event))?;
     let number = args.stream?;
-    observed.works.streams.iter().position(|stream| stream.number == number)
+    observed.activities.streams.iter().position(|stream| stream.number == number)
 }
 
 fn stream_of_recent_copy(observed: &Observed<'_>, index: u32) -> Option<usize> {
@@ -111,17 +113,17 @@ fn stream_of_recent_copy(observed: &Observed<'_>, index: u32) -> Option<usize> {
     (first..index)
         .rev()
         .filter(|&call| observed.threads.calls[call as usize].class == CallClass::Copy)
-        .find_map(|call| observed.works.of_call(call).next())
-        .map(|work| observed.work(work).stream as usize)
+        .find_map(|call| observed.activities.of_call(call).next())
+        .map(|activity| observed.activity(activity).stream as usize)
 }
 
 /// The stream whose last launched work ends latest before the call does.
 fn latest_stream(observed: &Observed<'_>, call: &Call) -> Option<usize> {
     let last_end = |stream: usize| {
-        let work = observed.works.last_launched_before(stream, call.start)?;
-        Some(observed.work(work).end).filter(|&end| end <= call.end)
+        let activity = observed.activities.last_launched_before(stream, call.start)?;
+        Some(observed.activity(activity).end).filter(|&end| end <= call.end)
     };
-    (0..observed.works.streams.len()).filter_map(|stream| Some((last_end(stream)?, stream))).max().map(|(_, s)| s)
+    (0..observed.activities.streams.len()).filter_map(|stream| Some((last_end(stream)?, stream))).max().map(|(_, s)| s)
 }
 
 fn event_targets(
@@ -133,28 +135,28 @@ fn event_targets(
     let recorded = || {
         let args = records.get(&observed.trace.events.correlation(call.event))?;
         let number = args.wait_on_stream?;
-        let stream = observed.works.streams.iter().position(|stream| stream.number == number)?;
+        let stream = observed.activities.streams.iter().position(|stream| stream.number == number)?;
         let record = &observed.threads.calls[*recording.get(&args.record_correlation)? as usize];
-        observed.works.last_launched_before(stream, record.start)
+        observed.activities.last_launched_before(stream, record.start)
     };
     recorded().or_else(|| newest_ending_inside(observed, call)).into_iter().collect()
 }
 
 /// The newest launched work that ends while the call lasts.
 fn newest_ending_inside(observed: &Observed<'_>, call: &Call) -> Option<u32> {
-    let inside = |stream: &super::works::Stream| {
-        let launched = stream.works.partition_point(|&work| observed.work(work).launched < call.start);
-        let ended = stream.works.partition_point(|&work| observed.work(work).end <= call.end);
-        let work = stream.works[launched.min(ended).checked_sub(1)?];
-        (observed.work(work).end > call.start).then_some(work)
+    let inside = |stream: &super::activities::Stream| {
+        let launched = stream.activities.partition_point(|&activity| observed.activity(activity).launched < call.start);
+        let ended = stream.activities.partition_point(|&activity| observed.activity(activity).end <= call.end);
+        let activity = stream.activities[launched.min(ended).checked_sub(1)?];
+        (observed.activity(activity).end > call.start).then_some(activity)
     };
-    observed.works.streams.iter().filter_map(inside).max_by_key(|&work| observed.work(work).launched)
+    observed.activities.streams.iter().filter_map(inside).max_by_key(|&activity| observed.activity(activity).launched)
 }
 
 /// The measured time from the end of the last target to the end of the call, when the call truly blocked.
 fn blocked_for(observed: &Observed<'_>, wait: &Wait) -> Option<DurNs> {
     let call = &observed.threads.calls[wait.call as usize];
-    let target = wait.targets.iter().map(|&target| observed.work(target).end).max()?;
+    let target = wait.targets.iter().map(|&target| observed.activity(target).end).max()?;
     let remainder = call.end.since(target);
     let on_purpose = wait.kind == WaitKind::StagedIn;
     (target > call.start && (remainder > OVERSHOOT || on_purpose)).then_some(remainder)
@@ -211,9 +213,9 @@ fn settle(observed: &Observed<'_>, wait: &mut Wait, own: &[DurNs]) {
             wait.lag = if wait.own_lag { remainder } else { usual };
         }
         None => {
-            let late = wait.targets.iter().any(|&work| observed.work(work).end > call.end + CLOCK_ERROR);
+            let late = wait.targets.iter().any(|&activity| observed.activity(activity).end > call.end + CLOCK_ERROR);
             if late {
-                wait.targets.retain(|&work| observed.work(work).end <= call.end + CLOCK_ERROR);
+                wait.targets.retain(|&activity| observed.activity(activity).end <= call.end + CLOCK_ERROR);
             }
             (wait.own, wait.lag) = (dur, usual.min(dur));
         }

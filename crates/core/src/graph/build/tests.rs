@@ -37,7 +37,7 @@ impl Draft {
         self.next
     }
 
-    fn work(&mut self, name: &str, stream: u32, ts: f64, dur: f64, correlation: u32) {
+    fn activity(&mut self, name: &str, stream: u32, ts: f64, dur: f64, correlation: u32) {
         let category = if name.starts_with("Memcpy") { "gpu_memcpy" } else { "kernel" };
         let args = format!(r#""device":0,"stream":{stream},"correlation":{correlation}"#);
         self.event(category, name, (0, stream), (ts, dur), &args);
@@ -46,7 +46,7 @@ impl Draft {
     /// A launch of 5 µs and its kernel.
     fn launch(&mut self, thread: u32, at: f64, stream: u32, start: f64, dur: f64) {
         let correlation = self.call("cudaLaunchKernel", thread, at, 5.0);
-        self.work("kernel", stream, start, dur, correlation);
+        self.activity("kernel", stream, start, dur, correlation);
     }
 
     fn step(&mut self, number: u32, ts: f64, dur: f64) {
@@ -210,7 +210,7 @@ fn a_full_launch_queue_holds_back_the_host() {
         let end = if index >= queue::DEPTH { own.max(ends[index - queue::DEPTH]) } else { own };
         let correlation = draft.call("cudaLaunchKernel", MAIN, host, end - host);
         device = device.max(end + 1.0);
-        draft.work("kernel", 7, device, 50.0, correlation);
+        draft.activity("kernel", 7, device, 50.0, correlation);
         device += 50.0;
         ends.push(device);
         host = end + 1.0;
@@ -239,7 +239,7 @@ fn work_without_a_launch_record_counts_as_launched_before_the_wait_it_starts_in(
     let mut draft = Draft::default();
     draft.op("aten::mm", MAIN, 0.0, 10.0);
     draft.launch(MAIN, 2.0, 7, 9.0, 50.0);
-    draft.work("lost", 7, 61.0, 40.0, 9_999);
+    draft.activity("lost", 7, 61.0, 40.0, 9_999);
     draft.call("cudaDeviceSynchronize", MAIN, 20.0, 86.0);
     let graph = draft.graph();
     assert!((period(&graph, 1.0, nothing) - 106.0).abs() < 0.001);
@@ -311,7 +311,7 @@ fn ranks_of_a_collective_wait_for_the_last_to_arrive() {
         let mut draft = Draft::default();
         draft.op("aten::mm", MAIN, 0.0, arrival);
         let correlation = draft.call("cudaLaunchKernel", MAIN, arrival, 5.0);
-        draft.work("ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)", 20, arrival + 6.0, 556.0 - arrival, correlation);
+        draft.activity("ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)", 20, arrival + 6.0, 556.0 - arrival, correlation);
         draft.call("cudaDeviceSynchronize", MAIN, arrival + 10.0, 557.0 - arrival);
         draft
     };
@@ -355,7 +355,7 @@ fn launch_latency_is_the_median_over_work_that_found_its_stream_idle() {
         draft.launch(MAIN, at, 7, at + 5.0 + lag, 3.0);
     }
     let graph = draft.graph();
-    let constant = graph.constants[0].launch[WorkKind::Kernel as usize];
+    let constant = graph.constants[0].launch[ActivityKind::Kernel as usize];
     assert_eq!((constant.lag, constant.samples), (DurNs(5_000), 3));
     let timed = TimedGraph::lower(&graph);
     let mut schedule = Schedule::default();
@@ -397,7 +397,7 @@ fn a_copy_from_pageable_memory_is_staged_and_blocks_its_call() {
     let mut draft = Draft::default();
     draft.op("aten::copy_", MAIN, 0.0, 10.0);
     let correlation = draft.call("cudaMemcpyAsync", MAIN, 2.0, 60.0);
-    draft.work("Memcpy HtoD (Pageable -> Device)", 7, 22.0, 30.0, correlation);
+    draft.activity("Memcpy HtoD (Pageable -> Device)", 7, 22.0, 30.0, correlation);
     draft.op("aten::relu", MAIN, 70.0, 10.0);
     let graph = draft.graph();
     assert!((period(&graph, 1.0, nothing) - 80.0).abs() < 0.001);

@@ -14,13 +14,13 @@ use crate::units::{Bytes, TimeNs};
 
 /// Ids of up to 64 bits in 32: small ones stay, wide ones are numbered downwards from the top.
 #[derive(Debug, Default)]
-pub struct Narrow {
+pub struct NarrowIds {
     wide: FxHashMap<u64, u32>,
     /// The wide ones, in order of first appearance.
     order: Vec<u64>,
 }
 
-impl Narrow {
+impl NarrowIds {
     /// The narrow id of `text`; 0 for none.
     pub fn id(&mut self, text: Text<'_>) -> u32 {
         let Some(id) = text.get().and_then(number::id) else { return 0 };
@@ -43,7 +43,7 @@ impl Narrow {
     }
 }
 
-/// The id that one of another [`Narrow`] stands for, as [`Narrow::follow`] found.
+/// The id that one of another [`NarrowIds`] stands for, as [`NarrowIds::follow`] found.
 pub fn renumbered(id: u32, known: &[u32]) -> u32 {
     known.get((u32::MAX - id) as usize).copied().unwrap_or(id)
 }
@@ -135,7 +135,7 @@ fn first_tensor_elements(dims: Text<'_>) -> Option<u64> {
 }
 
 /// A synchronisation record.
-pub fn sync(event: &RawEvent<'_>, names: &mut NameTable, narrow: &mut Narrow) -> SyncArgs {
+pub fn sync(event: &RawEvent<'_>, names: &mut NameTable, narrow: &mut NarrowIds) -> SyncArgs {
     let stream = |text: Text<'_>| signed(text).filter(|stream| *stream >= 0);
     SyncArgs {
         kind: decoded(event[Key::SyncKind], names),
@@ -207,7 +207,7 @@ mod tests {
 
     #[test]
     fn wide_ids_are_narrowed_and_equal_ones_stay_equal() {
-        let mut narrow = Narrow::default();
+        let mut narrow = NarrowIds::default();
         let ids: Vec<u32> =
             ["5", "9000000000", "9000000000", "9000000001", "-3", ""].map(|t| narrow.id(Text(t.as_bytes()))).into();
         assert_eq!(ids, [5, u32::MAX, u32::MAX, u32::MAX - 1, 0, 0]);

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use rustc_hash::FxHashMap;
 
-use super::arguments::{self, Narrow};
+use super::arguments::{self, NarrowIds};
 use super::left_out::LeftOut;
 use super::raw::{Key, RawEvent};
 use super::{category, frame, header, number, tracks};
@@ -18,8 +18,8 @@ use crate::units::{DurNs, TimeNs};
 #[derive(Debug, Default)]
 pub struct Builder {
     pub(super) trace: TraceBuilder,
-    pub(super) correlations: Narrow,
-    pub(super) externals: Narrow,
+    pub(super) correlations: NarrowIds,
+    pub(super) externals: NarrowIds,
     /// Begun and not yet ended, per track (`B` and `E` phases).
     open: FxHashMap<TrackId, Vec<Event>>,
     /// Whether events came as beginnings and ends, which belong together wherever they stand.

@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn stacks_keep_their_seams() {
+    fn stacks_keep_their_separators() {
         let text = "/a/b/c.py(1): f;/a/site-packages/d.py(2): g\nh.py(3): i";
         assert_eq!(stack(text), "b/c.py(1): f;d.py(2): g\nh.py(3): i");
         assert_eq!(stack("a.py(1): f;b.py(2): g"), "a.py(1): f;b.py(2): g");

@@ -1,6 +1,6 @@
-//! A builder that reads a later piece of a trace → what the builder of the whole would have made of it.
+//! A builder that reads a later chunk of a trace → what the builder of the whole would have made of it.
 //!
-//! A piece's builder is used for one piece after the other: names, lists, tracks and wide ids that it meets again keep their
+//! A chunk's builder is used for one chunk after the other: names, lists, tracks and wide ids that it meets again keep their
 //! numbers, so each is looked up in the whole only once. New ones come in order of first appearance, as in a single reading.
 
 use super::arguments::renumbered;
@@ -8,9 +8,9 @@ use super::builder::Builder;
 use crate::intern::NameId;
 use crate::trace::{CollectiveArgs, OperatorArgs, SyncArgs, TensorArgsId, TrackId};
 
-/// What the numbers of a piece's builder are in the whole.
+/// What the numbers of a chunk's builder are in the whole.
 #[derive(Debug, Default)]
-pub struct Numbers {
+pub struct Renumbering {
     names: Vec<NameId>,
     lists: Vec<TensorArgsId>,
     tracks: Vec<TrackId>,
@@ -18,7 +18,7 @@ pub struct Numbers {
     externals: Vec<u32>,
 }
 
-impl Numbers {
+impl Renumbering {
     fn name(&self, own: NameId) -> NameId {
         self.names[own.0 as usize]
     }
@@ -56,36 +56,36 @@ impl Builder {
         !self.pairs_events
     }
 
-    /// Takes over what `piece` read, which stood right behind what this builder has; `piece` can read another one then.
-    pub fn append(&mut self, piece: &mut Self, numbers: &mut Numbers) {
-        self.correlations.follow(&piece.correlations, &mut numbers.correlations);
-        self.externals.follow(&piece.externals, &mut numbers.externals);
-        self.has_known_category |= piece.has_known_category;
-        self.left_out.merge(std::mem::take(&mut piece.left_out));
-        let (trace, piece) = (&mut self.trace, &mut piece.trace);
-        numbers.names.extend(piece.names.since(numbers.names.len()).map(|(_, name)| trace.names.intern(name)));
+    /// Takes over what `chunk` read, which stood right behind what this builder has; `chunk` can read another one then.
+    pub fn append(&mut self, chunk: &mut Self, numbers: &mut Renumbering) {
+        self.correlations.follow(&chunk.correlations, &mut numbers.correlations);
+        self.externals.follow(&chunk.externals, &mut numbers.externals);
+        self.has_known_category |= chunk.has_known_category;
+        self.left_out.merge(std::mem::take(&mut chunk.left_out));
+        let (trace, chunk) = (&mut self.trace, &mut chunk.trace);
+        numbers.names.extend(chunk.names.since(numbers.names.len()).map(|(_, name)| trace.names.intern(name)));
         let names = &numbers.names;
         let name = |own: NameId| names[own.0 as usize];
-        trace.lists.follow(&piece.lists, &mut numbers.lists, name);
-        trace.tracks.follow(&mut piece.tracks, &mut numbers.tracks, name);
+        trace.lists.follow(&chunk.lists, &mut numbers.lists, name);
+        trace.tracks.follow(&mut chunk.tracks, &mut numbers.tracks, name);
         let numbers = &*numbers;
         let first = trace.events.len() as u32;
         trace.events.append(
-            &piece.events,
+            &chunk.events,
             name,
             |own| numbers.tracks[own.0 as usize],
             |own| renumbered(own, &numbers.correlations),
             |own| renumbered(own, &numbers.externals),
         );
-        piece.events.clear();
-        trace.operators.append(&mut piece.operators, first, |own| numbers.operator(own));
-        trace.kernels.append(&mut piece.kernels, first);
-        trace.copies.append(&mut piece.copies, first, |own| own);
-        trace.collectives.append(&mut piece.collectives, first, |own| numbers.collective(own));
-        trace.syncs.append(&mut piece.syncs, first, |own| numbers.sync(own));
-        trace.memory.append(&mut piece.memory, first, |own| own);
-        trace.entries += std::mem::take(&mut piece.entries);
-        trace.skipped += std::mem::take(&mut piece.skipped);
-        trace.diagnostics.merge(&std::mem::take(&mut piece.diagnostics));
+        chunk.events.clear();
+        trace.operators.append(&mut chunk.operators, first, |own| numbers.operator(own));
+        trace.kernels.append(&mut chunk.kernels, first);
+        trace.copies.append(&mut chunk.copies, first, |own| own);
+        trace.collectives.append(&mut chunk.collectives, first, |own| numbers.collective(own));
+        trace.syncs.append(&mut chunk.syncs, first, |own| numbers.sync(own));
+        trace.memory.append(&mut chunk.memory, first, |own| own);
+        trace.entries += std::mem::take(&mut chunk.entries);
+        trace.skipped += std::mem::take(&mut chunk.skipped);
+        trace.diagnostics.merge(&std::mem::take(&mut chunk.diagnostics));
     }
 }

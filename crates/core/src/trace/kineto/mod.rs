@@ -6,6 +6,7 @@ mod arguments;
 mod builder;
 mod category;
 mod frame;
+mod frequent;
 mod header;
 mod left_out;
 mod merge;
@@ -14,9 +15,8 @@ mod raw;
 mod scan;
 pub mod strict;
 mod tracks;
-mod usual;
 
 pub use builder::Builder;
-pub use merge::Numbers;
+pub use merge::Renumbering;
 pub use raw::{Key, RawEvent, Text};
 pub use scan::Scanner;

@@ -1,4 +1,4 @@
-//! Numbers as JSON text → integers, exactly: a double cannot hold an epoch in microseconds to the nanosecond.
+//! Renumbering as JSON text → integers, exactly: a double cannot hold an epoch in microseconds to the nanosecond.
 
 use crate::trace::json::lex;
 

@@ -1,24 +1,24 @@
 //! The fast reader of one event: notes where the known values are while passing over the text once.
 //!
-//! A profiler writes events from a few templates, so what stands *between* two values (the seam: `, "dur": `) repeats from
-//! event to event. Seams are learnt as a tree: after each value, the seams seen there before are compared with the text,
-//! which gives the next key without looking at it. A new seam is read token by token, once. A value that mostly stays the same is
-//! taken as part of the seams around it (`"ph": "X", "cat": "cpu_op", "name": `), which are one seam from then on. What PyTorch does
+//! A profiler writes events from a few templates, so what stands *between* two values (the separator: `, "dur": `) repeats from
+//! event to event. Separators are learnt as a tree: after each value, the separators seen there before are compared with the text,
+//! which gives the next key without looking at it. A new separator is read token by token, once. A value that mostly stays the same is
+//! taken as part of the separators around it (`"ph": "X", "cat": "cpu_op", "name": `), which are one separator from then on. What PyTorch does
 //! not write is given up on, never guessed; the strict reader then decides.
 
 use std::ops::Range;
 
+use super::frequent::FrequentValues;
 use super::raw::{Key, RawEvent, Text};
-use super::usual::Usual;
 use crate::trace::json::lex::{self, Stop};
 use crate::trace::json::pattern::Pattern;
 
-/// Most seams after one value; files with more are read token by token there.
-const SEAMS_PER_NODE: usize = 24;
-/// As many seams after one value are not joined with others any more.
-const SEAMS_TO_JOIN: usize = 12;
-/// Longest seam that values are taken into.
-const LONGEST_SEAM: usize = 256;
+/// Most separators after one value; files with more are read token by token there.
+const SEPARATORS_PER_NODE: usize = 24;
+/// As many separators after one value are not joined with others any more.
+const SEPARATORS_TO_JOIN: usize = 12;
+/// Longest separator that values are taken into.
+const LONGEST_SEPARATOR: usize = 256;
 /// Most nodes of the tree.
 const NODES: usize = 4096;
 
@@ -40,7 +40,7 @@ enum Place {
     After(Level),
 }
 
-/// What a seam leads to.
+/// What a separator leads to.
 #[derive(Clone, Copy, Debug)]
 enum Next {
     /// The value of a key, and the place after it.
@@ -50,21 +50,21 @@ enum Next {
 }
 
 #[derive(Clone, Debug)]
-struct Seam {
+struct Separator {
     text: Pattern,
     /// The values in it.
     within: Vec<(Key, Range<usize>)>,
     next: Next,
     /// The values that mostly follow.
-    usual: Usual,
+    frequent: FrequentValues,
     /// The node after the value; `None` where the tree is full.
     node: Option<u32>,
 }
 
-/// The seams seen so far.
+/// The separators seen so far.
 #[derive(Clone, Debug)]
 pub struct Scanner {
-    nodes: Vec<Vec<Seam>>,
+    nodes: Vec<Vec<Separator>>,
 }
 
 impl Default for Scanner {
@@ -86,17 +86,17 @@ impl Scanner {
         let mut place = Place::Start;
         loop {
             let rest = text.get(at..).unwrap_or_default();
-            let (of, seams) = (node, node.map_or(&mut [][..], |node: u32| &mut self.nodes[node as usize]));
-            let known = seams.iter_mut().enumerate().find(|(_, seam)| seam.text.begins(rest));
-            let (next, usual) = if let Some((number, seam)) = known {
-                for (key, range) in &seam.within {
+            let (of, separators) = (node, node.map_or(&mut [][..], |node: u32| &mut self.nodes[node as usize]));
+            let known = separators.iter_mut().enumerate().find(|(_, separator)| separator.text.begins(rest));
+            let (next, frequent) = if let Some((number, separator)) = known {
+                for (key, range) in &separator.within {
                     event[*key] = Text::of(&rest[range.clone()]);
                 }
-                at += seam.text.len();
-                node = seam.node;
-                (seam.next, Some((number, &mut seam.usual)))
+                at += separator.text.len();
+                node = separator.node;
+                (separator.next, Some((number, &mut separator.frequent)))
             } else {
-                let (end, next) = read_seam(text, at, place)?;
+                let (end, next) = read_separator(text, at, place)?;
                 node = node.and_then(|node| self.learn(node, &text[at..end], next));
                 at = end;
                 (next, None)
@@ -105,8 +105,8 @@ impl Scanner {
             let start = lex::skip_space(text, at);
             let is_behind = start == at;
             at = lex::value_end(text, start)?;
-            if let (Some(of), Some((number, usual))) = (of, usual)
-                && usual.settles(&text[start..at])
+            if let (Some(of), Some((number, frequent))) = (of, frequent)
+                && frequent.settles(&text[start..at])
                 && is_behind
             {
                 self.join(of, number, &text[start..at]);
@@ -120,17 +120,17 @@ impl Scanner {
 
     #[cold]
     fn learn(&mut self, node: u32, text: &[u8], next: Next) -> Option<u32> {
-        if self.nodes[node as usize].len() >= SEAMS_PER_NODE || self.nodes.len() >= NODES {
+        if self.nodes[node as usize].len() >= SEPARATORS_PER_NODE || self.nodes.len() >= NODES {
             return None;
         }
         let following = self.nodes.len() as u32;
         self.nodes.push(Vec::new());
-        let (text, usual) = (Pattern::of(text), Usual::default());
-        self.nodes[node as usize].push(Seam { text, within: Vec::new(), next, usual, node: Some(following) });
+        let (text, frequent) = (Pattern::of(text), FrequentValues::default());
+        self.nodes[node as usize].push(Separator { text, within: Vec::new(), next, frequent, node: Some(following) });
         Some(following)
     }
 
-    /// Takes a usual value behind a seam into the seam, with each of those that stand behind the value.
+    /// Takes a frequent value behind a separator into the separator, with each of those that stand behind the value.
     #[cold]
     fn join(&mut self, node: u32, number: usize, value: &[u8]) {
         let first = self.nodes[node as usize][number].clone();
@@ -138,16 +138,16 @@ impl Scanner {
         let from = first.text.len();
         for second in self.nodes[following as usize].clone() {
             let text = [first.text.text(), value, second.text.text()].concat();
-            let seams = &mut self.nodes[node as usize];
-            let is_known = seams.iter().any(|seam| seam.text.text() == text);
-            if is_known || text.len() > LONGEST_SEAM || seams.len() >= SEAMS_TO_JOIN {
+            let separators = &mut self.nodes[node as usize];
+            let is_known = separators.iter().any(|separator| separator.text.text() == text);
+            if is_known || text.len() > LONGEST_SEPARATOR || separators.len() >= SEPARATORS_TO_JOIN {
                 continue;
             }
             let behind = from + value.len();
             let moved = second.within.iter().map(|(key, range)| (*key, range.start + behind..range.end + behind));
             let own = key.map(|key| (key, from..behind));
             let within = first.within.iter().cloned().chain(own).chain(moved).collect();
-            seams.insert(number, Seam { text: Pattern::of(&text), within, ..second });
+            separators.insert(number, Separator { text: Pattern::of(&text), within, ..second });
         }
     }
 }
@@ -156,7 +156,7 @@ impl Scanner {
 ///
 /// # Returns
 /// Where the value starts (or the event ends), and what it is.
-fn read_seam(text: &[u8], mut at: usize, mut place: Place) -> Result<(usize, Next), Stop> {
+fn read_separator(text: &[u8], mut at: usize, mut place: Place) -> Result<(usize, Next), Stop> {
     loop {
         at = lex::skip_space(text, at);
         let byte = lex::peek(text, at)?;
@@ -236,10 +236,10 @@ mod tests {
     #[test]
     fn a_full_tree_reads_on_token_by_token() {
         let mut scanner = Scanner::default();
-        for i in 0..3 * SEAMS_PER_NODE {
+        for i in 0..3 * SEPARATORS_PER_NODE {
             agree(&mut scanner, &format!(r#"{{"ph": "X", "k{i}": 1, "args": {{"correlation": {i}}}}}"#));
         }
-        assert!(scanner.nodes.iter().all(|seams| seams.len() <= SEAMS_PER_NODE));
+        assert!(scanner.nodes.iter().all(|separators| separators.len() <= SEPARATORS_PER_NODE));
     }
 
     #[test]
@@ -257,7 +257,7 @@ mod tests {
                 (if odd == 7 { r#""a\"12""# } else { r#""a""# }, if odd == 9 { "[1, {}]" } else { r#""""# });
             agree(&mut scanner, &event(number, pid, name, stack));
         }
-        assert!(scanner.nodes[0].iter().any(|seam| seam.within.len() >= 4), "{:?}", scanner.nodes[0]);
+        assert!(scanner.nodes[0].iter().any(|separator| separator.within.len() >= 4), "{:?}", scanner.nodes[0]);
     }
 
     #[test]

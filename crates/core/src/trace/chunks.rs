@@ -1,7 +1,7 @@
-//! The events of a large trace in pieces that are read side by side, and put together in order.
+//! The events of a large trace in chunks that are read side by side, and put together in order.
 //!
-//! Where a piece ends is guessed: events begin alike. The guess holds if reading the piece, which begins right behind an event,
-//! ends exactly there; what then was read is what a single reading would have read. From the first piece on of which
+//! Where a chunk ends is guessed: events begin alike. The guess holds if reading the chunk, which begins right behind an event,
+//! ends exactly there; what then was read is what a single reading would have read. From the first chunk on of which
 //! that cannot be said the text is left to a single reading.
 
 use std::ops::Range;
@@ -11,42 +11,42 @@ use rayon::prelude::*;
 
 use super::json::document::Document;
 use super::json::lex;
-use super::kineto::Numbers;
+use super::kineto::Renumbering;
 use super::open::Progress;
 use super::parts::Parts;
 
-/// Bytes of a piece, about.
-const PIECE: usize = 1 << 20;
+/// Bytes of a chunk, about.
+const CHUNK: usize = 1 << 20;
 /// Bytes of text that are worth cutting up at a time.
-pub const WINDOW: usize = 8 * PIECE;
+pub const WINDOW: usize = 8 * CHUNK;
 /// Longest beginning that events are told by.
 const LONGEST_BEGINNING: usize = 64;
 
-/// Readers of pieces, each used for one after the other. What they read of one window is put together while they read the next.
+/// Readers of chunks, each used for one after the other. What they read of one window is put together while they read the next.
 #[derive(Default)]
-pub struct Pieces {
+pub struct Chunks {
     readers: Vec<Reader>,
-    /// Readers of the window before, and of how many of them the pieces are still to be put together.
+    /// Readers of the window before, and of how many of them the chunks are still to be put together.
     before: Vec<Reader>,
     left: usize,
 }
 
-/// What reads a piece.
+/// What reads a chunk.
 struct Reader {
     parts: Parts,
     /// What its numbers of names, tracks and the like are in the whole.
-    numbers: Numbers,
+    numbers: Renumbering,
 }
 
-/// How far a piece was read, if it can be taken as it is.
+/// How far a chunk was read, if it can be taken as it is.
 type Read = Option<usize>;
 
-impl Pieces {
-    /// Reads whole events at the start of `text`, for `whole`; `document` stands right behind an event there. No further piece is
+impl Chunks {
+    /// Reads whole events at the start of `text`, for `whole`; `document` stands right behind an event there. No further chunk is
     /// begun once `progress` is cancelled. [`Self::put_together`] must follow before anything else is read into `whole`.
     ///
     /// # Returns
-    /// How many bytes they were, and whether pieces are worth trying further on.
+    /// How many bytes they were, and whether chunks are worth trying further on.
     pub fn read(
         &mut self,
         text: &[u8],
@@ -54,32 +54,32 @@ impl Pieces {
         whole: &mut Parts,
         progress: &Progress,
     ) -> (usize, bool) {
-        let pieces = cut(text);
-        if pieces.len() < 2 {
+        let chunks = cut(text);
+        if chunks.len() < 2 {
             return (0, true);
         }
-        while self.readers.len() < pieces.len() {
-            self.readers.push(Reader { parts: whole.another(), numbers: Numbers::default() });
+        while self.readers.len() < chunks.len() {
+            self.readers.push(Reader { parts: whole.another(), numbers: Renumbering::default() });
         }
         let ahead: &Document = document;
-        let read_one = |(reader, piece): (&mut Reader, &Range<usize>)| {
+        let read_one = |(reader, chunk): (&mut Reader, &Range<usize>)| {
             let goes_on = !progress.is_cancelled();
-            goes_on.then(|| reader.read(&text[piece.clone()], ahead.ahead(piece.start))).flatten()
+            goes_on.then(|| reader.read(&text[chunk.clone()], ahead.ahead(chunk.start))).flatten()
         };
         let mut readers = std::mem::take(&mut self.readers);
         let (read, ()) = rayon::join(
-            || readers.par_iter_mut().zip(&pieces).map(read_one).collect::<Vec<Read>>(),
+            || readers.par_iter_mut().zip(&chunks).map(read_one).collect::<Vec<Read>>(),
             || self.put_together(whole),
         );
         self.readers = std::mem::replace(&mut self.before, readers);
         let mut used = 0;
-        for (piece, read) in pieces.iter().zip(read) {
+        for (chunk, read) in chunks.iter().zip(read) {
             let Some(length) = read else { return (used, false) };
             self.left += 1;
             document.pass(length);
             used += length;
-            if length < piece.len() {
-                return (used, piece.end == text.len());
+            if length < chunk.len() {
+                return (used, chunk.end == text.len());
             }
         }
         (used, true)
@@ -100,18 +100,18 @@ impl Reader {
     }
 }
 
-/// `text`, which begins right behind an event, in pieces that seem to end right behind one; the last takes what is left.
+/// `text`, which begins right behind an event, in chunks that seem to end right behind one; the last takes what is left.
 fn cut(text: &[u8]) -> Vec<Range<usize>> {
     let Some(beginning) = beginning(text) else { return Vec::new() };
-    let mut pieces = Vec::new();
+    let mut chunks = Vec::new();
     let mut from = 0;
-    while text.len() - from > 2 * PIECE {
-        let Some(end) = end_near(text, from + PIECE, &beginning) else { break };
-        pieces.push(from..end);
+    while text.len() - from > 2 * CHUNK {
+        let Some(end) = end_near(text, from + CHUNK, &beginning) else { break };
+        chunks.push(from..end);
         from = end;
     }
-    pieces.push(from..text.len());
-    pieces
+    chunks.push(from..text.len());
+    chunks
 }
 
 /// From the bracket of the first event in `text` to the end of its first key.
@@ -145,15 +145,15 @@ mod tests {
             )
         };
         let text: String = (0..20_000).map(event).collect();
-        let pieces = cut(text.as_bytes());
-        assert!(pieces.len() >= 5, "{pieces:?}");
-        assert_eq!(pieces.first().map(|piece| piece.start), Some(0));
-        assert_eq!(pieces.last().map(|piece| piece.end), Some(text.len()));
-        assert!(pieces.windows(2).all(|pair| pair[0].end == pair[1].start));
+        let chunks = cut(text.as_bytes());
+        assert!(chunks.len() >= 5, "{chunks:?}");
+        assert_eq!(chunks.first().map(|chunk| chunk.start), Some(0));
+        assert_eq!(chunks.last().map(|chunk| chunk.end), Some(text.len()));
+        assert!(chunks.windows(2).all(|pair| pair[0].end == pair[1].start));
         assert!(
-            pieces
+            chunks
                 .iter()
-                .all(|piece| text[piece.clone()].starts_with(",\n  {") && text[piece.clone()].ends_with("\n  }"))
+                .all(|chunk| text[chunk.clone()].starts_with(",\n  {") && text[chunk.clone()].ends_with("\n  }"))
         );
     }
 }

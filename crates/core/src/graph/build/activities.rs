@@ -12,7 +12,7 @@ use super::threads::Threads;
 /// Kinds of device work that launch and follow one another with lags of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
-pub enum WorkKind {
+pub enum ActivityKind {
     /// A kernel.
     Kernel,
     /// A memset.
@@ -27,7 +27,7 @@ pub enum WorkKind {
     Collective,
 }
 
-impl WorkKind {
+impl ActivityKind {
     /// All kinds, in the order of their numbers.
     pub const ALL: [Self; 6] =
         [Self::Kernel, Self::Memset, Self::HostToDevice, Self::DeviceToHost, Self::DeviceToDevice, Self::Collective];
@@ -56,13 +56,13 @@ pub(super) fn is_collective_kernel(name: &str) -> bool {
 
 /// One piece of device work.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Work {
+pub(super) struct Activity {
     /// Its event.
     pub(super) event: EventId,
     /// Position of its stream.
     pub(super) stream: u32,
     /// What it is.
-    pub(super) kind: WorkKind,
+    pub(super) kind: ActivityKind,
     /// Whether it copies from or to memory that the device cannot reach by itself.
     pub(super) pageable: bool,
     /// Its start.
@@ -79,7 +79,7 @@ pub(super) struct Work {
     pub(super) on_host: bool,
 }
 
-impl Work {
+impl Activity {
     /// How long it ran.
     pub(super) fn dur(&self) -> DurNs {
         self.end.since(self.start)
@@ -96,54 +96,54 @@ pub(super) struct Stream {
     /// Stream number.
     pub(super) number: i64,
     /// Its work.
-    pub(super) works: Vec<u32>,
+    pub(super) activities: Vec<u32>,
     /// Whether it is a host thread that runs collectives.
     pub(super) on_host: bool,
 }
 
 /// What each name of device work says: names are few, work is not.
 #[derive(Default)]
-struct Kinds(FxHashMap<(Category, NameId), (WorkKind, bool)>);
+struct Kinds(FxHashMap<(Category, NameId), (ActivityKind, bool)>);
 
 impl Kinds {
-    /// The kind of a piece of work, and whether it moves pageable memory.
-    fn of(&mut self, trace: &Trace, id: EventId) -> (WorkKind, bool) {
+    /// The kind of an activity, and whether it moves pageable memory.
+    fn of(&mut self, trace: &Trace, id: EventId) -> (ActivityKind, bool) {
         let (category, name) = (trace.events.category(id), trace.events.name(id));
         *self.0.entry((category, name)).or_insert_with(|| {
             let text = trace.names.get(name);
-            (WorkKind::of(category, text), text.contains("Pageable"))
+            (ActivityKind::of(category, text), text.contains("Pageable"))
         })
     }
 }
 
 /// All device work.
 #[derive(Debug, Default)]
-pub(super) struct Works {
+pub(super) struct Activities {
     /// By start.
-    pub(super) list: Vec<Work>,
+    pub(super) list: Vec<Activity>,
     /// By track.
     pub(super) streams: Vec<Stream>,
     /// Work by the call that launched it, then start.
     by_call: Vec<(u32, u32)>,
 }
 
-impl Works {
+impl Activities {
     /// Reads the device side of `trace`; which call launched what is for [`Self::join`].
     ///
     /// # Complexity
     /// O(events).
     pub(super) fn read(trace: &Trace) -> Self {
-        let mut works = Self::default();
+        let mut activities = Self::default();
         let mut stream_of: FxHashMap<TrackId, u32> = FxHashMap::default();
         let mut kinds = Kinds::default();
         let host: Vec<bool> = trace.names.iter().map(|(_, name)| name.starts_with(HOST_COLLECTIVE)).collect();
         let on_host = |id| trace.events.category(id) == Category::Annotation && host[trace.events.name(id).0 as usize];
         for id in trace.events.ids().filter(|&id| trace.events.category(id).is_device_work() || on_host(id)) {
             let track = trace.events.track(id);
-            let stream = *stream_of.entry(track).or_insert_with(|| works.add_stream(trace, track));
-            works.add(trace, id, stream, kinds.of(trace, id));
+            let stream = *stream_of.entry(track).or_insert_with(|| activities.add_stream(trace, track));
+            activities.add(trace, id, stream, kinds.of(trace, id));
         }
-        works
+        activities
     }
 
     /// Joins the work to the calls of `threads` that launched it, by correlation.
@@ -152,10 +152,10 @@ impl Works {
     /// O(work · log work).
     pub(super) fn join(&mut self, trace: &Trace, threads: &Threads) {
         let launching = launching_calls(trace, threads);
-        for work in &mut self.list {
-            work.call = launching.get(&trace.events.correlation(work.event)).copied();
+        for activity in &mut self.list {
+            activity.call = launching.get(&trace.events.correlation(activity.event)).copied();
         }
-        self.by_call = (0..).zip(&self.list).filter_map(|(i, work)| Some((work.call?, i))).collect();
+        self.by_call = (0..).zip(&self.list).filter_map(|(i, activity)| Some((activity.call?, i))).collect();
         self.by_call.sort_unstable();
         self.estimate_launch_times(threads);
     }
@@ -166,16 +166,16 @@ impl Works {
             TrackKind::Thread { pid, tid } | TrackKind::Other { pid, tid } => (pid, tid),
         };
         let on_host = matches!(trace.tracks[track.0 as usize].kind, TrackKind::Thread { .. });
-        self.streams.push(Stream { track, device, number: stream, works: Vec::new(), on_host });
+        self.streams.push(Stream { track, device, number: stream, activities: Vec::new(), on_host });
         self.streams.len() as u32 - 1
     }
 
-    fn add(&mut self, trace: &Trace, id: EventId, stream: u32, (kind, pageable): (WorkKind, bool)) {
+    fn add(&mut self, trace: &Trace, id: EventId, stream: u32, (kind, pageable): (ActivityKind, bool)) {
         let index = self.list.len() as u32;
-        let on_stream = &mut self.streams[stream as usize].works;
+        let on_stream = &mut self.streams[stream as usize].activities;
         let previous = on_stream.last().copied();
         on_stream.push(index);
-        self.list.push(Work {
+        self.list.push(Activity {
             event: id,
             stream,
             kind,
@@ -192,14 +192,14 @@ impl Works {
     /// The work a call launched, by start.
     pub(super) fn of_call(&self, call: u32) -> impl Iterator<Item = u32> + '_ {
         let from = self.by_call.partition_point(|&(c, _)| c < call);
-        self.by_call[from..].iter().take_while(move |&&(c, _)| c == call).map(|&(_, work)| work)
+        self.by_call[from..].iter().take_while(move |&&(c, _)| c == call).map(|&(_, activity)| activity)
     }
 
     /// The last work on `stream` that was launched before `time`.
     pub(super) fn last_launched_before(&self, stream: usize, time: TimeNs) -> Option<u32> {
-        let works = &self.streams[stream].works;
-        let count = works.partition_point(|&work| self.list[work as usize].launched < time);
-        count.checked_sub(1).map(|i| works[i])
+        let activities = &self.streams[stream].activities;
+        let count = activities.partition_point(|&activity| self.list[activity as usize].launched < time);
+        count.checked_sub(1).map(|i| activities[i])
     }
 
     /// Rule 11: work without a launch record counts as launched with the work before it on its stream, or before the
@@ -214,15 +214,15 @@ impl Works {
         waits.sort_unstable();
         for stream in &self.streams {
             let mut latest = TimeNs(i64::MIN);
-            for &work in &stream.works {
-                let work = &mut self.list[work as usize];
-                let launched = match work.call {
-                    _ if work.on_host => work.start,
+            for &activity in &stream.activities {
+                let activity = &mut self.list[activity as usize];
+                let launched = match activity.call {
+                    _ if activity.on_host => activity.start,
                     Some(call) => threads.calls[call as usize].start,
-                    None => before_the_wait(&waits, work.start),
+                    None => before_the_wait(&waits, activity.start),
                 };
                 latest = latest.max(launched);
-                work.launched = latest;
+                activity.launched = latest;
             }
         }
     }

@@ -33,12 +33,12 @@ pub struct RankClass {
 
 /// Which ranks of a job are simulated, and for whom, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Folding {
+pub struct RankClasses {
     /// The classes, by the position of the rank that is simulated.
     pub classes: Vec<RankClass>,
 }
 
-impl Folding {
+impl RankClasses {
     /// Every rank on its own.
     pub fn none(job: &Job) -> Self {
         let alone = |(position, rank): (usize, &RankTrace)| RankClass { position, ranks: vec![rank.rank] };

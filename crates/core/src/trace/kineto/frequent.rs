@@ -4,21 +4,21 @@ use crate::trace::json::pattern::Pattern;
 
 /// Longest value that is remembered.
 const LONGEST: usize = 32;
-/// Values that are looked at; what is usual has shown by then.
+/// Values that are looked at; what is frequent has shown by then.
 const LOOKED_AT: u32 = 4096;
-/// Values that are told apart, and the part of all that a usual one makes up at least.
+/// Values that are told apart, and the part of all that a frequent one makes up at least.
 const APART: usize = 8;
-/// How often a value is seen from one time that it counts as usual to the next.
+/// How often a value is seen from one time that it counts as frequent to the next.
 const OFTEN: u32 = 32;
 
 /// What stood behind a key how often.
 #[derive(Clone, Debug, Default)]
-pub struct Usual {
+pub struct FrequentValues {
     seen: u32,
     values: Vec<(Pattern, u32)>,
 }
 
-impl Usual {
+impl FrequentValues {
     /// Notes a value.
     ///
     /// # Returns
@@ -52,8 +52,8 @@ mod tests {
 
     /// How often a value settles when these follow each other.
     fn settled<'a>(values: impl IntoIterator<Item = &'a str>) -> usize {
-        let mut usual = Usual::default();
-        values.into_iter().filter(|value| usual.settles(value.as_bytes())).count()
+        let mut frequent = FrequentValues::default();
+        values.into_iter().filter(|value| frequent.settles(value.as_bytes())).count()
     }
 
     #[test]

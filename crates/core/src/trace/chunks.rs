@@ -9,10 +9,10 @@ use std::ops::Range;
 use memchr::memmem::{Finder, FinderBuilder};
 use rayon::prelude::*;
 
+use super::Progress;
 use super::json::document::Document;
 use super::json::lex;
 use super::kineto::Renumbering;
-use super::open::Progress;
 use super::parts::Parts;
 
 /// Bytes of a chunk, about.

@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use super::{ExecutionTrace, FORMATS, OpenError, OpenOptions, Trace, naming};
+use super::{ExecutionTrace, OpenError, OpenOptions, Trace};
 
 /// A file format.
 pub(super) struct Format {
@@ -36,20 +36,3 @@ pub(super) enum Loaded {
 
 /// How much of the start is looked at to say what content is.
 pub(super) const HEAD: usize = 4096;
-
-/// What reads content that begins with `head`, called `name`.
-pub(super) fn reading(head: &[u8], name: &Path) -> &'static Reading {
-    let name = naming::unpacked(name);
-    FORMATS.iter().find(|format| (format.is)(head, &name)).map_or(&Reading::Windows, |format| &format.reading)
-}
-
-/// Endings of archives that may hold traces.
-const ARCHIVES: [&str; 2] = [".tar", ".tgz"];
-
-/// Whether a name says that the file could be a trace, or an archive of traces.
-pub(super) fn may_be_trace(path: &Path) -> bool {
-    let Some(name) = path.file_name().map(|name| name.to_string_lossy().to_lowercase()) else { return false };
-    let unpacked = name.strip_suffix(".gz").unwrap_or(&name);
-    let mut endings = FORMATS.iter().flat_map(|format| format.endings).chain(&ARCHIVES);
-    !name.starts_with('.') && name != "manifest.json" && endings.any(|ending| unpacked.ends_with(ending))
-}

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{ExecutionTrace, RankPlace, Trace, TrackKind, job_check, naming, shapes};
+use super::{ExecutionTrace, RankPlace, Trace, TrackKind, naming, shapes};
 use crate::diagnostic::Diagnostics;
 use crate::intern::NameId;
 use crate::units::TimeNs;
@@ -45,7 +45,6 @@ pub fn group(traces: Vec<Trace>, execution_traces: Vec<ExecutionTrace>, diagnost
     for execution_trace in execution_traces {
         attach(execution_trace, &mut jobs, diagnostics);
     }
-    job_check::check(&jobs, diagnostics);
     for rank in jobs.iter_mut().flat_map(|job| &mut job.ranks) {
         if let (Some(trace), Some(execution_trace)) = (&mut rank.trace, &rank.execution_trace) {
             shapes::adopt(trace, execution_trace);

@@ -5,10 +5,10 @@ use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 use super::content::Content;
-use super::format::{self, HEAD, Loaded, Reading};
+use super::format::{HEAD, Loaded, Reading};
 use super::source::{self, Mapped, Packing};
 use super::stream::{self, Packed};
-use super::{OpenError, OpenOptions};
+use super::{FORMATS, OpenError, OpenOptions, naming};
 
 /// What was read of each trace, or why it could not be.
 type Results = Vec<Result<Loaded, OpenError>>;
@@ -38,7 +38,7 @@ pub(super) fn bytes(bytes: &[u8], path: &Path, options: &OpenOptions) -> Results
 
 /// All traces in the content of one file or member.
 fn content(mut packed: Packed<'_>, path: &Path, options: &OpenOptions) -> Results {
-    let read = match format::reading(&packed.head(HEAD), path) {
+    let read = match reading(&packed.head(HEAD), path) {
         Reading::Whole(read) => whole(packed, path, options).and_then(|bytes| read(&bytes, path, options)),
         Reading::Windows => windows(packed, path, options).map(|loaded| vec![loaded]),
     };
@@ -90,10 +90,71 @@ fn each_member(archive: impl Read, path: &Path, options: &OpenOptions, found: &m
     for entry in tar::Archive::new(archive).entries()? {
         let mut entry = entry?;
         let name = entry.path()?.into_owned();
-        if entry.header().entry_type().is_file() && format::may_be_trace(&name) {
+        if entry.header().entry_type().is_file() && may_be_trace(&name) {
             let path = PathBuf::from(format!("{}:{}", path.display(), name.display()));
             found.extend(content(Packed::Member(Vec::new(), &mut entry), &path, options));
         }
     }
     Ok(())
+}
+
+/// What reads content that begins with `head`, called `name`.
+fn reading(head: &[u8], name: &Path) -> &'static Reading {
+    let name = naming::unpacked(name);
+    FORMATS.iter().find(|format| (format.is)(head, &name)).map_or(&Reading::Windows, |format| &format.reading)
+}
+
+/// Endings of archives that may hold traces.
+const ARCHIVES: [&str; 2] = [".tar", ".tgz"];
+
+/// Whether a name says that the file could be a trace, or an archive of traces.
+pub(super) fn may_be_trace(path: &Path) -> bool {
+    let Some(name) = path.file_name().map(|name| name.to_string_lossy().to_lowercase()) else { return false };
+    let unpacked = name.strip_suffix(".gz").unwrap_or(&name);
+    let mut endings = FORMATS.iter().flat_map(|format| format.endings).chain(&ARCHIVES);
+    !name.starts_with('.') && name != "manifest.json" && endings.any(|ending| unpacked.ends_with(ending))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    fn gzip(content: &[u8]) -> Vec<u8> {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        encoder.write_all(content).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    fn tar(name: &str, content: &[u8]) -> Vec<u8> {
+        let mut header = tar::Header::new_ustar();
+        header.set_size(content.len() as u64);
+        let mut archive = tar::Builder::new(Vec::new());
+        archive.append_data(&mut header, name, content).unwrap();
+        archive.into_inner().unwrap()
+    }
+
+    /// What was read of each trace: its path, and how many events or nodes it has.
+    fn read(content: &[u8], name: &str) -> Vec<(String, usize)> {
+        let loaded = bytes(content, Path::new(name), &OpenOptions::default());
+        let shown = |loaded: Result<Loaded, OpenError>| match loaded.unwrap() {
+            Loaded::Trace(trace) => (trace.path.display().to_string(), trace.events.len()),
+            Loaded::Execution(trace) => (trace.path.display().to_string(), trace.nodes.len()),
+        };
+        loaded.into_iter().map(shown).collect()
+    }
+
+    #[test]
+    fn every_format_is_read_however_it_is_packed() {
+        let json = br#"[{"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 1, "dur": 2}]"#;
+        let found = |path: &str, count| vec![(path.to_owned(), count)];
+        assert_eq!(read(json, "a.json"), found("a.json", 1));
+        assert_eq!(read(&gzip(json), "a.json.gz"), found("a.json.gz", 1));
+        assert_eq!(read(&tar("a.json", json), "a.tar"), found("a.tar:a.json", 1));
+        assert_eq!(read(&gzip(&tar("a.json", json)), "a.tgz"), found("a.tgz:a.json", 1));
+        let table = b"type,input,filters\nlinear,1x3,5\nlinear,,7\n";
+        let nodes = read(table, "a.csv")[0].1;
+        assert_eq!(read(&gzip(table), "a.csv.gz"), found("a.csv.gz", nodes));
+    }
 }

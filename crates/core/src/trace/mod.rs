@@ -19,9 +19,11 @@ mod loader;
 mod naming;
 mod nsys;
 mod open;
+mod options;
 mod order;
 mod parts;
 mod rank_class;
+mod recording;
 mod shapes;
 mod shared;
 mod sniff;
@@ -30,13 +32,7 @@ mod stream;
 pub mod table;
 pub mod track;
 
-use std::path::PathBuf;
-
 use format::Format;
-
-use crate::diagnostic::Diagnostics;
-use crate::intern::NameTable;
-use crate::units::{Bytes, TimeNs};
 
 pub use args::{
     CollectiveArgs, CopyArgs, KernelArgs, MemoryArgs, OperatorArgs, Sequence, SideTable, SyncArgs, TensorArgs,
@@ -45,85 +41,13 @@ pub use args::{
 pub use error::OpenError;
 pub use execution_trace::ExecutionTrace;
 pub use job::{Job, RankTrace};
-pub use open::{OpenOptions, Opened, Progress, load_bytes, load_bytes_strictly, open};
+pub use open::{Opened, load_bytes, load_bytes_strictly, open};
+pub use options::{OpenOptions, Progress};
 pub use rank_class::{RankClass, RankClasses, tolerance as folding_tolerance};
+pub use recording::{RankPlace, RecordedDevice, Trace};
 pub use shared::SharedTable;
 pub use table::{Category, Event, EventId, EventTable};
 pub use track::{Track, TrackId, TrackKind};
 
 /// The formats that are read, in the order in which they are asked whether content is theirs.
 const FORMATS: [Format; 3] = [nsys::FORMAT, layer_table::FORMAT, content::FORMAT];
-
-/// One recorded trace of one process: its events in order of start.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Trace {
-    /// Where it was read from; for a member of an archive `archive.tar.gz:member`.
-    pub path: PathBuf,
-    /// What it was read as: a name to show, nothing goes by it.
-    pub format: &'static str,
-    /// Every distinct text of the trace.
-    pub names: NameTable,
-    /// The events, ordered by start, then longest first, then as in the file. Times count from `origin`.
-    pub events: EventTable,
-    /// Host threads and device streams.
-    pub tracks: Vec<Track>,
-    /// Distinct argument lists of operators (many operators share one).
-    pub tensor_args: Vec<TensorArgs>,
-    /// Arguments of operators that recorded any.
-    pub operators: SideTable<OperatorArgs>,
-    /// Operators that ran on the host beside a device, in order; only an execution trace tells, from their tensors.
-    pub host_operators: Vec<EventId>,
-    /// Launch configuration of kernels.
-    pub kernels: SharedTable<KernelArgs>,
-    /// Sizes of copies and memsets.
-    pub copies: SideTable<CopyArgs>,
-    /// Collectives: `record_param_comms` operators and the device work that names its collective.
-    pub collectives: SideTable<CollectiveArgs>,
-    /// `cuda_sync` records.
-    pub syncs: SideTable<SyncArgs>,
-    /// Allocations and releases (`[memory]` instants).
-    pub memory: SideTable<MemoryArgs>,
-    /// Absolute time of `TimeNs(0)` of this trace in ns since 1970, or since the clock's own origin;
-    /// clocks of the ranks of one host agree on it.
-    pub origin: TimeNs,
-    /// Whether all times are nominal: nothing was timed, and predictions have to take their place.
-    pub untimed: bool,
-    /// Rank and world size as recorded.
-    pub rank: Option<RankPlace>,
-    /// Devices as recorded; empty when the profiler wrote none.
-    pub devices: Vec<RecordedDevice>,
-    /// What made the times up, in a trace that was exported rather than recorded.
-    pub predicted: Option<String>,
-    /// Name of the step that an exported trace is about.
-    pub iteration: Option<String>,
-    /// Whether operator shapes were recorded.
-    pub has_shapes: bool,
-    /// How many events the file held, the skipped ones included.
-    pub events_in_file: u64,
-    /// How many could not be used, each counted by reason in `diagnostics`.
-    pub skipped_events: u64,
-    /// What was odd, and what was done about it.
-    pub diagnostics: Diagnostics,
-}
-
-/// A process's place among the ranks of a job.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct RankPlace {
-    /// Global rank, from 0.
-    pub rank: u32,
-    /// Number of ranks, when recorded.
-    pub world_size: Option<u32>,
-}
-
-/// A device as the profiler described it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RecordedDevice {
-    /// Device number on its host, as used in the events.
-    pub id: u32,
-    /// Marketing name, e.g. `NVIDIA H100 80GB HBM3`.
-    pub name: String,
-    /// Device memory.
-    pub memory: Bytes,
-    /// Streaming multiprocessors (compute units on AMD).
-    pub sm_count: u32,
-}

@@ -76,7 +76,7 @@ pub(super) fn annotation_cuts(thread: &Thread) -> Vec<TimeNs> {
     cuts
 }
 
-/// The event that names a host span of host work: its operator's, else that of the annotation around it.
+/// The event that names a host span: its operator's, else that of the annotation around it.
 pub(super) fn event_of(thread: &Thread, operator: Option<u32>, start: TimeNs) -> Option<EventId> {
     match operator {
         Some(operator) => Some(thread.operators[operator as usize].event),
@@ -132,7 +132,7 @@ pub(super) fn last_end(writer: &RankWriter<'_, '_>, thread: usize, time: TimeNs)
     after.checked_sub(1).map(|i| ends[i])
 }
 
-/// What the host spans of a thread's host work are.
+/// What the host spans of a thread are.
 struct Classes {
     parts: Parts,
     computes: Vec<bool>,

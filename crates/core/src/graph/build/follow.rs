@@ -36,7 +36,7 @@ pub(super) fn estimate(observed: &mut Observed<'_>) {
     observed.constants.follow = follow;
 }
 
-/// The edges from earlier work on the stream of `work`, and the earliest start each allows by measured times.
+/// The edges from earlier work on the stream of `activity`, and the earliest start each allows by measured times.
 pub(super) fn dependencies(observed: &Observed<'_>, activity: &Activity) -> Vec<(u32, Dependency, TimeNs)> {
     let (Some(index), Some((previous, gap))) = (activity.previous, observed.previous(activity)) else {
         return Vec::new();
@@ -60,7 +60,7 @@ pub(super) fn dependencies(observed: &Observed<'_>, activity: &Activity) -> Vec<
 /// How far back work that runs side by side is looked through.
 const LOOK_BACK: usize = 32;
 
-/// The newest work before `work` on its stream that had ended when it started.
+/// The newest work before `activity` on its stream that had ended when it started.
 fn last_ended(observed: &Observed<'_>, activity: &Activity) -> Option<u32> {
     let mut at = activity.previous;
     for _ in 0..LOOK_BACK {

@@ -15,12 +15,12 @@ const PAUSE: DurNs = DurNs(20_000);
 /// Main counts as waiting for a run when it stopped at most this much after the run began.
 const OVERLAP: DurNs = DurNs(100_000);
 
-/// A run of activity on a thread that another thread started.
+/// What a thread did without a pause that another thread started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Run {
-    /// Start of its first activity.
+    /// When it began.
     pub(super) start: TimeNs,
-    /// End of its last activity.
+    /// When it ended.
     pub(super) end: TimeNs,
     /// The main thread's last boundary before it: what started it.
     pub(super) started_by: TimeNs,
@@ -43,7 +43,7 @@ pub(super) struct Resume {
 /// `main`: the main thread's host spans, without gaps, by start.
 pub(super) fn runs(thread: &Thread, calls: &[Call], main: &[HostSpan]) -> Vec<Run> {
     let mut runs: Vec<Run> = Vec::new();
-    for (start, end) in activity(thread, calls) {
+    for (start, end) in busy(thread, calls) {
         let Some(started_by) = last_boundary(main, start) else { continue };
         match runs.last_mut() {
             Some(run) if start.since(run.end) <= PAUSE || started_by <= run.end => run.end = run.end.max(end),
@@ -94,11 +94,11 @@ fn is_woken(observed: &Observed<'_>, main: usize, host_span: &HostSpan, runs: &[
 }
 
 /// Top-level operators and calls, by start.
-fn activity(thread: &Thread, calls: &[Call]) -> Vec<(TimeNs, TimeNs)> {
+fn busy(thread: &Thread, calls: &[Call]) -> Vec<(TimeNs, TimeNs)> {
     let operators = thread.operators.iter().filter(|span| span.parent.is_none()).map(|span| (span.start, span.end));
-    let mut activity: Vec<_> = operators.chain(calls.iter().map(|call| (call.start, call.end))).collect();
-    activity.sort_unstable();
-    activity
+    let mut busy: Vec<_> = operators.chain(calls.iter().map(|call| (call.start, call.end))).collect();
+    busy.sort_unstable();
+    busy
 }
 
 /// The last time at or before `time` at which a host span of `main` began.
@@ -107,7 +107,7 @@ fn last_boundary(main: &[HostSpan], time: TimeNs) -> Option<TimeNs> {
     after.checked_sub(1).map(|i| main[i].start)
 }
 
-/// The host span of host work of `main` in which `run` ended, when it waited for that: it went on soon after, or it called
+/// The host span of `main` in which `run` ended, when it waited for that: it went on soon after, or it called
 /// the autograd engine, which blocks it.
 fn waiting_span(main: &[HostSpan], run: &Run, backward: bool) -> Option<TimeNs> {
     let after = main.partition_point(|host_span| host_span.start < run.end);

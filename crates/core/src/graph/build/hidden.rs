@@ -22,7 +22,7 @@ const SOON: std::ops::RangeInclusive<DurNs> = DurNs(5_000)..=DurNs(100_000);
 /// Work this long ends just before a host goes on in few places by chance.
 const TELLING: DurNs = DurNs(300_000);
 
-/// A host span of host time that is a wait for device work.
+/// A host span that is a wait for an activity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct HiddenWait {
     /// Position of its thread.

@@ -16,7 +16,7 @@ pub(super) enum HostActivity {
     Call(u32),
 }
 
-/// A host span of a thread's time.
+/// An interval of a thread's time in one innermost operator, or in one call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct HostSpan {
     /// Its start.
@@ -134,7 +134,7 @@ impl Parts {
         Self { calls: found }
     }
 
-    /// The class of a host span of host work.
+    /// The class of a host span.
     pub(super) fn class(&self, thread: &Thread, host_span: &HostSpan, operator: Option<u32>) -> HostPart {
         let Some(operator) = operator else { return HostPart::Between };
         match self.calls[thread.operators[operator as usize].top as usize] {

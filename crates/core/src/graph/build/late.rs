@@ -65,7 +65,7 @@ fn cause(observed: &Observed<'_>, activity: &Activity, allowed: TimeNs) -> Cause
     }
 }
 
-/// Whether `work` is the first on its stream, and its thread made some stream wait for an event before launching it.
+/// Whether `activity` is the first on its stream, and its thread made some stream wait for an event before launching it.
 fn waits_for_the_past(observed: &Observed<'_>, activity: &Activity) -> bool {
     let Some(index) = activity.call.filter(|_| activity.previous.is_none()) else { return false };
     let thread = &observed.threads.list[observed.threads.calls[index as usize].thread as usize];

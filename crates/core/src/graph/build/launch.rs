@@ -84,7 +84,7 @@ fn groups() -> [Vec<DurNs>; ActivityKind::ALL.len()] {
     std::array::from_fn(|_| Vec::new())
 }
 
-/// The launch edge of `work` and the earliest start it allows by measured times.
+/// The launch edge of `activity` and the earliest start it allows by measured times.
 pub(super) fn dependency(observed: &Observed<'_>, activity: &Activity) -> Option<(Dependency, TimeNs)> {
     let call = &observed.threads.calls[activity.call? as usize];
     let constants = &observed.constants;

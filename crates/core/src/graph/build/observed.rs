@@ -81,7 +81,7 @@ impl<'a> Observed<'a> {
         &self.activities.list[index as usize]
     }
 
-    /// The work before `work` on its stream, with the gap measured between the two.
+    /// The work before `activity` on its stream, with the gap measured between the two.
     pub(super) fn previous(&self, activity: &Activity) -> Option<(&Activity, DurNs)> {
         let previous = self.activity(activity.previous?);
         Some((previous, activity.start.since(previous.end)))

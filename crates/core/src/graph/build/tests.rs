@@ -452,3 +452,48 @@ fn what_cannot_be_built_says_why() {
     let error = build_ranks(&[input], &options).unwrap_err();
     assert_eq!(error, BuildError::NoIteration { path: "hand-made.json".into(), index: 4, count: 1 });
 }
+
+#[test]
+fn lanes_beyond_sixteen_bits_stay_apart() {
+    const STREAMS: u32 = 66_000;
+    let mut draft = Draft::default();
+    for stream in 0..STREAMS {
+        let at = f64::from(stream) * 10.0;
+        draft.launch(MAIN, at, stream, at + 6.0, 3.0);
+    }
+    let graph = draft.graph();
+    let mut lanes: Vec<u32> = graph.tasks.node_weights().filter(|task| kernel(task)).map(|task| task.lane.0).collect();
+    lanes.sort_unstable();
+    lanes.dedup();
+    assert_eq!(lanes.len(), STREAMS as usize);
+}
+
+/// A step of 100 µs with a kernel, a collective and a wait, `from` µs after the clock's origin.
+fn step_from(draft: &mut Draft, number: u32, from: f64) {
+    draft.step(number, from, 100.0);
+    draft.op("aten::mul", MAIN, from + 1.0, 20.0);
+    draft.launch(MAIN, from + 5.0, 7, from + 12.0, 10.0);
+    let correlation = draft.call("cudaLaunchKernel", MAIN, from + 30.0, 5.0);
+    draft.activity("ncclKernel_AllReduce", 9, from + 40.0, 30.0, correlation);
+    draft.call("cudaDeviceSynchronize", MAIN, from + 60.0, 12.0);
+}
+
+#[test]
+fn times_at_both_ends_of_64_bits_do_not_overflow() {
+    const FAR: f64 = 9.2e15;
+    let both = |ends: &[f64]| {
+        let mut draft = Draft::default();
+        for (number, &from) in (0..).zip(ends) {
+            step_from(&mut draft, number, from);
+        }
+        draft
+    };
+    // Within one trace, and between the clocks of two ranks.
+    let one = both(&[-FAR, FAR]).graph();
+    let two = graph_of(&[both(&[-FAR]).trace(0), both(&[FAR]).trace(1)]);
+    for graph in [&one, &two] {
+        assert!(period(graph, 1.0, nothing) >= 100.0);
+        assert!(graph.ranks.iter().all(|part| part.measured >= DurNs(100_000)), "{:?}", graph.ranks);
+    }
+    assert_eq!(two.ranks[0].measured, DurNs(100_000));
+}

@@ -39,7 +39,7 @@ pub(super) struct Call {
     pub(super) operator: Option<u32>,
 }
 
-/// A named host span of host time that is no operator: a user annotation.
+/// A named span of host time that is no operator: a user annotation.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Annotation {
     /// Its event.

@@ -1,7 +1,8 @@
 //! What a file format is to the loader: how its content is told, and what reads it. Archives and compression are none of its
 //! business: a reader gets content as it was before it was packed.
 //!
-//! A new format is its reader and a line in the list of formats.
+//! A new format is two files: its reader, which adds rows to a [`TraceBuilder`](super::builder::TraceBuilder) and ends with
+//! `finish`, and the parent of this module, with a line for the reader's module and one in `FORMATS`.
 
 use std::path::Path;
 

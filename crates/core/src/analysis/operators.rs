@@ -225,7 +225,7 @@ impl Sum {
     ) {
         let Some(work) = works.work(node) else { return };
         self.flop.0 += work.flop.0;
-        self.bytes = self.bytes + work.bytes();
+        self.bytes += work.bytes();
         let rank = graph.lanes[graph.tasks[node].lane.0 as usize].rank;
         let place = graph.ranks.iter().position(|part| part.rank == rank);
         let Some((predictor, place)) = predictor.zip(place) else { return };

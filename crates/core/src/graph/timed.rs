@@ -74,14 +74,28 @@ impl TimedGraph {
     /// # Arguments
     /// `node`: the graph node, or `u32::MAX`; `predecessors`: tasks already appended, with lags from their ends.
     pub fn push(&mut self, node: u32, duration: DurNs, predecessors: &[(TaskId, DurNs)]) -> TaskId {
-        if predecessors.len() > 3 {
-            let joint = self.push(u32::MAX, DurNs::ZERO, &predecessors[..3]);
-            let mut rest = vec![(joint, DurNs::ZERO)];
-            rest.extend_from_slice(&predecessors[3..]);
-            return self.push(node, duration, &rest);
+        let (mut joint, mut left) = (None, predecessors);
+        loop {
+            let room = if joint.is_some() { 2 } else { 3 };
+            let Some((now, later)) = left.split_at_checked(room).filter(|(_, later)| !later.is_empty()) else {
+                return self.push_behind(node, duration, joint, left);
+            };
+            joint = Some(self.push_behind(u32::MAX, DurNs::ZERO, joint, now));
+            left = later;
         }
+    }
+
+    /// Appends a task that waits for a joint, where there is one, and for no more others than there are slots.
+    fn push_behind(
+        &mut self,
+        node: u32,
+        duration: DurNs,
+        joint: Option<TaskId>,
+        predecessors: &[(TaskId, DurNs)],
+    ) -> TaskId {
         let (mut slots, mut lags) = ([NO_TASK; 3], [0; 3]);
-        for (slot, &(task, lag)) in predecessors.iter().enumerate() {
+        let all = joint.map(|joint| (joint, DurNs::ZERO)).into_iter().chain(predecessors.iter().copied());
+        for (slot, (task, lag)) in all.take(3).enumerate() {
             (slots[slot], lags[slot]) = self.fit(task, lag);
         }
         self.push_row(node, duration.0, slots, lags)

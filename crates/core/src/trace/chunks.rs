@@ -18,13 +18,13 @@ use super::parts::Parts;
 /// Bytes of a chunk, about.
 const CHUNK: usize = 1 << 20;
 /// Bytes of text that are worth cutting up at a time.
-pub const WINDOW: usize = 8 * CHUNK;
+pub(super) const WINDOW: usize = 8 * CHUNK;
 /// Longest beginning that events are told by.
 const LONGEST_BEGINNING: usize = 64;
 
 /// Readers of chunks, each used for one after the other. What they read of one window is put together while they read the next.
 #[derive(Default)]
-pub struct Chunks {
+pub(super) struct Chunks {
     readers: Vec<Reader>,
     /// Readers of the window before, and of how many of them the chunks are still to be put together.
     before: Vec<Reader>,
@@ -47,7 +47,7 @@ impl Chunks {
     ///
     /// # Returns
     /// How many bytes they were, and whether chunks are worth trying further on.
-    pub fn read(
+    pub(super) fn read(
         &mut self,
         text: &[u8],
         document: &mut Document,
@@ -86,7 +86,7 @@ impl Chunks {
     }
 
     /// Puts what was read and is not in `whole` yet behind what is.
-    pub fn put_together(&mut self, whole: &mut Parts) {
+    pub(super) fn put_together(&mut self, whole: &mut Parts) {
         for reader in self.before.iter_mut().take(std::mem::take(&mut self.left)) {
             whole.append(&mut reader.parts, &mut reader.numbers);
         }

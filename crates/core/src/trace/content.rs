@@ -19,7 +19,7 @@ const BEFORE_CHUNKS: usize = 256 << 10;
 pub(super) const FORMAT: Format = Format { endings: &[".json", ".et"], is: |_, _| true, reading: Reading::Windows };
 
 /// A trace being read.
-pub struct Content<'a> {
+pub(super) struct Content<'a> {
     path: &'a Path,
     options: &'a OpenOptions,
     document: Document,
@@ -35,7 +35,7 @@ pub struct Content<'a> {
 
 impl<'a> Content<'a> {
     /// Nothing read yet of the trace called `path`, which is about `size_hint` bytes long (0 = unknown).
-    pub fn new(path: &'a Path, options: &'a OpenOptions, size_hint: usize) -> Self {
+    pub(super) fn new(path: &'a Path, options: &'a OpenOptions, size_hint: usize) -> Self {
         Self {
             path,
             options,
@@ -53,7 +53,7 @@ impl<'a> Content<'a> {
     ///
     /// # Errors
     /// When nothing was read by then.
-    pub fn broken_archive(&mut self, error: &std::io::Error) -> Result<(), OpenError> {
+    pub(super) fn broken_archive(&mut self, error: &std::io::Error) -> Result<(), OpenError> {
         self.put_together();
         if self.parts.entries() == 0 {
             let expected = stream::expected(error);
@@ -69,7 +69,7 @@ impl<'a> Content<'a> {
     ///
     /// # Errors
     /// When nothing in it can be used.
-    pub fn finish(mut self, rest: &[u8]) -> Result<Loaded, OpenError> {
+    pub(super) fn finish(mut self, rest: &[u8]) -> Result<Loaded, OpenError> {
         self.check_head(rest)?;
         self.put_together();
         if self.stopped.is_none() {

@@ -21,10 +21,13 @@ pub(super) struct Format {
 /// What reads a format.
 pub(super) enum Reading {
     /// All content at once.
-    Whole(fn(&[u8], &Path, &OpenOptions) -> Result<Vec<Loaded>, OpenError>),
+    Whole(Reader),
     /// JSON window by window, never as a whole.
     Windows,
 }
+
+/// Content, what it is called, and how to read → what is in it.
+type Reader = fn(&[u8], &Path, &OpenOptions) -> Result<Vec<Loaded>, OpenError>;
 
 /// What was read.
 #[derive(Debug)]

@@ -31,7 +31,11 @@ pub struct RankTrace {
 }
 
 /// Groups traces into jobs and attaches execution traces to their ranks.
-pub fn group(traces: Vec<Trace>, execution_traces: Vec<ExecutionTrace>, diagnostics: &mut Diagnostics) -> Vec<Job> {
+pub(super) fn group(
+    traces: Vec<Trace>,
+    execution_traces: Vec<ExecutionTrace>,
+    diagnostics: &mut Diagnostics,
+) -> Vec<Job> {
     let mut jobs: Vec<Job> = Vec::new();
     for trace in traces {
         match jobs.iter_mut().find_map(|job| Some((job.place_for(&trace)?, job))) {

@@ -9,7 +9,7 @@ use crate::diagnostic::Diagnostics;
 const MOST_NAMED: usize = 8;
 
 /// Looks at the jobs of everything that was opened together.
-pub fn check(jobs: &[Job], diagnostics: &mut Diagnostics) {
+pub(super) fn check(jobs: &[Job], diagnostics: &mut Diagnostics) {
     for job in jobs {
         missing(job, diagnostics);
     }

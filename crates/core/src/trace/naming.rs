@@ -10,7 +10,7 @@ const KIND_WORDS: [&str; 13] =
     ["json", "gz", "pt", "trace", "kineto", "et", "eg", "pytorch", "chakra", "tar", "tgz", "execution", "profiler"];
 
 /// The rank a file name states: a number right after a word for ranks (`rank-3`, `worker2_step`, `x-ws2-r1.json`).
-pub fn rank(path: &Path) -> Option<u32> {
+pub(super) fn rank(path: &Path) -> Option<u32> {
     let name = file_name(path);
     let words: Vec<&str> = words(&name).collect();
     let number = |text: &str| text.parse::<u32>().ok();
@@ -19,26 +19,26 @@ pub fn rank(path: &Path) -> Option<u32> {
 }
 
 /// A file's folder and its name without digits: equal for the ranks of one recording.
-pub fn family(path: &Path) -> (PathBuf, String) {
+pub(super) fn family(path: &Path) -> (PathBuf, String) {
     let name = file_name(path).chars().filter(|c| !c.is_ascii_digit()).collect();
     (folder(path), name)
 }
 
 /// A file's folder and its name without words for the kind of file: equal for a profiler trace and its execution trace.
-pub fn recording(path: &Path) -> (PathBuf, String) {
+pub(super) fn recording(path: &Path) -> (PathBuf, String) {
     let name = file_name(path);
     let words: Vec<&str> = words(&name).filter(|word| !KIND_WORDS.contains(word)).collect();
     (folder(path), words.join("-"))
 }
 
 /// What a file is called without the ending of what it is packed in.
-pub fn unpacked(path: &Path) -> Cow<'_, Path> {
+pub(super) fn unpacked(path: &Path) -> Cow<'_, Path> {
     let is_packed = path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("gz"));
     if is_packed { Cow::Owned(path.with_extension("")) } else { Cow::Borrowed(path) }
 }
 
 /// The folder of a file, or of the archive it is in.
-pub fn folder(path: &Path) -> PathBuf {
+pub(super) fn folder(path: &Path) -> PathBuf {
     let text = path.to_string_lossy();
     let archive = [".tar.gz:", ".tgz:", ".tar:"].iter().find_map(|ending| text.find(ending)).map(|at| &text[..at]);
     Path::new(archive.unwrap_or(&text)).parent().map(Path::to_owned).unwrap_or_default()

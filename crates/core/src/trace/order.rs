@@ -5,10 +5,10 @@ use crate::diagnostic::Severity;
 use crate::units::DurNs;
 
 /// No profile lasts longer: a length beyond it was never measured, and a start further than it from most others neither.
-pub const DAY: DurNs = DurNs(86_400_000_000_000);
+pub(super) const DAY: DurNs = DurNs(86_400_000_000_000);
 
 /// Puts the events of `trace`, which has at least one, in order; their first start becomes time 0 and moves the origin.
-pub fn settle(trace: &mut Trace) {
+pub(super) fn settle(trace: &mut Trace) {
     sort(trace);
     leave_out_strays(trace);
     let first = trace.events.start(EventId(0));

@@ -18,7 +18,7 @@ enum Kind {
 
 /// What was read of a document, kept for whichever kind it turns out to be.
 #[derive(Default)]
-pub struct Parts {
+pub(super) struct Parts {
     kind: Option<Kind>,
     scanner: kineto::Scanner,
     kineto: kineto::Builder,
@@ -27,27 +27,27 @@ pub struct Parts {
 
 impl Parts {
     /// Whether it is a profiler's trace.
-    pub fn is_kineto(&self) -> bool {
+    pub(super) fn is_kineto(&self) -> bool {
         self.kind == Some(Kind::Kineto)
     }
 
     /// Parts without content that read on in the same trace, with what was learnt about how it is written.
-    pub fn another(&self) -> Self {
+    pub(super) fn another(&self) -> Self {
         Self { kind: self.kind, scanner: self.scanner.clone(), ..Self::default() }
     }
 
     /// Whether these mean the same without what stood before them.
-    pub fn stands_alone(&self) -> bool {
+    pub(super) fn stands_alone(&self) -> bool {
         self.kineto.stands_alone()
     }
 
     /// Takes over what `chunk` read of a profiler's trace, right behind what is here.
-    pub fn append(&mut self, chunk: &mut Self, numbers: &mut kineto::Renumbering) {
+    pub(super) fn append(&mut self, chunk: &mut Self, numbers: &mut kineto::Renumbering) {
         self.kineto.append(&mut chunk.kineto, numbers);
     }
 
     /// Makes room for `times` as many events as there are.
-    pub fn reserve(&mut self, times: f64) {
+    pub(super) fn reserve(&mut self, times: f64) {
         self.kineto.reserve(times);
     }
 
@@ -55,7 +55,7 @@ impl Parts {
     ///
     /// # Errors
     /// When nothing in it can be used.
-    pub fn finish(self, path: &Path) -> Result<Loaded, OpenError> {
+    pub(super) fn finish(self, path: &Path) -> Result<Loaded, OpenError> {
         match self.kind {
             Some(Kind::Kineto) => self.kineto.finish(path).map(|trace| Loaded::Trace(Box::new(trace))),
             Some(Kind::Execution) => self.execution.finish(path).map(|trace| Loaded::Execution(Box::new(trace))),
@@ -64,12 +64,12 @@ impl Parts {
     }
 
     /// How many entries were seen so far.
-    pub fn entries(&self) -> u64 {
+    pub(super) fn entries(&self) -> u64 {
         self.kineto.entries() + self.execution.entries()
     }
 
     /// Where oddities are noted.
-    pub fn diagnostics(&mut self) -> &mut Diagnostics {
+    pub(super) fn diagnostics(&mut self) -> &mut Diagnostics {
         match self.kind {
             Some(Kind::Execution) => self.execution.diagnostics(),
             _ => self.kineto.diagnostics(),

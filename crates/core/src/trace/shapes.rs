@@ -7,7 +7,7 @@ use super::link::{LinkedBy, link};
 use super::{ExecutionTrace, Trace};
 
 /// Gives the operators of a trace without shapes those of the nodes they are linked to, and notes how many.
-pub fn adopt(trace: &mut Trace, execution_trace: &ExecutionTrace) {
+pub(super) fn adopt(trace: &mut Trace, execution_trace: &ExecutionTrace) {
     if trace.has_shapes {
         return;
     }

@@ -29,7 +29,7 @@ pub(super) const PLAIN_TEXT: &str = "plain text";
 const ROCPROF: [&str; 3] = ["KernelName", "Kernel_Name", "BeginNs"];
 
 /// The error for content that starts with `head` and is no JSON; `None` when nothing better can be said.
-pub fn not_a_trace(head: &[u8], path: &Path) -> Option<OpenError> {
+pub(super) fn not_a_trace(head: &[u8], path: &Path) -> Option<OpenError> {
     let error = |found, advice| OpenError::NotATrace { path: path.to_owned(), found, advice };
     if let Some((_, found, advice)) = KINDS.iter().find(|(magic, ..)| head.starts_with(magic)) {
         return Some(error(found, advice));

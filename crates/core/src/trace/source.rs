@@ -13,7 +13,7 @@ use super::OpenError;
 
 /// How content is packed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Packing {
+pub(super) enum Packing {
     /// Not at all.
     Plain,
     /// gzip.
@@ -27,7 +27,7 @@ pub enum Packing {
 
 /// A file's bytes, mapped into memory where they are not empty.
 #[derive(Debug)]
-pub struct Mapped {
+pub(super) struct Mapped {
     map: Option<Mmap>,
 }
 
@@ -36,7 +36,7 @@ impl Mapped {
     ///
     /// # Errors
     /// [`OpenError::Missing`] and [`OpenError::Io`].
-    pub fn open(path: &Path) -> Result<Self, OpenError> {
+    pub(super) fn open(path: &Path) -> Result<Self, OpenError> {
         let io = |source| OpenError::Io { path: path.to_owned(), source };
         let file = match File::open(path) {
             Ok(file) => file,
@@ -60,13 +60,13 @@ impl Mapped {
     }
 
     /// The content.
-    pub fn bytes(&self) -> &[u8] {
+    pub(super) fn bytes(&self) -> &[u8] {
         self.map.as_deref().unwrap_or_default()
     }
 }
 
 /// How `bytes`, called `name`, are packed.
-pub fn packing(bytes: &[u8], name: &Path) -> Packing {
+pub(super) fn packing(bytes: &[u8], name: &Path) -> Packing {
     const TAR_MAGIC: usize = 257;
     let is_tar = |head: &[u8]| head.get(TAR_MAGIC..TAR_MAGIC + 5) == Some(b"ustar");
     if !bytes.starts_with(&[0x1f, 0x8b]) {
@@ -87,7 +87,7 @@ pub fn packing(bytes: &[u8], name: &Path) -> Packing {
 ///
 /// # Errors
 /// [`OpenError::Missing`], [`OpenError::Io`], and [`OpenError::NoTraces`] for a folder without any.
-pub fn files(path: &Path, is_wanted: fn(&Path) -> bool) -> Result<Vec<PathBuf>, OpenError> {
+pub(super) fn files(path: &Path, is_wanted: fn(&Path) -> bool) -> Result<Vec<PathBuf>, OpenError> {
     if !path.is_dir() {
         return Ok(vec![path.to_owned()]);
     }
@@ -107,7 +107,7 @@ pub fn files(path: &Path, is_wanted: fn(&Path) -> bool) -> Result<Vec<PathBuf>, 
 }
 
 /// The execution trace that lies beside the profiler trace `path`, by the names in use (`x.kineto.json.gz` → `x.et.json.gz`).
-pub fn execution_trace_beside(path: &Path) -> Option<PathBuf> {
+pub(super) fn execution_trace_beside(path: &Path) -> Option<PathBuf> {
     const PROFILER_ENDINGS: [&str; 4] = [".kineto.json", ".pt.trace.json", "_kineto.json", ".json"];
     const EXECUTION_ENDINGS: [&str; 3] = [".et.json", "_et.json", ".et"];
     let name = path.file_name()?.to_str()?;

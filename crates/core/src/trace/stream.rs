@@ -11,7 +11,7 @@ use super::{OpenOptions, Progress};
 /// Room before a buffer for the unread end of the one before it.
 const HEADROOM: usize = 64 << 10;
 /// Bytes per buffer; smaller ones make the two threads wait for one another.
-pub const BUFFER: usize = 1 << 20;
+pub(super) const BUFFER: usize = 1 << 20;
 /// Bytes unpacked at a time: their checksum is taken while they are in the cache.
 const AT_ONCE: usize = 256 << 10;
 /// Buffers under way between the threads.
@@ -22,7 +22,7 @@ const SMALL: usize = 256 << 10;
 const RATIO_FROM: u64 = 256 << 20;
 
 /// What reads windows of text.
-pub trait Consumer {
+pub(super) trait Consumer {
     /// Why it stops before the end.
     type Stop;
 
@@ -43,7 +43,7 @@ pub trait Consumer {
 
 /// How a stream ended, and what was left unread of it.
 #[derive(Debug)]
-pub struct Rest<'a> {
+pub(super) struct Rest<'a> {
     /// The end that the consumer has not used.
     pub text: Cow<'a, [u8]>,
     /// Why unpacking ended early; `None` when it did not.
@@ -51,7 +51,7 @@ pub struct Rest<'a> {
 }
 
 /// The content of a file or of an archive's member, and how it is packed.
-pub enum Packed<'a> {
+pub(super) enum Packed<'a> {
     /// A file that is not packed.
     Not(&'a [u8]),
     /// A file in gzip.
@@ -62,10 +62,10 @@ pub enum Packed<'a> {
 
 impl<'a> Packed<'a> {
     /// The first `count` bytes of the content, or as many as can be unpacked: reading on says what is wrong then.
-    pub fn head(&mut self, count: usize) -> Vec<u8> {
+    pub(super) fn head(&mut self, count: usize) -> Vec<u8> {
         let (mut head, most) = (Vec::new(), count as u64);
         let _ = match self {
-            Self::Not(bytes) => bytes.take(most).read_to_end(&mut head),
+            Self::Not(bytes) => (*bytes).take(most).read_to_end(&mut head),
             Self::Gzip(bytes) => MultiGzDecoder::new(*bytes).take(most).read_to_end(&mut head),
             Self::Member(known, rest) => rest.take(most).read_to_end(known).inspect(|_| head.clone_from(known)),
         };
@@ -73,7 +73,7 @@ impl<'a> Packed<'a> {
     }
 
     /// About how many bytes the content has; 0 where that is unknown.
-    pub fn size_hint(&self) -> usize {
+    pub(super) fn size_hint(&self) -> usize {
         match self {
             Self::Not(bytes) => bytes.len(),
             Self::Gzip(bytes) => unpacked_size(bytes),
@@ -85,7 +85,7 @@ impl<'a> Packed<'a> {
     ///
     /// # Errors
     /// Why unpacking ended early, and behind how many bytes.
-    pub fn whole(self, options: &OpenOptions) -> Result<Cow<'a, [u8]>, (std::io::Error, u64)> {
+    pub(super) fn whole(self, options: &OpenOptions) -> Result<Cow<'a, [u8]>, (std::io::Error, u64)> {
         let mut all = Vec::new();
         let read = match self {
             Self::Not(bytes) => {
@@ -108,7 +108,7 @@ impl<'a> Packed<'a> {
     ///
     /// # Errors
     /// As the consumer.
-    pub fn windows<C: Consumer>(self, options: &OpenOptions, consumer: &mut C) -> Result<Rest<'a>, C::Stop> {
+    pub(super) fn windows<C: Consumer>(self, options: &OpenOptions, consumer: &mut C) -> Result<Rest<'a>, C::Stop> {
         match self {
             Self::Not(bytes) => {
                 let used = read_slice(bytes, &options.progress, consumer)?;
@@ -121,7 +121,7 @@ impl<'a> Packed<'a> {
 }
 
 /// What should have stood where unpacking failed.
-pub fn expected(error: &std::io::Error) -> String {
+pub(super) fn expected(error: &std::io::Error) -> String {
     format!("a complete gzip stream ({error})")
 }
 
@@ -162,7 +162,7 @@ fn read_gzip<'a, C: Consumer>(bytes: &[u8], options: &OpenOptions, consumer: &mu
 }
 
 /// The unpacked text of gzip `bytes`, within the limits of `options`.
-pub fn unpack<'a>(bytes: &'a [u8], options: &'a OpenOptions) -> impl Read + Send + 'a {
+pub(super) fn unpack<'a>(bytes: &'a [u8], options: &'a OpenOptions) -> impl Read + Send + 'a {
     let packed = Counted { rest: bytes, progress: &options.progress };
     let by_ratio = RATIO_FROM.max(options.max_unpacked_ratio.saturating_mul(bytes.len() as u64));
     Limited { inner: MultiGzDecoder::new(packed), left: options.max_unpacked_bytes.min(by_ratio) }

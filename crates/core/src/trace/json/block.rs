@@ -3,16 +3,16 @@
 use wide::u8x16;
 
 /// Bytes of a block.
-pub const BLOCK: usize = 32;
+pub(super) const BLOCK: usize = 32;
 
 /// A block of text; the lowest bit of every answer is its first byte's.
 #[derive(Clone, Copy)]
-pub struct Block([u8x16; 2]);
+pub(super) struct Block([u8x16; 2]);
 
 impl Block {
     /// The block at `text[at..]`; `None` where the text ends within it.
     #[inline]
-    pub fn at(text: &[u8], at: usize) -> Option<Self> {
+    pub(super) fn at(text: &[u8], at: usize) -> Option<Self> {
         let bytes = text.get(at..)?.first_chunk::<BLOCK>()?;
         let ([low, high], _) = bytes.as_chunks() else { return None };
         Some(Self([u8x16::new(*low), u8x16::new(*high)]))
@@ -25,31 +25,31 @@ impl Block {
 
     /// Where a `byte` is.
     #[inline]
-    pub fn equal(self, byte: u8) -> u32 {
+    pub(super) fn equal(self, byte: u8) -> u32 {
         self.bits(|half| half.simd_eq(u8x16::splat(byte)))
     }
 
     /// Where brackets and braces open.
     #[inline]
-    pub fn opens(self) -> u32 {
+    pub(super) fn opens(self) -> u32 {
         self.bits(|half| (half | u8x16::splat(0x20)).simd_eq(u8x16::splat(b'{')))
     }
 
     /// Where brackets and braces close.
     #[inline]
-    pub fn closes(self) -> u32 {
+    pub(super) fn closes(self) -> u32 {
         self.bits(|half| (half | u8x16::splat(0x20)).simd_eq(u8x16::splat(b'}')))
     }
 
     /// Where control characters are.
     #[inline]
-    pub fn controls(self) -> u32 {
+    pub(super) fn controls(self) -> u32 {
         self.bits(is_control)
     }
 
     /// Where something other than a plain character of a string is: a quote, a backslash or a control character.
     #[inline]
-    pub fn specials(self) -> u32 {
+    pub(super) fn specials(self) -> u32 {
         self.bits(|half| half.simd_eq(u8x16::splat(b'"')) | half.simd_eq(u8x16::splat(b'\\')) | is_control(half))
     }
 }

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use super::lex::{self, Stop};
 
 /// What reads the parts of a [`Document`].
-pub trait Reader {
+pub(crate) trait Reader {
     /// Whether the elements of the top-level array `key` are read one by one; a bare array has no key.
     fn streams(&mut self, key: Option<&str>) -> bool;
 
@@ -35,7 +35,7 @@ pub trait Reader {
 
 /// The top level cannot be read on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Malformed {
+pub(crate) struct Malformed {
     /// Where.
     pub offset: u64,
     /// What should have been there.
@@ -61,7 +61,7 @@ enum State {
 
 /// The state of reading one document.
 #[derive(Debug)]
-pub struct Document {
+pub(crate) struct Document {
     state: State,
     /// Whether the top level is an array.
     bare: bool,
@@ -78,17 +78,17 @@ impl Default for Document {
 
 impl Document {
     /// Whether an element of the long array was just read, and others may follow.
-    pub fn is_between_elements(&self) -> bool {
+    pub(crate) fn is_between_elements(&self) -> bool {
         self.state == State::Element { first: false }
     }
 
     /// A reading of the elements that stand `after` bytes behind where this one is, which is between elements.
-    pub fn ahead(&self, after: usize) -> Self {
+    pub(crate) fn ahead(&self, after: usize) -> Self {
         Self { state: State::Element { first: false }, offset: self.offset + after as u64, ..*self }
     }
 
     /// Takes the next `used` bytes as read: they were whole elements.
-    pub fn pass(&mut self, used: usize) {
+    pub(crate) fn pass(&mut self, used: usize) {
         self.offset += used as u64;
     }
 
@@ -99,7 +99,7 @@ impl Document {
     ///
     /// # Errors
     /// When the top level is no JSON.
-    pub fn feed<R: Reader>(&mut self, window: &[u8], reader: &mut R) -> Result<usize, Malformed> {
+    pub(crate) fn feed<R: Reader>(&mut self, window: &[u8], reader: &mut R) -> Result<usize, Malformed> {
         let mut at = 0;
         loop {
             match self.step(window, at, reader) {
@@ -123,7 +123,7 @@ impl Document {
     ///
     /// # Errors
     /// As [`Self::feed`].
-    pub fn feed_last<R: Reader>(&mut self, window: &[u8], reader: &mut R) -> Result<(), Malformed> {
+    pub(crate) fn feed_last<R: Reader>(&mut self, window: &[u8], reader: &mut R) -> Result<(), Malformed> {
         let mut used = self.feed(window, reader)?;
         while self.abandon_element(&window[used..], reader) {
             used += self.feed(&window[used..], reader)?;
@@ -136,7 +136,7 @@ impl Document {
     ///
     /// # Returns
     /// Whether there was one.
-    pub fn abandon_element<R: Reader>(&mut self, window: &[u8], reader: &mut R) -> bool {
+    pub(crate) fn abandon_element<R: Reader>(&mut self, window: &[u8], reader: &mut R) -> bool {
         let start = window.iter().position(|b| !matches!(b, b' ' | b'\n' | b'\r' | b'\t' | b','));
         let (State::Element { .. }, Some(start)) = (self.state, start) else { return false };
         reader.damaged(self.offset + start as u64, "an element without an end");
@@ -145,7 +145,7 @@ impl Document {
     }
 
     /// What is missing when there is no more text; `None` when the document is complete.
-    pub fn missing(&self) -> Option<Malformed> {
+    pub(crate) fn missing(&self) -> Option<Malformed> {
         (self.state != State::End).then(|| Malformed { offset: self.offset, expected: self.expected() })
     }
 

@@ -26,13 +26,13 @@ const BARE: [bool; 256] = {
 
 /// Whether `byte` would go on a number or literal that stands before it.
 #[inline]
-pub fn is_bare(byte: u8) -> bool {
+pub(crate) fn is_bare(byte: u8) -> bool {
     BARE[usize::from(byte)]
 }
 
 /// The first byte at or after `at` that is not white space.
 #[inline]
-pub fn skip_space(text: &[u8], mut at: usize) -> usize {
+pub(crate) fn skip_space(text: &[u8], mut at: usize) -> usize {
     while let Some(b' ' | b'\n' | b'\r' | b'\t') = text.get(at) {
         at += 1;
     }
@@ -41,13 +41,13 @@ pub fn skip_space(text: &[u8], mut at: usize) -> usize {
 
 /// The byte at `at`.
 #[inline]
-pub fn peek(text: &[u8], at: usize) -> Result<u8, Stop> {
+pub(crate) fn peek(text: &[u8], at: usize) -> Result<u8, Stop> {
     text.get(at).copied().ok_or(Stop::NeedMore)
 }
 
 /// Passes over the byte `expected` at `at`.
 #[inline]
-pub fn expect(text: &[u8], at: usize, expected: u8) -> Result<usize, Stop> {
+pub(crate) fn expect(text: &[u8], at: usize, expected: u8) -> Result<usize, Stop> {
     if peek(text, at)? == expected { Ok(at + 1) } else { Err(Stop::Unexpected) }
 }
 
@@ -56,7 +56,7 @@ pub fn expect(text: &[u8], at: usize, expected: u8) -> Result<usize, Stop> {
 /// # Returns
 /// The place after the closing quote, and whether there are escapes in it.
 #[inline]
-pub fn string_end(text: &[u8], at: usize) -> Result<(usize, bool), Stop> {
+pub(crate) fn string_end(text: &[u8], at: usize) -> Result<(usize, bool), Stop> {
     let mut at = expect(text, at, b'"')?;
     let mut escaped = false;
     loop {
@@ -90,7 +90,7 @@ fn special_byte(text: &[u8], mut at: usize) -> Result<usize, Stop> {
 
 /// Passes over the value at `at`. Brackets are counted, not paired; numbers and literals are taken as written.
 #[inline]
-pub fn value_end(text: &[u8], at: usize) -> Result<usize, Stop> {
+pub(crate) fn value_end(text: &[u8], at: usize) -> Result<usize, Stop> {
     match peek(text, at)? {
         b'"' => Ok(string_end(text, at)?.0),
         b'{' | b'[' => plain_container_end(text, at).map_or_else(|| container_end(text, at), Ok),
@@ -156,7 +156,7 @@ fn container_end(text: &[u8], mut at: usize) -> Result<usize, Stop> {
 
 /// Passes over a number, `true`, `false`, `null`, and the `NaN` and `inf` that some writers put where JSON has no number.
 #[inline]
-pub fn bare_end(text: &[u8], start: usize) -> Result<usize, Stop> {
+pub(crate) fn bare_end(text: &[u8], start: usize) -> Result<usize, Stop> {
     let mut at = start + digits(&text[start.min(text.len())..]);
     while is_bare(peek(text, at)?) {
         at += 1;
@@ -180,7 +180,7 @@ fn digits(text: &[u8]) -> usize {
 
 /// How many of the eight bytes of `word`, the lowest first, are digits before one is not.
 #[inline]
-pub fn leading_digits(word: u64) -> usize {
+pub(crate) fn leading_digits(word: u64) -> usize {
     // Digits are 0x30 to 0x39: 0 to 9 after the exclusive or, and from 0x76 on to at most 0x7f.
     let values = word ^ (ONES * 0x30);
     let others = (((values & (ONES * 0x7f)) + ONES * 0x76) | values) & (ONES * 0x80);

@@ -3,14 +3,14 @@
 //! Must not know what any key means.
 
 mod block;
-pub mod document;
-pub mod lex;
-pub mod pattern;
+pub(super) mod document;
+pub(super) mod lex;
+pub(super) mod pattern;
 
 use std::borrow::Cow;
 
 /// JSON text without line breaks and tabs between its tokens, which a name table would make unreadable.
-pub fn on_one_line(text: &str) -> Cow<'_, str> {
+pub(super) fn on_one_line(text: &str) -> Cow<'_, str> {
     if memchr::memchr3(b'\n', b'\r', b'\t', text.as_bytes()).is_none() {
         return Cow::Borrowed(text);
     }

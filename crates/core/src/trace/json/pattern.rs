@@ -5,7 +5,7 @@ const BLOCK: usize = 16;
 
 /// A text that others are compared with.
 #[derive(Clone, Debug)]
-pub struct Pattern {
+pub(crate) struct Pattern {
     /// The text, filled up to whole blocks.
     blocks: Box<[[u8; BLOCK]]>,
     length: usize,
@@ -15,7 +15,7 @@ pub struct Pattern {
 
 impl Pattern {
     /// The pattern of `text`.
-    pub fn of(text: &[u8]) -> Self {
+    pub(crate) fn of(text: &[u8]) -> Self {
         let mut blocks = vec![[0; BLOCK]; text.len().div_ceil(BLOCK)].into_boxed_slice();
         blocks.as_flattened_mut()[..text.len()].copy_from_slice(text);
         let over = blocks.len() * BLOCK - text.len();
@@ -24,18 +24,18 @@ impl Pattern {
 
     /// How long it is.
     #[inline]
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.length
     }
 
     /// The text itself.
-    pub fn text(&self) -> &[u8] {
+    pub(crate) fn text(&self) -> &[u8] {
         &self.blocks.as_flattened()[..self.length]
     }
 
     /// Whether `text` begins with it.
     #[inline]
-    pub fn begins(&self, text: &[u8]) -> bool {
+    pub(crate) fn begins(&self, text: &[u8]) -> bool {
         let Some(whole) = text.get(..self.blocks.len() * BLOCK) else {
             return text.starts_with(self.text());
         };

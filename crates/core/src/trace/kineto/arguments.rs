@@ -14,7 +14,7 @@ use crate::units::{Bytes, TimeNs};
 
 /// Ids of up to 64 bits in 32: small ones stay, wide ones are numbered downwards from the top.
 #[derive(Debug, Default)]
-pub struct NarrowIds {
+pub(super) struct NarrowIds {
     wide: FxHashMap<u64, u32>,
     /// The wide ones, in order of first appearance.
     order: Vec<u64>,
@@ -22,7 +22,7 @@ pub struct NarrowIds {
 
 impl NarrowIds {
     /// The narrow id of `text`; 0 for none.
-    pub fn id(&mut self, text: Text<'_>) -> u32 {
+    pub(super) fn id(&mut self, text: Text<'_>) -> u32 {
         let Some(id) = text.get().and_then(number::id) else { return 0 };
         match u32::try_from(id) {
             Ok(id) if id < u32::MAX / 2 => id,
@@ -38,18 +38,18 @@ impl NarrowIds {
     }
 
     /// Goes on with `known`, the ids here of what `other` numbered, for what it has numbered since.
-    pub fn follow(&mut self, other: &Self, known: &mut Vec<u32>) {
+    pub(super) fn follow(&mut self, other: &Self, known: &mut Vec<u32>) {
         known.extend(other.order[known.len()..].iter().map(|&wide| self.number(wide)));
     }
 }
 
 /// The id that one of another [`NarrowIds`] stands for, as [`NarrowIds::follow`] found.
-pub fn renumbered(id: u32, known: &[u32]) -> u32 {
+pub(super) fn renumbered(id: u32, known: &[u32]) -> u32 {
     known.get((u32::MAX - id) as usize).copied().unwrap_or(id)
 }
 
 /// An operator's arguments; `None` when it recorded none of interest.
-pub fn operator(event: &RawEvent<'_>, names: &mut NameTable, lists: &mut TensorLists) -> Option<OperatorArgs> {
+pub(super) fn operator(event: &RawEvent<'_>, names: &mut NameTable, lists: &mut TensorLists) -> Option<OperatorArgs> {
     // A list that is there already has no line breaks to take out.
     let mut json = |text: Text<'_>| match text.get() {
         Some(bytes) => names.find_bytes(bytes).unwrap_or_else(|| names.intern(&on_one_line(&text.written()))),
@@ -72,7 +72,7 @@ pub fn operator(event: &RawEvent<'_>, names: &mut NameTable, lists: &mut TensorL
 }
 
 /// A kernel's launch configuration; `None` when it recorded none.
-pub fn kernel(event: &RawEvent<'_>) -> Option<KernelArgs> {
+pub(super) fn kernel(event: &RawEvent<'_>) -> Option<KernelArgs> {
     let found = KernelArgs {
         grid: triple(event[Key::Grid]),
         block: triple(event[Key::Block]),
@@ -84,12 +84,12 @@ pub fn kernel(event: &RawEvent<'_>) -> Option<KernelArgs> {
 }
 
 /// A copy's size, when recorded.
-pub fn copy(event: &RawEvent<'_>) -> Option<CopyArgs> {
+pub(super) fn copy(event: &RawEvent<'_>) -> Option<CopyArgs> {
     wide(event[Key::Bytes]).map(|bytes| CopyArgs { bytes: Bytes(bytes) })
 }
 
 /// The collective that an event names; `None` when it names none.
-pub fn collective(event: &RawEvent<'_>, names: &mut NameTable) -> Option<CollectiveArgs> {
+pub(super) fn collective(event: &RawEvent<'_>, names: &mut NameTable) -> Option<CollectiveArgs> {
     event[Key::Collective].get()?;
     Some(CollectiveArgs {
         name: decoded(event[Key::Collective], names),
@@ -107,7 +107,7 @@ pub fn collective(event: &RawEvent<'_>, names: &mut NameTable) -> Option<Collect
 
 /// What `record_param_comms` says by position (2023 and 2024): tensors, sequence, group, rank, name, splits, size.
 /// Elements are the product of the first tensor's sizes.
-pub fn positional_collective(event: &RawEvent<'_>, names: &mut NameTable) -> CollectiveArgs {
+pub(super) fn positional_collective(event: &RawEvent<'_>, names: &mut NameTable) -> CollectiveArgs {
     let values: Vec<Cow<'_, str>> =
         event[Key::Concrete].get().and_then(|t| serde_json::from_slice(t).ok()).unwrap_or_default();
     let [_, sequence, group, _, name, in_split, out_split, size] = values.as_slice() else {
@@ -135,7 +135,7 @@ fn first_tensor_elements(dims: Text<'_>) -> Option<u64> {
 }
 
 /// A synchronisation record.
-pub fn sync(event: &RawEvent<'_>, names: &mut NameTable, narrow: &mut NarrowIds) -> SyncArgs {
+pub(super) fn sync(event: &RawEvent<'_>, names: &mut NameTable, narrow: &mut NarrowIds) -> SyncArgs {
     let stream = |text: Text<'_>| signed(text).filter(|stream| *stream >= 0);
     SyncArgs {
         kind: decoded(event[Key::SyncKind], names),
@@ -146,7 +146,7 @@ pub fn sync(event: &RawEvent<'_>, names: &mut NameTable, narrow: &mut NarrowIds)
 }
 
 /// An allocation or release at `at`.
-pub fn memory(event: &RawEvent<'_>, at: TimeNs) -> MemoryArgs {
+pub(super) fn memory(event: &RawEvent<'_>, at: TimeNs) -> MemoryArgs {
     MemoryArgs {
         bytes: signed(event[Key::MemoryBytes]).unwrap_or_default(),
         address: wide(event[Key::Address]).unwrap_or_default(),
@@ -158,7 +158,7 @@ pub fn memory(event: &RawEvent<'_>, at: TimeNs) -> MemoryArgs {
 }
 
 /// The characters of a string (or the text of another value), interned.
-pub fn decoded(text: Text<'_>, names: &mut NameTable) -> NameId {
+pub(super) fn decoded(text: Text<'_>, names: &mut NameTable) -> NameId {
     if !text.is_present() {
         return NameId(0);
     }

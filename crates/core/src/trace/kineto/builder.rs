@@ -145,7 +145,7 @@ impl Builder {
                 self.collective(id, event);
             }
             Category::Sync => {
-                self.trace.syncs.push(id, arguments::sync(event, &mut self.trace.names, &mut self.correlations))
+                self.trace.syncs.push(id, arguments::sync(event, &mut self.trace.names, &mut self.correlations));
             }
             _ => {}
         }

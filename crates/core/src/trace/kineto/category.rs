@@ -4,7 +4,7 @@ use super::raw::Text;
 use crate::trace::Category;
 
 /// What a `cat` stands for; `None` for one that no PyTorch profiler writes.
-pub fn of(cat: &[u8]) -> Option<Category> {
+pub(super) fn of(cat: &[u8]) -> Option<Category> {
     Some(match cat {
         b"cpu_op" | b"Operator" | b"operator" | b"hpu_op" => Category::Operator,
         b"user_annotation" => Category::Annotation,
@@ -36,7 +36,7 @@ pub fn of(cat: &[u8]) -> Option<Category> {
 }
 
 /// The 2021 schema files annotations under operators; these are the framework's own.
-pub fn is_annotation_name(name: Text<'_>) -> bool {
+pub(super) fn is_annotation_name(name: Text<'_>) -> bool {
     // Most names are told by their first letter, so that they need not be read.
     if !matches!(name.plain().first(), Some(b'P' | b'O' | b'e' | b'\\')) {
         return false;
@@ -46,7 +46,7 @@ pub fn is_annotation_name(name: Text<'_>) -> bool {
 }
 
 /// The kind of an event without `cat` (2020): its process tells.
-pub fn of_process(pid: &[u8]) -> Option<Category> {
+pub(super) fn of_process(pid: &[u8]) -> Option<Category> {
     match pid {
         b"\"CPU functions\"" => Some(Category::Operator),
         b"\"CUDA functions\"" => Some(Category::Kernel),

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 const LIBRARIES: [&str; 2] = ["site-packages/", "dist-packages/"];
 
 /// A stack, its frames parted by `;` or line breaks, with every path shortened (see [`shortened`]).
-pub fn stack(text: &str) -> Cow<'_, str> {
+pub(super) fn stack(text: &str) -> Cow<'_, str> {
     if !text.contains('/') && !text.contains('\\') {
         return Cow::Borrowed(text);
     }
@@ -17,7 +17,7 @@ pub fn stack(text: &str) -> Cow<'_, str> {
 ///
 /// Outside of libraries the folder and the file stay: `/home/x/work/dlrm/train.py(7): main` → `dlrm/train.py(7): main`.
 /// Paths that are relative already stay as they are.
-pub fn shortened(frame: &str) -> Cow<'_, str> {
+pub(super) fn shortened(frame: &str) -> Cow<'_, str> {
     let start = frame.len() - frame.trim_start().len();
     let is_absolute = frame[start..].starts_with(['/', '\\', '~']) || frame[start..].get(1..3).is_some_and(is_drive);
     let path_end = frame.find('(').unwrap_or(frame.len());

@@ -13,7 +13,7 @@ const OFTEN: u32 = 32;
 
 /// What stood behind a key how often.
 #[derive(Clone, Debug, Default)]
-pub struct FrequentValues {
+pub(super) struct FrequentValues {
     seen: u32,
     values: Vec<(Pattern, u32)>,
 }
@@ -24,7 +24,7 @@ impl FrequentValues {
     /// # Returns
     /// Whether it was seen so often that it may be expected.
     #[inline]
-    pub fn settles(&mut self, value: &[u8]) -> bool {
+    pub(super) fn settles(&mut self, value: &[u8]) -> bool {
         self.seen < LOOKED_AT && self.note(value)
     }
 

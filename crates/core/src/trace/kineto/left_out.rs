@@ -17,14 +17,14 @@ const KINDS: [(&str, &str); 7] = [
 
 /// Counts of what was left out.
 #[derive(Debug, Default)]
-pub struct LeftOut {
+pub(super) struct LeftOut {
     counts: [u64; KINDS.len()],
     unknown: Option<String>,
 }
 
 impl LeftOut {
     /// Counts an entry by its phase.
-    pub fn add(&mut self, event: &RawEvent<'_>) {
+    pub(super) fn add(&mut self, event: &RawEvent<'_>) {
         let phase = event[Key::Phase].plain();
         let kind = match phase {
             b"s" | b"t" | b"f" => 0,
@@ -42,13 +42,13 @@ impl LeftOut {
     }
 
     /// Adds what `other` counted further on.
-    pub fn merge(&mut self, other: Self) {
+    pub(super) fn merge(&mut self, other: Self) {
         self.counts.iter_mut().zip(other.counts).for_each(|(own, other)| *own += other);
         self.unknown = self.unknown.take().or(other.unknown);
     }
 
     /// Notes each kind that occurred, with its count.
-    pub fn report(&self, diagnostics: &mut Diagnostics) {
+    pub(super) fn report(&self, diagnostics: &mut Diagnostics) {
         for ((code, reason), &count) in KINDS.iter().zip(&self.counts).filter(|(_, count)| **count > 0) {
             let (severity, what) = match &self.unknown {
                 Some(phase) if *code == "unknown-phase" => {

@@ -8,7 +8,7 @@ use super::{database, label};
 
 /// A column; its number is its position in [`COLUMNS`].
 #[derive(Clone, Copy, Debug)]
-pub enum Column {
+pub(super) enum Column {
     Start,
     End,
     Process,
@@ -41,7 +41,7 @@ pub enum Column {
 }
 
 /// All columns as Nsight names them.
-pub const COLUMNS: [&str; 29] = [
+pub(super) const COLUMNS: [&str; 29] = [
     "start",
     "end",
     "globalPid",
@@ -74,7 +74,7 @@ pub const COLUMNS: [&str; 29] = [
 ];
 
 /// One row of a table of events.
-pub struct Fields<'a> {
+pub(super) struct Fields<'a> {
     /// The row, read by [`COLUMNS`].
     pub row: &'a rusqlite::Row<'a>,
     /// Nsight's table of texts.
@@ -83,28 +83,28 @@ pub struct Fields<'a> {
 
 impl Fields<'_> {
     /// A whole number; `None` where the file has none.
-    pub fn integer(&self, column: Column) -> Option<i64> {
+    pub(super) fn integer(&self, column: Column) -> Option<i64> {
         database::integer(self.row, column as usize)
     }
 
     /// A whole number from 0 to 2³² − 1, else 0.
-    pub fn small(&self, column: Column) -> u32 {
+    pub(super) fn small(&self, column: Column) -> u32 {
         self.integer(column).and_then(|number| u32::try_from(number).ok()).unwrap_or_default()
     }
 
     /// The text that a column refers to.
-    pub fn named(&self, column: Column) -> Option<&str> {
+    pub(super) fn named(&self, column: Column) -> Option<&str> {
         self.texts.get(&self.integer(column)?).map(String::as_str)
     }
 
     /// The text of a range.
-    pub fn text(&self) -> Cow<'_, str> {
+    pub(super) fn text(&self) -> Cow<'_, str> {
         let own = database::text(self.row, Column::Text as usize);
         own.or_else(|| self.named(Column::TextId).map(Cow::Borrowed)).unwrap_or_default()
     }
 
     /// The process that a row is of, as Nsight numbers processes.
-    pub fn process(&self) -> Option<i64> {
+    pub(super) fn process(&self) -> Option<i64> {
         self.integer(Column::Process).or_else(|| self.integer(Column::Thread).map(label::process_of))
     }
 }

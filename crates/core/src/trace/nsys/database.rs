@@ -12,7 +12,7 @@ const JOURNAL: std::ops::Range<usize> = 18..20;
 const ROLLBACK: [u8; 2] = [1, 1];
 
 /// A database with its tables and their columns.
-pub struct Database {
+pub(super) struct Database {
     connection: Connection,
     tables: BTreeMap<String, Vec<String>>,
 }
@@ -22,7 +22,7 @@ impl Database {
     ///
     /// # Errors
     /// It is damaged.
-    pub fn open(bytes: &[u8]) -> rusqlite::Result<Self> {
+    pub(super) fn open(bytes: &[u8]) -> rusqlite::Result<Self> {
         let mut connection = Connection::open_in_memory()?;
         // A database that was written with a write-ahead log is refused without one, although it is whole.
         let (head, rest) = bytes.split_at(bytes.len().min(JOURNAL.end));
@@ -39,12 +39,12 @@ impl Database {
     }
 
     /// Whether there is a table of this name.
-    pub fn has(&self, table: &str) -> bool {
+    pub(super) fn has(&self, table: &str) -> bool {
         self.tables.contains_key(table)
     }
 
     /// The tables that have a column of this name.
-    pub fn with_column<'a>(&'a self, column: &'a str) -> impl Iterator<Item = String> + 'a {
+    pub(super) fn with_column<'a>(&'a self, column: &'a str) -> impl Iterator<Item = String> + 'a {
         let has = move |columns: &Vec<String>| columns.iter().any(|name| name == column);
         self.tables.iter().filter(move |(_, columns)| has(columns)).map(|(table, _)| table.clone())
     }
@@ -53,7 +53,7 @@ impl Database {
     ///
     /// # Errors
     /// It is damaged.
-    pub fn count(&self, table: &str) -> rusqlite::Result<u64> {
+    pub(super) fn count(&self, table: &str) -> rusqlite::Result<u64> {
         let count = format!("SELECT count(*) FROM {}", quoted(table));
         self.connection.query_row(&count, [], |row| row.get::<_, i64>(0)).map(i64::unsigned_abs)
     }
@@ -65,7 +65,7 @@ impl Database {
     ///
     /// # Errors
     /// The table is damaged; what came before was handed over.
-    pub fn each(&self, table: &str, columns: &[&str], mut take: impl FnMut(&Row<'_>)) -> rusqlite::Result<()> {
+    pub(super) fn each(&self, table: &str, columns: &[&str], mut take: impl FnMut(&Row<'_>)) -> rusqlite::Result<()> {
         let Some(present) = self.tables.get(table) else { return Ok(()) };
         let column = |&name: &&str| if present.iter().any(|it| it == name) { quoted(name) } else { "NULL".to_owned() };
         let list: Vec<String> = columns.iter().map(column).collect();
@@ -89,7 +89,7 @@ fn texts(connection: &Connection, select: &str, about: &str) -> rusqlite::Result
 }
 
 /// A whole number; `None` for anything else.
-pub fn integer(row: &Row<'_>, at: usize) -> Option<i64> {
+pub(super) fn integer(row: &Row<'_>, at: usize) -> Option<i64> {
     match row.get_ref(at) {
         Ok(ValueRef::Integer(number)) => Some(number),
         _ => None,
@@ -97,7 +97,7 @@ pub fn integer(row: &Row<'_>, at: usize) -> Option<i64> {
 }
 
 /// A text; `None` for anything else.
-pub fn text<'a>(row: &'a Row<'_>, at: usize) -> Option<Cow<'a, str>> {
+pub(super) fn text<'a>(row: &'a Row<'_>, at: usize) -> Option<Cow<'a, str>> {
     match row.get_ref(at) {
         Ok(ValueRef::Text(text)) => Some(String::from_utf8_lossy(text)),
         _ => None,

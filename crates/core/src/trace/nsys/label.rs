@@ -5,22 +5,22 @@ const THREAD_BITS: u32 = 24;
 const THREAD: i64 = (1 << THREAD_BITS) - 1;
 
 /// The global process id in a global thread id.
-pub fn process_of(global_thread: i64) -> i64 {
+pub(super) fn process_of(global_thread: i64) -> i64 {
     global_thread & !THREAD
 }
 
 /// The process id in a global id.
-pub fn pid(global: i64) -> i64 {
+pub(super) fn pid(global: i64) -> i64 {
     (global >> THREAD_BITS) & THREAD
 }
 
 /// The thread id in a global thread id.
-pub fn tid(global_thread: i64) -> i64 {
+pub(super) fn tid(global_thread: i64) -> i64 {
     global_thread & THREAD
 }
 
 /// A call's name without the version of its interface: `cudaLaunchKernel_v7000` → `cudaLaunchKernel`.
-pub fn call(name: &str) -> &str {
+pub(super) fn call(name: &str) -> &str {
     match name.rsplit_once("_v") {
         Some((call, version)) if !version.is_empty() && version.bytes().all(|b| b.is_ascii_digit()) => call,
         _ => name,
@@ -28,7 +28,7 @@ pub fn call(name: &str) -> &str {
 }
 
 /// A copy's name, by CUPTI's numbers of the kind of copy and of memory: `Memcpy HtoD (Pageable -> Device)`.
-pub fn copy(kind: u32, from: Option<i64>, to: Option<i64>) -> String {
+pub(super) fn copy(kind: u32, from: Option<i64>, to: Option<i64>) -> String {
     let kind = match kind {
         1 | 3 | 11 => "HtoD",
         2 | 4 | 12 => "DtoH",
@@ -41,7 +41,7 @@ pub fn copy(kind: u32, from: Option<i64>, to: Option<i64>) -> String {
 }
 
 /// A memset's name.
-pub fn set(kind: Option<i64>) -> String {
+pub(super) fn set(kind: Option<i64>) -> String {
     format!("Memset ({})", memory(kind))
 }
 
@@ -57,7 +57,7 @@ fn memory(kind: Option<i64>) -> &'static str {
 }
 
 /// A synchronisation's name, by CUPTI's number of its type.
-pub fn synchronisation(kind: u32) -> &'static str {
+pub(super) fn synchronisation(kind: u32) -> &'static str {
     match kind {
         1 => "Event Sync",
         2 => "Stream Wait Event",
@@ -69,7 +69,7 @@ pub fn synchronisation(kind: u32) -> &'static str {
 
 /// What `torch.autograd.profiler.emit_nvtx` writes of an operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Operator<'a> {
+pub(super) struct Operator<'a> {
     /// Its name.
     pub name: &'a str,
     /// Joins forward and backward.
@@ -79,7 +79,7 @@ pub struct Operator<'a> {
 }
 
 /// Reads `aten::mm, seq = 3, op_id = 7, sizes = [[2, 3], [3, 4]], input_op_ids = […]`; `None` for any other range.
-pub fn operator(text: &str) -> Option<Operator<'_>> {
+pub(super) fn operator(text: &str) -> Option<Operator<'_>> {
     const PARTS: [&str; 4] = [", seq = ", ", op_id = ", ", sizes = ", ", input_op_ids = "];
     let part = |at: usize| {
         let value = text.split_once(PARTS[at])?.1;

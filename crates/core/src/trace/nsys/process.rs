@@ -16,7 +16,7 @@ use crate::units::{Bytes, TimeNs};
 
 /// What a table holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub(super) enum Kind {
     /// Runtime and driver calls.
     Call,
     /// Kernels.
@@ -40,7 +40,7 @@ const NO_STREAM: i64 = 0xffff_ffff;
 
 /// A process being read.
 #[derive(Debug, Default)]
-pub struct Process {
+pub(super) struct Process {
     trace: TraceBuilder,
     /// Correlation id and stream of the records of each event, in the order of the table.
     records: FxHashMap<i64, Vec<(u32, i64)>>,
@@ -49,22 +49,22 @@ pub struct Process {
 
 impl Process {
     /// Whether anything ran on a device for it.
-    pub fn used_device(&self) -> bool {
+    pub(super) fn used_device(&self) -> bool {
         self.used_device
     }
 
     /// Whether it has no event.
-    pub fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.trace.events.is_empty()
     }
 
     /// How many rows it has, those left out included.
-    pub fn entries(&self) -> u64 {
+    pub(super) fn entries(&self) -> u64 {
         self.trace.entries
     }
 
     /// Takes a row that begins at `start`.
-    pub fn add(&mut self, kind: Kind, start: TimeNs, row: &Fields<'_>) {
+    pub(super) fn add(&mut self, kind: Kind, start: TimeNs, row: &Fields<'_>) {
         if kind == Kind::Record {
             return self.record(row);
         }
@@ -181,7 +181,7 @@ impl Process {
     }
 
     /// Notes the name of a thread, by its global id.
-    pub fn name_thread(&mut self, global: i64, name: &str) {
+    pub(super) fn name_thread(&mut self, global: i64, name: &str) {
         let name = self.trace.names.intern(name);
         self.trace.tracks.set_name(label::pid(global), label::tid(global), name);
     }
@@ -193,7 +193,12 @@ impl Process {
     ///
     /// # Errors
     /// It has no event.
-    pub fn finish(mut self, path: PathBuf, begun: TimeNs, devices: Vec<RecordedDevice>) -> Result<Trace, OpenError> {
+    pub(super) fn finish(
+        mut self,
+        path: PathBuf,
+        begun: TimeNs,
+        devices: Vec<RecordedDevice>,
+    ) -> Result<Trace, OpenError> {
         (self.trace.origin, self.trace.devices) = (begun, devices);
         self.trace.finish(path, "nsight-systems")
     }

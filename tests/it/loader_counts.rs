@@ -82,7 +82,7 @@ fn assert_invariants(trace: &Trace) {
     assert!(events.ids().zip(events.ids().skip(1)).all(|(a, b)| events.start(a) <= events.start(b)));
     assert!(events.ids().all(|id| events.start(id).0 >= 0 && events.dur(id).0 >= 0));
     for id in events.ids().filter(|&id| events.category(id).is_device_work()) {
-        let kind = trace.tracks[usize::from(events.track(id).0)].kind;
+        let kind = trace.tracks[events.track(id).0 as usize].kind;
         assert!(matches!(kind, TrackKind::Stream { .. }), "{}: {kind:?}", trace.path.display());
     }
 }

@@ -33,7 +33,7 @@ fn one(trace: &Trace, wanted: &str) -> (EventId, Event) {
 }
 
 fn track(trace: &Trace, event: &Event) -> TrackKind {
-    trace.tracks[usize::from(event.track.0)].kind
+    trace.tracks[event.track.0 as usize].kind
 }
 
 fn counts<const N: usize>(trace: &Trace, codes: [&str; N]) -> [u64; N] {
@@ -125,7 +125,7 @@ fn rocm_events_have_fewer_arguments_and_their_own_device_numbers() {
     assert_eq!(one(&trace, "hipLaunchKernel").1.category, Category::Runtime);
     let (id, kernel) = one(&trace, "vectorized_gather_kernel<16, long>");
     assert_eq!((track(&trace, &kernel), trace.kernels.get(id)), (TrackKind::Stream { device: 2, stream: 3 }, None));
-    assert_eq!(trace.names.get(trace.tracks[usize::from(kernel.track.0)].name), "stream 3");
+    assert_eq!(trace.names.get(trace.tracks[kernel.track.0 as usize].name), "stream 3");
     let (id, copy) = one(&trace, "Memcpy DtoD (Device -> Device)");
     assert_eq!((copy.category, trace.copies.get(id), trace.has_shapes), (Category::Memcpy, None, false));
 }

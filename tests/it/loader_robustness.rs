@@ -139,8 +139,8 @@ fn the_2021_schema_gives_operators_launches_kernels_copies_and_memory() {
     assert_eq!(trace.names.get(operator.stack), "a.py(1): f;b.py(2): g");
     let (launch, kernel) = (trace.events.get(find("cudaLaunchKernel")), trace.events.get(find("sgemm")));
     assert_eq!((launch.correlation, kernel.correlation, kernel.external), (34441, 34441, 1669));
-    assert_eq!(trace.tracks[usize::from(kernel.track.0)].kind, TrackKind::Stream { device: 0, stream: 7 });
-    assert_eq!(trace.names.get(trace.tracks[usize::from(launch.track.0)].name), "thread 50 (python)");
+    assert_eq!(trace.tracks[kernel.track.0 as usize].kind, TrackKind::Stream { device: 0, stream: 7 });
+    assert_eq!(trace.names.get(trace.tracks[launch.track.0 as usize].name), "thread 50 (python)");
     assert_eq!(trace.kernels.get(find("sgemm")).unwrap().grid, [50, 1, 1]);
     assert_eq!(trace.copies.get(find("Memcpy HtoD")).unwrap().bytes, Bytes(4096));
     let memory = trace.memory.get(find("[memory]")).unwrap();

@@ -49,6 +49,7 @@ impl TraceBuilder {
     }
 
     /// The length of an event as recorded; 0 and a note where it is missing, negative or endless.
+    #[inline]
     pub(super) fn length(&mut self, recorded: Option<DurNs>, place: impl FnOnce() -> String) -> DurNs {
         match recorded {
             Some(dur) if (DurNs::ZERO..=DAY).contains(&dur) => dur,

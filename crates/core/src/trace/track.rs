@@ -54,6 +54,7 @@ pub(super) struct TrackTable {
 
 impl TrackTable {
     /// The track of this kind, which is added if it is new.
+    #[inline]
     pub(super) fn id(&mut self, kind: TrackKind) -> TrackId {
         match self.last {
             Some((last, id)) if last == kind => return id,

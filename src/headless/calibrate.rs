@@ -112,7 +112,7 @@ fn table(rows: &[DomainReport]) -> output::Table {
     let signed = |value: f64| known(value, format!("{:+.1}", 100.0 * value));
     let baseline = |errors: &ErrorSummary| if errors.n == 0 { "–".to_owned() } else { percent(errors.mape) };
     for row in rows {
-        let errors = row.held_out;
+        let errors = row.errors.held_out;
         let worst = if errors.max.abs() > errors.min.abs() { errors.max } else { errors.min };
         table.row([
             row.domain.clone(),
@@ -125,12 +125,12 @@ fn table(rows: &[DomainReport]) -> output::Table {
             percent(errors.p50),
             percent(errors.p90),
             signed(worst),
-            row.kernels.n.to_string(),
-            percent(row.kernels.mape),
-            baseline(&row.structured),
+            row.errors.kernels.n.to_string(),
+            percent(row.errors.kernels.mape),
+            baseline(&row.errors.structured),
             row.network.map(percent).unwrap_or_default(),
-            baseline(&row.curve),
-            baseline(&row.roofline),
+            baseline(&row.errors.curve),
+            baseline(&row.errors.roofline),
         ]);
     }
     table

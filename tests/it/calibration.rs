@@ -286,7 +286,7 @@ fn every_family_of_a_microbenchmark_becomes_a_fit_or_is_named() {
     }
     for wanted in ["linear", "gemm16", "conv", "norm", "softmax", "streaming", "attention"] {
         let row = found.report.iter().find(|row| row.domain == wanted);
-        assert!(row.is_some_and(|row| row.held_out.n > 0), "{wanted}: {fitted:?}");
+        assert!(row.is_some_and(|row| row.errors.held_out.n > 0), "{wanted}: {fitted:?}");
     }
     for wanted in
         ["lookup forward", "lookup backward", "strided", "attention gradient", "copies host-to-device, pinned"]

@@ -15,7 +15,7 @@ use retime_core::device::DeviceProfile;
 
 /// A device's measurements in a domain with its fit, and the shared parameters as they are on it.
 #[derive(Clone, Debug)]
-pub struct Judged<'a> {
+pub struct FittedSample<'a> {
     /// The measurements.
     pub sample: Sample<'a>,
     /// The fit, which has not seen the held-out ones.
@@ -37,9 +37,9 @@ struct Row {
     models: [f64; 3],
 }
 
-/// The errors in `domain` over `judged` devices, for each way to a ratio.
-pub fn anchored_errors(domain: Domain, judged: &[Judged<'_>], smallest_us: f64, source: &str) -> Vec<Anchored> {
-    let tables: Vec<Vec<(&Work, Row)>> = judged.iter().map(|one| rows(domain, one, smallest_us)).collect();
+/// The errors in `domain` over `fitted` devices, for each way to a ratio.
+pub fn anchored_errors(domain: Domain, fitted: &[FittedSample<'_>], smallest_us: f64, source: &str) -> Vec<Anchored> {
+    let tables: Vec<Vec<(&Work, Row)>> = fitted.iter().map(|one| rows(domain, one, smallest_us)).collect();
     let mut doublings: [[Vec<f64>; 3]; 3] = Default::default();
     for rows in &tables {
         for ((_, from), (_, to)) in batch_pairs(rows) {
@@ -53,7 +53,7 @@ pub fn anchored_errors(domain: Domain, judged: &[Judged<'_>], smallest_us: f64, 
     for (at, from) in tables.iter().enumerate() {
         let known: BTreeMap<String, &Row> = from.iter().map(|(work, row)| (key(work), row)).collect();
         for (other, to) in tables.iter().enumerate() {
-            if !is_same_chip(judged[at].sample.device, judged[other].sample.device) {
+            if !is_same_chip(fitted[at].sample.device, fitted[other].sample.device) {
                 let pairs = to.iter().filter_map(|(work, row)| Some((*known.get(&key(work))?, row)));
                 pairs.for_each(|(from, to)| note(&mut swaps, from, to));
             }
@@ -82,8 +82,8 @@ fn note(errors: &mut [Vec<f64>; 3], from: &Row, to: &Row) {
 }
 
 /// The held-out kernels of one device.
-fn rows<'a>(domain: Domain, judged: &Judged<'a>, smallest_us: f64) -> Vec<(&'a Work, Row)> {
-    let Judged { sample, fit, shared } = judged;
+fn rows<'a>(domain: Domain, fitted: &FittedSample<'a>, smallest_us: f64) -> Vec<(&'a Work, Row)> {
+    let FittedSample { sample, fit, shared } = fitted;
     let counts =
         |row: &&Measurement| row.us >= smallest_us && is_held_out(&row.work) && is_kernel(fit, sample.device, row);
     let row = |row: &'a Measurement| {
@@ -184,14 +184,14 @@ mod tests {
         };
         let rows = [measured(0), measured(1)];
         let same = fits[0].parameters.clone();
-        let judged: Vec<Judged<'_>> = (0..2)
-            .map(|at| Judged {
+        let fitted: Vec<FittedSample<'_>> = (0..2)
+            .map(|at| FittedSample {
                 sample: Sample { domain: Domain::Gemm16, device: devices[at], rows: &rows[at] },
                 fit: fits[at],
                 shared: &same,
             })
             .collect();
-        let found = anchored_errors(Domain::Gemm16, &judged, 5.0, "made up");
+        let found = anchored_errors(Domain::Gemm16, &fitted, 5.0, "made up");
         let of = |by: Ratio| found.iter().find(|row| row.by == by).unwrap();
         assert!(of(Ratio::Fitted).doublings[0].n > 0 && of(Ratio::Fitted).swap.n > 50);
         assert!(of(Ratio::Fitted).swap.error < 1e-3 && of(Ratio::Fitted).doublings[0].error < 1e-3);

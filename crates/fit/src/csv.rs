@@ -2,13 +2,16 @@
 
 use std::collections::HashMap;
 
+use csv::{ReaderBuilder, StringRecord, Trim};
+
 use super::FitError;
 
 /// A parsed file.
 #[derive(Clone, Debug)]
 pub struct Table {
     columns: HashMap<String, usize>,
-    rows: Vec<(usize, Vec<String>)>,
+    /// Line from 1, and fields.
+    rows: Vec<(usize, StringRecord)>,
 }
 
 /// One row of a table.
@@ -17,7 +20,7 @@ pub struct Row<'a> {
     table: &'a Table,
     /// Line in the file, from 1.
     pub line: usize,
-    fields: &'a [String],
+    fields: &'a StringRecord,
 }
 
 impl Table {
@@ -26,18 +29,24 @@ impl Table {
     /// # Errors
     /// No header, no rows, or a row with more fields than the header.
     pub fn parse(text: &str) -> Result<Self, FitError> {
-        let mut lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
-        let Some((_, header)) = lines.next() else { return Err(FitError::Empty) };
-        let names = split(header);
-        let width = names.len();
-        let columns = names.into_iter().enumerate().map(|(at, name)| (name.trim().to_owned(), at)).collect();
-        let mut rows = Vec::new();
-        for (at, line) in lines {
-            let fields = split(line);
-            if fields.len() > width {
-                return Err(FitError::Width { line: at + 1, fields: fields.len(), columns: width });
+        let mut reader = ReaderBuilder::new().flexible(true).trim(Trim::All).from_reader(text.as_bytes());
+        let header = reader.headers().map_err(|_| FitError::Empty)?;
+        let columns: HashMap<String, usize> = header.iter().map(str::to_owned).zip(0..).collect();
+        let width = header.len();
+        let (mut rows, mut line, mut counted) = (Vec::new(), 1, 0);
+        for row in reader.records() {
+            let row = row.map_err(|_| FitError::Empty)?;
+            // The reader's own count of lines does not see blank ones before a row.
+            let start = row.position().map_or(0, |position| position.byte() as usize);
+            let start = text.len() - text[start..].trim_start_matches(['\r', '\n']).len();
+            line += text[counted..start].matches('\n').count();
+            counted = start;
+            if row.len() > width {
+                return Err(FitError::Width { line, fields: row.len(), columns: width });
             }
-            rows.push((at + 1, fields));
+            if row.len() > 1 || !row[0].is_empty() {
+                rows.push((line, row));
+            }
         }
         if rows.is_empty() { Err(FitError::Empty) } else { Ok(Self { columns, rows }) }
     }
@@ -65,7 +74,7 @@ impl Table {
 impl<'a> Row<'a> {
     /// The text in column `name`; empty when there is none.
     pub fn text(&self, name: &str) -> &'a str {
-        self.table.columns.get(name).and_then(|&at| self.fields.get(at)).map_or("", |field| field.trim())
+        self.table.columns.get(name).and_then(|&at| self.fields.get(at)).unwrap_or_default()
     }
 
     /// The number in column `column`.
@@ -96,34 +105,17 @@ impl<'a> Row<'a> {
     }
 }
 
-/// The fields of a line; inside quotes a comma is text and two quotes are one.
-fn split(line: &str) -> Vec<String> {
-    let (mut fields, mut field, mut quoted) = (Vec::new(), String::new(), false);
-    let mut letters = line.chars().peekable();
-    while let Some(c) = letters.next() {
-        match c {
-            '"' if quoted && letters.peek() == Some(&'"') => {
-                letters.next();
-                field.push('"');
-            }
-            '"' => quoted = !quoted,
-            ',' if !quoted => fields.push(std::mem::take(&mut field)),
-            _ => field.push(c),
-        }
-    }
-    fields.push(field);
-    fields
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn quoted_fields_may_hold_commas() {
-        let table = Table::parse("a,b\n\"x, \"\"y\"\"\",2\n").unwrap();
-        let row = table.rows().next().unwrap();
-        assert_eq!((row.text("a"), row.number("b").unwrap()), ("x, \"y\"", 2.0));
+    fn quoted_fields_may_hold_commas_and_blank_lines_are_passed_over() {
+        let table = Table::parse("a,b\r\n\r\n  \n\"x, \"\"y\"\"\", 2\r\n\n\n3\n").unwrap();
+        let rows: Vec<Row<'_>> = table.rows().collect();
+        assert_eq!((rows[0].text("a"), rows[0].number("b").unwrap(), rows[0].line), ("x, \"y\"", 2.0, 4));
+        assert_eq!((rows[1].text("a"), rows[1].text("b"), rows.len()), ("3", "", 2));
+        assert_eq!(rows[1].line, 7);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Tables of measurements → all that is fitted for one device: fits by domain, collective curves, figures.
 
-mod beside;
+mod figures;
 mod tables;
 
 use std::collections::BTreeMap;
@@ -9,10 +9,10 @@ use serde::Serialize;
 
 use self::tables::{Tables, are_whole_calls};
 use super::fit::{FEWEST, FEWEST_QUICK};
-use super::forest::Growth;
+use super::forest::Hyperparameters;
 use super::mlp::MlpConfig;
 use super::{
-    ErrorSummary, FamilyUse, FitError, FitPrior, Measurement, Sample, Tuning, calibrate, calibrate_quick, summarise,
+    FamilyUse, FitError, FitErrors, FitPrior, Measurement, Sample, Tuning, calibrate, calibrate_quick, summarise,
 };
 use retime_core::cost::copies::{CopyCurve, CopyKind};
 use retime_core::cost::device_file::MeasuredDevice;
@@ -20,7 +20,7 @@ use retime_core::cost::domain::Domain;
 use retime_core::cost::fits::{Fit, Fits};
 use retime_core::cost::roofline;
 use retime_core::cost::scale::{Scale, ScaleKind};
-use retime_core::cost::structured::{BANDWIDTH, COMPUTE, FLOOR_US};
+use retime_core::cost::structured::{BANDWIDTH, COMPUTE, START_US};
 use retime_core::cost::work::{Family, Work};
 use retime_core::device::{BandwidthCurve, Catalog, CollectiveCurve, DeviceProfile};
 
@@ -37,7 +37,7 @@ pub struct Target<'a> {
     pub is_paper_grid: bool,
 }
 
-/// One fit with its errors on rows it has not seen.
+/// One fit with its errors on held-out rows.
 #[derive(Clone, Debug, Serialize)]
 pub struct DomainReport {
     /// What was fitted.
@@ -46,16 +46,9 @@ pub struct DomainReport {
     pub model: String,
     /// Rows fitted to.
     pub n_train: u32,
-    /// The chosen model on held-out rows (for a quick fit: each row predicted from the others).
-    pub held_out: ErrorSummary,
-    /// The same on held-out rows well above the host's floor.
-    pub kernels: ErrorSummary,
-    /// The structured model alone on those of `kernels`.
-    pub structured: ErrorSummary,
-    /// Data-movement curve and floor on those of `kernels`.
-    pub curve: ErrorSummary,
-    /// The roofline on those of `kernels`.
-    pub roofline: ErrorSummary,
+    /// Errors of the chosen model and of baselines.
+    #[serde(flatten)]
+    pub errors: FitErrors,
     /// Mean absolute error of the best network tried, on those of `kernels`; none where none was.
     pub network: Option<f64>,
 }
@@ -178,8 +171,8 @@ impl DeviceCalibration {
                 self.unused.push(format!("{} rows of {} (--quick takes products only)", rows.len(), domain.name()));
             } else if !is_quick && rows.len() >= FEWEST {
                 let common = known.unseen(domain).map(|unseen| &unseen.parameters[..]);
-                let beside = FitPrior { common, companions: &[] };
-                match calibrate(sample, beside, &source, &tuning(rows.len(), target)) {
+                let prior = FitPrior { common, companions: &[] };
+                match calibrate(sample, prior, &source, &tuning(rows.len(), target)) {
                     Ok(found) => self.keep(domain, &found),
                     Err(error) => self.unused.push(error.to_string()),
                 }
@@ -198,11 +191,7 @@ impl DeviceCalibration {
             domain: domain.name().to_owned(),
             model: found.fit.choice.name().to_owned(),
             n_train: found.fit.n_train,
-            held_out: found.held_out,
-            kernels: found.kernels,
-            structured: found.structured,
-            curve: found.curve,
-            roofline: found.roofline,
+            errors: found.errors,
             network: found.fit.network_error,
         });
         self.fits.push(found.fit.clone());
@@ -218,14 +207,15 @@ impl DeviceCalibration {
             domain: sample.domain.name().to_owned(),
             model: format!(
                 "constants: compute {:.2}, bandwidth {:.2}, floor {:.1} µs",
-                fit.parameters[COMPUTE], fit.parameters[BANDWIDTH], fit.parameters[FLOOR_US]
+                fit.parameters[COMPUTE], fit.parameters[BANDWIDTH], fit.parameters[START_US]
             ),
             n_train: fit.n_train,
-            held_out: error,
-            kernels: error,
-            structured: error,
-            curve: over(&|work| roofline::curve_us(work, sample.device)),
-            roofline: over(&|work| roofline::roofline_us(work, sample.device)),
+            errors: FitErrors {
+                structured: error,
+                curve: over(&|work| roofline::curve_us(work, sample.device)),
+                roofline: over(&|work| roofline::roofline_us(work, sample.device)),
+                ..FitErrors::of(error)
+            },
             network: None,
         });
         self.fits.push(fit);
@@ -236,8 +226,8 @@ impl DeviceCalibration {
 /// Fewer rows carry fewer trees.
 fn tuning(rows: usize, target: Target<'_>) -> Tuning {
     let full = Tuning::default();
-    let growth = Growth { trees: full.growth.trees.min(rows), ..full.growth };
-    Tuning { growth, networks: if target.is_paper_grid { MlpConfig::paper_grid() } else { full.networks } }
+    let hyperparameters = Hyperparameters { trees: full.hyperparameters.trees.min(rows), ..full.hyperparameters };
+    Tuning { hyperparameters, networks: if target.is_paper_grid { MlpConfig::paper_grid() } else { full.networks } }
 }
 
 #[cfg(test)]
@@ -278,7 +268,7 @@ mod tests {
             let estimate = models.estimate(&work, catalog.find("Card").unwrap()).unwrap();
             let wanted = 4.0 + 2.0 * 2048f64.powi(3) / 300e6;
             assert!((estimate.duration.0 as f64 / 1e3 / wanted - 1.0).abs() < 0.25, "{estimate:?} {wanted}");
-            assert!(estimate.error > 0.0 && found.report[0].held_out.n > 0);
+            assert!(estimate.error > 0.0 && found.report[0].errors.held_out.n > 0);
         }
     }
 

@@ -2,22 +2,24 @@
 
 use std::collections::BTreeSet;
 
-use super::forest::{Growth, enough, grow};
-use super::held_out::{is_held_out, is_judge};
+use serde::Serialize;
+
+use super::forest::{Hyperparameters, enough, grow};
+use super::held_out::{is_held_out, is_validation};
 use super::mlp::{MlpConfig, search as search_network, train};
 use super::search::minimise;
 use super::structure::{KERNEL_OVER_FLOOR, TrainingRow, search, training_rows};
 use super::{ErrorSummary, FitError, FitPrior, Measurement, Sample, summarise};
+use retime_core::cost::call_overhead::BEFORE;
 use retime_core::cost::domain::Domain;
 use retime_core::cost::features::{features, sizes};
 use retime_core::cost::fits::{Choice, Fit};
 use retime_core::cost::forest::Forest;
-use retime_core::cost::host_floor::BEFORE;
 use retime_core::cost::mlp::{Mlp, paper_features};
 use retime_core::cost::operators::{GemmSize, gemm_work};
 use retime_core::cost::roofline;
 use retime_core::cost::significant::significant;
-use retime_core::cost::structured::{BANDWIDTH, COMPUTE, FLOOR_US, defaults, structured_us, without_power_limit};
+use retime_core::cost::structured::{BANDWIDTH, COMPUTE, START_US, defaults, structured_us, without_power_limit};
 use retime_core::cost::work::Work;
 use retime_core::device::{DeviceProfile, Precision};
 use retime_core::graph::DType;
@@ -27,49 +29,64 @@ pub(super) const FEWEST: usize = 60;
 /// Fewest measurements that the three device constants are fitted to.
 pub(super) const FEWEST_QUICK: usize = 5;
 /// Least part of a call that is its kernel, for trees to learn from a kernel measured alone what they say of such calls.
-const SEEN: f64 = 0.5;
+const LEAST_SENSITIVITY: f64 = 0.5;
 
-/// A fit and how wrong it is on measurements it has not seen.
+/// A fit and its errors on held-out rows.
 #[derive(Clone, Debug)]
 pub struct Calibrated {
     /// The fit.
     pub fit: Fit,
-    /// All held-out measurements.
+    /// Its errors.
+    pub errors: FitErrors,
+}
+
+/// Errors of a fit and of baselines on the same rows.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct FitErrors {
+    /// The fit on all rows (for a quick fit: each row predicted from the others).
     pub held_out: ErrorSummary,
-    /// Held-out measurements well above the host's floor: what counts for kernels.
+    /// The same on rows well above the call overhead: what counts for kernels.
     pub kernels: ErrorSummary,
     /// The structured model alone, on those of `kernels`.
     pub structured: ErrorSummary,
+    /// The data-movement curve (where the device has one) and the call overhead, on those of `kernels`.
+    pub curve: ErrorSummary,
     /// The plain roofline, on those of `kernels`.
     pub roofline: ErrorSummary,
-    /// The data-movement curve (where the device has one) and the host's floor, on those of `kernels`.
-    pub curve: ErrorSummary,
+}
+
+impl FitErrors {
+    /// `errors` without baselines.
+    pub(crate) fn of(errors: ErrorSummary) -> Self {
+        let none = ErrorSummary::default();
+        Self { held_out: errors, kernels: errors, structured: none, curve: none, roofline: none }
+    }
 }
 
 /// How the candidates of a fit are made.
 #[derive(Clone, Debug)]
 pub struct Tuning {
     /// How trees grow.
-    pub growth: Growth,
+    pub hyperparameters: Hyperparameters,
     /// Networks tried.
     pub networks: Vec<MlpConfig>,
 }
 
 impl Default for Tuning {
     fn default() -> Self {
-        Self { growth: Growth::default(), networks: MlpConfig::small_grid() }
+        Self { hyperparameters: Hyperparameters::default(), networks: MlpConfig::small_grid() }
     }
 }
 
 /// Fits `sample`: parameters by search on up to 2000 rows; then, of trees, a network, the structured model alone and the curve, the
-/// one with the least error on part of the rows, taught by all of them but the held-out ones. The same rows give the same
+/// one with the least error on part of the rows, trained on all of them but the held-out ones. The same rows give the same
 /// fit, to the last digit.
 ///
 /// # Errors
 /// Fewer than 60 measurements.
 pub fn calibrate(
     sample: Sample<'_>,
-    beside: FitPrior<'_>,
+    prior: FitPrior<'_>,
     source: &str,
     tuning: &Tuning,
 ) -> Result<Calibrated, FitError> {
@@ -78,9 +95,9 @@ pub fn calibrate(
     if train.len() < FEWEST || test.is_empty() {
         return Err(FitError::TooFew { rows: sample.rows.len(), domain: sample.domain.name(), needed: FEWEST });
     }
-    let (groups, calls) = training_rows(&sample, beside);
+    let (groups, calls) = training_rows(&sample, prior);
     let training_rows = groups.concat();
-    let (parameters, host) = search(sample.domain, &[groups, calls].concat(), beside.common);
+    let (parameters, host) = search(sample.domain, &[groups, calls].concat(), prior.common);
     let mut fit = Fit {
         domain: sample.domain,
         devices: vec![sample.device.id.clone()],
@@ -108,23 +125,23 @@ pub fn calibrate(
     }
     match fit.choice {
         Choice::StructuredTrees => {
-            let growth = Growth { trees: candidate.forest.len(), ..tuning.growth };
-            fit.forest = residual(&fit, &training_rows, growth);
+            let hyperparameters = Hyperparameters { trees: candidate.forest.len(), ..tuning.hyperparameters };
+            fit.forest = residual(&fit, &training_rows, hyperparameters);
         }
-        Choice::Mlp => fit.network = config.and_then(|config| taught(&training_rows, &config)),
+        Choice::Mlp => fit.network = config.and_then(|config| trained(&training_rows, &config)),
         Choice::Structured | Choice::Curve => {}
     }
-    let mut calibrated = assess(&fit, sample.device, &test);
-    calibrated.fit.error = significant(calibrated.kernels.mape, 4);
-    calibrated.fit.structured_error = significant(calibrated.structured.mape, 4);
-    Ok(calibrated)
+    let errors = assess(&fit, sample.device, &test);
+    fit.error = significant(errors.kernels.mape, 4);
+    fit.structured_error = significant(errors.structured.mape, 4);
+    Ok(Calibrated { fit, errors })
 }
 
-/// Rows that a network is taught, and rows that the grid of networks is searched with.
-const TAUGHT: usize = 4_000;
+/// Most rows that a network is trained on, and rows that the grid of networks is searched with.
+const TRAINED: usize = 4_000;
 const SEARCHED_BY_NETWORKS: usize = 800;
 
-/// `fit` with all candidates taught by part of `train` and the choice that has the least error on the rest; and the network's
+/// `fit` with all candidates trained on part of the rows and the choice that has the least error on the rest; and the network's
 /// configuration.
 fn chosen(
     fit: &Fit,
@@ -132,18 +149,18 @@ fn chosen(
     training_rows: &[TrainingRow<'_>],
     tuning: &Tuning,
 ) -> (Fit, Option<MlpConfig>) {
-    let (judges, lesson): (Vec<TrainingRow<'_>>, Vec<TrainingRow<'_>>) =
-        training_rows.iter().partition(|one| is_judge(&one.row.work));
-    let judges: Vec<TrainingRow<'_>> = judges.into_iter().filter(|one| one.device.id == device.id).collect();
-    let (rows, targets) = network_rows(&lesson, SEARCHED_BY_NETWORKS);
+    let (validation, training): (Vec<TrainingRow<'_>>, Vec<TrainingRow<'_>>) =
+        training_rows.iter().partition(|one| is_validation(&one.row.work));
+    let validation: Vec<TrainingRow<'_>> = validation.into_iter().filter(|one| one.device.id == device.id).collect();
+    let (rows, targets) = network_rows(&training, SEARCHED_BY_NETWORKS);
     let config = search_network(&rows, &targets, &tuning.networks).map(|(_, config)| config);
-    let mut best = Fit { network: config.and_then(|config| taught(&lesson, &config)), ..fit.clone() };
-    best.forest = residual(fit, &lesson, tuning.growth);
-    let (rows, targets) = residual_rows(fit, &judges);
+    let mut best = Fit { network: config.and_then(|config| trained(&training, &config)), ..fit.clone() };
+    best.forest = residual(fit, &training, tuning.hyperparameters);
+    let (rows, targets) = residual_rows(fit, &validation);
     let enough = enough(&best.forest, &rows, &targets);
-    best.forest = best.forest.first(enough);
-    let judges: Vec<&Measurement> = judges.iter().map(|one| one.row).collect();
-    let error = |choice: Choice| assess(&Fit { choice, ..best.clone() }, device, &judges).kernels.mape;
+    best.forest = best.forest.part(0, enough);
+    let validation: Vec<&Measurement> = validation.iter().map(|one| one.row).collect();
+    let error = |choice: Choice| assess(&Fit { choice, ..best.clone() }, device, &validation).kernels.mape;
     let choices = [Choice::StructuredTrees, Choice::Structured, Choice::Mlp, Choice::Curve];
     let tried = choices.into_iter().filter(|choice| *choice != Choice::Mlp || best.network.is_some());
     let least = tried.map(|choice| (error(choice), choice)).min_by(|a, b| a.0.total_cmp(&b.0));
@@ -154,12 +171,12 @@ fn chosen(
 /// The papers' features and logarithms of times of up to `most` of `rows`, evenly spread.
 fn network_rows(rows: &[TrainingRow<'_>], most: usize) -> (Vec<Vec<f64>>, Vec<f64>) {
     let step = rows.len().div_ceil(most).max(1);
-    let row = |TrainingRow { row, .. }: &TrainingRow<'_>| Some((paper_features(&row.work, None)?, row.us.ln()));
+    let row = |TrainingRow { row, .. }: &TrainingRow<'_>| Some((paper_features(&row.work)?, row.us.ln()));
     rows.iter().step_by(step).filter_map(row).unzip()
 }
 
-fn taught(rows: &[TrainingRow<'_>], config: &MlpConfig) -> Option<Mlp> {
-    let (rows, targets) = network_rows(rows, TAUGHT);
+fn trained(rows: &[TrainingRow<'_>], config: &MlpConfig) -> Option<Mlp> {
+    let (rows, targets) = network_rows(rows, TRAINED);
     train(&rows, &targets, config)
 }
 
@@ -169,8 +186,8 @@ pub(crate) fn is_kernel(fit: &Fit, device: &DeviceProfile, row: &Measurement) ->
         || structured_us(fit.domain, &row.work, device, &fit.parameters) >= KERNEL_OVER_FLOOR * fit.host_floor_us
 }
 
-/// Errors of `fit` on `rows` of `device`, with the baselines beside.
-pub fn assess(fit: &Fit, device: &DeviceProfile, rows: &[&Measurement]) -> Calibrated {
+/// Errors of `fit` on `rows` of `device`, with the baselines.
+pub fn assess(fit: &Fit, device: &DeviceProfile, rows: &[&Measurement]) -> FitErrors {
     let kernel = |row: &Measurement| structured_us(fit.domain, &row.work, device, &fit.parameters);
     let called = |us: f64, row: &Measurement| if row.whole_call { fit.host().call_us(us) } else { us };
     let own: Vec<&&Measurement> = rows.iter().filter(|row| is_kernel(fit, device, row)).collect();
@@ -178,8 +195,7 @@ pub fn assess(fit: &Fit, device: &DeviceProfile, rows: &[&Measurement]) -> Calib
     let predicted = |row: &Measurement| {
         if row.whole_call { fit.whole_call_us(&row.work, device) } else { fit.kernel_us(&row.work, device) }
     };
-    Calibrated {
-        fit: fit.clone(),
+    FitErrors {
         held_out: summarise(rows.iter().map(|row| (predicted(row), row.us))),
         kernels: over(&predicted),
         structured: over(&|row| called(kernel(row), row)),
@@ -189,20 +205,20 @@ pub fn assess(fit: &Fit, device: &DeviceProfile, rows: &[&Measurement]) -> Calib
 }
 
 /// Trees on the logarithm of measured over structured.
-fn residual(fit: &Fit, training_rows: &[TrainingRow<'_>], growth: Growth) -> Forest {
+fn residual(fit: &Fit, training_rows: &[TrainingRow<'_>], hyperparameters: Hyperparameters) -> Forest {
     let (rows, targets) = residual_rows(fit, training_rows);
-    grow(&rows, &targets, growth)
+    grow(&rows, &targets, hyperparameters)
 }
 
-/// What trees ask of each lesson and are to answer. They speak of whole calls; a kernel measured alone counts as much as it would
+/// What trees ask of each training and are to answer. They speak of whole calls; a kernel measured alone counts as much as it would
 /// be of its call, the way predictions of kernels undo it.
 fn residual_rows(fit: &Fit, training_rows: &[TrainingRow<'_>]) -> (Vec<Vec<f32>>, Vec<f64>) {
     let row = |one: &TrainingRow<'_>| {
         let kernel = structured_us(fit.domain, &one.row.work, one.device, &fit.parameters);
-        let (whole, seen) = (fit.host().call_us(kernel), fit.host().seen(kernel));
+        let (whole, sensitivity) = (fit.host().call_us(kernel), fit.host().sensitivity(kernel));
         let target = match one.has_floor {
             true => (one.us / whole.max(1e-6)).ln(),
-            false if seen >= SEEN => (one.us / kernel.max(1e-6)).ln() / seen,
+            false if sensitivity >= LEAST_SENSITIVITY => (one.us / kernel.max(1e-6)).ln() / sensitivity,
             false => return None,
         };
         Some((features(fit.domain, &one.row.work, one.device, whole), target.clamp(-1.9, 1.9)))
@@ -289,7 +305,7 @@ fn constants(sample: Sample<'_>, base: &[f64], rows: &[&Measurement]) -> Vec<f64
         rows.iter().map(error).sum::<f64>()
     };
     let start = without_power_limit(sample.domain, base.to_vec());
-    minimise(&start, &bounds, &[COMPUTE, BANDWIDTH, FLOOR_US], 60, cost).0
+    minimise(&start, &bounds, &[COMPUTE, BANDWIDTH, START_US], 60, cost).0
 }
 
 /// Error of three constants from five products on a device that nobody measured otherwise [ACCURACY: 12 % on L4].

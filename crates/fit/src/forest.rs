@@ -1,6 +1,6 @@
 //! Growing of boosted oblivious decision trees: least squares boosting [Friedman 2001], with Huber's loss.
 
-use retime_core::cost::forest::{DEPTH, Forest, LEAVES, Question, STEP, Tree};
+use retime_core::cost::forest::{DEPTH, Forest, LEAVES, STEP, Split, Tree};
 use retime_core::stats;
 
 /// Candidate thresholds per feature.
@@ -10,9 +10,9 @@ const REACH: f64 = 2.5;
 /// Trees between two numbers of them that are compared.
 const STRIDE: usize = 50;
 
-/// How a forest grows.
+/// How a forest is trained.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Growth {
+pub struct Hyperparameters {
     /// Most trees; as many are kept as rows set apart ask for.
     pub trees: usize,
     /// Share of each tree's correction that is applied.
@@ -21,7 +21,7 @@ pub struct Growth {
     pub prior: f64,
 }
 
-impl Default for Growth {
+impl Default for Hyperparameters {
     fn default() -> Self {
         Self { trees: 1200, rate: 0.08, prior: 2.0 }
     }
@@ -30,22 +30,24 @@ impl Default for Growth {
 /// Fits `targets` by `rows` of features, all of one length below 256.
 ///
 /// Cost: O(trees · depth · features · rows).
-pub fn grow(rows: &[Vec<f32>], targets: &[f64], growth: Growth) -> Forest {
+pub fn grow(rows: &[Vec<f32>], targets: &[f64], hyperparameters: Hyperparameters) -> Forest {
     let Some(first) = rows.first() else { return Forest::default() };
     let thresholds: Vec<Vec<f32>> = (0..first.len()).map(|feature| quantiles(rows, feature)).collect();
     let bins: Vec<Vec<u8>> = thresholds.iter().enumerate().map(|(feature, list)| binned(rows, feature, list)).collect();
     let mut rest = targets.to_vec();
-    Forest::of((0..growth.trees).map(|_| grow_tree(&thresholds, &bins, &mut rest, growth)).collect())
+    Forest::of((0..hyperparameters.trees).map(|_| grow_tree(&thresholds, &bins, &mut rest, hyperparameters)).collect())
 }
 
 /// How many of the first trees of `forest` explain `targets` at `rows` about as well as any number of them (mean absolute
-/// difference within half a percent of the least): fewer are faster, and no worse on rows not seen.
+/// difference within half a percent of the least): fewer are faster, and no worse on other rows.
 pub fn enough(forest: &Forest, rows: &[Vec<f32>], targets: &[f64]) -> usize {
-    let mut errors = vec![0.0; forest.len() / STRIDE + 1];
-    for (row, target) in rows.iter().zip(targets) {
-        for (error, value) in errors.iter_mut().zip(forest.values_along(row, STRIDE)) {
-            *error += (value - target).abs();
-        }
+    let mut values = vec![0.0; rows.len()];
+    let error = |values: &[f64]| values.iter().zip(targets).map(|(value, target)| (value - target).abs()).sum::<f64>();
+    let mut errors = vec![error(&values)];
+    for stride in 0..forest.len() / STRIDE {
+        let part = forest.part(stride * STRIDE, STRIDE).values(rows);
+        values.iter_mut().zip(part).for_each(|(value, part)| *value += part);
+        errors.push(error(&values));
     }
     let least = errors.iter().copied().fold(f64::INFINITY, f64::min);
     errors.iter().position(|error| *error <= 1.005 * least).unwrap_or(0) * STRIDE
@@ -78,13 +80,15 @@ fn clipped(rest: &[f64]) -> Vec<f64> {
 }
 
 /// One tree on what is left over; takes its correction off.
-fn grow_tree(thresholds: &[Vec<f32>], bins: &[Vec<u8>], rest: &mut [f64], growth: Growth) -> Tree {
+fn grow_tree(thresholds: &[Vec<f32>], bins: &[Vec<u8>], rest: &mut [f64], hyperparameters: Hyperparameters) -> Tree {
     let pull = clipped(rest);
-    let mut tree = Tree { questions: [Question { feature: 0, threshold: f32::INFINITY }; DEPTH], leaves: [0; LEAVES] };
+    let mut tree = Tree { splits: [Split { feature: 0, threshold: f32::INFINITY }; DEPTH], leaves: [0; LEAVES] };
     let mut leaf_of = vec![0u8; rest.len()];
     for level in 0..DEPTH {
-        let Some((feature, bin)) = best_question(thresholds, bins, &pull, &leaf_of, level, growth.prior) else { break };
-        tree.questions[level] = Question { feature: feature as u8, threshold: thresholds[feature][bin] };
+        let Some((feature, bin)) = best_split(thresholds, bins, &pull, &leaf_of, level, hyperparameters.prior) else {
+            break;
+        };
+        tree.splits[level] = Split { feature: feature as u8, threshold: thresholds[feature][bin] };
         for (leaf, &value) in leaf_of.iter_mut().zip(&bins[feature]) {
             *leaf |= u8::from(value as usize > bin) << level;
         }
@@ -95,7 +99,7 @@ fn grow_tree(thresholds: &[Vec<f32>], bins: &[Vec<u8>], rest: &mut [f64], growth
         sums[leaf as usize].1 += 1.0;
     }
     for (leaf, (sum, count)) in tree.leaves.iter_mut().zip(sums) {
-        let value: f64 = growth.rate * sum / (count + growth.prior) / STEP;
+        let value: f64 = hyperparameters.rate * sum / (count + hyperparameters.prior) / STEP;
         *leaf = value.round().clamp(f64::from(i16::MIN), f64::from(i16::MAX)) as i16;
     }
     for (&leaf, value) in leaf_of.iter().zip(rest.iter_mut()) {
@@ -104,8 +108,8 @@ fn grow_tree(thresholds: &[Vec<f32>], bins: &[Vec<u8>], rest: &mut [f64], growth
     tree
 }
 
-/// The feature and threshold whose answers, added to those so far, explain most.
-fn best_question(
+/// The feature and threshold that explain most, after the splits so far.
+fn best_split(
     thresholds: &[Vec<f32>],
     bins: &[Vec<u8>],
     rest: &[f64],
@@ -163,7 +167,7 @@ mod tests {
     #[test]
     fn a_step_and_a_slope_are_learnt() {
         let (rows, targets) = sample();
-        let forest = grow(&rows, &targets, Growth::default());
+        let forest = grow(&rows, &targets, Hyperparameters::default());
         for (row, target) in rows.iter().zip(&targets) {
             assert!((forest.value(row) - target).abs() < 0.02, "{row:?}");
         }
@@ -172,20 +176,20 @@ mod tests {
     #[test]
     fn as_many_trees_are_enough_as_lower_the_error() {
         let (rows, targets) = sample();
-        let forest = grow(&rows, &targets, Growth { rate: 0.3, trees: 400, ..Growth::default() });
+        let forest = grow(&rows, &targets, Hyperparameters { rate: 0.3, trees: 400, ..Hyperparameters::default() });
         let trees = enough(&forest, &rows, &targets);
         assert!((50..400).contains(&trees), "{trees}");
         let error = |forest: &Forest| {
             rows.iter().zip(&targets).map(|(row, target)| (forest.value(row) - target).abs()).sum::<f64>()
         };
-        assert!(error(&forest.first(trees)) <= 1.005 * error(&forest) + 1e-9);
+        assert!(error(&forest.part(0, trees)) <= 1.005 * error(&forest) + 1e-9);
         assert_eq!(enough(&Forest::default(), &rows, &targets), 0);
     }
 
     #[test]
     fn a_stored_forest_says_the_same() {
         let (rows, targets) = sample();
-        let forest = grow(&rows, &targets, Growth { trees: 5, ..Growth::default() });
+        let forest = grow(&rows, &targets, Hyperparameters { trees: 5, ..Hyperparameters::default() });
         let bytes = forest.encode();
         assert_eq!(Forest::decode(&bytes).unwrap(), forest);
         assert!(Forest::decode(&bytes[1..]).is_err());
@@ -193,7 +197,7 @@ mod tests {
 
     #[test]
     fn no_rows_make_a_forest_that_says_nothing() {
-        let forest = grow(&[], &[], Growth::default());
+        let forest = grow(&[], &[], Hyperparameters::default());
         assert!(forest.value(&[1.0]).abs() < 1e-12);
     }
 }

@@ -7,10 +7,10 @@ use rustc_hash::FxHasher;
 use retime_core::graph::DType;
 
 use super::csv::{Row, Table};
+use super::inconsistent::mark_inconsistent;
 use super::microbench::{FamilyUse, families, microbench};
 use super::published;
 use super::rows::{measured, rows_work, streaming_work};
-use super::undercut::mark_undercut;
 use super::{FitError, Measurement};
 use retime_core::cost::operators::{
     AttentionSize, ConvPass, ConvSize, GemmSize, attention_work, conv_work, gemm_work, pointwise,
@@ -90,7 +90,7 @@ pub fn measurements(text: &str) -> Result<Vec<Measurement>, FitError> {
     };
     let mut rows: Vec<Measurement> = table.rows().filter_map(|row| read(&row).transpose()).collect::<Result<_, _>>()?;
     if table.has("isl") {
-        mark_undercut(&mut rows);
+        mark_inconsistent(&mut rows);
     }
     Ok(if table.has("cache") { cache_states_joined(rows) } else { rows })
 }

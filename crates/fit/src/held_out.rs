@@ -1,4 +1,4 @@
-//! Which measurements teach, judge and test: drawn by their sizes, so that every machine draws alike.
+//! Which measurements train, validate and test: drawn by their sizes, so that every machine draws alike.
 
 use retime_core::cost::work::Work;
 
@@ -8,8 +8,8 @@ pub fn is_held_out(work: &Work) -> bool {
     lot(work).is_multiple_of(5)
 }
 
-/// Whether a measurement that fits may see judges between candidates before it teaches the chosen one: one in five of them.
-pub(super) fn is_judge(work: &Work) -> bool {
+/// Whether a training row chooses between candidates before the chosen one is trained on it, too: one in five of them.
+pub(super) fn is_validation(work: &Work) -> bool {
     (lot(work) / 5).is_multiple_of(5)
 }
 

@@ -11,6 +11,7 @@ mod fit;
 mod forest;
 mod formats;
 mod held_out;
+mod inconsistent;
 mod kernel_table;
 mod lookups;
 mod microbench;
@@ -21,7 +22,6 @@ mod scale;
 mod search;
 mod structure;
 pub mod traced;
-mod undercut;
 pub mod validate;
 
 use thiserror::Error;
@@ -32,11 +32,11 @@ use retime_core::cost::domain::Domain;
 use retime_core::cost::work::Work;
 
 pub(crate) use anchored::batch_of;
-pub use anchored::{Judged, anchored_errors};
+pub use anchored::{FittedSample, anchored_errors};
 pub use device::{DeviceCalibration, DomainReport, Target, calibrate_device};
 pub(crate) use fit::is_kernel;
-pub use fit::{Calibrated, Tuning, assess, calibrate, calibrate_quick, quick_shapes, quick_work};
-pub use forest::Growth;
+pub use fit::{Calibrated, FitErrors, Tuning, assess, calibrate, calibrate_quick, quick_shapes, quick_work};
+pub use forest::Hyperparameters;
 pub use formats::measurements;
 pub use held_out::is_held_out;
 pub use kernel_table::kernel_measurements;
@@ -61,17 +61,17 @@ pub struct Measurement {
     pub launched: Option<u64>,
     /// Line of its file, from 1.
     pub line: usize,
-    /// Whether a larger launch of the same kernel took less by more than noise, so that one of both times is wrong.
-    pub is_undercut: bool,
+    /// Whether a larger launch of the same kernel took less by more than noise, so that one of the two times is wrong.
+    pub is_inconsistent: bool,
     /// Whether its table holds more of those than noise explains.
-    pub is_doubtful: bool,
+    pub is_unreliable: bool,
 }
 
 impl Measurement {
     /// A kernel that took `us` by line `line` of a table.
     pub(crate) fn of_kernel(work: Work, device: &str, us: f64, line: usize) -> Self {
         let (device, whole_call, launched) = (device.to_owned(), false, None);
-        Self { work, device, us, whole_call, launched, line, is_undercut: false, is_doubtful: false }
+        Self { work, device, us, whole_call, launched, line, is_inconsistent: false, is_unreliable: false }
     }
 }
 
@@ -86,10 +86,10 @@ pub struct Sample<'a> {
     pub rows: &'a [Measurement],
 }
 
-/// What a fit goes by beside its own rows.
+/// What a fit goes by besides its own rows.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FitPrior<'a> {
-    /// Parameters that devices have in common: what its own rows do not tell stays near them. Without them, the model's defaults.
+    /// Parameters that devices have in common: what its own rows do not determine stays near them. Without them, the model's defaults.
     pub common: Option<&'a [f64]>,
     /// Rows of the same chip of the kind (kernels, whole calls) that its own are not.
     pub companions: &'a [Sample<'a>],

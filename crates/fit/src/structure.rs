@@ -4,23 +4,23 @@
 use super::held_out::is_held_out;
 use super::search::minimise;
 use super::{FitPrior, Measurement, Sample};
+use retime_core::cost::call_overhead::{BEFORE, CallOverhead};
 use retime_core::cost::domain::Domain;
 use retime_core::cost::fits::Fit;
-use retime_core::cost::host_floor::{BEFORE, HostFloor};
 use retime_core::cost::significant::significant;
 use retime_core::cost::structured::{
-    BANDWIDTH, COMPUTE, FLOOR_US, default_values, defaults, power_limit, structured_us, without_power_limit,
+    BANDWIDTH, COMPUTE, START_US, default_values, defaults, power_limit, structured_us, without_power_limit,
 };
 use retime_core::device::DeviceProfile;
 
 /// Most measurements of a sample that the search over parameters looks at.
 const SEARCHED: usize = 1_200;
-/// Most of them that judge between pulls and are judged.
+/// Most of them by which the pull is chosen.
 const COMPARED: usize = 400;
 /// Measurements of a device that each sample contributes to shared parameters.
 const SHARED: usize = 300;
 /// No host takes longer than this to issue one call.
-const LARGEST_HOST_FLOOR_US: f64 = 110.0;
+const LARGEST_CALL_OVERHEAD_US: f64 = 110.0;
 /// Parameters of a host's floor, behind those of the model, and what the second may be.
 const HOST: usize = 2;
 const BEFORE_RANGE: (f64, f64) = (0.05, 1.0);
@@ -35,10 +35,10 @@ const COMPANION_OVER_FLOOR: f64 = 3.0;
 const LEAST_WEIGHT: f64 = 0.05;
 /// Pulls towards common parameters that are compared, in mean absolute logarithm per mean squared logarithm.
 const PULLS: [f64; 4] = [0.003, 0.02, 0.1, 0.4];
-/// Fewest measurements that judge between them.
-const FEWEST_JUDGES: usize = 30;
+/// Fewest measurements by which one is chosen.
+const FEWEST_VALIDATION: usize = 30;
 
-/// A measurement as a lesson: its device, and whether its host's floor is in it.
+/// A measurement as a training_row: its device, and whether its host's floor is in it.
 #[derive(Clone, Copy)]
 pub(super) struct TrainingRow<'a> {
     pub(super) device: &'a DeviceProfile,
@@ -53,9 +53,9 @@ pub(super) struct TrainingRow<'a> {
 /// for trees too; calls of companions (another machine, other versions of libraries) are for the structured model only.
 pub(super) fn training_rows<'a>(
     sample: &Sample<'a>,
-    beside: FitPrior<'a>,
+    prior: FitPrior<'a>,
 ) -> (Vec<Vec<TrainingRow<'a>>>, Vec<Vec<TrainingRow<'a>>>) {
-    let seen = |row: &&Measurement| !is_held_out(&row.work) && !row.is_undercut;
+    let seen = |row: &&Measurement| !is_held_out(&row.work) && !row.is_inconsistent;
     let of = |sample: &Sample<'a>, whole_call: bool| -> Vec<TrainingRow<'a>> {
         let rows = sample.rows.iter().filter(|row| row.whole_call == whole_call).filter(seen);
         rows.map(|row| TrainingRow { device: sample.device, row, us: row.us, has_floor: whole_call }).collect()
@@ -70,7 +70,7 @@ pub(super) fn training_rows<'a>(
     let is_whole = |rows: &[Measurement]| rows.iter().any(|row| row.whole_call);
     let mut groups = vec![of(sample, true), of(sample, false)];
     let mut calls = Vec::new();
-    for other in beside.companions {
+    for other in prior.companions {
         groups.push(of(other, false));
         if !is_whole(sample.rows) {
             calls.push(kernels_of_calls(other));
@@ -82,21 +82,21 @@ pub(super) fn training_rows<'a>(
 }
 
 /// The floor of whole calls: the shortest, at most what a host may need; 0 where there are none.
-fn shortest_call(rows: &[Measurement]) -> HostFloor {
+fn shortest_call(rows: &[Measurement]) -> CallOverhead {
     let calls = rows.iter().filter(|row| row.whole_call).map(|row| row.us);
-    let us = calls.reduce(f64::min).map_or(0.0, |us| us.min(LARGEST_HOST_FLOOR_US));
-    HostFloor { us, before: BEFORE }
+    let us = calls.reduce(f64::min).map_or(0.0, |us| us.min(LARGEST_CALL_OVERHEAD_US));
+    CallOverhead { us, before: BEFORE }
 }
 
-fn floor_of(parameters: &[f64]) -> HostFloor {
-    HostFloor { us: parameters[0], before: parameters[1] }
+fn floor_of(parameters: &[f64]) -> CallOverhead {
+    CallOverhead { us: parameters[0], before: parameters[1] }
 }
 
 /// What a search over parameters goes by.
 struct Search<'a> {
     domain: Domain,
     groups: Vec<Vec<TrainingRow<'a>>>,
-    /// Start, and where parameters stay that the training_rows do not tell; then the host's floor and the part of it before the kernel.
+    /// Start, and where parameters stay that the training rows do not determine; then the host's floor and the part of it before the kernel.
     centre: Vec<f64>,
     bounds: Vec<(f64, f64)>,
     free: Vec<usize>,
@@ -105,7 +105,7 @@ struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    /// Of each group at most `most` training_rows, evenly spread.
+    /// Of each group at most `most` training rows, evenly spread.
     fn new(domain: Domain, groups: &[Vec<TrainingRow<'a>>], common: Option<&[f64]>, most: usize) -> Self {
         let thin = |group: &Vec<TrainingRow<'a>>| {
             let step = group.len().div_ceil(most).max(1);
@@ -118,14 +118,14 @@ impl<'a> Search<'a> {
             defaults(domain).iter().map(|parameter| (parameter.min, parameter.max)).collect();
         let all = || groups.iter().flatten();
         let least = |has_floor: bool| all().filter(|one| one.has_floor == has_floor).map(|one| one.us).reduce(f64::min);
-        let shortest = least(true).unwrap_or(0.0).min(LARGEST_HOST_FLOOR_US);
+        let shortest = least(true).unwrap_or(0.0).min(LARGEST_CALL_OVERHEAD_US);
         let host = centre.len();
         let mut free: Vec<usize> = (0..host).filter(|&at| Some(at) != power_limit(domain)).collect();
         if let Some(us) = least(false) {
-            centre[FLOOR_US] = us.clamp(bounds[FLOOR_US].0, bounds[FLOOR_US].1);
+            centre[START_US] = us.clamp(bounds[START_US].0, bounds[START_US].1);
         } else if let Some(first) = all().next() {
-            centre[FLOOR_US] = first.device.kernel_start.secs() * 1e6;
-            free.retain(|&at| at != FLOOR_US);
+            centre[START_US] = first.device.kernel_start.secs() * 1e6;
+            free.retain(|&at| at != START_US);
         }
         centre.extend([shortest.max(1e-6), BEFORE]);
         bounds.extend([(1e-6, (1.4 * shortest).max(1e-6)), BEFORE_RANGE]);
@@ -139,28 +139,28 @@ impl<'a> Search<'a> {
     }
 
     /// How much of a measurement is its kernel's.
-    fn weight(&self, lesson: &TrainingRow<'_>) -> f64 {
-        if !lesson.has_floor {
+    fn weight(&self, training_row: &TrainingRow<'_>) -> f64 {
+        if !training_row.has_floor {
             return 1.0;
         }
-        (1.0 - (self.shortest / lesson.us).powi(4)).max(LEAST_WEIGHT)
+        (1.0 - (self.shortest / training_row.us).powi(4)).max(LEAST_WEIGHT)
     }
 
-    fn error(&self, lesson: &TrainingRow<'_>, p: &[f64]) -> f64 {
+    fn error(&self, training_row: &TrainingRow<'_>, p: &[f64]) -> f64 {
         let (own, host) = p.split_at(p.len() - HOST);
-        let kernel = structured_us(self.domain, &lesson.row.work, lesson.device, own);
-        let us = if lesson.has_floor { floor_of(host).call_us(kernel) } else { kernel };
-        (us / lesson.us).max(1e-9).ln().abs()
+        let kernel = structured_us(self.domain, &training_row.row.work, training_row.device, own);
+        let us = if training_row.has_floor { floor_of(host).call_us(kernel) } else { kernel };
+        (us / training_row.us).max(1e-9).ln().abs()
     }
 
-    /// Mean over the groups of mean errors over those training_rows that `counts` takes.
+    /// Mean over the groups of mean errors over those training rows that `counts` takes.
     fn mean_error(&self, p: &[f64], counts: &dyn Fn(&TrainingRow<'_>) -> bool) -> f64 {
         let (mut total, mut groups) = (0.0, 0.0);
         for group in &self.groups {
             let (mut sum, mut weights) = (0.0, 0.0);
-            for lesson in group.iter().filter(|lesson| counts(lesson)) {
-                let weight = self.weight(lesson);
-                sum += weight * self.error(lesson, p);
+            for training_row in group.iter().filter(|training_row| counts(training_row)) {
+                let weight = self.weight(training_row);
+                sum += weight * self.error(training_row, p);
                 weights += weight;
             }
             if weights > 0.0 {
@@ -174,7 +174,7 @@ impl<'a> Search<'a> {
     /// Mean squared distance from the common parameters; a device's own rates are its own.
     fn distance(&self, p: &[f64]) -> f64 {
         let host = self.centre.len() - HOST;
-        let shared = self.free.iter().filter(|&&at| ![COMPUTE, BANDWIDTH, FLOOR_US].contains(&at) && at < host);
+        let shared = self.free.iter().filter(|&&at| ![COMPUTE, BANDWIDTH, START_US].contains(&at) && at < host);
         let squares: Vec<f64> = shared.map(|&at| (p[at] / self.centre[at]).ln().powi(2)).collect();
         squares.iter().sum::<f64>() / squares.len().max(1) as f64
     }
@@ -190,26 +190,30 @@ impl<'a> Search<'a> {
         let is_kernel = |one: &&TrainingRow<'_>| !one.has_floor || one.us >= KERNEL_OVER_FLOOR * self.shortest;
         let mut times: Vec<f64> = self.groups.iter().flatten().filter(is_kernel).map(|one| one.us).collect();
         times.sort_by(f64::total_cmp);
-        let Some(&border) = times.get(times.len() / 3).filter(|_| times.len() >= 3 * FEWEST_JUDGES) else {
+        let Some(&border) = times.get(times.len() / 3).filter(|_| times.len() >= 3 * FEWEST_VALIDATION) else {
             return PULLS[PULLS.len() - 1];
         };
-        let judged = |pull: f64| {
+        let error = |pull: f64| {
             let parameters = self.best(pull, &|one| one.us >= border || !is_kernel(&one));
             self.mean_error(&parameters, &|one| one.us < border && is_kernel(&one))
         };
-        let tried = PULLS.map(|pull| (judged(pull), pull));
+        let tried = PULLS.map(|pull| (error(pull), pull));
         tried.into_iter().min_by(|a, b| a.0.total_cmp(&b.0)).map_or(PULLS[0], |(_, pull)| pull)
     }
 }
 
 /// Parameters of the structured model and the host's floor (0 without whole calls), by weighted mean absolute error of the
 /// logarithm.
-pub(super) fn search(domain: Domain, groups: &[Vec<TrainingRow<'_>>], common: Option<&[f64]>) -> (Vec<f64>, HostFloor) {
+pub(super) fn search(
+    domain: Domain,
+    groups: &[Vec<TrainingRow<'_>>],
+    common: Option<&[f64]>,
+) -> (Vec<f64>, CallOverhead) {
     let pull = Search::new(domain, groups, common, COMPARED).pull();
     let search = Search::new(domain, groups, common, SEARCHED);
     let best = search.best(pull, &|_| true).into_iter().map(|value| significant(value, 6)).collect::<Vec<_>>();
     let (own, host) = best.split_at(best.len() - HOST);
-    let none = HostFloor { us: 0.0, before: BEFORE };
+    let none = CallOverhead { us: 0.0, before: BEFORE };
     (own.to_vec(), if search.shortest > 0.0 { floor_of(host) } else { none })
 }
 
@@ -225,7 +229,7 @@ pub fn shared_parameters(domain: Domain, samples: &[Sample<'_>]) -> Vec<f64> {
         let mut own = p.to_vec();
         let mut total = 0.0;
         for (sample, rows) in &chosen {
-            own[FLOOR_US] = sample.device.kernel_start.secs() * 1e6;
+            own[START_US] = sample.device.kernel_start.secs() * 1e6;
             let error = |(row, us): &(&Measurement, f64)| {
                 (structured_us(domain, &row.work, sample.device, &own) / us).max(1e-9).ln().abs()
             };
@@ -233,7 +237,7 @@ pub fn shared_parameters(domain: Domain, samples: &[Sample<'_>]) -> Vec<f64> {
         }
         total
     };
-    let free: Vec<usize> = (0..start.len()).filter(|&at| at != FLOOR_US).collect();
+    let free: Vec<usize> = (0..start.len()).filter(|&at| at != START_US).collect();
     let best = minimise(&start, &bounds, &free, 60, cost).0;
     best.into_iter().map(|value| significant(value, 6)).collect()
 }
@@ -253,10 +257,10 @@ pub fn mean_parameters(fits: &[&Fit]) -> Vec<f64> {
 /// the host's floor are left out.
 fn spread<'a>(sample: &Sample<'a>, domain: Domain, whole_call: bool) -> Vec<(&'a Measurement, f64)> {
     let over = if matches!(domain, Domain::Norm | Domain::Softmax) { ROWWISE_OVER_FLOOR } else { KERNEL_OVER_FLOOR };
-    let host = if whole_call { shortest_call(sample.rows) } else { HostFloor { us: 0.0, before: BEFORE } };
+    let host = if whole_call { shortest_call(sample.rows) } else { CallOverhead { us: 0.0, before: BEFORE } };
     let long = |row: &&Measurement| row.whole_call == whole_call && row.us >= over * host.us;
     let of_kind = sample.rows.iter().filter(long);
-    let usable: Vec<&Measurement> = of_kind.filter(|row| !is_held_out(&row.work) && !row.is_undercut).collect();
+    let usable: Vec<&Measurement> = of_kind.filter(|row| !is_held_out(&row.work) && !row.is_inconsistent).collect();
     let step = usable.len().div_ceil(SHARED).max(1);
     usable.into_iter().step_by(step).map(|row| (row, host.kernel_us(row.us))).collect()
 }

@@ -1,7 +1,8 @@
-//! Kernels of traces against the cost models: what every traced kernel took, and what the models say of it unseen.
+//! Kernels of traces against the cost models: what every traced kernel took, and what the models say of it, which were not fitted to it.
 //!
 //! Knows graphs, not where their traces came from.
 
+mod errors;
 mod table;
 
 use std::collections::BTreeMap;
@@ -12,11 +13,12 @@ use retime_core::device::DeviceProfile;
 use retime_core::graph::{ExecutionGraph, Lane, NodeId, Task, TaskKind};
 
 use crate::{ErrorSummary, summarise};
+pub use errors::Coverage;
 use retime_core::cost::classify::{family_of_task, work_of_task};
 use retime_core::cost::copies::{CopyKind, copy_curves, copy_us};
 use retime_core::cost::parts::kernel_parts;
 use retime_core::cost::work::{Family, Shape, Work};
-pub use table::{Missed, TracedAnswer, TracedRow, traced_table};
+pub use table::{LargestError, TracedAnswer, TracedRow, traced_table};
 
 /// One kernel, copy or fill as it was traced.
 #[derive(Clone, Debug, PartialEq)]
@@ -34,7 +36,7 @@ pub struct TracedKernel<'a> {
     /// Step of the clock that its trace was written with, in µs.
     pub tick_us: f64,
     /// Whether kernels of other streams ran for more than a tenth of that time: what they take from one another is no model's matter.
-    pub is_beside_others: bool,
+    pub shares_device: bool,
 }
 
 /// The kernels, copies and fills of `graph`; `devices` by rank, in its order, `None` where the device is not known.
@@ -46,7 +48,7 @@ pub fn traced_kernels<'a>(graph: &ExecutionGraph, devices: &[Option<&'a DevicePr
     let parts = kernel_parts(graph);
     let position = |lane: &Lane| graph.ranks.iter().position(|part| part.rank == lane.rank);
     let ranks: Vec<Option<usize>> = graph.lanes.iter().map(position).collect();
-    let beside = beside_others(graph, &ranks);
+    let sharing = sharing_device(graph, &ranks);
     let mut found = Vec::new();
     for node in graph.tasks.node_indices() {
         let task = &graph.tasks[node];
@@ -62,8 +64,8 @@ pub fn traced_kernels<'a>(graph: &ExecutionGraph, devices: &[Option<&'a DevicePr
         let family = work.as_ref().map_or_else(|| family_of_task(graph, task), |work| work.family);
         let name = graph.names.get(task.name).to_owned();
         let us = task.measured.0 as f64 / 1e3;
-        let is_beside_others = beside[node.index()];
-        found.push(TracedKernel { name, family, work, device, us, tick_us: 1e-3, is_beside_others });
+        let shares_device = sharing[node.index()];
+        found.push(TracedKernel { name, family, work, device, us, tick_us: 1e-3, shares_device });
     }
     // Profilers until 2022 wrote whole µs.
     if found.iter().all(|kernel| kernel.us.fract() <= 0.0) {
@@ -75,7 +77,7 @@ pub fn traced_kernels<'a>(graph: &ExecutionGraph, devices: &[Option<&'a DevicePr
 }
 
 /// By task: whether it is a kernel that others of its rank overlap for more than a tenth of its time.
-fn beside_others(graph: &ExecutionGraph, ranks: &[Option<usize>]) -> Vec<bool> {
+fn sharing_device(graph: &ExecutionGraph, ranks: &[Option<usize>]) -> Vec<bool> {
     let is_kernel = |task: &Task| matches!(task.kind, TaskKind::Kernel | TaskKind::Collective(_));
     let kernels: Vec<NodeId> = graph.tasks.node_indices().filter(|&node| is_kernel(&graph.tasks[node])).collect();
     let times = kernels.iter().map(|&node| {
@@ -84,8 +86,8 @@ fn beside_others(graph: &ExecutionGraph, ranks: &[Option<usize>]) -> Vec<bool> {
         (ranks.get(task.lane.0 as usize).copied().flatten(), start, start + task.measured.0)
     });
     let mut found = vec![false; graph.tasks.node_count()];
-    for (node, is_beside) in kernels.iter().zip(overlapped(&times.collect::<Vec<_>>())) {
-        found[node.index()] = is_beside;
+    for (node, shares) in kernels.iter().zip(overlapped(&times.collect::<Vec<_>>())) {
+        found[node.index()] = shares;
     }
     found
 }
@@ -169,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kernels_of_a_rank_that_share_more_than_a_tenth_of_their_time_are_beside_others() {
+    fn kernels_of_a_rank_that_share_more_than_a_tenth_of_their_time_share_the_device() {
         let (a, b) = (Some(0), Some(1));
         let times = [(a, 0, 100), (a, 95, 195), (a, 150, 400), (b, 0, 1000), (a, 500, 600), (a, 160, 170)];
         assert_eq!(overlapped(&times), [false, true, true, false, false, true]);

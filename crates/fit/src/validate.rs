@@ -1,4 +1,4 @@
-//! How wrong the models are on measurements: per domain and device, on rows that no fit has seen, with baselines beside.
+//! How wrong the models are on measurements: per domain and device, on held-out rows, with baselines.
 
 mod anchored;
 mod built_in;
@@ -21,6 +21,7 @@ use crate::{
 use retime_core::cost::domain::Domain;
 use retime_core::cost::models::CostModels;
 use retime_core::cost::roofline;
+use retime_core::cost::structured::{default_values, structured_us};
 use retime_core::cost::work::Work;
 use retime_core::units::Percent;
 
@@ -60,7 +61,7 @@ pub struct ValidationRow {
 }
 
 impl ValidationRow {
-    /// A row of `all` alone, with no baseline beside it and no aim.
+    /// A row of `all` alone, without baseline or aim.
     fn unmeasured(all: ErrorSummary) -> Self {
         let none = ErrorSummary::default();
         Self {
@@ -94,7 +95,7 @@ fn target(domain: Domain) -> f64 {
 }
 
 /// Mean absolute error aimed at on a device without a fit; none where it is only reported.
-fn unseen_target(domain: Domain) -> Option<f64> {
+fn shared_target(domain: Domain) -> Option<f64> {
     match domain {
         Domain::Linear | Domain::BatchedGemm => Some(0.20),
         Domain::Gemm16 | Domain::Norm | Domain::Softmax | Domain::Streaming => Some(0.15),
@@ -177,7 +178,7 @@ pub fn validate_models(models: &CostModels, catalog: &Catalog, measured: Measure
     };
     let mut table: Vec<ValidationRow> = groups.into_iter().flat_map(by_device).collect();
     table.extend(pooled::rows(&table));
-    table.extend(domains.iter().filter_map(|&domain| unseen_row(models, domain)));
+    table.extend(domains.iter().filter_map(|&domain| shared_row(models, domain)));
     table.extend(domains.iter().flat_map(|&domain| anchored::rows(models, domain)));
     table.extend(traced_rows(models, catalog, &traced));
     table.extend(lookups::rows(models, catalog, &lookups));
@@ -192,22 +193,22 @@ fn domain_rows(
     device: &DeviceProfile,
     rows: &[Measurement],
 ) -> Vec<ValidationRow> {
-    let sound = rows.iter().any(|row| !row.is_doubtful).then(|| domain_row(models, domain, device, rows, false));
-    let doubtful = rows.iter().any(|row| row.is_doubtful).then(|| {
-        let undercut = rows.iter().filter(|row| row.is_doubtful && row.is_undercut).count();
-        let all = rows.iter().filter(|row| row.is_doubtful).count();
+    let sound = rows.iter().any(|row| !row.is_unreliable).then(|| domain_row(models, domain, device, rows, false));
+    let unreliable = rows.iter().any(|row| row.is_unreliable).then(|| {
+        let inconsistent = rows.iter().filter(|row| row.is_unreliable && row.is_inconsistent).count();
+        let all = rows.iter().filter(|row| row.is_unreliable).count();
         ValidationRow {
-            family: format!("{}, doubtful table", domain.name()),
+            family: format!("{}, unreliable table", domain.name()),
             target: None,
             met: None,
             reason: Some(format!(
-                "{undercut} of its {all} rows took longer than larger launches of the same kernel, which noise does not explain (other \
-                 tables of one kernel: 1 to 2 in 1000); learnt without those rows, counted apart"
+                "{inconsistent} of its {all} rows took longer than larger launches of the same kernel, which noise does not explain (other \
+                 tables of one kernel: 1 to 2 in 1000); fitted without those rows, counted apart"
             )),
             ..domain_row(models, domain, device, rows, true)
         }
     });
-    sound.into_iter().chain(doubtful).collect()
+    sound.into_iter().chain(unreliable).collect()
 }
 
 fn domain_row(
@@ -215,13 +216,13 @@ fn domain_row(
     domain: Domain,
     device: &DeviceProfile,
     rows: &[Measurement],
-    doubtful: bool,
+    unreliable: bool,
 ) -> ValidationRow {
     let own = models.fits().find(domain, &device.id).filter(|fit| fit.devices.first() == Some(&device.id));
     let Some(fit) = own else { return unfitted_row(models, domain, device, rows) };
     let held_out: Vec<&Measurement> = rows.iter().filter(|row| is_held_out(&row.work)).collect();
     let large: Vec<&Measurement> =
-        rows.iter().filter(|row| row.us >= smallest_us(domain) && row.is_doubtful == doubtful).collect();
+        rows.iter().filter(|row| row.us >= smallest_us(domain) && row.is_unreliable == unreliable).collect();
     let counted: Vec<&Measurement> = large.iter().copied().filter(|row| is_held_out(&row.work)).collect();
     let (all, counted) = (assess(fit, device, &held_out), assess(fit, device, &counted));
     let aim = target(domain);
@@ -245,33 +246,34 @@ fn domain_row(
 /// A device without a fit of its own: every row is unseen, but those that a fit of the same chip may have learnt from, which do not
 /// count. Whole calls of such devices are compared as they are.
 fn unfitted_row(models: &CostModels, domain: Domain, device: &DeviceProfile, rows: &[Measurement]) -> ValidationRow {
-    let sibling = models.fits().find(domain, &device.id);
-    let rows: Vec<&Measurement> = rows.iter().filter(|row| sibling.is_none() || is_held_out(&row.work)).collect();
+    let same_chip = models.fits().find(domain, &device.id);
+    let rows: Vec<&Measurement> = rows.iter().filter(|row| same_chip.is_none() || is_held_out(&row.work)).collect();
     let counted = || rows.iter().filter(|row| row.us >= smallest_us(domain));
     let over = |predict: &dyn Fn(&Work) -> f64| summarise(counted().map(|row| (predict(&row.work), row.us)));
     let estimate = |work: &Work| models.estimate(work, device).map_or(0.0, |estimate| estimate.duration.0 as f64 / 1e3);
     ValidationRow {
         family: domain.name().to_owned(),
         device: device.id.clone(),
-        model: if sibling.is_some() { "fit of its chip" } else { "structured-unseen" },
-        held_out: sibling.is_some(),
+        model: if same_chip.is_some() { "fit of its chip" } else { "structured-unseen" },
+        held_out: same_chip.is_some(),
         all: summarise(rows.iter().map(|row| (estimate(&row.work), row.us))),
-        kernels: over(&estimate),
-        structured: over(&|work| retime_core::cost::models::unfitted_us(work, device).unwrap_or(0.0)),
+        structured: over(&|work| unfitted_us(work, device)),
         curve: over(&|work| roofline::curve_us(work, device)),
         roofline: over(&|work| roofline::roofline_us(work, device)),
-        network: None,
-        target: None,
-        met: None,
-        reason: None,
+        ..ValidationRow::unmeasured(over(&estimate))
     }
 }
 
+/// The structured model without any fit, in µs; 0 outside its domains.
+fn unfitted_us(work: &Work, device: &DeviceProfile) -> f64 {
+    Domain::of(work).map_or(0.0, |domain| structured_us(domain, work, device, &default_values(domain)))
+}
+
 /// Each fitted device in turn predicted from the devices of other chips, as the fits' makers found it; `n` counts devices.
-fn unseen_row(models: &CostModels, domain: Domain) -> Option<ValidationRow> {
+fn shared_row(models: &CostModels, domain: Domain) -> Option<ValidationRow> {
     let unseen = models.fits().unseen(domain)?;
     let mean = ErrorSummary::of_mean(unseen.devices as usize, unseen.error);
-    let target = unseen_target(domain);
+    let target = shared_target(domain);
     Some(ValidationRow {
         family: domain.name().to_owned(),
         device: "left out in turn".to_owned(),
@@ -305,16 +307,10 @@ fn traced_rows(models: &CostModels, catalog: &Catalog, rows: &[Measurement]) -> 
             family: format!("traced {family}"),
             device: id,
             model: "estimate",
-            held_out: true,
-            all,
-            kernels: all,
-            structured: over(&|work| retime_core::cost::models::unfitted_us(work, device).unwrap_or(0.0)),
+            structured: over(&|work| unfitted_us(work, device)),
             curve: over(&|work| roofline::curve_us(work, device)),
             roofline: over(&|work| roofline::roofline_us(work, device)),
-            network: None,
-            target: None,
-            met: None,
-            reason: None,
+            ..ValidationRow::unmeasured(all)
         })
     };
     groups.into_iter().filter_map(summed).collect()

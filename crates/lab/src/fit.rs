@@ -14,7 +14,7 @@ use clap::Args;
 use color_eyre::eyre::{Report, Result, eyre};
 use retime_core::cost::Domain;
 use retime_core::cost::anchor::Ratio;
-use retime_core::cost::fits::{Fit, Fits, Unseen};
+use retime_core::cost::fits::{Fit, Fits, SharedParameters};
 use retime_core::cost::significant::significant;
 use retime_core::device::{Catalog, DeviceProfile};
 use retime_fit::{Calibrated, FitPrior, Measurement, Sample, Tuning};
@@ -110,7 +110,7 @@ fn assemble(fits: &Fitted, tables: &Tables, catalog: &Catalog, old: &Fits) -> Re
     let mut all = Fits::default();
     for domain in Domain::ALL {
         if let Some((unseen, anchored)) = leave_one_out(domain, fits, tables, catalog)? {
-            all.set_unseen(Unseen { floor_starts: floor_starts(domain, fits, catalog)?, ..unseen });
+            all.set_unseen(SharedParameters { floor_starts: floor_starts(domain, fits, catalog)?, ..unseen });
             for one in anchored {
                 all.set_anchored(one);
             }
@@ -159,16 +159,16 @@ fn print_row(domain: Domain, id: &str, found: &Calibrated) {
         domain.name(),
         found.fit.choice.name(),
         found.fit.forest.len(),
-        found.held_out.n,
-        percent(found.held_out.mape),
-        percent(found.held_out.gmae),
-        found.kernels.n,
-        percent(found.kernels.mape),
-        percent(found.kernels.gmae),
-        percent(found.kernels.bias),
-        percent(found.structured.mape),
-        percent(found.curve.mape),
-        percent(found.roofline.mape),
+        found.errors.held_out.n,
+        percent(found.errors.held_out.mape),
+        percent(found.errors.held_out.gmae),
+        found.errors.kernels.n,
+        percent(found.errors.kernels.mape),
+        percent(found.errors.kernels.gmae),
+        percent(found.errors.kernels.bias),
+        percent(found.errors.structured.mape),
+        percent(found.errors.curve.mape),
+        percent(found.errors.roofline.mape),
         found.fit.host_floor_us,
     );
 }

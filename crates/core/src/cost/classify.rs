@@ -269,7 +269,7 @@ fn caller_at<'a>(
 
 /// Older traces give the sequence number of a batched lookup to an operator that prepares its arguments: the lookup is among
 /// so many operators from there.
-const NEARBY: u32 = 8;
+pub(crate) const NEARBY: u32 = 8;
 
 /// The lookup inside forward operator `id` or right after it, or `id` itself.
 fn innermost_lookup<'a>(
@@ -311,7 +311,7 @@ impl Work {
     /// The work of two pieces done by one kernel: arithmetic adds up, and what the first writes and the second
     /// reads stays on the chip [Kakrannava §IV, fused layers].
     #[must_use]
-    pub fn fused_with(&self, next: &Self) -> Self {
+    pub(crate) fn fused_with(&self, next: &Self) -> Self {
         let kept = self.written.0.min(next.read.0);
         Self {
             family: self.family,

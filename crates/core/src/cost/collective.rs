@@ -37,7 +37,7 @@ pub fn bus_factor(kind: CollectiveKind, ranks: u32) -> f64 {
 
 /// The buffer that measurements are tabled by, for a message of `message` bytes of one rank: for all-gather the
 /// gathered whole.
-pub fn buffer_bytes(kind: CollectiveKind, message: u64, ranks: u32) -> f64 {
+pub(crate) fn buffer_bytes(kind: CollectiveKind, message: u64, ranks: u32) -> f64 {
     let factor = if kind == CollectiveKind::AllGather { f64::from(ranks.max(1)) } else { 1.0 };
     message as f64 * factor
 }

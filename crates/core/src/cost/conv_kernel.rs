@@ -81,7 +81,7 @@ fn changed(change: LayoutChange, part: Part, backward: bool, tensors: Tensors) -
 }
 
 /// Side of a Winograd tile's result, and its points.
-const TILE: u64 = 4;
+pub(super) const WINOGRAD_TILE: u64 = 4;
 const POINTS: u64 = 36;
 
 /// Transforms of Winograd's algorithm that are kernels of their own.
@@ -89,7 +89,7 @@ fn winograd(whole: &Work, name: &str, backward: bool, tensors: Tensors) -> Optio
     let &Shape::Conv { batch, channels_in, channels_out, out_h, out_w, .. } = &whole.shape else { return None };
     let rest = name.split("winograd_nonfused::winograd").nth(1)?;
     let element = element_bytes(whole);
-    let tiles = batch * out_h.div_ceil(TILE) * out_w.div_ceil(TILE) * POINTS * element;
+    let tiles = batch * out_h.div_ceil(WINOGRAD_TILE) * out_w.div_ceil(WINOGRAD_TILE) * POINTS * element;
     let (tiles_in, tiles_out) = (tiles * channels_in, tiles * channels_out);
     let filters = channels_in * channels_out * POINTS * element;
     let Tensors { input, weights, output } = tensors;
@@ -133,7 +133,7 @@ fn tile_products(whole: &Work, name: &str) -> Option<Work> {
     if !name.contains("_sgemm_") || (r, s, stride, groups) != (3, 3, 1, 1) {
         return None;
     }
-    let (m, n, k) = (batch * out_h.div_ceil(TILE) * out_w.div_ceil(TILE), channels_out, channels_in);
+    let (m, n, k) = (batch * out_h.div_ceil(WINOGRAD_TILE) * out_w.div_ceil(WINOGRAD_TILE), channels_out, channels_in);
     let bytes = |elements: u64| Bytes(POINTS * elements * element_bytes(whole));
     Some(Work {
         family: Family::Gemm,

@@ -156,7 +156,10 @@ pub fn copy_curves<'a>(
 ///
 /// # Complexity
 /// O(tasks).
-pub fn copies_of<'a>(graph: &ExecutionGraph, devices: &[&'a DeviceProfile]) -> Vec<(Work, &'a DeviceProfile, f64)> {
+pub(crate) fn copies_of<'a>(
+    graph: &ExecutionGraph,
+    devices: &[&'a DeviceProfile],
+) -> Vec<(Work, &'a DeviceProfile, f64)> {
     let position = |lane: &Lane| graph.ranks.iter().position(|part| part.rank == lane.rank);
     let ranks: Vec<Option<usize>> = graph.lanes.iter().map(position).collect();
     let copies = graph.tasks.node_weights().filter(|task| matches!(task.kind, TaskKind::Memcpy | TaskKind::Memset));

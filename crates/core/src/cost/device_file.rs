@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
+use crate::cost::call_overhead::BEFORE;
 use crate::cost::copies::{CopyCurve, CopyKind};
 use crate::cost::domain::Domain;
 use crate::cost::fits::{Choice, Fit};
 use crate::cost::forest::Forest;
-use crate::cost::host_floor::BEFORE;
 use crate::cost::mlp::Mlp;
 use crate::cost::scale::Scale;
 use crate::cost::work::Route;

@@ -91,7 +91,7 @@ impl Domain {
     }
 
     /// How many parameters its structured model has.
-    pub fn parameter_count(self) -> usize {
+    pub(crate) fn parameter_count(self) -> usize {
         super::structured::defaults(self).len()
     }
 }

@@ -10,10 +10,10 @@ use crate::device::{CatalogError, DeviceProfile, Precision};
 use crate::units::DurNs;
 
 use super::anchor::{Anchored, Ratio};
+use super::call_overhead::{BEFORE, CallOverhead};
 use super::domain::Domain;
 use super::features::{features, sizes};
 use super::forest::Forest;
-use super::host_floor::{BEFORE, HostFloor};
 use super::mlp::{Mlp, paper_features};
 use super::models::estimate_of;
 use super::prediction::Estimate;
@@ -97,7 +97,7 @@ pub struct Fit {
 /// Parameters of a domain for devices nobody measured.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Unseen {
+pub struct SharedParameters {
     /// What it covers.
     pub domain: Domain,
     /// Parameters of the structured model.
@@ -129,21 +129,21 @@ struct Part {
     kernel: f64,
     /// That of its whole call.
     whole: f64,
-    /// How much of the call the kernel was; 0 where nothing corrects it.
-    seen: f64,
+    /// Of the call to its kernel, by [`CallOverhead::sensitivity`]; 0 where nothing corrects it.
+    sensitivity: f64,
     extrapolated: bool,
 }
 
-/// Least share of a call from which its kernel can be told.
-const LEAST_SEEN: f64 = 0.1;
+/// Least sensitivity of a call to its kernel from which corrections of calls say something of kernels.
+const LEAST_SENSITIVITY: f64 = 0.1;
 
 /// Powers of two by which a size may lie outside the fitted range before the trees are no longer asked.
 const MARGIN: f32 = 0.5;
 
 impl Fit {
     /// What the host adds to the calls that it was fitted to.
-    pub fn host(&self) -> HostFloor {
-        HostFloor { us: self.host_floor_us, before: self.host_before }
+    pub fn host(&self) -> CallOverhead {
+        CallOverhead { us: self.host_floor_us, before: self.host_before }
     }
 
     /// Time in µs of a whole call, host floor included: what the fit was fitted to.
@@ -163,7 +163,7 @@ impl Fit {
             }
             Choice::Structured => vec![0.0; calls.len()],
             Choice::Mlp => each(&|work, whole| {
-                let network = self.network.as_ref().zip(paper_features(work, None));
+                let network = self.network.as_ref().zip(paper_features(work));
                 network.map_or(0.0, |(network, row)| over(network.value(&row).clamp(-7.0, 25.0).exp(), whole))
             }),
             Choice::Curve => each(&|work, whole| over(self.host().call_us(roofline::curve_us(work, device)), whole)),
@@ -180,18 +180,18 @@ impl Fit {
     /// parameters are shares of a device's figures and the rest is not.
     fn estimates(&self, works: &[&Work], device: &DeviceProfile) -> Vec<Estimate> {
         let parts: Vec<Part> = works.iter().map(|work| self.part(work, device)).collect();
-        let seen = works.iter().zip(&parts).filter(|(_, part)| part.seen > 0.0);
-        let calls: Vec<(&Work, f64)> = seen.map(|(&work, part)| (work, part.whole)).collect();
+        let corrected = works.iter().zip(&parts).filter(|(_, part)| part.sensitivity > 0.0);
+        let calls: Vec<(&Work, f64)> = corrected.map(|(&work, part)| (work, part.whole)).collect();
         let mut corrections = self.corrections(&calls, device).into_iter();
         let error = if self.devices.first() == Some(&device.id) { self.error } else { self.sibling_error };
         let estimate = |part: Part| {
-            let correction = if part.seen > 0.0 { corrections.next() } else { None };
+            let correction = if part.sensitivity > 0.0 { corrections.next() } else { None };
             let Some(correction) = correction else {
                 let error = self.structured_error.max(self.sibling_error);
                 return estimate_of(part.kernel, "structured", error, part.extrapolated);
             };
-            let us = part.kernel * (correction * part.seen).exp();
-            let error = error * part.seen + self.structured_error * (1.0 - part.seen);
+            let us = part.kernel * (correction * part.sensitivity).exp();
+            let error = error * part.sensitivity + self.structured_error * (1.0 - part.sensitivity);
             estimate_of(us, self.choice.name(), error, false)
         };
         parts.into_iter().map(estimate).collect()
@@ -201,13 +201,13 @@ impl Fit {
         let kernel = structured_us(self.domain, work, device, &self.parameters);
         let covered = self.covers(work);
         if !self.devices.contains(&device.id) {
-            return Part { kernel, whole: kernel, seen: 0.0, extrapolated: !covered };
+            return Part { kernel, whole: kernel, sensitivity: 0.0, extrapolated: !covered };
         }
-        let (whole, seen) = (self.host().call_us(kernel), self.host().seen(kernel));
-        if !covered || seen < LEAST_SEEN {
-            return Part { kernel, whole, seen: 0.0, extrapolated: true };
+        let (whole, sensitivity) = (self.host().call_us(kernel), self.host().sensitivity(kernel));
+        if !covered || sensitivity < LEAST_SENSITIVITY {
+            return Part { kernel, whole, sensitivity: 0.0, extrapolated: true };
         }
-        Part { kernel, whole, seen, extrapolated: false }
+        Part { kernel, whole, sensitivity, extrapolated: false }
     }
 
     /// Whether the sizes of `work` lie within those measured, and on matrix products its units and elements are those measured.
@@ -228,7 +228,7 @@ impl Fit {
 #[derive(Clone, Debug, Default)]
 pub struct Fits {
     measured: Vec<Arc<Fit>>,
-    unseen: BTreeMap<Domain, Unseen>,
+    unseen: BTreeMap<Domain, SharedParameters>,
     anchored: BTreeMap<(Domain, Ratio), Anchored>,
     /// Position in `measured` by domain and device.
     index: BTreeMap<Domain, BTreeMap<String, usize>>,
@@ -239,7 +239,7 @@ const BUILTIN: (&str, &[u8]) = (include_str!("catalog/fits.json"), include_bytes
 
 #[derive(Serialize, Deserialize)]
 struct FitFile {
-    unseen: Vec<Unseen>,
+    unseen: Vec<SharedParameters>,
     #[serde(default)]
     anchored: Vec<Anchored>,
     fits: Vec<StoredFit>,
@@ -326,7 +326,7 @@ impl Fits {
     }
 
     /// Sets the parameters for devices that were not measured.
-    pub fn set_unseen(&mut self, unseen: Unseen) {
+    pub fn set_unseen(&mut self, unseen: SharedParameters) {
         self.unseen.insert(unseen.domain, unseen);
     }
 
@@ -351,7 +351,7 @@ impl Fits {
     }
 
     /// The parameters for devices that were not measured.
-    pub fn unseen(&self, domain: Domain) -> Option<&Unseen> {
+    pub fn unseen(&self, domain: Domain) -> Option<&SharedParameters> {
         self.unseen.get(&domain)
     }
 
@@ -385,7 +385,7 @@ impl Fits {
         let mut parameters =
             unseen.map_or_else(|| structured::default_values(domain), |unseen| unseen.parameters.clone());
         let starts = unseen.map_or(1.0, |unseen| unseen.floor_starts);
-        parameters[structured::FLOOR_US] = starts * device.kernel_start.secs() * 1e6;
+        parameters[structured::START_US] = starts * device.kernel_start.secs() * 1e6;
         parameters
     }
 

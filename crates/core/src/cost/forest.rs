@@ -1,12 +1,12 @@
 //! Boosted oblivious decision trees: what a structured model leaves over, as a function of sizes.
 //!
-//! Every level of a tree asks one question of all its branches, so a tree is a table indexed by the answers. Least squares
-//! boosting [Friedman 2001]; oblivious trees as in Kohavi 1994. Trees ask the same questions again and again: each is answered
+//! Every level of a tree splits all its branches alike, so a tree is a table indexed by the sides a row falls on. Least squares
+//! boosting [Friedman 2001]; oblivious trees as in Kohavi 1994. Trees share splits: each is evaluated
 //! once, for several rows side by side, and then every tree is gone through once for all of them.
 
 use thiserror::Error;
 
-/// Questions of one tree.
+/// Splits of one tree.
 pub const DEPTH: usize = 6;
 /// Leaves of one tree.
 pub const LEAVES: usize = 1 << DEPTH;
@@ -17,7 +17,7 @@ const TREE_BYTES: usize = DEPTH * 5 + LEAVES * 2;
 
 /// Whether a feature is above a threshold.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Question {
+pub struct Split {
     /// Place of the feature in a row.
     pub feature: u8,
     /// What it is compared with.
@@ -27,17 +27,17 @@ pub struct Question {
 /// A tree as it grows and is stored.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tree {
-    /// Question of each level: bit `i` of a leaf's place is the answer to question `i`.
-    pub questions: [Question; DEPTH],
+    /// Split of each level: bit `i` of a leaf's place is the side of split `i`.
+    pub splits: [Split; DEPTH],
     /// Values in units of [`STEP`].
     pub leaves: [i16; LEAVES],
 }
 
-/// A tree as it is asked.
+/// A tree as it is evaluated.
 #[derive(Clone, Debug, PartialEq)]
 struct Table {
-    /// Places of its questions in the forest's.
-    asked: [u32; DEPTH],
+    /// Places of its splits in the forest's.
+    splits: [u32; DEPTH],
     /// In units of [`STEP`].
     leaves: [i16; LEAVES],
 }
@@ -53,25 +53,25 @@ pub struct DamagedForest {
 /// A sum of trees.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Forest {
-    /// Every question that any tree asks, by feature and threshold.
-    questions: Vec<Question>,
+    /// Every split of any tree, by feature and threshold.
+    splits: Vec<Split>,
     trees: Vec<Table>,
 }
 
 impl Forest {
     /// The sum of `trees`.
     pub fn of(trees: Vec<Tree>) -> Self {
-        let key = |question: &Question| (question.feature, question.threshold.to_bits());
-        let mut questions: Vec<Question> = trees.iter().flat_map(|tree| tree.questions).collect();
-        questions.sort_unstable_by_key(key);
-        questions.dedup_by_key(|question| key(question));
-        let place = |question: Question| questions.partition_point(|other| key(other) < key(&question)) as u32;
-        let table = |tree: Tree| Table { asked: tree.questions.map(place), leaves: tree.leaves };
-        Self { trees: trees.into_iter().map(table).collect(), questions }
+        let key = |split: &Split| (split.feature, split.threshold.to_bits());
+        let mut splits: Vec<Split> = trees.iter().flat_map(|tree| tree.splits).collect();
+        splits.sort_unstable_by_key(key);
+        splits.dedup_by_key(|split| key(split));
+        let place = |split: Split| splits.partition_point(|other| key(other) < key(&split)) as u32;
+        let table = |tree: Tree| Table { splits: tree.splits.map(place), leaves: tree.leaves };
+        Self { trees: trees.into_iter().map(table).collect(), splits }
     }
 
     fn tree(&self, table: &Table) -> Tree {
-        Tree { questions: table.asked.map(|place| self.questions[place as usize]), leaves: table.leaves }
+        Tree { splits: table.splits.map(|place| self.splits[place as usize]), leaves: table.leaves }
     }
 
     /// The fitted value at `features`.
@@ -101,29 +101,15 @@ impl Forest {
         sums
     }
 
-    /// By question whether each row's feature is above the threshold; a feature that a row lacks is not.
+    /// By split whether each row's feature is above the threshold; a feature that a row lacks is not.
     fn answers<const ROWS: usize>(&self, rows: [&[f32]; ROWS]) -> Vec<[u8; ROWS]> {
-        let mut answers = Vec::with_capacity(self.questions.len());
-        for group in self.questions.chunk_by(|a, b| a.feature == b.feature) {
+        let mut answers = Vec::with_capacity(self.splits.len());
+        for group in self.splits.chunk_by(|a, b| a.feature == b.feature) {
             let feature = group[0].feature as usize;
             let values = rows.map(|row| row.get(feature).copied().unwrap_or(f32::NEG_INFINITY));
-            answers.extend(group.iter().map(|question| values.map(|value| u8::from(value > question.threshold))));
+            answers.extend(group.iter().map(|split| values.map(|value| u8::from(value > split.threshold))));
         }
         answers
-    }
-
-    /// The value at `features` by its first `0, stride, 2 · stride, …` trees, and by all of them where that is a multiple too.
-    pub fn values_along(&self, features: &[f32], stride: usize) -> Vec<f64> {
-        let answers = self.answers([features]);
-        let mut sum = 0;
-        let mut values = vec![0.0];
-        for (at, tree) in self.trees.iter().enumerate() {
-            sum += i64::from(tree.leaves(&answers)[0]);
-            if (at + 1).is_multiple_of(stride) {
-                values.push(sum as f64 * STEP);
-            }
-        }
-        values
     }
 
     /// How many trees it has.
@@ -136,19 +122,19 @@ impl Forest {
         self.trees.is_empty()
     }
 
-    /// Only its first `trees` trees.
+    /// Only its trees from `first` on, at most `count`.
     #[must_use]
-    pub fn first(&self, trees: usize) -> Self {
-        Self::of(self.trees.iter().take(trees).map(|table| self.tree(table)).collect())
+    pub fn part(&self, first: usize, count: usize) -> Self {
+        Self::of(self.trees.iter().skip(first).take(count).map(|table| self.tree(table)).collect())
     }
 
     /// The forest as bytes, little-endian.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(self.trees.len() * TREE_BYTES);
         for tree in self.trees.iter().map(|table| self.tree(table)) {
-            for question in &tree.questions {
-                bytes.push(question.feature);
-                bytes.extend(question.threshold.to_le_bytes());
+            for split in &tree.splits {
+                bytes.push(split.feature);
+                bytes.extend(split.threshold.to_le_bytes());
             }
             bytes.extend(tree.leaves.iter().flat_map(|leaf| leaf.to_le_bytes()));
         }
@@ -171,8 +157,8 @@ impl Table {
     /// What its leaves hold for the rows that gave `answers`.
     fn leaves<const ROWS: usize>(&self, answers: &[[u8; ROWS]]) -> [i16; ROWS] {
         let mut leaves = [0_u8; ROWS];
-        for &question in self.asked.iter().rev() {
-            for (leaf, &answer) in leaves.iter_mut().zip(&answers[question as usize]) {
+        for &split in self.splits.iter().rev() {
+            for (leaf, &answer) in leaves.iter_mut().zip(&answers[split as usize]) {
                 *leaf = 2 * *leaf + answer;
             }
         }
@@ -182,11 +168,10 @@ impl Table {
 
 impl Tree {
     fn decode(bytes: &[u8]) -> Self {
-        let (questions, leaves) = bytes.split_at(DEPTH * 5);
-        let mut tree = Self { questions: [Question { feature: 0, threshold: 0.0 }; DEPTH], leaves: [0; LEAVES] };
-        for (question, part) in tree.questions.iter_mut().zip(questions.chunks_exact(5)) {
-            *question =
-                Question { feature: part[0], threshold: f32::from_le_bytes([part[1], part[2], part[3], part[4]]) };
+        let (splits, leaves) = bytes.split_at(DEPTH * 5);
+        let mut tree = Self { splits: [Split { feature: 0, threshold: 0.0 }; DEPTH], leaves: [0; LEAVES] };
+        for (split, part) in tree.splits.iter_mut().zip(splits.chunks_exact(5)) {
+            *split = Split { feature: part[0], threshold: f32::from_le_bytes([part[1], part[2], part[3], part[4]]) };
         }
         for (leaf, part) in tree.leaves.iter_mut().zip(leaves.chunks_exact(2)) {
             *leaf = i16::from_le_bytes([part[0], part[1]]);
@@ -200,7 +185,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_damaged_forest_is_told() {
+    fn a_damaged_forest_is_refused() {
         let fits = crate::cost::fits::Fits::builtin().unwrap();
         let forest = &fits.iter().next().unwrap().forest;
         let bytes = forest.encode();
@@ -210,9 +195,9 @@ mod tests {
 
     /// Tree by tree, as stored.
     fn literal(trees: &[Tree], row: &[f32]) -> f64 {
-        let above = |question: Question| row.get(question.feature as usize).is_some_and(|&x| x > question.threshold);
+        let above = |split: Split| row.get(split.feature as usize).is_some_and(|&x| x > split.threshold);
         let leaf = |tree: &Tree| {
-            let at = tree.questions.iter().rev().fold(0, |leaf, &question| 2 * leaf + usize::from(above(question)));
+            let at = tree.splits.iter().rev().fold(0, |leaf, &split| 2 * leaf + usize::from(above(split)));
             i64::from(tree.leaves[at])
         };
         trees.iter().map(leaf).sum::<i64>() as f64 * STEP
@@ -225,19 +210,19 @@ mod tests {
             let forest = &fit.forest;
             let trees: Vec<Tree> = forest.encode().chunks_exact(TREE_BYTES).map(Tree::decode).collect();
             // Values on thresholds, between them, beyond them, none, and rows that are too short.
-            let value = |i: usize, question: &Question| match i % 4 {
-                0 => question.threshold,
-                1 => question.threshold + 0.01,
+            let value = |i: usize, split: &Split| match i % 4 {
+                0 => split.threshold,
+                1 => split.threshold + 0.01,
                 2 => f32::NAN,
                 _ => (i as f32).sin() * 20.0,
             };
             let row = |i: usize| {
                 let mut row = vec![f32::NEG_INFINITY; 40 - i % 9];
-                for (at, question) in forest.questions.iter().enumerate() {
-                    if let Some(slot) = row.get_mut(question.feature as usize)
+                for (at, split) in forest.splits.iter().enumerate() {
+                    if let Some(slot) = row.get_mut(split.feature as usize)
                         && (at + i).is_multiple_of(5)
                     {
-                        *slot = value(at + i, question);
+                        *slot = value(at + i, split);
                     }
                 }
                 row

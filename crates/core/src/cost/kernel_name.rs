@@ -120,7 +120,7 @@ const FAMILY_PARTS: [(Family, &[&str]); 14] = [
 ];
 
 /// The family that `kernel`'s name shows.
-pub fn kernel_family(kernel: &str) -> Option<Family> {
+pub(crate) fn kernel_family(kernel: &str) -> Option<Family> {
     let name = kernel.to_ascii_lowercase();
     FAMILY_PARTS.iter().find(|(_, parts)| parts.iter().any(|part| name.contains(part))).map(|&(family, _)| family)
 }
@@ -179,7 +179,7 @@ pub fn role(kernel: &str, family: Family) -> Role {
 }
 
 /// Whether `kernel` only prepares the state of a scan or sort: a few bytes for each block of what follows.
-pub fn is_setup(kernel: &str) -> bool {
+pub(crate) fn is_setup(kernel: &str) -> bool {
     ["DeviceScanInitKernel", "DeviceCompactInitKernel", "RadixSortExclusiveSum"]
         .iter()
         .any(|part| kernel.contains(part))
@@ -187,7 +187,7 @@ pub fn is_setup(kernel: &str) -> bool {
 
 /// Which way a kernel of cuDNN changes the layout of a tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum LayoutChange {
+pub(crate) enum LayoutChange {
     /// Channels become the innermost dimension.
     ToChannelsLast,
     /// Channels become the second dimension.
@@ -195,7 +195,7 @@ pub enum LayoutChange {
 }
 
 /// The change of layout that `kernel` makes, if that is what it does.
-pub fn layout_change(kernel: &str) -> Option<LayoutChange> {
+pub(crate) fn layout_change(kernel: &str) -> Option<LayoutChange> {
     if kernel.contains("nchwToNhwc") {
         Some(LayoutChange::ToChannelsLast)
     } else {
@@ -204,13 +204,13 @@ pub fn layout_change(kernel: &str) -> Option<LayoutChange> {
 }
 
 /// Whether `kernel` computes the gradient of a convolution's weights.
-pub fn is_weight_gradient(kernel: &str) -> bool {
+pub(crate) fn is_weight_gradient(kernel: &str) -> bool {
     kernel.contains("wgrad") && !kernel.contains("init_device_workspace")
 }
 
 /// Whether `kernel` works out the place of every element for itself instead of walking over vectors of them: what `PyTorch`
 /// launches for operands that are broadcast, permuted, concatenated or picked by index.
-pub fn is_strided(kernel: &str) -> bool {
+pub(crate) fn is_strided(kernel: &str) -> bool {
     const WALKS: [&str; 5] = ["vectorized_", "unrolled_", "multi_tensor", "reduce_kernel", "legacy::"];
     const FINDS: [&str; 4] = ["elementwise_kernel", "CatArray", "indexSelect", "index_elementwise"];
     let has = |parts: &[&str]| parts.iter().any(|part| kernel.contains(part));
@@ -218,7 +218,7 @@ pub fn is_strided(kernel: &str) -> bool {
 }
 
 /// Which product of a convolution layer `kernel` computes, when its name says so.
-pub fn conv_pass(kernel: &str) -> Option<ConvPass> {
+pub(crate) fn conv_pass(kernel: &str) -> Option<ConvPass> {
     let name = kernel.to_ascii_lowercase();
     let has = |parts: &[&str]| parts.iter().any(|part| name.contains(part));
     if has(&["wgrad", "bwdweight", "bwd_weight", "backward_weight", "_wrw", "wrw_"]) {
@@ -233,7 +233,7 @@ pub fn conv_pass(kernel: &str) -> Option<ConvPass> {
 }
 
 /// Whether `kernel` computes fp32 products in tf32.
-pub fn is_tf32(kernel: &str) -> bool {
+pub(crate) fn is_tf32(kernel: &str) -> bool {
     let name = kernel.to_ascii_lowercase();
     ["tf32", "_s1688", "tensorop_s1688", "xf32"].iter().any(|part| name.contains(part))
 }

@@ -144,7 +144,7 @@ pub fn lookup_us(shape: &Shape, element: u64, hits: HitRate, device: &DeviceProf
 
 /// Time in µs that the lookup's kernel takes: its traffic, updates of rows spread far apart slower, and never less than a
 /// kernel's start with its first reads, or the rows of one bag one after the other.
-pub fn lookup_kernel_us(shape: &Shape, element: u64, device: &DeviceProfile) -> Option<f64> {
+pub(crate) fn lookup_kernel_us(shape: &Shape, element: u64, device: &DeviceProfile) -> Option<f64> {
     let lookup = Lookup::of(shape, element)?;
     let mut traffic = lookup.traffic(HitRate::Reused, device);
     traffic.dram += traffic.updated * (lookup.update_factor(device) - 1.0);

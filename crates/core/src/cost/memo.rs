@@ -1,76 +1,62 @@
-//! [`Memo`]: a bounded memory of answers. Knows nothing of what is asked.
+//! [`Memo`]: a bounded memory of answers. Knows nothing of what the answers are.
 
-use std::hash::{BuildHasher, BuildHasherDefault, Hash};
+use std::hash::{BuildHasher, Hash};
 use std::sync::Mutex;
 
-use hashbrown::HashTable;
-use rustc_hash::FxHasher;
+use hashbrown::{Equivalent, HashMap, HashTable};
+use rustc_hash::FxBuildHasher;
 
 /// Remembered answers; beyond that the memory is emptied and filled anew.
 const LIMIT: usize = 1 << 20;
 
-/// What a memory keeps of a question.
-pub(super) trait Question: Hash {
-    /// The question as it is kept.
-    type Kept: Hash;
-
-    /// Whether this is the question that `kept` stands for.
-    fn is(&self, kept: &Self::Kept) -> bool;
-
-    /// What is kept of it; hashes as the question does.
-    fn keep(&self) -> Self::Kept;
-}
-
-/// Answers by question.
+/// Answers by key; a key is looked up by what borrows from it, and stored only with its answer.
 #[derive(Debug)]
-pub(super) struct Memo<K, A> {
-    seen: Mutex<HashTable<(K, A)>>,
-    hasher: BuildHasherDefault<FxHasher>,
-}
+pub(super) struct Memo<K, A>(Mutex<HashMap<K, A, FxBuildHasher>>);
 
 impl<K, A> Default for Memo<K, A> {
     fn default() -> Self {
-        Self { seen: Mutex::default(), hasher: BuildHasherDefault::new() }
+        Self(Mutex::default())
     }
 }
 
-impl<K: Hash, A: Copy> Memo<K, A> {
-    /// The answer to `question`, from memory or, the first time, from `work_out`; others may ask meanwhile.
-    pub(super) fn answer<Q: Question<Kept = K>>(&self, question: &Q, work_out: impl FnOnce() -> A) -> A {
-        let hash = self.hasher.hash_one(question);
-        let known = self.seen.lock().ok().and_then(|seen| seen.find(hash, |(kept, _)| question.is(kept)).map(|e| e.1));
+impl<K: Hash + Eq, A: Copy> Memo<K, A> {
+    /// The answer for `key`, from memory or, the first time, from `work_out`; others may ask meanwhile.
+    pub(super) fn answer<Q>(&self, key: &Q, work_out: impl FnOnce() -> A) -> A
+    where
+        Q: Hash + Equivalent<K>,
+        K: for<'q> From<&'q Q>,
+    {
+        let known = self.0.lock().ok().and_then(|answers| answers.get(key).copied());
         known.unwrap_or_else(|| {
             let answer = work_out();
-            self.keep(hash, question, answer);
+            self.insert(key, answer);
             answer
         })
     }
 
-    /// Of `questions` those that are not remembered, each once.
-    pub(super) fn unknown<Q: Question<Kept = K> + PartialEq>(&self, questions: impl Iterator<Item = Q>) -> Vec<Q> {
-        let Ok(seen) = self.seen.lock() else { return Vec::new() };
+    /// Of `keys` those without an answer, each once.
+    pub(super) fn unknown<Q: Hash + PartialEq + Equivalent<K>>(&self, keys: impl Iterator<Item = Q>) -> Vec<Q> {
+        let Ok(answers) = self.0.lock() else { return Vec::new() };
         let mut unknown = Distinct::default();
-        for question in questions {
-            let hash = self.hasher.hash_one(&question);
-            if seen.find(hash, |(kept, _)| question.is(kept)).is_none() {
-                unknown.place(question);
-            }
+        for key in keys.filter(|key| !answers.contains_key(key)) {
+            unknown.place(key);
         }
         unknown.list
     }
 
     /// Remembers `answer`.
-    pub(super) fn learn<Q: Question<Kept = K>>(&self, question: &Q, answer: A) {
-        self.keep(self.hasher.hash_one(question), question, answer);
-    }
-
-    fn keep<Q: Question<Kept = K>>(&self, hash: u64, question: &Q, answer: A) {
-        let Ok(mut seen) = self.seen.lock() else { return };
-        if seen.len() >= LIMIT {
-            seen.clear();
+    pub(super) fn insert<Q>(&self, key: &Q, answer: A)
+    where
+        Q: Hash + Equivalent<K>,
+        K: for<'q> From<&'q Q>,
+    {
+        let Ok(mut answers) = self.0.lock() else { return };
+        if answers.len() >= LIMIT {
+            answers.clear();
         }
-        let rehash = |(kept, _): &(K, A)| self.hasher.hash_one(kept);
-        seen.entry(hash, |(kept, _)| question.is(kept), rehash).or_insert_with(|| (question.keep(), answer));
+        if !answers.contains_key(key) {
+            answers.insert(K::from(key), answer);
+        }
     }
 }
 
@@ -90,15 +76,14 @@ impl<T> Default for Distinct<T> {
 impl<T: Hash + PartialEq> Distinct<T> {
     /// The place of `value` in the list, to which it is added where it is new.
     pub(super) fn place(&mut self, value: T) -> usize {
-        let hasher = BuildHasherDefault::<FxHasher>::new();
         let list = &mut self.list;
-        let hash = hasher.hash_one(&value);
+        let hash = FxBuildHasher.hash_one(&value);
         if let Some(&at) = self.places.find(hash, |&at| list[at as usize] == value) {
             return at as usize;
         }
         let at = list.len();
         list.push(value);
-        self.places.insert_unique(hash, at as u32, |&at| hasher.hash_one(&list[at as usize]));
+        self.places.insert_unique(hash, at as u32, |&at| FxBuildHasher.hash_one(&list[at as usize]));
         at
     }
 }
@@ -108,6 +93,7 @@ mod tests {
     use super::*;
 
     /// Everything has the same hash: answers are told apart by the questions alone.
+    #[derive(PartialEq, Eq)]
     struct Colliding(u8);
 
     impl Hash for Colliding {
@@ -116,20 +102,14 @@ mod tests {
         }
     }
 
-    impl Question for Colliding {
-        type Kept = Self;
-
-        fn is(&self, kept: &Self) -> bool {
-            self.0 == kept.0
-        }
-
-        fn keep(&self) -> Self {
-            Self(self.0)
+    impl From<&Self> for Colliding {
+        fn from(key: &Self) -> Self {
+            Self(key.0)
         }
     }
 
     #[test]
-    fn each_question_is_worked_out_once_and_has_its_own_answer() {
+    fn each_key_is_worked_out_once_and_has_its_own_answer() {
         let memo: Memo<Colliding, u8> = Memo::default();
         let mut asked = 0;
         for round in 0..3 {

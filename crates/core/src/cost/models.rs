@@ -4,27 +4,28 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
 
+use hashbrown::Equivalent;
 use rayon::iter::ParallelIterator;
 use rayon::slice::ParallelSlice;
 use rustc_hash::FxHasher;
 
-use crate::device::{Catalog, CatalogError, DeviceKind, DeviceProfile, LinkProfile, Links};
+use crate::device::{BandwidthCurve, Catalog, CatalogError, DeviceKind, DeviceProfile, LinkProfile, Links, SmLimits};
 use crate::units::DurNs;
 
-use super::between::{ChangeMemo, absolute, unmodelled};
 use super::collective::collective_time;
 use super::copies::{CopyCurve, CopyKind, copy_us};
+use super::cross_device::{ChangeMemo, absolute, unmodelled};
 use super::device_file::read_fits;
 use super::domain::Domain;
 use super::fits::Fits;
 use super::lookup::lookup_kernel_us;
-use super::memo::{Memo, Question};
+use super::memo::Memo;
 use super::prediction::{Estimate, Prediction, Provenance};
 use super::reuse::Reuse;
 use super::scale::{Scale, ScaleKind};
 use super::topology::Topology;
 use super::work::{Family, Shape, Work};
-use super::{analytical, operators, roofline, structured};
+use super::{analytical, operators, roofline};
 
 /// All models with their fits, and a memory of what they said.
 #[derive(Debug)]
@@ -35,32 +36,35 @@ pub struct CostModels {
     copies: BTreeMap<CopyKind, CopyCurve>,
     /// Factors of device files.
     scales: BTreeMap<(String, ScaleKind), Scale>,
-    estimates: Memo<Kept, Option<Estimate>>,
-    pub(super) outlooks: ChangeMemo,
+    estimates: Memo<OwnedEstimateKey, Option<Estimate>>,
+    pub(super) changes: ChangeMemo,
 }
 
-/// What an estimate is of.
+/// What an estimate is of: work on a device, by [`figures_key`].
 #[derive(Hash, PartialEq)]
-struct Asked<'a> {
+struct EstimateKey<'a> {
     device: u64,
     work: &'a Work,
 }
 
-#[derive(Debug, Hash)]
-struct Kept {
+#[derive(Debug, Hash, PartialEq)]
+struct OwnedEstimateKey {
     device: u64,
     work: Work,
 }
 
-impl Question for Asked<'_> {
-    type Kept = Kept;
+/// Work holds floats; one that is not a number is found in no memory and worked out each time.
+impl Eq for OwnedEstimateKey {}
 
-    fn is(&self, kept: &Kept) -> bool {
-        self.device == kept.device && *self.work == kept.work
+impl Equivalent<OwnedEstimateKey> for EstimateKey<'_> {
+    fn equivalent(&self, owned: &OwnedEstimateKey) -> bool {
+        self.device == owned.device && *self.work == owned.work
     }
+}
 
-    fn keep(&self) -> Kept {
-        Kept { device: self.device, work: self.work.clone() }
+impl From<&EstimateKey<'_>> for OwnedEstimateKey {
+    fn from(key: &EstimateKey<'_>) -> Self {
+        Self { device: key.device, work: key.work.clone() }
     }
 }
 
@@ -106,13 +110,13 @@ impl CostModels {
 
     /// The models with `fits` and `links`.
     pub fn new(fits: Fits, links: Links) -> Self {
-        let (estimates, outlooks) = (Memo::default(), ChangeMemo::default());
-        Self { fits, links, copies: BTreeMap::new(), scales: BTreeMap::new(), estimates, outlooks }
+        let (estimates, changes) = (Memo::default(), ChangeMemo::default());
+        Self { fits, links, copies: BTreeMap::new(), scales: BTreeMap::new(), estimates, changes }
     }
 
     /// These models with the curves of a trace's own copies.
     #[must_use]
-    pub fn with_copies(&self, mut copies: BTreeMap<CopyKind, CopyCurve>) -> Self {
+    pub(crate) fn with_copies(&self, mut copies: BTreeMap<CopyKind, CopyCurve>) -> Self {
         for (kind, curve) in &self.copies {
             copies.entry(kind.clone()).or_insert(*curve);
         }
@@ -141,15 +145,20 @@ impl CostModels {
     }
 
     pub(super) fn estimate_keyed(&self, work: &Work, device: &DeviceProfile, device_key: u64) -> Option<Estimate> {
-        self.estimates.answer(&Asked { device: device_key, work }, || self.compute(work, device))
+        self.estimates.answer(&EstimateKey { device: device_key, work }, || self.compute(work, device))
     }
 
     /// Works out what is not remembered of `works`, those that share a fit together.
-    pub(super) fn foresee<'w>(&self, works: impl Iterator<Item = &'w Work>, device: &DeviceProfile, device_key: u64) {
-        let unknown = self.estimates.unknown(works.map(|work| Asked { device: device_key, work }));
-        let works: Vec<&Work> = unknown.iter().map(|asked| asked.work).collect();
-        for (asked, estimate) in unknown.iter().zip(self.estimates(&works, device)) {
-            self.estimates.learn(asked, estimate);
+    pub(super) fn precompute<'w>(
+        &self,
+        works: impl Iterator<Item = &'w Work>,
+        device: &DeviceProfile,
+        device_key: u64,
+    ) {
+        let unknown = self.estimates.unknown(works.map(|work| EstimateKey { device: device_key, work }));
+        let works: Vec<&Work> = unknown.iter().map(|key| key.work).collect();
+        for (key, estimate) in unknown.iter().zip(self.estimates(&works, device)) {
+            self.estimates.insert(key, estimate);
         }
     }
 
@@ -313,40 +322,54 @@ fn lookup_estimate(work: &Work, device: &DeviceProfile) -> Option<Estimate> {
 const HOST_ERROR: f64 = 0.4;
 
 fn host_estimate(work: &Work, device: &DeviceProfile) -> Estimate {
-    let algorithm = if matches!(work.shape, Shape::Conv { .. }) {
-        analytical::Algorithm::Im2col
-    } else {
-        analytical::Algorithm::Direct
-    };
-    let us = analytical::analytical_us(work, algorithm, device).unwrap_or(0.0);
+    let us = analytical::analytical_us(work, device);
     estimate_of(device.kernel_start.secs() * 1e6 + us, "analytical", HOST_ERROR, false)
 }
 
-/// A key of everything the models read of a device.
+/// A key of everything the models read of a device: two devices with one key get the same answers.
 pub(super) fn figures_key(device: &DeviceProfile) -> u64 {
+    // Every field is named, so that one that is added is decided on here.
+    let DeviceProfile {
+        id,
+        lineage,
+        name: _,
+        kind,
+        recorded_as: _,
+        peak,
+        sm_count,
+        clock_mhz,
+        l2,
+        l2_bandwidth,
+        memory,
+        dram_bandwidth,
+        dram_bandwidth_measured,
+        dram_curve,
+        host_link,
+        peer_link,
+        launch_latency: _,
+        kernel_start,
+        product_share,
+        sm_limits,
+        power_per_peak,
+        sources: _,
+    } = device;
     let mut hasher = FxHasher::default();
-    device.id.hash(&mut hasher);
-    (device.sm_count, device.l2.0, device.kernel_start.0).hash(&mut hasher);
-    let shares = [device.product_share, device.power_per_peak].map(|share| share.map(f64::to_bits));
-    (device.clock_mhz.to_bits(), shares).hash(&mut hasher);
-    let measured = device.dram_bandwidth_measured.map_or(0.0, |rate| rate.0);
-    let rates = [device.dram_bandwidth.0, measured, device.l2_bandwidth.0, device.host_link.0, device.peer_link.0];
-    // Weighted sums, not hashes, of the rates: this runs for every prediction that is asked for alone.
-    let links = rates.iter().fold(0.0, |sum, rate| sum * 1.618 + rate);
-    let peaks = device.peak.values().fold(0.0, |sum, rate| sum * 1.618 + rate.0);
-    (links.to_bits(), peaks.to_bits()).hash(&mut hasher);
+    (id, lineage, device.is_amd(), *kind as u8, sm_count, l2, memory, kernel_start).hash(&mut hasher);
+    sm_limits
+        .map(|SmLimits { threads, blocks, registers, shared }| (threads, blocks, registers, shared))
+        .hash(&mut hasher);
+    for (precision, rate) in peak {
+        (precision, rate.0.to_bits()).hash(&mut hasher);
+    }
+    let rates = [dram_bandwidth, l2_bandwidth, host_link, peer_link].map(|rate| rate.0.to_bits());
+    let optional = [dram_bandwidth_measured.map(|rate| rate.0), *product_share, *power_per_peak];
+    (clock_mhz.to_bits(), rates, optional.map(|figure| figure.map(f64::to_bits))).hash(&mut hasher);
+    if let Some(curve) = dram_curve {
+        let BandwidthCurve { start_us, m1_bytes, m2_bytes, max_gb_s, height, midpoint, steepness, base } = curve;
+        let figures = [start_us, m1_bytes, m2_bytes, max_gb_s, height, midpoint, steepness, base];
+        figures.map(|figure| figure.to_bits()).hash(&mut hasher);
+    }
     hasher.finish()
-}
-
-/// The roofline of `work` on `device` in µs: the baseline that every model is compared with.
-pub fn baseline_us(work: &Work, device: &DeviceProfile) -> f64 {
-    roofline::roofline_us(work, device)
-}
-
-/// The structured model without any fit, in µs; `None` outside its domains.
-pub fn unfitted_us(work: &Work, device: &DeviceProfile) -> Option<f64> {
-    let domain = Domain::of(work)?;
-    Some(structured::structured_us(domain, work, device, &structured::default_values(domain)))
 }
 
 #[cfg(test)]

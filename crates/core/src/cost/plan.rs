@@ -10,7 +10,7 @@ use super::work::Work;
 
 /// A kernel that an operator would launch.
 #[derive(Clone, Debug, PartialEq)]
-pub struct PlannedKernel {
+pub(crate) struct PlannedKernel {
     /// A name that says what it does; `classify` reads it like a recorded one.
     pub name: &'static str,
     /// What it has to do.
@@ -31,7 +31,11 @@ const SEVERAL: [(&str, &[&str]); 7] = [
 /// The kernels that the leaf operator `caller` launches in `phase`; `forward` is its forward operator, where known.
 ///
 /// Empty for operators without device work (views, allocations); `None` when its work is not known.
-pub fn planned_kernels(caller: Caller<'_>, forward: Option<Caller<'_>>, phase: Phase) -> Option<Vec<PlannedKernel>> {
+pub(crate) fn planned_kernels(
+    caller: Caller<'_>,
+    forward: Option<Caller<'_>>,
+    phase: Phase,
+) -> Option<Vec<PlannedKernel>> {
     if super::operators::is_free(caller.operator) {
         return Some(Vec::new());
     }

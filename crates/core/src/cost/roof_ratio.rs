@@ -14,7 +14,7 @@ use super::work::Family;
 
 /// How a kernel's time follows from its time on another device: `t = start' + max(t_measured − start, 0) · ratio`.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct RoofRatio {
+pub(crate) struct RoofRatio {
     /// Roof of the old device over that of the new one.
     pub ratio: f64,
     /// Fixed cost of a kernel on the old device and on the new one.
@@ -32,7 +32,7 @@ const MEMORY_ERROR: f32 = 0.25;
 const UNKNOWN_ERROR: f32 = 0.5;
 
 /// The ratio for `kernel`, a kernel of `family`; `None` unless both are GPUs with known roofs.
-pub fn roof_ratio(kernel: &str, family: Family, old: &DeviceProfile, new: &DeviceProfile) -> Option<RoofRatio> {
+pub(crate) fn roof_ratio(kernel: &str, family: Family, old: &DeviceProfile, new: &DeviceProfile) -> Option<RoofRatio> {
     if old.kind != DeviceKind::Gpu || new.kind != DeviceKind::Gpu {
         return None;
     }

@@ -4,11 +4,8 @@ use crate::device::{DeviceProfile, UNMEASURED_BANDWIDTH};
 
 use super::work::{Family, Work};
 
-/// Share of peak bandwidth that concatenation reaches [Lin 2022, authors' code].
-pub const CONCAT_BANDWIDTH: f64 = 0.79;
-
 /// Bytes per second that a device's memory delivers to large transfers.
-pub fn memory_rate(device: &DeviceProfile) -> f64 {
+pub(crate) fn memory_rate(device: &DeviceProfile) -> f64 {
     device.dram_bandwidth_measured.map_or(device.dram_bandwidth.0 * UNMEASURED_BANDWIDTH, |rate| rate.0)
 }
 
@@ -27,7 +24,7 @@ fn peak_of(work: &Work, device: &DeviceProfile) -> f64 {
 }
 
 /// The roofline without the start cost, in µs.
-pub fn bound_us(work: &Work, device: &DeviceProfile) -> f64 {
+pub(crate) fn bound_us(work: &Work, device: &DeviceProfile) -> f64 {
     let peak = peak_of(work, device);
     let arithmetic = if work.flop.0 > 0.0 { work.flop.0 / peak.max(1.0) } else { 0.0 };
     let traffic = work.bytes().0 as f64 / memory_rate(device).max(1.0);

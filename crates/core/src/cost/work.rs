@@ -215,7 +215,7 @@ impl Route {
     }
 
     /// Whether the host's memory is at one end.
-    pub fn is_of_host(self) -> bool {
+    pub(crate) fn is_of_host(self) -> bool {
         matches!(self, Self::HostToDevice | Self::DeviceToHost)
     }
 }
@@ -328,7 +328,7 @@ impl Work {
     }
 
     /// Whether it is a collective whose size was not recorded.
-    pub fn is_unsized(&self) -> bool {
+    pub(crate) fn is_unsized(&self) -> bool {
         let moves = |kind| kind != CollectiveKind::Barrier;
         matches!(self.shape, Shape::Collective { kind, .. } if moves(kind)) && self.read.0 == 0
     }

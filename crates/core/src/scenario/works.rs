@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 use rustc_hash::FxHashMap;
 
-use crate::cost::{Family, Part, Reuse, Shape, Work, family_of_task, kernel_parts, twins, work_of_task};
+use crate::cost::{Family, Part, Reuse, Shape, Work, family_of_task, kernel_parts, reference_kernels, work_of_task};
 use crate::graph::{ExecutionGraph, NodeId, Operands, OperatorId, Phase, Task, TaskKind};
 
 /// The class of tasks that have no work of their own (host time, joints).
@@ -68,7 +68,7 @@ pub(super) struct Sharing {
     /// The part of its operator's work that a task does, where that is not all of it.
     parts: FxHashMap<NodeId, Part>,
     /// By kernel whose operator was not recorded: the kernel taken to have done the same.
-    twins: FxHashMap<NodeId, NodeId>,
+    references: FxHashMap<NodeId, NodeId>,
     /// Which rows lookups look up, where it is told; by task the position in `told`, plus one.
     reuse: FxHashMap<NodeId, u32>,
     told: Vec<Reuse>,
@@ -78,13 +78,13 @@ impl Sharing {
     /// # Complexity
     /// O(tasks + operators).
     pub(super) fn of_graph(graph: &ExecutionGraph) -> Self {
-        let (auxiliary, (parts, twins)) =
-            rayon::join(|| auxiliary(graph), || rayon::join(|| parts(graph), || twins(graph)));
+        let (auxiliary, (parts, references)) =
+            rayon::join(|| auxiliary(graph), || rayon::join(|| parts(graph), || reference_kernels(graph)));
         Self {
             by_forward: names_by_forward(graph),
             auxiliary,
             parts,
-            twins,
+            references,
             reuse: FxHashMap::default(),
             told: Vec::new(),
         }
@@ -92,7 +92,7 @@ impl Sharing {
 
     /// The task whose operator tells the work of `node`: itself, or its twin.
     fn shown_by(&self, node: NodeId) -> NodeId {
-        self.twins.get(&node).copied().unwrap_or(node)
+        self.references.get(&node).copied().unwrap_or(node)
     }
 
     /// With what is told of the rows that lookups look up.

@@ -1,4 +1,4 @@
-//! Traced kernels held against the models: errors by family and device, and whether stated bands hold for a trace that is left out.
+//! Traced kernels compared with the models: errors by family and device, and whether stated bands hold for a trace that is left out.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash, Hasher};
@@ -7,13 +7,12 @@ use rustc_hash::FxHasher;
 use serde::Serialize;
 
 use super::TracedKernel;
+use super::errors::{Coverage, KernelError, coverage, inside_left_out, trace_errors};
 use crate::{ErrorSummary, summarise};
 use retime_core::cost::models::CostModels;
 use retime_core::cost::prediction::Estimate;
 use retime_core::cost::roofline;
-use retime_core::cost::trace_error::{
-    Coverage, Miss, TraceError, coverage, group, left_out, trace_error, trace_errors,
-};
+use retime_core::cost::trace_error::{TraceError, group, trace_error};
 use retime_core::cost::work::{Family, Shape};
 
 /// Errors of one family on one device.
@@ -39,7 +38,7 @@ pub struct TracedRow {
     pub errors: ErrorSummary,
     /// Those of kernels that had the device for themselves.
     pub alone: ErrorSummary,
-    /// Those of kernels beside others: what these take from them is in the measured times.
+    /// Those of kernels that shared the device: what others took from them is in the measured times.
     pub beside: ErrorSummary,
     /// Share of those that lie inside a band as wide as the errors of the other traces; two in three are claimed.
     pub inside: Option<f64>,
@@ -47,13 +46,13 @@ pub struct TracedRow {
     pub inside_stated: Option<f64>,
     /// Those of the plain roofline.
     pub roofline: ErrorSummary,
-    /// Kernels whose predictions miss by most time, all calls of a name together.
-    pub worst: Vec<Missed>,
+    /// Kernels whose predictions err by most time, all calls of a name together.
+    pub worst: Vec<LargestError>,
 }
 
-/// All calls of one kernel whose predictions miss.
+/// All calls of one kernel whose predictions err.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Missed {
+pub struct LargestError {
     /// Its name.
     pub name: String,
     /// Calls.
@@ -89,14 +88,14 @@ pub struct TracedAnswer {
 }
 
 /// A kernel with what a model says of it.
-struct Judged<'a> {
+struct ScoredKernel<'a> {
     kernel: &'a TracedKernel<'a>,
     estimate: Option<Estimate>,
     /// Whether it lies inside the band that other traces give; of kernels alone on the device that the clock tells.
     inside: Option<bool>,
 }
 
-impl<'a> Judged<'a> {
+impl<'a> ScoredKernel<'a> {
     fn new(models: &CostModels, kernel: &'a TracedKernel<'a>) -> Self {
         let estimate = kernel.work.as_ref().and_then(|work| models.estimate(work, kernel.device));
         Self { kernel, estimate, inside: None }
@@ -106,39 +105,39 @@ impl<'a> Judged<'a> {
         self.estimate.map(|estimate| estimate.duration.0 as f64 / 1e3)
     }
 
-    fn is_told(&self) -> bool {
+    fn is_resolved(&self) -> bool {
         self.kernel.us >= RESOLVED * self.kernel.tick_us
     }
 
-    fn miss(&self) -> Option<Miss> {
+    fn error(&self) -> Option<KernelError> {
         let (work, estimate) = (self.kernel.work.as_ref()?, self.estimate?);
-        let counts = self.is_told() && !self.kernel.is_beside_others && work.family != Family::Transfer;
+        let counts = self.is_resolved() && !self.kernel.shares_device && work.family != Family::Transfer;
         let off = (self.kernel.us / self.us()?.max(1e-3) - 1.0).abs();
         let model = f64::from(estimate.error);
-        counts.then(|| Miss { of: group(work), kind: kind(self.kernel), off, model })
+        counts.then(|| KernelError { of: group(work), kind: kind(self.kernel), off, model })
     }
 }
 
-/// Errors of `models` on the kernels of `traces` by family and device; no fit has seen them.
+/// Errors of `models` on the kernels of `traces` by family and device; they took part in no fit.
 pub fn traced_table(models: &CostModels, traces: &[Vec<TracedKernel<'_>>]) -> TracedAnswer {
-    let mut recordings: Vec<Vec<Judged<'_>>> = recordings(traces)
+    let mut recordings: Vec<Vec<ScoredKernel<'_>>> = recordings(traces)
         .into_iter()
-        .map(|kernels| kernels.into_iter().map(|kernel| Judged::new(models, kernel)).collect())
+        .map(|kernels| kernels.into_iter().map(|kernel| ScoredKernel::new(models, kernel)).collect())
         .collect();
-    let misses: Vec<Vec<Miss>> =
-        recordings.iter().map(|trace| trace.iter().filter_map(Judged::miss).collect()).collect();
-    let inside = left_out(&misses);
+    let errors: Vec<Vec<KernelError>> =
+        recordings.iter().map(|trace| trace.iter().filter_map(ScoredKernel::error).collect()).collect();
+    let inside = inside_left_out(&errors);
     for (trace, inside) in recordings.iter_mut().zip(&inside) {
-        let judged = trace.iter_mut().filter(|judged| judged.miss().is_some());
-        judged.zip(inside).for_each(|(judged, inside)| judged.inside = Some(*inside));
+        let scored = trace.iter_mut().filter(|scored| scored.error().is_some());
+        scored.zip(inside).for_each(|(scored, inside)| scored.inside = Some(*inside));
     }
-    let mut groups: BTreeMap<(String, &str), Vec<&Judged<'_>>> = BTreeMap::new();
-    for judged in recordings.iter().flatten() {
-        groups.entry((row_family(judged.kernel), &judged.kernel.device.id)).or_default().push(judged);
+    let mut groups: BTreeMap<(String, &str), Vec<&ScoredKernel<'_>>> = BTreeMap::new();
+    for scored in recordings.iter().flatten() {
+        groups.entry((row_family(scored.kernel), &scored.kernel.device.id)).or_default().push(scored);
     }
     TracedAnswer {
         rows: groups.into_iter().map(|((family, device), kernels)| row(family, device, &kernels)).collect(),
-        errors: trace_errors(&misses.iter().map(Vec::as_slice).collect::<Vec<_>>()),
+        errors: trace_errors(&errors.iter().map(Vec::as_slice).collect::<Vec<_>>()),
         coverage: coverage(&inside),
     }
 }
@@ -169,24 +168,26 @@ fn recordings<'a>(traces: &'a [Vec<TracedKernel<'a>>]) -> Vec<Vec<&'a TracedKern
     found.into_iter().map(|(_, kernels)| kernels).collect()
 }
 
-fn row(family: String, device: &str, kernels: &[&Judged<'_>]) -> TracedRow {
+fn row(family: String, device: &str, kernels: &[&ScoredKernel<'_>]) -> TracedRow {
     let sum = |of: &mut dyn Iterator<Item = f64>| of.sum::<f64>();
-    let covered: Vec<(&Judged<'_>, f64)> = kernels.iter().filter_map(|judged| Some((*judged, judged.us()?))).collect();
-    let measured_us = sum(&mut kernels.iter().map(|judged| judged.kernel.us));
-    let covered_us = sum(&mut covered.iter().map(|(judged, _)| judged.kernel.us));
+    let covered: Vec<(&ScoredKernel<'_>, f64)> =
+        kernels.iter().filter_map(|scored| Some((*scored, scored.us()?))).collect();
+    let measured_us = sum(&mut kernels.iter().map(|scored| scored.kernel.us));
+    let covered_us = sum(&mut covered.iter().map(|(scored, _)| scored.kernel.us));
     let predicted_us = sum(&mut covered.iter().map(|(_, us)| *us));
-    let (told, short): (Vec<_>, Vec<_>) = covered.iter().copied().partition(|(judged, _)| judged.is_told());
-    let short_us = sum(&mut short.iter().map(|(judged, _)| judged.kernel.us));
+    let (resolved, short): (Vec<_>, Vec<_>) = covered.iter().copied().partition(|(scored, _)| scored.is_resolved());
+    let short_us = sum(&mut short.iter().map(|(scored, _)| scored.kernel.us));
     let short_predicted_us = sum(&mut short.iter().map(|(_, us)| *us));
-    let errors_of = |pairs: &[&(&Judged<'_>, f64)]| summarise(pairs.iter().map(|(judged, us)| (*us, judged.kernel.us)));
-    let (beside, alone): (Vec<_>, Vec<_>) = told.iter().partition(|(judged, _)| judged.kernel.is_beside_others);
-    let roofline_us = |judged: &Judged<'_>| {
-        judged.kernel.work.as_ref().map_or(0.0, |work| roofline::roofline_us(work, judged.kernel.device))
+    let errors_of =
+        |pairs: &[&(&ScoredKernel<'_>, f64)]| summarise(pairs.iter().map(|(scored, us)| (*us, scored.kernel.us)));
+    let (beside, alone): (Vec<_>, Vec<_>) = resolved.iter().partition(|(scored, _)| scored.kernel.shares_device);
+    let roofline_us = |scored: &ScoredKernel<'_>| {
+        scored.kernel.work.as_ref().map_or(0.0, |work| roofline::roofline_us(work, scored.kernel.device))
     };
-    let named: Vec<(&TracedKernel<'_>, f64)> = covered.iter().map(|(judged, us)| (judged.kernel, *us)).collect();
-    let stated = |judged: &Judged<'_>| {
-        let miss = judged.miss()?;
-        Some(miss.off <= miss.model.max(f64::from(judged.kernel.work.as_ref().map_or(0.0, trace_error))))
+    let named: Vec<(&TracedKernel<'_>, f64)> = covered.iter().map(|(scored, us)| (scored.kernel, *us)).collect();
+    let stated = |scored: &ScoredKernel<'_>| {
+        let error = scored.error()?;
+        Some(error.off <= error.model.max(f64::from(scored.kernel.work.as_ref().map_or(0.0, trace_error))))
     };
     TracedRow {
         family,
@@ -197,12 +198,12 @@ fn row(family: String, device: &str, kernels: &[&Judged<'_>]) -> TracedRow {
         predicted_over_measured: if covered_us > 0.0 { predicted_us / covered_us } else { 0.0 },
         short: short.len(),
         short_predicted_over_measured: if short.is_empty() { 0.0 } else { short_predicted_us / short_us },
-        errors: summarise(told.iter().map(|(judged, us)| (*us, judged.kernel.us))),
+        errors: summarise(resolved.iter().map(|(scored, us)| (*us, scored.kernel.us))),
         alone: errors_of(&alone),
         beside: errors_of(&beside),
-        inside: share(told.iter().filter_map(|(judged, _)| judged.inside)),
-        inside_stated: share(told.iter().filter_map(|(judged, _)| stated(judged))),
-        roofline: summarise(told.iter().map(|(judged, _)| (roofline_us(judged), judged.kernel.us))),
+        inside: share(resolved.iter().filter_map(|(scored, _)| scored.inside)),
+        inside_stated: share(resolved.iter().filter_map(|(scored, _)| stated(scored))),
+        roofline: summarise(resolved.iter().map(|(scored, _)| (roofline_us(scored), scored.kernel.us))),
         worst: worst(&named),
     }
 }
@@ -213,20 +214,20 @@ fn share(all: impl Iterator<Item = bool>) -> Option<f64> {
     (n > 0.0).then_some(within / n)
 }
 
-/// The names that miss by most time, most first.
-fn worst(pairs: &[(&TracedKernel<'_>, f64)]) -> Vec<Missed> {
-    let mut by_name: BTreeMap<&str, (Missed, f64)> = BTreeMap::new();
+/// The names that err by most time, most first.
+fn worst(pairs: &[(&TracedKernel<'_>, f64)]) -> Vec<LargestError> {
+    let mut by_name: BTreeMap<&str, (LargestError, f64)> = BTreeMap::new();
     for (kernel, us) in pairs {
-        let none = Missed { name: kernel.name.clone(), count: 0, measured_us: 0.0, predicted_us: 0.0 };
-        let (missed, off) = by_name.entry(&kernel.name).or_insert((none, 0.0));
-        missed.count += 1;
-        missed.measured_us += kernel.us;
-        missed.predicted_us += us;
+        let none = LargestError { name: kernel.name.clone(), count: 0, measured_us: 0.0, predicted_us: 0.0 };
+        let (one, off) = by_name.entry(&kernel.name).or_insert((none, 0.0));
+        one.count += 1;
+        one.measured_us += kernel.us;
+        one.predicted_us += us;
         *off += (us - kernel.us).abs();
     }
-    let mut all: Vec<(Missed, f64)> = by_name.into_values().collect();
+    let mut all: Vec<(LargestError, f64)> = by_name.into_values().collect();
     all.sort_by(|(a, off_a), (b, off_b)| off_b.total_cmp(off_a).then_with(|| a.name.cmp(&b.name)));
-    all.into_iter().take(NAMED).map(|(missed, _)| missed).collect()
+    all.into_iter().take(NAMED).map(|(one, _)| one).collect()
 }
 
 #[cfg(test)]
@@ -247,7 +248,7 @@ mod tests {
             device,
             us,
             tick_us,
-            is_beside_others: us > 20.0,
+            shares_device: us > 20.0,
         };
         let trace = vec![kernel(2.0, 1.0), kernel(2.0, 1e-3), kernel(12.0, 1.0), kernel(30.0, 1.0)];
         let table = traced_table(&models, &[trace]).rows;
@@ -268,7 +269,7 @@ mod tests {
             device,
             us,
             tick_us: 1e-3,
-            is_beside_others: false,
+            shares_device: false,
         };
         let kernels =
             vec![kernel("right", Some(work.clone()), us), kernel("slow", Some(work), 2.0 * us), kernel("?", None, us)];

@@ -1,7 +1,7 @@
 //! Errors that the built-in models were shipped with: of each fit on the rows its maker held out, of each curve of a collective on sizes
 //! left out. Nothing is measured anew.
 
-use super::{ValidationRow, anchored, collective, smallest_us, target, unseen_row};
+use super::{ValidationRow, anchored, collective, shared_row, smallest_us, target};
 use crate::ErrorSummary;
 use retime_core::cost::domain::Domain;
 use retime_core::cost::fits::Fit;
@@ -15,7 +15,7 @@ pub fn shipped_errors(models: &CostModels) -> Vec<ValidationRow> {
     let mut domains: Vec<Domain> = fits.iter().map(|fit| fit.domain).collect();
     domains.dedup();
     let mut table: Vec<ValidationRow> = fits.into_iter().map(of_fit).collect();
-    table.extend(domains.iter().filter_map(|&domain| unseen_row(models, domain)));
+    table.extend(domains.iter().filter_map(|&domain| shared_row(models, domain)));
     table.extend(domains.iter().flat_map(|&domain| anchored::rows(models, domain)));
     let curves = models.links().iter().flat_map(|link| link.curves.iter().map(move |curve| (link, curve)));
     table.extend(curves.filter(|(_, curve)| !curve.carried && curve.n > 0).map(of_curve));

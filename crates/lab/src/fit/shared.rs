@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 
 use color_eyre::eyre::Result;
 use retime_core::cost::anchor::Anchored;
-use retime_core::cost::fits::{Choice, Fit, Unseen};
-use retime_core::cost::host_floor::HostFloor;
+use retime_core::cost::call_overhead::CallOverhead;
+use retime_core::cost::fits::{Choice, Fit, SharedParameters};
 use retime_core::cost::significant::significant;
 use retime_core::cost::{Domain, ErrorSummary, structured};
 use retime_core::device::{Catalog, DeviceProfile};
 use retime_fit::validate::smallest_us;
-use retime_fit::{Judged, Measurement, Sample};
+use retime_fit::{FittedSample, Measurement, Sample};
 
 use super::Fitted;
 use super::tables::{Tables, is_same_chip};
@@ -23,7 +23,7 @@ pub(super) fn common<'a>(domain: Domain, samples: &[Sample<'a>]) -> Vec<Sample<'
 }
 
 /// What all devices of a domain have in common, and how wrong anchoring is.
-pub(super) type Shared = (Unseen, Vec<Anchored>);
+pub(super) type Shared = (SharedParameters, Vec<Anchored>);
 
 /// The error of one way over that of the other from which the first is better.
 const CLEARLY: f64 = 0.9;
@@ -61,13 +61,13 @@ pub(super) fn leave_one_out(
     }
     let of = |sample: &Sample<'_>| &fits[&(domain, sample.device.id.clone())];
     let left_out = |way: Way| -> Vec<(Vec<f64>, ErrorSummary)> {
-        let judge = |(sample, host): &(Sample<'_>, HostFloor)| {
+        let judge = |(sample, host): &(Sample<'_>, CallOverhead)| {
             let others: Vec<_> = samples.iter().map(|(other, _)| *other).collect();
             let others: Vec<_> =
                 others.into_iter().filter(|other| !is_same_chip(&other.device.id, &sample.device.id)).collect();
             let mut guess = of(sample).clone();
             guess.parameters = way.parameters(domain, &common(domain, &others), &of);
-            guess.parameters[structured::FLOOR_US] = sample.device.kernel_start.secs() * 1e6;
+            guess.parameters[structured::START_US] = sample.device.kernel_start.secs() * 1e6;
             guess.choice = Choice::Structured;
             (guess.host_floor_us, guess.host_before) = (host.us, host.before);
             let counted: Vec<&Measurement> = sample.rows.iter().filter(|row| row.us >= smallest_us(domain)).collect();
@@ -94,24 +94,30 @@ pub(super) fn leave_one_out(
     let ids = samples.iter().map(|(sample, _)| sample.device.id.clone());
     let errors: Vec<(String, f64)> = ids.zip(found.iter().map(|(_, error)| significant(error.mape, 4))).collect();
     let guesses: Vec<Vec<f64>> = found.into_iter().map(|(parameters, _)| parameters).collect();
-    let judged: Vec<Judged<'_>> = samples
+    let fitted: Vec<FittedSample<'_>> = samples
         .iter()
         .zip(&guesses)
-        .map(|((sample, _), shared)| Judged {
+        .map(|((sample, _), shared)| FittedSample {
             sample: *sample,
             fit: &fits[&(domain, sample.device.id.clone())],
             shared,
         })
         .collect();
-    let sources: BTreeSet<&str> = judged.iter().flat_map(|one| one.fit.source.split("; ")).collect();
+    let sources: BTreeSet<&str> = fitted.iter().flat_map(|one| one.fit.source.split("; ")).collect();
     let source = sources.into_iter().collect::<Vec<_>>().join("; ");
-    let anchored = retime_fit::anchored_errors(domain, &judged, smallest_us(domain), &source);
+    let anchored = retime_fit::anchored_errors(domain, &fitted, smallest_us(domain), &source);
     anchored.iter().for_each(print_anchored);
     let whole: Vec<Sample<'_>> = samples.iter().map(|(sample, _)| *sample).collect();
     let parameters = way.parameters(domain, &common(domain, &whole), &of);
     println!("{:<13} by {way:?}: {:.1} %", domain.name(), 100.0 * error);
-    let unseen =
-        Unseen { domain, parameters, error, devices: samples.len() as u32, by_device: errors, floor_starts: 1.0 };
+    let unseen = SharedParameters {
+        domain,
+        parameters,
+        error,
+        devices: samples.len() as u32,
+        by_device: errors,
+        floor_starts: 1.0,
+    };
     Ok(Some((unseen, anchored)))
 }
 
@@ -130,7 +136,7 @@ pub(super) fn floor_starts(domain: Domain, fits: &Fitted, catalog: &Catalog) -> 
     let mut logs = Vec::new();
     for fit in fits.values().filter(|fit| fit.domain == domain && fit.host_floor_us <= 0.0) {
         let start_us = catalog.find(&fit.devices[0])?.kernel_start.secs() * 1e6;
-        logs.push((fit.parameters[structured::FLOOR_US] / start_us).ln());
+        logs.push((fit.parameters[structured::START_US] / start_us).ln());
     }
     let mean = logs.iter().sum::<f64>() / logs.len().max(1) as f64;
     Ok(significant(mean.exp().max(1.0), 6))

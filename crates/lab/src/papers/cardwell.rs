@@ -1,13 +1,13 @@
 //! Cardwell 2019: systems, seven distributed algorithms, the parameterised roofline.
 
 use retime_core::analysis::roofline::{DistributedAlgorithm, Load, MachineCache, Roofs};
-use retime_core::cost::gemm_rates::GemmRates;
 use retime_core::cost::operators::{GemmSize, gemm_work};
 use retime_core::device::{Catalog, Precision};
 use retime_core::graph::DType;
 use retime_core::units::{BytesPerSec, FlopPerSec};
 
 use super::Check;
+use super::gemm_rates::GemmRates;
 
 pub(super) fn checks(catalog: &Catalog) -> Vec<Check> {
     let mut rows = systems(catalog);

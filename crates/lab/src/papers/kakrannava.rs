@@ -1,6 +1,5 @@
 //! Kakrannava 2024: operation counts, algorithm choice, processing in memory, bounded parallelism.
 
-use retime_core::cost::analytical::{Algorithm, analytical_us, fused, usual_algorithm};
 use retime_core::cost::operators::{ConvPass, ConvSize, conv_flop, conv_work};
 use retime_core::cost::{Family, Shape, Work};
 use retime_core::device::{Catalog, DeviceProfile, Precision};
@@ -8,6 +7,7 @@ use retime_core::graph::DType;
 use retime_core::units::{Bytes, BytesPerSec, Flop, FlopPerSec};
 
 use super::Check;
+use super::algorithms::{Algorithm, algorithm_us, fused, usual_algorithm};
 
 /// A device of Table II: processing elements, FLOP/s of one, memory bytes/s.
 fn platform(catalog: &Catalog, units: u32, unit_rate: f64, memory: f64) -> Option<DeviceProfile> {
@@ -116,8 +116,8 @@ fn in_memory(catalog: &Catalog) -> Option<Vec<Check>> {
     let mut rows = Vec::new();
     for (name, size, [im2col_measured, im2col_estimate, winograd_measured, winograd_estimate]) in kernels {
         let work = forward(&convolution(size), DType::Fp32);
-        let im2col = analytical_us(&work, Algorithm::Im2col, &with_vectors)? / 1e6;
-        let winograd = analytical_us(&work, Algorithm::Winograd, &of_matrices)? / 1e6;
+        let im2col = algorithm_us(&work, Algorithm::Im2col, &with_vectors)? / 1e6;
+        let winograd = algorithm_us(&work, Algorithm::Winograd, &of_matrices)? / 1e6;
         let first = if winograd < im2col { Algorithm::Winograd } else { Algorithm::Im2col };
         let check = |what: &str, expected, got, tolerance| {
             Check::number(format!("BLIMP {name} {what}"), source, expected, got, tolerance)
@@ -145,8 +145,8 @@ fn batch_norm(catalog: &Catalog) -> Option<Vec<Check>> {
     let mut rows = Vec::new();
     for (name, units, peak, memory, [free, bounded]) in devices {
         let device = platform(catalog, units, peak / f64::from(units), memory)?;
-        let few = analytical_us(&batch_norm_work(64), Algorithm::Direct, &device)? / 1e3;
-        let many = analytical_us(&batch_norm_work(64 * 1024), Algorithm::Direct, &device)? / 1e3;
+        let few = algorithm_us(&batch_norm_work(64), Algorithm::Direct, &device)? / 1e3;
+        let many = algorithm_us(&batch_norm_work(64 * 1024), Algorithm::Direct, &device)? / 1e3;
         let assumed = "bytes and FLOP of the layer are not stated; here each element is read and written once";
         rows.extend([
             Check::number(format!("{name} batch norm, bounded / free"), source, bounded / free, few / many, 0.03),

@@ -4,6 +4,7 @@ use retime_core::cost::collective::bus_factor;
 use retime_core::cost::lookup::{HitRate, lookup_us};
 use retime_core::cost::{CollectiveKind, Shape};
 use retime_core::device::{BandwidthCurve, Catalog};
+use retime_fit::csv::Table;
 
 use super::{Check, Figure, Status};
 
@@ -144,10 +145,11 @@ const TABLE_V: [(&str, &str, [[f64; 3]; 4]); 3] = [
 /// The errors that the authors report of three DLRMs on three GPUs: beside them, where a table of Fig. 9 is given, what
 /// its bars come to. Their traces are not public, so nothing here can be simulated.
 fn end_to_end(figures: Option<&str>) -> Vec<Check> {
+    let table = figures.and_then(|text| Table::parse(text).ok());
     let mut rows = Vec::new();
     for (what, column, scopes) in TABLE_V {
         for (scope, printed) in ["", "V100", "TITAN Xp", "P100"].into_iter().zip(scopes) {
-            let bars = figures.map(|text| bars(text, column, scope)).unwrap_or_default();
+            let bars = table.as_ref().map(|table| bars(table, column, scope)).unwrap_or_default();
             let ours = [geometric_mean(&bars), extreme(&bars, f64::min), extreme(&bars, f64::max)];
             let place = if scope.is_empty() { "overall" } else { scope };
             for ((statistic, expected), got) in ["mean", "least", "largest"].iter().zip(printed).zip(ours) {
@@ -168,15 +170,11 @@ fn end_to_end(figures: Option<&str>) -> Vec<Check> {
     rows
 }
 
-/// Magnitudes in `column` of the rows whose first column is `gpu`, or of all; bars too short to see are left out.
-fn bars(text: &str, column: &str, gpu: &str) -> Vec<f64> {
-    let mut lines = text.lines();
-    let Some(at) = lines.next().and_then(|header| header.split(',').position(|name| name == column)) else {
-        return Vec::new();
-    };
-    let rows = lines.filter(|line| gpu.is_empty() || line.split(',').next() == Some(gpu));
-    let magnitude = |line: &str| line.split(',').nth(at)?.parse::<f64>().ok().map(f64::abs);
-    rows.filter_map(magnitude).filter(|&error| error > 0.0).collect()
+/// Magnitudes in `column` of the rows of `gpu`, or of all; bars too short to see are left out.
+fn bars(table: &Table, column: &str, gpu: &str) -> Vec<f64> {
+    let rows = table.rows().filter(|row| gpu.is_empty() || row.text("gpu") == gpu);
+    let magnitudes = rows.filter_map(|row| row.text(column).parse::<f64>().ok().map(f64::abs));
+    magnitudes.filter(|&error| error > 0.0).collect()
 }
 
 fn geometric_mean(values: &[f64]) -> Option<f64> {
@@ -194,10 +192,10 @@ mod tests {
 
     #[test]
     fn bars_of_a_figure_are_summed_up_by_gpu() {
-        let table = "gpu,err_e2e_pct\nV100,-4\nV100,1\nP100,9\nP100,0.0\n";
-        assert_eq!(geometric_mean(&bars(table, "err_e2e_pct", "V100")), Some(2.0));
-        assert_eq!(extreme(&bars(table, "err_e2e_pct", ""), f64::max), Some(9.0));
-        assert_eq!(bars(table, "err_e2e_pct", "P100"), [9.0]);
-        assert_eq!(geometric_mean(&bars(table, "missing", "")), None);
+        let table = Table::parse("gpu,err_e2e_pct\nV100,-4\nV100,1\nP100,9\nP100,0.0\n").unwrap();
+        assert_eq!(geometric_mean(&bars(&table, "err_e2e_pct", "V100")), Some(2.0));
+        assert_eq!(extreme(&bars(&table, "err_e2e_pct", ""), f64::max), Some(9.0));
+        assert_eq!(bars(&table, "err_e2e_pct", "P100"), [9.0]);
+        assert_eq!(geometric_mean(&bars(&table, "missing", "")), None);
     }
 }

@@ -2,20 +2,21 @@
 //!
 //! Must not know where rows come from.
 
+use retime_core::cost::trace_error::CLAIMED;
 use serde::Serialize;
 
 use super::operators::Part;
 use super::reasons;
 
 /// Of a row within its limit, and of a family that reaches its aim.
-pub(super) const MET: &str = "met";
+pub(crate) const MET: &str = "met";
 /// Of one that is not, or does not.
-pub(super) const MISSED: &str = "missed";
+pub(crate) const MISSED: &str = "missed";
 
 /// Whether the constants behind a prediction were fitted on what it is held against.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum Constants {
+pub(crate) enum Constants {
     /// No constant was fitted on these measurements or on captures of the same model.
     HeldOut,
     /// Some were.
@@ -33,45 +34,45 @@ impl Constants {
 
 /// What guesses without a model say.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub(super) struct Naive {
+pub(crate) struct Naive {
     /// Everything goes with the batch size, or with the bandwidth of the device's memory; in ns.
-    pub(super) scaled: f64,
+    pub(crate) scaled: f64,
     /// Nothing changes; in ns.
-    pub(super) unchanged: f64,
+    pub(crate) unchanged: f64,
 }
 
 /// One prediction against its measurement.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Row {
-    pub(super) check: String,
+pub(crate) struct Row {
+    pub(crate) check: String,
     /// What it is summed up with.
-    pub(super) family: String,
+    pub(crate) family: String,
     /// Measured, in ns.
-    pub(super) expected: f64,
+    pub(crate) expected: f64,
     /// Predicted, in ns.
-    pub(super) got: f64,
+    pub(crate) got: f64,
     /// `got/expected − 1`.
-    pub(super) error: f64,
+    pub(crate) error: f64,
     /// Recorded steps that the prediction is the median over, or 1.
-    pub(super) n: usize,
+    pub(crate) n: usize,
     /// How far it may be off at most, either way.
-    pub(super) limit: f64,
-    pub(super) status: &'static str,
+    pub(crate) limit: f64,
+    pub(crate) status: &'static str,
     /// Why it is further off, as far as the row tells.
-    pub(super) because: Option<String>,
-    pub(super) source: String,
-    pub(super) constants: Constants,
-    pub(super) naive: Option<Naive>,
+    pub(crate) because: Option<String>,
+    pub(crate) source: String,
+    pub(crate) constants: Constants,
+    pub(crate) naive: Option<Naive>,
     /// The stated band, in ns.
-    pub(super) band: Option<[f64; 2]>,
+    pub(crate) band: Option<[f64; 2]>,
     /// Operator by operator, where both were traced.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(super) parts: Vec<Part>,
+    pub(crate) parts: Vec<Part>,
 }
 
 impl Row {
     /// A row that is to be within `limit` of the measurement.
-    pub(super) fn new(
+    pub(crate) fn new(
         family: impl Into<String>,
         check: String,
         (expected, got): (f64, f64),
@@ -101,34 +102,34 @@ impl Row {
     }
 
     /// With what guesses say.
-    pub(super) fn against(mut self, scaled: f64, unchanged: f64) -> Self {
+    pub(crate) fn against(mut self, scaled: f64, unchanged: f64) -> Self {
         self.naive = Some(Naive { scaled, unchanged });
         self
     }
 
     /// The median over `n` recorded steps.
-    pub(super) fn over(mut self, n: usize) -> Self {
+    pub(crate) fn over(mut self, n: usize) -> Self {
         self.n = n;
         self
     }
 
     /// With the stated band.
-    pub(super) fn within(mut self, [low, high]: [f64; 2]) -> Self {
+    pub(crate) fn within(mut self, [low, high]: [f64; 2]) -> Self {
         self.band = Some([low.min(high), high.max(low)]);
         self
     }
 
     /// With what each operator was to take and took.
-    pub(super) fn of(mut self, parts: Vec<Part>) -> Self {
+    pub(crate) fn of(mut self, parts: Vec<Part>) -> Self {
         self.parts = parts;
         self
     }
 
-    pub(super) fn is_inside(&self) -> Option<bool> {
+    pub(crate) fn is_inside(&self) -> Option<bool> {
         self.band.map(|[low, high]| (low..=high).contains(&self.expected))
     }
 
-    pub(super) fn cells(&self) -> Vec<String> {
+    pub(crate) fn cells(&self) -> Vec<String> {
         let ms = |ns: f64| format!("{:.3}", ns / 1e6);
         vec![
             self.family.clone(),
@@ -148,7 +149,7 @@ impl Row {
 }
 
 /// Heads of [`Row::cells`].
-pub(super) const ROW: [&str; 12] = [
+pub(crate) const ROW: [&str; 12] = [
     "family",
     "check",
     "measured ms",
@@ -165,7 +166,7 @@ pub(super) const ROW: [&str; 12] = [
 
 /// What the rows of one family come to.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Summary {
+pub(crate) struct Summary {
     check: String,
     n: usize,
     /// Of which on measurements that no constant was fitted on.
@@ -190,7 +191,7 @@ pub(super) struct Summary {
 }
 
 impl Summary {
-    pub(super) fn cells(&self) -> Vec<String> {
+    pub(crate) fn cells(&self) -> Vec<String> {
         let percent = |share: Option<f64>| share.map_or("–".to_owned(), |share| format!("{:.1}", 100.0 * share));
         vec![
             self.check.clone(),
@@ -210,7 +211,7 @@ impl Summary {
 }
 
 /// Heads of [`Summary::cells`].
-pub(super) const SUMMARY: [&str; 12] = [
+pub(crate) const SUMMARY: [&str; 12] = [
     "what",
     "n",
     "held out",
@@ -227,60 +228,57 @@ pub(super) const SUMMARY: [&str; 12] = [
 
 /// Rows so far, and what could not be checked.
 #[derive(Debug, Default, Serialize)]
-pub(super) struct Answer {
-    pub(super) rows: Vec<Row>,
-    pub(super) summaries: Vec<Summary>,
-    pub(super) not_checked: Vec<String>,
-    pub(super) bands: Option<Calibration>,
+pub(crate) struct Answer {
+    pub(crate) rows: Vec<Row>,
+    pub(crate) summaries: Vec<Summary>,
+    pub(crate) not_checked: Vec<String>,
+    pub(crate) bands: Option<Calibration>,
     /// The same of captures of one kind of model, with bands as wide as the errors of the other kinds.
-    pub(super) left_out: Option<Calibration>,
+    pub(crate) left_out: Option<Calibration>,
     /// The same of single kernels moved to another GPU, against equal work traced there.
-    pub(super) swapped: Swapped,
+    pub(crate) swapped: Swapped,
     /// What no model could do better than.
     #[serde(skip)]
-    pub(super) floors: Vec<reasons::Floor>,
+    pub(crate) floors: Vec<reasons::Floor>,
 }
 
 /// How often swapped kernels lie inside their bands, by how they were predicted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub(super) struct Swapped {
+pub(crate) struct Swapped {
     /// By the ratio of a model to their traced time.
-    pub(super) anchored: Option<Calibration>,
+    pub(crate) anchored: Option<Calibration>,
     /// By a model alone.
-    pub(super) absolute: Option<Calibration>,
+    pub(crate) absolute: Option<Calibration>,
 }
 
 /// How often measurements lie inside the bands that are stated beside predictions.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub(super) struct Calibration {
+pub(crate) struct Calibration {
     /// Rows with a band.
-    pub(super) n: usize,
+    pub(crate) n: usize,
     /// Share of them inside.
-    pub(super) inside: f64,
+    pub(crate) inside: f64,
     /// Share that bands of one standard deviation claim.
-    pub(super) claimed: f64,
+    pub(crate) claimed: f64,
 }
 
 impl Calibration {
-    pub(super) fn of(inside: &[bool]) -> Option<Self> {
+    pub(crate) fn of(inside: &[bool]) -> Option<Self> {
         let within = inside.iter().filter(|inside| **inside).count();
         let share = within as f64 / inside.len() as f64;
         (!inside.is_empty()).then_some(Self { n: inside.len(), inside: share, claimed: CLAIMED })
     }
 }
 
-/// Share of a normal distribution within one standard deviation.
-const CLAIMED: f64 = 0.68;
-
 impl Answer {
     /// Sums up the rows of `family` as a geometric mean that is to be at most `target`.
-    pub(super) fn sum_up(&mut self, family: &str, target: f64) {
+    pub(crate) fn sum_up(&mut self, family: &str, target: f64) {
         let rows: Vec<Row> = self.rows.iter().filter(|row| row.family == family).cloned().collect();
         self.sum_up_rows(family, &rows, target);
     }
 
     /// As [`sum_up`](Self::sum_up), of chosen rows.
-    pub(super) fn sum_up_rows(&mut self, check: &str, rows: &[Row], target: f64) {
+    pub(crate) fn sum_up_rows(&mut self, check: &str, rows: &[Row], target: f64) {
         let logs = logs(rows, |row| Some(row.got));
         let Some(got) = spread(&logs) else { return };
         let bias = (logs.iter().sum::<f64>() / logs.len() as f64).exp_m1();
@@ -290,7 +288,7 @@ impl Answer {
     }
 
     /// Sums up the gains of `family`: the share whose rows passed.
-    pub(super) fn sum_up_gains(&mut self, family: &str, check: &str) {
+    pub(crate) fn sum_up_gains(&mut self, family: &str, check: &str) {
         let rows: Vec<Row> = self.rows.iter().filter(|row| row.family == family).cloned().collect();
         if rows.is_empty() {
             return;
@@ -301,7 +299,7 @@ impl Answer {
     }
 
     /// Says why rows missed their limit, and counts how many measurements lie inside their bands, of all rows with one.
-    pub(super) fn conclude(&mut self) {
+    pub(crate) fn conclude(&mut self) {
         for row in self.rows.iter_mut().filter(|row| row.status == MISSED) {
             row.because = Some(reasons::of_row(row, &self.floors));
         }

@@ -8,7 +8,7 @@ use retime_core::device::DeviceProfile;
 
 /// Half the width of the band around the device's time, as a share of it: the errors of one model as one, of several as
 /// independent.
-pub(super) fn of_device(outcome: &Outcome) -> f64 {
+pub(crate) fn of_device(outcome: &Outcome) -> f64 {
     let resolved = &outcome.resolved;
     let tasks = &resolved.graph.tasks;
     let mut total: f64 =
@@ -22,7 +22,7 @@ pub(super) fn of_device(outcome: &Outcome) -> f64 {
 }
 
 /// The same of `works`, each with how often it runs.
-pub(super) fn of_works(models: &CostModels, works: &[(f64, Work)], device: &DeviceProfile) -> Option<f64> {
+pub(crate) fn of_works(models: &CostModels, works: &[(f64, Work)], device: &DeviceProfile) -> Option<f64> {
     let (mut errors, mut total) = (BTreeMap::<&str, f64>::new(), 0.0);
     for (times, work) in works {
         let estimate = models.estimate(work, device)?;
@@ -40,7 +40,7 @@ fn together(errors: &BTreeMap<&str, f64>) -> f64 {
 /// The band around a time that grows from `from` as the models' sums of it do, from the first to the second of `modelled`; half its
 /// width is the share `band`. What those sums leave unexplained of `from` (the framework, the host, other kernels) need not grow
 /// along: on the side of that the band reaches there, too.
-pub(super) fn reaching(from: f64, modelled: [f64; 2], band: f64) -> [f64; 2] {
+pub(crate) fn reaching(from: f64, modelled: [f64; 2], band: f64) -> [f64; 2] {
     let got = from * modelled[1] / modelled[0];
     let kept = (from - modelled[0]).max(0.0) + modelled[1].min(got);
     let [low, high] = around(got, band);
@@ -52,7 +52,7 @@ pub(super) fn reaching(from: f64, modelled: [f64; 2], band: f64) -> [f64; 2] {
 /// `from` grows as they say, from the first to the second of `modelled`, half its width the share `band`. What they leave
 /// unexplained is the host's and stays: the band reaches to where it grows along. Models that say more than was measured have no such
 /// part, and only their ratio is used. (A list of a network's larger operators leaves device work unexplained, too: see [`reaching`].)
-pub(super) fn resized(from: f64, modelled: [f64; 2], band: f64) -> (f64, [f64; 2]) {
+pub(crate) fn resized(from: f64, modelled: [f64; 2], band: f64) -> (f64, [f64; 2]) {
     let grown = from * modelled[1] / modelled[0];
     let explained = modelled[0].min(from);
     let got = from - explained + explained * modelled[1] / modelled[0];
@@ -62,7 +62,7 @@ pub(super) fn resized(from: f64, modelled: [f64; 2], band: f64) -> (f64, [f64; 2
 }
 
 /// The band around `got` whose half width is the share `band` of it.
-pub(super) fn around(got: f64, band: f64) -> [f64; 2] {
+pub(crate) fn around(got: f64, band: f64) -> [f64; 2] {
     [got * (1.0 - band), got * (1.0 + band)]
 }
 

@@ -27,7 +27,7 @@ const FAMILIES: [&str; 3] =
 type Times<'e> = BTreeMap<String, (Work, BTreeMap<&'e str, (&'e DeviceProfile, Vec<f64>)>)>;
 
 /// Predicts each operator on each device from all other chips, and sums up; there are too many for rows.
-pub(super) fn check(engine: &Engine, sources: &Sources, answer: &mut Answer) {
+pub(crate) fn check(engine: &Engine, sources: &Sources, answer: &mut Answer) {
     let Some(file) = &sources.operators else { return };
     let table = match read_table(file).map(|text| Table::parse(&text)) {
         Ok(Ok(table)) => table,

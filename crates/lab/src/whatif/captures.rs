@@ -18,15 +18,15 @@ use super::reasons::Floor;
 use super::{Answer, Constants, Row, fused, learned, median};
 
 /// Geometric mean that batch what-ifs are to reach on quiet captures.
-pub(super) const BATCH_TARGET: f64 = 0.05;
+pub(crate) const BATCH_TARGET: f64 = 0.05;
 /// A single prediction that counts as met.
-pub(super) const BATCH_LIMIT: f64 = 0.10;
+pub(crate) const BATCH_LIMIT: f64 = 0.10;
 
 /// Checks all captures that the manifests at `paths` list.
 ///
 /// # Errors
 /// See [`open`].
-pub(super) fn check(engine: &Engine, paths: &[PathBuf], answer: &mut Answer) -> Result<()> {
+pub(crate) fn check(engine: &Engine, paths: &[PathBuf], answer: &mut Answer) -> Result<()> {
     let captures = open(engine, paths)?;
     let mut left_out = LeftOut::default();
     repeated(&captures, answer);
@@ -40,9 +40,9 @@ pub(super) fn check(engine: &Engine, paths: &[PathBuf], answer: &mut Answer) -> 
 
 /// Iterations in ns, with the band stated.
 #[derive(Clone, Debug)]
-pub(super) struct Predicted {
-    pub(super) ns: f64,
-    pub(super) band: [f64; 2],
+pub(crate) struct Predicted {
+    pub(crate) ns: f64,
+    pub(crate) band: [f64; 2],
     /// Of each step.
     outcomes: Vec<Outcome>,
 }
@@ -52,7 +52,7 @@ impl Predicted {
     ///
     /// # Errors
     /// `line` is no step.
-    pub(super) fn of(engine: &Engine, steps: &[Loaded], line: &str) -> Result<Self> {
+    pub(crate) fn of(engine: &Engine, steps: &[Loaded], line: &str) -> Result<Self> {
         let scenario = Scenario::parse([line].into_iter().filter(|line| !line.is_empty()))?;
         let outcomes: Vec<Outcome> = steps.iter().map(|step| engine.evaluate(step, &scenario, 0)).collect();
         let middle = |of: &dyn Fn(&Outcome) -> i64| {
@@ -66,13 +66,13 @@ impl Predicted {
     }
 
     /// The iteration and its band, without `cost` and at another speed.
-    pub(super) fn at(&self, cost: f64, speed: f64) -> (f64, [f64; 2]) {
+    pub(crate) fn at(&self, cost: f64, speed: f64) -> (f64, [f64; 2]) {
         let changed = |ns: f64| (ns - cost) * speed;
         (changed(self.ns), self.band.map(changed))
     }
 
     /// Operator by operator, against what was measured.
-    pub(super) fn parts<'c>(&self, from: &'c Capture, to: &'c Capture) -> Vec<Part> {
+    pub(crate) fn parts<'c>(&self, from: &'c Capture, to: &'c Capture) -> Vec<Part> {
         let replays = |capture: &'c Capture| capture.steps.iter().map(|step| &*step.replay);
         operators::parts(replays(from), &self.outcomes, replays(to))
     }
@@ -80,10 +80,10 @@ impl Predicted {
 
 /// Errors by what is predicted (how, and against which times) and by kind of model.
 #[derive(Debug, Default)]
-pub(super) struct LeftOut(Vec<(String, String, f64)>);
+pub(crate) struct LeftOut(Vec<(String, String, f64)>);
 
 impl LeftOut {
-    pub(super) fn push(&mut self, how: &str, capture: &Capture, row: &Row) {
+    pub(crate) fn push(&mut self, how: &str, capture: &Capture, row: &Row) {
         let how = if how.contains("un-profiled") { "un-profiled" } else { "profiled" };
         let how = format!("{} {how}", row.family.split([' ', ',']).next().unwrap_or_default());
         self.0.push((how, capture.model.clone(), (row.got / row.expected).ln()));

@@ -19,7 +19,7 @@ const KINDS: [&str; 3] = ["profiled", "un-profiled", "profiled, at equal speed"]
 ///
 /// # Errors
 /// None of its own: the edit's line is known.
-pub(super) fn check(engine: &Engine, captures: &[Capture], answer: &mut Answer) -> Result<()> {
+pub(crate) fn check(engine: &Engine, captures: &[Capture], answer: &mut Answer) -> Result<()> {
     for unfused in captures.iter().filter(|capture| !capture.id.contains(FUSED)) {
         let Some(fused) = sibling(captures, unfused) else { continue };
         let before = Predicted::of(engine, &unfused.steps, "")?.ns;
@@ -66,7 +66,7 @@ fn sibling<'c>(captures: &'c [Capture], capture: &Capture) -> Option<&'c Capture
 }
 
 /// How far the matrix products of captures with and without batched lookups are apart, which are the same.
-pub(super) fn products_differ(captures: &[Capture]) -> impl Iterator<Item = Floor> {
+pub(crate) fn products_differ(captures: &[Capture]) -> impl Iterator<Item = Floor> {
     let unfused = captures.iter().filter(|capture| !capture.id.contains(FUSED));
     let pairs = unfused.filter_map(|capture| Some((capture, sibling(captures, capture)?)));
     let logs: Vec<f64> = pairs.map(|(one, other)| (products_ns(other) / products_ns(one)).ln().abs()).collect();

@@ -16,7 +16,7 @@ const FAMILIES: [&str; 3] =
 ///
 /// # Errors
 /// A capture's batch size is not known.
-pub(super) fn check(engine: &Engine, captures: &[Capture], answer: &mut Answer, left_out: &mut LeftOut) -> Result<()> {
+pub(crate) fn check(engine: &Engine, captures: &[Capture], answer: &mut Answer, left_out: &mut LeftOut) -> Result<()> {
     for from in captures {
         let cost = event_cost_ns(captures, &from.model) * from.events();
         let of_series = |other: &&Capture| other.series() == from.series() && other.batch != from.batch;

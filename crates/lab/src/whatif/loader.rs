@@ -1,26 +1,22 @@
 //! A training that waits for its data against the same one with workers that load it.
 
 use retime::session::{Engine, Loaded, SessionError, Summary};
-use retime_core::graph::{BuildOptions, IterationChoice};
+use retime_core::graph::IterationChoice;
 use retime_core::scenario::Scenario;
-use retime_core::trace::OpenOptions;
 
 use super::sources::Sources;
-use super::{Answer, Constants, Row};
+use super::{Answer, Constants, Row, open};
 
 const FAMILY: &str = "data loader";
 const LIMIT: f64 = 0.10;
 
 /// Takes the loader's time out of the trace without workers and compares with the median step of the one with workers.
-pub(super) fn check(engine: &Engine, sources: &Sources, answer: &mut Answer) {
+pub(crate) fn check(engine: &Engine, sources: &Sources, answer: &mut Answer) {
     let Some((without, with)) = &sources.loader else { return };
-    let open = |path: &std::path::PathBuf, iteration| {
-        let build = BuildOptions { iteration };
-        engine.load(std::slice::from_ref(path), &OpenOptions::default(), &build).map(|mut jobs| jobs.swap_remove(0))
-    };
     let row = || -> Result<Row, SessionError> {
-        let loaded = open(without, IterationChoice::Default)?;
-        let target: Vec<Loaded> = (0..STEPS).map_while(|step| open(with, IterationChoice::Index(step)).ok()).collect();
+        let loaded = open(engine, without, IterationChoice::Default)?;
+        let target: Vec<Loaded> =
+            (0..STEPS).map_while(|step| open(engine, with, IterationChoice::Index(step)).ok()).collect();
         let mut periods: Vec<i64> = target.iter().map(|loaded| loaded.graph.measured.0).collect();
         periods.sort_unstable();
         let expected = periods.get(periods.len() / 2).copied().unwrap_or_default() as f64;

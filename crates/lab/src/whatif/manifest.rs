@@ -8,8 +8,7 @@ use color_eyre::eyre::{Result, WrapErr};
 use serde::Deserialize;
 
 use retime::session::{Engine, Loaded, read_text};
-use retime_core::graph::{BuildOptions, IterationChoice};
-use retime_core::trace::OpenOptions;
+use retime_core::graph::IterationChoice;
 
 use super::median;
 
@@ -59,20 +58,20 @@ struct Files {
 }
 
 /// An opened capture of one rank.
-pub(super) struct Capture {
-    pub(super) id: String,
-    pub(super) model: String,
-    pub(super) batch: u64,
+pub(crate) struct Capture {
+    pub(crate) id: String,
+    pub(crate) model: String,
+    pub(crate) batch: u64,
     /// Median iteration without a profiler, in ns.
-    pub(super) wall_ns: f64,
+    pub(crate) wall_ns: f64,
     /// Median profiled iteration, in ns.
-    pub(super) profiled_ns: f64,
+    pub(crate) profiled_ns: f64,
     /// Whether its un-profiled iterations agree with one another, in most rounds.
-    pub(super) quiet: bool,
+    pub(crate) quiet: bool,
     /// The steps recorded for their times.
-    pub(super) steps: Vec<Loaded>,
+    pub(crate) steps: Vec<Loaded>,
     /// Each time that it was captured: without and with a profiler, in ns.
-    pub(super) rounds: Vec<[f64; 2]>,
+    pub(crate) rounds: Vec<[f64; 2]>,
 }
 
 /// Most that the slow tenth of un-profiled iterations may take over the quick tenth for a capture to count as quiet.
@@ -80,12 +79,12 @@ const QUIET: f64 = 1.3;
 
 impl Capture {
     /// The id without its batch size: captures that share it differ in nothing else.
-    pub(super) fn series(&self) -> String {
+    pub(crate) fn series(&self) -> String {
         self.id.replace(&format!("-b{}", self.batch), "")
     }
 
     /// Profiled operators of the modelled iteration.
-    pub(super) fn events(&self) -> f64 {
+    pub(crate) fn events(&self) -> f64 {
         let Some(graph) = self.steps.first().map(|step| &step.graph) else { return 0.0 };
         let Some(part) = graph.ranks.first() else { return 0.0 };
         let inside = part.iteration_start..part.iteration_end;
@@ -97,7 +96,7 @@ impl Capture {
 ///
 /// # Errors
 /// A manifest cannot be read, or a capture in it.
-pub(super) fn open(engine: &Engine, paths: &[PathBuf]) -> Result<Vec<Capture>> {
+pub(crate) fn open(engine: &Engine, paths: &[PathBuf]) -> Result<Vec<Capture>> {
     let mut rounds: Vec<Vec<Capture>> = Vec::new();
     for path in paths {
         let text = read_text(path)?;
@@ -126,13 +125,11 @@ fn pooled(captures: Vec<Capture>) -> Option<Capture> {
 
 fn opened(engine: &Engine, folder: &Path, entry: Entry) -> Result<Capture> {
     let file: PathBuf = folder.join(&entry.files.kineto);
-    let load =
-        |iteration| engine.load(std::slice::from_ref(&file), &OpenOptions::default(), &BuildOptions { iteration });
     let mut steps = Vec::new();
     for index in 0..entry.timing_steps.len().max(1) {
         let choice =
             if entry.timing_steps.is_empty() { IterationChoice::Default } else { IterationChoice::Index(index) };
-        steps.push(load(choice)?.swap_remove(0));
+        steps.push(super::open(engine, &file, choice)?);
     }
     let measured_ns = steps[0].graph.measured.0 as f64;
     let (wall_ns, profiled_ns) =
@@ -151,7 +148,7 @@ fn opened(engine: &Engine, folder: &Path, entry: Entry) -> Result<Capture> {
 
 /// What the profiler adds per operator, in ns, as captures of other models than `model` show it: their median, of those
 /// whose iteration is short enough for the profiler to matter.
-pub(super) fn event_cost_ns(captures: &[Capture], model: &str) -> f64 {
+pub(crate) fn event_cost_ns(captures: &[Capture], model: &str) -> f64 {
     const USUAL_NS: f64 = 1500.0;
     const LEAST_SHARE: f64 = 0.03;
     let others = captures.iter().filter(|capture| capture.model != model);

@@ -22,19 +22,19 @@ const PRINTED: usize = 12;
 
 /// An operator's time in an iteration.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub(super) struct Part {
-    pub(super) operator: String,
+pub(crate) struct Part {
+    pub(crate) operator: String,
     /// Where it was predicted from, in ns.
-    pub(super) before: f64,
+    pub(crate) before: f64,
     /// Predicted, in ns.
-    pub(super) got: f64,
+    pub(crate) got: f64,
     /// Measured, in ns.
-    pub(super) expected: f64,
+    pub(crate) expected: f64,
 }
 
 /// The operators of iterations predicted from those `before`, against those measured `after`: medians over steps, the largest
 /// difference first.
-pub(super) fn parts<'o>(
+pub(crate) fn parts<'o>(
     before: impl IntoIterator<Item = &'o Outcome>,
     got: impl IntoIterator<Item = &'o Outcome>,
     after: impl IntoIterator<Item = &'o Outcome>,
@@ -94,7 +94,7 @@ fn label(graph: &ExecutionGraph, node: NodeId) -> String {
 }
 
 /// The operators of all rows that have them.
-pub(super) fn table(rows: &[Row]) -> output::Table {
+pub(crate) fn table(rows: &[Row]) -> output::Table {
     let mut table = output::Table::new(&HEADS);
     let ms = |ns: f64| format!("{:.3}", ns / 1e6);
     for row in rows {

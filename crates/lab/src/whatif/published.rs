@@ -1,16 +1,13 @@
 //! Published training times of ResNet-50 by GPU and batch: from one of them, the others follow by the device time that a trace of
 //! the same network gives. That what this leaves unexplained stays was decided with these times in view.
 
-use std::path::PathBuf;
-
-use retime::session::{Engine, Loaded, SessionError, read_table};
-use retime_core::graph::BuildOptions;
+use retime::session::{Engine, Loaded, read_table};
+use retime_core::graph::IterationChoice;
 use retime_core::scenario::Scenario;
-use retime_core::trace::OpenOptions;
 use retime_fit::csv::{self, Table};
 
 use super::sources::Sources;
-use super::{Answer, Constants, Row, bands};
+use super::{Answer, Constants, Row, bands, open};
 
 const FAMILY: &str = "published ResNet-50 training by batch";
 const LIMIT: f64 = 0.15;
@@ -24,7 +21,7 @@ struct Point {
 }
 
 /// Predicts each batch from the smallest one of the same GPU.
-pub(super) fn check(engine: &Engine, sources: &Sources, answer: &mut Answer) {
+pub(crate) fn check(engine: &Engine, sources: &Sources, answer: &mut Answer) {
     let mut points = Vec::new();
     for (file, read) in [(&sources.networks, networks as fn(&Table) -> Vec<Point>), (&sources.throughputs, throughputs)]
     {
@@ -38,7 +35,8 @@ pub(super) fn check(engine: &Engine, sources: &Sources, answer: &mut Answer) {
     if points.is_empty() {
         return;
     }
-    let Some(trace) = trace(engine, sources.loader.as_ref()) else {
+    let trace = sources.loader.as_ref().and_then(|(_, with)| open(engine, with, IterationChoice::Default).ok());
+    let Some(trace) = trace else {
         answer.not_checked.push("ResNet-50 by batch: no trace of it among the folders".to_owned());
         return;
     };
@@ -57,15 +55,6 @@ pub(super) fn check(engine: &Engine, sources: &Sources, answer: &mut Answer) {
         answer.rows.push(row.against(scaled, first.time_ns).within(band));
     }
     answer.sum_up(FAMILY, LIMIT);
-}
-
-fn trace(engine: &Engine, loader: Option<&(PathBuf, PathBuf)>) -> Option<Loaded> {
-    let (_, with_workers) = loader?;
-    let open = || -> Result<Loaded, SessionError> {
-        let paths = std::slice::from_ref(with_workers);
-        Ok(engine.load(paths, &OpenOptions::default(), &BuildOptions::default())?.swap_remove(0))
-    };
-    open().ok()
 }
 
 /// The device time of the traced network at a point's batch on its GPU, in ns, and half the width of its band as a share of it. The traced

@@ -6,33 +6,33 @@ use super::Row;
 
 /// A difference between measurements that a perfect model would be blamed for.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Floor {
+pub(crate) struct Floor {
     /// End of the names of the families that it counts for.
-    pub(super) ending: &'static str,
+    pub(crate) ending: &'static str,
     /// What differs.
-    pub(super) what: &'static str,
+    pub(crate) what: &'static str,
     /// Geometric mean of the difference.
-    pub(super) error: f64,
+    pub(crate) error: f64,
     /// Of how many.
-    pub(super) n: usize,
+    pub(crate) n: usize,
 }
 
 /// Why `rows` are off.
-pub(super) fn because(rows: &[Row], floors: &[Floor]) -> String {
+pub(crate) fn because(rows: &[Row], floors: &[Floor]) -> String {
     let family = rows.first().map_or("", |row| row.family.as_str());
     let reasons = below(family, floors).into_iter().chain(operators(rows).or_else(|| worst(rows)));
     reasons.collect::<Vec<_>>().join("; ")
 }
 
 /// Why `row` is off.
-pub(super) fn of_row(row: &Row, floors: &[Floor]) -> String {
+pub(crate) fn of_row(row: &Row, floors: &[Floor]) -> String {
     let band = row.is_inside().map(|inside| format!("{} what is stated", if inside { "inside" } else { "outside" }));
     let reasons = below(&row.family, floors).into_iter().chain(operators(std::slice::from_ref(row))).chain(band);
     reasons.collect::<Vec<_>>().join("; ")
 }
 
 /// What no model of `rows` could do better than: the largest difference between measurements of the same.
-pub(super) fn noise(rows: &[Row], floors: &[Floor]) -> Option<f64> {
+pub(crate) fn noise(rows: &[Row], floors: &[Floor]) -> Option<f64> {
     of(rows.first()?.family.as_str(), floors).map(|floor| floor.error).reduce(f64::max)
 }
 

@@ -6,26 +6,26 @@ use retime::session::folders_of_traces;
 
 /// Files by what they are, recognised by their names.
 #[derive(Debug, Default)]
-pub(super) struct Sources {
+pub(crate) struct Sources {
     /// Manifests of captures.
-    pub(super) manifests: Vec<PathBuf>,
+    pub(crate) manifests: Vec<PathBuf>,
     /// A training without and with workers that load its data.
-    pub(super) loader: Option<(PathBuf, PathBuf)>,
+    pub(crate) loader: Option<(PathBuf, PathBuf)>,
     /// One model on an H100 and on an MI300X.
-    pub(super) pairs: Vec<(PathBuf, PathBuf)>,
+    pub(crate) pairs: Vec<(PathBuf, PathBuf)>,
     /// Training times of convolutional networks by GPU and batch.
-    pub(super) networks: Option<PathBuf>,
+    pub(crate) networks: Option<PathBuf>,
     /// Training steps per second by GPU and batch.
-    pub(super) throughputs: Option<PathBuf>,
+    pub(crate) throughputs: Option<PathBuf>,
     /// Iteration times of transformers by device and batch.
-    pub(super) transformers: Option<PathBuf>,
+    pub(crate) transformers: Option<PathBuf>,
     /// Times of their operators by device.
-    pub(super) operators: Option<PathBuf>,
+    pub(crate) operators: Option<PathBuf>,
 }
 
 impl Sources {
     /// Looks at each path, and in folders at what is in them.
-    pub(super) fn find(paths: &[PathBuf]) -> Self {
+    pub(crate) fn find(paths: &[PathBuf]) -> Self {
         let mut sources = Self::default();
         for path in folders_of_traces(paths) {
             if path.is_dir() {
@@ -49,7 +49,7 @@ impl Sources {
         self.operators = self.operators.take().or_else(|| file("e2e_per_op_labels.csv.gz"));
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         let Self { manifests, loader, pairs, networks, throughputs, transformers, operators } = self;
         manifests.is_empty()
             && pairs.is_empty()

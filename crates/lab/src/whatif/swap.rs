@@ -1,37 +1,31 @@
 //! One model on two GPUs: the device time of one predicted from the other.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
-use retime::session::{Engine, Loaded, Outcome, SessionError};
+use retime::session::{Engine, Loaded, Outcome};
 use retime_core::cost::{Prediction, Provenance, kernel_parts, work_of_task};
 use retime_core::device::DeviceProfile;
-use retime_core::graph::{BuildOptions, ExecutionGraph, NodeId, TaskKind};
+use retime_core::graph::{ExecutionGraph, NodeId, TaskKind};
 use retime_core::scenario::Scenario;
-use retime_core::trace::OpenOptions;
 
 use super::answer::{Calibration, Swapped};
 use super::sources::Sources;
-use super::{Answer, Constants, Row, bands, operators};
+use super::{Answer, Constants, Row, bands, open, operators};
 
 const FAMILY: &str = "GPU swap, device time";
 const TARGET: f64 = 0.12;
 const GPUS: [&str; 2] = ["H100-SXM", "MI300X"];
 
 /// Checks each pair both ways.
-pub(super) fn check(engine: &Engine, sources: &Sources, answer: &mut Answer) {
-    let mut judged = Vec::new();
+pub(crate) fn check(engine: &Engine, sources: &Sources, answer: &mut Answer) {
+    let mut scored = Vec::new();
     for (h100, mi300) in &sources.pairs {
-        let open = |path: &Path| -> Result<Loaded, SessionError> {
-            let mut jobs = engine.load(&[path.to_path_buf()], &OpenOptions::default(), &BuildOptions::default())?;
-            Ok(jobs.swap_remove(0))
-        };
-        match (open(h100), open(mi300)) {
+        match (open(engine, h100, Default::default()), open(engine, mi300, Default::default())) {
             (Ok(h100), Ok(mi300)) => {
                 for (from, to, gpu) in [(&h100, &mi300, GPUS[1]), (&mi300, &h100, GPUS[0])] {
                     if let Some((row, kernels)) = row(engine, from, to, gpu) {
                         answer.rows.push(row);
-                        judged.extend(kernels);
+                        scored.extend(kernels);
                     }
                 }
             }
@@ -41,20 +35,20 @@ pub(super) fn check(engine: &Engine, sources: &Sources, answer: &mut Answer) {
     answer.sum_up(FAMILY, TARGET);
     let of = |is_anchored: bool| {
         let kind: Vec<bool> =
-            judged.iter().filter(|own| own.is_anchored == is_anchored).map(|own| own.inside).collect();
+            scored.iter().filter(|own| own.is_anchored == is_anchored).map(|own| own.inside).collect();
         Calibration::of(&kind)
     };
     answer.swapped = Swapped { anchored: of(true), absolute: of(false) };
 }
 
 /// A swapped kernel against the same work on the other device.
-struct Judged {
+struct ScoredKernel {
     is_anchored: bool,
     /// Whether the mean time of that work there lies inside the band stated for it.
     inside: bool,
 }
 
-fn kernels(from: &Loaded, swapped: &Outcome, to: &Loaded) -> Vec<Judged> {
+fn kernels(from: &Loaded, swapped: &Outcome, to: &Loaded) -> Vec<ScoredKernel> {
     let works = |graph: &ExecutionGraph| -> BTreeMap<NodeId, String> {
         let parts = kernel_parts(graph);
         let kernels = graph.tasks.node_indices().filter(|&node| graph.tasks[node].kind == TaskKind::Kernel);
@@ -73,21 +67,21 @@ fn kernels(from: &Loaded, swapped: &Outcome, to: &Loaded) -> Vec<Judged> {
         *n += 1.0;
     }
     let works = works(&from.graph);
-    let judge = |(node, prediction): &(NodeId, Prediction)| {
+    let score = |(node, prediction): &(NodeId, Prediction)| {
         let (sum, n) = measured.get(works.get(node)?)?;
         let (us, got) = (sum / n, prediction.duration.0 as f64);
         let inside = (us - got).abs() <= got * f64::from(prediction.error);
         match prediction.provenance {
-            Provenance::Anchored => Some(Judged { is_anchored: true, inside }),
-            Provenance::Absolute => Some(Judged { is_anchored: false, inside }),
+            Provenance::Anchored => Some(ScoredKernel { is_anchored: true, inside }),
+            Provenance::Absolute => Some(ScoredKernel { is_anchored: false, inside }),
             Provenance::Measured | Provenance::Unmodelled => None,
         }
     };
-    swapped.resolved.changes.iter().filter_map(judge).collect()
+    swapped.resolved.changes.iter().filter_map(score).collect()
 }
 
 /// The models' constant for instructions was chosen after seeing these traces.
-fn row(engine: &Engine, from: &Loaded, to: &Loaded, gpu: &str) -> Option<(Row, Vec<Judged>)> {
+fn row(engine: &Engine, from: &Loaded, to: &Loaded, gpu: &str) -> Option<(Row, Vec<ScoredKernel>)> {
     let scenario = Scenario::parse([format!("swap-gpu {gpu}").as_str()]).ok()?;
     let device_ns =
         |loaded: &Loaded, scenario: &Scenario| engine.evaluate(loaded, scenario, 0).summary.kernel_only_ns.0 as f64;

@@ -41,7 +41,7 @@ struct Point {
 }
 
 /// Predicts each time from the smallest batch on its device, and from the reference device at its batch.
-pub(super) fn check(engine: &Engine, sources: &Sources, answer: &mut Answer) {
+pub(crate) fn check(engine: &Engine, sources: &Sources, answer: &mut Answer) {
     let Some(file) = &sources.transformers else { return };
     let points = match read_table(file).map(|text| Table::parse(&text)) {
         Ok(Ok(table)) => table.rows().filter_map(point).collect::<Vec<_>>(),

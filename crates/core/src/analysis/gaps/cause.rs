@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::cost::overhead::LONGEST_GAP;
 use crate::graph::{
     DependencyKind, ExecutionGraph, HostPart, LaneId, Operator, OperatorId, Phase, Rank, Task, TaskKind,
 };
@@ -124,9 +125,6 @@ impl Cause {
         }
     }
 }
-
-/// A gap of the host's thread beyond this is none of the framework's own making [Lin 2022: not counted as T1].
-const LONGEST_BETWEEN: DurNs = DurNs(200_000);
 
 /// The cause of a gap on `lane` of `rank`, from the chain that covers it.
 pub(super) fn of_chain(graph: &ExecutionGraph, rank: Rank, lane: LaneId, chain: &[Segment]) -> Cause {
@@ -257,7 +255,7 @@ fn of_host(graph: &ExecutionGraph, segment: &Segment, chain: &[Segment]) -> Caus
     }
     let name = around(graph, task).next().map_or(task.name, |operator| operator.name);
     match segment.kind {
-        SegmentKind::Host(HostPart::Between) if segment.duration > LONGEST_BETWEEN => {
+        SegmentKind::Host(HostPart::Between) if segment.duration > LONGEST_GAP => {
             Cause::NothingRecorded { within: Some(name) }
         }
         SegmentKind::Host(HostPart::Between) => {

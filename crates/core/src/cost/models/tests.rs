@@ -1,8 +1,11 @@
+use std::collections::BTreeSet;
+
 use super::*;
 use crate::cost::operators::{GemmSize, LookupSize, gemm_work, lookup_work, movement_work};
 use crate::cost::work::CollectiveKind;
 use crate::device::Catalog;
 use crate::graph::DType;
+use crate::units::{Bytes, BytesPerSec, FlopPerSec};
 
 fn gemm(m: u64) -> Work {
     gemm_work(GemmSize { batch: 1, m, n: 4096, k: 1024 }, DType::Bf16, false, 0)
@@ -100,6 +103,73 @@ fn changing_a_figure_of_a_device_changes_what_is_remembered_of_it() {
     let work = movement_work(Family::Movement, 1 << 30, 1 << 30);
     let time = |device: &DeviceProfile| models.estimate(&work, device).unwrap().duration.0 as f64;
     assert!((time(base) / time(&fast) - 2.0).abs() < 0.01);
+}
+
+#[test]
+fn every_figure_that_models_read_is_in_the_key_of_what_is_remembered() {
+    let catalog = Catalog::builtin().unwrap();
+    let base = DeviceProfile { dram_curve: None, ..DeviceProfile::clone(catalog.find("A100").unwrap()) };
+    let curve = BandwidthCurve {
+        start_us: 1.0,
+        m1_bytes: 1e3,
+        m2_bytes: 1e8,
+        max_gb_s: 800.0,
+        height: 2.0,
+        midpoint: 18.0,
+        steepness: 0.5,
+        base: 1.0,
+    };
+    let limits = base.sm_limits.unwrap();
+    let twice = |rate: BytesPerSec| BytesPerSec(2.0 * rate.0);
+    let changed = [
+        DeviceProfile { id: "other".to_owned(), ..base.clone() },
+        DeviceProfile { lineage: vec!["other".to_owned()], ..base.clone() },
+        DeviceProfile { name: format!("AMD {}", base.name), ..base.clone() },
+        DeviceProfile { kind: DeviceKind::Cpu, ..base.clone() },
+        DeviceProfile {
+            peak: base.peak.iter().map(|(&own, rate)| (own, FlopPerSec(2.0 * rate.0))).collect(),
+            ..base.clone()
+        },
+        DeviceProfile { peak: base.peak.iter().skip(1).map(|(&own, &rate)| (own, rate)).collect(), ..base.clone() },
+        DeviceProfile { sm_count: base.sm_count + 1, ..base.clone() },
+        DeviceProfile { clock_mhz: base.clock_mhz + 1.0, ..base.clone() },
+        DeviceProfile { l2: Bytes(2 * base.l2.0), ..base.clone() },
+        DeviceProfile { l2_bandwidth: twice(base.l2_bandwidth), ..base.clone() },
+        DeviceProfile { memory: Bytes(2 * base.memory.0), ..base.clone() },
+        DeviceProfile { dram_bandwidth: twice(base.dram_bandwidth), ..base.clone() },
+        DeviceProfile { dram_bandwidth_measured: None, ..base.clone() },
+        DeviceProfile { dram_curve: Some(curve), ..base.clone() },
+        DeviceProfile { dram_curve: Some(BandwidthCurve { base: 2.0, ..curve }), ..base.clone() },
+        DeviceProfile { host_link: twice(base.host_link), ..base.clone() },
+        DeviceProfile { peer_link: twice(base.peer_link), ..base.clone() },
+        DeviceProfile { kernel_start: DurNs(base.kernel_start.0 + 1), ..base.clone() },
+        DeviceProfile { product_share: Some(0.123), ..base.clone() },
+        DeviceProfile { sm_limits: None, ..base.clone() },
+        DeviceProfile { sm_limits: Some(SmLimits { threads: limits.threads + 1, ..limits }), ..base.clone() },
+        DeviceProfile { power_per_peak: Some(0.123), ..base.clone() },
+    ];
+    let keys: BTreeSet<u64> = changed.iter().chain([&base]).map(figures_key).collect();
+    assert_eq!(keys.len(), changed.len() + 1);
+    let unread = DeviceProfile {
+        recorded_as: vec!["other".to_owned()],
+        launch_latency: DurNs(base.launch_latency.0 + 1),
+        sources: BTreeMap::new(),
+        ..base.clone()
+    };
+    assert_eq!(figures_key(&unread), figures_key(&base));
+}
+
+#[test]
+fn devices_that_differ_in_memory_only_share_no_answer() {
+    let (models, catalog) = (CostModels::builtin().unwrap(), Catalog::builtin().unwrap());
+    let base = DeviceProfile::clone(catalog.find("A100").unwrap());
+    let small = DeviceProfile { memory: Bytes(base.memory.0 / 64), ..base.clone() };
+    let size = LookupSize { batch: 65_536, rows: 10_000_000, tables: 26, pooling: 20.0, dim: 128 };
+    let work = lookup_work(&size, true, DType::Fp32, DType::Int64);
+    let time = |device: &DeviceProfile| models.estimate(&work, device).unwrap().duration;
+    let (before, other) = (time(&base), time(&small));
+    let alone = CostModels::builtin().unwrap().estimate(&work, &small).unwrap().duration;
+    assert!(before != other && other == alone, "{before} {other} {alone}");
 }
 
 #[test]

@@ -15,6 +15,11 @@ pub(super) fn elements(dims: &[u64]) -> u64 {
     dims.iter().fold(1, |product: u64, &dim| product.saturating_mul(dim))
 }
 
+/// A sum that stays at the largest number.
+pub(super) fn sum(counts: impl Iterator<Item = u64>) -> u64 {
+    counts.fold(0, u64::saturating_add)
+}
+
 impl<'a> Args<'a> {
     #[cfg(test)]
     pub(super) fn new(operands: &'a Operands) -> Self {
@@ -86,7 +91,7 @@ impl<'a> Args<'a> {
 
     /// Bytes of every tensor among the arguments.
     pub(super) fn bytes(self) -> u64 {
-        self.tensors().iter().map(|(dims, dtype)| elements(dims).saturating_mul(dtype.size())).sum()
+        sum(self.tensors().iter().map(|(dims, dtype)| elements(dims).saturating_mul(dtype.size())))
     }
 
     /// The dimensions that the tensor arguments broadcast to.

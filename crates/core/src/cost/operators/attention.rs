@@ -28,7 +28,7 @@ pub struct AttentionSize {
 
 /// `4·B·H·Q·K·D`: two products of `[Q, D] × [D, K]` shape; a causal mask leaves the half of a square; the gradient
 /// takes five products instead of two.
-pub fn attention_flop(size: &AttentionSize, backward: bool) -> Flop {
+pub(crate) fn attention_flop(size: &AttentionSize, backward: bool) -> Flop {
     let pairs = if size.causal && size.queries <= size.keys {
         size.queries as f64 * (size.keys as f64 - size.queries as f64 / 2.0 + 0.5)
     } else {
@@ -40,11 +40,12 @@ pub fn attention_flop(size: &AttentionSize, backward: bool) -> Flop {
 
 /// Forward reads Q, K, V and writes O; backward reads those, O and its gradient and writes three gradients.
 /// The scores never leave the chip.
-pub fn attention_bytes(size: &AttentionSize, backward: bool, element: u64) -> (Bytes, Bytes) {
+pub(crate) fn attention_bytes(size: &AttentionSize, backward: bool, element: u64) -> (Bytes, Bytes) {
     let per_length = size.batch.saturating_mul(size.dim).saturating_mul(element);
     let q = per_length.saturating_mul(size.heads).saturating_mul(size.queries);
     let kv = per_length.saturating_mul(size.kv_heads).saturating_mul(size.keys).saturating_mul(2);
-    if backward { (Bytes(3 * q + kv), Bytes(q + kv)) } else { (Bytes(q + kv), Bytes(q)) }
+    let (q, kv) = (Bytes(q), Bytes(kv));
+    if backward { (q + q + q + kv, q + kv) } else { (q + kv, q) }
 }
 
 /// The work of fused attention of `dtype`, or with `backward` of its gradient.
@@ -57,7 +58,7 @@ pub fn attention_work(size: &AttentionSize, backward: bool, dtype: DType) -> Wor
 }
 
 /// The forward pass whose gradient `gradient` is; other work as it is.
-pub fn attention_forward(gradient: &Work) -> Work {
+pub(crate) fn attention_forward(gradient: &Work) -> Work {
     let mut work = gradient.clone();
     if let Shape::Attention { backward: backward @ true, .. } = &mut work.shape {
         *backward = false;

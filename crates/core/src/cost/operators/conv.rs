@@ -51,20 +51,20 @@ pub fn conv_flop(size: &ConvSize) -> Flop {
 }
 
 /// Bytes read and written by one pass, each tensor once.
-pub fn conv_bytes(size: &ConvSize, pass: ConvPass, element: u64) -> (Bytes, Bytes) {
-    let input = size.batch.saturating_mul(size.channels_in).saturating_mul(size.in_area);
-    let weight = size.channels_out * (size.channels_in / size.groups.max(1)).max(1) * size.r * size.s;
-    let output = output_elements(size);
-    let (read, written) = match pass {
+pub(crate) fn conv_bytes(size: &ConvSize, pass: ConvPass, element: u64) -> (Bytes, Bytes) {
+    let tensor = |dims: &[u64]| Bytes(elements(dims).saturating_mul(element));
+    let input = tensor(&[size.batch, size.channels_in, size.in_area]);
+    let weight = tensor(&[size.channels_out, (size.channels_in / size.groups.max(1)).max(1), size.r, size.s]);
+    let output = tensor(&[output_elements(size)]);
+    match pass {
         ConvPass::Forward => (input + weight, output),
         ConvPass::InputGradient => (output + weight, input),
         ConvPass::WeightGradient => (output + input, weight),
-    };
-    (Bytes(read.saturating_mul(element)), Bytes(written.saturating_mul(element)))
+    }
 }
 
 fn output_elements(size: &ConvSize) -> u64 {
-    [size.channels_out, size.out_h, size.out_w].iter().fold(size.batch, |product, &dim| product.saturating_mul(dim))
+    elements(&[size.batch, size.channels_out, size.out_h, size.out_w])
 }
 
 /// The work of one pass of a convolution of `dtype`.
@@ -139,7 +139,7 @@ pub(super) fn size(name: &str, args: Args<'_>) -> Option<ConvSize> {
     let output: Vec<u64> = match places.output.map_or_else(|| args.output(), |index| args.tensor(index)) {
         Some(dims) => dims.iter().skip(2).copied().collect(),
         None if transposed => {
-            spatial.iter().zip(0..).map(|(&dim, axis)| dim * entry(strides.as_ref(), axis, 1)).collect()
+            spatial.iter().zip(0..).map(|(&dim, axis)| dim.saturating_mul(entry(strides.as_ref(), axis, 1))).collect()
         }
         None => output_dims(spatial, filter, strides.as_ref(), args, &places),
     };
@@ -149,7 +149,7 @@ pub(super) fn size(name: &str, args: Args<'_>) -> Option<ConvSize> {
     let (r, s) = height_width(filter);
     Some(ConvSize {
         batch,
-        channels_in: if transposed { second * groups } else { channels_in },
+        channels_in: if transposed { second.saturating_mul(groups) } else { channels_in },
         channels_out: first,
         in_area: elements(if transposed { &output[..] } else { spatial }),
         out_h: h,
@@ -181,10 +181,10 @@ fn output_dims(spatial: &[u64], filter: &[u64], strides: Option<&Vec<i64>>, args
         .zip(filter)
         .enumerate()
         .map(|(axis, (&dim, &taps))| {
-            let reach = entry(dilation.as_ref(), axis, 1) * taps.saturating_sub(1);
+            let reach = entry(dilation.as_ref(), axis, 1).saturating_mul(taps.saturating_sub(1));
             let usual = if taps % 2 == 0 { 0 } else { reach / 2 };
-            let padded = dim + 2 * entry(padding.as_ref(), axis, usual);
-            padded.saturating_sub(reach + 1) / entry(strides, axis, 1).max(1) + 1
+            let padded = dim.saturating_add(entry(padding.as_ref(), axis, usual).saturating_mul(2));
+            (padded.saturating_sub(reach.saturating_add(1)) / entry(strides, axis, 1).max(1)).saturating_add(1)
         })
         .collect()
 }

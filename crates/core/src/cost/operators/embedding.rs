@@ -25,7 +25,7 @@ pub struct LookupSize {
 
 /// Forward: one addition per row element beyond the first of each bag. Backward: a multiply and an add per
 /// row element that is updated.
-pub fn lookup_flop(size: &LookupSize, backward: bool) -> Flop {
+pub(crate) fn lookup_flop(size: &LookupSize, backward: bool) -> Flop {
     let bags = size.batch as f64 * size.tables as f64;
     let per_bag = if backward { 2.0 * size.pooling } else { (size.pooling - 1.0).max(0.0) };
     Flop(bags * per_bag * size.dim as f64)
@@ -33,10 +33,10 @@ pub fn lookup_flop(size: &LookupSize, backward: bool) -> Flop {
 
 /// Bytes read and written, ignoring that rows may repeat: indices of `index` bytes, one offset per bag, the rows
 /// of `element` bytes (read, and written too in the backward pass) and the pooled rows.
-pub fn lookup_bytes(size: &LookupSize, backward: bool, element: u64, index: u64) -> (Bytes, Bytes) {
-    let bags = size.batch as f64 * size.tables as f64;
-    let rows = bags * size.pooling * (size.dim * element) as f64;
-    let pooled = bags * (size.dim * element) as f64;
+pub(crate) fn lookup_bytes(size: &LookupSize, backward: bool, element: u64, index: u64) -> (Bytes, Bytes) {
+    let (bags, row) = (size.batch as f64 * size.tables as f64, size.dim as f64 * element as f64);
+    let rows = bags * size.pooling * row;
+    let pooled = bags * row;
     let lists = bags * (size.pooling + 1.0) * index as f64;
     let (read, written) = if backward { (rows + pooled + lists, rows) } else { (rows + lists, pooled) };
     (Bytes(read as u64), Bytes(written as u64))
@@ -134,7 +134,7 @@ fn batched(name: &str, args: Args<'_>) -> Option<Work> {
     let recorded = args.number(dims_at + 1).map(|total| (total / tables).max(1));
     let dim = recorded.or_else(|| dim_by_rows(weights_count, args)).unwrap_or(UNRECORDED_DIM);
     let rows = weights_count / dim / tables;
-    let size = LookupSize { batch, rows, tables, pooling: ratio(elements(indices), batch * tables), dim };
+    let size = LookupSize { batch, rows, tables, pooling: ratio(elements(indices), bags), dim };
     Some(lookup_work(&size, false, args.dtype_at(weights), args.dtype_at(indices_at)))
 }
 
@@ -152,8 +152,13 @@ fn dim_by_rows(weights: u64, args: Args<'_>) -> Option<u64> {
 pub(super) fn batched_backward(forward: &Work, gradient: Option<&[u64]>) -> Option<Work> {
     let Shape::Embedding { batch, rows, tables, pooling, dim, .. } = forward.shape else { return None };
     let recorded = gradient.and_then(|dims| dims.get(1)).map(|&total| (total / tables.max(1)).max(1));
-    let size =
-        LookupSize { batch, rows: rows * dim / recorded.unwrap_or(dim), tables, pooling, dim: recorded.unwrap_or(dim) };
+    let size = LookupSize {
+        batch,
+        rows: rows.saturating_mul(dim) / recorded.unwrap_or(dim).max(1),
+        tables,
+        pooling,
+        dim: recorded.unwrap_or(dim),
+    };
     Some(lookup_work(&size, true, DType::Fp32, DType::Int64))
 }
 

@@ -27,7 +27,7 @@ pub fn gemm_flop(size: GemmSize) -> Flop {
 
 /// Bytes read (both factors once) and written (the result once), for elements of `element` bytes and
 /// result elements of `result` bytes.
-pub fn gemm_bytes(size: GemmSize, element: u64, result: u64) -> (Bytes, Bytes) {
+pub(crate) fn gemm_bytes(size: GemmSize, element: u64, result: u64) -> (Bytes, Bytes) {
     let factors = size.m.saturating_mul(size.k).saturating_add(size.k.saturating_mul(size.n));
     let product = size.m.saturating_mul(size.n);
     let bytes = |count: u64, each: u64| Bytes(size.batch.saturating_mul(count).saturating_mul(each));
@@ -36,7 +36,7 @@ pub fn gemm_bytes(size: GemmSize, element: u64, result: u64) -> (Bytes, Bytes) {
 
 /// How tensor cores, or else vector units, compute a product of `dtype`: fp32 stays fp32 unless the
 /// kernel's name says tf32.
-pub fn gemm_precision(dtype: DType, tf32: bool) -> Precision {
+pub(crate) fn gemm_precision(dtype: DType, tf32: bool) -> Precision {
     match dtype {
         DType::Fp64 | DType::Complex64 => Precision::Fp64,
         DType::Fp16 => Precision::Fp16Tensor,
@@ -93,7 +93,7 @@ fn linear_size(input: &[u64], weight: &[u64]) -> Option<GemmSize> {
 
 /// Sizes of `a × b` under the rules of `torch.matmul`: vectors are promoted, leading dimensions broadcast;
 /// a two-dimensional `b` makes one product of all rows of `a`.
-pub fn matmul_size(a: &[u64], b: &[u64]) -> Option<GemmSize> {
+pub(crate) fn matmul_size(a: &[u64], b: &[u64]) -> Option<GemmSize> {
     let (&k, rows) = a.split_last()?;
     match *b {
         [_] => Some(GemmSize { batch: 1, m: elements(rows), n: 1, k }),
@@ -108,7 +108,7 @@ pub fn matmul_size(a: &[u64], b: &[u64]) -> Option<GemmSize> {
 
 /// Sizes of the einsum `equation` (`bij,bjk->bik`) of two operands: labels of the result and of both are
 /// batch, of the result and one are m or n, of both only are k. Ellipses are not handled.
-pub fn einsum_size(equation: &str, a: &[u64], b: &[u64]) -> Option<GemmSize> {
+pub(crate) fn einsum_size(equation: &str, a: &[u64], b: &[u64]) -> Option<GemmSize> {
     let equation: String = equation.chars().filter(|c| !c.is_whitespace() && *c != '"').collect();
     let (inputs, output) = equation.split_once("->")?;
     let (left, right) = inputs.split_once(',')?;

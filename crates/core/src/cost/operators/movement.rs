@@ -5,7 +5,7 @@ use crate::device::Precision;
 use crate::graph::{DType, Operands};
 use crate::units::{Bytes, Flop};
 
-use super::args::{Args, elements};
+use super::args::{Args, elements, sum};
 
 /// Work without arithmetic.
 pub fn movement_work(family: Family, read: u64, written: u64) -> Work {
@@ -14,7 +14,7 @@ pub fn movement_work(family: Family, read: u64, written: u64) -> Work {
 }
 
 /// Passes over the data of a radix sort of keys of `key` bytes, eight bits at a time.
-pub fn sort_passes(key: u64) -> u64 {
+pub(crate) fn sort_passes(key: u64) -> u64 {
     key
 }
 
@@ -25,7 +25,7 @@ pub(super) fn work(name: &str, args: Args<'_>) -> Option<Work> {
     match name {
         "copy" => moved(size(1)?, size(0)?),
         "cat" | "stack" | "concat" | "_cat" => {
-            let total: u64 = args.list(0)?.iter().map(|dims| elements(dims)).sum();
+            let total = sum(args.list(0)?.iter().map(|dims| elements(dims)));
             let bytes = total.saturating_mul(args.dtype().size());
             moved(bytes, bytes)
         }
@@ -58,7 +58,10 @@ pub(super) fn work(name: &str, args: Args<'_>) -> Option<Work> {
         }
         "fill" | "zero" | "zeros_like" | "ones_like" | "full_like" | "zeros" | "ones" | "full" | "arange" | "eye" => {
             let own = args.output().or_else(|| args.tensor(0)).map(elements);
-            let sized = || args.numbers(0).map(|dims| dims.iter().map(|dim| dim.unsigned_abs()).product());
+            let sized = || {
+                args.numbers(0)
+                    .map(|dims| dims.iter().fold(1, |count: u64, dim| count.saturating_mul(dim.unsigned_abs())))
+            };
             moved(0, own.or_else(sized)?.saturating_mul(args.dtype().size()))
         }
         "slice_backward" | "select_backward" | "gather_backward" => moved(size(0)?, size(0)?.saturating_mul(2)),
@@ -75,7 +78,11 @@ pub(super) fn work(name: &str, args: Args<'_>) -> Option<Work> {
 fn indexing(name: &str, args: Args<'_>) -> Option<Work> {
     let moved = |count: u64, dtype: DType, indices: u64, times: u64| {
         let bytes = count.saturating_mul(dtype.size());
-        Some(movement_work(Family::Movement, bytes.saturating_mul(times).saturating_add(indices * 8), bytes))
+        Some(movement_work(
+            Family::Movement,
+            bytes.saturating_mul(times).saturating_add(indices.saturating_mul(8)),
+            bytes,
+        ))
     };
     let source = args.tensor(0)?;
     let dtype = args.dtype_at(0);
@@ -84,7 +91,7 @@ fn indexing(name: &str, args: Args<'_>) -> Option<Work> {
             let picked = elements(args.tensor(2)?);
             let axis = args.numbers(1).and_then(|axes| axes.first().copied()).unwrap_or(0);
             let along = usize::try_from(axis).ok().and_then(|axis| source.get(axis)).copied().unwrap_or(1);
-            moved(elements(source) / along.max(1) * picked, dtype, picked, 1)
+            moved((elements(source) / along.max(1)).saturating_mul(picked), dtype, picked, 1)
         }
         "gather" => moved(elements(args.tensor(2)?), dtype, elements(args.tensor(2)?), 1),
         "scatter" | "scatter_add" | "scatter_reduce" => {
@@ -133,7 +140,7 @@ fn indexing(name: &str, args: Args<'_>) -> Option<Work> {
 
 /// What `kernel` moves of a batch of sparse features that `operator` puts in another order: the lengths of its bags (the second
 /// argument), which are scanned too, or their indices (the third). `None` for anything else.
-pub fn permuted_bytes(operator: &str, kernel: &str, args: &Operands) -> Option<Bytes> {
+pub(crate) fn permuted_bytes(operator: &str, kernel: &str, args: &Operands) -> Option<Bytes> {
     let is_permutation = operator.contains("permute_") && operator.contains("sparse");
     let args = Args::with_default(args, DType::Fp32);
     let size = |at: usize| args.tensor(at).map(|dims| elements(dims).saturating_mul(args.dtype_at(at).size()));

@@ -5,7 +5,7 @@ use crate::device::Precision;
 use crate::graph::DType;
 use crate::units::{Bytes, Flop};
 
-use super::args::{Args, elements};
+use super::args::{Args, elements, sum};
 
 /// How vector units compute on `dtype`: half precision is loaded as such but computed in fp32.
 pub fn vector_precision(dtype: DType) -> Precision {
@@ -53,12 +53,12 @@ pub fn pointwise_flop_per_element(name: &str) -> f64 {
 }
 
 /// `k² − 1` comparisons or additions per output element of a pooling window of `window` elements.
-pub fn pooling_flop_per_output(window: u64) -> f64 {
+pub(crate) fn pooling_flop_per_output(window: u64) -> f64 {
     window.saturating_sub(1) as f64
 }
 
 /// FLOP per parameter of a fused optimizer step, counted from its update rule.
-pub fn optimizer_flop_per_parameter(name: &str) -> f64 {
+pub(crate) fn optimizer_flop_per_parameter(name: &str) -> f64 {
     match name {
         _ if name.contains("adam") || name.contains("lamb") => 16.0,
         _ if name.contains("adagrad") => 7.0,
@@ -134,7 +134,7 @@ fn read_bytes(name: &str, args: Args<'_>) -> u64 {
         _ => usize::MAX,
     };
     let size = |(dims, dtype): &(&[u64], DType)| elements(dims).saturating_mul(dtype.size());
-    args.tensors().iter().take(operands).map(size).sum()
+    sum(args.tensors().iter().take(operands).map(size))
 }
 
 /// The work of an element-wise operator: every tensor it works on is read once, a result as large as they broadcast to is written.
@@ -172,7 +172,8 @@ pub(super) fn pooling(name: &str, args: Args<'_>) -> Option<Work> {
     let window =
         (input / output.max(1)).max(args.numbers(1 + usize::from(backward)).map_or(1, |kernel| window(name, &kernel)));
     let (large, small) = (input.saturating_mul(dtype.size()), output.saturating_mul(dtype.size()));
-    let (read, written) = if backward { (small + indices, large) } else { (large, small + indices) };
+    let small = small.saturating_add(indices);
+    let (read, written) = if backward { (small, large) } else { (large, small) };
     // Each element of the input looks for the windows whose largest it was.
     let searches = backward && name.contains("max_pool");
     let shape = if searches { Shape::Strided { elements: input } } else { Shape::Plain };
@@ -187,12 +188,8 @@ pub(super) fn pooling(name: &str, args: Args<'_>) -> Option<Work> {
 }
 
 fn window(name: &str, kernel: &[i64]) -> u64 {
-    let size: i64 = kernel.iter().product();
-    if name.contains("adaptive") {
-        1
-    } else {
-        size.unsigned_abs() * if kernel.len() == 1 { size.unsigned_abs() } else { 1 }
-    }
+    let size = kernel.iter().fold(1, |size: u64, side| size.saturating_mul(side.unsigned_abs()));
+    if name.contains("adaptive") { 1 } else { size.saturating_mul(if kernel.len() == 1 { size } else { 1 }) }
 }
 
 /// Output elements: recorded, from the wanted size of adaptive pooling, or from stride 2 (the usual) along both axes.
@@ -205,7 +202,7 @@ fn pooled(name: &str, args: Args<'_>, input: u64) -> u64 {
     let planes = elements(&dims[..dims.len().min(2)]);
     if name.contains("adaptive") {
         let wanted = sizes(1).unwrap_or_else(|| vec![1]);
-        return planes * wanted.iter().map(|dim| dim.unsigned_abs()).product::<u64>();
+        return wanted.iter().fold(planes, |count, dim| count.saturating_mul(dim.unsigned_abs()));
     }
     let strides = sizes(2).or_else(|| sizes(1)).unwrap_or_else(|| vec![2]);
     (0..spatial).fold(planes, |product, axis| {
@@ -217,7 +214,7 @@ fn pooled(name: &str, args: Args<'_>, input: u64) -> u64 {
 /// The work of a multi-tensor or fused optimizer operator over lists of tensors.
 pub(super) fn optimizer(name: &str, args: Args<'_>) -> Option<Work> {
     let first = args.list(0)?;
-    let count: u64 = first.iter().map(|dims| elements(dims)).sum();
+    let count = sum(first.iter().map(|dims| elements(dims)));
     let dtype = args.dtype();
     let one = count.saturating_mul(dtype.size());
     let fused = name.starts_with("_fused_") || name.contains("multi_tensor");
@@ -226,7 +223,11 @@ pub(super) fn optimizer(name: &str, args: Args<'_>) -> Option<Work> {
         .count() as u64;
     let lists = lists.max(1);
     // A fused step reads gradients and state and writes back parameters and state; the others write their first list.
-    let (read, written) = if fused { (lists * one, lists.saturating_sub(1).max(1) * one) } else { (args.bytes(), one) };
+    let (read, written) = if fused {
+        (one.saturating_mul(lists), one.saturating_mul(lists.saturating_sub(1).max(1)))
+    } else {
+        (args.bytes(), one)
+    };
     let per_parameter = if fused {
         optimizer_flop_per_parameter(name)
     } else {

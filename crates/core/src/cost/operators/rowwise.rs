@@ -20,7 +20,7 @@ pub fn softmax_flop_per_element(backward: bool) -> f64 {
 }
 
 /// FLOP per element of a loss or reduction `name` [Lin 2022, authors' constants; 1 where they have none].
-pub fn reduction_flop_per_element(name: &str) -> f64 {
+pub(crate) fn reduction_flop_per_element(name: &str) -> f64 {
     match name {
         "binary_cross_entropy" | "binary_cross_entropy_with_logits" => 7.0,
         "mse_loss" => 3.0,
@@ -76,7 +76,7 @@ fn norm(name: &str, args: Args<'_>) -> Option<Work> {
     let flop_per_element = norm_flop_per_element(rms, backward);
     // Scale and shift: of a channel, or of an element of a row.
     let scaled = if by_channel || name.contains("group_norm") { dims.get(1) } else { dims.last() };
-    let extra = 2 * scaled.copied().unwrap_or(1) * args.dtype().size();
+    let extra = scaled.copied().unwrap_or(1).saturating_mul(2 * args.dtype().size());
     Some(Rowwise { family: Family::Norm, rows, width, flop_per_element, read, written, extra }.work(args.dtype_at(0)))
 }
 
@@ -164,7 +164,7 @@ fn reduction(name: &str, args: Args<'_>) -> Option<Work> {
     let tensors = args.tensors();
     let (largest, dtype) = tensors.iter().max_by_key(|(dims, _)| elements(dims))?;
     let count = elements(largest);
-    let written = args.output().map_or(dtype.size(), |dims| elements(dims) * dtype.size());
+    let written = args.output().map_or(dtype.size(), |dims| elements(dims).saturating_mul(dtype.size()));
     Some(Work {
         family: Family::Reduction,
         flop: Flop(count as f64 * reduction_flop_per_element(name)),

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 pub use extract::{ProfilerCost, extract, statistics};
+pub(crate) use spans::LONGEST_GAP;
 pub use spans::{OverheadSpan, OverheadSpans, kind_of};
 
 /// The five kinds.
@@ -216,7 +217,7 @@ impl Statistic {
 }
 
 /// The values within [`fences`], sorted.
-pub fn without_outliers(mut sample_us: Vec<f64>) -> Vec<f64> {
+pub(crate) fn without_outliers(mut sample_us: Vec<f64>) -> Vec<f64> {
     let Some((low, high)) = fences(&mut sample_us) else { return sample_us };
     sample_us.retain(|&value| value >= low && value <= high);
     sample_us

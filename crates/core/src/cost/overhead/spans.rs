@@ -10,8 +10,9 @@ use crate::units::DurNs;
 
 use super::{OverheadKind, fences};
 
-/// Longest gap between operators that still counts as T1; beyond it the program was loading data.
-const LONGEST_GAP: DurNs = DurNs(200_000);
+/// Longest gap between operators that still counts as T1; beyond it the program was loading data or did other work of its own
+/// [Lin 2022 §III-C].
+pub(crate) const LONGEST_GAP: DurNs = DurNs(200_000);
 
 /// One overhead as it happened: one or more tasks of a thread, one after another.
 #[derive(Clone, Debug, PartialEq, Eq)]

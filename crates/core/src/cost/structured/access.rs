@@ -22,7 +22,7 @@ const POOLED: f64 = 0.33;
 const WARP_SOFTMAX: u64 = 1024;
 
 /// Least time of `work` on `device` in µs; 0 where bytes and arithmetic say all.
-pub fn access_us(work: &Work, device: &DeviceProfile) -> f64 {
+pub(crate) fn access_us(work: &Work, device: &DeviceProfile) -> f64 {
     let (elements, rate) = match work.shape {
         Shape::Strided { elements } if work.family == Family::Pooling => (elements as f64, POOLED),
         Shape::Strided { elements } => (elements as f64, PLACED),

@@ -6,7 +6,7 @@
 use crate::device::DeviceProfile;
 
 use super::gemm::Rates;
-use super::{BANDWIDTH, COMPUTE, FLOOR_US, Parameter, parameter, waves};
+use super::{BANDWIDTH, COMPUTE, Parameter, START_US, parameter, waves};
 use crate::cost::work::{Shape, Work};
 
 const KEY_PROLOGUE: usize = 3;
@@ -32,7 +32,7 @@ pub(super) const PARAMETERS: [Parameter; 9] = [
 
 pub(super) fn time_us(work: &Work, device: &DeviceProfile, p: &[f64]) -> f64 {
     let &Shape::Attention { batch, heads, queries, keys, dim, causal, backward } = &work.shape else {
-        return p[FLOOR_US];
+        return p[START_US];
     };
     let rates = Rates::of(work, device, p[COMPUTE], p[BANDWIDTH]);
     let [batch, heads, queries, keys, dim] = [batch, heads, queries, keys, dim].map(|size| size as f64);
@@ -46,5 +46,5 @@ pub(super) fn time_us(work: &Work, device: &DeviceProfile, p: &[f64]) -> f64 {
     let (products, pass) = if backward { (10.0, p[BACKWARD]) } else { (4.0, 1.0) };
     let block_us = products * block * (mean_keys + p[KEY_PROLOGUE]) * dim / (rates.per_sm * head * pass);
     let traffic = work.bytes().0 as f64 / rates.dram;
-    p[FLOOR_US] + (waves(blocks, rates.sms, p[SLACK]) * block_us).max(traffic)
+    p[START_US] + (waves(blocks, rates.sms, p[SLACK]) * block_us).max(traffic)
 }

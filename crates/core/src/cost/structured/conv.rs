@@ -3,7 +3,8 @@
 use crate::device::DeviceProfile;
 
 use super::gemm::{self, Product, Rates, product_us};
-use super::{FLOOR_US, Parameter, parameter};
+use super::{Parameter, START_US, parameter};
+use crate::cost::conv_kernel::WINOGRAD_TILE;
 use crate::cost::work::{Shape, Work, element_bytes};
 
 const WINOGRAD: usize = gemm::PARAMETERS.len();
@@ -24,11 +25,11 @@ pub(super) const PARAMETERS: [Parameter; WINOGRAD + 3] = {
 };
 
 /// Outputs of a Winograd tile along an axis.
-const OUTPUTS: f64 = 4.0;
+const OUTPUTS: f64 = WINOGRAD_TILE as f64;
 
 pub(super) fn time_us(work: &Work, device: &DeviceProfile, p: &[f64]) -> f64 {
     let &Shape::Conv { batch, channels_in, channels_out, out_h, out_w, r, s, stride, groups } = &work.shape else {
-        return p[FLOOR_US];
+        return p[START_US];
     };
     let rates = Rates::of_products(work, device, p);
     let [n, c, k, h, w] = [batch, channels_in, channels_out, out_h, out_w].map(|dim| dim as f64);
@@ -55,5 +56,5 @@ pub(super) fn time_us(work: &Work, device: &DeviceProfile, p: &[f64]) -> f64 {
         let transforms = p[TRANSFORM] * transformed / rates.dram;
         best = best.min(p[WINOGRAD_US] + product_us(product, rates, p) + transforms);
     }
-    p[FLOOR_US] + best
+    p[START_US] + best
 }

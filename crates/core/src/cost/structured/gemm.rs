@@ -94,14 +94,14 @@ pub(super) struct Product {
 }
 
 pub(super) fn time_us(work: &Work, device: &DeviceProfile, p: &[f64]) -> f64 {
-    let &Shape::Gemm { batch, m, n, k } = &work.shape else { return p[super::FLOOR_US] };
+    let &Shape::Gemm { batch, m, n, k } = &work.shape else { return p[super::START_US] };
     let [batch, m, n, k] = [batch, m, n, k].map(|dim| dim as f64);
     let factors = batch * (m * k + k * n);
     let element = if factors > 0.0 { (work.read.0 as f64 / factors).clamp(1.0, 8.0) } else { 4.0 };
     let hides_prologue = batch > 1.0 && work.precision.is_tensor();
     let product = Product { batch, m, n, k, element, bytes: work.bytes().0 as f64, hides_prologue };
     let rates = Rates::of_products(work, device, p);
-    p[super::FLOOR_US] + product_us(product, rates, p).max(sustained_us(work, device))
+    p[super::START_US] + product_us(product, rates, p).max(sustained_us(work, device))
 }
 
 /// Arithmetic at the rate that all multiprocessors together sustain on a device whose board cannot feed them at full clock; a
@@ -171,7 +171,7 @@ mod tests {
         let p = PARAMETERS.map(|parameter| parameter.default);
         let time = |m, n, k| {
             let work = gemm_work(GemmSize { batch: 1024, m, n, k }, DType::Fp32, false, 0);
-            (time_us(&work, device, &p) - p[super::super::FLOOR_US], work.bytes().0 as f64)
+            (time_us(&work, device, &p) - p[super::super::START_US], work.bytes().0 as f64)
         };
         for (m, n, k) in [(1, 512, 512), (512, 1, 512), (512, 512, 1)] {
             let (us, bytes) = time(m, n, k);

@@ -13,7 +13,7 @@ use crate::device::DeviceProfile;
 
 use super::domain::Domain;
 use super::work::Work;
-pub use access::access_us;
+pub(crate) use access::access_us;
 
 /// One parameter of a structured model: its value without any fit, and the range a fit may choose from.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -33,7 +33,7 @@ pub const COMPUTE: usize = 0;
 /// Position of the share of theoretical memory bandwidth that is achieved.
 pub const BANDWIDTH: usize = 1;
 /// Position of the fixed cost of a kernel in µs.
-pub const FLOOR_US: usize = 2;
+pub const START_US: usize = 2;
 
 /// `parameters` of `domain` without the limit that a board's power sets: where arithmetic itself is measured, nothing has to
 /// be told from it.
@@ -54,7 +54,7 @@ const fn parameter(name: &'static str, default: f64, min: f64, max: f64) -> Para
     Parameter { name, default, min, max }
 }
 
-/// The parameters of `domain`; the first three are those of [`COMPUTE`], [`BANDWIDTH`] and [`FLOOR_US`].
+/// The parameters of `domain`; the first three are those of [`COMPUTE`], [`BANDWIDTH`] and [`START_US`].
 pub fn defaults(domain: Domain) -> &'static [Parameter] {
     match domain {
         Domain::Linear | Domain::BatchedGemm | Domain::Gemm16 | Domain::Gemm8 => &gemm::PARAMETERS,

@@ -7,7 +7,7 @@
 use crate::device::DeviceProfile;
 
 use super::streaming::{self, arithmetic_us, traffic_us};
-use super::{FLOOR_US, Parameter, parameter};
+use super::{Parameter, START_US, parameter};
 use crate::cost::work::{Family, Shape, Work};
 
 const ROWS_PER_SM: usize = streaming::PARAMETERS.len();
@@ -53,5 +53,5 @@ pub(super) fn time_us(work: &Work, device: &DeviceProfile, p: &[f64]) -> f64 {
     let traffic = traffic_us(read * (1.0 + again * miss) + written, device, p) / used;
     // Warps have several rows to a block.
     let clocks = if again > 0.0 { p[ROW_CLOCKS] * rows / (sms * device.clock_mhz.max(1.0)) } else { 0.0 };
-    p[FLOOR_US] + traffic.max(clocks + arithmetic_us(work, device, p))
+    p[START_US] + traffic.max(clocks + arithmetic_us(work, device, p))
 }

@@ -5,7 +5,7 @@
 
 use crate::device::DeviceProfile;
 
-use super::{BANDWIDTH, COMPUTE, FLOOR_US, Parameter, parameter};
+use super::{BANDWIDTH, COMPUTE, Parameter, START_US, parameter};
 use crate::cost::work::Work;
 
 pub(super) const L2: usize = 3;
@@ -21,7 +21,7 @@ pub(super) const PARAMETERS: [Parameter; 5] = [
 
 pub(super) fn time_us(work: &Work, device: &DeviceProfile, p: &[f64]) -> f64 {
     let traffic = traffic_us(work.bytes().0 as f64, device, p);
-    p[FLOOR_US] + traffic.max(arithmetic_us(work, device, p))
+    p[START_US] + traffic.max(arithmetic_us(work, device, p))
 }
 
 /// Time of `bytes` that cache and memory share.

@@ -1,5 +1,6 @@
 //! The look-ups of a graph with the work of their forward and backward passes.
 
+use crate::cost::classify::NEARBY;
 use crate::cost::operators::bare;
 use crate::cost::{Reuse, Shape, Work};
 use crate::graph::{ExecutionGraph, NodeId, Operands, OperatorId};
@@ -67,16 +68,12 @@ pub(super) fn lookups(base: &Base) -> Vec<Lookup> {
     lookups
 }
 
-/// Older traces give the sequence number of a batched lookup to an operator that prepares its arguments: the lookup
-/// is among so many operators from there.
-const NEARBY: usize = 8;
-
 /// By operator: the lookup whose gradient it works on.
 fn gradients(graph: &ExecutionGraph, forward: &[Option<u32>], lookups: &mut [Lookup]) -> Vec<Option<u32>> {
     let mut backward: Vec<Option<u32>> = vec![None; graph.operators.len()];
     for (index, operator) in graph.operators.iter().enumerate() {
         let batched = graph.names.get(operator.name).contains("SplitLookupFunction");
-        let reach = if batched { NEARBY } else { 1 };
+        let reach = if batched { NEARBY as usize } else { 1 };
         let own = operator.forward.and_then(|id| forward.iter().skip(id.0 as usize).take(reach).find_map(|&at| at));
         backward[index] = own.or_else(|| operator.parent.and_then(|parent| backward[parent.0 as usize]));
         let Some(lookup) = backward[index].and_then(|at| lookups.get_mut(at as usize)) else { continue };

@@ -7,6 +7,7 @@ use petgraph::Direction::Incoming;
 use petgraph::visit::EdgeRef;
 use rustc_hash::FxHashMap;
 
+use crate::cost::overhead::LONGEST_GAP;
 use crate::cost::{OverheadKind, Prediction, Provenance, Work};
 use crate::graph::{
     Dependency, DependencyKind, ExecutionGraph, HostPart, Lane, LaneId, LaneKind, NodeId, OperatorId, TaskKind,
@@ -17,9 +18,6 @@ use crate::scenario::sparse;
 use crate::units::{Bytes, DurNs, TimeNs};
 
 use super::kernels::{Piece, pieces};
-
-/// Longer stretches between operators are the model's own host work, not overhead [Lin 2022 §III-C].
-const LONGEST_GAP: DurNs = DurNs(200_000);
 
 /// The stream that everything goes to, as frameworks number their first.
 const STREAM: i64 = 7;

@@ -1,11 +1,11 @@
-//! What a calibration finds beside the fits of domains: figures, curves of copies and collectives, and factors of models that are not
+//! What a calibration finds besides the fits of domains: figures, curves of copies and collectives, and factors of models that are not
 //! fitted as a whole.
 
 use std::collections::BTreeMap;
 
 use super::super::collectives::{CollectiveRow, fit_curve};
 use super::super::curve::bandwidth_curve;
-use super::super::{ErrorSummary, Measurement, fit_scale, is_held_out, summarise};
+use super::super::{ErrorSummary, FitErrors, Measurement, fit_scale, is_held_out, summarise};
 use super::{DeviceCalibration, DomainReport};
 use crate::scale::FEWEST_SCALED;
 use retime_core::cost::copies::{copy_curves, copy_us};
@@ -57,18 +57,14 @@ impl DeviceCalibration {
         for ((_, route, pinned), curve) in &self.copies {
             let same = || copies().filter(|row| row.work.shape == Shape::Copy { route: *route, pinned: *pinned });
             let memory = pinned.map_or("", |pinned| if pinned { ", pinned" } else { ", pageable" });
-            // Every other row is unseen by the error that is stated; the plain figures are beside it.
+            // The stated error is of every other row, which took no part; the plain figures are the baseline.
             let errors = ErrorSummary::of_mean(same().count() / 2, curve.error);
             let figures = summarise(same().filter_map(|row| Some((copy_us(&row.work, device, None)?.0, row.us))));
             self.report.push(DomainReport {
                 domain: format!("copies {}{memory}", route.name()),
                 model: format!("start {:.1} µs, rate ×{:.2}", curve.start_us, curve.rate),
                 n_train: (same().count() - same().count() / 2) as u32,
-                held_out: errors,
-                kernels: errors,
-                structured: ErrorSummary::default(),
-                curve: ErrorSummary::default(),
-                roofline: figures,
+                errors: FitErrors { roofline: figures, ..FitErrors::of(errors) },
                 network: None,
             });
         }
@@ -107,11 +103,14 @@ impl DeviceCalibration {
                 domain: kind.name().to_owned(),
                 model: format!("factor {:.2}", scale.factor),
                 n_train: scale.n,
-                held_out: errors,
-                kernels: errors,
-                structured: over(&|work| models.estimate(work, device).map_or(0.0, |one| one.duration.0 as f64 / 1e3)),
-                curve: over(&|work| roofline::curve_us(work, device)),
-                roofline: over(&|work| roofline::roofline_us(work, device)),
+                errors: FitErrors {
+                    structured: over(&|work| {
+                        models.estimate(work, device).map_or(0.0, |one| one.duration.0 as f64 / 1e3)
+                    }),
+                    curve: over(&|work| roofline::curve_us(work, device)),
+                    roofline: over(&|work| roofline::roofline_us(work, device)),
+                    ..FitErrors::of(errors)
+                },
                 network: None,
             });
             self.scales.push(scale);
@@ -138,11 +137,7 @@ impl DeviceCalibration {
                 domain: format!("{collective} x{ranks}"),
                 model: "collective-curve".to_owned(),
                 n_train: curve.n,
-                held_out: errors,
-                kernels: errors,
-                structured: ErrorSummary::default(),
-                curve: errors,
-                roofline: ErrorSummary::default(),
+                errors: FitErrors { curve: errors, ..FitErrors::of(errors) },
                 network: None,
             });
             self.curves.push(curve);

@@ -1,8 +1,9 @@
-//! [`Between`]: what a measured time becomes when a kernel's work or device changes. Asks [`CostModels`] for times of either
-//! side; how they come about is its.
+//! [`CrossDevice`]: what a measured time becomes when a kernel's work or device changes. Takes the times on either device from
+//! [`CostModels`].
 
 use std::f32::consts::{LN_2, SQRT_2};
 
+use hashbrown::Equivalent;
 use rustc_hash::FxHashMap;
 
 use crate::device::{DeviceKind, DeviceProfile};
@@ -10,9 +11,10 @@ use crate::units::DurNs;
 
 use super::anchor::{self, Change};
 use super::domain::Domain;
-use super::memo::{Distinct, Memo, Question};
-use super::models::{CostModels, Placed, baseline_us, figures_key, in_a_model};
+use super::memo::{Distinct, Memo};
+use super::models::{CostModels, Placed, figures_key, in_a_model};
 use super::prediction::{Estimate, Prediction, Provenance};
+use super::roofline::roofline_us;
 use super::trace_error::trace_error;
 use super::work::Work;
 
@@ -31,7 +33,7 @@ pub struct Kernel<'a> {
 
 /// Predictions from one device to another (or the same), with what the models read of both looked up once for all kernels.
 #[derive(Clone, Copy, Debug)]
-pub struct Between<'a> {
+pub struct CrossDevice<'a> {
     models: &'a CostModels,
     old: (u64, &'a DeviceProfile),
     new: (u64, &'a DeviceProfile),
@@ -44,63 +46,66 @@ enum ModelledChange {
     Unmodelled,
     /// Nothing can be said of the ratio.
     Absolute(Prediction),
-    /// The ratio of `alike` to `before`, with its expected error; or `alone`, by a model alone, where that missed the measured kernel
+    /// The ratio of `comparable` to `before`, with its expected error; or `alone`, by a model alone, where that missed the measured kernel
     /// by less than `known`.
-    Either { before: Estimate, alike: Estimate, alone: Prediction, error: f32, known: f32 },
+    Either { before: Estimate, comparable: Estimate, alone: Prediction, error: f32, known: f32 },
 }
 
-/// Whether devices share what models miss.
+/// Whether the errors of models on two devices are those of one model, go together, or have nothing to do with one another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ErrorCorrelation {
     /// One device; or a host, whose models are of another kind.
     Same,
     /// The same code runs on both (a framework's own kernels; convolutions and attention of one maker), or variants of one chip, or
     /// devices of one maker that no fit knows, so that the same parameters miss both.
-    Alike,
-    /// Each has libraries of its own, or a fit. What models miss there is independent: the measured kernel tells nothing of the other
+    Correlated,
+    /// Each has libraries of its own, or a fit: the measured kernel tells nothing of the other
     /// device, and the error of a ratio is that of both.
-    Strangers,
+    Independent,
 }
 
-/// Memory of what was said of changes.
+/// Modelled changes that were worked out before.
 #[derive(Debug, Default)]
-pub(super) struct ChangeMemo(Memo<Kept, ModelledChange>);
+pub(super) struct ChangeMemo(Memo<OwnedChangeKey, ModelledChange>);
 
 #[derive(Hash, PartialEq)]
-struct Asked<'a> {
+struct ChangeKey<'a> {
     devices: (u64, u64),
     old: Option<&'a Work>,
     new: Option<&'a Work>,
 }
 
-#[derive(Debug, Hash)]
-struct Kept {
+#[derive(Debug, Hash, PartialEq)]
+struct OwnedChangeKey {
     devices: (u64, u64),
     old: Option<Work>,
     new: Option<Work>,
 }
 
-impl Question for Asked<'_> {
-    type Kept = Kept;
+/// Work holds floats; one that is not a number is found in no memory and worked out each time.
+impl Eq for OwnedChangeKey {}
 
-    fn is(&self, kept: &Kept) -> bool {
-        self.devices == kept.devices && self.old == kept.old.as_ref() && self.new == kept.new.as_ref()
+impl Equivalent<OwnedChangeKey> for ChangeKey<'_> {
+    fn equivalent(&self, owned: &OwnedChangeKey) -> bool {
+        self.devices == owned.devices && self.old == owned.old.as_ref() && self.new == owned.new.as_ref()
     }
+}
 
-    fn keep(&self) -> Kept {
-        Kept { devices: self.devices, old: self.old.cloned(), new: self.new.cloned() }
+impl From<&ChangeKey<'_>> for OwnedChangeKey {
+    fn from(key: &ChangeKey<'_>) -> Self {
+        Self { devices: key.devices, old: key.old.cloned(), new: key.new.cloned() }
     }
 }
 
 impl CostModels {
     /// Predictions for kernels traced on `old` that run on `new`.
-    pub fn between<'a>(&'a self, old: &'a DeviceProfile, new: &'a DeviceProfile) -> Between<'a> {
+    pub fn between<'a>(&'a self, old: &'a DeviceProfile, new: &'a DeviceProfile) -> CrossDevice<'a> {
         let new_key = figures_key(new);
         let old_key = if std::ptr::eq(old, new) { new_key } else { figures_key(old) };
-        Between { models: self, old: (old_key, old), new: (new_key, new) }
+        CrossDevice { models: self, old: (old_key, old), new: (new_key, new) }
     }
 
-    /// [`Between::predict`] for a single kernel.
+    /// [`CrossDevice::predict`] for a single kernel.
     pub fn predict(&self, measured: Option<DurNs>, old: Placed<'_>, new: Placed<'_>) -> Prediction {
         let kernel = Kernel { measured, typical: None, old: old.work, new: new.work };
         self.between(old.device, new.device).predict(kernel)
@@ -118,18 +123,18 @@ impl ModelledChange {
             {
                 *alone
             }
-            Self::Either { before, alike, error, .. } => Prediction {
-                duration: measured.scale(alike.duration.0 as f64 / before.duration.0 as f64),
+            Self::Either { before, comparable, error, .. } => Prediction {
+                duration: measured.scale(comparable.duration.0 as f64 / before.duration.0 as f64),
                 provenance: Provenance::Anchored,
-                model: alike.model,
+                model: comparable.model,
                 error: *error,
-                extrapolated: alike.extrapolated || before.extrapolated,
+                extrapolated: comparable.extrapolated || before.extrapolated,
             },
         }
     }
 }
 
-impl Between<'_> {
+impl CrossDevice<'_> {
     /// The duration of a task that took `measured` (if it was measured) doing the old work, and now has to do the new. Memoised.
     ///
     /// The model's miss on the measured kernel itself counts as an error of *absolute*: where `model(old)` is far from what
@@ -149,12 +154,12 @@ impl Between<'_> {
         if self.old.0 == self.new.0 && old == new {
             return Prediction::measured(measured);
         }
-        let asked = Asked { devices: (self.old.0, self.new.0), old, new };
-        self.models.outlooks.0.answer(&asked, || self.outlook(old, new)).of(measured, typical.unwrap_or(measured))
+        let key = ChangeKey { devices: (self.old.0, self.new.0), old, new };
+        self.models.changes.0.answer(&key, || self.modelled_change(old, new)).of(measured, typical.unwrap_or(measured))
     }
 
     /// [`predict`](Self::predict) of all `kernels`: each change is looked up once, kernels that share their works even without
-    /// a look at these, and the models are asked about the changes they do not remember together.
+    /// a look at these, and the changes not in memory are worked out together.
     pub fn predict_all(&self, kernels: &[Kernel<'_>]) -> Vec<Prediction> {
         let devices = (self.old.0, self.new.0);
         let mut changes = Distinct::default();
@@ -163,17 +168,17 @@ impl Between<'_> {
         let mut places = Vec::with_capacity(kernels.len());
         for &Kernel { old, new, .. } in kernels {
             let place = shared.entry((address(old), address(new)));
-            places.push(*place.or_insert_with(|| changes.place(Asked { devices, old, new })));
+            places.push(*place.or_insert_with(|| changes.place(ChangeKey { devices, old, new })));
         }
-        self.models.foresee(changes.list.iter().filter_map(|change| change.new), self.new.1, self.new.0);
-        self.models.foresee(changes.list.iter().filter_map(|change| change.old), self.old.1, self.old.0);
-        let outlook =
-            |change: &Asked<'_>| self.models.outlooks.0.answer(change, || self.outlook(change.old, change.new));
-        let outlooks: Vec<ModelledChange> = changes.list.iter().map(outlook).collect();
-        let changed = |change: &Asked<'_>| devices.0 != devices.1 || change.old != change.new;
+        self.models.precompute(changes.list.iter().filter_map(|change| change.new), self.new.1, self.new.0);
+        self.models.precompute(changes.list.iter().filter_map(|change| change.old), self.old.1, self.old.0);
+        let modelled =
+            |key: &ChangeKey<'_>| self.models.changes.0.answer(key, || self.modelled_change(key.old, key.new));
+        let modelled: Vec<ModelledChange> = changes.list.iter().map(modelled).collect();
+        let changed = |key: &ChangeKey<'_>| devices.0 != devices.1 || key.old != key.new;
         let changed: Vec<bool> = changes.list.iter().map(changed).collect();
         let predict = |(kernel, place): (&Kernel<'_>, usize)| match kernel.measured {
-            Some(measured) if changed[place] => outlooks[place].of(measured, kernel.typical.unwrap_or(measured)),
+            Some(measured) if changed[place] => modelled[place].of(measured, kernel.typical.unwrap_or(measured)),
             _ => self.predict(*kernel),
         };
         kernels.iter().zip(places).map(predict).collect()
@@ -183,7 +188,7 @@ impl Between<'_> {
         self.models.estimate_keyed(work, self.new.1, self.new.0)
     }
 
-    fn outlook(&self, old: Option<&Work>, new: Option<&Work>) -> ModelledChange {
+    fn modelled_change(&self, old: Option<&Work>, new: Option<&Work>) -> ModelledChange {
         let Some((new, after)) = new.and_then(|work| Some((work, self.after(work)?))) else {
             return ModelledChange::Unmodelled;
         };
@@ -195,53 +200,53 @@ impl Between<'_> {
             return ModelledChange::Absolute(alone);
         }
         let change = Change { same_device: self.old.0 == self.new.0, doublings: doublings(old, new) };
-        let kin = self.kin((&before, &after), new);
-        let (before, alike) = match kin {
-            ErrorCorrelation::Same => self.alike((before, after), old, new),
+        let correlation = self.error_correlation((&before, &after), new);
+        let (before, comparable) = match correlation {
+            ErrorCorrelation::Same => self.by_one_model((before, after), old, new),
             // A fit of the one beside the parameters of all devices for the other would show their difference.
-            ErrorCorrelation::Alike if (before.model == UNSEEN) != (after.model == UNSEEN) => {
-                self.alike((before, after), old, new)
+            ErrorCorrelation::Correlated if (before.model == SHARED) != (after.model == SHARED) => {
+                self.by_one_model((before, after), old, new)
             }
-            ErrorCorrelation::Alike | ErrorCorrelation::Strangers => (before, after),
+            ErrorCorrelation::Correlated | ErrorCorrelation::Independent => (before, after),
         };
         let domain = Domain::of(new);
         let measured = |ratio| domain.and_then(|domain| self.models.fits().anchored(domain, ratio));
-        let mut error = anchor::expected_error(&before, &alike, change, measured);
+        let mut error = anchor::expected_error(&before, &comparable, change, measured);
         if !change.same_device {
             error = error.max(trace_error(new));
         }
-        let known = match kin {
+        let known = match correlation {
             ErrorCorrelation::Same => error,
-            ErrorCorrelation::Alike => 0.0,
-            ErrorCorrelation::Strangers => RECOGNISED,
+            ErrorCorrelation::Correlated => 0.0,
+            ErrorCorrelation::Independent => RECOGNISED,
         };
-        if kin == ErrorCorrelation::Strangers || self.old.1.is_amd() != self.new.1.is_amd() {
+        if correlation == ErrorCorrelation::Independent || self.old.1.is_amd() != self.new.1.is_amd() {
             // What both sides of the ratio miss of running models.
             error = error.max(trace_error(new) * SQRT_2);
         }
-        ModelledChange::Either { before, alike, alone, error, known }
+        ModelledChange::Either { before, comparable, alone, error, known }
     }
 
-    /// Whether what the models miss of a kernel on the one device they miss on the other, too.
-    fn kin(&self, (before, after): (&Estimate, &Estimate), new: &Work) -> ErrorCorrelation {
+    /// How the models' errors of a kernel on the two devices go together.
+    fn error_correlation(&self, (before, after): (&Estimate, &Estimate), new: &Work) -> ErrorCorrelation {
         let (from, to) = (self.old.1, self.new.1);
         if self.old.0 == self.new.0 || [from, to].iter().any(|device| device.kind != DeviceKind::Gpu) {
             return ErrorCorrelation::Same;
         }
         let one_maker = from.is_amd() == to.is_amd();
-        let are_unseen = before.model == UNSEEN && after.model == UNSEEN;
-        let is_alike = match Domain::of(new) {
+        let are_shared = before.model == SHARED && after.model == SHARED;
+        let is_correlated = match Domain::of(new) {
             None | Some(Domain::Streaming) => true,
             Some(Domain::Conv | Domain::Attention) => one_maker,
-            Some(_) => from.chip() == to.chip() || one_maker && are_unseen,
+            Some(_) => from.chip() == to.chip() || one_maker && are_shared,
         };
-        if is_alike { ErrorCorrelation::Alike } else { ErrorCorrelation::Strangers }
+        if is_correlated { ErrorCorrelation::Correlated } else { ErrorCorrelation::Independent }
     }
 
     /// Both estimates by one model: on one device the ratio of two models' answers would show their difference. Where one of two sizes
-    /// is out of a fit's range, that is the structured model with what the fitted devices have in common. (Between devices each one's
+    /// is out of a fit's range, that is the structured model with what the fitted devices have in common. (CrossDevice devices each one's
     /// best estimate errs less than one model for both.)
-    fn alike(&self, (before, after): (Estimate, Estimate), old: &Work, new: &Work) -> (Estimate, Estimate) {
+    fn by_one_model(&self, (before, after): (Estimate, Estimate), old: &Work, new: &Work) -> (Estimate, Estimate) {
         if before.model == after.model {
             return (before, after);
         }
@@ -250,10 +255,10 @@ impl Between<'_> {
             alone.map(|estimate| in_a_model(estimate, work, device).duration)
         };
         let ours = shared(old, self.old.1).zip(shared(new, self.new.1));
-        let roofline = |work, device| DurNs::from_us_f64(baseline_us(work, device));
+        let roofline = |work, device| DurNs::from_us_f64(roofline_us(work, device));
         let (model, times) = ours.map_or_else(
             || ("roofline", (roofline(old, self.old.1), roofline(new, self.new.1))),
-            |times| (UNSEEN, times),
+            |times| (SHARED, times),
         );
         if times.0 <= DurNs::ZERO || times.1 <= DurNs::ZERO {
             return (before, after);
@@ -278,7 +283,7 @@ pub(super) fn absolute(estimate: &Estimate, work: &Work) -> Prediction {
 }
 
 /// Of an estimate with the parameters for devices that no fit knows.
-const UNSEEN: &str = "structured-unseen";
+const SHARED: &str = "structured-unseen";
 
 /// Logarithm of how far a model may be from a measured kernel and still take it for what it is: a factor of two.
 const RECOGNISED: f32 = LN_2;

@@ -14,7 +14,7 @@ const ALIKE: f64 = 0.1;
 ///
 /// # Complexity
 /// O(k log k) for k kernels; nothing where every kernel has its operator.
-pub fn twins(graph: &ExecutionGraph) -> FxHashMap<NodeId, NodeId> {
+pub(crate) fn reference_kernels(graph: &ExecutionGraph) -> FxHashMap<NodeId, NodeId> {
     let kernels = || graph.tasks.node_indices().filter(|&node| graph.tasks[node].kind == TaskKind::Kernel);
     let orphans: Vec<NodeId> = kernels().filter(|&node| graph.tasks[node].operator.is_none()).collect();
     if orphans.is_empty() {
@@ -27,11 +27,11 @@ pub fn twins(graph: &ExecutionGraph) -> FxHashMap<NodeId, NodeId> {
     for rows in known.values_mut() {
         rows.sort_unstable();
     }
-    let twin = |orphan: NodeId| {
+    let reference = |orphan: NodeId| {
         let task = &graph.tasks[orphan];
         Some((orphan, nearest(known.get(&task.name)?, task)?))
     };
-    orphans.into_iter().filter_map(twin).collect()
+    orphans.into_iter().filter_map(reference).collect()
 }
 
 /// The entry of `rows`, which are in order of time, whose time is the nearest to the task's.

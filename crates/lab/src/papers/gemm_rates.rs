@@ -3,27 +3,27 @@
 //!
 //! `P = min(f(m, n, k), OI · M_peak)`, `f` the rate measured for that very size.
 
-use super::operators::GemmSize;
-use super::work::Work;
+use retime_core::cost::Work;
+use retime_core::cost::operators::{GemmSize, gemm_flop};
 
 /// Measured products of one machine.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct GemmRates {
+pub(super) struct GemmRates {
     rows: Vec<(GemmSize, f64)>,
 }
 
 impl GemmRates {
     /// Products with the seconds each took; rows without time are left out.
-    pub fn new(rows: impl IntoIterator<Item = (GemmSize, f64)>) -> Self {
+    pub(super) fn new(rows: impl IntoIterator<Item = (GemmSize, f64)>) -> Self {
         Self { rows: rows.into_iter().filter(|&(_, seconds)| seconds.is_finite() && seconds > 0.0).collect() }
     }
 
     /// FLOP per second at `size`: as measured for that size, else the mean of the logarithms of all rows' rates,
     /// weighted by the inverse square of the distance in log sizes (never beyond the fastest or slowest row).
-    pub fn rate(&self, size: GemmSize) -> Option<f64> {
+    pub(super) fn rate(&self, size: GemmSize) -> Option<f64> {
         let mut sums = (0.0, 0.0);
         for &(row, seconds) in &self.rows {
-            let rate = super::operators::gemm_flop(row).0 / seconds;
+            let rate = gemm_flop(row).0 / seconds;
             let distance = squared_distance(row, size);
             if distance <= 0.0 {
                 return Some(rate);
@@ -34,7 +34,7 @@ impl GemmRates {
     }
 
     /// Seconds of the product `size` whose work is `work`, under a memory roof of `memory` bytes per second.
-    pub fn seconds(&self, size: GemmSize, work: &Work, memory: f64) -> Option<f64> {
+    pub(super) fn seconds(&self, size: GemmSize, work: &Work, memory: f64) -> Option<f64> {
         let rate = self.rate(size)?.min(work.intensity() * memory);
         Some(work.flop.0 / rate.max(1.0))
     }
@@ -48,8 +48,8 @@ fn squared_distance(a: GemmSize, b: GemmSize) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cost::operators::gemm_work;
-    use crate::graph::DType;
+    use retime_core::cost::operators::gemm_work;
+    use retime_core::graph::DType;
 
     fn size(m: u64, n: u64, k: u64) -> GemmSize {
         GemmSize { batch: 1, m, n, k }

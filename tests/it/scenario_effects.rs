@@ -422,6 +422,9 @@ fn batches_are_accumulated_before_one_update() {
     let grown = "resize-op name=aten::relu 67108864->134217728";
     let more = opened.kernel(&[grown], "relu") - 50.0;
     assert_near(opened.change(&["accumulate 2", grown]), 274.0 + 2.0 * more);
+    // What waits across a task that was taken out waits in every batch.
+    let removed = opened.change(&["remove kernel=relu", "accumulate 2"]);
+    assert_near(removed, opened.change(&["accumulate 2", "remove kernel=relu"]));
 }
 
 #[test]
@@ -563,4 +566,9 @@ fn half_precision_casts_weights_and_the_activations_at_its_borders() {
     let launches: f64 = 3.0 * 5.0;
     let expected = (gemm - 3000.0) + (kernel("relu") - 200.0) + (casts - launches) + 3.0;
     assert_near(opened.change(&["mixed-precision bf16"]), expected);
+    // Another batch keeps the narrow types, and casts grow with it.
+    let twice = "resize-batch 16384 from 8192";
+    let before = opened.change(&[twice, "mixed-precision bf16"]);
+    assert_near(opened.change(&["mixed-precision bf16", twice]), before);
+    assert_near(opened.change(&["mixed-precision bf16", "resize-batch 4096 from 8192", twice]), before);
 }

@@ -56,7 +56,7 @@ const USUAL_BYTE_S: f64 = 0.06e-9;
 /// Least share of a product's time that is arithmetic, whatever the streaming rate says of its bytes.
 const LEAST_ARITHMETIC: f64 = 0.3;
 /// Relative error stated, of work that is [`FULL_ERROR`] doublings away: as much for each doubling as un-profiled iterations of our
-/// captures err by, predicted between batches ×4 and ×16 apart, root mean square of the kind of model that is worse (`validate
+/// captures err by, predicted between batches ×4 and ×16 apart, root mean square of the kind of model that is worse (`lab
 /// whatif`): recommenders 20 % a doubling (n 12), perceptron 5 % (n 6). No constant here is fitted on a capture. What the law leaves
 /// out is most of it: host code and small operators are slower after large ones.
 const ERROR: f32 = 0.8;

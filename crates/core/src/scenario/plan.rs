@@ -25,7 +25,11 @@ pub(super) fn follow_operands(draft: &mut Draft<'_>) {
         };
         // What was never measured is predicted anew; what was takes the ratio.
         let was_measured = draft.price_of(node).provenance == Provenance::Measured;
-        let is_planned = matches!(source, Source::Planned(_)) || (matches!(source, Source::Like(..)) && !was_measured);
+        let is_planned = match source {
+            Source::Planned(_) | Source::Cast(_) => true,
+            Source::Like(..) => !was_measured,
+            Source::Given | Source::Repeats(_) | Source::Merges(..) => false,
+        };
         let absolute = if is_planned { draft.price_new(&work, draft.rank_of(draft.lane_of(node))) } else { None };
         draft.set_work_of(node, work);
         if let Some(prediction) = absolute {

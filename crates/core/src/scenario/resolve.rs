@@ -177,8 +177,15 @@ fn finish(draft: Draft<'_>, mut reports: Vec<StepReport>) -> Resolved {
     let placements = draft.placements().map(<[TablePlacement]>::to_vec);
     let (moved, rank_count, repeats) = (draft.moved(), draft.rank_count(), draft.repeats());
     let memory = memory.map_or_else(|| base.memory().clone(), Arc::new);
-    let mut all = Vec::with_capacity(draft.added.len());
-    let kept = draft.added.into_iter().zip(prices.of_added).zip(draft.dropped).zip(rows).filter(|((_, gone), _)| !gone);
+    let mut all = Vec::with_capacity(draft.structure.added.len());
+    let kept = draft
+        .structure
+        .added
+        .into_iter()
+        .zip(prices.of_added)
+        .zip(draft.structure.dropped)
+        .zip(rows)
+        .filter(|((_, gone), _)| !gone);
     all.extend(kept.map(|(((added, prediction), _), task)| AddedTask {
         task,
         name: added.name,
@@ -196,7 +203,7 @@ fn finish(draft: Draft<'_>, mut reports: Vec<StepReport>) -> Resolved {
         changes: prices.changes,
         removed,
         added: all,
-        added_lanes: draft.lanes,
+        added_lanes: draft.structure.lanes,
         reports,
         devices,
         batch,

@@ -16,17 +16,44 @@ impl Carry {
         Self { argument: argument as u16, element: None, dim: dim as u8, extra: 0 }
     }
 
-    /// Resizes the dimension from a batch of `old` to one of `new`, to the nearest whole number, at least 1 where it was.
-    pub(in crate::scenario) fn apply(self, operands: &mut Operands, old: u64, new: u64) {
-        let argument = operands.inputs.get_mut(self.argument as usize);
-        let tensor = match (argument, self.element) {
-            (Some(Operand::TensorList(list)), Some(element)) => list.get_mut(element as usize),
+    /// Resizes the dimension from a batch of `old` to one of `new`.
+    pub(super) fn apply(self, operands: &mut Operands, old: u64, new: u64) {
+        if let Some(dim) = self.dim_mut(operands) {
+            *dim = self.resized(*dim, old, new);
+        }
+    }
+
+    /// As [`apply`](Self::apply), for arguments that steps before changed: a dimension that is still as recorded, or as the batch
+    /// of `now` made it, starts from the `recorded` one, so that rounding does not add up.
+    pub(super) fn apply_again(self, operands: &mut Operands, recorded: &Operands, [old, now, new]: [u64; 3]) {
+        let Some(recorded) = self.dim_of(recorded) else { return };
+        if let Some(dim) = self.dim_mut(operands) {
+            let is_plain = *dim == self.resized(recorded, old, now);
+            *dim = if is_plain { self.resized(recorded, old, new) } else { self.resized(*dim, now, new) };
+        }
+    }
+
+    /// A dimension of `dim` at a batch of `new` instead of `old`, to the nearest whole number, at least 1 where it was.
+    fn resized(self, dim: u64, old: u64, new: u64) -> u64 {
+        let extra = u64::from(self.extra).min(dim);
+        let carried = (dim - extra) as f64 * new as f64 / old.max(1) as f64;
+        (carried.round() as u64).max(u64::from(dim > extra)) + extra
+    }
+
+    fn dim_of(self, operands: &Operands) -> Option<u64> {
+        let tensor = match (operands.inputs.get(self.argument as usize)?, self.element) {
+            (Operand::TensorList(list), Some(element)) => list.get(element as usize)?,
             (other, _) => other,
         };
-        let Some(Operand::Tensor { dims, .. }) = tensor else { return };
-        let Some(dim) = dims.get_mut(self.dim as usize) else { return };
-        let extra = u64::from(self.extra).min(*dim);
-        let carried = (*dim - extra) as f64 * new as f64 / old.max(1) as f64;
-        *dim = (carried.round() as u64).max(u64::from(*dim > extra)) + extra;
+        tensor.dims()?.get(self.dim as usize).copied()
+    }
+
+    fn dim_mut(self, operands: &mut Operands) -> Option<&mut u64> {
+        let tensor = match (operands.inputs.get_mut(self.argument as usize)?, self.element) {
+            (Operand::TensorList(list), Some(element)) => list.get_mut(element as usize)?,
+            (other, _) => other,
+        };
+        let Operand::Tensor { dims, .. } = tensor else { return None };
+        dims.get_mut(self.dim as usize)
     }
 }

@@ -21,7 +21,7 @@ pub(in crate::scenario) use laws::Modelled;
 
 /// The operators that work on the batch, and how their arguments grow with it.
 #[derive(Clone, Debug, Default)]
-pub(super) struct BatchPlan {
+pub(in crate::scenario) struct BatchPlan {
     /// Operators with their row in `variants`.
     pub(super) rows: Vec<(OperatorId, u32)>,
     /// Distinct argument lists with the dimensions that carry the batch.
@@ -66,6 +66,25 @@ impl BatchPlan {
             operands
         };
         self.variants.iter().map(resize).collect()
+    }
+
+    /// As [`resized`](Self::resized), of the variant in a row whose arguments steps before made `current`.
+    ///
+    /// # Arguments
+    /// `batches`: the recorded batch, the one now, and the new one.
+    pub(super) fn resized_again(
+        &self,
+        graph: &ExecutionGraph,
+        row: u32,
+        current: &Operands,
+        batches: [u64; 3],
+    ) -> Operands {
+        let mut operands = current.clone();
+        if let Some((id, carries)) = self.variants.get(row as usize) {
+            let recorded = &graph.operands[id.0 as usize];
+            carries.iter().for_each(|carry| carry.apply_again(&mut operands, recorded, batches));
+        }
+        operands
     }
 }
 

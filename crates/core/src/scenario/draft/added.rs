@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use crate::cost::{Placed, Prediction, Provenance, Work};
-use crate::device::{DeviceProfile, LinkProfile};
-use crate::graph::{NodeId, OperatorId, TaskKind};
-use crate::units::DurNs;
+use crate::cost::{Family, Placed, Prediction, Provenance, Shape, Work};
+use crate::device::{DeviceProfile, LinkProfile, Precision};
+use crate::graph::{DType, NodeId, OperatorId, TaskKind};
+use crate::units::{Bytes, DurNs, Flop};
 
-use super::price::Repricing;
+use super::recost::Change;
 use super::{AddedId, Combine, Draft, Node};
 
 /// What the work of an added task follows.
@@ -20,10 +20,41 @@ pub enum Source {
     Planned(u16),
     /// The kernel of that number of the named operator, on the arguments of a traced one.
     Like(Arc<str>, OperatorId, u16),
+    /// An argument of an operator, copied to another type.
+    Cast(Cast),
     /// A task that it repeats.
     Repeats(Node),
     /// Tasks whose work it does at once.
     Merges(Vec<Node>, Combine),
+}
+
+/// A copy of an operator's argument to another type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cast {
+    /// The operator.
+    pub operator: OperatorId,
+    /// The place of the argument among its inputs.
+    pub argument: u16,
+    /// The type before.
+    pub from: DType,
+    /// The type after.
+    pub to: DType,
+}
+
+impl Cast {
+    /// The elements of the argument now; `None` where it is no tensor with recorded sizes.
+    pub fn elements(&self, draft: &Draft<'_>) -> Option<u64> {
+        let dims = draft.operands(self.operator)?.dims(usize::from(self.argument))?;
+        Some(dims.iter().product())
+    }
+
+    /// What a cast of so many elements has to do.
+    pub fn work(&self, elements: u64) -> Work {
+        let bytes = |of: DType| Bytes(elements.saturating_mul(of.size()));
+        let (family, precision, shape) = (Family::Elementwise, Precision::Fp32, Shape::Plain);
+        let (read, written) = (bytes(self.from), bytes(self.to));
+        Work { family, flop: Flop(elements as f64), read, written, precision, shape }
+    }
 }
 
 impl From<NodeId> for Node {
@@ -33,97 +64,99 @@ impl From<NodeId> for Node {
 }
 
 impl Draft<'_> {
-    /// Takes what a task takes to be `prediction` from here on.
-    pub fn set_price(&mut self, node: Node, prediction: Prediction) {
-        match node {
-            Node::Traced(node) => self.set_duration(node, prediction),
-            Node::Added(AddedId(id)) => self.added[id as usize].prediction = prediction,
-        }
-    }
-
     /// Changes the work of one task alone; an added one's time changes by the model's ratio.
     pub fn set_work_of(&mut self, node: Node, work: impl Into<Arc<Work>>) {
         let id = match node {
             Node::Traced(node) => return self.set_work(node, work),
             Node::Added(AddedId(id)) => id as usize,
         };
-        let (added, work) = (&self.added[id], work.into());
+        let (added, work) = (&self.structure.added[id], work.into());
         let rank = self.rank_of(added.lane);
         let moved = match (added.work.as_deref(), added.kind) {
             (Some(old), _) if *old == *work => return,
             (Some(old), TaskKind::Collective(_)) => self.over_own_link(old, &work, rank),
             (old, kind) => self.by_work(kind, (old, Some(&work)), rank),
         };
-        let prediction = moved.apply(added.prediction);
-        let added = &mut self.added[id];
-        (added.work, added.prediction) = (Some(work), prediction);
+        let added = &mut self.structure.added[id];
+        added.work = Some(work);
+        added.price.go_on(moved);
     }
 
     /// Another work on the device that a rank is on now.
-    fn by_work(&self, kind: TaskKind, (old, new): (Option<&Work>, Option<&Work>), rank: usize) -> Repricing {
+    fn by_work(&self, kind: TaskKind, (old, new): (Option<&Work>, Option<&Work>), rank: usize) -> Change {
         if let (TaskKind::Compute, Some(host)) = (kind, &self.context.host) {
-            return super::price::on_host(host, old, new);
+            return super::recost::on_host(host, old, new);
         }
-        let Some(device) = self.device(rank) else { return Repricing::Kept };
+        let Some(device) = self.device(rank) else { return Change::Kept };
         let (before, after) = (Placed { work: old, device }, Placed { work: new, device });
-        Repricing::of(self.context.models.predict(Some(super::price::UNIT), before, after))
+        Change::of(self.context.models.predict(Some(super::recost::UNIT), before, after))
     }
 
-    fn over_own_link(&self, old: &Work, new: &Work, rank: usize) -> Repricing {
+    fn over_own_link(&self, old: &Work, new: &Work, rank: usize) -> Change {
         let link = self.link_of(rank).cloned();
-        link.map_or(Repricing::Kept, |link| self.over(old, new, (&link, &link)))
+        link.map_or(Change::Kept, |link| self.over(old, new, (&link, &link)))
     }
 
-    fn over(&self, old: &Work, new: &Work, (before, after): (&LinkProfile, &LinkProfile)) -> Repricing {
-        let (before, after) = (self.topology(before, &self.layout), self.topology(after, &self.layout));
-        Repricing::of(self.context.models.predict_over(super::price::UNIT, (old, before), (new, after)))
+    fn over(&self, old: &Work, new: &Work, (before, after): (&LinkProfile, &LinkProfile)) -> Change {
+        let (before, after) = (self.topology(before, &self.machine.layout), self.topology(after, &self.machine.layout));
+        Change::of(self.context.models.predict_over(super::recost::UNIT, (old, before), (new, after)))
     }
 
     /// The link that a rank's collectives run over now, where it is known.
     fn link_of(&self, rank: usize) -> Option<&LinkProfile> {
         let own = || self.context.models.links().of_device(&self.device(rank)?.id);
-        self.interconnect.as_ref().or_else(own)
+        self.machine.interconnect.as_ref().or_else(own)
     }
 
     /// Re-prices the added device work of a rank for another device, its collectives for that device's link.
     pub(super) fn move_added(&mut self, rank: usize, to: &DeviceProfile) {
-        let from = self.devices[rank].clone();
-        let link = self.context.models.links().of_device(&to.id).filter(|_| self.interconnect.is_none()).cloned();
-        for id in 0..self.added.len() {
-            let added = &self.added[id];
-            let here = self.base.rank_of(added.lane, &self.lanes) == rank;
+        let from = self.machine.devices[rank].clone();
+        let link =
+            self.context.models.links().of_device(&to.id).filter(|_| self.machine.interconnect.is_none()).cloned();
+        for id in 0..self.structure.added.len() {
+            let added = &self.structure.added[id];
+            let here = self.base.rank_of(added.lane, &self.structure.lanes) == rank;
             let Some(work) = added.work.as_deref().filter(|_| here && added.kind.is_device()) else { continue };
             if matches!(added.kind, TaskKind::Collective(_)) {
                 self.relink(id, link.as_ref());
                 continue;
             }
             let (before, after) = (Placed { work: Some(work), device: &from }, Placed { work: Some(work), device: to });
-            let moved = self.context.models.predict(Some(added.prediction.duration), before, after);
-            let error = moved.error.hypot(added.prediction.error);
-            self.added[id].prediction = Prediction { error, ..moved };
+            let Some(start) = added.price.given() else { continue };
+            // Only what was measured anchors a prediction.
+            let is_predicted = start.provenance == Provenance::Absolute;
+            let anew = || self.context.models.predict(None, Placed { work: None, device: to }, after);
+            if let Some(anew) = is_predicted.then(anew).filter(|anew| anew.provenance == Provenance::Absolute) {
+                self.structure.added[id].price.go_on(Change::Fixed(anew));
+                continue;
+            }
+            let moved = self.context.models.predict(Some(start.duration), before, after);
+            let error = moved.error.hypot(start.error);
+            self.structure.added[id].price.go_on(Change::Fixed(Prediction { error, ..moved }));
         }
     }
 
     /// Re-prices all added collectives for another link.
     pub(super) fn relink_added(&mut self, link: &LinkProfile) {
-        for id in 0..self.added.len() {
-            if matches!(self.added[id].kind, TaskKind::Collective(_)) {
+        for id in 0..self.structure.added.len() {
+            if matches!(self.structure.added[id].kind, TaskKind::Collective(_)) {
                 self.relink(id, Some(link));
             }
         }
     }
 
     fn relink(&mut self, id: usize, to: Option<&LinkProfile>) {
-        let added = &self.added[id];
+        let added = &self.structure.added[id];
         let from = self.link_of(self.rank_of(added.lane));
         let (Some(work), Some(from), Some(to)) = (&added.work, from, to) else { return };
-        let prediction = self.over(work, work, (from, to)).apply(added.prediction);
-        self.added[id].prediction = prediction;
+        let change = self.over(work, work, (from, to));
+        self.structure.added[id].price.go_on(change);
     }
 
-    /// Whether it repeats another task.
-    pub fn is_repetition(&self, node: Node) -> bool {
-        matches!(node, Node::Added(AddedId(id)) if matches!(self.added[id as usize].source, Source::Repeats(_)))
+    /// The task that it repeats.
+    pub fn repeated(&self, node: Node) -> Option<Node> {
+        let Node::Added(AddedId(id)) = node else { return None };
+        if let Source::Repeats(of) = self.structure.added[id as usize].source { Some(of) } else { None }
     }
 
     /// The work of an added task as what it follows has it now; `None` where it follows nothing, or that is not known.
@@ -134,6 +167,7 @@ impl Draft<'_> {
                 let works: Option<Vec<Work>> = members.iter().map(|&node| self.work_of(node).cloned()).collect();
                 combine.work(&works?)
             }
+            Source::Cast(cast) => cast.elements(self).map(|elements| cast.work(elements)),
             Source::Given | Source::Planned(_) | Source::Like(..) => None,
         }
     }
@@ -152,9 +186,9 @@ impl Draft<'_> {
         let Some(&first) = members.first() else { return };
         let new = self.copy(first, self.lane_of(first), self.beside(first));
         let order = super::order_kind(self.kind_of(first));
-        let launch = self.wires_into(first).filter(|wire| wire.kind() != order);
-        for wire in launch.collect::<Vec<_>>() {
-            self.connect(wire.from, new, wire.dependency);
+        let launch = self.edges_into(first).filter(|edge| edge.kind() != order);
+        for edge in launch.collect::<Vec<_>>() {
+            self.connect(edge.from, new, edge.dependency);
         }
         self.put_after(first, (new, new), DurNs::ZERO);
         let time = members.iter().map(|&node| self.price_of(node).duration).sum();
@@ -167,8 +201,8 @@ impl Draft<'_> {
         };
         let unknown = Prediction { provenance: Provenance::Anchored, ..Prediction::measured(time) };
         if let Node::Added(AddedId(id)) = new {
-            let added = &mut self.added[id as usize];
-            (added.work, added.prediction) = (merged.map(Arc::new), priced.unwrap_or(unknown));
+            let added = &mut self.structure.added[id as usize];
+            (added.work, added.price) = (merged.map(Arc::new), priced.unwrap_or(unknown).into());
             added.source = Source::Merges(members.to_vec(), combine);
         }
         for &node in members {

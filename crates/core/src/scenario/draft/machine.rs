@@ -6,25 +6,63 @@ use crate::cost::Overheads;
 use crate::device::{DeviceProfile, LinkProfile};
 use crate::graph::TaskKind;
 
-use super::{Draft, Layout};
+use super::Draft;
+use crate::scenario::context::Context;
+
+/// How ranks are spread over nodes; what is not said is as usual.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Layout {
+    /// The link between them.
+    pub link: Option<LinkProfile>,
+    /// Devices of each.
+    pub devices: Option<u32>,
+}
+
+/// What the ranks of a draft run on.
+#[derive(Clone, Debug)]
+pub(super) struct Machine {
+    /// Device of each rank.
+    pub(super) devices: Vec<Arc<DeviceProfile>>,
+    /// Interconnect, where it was changed.
+    pub(super) interconnect: Option<LinkProfile>,
+    /// How ranks are spread over nodes, where an edit said so.
+    pub(super) layout: Layout,
+    /// Host overheads of work that was never run, where an edit named others than the program's.
+    overheads: Option<Arc<Overheads>>,
+    /// How many ranks there are, where an edit changed it.
+    rank_count: Option<u32>,
+}
+
+impl Machine {
+    /// That on which the trace was recorded.
+    pub(super) fn of(context: &Context) -> Self {
+        Self {
+            devices: context.devices.iter().map(|device| device.profile.clone()).collect(),
+            interconnect: None,
+            layout: Layout::default(),
+            overheads: None,
+            rank_count: None,
+        }
+    }
+}
 
 impl Draft<'_> {
     /// The device of the rank at position `rank` now.
     pub fn device(&self, rank: usize) -> Option<&Arc<DeviceProfile>> {
-        self.devices.get(rank).or_else(|| self.devices.first())
+        self.machine.devices.get(rank).or_else(|| self.machine.devices.first())
     }
 
     /// The devices of all ranks now.
     pub fn devices(&self) -> &[Arc<DeviceProfile>] {
-        &self.devices
+        &self.machine.devices
     }
 
     /// Moves the rank at position `rank` to another device.
     pub fn set_device(&mut self, rank: usize, device: Arc<DeviceProfile>) {
-        if rank < self.devices.len() {
+        if rank < self.machine.devices.len() {
             self.move_added(rank, &device);
-            self.devices[rank] = device;
-            self.memo.clear();
+            self.machine.devices[rank] = device;
+            self.changes.clear();
             self.touch_all(|draft, node| {
                 let task = &draft.graph().tasks[node];
                 draft.base.rank_index(task.lane) == rank && task.kind.is_device()
@@ -34,36 +72,46 @@ impl Draft<'_> {
 
     /// The interconnect, where an edit changed it.
     pub fn interconnect(&self) -> Option<&LinkProfile> {
-        self.interconnect.as_ref()
+        self.machine.interconnect.as_ref()
     }
 
     /// Changes the interconnect of all ranks.
     pub fn set_interconnect(&mut self, link: LinkProfile) {
         self.relink_added(&link);
-        self.interconnect = Some(link);
-        self.memo.clear();
+        self.machine.interconnect = Some(link);
+        self.changes.clear();
         self.touch_all(|draft, node| matches!(draft.graph().tasks[node].kind, TaskKind::Collective(_)));
     }
 
     /// Says how ranks are spread over nodes; collectives that span some are re-costed.
     pub fn set_layout(&mut self, layout: Layout) {
-        self.layout = layout;
-        self.memo.clear();
+        self.machine.layout = layout;
+        self.changes.clear();
         self.touch_all(|draft, node| matches!(draft.graph().tasks[node].kind, TaskKind::Collective(_)));
     }
 
     /// How ranks are spread over nodes, where an edit said so.
     pub fn layout(&self) -> &Layout {
-        &self.layout
+        &self.machine.layout
     }
 
     /// Host overheads of work that was never run.
     pub fn overheads(&self) -> &Overheads {
-        self.overheads.as_deref().unwrap_or(&self.context.overheads)
+        self.machine.overheads.as_deref().unwrap_or(&self.context.overheads)
     }
 
     /// Changes the host overheads of work that was never run; with `None` back to the program's.
     pub fn set_overheads(&mut self, overheads: Option<Arc<Overheads>>) {
-        self.overheads = overheads;
+        self.machine.overheads = overheads;
+    }
+
+    /// How many ranks there are, where an edit changed it.
+    pub fn rank_count(&self) -> Option<u32> {
+        self.machine.rank_count
+    }
+
+    /// Notes that there are `count` ranks now, each like one that was traced.
+    pub fn set_rank_count(&mut self, count: u32) {
+        self.machine.rank_count = Some(count);
     }
 }

@@ -36,60 +36,81 @@ impl Default for SharedStates {
     }
 }
 
+/// What edits change in a step's memory.
+#[derive(Clone, Debug)]
+pub(super) struct StepMemory {
+    /// How often forward and backward pass run in one step.
+    repeats: u32,
+    /// Parts of the forward pass that run again and keep nothing until then.
+    recomputed: Vec<Recomputed>,
+    /// What each rank keeps of states that ranks share out among them.
+    shared: SharedStates,
+    /// What steps hold all the time besides, by position of the rank.
+    held: Vec<(usize, Bytes)>,
+}
+
+impl Default for StepMemory {
+    fn default() -> Self {
+        Self { repeats: 1, recomputed: Vec::new(), shared: SharedStates::default(), held: Vec::new() }
+    }
+}
+
 impl Draft<'_> {
     /// What each rank keeps of states that ranks share out, against what was traced.
     pub fn shared_states(&self) -> SharedStates {
-        self.shared
+        self.memory.shared
     }
 
     /// Sets what each rank keeps of states that ranks share out.
     pub fn set_shared_states(&mut self, shared: SharedStates) {
-        self.shared = shared;
+        self.memory.shared = shared;
     }
 
     /// How often forward and backward pass run in one step.
     pub fn repeats(&self) -> u32 {
-        self.repeats
+        self.memory.repeats
     }
 
     /// Notes that forward and backward pass run `times` as often in one step.
     pub fn repeat(&mut self, times: u32) {
-        self.repeats = self.repeats.saturating_mul(times);
+        self.memory.repeats = self.memory.repeats.saturating_mul(times);
     }
 
     /// Parts of the forward pass that keep nothing until they run again.
     pub fn recomputed(&self) -> &[Recomputed] {
-        &self.recomputed
+        &self.memory.recomputed
     }
 
     /// Notes that a part of the forward pass runs again and keeps nothing until then.
     pub fn note_recomputed(&mut self, part: Recomputed) {
-        self.recomputed.push(part);
+        self.memory.recomputed.push(part);
     }
 
     /// What steps hold all the time besides, by position of the rank.
     pub fn held(&self) -> &[(usize, Bytes)] {
-        &self.held
+        &self.memory.held
     }
 
     /// Notes that a step holds `bytes` more on the rank at position `rank`.
     pub fn hold(&mut self, rank: usize, bytes: Bytes) {
-        self.held.push((rank, bytes));
+        self.memory.held.push((rank, bytes));
     }
 
     /// Whether arguments of any operator changed.
     pub(in crate::scenario) fn has_operands(&self) -> bool {
-        !self.overrides.list.is_empty()
+        !self.works.overrides.list.is_empty()
     }
 
     /// The row of an operator's changed arguments; `None` where they are the recorded ones.
     pub(in crate::scenario) fn changed_row(&self, operator: OperatorId) -> Option<u32> {
-        self.overrides.row(operator)
+        self.works.overrides.row(operator)
     }
 
     /// Tasks whose work one of them, or an added task, does for all.
     pub(in crate::scenario) fn merged_members(&self) -> impl Iterator<Item = &[NodeId]> {
-        let merged = self.merged.values().map(|merge| merge.members.as_slice());
-        merged.chain(self.added.iter().map(|added| added.members.as_slice())).filter(|members| !members.is_empty())
+        let merged = self.works.merged.values().map(|merge| merge.members.as_slice());
+        merged
+            .chain(self.structure.added.iter().map(|added| added.members.as_slice()))
+            .filter(|members| !members.is_empty())
     }
 }

@@ -47,14 +47,14 @@ impl Draft<'_> {
         let mut start = Prediction::measured(if describes { mean } else { traced });
         if let (Some(old), Some(merged), Some(device)) = (&old, merged, device) {
             start = self.instead_of(traced, old, &merged, &device).unwrap_or(start);
-            if self.class_of.is_empty() {
-                self.class_of.clone_from(&self.base.works().of_node);
+            if self.works.class_of.is_empty() {
+                self.works.class_of.clone_from(&self.base.works().of_node);
             }
-            let own = self.class_of[kept.index()];
+            let own = self.works.class_of[kept.index()];
             let class = self.new_class(merged.into());
-            self.traced_as.insert(kept, class);
-            self.member_of.extend(members.iter().map(|&member| (member, kept)));
-            self.merged.insert(kept, Merge { members, own, combine });
+            self.works.traced_as.insert(kept, class);
+            self.works.member_of.extend(members.iter().map(|&member| (member, kept)));
+            self.works.merged.insert(kept, Merge { members, own, combine });
             self.remerge(kept);
         }
         self.set_duration(kept, start);
@@ -85,12 +85,12 @@ impl Draft<'_> {
 
     /// Works out anew what a merged task does, after the work of its members changed.
     pub(super) fn remerge(&mut self, kept: NodeId) {
-        let Some(Merge { members, own, combine, .. }) = self.merged.get(&kept) else { return };
-        let class = |&node: &NodeId| if node == kept { *own } else { self.class_of[node.index()] };
+        let Some(Merge { members, own, combine, .. }) = self.works.merged.get(&kept) else { return };
+        let class = |&node: &NodeId| if node == kept { *own } else { self.works.class_of[node.index()] };
         let work = |node| self.class_at(class(node))?.work.as_deref().cloned();
         let works: Option<Vec<Work>> = members.iter().map(work).collect();
         if let Some(work) = works.as_deref().and_then(|works| combine.work(works)) {
-            self.class_of[kept.index()] = self.new_class(work.into());
+            self.works.class_of[kept.index()] = self.new_class(work.into());
         }
     }
 }

@@ -17,7 +17,7 @@ impl Draft<'_> {
         let changed = self.changed_lanes();
         let mut lanes: Vec<Vec<Node>> = vec![Vec::new(); changed.len()];
         let traced = self.graph().tasks.node_indices().map(Node::Traced);
-        let added = (0..self.added.len() as u32).map(|id| Node::Added(AddedId(id)));
+        let added = (0..self.structure.added.len() as u32).map(|id| Node::Added(AddedId(id)));
         for node in traced.chain(added) {
             let lane = self.lane_of(node).0 as usize;
             if changed[lane] || (!self.is_gone(node) && chosen(node)) {
@@ -37,13 +37,13 @@ impl Draft<'_> {
 
     /// By lane whether the traced order may no longer hold.
     fn changed_lanes(&self) -> Vec<bool> {
-        let of_links = self.links.iter().filter_map(|link| {
+        let of_links = self.structure.links.iter().filter_map(|link| {
             let lane = self.lane_of(link.to);
             (lane == self.lane_of(link.from)).then_some(lane)
         });
-        let of_added = self.added.iter().map(|added| added.lane);
-        let mut changed = vec![false; self.graph().lanes.len() + self.lanes.len()];
-        let all = of_links.chain(of_added).chain(self.moved.values().copied());
+        let of_added = self.structure.added.iter().map(|added| added.lane);
+        let mut changed = vec![false; self.graph().lanes.len() + self.structure.lanes.len()];
+        let all = of_links.chain(of_added).chain(self.structure.moved.values().copied());
         all.for_each(|lane| changed[lane.0 as usize] = true);
         changed
     }
@@ -59,14 +59,14 @@ impl Draft<'_> {
         nodes.sort_unstable_by_key(|&node| self.place(node));
         let count = self.graph().tasks.node_count();
         // By numbered task, one more than its place in `nodes`.
-        let mut rank = vec![0_u32; count + self.added.len()];
+        let mut rank = vec![0_u32; count + self.structure.added.len()];
         for (at, node) in nodes.iter().enumerate() {
             rank[node.number(count) as usize] = at as u32 + 1;
         }
         let place = |node: Node| (rank[node.number(count) as usize] as usize).checked_sub(1);
         let mut after: Vec<Vec<u32>> = vec![Vec::new(); nodes.len()];
         let mut missing = vec![0_u32; nodes.len()];
-        let mut wire = |from: Node, to: Node| {
+        let mut connect = |from: Node, to: Node| {
             if let (Some(from), Some(to)) = (place(from), place(to)) {
                 after[from].push(to as u32);
                 missing[to] += 1;
@@ -74,11 +74,11 @@ impl Draft<'_> {
         };
         for &node in &nodes {
             if let Node::Traced(traced) = node {
-                let edges = self.graph().tasks.edges(traced).filter(|edge| !self.cut.contains(edge.id()));
-                edges.for_each(|edge| wire(node, Node::Traced(edge.target())));
+                let edges = self.graph().tasks.edges(traced).filter(|edge| !self.structure.cut.contains(edge.id()));
+                edges.for_each(|edge| connect(node, Node::Traced(edge.target())));
             }
         }
-        self.links.iter().for_each(|link| wire(link.from, link.to));
+        self.structure.links.iter().for_each(|link| connect(link.from, link.to));
         run(&nodes, &after, missing)
     }
 }

@@ -1,55 +1,110 @@
-//! What tasks of a draft take now: always from the traced duration, by the ratio of a model where their work or device changed.
+//! What tasks of a draft take: one [`Price`] for each, resolved to a duration by one function, whatever order edits came in.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
-use rustc_hash::FxHashMap;
-
-use crate::cost::topology::{COMMON_NODE, Topology};
-use crate::cost::{Estimate, Kernel, Placed, Prediction, Provenance, RoofRatio, Work, roof_ratio, unmodelled};
-use crate::device::{DeviceProfile, LinkProfile};
-use crate::graph::{NodeId, Task, TaskKind};
-use crate::scenario::host::HostModel;
-use crate::scenario::works::NO_CLASS;
+use crate::cost::{Placed, Prediction, Provenance, Work};
+use crate::graph::NodeId;
 use crate::units::DurNs;
 
-use super::{Draft, Layout};
+use super::by_node::ByNode;
+use super::recost::Change;
+use super::{AddedId, Draft, Node};
 
-/// The link between nodes where nothing tells.
-pub const COMMON_BETWEEN_NODES: &str = "InfiniBand-HDR";
-
-/// How a class of tasks is re-priced: worked out once, applied to each task's own measured duration.
+/// What decides how long a task takes besides what it has to do and the device it is on.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Repricing {
-    Kept,
-    Ratio(f64, Prediction),
-    /// As a ratio, whatever error there was before.
-    Instead(f64, Prediction),
+pub struct Price {
+    start: Start,
+    correction: Option<Correction>,
+    /// What edits multiply its time by.
+    factor: f64,
+}
+
+/// The time from which a change of work or device goes on.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Start {
+    /// The recorded time.
+    Traced,
+    /// In place of the recorded time.
+    Instead(Prediction),
+    /// What it takes whatever it does, on any device.
     Fixed(Prediction),
-    /// Its work is not known, its device changed.
-    Roofs(RoofRatio),
-    /// A collective: the ratio, and what it took before by the model.
-    Transfer(f64, DurNs, Prediction),
 }
 
-/// How classes are re-priced that were asked about: by the class a task came from, the one it has, and its rank.
-#[derive(Debug, Default)]
-pub(super) struct Memo(Mutex<FxHashMap<(u32, u32, usize), Repricing>>);
+/// A multiple of what a task's own work tells, for a reason that lies outside of that work.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Correction {
+    factor: f64,
+    of: Prediction,
+    /// Whether measurements stand in for the models, so that only the error of `of` is left.
+    is_measured: bool,
+}
 
-impl Clone for Memo {
-    fn clone(&self) -> Self {
-        Self(Mutex::new(self.known().clone()))
+impl From<Prediction> for Price {
+    fn from(prediction: Prediction) -> Self {
+        Self { start: Start::Instead(prediction), correction: None, factor: 1.0 }
     }
 }
 
-impl Memo {
-    /// What is known; a thread that stopped while it wrote left whole answers behind.
-    fn known(&self) -> MutexGuard<'_, FxHashMap<(u32, u32, usize), Repricing>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+impl Price {
+    /// The prediction that it starts from; `None` where that is the recorded time.
+    pub fn given(&self) -> Option<Prediction> {
+        match self.start {
+            Start::Traced => None,
+            Start::Instead(prediction) | Start::Fixed(prediction) => Some(prediction),
+        }
     }
 
-    pub(super) fn clear(&self) {
-        self.known().clear();
+    /// Changes the time that an added task starts from.
+    pub(super) fn go_on(&mut self, change: Change) {
+        if let Start::Instead(start) = self.start {
+            self.start = Start::Instead(change.apply(start));
+        }
+    }
+
+    /// What the task takes.
+    ///
+    /// # Arguments
+    /// `traced`: the recorded time; `change`: what a model makes of its work and device now against those it was recorded with.
+    pub(super) fn resolve(&self, traced: DurNs, change: impl FnOnce() -> Change) -> Prediction {
+        let changed = match self.start {
+            Start::Traced => change().apply(Prediction::measured(traced)),
+            Start::Instead(start) => change().apply(start),
+            Start::Fixed(fixed) => fixed,
+        };
+        let corrected = self.correction.map_or(changed, |correction| correction.apply(changed));
+        if (self.factor - 1.0).abs() <= f64::EPSILON {
+            return corrected;
+        }
+        let provenance = corrected.provenance.max(Provenance::Anchored);
+        let model = if corrected.model.is_empty() { "scale" } else { corrected.model };
+        Prediction { duration: corrected.duration.scale(self.factor), provenance, model, ..corrected }
+    }
+}
+
+impl Correction {
+    fn apply(self, to: Prediction) -> Prediction {
+        let error = if self.is_measured { self.of.error } else { self.of.error.hypot(to.error) };
+        let (duration, provenance) = (to.duration.scale(self.factor), self.of.provenance.max(to.provenance));
+        Prediction { duration, error, provenance, ..self.of }
+    }
+}
+
+/// The prices of traced tasks, column by column: most have the recorded time and nothing else.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Prices {
+    starts: ByNode<Start>,
+    corrections: ByNode<Correction>,
+    /// Empty while all are 1.
+    factors: Vec<f64>,
+    /// Tasks whose time may differ from the recorded one; empty while none does.
+    touched: Vec<bool>,
+}
+
+impl Prices {
+    fn of(&self, node: NodeId) -> Price {
+        Price {
+            start: self.starts.get(node).copied().unwrap_or(Start::Traced),
+            correction: self.corrections.get(node).copied(),
+            factor: self.factors.get(node.index()).copied().unwrap_or(1.0),
+        }
     }
 }
 
@@ -60,171 +115,107 @@ impl Draft<'_> {
         if !self.is_touched(node) {
             return Prediction::measured(traced);
         }
-        let start = self.rebased.get(node).copied().unwrap_or_else(|| Prediction::measured(traced));
-        let repricing = if self.fixed.contains(&node) { Repricing::Kept } else { self.repricing(node) };
-        let priced = match repricing {
-            Repricing::Transfer(ratio, before, of) if self.may_hold_waiting(node) => beyond(start, ratio, before, of),
-            repricing => repricing.apply(start),
-        };
-        let priced = self.recosted.get(node).map_or(priced, |recosting| recosting.apply(priced));
-        match self.factors.get(node.index()) {
-            Some(&factor) if (factor - 1.0).abs() > f64::EPSILON => {
-                let provenance = priced.provenance.max(Provenance::Anchored);
-                let model = if priced.model.is_empty() { "scale" } else { priced.model };
-                Prediction { duration: priced.duration.scale(factor), provenance, model, ..priced }
-            }
-            _ => priced,
+        self.prices.of(node).resolve(traced, || self.change(node))
+    }
+
+    /// What a task takes now, and where that figure is from.
+    pub fn price_of(&self, node: Node) -> Prediction {
+        match node {
+            Node::Traced(node) => self.price(node),
+            Node::Added(AddedId(id)) => self.structure.added[id as usize].price.resolve(DurNs::ZERO, || Change::Kept),
         }
     }
 
-    /// Prices the classes of all touched kernels together, which takes the models a fraction of the time.
+    /// Takes what a task takes to be `prediction` from here on; changes of its work and device go on from there.
+    pub fn set_price(&mut self, node: Node, prediction: Prediction) {
+        match node {
+            Node::Traced(node) => self.set_duration(node, prediction),
+            Node::Added(AddedId(id)) => {
+                self.structure.added[id as usize].price.start = Start::Instead(prediction);
+            }
+        }
+    }
+
+    /// As [`set_price`](Self::set_price), of a traced task.
+    pub fn set_duration(&mut self, node: NodeId, prediction: Prediction) {
+        let is_fixed = matches!(self.prices.starts.get(node), Some(Start::Fixed(_)));
+        self.prices.starts.insert(node, if is_fixed { Start::Fixed(prediction) } else { Start::Instead(prediction) });
+        self.touch(node);
+    }
+
+    /// Lets a task take `prediction` whatever it does: what it computed is done elsewhere.
+    pub fn fix_duration(&mut self, node: NodeId, prediction: Prediction) {
+        self.prices.starts.insert(node, Start::Fixed(prediction));
+        self.touch(node);
+    }
+
+    /// Takes a task's time to be the recorded one again.
+    pub fn unset_duration(&mut self, node: NodeId) {
+        match self.prices.starts.get(node) {
+            Some(Start::Fixed(_)) => self.set_duration(node, Prediction::measured(self.graph().tasks[node].duration)),
+            _ => self.prices.starts.remove(node),
+        }
+    }
+
+    /// Multiplies the time of a task.
+    pub fn stretch(&mut self, node: Node, factor: f64) {
+        let node = match node {
+            Node::Traced(node) => node,
+            Node::Added(AddedId(id)) => {
+                self.structure.added[id as usize].price.factor *= factor;
+                return;
+            }
+        };
+        if self.prices.factors.is_empty() {
+            self.prices.factors = vec![1.0; self.graph().tasks.node_count()];
+        }
+        self.prices.factors[node.index()] *= factor;
+        self.touch(node);
+    }
+
+    /// Takes a task's time to be a multiple of what its work tells, or with `None` no longer so.
     ///
-    /// # Complexity
-    /// O(tasks).
-    pub fn foresee(&self) {
-        let graph = self.graph();
-        // By rank and class: the class that it came from, as seen last.
-        let classes = self.base.works().classes.len() + self.classes.len();
-        let mut last = vec![NO_CLASS; classes * graph.ranks.len().max(1)];
-        let mut open: BTreeMap<usize, BTreeSet<(u32, u32)>> = BTreeMap::new();
-        let kernels = graph.tasks.node_indices().filter(|&node| graph.tasks[node].kind == TaskKind::Kernel);
-        for node in kernels.filter(|&node| self.is_touched(node)) {
-            let ((old, new), rank) = (self.classes_of(node), self.base.rank_index(graph.tasks[node].lane));
-            if new as usize >= classes {
-                continue;
+    /// # Arguments
+    /// `correction`: the factor, and where it is from; the duration in it is not looked at.
+    pub fn correct(&mut self, node: NodeId, correction: Option<(f64, Prediction)>) {
+        match correction {
+            Some((factor, of)) => {
+                self.prices.corrections.insert(node, Correction { factor, of, is_measured: false });
             }
-            let Some(last) = last.get_mut(rank * classes + new as usize).filter(|last| **last != old) else { continue };
-            *last = old;
-            if !self.memo.known().contains_key(&(old, new, rank)) {
-                open.entry(rank).or_default().insert((old, new));
-            }
+            None => self.prices.corrections.remove(node),
         }
-        for (rank, changes) in open {
-            self.foresee_on(rank, &changes);
-        }
+        self.touch(node);
     }
 
-    fn foresee_on(&self, rank: usize, changes: &BTreeSet<(u32, u32)>) {
-        let traced_on = self.context.devices.get(rank).or_else(|| self.context.devices.first());
-        let Some((traced_on, now)) = traced_on.zip(self.device(rank)) else { return };
-        let work = |class| self.class_at(class).and_then(|class| class.work.as_deref());
-        let kernel = |&(old, new): &(u32, u32)| self.kernel((old, work(old)), work(new));
-        let kernels: Vec<Kernel<'_>> = changes.iter().map(kernel).collect();
-        let predictions = self.context.models.between(&traced_on.profile, now).predict_all(&kernels);
-        // What no model covers may still follow roofs, which ask for the kernel's name.
-        let modelled = changes.iter().zip(predictions).filter(|(_, p)| p.provenance != Provenance::Unmodelled);
-        let priced = modelled.map(|(&(old, new), prediction)| ((old, new, rank), Repricing::of(prediction)));
-        self.memo.known().extend(priced);
+    /// As [`correct`](Self::correct), where measurements say what the models' error stood for: only that of `of` is left.
+    pub fn correct_by_measurement(&mut self, node: NodeId, factor: f64, of: Prediction) {
+        self.prices.corrections.insert(node, Correction { factor, of, is_measured: true });
+        self.touch(node);
     }
 
-    fn repricing(&self, node: NodeId) -> Repricing {
-        let task = &self.graph().tasks[node];
-        let (old, new) = self.classes_of(node);
-        if old == NO_CLASS {
-            return Repricing::Kept;
+    pub(super) fn touch(&mut self, node: NodeId) {
+        if self.prices.touched.is_empty() {
+            self.prices.touched = vec![false; self.graph().tasks.node_count()];
         }
-        let rank = self.base.rank_index(task.lane);
-        let known = self.memo.known().get(&(old, new, rank)).copied();
-        if let Some(known) = known {
-            return known;
-        }
-        let repricing = self.work_out((old, new), rank, task);
-        self.memo.known().insert((old, new, rank), repricing);
-        repricing
+        self.prices.touched[node.index()] = true;
     }
 
-    fn work_out(&self, (old, new): (u32, u32), rank: usize, task: &Task) -> Repricing {
-        let work = |class| self.class_at(class).and_then(|class| class.work.as_deref());
-        let Some(traced_on) = self.context.devices.get(rank).or_else(|| self.context.devices.first()) else {
-            return Repricing::Kept;
-        };
-        let traced_on = traced_on.profile.as_ref();
-        let is_collective = matches!(task.kind, TaskKind::Collective(_));
-        if is_collective {
-            return self.over_links((work(old), work(new)), traced_on, rank);
+    pub(super) fn touch_all(&mut self, chosen: impl Fn(&Self, NodeId) -> bool) {
+        let mut touched = std::mem::take(&mut self.prices.touched);
+        touched.resize(self.graph().tasks.node_count(), false);
+        for node in self.graph().tasks.node_indices() {
+            touched[node.index()] |= chosen(self, node);
         }
-        if let (TaskKind::Compute, Some(host)) = (task.kind, &self.context.host) {
-            return on_host(host, work(old), work(new));
-        }
-        let now =
-            if task.kind == TaskKind::Compute { traced_on } else { self.device(rank).map_or(traced_on, Arc::as_ref) };
-        let kernel = self.kernel((old, work(old)), work(new));
-        let prediction = self.context.models.between(traced_on, now).predict(kernel);
-        let roofs = match (prediction.provenance, task.kind) {
-            (Provenance::Unmodelled, TaskKind::Kernel) if old == new => self.by_roofs(task, old, (traced_on, now)),
-            _ => None,
-        };
-        roofs.map_or_else(|| Repricing::of(prediction), Repricing::Roofs)
+        self.prices.touched = touched;
     }
 
-    /// A task of class `old` whose work changes, in units of [`UNIT`].
-    fn kernel<'w>(&self, (class, old): (u32, Option<&'w Work>), new: Option<&'w Work>) -> Kernel<'w> {
-        let typical = self.base.works().typical.get(class as usize).copied();
-        Kernel { measured: Some(UNIT), typical, old, new }
+    /// Whether any edit may have changed what a task takes.
+    pub fn is_touched(&self, node: NodeId) -> bool {
+        self.prices.touched.get(node.index()).copied().unwrap_or(false)
     }
 
-    fn by_roofs(&self, task: &Task, class: u32, (old, new): (&DeviceProfile, &DeviceProfile)) -> Option<RoofRatio> {
-        roof_ratio(self.graph().names.get(task.name), self.class_at(class)?.family, old, new)
-    }
-
-    /// A collective runs over the interconnect that an edit chose, else that of the device it is on now where both that
-    /// and the traced one's are known.
-    fn over_links(&self, (old, new): (Option<&Work>, Option<&Work>), device: &DeviceProfile, rank: usize) -> Repricing {
-        let models = &self.context.models;
-        let own = models.links().of_device(&device.id);
-        let moved = self.device(rank).filter(|now| now.id != device.id);
-        let with_device = moved.and_then(|now| models.links().of_device(&now.id));
-        let link = self.interconnect.as_ref().or(with_device);
-        if old == new && link.is_none() && self.layout == Layout::default() {
-            return Repricing::Kept;
-        }
-        match (old, new, own) {
-            (Some(old), Some(new), Some(own)) => {
-                let traced = Layout::default();
-                let before = self.topology(own, &traced);
-                let after = self.topology(link.unwrap_or(own), &self.layout);
-                let moved = Repricing::of(models.predict_over(UNIT, (old, before), (new, after)));
-                match (moved, before.transfer(old)) {
-                    (Repricing::Ratio(ratio, of), Some(time)) if of.provenance == Provenance::Anchored => {
-                        Repricing::Transfer(ratio, DurNs::from_us_f64(time.us), of)
-                    }
-                    (moved, _) => moved,
-                }
-            }
-            _ if self.interconnect.is_some() && own.is_none() => Repricing::of(unmodelled(Some(UNIT))),
-            _ if self.interconnect.is_none() && old == new => Repricing::Kept,
-            _ => Repricing::of(models.predict(Some(UNIT), Placed { work: old, device }, Placed { work: new, device })),
-        }
-    }
-
-    /// Whether a task is a collective of which not all ranks are loaded: its traced time contains waiting for the others.
-    pub fn may_hold_waiting(&self, node: NodeId) -> bool {
-        let graph = self.graph();
-        let TaskKind::Collective(id) = graph.tasks[node].kind else { return false };
-        let Some(collective) = graph.collectives.get(id.0 as usize) else { return false };
-        let loaded = |&member: &NodeId| graph.count_of(graph.lanes[graph.tasks[member].lane.0 as usize].rank);
-        collective.members.iter().map(loaded).sum::<u32>() < collective.group_size
-    }
-
-    /// What a collective took that is taken to be waiting: what is beyond the model's transfer, where not all ranks are loaded.
-    pub fn waiting_in(&self, node: NodeId) -> DurNs {
-        let task = &self.graph().tasks[node];
-        match self.is_touched(node).then(|| self.repricing(node)) {
-            Some(Repricing::Transfer(_, before, _)) if self.may_hold_waiting(node) => {
-                (task.duration - before).max(DurNs::ZERO)
-            }
-            _ => DurNs::ZERO,
-        }
-    }
-
-    /// The nodes of a job whose devices `inside` joins.
-    pub(super) fn topology<'t>(&'t self, inside: &'t LinkProfile, layout: &'t Layout) -> Topology<'t> {
-        if inside.between_nodes {
-            return Topology::flat(inside);
-        }
-        let own = if inside.most > 0 { inside.most } else { COMMON_NODE };
-        let between = layout.link.as_ref().or_else(|| self.context.models.links().find(COMMON_BETWEEN_NODES));
-        Topology { inside, between, per_node: layout.devices.unwrap_or(own) }
+    pub(in crate::scenario) fn has_touched(&self) -> bool {
+        !self.prices.touched.is_empty()
     }
 
     /// What `work` takes on the device of rank `rank`, never having been measured; `None` where no model covers it.
@@ -244,80 +235,33 @@ impl Draft<'_> {
     }
 }
 
-/// A host computation of another size: the fitted host's ratio.
-pub(super) fn on_host(host: &HostModel, old: Option<&Work>, new: Option<&Work>) -> Repricing {
-    let (Some(old), Some(new)) = (old, new) else { return Repricing::Kept };
-    if old == new {
-        return Repricing::Kept;
-    }
-    let (ratio, Estimate { duration, model, error, extrapolated }) = host.ratio(old, new);
-    Repricing::Ratio(ratio, Prediction { duration, provenance: Provenance::Anchored, model, error, extrapolated })
-}
-
-/// The measured duration for which re-pricings are worked out: long enough that its rounding does not show.
-pub(super) const UNIT: DurNs = DurNs(1_000_000_000);
-
-/// A collective whose measured time contains waiting for ranks that are not loaded: what it took beyond the model's transfer
-/// is that waiting, which does not shrink or grow with messages and links.
-fn beyond(start: Prediction, ratio: f64, before: DurNs, of: Prediction) -> Prediction {
-    let waiting = (start.duration - before).max(DurNs::ZERO);
-    let transfer = (start.duration - waiting).scale(ratio);
-    let duration = waiting + transfer;
-    let share = transfer.0 as f64 / duration.0.max(1) as f64;
-    let error = (of.error * share as f32).hypot(start.error);
-    Prediction { duration, error, provenance: of.provenance.max(start.provenance), ..of }
-}
-
-impl Repricing {
-    pub(super) fn of(prediction: Prediction) -> Self {
-        match prediction.provenance {
-            Provenance::Measured => Self::Kept,
-            Provenance::Anchored => Self::Ratio(prediction.duration.0 as f64 / UNIT.0 as f64, prediction),
-            Provenance::Unmodelled => Self::Ratio(1.0, prediction),
-            Provenance::Absolute => Self::Fixed(prediction),
-        }
-    }
-
-    pub(super) fn apply(self, start: Prediction) -> Prediction {
-        match self {
-            Self::Kept => start,
-            Self::Ratio(ratio, of) | Self::Transfer(ratio, _, of) => Prediction {
-                duration: start.duration.scale(ratio),
-                error: of.error.hypot(start.error),
-                provenance: of.provenance.max(start.provenance),
-                ..of
-            },
-            Self::Instead(ratio, of) => {
-                let (duration, provenance) = (start.duration.scale(ratio), of.provenance.max(start.provenance));
-                Prediction { duration, provenance, ..of }
-            }
-            Self::Fixed(prediction) => prediction,
-            Self::Roofs(roofs) => {
-                let moved = roofs.predict(start.duration);
-                let (error, provenance) = (moved.error.hypot(start.error), moved.provenance.max(start.provenance));
-                Prediction { provenance, error, ..moved }
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn prediction(ns: i64, error: f32) -> Prediction {
+        let provenance = Provenance::Anchored;
+        Prediction { duration: DurNs(ns), provenance, model: "test", error, extrapolated: false }
+    }
+
     #[test]
-    fn waiting_for_ranks_that_are_not_loaded_neither_shrinks_nor_grows() {
-        let of = Prediction {
-            provenance: Provenance::Anchored,
-            model: "measured-curve",
-            error: 0.1,
-            ..Prediction::measured(DurNs(1))
-        };
-        let after = |measured, ratio, before| beyond(Prediction::measured(DurNs(measured)), ratio, DurNs(before), of);
-        let slower = after(1_000, 3.0, 200);
-        assert_eq!(slower.duration, DurNs(800 + 600));
-        assert!((slower.error - 0.1 * 600.0 / 1_400.0).abs() < 1e-6, "what waits has no error of the model's");
-        assert_eq!(after(1_000, 0.5, 200).duration, DurNs(800 + 100));
-        assert_eq!(after(1_000, 3.0, 2_000).duration, DurNs(3_000), "faster than the model: it did not wait");
+    fn a_price_is_its_start_times_the_models_ratio_the_correction_and_the_factor() {
+        let correction = Correction { factor: 3.0, of: prediction(0, 0.4), is_measured: false };
+        let price = Price { start: Start::Instead(prediction(100, 0.0)), correction: Some(correction), factor: 0.5 };
+        let doubled = || Change::Ratio(2.0, prediction(0, 0.3));
+        let resolved = price.resolve(DurNs(7), doubled);
+        assert_eq!(resolved.duration, DurNs(300));
+        assert!((resolved.error - 0.5).abs() < 1e-6, "independent errors add up: {}", resolved.error);
+        let measured = Correction { is_measured: true, ..correction };
+        let resolved = Price { correction: Some(measured), ..price }.resolve(DurNs(7), doubled);
+        assert!((resolved.error - 0.4).abs() < 1e-6, "only that of the measurements: {}", resolved.error);
+        let traced = Price { start: Start::Traced, ..price }.resolve(DurNs(7), || Change::Kept);
+        assert_eq!(traced.duration, DurNs(11), "half of 21, rounded");
+    }
+
+    #[test]
+    fn a_fixed_price_follows_no_change_but_its_own_factor() {
+        let price = Price { start: Start::Fixed(prediction(100, 0.1)), correction: None, factor: 2.0 };
+        assert_eq!(price.resolve(DurNs(7), || Change::Ratio(9.0, prediction(0, 0.3))).duration, DurNs(200));
     }
 }

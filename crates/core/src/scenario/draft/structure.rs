@@ -1,94 +1,122 @@
 //! Tasks, dependencies and lanes that edits add, change or take out.
 
+use std::sync::Arc;
+
 use petgraph::graph::EdgeIndex;
+use rustc_hash::FxHashMap;
 
 use crate::graph::{Dependency, Lane, LaneId, NodeId};
 
-use super::{Added, AddedId, Draft, Link, Node};
+use super::cuts::Cuts;
+use super::links::Links;
+use super::{Added, AddedId, Draft, DraftEdge, Link, Node};
+
+/// How the tasks of a draft and their dependencies differ from those of the base.
+#[derive(Clone, Debug, Default)]
+pub(in crate::scenario) struct Structure {
+    /// By traced task whether it was taken out; empty while none was.
+    removed: Vec<bool>,
+    pub(in crate::scenario) added: Vec<Added>,
+    /// By added task whether it was taken out again.
+    pub(in crate::scenario) dropped: Vec<bool>,
+    /// Added dependencies.
+    pub(in crate::scenario) links: Links,
+    /// Traced dependencies that were taken out.
+    pub(in crate::scenario) cut: Cuts,
+    pub(in crate::scenario) changed_edges: FxHashMap<EdgeIndex<u32>, Dependency>,
+    /// Added lanes with their names.
+    pub(in crate::scenario) lanes: Vec<(Lane, String)>,
+    /// Names of traced tasks that added ones share, as far as any does.
+    pub(super) names: Vec<Option<Arc<str>>>,
+    /// Traced tasks that run on another lane.
+    pub(super) moved: FxHashMap<NodeId, LaneId>,
+    /// Room to gather dependencies in while they are changed; empty in between.
+    pub(super) edges: Vec<DraftEdge>,
+}
 
 impl Draft<'_> {
     /// Takes a task out: it takes no time, and what waited for it waits for what it waited for.
     pub fn remove(&mut self, node: NodeId) {
-        if self.removed.is_empty() {
-            self.removed = vec![false; self.graph().tasks.node_count()];
+        if self.structure.removed.is_empty() {
+            self.structure.removed = vec![false; self.graph().tasks.node_count()];
         }
-        self.removed[node.index()] = true;
+        self.structure.removed[node.index()] = true;
     }
 
     /// Whether a task was taken out.
     pub fn is_removed(&self, node: NodeId) -> bool {
-        self.removed.get(node.index()).copied().unwrap_or(false)
+        self.structure.removed.get(node.index()).copied().unwrap_or(false)
     }
 
     /// The traced tasks that were taken out, in order.
     pub fn removed(&self) -> impl Iterator<Item = NodeId> + use<'_> {
-        self.removed.iter().enumerate().filter(|(_, removed)| **removed).map(|(at, _)| NodeId::new(at))
+        self.structure.removed.iter().enumerate().filter(|(_, removed)| **removed).map(|(at, _)| NodeId::new(at))
     }
 
     /// Adds a task; it has to be connected besides.
     pub fn add(&mut self, added: Added) -> AddedId {
-        self.added.push(added);
-        self.dropped.push(false);
-        AddedId(self.added.len() as u32 - 1)
+        self.structure.added.push(added);
+        self.structure.dropped.push(false);
+        AddedId(self.structure.added.len() as u32 - 1)
     }
 
     /// Makes room for so many more tasks and dependencies.
     pub fn reserve(&mut self, tasks: usize, dependencies: usize) {
-        self.added.reserve(tasks);
-        self.dropped.reserve(tasks);
-        self.links.reserve(dependencies);
+        self.structure.added.reserve(tasks);
+        self.structure.dropped.reserve(tasks);
+        self.structure.links.reserve(dependencies);
     }
 
     /// Tasks that edits added, in order.
     pub fn added(&self) -> &[Added] {
-        &self.added
+        &self.structure.added
     }
 
     /// An added task, to be changed.
     pub fn added_mut(&mut self, id: AddedId) -> Option<&mut Added> {
-        self.added.get_mut(id.0 as usize)
+        self.structure.added.get_mut(id.0 as usize)
     }
 
     /// Adds a dependency.
     pub fn connect(&mut self, from: Node, to: Node, dependency: Dependency) {
         let traced = self.graph().tasks.node_count();
-        self.links.push(Link { from, to, dependency, is_cut: false }, traced);
+        self.structure.links.push(Link { from, to, dependency, is_cut: false }, traced);
     }
 
     /// Takes out a traced dependency.
     pub fn cut(&mut self, edge: EdgeIndex<u32>) {
-        self.cut.insert(edge);
+        self.structure.cut.insert(edge);
     }
 
     /// Changes a traced dependency.
     pub fn set_dependency(&mut self, edge: EdgeIndex<u32>, dependency: Dependency) {
-        self.changed_edges.insert(edge, dependency);
+        self.structure.changed_edges.insert(edge, dependency);
     }
 
     /// Adds a lane.
     pub fn add_lane(&mut self, lane: Lane, name: impl Into<String>) -> LaneId {
-        self.lanes.push((lane, name.into()));
-        LaneId((self.graph().lanes.len() + self.lanes.len() - 1) as u32)
+        self.structure.lanes.push((lane, name.into()));
+        LaneId((self.graph().lanes.len() + self.structure.lanes.len() - 1) as u32)
     }
 
     /// A lane, traced or added.
     pub fn lane(&self, id: LaneId) -> Option<&Lane> {
         let traced = self.graph().lanes.len();
         let at = id.0 as usize;
-        self.graph().lanes.get(at).or_else(|| self.lanes.get(at.checked_sub(traced)?).map(|(lane, _)| lane))
+        self.graph().lanes.get(at).or_else(|| self.structure.lanes.get(at.checked_sub(traced)?).map(|(lane, _)| lane))
     }
 
     /// Position of the rank of a lane, traced or added.
     pub fn rank_of(&self, lane: LaneId) -> usize {
-        self.base.rank_of(lane, &self.lanes)
+        self.base.rank_of(lane, &self.structure.lanes)
     }
 
     /// Whether tasks or dependencies were added, taken out or changed.
     pub fn is_restructured(&self) -> bool {
-        !(self.removed.is_empty()
-            && self.added.is_empty()
-            && self.links.is_empty()
-            && self.cut.is_empty()
-            && self.changed_edges.is_empty())
+        !(self.structure.removed.is_empty()
+            && self.structure.added.is_empty()
+            && self.structure.links.is_empty()
+            && self.structure.cut.is_empty()
+            && self.structure.changed_edges.is_empty())
     }
 }

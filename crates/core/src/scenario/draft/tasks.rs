@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::cost::{Family, Prediction, Provenance, Work};
+use crate::cost::{Family, Work};
 use crate::graph::{LaneId, NodeId, OperatorId, Phase, TaskKind};
 use crate::units::Bytes;
 
@@ -11,7 +11,7 @@ use super::{Added, AddedId, Draft, Node, Source};
 impl Draft<'_> {
     /// All added tasks that are still there.
     pub fn added_nodes(&self) -> impl Iterator<Item = Node> + use<> {
-        let there: Vec<bool> = self.dropped.iter().map(|gone| !gone).collect();
+        let there: Vec<bool> = self.structure.dropped.iter().map(|gone| !gone).collect();
         there.into_iter().enumerate().filter(|(_, there)| *there).map(|(id, _)| Node::Added(AddedId(id as u32)))
     }
 
@@ -25,15 +25,15 @@ impl Draft<'_> {
     pub fn kind_of(&self, node: Node) -> TaskKind {
         match node {
             Node::Traced(node) => self.graph().tasks[node].kind,
-            Node::Added(AddedId(id)) => self.added[id as usize].kind,
+            Node::Added(AddedId(id)) => self.structure.added[id as usize].kind,
         }
     }
 
     /// Where a task runs now.
     pub fn lane_of(&self, node: Node) -> LaneId {
         match node {
-            Node::Traced(node) => self.moved.get(&node).copied().unwrap_or(self.graph().tasks[node].lane),
-            Node::Added(AddedId(id)) => self.added[id as usize].lane,
+            Node::Traced(node) => self.structure.moved.get(&node).copied().unwrap_or(self.graph().tasks[node].lane),
+            Node::Added(AddedId(id)) => self.structure.added[id as usize].lane,
         }
     }
 
@@ -41,7 +41,7 @@ impl Draft<'_> {
     pub fn name_of(&self, node: Node) -> &str {
         match node {
             Node::Traced(node) => self.graph().names.get(self.graph().tasks[node].name),
-            Node::Added(AddedId(id)) => &self.added[id as usize].name,
+            Node::Added(AddedId(id)) => &self.structure.added[id as usize].name,
         }
     }
 
@@ -49,7 +49,7 @@ impl Draft<'_> {
     pub fn operator_of(&self, node: Node) -> Option<OperatorId> {
         match node {
             Node::Traced(node) => self.graph().tasks[node].operator,
-            Node::Added(AddedId(id)) => self.added[id as usize].operator,
+            Node::Added(AddedId(id)) => self.structure.added[id as usize].operator,
         }
     }
 
@@ -57,7 +57,7 @@ impl Draft<'_> {
     pub fn caller_of(&self, node: Node) -> Option<&str> {
         match node {
             Node::Traced(_) => None,
-            Node::Added(AddedId(id)) => self.added[id as usize].caller.as_deref(),
+            Node::Added(AddedId(id)) => self.structure.added[id as usize].caller.as_deref(),
         }
     }
 
@@ -70,7 +70,7 @@ impl Draft<'_> {
     pub fn beside(&self, node: Node) -> NodeId {
         match node {
             Node::Traced(node) => node,
-            Node::Added(AddedId(id)) => self.added[id as usize].after,
+            Node::Added(AddedId(id)) => self.structure.added[id as usize].after,
         }
     }
 
@@ -78,14 +78,14 @@ impl Draft<'_> {
     pub fn work_of(&self, node: Node) -> Option<&Work> {
         match node {
             Node::Traced(node) => self.work(node),
-            Node::Added(AddedId(id)) => self.added[id as usize].work.as_deref(),
+            Node::Added(AddedId(id)) => self.structure.added[id as usize].work.as_deref(),
         }
     }
 
     fn shared_work_of(&self, node: Node) -> Option<Arc<Work>> {
         match node {
             Node::Traced(node) => self.shared_work(node),
-            Node::Added(AddedId(id)) => self.added[id as usize].work.clone(),
+            Node::Added(AddedId(id)) => self.structure.added[id as usize].work.clone(),
         }
     }
 
@@ -101,24 +101,7 @@ impl Draft<'_> {
     pub fn bytes_of(&self, node: Node) -> Bytes {
         match node {
             Node::Traced(node) => self.graph().tasks[node].bytes,
-            Node::Added(AddedId(id)) => self.added[id as usize].bytes,
-        }
-    }
-
-    /// What it takes now, and where that figure is from.
-    pub fn price_of(&self, node: Node) -> Prediction {
-        let id = match node {
-            Node::Traced(node) => return self.price(node),
-            Node::Added(AddedId(id)) => id as usize,
-        };
-        let price = self.added[id].prediction;
-        match self.factors_added.get(id) {
-            Some(&factor) if (factor - 1.0).abs() > f64::EPSILON => Prediction {
-                duration: price.duration.scale(factor),
-                provenance: price.provenance.max(Provenance::Anchored),
-                ..price
-            },
-            _ => price,
+            Node::Added(AddedId(id)) => self.structure.added[id as usize].bytes,
         }
     }
 
@@ -126,7 +109,7 @@ impl Draft<'_> {
     pub fn is_gone(&self, node: Node) -> bool {
         match node {
             Node::Traced(node) => self.is_removed(node),
-            Node::Added(AddedId(id)) => self.dropped[id as usize],
+            Node::Added(AddedId(id)) => self.structure.dropped[id as usize],
         }
     }
 
@@ -134,33 +117,21 @@ impl Draft<'_> {
     pub fn take_out(&mut self, node: Node) {
         match node {
             Node::Traced(node) => self.remove(node),
-            Node::Added(AddedId(id)) => self.dropped[id as usize] = true,
-        }
-    }
-
-    /// Multiplies its duration.
-    pub fn stretch(&mut self, node: Node, factor: f64) {
-        match node {
-            Node::Traced(node) => self.scale(node, factor),
-            Node::Added(AddedId(id)) => {
-                let needed = self.factors_added.len().max(id as usize + 1);
-                self.factors_added.resize(needed, 1.0);
-                self.factors_added[id as usize] *= factor;
-            }
+            Node::Added(AddedId(id)) => self.structure.dropped[id as usize] = true,
         }
     }
 
     /// Lets it run on another lane. Its place in the order of both has to be changed besides.
     pub fn move_to(&mut self, node: Node, lane: LaneId) {
         match node {
-            Node::Traced(node) => _ = self.moved.insert(node, lane),
-            Node::Added(AddedId(id)) => self.added[id as usize].lane = lane,
+            Node::Traced(node) => _ = self.structure.moved.insert(node, lane),
+            Node::Added(AddedId(id)) => self.structure.added[id as usize].lane = lane,
         }
     }
 
     /// Traced tasks that run on another lane, by node.
     pub fn moved(&self) -> Vec<(NodeId, LaneId)> {
-        let mut moved: Vec<_> = self.moved.iter().map(|(&node, &lane)| (node, lane)).collect();
+        let mut moved: Vec<_> = self.structure.moved.iter().map(|(&node, &lane)| (node, lane)).collect();
         moved.sort_unstable();
         moved
     }
@@ -169,7 +140,7 @@ impl Draft<'_> {
     pub fn copy(&mut self, of: Node, lane: LaneId, beside: NodeId) -> Node {
         let caller = match of {
             Node::Traced(_) => None,
-            Node::Added(AddedId(id)) => self.added[id as usize].caller.clone(),
+            Node::Added(AddedId(id)) => self.structure.added[id as usize].caller.clone(),
         };
         let name = self.shared_name(of);
         Node::Added(self.add(Added {
@@ -179,7 +150,7 @@ impl Draft<'_> {
             operator: self.operator_of(of),
             bytes: self.bytes_of(of),
             work: self.shared_work_of(of),
-            prediction: self.price_of(of),
+            price: self.price_of(of).into(),
             members: Vec::new(),
             source: Source::Repeats(of),
             caller,
@@ -192,7 +163,7 @@ impl Draft<'_> {
         match copy {
             Node::Traced(node) => self.copy(copy, self.lane_of(copy), node),
             Node::Added(AddedId(id)) => {
-                let again = self.added[id as usize].clone();
+                let again = self.structure.added[id as usize].clone();
                 Node::Added(self.add(again))
             }
         }
@@ -203,12 +174,12 @@ impl Draft<'_> {
         let graph = self.graph();
         let id = match of {
             Node::Traced(node) => graph.tasks[node].name,
-            Node::Added(AddedId(id)) => return self.added[id as usize].name.clone(),
+            Node::Added(AddedId(id)) => return self.structure.added[id as usize].name.clone(),
         };
         let at = id.0 as usize;
-        if self.names.len() <= at {
-            self.names.resize(at + 1, None);
+        if self.structure.names.len() <= at {
+            self.structure.names.resize(at + 1, None);
         }
-        self.names[at].get_or_insert_with(|| graph.names.get(id).into()).clone()
+        self.structure.names[at].get_or_insert_with(|| graph.names.get(id).into()).clone()
     }
 }

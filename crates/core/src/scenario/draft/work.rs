@@ -2,22 +2,47 @@
 
 use std::sync::Arc;
 
+use rustc_hash::{FxHashMap, FxHashSet};
+
 use crate::cost::{Family, Work};
 use crate::graph::{NodeId, Operands, OperatorId};
 use crate::scenario::plan;
-use crate::scenario::works::{Class, Classifier, NO_CLASS};
+use crate::scenario::works::{Class, Classifier, NO_CLASS, Overrides};
 
 use super::Draft;
+use super::by_node::ByNode;
+use super::merge::Merge;
+
+/// What the tasks of a draft have to do, by class: tasks of a class do the same.
+#[derive(Clone, Debug, Default)]
+pub(super) struct TaskWorks {
+    /// Class of each traced task; empty while none changed.
+    pub(super) class_of: Vec<u32>,
+    /// Classes beyond those of the base.
+    pub(super) classes: Vec<Class>,
+    /// By the address of a work that was set, which its class keeps.
+    class_of_work: FxHashMap<usize, u32>,
+    /// Arguments of operators that edits changed.
+    pub(super) overrides: Overrides,
+    /// Tasks whose work was changed by itself.
+    own_work: FxHashSet<NodeId>,
+    /// Classes that stand for the traced ones, of tasks whose recorded arguments do not show their work.
+    pub(super) traced_as: ByNode<u32>,
+    /// Tasks that do the work of others besides their own.
+    pub(super) merged: FxHashMap<NodeId, Merge>,
+    /// By task, the one that does its work, itself where it does that of others too.
+    pub(super) member_of: FxHashMap<NodeId, NodeId>,
+}
 
 impl Draft<'_> {
     /// The arguments of an operator now.
     pub fn operands(&self, operator: OperatorId) -> Option<&Operands> {
-        self.overrides.operands(self.base.graph(), operator)
+        self.works.overrides.operands(self.base.graph(), operator)
     }
 
     /// The arguments of an operator now, as a number: equal numbers, equal arguments.
     pub fn arguments(&self, operator: OperatorId) -> Option<u32> {
-        self.overrides.number(self.base.graph(), operator)
+        self.works.overrides.number(self.base.graph(), operator)
     }
 
     /// Changes arguments of operators, and with them the work of the tasks below those operators.
@@ -25,11 +50,11 @@ impl Draft<'_> {
     /// # Arguments
     /// `list`: argument lists; `rows`: operators with their row in `list`.
     pub fn set_operands(&mut self, list: Vec<Operands>, rows: impl IntoIterator<Item = (OperatorId, u32)>) {
-        let first = self.overrides.list.len() as u32;
-        self.overrides.list.extend(list);
+        let first = self.works.overrides.list.len() as u32;
+        self.works.overrides.list.extend(list);
         let graph = self.base.graph();
         for (operator, row) in rows {
-            self.overrides.set(graph, operator, first + row);
+            self.works.overrides.set(graph, operator, first + row);
         }
         self.reclassify();
         plan::follow_operands(self);
@@ -37,50 +62,55 @@ impl Draft<'_> {
 
     fn reclassify(&mut self) {
         let works = self.base.works();
-        let first = (works.classes.len() + self.classes.len()) as u32;
-        let mut classifier = Classifier::new(self.base.graph(), &self.overrides, &works.sharing, first);
+        let first = (works.classes.len() + self.works.classes.len()) as u32;
+        let mut classifier = Classifier::new(self.base.graph(), &self.works.overrides, &works.sharing, first);
         let mut class_of = Vec::with_capacity(works.of_node.len());
-        let individual = !self.class_of.is_empty();
+        let individual = !self.works.class_of.is_empty();
         for node in self.base.graph().tasks.node_indices() {
             let kept = individual && self.is_individual(node);
-            class_of.push(match (kept, self.merged.get(&node)) {
+            class_of.push(match (kept, self.works.merged.get(&node)) {
                 (true, Some(merge)) => merge.own,
-                (true, None) => self.class_of[node.index()],
+                (true, None) => self.works.class_of[node.index()],
                 (false, _) => classifier.class(node),
             });
         }
         let new = classifier.classes();
-        self.classes.extend(new);
-        self.class_of = class_of;
-        self.touch_all(|draft, node| draft.class_of[node.index()] != NO_CLASS);
-        let mut merged: Vec<NodeId> = self.merged.keys().copied().collect();
+        self.works.classes.extend(new);
+        self.works.class_of = class_of;
+        self.touch_all(|draft, node| draft.works.class_of[node.index()] != NO_CLASS);
+        let mut merged: Vec<NodeId> = self.works.merged.keys().copied().collect();
         merged.sort_unstable();
         for kept in merged {
-            if let Some(merge) = self.merged.get_mut(&kept) {
-                merge.own = self.class_of[kept.index()];
+            if let Some(merge) = self.works.merged.get_mut(&kept) {
+                merge.own = self.works.class_of[kept.index()];
             }
             self.remerge(kept);
         }
     }
 
+    /// Whether a task does the work of others besides its own.
+    pub fn is_merged(&self, node: NodeId) -> bool {
+        self.works.merged.contains_key(&node)
+    }
+
     /// Whether the work of a task was set on its own, not by its operator's arguments.
     fn is_individual(&self, node: NodeId) -> bool {
-        self.own_work.contains(&node)
+        self.works.own_work.contains(&node)
     }
 
     /// Changes the work of one task alone; tasks that share the new work are priced together.
     pub fn set_work(&mut self, node: NodeId, work: impl Into<Arc<Work>>) {
-        if self.class_of.is_empty() {
-            self.class_of.clone_from(&self.base.works().of_node);
+        if self.works.class_of.is_empty() {
+            self.works.class_of.clone_from(&self.base.works().of_node);
         }
         let class = self.new_class(work.into());
-        self.class_of[node.index()] = class;
-        self.own_work.insert(node);
+        self.works.class_of[node.index()] = class;
+        self.works.own_work.insert(node);
         self.touch(node);
-        if let Some(merge) = self.merged.get_mut(&node) {
+        if let Some(merge) = self.works.merged.get_mut(&node) {
             merge.own = class;
         }
-        if let Some(&kept) = self.member_of.get(&node) {
+        if let Some(&kept) = self.works.member_of.get(&node) {
             self.remerge(kept);
         }
     }
@@ -95,19 +125,19 @@ impl Draft<'_> {
 
     /// As [`set_work`](Self::set_work), for a task whose recorded arguments do not show that it did `traced`.
     pub fn set_works(&mut self, node: NodeId, traced: impl Into<Arc<Work>>, work: impl Into<Arc<Work>>) {
-        if self.traced_as.get(node).is_none() {
+        if self.works.traced_as.get(node).is_none() {
             let class = self.new_class(traced.into());
-            self.traced_as.insert(node, class);
+            self.works.traced_as.insert(node, class);
         }
         self.set_work(node, work);
     }
 
     /// The class of tasks that do `work`, new unless that very work was set before.
     pub(super) fn new_class(&mut self, work: Arc<Work>) -> u32 {
-        let next = (self.base.works().classes.len() + self.classes.len()) as u32;
-        let class = *self.class_of_work.entry(Arc::as_ptr(&work).addr()).or_insert(next);
+        let next = (self.base.works().classes.len() + self.works.classes.len()) as u32;
+        let class = *self.works.class_of_work.entry(Arc::as_ptr(&work).addr()).or_insert(next);
         if class == next {
-            self.classes.push(Class { family: work.family, work: Some(work) });
+            self.works.classes.push(Class { family: work.family, work: Some(work) });
         }
         class
     }
@@ -120,13 +150,13 @@ impl Draft<'_> {
     pub(super) fn class_at(&self, class: u32) -> Option<&Class> {
         let works = self.base.works();
         let own = (class as usize).checked_sub(works.classes.len());
-        own.map_or_else(|| works.classes.get(class as usize), |own| self.classes.get(own))
+        own.map_or_else(|| works.classes.get(class as usize), |own| self.works.classes.get(own))
     }
 
     pub(super) fn classes_of(&self, node: NodeId) -> (u32, u32) {
         let recorded = self.base.works().of_node[node.index()];
-        let old = self.traced_as.get(node).copied().unwrap_or(recorded);
-        (old, self.class_of.get(node.index()).copied().unwrap_or(old))
+        let old = self.works.traced_as.get(node).copied().unwrap_or(recorded);
+        (old, self.works.class_of.get(node.index()).copied().unwrap_or(old))
     }
 
     /// What a task has to do now, where that is known.

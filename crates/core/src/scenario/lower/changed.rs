@@ -63,19 +63,19 @@ fn tasks(draft: &Draft<'_>, durations: &Durations<'_>) -> Vec<u32> {
     let traced = graph.tasks.node_count();
     let mut is_changed = vec![false; traced];
     let target = |edge| Some(graph.tasks.edge_endpoints(edge)?.1);
-    let of_edges = draft.cut.iter().chain(draft.changed_edges.keys().copied()).filter_map(target);
+    let of_edges = draft.structure.cut.iter().chain(draft.structure.changed_edges.keys().copied()).filter_map(target);
     let longer = base.moving().iter().filter(|moving| {
         let (old, new) = (base.duration(moving.from), durations.task(moving.from.index() as u32));
         old != new && graph.tasks[moving.edge].effective_lag(old) != graph.tasks[moving.edge].effective_lag(new)
     });
     let of_lags = longer.map(|moving| moving.to);
     of_edges.chain(of_lags).chain(draft.removed()).for_each(|node| is_changed[node.index()] = true);
-    for link in draft.links.iter() {
+    for link in draft.structure.links.iter() {
         if let Node::Traced(node) = link.to {
             is_changed[node.index()] = true;
         }
     }
-    let added = (0..draft.added.len()).map(|id| (traced + id) as u32);
+    let added = (0..draft.structure.added.len()).map(|id| (traced + id) as u32);
     (0..).zip(is_changed).filter(|(_, changed)| *changed).map(|(task, _)| task).chain(added).collect()
 }
 
@@ -84,9 +84,9 @@ fn collect(draft: &Draft<'_>, durations: &Durations<'_>, task: u32, edges: &mut 
     let traced = draft.graph().tasks.node_count();
     let node = Node::of_number(task, traced);
     let is_gone = draft.is_gone(node);
-    let wires = draft.wires_into(node).map(|wire| (wire.from.number(traced), wire.dependency));
-    let wires = wires.filter_map(|(from, of)| Some((from, in_force(of, is_gone)?)));
-    edges.extend(wires.map(|(from, of)| Edge { from, lag: of.effective_lag(durations.task(from)) }));
+    let into = draft.edges_into(node).map(|edge| (edge.from.number(traced), edge.dependency));
+    let into = into.filter_map(|(from, of)| Some((from, in_force(of, is_gone)?)));
+    edges.extend(into.map(|(from, of)| Edge { from, lag: of.effective_lag(durations.task(from)) }));
 }
 
 /// What a dependency holds back. Into a task that was taken out, order on its lane remains, without a gap; what only held back

@@ -15,10 +15,11 @@ pub(in crate::scenario) struct Prices {
 
 impl Prices {
     pub(in crate::scenario) fn of(draft: &Draft<'_>) -> Self {
-        let of_added = (0..draft.added.len() as u32).map(|id| draft.price_of(Node::Added(AddedId(id)))).collect();
+        let of_added =
+            (0..draft.structure.added.len() as u32).map(|id| draft.price_of(Node::Added(AddedId(id)))).collect();
         let mut changes = Vec::new();
         if draft.has_touched() {
-            draft.foresee();
+            draft.predict_changes();
             let nodes = draft.graph().tasks.node_indices();
             for node in nodes.filter(|&node| draft.is_touched(node) && !draft.is_removed(node)) {
                 let prediction = draft.price(node);
@@ -53,7 +54,7 @@ impl<'a> Durations<'a> {
                 first = first.min(row);
             }
         }
-        let added = prices.of_added.iter().zip(&draft.dropped);
+        let added = prices.of_added.iter().zip(&draft.structure.dropped);
         let added = added.map(|(price, &gone)| if gone { DurNs::ZERO } else { price.duration }).collect();
         Self { untouched, rows, first, added }
     }

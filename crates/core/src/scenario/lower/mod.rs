@@ -32,7 +32,7 @@ pub(super) fn lower(draft: &Draft<'_>, prices: &Prices) -> Lowered {
     let durations = Durations::of(draft, prices);
     let changed = Changed::of(draft, &durations);
     let untouched = draft.base().timed();
-    if draft.added.is_empty() && patch::fits(untouched, &changed) {
+    if draft.structure.added.is_empty() && patch::fits(untouched, &changed) {
         let (timed, unchanged) = patch::patch(untouched, &changed, &durations);
         return Lowered { timed, unchanged: Some(unchanged), added: Vec::new(), cyclic: 0 };
     }

@@ -19,7 +19,7 @@ use super::durations::Durations;
 pub(super) fn rebuild(draft: &Draft<'_>, changed: Changed, durations: &Durations<'_>) -> Lowered {
     let base = draft.base().timed();
     let traced = base.task_of.len();
-    let count = traced + draft.added.len();
+    let count = traced + draft.structure.added.len();
     let more: usize = changed.groups().map(|(_, edges)| joints(edges.len()) as usize).sum();
     let mut writer = Writer {
         base,
@@ -29,14 +29,14 @@ pub(super) fn rebuild(draft: &Draft<'_>, changed: Changed, durations: &Durations
         changed,
         row: vec![NO_TASK; base.len()],
         task_of: vec![NO_TASK; count],
-        timed: TimedGraph::with_capacity(base.len() + draft.added.len() + more, traced),
+        timed: TimedGraph::with_capacity(base.len() + draft.structure.added.len() + more, traced),
         waiting: Vec::new(),
         is_waiting: vec![false; count],
         predecessors: Vec::new(),
         cyclic: 0,
     };
     let beside = |(id, added): (u32, &Added)| (added.after.index() as u32, id);
-    let mut added: Vec<(u32, u32)> = (0..).zip(&draft.added).map(beside).collect();
+    let mut added: Vec<(u32, u32)> = (0..).zip(&draft.structure.added).map(beside).collect();
     // Edits add tasks in runs that are in order, which this kind of sorting takes as they are.
     added.sort_by_key(|&(after, _)| after);
     let mut from = 0;
@@ -164,7 +164,7 @@ impl Writer<'_> {
         let traced = self.base.task_of.len();
         let key = |task: u32| match (task as usize).checked_sub(traced) {
             None => (task, 0),
-            Some(added) => (draft.added[added].after.index() as u32, task),
+            Some(added) => (draft.structure.added[added].after.index() as u32, task),
         };
         let cycle = &self.waiting[from..];
         let edge_into = |at: usize| {

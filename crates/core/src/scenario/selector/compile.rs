@@ -279,7 +279,7 @@ fn lanes(field: Field, test: &Test, graph: &ExecutionGraph, draft: Option<&Draft
         }
         _ => false,
     };
-    let added = draft.map(|draft| draft.lanes.iter().map(|(lane, _)| lane)).into_iter().flatten();
+    let added = draft.map(|draft| draft.structure.lanes.iter().map(|(lane, _)| lane)).into_iter().flatten();
     graph.lanes.iter().chain(added).map(lane_matches).collect()
 }
 

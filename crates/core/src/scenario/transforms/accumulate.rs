@@ -8,7 +8,7 @@ use petgraph::visit::EdgeRef;
 use crate::cost::{CollectiveKind, Shape};
 use crate::graph::{Dependency, DependencyKind, ExecutionGraph, LaneId, NodeId, Phase, RankPart, TaskKind};
 use crate::scenario::context::Context;
-use crate::scenario::draft::{Draft, Node, NodeSet, Wire, order_kind};
+use crate::scenario::draft::{AddedId, Draft, DraftEdge, Node, NodeSet, order_kind};
 use crate::scenario::transform::{StepReport, Transform, TransformSpec};
 use crate::units::{DurNs, TimeNs};
 
@@ -53,12 +53,15 @@ impl Transform for Accumulate {
         if repeated.len() * copies > MOST {
             return StepReport::nothing(format!("{} tasks are too many to repeat", repeated.len() * copies));
         }
+        let gone = repeated.iter().filter(|&&node| draft.is_gone(node)).count();
         let once: Vec<bool> = repeated.iter().map(|&node| is_once(draft, node)).collect();
+        let reduced = repeated.iter().zip(&once).filter(|&(&node, &once)| once && !draft.is_gone(node)).count();
+        let passed: Vec<bool> = repeated.iter().zip(&once).map(|(&node, once)| *once || draft.is_gone(node)).collect();
         let section = Section::of(draft, repeated);
         let mut before: Vec<Vec<Node>> = Vec::with_capacity(copies);
         draft.reserve(copies * section.nodes.len(), copies * section.inner.len());
         for _ in 0..copies {
-            let copied = section.copy(draft, before.last(), &once);
+            let copied = section.copy(draft, before.last(), &passed);
             section.follow(draft, before.last(), &copied);
             if before.is_empty() {
                 section.hand_on(draft, &copied);
@@ -67,19 +70,24 @@ impl Transform for Accumulate {
         }
         section.follow(draft, before.last(), &section.nodes);
         draft.repeat(self.batches);
-        let reduced = once.iter().filter(|&&once| once).count();
         let among = if reduced > 0 { format!("{} among them and ", count(reduced, "task")) } else { String::new() };
         let summary = format!(
             "{} batches per step: {} of forward and backward pass repeated, {among}the update once",
             self.batches,
-            count(section.nodes.len() - reduced, "task"),
+            count(section.nodes.len() - reduced - gone, "task"),
         );
         let unhandled = vec!["the time is that of all batches of a step".to_owned()];
-        StepReport { changed: copies * (section.nodes.len() - reduced), summary, unhandled, ..StepReport::default() }
+        StepReport {
+            changed: copies * (section.nodes.len() - reduced - gone),
+            summary,
+            unhandled,
+            ..StepReport::default()
+        }
     }
 }
 
-/// The tasks of the chosen step from its start to the end of its backward pass, in order.
+/// The tasks of the chosen step from its start to the end of its backward pass, in order; those that were taken out among them,
+/// which pass on what others wait for.
 fn repeated(draft: &Draft<'_>) -> Vec<Node> {
     let (base, graph) = (draft.base(), draft.graph());
     let ends: Vec<Option<TimeNs>> = graph.ranks.iter().map(|part| end_of_backward(draft, part)).collect();
@@ -87,7 +95,7 @@ fn repeated(draft: &Draft<'_>) -> Vec<Node> {
     let is_repeated = |&node: &NodeId| {
         let end = ends.get(base.rank_index(graph.tasks[node].lane)).copied().flatten();
         let inside = within[node.index()] && end.is_some_and(|end| launched(graph, node) < end);
-        inside && graph.tasks[node].kind != TaskKind::StepEnd && !draft.is_removed(node)
+        inside && graph.tasks[node].kind != TaskKind::StepEnd
     };
     let mut chosen: Vec<bool> = graph.tasks.node_indices().map(|node| is_repeated(&node)).collect();
     // Where ranks meet belongs to what they meet for, and arriving to meeting: the later come first.
@@ -99,7 +107,8 @@ fn repeated(draft: &Draft<'_>) -> Vec<Node> {
         }
     }
     let traced: Vec<NodeId> = graph.tasks.node_indices().filter(|node| chosen[node.index()]).collect();
-    let added = draft.added_nodes().filter(|&node| traced.binary_search(&draft.beside(node)).is_ok());
+    let added = (0..draft.added().len() as u32).map(|id| Node::Added(AddedId(id)));
+    let added = added.filter(|&node| traced.binary_search(&draft.beside(node)).is_ok());
     traced.iter().map(|&node| Node::Traced(node)).chain(added).collect()
 }
 
@@ -161,12 +170,12 @@ impl Section {
         }
         let mut inner = Vec::with_capacity(2 * nodes.len());
         for (from, &node) in nodes.iter().enumerate() {
-            let wires = draft.wires_from(node).filter(|wire| within.contains(wire.to));
-            inner.extend(wires.map(|wire| (from as u32, place[wire.to.number(traced) as usize], wire.dependency)));
+            let edges = draft.edges_from(node).filter(|edge| within.contains(edge.to));
+            inner.extend(edges.map(|edge| (from as u32, place[edge.to.number(traced) as usize], edge.dependency)));
         }
         let mut lanes: BTreeMap<LaneId, (usize, usize)> = BTreeMap::new();
         for (at, &node) in nodes.iter().enumerate().filter(|(_, node)| draft.kind_of(**node).is_work()) {
-            if matches!(node, Node::Traced(_)) {
+            if matches!(node, Node::Traced(_)) && !draft.is_gone(node) {
                 lanes.entry(draft.lane_of(node)).or_insert((at, at)).1 = at;
             }
         }
@@ -174,8 +183,8 @@ impl Section {
         Self { nodes, within, inner, ends }
     }
 
-    /// Adds a copy of everything in it but what runs `once`, which is passed over; like the copy `before` where there is one.
-    fn copy(&self, draft: &mut Draft<'_>, before: Option<&Vec<Node>>, once: &[bool]) -> Vec<Node> {
+    /// Adds a copy of everything in it but what is `passed` over; like the copy `before` where there is one.
+    fn copy(&self, draft: &mut Draft<'_>, before: Option<&Vec<Node>>, passed: &[bool]) -> Vec<Node> {
         let copies: Vec<Node> = match before {
             Some(before) => before.iter().map(|&copy| draft.copy_again(copy)).collect(),
             None => self.nodes.iter().map(|&node| draft.copy(node, draft.lane_of(node), draft.beside(node))).collect(),
@@ -183,7 +192,7 @@ impl Section {
         for &(from, to, dependency) in &self.inner {
             draft.connect(copies[from as usize], copies[to as usize], dependency);
         }
-        for (&copy, _) in copies.iter().zip(once).filter(|(_, once)| **once) {
+        for (&copy, _) in copies.iter().zip(passed).filter(|(_, passed)| **passed) {
             draft.take_out(copy);
         }
         copies
@@ -192,11 +201,11 @@ impl Section {
     /// Lets work of the step before that waits for something here (they shared the device) wait for its first copy.
     fn hand_on(&self, draft: &mut Draft<'_>, first: &[Node]) {
         for (&node, &copy) in self.nodes.iter().zip(first) {
-            let outer = draft.wires_from(node).filter(|wire| !self.within.contains(wire.to));
-            let earlier: Vec<Wire> = outer.filter(|wire| wire.to != copy && is_before(draft, wire.to)).collect();
-            for wire in earlier {
-                draft.disconnect(&wire);
-                draft.connect(copy, wire.to, wire.dependency);
+            let outer = draft.edges_from(node).filter(|edge| !self.within.contains(edge.to));
+            let earlier: Vec<DraftEdge> = outer.filter(|edge| edge.to != copy && is_before(draft, edge.to)).collect();
+            for edge in earlier {
+                draft.disconnect(&edge);
+                draft.connect(copy, edge.to, edge.dependency);
             }
         }
     }
@@ -205,10 +214,10 @@ impl Section {
     fn follow(&self, draft: &mut Draft<'_>, before: Option<&Vec<Node>>, after: &[Node]) {
         let Some(before) = before else {
             for (&node, &copy) in self.nodes.iter().zip(after) {
-                let outer = draft.wires_into(node).filter(|wire| !self.within.contains(wire.from));
-                let earlier: Vec<Wire> = outer.filter(|wire| is_before(draft, wire.from)).collect();
-                for wire in earlier {
-                    draft.connect(wire.from, copy, wire.dependency);
+                let outer = draft.edges_into(node).filter(|edge| !self.within.contains(edge.from));
+                let earlier: Vec<DraftEdge> = outer.filter(|edge| is_before(draft, edge.from)).collect();
+                for edge in earlier {
+                    draft.connect(edge.from, copy, edge.dependency);
                 }
             }
             return;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::cost::{Prediction, Provenance};
 use crate::graph::{Dependency, DependencyKind, HostPart, LaneId, TaskKind};
 use crate::scenario::context::Context;
-use crate::scenario::draft::{Draft, Node, NodeSet, Wire};
+use crate::scenario::draft::{Draft, DraftEdge, Node, NodeSet};
 use crate::scenario::selector::Selector;
 use crate::scenario::step::StepError;
 use crate::scenario::text::Words;
@@ -98,9 +98,9 @@ impl Launch {
     fn of(draft: &Draft<'_>, kernel: Node) -> Option<Self> {
         let from = draft.call_of(kernel)?;
         let is_call = |node: Node| draft.kind_of(node) == TaskKind::Runtime && !draft.is_gone(node);
-        let is_before = |wire: &Wire| wire.kind() == DependencyKind::Program && is_call(wire.from);
+        let is_before = |edge: &DraftEdge| edge.kind() == DependencyKind::Program && is_call(edge.from);
         let call = match draft.kind_of(from) {
-            TaskKind::Joint => draft.wires_into(from).find(is_before)?.from,
+            TaskKind::Joint => draft.edges_into(from).find(is_before)?.from,
             _ => Some(from).filter(|&from| is_call(from))?,
         };
         Some(Self { kernel, call, from })
@@ -133,27 +133,27 @@ impl CudaGraph {
 /// Lets `first` launch a kernel, closer to those of `kernels` that are before it on its stream.
 ///
 /// # Arguments
-/// `wires`: room to work in.
-fn launch_by(draft: &mut Draft<'_>, first: Node, launch: &Launch, kernels: &NodeSet, wires: &mut Vec<Wire>) {
+/// `edges`: room to work in.
+fn launch_by(draft: &mut Draft<'_>, first: Node, launch: &Launch, kernels: &NodeSet, edges: &mut Vec<DraftEdge>) {
     let &Launch { kernel, call, from } = launch;
-    wires.clear();
+    edges.clear();
     if from != call {
         // A graph takes one place in the queue: its kernels wait for none.
-        wires.extend(draft.wires_into(from).filter(|wire| wire.kind() == DependencyKind::LaunchQueue));
-        wires.drain(..).for_each(|wire| draft.disconnect(&wire));
+        edges.extend(draft.edges_into(from).filter(|edge| edge.kind() == DependencyKind::LaunchQueue));
+        edges.drain(..).for_each(|edge| draft.disconnect(&edge));
     }
-    wires.extend(draft.wires_into(kernel));
-    for wire in &*wires {
-        match wire.kind() {
+    edges.extend(draft.edges_into(kernel));
+    for edge in &*edges {
+        match edge.kind() {
             DependencyKind::Launch | DependencyKind::LaunchQueue => {
-                draft.disconnect(wire);
-                if wire.from == from {
-                    draft.connect(first, kernel, wire.dependency);
+                draft.disconnect(edge);
+                if edge.from == from {
+                    draft.connect(first, kernel, edge.dependency);
                 }
             }
-            DependencyKind::Stream if kernels.contains(wire.from) && wire.dependency.lag > GAP => {
-                draft.disconnect(wire);
-                draft.connect(wire.from, kernel, Dependency { lag: GAP, ..wire.dependency });
+            DependencyKind::Stream if kernels.contains(edge.from) && edge.dependency.lag > GAP => {
+                draft.disconnect(edge);
+                draft.connect(edge.from, kernel, Dependency { lag: GAP, ..edge.dependency });
             }
             _ => {}
         }
@@ -185,9 +185,9 @@ fn capture(draft: &mut Draft<'_>, launches: &[Launch], host: &[Node]) -> (usize,
     };
     draft.set_price(first, prediction);
     draft.reserve(0, 2 * launches.len());
-    let mut wires = Vec::new();
+    let mut edges = Vec::new();
     for launch in launches.iter().filter(|launch| launch.call != first) {
-        launch_by(draft, first, launch, &kernels, &mut wires);
+        launch_by(draft, first, launch, &kernels, &mut edges);
     }
     let of_model = |node: &Node| match draft.kind_of(*node) {
         TaskKind::Host(HostPart::Between) => draft.price_of(*node).duration <= LONGEST_BETWEEN,

@@ -207,7 +207,8 @@ impl NewOperator {
         let (lane, operator, after) = (draft.lane_of(call), draft.operator_of(call), draft.beside(call));
         let (name, source, caller) = (self.name.clone(), Source::Given, Some(self.name.clone()));
         let (kind, bytes, members) = (TaskKind::Host(part), Bytes(0), Vec::new());
-        let added = Added { name, kind, lane, operator, bytes, work: None, prediction, members, source, caller, after };
+        let price = prediction.into();
+        let added = Added { name, kind, lane, operator, bytes, work: None, price, members, source, caller, after };
         let node = Node::Added(draft.add(added));
         kernel::put(draft, call, side, node, DurNs::ZERO);
     }

@@ -45,14 +45,15 @@ pub(super) fn place(draft: &mut Draft<'_>, node: Node, side: Side, new: NewKerne
 
 /// Adds `new` on `lane`, outside its order, with a call like that of `node` next to it.
 pub(super) fn launch(draft: &mut Draft<'_>, node: Node, side: Side, lane: LaneId, new: NewKernel) -> Placed {
-    let launch = draft.wires_into(node).find(|wire| wire.kind() == DependencyKind::Launch);
+    let launch = draft.edges_into(node).find(|edge| edge.kind() == DependencyKind::Launch);
     let at_once = Dependency::on_end(DependencyKind::Launch, DurNs::ZERO);
-    let launch = launch.map_or(at_once, |wire| wire.dependency);
+    let launch = launch.map_or(at_once, |edge| edge.dependency);
     let after = draft.beside(node);
     let NewKernel { name, operator, work, prediction, source, caller } = new;
     let (kind, bytes, members) = (TaskKind::Kernel, Bytes(0), Vec::new());
     let of_call = caller.clone();
-    let added = Added { name, kind, lane, operator, bytes, work, prediction, members, source, caller, after };
+    let price = prediction.into();
+    let added = Added { name, kind, lane, operator, bytes, work, price, members, source, caller, after };
     let kernel = Node::Added(draft.add(added));
     let call = draft.call_of(node).filter(|&call| draft.kind_of(call) == TaskKind::Runtime && !draft.is_gone(call));
     let again = call.map(|call| {

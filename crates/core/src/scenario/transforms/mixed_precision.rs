@@ -4,19 +4,20 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
+use crate::cost::Family;
 use crate::cost::operators::{bare, operator_family};
-use crate::cost::{Family, Prediction, Shape, Work};
 use crate::device::{DeviceKind, DeviceProfile, Precision};
-use crate::graph::{DType, NodeId, Operand, Operands, OperatorId, Phase, TaskKind};
+use crate::graph::{DType, Operand, Operands, OperatorId, Phase, TaskKind};
 use crate::intern::NameId;
 use crate::scenario::context::Context;
-use crate::scenario::draft::{Draft, Node, Source};
+use crate::scenario::draft::{Cast, Draft, Node};
 use crate::scenario::step::StepError;
 use crate::scenario::text::Words;
 use crate::scenario::transform::{StepReport, Transform, TransformSpec};
-use crate::units::{Bytes, Flop};
+use crate::units::Bytes;
 
-use super::kernel::{self, NewKernel, Side};
+use super::cast::Casts;
+use super::kernel::Side;
 use super::report::{count, survey};
 
 /// Computes in a 16-bit float where autocast would.
@@ -137,15 +138,18 @@ impl MixedPrecision {
     }
 }
 
-/// A product or convolution with a weight: its first kernel, and the weight's elements where they are recorded.
+/// A product or convolution with a weight.
 #[derive(Clone, Copy, Debug)]
 struct Product {
-    kernel: NodeId,
-    weight: Option<u64>,
+    /// Its first kernel.
+    kernel: Node,
+    operator: OperatorId,
+    /// The weight among its operator's arguments; `None` where it is not recorded.
+    weight: Option<u16>,
     is_forward: bool,
 }
 
-/// The products among operators that change, each by its first kernel.
+/// The products with a weight among operators that change, and those that repeat them.
 ///
 /// # Arguments
 /// `changed`: by operator whether it does.
@@ -158,10 +162,17 @@ fn products(draft: &Draft<'_>, changed: &[bool]) -> Vec<Product> {
         let Some(id) = graph.tasks[kernel].operator.filter(|id| product && changed[id.0 as usize]) else { continue };
         if !std::mem::replace(&mut seen[id.0 as usize], true) {
             let operator = &graph.operators[id.0 as usize];
-            let weight = draft.operands(id).and_then(|operands| weight(graph.names.get(operator.name), operands));
-            products.push(Product { kernel, weight, is_forward: operator.phase == Phase::Forward });
+            let Some(place) = weight_place(graph.names.get(operator.name)) else { continue };
+            let is_matrix = |operands: &Operands| operands.dims(usize::from(place)).is_some_and(|dims| dims.len() > 1);
+            let weight = draft.operands(id).is_some_and(is_matrix).then_some(place);
+            let is_forward = operator.phase == Phase::Forward;
+            products.push(Product { kernel: Node::Traced(kernel), operator: id, weight, is_forward });
         }
     }
+    let of: FxHashMap<Node, Product> = products.iter().map(|product| (product.kernel, *product)).collect();
+    let repeated =
+        draft.added_nodes().filter_map(|kernel| Some(Product { kernel, ..*of.get(&draft.repeated(kernel)?)? }));
+    products.extend(repeated);
     products
 }
 
@@ -170,17 +181,19 @@ fn products(draft: &Draft<'_>, changed: &[bool]) -> Vec<Product> {
 struct Border {
     /// The first kernel after it.
     kernel: Node,
-    elements: u64,
+    operator: OperatorId,
+    /// The activation among that operator's arguments.
+    argument: u16,
     narrows: bool,
 }
 
 /// The borders on every stream: what follows is taken to use what comes before, as it does in a chain of layers.
 fn borders(draft: &Draft<'_>, changed: &[bool]) -> Vec<Border> {
-    let read: Vec<Option<u64>> = (0..changed.len() as u32).map(|id| activation(draft, OperatorId(id))).collect();
+    let read: Vec<Option<u16>> = (0..changed.len() as u32).map(|id| activation(draft, OperatorId(id))).collect();
     // Of look-ups the first tensor is a table.
     let activation = |node: Node| {
-        let elements = draft.operator_of(node).and_then(|id| read[id.0 as usize]);
-        elements.filter(|_| draft.family_of(node) != Some(Family::Embedding))
+        let found = draft.operator_of(node).and_then(|id| Some((id, read[id.0 as usize]?)));
+        found.filter(|_| draft.family_of(node) != Some(Family::Embedding))
     };
     let computes = |node: Node| {
         draft.kind_of(node) == TaskKind::Kernel
@@ -193,32 +206,30 @@ fn borders(draft: &Draft<'_>, changed: &[bool]) -> Vec<Border> {
             let narrow = |node: Node| draft.operator_of(node).is_some_and(|id| changed[id.0 as usize]);
             let (kernel, narrows) = (pair[1], narrow(pair[1]));
             let is_same_phase = draft.phase_of(pair[0]) == draft.phase_of(kernel);
-            if let Some(elements) = activation(kernel).filter(|_| narrows != narrow(pair[0]) && is_same_phase) {
-                borders.push(Border { kernel, elements, narrows });
+            let is_border = narrows != narrow(pair[0]) && is_same_phase;
+            if let Some((operator, argument)) = activation(kernel).filter(|_| is_border) {
+                borders.push(Border { kernel, operator, argument, narrows });
             }
         }
     }
     borders
 }
 
-/// Elements of the first tensor of 32-bit floats that an operator reads.
-fn activation(draft: &Draft<'_>, operator: OperatorId) -> Option<u64> {
-    let floats = |operand: &Operand| match operand {
-        Operand::Tensor { dims, dtype: Some(DType::Fp32), .. } if dims.len() > 1 => Some(dims.iter().product()),
-        _ => None,
-    };
-    draft.operands(operator)?.inputs.iter().find_map(floats)
+/// The place of the first tensor of 32-bit floats that an operator reads.
+fn activation(draft: &Draft<'_>, operator: OperatorId) -> Option<u16> {
+    let is_float =
+        |operand: &Operand| matches!(operand, Operand::Tensor { dims, dtype: Some(DType::Fp32), .. } if dims.len() > 1);
+    draft.operands(operator)?.inputs.iter().position(is_float).map(|place| place as u16)
 }
 
-/// Elements of the weight of a product; 0 for a product of two activations.
-fn weight(operator: &str, operands: &Operands) -> Option<u64> {
+/// The place of the weight among a product's arguments; `None` for a product of two activations.
+fn weight_place(operator: &str) -> Option<u16> {
     let bare = bare(operator);
-    let at = match bare {
-        _ if bare.contains("bmm") || bare.contains("matmul") => return Some(0),
-        "addmm" | "baddbmm" => 2,
-        _ => 1,
-    };
-    operands.dims(at).filter(|dims| dims.len() > 1).map(|dims| dims.iter().product())
+    match bare {
+        _ if bare.contains("bmm") || bare.contains("matmul") => None,
+        "addmm" | "baddbmm" => Some(2),
+        _ => Some(1),
+    }
 }
 
 impl MixedPrecision {
@@ -226,34 +237,45 @@ impl MixedPrecision {
     /// How many casts that are, and for how many products the weight is not known.
     fn cast_weights(self, draft: &mut Draft<'_>, products: &[Product]) -> (usize, usize) {
         let (mut casts, mut missing, within) = (0, 0, draft.base().iteration_tasks());
-        let mut narrowing = Casts::to(&format!("cast weight to {}", self.dtype.name()));
-        let mut widening = Casts::to("cast gradient to fp32");
+        let mut narrowing = Casts::named(&format!("cast weight to {}", self.dtype.name()));
+        let mut widening = Casts::named("cast gradient to fp32");
         draft.reserve(2 * products.len(), 6 * products.len());
         for product in products {
-            let Some(elements) = product.weight else {
+            let Some(argument) = product.weight else {
                 missing += 1;
                 continue;
             };
-            let node = Node::Traced(product.kernel);
-            if product.is_forward && within[product.kernel.index()] {
+            let (kernel, cast) = (product.kernel, self.cast(product.operator, argument, product.is_forward));
+            if let Node::Traced(node) = kernel
+                && product.is_forward
+                && within[node.index()]
+            {
                 // Autocast keeps the narrow weight until the end of the step.
-                draft.hold(draft.rank_of(draft.lane_of(node)), Bytes(2 * elements));
+                let bytes = self.dtype.size() * cast.elements(draft).unwrap_or(0);
+                draft.hold(draft.rank_of(draft.lane_of(kernel)), Bytes(bytes));
             }
             let (of, side) =
                 if product.is_forward { (&mut narrowing, Side::Before) } else { (&mut widening, Side::After) };
-            casts += usize::from(of.cast(draft, (node, side), elements, product.is_forward));
+            casts += usize::from(of.add(draft, (kernel, side), cast));
         }
         (casts, missing)
     }
 
+    /// An argument copied to the narrow type, or back.
+    fn cast(self, operator: OperatorId, argument: u16, narrows: bool) -> Cast {
+        let (from, to) = if narrows { (DType::Fp32, self.dtype) } else { (self.dtype, DType::Fp32) };
+        Cast { operator, argument, from, to }
+    }
+
     /// Casts the activations at borders; at how many there was anything to cast.
     fn cast_activations(self, draft: &mut Draft<'_>, borders: &[Border]) -> usize {
-        let mut narrowing = Casts::to(&format!("cast activation to {}", self.dtype.name()));
-        let mut widening = Casts::to("cast activation to fp32");
+        let mut narrowing = Casts::named(&format!("cast activation to {}", self.dtype.name()));
+        let mut widening = Casts::named("cast activation to fp32");
         draft.reserve(2 * borders.len(), 6 * borders.len());
         let mut cast = |border: &Border| {
             let of = if border.narrows { &mut narrowing } else { &mut widening };
-            of.cast(draft, (border.kernel, Side::Before), border.elements, border.narrows)
+            let cast = self.cast(border.operator, border.argument, border.narrows);
+            of.add(draft, (border.kernel, Side::Before), cast)
         };
         borders.iter().filter(|border| cast(border)).count()
     }
@@ -281,40 +303,4 @@ impl MixedPrecision {
         }
         changed.then_some(new)
     }
-}
-
-/// Casts of one name, with what is known of those of each size.
-struct Casts {
-    name: Arc<str>,
-    caller: Arc<str>,
-    /// By elements and rank.
-    known: FxHashMap<(u64, usize), (Arc<Work>, Option<Prediction>)>,
-}
-
-impl Casts {
-    fn to(name: &str) -> Self {
-        Self { name: name.into(), caller: "aten::_to_copy".into(), known: FxHashMap::default() }
-    }
-
-    /// Adds a kernel that copies elements to the other width, beside a kernel that is there; `false` where nothing is to copy.
-    fn cast(&mut self, draft: &mut Draft<'_>, (at, side): (Node, Side), elements: u64, narrows: bool) -> bool {
-        let rank = draft.rank_of(draft.lane_of(at));
-        let (work, price) = self.known.entry((elements, rank)).or_insert_with(|| {
-            let work = cast_work(elements, narrows);
-            let price = draft.price_new(&work, rank);
-            (Arc::new(work), price)
-        });
-        let Some(prediction) = price.filter(|_| elements > 0) else { return false };
-        let (name, work, caller) = (self.name.clone(), Some(work.clone()), Some(self.caller.clone()));
-        let (operator, source) = (draft.operator_of(at), Source::Given);
-        kernel::place(draft, at, side, NewKernel { name, operator, work, prediction, source, caller });
-        true
-    }
-}
-
-fn cast_work(elements: u64, narrows: bool) -> Work {
-    let (wide, narrow) = (Bytes(4 * elements), Bytes(2 * elements));
-    let (read, written) = if narrows { (wide, narrow) } else { (narrow, wide) };
-    let (family, precision, shape) = (Family::Elementwise, Precision::Fp32, Shape::Plain);
-    Work { family, flop: Flop(elements as f64), read, written, precision, shape }
 }

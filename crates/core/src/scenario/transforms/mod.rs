@@ -1,6 +1,7 @@
 //! The edits, one file each, and their table.
 
 mod accumulate;
+mod cast;
 mod checkpoint;
 mod collectives;
 mod cuda_graph;

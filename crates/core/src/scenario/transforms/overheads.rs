@@ -10,7 +10,7 @@ use crate::cost::{OverheadKind, Overheads, Prediction, Provenance, Statistic};
 use crate::graph::NodeId;
 use crate::intern::NameId;
 use crate::scenario::context::Context;
-use crate::scenario::draft::{AddedId, Draft};
+use crate::scenario::draft::{AddedId, Draft, Node};
 use crate::scenario::known::Name;
 use crate::scenario::step::StepError;
 use crate::scenario::text::Words;
@@ -200,10 +200,8 @@ impl<'d, 'b> Setting<'d, 'b> {
             let added = &self.draft.added()[index];
             let found = kind_of(added.kind).and_then(|kind| self.overheads.own(kind, &added.name));
             let Some(prediction) = found.map(|statistic| prediction(statistic, self.is_own)) else { continue };
-            if let Some(added) = self.draft.added_mut(AddedId(index as u32)) {
-                added.prediction = prediction;
-                changed += 1;
-            }
+            self.draft.set_price(Node::Added(AddedId(index as u32)), prediction);
+            changed += 1;
         }
         changed
     }

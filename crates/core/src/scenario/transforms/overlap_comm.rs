@@ -129,7 +129,7 @@ fn steps(draft: &Draft<'_>) -> Vec<Step> {
     let within = draft.base().iteration_tasks();
     let mut steps: BTreeMap<(usize, bool), Step> = BTreeMap::new();
     let key = |node: Node| (draft.rank_of(draft.lane_of(node)), within[draft.beside(node).index()]);
-    let is_own = |node: Node| draft.kind_of(node) == TaskKind::Kernel && !draft.is_repetition(node);
+    let is_own = |node: Node| draft.kind_of(node) == TaskKind::Kernel && draft.repeated(node).is_none();
     for node in draft.in_order(is_own).into_values().flatten() {
         let step = steps.entry(key(node)).or_default();
         let beside = &graph.tasks[draft.beside(node)];
@@ -236,11 +236,11 @@ fn start(draft: &Draft<'_>, node: Node) -> TimeNs {
 fn wait_late(draft: &mut Draft<'_>, user: Option<Node>, backward: &NodeSet, node: NodeId) -> usize {
     let Some(user) = user else { return 0 };
     let mut moved = 0;
-    for wire in draft.wires_from(Node::Traced(node)).collect::<Vec<_>>() {
-        let waits = matches!(wire.kind(), DependencyKind::EventWait | DependencyKind::LateStart);
-        if waits && backward.contains(wire.to) {
-            draft.disconnect(&wire);
-            draft.connect(wire.from, user, Dependency::on_end(DependencyKind::EventWait, AT_ONCE));
+    for edge in draft.edges_from(Node::Traced(node)).collect::<Vec<_>>() {
+        let waits = matches!(edge.kind(), DependencyKind::EventWait | DependencyKind::LateStart);
+        if waits && backward.contains(edge.to) {
+            draft.disconnect(&edge);
+            draft.connect(edge.from, user, Dependency::on_end(DependencyKind::EventWait, AT_ONCE));
             moved += 1;
         }
     }
@@ -289,10 +289,10 @@ fn gate(draft: &Draft<'_>, node: NodeId) -> NodeId {
 fn start_after(draft: &mut Draft<'_>, node: NodeId, producer: Node) {
     let gate = Node::Traced(gate(draft, node));
     let comm = draft.graph().tasks[node].lane;
-    for wire in draft.wires_into(gate).collect::<Vec<_>>() {
-        let own_stream = wire.kind() == DependencyKind::Stream && draft.lane_of(wire.from) == comm;
-        if !own_stream && wire.kind() != DependencyKind::Collective {
-            draft.disconnect(&wire);
+    for edge in draft.edges_into(gate).collect::<Vec<_>>() {
+        let own_stream = edge.kind() == DependencyKind::Stream && draft.lane_of(edge.from) == comm;
+        if !own_stream && edge.kind() != DependencyKind::Collective {
+            draft.disconnect(&edge);
         }
     }
     draft.connect(producer, gate, Dependency::on_end(DependencyKind::EventWait, AT_ONCE));

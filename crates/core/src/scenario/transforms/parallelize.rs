@@ -186,7 +186,7 @@ fn new_stream(draft: &mut Draft<'_>, beside: LaneId) -> LaneId {
         Some(&Lane { rank, kind: LaneKind::Stream { device, .. }, .. }) => (rank, device),
         other => (other.map(|lane| lane.rank).unwrap_or_default(), 0),
     };
-    let kind = LaneKind::Stream { device, stream: FIRST_STREAM + draft.lanes.len() as i64 };
+    let kind = LaneKind::Stream { device, stream: FIRST_STREAM + draft.structure.lanes.len() as i64 };
     draft.add_lane(Lane { rank, kind, name: NameId(0), communication: false }, "branch")
 }
 

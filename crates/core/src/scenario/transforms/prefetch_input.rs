@@ -116,8 +116,8 @@ fn users(draft: &mut Draft<'_>, by_step: &BTreeMap<u8, Vec<Node>>, all: &[Node])
     for (&step, copies) in by_step {
         for &copy in copies {
             let uses = |kind| matches!(kind, DependencyKind::Stream | DependencyKind::EventWait);
-            let wires = draft.wires_from(copy).filter(|wire| uses(wire.kind()));
-            let following = wires.map(|wire| wire.to).filter(|user| !all.contains(user));
+            let edges = draft.edges_from(copy).filter(|edge| uses(edge.kind()));
+            let following = edges.map(|edge| edge.to).filter(|user| !all.contains(user));
             users.entry(step).or_default().extend(following);
         }
     }
@@ -129,10 +129,10 @@ fn release(draft: &mut Draft<'_>, copy: Node, lane: LaneId) -> usize {
     draft.unchain(copy, copy);
     draft.move_to(copy, lane);
     let mut waits = 0;
-    for wire in draft.wires_from(copy).collect::<Vec<_>>() {
-        if matches!(wire.kind(), DependencyKind::HostWait | DependencyKind::HiddenWait | DependencyKind::EventWait) {
-            waits += usize::from(wire.kind() != DependencyKind::EventWait);
-            draft.disconnect(&wire);
+    for edge in draft.edges_from(copy).collect::<Vec<_>>() {
+        if matches!(edge.kind(), DependencyKind::HostWait | DependencyKind::HiddenWait | DependencyKind::EventWait) {
+            waits += usize::from(edge.kind() != DependencyKind::EventWait);
+            draft.disconnect(&edge);
         }
     }
     waits

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::cost::{Route, Shape};
 use crate::graph::{DependencyKind, TaskKind};
 use crate::scenario::context::Context;
-use crate::scenario::draft::{Draft, Node, NodeSet, Wire};
+use crate::scenario::draft::{Draft, DraftEdge, Node, NodeSet};
 use crate::scenario::selector::Selector;
 use crate::scenario::step::StepError;
 use crate::scenario::text::Words;
@@ -51,20 +51,22 @@ impl Transform for RemoveSync {
         let joints: Vec<Node> = draft.nodes().filter(|&node| draft.kind_of(node) == TaskKind::Joint).collect();
         let (mut waits, mut needed) = (0, 0);
         for joint in joints {
-            let into = draft.wires_into(joint).collect::<Vec<_>>();
-            let is_call =
-                |wire: &&Wire| wire.kind() == DependencyKind::Program && draft.kind_of(wire.from) == TaskKind::Runtime;
-            let Some(call) = into.iter().find(is_call).map(|wire| wire.from) else { continue };
+            let into = draft.edges_into(joint).collect::<Vec<_>>();
+            let is_call = |edge: &&DraftEdge| {
+                edge.kind() == DependencyKind::Program && draft.kind_of(edge.from) == TaskKind::Runtime
+            };
+            let Some(call) = into.iter().find(is_call).map(|edge| edge.from) else { continue };
             if chosen.as_ref().is_some_and(|chosen| !chosen.contains(call)) {
                 continue;
             }
-            let is_wait = |wire: &&Wire| matches!(wire.kind(), DependencyKind::HostWait | DependencyKind::HiddenWait);
-            let (data, idle): (Vec<&Wire>, Vec<&Wire>) =
-                into.iter().filter(is_wait).partition(|wire| gives_data(draft, wire.from, call));
+            let is_wait =
+                |edge: &&DraftEdge| matches!(edge.kind(), DependencyKind::HostWait | DependencyKind::HiddenWait);
+            let (data, idle): (Vec<&DraftEdge>, Vec<&DraftEdge>) =
+                into.iter().filter(is_wait).partition(|edge| gives_data(draft, edge.from, call));
             needed += usize::from(!data.is_empty());
             waits += usize::from(!idle.is_empty());
-            for wire in idle {
-                draft.disconnect(wire);
+            for edge in idle {
+                draft.disconnect(edge);
             }
         }
         if waits == 0 {

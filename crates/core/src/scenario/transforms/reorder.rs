@@ -119,9 +119,9 @@ fn shift(draft: &mut Draft<'_>, run: Run, before: Node) {
     let (first, mut last) = (run.first, run.last);
     let order = order_kind(draft.kind_of(first));
     // A call that waits ends with its joint.
-    let wires = draft.wires_from(last).collect::<Vec<_>>();
+    let edges = draft.edges_from(last).collect::<Vec<_>>();
     if let Some(joint) =
-        wires.iter().find(|wire| wire.kind() == order && draft.kind_of(wire.to) == TaskKind::Joint).map(|wire| wire.to)
+        edges.iter().find(|edge| edge.kind() == order && draft.kind_of(edge.to) == TaskKind::Joint).map(|edge| edge.to)
     {
         last = joint;
     }

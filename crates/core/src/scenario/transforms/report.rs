@@ -22,7 +22,7 @@ pub(super) fn survey<N: Into<Node>>(
     nodes: impl IntoIterator<Item = N>,
     summary: String,
 ) -> StepReport {
-    draft.foresee();
+    draft.predict_changes();
     let (mut unmodelled, mut sizeless) = (BTreeMap::new(), BTreeMap::new());
     let mut changed = 0;
     for node in nodes.into_iter().map(Into::into) {

@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use rustc_hash::FxHashMap;
+
 use crate::cost::{Family, Prediction, Provenance, Route, Shape, Work};
-use crate::graph::{NodeId, OperatorId, Phase, Task, TaskKind};
+use crate::graph::{NodeId, Operands, OperatorId, Phase, Task, TaskKind};
 use crate::scenario::base::Base;
-use crate::scenario::batch::{BatchLaws, Modelled};
+use crate::scenario::batch::{BatchLaws, BatchPlan, Modelled};
 use crate::scenario::context::Context;
 use crate::scenario::draft::Draft;
 use crate::scenario::step::StepError;
@@ -76,12 +78,13 @@ impl Transform for ResizeBatch {
             unknown(draft, &[], &mut report);
             return report;
         }
+        let now = draft.batch().map_or(old, |(_, now)| now);
+        let (lists, rows) = resized(draft, &plan, [old, now, self.batch]);
         draft.set_batch(old, self.batch);
-        draft.set_operands(plan.resized(base.graph(), old, self.batch), plan.rows.iter().copied());
-        let ratio = self.batch as f64 / old as f64;
+        draft.set_operands(lists, rows);
         let carrying = carrying(base, &plan.rows);
-        let moved = resize_transfers(draft, &carrying, ratio);
-        resize_sparse(draft, ratio);
+        let moved = resize_transfers(draft, &carrying, [old, now, self.batch]);
+        resize_sparse(draft, self.batch as f64 / old as f64);
         let nodes = base.graph().tasks.node_indices().filter(|&node| base.family(node).is_some());
         let summary =
             format!("batch {old} → {}, {} resized, {moved} copies", self.batch, count(plan.rows.len(), "operator"));
@@ -89,6 +92,30 @@ impl Transform for ResizeBatch {
         unknown(draft, &carrying, &mut report);
         report
     }
+}
+
+/// The arguments of operators on the batch at another batch size, on top of what steps before made of them; each operator with
+/// its row.
+///
+/// # Arguments
+/// `batches`: the recorded batch, the one now, and the new one.
+fn resized(draft: &Draft<'_>, plan: &BatchPlan, batches: [u64; 3]) -> (Vec<Operands>, Vec<(OperatorId, u32)>) {
+    let (graph, [old, _, new]) = (draft.graph(), batches);
+    if !draft.has_operands() {
+        return (plan.resized(graph, old, new), plan.rows.clone());
+    }
+    let mut lists = Vec::new();
+    let mut rows = Vec::with_capacity(plan.rows.len());
+    let mut known: FxHashMap<(u32, Option<u32>), u32> = FxHashMap::default();
+    for &(id, variant) in &plan.rows {
+        let Some(current) = draft.operands(id) else { continue };
+        let row = *known.entry((variant, draft.arguments(id))).or_insert_with(|| {
+            lists.push(plan.resized_again(graph, variant, current, batches));
+            lists.len() as u32 - 1
+        });
+        rows.push((id, row));
+    }
+    (lists, rows)
 }
 
 /// Resizes by what a second trace of the model tells: dimensions on the lines through both, times by the model through both.
@@ -104,8 +131,8 @@ fn learned(draft: &mut Draft<'_>, laws: &BatchLaws, (old, new): (u64, u64)) -> S
         let over_traced = |draft: &Draft<'_>| draft.price(node).duration.0.max(1) as f64 / traced.0 as f64;
         let modelled = Modelled { other: over_traced(&other), new: over_traced(draft) };
         if let Some(ratio) = laws.ratio(node, new, modelled) {
-            draft.recost(node, None);
-            draft.learn(node, ratio / over_traced(draft), LEARNED);
+            draft.correct(node, None);
+            draft.correct_by_measurement(node, ratio / over_traced(draft), LEARNED);
             report.changed += 1;
         } else {
             let entry = unmatched.entry(graph.names.get(graph.tasks[node].name)).or_default();
@@ -134,13 +161,13 @@ fn follow_both(draft: &mut Draft<'_>, laws: &BatchLaws, (old, new): (u64, u64)) 
 }
 
 /// Where learned times are from. The error is the root mean square of that of un-profiled iterations at a third batch size predicted
-/// from two others, on our own captures (`lab whatif`), of the kind of model that is worse: perceptron 5 % (n 6),
-/// recommenders 10.6 % (n 12).
+/// from two others, on our own captures (`lab whatif`), of the kind of model that is worse: perceptron 9 % (n 6),
+/// recommenders 18 % (n 12).
 const LEARNED: Prediction = Prediction {
     duration: DurNs::ZERO,
     provenance: Provenance::Anchored,
     model: "two-traces",
-    error: 0.106,
+    error: 0.18,
     extrapolated: false,
 };
 
@@ -158,7 +185,8 @@ fn carrying(base: &Base, rows: &[(OperatorId, u32)]) -> Vec<bool> {
 }
 
 /// Copies to the device, copies and fills of operators on the batch, and all-to-all carry proportionally more bytes.
-fn resize_transfers(draft: &mut Draft<'_>, carrying: &[bool], ratio: f64) -> usize {
+fn resize_transfers(draft: &mut Draft<'_>, carrying: &[bool], [old, now, new]: [u64; 3]) -> usize {
+    let ratio = |from: u64| new as f64 / from as f64;
     let base = draft.base();
     let graph = base.graph();
     let mut resized = Vec::new();
@@ -167,15 +195,16 @@ fn resize_transfers(draft: &mut Draft<'_>, carrying: &[bool], ratio: f64) -> usi
         let on_batch = task.operator.is_some_and(|id| carrying[id.0 as usize]);
         let Some(work) = base.work(node) else { continue };
         let grows = match (&work.shape, task.kind) {
-            (Shape::Copy { route: Route::HostToDevice, .. }, _) => {
-                task.bytes.0 >= draft.batch().map_or(0, |(old, _)| old)
-            }
+            (Shape::Copy { route: Route::HostToDevice, .. }, _) => task.bytes.0 >= old,
             (Shape::Copy { .. }, TaskKind::Memcpy | TaskKind::Memset) => on_batch,
             (Shape::Collective { kind, .. }, _) => *kind == crate::cost::CollectiveKind::AllToAll,
             _ => false,
         };
         if grows {
-            resized.push((node, scaled(work, ratio)));
+            // What steps before made of it stays; what only the batch made of it starts from what was recorded.
+            let by_batch = scaled(work, now as f64 / old as f64);
+            let own = draft.work(node).filter(|own| **own != by_batch);
+            resized.push((node, own.map_or_else(|| scaled(work, ratio(old)), |own| scaled(own, ratio(now)))));
         }
     }
     let count = resized.len();

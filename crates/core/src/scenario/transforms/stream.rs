@@ -68,7 +68,7 @@ fn lane(draft: &mut Draft<'_>, node: Node, number: i64) -> LaneId {
         other => (other.map(|lane| lane.rank).unwrap_or_default(), 0),
     };
     let kind = LaneKind::Stream { device, stream: number };
-    let all = draft.graph().lanes.len() + draft.lanes.len();
+    let all = draft.graph().lanes.len() + draft.structure.lanes.len();
     let known = (0..all as u32)
         .map(LaneId)
         .find(|&id| draft.lane(id).is_some_and(|lane| lane.rank == rank && lane.kind == kind));

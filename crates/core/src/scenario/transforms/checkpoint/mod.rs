@@ -170,7 +170,7 @@ fn recompute(draft: &mut Draft<'_>, segment: &Segment, at: Node) -> usize {
     let again = chain(draft, &segment.work, at, beside, gap);
     let copy_of: FxHashMap<Node, Node> = segment.host.iter().copied().zip(copied.iter().copied()).collect();
     for (&work, &copy) in segment.work.iter().zip(&again) {
-        let launch = draft.wires_into(work).find(|wire| wire.kind() == DependencyKind::Launch);
+        let launch = draft.edges_into(work).find(|edge| edge.kind() == DependencyKind::Launch);
         let Some(launch) = launch else { continue };
         if let Some(&from) = copy_of.get(&launch.from) {
             draft.connect(from, copy, launch.dependency);

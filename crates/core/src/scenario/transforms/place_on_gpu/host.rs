@@ -203,7 +203,7 @@ impl<'d, 'b> Placement<'d, 'b> {
             operator,
             bytes: Bytes(0),
             work: None,
-            prediction: time,
+            price: time.into(),
             members: Vec::new(),
             source: Source::Given,
             caller: None,
@@ -239,7 +239,8 @@ impl<'d, 'b> Placement<'d, 'b> {
         let (name, work) = (name.into(), work.map(Arc::new));
         let (operator, after) = (Some(operator), chain.beside);
         let source = planned.map_or(Source::Given, Source::Planned);
-        let added = Added { name, kind, lane, operator, bytes, work, prediction, members, source, caller: None, after };
+        let price = prediction.into();
+        let added = Added { name, kind, lane, operator, bytes, work, price, members, source, caller: None, after };
         let id = self.draft.add(added);
         let device = self.draft.device(group.rank);
         let (latency, between) = device.map_or((DurNs::ZERO, DurNs::ZERO), |d| (d.launch_latency, d.kernel_start));

@@ -41,7 +41,7 @@ pub(super) fn place(
         }
     }
     let exchange = exchange::recost(draft, tables, old, new, report);
-    draft.set_seats(new.to_vec());
+    draft.set_placements(new.to_vec());
     let against = if changes.is_empty() { String::new() } else { format!(", look-ups {}", changes.join(", ")) };
     report.summary = format!("{} moved{against}{exchange}", count(moved, "table"));
     if tables.ranks.iter().any(|rank| !rank.batched && !rank.forward.is_empty()) {
@@ -122,7 +122,7 @@ fn recost_rank(
     let lookups = &tables.ranks[rank];
     let nodes = || lookups.forward.iter().chain(&lookups.backward).copied();
     if is_traced(tables, new, rank) {
-        nodes().for_each(|node| draft.recost(node, None));
+        nodes().for_each(|node| draft.correct(node, None));
         return None;
     }
     let (before, after) = (parts(tables, &tables.placements(), rank), parts(tables, new, rank));
@@ -147,7 +147,7 @@ fn recost_rank(
                 error: new.error,
                 extrapolated: new.extrapolated || old.extrapolated,
             };
-            draft.recost(node, Some((ratio, prediction)));
+            draft.correct(node, Some((ratio, prediction)));
         }
     }
     Some((if whole.0 > 0.0 { whole.1 / whole.0 } else { 1.0 }, nodes().count()))

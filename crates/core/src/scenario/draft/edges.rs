@@ -11,7 +11,7 @@ use super::{Draft, Link, Node};
 
 /// A dependency in force.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Wire {
+pub struct DraftEdge {
     /// The earlier task.
     pub from: Node,
     /// The later task.
@@ -27,7 +27,7 @@ enum Key {
     Link(u32),
 }
 
-impl Wire {
+impl DraftEdge {
     /// Why.
     pub fn kind(&self) -> DependencyKind {
         self.dependency.kind
@@ -41,37 +41,37 @@ pub fn order_kind(kind: TaskKind) -> DependencyKind {
 
 impl Draft<'_> {
     /// What `node` waits for.
-    pub fn wires_into(&self, node: Node) -> impl Iterator<Item = Wire> {
-        self.wires(node, Incoming)
+    pub fn edges_into(&self, node: Node) -> impl Iterator<Item = DraftEdge> {
+        self.edges_of(node, Incoming)
     }
 
     /// What waits for `node`.
-    pub fn wires_from(&self, node: Node) -> impl Iterator<Item = Wire> {
-        self.wires(node, Outgoing)
+    pub fn edges_from(&self, node: Node) -> impl Iterator<Item = DraftEdge> {
+        self.edges_of(node, Outgoing)
     }
 
-    fn wires(&self, node: Node, direction: Direction) -> impl Iterator<Item = Wire> {
+    fn edges_of(&self, node: Node, direction: Direction) -> impl Iterator<Item = DraftEdge> {
         let graph = self.graph();
         let traced = if let Node::Traced(traced) = node { Some(traced) } else { None };
         let edges = traced.into_iter().flat_map(move |traced| graph.tasks.edges_directed(traced, direction));
-        let edges = edges.filter(|edge| !self.cut.contains(edge.id())).map(|edge| Wire {
+        let edges = edges.filter(|edge| !self.structure.cut.contains(edge.id())).map(|edge| DraftEdge {
             from: Node::Traced(edge.source()),
             to: Node::Traced(edge.target()),
-            dependency: *self.changed_edges.get(&edge.id()).unwrap_or(edge.weight()),
+            dependency: *self.structure.changed_edges.get(&edge.id()).unwrap_or(edge.weight()),
             key: Key::Traced(edge.id()),
         });
-        let links = self.links.of(node, direction, graph.tasks.node_count());
+        let links = self.structure.links.of(node, direction, graph.tasks.node_count());
         edges.chain(links.map(|(place, link)| {
             let &Link { from, to, dependency, .. } = link;
-            Wire { from, to, dependency, key: Key::Link(place) }
+            DraftEdge { from, to, dependency, key: Key::Link(place) }
         }))
     }
 
     /// Takes a dependency out.
-    pub fn disconnect(&mut self, wire: &Wire) {
-        match wire.key {
+    pub fn disconnect(&mut self, edge: &DraftEdge) {
+        match edge.key {
             Key::Traced(edge) => self.cut(edge),
-            Key::Link(place) => self.links.cut(place),
+            Key::Link(place) => self.structure.links.cut(place),
         }
     }
 
@@ -82,43 +82,43 @@ impl Draft<'_> {
         {
             return Some(Node::Traced(call));
         }
-        self.wires_into(work).find(|wire| wire.kind() == DependencyKind::Launch).map(|wire| wire.from)
+        self.edges_into(work).find(|edge| edge.kind() == DependencyKind::Launch).map(|edge| edge.from)
     }
 
     /// Puts the chain `first` to `last` behind `node` in the order of its lane; `lag` lies between them.
     pub fn put_after(&mut self, node: Node, (first, last): (Node, Node), lag: DurNs) {
         let order = order_kind(self.kind_of(node));
         let follows = |kind| kind == order || matches!(kind, DependencyKind::HostWait | DependencyKind::StepEnd);
-        let mut wires = std::mem::take(&mut self.wires);
-        wires.extend(self.wires_from(node).filter(|wire| follows(wire.kind())));
-        for wire in wires.drain(..) {
-            self.disconnect(&wire);
-            self.connect(last, wire.to, wire.dependency);
+        let mut found = std::mem::take(&mut self.structure.edges);
+        found.extend(self.edges_from(node).filter(|edge| follows(edge.kind())));
+        for edge in found.drain(..) {
+            self.disconnect(&edge);
+            self.connect(last, edge.to, edge.dependency);
         }
-        self.wires = wires;
+        self.structure.edges = found;
         self.connect(node, first, Dependency::on_end(order, lag));
     }
 
     /// Puts the chain `first` to `last` before `node` in the order of its lane; `lag` lies between them.
     pub fn put_before(&mut self, node: Node, (first, last): (Node, Node), lag: DurNs) {
         let order = order_kind(self.kind_of(node));
-        let mut wires = std::mem::take(&mut self.wires);
-        wires.extend(self.wires_into(node).filter(|wire| wire.kind() == order));
-        for wire in wires.drain(..) {
-            self.disconnect(&wire);
-            self.connect(wire.from, first, wire.dependency);
+        let mut found = std::mem::take(&mut self.structure.edges);
+        found.extend(self.edges_into(node).filter(|edge| edge.kind() == order));
+        for edge in found.drain(..) {
+            self.disconnect(&edge);
+            self.connect(edge.from, first, edge.dependency);
         }
-        self.wires = wires;
+        self.structure.edges = found;
         self.connect(last, node, Dependency::on_end(order, lag));
     }
 
     /// Takes the chain `first` to `last` out of the order of its lane: what followed it follows what came before it.
     pub fn unchain(&mut self, first: Node, last: Node) {
         let order = order_kind(self.kind_of(first));
-        let before: Vec<Wire> = self.wires_into(first).filter(|wire| wire.kind() == order).collect();
-        let after: Vec<Wire> = self.wires_from(last).filter(|wire| wire.kind() == order).collect();
-        for wire in before.iter().chain(&after) {
-            self.disconnect(wire);
+        let before: Vec<DraftEdge> = self.edges_into(first).filter(|edge| edge.kind() == order).collect();
+        let after: Vec<DraftEdge> = self.edges_from(last).filter(|edge| edge.kind() == order).collect();
+        for edge in before.iter().chain(&after) {
+            self.disconnect(edge);
         }
         for next in &after {
             for previous in &before {
@@ -129,8 +129,8 @@ impl Draft<'_> {
 
     /// The lag between neighbours on the stream of `node`, as it was before or behind it.
     pub fn stream_gap(&self, node: Node) -> DurNs {
-        let mut wires = self.wires_from(node).chain(self.wires_into(node));
-        let gap = wires.find(|wire| wire.kind() == DependencyKind::Stream).map(|wire| wire.dependency.lag);
+        let mut found = self.edges_from(node).chain(self.edges_into(node));
+        let gap = found.find(|edge| edge.kind() == DependencyKind::Stream).map(|edge| edge.dependency.lag);
         gap.unwrap_or_default().max(DurNs::ZERO)
     }
 }

@@ -1,0 +1,288 @@
+//! What a change of work, device or link makes of a task's time: worked out once per kind of change, applied to each task's own time.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rustc_hash::FxHashMap;
+
+use crate::cost::topology::{COMMON_NODE, Topology};
+use crate::cost::{Estimate, Kernel, Placed, Prediction, Provenance, RoofRatio, Work, roof_ratio, unmodelled};
+use crate::device::{DeviceProfile, LinkProfile};
+use crate::graph::{NodeId, Task, TaskKind};
+use crate::scenario::host::HostModel;
+use crate::scenario::works::NO_CLASS;
+use crate::units::DurNs;
+
+use super::{Draft, Layout};
+
+/// The link between nodes where nothing tells.
+const COMMON_BETWEEN_NODES: &str = "InfiniBand-HDR";
+
+/// What a change of work or device makes of a task's time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Change {
+    Kept,
+    Ratio(f64, Prediction),
+    Fixed(Prediction),
+    /// Its work is not known, its device changed.
+    Roofs(RoofRatio),
+    /// A collective: the ratio, and what it took before by the model.
+    Transfer(f64, DurNs, Prediction),
+}
+
+/// Changes that were asked about: by the class a task came from, the one it has, and its rank.
+#[derive(Debug, Default)]
+pub(super) struct Memo(Mutex<FxHashMap<(u32, u32, usize), Change>>);
+
+impl Clone for Memo {
+    fn clone(&self) -> Self {
+        Self(Mutex::new(self.known().clone()))
+    }
+}
+
+impl Memo {
+    /// What is known; a thread that stopped while it wrote left whole answers behind.
+    fn known(&self) -> MutexGuard<'_, FxHashMap<(u32, u32, usize), Change>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn clear(&self) {
+        self.known().clear();
+    }
+}
+
+impl Draft<'_> {
+    /// Prices the classes of all touched kernels together, which takes the models a fraction of the time.
+    ///
+    /// # Complexity
+    /// O(tasks).
+    pub fn predict_changes(&self) {
+        let graph = self.graph();
+        // By rank and class: the class that it came from, as seen last.
+        let classes = self.base.works().classes.len() + self.works.classes.len();
+        let mut last = vec![NO_CLASS; classes * graph.ranks.len().max(1)];
+        let mut open: BTreeMap<usize, BTreeSet<(u32, u32)>> = BTreeMap::new();
+        let kernels = graph.tasks.node_indices().filter(|&node| graph.tasks[node].kind == TaskKind::Kernel);
+        for node in kernels.filter(|&node| self.is_touched(node)) {
+            let ((old, new), rank) = (self.classes_of(node), self.base.rank_index(graph.tasks[node].lane));
+            if new as usize >= classes {
+                continue;
+            }
+            let Some(last) = last.get_mut(rank * classes + new as usize).filter(|last| **last != old) else { continue };
+            *last = old;
+            if !self.changes.known().contains_key(&(old, new, rank)) {
+                open.entry(rank).or_default().insert((old, new));
+            }
+        }
+        for (rank, changes) in open {
+            self.predict_changes_on(rank, &changes);
+        }
+    }
+
+    fn predict_changes_on(&self, rank: usize, changes: &BTreeSet<(u32, u32)>) {
+        let traced_on = self.context.devices.get(rank).or_else(|| self.context.devices.first());
+        let Some((traced_on, now)) = traced_on.zip(self.device(rank)) else { return };
+        let work = |class| self.class_at(class).and_then(|class| class.work.as_deref());
+        let kernel = |&(old, new): &(u32, u32)| self.kernel((old, work(old)), work(new));
+        let kernels: Vec<Kernel<'_>> = changes.iter().map(kernel).collect();
+        let predictions = self.context.models.between(&traced_on.profile, now).predict_all(&kernels);
+        // What no model covers may still follow roofs, which ask for the kernel's name.
+        let modelled = changes.iter().zip(predictions).filter(|(_, p)| p.provenance != Provenance::Unmodelled);
+        let priced = modelled.map(|(&(old, new), prediction)| ((old, new, rank), Change::of(prediction)));
+        self.changes.known().extend(priced);
+    }
+
+    /// What the work and device that a task has now make of its time.
+    pub(super) fn change(&self, node: NodeId) -> Change {
+        match self.known_change(node) {
+            Change::Transfer(ratio, _, of) if !self.may_hold_waiting(node) => Change::Ratio(ratio, of),
+            change => change,
+        }
+    }
+
+    fn known_change(&self, node: NodeId) -> Change {
+        let task = &self.graph().tasks[node];
+        let (old, new) = self.classes_of(node);
+        if old == NO_CLASS {
+            return Change::Kept;
+        }
+        let rank = self.base.rank_index(task.lane);
+        let known = self.changes.known().get(&(old, new, rank)).copied();
+        if let Some(known) = known {
+            return known;
+        }
+        let change = self.work_out((old, new), rank, task);
+        self.changes.known().insert((old, new, rank), change);
+        change
+    }
+
+    fn work_out(&self, (old, new): (u32, u32), rank: usize, task: &Task) -> Change {
+        let work = |class| self.class_at(class).and_then(|class| class.work.as_deref());
+        let Some(traced_on) = self.context.devices.get(rank).or_else(|| self.context.devices.first()) else {
+            return Change::Kept;
+        };
+        let traced_on = traced_on.profile.as_ref();
+        let is_collective = matches!(task.kind, TaskKind::Collective(_));
+        if is_collective {
+            return self.over_links((work(old), work(new)), traced_on, rank);
+        }
+        if let (TaskKind::Compute, Some(host)) = (task.kind, &self.context.host) {
+            return on_host(host, work(old), work(new));
+        }
+        let now =
+            if task.kind == TaskKind::Compute { traced_on } else { self.device(rank).map_or(traced_on, Arc::as_ref) };
+        let kernel = self.kernel((old, work(old)), work(new));
+        let prediction = self.context.models.between(traced_on, now).predict(kernel);
+        let roofs = match (prediction.provenance, task.kind) {
+            (Provenance::Unmodelled, TaskKind::Kernel) if old == new => self.by_roofs(task, old, (traced_on, now)),
+            _ => None,
+        };
+        roofs.map_or_else(|| Change::of(prediction), Change::Roofs)
+    }
+
+    /// A task of class `old` whose work changes, in units of [`UNIT`].
+    fn kernel<'w>(&self, (class, old): (u32, Option<&'w Work>), new: Option<&'w Work>) -> Kernel<'w> {
+        let typical = self.base.works().typical.get(class as usize).copied();
+        Kernel { measured: Some(UNIT), typical, old, new }
+    }
+
+    fn by_roofs(&self, task: &Task, class: u32, (old, new): (&DeviceProfile, &DeviceProfile)) -> Option<RoofRatio> {
+        roof_ratio(self.graph().names.get(task.name), self.class_at(class)?.family, old, new)
+    }
+
+    /// A collective runs over the interconnect that an edit chose, else that of the device it is on now where both that
+    /// and the traced one's are known.
+    fn over_links(&self, (old, new): (Option<&Work>, Option<&Work>), device: &DeviceProfile, rank: usize) -> Change {
+        let models = &self.context.models;
+        let own = models.links().of_device(&device.id);
+        let moved = self.device(rank).filter(|now| now.id != device.id);
+        let with_device = moved.and_then(|now| models.links().of_device(&now.id));
+        let link = self.machine.interconnect.as_ref().or(with_device);
+        if old == new && link.is_none() && self.machine.layout == Layout::default() {
+            return Change::Kept;
+        }
+        match (old, new, own) {
+            (Some(old), Some(new), Some(own)) => {
+                let traced = Layout::default();
+                let before = self.topology(own, &traced);
+                let after = self.topology(link.unwrap_or(own), &self.machine.layout);
+                let moved = Change::of(models.predict_over(UNIT, (old, before), (new, after)));
+                match (moved, before.transfer(old)) {
+                    (Change::Ratio(ratio, of), Some(time)) if of.provenance == Provenance::Anchored => {
+                        Change::Transfer(ratio, DurNs::from_us_f64(time.us), of)
+                    }
+                    (moved, _) => moved,
+                }
+            }
+            _ if self.machine.interconnect.is_some() && own.is_none() => Change::of(unmodelled(Some(UNIT))),
+            _ if self.machine.interconnect.is_none() && old == new => Change::Kept,
+            _ => Change::of(models.predict(Some(UNIT), Placed { work: old, device }, Placed { work: new, device })),
+        }
+    }
+
+    /// Whether a task is a collective of which not all ranks are loaded: its traced time contains waiting for the others.
+    pub fn may_hold_waiting(&self, node: NodeId) -> bool {
+        let graph = self.graph();
+        let TaskKind::Collective(id) = graph.tasks[node].kind else { return false };
+        let Some(collective) = graph.collectives.get(id.0 as usize) else { return false };
+        let loaded = |&member: &NodeId| graph.count_of(graph.lanes[graph.tasks[member].lane.0 as usize].rank);
+        collective.members.iter().map(loaded).sum::<u32>() < collective.group_size
+    }
+
+    /// What a collective took that is taken to be waiting: what is beyond the model's transfer, where not all ranks are loaded.
+    pub fn waiting_in(&self, node: NodeId) -> DurNs {
+        let task = &self.graph().tasks[node];
+        match self.is_touched(node).then(|| self.known_change(node)) {
+            Some(Change::Transfer(_, before, _)) if self.may_hold_waiting(node) => {
+                (task.duration - before).max(DurNs::ZERO)
+            }
+            _ => DurNs::ZERO,
+        }
+    }
+
+    /// The nodes of a job whose devices `inside` joins.
+    pub(super) fn topology<'t>(&'t self, inside: &'t LinkProfile, layout: &'t Layout) -> Topology<'t> {
+        if inside.between_nodes {
+            return Topology::flat(inside);
+        }
+        let own = if inside.most > 0 { inside.most } else { COMMON_NODE };
+        let between = layout.link.as_ref().or_else(|| self.context.models.links().find(COMMON_BETWEEN_NODES));
+        Topology { inside, between, per_node: layout.devices.unwrap_or(own) }
+    }
+}
+
+/// A host computation of another size: the fitted host's ratio.
+pub(super) fn on_host(host: &HostModel, old: Option<&Work>, new: Option<&Work>) -> Change {
+    let (Some(old), Some(new)) = (old, new) else { return Change::Kept };
+    if old == new {
+        return Change::Kept;
+    }
+    let (ratio, Estimate { duration, model, error, extrapolated }) = host.ratio(old, new);
+    Change::Ratio(ratio, Prediction { duration, provenance: Provenance::Anchored, model, error, extrapolated })
+}
+
+/// The measured duration for which re-pricings are worked out: long enough that its rounding does not show.
+pub(super) const UNIT: DurNs = DurNs(1_000_000_000);
+
+/// A collective whose measured time contains waiting for ranks that are not loaded: what it took beyond the model's transfer
+/// is that waiting, which does not shrink or grow with messages and links.
+fn beyond(start: Prediction, ratio: f64, before: DurNs, of: Prediction) -> Prediction {
+    let waiting = (start.duration - before).max(DurNs::ZERO);
+    let transfer = (start.duration - waiting).scale(ratio);
+    let duration = waiting + transfer;
+    let share = transfer.0 as f64 / duration.0.max(1) as f64;
+    let error = (of.error * share as f32).hypot(start.error);
+    Prediction { duration, error, provenance: of.provenance.max(start.provenance), ..of }
+}
+
+impl Change {
+    pub(super) fn of(prediction: Prediction) -> Self {
+        match prediction.provenance {
+            Provenance::Measured => Self::Kept,
+            Provenance::Anchored => Self::Ratio(prediction.duration.0 as f64 / UNIT.0 as f64, prediction),
+            Provenance::Unmodelled => Self::Ratio(1.0, prediction),
+            Provenance::Absolute => Self::Fixed(prediction),
+        }
+    }
+
+    /// What a task takes after the change that took `start` before.
+    pub(super) fn apply(self, start: Prediction) -> Prediction {
+        match self {
+            Self::Kept => start,
+            Self::Ratio(ratio, of) => Prediction {
+                duration: start.duration.scale(ratio),
+                error: of.error.hypot(start.error),
+                provenance: of.provenance.max(start.provenance),
+                ..of
+            },
+            Self::Fixed(prediction) => prediction,
+            Self::Roofs(roofs) => {
+                let moved = roofs.predict(start.duration);
+                let (error, provenance) = (moved.error.hypot(start.error), moved.provenance.max(start.provenance));
+                Prediction { provenance, error, ..moved }
+            }
+            Self::Transfer(ratio, before, of) => beyond(start, ratio, before, of),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waiting_for_ranks_that_are_not_loaded_neither_shrinks_nor_grows() {
+        let of = Prediction {
+            provenance: Provenance::Anchored,
+            model: "measured-curve",
+            error: 0.1,
+            ..Prediction::measured(DurNs(1))
+        };
+        let after = |measured, ratio, before| beyond(Prediction::measured(DurNs(measured)), ratio, DurNs(before), of);
+        let slower = after(1_000, 3.0, 200);
+        assert_eq!(slower.duration, DurNs(800 + 600));
+        assert!((slower.error - 0.1 * 600.0 / 1_400.0).abs() < 1e-6, "what waits has no error of the model's");
+        assert_eq!(after(1_000, 0.5, 200).duration, DurNs(800 + 100));
+        assert_eq!(after(1_000, 3.0, 2_000).duration, DurNs(3_000), "faster than the model: it did not wait");
+    }
+}

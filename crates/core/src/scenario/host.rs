@@ -16,12 +16,12 @@ use super::works::{Classifier, Overrides, Sharing};
 /// Fitted costs of host computations.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HostModel {
-    /// Cost of an operator that does next to nothing, in seconds.
-    dispatch_s: f64,
+    /// Seconds that an operator takes which does next to nothing.
+    dispatch: f64,
     /// Seconds per FLOP of products.
-    flop_s: f64,
+    per_flop: f64,
     /// Seconds per byte, by [`Group`].
-    byte_s: [f64; 4],
+    per_byte: [f64; 4],
 }
 
 /// Kinds of computations that are bound alike.
@@ -77,23 +77,23 @@ impl HostModel {
         let mut small: Vec<f64> =
             computed.iter().filter(|(_, work)| is_small(work)).map(|&(node, _)| took(node)).collect();
         small.sort_by(f64::total_cmp);
-        let dispatch_s = small.get(small.len() / 2).copied().unwrap_or(USUAL_DISPATCH_S);
-        let rest = |seconds: f64| (seconds - dispatch_s).max(0.0);
+        let dispatch = small.get(small.len() / 2).copied().unwrap_or(USUAL_DISPATCH_S);
+        let rest = |seconds: f64| (seconds - dispatch).max(0.0);
         let of = |group: Group| computed.iter().filter(move |(_, work)| Group::of(work) == group && !is_small(work));
         let by_bytes = |group| per_unit(of(group).map(|(node, work)| (work.bytes().0 as f64, rest(took(*node)))));
         let stream = by_bytes(Group::Stream).unwrap_or(USUAL_BYTE_S);
         let arithmetic = |work: &Work, s: f64| rest(s - stream * work.bytes().0 as f64).max(rest(s) * LEAST_ARITHMETIC);
         let products = of(Group::Product).map(|(node, work)| (work.flop.0, arithmetic(work, took(*node))));
-        let flop_s = per_unit(products).unwrap_or(0.0);
+        let per_flop = per_unit(products).unwrap_or(0.0);
         let own = |group| by_bytes(group).unwrap_or(stream);
-        Some(Self { dispatch_s, flop_s, byte_s: [stream, own(Group::Lookup), own(Group::Update), stream] })
+        Some(Self { dispatch, per_flop, per_byte: [stream, own(Group::Lookup), own(Group::Update), stream] })
     }
 
     /// The time of `work`.
     pub fn estimate(&self, work: &Work) -> Estimate {
         let group = Group::of(work);
-        let flop_s = if group == Group::Product { self.flop_s } else { 0.0 };
-        let seconds = self.dispatch_s + flop_s * work.flop.0 + self.byte_s[group as usize] * work.bytes().0 as f64;
+        let per_flop = if group == Group::Product { self.per_flop } else { 0.0 };
+        let seconds = self.dispatch + per_flop * work.flop.0 + self.per_byte[group as usize] * work.bytes().0 as f64;
         let duration = DurNs::from_secs_f64(seconds);
         Estimate { duration, model: "host-fit", error: ERROR, extrapolated: false }
     }

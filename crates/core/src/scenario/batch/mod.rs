@@ -82,7 +82,9 @@ impl BatchPlan {
         let mut operands = current.clone();
         if let Some((id, carries)) = self.variants.get(row as usize) {
             let recorded = &graph.operands[id.0 as usize];
-            carries.iter().for_each(|carry| carry.apply_again(&mut operands, recorded, batches));
+            for carry in carries {
+                carry.apply_again(&mut operands, recorded, batches);
+            }
         }
         operands
     }

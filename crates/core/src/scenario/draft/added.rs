@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use crate::cost::{Family, Placed, Prediction, Provenance, Shape, Work};
+use crate::cost::{Family, Placed, Prediction, Provenance, Shape, Work, roof_ratio};
 use crate::device::{DeviceProfile, LinkProfile, Precision};
 use crate::graph::{DType, NodeId, OperatorId, TaskKind};
 use crate::units::{Bytes, DurNs, Flop};
 
 use super::recost::Change;
-use super::{AddedId, Combine, Draft, Node};
+use super::{Added, AddedId, Combine, Draft, Node};
 
 /// What the work of an added task follows.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -116,24 +116,39 @@ impl Draft<'_> {
         for id in 0..self.structure.added.len() {
             let added = &self.structure.added[id];
             let here = self.base.rank_of(added.lane, &self.structure.lanes) == rank;
-            let Some(work) = added.work.as_deref().filter(|_| here && added.kind.is_device()) else { continue };
+            if !here || !added.kind.is_device() {
+                continue;
+            }
             if matches!(added.kind, TaskKind::Collective(_)) {
                 self.relink(id, link.as_ref());
-                continue;
+            } else if let Some(change) = self.moved(added, (&from, to)) {
+                self.structure.added[id].price.go_on(change);
             }
-            let (before, after) = (Placed { work: Some(work), device: &from }, Placed { work: Some(work), device: to });
-            let Some(start) = added.price.given() else { continue };
-            // Only what was measured anchors a prediction.
-            let is_predicted = start.provenance == Provenance::Absolute;
-            let anew = || self.context.models.predict(None, Placed { work: None, device: to }, after);
-            if let Some(anew) = is_predicted.then(anew).filter(|anew| anew.provenance == Provenance::Absolute) {
-                self.structure.added[id].price.go_on(Change::Fixed(anew));
-                continue;
-            }
-            let moved = self.context.models.predict(Some(start.duration), before, after);
-            let error = moved.error.hypot(start.error);
-            self.structure.added[id].price.go_on(Change::Fixed(Prediction { error, ..moved }));
         }
+    }
+
+    /// What another device makes of an added task's time. Only what was measured anchors a prediction.
+    fn moved(&self, added: &Added, (from, to): (&DeviceProfile, &DeviceProfile)) -> Option<Change> {
+        let (start, models) = (added.price.given()?, &self.context.models);
+        let before = Placed { work: added.work.as_deref(), device: from };
+        let after = Placed { device: to, ..before };
+        let nothing = Placed { work: None, device: to };
+        if start.provenance == Provenance::Absolute && before.work.is_some() {
+            let anew = models.predict(None, nothing, after);
+            if anew.provenance == Provenance::Absolute {
+                return Some(Change::Fixed(anew));
+            }
+        }
+        let by_work = before.work.map(|_| models.predict(Some(start.duration), before, after));
+        let modelled = by_work.filter(|moved| moved.provenance != Provenance::Unmodelled);
+        if let Some(moved) = modelled {
+            let error = moved.error.hypot(start.error);
+            return Some(Change::Fixed(Prediction { error, ..moved }));
+        }
+        let origin = if let Source::Repeats(of) = added.source { self.family_of(of) } else { None };
+        let family = added.work.as_ref().map(|work| work.family).or(origin);
+        let roofs = family.filter(|_| added.kind == TaskKind::Kernel).map(|it| roof_ratio(&added.name, it, from, to));
+        roofs.flatten().map(Change::Roofs).or_else(|| by_work.map(Change::Fixed))
     }
 
     /// Re-prices all added collectives for another link.

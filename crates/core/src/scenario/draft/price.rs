@@ -83,7 +83,7 @@ impl Correction {
     fn apply(self, to: Prediction) -> Prediction {
         let error = if self.is_measured { self.of.error } else { self.of.error.hypot(to.error) };
         let (duration, provenance) = (to.duration.scale(self.factor), self.of.provenance.max(to.provenance));
-        Prediction { duration, error, provenance, ..self.of }
+        Prediction { duration, provenance, error, ..self.of }
     }
 }
 

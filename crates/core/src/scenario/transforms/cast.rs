@@ -14,8 +14,11 @@ pub(super) struct Casts {
     name: Arc<str>,
     caller: Arc<str>,
     /// By elements and rank.
-    known: FxHashMap<(u64, usize), Option<(Arc<Work>, Prediction)>>,
+    known: FxHashMap<(u64, usize), Option<Priced>>,
 }
+
+/// What a cast has to do, and what that takes.
+type Priced = (Arc<Work>, Prediction);
 
 impl Casts {
     pub(super) fn named(name: &str) -> Self {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::cost::{Family, Placed, Prediction, Provenance, Shape, Work, roof_ratio};
 use crate::device::{DeviceProfile, LinkProfile, Precision};
 use crate::graph::{DType, NodeId, OperatorId, TaskKind};
-use crate::units::{Bytes, DurNs, Flop};
+use crate::units::{Bytes, DurNs, Flop, elements};
 
 use super::recost::Change;
 use super::{Added, AddedId, Combine, Draft, Node};
@@ -44,8 +44,7 @@ pub struct Cast {
 impl Cast {
     /// The elements of the argument now; `None` where it is no tensor with recorded sizes.
     pub fn elements(&self, draft: &Draft<'_>) -> Option<u64> {
-        let dims = draft.operands(self.operator)?.dims(usize::from(self.argument))?;
-        Some(dims.iter().product())
+        draft.operands(self.operator)?.dims(usize::from(self.argument)).map(elements)
     }
 
     /// What a cast of so many elements has to do.

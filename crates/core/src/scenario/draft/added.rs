@@ -120,14 +120,14 @@ impl Draft<'_> {
             }
             if matches!(added.kind, TaskKind::Collective(_)) {
                 self.relink(id, link.as_ref());
-            } else if let Some(change) = self.moved(added, (&from, to)) {
+            } else if let Some(change) = self.on_device(added, (&from, to)) {
                 self.structure.added[id].price.go_on(change);
             }
         }
     }
 
     /// What another device makes of an added task's time. Only what was measured anchors a prediction.
-    fn moved(&self, added: &Added, (from, to): (&DeviceProfile, &DeviceProfile)) -> Option<Change> {
+    fn on_device(&self, added: &Added, (from, to): (&DeviceProfile, &DeviceProfile)) -> Option<Change> {
         let (start, models) = (added.price.given()?, &self.context.models);
         let before = Placed { work: added.work.as_deref(), device: from };
         let after = Placed { device: to, ..before };

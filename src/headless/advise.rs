@@ -6,7 +6,7 @@ use color_eyre::eyre::Result;
 use serde::Serialize;
 
 use crate::cli::{AdviseArgs, Iteration};
-use crate::session::{Advice, AdvisedOption, Sensitivity, alike, parse_target};
+use crate::session::{Advice, AdvisedOption, Sensitivity, advise, alike, parse_target};
 use retime_core::units::DurNs;
 
 use super::opened::Opened;
@@ -30,7 +30,7 @@ pub fn run(args: &AdviseArgs, iteration: Iteration) -> Result<()> {
     let target =
         args.target.as_deref().map(parse_target).transpose().map_err(|error| Misuse(format!("--target {error}")))?;
     let Opened { engine, loaded, outcome, .. } = Opened::of(&args.common, iteration)?;
-    let Some(advice) = engine.advise(&loaded, &outcome, target, &|| false) else { return Ok(()) };
+    let Some(advice) = advise(&engine, &loaded, &outcome, target, &|| false) else { return Ok(()) };
     let json = input::Envelope::new(&loaded, Answer { base_simulated_ns: outcome.summary.simulated_ns, advice });
     let answer = &json.answer;
     let options = || options(&answer.advice.options);
@@ -63,7 +63,7 @@ fn describe(answer: &Answer, out: &mut dyn Write) -> io::Result<()> {
         writeln!(out, "{why}")?;
     }
     writeln!(out, "\nwhat it is sensitive to: time saved when a class takes a tenth less, and when it takes none")?;
-    output::text(&levers(sensitivity, goal.is_some()), out)
+    output::text(&responses(sensitivity, goal.is_some()), out)
 }
 
 fn options(found: &[AdvisedOption]) -> output::Table {
@@ -99,13 +99,13 @@ fn assumed(option: &AdvisedOption) -> String {
     if option.assumed_share > 0.0 { format!("{:.0}", 100.0 * option.assumed_share) } else { "–".to_owned() }
 }
 
-fn levers(found: &[Sensitivity], has_goal: bool) -> output::Table {
+fn responses(found: &[Sensitivity], has_goal: bool) -> output::Table {
     let mut header = vec!["class", "tenth_percent", "most_percent"];
     header.extend(has_goal.then_some("factor_for_target"));
     let mut table = output::Table::new(&header);
-    for lever in found {
-        let factor = lever.factor_for_target.map_or("–".to_owned(), |factor| format!("×{factor:.3}"));
-        let mut row = vec![lever.class.clone(), percent(lever.gain_at_tenth), percent(lever.gain_at_most)];
+    for speed_up in found {
+        let factor = speed_up.factor_for_target.map_or("–".to_owned(), |factor| format!("×{factor:.3}"));
+        let mut row = vec![speed_up.class.clone(), percent(speed_up.gain_at_tenth), percent(speed_up.gain_at_most)];
         row.extend(has_goal.then_some(factor));
         table.row(row);
     }

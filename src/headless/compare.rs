@@ -9,7 +9,7 @@ use color_eyre::eyre::{Result, eyre};
 use serde::Serialize;
 
 use crate::cli::{CompareArgs, CompareOrder, Edit, Iteration, ScenarioArgs};
-use crate::session::{Board, Column, ComparedRow, Comparison, Engine, Loaded, Side, export_comparison};
+use crate::session::{Column, ComparedRow, Comparison, ComparisonTable, Engine, Loaded, Side, export_comparison};
 
 use super::opened::report_matches;
 use super::{input, output};
@@ -40,14 +40,14 @@ struct Row {
 /// Nothing could be opened, an edit or a scenario file cannot be read, or there is nothing to compare with.
 pub fn run(args: &CompareArgs, iteration: Iteration) -> Result<()> {
     let engine = input::engine()?;
-    let desk = Desk { engine: &engine, args, iteration };
-    let (loaded, sides) = desk.sides()?;
+    let inputs = ComparisonInputs { engine: &engine, args, iteration };
+    let (loaded, sides) = inputs.sides()?;
     let [a, b, ..] = sides.as_slice() else { return Err(eyre!("there is nothing to compare with")) };
     let mut comparison = a.compare(b, args.calls);
     if !args.calls {
         sort(&mut comparison.rows, args.sort);
     }
-    let board = Board::of(&sides, 0);
+    let board = ComparisonTable::of(&sides, 0);
     if let Some(path) = &args.out {
         export_comparison(path, &board, args.scenario.force)?;
     }
@@ -65,12 +65,12 @@ pub fn run(args: &CompareArgs, iteration: Iteration) -> Result<()> {
     Ok(())
 }
 
-fn rows(board: &Board) -> Vec<Row> {
+fn rows(board: &ComparisonTable) -> Vec<Row> {
     let time = |cell: &Option<retime_core::analysis::profile::Named>| {
         let spent = cell.unwrap_or_default().spent;
         if board.has_device { spent.device.0 } else { spent.host.0 }
     };
-    let row = |row: &crate::session::BoardRow| Row {
+    let row = |row: &crate::session::ComparisonTableRow| Row {
         name: row.name.clone(),
         times_ns: row.cells.iter().map(time).collect(),
         counts: row.cells.iter().map(|cell| cell.map_or(0, |named| named.count)).collect(),
@@ -90,7 +90,7 @@ fn sort(rows: &mut [ComparedRow], order: CompareOrder) {
     }
 }
 
-struct Desk<'a> {
+struct ComparisonInputs<'a> {
     engine: &'a Engine,
     args: &'a CompareArgs,
     iteration: Iteration,
@@ -100,7 +100,7 @@ fn is_scenario(path: &Path) -> bool {
     path.extension().is_some_and(|ending| ending == "toml")
 }
 
-impl Desk<'_> {
+impl ComparisonInputs<'_> {
     /// The jobs, and all sides in the order of the arguments.
     fn sides(&self) -> Result<(Vec<Loaded>, Vec<Arc<Side>>)> {
         let named: Vec<&PathBuf> = std::iter::once(&self.args.a).chain(&self.args.others).collect();
@@ -147,7 +147,7 @@ impl Desk<'_> {
         let mut edits = self.args.scenario.edits.clone();
         edits.extend(file.map(|file| Edit::File(file.to_owned())));
         let force = self.args.scenario.force;
-        let wanted = input::Wanted::read(self.engine, &ScenarioArgs { edits, force })?;
+        let wanted = input::RequestedEdits::read(self.engine, &ScenarioArgs { edits, force })?;
         let strangers = wanted.strangers(loaded, force)?;
         let steps = || wanted.scenario.steps.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
         let name = file.map_or_else(steps, |file| file.display().to_string());

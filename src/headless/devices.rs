@@ -61,7 +61,7 @@ struct Checked {
     file: Option<String>,
     fits: usize,
     devices: Vec<String>,
-    not_measured: Vec<missing::StandIn>,
+    not_measured: Vec<missing::DerivedFigure>,
 }
 
 fn check(file: Option<&Path>, output: &OutputArgs) -> Result<()> {

@@ -3,7 +3,7 @@
 use color_eyre::eyre::Result;
 
 use crate::cli::{ExportArgs, ExportKind, Iteration};
-use crate::session::{ExportFormat, Exported};
+use crate::session::{ExportFormat, Exported, export_to};
 
 use super::opened::Opened;
 
@@ -15,7 +15,7 @@ pub fn run(args: &ExportArgs, iteration: Iteration) -> Result<()> {
     let Opened { engine, loaded, outcome, .. } = Opened::of(&args.common, iteration)?;
     let exported = Exported { loaded: &loaded, outcome: &outcome, board: None };
     let format = args.format.map_or_else(|| ExportFormat::of_path(&args.out), format);
-    let (files, size) = engine.export_to(&args.out, exported, format, args.common.scenario.force)?;
+    let (files, size) = export_to(&engine, &args.out, exported, format, args.common.scenario.force)?;
     let names: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
     eprintln!("wrote {}, {size} bytes of {}", names.join(", "), format.name());
     Ok(())

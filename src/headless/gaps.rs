@@ -40,11 +40,11 @@ struct Row {
     cause: &'static str,
     detail: String,
     chain: Vec<Link>,
-    closed_by: Vec<Closing>,
+    closed_by: Vec<ClosingStep>,
 }
 
 #[derive(Debug, Serialize)]
-struct Closing {
+struct ClosingStep {
     step: String,
     gain_ns: DurNs,
 }
@@ -66,7 +66,11 @@ pub fn run(args: &ScenarioCommand, iteration: Iteration) -> Result<()> {
         cause: gap.cause.name(),
         detail: gap.cause.describe(graph),
         chain: gap.chain.iter().map(|segment| path::row(graph, segment)).collect(),
-        closed_by: gap.closed_by.iter().map(|(step, gain)| Closing { step: step.clone(), gain_ns: *gain }).collect(),
+        closed_by: gap
+            .closed_by
+            .iter()
+            .map(|(step, gain)| ClosingStep { step: step.clone(), gain_ns: *gain })
+            .collect(),
     };
     let json =
         input::Envelope::new(&loaded, Answer { gaps: gaps.iter().map(row).collect(), unexplained: unexplained(graph) });

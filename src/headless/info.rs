@@ -178,7 +178,7 @@ fn describe(job: &JobInfo, out: &mut dyn std::io::Write) -> std::io::Result<()> 
     let batch = job.batch_size.map_or("unknown".to_owned(), |batch| batch.to_string());
     let et = yes(job.has_execution_trace);
     writeln!(out, "  shapes      {}, batch {batch}, execution trace {et}", yes(job.has_shapes))?;
-    let apart = job.clocks.iter().map(|clock| clock.offset_ns.0.abs()).max().map(DurNs);
+    let apart = job.clocks.iter().map(|clock| clock.offset_ns.0.saturating_abs()).max().map(DurNs);
     if let Some(apart) = apart {
         let drift = job.clocks.iter().map(|clock| clock.drift_ppm.abs()).fold(0.0, f64::max);
         writeln!(out, "  clocks      up to {apart} apart, drifting by up to {drift:.1} ppm: taken out")?;

@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use crate::cli::{Edit, Iteration, ScenarioArgs};
 use crate::config::Config;
-use crate::session::{Engine, Loaded, SessionError, sample, trace_fingerprint};
+use crate::session::{Engine, Loaded, SessionError, is_fingerprint, read_scenario, sample};
 use retime_core::diagnostic::{Diagnostic, Severity};
 use retime_core::graph::{BuildOptions, IterationChoice};
 use retime_core::intern::printable;
@@ -139,14 +139,14 @@ pub fn engine() -> Result<Engine> {
 
 /// The scenario that the arguments describe, read before anything is opened.
 #[derive(Debug, Default)]
-pub struct Wanted {
+pub struct RequestedEdits {
     /// All steps in order.
     pub scenario: Scenario,
     /// The scenario files among them.
     files: Vec<(String, SavedScenario)>,
 }
 
-impl Wanted {
+impl RequestedEdits {
     /// Reads steps and scenario files.
     ///
     /// # Errors
@@ -161,7 +161,7 @@ impl Wanted {
                     wanted.scenario.steps.push(step);
                 }
                 Edit::File(path) => {
-                    let saved = engine.read_scenario(path)?;
+                    let saved = read_scenario(engine, path)?;
                     wanted.scenario.steps.extend(saved.scenario.steps.clone());
                     wanted.files.push((path.display().to_string(), saved));
                 }
@@ -179,10 +179,9 @@ impl Wanted {
         if self.files.is_empty() {
             return Ok(Vec::new());
         }
-        let trace = trace_fingerprint(loaded);
         let mut strange = Vec::new();
         for (name, saved) in &self.files {
-            match saved.fit(&trace, &loaded.graph) {
+            match saved.fit(|trace| is_fingerprint(trace, loaded), &loaded.graph) {
                 Fit::Same => {}
                 Fit::OtherIteration(made_on) => {
                     let line = format!("{name}: made on {made_on} of this trace, applied to another iteration of it");

@@ -35,7 +35,7 @@ impl Opened {
     /// Nothing could be opened, several jobs were, an edit cannot be read, or a scenario file is another trace's.
     pub fn of(args: &ScenarioCommand, iteration: Iteration) -> Result<Self> {
         let engine = Self::engine(args)?;
-        let wanted = input::Wanted::read(&engine, &args.scenario)?;
+        let wanted = input::RequestedEdits::read(&engine, &args.scenario)?;
         let loaded = input::open_one(&engine, &args.input.traces, iteration)?;
         Self::evaluated(engine, loaded, &wanted, args, input::build_options(iteration))
     }
@@ -49,7 +49,7 @@ impl Opened {
     /// As [`Self::of`].
     pub fn each<T>(args: &ScenarioCommand, mut look: impl FnMut(Self) -> T) -> Result<(Loaded, Vec<(String, T)>)> {
         let engine = Self::engine(args)?;
-        let wanted = input::Wanted::read(&engine, &args.scenario)?;
+        let wanted = input::RequestedEdits::read(&engine, &args.scenario)?;
         let loaded = input::open_one(&engine, &args.input.traces, Iteration::All)?;
         let count = loaded.traces().map(|trace| steps(trace).len()).min().unwrap_or(0).max(1);
         let mut found = Vec::with_capacity(count);
@@ -68,7 +68,7 @@ impl Opened {
     /// As [`Self::of`], but for several jobs.
     pub fn runs(args: &ScenarioCommand, iteration: Iteration) -> Result<Vec<Self>> {
         let engine = Self::engine(args)?;
-        let wanted = input::Wanted::read(&engine, &args.scenario)?;
+        let wanted = input::RequestedEdits::read(&engine, &args.scenario)?;
         let mut runs = Vec::new();
         for job in input::open_all(&engine, &args.input.traces, iteration)? {
             if iteration != Iteration::All {
@@ -95,7 +95,7 @@ impl Opened {
     fn evaluated(
         engine: Arc<Engine>,
         mut loaded: Loaded,
-        wanted: &input::Wanted,
+        wanted: &input::RequestedEdits,
         args: &ScenarioCommand,
         options: BuildOptions,
     ) -> Result<Self> {

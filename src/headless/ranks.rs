@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use crate::session::{Communication, Why};
+use crate::session::{Communication, LateReason};
 
 use super::output;
 
@@ -54,7 +54,7 @@ pub(super) fn costliest(found: &Communication, out: &mut dyn Write) -> io::Resul
     Ok(())
 }
 
-fn because(why: &Why) -> String {
+fn because(why: &LateReason) -> String {
     let name: String = why.name.chars().take(40).collect();
     format!("{} {name} {} more", why.kind, why.more_ns)
 }

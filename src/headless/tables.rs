@@ -65,7 +65,7 @@ pub fn run(args: &TablesArgs, iteration: Iteration) -> Result<()> {
         }
     };
     let tables = sharding.tables().tables.iter().enumerate().map(row).collect();
-    let plans = wanted.map(|wanted| plans(&loaded, &sharding, &wanted)).transpose()?.unwrap_or_default();
+    let plans = wanted.map(|requested| plans(&loaded, &sharding, &requested)).transpose()?.unwrap_or_default();
     let json = input::Envelope::new(&loaded, Answer { tables, steps: outcome.steps.clone(), plans });
     let answer = &json.answer;
     output::write(&args.common.input.output, &json, |out| describe(answer, out), || csv(answer))?;
@@ -73,15 +73,15 @@ pub fn run(args: &TablesArgs, iteration: Iteration) -> Result<()> {
 }
 
 /// Sharders to try, and whether to search.
-struct Wanted {
+struct Requested {
     sharders: Vec<Sharder>,
     search: bool,
 }
 
-fn wanted(name: &str) -> Result<Wanted> {
+fn wanted(name: &str) -> Result<Requested> {
     match name {
-        "all" => Ok(Wanted { sharders: Sharder::ALL.to_vec(), search: true }),
-        "best" => Ok(Wanted { sharders: Vec::new(), search: true }),
+        "all" => Ok(Requested { sharders: Sharder::ALL.to_vec(), search: true }),
+        "best" => Ok(Requested { sharders: Vec::new(), search: true }),
         _ => {
             let names = Sharder::ALL.map(Sharder::name);
             let unknown = || {
@@ -89,12 +89,12 @@ fn wanted(name: &str) -> Result<Wanted> {
                 eyre!("--sharder: {}", StepError::unknown(1, "sharder", name, known).message)
             };
             let sharder = Sharder::parse(name).ok_or_else(unknown)?;
-            Ok(Wanted { sharders: vec![sharder], search: false })
+            Ok(Requested { sharders: vec![sharder], search: false })
         }
     }
 }
 
-fn plans(loaded: &Loaded, sharding: &Sharding<'_>, wanted: &Wanted) -> Result<Vec<ShardingPlan>> {
+fn plans(loaded: &Loaded, sharding: &Sharding<'_>, requested: &Requested) -> Result<Vec<ShardingPlan>> {
     if loaded.graph.ranks.len() < 2 {
         return Err(eyre!("{}: one rank is loaded, there is nowhere to move tables to", loaded.title));
     }
@@ -102,8 +102,8 @@ fn plans(loaded: &Loaded, sharding: &Sharding<'_>, wanted: &Wanted) -> Result<Ve
         return Err(eyre!("{}: no embedding table that can move", loaded.title));
     }
     let mut plans = vec![sharding.traced()];
-    plans.extend(wanted.sharders.iter().map(|&sharder| sharding.by(sharder)));
-    if wanted.search {
+    plans.extend(requested.sharders.iter().map(|&sharder| sharding.by(sharder)));
+    if requested.search {
         plans.push(sharding.best());
     }
     judge(&mut plans);

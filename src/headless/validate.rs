@@ -10,7 +10,7 @@ use color_eyre::eyre::Result;
 use serde::Serialize;
 
 use crate::cli::{Iteration, TraceArgs, ValidateWhat};
-use crate::session::{Engine, Loaded, SessionError, folders_of_traces, lane_label};
+use crate::session::{Engine, EngineError, Loaded, folders_of_traces, lane_label};
 use retime_core::analysis::replay::ReplayReport;
 use retime_core::graph::{BuildOptions, ExecutionGraph};
 use retime_core::trace::{OpenError, OpenOptions};
@@ -126,7 +126,7 @@ fn check(engine: &Engine, path: &PathBuf, answer: &mut Answer) {
             answer.rows.extend(jobs.iter().map(row));
         }
         // A folder of folders is no trace, and need not be one.
-        Err(SessionError::Open(OpenError::NoTraces { .. }))
+        Err(EngineError::Open(OpenError::NoTraces { .. }))
             if !folders_of_traces(std::slice::from_ref(path))[1..].is_empty() => {}
         Err(error) => answer.unreadable.push(Unreadable { path: name, reason: error.to_string() }),
     }

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use rayon::prelude::*;
 use serde::Serialize;
 
-use retime_core::analysis::advise::{self, Candidate, Lever};
+use retime_core::analysis::advise::{self, Candidate, SpeedUpTarget};
 use retime_core::scenario::{Scenario, parse_step};
 use retime_core::units::{Bytes, DurNs};
 
@@ -105,53 +105,51 @@ struct Search<'a> {
     options: RefCell<Vec<AdvisedOption>>,
 }
 
-impl Engine {
-    /// Advice on top of `base`.
-    ///
-    /// # Arguments
-    /// `target`: the share of the time per sample to save.
-    ///
-    /// # Returns
-    /// `None` when `is_overtaken` said that nobody wants the answer any more.
-    ///
-    /// See [`Self::advise_live`].
-    ///
-    /// # Complexity
-    /// One simulation per candidate and up to 300 for the best placement of tables, up to 8 · 3 · 4 for combinations, two per class of tasks and 12 more with a target.
-    pub fn advise(
-        &self,
-        loaded: &Loaded,
-        base: &Outcome,
-        target: Option<f64>,
-        is_overtaken: &(dyn Fn() -> bool + Sync),
-    ) -> Option<Advice> {
-        self.advise_live(loaded, base, target, is_overtaken, &|_| {})
-    }
+/// Advice on top of `base`.
+///
+/// # Arguments
+/// `target`: the share of the time per sample to save.
+///
+/// # Returns
+/// `None` when `is_overtaken` said that nobody wants the answer any more.
+///
+/// See [`advise_live`].
+///
+/// # Complexity
+/// One simulation per candidate and up to 300 for the best placement of tables, up to 8 · 3 · 4 for combinations, two per class of tasks and 12 more with a target.
+pub fn advise(
+    engine: &Engine,
+    loaded: &Loaded,
+    base: &Outcome,
+    target: Option<f64>,
+    is_overtaken: &(dyn Fn() -> bool + Sync),
+) -> Option<Advice> {
+    advise_live(engine, loaded, base, target, is_overtaken, &|_| {})
+}
 
-    /// As [`Self::advise`]; `found` gets the options so far whenever there are more.
-    pub fn advise_live(
-        &self,
-        loaded: &Loaded,
-        base: &Outcome,
-        target: Option<f64>,
-        is_overtaken: &(dyn Fn() -> bool + Sync),
-        found: &dyn Fn(&[AdvisedOption]),
-    ) -> Option<Advice> {
-        let candidates = advise::candidates(&loaded.base, &loaded.context);
-        let options = RefCell::default();
-        let mut search = Search { engine: self, loaded, base, candidates, is_overtaken, found, options };
-        let mut alone = search.alone(0)?;
-        // The search for a placement takes longest: what takes less is told before.
-        let known = search.candidates.len();
-        search.add_best_placement()?;
-        alone.extend(search.alone(known)?);
-        alone.sort_by(by_gain);
-        let together = search.together(&alone)?;
-        let mut options: Vec<AdvisedOption> = alone.into_iter().chain(together).map(|tried| tried.option).collect();
-        sort(&mut options);
-        let goal = target.map(|target| Goal::of(&options, target));
-        Some(Advice { sensitivity: search.sensitivity(target)?, options, goal, is_partial: false })
-    }
+/// As [`advise`]; `found` gets the options so far whenever there are more.
+pub fn advise_live(
+    engine: &Engine,
+    loaded: &Loaded,
+    base: &Outcome,
+    target: Option<f64>,
+    is_overtaken: &(dyn Fn() -> bool + Sync),
+    found: &dyn Fn(&[AdvisedOption]),
+) -> Option<Advice> {
+    let candidates = advise::candidates(&loaded.base, &loaded.context);
+    let options = RefCell::default();
+    let mut search = Search { engine, loaded, base, candidates, is_overtaken, found, options };
+    let mut alone = search.alone(0)?;
+    // The search for a placement takes longest: what takes less is told before.
+    let known = search.candidates.len();
+    search.add_best_placement()?;
+    alone.extend(search.alone(known)?);
+    alone.sort_by(by_gain);
+    let together = search.together(&alone)?;
+    let mut options: Vec<AdvisedOption> = alone.into_iter().chain(together).map(|tried| tried.option).collect();
+    sort(&mut options);
+    let goal = target.map(|target| Goal::of(&options, target));
+    Some(Advice { sensitivity: search.sensitivity(target)?, options, goal, is_partial: false })
 }
 
 /// The most gain first; options of another batch last, since their gain is per sample.
@@ -291,9 +289,9 @@ impl Search<'_> {
     fn sensitivity(&self, target: Option<f64>) -> Option<Vec<Sensitivity>> {
         let trial = Trial { engine: self.engine, loaded: self.loaded, base: self.base, candidates: &self.candidates };
         let is_overtaken = self.is_overtaken;
-        let found: Option<Vec<Sensitivity>> = advise::levers(&self.loaded.base)
+        let found: Option<Vec<Sensitivity>> = advise::speed_up_targets(&self.loaded.base)
             .into_par_iter()
-            .map(|lever| if is_overtaken() { None } else { Some(trial.answer(lever, target)) })
+            .map(|speed_up| if is_overtaken() { None } else { Some(trial.answer(speed_up, target)) })
             .collect();
         let mut found = found?;
         let order = |a: &Sensitivity, b: &Sensitivity| {
@@ -332,7 +330,7 @@ impl Trial<'_> {
         let gain = 1.0 - per_sample(summary) / per_sample(&self.base.summary).max(1e-9);
         let mut error_band = summary.error_band;
         if gain >= LEAST_GAIN {
-            error_band.widen(self.engine.doubt(self.loaded, &outcome, first));
+            error_band.widen(self.engine.assumed_change(self.loaded, &outcome, first));
         }
         let steps = &outcome.steps[first..];
         Some(AdvisedOption {
@@ -343,14 +341,14 @@ impl Trial<'_> {
             memory_bytes: summary.memory_bytes,
             is_hardware: parts.iter().any(|&part| self.candidates[part].is_hardware),
             is_per_sample,
-            assumed_share: steps.iter().map(|step| step.doubt).fold(0.0, f32::max),
+            assumed_share: steps.iter().map(|step| step.assumed_share).fold(0.0, f32::max),
             assumed: steps.iter().filter_map(|step| Some(format!("{}: {}", step.transform, step.assumed()?))).collect(),
             unhandled: steps.iter().flat_map(|step| step.unhandled.iter().cloned()).collect(),
         })
     }
 
-    fn answer(self, lever: Lever, target: Option<f64>) -> Sensitivity {
-        let gain = |factor: f64| self.gain_of(&lever.selector, factor);
+    fn answer(self, speed_up: SpeedUpTarget, target: Option<f64>) -> Sensitivity {
+        let gain = |factor: f64| self.gain_of(&speed_up.selector, factor);
         let (gain_at_tenth, gain_at_most) = (gain(0.9), gain(0.0));
         let reachable = target.filter(|&target| gain_at_most >= target);
         let factor_for_target = reachable.map(|target| {
@@ -361,7 +359,7 @@ impl Trial<'_> {
             }
             low
         });
-        let Lever { class, selector } = lever;
+        let SpeedUpTarget { class, selector } = speed_up;
         Sensitivity { class, selector, gain_at_tenth, gain_at_most, factor_for_target }
     }
 

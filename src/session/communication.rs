@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use retime_core::analysis::collectives::{Arrival, SimulatedCollective, collectives};
 use retime_core::analysis::edited::Edited;
 use retime_core::analysis::gaps::Sources;
 use retime_core::analysis::lanes::Times;
-use retime_core::analysis::lateness::{Overlap, reason};
-use retime_core::analysis::meetings::{Arrival, Meeting, meetings};
+use retime_core::analysis::stragglers::{Overlap, reason};
 use retime_core::graph::{ExecutionGraph, NodeId};
 use retime_core::units::{Bytes, DurNs};
 
@@ -57,7 +57,7 @@ pub struct CollectiveReport {
     /// Waiting for it, all ranks together.
     pub waited_ns: DurNs,
     /// Why it comes last.
-    pub why: Option<Why>,
+    pub why: Option<LateReason>,
     /// Transfer while nothing else runs on the rank, mean over ranks.
     pub exposed_ns: DurNs,
     /// Transfer beside other work of the rank, mean over ranks.
@@ -68,7 +68,7 @@ pub struct CollectiveReport {
 
 /// What makes the last rank later than the one before it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Why {
+pub struct LateReason {
     /// Kind of time, e.g. `T2` or `gemm`.
     pub kind: &'static str,
     /// The task or operator with most of it.
@@ -99,7 +99,7 @@ pub struct RankReport {
     /// What that costs the others: their waiting beyond the arrival of the one before it, all together.
     pub costs_ns: DurNs,
     /// The largest reason why it does.
-    pub why: Option<Why>,
+    pub why: Option<LateReason>,
 }
 
 /// All of it.
@@ -130,19 +130,19 @@ impl Communication {
         let sources = Sources { graph, timed, schedule, times: Times::Simulated { timed, schedule } };
         let begins = graph.ranks.iter().map(|part| sources.times.period(graph, part).start);
         let begin = begins.min().unwrap_or_default();
-        let (overlap, meetings) = (Overlap::of(&sources), meetings(graph, timed, schedule));
-        let seen: Vec<Seen> = meetings.iter().map(|meeting| Seen::of(&sources, &overlap, meeting)).collect();
-        let collectives = meetings.iter().zip(&seen).map(|(meeting, seen)| {
+        let (overlap, calls) = (Overlap::of(&sources), collectives(graph, timed, schedule));
+        let seen: Vec<Seen> = calls.iter().map(|call| Seen::of(&sources, &overlap, call)).collect();
+        let collectives = calls.iter().zip(&seen).map(|(call, seen)| {
             let arrival = |arrival: &Arrival| Participation {
                 rank: arrival.rank.0,
                 count: arrival.count,
                 at_ns: arrival.at.since(begin),
-                wait_ns: meeting.wait(arrival),
-                transfer_ns: meeting.transfer(arrival),
+                wait_ns: call.wait(arrival),
+                transfer_ns: call.transfer(arrival),
                 node: arrival.node,
             };
-            let arrivals = meeting.arrivals.iter().map(arrival).collect();
-            CollectiveReport { start_ns: meeting.began.since(begin), arrivals, ..seen.collective(graph, meeting) }
+            let arrivals = call.arrivals.iter().map(arrival).collect();
+            CollectiveReport { start_ns: call.began.since(begin), arrivals, ..seen.collective(graph, call) }
         });
         let collectives: Vec<CollectiveReport> = collectives.collect();
         let mut ranks = ranks(outcome, &collectives);
@@ -177,27 +177,27 @@ impl Communication {
 struct Seen {
     /// Rank, exposed and overlapped transfer.
     splits: Vec<(u32, DurNs, DurNs)>,
-    why: Option<Why>,
+    why: Option<LateReason>,
 }
 
 impl Seen {
-    fn of(sources: &Sources<'_>, overlap: &Overlap, meeting: &Meeting) -> Self {
+    fn of(sources: &Sources<'_>, overlap: &Overlap, call: &SimulatedCollective) -> Self {
         let split = |arrival: &Arrival| {
-            let (exposed, overlapped) = overlap.split(meeting, arrival);
+            let (exposed, overlapped) = overlap.split(call, arrival);
             (arrival.rank.0, exposed, overlapped)
         };
-        let why = reason(sources, meeting).map(|why| Why {
+        let why = reason(sources, call).map(|why| LateReason {
             kind: why.kind,
             name: sources.graph.names.get(why.name).to_owned(),
             more_ns: why.more,
         });
-        Self { splits: meeting.arrivals.iter().map(split).collect(), why }
+        Self { splits: call.arrivals.iter().map(split).collect(), why }
     }
 
     /// All but the times of arrival.
-    fn collective(&self, graph: &ExecutionGraph, meeting: &Meeting) -> CollectiveReport {
-        let collective = &graph.collectives[meeting.collective.0 as usize];
-        let sizes = meeting.arrivals.iter().map(|arrival| graph.tasks[arrival.node].bytes);
+    fn collective(&self, graph: &ExecutionGraph, call: &SimulatedCollective) -> CollectiveReport {
+        let collective = &graph.collectives[call.collective.0 as usize];
+        let sizes = call.arrivals.iter().map(|arrival| graph.tasks[arrival.node].bytes);
         let count = self.splits.len().max(1) as i64;
         let mean =
             |of: fn(&(u32, DurNs, DurNs)) -> DurNs| DurNs(self.splits.iter().map(|it| of(it).0).sum::<i64>() / count);
@@ -205,13 +205,13 @@ impl Seen {
             kind: graph.names.get(collective.kind).to_owned(),
             group: graph.names.get(collective.group).to_owned(),
             bytes: sizes.filter(|bytes| bytes.0 > 0).max(),
-            ranks: meeting.ranks(),
-            missing: collective.group_size.saturating_sub(meeting.ranks()),
+            ranks: call.ranks(),
+            missing: collective.group_size.saturating_sub(call.ranks()),
             start_ns: DurNs::ZERO,
-            transfer_ns: meeting.longest_transfer(),
-            last_rank: meeting.last_two().filter(|(last, second)| last.at > second.at).map(|(last, _)| last.rank.0),
-            late_ns: meeting.late(),
-            waited_ns: meeting.waited(),
+            transfer_ns: call.longest_transfer(),
+            last_rank: call.last_two().filter(|(last, second)| last.at > second.at).map(|(last, _)| last.rank.0),
+            late_ns: call.late(),
+            waited_ns: call.waited(),
             why: self.why.clone(),
             exposed_ns: mean(|split| split.1),
             overlapped_ns: mean(|split| split.2),
@@ -222,7 +222,7 @@ impl Seen {
 
 /// The ranks with their lateness.
 fn ranks(outcome: &Outcome, collectives: &[CollectiveReport]) -> Vec<RankReport> {
-    let mut late: BTreeMap<u32, (usize, DurNs, Option<&Why>)> = BTreeMap::new();
+    let mut late: BTreeMap<u32, (usize, DurNs, Option<&LateReason>)> = BTreeMap::new();
     for one in collectives {
         let Some(rank) = one.last_rank else { continue };
         let own = one.arrivals.last().map_or(0, |last| last.count);

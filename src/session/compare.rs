@@ -1,31 +1,28 @@
 //! Iterations side by side: which is faster beyond what is known to be uncertain, and which operators make the difference.
 
-mod board;
 mod rows;
 mod score;
+mod table;
 
 use std::collections::BTreeMap;
-use std::hash::Hasher;
 
-use rustc_hash::FxHasher;
 use serde::Serialize;
 
 use retime_core::analysis::edited::Edited;
 use retime_core::analysis::gaps::Sources;
 use retime_core::analysis::lanes::Times;
 use retime_core::analysis::profile::Profile;
-use retime_core::graph::iteration::steps;
-use retime_core::graph::{BuildOptions, ExecutionGraph, IterationChoice, LaneKind};
+use retime_core::fnv::Fnv1a;
+use retime_core::graph::{BuildOptions, IterationChoice, LaneKind};
 use retime_core::scenario::Scenario;
-use retime_core::trace::Job;
 use retime_core::units::{Bytes, DurNs};
 
-use super::summary::errors_by_model;
-use super::{Engine, Loaded, Outcome, SessionError, Summary, chosen_iteration};
+use super::{Engine, EngineError, Loaded, Outcome, Summary, chosen_iteration};
+use retime_core::engine::{TYPICAL_SPREAD, errors_by_model, spread_of_steps};
 
-pub use board::{Board, BoardRow, Column};
-pub use rows::{ComparedKind, ComparedRow, Presence};
+pub use rows::{ComparedKind, ComparedRow, DiffStatus};
 pub use score::{Contribution, Score};
+pub use table::{Column, ComparisonTable, ComparisonTableRow};
 
 /// An iteration as it is held against others.
 #[derive(Clone, Debug)]
@@ -152,14 +149,14 @@ impl Side {
         let sources = Sources { graph: &edited.graph, timed, schedule, times: Times::Simulated { timed, schedule } };
         let summary = &outcome.summary;
         let noise_ns = (summary.replay_error * summary.simulated_ns.0 as f64).abs();
-        let doubt = engine.doubt(loaded, outcome, 0);
+        let assumed = engine.assumed_change(loaded, outcome, 0);
         let mut band = summary.error_band;
         // Steps whose gains are known have widened it already.
         if outcome.steps.iter().any(|step| step.enabled && step.marginal_ns.is_none()) {
-            band.widen(doubt);
+            band.widen(assumed);
         }
         let mut errors = errors_by_model(&outcome.resolved, &outcome.schedule);
-        errors.insert(ASSUMED, doubt.0.abs() as f64);
+        errors.insert(ASSUMED, assumed.0.abs() as f64);
         errors.insert(CUT, summary.cut.map_or(0.0, |cut| cut.begin_ns.0.abs() as f64));
         let enabled = outcome.scenario.steps.iter().filter(|step| step.enabled);
         let accounts = outcome.steps.iter().filter(|step| step.enabled);
@@ -192,7 +189,7 @@ impl Side {
         loaded: &Loaded,
         scenario: &Scenario,
         name: String,
-    ) -> Result<(Self, Outcome), SessionError> {
+    ) -> Result<(Self, Outcome), EngineError> {
         if loaded.refolded(scenario).is_none() {
             let outcome = engine.evaluate(loaded, scenario, 0);
             return Ok((Self::simulated(engine, loaded, &outcome, name), outcome));
@@ -307,40 +304,16 @@ fn figures(loaded: &Loaded, summary: &Summary, name: String, (iteration_ns, erro
 /// A number that tells iterations of traces apart: of their ranks, tasks, operators and measured times.
 fn trace(loaded: &Loaded) -> String {
     let graph = &loaded.graph;
-    let mut hasher = FxHasher::default();
+    let mut hash = Fnv1a::default();
     for part in &graph.ranks {
-        hasher.write_u32(part.rank.0);
-        hasher.write(part.iteration.as_bytes());
-        hasher.write_i64(part.measured.0);
+        hash.add_i64(part.rank.0.into());
+        hash.add(part.iteration.as_bytes());
+        hash.add_i64(part.measured.0);
     }
     for task in graph.tasks.node_weights() {
-        hasher.write_i64(task.measured_start.0);
-        hasher.write_i64(task.measured.0);
+        hash.add_i64(task.measured_start.0);
+        hash.add_i64(task.measured.0);
     }
-    hasher.write_usize(graph.operators.len());
-    format!("{:016x}", hasher.finish())
-}
-
-/// How much iterations of one trace differ as a rule: the median standard deviation over 23 jobs that recorded several steps,
-/// as a share of the iteration. Assumed where a trace recorded one step.
-const TYPICAL_SPREAD: f64 = 0.035;
-
-/// How far off an iteration is that no model had a part in, as a share of it: as recorded steps differ from one another, and as the
-/// replay is off.
-pub(super) fn noise(job: &Job, graph: &ExecutionGraph, replay: &Summary) -> f64 {
-    let spread = spread_of_steps(job, graph).map(|spread| spread / graph.measured.0.max(1) as f64);
-    spread.unwrap_or(TYPICAL_SPREAD).hypot(replay.replay_error)
-}
-
-/// Standard deviation of the steps that were recorded whole, but the first of three or more, in ns; `None` of fewer than two.
-fn spread_of_steps(job: &Job, graph: &ExecutionGraph) -> Option<f64> {
-    let part = graph.ranks.first()?;
-    let steps = steps(job.ranks.get(part.trace_index)?.trace.as_ref()?);
-    let largest = steps.iter().map(|step| step.events).max()?;
-    let whole = steps.iter().filter(|step| step.events * 2 >= largest && !step.observed);
-    let lengths: Vec<f64> = whole.map(|step| step.dur.0 as f64).collect();
-    let settled = if lengths.len() >= 3 { &lengths[1..] } else { &lengths[..] };
-    let mean = settled.iter().sum::<f64>() / settled.len().max(1) as f64;
-    let sum = settled.iter().map(|length| (length - mean).powi(2)).sum::<f64>();
-    (settled.len() > 1).then(|| (sum / (settled.len() - 1) as f64).sqrt())
+    hash.add_i64(graph.operators.len() as i64);
+    format!("{:016x}", hash.finish())
 }

@@ -6,29 +6,20 @@ use std::path::{Path, PathBuf};
 
 use flate2::read::GzDecoder;
 
-use super::SessionError;
+use super::{EngineError, SessionError, read_text};
 
 /// Most bytes that a packed table may unpack to.
 const TABLE_LIMIT: u64 = 1 << 30;
-
-/// The text of a file.
-///
-/// # Errors
-/// It cannot be read, or is no UTF-8.
-pub fn read_text(path: &Path) -> Result<String, SessionError> {
-    fs::read_to_string(path)
-        .map_err(|error| SessionError::Read { path: path.display().to_string(), reason: error.to_string() })
-}
 
 /// The text of a table, plain or gzip.
 ///
 /// # Errors
 /// As [`read_text`].
-pub fn read_table(path: &Path) -> Result<String, SessionError> {
+pub fn read_table(path: &Path) -> Result<String, EngineError> {
     if path.extension().is_none_or(|ending| ending != "gz") {
         return read_text(path);
     }
-    let fail = |error: io::Error| SessionError::Read { path: path.display().to_string(), reason: error.to_string() };
+    let fail = |error: io::Error| EngineError::Read { path: path.display().to_string(), reason: error.to_string() };
     let mut text = String::new();
     let file = fs::File::open(path).map_err(fail)?;
     GzDecoder::new(file).take(TABLE_LIMIT).read_to_string(&mut text).map_err(fail)?;

@@ -4,7 +4,7 @@
 
 use retime_core::graph::BuildOptions;
 
-use super::{Engine, Loaded, SessionError};
+use super::{Engine, EngineError, Loaded};
 
 const NAME: &str = "dlrm-ddp-b256-on-v100.predicted.json.gz";
 const BYTES: &[u8] = include_bytes!("../../sample_traces/dlrm-ddp-b256-on-v100.predicted.json.gz");
@@ -13,6 +13,6 @@ const BYTES: &[u8] = include_bytes!("../../sample_traces/dlrm-ddp-b256-on-v100.p
 ///
 /// # Errors
 /// The sample is damaged.
-pub fn load(engine: &Engine, options: &BuildOptions) -> Result<Loaded, SessionError> {
+pub fn load(engine: &Engine, options: &BuildOptions) -> Result<Loaded, EngineError> {
     engine.load_bytes(BYTES, NAME, options)
 }

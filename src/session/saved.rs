@@ -24,13 +24,14 @@ use rustc_hash::FxHasher;
 use serde::{Deserialize, Serialize};
 
 use retime_core::diagnostic::Severity;
+use retime_core::fnv::Fnv1a;
 use retime_core::graph::iteration::{choose, steps};
 use retime_core::graph::{BuildOptions, IterationChoice};
 use retime_core::scenario::file::{read_lines, step_lines};
 use retime_core::scenario::{FileError, Scenario};
 use retime_core::units::TimeNs;
 
-use super::{Engine, Loaded, SessionError, read_text, write_new};
+use super::{Engine, EngineError, Loaded, SessionError, read_text, write_new};
 
 const FORMAT: &str = "retime-session-1";
 
@@ -174,14 +175,14 @@ impl Sessions {
     ///
     /// # Errors
     /// There is one that cannot be read.
-    pub fn read(&self, trace: &str) -> Result<Option<SavedSession>, SessionError> {
+    pub fn read(&self, trace: &str) -> Result<Option<SavedSession>, EngineError> {
         let path = self.path(trace);
         if !path.exists() {
             return Ok(None);
         }
-        let fail =
-            |error: FileError| SessionError::Read { path: path.display().to_string(), reason: error.to_string() };
-        SavedSession::from_toml(&read_text(&path)?).map(Some).map_err(fail)
+        let fail = |error: FileError| EngineError::Read { path: path.display().to_string(), reason: error.to_string() };
+        let session = SavedSession::from_toml(&read_text(&path)?).map_err(fail)?;
+        Ok(Some(SavedSession { trace: trace.to_owned(), ..session }))
     }
 
     /// Writes a session in place of an earlier one of the same trace; of one that is blank nothing is left.
@@ -204,11 +205,31 @@ impl Sessions {
     }
 }
 
-/// A number that tells traces apart, whichever iteration of them is modelled: of all events' times.
+/// The number that tells a trace from others, whichever iteration of it is modelled: of all events' times.
 ///
 /// # Complexity
 /// O(events).
 pub fn trace_fingerprint(loaded: &Loaded) -> String {
+    let mut hash = Fnv1a::default();
+    for rank in &loaded.job.ranks {
+        hash.add_i64(rank.rank.into());
+        let Some(trace) = &rank.trace else { continue };
+        hash.add_i64(trace.origin.0);
+        for event in trace.events.ids() {
+            hash.add_i64(trace.events.start(event).0);
+            hash.add_i64(trace.events.dur(event).0);
+        }
+    }
+    format!("{:016x}", hash.finish())
+}
+
+/// Whether `fingerprint` is that of the trace of `loaded`, as written now or by the first version.
+pub fn is_fingerprint(fingerprint: &str, loaded: &Loaded) -> bool {
+    fingerprint == trace_fingerprint(loaded) || fingerprint == former_fingerprint(loaded)
+}
+
+/// The fingerprint under which the first version wrote files: by a hash that may change with the library it comes from.
+fn former_fingerprint(loaded: &Loaded) -> String {
     let mut hasher = FxHasher::default();
     for rank in &loaded.job.ranks {
         hasher.write_u32(rank.rank);
@@ -232,11 +253,16 @@ pub fn chosen_iteration(loaded: &Loaded) -> Option<usize> {
     named(&part.iteration).filter(|&modelled| by_itself != Some(modelled))
 }
 
-impl Engine {
+impl Sessions {
     /// The last session of a trace that was just opened, and the trace at that session's iteration, unless `build` names
     /// one. A session that cannot be read is a warning about the trace.
-    pub fn resume(&self, loaded: Loaded, sessions: &Sessions, build: &BuildOptions) -> (Loaded, Option<SavedSession>) {
-        let mut session = match sessions.read(&trace_fingerprint(&loaded)) {
+    pub fn resume(&self, engine: &Engine, loaded: Loaded, build: &BuildOptions) -> (Loaded, Option<SavedSession>) {
+        let trace = trace_fingerprint(&loaded);
+        if !self.path(&trace).exists() {
+            // The first version named files otherwise; there is seldom one.
+            let _ = fs::rename(self.path(&former_fingerprint(&loaded)), self.path(&trace));
+        }
+        let mut session = match self.read(&trace) {
             Ok(found) => found,
             Err(error) => {
                 let mut loaded = loaded;
@@ -250,7 +276,7 @@ impl Engine {
             return (loaded, session);
         };
         let options = BuildOptions { iteration: IterationChoice::Index(index) };
-        if let Ok(mut other) = self.replay(Arc::clone(&loaded.job), &options) {
+        if let Ok(mut other) = engine.replay(Arc::clone(&loaded.job), &options) {
             other.notes.merge(&loaded.notes);
             return (other, Some(session.clone()));
         }
@@ -311,11 +337,19 @@ mod tests {
         let sessions = Sessions::at(folder.path());
         let trace = trace_fingerprint(&chosen);
         sessions.write(&SavedSession { trace: trace.clone(), iteration: Some(0), ..SavedSession::default() }).unwrap();
-        let (resumed, session) = engine.resume(open(IterationChoice::Default), &sessions, &BuildOptions::default());
+        let (resumed, session) = sessions.resume(&engine, open(IterationChoice::Default), &BuildOptions::default());
         assert_eq!(resumed.graph.ranks[0].iteration, first.graph.ranks[0].iteration);
         assert_eq!(session.unwrap().iteration, Some(0));
-        fs::write(folder.path().join(format!("{trace}.toml")), "format = \"retime-session-9\"\ntrace = \"\"").unwrap();
-        let (fresh, none) = engine.resume(chosen, &sessions, &BuildOptions::default());
+        let [new, old] = [&trace, &former_fingerprint(&chosen)].map(|name| folder.path().join(format!("{name}.toml")));
+        fs::rename(&new, &old).unwrap();
+        let (_, session) = sessions.resume(&engine, open(IterationChoice::Default), &BuildOptions::default());
+        assert_eq!(
+            (session.unwrap().trace, old.exists()),
+            (trace, false),
+            "the first version's file goes on under the new name"
+        );
+        fs::write(new, "format = \"retime-session-9\"\ntrace = \"\"").unwrap();
+        let (fresh, none) = sessions.resume(&engine, chosen, &BuildOptions::default());
         assert!(none.is_none());
         let found = fresh.diagnostics();
         assert!(found.sorted().iter().any(|found| found.message.contains("retime-session-9")));

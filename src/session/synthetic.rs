@@ -11,8 +11,8 @@ use std::path::Path;
 use retime_core::cost::CostModels;
 use retime_core::device::{DeviceProfile, LinkProfile};
 
-use super::table_facts::FILE_NAME;
 use super::{Engine, SessionError, write_new};
+use retime_core::engine::TABLE_FACTS_FILE;
 
 pub use model::{Collective, Operator};
 
@@ -145,7 +145,7 @@ impl SyntheticJob {
         for (rank, trace) in self.traces(machine).iter().enumerate() {
             write_new(&folder.join(format!("rank{rank}.pt.trace.json")), trace, false)?;
         }
-        write_new(&folder.join(FILE_NAME), self.facts().as_bytes(), false)
+        write_new(&folder.join(TABLE_FACTS_FILE), self.facts().as_bytes(), false)
     }
 
     /// The facts about its tables that batched look-ups do not record, as a file that `--table-facts` reads.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::session::{Board, BoardRow, Engine, Loaded, Outcome, Side};
+use crate::session::{ComparisonTable, ComparisonTableRow, Engine, Loaded, Outcome, Side};
 use retime_core::analysis::profile::{Named, Spent};
 use retime_core::scenario::Scenario;
 use retime_core::scenario::named::UNNAMED;
@@ -140,7 +140,7 @@ pub struct Compared {
     asked: Vec<Asked>,
     sides: Vec<Arc<Side>>,
     /// The sides in columns.
-    pub board: Board,
+    pub board: ComparisonTable,
 }
 
 impl Compared {
@@ -163,7 +163,7 @@ impl Compared {
             });
             asked.push(source.asked);
         }
-        let board = Board::of(&sides, reference);
+        let board = ComparisonTable::of(&sides, reference);
         Self { asked, sides, board }
     }
 
@@ -213,21 +213,22 @@ impl CompareState {
     }
 
     /// The rows that take time on any column, in order.
-    pub fn rows(&self) -> Vec<&BoardRow> {
+    pub fn rows(&self) -> Vec<&ComparisonTableRow> {
         let Some(board) = self.shown.as_ref().map(|shown| &shown.board) else { return Vec::new() };
         let measure = self.measure();
-        let time = |row: &BoardRow, index: usize| time_of(measure, self.by, row.cells.get(index).copied().flatten());
+        let time =
+            |row: &ComparisonTableRow, index: usize| time_of(measure, self.by, row.cells.get(index).copied().flatten());
         let all = match self.by {
             By::Operator => &board.operators,
             By::Kind => &board.kinds,
         };
-        let counts = |row: &&BoardRow| {
+        let counts = |row: &&ComparisonTableRow| {
             let calls = |index: usize| row.cells.get(index).copied().flatten().map_or(0, |cell| cell.count);
             (0..board.columns.len()).any(|index| time(row, index) != DurNs::ZERO || calls(index) != calls(0))
         };
-        let mut rows: Vec<&BoardRow> = all.iter().filter(counts).collect();
+        let mut rows: Vec<&ComparisonTableRow> = all.iter().filter(counts).collect();
         let chosen = self.column();
-        let key = |row: &&BoardRow| -> i64 {
+        let key = |row: &&ComparisonTableRow| -> i64 {
             let away = |index: usize| (time(row, index) - time(row, board.reference)).0.abs();
             match self.order {
                 Order::Difference if chosen != board.reference => away(chosen),

@@ -53,7 +53,7 @@ pub fn open(
     };
     let loaded = loaded.map_err(|error| error.to_string())?;
     let resumed = |loaded| match sessions {
-        Some(sessions) => engine.resume(loaded, sessions, build),
+        Some(sessions) => sessions.resume(engine, loaded, build),
         None => (loaded, None),
     };
     Ok(loaded.into_iter().map(resumed).map(|(loaded, session)| opened(loaded, session)).collect())

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use retime::session::synthetic::{JobSpec, Machine, SyntheticJob};
-use retime::session::{Engine, ExportFormat, Exported, Loaded};
+use retime::session::{Engine, ExportFormat, Exported, Loaded, export_to};
 use retime_core::graph::{BuildOptions, RankPart};
 use retime_core::scenario::Scenario;
 use retime_core::trace::OpenOptions;
@@ -132,7 +132,7 @@ fn a_folded_job_is_exported_with_all_its_ranks() {
     let folded = load(&engine, folder.path());
     let out = tempfile::tempdir().unwrap();
     let exported = Exported { loaded: &folded, outcome: &folded.replay, board: None };
-    let (files, _) = engine.export_to(out.path(), exported, ExportFormat::Chrome, false).unwrap();
+    let (files, _) = export_to(&engine, out.path(), exported, ExportFormat::Chrome, false).unwrap();
     assert_eq!(files.len(), 12);
     let again = load(&engine, out.path());
     assert_eq!(again.graph.rank_count(), 12);

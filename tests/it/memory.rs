@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use retime::session::{Engine, Loaded, MemorySummary};
 use retime_core::graph::BuildOptions;
+use retime_core::memory::MemorySource;
 use retime_core::scenario::Scenario;
-use retime_core::scenario::memory::MemorySource;
 use retime_core::trace::OpenOptions;
 
 use crate::support::{engine, samples, shared};

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use retime_core::analysis::replay::period;
 use retime_core::graph::{self, BuildOptions};
-use retime_core::scenario::memory::{Buffer, Holds, MemorySource, RankMemory};
+use retime_core::memory::{Buffer, Holds, MemorySource, RankMemory};
 use retime_core::scenario::{Base, Context, Resolved, Scenario, resolve};
 use retime_core::sim::{Schedule, simulate};
 use retime_core::trace::{Job, RankTrace, load_bytes};

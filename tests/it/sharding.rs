@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use retime::session::synthetic::{JobSpec, Machine, Operator, SyntheticJob};
 use retime::session::{Communication, Engine, JobTables, Loaded, Sharding};
+use retime_core::analysis::collectives::collectives;
 use retime_core::analysis::gaps::Sources;
 use retime_core::analysis::lanes::Times;
-use retime_core::analysis::lateness::reason;
-use retime_core::analysis::meetings::meetings;
+use retime_core::analysis::stragglers::reason;
 use retime_core::graph::BuildOptions;
 use retime_core::scenario::Scenario;
 use retime_core::scenario::transforms::Sharder;
@@ -409,11 +409,11 @@ fn the_rank_with_most_look_ups_comes_last_and_they_are_named_as_the_reason() {
     let made = make(JobSpec { ranks: 4, tables_per_rank: 8, local_batch: 2048, seed: 4, ..JobSpec::default() });
     let (graph, outcome) = (&*made.loaded.graph, &*made.loaded.replay);
     let (timed, schedule) = (&*outcome.resolved.timed, &*outcome.schedule);
-    let meetings = meetings(graph, timed, schedule);
-    assert_eq!(meetings.len(), 3, "two exchanges of rows and one of gradients");
+    let calls = collectives(graph, timed, schedule);
+    assert_eq!(calls.len(), 3, "two exchanges of rows and one of gradients");
     let times = JobTables::find(&made.loaded).lookup_times(&outcome.resolved);
     let heaviest = (0..times.len()).max_by_key(|&rank| times[rank]).unwrap();
-    let first = &meetings[0];
+    let first = &calls[0];
     let (last, second) = first.last_two().unwrap();
     assert_eq!(last.rank.0 as usize, heaviest);
     for arrival in &first.arrivals {

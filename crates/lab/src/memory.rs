@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use retime::cli::TraceArgs;
 use retime::headless::{expand, output};
-use retime::session::{Engine, Loaded, folders_of_traces, memory, read_text};
+use retime::session::{Engine, Loaded, folders_of_traces, read_text};
 use retime_core::graph::BuildOptions;
-use retime_core::scenario::memory::{Holds, MemorySource, RankMemory};
+use retime_core::memory::{self, Holds, MemorySource, RankMemory};
 use retime_core::trace::OpenOptions;
 use retime_core::units::Bytes;
 
@@ -100,8 +100,9 @@ fn manifest(folder: &Path) -> Vec<(String, Bytes)> {
 }
 
 fn check(loaded: &Loaded, sizes: &[(String, Bytes)], answer: &mut Answer) {
+    let tables = loaded.base.tables().sizes(loaded.graph.ranks.len());
     for (place, part) in loaded.graph.ranks.iter().enumerate() {
-        let by = |source| memory::by(&loaded.job, &loaded.base, place, source);
+        let by = |source| memory::by(&loaded.job, &loaded.graph, &tables, place, source);
         let trace = loaded.job.ranks.get(part.trace_index).and_then(|rank| rank.trace.as_ref());
         let path = trace.map(|trace| trace.path.display().to_string()).unwrap_or_default();
         let allocator = by(MemorySource::Allocator);

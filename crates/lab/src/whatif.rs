@@ -25,7 +25,7 @@ use color_eyre::eyre::{Result, eyre};
 
 use retime::cli::TraceArgs;
 use retime::headless::{expand, output};
-use retime::session::{Engine, Loaded, SessionError};
+use retime::session::{Engine, Loaded, EngineError};
 use retime_core::graph::{BuildOptions, IterationChoice};
 use retime_core::trace::OpenOptions;
 
@@ -127,7 +127,7 @@ fn table(rows: &[Row]) -> output::Table {
 }
 
 /// The job in `path`, whose `iteration` is modelled.
-fn open(engine: &Engine, path: &Path, iteration: IterationChoice) -> Result<Loaded, SessionError> {
+fn open(engine: &Engine, path: &Path, iteration: IterationChoice) -> Result<Loaded, EngineError> {
     let mut jobs = engine.load(&[path.to_path_buf()], &OpenOptions::default(), &BuildOptions { iteration })?;
     Ok(jobs.swap_remove(0))
 }

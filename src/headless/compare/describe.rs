@@ -5,8 +5,8 @@ use std::io::{self, Write};
 
 use crate::cli::CompareOrder;
 use crate::session::{
-    Board, BoardRow, Column, ComparedKind, ComparedRow, Comparison, Contribution, Difference, Faster, Presence, Score,
-    SideFigures,
+    Column, ComparedKind, ComparedRow, Comparison, ComparisonTable, ComparisonTableRow, Contribution, DiffStatus,
+    Difference, Faster, Score, SideFigures,
 };
 use retime_core::analysis::profile::{IDLE, Named, Place, Spent};
 use retime_core::graph::operator::without_engine;
@@ -56,7 +56,7 @@ pub(super) fn pair(comparison: &Comparison, shown: usize, out: &mut dyn Write) -
     if let Some(score) = score {
         describe_score(score, out)?;
     }
-    if !comparison.rows.iter().any(|row| row.presence == Presence::Both && row.a_count > 0) {
+    if !comparison.rows.iter().any(|row| row.presence == DiffStatus::Both && row.a_count > 0) {
         writeln!(out, "A and B have no operator in common")?;
     }
     kinds(comparison, out)?;
@@ -159,7 +159,7 @@ fn kinds(comparison: &Comparison, out: &mut dyn Write) -> io::Result<()> {
 /// Operators that are on one side only, the longest first.
 fn changed_operators(rows: &[ComparedRow], out: &mut dyn Write) -> io::Result<()> {
     let mut between = "\n";
-    for (what, presence) in [("added in B", Presence::Added), ("gone in B", Presence::Removed)] {
+    for (what, presence) in [("added in B", DiffStatus::Added), ("gone in B", DiffStatus::Removed)] {
         let mut counts: BTreeMap<&str, (i64, usize)> = BTreeMap::new();
         for row in rows.iter().filter(|row| row.presence == presence) {
             let sum = counts.entry(&row.name).or_default();
@@ -202,7 +202,11 @@ fn operators(comparison: &Comparison, shown: usize, out: &mut dyn Write) -> io::
 }
 
 /// More than two sides: a line each, and operators in columns.
-pub(super) fn board(board: &Board, (order, shown): (CompareOrder, usize), out: &mut dyn Write) -> io::Result<()> {
+pub(super) fn board(
+    board: &ComparisonTable,
+    (order, shown): (CompareOrder, usize),
+    out: &mut dyn Write,
+) -> io::Result<()> {
     let mut table = output::Table::new(&["", "iteration", "from", "to", "against A", "", "GPU busy", "memory", "name"]);
     for (letter, column) in letters().zip(&board.columns) {
         table.row(std::iter::once(letter).chain(side_cells(board, column)));
@@ -221,9 +225,11 @@ pub(super) fn board(board: &Board, (order, shown): (CompareOrder, usize), out: &
         _ if board.has_device => spent.device,
         _ => spent.host,
     };
-    let at = |row: &BoardRow, index: usize| row.cells[index].map_or(DurNs::ZERO, |Named { spent, .. }| time(spent));
-    let calls = |row: &BoardRow, index: usize| row.cells[index].map_or(0, |named| named.count as i64);
-    let key = |row: &BoardRow| -> i64 {
+    let at = |row: &ComparisonTableRow, index: usize| {
+        row.cells[index].map_or(DurNs::ZERO, |Named { spent, .. }| time(spent))
+    };
+    let calls = |row: &ComparisonTableRow, index: usize| row.cells[index].map_or(0, |named| named.count as i64);
+    let key = |row: &ComparisonTableRow| -> i64 {
         let others = 1..board.columns.len();
         match order {
             CompareOrder::Count => others.map(|index| (calls(row, index) - calls(row, 0)).abs()).max().unwrap_or(0),
@@ -231,7 +237,7 @@ pub(super) fn board(board: &Board, (order, shown): (CompareOrder, usize), out: &
             _ => others.map(|index| (at(row, index) - at(row, 0)).0.abs()).max().unwrap_or(0),
         }
     };
-    let mut rows: Vec<&BoardRow> = board.operators.iter().collect();
+    let mut rows: Vec<&ComparisonTableRow> = board.operators.iter().collect();
     rows.sort_by_key(|row| std::cmp::Reverse(key(row)));
     let names = ["A", "B", "C", "D", "E", "F", "G", "H", "I", "J"];
     let header: Vec<&'static str> = std::iter::once("operator")
@@ -251,7 +257,7 @@ fn letters() -> impl Iterator<Item = String> {
     ('A'..='Z').map(String::from).chain(std::iter::repeat("…".to_owned()))
 }
 
-fn side_cells(board: &Board, column: &Column) -> [String; 8] {
+fn side_cells(board: &ComparisonTable, column: &Column) -> [String; 8] {
     let figures = &column.figures;
     let start = board.columns[board.reference].figures.iteration_ns.0;
     let (change, verdict) = match &column.difference {
@@ -279,7 +285,7 @@ fn side_cells(board: &Board, column: &Column) -> [String; 8] {
 }
 
 /// Rows with plain numbers: two sides in detail, or more in columns.
-pub(super) fn csv(comparison: &Comparison, board: &Board) -> output::Table {
+pub(super) fn csv(comparison: &Comparison, board: &ComparisonTable) -> output::Table {
     if board.columns.len() > 2 {
         return columns_csv(board);
     }
@@ -307,7 +313,7 @@ pub(super) fn csv(comparison: &Comparison, board: &Board) -> output::Table {
     table
 }
 
-fn columns_csv(board: &Board) -> output::Table {
+fn columns_csv(board: &ComparisonTable) -> output::Table {
     let mut table = output::Table::new(&["name", "side", "count", "host_ns", "device_ns", "path_ns"]);
     for row in &board.operators {
         for (column, cell) in board.columns.iter().zip(&row.cells) {

@@ -8,7 +8,7 @@ use retime_core::device::{Catalog, DeviceKind, DeviceProfile};
 
 /// A figure or model of a device that stands on something else than a measurement of it.
 #[derive(Debug, Serialize)]
-pub(super) struct StandIn {
+pub(super) struct DerivedFigure {
     device: String,
     /// Key of the figure, or the family of kernels.
     #[serde(rename = "missing")]
@@ -25,12 +25,12 @@ pub(super) fn missing<'a>(
     catalog: &Catalog,
     models: &CostModels,
     devices: impl Iterator<Item = &'a DeviceProfile>,
-) -> Vec<StandIn> {
+) -> Vec<DerivedFigure> {
     devices.flat_map(|device| figures(catalog, device).into_iter().chain(families(models, device))).collect()
 }
 
-fn figures(catalog: &Catalog, device: &DeviceProfile) -> Vec<StandIn> {
-    let row = |derived: retime_core::device::Derived| StandIn {
+fn figures(catalog: &Catalog, device: &DeviceProfile) -> Vec<DerivedFigure> {
+    let row = |derived: retime_core::device::Derived| DerivedFigure {
         device: device.id.clone(),
         what: derived.figure,
         instead: derived.instead,
@@ -41,7 +41,7 @@ fn figures(catalog: &Catalog, device: &DeviceProfile) -> Vec<StandIn> {
 }
 
 /// Families of kernels that no fit of the device or one of its chip covers.
-fn families(models: &CostModels, device: &DeviceProfile) -> Vec<StandIn> {
+fn families(models: &CostModels, device: &DeviceProfile) -> Vec<DerivedFigure> {
     if device.kind != DeviceKind::Gpu {
         return Vec::new();
     }
@@ -50,7 +50,7 @@ fn families(models: &CostModels, device: &DeviceProfile) -> Vec<StandIn> {
     let unfitted = Domain::ALL.into_iter().filter(|&domain| !lineage().any(|id| fits.find(domain, id).is_some()));
     let row = |domain: Domain| {
         let unseen = fits.unseen(domain);
-        StandIn {
+        DerivedFigure {
             device: device.id.clone(),
             what: format!("model of {}", domain.name()),
             instead: "what the fitted devices have in common, as shares of this one's figures".to_owned(),
@@ -62,7 +62,7 @@ fn families(models: &CostModels, device: &DeviceProfile) -> Vec<StandIn> {
 }
 
 /// The rows as a table.
-pub(super) fn table(rows: &[StandIn]) -> output::Table {
+pub(super) fn table(rows: &[DerivedFigure]) -> output::Table {
     let mut table = output::Table::new(&["device", "not measured", "instead", "error %", "devices"]);
     for row in rows {
         let (error, n) = match row.error {

@@ -11,7 +11,7 @@ use retime_core::units::DurNs;
 /// On which sides something is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Presence {
+pub enum DiffStatus {
     /// On both.
     #[default]
     Both,
@@ -39,7 +39,7 @@ pub struct ComparedRow {
     /// Calls that stand beside one another in the order of both sides.
     pub matched: usize,
     /// On which sides it is.
-    pub presence: Presence,
+    pub presence: DiffStatus,
     /// Time on host threads of the first side.
     pub a_host_ns: DurNs,
     /// Time on host threads of the second side.
@@ -76,9 +76,9 @@ pub struct ComparedKind {
 impl ComparedRow {
     fn of(name: &str, (a, b): (Option<Named>, Option<Named>), matched: usize, has_device: bool) -> Self {
         let presence = match (a.map_or(0, |a| a.count), b.map_or(0, |b| b.count)) {
-            (0, 1..) => Presence::Added,
-            (1.., 0) => Presence::Removed,
-            _ => Presence::Both,
+            (0, 1..) => DiffStatus::Added,
+            (1.., 0) => DiffStatus::Removed,
+            _ => DiffStatus::Both,
         };
         let (a, b) = (a.unwrap_or_default(), b.unwrap_or_default());
         let time = |spent: Spent| if has_device { spent.device } else { spent.host };

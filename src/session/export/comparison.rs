@@ -1,6 +1,6 @@
 //! Scenarios and traces side by side, as a part of a report.
 
-use crate::session::{Board, BoardRow, Column, Faster};
+use crate::session::{Column, ComparisonTable, ComparisonTableRow, Faster};
 use retime_core::units::{DurNs, Percent};
 
 use super::report::{Block, percent};
@@ -9,7 +9,7 @@ use super::report::{Block, percent};
 const OPERATORS: usize = 15;
 
 /// The figures of every column, and the operators that make the difference.
-pub(super) fn blocks(board: &Board) -> Vec<Block> {
+pub(super) fn blocks(board: &ComparisonTable) -> Vec<Block> {
     let Some(reference) = board.columns.get(board.reference) else { return Vec::new() };
     let header = ["", "iteration", "within", "against", "", "prediction off by", "GPU busy", "memory", "steps"]
         .map(str::to_owned);
@@ -55,16 +55,16 @@ fn figures(column: &Column, reference: &Column) -> Vec<String> {
     ]
 }
 
-fn operators(board: &Board) -> Block {
-    let path = |row: &BoardRow, index: usize| row.cells[index].map_or(DurNs::ZERO, |cell| cell.spent.path);
-    let away = |row: &BoardRow, index: usize| path(row, index) - path(row, board.reference);
+fn operators(board: &ComparisonTable) -> Block {
+    let path = |row: &ComparisonTableRow, index: usize| row.cells[index].map_or(DurNs::ZERO, |cell| cell.spent.path);
+    let away = |row: &ComparisonTableRow, index: usize| path(row, index) - path(row, board.reference);
     let others: Vec<usize> = (0..board.columns.len()).filter(|&index| index != board.reference).collect();
-    let mut rows: Vec<&BoardRow> = board.operators.iter().collect();
+    let mut rows: Vec<&ComparisonTableRow> = board.operators.iter().collect();
     rows.sort_by_key(|row| std::cmp::Reverse(others.iter().map(|&index| away(row, index).0.abs()).max()));
     let name = |&index: &usize| board.columns[index].figures.name.clone();
     let header = ["operator".to_owned(), name(&board.reference)].into_iter().chain(others.iter().map(name)).collect();
     let signed = |by: DurNs| if by.0 > 0 { format!("+{by}") } else { by.to_string().replace('-', "−") };
-    let row = |row: &&BoardRow| {
+    let row = |row: &&ComparisonTableRow| {
         let cells = others.iter().map(|&index| signed(away(row, index)));
         [row.name.clone(), path(row, board.reference).to_string()].into_iter().chain(cells).collect()
     };

@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::session::csv_field;
 use retime_core::scenario::StepError;
 
-use super::TaskRow;
+use retime_core::engine::TaskRow;
 
 /// A file format of exports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::session::{Board, Engine, Loaded, Outcome, StepOutcome, Summary, lane_label};
+use crate::session::{ComparisonTable, Engine, Loaded, Outcome, StepOutcome, Summary, lane_label};
 use retime_core::analysis::critical_path::CriticalPath;
 use retime_core::analysis::edited::Edited;
 use retime_core::analysis::lanes::Times;
@@ -39,7 +39,7 @@ impl Block {
 }
 
 /// The report on `outcome`.
-pub(super) fn report(engine: &Engine, loaded: &Loaded, outcome: &Outcome, board: Option<&Board>) -> Report {
+pub(super) fn report(engine: &Engine, loaded: &Loaded, outcome: &Outcome, board: Option<&ComparisonTable>) -> Report {
     let outcome = engine.with_gains(loaded, outcome.clone(), &|| false).unwrap_or_else(|| outcome.clone());
     let summary = &outcome.summary;
     let mut blocks = vec![Block::table(&["", ""], figures(loaded, &outcome))];

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::{Argument, Command, Kind, Ran};
-use crate::session::{Expectation, ExportFormat, Verdict, script_lines};
+use crate::session::{Expectation, ExportFormat, Verdict, is_fingerprint, script_lines};
 use crate::tui::app::App;
 use crate::tui::compare::ColumnKind;
 use crate::tui::effect::Effect;
@@ -183,7 +183,7 @@ fn check(work: &Workspace, file: &str, saved: &SavedScenario) -> Result<(), Stri
 /// # Errors
 /// It was made for another trace, and `force` is not set.
 fn fitting(work: &Workspace, file: &str, saved: &SavedScenario, force: bool) -> Result<Option<String>, String> {
-    match saved.fit(&work.fingerprint, &work.loaded.graph) {
+    match saved.fit(|trace| is_fingerprint(trace, &work.loaded), &work.loaded.graph) {
         Fit::Same => Ok(None),
         Fit::OtherIteration(made_on) => Ok(Some(format!("{file} was made on {made_on} of this trace"))),
         Fit::OtherTrace if force => {

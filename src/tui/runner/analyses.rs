@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::session::{Advice, AdvisedOption, Outcome, Sharding, Sweep, SweepRun};
+use crate::session::{Advice, AdvisedOption, Outcome, Sharding, Sweep, SweepRun, advise_live};
 use retime_core::scenario::transforms::Sharder;
 
 use crate::tui::digest::Digest;
@@ -116,7 +116,7 @@ impl Trace {
             let advice = Advice { options: options.to_vec(), is_partial: true, ..Advice::default() };
             self.found(job, Finding::Advice(Box::new(advice)));
         };
-        match self.host.engine.advise_live(&self.loaded, &base, target, &is_overtaken, &some_more) {
+        match advise_live(&self.host.engine, &self.loaded, &base, target, &is_overtaken, &some_more) {
             Some(advice) => self.found(job, Finding::Advice(Box::new(advice))),
             None => self.queue.resume(job.clone()),
         }

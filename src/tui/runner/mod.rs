@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::thread;
 
-use crate::session::{Engine, Exported, Loaded, SessionError, Sessions, append, read_text, write_new};
+use crate::session::{Engine, Exported, Loaded, SessionError, Sessions, append, export_to, read_text, write_new};
 use retime_core::graph::BuildOptions;
 
 use super::compare::Compared;
@@ -183,7 +183,7 @@ impl Host {
                 let compared = (sources.len() > 1).then(|| Compared::of(engine, sources, 0));
                 let board = compared.as_ref().map(|compared| &compared.board);
                 let exported = Exported { loaded: &loaded, outcome: &outcome, board };
-                let result = engine.export_to(&path, exported, format, force);
+                let result = export_to(&engine, &path, exported, format, force);
                 let name = |file: &PathBuf| file.display().to_string();
                 let said =
                     result.map(|(files, _)| format!("wrote {}", files.iter().map(name).collect::<Vec<_>>().join(", ")));

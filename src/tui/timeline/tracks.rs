@@ -2,12 +2,12 @@
 
 use unicode_width::UnicodeWidthStr;
 
-use crate::session::{Loaded, memory};
+use crate::session::Loaded;
 use crate::tui::canvas::Canvas;
 use crate::tui::theme::Role;
 use retime_core::graph::ExecutionGraph;
+use retime_core::memory::{RankMemory, Simulated};
 use retime_core::scenario::Resolved;
-use retime_core::scenario::memory::RankMemory;
 use retime_core::sim::Schedule;
 use retime_core::units::{Bytes, TimeNs};
 
@@ -127,8 +127,9 @@ pub fn memory(loaded: &Loaded) -> Vec<Track> {
 
 /// For each rank the memory that it holds under a scenario, in simulated times; empty where nothing is known.
 pub fn memory_simulated(resolved: &Resolved, schedule: &Schedule) -> Vec<Track> {
+    let simulated = Simulated { graph: &resolved.graph, timed: &resolved.timed, schedule };
     let of_rank = |place| {
-        let steps = memory::over_time(resolved, schedule, place);
+        let steps = simulated.over_time(&resolved.memory, place);
         Track::new(steps.into_iter().map(|(at, bytes)| (at, bytes.0)).collect())
     };
     (0..resolved.graph.ranks.len()).map(of_rank).collect()

@@ -6,7 +6,7 @@ use crate::session::Summary;
 use crate::tui::canvas::Canvas;
 use crate::tui::theme::Role;
 use crate::tui::workspace::Workspace;
-use retime_core::scenario::memory::MemorySource;
+use retime_core::memory::MemorySource;
 use retime_core::units::{Bytes, DurNs, Percent};
 
 /// A replay error up to here is good.

@@ -1,6 +1,6 @@
 //! Ranks and their collectives: who waits for whom, why, and how much of the communication other work hides.
 
-use crate::session::{CollectiveReport, Communication, RankReport, Why};
+use crate::session::{CollectiveReport, Communication, LateReason, RankReport};
 use crate::tui::canvas::Canvas;
 use crate::tui::table::{self, Column, Open, Table, TableRow, value};
 use crate::tui::theme::Role;
@@ -137,7 +137,7 @@ fn name(rank: u32, count: u32) -> String {
     if count > 1 { format!("r{rank}×{count}") } else { format!("r{rank}") }
 }
 
-fn because(why: &Why) -> String {
+fn because(why: &LateReason) -> String {
     let name = short_name(&why.name);
     let name = if name.is_empty() { String::new() } else { format!("{name} ") };
     format!("{} {name}{} more", super::path::explained(why.kind), why.more_ns)

@@ -22,7 +22,7 @@ pub struct Candidate {
 
 /// A class of tasks that can be sped up virtually.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Lever {
+pub struct SpeedUpTarget {
     /// What they are: a family of kernels, a part of host time, copies, the link.
     pub class: String,
     /// Which tasks.
@@ -103,26 +103,26 @@ fn hardware(context: &Context, on_device: bool) -> Vec<String> {
 }
 
 /// The classes of tasks that a trace has: families of kernels and host computations, T1 to T5, copies, the link.
-pub fn levers(base: &Base) -> Vec<Lever> {
+pub fn speed_up_targets(base: &Base) -> Vec<SpeedUpTarget> {
     let graph = base.graph();
-    let lever = |class: &str, selector: String| Lever { class: class.to_owned(), selector };
+    let speed_up = |class: &str, selector: String| SpeedUpTarget { class: class.to_owned(), selector };
     let kinds: BTreeSet<&str> = graph.tasks.node_weights().filter_map(|task| kind_name(task.kind)).collect();
     let computes = |node: &NodeId| matches!(graph.tasks[*node].kind, TaskKind::Kernel | TaskKind::Compute);
     let families: BTreeSet<Family> =
         graph.tasks.node_indices().filter(computes).filter_map(|node| base.family(node)).collect();
     let of_family = families.into_iter().map(|family| {
         let name = family.name();
-        lever(name, format!("family={name} & (kind=kernel | kind=compute)"))
+        speed_up(name, format!("family={name} & (kind=kernel | kind=compute)"))
     });
     let of_kind = kinds.into_iter().map(|kind| match kind {
-        "collective" => lever("link", "kind=collective".to_owned()),
-        kind => lever(kind, format!("kind={kind}")),
+        "collective" => speed_up("link", "kind=collective".to_owned()),
+        kind => speed_up(kind, format!("kind={kind}")),
     });
     of_family.chain(of_kind).chain(of_ranks(graph)).collect()
 }
 
 /// Host and device of each rank by itself, where each is simulated and a reader can tell them apart.
-fn of_ranks(graph: &ExecutionGraph) -> Vec<Lever> {
+fn of_ranks(graph: &ExecutionGraph) -> Vec<SpeedUpTarget> {
     const MOST: usize = 16;
     let ranks = &graph.ranks;
     if ranks.len() < 2 || ranks.len() > MOST || ranks.iter().any(|part| part.count() > 1) {
@@ -131,7 +131,7 @@ fn of_ranks(graph: &ExecutionGraph) -> Vec<Lever> {
     let of_rank = |part: &RankPart| {
         ["host", "kernel"].map(|kind| {
             let rank = part.rank.0;
-            Lever { class: format!("r{rank} {kind}"), selector: format!("rank={rank} & kind={kind}") }
+            SpeedUpTarget { class: format!("r{rank} {kind}"), selector: format!("rank={rank} & kind={kind}") }
         })
     };
     ranks.iter().flat_map(of_rank).collect()

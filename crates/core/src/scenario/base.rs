@@ -12,10 +12,11 @@ use crate::units::DurNs;
 
 use super::batch::BatchPlan;
 use super::inputs;
-use super::memory::{self, JobMemory};
+use super::memory;
 use super::sparse;
 use super::tables::{TableFacts, Tables};
 use super::works::{Class, Classifier, NO_CLASS, Overrides, Sharing};
+use crate::memory::JobMemory;
 
 /// An untouched graph, shared by all scenarios on it.
 #[derive(Debug)]

@@ -93,13 +93,13 @@ impl SavedScenario {
         Self { scenario, trace: trace.into(), iteration: iteration_of(graph).to_owned() }
     }
 
-    /// How it goes with the iteration `graph` of the trace with that fingerprint.
-    pub fn fit(&self, trace: &str, graph: &ExecutionGraph) -> Fit {
+    /// How it goes with the iteration `graph` of a trace; `is_of_trace` tells whether a fingerprint is that trace's.
+    pub fn fit(&self, is_of_trace: impl Fn(&str) -> bool, graph: &ExecutionGraph) -> Fit {
         if self.trace.is_empty() {
             return Fit::Same;
         }
         let is_same = self.iteration.is_empty() || self.iteration == iteration_of(graph);
-        match (self.trace == trace, is_same) {
+        match (is_of_trace(&self.trace), is_same) {
             (true, true) => Fit::Same,
             (true, false) => Fit::OtherIteration(self.iteration.clone()),
             (false, _) => Fit::OtherTrace,

@@ -12,7 +12,7 @@ pub mod host;
 mod inputs;
 mod known;
 mod lower;
-pub mod memory;
+mod memory;
 pub mod named;
 mod nearest;
 mod plan;

@@ -10,10 +10,11 @@ use super::base::Base;
 use super::context::Context;
 use super::draft::Draft;
 use super::lower::{self, Prices};
-use super::memory::{self, JobMemory};
+use super::memory;
 use super::step::Scenario;
 use super::tables::TablePlacement;
 use super::transform::StepReport;
+use crate::memory::JobMemory;
 
 /// A scenario worked out on its base.
 #[derive(Clone, Debug)]

@@ -1,6 +1,6 @@
 //! A training that waits for its data against the same one with workers that load it.
 
-use retime::session::{Engine, Loaded, SessionError, Summary};
+use retime::session::{Engine, Loaded, EngineError, Summary};
 use retime_core::graph::IterationChoice;
 use retime_core::scenario::Scenario;
 
@@ -13,7 +13,7 @@ const LIMIT: f64 = 0.10;
 /// Takes the loader's time out of the trace without workers and compares with the median step of the one with workers.
 pub(crate) fn check(engine: &Engine, sources: &Sources, answer: &mut Answer) {
     let Some((without, with)) = &sources.loader else { return };
-    let row = || -> Result<Row, SessionError> {
+    let row = || -> Result<Row, EngineError> {
         let loaded = open(engine, without, IterationChoice::Default)?;
         let target: Vec<Loaded> =
             (0..STEPS).map_while(|step| open(engine, with, IterationChoice::Index(step)).ok()).collect();

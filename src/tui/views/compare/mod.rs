@@ -2,7 +2,7 @@
 
 mod account;
 
-use crate::session::{BoardRow, Column as Side, Difference, Faster};
+use crate::session::{Column as Side, ComparisonTableRow, Difference, Faster};
 use crate::tui::canvas::{Canvas, cut};
 use crate::tui::compare::{By, CompareState, Order, time_of};
 use crate::tui::table::{self, Column, Open, Table, TableRow, Value, value};
@@ -298,7 +298,7 @@ pub fn table(work: &Workspace, width: u16, height: u16) -> Table<'_> {
     Table { summary: Vec::new(), columns, count: rows.len(), row: Box::new(move |index| row(&plan, rows[index])) }
 }
 
-fn row(plan: &Plan<'_>, row: &BoardRow) -> TableRow {
+fn row(plan: &Plan<'_>, row: &ComparisonTableRow) -> TableRow {
     let (state, reference) = (plan.state, plan.places.first().copied().unwrap_or(0));
     let name = match row.place {
         None => short_name(without_engine(&row.name)).to_owned(),

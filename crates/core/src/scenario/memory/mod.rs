@@ -1,245 +1,289 @@
-//! Memory that an iteration takes: buffers of each rank with what they hold and from when until when they are there, the
-//! most of them together, and what edits make of them.
-//!
-//! Knows no trace: whoever opens one tells which buffers there are. Times are those of the host's calls as measured, since
-//! memory is given and taken in the order of the host's program, which edits of durations do not change.
+//! What the edits of a draft make of memory: results follow their operators' arguments, gone operators leave nothing behind,
+//! recomputed parts keep where the next begins, and batches between updates share their gradients.
 
-mod edited;
 mod recomputed;
 
-use serde::Serialize;
+use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::graph::OperatorId;
+use crate::cost::operators::{Reading, operator_work};
+use crate::graph::{DType, ExecutionGraph, NodeId, Operand, Operands, OperatorId};
+use crate::memory::{AFTER, BEFORE, Buffer, Holds, JobMemory, RankMemory};
+use crate::scenario::base::Base;
+use crate::scenario::draft::{Draft, SharedStates};
+use crate::scenario::tables::TablePlacement;
+use crate::scenario::works::has_work;
 use crate::units::{Bytes, TimeNs};
 
-pub(super) use edited::{edited, not_kept, peak, tasks_of_operators};
+use recomputed::recompute;
 
-/// What a buffer holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Holds {
-    /// Weights, embedding tables among them.
-    Parameters,
-    /// Gradients of parameters.
-    Gradients,
-    /// What the optimizer keeps between steps.
-    Optimizer,
-    /// Results of the forward pass, until nothing needs them any more.
-    Activations,
-    /// Workspaces, gradients of activations, inputs, and what nothing tells more about.
-    Other,
-}
+/// How far up the call tree an operator's changed arguments are looked for.
+const DEPTH: usize = 8;
 
-impl Holds {
-    /// All, in the order of their numbers.
-    pub const ALL: [Self; 5] = [Self::Parameters, Self::Gradients, Self::Optimizer, Self::Activations, Self::Other];
-
-    /// Its name in tables.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Parameters => "parameters",
-            Self::Gradients => "gradients",
-            Self::Optimizer => "optimizer",
-            Self::Activations => "activations",
-            Self::Other => "other",
+/// The memory of `base` under the edits of `draft`; `None` where they change nothing in it.
+///
+/// # Complexity
+/// O(buffers + tasks).
+pub(in crate::scenario) fn edited(draft: &Draft<'_>) -> Option<JobMemory> {
+    let base = draft.base();
+    let resizes = draft.has_operands();
+    let removes = draft.removed().next().is_some();
+    let changes = resizes || removes || draft.repeats() > 1 || draft.placements().is_some();
+    let is_shared = draft.shared_states() != SharedStates::default();
+    if !changes && !is_shared && draft.recomputed().is_empty() && draft.held().is_empty() {
+        return None;
+    }
+    let mut memory: JobMemory = JobMemory::clone(base.memory());
+    let mut sizes = Sizes { draft, known: FxHashMap::default() };
+    let gone = removes.then(|| Gone::of(draft));
+    let moved = draft.placements().map(|placements| tables_held(base, placements));
+    for (rank, of_rank) in memory.iter_mut().enumerate() {
+        let Some(of_rank) = of_rank else { continue };
+        // First of all, since it looks at sizes as they were recorded.
+        if recompute(draft, rank, &mut of_rank.buffers) {
+            of_rank.put_in_order();
+        }
+        if resizes || draft.batch().is_some() {
+            of_rank.buffers.iter_mut().for_each(|buffer| buffer.bytes = sizes.of(buffer));
+        }
+        if let Some(gone) = &gone {
+            of_rank.retain(|buffer| !gone.takes(draft.graph(), buffer));
+        }
+        let left = of_rank.buffers.len();
+        if draft.repeats() > 1 {
+            keep_gradients(&mut of_rank.buffers);
+        }
+        let held = draft.held().iter().filter(|(of, _)| *of == rank);
+        let whole = |&(_, bytes): &(usize, Bytes)| whole(Holds::Other, bytes);
+        of_rank.buffers.extend(held.map(whole));
+        if is_shared {
+            share_out(draft.shared_states(), &mut of_rank.buffers);
+        }
+        if let Some((before, after)) = moved.as_ref().and_then(|held| held.get(rank)) {
+            move_tables(before.0, after.0, &mut of_rank.buffers);
+        }
+        if draft.repeats() > 1 || of_rank.buffers.len() > left {
+            of_rank.put_in_order();
         }
     }
+    Some(memory)
 }
 
-/// How a rank's buffers are known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum MemorySource {
-    /// The allocator's calls, as the profiler recorded them.
-    Allocator,
-    /// Tensors and storages of the execution trace, from the first use of each to the last.
-    Tensors,
-    /// Arguments of operators: results as large as the operator's work tells, until what needs them has run.
-    Shapes,
+/// The most that the fullest rank holds under the edits of `draft`, which make `edited` of memory where they change anything
+/// in it; `None` where nothing is known.
+pub(in crate::scenario) fn peak(draft: &Draft<'_>, edited: Option<&JobMemory>) -> Option<Bytes> {
+    let memory = edited.unwrap_or(draft.base().memory());
+    memory.iter().flatten().map(|memory| memory.peak().bytes).max()
 }
 
-impl MemorySource {
-    /// Its name in tables.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Allocator => "allocator",
-            Self::Tensors => "tensors",
-            Self::Shapes => "shapes",
-        }
-    }
-
-    /// What it is, in a phrase.
-    pub fn described(self) -> &'static str {
-        match self {
-            Self::Allocator => "the allocator's recorded calls",
-            Self::Tensors => "tensors of the execution trace, from first use to last",
-            Self::Shapes => "shapes of operators' arguments: an estimate",
-        }
-    }
+/// What parts of the forward pass that run again do not keep until then, on the rank where that is most.
+pub(in crate::scenario) fn not_kept(draft: &Draft<'_>, edited: Option<&JobMemory>) -> Bytes {
+    let again = |rank: usize| draft.recomputed().iter().filter(move |part| part.rank == rank).map(|part| part.again);
+    let edited = edited.into_iter().flatten();
+    let of_rank = |(rank, memory): (usize, &Option<RankMemory>)| {
+        let again: FxHashSet<TimeNs> = again(rank).collect();
+        let comes_back = |buffer: &&Buffer| buffer.holds == Holds::Activations && again.contains(&buffer.from);
+        memory.iter().flat_map(|memory| &memory.buffers).filter(comes_back).map(|buffer| buffer.bytes.0).sum()
+    };
+    Bytes(edited.enumerate().map(of_rank).max().unwrap_or(0))
 }
 
-/// Before the modelled window: such a buffer is there from the start.
-pub const BEFORE: TimeNs = TimeNs(i64::MIN);
-/// After the modelled window: such a buffer stays.
-pub const AFTER: TimeNs = TimeNs(i64::MAX);
-
-/// A piece of memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Buffer {
-    /// What it holds.
-    pub holds: Holds,
-    /// Its size.
-    pub bytes: Bytes,
-    /// When the host takes it, from the window's start of its rank; [`BEFORE`] where it is there already.
-    pub from: TimeNs,
-    /// When the host gives it back; [`AFTER`] where it does not.
-    pub until: TimeNs,
-    /// The operator whose result it is; of what was there before, one that uses it.
-    pub operator: Option<OperatorId>,
+fn whole(holds: Holds, bytes: Bytes) -> Buffer {
+    Buffer { holds, bytes, from: BEFORE, until: AFTER, operator: None }
 }
 
-/// The memory of one rank.
-#[derive(Clone, Debug, PartialEq)]
-pub struct RankMemory {
-    /// How it is known.
-    pub source: MemorySource,
-    /// Its pieces.
-    pub buffers: Vec<Buffer>,
-    /// What is not in it, a line each.
-    pub unknown: Vec<String>,
-    /// The iteration, of which it is to tell the most: its window may show more of the steps beside it.
-    iteration: [TimeNs; 2],
-    /// Buffers in the order in which they come and go: twice the place in `buffers`, and 1 where it goes.
-    order: Vec<u32>,
+/// New sizes of results.
+struct Sizes<'d, 'b> {
+    draft: &'d Draft<'b>,
+    /// Ratios by recorded arguments, by row of changed ones and by size.
+    known: FxHashMap<(u32, u32, u64), f64>,
 }
 
-/// The memory of all ranks, by position; `None` where nothing tells.
-pub type JobMemory = Vec<Option<RankMemory>>;
-
-/// The most that a rank holds at once.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Peak {
-    /// All together.
-    pub bytes: Bytes,
-    /// Of each kind, in the order of [`Holds::ALL`].
-    pub of: [Bytes; Holds::ALL.len()],
-    /// When the host's call brings it about, measured from the window's start of the rank.
-    pub at: TimeNs,
-}
-
-impl RankMemory {
-    /// The memory made of `buffers`, over a window that is the iteration's.
-    ///
-    /// # Complexity
-    /// O(n log n).
-    pub fn new(source: MemorySource, buffers: Vec<Buffer>, unknown: Vec<String>) -> Self {
-        let mut all = Self { source, buffers, unknown, iteration: [TimeNs(0), AFTER], order: Vec::new() };
-        all.put_in_order();
-        all
-    }
-
-    /// With an iteration that is a part of the window.
-    #[must_use]
-    pub fn of_iteration(self, begins: TimeNs, ends: TimeNs) -> Self {
-        Self { iteration: [begins, ends], ..self }
-    }
-
-    /// Without what is there all the time.
-    #[must_use]
-    pub fn moving(&self) -> Self {
-        let moves = |buffer: &&Buffer| buffer.from != BEFORE || buffer.until != AFTER;
-        let [begins, ends] = self.iteration;
-        Self::new(self.source, self.buffers.iter().filter(moves).copied().collect(), self.unknown.clone())
-            .of_iteration(begins, ends)
-    }
-
-    fn put_in_order(&mut self) {
-        // What goes at an instant makes room for what comes then, unless it has only just come.
-        let mut edges: Vec<(TimeNs, bool, u32)> = Vec::with_capacity(2 * self.buffers.len());
-        for (at, buffer) in (0..).zip(&self.buffers) {
-            edges.push((buffer.from, true, 2 * at));
-            if buffer.until != AFTER {
-                edges.push((buffer.until, buffer.from == buffer.until, 2 * at + 1));
-            }
-        }
-        edges.sort_unstable();
-        self.order = edges.into_iter().map(|(.., edge)| edge).collect();
-        self.buffers.shrink_to_fit();
-    }
-
-    /// Keeps the buffers that `is_kept` holds for, and the order of what is left.
-    fn retain(&mut self, is_kept: impl Fn(&Buffer) -> bool) {
-        const GONE: u32 = u32::MAX;
-        let mut count = 0;
-        let place = |buffer: &Buffer| {
-            let kept = is_kept(buffer);
-            count += u32::from(kept);
-            if kept { count - 1 } else { GONE }
+impl Sizes<'_, '_> {
+    fn of(&mut self, buffer: &Buffer) -> Bytes {
+        let is_sparse = |operator| self.is_sparse_gradient(operator);
+        let follows = match buffer.holds {
+            Holds::Activations | Holds::Other => true,
+            Holds::Gradients => buffer.operator.is_some_and(is_sparse),
+            Holds::Parameters | Holds::Optimizer => false,
         };
-        let places: Vec<u32> = self.buffers.iter().map(place).collect();
-        self.order.retain(|&edge| places[edge as usize / 2] != GONE);
-        self.order.iter_mut().for_each(|edge| *edge = 2 * places[*edge as usize / 2] + *edge % 2);
-        let mut place = places.iter();
-        self.buffers.retain(|_| place.next().is_some_and(|&place| place != GONE));
-    }
-
-    /// The most that is held at once within the iteration.
-    ///
-    /// # Complexity
-    /// O(buffers).
-    pub fn peak(&self) -> Peak {
-        let [begins, ends] = self.iteration;
-        let (mut most, mut at_start) = (Peak::default(), Peak::default());
-        self.follow(|now| {
-            if now.at <= begins {
-                at_start = now;
-            } else if now.at < ends && now.bytes > most.bytes {
-                most = now;
-            }
-        });
-        if at_start.bytes >= most.bytes { Peak { at: begins, ..at_start } } else { most }
-    }
-
-    /// What is held from each instant on.
-    ///
-    /// # Complexity
-    /// O(buffers).
-    pub fn over_time(&self) -> Vec<(TimeNs, Bytes)> {
-        let mut all: Vec<(TimeNs, Bytes)> = Vec::with_capacity(self.order.len());
-        self.follow(|now| match all.last_mut() {
-            Some(last) if last.0 == now.at => last.1 = now.bytes,
-            _ => all.push((now.at, now.bytes)),
-        });
-        all
-    }
-
-    /// Calls `seen` after everything that comes or goes, from the start of the window on.
-    fn follow(&self, mut seen: impl FnMut(Peak)) {
-        let (mut now, mut of) = (0_u64, [0_u64; Holds::ALL.len()]);
-        let mut begun = false;
-        let mut tell =
-            |bytes, of: &[u64; Holds::ALL.len()], at| seen(Peak { bytes: Bytes(bytes), of: of.map(Bytes), at });
-        for &edge in &self.order {
-            let buffer = &self.buffers[edge as usize / 2];
-            let comes = edge.is_multiple_of(2);
-            let time = if comes { buffer.from } else { buffer.until };
-            if !begun && time >= TimeNs(0) {
-                begun = true;
-                tell(now, &of, TimeNs(0));
-            }
-            let kind = &mut of[buffer.holds as usize];
-            if comes {
-                (now, *kind) = (now.saturating_add(buffer.bytes.0), kind.saturating_add(buffer.bytes.0));
-            } else {
-                (now, *kind) = (now.saturating_sub(buffer.bytes.0), kind.saturating_sub(buffer.bytes.0));
-            }
-            if begun {
-                tell(now, &of, time);
-            }
+        if !follows {
+            return buffer.bytes;
         }
-        if !begun {
-            tell(now, &of, TimeNs(0));
+        let ratio = match buffer.operator {
+            Some(operator) => self.ratio(operator, buffer.bytes.0),
+            // The result of a forward pass before the window.
+            None if buffer.holds == Holds::Activations => {
+                self.draft.batch().map_or(1.0, |(old, new)| new as f64 / old.max(1) as f64)
+            }
+            None => 1.0,
+        };
+        Bytes((buffer.bytes.0 as f64 * ratio).round() as u64)
+    }
+
+    /// Whether an operator gives the gradient of the rows that were looked up, which grows with their number.
+    fn is_sparse_gradient(&self, operator: OperatorId) -> bool {
+        let graph = self.draft.graph();
+        let around = |id: &OperatorId| graph.operators.get(id.0 as usize).and_then(|operator| operator.parent);
+        let name = |id: OperatorId| graph.names.get(graph.operators[id.0 as usize].name);
+        std::iter::successors(Some(operator), around).take(DEPTH).any(|id| name(id).ends_with("_sparse_backward"))
+    }
+
+    /// How much larger the result of an operator is: as its own arguments tell where they changed, else as those of the
+    /// next operator around it.
+    fn ratio(&mut self, operator: OperatorId, bytes: u64) -> f64 {
+        let operators = &self.draft.graph().operators;
+        let around = |id: &OperatorId| operators.get(id.0 as usize).and_then(|operator| operator.parent);
+        for id in std::iter::successors(Some(operator), around).take(DEPTH) {
+            let (Some(row), Some(recorded)) = (self.draft.changed_row(id), operators[id.0 as usize].operands) else {
+                continue;
+            };
+            let key = (recorded.0, row, bytes);
+            if let Some(&known) = self.known.get(&key) {
+                return known;
+            }
+            let graph = self.draft.graph();
+            let name = graph.names.get(operators[id.0 as usize].name);
+            let (old, new) = (graph.operands.get(recorded.0 as usize), self.draft.operands(id));
+            let ratio = old.zip(new).map_or(1.0, |(old, new)| {
+                like_an_argument(bytes, old, new).unwrap_or_else(|| of_arguments(name, old, new))
+            });
+            self.known.insert(key, ratio);
+            return ratio;
         }
+        1.0
+    }
+}
+
+/// How much larger the argument is whose size a buffer has (to the allocator's grain): weights put in another order stay as
+/// they are, gradients of an input grow with it. Of several the one that changed; `None` without any.
+fn like_an_argument(bytes: u64, old: &Operands, new: &Operands) -> Option<f64> {
+    let sizes = old.inputs.iter().zip(&new.inputs).map(|(old, new)| (size(old), size(new)));
+    let alike = sizes.filter(|&(before, _)| before > 0 && grain(before) == grain(bytes));
+    let ratios = alike.map(|(before, after)| after as f64 / before as f64);
+    ratios.reduce(|one, other| if (one - 1.0).abs() > f64::EPSILON { one } else { other })
+}
+
+/// A size in steps of the allocator, which rounds up to them.
+pub(super) fn grain(bytes: u64) -> u64 {
+    const GRAIN: u64 = 512;
+    bytes.div_ceil(GRAIN)
+}
+
+/// How much more an operator writes with other arguments; where its work is not known, how much larger its largest argument
+/// among those that changed is.
+fn of_arguments(name: &str, old: &Operands, new: &Operands) -> f64 {
+    let written = |operands| operator_work(name, operands, Reading::default()).map(|work| work.written.0);
+    if let (Some(before @ 1..), Some(after)) = (written(old), written(new)) {
+        return after as f64 / before as f64;
+    }
+    let changed = old.inputs.iter().zip(&new.inputs).filter(|(old, new)| old != new);
+    let sizes = changed.map(|(old, new)| (size(old), size(new)));
+    sizes.max().filter(|&(before, _)| before > 0).map_or(1.0, |(before, after)| after as f64 / before as f64)
+}
+
+pub(super) fn size(operand: &Operand) -> u64 {
+    match operand {
+        Operand::Tensor { dims, dtype, .. } => {
+            dims.iter().fold(dtype.unwrap_or(DType::Fp32).size(), |all, &dim| all.saturating_mul(dim))
+        }
+        Operand::TensorList(list) => list.iter().map(size).sum(),
+        Operand::Value(_) => 0,
+    }
+}
+
+/// By operator how many of `nodes` do its work.
+pub(in crate::scenario) fn tasks_of_operators(graph: &ExecutionGraph, nodes: impl Iterator<Item = NodeId>) -> Vec<u32> {
+    let mut counts = vec![0; graph.operators.len()];
+    for task in nodes.map(|node| &graph.tasks[node]).filter(|task| has_work(task)) {
+        if let Some(count) = task.operator.and_then(|id| counts.get_mut(id.0 as usize)) {
+            *count += 1;
+        }
+    }
+    counts
+}
+
+/// Operators of which nothing runs any more.
+struct Gone<'b> {
+    /// By operator how many tasks did its work as traced, and how many of those were taken out.
+    traced: &'b [u32],
+    removed: Vec<u32>,
+    /// Operators whose work another task does: what they pass on within that is gone, as of when its last member has run.
+    merged: FxHashMap<OperatorId, TimeNs>,
+}
+
+impl<'b> Gone<'b> {
+    fn of(draft: &Draft<'b>) -> Self {
+        let graph = draft.graph();
+        let removed = tasks_of_operators(graph, draft.removed());
+        let mut merged = FxHashMap::default();
+        for members in draft.merged_members() {
+            let operator = |node: &NodeId| graph.tasks[*node].operator;
+            let end = |id: OperatorId| graph.operators[id.0 as usize].start + graph.operators[id.0 as usize].dur;
+            let last = members.iter().filter_map(operator).map(end).max().unwrap_or(BEFORE);
+            merged.extend(members.iter().filter_map(operator).map(|id| (id, last)));
+        }
+        Self { traced: draft.base().tasks_of_operators(), removed, merged }
+    }
+
+    /// Whether any work of an operator still runs; `None` for one without work of its own.
+    fn runs(&self, operator: OperatorId) -> Option<bool> {
+        let at = operator.0 as usize;
+        let traced = self.traced.get(at).copied().filter(|&traced| traced > 0)?;
+        Some(self.removed[at] < traced)
+    }
+
+    fn takes(&self, graph: &ExecutionGraph, buffer: &Buffer) -> bool {
+        if !matches!(buffer.holds, Holds::Activations | Holds::Other) {
+            return false;
+        }
+        let around = |id: &OperatorId| graph.operators.get(id.0 as usize).and_then(|operator| operator.parent);
+        let mut callers = std::iter::successors(buffer.operator, around).take(DEPTH);
+        let working = callers.find_map(|id| Some((id, self.runs(id)?)));
+        match working {
+            Some((id, false)) => self.merged.get(&id).is_none_or(|&last| buffer.until <= last),
+            _ => false,
+        }
+    }
+}
+
+/// Of states that ranks share out each keeps another part.
+fn share_out(shared: SharedStates, buffers: &mut [Buffer]) {
+    for buffer in buffers {
+        let factor = match buffer.holds {
+            Holds::Parameters => shared.parameters,
+            Holds::Gradients => shared.gradients,
+            Holds::Optimizer => shared.optimizer,
+            Holds::Activations | Holds::Other => 1.0,
+        };
+        buffer.bytes = Bytes((buffer.bytes.0 as f64 * factor).round() as u64);
+    }
+}
+
+/// With several batches between updates, gradients are there while the next batch goes forward.
+fn keep_gradients(buffers: &mut [Buffer]) {
+    for gradient in buffers.iter_mut().filter(|buffer| buffer.holds == Holds::Gradients) {
+        (gradient.from, gradient.until) = (BEFORE, AFTER);
+    }
+}
+
+/// What each rank holds of tables where they were traced, and under `placements`.
+fn tables_held(base: &Base, placements: &[TablePlacement]) -> Vec<(Bytes, Bytes)> {
+    let tables = base.tables();
+    tables.held(&tables.placements()).into_iter().zip(tables.held(placements)).collect()
+}
+
+/// Tables that moved take their weights along; of optimizer state beside them nothing is known.
+fn move_tables(before: u64, after: u64, buffers: &mut Vec<Buffer>) {
+    if after >= before {
+        buffers.push(whole(Holds::Parameters, Bytes(after - before)));
+        return;
+    }
+    let mut less = before - after;
+    let mut parameters: Vec<&mut Buffer> = buffers.iter_mut().filter(|it| it.holds == Holds::Parameters).collect();
+    parameters.sort_by_key(|buffer| std::cmp::Reverse(buffer.bytes));
+    for buffer in parameters {
+        let taken = less.min(buffer.bytes.0);
+        (buffer.bytes.0, less) = (buffer.bytes.0 - taken, less - taken);
     }
 }
 
@@ -247,42 +291,11 @@ impl RankMemory {
 mod tests {
     use super::*;
 
-    fn buffer(holds: Holds, bytes: u64, from: i64, until: i64) -> Buffer {
-        Buffer { holds, bytes: Bytes(bytes), from: TimeNs(from), until: TimeNs(until), operator: None }
-    }
-
-    fn memory(buffers: Vec<Buffer>) -> RankMemory {
-        RankMemory::new(MemorySource::Tensors, buffers, Vec::new())
-    }
-
     #[test]
-    fn the_peak_is_where_most_is_there_at_once() {
-        let all = memory(vec![
-            buffer(Holds::Parameters, 100, i64::MIN, i64::MAX),
-            buffer(Holds::Activations, 30, 10, 50),
-            buffer(Holds::Activations, 40, 20, 40),
-            buffer(Holds::Gradients, 60, 45, i64::MAX),
-        ]);
-        let peak = all.peak();
-        assert_eq!((peak.bytes, peak.at), (Bytes(190), TimeNs(45)));
-        assert_eq!(peak.of, [100, 60, 0, 30, 0].map(Bytes));
-        let steps: Vec<(i64, u64)> = all.over_time().into_iter().map(|(at, bytes)| (at.0, bytes.0)).collect();
-        assert_eq!(steps, [(0, 100), (10, 130), (20, 170), (40, 130), (45, 190), (50, 160)]);
-    }
-
-    #[test]
-    fn what_goes_at_an_instant_makes_room_for_what_comes_then() {
-        let all = memory(vec![buffer(Holds::Other, 70, 0, 10), buffer(Holds::Other, 80, 10, 20)]);
-        assert_eq!(all.peak().bytes, Bytes(80));
-        let short = memory(vec![buffer(Holds::Other, 70, 5, 5)]);
-        assert_eq!(short.peak().bytes, Bytes(70), "even what goes at once was there");
-    }
-
-    #[test]
-    fn what_came_and_went_before_the_window_does_not_count() {
-        let all = memory(vec![buffer(Holds::Other, 500, -20, -10), buffer(Holds::Other, 80, -5, 20)]);
-        let peak = all.peak();
-        assert_eq!((peak.bytes, peak.at), (Bytes(80), TimeNs(0)));
-        assert_eq!(memory(Vec::new()).peak(), Peak::default());
+    fn shared_states_take_their_part_and_results_stay_whole() {
+        let mut buffers: Vec<Buffer> = Holds::ALL.into_iter().map(|holds| whole(holds, Bytes(800))).collect();
+        share_out(SharedStates { parameters: 1.0, gradients: 0.25, optimizer: 0.125 }, &mut buffers);
+        let sizes: Vec<u64> = buffers.iter().map(|buffer| buffer.bytes.0).collect();
+        assert_eq!(sizes, [800, 200, 100, 800, 800]);
     }
 }

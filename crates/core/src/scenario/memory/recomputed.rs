@@ -5,11 +5,11 @@
 use rustc_hash::FxHashMap;
 
 use crate::graph::{LaneId, Operand, Operator, OperatorId, Phase};
+use crate::memory::{Buffer, Holds};
 use crate::scenario::draft::{Draft, Recomputed};
 use crate::units::TimeNs;
 
-use super::edited::{grain, size};
-use super::{Buffer, Holds};
+use super::{grain, size};
 
 /// Results inside a recomputed part go when the part has run, which is later than they could, and come back for its backward pass.
 /// Those that what follows uses stay. What goes before the backward pass of its own part is kept for another's already.

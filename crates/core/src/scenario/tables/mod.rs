@@ -179,6 +179,13 @@ impl Tables {
         (0..self.ranks.len()).filter(|&rank| !self.ranks[rank].forward.is_empty()).collect()
     }
 
+    /// By position of the rank, the sizes of the tables on it as traced, where known.
+    pub fn sizes(&self, ranks: usize) -> Vec<Vec<u64>> {
+        let on =
+            |rank| self.tables.iter().filter(move |table| table.replicated || table.rank == rank).filter_map(bytes);
+        (0..ranks).map(|rank| on(rank).collect()).collect()
+    }
+
     /// Bytes of weights in each rank's device memory under a placement, replicated tables included. Tables behind the
     /// host's link need none there; one of unknown size counts nothing.
     pub fn held(&self, placements: &[TablePlacement]) -> Vec<Bytes> {

@@ -5,16 +5,16 @@
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use retime_core::cost::Family;
-use retime_core::cost::operators::{Reading, bare, is_free, operator_family, operator_work};
-use retime_core::graph::{DType, Operand, OperatorId, Phase, Task, TaskKind};
-use retime_core::scenario::memory::{AFTER, BEFORE, Buffer, Holds, MemorySource, RankMemory};
-use retime_core::units::{Bytes, DurNs, TimeNs};
+use crate::cost::Family;
+use crate::cost::operators::{Reading, bare, is_free, operator_family, operator_work};
+use crate::graph::{DType, Operand, OperatorId, Phase, Task, TaskKind};
+use crate::units::{Bytes, DurNs, TimeNs};
 
-use super::Rank;
 use super::callers::{end, operators_of};
 use super::parameters::{self, Parameters, bytes};
+use super::sources::Rank;
 use super::workspaces;
+use super::{AFTER, BEFORE, Buffer, Holds, MemorySource, RankMemory};
 
 /// What operators' arguments tell; `None` where none were recorded, or for less than half of what the device does.
 pub(super) fn read(rank: Rank<'_>) -> Option<RankMemory> {
@@ -239,10 +239,10 @@ impl<'a> Walk<'a> {
 
     /// Inputs that are copied to the device.
     fn copy_inputs(&mut self) {
-        let Rank { base, graph, part, place, copies, .. } = self.rank;
+        let Rank { graph, part, copies, .. } = self.rank;
         for &node in copies {
             let task = &graph.tasks[node];
-            let here = base.rank_index(task.lane) == place;
+            let here = graph.lanes[task.lane.0 as usize].rank == part.rank;
             let inside = task.measured_start >= part.iteration_start && task.measured_start < part.iteration_end;
             if here && inside && graph.names.get(task.name).contains("HtoD") {
                 let (holds, bytes, from, until) = (Holds::Other, task.bytes, task.measured_start, self.rank.part_end());

@@ -2,29 +2,29 @@
 
 use std::path::{Path, PathBuf};
 
-use retime_core::cost::Reuse;
-use retime_core::diagnostic::{Diagnostics, Severity};
-use retime_core::graph::ExecutionGraph;
-use retime_core::scenario::Base;
-use retime_core::scenario::tables::TableFacts;
-use retime_core::trace::Job;
+use crate::cost::Reuse;
+use crate::diagnostic::{Diagnostics, Severity};
+use crate::graph::ExecutionGraph;
+use crate::scenario::Base;
+use crate::scenario::tables::TableFacts;
+use crate::trace::Job;
 
-use super::{SessionError, read_text};
+use super::{EngineError, read_text};
 
 /// Looked for beside the traces.
-pub const FILE_NAME: &str = "tables.toml";
+pub const TABLE_FACTS_FILE: &str = "tables.toml";
 
 /// Reads a facts file.
 ///
 /// # Errors
 /// It cannot be read, or an entry cannot be used.
-pub fn read_table_facts(path: &Path) -> Result<TableFacts, SessionError> {
-    let fail = |reason: String| SessionError::Read { path: path.display().to_string(), reason };
+pub fn read_table_facts(path: &Path) -> Result<TableFacts, EngineError> {
+    let fail = |reason: String| EngineError::Read { path: path.display().to_string(), reason };
     let mut facts = TableFacts::from_toml(&read_text(path)?).map_err(|error| fail(error.to_string()))?;
     for fact in &mut facts.tables {
         let Some(name) = &fact.indices else { continue };
         let file = path.parent().map_or_else(|| PathBuf::from(name), |folder| folder.join(name));
-        fact.histogram = Some(histogram_of(&read_text(&file)?).map_err(|word| SessionError::Read {
+        fact.histogram = Some(histogram_of(&read_text(&file)?).map_err(|word| EngineError::Read {
             path: file.display().to_string(),
             reason: format!("`{word}` is no row: whole numbers from 0 are expected"),
         })?);
@@ -45,12 +45,13 @@ fn histogram_of(text: &str) -> Result<Vec<f64>, String> {
 /// The facts beside a job's traces, if there are any; a file that cannot be used is told.
 pub(super) fn beside(job: &Job, diagnostics: &mut Diagnostics) -> TableFacts {
     let trace = job.ranks.first().and_then(|rank| rank.trace.as_ref());
-    let file = trace.and_then(|trace| trace.path.parent()).map(|folder: &Path| -> PathBuf { folder.join(FILE_NAME) });
+    let file =
+        trace.and_then(|trace| trace.path.parent()).map(|folder: &Path| -> PathBuf { folder.join(TABLE_FACTS_FILE) });
     let Some(file) = file.filter(|file| file.is_file()) else { return TableFacts::default() };
     match read_table_facts(&file) {
         Ok(facts) => facts,
         Err(error) => {
-            diagnostics.add(Severity::Warning, "table-facts", FILE_NAME, None, || error.to_string());
+            diagnostics.add(Severity::Warning, "table-facts", TABLE_FACTS_FILE, None, || error.to_string());
             TableFacts::default()
         }
     }
@@ -63,7 +64,7 @@ pub(super) fn check(base: &Base, graph: &ExecutionGraph, diagnostics: &mut Diagn
         return;
     }
     for entry in facts.unmatched(&base.tables().tables, &graph.ranks) {
-        diagnostics.add(Severity::Warning, "table-facts", FILE_NAME, None, || {
+        diagnostics.add(Severity::Warning, "table-facts", TABLE_FACTS_FILE, None, || {
             format!("entry {entry} names a table that the trace does not look up")
         });
     }

@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::event::{self, Args, DeviceProperties, DistributedInfo, Document, Event, Id};
 use super::{Shown, Timeline, lane_label};
-use crate::session::Loaded;
-use retime_core::analysis::meetings::arrival_of;
-use retime_core::graph::timed::NO_TASK;
-use retime_core::graph::{
+use crate::analysis::collectives::arrival_of;
+use crate::engine::Loaded;
+use crate::graph::timed::NO_TASK;
+use crate::graph::{
     Collective, Lane, LaneId, LaneKind, NodeId, Operand, OperatorId, Phase, RankPart, TaskId, TaskKind,
 };
-use retime_core::units::TimeNs;
+use crate::units::TimeNs;
 
 /// Host processes are numbered from here by rank, clear of the device numbers that stand for GPU processes.
 const FIRST_PID: i64 = 100_000;

@@ -1,6 +1,6 @@
 //! Where the ranks of a job meet: when each arrives at every collective of the iteration, and how long the others wait.
 //!
-//! Who is late and by how much; why is for [`lateness`](super::lateness) to say.
+//! Who is late and by how much; why is for [`lateness`](super::stragglers) to say.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -33,7 +33,7 @@ pub struct Arrival {
 
 /// A collective as it was simulated.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Meeting {
+pub struct SimulatedCollective {
     /// Which.
     pub collective: CollectiveId,
     /// When all were there.
@@ -42,7 +42,7 @@ pub struct Meeting {
     pub arrivals: Vec<Arrival>,
 }
 
-impl Meeting {
+impl SimulatedCollective {
     /// The last to arrive and the one before it; `None` where one rank is alone.
     pub fn last_two(&self) -> Option<(&Arrival, &Arrival)> {
         let [.., second, last] = self.arrivals.as_slice() else { return None };
@@ -84,26 +84,31 @@ impl Meeting {
 ///
 /// # Complexity
 /// O(collectives · ranks · log ranks).
-pub fn meetings(graph: &ExecutionGraph, timed: &TimedGraph, schedule: &Schedule) -> Vec<Meeting> {
+pub fn collectives(graph: &ExecutionGraph, timed: &TimedGraph, schedule: &Schedule) -> Vec<SimulatedCollective> {
     let times = Times::Simulated { timed, schedule };
     let periods: BTreeMap<Rank, Range<TimeNs>> =
         graph.ranks.iter().map(|part| (part.rank, times.period(graph, part))).collect();
-    let mut found: Vec<Meeting> = Vec::new();
+    let mut found: Vec<SimulatedCollective> = Vec::new();
     for (index, collective) in graph.collectives.iter().enumerate() {
-        let mut meeting = meeting(graph, timed, schedule, &collective.members);
-        meeting.collective = CollectiveId(index as u32);
-        let Some(last) = meeting.arrivals.last() else { continue };
-        let is_inside = periods.get(&last.rank).is_some_and(|period| period.contains(&meeting.began));
-        let takes_time = meeting.arrivals.iter().any(|arrival| arrival.end > meeting.began);
+        let mut call = simulated(graph, timed, schedule, &collective.members);
+        call.collective = CollectiveId(index as u32);
+        let Some(last) = call.arrivals.last() else { continue };
+        let is_inside = periods.get(&last.rank).is_some_and(|period| period.contains(&call.began));
+        let takes_time = call.arrivals.iter().any(|arrival| arrival.end > call.began);
         if is_inside && takes_time {
-            found.push(meeting);
+            found.push(call);
         }
     }
-    found.sort_by_key(|meeting| (meeting.began, meeting.collective));
+    found.sort_by_key(|call| (call.began, call.collective));
     found
 }
 
-fn meeting(graph: &ExecutionGraph, timed: &TimedGraph, schedule: &Schedule, members: &[NodeId]) -> Meeting {
+fn simulated(
+    graph: &ExecutionGraph,
+    timed: &TimedGraph,
+    schedule: &Schedule,
+    members: &[NodeId],
+) -> SimulatedCollective {
     let join = members.iter().find_map(|&member| joint_of(graph, member));
     let joints: BTreeMap<Rank, NodeId> = join.map_or_else(BTreeMap::new, |join| {
         graph.tasks.neighbors_directed(join, Incoming).map(|joint| (rank_of(graph, joint), joint)).collect()
@@ -118,7 +123,7 @@ fn meeting(graph: &ExecutionGraph, timed: &TimedGraph, schedule: &Schedule, memb
     let mut arrivals: Vec<Arrival> = members.iter().filter_map(arrival).collect();
     arrivals.sort_by_key(|arrival| (arrival.at, arrival.rank));
     let began = arrivals.last().map_or(TimeNs(0), |last| last.at);
-    Meeting { collective: CollectiveId(0), began, arrivals }
+    SimulatedCollective { collective: CollectiveId(0), began, arrivals }
 }
 
 /// What the rank of a collective's member arrives with: the joint before the member; `None` where no others were matched.

@@ -1,14 +1,14 @@
 //! Memory that libraries of products take for themselves, as PyTorch gives it to them (its `CUDABlas.cpp` and
 //! `CublasHandlePool.cpp`): a piece that stays with the handle, and one for the length of each product with a bias.
 
-use retime_core::cost::operators::bare;
-use retime_core::graph::OperatorId;
-use retime_core::scenario::memory::{AFTER, BEFORE, Buffer, Holds};
-use retime_core::units::{Bytes, TimeNs};
+use crate::cost::operators::bare;
+use crate::graph::OperatorId;
+use crate::units::{Bytes, TimeNs};
 
-use super::Rank;
 use super::callers::end;
 use super::parameters::arguments;
+use super::sources::Rank;
+use super::{AFTER, BEFORE, Buffer, Holds};
 
 /// Stays with the handle of cuBLAS: eight pieces of 4 MiB on chips of compute capability 9.0 and 10, before two of 4 MiB and eight
 /// of 16 KiB. hipBLAS takes its own from the driver.

@@ -1,12 +1,12 @@
 //! Execution traces without a profiler trace: operators with shapes and no times become a predicted timeline on a GPU
 //! [Lin 2022, Fig. 3], which everything else then treats like a recorded one.
 
-use retime_core::diagnostic::Severity;
-use retime_core::graph::BuildOptions;
-use retime_core::scenario::Scenario;
-use retime_core::trace::{self, Job, Trace};
+use crate::diagnostic::Severity;
+use crate::graph::BuildOptions;
+use crate::scenario::Scenario;
+use crate::trace::{self, Job, Trace};
 
-use super::{Engine, SessionError, Timeline};
+use super::{Engine, EngineError, Timeline};
 
 /// The edit that gives them times; another `place-on-gpu` in a scenario moves the model on to its device.
 const PLACEMENT: &str = "place-on-gpu V100";
@@ -20,7 +20,7 @@ pub(super) fn is_untimed(job: &Job) -> bool {
 ///
 /// # Errors
 /// An execution trace has no operator to place.
-pub(super) fn predict(engine: &Engine, mut job: Job, options: &BuildOptions) -> Result<Job, SessionError> {
+pub(super) fn predict(engine: &Engine, mut job: Job, options: &BuildOptions) -> Result<Job, EngineError> {
     for rank in &mut job.ranks {
         let Some(source) = &rank.execution_trace else { continue };
         let laid_out = source.laid_out()?;
@@ -50,16 +50,16 @@ pub(super) fn predict(engine: &Engine, mut job: Job, options: &BuildOptions) -> 
 }
 
 /// The timeline that `laid_out` has on the GPU, as a trace.
-fn place(engine: &Engine, laid_out: Trace, rank: u32, options: &BuildOptions) -> Result<Trace, SessionError> {
+fn place(engine: &Engine, laid_out: Trace, rank: u32, options: &BuildOptions) -> Result<Trace, EngineError> {
     let path = laid_out.path.display().to_string();
     let world_size = None;
     let alone = trace::RankTrace { rank, world_size, trace: Some(laid_out), execution_trace: None };
     let loaded = engine.replay(Job { ranks: vec![alone] }, options)?;
     let outcome = engine.evaluate(&loaded, &Scenario::parse([PLACEMENT])?, 0);
     if outcome.resolved.added.is_empty() {
-        return Err(SessionError::NothingToPlace { path });
+        return Err(EngineError::NothingToPlace { path });
     }
-    let damaged = |error: serde_json::Error| SessionError::Read { path: path.clone(), reason: error.to_string() };
+    let damaged = |error: serde_json::Error| EngineError::Read { path: path.clone(), reason: error.to_string() };
     let bytes = Timeline::new(&outcome).chrome(&loaded).map_err(damaged)?;
     Ok(trace::load_bytes(&bytes, &path)?)
 }

@@ -2,16 +2,16 @@
 
 use rustc_hash::FxHashMap;
 
-use retime_core::cost::operators::is_free;
-use retime_core::graph::{LaneId, OperatorId, Phase};
-use retime_core::scenario::memory::{AFTER, BEFORE, Buffer, Holds, MemorySource, RankMemory};
-use retime_core::trace::args::MemoryArgs;
-use retime_core::trace::{Trace, TrackKind};
-use retime_core::units::{Bytes, TimeNs};
+use crate::cost::operators::is_free;
+use crate::graph::{LaneId, OperatorId, Phase};
+use crate::trace::args::MemoryArgs;
+use crate::trace::{Trace, TrackKind};
+use crate::units::{Bytes, TimeNs};
 
-use super::Rank;
 use super::callers::{Callers, Passes, end, lane_of};
 use super::parameters::{self, Parameters};
+use super::sources::Rank;
+use super::{AFTER, BEFORE, Buffer, Holds, MemorySource, RankMemory};
 
 /// The allocator rounds sizes up to this.
 const GRAIN: u64 = 512;

@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use retime_core::analysis::busy::{self, Busy};
-use retime_core::analysis::meetings::{Meeting, meetings};
-use retime_core::cost::{Prediction, Provenance};
-use retime_core::graph::{Rank, RankPart};
-use retime_core::scenario::Resolved;
-use retime_core::sim::Schedule;
-use retime_core::units::{Bytes, DurNs};
+use crate::analysis::busy::{self, Busy};
+use crate::analysis::collectives::{SimulatedCollective, collectives};
+use crate::cost::{Prediction, Provenance};
+use crate::graph::{Rank, RankPart};
+use crate::scenario::Resolved;
+use crate::sim::Schedule;
+use crate::units::{Bytes, DurNs};
 
-use super::memory::{self, MemorySummary};
+use crate::memory::{self, MemorySummary, Simulated};
 
 /// A late rank counts as a straggler from this share of the iteration on.
 const STRAGGLER_SHARE: f64 = 0.02;
@@ -34,7 +34,7 @@ impl ErrorBand {
     }
 
     /// Reaches back by `change`, of which it is assumed that the iteration has it: to longer times for one that saves.
-    pub(super) fn widen(&mut self, change: DurNs) {
+    pub fn widen(&mut self, change: DurNs) {
         if change < DurNs::ZERO {
             self.high_ns -= change;
         } else {
@@ -48,14 +48,14 @@ impl ErrorBand {
 /// So nothing takes longer in a period that grew: as traced, one of host and device made up for the other's backlog within
 /// this step, and now does not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Cut {
+pub struct PeriodShift {
     /// Change of the step's end, of the rank that ends last.
     pub end_ns: DurNs,
     /// Change of the end of the step before.
     pub begin_ns: DurNs,
 }
 
-impl Cut {
+impl PeriodShift {
     /// Changes of the period below this share of it are none.
     const LEAST: f64 = 0.001;
 
@@ -123,7 +123,7 @@ pub struct Summary {
     pub error_band: ErrorBand,
     /// How a change of the period came about, where it is not by this step's end alone.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub cut: Option<Cut>,
+    pub cut: Option<PeriodShift>,
     /// How far off an iteration of this trace is that no model had a part in, as a share: its steps differ, and its replay errs.
     #[serde(skip)]
     pub noise: f64,
@@ -164,16 +164,16 @@ impl Summary {
     /// The figures of `resolved` as `schedule` has it.
     pub fn of(resolved: &Resolved, schedule: &Schedule, base_simulated: Option<DurNs>) -> Self {
         let graph = &*resolved.graph;
-        let ((memory, errors), (busy, meetings)) = rayon::join(
-            || (MemorySummary::of(resolved, schedule), errors_by_model(resolved, schedule)),
-            || (busy::busy(resolved, schedule), meetings(graph, &resolved.timed, schedule)),
+        let ((memory, errors), (busy, calls)) = rayon::join(
+            || (memory_of(resolved, schedule), errors_by_model(resolved, schedule)),
+            || (busy::busy(resolved, schedule), collectives(graph, &resolved.timed, schedule)),
         );
         let is_unmodelled = |p: &Prediction| p.provenance == Provenance::Unmodelled;
         let (unmodelled_share, extrapolated_share) = rayon::join(
             || busy::share_of(resolved, schedule, is_unmodelled),
             || busy::share_of(resolved, schedule, |p| p.extrapolated && !is_unmodelled(p)),
         );
-        let communication = communication(&meetings);
+        let communication = communication(&calls);
         let period = busy.iter().map(|busy| busy.period).max().unwrap_or_default();
         let base_simulated = base_simulated.unwrap_or(period);
         let batch = resolved.batch.or(graph.batch_size.map(|batch| (batch, batch)));
@@ -193,7 +193,7 @@ impl Summary {
             cut: None,
             anchored_share: 0.0,
             noise: 0.0,
-            straggler: straggler(&meetings, period),
+            straggler: straggler(&calls, period),
             gpu_busy: mean(&Busy::share),
             gpu_active_ns: DurNs(mean(&|busy| busy.active.0 as f64).round() as i64),
             kernel_only_ns: busy.iter().map(|busy| busy.kernel_only).max().unwrap_or_default(),
@@ -207,6 +207,11 @@ impl Summary {
             ranks: graph.ranks.iter().zip(&busy).zip(&counts).map(|it| rank_summary(it, &communication)).collect(),
         }
     }
+}
+
+fn memory_of(resolved: &Resolved, schedule: &Schedule) -> Option<MemorySummary> {
+    let simulated = Simulated { graph: &resolved.graph, timed: &resolved.timed, schedule };
+    MemorySummary::of(simulated, &resolved.memory, &resolved.devices)
 }
 
 fn rank_summary(
@@ -232,7 +237,7 @@ fn error_band(errors: &BTreeMap<&'static str, f64>, period: DurNs) -> ErrorBand 
 }
 
 /// `Σ_tasks error·duration` of each model over the slowest rank's critical path, in ns.
-pub(super) fn errors_by_model(resolved: &Resolved, schedule: &Schedule) -> BTreeMap<&'static str, f64> {
+pub fn errors_by_model(resolved: &Resolved, schedule: &Schedule) -> BTreeMap<&'static str, f64> {
     if resolved.changes.is_empty() && resolved.added.is_empty() {
         return BTreeMap::new();
     }
@@ -262,11 +267,11 @@ pub(super) fn errors_by_model(resolved: &Resolved, schedule: &Schedule) -> BTree
 }
 
 /// The rank that most delays the collectives of the iteration.
-fn straggler(meetings: &[Meeting], period: DurNs) -> Option<Straggler> {
+fn straggler(calls: &[SimulatedCollective], period: DurNs) -> Option<Straggler> {
     let mut late: BTreeMap<u32, DurNs> = BTreeMap::new();
-    for meeting in meetings {
-        if let Some((last, _)) = meeting.last_two() {
-            *late.entry(last.rank.0).or_default() += meeting.late();
+    for call in calls {
+        if let Some((last, _)) = call.last_two() {
+            *late.entry(last.rank.0).or_default() += call.late();
         }
     }
     let (rank, late_ns) = late.into_iter().max_by_key(|&(rank, late)| (late, std::cmp::Reverse(rank)))?;
@@ -274,12 +279,12 @@ fn straggler(meetings: &[Meeting], period: DurNs) -> Option<Straggler> {
 }
 
 /// Waiting and transfer of each rank in the collectives that it shares with others.
-fn communication(meetings: &[Meeting]) -> BTreeMap<Rank, (DurNs, DurNs)> {
+fn communication(calls: &[SimulatedCollective]) -> BTreeMap<Rank, (DurNs, DurNs)> {
     let mut sums: BTreeMap<Rank, (DurNs, DurNs)> = BTreeMap::new();
-    for meeting in meetings {
-        for arrival in &meeting.arrivals {
+    for call in calls {
+        for arrival in &call.arrivals {
             let sum = sums.entry(arrival.rank).or_default();
-            *sum = (sum.0 + meeting.wait(arrival), sum.1 + meeting.transfer(arrival));
+            *sum = (sum.0 + call.wait(arrival), sum.1 + call.transfer(arrival));
         }
     }
     sums

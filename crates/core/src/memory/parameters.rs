@@ -1,12 +1,11 @@
 //! How large the parameters of a rank are, and what the optimizer keeps beside them, as far as operators tell.
 
-use retime_core::cost::operators::bare;
-use retime_core::graph::{DType, ExecutionGraph, Operand, OperatorId, Phase};
+use crate::cost::operators::bare;
+use crate::graph::{DType, ExecutionGraph, Operand, OperatorId, Phase};
+use crate::units::TimeNs;
 
-use retime_core::units::TimeNs;
-
-use super::Rank;
 use super::callers::operators_of;
+use super::sources::Rank;
 
 /// Sizes in bytes.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -55,9 +54,8 @@ pub(super) fn read(rank: Rank<'_>) -> Parameters {
     if !trains {
         found.each = weights(graph, &ids);
     }
-    let fused = fused_tables(rank);
-    if fused.iter().sum::<u64>() > 0 && !has_dense_tables(graph, &ids) {
-        found.each.extend(fused);
+    if rank.tables.iter().sum::<u64>() > 0 && !has_dense_tables(graph, &ids) {
+        found.each.extend(rank.tables);
     }
     let (states, is_known) = states_per_parameter(graph, &ids);
     found.knows_optimizer = is_known || !trains;
@@ -177,13 +175,6 @@ fn roles(name: &str) -> &'static [usize] {
         _ if name.contains("conv") => &[1, 2],
         _ => &[],
     }
-}
-
-/// Weights of table-batched look-ups, which are updated within their backward pass.
-fn fused_tables(rank: Rank<'_>) -> Vec<u64> {
-    let tables = rank.base.tables();
-    let own = tables.tables.iter().filter(|table| table.replicated || table.rank == rank.place);
-    own.filter_map(|table| table.bytes.map(|bytes| bytes.0)).collect()
 }
 
 fn has_dense_tables(graph: &ExecutionGraph, ids: &[OperatorId]) -> bool {

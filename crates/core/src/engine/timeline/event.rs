@@ -4,9 +4,9 @@ use std::borrow::Cow;
 
 use serde::{Serialize, Serializer};
 
-use retime_core::device::DeviceProfile;
-use retime_core::graph::{DType, Operand};
-use retime_core::units::TimeNs;
+use crate::device::DeviceProfile;
+use crate::graph::{DType, Operand};
+use crate::units::TimeNs;
 
 /// The top level.
 #[derive(Debug, Serialize)]

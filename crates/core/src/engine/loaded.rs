@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use retime_core::diagnostic::Diagnostics;
-use retime_core::graph::ExecutionGraph;
-use retime_core::scenario::{Base, BatchLaws, Context, Scenario};
-use retime_core::trace::{Job, RankClasses, Trace};
+use crate::diagnostic::Diagnostics;
+use crate::graph::ExecutionGraph;
+use crate::scenario::{Base, BatchLaws, Context, Scenario};
+use crate::trace::{Job, RankClasses, Trace};
 
-use super::{Outcome, SessionError};
+use super::{EngineError, Outcome};
 
 /// One job, ready to be edited.
 #[derive(Clone, Debug)]
@@ -28,7 +28,7 @@ pub struct Loaded {
     /// The untouched replay.
     pub replay: Arc<Outcome>,
     /// What was odd beside the traces, and about the files that were opened together with them.
-    pub(super) notes: Diagnostics,
+    pub notes: Diagnostics,
     /// Short name: of the file, or the folder of several ranks.
     pub title: String,
 }
@@ -38,10 +38,10 @@ impl Loaded {
     ///
     /// # Errors
     /// A batch size is not known, or both are the same.
-    pub fn learn(&mut self, other: &Self) -> Result<(), SessionError> {
+    pub fn learn(&mut self, other: &Self) -> Result<(), EngineError> {
         let laws = BatchLaws::learn(&self.graph, &other.graph);
         let batches = (self.graph.batch_size, other.graph.batch_size);
-        self.context.laws = Some(Arc::new(laws.ok_or(SessionError::Learn { batches })?));
+        self.context.laws = Some(Arc::new(laws.ok_or(EngineError::Learn { batches })?));
         Ok(())
     }
 
@@ -100,5 +100,5 @@ pub fn title(job: &Job) -> String {
         Some(folder) if stem.len() < 8 && !folder.is_empty() => format!("{folder}/{stem}"),
         _ => stem.to_owned(),
     };
-    retime_core::intern::printable(&name)
+    crate::intern::printable(&name)
 }

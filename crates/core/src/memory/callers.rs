@@ -1,7 +1,7 @@
 //! Which operator runs at an instant on a thread, and which part of training an instant lies in.
 
-use retime_core::graph::{ExecutionGraph, LaneId, LaneKind, OperatorId, Phase, RankPart};
-use retime_core::units::TimeNs;
+use crate::graph::{ExecutionGraph, LaneId, LaneKind, OperatorId, Phase, RankPart};
+use crate::units::TimeNs;
 
 /// The operators of one thread, to be asked in order of time.
 pub(super) struct Callers<'a> {
@@ -46,7 +46,7 @@ impl<'a> Callers<'a> {
 
 /// The rank's lane of a host thread.
 pub(super) fn lane_of(graph: &ExecutionGraph, part: &RankPart, tid: i64) -> Option<LaneId> {
-    let is_it = |lane: &retime_core::graph::Lane| lane.rank == part.rank && lane.kind == LaneKind::Thread { tid };
+    let is_it = |lane: &crate::graph::Lane| lane.rank == part.rank && lane.kind == LaneKind::Thread { tid };
     graph.lanes.iter().position(is_it).map(|at| LaneId(at as u32))
 }
 
@@ -55,7 +55,7 @@ pub(super) fn operators_of(
     graph: &ExecutionGraph,
     part: &RankPart,
 ) -> impl Iterator<Item = OperatorId> + Clone + use<> {
-    let is_own = |lane: &retime_core::graph::Lane| lane.rank == part.rank;
+    let is_own = |lane: &crate::graph::Lane| lane.rank == part.rank;
     let first = graph.lanes.iter().position(is_own).unwrap_or(graph.lanes.len());
     let end = graph.lanes.iter().rposition(is_own).map_or(first, |last| last + 1);
     let before = |lane: usize| graph.operators.partition_point(|operator| (operator.lane.0 as usize) < lane) as u32;

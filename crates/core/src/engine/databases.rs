@@ -1,22 +1,22 @@
 //! Databases of host overheads from files: each is read once, and again when the file has changed.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
-use retime_core::cost::Overheads;
-use retime_core::scenario::Databases;
+use crate::cost::Overheads;
+use crate::scenario::Databases;
 
-use super::{SessionError, read_text};
+use super::EngineError;
+use super::files::{modified, read_text};
 
 /// A source of databases that reads files.
 pub(super) fn of_files() -> Databases {
     type Known = BTreeMap<String, (Option<SystemTime>, Arc<Overheads>)>;
     let known: Mutex<Known> = Mutex::default();
     Databases::new(move |file| {
-        let changed = fs::metadata(file).and_then(|facts| facts.modified()).ok();
+        let changed = modified(Path::new(file));
         let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, database)) = known.get(file).filter(|(at, _)| *at == changed && changed.is_some()) {
             return Ok(Arc::clone(database));
@@ -31,7 +31,7 @@ pub(super) fn of_files() -> Databases {
 ///
 /// # Errors
 /// It cannot be read, or is no such database.
-pub fn read(path: &Path) -> Result<Overheads, SessionError> {
-    let fail = |reason: String| SessionError::Read { path: path.display().to_string(), reason };
+pub fn read(path: &Path) -> Result<Overheads, EngineError> {
+    let fail = |reason: String| EngineError::Read { path: path.display().to_string(), reason };
     Overheads::from_json(&read_text(path)?).map_err(|error| fail(error.to_string()))
 }

@@ -4,18 +4,18 @@
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use retime_core::cost::Family;
-use retime_core::cost::operators::operator_family;
-use retime_core::graph::{OperatorId, Phase};
-use retime_core::scenario::memory::{AFTER, BEFORE, Buffer, Holds, MemorySource, RankMemory};
-use retime_core::trace::ExecutionTrace;
-use retime_core::trace::execution_trace::{EtArguments, EtNode, EtTensor, EtValue};
-use retime_core::units::{Bytes, TimeNs};
+use crate::cost::Family;
+use crate::cost::operators::operator_family;
+use crate::graph::{OperatorId, Phase};
+use crate::trace::ExecutionTrace;
+use crate::trace::execution_trace::{EtArguments, EtNode, EtTensor, EtValue};
+use crate::units::{Bytes, TimeNs};
 
-use super::Rank;
 use super::callers::end;
 use super::parameters;
+use super::sources::Rank;
 use super::steps::{self, Step};
+use super::{AFTER, BEFORE, Buffer, Holds, MemorySource, RankMemory};
 
 /// The storages of the step that the execution trace recorded, at the times of the chosen iteration.
 pub(super) fn read(rank: Rank<'_>) -> Option<RankMemory> {

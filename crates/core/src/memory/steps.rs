@@ -3,16 +3,16 @@
 
 use rustc_hash::FxHashMap;
 
-use retime_core::graph::{LaneId, OperatorId, Phase};
-use retime_core::intern::NameId;
-use retime_core::trace::ExecutionTrace;
-use retime_core::trace::execution_trace::EtNode;
-use retime_core::units::TimeNs;
+use crate::align::common_subsequence;
+use crate::graph::{LaneId, OperatorId, Phase};
+use crate::intern::NameId;
+use crate::trace::ExecutionTrace;
+use crate::trace::execution_trace::EtNode;
+use crate::units::TimeNs;
 
-use super::Rank;
 use super::callers::operators_of;
+use super::sources::Rank;
 use super::tensors::counts;
-use retime_core::align::common_subsequence;
 
 /// A node with where it runs.
 #[derive(Clone, Copy, Debug)]

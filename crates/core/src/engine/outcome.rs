@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use retime_core::analysis::busy;
-use retime_core::graph::{TaskId, TaskKind};
-use retime_core::scenario::{Resolved, Scenario};
-use retime_core::sim::Schedule;
-use retime_core::units::{DurNs, Percent, TimeNs};
+use crate::analysis::busy;
+use crate::graph::{TaskId, TaskKind};
+use crate::scenario::{Resolved, Scenario};
+use crate::sim::Schedule;
+use crate::units::{DurNs, Percent, TimeNs};
 
 use super::Summary;
 
@@ -33,14 +33,14 @@ pub struct StepOutcome {
     /// That time as a share of the device's, or of the host's where no device was used.
     pub unhandled_share: f64,
     /// Share of its change that is assumed.
-    #[serde(rename = "assumed_share")]
-    pub doubt: f32,
+    pub assumed_share: f32,
 }
 
 impl StepOutcome {
     /// What of its change is assumed, in a phrase; `None` where nothing is.
     pub fn assumed(&self) -> Option<String> {
-        (self.doubt > 0.0).then(|| format!("{:.0} of its change is assumed, by judgement", Percent(self.doubt.into())))
+        (self.assumed_share > 0.0)
+            .then(|| format!("{:.0} of its change is assumed, by judgement", Percent(self.assumed_share.into())))
     }
 }
 
@@ -73,7 +73,7 @@ impl Outcome {
     }
 
     /// When the last rank ends its iteration.
-    pub(super) fn end(&self) -> TimeNs {
+    pub fn end(&self) -> TimeNs {
         let timed = &*self.resolved.timed;
         let ends = self.resolved.graph.ranks.iter().map(|part| self.schedule.end(timed.task(part.end)));
         ends.max().unwrap_or_default()

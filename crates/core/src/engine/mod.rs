@@ -1,27 +1,45 @@
 //! The engine: opens traces and evaluates scenarios. Everything a front end computes goes through it.
 
+mod databases;
+mod error;
+mod files;
+mod loaded;
+mod noise;
+mod outcome;
+mod summary;
+mod table_facts;
+mod timeline;
+mod untimed;
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use retime_core::analysis::busy;
-use retime_core::analysis::edited::Edited;
-use retime_core::analysis::gaps::{self, Gap, Sources};
-use retime_core::analysis::lanes::Times;
-use retime_core::analysis::replay::PathShares;
-use retime_core::cost::{CostModels, Overheads};
-use retime_core::device::Catalog;
-use retime_core::diagnostic::{Diagnostics, Severity};
-use retime_core::graph::{BuildOptions, ExecutionGraph, LaneKind, Task, build_lowered};
-use retime_core::scenario::tables::TableFacts;
-use retime_core::scenario::{self, Base, Context, Databases, Resolved, Scenario, Step, StepReport};
-use retime_core::sim::{Schedule, resimulate_from, simulate};
-use retime_core::trace::{self, Job, OpenOptions, RankClasses, RankTrace};
-use retime_core::units::DurNs;
+use crate::analysis::busy;
+use crate::analysis::edited::Edited;
+use crate::analysis::gaps::{self, Gap, Sources};
+use crate::analysis::lanes::Times;
+use crate::analysis::replay::PathShares;
+use crate::cost::{CostModels, Overheads};
+use crate::device::Catalog;
+use crate::diagnostic::{Diagnostics, Severity};
+use crate::graph::{BuildOptions, ExecutionGraph, LaneKind, Task, build_lowered};
+use crate::memory;
+use crate::scenario::tables::TableFacts;
+use crate::scenario::{self, Base, Context, Databases, Known, Resolved, Scenario, Step, StepReport};
+use crate::sim::{Schedule, resimulate_from, simulate};
+use crate::trace::{self, Job, OpenOptions, RankClasses, RankTrace};
+use crate::units::DurNs;
 
-use super::summary::Cut;
-use super::{Loaded, Outcome, SessionError, StepOutcome, Summary, databases, loaded, table_facts, untimed};
-use super::{compare, memory};
+pub use databases::read as read_overheads;
+pub use error::EngineError;
+pub use files::read_text;
+pub use loaded::Loaded;
+pub use noise::{TYPICAL_SPREAD, spread_of_steps};
+pub use outcome::{Outcome, StepOutcome};
+pub use summary::{ErrorBand, PeriodShift, RankSummary, Straggler, Summary, errors_by_model};
+pub use table_facts::{TABLE_FACTS_FILE, read_table_facts};
+pub use timeline::{TaskRow, Timeline, lane_label};
 
 /// The device catalog, the cost models and the default host overheads.
 #[derive(Debug)]
@@ -45,7 +63,7 @@ impl Engine {
     ///
     /// # Errors
     /// A built-in file is damaged.
-    pub fn builtin() -> Result<Self, SessionError> {
+    pub fn builtin() -> Result<Self, EngineError> {
         Self::with_devices(&[])
     }
 
@@ -53,7 +71,7 @@ impl Engine {
     ///
     /// # Errors
     /// The first device file that cannot be used.
-    pub fn with_devices(files: &[(String, String)]) -> Result<Self, SessionError> {
+    pub fn with_devices(files: &[(String, String)]) -> Result<Self, EngineError> {
         let catalog = Catalog::with_files(files)?;
         Ok(Self {
             models: Arc::new(CostModels::with_devices(&catalog, files)?),
@@ -74,7 +92,7 @@ impl Engine {
         paths: &[PathBuf],
         options: &OpenOptions,
         build_options: &BuildOptions,
-    ) -> Result<Vec<Loaded>, SessionError> {
+    ) -> Result<Vec<Loaded>, EngineError> {
         let opened = trace::open(paths, options)?;
         let mut notes = opened.diagnostics;
         let (mut all, mut first_error) = (Vec::new(), None);
@@ -101,7 +119,7 @@ impl Engine {
     ///
     /// # Errors
     /// As [`Self::load`].
-    pub fn load_bytes(&self, bytes: &[u8], name: &str, options: &BuildOptions) -> Result<Loaded, SessionError> {
+    pub fn load_bytes(&self, bytes: &[u8], name: &str, options: &BuildOptions) -> Result<Loaded, EngineError> {
         let trace = trace::load_bytes(bytes, name)?;
         let rank = trace.rank.map_or(0, |place| place.rank);
         let world_size = trace.rank.and_then(|place| place.world_size);
@@ -113,7 +131,7 @@ impl Engine {
     ///
     /// # Errors
     /// Nothing in it can be modelled.
-    pub fn prepare(&self, job: Job, options: &BuildOptions) -> Result<Loaded, SessionError> {
+    pub fn prepare(&self, job: Job, options: &BuildOptions) -> Result<Loaded, EngineError> {
         let job = if untimed::is_untimed(&job) { untimed::predict(self, job, options)? } else { job };
         self.replay(job, options)
     }
@@ -122,7 +140,7 @@ impl Engine {
     ///
     /// # Errors
     /// Nothing in it can be modelled.
-    pub fn replay(&self, job: impl Into<Arc<Job>>, options: &BuildOptions) -> Result<Loaded, SessionError> {
+    pub fn replay(&self, job: impl Into<Arc<Job>>, options: &BuildOptions) -> Result<Loaded, EngineError> {
         let job = job.into();
         let alike = if self.folds { RankClasses::of(&job) } else { RankClasses::none(&job) };
         self.build(job, alike.clone(), alike, options)
@@ -132,7 +150,7 @@ impl Engine {
     ///
     /// # Errors
     /// Nothing in it can be modelled.
-    pub fn reopen(&self, loaded: &Loaded, scenario: &Scenario, options: &BuildOptions) -> Result<Loaded, SessionError> {
+    pub fn reopen(&self, loaded: &Loaded, scenario: &Scenario, options: &BuildOptions) -> Result<Loaded, EngineError> {
         let folding = loaded.refolded(scenario).unwrap_or_else(|| loaded.folding.clone());
         let mut other = self.build(Arc::clone(&loaded.job), folding, loaded.alike.clone(), options)?;
         other.notes.merge(&loaded.notes);
@@ -144,7 +162,7 @@ impl Engine {
     ///
     /// # Errors
     /// Nothing in it can be modelled.
-    pub fn unfold(&self, loaded: &Loaded, options: &BuildOptions) -> Result<Loaded, SessionError> {
+    pub fn unfold(&self, loaded: &Loaded, options: &BuildOptions) -> Result<Loaded, EngineError> {
         let none = RankClasses::none(&loaded.job);
         let mut other = self.build(Arc::clone(&loaded.job), none.clone(), none, options)?;
         other.notes.merge(&loaded.notes);
@@ -158,7 +176,7 @@ impl Engine {
         folding: RankClasses,
         alike: RankClasses,
         options: &BuildOptions,
-    ) -> Result<Loaded, SessionError> {
+    ) -> Result<Loaded, EngineError> {
         let (graph, timed) = build_lowered(&job, &folding, options)?;
         let graph = Arc::new(graph);
         let (catalog, models, overheads) = (self.catalog.clone(), self.models.clone(), self.overheads.clone());
@@ -171,12 +189,12 @@ impl Engine {
         let mut notes = Diagnostics::default();
         let facts = self.table_facts.clone().unwrap_or_else(|| table_facts::beside(&job, &mut notes));
         let base = base.with_table_facts(facts);
-        let memory = memory::of_job(&job, &base);
+        let memory = memory::of_job(&job, &graph, &base.tables().sizes(graph.ranks.len()));
         let base = Arc::new(base.with_memory(memory));
         let untouched = Scenario::default();
         let replay = || outcome_of(scenario::resolve(&base, &untouched, &context), None, &untouched, 0);
         let (replay, ()) = rayon::join(replay, || table_facts::check(&base, &graph, &mut notes));
-        let noise = compare::noise(&job, &graph, &replay.summary);
+        let noise = noise::noise(&job, &graph, &replay.summary);
         let anchored_share = PathShares::of(&graph, &replay.resolved.timed, &replay.schedule).anchors;
         let replay = Arc::new(Outcome { summary: Summary { anchored_share, noise, ..replay.summary }, ..replay });
         let title = loaded::title(&job);
@@ -187,6 +205,19 @@ impl Engine {
     pub fn evaluate(&self, loaded: &Loaded, scenario: &Scenario, revision: u64) -> Outcome {
         let resolved = scenario::resolve(&loaded.base, scenario, &loaded.context);
         outcome_of(resolved, Some(&loaded.replay), scenario, revision)
+    }
+
+    /// Reads a step that names only what the engine knows.
+    ///
+    /// # Errors
+    /// See [`scenario::read_step`].
+    pub fn step(&self, line: &str) -> Result<Step, EngineError> {
+        Ok(scenario::read_step(line, self.known())?)
+    }
+
+    /// What steps may name.
+    pub fn known(&self) -> Known<'_> {
+        Known { catalog: &self.catalog, links: self.models.links(), databases: &self.databases }
     }
 
     /// The iteration time of a scenario, nothing else.
@@ -229,14 +260,14 @@ impl Engine {
             outcome.steps[index].marginal_ns = Some(after - before);
             before = after;
         }
-        let doubt: DurNs = outcome.steps.iter().filter_map(|step| Some(doubted(step, step.marginal_ns?))).sum();
-        outcome.summary.error_band.widen(doubt);
+        let assumed: DurNs = outcome.steps.iter().filter_map(|step| Some(assumed_of(step, step.marginal_ns?))).sum();
+        outcome.summary.error_band.widen(assumed);
         Some(outcome)
     }
 
     /// What is assumed of the iteration that the steps of `outcome` from number `first` on make; negative where the
     /// iteration may be longer for it. Only steps that assume anything are simulated without their successors.
-    pub(super) fn doubt(&self, loaded: &Loaded, outcome: &Outcome, first: usize) -> DurNs {
+    pub fn assumed_change(&self, loaded: &Loaded, outcome: &Outcome, first: usize) -> DurNs {
         let steps = &outcome.scenario.steps;
         let prefix = |length: usize| {
             if length == steps.len() {
@@ -244,8 +275,8 @@ impl Engine {
             }
             self.period(loaded, &Scenario { steps: steps[..length].to_vec(), ..Scenario::default() })
         };
-        let assumed = (first..steps.len()).filter(|&index| outcome.steps[index].doubt > 0.0);
-        assumed.map(|index| doubted(&outcome.steps[index], prefix(index + 1) - prefix(index))).sum()
+        let assumed = (first..steps.len()).filter(|&index| outcome.steps[index].assumed_share > 0.0);
+        assumed.map(|index| assumed_of(&outcome.steps[index], prefix(index + 1) - prefix(index))).sum()
     }
 
     /// The result of a scenario that is worked out already; the steps' gains stay open.
@@ -315,7 +346,7 @@ fn outcome_of(resolved: Resolved, replay: Option<&Outcome>, scenario: &Scenario,
     let mut outcome = Outcome { revision, scenario: scenario.clone(), resolved, schedule, summary, steps };
     if let Some(replay) = replay {
         let (period, base) = (outcome.summary.simulated_ns, outcome.summary.base_simulated_ns);
-        outcome.summary.cut = Cut::of(outcome.end().since(replay.end()), period, base);
+        outcome.summary.cut = PeriodShift::of(outcome.end().since(replay.end()), period, base);
     }
     outcome
 }
@@ -331,8 +362,8 @@ fn scaled_time(graph: &ExecutionGraph) -> DurNs {
 }
 
 /// The assumed part of what a step changes.
-fn doubted(step: &StepOutcome, change: DurNs) -> DurNs {
-    change.scale(f64::from(step.doubt))
+fn assumed_of(step: &StepOutcome, change: DurNs) -> DurNs {
+    change.scale(f64::from(step.assumed_share))
 }
 
 fn step_outcomes(scenario: &Scenario, resolved: &Resolved) -> Vec<StepOutcome> {
@@ -349,7 +380,7 @@ fn step_outcomes(scenario: &Scenario, resolved: &Resolved) -> Vec<StepOutcome> {
         unhandled: report.unhandled.clone(),
         unhandled_ns: report.unhandled_ns,
         unhandled_share: report.unhandled_ns.0 as f64 / all,
-        doubt: report.doubt,
+        assumed_share: report.doubt,
     };
     scenario.steps.iter().zip(&resolved.reports).map(outcome).collect()
 }

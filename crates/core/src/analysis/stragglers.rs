@@ -6,9 +6,9 @@ use crate::graph::{ExecutionGraph, LaneId, NodeId, Rank, TaskKind};
 use crate::intern::NameId;
 use crate::units::{DurNs, TimeNs};
 
+use super::collectives::{Arrival, SimulatedCollective};
 use super::critical_path::{self, Segment};
 use super::gaps::Sources;
-use super::meetings::{Arrival, Meeting};
 
 /// What made the last rank later than the one before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,8 +26,8 @@ pub struct Reason {
 ///
 /// # Complexity
 /// O(length of both ways).
-pub fn reason(sources: &Sources<'_>, meeting: &Meeting) -> Option<Reason> {
-    let (last, second) = meeting.last_two().filter(|(last, second)| last.at > second.at)?;
+pub fn reason(sources: &Sources<'_>, call: &SimulatedCollective) -> Option<Reason> {
+    let (last, second) = call.last_two().filter(|(last, second)| last.at > second.at)?;
     let periods = sources.graph.ranks.iter().filter(|part| [last.rank, second.rank].contains(&part.rank));
     let since = periods.map(|part| sources.times.period(sources.graph, part).start).min()?;
     let (way, other) = (way(sources, last, since), way(sources, second, since));
@@ -89,12 +89,12 @@ impl Overlap {
     }
 
     /// Exposed and overlapped time of one rank's transfer.
-    pub fn split(&self, meeting: &Meeting, arrival: &Arrival) -> (DurNs, DurNs) {
-        let transfer = meeting.transfer(arrival);
+    pub fn split(&self, call: &SimulatedCollective, arrival: &Arrival) -> (DurNs, DurNs) {
+        let transfer = call.transfer(arrival);
         let Some(spans) = self.busy.get(&arrival.rank) else { return (transfer, DurNs::ZERO) };
-        let first = spans.partition_point(|&(_, end)| end <= meeting.began);
+        let first = spans.partition_point(|&(_, end)| end <= call.began);
         let inside = spans[first..].iter().take_while(|&&(start, _)| start < arrival.end);
-        let hidden = inside.map(|&(start, end)| end.min(arrival.end).since(start.max(meeting.began))).sum();
+        let hidden = inside.map(|&(start, end)| end.min(arrival.end).since(start.max(call.began))).sum();
         (transfer - hidden, hidden)
     }
 }

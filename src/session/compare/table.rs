@@ -24,7 +24,7 @@ pub struct Column {
 
 /// An operator or a kind in every column; `None` where it is not.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BoardRow {
+pub struct ComparisonTableRow {
     /// The operator, or the kind.
     pub name: String,
     /// Where its time is spent, for a kind.
@@ -35,20 +35,20 @@ pub struct BoardRow {
 
 /// Sides in columns.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Board {
+pub struct ComparisonTable {
     /// The columns.
     pub columns: Vec<Column>,
     /// Which of them the others are held against.
     pub reference: usize,
     /// By operator.
-    pub operators: Vec<BoardRow>,
+    pub operators: Vec<ComparisonTableRow>,
     /// By kind, by place.
-    pub kinds: Vec<BoardRow>,
+    pub kinds: Vec<ComparisonTableRow>,
     /// Whether any work of any column ran on a device.
     pub has_device: bool,
 }
 
-impl Board {
+impl ComparisonTable {
     /// Holds all sides against the one at `reference`, or the first.
     ///
     /// # Complexity
@@ -75,11 +75,11 @@ impl Board {
     }
 }
 
-fn operators(sides: &[Arc<Side>]) -> Vec<BoardRow> {
+fn operators(sides: &[Arc<Side>]) -> Vec<ComparisonTableRow> {
     let mut names: Vec<&String> = sides.iter().flat_map(|side| side.profile.by_name.keys()).collect();
     names.sort_unstable();
     names.dedup();
-    let row = |name: &String| BoardRow {
+    let row = |name: &String| ComparisonTableRow {
         name: name.clone(),
         place: None,
         cells: sides.iter().map(|side| side.profile.by_name.get(name).copied()).collect(),
@@ -87,13 +87,13 @@ fn operators(sides: &[Arc<Side>]) -> Vec<BoardRow> {
     names.into_iter().map(row).collect()
 }
 
-fn kinds(sides: &[Arc<Side>]) -> Vec<BoardRow> {
+fn kinds(sides: &[Arc<Side>]) -> Vec<ComparisonTableRow> {
     let mut keys: Vec<(Place, &'static str)> =
         sides.iter().flat_map(|side| side.profile.by_kind.keys().copied()).collect();
     keys.sort_unstable();
     keys.dedup();
     let named = |spent: &Spent| Named { spent: *spent, count: 0 };
-    let row = |key: (Place, &'static str)| BoardRow {
+    let row = |key: (Place, &'static str)| ComparisonTableRow {
         name: key.1.to_owned(),
         place: Some(key.0),
         cells: sides.iter().map(|side| side.profile.by_kind.get(&key).map(named)).collect(),

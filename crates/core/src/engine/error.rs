@@ -1,0 +1,53 @@
+//! Why a trace cannot be opened, or an edit not be made.
+
+use thiserror::Error;
+
+use crate::cost::overhead::OverheadError;
+use crate::device::CatalogError;
+use crate::graph::BuildError;
+use crate::scenario::StepError;
+use crate::trace::OpenError;
+
+/// Why a trace could not be opened, or an edit not be made.
+#[derive(Debug, Error)]
+pub enum EngineError {
+    /// A file could not be read as a trace.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// A trace has nothing to model.
+    #[error(transparent)]
+    Build(#[from] BuildError),
+    /// A device file cannot be used.
+    #[error(transparent)]
+    Catalog(#[from] CatalogError),
+    /// A line is not a step.
+    #[error(transparent)]
+    Step(#[from] StepError),
+    /// The default overheads are damaged.
+    #[error(transparent)]
+    Overheads(#[from] OverheadError),
+    /// A file could not be read.
+    #[error("{path}: {reason}")]
+    Read {
+        /// The file.
+        path: String,
+        /// What the system said, or what is wrong in it.
+        reason: String,
+    },
+    /// An execution trace in which nothing computes.
+    #[error("{path}: no operator in it computes anything, so there is nothing to predict; record a whole step")]
+    NothingToPlace {
+        /// The file.
+        path: String,
+    },
+    /// Two traces from which no law of the batch size follows.
+    #[error("nothing to learn from a second trace: the batch sizes are {} and {}", told(.batches.0), told(.batches.1))]
+    Learn {
+        /// Batch sizes of both, where known.
+        batches: (Option<u64>, Option<u64>),
+    },
+}
+
+fn told(batch: Option<u64>) -> String {
+    batch.map_or("not recorded".to_owned(), |batch| batch.to_string())
+}

@@ -1,0 +1,161 @@
+//! The simulated timeline of an outcome: its tasks in order, as rows, and as a trace in the profiler's own form.
+
+mod chrome;
+mod event;
+
+use serde::Serialize;
+
+use crate::cost::Prediction;
+use crate::graph::{ExecutionGraph, Lane, LaneId, LaneKind, NodeId, OperatorId, TaskId, TaskKind};
+use crate::units::TimeNs;
+
+use super::Outcome;
+
+/// One task of the simulated timeline.
+#[derive(Clone, Debug, Serialize)]
+pub struct TaskRow {
+    /// Global rank.
+    pub rank: u32,
+    /// `thread 123` or `stream 7`.
+    pub lane: String,
+    /// What it is, e.g. `kernel`.
+    pub kind: String,
+    /// Its name.
+    pub name: String,
+    /// The operator it belongs to.
+    pub operator: String,
+    /// Simulated start.
+    pub start_ns: i64,
+    /// Simulated duration.
+    pub duration_ns: i64,
+    /// Measured duration; 0 for a task that was added.
+    pub measured_ns: i64,
+    /// `measured`, `anchored`, `absolute` or `unmodelled`.
+    pub source: String,
+    /// Whether it lies on the critical path.
+    pub critical: bool,
+}
+
+/// A task that takes time, traced or added.
+struct Shown<'a> {
+    task: TaskId,
+    node: Option<NodeId>,
+    kind: TaskKind,
+    name: &'a str,
+    lane: LaneId,
+    operator: Option<OperatorId>,
+    prediction: Prediction,
+    bytes: u64,
+}
+
+/// The simulated timeline of an outcome.
+pub struct Timeline<'a> {
+    outcome: &'a Outcome,
+    graph: &'a ExecutionGraph,
+    shown: Vec<Shown<'a>>,
+    critical: Vec<bool>,
+}
+
+impl<'a> Timeline<'a> {
+    /// Gathers the tasks of `outcome` in order.
+    pub fn new(outcome: &'a Outcome) -> Self {
+        let resolved = &*outcome.resolved;
+        let graph = &*resolved.graph;
+        let traced = graph.tasks.node_indices().filter(|&node| !resolved.is_removed(node)).map(|node| {
+            let task = &graph.tasks[node];
+            Shown {
+                task: resolved.timed.task(node),
+                node: Some(node),
+                kind: task.kind,
+                name: graph.names.get(task.name),
+                lane: task.lane,
+                operator: task.operator,
+                prediction: resolved.prediction(node),
+                bytes: task.bytes.0,
+            }
+        });
+        let added = resolved.added.iter().map(|added| Shown {
+            task: added.task,
+            node: None,
+            kind: added.kind,
+            name: &added.name,
+            lane: added.lane,
+            operator: added.operator,
+            prediction: added.prediction,
+            bytes: added.work.as_ref().map_or(0, |work| work.bytes().0),
+        });
+        let mut shown: Vec<Shown<'a>> = traced.chain(added).collect();
+        shown.sort_by_key(|shown| shown.task);
+        let mut critical = vec![false; resolved.timed.len()];
+        for task in outcome.critical_tasks() {
+            critical[task.0 as usize] = true;
+        }
+        Self { outcome, graph, shown, critical }
+    }
+
+    fn start(&self, task: TaskId) -> TimeNs {
+        self.outcome.schedule.start(&self.outcome.resolved.timed, task)
+    }
+
+    fn end(&self, task: TaskId) -> TimeNs {
+        self.outcome.schedule.end(task)
+    }
+
+    fn lane(&self, lane: LaneId) -> Option<Lane> {
+        let index = lane.0 as usize;
+        let added = || self.outcome.resolved.added_lanes.get(index - self.graph.lanes.len()).map(|(lane, _)| *lane);
+        self.graph.lanes.get(index).copied().or_else(added)
+    }
+
+    /// One row per task, in order of the simulation.
+    pub fn rows(&self) -> Vec<TaskRow> {
+        let row = |shown: &Shown<'_>| {
+            let lane = self.lane(shown.lane)?;
+            let source = format!("{:?}", shown.prediction.provenance).to_lowercase();
+            Some(TaskRow {
+                rank: lane.rank.0,
+                lane: lane_label(&lane),
+                kind: kind_label(shown.kind),
+                name: shown.name.to_owned(),
+                operator: shown.operator.map(|id| self.operator_name(id).to_owned()).unwrap_or_default(),
+                start_ns: self.start(shown.task).0,
+                duration_ns: self.end(shown.task).since(self.start(shown.task)).0,
+                measured_ns: shown.node.map_or(0, |node| self.graph.tasks[node].measured.0),
+                source,
+                critical: self.critical[shown.task.0 as usize],
+            })
+        };
+        self.shown.iter().filter(|shown| shown.kind.is_work()).filter_map(row).collect()
+    }
+
+    fn operator_name(&self, id: OperatorId) -> &str {
+        self.graph.names.get(self.graph.operators[id.0 as usize].name)
+    }
+}
+
+/// How a lane is called: `thread 123` or `stream 7`.
+pub fn lane_label(lane: &Lane) -> String {
+    match lane.kind {
+        LaneKind::Thread { tid } => format!("thread {tid}"),
+        LaneKind::Stream { stream, .. } => format!("stream {stream}"),
+        LaneKind::Virtual => String::new(),
+    }
+}
+
+fn kind_label(kind: TaskKind) -> String {
+    use crate::graph::HostPart;
+    match kind {
+        TaskKind::Host(HostPart::Between) => "T1",
+        TaskKind::Host(HostPart::BeforeLaunch) => "T2",
+        TaskKind::Host(HostPart::AfterLaunch) => "T3",
+        TaskKind::Host(HostPart::Inside) => "T5",
+        TaskKind::Compute => "compute",
+        TaskKind::Runtime => "runtime",
+        TaskKind::Kernel => "kernel",
+        TaskKind::Memcpy => "memcpy",
+        TaskKind::Memset => "memset",
+        TaskKind::Collective(_) => "collective",
+        TaskKind::Joint | TaskKind::StepEnd => "joint",
+    }
+    .to_owned()
+}

@@ -1,0 +1,188 @@
+//! The figures of memory under a scenario: the most that a rank holds, of what, and when.
+
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use crate::device::DeviceProfile;
+use crate::graph::timed::TimedGraph;
+use crate::graph::{ExecutionGraph, NodeId, RankPart, TaskKind};
+use crate::sim::Schedule;
+use crate::units::{Bytes, DurNs, TimeNs};
+
+use super::{Holds, JobMemory, MemorySource, Peak, RankMemory};
+
+/// Bytes of each kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct KindBytes {
+    /// Weights, embedding tables among them.
+    pub parameters: Bytes,
+    /// Gradients of parameters.
+    pub gradients: Bytes,
+    /// What the optimizer keeps between steps.
+    pub optimizer: Bytes,
+    /// Results of the forward pass.
+    pub activations: Bytes,
+    /// Workspaces, gradients of activations, inputs, and what nothing tells more about.
+    pub other: Bytes,
+}
+
+impl KindBytes {
+    fn of(peak: &Peak) -> Self {
+        let of = |holds: Holds| peak.of[holds as usize];
+        Self {
+            parameters: of(Holds::Parameters),
+            gradients: of(Holds::Gradients),
+            optimizer: of(Holds::Optimizer),
+            activations: of(Holds::Activations),
+            other: of(Holds::Other),
+        }
+    }
+
+    /// Each kind's name and bytes, in order.
+    pub fn each(&self) -> [(&'static str, Bytes); 5] {
+        let bytes = [self.parameters, self.gradients, self.optimizer, self.activations, self.other];
+        Holds::ALL.map(|holds| (holds.name(), bytes[holds as usize]))
+    }
+}
+
+/// One rank's memory.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct RankMemorySummary {
+    /// Which rank.
+    pub rank: u32,
+    /// How it is known.
+    pub source: MemorySource,
+    /// The most it holds at once.
+    pub peak_bytes: Bytes,
+    /// Of what that is.
+    pub kinds: KindBytes,
+}
+
+/// The memory of the fullest rank, and of each.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct MemorySummary {
+    /// The fullest rank.
+    pub rank: u32,
+    /// How its memory is known.
+    pub source: MemorySource,
+    /// The most it holds at once.
+    pub peak_bytes: Bytes,
+    /// When that is, from the start of its simulated iteration; negative before it.
+    pub peak_at_ns: DurNs,
+    /// Of what the peak is.
+    #[serde(flatten)]
+    pub kinds: KindBytes,
+    /// The memory of the smallest device; `None` where it is not known.
+    pub device_bytes: Option<Bytes>,
+    /// What is not in these figures.
+    pub unknown: Vec<String>,
+    /// Every rank of which something is known.
+    pub ranks: Vec<RankMemorySummary>,
+}
+
+impl MemorySummary {
+    /// The figures of `memory`; `None` where nothing is known of any rank.
+    pub fn of(simulated: Simulated<'_>, memory: &JobMemory, devices: &[Arc<DeviceProfile>]) -> Option<Self> {
+        let parts = simulated.graph.ranks.iter().zip(memory);
+        let known = parts.filter_map(|(part, memory)| Some((part, memory.as_ref()?)));
+        let peaks: Vec<_> = known.map(|(part, memory)| (part, memory, memory.peak())).collect();
+        let (part, memory, peak) = peaks.iter().rev().max_by_key(|(_, _, peak)| peak.bytes)?;
+        let sizes = devices.iter().map(|device| device.memory).filter(|memory| memory.0 > 0);
+        let mut unknown = memory.unknown.clone();
+        let missing = simulated.graph.ranks.len() - peaks.len();
+        if missing > 0 {
+            unknown.push(format!("{missing} ranks tell nothing of their memory"));
+        }
+        let [at, begins] = simulated.times(part, [peak.at, part.iteration_start]);
+        let rank = |(part, memory, peak): &(&RankPart, &RankMemory, Peak)| RankMemorySummary {
+            rank: part.rank.0,
+            source: memory.source,
+            peak_bytes: peak.bytes,
+            kinds: KindBytes::of(peak),
+        };
+        Some(Self {
+            rank: part.rank.0,
+            source: memory.source,
+            peak_bytes: peak.bytes,
+            peak_at_ns: at.since(begins),
+            kinds: KindBytes::of(peak),
+            device_bytes: sizes.min(),
+            unknown,
+            ranks: peaks.iter().map(rank).collect(),
+        })
+    }
+}
+
+/// What stands behind times of memory: where in the host's program a measured instant lies, and when that is simulated.
+#[derive(Clone, Copy)]
+pub struct Simulated<'a> {
+    /// The tasks.
+    pub graph: &'a ExecutionGraph,
+    /// The same as edited.
+    pub timed: &'a TimedGraph,
+    /// When they run.
+    pub schedule: &'a Schedule,
+}
+
+impl Simulated<'_> {
+    /// What the rank at position `place` holds from each instant of the simulation on; empty where nothing is known.
+    ///
+    /// # Complexity
+    /// O(tasks + buffers · log tasks).
+    pub fn over_time(self, memory: &JobMemory, place: usize) -> Vec<(TimeNs, Bytes)> {
+        let (Some(part), Some(Some(memory))) = (self.graph.ranks.get(place), memory.get(place)) else {
+            return Vec::new();
+        };
+        let of_rank = |node: &NodeId| {
+            let task = &self.graph.tasks[*node];
+            is_host(task.kind) && self.graph.lanes[task.lane.0 as usize].rank == part.rank
+        };
+        let nodes = self.graph.tasks.node_indices().filter(of_rank);
+        let mut host: Vec<(TimeNs, NodeId)> = nodes.map(|node| (self.graph.tasks[node].measured_start, node)).collect();
+        host.sort();
+        let time = |measured: TimeNs| {
+            let last = host.partition_point(|&(start, _)| start <= measured).checked_sub(1);
+            last.map_or(TimeNs(0), |at| self.into_task(host[at], measured))
+        };
+        memory.over_time().into_iter().map(|(at, bytes)| (time(at), bytes)).collect()
+    }
+
+    /// When the host of a rank is where it was at measured instants.
+    ///
+    /// # Complexity
+    /// O(tasks), without putting them in order: every point of a sweep asks.
+    fn times(self, part: &RankPart, measured: [TimeNs; 2]) -> [TimeNs; 2] {
+        let graph = self.graph;
+        let is_own: Vec<bool> = graph.lanes.iter().map(|lane| lane.rank == part.rank).collect();
+        let mut last: [Option<(TimeNs, NodeId)>; 2] = [None; 2];
+        for (at, task) in graph.tasks.node_weights().enumerate() {
+            if is_host(task.kind) && is_own[task.lane.0 as usize] {
+                let found = (task.measured_start, NodeId::new(at));
+                for (last, &wanted) in last.iter_mut().zip(&measured) {
+                    if found.0 <= wanted && last.is_none_or(|known| known < found) {
+                        *last = Some(found);
+                    }
+                }
+            }
+        }
+        [0, 1].map(|at| last[at].map_or(TimeNs(0), |found| self.into_task(found, measured[at])))
+    }
+
+    /// As far into the simulated task as `measured` is into the traced one.
+    fn into_task(self, (start, node): (TimeNs, NodeId), measured: TimeNs) -> TimeNs {
+        let Some(task) = self.timed.task_if_kept(node) else { return TimeNs(0) };
+        let into = measured.since(start).0.clamp(0, self.timed.durations[task.0 as usize].max(0));
+        self.schedule.start(self.timed, task) + DurNs(into)
+    }
+}
+
+fn is_host(kind: TaskKind) -> bool {
+    matches!(kind, TaskKind::Host(_) | TaskKind::Runtime | TaskKind::Compute)
+}
+
+/// Whether `bytes` fit every device; `None` where no device's memory is known.
+pub fn fits(bytes: Bytes, devices: &[Arc<DeviceProfile>]) -> Option<bool> {
+    let smallest = devices.iter().map(|device| device.memory).filter(|memory| memory.0 > 0).min()?;
+    Some(bytes <= smallest)
+}

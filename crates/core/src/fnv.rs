@@ -55,7 +55,9 @@ mod tests {
     fn every_bit_of_a_number_counts_and_so_does_the_order() {
         let of = |numbers: [i64; 2]| {
             let mut hash = Fnv1a::default();
-            numbers.iter().for_each(|&number| hash.add_i64(number));
+            for number in numbers {
+                hash.add_i64(number);
+            }
             hash.finish()
         };
         let all: std::collections::BTreeSet<u64> = (0..64).map(|bit| of([1 << bit, 0])).collect();

@@ -25,7 +25,7 @@ use color_eyre::eyre::{Result, eyre};
 
 use retime::cli::TraceArgs;
 use retime::headless::{expand, output};
-use retime::session::{Engine, Loaded, EngineError};
+use retime::session::{Engine, EngineError, Loaded};
 use retime_core::graph::{BuildOptions, IterationChoice};
 use retime_core::trace::OpenOptions;
 

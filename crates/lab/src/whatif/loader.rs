@@ -1,6 +1,6 @@
 //! A training that waits for its data against the same one with workers that load it.
 
-use retime::session::{Engine, Loaded, EngineError, Summary};
+use retime::session::{Engine, EngineError, Loaded, Summary};
 use retime_core::graph::IterationChoice;
 use retime_core::scenario::Scenario;
 

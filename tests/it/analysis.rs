@@ -7,21 +7,23 @@ use retime_core::analysis::critical_path::{CriticalPath, SegmentKind};
 use retime_core::analysis::edited::Edited;
 use retime_core::analysis::gaps::{Cause, Gap, Sources, candidate_steps, gaps};
 use retime_core::analysis::lanes::Times;
+use retime_core::analysis::layers::{Launch, occupancy};
 use retime_core::analysis::operators::{Grouping, Level, Predictor, rows};
 use retime_core::cost::{CostModels, Prediction};
 use retime_core::device::Catalog;
 use retime_core::diagnostic::Diagnostics;
 use retime_core::graph::{
-    self, BuildOptions, Clock, Dependency, DependencyKind, ExecutionGraph, HostPart, Lane, LaneId, LaneKind, NodeId,
-    Rank, RankPart, Task, TaskKind, TimedGraph,
+    Clock, Dependency, DependencyKind, ExecutionGraph, HostPart, Lane, LaneId, LaneKind, NodeId, Rank, RankPart, Task,
+    TaskKind, TimedGraph,
 };
 use retime_core::intern::{NameId, NameTable};
 use retime_core::scenario::{AddedTask, Resolved};
 use retime_core::sim::{Schedule, simulate};
-use retime_core::trace::{self, OpenOptions};
+use retime_core::trace::KernelArgs;
 use retime_core::units::{Bytes, DurNs, TimeNs};
 
-use crate::support::shared;
+use crate::support::jobs::{of_shared, traced};
+use crate::support::{engine, shared};
 
 /// One rank with a thread (lane 0), two streams (1, 2) and a lane for markers (3). Measured times are the simulated ones.
 struct ByHand(ExecutionGraph);
@@ -258,9 +260,8 @@ fn the_path_of_an_edited_scenario_goes_through_what_the_edit_added() {
     assert_eq!(breakdown.gpu_active(), DurNs(150));
 }
 
-fn opened(path: &str) -> Option<ExecutionGraph> {
-    let opened = trace::open(&[shared(path)?], &OpenOptions::default()).unwrap();
-    Some(graph::build(&opened.jobs[0], &BuildOptions::default()).unwrap())
+fn graph_of(path: &str) -> Option<&'static ExecutionGraph> {
+    Some(of_shared(path)?.graph())
 }
 
 const TRACES: [&str; 6] = [
@@ -277,15 +278,15 @@ const TRACES: [&str; 6] = [
 #[test]
 fn the_accounts_of_real_traces_add_up() {
     let (models, catalog) = (CostModels::builtin().unwrap(), Catalog::builtin().unwrap());
-    for graph in TRACES.iter().filter_map(|path| opened(path)) {
-        let (timed, schedule) = simulated(&graph);
+    for graph in TRACES.iter().filter_map(|path| graph_of(path)) {
+        let (timed, schedule) = simulated(graph);
         for times in [Times::Measured, Times::Simulated { timed: &timed, schedule: &schedule }] {
-            let sources = Sources { graph: &graph, timed: &timed, schedule: &schedule, times };
+            let sources = Sources { graph, timed: &timed, schedule: &schedule, times };
             accounts_add_up(&sources);
         }
         let recorded = graph.ranks.iter().map(|part| part.device.as_ref().and_then(|it| catalog.recognise(&it.name)));
         let devices: Vec<_> = recorded.map(|device| device.map(AsRef::as_ref)).collect();
-        table_adds_up(&graph, Predictor { models: &models, devices: &devices });
+        table_adds_up(graph, Predictor { models: &models, devices: &devices });
     }
 }
 
@@ -342,18 +343,38 @@ fn table_adds_up(graph: &ExecutionGraph, predictor: Predictor<'_>) {
 /// A step whose loader runs in the same process is idle while it loads.
 #[test]
 fn the_longest_gap_of_a_step_without_loading_workers_is_data_loading() {
-    let Some(graph) = opened("resnet50-v100-dataloader/workers0.pt.trace.json.gz") else { return };
-    let longest = all_gaps(&graph).into_iter().find(|gap| gap.next.is_some()).unwrap();
-    assert!(matches!(longest.cause, Cause::DataLoading { .. }), "{}", longest.cause.describe(&graph));
-    assert_eq!(candidate_steps(&graph, &longest)[0], "prefetch-input");
+    let Some(graph) = graph_of("resnet50-v100-dataloader/workers0.pt.trace.json.gz") else { return };
+    let longest = all_gaps(graph).into_iter().find(|gap| gap.next.is_some()).unwrap();
+    assert!(matches!(longest.cause, Cause::DataLoading { .. }), "{}", longest.cause.describe(graph));
+    assert_eq!(candidate_steps(graph, &longest)[0], "prefetch-input");
 }
 
 #[test]
 fn a_host_bound_model_spends_its_critical_path_on_the_host() {
-    let Some(graph) = opened("bert-small-h100-mi300/h100.json.gz") else { return };
-    let (timed, schedule) = simulated(&graph);
-    let path = CriticalPath::of_job(&graph, &timed, &schedule, Times::Measured);
+    let Some(graph) = graph_of("bert-small-h100-mi300/h100.json.gz") else { return };
+    let (timed, schedule) = simulated(graph);
+    let path = CriticalPath::of_job(graph, &timed, &schedule, Times::Measured);
     let host = path.segments.iter().filter(|it| matches!(it.kind, SegmentKind::Host(_) | SegmentKind::Runtime));
     let share = host.map(|segment| segment.duration.0).sum::<i64>() as f64 / path.length.0 as f64;
     assert!(share > 0.95, "{share}");
+}
+
+#[test]
+fn occupancy_from_the_launch_agrees_with_the_profilers_estimate() {
+    let Some(path) = shared("vgg13-h100-train/profiler_vgg13-iter41.json.gz") else { return };
+    let trace = traced(&[path])[0].ranks[0].trace.as_ref().unwrap();
+    let device = engine().catalog.find("H100").unwrap().clone();
+    let launch = |args: &KernelArgs| Launch {
+        blocks: args.grid.iter().map(|&size| u64::from(size)).product(),
+        threads: args.block.iter().product(),
+        registers: args.registers,
+        shared: args.shared_memory,
+    };
+    let of = |args: &KernelArgs| Some((f64::from(args.occupancy?) / 100.0, occupancy(launch(args), &device)?));
+    let estimated = trace.kernels.iter().filter(|(_, args)| args.occupancy != Some(0));
+    let pairs: Vec<(f64, f64)> = estimated.filter_map(|(_, args)| of(args)).collect();
+    assert!(pairs.len() > 200, "{}", pairs.len());
+    for (recorded, own) in pairs {
+        assert!((recorded - own).abs() < 0.01, "{recorded} {own}");
+    }
 }

@@ -352,7 +352,7 @@ fn every_bundled_trace_is_summed_up_as_before() {
     let engine = engine();
     for row in &KINETO {
         let path = folder().join(row.file);
-        let loaded = engine.load(&[path], &OpenOptions::default(), &BuildOptions::default()).unwrap().remove(0);
-        insta::assert_snapshot!(row.file.trim_end_matches(".json.gz"), summary(&loaded));
+        let loaded = loaded(&[path]);
+        insta::assert_snapshot!(row.file.trim_end_matches(".json.gz"), summary(loaded));
     }
 }

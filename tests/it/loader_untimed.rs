@@ -1,6 +1,6 @@
 //! Execution traces: alone they become a predicted timeline, attached they give a profiler trace its shapes.
 
-use std::path::Path;
+use std::path::PathBuf;
 
 use retime::session::{Engine, Loaded, Outcome};
 use retime_core::diagnostic::Severity;
@@ -8,13 +8,14 @@ use retime_core::graph::{BuildOptions, TaskKind};
 use retime_core::scenario::Scenario;
 use retime_core::trace::{self, OpenOptions};
 
+use crate::support::jobs::loaded;
 use crate::support::{engine, input, sample, shared};
 
 const ALONE: &str = "mlp-b256-fp32-cpu.et.json.gz";
 const TIMED: &str = "mlp-b256-fp32-cpu.kineto.json.gz";
 
-fn load(engine: &Engine, path: &Path) -> Loaded {
-    engine.load(&[path.to_owned()], &OpenOptions::default(), &BuildOptions::default()).unwrap().remove(0)
+fn load(path: PathBuf) -> &'static Loaded {
+    loaded(&[path])
 }
 
 fn on(engine: &Engine, loaded: &Loaded, device: &str) -> Outcome {
@@ -33,7 +34,7 @@ fn kernels(outcome: &Outcome) -> usize {
 #[test]
 fn an_execution_trace_alone_is_a_predicted_timeline_and_says_so() {
     let engine = engine();
-    let loaded = load(&engine, &sample(ALONE));
+    let loaded = load(sample(ALONE));
     assert_eq!((loaded.predicted(), loaded.device_names()), (Some("place-on-gpu V100"), vec!["V100".to_owned()]));
     let trace = loaded.traces().next().unwrap();
     assert_eq!((trace.format, trace.events_in_file), ("execution-trace", 176));
@@ -49,11 +50,11 @@ fn an_execution_trace_alone_is_a_predicted_timeline_and_says_so() {
 #[test]
 fn a_step_moves_it_to_another_gpu() {
     let engine = engine();
-    let loaded = load(&engine, &sample(ALONE));
+    let loaded = load(sample(ALONE));
     let base = loaded.replay.summary.simulated_ns;
-    let same = on(&engine, &loaded, "V100");
+    let same = on(&engine, loaded, "V100");
     assert_eq!((same.summary.simulated_ns, same.steps[0].unhandled.len()), (base, 0));
-    let faster = on(&engine, &loaded, "H100");
+    let faster = on(&engine, loaded, "H100");
     assert!(faster.summary.simulated_ns < base, "{} {base}", faster.summary.simulated_ns);
     assert_eq!(kernels(&faster), kernels(&loaded.replay));
 }
@@ -61,8 +62,8 @@ fn a_step_moves_it_to_another_gpu() {
 #[test]
 fn shapes_without_times_give_the_device_work_that_the_timed_trace_of_the_same_step_does() {
     let engine = engine();
-    let alone = load(&engine, &sample(ALONE)).replay.summary.clone();
-    let timed = on(&engine, &load(&engine, &sample(TIMED)), "V100").summary;
+    let alone = load(sample(ALONE)).replay.summary.clone();
+    let timed = on(&engine, load(sample(TIMED)), "V100").summary;
     let ratio = alone.kernel_only_ns.0 as f64 / timed.kernel_only_ns.0 as f64;
     assert!((0.9..1.1).contains(&ratio), "{} alone, {} timed", alone.kernel_only_ns, timed.kernel_only_ns);
     // What the host does between operators is in no execution trace.
@@ -79,10 +80,10 @@ fn every_shared_execution_trace_is_predicted_alone() {
         ("resnet-2080ti-et/resnet_et.json.gz", 150),
     ] {
         let Some(file) = shared(path) else { continue };
-        let loaded = load(&engine, &file);
+        let loaded = load(file);
         assert!(loaded.predicted().is_some(), "{path}");
         assert!(kernels(&loaded.replay) >= least_kernels, "{path}: {}", kernels(&loaded.replay));
-        assert!(on(&engine, &loaded, "A100").steps[0].unhandled.iter().all(|why| !why.contains("nothing")), "{path}");
+        assert!(on(&engine, loaded, "A100").steps[0].unhandled.iter().all(|why| !why.contains("nothing")), "{path}");
     }
 }
 

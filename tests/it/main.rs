@@ -18,7 +18,6 @@ mod loader_quirks;
 mod loader_robustness;
 mod loader_untimed;
 mod memory;
-mod overheads;
 mod placed_on_gpu;
 mod replay;
 mod reshard;

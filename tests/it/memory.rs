@@ -4,14 +4,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use retime::session::{Engine, Loaded, MemorySummary};
-use retime_core::graph::BuildOptions;
 use retime_core::memory::MemorySource;
 use retime_core::scenario::Scenario;
-use retime_core::trace::OpenOptions;
 
+use crate::support::jobs::loaded;
 use crate::support::{engine, samples, shared};
 
-struct Opened(Arc<Engine>, Loaded);
+struct Opened(Arc<Engine>, &'static Loaded);
 
 impl Opened {
     fn of(files: &[&str]) -> Self {
@@ -20,9 +19,7 @@ impl Opened {
     }
 
     fn at(files: &[PathBuf]) -> Self {
-        let engine = engine();
-        let loaded = engine.load(files, &OpenOptions::default(), &BuildOptions::default()).unwrap();
-        Self(engine, loaded.into_iter().next().unwrap())
+        Self(engine(), loaded(files))
     }
 
     fn mlp() -> Self {
@@ -31,7 +28,7 @@ impl Opened {
 
     fn under(&self, lines: &[&str]) -> MemorySummary {
         let scenario = Scenario::parse(lines.iter().copied()).unwrap();
-        self.0.evaluate(&self.1, &scenario, 1).summary.memory.unwrap()
+        self.0.evaluate(self.1, &scenario, 1).summary.memory.unwrap()
     }
 }
 
@@ -130,7 +127,7 @@ fn more_data_parallel_ranks_keep_whole_copies_and_say_so() {
     let job = Opened::of(&both.iter().map(String::as_str).collect::<Vec<_>>());
     let outcome = |lines: &[&str]| {
         let scenario = Scenario::parse(lines.iter().copied()).unwrap();
-        job.0.evaluate(&job.1, &scenario, 1)
+        job.0.evaluate(job.1, &scenario, 1)
     };
     let (before, after) = (outcome(&[]), outcome(&["scale-ranks 64"]));
     let of = |outcome: &retime::session::Outcome| outcome.summary.memory.clone().unwrap().ranks;

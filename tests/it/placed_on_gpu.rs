@@ -10,9 +10,8 @@ use crate::support::{engine, sample};
 
 const HOST: &str = "dlrm-ddp-b256-fp32-cpu.kineto.json.gz";
 
-fn open(engine: &Engine, name: &str) -> Loaded {
-    let file = sample(name);
-    engine.load(&[file], &OpenOptions::default(), &BuildOptions::default()).unwrap().remove(0)
+fn open(name: &str) -> &'static Loaded {
+    loaded(&[sample(name)])
 }
 
 fn placed(engine: &Engine, loaded: &Loaded, device: &str) -> Outcome {
@@ -48,7 +47,7 @@ fn the_sample_is_a_gpu_trace_marked_as_predicted_that_replays_exactly() {
 #[test]
 fn the_sample_is_what_its_manifest_says_it_was_made_by() {
     let engine = engine();
-    let made = placed(&engine, &open(&engine, HOST), "V100").summary;
+    let made = placed(&engine, open(HOST), "V100").summary;
     let kept = sample::load(&engine, &BuildOptions::default()).unwrap().replay.summary.clone();
     let apart = off(kept.simulated_ns, made.simulated_ns);
     // Models may be fitted anew; when this fails, run `made_by` of sample_traces/manifest.json.
@@ -75,9 +74,9 @@ fn an_untouched_trace_that_is_exported_opens_as_the_same_iteration() {
 #[test]
 fn a_placed_model_that_is_exported_replays_to_the_predicted_time() {
     let engine = engine();
-    let loaded = open(&engine, HOST);
-    let outcome = placed(&engine, &loaded, "V100");
-    let summary = &again(&engine, &outcome, &loaded).replay.summary;
+    let loaded = open(HOST);
+    let outcome = placed(&engine, loaded, "V100");
+    let summary = &again(&engine, &outcome, loaded).replay.summary;
     assert!(off(summary.measured_ns, outcome.summary.simulated_ns) < 0.1, "{summary:?}");
     assert!(off(summary.simulated_ns, outcome.summary.simulated_ns) < 0.1, "{summary:?}");
 }
@@ -85,8 +84,8 @@ fn a_placed_model_that_is_exported_replays_to_the_predicted_time() {
 #[test]
 fn host_time_is_the_databases_and_kernels_are_the_models() {
     let engine = engine();
-    let loaded = open(&engine, HOST);
-    let outcome = placed(&engine, &loaded, "V100");
+    let loaded = open(HOST);
+    let outcome = placed(&engine, loaded, "V100");
     let added = &outcome.resolved.added;
     let launch = engine.overheads.get(OverheadKind::T4, "cudaLaunchKernel").unwrap().mean_us;
     for call in added.iter().filter(|added| &*added.name == "cudaLaunchKernel") {
@@ -110,9 +109,9 @@ fn host_time_is_the_databases_and_kernels_are_the_models() {
 #[test]
 fn a_faster_gpu_is_not_slower() {
     let engine = engine();
-    let loaded = open(&engine, HOST);
-    let work = |device| placed(&engine, &loaded, device).summary.kernel_only_ns;
-    let time = |device| placed(&engine, &loaded, device).summary.simulated_ns;
+    let loaded = open(HOST);
+    let work = |device| placed(&engine, loaded, device).summary.kernel_only_ns;
+    let time = |device| placed(&engine, loaded, device).summary.simulated_ns;
     assert!(work("H100") < work("V100"));
     assert!(time("H100") <= time("V100"));
     assert!(time("V100") < loaded.replay.summary.simulated_ns);
@@ -121,10 +120,10 @@ fn a_faster_gpu_is_not_slower() {
 #[test]
 fn what_cannot_be_placed_changes_nothing_and_says_why() {
     let engine = engine();
-    let host = open(&engine, HOST);
-    let placed_already = again(&engine, &placed(&engine, &host, "V100"), &host);
+    let host = open(HOST);
+    let placed_already = again(&engine, &placed(&engine, host, "V100"), host);
     for (loaded, device, why) in
-        [(&host, "V10O", "V100"), (&host, "CPU", "not a GPU"), (&placed_already, "V100", "swap-gpu")]
+        [(host, "V10O", "V100"), (host, "CPU", "not a GPU"), (&placed_already, "V100", "swap-gpu")]
     {
         let outcome = placed(&engine, loaded, device);
         assert_eq!(outcome.summary.simulated_ns, loaded.replay.summary.simulated_ns);

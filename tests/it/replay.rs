@@ -2,7 +2,7 @@
 //!
 //! The expected responses were found with an independent prototype of the same rules.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use petgraph::visit::EdgeRef;
 use retime_core::analysis::replay::{ReplayReport, Responses, scaled_period};
@@ -10,9 +10,9 @@ use retime_core::graph::build::{RankInput, build_fitted};
 use retime_core::graph::{
     self, BuildOptions, DependencyKind, ExecutionGraph, IterationChoice, Phase, Rank, Task, TaskKind, invariants,
 };
-use retime_core::trace::{self, OpenOptions};
 use retime_core::units::DurNs;
 
+use crate::support::jobs::traced;
 use crate::support::shared;
 
 /// Responses to: kernels doubled, kernels halved, host think time halved.
@@ -23,8 +23,7 @@ const RESPONSE: f64 = 0.03;
 
 /// The graph of one job, with its invariants checked.
 fn build(path: &Path, iteration: IterationChoice) -> ExecutionGraph {
-    let opened = trace::open(&[path.to_owned()], &OpenOptions::default()).unwrap();
-    let graph = graph::build(&opened.jobs[0], &BuildOptions { iteration }).unwrap();
+    let graph = graph::build(&traced(&[path.to_owned()])[0], &BuildOptions { iteration }).unwrap();
     invariants::check(&graph).unwrap();
     graph
 }
@@ -198,8 +197,7 @@ fn halved_kernels_show_through_waits_that_no_call_shows() {
 
 /// Errors of all steps but the first with constants estimated on the other half of the steps.
 fn errors_on_the_other_half(path: &Path) -> Vec<(usize, f64)> {
-    let opened = trace::open(&[path.to_owned()], &OpenOptions::default()).unwrap();
-    let ranks: Vec<RankInput<'_>> = opened.jobs[0]
+    let ranks: Vec<RankInput<'_>> = traced(&[path.to_owned()])[0]
         .ranks
         .iter()
         .enumerate()
@@ -310,8 +308,7 @@ fn without_its_sleep_the_straggler_holds_up_no_step_and_what_is_left_is_the_allo
 fn collectives_of_a_host_backend_join_the_ranks() {
     let Some(folder) = shared("cpu-captured") else { return };
     let paths = [0, 1].map(|rank| folder.join(format!("dlrm-ddp-b128-fp32-cpu-ws2-r{rank}.kineto.json.gz")));
-    let opened = trace::open(&paths, &OpenOptions::default()).unwrap();
-    let graph = graph::build(&opened.jobs[0], &BuildOptions { iteration: step(1) }).unwrap();
+    let graph = graph::build(&traced(&paths)[0], &BuildOptions { iteration: step(1) }).unwrap();
     invariants::check(&graph).unwrap();
     let report = ReplayReport::of(&graph);
     assert!(report.error().abs() < 0.0005, "{report:?}");
@@ -319,24 +316,4 @@ fn collectives_of_a_host_backend_join_the_ranks() {
         graph.collectives.iter().filter(|it| it.members.len() == 2).map(|it| graph.names.get(it.kind)).collect();
     assert_eq!(joined[..5], ["all-to-all", "all-reduce", "all-reduce", "all-to-all", "all-reduce"]);
     assert_eq!(graph.collectives[0].bytes.0, 131_072 * 4, "as its operator's shapes say");
-}
-
-/// Every trace builds, keeps the invariants and is reported, however odd.
-#[test]
-fn every_shared_trace_builds_and_is_reported() {
-    let Some(root) = shared("") else { return };
-    let mut folders: Vec<PathBuf> = std::fs::read_dir(root).unwrap().map(|entry| entry.unwrap().path()).collect();
-    folders.sort();
-    let mut built = 0;
-    for folder in folders.iter().filter(|path| path.is_dir()) {
-        let name = folder.file_name().unwrap().to_string_lossy().into_owned();
-        let Ok(opened) = trace::open(std::slice::from_ref(folder), &OpenOptions::default()) else { continue };
-        for job in &opened.jobs {
-            let Ok(graph) = graph::build(job, &BuildOptions::default()) else { continue };
-            invariants::check(&graph).unwrap_or_else(|violation| panic!("{name}: {violation}"));
-            println!("{}", describe(&name, &graph, &ReplayReport::of(&graph)));
-            built += 1;
-        }
-    }
-    assert!(built >= 40, "{built}");
 }

@@ -5,19 +5,16 @@ use std::sync::Arc;
 
 use retime_core::analysis::replay::period;
 use retime_core::cost::Overheads;
-use retime_core::graph::{self, BuildOptions, ExecutionGraph, TaskKind, TimedGraph};
+use retime_core::graph::{ExecutionGraph, TaskKind, TimedGraph};
 use retime_core::scenario::{Base, Context, Databases, Resolved, Scenario, resolve};
 use retime_core::sim::{Schedule, simulate};
-use retime_core::trace::{self, OpenOptions};
 use retime_core::units::DurNs;
 
-use crate::support::shared;
+use crate::support::jobs::{of_sample, of_shared};
 
-fn open(path: &str) -> Option<(Base, Context)> {
-    let opened = trace::open(&[shared(path)?], &OpenOptions::default()).unwrap();
-    let graph = Arc::new(graph::build(&opened.jobs[0], &BuildOptions::default()).unwrap());
-    let context = Context::builtin(&graph).unwrap();
-    Some((Base::new(graph), context))
+fn open(path: &str) -> Option<(&'static Base, &'static Context)> {
+    let opened = of_shared(path)?;
+    Some((&opened.base, &opened.context))
 }
 
 fn run(base: &Base, context: &Context, lines: &[&str]) -> Resolved {
@@ -52,7 +49,7 @@ fn no_steps_and_steps_that_change_nothing_give_the_base_bit_for_bit() {
         let own = context.devices[0].profile.id.clone();
         let same_gpu = format!("swap-gpu {own}");
         for lines in [&[][..], &["scale kind=kernel x1"], &[same_gpu.as_str()]] {
-            let resolved = run(&base, &context, lines);
+            let resolved = run(base, context, lines);
             assert_same(&resolved.timed, &lowered);
             assert!(resolved.changes.is_empty(), "{path} {lines:?}");
         }
@@ -62,17 +59,17 @@ fn no_steps_and_steps_that_change_nothing_give_the_base_bit_for_bit() {
 #[test]
 fn scaling_answers_as_the_replay_does() {
     let Some((base, context)) = open(VGG) else { return };
-    let before = time(&base, &context, &[]);
-    let doubled = time(&base, &context, &["scale kind=kernel x2"]) / before;
+    let before = time(base, context, &[]);
+    let doubled = time(base, context, &["scale kind=kernel x2"]) / before;
     assert!((doubled / 1.99 - 1.0).abs() < 0.03, "{doubled}");
-    let twice = time(&base, &context, &["scale kind=kernel x2", "scale kind=kernel x0.5"]);
+    let twice = time(base, context, &["scale kind=kernel x2", "scale kind=kernel x0.5"]);
     assert!((twice / before - 1.0).abs() < 1e-3, "{twice} {before}");
 }
 
 #[test]
 fn what_is_removed_takes_no_time_and_launches_nothing() {
     let Some((base, context)) = open(VGG) else { return };
-    let resolved = run(&base, &context, &["remove name~relu"]);
+    let resolved = run(base, context, &["remove name~relu"]);
     let graph = base.graph();
     assert!(!resolved.removed.is_empty());
     let kinds =
@@ -87,11 +84,8 @@ fn what_is_removed_takes_no_time_and_launches_nothing() {
 fn a_faster_gpu_is_faster_and_a_slower_one_slower() {
     let Some((base, context)) = open(VGG) else { return };
     assert!(context.devices[0].recognised);
-    let (now, fast, slow) = (
-        time(&base, &context, &[]),
-        time(&base, &context, &["swap-gpu B200"]),
-        time(&base, &context, &["swap-gpu V100"]),
-    );
+    let (now, fast, slow) =
+        (time(base, context, &[]), time(base, context, &["swap-gpu B200"]), time(base, context, &["swap-gpu V100"]));
     println!("vgg13 {now:.1} ms, on B200 {fast:.1} ms, on V100 {slow:.1} ms");
     assert!(fast < 0.9 * now && slow > 1.5 * now, "{fast} {now} {slow}");
 }
@@ -103,12 +97,9 @@ fn host_time(resolved: &Resolved) -> f64 {
     tasks.map(|node| resolved.prediction(node).duration.0 as f64).sum()
 }
 
-fn sample(name: &str) -> (Base, Context) {
-    let file = crate::support::sample(name);
-    let opened = trace::open(&[file], &OpenOptions::default()).unwrap();
-    let graph = Arc::new(graph::build(&opened.jobs[0], &BuildOptions::default()).unwrap());
-    let context = Context::builtin(&graph).unwrap();
-    (Base::new(graph), context)
+fn sample(name: &str) -> (&'static Base, &'static Context) {
+    let opened = of_sample(name);
+    (&opened.base, &opened.context)
 }
 
 const PREDICTED: &str = "dlrm-ddp-b256-on-v100.predicted.json.gz";
@@ -116,11 +107,11 @@ const PREDICTED: &str = "dlrm-ddp-b256-on-v100.predicted.json.gz";
 #[test]
 fn mean_overheads_keep_the_total_and_take_the_differences_between_calls_away() {
     let (base, context) = sample(PREDICTED);
-    let (before, mean) = (run(&base, &context, &[]), run(&base, &context, &["overheads mean"]));
+    let (before, mean) = (run(base, context, &[]), run(base, context, &["overheads mean"]));
     assert!((host_time(&mean) / host_time(&before) - 1.0).abs() < 0.001);
     for path in [VGG, RECSYS] {
         let Some((base, context)) = open(path) else { continue };
-        let (before, mean) = (run(&base, &context, &[]), run(&base, &context, &["overheads mean"]));
+        let (before, mean) = (run(base, context, &[]), run(base, context, &["overheads mean"]));
         eprintln!("{path}: {}", mean.reports[0].summary);
         let share = host_time(&mean) / host_time(&before);
         assert!((share - 1.0).abs() < 0.001, "{path}: {share}");
@@ -139,7 +130,8 @@ fn mean_overheads_keep_the_total_and_take_the_differences_between_calls_away() {
 
 #[test]
 fn a_database_sets_the_overheads_and_twice_the_database_twice_the_time() {
-    let (base, mut context) = sample(PREDICTED);
+    let (base, context) = sample(PREDICTED);
+    let mut context = context.clone();
     let own = Arc::clone(base.overheads().1);
     let doubled = own.to_json();
     let mut doubled: serde_json::Value = serde_json::from_str(&doubled).unwrap();
@@ -152,7 +144,7 @@ fn a_database_sets_the_overheads_and_twice_the_database_twice_the_time() {
         "doubled.json" => Ok(Arc::clone(&doubled)),
         _ => Err(format!("{file}: no such file")),
     });
-    let [once, twice] = ["own", "doubled"].map(|name| run(&base, &context, &[&format!("overheads {name}.json")]));
+    let [once, twice] = ["own", "doubled"].map(|name| run(base, &context, &[&format!("overheads {name}.json")]));
     let long_gaps: f64 = {
         let (stretches, graph) = (base.overheads().0, base.graph());
         stretches.iter().filter(|s| !s.is_overhead).map(|s| stretches.time(s, graph).0 as f64).sum()
@@ -160,11 +152,11 @@ fn a_database_sets_the_overheads_and_twice_the_database_twice_the_time() {
     let overheads = |resolved: &Resolved| host_time(resolved) - long_gaps;
     assert!((overheads(&twice) / overheads(&once) - 2.0).abs() < 1e-4);
     assert!(iteration(base.graph(), &twice.timed) > iteration(base.graph(), &once.timed));
-    let absent = run(&base, &context, &["overheads absent.json"]);
+    let absent = run(base, &context, &["overheads absent.json"]);
     assert!(absent.changes.is_empty() && absent.reports[0].unhandled[0].contains("no such file"));
-    let back = run(&base, &context, &["overheads doubled.json", "overheads measured"]);
+    let back = run(base, &context, &["overheads doubled.json", "overheads measured"]);
     assert_same(&back.timed, base.timed());
-    let halved = run(&base, &context, &["overheads doubled.json", "scale kind=T2 x0.5"]);
+    let halved = run(base, &context, &["overheads doubled.json", "scale kind=T2 x0.5"]);
     assert!(host_time(&halved) < host_time(&twice), "later steps build on it");
 }
 
@@ -172,7 +164,7 @@ fn a_database_sets_the_overheads_and_twice_the_database_twice_the_time() {
 fn kernels_without_an_operator_follow_their_twins_or_their_roof_to_another_device() {
     for (path, gpu) in [("qwen05b-h100/h100.json.gz", "H200"), ("weird-gpu-only-mi210", "MI300X")] {
         let Some((base, context)) = open(path) else { continue };
-        let resolved = run(&base, &context, &[&format!("swap-gpu {gpu}")]);
+        let resolved = run(base, context, &[&format!("swap-gpu {gpu}")]);
         let report = &resolved.reports[0];
         assert!(report.unhandled.iter().all(|line| !line.contains("no model covers it")), "{:?}", report.unhandled);
         let kernels = |node: &petgraph::graph::NodeIndex| base.graph().tasks[*node].kind == TaskKind::Kernel;

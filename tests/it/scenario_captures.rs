@@ -3,25 +3,21 @@
 use std::sync::Arc;
 
 use retime_core::analysis::replay::period;
-use retime_core::graph::{self, BuildOptions, TaskKind};
+use retime_core::graph::TaskKind;
 use retime_core::scenario::{Base, Context, Scenario, resolve};
 use retime_core::sim::{Schedule, simulate};
-use retime_core::trace::{self, OpenOptions};
 
-use crate::support::shared;
+use crate::support::jobs::of_shared;
 
 struct Capture {
-    base: Base,
+    base: &'static Base,
     context: Context,
 }
 
 impl Capture {
     fn open(id: &str) -> Option<Self> {
-        let file = shared(&format!("cpu-captured/{id}.kineto.json.gz"))?;
-        let opened = trace::open(&[file], &OpenOptions::default()).unwrap();
-        let graph = Arc::new(graph::build(&opened.jobs[0], &BuildOptions::default()).unwrap());
-        let context = Context::builtin(&graph).unwrap();
-        Some(Self { base: Base::new(graph), context })
+        let opened = of_shared(&format!("cpu-captured/{id}.kineto.json.gz"))?;
+        Some(Self { base: &opened.base, context: opened.context.clone() })
     }
 
     fn measured_ms(&self) -> f64 {
@@ -29,7 +25,7 @@ impl Capture {
     }
 
     fn predicted_ms(&self, lines: &[&str]) -> f64 {
-        let resolved = resolve(&self.base, &Scenario::parse(lines.iter().copied()).unwrap(), &self.context);
+        let resolved = resolve(self.base, &Scenario::parse(lines.iter().copied()).unwrap(), &self.context);
         for (line, report) in lines.iter().zip(&resolved.reports) {
             println!("  {line}: {} changed, {}; {:?}", report.changed, report.summary, report.unhandled);
         }
@@ -71,7 +67,7 @@ fn batched_lookups_and_another_batch_compose_in_either_order() {
         for batch in [7, 1024] {
             let batch = format!("resize-batch {batch}");
             let durations = |lines: [&str; 2]| {
-                let resolved = resolve(&capture.base, &Scenario::parse(lines).unwrap(), &capture.context);
+                let resolved = resolve(capture.base, &Scenario::parse(lines).unwrap(), &capture.context);
                 let timed = &resolved.timed;
                 let of = |node| timed.durations[timed.task(node).0 as usize];
                 graph.tasks.node_indices().map(of).collect::<Vec<i64>>()
@@ -117,7 +113,7 @@ fn batched_lookups_take_fewer_operators_and_about_the_time_of_the_fused_capture(
 fn a_model_placed_on_a_gpu_launches_kernels_that_follow_the_batch_and_the_device() {
     let Some(capture) = Capture::open("dlrm-ddp-b256-fp32-cpu") else { return };
     let device_ms = |lines: &[&str]| {
-        let resolved = resolve(&capture.base, &Scenario::parse(lines.iter().copied()).unwrap(), &capture.context);
+        let resolved = resolve(capture.base, &Scenario::parse(lines.iter().copied()).unwrap(), &capture.context);
         assert_eq!(resolved.cyclic, 0);
         let kernels = resolved.added.iter().filter(|added| added.kind == TaskKind::Kernel);
         kernels.map(|kernel| kernel.prediction.duration.0).sum::<i64>() as f64 / 1e6
@@ -135,7 +131,7 @@ fn a_model_placed_on_a_gpu_launches_kernels_that_follow_the_batch_and_the_device
 }
 
 #[test]
-fn two_captures_predict_a_third_better_than_one() {
+fn two_captures_predict_a_third_and_the_second_itself() {
     let ids = ["mlp-b64-fp32-cpu", "mlp-b256-fp32-cpu", "mlp-b1024-fp32-cpu"];
     let [Some(mut small), Some(middle), Some(large)] = ids.map(Capture::open) else { return };
     let laws = retime_core::scenario::BatchLaws::learn(small.base.graph(), middle.base.graph()).unwrap();

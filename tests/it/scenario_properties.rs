@@ -1,13 +1,13 @@
 //! Lines of steps: what is read, what is refused and how, and that later steps reach what earlier ones added.
 
-use crate::support::scenarios::open;
-use crate::support::shared;
 use proptest::prelude::*;
 use retime_core::scenario::{parse_step, transforms};
 
+use crate::support::jobs::of_shared;
+
 #[test]
 fn later_steps_reach_what_earlier_ones_added() {
-    let Some(opened) = shared("vgg13-h100-train").and_then(|path| open(&path).into_iter().next()) else { return };
+    let Some(opened) = of_shared("vgg13-h100-train") else { return };
     let insert = "insert kernel probe 100us after family=conv";
     let (before, with) = (opened.time(&[]), opened.time(&[insert]));
     assert!(with > before, "{with} {before}");
@@ -24,7 +24,7 @@ fn later_steps_reach_what_earlier_ones_added() {
 #[test]
 fn each_accumulated_batch_takes_as_long_on_jobs_of_several_ranks() {
     for path in ["torchrec-v100x4", "dlrm-v100x8"] {
-        let Some(opened) = shared(path).and_then(|path| open(&path).into_iter().next()) else { continue };
+        let Some(opened) = of_shared(path) else { continue };
         // Nothing waits in a circle, so no dependency is left out.
         assert_eq!(opened.resolve(&["accumulate 3"]).cyclic, 0, "{path}");
         let [one, two, three] = [&[][..], &["accumulate 2"], &["accumulate 3"]].map(|lines| opened.time(lines) as f64);
@@ -185,9 +185,15 @@ fn errors_name_the_column_and_the_nearest_word() {
 
 proptest! {
     #[test]
-    fn any_text_is_read_or_refused(line in "\\PC{0,60}") {
-        let _ = parse_step(&line);
-        let _ = parse_step(&format!("scale {line} x2"));
-        let _ = parse_step(&format!("remove {line}"));
+    fn any_text_is_refused_at_a_column_of_its_own_or_reads_back(text in "\\PC{0,60}") {
+        for line in [text.clone(), format!("scale {text} x2"), format!("remove {text}")] {
+            match parse_step(&line) {
+                Ok(step) => {
+                    let again = parse_step(&step.to_string()).map(|again| again.to_string());
+                    prop_assert_eq!(again, Ok(step.to_string()));
+                }
+                Err(error) => prop_assert!((1..=line.chars().count() + 1).contains(&error.column), "{}: {}", line, error),
+            }
+        }
     }
 }

@@ -580,7 +580,7 @@ mod screen {
     fn a_script_waits_for_the_search() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("best.retime");
-        std::fs::write(&file, "tables\nbest\nplan best\nexpect iteration < 22.5ms\nseat t9:r1\n").unwrap();
+        std::fs::write(&file, "tables\nbest\nplan best\nexpect iteration < 22.5ms\nplacement t9:r1\n").unwrap();
         let mut screen = open(&TWO, (120, 40));
         let played = screen.source(file.to_str().unwrap()).unwrap();
         let ended: Vec<Status> = played.iter().map(|line| line.status).collect();

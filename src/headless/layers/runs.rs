@@ -57,35 +57,3 @@ pub(super) fn recorded(run: &Opened) -> Option<Recorded> {
     }
     Some(found)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use retime_core::device::Catalog;
-    use retime_core::trace::{self, OpenOptions};
-    use std::path::Path;
-
-    #[test]
-    fn occupancy_from_the_launch_agrees_with_the_profilers_estimate() {
-        let file = Path::new(env!("CARGO_MANIFEST_DIR"))
-            .join("../shared/traces/vgg13-h100-train/profiler_vgg13-iter41.json.gz");
-        if !file.exists() {
-            eprintln!("skipped: {} is not there", file.display());
-            return;
-        }
-        let job = trace::open(&[file], &OpenOptions::default()).unwrap();
-        let trace = job.jobs[0].ranks[0].trace.as_ref().unwrap();
-        let catalog = Catalog::builtin().unwrap();
-        let device = catalog.find("H100").unwrap();
-        let pairs: Vec<(f64, f64)> = trace
-            .kernels
-            .iter()
-            .filter(|(_, args)| args.occupancy != Some(0))
-            .filter_map(|(_, args)| Some((f64::from(args.occupancy?) / 100.0, occupancy(launch(args), device)?)))
-            .collect();
-        assert!(pairs.len() > 200, "{}", pairs.len());
-        for (recorded, own) in pairs {
-            assert!((recorded - own).abs() < 0.01, "{recorded} {own}");
-        }
-    }
-}

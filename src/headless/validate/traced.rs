@@ -162,30 +162,3 @@ fn shortened(name: &str) -> String {
     }
     name.chars().take(SHOWN - 1).chain(['…']).collect()
 }
-
-#[cfg(test)]
-mod tests {
-    use std::path::Path;
-
-    use retime_core::cost::trace_error::FEWEST_TRACES;
-
-    use super::*;
-
-    #[test]
-    fn stated_errors_hold_on_the_traces_at_hand() {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/traces");
-        if !folder.is_dir() {
-            eprintln!("skipped: {} is not here", folder.display());
-            return;
-        }
-        let found = compare(&Engine::builtin().unwrap(), &[folder]).kernels;
-        for stated in stated_errors().iter().filter(|stated| stated.traces >= FEWEST_TRACES) {
-            let measured = found.errors.iter().find(|row| row.of == stated.of).unwrap();
-            assert!(measured.traces >= stated.traces, "{stated:?} {measured:?}");
-            let ratio = measured.error / stated.error;
-            assert!((1.0 / 1.5..1.5).contains(&ratio), "{stated:?} {measured:?}");
-        }
-        let held = &found.coverage;
-        assert!((0.6..0.9).contains(&held.inside) && (0.6..0.76).contains(&held.by_trace), "{held:?}");
-    }
-}

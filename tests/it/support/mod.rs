@@ -1,7 +1,10 @@
 //! What the tests share: where traces and inputs are, the engine with its built-in figures, jobs that are opened once.
 
 pub mod edits;
-pub mod scenarios;
+pub mod jobs;
+mod missing;
+pub mod readers;
+pub mod walks;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -27,22 +30,13 @@ pub fn input(name: &str) -> PathBuf {
     root().join("tests/inputs").join(name)
 }
 
-/// A file or folder among the shared traces; `None`, said loudly, where it is not there.
+/// A file or folder among the shared traces; where it is not there, the test counts as not run.
 pub fn shared(path: &str) -> Option<PathBuf> {
-    beside(&format!("traces/{path}"))
-}
-
-/// A file of published measurements; `None`, said loudly, where it is not there.
-pub fn published(path: &str) -> Option<PathBuf> {
-    beside(&format!("data/{path}"))
-}
-
-fn beside(path: &str) -> Option<PathBuf> {
-    let path = root().join("../shared").join(path);
+    let path = root().join("../shared/traces").join(path);
     if path.exists() {
         return Some(path);
     }
-    eprintln!("skipped: {} is not here", path.display());
+    missing::note();
     None
 }
 

@@ -1,0 +1,51 @@
+//! Errors that predictions state, against the traces that they were measured on.
+
+use std::process::Command;
+
+use retime_core::cost::trace_error::stated_errors;
+use serde_json::Value;
+
+use crate::support::shared;
+
+/// The traces that the stated errors are of.
+const TRACES: [&str; 20] = [
+    "b200-eager",
+    "bert-small-h100-mi300",
+    "dlrm-v100x8",
+    "linear-2080ti-et",
+    "nccl-meta-a100x2-rank0",
+    "nsfw-vit-h100-mi300",
+    "qwen05b-h100",
+    "recsys-a100x8-rank3",
+    "resnet-2080ti-et",
+    "resnet50-v100-dataloader",
+    "timesformer-h100",
+    "tiny-mi250",
+    "tiny-torch-compile-mi300",
+    "tiny-triton-a100",
+    "torchrec-v100x4",
+    "torchrec-v100x4-straggler",
+    "vgg13-h100-train",
+    "weird-gpu-only-mi210",
+    "weird-graph-decode-mi300",
+    "weird-ns-resolution",
+];
+
+#[test]
+fn predictions_state_the_errors_that_traces_have() {
+    let Some(paths) = TRACES.into_iter().map(shared).collect::<Option<Vec<_>>>() else { return };
+    let mut command = Command::new(env!("CARGO_BIN_EXE_retime"));
+    let output = command.args(["validate", "models", "--json"]).args(paths).output().unwrap();
+    let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let found = answer["traced"]["errors"].as_array().unwrap();
+    let count = |row: &Value, field: &str| row[field].as_u64().unwrap() as usize;
+    let again: Vec<_> =
+        found.iter().map(|row| (row["of"].as_str().unwrap(), count(row, "n"), count(row, "traces"))).collect();
+    let stated: Vec<_> = stated_errors().iter().map(|row| (row.of, row.n, row.traces)).collect();
+    assert_eq!(stated, again);
+    for (stated, row) in stated_errors().iter().zip(found) {
+        assert!((stated.error - row["error"].as_f64().unwrap()).abs() < 0.001, "{stated:?} {row}");
+    }
+    let coverage = |field: &str| answer["traced"]["coverage"][field].as_f64().unwrap();
+    assert!((0.6..0.9).contains(&coverage("inside")) && (0.6..0.76).contains(&coverage("by_trace")), "{answer}");
+}

@@ -1,7 +1,5 @@
 //! `generate`: the traces of a made-up multi-rank DLRM job, for trying many ranks out.
 
-use std::fs;
-
 use color_eyre::eyre::Result;
 
 use crate::cli::GenerateArgs;
@@ -21,7 +19,6 @@ pub fn run(args: &GenerateArgs) -> Result<()> {
         JobSpec { ranks, kinds, tables_per_rank, layers, local_batch, steps, seed },
         machine.device.memory.0,
     );
-    fs::create_dir_all(&args.output)?;
     job.write(&args.output, machine)?;
     println!("{ranks} ranks and {} tables in {}", job.tables.len(), args.output.display());
     Ok(())

@@ -137,11 +137,13 @@ impl SyntheticJob {
         timelines.iter().enumerate().map(|(rank, spans)| kineto::trace(self, rank, spans, machine, &about)).collect()
     }
 
-    /// Writes the trace of every rank and the facts about the tables into `folder`.
+    /// Writes the trace of every rank and the facts about the tables into `folder`, which is made where it is not there.
     ///
     /// # Errors
-    /// A file exists or cannot be written.
+    /// A file exists, or it or the folder cannot be written.
     pub fn write(&self, folder: &Path, machine: Machine<'_>) -> Result<(), SessionError> {
+        std::fs::create_dir_all(folder)
+            .map_err(|error| SessionError::Write { path: folder.display().to_string(), reason: error.to_string() })?;
         for (rank, trace) in self.traces(machine).iter().enumerate() {
             write_new(&folder.join(format!("rank{rank}.pt.trace.json")), trace, false)?;
         }

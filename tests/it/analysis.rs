@@ -13,8 +13,8 @@ use retime_core::cost::{CostModels, Prediction};
 use retime_core::device::Catalog;
 use retime_core::diagnostic::Diagnostics;
 use retime_core::graph::{
-    Clock, Dependency, DependencyKind, ExecutionGraph, HostPart, Lane, LaneId, LaneKind, NodeId, Rank, RankPart, Task,
-    TaskKind, TimedGraph,
+    Clock, CollectiveId, Dependency, DependencyKind, ExecutionGraph, HostPart, Lane, LaneId, LaneKind, NodeId, Rank,
+    RankPart, Task, TaskKind, TimedGraph,
 };
 use retime_core::intern::{NameId, NameTable};
 use retime_core::scenario::{AddedTask, Resolved};
@@ -196,8 +196,7 @@ fn the_breakdown_counts_hidden_and_exposed_communication() {
     let launch = hand.task(TaskKind::Runtime, 0, "cudaLaunchKernel", 10, &[]);
     let other = hand.task(TaskKind::Runtime, 0, "cudaLaunchKernel", 10, &[(launch, Program, 0)]);
     let kernel = hand.task(TaskKind::Kernel, 1, "sgemm", 100, &[(launch, Launch, 0)]);
-    let reduce =
-        hand.task(TaskKind::Collective(graph::CollectiveId(0)), 2, "ncclAllReduce", 150, &[(other, Launch, 40)]);
+    let reduce = hand.task(TaskKind::Collective(CollectiveId(0)), 2, "ncclAllReduce", 150, &[(other, Launch, 40)]);
     let graph = hand.finish(&[kernel, reduce]);
     let (timed, schedule) = simulated(&graph);
     let sources = Sources { graph: &graph, timed: &timed, schedule: &schedule, times: Times::Measured };

@@ -8,12 +8,13 @@ use std::fmt::Write;
 use std::path::PathBuf;
 
 use retime::session::Loaded;
+use retime_core::graph::TaskKind;
 use retime_core::graph::iteration::steps;
-use retime_core::graph::{BuildOptions, TaskKind};
 use retime_core::trace::execution_trace::EtValue;
 use retime_core::trace::{self, Category, ExecutionTrace, OpenOptions, Trace};
 
-use crate::support::{engine, samples};
+use crate::support::jobs::loaded;
+use crate::support::samples;
 
 struct Kineto {
     file: &'static str,
@@ -349,7 +350,6 @@ fn summary(loaded: &Loaded) -> String {
 
 #[test]
 fn every_bundled_trace_is_summed_up_as_before() {
-    let engine = engine();
     for row in &KINETO {
         let path = folder().join(row.file);
         let loaded = loaded(&[path]);

@@ -33,7 +33,6 @@ fn kernels(outcome: &Outcome) -> usize {
 
 #[test]
 fn an_execution_trace_alone_is_a_predicted_timeline_and_says_so() {
-    let engine = engine();
     let loaded = load(sample(ALONE));
     assert_eq!((loaded.predicted(), loaded.device_names()), (Some("place-on-gpu V100"), vec!["V100".to_owned()]));
     let trace = loaded.traces().next().unwrap();

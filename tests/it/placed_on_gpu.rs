@@ -4,8 +4,8 @@ use retime::session::{Engine, Loaded, Outcome, Timeline, sample};
 use retime_core::cost::{OverheadKind, Provenance};
 use retime_core::graph::{BuildOptions, HostPart, LaneKind, TaskKind};
 use retime_core::scenario::Scenario;
-use retime_core::trace::OpenOptions;
 
+use crate::support::jobs::loaded;
 use crate::support::{engine, sample};
 
 const HOST: &str = "dlrm-ddp-b256-fp32-cpu.kineto.json.gz";

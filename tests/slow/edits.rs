@@ -4,16 +4,15 @@ use std::path::PathBuf;
 
 use retime_core::scenario::{TransformSpec, parse_step, transforms};
 
-use crate::support::jobs::all_in;
 use crate::support::walks::{EDITS, FINDS_ADDED, Pairs, edits_undo_stack_and_ask_for_nothing, never_slower};
 use crate::support::{sample, shared};
-use crate::traces::named;
+use crate::traces::{jobs, named};
 use crate::{drawn, is_whole, traces};
 
 #[test]
 fn edits_undo_stack_and_change_nothing_where_they_ask_for_nothing_on_every_trace() {
     for path in drawn(traces::all()) {
-        all_in(&path).iter().for_each(edits_undo_stack_and_ask_for_nothing);
+        jobs(&path).iter().for_each(edits_undo_stack_and_ask_for_nothing);
     }
 }
 
@@ -43,7 +42,7 @@ fn edits_that_touch_different_tasks_commute_over_the_whole_table() {
     let has_all = is_whole() && shared.len() == COMMUTING.len();
     let mut pairs = Pairs::default();
     for path in drawn(named(SAMPLES.map(sample).into_iter().chain(shared))) {
-        all_in(&path).iter().for_each(|opened| pairs.walk(opened));
+        jobs(&path).iter().for_each(|opened| pairs.walk(opened));
     }
     pairs.assert_commute();
     if !has_all {
@@ -69,6 +68,6 @@ fn a_device_with_more_of_anything_and_tasks_that_take_less_are_never_slower() {
         "torchrec-v100x4",
     ];
     for path in drawn(named(traces.into_iter().filter_map(shared))) {
-        all_in(&path).iter().for_each(never_slower);
+        jobs(&path).iter().for_each(never_slower);
     }
 }

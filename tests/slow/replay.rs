@@ -3,14 +3,13 @@
 use retime_core::analysis::replay::{ReplayReport, Responses};
 use retime_core::graph::invariants;
 
-use crate::support::jobs::all_in;
 use crate::{drawn, traces};
 
 /// However odd a trace, its graph is sound, it replays but for starts that nothing explains, and answers to longer and shorter tasks.
 #[test]
 fn every_trace_replays_and_answers_to_longer_and_shorter_kernels() {
     for path in drawn(traces::all()) {
-        for opened in all_in(&path) {
+        for opened in traces::jobs(&path) {
             let (name, graph) = (&opened.name, opened.graph());
             invariants::check(graph).unwrap_or_else(|violation| panic!("{name}: {violation}"));
             let report = ReplayReport::of(graph);

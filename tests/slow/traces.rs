@@ -2,7 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
+use retime_core::graph::{self, BuildOptions};
+use retime_core::trace::{self, OpenOptions};
+
 use crate::drawn;
+use crate::support::jobs::Opened;
 use crate::support::readers::{agree, documents};
 use crate::support::{samples, shared};
 
@@ -27,6 +31,13 @@ pub fn all() -> Vec<(String, PathBuf)> {
     let folders = shared("").into_iter().flat_map(|folder| inside(&folder));
     let is_folder = |path: &PathBuf| path.is_dir() && !path.ends_with("cpu-captured");
     named(files.filter(is_profile).chain(folders.filter(is_folder)))
+}
+
+/// Every job in a file or folder that can be modelled.
+pub fn jobs(path: &Path) -> Vec<Opened> {
+    let Ok(found) = trace::open(&[path.to_path_buf()], &OpenOptions::default()) else { return Vec::new() };
+    let graphs = found.jobs.iter().filter_map(|job| graph::build(job, &BuildOptions::default()).ok());
+    graphs.map(|graph| Opened::of(path, graph)).collect()
 }
 
 #[test]

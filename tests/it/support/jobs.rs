@@ -16,7 +16,7 @@ use super::{engine, sample, shared};
 /// What was made of paths, each once.
 struct Made<T: 'static>(Mutex<BTreeMap<Vec<PathBuf>, &'static OnceLock<T>>>);
 
-impl<T> Made<T> {
+impl<T: 'static> Made<T> {
     const fn nothing() -> Self {
         Self(Mutex::new(BTreeMap::new()))
     }
@@ -66,15 +66,9 @@ pub fn of_shared(path: &str) -> Option<&'static Opened> {
     Some(opened(&[shared(path)?]))
 }
 
-/// Every job in a file or folder that can be modelled, kept by nobody.
-pub fn all_in(path: &Path) -> Vec<Opened> {
-    let Ok(found) = trace::open(&[path.to_path_buf()], &OpenOptions::default()) else { return Vec::new() };
-    let graphs = found.jobs.iter().filter_map(|job| graph::build(job, &BuildOptions::default()).ok());
-    graphs.map(|graph| Opened::of(path, graph)).collect()
-}
-
 impl Opened {
-    fn of(path: &Path, graph: ExecutionGraph) -> Self {
+    /// What a graph of the trace at `path` is with its devices and models.
+    pub fn of(path: &Path, graph: ExecutionGraph) -> Self {
         let graph = Arc::new(graph);
         let engine = engine();
         let context = Context::new(engine.catalog.clone(), engine.models.clone(), engine.overheads.clone(), &graph);
@@ -96,10 +90,5 @@ impl Opened {
         simulate(&resolved.timed, &mut schedule);
         let of_rank = |part| period(&resolved.timed, &schedule, part).0;
         self.graph().ranks.iter().map(of_rank).max().unwrap()
-    }
-
-    /// The iteration under these steps in ms, of the slowest rank.
-    pub fn ms(&self, lines: &[&str]) -> f64 {
-        self.time(lines) as f64 / 1e6
     }
 }

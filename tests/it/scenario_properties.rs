@@ -152,7 +152,7 @@ fn errors_name_the_column_and_the_nearest_word() {
         ("scale rank=one x2", "column 12: `one`: expected a number"),
         ("scale stream=7.5 x2", "column 14: `7.5`: expected a whole number from 0"),
         ("scale name=\"open x2", "column 12: no closing quotation mark"),
-        ("scale bytes>5QB x2", "column 13: `5QB`: expected a number with a unit (b, kb, mb, gb, k, kib, mib, gib)"),
+        ("scale bytes>5QB x2", "column 13: `5QB`: expected a number with a unit (b, k, kb, mb, gb, tb, kib, mib, gib)"),
         ("scale phase=foward x2", "column 13: unknown phase `foward`; did you mean `forward`?"),
         ("scale predictd x2", "column 7: unknown field `predictd`; did you mean `predicted`?"),
         ("scale name~a b x2", "column 14: `b`: expected `&`, `|` or the end of the selector"),

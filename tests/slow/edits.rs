@@ -42,7 +42,9 @@ fn edits_that_touch_different_tasks_commute_over_the_whole_table() {
     let has_all = is_whole() && shared.len() == COMMUTING.len();
     let mut pairs = Pairs::default();
     for path in drawn(named(SAMPLES.map(sample).into_iter().chain(shared))) {
-        jobs(&path).iter().for_each(|opened| pairs.walk(opened));
+        for opened in jobs(&path) {
+            pairs.walk(&opened);
+        }
     }
     pairs.assert_commute();
     if !has_all {

@@ -16,7 +16,8 @@ fn every_trace_replays_and_answers_to_longer_and_shorter_kernels() {
             // Device work that starts late for no recorded reason is told, and is what the replay may miss.
             assert!(report.error().abs() < 0.02 + report.unexplained_share, "{name}: {report:?}");
             let Responses { kernels_doubled, kernels_halved, think_halved } = report.responses;
-            let is_ordered = kernels_halved <= 1.0 && think_halved <= 1.0 && (1.0..=2.0).contains(&kernels_doubled);
+            // A period is from one end to the next: what ends later in both may leave less between them.
+            let is_ordered = kernels_halved <= 1.05 && think_halved <= 1.05 && (0.95..=2.05).contains(&kernels_doubled);
             assert!(is_ordered, "{name}: {report:?}");
         }
     }

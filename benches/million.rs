@@ -86,9 +86,10 @@ fn edit(loaded: &Loaded, line: &str) {
 /// A sweep over 64 batch sizes on all cores.
 fn sweep(engine: &Engine, loaded: &Loaded) {
     let sizes: Vec<u64> = (1..=64).map(|part| BATCH * part / 8).collect();
-    let sweep = Sweep { template: format!("resize-batch {{}} from {BATCH}"), ..Sweep::batch(&sizes) };
+    let sweep = Sweep::new("batch", Vec::new()).unwrap();
     let points: Vec<Vec<f64>> = sizes.iter().map(|&size| vec![size as f64]).collect();
-    let (scenario, sweeps) = (Scenario::default(), [sweep]);
+    let scenario = Scenario::parse([format!("resize-batch {BATCH} from {BATCH}").as_str()]).unwrap();
+    let sweeps = [sweep];
     let run = || drop(black_box(SweepRun::new(engine, loaded, &scenario, &sweeps).points(&points)));
     let mut schedule = Schedule::default();
     let [all, one] = best(run, || simulate(black_box(loaded.base.timed()), &mut schedule));

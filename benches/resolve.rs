@@ -135,7 +135,8 @@ fn edits(engine: &Engine, loaded: &Loaded, words: &str) {
 fn sweep(engine: &Engine, loaded: &Loaded) {
     let Some(batch) = loaded.graph.batch_size else { return };
     let sizes: Vec<u64> = (1..=64).map(|part| (batch * part / 8).max(part)).collect();
-    let (sweep, scenario) = (Sweep::batch(&sizes), Scenario::default());
+    let (sweep, scenario) =
+        (Sweep::new("batch", sizes.iter().map(|&size| size as f64).collect()).unwrap(), Scenario::default());
     let points: Vec<Vec<f64>> = sweep.values().map(|value| vec![value]).collect();
     let sweeps = [sweep];
     let all = shortest(|| (), |()| drop(black_box(SweepRun::new(engine, loaded, &scenario, &sweeps).points(&points))));

@@ -9,8 +9,21 @@ use clap::{ArgAction, ArgMatches, Args, Command as ClapCommand, FromArgMatches};
 pub enum Edit {
     /// A step in its one-line form.
     Step(String),
+    /// A batch size; of a sweep also several.
+    Batch(String),
     /// A scenario file whose steps follow.
     File(PathBuf),
+}
+
+impl Edit {
+    /// The step that it is; `None` of a file.
+    pub fn line(&self) -> Option<String> {
+        match self {
+            Self::Step(line) => Some(line.clone()),
+            Self::Batch(size) => Some(format!("resize-batch {size}")),
+            Self::File(_) => None,
+        }
+    }
 }
 
 /// Edits in the order they were given.
@@ -30,7 +43,7 @@ impl FromArgMatches for ScenarioArgs {
             found.extend(matches.indices_of(id).into_iter().flatten().zip(values.map(|value| edit(value))));
         };
         gather("step", &|value| Edit::Step(value.to_owned()));
-        gather("batch", &|value| Edit::Step(format!("resize-batch {value}")));
+        gather("batch", &|value| Edit::Batch(value.to_owned()));
         gather("gpu", &|value| Edit::Step(format!("swap-gpu {value}")));
         gather("scenario", &|value| Edit::File(PathBuf::from(value)));
         found.sort_by_key(|&(index, _)| index);

@@ -154,17 +154,15 @@ impl RequestedEdits {
     pub fn read(engine: &Engine, arguments: &ScenarioArgs) -> Result<Self> {
         let mut wanted = Self::default();
         for edit in &arguments.edits {
-            match edit {
-                Edit::Step(line) => {
-                    parse_step(line).map_err(|error| Misuse(format!("`{line}`: {error}")))?;
-                    let step = engine.step(line).map_err(|error| eyre!("`{line}`: {error}"))?;
-                    wanted.scenario.steps.push(step);
-                }
-                Edit::File(path) => {
-                    let saved = read_scenario(engine, path)?;
-                    wanted.scenario.steps.extend(saved.scenario.steps.clone());
-                    wanted.files.push((path.display().to_string(), saved));
-                }
+            if let Edit::File(path) = edit {
+                let saved = read_scenario(engine, path)?;
+                wanted.scenario.steps.extend(saved.scenario.steps.clone());
+                wanted.files.push((path.display().to_string(), saved));
+            }
+            if let Some(line) = edit.line() {
+                parse_step(&line).map_err(|error| Misuse(format!("`{line}`: {error}")))?;
+                let step = engine.step(&line).map_err(|error| eyre!("`{line}`: {error}"))?;
+                wanted.scenario.steps.push(step);
             }
         }
         Ok(wanted)

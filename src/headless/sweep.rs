@@ -10,7 +10,7 @@ use crate::session::{
     Along, Engine, Loaded, PathChange, Sweep, SweepPoint, SweepRun, along, grid, is_mostly_unhandled, none_fits,
     read_text, still_gains,
 };
-use retime_core::scenario::Scenario;
+use retime_core::scenario::{Scenario, Step};
 
 use super::opened::Opened;
 use super::{Misuse, input, output};
@@ -134,12 +134,8 @@ pub fn run(args: &SweepArgs, iteration: Iteration) -> Result<()> {
     let command = ScenarioCommand { scenario, ..args.common.clone() };
     let Opened { engine, loaded, outcome, .. } = Opened::of(&command, iteration)?;
     let sweeps = sweeps(args, batches, &loaded)?;
-    let tells_batch = loaded.graph.batch_size.is_some()
-        || outcome
-            .scenario
-            .steps
-            .iter()
-            .any(|step| step.to_string().starts_with("resize-batch ") && step.to_string().contains(" from "));
+    let is_told = |step: &Step| step.name() == "resize-batch" && step.value(1).is_some();
+    let tells_batch = loaded.graph.batch_size.is_some() || outcome.scenario.steps.iter().any(is_told);
     if !tells_batch && sweeps.iter().any(|sweep| sweep.knob == "batch") {
         return Err(eyre!("the trace does not tell its batch size: --step 'resize-batch N from B' does, B being it"));
     }
@@ -156,9 +152,8 @@ fn split_batch_range(arguments: &ScenarioArgs) -> Result<(ScenarioArgs, Option<V
     let (mut edits, mut range) = (Vec::new(), None);
     for edit in &arguments.edits {
         match edit {
-            Edit::Step(line) if line.starts_with("resize-batch ") && line.contains(['.', ',']) => {
-                let text = line.trim_start_matches("resize-batch ");
-                range = Some(Sweep::parse_values(text).map_err(|error| Misuse(format!("--batch: {error}")))?);
+            Edit::Batch(sizes) if sizes.contains(['.', ',']) => {
+                range = Some(Sweep::parse_values(sizes).map_err(|error| Misuse(format!("--batch: {error}")))?);
             }
             other => edits.push(other.clone()),
         }
@@ -169,18 +164,17 @@ fn split_batch_range(arguments: &ScenarioArgs) -> Result<(ScenarioArgs, Option<V
 fn sweeps(args: &SweepArgs, batches: Option<Vec<f64>>, loaded: &Loaded) -> Result<Vec<Sweep>> {
     let mut sweeps = Vec::new();
     if let Some(values) = batches {
-        sweeps.push(Sweep { values, ..Sweep::batch(&[]) });
+        sweeps.push(Sweep::new("batch", values).map_err(|error| eyre!("{error}"))?);
     }
     for pair in args.knob.chunks(2) {
         let [name, range] = pair else { continue };
         let values = Sweep::parse_values(range).map_err(|error| Misuse(format!("--knob {name}: {error}")))?;
-        let sweep = Sweep { knob: name.clone(), template: Sweep::template(name), values, across: None };
-        sweep.checked(sweep.values.clone()).map_err(|error| Misuse(format!("--knob {name}: {error}")))?;
-        sweeps.push(sweep);
+        let sweep = Sweep::new(name, values).and_then(|sweep| sweep.checked(sweep.values.clone()).map(|_| sweep));
+        sweeps.push(sweep.map_err(|error| Misuse(format!("--knob {name}: {error}")))?);
     }
     if sweeps.is_empty() {
         let batch = loaded.graph.batch_size.ok_or_else(|| eyre!("the batch size is unknown; name a --knob"))?;
-        sweeps.push(Sweep::batch_around(batch));
+        sweeps.push(Sweep::around("batch", Some(batch)).map_err(|error| eyre!("{error}"))?);
     }
     Ok(sweeps)
 }

@@ -9,8 +9,8 @@ use crate::cli::{Iteration, TablesArgs};
 use crate::session::{Loaded, Pick, Sharding, ShardingPlan, StepOutcome, judge};
 use retime_core::cost::Reuse;
 use retime_core::scenario::StepError;
+use retime_core::scenario::tables::Sharder;
 use retime_core::scenario::tables::{Table as Embedding, TablePlacement};
-use retime_core::scenario::transforms::Sharder;
 use retime_core::units::{Bytes, DurNs};
 
 use super::opened::Opened;

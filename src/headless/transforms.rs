@@ -19,7 +19,7 @@ struct Listed {
 #[derive(Debug, Serialize)]
 struct Row {
     name: &'static str,
-    usage: &'static str,
+    usage: String,
     help: &'static str,
     example: &'static str,
 }
@@ -31,7 +31,7 @@ struct Row {
 pub fn run(format: &OutputArgs) -> Result<()> {
     let rows = transforms().iter().map(|spec| Row {
         name: spec.name,
-        usage: spec.usage,
+        usage: spec.usage(),
         help: spec.help,
         example: spec.example,
     });
@@ -39,7 +39,7 @@ pub fn run(format: &OutputArgs) -> Result<()> {
     let table = || {
         let mut table = output::Table::new(&["usage", "does", "example"]);
         for row in &listed.transforms {
-            table.row([row.usage, row.help, row.example].map(str::to_owned));
+            table.row([&row.usage, row.help, row.example].map(str::to_owned));
         }
         table
     };

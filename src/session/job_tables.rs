@@ -81,7 +81,7 @@ impl JobTables {
 
     /// The placements that `scenario` asks for, by position of the rank.
     pub fn wanted(&self, loaded: &Loaded, scenario: &Scenario) -> Vec<TablePlacement> {
-        transforms::seats_of(scenario, &self.tables, &loaded.graph.ranks)
+        transforms::placements_of(scenario, &self.tables, &loaded.graph.ranks)
     }
 
     /// The placements under an outcome.

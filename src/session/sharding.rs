@@ -2,13 +2,11 @@
 
 mod search;
 
-use std::sync::Arc;
-
 use serde::Serialize;
 
 use retime_core::analysis::busy;
-use retime_core::scenario::tables::{TablePlacement, Tables};
-use retime_core::scenario::transforms::{Plan, Reshard, Sharder, without_plans};
+use retime_core::scenario::tables::{Plan, Sharder, TablePlacement, Tables};
+use retime_core::scenario::transforms::{step_of, without_plans};
 use retime_core::scenario::{Resolved, Scenario, Step, resolve};
 use retime_core::sim::{Schedule, simulate};
 use retime_core::units::{Bytes, DurNs};
@@ -158,8 +156,7 @@ impl<'a> Sharding<'a> {
             .filter(|(_, (table, placement))| **placement != TablePlacement::whole(table.rank))
             .map(|(index, (_, placement))| (index, self.by_numbers(placement)))
             .collect();
-        let is_move = !moves.is_empty();
-        is_move.then(|| Step { transform: Arc::new(Reshard { plan: Plan::Moves(moves) }), enabled: true })
+        if moves.is_empty() { None } else { step_of(Plan::Moves(moves)) }
     }
 
     fn resolve(&self, placements: &[TablePlacement]) -> Resolved {

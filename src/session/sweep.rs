@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use retime_core::analysis::layers::optimal_throughput;
-use retime_core::scenario::transforms::Figure;
-use retime_core::scenario::{Scenario, Step, nearest, parse_step};
+use retime_core::scenario::grammar::{Kind, Knob};
+use retime_core::scenario::{Scenario, Step, nearest, parse_step, transforms};
 use retime_core::units::{Bytes, DurNs};
 
 pub use along::{Along, along};
@@ -16,87 +16,50 @@ pub use along::{Along, along};
 /// A knob and its values.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sweep {
-    /// Name of the knob, e.g. `batch`.
+    /// Name of the knob, e.g. `batch`, or the selector of the tasks whose time it scales.
     pub knob: String,
-    /// A step with `{}` in the place of the value, e.g. `resize-batch {}`.
-    pub template: String,
     /// The values, in rising order.
     pub values: Vec<f64>,
     /// A second knob: points are then those of a grid, with its values as columns.
     pub across: Option<Box<Sweep>>,
+    /// The step that has the number which is varied.
+    pub(crate) step: Step,
+    /// Which of its arguments that is.
+    pub(crate) argument: usize,
+}
+
+/// What a sweep can vary by name, with what each is; a selector is a knob too.
+pub fn knobs() -> impl Iterator<Item = &'static Knob> {
+    transforms().iter().flat_map(|grammar| grammar.knobs)
 }
 
 impl Sweep {
-    /// A sweep over batch sizes.
-    pub fn batch(sizes: &[u64]) -> Self {
-        Self {
-            knob: "batch".to_owned(),
-            template: "resize-batch {}".to_owned(),
-            values: sizes.iter().map(|&size| size as f64).collect(),
-            across: None,
+    /// A knob with these values: one of [`knobs`], or a selector, also as `alpha SELECTOR`, which is scaled.
+    ///
+    /// # Errors
+    /// There is no such knob, or the selector cannot be read.
+    pub fn new(knob: &str, values: Vec<f64>) -> Result<Self, String> {
+        let (line, argument) = match knobs().find(|known| known.name == knob) {
+            Some(known) => (known.line.to_owned(), known.argument),
+            None => (format!("scale {} x{}", selector(knob), values.first().unwrap_or(&1.0)), 1),
+        };
+        match parse_step(&line) {
+            Ok(step) => Ok(Self { knob: knob.to_owned(), values, across: None, step, argument }),
+            Err(_) if is_mistyped(knob) => Err(no_knob(knob)),
+            Err(error) => Err(format!("`{line}`: {error}")),
         }
     }
-
-    /// Batch sizes around `current`: a sixteenth of it to sixteen times it, doubling.
-    pub fn batch_around(current: u64) -> Self {
-        let sizes: Vec<u64> = (-4..=4)
-            .map(|power| (current as f64 * 2_f64.powi(power)).round() as u64)
-            .filter(|&size| size > 0)
-            .collect::<BTreeSet<u64>>()
-            .into_iter()
-            .collect();
-        Self::batch(&sizes)
-    }
-
-    /// The step template of a knob given by name: `batch`, `ranks`, `bucket`, `accumulate`, `segments`, a figure of the device
-    /// (`dram_bw`, `flops`, `link`, `host_link`), or a selector, also as `alpha SELECTOR`, which is scaled.
-    pub fn template(knob: &str) -> String {
-        match knob {
-            "batch" => "resize-batch {}".to_owned(),
-            "ranks" => "scale-ranks {}".to_owned(),
-            "bucket" => "bucket-size {}".to_owned(),
-            "accumulate" => "accumulate {}".to_owned(),
-            "segments" => "checkpoint phase=forward segments={}".to_owned(),
-            figure if Figure::ALL.iter().any(|known| known.name() == figure) => format!("scale-device {figure} x{{}}"),
-            selector => {
-                let alpha = selector.strip_prefix("alpha ").unwrap_or(selector);
-                format!("scale {} x{{}}", alpha.strip_prefix("of ").unwrap_or(alpha).trim())
-            }
-        }
-    }
-
-    /// The knobs that have a name, with what each is; a selector is one too.
-    pub const KNOBS: [(&'static str, &'static str); 9] = [
-        ("batch", "samples per iteration and rank"),
-        ("accumulate", "batches between updates"),
-        ("segments", "parts of the forward pass, all but the last recomputed"),
-        ("ranks", "data-parallel ranks"),
-        ("bucket", "MiB of a bucket of gradients"),
-        ("dram_bw", "the device's memory bandwidth, as a factor"),
-        ("flops", "its arithmetic rates"),
-        ("link", "its links to other devices"),
-        ("host_link", "its link to the host"),
-    ];
 
     /// A knob by its name or a selector, over a range around what it is.
     ///
     /// # Errors
     /// The batch size is not known, or the selector cannot be read.
     pub fn around(knob: &str, batch: Option<u64>) -> Result<Self, String> {
-        let range = match knob {
-            "batch" => {
-                return batch
-                    .map(Self::batch_around)
-                    .ok_or_else(|| "the batch size of this trace is not known".to_owned());
-            }
-            "accumulate" => "1..16",
-            "segments" => "1..64",
-            "ranks" => "2..1024",
-            "bucket" => "1..256",
-            _ => "0.25..4x9",
+        let values = match knobs().find(|known| known.name == knob).map_or(FACTORS, |known| known.range) {
+            "" => sizes_around(batch.ok_or("the batch size of this trace is not known")?),
+            range => Self::parse_values(range)?,
         };
-        let values = Self::parse_values(range)?;
-        let sweep = Self { knob: knob.to_owned(), template: Self::template(knob), values, across: None };
+        let sweep = Self::new(knob, values)?;
         sweep.checked(sweep.values.clone()).map(|values| Self { values, ..sweep })
     }
 
@@ -127,44 +90,39 @@ impl Sweep {
     /// # Errors
     /// Why one does not.
     pub fn checked(&self, values: Vec<f64>) -> Result<Vec<f64>, String> {
-        let whole = matches!(self.knob.as_str(), "batch" | "accumulate" | "segments" | "ranks");
+        let whole = matches!(self.kind(), Some(Kind::Whole(..)));
         let mut values: Vec<f64> = values.into_iter().map(|it| if whole { it.round() } else { it }).collect();
         values.sort_by(f64::total_cmp);
         values.dedup();
-        let wrong = |&value: &f64| parse_step(&self.line(value)).err().map(|error| (self.line(value), error));
+        let wrong = |&value: &f64| Some((value, self.step.with(self.argument, value).err()?));
         match values.iter().find_map(wrong) {
-            Some(_) if self.is_mistyped() => Err(self.no_knob()),
-            Some((line, error)) => Err(format!("`{line}`: {error}")),
+            Some((value, error)) => Err(format!("`{}`: {error}", self.line(value))),
             None => Ok(values),
         }
     }
 
-    /// Whether the knob is a single word that is none.
-    fn is_mistyped(&self) -> bool {
-        let is_word = self.knob.chars().all(|letter| letter.is_alphanumeric() || "-_".contains(letter));
-        is_word && Self::KNOBS.iter().all(|(name, _)| *name != self.knob)
+    fn kind(&self) -> Option<Kind> {
+        self.step.kind(self.argument)
     }
 
-    fn no_knob(&self) -> String {
-        let names: Vec<&str> = Self::KNOBS.iter().map(|(name, _)| *name).collect();
-        let near = nearest(&self.knob.replace('-', "_"), names.iter().copied());
-        let near = near.map_or(String::new(), |near| format!("did you mean `{near}`? "));
-        format!("no knob `{}`; {near}knobs are {}, or a selector, e.g. family=gemm", self.knob, names.join(", "))
+    /// What its values are, in a word.
+    pub fn unit(&self) -> &'static str {
+        knobs().find(|known| known.name == self.knob).map_or("factor", |known| known.unit)
     }
 
     /// A value as people read it: `256`, `×0.5`.
     pub fn shown(&self, value: f64) -> String {
         let short = |digits: i32| (value * 10_f64.powi(digits)).round() / 10_f64.powi(digits);
-        match self.knob.as_str() {
-            "bucket" => short(1).to_string(),
-            _ if self.is_factor() => format!("×{}", short(3)),
-            _ => format!("{value:.0}"),
+        match self.kind() {
+            Some(Kind::Whole(..)) => format!("{value:.0}"),
+            Some(Kind::Factor(..)) => format!("×{}", short(3)),
+            _ => short(1).to_string(),
         }
     }
 
     /// Whether values are factors of what is.
     pub fn is_factor(&self) -> bool {
-        !matches!(self.knob.as_str(), "batch" | "accumulate" | "segments" | "ranks" | "bucket")
+        matches!(self.kind(), Some(Kind::Factor(..)))
     }
 
     /// From the first value to the last: `64..1024`, with their number where they do not double.
@@ -182,16 +140,17 @@ impl Sweep {
 
     /// The step for one value.
     pub fn line(&self, value: f64) -> String {
-        self.template.replace("{}", &value.to_string())
+        self.step.line_with(self.argument, value)
     }
 
-    /// The value that `step` gives the knob, if it is a step of this knob and nothing else.
+    /// The line of `step`, which has the knob, with another value.
+    pub fn line_in(&self, step: &Step, value: f64) -> String {
+        step.line_with(self.argument, value)
+    }
+
+    /// The value that `step` gives the knob, if it has it. What the knob says nothing of may be anything.
     pub fn value_in(&self, step: &Step) -> Option<f64> {
-        let line = step.to_string();
-        let (before, after) = self.template.split_once("{}")?;
-        let value = line.strip_prefix(before)?.strip_suffix(after)?;
-        let value = if self.knob == "batch" { value.split(" from ").next()? } else { value };
-        value.parse().ok()
+        step.number(self.argument).filter(|_| step.is_but_for(&self.step, self.argument))
     }
 
     /// Parses `A..B` (doubling), `A..BxN` (N values, evenly spaced ratios when A > 0) or `A,B,C`.
@@ -226,6 +185,33 @@ impl Sweep {
     }
 }
 
+/// Factors to try.
+const FACTORS: &str = "0.25..4x9";
+
+/// Batch sizes around `current`: a sixteenth of it to sixteen times it, doubling.
+fn sizes_around(current: u64) -> Vec<f64> {
+    let sizes = (-4..=4).map(|power| (current as f64 * 2_f64.powi(power)).round() as u64).filter(|&size| size > 0);
+    sizes.collect::<BTreeSet<u64>>().into_iter().map(|size| size as f64).collect()
+}
+
+/// The selector of a knob without a name.
+fn selector(knob: &str) -> &str {
+    let alpha = knob.strip_prefix("alpha ").unwrap_or(knob);
+    alpha.strip_prefix("of ").unwrap_or(alpha).trim()
+}
+
+/// Whether the knob is a single word that is none.
+fn is_mistyped(knob: &str) -> bool {
+    knob.chars().all(|letter| letter.is_alphanumeric() || "-_".contains(letter))
+}
+
+fn no_knob(knob: &str) -> String {
+    let names: Vec<&str> = knobs().map(|known| known.name).collect();
+    let near = nearest(&knob.replace('-', "_"), names.iter().copied());
+    let near = near.map_or(String::new(), |near| format!("did you mean `{near}`? "));
+    format!("no knob `{knob}`; {near}knobs are {}, or a selector, e.g. family=gemm", names.join(", "))
+}
+
 /// A value with six figures, which is what a person would write.
 fn rounded(value: f64) -> f64 {
     let unit = 10_f64.powf(5.0 - value.abs().log10().floor());
@@ -241,16 +227,14 @@ pub fn grid(knobs: &[Sweep]) -> Vec<Vec<f64>> {
     })
 }
 
-/// `scenario` with the knob at `value`: in place of the last step of this knob, else as a further step.
+/// `scenario` with the knob at `value`: in the last step that has the knob, which keeps what else it says, or in a further step.
 ///
 /// # Errors
 /// The value makes no step.
 pub(super) fn put(scenario: &mut Scenario, sweep: &Sweep, value: f64) -> Result<(), String> {
     let at = place(scenario, sweep);
-    // What a trace does not tell of its batch was said once.
-    let before = at.map(|at| scenario.steps[at].to_string()).filter(|_| sweep.knob == "batch");
-    let from = before.as_deref().and_then(|line| line.find(" from ").map(|at| &line[at..])).unwrap_or_default();
-    let step = parse_step(&format!("{}{from}", sweep.line(value))).map_err(|error| error.to_string())?;
+    let before = at.map_or(&sweep.step, |at| &scenario.steps[at]);
+    let step = before.with(sweep.argument, value).map_err(|error| error.to_string())?;
     match at {
         Some(at) => scenario.steps[at] = step,
         None => scenario.steps.push(step),
@@ -378,6 +362,10 @@ mod tests {
         }
     }
 
+    fn batch(sizes: &[f64]) -> Sweep {
+        Sweep::new("batch", sizes.to_vec()).unwrap()
+    }
+
     #[test]
     fn ranges_double_or_are_evenly_spaced_in_ratio() {
         assert_eq!(Sweep::parse_values("64..512").unwrap(), [64.0, 128.0, 256.0, 512.0]);
@@ -420,10 +408,13 @@ mod tests {
         let lines = |scenario: &Scenario| scenario.steps.iter().map(ToString::to_string).collect::<Vec<_>>();
         let mut scenario = of(&["scale-device dram_bw x0.5", "resize-batch 64 from 32"]);
         put(&mut scenario, &Sweep::around("dram_bw", None).unwrap(), 2.0).unwrap();
-        put(&mut scenario, &Sweep::batch(&[]), 128.0).unwrap();
+        put(&mut scenario, &batch(&[]), 128.0).unwrap();
         put(&mut scenario, &Sweep::around("flops", None).unwrap(), 2.0).unwrap();
         assert_eq!(lines(&scenario), ["scale-device dram_bw x2", "resize-batch 128 from 32", "scale-device flops x2"]);
-        assert!(put(&mut scenario, &Sweep::batch(&[]), 0.0).is_err());
+        assert!(put(&mut scenario, &batch(&[]), 0.0).is_err());
+        let mut linked = of(&["scale-ranks 16 NVLink4"]);
+        put(&mut linked, &Sweep::around("ranks", None).unwrap(), 64.0).unwrap();
+        assert_eq!(lines(&linked), ["scale-ranks 64 NVLink4"]);
     }
 
     #[test]
@@ -457,11 +448,11 @@ mod tests {
     fn a_grid_has_every_combination_row_by_row_and_few_columns() {
         let across = Box::new(Sweep::around("dram_bw", None).unwrap().coarse());
         assert_eq!((across.values.len(), across.values[0], across.values[4]), (5, 0.25, 4.0));
-        let sweep = Sweep { across: Some(across), ..Sweep::batch(&[8, 16]) };
+        let sweep = Sweep { across: Some(across), ..batch(&[8.0, 16.0]) };
         let points = sweep.points();
         assert_eq!((points.len(), &points[0], &points[9]), (10, &vec![8.0, 0.25], &vec![16.0, 4.0]));
-        assert_eq!(Sweep::batch(&[8, 16]).points(), [[8.0], [16.0]]);
-        assert_eq!(Sweep::batch(&[8, 16]).coarse().values, [8.0, 16.0]);
+        assert_eq!(batch(&[8.0, 16.0]).points(), [[8.0], [16.0]]);
+        assert_eq!(batch(&[8.0, 16.0]).coarse().values, [8.0, 16.0]);
     }
 
     #[test]
@@ -471,7 +462,7 @@ mod tests {
         assert_eq!(Sweep::around("family=gemm", None).unwrap().line(0.5), "scale family=gemm x0.5");
         assert!(Sweep::around("batch", None).unwrap_err().contains("not known"));
         assert!(Sweep::around("colour=red", None).is_err());
-        let whole = Sweep::batch(&[1, 4]).checked(vec![1.0, 1.4, 2.2, 4.0]).unwrap();
+        let whole = batch(&[1.0, 4.0]).checked(vec![1.0, 1.4, 2.2, 4.0]).unwrap();
         assert_eq!(whole, [1.0, 2.0, 4.0]);
     }
 }

@@ -2,7 +2,7 @@
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-use retime_core::scenario::{Scenario, Step};
+use retime_core::scenario::Scenario;
 
 use super::app::App;
 use super::command::{Ran, moved, recorded, run_line, set_batch};
@@ -79,7 +79,7 @@ fn preview(app: &mut App, prompt: &Prompt) -> Vec<Effect> {
     match (prompt.purpose, work.history.is_dragging(ADDED)) {
         (Purpose::EditStep(index), _) => {
             let Some(place) = scenario.steps.get_mut(index) else { return Vec::new() };
-            *place = Step { enabled: place.enabled, ..step };
+            *place = step.switched(place.enabled);
             work.history.drag(&format!("step {index}"), scenario);
         }
         (Purpose::Command, is_there) => {

@@ -118,7 +118,7 @@ impl Workspace {
 
     /// The knob to turn and how far: the one chosen, else the batch size where it is known.
     pub fn wanted_sweep(&self) -> Option<Sweep> {
-        self.sweep.chosen.clone().or_else(|| self.base_batch().map(Sweep::batch_around))
+        self.sweep.chosen.clone().or_else(|| Sweep::around("batch", self.base_batch()).ok())
     }
 
     /// As [`start_sweep`](Self::start_sweep), over batch sizes.

@@ -11,7 +11,7 @@ use retime_core::analysis::lanes::Times;
 use retime_core::analysis::stragglers::reason;
 use retime_core::graph::BuildOptions;
 use retime_core::scenario::Scenario;
-use retime_core::scenario::transforms::Sharder;
+use retime_core::scenario::tables::Sharder;
 use retime_core::trace::OpenOptions;
 use retime_core::units::Bytes;
 

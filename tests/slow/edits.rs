@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use retime_core::scenario::{TransformSpec, parse_step, transforms};
+use retime_core::scenario::{Grammar, parse_step, transforms};
 
 use crate::support::walks::{EDITS, FINDS_ADDED, Pairs, edits_undo_stack_and_ask_for_nothing, never_slower};
 use crate::support::{sample, shared};
@@ -50,8 +50,8 @@ fn edits_that_touch_different_tasks_commute_over_the_whole_table() {
     if !has_all {
         return;
     }
-    let is_in = |at: usize, spec: &TransformSpec| parse_step(EDITS[at]).unwrap().transform.name() == spec.name;
-    let tried = |spec: &TransformSpec| pairs.commute.iter().any(|&(a, b)| is_in(a, spec) || is_in(b, spec));
+    let is_in = |at: usize, spec: &Grammar| parse_step(EDITS[at]).unwrap().name() == spec.name;
+    let tried = |spec: &Grammar| pairs.commute.iter().any(|&(a, b)| is_in(a, spec) || is_in(b, spec));
     let alone: Vec<&str> = transforms().iter().filter(|spec| !tried(spec)).map(|spec| spec.name).collect();
     assert_eq!(pairs.found_added.len(), FINDS_ADDED.len(), "named for nothing: {:?}", pairs.found_added);
     assert_eq!(alone, TOUCH_ALL);

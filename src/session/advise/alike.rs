@@ -1,5 +1,7 @@
 //! Options of advice that are one to whoever reads them: the same steps on devices that gain alike.
 
+use retime_core::scenario::parse_step;
+
 use super::AdvisedOption;
 
 /// Options whose steps differ only in the device, and whose gains by no more than that share of the time.
@@ -9,7 +11,8 @@ const ALIKE: f64 = 0.005;
 pub fn alike(options: &[AdvisedOption]) -> Vec<Vec<usize>> {
     let mut groups: Vec<(Vec<String>, Vec<usize>)> = Vec::new();
     for (at, option) in options.iter().enumerate() {
-        let shape = option.steps.iter().map(|step| device_of(step).map_or(step.as_str(), |(edit, _)| edit).to_owned());
+        let shape =
+            option.steps.iter().map(|step| device_of(step).map_or_else(|| step.clone(), |(edit, _)| edit.to_owned()));
         let shape: Vec<String> = shape.collect();
         let near = |first: usize| (options[first].gain - option.gain).abs() <= ALIKE;
         let same = |(known, places): &&mut (Vec<String>, Vec<usize>)| *known == shape && near(places[0]);
@@ -22,15 +25,15 @@ pub fn alike(options: &[AdvisedOption]) -> Vec<Vec<usize>> {
 }
 
 /// The edit that puts the model on another device, and that device.
-fn device_of(step: &str) -> Option<(&str, &str)> {
-    let (edit, device) = step.split_once(' ')?;
-    ["swap-gpu", "place-on-gpu"].contains(&edit).then_some((edit, device))
+fn device_of(line: &str) -> Option<(&'static str, String)> {
+    let step = parse_step(line).ok()?;
+    Some((step.name(), step.device()?.to_owned()))
 }
 
 impl AdvisedOption {
     /// Its steps in a line, after which the other devices of its group are named.
     pub fn described(&self, others: &[&Self], between: &str) -> String {
-        let device = |option: &Self| option.steps.iter().find_map(|step| Some(device_of(step)?.1.to_owned()));
+        let device = |option: &Self| option.steps.iter().find_map(|step| Some(device_of(step)?.1));
         let devices: Vec<String> = others.iter().filter_map(|option| device(option)).collect();
         let steps = self.steps.join(between);
         if devices.is_empty() { steps } else { format!("{steps} ({} more: {})", devices.len(), devices.join(", ")) }

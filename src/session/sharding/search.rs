@@ -3,8 +3,8 @@
 
 use std::cmp::Reverse;
 
+use retime_core::scenario::tables::Sharder;
 use retime_core::scenario::tables::{Cut, Table, TablePlacement};
-use retime_core::scenario::transforms::Sharder;
 use retime_core::units::{Bytes, DurNs};
 
 use super::{SEARCH_BUDGET, Sharding, ShardingPlan, is_better};

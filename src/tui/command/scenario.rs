@@ -153,16 +153,17 @@ pub fn add_line(app: &mut App, line: &str) -> Ran {
 
 /// Puts `size` in force as the batch size, in place of an earlier size; a part of a drag of the slider.
 pub fn set_batch(app: &mut App, size: u64) -> Ran {
-    let line = format!("resize-batch {size}");
-    let step = parse_step(&line).map_err(|error| error.to_string())?;
+    let step = parse_step(&format!("resize-batch {size}")).map_err(|error| error.to_string())?;
     edited(app, |work| {
         let mut scenario = Scenario::clone(work.history.current());
         let is_untouched = work.base_batch() == Some(size);
-        match scenario.steps.iter().position(|step| step.transform.name() == "resize-batch") {
+        let line = step.to_string();
+        match scenario.steps.iter().position(|step| step.name() == "resize-batch") {
             Some(at) if is_untouched => {
                 scenario.steps.remove(at);
             }
-            Some(at) => scenario.steps[at] = step,
+            // What a trace does not tell of its batch was said once.
+            Some(at) => scenario.steps[at] = scenario.steps[at].with(0, size as f64).unwrap_or(step).switched(true),
             None if is_untouched => {}
             None => scenario.steps.push(step),
         }
@@ -200,11 +201,11 @@ fn gpu(app: &mut App, device: &str) -> Ran {
     let step = read(app, &format!("{NAME}{device}")).map_err(|error| moved(error, -(NAME.len() as isize)))?;
     edited(app, |work| {
         let mut scenario = Scenario::clone(work.history.current());
-        match scenario.steps.iter().position(|step| step.transform.name() == "swap-gpu") {
+        work.last_edit = Some(step.to_string());
+        match scenario.steps.iter().position(|step| step.name() == "swap-gpu") {
             Some(at) => scenario.steps[at] = step,
             None => scenario.steps.push(step),
         }
-        work.last_edit = Some(format!("swap-gpu {device}"));
         work.step = scenario.steps.len() - 1;
         work.history.push(scenario);
         Ok(())

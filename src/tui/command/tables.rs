@@ -5,8 +5,8 @@ use super::{Argument, Command, Kind, Ran, run_line};
 use crate::tui::app::App;
 use crate::tui::table::TableState;
 use crate::tui::workspace::Workspace;
-use retime_core::scenario::tables::{Cut, TablePlacement};
-use retime_core::scenario::transforms::{Sharder, moves_of, with_seat, without_plans};
+use retime_core::scenario::tables::{Cut, Sharder, TablePlacement};
+use retime_core::scenario::transforms::{moves_of, with_placement, without_plans};
 use retime_core::scenario::{Scenario, StepError, parse_step};
 
 pub(super) const COMMANDS: &[Command] = &[
@@ -186,7 +186,7 @@ fn placement(app: &mut App, moves: &str) -> Ran {
     }
     let mut scenario = Scenario::clone(work.history.current());
     for (table, placement) in moved {
-        scenario = with_seat(&scenario, &work.tables.tables, &work.loaded.graph.ranks, table, &placement);
+        scenario = with_placement(&scenario, &work.tables.tables, &work.loaded.graph.ranks, table, &placement);
     }
     Ok(in_force(work, scenario))
 }

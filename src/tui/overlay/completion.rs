@@ -3,7 +3,8 @@
 use crate::tui::app::App;
 use crate::tui::command::{self, Kind, compare};
 use crate::tui::theme::Theme;
-use retime_core::scenario::transforms;
+use retime_core::scenario::grammar::{Grammar, Kind as ArgumentKind, What};
+use retime_core::scenario::{next, transforms};
 
 use super::picker::rank;
 use super::terms::terms;
@@ -35,7 +36,7 @@ fn names(typed: &str) -> Vec<Completion> {
     });
     let edits = transforms().iter().map(|spec| Completion {
         line: format!("{} ", spec.name),
-        label: spec.usage.to_owned(),
+        label: spec.usage(),
         help: spec.help.to_owned(),
     });
     let all: Vec<Completion> = edits.chain(commands).collect();
@@ -47,31 +48,43 @@ fn names(typed: &str) -> Vec<Completion> {
 }
 
 fn arguments(app: &App, name: &str, rest: &str) -> Vec<Completion> {
-    if let Some(spec) = transforms().iter().find(|spec| spec.name == name) {
-        let example =
-            Completion { line: spec.example.to_owned(), label: spec.example.to_owned(), help: spec.help.to_owned() };
-        let values = match spec.usage {
-            usage if usage.contains("DEVICE") => devices(app, name, rest),
-            usage if usage.contains("LINK") => links(app, name, rest),
-            usage if usage.contains("SELECTOR") => terms(app, &format!("{name} {rest}")),
-            _ => Vec::new(),
-        };
-        let fits = rest.is_empty()
-            || (spec.example.starts_with(&format!("{name} {rest}"))
-                && spec.example.len() > name.len() + 1 + rest.len());
-        return fits.then_some(example).into_iter().chain(values).collect();
+    if let Some(edit) = transforms().iter().find(|edit| edit.name == name) {
+        return of_edit(app, edit, &format!("{name} {rest}"));
     }
     match command::find(name).and_then(command::Command::kind) {
-        Some(Kind::Device) => devices(app, name, rest),
+        Some(Kind::Device) => ranked(&format!("{name} "), rest, &app.devices),
         Some(Kind::Theme) => {
             let names = Theme::names(&app.theme_files).into_iter().map(|theme| (theme, String::new()));
-            ranked(name, rest, &names.collect::<Vec<_>>())
+            ranked(&format!("{name} "), rest, &names.collect::<Vec<_>>())
         }
         Some(Kind::Scenario) => scenarios(app, name, rest),
         Some(Kind::Selector) => terms(app, &format!("{name} {rest}")),
         Some(Kind::Step) => complete(app, rest).into_iter().map(|inner| prefixed(name, inner)).collect(),
         _ => Vec::new(),
     }
+}
+
+/// Ways to go on in the line of an edit: its example, then what its grammar and the trace offer.
+fn of_edit(app: &App, edit: &Grammar, line: &str) -> Vec<Completion> {
+    let example = edit.example;
+    let fits = example.len() > line.len() && example.starts_with(line) || line.trim_end() == edit.name;
+    let example = Completion { line: example.to_owned(), label: example.to_owned(), help: edit.help.to_owned() };
+    let offered = next(line).into_iter().flat_map(|next| match next.what {
+        What::Edit(_) => Vec::new(),
+        What::Text(text) => {
+            vec![Completion { line: format!("{}{text}", next.before), label: text.to_owned(), help: String::new() }]
+        }
+        What::Argument(argument) => match argument.kind {
+            ArgumentKind::Selector => terms(app, line),
+            ArgumentKind::Device => ranked(next.before, next.typed, &app.devices),
+            ArgumentKind::Link => ranked(next.before, next.typed, &links(app)),
+            _ => {
+                let known = argument.known().into_iter().map(|value| (value, String::new()));
+                ranked(next.before, next.typed, &known.collect::<Vec<_>>())
+            }
+        },
+    });
+    fits.then_some(example).into_iter().chain(offered).collect()
 }
 
 /// What can be done with scenarios, then the names there are.
@@ -82,12 +95,12 @@ fn scenarios(app: &App, command: &str, rest: &str) -> Vec<Completion> {
     };
     match rest.split_once(' ') {
         Some((action @ ("switch" | "drop"), typed)) => {
-            ranked(&format!("{command} {action}"), typed.trim_start(), &known(""))
+            ranked(&format!("{command} {action} "), typed.trim_start(), &known(""))
         }
         Some(_) => Vec::new(),
         None => {
             let actions = compare::ACTIONS.map(|(action, help)| (format!("{action} "), help.to_owned()));
-            ranked(command, rest, &[&actions[..], &known("puts it in force")].concat())
+            ranked(&format!("{command} "), rest, &[&actions[..], &known("puts it in force")].concat())
         }
     }
 }
@@ -96,21 +109,17 @@ fn prefixed(name: &str, inner: Completion) -> Completion {
     Completion { line: format!("{name} {}", inner.line), ..inner }
 }
 
-fn devices(app: &App, name: &str, rest: &str) -> Vec<Completion> {
-    ranked(name, rest, &app.devices)
+fn links(app: &App) -> Vec<(String, String)> {
+    let links = app.workspace().map(|work| work.loaded.context.models.links().iter());
+    links.into_iter().flatten().map(|link| (link.id.clone(), link.name.clone())).collect()
 }
 
-fn links(app: &App, name: &str, rest: &str) -> Vec<Completion> {
-    let Some(work) = app.workspace() else { return Vec::new() };
-    let links = work.loaded.context.models.links().iter();
-    ranked(name, rest, &links.map(|link| (link.id.clone(), link.name.clone())).collect::<Vec<_>>())
-}
-
-fn ranked(name: &str, rest: &str, values: &[(String, String)]) -> Vec<Completion> {
+/// Those of `values` that go with what is typed, after `before`.
+fn ranked(before: &str, typed: &str, values: &[(String, String)]) -> Vec<Completion> {
     let texts: Vec<String> = values.iter().map(|(value, _)| value.clone()).collect();
     let completion = |index: usize| {
         let (value, help) = &values[index];
-        Completion { line: format!("{name} {value}"), label: value.clone(), help: help.clone() }
+        Completion { line: format!("{before}{value}"), label: value.clone(), help: help.clone() }
     };
-    rank(rest, &texts).into_iter().map(completion).collect()
+    rank(typed, &texts).into_iter().map(completion).collect()
 }

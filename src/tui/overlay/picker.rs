@@ -6,7 +6,7 @@ use nucleo_matcher::{Config, Matcher, Utf32Str};
 use tui_input::Input;
 use tui_input::backend::crossterm::EventHandler;
 
-use crate::session::Sweep;
+use crate::session::knobs;
 use crate::tui::app::App;
 use crate::tui::command;
 use crate::tui::theme::Theme;
@@ -14,6 +14,7 @@ use crate::tui::views::signed_percent;
 use crate::tui::workspace::Workspace;
 use retime_core::graph::IterationChoice;
 use retime_core::graph::iteration::{self, Step};
+use retime_core::scenario::grammar::Knob;
 use retime_core::scenario::named::UNNAMED;
 use retime_core::units::DurNs;
 
@@ -86,7 +87,7 @@ impl Picker {
     /// All edits, each with an example at the prompt.
     pub fn transforms() -> Self {
         let entries = retime_core::scenario::transforms().iter().map(|spec| Entry {
-            label: spec.usage.to_owned(),
+            label: spec.usage(),
             help: spec.help.to_owned(),
             hint: String::new(),
             line: format!("{} ", spec.name),
@@ -127,11 +128,11 @@ impl Picker {
 
     fn knobs_for(app: &App, command: &str) -> Self {
         let now = app.workspace().and_then(Workspace::wanted_sweep).map(|sweep| sweep.knob);
-        let entry = |(name, about): &(&str, &str)| Entry {
-            label: (*name).to_owned(),
-            help: (*about).to_owned(),
-            hint: if now.as_deref() == Some(*name) { "varied now".to_owned() } else { String::new() },
-            line: format!("{command} {name}"),
+        let entry = |knob: &Knob| Entry {
+            label: knob.name.to_owned(),
+            help: knob.help.to_owned(),
+            hint: if now.as_deref() == Some(knob.name) { "varied now".to_owned() } else { String::new() },
+            line: format!("{command} {}", knob.name),
         };
         let selector = Entry {
             label: "SELECTOR".to_owned(),
@@ -141,7 +142,7 @@ impl Picker {
         };
         // No name of a knob has a sign of a condition in it.
         let is_selector = |typed: &str, _: &[Entry]| typed.contains(['=', '~', '<', '>', '!']);
-        Self::new("vary", Sweep::KNOBS.iter().map(entry).chain([selector]).collect()).taking("SELECTOR", is_selector)
+        Self::new("vary", knobs().map(entry).chain([selector]).collect()).taking("SELECTOR", is_selector)
     }
 
     /// All themes.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::session::{Advice, AdvisedOption, Outcome, Sharding, Sweep, SweepRun, advise_live};
-use retime_core::scenario::transforms::Sharder;
+use retime_core::scenario::tables::Sharder;
 
 use crate::tui::digest::Digest;
 use crate::tui::timeline::{Picture, critical_nodes};

@@ -114,17 +114,6 @@ pub fn bar_of(share: f64, width: u16) -> String {
     format!("{}{}", "█".repeat(eighths / 8), LEFT[eighths % 8])
 }
 
-/// What the values of a knob are.
-fn title_of(knob: &Sweep) -> &'static str {
-    match knob.knob.as_str() {
-        "batch" => "batch",
-        "ranks" => "ranks",
-        "bucket" => "MiB",
-        "accumulate" => "batches",
-        _ => "factor",
-    }
-}
-
 /// The value of a knob in force, where that is known.
 fn in_force(work: &Workspace, knob: &Sweep) -> Option<f64> {
     if knob.knob == "batch" {
@@ -139,7 +128,10 @@ fn in_force(work: &Workspace, knob: &Sweep) -> Option<f64> {
 fn command(work: &Workspace, knob: &Sweep, at: f64) -> String {
     match place(work.history.current(), knob) {
         _ if knob.knob == "batch" => format!("batch {at}"),
-        Some(step) => format!("edit {} {}", step + 1, knob.line(at)),
+        Some(step) => {
+            let line = knob.line_in(&work.history.current().steps[step], at);
+            format!("edit {} {line}", step + 1)
+        }
         None => format!("try {}", knob.line(at)),
     }
 }
@@ -155,7 +147,7 @@ pub fn render(work: &Workspace, table: &Table<'_>, canvas: &mut Canvas<'_>) {
 /// The columns of the sweep.
 fn columns(knob: &Sweep, of_samples: bool) -> Vec<Column> {
     let column = |title, width, is_number, from_width| Column { title, width, is_number, from_width };
-    let title = title_of(knob);
+    let title = knob.unit();
     vec![
         column(title, 9, true, 0),
         column("iteration", 11, true, 0),

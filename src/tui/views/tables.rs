@@ -243,7 +243,7 @@ fn progress(work: &Workspace) -> Vec<(String, Role)> {
 /// The placements side by side.
 fn plans(work: &Workspace) -> Table<'_> {
     let plans = &work.plans;
-    let expected = 1 + retime_core::scenario::transforms::Sharder::ALL.len();
+    let expected = 1 + retime_core::scenario::tables::Sharder::ALL.len();
     let missing = plans.on_top_of.is_some() && plans.known.len() < expected;
     let mut summary = match work.tables.immovable(work.loaded.graph.ranks.len()) {
         Some(why) => vec![(why.to_owned(), Role::Warn)],
@@ -331,9 +331,10 @@ pub fn chosen(app: &App, work: &Workspace) -> Vec<(String, Role)> {
 
 /// What the last step that moved tables reports.
 fn last_move(work: &Workspace) -> Vec<(String, Role)> {
-    let moved =
-        work.outcome.steps.iter().rev().find(|step| step.enabled && step.transform.starts_with("reshard-tables"));
-    let Some(step) = moved else { return Vec::new() };
+    let steps = work.outcome.scenario.steps.iter().zip(&work.outcome.steps).rev();
+    let Some((_, step)) = steps.into_iter().find(|(edit, step)| step.enabled && edit.name() == "reshard-tables") else {
+        return Vec::new();
+    };
     let mut pieces = vec![(step.summary.clone(), Role::Text)];
     pieces.extend(step.unhandled.iter().take(2).map(|what| (format!(" · {what}"), Role::Warn)));
     pieces

@@ -14,8 +14,6 @@ use crate::graph::{ExecutionGraph, RankPart};
 
 use super::batch::BatchLaws;
 use super::host::HostModel;
-use super::known::{Known, read_step};
-use super::step::{Step, StepError};
 
 /// Catalog, models and the devices on which the graph was traced. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -113,19 +111,6 @@ impl Context {
         let host = HostModel::fit(graph);
         let databases = Databases::default();
         Self { catalog, models, overheads, databases, devices, host, is_placed: false, laws: None }
-    }
-
-    /// Reads a step that names only what is known.
-    ///
-    /// # Errors
-    /// See [`read_step`].
-    pub fn step(&self, line: &str) -> Result<Step, StepError> {
-        read_step(line, self.known())
-    }
-
-    /// What steps may name.
-    pub fn known(&self) -> Known<'_> {
-        Known { catalog: &self.catalog, links: self.models.links(), databases: &self.databases }
     }
 
     /// A context for `graph` with the devices, models and overheads that come with the program.

@@ -15,7 +15,8 @@ use thiserror::Error;
 
 use crate::graph::ExecutionGraph;
 
-use super::step::{Scenario, Step, StepError, parse_step};
+use super::step::{Scenario, Step, parse_step};
+use super::text::StepError;
 
 /// The format this program writes.
 const FORMAT: &str = "retime-scenario-1";
@@ -160,7 +161,7 @@ pub fn read_lines(lines: &[String]) -> Result<Vec<Step>, FileError> {
         let bare = line.trim_start().strip_prefix('#');
         let parsed = parse_step(bare.unwrap_or(line));
         let bad = |error| FileError::Step { number: index + 1, line: line.clone(), error };
-        parsed.map(|step| Step { enabled: bare.is_none(), ..step }).map_err(bad)
+        parsed.map(|step| step.switched(bare.is_none())).map_err(bad)
     });
     steps.collect()
 }

@@ -2,21 +2,11 @@
 
 use crate::device::{Catalog, Links};
 
-use super::context::Databases;
+use super::context::{Context, Databases};
 use super::file::{FileError, SavedScenario};
-use super::step::{Step, StepError, parse_step};
-use super::text::{Word, Words};
-
-/// Something beside the graph, as a step names it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Name<'a> {
-    /// A device of the catalog.
-    Device(&'a str),
-    /// An interconnect.
-    Interconnect(&'a str),
-    /// A database of host overheads in a file.
-    Overheads(&'a str),
-}
+use super::grammar::{Kind, SOURCES, Value};
+use super::step::{Step, parse_placed};
+use super::text::StepError;
 
 /// What steps may name.
 #[derive(Clone, Copy, Debug)]
@@ -32,29 +22,54 @@ pub struct Known<'a> {
 /// Reads a step that names only what is known.
 ///
 /// # Errors
-/// See [`parse_step`]; an unknown device or interconnect, with its column and the nearest; a file that cannot be used.
+/// See [`parse_step`](super::parse_step); an unknown device or interconnect, with its column and the nearest; a file that
+/// cannot be used.
 pub fn read_step(line: &str, known: Known<'_>) -> Result<Step, StepError> {
-    let Known { catalog, links, databases } = known;
-    let step = parse_step(line)?;
-    for name in step.transform.names() {
-        match name {
-            Name::Overheads(file) => {
-                databases.read(file).map_err(|reason| StepError::at(column_of(line, file), reason))?;
-            }
-            Name::Device(device) => {
-                // Of several words a driver's name might be found in any.
-                let is_one = !device.contains(char::is_whitespace);
-                let found = if is_one { catalog.find(device) } else { catalog.named(device) };
-                found.map_err(|error| StepError::at(column_of(line, device), error.to_string()))?;
-            }
-            Name::Interconnect(link) if links.find(link).is_none() => {
-                let known = links.iter().map(|link| link.id.as_str());
-                return Err(StepError::unknown(column_of(line, link), "interconnect", link, known));
-            }
-            Name::Interconnect(_) => {}
+    let (step, reading) = parse_placed(line)?;
+    for (argument, value) in reading.form.arguments.iter().zip(&reading.values) {
+        if let Some((Value::Text(name), column)) = value {
+            known.check(argument.kind, name, *column)?;
         }
     }
     Ok(step)
+}
+
+impl Known<'_> {
+    fn check(self, kind: Kind, name: &str, column: usize) -> Result<(), StepError> {
+        let Self { catalog, links, databases } = self;
+        match kind {
+            Kind::Overheads if !SOURCES.contains(&name) => {
+                databases.read(name).map_err(|reason| StepError::at(column, reason))?;
+            }
+            Kind::Device => {
+                // Of several words a driver's name might be found in any.
+                let is_one = !name.contains(char::is_whitespace);
+                let found = if is_one { catalog.find(name) } else { catalog.named(name) };
+                found.map_err(|error| StepError::at(column, error.to_string()))?;
+            }
+            Kind::Link if links.find(name).is_none() => {
+                let known = links.iter().map(|link| link.id.as_str());
+                return Err(StepError::unknown(column, "interconnect", name, known));
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+impl Context {
+    /// Reads a step that names only what is known.
+    ///
+    /// # Errors
+    /// See [`read_step`].
+    pub fn step(&self, line: &str) -> Result<Step, StepError> {
+        read_step(line, self.known())
+    }
+
+    /// What steps may name.
+    pub fn known(&self) -> Known<'_> {
+        Known { catalog: &self.catalog, links: self.models.links(), databases: &self.databases }
+    }
 }
 
 impl SavedScenario {
@@ -70,14 +85,6 @@ impl SavedScenario {
         }
         Ok(())
     }
-}
-
-/// Where an argument of a step stands.
-fn column_of(line: &str, argument: &str) -> usize {
-    let mut arguments = Words::new(line);
-    let first = arguments.next().map_or(1, |_| arguments.column());
-    let begins = |word: &Word<'_>| argument.split_whitespace().next() == Some(word.text);
-    arguments.find(begins).map_or(first, |word| word.column)
 }
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
 //! The scenarios of one trace by name: one is in force, the others wait with all their past.
 
 use super::history::History;
-use super::step::{Scenario, StepError};
+use super::step::Scenario;
+use super::text::StepError;
 
 /// Most letters of a name.
 const LONGEST: usize = 40;

@@ -3,11 +3,10 @@
 use std::fmt;
 use std::sync::Arc;
 
-use thiserror::Error;
-
-use super::nearest::nearest;
-use super::text::Words;
-use super::transform::{Transform, transforms};
+use super::grammar::{self, Form, Given, Grammar, Kind, Next, Reading, Value};
+use super::text::{StepError, Words};
+use super::transform::Transform;
+use super::transforms::transforms;
 
 /// An ordered list of edits to a traced graph.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -18,32 +17,119 @@ pub struct Scenario {
     pub steps: Vec<Step>,
 }
 
-/// One edit.
+/// One edit with the values of its arguments.
 #[derive(Clone, Debug)]
 pub struct Step {
-    /// What it does.
-    pub transform: Arc<dyn Transform>,
+    grammar: &'static Grammar,
+    form: &'static Form,
+    values: Arc<[Option<Value>]>,
+    /// What it does, made of the values.
+    pub(super) transform: Arc<dyn Transform>,
     /// Whether it takes part; a step that does not keeps its place.
     pub enabled: bool,
 }
 
 impl PartialEq for Step {
-    /// Equal when they say the same: a transform is fully described by its line.
     fn eq(&self, other: &Self) -> bool {
-        self.enabled == other.enabled && self.transform.line() == other.transform.line()
+        self.enabled == other.enabled && self.grammar.name == other.grammar.name && self.values == other.values
     }
 }
 
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&self.transform.line())
+        f.pad(&format!("{}{}", self.grammar.name, self.form.line(&self.values)))
     }
 }
 
 impl Step {
-    /// An enabled step.
-    pub fn new(transform: impl Transform + 'static) -> Self {
-        Self { transform: Arc::new(transform), enabled: true }
+    /// An enabled step of an edit in one of its forms; `None` where a value is missing or of another kind.
+    pub(super) fn new(grammar: &'static Grammar, form: &'static Form, values: Vec<Option<Value>>) -> Option<Self> {
+        let transform = (form.build)(&Given(&values))?;
+        Some(Self { grammar, form, values: values.into(), transform, enabled: true })
+    }
+
+    /// The same step, switched on or off.
+    #[must_use]
+    pub fn switched(self, enabled: bool) -> Self {
+        Self { enabled, ..self }
+    }
+
+    /// The name of its edit.
+    pub fn name(&self) -> &'static str {
+        self.grammar.name
+    }
+
+    /// The value of argument `at`; `None` where it is left out.
+    pub fn value(&self, at: usize) -> Option<&Value> {
+        self.values.get(at)?.as_ref()
+    }
+
+    /// The number of argument `at`, where it is one.
+    pub fn number(&self, at: usize) -> Option<f64> {
+        match self.value(at)? {
+            Value::Whole(number) => Some(*number as f64),
+            Value::Number(number) => Some(*number),
+            _ => None,
+        }
+    }
+
+    /// The value of argument `at` as its line has it; `None` where it is left out.
+    pub fn text(&self, at: usize) -> Option<String> {
+        Some(self.form.arguments.get(at)?.kind.written(self.value(at)?))
+    }
+
+    /// Its selectors.
+    pub fn selectors(&self) -> impl Iterator<Item = &super::Selector> {
+        self.values.iter().flatten().filter_map(|value| match value {
+            Value::Selector(selector) => Some(selector),
+            _ => None,
+        })
+    }
+
+    /// Whether it means one of two ranks and not the other, so that neither can stand for both.
+    pub fn tells_apart(&self, a: u32, b: u32) -> bool {
+        self.transform.tells_apart() || self.selectors().any(|selector| selector.tells_apart(a, b))
+    }
+
+    /// What values argument `at` takes.
+    pub fn kind(&self, at: usize) -> Option<Kind> {
+        Some(self.form.arguments.get(at)?.kind)
+    }
+
+    /// The device that it puts the model on, where it does.
+    pub fn device(&self) -> Option<&str> {
+        self.form.arguments.iter().zip(&*self.values).find_map(|(argument, value)| match (argument.kind, value) {
+            (Kind::Device, Some(Value::Text(device))) => Some(device.as_str()),
+            _ => None,
+        })
+    }
+
+    /// Its line with `number` as argument `at`.
+    pub fn line_with(&self, at: usize, number: f64) -> String {
+        let mut values = self.values.to_vec();
+        let value = match values.get(at) {
+            Some(Some(Value::Whole(_))) if number.fract() == 0.0 && number >= 0.0 => Value::Whole(number as u64),
+            _ => Value::Number(number),
+        };
+        if let Some(place) = values.get_mut(at) {
+            *place = Some(value);
+        }
+        format!("{}{}", self.grammar.name, self.form.line(&values))
+    }
+
+    /// The same step with `number` as argument `at`.
+    ///
+    /// # Errors
+    /// The argument is no number, or `number` is out of its range; with the column in [`line_with`](Self::line_with).
+    pub fn with(&self, at: usize, number: f64) -> Result<Self, StepError> {
+        parse_step(&self.line_with(at, number)).map(|step| step.switched(self.enabled))
+    }
+
+    /// Whether it is the same as `other` but for argument `at`, and for arguments that `other` leaves out.
+    pub fn is_but_for(&self, other: &Self, at: usize) -> bool {
+        let alike =
+            |index: usize, other: &Option<Value>| index == at || other.is_none() || self.value(index) == other.as_ref();
+        self.name() == other.name() && other.values.iter().enumerate().all(|(index, value)| alike(index, value))
     }
 }
 
@@ -59,51 +145,13 @@ impl Scenario {
 
     /// Whether a step in force means one of two ranks and not the other.
     pub fn tells_apart(&self, a: u32, b: u32) -> bool {
-        self.steps.iter().any(|step| step.enabled && step.transform.tells_apart(a, b))
+        self.steps.iter().any(|step| step.enabled && step.tells_apart(a, b))
     }
 
     /// Where host overheads are from: `measured`, `mean`, or the file that the last such step in force names.
     pub fn overheads(&self) -> String {
-        let of_step = |step: &Step| {
-            let line = step.transform.line();
-            line.strip_prefix("overheads ").filter(|_| step.enabled).map(str::to_owned)
-        };
-        self.steps.iter().rev().find_map(of_step).unwrap_or_else(|| "measured".to_owned())
-    }
-}
-
-/// So many known words are named where none is near.
-const LISTED: usize = 20;
-
-/// Why a line is not a step.
-#[derive(Clone, Debug, Error, PartialEq, Eq)]
-#[error("column {column}: {message}")]
-pub struct StepError {
-    /// Where in the line, in characters from 1.
-    pub column: usize,
-    /// What was found and what was expected, in one sentence.
-    pub message: String,
-    /// The known word nearest to an unknown one.
-    pub nearest: Option<String>,
-}
-
-impl StepError {
-    /// An error at `column`.
-    pub fn at(column: usize, message: impl Into<String>) -> Self {
-        Self { column, message: message.into(), nearest: None }
-    }
-
-    /// An unknown word at `column` where one of `known` was expected; `what` names the kind of word.
-    pub fn unknown<'a>(column: usize, what: &str, found: &str, known: impl IntoIterator<Item = &'a str>) -> Self {
-        let known: Vec<&str> = known.into_iter().collect();
-        let nearest = nearest(found, known.iter().copied()).map(str::to_owned);
-        let hint = match &nearest {
-            Some(word) => format!("; did you mean `{word}`?"),
-            None if known.len() <= LISTED => format!(": expected one of {}", known.join(", ")),
-            None if what == "transform" => "; `retime transforms` lists them, and `t` on the screen".to_owned(),
-            None => String::new(),
-        };
-        Self { column, message: format!("unknown {what} `{found}`{hint}"), nearest }
+        let sources = self.steps.iter().rev().filter(|step| step.enabled && step.name() == "overheads");
+        sources.filter_map(|step| step.text(0)).next().unwrap_or_else(|| "measured".to_owned())
     }
 }
 
@@ -112,16 +160,25 @@ impl StepError {
 /// # Errors
 /// An unknown transform (with the nearest), an argument that is missing, malformed or out of range.
 pub fn parse_step(line: &str) -> Result<Step, StepError> {
+    parse_placed(line).map(|(step, _)| step)
+}
+
+/// Ways to go on from the line of a step that is being typed.
+pub fn next(line: &str) -> Vec<Next<'_>> {
+    grammar::next(transforms(), line)
+}
+
+/// As [`parse_step`], with the values and their columns.
+pub(super) fn parse_placed(line: &str) -> Result<(Step, Reading), StepError> {
     let mut words = Words::new(line);
     let Some(name) = words.next() else {
         return Err(StepError::at(1, "empty step: expected NAME [SELECTOR] [ARGUMENTS]"));
     };
-    let names = || transforms().iter().map(|spec| spec.name);
-    let known = transforms().iter().find(|spec| spec.name == name.text);
-    let spec = known.ok_or_else(|| StepError::unknown(name.column, "transform", name.text, names()))?;
-    let transform = (spec.parse)(&mut words)?;
-    match words.next() {
-        None => Ok(Step { transform, enabled: true }),
-        Some(extra) => Err(StepError::at(extra.column, format!("`{}` is too much: {}", extra.text, spec.usage))),
-    }
+    let names = || transforms().iter().map(|grammar| grammar.name);
+    let known = transforms().iter().find(|grammar| grammar.name == name.text);
+    let grammar = known.ok_or_else(|| StepError::unknown(name.column, "transform", name.text, names()))?;
+    let reading = grammar::read(grammar, words)?;
+    let values = reading.values.iter().map(|value| value.as_ref().map(|(value, _)| value.clone())).collect();
+    let step = Step::new(grammar, reading.form, values);
+    step.map(|step| (step, reading)).ok_or_else(|| StepError::at(1, format!("expected {}", grammar.usage())))
 }

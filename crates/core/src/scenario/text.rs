@@ -1,7 +1,8 @@
-//! A step's line as words with their columns, and the numbers in it.
+//! A step's line as words with their columns, the numbers in it, and what is said of a line that is no step.
 
-use super::nearest::distance;
-use super::step::StepError;
+use thiserror::Error;
+
+use super::nearest::{distance, nearest};
 
 /// The words of a line, taken one after another.
 #[derive(Clone, Debug)]
@@ -11,7 +12,7 @@ pub struct Words<'a> {
     at: usize,
 }
 
-/// A word and where it stands.
+/// A word, or several, and where it stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Word<'a> {
     /// Its text.
@@ -26,89 +27,58 @@ impl<'a> Words<'a> {
         Self { line, at: 0 }
     }
 
+    /// Byte position of the next word, or of the end.
+    pub fn start(&self) -> usize {
+        self.line.len() - self.line[self.at..].trim_start().len()
+    }
+
     /// Column of the next word, or one past the end.
     pub fn column(&self) -> usize {
-        let rest = &self.line[self.at..];
-        let skipped = rest.len() - rest.trim_start().len();
-        column(self.line, self.at + skipped)
+        column(self.line, self.start())
     }
 
-    /// What has not been taken, trimmed, and takes it.
+    /// Column one past the end.
+    pub fn end(&self) -> usize {
+        column(self.line, self.line.len())
+    }
+
+    /// What stands before the byte position `end`, trimmed; takes it.
+    pub fn up_to(&mut self, end: usize) -> Word<'a> {
+        let start = self.start().min(end);
+        self.at = end;
+        Word { text: self.line[start..end].trim_end(), column: column(self.line, start) }
+    }
+
+    /// What has not been taken, trimmed; takes it.
     pub fn rest(&mut self) -> Word<'a> {
-        let column = self.column();
-        let text = self.line[self.at..].trim();
-        self.at = self.line.len();
-        Word { text, column }
+        self.up_to(self.line.len())
     }
 
-    /// What stands before the last word, and the last word; takes both. `None` without a word.
-    pub fn split_last(&mut self) -> Option<(Word<'a>, Word<'a>)> {
-        let rest = self.rest();
-        let start = rest.text.rfind(char::is_whitespace).map_or(0, |space| space + 1);
-        let last = &rest.text[start..];
-        let before = Word { text: rest.text[..start].trim_end(), column: rest.column };
-        let last = Word { text: last, column: rest.column + rest.text[..start].chars().count() };
-        (!last.text.is_empty()).then_some((before, last))
-    }
-
-    /// What stands before ` keyword ` and what stands after it; takes nothing when it does not occur.
-    pub fn split_at(&mut self, keyword: &str) -> Option<(Word<'a>, Word<'a>)> {
-        let from = self.at;
-        let rest = self.rest();
-        let padded = format!(" {keyword} ");
-        let Some(found) = rest.text.find(&padded) else {
-            self.at = from;
-            return None;
-        };
-        let after = &rest.text[found + padded.len()..];
-        let skipped = rest.text[..found + padded.len()].chars().count();
-        let lead = after.chars().count() - after.trim_start().chars().count();
-        let second = Word { text: after.trim(), column: rest.column + skipped + lead };
-        Some((Word { text: rest.text[..found].trim_end(), column: rest.column }, second))
-    }
-
-    /// What stands before ` keyword ` and what stands after it; takes both.
-    ///
-    /// # Errors
-    /// The keyword is not there, with its column where it is misspelt; `form` says what the whole should look like.
-    pub fn halves(&mut self, keyword: &str, form: &str) -> Result<(Word<'a>, Word<'a>), StepError> {
-        let start = self.column();
-        let mut rest = self.clone();
-        if let Some(halves) = self.split_at(keyword) {
-            return Ok(halves);
+    /// Takes `text` if it comes next.
+    pub fn take_text(&mut self, text: &str) -> bool {
+        let found = self.line[self.start()..].starts_with(text);
+        if found {
+            self.at = self.start() + text.len();
         }
-        let all: Vec<Word<'a>> = rest.by_ref().collect();
-        let misspelt = all.iter().skip(1).find(|word| is_near(word.text, keyword));
-        match (misspelt, all.last()) {
-            (Some(word), _) => Err(StepError::unknown(word.column, "word", word.text, [keyword])),
-            (None, Some(last)) if last.text == keyword => {
-                Err(StepError::at(rest.column(), format!("expected what comes after `{keyword}`: {form}")))
-            }
-            (None, Some(_)) => Err(StepError::at(rest.column(), format!("expected `{keyword}`: {form}"))),
-            (None, None) => Err(StepError::at(start, format!("expected {form}"))),
-        }
+        found
     }
 
-    /// As [`Self::halves`] where the second half may be missing.
-    ///
-    /// # Errors
-    /// The keyword stands last or is misspelt.
-    pub fn optional_half(&mut self, keyword: &str, form: &str) -> Result<(Word<'a>, Option<Word<'a>>), StepError> {
+    /// The words that are left, each with its byte position.
+    pub fn placed(&self) -> impl Iterator<Item = (usize, Word<'a>)> + use<'a> {
         let mut words = self.clone();
-        let is_meant = words.any(|word| word.text == keyword || is_near(word.text, keyword));
-        if is_meant {
-            return self.halves(keyword, form).map(|(first, second)| (first, Some(second)));
-        }
-        Ok((self.rest(), None))
+        std::iter::from_fn(move || Some((words.start(), words.next()?)))
     }
 
-    /// The next word.
-    ///
-    /// # Errors
-    /// There is none; `what` says what was expected.
-    pub fn expect(&mut self, what: &str) -> Result<Word<'a>, StepError> {
-        let column = self.column();
-        self.next().ok_or_else(|| StepError::at(column, format!("expected {what}")))
+    /// Where `keyword` first stands between other words, as a byte position.
+    pub fn between(&self, keyword: &str) -> Option<usize> {
+        let places: Vec<(usize, Word<'a>)> = self.placed().collect();
+        let inner = places.get(1..places.len().saturating_sub(1))?;
+        inner.iter().find(|(_, word)| word.text == keyword).map(|&(at, _)| at)
+    }
+
+    /// A word that is left and is probably `keyword`, misspelt; never the first.
+    pub fn misspelt(&self, keyword: &str) -> Option<Word<'a>> {
+        self.placed().skip(1).map(|(_, word)| word).find(|word| is_near(word.text, keyword))
     }
 }
 
@@ -116,8 +86,7 @@ impl<'a> Iterator for Words<'a> {
     type Item = Word<'a>;
 
     fn next(&mut self) -> Option<Word<'a>> {
-        let rest = &self.line[self.at..];
-        let start = self.at + (rest.len() - rest.trim_start().len());
+        let start = self.start();
         let text = self.line[start..].split(char::is_whitespace).next().filter(|word| !word.is_empty())?;
         self.at = start + text.len();
         Some(Word { text, column: column(self.line, start) })
@@ -160,6 +129,41 @@ impl Word<'_> {
     }
 }
 
+/// So many known words are named where none is near.
+const LISTED: usize = 20;
+
+/// Why a line is not a step.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error("column {column}: {message}")]
+pub struct StepError {
+    /// Where in the line, in characters from 1.
+    pub column: usize,
+    /// What was found and what was expected, in one sentence.
+    pub message: String,
+    /// The known word nearest to an unknown one.
+    pub nearest: Option<String>,
+}
+
+impl StepError {
+    /// An error at `column`.
+    pub fn at(column: usize, message: impl Into<String>) -> Self {
+        Self { column, message: message.into(), nearest: None }
+    }
+
+    /// An unknown word at `column` where one of `known` was expected; `what` names the kind of word.
+    pub fn unknown<'a>(column: usize, what: &str, found: &str, known: impl IntoIterator<Item = &'a str>) -> Self {
+        let known: Vec<&str> = known.into_iter().collect();
+        let nearest = nearest(found, known.iter().copied()).map(str::to_owned);
+        let hint = match &nearest {
+            Some(word) => format!("; did you mean `{word}`?"),
+            None if known.len() <= LISTED => format!(": expected one of {}", known.join(", ")),
+            None if what == "transform" => "; `retime transforms` lists them, and `t` on the screen".to_owned(),
+            None => String::new(),
+        };
+        Self { column, message: format!("unknown {what} `{found}`{hint}"), nearest }
+    }
+}
+
 /// `value` as short as it can be read back: `2`, `0.5`.
 pub fn short(value: f64) -> String {
     format!("{value}")
@@ -178,15 +182,16 @@ mod tests {
     }
 
     #[test]
-    fn lines_split_at_the_last_word_and_at_keywords() {
-        let mut words = Words::new("scale a & b x2");
+    fn keywords_stand_between_other_words() {
+        let mut words = Words::new("replace a  with  b with");
         words.next();
-        let (before, last) = words.clone().split_last().unwrap();
-        assert_eq!((before.text, before.column, last.text, last.column), ("a & b", 7, "x2", 13));
-        let mut words = Words::new("replace a  with  b");
-        words.next();
-        let (a, b) = words.split_at("with").unwrap();
-        assert_eq!((a.text, b.text, b.column), ("a", "b", 18));
+        let end = words.between("with").unwrap();
+        assert_eq!(
+            (words.up_to(end), words.next()),
+            (Word { text: "a", column: 9 }, Some(Word { text: "with", column: 12 }))
+        );
+        assert_eq!((words.between("with"), words.end()), (None, 24));
+        assert_eq!(Words::new("replace a wth b").misspelt("with").unwrap().column, 11);
     }
 
     #[test]

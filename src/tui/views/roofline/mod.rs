@@ -184,11 +184,9 @@ const FIGURES: [&str; 3] = ["flops", "dram_bw", "link"];
 fn in_force(work: &Workspace) -> [f64; 3] {
     let steps = work.outcome.scenario.steps.iter().filter(|step| step.enabled);
     let mut factors = [1.0; 3];
-    for line in steps.map(|step| step.transform.line()) {
-        let words: Vec<&str> = line.split(' ').collect();
-        let &["scale-device", figure, factor] = words.as_slice() else { continue };
-        let factor = factor.strip_prefix('x').and_then(|text| text.parse::<f64>().ok());
-        if let (Some(at), Some(factor)) = (FIGURES.iter().position(|known| *known == figure), factor) {
+    for step in steps.filter(|step| step.name() == "scale-device") {
+        let at = step.text(0).and_then(|figure| FIGURES.iter().position(|known| *known == figure));
+        if let (Some(at), Some(factor)) = (at, step.number(1)) {
             factors[at] *= factor;
         }
     }

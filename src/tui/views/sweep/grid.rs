@@ -6,7 +6,7 @@ use crate::tui::table::{Column, Open, Table, TableRow, value};
 use crate::tui::theme::Role;
 use crate::tui::workspace::Workspace;
 
-use super::{command, throughput, title_of};
+use super::{command, throughput};
 
 /// Columns of the first knob's values, and of a cell.
 const KNOB: u16 = 9;
@@ -88,7 +88,7 @@ pub(super) fn table<'a>(work: &'a Workspace, knob: &'a Sweep, across: &'a Sweep)
     let cells = across.values.iter().map(|_| column("", CELL));
     Table {
         summary: summary(&map),
-        columns: std::iter::once(column(title_of(knob), KNOB)).chain(cells).collect(),
+        columns: std::iter::once(column(knob.unit(), KNOB)).chain(cells).collect(),
         count: knob.values.len(),
         row: Box::new(move |index| map.row(index)),
     }

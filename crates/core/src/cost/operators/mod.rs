@@ -92,6 +92,11 @@ pub fn operator_family(operator: &str) -> Option<Family> {
     exact.map(|&(family, _)| family).or_else(|| family_by_part(name))
 }
 
+/// Operators whose cost is known, without their namespace.
+pub fn known_operators() -> impl Iterator<Item = &'static str> {
+    FAMILIES.iter().flat_map(|(_, names)| names.split(' '))
+}
+
 /// Operators by family, in-place and `_backward` forms included unless listed themselves.
 const FAMILIES: [(Family, &str); 9] = [
     (

@@ -13,8 +13,7 @@ use crate::graph::NodeId;
 
 use super::base::Base;
 use super::draft::{Draft, Node};
-use super::step::StepError;
-use super::text::Words;
+use super::text::StepError;
 
 pub use field::{FIELDS, FieldSpec};
 use parse::Expression;
@@ -57,24 +56,6 @@ impl Selector {
             error
         })?;
         Ok(Self { text: text.trim().to_owned(), expression })
-    }
-
-    /// What is left of a line, as a selector.
-    ///
-    /// # Errors
-    /// As [`parse`](Self::parse).
-    pub fn of_rest(words: &mut Words<'_>) -> Result<Self, StepError> {
-        let rest = words.rest();
-        Self::parse_at(rest.text, rest.column)
-    }
-
-    /// What is left of a line, as a selector; `None` where nothing is.
-    ///
-    /// # Errors
-    /// As [`parse`](Self::parse).
-    pub fn of_rest_if_any(words: &mut Words<'_>) -> Result<Option<Self>, StepError> {
-        let rest = words.rest();
-        (!rest.text.is_empty()).then(|| Self::parse_at(rest.text, rest.column)).transpose()
     }
 
     /// The traced tasks it selects in an untouched graph, in order.

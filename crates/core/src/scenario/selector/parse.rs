@@ -2,8 +2,7 @@
 
 use regex_lite::{Regex, RegexBuilder};
 
-use crate::scenario::step::StepError;
-use crate::scenario::text::column;
+use crate::scenario::text::{StepError, column};
 
 use super::field::{FIELDS, Field, FieldSpec};
 use crate::units::{SIZE_UNITS, TIME_UNITS, parse_quantity};

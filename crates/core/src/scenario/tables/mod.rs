@@ -7,6 +7,8 @@
 mod facts;
 mod find;
 mod placement;
+mod plan;
+mod sharder;
 
 use crate::cost::Reuse;
 use crate::graph::NodeId;
@@ -16,6 +18,8 @@ use super::base::Base;
 
 pub use facts::{FactsError, TableFact, TableFacts};
 pub use placement::{Cut, TablePlacement};
+pub use plan::Plan;
+pub use sharder::Sharder;
 
 use find::{lookups, tables_of};
 

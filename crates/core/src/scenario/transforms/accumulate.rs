@@ -9,38 +9,41 @@ use crate::cost::{CollectiveKind, Shape};
 use crate::graph::{Dependency, DependencyKind, ExecutionGraph, LaneId, NodeId, Phase, RankPart, TaskKind};
 use crate::scenario::context::Context;
 use crate::scenario::draft::{AddedId, Draft, DraftEdge, Node, NodeSet, order_kind};
-use crate::scenario::transform::{StepReport, Transform, TransformSpec};
+use crate::scenario::grammar::{Argument, Form, Grammar, Kind, Knob};
+use crate::scenario::transform::{StepReport, Transform};
 use crate::units::{DurNs, TimeNs};
 
 use super::report::count;
 
 /// Accumulates gradients over several batches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Accumulate {
+struct Accumulate {
     /// Batches per step.
-    pub batches: u32,
+    batches: u32,
 }
 
-pub(super) const SPEC: TransformSpec = TransformSpec {
+pub(super) const EDIT: Grammar = Grammar {
     name: "accumulate",
-    usage: "accumulate K",
     help: "runs forward and backward K times, each on a batch, per optimizer step and reduction of gradients",
     example: "accumulate 4",
-    parse: |words| Ok(Arc::new(Accumulate { batches: words.expect("the number of batches")?.whole(1..=256)? as u32 })),
+    forms: &[Form {
+        arguments: &[Argument::new("K", "the number of batches", Kind::Whole(1, 256))],
+        build: |given| Some(Arc::new(Accumulate { batches: given.get(0)? })),
+    }],
+    knobs: &[Knob {
+        name: "accumulate",
+        help: "batches between updates",
+        unit: "batches",
+        line: "accumulate 1",
+        argument: 0,
+        range: "1..16",
+    }],
 };
 
 /// More tasks than this are not added.
 const MOST: usize = 4_000_000;
 
 impl Transform for Accumulate {
-    fn name(&self) -> &'static str {
-        SPEC.name
-    }
-
-    fn line(&self) -> String {
-        format!("{} {}", SPEC.name, self.batches)
-    }
-
     fn apply(&self, draft: &mut Draft<'_>, _: &Context) -> StepReport {
         if self.batches == 1 {
             return StepReport::nothing("one batch per step is what there is");

@@ -8,10 +8,8 @@ use crate::cost::{CollectiveKind, Shape, Work};
 use crate::graph::{LaneId, Phase, TaskKind};
 use crate::scenario::context::Context;
 use crate::scenario::draft::{Combine, Draft, Layout, Node, SharedStates};
-use crate::scenario::known::Name;
-use crate::scenario::step::StepError;
-use crate::scenario::text::{Words, short};
-use crate::scenario::transform::{StepReport, Transform, TransformSpec};
+use crate::scenario::grammar::{Argument, Form, Grammar, Kind, Knob};
+use crate::scenario::transform::{StepReport, Transform};
 use crate::units::{Bytes, DurNs};
 
 use super::report::{SIZELESS, count, is_sizeless, list, survey};
@@ -19,73 +17,86 @@ use super::swap_link::{collectives, note_waiting};
 
 /// Sends gradients in fewer bytes.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct CompressComm {
+struct CompressComm {
     /// Bytes before over bytes after.
-    pub ratio: f64,
+    ratio: f64,
 }
 
 /// Runs data parallel on another number of ranks.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ScaleRanks {
+struct ScaleRanks {
     /// Ranks of each process group that now spans all.
-    pub ranks: u32,
+    ranks: u32,
     /// Between nodes, as written; else a common one.
-    pub link: Option<String>,
+    link: Option<String>,
     /// Ranks of a node; else as many as the link inside one joins.
-    pub per_node: Option<u32>,
+    per_node: Option<u32>,
 }
 
 /// Regroups the all-reduces of gradients.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct BucketSize {
+struct BucketSize {
     /// Size of a bucket in MiB.
-    pub mib: f64,
+    mib: f64,
 }
 
-pub(super) const COMPRESS: TransformSpec = TransformSpec {
+pub(super) const COMPRESS: Grammar = Grammar {
     name: "compress-comm",
-    usage: "compress-comm RATIO",
     help: "all-reduces send RATIO times fewer bytes; the time to compress is not added",
     example: "compress-comm 2",
-    parse: |words| Ok(Arc::new(CompressComm { ratio: words.expect("RATIO")?.number(&['x'], 1.0..=1e4)? })),
+    forms: &[Form {
+        arguments: &[Argument::new("RATIO", "RATIO", Kind::Ratio(1.0, 1e4))],
+        build: |given| Some(Arc::new(CompressComm { ratio: given.get(0)? })),
+    }],
+    knobs: &[],
 };
 
-pub(super) const RANKS: TransformSpec = TransformSpec {
+/// Numbers of ranks.
+const COUNT: Kind = Kind::Whole(1, 65_536);
+
+pub(super) const RANKS: Grammar = Grammar {
     name: "scale-ranks",
-    usage: "scale-ranks N [LINK [PER-NODE]]",
     help: "re-costs collectives for N data-parallel ranks, each with the traced batch, on nodes joined by LINK",
     example: "scale-ranks 16",
-    parse: parse_ranks,
+    forms: &[Form {
+        arguments: &[
+            Argument::new("N", "the number of ranks", COUNT),
+            Argument::new("LINK", "the name of an interconnect, e.g. NVLink4", Kind::Link).optional(),
+            Argument::new("PER-NODE", "the number of ranks of a node", COUNT).optional(),
+        ],
+        build: |given| {
+            Some(Arc::new(ScaleRanks { ranks: given.get(0)?, link: given.get(1)?, per_node: given.get(2)? }))
+        },
+    }],
+    knobs: &[Knob {
+        name: "ranks",
+        help: "data-parallel ranks",
+        unit: "ranks",
+        line: "scale-ranks 1",
+        argument: 0,
+        range: "2..1024",
+    }],
 };
 
-fn parse_ranks(words: &mut Words<'_>) -> Result<Arc<dyn Transform>, StepError> {
-    let ranks = words.expect("the number of ranks")?.whole(1..=65_536)? as u32;
-    let link = words.next().map(|word| word.text.to_owned());
-    let per_node = words.next().map(|word| word.whole(1..=65_536)).transpose()?.map(|count| count as u32);
-    Ok(Arc::new(ScaleRanks { ranks, link, per_node }))
-}
-
-pub(super) const BUCKET: TransformSpec = TransformSpec {
+pub(super) const BUCKET: Grammar = Grammar {
     name: "bucket-size",
-    usage: "bucket-size MIB",
     help: "regroups the all-reduces of gradients into buckets of MIB mebibytes",
     example: "bucket-size 100",
-    parse: parse_bucket,
+    forms: &[Form {
+        arguments: &[Argument::new("MIB", "a size in MiB", Kind::Number(1e-3, 1e6))],
+        build: |given| Some(Arc::new(BucketSize { mib: given.get(0)? })),
+    }],
+    knobs: &[Knob {
+        name: "bucket",
+        help: "MiB of a bucket of gradients",
+        unit: "MiB",
+        line: "bucket-size 1",
+        argument: 0,
+        range: "1..256",
+    }],
 };
 
-fn parse_bucket(words: &mut Words<'_>) -> Result<Arc<dyn Transform>, StepError> {
-    Ok(Arc::new(BucketSize { mib: words.expect("a size in MiB")?.number(&[], 1e-3..=1e6)? }))
-}
-
 impl Transform for CompressComm {
-    fn name(&self) -> &'static str {
-        COMPRESS.name
-    }
-
-    fn line(&self) -> String {
-        format!("{} {}", COMPRESS.name, short(self.ratio))
-    }
-
     fn apply(&self, draft: &mut Draft<'_>, _: &Context) -> StepReport {
         let reduces = |kind| matches!(kind, CollectiveKind::AllReduce | CollectiveKind::ReduceScatter);
         rework(draft, "with fewer bytes", |work, kind, _| {
@@ -96,20 +107,6 @@ impl Transform for CompressComm {
 }
 
 impl Transform for ScaleRanks {
-    fn name(&self) -> &'static str {
-        RANKS.name
-    }
-
-    fn line(&self) -> String {
-        let link = self.link.as_ref().map(|link| format!(" {link}")).unwrap_or_default();
-        let per_node = self.per_node.map(|count| format!(" {count}")).unwrap_or_default();
-        format!("{} {}{link}{per_node}", RANKS.name, self.ranks)
-    }
-
-    fn names(&self) -> Vec<Name<'_>> {
-        self.link.iter().map(|link| Name::Interconnect(link)).collect()
-    }
-
     fn apply(&self, draft: &mut Draft<'_>, context: &Context) -> StepReport {
         let links = context.models.links();
         let link = self.link.as_ref().map(|name| links.find(name).cloned().ok_or(name)).transpose();
@@ -236,14 +233,6 @@ fn rework(
 }
 
 impl Transform for BucketSize {
-    fn name(&self) -> &'static str {
-        BUCKET.name
-    }
-
-    fn line(&self) -> String {
-        format!("{} {}", BUCKET.name, short(self.mib))
-    }
-
     fn apply(&self, draft: &mut Draft<'_>, _: &Context) -> StepReport {
         let limit = (self.mib * 1_048_576.0) as u64;
         let mut before = 0;

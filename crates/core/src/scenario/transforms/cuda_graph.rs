@@ -7,32 +7,30 @@ use crate::cost::{Prediction, Provenance};
 use crate::graph::{Dependency, DependencyKind, HostPart, LaneId, TaskKind};
 use crate::scenario::context::Context;
 use crate::scenario::draft::{Draft, DraftEdge, Node, NodeSet};
+use crate::scenario::grammar::{Argument, Form, Grammar};
 use crate::scenario::selector::Selector;
-use crate::scenario::step::StepError;
-use crate::scenario::text::Words;
-use crate::scenario::transform::{StepReport, Transform, TransformSpec};
+use crate::scenario::transform::{StepReport, Transform};
 use crate::units::DurNs;
 
 use super::report::count;
 
 /// Replays kernels from a graph.
 #[derive(Clone, Debug, PartialEq)]
-pub struct CudaGraph {
+struct CudaGraph {
     /// Which kernels; all without one.
-    pub selector: Option<Selector>,
+    selector: Option<Selector>,
 }
 
-pub(super) const SPEC: TransformSpec = TransformSpec {
+pub(super) const EDIT: Grammar = Grammar {
     name: "cuda-graph",
-    usage: "cuda-graph [SELECTOR]",
     help: "launches the kernels of a step as one graph per thread: launches and the host time between them go",
     example: "cuda-graph phase=forward",
-    parse,
+    forms: &[Form {
+        arguments: &[Argument::selector().optional()],
+        build: |given| Some(Arc::new(CudaGraph { selector: given.get(0)? })),
+    }],
+    knobs: &[],
 };
-
-fn parse(words: &mut Words<'_>) -> Result<Arc<dyn Transform>, StepError> {
-    Ok(Arc::new(CudaGraph { selector: Selector::of_rest_if_any(words)? }))
-}
 
 /// Host time of a graph launch: a fixed part, and a part per kernel. CUDA's is between some ns and 0.2 µs by version.
 const LAUNCH: DurNs = DurNs(10_000);
@@ -49,18 +47,6 @@ const DOUBT: f32 = 0.25;
 const ERROR: f32 = 0.5;
 
 impl Transform for CudaGraph {
-    fn name(&self) -> &'static str {
-        SPEC.name
-    }
-
-    fn selectors(&self) -> Vec<&Selector> {
-        self.selector.iter().collect()
-    }
-
-    fn line(&self) -> String {
-        self.selector.as_ref().map_or_else(|| SPEC.name.to_owned(), |selector| format!("{} {selector}", SPEC.name))
-    }
-
     fn apply(&self, draft: &mut Draft<'_>, _: &Context) -> StepReport {
         let groups = self.groups(draft);
         if groups.is_empty() {

@@ -7,44 +7,42 @@ use crate::cost::Family;
 use crate::graph::{LaneId, Phase, TaskKind};
 use crate::scenario::context::Context;
 use crate::scenario::draft::{Combine, Draft, Node, NodeSet};
+use crate::scenario::grammar::{Argument, Form, Grammar};
 use crate::scenario::selector::Selector;
-use crate::scenario::step::StepError;
-use crate::scenario::text::Words;
-use crate::scenario::transform::{StepReport, Transform, TransformSpec};
+use crate::scenario::transform::{StepReport, Transform};
 
 use super::remove::host_of;
 use super::report::count;
 
 /// Chains of neighbouring element-wise kernels become one kernel each.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Fuse {
+struct Fuse {
     /// Which kernels may be fused.
-    pub selector: Selector,
+    selector: Selector,
 }
 
 /// The updates of all parameters become one launch per kind of kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FuseOptimizer;
+struct FuseOptimizer;
 
-pub(super) const SPEC: TransformSpec = TransformSpec {
+pub(super) const EDIT: Grammar = Grammar {
     name: "fuse",
-    usage: "fuse SELECTOR",
     help: "runs of neighbouring element-wise kernels become one: arithmetic adds up, only the ends' bytes remain",
     example: "fuse family=elementwise",
-    parse,
+    forms: &[Form {
+        arguments: &[Argument::selector()],
+        build: |given| Some(Arc::new(Fuse { selector: given.get(0)? })),
+    }],
+    knobs: &[],
 };
 
-pub(super) const OPTIMIZER: TransformSpec = TransformSpec {
+pub(super) const OPTIMIZER: Grammar = Grammar {
     name: "fuse-optimizer",
-    usage: "fuse-optimizer",
     help: "per-parameter updates become one multi-tensor launch per kind",
     example: "fuse-optimizer",
-    parse: |_| Ok(Arc::new(FuseOptimizer)),
+    forms: &[Form { arguments: &[], build: |_| Some(Arc::new(FuseOptimizer)) }],
+    knobs: &[],
 };
-
-fn parse(words: &mut Words<'_>) -> Result<Arc<dyn Transform>, StepError> {
-    Ok(Arc::new(Fuse { selector: Selector::of_rest(words)? }))
-}
 
 /// Families whose kernels work element by element, so that a chain needs no exchange between blocks.
 fn is_element_wise(family: Family) -> bool {
@@ -52,18 +50,6 @@ fn is_element_wise(family: Family) -> bool {
 }
 
 impl Transform for Fuse {
-    fn name(&self) -> &'static str {
-        SPEC.name
-    }
-
-    fn selectors(&self) -> Vec<&Selector> {
-        vec![&self.selector]
-    }
-
-    fn line(&self) -> String {
-        format!("{} {}", SPEC.name, self.selector)
-    }
-
     fn apply(&self, draft: &mut Draft<'_>, _: &Context) -> StepReport {
         let chosen: NodeSet = self.selector.select_all(draft).into_iter().collect();
         let chains = chains(draft, &chosen);
@@ -98,14 +84,6 @@ fn chains(draft: &Draft<'_>, chosen: &NodeSet) -> Vec<Vec<Node>> {
 }
 
 impl Transform for FuseOptimizer {
-    fn name(&self) -> &'static str {
-        OPTIMIZER.name
-    }
-
-    fn line(&self) -> String {
-        OPTIMIZER.name.to_owned()
-    }
-
     fn apply(&self, draft: &mut Draft<'_>, _: &Context) -> StepReport {
         let groups = updates(draft);
         if groups.is_empty() {

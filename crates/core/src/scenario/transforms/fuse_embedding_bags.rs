@@ -14,38 +14,24 @@ use crate::cost::operators::{Reading, bare, operator_work};
 use crate::graph::{ExecutionGraph, HostPart, LaneId, NodeId, Operand, OperatorId, Phase, TaskKind};
 use crate::scenario::context::Context;
 use crate::scenario::draft::{Draft, Source};
-use crate::scenario::step::StepError;
-use crate::scenario::text::Words;
-use crate::scenario::transform::{StepReport, Transform, TransformSpec};
+use crate::scenario::grammar::{Form, Grammar};
+use crate::scenario::transform::{StepReport, Transform};
 
 use super::report::count;
 
 /// Batches sibling lookups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FuseEmbeddingBags;
+struct FuseEmbeddingBags;
 
-pub(super) const SPEC: TransformSpec = TransformSpec {
+pub(super) const EDIT: Grammar = Grammar {
     name: "fuse-embedding-bags",
-    usage: "fuse-embedding-bags",
     help: "looks up all tables of a step at once: forward, backward and update",
     example: "fuse-embedding-bags",
-    parse,
+    forms: &[Form { arguments: &[], build: |_| Some(Arc::new(FuseEmbeddingBags)) }],
+    knobs: &[],
 };
 
-#[expect(clippy::unnecessary_wraps, reason = "the signature that the table of edits asks for")]
-fn parse(_: &mut Words<'_>) -> Result<Arc<dyn Transform>, StepError> {
-    Ok(Arc::new(FuseEmbeddingBags))
-}
-
 impl Transform for FuseEmbeddingBags {
-    fn name(&self) -> &'static str {
-        SPEC.name
-    }
-
-    fn line(&self) -> String {
-        SPEC.name.to_owned()
-    }
-
     fn apply(&self, draft: &mut Draft<'_>, _: &Context) -> StepReport {
         let graph = draft.graph();
         let groups = groups(graph);

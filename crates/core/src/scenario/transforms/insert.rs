@@ -6,11 +6,10 @@ use std::sync::Arc;
 use crate::cost::{Prediction, Provenance};
 use crate::scenario::context::Context;
 use crate::scenario::draft::{Draft, Node, Source};
+use crate::scenario::grammar::{Argument, Form, Grammar, Kind};
 use crate::scenario::selector::Selector;
-use crate::scenario::step::StepError;
-use crate::scenario::text::{Word, Words};
-use crate::scenario::transform::{StepReport, Transform, TransformSpec};
-use crate::units::{DurNs, TIME_UNITS, parse_quantity};
+use crate::scenario::transform::{StepReport, Transform};
+use crate::units::DurNs;
 
 use super::insert_operator;
 use super::kernel::{self, NewKernel, Side};
@@ -19,77 +18,42 @@ use super::stream::Streams;
 
 /// Adds a kernel after each selected one, launched right after it: on its stream, or on another where it waits for it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct InsertKernel {
+struct InsertKernel {
     /// Its name.
-    pub kernel: String,
+    kernel: String,
     /// Its time.
-    pub duration: DurNs,
+    duration: DurNs,
     /// The kernels after which it runs.
-    pub after: Selector,
+    after: Selector,
     /// The number of its stream; that of the kernel before it without.
-    pub stream: Option<u64>,
-    written: String,
+    stream: Option<u64>,
 }
 
-pub(super) const SPEC: TransformSpec = TransformSpec {
+pub(super) const EDIT: Grammar = Grammar {
     name: "insert",
-    usage: "insert kernel NAME TIME [on stream N] after SELECTOR | insert OPERATOR after SELECTOR [like SELECTOR]",
     help: "adds a kernel of a given time, or an operator with arguments like another's, after each selected one",
     example: "insert kernel my_kernel 35us after name~addmm & kind=kernel",
-    parse,
+    forms: &[KERNEL, insert_operator::FORM],
+    knobs: &[],
 };
-
-fn parse(words: &mut Words<'_>) -> Result<Arc<dyn Transform>, StepError> {
-    let what = words.expect("`kernel`, or an operator such as aten::relu")?;
-    if what.text != "kernel" {
-        return insert_operator::parse(what, words);
-    }
-    let kernel = words.expect("the kernel's name")?.text.to_owned();
-    let time = words.expect("its time, e.g. 35us")?;
-    let duration = duration(time)?;
-    let mut keyword = words.expect("`after`")?;
-    let mut stream = None;
-    if keyword.text == "on" {
-        let word = words.expect("`stream`")?;
-        if word.text != "stream" {
-            return Err(StepError::at(word.column, format!("`{}`: expected `stream`", word.text)));
-        }
-        stream = Some(words.expect("the number of a stream")?.whole(0..=LARGEST_STREAM)?);
-        keyword = words.expect("`after`")?;
-    }
-    if keyword.text != "after" {
-        return Err(StepError::at(keyword.column, format!("`{}`: expected `after`", keyword.text)));
-    }
-    let after = Selector::of_rest(words)?;
-    Ok(Arc::new(InsertKernel { kernel, duration, after, stream, written: time.text.to_owned() }))
-}
 
 /// Stream numbers above are those of edits.
 const LARGEST_STREAM: u64 = 9_998;
 
-/// A time with its unit.
-fn duration(word: Word<'_>) -> Result<DurNs, StepError> {
-    let ns = parse_quantity(word.text, TIME_UNITS, None).filter(|ns| (0.0..=1e13).contains(ns));
-    ns.map(|ns| DurNs(ns.round() as i64)).ok_or_else(|| {
-        let expected = "expected a time from 0s to 10000s with its unit, e.g. 35us";
-        StepError::at(word.column, format!("`{}`: {expected}", word.text))
-    })
-}
+const KERNEL: Form = Form {
+    arguments: &[
+        Argument::new("NAME", "the kernel's name", Kind::Name).after(" kernel "),
+        Argument::new("TIME", "its time, e.g. 35us", Kind::Time),
+        Argument::new("N", "the number of a stream", Kind::Whole(0, LARGEST_STREAM)).after(" on stream ").optional(),
+        Argument::selector().after(" after "),
+    ],
+    build: |given| {
+        let (kernel, duration) = (given.get(0)?, given.get(1)?);
+        Some(Arc::new(InsertKernel { kernel, duration, stream: given.get(2)?, after: given.get(3)? }))
+    },
+};
 
 impl Transform for InsertKernel {
-    fn name(&self) -> &'static str {
-        SPEC.name
-    }
-
-    fn selectors(&self) -> Vec<&Selector> {
-        vec![&self.after]
-    }
-
-    fn line(&self) -> String {
-        let stream = self.stream.map(|stream| format!(" on stream {stream}")).unwrap_or_default();
-        format!("{} kernel {} {}{stream} after {}", SPEC.name, self.kernel, self.written, self.after)
-    }
-
     fn apply(&self, draft: &mut Draft<'_>, _: &Context) -> StepReport {
         let chosen = self.after.select_all(draft);
         let places: Vec<Node> = chosen.into_iter().filter(|&node| draft.kind_of(node).is_device()).collect();

@@ -9,39 +9,37 @@ use crate::cost::{Caller, OverheadKind, PlannedKernel, Prediction, Provenance, W
 use crate::graph::{HostPart, OperatorId, Phase, TaskKind};
 use crate::scenario::context::Context;
 use crate::scenario::draft::{Added, Draft, Node, Source};
+use crate::scenario::grammar::{Argument, Form, Kind};
 use crate::scenario::selector::Selector;
-use crate::scenario::step::StepError;
-use crate::scenario::text::{Word, Words};
 use crate::scenario::transform::{StepReport, Transform};
 use crate::units::{Bytes, DurNs};
 
 use super::kernel::{self, NewKernel, Side};
-use super::replace::known_operator;
 use super::report::count;
 
 /// Runs an operator after each selected one.
 #[derive(Clone, Debug, PartialEq)]
-pub struct InsertOperator {
+struct InsertOperator {
     /// The operator, e.g. `aten::relu`.
-    pub operator: String,
+    operator: String,
     /// The operators after which it runs.
-    pub after: Selector,
+    after: Selector,
     /// Whose arguments it has: those of the first operator selected; of the one before it without.
-    pub like: Option<Selector>,
+    like: Option<Selector>,
 }
 
-/// Reads what follows `insert OPERATOR`.
-pub(super) fn parse(operator: Word<'_>, words: &mut Words<'_>) -> Result<Arc<dyn Transform>, StepError> {
-    known_operator(operator, "`kernel` or ")?;
-    let keyword = words.expect("`after`")?;
-    if keyword.text != "after" {
-        return Err(StepError::at(keyword.column, format!("`{}`: expected `after`", keyword.text)));
-    }
-    let (after, like) = words.optional_half("like", "insert OPERATOR after SELECTOR like SELECTOR")?;
-    let like = like.map(|like| Selector::parse_at(like.text, like.column)).transpose()?;
-    let after = Selector::parse_at(after.text, after.column)?;
-    Ok(Arc::new(InsertOperator { operator: operator.text.to_owned(), after, like }))
-}
+/// What follows `insert` where it is no kernel.
+pub(super) const FORM: Form = Form {
+    arguments: &[
+        Argument::new("OPERATOR", "`kernel` or an operator with a known cost", Kind::Operator),
+        Argument::selector().after(" after "),
+        Argument::selector().after(" like ").optional(),
+    ],
+    build: |given| {
+        let operator = given.get(0)?;
+        Some(Arc::new(InsertOperator { operator, after: given.get(1)?, like: given.get(2)? }))
+    },
+};
 
 /// A kernel of the operator.
 #[derive(Debug)]
@@ -56,19 +54,6 @@ struct Kernel {
 type Arguments = (Option<u32>, Phase, usize);
 
 impl Transform for InsertOperator {
-    fn name(&self) -> &'static str {
-        super::insert::SPEC.name
-    }
-
-    fn selectors(&self) -> Vec<&Selector> {
-        std::iter::once(&self.after).chain(&self.like).collect()
-    }
-
-    fn line(&self) -> String {
-        let like = self.like.as_ref().map(|like| format!(" like {like}")).unwrap_or_default();
-        format!("{} {} after {}{like}", self.name(), self.operator, self.after)
-    }
-
     fn apply(&self, draft: &mut Draft<'_>, _: &Context) -> StepReport {
         let places = places(draft, &self.after.select_all(draft));
         if places.is_empty() {

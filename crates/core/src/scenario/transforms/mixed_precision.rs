@@ -11,9 +11,8 @@ use crate::graph::{DType, Operand, Operands, OperatorId, Phase, TaskKind};
 use crate::intern::NameId;
 use crate::scenario::context::Context;
 use crate::scenario::draft::{Cast, Draft, Node};
-use crate::scenario::step::StepError;
-use crate::scenario::text::Words;
-use crate::scenario::transform::{StepReport, Transform, TransformSpec};
+use crate::scenario::grammar::{Argument, Form, Grammar, Kind};
+use crate::scenario::transform::{StepReport, Transform};
 use crate::units::Bytes;
 
 use super::cast::Casts;
@@ -22,28 +21,24 @@ use super::report::{count, survey};
 
 /// Computes in a 16-bit float where autocast would.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MixedPrecision {
+struct MixedPrecision {
     /// The 16-bit type.
-    pub dtype: DType,
+    dtype: DType,
 }
 
-pub(super) const SPEC: TransformSpec = TransformSpec {
+pub(super) const EDIT: Grammar = Grammar {
     name: "mixed-precision",
-    usage: "mixed-precision bf16|fp16",
     help: "runs products, convolutions and element-wise kernels in a 16-bit float; losses, norms and updates stay",
     example: "mixed-precision bf16",
-    parse,
+    forms: &[Form {
+        arguments: &[Argument::new("TYPE", "bf16 or fp16", Kind::Choice("type", &["bf16", "fp16"]))],
+        build: |given| {
+            let dtype = *[DType::Bf16, DType::Fp16].get(given.get::<usize>(0)?)?;
+            Some(Arc::new(MixedPrecision { dtype }))
+        },
+    }],
+    knobs: &[],
 };
-
-fn parse(words: &mut Words<'_>) -> Result<Arc<dyn Transform>, StepError> {
-    let word = words.expect("bf16 or fp16")?;
-    let dtype = match word.text {
-        "bf16" => DType::Bf16,
-        "fp16" => DType::Fp16,
-        other => return Err(StepError::unknown(word.column, "type", other, ["bf16", "fp16"])),
-    };
-    Ok(Arc::new(MixedPrecision { dtype }))
-}
 
 /// Families that autocast leaves in 32 bits: sums that would lose digits, lookups, updates. Autograd's own sums are of
 /// gradients as wide as what they are of.
@@ -59,14 +54,6 @@ fn takes_any(operator: &str) -> bool {
 }
 
 impl Transform for MixedPrecision {
-    fn name(&self) -> &'static str {
-        SPEC.name
-    }
-
-    fn line(&self) -> String {
-        format!("{} {}", SPEC.name, self.dtype.name())
-    }
-
     fn apply(&self, draft: &mut Draft<'_>, _: &Context) -> StepReport {
         let (base, graph) = (draft.base(), draft.graph());
         let mut lists: Vec<Operands> = Vec::new();

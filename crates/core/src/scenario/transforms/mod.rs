@@ -30,61 +30,41 @@ mod stream;
 mod swap_gpu;
 mod swap_link;
 
-use super::transform::TransformSpec;
+use super::grammar::Grammar;
 
-pub use accumulate::Accumulate;
-pub use checkpoint::Checkpoint;
-pub use collectives::{BucketSize, CompressComm, ScaleRanks};
-pub use cuda_graph::CudaGraph;
-pub use fuse::{Fuse, FuseOptimizer};
-pub use fuse_embedding_bags::FuseEmbeddingBags;
-pub use insert::InsertKernel;
-pub use insert_operator::InsertOperator;
-pub use mixed_precision::MixedPrecision;
-pub use overheads::{HostOverheads, OverheadSource};
-pub use overlap_comm::OverlapComm;
-pub use parallelize::Parallelize;
-pub use place_on_gpu::PlaceOnGpu;
-pub use prefetch_input::PrefetchInput;
-pub use remove::Remove;
-pub use remove_sync::RemoveSync;
-pub use reorder::Reorder;
-pub use replace::Replace;
-pub use reshard::{Plan, Reshard, Sharder, moves_of, seats_of, with_seat, without_plans};
-pub use resize_batch::ResizeBatch;
-pub use resize_op::ResizeOp;
-pub use scale::Scale;
-pub use scale_device::{Figure, ScaleDevice};
-pub use swap_gpu::SwapGpu;
-pub use swap_link::SwapLink;
+pub use reshard::{moves_of, placements_of, step_of, with_placement, without_plans};
 
 /// All edits, in order of use.
-pub(super) static ALL: [TransformSpec; 27] = [
-    resize_batch::SPEC,
-    fuse_embedding_bags::SPEC,
-    reshard::SPEC,
-    swap_gpu::SPEC,
-    place_on_gpu::SPEC,
-    overheads::SPEC,
-    scale::SPEC,
-    remove::SPEC,
-    fuse::SPEC,
+pub fn transforms() -> &'static [Grammar] {
+    &ALL
+}
+
+static ALL: [Grammar; 27] = [
+    resize_batch::EDIT,
+    fuse_embedding_bags::EDIT,
+    reshard::EDIT,
+    swap_gpu::EDIT,
+    place_on_gpu::EDIT,
+    overheads::EDIT,
+    scale::EDIT,
+    remove::EDIT,
+    fuse::EDIT,
     fuse::OPTIMIZER,
-    cuda_graph::SPEC,
-    remove_sync::SPEC,
-    mixed_precision::SPEC,
-    insert::SPEC,
-    replace::SPEC,
-    swap_link::SPEC,
+    cuda_graph::EDIT,
+    remove_sync::EDIT,
+    mixed_precision::EDIT,
+    insert::EDIT,
+    replace::EDIT,
+    swap_link::EDIT,
     collectives::RANKS,
     collectives::BUCKET,
     collectives::COMPRESS,
-    overlap_comm::SPEC,
-    prefetch_input::SPEC,
-    accumulate::SPEC,
-    checkpoint::SPEC,
-    parallelize::SPEC,
-    reorder::SPEC,
-    resize_op::SPEC,
-    scale_device::SPEC,
+    overlap_comm::EDIT,
+    prefetch_input::EDIT,
+    accumulate::EDIT,
+    checkpoint::EDIT,
+    parallelize::EDIT,
+    reorder::EDIT,
+    resize_op::EDIT,
+    scale_device::EDIT,
 ];

@@ -11,24 +11,22 @@ use crate::graph::NodeId;
 use crate::intern::NameId;
 use crate::scenario::context::Context;
 use crate::scenario::draft::{AddedId, Draft, Node};
-use crate::scenario::known::Name;
-use crate::scenario::step::StepError;
-use crate::scenario::text::Words;
-use crate::scenario::transform::{StepReport, Transform, TransformSpec};
+use crate::scenario::grammar::{Argument, Form, Grammar, Kind};
+use crate::scenario::transform::{StepReport, Transform};
 use crate::units::DurNs;
 
 use super::report::{count, list};
 
 /// Lets each host overhead T1–T5 take a time from elsewhere [Lin 2022 §III-C].
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HostOverheads {
+struct HostOverheads {
     /// Where from.
-    pub source: OverheadSource,
+    source: OverheadSource,
 }
 
 /// Where host overheads are from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum OverheadSource {
+enum OverheadSource {
     /// Each call its own, as traced.
     Measured,
     /// The mean over the calls of the same operator in this trace. Outliers are in no mean and keep their own time: they
@@ -38,49 +36,29 @@ pub enum OverheadSource {
     Database(String),
 }
 
-pub(super) const SPEC: TransformSpec = TransformSpec {
+pub(super) const EDIT: Grammar = Grammar {
     name: "overheads",
-    usage: "overheads measured|mean|FILE",
     help: "host overheads T1 to T5 from this very call, from the operator's mean, or from a saved database",
     example: "overheads mean",
-    parse,
+    forms: &[Form {
+        arguments: &[Argument::new(
+            "measured|mean|FILE",
+            "`measured`, `mean`, or the file of a database",
+            Kind::Overheads,
+        )],
+        build: |given| {
+            let source = match given.get::<String>(0)? {
+                name if name == "measured" => OverheadSource::Measured,
+                name if name == "mean" => OverheadSource::Mean,
+                file => OverheadSource::Database(file),
+            };
+            Some(Arc::new(HostOverheads { source }))
+        },
+    }],
+    knobs: &[],
 };
 
-fn parse(words: &mut Words<'_>) -> Result<Arc<dyn Transform>, StepError> {
-    let word = words.rest();
-    let source = match word.text {
-        "" => return Err(StepError::at(word.column, "expected `measured`, `mean`, or the file of a database")),
-        "measured" => OverheadSource::Measured,
-        "mean" => OverheadSource::Mean,
-        file => OverheadSource::Database(file.to_owned()),
-    };
-    Ok(Arc::new(HostOverheads { source }))
-}
-
-impl OverheadSource {
-    /// `measured`, `mean`, or the file.
-    pub fn name(&self) -> &str {
-        match self {
-            Self::Measured => "measured",
-            Self::Mean => "mean",
-            Self::Database(file) => file,
-        }
-    }
-}
-
 impl Transform for HostOverheads {
-    fn name(&self) -> &'static str {
-        SPEC.name
-    }
-
-    fn line(&self) -> String {
-        format!("{} {}", SPEC.name, self.source.name())
-    }
-
-    fn names(&self) -> Vec<Name<'_>> {
-        if let OverheadSource::Database(file) = &self.source { vec![Name::Overheads(file)] } else { Vec::new() }
-    }
-
     fn apply(&self, draft: &mut Draft<'_>, context: &Context) -> StepReport {
         match &self.source {
             OverheadSource::Measured => restore(draft),

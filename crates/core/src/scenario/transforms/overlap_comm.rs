@@ -10,7 +10,8 @@ use crate::cost::{CollectiveKind, Family, Shape};
 use crate::graph::{DType, Dependency, DependencyKind, ExecutionGraph, NodeId, OperatorId, Phase, RankPart, TaskKind};
 use crate::scenario::context::Context;
 use crate::scenario::draft::{Draft, Node, NodeSet};
-use crate::scenario::transform::{StepReport, Transform, TransformSpec};
+use crate::scenario::grammar::{Form, Grammar};
+use crate::scenario::transform::{StepReport, Transform};
 use crate::units::{DurNs, TimeNs};
 
 use super::report::{OVERLAP_DOUBT, SHARED, count};
@@ -18,14 +19,14 @@ use super::swap_link::collectives;
 
 /// Overlaps the reduction of gradients with the backward pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct OverlapComm;
+struct OverlapComm;
 
-pub(super) const SPEC: TransformSpec = TransformSpec {
+pub(super) const EDIT: Grammar = Grammar {
     name: "overlap-comm",
-    usage: "overlap-comm",
     help: "reduces gradients as soon as the backward pass made them; only the optimizer waits",
     example: "overlap-comm",
-    parse: |_| Ok(Arc::new(OverlapComm)),
+    forms: &[Form { arguments: &[], build: |_| Some(Arc::new(OverlapComm)) }],
+    knobs: &[],
 };
 
 const AT_ONCE: DurNs = DurNs::ZERO;
@@ -38,14 +39,6 @@ const EVENLY: &str =
 const TOLERANCE: f64 = 1e-3;
 
 impl Transform for OverlapComm {
-    fn name(&self) -> &'static str {
-        SPEC.name
-    }
-
-    fn line(&self) -> String {
-        SPEC.name.to_owned()
-    }
-
     fn apply(&self, draft: &mut Draft<'_>, _: &Context) -> StepReport {
         let steps = steps(draft);
         if steps.is_empty() {

@@ -7,54 +7,37 @@ use crate::graph::{Dependency, DependencyKind, Lane, LaneId, LaneKind, Operand, 
 use crate::intern::NameId;
 use crate::scenario::context::Context;
 use crate::scenario::draft::{Draft, Node, NodeSet};
+use crate::scenario::grammar::{Argument, Form, Grammar};
 use crate::scenario::selector::Selector;
-use crate::scenario::step::StepError;
-use crate::scenario::text::Words;
-use crate::scenario::transform::{StepReport, Transform, TransformSpec};
+use crate::scenario::transform::{StepReport, Transform};
 use crate::units::DurNs;
 
 use super::report::{SHARED, count};
 
 /// Moves the selected device work to another stream.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Parallelize {
+struct Parallelize {
     /// The branch.
-    pub branch: Selector,
+    branch: Selector,
     /// What needs its results; without it what is recorded to use them, else the next phase.
-    pub until: Option<Selector>,
+    until: Option<Selector>,
 }
 
-pub(super) const SPEC: TransformSpec = TransformSpec {
+pub(super) const EDIT: Grammar = Grammar {
     name: "parallelize",
-    usage: "parallelize SELECTOR [until SELECTOR]",
     help: "runs a branch on a stream of its own, from where it stands until what needs its results",
     example: "parallelize name~embedding_bag until name~cat",
-    parse,
+    forms: &[Form {
+        arguments: &[Argument::selector(), Argument::selector().after(" until ").optional()],
+        build: |given| Some(Arc::new(Parallelize { branch: given.get(0)?, until: given.get(1)? })),
+    }],
+    knobs: &[],
 };
 
 /// Number of the first added stream: one that frameworks do not use.
 const FIRST_STREAM: i64 = 10_000;
 
-fn parse(words: &mut Words<'_>) -> Result<Arc<dyn Transform>, StepError> {
-    let (branch, until) = words.optional_half("until", "parallelize SELECTOR until SELECTOR")?;
-    let until = until.map(|until| Selector::parse_at(until.text, until.column)).transpose()?;
-    Ok(Arc::new(Parallelize { branch: Selector::parse_at(branch.text, branch.column)?, until }))
-}
-
 impl Transform for Parallelize {
-    fn name(&self) -> &'static str {
-        SPEC.name
-    }
-
-    fn selectors(&self) -> Vec<&Selector> {
-        std::iter::once(&self.branch).chain(&self.until).collect()
-    }
-
-    fn line(&self) -> String {
-        let until = self.until.as_ref().map(|until| format!(" until {until}")).unwrap_or_default();
-        format!("{} {}{until}", SPEC.name, self.branch)
-    }
-
     fn apply(&self, draft: &mut Draft<'_>, _: &Context) -> StepReport {
         let movable = |&node: &Node| {
             let kind = draft.kind_of(node);

@@ -7,36 +7,29 @@ use crate::graph::{Dependency, DependencyKind, Lane, LaneId, LaneKind, TaskKind}
 use crate::intern::NameId;
 use crate::scenario::context::Context;
 use crate::scenario::draft::{Draft, Node};
+use crate::scenario::grammar::{Form, Grammar};
 use crate::scenario::inputs::{SMALLEST, is_input};
-use crate::scenario::transform::{StepReport, Transform, TransformSpec};
+use crate::scenario::transform::{StepReport, Transform};
 use crate::units::{DurNs, TimeNs};
 
 use super::report::OVERLAP_DOUBT;
 
 /// Copies inputs one step ahead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PrefetchInput;
+struct PrefetchInput;
 
-pub(super) const SPEC: TransformSpec = TransformSpec {
+pub(super) const EDIT: Grammar = Grammar {
     name: "prefetch-input",
-    usage: "prefetch-input",
     help: "copies the next step's input on a stream of its own while this step computes",
     example: "prefetch-input",
-    parse: |_| Ok(Arc::new(PrefetchInput)),
+    forms: &[Form { arguments: &[], build: |_| Some(Arc::new(PrefetchInput)) }],
+    knobs: &[],
 };
 
 /// The stream's number: one that frameworks do not use.
 const STREAM: i64 = 9_999;
 
 impl Transform for PrefetchInput {
-    fn name(&self) -> &'static str {
-        SPEC.name
-    }
-
-    fn line(&self) -> String {
-        SPEC.name.to_owned()
-    }
-
     fn apply(&self, draft: &mut Draft<'_>, _: &Context) -> StepReport {
         let copies = inputs(draft);
         if copies.is_empty() {

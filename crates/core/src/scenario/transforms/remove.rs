@@ -6,45 +6,31 @@ use std::sync::Arc;
 use crate::graph::{OperatorId, TaskKind};
 use crate::scenario::context::Context;
 use crate::scenario::draft::{AddedId, Draft, Node, NodeSet};
+use crate::scenario::grammar::{Argument, Form, Grammar};
 use crate::scenario::selector::Selector;
-use crate::scenario::step::StepError;
-use crate::scenario::text::Words;
-use crate::scenario::transform::{StepReport, Transform, TransformSpec};
+use crate::scenario::transform::{StepReport, Transform};
 
 use super::report::count;
 
 /// Takes the selected tasks out. Where all device work of an operator goes, its host time and launches go too.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Remove {
+struct Remove {
     /// Which tasks.
-    pub selector: Selector,
+    selector: Selector,
 }
 
-pub(super) const SPEC: TransformSpec = TransformSpec {
+pub(super) const EDIT: Grammar = Grammar {
     name: "remove",
-    usage: "remove SELECTOR",
     help: "takes operators out with their host time, launches and kernels",
     example: "remove name~dropout",
-    parse,
+    forms: &[Form {
+        arguments: &[Argument::selector()],
+        build: |given| Some(Arc::new(Remove { selector: given.get(0)? })),
+    }],
+    knobs: &[],
 };
 
-fn parse(words: &mut Words<'_>) -> Result<Arc<dyn Transform>, StepError> {
-    Ok(Arc::new(Remove { selector: Selector::of_rest(words)? }))
-}
-
 impl Transform for Remove {
-    fn name(&self) -> &'static str {
-        SPEC.name
-    }
-
-    fn selectors(&self) -> Vec<&Selector> {
-        vec![&self.selector]
-    }
-
-    fn line(&self) -> String {
-        format!("{} {}", SPEC.name, self.selector)
-    }
-
     fn apply(&self, draft: &mut Draft<'_>, _: &Context) -> StepReport {
         let all = self.selector.select_all(draft);
         if all.is_empty() {

@@ -6,45 +6,31 @@ use crate::cost::{Route, Shape};
 use crate::graph::{DependencyKind, TaskKind};
 use crate::scenario::context::Context;
 use crate::scenario::draft::{Draft, DraftEdge, Node, NodeSet};
+use crate::scenario::grammar::{Argument, Form, Grammar};
 use crate::scenario::selector::Selector;
-use crate::scenario::step::StepError;
-use crate::scenario::text::Words;
-use crate::scenario::transform::{StepReport, Transform, TransformSpec};
+use crate::scenario::transform::{StepReport, Transform};
 
 use super::report::{OVERLAP_DOUBT, count};
 
 /// Lets the host go on where it waited for the device without needing a result.
 #[derive(Clone, Debug, PartialEq)]
-pub struct RemoveSync {
+struct RemoveSync {
     /// Which waiting calls; all without one.
-    pub selector: Option<Selector>,
+    selector: Option<Selector>,
 }
 
-pub(super) const SPEC: TransformSpec = TransformSpec {
+pub(super) const EDIT: Grammar = Grammar {
     name: "remove-sync",
-    usage: "remove-sync [SELECTOR]",
     help: "lets the host go on where it waited for the device and no copy to the host needs it",
     example: "remove-sync name~DeviceSynchronize",
-    parse,
+    forms: &[Form {
+        arguments: &[Argument::selector().optional()],
+        build: |given| Some(Arc::new(RemoveSync { selector: given.get(0)? })),
+    }],
+    knobs: &[],
 };
 
-fn parse(words: &mut Words<'_>) -> Result<Arc<dyn Transform>, StepError> {
-    Ok(Arc::new(RemoveSync { selector: Selector::of_rest_if_any(words)? }))
-}
-
 impl Transform for RemoveSync {
-    fn name(&self) -> &'static str {
-        SPEC.name
-    }
-
-    fn selectors(&self) -> Vec<&Selector> {
-        self.selector.iter().collect()
-    }
-
-    fn line(&self) -> String {
-        self.selector.as_ref().map_or_else(|| SPEC.name.to_owned(), |selector| format!("{} {selector}", SPEC.name))
-    }
-
     fn apply(&self, draft: &mut Draft<'_>, _: &Context) -> StepReport {
         let chosen: Option<NodeSet> =
             self.selector.as_ref().map(|selector| selector.select_all(draft).into_iter().collect());

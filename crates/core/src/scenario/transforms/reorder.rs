@@ -6,50 +6,34 @@ use std::sync::Arc;
 use crate::graph::{LaneId, TaskKind};
 use crate::scenario::context::Context;
 use crate::scenario::draft::{Draft, Node, NodeSet, order_kind};
+use crate::scenario::grammar::{Argument, Form, Grammar};
 use crate::scenario::selector::Selector;
-use crate::scenario::step::StepError;
-use crate::scenario::text::Words;
-use crate::scenario::transform::{StepReport, Transform, TransformSpec};
+use crate::scenario::transform::{StepReport, Transform};
 use crate::units::DurNs;
 
 use super::report::{OVERLAP_DOUBT, count};
 
 /// Runs what `first` selects before what `second` selects, where it came after it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Reorder {
+struct Reorder {
     /// What moves.
-    pub first: Selector,
+    first: Selector,
     /// Before what.
-    pub second: Selector,
+    second: Selector,
 }
 
-pub(super) const SPEC: TransformSpec = TransformSpec {
+pub(super) const EDIT: Grammar = Grammar {
     name: "reorder",
-    usage: "reorder SELECTOR before SELECTOR",
     help: "runs the first earlier: before the second on the same thread or stream; they have to be independent",
     example: "reorder name~all_to_all before name~addmm",
-    parse,
+    forms: &[Form {
+        arguments: &[Argument::selector(), Argument::selector().after(" before ")],
+        build: |given| Some(Arc::new(Reorder { first: given.get(0)?, second: given.get(1)? })),
+    }],
+    knobs: &[],
 };
 
-fn parse(words: &mut Words<'_>) -> Result<Arc<dyn Transform>, StepError> {
-    let (first, second) = words.halves("before", "SELECTOR before SELECTOR")?;
-    let first = Selector::parse_at(first.text, first.column)?;
-    Ok(Arc::new(Reorder { first, second: Selector::parse_at(second.text, second.column)? }))
-}
-
 impl Transform for Reorder {
-    fn name(&self) -> &'static str {
-        SPEC.name
-    }
-
-    fn selectors(&self) -> Vec<&Selector> {
-        vec![&self.first, &self.second]
-    }
-
-    fn line(&self) -> String {
-        format!("{} {} before {}", SPEC.name, self.first, self.second)
-    }
-
     fn apply(&self, draft: &mut Draft<'_>, _: &Context) -> StepReport {
         let moving: NodeSet = self.first.select_all(draft).into_iter().collect();
         let staying: NodeSet = self.second.select_all(draft).into_iter().collect();

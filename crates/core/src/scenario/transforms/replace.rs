@@ -4,45 +4,42 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use crate::cost::operators::{bare, operator_family};
+use crate::cost::operators::bare;
 use crate::cost::{Caller, Launch, Work, work_of};
 use crate::graph::{Operand, Operands, OperatorId, Phase, TaskKind};
 use crate::scenario::context::Context;
 use crate::scenario::draft::Draft;
-use crate::scenario::nearest::nearest;
+use crate::scenario::grammar::{Argument, Form, Grammar, Kind};
 use crate::scenario::selector::Selector;
-use crate::scenario::step::StepError;
-use crate::scenario::text::{Word, Words};
-use crate::scenario::transform::{StepReport, Transform, TransformSpec};
+use crate::scenario::transform::{StepReport, Transform};
 use crate::units::Bytes;
 
 use super::report::{count, survey};
 
 /// Lets the selected kernels compute another operator on their operator's arguments.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Replace {
+struct Replace {
     /// Which kernels.
-    pub selector: Selector,
+    selector: Selector,
     /// The operator, e.g. `aten::relu`.
-    pub operator: String,
+    operator: String,
 }
 
-pub(super) const SPEC: TransformSpec = TransformSpec {
+pub(super) const EDIT: Grammar = Grammar {
     name: "replace",
-    usage: "replace SELECTOR with OPERATOR",
     help: "lets the selected kernels compute another operator on the same arguments",
     example: "replace name=aten::gelu with aten::relu",
-    parse,
+    forms: &[Form {
+        arguments: &[
+            Argument::selector(),
+            Argument::new("OPERATOR", "an operator with a known cost", Kind::Operator).after(" with "),
+        ],
+        build: |given| Some(Arc::new(Replace { selector: given.get(0)?, operator: given.get(1)? })),
+    }],
+    knobs: &[],
 };
 
-fn parse(words: &mut Words<'_>) -> Result<Arc<dyn Transform>, StepError> {
-    let (selector, operator) = words.halves("with", "SELECTOR with OPERATOR")?;
-    known_operator(operator, "")?;
-    let selector = Selector::parse_at(selector.text, selector.column)?;
-    Ok(Arc::new(Replace { selector, operator: operator.text.to_owned() }))
-}
-
-/// Operators of one tensor, the most common first: of the arguments of an operator of several they take the first.
+/// Operators of one tensor: of the arguments of an operator of several they take the first.
 const OF_ONE: [&str; 20] = [
     "relu",
     "abs",
@@ -66,38 +63,6 @@ const OF_ONE: [&str; 20] = [
     "tanh",
 ];
 
-/// Operators that people insert, for those who misspell one.
-const COMMON: [&str; 16] = [
-    "add",
-    "addmm",
-    "bmm",
-    "cat",
-    "conv2d",
-    "convolution",
-    "copy_",
-    "dropout",
-    "embedding_bag",
-    "layer_norm",
-    "linear",
-    "matmul",
-    "mm",
-    "mul",
-    "softmax",
-    "sum",
-];
-
-/// Refuses an operator whose cost no model knows.
-pub(super) fn known_operator(operator: Word<'_>, or: &str) -> Result<(), StepError> {
-    if operator_family(operator.text).is_some() {
-        return Ok(());
-    }
-    let known: Vec<String> = OF_ONE.iter().chain(&COMMON).map(|name| format!("aten::{name}")).collect();
-    let nearest = nearest(operator.text, known.iter().map(String::as_str)).map(str::to_owned);
-    let hint = nearest.as_ref().map_or(", e.g. aten::relu".to_owned(), |name| format!("; did you mean `{name}`?"));
-    let message = format!("`{}`: expected {or}an operator with a known cost{hint}", operator.text);
-    Err(StepError { nearest, ..StepError::at(operator.column, message) })
-}
-
 fn takes_one(operator: &str) -> bool {
     OF_ONE.contains(&bare(operator).trim_end_matches('_'))
 }
@@ -110,18 +75,6 @@ fn first_tensor(operands: &Operands) -> Option<Operands> {
 }
 
 impl Transform for Replace {
-    fn name(&self) -> &'static str {
-        SPEC.name
-    }
-
-    fn selectors(&self) -> Vec<&Selector> {
-        vec![&self.selector]
-    }
-
-    fn line(&self) -> String {
-        format!("{} {} with {}", SPEC.name, self.selector, self.operator)
-    }
-
     fn apply(&self, draft: &mut Draft<'_>, _: &Context) -> StepReport {
         let mut changed = Vec::new();
         let mut unknown = 0;

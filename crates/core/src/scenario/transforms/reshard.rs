@@ -4,126 +4,44 @@ mod exchange;
 mod law;
 mod moves;
 mod rewrite;
-mod sharder;
 
-use std::fmt::Write;
 use std::sync::Arc;
 
 use crate::scenario::context::Context;
 use crate::scenario::draft::Draft;
-use crate::scenario::step::StepError;
-use crate::scenario::tables::{Cut, Table, TablePlacement, Tables};
-use crate::scenario::text::{Word, Words};
-use crate::scenario::transform::{StepReport, Transform, TransformSpec};
+use crate::scenario::grammar::{Argument, Form, Grammar, Kind};
+use crate::scenario::tables::{Cut, Plan, Table, TablePlacement, Tables};
+use crate::scenario::transform::{StepReport, Transform};
 
-pub use moves::{moves_of, seats_of, with_seat, without_plans};
-pub use sharder::Sharder;
+pub use moves::{moves_of, placements_of, step_of, with_placement, without_plans};
 
 /// Moves tables; look-ups and the exchange of looked-up rows are re-costed.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Reshard {
+struct Reshard {
     /// Which table goes where.
-    pub plan: Plan,
+    plan: Plan,
 }
 
-/// Which table goes where.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Plan {
-    /// All, by a rule.
-    By(Sharder),
-    /// Single tables, each with its new placement by global numbers of ranks; the others stay.
-    Moves(Vec<(usize, TablePlacement)>),
-}
-
-pub(super) const SPEC: TransformSpec = TransformSpec {
+pub(super) const EDIT: Grammar = Grammar {
     name: "reshard-tables",
-    usage: "reshard-tables SHARDER | tN:rRANK | tN:rA,rB(col|row|copy) | tN:rRANK(uvm=HITS) …",
     help: "moves, cuts or copies embedding tables, with their look-ups and their share of the all-to-all",
     example: "reshard-tables t0:r1",
-    parse,
+    forms: &[FORM],
+    knobs: &[],
 };
 
-fn parse(words: &mut Words<'_>) -> Result<Arc<dyn Transform>, StepError> {
-    Ok(Arc::new(Reshard { plan: Plan::parse(words)? }))
-}
-
-impl Plan {
-    /// Reads a sharder or moves.
-    fn parse(words: &mut Words<'_>) -> Result<Self, StepError> {
-        let first = words.expect("a sharder or moves such as t3:r1")?;
-        if first.text == "best" {
-            let message = "`best` is a search: `tables --sharder best` runs it and gives the plan as moves";
-            return Err(StepError::at(first.column, message));
-        }
-        if let Some(sharder) = Sharder::parse(first.text) {
-            return Ok(Self::By(sharder));
-        }
-        let rest: Vec<Word<'_>> = words.by_ref().collect();
-        std::iter::once(first).chain(rest).map(one_move).collect::<Result<_, _>>().map(Self::Moves)
-    }
-}
-
-fn one_move(word: Word<'_>) -> Result<(usize, TablePlacement), StepError> {
-    let parts = word.text.strip_prefix('t').and_then(|rest| rest.split_once(':'));
-    if let Some((table, placement)) = parts {
-        if let (Ok(table), Some(placement)) = (table.parse(), TablePlacement::parse(placement)) {
-            return Ok((table, placement));
-        }
-        if let Some(number) = out_of_range(table, placement) {
-            return Err(StepError::at(word.column, format!("`{}`: expected {number}", word.text)));
-        }
-        if placement.contains([',', '(']) {
-            let message = format!(
-                "`{}`: expected r0,r2(col), r0,r2(row) or r0,r2(copy) for different ranks, or r1(uvm=0.9)",
-                word.text
-            );
-            return Err(StepError::at(word.column, message));
-        }
-    } else if word.text.starts_with("random(") {
-        let message = format!("`{}`: expected a whole number from 0 to {} in random(SEED)", word.text, u64::MAX);
-        return Err(StepError::at(word.column, message));
-    } else if !word.text.contains(':') {
-        let names: Vec<String> = Sharder::ALL.into_iter().map(Sharder::name).collect();
-        return Err(StepError::unknown(word.column, "sharder", word.text, names.iter().map(String::as_str)));
-    }
-    Err(StepError::at(word.column, format!("`{}`: expected a move such as t3:r1", word.text)))
-}
-
-/// The range of the number in a move that lies outside its range.
-fn out_of_range(table: &str, placement: &str) -> Option<&'static str> {
-    let (ranks, marks) = placement.split_once('(').unwrap_or((placement, ""));
-    let hits = marks.split([',', ')']).find_map(|mark| mark.trim().strip_prefix("uvm="));
-    let is_bad = |rank: &str| rank.strip_prefix('r').is_some_and(|number| number.parse::<usize>().is_err());
-    if table.parse::<usize>().is_err() {
-        return Some("tables by their numbers from 0, e.g. t3:r1");
-    }
-    if ranks.split(',').any(is_bad) {
-        return Some("ranks by their numbers from 0, e.g. t3:r1");
-    }
-    let is_share = |hits: &str| hits.parse().is_ok_and(|hits: f64| (0.0..=1.0).contains(&hits));
-    hits.filter(|hits| !is_share(hits)).map(|_| "a share of hits from 0 to 1, e.g. r1(uvm=0.9)")
-}
+const FORM: Form = Form {
+    arguments: &[Argument::new(
+        "SHARDER | tN:rRANK | tN:rA,rB(col|row|copy) | tN:rRANK(uvm=HITS) …",
+        "a sharder or moves such as t3:r1",
+        Kind::Plan,
+    )],
+    build: |given| Some(Arc::new(Reshard { plan: given.get(0)? })),
+};
 
 impl Transform for Reshard {
-    fn name(&self) -> &'static str {
-        SPEC.name
-    }
-
-    fn line(&self) -> String {
-        let mut line = SPEC.name.to_owned();
-        match &self.plan {
-            Plan::By(sharder) => line.extend([" ", &sharder.name()]),
-            Plan::Moves(moves) => {
-                for (table, placement) in moves {
-                    let _ = write!(line, " t{table}:{placement}");
-                }
-            }
-        }
-        line
-    }
-
     /// Tables are counted over all ranks, so each has to be there.
-    fn tells_apart(&self, _: u32, _: u32) -> bool {
+    fn tells_apart(&self) -> bool {
         true
     }
 
@@ -164,7 +82,7 @@ impl Reshard {
         };
         let mut new = old.to_vec();
         for (table, placement) in moves {
-            match (new.get_mut(*table), seated(draft, tables, *table, placement)) {
+            match (new.get_mut(*table), by_position(draft, tables, *table, placement)) {
                 (Some(slot), Ok(placement)) => *slot = placement,
                 (Some(_), Err(problem)) => report.unhandled.push(problem),
                 (None, _) if *table < tables.tables.len() => {
@@ -180,7 +98,7 @@ impl Reshard {
 }
 
 /// A placement by global numbers as one by positions, if it can be.
-fn seated(
+fn by_position(
     draft: &Draft<'_>,
     tables: &Tables,
     table: usize,
@@ -209,27 +127,5 @@ fn seated(
             Err(format!("t{table} has {} rows: too few for {parts} ranks", sizes.rows))
         }
         _ => Ok(TablePlacement { ranks, ..placement.clone() }),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use crate::scenario::parse_step;
-
-    #[test]
-    fn plans_are_read_back_from_their_lines() {
-        for line in ["reshard-tables naive", "reshard-tables random(3)", "reshard-tables t3:r1 t7:r0,r2(col)"] {
-            assert_eq!(parse_step(line).unwrap().to_string(), line);
-        }
-    }
-
-    #[test]
-    fn what_is_no_plan_is_told_with_its_place() {
-        let error = |line: &str| parse_step(line).unwrap_err().to_string();
-        assert!(error("reshard-tables").starts_with("column 15: expected a sharder"));
-        assert!(error("reshard-tables best").contains("tables --sharder best"));
-        assert!(error("reshard-tables naiv").contains("did you mean `naive`"));
-        assert!(error("reshard-tables t1:r0 t2:x").starts_with("column 22: `t2:x`: expected a move"));
-        assert!(error("reshard-tables t1:r0,r0(col)").contains("for different ranks"));
     }
 }

@@ -11,53 +11,46 @@ use crate::scenario::base::Base;
 use crate::scenario::batch::{BatchLaws, BatchPlan, Modelled};
 use crate::scenario::context::Context;
 use crate::scenario::draft::Draft;
-use crate::scenario::step::StepError;
-use crate::scenario::text::Words;
-use crate::scenario::transform::{StepReport, Transform, TransformSpec};
+use crate::scenario::grammar::{Argument, Form, Grammar, Kind, Knob};
+use crate::scenario::transform::{StepReport, Transform};
 use crate::units::{Bytes, DurNs};
 
 use super::report::{count, list, survey};
 
 /// Changes the number of samples per iteration and rank. Host time and gradients' collectives stay.
 #[derive(Clone, Debug, PartialEq)]
-pub struct ResizeBatch {
+struct ResizeBatch {
     /// The new batch size.
-    pub batch: u64,
+    batch: u64,
     /// The traced one, where the trace does not tell it.
-    pub from: Option<u64>,
+    from: Option<u64>,
 }
 
-pub(super) const SPEC: TransformSpec = TransformSpec {
+pub(super) const EDIT: Grammar = Grammar {
     name: "resize-batch",
-    usage: "resize-batch N [from B]",
     help: "changes the batch size per rank; kernels and input copies are re-costed, host time stays",
     example: "resize-batch 4096",
-    parse,
+    forms: &[Form {
+        arguments: &[
+            Argument::new("N", "the new batch size", SIZE),
+            Argument::new("B", "the traced batch size", SIZE).after(" from ").optional(),
+        ],
+        build: |given| Some(Arc::new(ResizeBatch { batch: given.get(0)?, from: given.get(1)? })),
+    }],
+    knobs: &[Knob {
+        name: "batch",
+        help: "samples per iteration and rank",
+        unit: "batch",
+        line: "resize-batch 1",
+        argument: 0,
+        range: "",
+    }],
 };
 
-/// Largest batch that can be asked for.
-const LARGEST: u64 = 1 << 30;
-
-fn parse(words: &mut Words<'_>) -> Result<Arc<dyn Transform>, StepError> {
-    let batch = words.expect("the new batch size")?.whole(1..=LARGEST)?;
-    let from = match words.next() {
-        None => None,
-        Some(word) if word.text == "from" => Some(words.expect("the traced batch size")?.whole(1..=LARGEST)?),
-        Some(word) => return Err(StepError::at(word.column, format!("`{}`: expected `from B`", word.text))),
-    };
-    Ok(Arc::new(ResizeBatch { batch, from }))
-}
+/// Batch sizes that can be asked for.
+const SIZE: Kind = Kind::Whole(1, 1 << 30);
 
 impl Transform for ResizeBatch {
-    fn name(&self) -> &'static str {
-        SPEC.name
-    }
-
-    fn line(&self) -> String {
-        let from = self.from.map(|from| format!(" from {from}")).unwrap_or_default();
-        format!("{} {}{from}", SPEC.name, self.batch)
-    }
-
     fn apply(&self, draft: &mut Draft<'_>, context: &Context) -> StepReport {
         let base = draft.base();
         let Some(old) = self.from.or(base.graph().batch_size) else {

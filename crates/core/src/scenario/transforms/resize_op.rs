@@ -7,61 +7,42 @@ use rustc_hash::FxHashMap;
 use crate::graph::{Operand, Operands, OperatorId, TaskKind};
 use crate::scenario::context::Context;
 use crate::scenario::draft::{Draft, Node};
+use crate::scenario::grammar::{Argument, Form, Grammar, Kind};
 use crate::scenario::selector::Selector;
-use crate::scenario::step::StepError;
-use crate::scenario::text::{Word, Words};
-use crate::scenario::transform::{StepReport, Transform, TransformSpec};
+use crate::scenario::transform::{StepReport, Transform};
 
 use super::report::{count, survey};
 
 /// Lets every dimension of `old` elements in the arguments of the selected operators have `new`.
 #[derive(Clone, Debug, PartialEq)]
-pub struct ResizeOp {
+struct ResizeOp {
     /// Which operators.
-    pub selector: Selector,
+    selector: Selector,
     /// The size now.
-    pub old: u64,
+    old: u64,
     /// The size then.
-    pub new: u64,
+    new: u64,
 }
 
-pub(super) const SPEC: TransformSpec = TransformSpec {
+pub(super) const EDIT: Grammar = Grammar {
     name: "resize-op",
-    usage: "resize-op SELECTOR OLD->NEW",
     help: "gives dimensions of OLD elements in the selected operators' arguments NEW elements",
     example: "resize-op name=aten::addmm 1024->2048",
-    parse,
+    forms: &[Form {
+        arguments: &[
+            Argument::selector(),
+            Argument::new("OLD", "OLD->NEW", SIZE),
+            Argument::new("NEW", "the new size", SIZE).after("->"),
+        ],
+        build: |given| Some(Arc::new(ResizeOp { selector: given.get(0)?, old: given.get(1)?, new: given.get(2)? })),
+    }],
+    knobs: &[],
 };
 
-/// Largest dimension that can be asked for.
-const LARGEST: u64 = 1 << 40;
-
-fn parse(words: &mut Words<'_>) -> Result<Arc<dyn Transform>, StepError> {
-    let end = words.column();
-    let (before, last) = words.split_last().ok_or_else(|| StepError::at(end, "expected SELECTOR OLD->NEW"))?;
-    let Some((old, new)) = last.text.split_once("->") else {
-        return Err(StepError::at(last.column, format!("`{}`: expected sizes as OLD->NEW", last.text)));
-    };
-    let column = last.column + old.chars().count() + 2;
-    let old = Word { text: old, column: last.column }.whole(1..=LARGEST)?;
-    let new = Word { text: new, column }.whole(1..=LARGEST)?;
-    let selector = Selector::parse_at(before.text, before.column)?;
-    Ok(Arc::new(ResizeOp { selector, old, new }))
-}
+/// Dimensions that can be asked for.
+const SIZE: Kind = Kind::Whole(1, 1 << 40);
 
 impl Transform for ResizeOp {
-    fn name(&self) -> &'static str {
-        SPEC.name
-    }
-
-    fn selectors(&self) -> Vec<&Selector> {
-        vec![&self.selector]
-    }
-
-    fn line(&self) -> String {
-        format!("{} {} {}->{}", SPEC.name, self.selector, self.old, self.new)
-    }
-
     fn apply(&self, draft: &mut Draft<'_>, _: &Context) -> StepReport {
         let computes = |node: &Node| matches!(draft.kind_of(*node), TaskKind::Kernel | TaskKind::Compute);
         let mut chosen = self.selector.select_all(draft);

@@ -4,56 +4,34 @@ use std::sync::Arc;
 
 use crate::scenario::context::Context;
 use crate::scenario::draft::Draft;
+use crate::scenario::grammar::{Argument, Form, Grammar, Kind};
 use crate::scenario::selector::Selector;
-use crate::scenario::step::StepError;
-use crate::scenario::text::{Words, short};
-use crate::scenario::transform::{StepReport, Transform, TransformSpec};
+use crate::scenario::text::short;
+use crate::scenario::transform::{StepReport, Transform};
 
 use super::report::count;
 
 /// Multiplies the duration of the selected tasks.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Scale {
+struct Scale {
     /// Which tasks.
-    pub selector: Selector,
+    selector: Selector,
     /// The factor, from 0.
-    pub factor: f64,
+    factor: f64,
 }
 
-pub(super) const SPEC: TransformSpec = TransformSpec {
+pub(super) const EDIT: Grammar = Grammar {
     name: "scale",
-    usage: "scale SELECTOR xFACTOR",
     help: "multiplies the time of the selected tasks: a virtual speed-up or slow-down of anything",
     example: "scale kind=kernel x0.5",
-    parse,
+    forms: &[Form {
+        arguments: &[Argument::selector(), Argument::new("FACTOR", "xFACTOR", Kind::Factor(0.0, 1e6))],
+        build: |given| Some(Arc::new(Scale { selector: given.get(0)?, factor: given.get(1)? })),
+    }],
+    knobs: &[],
 };
 
-fn parse(words: &mut Words<'_>) -> Result<Arc<dyn Transform>, StepError> {
-    let end = words.column();
-    let (before, last) = words.split_last().ok_or_else(|| StepError::at(end, "expected SELECTOR xFACTOR"))?;
-    let is_term = last.text.len() > 1 && last.text.contains(['=', '~', '<', '>', ')']);
-    if is_term || before.text.is_empty() {
-        let column = if is_term { words.column() } else { last.column };
-        return Err(StepError::at(column, "expected SELECTOR xFACTOR, e.g. `kind=kernel x0.5`"));
-    }
-    let factor = last.number(&['x', 'X', '×', '*'], 0.0..=1e6)?;
-    let selector = Selector::parse_at(before.text, before.column)?;
-    Ok(Arc::new(Scale { selector, factor }))
-}
-
 impl Transform for Scale {
-    fn name(&self) -> &'static str {
-        SPEC.name
-    }
-
-    fn selectors(&self) -> Vec<&Selector> {
-        vec![&self.selector]
-    }
-
-    fn line(&self) -> String {
-        format!("{} {} x{}", SPEC.name, self.selector, short(self.factor))
-    }
-
     fn apply(&self, draft: &mut Draft<'_>, _: &Context) -> StepReport {
         let chosen = self.selector.select_all(draft);
         if chosen.is_empty() {

@@ -14,16 +14,16 @@ use crate::device::{DeviceKind, DeviceProfile, LinkProfile};
 use crate::graph::{NodeId, TaskKind};
 use crate::scenario::context::Context;
 use crate::scenario::draft::{Draft, Node};
-use crate::scenario::step::StepError;
-use crate::scenario::text::{Words, short};
-use crate::scenario::transform::{StepReport, Transform, TransformSpec};
+use crate::scenario::grammar::{Argument, Form, Grammar, Kind, Knob};
+use crate::scenario::text::short;
+use crate::scenario::transform::{StepReport, Transform};
 use crate::units::DurNs;
 
 use super::report::{count, list};
 
 /// A figure of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Figure {
+enum Figure {
     /// Memory bandwidth.
     DramBandwidth,
     /// All arithmetic rates.
@@ -34,56 +34,53 @@ pub enum Figure {
     HostLink,
 }
 
-impl Figure {
-    /// All of them.
-    pub const ALL: [Self; 4] = [Self::DramBandwidth, Self::Flops, Self::Link, Self::HostLink];
+/// The figures in the order of [`NAMES`].
+const FIGURES: [Figure; 4] = [Figure::DramBandwidth, Figure::Flops, Figure::Link, Figure::HostLink];
 
-    /// Its name in steps and knobs.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::DramBandwidth => "dram_bw",
-            Self::Flops => "flops",
-            Self::Link => "link",
-            Self::HostLink => "host_link",
-        }
+/// What steps and knobs call the figures.
+const NAMES: &[&str] = &["dram_bw", "flops", "link", "host_link"];
+
+impl Figure {
+    fn name(self) -> &'static str {
+        NAMES[self as usize]
     }
 }
 
 /// Multiplies a figure of every device.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct ScaleDevice {
+struct ScaleDevice {
     /// Which.
-    pub figure: Figure,
+    figure: Figure,
     /// By what.
-    pub factor: f64,
+    factor: f64,
 }
 
-pub(super) const SPEC: TransformSpec = TransformSpec {
+const fn knob(name: &'static str, help: &'static str, line: &'static str) -> Knob {
+    Knob { name, help, unit: "factor", line, argument: 1, range: "0.25..4x9" }
+}
+
+pub(super) const EDIT: Grammar = Grammar {
     name: "scale-device",
-    usage: "scale-device dram_bw|flops|link|host_link xFACTOR",
     help: "multiplies a figure of the device: memory bandwidth, arithmetic rates, links",
     example: "scale-device dram_bw x2",
-    parse,
+    forms: &[Form {
+        arguments: &[
+            Argument::new("FIGURE", "dram_bw, flops, link or host_link", Kind::Choice("figure", NAMES)),
+            Argument::new("FACTOR", "xFACTOR", Kind::Factor(1e-3, 1e3)),
+        ],
+        build: |given| {
+            Some(Arc::new(ScaleDevice { figure: *FIGURES.get(given.get::<usize>(0)?)?, factor: given.get(1)? }))
+        },
+    }],
+    knobs: &[
+        knob("dram_bw", "the device's memory bandwidth, as a factor", "scale-device dram_bw x1"),
+        knob("flops", "its arithmetic rates", "scale-device flops x1"),
+        knob("link", "its links to other devices", "scale-device link x1"),
+        knob("host_link", "its link to the host", "scale-device host_link x1"),
+    ],
 };
 
-fn parse(words: &mut Words<'_>) -> Result<Arc<dyn Transform>, StepError> {
-    let word = words.expect("dram_bw, flops, link or host_link")?;
-    let names = || Figure::ALL.iter().map(|figure| figure.name());
-    let figure = Figure::ALL.into_iter().find(|figure| figure.name() == word.text);
-    let figure = figure.ok_or_else(|| StepError::unknown(word.column, "figure", word.text, names()))?;
-    let factor = words.expect("xFACTOR")?.number(&['x', 'X', '×'], 1e-3..=1e3)?;
-    Ok(Arc::new(ScaleDevice { figure, factor }))
-}
-
 impl Transform for ScaleDevice {
-    fn name(&self) -> &'static str {
-        SPEC.name
-    }
-
-    fn line(&self) -> String {
-        format!("{} {} x{}", SPEC.name, self.figure.name(), short(self.factor))
-    }
-
     fn apply(&self, draft: &mut Draft<'_>, _: &Context) -> StepReport {
         let nodes = self.affected(draft);
         if nodes.is_empty() {

@@ -8,10 +8,8 @@ use crate::device::DeviceKind;
 use crate::graph::{NodeId, TaskKind};
 use crate::scenario::context::Context;
 use crate::scenario::draft::{Draft, Node};
-use crate::scenario::known::Name;
-use crate::scenario::step::StepError;
-use crate::scenario::text::{Words, short};
-use crate::scenario::transform::{StepReport, Transform, TransformSpec};
+use crate::scenario::grammar::{Argument, Form, Grammar, Kind};
+use crate::scenario::transform::{StepReport, Transform};
 use crate::units::DurNs;
 
 use super::report::{count, list, survey};
@@ -19,46 +17,30 @@ use super::swap_link::note_waiting;
 
 /// Runs kernels and copies on another device, and collectives over its link where that is known.
 #[derive(Clone, Debug, PartialEq)]
-pub struct SwapGpu {
+pub(super) struct SwapGpu {
     /// The device, as written.
-    pub device: String,
+    pub(super) device: String,
     /// Factor on host time: another device often comes with another host.
-    pub host: f64,
+    pub(super) host: f64,
 }
 
-pub(super) const SPEC: TransformSpec = TransformSpec {
+pub(super) const EDIT: Grammar = Grammar {
     name: "swap-gpu",
-    usage: "swap-gpu DEVICE [host xFACTOR]",
     help: "runs the kernels on another device, with host time multiplied by FACTOR",
     example: "swap-gpu H200",
-    parse,
+    forms: &[Form {
+        arguments: &[
+            Argument::new("DEVICE", "the name of a device, e.g. H200", Kind::Device),
+            Argument::new("FACTOR", "xFACTOR", Kind::Factor(1e-3, 1e3)).after(" host ").optional(),
+        ],
+        build: |given| {
+            Some(Arc::new(SwapGpu { device: given.get(0)?, host: given.get::<Option<f64>>(1)?.unwrap_or(1.0) }))
+        },
+    }],
+    knobs: &[],
 };
 
-fn parse(words: &mut Words<'_>) -> Result<Arc<dyn Transform>, StepError> {
-    let column = words.column();
-    let (device, host) = words.optional_half("host", "DEVICE host xFACTOR")?;
-    if device.text.is_empty() {
-        return Err(StepError::at(column, "expected the name of a device, e.g. H200"));
-    }
-    let host = host.map_or(Ok(1.0), |factor| factor.number(&['x', '×'], 1e-3..=1e3))?;
-    Ok(Arc::new(SwapGpu { device: device.text.to_owned(), host }))
-}
-
 impl Transform for SwapGpu {
-    fn name(&self) -> &'static str {
-        SPEC.name
-    }
-
-    fn line(&self) -> String {
-        let host =
-            if (self.host - 1.0).abs() < f64::EPSILON { String::new() } else { format!(" host x{}", short(self.host)) };
-        format!("{} {}{host}", SPEC.name, self.device)
-    }
-
-    fn names(&self) -> Vec<Name<'_>> {
-        vec![Name::Device(&self.device)]
-    }
-
     fn apply(&self, draft: &mut Draft<'_>, context: &Context) -> StepReport {
         let device = match context.catalog.find(&self.device) {
             Ok(device) => device.clone(),

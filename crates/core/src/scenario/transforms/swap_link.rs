@@ -7,46 +7,31 @@ use crate::cost::topology::{self, COMMON_NODE};
 use crate::graph::TaskKind;
 use crate::scenario::context::Context;
 use crate::scenario::draft::{Draft, Layout, Node};
-use crate::scenario::known::Name;
-use crate::scenario::step::StepError;
-use crate::scenario::text::Words;
-use crate::scenario::transform::{StepReport, Transform, TransformSpec};
+use crate::scenario::grammar::{Argument, Form, Grammar, Kind};
+use crate::scenario::transform::{StepReport, Transform};
 use crate::units::DurNs;
 
 use super::report::{count, survey};
 
 /// Runs collectives over another interconnect.
 #[derive(Clone, Debug, PartialEq)]
-pub struct SwapLink {
+struct SwapLink {
     /// The interconnect, as written.
-    pub link: String,
+    link: String,
 }
 
-pub(super) const SPEC: TransformSpec = TransformSpec {
+pub(super) const EDIT: Grammar = Grammar {
     name: "swap-link",
-    usage: "swap-link LINK",
     help: "runs the collectives over another interconnect",
     example: "swap-link NVLink4",
-    parse,
+    forms: &[Form {
+        arguments: &[Argument::new("LINK", "the name of an interconnect, e.g. NVLink4", Kind::Link)],
+        build: |given| Some(Arc::new(SwapLink { link: given.get(0)? })),
+    }],
+    knobs: &[],
 };
 
-fn parse(words: &mut Words<'_>) -> Result<Arc<dyn Transform>, StepError> {
-    Ok(Arc::new(SwapLink { link: words.expect("the name of an interconnect, e.g. NVLink4")?.text.to_owned() }))
-}
-
 impl Transform for SwapLink {
-    fn name(&self) -> &'static str {
-        SPEC.name
-    }
-
-    fn line(&self) -> String {
-        format!("{} {}", SPEC.name, self.link)
-    }
-
-    fn names(&self) -> Vec<Name<'_>> {
-        vec![Name::Interconnect(&self.link)]
-    }
-
     fn apply(&self, draft: &mut Draft<'_>, context: &Context) -> StepReport {
         let links = context.models.links();
         let Some(link) = links.find(&self.link).cloned() else {

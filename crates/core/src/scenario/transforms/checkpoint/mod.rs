@@ -14,11 +14,10 @@ use rustc_hash::FxHashMap;
 use crate::graph::{Dependency, DependencyKind, NodeId, Phase, TaskKind};
 use crate::scenario::context::Context;
 use crate::scenario::draft::{Draft, Node, NodeSet, Recomputed, order_kind};
+use crate::scenario::grammar::{Argument, Form, Grammar, Kind, Knob};
 use crate::scenario::memory;
 use crate::scenario::selector::Selector;
-use crate::scenario::step::StepError;
-use crate::scenario::text::{Word, Words};
-use crate::scenario::transform::{StepReport, Transform, TransformSpec};
+use crate::scenario::transform::{StepReport, Transform};
 use crate::units::{Bytes, DurNs};
 
 use super::report::count;
@@ -26,49 +25,35 @@ use segments::Segment;
 
 /// Recomputes activations instead of keeping them.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Checkpoint {
+struct Checkpoint {
     /// Which part of the forward pass.
-    pub selector: Selector,
+    selector: Selector,
     /// Into how many parts each run of it is cut; `None` for the root of its number of stages.
-    pub segments: Option<u64>,
+    segments: Option<u64>,
 }
 
-pub(super) const SPEC: TransformSpec = TransformSpec {
+pub(super) const EDIT: Grammar = Grammar {
     name: "checkpoint",
-    usage: "checkpoint SELECTOR [segments=N]",
     help: "cuts the selected forward pass into parts that keep only where the next begins, and run again for their backward pass",
     example: "checkpoint phase=forward segments=4",
-    parse,
+    forms: &[Form {
+        arguments: &[
+            Argument::selector(),
+            Argument::new("N", "the number of segments", Kind::Whole(1, 1000)).after(" segments=").optional(),
+        ],
+        build: |given| Some(Arc::new(Checkpoint { selector: given.get(0)?, segments: given.get(1)? })),
+    }],
+    knobs: &[Knob {
+        name: "segments",
+        help: "parts of the forward pass, all but the last recomputed",
+        unit: "segments",
+        line: "checkpoint phase=forward segments=1",
+        argument: 1,
+        range: "1..64",
+    }],
 };
 
-fn parse(words: &mut Words<'_>) -> Result<Arc<dyn Transform>, StepError> {
-    const KEY: &str = "segments=";
-    let mut all = words.clone();
-    if let Some((before, last)) = all.split_last()
-        && let Some(number) = last.text.strip_prefix(KEY)
-    {
-        *words = all;
-        let segments = Word { text: number, column: last.column + KEY.len() }.whole(1..=1000)?;
-        let selector = Selector::parse_at(before.text, before.column)?;
-        return Ok(Arc::new(Checkpoint { selector, segments: Some(segments) }));
-    }
-    Ok(Arc::new(Checkpoint { selector: Selector::of_rest(words)?, segments: None }))
-}
-
 impl Transform for Checkpoint {
-    fn name(&self) -> &'static str {
-        SPEC.name
-    }
-
-    fn selectors(&self) -> Vec<&Selector> {
-        vec![&self.selector]
-    }
-
-    fn line(&self) -> String {
-        let segments = self.segments.map(|segments| format!(" segments={segments}")).unwrap_or_default();
-        format!("{} {}{segments}", SPEC.name, self.selector)
-    }
-
     fn apply(&self, draft: &mut Draft<'_>, _: &Context) -> StepReport {
         let forward = |&node: &Node| draft.phase_of(node) == Some(Phase::Forward);
         let chosen: NodeSet = self.selector.select_all(draft).into_iter().filter(forward).collect();

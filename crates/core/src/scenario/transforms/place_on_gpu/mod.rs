@@ -11,51 +11,32 @@ use crate::device::{DeviceKind, DeviceProfile};
 use crate::graph::{LaneKind, TaskKind};
 use crate::scenario::context::Context;
 use crate::scenario::draft::Draft;
-use crate::scenario::known::Name;
-use crate::scenario::step::StepError;
-use crate::scenario::text::Words;
-use crate::scenario::transform::{StepReport, Transform, TransformSpec};
+use crate::scenario::grammar::{Argument, Form, Grammar, Kind};
+use crate::scenario::transform::{StepReport, Transform};
 use crate::units::{DurNs, Percent};
 
-use super::SwapGpu;
 use super::report::{count, list};
+use super::swap_gpu::SwapGpu;
 
 /// Turns every host computation into the launches and kernels that a GPU build of the framework makes of it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct PlaceOnGpu {
+struct PlaceOnGpu {
     /// The device, as written.
-    pub device: String,
+    device: String,
 }
 
-pub(super) const SPEC: TransformSpec = TransformSpec {
+pub(super) const EDIT: Grammar = Grammar {
     name: "place-on-gpu",
-    usage: "place-on-gpu DEVICE",
     help: "runs a model that was traced on a host on a GPU: launches, kernels and host time as predicted",
     example: "place-on-gpu V100",
-    parse,
+    forms: &[Form {
+        arguments: &[Argument::new("DEVICE", "the name of a GPU, e.g. V100", Kind::Device)],
+        build: |given| Some(Arc::new(PlaceOnGpu { device: given.get(0)? })),
+    }],
+    knobs: &[],
 };
 
-fn parse(words: &mut Words<'_>) -> Result<Arc<dyn Transform>, StepError> {
-    let device = words.rest();
-    if device.text.is_empty() {
-        return Err(StepError::at(device.column, "expected the name of a GPU, e.g. V100"));
-    }
-    Ok(Arc::new(PlaceOnGpu { device: device.text.to_owned() }))
-}
-
 impl Transform for PlaceOnGpu {
-    fn name(&self) -> &'static str {
-        SPEC.name
-    }
-
-    fn line(&self) -> String {
-        format!("{} {}", SPEC.name, self.device)
-    }
-
-    fn names(&self) -> Vec<Name<'_>> {
-        vec![Name::Device(&self.device)]
-    }
-
     fn apply(&self, draft: &mut Draft<'_>, context: &Context) -> StepReport {
         let device = match context.catalog.find(&self.device) {
             Ok(device) => device.clone(),

@@ -2,21 +2,21 @@
 //!
 //! What the steps ask for; whether it can be carried out is for their application to say.
 
-use std::sync::Arc;
-
 use crate::graph::RankPart;
+use crate::scenario::grammar::Value;
 use crate::scenario::step::{Scenario, Step};
-use crate::scenario::tables::{TablePlacement, Tables};
-use crate::scenario::text::Words;
-use crate::scenario::transform::Transform;
+use crate::scenario::tables::{Plan, TablePlacement, Tables};
 
-use super::{Plan, Reshard, SPEC};
+use super::{EDIT, FORM};
+
+/// The step that carries out a plan.
+pub fn step_of(plan: Plan) -> Option<Step> {
+    Step::new(&EDIT, &FORM, vec![Some(Value::Plan(plan))])
+}
 
 /// The plan of a step that moves tables.
-fn plan_of(step: &Step) -> Option<Plan> {
-    let line = step.transform.line();
-    let plan = line.strip_prefix(SPEC.name).filter(|_| step.transform.name() == SPEC.name)?;
-    Plan::parse(&mut Words::new(plan)).ok()
+fn plan_of(step: &Step) -> Option<&Plan> {
+    if let Some(Value::Plan(plan)) = step.value(0) { Some(plan) } else { None }
 }
 
 /// The single moves of a step, by positions in `ranks`; none where it is no such step, or where a rank is not there.
@@ -28,12 +28,12 @@ pub fn moves_of(step: &Step, ranks: &[RankPart]) -> Vec<(usize, TablePlacement)>
 /// `scenario` without any step that moves tables.
 pub fn without_plans(scenario: &Scenario) -> Scenario {
     let mut scenario = scenario.clone();
-    scenario.steps.retain(|step| step.transform.name() != SPEC.name);
+    scenario.steps.retain(|step| plan_of(step).is_none());
     scenario
 }
 
 /// Where the enabled steps of `scenario` put each table that can move, by positions in `ranks`.
-pub fn seats_of(scenario: &Scenario, tables: &Tables, ranks: &[RankPart]) -> Vec<TablePlacement> {
+pub fn placements_of(scenario: &Scenario, tables: &Tables, ranks: &[RankPart]) -> Vec<TablePlacement> {
     let mut placements = tables.placements();
     for plan in scenario.steps.iter().filter(|step| step.enabled).filter_map(plan_of) {
         match plan {
@@ -44,7 +44,7 @@ pub fn seats_of(scenario: &Scenario, tables: &Tables, ranks: &[RankPart]) -> Vec
             }
             Plan::Moves(moves) => {
                 for (table, placement) in moves {
-                    if let (Some(slot), Some(placement)) = (placements.get_mut(table), by_positions(&placement, ranks))
+                    if let (Some(slot), Some(placement)) = (placements.get_mut(*table), by_positions(placement, ranks))
                     {
                         *slot = placement;
                     }
@@ -57,7 +57,7 @@ pub fn seats_of(scenario: &Scenario, tables: &Tables, ranks: &[RankPart]) -> Vec
 
 /// `scenario` with `table` on `placement`, which tells ranks by position. Moves that a last step made already go into the same
 /// step; a table that is back where the steps before left it is no move, and a step without moves is none.
-pub fn with_seat(
+pub fn with_placement(
     scenario: &Scenario,
     tables: &Tables,
     ranks: &[RankPart],
@@ -65,7 +65,7 @@ pub fn with_seat(
     placement: &TablePlacement,
 ) -> Scenario {
     let mut scenario = scenario.clone();
-    let last = scenario.steps.last().filter(|step| step.enabled).and_then(plan_of);
+    let last = scenario.steps.last().filter(|step| step.enabled).and_then(plan_of).cloned();
     let mut moves = match last {
         Some(Plan::Moves(moves)) => {
             scenario.steps.pop();
@@ -74,13 +74,12 @@ pub fn with_seat(
         _ => Vec::new(),
     };
     moves.retain(|(moved, _)| *moved != table);
-    if seats_of(&scenario, tables, ranks).get(table).is_some_and(|before| before != placement) {
+    if placements_of(&scenario, tables, ranks).get(table).is_some_and(|before| before != placement) {
         moves.push((table, by_numbers(placement, ranks)));
         moves.sort_by_key(|(table, _)| *table);
     }
     if !moves.is_empty() {
-        let transform: Arc<dyn Transform> = Arc::new(Reshard { plan: Plan::Moves(moves) });
-        scenario.steps.push(Step { transform, enabled: true });
+        scenario.steps.extend(step_of(Plan::Moves(moves)));
     }
     scenario
 }

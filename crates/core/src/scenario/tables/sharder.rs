@@ -1,6 +1,6 @@
 //! Sharders: from the sizes of tables to the rank of each [Lin 2024 §V-B].
 
-use crate::scenario::tables::Table;
+use super::Table;
 
 /// A rule that gives each table a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -109,8 +109,10 @@ impl<'a> Walk<'a, '_> {
         let Some(next) = next else { return };
         if argument.kind.is_phrase() {
             // The word that is being typed may already be of the next argument.
-            if let Some(space) = self.line[start..].rfind(char::is_whitespace) {
-                words.up_to(start + space + 1);
+            let is_complete = self.line.ends_with(char::is_whitespace);
+            let last = if is_complete { Some(self.line.len()) } else { words.placed().last().map(|(last, _)| last) };
+            if let Some(last) = last.filter(|&last| last > start) {
+                words.up_to(last);
                 self.from(at + 1, words);
             }
         } else if next.is_joined() && start < self.line.len() {

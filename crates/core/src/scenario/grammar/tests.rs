@@ -130,6 +130,8 @@ fn keywords_are_offered_where_they_may_come() {
             .collect();
         assert!(offered.contains(&expected), "{line}: {offered:?}");
     }
+    // A space may be of several bytes.
+    assert!(!next("parallelize name~a\u{a0}u").is_empty() && !next("reorder name~a\u{3000}").is_empty());
     assert!(next("parallelize name~a until name~b ").iter().all(|next| !matches!(next.what, What::Text(_))));
 }
 

@@ -11,7 +11,7 @@ use retime_core::graph::BuildOptions;
 use retime_core::scenario::Scenario;
 use retime_core::trace::OpenOptions;
 
-use super::command::{Pane, Ran};
+use super::command::{CommandResult, Pane};
 use super::effect::Effect;
 use super::key::Keymap;
 use super::layout::{self, Regions};
@@ -23,7 +23,7 @@ use super::runner::Request;
 use super::script::Script;
 use super::theme::{Depth, Theme};
 use super::timeline::{Extent, Scene, Timeline, short_name};
-use super::views::View;
+use super::views::{self, View};
 use super::workspace::Workspace;
 
 /// Which part of the screen has the keys.
@@ -48,7 +48,7 @@ pub enum Tracks {
 
 /// The last press of the mouse button.
 #[derive(Clone, Copy, Debug)]
-pub struct Press {
+pub struct MousePress {
     /// Where it is now.
     pub x: u16,
     /// Where it is now.
@@ -111,11 +111,11 @@ pub struct App {
     /// Why nothing could be loaded.
     pub failure: Option<String>,
     /// The opened traces.
-    pub works: Vec<Workspace>,
+    pub workspaces: Vec<Workspace>,
     /// The one shown.
     pub shown: usize,
     /// The open view.
-    pub view: View,
+    pub view: &'static dyn View,
     /// Which part has the keys.
     pub focus: Focus,
     /// Whether tracks are drawn below the timeline.
@@ -131,7 +131,7 @@ pub struct App {
     /// Whether the mouse is captured.
     pub mouse: bool,
     /// The last press of the mouse button.
-    pub press: Option<Press>,
+    pub press: Option<MousePress>,
     /// The script that is being played.
     pub script: Option<Script>,
     /// What came of the script played last.
@@ -145,7 +145,7 @@ pub struct App {
     /// Whether sessions save themselves: leaving loses nothing.
     pub is_kept: bool,
     /// The trace beside which another is being opened.
-    pub beside: Option<usize>,
+    pub compared_with: Option<usize>,
     /// Which iteration of what is opened is modelled.
     pub build: BuildOptions,
 }
@@ -173,9 +173,9 @@ impl App {
             devices: Vec::new(),
             loading: None,
             failure: None,
-            works: Vec::new(),
+            workspaces: Vec::new(),
             shown: 0,
-            view: View::Timeline,
+            view: views::ALL[0],
             focus: Focus::View,
             tracks: Tracks::WhereRoom,
             overlay: None,
@@ -190,7 +190,7 @@ impl App {
             recording: None,
             busy: 0,
             is_kept: false,
-            beside: None,
+            compared_with: None,
             build: BuildOptions::default(),
         }
     }
@@ -210,25 +210,24 @@ impl App {
 
     /// The trace that is shown.
     pub fn workspace(&self) -> Option<&Workspace> {
-        self.works.get(self.shown)
+        self.workspaces.get(self.shown)
     }
 
     /// The trace that is shown.
     pub fn workspace_mut(&mut self) -> Option<&mut Workspace> {
-        self.works.get_mut(self.shown)
+        self.workspaces.get_mut(self.shown)
     }
 
     /// Whether nothing is being loaded, computed, read or written.
     pub fn is_settled(&self) -> bool {
-        self.loading.is_none() && self.busy == 0 && !self.works.iter().any(Workspace::is_computing)
+        self.loading.is_none() && self.busy == 0 && !self.workspaces.iter().any(Workspace::is_computing)
     }
 
     /// What the user did to trace `number`, as it is saved; the view of one that is not shown is that of `before`.
     pub fn session(&self, number: usize, before: Option<&SavedSession>) -> Option<SavedSession> {
-        let is_first = self.view == View::Timeline;
-        let own = if is_first { "" } else { self.view.name() };
+        let own = if self.shows(&views::Timeline) { "" } else { self.view.name() };
         let view = if number == self.shown { own } else { before.map_or("", |session| &session.view) };
-        Some(self.works.get(number)?.session(view))
+        Some(self.workspaces.get(number)?.session(view))
     }
 
     /// Shows a message and keeps it.
@@ -269,15 +268,12 @@ impl App {
 
     /// The pane whose keys count.
     pub fn pane(&self) -> Pane {
-        match (self.focus, self.view) {
-            (Focus::Scenario, _) => Pane::Scenario,
-            (Focus::View, View::Timeline) => Pane::Timeline,
-            (Focus::View, View::Operators | View::Path | View::Gaps | View::Advise | View::Ranks) => Pane::Table,
-            (Focus::View, View::Roofline) => Pane::Roofline,
-            (Focus::View, View::Sweep) => Pane::Sweep,
-            (Focus::View, View::Tables) => Pane::Tables,
-            (Focus::View, View::Compare) => Pane::Compare,
-        }
+        if self.focus == Focus::Scenario { Pane::Scenario } else { self.view.pane() }
+    }
+
+    /// Whether `view` is open.
+    pub fn shows(&self, view: &dyn View) -> bool {
+        self.view.name() == view.name()
     }
 
     /// The part of the view with the lanes, and how many rows of tracks lie below it.
@@ -299,28 +295,17 @@ impl App {
     pub fn with_timeline<T>(&mut self, act: impl FnOnce(Scene<'_>, Extent, &mut Timeline) -> T) -> Option<T> {
         let (view, _) = self.timeline_area();
         let extent = Extent { width: view.width, height: view.height };
-        let (scene, timeline) = self.works.get_mut(self.shown)?.scene_and_timeline();
+        let (scene, timeline) = self.workspaces.get_mut(self.shown)?.scene_and_timeline();
         Some(act(scene, extent, timeline))
     }
 
     /// Asks for what the open view shows beyond the result itself.
     pub fn start_background(&mut self) -> Vec<Effect> {
-        let view = self.view;
-        if view == View::Compare {
-            return self.start_compare();
-        }
-        let Some(work) = self.workspace_mut() else { return Vec::new() };
-        match view {
-            View::Sweep => work.start_sweep(),
-            View::Gaps => work.try_against_gaps(),
-            View::Tables => work.start_plans(),
-            View::Advise => work.start_advice(),
-            _ => Vec::new(),
-        }
+        self.view.start(self)
     }
 
     /// Copies the selected event's name, or the scenario's steps.
-    pub fn copy(&mut self) -> Ran {
+    pub fn copy(&mut self) -> CommandResult {
         let work = self.workspace().ok_or("no trace is open yet")?;
         let steps: Vec<String> = work.history.current().steps.iter().map(ToString::to_string).collect();
         let text = match (self.focus, work.timeline.selected) {

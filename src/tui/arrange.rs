@@ -5,7 +5,7 @@ use std::sync::Arc;
 use retime_core::scenario::Selector;
 
 use super::effect::Effect;
-use super::listing::{Arrangement, Filter, Fold, Group, Listing, Sources};
+use super::listing::{Arrangement, Filter, Group, Listing, Nesting, Sources};
 use super::runner::Request;
 use super::workspace::Workspace;
 
@@ -39,7 +39,7 @@ impl Workspace {
         let sources = Sources {
             loaded: Arc::clone(&self.loaded),
             outcome: Arc::clone(&self.outcome),
-            digest: Arc::clone(&self.digest),
+            view_model: Arc::clone(&self.view_model),
             modelled: Arc::clone(&self.modelled),
             paints: Arc::clone(&self.paints),
             filter: self.filter.clone(),
@@ -61,7 +61,7 @@ impl Workspace {
         match listing {
             Ok(listing) => {
                 self.listing = *listing;
-                self.listing.unfold(&self.turned);
+                self.listing.expand(&self.toggled);
                 Ok(())
             }
             Err(reason) => {
@@ -77,22 +77,22 @@ impl Workspace {
     }
 
     /// Opens or folds the chosen row of the operators.
-    pub fn turn_row(&mut self) {
+    pub fn toggle_row(&mut self) {
         if let Some(path) = self.listing.group(self.table.cursor).map(|group| group.path.clone()) {
-            if !self.turned.remove(&path) {
-                self.turned.insert(path);
+            if !self.toggled.remove(&path) {
+                self.toggled.insert(path);
             }
-            self.listing.unfold(&self.turned);
+            self.listing.expand(&self.toggled);
         }
     }
 
     /// Opens or folds all rows of the operators.
-    pub fn turn_all(&mut self, is_open: bool) {
+    pub fn expand_all(&mut self, is_open: bool) {
         let chosen = self.listing.group(self.table.cursor).map(|group| group.path.clone());
-        let turned = |group: &&Group| group.is_open != (is_open || group.depth == 0);
-        self.turned = self.listing.groups.iter().filter(turned).map(|group| group.path.clone()).collect();
-        self.listing.unfold(&self.turned);
-        let rows = 0..self.listing.unfolded.len();
+        let toggled = |group: &&Group| group.is_open != (is_open || group.depth == 0);
+        self.toggled = self.listing.groups.iter().filter(toggled).map(|group| group.path.clone()).collect();
+        self.listing.expand(&self.toggled);
+        let rows = 0..self.listing.visible.len();
         let is_chosen = |path: &str| chosen.as_deref().is_some_and(|chosen| chosen.starts_with(path));
         let near = rows.rev().find(|&row| self.listing.group(row).is_some_and(|group| is_chosen(&group.path)));
         (self.table.cursor, self.table.scroll) = (near.unwrap_or(0), 0);
@@ -101,9 +101,9 @@ impl Workspace {
     /// Left and right in the tree of operators: into a row and out of it.
     pub fn move_in_tree(&mut self, is_inwards: bool) {
         let row = self.table.cursor;
-        match (self.listing.fold(row), is_inwards) {
-            (Some(Fold::Closed), true) | (Some(Fold::Open), false) => self.turn_row(),
-            (Some(Fold::Open), true) => self.table.cursor = row + 1,
+        match (self.listing.nesting(row), is_inwards) {
+            (Some(Nesting::Collapsed), true) | (Some(Nesting::Expanded), false) => self.toggle_row(),
+            (Some(Nesting::Expanded), true) => self.table.cursor = row + 1,
             (Some(_), false) => self.table.cursor = self.listing.parent(row).unwrap_or(row),
             _ => {}
         }

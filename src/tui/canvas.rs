@@ -33,6 +33,11 @@ impl<'a> Canvas<'a> {
         self.area.height
     }
 
+    /// All of it, in its own coordinates.
+    pub fn area(&self) -> Rect {
+        Rect::new(0, 0, self.area.width, self.area.height)
+    }
+
     /// The theme.
     pub fn theme(&self) -> &'a Theme {
         self.theme
@@ -218,6 +223,22 @@ pub fn cut(text: &str, room: usize) -> std::borrow::Cow<'_, str> {
         kept.push('…');
     }
     kept.into()
+}
+
+/// `text` in lines of at most `width` columns; all but the first indented. A longer word has a line of its own.
+pub fn wrap(text: &str, width: usize) -> Vec<String> {
+    wrapped(text, width, "  ")
+}
+
+/// `text` in lines of at most `width` columns, all but the first behind `indent`.
+pub fn wrapped(text: &str, width: usize, indent: &str) -> Vec<String> {
+    let options = textwrap::Options::new(width)
+        .subsequent_indent(indent)
+        .break_words(false)
+        .word_separator(textwrap::WordSeparator::AsciiSpace)
+        .word_splitter(textwrap::WordSplitter::NoHyphenation);
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    textwrap::wrap(&text, options).into_iter().map(std::borrow::Cow::into_owned).collect()
 }
 
 #[cfg(test)]

@@ -5,12 +5,12 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use retime_core::scenario::Scenario;
 
 use super::app::App;
-use super::command::{Ran, moved, recorded, run_line, set_batch};
+use super::command::{CommandResult, moved, recorded, run_line, set_batch};
 use super::effect::Effect;
 use super::overlay::{Overlay, Prompt, Purpose, complete};
 
 /// Lets the open overlay have `key`.
-pub fn overlay_key(app: &mut App, key: KeyEvent) -> Ran {
+pub fn overlay_key(app: &mut App, key: KeyEvent) -> CommandResult {
     let is_cancel = key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL);
     let Some(overlay) = app.overlay.take() else { return Ok(Vec::new()) };
     match overlay {
@@ -42,6 +42,28 @@ pub fn overlay_key(app: &mut App, key: KeyEvent) -> Ran {
     }
 }
 
+/// Lets the open overlay have a pasted line; what it means is worked out once for all of it.
+pub fn overlay_paste(app: &mut App, line: &str) -> Vec<Effect> {
+    let keys = || line.chars().map(|c| KeyEvent::from(KeyCode::Char(c)));
+    match app.overlay.take() {
+        Some(Overlay::Prompt(mut prompt)) => {
+            keys().for_each(|key| prompt.type_key(key));
+            let effects = preview(app, &prompt);
+            app.overlay = Some(Overlay::Prompt(prompt));
+            effects
+        }
+        Some(Overlay::Picker(mut picker)) => {
+            keys().for_each(|key| picker.type_key(key));
+            app.overlay = Some(Overlay::Picker(picker));
+            Vec::new()
+        }
+        other => {
+            app.overlay = other;
+            Vec::new()
+        }
+    }
+}
+
 /// The new first line; `None` closes.
 fn scrolled(scroll: usize, key: KeyEvent) -> Option<usize> {
     const PAGE: usize = 10;
@@ -56,7 +78,7 @@ fn scrolled(scroll: usize, key: KeyEvent) -> Option<usize> {
     }
 }
 
-fn prompt_key(app: &mut App, mut prompt: Prompt, key: KeyEvent) -> Ran {
+fn prompt_key(app: &mut App, mut prompt: Prompt, key: KeyEvent) -> CommandResult {
     match key.code {
         KeyCode::Enter => return submit(app, prompt),
         KeyCode::Tab | KeyCode::BackTab | KeyCode::Down | KeyCode::Up if prompt.purpose != Purpose::Search => {
@@ -132,7 +154,7 @@ fn recall(app: &App, prompt: &mut Prompt) {
 }
 
 /// Runs the line; one that is not accepted stays, with the reason.
-fn submit(app: &mut App, mut prompt: Prompt) -> Ran {
+fn submit(app: &mut App, mut prompt: Prompt) -> CommandResult {
     if let Some(chosen) = prompt.chosen {
         let line = complete(app, prompt.line()).get(chosen).map(|completion| completion.line.clone());
         prompt.set(&line.unwrap_or_default());
@@ -168,7 +190,7 @@ fn submit(app: &mut App, mut prompt: Prompt) -> Ran {
     }
 }
 
-fn picker_key(app: &mut App, mut picker: super::overlay::Picker, key: KeyEvent) -> Ran {
+fn picker_key(app: &mut App, mut picker: super::overlay::Picker, key: KeyEvent) -> CommandResult {
     match key.code {
         KeyCode::Up => picker.move_by(-1),
         KeyCode::Down | KeyCode::Tab => picker.move_by(1),
@@ -189,7 +211,7 @@ fn picker_key(app: &mut App, mut picker: super::overlay::Picker, key: KeyEvent) 
 }
 
 /// Every change is in force at once; enter keeps it, esc goes back to the size before.
-fn slider_key(app: &mut App, mut slider: super::overlay::Slider, key: KeyEvent) -> Ran {
+fn slider_key(app: &mut App, mut slider: super::overlay::Slider, key: KeyEvent) -> CommandResult {
     match key.code {
         KeyCode::Left | KeyCode::Char('h') => slider.slide(false),
         KeyCode::Right | KeyCode::Char('l') => slider.slide(true),

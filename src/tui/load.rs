@@ -1,4 +1,4 @@
-//! Opening traces: what is opened comes back with its pictures.
+//! Opening traces: what is opened comes back with its densities.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,9 +9,9 @@ use retime_core::graph::BuildOptions;
 use retime_core::scenario::Scenario;
 use retime_core::trace::OpenOptions;
 
-use super::digest::Digest;
 use super::listing::{Arrangement, Listing, Modelled, Sources};
-use super::timeline::{Paints, Picture, SearchIndex, critical_nodes, tracks};
+use super::timeline::{DensityIndex, Paints, SearchIndex, critical_nodes, tracks};
+use super::view_model::ViewModel;
 use super::workspace::Opened;
 
 /// What to open.
@@ -37,7 +37,7 @@ impl Open {
     }
 }
 
-/// Opens the traces, as the user left them where that was saved, and draws their pictures.
+/// Opens the traces, as the user left them where that was saved, and draws their densities.
 ///
 /// # Errors
 /// Why nothing could be opened, in one line.
@@ -92,7 +92,7 @@ pub fn learn(engine: &Engine, loaded: &Loaded, path: PathBuf) -> Result<Box<Open
     Ok(Box::new(opened(again, None)))
 }
 
-/// A loaded trace with its pictures, and what the user did to it before.
+/// A loaded trace with its densities, and what the user did to it before.
 pub fn opened(loaded: Loaded, session: Option<SavedSession>) -> Opened {
     let loaded = Arc::new(loaded);
     let replay = &loaded.replay;
@@ -100,20 +100,20 @@ pub fn opened(loaded: Loaded, session: Option<SavedSession>) -> Opened {
     let sources = Sources {
         loaded: Arc::clone(&loaded),
         outcome: Arc::clone(replay),
-        digest: Arc::new(Digest::of(replay)),
+        view_model: Arc::new(ViewModel::of(replay)),
         modelled: Arc::new(Modelled::of(&loaded)),
         paints: Arc::new(Paints::new(&loaded.graph)),
         filter: None,
         arrangement: Arrangement::default(),
     };
     Opened {
-        measured: Arc::new(Picture::measured(&loaded.graph, &path)),
-        simulated: Arc::new(Picture::simulated(&replay.resolved, &replay.schedule, &path)),
+        measured: Arc::new(DensityIndex::measured(&loaded.graph, &path)),
+        simulated: Arc::new(DensityIndex::simulated(&replay.resolved, &replay.schedule, &path)),
         memory: Arc::new(tracks::memory(&loaded)),
         tables: Arc::new(JobTables::find(&loaded)),
         index: Arc::new(SearchIndex::new(&loaded.graph)),
         listing: Listing::of(&sources).unwrap_or_default(),
-        digest: sources.digest,
+        view_model: sources.view_model,
         modelled: sources.modelled,
         paints: sources.paints,
         fingerprint: trace_fingerprint(&loaded),

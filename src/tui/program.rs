@@ -121,9 +121,9 @@ impl Program {
             Event::Resize(_) => screen.clear()?,
             _ => {}
         }
-        let known = app.works.len();
+        let known = app.workspaces.len();
         let effects = update(app, event);
-        self.runner.follow(&app.works);
+        self.runner.follow(&app.workspaces);
         self.begin_sessions(app, known);
         for effect in effects {
             if !self.carry_out(app, screen, effect)? {
@@ -151,7 +151,7 @@ impl Program {
     /// Has the sessions that changed written.
     fn keep(&mut self, app: &App) {
         let Some(keeper) = &mut self.keeper else { return };
-        for work in &app.works {
+        for work in &app.workspaces {
             if let Some(session) = app.session(work.number, keeper.known(&work.fingerprint)) {
                 keeper.keep(session);
             }
@@ -161,7 +161,7 @@ impl Program {
     /// Takes note of the sessions of traces opened since there were `known`, as they began.
     fn begin_sessions(&mut self, app: &App, known: usize) {
         let Some(keeper) = &mut self.keeper else { return };
-        (known..app.works.len())
+        (known..app.workspaces.len())
             .filter_map(|number| app.session(number, None))
             .for_each(|session| keeper.begin(session));
     }

@@ -13,7 +13,7 @@ use retime_core::scenario::Scenario;
 
 use super::app::{App, Style};
 use super::effect::Effect;
-use super::key::Press;
+use super::key::KeyPress;
 use super::load;
 use super::message::Level;
 use super::runner::{Reply, Runner};
@@ -66,7 +66,7 @@ impl ScriptedScreen {
                 }
                 continue;
             }
-            let press: Press = if name == " " { "space".parse()? } else { name.parse()? };
+            let press: KeyPress = if name == " " { "space".parse()? } else { name.parse()? };
             self.take(Event::Key(press.event()));
         }
         Ok(())
@@ -141,7 +141,7 @@ impl ScriptedScreen {
 
     fn take(&mut self, event: Event) {
         let effects = update(&mut self.app, event);
-        self.runner.follow(&self.app.works);
+        self.runner.follow(&self.app.workspaces);
         self.waiting.extend(effects);
     }
 

@@ -10,18 +10,17 @@ use retime_core::scenario::Scenario;
 
 use super::app::App;
 use super::command::{self, run_line};
-use super::compare::{ColumnKind, Compared};
-use super::digest::Digest;
 use super::effect::Effect;
-use super::input::overlay_key;
-use super::key::Press;
+use super::input::{overlay_key, overlay_paste};
+use super::key::KeyPress;
 use super::listing::Listing;
 use super::message::Message;
-use super::overlay::Overlay;
 use super::runner::{Finding, Reply, SavedSteps};
 use super::script;
-use super::timeline::Picture;
-use super::views::View;
+use super::timeline::DensityIndex;
+use super::view_model::ViewModel;
+use super::views;
+use super::views::compare::{ColumnKind, Compared};
 use super::workspace::{Opened, Workspace};
 
 /// What happened outside.
@@ -62,7 +61,7 @@ fn apply(app: &mut App, event: Event) -> Vec<Effect> {
             key_pressed(app, key)
         }
         Event::Mouse(mouse) if app.loading.is_none() => command::click(app, mouse),
-        Event::Paste(text) => pasted(app, &text),
+        Event::Paste(text) => Ok(pasted(app, &text)),
         Event::Resize(size) => {
             app.size = size;
             app.fit_extent();
@@ -90,7 +89,7 @@ fn apply(app: &mut App, event: Event) -> Vec<Effect> {
 }
 
 /// Takes what came of a request.
-fn replied(app: &mut App, reply: Reply) -> command::Ran {
+fn replied(app: &mut App, reply: Reply) -> command::CommandResult {
     match reply {
         Reply::Found { work, revision, finding } => Ok(found(app, work, revision, finding)),
         Reply::Listed { work, ticket, listing } => listed(app, work, ticket, listing),
@@ -113,20 +112,15 @@ fn replied(app: &mut App, reply: Reply) -> command::Ran {
     }
 }
 
-/// Takes part of an analysis.
+/// Takes part of an analysis: the result itself, or what views show beyond it.
 fn found(app: &mut App, number: usize, revision: u64, finding: Finding) -> Vec<Effect> {
-    let Some(work) = app.works.get_mut(number) else { return Vec::new() };
-    match finding {
-        Finding::Outcome { outcome, picture, digest } => return evaluated(app, number, *outcome, picture, digest),
-        Finding::Gain(line, gain) => work.take_gain(revision, line, gain),
-        Finding::Point(point) => work.take_point(revision, *point),
-        Finding::Searched(tried) => work.take_progress(revision, tried),
-        Finding::Advice(advice) => work.take_advice(revision, *advice),
-        Finding::Plan(plan) => {
-            if let Some(text) = work.take_plan(revision, *plan) {
-                app.say(Message::note(text));
-            }
-        }
+    if let Finding::Outcome { outcome, density, view_model } = finding {
+        return evaluated(app, number, *outcome, density, view_model);
+    }
+    let Some(work) = app.workspaces.get_mut(number) else { return Vec::new() };
+    let said: Vec<String> = views::ALL.into_iter().filter_map(|view| view.take(work, revision, &finding)).collect();
+    for text in said {
+        app.say(Message::note(text));
     }
     Vec::new()
 }
@@ -134,28 +128,28 @@ fn found(app: &mut App, number: usize, revision: u64, finding: Finding) -> Vec<E
 /// A trace could not be opened: without another one, or a script that may expect it, there is nothing to show.
 fn not_opened(app: &mut App, reason: String) -> Result<Vec<Effect>, String> {
     app.loading = None;
-    if app.works.is_empty() && app.script.is_none() {
+    if app.workspaces.is_empty() && app.script.is_none() {
         app.failure = Some(reason);
         return Ok(vec![Effect::Quit]);
     }
-    app.beside = None;
+    app.compared_with = None;
     app.busy = app.busy.saturating_sub(1);
     Err(failed(app, reason))
 }
 
 /// Takes columns; what has changed meanwhile is asked for.
 fn compared_with(app: &mut App, work: usize, compared: Compared) -> Vec<Effect> {
-    if let Some(work) = app.works.get_mut(work) {
+    if let Some(work) = app.workspaces.get_mut(work) {
         work.take_compared(compared);
     }
-    if app.view == View::Compare { app.start_compare() } else { Vec::new() }
+    if app.shows(&views::Compare) { app.start_compare() } else { Vec::new() }
 }
 
 /// Says what was written, and takes the steps in it for saved.
 fn written(app: &mut App, said: String, saved: Option<SavedSteps>) -> Vec<Effect> {
     app.say(Message::note(said));
     if let Some(saved) = saved
-        && let Some(work) = app.works.get_mut(saved.work)
+        && let Some(work) = app.workspaces.get_mut(saved.work)
     {
         work.saved_steps = saved.steps;
     }
@@ -170,31 +164,26 @@ fn failed(app: &mut App, error: String) -> String {
     error
 }
 
-fn key_pressed(app: &mut App, key: KeyEvent) -> command::Ran {
+fn key_pressed(app: &mut App, key: KeyEvent) -> command::CommandResult {
     if app.overlay.is_some() {
         return overlay_key(app, key);
     }
-    let press = Press::from(key);
+    let press = KeyPress::from(key);
     let Some(line) = app.keymap.get(app.pane(), press).map(str::to_owned) else {
         return Ok(Vec::new());
     };
     run_line(app, &line)
 }
 
-fn pasted(app: &mut App, text: &str) -> command::Ran {
+fn pasted(app: &mut App, text: &str) -> Vec<Effect> {
+    const MOST: usize = 1000;
     let line = text.lines().next().unwrap_or("").chars().filter(|c| !c.is_control());
-    let mut effects = Vec::new();
-    if matches!(app.overlay, Some(Overlay::Prompt(_) | Overlay::Picker(_))) {
-        for c in line {
-            effects.extend(overlay_key(app, KeyEvent::from(crossterm::event::KeyCode::Char(c)))?);
-        }
-    }
-    Ok(effects)
+    overlay_paste(app, &line.take(MOST).collect::<String>())
 }
 
 fn loaded(app: &mut App, opened: Vec<Opened>, scenario: &Scenario) -> Vec<Effect> {
     app.loading = None;
-    let first = app.works.len();
+    let first = app.workspaces.len();
     if first > 0 || app.script.is_some() {
         app.busy = app.busy.saturating_sub(1);
     }
@@ -202,14 +191,14 @@ fn loaded(app: &mut App, opened: Vec<Opened>, scenario: &Scenario) -> Vec<Effect
     for (number, mut opened) in opened.into_iter().enumerate() {
         let session = opened.session.take().filter(|_| scenario.steps.is_empty());
         let steps = session.as_ref().map_or(scenario, |session| &session.scenario);
-        app.works.push(Workspace::new(first + number, opened, steps));
+        app.workspaces.push(Workspace::new(first + number, opened, steps));
         if let Some(session) = session {
             resume(app, first + number, &session);
         }
     }
-    let beside = app.beside.take();
-    app.shown = beside.unwrap_or(first).min(app.works.len().saturating_sub(1));
-    if app.works.len() > first + 1 && app.script.is_none() && beside.is_none() {
+    let beside = app.compared_with.take();
+    app.shown = beside.unwrap_or(first).min(app.workspaces.len().saturating_sub(1));
+    if app.workspaces.len() > first + 1 && app.script.is_none() && beside.is_none() {
         let _ = run_line(app, "trace");
     }
     let odd = app.workspace().map_or(0, |work| {
@@ -221,11 +210,11 @@ fn loaded(app: &mut App, opened: Vec<Opened>, scenario: &Scenario) -> Vec<Effect
         app.status = Some(Message::note(format!("{kinds} about this trace: f2 shows them")));
     }
     app.fit_extent();
-    let edited = app.works[first..].iter_mut().filter(|work| !work.history.current().steps.is_empty());
+    let edited = app.workspaces[first..].iter_mut().filter(|work| !work.history.current().steps.is_empty());
     let mut effects: Vec<Effect> = edited.flat_map(Workspace::evaluate_anew).collect();
     if let Some(home) = beside {
-        app.view = View::Compare;
-        if let Some(work) = app.works.get_mut(home) {
+        app.view = &views::Compare;
+        if let Some(work) = app.workspaces.get_mut(home) {
             work.compare.chosen = ColumnKind::Trace(first);
         }
         effects.extend(app.start_compare());
@@ -235,19 +224,19 @@ fn loaded(app: &mut App, opened: Vec<Opened>, scenario: &Scenario) -> Vec<Effect
 
 /// Brings back what the user did to a trace before, and says so.
 fn resume(app: &mut App, number: usize, session: &SavedSession) {
-    let Some(work) = app.works.get_mut(number) else { return };
+    let Some(work) = app.workspaces.get_mut(number) else { return };
     work.resume(session);
     if number == app.shown {
-        app.view = View::find(&session.view).unwrap_or(app.view);
+        app.view = views::find(&session.view).unwrap_or(app.view);
         let about = session.about();
         app.say(Message::note(format!("resumed your last session with this trace: {about}; :fresh starts over")));
     }
 }
 
 /// Puts another iteration in place of the one shown; the scenario stays in force.
-fn reopened(app: &mut App, number: usize, opened: Result<Box<Opened>, String>) -> command::Ran {
+fn reopened(app: &mut App, number: usize, opened: Result<Box<Opened>, String>) -> command::CommandResult {
     let opened = opened?;
-    let Some(work) = app.works.get_mut(number) else { return Ok(Vec::new()) };
+    let Some(work) = app.workspaces.get_mut(number) else { return Ok(Vec::new()) };
     let iteration = work.loaded.graph.ranks.first().map(|part| part.iteration.clone());
     let before = (work.loaded.graph.ranks.len(), iteration, work.loaded.context.laws.clone());
     work.reopen(*opened);
@@ -273,11 +262,11 @@ fn evaluated(
     app: &mut App,
     work: usize,
     outcome: Outcome,
-    picture: Option<Arc<Picture>>,
-    digest: Option<Arc<Digest>>,
+    density: Option<Arc<DensityIndex>>,
+    view_model: Option<Arc<ViewModel>>,
 ) -> Vec<Effect> {
     let revision = outcome.revision;
-    let Some(work) = app.works.get_mut(work) else { return Vec::new() };
+    let Some(work) = app.workspaces.get_mut(work) else { return Vec::new() };
     let is_of_this_graph = Arc::ptr_eq(&outcome.resolved.graph, &work.loaded.graph);
     if revision < work.outcome.revision || !is_of_this_graph {
         return Vec::new();
@@ -289,8 +278,8 @@ fn evaluated(
         .filter(|step| step.enabled)
         .find(|step| !step.unhandled.is_empty())
         .map(|step| format!("{} leaves some work as it was: f2 says which", step.transform));
-    let is_first = picture.is_some();
-    let effects = work.take(outcome, picture, digest);
+    let is_first = density.is_some();
+    let effects = work.take(outcome, density, view_model);
     if let Some(text) = first_unhandled.filter(|_| is_wanted && is_first) {
         app.mention(Message::note(text));
     }
@@ -301,8 +290,8 @@ fn evaluated(
 }
 
 /// Takes rows; what the open view shows beyond them is asked for.
-fn listed(app: &mut App, work: usize, ticket: u64, listing: Result<Box<Listing>, String>) -> command::Ran {
-    let Some(work) = app.works.get_mut(work) else { return Ok(Vec::new()) };
+fn listed(app: &mut App, work: usize, ticket: u64, listing: Result<Box<Listing>, String>) -> command::CommandResult {
+    let Some(work) = app.workspaces.get_mut(work) else { return Ok(Vec::new()) };
     work.take_listing(ticket, listing).map_err(|error| failed(app, error))?;
     Ok(if app.overlay.is_none() { app.start_background() } else { Vec::new() })
 }

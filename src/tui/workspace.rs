@@ -9,21 +9,20 @@ use retime_core::graph::{IterationChoice, LaneKind};
 use retime_core::scenario::{History, NamedScenarios, Scenario};
 use retime_core::units::TimeNs;
 
-use super::compare::CompareState;
-use super::digest::Digest;
 use super::effect::Effect;
 use super::listing::{Arrangement, Filter, Listing, Modelled};
-use super::plans::Plans;
 use super::runner::{Analysis, Request};
-use super::studies::{AdviceState, Gains, SweepState};
+use super::states::States;
 use super::table::TableState;
 use super::theme::Role;
 use super::timeline::tracks::{self, Track};
-use super::timeline::{Item, Paints, Picture, Scene, SearchIndex, Timeline};
-use super::views::View;
+use super::timeline::{DensityIndex, Item, Paints, Scene, SearchIndex, Timeline};
+use super::view_model::ViewModel;
+use super::views::compare::CompareState;
 use super::views::roofline::RooflineState;
+use super::views::{AdviceState, Plans, SweepState};
 
-/// A loaded trace with its pictures, as the loading thread hands it over.
+/// A loaded trace with its densities, as the loading thread hands it over.
 #[derive(Clone, Debug)]
 pub struct Opened {
     /// The trace.
@@ -33,11 +32,11 @@ pub struct Opened {
     /// What can be searched for.
     pub index: Arc<SearchIndex>,
     /// Measured times.
-    pub measured: Arc<Picture>,
+    pub measured: Arc<DensityIndex>,
     /// Times of the untouched replay.
-    pub simulated: Arc<Picture>,
+    pub simulated: Arc<DensityIndex>,
     /// Tables of the untouched replay.
-    pub digest: Arc<Digest>,
+    pub view_model: Arc<ViewModel>,
     /// What the models say of the measured kernels.
     pub modelled: Arc<Modelled>,
     /// Device memory in use, per rank.
@@ -55,7 +54,7 @@ pub struct Opened {
 }
 
 /// One trace with all that belongs to it.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Workspace {
     /// Its number among the opened traces.
     pub number: usize,
@@ -70,11 +69,11 @@ pub struct Workspace {
     /// What can be searched for.
     pub index: Arc<SearchIndex>,
     /// Measured times.
-    pub measured: Arc<Picture>,
+    pub measured: Arc<DensityIndex>,
     /// Times of the last good result.
-    pub simulated: Arc<Picture>,
+    pub simulated: Arc<DensityIndex>,
     /// Tables of the last good result.
-    pub digest: Arc<Digest>,
+    pub view_model: Arc<ViewModel>,
     /// What the models say of the measured kernels.
     pub modelled: Arc<Modelled>,
     /// Device memory in use, per rank.
@@ -106,9 +105,9 @@ pub struct Workspace {
     /// The cursor of the table that was open last.
     pub table: TableState,
     /// The view of that table.
-    pub table_of: View,
-    /// The cursors of the others.
-    pub parked: BTreeMap<&'static str, TableState>,
+    table_of: &'static str,
+    /// The cursors of the others, by view.
+    other_tables: BTreeMap<&'static str, TableState>,
     /// Which tasks the tables are about, when not all.
     pub filter: Option<Filter>,
     /// How the tables are to be sorted and grouped.
@@ -120,9 +119,9 @@ pub struct Workspace {
     /// The rows that came last.
     pub listing_shown: u64,
     /// Rows of the operators that are not open or folded as at first.
-    pub turned: BTreeSet<String>,
-    /// What steps against gaps gain on top of the scenario.
-    pub gains: Gains,
+    pub toggled: BTreeSet<String>,
+    /// What views remember beside that.
+    pub states: States,
     /// Other placements of its embedding tables.
     pub plans: Plans,
     /// The roofline.
@@ -147,7 +146,7 @@ impl Workspace {
             index: opened.index,
             measured: opened.measured,
             simulated: opened.simulated,
-            digest: opened.digest,
+            view_model: opened.view_model,
             modelled: opened.modelled,
             memory: opened.memory,
             tables: opened.tables,
@@ -161,15 +160,15 @@ impl Workspace {
             sweep: SweepState::default(),
             advice: AdviceState::default(),
             table: TableState::default(),
-            table_of: View::Timeline,
-            parked: BTreeMap::new(),
+            table_of: "",
+            other_tables: BTreeMap::new(),
             filter: None,
             arrangement: Arrangement::default(),
             listing: opened.listing,
             listing_wanted: 0,
             listing_shown: 0,
-            turned: BTreeSet::new(),
-            gains: Gains::default(),
+            toggled: BTreeSet::new(),
+            states: States::default(),
             roofline: RooflineState::default(),
         }
     }
@@ -182,7 +181,7 @@ impl Workspace {
         fresh.saved_steps.clone_from(&self.saved_steps);
         (fresh.step, fresh.last_edit) = (self.step, self.last_edit.take());
         (fresh.arrangement, fresh.filter) = (self.arrangement, self.filter.take());
-        fresh.turned = std::mem::take(&mut self.turned);
+        fresh.toggled = std::mem::take(&mut self.toggled);
         (fresh.listing_wanted, fresh.listing_shown) = (self.listing_wanted, self.listing_wanted);
         *self = fresh;
     }
@@ -254,16 +253,16 @@ impl Workspace {
     pub fn take(
         &mut self,
         outcome: Outcome,
-        picture: Option<Arc<Picture>>,
-        digest: Option<Arc<Digest>>,
+        density: Option<Arc<DensityIndex>>,
+        view_model: Option<Arc<ViewModel>>,
     ) -> Vec<Effect> {
-        if let Some(picture) = picture {
-            self.timeline.reach(self.measured.end.max(picture.end));
-            self.simulated = picture;
+        if let Some(density) = density {
+            self.timeline.reach(self.measured.end.max(density.end));
+            self.simulated = density;
         }
-        let has_digest = digest.is_some();
-        if let Some(digest) = digest {
-            self.digest = digest;
+        let has_digest = view_model.is_some();
+        if let Some(view_model) = view_model {
+            self.view_model = view_model;
         }
         self.outcome = Arc::new(outcome);
         if has_digest { self.relist() } else { Vec::new() }
@@ -277,6 +276,15 @@ impl Workspace {
     /// The batch size in force.
     pub fn batch(&self) -> Option<u64> {
         self.outcome.summary.batch.map(|(_, now)| now).or(self.base_batch())
+    }
+
+    /// Keeps the cursor of the table that was open and goes back to where the user was in that of `view`.
+    pub fn change_table(&mut self, view: &'static str) {
+        if self.table_of != view {
+            let next = self.other_tables.remove(view).unwrap_or_default();
+            self.other_tables.insert(self.table_of, std::mem::replace(&mut self.table, next));
+            self.table_of = view;
+        }
     }
 
     /// Keeps the chosen step within the scenario.

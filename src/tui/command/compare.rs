@@ -3,15 +3,15 @@
 use std::path::PathBuf;
 
 use super::Pane::{Compare as OnColumns, Everywhere};
-use super::{Argument, Command, Kind, Ran};
+use super::{Argument, Command, CommandResult, Kind};
 use crate::tui::app::App;
-use crate::tui::compare::{By, ColumnKind, Measure, Order};
 use crate::tui::effect::Effect;
 use crate::tui::message::Message;
 use crate::tui::overlay::{Overlay, Picker, Prompt, Purpose};
 use crate::tui::runner::{Reading, Request};
 use crate::tui::table::TableState;
-use crate::tui::views::View;
+use crate::tui::views::compare::{By, ColumnKind, Measure, Order};
+use crate::tui::views::{Compare, show};
 use crate::tui::workspace::Workspace;
 use retime_core::scenario::StepError;
 use retime_core::scenario::named::UNNAMED;
@@ -105,8 +105,8 @@ fn ask(app: &mut App, line: &str) -> Vec<Effect> {
 }
 
 /// Opens the view; another trace, or a scenario file, comes beside what is there.
-pub(super) fn compare(app: &mut App, path: &str) -> Ran {
-    let mut effects = super::views::show(app, View::Compare);
+pub fn compare(app: &mut App, path: &str) -> CommandResult {
+    let mut effects = show(app, &Compare);
     if path.is_empty() {
         return Ok(effects);
     }
@@ -121,15 +121,15 @@ pub(super) fn compare(app: &mut App, path: &str) -> Ran {
     if is_open(work) {
         return Err("that is the trace shown: keep its edits with `scenario new NAME` to compare them".to_owned());
     }
-    if !app.works.iter().any(is_open) {
-        app.beside = Some(app.shown);
+    if !app.workspaces.iter().any(is_open) {
+        app.compared_with = Some(app.shown);
         effects.push(app.open_beside(vec![path]));
     }
     Ok(effects)
 }
 
 /// Does what is named; a name alone puts that scenario in force; without any it lists them.
-fn scenario(app: &mut App, argument: &str) -> Ran {
+fn scenario(app: &mut App, argument: &str) -> CommandResult {
     let (action, name) = argument.split_once(' ').map_or((argument, ""), |(action, name)| (action, name.trim()));
     let work = app.workspace().ok_or(NO_TRACE)?;
     let is_action = ACTIONS.iter().any(|(known, _)| *known == action);
@@ -160,7 +160,7 @@ fn shown_name(name: &str) -> String {
 }
 
 /// Changes the scenarios, and says what is in force now.
-fn act(app: &mut App, action: &str, name: &str) -> Ran {
+fn act(app: &mut App, action: &str, name: &str) -> CommandResult {
     let work = app.workspace_mut().ok_or(NO_TRACE)?;
     let before = work.history.revision();
     let Workspace { named, history, .. } = work;
@@ -203,7 +203,7 @@ fn chosen(app: &App, what: &str) -> Result<String, String> {
     }
 }
 
-fn open_column(app: &mut App, _: &str) -> Ran {
+fn open_column(app: &mut App, _: &str) -> CommandResult {
     match app.workspace().ok_or(NO_TRACE)?.compare.chosen.clone() {
         ColumnKind::Scenario(name) => {
             let name = shown_name(&name);
@@ -215,7 +215,7 @@ fn open_column(app: &mut App, _: &str) -> Ran {
 }
 
 /// Makes the chosen column, or the named one, what the others are held against.
-fn reference(app: &mut App, name: &str) -> Ran {
+fn reference(app: &mut App, name: &str) -> CommandResult {
     let work = app.workspace_mut().ok_or(NO_TRACE)?;
     let kind = match (name, &work.compare.shown) {
         ("", _) => work.compare.chosen.clone(),
@@ -231,7 +231,7 @@ fn reference(app: &mut App, name: &str) -> Ran {
     Ok(app.start_compare())
 }
 
-fn compare_by(app: &mut App, by: &str) -> Ran {
+fn compare_by(app: &mut App, by: &str) -> CommandResult {
     let work = app.workspace_mut().ok_or(NO_TRACE)?;
     let named = super::views::named(by, &[("operator", By::Operator), ("kind", By::Kind)])?;
     let next = if work.compare.by == By::Operator { By::Kind } else { By::Operator };
@@ -240,7 +240,7 @@ fn compare_by(app: &mut App, by: &str) -> Ran {
     Ok(Vec::new())
 }
 
-fn compare_time(app: &mut App, measure: &str) -> Ran {
+fn compare_time(app: &mut App, measure: &str) -> CommandResult {
     let work = app.workspace_mut().ok_or(NO_TRACE)?;
     let known = [Measure::Device, Measure::Host, Measure::Path].map(|measure| (measure.name(), measure));
     let measure = super::views::named(measure, &known)?.unwrap_or(work.compare.next_measure());
@@ -249,7 +249,7 @@ fn compare_time(app: &mut App, measure: &str) -> Ran {
     Ok(Vec::new())
 }
 
-fn compare_order(app: &mut App, order: &str) -> Ran {
+fn compare_order(app: &mut App, order: &str) -> CommandResult {
     let work = app.workspace_mut().ok_or(NO_TRACE)?;
     work.compare.order = super::views::named(order, &Order::ALL)?.unwrap_or(work.compare.order.next());
     work.table = TableState::default();

@@ -2,14 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Argument, Command, Kind, Ran};
+use super::{Argument, Command, CommandResult, Kind};
 use crate::session::{Expectation, ExportFormat, Verdict, is_fingerprint, script_lines};
 use crate::tui::app::App;
-use crate::tui::compare::ColumnKind;
 use crate::tui::effect::Effect;
 use crate::tui::message::Message;
 use crate::tui::runner::{Reading, Request, SavedSteps};
 use crate::tui::script::Script;
+use crate::tui::views::compare::ColumnKind;
 use crate::tui::workspace::Workspace;
 use retime_core::scenario::{Fit, SavedScenario};
 
@@ -105,7 +105,7 @@ fn named(path: &str) -> Result<PathBuf, String> {
     if path.is_empty() { Err("name a file after the command".to_owned()) } else { Ok(PathBuf::from(path)) }
 }
 
-fn export(app: &mut App, argument: &str, force: bool) -> Ran {
+fn export(app: &mut App, argument: &str, force: bool) -> CommandResult {
     let work = app.workspace().ok_or(NO_TRACE)?;
     let (first, rest) = argument.split_once(' ').unwrap_or(("", argument));
     let (format, path) = match ExportFormat::parse(first) {
@@ -115,14 +115,14 @@ fn export(app: &mut App, argument: &str, force: bool) -> Ran {
         Err(error) => return Err(error),
     };
     let is_report = matches!(format, ExportFormat::Markdown | ExportFormat::Html);
-    let sources = if is_report { work.sides(&app.works) } else { Vec::new() };
+    let sources = if is_report { work.sides(&app.workspaces) } else { Vec::new() };
     let (loaded, outcome) = (work.loaded.clone(), work.outcome.clone());
     let effect = Effect::Ask(Request::Export { loaded, outcome, sources, format, path, force });
     app.busy += 1;
     Ok(vec![effect])
 }
 
-fn save(app: &mut App, path: &str, force: bool) -> Ran {
+fn save(app: &mut App, path: &str, force: bool) -> CommandResult {
     let path = named(path)?;
     let work = app.workspace().ok_or(NO_TRACE)?;
     let text = SavedScenario::new(work.current_scenario(), &work.fingerprint, &work.loaded.graph).to_toml();
@@ -131,14 +131,14 @@ fn save(app: &mut App, path: &str, force: bool) -> Ran {
     Ok(vec![Effect::Ask(Request::Write { path, text, force, saves })])
 }
 
-fn read(app: &mut App, path: &str, reading: Reading) -> Ran {
+fn read(app: &mut App, path: &str, reading: Reading) -> CommandResult {
     let path = named(path)?;
     app.busy += 1;
     Ok(vec![Effect::Ask(Request::Read { path, reading })])
 }
 
 /// Takes a file that was read.
-pub fn take(app: &mut App, file: &str, text: &str, reading: Reading) -> Ran {
+pub fn take(app: &mut App, file: &str, text: &str, reading: Reading) -> CommandResult {
     match reading {
         Reading::Script => {
             app.script = Some(Script::new(file.to_owned(), script_lines(text)));
@@ -193,7 +193,7 @@ fn fitting(work: &Workspace, file: &str, saved: &SavedScenario, force: bool) -> 
     }
 }
 
-fn record(app: &mut App, path: &str) -> Ran {
+fn record(app: &mut App, path: &str) -> CommandResult {
     if let Some(path) = app.recording.take() {
         app.say(Message::note(format!("recorded to {}", path.display())));
         return Ok(Vec::new());
@@ -206,7 +206,7 @@ fn record(app: &mut App, path: &str) -> Ran {
     Ok(vec![Effect::Ask(Request::Write { path, text, force: false, saves: None })])
 }
 
-fn expect(app: &mut App, text: &str) -> Ran {
+fn expect(app: &mut App, text: &str) -> CommandResult {
     let expectation = Expectation::parse(text)?;
     let work = app.workspace().ok_or(NO_TRACE)?;
     if work.is_stale() {

@@ -1,7 +1,7 @@
 //! Commands of the program as a whole: moving, prompts, help, themes, leaving.
 
 use super::Pane::Everywhere;
-use super::{Argument, Command, Kind, Ran};
+use super::{Argument, Command, CommandResult, Kind};
 use crate::tui::app::{App, Focus};
 use crate::tui::effect::Effect;
 use crate::tui::message::Message;
@@ -10,7 +10,7 @@ use crate::tui::theme::Theme;
 use crate::tui::workspace::Workspace;
 
 /// How much further a far move goes.
-const FAR: usize = 10;
+const FAR: isize = 10;
 
 pub(super) const COMMANDS: &[Command] = &[
     Command {
@@ -19,7 +19,7 @@ pub(super) const COMMANDS: &[Command] = &[
         argument: Argument::None,
         help: "previous event, step or value",
         keys: &[(Everywhere, "left"), (Everywhere, "h")],
-        run: |app, _| app.move_sideways(false, 1),
+        run: |app, _| app.move_sideways(-1),
     },
     Command {
         name: "right",
@@ -27,7 +27,7 @@ pub(super) const COMMANDS: &[Command] = &[
         argument: Argument::None,
         help: "next event, step or value",
         keys: &[(Everywhere, "right"), (Everywhere, "l")],
-        run: |app, _| app.move_sideways(true, 1),
+        run: |app, _| app.move_sideways(1),
     },
     Command {
         name: "up",
@@ -51,7 +51,7 @@ pub(super) const COMMANDS: &[Command] = &[
         argument: Argument::None,
         help: "ten events back",
         keys: &[(Everywhere, "S-left")],
-        run: |app, _| app.move_sideways(false, FAR),
+        run: |app, _| app.move_sideways(-FAR),
     },
     Command {
         name: "far-right",
@@ -59,7 +59,7 @@ pub(super) const COMMANDS: &[Command] = &[
         argument: Argument::None,
         help: "ten events on",
         keys: &[(Everywhere, "S-right")],
-        run: |app, _| app.move_sideways(true, FAR),
+        run: |app, _| app.move_sideways(FAR),
     },
     Command {
         name: "far-up",
@@ -67,7 +67,7 @@ pub(super) const COMMANDS: &[Command] = &[
         argument: Argument::None,
         help: "ten rows up",
         keys: &[(Everywhere, "S-up"), (Everywhere, "pageup")],
-        run: |app, _| app.move_vertically(-(FAR as isize)),
+        run: |app, _| app.move_vertically(-FAR),
     },
     Command {
         name: "far-down",
@@ -75,7 +75,7 @@ pub(super) const COMMANDS: &[Command] = &[
         argument: Argument::None,
         help: "ten rows down",
         keys: &[(Everywhere, "S-down"), (Everywhere, "pagedown")],
-        run: |app, _| app.move_vertically(FAR as isize),
+        run: |app, _| app.move_vertically(FAR),
     },
     Command {
         name: "first",
@@ -232,7 +232,7 @@ pub(super) const COMMANDS: &[Command] = &[
 
 /// Leaves, after asking when something would be lost: edits that are in no file where sessions do not save themselves.
 pub(super) fn quit(app: &mut App) -> Vec<Effect> {
-    let unsaved: usize = app.works.iter().map(Workspace::unsaved_steps).filter(|_| !app.is_kept).sum();
+    let unsaved: usize = app.workspaces.iter().map(Workspace::unsaved_steps).filter(|_| !app.is_kept).sum();
     let lost = match (unsaved, app.busy) {
         (0, 0) => return vec![Effect::Quit],
         (0, _) => "A file is still being read or written".to_owned(),
@@ -243,7 +243,7 @@ pub(super) fn quit(app: &mut App) -> Vec<Effect> {
     Vec::new()
 }
 
-fn theme(app: &mut App, name: &str) -> Ran {
+fn theme(app: &mut App, name: &str) -> CommandResult {
     if name.is_empty() {
         let picker = Picker::themes(app);
         app.overlay = Some(Overlay::Picker(picker));
@@ -253,13 +253,13 @@ fn theme(app: &mut App, name: &str) -> Ran {
     Ok(Vec::new())
 }
 
-fn trace(app: &mut App, number: &str) -> Ran {
+fn trace(app: &mut App, number: &str) -> CommandResult {
     if number.is_empty() {
         let picker = Picker::traces(app).ok_or("only one trace was opened; name more when starting")?;
         app.overlay = Some(Overlay::Picker(picker));
         return Ok(Vec::new());
     }
-    let count = app.works.len();
+    let count = app.workspaces.len();
     let index = number.parse::<usize>().ok().filter(|index| (1..=count).contains(index));
     app.shown = index.ok_or_else(|| format!("no trace {number}: 1 to {count}"))? - 1;
     app.fit_extent();

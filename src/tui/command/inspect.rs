@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::Pane::Everywhere;
-use super::{Argument, Command, Kind, Ran};
+use super::{Argument, Command, CommandResult, Kind};
 use crate::tui::app::App;
 use crate::tui::effect::Effect;
 use crate::tui::message::Message;
@@ -52,7 +52,7 @@ pub(super) const COMMANDS: &[Command] = &[
     },
 ];
 
-fn learn(app: &mut App, path: &str) -> Ran {
+fn learn(app: &mut App, path: &str) -> CommandResult {
     let work = app.workspace().ok_or("no trace is open yet")?;
     if path.is_empty() {
         return Err("name a trace of the same model at another batch size".into());
@@ -64,7 +64,7 @@ fn learn(app: &mut App, path: &str) -> Ran {
     Ok(vec![effect])
 }
 
-fn all_ranks(app: &mut App, _: &str) -> Ran {
+fn all_ranks(app: &mut App, _: &str) -> CommandResult {
     let work = app.workspace().ok_or("no trace is open yet")?;
     if !work.loaded.folding.folds() {
         return Err("every rank is simulated on its own already".into());
@@ -74,7 +74,7 @@ fn all_ranks(app: &mut App, _: &str) -> Ran {
     Ok(vec![effect])
 }
 
-fn iteration(app: &mut App, number: &str) -> Ran {
+fn iteration(app: &mut App, number: &str) -> CommandResult {
     let work = app.workspace().ok_or("no trace is open yet")?;
     if number.is_empty() {
         let picker = Picker::iterations(work).ok_or("no steps were recorded: the whole trace is one iteration")?;

@@ -17,13 +17,15 @@ mod views;
 use super::app::App;
 use super::effect::Effect;
 use super::runner::Request;
+use super::views::ALL;
 
 pub use files::take;
 pub use pointer::click;
 pub use scenario::set_batch;
+pub use views::named;
 
 /// What a command's run gives: effects, or one line that says why not.
-pub type Ran = Result<Vec<Effect>, String>;
+pub type CommandResult = Result<Vec<Effect>, String>;
 
 /// A part of the screen with keys of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -128,7 +130,7 @@ pub struct Command {
     /// Its keys, by pane.
     pub keys: &'static [(Pane, &'static str)],
     /// Runs it.
-    pub run: fn(&mut App, &str) -> Ran,
+    pub run: fn(&mut App, &str) -> CommandResult,
 }
 
 impl Command {
@@ -163,7 +165,12 @@ pub fn all() -> impl Iterator<Item = &'static Command> {
         files::COMMANDS,
         general::COMMANDS,
     ];
-    tables.into_iter().flatten()
+    of_views().chain(tables.into_iter().flatten())
+}
+
+/// The commands that belong to views, in their order.
+fn of_views() -> impl Iterator<Item = &'static Command> {
+    ALL.into_iter().flat_map(|view| std::iter::once(view.opener()).chain(view.commands()))
 }
 
 /// The command of that name or alias.
@@ -172,7 +179,7 @@ pub fn find(name: &str) -> Option<&'static Command> {
 }
 
 /// Runs a line as typed at the prompt: a command with its argument, or a step to add to the scenario.
-pub fn run_line(app: &mut App, line: &str) -> Ran {
+pub fn run_line(app: &mut App, line: &str) -> CommandResult {
     let line = line.trim();
     let (name, argument) = line.split_once(' ').map_or((line, ""), |(name, rest)| (name, rest.trim()));
     if name.is_empty() {
@@ -214,13 +221,12 @@ const PASSING: [&str; 5] = ["open-row", "group", "source", "record", "choose"];
 /// Whether a recorded session needs this line: those that change the scenario or the view, read or write files; not
 /// one that only asked for its argument.
 fn is_recorded(command: &Command, argument: &str) -> bool {
-    let is_lasting = [views::COMMANDS, scenario::COMMANDS, compare::COMMANDS, tables::COMMANDS, files::COMMANDS]
-        .into_iter()
-        .flatten();
+    let tables = [views::COMMANDS, scenario::COMMANDS, compare::COMMANDS, tables::COMMANDS, files::COMMANDS];
+    let is_lasting = of_views().chain(tables.into_iter().flatten());
     let is_passing = [&PASSING[..], &compare::PASSING].iter().any(|names| names.contains(&command.name))
-        || tables::LEAD_TO_SEAT.contains(&command.name);
+        || tables::LEAD_TO_PLACEMENT.contains(&command.name);
     let has_asked = command.argument != Argument::None && argument.is_empty();
-    is_lasting.into_iter().any(|lasting| lasting.name == command.name) && !is_passing && !has_asked
+    { is_lasting }.any(|lasting| lasting.name == command.name) && !is_passing && !has_asked
 }
 
 /// Adds a line to the script that is being recorded.

@@ -2,19 +2,17 @@
 
 use crossterm::event::{KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 
-use super::{Ran, run_line};
-use crate::tui::app::{App, Focus, Press};
+use super::{CommandResult, run_line};
+use crate::tui::app::{App, Focus, MousePress};
 use crate::tui::layout::Regions;
 use crate::tui::overlay::Overlay;
-use crate::tui::views::{View, bar, roofline};
+use crate::tui::views::bar;
 
-/// How much a turn of the wheel zooms.
-const WHEEL: f64 = 0.8;
 /// Two clicks within this time are a double click.
 const DOUBLE_MS: u128 = 400;
 
 /// Anything the mouse does.
-pub fn click(app: &mut App, event: MouseEvent) -> Ran {
+pub fn click(app: &mut App, event: MouseEvent) -> CommandResult {
     if app.overlay.is_some() {
         return Ok(over_overlay(app, event));
     }
@@ -23,15 +21,8 @@ pub fn click(app: &mut App, event: MouseEvent) -> Ran {
     match event.kind {
         MouseEventKind::Down(MouseButton::Left) => down(app, &regions, x, y),
         MouseEventKind::Drag(MouseButton::Left) => {
-            if app.view == View::Roofline
-                && let Some(work) = app.workspace_mut()
-            {
-                roofline::drag(work, regions.view, (x, y));
-            }
-            if let Some(press) = app.press.filter(|press| press.on_view && app.view == View::Timeline) {
-                let columns = i32::from(x) - i32::from(press.x);
-                app.with_timeline(|_, extent, timeline| timeline.drag(extent, columns));
-                app.press = Some(Press { x, y, is_drag: true, ..press });
+            if let Some(press) = app.press {
+                app.view.drag(app, regions.view, press, (x, y));
             }
             Ok(Vec::new())
         }
@@ -58,13 +49,13 @@ fn over_overlay(app: &mut App, event: MouseEvent) -> Vec<crate::tui::effect::Eff
     Vec::new()
 }
 
-fn down(app: &mut App, regions: &Regions, x: u16, y: u16) -> Ran {
+fn down(app: &mut App, regions: &Regions, x: u16, y: u16) -> CommandResult {
     let is_double = app.press.is_some_and(|press| {
         (press.x, press.y) == (x, y) && !press.is_drag && press.at.elapsed().as_millis() < DOUBLE_MS
     });
     let inside = |area: ratatui::layout::Rect| area.contains((x, y).into());
     let on_view = inside(regions.view);
-    app.press = Some(Press { x, y, on_view, is_drag: false, at: std::time::Instant::now() });
+    app.press = Some(MousePress { x, y, on_view, is_drag: false, at: std::time::Instant::now() });
     if let Some(line) = Some(regions.bar).filter(|&area| inside(area)).and_then(|area| bar::command_at(app, area, x)) {
         return run_line(app, line);
     }
@@ -75,39 +66,16 @@ fn down(app: &mut App, regions: &Regions, x: u16, y: u16) -> Ran {
     }
     if on_view {
         app.focus = Focus::View;
-        let (column, row) = (x - regions.view.x, y - regions.view.y);
-        if app.view == View::Timeline {
-            app.with_timeline(|scene, extent, timeline| timeline.click(scene, extent, column, row));
-            return if is_double { run_line(app, "fit") } else { Ok(Vec::new()) };
-        }
-        if app.view == View::Roofline {
-            let is_on_plots = app.workspace_mut().is_some_and(|work| roofline::press(work, regions.view, (x, y)));
-            if !is_on_plots {
-                app.choose_row(row as usize);
-            }
-            return if is_double { run_line(app, "try-roofs") } else { Ok(Vec::new()) };
-        }
-        app.choose_row(row as usize);
-        return if is_double { app.open_row() } else { Ok(Vec::new()) };
+        return app.view.press(app, regions.view, (x, y), is_double);
     }
     Ok(Vec::new())
 }
 
-/// The wheel: zooms at the pointer, scrolls lanes over their names or with a modifier, and lists.
-pub fn scroll(app: &mut App, regions: &Regions, event: MouseEvent) -> Ran {
-    let is_up = event.kind == MouseEventKind::ScrollUp;
-    let on_view = regions.view.contains((event.column, event.row).into());
-    if app.view != View::Timeline || !on_view {
-        return app.move_vertically(if is_up { -3 } else { 3 });
+/// The wheel: what the view makes of it; beside the view as over a list.
+pub fn scroll(app: &mut App, regions: &Regions, event: MouseEvent) -> CommandResult {
+    if !regions.view.contains((event.column, event.row).into()) {
+        return app.move_vertically(if event.kind == MouseEventKind::ScrollUp { -3 } else { 3 });
     }
-    let column = event.column - regions.view.x;
     let with_modifier = event.modifiers.intersects(KeyModifiers::CONTROL | KeyModifiers::SHIFT);
-    app.with_timeline(|scene, extent, timeline| {
-        if with_modifier || column < extent.labels() {
-            timeline.scroll_by(scene, extent, if is_up { -3 } else { 3 });
-        } else {
-            timeline.zoom_at(extent, column, if is_up { WHEEL } else { 1.0 / WHEEL });
-        }
-    });
-    Ok(Vec::new())
+    app.view.wheel(app, event.kind, event.column - regions.view.x, with_modifier)
 }

@@ -1,7 +1,7 @@
 //! Commands of the roofline.
 
 use super::Pane::Roofline as OnRoofline;
-use super::{Argument, Command, Kind, Ran, run_line};
+use super::{Argument, Command, CommandResult, Kind, run_line};
 use crate::tui::app::App;
 use crate::tui::message::Message;
 use crate::tui::overlay::{Overlay, Prompt, Purpose};
@@ -77,21 +77,21 @@ pub(super) const COMMANDS: &[Command] = &[
     },
 ];
 
-fn on_roofline(app: &mut App, act: impl FnOnce(&mut RooflineState)) -> Ran {
+fn on_roofline(app: &mut App, act: impl FnOnce(&mut RooflineState)) -> CommandResult {
     act(&mut app.workspace_mut().ok_or("no trace is open yet")?.roofline);
     Ok(Vec::new())
 }
 
 /// Goes on to the next roof; past the network's where nothing crosses one.
-fn next_roof(app: &mut App, _: &str) -> Ran {
+fn next_roof(app: &mut App, _: &str) -> CommandResult {
     let work = app.workspace_mut().ok_or("no trace is open yet")?;
     let next = work.roofline.roof.next();
-    let is_idle = next == Roof::Network && !work.digest.rooflines.has_network();
+    let is_idle = next == Roof::Network && !work.view_model.rooflines.has_network();
     work.roofline.roof = if is_idle { next.next() } else { next };
     Ok(Vec::new())
 }
 
-fn points(app: &mut App, name: &str) -> Ran {
+fn points(app: &mut App, name: &str) -> CommandResult {
     let work = app.workspace_mut().ok_or("no trace is open yet")?;
     let level = match name {
         "" => work.roofline.next_level(),
@@ -102,7 +102,7 @@ fn points(app: &mut App, name: &str) -> Ran {
     Ok(Vec::new())
 }
 
-fn set_roofs(app: &mut App, text: &str) -> Ran {
+fn set_roofs(app: &mut App, text: &str) -> CommandResult {
     let work = app.workspace_mut().ok_or("no trace is open yet")?;
     if text.is_empty() {
         app.overlay = Some(Overlay::Prompt(Prompt::new(Purpose::Command, "set-roofs ")));
@@ -112,7 +112,7 @@ fn set_roofs(app: &mut App, text: &str) -> Ran {
     Ok(Vec::new())
 }
 
-fn try_roofs(app: &mut App, _: &str) -> Ran {
+fn try_roofs(app: &mut App, _: &str) -> CommandResult {
     let work = app.workspace().ok_or("no trace is open yet")?;
     if !work.roofline.is_moved() {
         return app.open_row();

@@ -1,11 +1,11 @@
 //! Commands that edit the scenario.
 
 use super::Pane::{Everywhere, Scenario as OnSteps};
-use super::{Argument, Command, Kind, Ran, moved};
+use super::{Argument, Command, CommandResult, Kind, moved};
 use crate::tui::app::{App, Focus};
 use crate::tui::message::Message;
 use crate::tui::overlay::{Overlay, Picker, Prompt, Purpose, Slider};
-use crate::tui::views::View;
+use crate::tui::views::Timeline;
 use retime_core::scenario::{Scenario, Step, parse_step};
 
 pub(super) const COMMANDS: &[Command] = &[
@@ -127,7 +127,10 @@ pub(super) const COMMANDS: &[Command] = &[
     },
 ];
 
-fn edited(app: &mut App, change: impl FnOnce(&mut crate::tui::workspace::Workspace) -> Result<(), String>) -> Ran {
+fn edited(
+    app: &mut App,
+    change: impl FnOnce(&mut crate::tui::workspace::Workspace) -> Result<(), String>,
+) -> CommandResult {
     let work = app.workspace_mut().ok_or("no trace is open yet")?;
     change(work)?;
     Ok(work.evaluate())
@@ -140,7 +143,7 @@ fn read(app: &App, line: &str) -> Result<Step, String> {
 }
 
 /// Adds a step as typed.
-pub fn add_line(app: &mut App, line: &str) -> Ran {
+pub fn add_line(app: &mut App, line: &str) -> CommandResult {
     let step = read(app, line)?;
     let ran = edited(app, |work| {
         work.history.append(step);
@@ -152,7 +155,7 @@ pub fn add_line(app: &mut App, line: &str) -> Ran {
 }
 
 /// Puts `size` in force as the batch size, in place of an earlier size; a part of a drag of the slider.
-pub fn set_batch(app: &mut App, size: u64) -> Ran {
+pub fn set_batch(app: &mut App, size: u64) -> CommandResult {
     let step = parse_step(&format!("resize-batch {size}")).map_err(|error| error.to_string())?;
     edited(app, |work| {
         let mut scenario = Scenario::clone(work.history.current());
@@ -174,7 +177,7 @@ pub fn set_batch(app: &mut App, size: u64) -> Ran {
     })
 }
 
-fn batch(app: &mut App, size: &str) -> Ran {
+fn batch(app: &mut App, size: &str) -> CommandResult {
     if let Some(size) = size.parse().ok().filter(|&size: &u64| size > 0) {
         let effects = set_batch(app, size)?;
         if let Some(work) = app.workspace_mut() {
@@ -191,7 +194,7 @@ fn batch(app: &mut App, size: &str) -> Ran {
     Ok(app.workspace_mut().map(crate::tui::workspace::Workspace::start_batch_sweep).unwrap_or_default())
 }
 
-fn gpu(app: &mut App, device: &str) -> Ran {
+fn gpu(app: &mut App, device: &str) -> CommandResult {
     const NAME: &str = "swap-gpu ";
     if device.is_empty() {
         let picker = Picker::devices(app).ok_or("no trace is open yet")?;
@@ -212,7 +215,7 @@ fn gpu(app: &mut App, device: &str) -> Ran {
     })
 }
 
-fn try_edit(app: &mut App, line: &str) -> Ran {
+fn try_edit(app: &mut App, line: &str) -> CommandResult {
     if !line.is_empty() {
         return add_line(app, line);
     }
@@ -220,11 +223,11 @@ fn try_edit(app: &mut App, line: &str) -> Ran {
     Ok(Vec::new())
 }
 
-fn undo(app: &mut App, _: &str) -> Ran {
+fn undo(app: &mut App, _: &str) -> CommandResult {
     travel(app, "undone", |history| history.undo().then_some(()).ok_or("nothing to undo"))
 }
 
-fn redo(app: &mut App, _: &str) -> Ran {
+fn redo(app: &mut App, _: &str) -> CommandResult {
     travel(app, "redone", |history| history.redo().then_some(()).ok_or("nothing to redo"))
 }
 
@@ -232,7 +235,7 @@ fn travel(
     app: &mut App,
     done: &str,
     go: impl FnOnce(&mut retime_core::scenario::History) -> Result<(), &'static str>,
-) -> Ran {
+) -> CommandResult {
     let effects = edited(app, |work| {
         go(&mut work.history)?;
         work.clamp_step();
@@ -246,11 +249,11 @@ fn travel(
 
 const NO_STEP: &str = "there is no step yet: b changes the batch, g the GPU, t lists all edits";
 
-fn toggle(app: &mut App, _: &str) -> Ran {
+fn toggle(app: &mut App, _: &str) -> CommandResult {
     edited(app, |work| work.history.toggle(work.step).then_some(()).ok_or(NO_STEP.to_owned()))
 }
 
-fn delete(app: &mut App, _: &str) -> Ran {
+fn delete(app: &mut App, _: &str) -> CommandResult {
     edited(app, |work| {
         work.history.remove(work.step).then_some(()).ok_or(NO_STEP.to_owned())?;
         work.clamp_step();
@@ -265,7 +268,7 @@ fn numbered(app: &App, number: &str) -> Result<usize, String> {
     known.ok_or_else(|| format!("no step `{number}`: there are {count}"))
 }
 
-fn edit(app: &mut App, argument: &str) -> Ran {
+fn edit(app: &mut App, argument: &str) -> CommandResult {
     if let Some((number, line)) = argument.split_once(' ') {
         let number = numbered(app, number)?;
         let before = argument.chars().count() - line.chars().count();
@@ -277,7 +280,7 @@ fn edit(app: &mut App, argument: &str) -> Ran {
     Ok(Vec::new())
 }
 
-fn reorder(app: &mut App, by: isize) -> Ran {
+fn reorder(app: &mut App, by: isize) -> CommandResult {
     edited(app, |work| {
         let to = work.step.checked_add_signed(by).ok_or("it is the first step")?;
         work.history.reorder(work.step, to).then_some(()).ok_or("it is the last step")?;
@@ -286,12 +289,12 @@ fn reorder(app: &mut App, by: isize) -> Ran {
     })
 }
 
-fn repeat(app: &mut App, _: &str) -> Ran {
+fn repeat(app: &mut App, _: &str) -> CommandResult {
     let line = app.workspace().and_then(|work| work.last_edit.clone());
     add_line(app, &line.ok_or("there was no edit yet")?)
 }
 
-fn reset(app: &mut App, _: &str) -> Ran {
+fn reset(app: &mut App, _: &str) -> CommandResult {
     edited(app, |work| {
         work.history.push(Scenario::default());
         work.clamp_step();
@@ -299,12 +302,12 @@ fn reset(app: &mut App, _: &str) -> Ran {
     })
 }
 
-fn fresh(app: &mut App, _: &str) -> Ran {
+fn fresh(app: &mut App, _: &str) -> CommandResult {
     let effects = edited(app, |work| {
         work.start_over();
         Ok(())
     })?;
-    app.view = View::Timeline;
+    app.view = &Timeline;
     app.focus = Focus::View;
     app.fit_extent();
     app.say(Message::note("started over; u brings the steps back"));
@@ -312,7 +315,7 @@ fn fresh(app: &mut App, _: &str) -> Ran {
 }
 
 /// Replaces step `index` by what was typed.
-fn replace_step(app: &mut App, index: usize, line: &str) -> Ran {
+fn replace_step(app: &mut App, index: usize, line: &str) -> CommandResult {
     let step = read(app, line)?;
     edited(app, |work| {
         work.history.set(index, step).then_some(()).ok_or(NO_STEP.to_owned())?;

@@ -1,7 +1,7 @@
 //! Commands of the sweep: which knob it turns, and how far.
 
 use super::Pane::Sweep as OnSweep;
-use super::{Argument, Command, Kind, Ran};
+use super::{Argument, Command, CommandResult, Kind};
 use crate::session::Sweep;
 use crate::tui::app::App;
 use crate::tui::overlay::{Overlay, Picker, Prompt, Purpose};
@@ -52,7 +52,7 @@ pub(super) const COMMANDS: &[Command] = &[
 
 const NOTHING: &str = "no trace is open yet";
 
-fn knob(app: &mut App, name: &str) -> Ran {
+fn knob(app: &mut App, name: &str) -> CommandResult {
     let work = app.workspace_mut().ok_or(NOTHING)?;
     if name.is_empty() {
         app.overlay = Some(Overlay::Picker(Picker::knobs(app)));
@@ -64,7 +64,7 @@ fn knob(app: &mut App, name: &str) -> Ran {
 }
 
 /// Turns a second knob too, or no longer.
-fn across(app: &mut App, text: &str) -> Ran {
+fn across(app: &mut App, text: &str) -> CommandResult {
     let work = app.workspace_mut().ok_or(NOTHING)?;
     let wanted = work.wanted_sweep().ok_or("there is no sweep: v chooses a knob")?;
     let (name, range) =
@@ -86,7 +86,7 @@ fn across(app: &mut App, text: &str) -> Ran {
     Ok(turn(work, Sweep { across: Some(Box::new(second)), ..wanted }))
 }
 
-fn range(app: &mut App, text: &str) -> Ran {
+fn range(app: &mut App, text: &str) -> CommandResult {
     let work = app.workspace_mut().ok_or(NOTHING)?;
     let wanted = work.wanted_sweep().ok_or("the batch size of this trace is not known: v chooses another knob")?;
     if text.is_empty() {
@@ -99,7 +99,7 @@ fn range(app: &mut App, text: &str) -> Ran {
 }
 
 /// Another number of points between the ends.
-fn points(app: &mut App, count: impl FnOnce(usize) -> usize) -> Ran {
+fn points(app: &mut App, count: impl FnOnce(usize) -> usize) -> CommandResult {
     const MOST: usize = 257;
     let work = app.workspace_mut().ok_or(NOTHING)?;
     let wanted = work.wanted_sweep().ok_or("there is no sweep: v chooses a knob")?;

@@ -1,7 +1,7 @@
 //! Commands that place embedding tables.
 
 use super::Pane::Tables as OnTables;
-use super::{Argument, Command, Kind, Ran, run_line};
+use super::{Argument, Command, CommandResult, Kind, run_line};
 use crate::tui::app::App;
 use crate::tui::table::TableState;
 use crate::tui::workspace::Workspace;
@@ -24,7 +24,7 @@ pub(super) const COMMANDS: &[Command] = &[
         argument: Argument::None,
         help: "move the chosen table to the rank before",
         keys: &[(OnTables, "<")],
-        run: |app, _| reseat(app, |placement, able| shifted(placement, able, able.len() - 1)),
+        run: |app, _| re_place(app, |placement, able| shifted(placement, able, able.len() - 1)),
     },
     Command {
         name: "table-after",
@@ -32,7 +32,7 @@ pub(super) const COMMANDS: &[Command] = &[
         argument: Argument::None,
         help: "move the chosen table to the next rank",
         keys: &[(OnTables, ">")],
-        run: |app, _| reseat(app, |placement, able| shifted(placement, able, 1)),
+        run: |app, _| re_place(app, |placement, able| shifted(placement, able, 1)),
     },
     Command {
         name: "cut-columns",
@@ -40,7 +40,7 @@ pub(super) const COMMANDS: &[Command] = &[
         argument: Argument::None,
         help: "cut the chosen table by columns over one more rank",
         keys: &[(OnTables, "c")],
-        run: |app, _| reseat(app, |placement, able| cut(placement, able, Cut::Columns)),
+        run: |app, _| re_place(app, |placement, able| cut(placement, able, Cut::Columns)),
     },
     Command {
         name: "cut-rows",
@@ -48,7 +48,7 @@ pub(super) const COMMANDS: &[Command] = &[
         argument: Argument::None,
         help: "cut the chosen table by rows over one more rank",
         keys: &[(OnTables, "r")],
-        run: |app, _| reseat(app, |placement, able| cut(placement, able, Cut::Rows)),
+        run: |app, _| re_place(app, |placement, able| cut(placement, able, Cut::Rows)),
     },
     Command {
         name: "copy-table",
@@ -56,7 +56,7 @@ pub(super) const COMMANDS: &[Command] = &[
         argument: Argument::None,
         help: "copy the chosen table to all ranks, or keep one copy",
         keys: &[(OnTables, "a")],
-        run: |app, _| reseat(app, copied),
+        run: |app, _| re_place(app, copied),
     },
     Command {
         name: "whole-table",
@@ -64,7 +64,7 @@ pub(super) const COMMANDS: &[Command] = &[
         argument: Argument::None,
         help: "keep the chosen table whole, on its first rank",
         keys: &[(OnTables, "w")],
-        run: |app, _| reseat(app, |placement, _| whole(placement)),
+        run: |app, _| re_place(app, |placement, _| whole(placement)),
     },
     Command {
         name: "host-table",
@@ -73,7 +73,7 @@ pub(super) const COMMANDS: &[Command] = &[
         help: "keep the chosen table in host memory, or on the device",
         keys: &[(OnTables, "o")],
         run: |app, _| {
-            reseat(app, |placement, _| TablePlacement {
+            re_place(app, |placement, _| TablePlacement {
                 cached: if placement.cached.is_some() { None } else { Some(0.0) },
                 ..placement.clone()
             })
@@ -110,11 +110,11 @@ pub(super) const COMMANDS: &[Command] = &[
 ];
 
 /// Commands on the chosen table, which are recorded as the `placement` that they lead to.
-pub(super) const LEAD_TO_SEAT: [&str; 7] =
+pub(super) const LEAD_TO_PLACEMENT: [&str; 7] =
     ["table-before", "table-after", "cut-columns", "cut-rows", "copy-table", "whole-table", "host-table"];
 
 /// Puts the chosen table on the placement that `change` makes of its own and of the ranks that look tables up.
-fn reseat(app: &mut App, change: impl FnOnce(&TablePlacement, &[usize]) -> TablePlacement) -> Ran {
+fn re_place(app: &mut App, change: impl FnOnce(&TablePlacement, &[usize]) -> TablePlacement) -> CommandResult {
     let work = app.workspace().ok_or("no trace is open yet")?;
     if let Some(why) = work.tables.immovable(work.loaded.graph.ranks.len()) {
         return Err(why.to_owned());
@@ -170,7 +170,7 @@ fn whole(placement: &TablePlacement) -> TablePlacement {
 }
 
 /// Puts tables on placements as typed; one after another they are one step.
-fn placement(app: &mut App, moves: &str) -> Ran {
+fn placement(app: &mut App, moves: &str) -> CommandResult {
     let work = app.workspace_mut().ok_or("no trace is open yet")?;
     if let Some(why) = work.tables.immovable(work.loaded.graph.ranks.len()) {
         return Err(why.to_owned());
@@ -192,7 +192,7 @@ fn placement(app: &mut App, moves: &str) -> Ran {
 }
 
 /// Places all tables as a plan has it, in place of every move before.
-fn plan(app: &mut App, name: &str) -> Ran {
+fn plan(app: &mut App, name: &str) -> CommandResult {
     let work = app.workspace_mut().ok_or("no trace is open yet")?;
     if let Some(why) = work.tables.immovable(work.loaded.graph.ranks.len()) {
         return Err(why.to_owned());

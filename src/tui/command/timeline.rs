@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use super::Pane::{Everywhere, Timeline as OnTimeline};
-use super::{Argument, Command, Kind, Ran};
+use super::{Argument, Command, CommandResult, Kind};
 use crate::tui::app::{App, Tracks};
 use crate::tui::message::Message;
 use crate::tui::overlay::{Overlay, Prompt, Purpose};
-use crate::tui::timeline::{Extent, Fold, Item, Scene, Side, Timeline, find as find_next};
+use crate::tui::timeline::{Expansion, Extent, Item, Scene, Side, Timeline, find as find_next};
 use retime_core::graph::TaskKind;
 use retime_core::scenario::{Base, Selector};
 use retime_core::units::{DurNs, TimeNs};
@@ -149,7 +149,7 @@ pub(super) const COMMANDS: &[Command] = &[
         argument: Argument::None,
         help: "pack a lane into one row, open it whole, or as it was",
         keys: &[(OnTimeline, "z")],
-        run: |app, _| on_timeline(app, |_, _, timeline| timeline.toggle_fold()),
+        run: |app, _| on_timeline(app, |_, _, timeline| timeline.next_expansion()),
     },
     Command {
         name: "compact",
@@ -159,9 +159,9 @@ pub(super) const COMMANDS: &[Command] = &[
         keys: &[(OnTimeline, "c")],
         run: |app, _| {
             on_timeline(app, |_, _, timeline| {
-                let packed = timeline.default_fold == Fold::Packed;
-                timeline.default_fold = if packed { Fold::Auto } else { Fold::Packed };
-                timeline.folds.clear();
+                let packed = timeline.default_expansion == Expansion::Collapsed;
+                timeline.default_expansion = if packed { Expansion::Auto } else { Expansion::Collapsed };
+                timeline.expansions.clear();
             })
         },
     },
@@ -239,18 +239,18 @@ pub(super) const COMMANDS: &[Command] = &[
 ];
 
 /// Acts on the timeline of the trace that is shown.
-fn on_timeline(app: &mut App, act: impl FnOnce(Scene<'_>, Extent, &mut Timeline)) -> Ran {
+fn on_timeline(app: &mut App, act: impl FnOnce(Scene<'_>, Extent, &mut Timeline)) -> CommandResult {
     app.with_timeline(act).ok_or("no trace is open yet")?;
     Ok(Vec::new())
 }
 
-fn fit(app: &mut App, _: &str) -> Ran {
+fn fit(app: &mut App, _: &str) -> CommandResult {
     let mut fitted = false;
     on_timeline(app, |scene, _, timeline| fitted = timeline.fit_selection(scene))?;
     if fitted { Ok(Vec::new()) } else { Err("nothing is selected: choose an event with the arrows".to_owned()) }
 }
 
-fn search(app: &mut App, text: &str) -> Ran {
+fn search(app: &mut App, text: &str) -> CommandResult {
     if text.is_empty() {
         app.overlay = Some(Overlay::Prompt(Prompt::new(Purpose::Search, "")));
         return Ok(Vec::new());
@@ -269,7 +269,7 @@ fn selected(base: &Base, text: &str) -> Option<Arc<[Item]>> {
     Some(nodes.map(Item::Task).collect())
 }
 
-fn next_match(app: &mut App, is_forward: bool) -> Ran {
+fn next_match(app: &mut App, is_forward: bool) -> CommandResult {
     let mut found = None;
     let mut text = String::new();
     on_timeline(app, |scene, extent, timeline| {
@@ -293,7 +293,7 @@ fn next_match(app: &mut App, is_forward: bool) -> Ran {
     }
 }
 
-fn follow(app: &mut App, _: &str) -> Ran {
+fn follow(app: &mut App, _: &str) -> CommandResult {
     let mut went = false;
     on_timeline(app, |scene, extent, timeline| {
         if let Some(partner) = timeline.selected.and_then(|item| scene.partner(item)) {
@@ -305,7 +305,7 @@ fn follow(app: &mut App, _: &str) -> Ran {
     if went { Ok(Vec::new()) } else { Err("no launch joins this event to another".to_owned()) }
 }
 
-fn other_side(app: &mut App, _: &str) -> Ran {
+fn other_side(app: &mut App, _: &str) -> CommandResult {
     on_timeline(app, |scene, extent, timeline| {
         let side = if timeline.side == Side::Simulated { Side::Measured } else { Side::Simulated };
         match timeline.selected {
@@ -315,7 +315,7 @@ fn other_side(app: &mut App, _: &str) -> Ran {
     })
 }
 
-fn measure(app: &mut App, _: &str) -> Ran {
+fn measure(app: &mut App, _: &str) -> CommandResult {
     let mut pair: Option<(TimeNs, TimeNs)> = None;
     on_timeline(app, |_, _, timeline| pair = timeline.marked_pair())?;
     let (from, to) = pair.ok_or("two marks are needed: space marks the instant of the cursor")?;

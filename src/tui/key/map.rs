@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use rustc_hash::FxHashMap;
 use thiserror::Error;
 
-use super::Press;
+use super::KeyPress;
 use crate::tui::command::{self, Pane};
 
 /// Why a keymap cannot be used.
@@ -38,7 +38,7 @@ pub enum KeymapError {
 /// Which command line each key runs.
 #[derive(Clone, Debug, Default)]
 pub struct Keymap {
-    bindings: FxHashMap<(Pane, Press), String>,
+    bindings: FxHashMap<(Pane, KeyPress), String>,
 }
 
 impl Keymap {
@@ -80,14 +80,14 @@ impl Keymap {
     }
 
     /// What `press` runs in `pane`: its own binding, else that of everywhere.
-    pub fn get(&self, pane: Pane, press: Press) -> Option<&str> {
+    pub fn get(&self, pane: Pane, press: KeyPress) -> Option<&str> {
         let own = self.bindings.get(&(pane, press));
         own.or_else(|| self.bindings.get(&(Pane::Everywhere, press))).map(String::as_str)
     }
 
     /// The keys that run `command` in `pane` or everywhere, shortest first.
     pub fn keys_of(&self, command: &str, pane: Option<Pane>) -> Vec<String> {
-        let wanted = |&(&(bound, _), line): &(&(Pane, Press), &String)| {
+        let wanted = |&(&(bound, _), line): &(&(Pane, KeyPress), &String)| {
             line == command && pane.is_none_or(|pane| bound == pane || bound == Pane::Everywhere)
         };
         let mut keys: Vec<String> =
@@ -107,7 +107,7 @@ mod tests {
         let mut seen: BTreeMap<(Pane, String), &str> = BTreeMap::new();
         for command in command::all() {
             for &(pane, key) in command.keys {
-                let press: Press = key.parse().unwrap();
+                let press: KeyPress = key.parse().unwrap();
                 let panes: Vec<Pane> = if pane == Pane::Everywhere { Pane::ALL.to_vec() } else { vec![pane] };
                 for pane in panes {
                     let before = seen.insert((pane, press.to_string()), command.name);

@@ -4,4 +4,4 @@ mod map;
 mod press;
 
 pub use map::Keymap;
-pub use press::Press;
+pub use press::KeyPress;

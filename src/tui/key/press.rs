@@ -7,7 +7,7 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 /// A key with its modifiers. For a character shift is part of the character.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Press {
+pub struct KeyPress {
     code: KeyCode,
     ctrl: bool,
     alt: bool,
@@ -34,7 +34,7 @@ const NAMED: [(&str, KeyCode); 17] = [
     ("plus", KeyCode::Char('+')),
 ];
 
-impl From<KeyEvent> for Press {
+impl From<KeyEvent> for KeyPress {
     fn from(event: KeyEvent) -> Self {
         let modifiers = event.modifiers;
         let (code, backtab) = match event.code {
@@ -51,7 +51,7 @@ impl From<KeyEvent> for Press {
     }
 }
 
-impl Press {
+impl KeyPress {
     /// The event that a terminal sends for it.
     pub fn event(self) -> KeyEvent {
         let flags =
@@ -61,7 +61,7 @@ impl Press {
     }
 }
 
-impl FromStr for Press {
+impl FromStr for KeyPress {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -100,7 +100,7 @@ fn code(name: &str) -> Option<KeyCode> {
     }
 }
 
-impl fmt::Display for Press {
+impl fmt::Display for KeyPress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (on, prefix) in [(self.ctrl, "C-"), (self.alt, "A-"), (self.shift, "S-")] {
             if on {
@@ -123,22 +123,22 @@ mod tests {
     #[test]
     fn names_of_keys_read_back_as_the_same_key() {
         for name in ["C-p", "S-left", "space", "?", "S-tab", "f12", "A-x", "Q", "minus", ":"] {
-            let press: Press = name.parse().unwrap();
+            let press: KeyPress = name.parse().unwrap();
             let shown = press.to_string();
             assert_eq!(shown.parse(), Ok(press), "{name} shows as {shown}");
         }
-        assert_eq!("S-m".parse::<Press>().unwrap().to_string(), "M");
-        assert!("hyper".parse::<Press>().is_err());
+        assert_eq!("S-m".parse::<KeyPress>().unwrap().to_string(), "M");
+        assert!("hyper".parse::<KeyPress>().is_err());
     }
 
     #[test]
     fn a_terminals_events_are_brought_to_one_form() {
-        let shifted = Press::from(KeyEvent::new(KeyCode::Char('M'), KeyModifiers::SHIFT));
+        let shifted = KeyPress::from(KeyEvent::new(KeyCode::Char('M'), KeyModifiers::SHIFT));
         assert_eq!(Ok(shifted), "M".parse());
-        assert_eq!(Ok(Press::from(KeyEvent::new(KeyCode::BackTab, KeyModifiers::SHIFT))), "S-tab".parse());
+        assert_eq!(Ok(KeyPress::from(KeyEvent::new(KeyCode::BackTab, KeyModifiers::SHIFT))), "S-tab".parse());
         for name in ["C-r", "S-right", "x"] {
-            let press: Press = name.parse().unwrap();
-            assert_eq!(Press::from(press.event()), press);
+            let press: KeyPress = name.parse().unwrap();
+            assert_eq!(KeyPress::from(press.event()), press);
         }
     }
 }

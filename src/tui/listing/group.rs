@@ -91,7 +91,7 @@ impl Order {
 
 /// Measured kernels against what their models say of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Against {
+pub struct ModelComparison {
     /// What the models say.
     pub modelled: DurNs,
     /// Measured time of the kernels they cover.
@@ -104,7 +104,7 @@ pub struct Against {
     pub error_ns: f64,
 }
 
-impl Against {
+impl ModelComparison {
     /// Counts a kernel that took `measured`.
     pub fn add(&mut self, measured: DurNs, estimate: Estimate) {
         self.modelled += estimate.duration;
@@ -175,7 +175,7 @@ pub struct Group {
     /// Worst source of their times.
     pub provenance: Provenance,
     /// Its kernels against their models.
-    pub against: Against,
+    pub against: ModelComparison,
 }
 
 impl Group {
@@ -195,7 +195,7 @@ impl Group {
             waited: DurNs::ZERO,
             family: "host",
             provenance: Provenance::Measured,
-            against: Against::default(),
+            against: ModelComparison::default(),
         }
     }
 
@@ -237,7 +237,7 @@ mod tests {
     #[test]
     fn slow_is_what_lies_beyond_twice_the_models_error() {
         let of = |measured, estimate| {
-            let mut against = Against::default();
+            let mut against = ModelComparison::default();
             against.add(DurNs(measured), estimate);
             against.lost()
         };
@@ -250,7 +250,7 @@ mod tests {
 
     #[test]
     fn kernels_beyond_the_fit_weigh_nothing_beside_others() {
-        let mut against = Against::default();
+        let mut against = ModelComparison::default();
         against.add(DurNs(9000), estimate(1000, 0.1, true));
         assert!(against.is_extrapolated());
         against.add(DurNs(1000), estimate(1000, 0.1, false));

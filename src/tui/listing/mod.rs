@@ -15,10 +15,10 @@ use retime_core::analysis::gaps::{Cause, Gap};
 use retime_core::graph::NodeId;
 use retime_core::scenario::Selector;
 
-use super::digest::Digest;
 use super::timeline::Paints;
+use super::view_model::ViewModel;
 
-pub use group::{Against, Group, Grouping, Order};
+pub use group::{Group, Grouping, ModelComparison, Order};
 pub use modelled::Modelled;
 
 /// How the tables are arranged.
@@ -49,7 +49,7 @@ pub struct Sources {
     /// The result.
     pub outcome: Arc<Outcome>,
     /// Its tables.
-    pub digest: Arc<Digest>,
+    pub view_model: Arc<ViewModel>,
     /// What the models say of the measured kernels.
     pub modelled: Arc<Modelled>,
     /// What lanes are called.
@@ -66,13 +66,13 @@ pub struct Listing {
     /// Work by operator or another grouping, rows inside others behind them.
     pub groups: Vec<Group>,
     /// Indices of the groups that are not folded away.
-    pub unfolded: Vec<usize>,
+    pub visible: Vec<usize>,
     /// The critical path, in order or by length.
     pub runs: Vec<Run>,
     /// Indices of gaps: those with a cause, longest first, then those of streams that had nothing left to do.
     gaps: Vec<usize>,
     /// The tables they were taken from.
-    pub digest: Arc<Digest>,
+    pub view_model: Arc<ViewModel>,
     /// How they are arranged.
     pub arrangement: Arrangement,
     /// What they are narrowed to.
@@ -87,50 +87,50 @@ impl Listing {
     pub fn of(sources: &Sources) -> Result<Self, String> {
         let mask = sources.filter.as_ref().map(|filter| mask(&sources.loaded, filter)).transpose()?;
         let is_shown = |node: NodeId| mask.as_ref().is_none_or(|mask| mask.get(node.index()).copied().unwrap_or(false));
-        let digest = &sources.digest;
-        let runs = if sources.arrangement.path_by_length { &digest.path_by_length } else { &digest.path };
-        let shown_gap = |&index: &usize| match digest.gaps[index].next {
+        let view_model = &sources.view_model;
+        let runs = if sources.arrangement.path_by_length { &view_model.path_by_length } else { &view_model.path };
+        let shown_gap = |&index: &usize| match view_model.gaps[index].next {
             Some(next) => is_shown(next),
             None => mask.is_none(),
         };
-        let mut gaps: Vec<usize> = (0..digest.gaps.len()).filter(shown_gap).collect();
-        gaps.sort_by_key(|&index| digest.gaps[index].cause == Cause::NothingLeft);
+        let mut gaps: Vec<usize> = (0..view_model.gaps.len()).filter(shown_gap).collect();
+        gaps.sort_by_key(|&index| view_model.gaps[index].cause == Cause::NothingLeft);
         let mut listing = Self {
             groups: tree::rows(sources, &is_shown),
-            unfolded: Vec::new(),
+            visible: Vec::new(),
             runs: runs.iter().filter(|run| is_shown(run.segment.node)).copied().collect(),
             gaps,
-            digest: Arc::clone(digest),
+            view_model: Arc::clone(view_model),
             arrangement: sources.arrangement,
             filter: sources.filter.clone(),
         };
-        listing.unfold(&BTreeSet::new());
+        listing.expand(&BTreeSet::new());
         Ok(listing)
     }
 
-    /// Shows the rows inside those that are open; `turned` are the paths of rows that are not as at first.
-    pub fn unfold(&mut self, turned: &BTreeSet<String>) {
-        self.unfolded.clear();
+    /// Shows the rows inside those that are open; `toggled` are the paths of rows that are not as at first.
+    pub fn expand(&mut self, toggled: &BTreeSet<String>) {
+        self.visible.clear();
         let mut index = 0;
         while let Some(group) = self.groups.get(index) {
-            self.unfolded.push(index);
-            index = if group.is_open ^ turned.contains(&group.path) { index + 1 } else { group.end };
+            self.visible.push(index);
+            index = if group.is_open ^ toggled.contains(&group.path) { index + 1 } else { group.end };
         }
     }
 
     /// The group in a row of the table.
     pub fn group(&self, row: usize) -> Option<&Group> {
-        self.groups.get(*self.unfolded.get(row)?)
+        self.groups.get(*self.visible.get(row)?)
     }
 
     /// Whether there are rows inside that of `row`, and whether they are shown.
-    pub fn fold(&self, row: usize) -> Option<Fold> {
-        let &index = self.unfolded.get(row)?;
+    pub fn nesting(&self, row: usize) -> Option<Nesting> {
+        let &index = self.visible.get(row)?;
         let inner = index + 1;
         if self.groups[index].end <= inner {
-            return Some(Fold::Leaf);
+            return Some(Nesting::Leaf);
         }
-        Some(if self.unfolded.get(row + 1) == Some(&inner) { Fold::Open } else { Fold::Closed })
+        Some(if self.visible.get(row + 1) == Some(&inner) { Nesting::Expanded } else { Nesting::Collapsed })
     }
 
     /// The row that the one in `row` lies in.
@@ -141,24 +141,24 @@ impl Listing {
 
     /// The gaps, in order.
     pub fn gaps(&self) -> impl ExactSizeIterator<Item = &Gap> {
-        self.gaps.iter().map(|&index| &self.digest.gaps[index])
+        self.gaps.iter().map(|&index| &self.view_model.gaps[index])
     }
 
     /// The gap in a row of the table.
     pub fn gap(&self, row: usize) -> Option<&Gap> {
-        self.digest.gaps.get(*self.gaps.get(row)?)
+        self.view_model.gaps.get(*self.gaps.get(row)?)
     }
 }
 
 /// Whether there is something inside a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fold {
+pub enum Nesting {
     /// Nothing.
     Leaf,
     /// Rows that are shown.
-    Open,
+    Expanded,
     /// Rows that are not.
-    Closed,
+    Collapsed,
 }
 
 /// For each task whether the filter selects it.

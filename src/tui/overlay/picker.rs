@@ -164,7 +164,8 @@ impl Picker {
             hint: if index == app.shown { "open".to_owned() } else { String::new() },
             line: format!("trace {}", index + 1),
         };
-        (app.works.len() > 1).then(|| Self::new("which trace", app.works.iter().enumerate().map(entry).collect()))
+        (app.workspaces.len() > 1)
+            .then(|| Self::new("which trace", app.workspaces.iter().enumerate().map(entry).collect()))
     }
 
     /// The scenarios, and what else can be done with them.

@@ -4,10 +4,10 @@ use ratatui::layout::Rect;
 use unicode_width::UnicodeWidthStr;
 
 use crate::tui::app::App;
-use crate::tui::canvas::Canvas;
+use crate::tui::canvas::{Canvas, wrap};
 use crate::tui::layout::Regions;
 use crate::tui::theme::Role;
-use crate::tui::views::messages::{self, wrap};
+use crate::tui::views::messages;
 use crate::tui::views::{help, strip, why};
 
 use super::{Confirm, Overlay, Picker, Prompt, complete};

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use crate::session::{Advice, AdvisedOption, Outcome, Sharding, Sweep, SweepRun, advise_live};
 use retime_core::scenario::tables::Sharder;
 
-use crate::tui::digest::Digest;
-use crate::tui::timeline::{Picture, critical_nodes};
+use crate::tui::timeline::{DensityIndex, critical_nodes};
+use crate::tui::view_model::ViewModel;
 
 use super::Trace;
 use super::queue::Job;
@@ -36,13 +36,13 @@ impl Trace {
     /// The result at once, then with what each step gains.
     fn evaluate(&self, job: &Job) {
         let outcome = self.outcome(job);
-        let picture = Picture::simulated(&outcome.resolved, &outcome.schedule, &critical_nodes(&outcome));
+        let density = DensityIndex::simulated(&outcome.resolved, &outcome.schedule, &critical_nodes(&outcome));
         let first = Box::new(outcome.clone());
-        self.found(job, Finding::Outcome { outcome: first, picture: Some(Arc::new(picture)), digest: None });
+        self.found(job, Finding::Outcome { outcome: first, density: Some(Arc::new(density)), view_model: None });
         let is_overtaken = || self.queue.is_overtaken(&job.analysis);
         if let Some(outcome) = self.host.engine.with_gains(&self.loaded, outcome, &is_overtaken) {
-            let digest = Some(Arc::new(Digest::of(&outcome)));
-            self.found(job, Finding::Outcome { outcome: Box::new(outcome), picture: None, digest });
+            let view_model = Some(Arc::new(ViewModel::of(&outcome)));
+            self.found(job, Finding::Outcome { outcome: Box::new(outcome), density: None, view_model });
         }
     }
 
@@ -114,10 +114,10 @@ impl Trace {
         let is_overtaken = || self.queue.is_overtaken(&job.analysis);
         let some_more = |options: &[AdvisedOption]| {
             let advice = Advice { options: options.to_vec(), is_partial: true, ..Advice::default() };
-            self.found(job, Finding::Advice(Box::new(advice)));
+            self.found(job, Finding::Advice(Arc::new(advice)));
         };
         match advise_live(&self.host.engine, &self.loaded, &base, target, &is_overtaken, &some_more) {
-            Some(advice) => self.found(job, Finding::Advice(Box::new(advice))),
+            Some(advice) => self.found(job, Finding::Advice(Arc::new(advice))),
             None => self.queue.resume(job.clone()),
         }
     }

@@ -14,10 +14,10 @@ use std::thread;
 use crate::session::{Engine, Exported, Loaded, SessionError, Sessions, append, export_to, read_text, write_new};
 use retime_core::graph::BuildOptions;
 
-use super::compare::Compared;
 use super::listing::Listing;
 use super::load;
 use super::update::Event;
+use super::views::compare::Compared;
 use super::workspace::Workspace;
 use queue::{Job, Queue};
 
@@ -80,8 +80,8 @@ impl Runner {
     }
 
     /// Takes note of the opened traces: what was to be computed about one that was built anew is of no use.
-    pub fn follow(&mut self, works: &[Workspace]) {
-        for work in works {
+    pub fn follow(&mut self, workspaces: &[Workspace]) {
+        for work in workspaces {
             match self.traces.get(work.number) {
                 Some(trace) if Arc::ptr_eq(&trace.0.loaded, &work.loaded) => {}
                 Some(_) => self.traces[work.number] = self.trace(work),

@@ -9,11 +9,11 @@ use retime_core::scenario::Scenario;
 use retime_core::trace::OpenOptions;
 use retime_core::units::DurNs;
 
-use crate::tui::compare::{Compared, SideSource};
-use crate::tui::digest::Digest;
 use crate::tui::listing::{Listing, Sources};
 use crate::tui::load::Open;
-use crate::tui::timeline::Picture;
+use crate::tui::timeline::DensityIndex;
+use crate::tui::view_model::ViewModel;
+use crate::tui::views::compare::{Compared, SideSource};
 use crate::tui::workspace::Opened;
 
 /// What is computed about a scenario of an opened trace, the most urgent first.
@@ -189,14 +189,14 @@ pub enum Reading {
 /// Something that an analysis has found.
 #[derive(Debug)]
 pub enum Finding {
-    /// The scenario's result. Comes twice: at once with its picture, then with the steps' gains and the tables.
+    /// The scenario's result. Comes twice: at once with its density, then with the steps' gains and the tables.
     Outcome {
         /// The result.
         outcome: Box<Outcome>,
         /// Its times, with the first answer.
-        picture: Option<Arc<Picture>>,
+        density: Option<Arc<DensityIndex>>,
         /// Its tables, with the second.
-        digest: Option<Arc<Digest>>,
+        view_model: Option<Arc<ViewModel>>,
     },
     /// What one more step takes off the iteration.
     Gain(String, DurNs),
@@ -207,7 +207,7 @@ pub enum Finding {
     /// Placements that the search has tried so far.
     Searched(usize),
     /// Edits that make the scenario faster.
-    Advice(Box<Advice>),
+    Advice(Arc<Advice>),
 }
 
 /// What comes of a request. Reasons for a failure are one line.

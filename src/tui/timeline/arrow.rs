@@ -39,9 +39,9 @@ fn end(
     (width, height): (u16, u16),
 ) -> Option<End> {
     let lane = scene.lane_of(item)?.0 as usize;
-    let picture = scene.picture(state.side);
-    let (start, _) = picture.times(item)?;
-    let depth = picture.depth_of(lane, item)?;
+    let density = scene.side(state.side);
+    let (start, _) = density.times(item)?;
+    let depth = density.depth_of(lane, item)?;
     let of_lane =
         rows.iter().enumerate().filter(|(_, row)| row.lane == lane && [state.side, Side::Both].contains(&row.side));
     let (row, _) = of_lane.filter(|(_, row)| row.depth <= depth).max_by_key(|(_, row)| row.depth)?;

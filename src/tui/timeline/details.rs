@@ -41,7 +41,7 @@ pub fn describe(scene: Scene<'_>, item: Item, prediction: Option<Prediction>) ->
 
 /// `18.4 µs → 30.1 µs (×1.64)`.
 fn durations(scene: Scene<'_>, item: Item) -> String {
-    let length = |side| scene.picture(side).times(item).map(|(start, end): (TimeNs, TimeNs)| end.since(start));
+    let length = |side| scene.side(side).times(item).map(|(start, end): (TimeNs, TimeNs)| end.since(start));
     match (length(Side::Measured), length(Side::Simulated)) {
         (Some(measured), Some(simulated)) if measured == simulated => format!("{measured} measured and simulated"),
         (Some(measured), Some(simulated)) => {

@@ -1,14 +1,14 @@
 //! The timeline: lanes of host threads and streams, measured above simulated.
 //!
-//! Knows graphs and schedules, not scenarios: what it shows is handed to it as [`Picture`]s.
+//! Knows graphs and schedules, not scenarios: what it shows is handed to it as [`DensityIndex`]s.
 
 mod arrow;
+mod density;
 mod details;
 mod item;
 mod lane_label;
 mod moves;
 mod paint;
-mod picture;
 mod render;
 mod rows;
 mod ruler;
@@ -18,13 +18,13 @@ mod span;
 mod state;
 pub mod tracks;
 
+pub use density::{DensityIndex, Paints, critical_nodes};
 pub use details::{Detail, describe};
 pub use item::{Item, short_name, telling_name};
 pub use moves::Extent;
-pub use picture::{Paints, Picture, critical_nodes};
 pub use render::render;
 pub use rows::Side;
 pub use ruler::signed;
 pub use scene::Scene;
 pub use search::{SearchIndex, find};
-pub use state::{Fold, Timeline};
+pub use state::{Expansion, Timeline};

@@ -8,7 +8,7 @@ use super::render::{body_height, head_height, label_width};
 use super::rows::{Row, Side, lanes};
 use super::scene::Scene;
 use super::span::Span;
-use super::state::{Fold, Timeline};
+use super::state::{Expansion, Timeline};
 
 /// Columns and rows that the timeline has on the screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +42,7 @@ impl Timeline {
     /// Selects the item `times` further along the row, or back.
     pub fn step(&mut self, scene: Scene<'_>, extent: Extent, is_forward: bool, times: usize) {
         let Some(density) = scene.density(self.row()) else { return self.enter(scene, extent) };
-        let mut at = self.selected.and_then(|item| scene.picture(self.side).times(item));
+        let mut at = self.selected.and_then(|item| scene.side(self.side).times(item));
         let mut found = None;
         for _ in 0..times.max(1) {
             let next = match (at, is_forward) {
@@ -100,13 +100,13 @@ impl Timeline {
         self.side = if side == Side::Both { Side::Measured } else { side };
         self.lane = lane;
         self.hidden.remove(&lane);
-        self.depth = scene.picture(side).depth_of(lane, item).unwrap_or(0);
+        self.depth = scene.side(side).depth_of(lane, item).unwrap_or(0);
         self.select_in_row(scene, extent, item);
     }
 
     fn select_in_row(&mut self, scene: Scene<'_>, extent: Extent, item: Item) {
         self.selected = Some(item);
-        if let Some((start, _)) = scene.picture(self.side).times(item) {
+        if let Some((start, _)) = scene.side(self.side).times(item) {
             self.cursor = start.0 as f64;
             self.span = self.span.showing(self.cursor, self.bounds);
         }
@@ -154,7 +154,7 @@ impl Timeline {
 
     /// Fills the width with the selection.
     pub fn fit_selection(&mut self, scene: Scene<'_>) -> bool {
-        let Some((start, end)) = self.selected.and_then(|item| scene.picture(self.side).times(item)) else {
+        let Some((start, end)) = self.selected.and_then(|item| scene.side(self.side).times(item)) else {
             return false;
         };
         let margin = (end.0 - start.0) as f64 * 0.1;
@@ -202,13 +202,13 @@ impl Timeline {
     }
 
     /// Folds or unfolds the lane of the cursor.
-    pub fn toggle_fold(&mut self) {
-        let next = match self.fold_of(self.lane) {
-            Fold::Auto => Fold::Packed,
-            Fold::Packed => Fold::Open,
-            Fold::Open => Fold::Auto,
+    pub fn next_expansion(&mut self) {
+        let next = match self.expansion_of(self.lane) {
+            Expansion::Auto => Expansion::Collapsed,
+            Expansion::Collapsed => Expansion::Expanded,
+            Expansion::Expanded => Expansion::Auto,
         };
-        self.folds.insert(self.lane, next);
+        self.expansions.insert(self.lane, next);
     }
 
     /// Moves the lane of the cursor up or down among the lanes shown.

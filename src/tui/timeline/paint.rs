@@ -158,7 +158,7 @@ impl<'a> Painter<'a> {
 
     /// Underlines where the critical path runs on the row's lane.
     fn critical(&mut self, canvas: &mut Canvas<'_>, y: u16, row: Row) {
-        let Some(lane) = self.scene.picture(row.side).lanes.get(row.lane) else { return };
+        let Some(lane) = self.scene.side(row.side).lanes.get(row.lane) else { return };
         let mut cells = std::mem::take(&mut self.others);
         self.sample(&lane.critical, canvas.width(), &mut cells);
         let style = Style::new().add_modifier(Modifier::UNDERLINED);

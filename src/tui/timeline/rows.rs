@@ -1,8 +1,8 @@
 //! Which rows the timeline has: lanes, depths and sides, as many as there is room for.
 
-use super::picture::Picture;
+use super::density::DensityIndex;
 use super::scene::Scene;
-use super::state::{Fold, Timeline};
+use super::state::{Expansion, Timeline};
 
 /// Measured, simulated, or both in one row of half blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +34,7 @@ const MOST_DEPTHS: usize = 8;
 /// The lanes in the order shown: pinned first, those without any work and hidden ones left out.
 pub fn lanes(state: &Timeline, scene: Scene<'_>) -> Vec<usize> {
     let shown =
-        |&lane: &usize| scene.is_drawn(lane) && depth_of(scene.pictures(), lane) > 0 && !state.hidden.contains(&lane);
+        |&lane: &usize| scene.is_drawn(lane) && depth_of(scene.densities(), lane) > 0 && !state.hidden.contains(&lane);
     let known = scene.graph.lanes.len();
     let all = state.order.iter().copied().chain(known..known + scene.resolved.added_lanes.len());
     let (mut pinned, rest): (Vec<usize>, Vec<usize>) = all.filter(shown).partition(|lane| state.pinned.contains(lane));
@@ -43,19 +43,19 @@ pub fn lanes(state: &Timeline, scene: Scene<'_>) -> Vec<usize> {
 }
 
 /// How many nested rows a lane has.
-fn depth_of(pictures: [&Picture; 2], lane: usize) -> usize {
-    let depth = |picture: &Picture| {
-        let rows = picture.lanes.get(lane).map_or(&[][..], |lane| &lane.rows);
+fn depth_of(densities: [&DensityIndex; 2], lane: usize) -> usize {
+    let depth = |density: &DensityIndex| {
+        let rows = density.lanes.get(lane).map_or(&[][..], |lane| &lane.rows);
         rows.iter().rposition(|row| row.span().is_some()).map_or(0, |last| last + 1)
     };
-    pictures.map(depth).into_iter().max().unwrap_or(0)
+    densities.map(depth).into_iter().max().unwrap_or(0)
 }
 
 /// All rows; nested operators open as far as `height` allows.
 pub fn rows(state: &Timeline, scene: Scene<'_>, height: usize) -> Vec<Row> {
-    let pictures = scene.pictures();
+    let densities = scene.densities();
     let lanes = lanes(state, scene);
-    let depths: Vec<usize> = lanes.iter().map(|&lane| depth_of(pictures, lane)).collect();
+    let depths: Vec<usize> = lanes.iter().map(|&lane| depth_of(densities, lane)).collect();
     let count = |most: usize| -> usize {
         lanes.iter().zip(&depths).map(|(&lane, &depth)| rows_of(state, lane, depth, most)).sum()
     };
@@ -79,26 +79,26 @@ fn spaced(rows: &[Row]) -> Vec<Row> {
     apart
 }
 
-fn open_depth(fold: Fold, depth: usize, most: usize) -> usize {
-    match fold {
-        Fold::Packed => 1,
-        Fold::Auto => depth.min(most),
-        Fold::Open => depth,
+fn open_depth(expansion: Expansion, depth: usize, most: usize) -> usize {
+    match expansion {
+        Expansion::Collapsed => 1,
+        Expansion::Auto => depth.min(most),
+        Expansion::Expanded => depth,
     }
 }
 
 fn rows_of(state: &Timeline, lane: usize, depth: usize, most: usize) -> usize {
-    let fold = state.fold_of(lane);
-    if fold == Fold::Packed { 1 } else { 2 * open_depth(fold, depth, most) }
+    let expansion = state.expansion_of(lane);
+    if expansion == Expansion::Collapsed { 1 } else { 2 * open_depth(expansion, depth, most) }
 }
 
 fn push_lane(rows: &mut Vec<Row>, state: &Timeline, lane: usize, depth: usize, most: usize) {
-    let fold = state.fold_of(lane);
-    if fold == Fold::Packed {
+    let expansion = state.expansion_of(lane);
+    if expansion == Expansion::Collapsed {
         rows.push(Row { lane, depth: 0, side: Side::Both });
         return;
     }
     for side in [Side::Measured, Side::Simulated] {
-        rows.extend((0..open_depth(fold, depth, most)).map(|depth| Row { lane, depth, side }));
+        rows.extend((0..open_depth(expansion, depth, most)).map(|depth| Row { lane, depth, side }));
     }
 }

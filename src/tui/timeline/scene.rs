@@ -6,22 +6,22 @@ use retime_core::scenario::Resolved;
 
 use crate::tui::theme::Paint;
 
+use super::density::{DensityIndex, Paints};
 use super::item::Item;
 use super::lane_label::rank_label;
-use super::picture::{Paints, Picture};
 use super::rows::{self, Row, Side};
 use super::search::SearchIndex;
 use super::state::Timeline;
 
-/// Graph, pictures and the user's state, borrowed for a frame or an update.
+/// Graph, densities and the user's state, borrowed for a frame or an update.
 #[derive(Clone, Copy, Debug)]
 pub struct Scene<'a> {
     /// The graph.
     pub graph: &'a ExecutionGraph,
     /// Measured times.
-    pub measured: &'a Picture,
+    pub measured: &'a DensityIndex,
     /// Simulated times.
-    pub simulated: &'a Picture,
+    pub simulated: &'a DensityIndex,
     /// Colours by kind.
     pub paints: &'a Paints,
     /// What can be searched for.
@@ -33,13 +33,13 @@ pub struct Scene<'a> {
 }
 
 impl<'a> Scene<'a> {
-    /// The picture of a side; the measured one stands for both.
-    pub fn picture(&self, side: Side) -> &'a Picture {
+    /// The density of a side; the measured one stands for both.
+    pub fn side(&self, side: Side) -> &'a DensityIndex {
         if side == Side::Simulated { self.simulated } else { self.measured }
     }
 
     /// Measured and simulated.
-    pub fn pictures(&self) -> [&'a Picture; 2] {
+    pub fn densities(&self) -> [&'a DensityIndex; 2] {
         [self.measured, self.simulated]
     }
 
@@ -53,7 +53,7 @@ impl<'a> Scene<'a> {
         if row.side == Side::Blank {
             return None;
         }
-        self.picture(row.side).lanes.get(row.lane)?.rows.get(row.depth)
+        self.side(row.side).lanes.get(row.lane)?.rows.get(row.depth)
     }
 
     /// The name of `item`.

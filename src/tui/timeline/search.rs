@@ -61,8 +61,8 @@ pub struct Found {
 /// # Complexity
 /// O(names + matches).
 pub fn find(scene: Scene<'_>, state: &Timeline, is_forward: bool) -> Option<Found> {
-    let picture = scene.picture(state.side);
-    let cursor = state.selected.and_then(|item| Some((picture.times(item)?.0.0, item)));
+    let density = scene.side(state.side);
+    let cursor = state.selected.and_then(|item| Some((density.times(item)?.0.0, item)));
     let cursor = cursor.unwrap_or((state.cursor as i64, Item::Operator(OperatorId(0))));
     let (mut count, mut before, mut upto) = (0, 0, 0);
     let (mut first, mut last, mut previous, mut next) = (None, None, None, None);
@@ -72,7 +72,7 @@ pub fn find(scene: Scene<'_>, state: &Timeline, is_forward: bool) -> Option<Foun
         None => &mut by_name(),
     };
     for item in matching {
-        let Some((start, _)) = picture.times(item) else { continue };
+        let Some((start, _)) = density.times(item) else { continue };
         let place = (start.0, item);
         count += 1;
         first = Some(first.map_or(place, |first: Place| first.min(place)));

@@ -12,14 +12,14 @@ use super::span::Span;
 
 /// How much of a lane is shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Fold {
+pub enum Expansion {
     /// Nested rows as far as there is room.
     #[default]
     Auto,
     /// All nested rows.
-    Open,
+    Expanded,
     /// Measured and simulated in one row.
-    Packed,
+    Collapsed,
 }
 
 /// The timeline's own state.
@@ -44,9 +44,9 @@ pub struct Timeline {
     /// Lanes in order.
     pub order: Vec<usize>,
     /// How lanes are folded where not as a matter of course.
-    pub folds: BTreeMap<usize, Fold>,
-    /// Fold of all other lanes.
-    pub default_fold: Fold,
+    pub expansions: BTreeMap<usize, Expansion>,
+    /// Expansion of all other lanes.
+    pub default_expansion: Expansion,
     /// Hidden lanes.
     pub hidden: BTreeSet<usize>,
     /// Lanes that stay at the top.
@@ -93,8 +93,8 @@ impl Timeline {
             cursor: start.0 as f64,
             scroll: 0,
             order,
-            folds: BTreeMap::new(),
-            default_fold: Fold::Auto,
+            expansions: BTreeMap::new(),
+            default_expansion: Expansion::Auto,
             hidden: BTreeSet::new(),
             pinned: BTreeSet::new(),
             marks: Vec::new(),
@@ -111,8 +111,8 @@ impl Timeline {
     }
 
     /// How `lane` is folded.
-    pub fn fold_of(&self, lane: usize) -> Fold {
-        self.folds.get(&lane).copied().unwrap_or(self.default_fold)
+    pub fn expansion_of(&self, lane: usize) -> Expansion {
+        self.expansions.get(&lane).copied().unwrap_or(self.default_expansion)
     }
 
     /// Lets the bounds reach to `end`; shows all again when all was shown.

@@ -11,9 +11,9 @@ use retime_core::scenario::Resolved;
 use retime_core::sim::Schedule;
 use retime_core::units::{Bytes, TimeNs};
 
+use super::density::DensityIndex;
 use super::item::Item;
 use super::lane_label::rank_label;
-use super::picture::Picture;
 use super::render::label_width;
 use super::scene::{Scene, call_of};
 use super::state::Timeline;
@@ -98,17 +98,17 @@ impl Track {
     }
 }
 
-/// For each rank how many pieces of device work were launched and had not begun, in the times of `picture`.
+/// For each rank how many pieces of device work were launched and had not begun, in the times of `density`.
 ///
 /// # Complexity
 /// O(n log n) in device work.
-pub fn queues(graph: &ExecutionGraph, picture: &Picture) -> Vec<Track> {
+pub fn queues(graph: &ExecutionGraph, density: &DensityIndex) -> Vec<Track> {
     let mut changes: Vec<Vec<(TimeNs, i64)>> = vec![Vec::new(); graph.ranks.len()];
     for node in graph.tasks.node_indices().filter(|&node| graph.tasks[node].kind.is_device()) {
         let rank = graph.lanes[graph.tasks[node].lane.0 as usize].rank;
         let place = graph.ranks.iter().position(|part| part.rank == rank);
         let call = graph.launch_of(node).and_then(|launch| call_of(graph, launch));
-        let begins = |node| picture.times(Item::Task(node)).map(|(start, _)| start);
+        let begins = |node| density.times(Item::Task(node)).map(|(start, _)| start);
         if let (Some(place), Some(launched), Some(begun)) = (place, call.and_then(begins), begins(node)) {
             changes[place].extend([(launched, 1), (begun.max(launched), -1)]);
         }

@@ -1,18 +1,168 @@
 //! Advice: every edit tried on top of the scenario, the best together, and what the iteration is sensitive to.
 
-use crate::session::{Advice, AdvisedOption, Goal, Sensitivity, alike};
-use crate::tui::table::{Column, Open, Table, TableRow, name, value};
+use std::sync::Arc;
+
+use ratatui::layout::Rect;
+
+use crate::session::{Advice, AdvisedOption, Goal, Sensitivity, alike, parse_target};
+use crate::tui::app::App;
+use crate::tui::canvas::Canvas;
+use crate::tui::command::{Argument, Command, CommandResult, Kind, Pane};
+use crate::tui::effect::Effect;
+use crate::tui::runner::{Analysis, Finding, Request};
+use crate::tui::table::{Column, Open, Table, TableRow, TableState, name, value};
 use crate::tui::theme::Role;
 use crate::tui::workspace::Workspace;
 
+use super::pane;
 use super::sweep::bar;
+use super::view::{View, show};
+use super::why::Line;
+
+/// What opens it.
+const OPENER: Command = Command {
+    name: "advise",
+    aliases: &["advice"],
+    argument: Argument::None,
+    help: "edits worth making, and what the iteration is sensitive to",
+    keys: &[(Pane::Everywhere, "9")],
+    run: |app, _| Ok(show(app, &Advise)),
+};
+
+const COMMANDS: &[Command] = &[Command {
+    name: "goal",
+    aliases: &["target"],
+    argument: Argument::Optional(Kind::Text, "-20%"),
+    help: "what saves that share of the time; alone forgets the goal",
+    keys: &[],
+    run: set_goal,
+}];
+
+/// The view.
+#[derive(Debug)]
+pub struct Advise;
+
+impl View for Advise {
+    fn opener(&self) -> &'static Command {
+        &OPENER
+    }
+
+    fn commands(&self) -> &'static [Command] {
+        COMMANDS
+    }
+
+    fn rows<'a>(&self, work: &'a Workspace, _area: Rect) -> Option<Table<'a>> {
+        Some(rows(work))
+    }
+
+    fn keys(&self, work: &Workspace) -> Vec<(&'static str, String)> {
+        let other = if work.table.is_other { "options" } else { "sensitivity" };
+        [("enter", "adds the row's steps"), ("v", other), (":goal", "−20 %")]
+            .map(|(key, what)| (key, what.to_owned()))
+            .to_vec()
+    }
+
+    fn details(&self, _app: &App, work: &Workspace, canvas: &mut Canvas<'_>) {
+        pane::keys(&self.keys(work), chosen(work).map(|text| (text, Role::Text)), canvas);
+    }
+
+    fn why(&self, work: &Workspace, lines: &mut Vec<Line>) {
+        of_advice(work, lines);
+    }
+
+    fn start(&self, app: &mut App) -> Vec<Effect> {
+        app.workspace_mut().map_or_else(Vec::new, Workspace::start_advice)
+    }
+
+    fn take(&self, work: &mut Workspace, revision: u64, finding: &Finding) -> Option<String> {
+        if let Finding::Advice(advice) = finding {
+            work.take_advice(revision, Arc::clone(advice));
+        }
+        None
+    }
+
+    fn stop(&self, work: &mut Workspace) -> Option<Vec<Effect>> {
+        work.advice.is_looking.then(|| work.stop_advice())
+    }
+
+    /// The options, or how the iteration answers to each class of tasks.
+    fn group(&self, work: &mut Workspace, _by: &str) -> CommandResult {
+        work.table = TableState { is_other: !work.table.is_other, ..TableState::default() };
+        Ok(Vec::new())
+    }
+}
+
+fn set_goal(app: &mut App, share: &str) -> CommandResult {
+    let target = if share.is_empty() { None } else { Some(parse_target(share)?) };
+    app.workspace_mut().ok_or("no trace is open yet")?.set_goal(target);
+    Ok(show(app, &Advise))
+}
+
+/// What the chosen option is made of, what of it is assumed, and what the goal takes.
+fn chosen(work: &Workspace) -> Option<String> {
+    let advice = work.advice.advice.as_deref().filter(|_| !work.table.is_other)?;
+    let first = *alike(&advice.options).get(work.table.cursor)?.first()?;
+    let option = &advice.options[first];
+    let goal = advice.goal.as_ref().map(|goal| format!("goal {}", goal.sentence()));
+    let steps = option.steps.join(" + ");
+    let said: Vec<&str> = goal.iter().chain([&steps]).chain(&option.assumed).map(String::as_str).collect();
+    Some(said.join(" · "))
+}
 
 fn column(title: &'static str, width: u16, is_number: bool, from_width: u16) -> Column {
     Column { title, width, is_number, from_width }
 }
 
-/// The view as a table: options, or with the other grouping the classes of tasks.
-pub fn table(work: &Workspace) -> Table<'_> {
+/// Advice, as it was last given.
+#[derive(Clone, Debug, Default)]
+pub struct AdviceState {
+    /// The request it answers.
+    pub revision: u64,
+    /// What was asked for last.
+    pub wanted: Option<u64>,
+    /// Whether more options are being looked for.
+    pub is_looking: bool,
+    /// The share of the time to save, where there is a goal.
+    pub target: Option<f64>,
+    /// The advice.
+    pub advice: Option<Arc<Advice>>,
+}
+
+impl Workspace {
+    /// Asks for advice on top of the scenario in force; nothing when that is known or asked for already.
+    pub fn start_advice(&mut self) -> Vec<Effect> {
+        let revision = self.history.revision();
+        if self.advice.wanted == Some(revision) {
+            return Vec::new();
+        }
+        self.advice.wanted = Some(revision);
+        self.advice.is_looking = true;
+        vec![self.analyse(revision, Analysis::Advise(self.advice.target))]
+    }
+
+    /// Takes another goal; advice is then asked for anew.
+    pub fn set_goal(&mut self, target: Option<f64>) {
+        (self.advice.target, self.advice.wanted) = (target, None);
+    }
+
+    /// Looks for no more options; what was found stays.
+    pub fn stop_advice(&mut self) -> Vec<Effect> {
+        (self.advice.is_looking, self.advice.wanted) = (false, None);
+        vec![Effect::Ask(Request::Stop { work: self.number, analysis: Analysis::Advise(None) })]
+    }
+
+    /// Takes advice, unless other was asked for since.
+    pub fn take_advice(&mut self, revision: u64, advice: Arc<Advice>) {
+        if self.advice.wanted == Some(revision) {
+            self.advice.revision = revision;
+            self.advice.is_looking &= advice.is_partial;
+            self.advice.advice = Some(advice);
+        }
+    }
+}
+
+/// The options, or with the other grouping the classes of tasks.
+fn rows(work: &Workspace) -> Table<'_> {
     let Some(advice) = work.advice.advice.as_deref() else {
         let text = if work.advice.is_looking { LOOKING } else { "stopped before anything was found" };
         let summary = vec![(text.to_owned(), Role::Warn)];
@@ -103,7 +253,7 @@ fn assumed(option: &AdvisedOption) -> String {
 
 fn sensitivity(advice: &Advice, is_stale: bool) -> Table<'_> {
     let text = "time saved when a class of tasks takes a tenth less, and when it takes none · v options";
-    let most = advice.sensitivity.iter().map(|lever| lever.gain_at_most).fold(1e-9, f64::max);
+    let most = advice.sensitivity.iter().map(|class| class.gain_at_most).fold(1e-9, f64::max);
     Table {
         summary: vec![(text.to_owned(), Role::Dim), note(is_stale)],
         columns: vec![
@@ -115,21 +265,31 @@ fn sensitivity(advice: &Advice, is_stale: bool) -> Table<'_> {
             column("tasks", 0, false, 74),
         ],
         count: advice.sensitivity.len(),
-        row: Box::new(move |index| lever_row(&advice.sensitivity[index], most)),
+        row: Box::new(move |index| class_row(&advice.sensitivity[index], most)),
     }
 }
 
-fn lever_row(lever: &Sensitivity, most: f64) -> TableRow {
+fn class_row(class: &Sensitivity, most: f64) -> TableRow {
     let saved = |gain: f64| format!("−{:.2} %", 100.0 * gain.max(0.0));
     TableRow {
         values: vec![
-            value(lever.class.clone(), Role::Strong),
-            value(saved(lever.gain_at_tenth), Role::Text),
-            value(saved(lever.gain_at_most), Role::Text),
-            value(lever.factor_for_target.map_or("–".to_owned(), |factor| format!("×{factor:.3}")), Role::Text),
-            value(bar(lever.gain_at_most / most), Role::Chart),
-            value(lever.selector.clone(), Role::Dim),
+            value(class.class.clone(), Role::Strong),
+            value(saved(class.gain_at_tenth), Role::Text),
+            value(saved(class.gain_at_most), Role::Text),
+            value(class.factor_for_target.map_or("–".to_owned(), |factor| format!("×{factor:.3}")), Role::Text),
+            value(bar(class.gain_at_most / most), Role::Chart),
+            value(class.selector.clone(), Role::Dim),
         ],
-        open: Open::Line(format!("scale {} x0.9", lever.selector)),
+        open: Open::Line(format!("scale {} x0.9", class.selector)),
     }
+}
+
+fn of_advice(work: &Workspace, lines: &mut Vec<Line>) {
+    let options = work.advice.advice.as_deref().map(|advice| advice.options.as_slice()).unwrap_or_default();
+    let Some(option) = options.get(work.table.cursor).filter(|_| !work.table.is_other) else { return };
+    lines.push(("", option.steps.join(" + "), Role::Title));
+    let basis = "all steps of the scenario with these, simulated whole; saved is time per sample";
+    lines.push(("basis", basis.to_owned(), Role::Text));
+    lines.extend(option.assumed.iter().map(|text| ("assumed", text.clone(), Role::Warn)));
+    lines.extend(option.unhandled.iter().map(|text| ("as traced", text.clone(), Role::Warn)));
 }

@@ -4,13 +4,12 @@ use ratatui::layout::Rect;
 use unicode_width::UnicodeWidthStr;
 
 use crate::tui::app::App;
-use crate::tui::canvas::Canvas;
+use crate::tui::canvas::{Canvas, wrap};
 use crate::tui::layout::Regions;
 use crate::tui::message::Level;
 use crate::tui::theme::Role;
 
-use super::View;
-use super::messages::wrap;
+use super::{ALL, View};
 
 /// A place on the bar: what is written, and the command that a click runs.
 struct Spot {
@@ -104,9 +103,9 @@ fn bar(app: &App, width: u16) -> Bar {
     let key = |command: &str| app.keymap.keys_of(command, None).into_iter().next().unwrap_or_default();
     let spot = |line: &'static str, label: &'static str, is_current| Spot { key: key(line), label, line, is_current };
     let views = |names: Names| {
-        let has_ranks = app.workspace().is_some_and(|work| work.loaded.graph.rank_count() > 1);
-        View::ALL.into_iter().filter(move |&view| view != View::Ranks || has_ranks).map(move |view| {
-            let is_current = view == app.view;
+        let is_listed = |view: &&dyn View| app.workspace().is_some_and(|work| view.is_listed(work));
+        ALL.into_iter().filter(is_listed).map(move |view| {
+            let is_current = app.shows(view);
             let label = match names {
                 Names::Brief => view.brief(),
                 Names::None if !is_current => "",

@@ -4,14 +4,14 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::{Rect, Size};
 
 use crate::tui::app::{App, Focus};
-use crate::tui::canvas::{Canvas, cut};
+use crate::tui::canvas::{Canvas, cut, wrapped};
 use crate::tui::layout::{self, Regions};
 use crate::tui::overlay::{self, Overlay};
 use crate::tui::theme::Role;
 use crate::tui::workspace::Workspace;
-use crate::tui::{ascii, loading, table, timeline};
+use crate::tui::{ascii, loading};
 
-use super::{View, bar, compare, header, pane, ranks, roofline, steps, sweep, tables};
+use super::{bar, header, pane, steps};
 
 /// Draws all of `app` into `area` of `buffer`.
 pub fn render(app: &App, area: Rect, buffer: &mut Buffer) {
@@ -29,21 +29,11 @@ pub fn render(app: &App, area: Rect, buffer: &mut Buffer) {
 
 fn too_small(canvas: &mut Canvas<'_>) {
     let (width, height) = (layout::LEAST.width, layout::LEAST.height);
-    let sentence = format!("retime needs {width}×{height} cells; this is {}×{}.", canvas.width(), canvas.height());
-    let mut line = String::new();
-    let mut y = 0;
-    for word in sentence.split(' ').chain(["Make", "it", "larger,", "or", "press", "Q."]) {
-        if line.chars().count() + word.chars().count() + 1 > canvas.width() as usize {
-            canvas.text(0, y, &line, Role::Warn);
-            line.clear();
-            y += 1;
-        }
-        if !line.is_empty() {
-            line.push(' ');
-        }
-        line.push_str(word);
+    let is = format!("this is {}×{}", canvas.width(), canvas.height());
+    let sentence = format!("retime needs {width}×{height} cells; {is}. Make it larger, or press Q.");
+    for (y, line) in wrapped(&sentence, canvas.width() as usize, "").iter().enumerate() {
+        canvas.text(0, y as u16, line, Role::Warn);
     }
-    canvas.text(0, y, &line, Role::Warn);
 }
 
 fn draw(app: &App, regions: &Regions, canvas: &mut Canvas<'_>) {
@@ -74,21 +64,7 @@ fn draw_panes(app: &App, work: &Workspace, regions: &Regions, canvas: &mut Canva
         steps::list(work, app.focus == Focus::Scenario, &mut part(canvas, area));
         part(canvas, Rect { x: area.width, width: 1, ..area }).column_rule(0);
     }
-    let mut view = part(canvas, regions.view);
-    match app.table() {
-        None => {
-            let (lanes, tracks) = app.timeline_area();
-            timeline::render(work.scene(), &work.timeline, &mut part(&mut view, Rect { x: 0, y: 0, ..lanes }));
-            let below = Rect { x: 0, y: lanes.height, width: lanes.width, height: tracks };
-            timeline::tracks::render(&work.tracks(), &work.timeline, &mut part(&mut view, below));
-        }
-        Some(table) if app.view == View::Tables => tables::render(work, &table, &mut view),
-        Some(table) if app.view == View::Compare => compare::render(work, &table, &mut view),
-        Some(table) if app.view == View::Ranks => ranks::render(work, &table, &mut view),
-        Some(table) if app.view == View::Sweep => sweep::render(work, &table, &mut view),
-        Some(table) if app.view == View::Roofline => roofline::render(work, &table, &mut view),
-        Some(table) => table::render(&table, &work.table, &mut view),
-    }
+    app.view.render(app, work, &mut part(canvas, regions.view));
     let mut rule = part(canvas, regions.details_rule);
     rule.rule(0, "");
     if !matches!(app.overlay, Some(Overlay::Batch(_))) {
@@ -110,10 +86,7 @@ fn titles(app: &App, regions: &Regions, canvas: &mut Canvas<'_>) {
     }
     let x = regions.view.x + 2;
     line.text(x, 0, &format!(" {} ", app.view.name()), role(app.focus == Focus::View));
-    if app.view == View::Timeline {
-        let is_predicted = app.workspace().is_some_and(|work| work.loaded.predicted().is_some());
-        let above = if is_predicted { "predicted" } else { "measured" };
-        let hint = format!(" {above} above, simulated below · underlined: critical path ");
-        line.right(x + 14, 0, 2, &[(&hint, Role::Faint)]);
+    if let Some(remark) = app.workspace().and_then(|work| app.view.remark(work)) {
+        line.right(x + 14, 0, 2, &[(&remark, Role::Faint)]);
     }
 }

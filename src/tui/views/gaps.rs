@@ -1,7 +1,14 @@
-//! Idle intervals of streams, ranked, each with its cause.
+//! Idle intervals of streams, ranked, each with its cause and the edits that would close it.
 
 use std::collections::BTreeMap;
 
+use ratatui::layout::Rect;
+
+use crate::tui::app::App;
+use crate::tui::canvas::Canvas;
+use crate::tui::command::{Argument, Command, CommandResult, Pane, run_line};
+use crate::tui::effect::Effect;
+use crate::tui::runner::{Analysis, Finding};
 use crate::tui::table::{self, Column, Open, Table, TableRow, value};
 use crate::tui::theme::Role;
 use crate::tui::timeline::{Item, short_name};
@@ -11,10 +18,114 @@ use retime_core::analysis::gaps::{Gap, candidate_steps};
 use retime_core::intern::NameId;
 use retime_core::units::DurNs;
 
+use super::pane;
 use super::sweep::bar;
+use super::view::{View, show};
+use super::why::Line;
 
-/// The view as a table.
-pub fn table(work: &Workspace) -> Table<'_> {
+/// What opens it.
+const OPENER: Command = Command {
+    name: "gaps",
+    aliases: &[],
+    argument: Argument::None,
+    help: "idle intervals of the streams, and why",
+    keys: &[(Pane::Everywhere, "3")],
+    run: |app, _| Ok(show(app, &Gaps)),
+};
+
+/// The view.
+#[derive(Debug)]
+pub struct Gaps;
+
+impl View for Gaps {
+    fn opener(&self) -> &'static Command {
+        &OPENER
+    }
+
+    fn rows<'a>(&self, work: &'a Workspace, _area: Rect) -> Option<Table<'a>> {
+        Some(rows(work))
+    }
+
+    fn details(&self, _app: &App, work: &Workspace, canvas: &mut Canvas<'_>) {
+        pane::flow(&chain(work), canvas);
+    }
+
+    fn why(&self, work: &Workspace, lines: &mut Vec<Line>) {
+        why(work, lines);
+    }
+
+    fn start(&self, app: &mut App) -> Vec<Effect> {
+        app.workspace_mut().map_or_else(Vec::new, try_edits)
+    }
+
+    fn take(&self, work: &mut Workspace, revision: u64, finding: &Finding) -> Option<String> {
+        if let Finding::Gain(line, gain) = finding {
+            work.states.with(|tried: &mut Tried| {
+                if tried.revision == Some(revision) {
+                    tried.gains.insert(line.clone(), *gain);
+                }
+            });
+        }
+        None
+    }
+
+    /// Puts the best edit against the chosen gap in force.
+    fn open_row(&self, app: &mut App) -> CommandResult {
+        let best = app.workspace().and_then(|work| closing(work, chosen(work)?).into_iter().next());
+        match best {
+            Some((line, _)) => run_line(app, &line),
+            None => app.show_row(),
+        }
+    }
+}
+
+/// Edits tried on top of a scenario, each with what it takes off the iteration.
+#[derive(Debug, Default)]
+struct Tried {
+    /// The scenario's revision; `None` before the first.
+    revision: Option<u64>,
+    /// How many were asked for.
+    expected: usize,
+    /// What has come in, by the edit's line.
+    gains: BTreeMap<String, DurNs>,
+}
+
+impl Tried {
+    /// What was tried on the scenario in force.
+    fn of(work: &Workspace) -> Option<&Self> {
+        work.states.get::<Self>().filter(|tried| tried.revision == Some(work.history.revision()))
+    }
+}
+
+/// Asks what the edits that may close the longest gaps gain; nothing when that is known already.
+fn try_edits(work: &mut Workspace) -> Vec<Effect> {
+    const GAPS: usize = 24;
+    let revision = work.history.revision();
+    if work.is_stale() || work.is_relisting() || Tried::of(work).is_some() {
+        return Vec::new();
+    }
+    let mut lines: Vec<String> = Vec::new();
+    let of_gaps = work.listing.gaps().map(|gap| candidate_steps(&work.loaded.graph, gap));
+    for line in of_gaps.filter(|lines| !lines.is_empty()).take(GAPS).flatten() {
+        if !lines.contains(&line) {
+            lines.push(line);
+        }
+    }
+    work.states.set(Tried { revision: Some(revision), expected: lines.len(), gains: BTreeMap::new() });
+    if lines.is_empty() { Vec::new() } else { vec![work.analyse(revision, Analysis::Gains(lines))] }
+}
+
+/// The edits that shorten the iteration at `gap` with what each takes off it, most first.
+fn closing(work: &Workspace, gap: &Gap) -> Vec<(String, DurNs)> {
+    let Some(tried) = Tried::of(work) else { return Vec::new() };
+    let candidates = candidate_steps(&work.loaded.graph, gap).into_iter();
+    let known = candidates.filter_map(|line| tried.gains.get(&line).map(|&gain| (line, gain)));
+    let mut closing: Vec<(String, DurNs)> = known.filter(|(_, gain)| gain.0 > 0).collect();
+    closing.sort_by_key(|(line, gain)| (std::cmp::Reverse(*gain), line.clone()));
+    closing
+}
+
+fn rows(work: &Workspace) -> Table<'_> {
     let gaps: Vec<&Gap> = work.listing.gaps().collect();
     let longest = gaps.iter().map(|gap| gap.duration.0).max().unwrap_or(1).max(1);
     let total: DurNs = gaps.iter().map(|gap| gap.duration).sum();
@@ -40,7 +151,7 @@ fn row(work: &Workspace, gap: &Gap, longest: i64) -> TableRow {
     let part = graph.ranks.iter().find(|part| part.rank == gap.rank);
     let origin = part.map(|part| part.iteration_start).unwrap_or_default();
     let next = gap.next.map_or("", |node| short_name(graph.names.get(graph.tasks[node].name)));
-    let best = work.closing(gap).into_iter().next().map_or(String::new(), |(line, gain)| format!("{line} −{gain}"));
+    let best = closing(work, gap).into_iter().next().map_or(String::new(), |(line, gain)| format!("{line} −{gain}"));
     TableRow {
         values: vec![
             value(gap.duration.to_string(), Role::Text),
@@ -67,9 +178,10 @@ fn summary(work: &Workspace, count: usize, total: DurNs) -> Vec<(String, Role)> 
         (total.to_string(), Role::Strong),
     ];
     pieces.extend(super::narrowed(work));
-    let (tried, expected) = (work.gains.of_line.len(), work.gains.expected);
-    if tried < expected {
-        pieces.push((format!(" · trying edits against them, {tried} of {expected}"), Role::Warn));
+    if let Some(Tried { gains, expected, .. }) =
+        work.states.get::<Tried>().filter(|tried| tried.gains.len() < tried.expected)
+    {
+        pieces.push((format!(" · trying edits against them, {} of {expected}", gains.len()), Role::Warn));
     }
     if count > 0 {
         pieces.push((" · enter".to_owned(), Role::Key));
@@ -80,12 +192,12 @@ fn summary(work: &Workspace, count: usize, total: DurNs) -> Vec<(String, Role)> 
 }
 
 /// The chosen gap.
-pub fn chosen(work: &Workspace) -> Option<&Gap> {
+fn chosen(work: &Workspace) -> Option<&Gap> {
     work.listing.gap(work.table.cursor)
 }
 
 /// The chosen gap's chain, what its time went to, the most first; then what closes it.
-pub fn chain(work: &Workspace) -> Vec<(String, Role)> {
+fn chain(work: &Workspace) -> Vec<(String, Role)> {
     const MOST: usize = 6;
     let Some(gap) = chosen(work) else { return Vec::new() };
     let graph = &work.loaded.graph;
@@ -113,14 +225,15 @@ pub fn chain(work: &Workspace) -> Vec<(String, Role)> {
 /// `closed by, off the iteration: reshard-tables best −0.98 ms · overlap-comm −0.40 ms`.
 fn closed_by(work: &Workspace, gap: &Gap) -> Vec<(String, Role)> {
     const MOST: usize = 3;
-    let closing = work.closing(gap);
+    let closing = closing(work, gap);
     if closing.is_empty() {
-        let is_tried =
-            candidate_steps(&work.loaded.graph, gap).iter().all(|line| work.gains.of_line.contains_key(line));
-        let text = match (work.gains_are_known(), is_tried) {
-            (false, _) => "· trying edits against it … ",
-            (true, true) => "· no known edit shortens the iteration here ",
-            (true, false) => "· edits are tried against the longest gaps only ",
+        let candidates = candidate_steps(&work.loaded.graph, gap);
+        let text = match Tried::of(work).filter(|tried| tried.gains.len() == tried.expected) {
+            None => "· trying edits against it … ",
+            Some(tried) if candidates.iter().all(|line| tried.gains.contains_key(line)) => {
+                "· no known edit shortens the iteration here "
+            }
+            Some(_) => "· edits are tried against the longest gaps only ",
         };
         return vec![(text.to_owned(), Role::Dim)];
     }
@@ -133,7 +246,21 @@ fn closed_by(work: &Workspace, gap: &Gap) -> Vec<(String, Role)> {
     pieces
 }
 
-/// The edit that most shortens the iteration at the chosen gap.
-pub fn best_step(work: &Workspace) -> Option<String> {
-    work.closing(chosen(work)?).into_iter().next().map(|(line, _)| line)
+fn why(work: &Workspace, lines: &mut Vec<Line>) {
+    let Some(gap) = chosen(work) else { return };
+    lines.push(("", format!("gap of {}", gap.duration), Role::Title));
+    lines.push((
+        "measure",
+        "time without work on this stream, in the simulation with the scenario in force".to_owned(),
+        Role::Text,
+    ));
+    let chain = "what decided when the next work could start, followed back to where the stream fell idle";
+    lines.push(("cause", format!("{}: {chain}", gap.cause.describe_with(&work.loaded.graph, short_name)), Role::Text));
+    for (line, gain) in closing(work, gap) {
+        lines.push((
+            "closed by",
+            format!("{line}: the whole iteration simulated again with it is {gain} shorter"),
+            Role::Good,
+        ));
+    }
 }

@@ -1,11 +1,9 @@
 //! Keys of the open view, from the table of commands and the keymap.
 
 use crate::tui::app::App;
-use crate::tui::canvas::Canvas;
+use crate::tui::canvas::{Canvas, wrap};
 use crate::tui::command::{self, Command, Pane};
 use crate::tui::theme::Role;
-
-use super::messages::wrap;
 
 /// Draws the help.
 pub fn render(app: &App, scroll: usize, canvas: &mut Canvas<'_>) {

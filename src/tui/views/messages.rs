@@ -1,7 +1,7 @@
 //! All messages of this session, and what was odd in the traces.
 
 use crate::tui::app::App;
-use crate::tui::canvas::Canvas;
+use crate::tui::canvas::{Canvas, wrap};
 use crate::tui::message::Level;
 use crate::tui::theme::Role;
 use crate::tui::timeline::short_name;
@@ -78,21 +78,4 @@ fn unhandled(app: &App, width: usize, lines: &mut Vec<(String, Role)>) {
             lines.extend(wrap(&retime_core::intern::printable(line), width).into_iter().map(|line| (line, Role::Warn)));
         }
     }
-}
-
-/// `text` in lines of at most `width` characters; all but the first indented.
-pub fn wrap(text: &str, width: usize) -> Vec<String> {
-    let mut lines = vec![String::new()];
-    for word in text.split_whitespace() {
-        let line = lines.last().map_or(0, |line| line.chars().count());
-        if line > 0 && line + 1 + word.chars().count() > width {
-            lines.push(format!("  {word}"));
-        } else if let Some(last) = lines.last_mut() {
-            if !last.is_empty() {
-                last.push(' ');
-            }
-            last.push_str(word);
-        }
-    }
-    lines
 }

@@ -1,7 +1,12 @@
 //! Device and host time as a tree of model, modules, operators and kernels, or grouped; measured, simulated and against
 //! the models.
 
-use crate::tui::listing::{Fold, Group, Grouping};
+use ratatui::layout::Rect;
+
+use crate::tui::app::App;
+use crate::tui::canvas::Canvas;
+use crate::tui::command::{Argument, Command, CommandResult, Pane, named};
+use crate::tui::listing::{Arrangement, Group, Grouping, ModelComparison, Nesting, Order};
 use crate::tui::table::{self, Column, Open, Table, TableRow, value};
 use crate::tui::theme::Role;
 use crate::tui::timeline::{Item, telling_name};
@@ -9,13 +14,98 @@ use crate::tui::workspace::Workspace;
 use retime_core::cost::Provenance;
 use retime_core::units::DurNs;
 
+use super::pane;
 use super::sweep::bar;
+use super::view::{View, show};
+use super::why::{self, Line};
 
 /// Wider than any terminal: a column that is not shown.
 const NEVER: u16 = u16::MAX;
 
-/// The view as a table.
-pub fn table(work: &Workspace) -> Table<'_> {
+/// What opens it.
+const OPENER: Command = Command {
+    name: "operators",
+    aliases: &["ops"],
+    argument: Argument::None,
+    help: "operators and kernels by time",
+    keys: &[(Pane::Everywhere, "4")],
+    run: |app, _| Ok(show(app, &Operators)),
+};
+
+/// What the signs in the table mean.
+const SIGNS: &str = "÷ model: measured over what the cost model says; ~ beyond what the model was fitted on; ▲ slow by more \
+                     than the model errs";
+
+/// The view.
+#[derive(Debug)]
+pub struct Operators;
+
+impl View for Operators {
+    fn opener(&self) -> &'static Command {
+        &OPENER
+    }
+
+    fn brief(&self) -> &'static str {
+        "ops"
+    }
+
+    fn rows<'a>(&self, work: &'a Workspace, _area: Rect) -> Option<Table<'a>> {
+        Some(rows(work))
+    }
+
+    fn keys(&self, work: &Workspace) -> Vec<(&'static str, String)> {
+        let Arrangement { grouping, order, .. } = work.listing.arrangement;
+        vec![
+            ("enter", "opens or folds".to_owned()),
+            ("o", "shows the longest on the timeline".to_owned()),
+            ("v", format!("groups by {}", grouping.next().name())),
+            ("s", format!("sorts by {}", order.next().name())),
+            ("/", "filters".to_owned()),
+        ]
+    }
+
+    fn details(&self, _app: &App, work: &Workspace, canvas: &mut Canvas<'_>) {
+        pane::keys(&self.keys(work), Some((SIGNS.to_owned(), Role::Faint)), canvas);
+    }
+
+    fn why(&self, work: &Workspace, lines: &mut Vec<Line>) {
+        of_group(work, lines);
+    }
+
+    /// Opens or folds a row with others inside it.
+    fn open_row(&self, app: &mut App) -> CommandResult {
+        let has_rows = |work: &&mut Workspace| {
+            matches!(work.listing.nesting(work.table.cursor), Some(Nesting::Expanded | Nesting::Collapsed))
+        };
+        match app.workspace_mut().filter(has_rows) {
+            Some(work) => {
+                work.toggle_row();
+                Ok(Vec::new())
+            }
+            None => app.show_row(),
+        }
+    }
+
+    /// Into a row of the tree and out of it.
+    fn sideways(&self, app: &mut App, by: isize) {
+        if let Some(work) = app.workspace_mut() {
+            work.move_in_tree(by > 0);
+        }
+        self.vertical(app, 0);
+    }
+
+    fn sort(&self, work: &mut Workspace, by: &str) -> CommandResult {
+        let order = named(by, &Order::ALL.map(|order| (order.name(), order)))?;
+        Ok(work.arrange(|now| Arrangement { order: order.unwrap_or(now.order.next()), ..now }))
+    }
+
+    fn group(&self, work: &mut Workspace, by: &str) -> CommandResult {
+        let grouping = named(by, &Grouping::ALL.map(|grouping| (grouping.name(), grouping)))?;
+        Ok(work.arrange(|now| Arrangement { grouping: grouping.unwrap_or(now.grouping.next()), ..now }))
+    }
+}
+
+fn rows(work: &Workspace) -> Table<'_> {
     let listing = &work.listing;
     let outer = || listing.groups.iter().filter(|group| group.depth == 0);
     let measured: DurNs = outer().map(|group| group.measured).sum();
@@ -25,7 +115,7 @@ pub fn table(work: &Workspace) -> Table<'_> {
     Table {
         summary: summary(work, measured, simulated, is_edited),
         columns: columns(listing.arrangement.grouping, is_edited, has_waits),
-        count: listing.unfolded.len(),
+        count: listing.visible.len(),
         row: Box::new(move |index| row(work, index, measured.max(simulated))),
     }
 }
@@ -81,7 +171,7 @@ fn row(work: &Workspace, index: usize, total: DurNs) -> TableRow {
     let device = |text: String| if has_device { text } else { "–".to_owned() };
     let time = |time: DurNs| if time > DurNs::ZERO { time.to_string() } else { "–".to_owned() };
     let name_role =
-        if group.depth <= 1 && work.listing.fold(index) != Some(Fold::Leaf) { Role::Strong } else { Role::Text };
+        if group.depth <= 1 && work.listing.nesting(index) != Some(Nesting::Leaf) { Role::Strong } else { Role::Text };
     TableRow {
         values: vec![
             table::name(name(work, index, group), name_role),
@@ -104,15 +194,15 @@ fn row(work: &Workspace, index: usize, total: DurNs) -> TableRow {
 /// Indented as deep as it lies, with a sign that says whether there is more inside.
 fn name(work: &Workspace, index: usize, group: &Group) -> String {
     let grouping = work.listing.arrangement.grouping;
-    let is_leaf = work.listing.fold(index) == Some(Fold::Leaf);
+    let is_leaf = work.listing.nesting(index) == Some(Nesting::Leaf);
     let is_kernel = grouping == Grouping::Kernel || group.depth >= 2 && is_leaf && group.count > 0;
     let name = if is_kernel { telling_name(&group.label) } else { group.label.trim_start_matches("aten::").into() };
     if grouping != Grouping::Tree {
         return name.into_owned();
     }
-    let sign = match work.listing.fold(index) {
-        Some(Fold::Open) => "▾ ",
-        Some(Fold::Closed) => "▸ ",
+    let sign = match work.listing.nesting(index) {
+        Some(Nesting::Expanded) => "▾ ",
+        Some(Nesting::Collapsed) => "▸ ",
         _ => "  ",
     };
     format!("{}{sign}{name}", "  ".repeat(group.depth))
@@ -129,11 +219,48 @@ fn against(group: &Group) -> String {
 }
 
 /// Where times come from, in a word.
-pub fn source(provenance: Provenance) -> (&'static str, Role) {
+fn source(provenance: Provenance) -> (&'static str, Role) {
     match provenance {
         Provenance::Measured => ("measured", Role::Dim),
         Provenance::Anchored => ("anchored", Role::Text),
         Provenance::Absolute => ("model", Role::Text),
         Provenance::Unmodelled => ("unmodelled", Role::Warn),
+    }
+}
+
+fn of_group(work: &Workspace, lines: &mut Vec<Line>) {
+    let Some(group) = work.listing.group(work.table.cursor) else { return };
+    lines.push(("", group.path.replace('\u{1f}', " › "), Role::Title));
+    let sums = format!("{} → {} over {} pieces of device work", group.measured, group.simulated, group.count);
+    lines.push(("sum", sums, Role::Text));
+    lines.push(("host", format!("{} of host time of its operators", group.host), Role::Text));
+    if group.waited > DurNs::ZERO {
+        let waits = format!("{} of waiting for other ranks or the device beside, in neither sum", group.waited);
+        lines.push(("waits", waits, Role::Text));
+    }
+    let is_slow = group.is_slow();
+    lines.push(("model", comparison(work, &group.against), if is_slow { Role::Bad } else { Role::Text }));
+    lines.push(("worst source", source(group.provenance).0.to_owned(), Role::Text));
+    lines.push(("", "the longest of them:".to_owned(), Role::Dim));
+    why::of_item(work, Item::Task(group.example), lines);
+}
+
+/// Kernels against their models, and from where on that means something.
+fn comparison(work: &Workspace, against: &ModelComparison) -> String {
+    let Some(ratio) = against.ratio() else {
+        let is_predicted = work.loaded.predicted().is_some();
+        let text = if is_predicted { "the times are predictions themselves" } else { "no model covers any of it" };
+        return text.to_owned();
+    };
+    let said = format!(
+        "{} of device work is covered ({} within what the models were fitted on); they say {}; measured is ×{ratio:.2}",
+        against.covered, against.within_covered, against.modelled
+    );
+    match against.lost() {
+        _ if against.is_extrapolated() => format!("{said}; all beyond what they were fitted on: nothing follows"),
+        DurNs(0) => {
+            format!("{said}; slow would be from ×{:.2} on, within what they were fitted on", against.slow_from())
+        }
+        lost => format!("{said}; slow by {lost}: models err by less (slow is from ×{:.2} on)", against.slow_from()),
     }
 }

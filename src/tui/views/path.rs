@@ -1,7 +1,10 @@
 //! The critical path as a chain: what decides the iteration time, in order or by length.
 
+use ratatui::layout::Rect;
 use unicode_width::UnicodeWidthStr;
 
+use crate::tui::command::{Argument, Command, CommandResult, Pane};
+use crate::tui::listing::Arrangement;
 use crate::tui::table::{self, Column, Open, Table, TableRow, value};
 use crate::tui::theme::Role;
 use crate::tui::timeline::{Item, telling_name};
@@ -11,18 +14,63 @@ use retime_core::graph::TaskKind;
 use retime_core::units::{DurNs, Percent};
 
 use super::sweep::bar;
+use super::view::{View, show};
+use super::why::{Line, of_item};
 
 pub use retime_core::analysis::critical_path::explained;
 
 /// Kinds named in the summary.
 const MOST_KINDS: usize = 4;
 
-/// The view as a table.
-pub fn table(work: &Workspace, width: u16) -> Table<'_> {
-    let digest = &work.listing.digest;
+/// What opens it.
+const OPENER: Command = Command {
+    name: "path",
+    aliases: &["critical-path"],
+    argument: Argument::None,
+    help: "the critical path: what decides the iteration time",
+    keys: &[(Pane::Everywhere, "2")],
+    run: |app, _| Ok(show(app, &Path)),
+};
+
+/// The view.
+#[derive(Debug)]
+pub struct Path;
+
+impl View for Path {
+    fn opener(&self) -> &'static Command {
+        &OPENER
+    }
+
+    fn rows<'a>(&self, work: &'a Workspace, area: Rect) -> Option<Table<'a>> {
+        Some(rows(work, area.width))
+    }
+
+    fn keys(&self, work: &Workspace) -> Vec<(&'static str, String)> {
+        let order = if work.listing.arrangement.path_by_length { "in order" } else { "longest first" };
+        let keys = [("enter", "shows the row on the timeline"), ("v", order), ("/", "filters")];
+        keys.map(|(key, what)| (key, what.to_owned())).to_vec()
+    }
+
+    fn why(&self, work: &Workspace, lines: &mut Vec<Line>) {
+        if let Some(run) = work.listing.runs.get(work.table.cursor) {
+            of_item(work, Item::Task(run.segment.node), lines);
+        }
+    }
+
+    fn sort(&self, work: &mut Workspace, _by: &str) -> CommandResult {
+        Ok(work.arrange(|now| Arrangement { path_by_length: !now.path_by_length, ..now }))
+    }
+
+    fn group(&self, work: &mut Workspace, by: &str) -> CommandResult {
+        self.sort(work, by)
+    }
+}
+
+fn rows(work: &Workspace, width: u16) -> Table<'_> {
+    let view_model = &work.listing.view_model;
     let runs: &[Run] = &work.listing.runs;
-    let total = DurNs(digest.path.iter().map(|run| run.segment.duration.0).sum::<i64>().max(1));
-    let longest = digest.path_by_length.first().map_or(1, |run| run.segment.duration.0.max(1));
+    let total = DurNs(view_model.path.iter().map(|run| run.segment.duration.0).sum::<i64>().max(1));
+    let longest = view_model.path_by_length.first().map_or(1, |run| run.segment.duration.0.max(1));
     let room = width.saturating_sub(2) as usize;
     let variants = [(MOST_KINDS, false), (MOST_KINDS, true), (MOST_KINDS - 1, true), (MOST_KINDS - 2, true)];
     let summaries = variants.map(|(most, is_brief)| summary(work, total, most, is_brief));
@@ -48,7 +96,7 @@ pub fn table(work: &Workspace, width: u16) -> Table<'_> {
 /// The kinds that take the most, in full or as short as they are told apart.
 fn summary(work: &Workspace, total: DurNs, most: usize, is_brief: bool) -> Vec<(String, Role)> {
     let mut pieces = super::narrowed(work);
-    for (index, (kind, taken)) in work.listing.digest.path_kinds.iter().take(most).enumerate() {
+    for (index, (kind, taken)) in work.listing.view_model.path_kinds.iter().take(most).enumerate() {
         let comma = if index > 0 { " · " } else { "" };
         let words = explained(kind);
         let name = if is_brief { words.replace("host ", "").replace("operator", "op") } else { words.to_owned() };

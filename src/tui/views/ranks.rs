@@ -1,31 +1,83 @@
 //! Ranks and their collectives: who waits for whom, why, and how much of the communication other work hides.
 
+use ratatui::layout::Rect;
+
 use crate::session::{CollectiveReport, Communication, LateReason, RankReport};
+use crate::tui::app::App;
 use crate::tui::canvas::Canvas;
+use crate::tui::command::{Argument, Command, Pane};
 use crate::tui::table::{self, Column, Open, Table, TableRow, value};
 use crate::tui::theme::Role;
 use crate::tui::timeline::{Item, short_name};
 use crate::tui::workspace::Workspace;
 use retime_core::units::DurNs;
 
+use super::pane;
 use super::sweep::bar;
+use super::view::{View, show};
+use super::why::{Line, of_item};
+
+/// What opens it.
+const OPENER: Command = Command {
+    name: "ranks",
+    aliases: &["stragglers"],
+    argument: Argument::None,
+    help: "ranks and collectives: who comes last, why, what it costs the others",
+    keys: &[(Pane::Everywhere, "R")],
+    run: |app, _| Ok(show(app, &Ranks)),
+};
+
+/// The view.
+#[derive(Debug)]
+pub struct Ranks;
+
+impl View for Ranks {
+    fn opener(&self) -> &'static Command {
+        &OPENER
+    }
+
+    fn is_listed(&self, work: &Workspace) -> bool {
+        work.loaded.graph.rank_count() > 1
+    }
+
+    fn rows<'a>(&self, work: &'a Workspace, _area: Rect) -> Option<Table<'a>> {
+        Some(rows(work))
+    }
+
+    fn rows_area(&self, work: &Workspace, area: Rect) -> Rect {
+        let above = Parts::of(work, area.height).ranks;
+        Rect { y: area.y + above, height: area.height - above, ..area }
+    }
+
+    fn render(&self, _app: &App, work: &Workspace, canvas: &mut Canvas<'_>) {
+        render(work, &rows(work), canvas);
+    }
+
+    fn details(&self, _app: &App, work: &Workspace, canvas: &mut Canvas<'_>) {
+        pane::flow(&arrivals(work), canvas);
+    }
+
+    fn why(&self, work: &Workspace, lines: &mut Vec<Line>) {
+        of_collective(work, lines);
+    }
+}
 
 /// How the lines of the view are divided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RanksParts {
+struct Parts {
     /// The ranks, with their titles.
-    pub ranks: u16,
+    ranks: u16,
     /// The collectives, with summary and titles.
-    pub list: u16,
+    list: u16,
 }
 
 /// Lines above the collectives: their summary and titles.
 const LIST_HEAD: u16 = 2;
 
-impl RanksParts {
+impl Parts {
     /// Divides `height` lines: half for the ranks, and what the collectives leave.
-    pub fn of(work: &Workspace, height: u16) -> Self {
-        let found = &work.digest.communication;
+    fn of(work: &Workspace, height: u16) -> Self {
+        let found = &work.view_model.communication;
         let listed = u16::try_from(found.collectives.len()).unwrap_or(u16::MAX).saturating_add(LIST_HEAD);
         let room = (height / 2).max(height.saturating_sub(listed)).saturating_sub(1).max(2);
         let ranks = 1 + u16::try_from(found.ranks.len()).unwrap_or(u16::MAX).min(room);
@@ -34,8 +86,8 @@ impl RanksParts {
 }
 
 /// Draws the view around its table.
-pub fn render(work: &Workspace, table: &Table<'_>, canvas: &mut Canvas<'_>) {
-    let parts = RanksParts::of(work, canvas.height());
+fn render(work: &Workspace, table: &Table<'_>, canvas: &mut Canvas<'_>) {
+    let parts = Parts::of(work, canvas.height());
     let width = canvas.width();
     ranks(work, &mut canvas.part(0, 0, width, parts.ranks));
     table::render(table, &work.table, &mut canvas.part(0, parts.ranks, width, parts.list));
@@ -48,7 +100,7 @@ const FIGURE: u16 = 11;
 
 /// A line per rank; where there is no room for all, those that cost others most, then those that wait most.
 fn ranks(work: &Workspace, canvas: &mut Canvas<'_>) {
-    let all = &work.digest.communication.ranks;
+    let all = &work.view_model.communication.ranks;
     let room = canvas.height().saturating_sub(1) as usize;
     let mut shown: Vec<&RankReport> = all.iter().collect();
     if shown.len() > room {
@@ -67,7 +119,7 @@ fn ranks(work: &Workspace, canvas: &mut Canvas<'_>) {
     }
     canvas.text(columns.last(), 0, "comes last · costs the others · because of", Role::Dim);
     let longest = all.iter().map(|rank| rank.simulated_ns.0).max().unwrap_or(1).max(1);
-    let count = work.digest.communication.collectives.len();
+    let count = work.view_model.communication.collectives.len();
     for (y, rank) in shown.into_iter().enumerate() {
         line(rank, (longest, count), columns, &mut canvas.part(0, y as u16 + 1, u16::MAX, 1));
     }
@@ -144,8 +196,8 @@ fn because(why: &LateReason) -> String {
 }
 
 /// The collectives, the costliest first.
-pub fn table(work: &Workspace) -> Table<'_> {
-    let found = &work.digest.communication;
+fn rows(work: &Workspace) -> Table<'_> {
+    let found = &work.view_model.communication;
     let order = found.costliest();
     let cost = |one: &CollectiveReport| (one.waited_ns.0 + one.exposed_ns.0 * i64::from(one.ranks)) as f64;
     let most = found.collectives.iter().map(cost).fold(1.0, f64::max);
@@ -211,10 +263,8 @@ fn summary(found: &Communication) -> Vec<(String, Role)> {
 }
 
 /// When each rank came to the chosen collective, and why the last was last.
-pub fn chosen(work: &Workspace) -> Vec<(String, Role)> {
-    let found = &work.digest.communication;
-    let order = found.costliest();
-    let Some(one) = order.get(work.table.cursor).and_then(|&at| found.collectives.get(at)) else { return Vec::new() };
+fn arrivals(work: &Workspace) -> Vec<(String, Role)> {
+    let Some(one) = chosen(work) else { return Vec::new() };
     let group = if one.group.is_empty() { String::new() } else { format!(", group {}", one.group) };
     let ranks = if one.ranks == 1 { "rank" } else { "ranks" };
     let mut pieces = vec![(format!("{} of {} {ranks}{group} ", one.kind, one.ranks), Role::Strong)];
@@ -238,4 +288,29 @@ pub fn chosen(work: &Workspace) -> Vec<(String, Role)> {
     }
     pieces.push((format!("· transfer {}, {} of it overlapped", one.transfer_ns, one.overlapped_ns), Role::Dim));
     pieces
+}
+
+/// The chosen collective.
+fn chosen(work: &Workspace) -> Option<&CollectiveReport> {
+    let found = &work.view_model.communication;
+    found.collectives.get(*found.costliest().get(work.table.cursor)?)
+}
+
+/// The chosen collective: where its arrivals, waits and transfers come from.
+fn of_collective(work: &Workspace, lines: &mut Vec<Line>) {
+    let Some(one) = chosen(work) else { return };
+    lines.push(("", one.kind.clone(), Role::Title));
+    let arrival = "a rank is there when its stream and its launch let the collective's kernel start";
+    lines.push(("arrival", arrival.to_owned(), Role::Text));
+    lines.push(("waiting", "from its arrival to the last rank's".to_owned(), Role::Text));
+    lines.push((
+        "transfer",
+        "from the last arrival to when the rank left; measured unless an edit re-costs it".to_owned(),
+        Role::Text,
+    ));
+    let why = "what lies on the last rank's way from the iteration's start and not on that of the one before it";
+    lines.push(("because of", why.to_owned(), Role::Text));
+    if let Some(last) = one.arrivals.last() {
+        of_item(work, Item::Task(last.node), lines);
+    }
 }

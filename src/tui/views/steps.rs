@@ -1,7 +1,7 @@
 //! The scenario: a list of steps with what each gains, or one line where there is no room.
 
 use crate::session::StepOutcome;
-use crate::tui::canvas::Canvas;
+use crate::tui::canvas::{Canvas, wrapped};
 use crate::tui::theme::Role;
 use crate::tui::timeline::signed;
 use crate::tui::workspace::Workspace;
@@ -95,11 +95,11 @@ fn account(step: &StepOutcome, base: DurNs, canvas: &mut Canvas<'_>) {
             y += 1;
         }
     }
-    y += wrapped(canvas, y, &step.summary, Role::Dim);
+    y += paragraph(canvas, y, &step.summary, Role::Dim);
     y += 1;
     for (reason, count) in reasons(&step.unhandled).into_iter().take(MOST_REASONS) {
         let kinds = if count == 1 { "1 kind of work".to_owned() } else { format!("{count} kinds of work") };
-        y += wrapped(canvas, y, &format!("! {kinds}: {reason}"), Role::Warn);
+        y += paragraph(canvas, y, &format!("! {kinds}: {reason}"), Role::Warn);
     }
     if !step.unhandled.is_empty() {
         canvas.line(1, y, &[("f2", Role::Key), (" lists them", Role::Dim)]);
@@ -121,18 +121,8 @@ fn reasons(unhandled: &[String]) -> Vec<(&str, usize)> {
 }
 
 /// Writes `text` over as many lines as it takes; how many.
-fn wrapped(canvas: &mut Canvas<'_>, y: u16, text: &str, role: Role) -> u16 {
-    let room = canvas.width().saturating_sub(2) as usize;
-    let mut lines: Vec<String> = Vec::new();
-    for word in text.split_whitespace() {
-        match lines.last_mut().filter(|line| line.chars().count() + word.chars().count() < room) {
-            Some(line) => {
-                line.push(' ');
-                line.push_str(word);
-            }
-            None => lines.push(word.to_owned()),
-        }
-    }
+fn paragraph(canvas: &mut Canvas<'_>, y: u16, text: &str, role: Role) -> u16 {
+    let lines = wrapped(text, canvas.width().saturating_sub(2) as usize, "");
     for (row, line) in lines.iter().enumerate() {
         canvas.text(1, y + row as u16, line, role);
     }

@@ -1,23 +1,107 @@
 //! The sweep: iteration time, throughput and memory against a knob, filling in live; of two knobs a map.
 
 mod grid;
+mod state;
+
+use ratatui::layout::Rect;
 
 use crate::session::{
-    Sweep, SweepPoint, is_mostly_unhandled, memory_limit, none_fits, optimal_batch, path_changes, place, still_gains,
+    Sweep as Knob, SweepPoint, is_mostly_unhandled, memory_limit, none_fits, optimal_batch, path_changes, place,
+    still_gains,
 };
+use crate::tui::app::App;
 use crate::tui::canvas::Canvas;
+use crate::tui::command::{Argument, Command, Pane};
+use crate::tui::effect::Effect;
+use crate::tui::runner::Finding;
 use crate::tui::table::{Column, Open, Table, TableRow, value};
 use crate::tui::theme::Role;
 use crate::tui::workspace::Workspace;
 
-pub use grid::step_sideways;
+use super::pane;
+use super::view::{View, show};
+use super::why::Line;
+
+pub use state::SweepState;
+
+/// What opens it.
+const OPENER: Command = Command {
+    name: "sweep",
+    aliases: &[],
+    argument: Argument::None,
+    help: "iteration time, throughput and memory against batch or any knob",
+    keys: &[(Pane::Everywhere, "6")],
+    run: |app, _| Ok(show(app, &Sweep)),
+};
+
+/// The view.
+#[derive(Debug)]
+pub struct Sweep;
+
+impl View for Sweep {
+    fn opener(&self) -> &'static Command {
+        &OPENER
+    }
+
+    fn pane(&self) -> Pane {
+        Pane::Sweep
+    }
+
+    fn rows<'a>(&self, work: &'a Workspace, _area: Rect) -> Option<Table<'a>> {
+        Some(table(work))
+    }
+
+    fn render(&self, _app: &App, work: &Workspace, canvas: &mut Canvas<'_>) {
+        crate::tui::table::render(&table(work), &work.table, canvas);
+        if let Some(across) = work.sweep.shown.as_ref().and_then(|knob| knob.across.as_deref()) {
+            grid::mark(work, across, canvas);
+        }
+    }
+
+    fn details(&self, _app: &App, work: &Workspace, canvas: &mut Canvas<'_>) {
+        if work.sweep.shown.is_none() {
+            pane::hints(&[("v", "another knob")], 0, canvas);
+            return;
+        }
+        let keys = [
+            ("enter", "puts it in force"),
+            ("v", "another knob"),
+            ("V", "a second"),
+            ("r", "range"),
+            ("+ −", "points"),
+        ];
+        pane::keys(&keys.map(|(key, what)| (key, what.to_owned())), None, canvas);
+    }
+
+    fn why(&self, work: &Workspace, lines: &mut Vec<Line>) {
+        of_point(work, lines);
+    }
+
+    fn start(&self, app: &mut App) -> Vec<Effect> {
+        app.workspace_mut().map_or_else(Vec::new, Workspace::start_sweep)
+    }
+
+    fn take(&self, work: &mut Workspace, revision: u64, finding: &Finding) -> Option<String> {
+        if let Finding::Point(point) = finding {
+            work.take_point(revision, SweepPoint::clone(point));
+        }
+        None
+    }
+
+    /// Along the columns of a map.
+    fn sideways(&self, app: &mut App, by: isize) {
+        if let Some(work) = app.workspace_mut() {
+            grid::step_sideways(work, by);
+        }
+    }
+}
 
 /// Columns of a bar.
 const BAR: u16 = 18;
 
 /// What rows are drawn from.
 struct Rows<'a> {
-    knob: &'a Sweep,
+    knob: &'a Knob,
     points: &'a [SweepPoint],
     work: &'a Workspace,
     /// The value in force.
@@ -29,7 +113,7 @@ struct Rows<'a> {
 }
 
 impl<'a> Rows<'a> {
-    fn of(work: &'a Workspace, knob: &'a Sweep) -> Self {
+    fn of(work: &'a Workspace, knob: &'a Knob) -> Self {
         let points = work.sweep.points.as_slice();
         Self {
             knob,
@@ -115,7 +199,7 @@ pub fn bar_of(share: f64, width: u16) -> String {
 }
 
 /// The value of a knob in force, where that is known.
-fn in_force(work: &Workspace, knob: &Sweep) -> Option<f64> {
+fn in_force(work: &Workspace, knob: &Knob) -> Option<f64> {
     if knob.knob == "batch" {
         return work.batch().map(|batch| batch as f64);
     }
@@ -125,7 +209,7 @@ fn in_force(work: &Workspace, knob: &Sweep) -> Option<f64> {
 }
 
 /// The command that puts a value of a knob in force: a knob has one value.
-fn command(work: &Workspace, knob: &Sweep, at: f64) -> String {
+fn command(work: &Workspace, knob: &Knob, at: f64) -> String {
     match place(work.history.current(), knob) {
         _ if knob.knob == "batch" => format!("batch {at}"),
         Some(step) => {
@@ -136,16 +220,8 @@ fn command(work: &Workspace, knob: &Sweep, at: f64) -> String {
     }
 }
 
-/// Draws `table` of the sweep.
-pub fn render(work: &Workspace, table: &Table<'_>, canvas: &mut Canvas<'_>) {
-    crate::tui::table::render(table, &work.table, canvas);
-    if let Some(across) = work.sweep.shown.as_ref().and_then(|knob| knob.across.as_deref()) {
-        grid::mark(work, across, canvas);
-    }
-}
-
 /// The columns of the sweep.
-fn columns(knob: &Sweep, of_samples: bool) -> Vec<Column> {
+fn columns(knob: &Knob, of_samples: bool) -> Vec<Column> {
     let column = |title, width, is_number, from_width| Column { title, width, is_number, from_width };
     let title = knob.unit();
     vec![
@@ -207,4 +283,17 @@ pub fn table(work: &Workspace) -> Table<'_> {
         count: sweep.points.len(),
         row: Box::new(move |index| rows.row(index)),
     }
+}
+
+fn of_point(work: &Workspace, lines: &mut Vec<Line>) {
+    let Some(point) = work.sweep.point(work.table.cursor) else { return };
+    lines.push(("", format!("iteration of {}", point.simulated_ns), Role::Title));
+    lines.push((
+        "basis",
+        "all steps of the scenario with this value of the knob, simulated whole".to_owned(),
+        Role::Text,
+    ));
+    lines.extend(point.unhandled.iter().map(|text| ("as traced", text.clone(), Role::Warn)));
+    let share = 100.0 * point.unhandled_share;
+    lines.extend((share >= 0.5).then(|| ("in all", format!("{share:.0} % of the work is as traced"), Role::Warn)));
 }

@@ -1,9 +1,15 @@
 //! Embedding tables and the ranks they are on: what each rank carries, every table's place, and other placements.
 
+mod plans;
+
+use ratatui::layout::Rect;
+
 use crate::session::{Pick, RankLoad, SEARCH_BUDGET, ShardingPlan};
 use crate::tui::app::App;
 use crate::tui::canvas::Canvas;
-use crate::tui::command::Pane;
+use crate::tui::command::{Argument, Command, Pane};
+use crate::tui::effect::Effect;
+use crate::tui::runner::Finding;
 use crate::tui::table::{self, Column, Open, Table, TableRow, TableState, value};
 use crate::tui::theme::Role;
 use crate::tui::timeline::Item;
@@ -11,7 +17,70 @@ use crate::tui::workspace::Workspace;
 use retime_core::scenario::tables::{Cut, Table as Embedding, TablePlacement};
 use retime_core::units::{Bytes, DurNs};
 
+use super::pane;
 use super::sweep::{bar, bar_of};
+use super::view::{View, show};
+use super::why::Line;
+
+pub use plans::Plans;
+
+/// What opens it.
+const OPENER: Command = Command {
+    name: "tables",
+    aliases: &[],
+    argument: Argument::None,
+    help: "embedding tables, what each rank carries, and other placements",
+    keys: &[(Pane::Everywhere, "7")],
+    run: |app, _| Ok(show(app, &Tables)),
+};
+
+/// The view.
+#[derive(Debug)]
+pub struct Tables;
+
+impl View for Tables {
+    fn opener(&self) -> &'static Command {
+        &OPENER
+    }
+
+    fn pane(&self) -> Pane {
+        Pane::Tables
+    }
+
+    fn rows<'a>(&self, work: &'a Workspace, _area: Rect) -> Option<Table<'a>> {
+        Some(rows(work))
+    }
+
+    fn rows_area(&self, work: &Workspace, area: Rect) -> Rect {
+        let parts = Parts::of(work, area.height);
+        Rect { y: area.y + parts.ranks, height: parts.list, ..area }
+    }
+
+    fn render(&self, _app: &App, work: &Workspace, canvas: &mut Canvas<'_>) {
+        render(work, &rows(work), canvas);
+    }
+
+    fn details(&self, app: &App, work: &Workspace, canvas: &mut Canvas<'_>) {
+        pane::flow(&chosen(app, work), canvas);
+    }
+
+    fn why(&self, work: &Workspace, lines: &mut Vec<Line>) {
+        of_table(work, lines);
+    }
+
+    fn start(&self, app: &mut App) -> Vec<Effect> {
+        app.workspace_mut().map_or_else(Vec::new, Workspace::start_plans)
+    }
+
+    fn take(&self, work: &mut Workspace, revision: u64, finding: &Finding) -> Option<String> {
+        match finding {
+            Finding::Plan(plan) => return work.take_plan(revision, ShardingPlan::clone(plan)),
+            Finding::Searched(tried) => work.take_progress(revision, *tried),
+            _ => {}
+        }
+        None
+    }
+}
 
 /// Up to here every rank has a cell of its own in the row of a table.
 const MOST_CELLS: usize = 16;
@@ -22,18 +91,18 @@ const TALL: u16 = 26;
 
 /// How the lines of the view are divided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TablesParts {
+struct Parts {
     /// Bars of the ranks, with their titles.
-    pub ranks: u16,
+    ranks: u16,
     /// The list that the cursor is in, with summary and titles.
-    pub list: u16,
+    list: u16,
     /// Plans below the tables.
-    pub plans: u16,
+    plans: u16,
 }
 
-impl TablesParts {
+impl Parts {
     /// Divides `height` lines.
-    pub fn of(work: &Workspace, height: u16) -> Self {
+    fn of(work: &Workspace, height: u16) -> Self {
         let ranks = if work.tables.tables.sharded().is_empty() { 0 } else { work.loaded.graph.ranks.len() as u16 };
         let ranks = if ranks > 0 { 1 + ranks.min((height / 3).saturating_sub(1).max(2)) } else { 0 };
         let has_plans = work.plans.on_top_of.is_some() && !work.table.is_other && height >= TALL;
@@ -43,8 +112,8 @@ impl TablesParts {
 }
 
 /// Draws the view around its table.
-pub fn render(work: &Workspace, table: &Table<'_>, canvas: &mut Canvas<'_>) {
-    let parts = TablesParts::of(work, canvas.height());
+fn render(work: &Workspace, table: &Table<'_>, canvas: &mut Canvas<'_>) {
+    let parts = Parts::of(work, canvas.height());
     let width = canvas.width();
     table::render(table, &work.table, &mut canvas.part(0, parts.ranks, width, parts.list));
     ranks(work, &mut canvas.part(0, 0, width, parts.ranks));
@@ -111,7 +180,7 @@ fn rank(load: &RankLoad, (label, all): (&str, &[RankLoad]), group: u16, canvas: 
 }
 
 /// The view's list: the tables, or the plans.
-pub fn table(work: &Workspace) -> Table<'_> {
+fn rows(work: &Workspace) -> Table<'_> {
     if work.table.is_other {
         return plans(work);
     }
@@ -299,7 +368,7 @@ fn plan_row(plan: &ShardingPlan, longest: DurNs) -> TableRow {
 }
 
 /// What the keys do, and what the last move did.
-pub fn chosen(app: &App, work: &Workspace) -> Vec<(String, Role)> {
+fn chosen(app: &App, work: &Workspace) -> Vec<(String, Role)> {
     if work.loaded.folding.folds() {
         let all = format!(" simulates each of the {} ranks, so that tables can move", work.loaded.graph.rank_count());
         return vec![(":all-ranks".to_owned(), Role::Key), (all, Role::Dim)];
@@ -338,4 +407,16 @@ fn last_move(work: &Workspace) -> Vec<(String, Role)> {
     let mut pieces = vec![(step.summary.clone(), Role::Text)];
     pieces.extend(step.unhandled.iter().take(2).map(|what| (format!(" · {what}"), Role::Warn)));
     pieces
+}
+
+fn of_table(work: &Workspace, lines: &mut Vec<Line>) {
+    let Some(table) = work.tables.tables.tables.get(work.table.cursor).filter(|_| !work.table.is_other) else { return };
+    lines.push(("", format!("table t{}", work.table.cursor), Role::Title));
+    let time = format!("{} forward, {} backward and update, as traced", table.forward, table.backward);
+    lines.push(("look-up", time, Role::Text));
+    let mean = "one operator serves several tables: of each only the mean is known, or what tables.toml tells";
+    lines.extend(table.is_mean.then(|| ("basis", mean.to_owned(), Role::Warn)));
+    let moved =
+        "a rank's look-ups × what the model says of its tables after ÷ before; rows sent by their element count";
+    lines.push(("when moved", moved.to_owned(), Role::Text));
 }

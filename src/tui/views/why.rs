@@ -2,10 +2,9 @@
 
 use crate::session::Summary;
 use crate::tui::app::App;
-use crate::tui::canvas::Canvas;
-use crate::tui::listing::Against;
+use crate::tui::canvas::{Canvas, wrap};
 use crate::tui::theme::Role;
-use crate::tui::timeline::{Item, describe, short_name};
+use crate::tui::timeline::{Item, describe};
 use crate::tui::workspace::Workspace;
 use retime_core::cost::{Prediction, Provenance, Shape, Work};
 use retime_core::device::DeviceProfile;
@@ -13,14 +12,12 @@ use retime_core::graph::NodeId;
 use retime_core::units::DurNs;
 
 use super::header::signed_percent;
-use super::messages::wrap;
-use super::{View, gaps};
 
 /// Columns of the labels.
 const LABELS: u16 = 13;
 
 /// A line of the panel: a title, or a label with its text.
-type Line = (&'static str, String, Role);
+pub type Line = (&'static str, String, Role);
 
 /// Draws the panel.
 pub fn render(app: &App, scroll: usize, canvas: &mut Canvas<'_>) {
@@ -44,25 +41,7 @@ pub fn render(app: &App, scroll: usize, canvas: &mut Canvas<'_>) {
 fn lines(app: &App) -> Vec<Line> {
     let Some(work) = app.workspace() else { return Vec::new() };
     let mut lines = Vec::new();
-    match app.view {
-        View::Timeline => match work.timeline.selected {
-            Some(item) => of_item(work, item, &mut lines),
-            None => of_lane(work, &mut lines),
-        },
-        View::Operators => of_group(work, &mut lines),
-        View::Path => {
-            if let Some(run) = work.listing.runs.get(work.table.cursor) {
-                of_item(work, Item::Task(run.segment.node), &mut lines);
-            }
-        }
-        View::Gaps => of_gap(work, &mut lines),
-        View::Roofline => of_roof(work, &mut lines),
-        View::Sweep => of_point(work, &mut lines),
-        View::Tables => of_table(work, &mut lines),
-        View::Compare => lines.extend(super::compare::why(work)),
-        View::Advise => of_advice(work, &mut lines),
-        View::Ranks => of_collective(work, &mut lines),
-    }
+    app.view.why(work, &mut lines);
     if !lines.is_empty() {
         lines.push(("", String::new(), Role::Title));
     }
@@ -70,38 +49,8 @@ fn lines(app: &App) -> Vec<Line> {
     lines
 }
 
-/// The chosen point of the roofline, and where its figures and the roofs come from.
-fn of_roof(work: &Workspace, lines: &mut Vec<Line>) {
-    let Some((name, details)) = super::roofline::details(work) else { return };
-    lines.push(("", name, Role::Title));
-    lines.extend(details.into_iter().map(|detail| (detail.label, detail.value, Role::Text)));
-    let basis = "FLOP and bytes are counted from recorded shapes, each byte once; the time is that of the scenario";
-    lines.push(("basis", basis.to_owned(), Role::Text));
-    lines.push(("roofs", "the device's theoretical peaks: nothing measured can lie above them".to_owned(), Role::Text));
-}
-
-/// The chosen collective: where its arrivals, waits and transfers come from.
-fn of_collective(work: &Workspace, lines: &mut Vec<Line>) {
-    let found = &work.digest.communication;
-    let order = found.costliest();
-    let Some(one) = order.get(work.table.cursor).and_then(|&at| found.collectives.get(at)) else { return };
-    lines.push(("", one.kind.clone(), Role::Title));
-    let arrival = "a rank is there when its stream and its launch let the collective's kernel start";
-    lines.push(("arrival", arrival.to_owned(), Role::Text));
-    lines.push(("waiting", "from its arrival to the last rank's".to_owned(), Role::Text));
-    lines.push((
-        "transfer",
-        "from the last arrival to when the rank left; measured unless an edit re-costs it".to_owned(),
-        Role::Text,
-    ));
-    let why = "what lies on the last rank's way from the iteration's start and not on that of the one before it";
-    lines.push(("because of", why.to_owned(), Role::Text));
-    if let Some(last) = one.arrivals.last() {
-        of_item(work, Item::Task(last.node), lines);
-    }
-}
-
-fn of_item(work: &Workspace, item: Item, lines: &mut Vec<Line>) {
+/// An event: its details, and what the models are asked about it.
+pub fn of_item(work: &Workspace, item: Item, lines: &mut Vec<Line>) {
     let (name, details) = describe(work.scene(), item, work.prediction(item));
     lines.push(("", name, Role::Title));
     lines.extend(details.into_iter().map(|detail| (detail.label, detail.value, Role::Text)));
@@ -189,129 +138,6 @@ fn basis(prediction: Prediction) -> String {
         Provenance::Absolute => format!("{taken} by the {} model alone, ±{error:.0} %", prediction.model),
         Provenance::Unmodelled => format!("{taken} as traced, though a step changes it: no model covers this work"),
     }
-}
-
-fn of_group(work: &Workspace, lines: &mut Vec<Line>) {
-    let Some(group) = work.listing.group(work.table.cursor) else { return };
-    lines.push(("", group.path.replace('\u{1f}', " › "), Role::Title));
-    let sums = format!("{} → {} over {} pieces of device work", group.measured, group.simulated, group.count);
-    lines.push(("sum", sums, Role::Text));
-    lines.push(("host", format!("{} of host time of its operators", group.host), Role::Text));
-    if group.waited > DurNs::ZERO {
-        let waits = format!("{} of waiting for other ranks or the device beside, in neither sum", group.waited);
-        lines.push(("waits", waits, Role::Text));
-    }
-    let is_slow = group.is_slow();
-    lines.push(("model", against(work, &group.against), if is_slow { Role::Bad } else { Role::Text }));
-    lines.push(("worst source", super::operators::source(group.provenance).0.to_owned(), Role::Text));
-    lines.push(("", "the longest of them:".to_owned(), Role::Dim));
-    of_item(work, Item::Task(group.example), lines);
-}
-
-/// Kernels against their models, and from where on that means something.
-fn against(work: &Workspace, against: &Against) -> String {
-    let Some(ratio) = against.ratio() else {
-        let is_predicted = work.loaded.predicted().is_some();
-        let text = if is_predicted { "the times are predictions themselves" } else { "no model covers any of it" };
-        return text.to_owned();
-    };
-    let said = format!(
-        "{} of device work is covered ({} within what the models were fitted on); they say {}; measured is ×{ratio:.2}",
-        against.covered, against.within_covered, against.modelled
-    );
-    match against.lost() {
-        _ if against.is_extrapolated() => format!("{said}; all beyond what they were fitted on: nothing follows"),
-        DurNs(0) => {
-            format!("{said}; slow would be from ×{:.2} on, within what they were fitted on", against.slow_from())
-        }
-        lost => format!("{said}; slow by {lost}: models err by less (slow is from ×{:.2} on)", against.slow_from()),
-    }
-}
-
-/// A lane as a whole: how busy it is, measured and simulated, and how much of the critical path it holds.
-fn of_lane(work: &Workspace, lines: &mut Vec<Line>) {
-    let (scene, lane) = (work.scene(), work.timeline.lane);
-    let Some(rank) = scene.lane(lane).map(|lane| lane.rank) else { return };
-    let Some(part) = work.loaded.graph.ranks.iter().find(|part| part.rank == rank) else { return };
-    lines.push(("", format!("lane {}", scene.lane_label(lane)), Role::Title));
-    let simulated = work.outcome.summary.simulated_ns;
-    let spans = [
-        ("measured", scene.measured, part.iteration_end.since(part.iteration_start)),
-        ("simulated", scene.simulated, simulated),
-    ];
-    for (label, picture, length) in spans {
-        let range = part.iteration_start..part.iteration_start + length;
-        let Some(picture) = picture.lanes.get(lane) else { continue };
-        let busy = picture.rows.first().map_or(DurNs::ZERO, |row| row.busy(range.clone()));
-        let share = |part: DurNs| part.0 as f64 * 100.0 / length.0.max(1) as f64;
-        let critical = picture.critical.busy(range);
-        let text = format!(
-            "busy {busy} of {length} ({:.1} %), idle {}; on the critical path {critical} ({:.1} %)",
-            share(busy),
-            length - busy,
-            share(critical)
-        );
-        lines.push((label, text, Role::Text));
-    }
-    let gaps = work.listing.digest.gaps.iter().filter(|gap| gap.lane.0 as usize == lane);
-    if let Some(longest) = gaps.max_by_key(|gap| gap.duration) {
-        let cause = longest.cause.describe_with(&work.loaded.graph, short_name);
-        lines.push(("longest gap", format!("{}: {cause}", longest.duration), Role::Text));
-    }
-}
-
-fn of_gap(work: &Workspace, lines: &mut Vec<Line>) {
-    let Some(gap) = gaps::chosen(work) else { return };
-    lines.push(("", format!("gap of {}", gap.duration), Role::Title));
-    lines.push((
-        "measure",
-        "time without work on this stream, in the simulation with the scenario in force".to_owned(),
-        Role::Text,
-    ));
-    let chain = "what decided when the next work could start, followed back to where the stream fell idle";
-    lines.push(("cause", format!("{}: {chain}", gap.cause.describe_with(&work.loaded.graph, short_name)), Role::Text));
-    for (line, gain) in work.closing(gap) {
-        lines.push((
-            "closed by",
-            format!("{line}: the whole iteration simulated again with it is {gain} shorter"),
-            Role::Good,
-        ));
-    }
-}
-
-fn of_table(work: &Workspace, lines: &mut Vec<Line>) {
-    let Some(table) = work.tables.tables.tables.get(work.table.cursor).filter(|_| !work.table.is_other) else { return };
-    lines.push(("", format!("table t{}", work.table.cursor), Role::Title));
-    let time = format!("{} forward, {} backward and update, as traced", table.forward, table.backward);
-    lines.push(("look-up", time, Role::Text));
-    let mean = "one operator serves several tables: of each only the mean is known, or what tables.toml tells";
-    lines.extend(table.is_mean.then(|| ("basis", mean.to_owned(), Role::Warn)));
-    let moved =
-        "a rank's look-ups × what the model says of its tables after ÷ before; rows sent by their element count";
-    lines.push(("when moved", moved.to_owned(), Role::Text));
-}
-
-fn of_point(work: &Workspace, lines: &mut Vec<Line>) {
-    let Some(point) = work.sweep.point(work.table.cursor) else { return };
-    lines.push(("", format!("iteration of {}", point.simulated_ns), Role::Title));
-    lines.push((
-        "basis",
-        "all steps of the scenario with this value of the knob, simulated whole".to_owned(),
-        Role::Text,
-    ));
-    lines.extend(point.unhandled.iter().map(|text| ("as traced", text.clone(), Role::Warn)));
-    let share = 100.0 * point.unhandled_share;
-    lines.extend((share >= 0.5).then(|| ("in all", format!("{share:.0} % of the work is as traced"), Role::Warn)));
-}
-
-fn of_advice(work: &Workspace, lines: &mut Vec<Line>) {
-    let options = work.advice.advice.as_deref().map(|advice| advice.options.as_slice()).unwrap_or_default();
-    let Some(option) = options.get(work.table.cursor).filter(|_| !work.table.is_other) else { return };
-    lines.push(("", option.steps.join(" + "), Role::Title));
-    let basis = "all steps of the scenario with these, simulated whole; saved is time per sample";
-    lines.push(("basis", basis.to_owned(), Role::Text));
-    lines.extend(option.assumed.iter().map(|text| ("assumed", text.clone(), Role::Warn)));
-    lines.extend(option.unhandled.iter().map(|text| ("as traced", text.clone(), Role::Warn)));
 }
 
 /// The figures of the header, each with where it comes from.

@@ -1,10 +1,15 @@
 //! Scenarios and traces in columns: their figures against a reference, and below the time of operators or kinds.
 
 mod account;
+mod state;
+
+use ratatui::layout::Rect;
 
 use crate::session::{Column as Side, ComparisonTableRow, Difference, Faster};
+use crate::tui::app::App;
 use crate::tui::canvas::{Canvas, cut};
-use crate::tui::compare::{By, CompareState, Order, time_of};
+use crate::tui::command::{self, Argument, Command, Kind, Pane};
+use crate::tui::effect::Effect;
 use crate::tui::table::{self, Column, Open, Table, TableRow, Value, value};
 use crate::tui::theme::Role;
 use crate::tui::timeline::{short_name, signed};
@@ -13,9 +18,73 @@ use retime_core::analysis::profile::{Named, Place};
 use retime_core::graph::operator::without_engine;
 use retime_core::units::DurNs;
 
-use super::signed_percent;
+use super::view::View;
+use super::why::Line;
+use super::{pane, signed_percent};
 
-pub use account::{chosen, why};
+use state::time_of;
+
+pub use state::{By, ColumnKind, CompareState, Compared, Measure, Order, SideSource};
+
+/// What opens it.
+const OPENER: Command = Command {
+    name: "compare",
+    aliases: &["diff"],
+    argument: Argument::Optional(Kind::Text, "TRACE"),
+    help: "scenarios side by side; with another trace or scenario file",
+    keys: &[(Pane::Everywhere, "8")],
+    run: command::compare::compare,
+};
+
+/// The view.
+#[derive(Debug)]
+pub struct Compare;
+
+impl View for Compare {
+    fn opener(&self) -> &'static Command {
+        &OPENER
+    }
+
+    fn brief(&self) -> &'static str {
+        "comp"
+    }
+
+    fn pane(&self) -> Pane {
+        Pane::Compare
+    }
+
+    fn rows<'a>(&self, work: &'a Workspace, area: Rect) -> Option<Table<'a>> {
+        Some(rows(work, area.width, area.height))
+    }
+
+    fn rows_area(&self, work: &Workspace, area: Rect) -> Rect {
+        let above = figure_lines(work, area.width, area.height).saturating_sub(1);
+        Rect { y: area.y + above, height: area.height.saturating_sub(above), ..area }
+    }
+
+    fn render(&self, _app: &App, work: &Workspace, canvas: &mut Canvas<'_>) {
+        render(work, &rows(work, canvas.width(), canvas.height()), canvas);
+    }
+
+    fn details(&self, _app: &App, work: &Workspace, canvas: &mut Canvas<'_>) {
+        pane::flow(&account::chosen(work), canvas);
+    }
+
+    fn why(&self, work: &Workspace, lines: &mut Vec<Line>) {
+        lines.extend(account::why(work));
+    }
+
+    fn start(&self, app: &mut App) -> Vec<Effect> {
+        app.start_compare()
+    }
+
+    /// To the next column or the one before.
+    fn sideways(&self, app: &mut App, by: isize) {
+        if let Some(work) = app.workspace_mut() {
+            work.compare.step_sideways(by);
+        }
+    }
+}
 
 /// Least width of a column, which all figures fit.
 const NARROW: u16 = 14;
@@ -181,13 +250,13 @@ impl<'a> Plan<'a> {
 }
 
 /// Lines above the titles of the rows.
-pub fn figure_lines(work: &Workspace, width: u16, height: u16) -> u16 {
+fn figure_lines(work: &Workspace, width: u16, height: u16) -> u16 {
     let plan = Plan::of(work, width, height);
     if plan.columns.len() < 2 { 0 } else { 2 + plan.figures.len() as u16 }
 }
 
 /// Draws the view.
-pub fn render(work: &Workspace, table: &Table<'_>, canvas: &mut Canvas<'_>) {
+fn render(work: &Workspace, table: &Table<'_>, canvas: &mut Canvas<'_>) {
     let (width, height) = (canvas.width(), canvas.height());
     let plan = Plan::of(work, width, height);
     if plan.columns.len() < 2 {
@@ -278,8 +347,7 @@ fn alone(work: &Workspace, canvas: &mut Canvas<'_>) {
     }
 }
 
-/// The rows of the view.
-pub fn table(work: &Workspace, width: u16, height: u16) -> Table<'_> {
+fn rows(work: &Workspace, width: u16, height: u16) -> Table<'_> {
     let plan = Plan::of(work, width, height);
     let rows = if plan.columns.len() < 2 { Vec::new() } else { plan.state.rows() };
     let column = |title, width, is_number| Column { title, width, is_number, from_width: 0 };

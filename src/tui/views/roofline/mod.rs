@@ -9,7 +9,9 @@ mod state;
 
 use ratatui::layout::Rect;
 
+use crate::tui::app::{App, MousePress};
 use crate::tui::canvas::Canvas;
+use crate::tui::command::{Argument, Command, CommandResult, Pane, run_line};
 use crate::tui::table::{self, Column, Open, Table, TableRow, TableState, value};
 use crate::tui::theme::Role;
 use crate::tui::timeline::{Detail, Item, telling_name};
@@ -19,22 +21,99 @@ use retime_core::analysis::roofline::{Limit, Place, Point, Roofs, dominant_preci
 use retime_core::device::DeviceKind;
 use retime_core::units::{Bytes, DurNs, Flop, Percent};
 
+use super::pane;
 use super::sweep::bar;
+use super::view::{View, show};
+use super::why::Line;
 use axes::Axes;
 
 pub use state::{Roof, RooflineState};
 
+/// What opens it.
+const OPENER: Command = Command {
+    name: "roofline",
+    aliases: &[],
+    argument: Argument::None,
+    help: "kernels, layers or the model under the device's roofs",
+    keys: &[(Pane::Everywhere, "5")],
+    run: |app, _| Ok(show(app, &Roofline)),
+};
+
+/// The view.
+#[derive(Debug)]
+pub struct Roofline;
+
+impl View for Roofline {
+    fn opener(&self) -> &'static Command {
+        &OPENER
+    }
+
+    fn brief(&self) -> &'static str {
+        "roof"
+    }
+
+    fn pane(&self) -> Pane {
+        Pane::Roofline
+    }
+
+    fn rows<'a>(&self, work: &'a Workspace, area: Rect) -> Option<Table<'a>> {
+        Some(rows(work, area.width))
+    }
+
+    fn rows_area(&self, _work: &Workspace, area: Rect) -> Rect {
+        let table = parts(area).table;
+        Rect { y: table.y - 1, height: table.height + 1, ..table }
+    }
+
+    fn render(&self, _app: &App, work: &Workspace, canvas: &mut Canvas<'_>) {
+        render(work, &rows(work, canvas.width()), canvas);
+    }
+
+    fn title(&self, work: &Workspace) -> Option<String> {
+        details(work).map(|(name, _)| name)
+    }
+
+    fn details(&self, _app: &App, work: &Workspace, canvas: &mut Canvas<'_>) {
+        pane::labelled(&details(work).map(|(_, details)| details).unwrap_or_default(), canvas);
+    }
+
+    fn why(&self, work: &Workspace, lines: &mut Vec<Line>) {
+        why(work, lines);
+    }
+
+    /// The next or the previous point in order of intensity.
+    fn sideways(&self, app: &mut App, by: isize) {
+        if let Some(work) = app.workspace_mut() {
+            step_sideways(work, by);
+        }
+        self.vertical(app, 0);
+    }
+
+    fn press(&self, app: &mut App, area: Rect, at: (u16, u16), is_double: bool) -> CommandResult {
+        if !app.workspace_mut().is_some_and(|work| press(work, area, at)) {
+            app.choose_row((at.1 - area.y) as usize);
+        }
+        if is_double { run_line(app, "try-roofs") } else { Ok(Vec::new()) }
+    }
+
+    fn drag(&self, app: &mut App, area: Rect, _press: MousePress, to: (u16, u16)) {
+        if let Some(work) = app.workspace_mut() {
+            drag(work, area, to);
+        }
+    }
+}
+
 /// Where the parts of the view are.
 #[derive(Clone, Copy, Debug)]
-pub struct Parts {
+struct Parts {
     /// The plots.
-    pub plots: Rect,
+    plots: Rect,
     /// The table with its titles; empty where there is no room.
-    pub table: Rect,
+    table: Rect,
 }
 
 /// The parts of a view at `view`: a line of summary, plots, a table.
-pub fn parts(view: Rect) -> Parts {
+fn parts(view: Rect) -> Parts {
     const LEAST_WITH_TABLE: u16 = 12;
     let rows = if view.height < LEAST_WITH_TABLE { 0 } else { (view.height / 3).clamp(4, 16) };
     let plots = Rect { y: view.y + 1, height: view.height.saturating_sub(rows + 1), ..view };
@@ -58,7 +137,7 @@ struct Scene<'a> {
 impl<'a> Scene<'a> {
     /// `None` where no device is known: a GPU that was not recorded has no roofs, and those of its host mean nothing.
     fn of(work: &'a Workspace) -> Option<Self> {
-        let rooflines = &work.digest.rooflines;
+        let rooflines = &work.view_model.rooflines;
         let device = rooflines.device.as_deref()?;
         if work.has_device() && device.kind == DeviceKind::Cpu {
             return None;
@@ -89,7 +168,7 @@ impl<'a> Scene<'a> {
 /// The plots in `area` with their axes: under memory and, where something crosses a network, under that.
 fn plots(work: &Workspace, scene: &Scene<'_>, area: Rect) -> Vec<Axes> {
     const LEAST_WIDTH: u16 = 30;
-    let has_network = work.digest.rooflines.has_network() && scene.roofs.network.is_some();
+    let has_network = work.view_model.rooflines.has_network() && scene.roofs.network.is_some();
     let width = if has_network && area.width >= 2 * LEAST_WIDTH { area.width / 2 } else { area.width };
     let memory = Axes::of(scene, Roof::Memory, Rect { width, ..area });
     let network = (width < area.width).then(|| {
@@ -100,7 +179,7 @@ fn plots(work: &Workspace, scene: &Scene<'_>, area: Rect) -> Vec<Axes> {
 }
 
 /// Draws the view into `canvas`, which begins at the view's corner.
-pub fn render(work: &Workspace, table: &Table<'_>, canvas: &mut Canvas<'_>) {
+fn render(work: &Workspace, table: &Table<'_>, canvas: &mut Canvas<'_>) {
     let view = Rect::new(0, 0, canvas.width(), canvas.height());
     canvas.line(1, 0, &table.summary);
     let Some(scene) = Scene::of(work) else { return };
@@ -119,7 +198,7 @@ pub fn render(work: &Workspace, table: &Table<'_>, canvas: &mut Canvas<'_>) {
 }
 
 /// Chooses the point or takes hold of the roof at a place of the view `view`; whether that is on the plots.
-pub fn press(work: &mut Workspace, view: Rect, (x, y): (u16, u16)) -> bool {
+fn press(work: &mut Workspace, view: Rect, (x, y): (u16, u16)) -> bool {
     let area = parts(view).plots;
     work.roofline.is_held = false;
     if work.roofline.is_planes || !area.contains((x, y).into()) {
@@ -138,7 +217,7 @@ pub fn press(work: &mut Workspace, view: Rect, (x, y): (u16, u16)) -> bool {
 }
 
 /// Moves the roof that is held to a place of the view `view`.
-pub fn drag(work: &mut Workspace, view: Rect, (x, y): (u16, u16)) {
+fn drag(work: &mut Workspace, view: Rect, (x, y): (u16, u16)) {
     if !work.roofline.is_held {
         return;
     }
@@ -153,8 +232,8 @@ pub fn drag(work: &mut Workspace, view: Rect, (x, y): (u16, u16)) {
 }
 
 /// Chooses the next or the previous point in order of intensity.
-pub fn step_sideways(work: &mut Workspace, by: isize) {
-    let points = work.digest.rooflines.at(work.roofline.level);
+fn step_sideways(work: &mut Workspace, by: isize) {
+    let points = work.view_model.rooflines.at(work.roofline.level);
     let mut order: Vec<usize> = (0..points.len()).filter(|&at| axes::is_placed(&points[at])).collect();
     order.sort_by(|&a, &b| points[a].load.intensity().total_cmp(&points[b].load.intensity()).then(a.cmp(&b)));
     let at = order.iter().position(|&point| point == work.table.cursor);
@@ -169,7 +248,7 @@ pub fn step_sideways(work: &mut Workspace, by: isize) {
 /// # Errors
 /// There is no edit for them.
 pub fn steps(work: &Workspace) -> Result<Vec<String>, String> {
-    let device = work.digest.rooflines.device.as_deref().ok_or("no device is known")?;
+    let device = work.view_model.rooflines.device.as_deref().ok_or("no device is known")?;
     if device.kind != DeviceKind::Gpu {
         return Err("moved roofs become a step on a GPU only: place-on-gpu first".to_owned());
     }
@@ -193,8 +272,7 @@ fn in_force(work: &Workspace) -> [f64; 3] {
     factors
 }
 
-/// The view as a table.
-pub fn table(work: &Workspace, width: u16) -> Table<'_> {
+fn rows(work: &Workspace, width: u16) -> Table<'_> {
     let column = |title, width, is_number, from_width| Column { title, width, is_number, from_width };
     let columns = vec![
         column("", 1, false, 0),
@@ -221,7 +299,7 @@ pub fn table(work: &Workspace, width: u16) -> Table<'_> {
         };
     };
     let summary = summary(work, &scene, width);
-    let traced = work.digest.rooflines.traced;
+    let traced = work.view_model.rooflines.traced;
     Table {
         summary,
         columns,
@@ -280,7 +358,7 @@ fn summary(work: &Workspace, scene: &Scene<'_>, width: u16) -> Vec<(String, Role
     for (roof, factor) in Roof::ALL.iter().zip(state.factors).filter(|(_, factor)| Roof::is_moved(*factor)) {
         pieces.push((format!(" {} ×{}", roof.name(), state::rounded(factor)), Role::Accent));
     }
-    let kernels = work.digest.rooflines.at(Level::Kernel);
+    let kernels = work.view_model.rooflines.at(Level::Kernel);
     let total = |time: &dyn Fn(&Point) -> f64| DurNs::from_secs_f64(kernels.iter().map(time).sum());
     let now = total(&|point| point.load.seconds);
     let then = total(&|point| point.seconds_under(&scene.now, &scene.moved));
@@ -293,8 +371,18 @@ fn summary(work: &Workspace, scene: &Scene<'_>, width: u16) -> Vec<(String, Role
     pieces
 }
 
+/// The chosen point of the roofline, and where its figures and the roofs come from.
+fn why(work: &Workspace, lines: &mut Vec<Line>) {
+    let Some((name, details)) = details(work) else { return };
+    lines.push(("", name, Role::Title));
+    lines.extend(details.into_iter().map(|detail| (detail.label, detail.value, Role::Text)));
+    let basis = "FLOP and bytes are counted from recorded shapes, each byte once; the time is that of the scenario";
+    lines.push(("basis", basis.to_owned(), Role::Text));
+    lines.push(("roofs", "the device's theoretical peaks: nothing measured can lie above them".to_owned(), Role::Text));
+}
+
 /// The chosen point's name and what there is to say of it.
-pub fn details(work: &Workspace) -> Option<(String, Vec<Detail>)> {
+fn details(work: &Workspace) -> Option<(String, Vec<Detail>)> {
     let scene = Scene::of(work)?;
     let point = scene.points.get(scene.chosen)?;
     let detail = |label, value: String| Detail { label, value };

@@ -1,6 +1,6 @@
 //! What the user did to the roofline: what a point is, which roof is moved and how far.
 
-use crate::tui::digest::Rooflines;
+use crate::tui::view_model::Rooflines;
 use retime_core::analysis::operators::Level;
 
 /// One of the three roofs.

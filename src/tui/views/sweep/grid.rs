@@ -135,7 +135,7 @@ pub(super) fn mark(work: &Workspace, across: &Sweep, canvas: &mut Canvas<'_>) {
 }
 
 /// Chooses another column.
-pub fn step_sideways(work: &mut Workspace, by: isize) {
+pub(super) fn step_sideways(work: &mut Workspace, by: isize) {
     let columns =
         work.sweep.shown.as_ref().and_then(|knob| knob.across.as_ref()).map_or(1, |across| across.values.len());
     work.sweep.column = work.sweep.column.saturating_add_signed(by).min(columns.saturating_sub(1));

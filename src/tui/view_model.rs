@@ -16,7 +16,7 @@ use retime_core::units::DurNs;
 
 /// Everything that tables show of one result.
 #[derive(Clone, Debug, Default)]
-pub struct Digest {
+pub struct ViewModel {
     /// The critical path of the slowest rank, in order of time, noise folded.
     pub path: Vec<Run>,
     /// The same, longest first.
@@ -71,7 +71,7 @@ const TINY: i64 = 10_000;
 /// Gaps below this share of the iteration are left out.
 const SHORT: i64 = 1_000;
 
-impl Digest {
+impl ViewModel {
     /// Draws it from `outcome`.
     ///
     /// # Complexity

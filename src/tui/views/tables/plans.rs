@@ -4,9 +4,9 @@ use crate::session::{ShardingPlan, judge};
 use retime_core::scenario::tables::TablePlacement;
 use retime_core::scenario::transforms::without_plans;
 
-use super::effect::Effect;
-use super::runner::{Analysis, Request};
-use super::workspace::Workspace;
+use crate::tui::effect::Effect;
+use crate::tui::runner::{Analysis, Request};
+use crate::tui::workspace::Workspace;
 
 /// Plans as they come in.
 #[derive(Clone, Debug, Default)]

@@ -8,10 +8,10 @@ use retime_core::scenario::Scenario;
 use retime_core::scenario::named::UNNAMED;
 use retime_core::units::DurNs;
 
-use super::app::App;
-use super::effect::Effect;
-use super::runner::Request;
-use super::workspace::Workspace;
+use crate::tui::app::App;
+use crate::tui::effect::Effect;
+use crate::tui::runner::Request;
+use crate::tui::workspace::Workspace;
 
 /// What a column stands for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -317,7 +317,7 @@ impl Workspace {
 impl App {
     /// Asks for the columns as they are now; nothing while that is known or being computed.
     pub fn start_compare(&mut self) -> Vec<Effect> {
-        let Some(mut sources) = self.workspace().map(|work| work.sides(&self.works)) else { return Vec::new() };
+        let Some(mut sources) = self.workspace().map(|work| work.sides(&self.workspaces)) else { return Vec::new() };
         let Some(work) = self.workspace_mut() else { return Vec::new() };
         if work.compare.is_asked || work.is_stale() {
             return Vec::new();

@@ -1,4 +1,4 @@
-//! A picture: every lane's rows as density indices, for one set of times. Built off the screen's thread.
+//! Every lane's rows as density indices, for one set of times. Built off the screen's thread.
 
 use rustc_hash::FxHashMap;
 
@@ -28,7 +28,7 @@ enum Times<'a> {
 
 /// One lane: its rows, outermost first, and when the critical path runs on it.
 #[derive(Clone, Debug, Default)]
-pub struct LanePicture {
+pub struct LaneDensity {
     /// Operators and calls by depth; a stream has one row.
     pub rows: Vec<Density>,
     /// The critical path's part.
@@ -37,9 +37,9 @@ pub struct LanePicture {
 
 /// All lanes, in the order of the graph's lanes.
 #[derive(Clone, Debug, Default)]
-pub struct Picture {
+pub struct DensityIndex {
     /// The lanes.
-    pub lanes: Vec<LanePicture>,
+    pub lanes: Vec<LaneDensity>,
     /// Start and end of every operator.
     operators: Vec<(TimeNs, TimeNs)>,
     /// Start and end of every task of the graph.
@@ -54,7 +54,7 @@ pub struct Picture {
     pub end: TimeNs,
 }
 
-impl Picture {
+impl DensityIndex {
     /// As the trace has it; `path` are the tasks of the critical path.
     pub fn measured(graph: &ExecutionGraph, path: &[NodeId]) -> Self {
         Self::build(graph, Times::Measured, path)
@@ -86,17 +86,17 @@ impl Picture {
             critical[times.lane(graph, node).0 as usize].push(interval(tasks[node.index()], 0));
         }
         let end = tasks.iter().chain(&added).map(|&(_, end)| end).max().unwrap_or_default();
-        let lanes = lanes.into_iter().zip(critical).map(|(rows, critical)| LanePicture {
+        let lanes = lanes.into_iter().zip(critical).map(|(rows, critical)| LaneDensity {
             rows: rows.into_iter().map(Density::build).collect(),
             critical: Density::build(critical),
         });
-        let mut picture =
+        let mut density =
             Self { lanes: lanes.collect(), operators, tasks, added, queues: Vec::new(), memory: Vec::new(), end };
-        picture.queues = queues(graph, &picture);
+        density.queues = queues(graph, &density);
         if let Times::Simulated(resolved, schedule) = times {
-            picture.memory = memory_simulated(resolved, schedule);
+            density.memory = memory_simulated(resolved, schedule);
         }
-        picture
+        density
     }
 
     /// When `item` starts and ends; `None` when it does not take place.

@@ -1,0 +1,85 @@
+//! The state of the sweep: the knob that was chosen, and points as they come in.
+
+use crate::session::{Sweep, SweepPoint};
+use crate::tui::effect::Effect;
+use crate::tui::runner::Analysis;
+use crate::tui::workspace::Workspace;
+
+/// Points of a sweep, as they come in.
+#[derive(Clone, Debug, Default)]
+pub struct SweepState {
+    /// The request they answer.
+    pub revision: u64,
+    /// What has come in, in order of the knob.
+    pub points: Vec<SweepPoint>,
+    /// How many will come.
+    pub expected: usize,
+    /// The knob that the points are of.
+    pub shown: Option<Sweep>,
+    /// The knob that was chosen; the batch size where none was.
+    pub chosen: Option<Sweep>,
+    /// The chosen column of a grid.
+    pub column: usize,
+}
+
+impl SweepState {
+    /// The point in row `row` of the view, of a grid in the chosen column.
+    pub fn point(&self, row: usize) -> Option<&SweepPoint> {
+        let shown = self.shown.as_ref()?;
+        let Some(across) = &shown.across else { return self.points.get(row) };
+        self.at(*shown.values.get(row)?, *across.values.get(self.column)?)
+    }
+
+    /// The point of a grid with these values of its knobs.
+    pub fn at(&self, row: f64, column: f64) -> Option<&SweepPoint> {
+        let shown = self.shown.as_ref()?;
+        let across = shown.across.as_ref()?;
+        let is_it =
+            |point: &&SweepPoint| point.value(&shown.knob) == Some(row) && point.value(&across.knob) == Some(column);
+        self.points.iter().find(is_it)
+    }
+}
+
+impl Workspace {
+    /// The knob to turn and how far: the one chosen, else the batch size where it is known.
+    pub fn wanted_sweep(&self) -> Option<Sweep> {
+        self.sweep.chosen.clone().or_else(|| Sweep::around("batch", self.base_batch()).ok())
+    }
+
+    /// As [`start_sweep`](Self::start_sweep), over batch sizes.
+    pub fn start_batch_sweep(&mut self) -> Vec<Effect> {
+        self.sweep.chosen = self.sweep.chosen.take().filter(|sweep| sweep.knob == "batch" && sweep.across.is_none());
+        self.start_sweep()
+    }
+
+    /// Asks for a sweep on top of the scenario in force; nothing when that is known already.
+    pub fn start_sweep(&mut self) -> Vec<Effect> {
+        let Some(sweep) = self.wanted_sweep() else { return Vec::new() };
+        let revision = self.history.revision();
+        if self.sweep.shown.as_ref() == Some(&sweep) && self.sweep.revision == revision {
+            return Vec::new();
+        }
+        let (shown, chosen) = (Some(sweep.clone()), self.sweep.chosen.take());
+        let expected = sweep.points().len();
+        let column = self.sweep.column.min(sweep.across.as_ref().map_or(0, |across| across.values.len() - 1));
+        self.sweep = SweepState { revision, points: Vec::new(), expected, shown, chosen, column };
+        vec![self.analyse(revision, Analysis::Sweep(sweep))]
+    }
+
+    /// Takes a point of a sweep, in place of an earlier one: a sweep that an edit overtook begins again.
+    pub fn take_point(&mut self, revision: u64, point: SweepPoint) {
+        // Points of another knob, or beyond its range, are left over from what was wanted before.
+        let wanted = self.sweep.shown.as_ref().filter(|_| revision == self.sweep.revision);
+        let knobs = wanted.map(Sweep::knobs).unwrap_or_default();
+        let of_knob = |sweep: &Sweep| point.value(&sweep.knob).is_some_and(|value| sweep.values.contains(&value));
+        if point.knobs.len() == knobs.len() && !knobs.is_empty() && knobs.iter().all(of_knob) {
+            self.sweep.points.retain(|known| known.knobs != point.knobs);
+            self.sweep.points.push(point);
+            let order = |a: &SweepPoint, b: &SweepPoint| {
+                let of_knob = |knob: &Sweep| a.value(&knob.knob)?.partial_cmp(&b.value(&knob.knob)?);
+                knobs.iter().filter_map(of_knob).fold(std::cmp::Ordering::Equal, std::cmp::Ordering::then)
+            };
+            self.sweep.points.sort_by(order);
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! What a view is.
+//!
+//! A view is one file in this folder and one line in [`ALL`]: its command, with key and help, its rows, what is said of
+//! the chosen one and why, and what is computed for it while it is open.
+
+use std::fmt;
+
+use crossterm::event::MouseEventKind;
+use ratatui::layout::Rect;
+
+use crate::tui::app::{App, MousePress};
+use crate::tui::canvas::Canvas;
+use crate::tui::command::{Command, CommandResult, Pane};
+use crate::tui::effect::Effect;
+use crate::tui::runner::Finding;
+use crate::tui::table::{self, Table};
+use crate::tui::workspace::Workspace;
+
+use super::why::Line;
+use super::{ALL, pane};
+
+/// Something that is shown in the middle of the screen. Its state, where it has any, is kept in the trace's workspace.
+pub trait View: fmt::Debug + Sync {
+    /// The command that opens it, which gives it its name.
+    fn opener(&self) -> &'static Command;
+
+    /// Further commands that belong to it.
+    fn commands(&self) -> &'static [Command] {
+        &[]
+    }
+
+    /// Its name.
+    fn name(&self) -> &'static str {
+        self.opener().name
+    }
+
+    /// Its name where there is little room.
+    fn brief(&self) -> &'static str {
+        self.name()
+    }
+
+    /// Whether it is listed for a trace.
+    fn is_listed(&self, _work: &Workspace) -> bool {
+        true
+    }
+
+    /// Whose keys count while it is open.
+    fn pane(&self) -> Pane {
+        Pane::Table
+    }
+
+    /// A remark beside its name.
+    fn remark(&self, _work: &Workspace) -> Option<String> {
+        None
+    }
+
+    /// Its rows, when it is as large as `area`; `None` where it has none.
+    fn rows<'a>(&self, work: &'a Workspace, area: Rect) -> Option<Table<'a>>;
+
+    /// The part of `area` with the rows, their summary and their titles.
+    fn rows_area(&self, _work: &Workspace, area: Rect) -> Rect {
+        area
+    }
+
+    /// Draws it.
+    fn render(&self, _app: &App, work: &Workspace, canvas: &mut Canvas<'_>) {
+        if let Some(table) = self.rows(work, canvas.area()) {
+            table::render(&table, &work.table, canvas);
+        }
+    }
+
+    /// What is chosen in it, by its name.
+    fn title(&self, _work: &Workspace) -> Option<String> {
+        None
+    }
+
+    /// What its keys do.
+    fn keys(&self, _work: &Workspace) -> Vec<(&'static str, String)> {
+        vec![("enter", "shows the row on the timeline".to_owned())]
+    }
+
+    /// Draws what there is to say about what is chosen.
+    fn details(&self, _app: &App, work: &Workspace, canvas: &mut Canvas<'_>) {
+        pane::keys(&self.keys(work), None, canvas);
+    }
+
+    /// Why what is chosen in it is what it is.
+    fn why(&self, work: &Workspace, lines: &mut Vec<Line>);
+
+    /// Asks for what it shows beyond the result itself, unless that is known.
+    fn start(&self, _app: &mut App) -> Vec<Effect> {
+        Vec::new()
+    }
+
+    /// Takes what an analysis has found; each view sees all of it.
+    ///
+    /// # Returns
+    /// What is to be said about it.
+    fn take(&self, _work: &mut Workspace, _revision: u64, _finding: &Finding) -> Option<String> {
+        None
+    }
+
+    /// Ends what is computed for it; `None` where nothing is.
+    fn stop(&self, _work: &mut Workspace) -> Option<Vec<Effect>> {
+        None
+    }
+
+    /// Opens the chosen row.
+    fn open_row(&self, app: &mut App) -> CommandResult {
+        app.show_row()
+    }
+
+    /// Goes up or down.
+    fn vertical(&self, app: &mut App, by: isize) {
+        let height = app.rows_area().height;
+        let count = app.rows().map_or(0, |table| table.count);
+        if let Some(work) = app.workspace_mut() {
+            work.table.move_by(by, count, height);
+        }
+    }
+
+    /// Goes left or right.
+    fn sideways(&self, _app: &mut App, _by: isize) {}
+
+    /// Sorts the rows by what is named, else by the next in turn.
+    fn sort(&self, _work: &mut Workspace, _by: &str) -> CommandResult {
+        Err(format!("the rows of {} have one order", self.name()))
+    }
+
+    /// Groups the rows by what is named, else by the next in turn.
+    fn group(&self, _work: &mut Workspace, _by: &str) -> CommandResult {
+        Err(format!("the rows of {} are not grouped", self.name()))
+    }
+
+    /// The mouse button is pressed at a place of the screen inside `area`, where the view is.
+    fn press(&self, app: &mut App, area: Rect, at: (u16, u16), is_double: bool) -> CommandResult {
+        app.choose_row((at.1 - area.y) as usize);
+        if is_double { app.open_row() } else { Ok(Vec::new()) }
+    }
+
+    /// The mouse is moved to a place of the screen while its button is down.
+    fn drag(&self, _app: &mut App, _area: Rect, _press: MousePress, _to: (u16, u16)) {}
+
+    /// The wheel is turned at column `x` of the view, with or without a modifier key.
+    fn wheel(&self, app: &mut App, kind: MouseEventKind, _x: u16, _with_modifier: bool) -> CommandResult {
+        app.move_vertically(if kind == MouseEventKind::ScrollUp { -3 } else { 3 })
+    }
+}
+
+/// Opens `view`, at the row where the user was in it before.
+pub fn show(app: &mut App, view: &'static dyn View) -> Vec<Effect> {
+    if let Some(work) = app.workspace_mut().filter(|_| view.name() != ALL[0].name()) {
+        work.change_table(view.name());
+    }
+    app.view = view;
+    app.focus = crate::tui::app::Focus::View;
+    app.fit_extent();
+    app.start_background()
+}

@@ -199,12 +199,13 @@ mod tests {
     #[test]
     fn edits_keep_the_order_they_were_given_in() {
         let step = |line: &str| Edit::Step(line.to_owned());
+        let batch = |size: &str| Edit::Batch(size.to_owned());
         assert_eq!(
             edits("retime predict t.json --gpu H200 --batch 64 --step undo --gpu A100 --json"),
-            [step("swap-gpu H200"), step("resize-batch 64"), step("undo"), step("swap-gpu A100")]
+            [step("swap-gpu H200"), batch("64"), step("undo"), step("swap-gpu A100")]
         );
         let first = edits("retime simulate t.json --batch 64 --overheads mean");
-        assert_eq!(first, [step("overheads mean"), step("resize-batch 64")]);
+        assert_eq!(first, [step("overheads mean"), batch("64")]);
         assert_eq!(edits("retime simulate t.json --overheads measured"), []);
     }
 

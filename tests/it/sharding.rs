@@ -572,6 +572,8 @@ mod screen {
         assert_shows(&screen, "── tables ");
         screen.settle();
         assert_shows(&screen, "the best placement found takes");
+        // Stopped before anything was tried, the search has the traced placement; asked again, it goes on to its end.
+        play(&mut screen, "B");
         play(&mut screen, ":plan best<enter>");
         assert_shows(&screen, "1 reshard-tables t");
     }

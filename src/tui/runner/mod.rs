@@ -183,7 +183,7 @@ impl Host {
                 let compared = (sources.len() > 1).then(|| Compared::of(engine, sources, 0));
                 let board = compared.as_ref().map(|compared| &compared.board);
                 let exported = Exported { loaded: &loaded, outcome: &outcome, board };
-                let result = export_to(&engine, &path, exported, format, force);
+                let result = export_to(engine, &path, exported, format, force);
                 let name = |file: &PathBuf| file.display().to_string();
                 let said =
                     result.map(|(files, _)| format!("wrote {}", files.iter().map(name).collect::<Vec<_>>().join(", ")));

@@ -27,7 +27,6 @@ struct Wanted {
 impl Wanted {
     fn next(&mut self) -> Option<Job> {
         let place = self.jobs.iter().position(Option::is_some)?;
-        self.stopped[place] = false;
         self.jobs[place].take()
     }
 }
@@ -50,14 +49,15 @@ impl Queue {
     pub fn ask(&self, job: Job) {
         self.with(|wanted| {
             let place = job.analysis.place();
+            wanted.stopped[place] = false;
             wanted.jobs[place] = Some(job);
         });
     }
 
-    /// Ends an analysis, running or waiting.
+    /// Ends an analysis. One that waits is still served, finds itself ended and gives what it has.
     pub fn stop(&self, analysis: &Analysis) {
         let place = analysis.place();
-        self.with(|wanted| (wanted.jobs[place], wanted.stopped[place]) = (None, true));
+        self.with(|wanted| wanted.stopped[place] = true);
     }
 
     /// Nothing more is computed.
@@ -144,5 +144,13 @@ mod tests {
         queue.stop(&advice.analysis);
         queue.resume(advice);
         assert_eq!(served(&queue), [0; 0]);
+        let search = job(3, Analysis::Search);
+        queue.ask(search.clone());
+        queue.stop(&search.analysis);
+        assert_eq!(served(&queue), [3]);
+        assert!(queue.is_ended(&search.analysis));
+        queue.ask(search.clone());
+        assert_eq!(served(&queue), [3]);
+        assert!(!queue.is_ended(&search.analysis));
     }
 }

@@ -150,8 +150,8 @@ impl Scenario {
 
     /// Where host overheads are from: `measured`, `mean`, or the file that the last such step in force names.
     pub fn overheads(&self) -> String {
-        let sources = self.steps.iter().rev().filter(|step| step.enabled && step.name() == "overheads");
-        sources.filter_map(|step| step.text(0)).next().unwrap_or_else(|| "measured".to_owned())
+        let mut sources = self.steps.iter().rev().filter(|step| step.enabled && step.name() == "overheads");
+        sources.find_map(|step| step.text(0)).unwrap_or_else(|| "measured".to_owned())
     }
 }
 

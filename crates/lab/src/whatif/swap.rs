@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use retime::session::{Engine, Loaded, Outcome};
 use retime_core::cost::{Prediction, Provenance, kernel_parts, work_of_task};
 use retime_core::device::DeviceProfile;
-use retime_core::graph::{ExecutionGraph, NodeId, TaskKind};
+use retime_core::graph::{ExecutionGraph, IterationChoice, NodeId, TaskKind};
 use retime_core::scenario::Scenario;
 
 use super::answer::{Calibration, Swapped};
@@ -20,7 +20,7 @@ const GPUS: [&str; 2] = ["H100-SXM", "MI300X"];
 pub(crate) fn check(engine: &Engine, sources: &Sources, answer: &mut Answer) {
     let mut scored = Vec::new();
     for (h100, mi300) in &sources.pairs {
-        match (open(engine, h100, Default::default()), open(engine, mi300, Default::default())) {
+        match (open(engine, h100, IterationChoice::Default), open(engine, mi300, IterationChoice::Default)) {
             (Ok(h100), Ok(mi300)) => {
                 for (from, to, gpu) in [(&h100, &mi300, GPUS[1]), (&mi300, &h100, GPUS[0])] {
                     if let Some((row, kernels)) = row(engine, from, to, gpu) {

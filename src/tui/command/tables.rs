@@ -12,7 +12,7 @@ use retime_core::scenario::{Scenario, StepError, parse_step};
 pub(super) const COMMANDS: &[Command] = &[
     Command {
         name: "placement",
-        aliases: &["move-table"],
+        aliases: &["move-table", "seat"],
         argument: Argument::Optional(Kind::Text, "tN:rRANK"),
         help: "put a table on a rank: t3:r1, t3:r0,r1(col), t3:r1(uvm=0.9)",
         keys: &[],

@@ -24,6 +24,7 @@ mod order;
 mod parts;
 mod rank_class;
 mod recording;
+mod rocprof;
 mod shapes;
 mod shared;
 mod sniff;
@@ -50,4 +51,4 @@ pub use table::{Category, Event, EventId, EventTable};
 pub use track::{Track, TrackId, TrackKind};
 
 /// The formats that are read, in the order in which they are asked whether content is theirs.
-const FORMATS: [Format; 3] = [nsys::FORMAT, layer_table::FORMAT, content::FORMAT];
+const FORMATS: [Format; 4] = [nsys::FORMAT, rocprof::FORMAT, layer_table::FORMAT, content::FORMAT];

@@ -38,7 +38,7 @@ pub(super) fn not_a_trace(head: &[u8], path: &Path) -> Option<OpenError> {
     if ROCPROF.iter().any(|name| first_line.contains(name)) {
         return Some(error(
             "rocprof text",
-            "`rocprof --hip-trace` writes the same as Chrome-trace JSON (results.json); give that, or record with torch.profiler",
+            "give the Chrome-trace JSON of `rocprof --hip-trace` (results.json), the `*_kernel_trace.csv` of rocprofv3, or what torch.profiler wrote",
         ));
     }
     if head.windows(CHAKRA_METADATA.len()).any(|window| window == CHAKRA_METADATA) {

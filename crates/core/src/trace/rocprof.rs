@@ -1,0 +1,94 @@
+//! ROCm's `rocprofv3 --kernel-trace --output-format csv`: `*_kernel_trace.csv`, a row for each kernel, times in ns.
+//!
+//! Columns came with versions (no `Stream_Id` before ROCm 7, `Guid` in what `rocpd convert` writes): what a file does not have is
+//! absent, not an error.
+
+use std::path::Path;
+
+use csv::{ReaderBuilder, StringRecord};
+
+use super::builder::TraceBuilder;
+use super::format::{Format, Loaded, Reading};
+use super::{Category, Event, KernelArgs, OpenError, OpenOptions, Trace, TrackKind};
+use crate::units::TimeNs;
+
+/// Tables of kernels; the other tables that rocprofv3 writes have other titles.
+pub(super) const FORMAT: Format =
+    Format { endings: &["_kernel_trace.csv"], is: is_kernel_trace, reading: Reading::Whole(read) };
+
+fn is_kernel_trace(head: &[u8], _: &Path) -> bool {
+    let titles = String::from_utf8_lossy(head.split(|byte| *byte == b'\n').next().unwrap_or_default());
+    ["Kind", "Kernel_Name", "Start_Timestamp", "End_Timestamp"].iter().all(|title| titles.contains(title))
+}
+
+fn read(bytes: &[u8], path: &Path, options: &OpenOptions) -> Result<Vec<Loaded>, OpenError> {
+    Ok(vec![Loaded::Trace(Box::new(kernels(bytes, path, options)?))])
+}
+
+/// The kernels of a table, in its order.
+fn kernels(bytes: &[u8], path: &Path, options: &OpenOptions) -> Result<Trace, OpenError> {
+    let damaged = |error: csv::Error| {
+        let offset = error.position().map_or(0, csv::Position::byte);
+        OpenError::Damaged { path: path.to_owned(), offset, expected: "a table of kernels in UTF-8".to_owned() }
+    };
+    let mut reader = ReaderBuilder::new().flexible(true).from_reader(bytes);
+    let titles = reader.headers().map_err(damaged)?.clone();
+    let columns = Columns::of(&titles);
+    let rows: Vec<StringRecord> = reader.records().collect::<Result<_, _>>().map_err(damaged)?;
+    options.progress.add_events(rows.len() as u64);
+    // Without HIP's trace every kernel is on stream 0; queues are then all that tells what ran in order.
+    let has_streams = rows.iter().any(|row| columns.number(row, "Stream_Id").is_some_and(|stream| stream != 0));
+    let order = if has_streams { "Stream_Id" } else { "Queue_Id" };
+    let mut trace = TraceBuilder::default();
+    for row in &rows {
+        columns.add(&mut trace, row, order);
+    }
+    trace.finish(path.to_owned(), "rocprofv3")
+}
+
+/// Where each column of a table stands.
+struct Columns<'a>(Vec<&'a str>);
+
+impl<'a> Columns<'a> {
+    fn of(titles: &'a StringRecord) -> Self {
+        Self(titles.iter().collect())
+    }
+
+    fn text<'r>(&self, row: &'r StringRecord, title: &str) -> Option<&'r str> {
+        row.get(self.0.iter().position(|known| known.eq_ignore_ascii_case(title))?)
+    }
+
+    /// A whole number, or that at the end of a name: `Agent 7`.
+    fn number(&self, row: &StringRecord, title: &str) -> Option<i64> {
+        self.text(row, title)?.rsplit(' ').next()?.parse().ok()
+    }
+
+    fn small(&self, row: &StringRecord, title: &str) -> u32 {
+        self.number(row, title).and_then(|number| u32::try_from(number).ok()).unwrap_or(0)
+    }
+
+    /// Adds the kernel of a row; `order` is the column by which kernels run in order.
+    fn add(&self, trace: &mut TraceBuilder, row: &StringRecord, order: &str) {
+        trace.entries += 1;
+        let place = || format!("line {}", row.position().map_or(0, csv::Position::line));
+        let name = self.text(row, "Kernel_Name").filter(|name| !name.is_empty());
+        let (Some(name), Some(start)) = (name, self.number(row, "Start_Timestamp")) else {
+            return trace.skip("damaged-row", place(), "a row without a kernel's name and start");
+        };
+        let end = self.number(row, "End_Timestamp");
+        let dur = trace.length(end.map(|end| TimeNs(end).since(TimeNs(start))), place);
+        let number = |title| self.number(row, title).unwrap_or(-1);
+        let track = trace.tracks.id(TrackKind::Stream { device: number("Agent_Id"), stream: number(order) });
+        let (name, correlation) = (trace.names.intern(name), self.small(row, "Correlation_Id"));
+        let (start, category) = (TimeNs(start), Category::Kernel);
+        let id = trace.events.push(&Event { start, dur, name, category, track, correlation, external: 0 });
+        let block = ["X", "Y", "Z"].map(|axis| self.small(row, &format!("Workgroup_Size_{axis}")));
+        let items = ["X", "Y", "Z"].map(|axis| self.small(row, &format!("Grid_Size_{axis}")));
+        // A grid is counted in work-items here, elsewhere in blocks.
+        let grid = [0, 1, 2].map(|at| items[at].div_ceil(block[at].max(1)));
+        let registers = self.small(row, "VGPR_Count");
+        let shared = ["LDS_Block_Size", "Group_Segment_Size"].map(|title| self.small(row, title));
+        let shared_memory = shared[0].max(shared[1]);
+        trace.kernels.push(id, KernelArgs { grid, block, registers, shared_memory, occupancy: None });
+    }
+}

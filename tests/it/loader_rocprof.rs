@@ -1,0 +1,38 @@
+//! Tables of kernels by ROCm's rocprofv3.
+
+use retime_core::trace::{self, Category, Trace, TrackKind};
+use retime_core::units::{DurNs, TimeNs};
+
+use crate::support::input;
+
+fn load(bytes: &[u8]) -> Trace {
+    trace::load_bytes(bytes, "made_up_kernel_trace.csv").unwrap()
+}
+
+#[test]
+fn every_row_is_a_kernel_on_its_stream_or_skipped_with_a_reason() {
+    let trace = load(&std::fs::read(input("rocprofv3_kernel_trace.csv")).unwrap());
+    assert_eq!((trace.format, trace.events_in_file, trace.skipped_events), ("rocprofv3", 4, 1));
+    assert_eq!(trace.diagnostics.count("damaged-row"), 1, "the last row has no start");
+    let kernels: Vec<_> = trace.events.ids().map(|id| trace.events.get(id)).collect();
+    assert_eq!(
+        kernels.iter().map(|it| (it.start, it.dur)).collect::<Vec<_>>(),
+        [(TimeNs(0), DurNs(40_000)), (TimeNs(41_000), DurNs(8_500)), (TimeNs(41_500), DurNs(3_000))]
+    );
+    assert!(kernels.iter().all(|it| it.category == Category::Kernel));
+    assert_eq!(trace.names.get(kernels[1].name), "void relu<float>(float*, float const*, int)");
+    let tracks = kernels.iter().map(|it| trace.tracks[it.track.0 as usize].kind);
+    let stream = |stream| TrackKind::Stream { device: 4, stream };
+    assert_eq!(tracks.collect::<Vec<_>>(), [stream(1), stream(1), stream(2)]);
+    let args = trace.kernels.get(trace.events.ids().nth(1).unwrap()).unwrap();
+    assert_eq!((args.grid, args.block, args.registers), ([4, 1, 1], [256, 1, 1], 16), "a grid is counted in blocks");
+}
+
+#[test]
+fn without_streams_queues_tell_what_runs_in_order() {
+    let text = "\"Kind\",\"Agent_Id\",\"Queue_Id\",\"Kernel_Name\",\"Start_Timestamp\",\"End_Timestamp\"\n\
+                \"KERNEL_DISPATCH\",1,139690710949888,\"a\",10,20\n\"KERNEL_DISPATCH\",1,3,\"b\",15,30\n";
+    let trace = load(text.as_bytes());
+    let streams: Vec<TrackKind> = trace.tracks.iter().map(|track| track.kind).collect();
+    assert_eq!(streams, [139_690_710_949_888, 3].map(|stream| TrackKind::Stream { device: 1, stream }));
+}

@@ -2,7 +2,7 @@
 
 use retime_core::graph::NodeId;
 use retime_core::scenario::tables::{TablePlacement, Tables};
-use retime_core::scenario::{Resolved, Scenario, transforms};
+use retime_core::scenario::{Resolved, Scenario, placements};
 use retime_core::units::{Bytes, DurNs};
 
 use super::Loaded;
@@ -81,7 +81,7 @@ impl JobTables {
 
     /// The placements that `scenario` asks for, by position of the rank.
     pub fn wanted(&self, loaded: &Loaded, scenario: &Scenario) -> Vec<TablePlacement> {
-        transforms::placements_of(scenario, &self.tables, &loaded.graph.ranks)
+        placements::placements_of(scenario, &self.tables, &loaded.graph.ranks)
     }
 
     /// The placements under an outcome.

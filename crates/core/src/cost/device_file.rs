@@ -13,6 +13,7 @@ use crate::cost::fits::{Choice, Fit};
 use crate::cost::forest::Forest;
 use crate::cost::mlp::Mlp;
 use crate::cost::scale::Scale;
+use crate::cost::structured::defaults;
 use crate::cost::work::Route;
 use crate::device::{BandwidthCurve, CatalogError, CollectiveCurve, Precision, line_of};
 
@@ -232,7 +233,7 @@ fn checked(file: &str, line: usize, device: &str, fit: WrittenFit) -> Result<Fit
         Err(CatalogError::BadFigure { file: file.to_owned(), line, device: device.to_owned(), key, value, expected })
     };
     let positive = |value: &f64| value.is_finite() && *value > 0.0;
-    if fit.parameters.len() != fit.domain.parameter_count() || !fit.parameters.iter().all(positive) {
+    if fit.parameters.len() != defaults(fit.domain).len() || !fit.parameters.iter().all(positive) {
         return bad("parameters", format!("{:?}", fit.parameters), "the domain's parameters, all above 0");
     }
     let errors = [("error", fit.error), ("structured_error", fit.structured_error)];

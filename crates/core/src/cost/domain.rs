@@ -89,9 +89,4 @@ impl Domain {
     pub fn is_product(self) -> bool {
         matches!(self, Self::Linear | Self::BatchedGemm | Self::Gemm16 | Self::Gemm8)
     }
-
-    /// How many parameters its structured model has.
-    pub(crate) fn parameter_count(self) -> usize {
-        super::structured::defaults(self).len()
-    }
 }

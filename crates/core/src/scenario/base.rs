@@ -12,10 +12,9 @@ use crate::units::DurNs;
 
 use super::batch::BatchPlan;
 use super::inputs;
-use super::memory;
 use super::sparse;
 use super::tables::{TableFacts, Tables};
-use super::works::{Class, Classifier, NO_CLASS, Overrides, Sharing};
+use super::works::{Class, Classifier, NO_CLASS, Overrides, Sharing, tasks_of_operators};
 use crate::memory::JobMemory;
 
 /// An untouched graph, shared by all scenarios on it.
@@ -149,7 +148,7 @@ impl Base {
 
     /// By operator how many tasks do its work, found when first asked for.
     pub(super) fn tasks_of_operators(&self) -> &[u32] {
-        self.tasks_of_operators.get_or_init(|| memory::tasks_of_operators(&self.graph, self.graph.tasks.node_indices()))
+        self.tasks_of_operators.get_or_init(|| tasks_of_operators(&self.graph, self.graph.tasks.node_indices()))
     }
 
     /// Position of a lane's rank in [`ExecutionGraph::ranks`].

@@ -90,7 +90,7 @@ impl Sharing {
         }
     }
 
-    /// The task whose operator tells the work of `node`: itself, or its twin.
+    /// The task whose operator tells the work of `node`: itself, or its reference kernel.
     fn shown_by(&self, node: NodeId) -> NodeId {
         self.references.get(&node).copied().unwrap_or(node)
     }
@@ -231,6 +231,17 @@ impl<'a> Classifier<'a> {
 /// Whether a task computes or moves something by itself.
 pub(super) fn has_work(task: &Task) -> bool {
     task.kind.is_device() || task.kind == TaskKind::Compute
+}
+
+/// By operator how many of `nodes` do its work.
+pub(super) fn tasks_of_operators(graph: &ExecutionGraph, nodes: impl Iterator<Item = NodeId>) -> Vec<u32> {
+    let mut counts = vec![0; graph.operators.len()];
+    for task in nodes.map(|node| &graph.tasks[node]).filter(|task| has_work(task)) {
+        if let Some(count) = task.operator.and_then(|id| counts.get_mut(id.0 as usize)) {
+            *count += 1;
+        }
+    }
+    counts
 }
 
 fn parts(graph: &ExecutionGraph) -> FxHashMap<NodeId, Part> {

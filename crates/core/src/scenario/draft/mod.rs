@@ -12,6 +12,7 @@ mod machine;
 mod memory;
 mod merge;
 mod order;
+mod plan;
 mod price;
 mod recost;
 mod set;

@@ -6,12 +6,12 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::cost::{Family, Work};
 use crate::graph::{NodeId, Operands, OperatorId};
-use crate::scenario::plan;
 use crate::scenario::works::{Class, Classifier, NO_CLASS, Overrides};
 
 use super::Draft;
 use super::by_node::ByNode;
 use super::merge::Merge;
+use super::plan;
 
 /// What the tasks of a draft have to do, by class: tasks of a class do the same.
 #[derive(Clone, Debug, Default)]

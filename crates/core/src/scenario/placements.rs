@@ -7,11 +7,11 @@ use crate::scenario::grammar::Value;
 use crate::scenario::step::{Scenario, Step};
 use crate::scenario::tables::{Plan, TablePlacement, Tables};
 
-use super::{EDIT, FORM};
+use super::transforms::RESHARD;
 
 /// The step that carries out a plan.
 pub fn step_of(plan: Plan) -> Option<Step> {
-    Step::new(&EDIT, &FORM, vec![Some(Value::Plan(plan))])
+    Step::new(RESHARD.0, RESHARD.1, vec![Some(Value::Plan(plan))])
 }
 
 /// The plan of a step that moves tables.

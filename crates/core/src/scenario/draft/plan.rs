@@ -3,10 +3,10 @@
 use crate::cost::{Caller, PlannedKernel, Provenance, Work, planned_kernels};
 use crate::graph::{OperatorId, TaskKind};
 
-use super::draft::{AddedId, Draft, Node, Source};
+use super::{AddedId, Draft, Node, Source};
 
 /// The kernels of operator `id` with its arguments as they are now; `None` when its work is not known.
-pub(super) fn kernels_of(draft: &Draft<'_>, id: OperatorId) -> Option<Vec<PlannedKernel>> {
+fn kernels_of(draft: &Draft<'_>, id: OperatorId) -> Option<Vec<PlannedKernel>> {
     let graph = draft.graph();
     let operator = graph.operators.get(id.0 as usize)?;
     let caller = |id: OperatorId| Caller {

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::cli::{Edit, Iteration, ScenarioArgs, ScenarioCommand, SweepArgs};
 use crate::session::{
-    Along, Engine, Loaded, PathChange, Sweep, SweepPoint, SweepRun, along, grid, is_mostly_unhandled, none_fits,
-    read_text, still_gains,
+    Engine, Loaded, PathChange, Sweep, SweepPoint, SweepRun, SweepSlice, grid, is_mostly_unhandled, none_fits,
+    read_text, slices, still_gains,
 };
 use retime_core::scenario::{Scenario, Step};
 
@@ -26,7 +26,7 @@ struct Answer {
     path_changes: Vec<PathChange>,
     /// The same of several knobs: along one, for every setting of the others.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    along: Vec<Along>,
+    along: Vec<SweepSlice>,
     /// Which part of the points these are, where they are a part.
     #[serde(skip_serializing_if = "Option::is_none")]
     shard: Option<Shard>,
@@ -36,7 +36,7 @@ impl Answer {
     fn of(points: Vec<SweepPoint>, shard: Shard) -> Self {
         let shard = (shard != Shard::ALL).then_some(shard);
         // Of a part nothing follows from the order of its points.
-        let mut along = if shard.is_none() { along(&points) } else { Vec::new() };
+        let mut along = if shard.is_none() { slices(&points) } else { Vec::new() };
         let is_one = points.first().is_some_and(|point| point.knobs.len() == 1);
         let only = if is_one { along.pop() } else { None };
         let (optimal_batch, memory_limit) =
@@ -269,7 +269,7 @@ fn map(answer: &Answer, out: &mut dyn Write) -> io::Result<()> {
 }
 
 fn cell(point: &SweepPoint, answer: &Answer) -> String {
-    let is_on = |along: &&Along| along.others.iter().all(|(other, value)| point.value(other) == Some(*value));
+    let is_on = |along: &&SweepSlice| along.others.iter().all(|(other, value)| point.value(other) == Some(*value));
     let best = answer.along.iter().find(is_on).filter(|along| !along.still_gains).and_then(|along| along.optimal_batch);
     let is_best = best.is_some_and(|best| point.value("batch") == Some(best as f64));
     let mark = if point.fits == Some(false) {

@@ -43,7 +43,7 @@ pub use script::{Played, ScriptLine, Status, script_lines};
 pub use sharding::{Pick, SEARCH_BUDGET, Sharding, ShardingPlan, judge};
 pub use steps::read_scenario;
 pub use sweep::{
-    Along, PathChange, Sweep, SweepPoint, along, grid, is_mostly_unhandled, knobs, memory_limit, none_fits,
-    optimal_batch, path_changes, place, still_gains,
+    PathChange, Sweep, SweepPoint, SweepSlice, grid, is_mostly_unhandled, knobs, memory_limit, none_fits,
+    optimal_batch, path_changes, place, slices, still_gains,
 };
 pub use sweep_run::SweepRun;

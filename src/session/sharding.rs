@@ -5,8 +5,8 @@ mod search;
 use serde::Serialize;
 
 use retime_core::analysis::busy;
+use retime_core::scenario::placements::{step_of, without_plans};
 use retime_core::scenario::tables::{Plan, Sharder, TablePlacement, Tables};
-use retime_core::scenario::transforms::{step_of, without_plans};
 use retime_core::scenario::{Resolved, Scenario, Step, resolve};
 use retime_core::sim::{Schedule, simulate};
 use retime_core::units::{Bytes, DurNs};

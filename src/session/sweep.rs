@@ -1,6 +1,6 @@
 //! Sweeps: one scenario evaluated over the values of a knob, or of several.
 
-mod along;
+mod slice;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use retime_core::scenario::grammar::{Kind, Knob};
 use retime_core::scenario::{Scenario, Step, nearest, parse_step, transforms};
 use retime_core::units::{Bytes, DurNs};
 
-pub use along::{Along, along};
+pub use slice::{SweepSlice, slices};
 
 /// A knob and its values.
 #[derive(Clone, Debug, PartialEq)]

@@ -238,14 +238,18 @@ fn reopened(app: &mut App, number: usize, opened: Result<Box<Opened>, String>) -
     let opened = opened?;
     let Some(work) = app.workspaces.get_mut(number) else { return Ok(Vec::new()) };
     let iteration = work.loaded.graph.ranks.first().map(|part| part.iteration.clone());
-    let before = (work.loaded.graph.ranks.len(), iteration, work.loaded.context.laws.clone());
+    let before = (work.loaded.graph.ranks.len(), iteration, work.loaded.context.batch_scaling.clone());
     work.reopen(*opened);
     let (graph, part) = (&work.loaded.graph, work.loaded.graph.ranks.first());
     let name = part.map_or(String::new(), |part| part.iteration.clone());
-    let learned =
-        work.loaded.context.laws.as_ref().filter(|laws| before.2.as_ref().is_none_or(|old| !Arc::ptr_eq(old, laws)));
-    let said = if let Some(laws) = learned {
-        format!("resize-batch now goes by this trace and that at batch {}", laws.other_batch())
+    let learned = work
+        .loaded
+        .context
+        .batch_scaling
+        .as_ref()
+        .filter(|scaling| before.2.as_ref().is_none_or(|old| !Arc::ptr_eq(old, scaling)));
+    let said = if let Some(scaling) = learned {
+        format!("resize-batch now goes by this trace and that at batch {}", scaling.other_batch())
     } else if before.1.as_ref() == Some(&name) && before.0 != graph.ranks.len() {
         format!("{} of {} ranks are simulated now", graph.ranks.len(), graph.rank_count())
     } else {

@@ -134,9 +134,9 @@ fn a_model_placed_on_a_gpu_launches_kernels_that_follow_the_batch_and_the_device
 fn two_captures_predict_a_third_and_the_second_itself() {
     let ids = ["mlp-b64-fp32-cpu", "mlp-b256-fp32-cpu", "mlp-b1024-fp32-cpu"];
     let [Some(mut small), Some(middle), Some(large)] = ids.map(Capture::open) else { return };
-    let laws = retime_core::scenario::BatchLaws::learn(small.base.graph(), middle.base.graph()).unwrap();
-    assert!(retime_core::scenario::BatchLaws::learn(small.base.graph(), small.base.graph()).is_none());
-    small.context.laws = Some(Arc::new(laws));
+    let scaling = retime_core::scenario::BatchScaling::learn(small.base.graph(), middle.base.graph()).unwrap();
+    assert!(retime_core::scenario::BatchScaling::learn(small.base.graph(), small.base.graph()).is_none());
+    small.context.batch_scaling = Some(Arc::new(scaling));
     let got = small.predicted_ms(&["resize-batch 1024"]);
     println!("64 and 256 → 1024: {got:.1} ms, measured {:.1} ms", large.measured_ms());
     assert!((got / large.measured_ms() - 1.0).abs() < 0.1, "{got}");

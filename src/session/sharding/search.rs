@@ -4,7 +4,7 @@
 use std::cmp::Reverse;
 
 use retime_core::scenario::tables::Sharder;
-use retime_core::scenario::tables::{Cut, Table, TablePlacement};
+use retime_core::scenario::tables::{ShardingType, Table, TablePlacement};
 use retime_core::units::{Bytes, DurNs};
 
 use super::{SEARCH_BUDGET, Sharding, ShardingPlan, is_better};
@@ -92,14 +92,14 @@ impl Sharding<'_> {
         let own: Vec<usize> =
             (0..placements.len()).filter(|&table| placements[table].ranks.contains(&source)).collect();
         let mut all: Vec<Change> = Vec::new();
-        for &table in own.iter().filter(|&&table| placements[table].cut == Cut::Whole) {
+        for &table in own.iter().filter(|&&table| placements[table].cut == ShardingType::Whole) {
             let targets = able.iter().filter(|&&target| target != source);
             all.extend(
                 targets
                     .map(|&target| vec![(table, TablePlacement { ranks: vec![target], ..placements[table].clone() })]),
             );
             let others = (0..placements.len()).filter(|&other| {
-                placements[other].cut == Cut::Whole
+                placements[other].cut == ShardingType::Whole
                     && placements[other].ranks != placements[table].ranks
                     && self.time(other) < self.time(table)
             });
@@ -130,23 +130,26 @@ impl Sharding<'_> {
         let mut all = Vec::new();
         for &table in longest.iter().take(MOST_CUT) {
             let Some(sizes) = self.tables().sharded()[table].sizes() else { continue };
-            let mut add = |ranks: Vec<usize>, cut: Cut, parts: f64| {
+            let mut add = |ranks: Vec<usize>, cut: ShardingType, parts: f64| {
                 if ranks.len() > 1 && parts >= ranks.len() as f64 {
                     all.push(vec![(table, TablePlacement { ranks, cut, ..placements[table].clone() })]);
                 }
             };
-            for (cut, parts) in [(Cut::Columns, sizes.dim), (Cut::Rows, sizes.rows)] {
+            for (cut, parts) in [(ShardingType::Columns, sizes.dim), (ShardingType::Rows, sizes.rows)] {
                 for &target in lightest.iter().take(2) {
                     add(sorted(vec![source, target]), cut, parts);
                 }
                 add(self.job.able.clone(), cut, parts);
             }
             if self.is_small(&self.tables().sharded()[table]) {
-                add(self.job.able.clone(), Cut::Copies, sizes.batch);
+                add(self.job.able.clone(), ShardingType::Copies, sizes.batch);
             }
-            if placements[table].cut != Cut::Whole {
+            if placements[table].cut != ShardingType::Whole {
                 let alone = |&rank: &usize| {
-                    vec![(table, TablePlacement { ranks: vec![rank], cut: Cut::Whole, ..placements[table].clone() })]
+                    vec![(
+                        table,
+                        TablePlacement { ranks: vec![rank], cut: ShardingType::Whole, ..placements[table].clone() },
+                    )]
                 };
                 all.extend(lightest.iter().take(2).map(alone));
             }
@@ -205,7 +208,7 @@ impl Sharding<'_> {
         own.sort_by_key(|&table| (Reverse(bytes(table)), table));
         let mut others: Vec<usize> = self.job.able.iter().copied().filter(|&other| other != rank).collect();
         others.sort_by_key(|&other| (Reverse(room(other)), other));
-        let whole = || own.iter().copied().filter(|&table| placements[table].cut == Cut::Whole);
+        let whole = || own.iter().copied().filter(|&table| placements[table].cut == ShardingType::Whole);
         if let Some((table, target)) =
             others.first().and_then(|&to| Some((whole().find(|&it| bytes(it) <= room(to))?, to)))
         {
@@ -224,7 +227,7 @@ impl Sharding<'_> {
                 if let Some(ranks) = [Some(with_own), without].into_iter().flatten().find(fits) {
                     // Of columns less is exchanged: sums of some rows are as long as whole bags.
                     let columns = tables[table].sizes().map_or(0.0, |sizes| sizes.dim / count as f64);
-                    let cut = if columns >= NARROW { Cut::Columns } else { Cut::Rows };
+                    let cut = if columns >= NARROW { ShardingType::Columns } else { ShardingType::Rows };
                     return Some((table, TablePlacement { ranks: sorted(ranks), cut, cached: None }));
                 }
             }

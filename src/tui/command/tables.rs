@@ -5,8 +5,8 @@ use super::{Argument, Command, CommandResult, Kind, run_line};
 use crate::tui::app::App;
 use crate::tui::table::TableState;
 use crate::tui::workspace::Workspace;
-use retime_core::scenario::tables::{Cut, Sharder, TablePlacement};
-use retime_core::scenario::transforms::{moves_of, with_placement, without_plans};
+use retime_core::scenario::placements::{moves_of, with_placement, without_plans};
+use retime_core::scenario::tables::{Sharder, ShardingType, TablePlacement};
 use retime_core::scenario::{Scenario, StepError, parse_step};
 
 pub(super) const COMMANDS: &[Command] = &[
@@ -40,7 +40,7 @@ pub(super) const COMMANDS: &[Command] = &[
         argument: Argument::None,
         help: "cut the chosen table by columns over one more rank",
         keys: &[(OnTables, "c")],
-        run: |app, _| re_place(app, |placement, able| cut(placement, able, Cut::Columns)),
+        run: |app, _| re_place(app, |placement, able| cut(placement, able, ShardingType::Columns)),
     },
     Command {
         name: "cut-rows",
@@ -48,7 +48,7 @@ pub(super) const COMMANDS: &[Command] = &[
         argument: Argument::None,
         help: "cut the chosen table by rows over one more rank",
         keys: &[(OnTables, "r")],
-        run: |app, _| re_place(app, |placement, able| cut(placement, able, Cut::Rows)),
+        run: |app, _| re_place(app, |placement, able| cut(placement, able, ShardingType::Rows)),
     },
     Command {
         name: "copy-table",
@@ -144,7 +144,7 @@ fn shifted(placement: &TablePlacement, able: &[usize], by: usize) -> TablePlacem
 }
 
 /// Cut over one more rank than before; whole again after all of them.
-fn cut(placement: &TablePlacement, able: &[usize], cut: Cut) -> TablePlacement {
+fn cut(placement: &TablePlacement, able: &[usize], cut: ShardingType) -> TablePlacement {
     let before = if placement.cut == cut { placement.clone() } else { whole(placement) };
     let last = before.ranks.last().and_then(|last| able.iter().position(|one| one == last)).unwrap_or(0);
     let around = (1..=able.len()).map(|by| able[(last + by) % able.len()]);
@@ -160,13 +160,13 @@ fn cut(placement: &TablePlacement, able: &[usize], cut: Cut) -> TablePlacement {
 
 fn copied(placement: &TablePlacement, able: &[usize]) -> TablePlacement {
     match placement.cut {
-        Cut::Copies => whole(placement),
-        _ => TablePlacement { ranks: able.to_vec(), cut: Cut::Copies, cached: placement.cached },
+        ShardingType::Copies => whole(placement),
+        _ => TablePlacement { ranks: able.to_vec(), cut: ShardingType::Copies, cached: placement.cached },
     }
 }
 
 fn whole(placement: &TablePlacement) -> TablePlacement {
-    TablePlacement { ranks: placement.ranks[..1].to_vec(), cut: Cut::Whole, cached: placement.cached }
+    TablePlacement { ranks: placement.ranks[..1].to_vec(), cut: ShardingType::Whole, cached: placement.cached }
 }
 
 /// Puts tables on placements as typed; one after another they are one step.

@@ -14,7 +14,7 @@ use crate::tui::table::{self, Column, Open, Table, TableRow, TableState, value};
 use crate::tui::theme::Role;
 use crate::tui::timeline::Item;
 use crate::tui::workspace::Workspace;
-use retime_core::scenario::tables::{Cut, Table as Embedding, TablePlacement};
+use retime_core::scenario::tables::{ShardingType, Table as Embedding, TablePlacement};
 use retime_core::units::{Bytes, DurNs};
 
 use super::pane;
@@ -259,10 +259,10 @@ fn row(work: &Workspace, index: usize, table: &Embedding, place: Place<'_>, long
 fn cells(ranks: usize, placement: Option<&TablePlacement>) -> String {
     let sign = |placement: &TablePlacement| match placement.cut {
         _ if placement.cached.is_some() => 'o',
-        Cut::Whole => '■',
-        Cut::Columns => 'c',
-        Cut::Rows => 'r',
-        Cut::Copies => 'a',
+        ShardingType::Whole => '■',
+        ShardingType::Columns => 'c',
+        ShardingType::Rows => 'r',
+        ShardingType::Copies => 'a',
     };
     let cell = |rank: usize| match placement {
         None => 'a',

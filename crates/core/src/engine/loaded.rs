@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::diagnostic::Diagnostics;
 use crate::graph::ExecutionGraph;
-use crate::scenario::{Base, BatchLaws, Context, Scenario};
+use crate::scenario::{Base, BatchScaling, Context, Scenario};
 use crate::trace::{Job, RankClasses, Trace};
 
 use super::{EngineError, Outcome};
@@ -39,9 +39,9 @@ impl Loaded {
     /// # Errors
     /// A batch size is not known, or both are the same.
     pub fn learn(&mut self, other: &Self) -> Result<(), EngineError> {
-        let laws = BatchLaws::learn(&self.graph, &other.graph);
+        let scaling = BatchScaling::learn(&self.graph, &other.graph);
         let batches = (self.graph.batch_size, other.graph.batch_size);
-        self.context.laws = Some(Arc::new(laws.ok_or(EngineError::Learn { batches })?));
+        self.context.batch_scaling = Some(Arc::new(scaling.ok_or(EngineError::Learn { batches })?));
         Ok(())
     }
 

@@ -154,7 +154,7 @@ impl Engine {
         let folding = loaded.refolded(scenario).unwrap_or_else(|| loaded.folding.clone());
         let mut other = self.build(Arc::clone(&loaded.job), folding, loaded.alike.clone(), options)?;
         other.notes.merge(&loaded.notes);
-        other.context.laws.clone_from(&loaded.context.laws);
+        other.context.batch_scaling.clone_from(&loaded.context.batch_scaling);
         Ok(other)
     }
 
@@ -166,7 +166,7 @@ impl Engine {
         let none = RankClasses::none(&loaded.job);
         let mut other = self.build(Arc::clone(&loaded.job), none.clone(), none, options)?;
         other.notes.merge(&loaded.notes);
-        other.context.laws.clone_from(&loaded.context.laws);
+        other.context.batch_scaling.clone_from(&loaded.context.batch_scaling);
         Ok(other)
     }
 

@@ -12,7 +12,7 @@ use crate::cost::{CostModels, Overheads};
 use crate::device::{Catalog, CatalogError, DeviceProfile};
 use crate::graph::{ExecutionGraph, RankPart};
 
-use super::batch::BatchLaws;
+use super::batch::BatchScaling;
 use super::host::HostModel;
 
 /// Catalog, models and the devices on which the graph was traced. Cheap to clone.
@@ -33,7 +33,7 @@ pub struct Context {
     /// Whether the graph's device work was put there by `place-on-gpu`, from an execution trace.
     pub is_placed: bool,
     /// What a second trace of the model, at another batch size, tells.
-    pub laws: Option<Arc<BatchLaws>>,
+    pub batch_scaling: Option<Arc<BatchScaling>>,
 }
 
 /// What reads a database of host overheads, or says in one line why not.
@@ -110,7 +110,7 @@ impl Context {
         let models = if curves.is_empty() { models } else { Arc::new(models.with_copies(curves)) };
         let host = HostModel::fit(graph);
         let databases = Databases::default();
-        Self { catalog, models, overheads, databases, devices, host, is_placed: false, laws: None }
+        Self { catalog, models, overheads, databases, devices, host, is_placed: false, batch_scaling: None }
     }
 
     /// A context for `graph` with the devices, models and overheads that come with the program.

@@ -1,6 +1,6 @@
 //! Two knobs at once: a map of iteration times, the first knob downwards and the second across.
 
-use crate::session::{Along, Sweep, SweepPoint, along};
+use crate::session::{Sweep, SweepPoint, SweepSlice, slices};
 use crate::tui::canvas::Canvas;
 use crate::tui::table::{Column, Open, Table, TableRow, value};
 use crate::tui::theme::Role;
@@ -19,7 +19,7 @@ struct Map<'a> {
     work: &'a Workspace,
     knob: &'a Sweep,
     across: &'a Sweep,
-    along: Vec<Along>,
+    along: Vec<SweepSlice>,
     /// Samples a second of the slowest and the fastest point.
     range: (f64, f64),
 }
@@ -54,7 +54,7 @@ impl Map<'_> {
     }
 
     fn is_best(&self, point: &SweepPoint) -> bool {
-        let is_on = |along: &&Along| along.others.iter().all(|(other, at)| point.value(other) == Some(*at));
+        let is_on = |along: &&SweepSlice| along.others.iter().all(|(other, at)| point.value(other) == Some(*at));
         let best =
             self.along.iter().find(is_on).filter(|along| !along.still_gains).and_then(|along| along.optimal_batch);
         best.is_some_and(|best| point.value("batch") == Some(best as f64))
@@ -83,7 +83,7 @@ pub(super) fn table<'a>(work: &'a Workspace, knob: &'a Sweep, across: &'a Sweep)
     let points = &work.sweep.points;
     let rates = points.iter().map(|point| point.throughput);
     let range = rates.fold((f64::INFINITY, 0.0), |(slow, fast): (f64, f64), rate| (slow.min(rate), fast.max(rate)));
-    let map = Map { work, knob, across, along: along(points), range };
+    let map = Map { work, knob, across, along: slices(points), range };
     let column = |title, width| Column { title, width, is_number: width == KNOB, from_width: 0 };
     let cells = across.values.iter().map(|_| column("", CELL));
     Table {

@@ -1,8 +1,8 @@
 //! Other placements of a trace's embedding tables: what is asked of the worker and what has come in.
 
 use crate::session::{ShardingPlan, judge};
+use retime_core::scenario::placements::without_plans;
 use retime_core::scenario::tables::TablePlacement;
-use retime_core::scenario::transforms::without_plans;
 
 use crate::tui::effect::Effect;
 use crate::tui::runner::{Analysis, Request};

@@ -7,8 +7,8 @@
 
 mod carry;
 mod environment;
-mod laws;
 mod rules;
+mod scaling;
 
 use rustc_hash::FxHashMap;
 
@@ -16,8 +16,8 @@ use crate::graph::{ExecutionGraph, Operands, OperandsId, OperatorId};
 
 pub(super) use carry::Carry;
 use environment::Environment;
-pub use laws::BatchLaws;
-pub(in crate::scenario) use laws::Modelled;
+pub use scaling::BatchScaling;
+pub(in crate::scenario) use scaling::Modelled;
 
 /// The operators that work on the batch, and how their arguments grow with it.
 #[derive(Clone, Debug, Default)]

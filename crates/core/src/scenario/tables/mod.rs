@@ -17,7 +17,7 @@ use crate::units::{Bytes, DurNs};
 use super::base::Base;
 
 pub use facts::{FactsError, TableFact, TableFacts};
-pub use placement::{Cut, TablePlacement};
+pub use placement::{ShardingType, TablePlacement};
 pub use plan::Plan;
 pub use sharder::Sharder;
 

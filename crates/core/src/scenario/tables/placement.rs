@@ -5,9 +5,9 @@ use std::fmt;
 
 use super::Table;
 
-/// How a table is cut over ranks.
+/// How a table is sharded, as TorchRec says: table-wise, column-wise, row-wise, data-parallel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Cut {
+pub enum ShardingType {
     /// One rank has it.
     #[default]
     Whole,
@@ -25,7 +25,7 @@ pub struct TablePlacement {
     /// Its ranks, by position in the graph's list of ranks (in a step's line: by global number).
     pub ranks: Vec<usize>,
     /// How it is cut over them.
-    pub cut: Cut,
+    pub cut: ShardingType,
     /// Kept in host memory: the share of look-ups that a cache on the device serves. `None`: kept in device memory.
     pub cached: Option<f64>,
 }
@@ -33,7 +33,7 @@ pub struct TablePlacement {
 impl TablePlacement {
     /// Whole, in the device memory of one rank.
     pub fn whole(rank: usize) -> Self {
-        Self { ranks: vec![rank], cut: Cut::Whole, cached: None }
+        Self { ranks: vec![rank], cut: ShardingType::Whole, cached: None }
     }
 
     /// What `rank` has of `table`, with the share of its traced look-up time.
@@ -41,17 +41,17 @@ impl TablePlacement {
         let (at, count) = (self.ranks.iter().position(|&one| one == rank)? as u64, self.ranks.len() as u64);
         let share = |whole: u64| whole * (at + 1) / count - whole * at / count;
         let part = match self.cut {
-            Cut::Whole => table.clone(),
-            Cut::Columns => Table { dim: table.dim.map(share), ..table.clone() },
-            Cut::Rows => Table {
+            ShardingType::Whole => table.clone(),
+            ShardingType::Columns => Table { dim: table.dim.map(share), ..table.clone() },
+            ShardingType::Rows => Table {
                 rows: table.rows.map(share),
                 pooling: table.pooling.map(|pooling| pooling / count as f64),
                 ..table.clone()
             },
-            Cut::Copies => Table { batch: table.batch.map(share), ..table.clone() },
+            ShardingType::Copies => Table { batch: table.batch.map(share), ..table.clone() },
         };
-        let time = if self.cut == Cut::Whole { 1.0 } else { 1.0 / count as f64 };
-        let held = if self.cut == Cut::Copies { 1.0 } else { time };
+        let time = if self.cut == ShardingType::Whole { 1.0 } else { 1.0 / count as f64 };
+        let held = if self.cut == ShardingType::Copies { 1.0 } else { time };
         Some(Table {
             bytes: table.bytes.map(|bytes| crate::units::Bytes((bytes.0 as f64 * held).round() as u64)),
             forward: table.forward.scale(time),
@@ -64,7 +64,7 @@ impl TablePlacement {
     pub fn sent(&self, table: &Table, rank: usize) -> Option<f64> {
         let Some(part) = self.part(table, rank) else { return Some(0.0) };
         match self.cut {
-            Cut::Copies => Some(0.0),
+            ShardingType::Copies => Some(0.0),
             _ => Some(part.batch? as f64 * part.dim? as f64),
         }
     }
@@ -77,12 +77,12 @@ impl TablePlacement {
         };
         let number = |word: &str| word.strip_prefix('r')?.parse().ok();
         let ranks: Vec<usize> = ranks.split(',').map(number).collect::<Option<_>>()?;
-        let mut placement = Self { ranks, cut: Cut::Whole, cached: None };
+        let mut placement = Self { ranks, cut: ShardingType::Whole, cached: None };
         for mark in marks.split(',').filter(|mark| !mark.is_empty()) {
             match mark.trim() {
-                "col" => placement.cut = Cut::Columns,
-                "row" => placement.cut = Cut::Rows,
-                "copy" => placement.cut = Cut::Copies,
+                "col" => placement.cut = ShardingType::Columns,
+                "row" => placement.cut = ShardingType::Rows,
+                "copy" => placement.cut = ShardingType::Copies,
                 "uvm" => placement.cached = Some(0.0),
                 other => {
                     let hits: f64 = other.strip_prefix("uvm=")?.parse().ok()?;
@@ -92,7 +92,7 @@ impl TablePlacement {
             }
         }
         let distinct = placement.ranks.iter().enumerate().all(|(at, rank)| !placement.ranks[..at].contains(rank));
-        (distinct && (placement.ranks.len() > 1) == (placement.cut != Cut::Whole)).then_some(placement)
+        (distinct && (placement.ranks.len() > 1) == (placement.cut != ShardingType::Whole)).then_some(placement)
     }
 }
 
@@ -100,10 +100,10 @@ impl fmt::Display for TablePlacement {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ranks: Vec<String> = self.ranks.iter().map(|rank| format!("r{rank}")).collect();
         let cut = match self.cut {
-            Cut::Whole => None,
-            Cut::Columns => Some("col".to_owned()),
-            Cut::Rows => Some("row".to_owned()),
-            Cut::Copies => Some("copy".to_owned()),
+            ShardingType::Whole => None,
+            ShardingType::Columns => Some("col".to_owned()),
+            ShardingType::Rows => Some("row".to_owned()),
+            ShardingType::Copies => Some("copy".to_owned()),
         };
         let kept = self.cached.map(|hits| if hits > 0.0 { format!("uvm={hits}") } else { "uvm".to_owned() });
         let marks: Vec<String> = cut.into_iter().chain(kept).collect();

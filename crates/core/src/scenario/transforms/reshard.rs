@@ -1,8 +1,7 @@
 //! `reshard-tables PLAN`: embedding tables move between ranks.
 
 mod exchange;
-mod law;
-mod moves;
+mod lookup_line;
 mod rewrite;
 
 use std::sync::Arc;
@@ -10,10 +9,8 @@ use std::sync::Arc;
 use crate::scenario::context::Context;
 use crate::scenario::draft::Draft;
 use crate::scenario::grammar::{Argument, Form, Grammar, Kind};
-use crate::scenario::tables::{Cut, Plan, Table, TablePlacement, Tables};
+use crate::scenario::tables::{Plan, ShardingType, Table, TablePlacement, Tables};
 use crate::scenario::transform::{StepReport, Transform};
-
-pub use moves::{moves_of, placements_of, step_of, with_placement, without_plans};
 
 /// Moves tables; look-ups and the exchange of looked-up rows are re-costed.
 #[derive(Clone, Debug, PartialEq)]
@@ -30,7 +27,7 @@ pub(super) const EDIT: Grammar = Grammar {
     knobs: &[],
 };
 
-const FORM: Form = Form {
+pub(super) const FORM: Form = Form {
     arguments: &[Argument::new(
         "SHARDER | tN:rRANK | tN:rA,rB(col|row|copy) | tN:rRANK(uvm=HITS) …",
         "a sharder or moves such as t3:r1",
@@ -117,13 +114,13 @@ fn by_position(
     let sizes = tables.sharded().get(table).and_then(Table::sizes);
     let parts = ranks.len() as f64;
     match (placement.cut, sizes) {
-        (Cut::Columns | Cut::Rows | Cut::Copies, None) => {
+        (ShardingType::Columns | ShardingType::Rows | ShardingType::Copies, None) => {
             Err(format!("t{table}: rows, dimension or pooling is not recorded: it cannot be cut"))
         }
-        (Cut::Columns, Some(sizes)) if sizes.dim < parts => {
+        (ShardingType::Columns, Some(sizes)) if sizes.dim < parts => {
             Err(format!("t{table} has {} columns: too few for {parts} ranks", sizes.dim))
         }
-        (Cut::Rows, Some(sizes)) if sizes.rows < parts => {
+        (ShardingType::Rows, Some(sizes)) if sizes.rows < parts => {
             Err(format!("t{table} has {} rows: too few for {parts} ranks", sizes.rows))
         }
         _ => Ok(TablePlacement { ranks, ..placement.clone() }),

@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 use crate::cost::{Family, Prediction, Provenance, Route, Shape, Work};
 use crate::graph::{NodeId, Operands, OperatorId, Phase, Task, TaskKind};
 use crate::scenario::base::Base;
-use crate::scenario::batch::{BatchLaws, BatchPlan, Modelled};
+use crate::scenario::batch::{BatchPlan, BatchScaling, Modelled};
 use crate::scenario::context::Context;
 use crate::scenario::draft::Draft;
 use crate::scenario::grammar::{Argument, Form, Grammar, Kind, Knob};
@@ -56,8 +56,8 @@ impl Transform for ResizeBatch {
         let Some(old) = self.from.or(base.graph().batch_size) else {
             return StepReport::nothing("the trace does not tell its batch size: `resize-batch N from B` does");
         };
-        if let Some(laws) = context.laws.as_ref().filter(|laws| laws.fit(base.graph(), old)) {
-            return learned(draft, laws, (old, self.batch));
+        if let Some(scaling) = context.batch_scaling.as_ref().filter(|scaling| scaling.fit(base.graph(), old)) {
+            return learned(draft, scaling, (old, self.batch));
         }
         let plan = base.batch_plan(old);
         let is_work = |task: &Task| matches!(task.kind, TaskKind::Kernel | TaskKind::Compute);
@@ -112,18 +112,18 @@ fn resized(draft: &Draft<'_>, plan: &BatchPlan, batches: [u64; 3]) -> (Vec<Opera
 }
 
 /// Resizes by what a second trace of the model tells: dimensions on the lines through both, times by the model through both.
-fn learned(draft: &mut Draft<'_>, laws: &BatchLaws, (old, new): (u64, u64)) -> StepReport {
+fn learned(draft: &mut Draft<'_>, scaling: &BatchScaling, (old, new): (u64, u64)) -> StepReport {
     let graph = draft.graph();
     let mut other = Draft::new(draft.base(), draft.context());
-    follow_both(&mut other, laws, (old, laws.other_batch()));
-    let resized = follow_both(draft, laws, (old, new));
+    follow_both(&mut other, scaling, (old, scaling.other_batch()));
+    let resized = follow_both(draft, scaling, (old, new));
     let mut report = StepReport::default();
     let mut unmatched: BTreeMap<&str, (usize, DurNs)> = BTreeMap::new();
     for node in graph.tasks.node_indices().filter(|&node| graph.tasks[node].duration > DurNs::ZERO) {
         let traced = graph.tasks[node].duration;
         let over_traced = |draft: &Draft<'_>| draft.price(node).duration.0.max(1) as f64 / traced.0 as f64;
         let modelled = Modelled { other: over_traced(&other), new: over_traced(draft) };
-        if let Some(ratio) = laws.ratio(node, new, modelled) {
+        if let Some(ratio) = scaling.ratio(node, new, modelled) {
             draft.correct(node, None);
             draft.correct_by_measurement(node, ratio / over_traced(draft), LEARNED);
             report.changed += 1;
@@ -136,7 +136,7 @@ fn learned(draft: &mut Draft<'_>, laws: &BatchLaws, (old, new): (u64, u64)) -> S
     report.summary = format!(
         "batch {old} → {new}, {} and {tasks} as at batch {old} and {}",
         count(resized, "operator"),
-        laws.other_batch()
+        scaling.other_batch()
     );
     list(&mut report, unmatched, "not in the second trace: by the model, or kept");
     report
@@ -144,8 +144,8 @@ fn learned(draft: &mut Draft<'_>, laws: &BatchLaws, (old, new): (u64, u64)) -> S
 
 /// Gives operators their arguments at another batch size as two traces tell them, and tasks what the model makes of it; how
 /// many operators that resized.
-fn follow_both(draft: &mut Draft<'_>, laws: &BatchLaws, (old, new): (u64, u64)) -> usize {
-    let (arguments, rows) = laws.resized(draft.graph(), new);
+fn follow_both(draft: &mut Draft<'_>, scaling: &BatchScaling, (old, new): (u64, u64)) -> usize {
+    let (arguments, rows) = scaling.resized(draft.graph(), new);
     let resized = rows.len();
     draft.set_batch(old, new);
     draft.set_operands(arguments, rows);

@@ -3,7 +3,7 @@
 use crate::cost::{CollectiveKind, Shape, Work};
 use crate::graph::{NodeId, TaskKind};
 use crate::scenario::draft::Draft;
-use crate::scenario::tables::{Cut, Table, TablePlacement, Tables};
+use crate::scenario::tables::{ShardingType, Table, TablePlacement, Tables};
 use crate::scenario::transform::StepReport;
 use crate::units::{Bytes, DurNs, Percent};
 
@@ -93,7 +93,7 @@ fn scale_message(draft: &mut Draft<'_>, node: NodeId, sent: Sent) {
 
 /// Bytes of the gradients that ranks sum of the tables that each has a copy of: the rows that a rank touches, at most all.
 fn copied_gradients(tables: &Tables, placements: &[TablePlacement]) -> f64 {
-    let copied = tables.sharded().iter().zip(placements).filter(|(_, placement)| placement.cut == Cut::Copies);
+    let copied = tables.sharded().iter().zip(placements).filter(|(_, placement)| placement.cut == ShardingType::Copies);
     let bytes = |(table, placement): (&Table, &TablePlacement)| {
         let sizes = table.sizes()?;
         let touched = sizes.batch / placement.ranks.len() as f64 * sizes.pooling;

@@ -12,7 +12,7 @@ use crate::scenario::transforms::report::count;
 use crate::units::{DurNs, Percent};
 
 use super::exchange;
-use super::law::{Law, Traced};
+use super::lookup_line::{LookupLine, Traced};
 
 /// Puts each table that can move on the placement `new` gives it; `old` is where they were before this step.
 pub(super) fn place(
@@ -32,9 +32,9 @@ pub(super) fn place(
         return;
     }
     let mut changes = Vec::new();
-    let laws = [false, true].map(|backward| law(draft, tables, backward));
+    let lines = [false, true].map(|backward| lookup_line(draft, tables, backward));
     for rank in 0..tables.ranks.len() {
-        if let Some((ratio, changed)) = recost_rank(draft, tables, (rank, &laws), new, report) {
+        if let Some((ratio, changed)) = recost_rank(draft, tables, (rank, &lines), new, report) {
             report.changed += changed;
             let number = draft.graph().ranks[rank].rank.0;
             changes.push(format!("r{number} {:+.0}", Percent(ratio - 1.0)));
@@ -85,7 +85,7 @@ fn is_traced(tables: &Tables, placements: &[TablePlacement], rank: usize) -> boo
 
 /// What look-ups of the job's ranks take by what they read, forward or backward, where its ranks tell that better than the
 /// models do; each rank has one operator for all its tables then.
-fn law(draft: &Draft<'_>, tables: &Tables, backward: bool) -> Option<Law> {
+fn lookup_line(draft: &Draft<'_>, tables: &Tables, backward: bool) -> Option<LookupLine> {
     let placements = tables.placements();
     let traced = |rank: usize| {
         let lookups = &tables.ranks[rank];
@@ -97,7 +97,7 @@ fn law(draft: &Draft<'_>, tables: &Tables, backward: bool) -> Option<Law> {
         Some(Traced { elements, took: took.0 as f64, modelled: modelled.0 as f64 })
     };
     let ranks: Option<Vec<Traced>> = tables.able().into_iter().map(traced).collect();
-    Law::learn(&ranks?)
+    LookupLine::learn(&ranks?)
 }
 
 /// Elements that look-ups of a set of tables read in a step.
@@ -108,14 +108,14 @@ fn elements(set: &[Part]) -> Option<f64> {
 /// Re-costs a rank's look-ups.
 ///
 /// # Arguments
-/// `rank`: its position, and the laws of the job's look-ups, forward and backward.
+/// `rank`: its position, and the lines of the job's look-ups, forward and backward.
 ///
 /// # Returns
 /// New over traced cost, and how many tasks it concerns; `None` when the rank's tables are those it was traced with.
 fn recost_rank(
     draft: &mut Draft<'_>,
     tables: &Tables,
-    (rank, laws): (usize, &[Option<Law>; 2]),
+    (rank, lines): (usize, &[Option<LookupLine>; 2]),
     new: &[TablePlacement],
     report: &mut StepReport,
 ) -> Option<(f64, usize)> {
@@ -129,8 +129,8 @@ fn recost_rank(
     let device = draft.device(rank)?.clone();
     let mut whole = (0.0, 0.0);
     for (nodes, backward) in [(&lookups.forward, false), (&lookups.backward, true)] {
-        let law = laws[usize::from(backward)].as_ref();
-        let cost = |set: &[Part]| set_cost(draft, set, lookups, backward, (&device, law));
+        let line = lines[usize::from(backward)].as_ref();
+        let cost = |set: &[Part]| set_cost(draft, set, lookups, backward, (&device, line));
         let (old, new) = (cost(&before), cost(&after));
         if old.duration <= DurNs::ZERO {
             let lost: DurNs = nodes.iter().map(|&node| draft.graph().tasks[node].duration).sum();
@@ -166,17 +166,17 @@ fn set_cost(
     set: &[Part],
     lookups: &RankLookups,
     backward: bool,
-    (device, law): (&DeviceProfile, Option<&Law>),
+    (device, line): (&DeviceProfile, Option<&LookupLine>),
 ) -> Estimate {
     let models = &draft.context().models;
     let tables: Vec<&Table> = set.iter().map(|part| &part.table).collect();
-    let told = law.zip(elements(set)).filter(|_| !set.is_empty());
-    let modelled: Option<Vec<Estimate>> = if let Some((law, elements)) = told {
+    let told = line.zip(elements(set)).filter(|_| !set.is_empty());
+    let modelled: Option<Vec<Estimate>> = if let Some((line, elements)) = told {
         Some(vec![Estimate {
-            duration: DurNs(law.time(elements).round() as i64),
+            duration: DurNs(line.time(elements).round() as i64),
             model: "traced-ranks",
-            error: law.error as f32,
-            extrapolated: law.is_beyond(elements),
+            error: line.error as f32,
+            extrapolated: line.is_beyond(elements),
         }])
     } else if lookups.batched && !set.is_empty() {
         batched_work(&tables, backward).and_then(|work| models.estimate(&work, device)).map(|estimate| vec![estimate])

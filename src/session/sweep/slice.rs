@@ -8,7 +8,7 @@ use super::{PathChange, SweepPoint, memory_limit, optimal_batch, path_changes, s
 
 /// One knob turned while the others stay.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Along {
+pub struct SweepSlice {
     /// The knob that is turned.
     pub knob: String,
     /// Where the others are.
@@ -25,7 +25,7 @@ pub struct Along {
 }
 
 /// What follows along the batch, or else the first knob by name, for every setting of the others in order.
-pub fn along(points: &[SweepPoint]) -> Vec<Along> {
+pub fn slices(points: &[SweepPoint]) -> Vec<SweepSlice> {
     let Some(first) = points.first() else { return Vec::new() };
     let batch = first.knobs.keys().find(|knob| *knob == "batch");
     let Some(knob) = batch.or_else(|| first.knobs.keys().next()).cloned() else { return Vec::new() };
@@ -42,7 +42,7 @@ pub fn along(points: &[SweepPoint]) -> Vec<Along> {
         let value = |point: &SweepPoint| point.value(&knob).unwrap_or_default();
         own.sort_by(|a, b| value(a).total_cmp(&value(b)));
         let best = optimal_batch(&own);
-        Along {
+        SweepSlice {
             still_gains: best.is_some_and(|best| still_gains(&own, best)),
             optimal_batch: best,
             memory_limit: memory_limit(&own, &knob),

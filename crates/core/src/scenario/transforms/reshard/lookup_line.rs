@@ -21,7 +21,7 @@ pub(super) struct Traced {
 
 /// A line through the ranks.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Law {
+pub(super) struct LookupLine {
     start: f64,
     per_element: f64,
     /// Mean relative error of each rank told from the others.
@@ -29,8 +29,8 @@ pub(super) struct Law {
     most: f64,
 }
 
-impl Law {
-    /// The law of `ranks`; `None` where they are too few or alike, or the model tells them as well.
+impl LookupLine {
+    /// The line of `ranks`; `None` where they are too few or alike, or the model tells them as well.
     pub(super) fn learn(ranks: &[Traced]) -> Option<Self> {
         let whole = line(ranks)?;
         let error = left_out(ranks, |others, one| line(others).map(|(start, each)| start + each * one.elements))?;
@@ -95,21 +95,21 @@ mod tests {
 
     #[test]
     fn a_line_through_the_ranks_stands_in_for_a_model_that_sits_on_its_floor() {
-        let law = Law::learn(&ranks(&[
+        let line = LookupLine::learn(&ranks(&[
             (6.0, 700.0, 35.0),
             (14.0, 1500.0, 35.0),
             (37.0, 3800.0, 35.0),
             (104.0, 10_500.0, 52.0),
         ]));
-        let law = law.unwrap();
-        assert!((law.time(50.0) - 5100.0).abs() < 1.0 && law.error < 1e-9, "{law:?}");
-        assert!(law.is_beyond(300.0) && !law.is_beyond(104.0));
+        let line = line.unwrap();
+        assert!((line.time(50.0) - 5100.0).abs() < 1.0 && line.error < 1e-9, "{line:?}");
+        assert!(line.is_beyond(300.0) && !line.is_beyond(104.0));
     }
 
     #[test]
     fn a_model_that_tells_every_rank_stays() {
         let exact = [(6.0, 70.0, 7.0), (14.0, 110.0, 11.0), (37.0, 500.0, 50.0), (104.0, 900.0, 90.0)];
-        assert_eq!(Law::learn(&ranks(&exact)), None);
+        assert_eq!(LookupLine::learn(&ranks(&exact)), None);
     }
 
     #[test]
@@ -118,7 +118,7 @@ mod tests {
         let alike = [(5.0, 100.0, 9.0); 6];
         let falling: Vec<_> = (1..=6).map(|n| (f64::from(n), 100.0 / f64::from(n), 5.0)).collect();
         for of in [&rising[..], &alike[..], &falling[..]] {
-            assert_eq!(Law::learn(&ranks(of)), None, "{of:?}");
+            assert_eq!(LookupLine::learn(&ranks(of)), None, "{of:?}");
         }
     }
 }

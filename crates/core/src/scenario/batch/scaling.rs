@@ -4,7 +4,7 @@
 //! Operators are matched by name, caller, phase and order within a step. Each kind of call has two times. Where a model
 //! says how its time grows, the model is anchored at both: `t = m(B)·r^λ`, with `m` the model through the first time, `r`
 //! what the second is over `m`, `λ` how far `ln B` is between both, from 0 to 1. So beyond both batch sizes the model goes on
-//! from the nearer one, and the noise of two traces is not blown up by a slope between them. Where no model does, the law is
+//! from the nearer one, and the noise of two traces is not blown up by a slope between them. Where no model does, it is
 //! `t = a + b·B`, or `t = b·B^c` where that line would start below zero; what does not grow keeps its mean.
 
 use rustc_hash::FxHashMap;
@@ -13,27 +13,27 @@ use crate::graph::{ExecutionGraph, NodeId, Operand, Operands, OperandsId, Operat
 use crate::intern::NameId;
 use crate::stats;
 
-/// Laws of one graph, learned from another of the same model.
+/// How calls of one graph scale, learned from another of the same model.
 #[derive(Clone, Debug)]
-pub struct BatchLaws {
+pub struct BatchScaling {
     /// Batch sizes of the graph and of the other.
     batches: [u64; 2],
     /// Number of tasks of the graph, by which it is recognised.
     tasks: usize,
     /// By task, where the other graph has its like.
-    laws: Vec<Option<Law>>,
+    calls: Vec<Option<CallScaling>>,
     /// Operators whose arguments differ, with those of the other graph.
     grown: Vec<(OperatorId, Operands)>,
 }
 
 /// Times of a kind of call at both batch sizes, in ns.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Law([f64; 2]);
+struct CallScaling([f64; 2]);
 
 /// Largest exponent: attention over longer inputs grows with the square.
 const LARGEST_EXPONENT: f64 = 2.0;
 
-impl Law {
+impl CallScaling {
     /// As [`Self::ratio`], by a model that gives `modelled` of the first time at the second batch size and at the new one.
     fn anchored(self, batches: [u64; 2], new: u64, modelled: Modelled) -> f64 {
         const LEAST: f64 = 0.01;
@@ -74,7 +74,7 @@ type Place = (NameId, Option<NameId>, Phase);
 /// A kind of task: its operator's place and arguments, which of its operator's tasks it is, what it is.
 type Kind = (Option<Place>, Option<OperandsId>, usize, NameId, std::mem::Discriminant<TaskKind>);
 
-impl BatchLaws {
+impl BatchScaling {
     /// Learns what `other` tells about `graph`; `None` when a batch size is not known, or both are the same.
     ///
     /// # Complexity
@@ -85,7 +85,7 @@ impl BatchLaws {
             return None;
         }
         let matched = matched_operators(graph, other);
-        let laws = laws(graph, other, &matched);
+        let calls = call_scalings(graph, other, &matched);
         let grown = matched.iter().enumerate().filter_map(|(id, theirs)| {
             let operands = |graph: &ExecutionGraph, id: OperatorId| {
                 graph.operators[id.0 as usize].operands.map(|at| graph.operands[at.0 as usize].clone())
@@ -93,10 +93,10 @@ impl BatchLaws {
             let (mine, theirs) = (operands(graph, OperatorId(id as u32))?, operands(other, (*theirs)?)?);
             (mine != theirs && alike(&mine, &theirs)).then_some((OperatorId(id as u32), theirs))
         });
-        Some(Self { batches, tasks: graph.tasks.node_count(), laws, grown: grown.collect() })
+        Some(Self { batches, tasks: graph.tasks.node_count(), calls, grown: grown.collect() })
     }
 
-    /// Whether these are laws of `graph` at a batch of `batch`.
+    /// Whether these are of `graph` at a batch of `batch`.
     pub(in crate::scenario) fn fit(&self, graph: &ExecutionGraph, batch: u64) -> bool {
         self.batches[0] == batch && self.tasks == graph.tasks.node_count()
     }
@@ -108,7 +108,7 @@ impl BatchLaws {
 
     /// The time of a task at a batch of `new` over its traced one.
     pub(in crate::scenario) fn ratio(&self, node: NodeId, new: u64, modelled: Modelled) -> Option<f64> {
-        let law = (*self.laws.get(node.index())?)?;
+        let law = (*self.calls.get(node.index())?)?;
         let ratio = law.anchored(self.batches, new, modelled);
         Some(ratio.max(0.0)).filter(|ratio| ratio.is_finite())
     }
@@ -213,7 +213,11 @@ fn tasks_of(graph: &ExecutionGraph) -> FxHashMap<OperatorId, Vec<NodeId>> {
     tasks
 }
 
-fn laws(graph: &ExecutionGraph, other: &ExecutionGraph, matched: &[Option<OperatorId>]) -> Vec<Option<Law>> {
+fn call_scalings(
+    graph: &ExecutionGraph,
+    other: &ExecutionGraph,
+    matched: &[Option<OperatorId>],
+) -> Vec<Option<CallScaling>> {
     let (mine, theirs) = (tasks_of(graph), tasks_of(other));
     let mut kinds: Vec<Option<Kind>> = vec![None; graph.tasks.node_count()];
     let mut times: FxHashMap<Kind, [Vec<f64>; 2]> = FxHashMap::default();
@@ -233,9 +237,9 @@ fn laws(graph: &ExecutionGraph, other: &ExecutionGraph, matched: &[Option<Operat
         }
     }
     between(graph, other, &mut kinds, &mut times);
-    let law: FxHashMap<Kind, Law> = times
+    let law: FxHashMap<Kind, CallScaling> = times
         .into_iter()
-        .filter_map(|(kind, [mine, theirs])| Some((kind, Law([middle(mine)?, middle(theirs)?]))))
+        .filter_map(|(kind, [mine, theirs])| Some((kind, CallScaling([middle(mine)?, middle(theirs)?]))))
         .collect();
     kinds.iter().map(|kind| law.get(kind.as_ref()?).copied()).collect()
 }
@@ -280,16 +284,16 @@ mod tests {
 
     #[test]
     fn a_line_through_two_times_gives_the_third_and_a_power_where_it_would_start_below_zero() {
-        let line = Law([30.0, 60.0]);
+        let line = CallScaling([30.0, 60.0]);
         assert!((line.ratio([64, 256], 1024) * 30.0 - 180.0).abs() < 1e-9);
-        let steep = Law([10.0, 80.0]);
+        let steep = CallScaling([10.0, 80.0]);
         assert!((steep.ratio([64, 256], 1024) * 10.0 - 640.0).abs() < 1e-6);
         assert!((steep.ratio([64, 256], 16) * 10.0 - 1.25).abs() < 1e-6);
     }
 
     #[test]
     fn a_model_is_anchored_at_both_traces_and_goes_on_from_the_nearer() {
-        let law = Law([10.0, 36.0]);
+        let law = CallScaling([10.0, 36.0]);
         let at = |new, modelled| law.anchored([64, 256], new, Modelled { other: 3.0, new: modelled }) * 10.0;
         assert!((at(64, 1.0) - 10.0).abs() < 1e-9 && (at(256, 3.0) - 36.0).abs() < 1e-9);
         assert!((at(128, 1.7) - 17.0 * 1.2_f64.sqrt()).abs() < 1e-9);
@@ -301,7 +305,7 @@ mod tests {
 
     #[test]
     fn what_shrinks_while_the_batch_grows_is_noise_about_a_constant() {
-        assert!((Law([4.0, 1.0]).ratio([64, 256], 9999) - 0.5).abs() < 1e-12);
+        assert!((CallScaling([4.0, 1.0]).ratio([64, 256], 9999) - 0.5).abs() < 1e-12);
     }
 
     #[test]

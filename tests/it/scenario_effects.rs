@@ -572,3 +572,30 @@ fn half_precision_casts_weights_and_the_activations_at_its_borders() {
     assert_near(opened.change(&["mixed-precision bf16", twice]), before);
     assert_near(opened.change(&["mixed-precision bf16", "resize-batch 4096 from 8192", twice]), before);
 }
+
+#[test]
+fn narrow_weights_help_products_that_wait_for_them_and_no_others() {
+    let mut made = Made::default();
+    made.run(&Op { dims: &[&[1, 4096], &[4096, 4096]], ..op("aten::mm", "token", 60.0) });
+    made.run(&Op { dims: &[&[8192, 4096], &[4096, 4096]], ..op("aten::mm", "prompt", 30_000.0) });
+    made.run(&Op { dims: &[&[64, 1, 4096], &[64, 4096, 512]], ..op("aten::bmm", "attend", 300.0) });
+    made.step(1, 0.0);
+    let opened = made.open();
+    let with = |line: &str, kernel: &str| opened.kernel(&[line], kernel);
+    let [byte, half] = ["quantize-weights int8", "quantize-weights int4"].map(|line| with(line, "token"));
+    // Four times and eight times fewer bytes, beside what a kernel's start takes.
+    assert!((15.0..27.0).contains(&byte) && (7.5..byte - 4.0).contains(&half), "{byte} {half}");
+    for line in ["quantize-weights int8", "quantize-weights int4"] {
+        assert!((with(line, "prompt") - 30_000.0).abs() < 0.01, "bound by arithmetic");
+        assert!((with(line, "attend") - 300.0).abs() < 0.01, "no weight");
+        assert!((with(&format!("{line} name~bmm"), "token") - 60.0).abs() < 0.01, "not selected");
+    }
+    let twice = opened.kernel(&["quantize-weights int4", "quantize-weights int8"], "token");
+    assert!((twice - half).abs() < 0.01, "weights do not become wider");
+    let larger = [
+        ["quantize-weights int8", "resize-batch 16384 from 8192"],
+        ["resize-batch 16384 from 8192", "quantize-weights int8"],
+    ];
+    let [one, other] = larger.map(|lines| opened.kernel(&lines, "prompt"));
+    assert!((one - other).abs() < 0.01, "in any order");
+}

@@ -16,10 +16,11 @@ use super::features::{features, sizes};
 use super::forest::Forest;
 use super::mlp::{Mlp, paper_features};
 use super::models::estimate_of;
+use super::operators::{GemmSize, gemm_bytes};
 use super::prediction::Estimate;
 use super::roofline;
 use super::structured::{self, structured_us};
-use super::work::{Work, element_bytes, element_bytes_of};
+use super::work::{Shape, Work, element_bytes, element_bytes_of};
 
 /// What is asked for a domain on a device: of the candidates, the one with the least error on held-out rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -210,8 +211,14 @@ impl Fit {
         Part { kernel, whole, sensitivity, extrapolated: false }
     }
 
-    /// Whether the sizes of `work` lie within those measured, and on matrix products its units and elements are those measured.
+    /// Whether the sizes of `work` lie within those measured, and on matrix products its units and elements are those measured:
+    /// no table has products with a factor in fewer bits.
     fn covers(&self, work: &Work) -> bool {
+        if let Shape::Gemm { batch, m, n, k } = work.shape
+            && work.read < gemm_bytes(GemmSize { batch, m, n, k }, element_bytes(work), 0).0
+        {
+            return false;
+        }
         let like = |known: &Precision| {
             known.is_tensor() == work.precision.is_tensor() && element_bytes_of(*known) == element_bytes(work)
         };
@@ -413,7 +420,7 @@ const ACCESS_ERROR: f32 = 0.35;
 const UNFITTED_ERROR: f64 = 0.5;
 
 fn check_length(domain: Domain, parameters: &[f64]) -> Result<(), String> {
-    let needed = domain.parameter_count();
+    let needed = structured::defaults(domain).len();
     if parameters.len() == needed {
         return Ok(());
     }

@@ -31,6 +31,8 @@ pub enum DType {
     Int16,
     /// 8-bit integer.
     Int8,
+    /// 4-bit integer, two to a byte.
+    Int4,
     /// Boolean.
     Bool,
     /// Complex of two 32-bit floats.
@@ -38,14 +40,25 @@ pub enum DType {
 }
 
 impl DType {
-    /// Bytes per element.
-    pub fn size(self) -> u64 {
+    /// Bits per element.
+    pub fn bits(self) -> u64 {
         match self {
-            Self::Fp64 | Self::Int64 | Self::Complex64 => 8,
-            Self::Fp32 | Self::Int32 => 4,
-            Self::Fp16 | Self::Bf16 | Self::Int16 => 2,
-            Self::Fp8 | Self::Int8 | Self::Bool => 1,
+            Self::Fp64 | Self::Int64 | Self::Complex64 => 64,
+            Self::Fp32 | Self::Int32 => 32,
+            Self::Fp16 | Self::Bf16 | Self::Int16 => 16,
+            Self::Fp8 | Self::Int8 | Self::Bool => 8,
+            Self::Int4 => 4,
         }
+    }
+
+    /// Bytes of one element.
+    pub fn size(self) -> u64 {
+        self.bits().div_ceil(8)
+    }
+
+    /// Bytes of so many elements side by side.
+    pub fn bytes(self, elements: u64) -> Bytes {
+        if self.bits() < 8 { Bytes(elements.div_ceil(8 / self.bits())) } else { Bytes(self.size()) * elements }
     }
 
     /// The type a profiler's or execution trace's type name stands for (`float`, `c10::BFloat16`, `long int`, `Float8_e4m3fn` …).
@@ -79,6 +92,7 @@ impl DType {
             Self::Int32 => "int32",
             Self::Int16 => "int16",
             Self::Int8 => "int8",
+            Self::Int4 => "int4",
             Self::Bool => "bool",
             Self::Complex64 => "complex64",
         }
@@ -125,9 +139,7 @@ impl Operand {
     /// zero-dimensional tensors.
     pub fn bytes(&self) -> Bytes {
         match self {
-            Self::Tensor { dims, dtype, .. } if !dims.is_empty() => {
-                Bytes(dtype.unwrap_or_default().size()) * elements(dims)
-            }
+            Self::Tensor { dims, dtype, .. } if !dims.is_empty() => dtype.unwrap_or_default().bytes(elements(dims)),
             Self::TensorList(list) => list.iter().map(Self::bytes).sum(),
             _ => Bytes(0),
         }

@@ -1,7 +1,7 @@
 //! How large the parameters of a rank are, and what the optimizer keeps beside them, as far as operators tell.
 
 use crate::cost::operators::bare;
-use crate::graph::{DType, ExecutionGraph, Operand, OperatorId, Phase};
+use crate::graph::{ExecutionGraph, Operand, OperatorId, Phase};
 use crate::units::TimeNs;
 
 use super::callers::operators_of;
@@ -74,13 +74,7 @@ pub(super) fn arguments(graph: &ExecutionGraph, id: OperatorId) -> &[Operand] {
 }
 
 pub(super) fn bytes(operand: &Operand) -> u64 {
-    match operand {
-        Operand::Tensor { dims, dtype, .. } => {
-            dims.iter().fold(dtype.unwrap_or(DType::Fp32).size(), |all, &dim| all.saturating_mul(dim))
-        }
-        Operand::TensorList(list) => list.iter().map(bytes).sum(),
-        Operand::Value(_) => 0,
-    }
+    operand.bytes().0
 }
 
 /// Gradients that the backward pass adds up, one per parameter. A sparse one looks as large as its table; what it holds is

@@ -16,7 +16,7 @@ mod lower;
 mod memory;
 pub mod named;
 mod nearest;
-mod plan;
+pub mod placements;
 pub mod resolve;
 pub mod selector;
 mod sparse;
@@ -28,7 +28,7 @@ pub mod transforms;
 mod works;
 
 pub use base::Base;
-pub use batch::BatchLaws;
+pub use batch::BatchScaling;
 pub use context::{Context, ContextError, Databases, RankDevice};
 pub use draft::{Added, AddedId, Combine, Draft, Node, Recomputed, SharedStates, Source};
 pub use file::{FileError, Fit, SavedScenario};

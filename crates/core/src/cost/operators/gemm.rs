@@ -71,7 +71,8 @@ pub(super) fn work(name: &str, args: Args<'_>, tf32: bool) -> Option<Work> {
         "linear" | "mkldnn_linear" | "_linear" => {
             let (input, weight) = (args.tensor(0)?, args.tensor(1)?);
             let bias = args.tensor(2).map_or(0, elements);
-            return Some(gemm_work(linear_size(input, weight)?, args.dtype_at(0), tf32, bias));
+            let work = gemm_work(linear_size(input, weight)?, args.dtype_at(0), tf32, bias);
+            return Some(with_narrow(work, weight, args.dtype_at(1), args.dtype_at(0)));
         }
         "einsum" => {
             let list = args.list(1)?;
@@ -80,8 +81,18 @@ pub(super) fn work(name: &str, args: Args<'_>, tf32: bool) -> Option<Work> {
         }
         _ => return None,
     };
-    let size = matmul_size(args.tensor(first)?, args.tensor(first + 1)?)?;
-    Some(gemm_work(size, args.dtype_at(first), tf32, bias))
+    let (input, weight) = (args.tensor(first)?, args.tensor(first + 1)?);
+    let work = gemm_work(matmul_size(input, weight)?, args.dtype_at(first), tf32, bias);
+    Some(with_narrow(work, weight, args.dtype_at(first + 1), args.dtype_at(first)))
+}
+
+/// `work` with a second factor stored in fewer bits than the first: read as it is stored, widened by the kernel that multiplies.
+fn with_narrow(work: Work, weight: &[u64], stored: DType, computed: DType) -> Work {
+    if stored.bits() >= computed.bits() {
+        return work;
+    }
+    let less = computed.bytes(elements(weight)).0 - stored.bytes(elements(weight)).0;
+    Work { read: Bytes(work.read.0.saturating_sub(less)), ..work }
 }
 
 /// `[…, k]` times a weight of `[n, k]`.
@@ -139,6 +150,23 @@ mod tests {
         // Cardwell 2019 §3.8: 5 017 600... is m·n·k for a 128×784 by 784×50 product, so twice that in FLOP.
         assert!((gemm_flop(size).0 - 2.0 * 5_017_600.0).abs() < 1e-9);
         assert_eq!(gemm_bytes(size, 4, 4), (Bytes(4 * (128 * 784 + 784 * 50)), Bytes(4 * 128 * 50)));
+    }
+
+    #[test]
+    fn a_weight_in_fewer_bits_is_read_as_it_is_stored_and_computed_with_as_before() {
+        use crate::graph::{Operand, Operands};
+        let tensor = |dims: &[u64], dtype| Operand::Tensor { dims: dims.to_vec(), dtype: Some(dtype), id: None };
+        let product = |stored| {
+            let inputs = vec![tensor(&[2, 64], DType::Bf16), tensor(&[32, 64], stored)];
+            let operands = Operands { inputs, outputs: Vec::new() };
+            work("linear", Args::with_default(&operands, DType::Fp32), false).unwrap()
+        };
+        let wide = product(DType::Bf16);
+        for (stored, bytes) in [(DType::Int8, 32 * 64), (DType::Int4, 32 * 64 / 2)] {
+            let narrow = product(stored);
+            assert_eq!(narrow.read, Bytes(2 * 2 * 64 + bytes));
+            assert_eq!(Work { read: wide.read, ..narrow }, wide);
+        }
     }
 
     #[test]

@@ -23,6 +23,7 @@ pub(crate) use attention::attention_forward;
 pub use attention::{AttentionSize, attention_work};
 pub use conv::{ConvPass, ConvSize, conv_flop, conv_work};
 pub use embedding::{LookupSize, lookup_work};
+pub(super) use gemm::gemm_bytes;
 pub(crate) use gemm::gemm_precision;
 pub use gemm::{GemmSize, gemm_flop, gemm_work};
 pub use movement::movement_work;

@@ -196,7 +196,8 @@ fn element_name(dtype: DType) -> &'static str {
         DType::Int64 => "long int",
         DType::Int32 => "int",
         DType::Int16 => "short int",
-        DType::Int8 => "signed char",
+        // PyTorch stores two 4-bit numbers in a byte.
+        DType::Int8 | DType::Int4 => "signed char",
         DType::Bool => "bool",
         DType::Complex64 => "c10::complex<float>",
     }

@@ -47,11 +47,14 @@ pub(super) struct StepMemory {
     shared: SharedStates,
     /// What steps hold all the time besides, by position of the rank.
     held: Vec<(usize, Bytes)>,
+    /// By how much parameters became smaller, by position of the rank.
+    shrunk: Vec<(usize, Bytes)>,
 }
 
 impl Default for StepMemory {
     fn default() -> Self {
-        Self { repeats: 1, recomputed: Vec::new(), shared: SharedStates::default(), held: Vec::new() }
+        let (held, shrunk) = (Vec::new(), Vec::new());
+        Self { repeats: 1, recomputed: Vec::new(), shared: SharedStates::default(), held, shrunk }
     }
 }
 
@@ -94,6 +97,16 @@ impl Draft<'_> {
     /// Notes that a step holds `bytes` more on the rank at position `rank`.
     pub fn hold(&mut self, rank: usize, bytes: Bytes) {
         self.memory.held.push((rank, bytes));
+    }
+
+    /// By how much parameters became smaller, by position of the rank.
+    pub fn shrunk(&self) -> &[(usize, Bytes)] {
+        &self.memory.shrunk
+    }
+
+    /// Notes that a parameter of the rank at position `rank` is smaller by `bytes`.
+    pub fn shrink_parameters(&mut self, rank: usize, bytes: Bytes) {
+        self.memory.shrunk.push((rank, bytes));
     }
 
     /// Whether arguments of any operator changed.

@@ -6,12 +6,12 @@ mod recomputed;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::cost::operators::{Reading, operator_work};
-use crate::graph::{DType, ExecutionGraph, NodeId, Operand, Operands, OperatorId};
+use crate::graph::{ExecutionGraph, NodeId, Operands, OperatorId};
 use crate::memory::{AFTER, BEFORE, Buffer, Holds, JobMemory, RankMemory};
 use crate::scenario::base::Base;
 use crate::scenario::draft::{Draft, SharedStates};
 use crate::scenario::tables::TablePlacement;
-use crate::scenario::works::has_work;
+use crate::scenario::works::tasks_of_operators;
 use crate::units::{Bytes, TimeNs};
 
 use recomputed::recompute;
@@ -29,12 +29,12 @@ pub(in crate::scenario) fn edited(draft: &Draft<'_>) -> Option<JobMemory> {
     let removes = draft.removed().next().is_some();
     let changes = resizes || removes || draft.repeats() > 1 || draft.placements().is_some();
     let is_shared = draft.shared_states() != SharedStates::default();
-    if !changes && !is_shared && draft.recomputed().is_empty() && draft.held().is_empty() {
+    if !changes && !is_shared && draft.recomputed().is_empty() && draft.held().is_empty() && draft.shrunk().is_empty() {
         return None;
     }
     let mut memory: JobMemory = JobMemory::clone(base.memory());
     let mut sizes = Sizes { draft, known: FxHashMap::default() };
-    let gone = removes.then(|| Gone::of(draft));
+    let gone = removes.then(|| RemovedOperators::of(draft));
     let moved = draft.placements().map(|placements| tables_held(base, placements));
     for (rank, of_rank) in memory.iter_mut().enumerate() {
         let Some(of_rank) = of_rank else { continue };
@@ -59,8 +59,10 @@ pub(in crate::scenario) fn edited(draft: &Draft<'_>) -> Option<JobMemory> {
             share_out(draft.shared_states(), &mut of_rank.buffers);
         }
         if let Some((before, after)) = moved.as_ref().and_then(|held| held.get(rank)) {
-            move_tables(before.0, after.0, &mut of_rank.buffers);
+            resize_parameters(before.0, after.0, &mut of_rank.buffers);
         }
+        let shrunk: Bytes = draft.shrunk().iter().filter(|(of, _)| *of == rank).map(|&(_, bytes)| bytes).sum();
+        resize_parameters(shrunk.0, 0, &mut of_rank.buffers);
         if draft.repeats() > 1 || of_rank.buffers.len() > left {
             of_rank.put_in_order();
         }
@@ -157,7 +159,7 @@ impl Sizes<'_, '_> {
 /// How much larger the argument is whose size a buffer has (to the allocator's grain): weights put in another order stay as
 /// they are, gradients of an input grow with it. Of several the one that changed; `None` without any.
 fn like_an_argument(bytes: u64, old: &Operands, new: &Operands) -> Option<f64> {
-    let sizes = old.inputs.iter().zip(&new.inputs).map(|(old, new)| (size(old), size(new)));
+    let sizes = old.inputs.iter().zip(&new.inputs).map(|(old, new)| (old.bytes().0, new.bytes().0));
     let alike = sizes.filter(|&(before, _)| before > 0 && grain(before) == grain(bytes));
     let ratios = alike.map(|(before, after)| after as f64 / before as f64);
     ratios.reduce(|one, other| if (one - 1.0).abs() > f64::EPSILON { one } else { other })
@@ -177,33 +179,12 @@ fn of_arguments(name: &str, old: &Operands, new: &Operands) -> f64 {
         return after as f64 / before as f64;
     }
     let changed = old.inputs.iter().zip(&new.inputs).filter(|(old, new)| old != new);
-    let sizes = changed.map(|(old, new)| (size(old), size(new)));
+    let sizes = changed.map(|(old, new)| (old.bytes().0, new.bytes().0));
     sizes.max().filter(|&(before, _)| before > 0).map_or(1.0, |(before, after)| after as f64 / before as f64)
 }
 
-pub(super) fn size(operand: &Operand) -> u64 {
-    match operand {
-        Operand::Tensor { dims, dtype, .. } => {
-            dims.iter().fold(dtype.unwrap_or(DType::Fp32).size(), |all, &dim| all.saturating_mul(dim))
-        }
-        Operand::TensorList(list) => list.iter().map(size).sum(),
-        Operand::Value(_) => 0,
-    }
-}
-
-/// By operator how many of `nodes` do its work.
-pub(in crate::scenario) fn tasks_of_operators(graph: &ExecutionGraph, nodes: impl Iterator<Item = NodeId>) -> Vec<u32> {
-    let mut counts = vec![0; graph.operators.len()];
-    for task in nodes.map(|node| &graph.tasks[node]).filter(|task| has_work(task)) {
-        if let Some(count) = task.operator.and_then(|id| counts.get_mut(id.0 as usize)) {
-            *count += 1;
-        }
-    }
-    counts
-}
-
 /// Operators of which nothing runs any more.
-struct Gone<'b> {
+struct RemovedOperators<'b> {
     /// By operator how many tasks did its work as traced, and how many of those were taken out.
     traced: &'b [u32],
     removed: Vec<u32>,
@@ -211,7 +192,7 @@ struct Gone<'b> {
     merged: FxHashMap<OperatorId, TimeNs>,
 }
 
-impl<'b> Gone<'b> {
+impl<'b> RemovedOperators<'b> {
     fn of(draft: &Draft<'b>) -> Self {
         let graph = draft.graph();
         let removed = tasks_of_operators(graph, draft.removed());
@@ -272,9 +253,13 @@ fn tables_held(base: &Base, placements: &[TablePlacement]) -> Vec<(Bytes, Bytes)
     tables.held(&tables.placements()).into_iter().zip(tables.held(placements)).collect()
 }
 
-/// Tables that moved take their weights along; of optimizer state beside them nothing is known.
-fn move_tables(before: u64, after: u64, buffers: &mut Vec<Buffer>) {
-    if after >= before {
+/// Parameters that took `before` bytes take `after`: tables that moved take their weights along. Of optimizer state beside them
+/// nothing is known.
+fn resize_parameters(before: u64, after: u64, buffers: &mut Vec<Buffer>) {
+    if before == after {
+        return;
+    }
+    if after > before {
         buffers.push(whole(Holds::Parameters, Bytes(after - before)));
         return;
     }

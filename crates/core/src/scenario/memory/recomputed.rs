@@ -9,7 +9,7 @@ use crate::memory::{Buffer, Holds};
 use crate::scenario::draft::{Draft, Recomputed};
 use crate::units::TimeNs;
 
-use super::{grain, size};
+use super::grain;
 
 /// Results inside a recomputed part go when the part has run, which is later than they could, and come back for its backward pass.
 /// Those that what follows uses stay. What goes before the backward pass of its own part is kept for another's already.
@@ -91,7 +91,7 @@ fn last_uses(draft: &Draft<'_>, rank: usize, parts: &[Recomputed], buffers: &[Bu
         let row = graph.operators[id.0 as usize].operands;
         let arguments = row.and_then(|row| graph.operands.get(row.0 as usize)).map_or(&[][..], |all| &all.inputs);
         let sizes: Vec<u64> =
-            arguments.iter().flat_map(tensors).map(|it| grain(size(it))).filter(|&it| it > 0).collect();
+            arguments.iter().flat_map(tensors).map(|it| grain(it.bytes().0)).filter(|&it| it > 0).collect();
         for (place, argument) in sizes.iter().enumerate() {
             let Some(alike) = of_size.get_mut(argument) else { continue };
             alike.retain(|&at| buffers[at].until > start);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use crate::cost::Family;
-use crate::cost::operators::{bare, operator_family};
+use crate::cost::operators::operator_family;
 use crate::device::{DeviceKind, DeviceProfile, Precision};
 use crate::graph::{DType, Operand, Operands, OperatorId, Phase, TaskKind};
 use crate::intern::NameId;
@@ -15,8 +15,10 @@ use crate::scenario::grammar::{Argument, Form, Grammar, Kind};
 use crate::scenario::transform::{StepReport, Transform};
 use crate::units::Bytes;
 
+use super::argument_changes::ArgumentChanges;
 use super::cast::Casts;
 use super::kernel::Side;
+use super::products::{Product, products};
 use super::report::{count, survey};
 
 /// Computes in a 16-bit float where autocast would.
@@ -56,44 +58,30 @@ fn takes_any(operator: &str) -> bool {
 impl Transform for MixedPrecision {
     fn apply(&self, draft: &mut Draft<'_>, _: &Context) -> StepReport {
         let (base, graph) = (draft.base(), draft.graph());
-        let mut lists: Vec<Operands> = Vec::new();
-        let mut rows: Vec<(OperatorId, u32)> = Vec::new();
-        let mut known: FxHashMap<Operands, u32> = FxHashMap::default();
-        let mut halved: FxHashMap<(Option<u32>, bool), Option<u32>> = FxHashMap::default();
+        let mut changes = ArgumentChanges::default();
         // What a name tells, asked once for each.
         let mut told: FxHashMap<NameId, (Option<Family>, bool)> = FxHashMap::default();
         for (index, operator) in graph.operators.iter().enumerate() {
-            let id = OperatorId(index as u32);
             let name = || graph.names.get(operator.name);
             let (family, any) =
                 *told.entry(operator.name).or_insert_with(|| (operator_family(name()), takes_any(name())));
             let stays = family.is_none_or(|family| stays(family, operator.phase)) && !any;
-            let computes = matches!(operator.phase, Phase::Forward | Phase::Backward) && !stays;
-            let Some(now) = draft.operands(id).filter(|_| computes) else { continue };
-            let row = *halved.entry((draft.arguments(id), any)).or_insert_with(|| {
-                let half = self.halved(now, any)?;
-                Some(*known.entry(half).or_insert_with_key(|half| {
-                    lists.push(half.clone());
-                    lists.len() as u32 - 1
-                }))
-            });
-            let Some(row) = row else { continue };
-            rows.push((id, row));
+            if matches!(operator.phase, Phase::Forward | Phase::Backward) && !stays {
+                changes.add(draft, (OperatorId(index as u32), u16::from(any)), |now| self.halved(now, any));
+            }
         }
-        if rows.is_empty() {
+        if changes.operators().len() == 0 {
             return StepReport::nothing("no 32-bit operator with recorded types to change");
         }
-        let summary = format!("{} in {}", count(rows.len(), "operator"), self.dtype.name());
-        let mut changed = vec![false; graph.operators.len()];
-        for (id, _) in &rows {
-            changed[id.0 as usize] = true;
-        }
-        let (products, borders) = (products(draft, &changed), borders(draft, &changed));
-        draft.set_operands(lists, rows);
+        let summary = format!("{} in {}", count(changes.operators().len(), "operator"), self.dtype.name());
+        let changed = changes.flags(draft);
+        let products = products(draft, |_, operator| changed[operator.0 as usize]);
+        let cast_points = cast_points(draft, &changed);
+        changes.set(draft);
         let works = graph.tasks.node_indices().filter(|&node| base.family(node).is_some());
         let mut report = survey(draft, works, summary);
         let (casts, missing) = self.cast_weights(draft, &products);
-        let activations = self.cast_activations(draft, &borders);
+        let activations = self.cast_activations(draft, &cast_points);
         report.changed += casts + activations;
         let casts = count(casts, "cast");
         report.summary =
@@ -125,47 +113,9 @@ impl MixedPrecision {
     }
 }
 
-/// A product or convolution with a weight.
-#[derive(Clone, Copy, Debug)]
-struct Product {
-    /// Its first kernel.
-    kernel: Node,
-    operator: OperatorId,
-    /// The weight among its operator's arguments; `None` where it is not recorded.
-    weight: Option<u16>,
-    is_forward: bool,
-}
-
-/// The products with a weight among operators that change, and those that repeat them.
-///
-/// # Arguments
-/// `changed`: by operator whether it does.
-fn products(draft: &Draft<'_>, changed: &[bool]) -> Vec<Product> {
-    let graph = draft.graph();
-    let mut seen = vec![false; graph.operators.len()];
-    let mut products = Vec::new();
-    for kernel in graph.tasks.node_indices().filter(|&node| graph.tasks[node].kind == TaskKind::Kernel) {
-        let product = matches!(draft.family(kernel), Some(Family::Gemm | Family::Conv)) && !draft.is_removed(kernel);
-        let Some(id) = graph.tasks[kernel].operator.filter(|id| product && changed[id.0 as usize]) else { continue };
-        if !std::mem::replace(&mut seen[id.0 as usize], true) {
-            let operator = &graph.operators[id.0 as usize];
-            let Some(place) = weight_place(graph.names.get(operator.name)) else { continue };
-            let is_matrix = |operands: &Operands| operands.dims(usize::from(place)).is_some_and(|dims| dims.len() > 1);
-            let weight = draft.operands(id).is_some_and(is_matrix).then_some(place);
-            let is_forward = operator.phase == Phase::Forward;
-            products.push(Product { kernel: Node::Traced(kernel), operator: id, weight, is_forward });
-        }
-    }
-    let of: FxHashMap<Node, Product> = products.iter().map(|product| (product.kernel, *product)).collect();
-    let repeated =
-        draft.added_nodes().filter_map(|kernel| Some(Product { kernel, ..*of.get(&draft.repeated(kernel)?)? }));
-    products.extend(repeated);
-    products
-}
-
 /// Where an activation goes from an operator of one width to one of the other.
 #[derive(Clone, Copy, Debug)]
-struct Border {
+struct CastPoint {
     /// The first kernel after it.
     kernel: Node,
     operator: OperatorId,
@@ -174,8 +124,8 @@ struct Border {
     narrows: bool,
 }
 
-/// The borders on every stream: what follows is taken to use what comes before, as it does in a chain of layers.
-fn borders(draft: &Draft<'_>, changed: &[bool]) -> Vec<Border> {
+/// The cast points on every stream: what follows is taken to use what comes before, as it does in a chain of layers.
+fn cast_points(draft: &Draft<'_>, changed: &[bool]) -> Vec<CastPoint> {
     let read: Vec<Option<u16>> = (0..changed.len() as u32).map(|id| activation(draft, OperatorId(id))).collect();
     // Of look-ups the first tensor is a table.
     let activation = |node: Node| {
@@ -187,19 +137,19 @@ fn borders(draft: &Draft<'_>, changed: &[bool]) -> Vec<Border> {
             && matches!(draft.phase_of(node), Some(Phase::Forward | Phase::Backward))
             && activation(node).is_some()
     };
-    let mut borders = Vec::new();
+    let mut cast_points = Vec::new();
     for nodes in draft.in_order(computes).values() {
         for pair in nodes.windows(2) {
             let narrow = |node: Node| draft.operator_of(node).is_some_and(|id| changed[id.0 as usize]);
             let (kernel, narrows) = (pair[1], narrow(pair[1]));
             let is_same_phase = draft.phase_of(pair[0]) == draft.phase_of(kernel);
-            let is_border = narrows != narrow(pair[0]) && is_same_phase;
-            if let Some((operator, argument)) = activation(kernel).filter(|_| is_border) {
-                borders.push(Border { kernel, operator, argument, narrows });
+            let is_cast_point = narrows != narrow(pair[0]) && is_same_phase;
+            if let Some((operator, argument)) = activation(kernel).filter(|_| is_cast_point) {
+                cast_points.push(CastPoint { kernel, operator, argument, narrows });
             }
         }
     }
-    borders
+    cast_points
 }
 
 /// The place of the first tensor of 32-bit floats that an operator reads.
@@ -207,16 +157,6 @@ fn activation(draft: &Draft<'_>, operator: OperatorId) -> Option<u16> {
     let is_float =
         |operand: &Operand| matches!(operand, Operand::Tensor { dims, dtype: Some(DType::Fp32), .. } if dims.len() > 1);
     draft.operands(operator)?.inputs.iter().position(is_float).map(|place| place as u16)
-}
-
-/// The place of the weight among a product's arguments; `None` for a product of two activations.
-fn weight_place(operator: &str) -> Option<u16> {
-    let bare = bare(operator);
-    match bare {
-        _ if bare.contains("bmm") || bare.contains("matmul") => None,
-        "addmm" | "baddbmm" => Some(2),
-        _ => Some(1),
-    }
 }
 
 impl MixedPrecision {
@@ -254,17 +194,17 @@ impl MixedPrecision {
         Cast { operator, argument, from, to }
     }
 
-    /// Casts the activations at borders; at how many there was anything to cast.
-    fn cast_activations(self, draft: &mut Draft<'_>, borders: &[Border]) -> usize {
+    /// Casts the activations at cast points; at how many there was anything to cast.
+    fn cast_activations(self, draft: &mut Draft<'_>, cast_points: &[CastPoint]) -> usize {
         let mut narrowing = Casts::named(&format!("cast activation to {}", self.dtype.name()));
         let mut widening = Casts::named("cast activation to fp32");
-        draft.reserve(2 * borders.len(), 6 * borders.len());
-        let mut cast = |border: &Border| {
-            let of = if border.narrows { &mut narrowing } else { &mut widening };
-            let cast = self.cast(border.operator, border.argument, border.narrows);
-            of.add(draft, (border.kernel, Side::Before), cast)
+        draft.reserve(2 * cast_points.len(), 6 * cast_points.len());
+        let mut cast = |cast_point: &CastPoint| {
+            let of = if cast_point.narrows { &mut narrowing } else { &mut widening };
+            let cast = self.cast(cast_point.operator, cast_point.argument, cast_point.narrows);
+            of.add(draft, (cast_point.kernel, Side::Before), cast)
         };
-        borders.iter().filter(|border| cast(border)).count()
+        cast_points.iter().filter(|cast_point| cast(cast_point)).count()
     }
 
     /// The arguments with 32-bit floats halved; `None` when there are none.

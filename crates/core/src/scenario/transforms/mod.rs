@@ -1,6 +1,7 @@
 //! The edits, one file each, and their table.
 
 mod accumulate;
+mod argument_changes;
 mod cast;
 mod checkpoint;
 mod collectives;
@@ -16,6 +17,8 @@ mod overlap_comm;
 mod parallelize;
 mod place_on_gpu;
 mod prefetch_input;
+mod products;
+mod quantize_weights;
 mod remove;
 mod remove_sync;
 mod reorder;
@@ -30,16 +33,17 @@ mod stream;
 mod swap_gpu;
 mod swap_link;
 
-use super::grammar::Grammar;
+use super::grammar::{Form, Grammar};
 
-pub use reshard::{moves_of, placements_of, step_of, with_placement, without_plans};
+/// What moves embedding tables, for steps that are made, not read.
+pub(super) const RESHARD: (&Grammar, &Form) = (&reshard::EDIT, &reshard::FORM);
 
 /// All edits, in order of use.
 pub fn transforms() -> &'static [Grammar] {
     &ALL
 }
 
-static ALL: [Grammar; 27] = [
+static ALL: [Grammar; 28] = [
     resize_batch::EDIT,
     fuse_embedding_bags::EDIT,
     reshard::EDIT,
@@ -53,6 +57,7 @@ static ALL: [Grammar; 27] = [
     cuda_graph::EDIT,
     remove_sync::EDIT,
     mixed_precision::EDIT,
+    quantize_weights::EDIT,
     insert::EDIT,
     replace::EDIT,
     swap_link::EDIT,

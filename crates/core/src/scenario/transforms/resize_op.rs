@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
-
 use crate::graph::{Operand, Operands, OperatorId, TaskKind};
 use crate::scenario::context::Context;
 use crate::scenario::draft::{Draft, Node};
@@ -11,6 +9,7 @@ use crate::scenario::grammar::{Argument, Form, Grammar, Kind};
 use crate::scenario::selector::Selector;
 use crate::scenario::transform::{StepReport, Transform};
 
+use super::argument_changes::ArgumentChanges;
 use super::report::{count, survey};
 
 /// Lets every dimension of `old` elements in the arguments of the selected operators have `new`.
@@ -50,29 +49,20 @@ impl Transform for ResizeOp {
         let mut operators: Vec<OperatorId> = chosen.iter().filter_map(|&node| draft.operator_of(node)).collect();
         operators.sort_unstable();
         operators.dedup();
-        let (mut lists, mut rows) = (Vec::new(), Vec::new());
-        let mut known: FxHashMap<Operands, u32> = FxHashMap::default();
-        let mut resized: FxHashMap<Option<u32>, Option<u32>> = FxHashMap::default();
+        let mut changes = ArgumentChanges::default();
         for &id in &operators {
-            let row = resized.entry(draft.arguments(id)).or_insert_with(|| {
-                let new = draft.operands(id).and_then(|operands| self.resized(operands))?;
-                Some(*known.entry(new).or_insert_with_key(|new| {
-                    lists.push(new.clone());
-                    lists.len() as u32 - 1
-                }))
-            });
-            rows.extend(row.map(|row| (id, row)));
+            changes.add(draft, (id, 0), |operands| self.resized(operands));
         }
-        if rows.is_empty() {
+        if changes.operators().len() == 0 {
             let why = format!("no operator with a dimension of {} matches {}", self.old, self.selector);
             return StepReport::nothing(why);
         }
         if self.old == self.new {
             return StepReport::nothing("the size is what it was");
         }
-        let changed: Vec<OperatorId> = rows.iter().map(|&(id, _)| id).collect();
-        let summary = format!("{}: {} → {}", count(rows.len(), "operator"), self.old, self.new);
-        draft.set_operands(lists, rows);
+        let changed: Vec<OperatorId> = changes.operators().collect();
+        let summary = format!("{}: {} → {}", count(changed.len(), "operator"), self.old, self.new);
+        changes.set(draft);
         chosen.retain(|&node| draft.operator_of(node).is_some_and(|id| changed.binary_search(&id).is_ok()));
         let mut report = survey(draft, chosen, summary);
         report.unhandled.push("operators that are not selected keep their sizes".to_owned());

@@ -1,0 +1,149 @@
+//! `quantize-weights int8|int4 [SELECTOR]`: products read weights of 8 or 4 bits and compute as before.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::cost::Family;
+use crate::graph::{DType, Operand, Operands, OperatorId, Phase};
+use crate::scenario::context::Context;
+use crate::scenario::draft::{Draft, Node};
+use crate::scenario::grammar::{Argument, Form, Grammar, Kind};
+use crate::scenario::selector::Selector;
+use crate::scenario::transform::{StepReport, Transform};
+use crate::units::{Bytes, DurNs, elements};
+
+use super::argument_changes::ArgumentChanges;
+use super::products::{Product, products};
+use super::report::{count, list, survey};
+
+/// Stores weights of the selected products in few bits; their kernels widen them as they load them.
+#[derive(Clone, Debug, PartialEq)]
+struct QuantizeWeights {
+    /// The type that weights are stored in.
+    dtype: DType,
+    /// Which products; all where left out.
+    selector: Option<Selector>,
+}
+
+pub(super) const EDIT: Grammar = Grammar {
+    name: "quantize-weights",
+    help: "stores weights of matrix products as int8 or int4, widened as they are loaded: inference only",
+    example: "quantize-weights int8",
+    forms: &[Form {
+        arguments: &[
+            Argument::new("TYPE", "int8 or int4", Kind::Choice("type", &["int8", "int4"])),
+            Argument::selector().optional(),
+        ],
+        build: |given| {
+            let dtype = *[DType::Int8, DType::Int4].get(given.get::<usize>(0)?)?;
+            Some(Arc::new(QuantizeWeights { dtype, selector: given.get(1)? }))
+        },
+    }],
+    knobs: &[],
+};
+
+impl Transform for QuantizeWeights {
+    fn apply(&self, draft: &mut Draft<'_>, _: &Context) -> StepReport {
+        let products = self.products(draft);
+        let mut changes = ArgumentChanges::default();
+        for product in &products {
+            if let Some(place) = product.weight {
+                changes.add(draft, (product.operator, place), |now| self.quantized(now, place));
+            }
+        }
+        if changes.operators().len() == 0 {
+            return StepReport::nothing("no forward product whose weight is recorded and wider matches");
+        }
+        let changed = changes.flags(draft);
+        let is_changed = |id: OperatorId| changed[id.0 as usize];
+        let trains = draft.graph().operators.iter().any(|operator| operator.phase == Phase::Backward);
+        let shared = if trains { 0 } else { self.store(draft, products.iter().filter(|it| is_changed(it.operator))) };
+        let summary = format!("weights of {} in {}", count(changes.operators().len(), "product"), self.dtype.name());
+        changes.set(draft);
+        let kernels = products.iter().filter(|product| is_changed(product.operator)).map(|product| product.kernel);
+        let mut report = survey(draft, kernels, summary);
+        list_kept(draft, products.iter().filter(|product| !is_changed(product.operator)), &mut report);
+        report.unhandled.push("scales and zero points of the weights are not counted".to_owned());
+        if shared > 0 {
+            let weights = count(shared, "weight");
+            report.unhandled.push(format!("{weights} shared with an embedding: held in both types"));
+        }
+        if trains {
+            let why = "the backward pass and the update need the wide weights: their kernels and memory stay";
+            report.unhandled.push(why.to_owned());
+        }
+        report
+    }
+}
+
+impl QuantizeWeights {
+    /// The forward products that are meant.
+    fn products(&self, draft: &Draft<'_>) -> Vec<Product> {
+        let mut chosen = self.selector.as_ref().map(|selector| selector.select_all(draft));
+        if let Some(chosen) = &mut chosen {
+            chosen.sort_unstable();
+        }
+        let is_chosen = |node: Node| chosen.as_ref().is_none_or(|chosen| chosen.binary_search(&node).is_ok());
+        products(draft, |node, operator| {
+            let is_forward = draft.graph().operators[operator.0 as usize].phase == Phase::Forward;
+            is_forward && draft.family_of(node) == Some(Family::Gemm) && is_chosen(node)
+        })
+    }
+
+    /// The arguments with the weight at `place` in few bits; `None` where it is not wider, or its type was not recorded.
+    fn quantized(&self, operands: &Operands, place: u16) -> Option<Operands> {
+        let mut new = operands.clone();
+        let Some(Operand::Tensor { dtype: Some(dtype), .. }) = new.inputs.get_mut(usize::from(place)) else {
+            return None;
+        };
+        if dtype.bits() <= self.dtype.bits() {
+            return None;
+        }
+        *dtype = self.dtype;
+        Some(new)
+    }
+
+    /// Lets each rank hold narrow weights in place of wide ones; of how many the wide one stays, since an embedding reads it, too.
+    fn store<'p>(&self, draft: &mut Draft<'_>, products: impl Iterator<Item = &'p Product>) -> usize {
+        let (tables, mut shared) = (vocabularies(draft), 0);
+        for product in products {
+            let (Node::Traced(node), Some(place)) = (product.kernel, product.weight) else { continue };
+            let operands = draft.operands(product.operator);
+            let Some(weight) = operands.and_then(|operands| operands.inputs.get(usize::from(place))) else { continue };
+            let (Some(dims), Some(wide)) = (weight.dims(), weight.dtype()) else { continue };
+            let rank = draft.rank_of(draft.lane_of(product.kernel));
+            let narrow = self.dtype.bytes(elements(dims));
+            let is_table = matches!(*dims, [a, b] if tables.contains(&(a.max(b), a.min(b))));
+            if !draft.base().iteration_tasks()[node.index()] {
+                continue;
+            } else if is_table {
+                shared += 1;
+                draft.hold(rank, narrow);
+            } else {
+                draft.shrink_parameters(rank, Bytes(wide.bytes(elements(dims)).0.saturating_sub(narrow.0)));
+            }
+        }
+        shared
+    }
+}
+
+/// Rows and columns of the embeddings of vocabularies, whose weight small language models give a product, too.
+fn vocabularies(draft: &Draft<'_>) -> Vec<(u64, u64)> {
+    let graph = draft.graph();
+    let looks_up = |index: &usize| graph.names.get(graph.operators[*index].name) == "aten::embedding";
+    let table = |index: usize| match *draft.operands(OperatorId(index as u32))?.dims(0)? {
+        [rows, dim] if rows >= 8 * dim => Some((rows, dim)),
+        _ => None,
+    };
+    (0..graph.operators.len()).filter(looks_up).filter_map(table).collect()
+}
+
+/// Lists the products that keep their time.
+fn list_kept<'p>(draft: &Draft<'_>, kept: impl Iterator<Item = &'p Product>, report: &mut StepReport) {
+    let mut found: BTreeMap<&str, (usize, DurNs)> = BTreeMap::new();
+    for product in kept {
+        let entry = found.entry(draft.name_of(product.kernel)).or_default();
+        *entry = (entry.0 + 1, entry.1 + draft.price_of(product.kernel).duration);
+    }
+    list(report, found, "weight not recorded, or no wider: time kept");
+}

@@ -130,7 +130,7 @@ pub fn never_slower(opened: &Opened) {
 }
 
 /// One line of every edit of the table, of some several; each acts on some of the traces on which pairs are tried.
-pub const EDITS: [&str; 33] = [
+pub const EDITS: [&str; 34] = [
     "resize-batch 96",
     "fuse-embedding-bags",
     "reshard-tables t0:r1",
@@ -146,6 +146,7 @@ pub const EDITS: [&str; 33] = [
     "cuda-graph phase=forward",
     "remove-sync",
     "mixed-precision bf16",
+    "quantize-weights int8",
     "insert kernel probe 20us after family=reduction",
     "insert aten::relu after family=gemm & phase=forward",
     "replace family=softmax with aten::relu",

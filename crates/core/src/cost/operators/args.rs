@@ -2,17 +2,14 @@
 
 use crate::graph::{DType, Operand, Operands};
 
+pub(super) use crate::units::elements;
+
 /// The arguments of one operator.
 #[derive(Clone, Copy)]
 pub(super) struct Args<'a> {
     operands: &'a Operands,
     /// Element type of tensors that recorded none.
     unrecorded: DType,
-}
-
-/// Product of dimensions; 1 for a zero-dimensional tensor.
-pub(super) fn elements(dims: &[u64]) -> u64 {
-    dims.iter().fold(1, |product: u64, &dim| product.saturating_mul(dim))
 }
 
 /// A sum that stays at the largest number.

@@ -116,7 +116,8 @@ impl QuantizeWeights {
             let is_table = matches!(*dims, [a, b] if tables.contains(&(a.max(b), a.min(b))));
             if !draft.base().iteration_tasks()[node.index()] {
                 continue;
-            } else if is_table {
+            }
+            if is_table {
                 shared += 1;
                 draft.hold(rank, narrow);
             } else {

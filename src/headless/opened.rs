@@ -125,7 +125,7 @@ pub(super) fn report_matches(files: &[String], outcome: &Outcome) {
     let mut lines = vec![format!("{}: made for another trace; on this one:", files.join(", "))];
     for (number, step) in outcome.steps.iter().enumerate() {
         lines.push(format!("  {}. {}: {}", number + 1, step.transform, step.summary));
-        lines.extend(step.unhandled.iter().map(|what| format!("     not handled: {what}")));
+        lines.extend(step.effects.iter().map(|told| format!("     {}", told.line())));
     }
     for line in lines {
         let _ = writeln!(stderr(), "retime: {}", printable(&line));

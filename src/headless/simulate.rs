@@ -85,11 +85,7 @@ fn describe(loaded: &Loaded, outcome: &Outcome, out: &mut dyn Write) -> io::Resu
         )?;
     }
     if summary.unmodelled_share >= LEAST_SHARE {
-        writeln!(
-            out,
-            "  no model    for tasks that run in {} of the iteration: they keep their time",
-            percent(summary.unmodelled_share)
-        )?;
+        writeln!(out, "  no model    for {} of the work: it keeps its time", percent(summary.unmodelled_share))?;
     }
     writeln!(out, "  GPU busy    {:.0}, kernels alone {}", Percent(summary.gpu_busy), summary.kernel_only_ns)?;
     if let Some(bytes) = summary.memory_bytes {
@@ -113,12 +109,12 @@ fn describe(loaded: &Loaded, outcome: &Outcome, out: &mut dyn Write) -> io::Resu
         if let Some(assumed) = step.assumed() {
             writeln!(out, "     {assumed}; the band reaches back by it")?;
         }
-        for what in &step.unhandled {
-            writeln!(out, "     not handled: {what}")?;
+        for told in &step.effects {
+            writeln!(out, "     {}", told.line())?;
         }
         if step.unhandled_share >= NOTABLE {
             let (time, share) = (step.unhandled_ns, Percent(step.unhandled_share));
-            writeln!(out, "     not handled in all: {time}, {share:.0} of the work")?;
+            writeln!(out, "     not modelled in all: {time}, {share:.0} of the work")?;
         }
     }
     Ok(())

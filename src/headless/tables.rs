@@ -168,8 +168,8 @@ fn describe(answer: &Answer, out: &mut dyn Write) -> io::Result<()> {
     }
     for (number, step) in answer.steps.iter().enumerate() {
         writeln!(out, "{}. {}: {}", number + 1, step.transform, step.summary)?;
-        for what in &step.unhandled {
-            writeln!(out, "     not handled: {what}")?;
+        for told in &step.effects {
+            writeln!(out, "     {}", told.line())?;
         }
     }
     if answer.plans.is_empty() {

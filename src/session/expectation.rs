@@ -3,7 +3,7 @@
 use retime_core::scenario::StepError;
 use retime_core::units::{Bytes, DurNs, Percent, SHARE_UNITS, SIZE_UNITS, TIME_UNITS, parse_quantity};
 
-use super::Summary;
+use super::{Outcome, Summary};
 
 /// What a figure is counted in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,32 +12,37 @@ enum Unit {
     Share,
     Bytes,
     Count,
+    /// Steps of the scenario.
+    Steps,
 }
 
 /// A figure of a scenario.
 struct Figure {
     name: &'static str,
     unit: Unit,
-    of: fn(&Summary) -> Option<f64>,
+    of: fn(&Outcome) -> Option<f64>,
 }
 
 const FIGURES: &[Figure] = &[
-    Figure { name: "iteration", unit: Unit::Time, of: |summary| Some(summary.simulated_ns.0 as f64) },
-    Figure { name: "measured", unit: Unit::Time, of: |summary| Some(summary.measured_ns.0 as f64) },
-    Figure { name: "base", unit: Unit::Time, of: |summary| Some(summary.base_simulated_ns.0 as f64) },
-    Figure { name: "gain", unit: Unit::Share, of: gain },
-    Figure { name: "replay_error", unit: Unit::Share, of: |summary| Some(summary.replay_error) },
-    Figure { name: "unexplained", unit: Unit::Share, of: |summary| Some(summary.unexplained_share) },
-    Figure { name: "unmodelled", unit: Unit::Share, of: |summary| Some(summary.unmodelled_share) },
-    Figure { name: "gpu_busy", unit: Unit::Share, of: |summary| Some(summary.gpu_busy) },
-    Figure { name: "gpu_active", unit: Unit::Time, of: |summary| Some(summary.gpu_active_ns.0 as f64) },
-    Figure { name: "kernel_only", unit: Unit::Time, of: |summary| Some(summary.kernel_only_ns.0 as f64) },
-    Figure { name: "memory", unit: Unit::Bytes, of: |summary| Some(summary.memory_bytes?.0 as f64) },
-    Figure { name: "batch", unit: Unit::Count, of: |summary| Some(summary.batch?.1 as f64) },
+    Figure { name: "iteration", unit: Unit::Time, of: |outcome| Some(outcome.summary.simulated_ns.0 as f64) },
+    Figure { name: "measured", unit: Unit::Time, of: |outcome| Some(outcome.summary.measured_ns.0 as f64) },
+    Figure { name: "base", unit: Unit::Time, of: |outcome| Some(outcome.summary.base_simulated_ns.0 as f64) },
+    Figure { name: "gain", unit: Unit::Share, of: |outcome| gain(&outcome.summary) },
+    Figure { name: "replay_error", unit: Unit::Share, of: |outcome| Some(outcome.summary.replay_error) },
+    Figure { name: "replay", unit: Unit::Share, of: |outcome| Some(outcome.summary.replay_error.abs()) },
+    Figure { name: "unexplained", unit: Unit::Share, of: |outcome| Some(outcome.summary.unexplained_share) },
+    Figure { name: "not-modelled", unit: Unit::Share, of: |outcome| Some(outcome.summary.unmodelled_share) },
+    Figure { name: "unmodelled", unit: Unit::Share, of: |outcome| Some(outcome.summary.unmodelled_share) },
+    Figure { name: "no-effect", unit: Unit::Steps, of: |outcome| Some(outcome.without_effect().count() as f64) },
+    Figure { name: "gpu_busy", unit: Unit::Share, of: |outcome| Some(outcome.summary.gpu_busy) },
+    Figure { name: "gpu_active", unit: Unit::Time, of: |outcome| Some(outcome.summary.gpu_active_ns.0 as f64) },
+    Figure { name: "kernel_only", unit: Unit::Time, of: |outcome| Some(outcome.summary.kernel_only_ns.0 as f64) },
+    Figure { name: "memory", unit: Unit::Bytes, of: |outcome| Some(outcome.summary.memory_bytes?.0 as f64) },
+    Figure { name: "batch", unit: Unit::Count, of: |outcome| Some(outcome.summary.batch?.1 as f64) },
     Figure {
         name: "ranks",
         unit: Unit::Count,
-        of: |summary| Some(summary.ranks.iter().map(|rank| f64::from(rank.count)).sum()),
+        of: |outcome| Some(outcome.summary.ranks.iter().map(|rank| f64::from(rank.count)).sum()),
     },
 ];
 
@@ -78,21 +83,23 @@ pub struct Verdict {
 }
 
 impl Expectation {
-    /// Reads `FIGURE < VALUE` (also `<=`, `>`, `>=`, `=`), `FIGURE within SHARE` of nothing, or `FIGURE within SHARE of VALUE`.
+    /// Reads `no-effect`, `FIGURE < VALUE` (also `<=`, `>`, `>=`, `=`), `FIGURE within SHARE` of nothing, or `FIGURE within SHARE of VALUE`.
     ///
     /// # Errors
     /// An unknown figure with the nearest, or a value that cannot be read.
     pub fn parse(text: &str) -> Result<Self, String> {
         const FORM: &str = "expected FIGURE < VALUE (or <=, >, >=, =), or FIGURE within PERCENT [of VALUE]";
         let text = text.trim();
-        let end = text.find(|c: char| !(c.is_alphanumeric() || c == '_')).ok_or(FORM)?;
+        let end = text.find(|c: char| !(c.is_alphanumeric() || "_-".contains(c))).unwrap_or(text.len());
         let (name, rest) = text.split_at(end);
         let names = || FIGURES.iter().map(|figure| figure.name);
         let figure = FIGURES.iter().find(|figure| figure.name == name);
         let figure = figure.ok_or_else(|| StepError::unknown(1, "figure", name, names()).message)?;
         let rest = rest.trim();
         let value = |text: &str| value(text, figure.unit);
-        let test = if let Some(rest) = rest.strip_prefix("within ") {
+        let test = if rest.is_empty() && figure.unit == Unit::Steps {
+            Test::AtLeast(1.0)
+        } else if let Some(rest) = rest.strip_prefix("within ") {
             match rest.split_once(" of ") {
                 Some((share, middle)) => Test::Within(self::value(share, Unit::Share)?, value(middle)?),
                 None if figure.unit == Unit::Share => Test::Within(value(rest)?, 0.0),
@@ -114,9 +121,14 @@ impl Expectation {
         Ok(Self { text: text.to_owned(), figure, test })
     }
 
-    /// Holds it against `summary`; a figure that is not known holds nothing.
-    pub fn check(&self, summary: &Summary) -> Verdict {
-        let figure = (self.figure.of)(summary);
+    /// Whether it takes steps without effect for granted.
+    pub fn is_of_no_effect(&self) -> bool {
+        self.figure.unit == Unit::Steps
+    }
+
+    /// Holds it against `outcome`; a figure that is not known holds nothing.
+    pub fn check(&self, outcome: &Outcome) -> Verdict {
+        let figure = (self.figure.of)(outcome);
         let holds = figure.is_some_and(|figure| self.test.holds(figure));
         let got = figure.map_or("not known".to_owned(), |figure| shown(figure, self.figure.unit));
         Verdict { expected: self.text.clone(), got: format!("{} {got}", self.figure.name), holds }
@@ -143,7 +155,7 @@ fn value(text: &str, unit: Unit) -> Result<f64, String> {
         Unit::Time => (TIME_UNITS, None, "a time such as 40ms"),
         Unit::Share => (SHARE_UNITS, Some(1.0), "a share such as 1% or 0.01"),
         Unit::Bytes => (SIZE_UNITS, None, "a size such as 16GiB"),
-        Unit::Count => (&[][..], Some(1.0), "a number"),
+        Unit::Count | Unit::Steps => (&[][..], Some(1.0), "a number"),
     };
     parse_quantity(text, units, bare).ok_or_else(|| format!("`{}`: expected {example}", text.trim()))
 }
@@ -153,7 +165,7 @@ fn shown(figure: f64, unit: Unit) -> String {
         Unit::Time => DurNs(figure as i64).to_string(),
         Unit::Share => format!("{:.3}", Percent(figure)),
         Unit::Bytes => Bytes(figure as u64).to_string(),
-        Unit::Count => figure.to_string(),
+        Unit::Count | Unit::Steps => figure.to_string(),
     }
 }
 

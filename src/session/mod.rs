@@ -22,7 +22,7 @@ pub mod synthetic;
 
 pub use retime_core::engine::{
     Engine, EngineError, ErrorBand, Loaded, Outcome, PeriodShift, RankSummary, StepOutcome, Straggler, Summary,
-    TaskRow, Timeline, lane_label, read_overheads, read_table_facts, read_text,
+    TaskRow, Timeline, Told, lane_label, read_overheads, read_table_facts, read_text,
 };
 pub use retime_core::memory::{KindBytes, MemorySummary, RankMemorySummary};
 

@@ -7,7 +7,7 @@ use serde::Serialize;
 use retime_core::analysis::busy;
 use retime_core::scenario::placements::{step_of, without_plans};
 use retime_core::scenario::tables::{Plan, Sharder, TablePlacement, Tables};
-use retime_core::scenario::{Resolved, Scenario, Step, resolve};
+use retime_core::scenario::{Resolved, Scenario, Step, StepReport, resolve};
 use retime_core::sim::{Schedule, simulate};
 use retime_core::units::{Bytes, DurNs};
 
@@ -185,7 +185,7 @@ impl<'a> Sharding<'a> {
         let windows = self.loaded.graph.ranks.iter().map(|part| busy::window(part, &resolved.timed, &schedule));
         let period = windows.map(|(begin, end)| end.since(begin)).max();
         let placements: Vec<TablePlacement> = placements.iter().map(|placement| self.by_numbers(placement)).collect();
-        let unhandled = report.map(|report| report.unhandled.clone()).unwrap_or_default();
+        let unhandled = report.map(StepReport::lines).unwrap_or_default();
         ShardingPlan {
             sharder: sharder.to_owned(),
             simulated_ns: period.filter(|_| is_done),

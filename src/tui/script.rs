@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::session::{Played, ScriptLine, Status, Verdict};
+use crate::session::{Expectation, Played, ScriptLine, Status, Verdict};
 
 use super::app::App;
 use super::command::run_line;
@@ -16,12 +16,14 @@ pub struct Script {
     pub file: String,
     rest: VecDeque<ScriptLine>,
     played: Vec<Played>,
+    /// Steps without effect that were said or expected already.
+    idle: Vec<String>,
 }
 
 impl Script {
     /// The lines of `file`, none played yet.
     pub fn new(file: String, lines: Vec<ScriptLine>) -> Self {
-        Self { file, rest: lines.into(), played: Vec::new() }
+        Self { file, rest: lines.into(), played: Vec::new(), idle: Vec::new() }
     }
 
     /// The last line turned out not to have worked after all: nothing more is played.
@@ -32,13 +34,40 @@ impl Script {
             last.message = Some(reason);
         }
     }
+
+    /// Whether the next line expects that a step has no effect.
+    fn expects_no_effect(&self) -> bool {
+        let expected = self.rest.front().and_then(|line| line.text.strip_prefix("expect "));
+        expected.and_then(|text| Expectation::parse(text).ok()).is_some_and(|expected| expected.is_of_no_effect())
+    }
+
+    /// The last line fails if a step came to have no effect by it, and the next line does not expect that.
+    fn note_idle(&mut self, idle: Vec<(String, String)>) {
+        let new = idle.iter().find(|(step, _)| !self.idle.contains(step));
+        if let (Some((step, why)), Some(last)) = (new.filter(|_| !self.expects_no_effect()), self.played.last_mut())
+            && matches!(last.status, Status::Done | Status::Holds)
+        {
+            last.status = Status::Fails;
+            last.expected = Some("an effect".to_owned());
+            last.got = Some(format!("none of {step}: {why}"));
+        }
+        self.idle = idle.into_iter().map(|(step, _)| step).collect();
+    }
+}
+
+/// Steps in force of the trace that is shown that have no effect, each with why.
+fn idle_steps(app: &App) -> Vec<(String, String)> {
+    let Some(work) = app.workspace().filter(|work| !work.is_stale()) else { return Vec::new() };
+    work.outcome.without_effect().map(|(step, why)| (step.transform.clone(), why.to_owned())).collect()
 }
 
 /// Plays lines as long as nothing has to be waited for.
 pub fn pump(app: &mut App) -> Vec<Effect> {
     let mut effects = Vec::new();
     while app.is_settled() {
+        let idle = idle_steps(app);
         let Some(script) = &mut app.script else { break };
+        script.note_idle(idle);
         match script.rest.pop_front() {
             Some(line) => effects.extend(play(app, line)),
             None => finish(app),

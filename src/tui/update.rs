@@ -5,8 +5,8 @@ use std::sync::Arc;
 use crossterm::event::{KeyEvent, KeyEventKind, MouseEvent};
 use ratatui::layout::Size;
 
-use crate::session::{Outcome, SavedSession};
-use retime_core::scenario::Scenario;
+use crate::session::{Outcome, SavedSession, StepOutcome};
+use retime_core::scenario::{EffectKind, Scenario};
 
 use super::app::App;
 use super::command::{self, run_line};
@@ -276,21 +276,23 @@ fn evaluated(
         return Vec::new();
     }
     let is_wanted = revision == work.wanted;
-    let first_unhandled = outcome
-        .steps
-        .iter()
-        .filter(|step| step.enabled)
-        .find(|step| !step.unhandled.is_empty())
-        .map(|step| format!("{} leaves some work as it was: f2 says which", step.transform));
+    let first = outcome.steps.iter().filter(|step| step.enabled).find_map(mention);
     let is_first = density.is_some();
     let effects = work.take(outcome, density, view_model);
-    if let Some(text) = first_unhandled.filter(|_| is_wanted && is_first) {
+    if let Some(text) = first.filter(|_| is_wanted && is_first) {
         app.mention(Message::note(text));
     }
     if is_wanted && !is_first && app.overlay.is_none() {
         return effects.into_iter().chain(app.start_background()).collect();
     }
     effects
+}
+
+/// What a step has to say as soon as its result is there.
+fn mention(step: &StepOutcome) -> Option<String> {
+    let why = step.no_effect().map(|why| format!("{} has no effect: {why}", step.transform));
+    let is_kept = step.effects.iter().any(|told| told.kind == EffectKind::NotModelled);
+    why.or_else(|| is_kept.then(|| format!("{} leaves some work as it was: f2 says which", step.transform)))
 }
 
 /// Takes rows; what the open view shows beyond them is asked for.

@@ -231,6 +231,7 @@ fn the_path_of_an_edited_scenario_goes_through_what_the_edit_added() {
         members: vec![kernel],
     };
     let resolved = Resolved {
+        kept: Vec::new(),
         graph: Arc::new(graph),
         timed: Arc::new(timed),
         changes: Vec::new(),

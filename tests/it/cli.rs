@@ -574,6 +574,38 @@ fn a_failing_expectation_exits_with_three_and_names_line_expected_and_got() {
 
 #[cfg(feature = "tui")]
 #[test]
+fn a_step_without_effect_fails_a_script_unless_the_next_line_expects_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let (status, answer, said) =
+        run_script(folder.path(), "step remove name=nothing\nstep scale kind=T1 x0.5\nexpect gain > 5%\n");
+    assert_eq!((status, &answer["lines"][1]["status"]), (3, &"done".into()), "said once: {said}");
+    assert!(said.contains("line 1: expected an effect, got none of remove name=nothing: nothing matches"), "{said}");
+    let expected = "step remove name=nothing\nexpect no-effect\nundo\nexpect no-effect = 0\nexpect replay < 1%\n\
+        step remove name=nothing\nexpect no-effect\nstep scale * x1\nbatch 256\nexpect not-modelled < 5 %\n";
+    let (status, _, said) = run_script(folder.path(), expected);
+    assert_eq!(status, 0, "{said}");
+}
+
+#[test]
+fn what_a_step_says_has_a_kind_and_a_share() {
+    let lines = ["remove name=nothing", "parallelize kind=T1", "cuda-graph", "resize-op * 3->7"];
+    let gpu = sample(GPU);
+    let mut arguments = vec!["simulate", &gpu];
+    arguments.extend(lines.iter().flat_map(|line| ["--step", line]));
+    let answer = json(&arguments);
+    let said = |step: usize, kind: &str| {
+        let effects = answer["steps"][step]["effects"].as_array().unwrap();
+        effects.iter().find(|effect| effect["kind"] == kind).cloned()
+    };
+    assert!(said(0, "no-effect").unwrap()["text"].as_str().unwrap().starts_with("nothing matches"), "{answer}");
+    for (step, line) in lines.iter().enumerate() {
+        let texts = answer["steps"][step]["effects"].as_array().unwrap().iter().map(|effect| &effect["text"]);
+        assert!(texts.eq(answer["steps"][step]["unhandled"].as_array().unwrap()), "{line}: {answer}");
+    }
+}
+
+#[cfg(feature = "tui")]
+#[test]
 fn a_line_that_cannot_be_carried_out_ends_the_script_with_one() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("there.md"), "precious").unwrap();

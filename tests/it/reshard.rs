@@ -101,7 +101,7 @@ fn look_up_work_is_conserved_and_the_exchange_grows_with_the_largest_share() {
 fn unknown_tables_and_ranks_are_told_and_the_rest_still_moves() {
     let (base, context) = two_ranks();
     let moved = run(base, context, &["reshard-tables t99:r1 t0:r9 t3:r1"]);
-    let told = moved.reports[0].unhandled.join("\n");
+    let told = moved.reports[0].lines().join("\n");
     assert!(told.contains("there is no table t99: t0 to t7 can move"), "{told}");
     assert!(told.contains("there is no rank 9"), "{told}");
     assert!(moved.reports[0].summary.starts_with("1 table moved"), "{:?}", moved.reports);
@@ -112,7 +112,7 @@ fn one_rank_has_nowhere_to_move_tables_to() {
     let folder = samples();
     let (base, context) = build(&[folder.join("dlrm-ddp-b64-fp32-cpu.kineto.json.gz")]);
     let resolved = run(base, context, &["reshard-tables naive"]);
-    assert!(resolved.reports[0].unhandled[0].starts_with("one rank is loaded"));
+    assert!(resolved.reports[0].lines()[0].starts_with("one rank is loaded"));
     assert_is_base(base, &resolved);
 }
 
@@ -139,6 +139,6 @@ fn batched_lookups_of_eight_ranks_share_their_recorded_sums() {
     assert_is_base(base, &run(base, context, &["reshard-tables t0:r1", "reshard-tables t0:r0"]));
     let all = "reshard-tables t0:r7 t3:r7 t6:r7 t9:r7 t12:r7 t1:r7 t4:r7 t7:r7 t10:r7 t13:r7 t2:r7 t5:r7";
     let full = run(base, context, &["swap-gpu P4", all]);
-    assert!(full.reports[1].unhandled[0].contains("rank 7 would hold"), "{:?}", full.reports);
+    assert!(full.reports[1].lines()[0].contains("rank 7 would hold"), "{:?}", full.reports);
     assert_eq!(full.timed.durations, run(base, context, &["swap-gpu P4"]).timed.durations);
 }

@@ -153,7 +153,7 @@ fn a_database_sets_the_overheads_and_twice_the_database_twice_the_time() {
     assert!((overheads(&twice) / overheads(&once) - 2.0).abs() < 1e-4);
     assert!(iteration(base.graph(), &twice.timed) > iteration(base.graph(), &once.timed));
     let absent = run(base, &context, &["overheads absent.json"]);
-    assert!(absent.changes.is_empty() && absent.reports[0].unhandled[0].contains("no such file"));
+    assert!(absent.changes.is_empty() && absent.reports[0].lines()[0].contains("no such file"));
     let back = run(base, &context, &["overheads doubled.json", "overheads measured"]);
     assert_same(&back.timed, base.timed());
     let halved = run(base, &context, &["overheads doubled.json", "scale kind=T2 x0.5"]);
@@ -166,7 +166,7 @@ fn kernels_without_an_operator_follow_their_twins_or_their_roof_to_another_devic
         let Some((base, context)) = open(path) else { continue };
         let resolved = run(base, context, &[&format!("swap-gpu {gpu}")]);
         let report = &resolved.reports[0];
-        assert!(report.unhandled.iter().all(|line| !line.contains("no model covers it")), "{:?}", report.unhandled);
+        assert!(report.lines().iter().all(|line| !line.contains("no model covers it")), "{:?}", report.lines());
         let kernels = |node: &petgraph::graph::NodeIndex| base.graph().tasks[*node].kind == TaskKind::Kernel;
         let all = base.graph().tasks.node_indices().filter(kernels).count();
         assert!(

@@ -27,7 +27,7 @@ impl Capture {
     fn predicted_ms(&self, lines: &[&str]) -> f64 {
         let resolved = resolve(self.base, &Scenario::parse(lines.iter().copied()).unwrap(), &self.context);
         for (line, report) in lines.iter().zip(&resolved.reports) {
-            println!("  {line}: {} changed, {}; {:?}", report.changed, report.summary, report.unhandled);
+            println!("  {line}: {} changed, {}; {:?}", report.changed, report.summary, report.lines());
         }
         let mut schedule = Schedule::default();
         simulate(&resolved.timed, &mut schedule);

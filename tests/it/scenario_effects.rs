@@ -523,7 +523,7 @@ fn a_reduction_waits_for_the_gradients_that_were_recorded_before_it() {
     assert_near(opened.time(&[]), 743.0);
     // Gradients 9…412. Reductions after the first, 109…259, and after the third, 311…461; update …491.
     assert_near(opened.time(&["overlap-comm"]), 491.0);
-    let unhandled = &opened.resolve(&["overlap-comm"]).reports[0].unhandled;
+    let unhandled = &opened.resolve(&["overlap-comm"]).reports[0].lines();
     assert!(!unhandled.iter().any(|line| line.contains("evenly")), "{unhandled:?}");
 }
 

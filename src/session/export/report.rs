@@ -132,9 +132,10 @@ fn steps(steps: &[StepOutcome], base: DurNs) -> Block {
 }
 
 fn unhandled(steps: &[StepOutcome]) -> Vec<Block> {
-    let lines = steps.iter().filter(|step| step.enabled).flat_map(|step| {
-        step.unhandled.iter().map(|what| Block::Text(format!("Not handled by {}: {what}", step.transform)))
-    });
+    let lines = steps
+        .iter()
+        .filter(|step| step.enabled)
+        .flat_map(|step| step.effects.iter().map(|told| Block::Text(format!("{}: {}", step.transform, told.line()))));
     lines.collect()
 }
 

@@ -212,7 +212,7 @@ fn expect(app: &mut App, text: &str) -> CommandResult {
     if work.is_stale() {
         return Err("the result is still being computed".to_owned());
     }
-    let verdict = expectation.check(&work.outcome.summary);
+    let verdict = expectation.check(&work.outcome);
     app.verdict = Some(verdict.clone());
     let Verdict { expected, got, holds } = verdict;
     if !holds {

@@ -121,7 +121,6 @@ fn replay_error(summary: &Summary) -> Pieces {
 
 /// The second line, from all to the least that is shown.
 fn figures(work: &Workspace) -> Vec<Pieces> {
-    let summary = &work.outcome.summary;
     let (iteration, gpu, brief_gpu) = (iteration(work), gpu(work, false), gpu(work, true));
     let [changed_memory, memory, brief_memory] =
         [Memory::Change, Memory::Full, Memory::Brief].map(|how| memory(work, how));
@@ -135,15 +134,8 @@ fn figures(work: &Workspace) -> Vec<Pieces> {
         }
         all
     };
-    let unmodelled = if summary.unmodelled_share >= 0.005 {
-        vec![(format!("{:.0} unmodelled", Percent(summary.unmodelled_share)), Role::Warn)]
-    } else {
-        Vec::new()
-    };
     vec![
-        join(&[&iteration, &gpu, &changed_memory, &unmodelled]),
         join(&[&iteration, &gpu, &changed_memory]),
-        join(&[&iteration, &gpu, &memory, &unmodelled]),
         join(&[&iteration, &gpu, &memory]),
         join(&[&iteration, &gpu, &brief_memory]),
         join(&[&iteration, &brief_gpu, &brief_memory]),
@@ -183,8 +175,25 @@ fn iteration(work: &Workspace) -> Pieces {
     if half >= 0.0005 {
         pieces.push((format!(", ±{:.0}", Percent(half.max(0.01))), Role::Dim));
     }
+    for caveat in caveats(work) {
+        pieces.push((", ".to_owned(), Role::Dim));
+        pieces.push((caveat, Role::Warn));
+    }
     pieces.push((")".to_owned(), Role::Dim));
     pieces
+}
+
+/// What belongs beside the number: steps without effect, and work that keeps its time because no model covers it.
+fn caveats(work: &Workspace) -> Vec<String> {
+    let share = work.outcome.summary.unmodelled_share;
+    let none = match work.outcome.steps.iter().filter(|step| step.no_effect().is_some()).count() {
+        0 => None,
+        1 if work.outcome.steps.len() == 1 => Some("no effect".to_owned()),
+        1 => Some("1 step without effect".to_owned()),
+        steps => Some(format!("{steps} steps without effect")),
+    };
+    let kept = (share >= 0.005).then(|| format!("{:.0} not modelled", Percent(share)));
+    none.into_iter().chain(kept).collect()
 }
 
 /// `GPU busy 41 % → 78 %`; briefly `GPU 78 %`.

@@ -7,6 +7,7 @@ use crate::tui::theme::Role;
 use crate::tui::timeline::short_name;
 use crate::tui::workspace::Workspace;
 use retime_core::diagnostic::Severity;
+use retime_core::scenario::EffectKind;
 
 /// Draws the list.
 pub fn render(app: &App, scroll: usize, canvas: &mut Canvas<'_>) {
@@ -26,7 +27,7 @@ fn lines(app: &App, width: usize) -> Vec<(String, Role)> {
     if app.messages.is_empty() {
         lines.push(("nothing so far".to_owned(), Role::Dim));
     }
-    unhandled(app, width, &mut lines);
+    effects(app, width, &mut lines);
     lines.push((String::new(), Role::Text));
     lines.push(("about this trace".to_owned(), Role::Title));
     let Some(work) = app.workspace() else { return lines };
@@ -68,14 +69,17 @@ fn late_starts(work: &Workspace, width: usize, lines: &mut Vec<(String, Role)>) 
     }
 }
 
-/// What the steps of the scenario could not do.
-fn unhandled(app: &App, width: usize, lines: &mut Vec<(String, Role)>) {
+/// What the steps of the scenario say of themselves.
+fn effects(app: &App, width: usize, lines: &mut Vec<(String, Role)>) {
     let Some(work) = app.workspace() else { return };
-    for step in work.outcome.steps.iter().filter(|step| !step.unhandled.is_empty()) {
+    for step in work.outcome.steps.iter().filter(|step| !step.effects.is_empty()) {
         lines.push((String::new(), Role::Text));
-        lines.push((format!("what {} could not do", step.transform), Role::Title));
-        for line in &step.unhandled {
-            lines.extend(wrap(&retime_core::intern::printable(line), width).into_iter().map(|line| (line, Role::Warn)));
+        lines.push((format!("about {}", step.transform), Role::Title));
+        for told in &step.effects {
+            let is_caveat = matches!(told.kind, EffectKind::NoEffect | EffectKind::NotModelled);
+            let role = if is_caveat { Role::Warn } else { Role::Text };
+            let text = told.line();
+            lines.extend(wrap(&retime_core::intern::printable(&text), width).into_iter().map(|line| (line, role)));
         }
     }
 }

@@ -1,10 +1,11 @@
 //! The scenario: a list of steps with what each gains, or one line where there is no room.
 
-use crate::session::StepOutcome;
+use crate::session::{StepOutcome, Told};
 use crate::tui::canvas::{Canvas, wrapped};
 use crate::tui::theme::Role;
 use crate::tui::timeline::signed;
 use crate::tui::workspace::Workspace;
+use retime_core::scenario::EffectKind;
 use retime_core::units::DurNs;
 
 /// What a new user may press first.
@@ -58,8 +59,10 @@ pub fn list(work: &Workspace, is_focused: bool, canvas: &mut Canvas<'_>) {
         let line = step.to_string();
         let outcome = outcome_of(work, index, &line);
         let gain = outcome.and_then(|step| step.marginal_ns);
+        let is_idle = outcome.is_some_and(|step| step.no_effect().is_some());
         let (text, role) = match gain {
             _ if !step.enabled => ("off".to_owned(), Role::Faint),
+            _ if is_idle => ("no effect".to_owned(), Role::Warn),
             Some(gain) => (share(gain, base), gain_role(gain)),
             None => ("…".to_owned(), Role::Dim),
         };
@@ -97,27 +100,33 @@ fn account(step: &StepOutcome, base: DurNs, canvas: &mut Canvas<'_>) {
     }
     y += paragraph(canvas, y, &step.summary, Role::Dim);
     y += 1;
-    for (reason, count) in reasons(&step.unhandled).into_iter().take(MOST_REASONS) {
-        let kinds = if count == 1 { "1 kind of work".to_owned() } else { format!("{count} kinds of work") };
-        y += paragraph(canvas, y, &format!("! {kinds}: {reason}"), Role::Warn);
+    for told in reasons(&step.effects).into_iter().take(MOST_REASONS) {
+        y += paragraph(canvas, y, &told, Role::Warn);
     }
-    if !step.unhandled.is_empty() {
+    if !step.effects.is_empty() {
         canvas.line(1, y, &[("f2", Role::Key), (" lists them", Role::Dim)]);
     }
 }
 
-/// Why work was left as it was, with how many lines say so, the most frequent first.
-fn reasons(unhandled: &[String]) -> Vec<(&str, usize)> {
+/// Why a step has no effect and work keeps its time, then what is assumed; what holds of several kinds of work is said once.
+fn reasons(effects: &[Told]) -> Vec<String> {
+    let of = |kind| effects.iter().filter(move |told| told.kind == kind);
     let mut counts: Vec<(&str, usize)> = Vec::new();
-    for line in unhandled {
-        let reason = line.split_once(": ").map_or(line.as_str(), |(_, reason)| reason);
+    for told in of(EffectKind::NotModelled) {
+        let reason = told.text.split_once(": ").map_or(told.text.as_str(), |(_, reason)| reason);
         match counts.iter_mut().find(|(known, _)| *known == reason) {
             Some((_, count)) => *count += 1,
             None => counts.push((reason, 1)),
         }
     }
     counts.sort_by_key(|&(_, count)| std::cmp::Reverse(count));
-    counts
+    let kinds = |(reason, count): (&str, usize)| {
+        let kinds = if count == 1 { "1 kind of work".to_owned() } else { format!("{count} kinds of work") };
+        format!("! {kinds}: {reason}")
+    };
+    let none = of(EffectKind::NoEffect).map(|told| format!("! {}", told.line()));
+    let assumed = of(EffectKind::Assumption).map(|told| format!("· {}", told.line()));
+    none.chain(counts.into_iter().map(kinds)).chain(assumed).collect()
 }
 
 /// Writes `text` over as many lines as it takes; how many.

@@ -26,7 +26,9 @@ use crate::diagnostic::{Diagnostics, Severity};
 use crate::graph::{BuildOptions, ExecutionGraph, LaneKind, Task, build_lowered};
 use crate::memory;
 use crate::scenario::tables::TableFacts;
-use crate::scenario::{self, Base, Context, Databases, Known, Resolved, Scenario, Step, StepReport};
+use crate::scenario::{
+    self, Base, Context, Databases, Effect, EffectKind, Known, Resolved, Scenario, Step, StepReport,
+};
 use crate::sim::{Schedule, resimulate_from, simulate};
 use crate::trace::{self, Job, OpenOptions, RankClasses, RankTrace};
 use crate::units::DurNs;
@@ -36,7 +38,7 @@ pub use error::EngineError;
 pub use files::read_text;
 pub use loaded::Loaded;
 pub use noise::{TYPICAL_SPREAD, spread_of_steps};
-pub use outcome::{Outcome, StepOutcome};
+pub use outcome::{Outcome, StepOutcome, Told};
 pub use summary::{ErrorBand, PeriodShift, RankSummary, Straggler, Summary, errors_by_model};
 pub use table_facts::{TABLE_FACTS_FILE, read_table_facts};
 pub use timeline::{TaskRow, Timeline, lane_label};
@@ -366,6 +368,16 @@ fn assumed_of(step: &StepOutcome, change: DurNs) -> DurNs {
     change.scale(f64::from(step.assumed_share))
 }
 
+/// What a step says, with times as shares of `all`.
+fn told(effect: &Effect, all: f64) -> Told {
+    let share = match effect.kind {
+        EffectKind::NotModelled => Some(effect.time.0 as f64 / all),
+        EffectKind::Assumption => effect.assumed.map(f64::from),
+        EffectKind::NoEffect | EffectKind::Note => None,
+    };
+    Told { kind: effect.kind, text: effect.text.clone(), share }
+}
+
 fn step_outcomes(scenario: &Scenario, resolved: &Resolved) -> Vec<StepOutcome> {
     if scenario.steps.is_empty() {
         return Vec::new();
@@ -377,10 +389,11 @@ fn step_outcomes(scenario: &Scenario, resolved: &Resolved) -> Vec<StepOutcome> {
         alone_ns: None,
         marginal_ns: None,
         summary: report.summary.clone(),
-        unhandled: report.unhandled.clone(),
-        unhandled_ns: report.unhandled_ns,
-        unhandled_share: report.unhandled_ns.0 as f64 / all,
-        assumed_share: report.doubt,
+        effects: report.effects.iter().map(|effect| told(effect, all)).collect(),
+        unhandled: report.lines(),
+        unhandled_ns: report.not_modelled(),
+        unhandled_share: report.not_modelled().0 as f64 / all,
+        assumed_share: report.assumed(),
     };
     scenario.steps.iter().zip(&resolved.reports).map(outcome).collect()
 }

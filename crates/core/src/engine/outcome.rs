@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::analysis::busy;
 use crate::graph::{TaskId, TaskKind};
-use crate::scenario::{Resolved, Scenario};
+use crate::scenario::{EffectKind, Resolved, Scenario};
 use crate::sim::Schedule;
 use crate::units::{DurNs, Percent, TimeNs};
 
@@ -26,7 +26,9 @@ pub struct StepOutcome {
     pub marginal_ns: Option<DurNs>,
     /// What it did, in one line.
     pub summary: String,
-    /// What it could not do.
+    /// What a reader has to know of it.
+    pub effects: Vec<Told>,
+    /// The same, in words alone.
     pub unhandled: Vec<String>,
     /// Traced time of the tasks that it should have changed and could not.
     pub unhandled_ns: DurNs,
@@ -36,7 +38,42 @@ pub struct StepOutcome {
     pub assumed_share: f32,
 }
 
+/// One thing that a step says, and how much it concerns.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Told {
+    /// What kind of thing.
+    pub kind: EffectKind,
+    /// In one line.
+    pub text: String,
+    /// Of what is not modelled, its traced time as a share of the device's, or of the host's where no device was used; of an
+    /// assumption the share of what the step changes in the iteration, where that can be told.
+    pub share: Option<f64>,
+}
+
+impl Told {
+    /// In a line that begins with what kind of thing it is.
+    pub fn line(&self) -> String {
+        let Self { text, share, .. } = self;
+        match (self.kind, share) {
+            (EffectKind::NoEffect, _) => format!("no effect: {text}"),
+            (EffectKind::NotModelled, Some(share)) if *share >= 0.0005 => {
+                format!("not modelled, {:.1} of the work: {text}", Percent(*share))
+            }
+            (EffectKind::NotModelled, _) => format!("not modelled: {text}"),
+            (EffectKind::Assumption, Some(share)) => format!("assumed, {:.0} of its change: {text}", Percent(*share)),
+            (EffectKind::Assumption, None) => format!("assumed: {text}"),
+            (EffectKind::Note, _) => format!("note: {text}"),
+        }
+    }
+}
+
 impl StepOutcome {
+    /// Why it changes nothing; `None` where it changes anything or asks for what there is.
+    pub fn no_effect(&self) -> Option<&str> {
+        let none = self.effects.iter().find(|told| told.kind == EffectKind::NoEffect);
+        none.filter(|_| self.enabled).map(|told| told.text.as_str())
+    }
+
     /// What of its change is assumed, in a phrase; `None` where nothing is.
     pub fn assumed(&self) -> Option<String> {
         (self.assumed_share > 0.0)
@@ -70,6 +107,11 @@ impl Outcome {
             (begin, end, timed.task(part.end))
         });
         windows.max_by_key(|(begin, end, _)| end.since(*begin))
+    }
+
+    /// The steps in force that change nothing, each with why.
+    pub fn without_effect(&self) -> impl Iterator<Item = (&StepOutcome, &str)> {
+        self.steps.iter().filter_map(|step| Some((step, step.no_effect()?)))
     }
 
     /// When the last rank ends its iteration.

@@ -141,7 +141,8 @@ pub struct Summary {
     pub fits: Option<bool>,
     /// What that memory holds, and of every rank; `None` where nothing tells.
     pub memory: Option<MemorySummary>,
-    /// Share of the iteration in which changed tasks run that no model covers.
+    /// Share of the device's time in the iteration, or of the host's where no device is used, of tasks that edits should have
+    /// changed and no model covers.
     pub unmodelled_share: f64,
     /// Share of the iteration in which changed tasks run that models predict beyond what they were fitted on.
     pub extrapolated_share: f64,
@@ -170,7 +171,7 @@ impl Summary {
         );
         let is_unmodelled = |p: &Prediction| p.provenance == Provenance::Unmodelled;
         let (unmodelled_share, extrapolated_share) = rayon::join(
-            || busy::share_of(resolved, schedule, is_unmodelled),
+            || busy::unmodelled_share(resolved, schedule),
             || busy::share_of(resolved, schedule, |p| p.extrapolated && !is_unmodelled(p)),
         );
         let communication = communication(&calls);

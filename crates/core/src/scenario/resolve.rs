@@ -9,12 +9,14 @@ use crate::graph::{ExecutionGraph, Lane, LaneId, NodeId, OperatorId, RankPart, T
 use super::base::Base;
 use super::context::Context;
 use super::draft::Draft;
+use super::effect::Effect;
 use super::lower::{self, Prices};
 use super::memory;
 use super::step::Scenario;
 use super::tables::TablePlacement;
-use super::transform::StepReport;
+use super::transform::{StepReport, kept};
 use crate::memory::JobMemory;
+use crate::units::DurNs;
 
 /// A scenario worked out on its base.
 #[derive(Clone, Debug)]
@@ -29,6 +31,8 @@ pub struct Resolved {
     pub changes: Vec<(NodeId, Prediction)>,
     /// Traced tasks that were taken out, by node; they stay in `timed` and take no time.
     pub removed: Vec<NodeId>,
+    /// Traced tasks that edits should have changed and no model covers, by node, each with as much of its time as it keeps.
+    pub kept: Vec<(NodeId, DurNs)>,
     /// Tasks that were added, in order.
     pub added: Vec<AddedTask>,
     /// Lanes that were added: ids go on from those of the graph.
@@ -131,8 +135,12 @@ impl<'b> Prefix<'b> {
         let context = self.draft.context();
         for step in steps {
             let draft = &mut self.draft;
-            let applied = step.enabled.then(|| step.transform.apply(draft, context));
-            self.reports.push(applied.unwrap_or_default());
+            let mut report = StepReport::default();
+            if step.enabled {
+                report = step.transform.apply(draft, context);
+                report.complete();
+            }
+            self.reports.push(report);
         }
     }
 
@@ -158,7 +166,8 @@ pub fn resolve(base: &Base, scenario: &Scenario, context: &Context) -> Resolved 
 fn report_cycles(reports: &mut [StepReport], cyclic: usize) {
     let last = reports.iter_mut().rev().find(|report| !report.summary.is_empty());
     if let (Some(report), 1..) = (last, cyclic) {
-        report.unhandled.push(format!("{cyclic} dependencies left out: tasks would have waited for one another"));
+        let left_out = format!("{cyclic} dependencies left out: tasks would have waited for one another");
+        report.say(Effect::assumption(left_out));
     }
 }
 
@@ -173,13 +182,15 @@ fn finish(draft: Draft<'_>, mut reports: Vec<StepReport>) -> Resolved {
         None => (base.timed().clone(), Some(TaskId(base.timed().len() as u32)), Vec::new(), 0),
     };
     report_cycles(&mut reports, cyclic);
-    let removed = draft.removed().collect();
+    let removed: Vec<NodeId> = draft.removed().collect();
+    let mut as_traced = kept(&reports);
+    as_traced.retain(|(node, _)| removed.binary_search(node).is_err());
     let (devices, batch) = (draft.devices().to_vec(), draft.batch());
     let placements = draft.placements().map(<[TablePlacement]>::to_vec);
     let (moved, rank_count, repeats) = (draft.moved(), draft.rank_count(), draft.repeats());
     let memory = memory.map_or_else(|| base.memory().clone(), Arc::new);
     let mut all = Vec::with_capacity(draft.structure.added.len());
-    let kept = draft
+    let left = draft
         .structure
         .added
         .into_iter()
@@ -187,7 +198,7 @@ fn finish(draft: Draft<'_>, mut reports: Vec<StepReport>) -> Resolved {
         .zip(draft.structure.dropped)
         .zip(rows)
         .filter(|((_, gone), _)| !gone);
-    all.extend(kept.map(|(((added, prediction), _), task)| AddedTask {
+    all.extend(left.map(|(((added, prediction), _), task)| AddedTask {
         task,
         name: added.name,
         kind: added.kind,
@@ -203,6 +214,7 @@ fn finish(draft: Draft<'_>, mut reports: Vec<StepReport>) -> Resolved {
         unchanged,
         changes: prices.changes,
         removed,
+        kept: as_traced,
         added: all,
         added_lanes: draft.structure.lanes,
         reports,

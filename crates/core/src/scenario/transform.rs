@@ -1,11 +1,14 @@
 //! What an edit does: [`Transform`] and its report.
 
+use std::cmp::Reverse;
 use std::fmt::Debug;
 
+use crate::graph::NodeId;
 use crate::units::DurNs;
 
 use super::context::Context;
 use super::draft::Draft;
+use super::effect::{Effect, EffectKind};
 
 /// An edit of a graph. Pure: the same draft and context give the same result.
 pub trait Transform: Debug + Send + Sync {
@@ -25,17 +28,91 @@ pub struct StepReport {
     pub changed: usize,
     /// What it did, in one line; empty for a step that took no part.
     pub summary: String,
-    /// What it could not handle, one line each, the costliest first.
-    pub unhandled: Vec<String>,
-    /// Measured time of the tasks that should have changed and could not.
-    pub unhandled_ns: DurNs,
-    /// Share of what it changes in the iteration that is assumed: neither the trace nor a model's known error covers it.
-    pub doubt: f32,
+    /// What a reader has to know of it; of what is not modelled the costliest first.
+    pub effects: Vec<Effect>,
 }
 
 impl StepReport {
     /// A step that found nothing to do.
     pub fn nothing(why: impl Into<String>) -> Self {
-        Self { unhandled: vec![why.into()], ..Self::default() }
+        Self { effects: vec![Effect::none(why)], ..Self::default() }
+    }
+
+    /// A step that asks for what there is.
+    pub fn already(what: impl Into<String>) -> Self {
+        Self { summary: what.into(), ..Self::default() }
+    }
+
+    /// Says one thing more.
+    pub fn say(&mut self, effect: Effect) {
+        self.effects.push(effect);
+    }
+
+    /// Time of what is not modelled, that of each traced task once.
+    pub fn not_modelled(&self) -> DurNs {
+        let of = |effect: &Effect| effect.time - effect.tasks.iter().map(|&(_, time)| time).sum();
+        let untraced: DurNs = self.effects.iter().map(of).sum();
+        untraced + kept([self]).into_iter().map(|(_, time)| time).sum()
+    }
+
+    /// Share of what it changes in the iteration that is assumed.
+    pub fn assumed(&self) -> f32 {
+        self.effects.iter().filter_map(|effect| effect.assumed).fold(0.0, f32::max)
+    }
+
+    /// All that it says, in words alone.
+    pub fn lines(&self) -> Vec<String> {
+        self.effects.iter().map(|effect| effect.text.clone()).collect()
+    }
+
+    /// Whether it says something of this kind.
+    pub fn says(&self, kind: EffectKind) -> bool {
+        self.effects.iter().any(|effect| effect.kind == kind)
+    }
+
+    /// Says so where it changed nothing and does not tell why, unless it asks for what there is.
+    pub(super) fn complete(&mut self) {
+        let is_fulfilled = !self.summary.is_empty() && !self.says(EffectKind::NotModelled);
+        if self.changed == 0 && !is_fulfilled && !self.says(EffectKind::NoEffect) {
+            self.effects.insert(0, Effect::none("no task takes another time or another place for it"));
+        }
+    }
+}
+
+/// What steps left of traced tasks as it was: each task once, by node.
+pub(super) fn kept<'r>(reports: impl IntoIterator<Item = &'r StepReport>) -> Vec<(NodeId, DurNs)> {
+    let effects = reports.into_iter().flat_map(|report| &report.effects);
+    let mut kept: Vec<(NodeId, DurNs)> = effects.flat_map(|effect| effect.tasks.iter().copied()).collect();
+    kept.sort_unstable_by_key(|&(node, time)| (node, Reverse(time)));
+    kept.dedup_by_key(|&mut (node, _)| node);
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_task_that_two_effects_name_keeps_its_time_once() {
+        let task = |index| (NodeId::new(index), DurNs(10));
+        let mut report = StepReport::default();
+        report.say(Effect::kept("these", vec![task(0), task(1)]));
+        report.say(Effect::kept("and those", vec![task(1), task(2)]));
+        report.say(Effect::not_modelled("what was not traced", DurNs(5)));
+        assert_eq!(report.not_modelled(), DurNs(35));
+    }
+
+    #[test]
+    fn a_step_that_changes_nothing_says_so_unless_it_asks_for_what_there_is() {
+        let completed = |mut report: StepReport| {
+            report.complete();
+            report.says(EffectKind::NoEffect)
+        };
+        assert!(completed(StepReport::default()));
+        assert!(!completed(StepReport::already("that is its size")));
+        assert!(!completed(StepReport { changed: 1, ..StepReport::default() }));
+        let mut kept = StepReport::already("1 kernel on another device");
+        kept.say(Effect::kept("it keeps its time", vec![(NodeId::new(0), DurNs(10))]));
+        assert!(completed(kept));
     }
 }

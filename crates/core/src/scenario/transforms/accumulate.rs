@@ -9,6 +9,7 @@ use crate::cost::{CollectiveKind, Shape};
 use crate::graph::{Dependency, DependencyKind, ExecutionGraph, LaneId, NodeId, Phase, RankPart, TaskKind};
 use crate::scenario::context::Context;
 use crate::scenario::draft::{AddedId, Draft, DraftEdge, Node, NodeSet, order_kind};
+use crate::scenario::effect::Effect;
 use crate::scenario::grammar::{Argument, Form, Grammar, Kind, Knob};
 use crate::scenario::transform::{StepReport, Transform};
 use crate::units::{DurNs, TimeNs};
@@ -46,7 +47,7 @@ const MOST: usize = 4_000_000;
 impl Transform for Accumulate {
     fn apply(&self, draft: &mut Draft<'_>, _: &Context) -> StepReport {
         if self.batches == 1 {
-            return StepReport::nothing("one batch per step is what there is");
+            return StepReport::already("one batch per step is what there is");
         }
         let repeated = repeated(draft);
         if repeated.is_empty() {
@@ -79,13 +80,9 @@ impl Transform for Accumulate {
             self.batches,
             count(section.nodes.len() - reduced - gone, "task"),
         );
-        let unhandled = vec!["the time is that of all batches of a step".to_owned()];
-        StepReport {
-            changed: copies * (section.nodes.len() - reduced - gone),
-            summary,
-            unhandled,
-            ..StepReport::default()
-        }
+        let changed = copies * (section.nodes.len() - reduced - gone);
+        let effects = vec![Effect::note("the time is that of all batches of a step")];
+        StepReport { changed, summary, effects }
     }
 }
 

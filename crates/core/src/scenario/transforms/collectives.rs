@@ -8,11 +8,12 @@ use crate::cost::{CollectiveKind, Shape, Work};
 use crate::graph::{LaneId, Phase, TaskKind};
 use crate::scenario::context::Context;
 use crate::scenario::draft::{Combine, Draft, Layout, Node, SharedStates};
+use crate::scenario::effect::Effect;
 use crate::scenario::grammar::{Argument, Form, Grammar, Kind, Knob};
 use crate::scenario::transform::{StepReport, Transform};
-use crate::units::{Bytes, DurNs};
+use crate::units::Bytes;
 
-use super::report::{SIZELESS, count, is_sizeless, list, survey};
+use super::report::{Kept, SIZELESS, count, is_sizeless, survey};
 use super::swap_link::{collectives, note_waiting};
 
 /// Sends gradients in fewer bytes.
@@ -137,15 +138,16 @@ impl Transform for ScaleRanks {
         let per_node = self.per_node.unwrap_or(COMMON_NODE);
         if self.ranks > per_node && link.is_none() {
             let why = "nodes of 8 joined by InfiniBand-HDR are assumed: scale-ranks N LINK PER-NODE says otherwise";
-            report.unhandled.push(why.to_owned());
+            report.say(Effect::assumption(why));
         }
         if self.ranks > per_node {
-            report.unhandled.extend(link.as_ref().and_then(topology::unmeasured));
+            report.effects.extend(link.as_ref().and_then(topology::unmeasured).map(Effect::assumption));
         }
         if self.ranks < traced {
-            report.unhandled.push(format!("all {traced} traced ranks stay, in collectives of {}", self.ranks));
+            let text = format!("all {traced} traced ranks stay, in collectives of {}", self.ranks);
+            report.say(Effect::assumption(text));
         } else if self.ranks > traced {
-            report.unhandled.push("the slowest of more ranks arrives later: that is not modelled".to_owned());
+            report.say(Effect::assumption("the slowest of more ranks arrives later: that is not modelled"));
         }
         report
     }
@@ -202,22 +204,21 @@ fn rework(
     what: &str,
     change: impl Fn(&Work, CollectiveKind, u32) -> Option<Work>,
 ) -> StepReport {
-    let (mut changed, mut unknown) = (Vec::new(), BTreeMap::new());
+    let (mut changed, mut unknown) = (Vec::new(), Kept::default());
     for node in collectives(draft) {
         let Some(work) = draft.work_of(node) else { continue };
         let Shape::Collective { kind, ranks } = work.shape else { continue };
         let Some(new) = change(work, kind, ranks) else { continue };
         if is_sizeless(work) {
-            let entry: &mut (usize, DurNs) = unknown.entry(draft.name_of(node)).or_default();
-            *entry = (entry.0 + 1, entry.1 + draft.price_of(node).duration);
+            unknown.add(draft, node, draft.price_of(node).duration);
         } else {
             changed.push((node, new));
         }
     }
     let mut told = StepReport::default();
-    list(&mut told, unknown, SIZELESS);
+    unknown.list(&mut told, SIZELESS);
     if changed.is_empty() {
-        told.unhandled.insert(0, "no collective that this changes has a known size".to_owned());
+        told.effects.insert(0, Effect::none("no collective that this changes has a known size"));
         return told;
     }
     let nodes: Vec<Node> = changed.iter().map(|&(node, _)| node).collect();
@@ -226,8 +227,7 @@ fn rework(
     }
     let summary = format!("{} {what}", count(nodes.len(), "collective"));
     let mut report = survey(draft, nodes, summary);
-    report.unhandled.extend(told.unhandled);
-    report.unhandled_ns += told.unhandled_ns;
+    report.effects.extend(told.effects);
     note_waiting(draft, &mut report);
     report
 }

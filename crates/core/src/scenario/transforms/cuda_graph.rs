@@ -7,6 +7,7 @@ use crate::cost::{Prediction, Provenance};
 use crate::graph::{Dependency, DependencyKind, HostPart, LaneId, TaskKind};
 use crate::scenario::context::Context;
 use crate::scenario::draft::{Draft, DraftEdge, Node, NodeSet};
+use crate::scenario::effect::Effect;
 use crate::scenario::grammar::{Argument, Form, Grammar};
 use crate::scenario::selector::Selector;
 use crate::scenario::transform::{StepReport, Transform};
@@ -62,10 +63,10 @@ impl Transform for CudaGraph {
             kernels += captured;
             graphs += usize::from(*step);
         }
-        report.doubt = DOUBT;
+        report.say(Effect::assumed("all of the host's time between launches can be captured", DOUBT));
         report.summary = format!("{} in {}", count(kernels, "kernel"), count(groups.len(), "graph"));
         if graphs > 1 {
-            report.unhandled.push(format!("{graphs} graphs per step: host waits and threads part them"));
+            report.say(Effect::note(format!("{graphs} graphs per step: host waits and threads part them")));
         }
         report
     }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::cost::{Prediction, Provenance};
 use crate::scenario::context::Context;
 use crate::scenario::draft::{Draft, Node, Source};
+use crate::scenario::effect::Effect;
 use crate::scenario::grammar::{Argument, Form, Grammar, Kind};
 use crate::scenario::selector::Selector;
 use crate::scenario::transform::{StepReport, Transform};
@@ -82,7 +83,7 @@ impl Transform for InsertKernel {
         let summary = format!("{} of {} inserted{on}", count(places.len(), "kernel"), self.duration);
         let mut report = StepReport { changed: places.len(), summary, ..StepReport::default() };
         if self.stream.is_some() {
-            report.unhandled.push(SHARED.to_owned());
+            report.say(Effect::assumption(SHARED));
         }
         report
     }

@@ -9,6 +9,7 @@ use crate::cost::{Caller, OverheadKind, PlannedKernel, Prediction, Provenance, W
 use crate::graph::{HostPart, OperatorId, Phase, TaskKind};
 use crate::scenario::context::Context;
 use crate::scenario::draft::{Added, Draft, Node, Source};
+use crate::scenario::effect::Effect;
 use crate::scenario::grammar::{Argument, Form, Kind};
 use crate::scenario::selector::Selector;
 use crate::scenario::transform::{StepReport, Transform};
@@ -88,7 +89,8 @@ impl Transform for InsertOperator {
             report.summary = format!("{} ×{inserted} with {} inserted", self.operator, count(kernels, "kernel"));
         }
         if unknown > 0 {
-            report.unhandled.push(format!("{unknown} not inserted: the arguments do not fit {}", self.operator));
+            let text = format!("{unknown} not inserted: the arguments do not fit {}", self.operator);
+            report.say(Effect::not_modelled(text, DurNs::ZERO));
         }
         report
     }

@@ -11,6 +11,7 @@ use crate::graph::{DType, Operand, Operands, OperatorId, Phase, TaskKind};
 use crate::intern::NameId;
 use crate::scenario::context::Context;
 use crate::scenario::draft::{Cast, Draft, Node};
+use crate::scenario::effect::Effect;
 use crate::scenario::grammar::{Argument, Form, Grammar, Kind};
 use crate::scenario::transform::{StepReport, Transform};
 use crate::units::Bytes;
@@ -86,12 +87,14 @@ impl Transform for MixedPrecision {
         let casts = count(casts, "cast");
         report.summary =
             format!("{}, {casts} of weights and their gradients, {activations} of activations", report.summary);
-        report.unhandled.extend(self.without_units(draft));
+        report.effects.extend(self.without_units(draft).map(Effect::note));
         if missing > 0 {
-            report.unhandled.push(format!("{}: weight not recorded, no cast added", count(missing, "product")));
+            let text = format!("{}: weight not recorded, no cast added", count(missing, "product"));
+            report.say(Effect::assumption(text));
         }
         if activations > 0 {
-            report.unhandled.push("which activations are cast is told by the order of kernels on a stream".to_owned());
+            let told = "which activations are cast is told by the order of kernels on a stream";
+            report.say(Effect::assumption(told));
         }
         report
     }

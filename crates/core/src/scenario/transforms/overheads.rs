@@ -1,6 +1,5 @@
 //! `overheads measured|mean|FILE`: what if the host took its mean time for each kind of call, or that of another machine?
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
@@ -15,7 +14,7 @@ use crate::scenario::grammar::{Argument, Form, Grammar, Kind};
 use crate::scenario::transform::{StepReport, Transform};
 use crate::units::DurNs;
 
-use super::report::{count, list};
+use super::report::{Kept, count};
 
 /// Lets each host overhead T1–T5 take a time from elsewhere [Lin 2022 §III-C].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -99,14 +98,14 @@ struct Setting<'d, 'b> {
     is_own: bool,
     known: FxHashMap<(OverheadKind, NameId), Option<(Prediction, bool)>>,
     /// Operators that the database does not have: how many calls, and their traced time.
-    pooled: BTreeMap<&'b str, (usize, DurNs)>,
-    missing: BTreeMap<&'b str, (usize, DurNs)>,
+    pooled: Kept<'b>,
+    missing: Kept<'b>,
 }
 
 impl<'d, 'b> Setting<'d, 'b> {
     fn new(draft: &'d mut Draft<'b>, overheads: &'d Overheads, is_own: bool) -> Self {
         let known = FxHashMap::default();
-        Self { draft, overheads, is_own, known, pooled: BTreeMap::new(), missing: BTreeMap::new() }
+        Self { draft, overheads, is_own, known, pooled: Kept::default(), missing: Kept::default() }
     }
 
     fn write(mut self, how: &str) -> StepReport {
@@ -124,7 +123,7 @@ impl<'d, 'b> Setting<'d, 'b> {
                 continue;
             };
             if !is_named {
-                add(&mut self.pooled, graph.names.get(stretch.op), traced);
+                self.pooled.count(graph.names.get(stretch.op), traced);
             }
             self.share(&nodes, traced, time);
             changed += nodes.len();
@@ -134,9 +133,8 @@ impl<'d, 'b> Setting<'d, 'b> {
         changed += if self.is_own { 0 } else { self.placed() };
         let summary = format!("{} {how}: {before} → {after} of host time", count(changed, "host task"));
         let mut report = StepReport { changed, summary, ..StepReport::default() };
-        list(&mut report, self.pooled, "not in the database: the mean over its other operators");
-        report.unhandled_ns = DurNs::ZERO;
-        list(&mut report, self.missing, "the database has none of its kind: measured time kept");
+        self.pooled.list_assumed(&mut report, "not in the database: the mean over its other operators");
+        self.missing.list(&mut report, "the database has none of its kind: measured time kept");
         report
     }
 
@@ -153,7 +151,7 @@ impl<'d, 'b> Setting<'d, 'b> {
         });
         if found.is_none() && !self.is_own {
             let time = self.draft.base().overheads().0.time(stretch, graph);
-            add(&mut self.missing, name, time);
+            self.missing.count(name, time);
         }
         found
     }
@@ -196,12 +194,6 @@ fn prediction(statistic: Statistic, is_own: bool) -> Prediction {
     };
     let duration = DurNs::from_us_f64(mean_us);
     Prediction { duration, provenance, model, error: error as f32, extrapolated: false }
-}
-
-fn add<'b>(rows: &mut BTreeMap<&'b str, (usize, DurNs)>, name: &'b str, time: DurNs) {
-    let row = rows.entry(name).or_default();
-    row.0 += 1;
-    row.1 += time;
 }
 
 #[cfg(test)]

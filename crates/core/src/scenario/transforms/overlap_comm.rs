@@ -10,6 +10,7 @@ use crate::cost::{CollectiveKind, Family, Shape};
 use crate::graph::{DType, Dependency, DependencyKind, ExecutionGraph, NodeId, OperatorId, Phase, RankPart, TaskKind};
 use crate::scenario::context::Context;
 use crate::scenario::draft::{Draft, Node, NodeSet};
+use crate::scenario::effect::Effect;
 use crate::scenario::grammar::{Form, Grammar};
 use crate::scenario::transform::{StepReport, Transform};
 use crate::units::{DurNs, TimeNs};
@@ -61,11 +62,11 @@ impl Transform for OverlapComm {
         let summary =
             format!("{early} of {all} all-reduces start earlier, {late} waits moved to the optimizer; {exposed}");
         let summary = if early == 0 { format!("{summary}; {NEEDED}") } else { summary };
-        let mut report = StepReport { changed: early + late, summary, doubt: OVERLAP_DOUBT, ..StepReport::default() };
+        let mut report = StepReport { changed: early + late, summary, ..StepReport::default() };
         if early > 0 && steps.iter().any(|step| !step.is_recorded) {
-            report.unhandled.push(EVENLY.to_owned());
+            report.say(Effect::assumption(EVENLY));
         }
-        report.unhandled.push(SHARED.to_owned());
+        report.say(Effect::assumed(SHARED, OVERLAP_DOUBT));
         report
     }
 }

@@ -7,6 +7,7 @@ use crate::graph::{Dependency, DependencyKind, Lane, LaneId, LaneKind, Operand, 
 use crate::intern::NameId;
 use crate::scenario::context::Context;
 use crate::scenario::draft::{Draft, Node, NodeSet};
+use crate::scenario::effect::Effect;
 use crate::scenario::grammar::{Argument, Form, Grammar};
 use crate::scenario::selector::Selector;
 use crate::scenario::transform::{StepReport, Transform};
@@ -57,13 +58,13 @@ impl Transform for Parallelize {
             fork(draft, branch, lane);
         }
         let summary = format!("{} in {} beside the rest", count(moved, "task"), count(branches.len(), "run"));
-        // Kernels that fill the device gain nothing beside one another.
-        let mut report = StepReport { changed: moved, summary, doubt: 1.0, ..StepReport::default() };
+        let mut report = StepReport { changed: moved, summary, ..StepReport::default() };
         if self.until.is_none() && !users.is_recorded() {
             let why = "no tensors recorded: taken as needed by nothing until the next phase or step";
-            report.unhandled.push(why.to_owned());
+            report.say(Effect::assumption(why));
         }
-        report.unhandled.push(SHARED.to_owned());
+        // Kernels that fill the device gain nothing beside one another.
+        report.say(Effect::assumed(SHARED, 1.0));
         report
     }
 }

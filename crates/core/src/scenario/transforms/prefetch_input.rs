@@ -7,6 +7,7 @@ use crate::graph::{Dependency, DependencyKind, Lane, LaneId, LaneKind, TaskKind}
 use crate::intern::NameId;
 use crate::scenario::context::Context;
 use crate::scenario::draft::{Draft, Node};
+use crate::scenario::effect::Effect;
 use crate::scenario::grammar::{Form, Grammar};
 use crate::scenario::inputs::{SMALLEST, is_input};
 use crate::scenario::transform::{StepReport, Transform};
@@ -47,8 +48,10 @@ impl Transform for PrefetchInput {
             waits += move_copies(draft, *rank, nodes);
         }
         let summary = format!("{changed} copies, {time}, on a stream of their own; {waits} host waits gone");
-        let unhandled = vec!["loading the batch on the host keeps its time and its thread".to_owned()];
-        StepReport { changed, summary, unhandled, doubt: OVERLAP_DOUBT, ..StepReport::default() }
+        let mut report = StepReport { changed, summary, ..StepReport::default() };
+        report.say(Effect::note("loading the batch on the host keeps its time and its thread"));
+        report.say(Effect::assumed("copies and kernels that run side by side keep their times", OVERLAP_DOUBT));
+        report
     }
 }
 

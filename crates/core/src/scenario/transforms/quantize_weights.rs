@@ -1,20 +1,20 @@
 //! `quantize-weights int8|int4 [SELECTOR]`: products read weights of 8 or 4 bits and compute as before.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::cost::Family;
 use crate::graph::{DType, Operand, Operands, OperatorId, Phase};
 use crate::scenario::context::Context;
 use crate::scenario::draft::{Draft, Node};
+use crate::scenario::effect::Effect;
 use crate::scenario::grammar::{Argument, Form, Grammar, Kind};
 use crate::scenario::selector::Selector;
 use crate::scenario::transform::{StepReport, Transform};
-use crate::units::{Bytes, DurNs, elements};
+use crate::units::{Bytes, elements};
 
 use super::argument_changes::ArgumentChanges;
 use super::products::{Product, products};
-use super::report::{count, list, survey};
+use super::report::{Kept, count, survey};
 
 /// Stores weights of the selected products in few bits; their kernels widen them as they load them.
 #[derive(Clone, Debug, PartialEq)]
@@ -63,14 +63,14 @@ impl Transform for QuantizeWeights {
         let kernels = products.iter().filter(|product| is_changed(product.operator)).map(|product| product.kernel);
         let mut report = survey(draft, kernels, summary);
         list_kept(draft, products.iter().filter(|product| !is_changed(product.operator)), &mut report);
-        report.unhandled.push("scales and zero points of the weights are not counted".to_owned());
+        report.say(Effect::assumption("scales and zero points of the weights are not counted"));
         if shared > 0 {
             let weights = count(shared, "weight");
-            report.unhandled.push(format!("{weights} shared with an embedding: held in both types"));
+            report.say(Effect::note(format!("{weights} shared with an embedding: held in both types")));
         }
         if trains {
             let why = "the backward pass and the update need the wide weights: their kernels and memory stay";
-            report.unhandled.push(why.to_owned());
+            report.say(Effect::assumption(why));
         }
         report
     }
@@ -141,10 +141,9 @@ fn vocabularies(draft: &Draft<'_>) -> Vec<(u64, u64)> {
 
 /// Lists the products that keep their time.
 fn list_kept<'p>(draft: &Draft<'_>, kept: impl Iterator<Item = &'p Product>, report: &mut StepReport) {
-    let mut found: BTreeMap<&str, (usize, DurNs)> = BTreeMap::new();
+    let mut found = Kept::default();
     for product in kept {
-        let entry = found.entry(draft.name_of(product.kernel)).or_default();
-        *entry = (entry.0 + 1, entry.1 + draft.price_of(product.kernel).duration);
+        found.add(draft, product.kernel, draft.price_of(product.kernel).duration);
     }
-    list(report, found, "weight not recorded, or no wider: time kept");
+    found.list(report, "weight not recorded, or no wider: time kept");
 }

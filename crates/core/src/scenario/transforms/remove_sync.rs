@@ -6,6 +6,7 @@ use crate::cost::{Route, Shape};
 use crate::graph::{DependencyKind, TaskKind};
 use crate::scenario::context::Context;
 use crate::scenario::draft::{Draft, DraftEdge, Node, NodeSet};
+use crate::scenario::effect::Effect;
 use crate::scenario::grammar::{Argument, Form, Grammar};
 use crate::scenario::selector::Selector;
 use crate::scenario::transform::{StepReport, Transform};
@@ -60,9 +61,9 @@ impl Transform for RemoveSync {
         }
         let mut report =
             StepReport { changed: waits, summary: format!("{} gone", count(waits, "wait")), ..StepReport::default() };
-        report.doubt = OVERLAP_DOUBT;
+        report.say(Effect::assumed("what then runs beside other work keeps its time", OVERLAP_DOUBT));
         if needed > 0 {
-            report.unhandled.push(format!("{} stay: they wait for a copy to the host", count(needed, "wait")));
+            report.say(Effect::note(format!("{} stay: they wait for a copy to the host", count(needed, "wait"))));
         }
         report
     }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::graph::{LaneId, TaskKind};
 use crate::scenario::context::Context;
 use crate::scenario::draft::{Draft, Node, NodeSet, order_kind};
+use crate::scenario::effect::Effect;
 use crate::scenario::grammar::{Argument, Form, Grammar};
 use crate::scenario::selector::Selector;
 use crate::scenario::transform::{StepReport, Transform};
@@ -45,19 +46,18 @@ impl Transform for Reorder {
         let pairs = pairs(draft, &moving, &staying);
         let mut report = StepReport::default();
         if both > 0 {
-            report.unhandled.push(format!("{} match both selectors and stay", count(both, "task")));
+            report.say(Effect::note(format!("{} match both selectors and stay", count(both, "task"))));
         }
         if pairs.is_empty() {
-            report.unhandled.push("on no thread or stream does the first come after the second".to_owned());
+            report.say(Effect::none("on no thread or stream does the first come after the second"));
             return report;
         }
         for &(run, before) in &pairs {
             shift(draft, run, before);
         }
-        report.doubt = OVERLAP_DOUBT;
         report.changed = pairs.iter().map(|(run, _)| run.tasks).sum();
         report.summary = format!("{} in {} earlier", count(report.changed, "task"), count(pairs.len(), "run"));
-        report.unhandled.push("taken as independent: no data of the one may be the other's".to_owned());
+        report.say(Effect::assumed("taken as independent: no data of the one may be the other's", OVERLAP_DOUBT));
         report
     }
 }

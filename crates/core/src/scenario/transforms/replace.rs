@@ -6,13 +6,14 @@ use rustc_hash::FxHashMap;
 
 use crate::cost::operators::bare;
 use crate::cost::{Caller, Launch, Work, work_of};
-use crate::graph::{Operand, Operands, OperatorId, Phase, TaskKind};
+use crate::graph::{NodeId, Operand, Operands, OperatorId, Phase, TaskKind};
 use crate::scenario::context::Context;
-use crate::scenario::draft::Draft;
+use crate::scenario::draft::{Draft, Node};
+use crate::scenario::effect::Effect;
 use crate::scenario::grammar::{Argument, Form, Grammar, Kind};
 use crate::scenario::selector::Selector;
 use crate::scenario::transform::{StepReport, Transform};
-use crate::units::Bytes;
+use crate::units::{Bytes, DurNs};
 
 use super::report::{count, survey};
 
@@ -77,7 +78,7 @@ fn first_tensor(operands: &Operands) -> Option<Operands> {
 impl Transform for Replace {
     fn apply(&self, draft: &mut Draft<'_>, _: &Context) -> StepReport {
         let mut changed = Vec::new();
-        let mut unknown = 0;
+        let mut unknown = Vec::new();
         // Of equal arguments the work is worked out once.
         let mut known: FxHashMap<(Option<u32>, Phase), Option<Arc<Work>>> = FxHashMap::default();
         for node in self.selector.select_all(draft) {
@@ -86,7 +87,7 @@ impl Transform for Replace {
             let key = (draft.arguments(id), draft.graph().operators[id.0 as usize].phase);
             match known.entry(key).or_insert_with(|| self.work(draft, id).map(Arc::new)) {
                 Some(work) => changed.push((node, work.clone())),
-                None => unknown += 1,
+                None => unknown.extend(traced(draft, node)),
             }
         }
         if changed.is_empty() {
@@ -98,11 +99,18 @@ impl Transform for Replace {
         }
         let summary = format!("{} compute {}", count(nodes.len(), "kernel"), self.operator);
         let mut report = survey(draft, nodes, summary);
-        if unknown > 0 {
-            report.unhandled.push(format!("{}: arguments do not fit {}", count(unknown, "kernel"), self.operator));
+        if !unknown.is_empty() {
+            let text = format!("{}: arguments do not fit {}", count(unknown.len(), "kernel"), self.operator);
+            report.say(Effect::kept(text, unknown));
         }
         report
     }
+}
+
+/// A traced task with what it takes now.
+fn traced(draft: &Draft<'_>, node: Node) -> Option<(NodeId, DurNs)> {
+    let Node::Traced(traced) = node else { return None };
+    Some((traced, draft.price_of(node).duration))
 }
 
 impl Replace {

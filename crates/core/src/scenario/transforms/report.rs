@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use crate::cost::{CollectiveKind, Provenance, Shape, Work};
+use crate::graph::NodeId;
 use crate::scenario::draft::{Draft, Node};
+use crate::scenario::effect::Effect;
 use crate::scenario::transform::StepReport;
 use crate::units::DurNs;
 
@@ -23,25 +25,26 @@ pub(super) fn survey<N: Into<Node>>(
     summary: String,
 ) -> StepReport {
     draft.predict_changes();
-    let (mut unmodelled, mut sizeless) = (BTreeMap::new(), BTreeMap::new());
+    let (mut unmodelled, mut sizeless) = (Kept::default(), Kept::default());
     let mut changed = 0;
     for node in nodes.into_iter().map(Into::into) {
         let price = draft.price_of(node);
         let traced = if let Node::Traced(node) = node { Some(draft.graph().tasks[node].duration) } else { None };
         if price.provenance == Provenance::Unmodelled {
             let found = if draft.work_of(node).is_some_and(is_sizeless) { &mut sizeless } else { &mut unmodelled };
-            let entry: &mut (usize, DurNs) = found.entry(draft.name_of(node)).or_default();
-            entry.0 += 1;
-            entry.1 += traced.unwrap_or(price.duration);
+            found.add(draft, node, traced.unwrap_or(price.duration));
         } else if traced != Some(price.duration) {
             changed += 1;
         }
     }
     let mut report = StepReport { changed, summary, ..StepReport::default() };
-    list(&mut report, unmodelled, "no model covers it: traced time kept");
-    list(&mut report, sizeless, SIZELESS);
+    unmodelled.list(&mut report, UNMODELLED);
+    sizeless.list(&mut report, SIZELESS);
     report
 }
+
+/// Why a task keeps its time that no model knows.
+pub(super) const UNMODELLED: &str = "no model covers it: traced time kept";
 
 /// Why a collective keeps its time that recorded no size.
 pub(super) const SIZELESS: &str = "the size of its message was not recorded: traced time kept";
@@ -51,17 +54,73 @@ pub(super) fn is_sizeless(work: &Work) -> bool {
     matches!(work.shape, Shape::Collective { kind, .. } if kind != CollectiveKind::Barrier) && work.read.0 == 0
 }
 
-/// Lists tasks by name, with how often and how long, as not handled because of `why`.
-pub(super) fn list(report: &mut StepReport, found: BTreeMap<&str, (usize, DurNs)>, why: &str) {
-    report.unhandled_ns += found.values().map(|&(_, time)| time).sum();
-    let mut rows: Vec<_> = found.into_iter().collect();
-    rows.sort_by_key(|&(name, (_, time))| (std::cmp::Reverse(time), name));
-    let rest = rows.split_off(rows.len().min(LISTED));
-    let line = |(name, (count, time)): &(&str, (usize, DurNs))| format!("{} ×{count}, {time}: {why}", brief(name));
-    report.unhandled.extend(rows.iter().map(line));
-    if !rest.is_empty() {
-        let time: DurNs = rest.iter().map(|&(_, (_, time))| time).sum();
-        report.unhandled.push(format!("{} more kinds, {time}: {why}", rest.len()));
+/// Work that keeps its time, by name.
+#[derive(Debug, Default)]
+pub(super) struct Kept<'a>(BTreeMap<&'a str, Named>);
+
+/// Work of one name: how often, how long, and which of it are traced tasks.
+#[derive(Debug, Default)]
+struct Named {
+    count: usize,
+    time: DurNs,
+    tasks: Vec<(NodeId, DurNs)>,
+}
+
+impl<'a> Kept<'a> {
+    /// One task, with the time that it keeps.
+    pub(super) fn add(&mut self, draft: &'a Draft<'_>, node: impl Into<Node>, time: DurNs) {
+        let node = node.into();
+        self.count(draft.name_of(node), time);
+        if let (Node::Traced(traced), Some(named)) = (node, self.0.get_mut(draft.name_of(node))) {
+            named.tasks.push((traced, time));
+        }
+    }
+
+    /// Work that is no traced task, or whose task takes another time.
+    pub(super) fn count(&mut self, name: &'a str, time: DurNs) {
+        let named = self.0.entry(name).or_default();
+        (named.count, named.time) = (named.count + 1, named.time + time);
+    }
+
+    /// Whether there is any.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Of all of it.
+    pub(super) fn time(&self) -> DurNs {
+        self.0.values().map(|named| named.time).sum()
+    }
+
+    /// Says of it by name, with how often and how long, that it is not modelled because of `why`.
+    pub(super) fn list(self, report: &mut StepReport, why: &str) {
+        self.each(why, |text, named| report.say(Effect { time: named.time, ..Effect::kept(text, named.tasks) }));
+    }
+
+    /// Says of it by name, with how often and how long, what is taken of it instead.
+    pub(super) fn list_assumed(self, report: &mut StepReport, what: &str) {
+        self.each(what, |text, _| report.say(Effect::assumption(text)));
+    }
+
+    fn each(self, why: &str, mut say: impl FnMut(String, Named)) {
+        let mut rows: Vec<_> = self.0.into_iter().collect();
+        rows.sort_by_key(|(name, named)| (std::cmp::Reverse(named.time), *name));
+        let rest = rows.split_off(rows.len().min(LISTED));
+        for (name, named) in rows {
+            say(format!("{} ×{}, {}: {why}", brief(name), named.count, named.time), named);
+        }
+        let kinds = rest.len();
+        let rest = rest.into_iter().map(|(_, named)| named).reduce(Named::and);
+        if let Some(rest) = rest {
+            say(format!("{kinds} more kinds, {}: {why}", rest.time), rest);
+        }
+    }
+}
+
+impl Named {
+    fn and(mut self, other: Self) -> Self {
+        self.tasks.extend(other.tasks);
+        Self { count: self.count + other.count, time: self.time + other.time, ..self }
     }
 }
 

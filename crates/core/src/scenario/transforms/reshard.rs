@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use crate::scenario::context::Context;
 use crate::scenario::draft::Draft;
+use crate::scenario::effect::Effect;
 use crate::scenario::grammar::{Argument, Form, Grammar, Kind};
 use crate::scenario::tables::{Plan, ShardingType, Table, TablePlacement, Tables};
 use crate::scenario::transform::{StepReport, Transform};
@@ -55,7 +56,7 @@ impl Transform for Reshard {
         let old = draft.placements().map_or_else(|| tables.placements(), <[TablePlacement]>::to_vec);
         match self.place(draft, tables, &old, &mut report) {
             Some(new) => rewrite::place(draft, tables, &old, &new, &mut report),
-            None => report.unhandled.push("rows, dimension or pooling of a table is not recorded".to_owned()),
+            None => report.say(Effect::none("rows, dimension or pooling of a table is not recorded")),
         }
         report
     }
@@ -81,12 +82,13 @@ impl Reshard {
         for (table, placement) in moves {
             match (new.get_mut(*table), by_position(draft, tables, *table, placement)) {
                 (Some(slot), Ok(placement)) => *slot = placement,
-                (Some(_), Err(problem)) => report.unhandled.push(problem),
+                (Some(_), Err(problem)) => report.say(Effect::none(problem)),
                 (None, _) if *table < tables.tables.len() => {
-                    report.unhandled.push(format!("t{table} is on every rank: it does not move"));
+                    report.say(Effect::none(format!("t{table} is on every rank: it does not move")));
                 }
                 (None, _) => {
-                    report.unhandled.push(format!("there is no table t{table}: t0 to t{} can move", old.len() - 1));
+                    let known = format!("there is no table t{table}: t0 to t{} can move", old.len() - 1);
+                    report.say(Effect::none(known));
                 }
             }
         }

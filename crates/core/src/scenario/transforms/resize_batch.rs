@@ -1,6 +1,5 @@
 //! `resize-batch N [from B]`: the same model on more or fewer samples per iteration.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
@@ -11,11 +10,12 @@ use crate::scenario::base::Base;
 use crate::scenario::batch::{BatchPlan, BatchScaling, Modelled};
 use crate::scenario::context::Context;
 use crate::scenario::draft::Draft;
+use crate::scenario::effect::Effect;
 use crate::scenario::grammar::{Argument, Form, Grammar, Kind, Knob};
 use crate::scenario::transform::{StepReport, Transform};
 use crate::units::{Bytes, DurNs};
 
-use super::report::{count, list, survey};
+use super::report::{Kept, UNMODELLED, count, survey};
 
 /// Changes the number of samples per iteration and rank. Host time and gradients' collectives stay.
 #[derive(Clone, Debug, PartialEq)]
@@ -62,9 +62,10 @@ impl Transform for ResizeBatch {
         let plan = base.batch_plan(old);
         let is_work = |task: &Task| matches!(task.kind, TaskKind::Kernel | TaskKind::Compute);
         if !base.graph().tasks.node_weights().any(is_work) {
-            let all = base.graph().tasks.node_weights().map(|task| task.duration).sum();
-            let report = StepReport::nothing("no work on the batch was recorded, of a device or of the host");
-            return StepReport { unhandled_ns: all, ..report };
+            let mut report = StepReport::nothing("no work on the batch was recorded, of a device or of the host");
+            let all = base.graph().tasks.node_indices().map(|node| (node, base.graph().tasks[node].duration));
+            report.say(Effect::kept("every task keeps its time", all.collect()));
+            return report;
         }
         if plan.rows.is_empty() {
             let mut report = StepReport::nothing("no operator recorded shapes with the batch in them");
@@ -118,7 +119,7 @@ fn learned(draft: &mut Draft<'_>, scaling: &BatchScaling, (old, new): (u64, u64)
     follow_both(&mut other, scaling, (old, scaling.other_batch()));
     let resized = follow_both(draft, scaling, (old, new));
     let mut report = StepReport::default();
-    let mut unmatched: BTreeMap<&str, (usize, DurNs)> = BTreeMap::new();
+    let mut unmatched = Vec::new();
     for node in graph.tasks.node_indices().filter(|&node| graph.tasks[node].duration > DurNs::ZERO) {
         let traced = graph.tasks[node].duration;
         let over_traced = |draft: &Draft<'_>| draft.price(node).duration.0.max(1) as f64 / traced.0 as f64;
@@ -128,8 +129,7 @@ fn learned(draft: &mut Draft<'_>, scaling: &BatchScaling, (old, new): (u64, u64)
             draft.correct_by_measurement(node, ratio / over_traced(draft), LEARNED);
             report.changed += 1;
         } else {
-            let entry = unmatched.entry(graph.names.get(graph.tasks[node].name)).or_default();
-            *entry = (entry.0 + 1, entry.1 + traced);
+            unmatched.push((node, traced));
         }
     }
     let tasks = count(report.changed, "task");
@@ -138,7 +138,11 @@ fn learned(draft: &mut Draft<'_>, scaling: &BatchScaling, (old, new): (u64, u64)
         count(resized, "operator"),
         scaling.other_batch()
     );
-    list(&mut report, unmatched, "not in the second trace: by the model, or kept");
+    let mut kept = Kept::default();
+    for (node, traced) in unmatched {
+        kept.add(draft, node, traced);
+    }
+    kept.list(&mut report, "not in the second trace: by the model, or kept");
     report
 }
 
@@ -229,7 +233,7 @@ fn resize_sparse(draft: &mut Draft<'_>, ratio: f64) {
 /// what its operator does with them.
 fn unknown(draft: &Draft<'_>, carrying: &[bool], report: &mut StepReport) {
     let (base, graph) = (draft.base(), draft.graph());
-    let (mut sizeless, mut unmodelled) = (BTreeMap::new(), BTreeMap::new());
+    let (mut sizeless, mut unmodelled) = (Kept::default(), Kept::default());
     let is_unknown = |&node: &NodeId| {
         let task = &graph.tasks[node];
         let phase = task.operator.map_or(Phase::Other, |id| graph.operators[id.0 as usize].phase);
@@ -241,9 +245,8 @@ fn unknown(draft: &Draft<'_>, carrying: &[bool], report: &mut StepReport) {
         let task = &graph.tasks[node];
         let on_batch = task.operator.is_some_and(|id| carrying.get(id.0 as usize).copied().unwrap_or(false));
         let found = if on_batch { &mut unmodelled } else { &mut sizeless };
-        let entry: &mut (usize, DurNs) = found.entry(graph.names.get(task.name)).or_default();
-        *entry = (entry.0 + 1, entry.1 + task.duration);
+        found.add(draft, node, task.duration);
     }
-    list(report, unmodelled, "no model covers it: traced time kept");
-    list(report, sizeless, "no shapes recorded: traced time kept");
+    unmodelled.list(report, UNMODELLED);
+    sizeless.list(report, "no shapes recorded: traced time kept");
 }

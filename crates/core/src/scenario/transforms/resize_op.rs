@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::graph::{Operand, Operands, OperatorId, TaskKind};
 use crate::scenario::context::Context;
 use crate::scenario::draft::{Draft, Node};
+use crate::scenario::effect::Effect;
 use crate::scenario::grammar::{Argument, Form, Grammar, Kind};
 use crate::scenario::selector::Selector;
 use crate::scenario::transform::{StepReport, Transform};
@@ -58,14 +59,14 @@ impl Transform for ResizeOp {
             return StepReport::nothing(why);
         }
         if self.old == self.new {
-            return StepReport::nothing("the size is what it was");
+            return StepReport::already("the size is what it was");
         }
         let changed: Vec<OperatorId> = changes.operators().collect();
         let summary = format!("{}: {} → {}", count(changed.len(), "operator"), self.old, self.new);
         changes.set(draft);
         chosen.retain(|&node| draft.operator_of(node).is_some_and(|id| changed.binary_search(&id).is_ok()));
         let mut report = survey(draft, chosen, summary);
-        report.unhandled.push("operators that are not selected keep their sizes".to_owned());
+        report.say(Effect::note("operators that are not selected keep their sizes"));
         report
     }
 }

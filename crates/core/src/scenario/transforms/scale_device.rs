@@ -17,9 +17,8 @@ use crate::scenario::draft::{Draft, Node};
 use crate::scenario::grammar::{Argument, Form, Grammar, Kind, Knob};
 use crate::scenario::text::short;
 use crate::scenario::transform::{StepReport, Transform};
-use crate::units::DurNs;
 
-use super::report::{count, list};
+use super::report::{Kept, UNMODELLED, count};
 
 /// A figure of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,21 +86,19 @@ impl Transform for ScaleDevice {
             return StepReport::nothing("no device work that this bounds");
         }
         if (self.factor - 1.0).abs() < f64::EPSILON {
-            return StepReport::nothing("a factor of 1 changes nothing");
+            return StepReport::already("a factor of 1 changes nothing");
         }
         let known = self.ratios(draft, &nodes);
-        let (mut ratios, mut unknown) = (Vec::new(), BTreeMap::<&str, (usize, DurNs)>::new());
+        let (mut ratios, mut unknown) = (Vec::new(), Kept::default());
         for &node in &nodes {
             if let Some(ratio) = key(draft, node).and_then(|key| known.get(&key).copied().flatten()) {
                 ratios.push((node, ratio));
             } else {
-                let entry = unknown.entry(draft.name_of(node)).or_default();
-                entry.0 += 1;
-                entry.1 += draft.price_of(node).duration;
+                unknown.add(draft, node, draft.price_of(node).duration);
             }
         }
         let mut report = StepReport::default();
-        list(&mut report, unknown, "no model covers it");
+        unknown.list(&mut report, UNMODELLED);
         for (node, ratio) in ratios.into_iter().filter(|(_, ratio)| (ratio - 1.0).abs() > 1e-9) {
             draft.stretch(node, ratio);
             report.changed += 1;

@@ -1,6 +1,5 @@
 //! `swap-gpu NAME [host xFACTOR]`: the same kernels on another device.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::cost::Provenance;
@@ -8,11 +7,12 @@ use crate::device::DeviceKind;
 use crate::graph::{NodeId, TaskKind};
 use crate::scenario::context::Context;
 use crate::scenario::draft::{Draft, Node};
+use crate::scenario::effect::Effect;
 use crate::scenario::grammar::{Argument, Form, Grammar, Kind};
 use crate::scenario::transform::{StepReport, Transform};
 use crate::units::DurNs;
 
-use super::report::{count, list, survey};
+use super::report::{count, survey};
 use super::swap_link::note_waiting;
 
 /// Runs kernels and copies on another device, and collectives over its link where that is known.
@@ -88,25 +88,24 @@ impl SwapGpu {
 
 /// Counts the collectives that run over the new device's interconnect, and lists those that keep their times.
 fn recost_collectives(draft: &Draft<'_>, collectives: &[NodeId], report: &mut StepReport) {
-    let graph = draft.graph();
     let (moved, kept): (Vec<NodeId>, Vec<NodeId>) =
         collectives.iter().partition(|&&node| draft.price(node).provenance != Provenance::Measured);
     report.changed += moved.len();
     if !moved.is_empty() {
         let moved = count(moved.len(), "collective");
-        report
-            .unhandled
-            .push(format!("{moved} taken to run over the new device's link within one node: swap-link says which"));
+        let link = format!("{moved} taken to run over the new device's link within one node: swap-link says which");
+        report.say(Effect::assumption(link));
         note_waiting(draft, report);
     }
-    let time: DurNs = kept.iter().map(|&node| graph.tasks[node].duration).sum();
     let is_other = |node: &NodeId| {
-        let rank = draft.base().rank_index(graph.tasks[*node].lane);
+        let rank = draft.base().rank_index(draft.graph().tasks[*node].lane);
         draft.context().devices.get(rank).is_some_and(|traced| draft.device(rank) != Some(&traced.profile))
     };
     if kept.iter().any(is_other) {
-        let found = BTreeMap::from([("collectives", (kept.len(), time))]);
-        list(report, found, "link or size not known: they keep their times, swap-link changes the interconnect");
+        let tasks: Vec<_> = kept.iter().map(|&node| (node, draft.graph().tasks[node].duration)).collect();
+        let time: DurNs = tasks.iter().map(|&(_, time)| time).sum();
+        let why = "link or size not known: they keep their times, swap-link changes the interconnect";
+        report.say(Effect::kept(format!("{}, {time}: {why}", count(tasks.len(), "collective")), tasks));
     }
 }
 
@@ -114,6 +113,7 @@ fn note_unknown(report: &mut StepReport, context: &Context) {
     if let Some(unknown) =
         context.devices.iter().find(|device| !device.recognised && device.profile.kind == DeviceKind::Gpu)
     {
-        report.unhandled.push(format!("the traced device is not in the catalog: taken as {}", unknown.profile.name));
+        let taken = format!("the traced device is not in the catalog: taken as {}", unknown.profile.name);
+        report.say(Effect::assumption(taken));
     }
 }

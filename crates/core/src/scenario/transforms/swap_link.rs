@@ -7,6 +7,7 @@ use crate::cost::topology::{self, COMMON_NODE};
 use crate::graph::TaskKind;
 use crate::scenario::context::Context;
 use crate::scenario::draft::{Draft, Layout, Node};
+use crate::scenario::effect::Effect;
 use crate::scenario::grammar::{Argument, Form, Grammar, Kind};
 use crate::scenario::transform::{StepReport, Transform};
 use crate::units::DurNs;
@@ -59,7 +60,7 @@ impl Transform for SwapLink {
             draft.set_interconnect(link);
         }
         let mut report = survey(draft, collectives, summary);
-        report.unhandled.extend(doubt);
+        report.effects.extend(doubt.map(Effect::assumption));
         note_waiting(draft, &mut report);
         report
     }
@@ -74,13 +75,14 @@ pub(super) fn collectives(draft: &Draft<'_>) -> Vec<Node> {
 pub(super) fn note_waiting(draft: &Draft<'_>, report: &mut StepReport) {
     let within = draft.graph().iteration_tasks();
     let waiting = |node| match node {
-        Node::Traced(node) if within[node.index()] => draft.waiting_in(node),
-        _ => DurNs::ZERO,
+        Node::Traced(node) if within[node.index()] => Some((node, draft.waiting_in(node))),
+        _ => None,
     };
-    let waiting: DurNs = collectives(draft).into_iter().map(waiting).sum();
-    if waiting > DurNs::ZERO {
+    let kept: Vec<_> =
+        collectives(draft).into_iter().filter_map(waiting).filter(|&(_, time)| time > DurNs::ZERO).collect();
+    if !kept.is_empty() {
+        let all: DurNs = kept.iter().map(|&(_, time)| time).sum();
         let what = "of collectives beyond the model's transfer is taken as waiting for ranks that are not loaded: kept";
-        report.unhandled.push(format!("{waiting} {what}"));
-        report.unhandled_ns += waiting;
+        report.say(Effect::kept(format!("{all} {what}"), kept));
     }
 }

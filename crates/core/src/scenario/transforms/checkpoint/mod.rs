@@ -14,6 +14,7 @@ use rustc_hash::FxHashMap;
 use crate::graph::{Dependency, DependencyKind, NodeId, Phase, TaskKind};
 use crate::scenario::context::Context;
 use crate::scenario::draft::{Draft, Node, NodeSet, Recomputed, order_kind};
+use crate::scenario::effect::Effect;
 use crate::scenario::grammar::{Argument, Form, Grammar, Kind, Knob};
 use crate::scenario::memory;
 use crate::scenario::selector::Selector;
@@ -125,8 +126,8 @@ impl Done {
         }
         if self.lost > 0 {
             let what = count(self.lost, "task");
-            report.unhandled.push(format!("{what}, {}: the trace does not tell their backward pass", self.lost_ns));
-            report.unhandled_ns = self.lost_ns;
+            let text = format!("{what}, {}: the trace does not tell their backward pass", self.lost_ns);
+            report.say(Effect::not_modelled(text, self.lost_ns));
         }
         report
     }

@@ -1,6 +1,5 @@
 //! The host's side: every top-level operator as T2, its calls with T5 between them, and T3; T1 between operators.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use petgraph::Direction::Incoming;
@@ -18,6 +17,7 @@ use crate::scenario::sparse;
 use crate::units::{Bytes, DurNs, TimeNs};
 
 use super::kernels::{Piece, pieces};
+use crate::scenario::transforms::report::Kept;
 
 /// The stream that everything goes to, as frameworks number their first.
 const STREAM: i64 = 7;
@@ -31,7 +31,7 @@ pub(super) struct Tally<'b> {
     pub(super) calls: usize,
     pub(super) changed: usize,
     /// Operators without a model: how many, and their traced time.
-    pub(super) unmodelled: BTreeMap<&'b str, (usize, DurNs)>,
+    pub(super) unmodelled: Kept<'b>,
 }
 
 /// Consecutive tasks of a thread that belong to one top-level operator, or to none.
@@ -173,9 +173,8 @@ impl<'d, 'b> Placement<'d, 'b> {
             for piece in pieces(self.draft, operator, group.rank, own) {
                 if piece.prediction.provenance == Provenance::Unmodelled {
                     let name = self.graph.names.get(self.graph.operators[operator.0 as usize].name);
-                    let entry = self.tally.unmodelled.entry(name).or_default();
-                    entry.0 += 1;
-                    entry.1 += nodes.iter().map(|&node| self.graph.tasks[node].duration).sum::<DurNs>();
+                    let traced = nodes.iter().map(|&node| self.graph.tasks[node].duration).sum();
+                    self.tally.unmodelled.count(name, traced);
                 }
                 all.push((operator, nodes.clone(), piece));
             }

@@ -8,14 +8,15 @@ mod kernels;
 use std::sync::Arc;
 
 use crate::device::{DeviceKind, DeviceProfile};
-use crate::graph::{LaneKind, TaskKind};
+use crate::graph::{LaneKind, NodeId, TaskKind};
 use crate::scenario::context::Context;
 use crate::scenario::draft::Draft;
+use crate::scenario::effect::Effect;
 use crate::scenario::grammar::{Argument, Form, Grammar, Kind};
 use crate::scenario::transform::{StepReport, Transform};
 use crate::units::{DurNs, Percent};
 
-use super::report::{count, list};
+use super::report::count;
 use super::swap_gpu::SwapGpu;
 
 /// Turns every host computation into the launches and kernels that a GPU build of the framework makes of it.
@@ -75,17 +76,19 @@ fn place(draft: &mut Draft<'_>, device: &Arc<DeviceProfile>) -> StepReport {
     let mut placement = host::Placement::new(draft);
     placement.write();
     let host::Tally { kernels, calls, changed, unmodelled } = placement.tally;
-    let missing: DurNs = unmodelled.values().map(|&(_, time)| time).sum();
-    let share = Percent::of(missing, computed);
+    let share = Percent::of(unmodelled.time(), computed);
     let summary = format!("{} by {} on {}", count(kernels, "kernel"), count(calls, "runtime call"), device.name);
     let mut report = StepReport { changed, summary, ..StepReport::default() };
     if !unmodelled.is_empty() {
-        report.unhandled.push(format!("{share} of the host's computing time is in operators without a model"));
+        report.say(Effect::note(format!("{share} of the host's computing time is in operators without a model")));
     }
-    list(&mut report, unmodelled, "no model covers it: taken as the shortest kernel there is");
-    let kept = graph.tasks.node_weights().filter(|task| matches!(task.kind, TaskKind::Collective(_))).count();
-    if kept > 0 {
-        report.unhandled.push(format!("{} of the host backend: times kept", count(kept, "collective")));
+    unmodelled.list(&mut report, "no model covers it: taken as the shortest kernel there is");
+    let is_collective = |&node: &NodeId| matches!(graph.tasks[node].kind, TaskKind::Collective(_));
+    let kept = graph.tasks.node_indices().filter(is_collective).map(|node| (node, graph.tasks[node].duration));
+    let kept: Vec<_> = kept.collect();
+    if !kept.is_empty() {
+        let text = format!("{} of the host backend: times kept", count(kept.len(), "collective"));
+        report.say(Effect::kept(text, kept));
     }
     report
 }

@@ -3,6 +3,7 @@
 use crate::cost::{CollectiveKind, Shape, Work};
 use crate::graph::{NodeId, TaskKind};
 use crate::scenario::draft::Draft;
+use crate::scenario::effect::Effect;
 use crate::scenario::tables::{ShardingType, Table, TablePlacement, Tables};
 use crate::scenario::transform::StepReport;
 use crate::units::{Bytes, DurNs, Percent};
@@ -66,10 +67,10 @@ fn recost_rows(
     };
     let (carried, others): (Vec<NodeId>, Vec<NodeId>) = exchanges.iter().copied().partition(carries);
     if !others.is_empty() {
-        let lost: DurNs = others.iter().map(|&node| draft.graph().tasks[node].duration).sum();
-        report.unhandled_ns += lost;
+        let kept: Vec<_> = others.iter().map(|&node| (node, draft.graph().tasks[node].duration)).collect();
+        let lost: DurNs = kept.iter().map(|&(_, time)| time).sum();
         let what = "all-to-all of indices or unrecorded size";
-        report.unhandled.push(format!("{what} ×{}, {lost}: kept", others.len()));
+        report.say(Effect::kept(format!("{what} ×{}, {lost}: kept", others.len()), kept));
     }
     let Some(sent) = sent.filter(|_| !carried.is_empty()) else { return String::new() };
     for node in &carried {
@@ -119,7 +120,8 @@ fn recost_gradients(
     let largest = all.iter().map(size).max();
     let carriers: Vec<NodeId> = all.iter().copied().filter(|node| Some(size(node)) == largest).collect();
     if carriers.is_empty() {
-        report.unhandled.push(format!("no all-reduce carries the gradients of copies, {}", Bytes(added.abs() as u64)));
+        let missing = format!("no all-reduce carries the gradients of copies, {}", Bytes(added.abs() as u64));
+        report.say(Effect::not_modelled(missing, DurNs::ZERO));
         return String::new();
     }
     for &node in &carriers {

@@ -6,6 +6,7 @@ use crate::cost::{Estimate, Prediction, Provenance, Shape, Work};
 use crate::device::DeviceProfile;
 use crate::graph::DType;
 use crate::scenario::draft::Draft;
+use crate::scenario::effect::Effect;
 use crate::scenario::tables::{RankLookups, Table, TablePlacement, Tables, mean_reuse};
 use crate::scenario::transform::StepReport;
 use crate::scenario::transforms::report::count;
@@ -23,7 +24,7 @@ pub(super) fn place(
     report: &mut StepReport,
 ) {
     if let Some(problem) = overfilled(draft, tables, new) {
-        report.unhandled.insert(0, problem);
+        report.effects.insert(0, Effect::none(problem));
         return;
     }
     let moved = old.iter().zip(new).filter(|(old, new)| old != new).count();
@@ -45,7 +46,7 @@ pub(super) fn place(
     let against = if changes.is_empty() { String::new() } else { format!(", look-ups {}", changes.join(", ")) };
     report.summary = format!("{} moved{against}{exchange}", count(moved, "table"));
     if tables.ranks.iter().any(|rank| !rank.batched && !rank.forward.is_empty()) {
-        report.unhandled.push("host time of single look-ups stays on its rank".to_owned());
+        report.say(Effect::assumption("host time of single look-ups stays on its rank"));
     }
 }
 
@@ -133,8 +134,8 @@ fn recost_rank(
         let cost = |set: &[Part]| set_cost(draft, set, lookups, backward, (&device, line));
         let (old, new) = (cost(&before), cost(&after));
         if old.duration <= DurNs::ZERO {
-            let lost: DurNs = nodes.iter().map(|&node| draft.graph().tasks[node].duration).sum();
-            report.unhandled_ns += lost;
+            let kept: Vec<_> = nodes.iter().map(|&node| (node, draft.graph().tasks[node].duration)).collect();
+            report.say(Effect::kept("look-ups that no model covers keep their time", kept));
             continue;
         }
         let ratio = new.duration.0 as f64 / old.duration.0 as f64;

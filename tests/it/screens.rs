@@ -504,6 +504,23 @@ fn esc_closes_but_never_leaves() {
 }
 
 #[test]
+fn what_undo_leaves_switched_off_is_not_called_in_force() {
+    let mut screen = open((120, 40));
+    play(&mut screen, ":scale kind=kernel x2<enter>xxu");
+    assert_shows(&screen, "undone: 0 of 1 step in force");
+    play(&mut screen, "u");
+    assert_shows(&screen, "undone: 1 step in force");
+}
+
+#[test]
+fn a_step_without_effect_is_shown_beside_the_number_and_in_the_list() {
+    let mut screen = open((120, 40));
+    play(&mut screen, ":remove name=nothing<enter>");
+    assert_shows(&screen, ", no effect)");
+    assert_shows(&screen, "nothing matches name=nothing");
+}
+
+#[test]
 fn advice_ranks_edits_and_enter_puts_one_in_force() {
     for size in SIZES {
         let mut screen = open(size);

@@ -241,9 +241,11 @@ fn travel(
         work.clamp_step();
         Ok(())
     })?;
-    let count = app.workspace().map_or(0, |work| work.history.current().steps.len());
+    let scenario = app.workspace().map(|work| work.history.current().clone()).unwrap_or_default();
+    let (count, enabled) = (scenario.steps.len(), scenario.steps.iter().filter(|step| step.enabled).count());
     let steps = if count == 1 { "1 step".to_owned() } else { format!("{count} steps") };
-    app.say(Message::note(format!("{done}: {steps} in force")));
+    let part = if enabled < count { format!("{enabled} of ") } else { String::new() };
+    app.say(Message::note(format!("{done}: {part}{steps} in force")));
     Ok(effects)
 }
 

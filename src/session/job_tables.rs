@@ -96,6 +96,9 @@ impl JobTables {
     pub fn loads(&self, resolved: &Resolved) -> Vec<RankLoad> {
         let placements = self.placements(resolved);
         let (held, sent) = (self.tables.held(&placements), self.tables.sent(&placements));
+        // Tables know the recorded batch; an edit may have made another of it, or several in a step.
+        let batches = resolved.batch.map_or(1.0, |(old, new)| new as f64 / old.max(1) as f64);
+        let batches = batches * f64::from(resolved.repeats);
         let untold = |rank: usize| {
             let is_here = |placement: &TablePlacement| placement.cached.is_none() && placement.ranks.contains(&rank);
             let mut here = self.tables.sharded().iter().zip(&placements).filter(|(_, placement)| is_here(placement));
@@ -106,7 +109,7 @@ impl JobTables {
             lookup,
             held: (!untold(rank)).then(|| held[rank]),
             memory: resolved.devices.get(rank).map_or(Bytes(0), |device| device.memory),
-            sent: sent.as_ref().map(|sent| Bytes((sent[rank] * ELEMENT).round() as u64)),
+            sent: sent.as_ref().map(|sent| Bytes((sent[rank] * batches * ELEMENT).round() as u64)),
         };
         self.lookup_times(resolved).into_iter().enumerate().map(load).collect()
     }

@@ -41,6 +41,8 @@ pub struct AdvisedOption {
     pub simulated_ns: DurNs,
     /// Share of the time per sample that they save.
     pub gain: f64,
+    /// Share that they save where the iteration is as long as its band allows; options are ranked by it.
+    pub sure_gain: f64,
     /// Where the iteration may lie.
     pub error_band: ErrorBand,
     /// Device memory, where it can be told.
@@ -75,7 +77,7 @@ pub struct Sensitivity {
 /// All of it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Advice {
-    /// The most gain first.
+    /// The most that is sure to be gained first.
     pub options: Vec<AdvisedOption>,
     /// The most sensitive first.
     pub sensitivity: Vec<Sensitivity>,
@@ -152,14 +154,16 @@ pub fn advise_live(
     Some(Advice { sensitivity: search.sensitivity(target)?, options, goal, is_partial: false })
 }
 
-/// The most gain first; options of another batch last, since their gain is per sample.
+/// The most that is sure to be gained first; options of another batch last, since their gain is per sample.
 pub(super) fn sort(options: &mut [AdvisedOption]) {
-    let order = |a: &AdvisedOption, b: &AdvisedOption| b.gain.total_cmp(&a.gain).then_with(|| a.steps.cmp(&b.steps));
+    let order = |a: &AdvisedOption, b: &AdvisedOption| {
+        b.sure_gain.total_cmp(&a.sure_gain).then_with(|| b.gain.total_cmp(&a.gain)).then_with(|| a.steps.cmp(&b.steps))
+    };
     options.sort_by(|a, b| a.is_per_sample.cmp(&b.is_per_sample).then_with(|| order(a, b)));
 }
 
 fn by_gain(a: &Tried, b: &Tried) -> std::cmp::Ordering {
-    b.option.gain.total_cmp(&a.option.gain).then_with(|| a.parts.cmp(&b.parts))
+    b.option.sure_gain.total_cmp(&a.option.sure_gain).then_with(|| a.parts.cmp(&b.parts))
 }
 
 /// Time per sample.
@@ -211,7 +215,7 @@ impl Search<'_> {
             found.extend(next.iter().cloned());
             beam = next;
         }
-        let best = found.iter().chain(&beam).max_by(|a, b| a.option.gain.total_cmp(&b.option.gain));
+        let best = found.iter().chain(&beam).max_by(|a, b| a.option.sure_gain.total_cmp(&b.option.sure_gain));
         if let Some(best) = best {
             let on = |device: &Tried| [best.parts.as_slice(), &device.parts].concat();
             let batch = alone.iter().find(|one| one.option.is_per_sample);
@@ -333,7 +337,9 @@ impl Trial<'_> {
             error_band.widen(self.engine.assumed_change(self.loaded, &outcome, first));
         }
         let steps = &outcome.steps[first..];
+        let longest = error_band.high_ns.0 as f64 / summary.samples();
         Some(AdvisedOption {
+            sure_gain: 1.0 - longest / per_sample(&self.base.summary).max(1e-9),
             steps: steps.iter().map(|step| step.transform.clone()).collect(),
             simulated_ns: summary.simulated_ns,
             gain,

@@ -54,6 +54,7 @@ pub(super) fn option(steps: &[&str], gain: f64) -> AdvisedOption {
         memory_bytes: None,
         is_hardware: steps.iter().any(|step| device_of(step).is_some()),
         is_per_sample: false,
+        sure_gain: gain,
         assumed: Vec::new(),
         assumed_share: 0.0,
         unhandled: Vec::new(),

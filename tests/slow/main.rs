@@ -7,7 +7,9 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "what cannot be opened or built should fail its test")]
 
 mod edits;
+mod faults;
 mod fits;
+mod laws;
 mod replay;
 mod traces;
 
@@ -19,7 +21,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::{Duration, Instant};
 
 /// Tests in this program, which share the seconds of a sample.
-const TESTS: u32 = 6;
+const TESTS: u32 = 9;
 /// Tests that run at a time.
 const AT_A_TIME: u32 = 2;
 

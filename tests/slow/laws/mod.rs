@@ -88,7 +88,7 @@ fn write(path: &Path, found: &[Violation]) {
     }
     for (law, traces) in by_law {
         let count: usize = traces.values().map(Vec::len).sum();
-        let _ = writeln!(text, "# {count} on {} traces\n[{law}]", traces.len());
+        let _ = writeln!(text, "# {count} on {} traces\n[{law:?}]", traces.len());
         for (trace, violations) in traces {
             let _ = writeln!(text, "{trace:?} = [");
             for one in violations {

@@ -28,6 +28,8 @@ pub struct StepReport {
     pub changed: usize,
     /// What it did, in one line; empty for a step that took no part.
     pub summary: String,
+    /// Whether it asks for what there is, so that changing nothing is what it should do.
+    pub is_met: bool,
     /// What a reader has to know of it; of what is not modelled the costliest first.
     pub effects: Vec<Effect>,
 }
@@ -40,7 +42,7 @@ impl StepReport {
 
     /// A step that asks for what there is.
     pub fn already(what: impl Into<String>) -> Self {
-        Self { summary: what.into(), ..Self::default() }
+        Self { summary: what.into(), is_met: true, ..Self::default() }
     }
 
     /// Says one thing more.
@@ -72,8 +74,7 @@ impl StepReport {
 
     /// Says so where it changed nothing and does not tell why, unless it asks for what there is.
     pub(super) fn complete(&mut self) {
-        let is_fulfilled = !self.summary.is_empty() && !self.says(EffectKind::NotModelled);
-        if self.changed == 0 && !is_fulfilled && !self.says(EffectKind::NoEffect) {
+        if self.changed == 0 && !self.is_met && !self.says(EffectKind::NoEffect) {
             self.effects.insert(0, Effect::none("no task takes another time or another place for it"));
         }
     }
@@ -111,7 +112,7 @@ mod tests {
         assert!(completed(StepReport::default()));
         assert!(!completed(StepReport::already("that is its size")));
         assert!(!completed(StepReport { changed: 1, ..StepReport::default() }));
-        let mut kept = StepReport::already("1 kernel on another device");
+        let mut kept = StepReport { summary: "1 kernel on another device".to_owned(), ..StepReport::default() };
         kept.say(Effect::kept("it keeps its time", vec![(NodeId::new(0), DurNs(10))]));
         assert!(completed(kept));
     }

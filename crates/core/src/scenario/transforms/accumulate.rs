@@ -82,7 +82,7 @@ impl Transform for Accumulate {
         );
         let changed = copies * (section.nodes.len() - reduced - gone);
         let effects = vec![Effect::note("the time is that of all batches of a step")];
-        StepReport { changed, summary, effects }
+        StepReport { changed, summary, effects, ..StepReport::default() }
     }
 }
 

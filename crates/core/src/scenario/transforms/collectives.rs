@@ -99,6 +99,9 @@ pub(super) const BUCKET: Grammar = Grammar {
 
 impl Transform for CompressComm {
     fn apply(&self, draft: &mut Draft<'_>, _: &Context) -> StepReport {
+        if (self.ratio - 1.0).abs() < f64::EPSILON {
+            return StepReport::already("as many bytes as there are");
+        }
         let reduces = |kind| matches!(kind, CollectiveKind::AllReduce | CollectiveKind::ReduceScatter);
         rework(draft, "with fewer bytes", |work, kind, _| {
             let bytes = |bytes: Bytes| Bytes((bytes.0 as f64 / self.ratio).round() as u64);

@@ -83,6 +83,7 @@ impl Transform for ResizeBatch {
         let summary =
             format!("batch {old} → {}, {} resized, {moved} copies", self.batch, count(plan.rows.len(), "operator"));
         let mut report = survey(draft, nodes, summary);
+        report.is_met = now == self.batch;
         unknown(draft, &carrying, &mut report);
         report
     }

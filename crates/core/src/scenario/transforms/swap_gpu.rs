@@ -56,6 +56,7 @@ impl Transform for SwapGpu {
         if works.is_empty() && draft.added().is_empty() {
             return StepReport::nothing("no device work to move: use place-on-gpu");
         }
+        let is_there = draft.devices().iter().all(|now| *now == device) && (self.host - 1.0).abs() < f64::EPSILON;
         for rank in 0..draft.devices().len() {
             draft.set_device(rank, device.clone());
         }
@@ -68,6 +69,7 @@ impl Transform for SwapGpu {
         report.changed += self.scale_host(draft);
         recost_collectives(draft, &collectives, &mut report);
         note_unknown(&mut report, context);
+        report.is_met = is_there;
         report
     }
 }

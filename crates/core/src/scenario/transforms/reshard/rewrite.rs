@@ -30,6 +30,7 @@ pub(super) fn place(
     let moved = old.iter().zip(new).filter(|(old, new)| old != new).count();
     if moved == 0 {
         "every table is where it was".clone_into(&mut report.summary);
+        report.is_met = true;
         return;
     }
     let mut changes = Vec::new();

@@ -9,13 +9,12 @@ use std::path::{Path, PathBuf};
 use etcetera::BaseStrategy;
 use thiserror::Error;
 
+use retime_core::engine::{EngineError, read_text};
+
 /// A file of the user's that cannot be read.
 #[derive(Debug, Error)]
-#[error("{path}: {reason}")]
-pub struct ConfigError {
-    path: String,
-    reason: String,
-}
+#[error(transparent)]
+pub struct ConfigError(EngineError);
 
 /// The texts of the user's files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -26,13 +25,15 @@ pub struct Config {
     pub themes: Vec<(String, String)>,
     /// Device files: path and text.
     pub devices: Vec<(String, String)>,
+    /// What could not be read, a line each.
+    pub unreadable: Vec<String>,
 }
 
 impl Config {
     /// Reads the user's folder.
     ///
     /// # Errors
-    /// A file is there and cannot be read.
+    /// The keymap is there and cannot be read.
     pub fn read() -> Result<Self, ConfigError> {
         etcetera::choose_base_strategy()
             .map_or_else(|_| Ok(Self::default()), |places| Self::read_from(&places.config_dir().join("retime")))
@@ -44,33 +45,47 @@ impl Config {
     /// As [`Self::read`].
     pub fn read_from(folder: &Path) -> Result<Self, ConfigError> {
         let named = |path: &Path| path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let mut unreadable = Vec::new();
         Ok(Self {
             keymap: text(&folder.join("keymap.toml"))?.unwrap_or_default(),
-            themes: texts(&folder.join("themes"), named)?,
-            devices: texts(&folder.join("devices"), |path| path.display().to_string())?,
+            themes: texts(&folder.join("themes"), named, &mut unreadable),
+            devices: texts(&folder.join("devices"), |path| path.display().to_string(), &mut unreadable),
+            unreadable,
         })
     }
 }
 
 /// The text of a file; `None` when it does not exist.
 fn text(path: &Path) -> Result<Option<String>, ConfigError> {
-    match fs::read_to_string(path) {
-        Ok(text) => Ok(Some(text)),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(ConfigError { path: path.display().to_string(), reason: error.to_string() }),
+    if fs::metadata(path).is_err_and(|error| error.kind() == ErrorKind::NotFound) {
+        return Ok(None);
     }
+    read_text(path).map(Some).map_err(ConfigError)
 }
 
-/// The TOML files of a folder in order of name.
-fn texts(folder: &Path, name: impl Fn(&Path) -> String) -> Result<Vec<(String, String)>, ConfigError> {
-    let Ok(entries) = fs::read_dir(folder) else { return Ok(Vec::new()) };
+/// The TOML files of a folder in order of name; what cannot be read goes into `unreadable`.
+fn texts(folder: &Path, name: impl Fn(&Path) -> String, unreadable: &mut Vec<String>) -> Vec<(String, String)> {
+    let entries = match fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Vec::new(),
+        Err(error) => {
+            unreadable.push(format!("{}: {error}", folder.display()));
+            return Vec::new();
+        }
+    };
     let mut paths: Vec<PathBuf> = entries
         .filter_map(|entry| Some(entry.ok()?.path()))
         .filter(|path| path.extension().is_some_and(|ending| ending == "toml"))
         .collect();
     paths.sort();
-    let read = |path: &PathBuf| Ok((name(path), text(path)?.unwrap_or_default()));
-    paths.iter().map(read).collect()
+    let mut found = Vec::new();
+    for path in &paths {
+        match text(path) {
+            Ok(text) => found.push((name(path), text.unwrap_or_default())),
+            Err(error) => unreadable.push(error.to_string()),
+        }
+    }
+    found
 }
 
 #[cfg(test)]
@@ -86,6 +101,10 @@ mod tests {
             fs::write(folder.path().join("themes").join(name), name).unwrap();
         }
         let config = Config::read_from(folder.path()).unwrap();
+        fs::write(folder.path().join("devices"), "no folder").unwrap();
+        fs::write(folder.path().join("themes/d.toml"), [0xff]).unwrap();
+        let damaged = Config::read_from(folder.path()).unwrap();
+        assert_eq!((damaged.themes, damaged.unreadable.len()), (config.themes.clone(), 2), "what can be read stays");
         assert_eq!(config.themes.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["a", "b"]);
     }
 }

@@ -53,11 +53,12 @@ fn screen(cli: &Cli) -> Result<()> {
     use retime::tui::{Depth, Open, Start, needs_ascii};
 
     let config = Config::read()?;
+    let (engine, unusable) = Engine::with_usable_devices(&config.devices)?;
     let paths = retime::headless::expand(&cli.traces)?;
     let variable = |name: &str| std::env::var(name).ok();
     retime::tui::run(Start {
         open: if paths.is_empty() { Open::Sample } else { Open::Paths(paths) },
-        engine: Arc::new(Engine::with_devices(&config.devices)?),
+        engine: Arc::new(engine),
         build: retime::headless::build_options(cli.iteration),
         scenario: Scenario::default(),
         style: Style {
@@ -69,6 +70,7 @@ fn screen(cli: &Cli) -> Result<()> {
         },
         sessions: retime::session::Sessions::of_user(),
         is_fresh: cli.fresh,
+        left_out: config.unreadable.into_iter().chain(unusable).collect(),
     })
 }
 
@@ -78,8 +80,7 @@ fn play(cli: &Cli, args: &RunArgs) -> Result<u8> {
     use retime::session::{read_text, script_lines};
     use retime::tui::ScriptedScreen;
 
-    let config = Config::read()?;
-    let engine = Arc::new(Engine::with_devices(&config.devices)?);
+    let engine = Arc::new(retime::headless::engine()?);
     let script = args.script.display().to_string();
     let lines = script_lines(&read_text(&args.script)?);
     let opens = lines.iter().any(|line| line.text.starts_with("open "));

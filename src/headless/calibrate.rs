@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::cli::CalibrateArgs;
 use crate::config::Config;
-use crate::session::{Engine, read_table, write_new};
+use crate::session::{Engine, Overwrite, read_table, write_new};
 use retime_core::cost::ErrorSummary;
 use retime_fit::{DeviceCalibration, DomainReport, FamilyUse, Target, calibrate_device};
 
@@ -31,8 +31,9 @@ struct Answer<'a> {
 pub fn run(args: &CalibrateArgs) -> Result<()> {
     let engine = input::engine()?;
     let mut files = Vec::new();
-    for path in input::expand(&args.tables)? {
-        files.push((path.display().to_string(), read_table(&path)?));
+    let paths = input::expand(&args.tables)?;
+    for path in &paths {
+        files.push((path.display().to_string(), read_table(path)?));
     }
     let target = Target {
         device: args.device.as_deref(),
@@ -49,7 +50,7 @@ pub fn run(args: &CalibrateArgs) -> Result<()> {
     devices.retain(|(known, _)| *known != name);
     devices.push((name.clone(), text.clone()));
     Engine::with_devices(&devices)?;
-    write_new(&args.out, text.as_bytes(), args.force)?;
+    write_new(&args.out, text.as_bytes(), Overwrite { force: args.force, inputs: &paths })?;
     let answer = Answer {
         tables: files.into_iter().map(|(name, _)| name).collect(),
         device: &found.id,

@@ -9,7 +9,9 @@ use color_eyre::eyre::{Result, eyre};
 use serde::Serialize;
 
 use crate::cli::{CompareArgs, CompareOrder, Edit, Iteration, ScenarioArgs};
-use crate::session::{Column, ComparedRow, Comparison, ComparisonTable, Engine, Loaded, Side, export_comparison};
+use crate::session::{
+    Column, ComparedRow, Comparison, ComparisonTable, Engine, Loaded, Overwrite, Side, export_comparison, read_files,
+};
 
 use super::opened::report_matches;
 use super::{input, output};
@@ -49,7 +51,8 @@ pub fn run(args: &CompareArgs, iteration: Iteration) -> Result<()> {
     }
     let board = ComparisonTable::of(&sides, 0);
     if let Some(path) = &args.out {
-        export_comparison(path, &board, args.scenario.force)?;
+        let inputs: Vec<PathBuf> = loaded.iter().flat_map(read_files).collect();
+        export_comparison(path, &board, Overwrite { force: args.scenario.force, inputs: &inputs })?;
     }
     let operators = if sides.len() > 2 { rows(&board) } else { Vec::new() };
     let answer = Answer { comparison, sides: board.columns.clone(), operators };

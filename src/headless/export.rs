@@ -1,9 +1,12 @@
 //! `export`: the (edited) timeline as a file.
 
+use std::io::{Write, stderr};
+
 use color_eyre::eyre::Result;
 
 use crate::cli::{ExportArgs, ExportKind, Iteration};
 use crate::session::{ExportFormat, Exported, export_to};
+use retime_core::intern::printable;
 
 use super::opened::Opened;
 
@@ -17,7 +20,7 @@ pub fn run(args: &ExportArgs, iteration: Iteration) -> Result<()> {
     let format = args.format.map_or_else(|| ExportFormat::of_path(&args.out), format);
     let (files, size) = export_to(&engine, &args.out, exported, format, args.common.scenario.force)?;
     let names: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
-    eprintln!("wrote {}, {size} bytes of {}", names.join(", "), format.name());
+    let _ = writeln!(stderr(), "wrote {}, {size} bytes of {}", printable(&names.join(", ")), format.name());
     Ok(())
 }
 

@@ -1,6 +1,9 @@
 //! `generate`: the traces of a made-up multi-rank DLRM job, for trying many ranks out.
 
+use std::io::{Write, stdout};
+
 use color_eyre::eyre::Result;
+use retime_core::intern::printable;
 
 use crate::cli::GenerateArgs;
 use crate::session::Engine;
@@ -20,6 +23,7 @@ pub fn run(args: &GenerateArgs) -> Result<()> {
         machine.device.memory.0,
     );
     job.write(&args.output, machine)?;
-    println!("{ranks} ranks and {} tables in {}", job.tables.len(), args.output.display());
+    let folder = printable(&args.output.display().to_string());
+    let _ = writeln!(stdout(), "{ranks} ranks and {} tables in {folder}", job.tables.len());
     Ok(())
 }

@@ -132,9 +132,14 @@ pub fn build_options(iteration: Iteration) -> BuildOptions {
 /// An engine that knows the user's devices too.
 ///
 /// # Errors
-/// A device file of the user's, or a built-in file, cannot be used.
+/// A built-in file cannot be used.
 pub fn engine() -> Result<Engine> {
-    Ok(Engine::with_devices(&Config::read()?.devices)?)
+    let config = Config::read()?;
+    let (engine, unusable) = Engine::with_usable_devices(&config.devices)?;
+    for line in config.unreadable.iter().chain(&unusable) {
+        let _ = writeln!(stderr(), "retime: left out: {}", printable(line));
+    }
+    Ok(engine)
 }
 
 /// The scenario that the arguments describe, read before anything is opened.

@@ -7,7 +7,7 @@ use unicode_width::UnicodeWidthStr;
 
 use crate::cli::OutputArgs;
 use crate::session::csv_field;
-use retime_core::intern::printable;
+use retime_core::intern::{is_printable, printable};
 use retime_core::units::{Bytes, DurNs};
 
 /// Rows under a header; numbers are right-aligned.
@@ -104,7 +104,7 @@ pub fn write(
     text: impl FnOnce(&mut dyn Write) -> io::Result<()>,
     csv: impl FnOnce() -> Table,
 ) -> io::Result<()> {
-    let mut out = io::BufWriter::new(io::stdout().lock());
+    let mut out = Gate { out: io::BufWriter::new(io::stdout().lock()), is_json: output.json };
     let result = if output.json {
         serde_json::to_writer(&mut out, json).map_err(io::Error::from).and_then(|()| writeln!(out))
     } else if output.csv {
@@ -115,6 +115,43 @@ pub fn write(
     match result.and_then(|()| out.flush()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         other => other,
+    }
+}
+
+/// What lies between results and a terminal: whatever a file put into them, no control sequence passes.
+struct Gate<W> {
+    out: W,
+    /// Whether such characters are written the way JSON writes them, in place of their pictures.
+    is_json: bool,
+}
+
+impl<W: Write> Write for Gate<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let text = String::from_utf8_lossy(bytes);
+        for line in text.split_inclusive('\n') {
+            let (words, end) = line.strip_suffix('\n').map_or((line, ""), |words| (words, "\n"));
+            if is_printable(words) {
+                self.out.write_all(words.as_bytes())?;
+            } else if self.is_json {
+                for c in words.chars() {
+                    let mut buffer = [0; 4];
+                    let c = c.encode_utf8(&mut buffer);
+                    if is_printable(c) {
+                        self.out.write_all(c.as_bytes())?;
+                    } else {
+                        c.encode_utf16().try_for_each(|unit| write!(self.out, "\\u{unit:04x}"))?;
+                    }
+                }
+            } else {
+                self.out.write_all(printable(words).as_bytes())?;
+            }
+            self.out.write_all(end.as_bytes())?;
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
     }
 }
 
@@ -142,6 +179,17 @@ mod tests {
         let mut out = Vec::new();
         sample().write_text(&mut out).unwrap();
         assert_eq!(String::from_utf8(out).unwrap(), "name    ns\na,␛[2J  12\nµs       3\n");
+    }
+
+    #[test]
+    fn no_control_sequence_passes_in_any_form() {
+        let pass = |text: &str, is_json| {
+            let mut gate = Gate { out: Vec::new(), is_json };
+            gate.write_all(text.as_bytes()).unwrap();
+            String::from_utf8(gate.out).unwrap()
+        };
+        assert_eq!(pass("a\x1b[2J\n\u{9b}µ\u{202e}\n", false), "a␛[2J\n�µ�\n");
+        assert_eq!(pass("\"\u{9b}µ\u{202e}\"\n", true), "\"\\u009bµ\\u202e\"\n");
     }
 
     #[test]

@@ -4,7 +4,7 @@ use color_eyre::eyre::Result;
 use serde::Serialize;
 
 use crate::cli::{Iteration, OverheadsArgs};
-use crate::session::{read_overheads, write_new};
+use crate::session::{Overwrite, read_overheads, write_new};
 use retime_core::cost::overhead::{OverheadKind, OverheadRow, ProfilerCost, extract};
 
 use super::{input, output};
@@ -42,7 +42,7 @@ pub fn run(args: &OverheadsArgs, iteration: Iteration) -> Result<()> {
         overheads.merge(&read_overheads(path)?);
     }
     if let Some(path) = &args.save {
-        write_new(path, overheads.to_json().as_bytes(), args.force)?;
+        write_new(path, overheads.to_json().as_bytes(), Overwrite::forced(args.force))?;
     }
     let json = input::Envelope::new(&loaded, Answer { rows: overheads.rows().map(row).collect() });
     let table = || table(&json.answer.rows);

@@ -46,7 +46,7 @@ fn describe(lines: &[Played], out: &mut dyn Write) -> io::Result<()> {
     let mut table = output::Table::new(&["line", "", "iteration", "command", "figure"]);
     for line in lines {
         table.row([
-            line.line.to_string(),
+            line.file.iter().map(|file| format!("{file}:")).collect::<String>() + &line.line.to_string(),
             name(line.status).to_owned(),
             line.simulated_ns.map_or("–".to_owned(), |time| time.to_string()),
             line.command.clone(),
@@ -70,7 +70,7 @@ fn table(lines: &[Played]) -> output::Table {
     for line in lines {
         let text = |text: &Option<String>| text.clone().unwrap_or_default();
         table.row([
-            line.line.to_string(),
+            line.file.iter().map(|file| format!("{file}:")).collect::<String>() + &line.line.to_string(),
             line.command.clone(),
             name(line.status).to_lowercase(),
             text(&line.expected),

@@ -9,13 +9,19 @@ mod report;
 mod svg;
 
 use std::fs;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
 
 use retime_core::engine::Timeline;
 use retime_core::graph::{BuildOptions, IterationChoice};
+use retime_core::intern::printable;
 
-use super::files::{EXISTS, write_new};
-use super::{ComparisonTable, Engine, Loaded, Outcome, SessionError, chosen_iteration};
+use super::{
+    ComparisonTable, Engine, Loaded, Outcome, Overwrite, SessionError, chosen_iteration, write_files, write_new,
+};
 
 pub use format::ExportFormat;
 
@@ -46,11 +52,11 @@ pub fn export(
     Ok(match format {
         ExportFormat::Chrome => timeline().chrome(loaded).map_err(fail)?,
         ExportFormat::Json => serde_json::to_vec_pretty(&timeline().rows()).map_err(fail)?,
-        ExportFormat::Csv => format::csv(&timeline().rows()).into_bytes(),
-        ExportFormat::Svg => svg::svg(loaded, outcome).into_bytes(),
-        ExportFormat::Markdown => markdown::markdown(&report::report(engine, loaded, outcome, board)).into_bytes(),
+        ExportFormat::Csv => shown(&format::csv(&timeline().rows())),
+        ExportFormat::Svg => shown(&svg::svg(loaded, outcome)),
+        ExportFormat::Markdown => shown(&markdown::markdown(&report::report(engine, loaded, outcome, board))),
         ExportFormat::Html => {
-            html::html(&report::report(engine, loaded, outcome, board), &svg::svg(loaded, outcome)).into_bytes()
+            shown(&html::html(&report::report(engine, loaded, outcome, board), &svg::svg(loaded, outcome)))
         }
     })
 }
@@ -89,24 +95,63 @@ pub fn export_to(
     } else {
         vec![(path.to_owned(), export(engine, exported, format)?)]
     };
-    if is_folder {
+    let mut files: Vec<(PathBuf, Vec<u8>)> = files;
+    for (file, bytes) in files.iter_mut().filter(|(file, _)| is_gzip(file)) {
+        *bytes = gzip(bytes).map_err(|error| fail(file, error.to_string()))?;
+    }
+    let is_new = is_folder && !path.exists();
+    if is_new {
         fs::create_dir_all(path).map_err(|error| fail(path, error.to_string()))?;
     }
-    if let Some((there, _)) = files.iter().find(|(file, _)| !replace && file.exists()) {
-        return Err(fail(there, EXISTS.to_owned()));
-    }
-    for (file, bytes) in &files {
-        write_new(file, bytes, replace)?;
+    let inputs = read_files(loaded);
+    if let Err(error) = write_files(&files, Overwrite { force: replace, inputs: &inputs }) {
+        if is_new {
+            let _ = fs::remove_dir(path);
+        }
+        return Err(error);
     }
     let size = files.iter().map(|(_, bytes)| bytes.len()).sum();
     Ok((files.into_iter().map(|(file, _)| file).collect(), size))
+}
+
+/// The bytes of a text that people may look at in a terminal: no control sequence is in it.
+fn shown(text: &str) -> Vec<u8> {
+    let lines: Vec<String> = text.split('\n').map(printable).collect();
+    lines.join("\n").into_bytes()
+}
+
+/// Whether a file's name says that it is packed.
+fn is_gzip(path: &Path) -> bool {
+    path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("gz"))
+}
+
+fn gzip(bytes: &[u8]) -> io::Result<Vec<u8>> {
+    let mut packed = GzEncoder::new(Vec::new(), Compression::default());
+    packed.write_all(bytes)?;
+    packed.finish()
+}
+
+/// The files that a job was read from; of a member of an archive the archive.
+pub fn read_files(loaded: &Loaded) -> Vec<PathBuf> {
+    let ranks = &loaded.job.ranks;
+    let profiled = ranks.iter().filter_map(|rank| Some(&rank.trace.as_ref()?.path));
+    let executed = ranks.iter().filter_map(|rank| Some(&rank.execution_trace.as_ref()?.path));
+    let archive = |path: &PathBuf| {
+        let whole = path.to_string_lossy();
+        let before_member = whole.match_indices(':').map(|(at, _)| PathBuf::from(&whole[..at]));
+        before_member.filter(|archive| archive.is_file()).next_back()
+    };
+    profiled
+        .chain(executed)
+        .map(|path| if path.exists() { path.clone() } else { archive(path).unwrap_or_default() })
+        .collect()
 }
 
 /// Scenarios and traces side by side as a report, Markdown or HTML by the file's ending.
 ///
 /// # Errors
 /// The ending is another, the file exists and `replace` is not set, or the system refuses.
-pub fn export_comparison(path: &Path, board: &ComparisonTable, replace: bool) -> Result<(), SessionError> {
+pub fn export_comparison(path: &Path, board: &ComparisonTable, over: Overwrite<'_>) -> Result<(), SessionError> {
     let names: Vec<&str> = board.columns.iter().map(|column| column.figures.name.as_str()).collect();
     let report = report::Report { title: names.join(" · "), blocks: comparison::blocks(board) };
     let text = match ExportFormat::of_path(path) {
@@ -117,7 +162,7 @@ pub fn export_comparison(path: &Path, board: &ComparisonTable, replace: bool) ->
             return Err(SessionError::Write { path: path.display().to_string(), reason });
         }
     };
-    write_new(path, text.as_bytes(), replace)
+    write_new(path, &shown(&text), over)
 }
 
 /// The file of a rank's trace: in a folder, or beside the name that was given.

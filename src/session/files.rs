@@ -1,4 +1,4 @@
-//! Writing files: to a temporary neighbour first, then renamed; an existing file is kept unless told otherwise.
+//! Tables to read and cells to write; which files of a folder are meant.
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 
 use flate2::read::GzDecoder;
 
-use super::{EngineError, SessionError, read_text};
+use retime_core::engine::read_text_up_to;
+
+use super::{EngineError, SessionError};
 
 /// Most bytes that a packed table may unpack to.
 const TABLE_LIMIT: u64 = 1 << 30;
@@ -17,7 +19,7 @@ const TABLE_LIMIT: u64 = 1 << 30;
 /// As [`read_text`].
 pub fn read_table(path: &Path) -> Result<String, EngineError> {
     if path.extension().is_none_or(|ending| ending != "gz") {
-        return read_text(path);
+        return read_text_up_to(path, TABLE_LIMIT);
     }
     let fail = |error: io::Error| EngineError::Read { path: path.display().to_string(), reason: error.to_string() };
     let mut text = String::new();
@@ -26,9 +28,11 @@ pub fn read_table(path: &Path) -> Result<String, EngineError> {
     Ok(text)
 }
 
-/// A cell of a CSV file, in quotes where it needs them.
+/// A cell of a CSV file, in quotes where it needs them. What a spreadsheet would run as a formula begins with an apostrophe.
 pub fn csv_field(cell: &str) -> String {
-    if cell.contains([',', '"', '\n', '\r']) { format!("\"{}\"", cell.replace('"', "\"\"")) } else { cell.to_owned() }
+    let is_formula = cell.starts_with(['=', '+', '-', '@', '\t', '\r']) && cell.parse::<f64>().is_err();
+    let cell = if is_formula { format!("'{cell}") } else { cell.to_owned() };
+    if cell.contains([',', '"', '\n', '\r']) { format!("\"{}\"", cell.replace('"', "\"\"")) } else { cell }
 }
 
 /// Each file, and for each folder: the folder itself when it holds files, and the same for the folders in it.
@@ -74,46 +78,13 @@ pub fn append(path: &Path, line: &str) -> Result<(), SessionError> {
     written.map_err(|error| SessionError::Write { path: path.display().to_string(), reason: error.to_string() })
 }
 
-/// Why an existing file is not written.
-pub(super) const EXISTS: &str =
-    "exists already; name another file, or replace it: --force, on the screen `!` after the command's name";
-
-/// Writes `contents` to `path` in one step.
-///
-/// # Errors
-/// The file exists and `replace` is not set, or the system refuses.
-pub fn write_new(path: &Path, contents: &[u8], replace: bool) -> Result<(), SessionError> {
-    let fail = |reason: String| SessionError::Write { path: path.display().to_string(), reason };
-    if !replace && path.exists() {
-        return Err(fail(EXISTS.to_owned()));
-    }
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".{}.part", std::process::id()));
-    let part = path.with_file_name(name);
-    let written = fs::File::create(&part).and_then(|mut file| {
-        file.write_all(contents)?;
-        file.sync_all()
-    });
-    written.and_then(|()| fs::rename(&part, path)).map_err(|error| {
-        let _ = fs::remove_file(&part);
-        fail(format!("cannot write it: {error}"))
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn an_existing_file_is_kept_unless_told_otherwise() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("out.json");
-        write_new(&path, b"one", false).unwrap();
-        let refused = write_new(&path, b"two", false).unwrap_err().to_string();
-        assert!(refused.contains("exists already"), "{refused}");
-        assert_eq!(fs::read(&path).unwrap(), b"one");
-        write_new(&path, b"two", true).unwrap();
-        assert_eq!(fs::read(&path).unwrap(), b"two");
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    fn a_cell_is_no_formula_unless_it_is_a_number() {
+        let cells = ["=1+1", "+12.5", "-3e-4", "-x", "@a,b", "\tb", "a\"b", "−5"];
+        assert_eq!(cells.map(csv_field), ["'=1+1", "+12.5", "-3e-4", "'-x", "\"'@a,b\"", "'\tb", "\"a\"\"b\"", "−5"]);
     }
 }

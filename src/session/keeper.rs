@@ -6,34 +6,50 @@ use std::thread::{self, JoinHandle};
 
 use super::{SavedSession, Sessions};
 
+enum Order {
+    /// A trace was opened.
+    Begin(String),
+    /// A session is to be written.
+    Write(SavedSession),
+}
+
 /// Keeps the sessions of the opened traces on disk.
 #[derive(Debug)]
 pub struct Keeper {
     /// What is on disk, or on its way there, by trace.
     known: BTreeMap<String, SavedSession>,
-    sender: Sender<SavedSession>,
+    sender: Sender<Order>,
     thread: JoinHandle<Option<String>>,
 }
 
 impl Keeper {
-    /// Starts the thread. `report` is told on it, once, why sessions cannot be written.
+    /// Starts the thread. `report` is told on it, once, why sessions cannot be written; that another program has the
+    /// trace open it says when the trace is opened.
     pub fn start(sessions: Sessions, report: impl Fn(String) + Send + 'static) -> Self {
-        let (sender, receiver) = mpsc::channel::<SavedSession>();
+        let (sender, receiver) = mpsc::channel::<Order>();
         let thread = thread::spawn(move || {
             let mut complaint: Option<String> = None;
             while let Ok(first) = receiver.recv() {
                 let mut latest = BTreeMap::new();
-                for session in std::iter::once(first).chain(receiver.try_iter()) {
-                    latest.insert(session.trace.clone(), session);
+                for order in std::iter::once(first).chain(receiver.try_iter()) {
+                    match order {
+                        Order::Begin(trace) => _ = latest.entry(trace).or_insert(None),
+                        Order::Write(session) => _ = latest.insert(session.trace.clone(), Some(session)),
+                    }
                 }
-                for session in latest.values() {
-                    let failed = sessions.write(session).err().map(|error| error.to_string());
+                for (trace, session) in latest {
+                    let done = match session {
+                        Some(session) => sessions.write(&session),
+                        None => sessions.claim(&trace),
+                    };
+                    let failed = done.err().map(|error| error.to_string());
                     if let (Some(reason), None) = (&failed, &complaint) {
                         report(reason.clone());
                     }
                     complaint = failed;
                 }
             }
+            sessions.release();
             complaint
         });
         Self { known: BTreeMap::new(), sender, thread }
@@ -46,13 +62,14 @@ impl Keeper {
 
     /// Takes note of how a trace was opened, which needs no writing.
     pub fn begin(&mut self, session: SavedSession) {
+        let _ = self.sender.send(Order::Begin(session.trace.clone()));
         self.known.insert(session.trace.clone(), session);
     }
 
     /// Writes a session if it differs from the last one of its trace.
     pub fn keep(&mut self, session: SavedSession) {
         if self.known.get(&session.trace) != Some(&session) {
-            let _ = self.sender.send(session.clone());
+            let _ = self.sender.send(Order::Write(session.clone()));
             self.known.insert(session.trace.clone(), session);
         }
     }

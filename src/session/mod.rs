@@ -11,6 +11,7 @@ mod export;
 mod files;
 mod job_tables;
 mod keeper;
+mod lock;
 pub mod sample;
 mod saved;
 mod script;
@@ -19,6 +20,7 @@ mod steps;
 mod sweep;
 mod sweep_run;
 pub mod synthetic;
+mod writing;
 
 pub use retime_core::engine::{
     Engine, EngineError, ErrorBand, Loaded, Outcome, PeriodShift, RankSummary, StepOutcome, Straggler, Summary,
@@ -34,8 +36,8 @@ pub use compare::{
 };
 pub use error::SessionError;
 pub use expectation::{Expectation, Verdict};
-pub use export::{ExportFormat, Exported, export, export_comparison, export_to};
-pub use files::{append, csv_field, folders_of_traces, read_table, tables_in, write_new};
+pub use export::{ExportFormat, Exported, export, export_comparison, export_to, read_files};
+pub use files::{append, csv_field, folders_of_traces, read_table, tables_in};
 pub use job_tables::{JobTables, RankLoad};
 pub use keeper::Keeper;
 pub use saved::{SavedSession, Sessions, chosen_iteration, is_fingerprint, trace_fingerprint};
@@ -47,3 +49,4 @@ pub use sweep::{
     optimal_batch, path_changes, place, slices, still_gains,
 };
 pub use sweep_run::SweepRun;
+pub use writing::{Overwrite, write_files, write_new};

@@ -14,10 +14,12 @@
 //! ```
 //! Scenarios are listed where there are several; `name` tells which is in force.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::hash::Hasher;
+use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use etcetera::BaseStrategy;
 use rustc_hash::FxHasher;
@@ -31,7 +33,8 @@ use retime_core::scenario::file::{read_lines, step_lines};
 use retime_core::scenario::{FileError, Scenario};
 use retime_core::units::TimeNs;
 
-use super::{Engine, EngineError, Loaded, SessionError, read_text, write_new};
+use super::lock::FileLock;
+use super::{Engine, EngineError, Loaded, Overwrite, SessionError, read_text, write_new};
 
 const FORMAT: &str = "retime-session-1";
 
@@ -153,6 +156,8 @@ fn read_listed(listed: Listed) -> Result<Scenario, FileError> {
 #[derive(Clone, Debug)]
 pub struct Sessions {
     folder: PathBuf,
+    /// The locks that this process holds, by trace; `None` where an unreadable session is in the way and stays.
+    claims: Arc<Mutex<BTreeMap<String, Option<FileLock>>>>,
 }
 
 impl Sessions {
@@ -164,7 +169,47 @@ impl Sessions {
 
     /// Those in `folder`, which is made when the first one is written.
     pub fn at(folder: impl Into<PathBuf>) -> Self {
-        Self { folder: folder.into() }
+        Self { folder: folder.into(), claims: Arc::default() }
+    }
+
+    /// Takes the session of a trace for this process.
+    ///
+    /// # Errors
+    /// Another process has it, a session that cannot be read is in the way, or the system refuses.
+    pub fn claim(&self, trace: &str) -> Result<(), SessionError> {
+        let path = self.path(trace).with_extension("lock");
+        let fail = |reason: String| SessionError::Write { path: self.path(trace).display().to_string(), reason };
+        let mut claims = self.claims.lock().unwrap_or_else(PoisonError::into_inner);
+        match claims.get(trace) {
+            Some(Some(_)) => return Ok(()),
+            Some(None) => return Err(fail("a session that cannot be read is in the way".to_owned())),
+            None => {}
+        }
+        fs::create_dir_all(&self.folder).map_err(|error| fail(error.to_string()))?;
+        let taken = FileLock::take(path).map_err(|error| fail(error.to_string()))?;
+        let lock = taken.ok_or_else(|| fail("another retime has this trace open".to_owned()))?;
+        claims.insert(trace.to_owned(), Some(lock));
+        Ok(())
+    }
+
+    /// Lets go of all sessions.
+    pub(super) fn release(&self) {
+        self.claims.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
+    /// Puts a session that cannot be read out of the way of the next one.
+    fn set_aside(&self, trace: &str) -> String {
+        let path = self.path(trace);
+        let names = (1..1000).map(|number| path.with_extension(format!("unreadable-{number}.toml")));
+        let free = names.into_iter().find(|name| fs::symlink_metadata(name).is_err());
+        match free.map(|name| fs::rename(&path, &name).map(|()| name)) {
+            Some(Ok(name)) => format!("it is kept as {}", name.display()),
+            Some(Err(error)) => {
+                self.claims.lock().unwrap_or_else(PoisonError::into_inner).insert(trace.to_owned(), None);
+                format!("it stays where it is ({error}), and this session is not saved")
+            }
+            None => "it stays where it is".to_owned(),
+        }
     }
 
     fn path(&self, trace: &str) -> PathBuf {
@@ -174,14 +219,22 @@ impl Sessions {
     /// The session of a trace, if one was saved.
     ///
     /// # Errors
-    /// There is one that cannot be read.
+    /// There is one that cannot be read, or that says it is another trace's.
     pub fn read(&self, trace: &str) -> Result<Option<SavedSession>, EngineError> {
+        self.read_as(trace, || String::new())
+    }
+
+    /// The session of a trace that the first version called `former`.
+    fn read_as(&self, trace: &str, former: impl Fn() -> String) -> Result<Option<SavedSession>, EngineError> {
         let path = self.path(trace);
         if !path.exists() {
             return Ok(None);
         }
-        let fail = |error: FileError| EngineError::Read { path: path.display().to_string(), reason: error.to_string() };
-        let session = SavedSession::from_toml(&read_text(&path)?).map_err(fail)?;
+        let fail = |reason: String| EngineError::Read { path: path.display().to_string(), reason };
+        let session = SavedSession::from_toml(&read_text(&path)?).map_err(|error| fail(error.to_string()))?;
+        if session.trace != trace && session.trace != former() {
+            return Err(fail(format!("it is of another trace, {}", session.trace)));
+        }
         Ok(Some(SavedSession { trace: trace.to_owned(), ..session }))
     }
 
@@ -190,18 +243,18 @@ impl Sessions {
     /// # Errors
     /// The system refuses.
     pub fn write(&self, session: &SavedSession) -> Result<(), SessionError> {
+        self.claim(&session.trace)?;
         let path = self.path(&session.trace);
-        let fail = |path: &Path, reason: &std::io::Error| SessionError::Write {
+        let fail = |path: &Path, reason: &io::Error| SessionError::Write {
             path: path.display().to_string(),
             reason: reason.to_string(),
         };
         if session.is_blank() {
             let gone = fs::remove_file(&path);
-            let is_gone = |error: &std::io::Error| error.kind() == std::io::ErrorKind::NotFound;
+            let is_gone = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
             return gone.or_else(|error| if is_gone(&error) { Ok(()) } else { Err(fail(&path, &error)) });
         }
-        fs::create_dir_all(&self.folder).map_err(|error| fail(&self.folder, &error))?;
-        write_new(&path, session.to_toml().as_bytes(), true)
+        write_new(&path, session.to_toml().as_bytes(), Overwrite::forced(true))
     }
 }
 
@@ -262,11 +315,11 @@ impl Sessions {
             // The first version named files otherwise; there is seldom one.
             let _ = fs::rename(self.path(&former_fingerprint(&loaded)), self.path(&trace));
         }
-        let mut session = match self.read(&trace) {
+        let mut session = match self.read_as(&trace, || former_fingerprint(&loaded)) {
             Ok(found) => found,
             Err(error) => {
                 let mut loaded = loaded;
-                let text = format!("the last session cannot be resumed: {error}");
+                let text = format!("the last session cannot be resumed: {error}; {}", self.set_aside(&trace));
                 loaded.notes.add(Severity::Warning, "unreadable-session", &text, None, || text.clone());
                 return (loaded, None);
             }
@@ -317,6 +370,43 @@ mod tests {
         sessions.write(&blank).unwrap();
         sessions.write(&blank).unwrap();
         assert_eq!(sessions.read("00ff").unwrap(), None);
+    }
+
+    #[test]
+    fn a_session_that_cannot_be_read_is_kept_aside_and_said() {
+        let engine = Engine::builtin().unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let build = BuildOptions::default();
+        let trace = trace_fingerprint(&sample::load(&engine, &build).unwrap());
+        let foreign = SavedSession { trace: "00ff".to_owned(), ..session() }.to_toml();
+        let newer = format!("format = \"retime-session-9\"\ntrace = \"{trace}\"");
+        for (number, text) in [newer.as_str(), &foreign, "form"].into_iter().enumerate() {
+            fs::write(folder.path().join(format!("{trace}.toml")), text).unwrap();
+            let sessions = Sessions::at(folder.path());
+            let (loaded, resumed) = sessions.resume(&engine, sample::load(&engine, &build).unwrap(), &build);
+            assert_eq!(resumed, None);
+            let said: Vec<String> = loaded.diagnostics().sorted().iter().map(|line| line.message.clone()).collect();
+            let aside = format!("{trace}.unreadable-{}.toml", number + 1);
+            assert!(said.iter().any(|line| line.contains(&aside)), "{said:?}");
+            sessions.write(&SavedSession { trace: trace.clone(), ..session() }).unwrap();
+            assert_eq!(fs::read_to_string(folder.path().join(aside)).unwrap(), text);
+        }
+    }
+
+    #[test]
+    fn a_session_that_another_program_has_open_is_not_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let [first, second] = [(); 2].map(|()| Sessions::at(folder.path()));
+        first.write(&session()).unwrap();
+        let mine = SavedSession { view: "path".to_owned(), ..session() };
+        let refused = second.write(&mine).unwrap_err().to_string();
+        assert!(refused.contains("another retime"), "{refused}");
+        assert_eq!(second.read("00ff").unwrap(), Some(session()));
+        first.release();
+        second.write(&mine).unwrap();
+        assert_eq!(second.read("00ff").unwrap(), Some(mine));
+        second.release();
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "no lock stays behind");
     }
 
     #[test]

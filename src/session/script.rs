@@ -37,6 +37,9 @@ pub enum Status {
 /// A line that was played.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Played {
+    /// The file, where another script plays it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
     /// Its number in the file, from 1.
     pub line: usize,
     /// The command.
@@ -67,7 +70,8 @@ impl Played {
                 format!("expected {expected}, got {got}")
             }
         };
-        Some(format!("line {}: {reason}", self.line))
+        let file = self.file.as_ref().map(|file| format!("{file}, ")).unwrap_or_default();
+        Some(format!("{file}line {}: {reason}", self.line))
     }
 }
 

@@ -11,7 +11,7 @@ use std::path::Path;
 use retime_core::cost::CostModels;
 use retime_core::device::{DeviceProfile, LinkProfile};
 
-use super::{Engine, SessionError, write_new};
+use super::{Engine, Overwrite, SessionError, write_files};
 use retime_core::engine::TABLE_FACTS_FILE;
 
 pub use model::{Collective, Operator};
@@ -144,10 +144,11 @@ impl SyntheticJob {
     pub fn write(&self, folder: &Path, machine: Machine<'_>) -> Result<(), SessionError> {
         std::fs::create_dir_all(folder)
             .map_err(|error| SessionError::Write { path: folder.display().to_string(), reason: error.to_string() })?;
-        for (rank, trace) in self.traces(machine).iter().enumerate() {
-            write_new(&folder.join(format!("rank{rank}.pt.trace.json")), trace, false)?;
-        }
-        write_new(&folder.join(TABLE_FACTS_FILE), self.facts().as_bytes(), false)
+        let traces = self.traces(machine).into_iter().enumerate();
+        let mut files: Vec<_> =
+            traces.map(|(rank, trace)| (folder.join(format!("rank{rank}.pt.trace.json")), trace)).collect();
+        files.push((folder.join(TABLE_FACTS_FILE), self.facts().into_bytes()));
+        write_files(&files, Overwrite::default())
     }
 
     /// The facts about its tables that batched look-ups do not record, as a file that `--table-facts` reads.

@@ -1,10 +1,10 @@
 //! The program around the screen: threads that send events, effects that are carried out, one frame per batch of events.
 
-use std::io;
+use std::io::{self, Write, stderr};
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use color_eyre::eyre::{Result, eyre};
 use ratatui::layout::Size;
@@ -13,11 +13,13 @@ use signal_hook::iterator::Signals;
 
 use crate::session::{Engine, Keeper, Sessions};
 use retime_core::graph::BuildOptions;
+use retime_core::intern::printable;
 use retime_core::scenario::Scenario;
 
 use super::app::{App, Style};
 use super::effect::Effect;
 use super::load::{self, Open};
+use super::message::Message;
 use super::runner::Runner;
 use super::terminal::Screen;
 use super::update::{Event, update};
@@ -40,22 +42,28 @@ pub struct Start {
     pub sessions: Option<Sessions>,
     /// Whether to begin anew where a session was saved.
     pub is_fresh: bool,
+    /// Files of the user's that cannot be used, and why.
+    pub left_out: Vec<String>,
 }
 
 /// Time between frames while something moves by itself.
 const TICK: Duration = Duration::from_millis(50);
+
+/// Longest time between an edit and its being kept while keys keep coming.
+const KEEP: Duration = Duration::from_millis(500);
 
 /// Runs the screen until the user leaves.
 ///
 /// # Errors
 /// Nothing could be loaded, or the terminal cannot be used. It is given back in any case.
 pub fn run(start: Start) -> Result<()> {
-    let Start { open, engine, build, scenario, style, sessions, is_fresh } = start;
+    let Start { open, engine, build, scenario, style, sessions, is_fresh, left_out } = start;
     let (sender, receiver) = mpsc::channel();
     watch_signals(sender.clone())?;
     let mut screen = Screen::take()?;
     let mut app = App::new(&style, screen.size()?);
     app.devices = load::device_lines(&engine);
+    left_out.iter().for_each(|reason| app.say(Message::error(format!("left out: {reason}"))));
     let report = sender.clone();
     let report = move |reason| _ = report.send(Event::NotKept(reason));
     let keeper = sessions.clone().map(|sessions| Keeper::start(sessions, report));
@@ -68,10 +76,12 @@ pub fn run(start: Start) -> Result<()> {
     let opening = app.open(open, scenario);
     let result =
         program.carry_out(&mut app, &mut screen, opening).and_then(|_| program.turn(&mut app, &mut screen, &receiver));
-    drop(screen);
+    // Before anything is written to a terminal that may be gone.
     program.keep(&app);
-    if let Some(Err(reason)) = program.keeper.map(Keeper::finish) {
-        eprintln!("retime: the session is not saved: {reason}");
+    let kept = program.keeper.map(Keeper::finish);
+    drop(screen);
+    if let Some(Err(reason)) = kept {
+        let _ = writeln!(stderr(), "retime: the session is not saved: {}", printable(&reason));
     }
     if let Some(signal) = program.stopped_by {
         signal_hook::low_level::emulate_default_handler(signal)?;
@@ -92,7 +102,12 @@ struct Program {
 impl Program {
     /// Takes events until told to quit: all that are waiting, then one frame.
     fn turn(&mut self, app: &mut App, screen: &mut Screen, receiver: &Receiver<Event>) -> io::Result<()> {
+        let mut kept = Instant::now();
         loop {
+            if kept.elapsed() > KEEP {
+                self.keep(app);
+                kept = Instant::now();
+            }
             screen.draw(|buffer| views::render(app, buffer.area, buffer))?;
             let first = match receiver.recv_timeout(TICK) {
                 Ok(event) => event,

@@ -18,12 +18,30 @@ pub struct Script {
     played: Vec<Played>,
     /// Steps without effect that were said or expected already.
     idle: Vec<String>,
+    /// The script whose line plays this one.
+    outer: Option<Box<Self>>,
 }
 
+/// Most scripts that play one another.
+const DEPTH: usize = 16;
+
 impl Script {
-    /// The lines of `file`, none played yet.
-    pub fn new(file: String, lines: Vec<ScriptLine>) -> Self {
-        Self { file, rest: lines.into(), played: Vec::new(), idle: Vec::new() }
+    /// Has the lines of `file` played next; the script that is being played goes on after them.
+    ///
+    /// # Errors
+    /// It would play itself, or too many play one another.
+    pub fn start(app: &mut App, file: String, lines: Vec<ScriptLine>) -> Result<(), String> {
+        let playing = || std::iter::successors(app.script.as_ref(), |script| script.outer.as_deref());
+        if playing().any(|script| script.file == file) {
+            return Err(format!("{file} would play itself"));
+        }
+        if playing().count() >= DEPTH {
+            return Err(format!("{file}: more than {DEPTH} scripts play one another"));
+        }
+        let outer = app.script.take().map(Box::new);
+        let idle = outer.as_ref().map(|outer| outer.idle.clone()).unwrap_or_default();
+        app.script = Some(Self { file, rest: lines.into(), played: Vec::new(), idle, outer });
+        Ok(())
     }
 
     /// The last line turned out not to have worked after all: nothing more is played.
@@ -104,12 +122,22 @@ fn played(app: &App, line: ScriptLine, verdict: Option<Verdict>, error: Option<S
     let (expected, got) = verdict.map(|verdict| (verdict.expected, verdict.got)).unzip();
     let simulated_ns = app.workspace().filter(|work| !work.is_stale()).map(|work| work.outcome.summary.simulated_ns);
     let message = error.filter(|_| status == Status::Error);
-    Played { line: line.number, command: line.text, status, expected, got, message, simulated_ns }
+    Played { file: None, line: line.number, command: line.text, status, expected, got, message, simulated_ns }
 }
 
 /// Says how it went, and keeps what was played.
 fn finish(app: &mut App) {
     let Some(script) = app.script.take() else { return };
+    if let Some(mut outer) = script.outer {
+        if script.played.iter().any(|line| line.status == Status::Error) {
+            outer.rest.clear();
+        }
+        outer.idle = script.idle;
+        let file = Some(script.file);
+        outer.played.extend(script.played.into_iter().map(|line| Played { file: line.file.or(file.clone()), ..line }));
+        app.script = Some(*outer);
+        return;
+    }
     let complaints: Vec<String> = script.played.iter().filter_map(Played::complaint).collect();
     for complaint in complaints.iter().rev() {
         app.say(Message::error(format!("{}, {complaint}", script.file)));

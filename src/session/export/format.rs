@@ -52,7 +52,9 @@ impl ExportFormat {
 
     /// The format that a file's ending asks for; a Chrome trace for any other.
     pub fn of_path(path: &Path) -> Self {
-        match path.extension().and_then(|ending| ending.to_str()) {
+        let packed = path.extension().filter(|ending| ending.eq_ignore_ascii_case("gz"));
+        let named = packed.and(path.file_stem()).map_or(path, Path::new);
+        match named.extension().and_then(|ending| ending.to_str()) {
             Some("csv") => Self::Csv,
             Some("svg") => Self::Svg,
             Some("md" | "markdown") => Self::Markdown,
@@ -84,8 +86,8 @@ mod tests {
     fn a_file_s_ending_says_what_is_written_to_it() {
         let of = |path: &str| ExportFormat::of_path(Path::new(path)).name();
         assert_eq!(
-            ["a.svg", "b/report.md", "c.html", "d.csv", "e.json", "f"].map(of),
-            ["svg", "markdown", "html", "csv", "chrome", "chrome"]
+            ["a.svg", "b/report.md", "c.html", "d.csv", "e.json", "f", "g.csv.gz", "h.json.gz"].map(of),
+            ["svg", "markdown", "html", "csv", "chrome", "chrome", "csv", "chrome"]
         );
         assert!(ExportFormat::parse("markdwn").unwrap_err().contains("`markdown`"));
     }

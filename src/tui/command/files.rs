@@ -141,7 +141,7 @@ fn read(app: &mut App, path: &str, reading: Reading) -> CommandResult {
 pub fn take(app: &mut App, file: &str, text: &str, reading: Reading) -> CommandResult {
     match reading {
         Reading::Script => {
-            app.script = Some(Script::new(file.to_owned(), script_lines(text)));
+            Script::start(app, file.to_owned(), script_lines(text))?;
             Ok(Vec::new())
         }
         Reading::Scenario { force } => {

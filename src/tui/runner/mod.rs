@@ -11,7 +11,9 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::thread;
 
-use crate::session::{Engine, Exported, Loaded, SessionError, Sessions, append, export_to, read_text, write_new};
+use crate::session::{
+    Engine, Exported, Loaded, Overwrite, SessionError, Sessions, append, export_to, read_text, write_new,
+};
 use retime_core::graph::BuildOptions;
 
 use super::listing::Listing;
@@ -176,7 +178,7 @@ impl Host {
                 Reply::Read { file: path.display().to_string(), text, reading }
             }
             Request::Write { path, text, force, saves } => {
-                Reply::Written(written(&path, write_new(&path, text.as_bytes(), force)), saves)
+                Reply::Written(written(&path, write_new(&path, text.as_bytes(), Overwrite::forced(force))), saves)
             }
             Request::Append { path, line } => Reply::Written(Err(append(&path, &line).err()?.to_string()), None),
             Request::Export { loaded, outcome, sources, format, path, force } => {

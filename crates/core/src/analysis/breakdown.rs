@@ -88,10 +88,12 @@ impl Breakdown {
                 LaneKind::Virtual => {}
             }
         }
+        let mut idle: BTreeMap<LaneId, BTreeMap<&'static str, DurNs>> = BTreeMap::new();
         for gap in gaps(sources, DurNs(1)) {
-            if let Some(stream) = breakdown.streams.iter_mut().find(|stream| stream.lane == gap.lane) {
-                *stream.idle.entry(gap.cause.name()).or_default() += gap.duration;
-            }
+            *idle.entry(gap.lane).or_default().entry(gap.cause.name()).or_default() += gap.duration;
+        }
+        for stream in &mut breakdown.streams {
+            stream.idle = idle.remove(&stream.lane).unwrap_or_default();
         }
         breakdown
     }

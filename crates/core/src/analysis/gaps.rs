@@ -8,7 +8,7 @@ mod steps;
 
 use std::ops::Range;
 
-use crate::graph::{ExecutionGraph, LaneId, LaneKind, NodeId, Rank, TimedGraph};
+use crate::graph::{ExecutionGraph, LaneId, LaneKind, NodeId, Rank, RankPart, TimedGraph};
 use crate::sim::Schedule;
 use crate::units::{DurNs, TimeNs};
 
@@ -34,7 +34,7 @@ pub struct Gap {
     pub next: Option<NodeId>,
     /// Why.
     pub cause: Cause,
-    /// What decided the end of the gap, in order of time; covers the gap.
+    /// What decided the end of the gap, in order of time; covers the gap, or is empty where it was not examined.
     pub chain: Vec<Segment>,
     /// Steps that make it shorter with their gain, largest first: empty until a session has tried
     /// [`candidate_steps`].
@@ -61,7 +61,8 @@ pub struct Sources<'a> {
 /// `shortest`: gaps below it are left out.
 ///
 /// # Complexity
-/// O(tasks + length of all chains).
+/// O(tasks · log tasks): where all chains together are longer than [`LINKS_PER_TASK`] allows, the causes of the shortest
+/// gaps are [`Cause::NotExamined`].
 pub fn gaps(sources: &Sources<'_>, shortest: DurNs) -> Vec<Gap> {
     let lanes = densities(sources.graph, sources.times);
     let mut found = Vec::new();
@@ -72,14 +73,26 @@ pub fn gaps(sources: &Sources<'_>, shortest: DurNs) -> Vec<Gap> {
             if owner.rank == part.rank && matches!(owner.kind, LaneKind::Stream { .. }) {
                 let idle = idle(density, &period).into_iter();
                 let long = idle.filter(|(range, _)| range.end.since(range.start) >= shortest.max(DurNs(1)));
-                found.extend(
-                    long.map(|(range, next)| explained(sources, part.rank, LaneId(lane as u32), range, next, part.end)),
-                );
+                found.extend(long.map(|(range, next)| Idle { part, lane: LaneId(lane as u32), range, next }));
             }
         }
     }
-    found.sort_by_key(|gap| (std::cmp::Reverse(gap.duration), gap.start, gap.lane));
-    found
+    let duration = |idle: &Idle<'_>| idle.range.end.since(idle.range.start);
+    found.sort_by_key(|idle| (std::cmp::Reverse(duration(idle)), idle.range.start, idle.lane));
+    let mut links = LINKS_PER_TASK * sources.graph.tasks.node_count();
+    found.into_iter().map(|idle| explained(sources, idle, &mut links)).collect()
+}
+
+/// Links of chains that are followed, over all gaps, for each task of the graph: far more than recorded streams need, and
+/// few enough that thousands of streams with little work each are shown at once.
+const LINKS_PER_TASK: usize = 64;
+
+/// A stream without work: of which rank, and the work that ends it.
+struct Idle<'a> {
+    part: &'a RankPart,
+    lane: LaneId,
+    range: Range<TimeNs>,
+    next: Option<NodeId>,
 }
 
 /// Where a lane is idle within `period`, each with the work that follows within it.
@@ -99,22 +112,23 @@ fn idle(density: &Density, period: &Range<TimeNs>) -> Vec<(Range<TimeNs>, Option
 }
 
 /// The gap with its chain and cause. A gap that no work ends lasts until the iteration does, whose marker's chain it has.
-fn explained(
-    sources: &Sources<'_>,
-    rank: Rank,
-    lane: LaneId,
-    range: Range<TimeNs>,
-    next: Option<NodeId>,
-    end: NodeId,
-) -> Gap {
+///
+/// # Arguments
+/// `links`: how many links of chains may still be followed.
+fn explained(sources: &Sources<'_>, idle: Idle<'_>, links: &mut usize) -> Gap {
     let Sources { graph, timed, schedule, times } = *sources;
-    let chain = critical_path::chain(graph, timed, schedule, times, next.unwrap_or(end), range.clone());
+    let Idle { part: &RankPart { rank, end, .. }, lane, range, next } = idle;
+    let (start, duration) = (range.start, range.end.since(range.start));
+    let is_examined = *links > 0;
+    let last = next.unwrap_or(end);
+    let chain = if is_examined { critical_path::chain(graph, timed, schedule, times, last, range) } else { Vec::new() };
+    *links = links.saturating_sub(chain.len());
     let cause = match next {
-        Some(_) => cause::of_chain(graph, rank, lane, &chain),
         None => Cause::NothingLeft,
+        Some(_) if is_examined => cause::of_chain(graph, rank, lane, &chain),
+        Some(_) => Cause::NotExamined,
     };
-    let duration = range.end.since(range.start);
-    Gap { rank, lane, start: range.start, duration, next, cause, chain, closed_by: Vec::new() }
+    Gap { rank, lane, start, duration, next, cause, chain, closed_by: Vec::new() }
 }
 
 #[cfg(test)]

@@ -35,7 +35,7 @@ use crate::units::DurNs;
 
 pub use databases::read as read_overheads;
 pub use error::EngineError;
-pub use files::read_text;
+pub use files::{read_text, read_text_up_to};
 pub use loaded::Loaded;
 pub use noise::{TYPICAL_SPREAD, spread_of_steps};
 pub use outcome::{Outcome, StepOutcome, Told};
@@ -83,6 +83,28 @@ impl Engine {
             table_facts: None,
             folds: true,
         })
+    }
+
+    /// An engine that also knows those of `files` that can be used, and why the others cannot.
+    ///
+    /// # Errors
+    /// A built-in file cannot be used.
+    pub fn with_usable_devices(files: &[(String, String)]) -> Result<(Self, Vec<String>), EngineError> {
+        if let Ok(engine) = Self::with_devices(files) {
+            return Ok((engine, Vec::new()));
+        }
+        let (mut engine, mut usable, mut reasons) = (Self::builtin()?, Vec::new(), Vec::new());
+        for file in files {
+            usable.push(file.clone());
+            match Self::with_devices(&usable) {
+                Ok(more) => engine = more,
+                Err(error) => {
+                    usable.pop();
+                    reasons.push(error.to_string());
+                }
+            }
+        }
+        Ok((engine, reasons))
     }
 
     /// Opens files and folders; each job found is ready to be edited.

@@ -6,7 +6,7 @@ use super::chunks::{self, Chunks};
 use super::format::{Format, HEAD, Loaded, Reading};
 use super::json::document::{Document, Malformed};
 use super::parts::Parts;
-use super::stream::{self, Consumer};
+use super::stream::{self, BYTE_ORDER_MARK, Consumer};
 use super::{OpenError, OpenOptions, sniff};
 use crate::diagnostic::Severity;
 
@@ -165,6 +165,9 @@ impl Consumer for Content<'_> {
     fn window(&mut self, window: &[u8]) -> Result<usize, OpenError> {
         if self.options.progress.is_cancelled() {
             return Err(OpenError::Cancelled { path: self.path.to_owned() });
+        }
+        if self.is_first && window.starts_with(BYTE_ORDER_MARK) {
+            return Ok(BYTE_ORDER_MARK.len());
         }
         self.check_head(window)?;
         if self.stopped.is_some() {

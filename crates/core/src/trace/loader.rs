@@ -1,13 +1,15 @@
 //! One file → the traces in it: unpacking, choosing the reader by content, and what to do when the content breaks off.
 
 use std::borrow::Cow;
-use std::io::{ErrorKind, Read};
+use std::io::{BufReader, ErrorKind, Read};
 use std::path::{Path, PathBuf};
+
+use flate2::bufread::MultiGzDecoder;
 
 use super::content::Content;
 use super::format::{HEAD, Loaded, Reading};
-use super::source::{self, Mapped, Packing};
-use super::stream::{self, Packed};
+use super::source::{self, Packing, Source};
+use super::stream::{self, BYTE_ORDER_MARK, Packed};
 use super::{FORMATS, OpenError, OpenOptions, naming};
 
 /// What was read of each trace, or why it could not be.
@@ -15,9 +17,36 @@ type Results = Vec<Result<Loaded, OpenError>>;
 
 /// All traces in the file at `path`.
 pub(super) fn file(path: &Path, options: &OpenOptions) -> Results {
-    match Mapped::open(path) {
-        Ok(mapped) => bytes(mapped.bytes(), path, options),
+    match Source::open(path) {
+        Ok(Source::Read(read)) => bytes(&read, path, options),
+        Ok(Source::Mapped(mapped)) => bytes(&mapped, path, options),
+        Ok(Source::Stream(stream)) => flowing(stream::limited(stream, options), path, options),
         Err(error) => vec![Err(error)],
+    }
+}
+
+/// All traces in what flows out of `stream`, which is called `path`.
+fn flowing(mut stream: impl Read, path: &Path, options: &OpenOptions) -> Results {
+    let mut head = Vec::new();
+    if let Err(source) = stream.by_ref().take(HEAD as u64).read_to_end(&mut head) {
+        return vec![Err(OpenError::Io { path: path.to_owned(), source })];
+    }
+    if head.is_empty() {
+        return vec![Err(OpenError::Empty { path: path.to_owned() })];
+    }
+    let packing = source::packing(&head, path);
+    let mut all = head.as_slice().chain(stream);
+    match packing {
+        Packing::Plain => content(Packed::Member(Vec::new(), &mut all), path, options),
+        Packing::Gzip => {
+            let unpacked = MultiGzDecoder::new(BufReader::new(all));
+            content(Packed::Member(Vec::new(), &mut stream::limited(unpacked, options)), path, options)
+        }
+        Packing::Tar { gzip: true } => {
+            let unpacked = MultiGzDecoder::new(BufReader::new(all));
+            members(stream::limited(unpacked, options), path, options)
+        }
+        Packing::Tar { gzip: false } => members(all, path, options),
     }
 }
 
@@ -49,9 +78,14 @@ fn content(mut packed: Packed<'_>, path: &Path, options: &OpenOptions) -> Result
 }
 
 fn whole<'a>(packed: Packed<'a>, path: &Path, options: &OpenOptions) -> Result<Cow<'a, [u8]>, OpenError> {
-    packed.whole(options).map_err(|(error, offset)| match error.kind() {
+    let whole = packed.whole(options).map_err(|(error, offset)| match error.kind() {
         ErrorKind::FileTooLarge => too_large(path, options),
         _ => OpenError::Damaged { path: path.to_owned(), offset, expected: stream::expected(&error) },
+    })?;
+    Ok(match whole {
+        Cow::Borrowed(bytes) => Cow::Borrowed(bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(bytes)),
+        Cow::Owned(bytes) if bytes.starts_with(BYTE_ORDER_MARK) => Cow::Owned(bytes[BYTE_ORDER_MARK.len()..].to_vec()),
+        owned => owned,
     })
 }
 
@@ -101,6 +135,7 @@ fn each_member(archive: impl Read, path: &Path, options: &OpenOptions, found: &m
 /// What reads content that begins with `head`, called `name`.
 fn reading(head: &[u8], name: &Path) -> &'static Reading {
     let name = naming::unpacked(name);
+    let head = head.strip_prefix(BYTE_ORDER_MARK).unwrap_or(head);
     FORMATS.iter().find(|format| (format.is)(head, &name)).map_or(&Reading::Windows, |format| &format.reading)
 }
 

@@ -25,28 +25,47 @@ pub(super) enum Packing {
     },
 }
 
-/// A file's bytes, mapped into memory where they are not empty.
-#[derive(Debug)]
-pub(super) struct Mapped {
-    map: Option<Mmap>,
+/// The name that stands for standard input.
+pub(super) const STANDARD_INPUT: &str = "-";
+
+/// Below this size a file is read: a map costs more than it saves, and what is read cannot change any more.
+const SMALL_FILE: u64 = 1 << 20;
+
+/// The content of a file.
+pub(super) enum Source {
+    /// Read into memory.
+    Read(Vec<u8>),
+    /// Mapped into memory.
+    Mapped(Mmap),
+    /// A pipe, a device or standard input, which only flows once.
+    Stream(Box<dyn Read + Send>),
 }
 
-impl Mapped {
+impl Source {
     /// Opens `path`.
     ///
     /// # Errors
     /// [`OpenError::Missing`] and [`OpenError::Io`].
     pub(super) fn open(path: &Path) -> Result<Self, OpenError> {
+        if path.as_os_str() == STANDARD_INPUT {
+            return Ok(Self::Stream(Box::new(std::io::stdin())));
+        }
         let io = |source| OpenError::Io { path: path.to_owned(), source };
-        let file = match File::open(path) {
+        let mut file = match File::open(path) {
             Ok(file) => file,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 return Err(OpenError::Missing { path: path.to_owned() });
             }
             Err(error) => return Err(io(error)),
         };
-        if file.metadata().map_err(io)?.len() == 0 {
-            return Ok(Self { map: None });
+        let about = file.metadata().map_err(io)?;
+        if !about.is_file() {
+            return Ok(Self::Stream(Box::new(file)));
+        }
+        if about.len() < SMALL_FILE {
+            let mut bytes = Vec::with_capacity(about.len() as usize);
+            file.read_to_end(&mut bytes).map_err(io)?;
+            return Ok(Self::Read(bytes));
         }
         #[expect(
             unsafe_code,
@@ -56,12 +75,7 @@ impl Mapped {
         // is read or end the process with SIGBUS, as with every reader of mapped files; no invariant of ours rests on
         // the content, since every reader of it checks bounds and validity as it goes.
         let map = unsafe { Mmap::map(&file) }.map_err(io)?;
-        Ok(Self { map: Some(map) })
-    }
-
-    /// The content.
-    pub(super) fn bytes(&self) -> &[u8] {
-        self.map.as_deref().unwrap_or_default()
+        Ok(Self::Mapped(map))
     }
 }
 

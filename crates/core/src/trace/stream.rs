@@ -18,6 +18,8 @@ const AT_ONCE: usize = 256 << 10;
 const BUFFERS_AHEAD: usize = 4;
 /// Packed content below this size is not worth a thread.
 const SMALL: usize = 256 << 10;
+/// What some editors put before UTF-8 text.
+pub(super) const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 /// Below this much content the ratio says nothing.
 const RATIO_FROM: u64 = 256 << 20;
 
@@ -166,6 +168,26 @@ pub(super) fn unpack<'a>(bytes: &'a [u8], options: &'a OpenOptions) -> impl Read
     let packed = Counted { rest: bytes, progress: &options.progress };
     let by_ratio = RATIO_FROM.max(options.max_unpacked_ratio.saturating_mul(bytes.len() as u64));
     Limited { inner: MultiGzDecoder::new(packed), left: options.max_unpacked_bytes.min(by_ratio) }
+}
+
+/// What `source` gives, within the limits of `options`; fails when it has been told to stop.
+pub(super) fn limited(source: impl Read, options: &OpenOptions) -> impl Read {
+    Limited { inner: Stoppable { source, progress: &options.progress }, left: options.max_unpacked_bytes }
+}
+
+/// Fails once loading is to stop.
+struct Stoppable<'a, R> {
+    source: R,
+    progress: &'a Progress,
+}
+
+impl<R: Read> Read for Stoppable<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        if self.progress.is_cancelled() {
+            return Err(ErrorKind::ConnectionAborted.into());
+        }
+        self.source.read(buffer)
+    }
 }
 
 /// Hands all of `source` to `consumer`, on this thread.

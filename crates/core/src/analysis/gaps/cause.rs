@@ -70,6 +70,8 @@ pub enum Cause {
     },
     /// No work followed on this stream within the iteration.
     NothingLeft,
+    /// There are too many gaps to look into this one.
+    NotExamined,
 }
 
 impl Cause {
@@ -87,6 +89,7 @@ impl Cause {
             Self::Latency(_) => "latency",
             Self::NothingRecorded { .. } => "nothing-recorded",
             Self::NothingLeft => "nothing-left",
+            Self::NotExamined => "not-examined",
         }
     }
 
@@ -122,6 +125,7 @@ impl Cause {
             }
             Self::NothingRecorded { .. } => "the host ran no recorded operator".to_owned(),
             Self::NothingLeft => "no work left for this stream".to_owned(),
+            Self::NotExamined => "one of too many gaps to look into each".to_owned(),
         }
     }
 }

@@ -37,7 +37,7 @@ pub fn candidate_steps(graph: &ExecutionGraph, gap: &Gap) -> Vec<String> {
         Cause::Latency(DependencyKind::Launch) => steps(&["cuda-graph"]),
         Cause::Latency(_) => steps(&["fuse family=elementwise", "cuda-graph"]),
         Cause::NothingRecorded { .. } => steps(&["scale kind=T1 x0", "cuda-graph", NO_LOADING]),
-        Cause::BeforeWindow | Cause::NothingLeft => Vec::new(),
+        Cause::BeforeWindow | Cause::NothingLeft | Cause::NotExamined => Vec::new(),
     }
 }
 

@@ -1,0 +1,329 @@
+//! Writing files so that none is damaged: everything is written and flushed beside its place first, then put there.
+
+use std::fs::{self, Permissions};
+use std::io::{self, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+use tempfile::{Builder, NamedTempFile};
+
+use super::SessionError;
+
+/// Why an existing file is not written.
+const EXISTS: &str =
+    "exists already; name another file, or replace it: --force, on the screen `!` after the command's name";
+
+/// How many links are followed to a file before they are taken for a circle, as Linux does.
+const MOST_LINKS: usize = 40;
+
+/// What files may be written over.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Overwrite<'a> {
+    /// Whether a file that is there is replaced.
+    pub force: bool,
+    /// Files that were read and are never replaced.
+    pub inputs: &'a [PathBuf],
+}
+
+impl Overwrite<'_> {
+    /// Replaces what is there if `force`; nothing was read.
+    pub fn forced(force: bool) -> Self {
+        Self { force, inputs: &[] }
+    }
+}
+
+/// Writes `contents` to `path` in one step.
+///
+/// # Errors
+/// As [`write_files`].
+pub fn write_new(path: &Path, contents: &[u8], over: Overwrite<'_>) -> Result<(), SessionError> {
+    write_files(&[(path, contents)], over)
+}
+
+/// Writes files, all or none: all contents are on the disk before the first takes its place. A link is followed, and a
+/// file that is replaced keeps its permissions.
+///
+/// # Errors
+/// A file exists and may not be replaced, is one of the inputs, or is no regular file (a device, a pipe, a folder); or
+/// the system refuses. New files that took their place before are removed then.
+pub fn write_files<P: AsRef<Path>, C: AsRef<[u8]>>(files: &[(P, C)], over: Overwrite<'_>) -> Result<(), SessionError> {
+    let fail = |path: &Path, reason: String| SessionError::Write { path: path.display().to_string(), reason };
+    let refused = |path: &Path, error: &io::Error| {
+        let is_there = error.kind() == ErrorKind::AlreadyExists;
+        fail(path, if is_there { EXISTS.to_owned() } else { format!("cannot write it: {error}") })
+    };
+    let mut staged = Vec::with_capacity(files.len());
+    for (path, contents) in files {
+        let path = path.as_ref();
+        let place = Place::of(path, over).map_err(|reason| fail(path, reason))?;
+        let file = place.stage(contents.as_ref()).map_err(|error| refused(path, &error))?;
+        staged.push((path, place, file));
+    }
+    let mut written: Vec<PathBuf> = Vec::new();
+    for (path, place, file) in staged {
+        if let Err(error) = place.put(file, over.force) {
+            for new in &written {
+                let _ = fs::remove_file(new);
+            }
+            return Err(refused(path, &error));
+        }
+        if place.permissions.is_none() {
+            written.push(place.path);
+        }
+    }
+    Ok(())
+}
+
+/// Where a file is to be.
+struct Place {
+    /// Its path, links followed.
+    path: PathBuf,
+    /// The permissions of the file that is there.
+    permissions: Option<Permissions>,
+}
+
+impl Place {
+    fn of(asked: &Path, over: Overwrite<'_>) -> Result<Self, String> {
+        let path = followed(asked)?;
+        let there = match fs::metadata(&path) {
+            Ok(there) => there,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Self { path, permissions: None }),
+            Err(error) => return Err(format!("cannot write it: {error}")),
+        };
+        if there.is_dir() {
+            return Err("is a folder; name a file in it".to_owned());
+        }
+        if !there.is_file() {
+            return Err("is a device or a pipe, and only files are written".to_owned());
+        }
+        if over.inputs.iter().any(|input| same_file::is_same_file(input, &path).unwrap_or(false)) {
+            return Err("was read to make this, and is not written over; name another file".to_owned());
+        }
+        if !over.force {
+            return Err(EXISTS.to_owned());
+        }
+        if there.permissions().readonly() {
+            return Err("cannot be written: it is read-only".to_owned());
+        }
+        Ok(Self { path, permissions: Some(there.permissions()) })
+    }
+
+    fn folder(&self) -> &Path {
+        self.path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+    }
+
+    /// The contents in a new file of a random name beside the place, on the disk.
+    fn stage(&self, contents: &[u8]) -> io::Result<NamedTempFile> {
+        fault::point()?;
+        let mut prefix = std::ffi::OsString::from(".");
+        prefix.push(self.path.file_name().unwrap_or_default());
+        prefix.push(".");
+        let mut builder = Builder::new();
+        builder.prefix(&prefix).suffix(".part");
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt;
+            // The process's mask takes from it what new files shall not have.
+            builder.permissions(Permissions::from_mode(0o666));
+        }
+        let mut file = builder.tempfile_in(self.folder())?;
+        fault::point()?;
+        file.write_all(contents)?;
+        fault::point()?;
+        file.as_file().sync_all()?;
+        if let Some(permissions) = &self.permissions {
+            fault::point()?;
+            file.as_file().set_permissions(permissions.clone())?;
+        }
+        Ok(file)
+    }
+
+    /// Gives the staged file its name.
+    fn put(&self, file: NamedTempFile, force: bool) -> io::Result<()> {
+        fault::point()?;
+        if force {
+            file.persist(&self.path).map_err(|refused| refused.error)?;
+        } else {
+            // Refuses where another process was first.
+            file.persist_noclobber(&self.path).map_err(|refused| refused.error)?;
+        }
+        // The file is whole either way; a file system that cannot flush folders says so here, and that is no failure.
+        #[cfg(unix)]
+        let _ = fs::File::open(self.folder()).and_then(|folder| folder.sync_all());
+        Ok(())
+    }
+}
+
+/// The file that `path` leads to over links; it need not be there.
+fn followed(path: &Path) -> Result<PathBuf, String> {
+    let mut path = path.to_owned();
+    for _ in 0..MOST_LINKS {
+        if !fs::symlink_metadata(&path).is_ok_and(|there| there.is_symlink()) {
+            return Ok(path);
+        }
+        let to = fs::read_link(&path).map_err(|error| format!("cannot follow the link: {error}"))?;
+        path = path.parent().unwrap_or(Path::new("")).join(to);
+    }
+    Err("links lead in a circle".to_owned())
+}
+
+/// Errors that tests let happen at any operation of writing.
+mod fault {
+    use std::io;
+
+    #[cfg(test)]
+    thread_local! {
+        /// Operations until one fails; 0: none does.
+        pub(super) static FAILS_IN: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
+    }
+
+    /// An operation on the disk begins.
+    #[cfg_attr(not(test), expect(clippy::unnecessary_wraps, reason = "fails in tests only"))]
+    pub(super) fn point() -> io::Result<()> {
+        #[cfg(test)]
+        {
+            let left = FAILS_IN.get();
+            FAILS_IN.set(left.saturating_sub(1));
+            if left == 1 {
+                return Err(io::Error::from(io::ErrorKind::StorageFull));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    const KEEP: Overwrite<'static> = Overwrite { force: false, inputs: &[] };
+    const FORCE: Overwrite<'static> = Overwrite { force: true, inputs: &[] };
+
+    fn names(folder: &Path) -> Vec<String> {
+        let mut names: Vec<String> = fs::read_dir(folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
+            .collect();
+        names.sort();
+        names
+    }
+
+    fn refusal(path: &Path, over: Overwrite<'_>) -> String {
+        write_new(path, b"new", over).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn an_existing_file_is_kept_unless_told_otherwise() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("out.json");
+        write_new(&path, b"one", KEEP).unwrap();
+        assert!(refusal(&path, KEEP).contains("exists already"));
+        assert_eq!(fs::read(&path).unwrap(), b"one");
+        write_new(&path, b"two", FORCE).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"two");
+        assert_eq!(names(folder.path()), ["out.json"]);
+    }
+
+    #[test]
+    fn an_input_is_never_replaced_under_any_of_its_names() {
+        let folder = tempfile::tempdir().unwrap();
+        let input = folder.path().join("trace.json");
+        let other = folder.path().join("same.json");
+        fs::write(&input, "old").unwrap();
+        fs::hard_link(&input, &other).unwrap();
+        let inputs = [input.clone()];
+        for path in [&input, &other, &folder.path().join(".").join("trace.json")] {
+            let reason = refusal(path, Overwrite { force: true, inputs: &inputs });
+            assert!(reason.contains("was read"), "{reason}");
+        }
+        assert_eq!(fs::read(&input).unwrap(), b"old");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn devices_pipes_and_folders_are_refused_with_force_too() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(refusal(folder.path(), FORCE).contains("folder"));
+        assert!(refusal(Path::new("/dev/null"), FORCE).contains("device"));
+        let socket = folder.path().join("socket");
+        let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+        assert!(refusal(&socket, FORCE).contains("device or a pipe"));
+        let read_only = folder.path().join("kept");
+        fs::write(&read_only, "old").unwrap();
+        let mut permissions = fs::metadata(&read_only).unwrap().permissions();
+        permissions.set_readonly(true);
+        fs::set_permissions(&read_only, permissions).unwrap();
+        assert!(refusal(&read_only, FORCE).contains("read-only"));
+        assert_eq!(names(folder.path()), ["kept", "socket"]);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_link_is_followed_and_the_permissions_stay() {
+        use std::os::unix::fs::{PermissionsExt, symlink};
+        let folder = tempfile::tempdir().unwrap();
+        let (real, link) = (folder.path().join("real.json"), folder.path().join("link.json"));
+        fs::write(&real, "old").unwrap();
+        fs::set_permissions(&real, Permissions::from_mode(0o640)).unwrap();
+        symlink("real.json", &link).unwrap();
+        write_new(&link, b"new", FORCE).unwrap();
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert_eq!(fs::read(&real).unwrap(), b"new");
+        assert_eq!(fs::metadata(&real).unwrap().permissions().mode() & 0o777, 0o640);
+        let (one, two) = (folder.path().join("one"), folder.path().join("two"));
+        symlink(&one, &two).unwrap();
+        symlink(&two, &one).unwrap();
+        assert!(refusal(&one, FORCE).contains("circle"));
+        let dangling = folder.path().join("dangling");
+        symlink("made.json", &dangling).unwrap();
+        write_new(&dangling, b"new", KEEP).unwrap();
+        assert_eq!(fs::read(folder.path().join("made.json")).unwrap(), b"new");
+    }
+
+    #[test]
+    fn of_twenty_at_once_exactly_one_wins() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, won) = (folder.path().join("out"), AtomicU32::new(0));
+        std::thread::scope(|scope| {
+            for number in 0..20u8 {
+                let (path, won) = (&path, &won);
+                scope.spawn(move || {
+                    if write_new(path, &[number; 9000], KEEP).is_ok() {
+                        won.fetch_add(1, Ordering::SeqCst);
+                    }
+                });
+            }
+        });
+        assert_eq!(won.into_inner(), 1);
+        let contents = fs::read(&path).unwrap();
+        assert_eq!(contents, vec![contents[0]; 9000]);
+        assert_eq!(names(folder.path()), ["out"]);
+    }
+
+    #[test]
+    fn whatever_fails_nothing_new_stays_and_nothing_old_is_damaged() {
+        let folder = tempfile::tempdir().unwrap();
+        let [old, new, third] = ["old", "new", "third"].map(|name| folder.path().join(name));
+        for over in [KEEP, FORCE] {
+            fs::write(&old, "before").unwrap();
+            let mut failures = 0;
+            for fails_in in 1.. {
+                let _ = fs::remove_file(&new);
+                let first = if over.force { &old } else { &third };
+                fault::FAILS_IN.set(fails_in);
+                let result = write_files(&[(&new, "a"), (first, "after")], over);
+                if fault::FAILS_IN.replace(0) > 0 {
+                    result.unwrap();
+                    break;
+                }
+                let reason = result.unwrap_err().to_string();
+                assert!(reason.contains("cannot write it"), "{reason}");
+                assert_eq!(names(folder.path()), ["old"], "operation {fails_in}");
+                assert_eq!(fs::read(&old).unwrap(), b"before");
+                failures += 1;
+            }
+            assert!(failures >= 8, "{failures}");
+            let _ = (fs::remove_file(&new), fs::remove_file(&third));
+        }
+    }
+}

@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use crate::cli::{Iteration, ScenarioCommand};
 use crate::session::{Communication, Loaded, MemorySummary, Outcome, StepOutcome, Summary};
+use retime_core::analysis::replay::ReplayStatus;
 use retime_core::units::{DurNs, Percent};
 
 use super::opened::Opened;
@@ -57,7 +58,16 @@ fn describe(loaded: &Loaded, outcome: &Outcome, out: &mut dyn Write) -> io::Resu
         Some(how) => writeln!(out, "  predicted   {} by {how}, not measured", summary.measured_ns)?,
         None => writeln!(out, "  measured    {}", summary.measured_ns)?,
     }
-    writeln!(out, "  replayed    {} ({:+.2})", summary.base_simulated_ns, Percent(summary.replay_error))?;
+    let doubt = if summary.replay_status == ReplayStatus::Pass { "" } else { ": the replay does not pass" };
+    writeln!(out, "  replayed    {} ({:+.2}){doubt}", summary.base_simulated_ns, Percent(summary.replay_error))?;
+    let kept = [
+        (summary.unexplained_share, "of it no rule explains"),
+        (summary.anchored_share, "is work from before the recording: its times are kept"),
+        (summary.unrecorded_share, "is device work that was not recorded: taken to change as kernels do"),
+    ];
+    for (share, what) in kept.into_iter().filter(|&(share, _)| share >= LEAST_SHARE) {
+        writeln!(out, "              {:.0} {what}", Percent(share))?;
+    }
     if !outcome.steps.is_empty() {
         let change = summary.simulated_ns.0 as f64 / summary.base_simulated_ns.0.max(1) as f64 - 1.0;
         let band = summary.error_band;

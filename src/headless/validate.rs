@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::cli::{Iteration, TraceArgs, ValidateWhat};
 use crate::session::{Engine, EngineError, Loaded, folders_of_traces, lane_label};
-use retime_core::analysis::replay::ReplayReport;
+use retime_core::analysis::replay::{ReplayReport, ReplayStatus};
 use retime_core::graph::{BuildOptions, ExecutionGraph};
 use retime_core::trace::{OpenError, OpenOptions};
 use retime_core::units::{DurNs, TimeNs};
@@ -57,6 +57,7 @@ struct Row {
     unexplained_ns: DurNs,
     unexplained_share: f64,
     anchored_share: f64,
+    unrecorded_share: f64,
     rank_start_share: f64,
     contention_share: f64,
     kernels_x2: f64,
@@ -101,9 +102,6 @@ pub(super) fn unexplained_table(rows: &[Unexplained]) -> output::Table {
     table
 }
 
-/// The replay of the untouched trace is to be within this of what was measured.
-const REPLAY_LIMIT: f64 = 0.01;
-
 fn replay(args: &TraceArgs) -> Result<()> {
     let engine = input::engine()?;
     let mut answer = Answer { traces: Vec::new(), rows: Vec::new(), unreadable: Vec::new() };
@@ -136,10 +134,11 @@ fn row(loaded: &Loaded) -> Row {
     let report = ReplayReport::of(&loaded.graph);
     let share = |part: DurNs| part.0 as f64 / report.measured.0.max(1) as f64;
     let error = share(report.simulated) - 1.0;
+    let status = ReplayStatus::of(error, report.path.anchors + report.unexplained_share);
     Row {
         check: format!("replay {}", loaded.title),
         source: input::paths(loaded).into_iter().next().unwrap_or_default(),
-        status: status(error, &report),
+        status: status.name(),
         iteration: report.iteration.clone(),
         expected: report.measured,
         got: report.simulated,
@@ -147,24 +146,13 @@ fn row(loaded: &Loaded) -> Row {
         unexplained_ns: report.unexplained,
         unexplained_share: report.unexplained_share,
         anchored_share: report.path.anchors,
+        unrecorded_share: report.path.unrecorded,
         rank_start_share: report.path.rank_starts,
         contention_share: report.path.contention,
         kernels_x2: report.responses.kernels_doubled,
         kernels_x0_5: report.responses.kernels_halved,
         host_x0_5: report.responses.think_halved,
         unexplained: unexplained(&loaded.graph),
-    }
-}
-
-/// More of the path than this pinned to measured times, or unexplained, and the replay proves nothing.
-const PROVEN: f64 = 0.5;
-
-/// `pinned`: it replays, but by what was measured rather than by its structure.
-fn status(error: f64, report: &ReplayReport) -> &'static str {
-    match error.abs() <= REPLAY_LIMIT {
-        false => "fail",
-        true if report.path.anchors.max(report.unexplained_share) > PROVEN => "pinned",
-        true => "pass",
     }
 }
 
@@ -187,7 +175,7 @@ fn describe(answer: &Answer, out: &mut dyn Write) -> io::Result<()> {
         writeln!(out, "\n{}: {anchored:.0} % anchored, {late:.0} % unexplained: {what}", row.check)?;
     }
     let passed = answer.rows.iter().filter(|row| row.status != "fail").count();
-    writeln!(out, "{passed} of {} replay within {:.0} %", answer.rows.len(), 100.0 * REPLAY_LIMIT)
+    writeln!(out, "{passed} of {} replay within {:.0} %", answer.rows.len(), 100.0 * ReplayStatus::WITHIN)
 }
 
 fn table(rows: &[Row]) -> output::Table {
@@ -198,6 +186,7 @@ fn table(rows: &[Row]) -> output::Table {
         "error %",
         "unexplained %",
         "anchored %",
+        "not recorded %",
         "rank start %",
         "kernels ×2",
         "×½",
@@ -212,6 +201,7 @@ fn table(rows: &[Row]) -> output::Table {
             format!("{:+.3}", 100.0 * row.error),
             format!("{:.2}", 100.0 * row.unexplained_share),
             format!("{:.2}", 100.0 * row.anchored_share),
+            format!("{:.2}", 100.0 * row.unrecorded_share),
             format!("{:.2}", 100.0 * row.rank_start_share),
             format!("{:.3}", row.kernels_x2),
             format!("{:.3}", row.kernels_x0_5),

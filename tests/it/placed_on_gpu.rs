@@ -130,3 +130,42 @@ fn what_cannot_be_placed_changes_nothing_and_says_why() {
         assert!(outcome.steps[0].unhandled[0].contains(why), "{:?}", outcome.steps[0].unhandled);
     }
 }
+
+/// A step that begins with 3 ms of host time and launches so much that a queue of about a thousand holds the host back.
+fn queued() -> String {
+    const LAUNCHES: usize = 1_200;
+    const QUEUE: usize = 1_022;
+    let (mut events, mut ends) = (Vec::new(), Vec::<f64>::new());
+    let (mut host, mut device) = (3_000.0, 3_006.0_f64);
+    let mut add = |category: &str, name: &str, pid: u32, span: (f64, f64), args: &str| {
+        let times = format!(r#""ts":{:.3},"dur":{:.3}"#, span.0, span.1 - span.0);
+        events.push(format!(
+            r#"{{"ph":"X","cat":"{category}","name":"{name}","pid":{pid},"tid":{pid},{times},"args":{{{args}}}}}"#
+        ));
+    };
+    for index in 0..LAUNCHES {
+        let own = host + 5.0;
+        let end = index.checked_sub(QUEUE).map_or(own, |older| own.max(ends[older]));
+        let args = format!(r#""correlation":{},"device":0,"stream":7"#, index + 1);
+        add("cuda_runtime", "cudaLaunchKernel", 1, (host, end), &args);
+        device = device.max(end + 1.0);
+        add("kernel", "kernel", 0, (device, device + 50.0), &args);
+        device += 50.0;
+        ends.push(device);
+        host = end + 1.0;
+    }
+    add("user_annotation", "ProfilerStep#6", 1, (0.0, host + 500.0), "");
+    format!(r#"{{"traceEvents":[{}]}}"#, events.join(","))
+}
+
+#[test]
+fn launches_that_waited_for_the_queue_and_host_time_before_the_first_are_exported() {
+    let engine = engine();
+    let loaded = engine.load_bytes(queued().as_bytes(), "queued.json", &BuildOptions::default()).unwrap();
+    for edit in ["scale kind=host x1", "scale kind=kernel x0.5"] {
+        let outcome = engine.evaluate(&loaded, &Scenario::parse([edit]).unwrap(), 0);
+        let opened = again(&engine, &outcome, &loaded).replay.summary.clone();
+        assert!(off(opened.measured_ns, outcome.summary.simulated_ns) < 0.1, "{edit}: {}", opened.measured_ns);
+        assert!(off(opened.simulated_ns, outcome.summary.simulated_ns) < 0.1, "{edit}: {}", opened.simulated_ns);
+    }
+}

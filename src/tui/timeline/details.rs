@@ -124,6 +124,7 @@ fn kind_name(scene: Scene<'_>, task: &Task) -> String {
                 format!("{kind} over {} ranks", collective.group_size)
             })
         }
+        TaskKind::Unrecorded => "device work that was not recorded".to_owned(),
         TaskKind::Joint | TaskKind::StepEnd => "marker".to_owned(),
     }
 }

@@ -6,13 +6,12 @@ use crate::session::Summary;
 use crate::tui::canvas::Canvas;
 use crate::tui::theme::Role;
 use crate::tui::workspace::Workspace;
+use retime_core::analysis::replay::ReplayStatus;
 use retime_core::memory::MemorySource;
 use retime_core::units::{Bytes, DurNs, Percent};
 
-/// A replay error up to here is good.
-const GOOD_ERROR: f64 = 0.05;
-/// A replay error, or a share of the iteration that no rule explains, up to here is usable.
-const USABLE_ERROR: f64 = 0.15;
+/// A share of the iteration above this that no rule explains, or that was not recorded, is named.
+const NOTABLE: f64 = 0.15;
 /// Changes smaller than this share are none.
 const NO_CHANGE: f64 = 0.001;
 
@@ -104,16 +103,19 @@ fn devices(work: &Workspace) -> Option<(String, String)> {
 
 fn replay_error(summary: &Summary) -> Pieces {
     let (error, unexplained, anchored) = (summary.replay_error, summary.unexplained_share, summary.anchored_share);
-    let (sign, role) = match error.abs() {
-        e if e > USABLE_ERROR => ("✗", Role::Bad),
-        e if e > GOOD_ERROR || unexplained.max(anchored) > USABLE_ERROR => ("≈", Role::Warn),
-        _ => ("✓", Role::Good),
+    let (sign, role) = match summary.replay_status {
+        ReplayStatus::Fail => ("✗ fails", Role::Bad),
+        ReplayStatus::Pinned => ("≈ pinned", Role::Warn),
+        ReplayStatus::Pass => ("✓", Role::Good),
     };
     let mut pieces = vec![("replay ".to_owned(), Role::Dim), (format!("{} {sign}", signed_percent(error)), role)];
-    if unexplained > USABLE_ERROR {
+    if summary.unrecorded_share > NOTABLE {
+        pieces.insert(1, (format!("{} not recorded, ", percent(summary.unrecorded_share)), Role::Warn));
+    }
+    if unexplained > NOTABLE {
         pieces.insert(1, (format!("{} unexplained, ", percent(unexplained)), Role::Warn));
     }
-    if anchored > USABLE_ERROR {
+    if anchored > NOTABLE {
         pieces.insert(1, (format!("{} before the recording, ", percent(anchored)), Role::Warn));
     }
     pieces

@@ -147,6 +147,6 @@ fn kind_name(kind: TaskKind) -> Option<&'static str> {
         TaskKind::Memcpy => Some("memcpy"),
         TaskKind::Memset => Some("memset"),
         TaskKind::Collective(_) => Some("collective"),
-        TaskKind::Kernel | TaskKind::Compute | TaskKind::Joint | TaskKind::StepEnd => None,
+        TaskKind::Kernel | TaskKind::Unrecorded | TaskKind::Compute | TaskKind::Joint | TaskKind::StepEnd => None,
     }
 }

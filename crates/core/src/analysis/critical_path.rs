@@ -32,6 +32,8 @@ pub enum SegmentKind {
     Memset,
     /// A collective.
     Collective,
+    /// Device work that was not recorded.
+    Unrecorded,
     /// Time between two tasks: the lag of what joins them.
     Wait(DependencyKind),
 }
@@ -47,6 +49,7 @@ impl SegmentKind {
             Self::Memcpy => "memcpy",
             Self::Memset => "memset",
             Self::Collective => "collective",
+            Self::Unrecorded => "unrecorded",
             Self::Wait(kind) => wait_name(kind),
         }
     }
@@ -62,6 +65,7 @@ impl SegmentKind {
             TaskKind::Memcpy => Self::Memcpy,
             TaskKind::Memset => Self::Memset,
             TaskKind::Collective(_) => Self::Collective,
+            TaskKind::Unrecorded => Self::Unrecorded,
             TaskKind::Joint | TaskKind::StepEnd => return None,
         })
     }

@@ -2,9 +2,48 @@
 //!
 //! A small replay error alone proves little; the response shows whether the structure is right.
 
+use serde::Serialize;
+
 use crate::graph::{DependencyKind, ExecutionGraph, NodeId, RankPart, Task, TaskKind, TimedGraph};
 use crate::sim::{Schedule, simulate};
 use crate::units::{DurNs, TimeNs};
+
+/// Whether a replay can be relied on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ReplayStatus {
+    /// It meets what was measured, by its structure.
+    Pass,
+    /// It meets what was measured, but much of it by kept times.
+    Pinned,
+    /// It does not meet what was measured.
+    Fail,
+}
+
+impl ReplayStatus {
+    /// A replay is to be within this share of what was measured …
+    pub const WITHIN: f64 = 0.01;
+    /// … with no more than this share of the iteration anchored or unexplained.
+    pub const KEPT: f64 = 0.2;
+
+    /// That of a replay with this error and this share that is anchored or unexplained.
+    pub fn of(error: f64, kept: f64) -> Self {
+        match error.abs() <= Self::WITHIN {
+            false => Self::Fail,
+            true if kept > Self::KEPT => Self::Pinned,
+            true => Self::Pass,
+        }
+    }
+
+    /// As tables have it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Pass => "pass",
+            Self::Pinned => "pinned",
+            Self::Fail => "fail",
+        }
+    }
+}
 
 /// How the replay of one graph compares with its trace.
 #[derive(Clone, Debug, PartialEq)]
@@ -30,7 +69,7 @@ pub struct ReplayReport {
 /// Simulated period relative to the untouched one when parts are scaled.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Responses {
-    /// All kernels twice as long; collectives are left alone.
+    /// All kernels twice as long, those that were not recorded included; collectives are left alone.
     pub kernels_doubled: f64,
     /// All kernels half as long.
     pub kernels_halved: f64,
@@ -47,6 +86,8 @@ pub struct PathShares {
     pub device: f64,
     /// Collectives.
     pub collectives: f64,
+    /// Device work that was not recorded: of before the trace, or nodes of graphs.
+    pub unrecorded: f64,
     /// Lags of edges.
     pub edges: f64,
     /// Work from before the window.
@@ -81,6 +122,11 @@ impl ReplayReport {
         }
     }
 
+    /// Whether it can be relied on.
+    pub fn status(&self) -> ReplayStatus {
+        ReplayStatus::of(self.error(), self.path.anchors + self.unexplained_share)
+    }
+
     /// Simulated over measured, less one.
     pub fn error(&self) -> f64 {
         ratio(self.simulated, self.measured) - 1.0
@@ -100,7 +146,7 @@ fn begin(timed: &TimedGraph, schedule: &Schedule, part: &RankPart) -> TimeNs {
 }
 
 fn responses(graph: &ExecutionGraph, base: DurNs) -> Responses {
-    let kernel = |task: &Task| task.kind == TaskKind::Kernel;
+    let kernel = |task: &Task| matches!(task.kind, TaskKind::Kernel | TaskKind::Unrecorded);
     let think = |task: &Task| matches!(task.kind, TaskKind::Host(_));
     Responses {
         kernels_doubled: ratio(scaled_period(graph, 2.0, kernel), base),
@@ -136,7 +182,9 @@ fn path_shares(graph: &ExecutionGraph, timed: &TimedGraph, schedule: &Schedule, 
     loop {
         let (start, end) = (schedule.start(timed, task), schedule.end(task));
         if timed.node(task).is_some() {
-            *shares.of_task(graph.tasks[node].kind) += inside(start, end);
+            let kind = graph.tasks[node].kind;
+            let began_before = part.begin.is_none() && kind.is_device() && start < from;
+            *(if began_before { &mut shares.anchors } else { shares.of_task(kind) }) += inside(start, end);
         }
         if start <= from {
             return shares;
@@ -169,6 +217,7 @@ impl PathShares {
         match kind {
             TaskKind::Collective(_) => &mut self.collectives,
             TaskKind::Kernel | TaskKind::Memcpy | TaskKind::Memset => &mut self.device,
+            TaskKind::Unrecorded => &mut self.unrecorded,
             TaskKind::Host(_) | TaskKind::Compute | TaskKind::Runtime | TaskKind::Joint | TaskKind::StepEnd => {
                 &mut self.host
             }

@@ -219,8 +219,9 @@ impl Engine {
         let replay = || outcome_of(scenario::resolve(&base, &untouched, &context), None, &untouched, 0);
         let (replay, ()) = rayon::join(replay, || table_facts::check(&base, &graph, &mut notes));
         let noise = noise::noise(&job, &graph, &replay.summary);
-        let anchored_share = PathShares::of(&graph, &replay.resolved.timed, &replay.schedule).anchors;
-        let replay = Arc::new(Outcome { summary: Summary { anchored_share, noise, ..replay.summary }, ..replay });
+        let mut summary = Summary { noise, ..replay.summary };
+        summary.of_path(&PathShares::of(&graph, &replay.resolved.timed, &replay.schedule));
+        let replay = Arc::new(Outcome { summary, ..replay });
         let title = loaded::title(&job);
         Ok(Loaded { job, folding, alike, graph, base, context, replay, notes, title })
     }
@@ -359,11 +360,7 @@ fn outcome_of(resolved: Resolved, replay: Option<&Outcome>, scenario: &Scenario,
     let schedule = scheduled(&resolved, replay);
     let mut summary = Summary::of(&resolved, &schedule, replay.map(|replay| replay.summary.simulated_ns));
     if let Some(replay) = replay {
-        (summary.noise, summary.anchored_share) = (replay.summary.noise, replay.summary.anchored_share);
-    }
-    if summary.simulated_ns != summary.base_simulated_ns {
-        let period = summary.simulated_ns;
-        summary.error_band.at_least(period.scale(summary.noise), period);
+        summary.over(&replay.summary);
     }
     let steps = step_outcomes(scenario, &resolved);
     let (resolved, schedule) = (Arc::new(resolved), Arc::new(schedule));

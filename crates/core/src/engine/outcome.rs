@@ -152,7 +152,7 @@ fn class_of(kind: TaskKind) -> Option<usize> {
     match kind {
         TaskKind::Host(_) | TaskKind::Compute => Some(0),
         TaskKind::Runtime => Some(1),
-        TaskKind::Kernel => Some(2),
+        TaskKind::Kernel | TaskKind::Unrecorded => Some(2),
         TaskKind::Memcpy | TaskKind::Memset => Some(3),
         TaskKind::Collective(_) => Some(4),
         TaskKind::Joint | TaskKind::StepEnd => None,

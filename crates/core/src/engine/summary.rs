@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use crate::analysis::busy::{self, Busy};
 use crate::analysis::collectives::{SimulatedCollective, collectives};
+use crate::analysis::replay::{PathShares, ReplayStatus};
 use crate::cost::{Prediction, Provenance};
 use crate::graph::{Rank, RankPart};
 use crate::scenario::Resolved;
@@ -13,6 +14,9 @@ use crate::sim::Schedule;
 use crate::units::{Bytes, DurNs};
 
 use crate::memory::{self, MemorySummary, Simulated};
+
+/// Of an iteration of which nothing is explained this share is taken as open.
+const MOST_OPEN: f64 = 0.99;
 
 /// A late rank counts as a straggler from this share of the iteration on.
 const STRAGGLER_SHARE: f64 = 0.02;
@@ -119,6 +123,11 @@ pub struct Summary {
     pub unexplained_share: f64,
     /// Share of the critical path as measured that is work from before the recording: its times are kept, not explained.
     pub anchored_share: f64,
+    /// Share of the critical path as measured that is device work which was not recorded: that it takes as long as kernels do is
+    /// an assumption.
+    pub unrecorded_share: f64,
+    /// Whether the replay can be relied on.
+    pub replay_status: ReplayStatus,
     /// Where the simulated period may lie.
     pub error_band: ErrorBand,
     /// How a change of the period came about, where it is not by this step's end alone.
@@ -155,6 +164,25 @@ pub struct Summary {
 }
 
 impl Summary {
+    /// Takes over what the critical path as measured is made of.
+    pub(super) fn of_path(&mut self, path: &PathShares) {
+        (self.anchored_share, self.unrecorded_share) = (path.anchors, path.unrecorded);
+        self.replay_status = ReplayStatus::of(self.replay_error, self.anchored_share + self.unexplained_share);
+    }
+
+    /// Takes over what holds of the untouched trace, and lets the band of an edited iteration cover what the trace leaves open: as
+    /// much of it as keeps its time, or has none, may change as the rest does.
+    pub(super) fn over(&mut self, replay: &Self) {
+        (self.noise, self.replay_status) = (replay.noise, replay.replay_status);
+        (self.anchored_share, self.unrecorded_share) = (replay.anchored_share, replay.unrecorded_share);
+        if self.simulated_ns != self.base_simulated_ns {
+            let open = (self.anchored_share + self.unexplained_share + self.unrecorded_share).min(MOST_OPEN);
+            let change = (self.simulated_ns - self.base_simulated_ns).abs().scale(open / (1.0 - open));
+            let period = self.simulated_ns;
+            self.error_band.at_least(period.scale(self.noise) + change, period);
+        }
+    }
+
     /// Samples per iteration of a rank; 1 where the batch size is unknown.
     pub fn samples(&self) -> f64 {
         self.batch.map_or(1.0, |(_, batch)| batch as f64) * f64::from(self.repeats)
@@ -193,6 +221,8 @@ impl Summary {
             error_band: error_band(&errors, period),
             cut: None,
             anchored_share: 0.0,
+            unrecorded_share: 0.0,
+            replay_status: ReplayStatus::Pass,
             noise: 0.0,
             straggler: straggler(&calls, period),
             gpu_busy: mean(&Busy::share),

@@ -78,6 +78,8 @@ pub enum TaskKind {
     Memset,
     /// A collective's device work (or host work, for a host backend).
     Collective(CollectiveId),
+    /// Device work that must have run and was not recorded: of before the trace, or nodes of a graph.
+    Unrecorded,
     /// A point where several dependencies meet; takes no time.
     Joint,
     /// The end of all work of a step; takes no time.
@@ -87,7 +89,7 @@ pub enum TaskKind {
 impl TaskKind {
     /// Whether it occupies a device stream.
     pub fn is_device(self) -> bool {
-        matches!(self, Self::Kernel | Self::Memcpy | Self::Memset | Self::Collective(_))
+        matches!(self, Self::Kernel | Self::Memcpy | Self::Memset | Self::Collective(_) | Self::Unrecorded)
     }
 
     /// Whether it takes time of its own (joints and markers do not).

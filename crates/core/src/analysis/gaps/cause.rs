@@ -234,14 +234,16 @@ fn of_segment(graph: &ExecutionGraph, rank: Rank, lane: LaneId, weightiest: &Seg
         }
         SegmentKind::Wait(kind @ (Launch | DependencyKind::Stream)) => Cause::Latency(kind),
         SegmentKind::Wait(kind) if weightiest.lane == lane => Cause::Latency(kind),
-        SegmentKind::Kernel(_) | SegmentKind::Memcpy | SegmentKind::Memset | SegmentKind::Wait(_) => {
-            Cause::EventWait { name: weightiest.name, lane: weightiest.lane }
-        }
+        SegmentKind::Kernel(_)
+        | SegmentKind::Memcpy
+        | SegmentKind::Memset
+        | SegmentKind::Unrecorded
+        | SegmentKind::Wait(_) => Cause::EventWait { name: weightiest.name, lane: weightiest.lane },
     }
 }
 
 fn is_device(kind: SegmentKind) -> bool {
-    matches!(kind, SegmentKind::Kernel(_) | SegmentKind::Memcpy | SegmentKind::Memset)
+    matches!(kind, SegmentKind::Kernel(_) | SegmentKind::Memcpy | SegmentKind::Memset | SegmentKind::Unrecorded)
 }
 
 /// The rank that kept the others waiting is the one whose work the chain goes through.

@@ -8,7 +8,7 @@ use crate::analysis::collectives::arrival_of;
 use crate::engine::Loaded;
 use crate::graph::timed::NO_TASK;
 use crate::graph::{
-    Collective, Lane, LaneId, LaneKind, NodeId, Operand, OperatorId, Phase, RankPart, TaskId, TaskKind,
+    Collective, DependencyKind, Lane, LaneId, LaneKind, NodeId, Operand, OperatorId, Phase, RankPart, TaskId, TaskKind,
 };
 use crate::units::TimeNs;
 
@@ -40,7 +40,9 @@ impl<'a> Timeline<'a> {
         let is_shown = |lane| self.lane(lane).is_some_and(|lane| parts.iter().any(|(_, part)| part.rank == lane.rank));
         let mut events = self.names(is_shown);
         for (_, part) in parts {
-            self.steps(part, &mut events);
+            if let Some(main) = self.steps(part, &mut events) {
+                self.earlier_launches(&main, &mut events);
+            }
         }
         self.operators(is_shown, &mut events);
         let mut last_call: BTreeMap<LaneId, usize> = BTreeMap::new();
@@ -103,9 +105,11 @@ impl<'a> Timeline<'a> {
         names
     }
 
-    /// The steps before and at the chosen iteration, as annotations on the rank's busiest thread.
-    fn steps(&self, part: &RankPart, events: &mut Vec<Event<'a>>) {
-        let Some(begin) = part.begin else { return };
+    /// The step at the chosen iteration and, where it was simulated, the one before it, as annotations on the main thread.
+    ///
+    /// # Returns
+    /// That thread; `None` where the rank has no steps.
+    fn steps(&self, part: &RankPart, events: &mut Vec<Event<'a>>) -> Option<Lane> {
         let on_thread = |task: TaskId| {
             let node = self.outcome.resolved.timed.node(task)?;
             let lane = self.lane(self.graph.tasks[node].lane)?;
@@ -116,13 +120,39 @@ impl<'a> Timeline<'a> {
             let last = into.filter_map(|node| on_thread(self.outcome.resolved.timed.task(node)));
             last.max_by_key(|&(end, task, _)| (end, task)).map(|(end, task, lane)| (self.through_sync(task, end), lane))
         };
-        let (Some((split, lane)), Some((end, _))) = (host_end(begin), host_end(part.end)) else { return };
+        let (end, lane) = host_end(part.end).filter(|_| !part.iteration.is_empty())?;
         let number: u64 = part.iteration.rsplit('#').next().and_then(|number| number.parse().ok()).unwrap_or(1);
-        let spans = [(number.saturating_sub(1), TimeNs(0), split), (number, split, end)];
+        let split = part.begin.and_then(host_end).map(|(split, _)| split);
+        let before = split.map(|split| (number.saturating_sub(1), TimeNs(0), split));
+        let spans = before.into_iter().chain([(number, split.unwrap_or(part.iteration_start), end)]);
         events.extend(spans.map(|(number, from, to)| {
             let name = format!("ProfilerStep#{number}").into();
             Event::complete("user_annotation", name, self.process(&lane), from, to, Args::default())
         }));
+        Some(lane)
+    }
+
+    /// Calls before the first step, which stand for those that launched the work that was on its way when it began: opened
+    /// again, that work keeps its times as it does here.
+    fn earlier_launches(&self, main: &Lane, events: &mut Vec<Event<'a>>) {
+        let is_hip = self.shown.iter().any(|shown| shown.kind == TaskKind::Runtime && shown.name.starts_with("hip"));
+        let of_rank = |shown: &&Shown<'_>| self.lane(shown.lane).is_some_and(|lane| lane.rank == main.rank);
+        let mut earlier: Vec<&Shown<'_>> =
+            self.shown.iter().filter(of_rank).filter(|shown| self.is_from_before(shown)).collect();
+        earlier.sort_by_key(|shown| (std::cmp::Reverse(self.start(shown.task)), shown.task));
+        for (shown, before) in earlier.into_iter().zip(1..) {
+            let at = TimeNs(-1_000 * before);
+            let name = if is_hip { "hipLaunch" } else { "cudaLaunch" };
+            let args = Args { correlation: Some(u64::from(shown.task.0) + 1), ..Args::default() };
+            events.push(Event::complete("cuda_runtime", name.into(), self.process(main), at, at, args));
+        }
+    }
+
+    /// Whether device work was launched before the window: it keeps its measured start, and no call of the window launched it.
+    fn is_from_before(&self, shown: &Shown<'_>) -> bool {
+        let Some(node) = shown.node.filter(|_| shown.kind.is_device()) else { return false };
+        let mut into = self.graph.tasks.edges_directed(node, petgraph::Direction::Incoming);
+        into.any(|edge| edge.weight().kind == DependencyKind::Anchor) && self.launch_of(shown).is_none()
     }
 
     /// When the thread of `last` goes on after a synchronisation that begins at `end`; `end` where none does.
@@ -204,6 +234,8 @@ impl<'a> Timeline<'a> {
                     events[call].extend_to(end);
                 }
             }
+            // What was not recorded is inferred again from where it is missing.
+            TaskKind::Unrecorded => {}
             TaskKind::Host(_) | TaskKind::Compute | TaskKind::StepEnd => {
                 last_call.remove(&shown.lane);
             }
@@ -240,7 +272,10 @@ impl<'a> Timeline<'a> {
         let collective = self.collective_of(shown);
         let args = Args {
             external_id: shown.operator.map(|id| u64::from(id.0) + 1),
-            correlation: self.launch_of(shown).map(|task| u64::from(task.0) + 1),
+            correlation: self
+                .launch_of(shown)
+                .or_else(|| self.is_from_before(shown).then_some(shown.task))
+                .map(|task| u64::from(task.0) + 1),
             device,
             stream,
             bytes: is_copy.then_some(shown.bytes),
@@ -282,8 +317,8 @@ impl<'a> Timeline<'a> {
         Event::complete("user_annotation", shown.name.into(), self.process(lane), start, end, args)
     }
 
-    /// The call of the same rank that launched a piece of device work: a runtime call among its predecessors, joints looked
-    /// through. Of a collective's member a predecessor of its rank's arrival.
+    /// The call of the same rank that launched a piece of device work: a runtime call among its predecessors, looked for
+    /// through joints, such as the one behind a call that waited. Of a collective's member a predecessor of its rank's arrival.
     fn launch_of(&self, shown: &Shown<'_>) -> Option<TaskId> {
         let timed = &*self.outcome.resolved.timed;
         let rank = self.lane(shown.lane)?.rank;
@@ -297,8 +332,8 @@ impl<'a> Timeline<'a> {
                     Ok(call) if call.kind == TaskKind::Runtime && self.lane(call.lane)?.rank == rank => {
                         return Some(call.task);
                     }
-                    Err(_) => waiting.push(predecessor),
-                    Ok(_) => {}
+                    Ok(other) if other.kind != TaskKind::Joint || !is_thread(self.lane(other.lane)) => {}
+                    _ => waiting.push(predecessor),
                 }
             }
         }
@@ -315,6 +350,10 @@ impl<'a> Timeline<'a> {
             events.push(Event::flow("f", id as u64 + 1, self.process(&to), self.start(pair[1].task)));
         }
     }
+}
+
+fn is_thread(lane: Option<Lane>) -> bool {
+    lane.is_some_and(|lane| matches!(lane.kind, LaneKind::Thread { .. }))
 }
 
 /// Position of a collective among all, the same on every rank.

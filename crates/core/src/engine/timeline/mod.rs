@@ -155,6 +155,7 @@ fn kind_label(kind: TaskKind) -> String {
         TaskKind::Memcpy => "memcpy",
         TaskKind::Memset => "memset",
         TaskKind::Collective(_) => "collective",
+        TaskKind::Unrecorded => "unrecorded",
         TaskKind::Joint | TaskKind::StepEnd => "joint",
     }
     .to_owned()

@@ -34,7 +34,8 @@ pub(super) fn assemble(ranks: &[Prepared<'_>], hidden: usize) -> (ExecutionGraph
     let task_of: Vec<&[u32]> = outputs.iter().map(|rank| rank.activities.as_slice()).collect();
     let counts: Vec<u32> = ranks.iter().map(|rank| 1 + rank.input.others.len() as u32).collect();
     let drafted = collectives::join(&mut shared, &groups, &task_of, &virtual_lanes, &counts);
-    let Shared { draft, lanes, mut names, mut operators } = shared;
+    let Shared { mut draft, lanes, mut names, mut operators } = shared;
+    let contradicted = draft.drop_contradicted();
     // A finished graph grows no more.
     names.shrink_to_fit();
     operators.list.shrink_to_fit();
@@ -45,7 +46,7 @@ pub(super) fn assemble(ranks: &[Prepared<'_>], hidden: usize) -> (ExecutionGraph
     let graph = ExecutionGraph {
         measured: parts.iter().map(|part| part.measured).max().unwrap_or_default(),
         late_starts: late_starts(&outputs, &ordered),
-        diagnostics: diagnostics(ranks, (&zeros, &outputs), hidden, &drafted, (&ordered, &parts)),
+        diagnostics: diagnostics(ranks, (&zeros, &outputs), (hidden, contradicted), &drafted, (&ordered, &parts)),
         collectives: with_members(drafted, &ordered),
         tasks: ordered.graph,
         lanes,
@@ -98,7 +99,7 @@ fn late_starts(outputs: &[RankOutput], ordered: &Ordered) -> Vec<LateStart> {
 fn diagnostics(
     ranks: &[Prepared<'_>],
     (zeros, outputs): (&[TimeNs], &[RankOutput]),
-    hidden: usize,
+    (hidden, contradicted): (usize, usize),
     drafted: &[Drafted],
     (ordered, parts): (&Ordered, &[RankPart]),
 ) -> Diagnostics {
@@ -110,6 +111,10 @@ fn diagnostics(
         let what = "long host times, in the same place on several ranks, are taken as waits for the device";
         found.note("hidden-wait", format!("{hidden} {what}"));
     }
+    if contradicted > 0 {
+        let what = "inferred dependencies were left out: by them work would have started later than it did";
+        found.note("contradicted-dependency", format!("{contradicted} {what}"));
+    }
     if ordered.dropped > 0 {
         let what = "inferred dependencies closed a cycle and were left out";
         found.note("cyclic-dependency", format!("{} {what}", ordered.dropped));
@@ -120,6 +125,7 @@ fn diagnostics(
                     what the device does can be re-timed";
         found.warn("device-not-recorded", text.to_owned());
     }
+    note_unrecorded(&mut found, ranks, outputs, ordered);
     note_clocks(&mut found, parts);
     note_steps(&mut found, ranks);
     note_folding(&mut found, parts);
@@ -225,6 +231,24 @@ fn note_beginnings(found: &mut Diagnostics, ranks: &[Prepared<'_>], zeros: &[Tim
             String::new()
         };
         found.warn("late-rank", format!("rank {rank} began the recorded step {late} {what}{profiler}"));
+    }
+}
+
+/// Says what is taken as work that was not recorded.
+fn note_unrecorded(found: &mut Diagnostics, ranks: &[Prepared<'_>], outputs: &[RankOutput], ordered: &Ordered) {
+    for (rank, output) in ranks.iter().zip(outputs).filter(|(rank, _)| rank.window.split.is_none()) {
+        if output.begin.is_some() {
+            let (number, waited) = (rank.input.rank.0, output.measured.0.since(rank.window.start));
+            let what =
+                "the iteration begins where that had ended, and that it takes as long as kernels do is an assumption";
+            found.note("backlog", format!("rank {number} waited {waited} for work from before the trace: {what}"));
+        }
+    }
+    let in_graphs = ordered.graph.node_weights().filter(|task| task.kind == TaskKind::Unrecorded).count();
+    let in_graphs = in_graphs - outputs.iter().map(|output| output.backlogs).sum::<usize>();
+    if in_graphs > 0 {
+        let what = "nodes of graphs idle alike whenever the graph runs: taken as work that was not recorded and scales as kernels do";
+        found.note("unrecorded-work", format!("{in_graphs} {what}"));
     }
 }
 

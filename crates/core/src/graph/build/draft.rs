@@ -10,11 +10,15 @@ use rustc_hash::FxHashMap;
 use crate::graph::{Dependency, DependencyKind, Task, TimedGraph};
 use crate::intern::{NameId, NameTable};
 use crate::trace::Trace;
+use crate::units::DurNs;
 
 use super::order;
 
 /// No task yet.
 pub(super) const NONE: u32 = u32::MAX;
+
+/// An inferred edge may allow a start so much later than it was measured: beyond what clocks differ by.
+const CONTRADICTED: DurNs = DurNs(100_000);
 
 /// The start of everything, time 0: the first task of every draft.
 pub(super) const ORIGIN: u32 = 0;
@@ -63,6 +67,21 @@ impl Draft {
         if from != NONE && to != NONE {
             self.edges.push(Edge { from, to, dependency });
         }
+    }
+
+    /// Leaves out inferred edges that the recording contradicts: by them their later end would have begun much later than it did.
+    ///
+    /// # Returns
+    /// How many.
+    pub(super) fn drop_contradicted(&mut self) -> usize {
+        let Self { tasks, edges } = self;
+        let count = edges.len();
+        edges.retain(|edge| {
+            let (from, to) = (&tasks[edge.from as usize], &tasks[edge.to as usize]);
+            let allowed = from.measured_end() + edge.dependency.effective_lag(from.duration);
+            !is_inferred(edge.dependency.kind) || allowed <= to.measured_start + CONTRADICTED
+        });
+        count - edges.len()
     }
 
     /// Orders the tasks: Kahn's algorithm, the earliest measured start first. Where inferred edges close a cycle, those
@@ -231,9 +250,12 @@ impl Cycles {
         let waiting = || self.by_start[self.done_until..].iter().copied().filter(|&task| !sorter.done[task as usize]);
         let is_open = |&(edge, from): &(u32, u32)| !sorter.is_dropped(edge) && !sorter.done[from as usize];
         let open = |task| self.into.edges[self.into.range(task)].iter().copied().filter(is_open).map(|(edge, _)| edge);
-        let inferred = waiting().find(|&task| open(task).any(|edge| is_inferred(draft, edge)));
+        let inferred =
+            waiting().find(|&task| open(task).any(|edge| is_inferred(draft.edges[edge as usize].dependency.kind)));
         let Some(task) = inferred.or_else(|| waiting().next()) else { return false };
-        let edges: Vec<u32> = open(task).filter(|&edge| inferred.is_none() || is_inferred(draft, edge)).collect();
+        let edges: Vec<u32> = open(task)
+            .filter(|&edge| inferred.is_none() || is_inferred(draft.edges[edge as usize].dependency.kind))
+            .collect();
         sorter.dropped.resize(draft.edges.len(), false);
         for edge in edges {
             sorter.dropped[edge as usize] = true;
@@ -243,12 +265,9 @@ impl Cycles {
     }
 }
 
-fn is_inferred(draft: &Draft, edge: u32) -> bool {
+fn is_inferred(kind: DependencyKind) -> bool {
     use DependencyKind::{Contention, EventWait, HandOver, HiddenWait, LateStart, LaunchQueue};
-    matches!(
-        draft.edges[edge as usize].dependency.kind,
-        LaunchQueue | EventWait | LateStart | Contention | HandOver | HiddenWait
-    )
+    matches!(kind, LaunchQueue | EventWait | LateStart | Contention | HandOver | HiddenWait)
 }
 
 /// The names of one trace in the graph's table, copied when first used.
@@ -266,5 +285,39 @@ impl<'a> Names<'a> {
     /// The graph's id of a name of the trace.
     pub(super) fn copy(&mut self, table: &mut NameTable, name: NameId) -> NameId {
         *self.known.entry(name).or_insert_with(|| table.intern(self.trace.names.get(name)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::{LaneId, TaskKind};
+    use crate::units::{Bytes, TimeNs};
+
+    #[test]
+    fn inferred_edges_that_the_recording_contradicts_are_left_out() {
+        let task = |start: i64| Task {
+            kind: TaskKind::Kernel,
+            lane: LaneId(0),
+            name: NameId(0),
+            operator: None,
+            event: None,
+            measured_start: TimeNs(start),
+            measured: DurNs(10),
+            duration: DurNs(10),
+            bytes: Bytes(0),
+        };
+        let mut draft = Draft { tasks: vec![task(500_000), task(0), task(450_000)], edges: Vec::new() };
+        for (to, kind) in [
+            (1, DependencyKind::EventWait),
+            (2, DependencyKind::LaunchQueue),
+            (1, DependencyKind::Stream),
+            (1, DependencyKind::HiddenWait),
+        ] {
+            draft.edge(0, to, Dependency::on_end(kind, DurNs::ZERO));
+        }
+        assert_eq!(draft.drop_contradicted(), 2);
+        let kept: Vec<DependencyKind> = draft.edges.iter().map(|edge| edge.dependency.kind).collect();
+        assert_eq!(kept, [DependencyKind::LaunchQueue, DependencyKind::Stream]);
     }
 }

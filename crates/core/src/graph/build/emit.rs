@@ -1,5 +1,7 @@
 //! One rank's tasks and edges inside its window, from what was observed.
 
+use rustc_hash::FxHashMap;
+
 use crate::graph::iteration::Window;
 use crate::graph::{Dependency, DependencyKind, Lane, LaneId, LaneKind, OperatorId, Rank, Task, TaskKind};
 use crate::intern::{NameId, NameTable};
@@ -59,6 +61,10 @@ pub(super) struct RankWriter<'a, 'o> {
     pub(super) calls: Vec<CallTasks>,
     /// By work: its task.
     pub(super) activities: Vec<u32>,
+    /// By work ahead of which work was not recorded: the task that stands for it.
+    pub(super) unrecorded: FxHashMap<u32, u32>,
+    /// The tasks that stand for work from before the trace, and when they end.
+    pub(super) backlogs: Vec<(u32, TimeNs)>,
     /// Joints that wait for device work without a call: the work, the joint.
     pub(super) hidden: Vec<(u32, u32)>,
     /// By thread: end of each host span in the trace's time, with the task that ends then.
@@ -73,6 +79,8 @@ pub(super) struct RankOutput {
     pub(super) end: u32,
     /// Measured end of the step before (else the window's start) and of the chosen one, in the trace's time.
     pub(super) measured: (TimeNs, TimeNs),
+    /// How many streams waited for work from before the trace.
+    pub(super) backlogs: usize,
     /// Late starts without a cause, within the window: the task, and how much later than allowed.
     pub(super) unexplained: Vec<(u32, DurNs)>,
     /// By work: its task.
@@ -101,6 +109,8 @@ impl<'a, 'o> RankWriter<'a, 'o> {
             operator_ids: Vec::new(),
             calls: vec![none; observed.threads.calls.len()],
             activities: vec![NONE; observed.activities.list.len()],
+            unrecorded: FxHashMap::default(),
+            backlogs: Vec::new(),
             hidden: Vec::new(),
             ends: vec![Vec::new(); observed.threads.list.len()],
             shared,
@@ -118,7 +128,8 @@ impl<'a, 'o> RankWriter<'a, 'o> {
         let unexplained = emit_device::emit(&mut self);
         emit_host::connect_waits(&mut self);
         let (begin, end, measured) = emit_step::emit(&mut self);
-        RankOutput { begin, end, measured, unexplained, activities: self.activities }
+        let backlogs = self.backlogs.len();
+        RankOutput { begin, end, measured, backlogs, unexplained, activities: self.activities }
     }
 
     fn add_lanes(&mut self) {

@@ -4,11 +4,14 @@ use crate::graph::{CollectiveId, Dependency, DependencyKind, LaneId, TaskKind};
 use crate::units::{DurNs, TimeNs};
 
 use super::activities::{Activity, ActivityKind};
-use super::draft::NONE;
+use super::draft::{Edge, NONE};
 use super::emit::{RankWriter, What};
 use super::emit_host::{last_end, main_thread};
 use super::late::Cause;
 use super::{follow, launch};
+
+/// What stands for work that was not recorded is called.
+const NOT_RECORDED: &str = "(not recorded)";
 
 /// Writes the device work of the window; its unexplained late starts.
 pub(super) fn emit(writer: &mut RankWriter<'_, '_>) -> Vec<(u32, DurNs)> {
@@ -83,6 +86,35 @@ fn connect(writer: &mut RankWriter<'_, '_>, index: u32) {
     if writer.shared.draft.edges.len() == edges {
         writer.anchor(task, activity.start);
     }
+    add_unrecorded(writer, index, edges);
+}
+
+/// Adds the task that stands for what was not recorded ahead of an activity, where there was any: of before the trace from
+/// where the window begins, else from where the activity, whose edges begin at `edges`, could have started.
+fn add_unrecorded(writer: &mut RankWriter<'_, '_>, index: u32, edges: usize) {
+    let observed = writer.observed;
+    let (activity, task) = (observed.activity(index), writer.activities[index as usize]);
+    let Some(late) = observed.late_of(index).filter(|_| !launched_before(writer, activity)) else { return };
+    let (from, duration) = match late.cause {
+        Cause::Backlog => (writer.window.start, activity.start.since(writer.window.start)),
+        Cause::Unrecorded(duration) => (activity.start - late.by, duration),
+        _ => return,
+    };
+    let from = observed.previous(activity).map_or(from, |(previous, _)| from.max(previous.start));
+    let what = What { name: writer.shared.names.intern(NOT_RECORDED), ..What::default() };
+    let lane = LaneId(writer.stream_lanes + activity.stream);
+    let before = writer.task(TaskKind::Unrecorded, lane, what, (from, activity.start), duration);
+    if late.cause == Cause::Backlog {
+        writer.begin(before, from);
+        writer.backlogs.push((before, activity.start));
+    } else {
+        for at in edges..writer.shared.draft.edges.len() {
+            let Edge { from, dependency, .. } = writer.shared.draft.edges[at];
+            writer.edge(from, before, dependency);
+        }
+    }
+    writer.edge(before, task, Dependency::on_end(DependencyKind::Stream, DurNs::ZERO));
+    writer.unrecorded.insert(index, before);
 }
 
 /// A collective of a host backend starts after what the main thread had done when it did.
@@ -104,6 +136,15 @@ fn connect_late(writer: &mut RankWriter<'_, '_>) -> Vec<(u32, DurNs)> {
         }
         match late.cause {
             Cause::Activity(target, dependency) => writer.edge(writer.activities[target as usize], task, dependency),
+            Cause::Enqueuing(lag) => {
+                let call = activity.call.map_or(NONE, |call| writer.calls[call as usize].own);
+                writer.edge(call, task, Dependency::on_start(DependencyKind::Launch, lag));
+            }
+            Cause::BesideUnrecorded(other, dependency) => {
+                let other = writer.unrecorded.get(&other).copied().unwrap_or(NONE);
+                writer.edge(other, task, dependency);
+            }
+            Cause::Backlog | Cause::Unrecorded(_) => {}
             Cause::BeforeTrace => writer.anchor(task, activity.start),
             Cause::Unknown if activity.launched >= writer.window.end => {}
             Cause::Unknown => unexplained.push((task, late.by)),

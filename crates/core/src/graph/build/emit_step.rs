@@ -17,12 +17,21 @@ pub(super) fn emit(writer: &mut RankWriter<'_, '_>) -> (Option<u32>, u32, (TimeN
     let from = TimeNs(i64::MIN);
     let to = if window.main.is_none() { TimeNs(i64::MAX) } else { window.end };
     let Some(split) = window.split else {
+        let begin = backlog_marker(writer);
         let (end, measured) = marker(writer, (from, to), window.end);
-        return (None, end, (window.start, measured));
+        let measured_begin = begin.map_or(window.start, |(_, measured)| measured);
+        return (begin.map(|(begin, _)| begin), end, (measured_begin, measured));
     };
     let (begin, measured_begin) = marker(writer, (from, split), split);
     let (end, measured_end) = marker(writer, (split, to), window.end);
     (Some(begin), end, (measured_begin, measured_end))
+}
+
+/// The end of what the trace's first work waited for: the iteration begins there, the step before it was not recorded.
+fn backlog_marker(writer: &mut RankWriter<'_, '_>) -> Option<(u32, TimeNs)> {
+    let backlogs = writer.backlogs.clone();
+    let end = backlogs.iter().map(|&(_, end)| end).max()?;
+    Some((step_end(writer, &backlogs, end), end))
 }
 
 fn marker(writer: &mut RankWriter<'_, '_>, launched: (TimeNs, TimeNs), host_end: TimeNs) -> (u32, TimeNs) {
@@ -35,12 +44,17 @@ fn marker(writer: &mut RankWriter<'_, '_>, launched: (TimeNs, TimeNs), host_end:
         }
     }
     let end = last.iter().map(|&(_, end)| end).max().unwrap_or(host_end);
+    (step_end(writer, &last, end), end)
+}
+
+/// The marker at which the last tasks have ended.
+fn step_end(writer: &mut RankWriter<'_, '_>, last: &[(u32, TimeNs)], end: TimeNs) -> u32 {
     let what = What::default();
     let marker = writer.task(TaskKind::StepEnd, writer.virtual_lane, what, (end, end), DurNs::ZERO);
-    for (task, _) in last {
+    for &(task, _) in last {
         writer.edge(task, marker, Dependency::on_end(DependencyKind::StepEnd, DurNs::ZERO));
     }
-    (marker, end)
+    marker
 }
 
 /// The last task of a thread at `time`, and when it ends.

@@ -13,21 +13,28 @@ const KINDS: usize = ActivityKind::ALL.len();
 /// Gaps up to this long count as back to back.
 const BACK_TO_BACK: DurNs = DurNs(20_000);
 
+/// Gaps up to this long are how queued work follows where no gap is shorter.
+const APART: DurNs = DurNs(200_000);
+
 /// Work that starts this long before the work before it has ended does not follow it: the two run side by side.
 const SIDE_BY_SIDE: DurNs = DurNs(-10_000);
 
 /// Estimates `G`: the trimmed mean over pairs whose second was launched long before the first ended.
 pub(super) fn estimate(observed: &mut Observed<'_>) {
     let mut groups: [Vec<DurNs>; KINDS * KINDS] = std::array::from_fn(|_| Vec::new());
+    let mut apart = groups.clone();
     for (index, activity) in observed.activities.list.iter().enumerate() {
         let Some((previous, gap)) = observed.previous(activity) else { continue };
         let queued = launch::dependency(observed, activity).is_none_or(|(_, ready)| ready <= previous.end);
         let staged = activity.kind == ActivityKind::HostToDevice && activity.pageable;
-        let near = observed.is_sample(activity.start) && (SIDE_BY_SIDE..=BACK_TO_BACK).contains(&gap);
+        let near = observed.is_sample(activity.start) && (SIDE_BY_SIDE..=APART).contains(&gap);
         if queued && near && !staged && !activity.on_host && observed.event_waits_of(index as u32).is_empty() {
+            let groups = if gap <= BACK_TO_BACK { &mut groups } else { &mut apart };
             groups[previous.kind as usize * KINDS + activity.kind as usize].push(gap);
         }
     }
+    // Where nothing ran back to back, this far apart is how queued work follows.
+    let groups = if groups.iter().all(Vec::is_empty) { apart } else { groups };
     let flat = per_group(groups, trimmed_mean);
     let mut follow = [[Lag::default(); KINDS]; KINDS];
     for (index, lag) in flat.into_iter().enumerate() {

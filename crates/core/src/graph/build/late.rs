@@ -1,4 +1,5 @@
-//! Rule 10: work that started later than launch, stream order and events explain.
+//! Rule 10: work that started later than launch, stream order and events explain. What follows from work that was not
+//! recorded is for `unrecorded`.
 
 use crate::graph::{Dependency, DependencyKind};
 use crate::units::{DurNs, TimeNs};
@@ -6,7 +7,7 @@ use crate::units::{DurNs, TimeNs};
 use super::activities::{Activity, Stream};
 use super::calls::CallClass;
 use super::observed::Observed;
-use super::{follow, launch};
+use super::{follow, launch, unrecorded};
 
 /// Starts later than this are looked into.
 const LATE: DurNs = DurNs(20_000);
@@ -19,6 +20,14 @@ const AT_ITS_END: DurNs = DurNs(15_000);
 pub(super) enum Cause {
     /// Work elsewhere, and how.
     Activity(u32, Dependency),
+    /// The host was still enqueuing the graph that it is of: it starts so long after its launch call.
+    Enqueuing(DurNs),
+    /// Work from before the trace that was not recorded.
+    Backlog,
+    /// Work that was not recorded, so long.
+    Unrecorded(DurNs),
+    /// Work that was not recorded ahead of other work, which shared the device, and how.
+    BesideUnrecorded(u32, Dependency),
     /// Work from before the trace: its stream was told to wait, and nothing it could wait for was recorded.
     BeforeTrace,
     /// Unexplained.
@@ -44,7 +53,9 @@ pub(super) fn find(observed: &Observed<'_>) -> Vec<Late> {
         let by = activity.start.since(allowed);
         (by > LATE).then(|| Late { activity: index, by, cause: cause(observed, activity, allowed) })
     });
-    late.collect()
+    let mut late: Vec<Late> = late.collect();
+    unrecorded::find(observed, &mut late);
+    late
 }
 
 /// The earliest start that rules 2 to 9 allow by measured times; `None` when none of them applies.
@@ -58,8 +69,13 @@ fn allowed_start(observed: &Observed<'_>, index: u32) -> Option<TimeNs> {
 }
 
 fn cause(observed: &Observed<'_>, activity: &Activity, allowed: TimeNs) -> Cause {
+    let call = activity.call.map(|call| &observed.threads.calls[call as usize]);
+    if let Some(call) = call.filter(|call| call.class == CallClass::GraphLaunch && activity.start < call.end) {
+        return Cause::Enqueuing(activity.start.since(call.start));
+    }
     match cause_elsewhere(observed, activity, allowed) {
         Some((target, dependency)) => Cause::Activity(target, dependency),
+        None if unrecorded::is_behind_backlog(observed, activity, allowed) => Cause::Backlog,
         None if waits_for_the_past(observed, activity) => Cause::BeforeTrace,
         None => Cause::Unknown,
     }
@@ -84,7 +100,8 @@ fn cause_elsewhere(observed: &Observed<'_>, activity: &Activity, allowed: TimeNs
         return Some((target, Dependency::on_end(DependencyKind::LateStart, lag)));
     }
     let target = others().find_map(|stream| running_throughout(observed, stream, allowed, activity.start))?;
-    Some((target, contention(observed.activity(target), activity.start)))
+    let other = observed.activity(target);
+    Some((target, contention((other.start, other.end), activity.start)))
 }
 
 /// The work on `stream` that ends nearest `time`, with its distance.
@@ -104,9 +121,9 @@ fn running_throughout(observed: &Observed<'_>, stream: &Stream, from: TimeNs, to
     (observed.activity(other).end >= to).then_some(other)
 }
 
-/// Starts when `other` is as far done as measured.
-fn contention(other: &Activity, start: TimeNs) -> Dependency {
-    let dur = other.dur().0.max(1) as f64;
-    let done = start.since(other.start).0 as f64 / dur;
+/// Starts when what ran in `span` is as far done as measured.
+pub(super) fn contention(span: (TimeNs, TimeNs), start: TimeNs) -> Dependency {
+    let dur = span.1.since(span.0).0.max(1) as f64;
+    let done = start.since(span.0).0 as f64 / dur;
     Dependency { kind: DependencyKind::Contention, lag: DurNs::ZERO, of_predecessor: (1.0 - done) as f32 }
 }

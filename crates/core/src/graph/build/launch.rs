@@ -7,6 +7,7 @@ use super::activities::{Activity, ActivityKind};
 use super::calls::CallClass;
 use super::constants::{Lag, median, per_group};
 use super::observed::Observed;
+use super::sync::CLOCK_ERROR;
 use super::threads::Call;
 
 /// Whether work is launched from the start of its call: graphs, and copies that the host itself moves in parts.
@@ -30,7 +31,8 @@ pub(super) fn is_blocking_copy(observed: &Observed<'_>, activity: &Activity, cal
     let synchronous = !trace.names.get(trace.events.name(call.event)).contains("Async");
     let pinned = trace.names.get(trace.events.name(activity.event)).contains("Pinned");
     let by_name = activity.pageable || synchronous || (activity.kind == ActivityKind::DeviceToHost && !pinned);
-    let returned = call.end >= activity.end || returned_while_staged(activity, call);
+    let returned_by = if synchronous { call.end + CLOCK_ERROR } else { call.end };
+    let returned = returned_by >= activity.end || returned_while_staged(activity, call);
     by_name && returned
 }
 
@@ -43,7 +45,16 @@ fn returned_while_staged(activity: &Activity, call: &Call) -> bool {
 }
 
 /// A start this far from its launch has other causes.
-const FAR: DurNs = DurNs(1_000_000);
+const FAR: DurNs = DurNs(200_000);
+
+/// From a launch to the start of its work on an idle stream, at most, where none was recorded.
+const AT_MOST_CUDA: DurNs = DurNs(5_000);
+
+/// As [`AT_MOST_CUDA`], of HIP.
+const AT_MOST_HIP: DurNs = DurNs(8_000);
+
+/// Work that starts this long before its launch call allows was on its way before the call ended.
+const BEFORE_THE_END: DurNs = DurNs(20_000);
 
 /// Estimates `L` of every kind: the median over work whose stream was idle when its call ended.
 pub(super) fn estimate(observed: &mut Observed<'_>) {
@@ -56,8 +67,23 @@ pub(super) fn estimate(observed: &mut Observed<'_>) {
             group[activity.kind as usize].extend(own_lag(observed, activity, call));
         }
     }
-    observed.constants.launch = per_group(from_end, median);
-    observed.constants.launch_from_start = per_group(from_call_start, median);
+    let most = if observed.is_hip() { AT_MOST_HIP } else { AT_MOST_CUDA };
+    let bounded = |lags: [Lag; ActivityKind::ALL.len()], start_based: bool| {
+        let bound = least_wait(observed, start_based).map_or(most, |least| most.min(least));
+        lags.map(|lag| if lag.samples == 0 { Lag { lag: bound, samples: 0 } } else { lag })
+    };
+    let launch = bounded(per_group(from_end, median), false);
+    let launch_from_start = bounded(per_group(from_call_start, median), true);
+    (observed.constants.launch, observed.constants.launch_from_start) = (launch, launch_from_start);
+}
+
+/// The shortest time from a launch to the start of its work.
+fn least_wait(observed: &Observed<'_>, start_based: bool) -> Option<DurNs> {
+    let calls = observed.activities.list.iter().filter_map(|activity| {
+        let call = &observed.threads.calls[activity.call? as usize];
+        (from_start(observed, activity, call) == start_based).then_some((activity, call))
+    });
+    calls.map(|(activity, call)| activity.start.since(if start_based { call.start } else { call.end })).min()
 }
 
 /// The measured lag of work that found its stream idle.
@@ -90,7 +116,12 @@ pub(super) fn dependency(observed: &Observed<'_>, activity: &Activity) -> Option
     let constants = &observed.constants;
     if !from_start(observed, activity, call) {
         let lag = lag(observed, activity, call, &constants.launch);
-        return Some((Dependency::on_end(DependencyKind::Launch, lag), call.end + lag));
+        if activity.start.since(call.end + lag) >= -BEFORE_THE_END {
+            return Some((Dependency::on_end(DependencyKind::Launch, lag), call.end + lag));
+        }
+        let free = observed.previous(activity).map_or(call.start, |(previous, _)| previous.end);
+        let lag = activity.start.since(call.start.max(free.min(activity.start)));
+        return Some((Dependency::on_start(DependencyKind::Launch, lag), call.start + lag));
     }
     let lag = staging(observed, activity, call)
         .unwrap_or_else(|| lag(observed, activity, call, &constants.launch_from_start));

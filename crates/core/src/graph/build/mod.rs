@@ -34,6 +34,7 @@ mod sync;
 #[cfg(test)]
 mod tests;
 mod threads;
+mod unrecorded;
 
 use std::ops::Range;
 

@@ -76,6 +76,17 @@ impl<'a> Observed<'a> {
         self.fit.contains(&time)
     }
 
+    /// Whether device work is launched through HIP.
+    pub(super) fn is_hip(&self) -> bool {
+        let launches = self.threads.calls.iter().find(|call| call.class.launches());
+        launches.is_some_and(|call| self.trace.names.get(self.trace.events.name(call.event)).starts_with("hip"))
+    }
+
+    /// The late start of one piece of work.
+    pub(super) fn late_of(&self, activity: u32) -> Option<&Late> {
+        self.late.binary_search_by_key(&activity, |late| late.activity).ok().map(|at| &self.late[at])
+    }
+
     /// An activity.
     pub(super) fn activity(&self, index: u32) -> &Activity {
         &self.activities.list[index as usize]

@@ -34,7 +34,7 @@ pub(super) struct Wait {
 const PROMPT: DurNs = DurNs(200_000);
 
 /// Host and device clocks differ by up to this much (EVENTS.md, quirk 7).
-const CLOCK_ERROR: DurNs = DurNs(60_000);
+pub(super) const CLOCK_ERROR: DurNs = DurNs(60_000);
 
 /// A target that ends this much after a call was not what the call waited for.
 const OVERSHOOT: DurNs = DurNs(-60_000);

@@ -8,12 +8,12 @@ use crate::sim::{Schedule, simulate};
 use crate::trace::load_bytes;
 use crate::units::DurNs;
 
-const MAIN: u32 = 1;
+pub(super) const MAIN: u32 = 1;
 const AUTOGRAD: u32 = 2;
 
 /// A trace in the making; times in µs.
 #[derive(Default)]
-struct Draft {
+pub(super) struct Draft {
     events: String,
     next: u32,
 }
@@ -26,25 +26,25 @@ impl Draft {
         write!(self.events, r#"{comma}{{{what},"pid":{pid},"tid":{tid},{times},"args":{{{args}}}}}"#).unwrap();
     }
 
-    fn op(&mut self, name: &str, thread: u32, ts: f64, dur: f64) {
+    pub(super) fn op(&mut self, name: &str, thread: u32, ts: f64, dur: f64) {
         self.event("cpu_op", name, (1, thread), (ts, dur), "");
     }
 
-    fn call(&mut self, name: &str, thread: u32, ts: f64, dur: f64) -> u32 {
+    pub(super) fn call(&mut self, name: &str, thread: u32, ts: f64, dur: f64) -> u32 {
         self.next += 1;
         let args = format!(r#""correlation":{}"#, self.next);
         self.event("cuda_runtime", name, (1, thread), (ts, dur), &args);
         self.next
     }
 
-    fn activity(&mut self, name: &str, stream: u32, ts: f64, dur: f64, correlation: u32) {
+    pub(super) fn activity(&mut self, name: &str, stream: u32, ts: f64, dur: f64, correlation: u32) {
         let category = if name.starts_with("Memcpy") { "gpu_memcpy" } else { "kernel" };
         let args = format!(r#""device":0,"stream":{stream},"correlation":{correlation}"#);
         self.event(category, name, (0, stream), (ts, dur), &args);
     }
 
     /// A launch of 5 µs and its kernel.
-    fn launch(&mut self, thread: u32, at: f64, stream: u32, start: f64, dur: f64) {
+    pub(super) fn launch(&mut self, thread: u32, at: f64, stream: u32, start: f64, dur: f64) {
         let correlation = self.call("cudaLaunchKernel", thread, at, 5.0);
         self.activity("kernel", stream, start, dur, correlation);
     }
@@ -59,7 +59,7 @@ impl Draft {
         load_bytes(text.as_bytes(), "hand-made.json").unwrap()
     }
 
-    fn graph(&self) -> ExecutionGraph {
+    pub(super) fn graph(&self) -> ExecutionGraph {
         graph_of(&[self.trace(0)])
     }
 }
@@ -76,7 +76,7 @@ fn graph_of(traces: &[Trace]) -> ExecutionGraph {
 }
 
 /// The simulated period in µs with the duration of chosen tasks multiplied.
-fn period(graph: &ExecutionGraph, factor: f64, chosen: impl Fn(&Task) -> bool) -> f64 {
+pub(super) fn period(graph: &ExecutionGraph, factor: f64, chosen: impl Fn(&Task) -> bool) -> f64 {
     let mut scaled = graph.clone();
     for task in scaled.tasks.node_weights_mut().filter(|task| chosen(task)) {
         task.duration = task.duration.scale(factor);
@@ -232,6 +232,28 @@ fn a_full_launch_queue_holds_back_the_host() {
     assert!((last_launch(1.0) - (host + 10.0)).abs() < 1.0, "{} for {}", last_launch(1.0), host + 10.0);
     assert!(last_launch(0.5) < 1200.0 * 6.0 + 100.0, "with shorter kernels the queue never fills");
     assert!(last_launch(2.0) > last_launch(1.0) + 2_500.0, "with longer kernels it fills earlier");
+}
+
+#[test]
+fn each_stream_has_a_launch_queue_of_its_own() {
+    let mut draft = Draft::default();
+    for index in 0..1_200_u32 {
+        let at = f64::from(index) * 6.0;
+        draft.launch(MAIN, at, 7 + index % 2, at + 6.0, 5.0);
+    }
+    assert_eq!(edges(&draft.graph(), DependencyKind::LaunchQueue), 0);
+}
+
+#[test]
+fn queued_work_may_follow_later_than_back_to_back() {
+    let mut draft = Draft::default();
+    for index in 0..6 {
+        let at = f64::from(index) * 10.0;
+        draft.launch(MAIN, at, 7, 10.0 + f64::from(index) * 130.0, 100.0);
+    }
+    let graph = draft.graph();
+    assert!(graph.late_starts.is_empty(), "{:?}", graph.late_starts);
+    assert!((period(&graph, 0.5, kernel) - 460.0).abs() < 0.001, "{}", period(&graph, 0.5, kernel));
 }
 
 #[test]
@@ -417,7 +439,7 @@ fn a_late_start_right_after_work_elsewhere_follows_that_work() {
     }
     let graph = draft.graph();
     assert_eq!(edges(&graph, DependencyKind::LateStart), 1);
-    assert_eq!(graph.late_starts, []);
+    assert!(graph.late_starts.is_empty(), "{:?}", graph.late_starts);
     let lag = graph.tasks.edge_weights().find(|edge| edge.kind == DependencyKind::LateStart).unwrap().lag;
     assert_eq!(lag, DurNs(4_000));
 }

@@ -60,6 +60,7 @@ pub const KINDS: &[&str] = &[
     "memcpy",
     "memset",
     "collective",
+    "unrecorded",
     "device",
     "T1",
     "T2",

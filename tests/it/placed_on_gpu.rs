@@ -136,7 +136,7 @@ fn queued() -> String {
     const LAUNCHES: usize = 1_200;
     const QUEUE: usize = 1_022;
     let (mut events, mut ends) = (Vec::new(), Vec::<f64>::new());
-    let (mut host, mut device) = (3_000.0, 3_006.0_f64);
+    let (mut host, mut device) = (3_000.0_f64, 3_006.0_f64);
     let mut add = |category: &str, name: &str, pid: u32, span: (f64, f64), args: &str| {
         let times = format!(r#""ts":{:.3},"dur":{:.3}"#, span.0, span.1 - span.0);
         events.push(format!(

@@ -51,13 +51,8 @@ const LEAST_SHARE: f64 = 0.005;
 /// Share of the work left as it was from which a step's shares are added up.
 const NOTABLE: f64 = 0.05;
 
-fn describe(loaded: &Loaded, outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
-    let summary = &outcome.summary;
-    writeln!(out, "{}", loaded.title)?;
-    match loaded.predicted() {
-        Some(how) => writeln!(out, "  predicted   {} by {how}, not measured", summary.measured_ns)?,
-        None => writeln!(out, "  measured    {}", summary.measured_ns)?,
-    }
+/// What the replay takes, and what of it is not explained.
+fn replay(summary: &Summary, out: &mut dyn Write) -> io::Result<()> {
     let doubt = if summary.replay_status == ReplayStatus::Pass { "" } else { ": the replay does not pass" };
     writeln!(out, "  replayed    {} ({:+.2}){doubt}", summary.base_simulated_ns, Percent(summary.replay_error))?;
     let kept = [
@@ -68,6 +63,17 @@ fn describe(loaded: &Loaded, outcome: &Outcome, out: &mut dyn Write) -> io::Resu
     for (share, what) in kept.into_iter().filter(|&(share, _)| share >= LEAST_SHARE) {
         writeln!(out, "              {:.0} {what}", Percent(share))?;
     }
+    Ok(())
+}
+
+fn describe(loaded: &Loaded, outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
+    let summary = &outcome.summary;
+    writeln!(out, "{}", loaded.title)?;
+    match loaded.predicted() {
+        Some(how) => writeln!(out, "  predicted   {} by {how}, not measured", summary.measured_ns)?,
+        None => writeln!(out, "  measured    {}", summary.measured_ns)?,
+    }
+    replay(summary, out)?;
     if !outcome.steps.is_empty() {
         let change = summary.simulated_ns.0 as f64 / summary.base_simulated_ns.0.max(1) as f64 - 1.0;
         let band = summary.error_band;

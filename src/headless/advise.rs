@@ -42,7 +42,7 @@ fn describe(answer: &Answer, out: &mut dyn Write) -> io::Result<()> {
     let Advice { options: found, sensitivity, goal, .. } = &answer.advice;
     writeln!(out, "iteration {}; each option on top of it\n", answer.base_simulated_ns)?;
     if found.is_empty() {
-        writeln!(out, "no edit that is known makes it faster")?;
+        writeln!(out, "{}", answer.advice.none())?;
     } else {
         let groups = alike(found);
         let shown = groups.iter().take(SHOWN).map(|group| {

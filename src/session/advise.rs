@@ -11,6 +11,7 @@ use rayon::prelude::*;
 use serde::Serialize;
 
 use retime_core::analysis::advise::{self, Candidate, SpeedUpTarget};
+use retime_core::analysis::replay::ReplayStatus;
 use retime_core::scenario::{Scenario, parse_step};
 use retime_core::units::{Bytes, DurNs};
 
@@ -83,9 +84,22 @@ pub struct Advice {
     pub sensitivity: Vec<Sensitivity>,
     /// With a target only.
     pub goal: Option<Goal>,
+    /// Whether the trace does not replay as measured: nothing is proposed then.
+    pub fails_replay: bool,
     /// Whether there is more to come.
     #[serde(skip)]
     pub is_partial: bool,
+}
+
+impl Advice {
+    /// Why there are no options.
+    pub fn none(&self) -> &'static str {
+        if self.fails_replay {
+            "the replay does not come to what was measured: nothing is proposed"
+        } else {
+            "no edit that is known makes it faster"
+        }
+    }
 }
 
 /// Candidates in force, by their number, and what comes of them.
@@ -107,7 +121,7 @@ struct Search<'a> {
     options: RefCell<Vec<AdvisedOption>>,
 }
 
-/// Advice on top of `base`.
+/// Advice on top of `base`; no options on a trace that does not replay as measured.
 ///
 /// # Arguments
 /// `target`: the share of the time per sample to save.
@@ -138,20 +152,26 @@ pub fn advise_live(
     is_overtaken: &(dyn Fn() -> bool + Sync),
     found: &dyn Fn(&[AdvisedOption]),
 ) -> Option<Advice> {
-    let candidates = advise::candidates(&loaded.base, &loaded.context);
+    let mut candidates = advise::candidates(&loaded.base, &loaded.context);
+    // What does not replay as measured does not answer to edits as the model would.
+    let is_sound = loaded.replay.summary.replay_status != ReplayStatus::Fail;
+    candidates.retain(|_| is_sound);
     let options = RefCell::default();
     let mut search = Search { engine, loaded, base, candidates, is_overtaken, found, options };
     let mut alone = search.alone(0)?;
     // The search for a placement takes longest: what takes less is told before.
     let known = search.candidates.len();
-    search.add_best_placement()?;
+    if is_sound {
+        search.add_best_placement()?;
+    }
     alone.extend(search.alone(known)?);
     alone.sort_by(by_gain);
     let together = search.together(&alone)?;
     let mut options: Vec<AdvisedOption> = alone.into_iter().chain(together).map(|tried| tried.option).collect();
     sort(&mut options);
     let goal = target.map(|target| Goal::of(&options, target));
-    Some(Advice { sensitivity: search.sensitivity(target)?, options, goal, is_partial: false })
+    let sensitivity = search.sensitivity(target)?;
+    Some(Advice { sensitivity, options, goal, fails_replay: !is_sound, is_partial: false })
 }
 
 /// The most that is sure to be gained first; options of another batch last, since their gain is per sample.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use retime::session::{Loaded, Outcome, advise};
 use retime_core::analysis::breakdown::Breakdown;
 use retime_core::analysis::critical_path::{CriticalPath, SegmentKind};
 use retime_core::analysis::edited::Edited;
@@ -9,17 +10,18 @@ use retime_core::analysis::gaps::{Cause, Gap, Sources, candidate_steps, gaps};
 use retime_core::analysis::lanes::Times;
 use retime_core::analysis::layers::{Launch, occupancy};
 use retime_core::analysis::operators::{Grouping, Level, Predictor, rows};
+use retime_core::analysis::replay::ReplayStatus;
 use retime_core::cost::{CostModels, Prediction};
 use retime_core::device::Catalog;
 use retime_core::diagnostic::Diagnostics;
 use retime_core::graph::{
-    Clock, CollectiveId, Dependency, DependencyKind, ExecutionGraph, HostPart, Lane, LaneId, LaneKind, NodeId, Rank,
-    RankPart, Task, TaskKind, TimedGraph,
+    BuildOptions, Clock, CollectiveId, Dependency, DependencyKind, ExecutionGraph, HostPart, Lane, LaneId, LaneKind,
+    NodeId, Rank, RankPart, Task, TaskKind, TimedGraph,
 };
 use retime_core::intern::{NameId, NameTable};
 use retime_core::scenario::{AddedTask, Resolved};
 use retime_core::sim::{Schedule, simulate};
-use retime_core::trace::KernelArgs;
+use retime_core::trace::{KernelArgs, OpenOptions};
 use retime_core::units::{Bytes, DurNs, TimeNs};
 
 use crate::support::jobs::{of_shared, traced};
@@ -377,4 +379,23 @@ fn occupancy_from_the_launch_agrees_with_the_profilers_estimate() {
     for (recorded, own) in pairs {
         assert!((recorded - own).abs() < 0.01, "{recorded} {own}");
     }
+}
+
+#[test]
+fn nothing_is_proposed_on_a_trace_that_does_not_replay() {
+    let path = crate::support::sample("dlrm-ddp-b256-on-v100.predicted.json.gz");
+    let engine = engine();
+    let mut loaded = engine.load(&[path], &OpenOptions::default(), &BuildOptions::default()).unwrap().swap_remove(0);
+    let asked = |loaded: &Loaded| advise(&engine, loaded, &loaded.replay, None, &|| false).unwrap();
+    let sound = asked(&loaded);
+    let is_ranked = sound
+        .options
+        .windows(2)
+        .all(|pair| pair[0].is_per_sample != pair[1].is_per_sample || pair[0].sure_gain >= pair[1].sure_gain);
+    assert!(!sound.options.is_empty() && is_ranked, "{sound:?}");
+    let mut replay = Outcome::clone(&loaded.replay);
+    replay.summary.replay_status = ReplayStatus::Fail;
+    loaded.replay = Arc::new(replay);
+    let advice = asked(&loaded);
+    assert!(advice.options.is_empty() && advice.none().contains("does not come to what was measured"), "{advice:?}");
 }

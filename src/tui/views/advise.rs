@@ -206,7 +206,7 @@ fn options(advice: &Advice, is_stale: bool) -> Table<'_> {
     let groups = alike(&advice.options);
     let goal = advice.goal.as_ref().map_or(String::new(), goal);
     let text = match advice.options.len() {
-        0 => "no edit that is known makes it faster".to_owned(),
+        0 => advice.none().to_owned(),
         1 => "1 option on top of the scenario · v sensitivity".to_owned(),
         count => format!("{count} options on top of the scenario · v sensitivity"),
     };

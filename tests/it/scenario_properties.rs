@@ -58,6 +58,7 @@ const PARAMETERS: [Parameter; 24] = [
     ("insert", "N", "insert kernel a 1us on stream {} after kind=kernel", ["-1", "9999"], "from 0 to 9998"),
     ("scale-ranks", "N", "scale-ranks {}", ["0", "65537"], "from 1 to 65536"),
     ("scale-ranks", "PER-NODE", "scale-ranks 16 InfiniBand-HDR {}", ["0", "65537"], "from 1 to 65536"),
+    ("scale-ranks", "NICS", "scale-ranks 16 InfiniBand-HDR 8 {}", ["0", "65537"], "from 1 to 65536"),
     ("bucket-size", "MIB", "bucket-size {}", ["0", "1000001"], "from 0.001 to 1000000"),
     ("compress-comm", "RATIO", "compress-comm {}", ["0.9", "10001"], "from 1 to 10000"),
     ("accumulate", "K", "accumulate {}", ["0", "257"], "from 1 to 256"),

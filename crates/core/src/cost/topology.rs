@@ -10,6 +10,8 @@
 //! takes for as much time on the wire, with their own latency for its. More nodes add a latency for each further step.
 //! Inside a node the same goes over its link; both run at once, so the slower counts.
 
+use std::collections::BTreeSet;
+
 use crate::device::LinkProfile;
 
 use super::collective::{CollectiveTime, buffer_bytes, bus_factor, collective_time, latency_and_bandwidth};
@@ -114,8 +116,8 @@ impl<'a> Topology<'a> {
 
 /// Inside a node. More ranks are never faster: what fewer take is at most what was measured among more.
 fn within(kind: CollectiveKind, message: u64, ranks: u32, link: &LinkProfile) -> CollectiveTime {
-    let curves = link.curves.iter().filter(|curve| curve.collective == kind.name() && curve.ranks > ranks);
-    let more = curves.map(|curve| collective_time(kind, message, curve.ranks, link));
+    let measured: BTreeSet<u32> = link.curves.iter().map(|curve| curve.ranks).filter(|&more| more > ranks).collect();
+    let more = measured.into_iter().map(|more| collective_time(kind, message, more, link));
     more.fold(collective_time(kind, message, ranks, link), |least, next| if next.us < least.us { next } else { least })
 }
 

@@ -45,7 +45,7 @@ pub fn transforms() -> &'static [Grammar] {
     &ALL
 }
 
-static ALL: [Grammar; 28] = [
+static ALL: [Grammar; 29] = [
     resize_batch::EDIT,
     fuse_embedding_bags::EDIT,
     reshard::EDIT,

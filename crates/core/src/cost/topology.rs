@@ -186,8 +186,8 @@ fn steps(kind: CollectiveKind, algorithm: Algorithm, nodes: u32) -> f64 {
     match (kind, algorithm) {
         (CollectiveKind::AllReduce, Algorithm::Ring) => 2.0 * around,
         (CollectiveKind::AllReduce, Algorithm::Tree) => 2.0 * deep,
-        (CollectiveKind::AllGather | CollectiveKind::ReduceScatter, _) => around,
-        (CollectiveKind::Broadcast | CollectiveKind::Reduce, Algorithm::Ring) => around,
+        (CollectiveKind::AllGather | CollectiveKind::ReduceScatter, _)
+        | (CollectiveKind::Broadcast | CollectiveKind::Reduce, Algorithm::Ring) => around,
         (CollectiveKind::SendRecv, _) => 1.0,
         _ => deep,
     }

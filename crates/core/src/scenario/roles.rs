@@ -106,10 +106,8 @@ impl Roles {
 
     /// Whether a task of a draft reduces gradients of data-parallel ranks, whole or shared out.
     pub(super) fn is_gradient(&self, draft: &Draft<'_>, node: Node) -> bool {
-        let kind = match draft.work_of(node).map(|work| &work.shape) {
-            Some(&Shape::Collective { kind, .. }) => kind,
-            _ => return false,
-        };
+        let shape = draft.work_of(node).map(|work| &work.shape);
+        let Some(&Shape::Collective { kind, .. }) = shape else { return false };
         match self.role(draft, node) {
             Role::Gradients => true,
             Role::Shards => kind == CollectiveKind::ReduceScatter,

@@ -225,7 +225,9 @@ impl TableFacts {
                 one.group_size = fact.ranks.unwrap_or(one.group_size);
                 let Some(bytes) = fact.message() else { continue };
                 one.bytes = bytes;
-                members.into_iter().for_each(|member| graph.tasks[member].bytes = bytes);
+                for member in members {
+                    graph.tasks[member].bytes = bytes;
+                }
             }
             unmatched.extend((!is_matched).then_some(entry + 1));
         }

@@ -145,7 +145,9 @@ impl ScaleRanks {
         }
         let nodes: Vec<Node> = groups.iter().map(|&(node, _)| node).collect();
         if self.ranks == 1 {
-            nodes.iter().for_each(|&node| draft.take_out(node));
+            for &node in &nodes {
+                draft.take_out(node);
+            }
             let summary = format!("{} of data-parallel ranks taken out", count(nodes.len(), "collective"));
             return StepReport { changed: nodes.len(), summary, ..StepReport::default() };
         }

@@ -118,7 +118,9 @@ impl Stretches {
                 issued[at].push(launched(graph, member));
             }
         }
-        issued.iter_mut().for_each(|times| times.sort_unstable());
+        for times in &mut issued {
+            times.sort_unstable();
+        }
         Self { joined, issued }
     }
 

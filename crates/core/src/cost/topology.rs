@@ -10,8 +10,6 @@
 //! takes for as much time on the wire, with their own latency for its. More nodes add a latency for each further step.
 //! Inside a node the same goes over its link; both run at once, so the slower counts.
 
-use std::collections::BTreeSet;
-
 use crate::device::LinkProfile;
 
 use super::collective::{CollectiveTime, buffer_bytes, bus_factor, collective_time, latency_and_bandwidth};
@@ -114,10 +112,13 @@ impl<'a> Topology<'a> {
     }
 }
 
-/// Inside a node. More ranks are never faster: what fewer take is at most what was measured among more.
+/// Numbers of ranks inside a node that are looked through.
+const MOST_MEASURED: u32 = 72;
+
+/// Inside a node. More ranks are never faster: what fewer take is at most what more take, as far as that was measured.
 fn within(kind: CollectiveKind, message: u64, ranks: u32, link: &LinkProfile) -> CollectiveTime {
-    let measured: BTreeSet<u32> = link.curves.iter().map(|curve| curve.ranks).filter(|&more| more > ranks).collect();
-    let more = measured.into_iter().map(|more| collective_time(kind, message, more, link));
+    let most = link.curves.iter().map(|curve| curve.ranks).max().unwrap_or_default().min(MOST_MEASURED);
+    let more = (ranks + 1..=most).map(|more| collective_time(kind, message, more, link));
     more.fold(collective_time(kind, message, ranks, link), |least, next| if next.us < least.us { next } else { least })
 }
 

@@ -37,7 +37,7 @@ fn each_accumulated_batch_takes_as_long_on_jobs_of_several_ranks() {
 /// are too small and too large, and what is said of both.
 type Parameter = (&'static str, &'static str, &'static str, [&'static str; 2], &'static str);
 
-const PARAMETERS: [Parameter; 24] = [
+const PARAMETERS: [Parameter; 25] = [
     ("resize-batch", "N", "resize-batch {}", ["0", "1073741825"], "from 1 to 1073741824"),
     ("resize-batch", "B", "resize-batch 8 from {}", ["0", "1073741825"], "from 1 to 1073741824"),
     ("reshard-tables", "N", "reshard-tables t{}:r1", ["-1", "99999999999999999999"], "from 0"),

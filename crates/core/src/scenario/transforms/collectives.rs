@@ -108,6 +108,10 @@ impl Transform for ScaleRanks {
             let algorithm = self.algorithm;
             draft.set_layout(Layout { link: link.clone(), devices: self.per_node, ports: self.ports, algorithm });
         }
+        let is_there = !groups.is_empty() && groups.iter().all(|&(_, ranks)| ranks == self.ranks);
+        if is_there && link.is_none() && self.per_node.is_none() {
+            return StepReport::already(format!("{} ranks are there", self.ranks));
+        }
         let mut report = self.regroup(draft, &groups);
         if report.changed > 0 {
             // Each group grows alike: ranks that share out layers are there as often again.
@@ -121,7 +125,7 @@ impl Transform for ScaleRanks {
             let others = collectives(draft).into_iter().filter(|&node| !is_meant(draft, node)).collect::<Vec<_>>();
             report.changed += survey(draft, others, String::new()).changed;
         } else {
-            report.effects.extend(untouched(draft, |node| is_meant(draft, node)).into_iter().map(Effect::note));
+            report.effects.extend(untouched(draft, |node| is_meant(draft, node)));
         }
         self.note_assumptions(draft, link.as_ref(), &mut report);
         report
@@ -264,10 +268,10 @@ impl Transform for BucketSize {
             let mut told = StepReport::nothing(
                 "no two all-reduces of gradients of known size fit one bucket (splitting is not modelled)",
             );
-            told.unhandled.extend(untouched(draft, |node| is_reduced_gradient(draft, node)));
+            told.effects.extend(untouched(draft, |node| is_reduced_gradient(draft, node)));
             return told;
         }
-        let unhandled = untouched(draft, |node| is_reduced_gradient(draft, node));
+        let effects = untouched(draft, |node| is_reduced_gradient(draft, node));
         for bucket in &merged {
             // The bucket is complete when its last gradient is.
             let last_first: Vec<Node> = bucket.iter().rev().copied().collect();
@@ -275,7 +279,7 @@ impl Transform for BucketSize {
         }
         let summary = format!("{before} all-reduces of gradients → {}", buckets.len());
         let changed = merged.iter().map(|bucket| bucket.len()).sum();
-        StepReport { changed, summary, unhandled, ..StepReport::default() }
+        StepReport { changed, summary, effects, ..StepReport::default() }
     }
 }
 

@@ -8,6 +8,7 @@ use crate::cost::{CollectiveKind, Family, Prediction, Shape, Work};
 use crate::graph::{Dependency, DependencyKind, LaneKind};
 use crate::scenario::context::Context;
 use crate::scenario::draft::{Draft, Node, Source};
+use crate::scenario::effect::Effect;
 use crate::scenario::grammar::{Argument, Form, Grammar, Kind};
 use crate::scenario::transform::{StepReport, Transform};
 use crate::units::{Bytes, DurNs};
@@ -43,9 +44,12 @@ impl Transform for CompressComm {
     fn apply(&self, draft: &mut Draft<'_>, _: &Context) -> StepReport {
         let sent = |draft: &Draft<'_>, node| draft.work_of(node).and_then(Message::of);
         let nodes: Vec<Node> = collectives(draft).into_iter().filter(|&node| sent(draft, node).is_some()).collect();
-        if nodes.is_empty() || self.ratio <= 1.0 {
+        if (self.ratio - 1.0).abs() < f64::EPSILON {
+            return StepReport::already("as many bytes as there are");
+        }
+        if nodes.is_empty() {
             let mut told = StepReport::nothing("no collective whose messages would be smaller");
-            told.unhandled.extend(if self.ratio > 1.0 { untouched(draft, |_| false) } else { Vec::new() });
+            told.effects.extend(untouched(draft, |_| false));
             return told;
         }
         let (mut packed, mut bare) = (0, 0);
@@ -63,13 +67,14 @@ impl Transform for CompressComm {
         let mut report = survey(draft, nodes.iter().copied(), summary);
         report.changed += 2 * packed;
         if packed > 0 {
-            report.unhandled.push(STREAMING.to_owned());
+            report.say(Effect::assumption(STREAMING));
         }
         if bare > 0 {
-            report.unhandled.push(format!("{bare} on a host or an unknown device: the time to pack is not added"));
+            let what = format!("{bare} on a host or an unknown device: the time to pack is not added");
+            report.say(Effect::assumption(what));
         }
         let chosen: BTreeSet<Node> = nodes.into_iter().collect();
-        report.unhandled.extend(untouched(draft, |node| chosen.contains(&node)));
+        report.effects.extend(untouched(draft, |node| chosen.contains(&node)));
         note_waiting(draft, &mut report);
         report
     }

@@ -45,7 +45,7 @@ impl Transform for OverlapComm {
         if steps.is_empty() {
             let mut told =
                 StepReport::nothing("no reduction of gradients on a stream of its own after a backward pass");
-            told.unhandled.extend(untouched(draft, |node| draft.base().roles().is_gradient(draft, node)));
+            told.effects.extend(untouched(draft, |node| draft.base().roles().is_gradient(draft, node)));
             return told;
         }
         let (mut early, mut late, mut all) = (0, 0, 0);
@@ -71,7 +71,7 @@ impl Transform for OverlapComm {
         }
         report.say(Effect::assumed(SHARED, OVERLAP_DOUBT));
         let untouched = untouched(draft, |node| draft.base().roles().is_gradient(draft, node));
-        report.effects.extend(untouched.into_iter().map(Effect::note));
+        report.effects.extend(untouched);
         report
     }
 }

@@ -79,7 +79,7 @@ pub(super) fn collectives(draft: &Draft<'_>) -> Vec<Node> {
 }
 
 /// The collectives that an edit leaves as they are, by what they carry: a line each, the longest first.
-pub(super) fn untouched(draft: &Draft<'_>, is_touched: impl Fn(Node) -> bool) -> Vec<String> {
+pub(super) fn untouched(draft: &Draft<'_>, is_touched: impl Fn(Node) -> bool) -> Vec<Effect> {
     let within = draft.base().iteration_tasks();
     let mut found: BTreeMap<(&str, Role), (usize, DurNs)> = BTreeMap::new();
     for node in collectives(draft).into_iter().filter(|&node| within[draft.beside(node).index()] && !is_touched(node)) {
@@ -92,7 +92,7 @@ pub(super) fn untouched(draft: &Draft<'_>, is_touched: impl Fn(Node) -> bool) ->
     let mut rows: Vec<_> = found.into_iter().collect();
     rows.sort_by_key(|&(key, (_, time))| (std::cmp::Reverse(time), key));
     let line = |((kind, role), (count, time)): ((&str, Role), (usize, DurNs))| {
-        format!("not touched: {kind} ×{count}, {time}: {}", role.name())
+        Effect::note(format!("not touched: {kind} ×{count}, {time}: {}", role.name()))
     };
     rows.into_iter().map(line).collect()
 }

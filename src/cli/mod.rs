@@ -171,8 +171,8 @@ pub struct ScenarioCommand {
     /// The edits
     #[command(flatten)]
     pub scenario: ScenarioArgs,
-    /// What the trace does not record of its embedding tables (TOML); else `tables.toml` beside it
-    #[arg(long, value_name = "FILE", help_heading = "Edits")]
+    /// What the trace does not record of its embedding tables and collectives (TOML); else `tables.toml` beside it
+    #[arg(long = "facts", alias = "table-facts", value_name = "FILE", help_heading = "Edits")]
     pub table_facts: Option<PathBuf>,
     /// A second trace of the model at another batch size: `resize-batch` takes dimensions and times from both
     #[arg(long, value_name = "TRACE", help_heading = "Edits")]

@@ -75,7 +75,7 @@ pub(super) fn answer(opened: &Opened) -> Answer {
         communication_exposed_ns: rank.communication_exposed,
         communication_overlapped_ns: rank.communication_overlapped,
     });
-    let communication = Communication::on(&opened.outcome, &opened.edited);
+    let communication = Communication::on(&opened.engine, &opened.loaded, &opened.outcome, &opened.edited);
     Answer { streams: streams.collect(), ranks: ranks.collect(), communication }
 }
 

@@ -39,8 +39,7 @@ pub fn run(args: &OpsArgs, iteration: Iteration) -> Result<()> {
     sort(&mut rows, args.sort);
     let json = input::Envelope::new(&opened.loaded, Answer { rows });
     let table = || table(&json.answer.rows);
-    let world = opened.loaded.job.ranks.iter().filter_map(|rank| rank.world_size).max().unwrap_or(0);
-    let groups = graph.collectives.iter().map(|collective| collective.group_size.max(world));
+    let groups = graph.collectives.iter().map(|collective| collective.group_size);
     let is_wide = groups.max().is_some_and(|ranks| ranks > COMMON_NODE);
     let describe = |out: &mut dyn Write| {
         output::text(&table(), out)?;

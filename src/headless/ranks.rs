@@ -15,7 +15,7 @@ pub(super) fn describe(found: &Communication, out: &mut dyn Write) -> io::Result
         return Ok(());
     }
     writeln!(out)?;
-    let header = ["rank", "iteration", "waits for others", "transfers", "exposed", "comes last", "costs others"];
+    let header = ["rank", "iteration", "waits for others", "transfers", "exposed", "comes last", "costs"];
     let mut table = output::Table::new(&header);
     for rank in &found.ranks {
         let name = if rank.count > 1 { format!("{} ×{}", rank.rank, rank.count) } else { rank.rank.to_string() };

@@ -32,7 +32,7 @@ struct Answer<'a> {
 /// Nothing could be opened, an edit cannot be read, or standard output cannot be written.
 pub fn run(args: &ScenarioCommand, iteration: Iteration) -> Result<()> {
     let opened = Opened::of(args, iteration)?;
-    let communication = Communication::on(&opened.outcome, &opened.edited);
+    let communication = Communication::on(&opened.engine, &opened.loaded, &opened.outcome, &opened.edited);
     let Opened { engine, loaded, outcome, .. } = opened;
     let Some(outcome) = engine.with_gains(&loaded, outcome, &|| false) else { return Ok(()) };
     let (summary, steps, overheads) = (&outcome.summary, outcome.steps.as_slice(), outcome.scenario.overheads());
@@ -85,6 +85,11 @@ fn describe(loaded: &Loaded, outcome: &Outcome, out: &mut dyn Write) -> io::Resu
             band.low_ns,
             band.high_ns
         )?;
+    }
+    if summary.batch.is_some() && summary.replicas > 1 {
+        let seconds = summary.simulated_ns.secs().max(1e-9);
+        let (job, rank) = (summary.job_samples() / seconds, summary.samples() / seconds);
+        writeln!(out, "  throughput  {job:.0} samples/s of all {} ranks, {rank:.0} per rank", summary.replicas)?;
     }
     if let Some(cut) = &summary.cut {
         writeln!(out, "  but         {}", cut.sentence())?;

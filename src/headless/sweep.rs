@@ -283,7 +283,8 @@ fn cell(point: &SweepPoint, answer: &Answer) -> String {
 }
 
 fn table(knobs: &[String], points: &[SweepPoint]) -> output::Table {
-    let mut table = output::Table::new(&["knobs", "simulated_ns", "throughput /s", "memory_bytes", "fits", "path"]);
+    let mut table =
+        output::Table::new(&["knobs", "simulated_ns", "throughput /s", "per rank /s", "memory_bytes", "fits", "path"]);
     for point in points {
         let values: Vec<String> =
             knobs.iter().map(|knob| format!("{knob}={}", point.value(knob).unwrap_or_default())).collect();
@@ -291,6 +292,7 @@ fn table(knobs: &[String], points: &[SweepPoint]) -> output::Table {
             values.join(" "),
             point.simulated_ns.0.to_string(),
             format!("{:.2}", point.throughput),
+            format!("{:.2}", point.throughput_per_rank),
             point.memory_bytes.map_or("–".to_owned(), |bytes| bytes.0.to_string()),
             point.fits.map_or("–".to_owned(), |fits| if fits { "yes" } else { "no" }.to_owned()),
             point.path_kind.clone(),

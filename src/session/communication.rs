@@ -1,8 +1,9 @@
 //! Communication of an edited iteration: every collective with who comes last, why, and what that costs the others; every rank
-//! with its waiting, its transfers, and what its own lateness costs.
+//! with its waiting, its transfers, and what its own lateness costs the job.
 
 use std::collections::BTreeMap;
 
+use rayon::prelude::*;
 use serde::Serialize;
 
 use retime_core::analysis::collectives::{Arrival, SimulatedCollective, collectives};
@@ -13,7 +14,7 @@ use retime_core::analysis::stragglers::{Overlap, reason};
 use retime_core::graph::{ExecutionGraph, NodeId};
 use retime_core::units::{Bytes, DurNs};
 
-use super::Outcome;
+use super::{Engine, Loaded, Outcome};
 
 /// A rank's part in a collective.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -96,7 +97,7 @@ pub struct RankReport {
     pub overlapped_ns: DurNs,
     /// How many collectives it comes last to.
     pub comes_last: usize,
-    /// What that costs the others: their waiting beyond the arrival of the one before it, all together.
+    /// What that costs the job: how much shorter the iteration is where the rank does what the median rank does.
     pub costs_ns: DurNs,
     /// The largest reason why it does.
     pub why: Option<LateReason>,
@@ -114,15 +115,26 @@ pub struct Communication {
 
 impl Communication {
     /// Looks at the iteration of `outcome`.
-    pub fn of(outcome: &Outcome) -> Self {
-        Self::on(outcome, &Edited::of(&outcome.resolved))
+    pub fn of(engine: &Engine, loaded: &Loaded, outcome: &Outcome) -> Self {
+        Self::on(engine, loaded, outcome, &Edited::of(&outcome.resolved))
     }
 
     /// As [`of`](Self::of), with the edited iteration as a graph at hand.
     ///
     /// # Complexity
-    /// O(tasks · log tasks + collectives · (ranks · log + length of the ways to them)).
-    pub fn on(outcome: &Outcome, edited: &Edited) -> Self {
+    /// O(tasks · log tasks + collectives · (ranks · log + length of the ways to them)), and a simulation for each rank that
+    /// comes last.
+    pub fn on(engine: &Engine, loaded: &Loaded, outcome: &Outcome, edited: &Edited) -> Self {
+        let mut found = Self::met(outcome, edited);
+        found.ranks.par_iter_mut().filter(|rank| rank.comes_last > 0).for_each(|rank| {
+            let step = format!("straggler remove {}", rank.rank);
+            rank.costs_ns = engine.gain(loaded, outcome, &step).max(DurNs::ZERO);
+        });
+        found
+    }
+
+    /// Who meets whom when; what lateness costs stays open.
+    fn met(outcome: &Outcome, edited: &Edited) -> Self {
         let (graph, timed, schedule) = (&*edited.graph, &*edited.timed, &*outcome.schedule);
         if graph.collectives.is_empty() {
             return Self { ranks: ranks(outcome, &[]), collectives: Vec::new() };
@@ -222,19 +234,17 @@ impl Seen {
 
 /// The ranks with their lateness.
 fn ranks(outcome: &Outcome, collectives: &[CollectiveReport]) -> Vec<RankReport> {
-    let mut late: BTreeMap<u32, (usize, DurNs, Option<&LateReason>)> = BTreeMap::new();
+    let mut late: BTreeMap<u32, (usize, Option<&LateReason>)> = BTreeMap::new();
     for one in collectives {
         let Some(rank) = one.last_rank else { continue };
-        let own = one.arrivals.last().map_or(0, |last| last.count);
         let entry = late.entry(rank).or_default();
         entry.0 += 1;
-        entry.1 += DurNs(one.late_ns.0 * i64::from(one.ranks.saturating_sub(own)));
-        if let Some(why) = one.why.as_ref().filter(|why| entry.2.is_none_or(|known| why.more_ns > known.more_ns)) {
-            entry.2 = Some(why);
+        if let Some(why) = one.why.as_ref().filter(|why| entry.1.is_none_or(|known| why.more_ns > known.more_ns)) {
+            entry.1 = Some(why);
         }
     }
     let report = |rank: &super::RankSummary| {
-        let (comes_last, costs_ns, why) = late.get(&rank.rank).copied().unwrap_or_default();
+        let (comes_last, why) = late.get(&rank.rank).copied().unwrap_or_default();
         RankReport {
             rank: rank.rank,
             count: rank.count,
@@ -242,7 +252,6 @@ fn ranks(outcome: &Outcome, collectives: &[CollectiveReport]) -> Vec<RankReport>
             wait_ns: rank.wait_ns,
             transfer_ns: rank.transfer_ns,
             comes_last,
-            costs_ns,
             why: why.cloned(),
             ..RankReport::default()
         }

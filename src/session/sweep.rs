@@ -254,8 +254,11 @@ pub struct SweepPoint {
     pub knobs: BTreeMap<String, f64>,
     /// Iteration time.
     pub simulated_ns: DurNs,
-    /// Samples per second; iterations per second where the batch size is unknown.
+    /// Samples per second of the job, all its ranks together; iterations per second where the batch size is unknown.
     pub throughput: f64,
+    /// As that, of one rank.
+    #[serde(default)]
+    pub throughput_per_rank: f64,
     /// Peak device memory, where it can be told.
     pub memory_bytes: Option<Bytes>,
     /// Whether it fits the device, where both are known.

@@ -63,7 +63,8 @@ impl Open<'_> {
         SweepPoint {
             knobs: knobs.collect(),
             simulated_ns: summary.simulated_ns,
-            throughput: summary.samples() / summary.simulated_ns.secs().max(1e-9),
+            throughput: summary.job_samples() / summary.simulated_ns.secs().max(1e-9),
+            throughput_per_rank: summary.samples() / summary.simulated_ns.secs().max(1e-9),
             memory_bytes: summary.memory_bytes,
             fits: summary.fits,
             path_kind: outcome.critical_kind().to_owned(),

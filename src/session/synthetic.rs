@@ -151,7 +151,7 @@ impl SyntheticJob {
         write_files(&files, Overwrite::default())
     }
 
-    /// The facts about its tables that batched look-ups do not record, as a file that `--table-facts` reads.
+    /// The facts about its tables that batched look-ups do not record, as a file that `--facts` reads.
     pub fn facts(&self) -> String {
         let mut text = String::new();
         for (table, rank) in self.tables.iter().zip(&self.placement) {

@@ -56,7 +56,7 @@ pub fn open(
         Some(sessions) => sessions.resume(engine, loaded, build),
         None => (loaded, None),
     };
-    Ok(loaded.into_iter().map(resumed).map(|(loaded, session)| opened(loaded, session)).collect())
+    Ok(loaded.into_iter().map(resumed).map(|(loaded, session)| opened(engine, loaded, session)).collect())
 }
 
 /// The same traces with another iteration, and with those ranks simulated that `scenario` needs; without one, with all.
@@ -73,7 +73,7 @@ pub fn reopen(
         Some(scenario) => engine.reopen(loaded, scenario, build),
         None => engine.unfold(loaded, build),
     };
-    Ok(Box::new(opened(again.map_err(|error| error.to_string())?, None)))
+    Ok(Box::new(opened(engine, again.map_err(|error| error.to_string())?, None)))
 }
 
 /// The same trace, knowing what a second one of its model at another batch size tells.
@@ -89,18 +89,18 @@ pub fn learn(engine: &Engine, loaded: &Loaded, path: PathBuf) -> Result<Box<Open
     };
     let mut again = loaded.clone();
     again.learn(other).map_err(|error| error.to_string())?;
-    Ok(Box::new(opened(again, None)))
+    Ok(Box::new(opened(engine, again, None)))
 }
 
 /// A loaded trace with its densities, and what the user did to it before.
-pub fn opened(loaded: Loaded, session: Option<SavedSession>) -> Opened {
+pub fn opened(engine: &Engine, loaded: Loaded, session: Option<SavedSession>) -> Opened {
     let loaded = Arc::new(loaded);
     let replay = &loaded.replay;
     let path = critical_nodes(replay);
     let sources = Sources {
         loaded: Arc::clone(&loaded),
         outcome: Arc::clone(replay),
-        view_model: Arc::new(ViewModel::of(replay)),
+        view_model: Arc::new(ViewModel::of(engine, &loaded, replay)),
         modelled: Arc::new(Modelled::of(&loaded)),
         paints: Arc::new(Paints::new(&loaded.graph)),
         filter: None,

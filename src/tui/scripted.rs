@@ -38,7 +38,7 @@ impl ScriptedScreen {
     pub fn new(engine: Arc<Engine>, loaded: Vec<Loaded>, scenario: &Scenario, style: &Style, size: Size) -> Self {
         let mut app = App::new(style, size);
         app.devices = load::device_lines(&engine);
-        let opened: Vec<_> = loaded.into_iter().map(|loaded| load::opened(loaded, None)).collect();
+        let opened: Vec<_> = loaded.into_iter().map(|loaded| load::opened(&engine, loaded, None)).collect();
         let (sender, replies) = mpsc::channel();
         let runner = Runner::in_turn(engine, sender);
         let mut scripted = Self { app, runner, replies, waiting: Vec::new(), has_quit: false, copied: None };

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use crate::session::{Communication, Outcome};
+use crate::session::{Communication, Engine, Loaded, Outcome};
 use retime_core::analysis::critical_path::{CriticalPath, Run};
 use retime_core::analysis::edited::Edited;
 use retime_core::analysis::gaps::{self, Gap, Sources};
@@ -75,8 +75,8 @@ impl ViewModel {
     /// Draws it from `outcome`.
     ///
     /// # Complexity
-    /// O(tasks + length of the chains of all gaps).
-    pub fn of(outcome: &Outcome) -> Self {
+    /// O(tasks + length of the chains of all gaps), and a simulation for each rank that comes last somewhere.
+    pub fn of(engine: &Engine, loaded: &Loaded, outcome: &Outcome) -> Self {
         let (resolved, schedule) = (&outcome.resolved, &outcome.schedule);
         let (graph, timed) = (&*resolved.graph, &*resolved.timed);
         let times = Times::Simulated { timed, schedule };
@@ -93,7 +93,7 @@ impl ViewModel {
             path_by_length: by_length,
             path_kinds: kinds,
             rooflines: Rooflines::of(outcome, &edited),
-            communication: Communication::on(outcome, &edited),
+            communication: Communication::on(engine, loaded, outcome, &edited),
             gaps: gaps::gaps(&Sources { graph, timed, schedule, times }, shortest),
         }
     }

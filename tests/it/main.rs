@@ -7,6 +7,7 @@ mod support;
 mod analysis;
 mod calibration;
 mod cli;
+mod collectives;
 mod folding;
 mod loader_counts;
 mod loader_golden;

@@ -37,7 +37,7 @@ fn each_accumulated_batch_takes_as_long_on_jobs_of_several_ranks() {
 /// are too small and too large, and what is said of both.
 type Parameter = (&'static str, &'static str, &'static str, [&'static str; 2], &'static str);
 
-const PARAMETERS: [Parameter; 24] = [
+const PARAMETERS: [Parameter; 25] = [
     ("resize-batch", "N", "resize-batch {}", ["0", "1073741825"], "from 1 to 1073741824"),
     ("resize-batch", "B", "resize-batch 8 from {}", ["0", "1073741825"], "from 1 to 1073741824"),
     ("reshard-tables", "N", "reshard-tables t{}:r1", ["-1", "99999999999999999999"], "from 0"),
@@ -58,6 +58,7 @@ const PARAMETERS: [Parameter; 24] = [
     ("insert", "N", "insert kernel a 1us on stream {} after kind=kernel", ["-1", "9999"], "from 0 to 9998"),
     ("scale-ranks", "N", "scale-ranks {}", ["0", "65537"], "from 1 to 65536"),
     ("scale-ranks", "PER-NODE", "scale-ranks 16 InfiniBand-HDR {}", ["0", "65537"], "from 1 to 65536"),
+    ("scale-ranks", "NICS", "scale-ranks 16 InfiniBand-HDR 8 {}", ["0", "65537"], "from 1 to 65536"),
     ("bucket-size", "MIB", "bucket-size {}", ["0", "1000001"], "from 0.001 to 1000000"),
     ("compress-comm", "RATIO", "compress-comm {}", ["0.9", "10001"], "from 1 to 10000"),
     ("accumulate", "K", "accumulate {}", ["0", "257"], "from 1 to 256"),

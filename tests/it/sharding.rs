@@ -209,7 +209,7 @@ fn one_heavy_table_is_cut_so_that_the_iteration_is_shorter_than_with_any_sharder
 #[test]
 fn lateness_adds_up_to_the_waiting_of_the_others() {
     let made = make(JobSpec { ranks: 4, tables_per_rank: 8, local_batch: 2048, seed: 4, ..JobSpec::default() });
-    let found = Communication::of(&made.loaded.replay);
+    let found = Communication::of(&made.engine, &made.loaded, &made.loaded.replay);
     assert_eq!(found.collectives.len(), 3);
     for one in &found.collectives {
         let waited: i64 = one.arrivals.iter().map(|arrival| arrival.wait_ns.0).sum();
@@ -219,7 +219,8 @@ fn lateness_adds_up_to_the_waiting_of_the_others() {
     }
     for rank in &found.ranks {
         let late = found.collectives.iter().filter(|one| one.last_rank == Some(rank.rank));
-        assert_eq!(rank.costs_ns.0, late.map(|one| 3 * one.late_ns.0).sum::<i64>());
+        let late: i64 = late.map(|one| one.late_ns.0).sum();
+        assert!(rank.costs_ns.0 <= late + 1_000, "no more than it is later than the next: {rank:?}");
         assert_eq!(rank.exposed_ns + rank.overlapped_ns, rank.transfer_ns);
     }
 }
@@ -240,7 +241,7 @@ fn a_collective_that_a_loaded_rank_lacks_is_told_and_the_others_meet() {
     let loaded = load(&engine, folder.path()).remove(0);
     let told = diagnosed(&loaded, "partial-collectives").unwrap();
     assert!(told.contains("the first has 3 of 4"), "{told}");
-    assert!(Communication::of(&loaded.replay).collectives.iter().any(|one| one.arrivals.len() == 3));
+    assert!(Communication::of(&engine, &loaded, &loaded.replay).collectives.iter().any(|one| one.arrivals.len() == 3));
 }
 
 #[test]
@@ -380,7 +381,7 @@ fn a_few_ranks_of_a_large_job_meet_each_other_and_say_who_is_missing() {
     assert_eq!(ranks, [3, 7, 12]);
     let told = diagnosed(&loaded, "missing-ranks").unwrap();
     assert!(told.starts_with("3 of 16 ranks are loaded, not 0, 1, 2, 4, 5, 6, 8, 9 and more"), "{told}");
-    let found = Communication::of(&loaded.replay);
+    let found = Communication::of(&engine, &loaded, &loaded.replay);
     assert!(!found.collectives.is_empty() && found.collectives.iter().all(|one| one.arrivals.len() == 3));
     assert!((loaded.replay.summary.replay_error).abs() < 1e-3);
     let plan = Scenario::parse(["reshard-tables t0:r12 t1:r4"]).unwrap();

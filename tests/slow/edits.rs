@@ -33,7 +33,7 @@ const COMMUTING: [&str; 5] = [
 ];
 
 /// Edits that share tasks with every other that acts where they do.
-const TOUCH_ALL: [&str; 1] = ["place-on-gpu"];
+const TOUCH_ALL: [&str; 2] = ["place-on-gpu", "straggler"];
 
 /// Every pair of edits of the table on real traces: those that touch different tasks come to the same in either order.
 #[test]

@@ -156,6 +156,7 @@ fn curve_of(points: &[(f64, f64)], like: &CollectiveRow, source: &str) -> Option
         points.iter().zip(levelled(&logs)).map(|(&(bytes, _), log)| (bytes, log.exp())).collect();
     let bends = bends(&rising);
     Some(CollectiveCurve {
+        ports: None,
         link: String::new(),
         collective: like.collective.to_owned(),
         ranks: like.ranks,

@@ -121,7 +121,10 @@ fn kind_name(scene: Scene<'_>, task: &Task) -> String {
             let collective = scene.graph.collectives.get(id.0 as usize);
             collective.map_or("collective".to_owned(), |collective| {
                 let kind = scene.graph.names.get(collective.kind);
-                format!("{kind} over {} ranks", collective.group_size)
+                match collective.group_size {
+                    0 => kind.to_owned(),
+                    ranks => format!("{kind} over {ranks} ranks"),
+                }
             })
         }
         TaskKind::Unrecorded => "device work that was not recorded".to_owned(),

@@ -110,8 +110,9 @@ mod tests {
 
     #[test]
     fn a_search_goes_through_all_whose_name_matches_in_order_of_time_and_round() {
-        let loaded = sample::load(&Engine::builtin().unwrap(), &BuildOptions::default()).unwrap();
-        let work = Workspace::new(0, opened(loaded, None), &Scenario::default());
+        let engine = Engine::builtin().unwrap();
+        let loaded = sample::load(&engine, &BuildOptions::default()).unwrap();
+        let work = Workspace::new(0, opened(&engine, loaded, None), &Scenario::default());
         let (scene, mut state) = (work.scene(), work.timeline.clone());
         state.search = "addmm".to_owned();
         let mut expected: Vec<Place> = scene

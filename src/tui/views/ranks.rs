@@ -22,7 +22,7 @@ const OPENER: Command = Command {
     name: "ranks",
     aliases: &["stragglers"],
     argument: Argument::None,
-    help: "ranks and collectives: who comes last, why, what it costs the others",
+    help: "ranks and collectives: who comes last, why, what it costs",
     keys: &[(Pane::Everywhere, "R")],
     run: |app, _| Ok(show(app, &Ranks)),
 };
@@ -117,7 +117,7 @@ fn ranks(work: &Workspace, canvas: &mut Canvas<'_>) {
     for (at, title) in columns.titles().enumerate() {
         canvas.part(columns.figure(at), 0, FIGURE - 1, 1).right(0, 0, 0, &[(title, Role::Dim)]);
     }
-    canvas.text(columns.last(), 0, "comes last · costs the others · because of", Role::Dim);
+    canvas.text(columns.last(), 0, "comes last · costs · because of", Role::Dim);
     let longest = all.iter().map(|rank| rank.simulated_ns.0).max().unwrap_or(1).max(1);
     let count = work.view_model.communication.collectives.len();
     for (y, rank) in shown.into_iter().enumerate() {
@@ -258,6 +258,7 @@ fn summary(found: &Communication) -> Vec<(String, Role)> {
     if let Some(late) = late {
         pieces.push((" · latest ".to_owned(), Role::Dim));
         pieces.push((name(late.rank, late.count), Role::Warn));
+        pieces.push((format!(", straggler remove {} saves {}", late.rank, late.costs_ns), Role::Dim));
     }
     pieces
 }

@@ -221,14 +221,14 @@ fn command(work: &Workspace, knob: &Knob, at: f64) -> String {
 }
 
 /// The columns of the sweep.
-fn columns(knob: &Knob, of_samples: bool) -> Vec<Column> {
+fn columns(knob: &Knob, counted: &'static str) -> Vec<Column> {
     let column = |title, width, is_number, from_width| Column { title, width, is_number, from_width };
     let title = knob.unit();
     vec![
         column(title, 9, true, 0),
         column("iteration", 11, true, 0),
         column("", TIME_BAR, false, 50),
-        column(if of_samples { "samples" } else { "steps" }, 11, true, 0),
+        column(counted, 11, true, 0),
         column("", BAR, false, 100),
         column("memory", 11, true, 64),
         column("", MEMORY_BAR, false, 130),
@@ -277,9 +277,14 @@ pub fn table(work: &Workspace) -> Table<'_> {
         summary.push((" · of an earlier scenario".to_owned(), Role::Warn));
     }
     let rows = Rows::of(work, knob);
+    let counted = match work.outcome.summary.replicas {
+        _ if work.batch().is_none() => "steps",
+        1 => "samples",
+        _ => "job samples",
+    };
     Table {
         summary,
-        columns: columns(knob, work.batch().is_some()),
+        columns: columns(knob, counted),
         count: sweep.points.len(),
         row: Box::new(move |index| rows.row(index)),
     }

@@ -1,7 +1,7 @@
 //! One list of edits for tests that try them all and for the benchmark that times them all.
 
 /// Lines of every edit of the table, of most several; those of one edit stand together.
-pub const LINES: [&str; 47] = [
+pub const LINES: [&str; 49] = [
     "resize-batch 7",
     "resize-batch 1536",
     "resize-batch 100000",
@@ -33,9 +33,11 @@ pub const LINES: [&str; 47] = [
     "replace name~relu with aten::gelu",
     "swap-link NVLink4",
     "scale-ranks 64",
+    "scale-ranks 32 InfiniBand-HDR 4 2 ring",
     "bucket-size 1000",
     "compress-comm 4",
     "overlap-comm",
+    "straggler remove",
     "prefetch-input",
     "accumulate 3",
     "checkpoint phase=forward",

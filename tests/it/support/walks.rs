@@ -130,7 +130,7 @@ pub fn never_slower(opened: &Opened) {
 }
 
 /// One line of every edit of the table, of some several; each acts on some of the traces on which pairs are tried.
-pub const EDITS: [&str; 34] = [
+pub const EDITS: [&str; 35] = [
     "resize-batch 96",
     "fuse-embedding-bags",
     "reshard-tables t0:r1",
@@ -155,6 +155,7 @@ pub const EDITS: [&str; 34] = [
     "bucket-size 1000",
     "compress-comm 4",
     "overlap-comm",
+    "straggler remove",
     "prefetch-input",
     "accumulate 3",
     "checkpoint name~relu",

@@ -62,6 +62,7 @@ pub fn candidates(base: &Base, context: &Context) -> Vec<Candidate> {
         lines.extend(OF_COLLECTIVES.iter().map(|&line| line.to_owned()));
     }
     if graph.ranks.len() > 1 {
+        lines.push("straggler remove".to_owned());
         lines.extend(PLACEMENTS.iter().map(|&line| line.to_owned()));
     }
     let batches = graph.batch_size.into_iter().flat_map(|batch| [2, 4, 8].map(|times| batch.saturating_mul(times)));

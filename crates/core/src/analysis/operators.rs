@@ -235,7 +235,7 @@ impl Sum {
             Some(Bound::Memory) => self.memory_bound += took,
             None => {}
         }
-        if let Some(estimate) = predictor.models.estimate(&work, device).filter(|_| !work.is_unsized()) {
+        if let Some(estimate) = predictor.models.estimate(&work, device).filter(|_| work.lacks().is_none()) {
             self.predicted += estimate.duration;
             self.beyond += if estimate.extrapolated { estimate.duration } else { DurNs::ZERO };
             self.covered += took;

@@ -12,9 +12,8 @@ use rustc_hash::FxHasher;
 use crate::device::{BandwidthCurve, Catalog, CatalogError, DeviceKind, DeviceProfile, LinkProfile, Links, SmLimits};
 use crate::units::DurNs;
 
-use super::collective::collective_time;
 use super::copies::{CopyCurve, CopyKind, copy_us};
-use super::cross_device::{ChangeMemo, absolute, unmodelled};
+use super::cross_device::{ChangeMemo, unmodelled};
 use super::device_file::read_fits;
 use super::domain::Domain;
 use super::fits::Fits;
@@ -199,11 +198,10 @@ impl CostModels {
             (&Shape::Copy { route, pinned }, _) => {
                 self.copy_estimate(work, &(device.id.clone(), route, pinned), device)
             }
-            (&Shape::Collective { kind, ranks }, _) => {
+            (&Shape::Collective { .. }, _) => {
                 let own = LinkProfile::of_figures(device);
                 let known = std::iter::once(&device.id).chain(&device.lineage).find_map(|id| self.links.of_device(id));
-                let link = known.unwrap_or(&own);
-                let time = collective_time(kind, work.read.0, ranks, link);
+                let time = Topology::flat(known.unwrap_or(&own)).transfer(work)?;
                 Some(estimate_of(time.us, time.model, time.error, time.extrapolated))
             }
             (Shape::Attention { backward: true, .. }, _) if device.kind == DeviceKind::Gpu => {
@@ -223,7 +221,7 @@ impl CostModels {
     }
 
     /// [`predict`](Self::predict) for a collective whose interconnect changes: `work` is a collective's, before and after. One of
-    /// unknown size keeps its time.
+    /// unknown size or group keeps its time.
     pub fn predict_over(&self, measured: DurNs, old: (&Work, Topology<'_>), new: (&Work, Topology<'_>)) -> Prediction {
         if old == new {
             return Prediction::measured(measured);
@@ -234,7 +232,7 @@ impl CostModels {
         let error = before.error.max(after.error) as f32;
         let extrapolated = before.extrapolated || after.extrapolated;
         if before.us <= 0.0 {
-            return absolute(&estimate_of(after.us, after.model, after.error, extrapolated), new.0);
+            return unmodelled(Some(measured));
         }
         let duration = measured.scale(after.us / before.us);
         Prediction { duration, provenance: Provenance::Anchored, model: after.model, error, extrapolated }

@@ -327,10 +327,17 @@ impl Work {
         self.read + self.written
     }
 
-    /// Whether it is a collective whose size was not recorded.
-    pub(crate) fn is_unsized(&self) -> bool {
-        let moves = |kind| kind != CollectiveKind::Barrier;
-        matches!(self.shape, Shape::Collective { kind, .. } if moves(kind)) && self.read.0 == 0
+    /// What a collective lacks to be re-costed, in words; `None` where it lacks nothing, and of other work.
+    pub(crate) fn lacks(&self) -> Option<&'static str> {
+        let Shape::Collective { kind, ranks } = self.shape else { return None };
+        match ranks {
+            0 => Some("how many ranks took part was not recorded"),
+            1 => Some("a rank alone took part"),
+            _ if kind != CollectiveKind::Barrier && self.read.0 == 0 => {
+                Some("the size of its message was not recorded")
+            }
+            _ => None,
+        }
     }
 
     /// Arithmetic intensity in FLOP per byte; zero without traffic.

@@ -71,8 +71,11 @@ pub struct CollectiveCurve {
     pub link: String,
     /// `all-reduce`, `all-to-all`, `all-gather` or `reduce-scatter`.
     pub collective: String,
-    /// Ranks taking part.
+    /// Ranks taking part; of a link between nodes half of them on each of two.
     pub ranks: u32,
+    /// Of a link between nodes: ports of each, where not as the link has them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ports: Option<u32>,
     /// Buffer sizes in bytes, rising (for all-gather and reduce-scatter the whole buffer, not a rank's part).
     #[serde(default)]
     pub bytes: Vec<f64>,
@@ -188,7 +191,8 @@ impl Links {
 
     fn missing(&self, link: &LinkProfile) -> Vec<CollectiveCurve> {
         if link.curves.is_empty() {
-            return peers::of_kind(link, &self.links);
+            let carry = if link.between_nodes { peers::between_nodes } else { peers::of_kind };
+            return carry(link, &self.links);
         }
         let error = self.doubling.as_ref().map_or(peers::UNMEASURED_DOUBLING, |doubling| doubling.error);
         peers::missing(link, &self.links, error)
@@ -284,6 +288,15 @@ pub(super) fn check_curve(place: Place<'_>, id: &str, curve: &CollectiveCurve) -
 }
 
 impl CollectiveCurve {
+    /// Ports that each of the two nodes had to the other, measured over `between`.
+    pub fn ports_of(&self, between: &LinkProfile) -> u32 {
+        let devices = (self.ranks / 2).max(1);
+        match self.ports.unwrap_or(between.ports) {
+            0 => devices,
+            ports => ports.min(devices),
+        }
+    }
+
     /// Time in µs of a buffer of `bytes` with `factor · bytes` on the bus, and whether that lies outside the measured
     /// sizes. Between points time is linear in size (a latency and a bandwidth for each stretch); beyond the last the bandwidth
     /// stays that of the last.

@@ -115,14 +115,16 @@ fn rescaled(
     let own = |peer: &&LinkProfile| {
         let measured = |curve: &&CollectiveCurve| same(curve, collective, ranks) && !curve.carried;
         let curve = peer.curves.iter().find(measured).filter(|curve| !curve.bytes.is_empty())?.clone();
-        Some((peer.gb_s / link.gb_s, curve))
+        Some((peer.gb_s / link.gb_s, peer.latency_us, curve))
     };
-    let found: Vec<(f64, CollectiveCurve)> = peers.iter().filter_map(own).collect();
-    let (scale, base) = found.iter().min_by(|a, b| a.0.ln().abs().total_cmp(&b.0.ln().abs()))?;
+    let found: Vec<(f64, f64, CollectiveCurve)> = peers.iter().filter_map(own).collect();
+    let (scale, _, base) = found.iter().min_by(|a, b| a.0.ln().abs().total_cmp(&b.0.ln().abs()))?;
     let bytes: Vec<f64> = base.bytes.iter().map(|bytes| bytes / scale).collect();
+    let count = found.len() as f64;
+    let latency = found.iter().map(|(_, latency, _)| latency).sum::<f64>() / count;
     let time = |bytes: &f64| {
-        let logs: f64 = found.iter().map(|(scale, curve)| curve.time_us(bytes * scale, 1.0).0.ln()).sum();
-        (logs / found.len() as f64).exp()
+        let logs: f64 = found.iter().map(|(scale, _, curve)| curve.time_us(bytes * scale, 1.0).0.ln()).sum();
+        with_latency((logs / count).exp(), latency, link.latency_us)
     };
     Some(CollectiveCurve {
         link: String::new(),
@@ -134,6 +136,38 @@ fn rescaled(
         carried: true,
         ..base.clone()
     })
+}
+
+/// A time of which `from` is latency, with `to` in its place; not below `to`, where it was not below that before.
+fn with_latency(us: f64, from: f64, to: f64) -> f64 {
+    (us + to - from).max(us.min(to))
+}
+
+/// Steps from node to node of each collective that was measured on two.
+const ON_TWO_NODES: [(&str, f64); 2] = [("all-reduce", 2.0), ("send-recv", 1.0)];
+
+/// Curves for `link`, between nodes, on which nothing was measured: what the link in `links` takes that was measured and is nearest
+/// in bandwidth, for a buffer as many times larger as it is faster, with the latency of `link` in place of its own.
+pub(super) fn between_nodes(link: &LinkProfile, links: &[LinkProfile]) -> Vec<CollectiveCurve> {
+    let measured = |curve: &&CollectiveCurve| !curve.carried && !curve.bytes.is_empty();
+    let peers = links.iter().filter(|other| other.between_nodes && other.curves.iter().any(|curve| measured(&curve)));
+    let distance = |other: &&LinkProfile| (other.gb_s / link.gb_s).ln().abs();
+    let Some(peer) = peers.min_by(|a, b| distance(a).total_cmp(&distance(b))) else { return Vec::new() };
+    let scale = link.gb_s / peer.gb_s;
+    let carry = |curve: &CollectiveCurve| {
+        let steps = ON_TWO_NODES.iter().find(|(name, _)| curve.collective == *name).map_or(1.0, |(_, steps)| *steps);
+        let time = |us: &f64| with_latency(*us, steps * peer.latency_us, steps * link.latency_us);
+        CollectiveCurve {
+            bytes: curve.bytes.iter().map(|bytes| bytes * scale).collect(),
+            us: curve.us.iter().map(time).collect(),
+            ports: Some(curve.ports_of(peer)),
+            n: 0,
+            source: format!("by {}", peer.id),
+            carried: true,
+            ..curve.clone()
+        }
+    };
+    peer.curves.iter().filter(measured).map(carry).collect()
 }
 
 /// How wrong interconnects are by those of their kind: mean absolute relative error over the points measured on `links`, each
@@ -184,6 +218,7 @@ mod tests {
             link: String::new(),
             collective: "all-reduce".to_owned(),
             ranks,
+            ports: None,
             bytes: vec![1024.0, 4096.0],
             us: us.to_vec(),
             fit: None,

@@ -201,7 +201,10 @@ impl Engine {
         alike: RankClasses,
         options: &BuildOptions,
     ) -> Result<Loaded, EngineError> {
-        let (graph, timed) = build_lowered(&job, &folding, options)?;
+        let (mut graph, timed) = build_lowered(&job, &folding, options)?;
+        let mut notes = Diagnostics::default();
+        let facts = self.table_facts.clone().unwrap_or_else(|| table_facts::beside(&job, &mut notes));
+        table_facts::complete(&facts, &mut graph, &mut notes);
         let graph = Arc::new(graph);
         let (catalog, models, overheads) = (self.catalog.clone(), self.models.clone(), self.overheads.clone());
         let (mut context, base) =
@@ -210,8 +213,6 @@ impl Engine {
         context.is_placed = job.ranks.iter().any(|rank| {
             rank.execution_trace.is_some() && rank.trace.as_ref().is_some_and(|trace| trace.predicted.is_some())
         });
-        let mut notes = Diagnostics::default();
-        let facts = self.table_facts.clone().unwrap_or_else(|| table_facts::beside(&job, &mut notes));
         let base = base.with_table_facts(facts);
         let memory = memory::of_job(&job, &graph, &base.tables().sizes(graph.ranks.len()));
         let base = Arc::new(base.with_memory(memory));

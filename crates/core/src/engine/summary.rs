@@ -159,6 +159,8 @@ pub struct Summary {
     pub batch: Option<(u64, u64)>,
     /// How often forward and backward pass run in one iteration, each on a batch.
     pub repeats: u32,
+    /// How many ranks of the job have a batch of their own, those that are not loaded among them.
+    pub replicas: u32,
     /// Every rank.
     pub ranks: Vec<RankSummary>,
 }
@@ -186,6 +188,11 @@ impl Summary {
     /// Samples per iteration of a rank; 1 where the batch size is unknown.
     pub fn samples(&self) -> f64 {
         self.batch.map_or(1.0, |(_, batch)| batch as f64) * f64::from(self.repeats)
+    }
+
+    /// Samples per iteration of the job; 1 where the batch size is unknown.
+    pub fn job_samples(&self) -> f64 {
+        self.samples() * if self.batch.is_some() { f64::from(self.replicas) } else { 1.0 }
     }
 }
 
@@ -235,6 +242,7 @@ impl Summary {
             extrapolated_share,
             batch,
             repeats: resolved.repeats,
+            replicas: resolved.replicas,
             ranks: graph.ranks.iter().zip(&busy).zip(&counts).map(|it| rank_summary(it, &communication)).collect(),
         }
     }

@@ -57,6 +57,15 @@ pub(super) fn beside(job: &Job, diagnostics: &mut Diagnostics) -> TableFacts {
     }
 }
 
+/// Fills in what is told of collectives, and tells which entries describe none.
+pub(super) fn complete(facts: &TableFacts, graph: &mut ExecutionGraph, diagnostics: &mut Diagnostics) {
+    for entry in facts.complete_collectives(graph) {
+        diagnostics.add(Severity::Warning, "table-facts", TABLE_FACTS_FILE, None, || {
+            format!("entry {entry} of collectives describes none of the iteration")
+        });
+    }
+}
+
 /// Tells which entries no table answers to.
 pub(super) fn check(base: &Base, graph: &ExecutionGraph, diagnostics: &mut Diagnostics) {
     let facts = base.table_facts();

@@ -124,6 +124,12 @@ impl ExecutionGraph {
         self.ranks.iter().map(RankPart::count).sum()
     }
 
+    /// How many ranks the job has as far as its collectives tell, those that are loaded at least.
+    pub fn job_size(&self) -> u32 {
+        let groups = self.collectives.iter().map(|collective| collective.group_size);
+        groups.max().unwrap_or_default().max(self.rank_count())
+    }
+
     /// How many ranks `rank` stands for, itself included.
     pub fn count_of(&self, rank: Rank) -> u32 {
         self.ranks.iter().find(|part| part.rank == rank).map_or(1, RankPart::count)

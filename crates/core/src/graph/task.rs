@@ -139,7 +139,7 @@ pub struct Collective {
     pub kind: NameId,
     /// Process group; empty where not recorded.
     pub group: NameId,
-    /// Ranks in its group as recorded, else as many as were matched.
+    /// Ranks in its group as recorded, else as many as the job has; 0 where neither is known.
     pub group_size: u32,
     /// Message size of one rank (the largest over ranks for all-to-all); 0 where unknown.
     pub bytes: Bytes,

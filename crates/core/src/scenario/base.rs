@@ -12,6 +12,7 @@ use crate::units::DurNs;
 
 use super::batch::BatchPlan;
 use super::inputs;
+use super::roles::Roles;
 use super::sparse;
 use super::tables::{TableFacts, Tables};
 use super::works::{Class, Classifier, NO_CLASS, Overrides, Sharing, tasks_of_operators};
@@ -31,6 +32,7 @@ pub struct Base {
     host: OnceLock<(OverheadSpans, Arc<Overheads>)>,
     iteration_tasks: OnceLock<Vec<bool>>,
     phases: OnceLock<Vec<Phase>>,
+    roles: OnceLock<Roles>,
     tasks_of_operators: OnceLock<Vec<u32>>,
     batch_plans: Mutex<Vec<(u64, Arc<BatchPlan>)>>,
     table_facts: TableFacts,
@@ -88,6 +90,7 @@ impl Base {
             host: OnceLock::new(),
             iteration_tasks: OnceLock::new(),
             phases: OnceLock::new(),
+            roles: OnceLock::new(),
             tasks_of_operators: OnceLock::new(),
             batch_plans: Mutex::default(),
             table_facts: TableFacts::default(),
@@ -144,6 +147,11 @@ impl Base {
     /// The part of training of each operator as a user means it, found when first asked for.
     pub(super) fn phases(&self) -> &[Phase] {
         self.phases.get_or_init(|| inputs::phases(self))
+    }
+
+    /// What each collective is for, told when first asked for.
+    pub fn roles(&self) -> &Roles {
+        self.roles.get_or_init(|| Roles::of(&self.graph))
     }
 
     /// By operator how many tasks do its work, found when first asked for.

@@ -19,6 +19,7 @@ pub mod named;
 mod nearest;
 pub mod placements;
 pub mod resolve;
+pub mod roles;
 pub mod selector;
 mod sparse;
 pub mod step;

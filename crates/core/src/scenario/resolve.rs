@@ -49,6 +49,8 @@ pub struct Resolved {
     pub moved: Vec<(NodeId, LaneId)>,
     /// How many ranks there are, where an edit changed it.
     pub rank_count: Option<u32>,
+    /// How many ranks of the job have a batch of their own.
+    pub replicas: u32,
     /// How often forward and backward pass run in one step, each on a batch.
     pub repeats: u32,
     /// What each rank's memory holds.
@@ -188,6 +190,7 @@ fn finish(draft: Draft<'_>, mut reports: Vec<StepReport>) -> Resolved {
     let (devices, batch) = (draft.devices().to_vec(), draft.batch());
     let placements = draft.placements().map(<[TablePlacement]>::to_vec);
     let (moved, rank_count, repeats) = (draft.moved(), draft.rank_count(), draft.repeats());
+    let replicas = (rank_count.unwrap_or_else(|| base.graph().job_size()) / base.roles().share_a_batch()).max(1);
     let memory = memory.map_or_else(|| base.memory().clone(), Arc::new);
     let mut all = Vec::with_capacity(draft.structure.added.len());
     let left = draft
@@ -223,6 +226,7 @@ fn finish(draft: Draft<'_>, mut reports: Vec<StepReport>) -> Resolved {
         placements,
         moved,
         rank_count,
+        replicas,
         repeats,
         memory,
         cyclic,

@@ -165,7 +165,7 @@ fn two_nodes(
         let ((&largest, &us), &smallest_us) = (base.bytes.last().zip(base.us.last())?, base.us.first()?);
         let inside = plain_link(1.0, 1.0, vec![inside.clone()]);
         let between = plain_link(largest / us / 1e3 / UNMEASURED_SHARE, smallest_us, Vec::new());
-        let nodes = Topology { inside: &inside, between: Some(&between), per_node: ranks / 2 };
+        let nodes = Topology { between: Some(&between), per_node: ranks / 2, ..Topology::flat(&inside) };
         let all = summarise(measured.iter().map(|row| (nodes.time(kind, row.bytes as u64, ranks).us, row.us)));
         let family = format!("{} x{} on two nodes, unmeasured", kind.name(), ranks);
         Some(ValidationRow { model: "collective-bandwidth", target: None, met: None, ..plain_row(family, system, all) })

@@ -27,6 +27,7 @@ pub fn candidate_steps(graph: &ExecutionGraph, gap: &Gap) -> Vec<String> {
             }
             found.extend(steps(&["compress-comm 2", "scale kind=collective x0.5"]));
             if let Some(late) = late {
+                found.push("straggler remove".to_owned());
                 found.push("cuda-graph".to_owned());
                 found.push(format!("scale kind=host & rank={} x0.5", late.0));
                 found.push(format!("scale kind=kernel & rank={} x0.5", late.0));

@@ -282,7 +282,7 @@ impl<'a> Timeline<'a> {
             source: Some(format!("{:?}", shown.prediction.provenance).to_lowercase()),
             collective: collective.map(|one| self.graph.names.get(one.kind).to_owned()),
             group: collective.map(|one| self.graph.names.get(one.group).to_owned()),
-            group_size: collective.map(|one| one.group_size),
+            group_size: collective.map(|one| one.group_size).filter(|&size| size > 0),
             in_elements: collective.map(|one| one.bytes.0),
             element: collective.map(|_| "Byte"),
             sequence_in_group: sequence(shown.kind).filter(|_| collective.is_some()),

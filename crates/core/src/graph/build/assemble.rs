@@ -33,7 +33,7 @@ pub(super) fn assemble(ranks: &[Prepared<'_>], hidden: usize) -> (ExecutionGraph
     let Written { mut shared, outputs, virtual_lanes } = gather::write(ranks, &zeros);
     let task_of: Vec<&[u32]> = outputs.iter().map(|rank| rank.activities.as_slice()).collect();
     let counts: Vec<u32> = ranks.iter().map(|rank| 1 + rank.input.others.len() as u32).collect();
-    let drafted = collectives::join(&mut shared, &groups, &task_of, &virtual_lanes, &counts);
+    let drafted = collectives::join(&mut shared, &groups, &task_of, &virtual_lanes, &counts, world_size(ranks));
     let Shared { mut draft, lanes, mut names, mut operators } = shared;
     let contradicted = draft.drop_contradicted();
     // A finished graph grows no more.
@@ -58,6 +58,12 @@ pub(super) fn assemble(ranks: &[Prepared<'_>], hidden: usize) -> (ExecutionGraph
         constants: ranks.iter().map(|rank| rank.observed.constants.clone()).collect(),
     };
     (graph, timed)
+}
+
+/// How many ranks the job has, as its traces say; 0 where none does.
+fn world_size(ranks: &[Prepared<'_>]) -> u32 {
+    let recorded = ranks.iter().filter_map(|rank| rank.input.trace.rank?.world_size);
+    recorded.max().unwrap_or_default()
 }
 
 /// Ranks on one clock.

@@ -199,14 +199,16 @@ pub(super) struct Drafted {
 ///
 /// # Arguments
 /// `task_of`: by rank and work, the task or [`NONE`]; `virtual_lane`: where joints of each rank go; `counts`: how many ranks
-/// each stands for.
+/// each stands for; `world`: how many ranks the job has as recorded, 0 where not.
 pub(super) fn join(
     shared: &mut Shared,
     groups: &[Vec<Member>],
     task_of: &[&[u32]],
     virtual_lane: &[LaneId],
     counts: &[u32],
+    world: u32,
 ) -> Vec<Drafted> {
+    let world = world.max(counts.iter().sum());
     let mut joined = Vec::new();
     let mut arrival: FxHashMap<u32, u32> = FxHashMap::default();
     for group in groups {
@@ -237,7 +239,7 @@ pub(super) fn join(
         let collective = Collective {
             kind: shared.names.intern(&first.kind),
             group: shared.names.intern(&first.key.1),
-            group_size: first.group_size.max(ranks),
+            group_size: group_size(group, ranks, world),
             bytes: bytes.iter().copied().max().unwrap_or_default(),
             transfer,
             members: Vec::new(),
@@ -246,6 +248,19 @@ pub(super) fn join(
     }
     redirect(&mut shared.draft, &arrival);
     joined
+}
+
+/// Ranks of a collective's group: as recorded, else all of the job; 0 where only one rank is known of, since nobody ran
+/// collectives with itself.
+///
+/// # Arguments
+/// `ranks`: how many its members stand for; `world`: of the job, those loaded at least.
+fn group_size(group: &[Member], ranks: u32, world: u32) -> u32 {
+    let recorded = group.iter().map(|member| member.group_size).max().unwrap_or_default();
+    match recorded.max(if recorded == 0 { world } else { ranks }) {
+        1 if recorded == 0 => 0,
+        size => size,
+    }
 }
 
 /// Sets kind and bytes of the members.

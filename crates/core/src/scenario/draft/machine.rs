@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::cost::Overheads;
+use crate::cost::topology::Algorithm;
 use crate::device::{DeviceProfile, LinkProfile};
 use crate::graph::TaskKind;
 
@@ -16,6 +17,10 @@ pub struct Layout {
     pub link: Option<LinkProfile>,
     /// Devices of each.
     pub devices: Option<u32>,
+    /// Ports of each to others.
+    pub ports: Option<u32>,
+    /// How collectives go from one to another.
+    pub algorithm: Option<Algorithm>,
 }
 
 /// What the ranks of a draft run on.

@@ -201,13 +201,14 @@ impl Draft<'_> {
     }
 
     /// The nodes of a job whose devices `inside` joins.
-    pub(super) fn topology<'t>(&'t self, inside: &'t LinkProfile, layout: &'t Layout) -> Topology<'t> {
+    pub(in crate::scenario) fn topology<'t>(&'t self, inside: &'t LinkProfile, layout: &'t Layout) -> Topology<'t> {
+        let flat = Topology { ports: layout.ports, algorithm: layout.algorithm, ..Topology::flat(inside) };
         if inside.between_nodes {
-            return Topology::flat(inside);
+            return flat;
         }
         let own = if inside.most > 0 { inside.most } else { COMMON_NODE };
         let between = layout.link.as_ref().or_else(|| self.context.models.links().find(COMMON_BETWEEN_NODES));
-        Topology { inside, between, per_node: layout.devices.unwrap_or(own) }
+        Topology { between, per_node: layout.devices.unwrap_or(own), ..flat }
     }
 }
 

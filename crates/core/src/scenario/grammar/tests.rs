@@ -138,7 +138,7 @@ fn keywords_are_offered_where_they_may_come() {
 #[test]
 fn usages_show_what_may_be_left_out() {
     let usage = |name: &str| transforms().iter().find(|edit| edit.name == name).unwrap().usage();
-    assert_eq!(usage("scale-ranks"), "scale-ranks N [LINK [PER-NODE]]");
+    assert_eq!(usage("scale-ranks"), "scale-ranks N [LINK [PER-NODE [NICS [ring|tree]]]]");
     assert_eq!(usage("swap-gpu"), "swap-gpu DEVICE [host xFACTOR]");
     assert_eq!(usage("resize-op"), "resize-op SELECTOR OLD->NEW");
     assert_eq!(

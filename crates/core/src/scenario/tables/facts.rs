@@ -1,6 +1,13 @@
-//! What a trace does not record of its embedding tables, told by the user in a TOML file:
+//! What a trace does not record of its embedding tables and collectives, told by the user in a TOML file:
 //!
 //! ```toml
+//! [[collective]] # all that it describes
+//! kind = "all-reduce" # or left out: of any kind
+//! group = "0"    # process group; or left out: of any
+//! place = 3      # the one of that place among them in the iteration, from 1; or left out: all of them
+//! mib = 25       # what one rank puts in, in MiB; or `bytes`
+//! ranks = 8      # of its group
+//!
 //! [[table]]      # in order of look-up within its rank
 //! rank = 0       # traced rank; or `id = "t3"` for a single table
 //! rows = 1000000
@@ -16,7 +23,7 @@ use thiserror::Error;
 
 use crate::cost::Reuse;
 use crate::cost::reuse::REUSE_BINS;
-use crate::graph::RankPart;
+use crate::graph::{ExecutionGraph, RankPart};
 use crate::units::{Bytes, DurNs};
 
 use super::Table;
@@ -37,6 +44,14 @@ pub enum FactsError {
         entry: usize,
         /// Its field.
         field: &'static str,
+    },
+    /// An entry of a collective tells nothing, or a figure that cannot be.
+    #[error("collective {entry}: {reason}")]
+    Collective {
+        /// Position of the entry, from 1.
+        entry: usize,
+        /// In words.
+        reason: &'static str,
     },
     /// A share or exponent out of its range.
     #[error("table {entry}: {field} must be {range}")]
@@ -87,10 +102,50 @@ impl TableFact {
     }
 }
 
-/// What is known of all tables, in order.
+/// What is known of some collectives.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CollectiveFact {
+    /// Their kind, as reports call it.
+    pub kind: Option<String>,
+    /// Their process group.
+    pub group: Option<String>,
+    /// The place among those of that kind and group in the iteration, from 1.
+    pub place: Option<usize>,
+    /// Bytes that one rank puts in.
+    pub bytes: Option<u64>,
+    /// As that, in MiB.
+    pub mib: Option<f64>,
+    /// Ranks of the group.
+    pub ranks: Option<u32>,
+}
+
+impl CollectiveFact {
+    fn message(&self) -> Option<Bytes> {
+        self.bytes.or_else(|| self.mib.map(|mib| (mib * 1_048_576.0).round() as u64)).map(Bytes)
+    }
+
+    /// Why it cannot be used.
+    fn fault(&self) -> Option<&'static str> {
+        let is_size = |mib: f64| mib > 0.0 && mib < 1e9;
+        match self {
+            Self { bytes: None, mib: None, ranks: None, .. } => Some("needs `bytes`, `mib` or `ranks`"),
+            Self { bytes: Some(0), .. } => Some("bytes must be above 0"),
+            Self { mib: Some(mib), .. } if !is_size(*mib) => Some("mib must be above 0"),
+            Self { ranks: Some(0 | 1), .. } => Some("ranks must be 2 or more"),
+            Self { place: Some(0), .. } => Some("places count from 1"),
+            _ => None,
+        }
+    }
+}
+
+/// What is known of all tables, in order, and of collectives.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TableFacts {
+    /// Collectives.
+    #[serde(default, rename = "collective")]
+    pub collectives: Vec<CollectiveFact>,
     /// The entries.
     #[serde(default, rename = "table")]
     pub tables: Vec<TableFact>,
@@ -103,6 +158,9 @@ impl TableFacts {
     /// The first entry that cannot be used, with its place.
     pub fn from_toml(text: &str) -> Result<Self, FactsError> {
         let facts: Self = toml::from_str(text).map_err(|error| FactsError::Syntax(error.to_string()))?;
+        if let Some((at, reason)) = facts.collectives.iter().enumerate().find_map(|(at, it)| Some((at, it.fault()?))) {
+            return Err(FactsError::Collective { entry: at + 1, reason });
+        }
         for (index, fact) in facts.tables.iter().enumerate() {
             let entry = index + 1;
             if fact.id.is_none() && fact.rank.is_none() {
@@ -133,6 +191,47 @@ impl TableFacts {
             }
         }
         Ok(facts)
+    }
+
+    /// Fills in what is told of the collectives of `graph`; the later entry of two that describe one is taken.
+    ///
+    /// # Returns
+    /// Entries that describe none, from 1.
+    ///
+    /// # Complexity
+    /// O(tasks + collectives · entries).
+    pub fn complete_collectives(&self, graph: &mut ExecutionGraph) -> Vec<usize> {
+        if self.collectives.is_empty() {
+            return Vec::new();
+        }
+        let within = graph.iteration_tasks();
+        let mut unmatched = Vec::new();
+        for (entry, fact) in self.collectives.iter().enumerate() {
+            let (mut place, mut is_matched) = (0, false);
+            for at in 0..graph.collectives.len() {
+                let one = &graph.collectives[at];
+                let is = |wanted: &Option<String>, name| wanted.as_ref().is_none_or(|it| *it == graph.names.get(name));
+                if !is(&fact.kind, one.kind) || !is(&fact.group, one.group) {
+                    continue;
+                }
+                let is_inside = one.members.iter().any(|member| within[member.index()]);
+                place += usize::from(is_inside);
+                if fact.place.is_some_and(|wanted| wanted != place || !is_inside) {
+                    continue;
+                }
+                is_matched = true;
+                let members = one.members.clone();
+                let one = &mut graph.collectives[at];
+                one.group_size = fact.ranks.unwrap_or(one.group_size);
+                let Some(bytes) = fact.message() else { continue };
+                one.bytes = bytes;
+                for member in members {
+                    graph.tasks[member].bytes = bytes;
+                }
+            }
+            unmatched.extend((!is_matched).then_some(entry + 1));
+        }
+        unmatched
     }
 
     /// The table an entry speaks of: by number, else the next of its rank.
@@ -214,5 +313,7 @@ mod tests {
         let histogram = "[[table]]\nrank = 1\nhistogram = [0.5, 0.4]";
         assert_eq!(error(histogram), "table 1: histogram must be up to 17 shares that add up to 1");
         assert!(error("[[table]]\nrank = 0\nrow = 3").contains("unknown field `row`"));
+        assert_eq!(error("[[collective]]\nkind = \"all-reduce\""), "collective 1: needs `bytes`, `mib` or `ranks`");
+        assert_eq!(error("[[collective]]\nranks = 1"), "collective 1: ranks must be 2 or more");
     }
 }

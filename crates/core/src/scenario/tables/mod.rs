@@ -16,7 +16,7 @@ use crate::units::{Bytes, DurNs};
 
 use super::base::Base;
 
-pub use facts::{FactsError, TableFact, TableFacts};
+pub use facts::{CollectiveFact, FactsError, TableFact, TableFacts};
 pub use placement::{ShardingType, TablePlacement};
 pub use plan::Plan;
 pub use sharder::Sharder;

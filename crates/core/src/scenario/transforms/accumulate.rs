@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use petgraph::visit::EdgeRef;
 
-use crate::cost::{CollectiveKind, Shape};
 use crate::graph::{Dependency, DependencyKind, ExecutionGraph, LaneId, NodeId, Phase, RankPart, TaskKind};
 use crate::scenario::context::Context;
 use crate::scenario::draft::{AddedId, Draft, DraftEdge, Node, NodeSet, order_kind};
@@ -143,11 +142,7 @@ fn end_of_backward(draft: &Draft<'_>, part: &RankPart) -> Option<TimeNs> {
 fn is_once(draft: &Draft<'_>, node: Node) -> bool {
     let operators = &draft.graph().operators;
     let updates = draft.operator_of(node).is_some_and(|id| operators[id.0 as usize].phase == Phase::Optimizer);
-    let reduces = matches!(
-        draft.work_of(node).map(|work| &work.shape),
-        Some(Shape::Collective { kind: CollectiveKind::AllReduce | CollectiveKind::ReduceScatter, .. })
-    );
-    updates || (reduces && matches!(draft.kind_of(node), TaskKind::Collective(_)))
+    updates || draft.base().roles().is_gradient(draft, node)
 }
 
 /// What is repeated, with its inner dependencies.

@@ -1,10 +1,11 @@
-//! `compress-comm RATIO`, `scale-ranks N`, `bucket-size SIZE`: the same collectives with fewer bytes, more ranks, or other sizes.
+//! `scale-ranks N`, `bucket-size SIZE`: the collectives of data-parallel ranks among more ranks, or in other sizes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::cost::topology::{self, COMMON_NODE};
+use crate::cost::topology::{self, Algorithm, COMMON_NODE};
 use crate::cost::{CollectiveKind, Shape, Work};
+use crate::device::LinkProfile;
 use crate::graph::{LaneId, Phase, TaskKind};
 use crate::scenario::context::Context;
 use crate::scenario::draft::{Combine, Draft, Layout, Node, SharedStates};
@@ -13,15 +14,8 @@ use crate::scenario::grammar::{Argument, Form, Grammar, Kind, Knob};
 use crate::scenario::transform::{StepReport, Transform};
 use crate::units::Bytes;
 
-use super::report::{Kept, SIZELESS, count, is_sizeless, survey};
-use super::swap_link::{collectives, note_waiting};
-
-/// Sends gradients in fewer bytes.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct CompressComm {
-    /// Bytes before over bytes after.
-    ratio: f64,
-}
+use super::report::{count, survey};
+use super::swap_link::{collectives, note_waiting, untouched};
 
 /// Runs data parallel on another number of ranks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,6 +26,10 @@ struct ScaleRanks {
     link: Option<String>,
     /// Ranks of a node; else as many as the link inside one joins.
     per_node: Option<u32>,
+    /// Ports of a node to others; else as the link says.
+    ports: Option<u32>,
+    /// How collectives go from node to node; else the faster.
+    algorithm: Option<Algorithm>,
 }
 
 /// Regroups the all-reduces of gradients.
@@ -41,32 +39,26 @@ struct BucketSize {
     mib: f64,
 }
 
-pub(super) const COMPRESS: Grammar = Grammar {
-    name: "compress-comm",
-    help: "all-reduces send RATIO times fewer bytes; the time to compress is not added",
-    example: "compress-comm 2",
-    forms: &[Form {
-        arguments: &[Argument::new("RATIO", "RATIO", Kind::Ratio(1.0, 1e4))],
-        build: |given| Some(Arc::new(CompressComm { ratio: given.get(0)? })),
-    }],
-    knobs: &[],
-};
-
 /// Numbers of ranks.
 const COUNT: Kind = Kind::Whole(1, 65_536);
 
 pub(super) const RANKS: Grammar = Grammar {
     name: "scale-ranks",
-    help: "re-costs collectives for N data-parallel ranks, each with the traced batch, on nodes joined by LINK",
+    help: "re-costs the collectives of data-parallel groups for N ranks each, every rank with the traced batch, on nodes joined by LINK",
     example: "scale-ranks 16",
     forms: &[Form {
         arguments: &[
             Argument::new("N", "the number of ranks", COUNT),
             Argument::new("LINK", "the name of an interconnect, e.g. NVLink4", Kind::Link).optional(),
             Argument::new("PER-NODE", "the number of ranks of a node", COUNT).optional(),
+            Argument::new("NICS", "the number of network ports of a node", COUNT).optional(),
+            Argument::new("ALGORITHM", "ring or tree", Kind::Choice("algorithm", &["ring", "tree"])).optional(),
         ],
         build: |given| {
-            Some(Arc::new(ScaleRanks { ranks: given.get(0)?, link: given.get(1)?, per_node: given.get(2)? }))
+            let algorithm: Option<usize> = given.get(4)?;
+            let algorithm = algorithm.and_then(|at| [Algorithm::Ring, Algorithm::Tree].get(at).copied());
+            let (ranks, link, per_node, ports) = (given.get(0)?, given.get(1)?, given.get(2)?, given.get(3)?);
+            Some(Arc::new(ScaleRanks { ranks, link, per_node, ports, algorithm }))
         },
     }],
     knobs: &[Knob {
@@ -97,19 +89,6 @@ pub(super) const BUCKET: Grammar = Grammar {
     }],
 };
 
-impl Transform for CompressComm {
-    fn apply(&self, draft: &mut Draft<'_>, _: &Context) -> StepReport {
-        if (self.ratio - 1.0).abs() < f64::EPSILON {
-            return StepReport::already("as many bytes as there are");
-        }
-        let reduces = |kind| matches!(kind, CollectiveKind::AllReduce | CollectiveKind::ReduceScatter);
-        rework(draft, "with fewer bytes", |work, kind, _| {
-            let bytes = |bytes: Bytes| Bytes((bytes.0 as f64 / self.ratio).round() as u64);
-            reduces(kind).then(|| Work { read: bytes(work.read), written: bytes(work.written), ..work.clone() })
-        })
-    }
-}
-
 impl Transform for ScaleRanks {
     fn apply(&self, draft: &mut Draft<'_>, context: &Context) -> StepReport {
         let links = context.models.links();
@@ -121,38 +100,102 @@ impl Transform for ScaleRanks {
                 return StepReport::nothing(format!("unknown interconnect `{name}`: known are {}", known.join(", ")));
             }
         };
-        if link.is_some() || self.per_node.is_some() {
-            draft.set_layout(Layout { link: link.clone(), devices: self.per_node });
-        }
         let sharing = Sharing::of(draft);
-        let mut report = rework(draft, "among other ranks", |work, kind, ranks| {
-            let data_parallel = !matches!(kind, CollectiveKind::SendRecv | CollectiveKind::AllToAll);
+        let is_meant = |draft: &Draft<'_>, node| draft.base().roles().role(draft, node).is_data_parallel();
+        let groups: Vec<(Node, u32)> = groups(draft).into_iter().filter(|&(node, _)| is_meant(draft, node)).collect();
+        let before = groups.iter().map(|&(_, ranks)| ranks).max().unwrap_or(0);
+        if link.is_some() || self.per_node.is_some() {
+            let algorithm = self.algorithm;
+            draft.set_layout(Layout { link: link.clone(), devices: self.per_node, ports: self.ports, algorithm });
+        }
+        let is_there = !groups.is_empty() && groups.iter().all(|&(_, ranks)| ranks == self.ranks);
+        if is_there && link.is_none() && self.per_node.is_none() {
+            return StepReport::already(format!("{} ranks are there", self.ranks));
+        }
+        let mut report = self.regroup(draft, &groups);
+        if report.changed > 0 {
+            // Each group grows alike: ranks that share out layers are there as often again.
+            let all = draft.graph().job_size().max(before);
+            draft.set_rank_count((u64::from(all) * u64::from(self.ranks) / u64::from(before.max(1))) as u32);
+            let (shared, rule) = self.shared_states(draft.shared_states(), sharing);
+            draft.set_shared_states(shared);
+            report.summary = format!("{}; memory {rule}", report.summary);
+        }
+        if draft.layout().link.is_some() || draft.layout().devices.is_some() {
+            let others = collectives(draft).into_iter().filter(|&node| !is_meant(draft, node)).collect::<Vec<_>>();
+            report.changed += survey(draft, others, String::new()).changed;
+        } else {
+            report.effects.extend(untouched(draft, |node| is_meant(draft, node)));
+        }
+        self.note_assumptions(draft, link.as_ref(), &mut report);
+        report
+    }
+}
+
+/// The collectives whose group is known, with the ranks in it now.
+fn groups(draft: &Draft<'_>) -> Vec<(Node, u32)> {
+    let ranks = |&node: &Node| match draft.work_of(node)?.shape {
+        Shape::Collective { ranks, .. } => Some((node, ranks)),
+        _ => None,
+    };
+    collectives(draft).iter().filter_map(ranks).collect()
+}
+
+impl ScaleRanks {
+    /// Runs each collective of `groups` among the new number of ranks; a rank by itself needs none.
+    fn regroup(&self, draft: &mut Draft<'_>, groups: &[(Node, u32)]) -> StepReport {
+        if groups.is_empty() {
+            return StepReport::nothing("no collective of data-parallel ranks");
+        }
+        let nodes: Vec<Node> = groups.iter().map(|&(node, _)| node).collect();
+        if self.ranks == 1 {
+            for &node in &nodes {
+                draft.take_out(node);
+            }
+            let summary = format!("{} of data-parallel ranks taken out", count(nodes.len(), "collective"));
+            return StepReport { changed: nodes.len(), summary, ..StepReport::default() };
+        }
+        for &(node, ranks) in groups.iter().filter(|&&(_, ranks)| ranks > 1 && ranks != self.ranks) {
+            let Some(work) = draft.work_of(node).cloned() else { continue };
+            let Shape::Collective { kind, .. } = work.shape else { continue };
+            let message = message_among(kind, work.read, (ranks, self.ranks));
             let shape = Shape::Collective { kind, ranks: self.ranks };
-            (data_parallel && ranks != self.ranks).then(|| Work { shape, ..work.clone() })
-        });
-        if report.changed == 0 {
-            return report;
+            draft.set_work_of(node, Work { shape, read: message, written: message, ..work });
         }
-        draft.set_rank_count(self.ranks);
-        let (shared, rule) = self.shared_states(draft.shared_states(), sharing);
-        draft.set_shared_states(shared);
-        report.summary = format!("{}; memory {rule}", report.summary);
-        let traced = draft.graph().rank_count();
+        let summary = format!("{} of data-parallel ranks among {}", count(nodes.len(), "collective"), self.ranks);
+        let mut report = survey(draft, nodes, summary);
+        note_waiting(draft, &mut report);
+        report
+    }
+
+    fn note_assumptions(&self, draft: &Draft<'_>, link: Option<&LinkProfile>, report: &mut StepReport) {
         let per_node = self.per_node.unwrap_or(COMMON_NODE);
-        if self.ranks > per_node && link.is_none() {
-            let why = "nodes of 8 joined by InfiniBand-HDR are assumed: scale-ranks N LINK PER-NODE says otherwise";
-            report.say(Effect::assumption(why));
+        if self.ranks > per_node && report.changed > 0 {
+            if link.is_none() {
+                let why = "nodes of 8 joined by InfiniBand-HDR are assumed: scale-ranks N LINK PER-NODE says otherwise";
+                report.say(Effect::assumption(why));
+            }
+            if self.ports.is_none() && link.is_none_or(|link| link.ports == 1) {
+                let why = "one network port a node is assumed: scale-ranks N LINK PER-NODE NICS says otherwise";
+                report.say(Effect::assumption(why));
+            }
+            report.effects.extend(link.and_then(topology::unmeasured).map(Effect::assumption));
         }
-        if self.ranks > per_node {
-            report.effects.extend(link.as_ref().and_then(topology::unmeasured).map(Effect::assumption));
-        }
-        if self.ranks < traced {
-            let text = format!("all {traced} traced ranks stay, in collectives of {}", self.ranks);
-            report.say(Effect::assumption(text));
-        } else if self.ranks > traced {
+        let traced = draft.graph().rank_count();
+        if self.ranks < traced && report.changed > 0 {
+            report.say(Effect::assumption(format!("all {traced} traced ranks stay, in collectives of {}", self.ranks)));
+        } else if self.ranks > traced && report.changed > 0 {
             report.say(Effect::assumption("the slowest of more ranks arrives later: that is not modelled"));
         }
-        report
+    }
+}
+
+/// What a rank puts into a collective among `to` ranks, of which `message` was put into it among `from`: gathered parts are parts of
+/// one whole.
+fn message_among(kind: CollectiveKind, message: Bytes, (from, to): (u32, u32)) -> Bytes {
+    match kind {
+        CollectiveKind::AllGather => Bytes((message.0 * u64::from(from)).div_ceil(u64::from(to))),
+        _ => message,
     }
 }
 
@@ -201,40 +244,6 @@ impl ScaleRanks {
     }
 }
 
-/// Changes the work of collectives to what `change` makes of it.
-fn rework(
-    draft: &mut Draft<'_>,
-    what: &str,
-    change: impl Fn(&Work, CollectiveKind, u32) -> Option<Work>,
-) -> StepReport {
-    let (mut changed, mut unknown) = (Vec::new(), Kept::default());
-    for node in collectives(draft) {
-        let Some(work) = draft.work_of(node) else { continue };
-        let Shape::Collective { kind, ranks } = work.shape else { continue };
-        let Some(new) = change(work, kind, ranks) else { continue };
-        if is_sizeless(work) {
-            unknown.add(draft, node, draft.price_of(node).duration);
-        } else {
-            changed.push((node, new));
-        }
-    }
-    let mut told = StepReport::default();
-    unknown.list(&mut told, SIZELESS);
-    if changed.is_empty() {
-        told.effects.insert(0, Effect::none("no collective that this changes has a known size"));
-        return told;
-    }
-    let nodes: Vec<Node> = changed.iter().map(|&(node, _)| node).collect();
-    for (node, new) in changed {
-        draft.set_work_of(node, new);
-    }
-    let summary = format!("{} {what}", count(nodes.len(), "collective"));
-    let mut report = survey(draft, nodes, summary);
-    report.effects.extend(told.effects);
-    note_waiting(draft, &mut report);
-    report
-}
-
 impl Transform for BucketSize {
     fn apply(&self, draft: &mut Draft<'_>, _: &Context) -> StepReport {
         let limit = (self.mib * 1_048_576.0) as u64;
@@ -256,23 +265,35 @@ impl Transform for BucketSize {
         }
         let merged: Vec<&Vec<Node>> = buckets.iter().filter(|bucket| bucket.len() > 1).collect();
         if merged.is_empty() {
-            return StepReport::nothing("no two all-reduces of known size fit one bucket (splitting is not modelled)");
+            let mut told = StepReport::nothing(
+                "no two all-reduces of gradients of known size fit one bucket (splitting is not modelled)",
+            );
+            told.effects.extend(untouched(draft, |node| is_reduced_gradient(draft, node)));
+            return told;
         }
+        let effects = untouched(draft, |node| is_reduced_gradient(draft, node));
         for bucket in &merged {
             // The bucket is complete when its last gradient is.
             let last_first: Vec<Node> = bucket.iter().rev().copied().collect();
             draft.merge_nodes(&last_first, Combine::Batch);
         }
-        let summary = format!("{before} all-reduces → {}", buckets.len());
-        StepReport { changed: merged.iter().map(|bucket| bucket.len()).sum(), summary, ..StepReport::default() }
+        let summary = format!("{before} all-reduces of gradients → {}", buckets.len());
+        let changed = merged.iter().map(|bucket| bucket.len()).sum();
+        StepReport { changed, summary, effects, ..StepReport::default() }
     }
 }
 
-/// All-reduces of known size by lane and step, in order.
+/// Whether a task sums up gradients of data-parallel ranks.
+fn is_reduced_gradient(draft: &Draft<'_>, node: Node) -> bool {
+    let reduces = |work: &Work| matches!(work.shape, Shape::Collective { kind: CollectiveKind::AllReduce, .. });
+    draft.work_of(node).is_some_and(reduces) && draft.base().roles().is_gradient(draft, node)
+}
+
+/// All-reduces of gradients of known size by lane and step, in order.
 fn all_reduces(draft: &Draft<'_>) -> BTreeMap<(LaneId, bool), Vec<(Node, u64)>> {
     let within = draft.base().iteration_tasks();
     let bytes = |node: Node| match draft.work_of(node) {
-        Some(Work { shape: Shape::Collective { kind: CollectiveKind::AllReduce, .. }, read, .. }) => read.0,
+        Some(work) if is_reduced_gradient(draft, node) => work.read.0,
         _ => 0,
     };
     let reduces = |node: Node| matches!(draft.kind_of(node), TaskKind::Collective(_)) && bytes(node) > 0;
@@ -292,7 +313,7 @@ mod tests {
 
     #[test]
     fn states_that_ranks_share_out_shrink_with_more_of_them_and_whole_copies_do_not() {
-        let eight = ScaleRanks { ranks: 8, link: None, per_node: None };
+        let eight = ScaleRanks { ranks: 8, link: None, per_node: None, ports: None, algorithm: None };
         let of = |scattered, gathered| eight.shared_states(SharedStates::default(), Sharing { scattered, gathered });
         let (copies, rule) = of(None, true);
         assert_eq!(copies, SharedStates::default());
@@ -303,7 +324,7 @@ mod tests {
         let (some, rule) = of(Some(2), false);
         assert_eq!(some, SharedStates { parameters: 1.0, gradients: 0.25, optimizer: 0.25 });
         assert!(rule.contains("ZeRO-2"));
-        let again = ScaleRanks { ranks: 16, link: None, per_node: None };
+        let again = ScaleRanks { ranks: 16, link: None, per_node: None, ports: None, algorithm: None };
         let twice = again.shared_states(all, Sharing { scattered: Some(8), gathered: true }).0;
         assert_eq!(twice.parameters.to_bits(), 0.125_f64.to_bits());
     }

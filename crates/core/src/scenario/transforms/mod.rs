@@ -5,6 +5,7 @@ mod argument_changes;
 mod cast;
 mod checkpoint;
 mod collectives;
+mod compress_comm;
 mod cuda_graph;
 mod fuse;
 mod fuse_embedding_bags;
@@ -29,6 +30,7 @@ mod resize_batch;
 mod resize_op;
 mod scale;
 mod scale_device;
+mod straggler;
 mod stream;
 mod swap_gpu;
 mod swap_link;
@@ -43,7 +45,7 @@ pub fn transforms() -> &'static [Grammar] {
     &ALL
 }
 
-static ALL: [Grammar; 28] = [
+static ALL: [Grammar; 29] = [
     resize_batch::EDIT,
     fuse_embedding_bags::EDIT,
     reshard::EDIT,
@@ -63,8 +65,9 @@ static ALL: [Grammar; 28] = [
     swap_link::EDIT,
     collectives::RANKS,
     collectives::BUCKET,
-    collectives::COMPRESS,
+    compress_comm::EDIT,
     overlap_comm::EDIT,
+    straggler::EDIT,
     prefetch_input::EDIT,
     accumulate::EDIT,
     checkpoint::EDIT,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use petgraph::Direction::Incoming;
 use petgraph::visit::EdgeRef;
 
-use crate::cost::{CollectiveKind, Family, Shape};
+use crate::cost::{Family, Shape};
 use crate::graph::{DType, Dependency, DependencyKind, ExecutionGraph, NodeId, OperatorId, Phase, RankPart, TaskKind};
 use crate::scenario::context::Context;
 use crate::scenario::draft::{Draft, Node, NodeSet};
@@ -16,7 +16,7 @@ use crate::scenario::transform::{StepReport, Transform};
 use crate::units::{DurNs, TimeNs};
 
 use super::report::{OVERLAP_DOUBT, SHARED, count};
-use super::swap_link::collectives;
+use super::swap_link::{collectives, untouched};
 
 /// Overlaps the reduction of gradients with the backward pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +43,10 @@ impl Transform for OverlapComm {
     fn apply(&self, draft: &mut Draft<'_>, _: &Context) -> StepReport {
         let steps = steps(draft);
         if steps.is_empty() {
-            return StepReport::nothing("no all-reduce on a stream of its own after a backward pass");
+            let mut told =
+                StepReport::nothing("no reduction of gradients on a stream of its own after a backward pass");
+            told.effects.extend(untouched(draft, |node| draft.base().roles().is_gradient(draft, node)));
+            return told;
         }
         let (mut early, mut late, mut all) = (0, 0, 0);
         let (mut exposed, mut long) = (DurNs::ZERO, DurNs::ZERO);
@@ -67,6 +70,8 @@ impl Transform for OverlapComm {
             report.say(Effect::assumption(EVENLY));
         }
         report.say(Effect::assumed(SHARED, OVERLAP_DOUBT));
+        let untouched = untouched(draft, |node| draft.base().roles().is_gradient(draft, node));
+        report.effects.extend(untouched);
         report
     }
 }
@@ -137,7 +142,7 @@ fn steps(draft: &Draft<'_>) -> Vec<Step> {
     for node in collectives(draft) {
         let Node::Traced(traced) = node else { continue };
         let bytes = match draft.work(traced).map(|work| (&work.shape, work.read.0)) {
-            Some((&Shape::Collective { kind, .. }, bytes)) if reduces(kind) => bytes,
+            Some((&Shape::Collective { .. }, bytes)) if draft.base().roles().is_gradient(draft, node) => bytes,
             _ => continue,
         };
         let step = steps.entry(key(node)).or_default();
@@ -217,10 +222,6 @@ fn evenly(draft: &Draft<'_>, backward: &[Node]) -> Vec<(usize, f64)> {
     if without.is_empty() { made(&mut backward.iter().enumerate()) } else { without }
 }
 
-fn reduces(kind: CollectiveKind) -> bool {
-    matches!(kind, CollectiveKind::AllReduce | CollectiveKind::ReduceScatter)
-}
-
 /// When a task, or the one beside it, was traced to start.
 fn start(draft: &Draft<'_>, node: Node) -> TimeNs {
     draft.graph().tasks[draft.beside(node)].measured_start
@@ -271,7 +272,7 @@ fn start_early(draft: &mut Draft<'_>, step: &Step) -> usize {
 }
 
 /// Where a member of a collective waits for what comes before it: itself, or its arrival where several ranks meet.
-fn gate(draft: &Draft<'_>, node: NodeId) -> NodeId {
+pub(super) fn gate(draft: &Draft<'_>, node: NodeId) -> NodeId {
     let graph = draft.graph();
     let rank = |node: NodeId| draft.base().rank_index(graph.tasks[node].lane);
     let into = |node: NodeId| graph.tasks.edges_directed(node, Incoming);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::cost::{CollectiveKind, Provenance, Shape, Work};
+use crate::cost::{Provenance, Work};
 use crate::graph::NodeId;
 use crate::scenario::draft::{Draft, Node};
 use crate::scenario::effect::Effect;
@@ -25,34 +25,28 @@ pub(super) fn survey<N: Into<Node>>(
     summary: String,
 ) -> StepReport {
     draft.predict_changes();
-    let (mut unmodelled, mut sizeless) = (Kept::default(), Kept::default());
+    let mut kept: BTreeMap<String, Kept<'_>> = BTreeMap::new();
     let mut changed = 0;
     for node in nodes.into_iter().map(Into::into) {
         let price = draft.price_of(node);
         let traced = if let Node::Traced(node) = node { Some(draft.graph().tasks[node].duration) } else { None };
         if price.provenance == Provenance::Unmodelled {
-            let found = if draft.work_of(node).is_some_and(is_sizeless) { &mut sizeless } else { &mut unmodelled };
-            found.add(draft, node, traced.unwrap_or(price.duration));
+            let why = draft.work_of(node).and_then(Work::lacks);
+            let why = why.map_or_else(|| UNMODELLED.to_owned(), |why| format!("{why}: traced time kept"));
+            kept.entry(why).or_default().add(draft, node, traced.unwrap_or(price.duration));
         } else if traced != Some(price.duration) {
             changed += 1;
         }
     }
     let mut report = StepReport { changed, summary, ..StepReport::default() };
-    unmodelled.list(&mut report, UNMODELLED);
-    sizeless.list(&mut report, SIZELESS);
+    for (why, kept) in kept {
+        kept.list(&mut report, &why);
+    }
     report
 }
 
 /// Why a task keeps its time that no model knows.
 pub(super) const UNMODELLED: &str = "no model covers it: traced time kept";
-
-/// Why a collective keeps its time that recorded no size.
-pub(super) const SIZELESS: &str = "the size of its message was not recorded: traced time kept";
-
-/// Whether this is a collective of which nobody knows what it sends.
-pub(super) fn is_sizeless(work: &Work) -> bool {
-    matches!(work.shape, Shape::Collective { kind, .. } if kind != CollectiveKind::Barrier) && work.read.0 == 0
-}
 
 /// Work that keeps its time, by name.
 #[derive(Debug, Default)]

@@ -8,12 +8,11 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use crate::cost::collective::collective_time;
-use crate::cost::{Estimate, Shape, Work};
+use crate::cost::{Estimate, Work};
 use crate::device::{DeviceKind, DeviceProfile, LinkProfile};
 use crate::graph::{NodeId, TaskKind};
 use crate::scenario::context::Context;
-use crate::scenario::draft::{Draft, Node};
+use crate::scenario::draft::{Draft, Layout, Node};
 use crate::scenario::grammar::{Argument, Form, Grammar, Kind, Knob};
 use crate::scenario::text::short;
 use crate::scenario::transform::{StepReport, Transform};
@@ -184,11 +183,15 @@ impl ScaleDevice {
 
     /// A collective's time over its link before and after, in µs.
     fn link_times(self, draft: &Draft<'_>, work: &Work, device: &DeviceProfile) -> Option<(f64, f64)> {
-        let Shape::Collective { kind, ranks } = work.shape else { return None };
         let own = || draft.context().models.links().of_device(&device.id);
         let link = draft.interconnect().or_else(own)?;
-        let time = |link: &LinkProfile| collective_time(kind, work.read.0, ranks, link).us;
-        Some((time(link), time(&faster(link, self.factor))))
+        let between = draft.topology(link, draft.layout()).between.cloned();
+        let time = |link: &LinkProfile, between: Option<LinkProfile>| {
+            let layout = Layout { link: between, ..draft.layout().clone() };
+            Some(draft.topology(link, &layout).transfer(work)?.us)
+        };
+        let faster = |link: &LinkProfile| faster(link, self.factor);
+        Some((time(link, between.clone())?, time(&faster(link), between.as_ref().map(faster))?))
     }
 }
 

@@ -1,5 +1,6 @@
 //! `swap-link NAME`: collectives over another interconnect.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::cost::Shape;
@@ -9,6 +10,7 @@ use crate::scenario::context::Context;
 use crate::scenario::draft::{Draft, Layout, Node};
 use crate::scenario::effect::Effect;
 use crate::scenario::grammar::{Argument, Form, Grammar, Kind};
+use crate::scenario::roles::Role;
 use crate::scenario::transform::{StepReport, Transform};
 use crate::units::DurNs;
 
@@ -53,7 +55,8 @@ impl Transform for SwapLink {
             matches!(shape, Some(Shape::Collective { ranks, .. }) if *ranks > draft.layout().devices.unwrap_or(COMMON_NODE))
         };
         let is_between = link.between_nodes && collectives.iter().any(spans);
-        let doubt = is_between.then(|| topology::unmeasured(&link)).flatten();
+        let doubt = if link.between_nodes { topology::unmeasured(&link) } else { None };
+        let alone = link.between_nodes && !is_between;
         if is_between {
             draft.set_layout(Layout { link: Some(link), ..draft.layout().clone() });
         } else {
@@ -61,6 +64,10 @@ impl Transform for SwapLink {
         }
         let mut report = survey(draft, collectives, summary);
         report.effects.extend(doubt.map(Effect::assumption));
+        if alone {
+            let what = "each device is taken as a node of its own: scale-ranks N LINK PER-NODE says how many share one";
+            report.say(Effect::assumption(what));
+        }
         note_waiting(draft, &mut report);
         report
     }
@@ -69,6 +76,25 @@ impl Transform for SwapLink {
 /// All collectives that are still there.
 pub(super) fn collectives(draft: &Draft<'_>) -> Vec<Node> {
     draft.nodes().filter(|&node| matches!(draft.kind_of(node), TaskKind::Collective(_))).collect()
+}
+
+/// The collectives that an edit leaves as they are, by what they carry: a line each, the longest first.
+pub(super) fn untouched(draft: &Draft<'_>, is_touched: impl Fn(Node) -> bool) -> Vec<Effect> {
+    let within = draft.base().iteration_tasks();
+    let mut found: BTreeMap<(&str, Role), (usize, DurNs)> = BTreeMap::new();
+    for node in collectives(draft).into_iter().filter(|&node| within[draft.beside(node).index()] && !is_touched(node)) {
+        let TaskKind::Collective(id) = draft.kind_of(node) else { continue };
+        let Some(one) = draft.graph().collectives.get(id.0 as usize) else { continue };
+        let kind = draft.graph().names.get(one.kind);
+        let entry = found.entry((kind, draft.base().roles().role(draft, node))).or_default();
+        *entry = (entry.0 + 1, entry.1 + draft.price_of(node).duration);
+    }
+    let mut rows: Vec<_> = found.into_iter().collect();
+    rows.sort_by_key(|&(key, (_, time))| (std::cmp::Reverse(time), key));
+    let line = |((kind, role), (count, time)): ((&str, Role), (usize, DurNs))| {
+        Effect::note(format!("not touched: {kind} ×{count}, {time}: {}", role.name()))
+    };
+    rows.into_iter().map(line).collect()
 }
 
 /// Says how much of the collectives' times is waiting for ranks that are not loaded.

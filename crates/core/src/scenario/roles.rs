@@ -1,0 +1,210 @@
+//! What collectives are for: from their kinds, their process groups, the ranks in them and their place in the step.
+
+use std::collections::BTreeMap;
+
+use crate::cost::{CollectiveKind, Shape};
+use crate::graph::{Collective, ExecutionGraph, NodeId, Phase, TaskKind};
+use crate::intern::NameId;
+use crate::units::TimeNs;
+
+use super::draft::{Draft, Node};
+
+/// What a collective carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Role {
+    /// Gradients of ranks that each hold a copy of the parameters.
+    Gradients,
+    /// Parameters that data-parallel ranks share out, and their gradients.
+    Shards,
+    /// Activations and their gradients, of layers that ranks share out.
+    Activations,
+    /// What ranks look up for one another in embedding tables.
+    Lookups,
+    /// What ranks compute for one another in experts.
+    Experts,
+    /// Something else, or nothing tells.
+    Other,
+}
+
+impl Role {
+    /// In words.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Gradients => "gradients of data-parallel ranks",
+            Self::Shards => "sharded parameters",
+            Self::Activations => "activations of tensor parallelism",
+            Self::Lookups => "embedding exchange",
+            Self::Experts => "experts",
+            Self::Other => "of a role that nothing tells",
+        }
+    }
+
+    /// Whether its groups are ranks that do the same to other samples.
+    pub fn is_data_parallel(self) -> bool {
+        matches!(self, Self::Gradients | Self::Shards)
+    }
+}
+
+/// Part of the all-reduced bytes of a backward pass from which a group that reduces as many in the forward pass reduces activations:
+/// tensor parallelism reduces the same in both, data-parallel ranks only statistics in the forward pass.
+const AS_MUCH: f64 = 0.25;
+
+/// What a process group does, all its collectives together.
+#[derive(Clone, Copy, Debug, Default)]
+struct Habits {
+    /// All-reduced in the forward pass, and later: bytes, or times where some size was not recorded.
+    reduced: [f64; 2],
+    /// Whether it scatters in the forward pass, and later.
+    scatters: [bool; 2],
+}
+
+/// By collective of the graph what it carries.
+#[derive(Clone, Debug, Default)]
+pub struct Roles {
+    of: Vec<Role>,
+    share_a_batch: u32,
+}
+
+impl Roles {
+    /// Tells them.
+    ///
+    /// # Complexity
+    /// O(tasks · log collectives).
+    pub fn of(graph: &ExecutionGraph) -> Self {
+        let steps = Steps::of(graph);
+        let is_known = graph.collectives.iter().all(|one| one.bytes.0 > 0);
+        let weight = |one: &Collective| if is_known { one.bytes.0 as f64 } else { one.transfer.0 as f64 };
+        let mut groups: BTreeMap<(NameId, u32), Habits> = BTreeMap::new();
+        for one in &graph.collectives {
+            let habits = groups.entry((one.group, one.group_size)).or_default();
+            // Of a step of which only the end was recorded nothing tells the pass.
+            let later = match steps.phase(graph, one) {
+                Phase::Forward => 0,
+                Phase::Backward | Phase::Optimizer => 1,
+                Phase::Data | Phase::Other => continue,
+            };
+            match kind_of(graph, one) {
+                Some(CollectiveKind::AllReduce) => habits.reduced[later] += weight(one),
+                Some(CollectiveKind::ReduceScatter) => habits.scatters[later] = true,
+                _ => {}
+            }
+        }
+        let role = |one: &Collective| {
+            let habits = groups.get(&(one.group, one.group_size)).copied().unwrap_or_default();
+            steps.role(graph, one, habits)
+        };
+        let of: Vec<Role> = graph.collectives.iter().map(role).collect();
+        let layers = graph.collectives.iter().zip(&of).filter(|(_, role)| **role == Role::Activations);
+        let share_a_batch = layers.map(|(one, _)| one.group_size).max().unwrap_or_default().max(1);
+        Self { of, share_a_batch }
+    }
+
+    /// How many ranks share out layers, and so work on one batch; 1 where none do.
+    pub fn share_a_batch(&self) -> u32 {
+        self.share_a_batch
+    }
+
+    /// Whether a task of a draft reduces gradients of data-parallel ranks, whole or shared out.
+    pub(super) fn is_gradient(&self, draft: &Draft<'_>, node: Node) -> bool {
+        let shape = draft.work_of(node).map(|work| &work.shape);
+        let Some(&Shape::Collective { kind, .. }) = shape else { return false };
+        match self.role(draft, node) {
+            Role::Gradients => true,
+            Role::Shards => kind == CollectiveKind::ReduceScatter,
+            _ => false,
+        }
+    }
+
+    /// What a task of a draft carries; [`Role::Other`] for tasks that are no collectives.
+    pub(super) fn role(&self, draft: &Draft<'_>, node: Node) -> Role {
+        let TaskKind::Collective(id) = draft.kind_of(node) else { return Role::Other };
+        self.of.get(id.0 as usize).copied().unwrap_or(Role::Other)
+    }
+}
+
+fn kind_of(graph: &ExecutionGraph, one: &Collective) -> Option<CollectiveKind> {
+    CollectiveKind::parse(graph.names.get(one.kind))
+}
+
+/// Where passes begin and end, by rank.
+struct Steps {
+    /// Starts of the backward passes' first kernels and of the forward passes' first after them.
+    passes: Vec<Vec<(TimeNs, Phase)>>,
+    /// Whether tables are looked up.
+    looks_up: bool,
+    /// Whether operators say what is of which pass.
+    is_told: bool,
+}
+
+impl Steps {
+    fn of(graph: &ExecutionGraph) -> Self {
+        let mut passes = vec![Vec::new(); graph.ranks.len()];
+        for node in graph.tasks.node_indices().filter(|&node| is_computation(graph, node)) {
+            let Some(phase) = phase_of(graph, node).filter(|phase| *phase != Phase::Other) else { continue };
+            let rank = graph.lanes[graph.tasks[node].lane.0 as usize].rank;
+            let Some(at) = graph.ranks.iter().position(|part| part.rank == rank) else { continue };
+            passes[at].push((graph.tasks[node].measured_start, phase));
+        }
+        for starts in &mut passes {
+            starts.sort_unstable();
+            starts.dedup_by_key(|(_, phase)| *phase);
+        }
+        let looks_up =
+            |name: &str| ["embedding_bag", "codegen_lookup", "split_embedding"].iter().any(|it| name.contains(it));
+        let looks_up = graph.operators.iter().any(|operator| looks_up(graph.names.get(operator.name)));
+        let is_told = passes.iter().any(|starts| !starts.is_empty());
+        Self { passes, looks_up, is_told }
+    }
+
+    /// The pass in which a collective runs: that of its operator where that comes after the forward pass, else of what was
+    /// computed last before it.
+    fn phase(&self, graph: &ExecutionGraph, one: &Collective) -> Phase {
+        let Some(&member) = one.members.first() else { return Phase::Other };
+        let own = phase_of(graph, member);
+        let before = || {
+            let task = &graph.tasks[member];
+            let rank = graph.lanes[task.lane.0 as usize].rank;
+            let starts = &self.passes[graph.ranks.iter().position(|part| part.rank == rank)?];
+            let at = starts.partition_point(|(start, _)| *start <= task.measured_start);
+            Some(starts[at.checked_sub(1)?].1)
+        };
+        let is_later = |phase: &Phase| matches!(phase, Phase::Backward | Phase::Optimizer);
+        own.filter(is_later).or_else(before).or(own).unwrap_or(Phase::Other)
+    }
+
+    fn role(&self, graph: &ExecutionGraph, one: &Collective, habits: Habits) -> Role {
+        let later = match self.phase(graph, one) {
+            Phase::Backward | Phase::Optimizer => true,
+            Phase::Forward => false,
+            Phase::Data | Phase::Other => habits.reduced[1] > 0.0 || habits.scatters[1],
+        };
+        let trains = self.passes.iter().flatten().any(|(_, phase)| *phase == Phase::Backward);
+        let [forward, backward] = habits.reduced;
+        let reduces_activations = forward > 0.0 && forward >= backward * AS_MUCH;
+        match kind_of(graph, one) {
+            _ if !self.is_told => Role::Other,
+            Some(CollectiveKind::AllToAll) if self.looks_up => Role::Lookups,
+            Some(CollectiveKind::AllToAll) => Role::Experts,
+            Some(CollectiveKind::AllReduce) if reduces_activations => Role::Activations,
+            Some(CollectiveKind::AllReduce | CollectiveKind::Reduce) if later => Role::Gradients,
+            Some(CollectiveKind::AllGather | CollectiveKind::ReduceScatter) => match habits.scatters {
+                // In a forward pass it adds up parts of tables that are cut by rows.
+                [true, _] if self.looks_up => Role::Lookups,
+                [true, _] => Role::Activations,
+                [false, true] => Role::Shards,
+                [false, false] if !trains => Role::Activations,
+                [false, false] if later => Role::Shards,
+                [false, false] => Role::Other,
+            },
+            _ => Role::Other,
+        }
+    }
+}
+
+fn phase_of(graph: &ExecutionGraph, node: NodeId) -> Option<Phase> {
+    Some(graph.operators[graph.tasks[node].operator?.0 as usize].phase)
+}
+
+fn is_computation(graph: &ExecutionGraph, node: NodeId) -> bool {
+    matches!(graph.tasks[node].kind, TaskKind::Kernel | TaskKind::Compute)
+}

@@ -1,0 +1,153 @@
+//! `compress-comm RATIO`: collectives send fewer bytes, between a kernel that packs what is sent and one that unpacks what came.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::cost::operators::movement_work;
+use crate::cost::{CollectiveKind, Family, Prediction, Shape, Work};
+use crate::graph::{Dependency, DependencyKind, LaneKind};
+use crate::scenario::context::Context;
+use crate::scenario::draft::{Draft, Node, Source};
+use crate::scenario::effect::Effect;
+use crate::scenario::grammar::{Argument, Form, Grammar, Kind};
+use crate::scenario::transform::{StepReport, Transform};
+use crate::units::{Bytes, DurNs};
+
+use super::kernel::{self, NewKernel, Side};
+use super::overlap_comm::gate;
+use super::report::{count, survey};
+use super::swap_link::{collectives, note_waiting, untouched};
+
+/// Sends messages in fewer bytes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct CompressComm {
+    /// Bytes before over bytes after.
+    ratio: f64,
+}
+
+pub(super) const EDIT: Grammar = Grammar {
+    name: "compress-comm",
+    help: "all-reduce, all-to-all, all-gather and reduce-scatter send RATIO times fewer bytes, packed and unpacked by kernels",
+    example: "compress-comm 2",
+    forms: &[Form {
+        arguments: &[Argument::new("RATIO", "RATIO", Kind::Ratio(1.0, 1e4))],
+        build: |given| Some(Arc::new(CompressComm { ratio: given.get(0)? })),
+    }],
+    knobs: &[],
+};
+
+/// What the kernels assume.
+const STREAMING: &str =
+    "packing and unpacking read and write their bytes once, and sums on the way are of packed values";
+
+impl Transform for CompressComm {
+    fn apply(&self, draft: &mut Draft<'_>, _: &Context) -> StepReport {
+        let sent = |draft: &Draft<'_>, node| draft.work_of(node).and_then(Message::of);
+        let nodes: Vec<Node> = collectives(draft).into_iter().filter(|&node| sent(draft, node).is_some()).collect();
+        if (self.ratio - 1.0).abs() < f64::EPSILON {
+            return StepReport::already("as many bytes as there are");
+        }
+        if nodes.is_empty() {
+            let mut told = StepReport::nothing("no collective whose messages would be smaller");
+            told.effects.extend(untouched(draft, |_| false));
+            return told;
+        }
+        let (mut packed, mut bare) = (0, 0);
+        for &node in &nodes {
+            let Some((message, work)) = sent(draft, node).zip(draft.work_of(node).cloned()) else { continue };
+            let fewer = |bytes: Bytes| if bytes.0 == 0 { bytes } else { Bytes(self.fewer(bytes.0)) };
+            if work.lacks().is_none() {
+                let added = self.add_codec(draft, node, message);
+                packed += usize::from(added);
+                bare += usize::from(!added);
+            }
+            draft.set_work_of(node, Work { read: fewer(work.read), written: fewer(work.written), ..work });
+        }
+        let summary = format!("{} with fewer bytes, {packed} packed and unpacked", count(nodes.len(), "collective"));
+        let mut report = survey(draft, nodes.iter().copied(), summary);
+        report.changed += 2 * packed;
+        if packed > 0 {
+            report.say(Effect::assumption(STREAMING));
+        }
+        if bare > 0 {
+            let what = format!("{bare} on a host or an unknown device: the time to pack is not added");
+            report.say(Effect::assumption(what));
+        }
+        let chosen: BTreeSet<Node> = nodes.into_iter().collect();
+        report.effects.extend(untouched(draft, |node| chosen.contains(&node)));
+        note_waiting(draft, &mut report);
+        report
+    }
+}
+
+/// Bytes that one rank puts into a collective and gets out of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Message {
+    sent: u64,
+    received: u64,
+}
+
+impl Message {
+    /// `None` of what is not packed.
+    fn of(work: &Work) -> Option<Self> {
+        let Shape::Collective { kind, ranks } = work.shape else { return None };
+        let (sent, ranks) = (work.read.0, u64::from(ranks.max(1)));
+        let received = match kind {
+            CollectiveKind::AllReduce | CollectiveKind::AllToAll => sent,
+            CollectiveKind::AllGather => sent.saturating_mul(ranks),
+            CollectiveKind::ReduceScatter => sent / ranks,
+            _ => return None,
+        };
+        Some(Self { sent, received })
+    }
+}
+
+impl CompressComm {
+    fn fewer(self, bytes: u64) -> u64 {
+        ((bytes as f64 / self.ratio).round() as u64).max(1)
+    }
+
+    /// Adds the kernels around a collective on its stream; `false` on a host, and where no model tells what they take.
+    fn add_codec(self, draft: &mut Draft<'_>, node: Node, message: Message) -> bool {
+        let rank = draft.rank_of(draft.lane_of(node));
+        let on_stream = matches!(draft.lane(draft.lane_of(node)).map(|lane| lane.kind), Some(LaneKind::Stream { .. }));
+        let packing = movement_work(Family::Elementwise, message.sent, self.fewer(message.sent));
+        let unpacking = movement_work(Family::Elementwise, self.fewer(message.received), message.received);
+        let prices = draft.price_new(&packing, rank).zip(draft.price_new(&unpacking, rank));
+        let Some((packs, unpacks)) = prices.filter(|_| on_stream) else { return false };
+        let gap = draft.stream_gap(node);
+        let first = launch(draft, (node, Side::Before), "pack", packing, packs);
+        before(draft, node, first, gap);
+        let last = launch(draft, (node, Side::After), "unpack", unpacking, unpacks);
+        after(draft, node, last, gap);
+        true
+    }
+}
+
+fn launch(draft: &mut Draft<'_>, (node, side): (Node, Side), name: &str, work: Work, prediction: Prediction) -> Node {
+    let (name, operator, lane) = (Arc::from(name), draft.operator_of(node), draft.lane_of(node));
+    let new = NewKernel { name, operator, work: Some(Arc::new(work)), prediction, source: Source::Given, caller: None };
+    kernel::launch(draft, node, side, lane, new).kernel
+}
+
+/// Lets `new` wait for what `node`, or its arrival among other ranks, waited for on the device, and that for `new`.
+fn before(draft: &mut Draft<'_>, node: Node, new: Node, gap: DurNs) {
+    let gate = if let Node::Traced(traced) = node { Node::Traced(gate(draft, traced)) } else { node };
+    let waits = |kind| matches!(kind, DependencyKind::Stream | DependencyKind::EventWait | DependencyKind::LateStart);
+    for edge in draft.edges_into(gate).filter(|edge| waits(edge.kind())).collect::<Vec<_>>() {
+        draft.disconnect(&edge);
+        draft.connect(edge.from, new, edge.dependency);
+    }
+    draft.connect(new, gate, Dependency::on_end(DependencyKind::Stream, gap));
+}
+
+/// Lets what waited for `node` wait for `new`, and that for `node`.
+fn after(draft: &mut Draft<'_>, node: Node, new: Node, gap: DurNs) {
+    for edge in draft.edges_from(node).collect::<Vec<_>>() {
+        if !matches!(edge.kind(), DependencyKind::Collective | DependencyKind::Launch) {
+            draft.disconnect(&edge);
+            draft.connect(new, edge.to, edge.dependency);
+        }
+    }
+    draft.connect(node, new, Dependency::on_end(DependencyKind::Stream, gap));
+}

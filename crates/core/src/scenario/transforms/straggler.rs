@@ -1,0 +1,145 @@
+//! `straggler remove`: between two collectives of all ranks every rank does what the median rank does.
+
+use std::sync::Arc;
+
+use crate::graph::{ExecutionGraph, NodeId, TaskKind};
+use crate::scenario::context::Context;
+use crate::scenario::draft::{Draft, Node};
+use crate::scenario::grammar::{Argument, Form, Grammar, Kind};
+use crate::scenario::transform::{StepReport, Transform};
+use crate::stats::weighted_quantile;
+use crate::units::{DurNs, TimeNs};
+
+use super::report::count;
+
+/// Lets ranks do what the median rank does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Straggler {
+    /// The one that does; all without.
+    rank: Option<u32>,
+}
+
+pub(super) const EDIT: Grammar = Grammar {
+    name: "straggler",
+    help: "every rank, or RANK, takes as long as the median rank between one collective of all ranks and the next",
+    example: "straggler remove",
+    forms: &[Form {
+        arguments: &[
+            Argument::new("ACTION", "remove", Kind::Choice("action", &["remove"])),
+            Argument::new("RANK", "the global number of a rank", Kind::Whole(0, 1 << 20)).optional(),
+        ],
+        build: |given| {
+            let _: usize = given.get(0)?;
+            Some(Arc::new(Straggler { rank: given.get(1)? }))
+        },
+    }],
+    knobs: &[],
+};
+
+/// The host's work, and the device's.
+const PLACES: usize = 2;
+
+impl Transform for Straggler {
+    fn tells_apart(&self) -> bool {
+        self.rank.is_some()
+    }
+
+    fn apply(&self, draft: &mut Draft<'_>, _: &Context) -> StepReport {
+        let graph = draft.graph();
+        if graph.ranks.len() < 2 {
+            return StepReport::nothing("one rank is simulated: there is no other to compare it with");
+        }
+        if let Some(rank) = self.rank
+            && !graph.ranks.iter().any(|part| part.rank.0 == rank)
+        {
+            return StepReport::nothing(format!("rank {rank} is not simulated by itself"));
+        }
+        let stretches = Stretches::of(graph);
+        if stretches.joined == 0 {
+            return StepReport::nothing("no collective of all ranks: nothing tells what they do at the same time");
+        }
+        let placed: Vec<(Node, usize, usize)> = draft
+            .nodes()
+            .filter_map(|node| stretches.place(draft, node).map(|(rank, cell)| (node, rank, cell)))
+            .collect();
+        let mut sums = vec![vec![DurNs::ZERO; (stretches.joined + 1) * PLACES]; graph.ranks.len()];
+        for &(node, rank, cell) in &placed {
+            sums[rank][cell] += draft.price_of(node).duration;
+        }
+        let factors = factors(graph, &sums);
+        let is_meant = |rank: usize| self.rank.is_none_or(|wanted| graph.ranks[rank].rank.0 == wanted);
+        let mut changed = 0;
+        for (node, rank, cell) in placed {
+            let factor = factors[rank][cell];
+            if is_meant(rank) && (factor - 1.0).abs() > f64::EPSILON {
+                draft.stretch(node, factor);
+                changed += 1;
+            }
+        }
+        let ranks = if self.rank.is_some() { 1 } else { graph.ranks.len() };
+        let (all, joined) = (graph.ranks.len(), count(stretches.joined, "collective"));
+        let summary = format!("{} like the median of {all} between {joined} of all ranks", count(ranks, "rank"));
+        StepReport { changed, summary, ..StepReport::default() }
+    }
+}
+
+/// By rank and stretch, host and device apart, what the median rank takes over what this one does.
+fn factors(graph: &ExecutionGraph, sums: &[Vec<DurNs>]) -> Vec<Vec<f64>> {
+    let mut factors: Vec<Vec<f64>> = sums.iter().map(|cells| vec![1.0; cells.len()]).collect();
+    for cell in 0..sums.first().map_or(0, Vec::len) {
+        let rows = graph.ranks.iter().zip(sums).map(|(part, sums)| (sums[cell].0 as f64, f64::from(part.count())));
+        let Some(median) = weighted_quantile(rows.collect(), 0.5) else { continue };
+        for (factors, sums) in factors.iter_mut().zip(sums) {
+            if sums[cell].0 > 0 && median > 0.0 {
+                factors[cell] = median / sums[cell].0 as f64;
+            }
+        }
+    }
+    factors
+}
+
+/// What ranks do between collectives of all of them, told by what each host had issued.
+struct Stretches {
+    /// Collectives of all ranks.
+    joined: usize,
+    /// By rank, when it issued each of these.
+    issued: Vec<Vec<TimeNs>>,
+}
+
+impl Stretches {
+    fn of(graph: &ExecutionGraph) -> Self {
+        let rank_of = |node: NodeId| graph.lanes[graph.tasks[node].lane.0 as usize].rank;
+        let mut issued: Vec<Vec<TimeNs>> = vec![Vec::new(); graph.ranks.len()];
+        let mut joined = 0;
+        for one in graph.collectives.iter().filter(|one| one.members.len() == graph.ranks.len()) {
+            joined += 1;
+            for &member in &one.members {
+                let at = graph.ranks.iter().position(|part| part.rank == rank_of(member)).unwrap_or(0);
+                issued[at].push(launched(graph, member));
+            }
+        }
+        for times in &mut issued {
+            times.sort_unstable();
+        }
+        Self { joined, issued }
+    }
+
+    /// The position of a task's rank, and its stretch by host and device; `None` of collectives, joints and markers.
+    fn place(&self, draft: &Draft<'_>, node: Node) -> Option<(usize, usize)> {
+        let (graph, kind) = (draft.graph(), draft.kind_of(node));
+        if !kind.is_work() || matches!(kind, TaskKind::Collective(_)) {
+            return None;
+        }
+        let rank = draft.rank_of(draft.lane_of(node));
+        let at = launched(graph, draft.beside(node));
+        let stretch = self.issued.get(rank)?.partition_point(|&issued| issued <= at);
+        Some((rank, stretch * PLACES + usize::from(kind.is_device())))
+    }
+}
+
+/// When the host issued a task: the start of its launch, else its own.
+fn launched(graph: &ExecutionGraph, node: NodeId) -> TimeNs {
+    let task = &graph.tasks[node];
+    let call = if task.kind.is_device() { graph.launch_of(node) } else { None };
+    call.map_or(task.measured_start, |call| graph.tasks[call].measured_start)
+}

@@ -1,0 +1,119 @@
+//! What edits make of collectives on public traces and made-up jobs: which they reach, and that none becomes free.
+
+use retime::session::synthetic::{JobSpec, Machine, SyntheticJob};
+use retime::session::{Communication, Engine, Loaded};
+use retime_core::graph::{BuildOptions, TaskKind};
+use retime_core::scenario::Scenario;
+use retime_core::trace::OpenOptions;
+
+use crate::support::{engine, jobs, shared};
+
+fn time(engine: &Engine, loaded: &Loaded, lines: &[&str]) -> f64 {
+    let outcome = engine.evaluate(loaded, &Scenario::parse(lines.iter().copied()).unwrap(), 0);
+    outcome.summary.simulated_ns.0 as f64 / 1e6
+}
+
+fn unhandled(loaded: &Loaded, line: &str) -> String {
+    engine().evaluate(loaded, &Scenario::parse([line]).unwrap(), 0).steps[0].unhandled.join("\n")
+}
+
+/// One rank of eight: its collectives are of eight, as the trace says of the job.
+#[test]
+fn collectives_of_one_rank_of_eight_stay_under_every_change_of_link_device_and_batch() {
+    let Some(path) = shared("recsys-a100x8-rank3") else { return };
+    let loaded = jobs::loaded(&[path]);
+    assert!(loaded.graph.collectives.iter().all(|one| one.group_size == 8));
+    let lines =
+        ["swap-link Ethernet-10G", "swap-link NVLink4", "swap-gpu H100-SXM", "resize-batch 2048", "compress-comm 4"];
+    for line in lines {
+        let outcome = engine().evaluate(loaded, &Scenario::parse([line]).unwrap(), 0);
+        for node in loaded.graph.tasks.node_indices() {
+            if matches!(loaded.graph.tasks[node].kind, TaskKind::Collective(_)) {
+                let now = outcome.resolved.prediction(node).duration;
+                assert!(now.0 > 0, "{line}: {}", loaded.graph.names.get(loaded.graph.tasks[node].name));
+            }
+        }
+    }
+    let engine = engine();
+    let [base, slow] = [&[][..], &["swap-link Ethernet-10G"]].map(|lines| time(&engine, loaded, lines));
+    assert!(slow > 1.5 * base, "{base} {slow}");
+}
+
+#[test]
+fn edits_of_gradients_leave_the_exchange_of_look_ups_and_say_so() {
+    let Some(path) = shared("recsys-a100x8-rank3") else { return };
+    let loaded = jobs::loaded(&[path]);
+    for line in ["bucket-size 1000", "scale-ranks 16", "overlap-comm"] {
+        let told = unhandled(loaded, line);
+        assert!(told.contains("not touched: all-to-all") && told.contains("embedding exchange"), "{line}: {told}");
+    }
+    let names = |line: &str| {
+        let outcome = engine().evaluate(loaded, &Scenario::parse([line]).unwrap(), 0);
+        outcome.summary.replicas
+    };
+    assert_eq!((names("scale-ranks 8"), names("scale-ranks 64")), (8, 64));
+}
+
+#[test]
+fn more_ranks_are_ordered_by_what_carries_them() {
+    let Some(path) = shared("recsys-a100x8-rank3") else { return };
+    let (engine, loaded) = (engine(), jobs::loaded(&[path]));
+    let of = |layout: &str| time(&engine, loaded, &[&format!("scale-ranks 64 {layout}")]);
+    let links = ["Ethernet-10G 8", "Ethernet-100G 8", "InfiniBand-HDR 8", "InfiniBand-NDR 8"].map(of);
+    assert!(links.windows(2).all(|pair| pair[0] > pair[1]), "{links:?}");
+    let (eight, two) = (of("InfiniBand-HDR 8"), of("InfiniBand-HDR 2"));
+    assert!((eight / two - 1.0).abs() > 0.001, "devices per node count: {eight} {two}");
+    assert!(of("InfiniBand-HDR 8 8") < eight, "eight ports carry more than one");
+    let (base, same) = (time(&engine, loaded, &[]), time(&engine, loaded, &["scale-ranks 8"]));
+    assert!((base - same).abs() < 1e-9, "{base} {same}");
+}
+
+#[test]
+fn a_rank_that_does_what_the_median_does_gains_what_its_lateness_cost() {
+    let Some(path) = shared("torchrec-v100x4-straggler") else { return };
+    let (engine, loaded) = (engine(), jobs::loaded(&[path]));
+    let (base, without) = (time(&engine, loaded, &[]), time(&engine, loaded, &["straggler remove"]));
+    assert!(base > 1_000.0 && without < 0.2 * base, "{base} {without}");
+    let one = time(&engine, loaded, &["straggler remove 2"]);
+    let found = Communication::of(&engine, loaded, &loaded.replay);
+    let cost = found.ranks.iter().find(|rank| rank.rank == 2).unwrap().costs_ns.0 as f64 / 1e6;
+    assert!((cost - (base - one)).abs() < 0.01 * base && cost < base, "{cost} of {base}, {one} without");
+}
+
+fn made(spec: JobSpec) -> (tempfile::TempDir, Loaded) {
+    let engine = engine();
+    let folder = tempfile::tempdir().unwrap();
+    let machine = Machine::of(&engine, "V100").unwrap();
+    SyntheticJob::draw(spec, machine.device.memory.0).write(folder.path(), machine).unwrap();
+    let paths = [folder.path().to_owned()];
+    let loaded = engine.load(&paths, &OpenOptions::default(), &BuildOptions::default()).unwrap().swap_remove(0);
+    (folder, loaded)
+}
+
+#[test]
+fn sizes_that_were_not_recorded_can_be_told() {
+    let Some(path) = shared("torchrec-v100x4") else { return };
+    let without = jobs::loaded(&[path.clone()]);
+    assert!(unhandled(without, "swap-link Ethernet-10G").contains("was not recorded: traced time kept"));
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("facts.toml");
+    std::fs::write(&file, "[[collective]]\nmib = 8\n[[collective]]\nkind = \"all-gather\"\nranks = 3\n").unwrap();
+    let mut engine = Engine::builtin().unwrap();
+    engine.table_facts = Some(retime::session::read_table_facts(&file).unwrap());
+    let told = engine.load(&[path], &OpenOptions::default(), &BuildOptions::default()).unwrap().swap_remove(0);
+    let told_of = told.diagnostics();
+    assert!(told_of.sorted().iter().any(|it| it.message.contains("entry 2 of collectives")));
+    let slower = time(&engine, &told, &["swap-link Ethernet-10G"]);
+    assert!(slower > 1.2 * time(&engine, &told, &[]), "{slower}");
+}
+
+#[test]
+fn throughput_of_more_ranks_is_that_of_all_of_them() {
+    let (_folder, loaded) = made(JobSpec { ranks: 4, tables_per_rank: 4, seed: 4, ..JobSpec::default() });
+    let samples = |lines: &[&str]| {
+        let outcome = engine().evaluate(&loaded, &Scenario::parse(lines.iter().copied()).unwrap(), 0);
+        (outcome.summary.job_samples(), outcome.summary.samples())
+    };
+    let ((four, one), (eight, same)) = (samples(&[]), samples(&["scale-ranks 8"]));
+    assert!((four - 4.0 * one).abs() < 1e-9 && (eight - 8.0 * one).abs() < 1e-9 && (one - same).abs() < 1e-9);
+}

@@ -35,7 +35,7 @@ pub fn run(args: &OpsArgs, iteration: Iteration) -> Result<()> {
     let graph = &opened.edited.graph;
     let nodes = selector.map(|selector| selector.select(&Base::new(Arc::clone(graph))));
     let choice = operators::Choice { level: level(args.level), by: grouping(args.by), nodes: nodes.as_deref() };
-    let mut rows = operators::rows_of(graph, opened.times(), Some(predictor), choice);
+    let mut rows = operators::rows_of((graph, &opened.edited.works), opened.times(), Some(predictor), choice);
     sort(&mut rows, args.sort);
     let json = input::Envelope::new(&opened.loaded, Answer { rows });
     let table = || table(&json.answer.rows);

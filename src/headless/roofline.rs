@@ -76,8 +76,9 @@ pub fn run(args: &RooflineArgs, iteration: Iteration) -> Result<()> {
     }
     let device = overridden(device, args);
     let place = Place { device: &device, factors: [1.0; 3] };
-    let points = points(&opened.edited.graph, opened.times(), &place, ops::level(args.level));
-    let (unknown_kernels, unknown_seconds) = unknown(&opened.edited.graph, opened.times());
+    let tasks = (&*opened.edited.graph, &*opened.edited.works);
+    let points = points(tasks, opened.times(), &place, ops::level(args.level));
+    let (unknown_kernels, unknown_seconds) = unknown(tasks, opened.times());
     let answer = Answer { unknown_kernels, unknown_seconds, ..answer(&place, points, args) };
     let json = input::Envelope::new(&opened.loaded, answer);
     let table = || table(&json.answer.points, &place);

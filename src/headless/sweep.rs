@@ -164,12 +164,12 @@ fn split_batch_range(arguments: &ScenarioArgs) -> Result<(ScenarioArgs, Option<V
 fn sweeps(args: &SweepArgs, batches: Option<Vec<f64>>, loaded: &Loaded) -> Result<Vec<Sweep>> {
     let mut sweeps = Vec::new();
     if let Some(values) = batches {
-        sweeps.push(Sweep::new("batch", values).map_err(|error| eyre!("{error}"))?);
+        sweeps.push(Sweep::new("batch", values).map_err(|error| Misuse(format!("--batch: {error}")))?);
     }
     for pair in args.knob.chunks(2) {
         let [name, range] = pair else { continue };
         let values = Sweep::parse_values(range).map_err(|error| Misuse(format!("--knob {name}: {error}")))?;
-        let sweep = Sweep::new(name, values).and_then(|sweep| sweep.checked(sweep.values.clone()).map(|_| sweep));
+        let sweep = Sweep::new(name, values);
         sweeps.push(sweep.map_err(|error| Misuse(format!("--knob {name}: {error}")))?);
     }
     if sweeps.is_empty() {

@@ -37,14 +37,17 @@ impl Sweep {
     /// A knob with these values: one of [`knobs`], or a selector, also as `alpha SELECTOR`, which is scaled.
     ///
     /// # Errors
-    /// There is no such knob, or the selector cannot be read.
+    /// There is no such knob, the selector cannot be read, or a value makes no step.
     pub fn new(knob: &str, values: Vec<f64>) -> Result<Self, String> {
         let (line, argument) = match knobs().find(|known| known.name == knob) {
             Some(known) => (known.line.to_owned(), known.argument),
             None => (format!("scale {} x{}", selector(knob), values.first().unwrap_or(&1.0)), 1),
         };
         match parse_step(&line) {
-            Ok(step) => Ok(Self { knob: knob.to_owned(), values, across: None, step, argument }),
+            Ok(step) => {
+                let sweep = Self { knob: knob.to_owned(), values: Vec::new(), across: None, step, argument };
+                Ok(Self { values: sweep.checked(values)?, ..sweep })
+            }
             Err(_) if is_mistyped(knob) => Err(no_knob(knob)),
             Err(error) => Err(format!("`{line}`: {error}")),
         }
@@ -59,8 +62,7 @@ impl Sweep {
             "" => sizes_around(batch.ok_or("the batch size of this trace is not known")?),
             range => Self::parse_values(range)?,
         };
-        let sweep = Self::new(knob, values)?;
-        sweep.checked(sweep.values.clone()).map(|values| Self { values, ..sweep })
+        Self::new(knob, values)
     }
 
     /// With few of the values, the first and the last among them: for the columns of a grid.
@@ -462,6 +464,7 @@ mod tests {
         assert_eq!(Sweep::around("family=gemm", None).unwrap().line(0.5), "scale family=gemm x0.5");
         assert!(Sweep::around("batch", None).unwrap_err().contains("not known"));
         assert!(Sweep::around("colour=red", None).is_err());
+        assert_eq!(batch(&[500.0, 622.6, 622.9, 776.2]).values, [500.0, 623.0, 776.0], "samples are whole");
         let whole = batch(&[1.0, 4.0]).checked(vec![1.0, 1.4, 2.2, 4.0]).unwrap();
         assert_eq!(whole, [1.0, 2.0, 4.0]);
     }

@@ -14,7 +14,7 @@ use super::domain::Domain;
 use super::memo::{Distinct, Memo};
 use super::models::{CostModels, Placed, figures_key, in_a_model};
 use super::prediction::{Estimate, Prediction, Provenance};
-use super::roofline::roofline_us;
+use super::roofline::{least, roofline_us};
 use super::trace_error::trace_error;
 use super::work::Work;
 
@@ -47,8 +47,8 @@ enum ModelledChange {
     /// Nothing can be said of the ratio.
     Absolute(Prediction),
     /// The ratio of `comparable` to `before`, with its expected error; or `alone`, by a model alone, where that missed the measured kernel
-    /// by less than `known`.
-    Either { before: Estimate, comparable: Estimate, alone: Prediction, error: f32, known: f32 },
+    /// by less than `known`; under no roof in `least`, of the old work on the old device and of the new on the new.
+    Either { before: Estimate, comparable: Estimate, alone: Prediction, error: f32, known: f32, least: (DurNs, DurNs) },
 }
 
 /// Whether the errors of models on two devices are those of one model, go together, or have nothing to do with one another.
@@ -123,8 +123,9 @@ impl ModelledChange {
             {
                 *alone
             }
-            Self::Either { before, comparable, error, .. } => Prediction {
-                duration: measured.scale(comparable.duration.0 as f64 / before.duration.0 as f64),
+            Self::Either { before, comparable, error, least, .. } => Prediction {
+                duration: measured
+                    .scale((comparable.duration.0 as f64 / before.duration.0 as f64).max(least_ratio(*least, typical))),
                 provenance: Provenance::Anchored,
                 model: comparable.model,
                 error: *error,
@@ -224,7 +225,8 @@ impl CrossDevice<'_> {
             // What both sides of the ratio miss of running models.
             error = error.max(trace_error(new) * SQRT_2);
         }
-        ModelledChange::Either { before, comparable, alone, error, known }
+        let least = (least(old, self.old.1), least(new, self.new.1));
+        ModelledChange::Either { before, comparable, alone, error, known, least }
     }
 
     /// How the models' errors of a kernel on the two devices go together.
@@ -267,6 +269,12 @@ impl CrossDevice<'_> {
         let estimate = |duration, extrapolated| Estimate { duration, model, error, extrapolated };
         (estimate(times.0, before.extrapolated), estimate(times.1, after.extrapolated))
     }
+}
+
+/// What the roofs leave of the ratio of a kernel that took `typical`: it comes no nearer to them than they are, or than it was where
+/// it does less than its operator's arguments say.
+fn least_ratio((old, new): (DurNs, DurNs), typical: DurNs) -> f64 {
+    new.0 as f64 / typical.max(old).0.max(1) as f64
 }
 
 /// Whether the device computes in the work's precision on units of its own (tensor cores for tf32, say). Where only one of

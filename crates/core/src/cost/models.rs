@@ -187,6 +187,7 @@ impl CostModels {
     /// The time of `work`, of which the fits say `fitted`.
     fn complete(&self, work: &Work, device: &DeviceProfile, fitted: Option<Estimate>) -> Option<Estimate> {
         let estimate = self.unscaled(work, device, fitted)?;
+        let estimate = Estimate { duration: estimate.duration.max(roofline::least(work, device)), ..estimate };
         let scale = ScaleKind::of(work).and_then(|kind| self.scales.get(&(device.id.clone(), kind)));
         let Some(scale) = scale else { return Some(estimate) };
         let duration = estimate.duration.scale(scale.factor);

@@ -12,7 +12,7 @@ use crate::units::DurNs;
 
 use super::batch::BatchPlan;
 use super::inputs;
-use super::sparse;
+use super::kernel_work::KernelWork;
 use super::tables::{TableFacts, Tables};
 use super::works::{Class, Classifier, NO_CLASS, Overrides, Sharing, tasks_of_operators};
 use crate::memory::JobMemory;
@@ -25,9 +25,9 @@ pub struct Base {
     moving: Vec<MovingEdge>,
     rank_of_lane: Vec<u32>,
     /// As the trace tells.
-    traced: Works,
+    traced: Arc<Works>,
     /// With what the facts file tells of its tables, where it tells which rows are looked up.
-    told: OnceLock<Works>,
+    told: OnceLock<Arc<Works>>,
     host: OnceLock<(OverheadSpans, Arc<Overheads>)>,
     iteration_tasks: OnceLock<Vec<bool>>,
     phases: OnceLock<Vec<Phase>>,
@@ -83,7 +83,7 @@ impl Base {
             timed: Arc::new(timed),
             moving: moving.collect(),
             rank_of_lane,
-            traced: works,
+            traced: Arc::new(works),
             told: OnceLock::new(),
             host: OnceLock::new(),
             iteration_tasks: OnceLock::new(),
@@ -193,10 +193,14 @@ impl Base {
         self.class(node).and_then(|class| class.work.as_deref())
     }
 
-    /// The tasks that update a table sparsely, with the work that their operators' arguments do not show.
-    pub(super) fn sparse_updates(&self) -> Vec<(NodeId, Work)> {
-        let auxiliary = &self.works().sharing.auxiliary;
-        sparse::updates(&self.graph).filter(|(node, _)| !auxiliary[node.index()]).collect()
+    /// The work of all tasks as traced.
+    pub fn kernel_work(&self) -> KernelWork {
+        KernelWork::untouched(Arc::clone(self.works()))
+    }
+
+    /// The tasks that update a table sparsely, in order.
+    pub(super) fn sparse_updates(&self) -> Vec<NodeId> {
+        self.works().sharing.updates()
     }
 
     /// The work of a task as the trace alone tells.
@@ -230,17 +234,17 @@ impl Base {
         &self.moving
     }
 
-    pub(super) fn works(&self) -> &Works {
+    pub(super) fn works(&self) -> &Arc<Works> {
         if !self.is_told {
             return self.traced_works();
         }
         self.told.get_or_init(|| {
             let sharing = Sharing::of_graph(&self.graph).with_reuse(Tables::told_reuse(self));
-            Works::of_graph(&self.graph, sharing)
+            Arc::new(Works::of_graph(&self.graph, sharing))
         })
     }
 
-    fn traced_works(&self) -> &Works {
+    fn traced_works(&self) -> &Arc<Works> {
         &self.traced
     }
 }
@@ -258,7 +262,7 @@ fn typical(graph: &ExecutionGraph, of_node: &[u32], classes: usize) -> Vec<DurNs
 }
 
 impl Works {
-    fn of_graph(graph: &ExecutionGraph, sharing: Sharing) -> Self {
+    pub(super) fn of_graph(graph: &ExecutionGraph, sharing: Sharing) -> Self {
         let overrides = Overrides::default();
         let mut classifier = Classifier::new(graph, &overrides, &sharing, 0);
         let of_node: Vec<u32> = graph.tasks.node_indices().map(|node| classifier.class(node)).collect();

@@ -8,6 +8,8 @@ use rustc_hash::FxHashMap;
 use crate::cost::{Family, Part, Reuse, Shape, Work, family_of_task, kernel_parts, reference_kernels, work_of_task};
 use crate::graph::{ExecutionGraph, NodeId, Operands, OperatorId, Phase, Task, TaskKind};
 
+use super::sparse;
+
 /// The class of tasks that have no work of their own (host time, joints).
 pub(super) const NO_CLASS: u32 = u32::MAX;
 
@@ -72,6 +74,9 @@ pub(super) struct Sharing {
     /// Which rows lookups look up, where it is told; by task the position in `told`, plus one.
     reuse: FxHashMap<NodeId, u32>,
     told: Vec<Reuse>,
+    /// What updates of rows of a table do, whose operators' arguments show the whole table; by task the position in `updated`.
+    updates: FxHashMap<NodeId, u32>,
+    updated: Vec<Work>,
 }
 
 impl Sharing {
@@ -80,6 +85,13 @@ impl Sharing {
     pub(super) fn of_graph(graph: &ExecutionGraph) -> Self {
         let (auxiliary, (parts, references)) =
             rayon::join(|| auxiliary(graph), || rayon::join(|| parts(graph), || reference_kernels(graph)));
+        let (mut updates, mut updated): (FxHashMap<NodeId, u32>, Vec<Work>) = Default::default();
+        for (node, work) in sparse::updates(graph).filter(|(node, _)| !auxiliary[node.index()]) {
+            if updated.last() != Some(&work) {
+                updated.push(work);
+            }
+            updates.insert(node, updated.len() as u32 - 1);
+        }
         Self {
             by_forward: names_by_forward(graph),
             auxiliary,
@@ -87,7 +99,21 @@ impl Sharing {
             references,
             reuse: FxHashMap::default(),
             told: Vec::new(),
+            updates,
+            updated,
         }
+    }
+
+    /// The tasks that update a table sparsely, in order.
+    pub(super) fn updates(&self) -> Vec<NodeId> {
+        let mut nodes: Vec<NodeId> = self.updates.keys().copied().collect();
+        nodes.sort_unstable();
+        nodes
+    }
+
+    /// The work of a task that updates a table sparsely.
+    fn update(&self, node: NodeId) -> Option<&Work> {
+        self.updated.get(*self.updates.get(&node)? as usize)
     }
 
     /// The task whose operator tells the work of `node`: itself, or its reference kernel.
@@ -133,6 +159,8 @@ const PARTS: usize = 6 + 2 * DEPTH;
 /// Place of what is told of a lookup's rows.
 const TOLD: usize = PARTS + 1;
 const KEY: usize = TOLD + 1;
+/// Stands for sparse updates where keys tell kinds of tasks.
+const UPDATE: u32 = 6;
 
 /// What decides a task's work, as numbers.
 type Key = [u32; KEY];
@@ -164,7 +192,10 @@ impl<'a> Classifier<'a> {
             return NO_CLASS;
         }
         let (is_auxiliary, part) = self.sharing.of(node);
-        let mut key = self.key(task);
+        let mut key = match self.sharing.updates.get(&node) {
+            Some(&row) => of_update(row),
+            None => self.key(task),
+        };
         key[0] |= u32::from(is_auxiliary) << 16;
         key[PARTS] = part.key();
         key[TOLD] = self.sharing.reuse_row(node);
@@ -187,7 +218,8 @@ impl<'a> Classifier<'a> {
         let of_operator =
             || work_of_task(self.graph, task, part, |operator| self.overrides.operands(self.graph, operator));
         let told = |whole| self.sharing.told(self.sharing.reuse_row(node), whole);
-        let work = if is_auxiliary { None } else { of_operator().map(told) };
+        let whole = || self.sharing.update(node).cloned().or_else(of_operator);
+        let work = if is_auxiliary { None } else { whole().map(told) };
         let family = work.as_ref().map_or_else(|| family_of_task(self.graph, task), |work| work.family);
         Class { family, work: work.map(Arc::new) }
     }
@@ -226,6 +258,13 @@ impl<'a> Classifier<'a> {
         let mut chain = std::iter::successors(Some(operator), up).take(DEPTH);
         chain.find_map(|id| self.graph.operators[id.0 as usize].forward).map_or(NO_CLASS, |forward| forward.0)
     }
+}
+
+/// The key of tasks that do the update in a row of the list.
+fn of_update(row: u32) -> Key {
+    let mut key = [NO_CLASS; KEY];
+    (key[0], key[1]) = (UPDATE << 8, row);
+    key
 }
 
 /// Whether a task computes or moves something by itself.

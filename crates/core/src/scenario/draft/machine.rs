@@ -7,6 +7,7 @@ use crate::device::{DeviceProfile, LinkProfile};
 use crate::graph::TaskKind;
 
 use super::Draft;
+use super::figures::Figures;
 use crate::scenario::context::Context;
 
 /// How ranks are spread over nodes; what is not said is as usual.
@@ -27,6 +28,8 @@ pub(super) struct Machine {
     pub(super) interconnect: Option<LinkProfile>,
     /// How ranks are spread over nodes, where an edit said so.
     pub(super) layout: Layout,
+    /// Figures of all devices that edits multiplied.
+    pub(super) figures: Figures,
     /// Host overheads of work that was never run, where an edit named others than the program's.
     overheads: Option<Arc<Overheads>>,
     /// How many ranks there are, where an edit changed it.
@@ -40,6 +43,7 @@ impl Machine {
             devices: context.devices.iter().map(|device| device.profile.clone()).collect(),
             interconnect: None,
             layout: Layout::default(),
+            figures: Figures::default(),
             overheads: None,
             rank_count: None,
         }
@@ -63,6 +67,7 @@ impl Draft<'_> {
             self.move_added(rank, &device);
             self.machine.devices[rank] = device;
             self.changes.clear();
+            self.ratios.clear();
             self.touch_all(|draft, node| {
                 let task = &draft.graph().tasks[node];
                 draft.base.rank_index(task.lane) == rank && task.kind.is_device()
@@ -80,6 +85,7 @@ impl Draft<'_> {
         self.relink_added(&link);
         self.machine.interconnect = Some(link);
         self.changes.clear();
+        self.ratios.clear();
         self.touch_all(|draft, node| matches!(draft.graph().tasks[node].kind, TaskKind::Collective(_)));
     }
 
@@ -87,6 +93,7 @@ impl Draft<'_> {
     pub fn set_layout(&mut self, layout: Layout) {
         self.machine.layout = layout;
         self.changes.clear();
+        self.ratios.clear();
         self.touch_all(|draft, node| matches!(draft.graph().tasks[node].kind, TaskKind::Collective(_)));
     }
 

@@ -57,6 +57,7 @@ impl Draft<'_> {
     /// # Complexity
     /// O(tasks).
     pub fn predict_changes(&self) {
+        self.predict_figures();
         let graph = self.graph();
         // By rank and class: the class that it came from, as seen last.
         let classes = self.base.works().classes.len() + self.works.classes.len();

@@ -6,6 +6,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::cost::{Family, Work};
 use crate::graph::{NodeId, Operands, OperatorId};
+use crate::scenario::kernel_work::KernelWork;
 use crate::scenario::works::{Class, Classifier, NO_CLASS, Overrides};
 
 use super::Draft;
@@ -35,6 +36,14 @@ pub(super) struct TaskWorks {
 }
 
 impl Draft<'_> {
+    /// What all tasks have to do now; the draft knows no more of it.
+    pub(in crate::scenario) fn take_kernel_work(&mut self) -> KernelWork {
+        let added = self.added_nodes().map(|node| self.shared_work_of(node)).collect();
+        let works = std::mem::take(&mut self.works);
+        let (class_of, classes, removed) = (works.class_of, works.classes, self.removed().collect());
+        KernelWork { traced: Arc::clone(self.base.works()), class_of, classes, removed, added }
+    }
+
     /// The arguments of an operator now.
     pub fn operands(&self, operator: OperatorId) -> Option<&Operands> {
         self.works.overrides.operands(self.base.graph(), operator)
@@ -113,23 +122,6 @@ impl Draft<'_> {
         if let Some(&kept) = self.works.member_of.get(&node) {
             self.remerge(kept);
         }
-    }
-
-    /// Says what a task does whose recorded arguments do not show it, unless an edit changed that already.
-    pub fn show_work(&mut self, node: NodeId, work: Work) {
-        if !self.is_individual(node) {
-            let work = Arc::new(work);
-            self.set_works(node, work.clone(), work);
-        }
-    }
-
-    /// As [`set_work`](Self::set_work), for a task whose recorded arguments do not show that it did `traced`.
-    pub fn set_works(&mut self, node: NodeId, traced: impl Into<Arc<Work>>, work: impl Into<Arc<Work>>) {
-        if self.works.traced_as.get(node).is_none() {
-            let class = self.new_class(traced.into());
-            self.works.traced_as.insert(node, class);
-        }
-        self.set_work(node, work);
     }
 
     /// The class of tasks that do `work`, new unless that very work was set before.

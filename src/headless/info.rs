@@ -77,7 +77,8 @@ struct IterationInfo {
 /// # Errors
 /// Nothing could be opened, or standard output cannot be written.
 pub fn run(args: &TraceArgs) -> Result<()> {
-    let engine = Engine { folds: !args.all_ranks, ..input::engine()? };
+    let mut engine = Engine { folds: !args.all_ranks, ..input::engine()? };
+    engine.device = args.device.as_deref().map(|name| engine.catalog.find(name).cloned()).transpose()?;
     let jobs = input::open_all(&engine, &args.traces, Iteration::Default)?;
     let info = Info {
         traces: jobs.iter().map(job_info).collect(),

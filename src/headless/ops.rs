@@ -30,7 +30,9 @@ pub fn run(args: &OpsArgs, iteration: Iteration) -> Result<()> {
     let selector = selector.map_err(|error| Misuse(format!("--select: {error}")))?;
     let opened = Opened::of(&args.common, iteration)?;
     let resolved = &opened.outcome.resolved;
-    let devices: Vec<Option<&DeviceProfile>> = resolved.devices.iter().map(|device| Some(&**device)).collect();
+    let is_known = opened.loaded.context.unknown_device(&opened.loaded.graph).is_none();
+    let devices: Vec<Option<&DeviceProfile>> =
+        resolved.devices.iter().map(|device| Some(&**device).filter(|_| is_known)).collect();
     let predictor = Predictor { models: &opened.engine.models, devices: &devices };
     let graph = &opened.edited.graph;
     let nodes = selector.map(|selector| selector.select(&Base::new(Arc::clone(graph))));

@@ -64,10 +64,14 @@ pub fn run(args: &RooflineArgs, iteration: Iteration) -> Result<()> {
     }
     let opened = Opened::of(&args.common, iteration)?;
     let own = opened.outcome.resolved.devices.first().map(|device| &**device);
-    let device = match &args.device {
+    let device = match &args.common.input.device {
         Some(name) => opened.engine.catalog.find(name)?,
         None => own.ok_or_else(|| eyre!("the trace has no rank; name a device with --device"))?,
     };
+    let is_given = args.common.input.device.is_some() || args.peak.and(args.bandwidth).is_some();
+    if let Some(unknown) = opened.loaded.context.unknown_device(&opened.loaded.graph).filter(|_| !is_given) {
+        return Err(eyre!(unknown));
+    }
     let ran_on_gpu = opened.loaded.graph.lanes.iter().any(|lane| matches!(lane.kind, LaneKind::Stream { .. }));
     if ran_on_gpu && device.kind == DeviceKind::Cpu && args.peak.and(args.bandwidth).is_none() {
         return Err(eyre!(

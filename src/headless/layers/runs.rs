@@ -17,7 +17,9 @@ pub(super) fn table(run: &Opened) -> LayerTable {
     if run.outcome.steps.is_empty() {
         return LayerTable::of((&run.loaded.graph, &run.edited.works), Times::Measured, device, occupancy);
     }
-    LayerTable::of((&run.edited.graph, &run.edited.works), run.times(), device, occupancy)
+    let table = LayerTable::of((&run.edited.graph, &run.edited.works), run.times(), device, occupancy);
+    let batch = run.outcome.resolved.batch.map(|(_, batch)| batch);
+    LayerTable { batch: batch.or(table.batch), ..table }
 }
 
 /// The profiler's estimate where the kernel stays on its device, else what its launch allows. The profiler says 0 of kernels that

@@ -119,6 +119,13 @@ impl RankPart {
 }
 
 impl ExecutionGraph {
+    /// By position of each rank whether any work of a device was recorded of it.
+    pub fn ranks_with_device_work(&self) -> Vec<bool> {
+        let streams = self.lanes.iter().filter(|lane| matches!(lane.kind, LaneKind::Stream { .. }));
+        let ranks: Vec<Rank> = streams.map(|lane| lane.rank).collect();
+        self.ranks.iter().map(|part| ranks.contains(&part.rank)).collect()
+    }
+
     /// How many ranks the graph speaks of, those included for which another stands.
     pub fn rank_count(&self) -> u32 {
         self.ranks.iter().map(RankPart::count).sum()

@@ -151,6 +151,12 @@ impl LayerTable {
         table
     }
 
+    /// Whether it is of the model that `other` is of: the same layers in the same order, where either has any.
+    pub fn is_of_model(&self, other: &Self) -> bool {
+        let either_has_none = self.layers.is_empty() || other.layers.is_empty();
+        either_has_none || self.layers.iter().map(|layer| &layer.name).eq(other.layers.iter().map(|layer| &layer.name))
+    }
+
     /// Several runs of the same model as one: every time is the trimmed mean over the runs that have the layer or kernel, as
     /// which call of its name it is. Everything else is the first run's.
     pub fn merged(runs: &[Self]) -> Self {

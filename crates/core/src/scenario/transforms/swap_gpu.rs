@@ -56,6 +56,9 @@ impl Transform for SwapGpu {
         if works.is_empty() && draft.added().is_empty() {
             return StepReport::nothing("no device work to move: use place-on-gpu");
         }
+        if let Some(why) = context.unknown_device(graph) {
+            return StepReport::nothing(why);
+        }
         let is_there = draft.devices().iter().all(|now| *now == device) && (self.host - 1.0).abs() < f64::EPSILON;
         for rank in 0..draft.devices().len() {
             draft.set_device(rank, device.clone());
@@ -68,7 +71,6 @@ impl Transform for SwapGpu {
         report.changed += added;
         report.changed += self.scale_host(draft);
         recost_collectives(draft, &collectives, &mut report);
-        note_unknown(&mut report, context);
         report.is_met = is_there;
         report
     }
@@ -108,14 +110,5 @@ fn recost_collectives(draft: &Draft<'_>, collectives: &[NodeId], report: &mut St
         let time: DurNs = tasks.iter().map(|&(_, time)| time).sum();
         let why = "link or size not known: they keep their times, swap-link changes the interconnect";
         report.say(Effect::kept(format!("{}, {time}: {why}", count(tasks.len(), "collective")), tasks));
-    }
-}
-
-fn note_unknown(report: &mut StepReport, context: &Context) {
-    if let Some(unknown) =
-        context.devices.iter().find(|device| !device.recognised && device.profile.kind == DeviceKind::Gpu)
-    {
-        let taken = format!("the traced device is not in the catalog: taken as {}", unknown.profile.name);
-        report.say(Effect::assumption(taken));
     }
 }

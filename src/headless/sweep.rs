@@ -137,7 +137,7 @@ pub fn run(args: &SweepArgs, iteration: Iteration) -> Result<()> {
     let is_told = |step: &Step| step.name() == "resize-batch" && step.value(1).is_some();
     let tells_batch = loaded.graph.batch_size.is_some() || outcome.scenario.steps.iter().any(is_told);
     if !tells_batch && sweeps.iter().any(|sweep| sweep.knob == "batch") {
-        return Err(eyre!("the trace does not tell its batch size: --step 'resize-batch N from B' does, B being it"));
+        return Err(eyre!("{}, as a --step", loaded.graph.why_no_batch()));
     }
     let points = evaluate(&engine, &loaded, &outcome.scenario, (&sweeps, shard));
     let knobs: Vec<String> = sweeps.iter().map(|sweep| sweep.knob.clone()).collect();

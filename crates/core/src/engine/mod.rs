@@ -215,6 +215,8 @@ impl Engine {
         context.is_placed = job.ranks.iter().any(|rank| {
             rank.execution_trace.is_some() && rank.trace.as_ref().is_some_and(|trace| trace.predicted.is_some())
         });
+        context.is_predicted =
+            job.ranks.iter().any(|rank| rank.trace.as_ref().is_some_and(|trace| trace.predicted.is_some()));
         let mut notes = Diagnostics::default();
         let facts = self.table_facts.clone().unwrap_or_else(|| table_facts::beside(&job, &mut notes));
         if let Some(unknown) = context.unknown_device(&graph) {

@@ -14,7 +14,7 @@ use super::batch::BatchPlan;
 use super::inputs;
 use super::kernel_work::KernelWork;
 use super::tables::{TableFacts, Tables};
-use super::works::{Class, Classifier, NO_CLASS, Overrides, Sharing, tasks_of_operators};
+use super::works::{Class, Sharing, Works, tasks_of_operators};
 use crate::memory::JobMemory;
 
 /// An untouched graph, shared by all scenarios on it.
@@ -46,16 +46,6 @@ pub(super) struct MovingEdge {
     pub(super) edge: EdgeIndex<u32>,
     pub(super) from: NodeId,
     pub(super) to: NodeId,
-}
-
-/// The classes of all tasks.
-#[derive(Debug)]
-pub(super) struct Works {
-    pub(super) classes: Vec<Class>,
-    pub(super) of_node: Vec<u32>,
-    /// What a task of each class took, on average.
-    pub(super) typical: Vec<DurNs>,
-    pub(super) sharing: Sharing,
 }
 
 impl Base {
@@ -246,33 +236,5 @@ impl Base {
 
     fn traced_works(&self) -> &Arc<Works> {
         &self.traced
-    }
-}
-
-/// Mean times of the tasks of each class.
-fn typical(graph: &ExecutionGraph, of_node: &[u32], classes: usize) -> Vec<DurNs> {
-    let mut sums = vec![(0_i64, 0_i64); classes];
-    for (task, &class) in graph.tasks.node_weights().zip(of_node) {
-        if let Some((sum, n)) = sums.get_mut(class as usize) {
-            *sum += task.duration.0;
-            *n += 1;
-        }
-    }
-    sums.into_iter().map(|(sum, n)| DurNs(sum / n.max(1))).collect()
-}
-
-impl Works {
-    pub(super) fn of_graph(graph: &ExecutionGraph, sharing: Sharing) -> Self {
-        let overrides = Overrides::default();
-        let mut classifier = Classifier::new(graph, &overrides, &sharing, 0);
-        let of_node: Vec<u32> = graph.tasks.node_indices().map(|node| classifier.class(node)).collect();
-        let classes = classifier.classes();
-        debug_assert!((classes.len() as u64) < u64::from(NO_CLASS));
-        let typical = typical(graph, &of_node, classes.len());
-        Self { classes, of_node, typical, sharing }
-    }
-
-    fn class(&self, node: NodeId) -> Option<&Class> {
-        self.of_node.get(node.index()).and_then(|&class| self.classes.get(class as usize))
     }
 }

@@ -32,6 +32,8 @@ pub struct Context {
     pub host: Option<HostModel>,
     /// Whether the graph's device work was put there by `place-on-gpu`, from an execution trace.
     pub is_placed: bool,
+    /// Whether the graph's times were predicted, never measured: what changes is predicted anew, since a prediction anchors nothing.
+    pub is_predicted: bool,
     /// What a second trace of the model, at another batch size, tells.
     pub batch_scaling: Option<Arc<BatchScaling>>,
 }
@@ -127,7 +129,17 @@ impl Context {
         let models = if curves.is_empty() { models } else { Arc::new(models.with_copies(curves)) };
         let host = HostModel::fit(graph);
         let databases = Databases::default();
-        Self { catalog, models, overheads, databases, devices, host, is_placed: false, batch_scaling: None }
+        Self {
+            catalog,
+            models,
+            overheads,
+            databases,
+            devices,
+            host,
+            is_placed: false,
+            is_predicted: false,
+            batch_scaling: None,
+        }
     }
 
     /// Why no device work of `graph` can move to another device: which one it ran on is not known. `None` where it is.

@@ -5,8 +5,7 @@ use std::sync::Arc;
 use crate::cost::{Family, Work, family_of_task};
 use crate::graph::{ExecutionGraph, NodeId};
 
-use super::base::Works;
-use super::works::{Class, Sharing};
+use super::works::{Class, Sharing, Works};
 
 /// The work of the tasks of an edited graph, by node: traced ones, then those that edits added.
 #[derive(Clone, Debug)]

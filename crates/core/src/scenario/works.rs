@@ -6,9 +6,11 @@ use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 use rustc_hash::FxHashMap;
 
 use crate::cost::{Family, Part, Reuse, Shape, Work, family_of_task, kernel_parts, reference_kernels, work_of_task};
+use crate::device::Precision;
 use crate::graph::{ExecutionGraph, NodeId, Operands, OperatorId, Phase, Task, TaskKind};
 
 use super::sparse;
+use crate::units::DurNs;
 
 /// The class of tasks that have no work of their own (host time, joints).
 pub(super) const NO_CLASS: u32 = u32::MAX;
@@ -18,6 +20,16 @@ pub(super) const NO_CLASS: u32 = u32::MAX;
 pub(super) struct Class {
     pub(super) family: Family,
     pub(super) work: Option<Arc<Work>>,
+}
+
+/// The classes of all tasks.
+#[derive(Debug)]
+pub(super) struct Works {
+    pub(super) classes: Vec<Class>,
+    pub(super) of_node: Vec<u32>,
+    /// What a task of each class took, on average.
+    pub(super) typical: Vec<DurNs>,
+    pub(super) sharing: Sharing,
 }
 
 /// Arguments of operators that an edit changed.
@@ -65,7 +77,8 @@ impl Overrides {
 pub(super) struct Sharing {
     /// By name: whether the work of an operator of that name depends on its forward operator.
     by_forward: Vec<bool>,
-    /// By task: whether it only prepares or finishes what another stretch of its operator computes.
+    /// By task: whether its operator's arguments do not tell what it does: it only prepares or finishes what another stretch of its
+    /// operator computes, or is one kernel of a graph.
     pub(super) auxiliary: Vec<bool>,
     /// The part of its operator's work that a task does, where that is not all of it.
     parts: FxHashMap<NodeId, Part>,
@@ -83,8 +96,11 @@ impl Sharing {
     /// # Complexity
     /// O(tasks + operators).
     pub(super) fn of_graph(graph: &ExecutionGraph) -> Self {
-        let (auxiliary, (parts, references)) =
+        let (mut auxiliary, (parts, references)) =
             rayon::join(|| auxiliary(graph), || rayon::join(|| parts(graph), || reference_kernels(graph)));
+        for node in of_graph_launches(graph) {
+            auxiliary[node.index()] = true;
+        }
         let (mut updates, mut updated): (FxHashMap<NodeId, u32>, Vec<Work>) = Default::default();
         for (node, work) in sparse::updates(graph).filter(|(node, _)| !auxiliary[node.index()]) {
             if updated.last() != Some(&work) {
@@ -175,13 +191,20 @@ pub(super) struct Classifier<'a> {
     seen: Vec<NodeId>,
     /// Number of the first new class.
     first: u32,
+    /// Whether convolutions of 32-bit floats run in TF32.
+    tf32: bool,
 }
 
 impl<'a> Classifier<'a> {
     /// # Arguments
     /// `first`: number of the first new class.
     pub(super) fn new(graph: &'a ExecutionGraph, overrides: &'a Overrides, sharing: &'a Sharing, first: u32) -> Self {
-        Self { graph, overrides, sharing, known: FxHashMap::default(), seen: Vec::new(), first }
+        Self { graph, overrides, sharing, known: FxHashMap::default(), seen: Vec::new(), first, tf32: false }
+    }
+
+    /// With convolutions of 32-bit floats in TF32, as frameworks run them by default where a device has it.
+    pub(super) fn with_tf32(self, tf32: bool) -> Self {
+        Self { tf32, ..self }
     }
 
     /// The class of a task.
@@ -219,9 +242,14 @@ impl<'a> Classifier<'a> {
             || work_of_task(self.graph, task, part, |operator| self.overrides.operands(self.graph, operator));
         let told = |whole| self.sharing.told(self.sharing.reuse_row(node), whole);
         let whole = || self.sharing.update(node).cloned().or_else(of_operator);
-        let work = if is_auxiliary { None } else { whole().map(told) };
+        let work = if is_auxiliary { None } else { whole().map(told).map(|work| self.on_units(work)) };
         let family = work.as_ref().map_or_else(|| family_of_task(self.graph, task), |work| work.family);
         Class { family, work: work.map(Arc::new) }
+    }
+
+    fn on_units(&self, work: Work) -> Work {
+        let is_plain = self.tf32 && work.family == Family::Conv && work.precision == Precision::Fp32;
+        if is_plain { Work { precision: Precision::Tf32, ..work } } else { work }
     }
 
     fn key(&self, task: &Task) -> Key {
@@ -294,6 +322,22 @@ fn names_by_forward(graph: &ExecutionGraph) -> Vec<bool> {
     graph.names.iter().map(|(_, name)| by_forward(name)).collect()
 }
 
+/// Kernels that a launch of a graph brought and whose operator is the one that launched it: its arguments tell of all of them
+/// together, of none alone.
+fn of_graph_launches(graph: &ExecutionGraph) -> Vec<NodeId> {
+    let is_graph_launch: Vec<bool> = graph.names.iter().map(|(_, name)| name.contains("GraphLaunch")).collect();
+    if !is_graph_launch.contains(&true) {
+        return Vec::new();
+    }
+    let is_whole = |&node: &NodeId| {
+        let task = &graph.tasks[node];
+        let launch = graph.launch_of(node).map(|call| &graph.tasks[call]);
+        task.kind == TaskKind::Kernel
+            && launch.is_some_and(|call| is_graph_launch[call.name.0 as usize] && call.operator == task.operator)
+    };
+    graph.tasks.node_indices().filter(is_whole).collect()
+}
+
 /// By task: whether it is a stretch of a computation on the host besides the longest of its operator. The longest does the
 /// operator's work; the others, between calls of operators that only describe tensors, allocate and check.
 ///
@@ -313,4 +357,32 @@ fn auxiliary(graph: &ExecutionGraph) -> Vec<bool> {
         }
     }
     auxiliary
+}
+
+/// Mean times of the tasks of each class.
+fn typical(graph: &ExecutionGraph, of_node: &[u32], classes: usize) -> Vec<DurNs> {
+    let mut sums = vec![(0_i64, 0_i64); classes];
+    for (task, &class) in graph.tasks.node_weights().zip(of_node) {
+        if let Some((sum, n)) = sums.get_mut(class as usize) {
+            *sum += task.duration.0;
+            *n += 1;
+        }
+    }
+    sums.into_iter().map(|(sum, n)| DurNs(sum / n.max(1))).collect()
+}
+
+impl Works {
+    pub(super) fn of_graph(graph: &ExecutionGraph, sharing: Sharing) -> Self {
+        let overrides = Overrides::default();
+        let mut classifier = Classifier::new(graph, &overrides, &sharing, 0);
+        let of_node: Vec<u32> = graph.tasks.node_indices().map(|node| classifier.class(node)).collect();
+        let classes = classifier.classes();
+        debug_assert!((classes.len() as u64) < u64::from(NO_CLASS));
+        let typical = typical(graph, &of_node, classes.len());
+        Self { classes, of_node, typical, sharing }
+    }
+
+    pub(super) fn class(&self, node: NodeId) -> Option<&Class> {
+        self.of_node.get(node.index()).and_then(|&class| self.classes.get(class as usize))
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::cost::Provenance;
+use crate::cost::{Family, Provenance};
 use crate::device::DeviceKind;
 use crate::graph::{NodeId, TaskKind};
 use crate::scenario::context::Context;
@@ -63,14 +63,19 @@ impl Transform for SwapGpu {
         for rank in 0..draft.devices().len() {
             draft.set_device(rank, device.clone());
         }
+        draft.choose_units();
         let (collectives, kernels): (Vec<_>, Vec<_>) =
             works.into_iter().partition(|&node| matches!(graph.tasks[node].kind, TaskKind::Collective(_)));
         let added = draft.added().iter().filter(|added| added.kind.is_device()).count();
         let summary = format!("{} on {}", count(kernels.len() + added, "task"), device.name);
-        let mut report = survey(draft, kernels, summary);
+        let mut report = survey(draft, kernels.iter().copied(), summary);
         report.changed += added;
         report.changed += self.scale_host(draft);
         recost_collectives(draft, &collectives, &mut report);
+        if draft.gained_tf32() && kernels.iter().any(|&node| draft.family(node) == Some(Family::Conv)) {
+            let tf32 = "convolutions of 32-bit floats are taken to run in TF32 there, as frameworks do by default";
+            report.say(Effect::assumption(tf32));
+        }
         report.is_met = is_there;
         report
     }

@@ -141,10 +141,8 @@ fn describe_memory(memory: &MemorySummary, out: &mut dyn Write) -> io::Result<()
     let rank = if memory.ranks.len() > 1 { format!(" of rank {}", memory.rank) } else { String::new() };
     writeln!(out, "     at its peak{rank}, {} into the iteration: {kinds}", memory.peak_at_ns)?;
     writeln!(out, "     by {}", memory.source.described())?;
-    let besides = memory.besides;
-    if besides.context_bytes.0 > 0 {
-        let (context, reserve) = (besides.context_bytes, besides.reserve_bytes);
-        writeln!(out, "     besides: the driver's context {context}, the allocator's reserve {reserve}, both assumed")?;
+    if let Some(besides) = memory.besides.described() {
+        writeln!(out, "     besides: {besides}")?;
     }
     memory.unknown.iter().try_for_each(|what| writeln!(out, "     not in it: {what}"))
 }

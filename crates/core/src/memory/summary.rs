@@ -209,6 +209,15 @@ impl BesideTensors {
         }
         Self { context_bytes: CONTEXT, reserve_bytes: Bytes(peak.0 / RESERVE) }
     }
+
+    /// Both in words; `None` where there is nothing besides.
+    pub fn described(&self) -> Option<String> {
+        let Self { context_bytes, reserve_bytes } = self;
+        let is_there = context_bytes.0 > 0;
+        is_there.then(|| {
+            format!("the driver's context {context_bytes}, the allocator's reserve {reserve_bytes}, both assumed")
+        })
+    }
 }
 
 /// Whether tensors of `peak` bytes, and what is besides, fit every device; `None` where no device's memory is known.

@@ -46,7 +46,10 @@ impl Sweep {
         match parse_step(&line) {
             Ok(step) => {
                 let sweep = Self { knob: knob.to_owned(), values: Vec::new(), across: None, step, argument };
-                Ok(Self { values: sweep.checked(values)?, ..sweep })
+                let mut values: Vec<f64> = values.into_iter().map(|value| sweep.nearest(value)).collect();
+                values.dedup();
+                sweep.checked(values.clone())?;
+                Ok(Self { values, ..sweep })
             }
             Err(_) if is_mistyped(knob) => Err(no_knob(knob)),
             Err(error) => Err(format!("`{line}`: {error}")),
@@ -92,8 +95,7 @@ impl Sweep {
     /// # Errors
     /// Why one does not.
     pub fn checked(&self, values: Vec<f64>) -> Result<Vec<f64>, String> {
-        let whole = matches!(self.kind(), Some(Kind::Whole(..)));
-        let mut values: Vec<f64> = values.into_iter().map(|it| if whole { it.round() } else { it }).collect();
+        let mut values: Vec<f64> = values.into_iter().map(|value| self.nearest(value)).collect();
         values.sort_by(f64::total_cmp);
         values.dedup();
         let wrong = |&value: &f64| Some((value, self.step.with(self.argument, value).err()?));
@@ -101,6 +103,11 @@ impl Sweep {
             Some((value, error)) => Err(format!("`{}`: {error}", self.line(value))),
             None => Ok(values),
         }
+    }
+
+    /// The value that it can have next to `value`: samples and ranks are whole.
+    fn nearest(&self, value: f64) -> f64 {
+        if matches!(self.kind(), Some(Kind::Whole(..))) { value.round() } else { value }
     }
 
     fn kind(&self) -> Option<Kind> {

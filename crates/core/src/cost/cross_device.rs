@@ -291,10 +291,10 @@ fn ratio(before: &Estimate, after: &Estimate, typical: DurNs, adds: bool) -> f64
     after.duration.0 as f64 / before.duration.0 as f64
 }
 
-/// What the roofs leave of the ratio of a kernel that took `typical`: it comes no nearer to them than they are, or than it was where
-/// it does less than its operator's arguments say.
+/// What the roofs leave of the ratio of a kernel that took `typical`. Nothing where it was above them already: then it does less than
+/// its operator's arguments say.
 fn least_ratio((old, new): (DurNs, DurNs), typical: DurNs) -> f64 {
-    new.0 as f64 / typical.max(old).0.max(1) as f64
+    if typical < old { 0.0 } else { new.0 as f64 / typical.0.max(1) as f64 }
 }
 
 /// Whether the device computes in the work's precision on units of its own (tensor cores for tf32, say). Where only one of

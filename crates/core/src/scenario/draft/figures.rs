@@ -3,6 +3,7 @@
 //! The fits of that very device have no say in it, since they do not know what its figures do.
 
 use std::collections::BTreeMap;
+use std::collections::hash_map::Entry;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustc_hash::FxHashMap;
@@ -131,7 +132,8 @@ impl Draft<'_> {
         for node in self.nodes().filter(|&node| self.kind_of(node) == TaskKind::Kernel) {
             let (Some(work), rank) = (self.shared_work_of(node), self.rank_of(self.lane_of(node))) else { continue };
             let key = (Arc::as_ptr(&work).addr(), rank);
-            if self.ratios.known().insert(key, (Arc::clone(&work), None)).is_none() {
+            if let Entry::Vacant(unknown) = self.ratios.known().entry(key) {
+                unknown.insert((Arc::clone(&work), None));
                 open.entry(rank).or_default().push(work);
             }
         }

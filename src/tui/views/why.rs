@@ -189,7 +189,6 @@ fn of_memory(summary: &Summary, lines: &mut Vec<Line>) {
     lines.push(("memory", peak, if summary.fits == Some(false) { Role::Bad } else { Role::Text }));
     let kinds = memory.kinds.each().map(|(name, bytes)| format!("{name} {bytes}")).join(" · ");
     lines.push(("", kinds, Role::Text));
-    lines.extend(memory.besides.described().map(|besides| ("besides", besides, Role::Dim)));
     lines.extend(memory.unknown.iter().map(|what| ("not in it", what.clone(), Role::Warn)));
 }
 

@@ -111,9 +111,6 @@ pub struct RooflineArgs {
     /// What a point is
     #[arg(long, value_enum, default_value_t = OpsLevel::Kernel)]
     pub level: OpsLevel,
-    /// Roofs of this device instead of the trace's own
-    #[arg(long, value_name = "NAME")]
-    pub device: Option<String>,
     /// Peak arithmetic rate of a hypothetical device
     #[arg(long, value_name = "TFLOPS")]
     pub peak: Option<f64>,

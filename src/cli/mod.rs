@@ -157,6 +157,9 @@ pub struct TraceArgs {
     /// Simulate every rank on its own, also those that did the same
     #[arg(long, help_heading = "Input and output")]
     pub all_ranks: bool,
+    /// The device of a trace that does not name its own; of `roofline` the one whose roofs are shown
+    #[arg(long, value_name = "NAME", help_heading = "Input and output")]
+    pub device: Option<String>,
     /// How to write the result
     #[command(flatten)]
     pub output: OutputArgs,

@@ -45,6 +45,8 @@ struct JobInfo {
     has_shapes: bool,
     has_execution_trace: bool,
     batch_size: Option<u64>,
+    /// What it may be, where the trace leaves open which.
+    batch_candidates: Vec<u64>,
     clocks: Vec<ClockInfo>,
 }
 
@@ -77,7 +79,8 @@ struct IterationInfo {
 /// # Errors
 /// Nothing could be opened, or standard output cannot be written.
 pub fn run(args: &TraceArgs) -> Result<()> {
-    let engine = Engine { folds: !args.all_ranks, ..input::engine()? };
+    let mut engine = Engine { folds: !args.all_ranks, ..input::engine()? };
+    engine.device = args.device.as_deref().map(|name| engine.catalog.find(name).cloned()).transpose()?;
     let jobs = input::open_all(&engine, &args.traces, Iteration::Default)?;
     let info = Info {
         traces: jobs.iter().map(job_info).collect(),
@@ -126,6 +129,7 @@ fn job_info(loaded: &Loaded) -> JobInfo {
         has_shapes: loaded.traces().any(|trace| trace.has_shapes),
         has_execution_trace: loaded.job.ranks.iter().any(|rank| rank.execution_trace.is_some()),
         batch_size: loaded.graph.batch_size,
+        batch_candidates: loaded.graph.batch_candidates(),
         clocks: clocks(loaded),
     }
 }
@@ -175,7 +179,11 @@ fn describe(job: &JobInfo, out: &mut dyn std::io::Write) -> std::io::Result<()> 
     writeln!(out, "  events      {}, {} skipped", job.events, job.skipped_events)?;
     writeln!(out, "  operators   {}, {} runtime calls, {} kernels", job.operators, job.runtime_calls, job.kernels)?;
     writeln!(out, "  lanes       {} host threads, {} streams", job.host_threads, job.streams)?;
-    let batch = job.batch_size.map_or("unknown".to_owned(), |batch| batch.to_string());
+    let batch = match (job.batch_size, &job.batch_candidates[..]) {
+        (Some(batch), _) => batch.to_string(),
+        (None, []) => "unknown".to_owned(),
+        (None, several) => several.iter().map(ToString::to_string).collect::<Vec<_>>().join(" or "),
+    };
     let et = yes(job.has_execution_trace);
     writeln!(out, "  shapes      {}, batch {batch}, execution trace {et}", yes(job.has_shapes))?;
     let apart = job.clocks.iter().map(|clock| clock.offset_ns.0.saturating_abs()).max().map(DurNs);

@@ -21,6 +21,8 @@ use super::{input, output};
 struct Answer {
     device: String,
     runs: usize,
+    /// Those of another model or recorded in other detail, which are in no mean.
+    other_runs: usize,
     batch_sizes: Vec<BatchRow>,
     optimal_batch: Option<u64>,
     layers: Vec<Layer>,
@@ -131,17 +133,26 @@ fn answer(runs: &[Opened], target: Option<DurNs>) -> Result<Answer> {
     let levels: Vec<_> = runs
         .iter()
         .zip(&tables)
-        .filter(|(_, table)| table.batch == tables[0].batch)
+        .filter(|(_, table)| table.batch == tables[0].batch && table.is_of_model(&tables[0]))
         .filter_map(|(run, table)| Some((runs::recorded(run)?, table.latency)))
         .collect();
-    let same_batch: Vec<LayerTable> = tables.iter().filter(|table| table.batch == tables[0].batch).cloned().collect();
+    let recorded: Vec<_> = runs.iter().map(runs::recorded).collect();
+    // Of another model, or recorded in less or more detail, a run tells nothing of the times of the first.
+    let is_alike = |at: &usize| {
+        let (table, first) = (&tables[*at], &tables[0]);
+        table.is_of_model(first) && recorded[*at] == recorded[0]
+    };
+    let alike: Vec<LayerTable> = (0..tables.len()).filter(is_alike).map(|at| tables[at].clone()).collect();
+    let same_batch: Vec<LayerTable> = alike.iter().filter(|table| table.batch == tables[0].batch).cloned().collect();
     let table = LayerTable::merged(&same_batch);
-    let batch_sizes = batch_rows(&tables);
+    let batch_sizes = batch_rows(&alike);
+    let other_runs = tables.len() - alike.len();
     let known: Vec<(u64, DurNs)> = batch_sizes.iter().filter_map(|row| Some((row.batch?, row.latency_ns))).collect();
     let types = layers::by_type(&table.layers);
     Ok(Answer {
         device: device.id.clone(),
         runs: tables.len(),
+        other_runs,
         profiling_levels: layers::levels(&levels),
         optimal_batch: layers::optimal_batch(&known, target),
         batch_sizes,
@@ -223,6 +234,9 @@ fn describe(answer: &Answer, top: usize, out: &mut dyn Write) -> io::Result<()> 
         let throughput = row.throughput.map_or(String::new(), |rate| format!(", {rate:.1} samples/s"));
         let runs = if row.runs == 1 { "run" } else { "runs, trimmed mean" };
         writeln!(out, "batch {batch}: {} ({} {runs}){throughput}", row.latency_ns, row.runs)?;
+    }
+    if answer.other_runs > 0 {
+        writeln!(out, "{} runs of another model, or recorded in other detail, are in no mean", answer.other_runs)?;
     }
     if let Some(best) = answer.optimal_batch {
         writeln!(out, "optimal batch {best}")?;

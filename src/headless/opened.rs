@@ -88,6 +88,7 @@ impl Opened {
     fn engine(args: &ScenarioCommand) -> Result<Arc<Engine>> {
         let mut engine = input::engine()?;
         engine.folds = !args.input.all_ranks;
+        engine.device = args.input.device.as_deref().map(|name| engine.catalog.find(name).cloned()).transpose()?;
         engine.table_facts = args.table_facts.as_deref().map(read_table_facts).transpose()?;
         Ok(Arc::new(engine))
     }

@@ -30,12 +30,14 @@ pub fn run(args: &OpsArgs, iteration: Iteration) -> Result<()> {
     let selector = selector.map_err(|error| Misuse(format!("--select: {error}")))?;
     let opened = Opened::of(&args.common, iteration)?;
     let resolved = &opened.outcome.resolved;
-    let devices: Vec<Option<&DeviceProfile>> = resolved.devices.iter().map(|device| Some(&**device)).collect();
+    let is_known = opened.loaded.context.unknown_device(&opened.loaded.graph).is_none();
+    let devices: Vec<Option<&DeviceProfile>> =
+        resolved.devices.iter().map(|device| Some(&**device).filter(|_| is_known)).collect();
     let predictor = Predictor { models: &opened.engine.models, devices: &devices };
     let graph = &opened.edited.graph;
     let nodes = selector.map(|selector| selector.select(&Base::new(Arc::clone(graph))));
     let choice = operators::Choice { level: level(args.level), by: grouping(args.by), nodes: nodes.as_deref() };
-    let mut rows = operators::rows_of(graph, opened.times(), Some(predictor), choice);
+    let mut rows = operators::rows_of((graph, &opened.edited.works), opened.times(), Some(predictor), choice);
     sort(&mut rows, args.sort);
     let json = input::Envelope::new(&opened.loaded, Answer { rows });
     let table = || table(&json.answer.rows);

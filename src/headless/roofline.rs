@@ -64,10 +64,14 @@ pub fn run(args: &RooflineArgs, iteration: Iteration) -> Result<()> {
     }
     let opened = Opened::of(&args.common, iteration)?;
     let own = opened.outcome.resolved.devices.first().map(|device| &**device);
-    let device = match &args.device {
+    let device = match &args.common.input.device {
         Some(name) => opened.engine.catalog.find(name)?,
         None => own.ok_or_else(|| eyre!("the trace has no rank; name a device with --device"))?,
     };
+    let is_given = args.common.input.device.is_some() || args.peak.and(args.bandwidth).is_some();
+    if let Some(unknown) = opened.loaded.context.unknown_device(&opened.loaded.graph).filter(|_| !is_given) {
+        return Err(eyre!(unknown));
+    }
     let ran_on_gpu = opened.loaded.graph.lanes.iter().any(|lane| matches!(lane.kind, LaneKind::Stream { .. }));
     if ran_on_gpu && device.kind == DeviceKind::Cpu && args.peak.and(args.bandwidth).is_none() {
         return Err(eyre!(
@@ -76,8 +80,9 @@ pub fn run(args: &RooflineArgs, iteration: Iteration) -> Result<()> {
     }
     let device = overridden(device, args);
     let place = Place { device: &device, factors: [1.0; 3] };
-    let points = points(&opened.edited.graph, opened.times(), &place, ops::level(args.level));
-    let (unknown_kernels, unknown_seconds) = unknown(&opened.edited.graph, opened.times());
+    let tasks = (&*opened.edited.graph, &*opened.edited.works);
+    let points = points(tasks, opened.times(), &place, ops::level(args.level));
+    let (unknown_kernels, unknown_seconds) = unknown(tasks, opened.times());
     let answer = Answer { unknown_kernels, unknown_seconds, ..answer(&place, points, args) };
     let json = input::Envelope::new(&opened.loaded, answer);
     let table = || table(&json.answer.points, &place);

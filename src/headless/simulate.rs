@@ -146,6 +146,9 @@ fn describe_memory(memory: &MemorySummary, out: &mut dyn Write) -> io::Result<()
     let rank = if memory.ranks.len() > 1 { format!(" of rank {}", memory.rank) } else { String::new() };
     writeln!(out, "     at its peak{rank}, {} into the iteration: {kinds}", memory.peak_at_ns)?;
     writeln!(out, "     by {}", memory.source.described())?;
+    if let Some(besides) = memory.besides.described() {
+        writeln!(out, "     besides: {besides}")?;
+    }
     memory.unknown.iter().try_for_each(|what| writeln!(out, "     not in it: {what}"))
 }
 

@@ -137,7 +137,7 @@ pub fn run(args: &SweepArgs, iteration: Iteration) -> Result<()> {
     let is_told = |step: &Step| step.name() == "resize-batch" && step.value(1).is_some();
     let tells_batch = loaded.graph.batch_size.is_some() || outcome.scenario.steps.iter().any(is_told);
     if !tells_batch && sweeps.iter().any(|sweep| sweep.knob == "batch") {
-        return Err(eyre!("the trace does not tell its batch size: --step 'resize-batch N from B' does, B being it"));
+        return Err(eyre!("{}, as a --step", loaded.graph.why_no_batch()));
     }
     let points = evaluate(&engine, &loaded, &outcome.scenario, (&sweeps, shard));
     let knobs: Vec<String> = sweeps.iter().map(|sweep| sweep.knob.clone()).collect();
@@ -164,12 +164,12 @@ fn split_batch_range(arguments: &ScenarioArgs) -> Result<(ScenarioArgs, Option<V
 fn sweeps(args: &SweepArgs, batches: Option<Vec<f64>>, loaded: &Loaded) -> Result<Vec<Sweep>> {
     let mut sweeps = Vec::new();
     if let Some(values) = batches {
-        sweeps.push(Sweep::new("batch", values).map_err(|error| eyre!("{error}"))?);
+        sweeps.push(Sweep::new("batch", values).map_err(|error| Misuse(format!("--batch: {error}")))?);
     }
     for pair in args.knob.chunks(2) {
         let [name, range] = pair else { continue };
         let values = Sweep::parse_values(range).map_err(|error| Misuse(format!("--knob {name}: {error}")))?;
-        let sweep = Sweep::new(name, values).and_then(|sweep| sweep.checked(sweep.values.clone()).map(|_| sweep));
+        let sweep = Sweep::new(name, values);
         sweeps.push(sweep.map_err(|error| Misuse(format!("--knob {name}: {error}")))?);
     }
     if sweeps.is_empty() {

@@ -37,14 +37,20 @@ impl Sweep {
     /// A knob with these values: one of [`knobs`], or a selector, also as `alpha SELECTOR`, which is scaled.
     ///
     /// # Errors
-    /// There is no such knob, or the selector cannot be read.
+    /// There is no such knob, the selector cannot be read, or a value makes no step.
     pub fn new(knob: &str, values: Vec<f64>) -> Result<Self, String> {
         let (line, argument) = match knobs().find(|known| known.name == knob) {
             Some(known) => (known.line.to_owned(), known.argument),
             None => (format!("scale {} x{}", selector(knob), values.first().unwrap_or(&1.0)), 1),
         };
         match parse_step(&line) {
-            Ok(step) => Ok(Self { knob: knob.to_owned(), values, across: None, step, argument }),
+            Ok(step) => {
+                let sweep = Self { knob: knob.to_owned(), values: Vec::new(), across: None, step, argument };
+                let mut values: Vec<f64> = values.into_iter().map(|value| sweep.nearest(value)).collect();
+                values.dedup();
+                sweep.checked(values.clone())?;
+                Ok(Self { values, ..sweep })
+            }
             Err(_) if is_mistyped(knob) => Err(no_knob(knob)),
             Err(error) => Err(format!("`{line}`: {error}")),
         }
@@ -59,8 +65,7 @@ impl Sweep {
             "" => sizes_around(batch.ok_or("the batch size of this trace is not known")?),
             range => Self::parse_values(range)?,
         };
-        let sweep = Self::new(knob, values)?;
-        sweep.checked(sweep.values.clone()).map(|values| Self { values, ..sweep })
+        Self::new(knob, values)
     }
 
     /// With few of the values, the first and the last among them: for the columns of a grid.
@@ -90,8 +95,7 @@ impl Sweep {
     /// # Errors
     /// Why one does not.
     pub fn checked(&self, values: Vec<f64>) -> Result<Vec<f64>, String> {
-        let whole = matches!(self.kind(), Some(Kind::Whole(..)));
-        let mut values: Vec<f64> = values.into_iter().map(|it| if whole { it.round() } else { it }).collect();
+        let mut values: Vec<f64> = values.into_iter().map(|value| self.nearest(value)).collect();
         values.sort_by(f64::total_cmp);
         values.dedup();
         let wrong = |&value: &f64| Some((value, self.step.with(self.argument, value).err()?));
@@ -99,6 +103,11 @@ impl Sweep {
             Some((value, error)) => Err(format!("`{}`: {error}", self.line(value))),
             None => Ok(values),
         }
+    }
+
+    /// The value that it can have next to `value`: samples and ranks are whole.
+    fn nearest(&self, value: f64) -> f64 {
+        if matches!(self.kind(), Some(Kind::Whole(..))) { value.round() } else { value }
     }
 
     fn kind(&self) -> Option<Kind> {
@@ -357,6 +366,7 @@ mod tests {
             knobs: BTreeMap::from([("batch".to_owned(), batch)]),
             simulated_ns: DurNs(1),
             throughput,
+            throughput_per_rank: throughput,
             memory_bytes: None,
             fits,
             path_kind: String::new(),
@@ -465,6 +475,7 @@ mod tests {
         assert_eq!(Sweep::around("family=gemm", None).unwrap().line(0.5), "scale family=gemm x0.5");
         assert!(Sweep::around("batch", None).unwrap_err().contains("not known"));
         assert!(Sweep::around("colour=red", None).is_err());
+        assert_eq!(batch(&[500.0, 622.6, 622.9, 776.2]).values, [500.0, 623.0, 776.0], "samples are whole");
         let whole = batch(&[1.0, 4.0]).checked(vec![1.0, 1.4, 2.2, 4.0]).unwrap();
         assert_eq!(whole, [1.0, 2.0, 4.0]);
     }

@@ -50,7 +50,7 @@ impl Rooflines {
         let Some(device) = resolved.devices.first().cloned() else { return Self::default() };
         let times = Times::Simulated { timed: &edited.timed, schedule: &outcome.schedule };
         let place = Place { device: &device, factors: [1.0; 3] };
-        let points = points_at(&edited.graph, times, &place, Self::LEVELS);
+        let points = points_at((&edited.graph, &edited.works), times, &place, Self::LEVELS);
         Self { traced: resolved.graph.tasks.node_count(), points, device: Some(device) }
     }
 

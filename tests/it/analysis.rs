@@ -19,7 +19,7 @@ use retime_core::graph::{
     NodeId, Rank, RankPart, Task, TaskKind, TimedGraph,
 };
 use retime_core::intern::{NameId, NameTable};
-use retime_core::scenario::{AddedTask, Resolved};
+use retime_core::scenario::{AddedTask, KernelWork, Resolved};
 use retime_core::sim::{Schedule, simulate};
 use retime_core::trace::{KernelArgs, OpenOptions};
 use retime_core::units::{Bytes, DurNs, TimeNs};
@@ -232,6 +232,7 @@ fn the_path_of_an_edited_scenario_goes_through_what_the_edit_added() {
         work: None,
         members: vec![kernel],
     };
+    let works = Arc::new(KernelWork::of(&graph));
     let resolved = Resolved {
         kept: Vec::new(),
         graph: Arc::new(graph),
@@ -250,9 +251,10 @@ fn the_path_of_an_edited_scenario_goes_through_what_the_edit_added() {
         rank_count: None,
         replicas: 1,
         repeats: 1,
+        works,
         cyclic: 0,
     };
-    let Edited { graph, timed } = Edited::of(&resolved);
+    let Edited { graph, timed, .. } = Edited::of(&resolved);
     let mut schedule = Schedule::default();
     simulate(&timed, &mut schedule);
     let times = Times::Simulated { timed: &timed, schedule: &schedule };
@@ -322,7 +324,8 @@ fn accounts_add_up(sources: &Sources<'_>) {
 }
 
 fn table_adds_up(graph: &ExecutionGraph, predictor: Predictor<'_>) {
-    let table = |level, by| rows(graph, Times::Measured, Some(predictor), level, by);
+    let works = KernelWork::of(graph);
+    let table = |level, by| rows((graph, &works), Times::Measured, Some(predictor), level, by);
     let model = table(Level::Model, Grouping::Name).remove(0);
     for (level, by) in [
         (Level::Module, Grouping::Name),

@@ -710,8 +710,11 @@ fn layers_add_up_and_several_runs_are_trimmed_means() {
     for layer in one["layer_host"].as_array().unwrap() {
         assert!(layer["host_ns"].as_i64().unwrap() >= 0, "{layer}");
     }
-    let two = json(&["layers", &sample(CPU), &sample("mlp-b256-fp32-cpu.kineto.json.gz")]);
+    let two = json(&["layers", &sample(CPU), &sample(CPU), &sample("mlp-b256-fp32-cpu.kineto.json.gz")]);
     assert_eq!(two["batch_sizes"][0]["runs"], 2);
+    assert_eq!(two["other_runs"], 1, "another model is no run of this");
+    let twice = json(&["layers", &sample(CPU), "--batch", "512"]);
+    assert_eq!(twice["batch_sizes"][0]["batch"], 512);
     assert_eq!(two["traces"].as_array().unwrap().len(), 2);
     assert!(two["diagnostics"].is_array());
 }

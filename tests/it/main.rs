@@ -20,6 +20,7 @@ mod loader_robustness;
 mod loader_rocprof;
 mod loader_untimed;
 mod memory;
+mod one_price;
 mod placed_on_gpu;
 mod replay;
 mod reshard;

@@ -15,9 +15,11 @@ pub(super) fn table(run: &Opened) -> LayerTable {
     let trace = trace(run);
     let occupancy = |task: &Task| trace.and_then(|trace| task_occupancy(trace, task, device, own));
     if run.outcome.steps.is_empty() {
-        return LayerTable::of(&run.loaded.graph, Times::Measured, device, occupancy);
+        return LayerTable::of((&run.loaded.graph, &run.edited.works), Times::Measured, device, occupancy);
     }
-    LayerTable::of(&run.edited.graph, run.times(), device, occupancy)
+    let table = LayerTable::of((&run.edited.graph, &run.edited.works), run.times(), device, occupancy);
+    let batch = run.outcome.resolved.batch.map(|(_, batch)| batch);
+    LayerTable { batch: batch.or(table.batch), ..table }
 }
 
 /// The profiler's estimate where the kernel stays on its device, else what its launch allows. The profiler says 0 of kernels that

@@ -189,7 +189,7 @@ fn batch(app: &mut App, size: &str) -> CommandResult {
         return Err(format!("`{size}` is no batch size: a whole number from 1"));
     }
     let work = app.workspace().ok_or("no trace is open yet")?;
-    let current = work.batch().ok_or("the trace does not tell its batch size: `resize-batch N from B` does")?;
+    let current = work.batch().ok_or_else(|| work.loaded.graph.why_no_batch())?;
     app.overlay = Some(Overlay::Batch(Slider::new(current)));
     Ok(app.workspace_mut().map(crate::tui::workspace::Workspace::start_batch_sweep).unwrap_or_default())
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::graph::timed::NO_TASK;
 use crate::graph::{ExecutionGraph, Lane, NodeId, Task, TimedGraph};
-use crate::scenario::{AddedTask, Resolved};
+use crate::scenario::{AddedTask, KernelWork, Resolved};
 use crate::units::{Bytes, DurNs, TimeNs};
 
 /// A graph and its timed graph in which added tasks are nodes like the traced ones.
@@ -15,6 +15,8 @@ pub struct Edited {
     pub graph: Arc<ExecutionGraph>,
     /// What was simulated, with the way from added tasks to their nodes and back.
     pub timed: Arc<TimedGraph>,
+    /// What its tasks have to do after all edits.
+    pub works: Arc<KernelWork>,
 }
 
 impl Edited {
@@ -23,8 +25,9 @@ impl Edited {
     /// # Complexity
     /// O(1) without added tasks, else O(tasks + dependencies).
     pub fn of(resolved: &Resolved) -> Self {
+        let works = Arc::clone(&resolved.works);
         if resolved.added.is_empty() && resolved.moved.is_empty() {
-            return Self { graph: Arc::clone(&resolved.graph), timed: Arc::clone(&resolved.timed) };
+            return Self { graph: Arc::clone(&resolved.graph), timed: Arc::clone(&resolved.timed), works };
         }
         let (mut graph, mut timed) = (ExecutionGraph::clone(&resolved.graph), TimedGraph::clone(&resolved.timed));
         for (lane, name) in &resolved.added_lanes {
@@ -47,7 +50,7 @@ impl Edited {
             timed.task_of.resize(node.index() + 1, NO_TASK);
             timed.task_of[node.index()] = added.task.0;
         }
-        Self { graph: Arc::new(graph), timed: Arc::new(timed) }
+        Self { graph: Arc::new(graph), timed: Arc::new(timed), works }
     }
 }
 

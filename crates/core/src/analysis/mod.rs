@@ -10,7 +10,6 @@ pub mod critical_path;
 pub mod density;
 pub mod edited;
 pub mod gaps;
-pub mod kernel_work;
 pub mod lanes;
 pub mod layers;
 pub mod operators;

@@ -6,12 +6,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use crate::cost::{CostModels, family_of_task};
+use crate::cost::CostModels;
 use crate::device::DeviceProfile;
 use crate::graph::{ExecutionGraph, LaneKind, NodeId, OperatorId, Task, TaskKind};
+use crate::scenario::KernelWork;
 use crate::units::{Bytes, DurNs, Flop};
 
-use super::kernel_work::KernelWork;
 use super::lanes::Times;
 
 pub use bound::{Bound, bound_of};
@@ -107,13 +107,13 @@ struct Sum {
 /// # Complexity
 /// O(tasks), each with a look-up of its work.
 pub fn rows(
-    graph: &ExecutionGraph,
+    tasks: (&ExecutionGraph, &KernelWork),
     times: Times<'_>,
     predictor: Option<Predictor<'_>>,
     level: Level,
     by: Grouping,
 ) -> Vec<Row> {
-    rows_of(graph, times, predictor, Choice { level, by, nodes: None })
+    rows_of(tasks, times, predictor, Choice { level, by, nodes: None })
 }
 
 /// What a table of operators shows.
@@ -129,19 +129,20 @@ pub struct Choice<'a> {
 
 /// As [`rows`], of the chosen tasks only.
 pub fn rows_of(
-    graph: &ExecutionGraph,
+    (graph, works): (&ExecutionGraph, &KernelWork),
     times: Times<'_>,
     predictor: Option<Predictor<'_>>,
     Choice { level, by, nodes }: Choice<'_>,
 ) -> Vec<Row> {
-    let (belongs, works) = (graph.iteration_tasks(), KernelWork::of(graph));
+    let belongs = graph.iteration_tasks();
     let mut sums: BTreeMap<String, Sum> = BTreeMap::new();
     let is_chosen = |node: &NodeId| nodes.is_none_or(|nodes| nodes.binary_search(node).is_ok());
-    for node in graph.tasks.node_indices().filter(|node| belongs[node.index()]).filter(is_chosen) {
+    let counts = |node: &NodeId| belongs[node.index()] && !works.is_removed(*node);
+    for node in graph.tasks.node_indices().filter(counts).filter(is_chosen) {
         let task = &graph.tasks[node];
         if task.kind.is_work() && (level != Level::Kernel || is_kernel(task)) {
-            let sum = sums.entry(label(graph, task, level, by)).or_default();
-            sum.add(&works, graph, node, times, predictor, level);
+            let sum = sums.entry(label((graph, works), node, level, by)).or_default();
+            sum.add(works, graph, node, times, predictor, level);
         }
     }
     let mut rows: Vec<Row> = sums.into_iter().map(|(label, sum)| sum.row(label, level)).collect();
@@ -154,10 +155,11 @@ fn is_kernel(task: &Task) -> bool {
     task.kind.is_device() || task.kind == TaskKind::Compute
 }
 
-fn label(graph: &ExecutionGraph, task: &Task, level: Level, by: Grouping) -> String {
+fn label((graph, works): (&ExecutionGraph, &KernelWork), node: NodeId, level: Level, by: Grouping) -> String {
+    let task = &graph.tasks[node];
     match (level, by) {
         (Level::Model, _) => "model".to_owned(),
-        (_, Grouping::Family) if is_kernel(task) => family_of_task(graph, task).name().to_owned(),
+        (_, Grouping::Family) if is_kernel(task) => works.family(graph, node).name().to_owned(),
         (_, Grouping::Family) => "host".to_owned(),
         (_, Grouping::Stream) => lane_label(graph, task),
         (Level::Module, _) | (_, Grouping::Module) => module_of(graph, task),
@@ -189,7 +191,7 @@ pub fn module_of(graph: &ExecutionGraph, task: &Task) -> String {
 impl Sum {
     fn add(
         &mut self,
-        works: &KernelWork<'_>,
+        works: &KernelWork,
         graph: &ExecutionGraph,
         node: NodeId,
         times: Times<'_>,
@@ -217,7 +219,7 @@ impl Sum {
 
     fn add_work(
         &mut self,
-        works: &KernelWork<'_>,
+        works: &KernelWork,
         graph: &ExecutionGraph,
         node: NodeId,
         took: DurNs,
@@ -230,12 +232,12 @@ impl Sum {
         let place = graph.ranks.iter().position(|part| part.rank == rank);
         let Some((predictor, place)) = predictor.zip(place) else { return };
         let Some(device) = predictor.devices.get(place).copied().flatten() else { return };
-        match bound_of(&work, device) {
+        match bound_of(work, device) {
             Some(Bound::Compute) => self.compute_bound += took,
             Some(Bound::Memory) => self.memory_bound += took,
             None => {}
         }
-        if let Some(estimate) = predictor.models.estimate(&work, device).filter(|_| work.lacks().is_none()) {
+        if let Some(estimate) = predictor.models.estimate(work, device).filter(|_| work.lacks().is_none()) {
             self.predicted += estimate.duration;
             self.beyond += if estimate.extrapolated { estimate.duration } else { DurNs::ZERO };
             self.covered += took;

@@ -11,12 +11,13 @@ use crate::units::DurNs;
 
 use super::anchor::{self, Change};
 use super::domain::Domain;
+use super::lookup::is_mostly_start;
 use super::memo::{Distinct, Memo};
 use super::models::{CostModels, Placed, figures_key, in_a_model};
 use super::prediction::{Estimate, Prediction, Provenance};
-use super::roofline::roofline_us;
+use super::roofline::{least, roofline_us};
 use super::trace_error::trace_error;
-use super::work::Work;
+use super::work::{Work, element_bytes};
 
 /// A kernel to be predicted.
 #[derive(Clone, Copy, Debug)]
@@ -47,8 +48,17 @@ enum ModelledChange {
     /// Nothing can be said of the ratio.
     Absolute(Prediction),
     /// The ratio of `comparable` to `before`, with its expected error; or `alone`, by a model alone, where that missed the measured kernel
-    /// by less than `known`.
-    Either { before: Estimate, comparable: Estimate, alone: Prediction, error: f32, known: f32 },
+    /// by less than `known`; under no roof in `least`, of the old work on the old device and of the new on the new. It `adds` where
+    /// what the model misses of the old is part of its start, which more work does not repeat.
+    Either {
+        before: Estimate,
+        comparable: Estimate,
+        alone: Prediction,
+        error: f32,
+        known: f32,
+        least: (DurNs, DurNs),
+        adds: bool,
+    },
 }
 
 /// Whether the errors of models on two devices are those of one model, go together, or have nothing to do with one another.
@@ -123,8 +133,8 @@ impl ModelledChange {
             {
                 *alone
             }
-            Self::Either { before, comparable, error, .. } => Prediction {
-                duration: measured.scale(comparable.duration.0 as f64 / before.duration.0 as f64),
+            Self::Either { before, comparable, error, least, adds, .. } => Prediction {
+                duration: measured.scale(ratio(before, comparable, typical, *adds).max(least_ratio(*least, typical))),
                 provenance: Provenance::Anchored,
                 model: comparable.model,
                 error: *error,
@@ -224,7 +234,11 @@ impl CrossDevice<'_> {
             // What both sides of the ratio miss of running models.
             error = error.max(trace_error(new) * SQRT_2);
         }
-        ModelledChange::Either { before, comparable, alone, error, known }
+        let least = (least(old, self.old.1), least(new, self.new.1));
+        let adds = doublings(old, new) > 0.0
+            && comparable.duration > before.duration
+            && is_mostly_start(&old.shape, element_bytes(old), self.old.1);
+        ModelledChange::Either { before, comparable, alone, error, known, least, adds }
     }
 
     /// How the models' errors of a kernel on the two devices go together.
@@ -269,6 +283,20 @@ impl CrossDevice<'_> {
     }
 }
 
+/// What a kernel that took `typical` takes after the change over what it took.
+fn ratio(before: &Estimate, after: &Estimate, typical: DurNs, adds: bool) -> f64 {
+    if adds {
+        return 1.0 + (after.duration - before.duration).0 as f64 / typical.0.max(1) as f64;
+    }
+    after.duration.0 as f64 / before.duration.0 as f64
+}
+
+/// What the roofs leave of the ratio of a kernel that took `typical`. Nothing where it was above them already: then it does less than
+/// its operator's arguments say.
+fn least_ratio((old, new): (DurNs, DurNs), typical: DurNs) -> f64 {
+    if typical < old { 0.0 } else { new.0 as f64 / typical.0.max(1) as f64 }
+}
+
 /// Whether the device computes in the work's precision on units of its own (tensor cores for tf32, say). Where only one of
 /// two devices does, a kernel of the one says nothing of that of the other.
 fn has_own_unit(work: &Work, device: &DeviceProfile) -> bool {
@@ -311,7 +339,9 @@ pub fn doublings(old: &Work, new: &Work) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cost::operators::{AttentionSize, GemmSize, attention_work, gemm_work, movement_work};
+    use crate::cost::operators::{
+        AttentionSize, GemmSize, LookupSize, attention_work, gemm_work, lookup_work, movement_work,
+    };
     use crate::cost::work::Family;
     use crate::device::Catalog;
     use crate::graph::DType;
@@ -359,6 +389,25 @@ mod tests {
             assert_eq!(near.provenance, Provenance::Anchored, "{from} {to}");
             assert!((near.duration.0 - ratio.0).abs() <= 3, "{near:?} {ratio:?}");
         }
+    }
+
+    #[test]
+    fn a_lookup_that_took_its_start_does_not_repeat_what_that_took_too_long() {
+        let (models, catalog) = (CostModels::builtin().unwrap(), Catalog::builtin().unwrap());
+        let device = catalog.find("V100").unwrap();
+        let lookup = |batch| {
+            let size = LookupSize { batch, rows: 1_000_000, tables: 2, pooling: 10.0, dim: 64 };
+            lookup_work(&size, false, DType::Fp32, DType::Int64)
+        };
+        let (small, large) = (lookup(16), lookup(65_536));
+        let model = models.estimate(&large, device).unwrap().duration;
+        let started = models.estimate(&small, device).unwrap().duration;
+        let place = |work| Placed { work: Some(work), device };
+        let measured = started.scale(4.0);
+        let predicted = models.predict(Some(measured), place(&small), place(&large)).duration;
+        assert!(predicted >= model && predicted <= model + measured, "{predicted} {model}");
+        let slow = models.predict(Some(model.scale(2.0)), place(&large), place(&lookup(131_072))).duration;
+        assert!(slow > model.scale(3.5), "what its traffic took twice as long is repeated: {slow} {model}");
     }
 
     #[test]

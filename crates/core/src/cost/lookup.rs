@@ -123,6 +123,12 @@ impl<'a> Lookup<'a> {
         rate.clamp(0.0, 1.0)
     }
 
+    /// The least time in µs: a kernel's start with its first reads, or the rows of one bag one after the other.
+    fn start_us(&self, device: &DeviceProfile) -> f64 {
+        let bag = if self.batch > 0.0 { self.pooling * ROW_US } else { 0.0 };
+        bag.max(device.kernel_start.secs() * 1e6 + FIRST_READS * ROW_US)
+    }
+
     /// How much slower updates are than their traffic.
     fn update_factor(&self, device: &DeviceProfile) -> f64 {
         let tables = self.rows * self.dim * self.element * self.tables;
@@ -148,9 +154,13 @@ pub(crate) fn lookup_kernel_us(shape: &Shape, element: u64, device: &DeviceProfi
     let lookup = Lookup::of(shape, element)?;
     let mut traffic = lookup.traffic(HitRate::Reused, device);
     traffic.dram += traffic.updated * (lookup.update_factor(device) - 1.0);
-    let start = device.kernel_start.secs() * 1e6;
-    let bag = if lookup.batch > 0.0 { lookup.pooling * ROW_US } else { 0.0 };
-    Some(traffic_us(&traffic, device).max(bag).max(start + FIRST_READS * ROW_US))
+    Some(traffic_us(&traffic, device).max(lookup.start_us(device)))
+}
+
+/// Whether a lookup takes what any kernel takes to start, or one bag, not what its traffic does.
+pub(crate) fn is_mostly_start(shape: &Shape, element: u64, device: &DeviceProfile) -> bool {
+    let start = Lookup::of(shape, element).map(|lookup| lookup.start_us(device));
+    start.zip(lookup_kernel_us(shape, element, device)).is_some_and(|(start, whole)| whole <= start)
 }
 
 /// Bytes that a lookup moves over the host's link when its tables are in host memory and a cache on the device serves the

@@ -23,7 +23,7 @@ use super::prediction::{Estimate, Prediction, Provenance};
 use super::reuse::Reuse;
 use super::scale::{Scale, ScaleKind};
 use super::topology::Topology;
-use super::work::{Family, Shape, Work};
+use super::work::{Family, Route, Shape, Work};
 use super::{analytical, operators, roofline};
 
 /// All models with their fits, and a memory of what they said.
@@ -33,6 +33,9 @@ pub struct CostModels {
     links: Links,
     /// Curves of copies, of device files or of a trace's own.
     copies: BTreeMap<CopyKind, CopyCurve>,
+    /// Those of a trace's own, by route and memory: on a device without one a copy starts as late and comes as near to its link, so that
+    /// a ratio is of one model.
+    copies_elsewhere: BTreeMap<(Route, Option<bool>), CopyCurve>,
     /// Factors of device files.
     scales: BTreeMap<(String, ScaleKind), Scale>,
     estimates: Memo<OwnedEstimateKey, Option<Estimate>>,
@@ -110,16 +113,30 @@ impl CostModels {
     /// The models with `fits` and `links`.
     pub fn new(fits: Fits, links: Links) -> Self {
         let (estimates, changes) = (Memo::default(), ChangeMemo::default());
-        Self { fits, links, copies: BTreeMap::new(), scales: BTreeMap::new(), estimates, changes }
+        Self {
+            fits,
+            links,
+            copies: BTreeMap::new(),
+            copies_elsewhere: BTreeMap::new(),
+            scales: BTreeMap::new(),
+            estimates,
+            changes,
+        }
     }
 
     /// These models with the curves of a trace's own copies.
     #[must_use]
     pub(crate) fn with_copies(&self, mut copies: BTreeMap<CopyKind, CopyCurve>) -> Self {
+        let copies_elsewhere = copies.iter().map(|((_, route, pinned), curve)| ((*route, *pinned), *curve)).collect();
         for (kind, curve) in &self.copies {
             copies.entry(kind.clone()).or_insert(*curve);
         }
-        Self { copies, scales: self.scales.clone(), ..Self::new(self.fits.clone(), self.links.clone()) }
+        Self {
+            copies,
+            copies_elsewhere,
+            scales: self.scales.clone(),
+            ..Self::new(self.fits.clone(), self.links.clone())
+        }
     }
 
     /// The fits in force.
@@ -186,6 +203,7 @@ impl CostModels {
     /// The time of `work`, of which the fits say `fitted`.
     fn complete(&self, work: &Work, device: &DeviceProfile, fitted: Option<Estimate>) -> Option<Estimate> {
         let estimate = self.unscaled(work, device, fitted)?;
+        let estimate = Estimate { duration: estimate.duration.max(roofline::least(work, device)), ..estimate };
         let scale = ScaleKind::of(work).and_then(|kind| self.scales.get(&(device.id.clone(), kind)));
         let Some(scale) = scale else { return Some(estimate) };
         let duration = estimate.duration.scale(scale.factor);
@@ -215,8 +233,11 @@ impl CostModels {
     }
 
     fn copy_estimate(&self, work: &Work, kind: &CopyKind, device: &DeviceProfile) -> Option<Estimate> {
-        let curve = self.copies.get(kind);
+        let own = self.copies.get(kind);
+        let curve = own.or_else(|| self.copies_elsewhere.get(&(kind.1, kind.2)));
         let (us, error) = copy_us(work, device, curve)?;
+        // Away from the device of the curve the error is that of the general model.
+        let error = if own.is_some() { error } else { error.max(copy_us(work, device, None)?.1) };
         Some(estimate_of(us, if curve.is_some() { "copy-traced" } else { "copy" }, error, false))
     }
 

@@ -1,8 +1,10 @@
 //! The roofline: the greater of the time for the arithmetic and the time for the traffic.
 
-use crate::device::{DeviceProfile, UNMEASURED_BANDWIDTH};
+use crate::device::{DeviceKind, DeviceProfile, UNMEASURED_BANDWIDTH};
 
-use super::work::{Family, Work};
+use crate::units::DurNs;
+
+use super::work::{Family, Shape, Work};
 
 /// Bytes per second that a device's memory delivers to large transfers.
 pub(crate) fn memory_rate(device: &DeviceProfile) -> f64 {
@@ -37,6 +39,22 @@ pub fn curve_us(work: &Work, device: &DeviceProfile) -> f64 {
     let Some(curve) = &device.dram_curve else { return roofline_us(work, device) };
     let arithmetic = 1e6 * work.flop.0 / peak_of(work, device).max(1.0);
     curve.time_us(work.bytes().0 as f64).max(arithmetic)
+}
+
+/// The shortest time of `work` under the theoretical roofs of a GPU: products at the peak of their units, and the traffic that the
+/// L2 cache cannot hold at the memory's bandwidth. Zero where the work does not tell what reaches memory (lookups, copies,
+/// collectives) and on hosts; other arithmetic is counted by convention and bounds nothing.
+pub(super) fn least(work: &Work, device: &DeviceProfile) -> DurNs {
+    let is_other = matches!(work.shape, Shape::Embedding { .. } | Shape::Copy { .. } | Shape::Collective { .. });
+    if is_other || device.kind != DeviceKind::Gpu {
+        return DurNs::ZERO;
+    }
+    let arithmetic = match work.family {
+        Family::Gemm | Family::Conv | Family::Attention => work.flop.0 / peak_of(work, device).max(1.0),
+        _ => 0.0,
+    };
+    let traffic = work.bytes().0.saturating_sub(device.l2.0) as f64 / device.dram_bandwidth.0.max(1.0);
+    DurNs::from_us_f64(1e6 * arithmetic.max(traffic))
 }
 
 #[cfg(test)]

@@ -7,8 +7,12 @@ use super::error::{CatalogError, UnknownDevice};
 use super::file::{self, Placed};
 use super::link::CollectiveCurve;
 use super::names::{comparable, nearest};
-use super::profile::DeviceProfile;
+use super::profile::{DeviceKind, DeviceProfile};
 use super::resolve;
+use crate::units::Bytes;
+
+/// How far the memory that drivers report is from what is sold: they keep some for themselves.
+const REPORTED: f64 = 0.08;
 
 /// The device files that are part of the program.
 const BUILTIN: [(&str, &str); 6] = [
@@ -106,6 +110,16 @@ impl Catalog {
         };
         let best = self.devices.values().filter_map(|device| longest(device).map(|length| (length, device)));
         best.max_by_key(|&(length, _)| length).map(|(_, device)| device)
+    }
+
+    /// The one chip with so many multiprocessors and so much memory, as drivers report it; `None` where several have as many, or none.
+    pub fn alike(&self, sm_count: u32, memory: Bytes) -> Option<&Arc<DeviceProfile>> {
+        let near = |device: &DeviceProfile| (memory.0 as f64 / device.memory.0.max(1) as f64 - 1.0).abs() < REPORTED;
+        let is_alike = |device: &&Arc<DeviceProfile>| {
+            device.kind == DeviceKind::Gpu && device.sm_count == sm_count && near(device)
+        };
+        let mut alike = self.devices.values().filter(is_alike);
+        alike.next().filter(|_| sm_count > 0 && alike.next().is_none())
     }
 
     /// All devices in order of id.

@@ -21,7 +21,7 @@ use crate::analysis::gaps::{self, Gap, Sources};
 use crate::analysis::lanes::Times;
 use crate::analysis::replay::PathShares;
 use crate::cost::{CostModels, Overheads};
-use crate::device::Catalog;
+use crate::device::{Catalog, DeviceProfile};
 use crate::diagnostic::{Diagnostics, Severity};
 use crate::graph::{BuildOptions, ExecutionGraph, LaneKind, Task, build_lowered};
 use crate::memory;
@@ -56,6 +56,8 @@ pub struct Engine {
     pub databases: Databases,
     /// Facts about embedding tables; `None` looks for a file beside the traces.
     pub table_facts: Option<TableFacts>,
+    /// The device of traces that do not name one that the catalog knows.
+    pub device: Option<Arc<DeviceProfile>>,
     /// Whether ranks that did the same are simulated once.
     pub folds: bool,
 }
@@ -81,6 +83,7 @@ impl Engine {
             overheads: Arc::new(Overheads::builtin()?),
             databases: databases::of_files(),
             table_facts: None,
+            device: None,
             folds: true,
         })
     }
@@ -207,12 +210,19 @@ impl Engine {
         table_facts::complete(&facts, &mut graph, &mut notes);
         let graph = Arc::new(graph);
         let (catalog, models, overheads) = (self.catalog.clone(), self.models.clone(), self.overheads.clone());
-        let (mut context, base) =
-            rayon::join(|| Context::new(catalog, models, overheads, &graph), || Base::of_lowered(graph.clone(), timed));
+        let (mut context, base) = rayon::join(
+            || Context::with_device(catalog, models, overheads, &graph, self.device.as_ref()),
+            || Base::of_lowered(graph.clone(), timed),
+        );
         context.databases = self.databases.clone();
         context.is_placed = job.ranks.iter().any(|rank| {
             rank.execution_trace.is_some() && rank.trace.as_ref().is_some_and(|trace| trace.predicted.is_some())
         });
+        context.is_predicted =
+            job.ranks.iter().any(|rank| rank.trace.as_ref().is_some_and(|trace| trace.predicted.is_some()));
+        if let Some(unknown) = context.unknown_device(&graph) {
+            notes.add(Severity::Warning, "unknown-device", &unknown, None, || unknown.clone());
+        }
         let base = base.with_table_facts(facts);
         let memory = memory::of_job(&job, &graph, &base.tables().sizes(graph.ranks.len()));
         let base = Arc::new(base.with_memory(memory));

@@ -3,6 +3,7 @@
 //! Immutable once built and shared by `Arc`; edits live in a scenario, never here. Built from traces in
 //! [`build`](mod@build) and `iteration`; knows no device model, no cost and no scenario.
 
+mod batch_size;
 pub mod build;
 pub mod dependency;
 pub mod invariants;
@@ -119,6 +120,31 @@ impl RankPart {
 }
 
 impl ExecutionGraph {
+    /// What the batch size may be, the likeliest first, where the trace leaves open which of several it is; else empty, or
+    /// [`batch_size`](Self::batch_size) alone.
+    pub fn batch_candidates(&self) -> Vec<u64> {
+        batch_size::candidates(&self.operators, &self.operands, &self.names)
+    }
+
+    /// Why the batch size is not known, in one line that says how to tell it.
+    pub fn why_no_batch(&self) -> String {
+        let candidates = self.batch_candidates();
+        match candidates.split_last() {
+            Some((last, rest)) if !rest.is_empty() => {
+                let rest = rest.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+                format!("the batch may be {rest} or {last}: `resize-batch N from B` says which")
+            }
+            _ => "the trace does not tell its batch size: `resize-batch N from B` does".to_owned(),
+        }
+    }
+
+    /// By position of each rank whether any work of a device was recorded of it.
+    pub fn ranks_with_device_work(&self) -> Vec<bool> {
+        let streams = self.lanes.iter().filter(|lane| matches!(lane.kind, LaneKind::Stream { .. }));
+        let ranks: Vec<Rank> = streams.map(|lane| lane.rank).collect();
+        self.ranks.iter().map(|part| ranks.contains(&part.rank)).collect()
+    }
+
     /// How many ranks the graph speaks of, those included for which another stands.
     pub fn rank_count(&self) -> u32 {
         self.ranks.iter().map(RankPart::count).sum()

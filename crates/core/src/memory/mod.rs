@@ -5,7 +5,7 @@
 //! which edits of durations do not change.
 
 mod callers;
-mod parameters;
+pub(crate) mod parameters;
 mod recorded;
 mod shapes;
 mod sources;

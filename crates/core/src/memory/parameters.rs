@@ -159,7 +159,7 @@ fn weights(graph: &ExecutionGraph, ids: &[OperatorId]) -> Vec<u64> {
 }
 
 /// The arguments of an operator that are weights.
-fn roles(name: &str) -> &'static [usize] {
+pub(crate) fn roles(name: &str) -> &'static [usize] {
     match name {
         "linear" | "rms_norm" | "group_norm" | "native_group_norm" => &[1, 2],
         "addmm" => &[0, 2],

@@ -12,10 +12,10 @@ use crate::units::DurNs;
 
 use super::batch::BatchPlan;
 use super::inputs;
+use super::kernel_work::KernelWork;
 use super::roles::Roles;
-use super::sparse;
 use super::tables::{TableFacts, Tables};
-use super::works::{Class, Classifier, NO_CLASS, Overrides, Sharing, tasks_of_operators};
+use super::works::{Class, Sharing, Works, tasks_of_operators};
 use crate::memory::JobMemory;
 
 /// An untouched graph, shared by all scenarios on it.
@@ -26,9 +26,9 @@ pub struct Base {
     moving: Vec<MovingEdge>,
     rank_of_lane: Vec<u32>,
     /// As the trace tells.
-    traced: Works,
+    traced: Arc<Works>,
     /// With what the facts file tells of its tables, where it tells which rows are looked up.
-    told: OnceLock<Works>,
+    told: OnceLock<Arc<Works>>,
     host: OnceLock<(OverheadSpans, Arc<Overheads>)>,
     iteration_tasks: OnceLock<Vec<bool>>,
     phases: OnceLock<Vec<Phase>>,
@@ -48,16 +48,6 @@ pub(super) struct MovingEdge {
     pub(super) edge: EdgeIndex<u32>,
     pub(super) from: NodeId,
     pub(super) to: NodeId,
-}
-
-/// The classes of all tasks.
-#[derive(Debug)]
-pub(super) struct Works {
-    pub(super) classes: Vec<Class>,
-    pub(super) of_node: Vec<u32>,
-    /// What a task of each class took, on average.
-    pub(super) typical: Vec<DurNs>,
-    pub(super) sharing: Sharing,
 }
 
 impl Base {
@@ -85,7 +75,7 @@ impl Base {
             timed: Arc::new(timed),
             moving: moving.collect(),
             rank_of_lane,
-            traced: works,
+            traced: Arc::new(works),
             told: OnceLock::new(),
             host: OnceLock::new(),
             iteration_tasks: OnceLock::new(),
@@ -201,10 +191,14 @@ impl Base {
         self.class(node).and_then(|class| class.work.as_deref())
     }
 
-    /// The tasks that update a table sparsely, with the work that their operators' arguments do not show.
-    pub(super) fn sparse_updates(&self) -> Vec<(NodeId, Work)> {
-        let auxiliary = &self.works().sharing.auxiliary;
-        sparse::updates(&self.graph).filter(|(node, _)| !auxiliary[node.index()]).collect()
+    /// The work of all tasks as traced.
+    pub fn kernel_work(&self) -> KernelWork {
+        KernelWork::untouched(Arc::clone(self.works()))
+    }
+
+    /// The tasks that update a table sparsely, in order.
+    pub(super) fn sparse_updates(&self) -> Vec<NodeId> {
+        self.works().sharing.updates()
     }
 
     /// The work of a task as the trace alone tells.
@@ -238,45 +232,17 @@ impl Base {
         &self.moving
     }
 
-    pub(super) fn works(&self) -> &Works {
+    pub(super) fn works(&self) -> &Arc<Works> {
         if !self.is_told {
             return self.traced_works();
         }
         self.told.get_or_init(|| {
             let sharing = Sharing::of_graph(&self.graph).with_reuse(Tables::told_reuse(self));
-            Works::of_graph(&self.graph, sharing)
+            Arc::new(Works::of_graph(&self.graph, sharing))
         })
     }
 
-    fn traced_works(&self) -> &Works {
+    fn traced_works(&self) -> &Arc<Works> {
         &self.traced
-    }
-}
-
-/// Mean times of the tasks of each class.
-fn typical(graph: &ExecutionGraph, of_node: &[u32], classes: usize) -> Vec<DurNs> {
-    let mut sums = vec![(0_i64, 0_i64); classes];
-    for (task, &class) in graph.tasks.node_weights().zip(of_node) {
-        if let Some((sum, n)) = sums.get_mut(class as usize) {
-            *sum += task.duration.0;
-            *n += 1;
-        }
-    }
-    sums.into_iter().map(|(sum, n)| DurNs(sum / n.max(1))).collect()
-}
-
-impl Works {
-    fn of_graph(graph: &ExecutionGraph, sharing: Sharing) -> Self {
-        let overrides = Overrides::default();
-        let mut classifier = Classifier::new(graph, &overrides, &sharing, 0);
-        let of_node: Vec<u32> = graph.tasks.node_indices().map(|node| classifier.class(node)).collect();
-        let classes = classifier.classes();
-        debug_assert!((classes.len() as u64) < u64::from(NO_CLASS));
-        let typical = typical(graph, &of_node, classes.len());
-        Self { classes, of_node, typical, sharing }
-    }
-
-    fn class(&self, node: NodeId) -> Option<&Class> {
-        self.of_node.get(node.index()).and_then(|&class| self.classes.get(class as usize))
     }
 }

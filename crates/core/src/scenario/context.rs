@@ -32,6 +32,8 @@ pub struct Context {
     pub host: Option<HostModel>,
     /// Whether the graph's device work was put there by `place-on-gpu`, from an execution trace.
     pub is_placed: bool,
+    /// Whether the graph's times were predicted, never measured: what changes is predicted anew, since a prediction anchors nothing.
+    pub is_predicted: bool,
     /// What a second trace of the model, at another batch size, tells.
     pub batch_scaling: Option<Arc<BatchScaling>>,
 }
@@ -103,14 +105,54 @@ impl Context {
         overheads: Arc<Overheads>,
         graph: &ExecutionGraph,
     ) -> Self {
-        let devices: Vec<RankDevice> = graph.ranks.iter().filter_map(|part| device_of(part, &catalog)).collect();
+        Self::with_device(catalog, models, overheads, graph, None)
+    }
+
+    /// As [`new`](Self::new), where `named` is the device of ranks whose trace does not name one that the catalog knows.
+    pub fn with_device(
+        catalog: Arc<Catalog>,
+        models: Arc<CostModels>,
+        overheads: Arc<Overheads>,
+        graph: &ExecutionGraph,
+        named: Option<&Arc<DeviceProfile>>,
+    ) -> Self {
+        let used = graph.ranks_with_device_work();
+        let device = |(part, used): (&RankPart, &bool)| {
+            let own = device_of(part, &catalog)?;
+            let named = named.filter(|_| *used && !own.recognised);
+            Some(named.map_or(own, |named| RankDevice { profile: Arc::clone(named), recognised: true }))
+        };
+        let devices: Vec<RankDevice> = graph.ranks.iter().zip(&used).filter_map(device).collect();
         let profiles: Vec<&DeviceProfile> = devices.iter().map(|device| &*device.profile).collect();
         let copies = copies_of(graph, &profiles);
         let curves = copy_curves(copies.iter().map(|(work, device, us)| (work, *device, *us)));
         let models = if curves.is_empty() { models } else { Arc::new(models.with_copies(curves)) };
         let host = HostModel::fit(graph);
         let databases = Databases::default();
-        Self { catalog, models, overheads, databases, devices, host, is_placed: false, batch_scaling: None }
+        Self {
+            catalog,
+            models,
+            overheads,
+            databases,
+            devices,
+            host,
+            is_placed: false,
+            is_predicted: false,
+            batch_scaling: None,
+        }
+    }
+
+    /// Why no device work of `graph` can move to another device: which one it ran on is not known. `None` where it is.
+    pub fn unknown_device(&self, graph: &ExecutionGraph) -> Option<String> {
+        let used = graph.ranks_with_device_work();
+        let ranks = graph.ranks.iter().zip(&self.devices).zip(&used);
+        let ((part, _), _) = ranks.into_iter().find(|((_, device), used)| **used && !device.recognised)?;
+        Some(match &part.device {
+            Some(recorded) => {
+                format!("the traced device, {}, is not known: `--device NAME` says what it is like", recorded.name)
+            }
+            None => "the trace does not say which device it ran on: `--device NAME` does".to_owned(),
+        })
     }
 
     /// A context for `graph` with the devices, models and overheads that come with the program.
@@ -129,6 +171,10 @@ pub fn device_of(part: &RankPart, catalog: &Catalog) -> Option<RankDevice> {
     let recorded = part.device.as_ref();
     let known = recorded.and_then(|device| catalog.recognise(&device.name));
     if let Some(profile) = known {
+        return Some(RankDevice { profile: profile.clone(), recognised: true });
+    }
+    let alike = recorded.and_then(|device| catalog.alike(device.sm_count, device.memory));
+    if let Some(profile) = alike {
         return Some(RankDevice { profile: profile.clone(), recognised: true });
     }
     let common = if recorded.is_some() { COMMON_GPU } else { COMMON_HOST };

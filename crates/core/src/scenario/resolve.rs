@@ -10,6 +10,7 @@ use super::base::Base;
 use super::context::Context;
 use super::draft::Draft;
 use super::effect::Effect;
+use super::kernel_work::KernelWork;
 use super::lower::{self, Prices};
 use super::memory;
 use super::step::Scenario;
@@ -55,6 +56,8 @@ pub struct Resolved {
     pub repeats: u32,
     /// What each rank's memory holds.
     pub memory: Arc<JobMemory>,
+    /// What tasks have to do, added ones after the traced.
+    pub works: Arc<KernelWork>,
     /// Dependencies of edits that were left out because they closed a cycle.
     pub cyclic: usize,
 }
@@ -173,7 +176,7 @@ fn report_cycles(reports: &mut [StepReport], cyclic: usize) {
     }
 }
 
-fn finish(draft: Draft<'_>, mut reports: Vec<StepReport>) -> Resolved {
+fn finish(mut draft: Draft<'_>, mut reports: Vec<StepReport>) -> Resolved {
     let base = draft.base();
     let prices = Prices::of(&draft);
     let untouched = prices.changes.is_empty() && !draft.is_restructured();
@@ -192,6 +195,7 @@ fn finish(draft: Draft<'_>, mut reports: Vec<StepReport>) -> Resolved {
     let (moved, rank_count, repeats) = (draft.moved(), draft.rank_count(), draft.repeats());
     let replicas = (rank_count.unwrap_or_else(|| base.graph().job_size()) / base.roles().share_a_batch()).max(1);
     let memory = memory.map_or_else(|| base.memory().clone(), Arc::new);
+    let works = Arc::new(draft.take_kernel_work());
     let mut all = Vec::with_capacity(draft.structure.added.len());
     let left = draft
         .structure
@@ -200,15 +204,16 @@ fn finish(draft: Draft<'_>, mut reports: Vec<StepReport>) -> Resolved {
         .zip(prices.of_added)
         .zip(draft.structure.dropped)
         .zip(rows)
-        .filter(|((_, gone), _)| !gone);
-    all.extend(left.map(|(((added, prediction), _), task)| AddedTask {
+        .filter(|((_, gone), _)| !gone)
+        .zip(&works.added);
+    all.extend(left.map(|((((added, prediction), _), task), work)| AddedTask {
         task,
         name: added.name,
         kind: added.kind,
         lane: added.lane,
         operator: added.operator,
         prediction,
-        work: added.work,
+        work: work.clone(),
         members: added.members,
     }));
     Resolved {
@@ -229,6 +234,7 @@ fn finish(draft: Draft<'_>, mut reports: Vec<StepReport>) -> Resolved {
         replicas,
         repeats,
         memory,
+        works,
         cyclic,
     }
 }

@@ -8,7 +8,7 @@ use crate::graph::{DType, ExecutionGraph, NodeId, OperatorId};
 use super::works::has_work;
 
 /// The tasks that update a table sparsely, with their work: as many rows read and written as the gradient has.
-pub fn updates(graph: &ExecutionGraph) -> impl Iterator<Item = (NodeId, Work)> {
+pub(super) fn updates(graph: &ExecutionGraph) -> impl Iterator<Item = (NodeId, Work)> {
     let by_operator: Vec<Option<(u64, u64, u64)>> =
         (0..graph.operators.len() as u32).map(|id| sparse_size(graph, OperatorId(id))).collect();
     graph.tasks.node_indices().filter(|&node| has_work(&graph.tasks[node])).filter_map(move |node| {

@@ -6,7 +6,11 @@ use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 use rustc_hash::FxHashMap;
 
 use crate::cost::{Family, Part, Reuse, Shape, Work, family_of_task, kernel_parts, reference_kernels, work_of_task};
+use crate::device::Precision;
 use crate::graph::{ExecutionGraph, NodeId, Operands, OperatorId, Phase, Task, TaskKind};
+
+use super::sparse;
+use crate::units::DurNs;
 
 /// The class of tasks that have no work of their own (host time, joints).
 pub(super) const NO_CLASS: u32 = u32::MAX;
@@ -16,6 +20,16 @@ pub(super) const NO_CLASS: u32 = u32::MAX;
 pub(super) struct Class {
     pub(super) family: Family,
     pub(super) work: Option<Arc<Work>>,
+}
+
+/// The classes of all tasks.
+#[derive(Debug)]
+pub(super) struct Works {
+    pub(super) classes: Vec<Class>,
+    pub(super) of_node: Vec<u32>,
+    /// What a task of each class took, on average.
+    pub(super) typical: Vec<DurNs>,
+    pub(super) sharing: Sharing,
 }
 
 /// Arguments of operators that an edit changed.
@@ -63,7 +77,8 @@ impl Overrides {
 pub(super) struct Sharing {
     /// By name: whether the work of an operator of that name depends on its forward operator.
     by_forward: Vec<bool>,
-    /// By task: whether it only prepares or finishes what another stretch of its operator computes.
+    /// By task: whether its operator's arguments do not tell what it does: it only prepares or finishes what another stretch of its
+    /// operator computes, or is one kernel of a graph.
     pub(super) auxiliary: Vec<bool>,
     /// The part of its operator's work that a task does, where that is not all of it.
     parts: FxHashMap<NodeId, Part>,
@@ -72,14 +87,27 @@ pub(super) struct Sharing {
     /// Which rows lookups look up, where it is told; by task the position in `told`, plus one.
     reuse: FxHashMap<NodeId, u32>,
     told: Vec<Reuse>,
+    /// What updates of rows of a table do, whose operators' arguments show the whole table; by task the position in `updated`.
+    updates: FxHashMap<NodeId, u32>,
+    updated: Vec<Work>,
 }
 
 impl Sharing {
     /// # Complexity
     /// O(tasks + operators).
     pub(super) fn of_graph(graph: &ExecutionGraph) -> Self {
-        let (auxiliary, (parts, references)) =
+        let (mut auxiliary, (parts, references)) =
             rayon::join(|| auxiliary(graph), || rayon::join(|| parts(graph), || reference_kernels(graph)));
+        for node in of_graph_launches(graph) {
+            auxiliary[node.index()] = true;
+        }
+        let (mut updates, mut updated): (FxHashMap<NodeId, u32>, Vec<Work>) = Default::default();
+        for (node, work) in sparse::updates(graph).filter(|(node, _)| !auxiliary[node.index()]) {
+            if updated.last() != Some(&work) {
+                updated.push(work);
+            }
+            updates.insert(node, updated.len() as u32 - 1);
+        }
         Self {
             by_forward: names_by_forward(graph),
             auxiliary,
@@ -87,7 +115,21 @@ impl Sharing {
             references,
             reuse: FxHashMap::default(),
             told: Vec::new(),
+            updates,
+            updated,
         }
+    }
+
+    /// The tasks that update a table sparsely, in order.
+    pub(super) fn updates(&self) -> Vec<NodeId> {
+        let mut nodes: Vec<NodeId> = self.updates.keys().copied().collect();
+        nodes.sort_unstable();
+        nodes
+    }
+
+    /// The work of a task that updates a table sparsely.
+    fn update(&self, node: NodeId) -> Option<&Work> {
+        self.updated.get(*self.updates.get(&node)? as usize)
     }
 
     /// The task whose operator tells the work of `node`: itself, or its reference kernel.
@@ -133,6 +175,8 @@ const PARTS: usize = 6 + 2 * DEPTH;
 /// Place of what is told of a lookup's rows.
 const TOLD: usize = PARTS + 1;
 const KEY: usize = TOLD + 1;
+/// Stands for sparse updates where keys tell kinds of tasks.
+const UPDATE: u32 = 6;
 
 /// What decides a task's work, as numbers.
 type Key = [u32; KEY];
@@ -147,13 +191,20 @@ pub(super) struct Classifier<'a> {
     seen: Vec<NodeId>,
     /// Number of the first new class.
     first: u32,
+    /// Whether convolutions of 32-bit floats run in TF32.
+    tf32: bool,
 }
 
 impl<'a> Classifier<'a> {
     /// # Arguments
     /// `first`: number of the first new class.
     pub(super) fn new(graph: &'a ExecutionGraph, overrides: &'a Overrides, sharing: &'a Sharing, first: u32) -> Self {
-        Self { graph, overrides, sharing, known: FxHashMap::default(), seen: Vec::new(), first }
+        Self { graph, overrides, sharing, known: FxHashMap::default(), seen: Vec::new(), first, tf32: false }
+    }
+
+    /// With convolutions of 32-bit floats in TF32, as frameworks run them by default where a device has it.
+    pub(super) fn with_tf32(self, tf32: bool) -> Self {
+        Self { tf32, ..self }
     }
 
     /// The class of a task.
@@ -164,7 +215,10 @@ impl<'a> Classifier<'a> {
             return NO_CLASS;
         }
         let (is_auxiliary, part) = self.sharing.of(node);
-        let mut key = self.key(task);
+        let mut key = match self.sharing.updates.get(&node) {
+            Some(&row) => of_update(row),
+            None => self.key(task),
+        };
         key[0] |= u32::from(is_auxiliary) << 16;
         key[PARTS] = part.key();
         key[TOLD] = self.sharing.reuse_row(node);
@@ -187,9 +241,15 @@ impl<'a> Classifier<'a> {
         let of_operator =
             || work_of_task(self.graph, task, part, |operator| self.overrides.operands(self.graph, operator));
         let told = |whole| self.sharing.told(self.sharing.reuse_row(node), whole);
-        let work = if is_auxiliary { None } else { of_operator().map(told) };
+        let whole = || self.sharing.update(node).cloned().or_else(of_operator);
+        let work = if is_auxiliary { None } else { whole().map(told).map(|work| self.on_units(work)) };
         let family = work.as_ref().map_or_else(|| family_of_task(self.graph, task), |work| work.family);
         Class { family, work: work.map(Arc::new) }
+    }
+
+    fn on_units(&self, work: Work) -> Work {
+        let is_plain = self.tf32 && work.family == Family::Conv && work.precision == Precision::Fp32;
+        if is_plain { Work { precision: Precision::Tf32, ..work } } else { work }
     }
 
     fn key(&self, task: &Task) -> Key {
@@ -228,6 +288,13 @@ impl<'a> Classifier<'a> {
     }
 }
 
+/// The key of tasks that do the update in a row of the list.
+fn of_update(row: u32) -> Key {
+    let mut key = [NO_CLASS; KEY];
+    (key[0], key[1]) = (UPDATE << 8, row);
+    key
+}
+
 /// Whether a task computes or moves something by itself.
 pub(super) fn has_work(task: &Task) -> bool {
     task.kind.is_device() || task.kind == TaskKind::Compute
@@ -255,6 +322,22 @@ fn names_by_forward(graph: &ExecutionGraph) -> Vec<bool> {
     graph.names.iter().map(|(_, name)| by_forward(name)).collect()
 }
 
+/// Kernels that a launch of a graph brought and whose operator is the one that launched it: its arguments tell of all of them
+/// together, of none alone.
+fn of_graph_launches(graph: &ExecutionGraph) -> Vec<NodeId> {
+    let is_graph_launch: Vec<bool> = graph.names.iter().map(|(_, name)| name.contains("GraphLaunch")).collect();
+    if !is_graph_launch.contains(&true) {
+        return Vec::new();
+    }
+    let is_whole = |&node: &NodeId| {
+        let task = &graph.tasks[node];
+        let launch = graph.launch_of(node).map(|call| &graph.tasks[call]);
+        task.kind == TaskKind::Kernel
+            && launch.is_some_and(|call| is_graph_launch[call.name.0 as usize] && call.operator == task.operator)
+    };
+    graph.tasks.node_indices().filter(is_whole).collect()
+}
+
 /// By task: whether it is a stretch of a computation on the host besides the longest of its operator. The longest does the
 /// operator's work; the others, between calls of operators that only describe tensors, allocate and check.
 ///
@@ -274,4 +357,32 @@ fn auxiliary(graph: &ExecutionGraph) -> Vec<bool> {
         }
     }
     auxiliary
+}
+
+/// Mean times of the tasks of each class.
+fn typical(graph: &ExecutionGraph, of_node: &[u32], classes: usize) -> Vec<DurNs> {
+    let mut sums = vec![(0_i64, 0_i64); classes];
+    for (task, &class) in graph.tasks.node_weights().zip(of_node) {
+        if let Some((sum, n)) = sums.get_mut(class as usize) {
+            *sum += task.duration.0;
+            *n += 1;
+        }
+    }
+    sums.into_iter().map(|(sum, n)| DurNs(sum / n.max(1))).collect()
+}
+
+impl Works {
+    pub(super) fn of_graph(graph: &ExecutionGraph, sharing: Sharing) -> Self {
+        let overrides = Overrides::default();
+        let mut classifier = Classifier::new(graph, &overrides, &sharing, 0);
+        let of_node: Vec<u32> = graph.tasks.node_indices().map(|node| classifier.class(node)).collect();
+        let classes = classifier.classes();
+        debug_assert!((classes.len() as u64) < u64::from(NO_CLASS));
+        let typical = typical(graph, &of_node, classes.len());
+        Self { classes, of_node, typical, sharing }
+    }
+
+    pub(super) fn class(&self, node: NodeId) -> Option<&Class> {
+        self.of_node.get(node.index()).and_then(|&class| self.classes.get(class as usize))
+    }
 }

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::analysis::kernel_work::KernelWork;
 use crate::analysis::lanes::Times;
 use crate::analysis::roofline::{Limit, Load, Roofs};
 use crate::device::{DeviceProfile, Precision};
 use crate::graph::{ExecutionGraph, Operand, Operator, OperatorId, Task, TaskKind};
+use crate::scenario::KernelWork;
 use crate::stats;
 use crate::units::{DurNs, TimeNs};
 
@@ -89,18 +89,19 @@ impl LayerTable {
     /// # Complexity
     /// O(tasks · log tasks).
     pub fn of(
-        graph: &ExecutionGraph,
+        (graph, works): (&ExecutionGraph, &KernelWork),
         times: Times<'_>,
         device: &DeviceProfile,
         occupancy: impl Fn(&Task) -> Option<f64>,
     ) -> Self {
-        let (belongs, works) = (graph.iteration_tasks(), KernelWork::of(graph));
+        let belongs = graph.iteration_tasks();
         let Some(part) = graph.ranks.first() else { return Self::default() };
         let period = times.period(graph, part);
         let mut table = Self { latency: period.end.since(period.start), batch: graph.batch_size, ..Self::default() };
         let mut layer_of: BTreeMap<OperatorId, usize> = BTreeMap::new();
         let mut layers: Vec<(Layer, Vec<Span>, Vec<Span>)> = Vec::new();
-        let mut nodes: Vec<_> = graph.tasks.node_indices().filter(|node| belongs[node.index()]).collect();
+        let mut nodes: Vec<_> =
+            graph.tasks.node_indices().filter(|&node| belongs[node.index()] && !works.is_removed(node)).collect();
         nodes.sort_by_key(|&node| (times.of(graph, node).0, node));
         for node in nodes {
             let task = &graph.tasks[node];
@@ -148,6 +149,12 @@ impl LayerTable {
         }
         table.layers = layers.into_iter().map(|(layer, all, kernels)| layer.timed(all, kernels)).collect();
         table
+    }
+
+    /// Whether it is of the model that `other` is of: the same layers in the same order, where either has any.
+    pub fn is_of_model(&self, other: &Self) -> bool {
+        let either_has_none = self.layers.is_empty() || other.layers.is_empty();
+        either_has_none || self.layers.iter().map(|layer| &layer.name).eq(other.layers.iter().map(|layer| &layer.name))
     }
 
     /// Several runs of the same model as one: every time is the trimmed mean over the runs that have the layer or kernel, as

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
-use crate::analysis::kernel_work::KernelWork;
 use crate::analysis::lanes::Times;
 use crate::analysis::operators::Level;
 use crate::cost::collective::bus_factor;
@@ -13,6 +12,7 @@ use crate::cost::{Family, Route, Shape, Work};
 use crate::device::{DeviceProfile, Precision};
 use crate::graph::{ExecutionGraph, NodeId, OperatorId, Task, TaskKind};
 use crate::intern::NameId;
+use crate::scenario::KernelWork;
 
 use super::{Limit, Load, Roofs};
 
@@ -112,8 +112,8 @@ struct Sum {
 ///
 /// # Complexity
 /// O(tasks).
-pub fn points(graph: &ExecutionGraph, times: Times<'_>, place: &Place<'_>, level: Level) -> Vec<Point> {
-    let [points] = points_at(graph, times, place, [level]);
+pub fn points(tasks: (&ExecutionGraph, &KernelWork), times: Times<'_>, place: &Place<'_>, level: Level) -> Vec<Point> {
+    let [points] = points_at(tasks, times, place, [level]);
     points
 }
 
@@ -122,23 +122,23 @@ pub fn points(graph: &ExecutionGraph, times: Times<'_>, place: &Place<'_>, level
 /// # Complexity
 /// O(tasks · levels).
 pub fn points_at<const N: usize>(
-    graph: &ExecutionGraph,
+    (graph, works): (&ExecutionGraph, &KernelWork),
     times: Times<'_>,
     place: &Place<'_>,
     levels: [Level; N],
 ) -> [Vec<Point>; N] {
-    let (belongs, works) = (graph.iteration_tasks(), KernelWork::of(graph));
+    let belongs = graph.iteration_tasks();
     let mut sums: [FxHashMap<Key, Sum>; N] = std::array::from_fn(|_| FxHashMap::default());
     for node in graph.tasks.node_indices().filter(|node| belongs[node.index()]) {
         let task = &graph.tasks[node];
         if !task.kind.is_device() && task.kind != TaskKind::Compute {
             continue;
         }
-        let Some(work) = works.work(node).filter(is_under_roofs) else { continue };
+        let Some(work) = works.work(node).filter(|work| is_under_roofs(work)) else { continue };
         let (start, end) = times.of(graph, node);
         for (sums, level) in sums.iter_mut().zip(levels) {
             let sum = sums.entry(key(graph, task, level)).or_insert_with(|| Sum::new(node));
-            sum.add(&work, end.since(start).secs(), node);
+            sum.add(work, end.since(start).secs(), node);
         }
     }
     sums.map(|sums| {
@@ -243,10 +243,10 @@ fn bound(load: &Load, roofs: &Roofs) -> Limit {
 ///
 /// # Complexity
 /// O(tasks).
-pub fn unknown(graph: &ExecutionGraph, times: Times<'_>) -> (usize, f64) {
-    let (belongs, works) = (graph.iteration_tasks(), KernelWork::of(graph));
+pub fn unknown((graph, works): (&ExecutionGraph, &KernelWork), times: Times<'_>) -> (usize, f64) {
+    let belongs = graph.iteration_tasks();
     let device = graph.tasks.node_indices().filter(|node| belongs[node.index()] && graph.tasks[*node].kind.is_device());
-    let unknown = device.filter(|&node| works.work(node).is_none());
+    let unknown = device.filter(|&node| !works.is_removed(node) && works.work(node).is_none());
     unknown.fold((0, 0.0), |(count, seconds), node| {
         let (start, end) = times.of(graph, node);
         (count + 1, seconds + end.since(start).secs())

@@ -80,9 +80,10 @@ pub(crate) fn batched_lookup_backward(forward: (&str, &Operands), gradient: Opti
     embedding::batched_backward(&work, gradient.and_then(|operands| operands.dims(0)))
 }
 
-/// The work of any operator taken as element-wise: what a kernel does whose name says so.
+/// The work of any operator taken as element-wise on its largest argument: what a kernel does whose name says so. What such an
+/// operator (a compiled kernel, say) makes of its other arguments is not known, so nothing broadcasts.
 pub(crate) fn as_elementwise(operator: &str, operands: &Operands, reading: Reading) -> Option<Work> {
-    pointwise::elementwise(bare(operator), Args::with_default(operands, reading.dtype))
+    pointwise::of_largest(bare(operator), Args::with_default(operands, reading.dtype))
 }
 
 /// The family of an operator by its name alone.

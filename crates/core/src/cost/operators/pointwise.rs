@@ -139,9 +139,17 @@ fn read_bytes(name: &str, args: Args<'_>) -> u64 {
 
 /// The work of an element-wise operator: every tensor it works on is read once, a result as large as they broadcast to is written.
 pub(super) fn elementwise(name: &str, args: Args<'_>) -> Option<Work> {
+    of_elements(name, args, elements(&args.broadcast()?))
+}
+
+/// As [`elementwise`], with a result as large as the largest tensor.
+pub(super) fn of_largest(name: &str, args: Args<'_>) -> Option<Work> {
+    let count = args.tensors().iter().map(|(dims, _)| elements(dims)).max()?;
+    of_elements(name, args, count)
+}
+
+fn of_elements(name: &str, args: Args<'_>, count: u64) -> Option<Work> {
     let bare = name.trim_end_matches('_');
-    let shape = args.broadcast()?;
-    let count = elements(&shape);
     let dtype = args.dtype();
     let (read, written) = match bare {
         "native_dropout" | "_fused_dropout" => (args.bytes(), count.saturating_mul(dtype.size() + 1)),
@@ -254,6 +262,14 @@ mod tests {
         let work = elementwise("add_", Args::new(&args)).unwrap();
         assert_eq!((work.read, work.written), (Bytes(4 * (1024 * 96 * 15 + 15)), Bytes(4 * 1024 * 96 * 15)));
         assert!((work.flop.0 - 1024.0 * 96.0 * 15.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_compiled_kernel_writes_no_more_than_its_largest_argument() {
+        let args = operands(&[&[4096, 1, 64], &[1, 512, 64], &[4096, 64]]);
+        let work = of_largest("triton_poi_fused_add_mul_0", Args::new(&args)).unwrap();
+        assert_eq!(work.written, Bytes(4 * 4096 * 64));
+        assert_eq!(elementwise("add", Args::new(&args)).unwrap().written, Bytes(4 * 4096 * 4096 * 64));
     }
 
     #[test]

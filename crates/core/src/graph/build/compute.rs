@@ -65,8 +65,13 @@ fn launches(observed: &Observed<'_>) -> bool {
 /// Whether some operator is one that exists on devices only.
 fn names_device(observed: &Observed<'_>) -> bool {
     let names = &observed.trace.names;
-    names.find("aten::record_stream").is_some() || names.iter().any(|(_, name)| name.starts_with("nccl:"))
+    let is_of_device = |name: &str| DEVICE_ONLY.iter().any(|beginning| name.starts_with(beginning));
+    names.find("aten::record_stream").is_some() || names.iter().any(|(_, name)| is_of_device(name))
 }
+
+/// Beginnings of names that only runs on a device have: collectives of GPUs, and operators and calls of NPUs (Ascend's CANN,
+/// Gaudi, XLA), whose device work no reader knows.
+const DEVICE_ONLY: [&str; 8] = ["nccl:", "hccl", "Hccl", "npu::", "aclnn", "AscendCL@", "hpu::", "xla::"];
 
 /// Whether a profiler recorded the host of a run on a device and nothing of the device: operators took the time of their
 /// launches, nobody knows how long they computed.

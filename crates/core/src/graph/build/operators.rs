@@ -2,7 +2,7 @@
 
 use rustc_hash::FxHashMap;
 
-use crate::graph::{LaneId, Operands, OperandsId, Operator, OperatorId, Phase};
+use crate::graph::{LaneId, Operands, OperandsId, Operator, OperatorId, Phase, batch_size};
 use crate::intern::{NameId, NameTable};
 use crate::trace::{EventId, Sequence, TensorArgsId, Trace};
 use crate::units::TimeNs;
@@ -21,22 +21,13 @@ pub(super) struct OperatorTable {
     known: FxHashMap<Operands, OperandsId>,
 }
 
-/// Operators whose first dimension is the batch.
-const BATCHED: [&str; 6] =
-    ["aten::linear", "aten::conv2d", "aten::convolution", "aten::embedding", "aten::layer_norm", "aten::batch_norm"];
-
 impl OperatorTable {
-    /// The most frequent first dimension of operators that carry the batch there; the larger of equally frequent ones.
+    /// The batch size, where one and no other is told.
     pub(super) fn batch_size(&self, names: &NameTable) -> Option<u64> {
-        let batched: Vec<NameId> = BATCHED.iter().filter_map(|name| names.find(name)).collect();
-        let mut counts: FxHashMap<u64, usize> = FxHashMap::default();
-        for operator in self.list.iter().filter(|operator| batched.contains(&operator.name)) {
-            let operands = operator.operands.and_then(|id| self.operands.get(id.0 as usize));
-            if let Some(&size) = operands.and_then(|operands| operands.dims(0)?.first()) {
-                *counts.entry(size).or_default() += 1;
-            }
+        match batch_size::candidates(&self.list, &self.operands, names)[..] {
+            [only] => Some(only),
+            _ => None,
         }
-        counts.into_iter().max_by_key(|&(size, count)| (count, size)).map(|(size, _)| size)
     }
 
     /// The id of `operands`, which are added if they are new.

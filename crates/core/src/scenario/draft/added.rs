@@ -71,13 +71,17 @@ impl Draft<'_> {
         };
         let (added, work) = (&self.structure.added[id], work.into());
         let rank = self.rank_of(added.lane);
-        let moved = match (added.work.as_deref(), added.kind) {
+        let repeated = added.price.repeated().map(|_| self.price_repeated(node));
+        let moved = match (self.work_of(node), added.kind) {
             (Some(old), _) if *old == *work => return,
             (Some(old), TaskKind::Collective(_)) => self.over_own_link(old, &work, rank),
             (old, kind) => self.by_work(kind, (old, Some(&work)), rank),
         };
         let added = &mut self.structure.added[id];
         added.work = Some(work);
+        if let Some(price) = repeated {
+            added.price = price;
+        }
         added.price.go_on(moved);
     }
 
@@ -114,6 +118,9 @@ impl Draft<'_> {
             self.context.models.links().of_device(&to.id).filter(|_| self.machine.interconnect.is_none()).cloned();
         for id in 0..self.structure.added.len() {
             let added = &self.structure.added[id];
+            if added.price.repeated().is_some() {
+                continue;
+            }
             let here = self.base.rank_of(added.lane, &self.structure.lanes) == rank;
             if !here || !added.kind.is_device() {
                 continue;
@@ -144,8 +151,7 @@ impl Draft<'_> {
             let error = moved.error.hypot(start.error);
             return Some(Change::Fixed(Prediction { error, ..moved }));
         }
-        let origin = if let Source::Repeats(of) = added.source { self.family_of(of) } else { None };
-        let family = added.work.as_ref().map(|work| work.family).or(origin);
+        let family = added.work.as_ref().map(|work| work.family);
         let roofs = family.filter(|_| added.kind == TaskKind::Kernel).map(|it| roof_ratio(&added.name, it, from, to));
         roofs.flatten().map(Change::Roofs).or_else(|| by_work.map(Change::Fixed))
     }
@@ -161,6 +167,7 @@ impl Draft<'_> {
 
     fn relink(&mut self, id: usize, to: Option<&LinkProfile>) {
         let added = &self.structure.added[id];
+        // Without work of its own are those that repeat another, too: they follow that one.
         let from = self.link_of(self.rank_of(added.lane));
         let (Some(work), Some(from), Some(to)) = (&added.work, from, to) else { return };
         let change = self.over(work, work, (from, to));
@@ -205,7 +212,7 @@ impl Draft<'_> {
             self.connect(edge.from, new, edge.dependency);
         }
         self.put_after(first, (new, new), DurNs::ZERO);
-        let time = members.iter().map(|&node| self.price_of(node).duration).sum();
+        let time = members.iter().map(|&node| self.price_without_figures(node).duration).sum();
         let works: Option<Vec<Work>> = members.iter().map(|&node| self.work_of(node).cloned()).collect();
         let merged = works.as_deref().and_then(|works| combine.work(works));
         let device = self.device(self.rank_of(self.lane_of(first))).cloned();

@@ -8,6 +8,7 @@ use crate::device::{DeviceProfile, LinkProfile};
 use crate::graph::TaskKind;
 
 use super::Draft;
+use super::figures::Figures;
 use crate::scenario::context::Context;
 
 /// How ranks are spread over nodes; what is not said is as usual.
@@ -32,6 +33,8 @@ pub(super) struct Machine {
     pub(super) interconnect: Option<LinkProfile>,
     /// How ranks are spread over nodes, where an edit said so.
     pub(super) layout: Layout,
+    /// Figures of all devices that edits multiplied.
+    pub(super) figures: Figures,
     /// Host overheads of work that was never run, where an edit named others than the program's.
     overheads: Option<Arc<Overheads>>,
     /// How many ranks there are, where an edit changed it.
@@ -45,6 +48,7 @@ impl Machine {
             devices: context.devices.iter().map(|device| device.profile.clone()).collect(),
             interconnect: None,
             layout: Layout::default(),
+            figures: Figures::default(),
             overheads: None,
             rank_count: None,
         }
@@ -68,6 +72,7 @@ impl Draft<'_> {
             self.move_added(rank, &device);
             self.machine.devices[rank] = device;
             self.changes.clear();
+            self.ratios.clear();
             self.touch_all(|draft, node| {
                 let task = &draft.graph().tasks[node];
                 draft.base.rank_index(task.lane) == rank && task.kind.is_device()
@@ -85,6 +90,7 @@ impl Draft<'_> {
         self.relink_added(&link);
         self.machine.interconnect = Some(link);
         self.changes.clear();
+        self.ratios.clear();
         self.touch_all(|draft, node| matches!(draft.graph().tasks[node].kind, TaskKind::Collective(_)));
     }
 
@@ -92,6 +98,7 @@ impl Draft<'_> {
     pub fn set_layout(&mut self, layout: Layout) {
         self.machine.layout = layout;
         self.changes.clear();
+        self.ratios.clear();
         self.touch_all(|draft, node| matches!(draft.graph().tasks[node].kind, TaskKind::Collective(_)));
     }
 

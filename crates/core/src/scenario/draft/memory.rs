@@ -49,12 +49,14 @@ pub(super) struct StepMemory {
     held: Vec<(usize, Bytes)>,
     /// By how much parameters became smaller, by position of the rank.
     shrunk: Vec<(usize, Bytes)>,
+    /// By how many bytes parameters grew, by position of the rank.
+    grown: Vec<(usize, i64)>,
 }
 
 impl Default for StepMemory {
     fn default() -> Self {
-        let (held, shrunk) = (Vec::new(), Vec::new());
-        Self { repeats: 1, recomputed: Vec::new(), shared: SharedStates::default(), held, shrunk }
+        let (held, shrunk, grown) = (Vec::new(), Vec::new(), Vec::new());
+        Self { repeats: 1, recomputed: Vec::new(), shared: SharedStates::default(), held, shrunk, grown }
     }
 }
 
@@ -107,6 +109,16 @@ impl Draft<'_> {
     /// Notes that a parameter of the rank at position `rank` is smaller by `bytes`.
     pub fn shrink_parameters(&mut self, rank: usize, bytes: Bytes) {
         self.memory.shrunk.push((rank, bytes));
+    }
+
+    /// By how many bytes the parameters of a rank grew.
+    pub fn grown(&self, rank: usize) -> i64 {
+        self.memory.grown.iter().filter(|(of, _)| *of == rank).fold(0, |sum, (_, bytes)| sum.saturating_add(*bytes))
+    }
+
+    /// Notes that the parameters of the rank at position `rank` grew by so many bytes, gradients and optimizer state with them.
+    pub fn grow_parameters(&mut self, rank: usize, bytes: i64) {
+        self.memory.grown.push((rank, bytes));
     }
 
     /// Whether arguments of any operator changed.

@@ -7,6 +7,7 @@ mod added;
 mod by_node;
 mod cuts;
 mod edges;
+mod figures;
 mod links;
 mod machine;
 mod memory;
@@ -28,12 +29,14 @@ use crate::units::Bytes;
 
 pub use added::{Cast, Source};
 pub use edges::{DraftEdge, order_kind};
+pub use figures::Figure;
 pub use machine::Layout;
 pub use memory::{Recomputed, SharedStates};
 pub use merge::Combine;
 pub use price::Price;
 pub use set::NodeSet;
 
+use figures::Ratios;
 use machine::Machine;
 use memory::StepMemory;
 use price::Prices;
@@ -124,6 +127,7 @@ pub struct Draft<'b> {
     works: TaskWorks,
     prices: Prices,
     changes: Memo,
+    ratios: Ratios,
     machine: Machine,
     pub(super) structure: Structure,
     memory: StepMemory,
@@ -141,6 +145,7 @@ impl<'b> Draft<'b> {
             works: TaskWorks::default(),
             prices: Prices::default(),
             changes: Memo::default(),
+            ratios: Ratios::default(),
             machine: Machine::of(context),
             structure: Structure::default(),
             memory: StepMemory::default(),

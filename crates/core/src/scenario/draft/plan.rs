@@ -1,7 +1,9 @@
 //! The kernels that operators of a draft would launch on a GPU.
 
-use crate::cost::{Caller, PlannedKernel, Provenance, Work, planned_kernels};
-use crate::graph::{OperatorId, TaskKind};
+use crate::cost::operators::bare;
+use crate::cost::{Caller, Launch, PlannedKernel, Provenance, Work, planned_kernels, work_of};
+use crate::graph::{Operand, Operands, OperatorId, TaskKind};
+use crate::units::Bytes;
 
 use super::{AddedId, Draft, Node, Source};
 
@@ -14,6 +16,49 @@ fn kernels_of(draft: &Draft<'_>, id: OperatorId) -> Option<Vec<PlannedKernel>> {
         operands: draft.operands(id),
     };
     planned_kernels(caller(id), operator.forward.map(caller), operator.phase)
+}
+
+/// Operators of one tensor: of the arguments of an operator of several they take the first.
+const OF_ONE: [&str; 20] = [
+    "relu",
+    "abs",
+    "ceil",
+    "clamp",
+    "cos",
+    "elu",
+    "erf",
+    "exp",
+    "floor",
+    "gelu",
+    "hardtanh",
+    "leaky_relu",
+    "log",
+    "neg",
+    "reciprocal",
+    "rsqrt",
+    "sigmoid",
+    "silu",
+    "sqrt",
+    "tanh",
+];
+
+/// The arguments without all tensors but the first.
+fn first_tensor(operands: &Operands) -> Option<Operands> {
+    let is_tensor = |operand: &&Operand| matches!(operand, Operand::Tensor { .. });
+    let first = operands.inputs.iter().find(is_tensor)?;
+    Some(Operands { inputs: vec![first.clone()], ..operands.clone() })
+}
+
+impl Draft<'_> {
+    /// The work of the operator called `name` on the arguments that operator `id` has now.
+    pub fn work_as(&self, name: &str, id: OperatorId) -> Option<Work> {
+        let takes_one = OF_ONE.contains(&bare(name).trim_end_matches('_'));
+        let first = self.operands(id).filter(|_| takes_one).and_then(first_tensor);
+        let caller = Caller { operator: name, operands: first.as_ref().or(self.operands(id)) };
+        let phase = self.graph().operators[id.0 as usize].phase;
+        let launch = Launch { kind: TaskKind::Compute, name, bytes: Bytes(0), ranks: 0, phase };
+        work_of(&launch, &[caller], None)
+    }
 }
 
 /// Makes the work and time of added tasks follow the operators and tasks that they come from.

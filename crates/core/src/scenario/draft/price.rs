@@ -26,6 +26,8 @@ enum Start {
     Instead(Prediction),
     /// What it takes whatever it does, on any device.
     Fixed(Prediction),
+    /// What another task takes at any moment, factors of that task aside.
+    Repeats(Node),
 }
 
 /// A multiple of what a task's own work tells, for a reason that lies outside of that work.
@@ -47,9 +49,14 @@ impl Price {
     /// The prediction that it starts from; `None` where that is the recorded time.
     pub fn given(&self) -> Option<Prediction> {
         match self.start {
-            Start::Traced => None,
+            Start::Traced | Start::Repeats(_) => None,
             Start::Instead(prediction) | Start::Fixed(prediction) => Some(prediction),
         }
+    }
+
+    /// The task whose work and time it has.
+    pub(super) fn repeated(&self) -> Option<Node> {
+        if let Start::Repeats(of) = self.start { Some(of) } else { None }
     }
 
     /// Changes the time that an added task starts from.
@@ -68,6 +75,7 @@ impl Price {
             Start::Traced => change().apply(Prediction::measured(traced)),
             Start::Instead(start) => change().apply(start),
             Start::Fixed(fixed) => fixed,
+            Start::Repeats(_) => Prediction::measured(traced),
         };
         let corrected = self.correction.map_or(changed, |correction| correction.apply(changed));
         if (self.factor - 1.0).abs() <= f64::EPSILON {
@@ -111,19 +119,64 @@ impl Prices {
 impl Draft<'_> {
     /// What a traced task takes now, and where that figure is from.
     pub fn price(&self, node: NodeId) -> Prediction {
-        let traced = self.graph().tasks[node].duration;
-        if !self.is_touched(node) {
-            return Prediction::measured(traced);
-        }
-        self.prices.of(node).resolve(traced, || self.change(node))
+        self.price_of(Node::Traced(node))
     }
 
     /// What a task takes now, and where that figure is from.
     pub fn price_of(&self, node: Node) -> Prediction {
+        self.priced(node, || self.figure_ratio(node).unwrap_or(1.0))
+    }
+
+    /// What a task takes with the own figures of its device: that from which another goes on.
+    pub fn price_without_figures(&self, node: impl Into<Node>) -> Prediction {
+        self.priced(node.into(), || 1.0)
+    }
+
+    fn priced(&self, node: Node, figures: impl FnOnce() -> f64) -> Prediction {
+        let scaled = |price: Price| Price { factor: price.factor * figures(), ..price };
         match node {
-            Node::Traced(node) => self.price(node),
-            Node::Added(AddedId(id)) => self.structure.added[id as usize].price.resolve(DurNs::ZERO, || Change::Kept),
+            Node::Traced(node) => {
+                let traced = self.graph().tasks[node].duration;
+                if !self.is_touched(node) {
+                    return Prediction::measured(traced);
+                }
+                scaled(self.prices.of(node)).resolve(traced, || self.change(node))
+            }
+            Node::Added(AddedId(id)) => self.resolve_added(&scaled(self.structure.added[id as usize].price)),
         }
+    }
+
+    fn resolve_added(&self, price: &Price) -> Prediction {
+        match price.start {
+            Start::Repeats(of) => {
+                let unscaled = Price { factor: 1.0, ..self.price_parts(of) };
+                let repeated = match of {
+                    Node::Traced(node) if !self.is_touched(node) => self.price(node),
+                    Node::Traced(node) => unscaled.resolve(self.graph().tasks[node].duration, || self.change(node)),
+                    Node::Added(_) => self.resolve_added(&unscaled),
+                };
+                Price { start: Start::Instead(repeated), ..*price }.resolve(DurNs::ZERO, || Change::Kept)
+            }
+            _ => price.resolve(DurNs::ZERO, || Change::Kept),
+        }
+    }
+
+    /// The price of an added task that no longer follows the one it repeated.
+    pub(super) fn price_repeated(&self, node: Node) -> Price {
+        let price = self.price_parts(node);
+        Price { start: Start::Instead(self.resolve_added(&Price { factor: 1.0, ..price })), ..price }
+    }
+
+    fn price_parts(&self, node: Node) -> Price {
+        match node {
+            Node::Traced(node) => self.prices.of(node),
+            Node::Added(AddedId(id)) => self.structure.added[id as usize].price,
+        }
+    }
+
+    /// The price of a task that repeats another: what that takes at any moment, and the factors that it has now.
+    pub(super) fn price_repeating(&self, of: Node) -> Price {
+        Price { start: Start::Repeats(of), correction: None, factor: self.price_parts(of).factor }
     }
 
     /// Takes what a task takes to be `prediction` from here on; changes of its work and device go on from there.
@@ -229,7 +282,7 @@ impl Draft<'_> {
     /// What `work` takes that does what `members` do now: their time, times the model's ratio of new to old.
     pub fn price_instead(&self, members: &[NodeId], work: &Work, rank: usize) -> Option<Prediction> {
         let device = self.device(rank)?;
-        let now: DurNs = members.iter().map(|&node| self.price(node).duration).sum();
+        let now: DurNs = members.iter().map(|&node| self.price_without_figures(node).duration).sum();
         let old: Option<Vec<Work>> = members.iter().map(|&node| self.work(node).cloned()).collect();
         old.and_then(|old| self.instead_of(now, &old, work, device)).or_else(|| self.price_new(work, rank))
     }

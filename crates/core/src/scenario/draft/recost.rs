@@ -57,6 +57,7 @@ impl Draft<'_> {
     /// # Complexity
     /// O(tasks).
     pub fn predict_changes(&self) {
+        self.predict_figures();
         let graph = self.graph();
         // By rank and class: the class that it came from, as seen last.
         let classes = self.base.works().classes.len() + self.works.classes.len();
@@ -83,7 +84,8 @@ impl Draft<'_> {
         let traced_on = self.context.devices.get(rank).or_else(|| self.context.devices.first());
         let Some((traced_on, now)) = traced_on.zip(self.device(rank)) else { return };
         let work = |class| self.class_at(class).and_then(|class| class.work.as_deref());
-        let kernel = |&(old, new): &(u32, u32)| self.kernel((old, work(old)), work(new));
+        let moves = traced_on.profile != *now;
+        let kernel = |&(old, new): &(u32, u32)| self.kernel((old, work(old)), work(new), moves);
         let kernels: Vec<Kernel<'_>> = changes.iter().map(kernel).collect();
         let predictions = self.context.models.between(&traced_on.profile, now).predict_all(&kernels);
         // What no model covers may still follow roofs, which ask for the kernel's name.
@@ -131,7 +133,7 @@ impl Draft<'_> {
         }
         let now =
             if task.kind == TaskKind::Compute { traced_on } else { self.device(rank).map_or(traced_on, Arc::as_ref) };
-        let kernel = self.kernel((old, work(old)), work(new));
+        let kernel = self.kernel((old, work(old)), work(new), *traced_on != *now);
         let prediction = self.context.models.between(traced_on, now).predict(kernel);
         let roofs = match (prediction.provenance, task.kind) {
             (Provenance::Unmodelled, TaskKind::Kernel) if old == new => self.by_roofs(task, old, (traced_on, now)),
@@ -140,10 +142,14 @@ impl Draft<'_> {
         roofs.map_or_else(|| Change::of(prediction), Change::Roofs)
     }
 
-    /// A task of class `old` whose work changes, in units of [`UNIT`].
-    fn kernel<'w>(&self, (class, old): (u32, Option<&'w Work>), new: Option<&'w Work>) -> Kernel<'w> {
+    /// A task of class `old`, in units of [`UNIT`] where it was measured.
+    ///
+    /// # Arguments
+    /// `moves`: whether its device changes.
+    fn kernel<'w>(&self, (class, old): (u32, Option<&'w Work>), new: Option<&'w Work>, moves: bool) -> Kernel<'w> {
         let typical = self.base.works().typical.get(class as usize).copied();
-        Kernel { measured: Some(UNIT), typical, old, new }
+        let measured = (!(self.context.is_predicted && (moves || old != new))).then_some(UNIT);
+        Kernel { measured, typical, old, new }
     }
 
     fn by_roofs(&self, task: &Task, class: u32, (old, new): (&DeviceProfile, &DeviceProfile)) -> Option<RoofRatio> {

@@ -78,14 +78,20 @@ impl Draft<'_> {
     pub fn work_of(&self, node: Node) -> Option<&Work> {
         match node {
             Node::Traced(node) => self.work(node),
-            Node::Added(AddedId(id)) => self.structure.added[id as usize].work.as_deref(),
+            Node::Added(AddedId(id)) => {
+                let added = &self.structure.added[id as usize];
+                added.price.repeated().map_or(added.work.as_deref(), |of| self.work_of(of))
+            }
         }
     }
 
-    fn shared_work_of(&self, node: Node) -> Option<Arc<Work>> {
+    pub(super) fn shared_work_of(&self, node: Node) -> Option<Arc<Work>> {
         match node {
             Node::Traced(node) => self.shared_work(node),
-            Node::Added(AddedId(id)) => self.structure.added[id as usize].work.clone(),
+            Node::Added(AddedId(id)) => {
+                let added = &self.structure.added[id as usize];
+                added.price.repeated().map_or_else(|| added.work.clone(), |of| self.shared_work_of(of))
+            }
         }
     }
 
@@ -93,7 +99,10 @@ impl Draft<'_> {
     pub fn family_of(&self, node: Node) -> Option<Family> {
         match node {
             Node::Traced(node) => self.family(node),
-            Node::Added(_) => self.work_of(node).map(|work| work.family),
+            Node::Added(AddedId(id)) => match self.structure.added[id as usize].price.repeated() {
+                Some(of) => self.family_of(of),
+                None => self.work_of(node).map(|work| work.family),
+            },
         }
     }
 
@@ -136,7 +145,7 @@ impl Draft<'_> {
         moved
     }
 
-    /// Adds a task that does and takes what `of` does and takes now, listed after the traced task `beside`.
+    /// Adds a task that does and takes what `of` does and takes, now and after any later edit of `of`, listed after the traced task `beside`.
     pub fn copy(&mut self, of: Node, lane: LaneId, beside: NodeId) -> Node {
         let caller = match of {
             Node::Traced(_) => None,
@@ -149,8 +158,8 @@ impl Draft<'_> {
             lane,
             operator: self.operator_of(of),
             bytes: self.bytes_of(of),
-            work: self.shared_work_of(of),
-            price: self.price_of(of).into(),
+            work: None,
+            price: self.price_repeating(of),
             members: Vec::new(),
             source: Source::Repeats(of),
             caller,

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::cost::{Family, Work};
-use crate::graph::{NodeId, Operands, OperatorId};
+use crate::device::{DeviceProfile, Precision};
+use crate::graph::{NodeId, Operands, OperatorId, Phase};
+use crate::scenario::kernel_work::KernelWork;
 use crate::scenario::works::{Class, Classifier, NO_CLASS, Overrides};
 
 use super::Draft;
@@ -24,8 +26,12 @@ pub(super) struct TaskWorks {
     class_of_work: FxHashMap<usize, u32>,
     /// Arguments of operators that edits changed.
     pub(super) overrides: Overrides,
+    /// Whether convolutions of 32-bit floats run in TF32, which the traced devices do not have.
+    tf32: bool,
     /// Tasks whose work was changed by itself.
     own_work: FxHashSet<NodeId>,
+    /// Of those, the ones that do another operator on the arguments of their own.
+    replaced: FxHashMap<NodeId, Arc<str>>,
     /// Classes that stand for the traced ones, of tasks whose recorded arguments do not show their work.
     pub(super) traced_as: ByNode<u32>,
     /// Tasks that do the work of others besides their own.
@@ -35,6 +41,14 @@ pub(super) struct TaskWorks {
 }
 
 impl Draft<'_> {
+    /// What all tasks have to do now; the draft knows no more of it.
+    pub(in crate::scenario) fn take_kernel_work(&mut self) -> KernelWork {
+        let added = self.added_nodes().map(|node| self.shared_work_of(node)).collect();
+        let works = std::mem::take(&mut self.works);
+        let (class_of, classes, removed) = (works.class_of, works.classes, self.removed().collect());
+        KernelWork { traced: Arc::clone(self.base.works()), class_of, classes, removed, added }
+    }
+
     /// The arguments of an operator now.
     pub fn operands(&self, operator: OperatorId) -> Option<&Operands> {
         self.works.overrides.operands(self.base.graph(), operator)
@@ -57,13 +71,33 @@ impl Draft<'_> {
             self.works.overrides.set(graph, operator, first + row);
         }
         self.reclassify();
+        self.follow_replaced();
         plan::follow_operands(self);
+    }
+
+    /// Lets convolutions of 32-bit floats run in TF32 where all devices have it and none of the traced ones did: frameworks allow it
+    /// by default, of convolutions alone. Whether they do.
+    pub(in crate::scenario) fn choose_units(&mut self) {
+        let has = |device: &DeviceProfile| !device.is_amd() && device.peak.contains_key(&Precision::Tf32);
+        let traced = self.context().devices.iter().any(|device| has(&device.profile));
+        let tf32 = !traced && self.devices().iter().all(|device| has(device));
+        if std::mem::replace(&mut self.works.tf32, tf32) != tf32 {
+            self.reclassify();
+            self.follow_replaced();
+            plan::follow_operands(self);
+        }
+    }
+
+    /// Whether convolutions of 32-bit floats run in TF32, which the traced devices do not have.
+    pub fn gained_tf32(&self) -> bool {
+        self.works.tf32
     }
 
     fn reclassify(&mut self) {
         let works = self.base.works();
         let first = (works.classes.len() + self.works.classes.len()) as u32;
-        let mut classifier = Classifier::new(self.base.graph(), &self.works.overrides, &works.sharing, first);
+        let classifier = Classifier::new(self.base.graph(), &self.works.overrides, &works.sharing, first);
+        let mut classifier = classifier.with_tf32(self.works.tf32);
         let mut class_of = Vec::with_capacity(works.of_node.len());
         let individual = !self.works.class_of.is_empty();
         for node in self.base.graph().tasks.node_indices() {
@@ -106,6 +140,7 @@ impl Draft<'_> {
         let class = self.new_class(work.into());
         self.works.class_of[node.index()] = class;
         self.works.own_work.insert(node);
+        self.works.replaced.remove(&node);
         self.touch(node);
         if let Some(merge) = self.works.merged.get_mut(&node) {
             merge.own = class;
@@ -115,21 +150,26 @@ impl Draft<'_> {
         }
     }
 
-    /// Says what a task does whose recorded arguments do not show it, unless an edit changed that already.
-    pub fn show_work(&mut self, node: NodeId, work: Work) {
-        if !self.is_individual(node) {
-            let work = Arc::new(work);
-            self.set_works(node, work.clone(), work);
-        }
+    /// Lets a task do operator `name`, which is `work`, on its own operator's arguments, now and when these change.
+    pub fn replace_work(&mut self, node: NodeId, name: Arc<str>, work: Arc<Work>) {
+        self.set_work(node, work);
+        self.works.replaced.insert(node, name);
     }
 
-    /// As [`set_work`](Self::set_work), for a task whose recorded arguments do not show that it did `traced`.
-    pub fn set_works(&mut self, node: NodeId, traced: impl Into<Arc<Work>>, work: impl Into<Arc<Work>>) {
-        if self.works.traced_as.get(node).is_none() {
-            let class = self.new_class(traced.into());
-            self.works.traced_as.insert(node, class);
+    /// Works out anew what tasks do that do another operator than their own.
+    fn follow_replaced(&mut self) {
+        let mut replaced: Vec<(NodeId, Arc<str>)> =
+            self.works.replaced.iter().map(|(&node, name)| (node, Arc::clone(name))).collect();
+        replaced.sort_unstable();
+        let mut known: FxHashMap<(Arc<str>, Option<u32>, Phase), Option<Arc<Work>>> = FxHashMap::default();
+        for (node, name) in replaced {
+            let Some(id) = self.graph().tasks[node].operator else { continue };
+            let key = (Arc::clone(&name), self.arguments(id), self.graph().operators[id.0 as usize].phase);
+            let work = known.entry(key).or_insert_with(|| self.work_as(&name, id).map(Arc::new)).clone();
+            if let Some(work) = work {
+                self.replace_work(node, name, work);
+            }
         }
-        self.set_work(node, work);
     }
 
     /// The class of tasks that do `work`, new unless that very work was set before.

@@ -45,6 +45,7 @@ pub(in crate::scenario) fn edited(draft: &Draft<'_>) -> Option<JobMemory> {
         if resizes || draft.batch().is_some() {
             of_rank.buffers.iter_mut().for_each(|buffer| buffer.bytes = sizes.of(buffer));
         }
+        grow(draft.grown(rank), &mut of_rank.buffers);
         if let Some(gone) = &gone {
             of_rank.retain(|buffer| !gone.takes(draft.graph(), buffer));
         }
@@ -227,6 +228,17 @@ impl<'b> RemovedOperators<'b> {
     }
 }
 
+/// Parameters that grew by `bytes` in all have gradients and optimizer state that grew as much.
+fn grow(bytes: i64, buffers: &mut [Buffer]) {
+    let is_parameter = |buffer: &&Buffer| buffer.holds == Holds::Parameters;
+    let before: u64 = buffers.iter().filter(is_parameter).map(|buffer| buffer.bytes.0).sum();
+    if bytes == 0 || before == 0 {
+        return;
+    }
+    let factor = before.saturating_add_signed(bytes) as f64 / before as f64;
+    share_out(SharedStates { parameters: factor, gradients: factor, optimizer: factor }, buffers);
+}
+
 /// Of states that ranks share out each keeps another part.
 fn share_out(shared: SharedStates, buffers: &mut [Buffer]) {
     for buffer in buffers {
@@ -275,6 +287,16 @@ fn resize_parameters(before: u64, after: u64, buffers: &mut Vec<Buffer>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn larger_parameters_have_larger_gradients_and_optimizer_state() {
+        let mut buffers: Vec<Buffer> = Holds::ALL.into_iter().map(|holds| whole(holds, Bytes(800))).collect();
+        grow(400, &mut buffers);
+        let sizes: Vec<u64> = buffers.iter().map(|buffer| buffer.bytes.0).collect();
+        assert_eq!(sizes, [1200, 1200, 1200, 800, 800]);
+        grow(-1_000_000, &mut buffers);
+        assert_eq!(buffers[0].bytes, Bytes(0));
+    }
 
     #[test]
     fn shared_states_take_their_part_and_results_stay_whole() {

@@ -44,9 +44,6 @@ impl Transform for FuseEmbeddingBags {
                 "kernels that were never traced are not regrouped: put this step before place-on-gpu",
             );
         }
-        for (node, work) in draft.base().sparse_updates() {
-            draft.show_work(node, work);
-        }
         let tasks = tasks_by_operator(graph);
         let mut changed = 0;
         for group in &groups {

@@ -132,7 +132,7 @@ impl InsertOperator {
         for node in kernels.filter(|&node| !draft.is_removed(node)) {
             let operator = graph.tasks[node].operator;
             if let Some(id) = operator.filter(|id| graph.operators[id.0 as usize].name == name) {
-                measured.entry(id).or_default().push(draft.price(node));
+                measured.entry(id).or_default().push(draft.price_without_figures(node));
             }
         }
         measured

@@ -54,7 +54,7 @@ impl Transform for ResizeBatch {
     fn apply(&self, draft: &mut Draft<'_>, context: &Context) -> StepReport {
         let base = draft.base();
         let Some(old) = self.from.or(base.graph().batch_size) else {
-            return StepReport::nothing("the trace does not tell its batch size: `resize-batch N from B` does");
+            return StepReport::nothing(base.graph().why_no_batch());
         };
         if let Some(scaling) = context.batch_scaling.as_ref().filter(|scaling| scaling.fit(base.graph(), old)) {
             return learned(draft, scaling, (old, self.batch));
@@ -123,7 +123,8 @@ fn learned(draft: &mut Draft<'_>, scaling: &BatchScaling, (old, new): (u64, u64)
     let mut unmatched = Vec::new();
     for node in graph.tasks.node_indices().filter(|&node| graph.tasks[node].duration > DurNs::ZERO) {
         let traced = graph.tasks[node].duration;
-        let over_traced = |draft: &Draft<'_>| draft.price(node).duration.0.max(1) as f64 / traced.0 as f64;
+        let over_traced =
+            |draft: &Draft<'_>| draft.price_without_figures(node).duration.0.max(1) as f64 / traced.0 as f64;
         let modelled = Modelled { other: over_traced(&other), new: over_traced(draft) };
         if let Some(ratio) = scaling.ratio(node, new, modelled) {
             draft.correct(node, None);
@@ -219,13 +220,15 @@ fn scaled(work: &Work, ratio: f64) -> Work {
 
 /// Updates of sparse parameters touch as many rows as were looked up.
 fn resize_sparse(draft: &mut Draft<'_>, ratio: f64) {
-    for (node, work) in draft.base().sparse_updates() {
+    let base = draft.base();
+    for node in base.sparse_updates() {
+        let Some(work) = base.work(node) else { continue };
         if let Shape::Embedding { batch, rows, tables, pooling, dim, backward, ref reuse } = work.shape {
             let (batch, reuse) = ((batch as f64 * ratio).round() as u64, reuse.clone());
             let shape = Shape::Embedding { batch, rows, tables, pooling, dim, backward, reuse };
             let flop = crate::units::Flop(work.flop.0 * ratio);
-            let new = Work { flop, shape, ..scaled(&work, ratio) };
-            draft.set_works(node, work, new);
+            let new = Work { flop, shape, ..scaled(work, ratio) };
+            draft.set_work(node, new);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::cost::Provenance;
+use crate::cost::{Family, Provenance};
 use crate::device::DeviceKind;
 use crate::graph::{NodeId, TaskKind};
 use crate::scenario::context::Context;
@@ -56,19 +56,26 @@ impl Transform for SwapGpu {
         if works.is_empty() && draft.added().is_empty() {
             return StepReport::nothing("no device work to move: use place-on-gpu");
         }
+        if let Some(why) = context.unknown_device(graph) {
+            return StepReport::nothing(why);
+        }
         let is_there = draft.devices().iter().all(|now| *now == device) && (self.host - 1.0).abs() < f64::EPSILON;
         for rank in 0..draft.devices().len() {
             draft.set_device(rank, device.clone());
         }
+        draft.choose_units();
         let (collectives, kernels): (Vec<_>, Vec<_>) =
             works.into_iter().partition(|&node| matches!(graph.tasks[node].kind, TaskKind::Collective(_)));
         let added = draft.added().iter().filter(|added| added.kind.is_device()).count();
         let summary = format!("{} on {}", count(kernels.len() + added, "task"), device.name);
-        let mut report = survey(draft, kernels, summary);
+        let mut report = survey(draft, kernels.iter().copied(), summary);
         report.changed += added;
         report.changed += self.scale_host(draft);
         recost_collectives(draft, &collectives, &mut report);
-        note_unknown(&mut report, context);
+        if draft.gained_tf32() && kernels.iter().any(|&node| draft.family(node) == Some(Family::Conv)) {
+            let tf32 = "convolutions of 32-bit floats are taken to run in TF32 there, as frameworks do by default";
+            report.say(Effect::assumption(tf32));
+        }
         report.is_met = is_there;
         report
     }
@@ -108,14 +115,5 @@ fn recost_collectives(draft: &Draft<'_>, collectives: &[NodeId], report: &mut St
         let time: DurNs = tasks.iter().map(|&(_, time)| time).sum();
         let why = "link or size not known: they keep their times, swap-link changes the interconnect";
         report.say(Effect::kept(format!("{}, {time}: {why}", count(tasks.len(), "collective")), tasks));
-    }
-}
-
-fn note_unknown(report: &mut StepReport, context: &Context) {
-    if let Some(unknown) =
-        context.devices.iter().find(|device| !device.recognised && device.profile.kind == DeviceKind::Gpu)
-    {
-        let taken = format!("the traced device is not in the catalog: taken as {}", unknown.profile.name);
-        report.say(Effect::assumption(taken));
     }
 }

@@ -1,0 +1,109 @@
+//! The batch size that operators' arguments show: one size, several that are as likely, or none.
+
+use rustc_hash::FxHashMap;
+
+use crate::intern::NameTable;
+
+use super::{Operands, Operator};
+
+/// Operators whose first dimension is the batch.
+const BATCHED: [&str; 6] =
+    ["aten::linear", "aten::conv2d", "aten::convolution", "aten::embedding", "aten::layer_norm", "aten::batch_norm"];
+
+/// What the batch may be, the likeliest first; one where it is told.
+///
+/// The most frequent first dimension of operators that carry the batch there (the larger of equally frequent ones) is the batch, but
+/// where most of those tensors are `[size, smaller, width]` and neither an image nor a list of indices has that size first: then they
+/// may be sequences of a batch in the second dimension, as language models of some frameworks have them. Indices that have the
+/// smaller size first settle it.
+///
+/// # Complexity
+/// O(operators).
+pub(super) fn candidates(operators: &[Operator], operands: &[Operands], names: &NameTable) -> Vec<u64> {
+    let known = BATCHED.map(|name| names.find(name));
+    let of = |operator: &Operator| operator.operands.and_then(|id| operands.get(id.0 as usize));
+    let batched = || operators.iter().filter(|operator| known.contains(&Some(operator.name)));
+    let mut counts: FxHashMap<u64, usize> = FxHashMap::default();
+    for operands in batched().filter_map(of) {
+        if let Some(&size) = operands.dims(0).and_then(<[u64]>::first) {
+            *counts.entry(size).or_default() += 1;
+        }
+    }
+    let Some((&first, &count)) = counts.iter().max_by_key(|&(&size, &count)| (count, size)) else { return Vec::new() };
+    let second = batched().filter_map(of).filter_map(|operands| match operands.dims(0)? {
+        &[size, second, _] if size == first && second > 1 && second < first => Some(second),
+        _ => None,
+    });
+    let mut seconds: FxHashMap<u64, usize> = FxHashMap::default();
+    for size in second {
+        *seconds.entry(size).or_default() += 1;
+    }
+    let Some((&second, &sequences)) = seconds.iter().max_by_key(|&(&size, &count)| (count, size)) else {
+        return vec![first];
+    };
+    // Images and indices have the batch first wherever they are.
+    let told = |size: u64| {
+        let is_told = |operands: &Operands| {
+            let indices = operands.dims(1).filter(|dims| dims.len() == 2 && dims[0] == size).is_some();
+            operands.dims(0).is_some_and(|dims| dims.len() > 3 && dims[0] == size) || indices
+        };
+        let embeds = names.find("aten::embedding");
+        let tells = |operator: &&Operator| {
+            Some(operator.name) == embeds
+                || of(operator).is_some_and(|it| it.dims(0).is_some_and(|dims| dims.len() > 3))
+        };
+        batched().filter(tells).filter_map(of).any(is_told)
+    };
+    match (2 * sequences > count && !told(first), told(second)) {
+        (false, _) => vec![first],
+        (true, true) => vec![second],
+        (true, false) => vec![first, second],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::{DType, LaneId, Operand, OperandsId, OperatorId, Phase};
+    use crate::intern::NameId;
+    use crate::trace::EventId;
+    use crate::units::{DurNs, TimeNs};
+
+    fn found(calls: &[(&str, &[&[u64]])]) -> Vec<u64> {
+        let mut names = NameTable::default();
+        let tensor = |dims: &&[u64]| Operand::Tensor { dims: dims.to_vec(), dtype: Some(DType::Fp32), id: None };
+        let operands: Vec<Operands> = calls
+            .iter()
+            .map(|(_, tensors)| Operands { inputs: tensors.iter().map(tensor).collect(), outputs: Vec::new() })
+            .collect();
+        let operators: Vec<Operator> = (0..)
+            .zip(calls)
+            .map(|(at, (name, _))| Operator {
+                name: names.intern(name),
+                parent: None,
+                subtree_end: OperatorId(at + 1),
+                lane: LaneId(0),
+                event: EventId(0),
+                start: TimeNs(0),
+                dur: DurNs(0),
+                operands: Some(OperandsId(at)),
+                phase: Phase::Forward,
+                forward: None,
+                module: NameId(0),
+            })
+            .collect();
+        candidates(&operators, &operands, &names)
+    }
+
+    #[test]
+    fn a_batch_in_the_first_or_the_second_dimension_is_offered_where_nothing_tells() {
+        let linear: (&str, &[&[u64]]) = ("aten::linear", &[&[2048, 4, 4096], &[4096, 4096]]);
+        assert_eq!(found(&[linear, linear]), [2048, 4]);
+        assert_eq!(found(&[linear, linear, ("aten::embedding", &[&[32_000, 4096], &[4, 2048]])]), [4]);
+        assert_eq!(found(&[linear, linear, ("aten::embedding", &[&[32_000, 4096], &[2048, 4]])]), [2048]);
+        assert_eq!(found(&[("aten::linear", &[&[4, 2048, 4096], &[4096, 4096]])]), [4]);
+        let patches: (&str, &[&[u64]]) = ("aten::linear", &[&[512, 196, 768], &[768, 768]]);
+        assert_eq!(found(&[patches, patches, ("aten::conv2d", &[&[512, 3, 224, 224], &[768, 3, 16, 16]])]), [512]);
+        assert_eq!(found(&[]), [0_u64; 0]);
+    }
+}

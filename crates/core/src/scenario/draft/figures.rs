@@ -1,0 +1,188 @@
+//! Figures of a hypothetical device: what each task takes on it over what it takes on the device with its own figures.
+//!
+//! The fits of that very device have no say in it, since they do not know what its figures do.
+
+use std::collections::BTreeMap;
+use std::collections::hash_map::Entry;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rustc_hash::FxHashMap;
+
+use crate::cost::Work;
+use crate::device::{DeviceKind, DeviceProfile, LinkProfile};
+use crate::graph::TaskKind;
+
+use super::{Draft, Layout, Node};
+
+/// A figure of a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Figure {
+    /// Memory bandwidth.
+    DramBandwidth,
+    /// All arithmetic rates.
+    Flops,
+    /// Bandwidth between devices.
+    Link,
+    /// Bandwidth to the host.
+    HostLink,
+}
+
+/// By what each figure of every device is multiplied.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Figures([f64; 4]);
+
+impl Default for Figures {
+    fn default() -> Self {
+        Self([1.0; 4])
+    }
+}
+
+impl Figures {
+    fn factor(self, figure: Figure) -> f64 {
+        self.0[figure as usize]
+    }
+
+    /// The figures that bound a kind of task.
+    fn bounding(kind: TaskKind) -> &'static [Figure] {
+        match kind {
+            TaskKind::Collective(_) => &[Figure::Link],
+            TaskKind::Memcpy => &[Figure::DramBandwidth, Figure::Flops, Figure::HostLink],
+            kind if kind.is_device() => &[Figure::DramBandwidth, Figure::Flops],
+            _ => &[],
+        }
+    }
+
+    /// `ratio` between that of the figure with the largest effect and none.
+    fn bounded(self, kind: TaskKind, ratio: f64) -> f64 {
+        let factors = || Self::bounding(kind).iter().map(|&figure| self.factor(figure).recip());
+        ratio
+            .clamp(factors().fold(1.0, |low, it| low * it.min(1.0)), factors().fold(1.0, |high, it| high * it.max(1.0)))
+    }
+
+    /// `device` with its figures multiplied, under a name of its own so that no fit takes it for the real one.
+    fn hypothetical(self, device: &DeviceProfile) -> DeviceProfile {
+        let mut changed = device.clone();
+        changed.lineage.insert(0, device.id.clone());
+        changed.id = format!("{} hypothetical", device.id);
+        changed.scale_memory_bandwidth(self.factor(Figure::DramBandwidth));
+        changed.peak.values_mut().for_each(|rate| rate.0 *= self.factor(Figure::Flops));
+        changed.host_link.0 *= self.factor(Figure::HostLink);
+        changed
+    }
+}
+
+/// Ratios by the address of the work, which is kept, and the rank; `None` where no model tells.
+type Known = FxHashMap<(usize, usize), (Arc<Work>, Option<f64>)>;
+
+/// Ratios that were worked out.
+#[derive(Debug, Default)]
+pub(super) struct Ratios(Mutex<Known>);
+
+impl Clone for Ratios {
+    fn clone(&self) -> Self {
+        Self(Mutex::new(self.known().clone()))
+    }
+}
+
+impl Ratios {
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn clear(&self) {
+        self.known().clear();
+    }
+}
+
+impl Draft<'_> {
+    /// Multiplies a figure of every device.
+    pub fn scale_figure(&mut self, figure: Figure, factor: f64) {
+        self.machine.figures.0[figure as usize] *= factor;
+        self.ratios.clear();
+        self.touch_all(|draft, node| Figures::bounding(draft.graph().tasks[node].kind).contains(&figure));
+    }
+
+    /// The tasks that a figure may bound.
+    pub fn bounded_by(&self, figure: Figure) -> Vec<Node> {
+        self.nodes().filter(|&node| Figures::bounding(self.kind_of(node)).contains(&figure)).collect()
+    }
+
+    /// What a task takes for the figures that edits multiplied, over what it would take without; `None` where no model tells.
+    pub fn figure_ratio(&self, node: Node) -> Option<f64> {
+        if self.machine.figures == Figures::default() || Figures::bounding(self.kind_of(node)).is_empty() {
+            return Some(1.0);
+        }
+        let (work, rank) = (self.shared_work_of(node)?, self.rank_of(self.lane_of(node)));
+        let key = (Arc::as_ptr(&work).addr(), rank);
+        if let Some((_, ratio)) = self.ratios.known().get(&key) {
+            return *ratio;
+        }
+        let ratio = self.work_out_ratios(self.kind_of(node), rank, &[&work]).pop().flatten();
+        self.ratios.known().insert(key, (work, ratio));
+        ratio
+    }
+
+    /// Works out the ratios of all tasks together, which takes the models a fraction of the time.
+    pub(super) fn predict_figures(&self) {
+        if self.machine.figures == Figures::default() {
+            return;
+        }
+        let mut open: BTreeMap<usize, Vec<Arc<Work>>> = BTreeMap::new();
+        for node in self.nodes().filter(|&node| self.kind_of(node) == TaskKind::Kernel) {
+            let (Some(work), rank) = (self.shared_work_of(node), self.rank_of(self.lane_of(node))) else { continue };
+            let key = (Arc::as_ptr(&work).addr(), rank);
+            if let Entry::Vacant(unknown) = self.ratios.known().entry(key) {
+                unknown.insert((Arc::clone(&work), None));
+                open.entry(rank).or_default().push(work);
+            }
+        }
+        for (rank, works) in open {
+            let asked: Vec<&Work> = works.iter().map(AsRef::as_ref).collect();
+            let ratios = self.work_out_ratios(TaskKind::Kernel, rank, &asked);
+            let keyed = works.into_iter().zip(ratios);
+            self.ratios.known().extend(keyed.map(|(work, ratio)| ((Arc::as_ptr(&work).addr(), rank), (work, ratio))));
+        }
+    }
+
+    fn work_out_ratios(&self, kind: TaskKind, rank: usize, works: &[&Work]) -> Vec<Option<f64>> {
+        let figures = self.machine.figures;
+        let Some(device) = self.device(rank).filter(|device| device.kind == DeviceKind::Gpu) else {
+            return vec![None; works.len()];
+        };
+        let ratio = |before: f64, after: f64| (before > 0.0).then(|| figures.bounded(kind, after / before));
+        if matches!(kind, TaskKind::Collective(_)) {
+            let time = |work| self.link_times(work, device, figures.factor(Figure::Link));
+            return works.iter().map(|work| time(work).and_then(|(before, after)| ratio(before, after))).collect();
+        }
+        let on = |figures: Figures| self.context.models.estimates(works, &figures.hypothetical(device));
+        let pairs = on(Figures::default()).into_iter().zip(on(figures));
+        pairs.map(|(now, then)| ratio(now?.duration.0 as f64, then?.duration.0 as f64)).collect()
+    }
+
+    /// A collective's time over its link, and over one with `factor` times the bandwidth, in µs.
+    fn link_times(&self, work: &Work, device: &DeviceProfile, factor: f64) -> Option<(f64, f64)> {
+        let own = || self.context.models.links().of_device(&device.id);
+        let link = self.interconnect().or_else(own)?;
+        let between = self.topology(link, self.layout()).between.cloned();
+        let time = |link: &LinkProfile, between: Option<LinkProfile>| {
+            let layout = Layout { link: between, ..self.layout().clone() };
+            Some(self.topology(link, &layout).transfer(work)?.us)
+        };
+        let faster = |link: &LinkProfile| faster(link, factor);
+        Some((time(link, between.clone())?, time(&faster(link), between.as_ref().map(faster))?))
+    }
+}
+
+/// The link with its bandwidth multiplied; the latency stays.
+fn faster(link: &LinkProfile, factor: f64) -> LinkProfile {
+    let mut faster = link.clone();
+    faster.gb_s *= factor;
+    for curve in &mut faster.curves {
+        let latency = curve.us.first().copied().unwrap_or(0.0);
+        for us in &mut curve.us {
+            *us = latency + (*us - latency) / factor;
+        }
+        curve.fit = curve.fit.map(|fit| fit.scaled(factor));
+    }
+    faster
+}

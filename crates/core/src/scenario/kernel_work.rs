@@ -1,0 +1,67 @@
+//! What each task of a scenario has to do: the one reading that models, tables of operators, rooflines and layers share.
+
+use std::sync::Arc;
+
+use crate::cost::{Family, Work, family_of_task};
+use crate::graph::{ExecutionGraph, NodeId};
+
+use super::works::{Class, Sharing, Works};
+
+/// The work of the tasks of an edited graph, by node: traced ones, then those that edits added.
+#[derive(Clone, Debug)]
+pub struct KernelWork {
+    pub(super) traced: Arc<Works>,
+    /// Class of each traced task; empty while none changed.
+    pub(super) class_of: Vec<u32>,
+    /// Classes beyond the traced ones.
+    pub(super) classes: Vec<Class>,
+    /// Traced tasks that were taken out, in order.
+    pub(super) removed: Vec<NodeId>,
+    /// What added tasks have to do, in order.
+    pub(super) added: Vec<Option<Arc<Work>>>,
+}
+
+impl KernelWork {
+    /// The work of the tasks of `graph`.
+    ///
+    /// # Complexity
+    /// O(tasks + operators).
+    pub fn of(graph: &ExecutionGraph) -> Self {
+        Self::untouched(Arc::new(Works::of_graph(graph, Sharing::of_graph(graph))))
+    }
+
+    pub(super) fn untouched(traced: Arc<Works>) -> Self {
+        Self { traced, class_of: Vec::new(), classes: Vec::new(), removed: Vec::new(), added: Vec::new() }
+    }
+
+    /// The work of a task; `None` where it is not known, or the task was taken out.
+    pub fn work(&self, node: NodeId) -> Option<&Work> {
+        match node.index().checked_sub(self.traced.of_node.len()) {
+            Some(added) => self.added.get(added)?.as_deref(),
+            None => self.class(node)?.work.as_deref(),
+        }
+    }
+
+    /// The family of `node`, a task of `graph`: that of its work, else by names alone.
+    pub fn family(&self, graph: &ExecutionGraph, node: NodeId) -> Family {
+        let by_name = || family_of_task(graph, &graph.tasks[node]);
+        self.work(node).map_or_else(by_name, |work| work.family)
+    }
+
+    /// Whether an edit took a traced task out.
+    pub fn is_removed(&self, node: NodeId) -> bool {
+        self.removed.binary_search(&node).is_ok()
+    }
+
+    fn class(&self, node: NodeId) -> Option<&Class> {
+        if self.is_removed(node) {
+            return None;
+        }
+        let of_node = if self.class_of.is_empty() { &self.traced.of_node } else { &self.class_of };
+        let class = *of_node.get(node.index())? as usize;
+        match class.checked_sub(self.traced.classes.len()) {
+            Some(own) => self.classes.get(own),
+            None => self.traced.classes.get(class),
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! A task has one price: what edits of attributes make of it does not depend on their order, and what is shown of its work is what
+//! it was priced by.
+
+use retime_core::analysis::edited::Edited;
+use retime_core::analysis::lanes::Times;
+use retime_core::analysis::operators::Level;
+use retime_core::analysis::roofline::{Place, points};
+use retime_core::graph::TaskKind;
+use retime_core::scenario::Resolved;
+use retime_core::sim::{Schedule, simulate};
+
+use crate::support::jobs::{Opened, of_sample, of_shared};
+
+const ON_GPU: &str = "dlrm-ddp-b256-on-v100.predicted.json.gz";
+
+/// Edits of attributes, and one that repeats what others edit.
+const ATTRIBUTES: [&str; 8] = [
+    "resize-batch 1024",
+    "mixed-precision bf16",
+    "swap-gpu H100-SXM",
+    "scale-device dram_bw x2",
+    "scale-device flops x0.5",
+    // Not of all kernels: casts that come later are none of those chosen.
+    "scale family=gemm x0.5",
+    "swap-link NVLink4",
+    "accumulate 3",
+];
+
+/// What all device work takes.
+fn device_time(resolved: &Resolved) -> f64 {
+    let graph = &resolved.graph;
+    let traced = graph.tasks.node_indices().filter(|&node| graph.tasks[node].kind.is_device());
+    let traced = traced.filter(|&node| !resolved.is_removed(node)).map(|node| resolved.prediction(node).duration.0);
+    let added = resolved.added.iter().filter(|added| added.kind.is_device()).map(|added| added.prediction.duration.0);
+    traced.chain(added).sum::<i64>() as f64
+}
+
+fn assert_commute(opened: &Opened) {
+    let base = device_time(&opened.resolve(&[]));
+    assert!(device_time(&opened.resolve(&["scale-device dram_bw x2"])) < 0.99 * base, "{}", opened.name);
+    for (at, first) in ATTRIBUTES.iter().enumerate() {
+        for second in &ATTRIBUTES[at + 1..] {
+            let [one, other] = [[*first, *second], [*second, *first]].map(|lines| device_time(&opened.resolve(&lines)));
+            assert!((one / other - 1.0).abs() < 1e-3, "{}: {first}, {second}: {one} against {other}", opened.name);
+        }
+    }
+}
+
+#[test]
+fn edits_of_attributes_give_the_same_in_any_order() {
+    assert_commute(of_sample(ON_GPU));
+    for path in ["resnet50-v100-dataloader/workers4.pt.trace.json.gz", "recsys-a100x8-rank3/control.json.gz"] {
+        if let Some(opened) = of_shared(path) {
+            assert_commute(opened);
+        }
+    }
+}
+
+/// Arithmetic and traffic of all work on the roofline plot.
+fn load(resolved: &Resolved) -> (f64, f64) {
+    let edited = Edited::of(resolved);
+    let mut schedule = Schedule::default();
+    simulate(&edited.timed, &mut schedule);
+    let times = Times::Simulated { timed: &edited.timed, schedule: &schedule };
+    let place = Place { device: &resolved.devices[0], factors: [1.0; 3] };
+    let model = points((&edited.graph, &edited.works), times, &place, Level::Model).remove(0);
+    (model.load.flop, model.load.bytes)
+}
+
+#[test]
+fn rooflines_show_the_work_that_edits_made_of_the_traced_one() {
+    let opened = of_sample(ON_GPU);
+    let (flop, bytes) = load(&opened.resolve(&[]));
+    let (narrow_flop, narrow_bytes) = load(&opened.resolve(&["mixed-precision bf16"]));
+    assert!(narrow_bytes < 0.95 * bytes, "16 bits are half as many bytes: {narrow_bytes} of {bytes}");
+    assert!((narrow_flop / flop - 1.0).abs() < 0.05, "and as much arithmetic: {narrow_flop} of {flop}");
+    let (large, _) = load(&opened.resolve(&["resize-batch 1024"]));
+    assert!(large > 3.0 * flop, "four times the batch: {large} of {flop}");
+    assert!(load(&opened.resolve(&["remove family=gemm"])).0 < 0.5 * flop, "what was removed does nothing");
+    let (merged, _) = load(&opened.resolve(&["fuse-optimizer"]));
+    assert!((merged / flop - 1.0).abs() < 1e-9, "fused tasks count once: {merged} of {flop}");
+}
+
+#[test]
+fn repeated_tasks_take_what_later_edits_make_of_those_they_repeat() {
+    let opened = of_sample(ON_GPU);
+    for edit in ["resize-batch 1024", "overheads mean", "scale-device dram_bw x2", "swap-gpu H100-SXM"] {
+        let resolved = opened.resolve(&["accumulate 2", edit]);
+        let copies = resolved.added.iter().filter(|added| added.kind == TaskKind::Kernel).count();
+        assert!(copies > 0);
+        let once = device_time(&opened.resolve(&[edit]));
+        assert!(device_time(&resolved) > 1.2 * once && device_time(&resolved) < 2.0 * once + 1.0, "{edit}");
+    }
+}

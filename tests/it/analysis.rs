@@ -237,6 +237,7 @@ fn the_path_of_an_edited_scenario_goes_through_what_the_edit_added() {
         kept: Vec::new(),
         graph: Arc::new(graph),
         timed: Arc::new(timed),
+        cycle: Arc::default(),
         changes: Vec::new(),
         removed: Vec::new(),
         added: vec![added],

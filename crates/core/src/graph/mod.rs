@@ -5,6 +5,7 @@
 
 mod batch_size;
 pub mod build;
+pub mod copies;
 pub mod dependency;
 pub mod invariants;
 pub mod iteration;
@@ -21,6 +22,7 @@ use crate::trace::RecordedDevice;
 use crate::units::{DurNs, TimeNs};
 
 pub use build::{BuildError, BuildOptions, ReplayConstants, build, build_folded, build_lowered};
+pub use copies::{Copies, CopyStep};
 pub use dependency::{Dependency, DependencyKind};
 pub use iteration::IterationChoice;
 pub use operand::{DType, Operand, Operands, OperandsId};

@@ -7,7 +7,7 @@ use petgraph::visit::EdgeRef;
 
 use crate::cost::overhead::{OverheadSpans, ProfilerCost, statistics};
 use crate::cost::{Family, Overheads, Work};
-use crate::graph::{Dependency, ExecutionGraph, Lane, LaneId, NodeId, Phase, TimedGraph};
+use crate::graph::{Copies, Dependency, ExecutionGraph, Lane, LaneId, NodeId, Phase, TimedGraph};
 use crate::units::DurNs;
 
 use super::batch::BatchPlan;
@@ -17,6 +17,7 @@ use super::roles::Roles;
 use super::tables::{TableFacts, Tables};
 use super::works::{Class, Sharing, Works, tasks_of_operators};
 use crate::memory::JobMemory;
+use crate::sim::Cycle;
 
 /// An untouched graph, shared by all scenarios on it.
 #[derive(Debug)]
@@ -31,6 +32,8 @@ pub struct Base {
     told: OnceLock<Arc<Works>>,
     host: OnceLock<(OverheadSpans, Arc<Overheads>)>,
     iteration_tasks: OnceLock<Vec<bool>>,
+    copies: OnceLock<Copies>,
+    cycle: OnceLock<Arc<Cycle>>,
     phases: OnceLock<Vec<Phase>>,
     roles: OnceLock<Roles>,
     tasks_of_operators: OnceLock<Vec<u32>>,
@@ -79,6 +82,8 @@ impl Base {
             told: OnceLock::new(),
             host: OnceLock::new(),
             iteration_tasks: OnceLock::new(),
+            copies: OnceLock::new(),
+            cycle: OnceLock::new(),
             phases: OnceLock::new(),
             roles: OnceLock::new(),
             tasks_of_operators: OnceLock::new(),
@@ -132,6 +137,16 @@ impl Base {
     /// [`ExecutionGraph::iteration_tasks`], found when first asked for.
     pub fn iteration_tasks(&self) -> &[bool] {
         self.iteration_tasks.get_or_init(|| self.graph.iteration_tasks())
+    }
+
+    /// Its tasks by step, sorted when first asked for.
+    pub(super) fn copies(&self) -> &Copies {
+        self.copies.get_or_init(|| Copies::of(&self.graph))
+    }
+
+    /// Its chosen step closed into a loop, by `close` when first asked for.
+    pub(super) fn cycle(&self, close: impl FnOnce() -> Cycle) -> &Arc<Cycle> {
+        self.cycle.get_or_init(|| Arc::new(close()))
     }
 
     /// The part of training of each operator as a user means it, found when first asked for.

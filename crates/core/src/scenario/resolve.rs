@@ -17,6 +17,7 @@ use super::step::Scenario;
 use super::tables::TablePlacement;
 use super::transform::{StepReport, kept};
 use crate::memory::JobMemory;
+use crate::sim::Cycle;
 use crate::units::DurNs;
 
 /// A scenario worked out on its base.
@@ -26,6 +27,8 @@ pub struct Resolved {
     pub graph: Arc<ExecutionGraph>,
     /// What the simulator runs.
     pub timed: Arc<TimedGraph>,
+    /// Its chosen step closed into a loop.
+    pub cycle: Arc<Cycle>,
     /// The tasks before this one are those of the base and take as long; `None` where the graph was built anew.
     pub unchanged: Option<TaskId>,
     /// Traced tasks whose duration changed, by node.
@@ -182,9 +185,11 @@ fn finish(mut draft: Draft<'_>, mut reports: Vec<StepReport>) -> Resolved {
     let untouched = prices.changes.is_empty() && !draft.is_restructured();
     let timed = || (!untouched).then(|| lower::lower(&draft, &prices));
     let (lowered, memory) = rayon::join(timed, || memory::edited(&draft));
-    let (timed, unchanged, rows, cyclic) = match lowered {
-        Some(lowered) => (Arc::new(lowered.timed), lowered.unchanged, lowered.added, lowered.cyclic),
-        None => (base.timed().clone(), Some(TaskId(base.timed().len() as u32)), Vec::new(), 0),
+    let (timed, cycle, unchanged, rows, cyclic) = match lowered {
+        Some(lowered) => (Arc::new(lowered.timed), lowered.cycle, lowered.unchanged, lowered.added, lowered.cyclic),
+        None => {
+            (base.timed().clone(), lower::cycle_of_base(&draft), Some(TaskId(base.timed().len() as u32)), Vec::new(), 0)
+        }
     };
     report_cycles(&mut reports, cyclic);
     let removed: Vec<NodeId> = draft.removed().collect();
@@ -219,6 +224,7 @@ fn finish(mut draft: Draft<'_>, mut reports: Vec<StepReport>) -> Resolved {
     Resolved {
         graph: base.graph().clone(),
         timed,
+        cycle,
         unchanged,
         changes: prices.changes,
         removed,

@@ -1,8 +1,10 @@
 //! The simulator: longest path over a timed graph. Sees durations and lags only.
 
+pub mod cycle;
 pub mod schedule;
 pub mod slack;
 
+pub use cycle::{CarriedEnd, Cycle, SteadyPeriod, steady};
 pub use schedule::Schedule;
 pub use slack::slack;
 

@@ -1,15 +1,16 @@
 //! A timed graph anew: rows of tasks whose dependencies stay are copied, all others are written.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use crate::graph::timed::{NO_TASK, joints};
 use crate::graph::{TaskId, TimedGraph};
 use crate::scenario::draft::{Added, Draft};
 use crate::units::DurNs;
 
-use super::Lowered;
 use super::changed::Changed;
 use super::durations::Durations;
+use super::{Lowered, cycle};
 
 /// Tasks keep the base's order but where one has to wait for a later one, which then comes before it; an added task stands
 /// right after the traced one beside which it is listed.
@@ -49,8 +50,9 @@ pub(super) fn rebuild(draft: &Draft<'_>, changed: Changed, durations: &Durations
     writer.write_all(from..traced as u32, draft);
     let Writer { mut timed, task_of, cyclic, .. } = writer;
     timed.task_of.copy_from_slice(&task_of[..traced]);
-    let added = task_of[traced..].iter().map(|&task| TaskId(task)).collect();
-    Lowered { timed, unchanged: None, added, cyclic }
+    let added: Vec<TaskId> = task_of[traced..].iter().map(|&task| TaskId(task)).collect();
+    let cycle = Arc::new(cycle::cycle(draft, &timed, &added));
+    Lowered { timed, cycle, unchanged: None, added, cyclic }
 }
 
 /// Writes tasks, each after what it waits for.

@@ -18,6 +18,7 @@ const SHOWN: usize = 20;
 #[derive(Debug, Serialize)]
 struct Answer {
     base_simulated_ns: DurNs,
+    base_steady_ns: DurNs,
     #[serde(flatten)]
     advice: Advice,
 }
@@ -31,7 +32,10 @@ pub fn run(args: &AdviseArgs, iteration: Iteration) -> Result<()> {
         args.target.as_deref().map(parse_target).transpose().map_err(|error| Misuse(format!("--target {error}")))?;
     let Opened { engine, loaded, outcome, .. } = Opened::of(&args.common, iteration)?;
     let Some(advice) = advise(&engine, &loaded, &outcome, target, &|| false) else { return Ok(()) };
-    let json = input::Envelope::new(&loaded, Answer { base_simulated_ns: outcome.summary.simulated_ns, advice });
+    let json = input::Envelope::new(
+        &loaded,
+        Answer { base_simulated_ns: outcome.summary.simulated_ns, base_steady_ns: outcome.summary.steady_ns, advice },
+    );
     let answer = &json.answer;
     let options = || options(&answer.advice.options);
     output::write(&args.common.input.output, &json, |out| describe(answer, out), options)?;
@@ -40,7 +44,7 @@ pub fn run(args: &AdviseArgs, iteration: Iteration) -> Result<()> {
 
 fn describe(answer: &Answer, out: &mut dyn Write) -> io::Result<()> {
     let Advice { options: found, sensitivity, goal, .. } = &answer.advice;
-    writeln!(out, "iteration {}; each option on top of it\n", answer.base_simulated_ns)?;
+    writeln!(out, "iteration {}; each option on top of it\n", answer.base_steady_ns)?;
     if found.is_empty() {
         writeln!(out, "{}", answer.advice.none())?;
     } else {
@@ -71,6 +75,7 @@ fn options(found: &[AdvisedOption]) -> output::Table {
         "gain_percent",
         "of",
         "simulated_ns",
+        "steady_ns",
         "low_ns",
         "high_ns",
         "memory_bytes",
@@ -83,6 +88,7 @@ fn options(found: &[AdvisedOption]) -> output::Table {
             format!("{:.2}", 100.0 * option.gain),
             if option.is_per_sample { "sample" } else { "iteration" }.to_owned(),
             option.simulated_ns.0.to_string(),
+            option.steady_ns.0.to_string(),
             option.error_band.low_ns.0.to_string(),
             option.error_band.high_ns.0.to_string(),
             option.memory_bytes.map_or("–".to_owned(), |bytes| bytes.0.to_string()),

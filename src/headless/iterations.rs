@@ -109,6 +109,8 @@ struct Times {
     measured: Spread,
     base_simulated: Spread,
     simulated: Spread,
+    base_steady: Spread,
+    steady: Spread,
 }
 
 fn simulate(args: &ScenarioCommand) -> Result<()> {
@@ -121,6 +123,8 @@ fn simulate(args: &ScenarioCommand) -> Result<()> {
         measured: spread(|summary| summary.measured_ns),
         base_simulated: spread(|summary| summary.base_simulated_ns),
         simulated: spread(|summary| summary.simulated_ns),
+        base_steady: spread(|summary| summary.base_steady_ns),
+        steady: spread(|summary| summary.steady_ns),
     };
     let json = answer(&loaded, found, summary);
     let edited = json.answer.iterations.iter().any(|row| !row.answer.steps.is_empty());
@@ -129,7 +133,8 @@ fn simulate(args: &ScenarioCommand) -> Result<()> {
         output::text(&times(&json.answer.iterations), out)?;
         json.answer.summary.measured.line("measured", out)?;
         json.answer.summary.base_simulated.line("replayed", out)?;
-        if edited { json.answer.summary.simulated.line("simulated", out) } else { Ok(()) }
+        json.answer.summary.base_steady.line("repeated", out)?;
+        if edited { json.answer.summary.steady.line("simulated", out) } else { Ok(()) }
     };
     output::write(&args.input.output, &json, text, || times(&json.answer.iterations))?;
     Ok(())
@@ -143,11 +148,12 @@ fn times(rows: &[Row<Simulated>]) -> output::Table {
         "error %",
         "unexplained %",
         "simulated_ns",
+        "steady_ns",
         "change %",
         "gpu_busy",
     ]);
     for Row { name, answer: Simulated { summary, .. }, .. } in rows {
-        let change = summary.simulated_ns.0 as f64 / summary.base_simulated_ns.0.max(1) as f64 - 1.0;
+        let change = summary.steady_ns.0 as f64 / summary.base_steady_ns.0.max(1) as f64 - 1.0;
         table.row([
             name.clone(),
             summary.measured_ns.0.to_string(),
@@ -155,6 +161,7 @@ fn times(rows: &[Row<Simulated>]) -> output::Table {
             format!("{:+.3}", 100.0 * summary.replay_error),
             format!("{:.2}", 100.0 * summary.unexplained_share),
             summary.simulated_ns.0.to_string(),
+            summary.steady_ns.0.to_string(),
             format!("{:+.2}", 100.0 * change),
             format!("{:.4}", summary.gpu_busy),
         ]);

@@ -74,20 +74,24 @@ fn describe(loaded: &Loaded, outcome: &Outcome, out: &mut dyn Write) -> io::Resu
         None => writeln!(out, "  measured    {}", summary.measured_ns)?,
     }
     replay(summary, out)?;
+    writeln!(out, "  compared    {}: {}", summary.base_steady_ns, summary.basis_sentence())?;
     if !outcome.steps.is_empty() {
-        let change = summary.simulated_ns.0 as f64 / summary.base_simulated_ns.0.max(1) as f64 - 1.0;
-        let band = summary.error_band;
+        let change = summary.steady_ns.0 as f64 / summary.base_steady_ns.0.max(1) as f64 - 1.0;
+        let band = summary.steady_band;
         writeln!(
             out,
             "  simulated   {} ({:+}), {} to {}",
-            summary.simulated_ns,
+            summary.steady_ns,
             Percent(change),
             band.low_ns,
             band.high_ns
         )?;
     }
+    if let Some((name, before, after)) = summary.both_named() {
+        writeln!(out, "  {name:<11} {before} → {after}")?;
+    }
     if summary.batch.is_some() && summary.replicas > 1 {
-        let seconds = summary.simulated_ns.secs().max(1e-9);
+        let seconds = summary.steady_ns.secs().max(1e-9);
         let (job, rank) = (summary.job_samples() / seconds, summary.samples() / seconds);
         writeln!(out, "  throughput  {job:.0} samples/s of all {} ranks, {rank:.0} per rank", summary.replicas)?;
     }
@@ -158,14 +162,24 @@ fn signed(change: Option<DurNs>) -> String {
 
 fn table(outcome: &Outcome) -> output::Table {
     let summary = &outcome.summary;
-    let mut table =
-        output::Table::new(&["measured_ns", "base_simulated_ns", "simulated_ns", "low_ns", "high_ns", "gpu_busy"]);
+    let mut table = output::Table::new(&[
+        "measured_ns",
+        "base_simulated_ns",
+        "simulated_ns",
+        "base_steady_ns",
+        "steady_ns",
+        "low_ns",
+        "high_ns",
+        "gpu_busy",
+    ]);
     table.row([
         summary.measured_ns.0.to_string(),
         summary.base_simulated_ns.0.to_string(),
         summary.simulated_ns.0.to_string(),
-        summary.error_band.low_ns.0.to_string(),
-        summary.error_band.high_ns.0.to_string(),
+        summary.base_steady_ns.0.to_string(),
+        summary.steady_ns.0.to_string(),
+        summary.steady_band.low_ns.0.to_string(),
+        summary.steady_band.high_ns.0.to_string(),
         format!("{:.4}", summary.gpu_busy),
     ]);
     table

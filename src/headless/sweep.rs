@@ -279,18 +279,19 @@ fn cell(point: &SweepPoint, answer: &Answer) -> String {
     } else {
         ""
     };
-    format!("{}{mark} {}", point.simulated_ns, point.path_kind)
+    format!("{}{mark} {}", point.steady_ns, point.path_kind)
 }
 
 fn table(knobs: &[String], points: &[SweepPoint]) -> output::Table {
     let mut table =
-        output::Table::new(&["knobs", "simulated_ns", "throughput /s", "per rank /s", "memory_bytes", "fits", "path"]);
+        output::Table::new(&["knobs", "simulated_ns", "steady_ns", "throughput /s", "per rank /s", "memory_bytes", "fits", "path"]);
     for point in points {
         let values: Vec<String> =
             knobs.iter().map(|knob| format!("{knob}={}", point.value(knob).unwrap_or_default())).collect();
         table.row([
             values.join(" "),
             point.simulated_ns.0.to_string(),
+            point.steady_ns.0.to_string(),
             format!("{:.2}", point.throughput),
             format!("{:.2}", point.throughput_per_rank),
             point.memory_bytes.map_or("–".to_owned(), |bytes| bytes.0.to_string()),

@@ -179,7 +179,7 @@ fn describe(answer: &Answer, out: &mut dyn Write) -> io::Result<()> {
     for plan in &answer.plans {
         let edit = shortened(&plan.step);
         let pick = plan.pick.map_or("not possible", Pick::words).to_owned();
-        let cells = [shown(plan.simulated_ns), pick, shown(plan.max_rank_ns), edit];
+        let cells = [shown(plan.steady_ns), pick, shown(plan.max_rank_ns), edit];
         table.row([plan.sharder.clone()].into_iter().chain(cells));
     }
     writeln!(out)?;

@@ -38,8 +38,10 @@ const HALVINGS: usize = 12;
 pub struct AdvisedOption {
     /// The steps as lines.
     pub steps: Vec<String>,
-    /// The iteration with them.
+    /// The recorded window with them.
     pub simulated_ns: DurNs,
+    /// The iteration with them: what options are compared by.
+    pub steady_ns: DurNs,
     /// Share of the time per sample that they save.
     pub gain: f64,
     /// Share that they save where the iteration is as long as its band allows; options are ranked by it.
@@ -188,7 +190,7 @@ fn by_gain(a: &Tried, b: &Tried) -> std::cmp::Ordering {
 
 /// Time per sample.
 fn per_sample(summary: &Summary) -> f64 {
-    summary.simulated_ns.0 as f64 / summary.samples()
+    summary.steady_ns.0 as f64 / summary.samples()
 }
 
 impl Search<'_> {
@@ -346,13 +348,13 @@ impl Trial<'_> {
         let applied = outcome.resolved.reports[first..].iter().all(|report| report.changed > 0);
         let summary = &outcome.summary;
         let is_per_sample = parts.iter().any(|&part| self.candidates[part].is_per_sample);
-        // An iteration is as long as its end is after that of the one before: shorter is no gain where it ends no earlier.
-        let ends_earlier = is_per_sample || outcome.end() < self.base.end();
+        // A window is as long as its end is after that of the one before: shorter is no gain where it ends no earlier.
+        let ends_earlier = is_per_sample || summary.steady.is_compared() || outcome.end() < self.base.end();
         if !applied || summary.fits == Some(false) || !ends_earlier {
             return None;
         }
         let gain = 1.0 - per_sample(summary) / per_sample(&self.base.summary).max(1e-9);
-        let mut error_band = summary.error_band;
+        let mut error_band = summary.steady_band;
         if gain >= LEAST_GAIN {
             error_band.widen(self.engine.assumed_change(self.loaded, &outcome, first));
         }
@@ -362,6 +364,7 @@ impl Trial<'_> {
             sure_gain: 1.0 - longest / per_sample(&self.base.summary).max(1e-9),
             steps: steps.iter().map(|step| step.transform.clone()).collect(),
             simulated_ns: summary.simulated_ns,
+            steady_ns: summary.steady_ns,
             gain,
             error_band,
             memory_bytes: summary.memory_bytes,
@@ -394,7 +397,7 @@ impl Trial<'_> {
         let mut scenario = Scenario::clone(&self.base.scenario);
         let Ok(step) = parse_step(&format!("scale {selector} x{factor}")) else { return 0.0 };
         scenario.steps.push(step);
-        let now = self.base.summary.simulated_ns.0.max(1) as f64;
+        let now = self.base.summary.steady_ns.0.max(1) as f64;
         1.0 - self.engine.period(self.loaded, &scenario).0 as f64 / now
     }
 }

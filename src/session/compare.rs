@@ -148,9 +148,9 @@ impl Side {
         let (timed, schedule) = (&*edited.timed, &*outcome.schedule);
         let sources = Sources { graph: &edited.graph, timed, schedule, times: Times::Simulated { timed, schedule } };
         let summary = &outcome.summary;
-        let noise_ns = (summary.replay_error * summary.simulated_ns.0 as f64).abs();
+        let noise_ns = (summary.replay_error * summary.steady_ns.0 as f64).abs();
         let assumed = engine.assumed_change(loaded, outcome, 0);
-        let mut band = summary.error_band;
+        let mut band = summary.steady_band;
         // Steps whose gains are known have widened it already.
         if outcome.steps.iter().any(|step| step.enabled && step.marginal_ns.is_none()) {
             band.widen(assumed);
@@ -165,7 +165,7 @@ impl Side {
             unhandled: accounts.flat_map(|step| step.unhandled.iter().cloned()).collect(),
             low_ns: band.low_ns,
             high_ns: band.high_ns,
-            ..figures(loaded, summary, name, (summary.simulated_ns, 0.0))
+            ..figures(loaded, summary, name, (summary.steady_ns, 0.0))
         };
         Self {
             figures,

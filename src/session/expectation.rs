@@ -24,9 +24,10 @@ struct Figure {
 }
 
 const FIGURES: &[Figure] = &[
-    Figure { name: "iteration", unit: Unit::Time, of: |outcome| Some(outcome.summary.simulated_ns.0 as f64) },
+    Figure { name: "iteration", unit: Unit::Time, of: |outcome| Some(outcome.summary.steady_ns.0 as f64) },
     Figure { name: "measured", unit: Unit::Time, of: |outcome| Some(outcome.summary.measured_ns.0 as f64) },
-    Figure { name: "base", unit: Unit::Time, of: |outcome| Some(outcome.summary.base_simulated_ns.0 as f64) },
+    Figure { name: "base", unit: Unit::Time, of: |outcome| Some(outcome.summary.base_steady_ns.0 as f64) },
+    Figure { name: "window", unit: Unit::Time, of: |outcome| Some(outcome.summary.simulated_ns.0 as f64) },
     Figure { name: "gain", unit: Unit::Share, of: |outcome| gain(&outcome.summary) },
     Figure { name: "replay_error", unit: Unit::Share, of: |outcome| Some(outcome.summary.replay_error) },
     Figure { name: "replay", unit: Unit::Share, of: |outcome| Some(outcome.summary.replay_error.abs()) },
@@ -48,8 +49,8 @@ const FIGURES: &[Figure] = &[
 
 /// What the iteration loses in time against the untouched replay, as a share of that.
 fn gain(summary: &Summary) -> Option<f64> {
-    let base = summary.base_simulated_ns.0 as f64;
-    (base > 0.0).then(|| 1.0 - summary.simulated_ns.0 as f64 / base)
+    let base = summary.base_steady_ns.0 as f64;
+    (base > 0.0).then(|| 1.0 - summary.steady_ns.0 as f64 / base)
 }
 
 /// How a figure is compared.

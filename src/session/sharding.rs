@@ -5,6 +5,7 @@ mod search;
 use serde::Serialize;
 
 use retime_core::analysis::busy;
+use retime_core::engine::compared;
 use retime_core::scenario::placements::{step_of, without_plans};
 use retime_core::scenario::tables::{Plan, Sharder, TablePlacement, Tables};
 use retime_core::scenario::{Resolved, Scenario, Step, StepReport, resolve};
@@ -18,8 +19,10 @@ use super::{JobTables, Loaded};
 pub struct ShardingPlan {
     /// `traced`, the name of the sharder, or `best`.
     pub sharder: String,
-    /// Iteration time; `None` for a plan that cannot be carried out.
+    /// The recorded window; `None` for a plan that cannot be carried out.
     pub simulated_ns: Option<DurNs>,
+    /// What plans are compared by.
+    pub steady_ns: Option<DurNs>,
     /// How it compares with the others; `None` before [`judge`] or for a plan that cannot be carried out.
     pub pick: Option<Pick>,
     /// Look-up time, forward and backward, of the rank with most of it.
@@ -69,7 +72,7 @@ const EQUAL: f64 = 1e-3;
 
 /// Compares plans with each other.
 pub fn judge(plans: &mut [ShardingPlan]) {
-    let times = || plans.iter().filter_map(|plan| plan.simulated_ns);
+    let times = || plans.iter().filter_map(|plan| plan.steady_ns);
     let Some((fastest, slowest)) = times().min().zip(times().max()) else { return };
     let are_equal = times().count() > 1 && slowest <= fastest.scale(1.0 + EQUAL);
     let pick = |time: DurNs| match time {
@@ -79,7 +82,7 @@ pub fn judge(plans: &mut [ShardingPlan]) {
         _ => Pick::Slower,
     };
     for plan in plans {
-        plan.pick = plan.simulated_ns.map(pick);
+        plan.pick = plan.steady_ns.map(pick);
     }
 }
 
@@ -128,6 +131,7 @@ impl<'a> Sharding<'a> {
             None => ShardingPlan {
                 sharder: sharder.name(),
                 simulated_ns: None,
+                steady_ns: None,
                 pick: None,
                 max_rank_ns: None,
                 assignment: Vec::new(),
@@ -184,11 +188,13 @@ impl<'a> Sharding<'a> {
         simulate(&resolved.timed, &mut schedule);
         let windows = self.loaded.graph.ranks.iter().map(|part| busy::window(part, &resolved.timed, &schedule));
         let period = windows.map(|(begin, end)| end.since(begin)).max();
+        let steady = compared(self.loaded, &resolved);
         let placements: Vec<TablePlacement> = placements.iter().map(|placement| self.by_numbers(placement)).collect();
         let unhandled = report.map(StepReport::lines).unwrap_or_default();
         ShardingPlan {
             sharder: sharder.to_owned(),
             simulated_ns: period.filter(|_| is_done),
+            steady_ns: is_done.then_some(steady),
             pick: None,
             max_rank_ns: self.job.lookup_times(&resolved).into_iter().max().filter(|_| is_done),
             assignment: placements
@@ -203,7 +209,7 @@ impl<'a> Sharding<'a> {
 }
 
 fn is_better(a: &ShardingPlan, b: &ShardingPlan) -> bool {
-    match (a.simulated_ns, b.simulated_ns) {
+    match (a.steady_ns, b.steady_ns) {
         (Some(a), Some(b)) => a < b,
         (Some(_), None) => true,
         (None, _) => false,

@@ -261,8 +261,11 @@ pub fn place(scenario: &Scenario, sweep: &Sweep) -> Option<usize> {
 pub struct SweepPoint {
     /// Knob → value.
     pub knobs: BTreeMap<String, f64>,
-    /// Iteration time.
+    /// Iteration time, of the recorded window.
     pub simulated_ns: DurNs,
+    /// What points are compared by, see [`Summary::steady_ns`](retime_core::engine::Summary::steady_ns).
+    #[serde(default)]
+    pub steady_ns: DurNs,
     /// Samples per second of the job, all its ranks together; iterations per second where the batch size is unknown.
     pub throughput: f64,
     /// As that, of one rank.

@@ -63,8 +63,9 @@ impl Open<'_> {
         SweepPoint {
             knobs: knobs.collect(),
             simulated_ns: summary.simulated_ns,
-            throughput: summary.job_samples() / summary.simulated_ns.secs().max(1e-9),
-            throughput_per_rank: summary.samples() / summary.simulated_ns.secs().max(1e-9),
+            steady_ns: summary.steady_ns,
+            throughput: summary.job_samples() / summary.steady_ns.secs().max(1e-9),
+            throughput_per_rank: summary.samples() / summary.steady_ns.secs().max(1e-9),
             memory_bytes: summary.memory_bytes,
             fits: summary.fits,
             path_kind: outcome.critical_kind().to_owned(),

@@ -116,7 +116,7 @@ fn steps_apply_in_order_and_say_what_they_did() {
     assert_eq!(steps.len(), 2);
     assert_eq!(steps[0]["transform"], "scale kind=T1 x0");
     let sum: i64 = steps.iter().map(|step| step["marginal_ns"].as_i64().unwrap()).sum();
-    let change = answer["simulated_ns"].as_i64().unwrap() - answer["base_simulated_ns"].as_i64().unwrap();
+    let change = answer["steady_ns"].as_i64().unwrap() - answer["base_steady_ns"].as_i64().unwrap();
     assert_eq!(sum, change);
     assert!(change < 0);
 }
@@ -475,7 +475,7 @@ fn a_report_holds_the_figures_of_the_json_answer_and_stands_alone() {
     let answer = json(&["simulate", &sample(GPU), "--step", "scale kind=T1 x0.5"]);
     let ms = |field: &str| format!("{:.2} ms", answer[field].as_f64().unwrap() / 1e6);
     let markdown = write("report.md");
-    assert!(markdown.contains(&format!("{} → {}", ms("base_simulated_ns"), ms("simulated_ns"))), "{markdown}");
+    assert!(markdown.contains(&format!("{} → {}", ms("base_steady_ns"), ms("steady_ns"))), "{markdown}");
     for heading in ["## Steps", "## Critical path", "## Largest gaps", "## Where the times come from"] {
         assert!(markdown.contains(heading), "{heading}");
     }

@@ -46,6 +46,7 @@ pub(super) fn option(steps: &[&str], gain: f64) -> AdvisedOption {
     AdvisedOption {
         steps: steps.iter().map(ToString::to_string).collect(),
         simulated_ns: retime_core::units::DurNs(1),
+        steady_ns: retime_core::units::DurNs(1),
         gain,
         error_band: crate::session::ErrorBand {
             low_ns: retime_core::units::DurNs(1),

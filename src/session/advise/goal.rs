@@ -19,8 +19,10 @@ pub struct Goal {
     pub gain: f64,
     /// Whether that is time per sample, of another batch.
     pub is_per_sample: bool,
-    /// The iteration with them; `None` without any.
+    /// The recorded window with them; `None` without any.
     pub simulated_ns: Option<DurNs>,
+    /// The iteration with them.
+    pub steady_ns: Option<DurNs>,
 }
 
 impl Goal {
@@ -37,6 +39,7 @@ impl Goal {
             gain: chosen.map_or(0.0, |option| option.gain),
             is_per_sample: chosen.is_some_and(|option| option.is_per_sample),
             simulated_ns: chosen.map(|option| option.simulated_ns),
+            steady_ns: chosen.map(|option| option.steady_ns),
         }
     }
 
@@ -48,7 +51,7 @@ impl Goal {
     /// What it takes, in a sentence.
     pub fn sentence(&self) -> String {
         let target = self.percent();
-        let Some(time) = self.simulated_ns else { return format!("−{target} % is out of reach: no edit gains") };
+        let Some(time) = self.steady_ns else { return format!("−{target} % is out of reach: no edit gains") };
         let of = if self.is_per_sample { " per sample" } else { "" };
         let gain = format!("−{}{of}, iteration {time}", Percent(self.gain));
         let steps = self.steps.join("; ");

@@ -44,7 +44,7 @@ pub(super) fn report(engine: &Engine, loaded: &Loaded, outcome: &Outcome, board:
     let summary = &outcome.summary;
     let mut blocks = vec![Block::table(&["", ""], figures(loaded, &outcome))];
     if !outcome.steps.is_empty() {
-        blocks.extend([Block::Heading("Steps"), steps(&outcome.steps, summary.base_simulated_ns)]);
+        blocks.extend([Block::Heading("Steps"), steps(&outcome.steps, summary.base_steady_ns)]);
         blocks.extend(unhandled(&outcome.steps));
     }
     blocks.extend(board.into_iter().flat_map(comparison::blocks));
@@ -53,7 +53,7 @@ pub(super) fn report(engine: &Engine, loaded: &Loaded, outcome: &Outcome, board:
     blocks.extend([Block::Heading("Where the times come from"), sources(&outcome)]);
     blocks.extend([Block::Heading("Reproduce"), Block::Code(command(loaded, &outcome))]);
     let change = if outcome.steps.iter().any(|step| step.enabled) {
-        format!("{} → {} ({})", summary.base_simulated_ns, summary.simulated_ns, change(summary))
+        format!("{} → {} ({})", summary.base_steady_ns, summary.steady_ns, change(summary))
     } else {
         summary.measured_ns.to_string()
     };
@@ -61,7 +61,7 @@ pub(super) fn report(engine: &Engine, loaded: &Loaded, outcome: &Outcome, board:
 }
 
 fn change(summary: &Summary) -> String {
-    percent(summary.simulated_ns - summary.base_simulated_ns, summary.base_simulated_ns)
+    percent(summary.steady_ns - summary.base_steady_ns, summary.base_steady_ns)
 }
 
 /// `part` of `whole` with its sign.
@@ -84,8 +84,8 @@ fn figures(loaded: &Loaded, outcome: &Outcome) -> Vec<Vec<String>> {
     let error = Percent(summary.replay_error);
     add("replayed", format!("{} ({error:+.2}, {unexplained} unexplained)", summary.base_simulated_ns));
     if outcome.steps.iter().any(|step| step.enabled) {
-        let band = summary.error_band;
-        let simulated = format!("{} ({})", summary.simulated_ns, change(summary));
+        let band = summary.steady_band;
+        let simulated = format!("{} ({})", summary.steady_ns, change(summary));
         add("simulated", format!("{simulated}, between {} and {}", band.low_ns, band.high_ns));
     }
     if let Some((before, now)) = summary.batch {

@@ -224,7 +224,7 @@ fn options(advice: &Advice, is_stale: bool) -> Table<'_> {
 /// `goal −20 %: −40.0 % · `; what takes it is in the pane.
 fn goal(goal: &Goal) -> String {
     let (target, gain) = (goal.percent(), 100.0 * goal.gain);
-    match (goal.simulated_ns, goal.is_reached) {
+    match (goal.steady_ns, goal.is_reached) {
         (None, _) => format!("goal −{target} % out of reach · "),
         (_, true) => format!("goal −{target} % reached: −{gain:.1} % · "),
         (_, false) => format!("goal −{target} % out of reach: at most −{gain:.1} % · "),
@@ -237,7 +237,7 @@ fn option_row(option: &AdvisedOption, others: &[&AdvisedOption]) -> TableRow {
     TableRow {
         values: vec![
             value(format!("−{:.1} %{}", 100.0 * option.gain, if option.is_per_sample { "*" } else { "" }), Role::Good),
-            value(option.simulated_ns.to_string(), Role::Text),
+            value(option.steady_ns.to_string(), Role::Text),
             value(format!("{} to {}", band.low_ns, band.high_ns), Role::Dim),
             value(option.memory_bytes.map_or(String::new(), |bytes| bytes.to_string()), Role::Text),
             name(format!("{}{}", option.described(others, " + "), assumed(option)), role),

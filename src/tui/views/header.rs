@@ -149,15 +149,25 @@ fn figures(work: &Workspace) -> Vec<Pieces> {
 
 fn iteration(work: &Workspace) -> Pieces {
     let summary = &work.outcome.summary;
-    let mut pieces = vec![
-        ("iteration ".to_owned(), Role::Dim),
-        (summary.measured_ns.to_string(), Role::Strong),
-        (" → ".to_owned(), Role::Dim),
-        (summary.simulated_ns.to_string(), Role::Strong),
-    ];
-    let change = ratio(summary.simulated_ns, summary.base_simulated_ns);
-    if work.outcome.steps.iter().all(|step| !step.enabled) {
+    let is_edited = work.outcome.steps.iter().any(|step| step.enabled);
+    let (before, after) = match summary.both_named() {
+        Some(_) => (summary.base_steady_ns, summary.steady_ns),
+        None => (summary.measured_ns, summary.steady_ns),
+    };
+    let mut pieces = vec![("iteration ".to_owned(), Role::Dim), (before.to_string(), Role::Strong)];
+    if is_edited || summary.both_named().is_none() {
+        pieces.push((" → ".to_owned(), Role::Dim));
+        pieces.push((after.to_string(), Role::Strong));
+    }
+    let both = |pieces: &mut Pieces| {
+        let Some((name, before, after)) = summary.both_named() else { return };
+        let after = if is_edited { format!(" → {after}") } else { String::new() };
+        pieces.push((format!("; {name} {before}{after}"), Role::Dim));
+    };
+    let change = ratio(summary.steady_ns, summary.base_steady_ns);
+    if !is_edited {
         pieces.push((" (no edits)".to_owned(), Role::Dim));
+        both(&mut pieces);
         return pieces;
     }
     let per_sample = summary.batch.filter(|(before, after)| before != after && *after > 0);
@@ -172,8 +182,8 @@ fn iteration(work: &Workspace) -> Pieces {
     };
     pieces.push((" (".to_owned(), Role::Dim));
     pieces.push((format!("{label}×{factor:.2}"), role));
-    let band = summary.error_band;
-    let half = (band.high_ns - band.low_ns).0 as f64 / 2.0 / summary.simulated_ns.0.max(1) as f64;
+    let band = summary.steady_band;
+    let half = (band.high_ns - band.low_ns).0 as f64 / 2.0 / summary.steady_ns.0.max(1) as f64;
     if half >= 0.0005 {
         pieces.push((format!(", ±{:.0}", Percent(half.max(0.01))), Role::Dim));
     }
@@ -182,6 +192,7 @@ fn iteration(work: &Workspace) -> Pieces {
         pieces.push((caveat, Role::Warn));
     }
     pieces.push((")".to_owned(), Role::Dim));
+    both(&mut pieces);
     pieces
 }
 

@@ -50,7 +50,7 @@ pub fn title(work: &Workspace) -> String {
 
 /// Draws the list.
 pub fn list(work: &Workspace, is_focused: bool, canvas: &mut Canvas<'_>) {
-    let base = work.outcome.summary.base_simulated_ns;
+    let base = work.outcome.summary.base_steady_ns;
     canvas.text(1, 0, "● base", Role::Text);
     canvas.right(8, 0, 1, &[(base.to_string(), Role::Dim)]);
     let steps = &work.history.current().steps;
@@ -147,7 +147,7 @@ fn hints(canvas: &mut Canvas<'_>) {
 
 /// Draws the scenario in one line.
 pub fn line(work: &Workspace, canvas: &mut Canvas<'_>) {
-    let base = work.outcome.summary.base_simulated_ns;
+    let base = work.outcome.summary.base_steady_ns;
     let name = work.named.current();
     let mut pieces = vec![("scenario ".to_owned(), Role::Dim)];
     if !name.is_empty() {

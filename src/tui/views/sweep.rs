@@ -121,7 +121,7 @@ impl<'a> Rows<'a> {
             work,
             current: in_force(work, knob),
             best: optimal_batch(points).filter(|&best| !still_gains(points, best)),
-            most_time: points.iter().map(|point| point.simulated_ns.0).max().unwrap_or(1).max(1),
+            most_time: points.iter().map(|point| point.steady_ns.0).max().unwrap_or(1).max(1),
             most_throughput: points.iter().map(|point| point.throughput).fold(1e-9, f64::max),
             most_memory: points.iter().filter_map(|point| Some(point.memory_bytes?.0)).max().unwrap_or(1).max(1),
         }
@@ -139,8 +139,8 @@ impl<'a> Rows<'a> {
         TableRow {
             values: vec![
                 value(format!("{}{}", self.knob.shown(at), if is_current { " ◂" } else { "" }), role),
-                value(point.simulated_ns.to_string(), role),
-                value(bar_of(point.simulated_ns.0 as f64 / self.most_time as f64, TIME_BAR), Role::Chart),
+                value(point.steady_ns.to_string(), role),
+                value(bar_of(point.steady_ns.0 as f64 / self.most_time as f64, TIME_BAR), Role::Chart),
                 value(throughput(point.throughput), role),
                 value(bar(point.throughput / self.most_throughput), Role::Good),
                 value(memory, if fits { Role::Text } else { Role::Bad }),
@@ -292,7 +292,7 @@ pub fn table(work: &Workspace) -> Table<'_> {
 
 fn of_point(work: &Workspace, lines: &mut Vec<Line>) {
     let Some(point) = work.sweep.point(work.table.cursor) else { return };
-    lines.push(("", format!("iteration of {}", point.simulated_ns), Role::Title));
+    lines.push(("", format!("iteration of {}", point.steady_ns), Role::Title));
     lines.push((
         "basis",
         "all steps of the scenario with this value of the knob, simulated whole".to_owned(),

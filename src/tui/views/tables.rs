@@ -323,7 +323,7 @@ fn plans(work: &Workspace) -> Table<'_> {
         ],
     };
     summary.extend(progress(work));
-    let longest = plans.known.iter().filter_map(|plan| plan.simulated_ns).max().unwrap_or(DurNs(1));
+    let longest = plans.known.iter().filter_map(|plan| plan.steady_ns).max().unwrap_or(DurNs(1));
     let column = |title, width, is_number, from_width| Column { title, width, is_number, from_width };
     Table {
         summary,
@@ -347,7 +347,7 @@ fn plan_row(plan: &ShardingPlan, longest: DurNs) -> TableRow {
         Some(Pick::Equal | Pick::Near) => Role::Text,
         Some(Pick::Slower) | None => Role::Dim,
     };
-    let share = plan.simulated_ns.map_or(0.0, |time| time.0 as f64 / longest.0.max(1) as f64);
+    let share = plan.steady_ns.map_or(0.0, |time| time.0 as f64 / longest.0.max(1) as f64);
     let note = match (plan.pick, plan.unhandled.first()) {
         (None, Some(why)) => why.clone(),
         _ if plan.step.is_empty() => "nothing moves".to_owned(),
@@ -357,7 +357,7 @@ fn plan_row(plan: &ShardingPlan, longest: DurNs) -> TableRow {
     TableRow {
         values: vec![
             value(plan.sharder.as_str(), Role::Strong),
-            value(shown(plan.simulated_ns), role),
+            value(shown(plan.steady_ns), role),
             value(bar(share), Role::Chart),
             value(plan.pick.map_or("not possible", Pick::words), role),
             value(shown(plan.max_rank_ns), Role::Text),

@@ -155,6 +155,9 @@ fn of_header(work: &Workspace, lines: &mut Vec<Line>) {
         format!("{} replaying the graph with {} in force", summary.simulated_ns, counted(steps)),
         Role::Text,
     ));
+    let compared = format!("{} → {}: {}", summary.base_steady_ns, summary.steady_ns, summary.basis_sentence());
+    lines.push(("compared", compared, Role::Text));
+    lines.extend(summary.both_named().map(|(name, before, after)| (name, format!("{before} → {after}"), Role::Text)));
     lines.extend(summary.cut.map(|cut| ("", cut.sentence(), Role::Warn)));
     lines.push(("replay", replay(summary), Role::Text));
     lines.push(("error", band(summary), Role::Text));
@@ -202,7 +205,7 @@ fn replay(summary: &Summary) -> String {
 }
 
 fn band(summary: &Summary) -> String {
-    let band = summary.error_band;
+    let band = summary.steady_band;
     if band.low_ns == band.high_ns {
         return "no predicted work on the critical path: only the replay's own error applies".to_owned();
     }

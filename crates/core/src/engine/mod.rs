@@ -6,6 +6,7 @@ mod files;
 mod loaded;
 mod noise;
 mod outcome;
+mod steady;
 mod summary;
 mod table_facts;
 mod timeline;
@@ -39,6 +40,7 @@ pub use files::{read_text, read_text_up_to};
 pub use loaded::Loaded;
 pub use noise::{TYPICAL_SPREAD, spread_of_steps};
 pub use outcome::{Outcome, StepOutcome, Told};
+pub use steady::{Steady, SteadyBasis};
 pub use summary::{ErrorBand, PeriodShift, RankSummary, Straggler, Summary, errors_by_model};
 pub use table_facts::{TABLE_FACTS_FILE, read_table_facts};
 pub use timeline::{TaskRow, Timeline, lane_label};
@@ -256,12 +258,9 @@ impl Engine {
         Known { catalog: &self.catalog, links: self.models.links(), databases: &self.databases }
     }
 
-    /// The iteration time of a scenario, nothing else.
+    /// What scenarios are compared by ([`Summary::steady_ns`]), nothing else.
     pub fn period(&self, loaded: &Loaded, scenario: &Scenario) -> DurNs {
-        let resolved = scenario::resolve(&loaded.base, scenario, &loaded.context);
-        let schedule = scheduled(&resolved, Some(&loaded.replay));
-        let windows = loaded.graph.ranks.iter().map(|part| busy::window(part, &resolved.timed, &schedule));
-        windows.map(|(begin, end)| end.since(begin)).max().unwrap_or_default()
+        compared(loaded, &scenario::resolve(&loaded.base, scenario, &loaded.context))
     }
 
     /// `outcome` with what each enabled step does alone and on top of those before it.
@@ -274,7 +273,7 @@ impl Engine {
         mut outcome: Outcome,
         is_overtaken: &dyn Fn() -> bool,
     ) -> Option<Outcome> {
-        let base = outcome.summary.base_simulated_ns;
+        let base = outcome.summary.base_steady_ns;
         let mut before = base;
         for index in 0..outcome.steps.len() {
             if !outcome.steps[index].enabled {
@@ -287,7 +286,7 @@ impl Engine {
             let alone = Scenario { steps: vec![outcome.scenario.steps[index].clone()], ..Scenario::default() };
             let prefix = Scenario { steps: outcome.scenario.steps[..=index].to_vec(), ..Scenario::default() };
             let after = if is_only || index + 1 == outcome.steps.len() {
-                outcome.summary.simulated_ns
+                outcome.summary.steady_ns
             } else {
                 self.period(loaded, &prefix)
             };
@@ -298,6 +297,7 @@ impl Engine {
         }
         let assumed: DurNs = outcome.steps.iter().filter_map(|step| Some(assumed_of(step, step.marginal_ns?))).sum();
         outcome.summary.error_band.widen(assumed);
+        outcome.summary.steady_band.widen(assumed);
         Some(outcome)
     }
 
@@ -307,7 +307,7 @@ impl Engine {
         let steps = &outcome.scenario.steps;
         let prefix = |length: usize| {
             if length == steps.len() {
-                return outcome.summary.simulated_ns;
+                return outcome.summary.steady_ns;
             }
             self.period(loaded, &Scenario { steps: steps[..length].to_vec(), ..Scenario::default() })
         };
@@ -351,8 +351,22 @@ impl Engine {
         let Ok(step) = scenario::parse_step(line) else { return DurNs::ZERO };
         let mut scenario = outcome.scenario.clone();
         scenario.steps.push(step);
-        outcome.summary.simulated_ns - self.period(loaded, &scenario)
+        outcome.summary.steady_ns - self.period(loaded, &scenario)
     }
+}
+
+/// What scenarios are compared by, of one that is worked out.
+pub fn compared(loaded: &Loaded, resolved: &Resolved) -> DurNs {
+    let steady = loaded.replay.summary.steady;
+    if steady.is_compared() {
+        let steady = steady.of(resolved);
+        if steady.is_compared() {
+            return steady.compared(DurNs::ZERO);
+        }
+    }
+    let schedule = scheduled(resolved, Some(&loaded.replay));
+    let windows = loaded.graph.ranks.iter().map(|part| busy::window(part, &resolved.timed, &schedule));
+    windows.map(|(begin, end)| end.since(begin)).max().unwrap_or_default()
 }
 
 /// The schedule of a scenario; from the first task that differs on where the untouched one is known.
@@ -369,14 +383,21 @@ fn scheduled(resolved: &Resolved, replay: Option<&Outcome>) -> Schedule {
 
 fn outcome_of(resolved: Resolved, replay: Option<&Outcome>, scenario: &Scenario, revision: u64) -> Outcome {
     let schedule = scheduled(&resolved, replay);
-    let mut summary = Summary::of(&resolved, &schedule, replay.map(|replay| replay.summary.simulated_ns));
-    if let Some(replay) = replay {
-        summary.over(&replay.summary);
+    let base = replay.map(|replay| &replay.summary);
+    let figures = || Summary::of(&resolved, &schedule, base.map(|base| base.simulated_ns));
+    let steady = || match base {
+        Some(base) => base.steady.of(&resolved),
+        None => Steady::of_base(&resolved.graph, &resolved, &schedule),
+    };
+    let (mut summary, steady) = rayon::join(figures, steady);
+    summary.set_steady(steady, base);
+    if let Some(base) = base {
+        summary.over(base);
     }
     let steps = step_outcomes(scenario, &resolved);
     let (resolved, schedule) = (Arc::new(resolved), Arc::new(schedule));
     let mut outcome = Outcome { revision, scenario: scenario.clone(), resolved, schedule, summary, steps };
-    if let Some(replay) = replay {
+    if let Some(replay) = replay.filter(|replay| !replay.summary.steady.is_compared()) {
         let (period, base) = (outcome.summary.simulated_ns, outcome.summary.base_simulated_ns);
         outcome.summary.cut = PeriodShift::of(outcome.end().since(replay.end()), period, base);
     }

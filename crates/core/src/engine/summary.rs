@@ -11,8 +11,9 @@ use crate::cost::{Prediction, Provenance};
 use crate::graph::{Rank, RankPart};
 use crate::scenario::Resolved;
 use crate::sim::Schedule;
-use crate::units::{Bytes, DurNs};
+use crate::units::{Bytes, DurNs, Percent};
 
+use super::{Steady, SteadyBasis};
 use crate::memory::{self, MemorySummary, Simulated};
 
 /// Of an iteration of which nothing is explained this share is taken as open.
@@ -20,6 +21,9 @@ const MOST_OPEN: f64 = 0.99;
 
 /// A late rank counts as a straggler from this share of the iteration on.
 const STRAGGLER_SHARE: f64 = 0.02;
+
+/// Two figures of the iteration that differ by more are both named.
+const BOTH_NAMED: f64 = 0.01;
 
 /// Lowest and highest iteration time within the models' known errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -117,6 +121,16 @@ pub struct Summary {
     pub simulated_ns: DurNs,
     /// Simulated period of the untouched graph.
     pub base_simulated_ns: DurNs,
+    /// What edits are compared by: the period at which the step repeats, with all edits; the simulated window where that is not known.
+    pub steady_ns: DurNs,
+    /// The same of the untouched graph.
+    pub base_steady_ns: DurNs,
+    /// Period of the untouched graph if its one recorded step were repeated.
+    pub base_if_repeated_ns: Option<DurNs>,
+    /// Where `steady_ns` may lie.
+    pub steady_band: ErrorBand,
+    /// Whether the step repeats as it was recorded, and how exactly its period is known.
+    pub steady: Steady,
     /// `base_simulated / measured − 1`.
     pub replay_error: f64,
     /// Measured time that no replay rule explains, as a share of the period.
@@ -177,11 +191,58 @@ impl Summary {
     pub(super) fn over(&mut self, replay: &Self) {
         (self.noise, self.replay_status) = (replay.noise, replay.replay_status);
         (self.anchored_share, self.unrecorded_share) = (replay.anchored_share, replay.unrecorded_share);
-        if self.simulated_ns != self.base_simulated_ns {
-            let open = (self.anchored_share + self.unexplained_share + self.unrecorded_share).min(MOST_OPEN);
-            let change = (self.simulated_ns - self.base_simulated_ns).abs().scale(open / (1.0 - open));
-            let period = self.simulated_ns;
-            self.error_band.at_least(period.scale(self.noise) + change, period);
+        let open = (self.anchored_share + self.unexplained_share + self.unrecorded_share).min(MOST_OPEN);
+        let noise = self.noise;
+        let cover = |band: &mut ErrorBand, after: DurNs, before: DurNs| {
+            if after != before {
+                let change = (after - before).abs().scale(open / (1.0 - open));
+                band.at_least(after.scale(noise) + change, after);
+            }
+        };
+        cover(&mut self.error_band, self.simulated_ns, self.base_simulated_ns);
+        cover(&mut self.steady_band, self.steady_ns, self.base_steady_ns);
+    }
+
+    /// With the steady period of the scenario, and what is compared with it of the untouched graph.
+    pub(super) fn set_steady(&mut self, steady: Steady, base: Option<&Self>) {
+        self.steady = steady;
+        self.base_if_repeated_ns = base.map_or(steady.if_repeated(), |base| base.base_if_repeated_ns);
+        let shift = steady.compared(self.simulated_ns) - self.simulated_ns;
+        self.steady_ns = self.simulated_ns + shift;
+        self.base_steady_ns = base.map_or(self.steady_ns, |base| base.steady_ns);
+        let ErrorBand { low_ns, high_ns } = self.steady_band;
+        self.steady_band = ErrorBand { low_ns: (low_ns + shift).max(DurNs::ZERO), high_ns: high_ns + shift };
+        if let Some(bounds) = steady.bounds.filter(|_| steady.is_compared()) {
+            self.steady_band.at_least(bounds.high_ns - self.steady_ns, self.steady_ns);
+        }
+    }
+
+    /// The other figure, where the iteration as it repeats and the recorded window differ by more than one part in a hundred:
+    /// its name, and it before and with all edits.
+    pub fn both_named(&self) -> Option<(&'static str, DurNs, DurNs)> {
+        let differs = |a: DurNs, b: DurNs| (ratio(a, b) - 1.0).abs() > BOTH_NAMED;
+        let differ =
+            |before: DurNs, after: DurNs| differs(before, self.base_steady_ns) || differs(after, self.steady_ns);
+        if self.steady.is_compared() {
+            let (before, after) = (self.measured_ns, self.simulated_ns);
+            return differ(before, after).then_some(("recorded", before, after));
+        }
+        let (before, after) = (self.base_if_repeated_ns?, self.steady.if_repeated()?);
+        differ(before, after).then_some(("if repeated", before, after))
+    }
+
+    /// What edits are compared by, in a sentence.
+    pub fn basis_sentence(&self) -> String {
+        let left_out = Percent(self.steady.left_out_share);
+        match self.steady.basis {
+            SteadyBasis::Repeated => "the period at which the step repeats, each waiting for the one before".to_owned(),
+            SteadyBasis::OneStep => {
+                "the recorded window: one step was recorded, how it repeats is not known".to_owned()
+            }
+            SteadyBasis::LeftOut => {
+                format!("the recorded window: {left_out:.0} of it hangs on work of other steps that does not repeat")
+            }
+            SteadyBasis::None => "the recorded window: nothing of the step waits for the step before".to_owned(),
         }
     }
 
@@ -226,6 +287,11 @@ impl Summary {
             replay_error: ratio(base_simulated, graph.measured) - 1.0,
             unexplained_share: graph.unexplained_share(),
             error_band: error_band(&errors, period),
+            steady_ns: period,
+            base_steady_ns: base_simulated,
+            base_if_repeated_ns: None,
+            steady_band: error_band(&errors, period),
+            steady: Steady::default(),
             cut: None,
             anchored_share: 0.0,
             unrecorded_share: 0.0,

@@ -46,7 +46,7 @@ impl Map<'_> {
             (_, true) => ("*", Role::Good),
             _ => (" ", Role::Text),
         };
-        value(format!("{shade}{}{mark}{}", point.simulated_ns, self.kind(row, column, point)), role)
+        value(format!("{shade}{}{mark}{}", point.steady_ns, self.kind(row, column, point)), role)
     }
 
     fn point(&self, row: usize, column: usize) -> Option<&SweepPoint> {

@@ -92,7 +92,7 @@ impl Workspace {
         if revision != plans.revision {
             return None;
         }
-        let time = plan.simulated_ns.filter(|_| plan.sharder == "best");
+        let time = plan.steady_ns.filter(|_| plan.sharder == "best");
         if plan.sharder == "best" {
             plans.searching = None;
         }

@@ -1,0 +1,116 @@
+//! The figure that edits are compared by: the period at which the chosen step would repeat for ever, where it is known; else the
+//! recorded window.
+
+use rustc_hash::FxHashSet;
+use serde::Serialize;
+
+use crate::analysis::busy;
+use crate::graph::timed::NO_TASK;
+use crate::graph::{ExecutionGraph, TaskId, TimedGraph};
+use crate::scenario::Resolved;
+use crate::sim::{Cycle, Schedule, SteadyPeriod, steady};
+use crate::units::DurNs;
+
+use super::ErrorBand;
+
+/// Why the steady period is what edits are compared by, or is not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SteadyBasis {
+    /// The step before was recorded, too: what one step hands to the next is known.
+    Repeated,
+    /// One step was recorded, or none: that it repeats at once is an assumption.
+    OneStep,
+    /// Too much of the step hangs on what was recorded before it or behind it, and does not repeat.
+    LeftOut,
+    /// The end of the step waits for nothing of the step before.
+    #[default]
+    None,
+}
+
+/// The steady period of an outcome.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Steady {
+    /// What is known of the job.
+    pub basis: SteadyBasis,
+    /// Bounds of the period, which are the same but for jobs that are slow to settle.
+    pub bounds: Option<ErrorBand>,
+    /// Share of the period by which tasks on the critical path began later for what does not repeat.
+    pub left_out_share: f64,
+}
+
+/// More than this may not hang on what does not repeat.
+const MOST_LEFT_OUT: f64 = 0.02;
+
+impl Steady {
+    /// Of the untouched graph.
+    pub(super) fn of_base(graph: &ExecutionGraph, resolved: &Resolved, schedule: &Schedule) -> Self {
+        let Some(period) = period(&resolved.cycle) else { return Self::default() };
+        let left_out = left_out(graph, &resolved.timed, schedule, &resolved.cycle);
+        let left_out_share = left_out.0 as f64 / period.low.0.max(1) as f64;
+        let basis = if left_out_share > MOST_LEFT_OUT {
+            SteadyBasis::LeftOut
+        } else if graph.ranks.iter().any(|part| part.begin.is_none()) {
+            SteadyBasis::OneStep
+        } else {
+            SteadyBasis::Repeated
+        };
+        Self { basis, bounds: Some(bounds(period)), left_out_share }
+    }
+
+    /// Of a scenario on the graph of which `self` is known.
+    pub(super) fn of(self, resolved: &Resolved) -> Self {
+        Self { bounds: period(&resolved.cycle).map(bounds), ..self }
+    }
+
+    /// Whether edits are compared by it.
+    pub fn is_compared(&self) -> bool {
+        self.basis == SteadyBasis::Repeated && self.bounds.is_some()
+    }
+
+    /// The figure to compare by, of an iteration whose recorded window takes `window`.
+    pub(super) fn compared(&self, window: DurNs) -> DurNs {
+        self.bounds.filter(|_| self.is_compared()).map_or(window, middle)
+    }
+
+    /// The period if the one recorded step were repeated.
+    pub fn if_repeated(&self) -> Option<DurNs> {
+        self.bounds.filter(|_| self.basis == SteadyBasis::OneStep).map(middle)
+    }
+}
+
+fn period(cycle: &Cycle) -> Option<SteadyPeriod> {
+    steady(cycle, &mut Schedule::default())
+}
+
+fn bounds(period: SteadyPeriod) -> ErrorBand {
+    // A circuit that was found is exact; the other bound says only that there is no slower one.
+    let high_ns = if period.has_met() { period.low } else { period.high };
+    ErrorBand { low_ns: period.low, high_ns }
+}
+
+fn middle(bounds: ErrorBand) -> DurNs {
+    bounds.low_ns + (bounds.high_ns - bounds.low_ns).scale(0.5)
+}
+
+/// How much later tasks of the chosen step on the critical path of the recorded window began for what the cycle leaves out.
+fn left_out(graph: &ExecutionGraph, timed: &TimedGraph, schedule: &Schedule, cycle: &Cycle) -> DurNs {
+    let windows = graph.ranks.iter().map(|part| (busy::window(part, timed, schedule), part));
+    let Some(((begin, _), part)) = windows.max_by_key(|((begin, end), _)| end.since(*begin)) else {
+        return DurNs::ZERO;
+    };
+    let left_out: FxHashSet<(u32, u8)> = cycle.left_out.iter().copied().collect();
+    let mut sum = DurNs::ZERO;
+    let mut next = Some(timed.task(part.end));
+    while let Some(task) = next.filter(|&task| schedule.end(task) > begin) {
+        let before = timed.predecessors[task.0 as usize];
+        let kept = (0..3).filter(|&slot| before[slot] != NO_TASK && !left_out.contains(&(task.0, slot as u8)));
+        let ready = |slot: usize| schedule.end(TaskId(before[slot])) + DurNs(timed.lags[task.0 as usize][slot].into());
+        // What waits for nothing else follows its lane's end one copy back.
+        if let Some(ready) = kept.map(ready).max() {
+            sum += schedule.start(timed, task).since(ready.max(begin)).max(DurNs::ZERO);
+        }
+        next = schedule.critical_predecessor(timed, task);
+    }
+    sum
+}

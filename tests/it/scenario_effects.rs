@@ -10,7 +10,7 @@ use retime_core::analysis::replay::period;
 use retime_core::graph::{self, BuildOptions};
 use retime_core::memory::{Buffer, Holds, MemorySource, RankMemory};
 use retime_core::scenario::{Base, Context, Resolved, Scenario, resolve};
-use retime_core::sim::{Schedule, simulate};
+use retime_core::sim::{Schedule, simulate, steady};
 use retime_core::trace::{Job, RankTrace, load_bytes};
 use retime_core::units::{Bytes, TimeNs};
 use serde_json::{Value, json};
@@ -197,6 +197,13 @@ impl Opened {
         let mut schedule = Schedule::default();
         simulate(&resolved.timed, &mut schedule);
         period(&resolved.timed, &schedule, &self.base.graph().ranks[0]).0 as f64 / 1e3
+    }
+
+    /// The period at which the step repeats, in µs.
+    fn steady(&self, lines: &[&str]) -> f64 {
+        let found = steady(&self.resolve(lines).cycle, &mut Schedule::default()).unwrap();
+        assert!(found.has_met(), "{found:?}");
+        found.low.0 as f64 / 1e3
     }
 
     /// What the steps change of the iteration, in µs.
@@ -609,4 +616,47 @@ fn narrow_weights_help_products_that_wait_for_them_and_no_others() {
     ];
     let [one, other] = larger.map(|lines| opened.kernel(&lines, "prompt"));
     assert!((one - other).abs() < 0.01, "in any order");
+}
+
+#[test]
+fn a_step_repeats_at_its_own_pace_whatever_the_step_before_left_to_do() {
+    let mut made = Made::default();
+    for step in 0..6 {
+        let start = made.host;
+        let (think, kernel) = if step % 2 == 0 { (100.0, 300.0) } else { (600.0, 10.0) };
+        made.think("aten::item", think).run(&op("aten::mm", "gemm", kernel)).step(step, start);
+    }
+    let opened = made.open();
+    // The window begins with the end of the long kernel before it, which shorter kernels bring forward.
+    assert!(opened.time(&["scale kind=kernel x0.5"]) > opened.time(&[]) + 100.0);
+    assert_near(opened.steady(&[]), 610.0);
+    assert_near(opened.steady(&["scale kind=kernel x0.5"]), 610.0);
+    // Only its own kernel counts, 100 times as long, and what lies between kernels.
+    let long = opened.steady(&["scale kind=kernel x100"]);
+    assert!((1_000.0..=1_002.0).contains(&long), "{long}");
+}
+
+#[test]
+fn the_next_input_is_fetched_while_this_step_computes() {
+    let mut made = Made::default();
+    for step in 0..6 {
+        let start = made.host;
+        made.think("aten::stack", 400.0).annotate("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", start);
+        made.think("aten::item", 150.0).run(&op("aten::mm", "gemm", 100.0)).step(step, start);
+    }
+    let opened = made.open();
+    assert_near(opened.steady(&[]), 560.0);
+    assert_near(opened.steady(&["scale phase=data & kind=host x0"]), 160.0);
+    // A thread of its own takes 400 for each.
+    assert_near(opened.steady(&["prefetch-input"]), 400.0);
+    assert_near(opened.steady(&["scale phase=data x0.25", "prefetch-input"]), 160.0);
+}
+
+#[test]
+fn one_step_that_repeats_follows_its_own_end() {
+    let mut made = Made::default();
+    made.think("aten::item", 20.0).run(&op("aten::mm", "gemm", 100.0)).synchronise();
+    let opened = made.open();
+    // 20 and 2 + 5 before the launch, 2 to the device, 100, and 1 until the host goes on.
+    assert_near(opened.steady(&[]), 130.0);
 }

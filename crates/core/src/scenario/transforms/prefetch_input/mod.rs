@@ -1,4 +1,6 @@
-//! `prefetch-input`: the next step's input is copied on a stream of its own while this step computes.
+//! `prefetch-input`: the next step's input is fetched and copied while this step computes.
+
+mod loader;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,15 +15,15 @@ use crate::scenario::inputs::{SMALLEST, is_input};
 use crate::scenario::transform::{StepReport, Transform};
 use crate::units::{DurNs, TimeNs};
 
-use super::report::OVERLAP_DOUBT;
+use super::report::{OVERLAP_DOUBT, count};
 
-/// Copies inputs one step ahead.
+/// Fetches and copies inputs one step ahead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct PrefetchInput;
 
 pub(super) const EDIT: Grammar = Grammar {
     name: "prefetch-input",
-    help: "copies the next step's input on a stream of its own while this step computes",
+    help: "fetches and copies the next step's input on a thread and a stream of its own while this step computes",
     example: "prefetch-input",
     forms: &[Form { arguments: &[], build: |_| Some(Arc::new(PrefetchInput)) }],
     knobs: &[],
@@ -33,8 +35,13 @@ const STREAM: i64 = 9_999;
 impl Transform for PrefetchInput {
     fn apply(&self, draft: &mut Draft<'_>, _: &Context) -> StepReport {
         let copies = inputs(draft);
-        if copies.is_empty() {
-            let why = format!("no copies of {SMALLEST} or more to the device on a stream with kernels");
+        let (mut fetches, mut fetching) = (0, DurNs::ZERO);
+        for rank in 0..draft.graph().ranks.len() {
+            let (tasks, time) = loader::fetch_ahead(draft, rank);
+            (fetches, fetching) = (fetches + tasks, fetching + time);
+        }
+        if copies.is_empty() && fetches == 0 {
+            let why = format!("no loading, and no copies of {SMALLEST} or more to the device on a stream with kernels");
             return StepReport::nothing(why);
         }
         let (mut changed, mut time, mut waits) = (0, DurNs::ZERO, 0);
@@ -47,10 +54,16 @@ impl Transform for PrefetchInput {
             time += nodes.iter().map(|&node| draft.price_of(node).duration).sum();
             waits += move_copies(draft, *rank, nodes);
         }
-        let summary = format!("{changed} copies, {time}, on a stream of their own; {waits} host waits gone");
-        let mut report = StepReport { changed, summary, ..StepReport::default() };
-        report.say(Effect::note("loading the batch on the host keeps its time and its thread"));
-        report.say(Effect::assumed("copies and kernels that run side by side keep their times", OVERLAP_DOUBT));
+        let copied = (changed > 0)
+            .then(|| format!("{changed} copies, {time}, on a stream of their own; {waits} host waits gone"));
+        let fetched = (fetches > 0)
+            .then(|| format!("{} of loading, {fetching}, on a thread of their own", count(fetches, "task")));
+        let summary = fetched.iter().chain(&copied).cloned().collect::<Vec<_>>().join("; ");
+        let mut report = StepReport { changed: changed + fetches, summary, ..StepReport::default() };
+        if fetched.is_some() {
+            report.say(Effect::note("fetching has a core to itself: it slows nothing that runs beside it"));
+        }
+        report.say(Effect::assumed("what runs side by side keeps its time", OVERLAP_DOUBT));
         report
     }
 }

@@ -85,6 +85,15 @@ impl Draft<'_> {
         self.edges_into(work).find(|edge| edge.kind() == DependencyKind::Launch).map(|edge| edge.from)
     }
 
+    /// As [`call_of`](Self::call_of), the call itself where work is launched from the end of its wait.
+    pub fn own_call_of(&self, work: Node) -> Option<Node> {
+        let call = self.call_of(work)?;
+        if self.kind_of(call) != TaskKind::Joint {
+            return Some(call);
+        }
+        self.edges_into(call).find(|edge| edge.kind() == DependencyKind::Program).map(|edge| edge.from)
+    }
+
     /// Puts the chain `first` to `last` behind `node` in the order of its lane; `lag` lies between them.
     pub fn put_after(&mut self, node: Node, (first, last): (Node, Node), lag: DurNs) {
         let order = order_kind(self.kind_of(node));

@@ -55,7 +55,7 @@ pub(super) fn launch(draft: &mut Draft<'_>, node: Node, side: Side, lane: LaneId
     let price = prediction.into();
     let added = Added { name, kind, lane, operator, bytes, work, price, members, source, caller, after };
     let kernel = Node::Added(draft.add(added));
-    let call = draft.call_of(node).filter(|&call| draft.kind_of(call) == TaskKind::Runtime && !draft.is_gone(call));
+    let call = draft.own_call_of(node).filter(|&call| draft.kind_of(call) == TaskKind::Runtime && !draft.is_gone(call));
     let again = call.map(|call| {
         let (again, takes) = (draft.copy(call, draft.lane_of(call), draft.beside(call)), draft.price_of(call));
         if let Node::Added(id) = again

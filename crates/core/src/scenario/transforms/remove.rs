@@ -54,7 +54,7 @@ impl Transform for Remove {
 pub(super) fn host_of(draft: &Draft<'_>, removed: &[Node]) -> Vec<Node> {
     let mut all = NodeSet::default();
     for &node in removed.iter().filter(|&&node| draft.kind_of(node).is_device()) {
-        all.extend(draft.call_of(node).filter(|&call| draft.kind_of(call) == TaskKind::Runtime));
+        all.extend(draft.own_call_of(node).filter(|&call| draft.kind_of(call) == TaskKind::Runtime));
     }
     let graph = draft.graph();
     let own: NodeSet = removed.iter().copied().collect();

@@ -143,7 +143,7 @@ impl Segment {
 
 /// Puts copies of a segment before its backward pass; how many tasks that added.
 fn recompute(draft: &mut Draft<'_>, segment: &Segment, at: Node) -> usize {
-    let call = draft.call_of(at).filter(|&call| !draft.kind_of(call).is_device());
+    let call = draft.own_call_of(at).filter(|&call| !draft.kind_of(call).is_device());
     let on_host = draft.kind_of(at) == TaskKind::Compute;
     let beside = draft.beside(at);
     // Where calls were not recorded, only the device runs again.
@@ -157,8 +157,8 @@ fn recompute(draft: &mut Draft<'_>, segment: &Segment, at: Node) -> usize {
     let copy_of: FxHashMap<Node, Node> = segment.host.iter().copied().zip(copied.iter().copied()).collect();
     for (&work, &copy) in segment.work.iter().zip(&again) {
         let launch = draft.edges_into(work).find(|edge| edge.kind() == DependencyKind::Launch);
-        let Some(launch) = launch else { continue };
-        if let Some(&from) = copy_of.get(&launch.from) {
+        let (Some(launch), Some(call)) = (launch, draft.own_call_of(work)) else { continue };
+        if let Some(&from) = copy_of.get(&call) {
             draft.connect(from, copy, launch.dependency);
         }
     }

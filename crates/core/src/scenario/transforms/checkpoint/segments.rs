@@ -221,7 +221,8 @@ impl Order {
 
     /// The selected host tasks around the launches of `work`, else those launches, from `begins` on; on a host the work itself.
     fn host_of(&self, draft: &Draft<'_>, chosen: &NodeSet, work: &[Node], begins: TimeNs) -> Vec<Node> {
-        let call = |node: Node| if draft.kind_of(node) == TaskKind::Compute { Some(node) } else { draft.call_of(node) };
+        let call =
+            |node: Node| if draft.kind_of(node) == TaskKind::Compute { Some(node) } else { draft.own_call_of(node) };
         let calls = work.iter().filter_map(|&node| call(node).filter(|&call| is_on_host(draft, call)));
         let mut calls: Vec<Node> = calls.collect();
         calls.sort_unstable();

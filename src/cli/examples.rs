@@ -107,7 +107,7 @@ A script is plain text, one command of the screen's `:` prompt a line; lines tha
   expect iteration < 40ms
   export! report.md
 
-Figures: iteration, measured, base, gain, replay, replay_error, unexplained, not-modelled, gpu_busy, gpu_active,
+Figures: iteration, window, measured, base, gain, replay, replay_error, unexplained, not-modelled, gpu_busy, gpu_active,
 kernel_only, memory, batch, ranks. Tests: <, <=, >, >=, =, within PERCENT [of VALUE]. A step that has no effect fails,
 unless the line after it is `expect no-effect`. On the screen, :record FILE writes such a script and :source FILE plays
 one. Exit status 3 when an expectation fails, 1 when a line cannot be carried out.";

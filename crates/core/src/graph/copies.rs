@@ -26,7 +26,7 @@ pub enum CopyStep {
 pub struct Copies {
     steps: Vec<CopyStep>,
     /// By task of the step before: the chosen step's task at the same place from the end of the lane.
-    twins: Vec<Option<NodeId>>,
+    counterparts: Vec<Option<NodeId>>,
     /// By rank: the thread that drives the steps.
     mains: Vec<Option<LaneId>>,
 }
@@ -51,14 +51,14 @@ impl Copies {
                 CopyStep::After | CopyStep::Origin => {}
             }
         }
-        let mut twins = vec![None; steps.len()];
+        let mut counterparts = vec![None; steps.len()];
         for [before, chosen] in &lanes {
             for (place, &node) in before.iter().rev().enumerate() {
-                twins[node.index()] = alike(graph, chosen, place, node);
+                counterparts[node.index()] = alike(graph, chosen, place, node);
             }
         }
         let mains = graph.ranks.iter().map(|part| main(graph, part, &lanes)).collect();
-        Self { steps, twins, mains }
+        Self { steps, counterparts, mains }
     }
 
     /// The step of a task.
@@ -67,8 +67,8 @@ impl Copies {
     }
 
     /// What the chosen step has where the step before has `node`, counted from the end of its lane.
-    pub fn twin(&self, node: NodeId) -> Option<NodeId> {
-        self.twins[node.index()]
+    pub fn counterpart(&self, node: NodeId) -> Option<NodeId> {
+        self.counterparts[node.index()]
     }
 
     /// The thread that drives the steps of the rank at this position.

@@ -242,24 +242,25 @@ mod tests {
         (0..copies).map(|copy| schedule.end(row(copy, rows.len() - 1)).0).collect()
     }
 
+    /// What is drawn of a task: what it takes, a task before it, and one of an earlier copy, each with a lag.
+    type Drawn = (i64, Option<(usize, i64)>, Option<(usize, u32, i64)>);
+
+    fn row(count: usize, back: usize, (at, (duration, before, earlier)): (usize, Drawn)) -> Row {
+        let chain = (at > 0).then(|| (at - 1, -i64::from(at % 3 == 0) * duration));
+        let more = before.filter(|_| at > 1).map(|(task, lag)| (task % at, lag));
+        let wrap = (at == 0).then_some((back % count, 1, 5));
+        let earlier = wrap.or(earlier.map(|(task, copies, lag)| (task % count, copies, lag)));
+        (duration, chain.into_iter().chain(more).collect(), earlier.into_iter().collect())
+    }
+
     /// Tasks in a chain, so that all lead to the last, with edges back to earlier copies; the first waits for some task.
     fn rows() -> impl Strategy<Value = Vec<Row>> {
-        let row = (
-            1..500_i64,
-            prop::option::of((0..64_usize, -40..40_i64)),
-            prop::option::of((0..64_usize, 1..3_u32, -40..40_i64)),
-        );
-        (prop::collection::vec(row, 1..24), 0..64_usize).prop_map(|(drawn, back)| {
+        let before = prop::option::of((0..64_usize, -40..40_i64));
+        let earlier = prop::option::of((0..64_usize, 1..3_u32, -40..40_i64));
+        let drawn = prop::collection::vec((1..500_i64, before, earlier), 1..24);
+        (drawn, 0..64_usize).prop_map(|(drawn, back)| {
             let count = drawn.len();
-            let one =
-                |(at, (duration, before, earlier)): (usize, (i64, Option<(usize, i64)>, Option<(usize, u32, i64)>))| {
-                    let chain = (at > 0).then(|| (at - 1, -i64::from(at % 3 == 0) * duration));
-                    let more = before.filter(|_| at > 1).map(|(task, lag)| (task % at, lag));
-                    let wrap = (at == 0).then_some((back % count, 1, 5));
-                    let earlier = wrap.or(earlier.map(|(task, copies, lag)| (task % count, copies, lag)));
-                    (duration, chain.into_iter().chain(more).collect(), earlier.into_iter().collect())
-                };
-            drawn.into_iter().enumerate().map(one).collect()
+            drawn.into_iter().enumerate().map(|drawn| row(count, back, drawn)).collect()
         })
     }
 

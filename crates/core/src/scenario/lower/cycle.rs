@@ -122,23 +122,23 @@ impl<'a, 'b> Rows<'a, 'b> {
         let Some(node) = self.node(row) else { return Before::Own(row) };
         match self.copies.step(self.draft.beside(node)) {
             CopyStep::Chosen => Before::Own(row),
-            CopyStep::Before => self.twin(node, row).map_or(Before::Dropped, Before::Earlier),
+            CopyStep::Before => self.counterpart(node, row).map_or(Before::Dropped, Before::Earlier),
             CopyStep::After | CopyStep::Origin => Before::Dropped,
         }
     }
 
     /// The row of the chosen step that is what `node` is of the step before.
-    fn twin(&self, node: Node, row: u32) -> Option<u32> {
+    fn counterpart(&self, node: Node, row: u32) -> Option<u32> {
         let lane = self.draft.lane_of(node);
         let ends = self.lanes[lane.0 as usize];
         if ends.last[0] == row && ends.last[1] != NO_TASK {
             return Some(ends.last[1]);
         }
-        let traced = self.copies.twin(self.draft.beside(node));
+        let traced = self.copies.counterpart(self.draft.beside(node));
         if let (Node::Added(id), Some(beside)) = (node, traced) {
             let place = self.beside.get(&(self.draft.beside(node), lane))?.iter().position(|&it| it == id.0)?;
-            if let Some(&twin) = self.beside.get(&(beside, lane)).and_then(|all| all.get(place)) {
-                return Some(self.added[twin as usize].0);
+            if let Some(&counterpart) = self.beside.get(&(beside, lane)).and_then(|all| all.get(place)) {
+                return Some(self.added[counterpart as usize].0);
             }
         }
         traced.map(|node| self.timed.task_of[node.index()])

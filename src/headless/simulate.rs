@@ -88,7 +88,8 @@ fn describe(loaded: &Loaded, outcome: &Outcome, out: &mut dyn Write) -> io::Resu
         )?;
     }
     if let Some((name, before, after)) = summary.both_named() {
-        writeln!(out, "  {name:<11} {before} → {after}")?;
+        let after = if outcome.steps.is_empty() { String::new() } else { format!(" → {after}") };
+        writeln!(out, "  {name:<11} {before}{after}")?;
     }
     if summary.batch.is_some() && summary.replicas > 1 {
         let seconds = summary.steady_ns.secs().max(1e-9);

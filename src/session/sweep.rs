@@ -368,6 +368,7 @@ mod tests {
         SweepPoint {
             knobs: BTreeMap::from([("batch".to_owned(), batch)]),
             simulated_ns: DurNs(1),
+            steady_ns: DurNs(1),
             throughput,
             throughput_per_rank: throughput,
             memory_bytes: None,

@@ -283,8 +283,16 @@ fn cell(point: &SweepPoint, answer: &Answer) -> String {
 }
 
 fn table(knobs: &[String], points: &[SweepPoint]) -> output::Table {
-    let mut table =
-        output::Table::new(&["knobs", "simulated_ns", "steady_ns", "throughput /s", "per rank /s", "memory_bytes", "fits", "path"]);
+    let mut table = output::Table::new(&[
+        "knobs",
+        "simulated_ns",
+        "steady_ns",
+        "throughput /s",
+        "per rank /s",
+        "memory_bytes",
+        "fits",
+        "path",
+    ]);
     for point in points {
         let values: Vec<String> =
             knobs.iter().map(|knob| format!("{knob}={}", point.value(knob).unwrap_or_default())).collect();

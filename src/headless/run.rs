@@ -46,7 +46,7 @@ fn describe(lines: &[Played], out: &mut dyn Write) -> io::Result<()> {
     let mut table = output::Table::new(&["line", "", "iteration", "command", "figure"]);
     for line in lines {
         table.row([
-            line.file.iter().map(|file| format!("{file}:")).collect::<String>() + &line.line.to_string(),
+            number(line),
             name(line.status).to_owned(),
             line.simulated_ns.map_or("–".to_owned(), |time| time.to_string()),
             line.command.clone(),
@@ -54,6 +54,11 @@ fn describe(lines: &[Played], out: &mut dyn Write) -> io::Result<()> {
         ]);
     }
     output::text(&table, out)
+}
+
+/// The line's number, with the file where another script plays it.
+fn number(line: &Played) -> String {
+    line.file.as_ref().map_or_else(|| line.line.to_string(), |file| format!("{file}:{}", line.line))
 }
 
 fn name(status: Status) -> &'static str {
@@ -70,7 +75,7 @@ fn table(lines: &[Played]) -> output::Table {
     for line in lines {
         let text = |text: &Option<String>| text.clone().unwrap_or_default();
         table.row([
-            line.file.iter().map(|file| format!("{file}:")).collect::<String>() + &line.line.to_string(),
+            number(line),
             line.command.clone(),
             name(line.status).to_lowercase(),
             text(&line.expected),

@@ -138,8 +138,8 @@ pub fn read_files(loaded: &Loaded) -> Vec<PathBuf> {
     let executed = ranks.iter().filter_map(|rank| Some(&rank.execution_trace.as_ref()?.path));
     let archive = |path: &PathBuf| {
         let whole = path.to_string_lossy();
-        let before_member = whole.match_indices(':').map(|(at, _)| PathBuf::from(&whole[..at]));
-        before_member.filter(|archive| archive.is_file()).next_back()
+        let mut before_member = whole.match_indices(':').map(|(at, _)| PathBuf::from(&whole[..at]));
+        before_member.rfind(|archive| archive.is_file())
     };
     profiled
         .chain(executed)

@@ -221,7 +221,7 @@ impl Sessions {
     /// # Errors
     /// There is one that cannot be read, or that says it is another trace's.
     pub fn read(&self, trace: &str) -> Result<Option<SavedSession>, EngineError> {
-        self.read_as(trace, || String::new())
+        self.read_as(trace, String::new)
     }
 
     /// The session of a trace that the first version called `former`.

@@ -63,7 +63,9 @@ pub fn run(start: Start) -> Result<()> {
     let mut screen = Screen::take()?;
     let mut app = App::new(&style, screen.size()?);
     app.devices = load::device_lines(&engine);
-    left_out.iter().for_each(|reason| app.say(Message::error(format!("left out: {reason}"))));
+    for reason in left_out {
+        app.say(Message::error(format!("left out: {reason}")));
+    }
     let report = sender.clone();
     let report = move |reason| _ = report.send(Event::NotKept(reason));
     let keeper = sessions.clone().map(|sessions| Keeper::start(sessions, report));

@@ -1,5 +1,6 @@
 //! The program from outside: exit status, one-line errors, JSON fields, nothing overwritten.
 
+use std::fs;
 use std::path::Path;
 
 use assert_cmd::Command;
@@ -710,12 +711,15 @@ fn layers_add_up_and_several_runs_are_trimmed_means() {
     for layer in one["layer_host"].as_array().unwrap() {
         assert!(layer["host_ns"].as_i64().unwrap() >= 0, "{layer}");
     }
-    let two = json(&["layers", &sample(CPU), &sample(CPU), &sample("mlp-b256-fp32-cpu.kineto.json.gz")]);
+    let folder = tempfile::tempdir().unwrap();
+    let again = folder.path().join("again.json.gz");
+    fs::copy(sample(CPU), &again).unwrap();
+    let two = json(&["layers", &sample(CPU), again.to_str().unwrap(), &sample("mlp-b256-fp32-cpu.kineto.json.gz")]);
     assert_eq!(two["batch_sizes"][0]["runs"], 2);
     assert_eq!(two["other_runs"], 1, "another model is no run of this");
     let twice = json(&["layers", &sample(CPU), "--batch", "512"]);
     assert_eq!(twice["batch_sizes"][0]["batch"], 512);
-    assert_eq!(two["traces"].as_array().unwrap().len(), 2);
+    assert_eq!(two["traces"].as_array().unwrap().len(), 3);
     assert!(two["diagnostics"].is_array());
 }
 

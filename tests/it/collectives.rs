@@ -93,7 +93,7 @@ fn made(spec: JobSpec) -> (tempfile::TempDir, Loaded) {
 #[test]
 fn sizes_that_were_not_recorded_can_be_told() {
     let Some(path) = shared("torchrec-v100x4") else { return };
-    let without = jobs::loaded(&[path.clone()]);
+    let without = jobs::loaded(std::slice::from_ref(&path));
     assert!(unhandled(without, "swap-link Ethernet-10G").contains("was not recorded: traced time kept"));
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("facts.toml");
@@ -114,6 +114,8 @@ fn throughput_of_more_ranks_is_that_of_all_of_them() {
         let outcome = engine().evaluate(&loaded, &Scenario::parse(lines.iter().copied()).unwrap(), 0);
         (outcome.summary.job_samples(), outcome.summary.samples())
     };
-    let ((four, one), (eight, same)) = (samples(&[]), samples(&["scale-ranks 8"]));
+    let batch = "resize-batch 1024 from 512";
+    let ((four, one), (eight, same)) = (samples(&[batch]), samples(&[batch, "scale-ranks 8"]));
+    assert!((one - 1024.0).abs() < 1e-9, "{one}");
     assert!((four - 4.0 * one).abs() < 1e-9 && (eight - 8.0 * one).abs() < 1e-9 && (one - same).abs() < 1e-9);
 }

@@ -37,7 +37,7 @@ fn each_accumulated_batch_takes_as_long_on_jobs_of_several_ranks() {
 /// are too small and too large, and what is said of both.
 type Parameter = (&'static str, &'static str, &'static str, [&'static str; 2], &'static str);
 
-const PARAMETERS: [Parameter; 25] = [
+const PARAMETERS: [Parameter; 26] = [
     ("resize-batch", "N", "resize-batch {}", ["0", "1073741825"], "from 1 to 1073741824"),
     ("resize-batch", "B", "resize-batch 8 from {}", ["0", "1073741825"], "from 1 to 1073741824"),
     ("reshard-tables", "N", "reshard-tables t{}:r1", ["-1", "99999999999999999999"], "from 0"),
@@ -65,6 +65,7 @@ const PARAMETERS: [Parameter; 25] = [
     ("checkpoint", "N", "checkpoint phase=forward segments={}", ["0", "1001"], "from 1 to 1000"),
     ("resize-op", "OLD", "resize-op kind=kernel {}->64", ["0", "1099511627777"], "from 1 to 1099511627776"),
     ("resize-op", "NEW", "resize-op kind=kernel 64->{}", ["0", "1099511627777"], "from 1 to 1099511627776"),
+    ("straggler", "RANK", "straggler remove {}", ["-1", "1048577"], "from 0 to 1048576"),
     ("scale-device", "FACTOR", "scale-device dram_bw x{}", ["0", "1001"], "from 0.001 to 1000"),
     ("scale-device", "FACTOR", "scale-device flops x{}", ["0", "1001"], "from 0.001 to 1000"),
     ("scale-device", "FACTOR", "scale-device link x{}", ["0", "1001"], "from 0.001 to 1000"),

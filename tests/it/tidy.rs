@@ -25,7 +25,7 @@ const MAY_USE: [(&str, &str); 15] = [
     ("analysis", "graph sim cost scenario device"),
     ("engine", "trace graph sim cost scenario analysis device memory"),
     ("fit", "graph cost device"),
-    ("config", "device fit"),
+    ("config", "device engine fit"),
     ("session", "trace graph sim cost scenario analysis device memory engine fit config"),
     ("headless", "trace graph sim cost scenario analysis device memory engine fit config session cli"),
     ("tui", "trace graph sim cost scenario analysis device memory engine config session"),

@@ -44,7 +44,7 @@ pub(super) fn candidates(operators: &[Operator], operands: &[Operands], names: &
     // Images and indices have the batch first wherever they are.
     let told = |size: u64| {
         let is_told = |operands: &Operands| {
-            let indices = operands.dims(1).filter(|dims| dims.len() == 2 && dims[0] == size).is_some();
+            let indices = operands.dims(1).is_some_and(|dims| dims.len() == 2 && dims[0] == size);
             operands.dims(0).is_some_and(|dims| dims.len() > 3 && dims[0] == size) || indices
         };
         let embeds = names.find("aten::embedding");

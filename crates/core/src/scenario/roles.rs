@@ -2,12 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::cost::{CollectiveKind, Shape};
+use crate::cost::CollectiveKind;
 use crate::graph::{Collective, ExecutionGraph, NodeId, Phase, TaskKind};
 use crate::intern::NameId;
 use crate::units::TimeNs;
-
-use super::draft::{Draft, Node};
 
 /// What a collective carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -104,20 +102,9 @@ impl Roles {
         self.share_a_batch
     }
 
-    /// Whether a task of a draft reduces gradients of data-parallel ranks, whole or shared out.
-    pub(super) fn is_gradient(&self, draft: &Draft<'_>, node: Node) -> bool {
-        let shape = draft.work_of(node).map(|work| &work.shape);
-        let Some(&Shape::Collective { kind, .. }) = shape else { return false };
-        match self.role(draft, node) {
-            Role::Gradients => true,
-            Role::Shards => kind == CollectiveKind::ReduceScatter,
-            _ => false,
-        }
-    }
-
-    /// What a task of a draft carries; [`Role::Other`] for tasks that are no collectives.
-    pub(super) fn role(&self, draft: &Draft<'_>, node: Node) -> Role {
-        let TaskKind::Collective(id) = draft.kind_of(node) else { return Role::Other };
+    /// What a task carries; [`Role::Other`] for tasks that are no collectives.
+    pub(super) fn role(&self, task: TaskKind) -> Role {
+        let TaskKind::Collective(id) = task else { return Role::Other };
         self.of.get(id.0 as usize).copied().unwrap_or(Role::Other)
     }
 }

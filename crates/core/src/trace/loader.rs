@@ -85,7 +85,7 @@ fn whole<'a>(packed: Packed<'a>, path: &Path, options: &OpenOptions) -> Result<C
     Ok(match whole {
         Cow::Borrowed(bytes) => Cow::Borrowed(bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(bytes)),
         Cow::Owned(bytes) if bytes.starts_with(BYTE_ORDER_MARK) => Cow::Owned(bytes[BYTE_ORDER_MARK.len()..].to_vec()),
-        owned => owned,
+        Cow::Owned(bytes) => Cow::Owned(bytes),
     })
 }
 

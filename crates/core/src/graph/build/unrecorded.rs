@@ -132,8 +132,7 @@ fn beside(observed: &Observed<'_>, late: &mut [Late]) {
     let ahead = |late: &Late| {
         let start = observed.activity(late.activity).start;
         match late.cause {
-            Cause::Unrecorded(_) => Some((late.activity, (start - late.by, start))),
-            Cause::Backlog => Some((late.activity, (start - late.by, start))),
+            Cause::Unrecorded(_) | Cause::Backlog => Some((late.activity, (start - late.by, start))),
             _ => None,
         }
     };

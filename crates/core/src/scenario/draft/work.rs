@@ -4,16 +4,17 @@ use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::cost::{Family, Work};
+use crate::cost::{CollectiveKind, Family, Shape, Work};
 use crate::device::{DeviceProfile, Precision};
 use crate::graph::{NodeId, Operands, OperatorId, Phase};
 use crate::scenario::kernel_work::KernelWork;
+use crate::scenario::roles::Role;
 use crate::scenario::works::{Class, Classifier, NO_CLASS, Overrides};
 
-use super::Draft;
 use super::by_node::ByNode;
 use super::merge::Merge;
 use super::plan;
+use super::{Draft, Node};
 
 /// What the tasks of a draft have to do, by class: tasks of a class do the same.
 #[derive(Clone, Debug, Default)]
@@ -150,6 +151,22 @@ impl Draft<'_> {
         }
     }
 
+    /// What a task carries from rank to rank; [`Role::Other`] for tasks that are no collectives.
+    pub fn role(&self, node: Node) -> Role {
+        self.base.roles().role(self.kind_of(node))
+    }
+
+    /// Whether a task reduces gradients of data-parallel ranks, whole or shared out.
+    pub fn reduces_gradients(&self, node: Node) -> bool {
+        let shape = self.work_of(node).map(|work| &work.shape);
+        let Some(&Shape::Collective { kind, .. }) = shape else { return false };
+        match self.role(node) {
+            Role::Gradients => true,
+            Role::Shards => kind == CollectiveKind::ReduceScatter,
+            _ => false,
+        }
+    }
+
     /// Lets a task do operator `name`, which is `work`, on its own operator's arguments, now and when these change.
     pub fn replace_work(&mut self, node: NodeId, name: Arc<str>, work: Arc<Work>) {
         self.set_work(node, work);
@@ -161,7 +178,7 @@ impl Draft<'_> {
         let mut replaced: Vec<(NodeId, Arc<str>)> =
             self.works.replaced.iter().map(|(&node, name)| (node, Arc::clone(name))).collect();
         replaced.sort_unstable();
-        let mut known: FxHashMap<(Arc<str>, Option<u32>, Phase), Option<Arc<Work>>> = FxHashMap::default();
+        let mut known = FxHashMap::<(Arc<str>, Option<u32>, Phase), Option<Arc<Work>>>::default();
         for (node, name) in replaced {
             let Some(id) = self.graph().tasks[node].operator else { continue };
             let key = (Arc::clone(&name), self.arguments(id), self.graph().operators[id.0 as usize].phase);

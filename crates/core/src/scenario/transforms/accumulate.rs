@@ -142,7 +142,7 @@ fn end_of_backward(draft: &Draft<'_>, part: &RankPart) -> Option<TimeNs> {
 fn is_once(draft: &Draft<'_>, node: Node) -> bool {
     let operators = &draft.graph().operators;
     let updates = draft.operator_of(node).is_some_and(|id| operators[id.0 as usize].phase == Phase::Optimizer);
-    updates || draft.base().roles().is_gradient(draft, node)
+    updates || draft.reduces_gradients(node)
 }
 
 /// What is repeated, with its inner dependencies.

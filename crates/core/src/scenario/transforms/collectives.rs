@@ -101,7 +101,7 @@ impl Transform for ScaleRanks {
             }
         };
         let sharing = Sharing::of(draft);
-        let is_meant = |draft: &Draft<'_>, node| draft.base().roles().role(draft, node).is_data_parallel();
+        let is_meant = |draft: &Draft<'_>, node| draft.role(node).is_data_parallel();
         let groups: Vec<(Node, u32)> = groups(draft).into_iter().filter(|&(node, _)| is_meant(draft, node)).collect();
         let before = groups.iter().map(|&(_, ranks)| ranks).max().unwrap_or(0);
         if link.is_some() || self.per_node.is_some() {
@@ -286,7 +286,7 @@ impl Transform for BucketSize {
 /// Whether a task sums up gradients of data-parallel ranks.
 fn is_reduced_gradient(draft: &Draft<'_>, node: Node) -> bool {
     let reduces = |work: &Work| matches!(work.shape, Shape::Collective { kind: CollectiveKind::AllReduce, .. });
-    draft.work_of(node).is_some_and(reduces) && draft.base().roles().is_gradient(draft, node)
+    draft.work_of(node).is_some_and(reduces) && draft.reduces_gradients(node)
 }
 
 /// All-reduces of gradients of known size by lane and step, in order.

@@ -45,7 +45,7 @@ impl Transform for OverlapComm {
         if steps.is_empty() {
             let mut told =
                 StepReport::nothing("no reduction of gradients on a stream of its own after a backward pass");
-            told.effects.extend(untouched(draft, |node| draft.base().roles().is_gradient(draft, node)));
+            told.effects.extend(untouched(draft, |node| draft.reduces_gradients(node)));
             return told;
         }
         let (mut early, mut late, mut all) = (0, 0, 0);
@@ -70,7 +70,7 @@ impl Transform for OverlapComm {
             report.say(Effect::assumption(EVENLY));
         }
         report.say(Effect::assumed(SHARED, OVERLAP_DOUBT));
-        let untouched = untouched(draft, |node| draft.base().roles().is_gradient(draft, node));
+        let untouched = untouched(draft, |node| draft.reduces_gradients(node));
         report.effects.extend(untouched);
         report
     }
@@ -142,7 +142,7 @@ fn steps(draft: &Draft<'_>) -> Vec<Step> {
     for node in collectives(draft) {
         let Node::Traced(traced) = node else { continue };
         let bytes = match draft.work(traced).map(|work| (&work.shape, work.read.0)) {
-            Some((&Shape::Collective { .. }, bytes)) if draft.base().roles().is_gradient(draft, node) => bytes,
+            Some((&Shape::Collective { .. }, bytes)) if draft.reduces_gradients(node) => bytes,
             _ => continue,
         };
         let step = steps.entry(key(node)).or_default();

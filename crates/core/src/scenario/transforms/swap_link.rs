@@ -86,7 +86,7 @@ pub(super) fn untouched(draft: &Draft<'_>, is_touched: impl Fn(Node) -> bool) ->
         let TaskKind::Collective(id) = draft.kind_of(node) else { continue };
         let Some(one) = draft.graph().collectives.get(id.0 as usize) else { continue };
         let kind = draft.graph().names.get(one.kind);
-        let entry = found.entry((kind, draft.base().roles().role(draft, node))).or_default();
+        let entry = found.entry((kind, draft.role(node))).or_default();
         *entry = (entry.0 + 1, entry.1 + draft.price_of(node).duration);
     }
     let mut rows: Vec<_> = found.into_iter().collect();

@@ -59,8 +59,9 @@ pub fn collective_time(kind: CollectiveKind, message: u64, ranks: u32, link: &Li
         (Some(exact), Some(other)) if exact.ranks == other.ranks => on_curve(exact, bytes, factor),
         (Some(below), Some(above)) => between(kind, bytes, ranks, (below, above)),
         (Some(nearest), None) | (None, Some(nearest)) => beyond(kind, bytes, ranks, nearest),
-        (None, None) => by_bus(bytes * factor, bytes, ranks, link)
-            .unwrap_or_else(|| latency_and_bandwidth(bytes * factor, ranks, link)),
+        (None, None) => {
+            by_bus(kind, bytes, ranks, link).unwrap_or_else(|| latency_and_bandwidth(bytes * factor, ranks, link))
+        }
     }
 }
 
@@ -68,14 +69,17 @@ pub fn collective_time(kind: CollectiveKind, message: u64, ranks: u32, link: &Li
 /// 5, 4 KiB to 512 MiB (17.9 %, n 720).
 const BY_BUS_ERROR: f64 = 0.18;
 
-/// Time of a collective that nobody measured, which moves `bus_bytes` for a buffer of `bytes`, by the all-reduce of such a buffer,
-/// which was measured: the same bandwidth on the bus, and no less than that takes for the smallest buffer.
-pub(super) fn by_bus(bus_bytes: f64, bytes: f64, ranks: u32, link: &LinkProfile) -> Option<CollectiveTime> {
-    let kind = CollectiveKind::AllReduce;
-    link.curves.iter().find(|curve| curve.collective == kind.name())?;
-    let reduced = |bytes: f64| collective_time(kind, bytes.round() as u64, ranks, link);
-    let (whole, least) = (reduced(bytes), reduced(0.0));
-    let share = if bytes > 0.0 { bus_bytes / (bytes * bus_factor(kind, ranks)) } else { 0.0 };
+/// Time of a collective of `kind` that nobody measured, for a buffer of `bytes`, by the all-reduce, which was: the same bandwidth on
+/// the bus as for such a buffer, and no less than that takes for the smallest buffer. What puts as much on the bus whatever the
+/// number of ranks takes the all-reduce that puts as much there, so that more ranks are not faster.
+fn by_bus(kind: CollectiveKind, bytes: f64, ranks: u32, link: &LinkProfile) -> Option<CollectiveTime> {
+    let reduce = CollectiveKind::AllReduce;
+    link.curves.iter().find(|curve| curve.collective == reduce.name())?;
+    let reduced = |bytes: f64| collective_time(reduce, bytes.round() as u64, ranks, link);
+    let times = bus_factor(kind, ranks) / bus_factor(reduce, ranks);
+    let is_constant = matches!(kind, CollectiveKind::Broadcast | CollectiveKind::Reduce | CollectiveKind::SendRecv);
+    let (whole, share) = if is_constant { (reduced(bytes * times), 1.0) } else { (reduced(bytes), times) };
+    let least = reduced(0.0);
     let error = whole.error.hypot(BY_BUS_ERROR);
     Some(CollectiveTime { us: (whole.us * share).max(least.us), error, model: "collective-bus", extrapolated: true })
 }

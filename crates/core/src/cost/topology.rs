@@ -69,7 +69,9 @@ impl<'a> Topology<'a> {
         let Some(between) = self.between.filter(|_| nodes > 1) else { return inside() };
         let across = self.across(kind, message, (ranks, nodes), between);
         if self.inside.between_nodes {
-            return across;
+            // At least what the ranks of one node take among themselves.
+            let one = within(kind, message, self.per_node.min(ranks), self.inside);
+            return if one.us > across.us { one } else { across };
         }
         let inside = inside();
         let (slower, other) = if across.us >= inside.us { (across, inside) } else { (inside, across) };

@@ -112,8 +112,11 @@ impl Transform for ScaleRanks {
         if is_there && link.is_none() && self.per_node.is_none() {
             return StepReport::already(format!("{} ranks are there", self.ranks));
         }
+        let regroups = groups.iter().any(|&(_, ranks)| ranks > 1 && ranks != self.ranks);
         let mut report = self.regroup(draft, &groups);
-        if report.changed > 0 {
+        // More ranks work on more samples, also where their collectives take as long as before.
+        report.is_met = regroups;
+        if regroups {
             // Each group grows alike: ranks that share out layers are there as often again.
             let all = draft.graph().job_size().max(before);
             draft.set_rank_count((u64::from(all) * u64::from(self.ranks) / u64::from(before.max(1))) as u32);

@@ -85,7 +85,7 @@ fn what_nobody_measured_of_devices_is_listed_with_what_stands_in() {
     assert!(of("V100", "dram_measured_gb_s").is_none() && of("B200", "model of conv").is_some());
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("mine.toml");
-    std::fs::write(&file, "[Mine]\ninherits = \"V100\"\n[Mine.figures]\nsm_count = 100\n").unwrap();
+    fs::write(&file, "[Mine]\ninherits = \"V100\"\n[Mine.figures]\nsm_count = 100\n").unwrap();
     let mine = json(&["devices", "check", file.to_str().unwrap()]);
     assert_eq!(mine["devices"], serde_json::json!(["Mine"]));
 }
@@ -95,7 +95,7 @@ fn a_table_that_cannot_be_used_is_named_and_the_others_are_checked() {
     let folder = tempfile::tempdir().unwrap();
     let write = |name: &str, text: &str| {
         let path = folder.path().join(name);
-        std::fs::write(&path, text).unwrap();
+        fs::write(&path, text).unwrap();
         path.to_str().unwrap().to_owned()
     };
     let header = "family,op,pass,dtype,cache,B,M,N,K,bytes,flops,time_us_median,device";
@@ -136,14 +136,14 @@ fn bad_input_is_one_clear_line_and_the_right_status() {
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str, contents: &[u8]| {
         let path = folder.path().join(name);
-        std::fs::write(&path, contents).unwrap();
+        fs::write(&path, contents).unwrap();
         path.display().to_string()
     };
     let cases = [
         (file("empty.json", b""), "empty"),
         (file("text.json", b"hello"), ""),
         (file("cut.json", b"{\"traceEvents\": [{\"ph\": \"X\", "), ""),
-        (file("cut.json.gz", &std::fs::read(sample(CPU)).unwrap()[..500]), ""),
+        (file("cut.json.gz", &fs::read(sample(CPU)).unwrap()[..500]), ""),
         (file("none.json", b"{\"traceEvents\": []}"), ""),
         (file("schema.json", b"{\"a\": 1}"), ""),
         (folder.path().join("absent.json").display().to_string(), "absent.json"),
@@ -212,11 +212,11 @@ fn the_screen_refuses_a_pipe() {
 fn existing_files_are_kept_unless_forced() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("out.json");
-    std::fs::write(&path, "precious").unwrap();
+    fs::write(&path, "precious").unwrap();
     let out = path.display().to_string();
     let message = failure(1, &["export", &sample(CPU), "-o", &out]);
     assert!(message.contains("--force"), "{message}");
-    assert_eq!(std::fs::read_to_string(&path).unwrap(), "precious");
+    assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
     retime().args(["export", &sample(CPU), "-o", &out, "--force"]).assert().success();
     assert!(Path::new(&out).metadata().unwrap().len() > 1000);
 }
@@ -229,7 +229,7 @@ fn control_characters_of_a_trace_never_reach_the_output() {
         format!("{{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"{name}\",\"pid\":1,\"tid\":1,\"ts\":{start},\"dur\":50}}")
     };
     let events = [event(0, "a\\u001b[2Jb"), event(100, "c\\u009b31m"), event(200, "\\u202ed")].join(",");
-    std::fs::write(&path, format!("{{\"traceEvents\":[{events}]}}")).unwrap();
+    fs::write(&path, format!("{{\"traceEvents\":[{events}]}}")).unwrap();
     for command in [&["info"][..], &["ops"], &["path"], &["simulate"], &["path", "--csv"]] {
         let (name, rest) = command.split_first().unwrap();
         let output = retime().arg(name).arg(&path).args(rest).output().unwrap();
@@ -266,7 +266,7 @@ fn knobs_make_a_grid_that_shards_divide_and_merge_restores() {
         let part = json(&[&arguments[..], &["--shard", shard]].concat());
         assert_eq!(part["points"].as_array().unwrap().len(), 3);
         let file = folder.path().join(shard.replace('/', "-"));
-        std::fs::write(&file, part.to_string()).unwrap();
+        fs::write(&file, part.to_string()).unwrap();
         merge.push(file.display().to_string());
     }
     let merged = json(&merge.iter().map(String::as_str).collect::<Vec<_>>());
@@ -380,8 +380,7 @@ fn traces_that_do_not_belong_together_are_listed_by_info_and_refused_in_one_line
 fn a_scenario_file_of_another_trace_needs_force_and_says_what_matched() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("other.toml");
-    std::fs::write(&path, "format = \"retime-scenario-1\"\ntrace = \"0123\"\nsteps = [\"scale kind=T1 x0.5\"]\n")
-        .unwrap();
+    fs::write(&path, "format = \"retime-scenario-1\"\ntrace = \"0123\"\nsteps = [\"scale kind=T1 x0.5\"]\n").unwrap();
     let path = path.display().to_string();
     let message = failure(1, &["simulate", &sample(GPU), "--scenario", &path]);
     assert!(message.contains("another trace") && message.contains("--force"), "{message}");
@@ -395,7 +394,7 @@ fn a_scenario_file_of_another_trace_needs_force_and_says_what_matched() {
 fn a_scenario_file_of_another_iteration_of_the_trace_applies_and_says_so() {
     let folder = tempfile::tempdir().unwrap();
     let (file, script) = (folder.path().join("made.toml"), folder.path().join("save.retime"));
-    std::fs::write(&script, format!("scale kind=T1 x0.5\nsave {}\n", file.display())).unwrap();
+    fs::write(&script, format!("scale kind=T1 x0.5\nsave {}\n", file.display())).unwrap();
     retime().args(["run", script.to_str().unwrap(), &sample(CPU), "--iteration", "0"]).assert().success();
     let file = file.display().to_string();
     let simulate = |trace: &str, iteration: &str| {
@@ -414,7 +413,7 @@ fn the_prompt_and_scenario_files_refuse_what_the_command_line_refuses() {
     let folder = tempfile::tempdir().unwrap();
     let write = |name: &str, text: String| {
         let path = folder.path().join(name);
-        std::fs::write(&path, text).unwrap();
+        fs::write(&path, text).unwrap();
         path.display().to_string()
     };
     for (line, typed, expected) in [
@@ -455,7 +454,7 @@ fn a_comparison_is_written_as_a_report_and_replaces_nothing() {
     let path = folder.path().join("both.md").display().to_string();
     let arguments = ["compare", &sample(GPU), "--step", "scale kind=T1 x3", "-o", &path];
     let answer = json(&arguments);
-    let text = std::fs::read_to_string(&path).unwrap();
+    let text = fs::read_to_string(&path).unwrap();
     let of_side = |at: usize| answer["sides"][at]["iteration_ns"].as_i64().unwrap();
     assert!(of_side(1) > of_side(0));
     assert!(text.contains("Side by side") && text.contains("scale kind=T1 x3") && text.contains("slower"), "{text}");
@@ -471,7 +470,7 @@ fn a_report_holds_the_figures_of_the_json_answer_and_stands_alone() {
         let path = folder.path().join(name);
         let step = "scale kind=T1 x0.5";
         retime().args(["export", &sample(GPU), "--step", step, "-o"]).arg(&path).assert().success();
-        std::fs::read_to_string(path).unwrap()
+        fs::read_to_string(path).unwrap()
     };
     let answer = json(&["simulate", &sample(GPU), "--step", "scale kind=T1 x0.5"]);
     let ms = |field: &str| format!("{:.2} ms", answer[field].as_f64().unwrap() / 1e6);
@@ -491,7 +490,7 @@ fn the_picture_shows_every_lane_and_what_is_critical() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("timeline.svg");
     retime().args(["export", &sample(GPU), "-o"]).arg(&path).assert().success();
-    let text = std::fs::read_to_string(path).unwrap();
+    let text = fs::read_to_string(path).unwrap();
     assert!(text.contains(">stream 7</text>") && text.contains(">thread "));
     assert!(text.contains("gemm ") && text.contains("fill=\"#d1242f\""));
     let opened = text.matches("<rect").count();
@@ -539,7 +538,7 @@ fn a_table_of_layers_is_timed_on_a_gpu_and_moves_to_another() {
 #[cfg(feature = "tui")]
 fn run_script(folder: &Path, script: &str) -> (i32, Value, String) {
     let path = folder.join("script.retime");
-    std::fs::write(&path, script).unwrap();
+    fs::write(&path, script).unwrap();
     let output = retime().arg("run").arg(&path).args([&sample(GPU), "--json"]).current_dir(folder).output().unwrap();
     let answer = serde_json::from_slice(&output.stdout).unwrap_or(Value::Null);
     (output.status.code().unwrap(), answer, String::from_utf8(output.stderr).unwrap())
@@ -559,7 +558,7 @@ fn a_script_edits_expects_and_exports() {
     assert_eq!(lines[2]["status"], "holds");
     let edited = json(&["simulate", &sample(GPU), "--step", "scale kind=T1 x0.5"]);
     assert_eq!(lines[2]["simulated_ns"], edited["simulated_ns"]);
-    assert!(std::fs::read_to_string(folder.path().join("report.md")).unwrap().contains("## Steps"));
+    assert!(fs::read_to_string(folder.path().join("report.md")).unwrap().contains("## Steps"));
 }
 
 #[cfg(feature = "tui")]
@@ -609,7 +608,7 @@ fn what_a_step_says_has_a_kind_and_a_share() {
 #[test]
 fn a_line_that_cannot_be_carried_out_ends_the_script_with_one() {
     let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("there.md"), "precious").unwrap();
+    fs::write(folder.path().join("there.md"), "precious").unwrap();
     for (script, expected) in [
         ("step scael kind=T1 x2\nundo\n", "did you mean `scale`?"),
         ("export there.md\nundo\n", "exists already"),
@@ -623,7 +622,7 @@ fn a_line_that_cannot_be_carried_out_ends_the_script_with_one() {
         assert!(said.contains("line 1: ") && said.contains(expected), "{said}");
         assert_eq!(answer["lines"].as_array().unwrap().len(), 1, "{answer}");
     }
-    assert_eq!(std::fs::read_to_string(folder.path().join("there.md")).unwrap(), "precious");
+    assert_eq!(fs::read_to_string(folder.path().join("there.md")).unwrap(), "precious");
 }
 
 #[cfg(feature = "tui")]
@@ -633,7 +632,7 @@ fn a_recorded_session_plays_to_the_same_scenario() {
     let record = "record taken.retime\nstep scale kind=T1 x0.5\nbatch 512\nchoose 1\ntoggle\nview path\nrecord\nundo\n";
     let (status, answer, said) = run_script(folder.path(), record);
     assert_eq!((status, said.as_str()), (0, ""));
-    let taken = std::fs::read_to_string(folder.path().join("taken.retime")).unwrap();
+    let taken = fs::read_to_string(folder.path().join("taken.retime")).unwrap();
     let lines: Vec<&str> = taken.lines().skip(1).collect();
     assert_eq!(lines, ["step scale kind=T1 x0.5", "batch 512", "choose 1", "toggle", "view path"]);
     let (status, again, _) = run_script(folder.path(), &taken);
@@ -748,7 +747,7 @@ fn bad_tables_of_measurements_are_refused_with_line_and_column() {
     let folder = tempfile::tempdir().unwrap();
     let refused = |text: &str| {
         let (table, device) = (folder.path().join("table.csv"), folder.path().join("out.toml"));
-        std::fs::write(&table, text).unwrap();
+        fs::write(&table, text).unwrap();
         let message = failure(1, &["calibrate", table.to_str().unwrap(), "--out", device.to_str().unwrap()]);
         assert!(!device.exists(), "nothing is written");
         message
@@ -825,11 +824,11 @@ fn overheads_of_another_source_are_a_first_step_that_sets_host_times() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("overheads.json").display().to_string();
     json(&["overheads", &sample(GPU), "--save", &path]);
-    let mut database: Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
+    let mut database: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
     for row in database["rows"].as_array_mut().unwrap() {
         row["mean_us"] = (row["mean_us"].as_f64().unwrap() * 3.0).into();
     }
-    std::fs::write(&path, database.to_string()).unwrap();
+    fs::write(&path, database.to_string()).unwrap();
     let slow = json(&["simulate", &sample(GPU), "--overheads", &path]);
     assert!(slow["simulated_ns"].as_i64() > slow["base_simulated_ns"].as_i64());
     assert_eq!(
@@ -868,7 +867,7 @@ fn compare_tells_which_is_faster_only_beyond_the_error() {
     let folder = tempfile::tempdir().unwrap();
     let scenario = |name: &str, steps: &str| {
         let path = folder.path().join(name);
-        std::fs::write(&path, format!("format = \"retime-scenario-1\"\nsteps = [{steps}]\n")).unwrap();
+        fs::write(&path, format!("format = \"retime-scenario-1\"\nsteps = [{steps}]\n")).unwrap();
         path.display().to_string()
     };
     let (slow, fast) =
@@ -921,7 +920,7 @@ fn compare_takes_any_number_of_sides() {
     let traces = [sample(CPU), sample("dlrm-ddp-fused-b256-fp32-cpu.kineto.json.gz")];
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("half.toml").display().to_string();
-    std::fs::write(&path, "format = \"retime-scenario-1\"\nsteps = [\"scale kind=compute x0.5\"]\n").unwrap();
+    fs::write(&path, "format = \"retime-scenario-1\"\nsteps = [\"scale kind=compute x0.5\"]\n").unwrap();
     let answer = json(&["compare", &traces[0], &path, &traces[1]]);
     let sides = answer["sides"].as_array().unwrap();
     assert_eq!(sides.len(), 3);
@@ -946,7 +945,7 @@ fn a_second_trace_that_is_opened_on_the_screen_tells_how_the_model_grows() {
     let capture = |batch: u32| captures.join(format!("mlp-b{batch}-fp32-cpu.kineto.json.gz"));
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("script.retime");
-    std::fs::write(&path, format!("batch 1024\nview path\nlearn {}\nview timeline\n", capture(256).display())).unwrap();
+    fs::write(&path, format!("batch 1024\nview path\nlearn {}\nview timeline\n", capture(256).display())).unwrap();
     let output = retime().arg("run").arg(&path).arg(capture(64)).arg("--json").output().unwrap();
     let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
     let simulated = |line: usize| answer["lines"][line]["simulated_ns"].as_i64().unwrap();

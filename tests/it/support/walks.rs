@@ -121,7 +121,8 @@ pub fn never_slower(opened: &Opened) {
     for selector in ["kind=kernel", "kind=host", "kind=collective", "family=gemm", "phase=backward", "kind=T4"] {
         falls(&format!("scale {selector}"), &["x2", "x1", "x0.9", "x0.5", "x0"]);
     }
-    falls("compress-comm", &["1", "2", "8"]);
+    // Packing and unpacking take time, so that compressing may cost more than it gains, but never more the smaller it gets.
+    falls("compress-comm", &["2", "8"]);
     // Waiting for less and launching less never takes longer.
     let base = opened.time(&[]);
     for line in ["remove-sync", "remove kind=memset", "remove kind=T1", "scale * x0.9", "overlap-comm"] {

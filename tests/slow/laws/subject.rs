@@ -78,9 +78,9 @@ impl Subject {
     }
 }
 
-/// The iteration that laws compare.
+/// The iteration that laws compare: the period at which it repeats where the trace tells that.
 pub fn time(outcome: &Outcome) -> f64 {
-    outcome.summary.simulated_ns.0 as f64
+    outcome.summary.steady_ns.0 as f64
 }
 
 /// What tasks of a kind take in all, added ones included.

@@ -251,9 +251,9 @@ impl Summary {
         self.batch.map_or(1.0, |(_, batch)| batch as f64) * f64::from(self.repeats)
     }
 
-    /// Samples per iteration of the job; 1 where the batch size is unknown.
+    /// Samples per iteration of the job; batches of a rank where the batch size is unknown.
     pub fn job_samples(&self) -> f64 {
-        self.samples() * if self.batch.is_some() { f64::from(self.replicas) } else { 1.0 }
+        self.samples() * f64::from(self.replicas)
     }
 }
 

@@ -113,7 +113,14 @@ impl Transform for ScaleRanks {
             return StepReport::already(format!("{} ranks are there", self.ranks));
         }
         let regroups = groups.iter().any(|&(_, ranks)| ranks > 1 && ranks != self.ranks);
-        let mut report = self.regroup(draft, &groups);
+        let mut report = if groups.is_empty() && (link.is_some() || self.per_node.is_some()) {
+            StepReport {
+                summary: "no collective of data-parallel ranks, others over these nodes".to_owned(),
+                ..StepReport::default()
+            }
+        } else {
+            self.regroup(draft, &groups)
+        };
         // More ranks work on more samples, also where their collectives take as long as before.
         report.is_met = regroups;
         if regroups {

@@ -53,8 +53,17 @@ const NOTABLE: f64 = 0.05;
 
 /// What the replay takes, and what of it is not explained.
 fn replay(summary: &Summary, out: &mut dyn Write) -> io::Result<()> {
-    let doubt = if summary.replay_status == ReplayStatus::Pass { "" } else { ": the replay does not pass" };
-    writeln!(out, "  replayed    {} ({:+.2}){doubt}", summary.base_simulated_ns, Percent(summary.replay_error))?;
+    let error = Percent(summary.replay_error);
+    match summary.replay_status {
+        ReplayStatus::Pass => writeln!(out, "  replayed    {} ({error:+.2})", summary.base_simulated_ns)?,
+        ReplayStatus::Pinned | ReplayStatus::Fail => {
+            writeln!(out, "  replayed    {} ({error:+.2}): the replay does not pass", summary.base_simulated_ns)?;
+        }
+        ReplayStatus::Predicted => {
+            let band = summary.steady_band;
+            writeln!(out, "  may be      {} to {}: nothing was measured to hold it to", band.low_ns, band.high_ns)?;
+        }
+    }
     let kept = [
         (summary.unexplained_share, "of it no rule explains"),
         (summary.anchored_share, "is work from before the recording: its times are kept"),

@@ -1,5 +1,6 @@
 //! Critical path, gaps, breakdown and operator table: on a graph made by hand, and on other people's traces.
 
+use std::io::Read;
 use std::sync::Arc;
 
 use retime::session::{Loaded, Outcome, advise};
@@ -19,7 +20,7 @@ use retime_core::graph::{
     NodeId, Rank, RankPart, Task, TaskKind, TimedGraph,
 };
 use retime_core::intern::{NameId, NameTable};
-use retime_core::scenario::{AddedTask, KernelWork, Resolved};
+use retime_core::scenario::{AddedTask, KernelWork, Resolved, Scenario};
 use retime_core::sim::{Schedule, simulate};
 use retime_core::trace::{KernelArgs, OpenOptions};
 use retime_core::units::{Bytes, DurNs, TimeNs};
@@ -403,4 +404,49 @@ fn nothing_is_proposed_on_a_trace_that_does_not_replay() {
     loaded.replay = Arc::new(replay);
     let advice = asked(&loaded);
     assert!(advice.options.is_empty() && advice.none().contains("does not come to what was measured"), "{advice:?}");
+}
+
+/// The bundled prediction, or what was made of its text.
+fn predicted(change: impl Fn(&str) -> String) -> Loaded {
+    let path = crate::support::sample("dlrm-ddp-b256-on-v100.predicted.json.gz");
+    let mut text = String::new();
+    flate2::read::GzDecoder::new(std::fs::File::open(path).unwrap()).read_to_string(&mut text).unwrap();
+    engine().load_bytes(change(&text).as_bytes(), "predicted.json", &BuildOptions::default()).unwrap()
+}
+
+#[test]
+fn a_prediction_passes_no_replay_and_has_the_band_that_it_states() {
+    let loaded = predicted(str::to_owned);
+    let summary = &loaded.replay.summary;
+    assert_eq!(summary.replay_status, ReplayStatus::Predicted);
+    let half = (summary.error_band.high_ns - summary.simulated_ns).0 as f64 / summary.simulated_ns.0 as f64;
+    assert!((0.05..0.9).contains(&half), "{half}");
+    let step = loaded.context.step("resize-batch 1").unwrap();
+    let edited = engine().evaluate(&loaded, &Scenario { steps: vec![step], ..Scenario::default() }, 0).summary;
+    assert_eq!(edited.steady_ns, edited.base_steady_ns, "the host decides");
+    assert!(edited.steady_band.low_ns < edited.steady_ns && edited.steady_ns < edited.steady_band.high_ns);
+}
+
+#[test]
+fn a_prediction_that_states_no_error_or_a_senseless_one_may_be_anything() {
+    let unstated = predicted(|text| text.replacen("\"retimeError\"", "\"other\"", 1));
+    let band = unstated.replay.summary.error_band;
+    assert_eq!((band.low_ns, band.high_ns), (DurNs::ZERO, unstated.replay.summary.simulated_ns.scale(2.0)));
+    let senseless = predicted(|text| {
+        let (before, after) = text.split_once("\"retimeError\":").unwrap();
+        format!("{before}\"retimeError\":1e300{}", &after[after.find(',').unwrap()..])
+    });
+    let band = senseless.replay.summary.error_band;
+    assert!(band.low_ns == DurNs::ZERO && band.high_ns > senseless.replay.summary.simulated_ns);
+}
+
+#[test]
+fn what_keeps_its_time_is_a_share_of_the_traced_work_too() {
+    let loaded = predicted(str::to_owned);
+    let share = |line: &str| {
+        let step = loaded.context.step(line).unwrap();
+        engine().evaluate(&loaded, &Scenario { steps: vec![step], ..Scenario::default() }, 0).summary.unmodelled_share
+    };
+    let (once, larger) = (share("resize-batch 512"), share("resize-batch 1000000"));
+    assert!(larger >= once, "{once} of the work kept its time, {larger} beside a thousand times as much");
 }

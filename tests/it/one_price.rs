@@ -5,6 +5,8 @@ use retime_core::analysis::edited::Edited;
 use retime_core::analysis::lanes::Times;
 use retime_core::analysis::operators::Level;
 use retime_core::analysis::roofline::{Place, points};
+use retime_core::cost::Family;
+use retime_core::device::Precision;
 use retime_core::graph::TaskKind;
 use retime_core::scenario::Resolved;
 use retime_core::sim::{Schedule, simulate};
@@ -20,8 +22,7 @@ const ATTRIBUTES: [&str; 8] = [
     "swap-gpu H100-SXM",
     "scale-device dram_bw x2",
     "scale-device flops x0.5",
-    // Not of all kernels: casts that come later are none of those chosen.
-    "scale family=gemm x0.5",
+    "scale kind=kernel x0.5",
     "swap-link NVLink4",
     "accumulate 3",
 ];
@@ -91,4 +92,29 @@ fn repeated_tasks_take_what_later_edits_make_of_those_they_repeat() {
         let once = device_time(&opened.resolve(&[edit]));
         assert!(device_time(&resolved) > 1.2 * once && device_time(&resolved) < 2.0 * once + 1.0, "{edit}");
     }
+}
+
+#[test]
+fn a_multiple_holds_for_tasks_that_a_later_edit_adds() {
+    let opened = of_sample(ON_GPU);
+    for added in ["insert kernel probe 20us after name~addmm", "mixed-precision bf16"] {
+        let scaled = "scale kind=kernel x0.5";
+        let (first, last) =
+            (device_time(&opened.resolve(&[scaled, added])), device_time(&opened.resolve(&[added, scaled])));
+        assert!((first / last - 1.0).abs() < 1e-3, "{added}: {first} or {last}");
+    }
+}
+
+#[test]
+fn no_kernel_takes_less_than_roofs_allow_however_much_it_has_to_do() {
+    let opened = of_sample(ON_GPU);
+    let resolved = opened.resolve(&["resize-batch 1000000"]);
+    let device = &resolved.devices[0];
+    let peak = device.peak_rate(Precision::Fp32).0;
+    let products = resolved.changes.iter().filter_map(|(node, of)| {
+        let work = resolved.works.work(*node).filter(|work| work.family == Family::Gemm)?;
+        Some((work.flop.0 / peak, of.duration.secs()))
+    });
+    let below: Vec<(f64, f64)> = products.filter(|(least, time)| *time < 0.999 * least).collect();
+    assert!(below.is_empty(), "{below:?}");
 }

@@ -107,6 +107,7 @@ fn replay_error(summary: &Summary) -> Pieces {
         ReplayStatus::Fail => ("✗ fails", Role::Bad),
         ReplayStatus::Pinned => ("≈ pinned", Role::Warn),
         ReplayStatus::Pass => ("✓", Role::Good),
+        ReplayStatus::Predicted => return vec![(format!("no replay, ± {}", percent(summary.noise)), Role::Warn)],
     };
     let mut pieces = vec![("replay ".to_owned(), Role::Dim), (format!("{} {sign}", signed_percent(error)), role)];
     if summary.unrecorded_share > NOTABLE {

@@ -5,21 +5,24 @@ use std::collections::BTreeSet;
 
 use rayon::prelude::*;
 use retime::session::{ExportFormat, Exported, Outcome, export};
-use retime_core::graph::{BuildOptions, LaneKind, NodeId, TaskId};
-use retime_core::scenario::EffectKind;
+use retime_core::analysis::roofline::Roofs;
+use retime_core::cost::{Family, Shape};
+use retime_core::graph::{BuildOptions, LaneKind, NodeId, TaskId, TaskKind};
+use retime_core::scenario::{EffectKind, Resolved};
 use retime_core::units::DurNs;
 
 use super::Violation;
 use super::subject::{Subject, time};
 use crate::support::edits::LINES;
 
-pub const LAWS: &[&str] = &[IDENTITY, FREE, ACCOUNTS, SILENT, BAND, REOPENED];
+pub const LAWS: &[&str] = &[IDENTITY, FREE, ACCOUNTS, SILENT, BAND, ROOF, REOPENED];
 
 const IDENTITY: &str = "an edit that asks for what there is changes something";
 const FREE: &str = "a task that ran takes no time and was not removed";
 const ACCOUNTS: &str = "changed, kept and removed device time is not that of the base";
 const SILENT: &str = "an edit changes nothing and does not say so, or says so and changes something";
 const BAND: &str = "something was predicted and the band has no width";
+const ROOF: &str = "a kernel that a model predicts runs above a theoretical roof";
 const REOPENED: &str = "an exported iteration opens as another";
 
 pub fn violations(subject: &Subject) -> Vec<Violation> {
@@ -76,7 +79,8 @@ fn of_edit(subject: &Subject, line: &str, outcome: &Outcome) -> Vec<Violation> {
         free(subject, line, outcome).map(|shown| (FREE, shown)),
         accounts(subject, outcome).map(|shown| (ACCOUNTS, shown)),
         silent(subject, outcome).map(|shown| (SILENT, shown)),
-        band(outcome).map(|shown| (BAND, shown)),
+        band(subject, outcome).map(|shown| (BAND, shown)),
+        roof(subject, line, outcome).map(|shown| (ROOF, shown)),
     ];
     all.into_iter().flatten().map(|(law, shown)| subject.violation(law, line, shown)).collect()
 }
@@ -157,11 +161,52 @@ fn silent(subject: &Subject, outcome: &Outcome) -> Option<String> {
     }
 }
 
-fn band(outcome: &Outcome) -> Option<String> {
+fn band(subject: &Subject, outcome: &Outcome) -> Option<String> {
     let summary = &outcome.summary;
-    let is_other = summary.simulated_ns != summary.base_simulated_ns;
-    let is_exact = summary.error_band.low_ns >= summary.error_band.high_ns;
-    (is_other && is_exact).then(|| format!("exactly {}", summary.simulated_ns))
+    let is_predicted = subject.loaded.predicted().is_some() || summary.simulated_ns != summary.base_simulated_ns;
+    let bands = [summary.error_band, summary.steady_band];
+    let is_exact = bands.iter().any(|band| band.low_ns >= band.high_ns);
+    (is_predicted && is_exact).then(|| format!("exactly {}", summary.simulated_ns))
+}
+
+/// What rounding to nanoseconds and figures of vendors may be off by.
+const SHARE_OF_ROOF: f64 = 0.99;
+
+/// A kernel predicted to take less than its arithmetic, or its traffic beyond what the cache holds, takes at the device's peak. What
+/// was above it when traced has work that is not what was counted, and a multiplied time was asked for.
+fn roof(subject: &Subject, line: &str, outcome: &Outcome) -> Option<String> {
+    let is_known = subject.loaded.context.devices.iter().all(|device| device.recognised);
+    if line.starts_with("scale") || !is_known {
+        return None;
+    }
+    let (untouched, resolved) = (&subject.loaded.replay.resolved, &outcome.resolved);
+    let traced = |node: NodeId| subject.graph().tasks[node].duration;
+    let mut above = resolved.changes.iter().filter_map(|&(node, of)| {
+        let least = least_seconds(resolved, node).filter(|&least| of.duration.secs() < least)?;
+        let was_above = least_seconds(untouched, node).is_some_and(|least| traced(node).secs() < least);
+        (!was_above)
+            .then(|| format!("{} by {} in {}, not under {least:.3e} s", subject.task_name(node), of.model, of.duration))
+    });
+    let first = above.next()?;
+    Some(format!("{first}; {} such kernels", above.count() + 1))
+}
+
+/// The least that a kernel takes on its device.
+fn least_seconds(resolved: &Resolved, node: NodeId) -> Option<f64> {
+    let graph = &*resolved.graph;
+    let task = &graph.tasks[node];
+    let rank = graph.lanes[task.lane.0 as usize].rank;
+    let device = resolved.devices.get(graph.ranks.iter().position(|part| part.rank == rank)?)?;
+    let work = resolved.works.work(node).filter(|_| task.kind == TaskKind::Kernel)?;
+    let roofs = Roofs::of(device, work.precision);
+    // What functions of an element take is a figure of models; products have theirs by definition.
+    let is_product = matches!(work.family, Family::Gemm | Family::Conv | Family::Attention);
+    if matches!(work.shape, Shape::Embedding { .. }) {
+        return None; // Rows that are looked up again come from caches.
+    }
+    let arithmetic = if is_product { work.flop.0 / roofs.peak.0 } else { 0.0 };
+    let traffic = work.bytes().0.saturating_sub(device.l2.0) as f64 / roofs.memory.0;
+    Some(arithmetic.max(traffic) * SHARE_OF_ROOF).filter(|least| least.is_finite())
 }
 
 /// Times of a reopened iteration may differ by this share.

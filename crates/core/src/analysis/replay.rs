@@ -18,6 +18,8 @@ pub enum ReplayStatus {
     Pinned,
     /// It does not meet what was measured.
     Fail,
+    /// Nothing was measured: the times of the trace are a prediction themselves.
+    Predicted,
 }
 
 impl ReplayStatus {
@@ -41,6 +43,7 @@ impl ReplayStatus {
             Self::Pass => "pass",
             Self::Pinned => "pinned",
             Self::Fail => "fail",
+            Self::Predicted => "predicted",
         }
     }
 }

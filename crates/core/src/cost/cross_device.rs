@@ -15,7 +15,7 @@ use super::lookup::is_mostly_start;
 use super::memo::{Distinct, Memo};
 use super::models::{CostModels, Placed, figures_key, in_a_model};
 use super::prediction::{Estimate, Prediction, Provenance};
-use super::roofline::{least, roofline_us};
+use super::roofline::{LeastTimes, roofline_us};
 use super::trace_error::trace_error;
 use super::work::{Work, element_bytes};
 
@@ -56,7 +56,7 @@ enum ModelledChange {
         alone: Prediction,
         error: f32,
         known: f32,
-        least: (DurNs, DurNs),
+        least: LeastTimes,
         adds: bool,
     },
 }
@@ -134,7 +134,7 @@ impl ModelledChange {
                 *alone
             }
             Self::Either { before, comparable, error, least, adds, .. } => Prediction {
-                duration: measured.scale(ratio(before, comparable, typical, *adds).max(least_ratio(*least, typical))),
+                duration: least.hold(measured, measured.scale(ratio(before, comparable, typical, *adds))),
                 provenance: Provenance::Anchored,
                 model: comparable.model,
                 error: *error,
@@ -234,7 +234,10 @@ impl CrossDevice<'_> {
             // What both sides of the ratio miss of running models.
             error = error.max(trace_error(new) * SQRT_2);
         }
-        let least = (least(old, self.old.1), least(new, self.new.1));
+        let least = LeastTimes::of(
+            Placed { work: Some(old), device: self.old.1 },
+            Placed { work: Some(new), device: self.new.1 },
+        );
         let adds = doublings(old, new) > 0.0
             && comparable.duration > before.duration
             && is_mostly_start(&old.shape, element_bytes(old), self.old.1);
@@ -289,12 +292,6 @@ fn ratio(before: &Estimate, after: &Estimate, typical: DurNs, adds: bool) -> f64
         return 1.0 + (after.duration - before.duration).0 as f64 / typical.0.max(1) as f64;
     }
     after.duration.0 as f64 / before.duration.0 as f64
-}
-
-/// What the roofs leave of the ratio of a kernel that took `typical`. Nothing where it was above them already: then it does less than
-/// its operator's arguments say.
-fn least_ratio((old, new): (DurNs, DurNs), typical: DurNs) -> f64 {
-    if typical < old { 0.0 } else { new.0 as f64 / typical.0.max(1) as f64 }
 }
 
 /// Whether the device computes in the work's precision on units of its own (tensor cores for tf32, say). Where only one of

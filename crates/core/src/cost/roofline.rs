@@ -4,6 +4,7 @@ use crate::device::{DeviceKind, DeviceProfile, UNMEASURED_BANDWIDTH};
 
 use crate::units::DurNs;
 
+use super::models::Placed;
 use super::work::{Family, Shape, Work};
 
 /// Bytes per second that a device's memory delivers to large transfers.
@@ -55,6 +56,35 @@ pub(super) fn least(work: &Work, device: &DeviceProfile) -> DurNs {
     };
     let traffic = work.bytes().0.saturating_sub(device.l2.0) as f64 / device.dram_bandwidth.0.max(1.0);
     DurNs::from_us_f64(1e6 * arithmetic.max(traffic))
+}
+
+/// The shortest times of a kernel under the theoretical roofs, of what it had to do on its device and of what it has to do now.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct LeastTimes {
+    before: DurNs,
+    now: DurNs,
+}
+
+impl LeastTimes {
+    /// Those of the same kernel before and now; none where its work is not known.
+    pub fn of(before: Placed<'_>, now: Placed<'_>) -> Self {
+        let of = |placed: Placed<'_>| placed.work.map_or(DurNs::ZERO, |work| least(work, placed.device));
+        Self { before: of(before), now: of(now) }
+    }
+
+    /// Those of `pieces` of work one after the other, and of `merged`, which does them all at once.
+    pub fn of_merged(pieces: &[Work], merged: &Work, device: &DeviceProfile) -> Self {
+        Self { before: pieces.iter().map(|work| least(work, device)).sum(), now: least(merged, device) }
+    }
+
+    /// `now`, which a kernel that took `before` is predicted to take, but no less than roofs allow. One that was above them already
+    /// does less than its operator's arguments say: it comes no further above them.
+    #[must_use]
+    pub fn hold(self, before: DurNs, now: DurNs) -> DurNs {
+        let least =
+            if before < self.before { self.now.scale(before.0 as f64 / self.before.0 as f64) } else { self.now };
+        now.max(least)
+    }
 }
 
 #[cfg(test)]

@@ -129,7 +129,7 @@ fn within(kind: CollectiveKind, message: u64, ranks: u32, link: &LinkProfile) ->
 }
 
 /// Relative error of unmeasured times between nodes: mean of the all-reduce on two nodes of 2, 4 and 8 devices with what one
-/// device a node reaches (`validate models`, n 2 982; nothing is fitted to those rows).
+/// device a node reaches (`lab models`, nothing is fitted to those rows).
 const ACROSS_ERROR: f64 = 0.45;
 
 /// What is known of the error of times over `between`, a link between nodes; `None` where something was measured over it.

@@ -163,9 +163,14 @@ impl Links {
             }
             found.doubling = parsed.doubling.or(found.doubling);
         }
-        let carried: Vec<_> = found.links.iter().map(|link| found.missing(link)).collect();
-        for (link, curves) in found.links.iter_mut().zip(carried) {
-            link.curves.extend(curves);
+        // Where nothing was measured goes by all that is known of the others.
+        for is_measured in [true, false] {
+            let lacks = |link: &&LinkProfile| link.curves.is_empty() != is_measured;
+            let missing = |link| if lacks(&link) { found.missing(link) } else { Vec::new() };
+            let carried: Vec<_> = found.links.iter().map(missing).collect();
+            for (link, curves) in found.links.iter_mut().zip(carried) {
+                link.curves.extend(curves);
+            }
         }
         Ok(found)
     }

@@ -90,7 +90,7 @@ pub(super) fn missing(link: &LinkProfile, links: &[LinkProfile], doubling_error:
 }
 
 /// Curves for `link`, on which nothing was measured, among 2, 4 and 8 ranks: each the geometric mean of what its peers in `links`
-/// take for a buffer as many times larger as they are faster. Empty between nodes and without peers.
+/// take for a buffer as many times larger as they are faster, no less than a faster one takes. Empty between nodes and without peers.
 pub(super) fn of_kind(link: &LinkProfile, links: &[LinkProfile]) -> Vec<CollectiveCurve> {
     let peers: Vec<&LinkProfile> = links.iter().filter(|other| other.id != link.id && alike(other, link)).collect();
     let error = left_out(&peers).map_or(UNMEASURED_LINK, |(error, _)| error);
@@ -119,12 +119,21 @@ fn rescaled(
     };
     let found: Vec<(f64, f64, CollectiveCurve)> = peers.iter().filter_map(own).collect();
     let (scale, _, base) = found.iter().min_by(|a, b| a.0.ln().abs().total_cmp(&b.0.ln().abs()))?;
-    let bytes: Vec<f64> = base.bytes.iter().map(|bytes| bytes / scale).collect();
     let count = found.len() as f64;
     let latency = found.iter().map(|(_, latency, _)| latency).sum::<f64>() / count;
+    // What carries more, and as soon, takes no longer.
+    let is_faster = |peer: &&&LinkProfile| peer.gb_s >= link.gb_s && peer.latency_us <= link.latency_us;
+    let curves = peers.iter().filter(is_faster).flat_map(|peer| &peer.curves);
+    let faster: Vec<&CollectiveCurve> =
+        curves.filter(|curve| same(curve, collective, ranks) && !curve.bytes.is_empty()).collect();
+    let mut bytes: Vec<f64> = base.bytes.iter().map(|bytes| bytes / scale).collect();
+    bytes.extend(faster.iter().flat_map(|curve| &curve.bytes));
+    bytes.sort_by(f64::total_cmp);
+    bytes.dedup();
     let time = |bytes: &f64| {
         let logs: f64 = found.iter().map(|(scale, _, curve)| curve.time_us(bytes * scale, 1.0).0.ln()).sum();
-        with_latency((logs / count).exp(), latency, link.latency_us)
+        let least = faster.iter().map(|curve| curve.time_us(*bytes, 1.0).0).fold(0.0, f64::max);
+        with_latency((logs / count).exp(), latency, link.latency_us).max(least)
     };
     Some(CollectiveCurve {
         link: String::new(),

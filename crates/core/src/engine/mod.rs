@@ -234,6 +234,9 @@ impl Engine {
         let noise = noise::noise(&job, &graph, &replay.summary);
         let mut summary = Summary { noise, ..replay.summary };
         summary.of_path(&PathShares::of(&graph, &replay.resolved.timed, &replay.schedule));
+        if let Some(error) = noise::of_prediction(&job) {
+            summary.of_prediction(error);
+        }
         let replay = Arc::new(Outcome { summary, ..replay });
         let title = loaded::title(&job);
         Ok(Loaded { job, folding, alike, graph, base, context, replay, notes, title })

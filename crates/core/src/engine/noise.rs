@@ -18,6 +18,16 @@ pub(super) fn noise(job: &Job, graph: &ExecutionGraph, replay: &Summary) -> f64 
     spread.unwrap_or(TYPICAL_SPREAD).hypot(replay.replay_error)
 }
 
+/// How far off a prediction may be that does not say so, as a share of it.
+const UNSTATED_ERROR: f64 = 1.0;
+
+/// How far off the iteration of a job is, relative, whose times were predicted, by what its traces state; `None` where they were
+/// measured.
+pub(super) fn of_prediction(job: &Job) -> Option<f64> {
+    let predicted = job.ranks.iter().filter_map(|rank| rank.trace.as_ref()).filter(|trace| trace.predicted.is_some());
+    predicted.map(|trace| trace.predicted_error.unwrap_or(UNSTATED_ERROR)).reduce(f64::max)
+}
+
 /// How far the steps that were recorded whole are apart, but the first of three or more, in ns; `None` of fewer than two.
 pub fn spread_of_steps(job: &Job, graph: &ExecutionGraph) -> Option<f64> {
     let part = graph.ranks.first()?;

@@ -186,6 +186,19 @@ impl Summary {
         self.replay_status = ReplayStatus::of(self.replay_error, self.anchored_share + self.unexplained_share);
     }
 
+    /// Says of an untouched trace whose times were predicted that nothing was measured, and how far off they may be.
+    pub(super) fn of_prediction(&mut self, error: f64) {
+        (self.noise, self.replay_status) = (error, ReplayStatus::Predicted);
+        self.error_band.at_least(self.simulated_ns.scale(error), self.simulated_ns);
+        self.steady_band.at_least(self.steady_ns.scale(error), self.steady_ns);
+    }
+
+    /// How far from the simulated period its band reaches, relative to it.
+    pub fn relative_error(&self) -> f64 {
+        let ErrorBand { low_ns, high_ns } = self.error_band;
+        (high_ns - self.simulated_ns).max(self.simulated_ns - low_ns).0 as f64 / self.simulated_ns.0.max(1) as f64
+    }
+
     /// Takes over what holds of the untouched trace, and lets the band of an edited iteration cover what the trace leaves open: as
     /// much of it as keeps its time, or has none, may change as the rest does.
     pub(super) fn over(&mut self, replay: &Self) {
@@ -193,8 +206,9 @@ impl Summary {
         (self.anchored_share, self.unrecorded_share) = (replay.anchored_share, replay.unrecorded_share);
         let open = (self.anchored_share + self.unexplained_share + self.unrecorded_share).min(MOST_OPEN);
         let noise = self.noise;
+        let is_changed = self.simulated_ns != self.base_simulated_ns || self.steady_ns != self.base_steady_ns;
         let cover = |band: &mut ErrorBand, after: DurNs, before: DurNs| {
-            if after != before {
+            if is_changed || self.replay_status == ReplayStatus::Predicted {
                 let change = (after - before).abs().scale(open / (1.0 - open));
                 band.at_least(after.scale(noise) + change, after);
             }

@@ -15,7 +15,7 @@ use super::inputs;
 use super::kernel_work::KernelWork;
 use super::roles::Roles;
 use super::tables::{TableFacts, Tables};
-use super::works::{Class, Sharing, Works, tasks_of_operators};
+use super::work_classes::{Class, Sharing, WorkClasses, tasks_of_operators};
 use crate::memory::JobMemory;
 use crate::sim::Cycle;
 
@@ -27,9 +27,9 @@ pub struct Base {
     moving: Vec<MovingEdge>,
     rank_of_lane: Vec<u32>,
     /// As the trace tells.
-    traced: Arc<Works>,
+    traced: Arc<WorkClasses>,
     /// With what the facts file tells of its tables, where it tells which rows are looked up.
-    told: OnceLock<Arc<Works>>,
+    told: OnceLock<Arc<WorkClasses>>,
     host: OnceLock<(OverheadSpans, Arc<Overheads>)>,
     iteration_tasks: OnceLock<Vec<bool>>,
     copies: OnceLock<Copies>,
@@ -68,7 +68,7 @@ impl Base {
     /// # Complexity
     /// O(tasks + dependencies).
     pub fn of_lowered(graph: Arc<ExecutionGraph>, timed: TimedGraph) -> Self {
-        let works = Works::of_graph(&graph, Sharing::of_graph(&graph));
+        let works = WorkClasses::of_graph(&graph, Sharing::of_graph(&graph));
         let rank = |lane: &Lane| graph.ranks.iter().position(|part| part.rank == lane.rank).unwrap_or(0);
         let rank_of_lane = graph.lanes.iter().map(|lane| rank(lane) as u32).collect();
         let moves = |edge: &EdgeReference<'_, Dependency, u32>| edge.weight().of_predecessor != 0.0;
@@ -247,17 +247,17 @@ impl Base {
         &self.moving
     }
 
-    pub(super) fn works(&self) -> &Arc<Works> {
+    pub(super) fn works(&self) -> &Arc<WorkClasses> {
         if !self.is_told {
             return self.traced_works();
         }
         self.told.get_or_init(|| {
             let sharing = Sharing::of_graph(&self.graph).with_reuse(Tables::told_reuse(self));
-            Arc::new(Works::of_graph(&self.graph, sharing))
+            Arc::new(WorkClasses::of_graph(&self.graph, sharing))
         })
     }
 
-    fn traced_works(&self) -> &Arc<Works> {
+    fn traced_works(&self) -> &Arc<WorkClasses> {
         &self.traced
     }
 }

@@ -11,7 +11,7 @@ use crate::graph::{ExecutionGraph, NodeId, TaskKind};
 use crate::units::DurNs;
 
 use super::sparse;
-use super::works::{Classifier, Overrides, Sharing};
+use super::work_classes::{Classifier, Overrides, Sharing};
 
 /// Fitted costs of host computations.
 #[derive(Clone, Debug, PartialEq)]

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use crate::cost::{Family, Work, family_of_task};
 use crate::graph::{ExecutionGraph, NodeId};
 
-use super::works::{Class, Sharing, Works};
+use super::work_classes::{Class, Sharing, WorkClasses};
 
 /// The work of the tasks of an edited graph, by node: traced ones, then those that edits added.
 #[derive(Clone, Debug)]
 pub struct KernelWork {
-    pub(super) traced: Arc<Works>,
+    pub(super) traced: Arc<WorkClasses>,
     /// Class of each traced task; empty while none changed.
     pub(super) class_of: Vec<u32>,
     /// Classes beyond the traced ones.
@@ -27,10 +27,10 @@ impl KernelWork {
     /// # Complexity
     /// O(tasks + operators).
     pub fn of(graph: &ExecutionGraph) -> Self {
-        Self::untouched(Arc::new(Works::of_graph(graph, Sharing::of_graph(graph))))
+        Self::untouched(Arc::new(WorkClasses::of_graph(graph, Sharing::of_graph(graph))))
     }
 
-    pub(super) fn untouched(traced: Arc<Works>) -> Self {
+    pub(super) fn untouched(traced: Arc<WorkClasses>) -> Self {
         Self { traced, class_of: Vec::new(), classes: Vec::new(), removed: Vec::new(), added: Vec::new() }
     }
 

@@ -28,7 +28,7 @@ pub mod tables;
 pub mod text;
 pub mod transform;
 pub mod transforms;
-mod works;
+mod work_classes;
 
 pub use base::Base;
 pub use batch::BatchScaling;

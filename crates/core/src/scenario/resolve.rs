@@ -8,11 +8,12 @@ use crate::graph::{ExecutionGraph, Lane, LaneId, NodeId, OperatorId, RankPart, T
 
 use super::base::Base;
 use super::context::Context;
-use super::draft::Draft;
+use super::draft::{Draft, Node};
 use super::effect::Effect;
 use super::kernel_work::KernelWork;
 use super::lower::{self, Prices};
 use super::memory;
+use super::selector::Selector;
 use super::step::Scenario;
 use super::tables::TablePlacement;
 use super::transform::{StepReport, kept};
@@ -129,12 +130,15 @@ impl Resolved {
 pub struct Prefix<'b> {
     draft: Draft<'b>,
     reports: Vec<StepReport>,
+    /// What earlier edits multiply, whenever it comes in.
+    multiples: Vec<(Selector, f64)>,
 }
 
 impl<'b> Prefix<'b> {
     /// Applies the enabled ones of `steps` in order.
     pub fn of(base: &'b Base, steps: &[super::Step], context: &'b Context) -> Self {
-        let mut prefix = Self { draft: Draft::new(base, context), reports: Vec::with_capacity(steps.len()) };
+        let reports = Vec::with_capacity(steps.len());
+        let mut prefix = Self { draft: Draft::new(base, context), reports, multiples: Vec::new() };
         prefix.apply(steps);
         prefix
     }
@@ -142,13 +146,35 @@ impl<'b> Prefix<'b> {
     fn apply(&mut self, steps: &[super::Step]) {
         let context = self.draft.context();
         for step in steps {
-            let draft = &mut self.draft;
             let mut report = StepReport::default();
             if step.enabled {
-                report = step.transform.apply(draft, context);
+                let before = self.draft.added().len();
+                report = step.transform.apply(&mut self.draft, context);
                 report.complete();
+                self.multiply_added(before);
+                let multiple = step.transform.multiple();
+                self.multiples.extend(multiple.map(|(selector, factor)| (selector.clone(), factor)));
             }
             self.reports.push(report);
+        }
+    }
+
+    /// Multiplies the time of tasks that the last edit added, from number `first` on, as earlier edits asked. Those that repeat
+    /// another task are as that one is.
+    fn multiply_added(&mut self, first: usize) {
+        let is_new = |draft: &Draft<'_>, node: &Node| match node {
+            Node::Added(id) => id.0 as usize >= first && draft.added()[id.0 as usize].price.repeated().is_none(),
+            Node::Traced(_) => false,
+        };
+        if self.draft.added().len() == first {
+            return;
+        }
+        for (selector, factor) in &self.multiples {
+            for node in selector.select_all(&self.draft) {
+                if is_new(&self.draft, &node) {
+                    self.draft.stretch(node, *factor);
+                }
+            }
         }
     }
 

@@ -5,7 +5,7 @@ use crate::cost::Work;
 use crate::cost::operators::{LookupSize, bare, lookup_work};
 use crate::graph::{DType, ExecutionGraph, NodeId, OperatorId};
 
-use super::works::has_work;
+use super::work_classes::has_work;
 
 /// The tasks that update a table sparsely, with their work: as many rows read and written as the gradient has.
 pub(super) fn updates(graph: &ExecutionGraph) -> impl Iterator<Item = (NodeId, Work)> {

@@ -9,12 +9,18 @@ use crate::units::DurNs;
 use super::context::Context;
 use super::draft::Draft;
 use super::effect::{Effect, EffectKind};
+use super::selector::Selector;
 
 /// An edit of a graph. Pure: the same draft and context give the same result.
 pub trait Transform: Debug + Send + Sync {
     /// Whether it means one of two ranks and not the other for another reason than its selectors.
     fn tells_apart(&self) -> bool {
         false
+    }
+
+    /// A multiple of the time of the selected tasks that holds for tasks which later edits add, too.
+    fn multiple(&self) -> Option<(&Selector, f64)> {
+        None
     }
 
     /// Applies it to a working copy.

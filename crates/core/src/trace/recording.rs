@@ -11,7 +11,7 @@ use crate::intern::NameTable;
 use crate::units::{Bytes, TimeNs};
 
 /// One recorded trace of one process: its events in order of start.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq)]
 pub struct Trace {
     /// Where it was read from; for a member of an archive `archive.tar.gz:member`.
     pub path: PathBuf,
@@ -50,6 +50,8 @@ pub struct Trace {
     pub devices: Vec<RecordedDevice>,
     /// What made the times up, in a trace that was exported rather than recorded.
     pub predicted: Option<String>,
+    /// How far off its iteration may be then, relative, one standard deviation; `None` where that was not stated.
+    pub predicted_error: Option<f64>,
     /// Name of the step that an exported trace is about.
     pub iteration: Option<String>,
     /// Whether operator shapes were recorded.

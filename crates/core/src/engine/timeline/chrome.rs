@@ -58,10 +58,12 @@ impl<'a> Timeline<'a> {
             [(_, part)] => loaded.job.ranks.get(part.trace_index).zip(Some(part)),
             _ => None,
         };
+        let predicted = if changed { Some(steps.join("; ")) } else { loaded.predicted().map(str::to_owned) };
         let document = Document {
             schema_version: 1,
             display_time_unit: "ms",
-            retime_predicted: if changed { Some(steps.join("; ")) } else { loaded.predicted().map(str::to_owned) },
+            retime_error: predicted.is_some().then(|| self.outcome.summary.relative_error()),
+            retime_predicted: predicted,
             retime_iteration: parts.first().map_or("", |(_, part)| &part.iteration),
             distributed_info: place.and_then(|(rank, part)| {
                 let known = rank.world_size.or_else(|| u32::try_from(self.graph.ranks.len()).ok().filter(|&n| n > 1));

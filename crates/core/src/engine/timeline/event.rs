@@ -16,6 +16,8 @@ pub struct Document<'a> {
     pub display_time_unit: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retime_predicted: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retime_error: Option<f64>,
     #[serde(skip_serializing_if = "str::is_empty")]
     pub retime_iteration: &'a str,
     #[serde(rename = "distributedInfo", skip_serializing_if = "Option::is_none")]

@@ -92,7 +92,7 @@ impl Draft<'_> {
         }
         let Some(device) = self.device(rank) else { return Change::Kept };
         let (before, after) = (Placed { work: old, device }, Placed { work: new, device });
-        Change::of(self.context.models.predict(Some(super::recost::UNIT), before, after))
+        Change::of_kernel(self.context.models.predict(Some(super::recost::UNIT), before, after), before, after)
     }
 
     fn over_own_link(&self, old: &Work, new: &Work, rank: usize) -> Change {

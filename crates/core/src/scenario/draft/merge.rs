@@ -1,5 +1,6 @@
 //! Tasks that do the work of several at once.
 
+use crate::cost::roofline::LeastTimes;
 use crate::cost::{Prediction, Provenance, Shape, Work};
 use crate::device::{DeviceKind, DeviceProfile};
 use crate::graph::NodeId;
@@ -74,8 +75,9 @@ impl Draft<'_> {
         };
         let before = old.iter().map(|work| Some(estimate(work)?.duration)).sum::<Option<DurNs>>();
         let (before, after) = (before.filter(|before| before.0 > 0)?, estimate(merged)?);
+        let changed = time.scale(after.duration.0 as f64 / before.0 as f64);
         Some(Prediction {
-            duration: time.scale(after.duration.0 as f64 / before.0 as f64),
+            duration: LeastTimes::of_merged(old, merged, device).hold(time, changed),
             provenance: Provenance::Anchored,
             model: after.model,
             error: after.error,

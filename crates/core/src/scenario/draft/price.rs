@@ -55,7 +55,7 @@ impl Price {
     }
 
     /// The task whose work and time it has.
-    pub(super) fn repeated(&self) -> Option<Node> {
+    pub(in crate::scenario) fn repeated(&self) -> Option<Node> {
         if let Start::Repeats(of) = self.start { Some(of) } else { None }
     }
 

@@ -5,12 +5,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustc_hash::FxHashMap;
 
+use crate::cost::roofline::LeastTimes;
 use crate::cost::topology::{COMMON_NODE, Topology};
 use crate::cost::{Estimate, Kernel, Placed, Prediction, Provenance, RoofRatio, Work, roof_ratio, unmodelled};
 use crate::device::{DeviceProfile, LinkProfile};
 use crate::graph::{NodeId, Task, TaskKind};
 use crate::scenario::host::HostModel;
-use crate::scenario::works::NO_CLASS;
+use crate::scenario::work_classes::NO_CLASS;
 use crate::units::DurNs;
 
 use super::{Draft, Layout};
@@ -23,6 +24,8 @@ const COMMON_BETWEEN_NODES: &str = "InfiniBand-HDR";
 pub(super) enum Change {
     Kept,
     Ratio(f64, Prediction),
+    /// A kernel: the ratio, and what roofs allow.
+    Kernel(f64, LeastTimes, Prediction),
     Fixed(Prediction),
     /// Its work is not known, its device changed.
     Roofs(RoofRatio),
@@ -90,7 +93,11 @@ impl Draft<'_> {
         let predictions = self.context.models.between(&traced_on.profile, now).predict_all(&kernels);
         // What no model covers may still follow roofs, which ask for the kernel's name.
         let modelled = changes.iter().zip(predictions).filter(|(_, p)| p.provenance != Provenance::Unmodelled);
-        let priced = modelled.map(|(&(old, new), prediction)| ((old, new, rank), Change::of(prediction)));
+        let priced = modelled.map(|(&(old, new), prediction)| {
+            let (before, after) =
+                (Placed { work: work(old), device: &traced_on.profile }, Placed { work: work(new), device: now });
+            ((old, new, rank), Change::of_kernel(prediction, before, after))
+        });
         self.changes.known().extend(priced);
     }
 
@@ -139,7 +146,8 @@ impl Draft<'_> {
             (Provenance::Unmodelled, TaskKind::Kernel) if old == new => self.by_roofs(task, old, (traced_on, now)),
             _ => None,
         };
-        roofs.map_or_else(|| Change::of(prediction), Change::Roofs)
+        let (before, after) = (Placed { work: work(old), device: traced_on }, Placed { work: work(new), device: now });
+        roofs.map_or_else(|| Change::of_kernel(prediction, before, after), Change::Roofs)
     }
 
     /// A task of class `old`, in units of [`UNIT`] where it was measured.
@@ -252,10 +260,24 @@ impl Change {
         }
     }
 
+    /// That of a kernel, which roofs stop.
+    pub(super) fn of_kernel(prediction: Prediction, before: Placed<'_>, after: Placed<'_>) -> Self {
+        match Self::of(prediction) {
+            Self::Ratio(ratio, of) if of.provenance == Provenance::Anchored => {
+                Self::Kernel(ratio, LeastTimes::of(before, after), of)
+            }
+            change => change,
+        }
+    }
+
     /// What a task takes after the change that took `start` before.
     pub(super) fn apply(self, start: Prediction) -> Prediction {
         match self {
             Self::Kept => start,
+            Self::Kernel(ratio, least, of) => {
+                let changed = Self::Ratio(ratio, of).apply(start);
+                Prediction { duration: least.hold(start.duration, changed.duration), ..changed }
+            }
             Self::Ratio(ratio, of) => Prediction {
                 duration: start.duration.scale(ratio),
                 error: of.error.hypot(start.error),

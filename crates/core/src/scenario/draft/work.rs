@@ -9,7 +9,7 @@ use crate::device::{DeviceProfile, Precision};
 use crate::graph::{NodeId, Operands, OperatorId, Phase};
 use crate::scenario::kernel_work::KernelWork;
 use crate::scenario::roles::Role;
-use crate::scenario::works::{Class, Classifier, NO_CLASS, Overrides};
+use crate::scenario::work_classes::{Class, Classifier, NO_CLASS, Overrides};
 
 use super::by_node::ByNode;
 use super::merge::Merge;

@@ -11,7 +11,7 @@ use crate::memory::{AFTER, BEFORE, Buffer, Holds, JobMemory, RankMemory};
 use crate::scenario::base::Base;
 use crate::scenario::draft::{Draft, SharedStates};
 use crate::scenario::tables::TablePlacement;
-use crate::scenario::works::tasks_of_operators;
+use crate::scenario::work_classes::tasks_of_operators;
 use crate::units::{Bytes, TimeNs};
 
 use recomputed::recompute;

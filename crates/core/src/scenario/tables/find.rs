@@ -5,7 +5,7 @@ use crate::cost::operators::bare;
 use crate::cost::{Reuse, Shape, Work};
 use crate::graph::{ExecutionGraph, NodeId, Operands, OperatorId};
 use crate::scenario::base::Base;
-use crate::scenario::works::has_work;
+use crate::scenario::work_classes::has_work;
 use crate::units::{Bytes, DurNs};
 
 use super::Table;

@@ -32,6 +32,10 @@ pub(super) const EDIT: Grammar = Grammar {
 };
 
 impl Transform for Scale {
+    fn multiple(&self) -> Option<(&Selector, f64)> {
+        Some((&self.selector, self.factor))
+    }
+
     fn apply(&self, draft: &mut Draft<'_>, _: &Context) -> StepReport {
         let chosen = self.selector.select_all(draft);
         if chosen.is_empty() {

@@ -24,6 +24,9 @@ struct Device {
     num_sms: u32,
 }
 
+/// The largest relative error that is taken over: a band that reaches so far says nothing any more.
+const MOST_ERROR: f64 = 100.0;
+
 /// Takes the member `key` whose JSON text is `value` over into `trace`; a damaged one is noted and left out.
 pub(super) fn member(key: &str, value: &[u8], trace: &mut TraceBuilder) {
     let result = match key {
@@ -36,6 +39,10 @@ pub(super) fn member(key: &str, value: &[u8], trace: &mut TraceBuilder) {
         // What made the times up, in a trace that was exported rather than recorded, and the step that it is about.
         "retimePredicted" => {
             serde_json::from_slice::<String>(value).map(|text| trace.predicted = Some(printable(&text)))
+        }
+        "retimeError" => {
+            let within = |error: f64| trace.predicted_error = Some(error.clamp(0.0, MOST_ERROR));
+            serde_json::from_slice::<f64>(value).map(within)
         }
         "retimeIteration" => serde_json::from_slice::<String>(value).map(|name| trace.iteration = Some(name)),
         // What times count from; they are absolute without it.

@@ -24,7 +24,7 @@ pub(super) struct Class {
 
 /// The classes of all tasks.
 #[derive(Debug)]
-pub(super) struct Works {
+pub(super) struct WorkClasses {
     pub(super) classes: Vec<Class>,
     pub(super) of_node: Vec<u32>,
     /// What a task of each class took, on average.
@@ -371,7 +371,7 @@ fn typical(graph: &ExecutionGraph, of_node: &[u32], classes: usize) -> Vec<DurNs
     sums.into_iter().map(|(sum, n)| DurNs(sum / n.max(1))).collect()
 }
 
-impl Works {
+impl WorkClasses {
     pub(super) fn of_graph(graph: &ExecutionGraph, sharing: Sharing) -> Self {
         let overrides = Overrides::default();
         let mut classifier = Classifier::new(graph, &overrides, &sharing, 0);

@@ -14,7 +14,7 @@ use retime_core::trace::OpenOptions;
 use super::command::{CommandResult, Pane};
 use super::effect::Effect;
 use super::key::Keymap;
-use super::layout::{self, Regions};
+use super::layout::{self, Regions, Wanted};
 use super::load::Open;
 use super::loading::Loading;
 use super::message::{Level, Message};
@@ -23,7 +23,7 @@ use super::runner::Request;
 use super::script::Script;
 use super::theme::{Depth, Theme};
 use super::timeline::{Extent, Scene, Timeline, short_name};
-use super::views::{self, View};
+use super::views::{self, View, ribbon};
 use super::workspace::Workspace;
 
 /// Which part of the screen has the keys.
@@ -251,19 +251,17 @@ impl App {
 
     /// The areas of the screen; those of the least size when it is smaller.
     pub fn regions(&self) -> Regions {
-        let wants_strip = matches!(self.overlay, Some(Overlay::Batch(_)));
-        layout::regions(self.size, wants_strip).or_else(|| layout::regions(layout::LEAST, wants_strip)).unwrap_or(
-            Regions {
-                header: Rect::ZERO,
-                scenario_line: None,
-                scenario: None,
-                titles: Rect::ZERO,
-                view: Rect::ZERO,
-                details_rule: Rect::ZERO,
-                details: Rect::ZERO,
-                bar: Rect::ZERO,
-            },
-        )
+        self.regions_of(self.size).or_else(|| self.regions_of(layout::BARE)).unwrap_or_default()
+    }
+
+    /// The areas of a screen of `size`; `None` when it is too small.
+    pub fn regions_of(&self, size: Size) -> Option<Regions> {
+        let wanted = Wanted {
+            strip: matches!(self.overlay, Some(Overlay::Batch(_))),
+            steps: self.focus == Focus::Scenario,
+            ribbon: self.workspace().map_or(1, ribbon::height),
+        };
+        layout::regions(size, wanted)
     }
 
     /// The pane whose keys count.

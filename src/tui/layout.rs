@@ -1,24 +1,44 @@
 //! Where everything goes, by the size of the terminal, and what gives way as it narrows.
 //!
-//! In this order: minimap, inspector, device name, scenario list (one line below 100 columns), view bar, gap pane.
+//! In this order: details column, step column (then one line, which `Tab` opens), minimap, inspector, device name, names in the
+//! bar. Below [`LEAST`] the views go, below [`BARE`] everything.
 
 use ratatui::layout::{Rect, Size};
 
 /// The least that any view needs.
 pub const LEAST: Size = Size { width: 60, height: 16 };
-/// From here on the scenario has a list of its own.
-const WIDE: u16 = 100;
+/// The least for header, ribbon and prompt.
+pub const BARE: Size = Size { width: 40, height: 10 };
+/// From here on the scenario's steps have a column of their own.
+const WIDE: u16 = 160;
+/// From here on that column leaves room for a view beside it.
+const BESIDE: u16 = 100;
+/// From here on what is selected has a column of its own.
+const WITH_DETAILS: Size = Size { width: 180, height: 45 };
+/// Columns of what is selected.
+const DETAILS: u16 = 52;
+
+/// What is to be shown beside the view.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wanted {
+    /// The batch slider, which needs more room than details.
+    pub strip: bool,
+    /// The list of steps, also where it has no column of its own.
+    pub steps: bool,
+    /// Rows of the ribbon.
+    pub ribbon: u16,
+}
 
 /// Areas of the screen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Regions {
     /// Two lines: what is open, and the figures.
     pub header: Rect,
-    /// The scenario in one line, where there is no room for a list.
-    pub scenario_line: Option<Rect>,
-    /// The list of steps.
+    /// What the iteration is made of.
+    pub ribbon: Rect,
+    /// The list of steps; over the view where there is no room beside it.
     pub scenario: Option<Rect>,
-    /// The line with the panes' titles.
+    /// The line with the steps or their title, and the name of the view.
     pub titles: Rect,
     /// The open view.
     pub view: Rect,
@@ -28,28 +48,59 @@ pub struct Regions {
     pub details: Rect,
     /// The views and the keys that help.
     pub bar: Rect,
+    /// Whether there is no room for any view.
+    pub is_bare: bool,
 }
 
-/// The areas for a terminal of `size`; `None` when it is too small. `wants_strip`: the batch slider needs more room.
-pub fn regions(size: Size, wants_strip: bool) -> Option<Regions> {
-    if size.width < LEAST.width || size.height < LEAST.height {
+/// The areas for a terminal of `size`; `None` when it is too small.
+pub fn regions(size: Size, wanted: Wanted) -> Option<Regions> {
+    if size.width < BARE.width || size.height < BARE.height {
         return None;
     }
     let row = |y: u16, height: u16| Rect::new(0, y, size.width, height);
-    let is_wide = size.width >= WIDE;
-    let header = row(0, 2);
-    let scenario_line = (!is_wide).then(|| row(2, 1));
-    let top = header.height + scenario_line.map_or(0, |line| line.height);
-    let details_height = details_height(size, wants_strip);
+    let (header, ribbon) = (row(0, 2), row(2, wanted.ribbon));
+    let titles = row(ribbon.bottom(), 1);
     let bar = row(size.height - 1, 1);
-    let details = row(bar.y - details_height, details_height);
-    let details_rule = row(details.y - 1, 1);
-    let titles = row(top, 1);
-    let list = if is_wide { (size.width * 2 / 7).clamp(28, 44) } else { 0 };
-    let height = details_rule.y - top - 1;
-    let scenario = is_wide.then(|| Rect::new(0, top + 1, list - 1, height));
-    let view = Rect::new(list, top + 1, size.width - list, height);
-    Some(Regions { header, scenario_line, scenario, titles, view, details_rule, details, bar })
+    let body = row(titles.bottom(), bar.y - titles.bottom());
+    if size.width < LEAST.width || size.height < LEAST.height {
+        let said = if wanted.strip { body.height } else { 2 };
+        let view = Rect { height: body.height - said, ..body };
+        let details = row(view.bottom(), said);
+        let details_rule = Rect { height: 0, ..details };
+        return Some(Regions {
+            header,
+            ribbon,
+            scenario: None,
+            titles,
+            view,
+            details_rule,
+            details,
+            bar,
+            is_bare: true,
+        });
+    }
+    let has_column = size.width >= WITH_DETAILS.width && size.height >= WITH_DETAILS.height && !wanted.strip;
+    let (middle, details_rule, details) = if has_column {
+        let x = size.width - DETAILS;
+        let details = Rect::new(x, body.y, DETAILS, body.height);
+        (Rect { width: x - 1, ..body }, Rect::new(x, titles.y, DETAILS, 1), details)
+    } else {
+        let details = row(bar.y - details_height(size, wanted.strip), details_height(size, wanted.strip));
+        let rule = row(details.y - 1, 1);
+        (Rect { height: rule.y - body.y, ..body }, rule, details)
+    };
+    let titles = Rect { width: if has_column { details.x } else { size.width }, ..titles };
+    let list = match size.width {
+        WIDE.. => Some((size.width * 2 / 9).clamp(28, 44)),
+        BESIDE.. if wanted.steps => Some((size.width * 2 / 7).clamp(28, 44)),
+        _ => None,
+    };
+    let view = list.map_or(middle, |list| Rect { x: list, width: middle.width - list, ..middle });
+    let scenario = match list {
+        Some(list) => Some(Rect { width: list - 1, ..middle }),
+        None => wanted.steps.then_some(middle),
+    };
+    Some(Regions { header, ribbon, scenario, titles, view, details_rule, details, bar, is_bare: false })
 }
 
 fn details_height(size: Size, wants_strip: bool) -> u16 {
@@ -57,7 +108,7 @@ fn details_height(size: Size, wants_strip: bool) -> u16 {
         20..=27 if wants_strip => 6,
         0..=27 => 2,
         28..=44 if wants_strip => 9,
-        28..=44 => 5,
+        28..=44 => 4,
         _ if wants_strip => 12,
         _ => 8,
     }
@@ -67,37 +118,43 @@ fn details_height(size: Size, wants_strip: bool) -> u16 {
 mod tests {
     use super::*;
 
+    fn all_wanted() -> impl Iterator<Item = Wanted> {
+        let flags = [false, true];
+        let pairs = flags.into_iter().flat_map(move |strip| flags.map(|steps| (strip, steps)));
+        pairs.flat_map(|(strip, steps)| [1, 2].map(|ribbon| Wanted { strip, steps, ribbon }))
+    }
+
     #[test]
     fn at_every_size_the_areas_tile_the_screen() {
-        for width in 60..=300 {
-            for height in 16..=100 {
-                for strip in [false, true] {
-                    let regions = regions(Size { width, height }, strip).unwrap();
-                    let rows = regions.header.height
-                        + regions.scenario_line.map_or(0, |line| line.height)
-                        + regions.titles.height
-                        + regions.view.height
-                        + regions.details_rule.height
-                        + regions.details.height
-                        + regions.bar.height;
-                    assert_eq!(rows, height, "{width}×{height}");
-                    let columns = regions.view.width + regions.scenario.map_or(0, |list| list.width + 1);
-                    assert_eq!(columns, width, "{width}×{height}");
-                    assert!(regions.view.height >= 6, "{width}×{height}");
-                }
+        for (width, height) in (40..=300).flat_map(|width| (10..=100).map(move |height| (width, height))) {
+            for wanted in all_wanted() {
+                let it = regions(Size { width, height }, wanted).unwrap();
+                let is_beside = it.details.x > 0;
+                let over = it.scenario.filter(|list| list.x == it.view.x);
+                let list = it.scenario.filter(|_| over.is_none());
+                let columns = it.view.width
+                    + list.map_or(0, |list| list.width + 1)
+                    + if is_beside { it.details.width + 1 } else { 0 };
+                assert_eq!(columns, width, "{width}×{height} {wanted:?}");
+                let below = if is_beside { 0 } else { it.details_rule.height + it.details.height };
+                let rows =
+                    [it.header, it.ribbon, it.titles, it.view, it.bar].map(|area| area.height).iter().sum::<u16>();
+                assert_eq!(rows + below, height, "{width}×{height} {wanted:?}");
+                assert!(it.is_bare || it.view.height >= 6 - u16::from(height < 18), "{width}×{height}");
             }
         }
     }
 
     #[test]
     fn a_terminal_that_is_too_small_is_refused() {
-        assert_eq!(regions(Size { width: 59, height: 40 }, false), None);
-        assert_eq!(regions(Size { width: 200, height: 15 }, false), None);
+        assert_eq!(regions(Size { width: 39, height: 40 }, Wanted::default()), None);
+        assert_eq!(regions(Size { width: 200, height: 9 }, Wanted::default()), None);
     }
 
     #[test]
-    fn the_scenario_has_a_list_from_100_columns_on() {
-        assert!(regions(Size { width: 99, height: 30 }, false).is_some_and(|regions| regions.scenario.is_none()));
-        assert!(regions(Size { width: 100, height: 30 }, false).is_some_and(|regions| regions.scenario.is_some()));
+    fn steps_and_details_have_columns_where_there_is_room() {
+        let at = |width, height| regions(Size { width, height }, Wanted { ribbon: 1, ..Wanted::default() }).unwrap();
+        assert!(at(120, 40).scenario.is_none() && at(160, 40).scenario.is_some());
+        assert!(at(120, 40).details.y > at(120, 40).view.y && at(200, 60).details.y == at(200, 60).view.y);
     }
 }

@@ -10,7 +10,7 @@ use retime_core::scenario::Scenario;
 use retime_core::trace::OpenOptions;
 
 use super::listing::{Arrangement, Listing, Modelled, Sources};
-use super::timeline::{DensityIndex, Paints, SearchIndex, critical_nodes, tracks};
+use super::timeline::{DensityIndex, Paints, SearchIndex, tracks};
 use super::view_model::ViewModel;
 use super::workspace::Opened;
 
@@ -96,7 +96,6 @@ pub fn learn(engine: &Engine, loaded: &Loaded, path: PathBuf) -> Result<Box<Open
 pub fn opened(engine: &Engine, loaded: Loaded, session: Option<SavedSession>) -> Opened {
     let loaded = Arc::new(loaded);
     let replay = &loaded.replay;
-    let path = critical_nodes(replay);
     let sources = Sources {
         loaded: Arc::clone(&loaded),
         outcome: Arc::clone(replay),
@@ -107,8 +106,8 @@ pub fn opened(engine: &Engine, loaded: Loaded, session: Option<SavedSession>) ->
         arrangement: Arrangement::default(),
     };
     Opened {
-        measured: Arc::new(DensityIndex::measured(&loaded.graph, &path)),
-        simulated: Arc::new(DensityIndex::simulated(&replay.resolved, &replay.schedule, &path)),
+        measured: Arc::new(DensityIndex::measured(&loaded)),
+        simulated: Arc::new(DensityIndex::simulated(&loaded, replay)),
         memory: Arc::new(tracks::memory(&loaded)),
         tables: Arc::new(JobTables::find(&loaded)),
         index: Arc::new(SearchIndex::new(&loaded.graph)),

@@ -7,6 +7,7 @@ mod arrange;
 mod ascii;
 mod canvas;
 mod command;
+mod composition;
 mod effect;
 mod input;
 mod key;

@@ -172,6 +172,10 @@ fn key_pressed(app: &mut App, key: KeyEvent) -> command::CommandResult {
     let Some(line) = app.keymap.get(app.pane(), press).map(str::to_owned) else {
         return Ok(Vec::new());
     };
+    let name = line.split(' ').next().unwrap_or("");
+    if app.regions().is_bare && !views::BARE_COMMANDS.iter().any(|&(taken, _)| taken == name) {
+        return Err("there is no room for a view to do that in".to_owned());
+    }
     run_line(app, &line)
 }
 

@@ -7,7 +7,7 @@ use crate::session::{JobTables, Loaded, Outcome, SavedSession};
 use retime_core::cost::Prediction;
 use retime_core::graph::{IterationChoice, LaneKind};
 use retime_core::scenario::{History, NamedScenarios, Scenario};
-use retime_core::units::TimeNs;
+use retime_core::units::{DurNs, TimeNs};
 
 use super::effect::Effect;
 use super::listing::{Arrangement, Filter, Listing, Modelled};
@@ -16,7 +16,7 @@ use super::states::States;
 use super::table::TableState;
 use super::theme::Role;
 use super::timeline::tracks::{self, Track};
-use super::timeline::{DensityIndex, Item, Paints, Scene, SearchIndex, Timeline};
+use super::timeline::{DensityIndex, Item, Paints, Scene, SearchIndex, Timeline, iteration_figures};
 use super::view_model::ViewModel;
 use super::views::compare::CompareState;
 use super::views::roofline::RooflineState;
@@ -364,6 +364,21 @@ impl Workspace {
             Item::Added(index) => self.outcome.resolved.added.get(index as usize).map(|added| added.prediction),
             Item::Operator(_) => None,
         }
+    }
+
+    /// Whether a step of the scenario shown is in force.
+    pub fn is_edited(&self) -> bool {
+        self.outcome.steps.iter().any(|step| step.enabled)
+    }
+
+    /// The iteration before and after the edits, as all of the screen has it.
+    pub fn iteration_figures(&self) -> (DurNs, DurNs) {
+        iteration_figures(&self.loaded, &self.outcome)
+    }
+
+    /// Whether what is shown was typed or slid to and is not in force yet.
+    pub fn is_preview(&self) -> bool {
+        self.history.is_dragging("")
     }
 
     /// Whether any device work was recorded.

@@ -7,6 +7,7 @@ mod files;
 mod general;
 mod inspect;
 mod pointer;
+mod ribbon;
 mod roofline;
 mod scenario;
 mod sweep;
@@ -21,6 +22,7 @@ use super::views::ALL;
 
 pub use files::take;
 pub use pointer::click;
+pub use ribbon::choose_family;
 pub use scenario::set_batch;
 pub use views::named;
 
@@ -153,7 +155,7 @@ impl Command {
 
 /// All commands, in the order of lists.
 pub fn all() -> impl Iterator<Item = &'static Command> {
-    let tables: [&'static [Command]; 10] = [
+    let tables: [&'static [Command]; 11] = [
         views::COMMANDS,
         inspect::COMMANDS,
         roofline::COMMANDS,
@@ -162,6 +164,7 @@ pub fn all() -> impl Iterator<Item = &'static Command> {
         compare::COMMANDS,
         tables::COMMANDS,
         timeline::COMMANDS,
+        ribbon::COMMANDS,
         files::COMMANDS,
         general::COMMANDS,
     ];

@@ -2,11 +2,11 @@
 
 use crossterm::event::{KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 
-use super::{CommandResult, run_line};
+use super::{CommandResult, choose_family, run_line};
 use crate::tui::app::{App, Focus, MousePress};
 use crate::tui::layout::Regions;
 use crate::tui::overlay::Overlay;
-use crate::tui::views::bar;
+use crate::tui::views::{bar, ribbon};
 
 /// Two clicks within this time are a double click.
 const DOUBLE_MS: u128 = 400;
@@ -58,6 +58,12 @@ fn down(app: &mut App, regions: &Regions, x: u16, y: u16) -> CommandResult {
     app.press = Some(MousePress { x, y, on_view, is_drag: false, at: std::time::Instant::now() });
     if let Some(line) = Some(regions.bar).filter(|&area| inside(area)).and_then(|area| bar::command_at(app, area, x)) {
         return run_line(app, line);
+    }
+    if inside(regions.ribbon) {
+        let at = (x - regions.ribbon.x, y - regions.ribbon.y);
+        let part = app.workspace().and_then(|work| ribbon::part_at(work, regions.ribbon.width, at));
+        let is_chosen = app.workspace().is_some_and(|work| work.timeline.family == part);
+        return choose_family(app, part.filter(|_| !is_chosen));
     }
     if let Some(area) = regions.scenario.filter(|&area| inside(area)) {
         app.focus = Focus::Scenario;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::session::{Advice, AdvisedOption, Outcome, Sharding, Sweep, SweepRun, advise_live};
 use retime_core::scenario::tables::Sharder;
 
-use crate::tui::timeline::{DensityIndex, critical_nodes};
+use crate::tui::timeline::DensityIndex;
 use crate::tui::view_model::ViewModel;
 
 use super::Trace;
@@ -36,7 +36,7 @@ impl Trace {
     /// The result at once, then with what each step gains.
     fn evaluate(&self, job: &Job) {
         let outcome = self.outcome(job);
-        let density = DensityIndex::simulated(&outcome.resolved, &outcome.schedule, &critical_nodes(&outcome));
+        let density = DensityIndex::simulated(&self.loaded, &outcome);
         let first = Box::new(outcome.clone());
         self.found(job, Finding::Outcome { outcome: first, density: Some(Arc::new(density)), view_model: None });
         let is_overtaken = || self.queue.is_overtaken(&job.analysis);

@@ -1,19 +1,24 @@
 //! Every lane's rows as density indices, for one set of times. Built off the screen's thread.
 
+use std::ops::Range;
+
 use rustc_hash::FxHashMap;
 
-use crate::session::Outcome;
+use crate::session::{Loaded, Outcome};
+use crate::tui::composition::Composition;
 use crate::tui::theme::Paint;
 use retime_core::analysis;
 use retime_core::analysis::critical_path::{CriticalPath, SegmentKind};
 use retime_core::analysis::density::{Density, Interval};
 use retime_core::cost::classify::family_of_task;
 use retime_core::cost::work::Family;
-use retime_core::graph::{ExecutionGraph, LaneId, NodeId, OperatorId, Phase, Task, TaskKind};
+use retime_core::graph::{
+    Copies, CopyStep, ExecutionGraph, LaneId, NodeId, Operator, OperatorId, Phase, Task, TaskKind,
+};
 use retime_core::intern::NameId;
 use retime_core::scenario::Resolved;
 use retime_core::sim::Schedule;
-use retime_core::units::TimeNs;
+use retime_core::units::{DurNs, TimeNs};
 
 use super::item::Item;
 use super::lane_label::lane_labels;
@@ -35,7 +40,8 @@ pub struct LaneDensity {
     pub critical: Density,
 }
 
-/// All lanes, in the order of the graph's lanes.
+/// All lanes, in the order of the graph's lanes. Simulated times are moved so that the drawn iteration begins where the
+/// measured one does.
 #[derive(Clone, Debug, Default)]
 pub struct DensityIndex {
     /// The lanes.
@@ -46,29 +52,44 @@ pub struct DensityIndex {
     tasks: Vec<(TimeNs, TimeNs)>,
     /// Start and end of every task that the scenario added.
     added: Vec<(TimeNs, TimeNs)>,
+    /// For each rank the work of all its host threads, without waits for the device.
+    pub hosts: Vec<Density>,
+    /// By lane whether its work lies elsewhere than measured, by so much that it is seen.
+    pub changed: Vec<bool>,
     /// For each rank how much was launched and had not begun.
     pub queues: Vec<Track>,
     /// For each rank the memory that it holds; of simulated times only.
     pub memory: Vec<Track>,
+    /// The first start of all.
+    pub start: TimeNs,
     /// The last end of all.
     pub end: TimeNs,
+    /// The drawn iteration: it ends with the last rank's step and is as long as the header says.
+    pub period: Range<TimeNs>,
+    /// What the iteration is made of.
+    pub composition: Composition,
 }
 
 impl DensityIndex {
-    /// As the trace has it; `path` are the tasks of the critical path.
-    pub fn measured(graph: &ExecutionGraph, path: &[NodeId]) -> Self {
-        Self::build(graph, Times::Measured, path)
+    /// As the trace has it, with the critical path of its replay.
+    pub fn measured(loaded: &Loaded) -> Self {
+        Self::build(loaded, &loaded.replay, Times::Measured)
     }
 
-    /// As the simulator says.
-    pub fn simulated(resolved: &Resolved, schedule: &Schedule, path: &[NodeId]) -> Self {
-        Self::build(&resolved.graph, Times::Simulated(resolved, schedule), path)
+    /// As the simulator says of a scenario.
+    pub fn simulated(loaded: &Loaded, outcome: &Outcome) -> Self {
+        Self::build(loaded, outcome, Times::Simulated(&outcome.resolved, &outcome.schedule))
     }
 
     /// # Complexity
     /// O(tasks + operators · log).
-    fn build(graph: &ExecutionGraph, times: Times<'_>, path: &[NodeId]) -> Self {
-        let mut tasks: Vec<(TimeNs, TimeNs)> = graph.tasks.node_indices().map(|node| times.of(graph, node)).collect();
+    fn build(loaded: &Loaded, outcome: &Outcome, times: Times<'_>) -> Self {
+        let graph = &*outcome.resolved.graph;
+        let (period, shift) = times.placed(loaded, outcome);
+        let moved = |(start, end): (TimeNs, TimeNs)| (start + shift, end + shift);
+        let mut tasks: Vec<(TimeNs, TimeNs)> =
+            graph.tasks.node_indices().map(|node| moved(times.of(graph, node))).collect();
+        let mut hosts = host_work(graph, &tasks);
         if matches!(times, Times::Simulated(..)) {
             stretch_waits(graph, &mut tasks);
         }
@@ -80,21 +101,34 @@ impl DensityIndex {
         let mut lanes: Vec<Vec<Vec<Interval>>> = vec![Vec::new(); lane_count];
         let depths = fill_operators(graph, &operators, &mut lanes);
         fill_tasks(graph, &tasks, (&depths, times), &mut lanes);
-        let added = fill_added(times, &mut lanes);
+        let added = fill_added((times, shift), &mut lanes, &mut hosts);
         let mut critical: Vec<Vec<Interval>> = vec![Vec::new(); lane_count];
-        for &node in path {
+        for node in critical_nodes(outcome) {
             critical[times.lane(graph, node).0 as usize].push(interval(tasks[node.index()], 0));
         }
-        let end = tasks.iter().chain(&added).map(|&(_, end)| end).max().unwrap_or_default();
+        let all = || tasks.iter().chain(&added).filter(|(start, end)| end > start);
+        let (start, end) = (all().map(|times| times.0).min(), all().map(|times| times.1).max());
         let lanes = lanes.into_iter().zip(critical).map(|(rows, critical)| LaneDensity {
             rows: rows.into_iter().map(Density::build).collect(),
             critical: Density::build(critical),
         });
-        let mut density =
-            Self { lanes: lanes.collect(), operators, tasks, added, queues: Vec::new(), memory: Vec::new(), end };
+        let mut density = Self {
+            lanes: lanes.collect(),
+            changed: changed(times, &tasks, lane_count, period.end.since(period.start)),
+            operators,
+            tasks,
+            added,
+            hosts: hosts.into_iter().map(Density::build).collect(),
+            queues: Vec::new(),
+            memory: Vec::new(),
+            start: start.unwrap_or_default(),
+            end: end.unwrap_or_default(),
+            period,
+            composition: Composition::of(outcome),
+        };
         density.queues = queues(graph, &density);
         if let Times::Simulated(resolved, schedule) = times {
-            density.memory = memory_simulated(resolved, schedule);
+            density.memory = memory_simulated(resolved, schedule, shift);
         }
         density
     }
@@ -125,6 +159,24 @@ impl<'a> Times<'a> {
         }
     }
 
+    /// The drawn iteration, and by how much these times are moved so that it begins where the measured one does.
+    fn placed(self, loaded: &Loaded, outcome: &Outcome) -> (Range<TimeNs>, DurNs) {
+        let graph = &*outcome.resolved.graph;
+        let ends = |times: analysis::lanes::Times<'_>| {
+            graph.ranks.iter().map(|part| times.period(graph, part).end).max().unwrap_or_default()
+        };
+        let (before, after) = iteration_figures(loaded, outcome);
+        let begin = ends(analysis::lanes::Times::Measured) - before;
+        match self {
+            Self::Measured => (begin..begin + before, DurNs::ZERO),
+            Self::Simulated(resolved, schedule) => {
+                let timed = &*resolved.timed;
+                let end = ends(analysis::lanes::Times::Simulated { timed, schedule });
+                (begin..begin + after, (begin + after).since(end))
+            }
+        }
+    }
+
     /// Where a task runs.
     fn lane(self, graph: &ExecutionGraph, node: NodeId) -> LaneId {
         self.resolved().map_or(graph.tasks[node].lane, |resolved| resolved.lane(node))
@@ -139,6 +191,53 @@ impl<'a> Times<'a> {
             },
         }
     }
+}
+
+/// The iteration before and after the edits of `outcome`, as header, ribbon and drawing have it: the period at which the step
+/// repeats, where that is told apart from the recorded one.
+pub fn iteration_figures(loaded: &Loaded, outcome: &Outcome) -> (DurNs, DurNs) {
+    let base = &loaded.replay.summary;
+    let before = if base.both_named().is_some() { base.base_steady_ns } else { base.measured_ns };
+    (before, outcome.summary.steady_ns)
+}
+
+/// By rank what its host threads do, each task without the part in which it waits for the device.
+fn host_work(graph: &ExecutionGraph, tasks: &[(TimeNs, TimeNs)]) -> Vec<Vec<Interval>> {
+    let mut hosts: Vec<Vec<Interval>> = vec![Vec::new(); graph.ranks.len()];
+    let places: Vec<Option<usize>> =
+        graph.lanes.iter().map(|lane| graph.ranks.iter().position(|part| part.rank == lane.rank)).collect();
+    for node in graph.tasks.node_indices() {
+        let task = &graph.tasks[node];
+        let Some(place) = places[task.lane.0 as usize].filter(|_| task.kind.is_work() && !task.kind.is_device()) else {
+            continue;
+        };
+        let (start, end) = tasks[node.index()];
+        let end = if task.kind == TaskKind::Runtime { end.min(start + task.duration) } else { end };
+        hosts[place].push(interval((start, end), Item::Task(node).key()));
+    }
+    hosts
+}
+
+/// Which lanes have a task that lies elsewhere than measured by more than a small part of the iteration.
+fn changed(times: Times<'_>, tasks: &[(TimeNs, TimeNs)], lanes: usize, iteration: DurNs) -> Vec<bool> {
+    const SEEN: f64 = 0.005;
+    let mut changed = vec![false; lanes];
+    let Times::Simulated(resolved, _) = times else { return changed };
+    let graph = &*resolved.graph;
+    let seen = iteration.scale(SEEN);
+    for node in graph.tasks.node_indices() {
+        let task = &graph.tasks[node];
+        let (start, end) = tasks[node.index()];
+        let is_moved = task.measured_start.since(start).abs() > seen || task.measured_end().since(end).abs() > seen;
+        if task.kind.is_work() && task.measured > DurNs::ZERO && is_moved {
+            changed[task.lane.0 as usize] = true;
+            changed[times.lane(graph, node).0 as usize] = true;
+        }
+    }
+    for added in &resolved.added {
+        changed[added.lane.0 as usize] = true;
+    }
+    changed
 }
 
 /// Lets calls that wait for the device last until their thread goes on: a task's own duration has no waiting in it.
@@ -161,11 +260,21 @@ fn stretch_waits(graph: &ExecutionGraph, tasks: &mut [(TimeNs, TimeNs)]) {
 }
 
 /// Adds the tasks of the scenario to their lanes; start and end of each.
-fn fill_added(times: Times<'_>, lanes: &mut [Vec<Vec<Interval>>]) -> Vec<(TimeNs, TimeNs)> {
+fn fill_added(
+    (times, shift): (Times<'_>, DurNs),
+    lanes: &mut [Vec<Vec<Interval>>],
+    hosts: &mut [Vec<Interval>],
+) -> Vec<(TimeNs, TimeNs)> {
     let Times::Simulated(resolved, schedule) = times else { return Vec::new() };
+    let graph = &*resolved.graph;
     let mut all = Vec::with_capacity(resolved.added.len());
     for (number, added) in resolved.added.iter().enumerate() {
-        let times = (schedule.start(&resolved.timed, added.task), schedule.end(added.task));
+        let times = (schedule.start(&resolved.timed, added.task) + shift, schedule.end(added.task) + shift);
+        let rank = graph.lanes.get(added.lane.0 as usize).map(|lane| lane.rank);
+        let place = graph.ranks.iter().position(|part| Some(part.rank) == rank);
+        if let Some(place) = place.filter(|_| added.kind.is_work() && !added.kind.is_device()) {
+            hosts[place].push(interval(times, Item::Added(number as u32).key()));
+        }
         let depth = u16::from(!added.kind.is_device());
         if let Some(rows) = lanes.get_mut(added.lane.0 as usize).filter(|_| added.kind.is_work()) {
             push(rows, depth, interval(times, Item::Added(number as u32).key()));
@@ -245,7 +354,7 @@ fn push(rows: &mut Vec<Vec<Interval>>, depth: u16, interval: Interval) {
 ///
 /// # Complexity
 /// O(length of the path).
-pub fn critical_nodes(outcome: &Outcome) -> Vec<NodeId> {
+fn critical_nodes(outcome: &Outcome) -> Vec<NodeId> {
     let (timed, schedule) = (&*outcome.resolved.timed, &*outcome.schedule);
     let times = analysis::lanes::Times::Simulated { timed, schedule };
     let path = CriticalPath::of_job(&outcome.resolved.graph, timed, schedule, times);
@@ -258,6 +367,8 @@ pub fn critical_nodes(outcome: &Outcome) -> Vec<NodeId> {
 pub struct Paints {
     tasks: Vec<Paint>,
     operators: Vec<Paint>,
+    /// By task, then by operator, whether it is of another step than the chosen one.
+    neighbours: [Vec<bool>; 2],
     /// What each lane is called.
     pub labels: Vec<String>,
 }
@@ -280,11 +391,29 @@ impl Paints {
             }
             _ => Paint::Call,
         };
+        let copies = Copies::of(graph);
+        let steps = graph.tasks.node_indices().map(|node| copies.step(node) != CopyStep::Chosen);
+        let outside = |operator: &Operator| {
+            let rank = graph.lanes[operator.lane.0 as usize].rank;
+            let part = graph.ranks.iter().find(|part| part.rank == rank);
+            part.is_some_and(|part| !(part.iteration_start..part.iteration_end).contains(&operator.start))
+        };
         Self {
+            neighbours: [steps.collect(), graph.operators.iter().map(outside).collect()],
             tasks: graph.tasks.node_weights().map(&mut paint).collect(),
             operators: graph.operators.iter().map(|operator| Paint::from(operator.phase)).collect(),
             labels: lane_labels(graph),
         }
+    }
+
+    /// Whether `item` belongs to the step before the chosen one or to the one after it.
+    pub fn is_neighbour(&self, item: Item) -> bool {
+        let flag = match item {
+            Item::Task(node) => self.neighbours[0].get(node.index()),
+            Item::Operator(id) => self.neighbours[1].get(id.0 as usize),
+            Item::Added(_) => None,
+        };
+        flag.copied().unwrap_or(false)
     }
 
     /// The paint of `item`.

@@ -18,7 +18,7 @@ mod span;
 mod state;
 pub mod tracks;
 
-pub use density::{DensityIndex, Paints, critical_nodes};
+pub use density::{DensityIndex, Paints, iteration_figures};
 pub use details::{Detail, describe};
 pub use item::{Item, short_name, telling_name};
 pub use moves::Extent;

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use retime_core::graph::{ExecutionGraph, LaneKind};
 use retime_core::units::TimeNs;
 
+use crate::tui::theme::Paint;
+
 use super::item::Item;
 use super::rows::Side;
 use super::span::Span;
@@ -53,6 +55,10 @@ pub struct Timeline {
     pub pinned: BTreeSet<usize>,
     /// Marked instants.
     pub marks: Vec<TimeNs>,
+    /// The family that is looked at: bars of others step back.
+    pub family: Option<Paint>,
+    /// Families that are not drawn.
+    pub hidden_families: BTreeSet<Paint>,
     /// What was searched for, lower case.
     pub search: String,
     /// The items searched, where the text is no part of a name.
@@ -98,6 +104,8 @@ impl Timeline {
             hidden: BTreeSet::new(),
             pinned: BTreeSet::new(),
             marks: Vec::new(),
+            family: None,
+            hidden_families: BTreeSet::new(),
             search: String::new(),
             hits: None,
         }

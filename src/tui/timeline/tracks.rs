@@ -9,7 +9,7 @@ use retime_core::graph::ExecutionGraph;
 use retime_core::memory::{RankMemory, Simulated};
 use retime_core::scenario::Resolved;
 use retime_core::sim::Schedule;
-use retime_core::units::{Bytes, TimeNs};
+use retime_core::units::{Bytes, DurNs, TimeNs};
 
 use super::density::DensityIndex;
 use super::item::Item;
@@ -125,12 +125,12 @@ pub fn memory(loaded: &Loaded) -> Vec<Track> {
     loaded.base.memory().iter().map(of_rank).collect()
 }
 
-/// For each rank the memory that it holds under a scenario, in simulated times; empty where nothing is known.
-pub fn memory_simulated(resolved: &Resolved, schedule: &Schedule) -> Vec<Track> {
+/// For each rank the memory that it holds under a scenario, in simulated times moved by `shift`; empty where nothing is known.
+pub fn memory_simulated(resolved: &Resolved, schedule: &Schedule, shift: DurNs) -> Vec<Track> {
     let simulated = Simulated { graph: &resolved.graph, timed: &resolved.timed, schedule };
     let of_rank = |place| {
         let steps = simulated.over_time(&resolved.memory, place);
-        Track::new(steps.into_iter().map(|(at, bytes)| (at, bytes.0)).collect())
+        Track::new(steps.into_iter().map(|(at, bytes)| (at + shift, bytes.0)).collect())
     };
     (0..resolved.graph.ranks.len()).map(of_rank).collect()
 }

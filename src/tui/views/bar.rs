@@ -51,7 +51,7 @@ pub fn status(app: &App, regions: &Regions, canvas: &mut Canvas<'_>) {
     let (sign, role) = if message.level == Level::Error { ("✗ ", Role::Bad) } else { ("", Role::Accent) };
     let text = format!("{sign}{}", message.text);
     let (rule, details) = (regions.details_rule, regions.details);
-    if canvas.part(rule.x, rule.y, rule.width, 1).right(2, 0, 2, &[(format!(" {text} "), role)]) {
+    if rule.height > 0 && canvas.part(rule.x, rule.y, rule.width, 1).right(2, 0, 2, &[(format!(" {text} "), role)]) {
         return;
     }
     let lines = wrap(&text, details.width.saturating_sub(2) as usize);
@@ -61,7 +61,7 @@ pub fn status(app: &App, regions: &Regions, canvas: &mut Canvas<'_>) {
     for (y, line) in lines.iter().take(shown).enumerate() {
         area.text(1, y as u16, line, role);
     }
-    if shown < lines.len() {
+    if shown > 0 && shown < lines.len() {
         area.right(0, shown as u16 - 1, 0, &[("… f2 shows all", role)]);
     }
 }

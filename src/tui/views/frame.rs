@@ -11,14 +11,13 @@ use crate::tui::theme::Role;
 use crate::tui::workspace::Workspace;
 use crate::tui::{ascii, loading};
 
-use super::{bar, header, pane, steps};
+use super::{bar, header, pane, ribbon, steps};
 
 /// Draws all of `app` into `area` of `buffer`.
 pub fn render(app: &App, area: Rect, buffer: &mut Buffer) {
     let mut canvas = Canvas::new(buffer, area, &app.theme);
     canvas.clear(Role::Background);
-    let wants_strip = matches!(app.overlay, Some(Overlay::Batch(_)));
-    match layout::regions(Size { width: area.width, height: area.height }, wants_strip) {
+    match app.regions_of(Size { width: area.width, height: area.height }) {
         None => too_small(&mut canvas),
         Some(regions) => draw(app, &regions, &mut canvas),
     }
@@ -28,7 +27,7 @@ pub fn render(app: &App, area: Rect, buffer: &mut Buffer) {
 }
 
 fn too_small(canvas: &mut Canvas<'_>) {
-    let (width, height) = (layout::LEAST.width, layout::LEAST.height);
+    let (width, height) = (layout::BARE.width, layout::BARE.height);
     let is = format!("this is {}×{}", canvas.width(), canvas.height());
     let sentence = format!("retime needs {width}×{height} cells; {is}. Make it larger, or press Q.");
     for (y, line) in wrapped(&sentence, canvas.width() as usize, "").iter().enumerate() {
@@ -41,7 +40,9 @@ fn draw(app: &App, regions: &Regions, canvas: &mut Canvas<'_>) {
         (Some(loading), _) => loading::render(loading, canvas),
         (None, Some(work)) => {
             draw_panes(app, work, regions, canvas);
-            bar::render(app, &mut part(canvas, regions.bar));
+            if !regions.is_bare {
+                bar::render(app, &mut part(canvas, regions.bar));
+            }
         }
         (None, None) => {
             canvas.text(1, 1, "nothing is open", Role::Dim);
@@ -56,15 +57,25 @@ fn part<'a>(canvas: &'a mut Canvas<'_>, area: Rect) -> Canvas<'a> {
 
 fn draw_panes(app: &App, work: &Workspace, regions: &Regions, canvas: &mut Canvas<'_>) {
     header::render(work, &mut part(canvas, regions.header));
-    if let Some(area) = regions.scenario_line {
-        steps::line(work, &mut part(canvas, area));
+    ribbon::render(work, &mut part(canvas, regions.ribbon));
+    titles(app, work, regions, canvas);
+    if regions.is_bare {
+        bare(app, regions, canvas);
+        return bar::status(app, regions, canvas);
     }
-    titles(app, regions, canvas);
+    let is_over = regions.scenario.is_some_and(|list| list.x == regions.view.x);
+    if !is_over {
+        app.view.render(app, work, &mut part(canvas, regions.view));
+    }
     if let Some(area) = regions.scenario {
         steps::list(work, app.focus == Focus::Scenario, &mut part(canvas, area));
-        part(canvas, Rect { x: area.width, width: 1, ..area }).column_rule(0);
+        if !is_over {
+            part(canvas, Rect { x: area.width, width: 1, ..area }).column_rule(0);
+        }
     }
-    app.view.render(app, work, &mut part(canvas, regions.view));
+    if regions.details.y == regions.view.y {
+        part(canvas, Rect { x: regions.details.x - 1, width: 1, ..regions.details }).column_rule(0);
+    }
     let mut rule = part(canvas, regions.details_rule);
     rule.rule(0, "");
     if !matches!(app.overlay, Some(Overlay::Batch(_))) {
@@ -74,19 +85,41 @@ fn draw_panes(app: &App, work: &Workspace, regions: &Regions, canvas: &mut Canva
     bar::status(app, regions, canvas);
 }
 
-/// The line with the panes' titles; the one in focus bright.
-fn titles(app: &App, regions: &Regions, canvas: &mut Canvas<'_>) {
+/// What can be done where there is no room for a view.
+fn bare(app: &App, regions: &Regions, canvas: &mut Canvas<'_>) {
+    let key = |command: &str| app.keymap.keys_of(command, None).into_iter().next().unwrap_or_default();
+    let keys = BARE_COMMANDS.map(|(command, what)| (key(command), what));
+    let keys: Vec<(&str, &str)> = keys.iter().map(|(key, what)| (key.as_str(), *what)).collect();
+    pane::hints(&keys, 0, &mut part(canvas, regions.view));
+    let (width, height) = (layout::LEAST.width, layout::LEAST.height);
+    part(canvas, regions.bar).text(1, 0, &format!("views from {width}×{height} cells on"), Role::Faint);
+}
+
+/// The line with the steps, or their title above the list, and the name of the view; the one in focus bright.
+fn titles(app: &App, work: &Workspace, regions: &Regions, canvas: &mut Canvas<'_>) {
     let mut line = part(canvas, regions.titles);
     line.rule(0, "");
     let role = |is_focus: bool| if is_focus { Role::Title } else { Role::Dim };
-    if let Some(area) = regions.scenario {
-        let title = app.workspace().map_or(" scenario ".to_owned(), steps::title);
-        line.text(2, 0, &cut(&title, area.width.saturating_sub(3) as usize), role(app.focus == Focus::Scenario));
+    let name = format!(" {} ", app.view.name());
+    let is_view = app.focus == Focus::View;
+    let Some(area) = regions.scenario else {
+        let name_at = line.width().saturating_sub(name.chars().count() as u16 + 2);
+        if !regions.is_bare {
+            line.text(name_at, 0, &name, role(is_view));
+        }
+        return steps::line(work, &mut line.part(0, 0, name_at.saturating_sub(1), 1));
+    };
+    line.text(2, 0, &cut(&steps::title(work), area.width.saturating_sub(3) as usize), role(!is_view));
+    if area.x < regions.view.x {
         line.text(area.width, 0, "┬", Role::Border);
     }
-    let x = regions.view.x + 2;
-    line.text(x, 0, &format!(" {} ", app.view.name()), role(app.focus == Focus::View));
-    if let Some(remark) = app.workspace().and_then(|work| app.view.remark(work)) {
+    let x = if area.x < regions.view.x { regions.view.x + 2 } else { 20 };
+    line.text(x, 0, &name, role(is_view));
+    if let Some(remark) = app.view.remark(work) {
         line.right(x + 14, 0, 2, &[(&remark, Role::Faint)]);
     }
 }
+
+/// What is taken, and shown, where there is no room for a view.
+pub const BARE_COMMANDS: [(&str, &str); 6] =
+    [("command", "edit"), ("batch", "batch"), ("gpu", "GPU"), ("undo", "undo"), ("redo", "redo"), ("quit", "quit")];

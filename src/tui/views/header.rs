@@ -2,7 +2,7 @@
 
 use unicode_width::UnicodeWidthStr;
 
-use crate::session::Summary;
+use crate::session::{ErrorBand, Summary};
 use crate::tui::canvas::Canvas;
 use crate::tui::theme::Role;
 use crate::tui::workspace::Workspace;
@@ -20,7 +20,10 @@ type Pieces = Vec<(String, Role)>;
 /// Draws the header.
 pub fn render(work: &Workspace, canvas: &mut Canvas<'_>) {
     let width = canvas.width() as usize;
-    let error = replay_error(&work.outcome.summary);
+    let mut error = replay_error(&work.outcome.summary);
+    if work.is_preview() {
+        error.push(("  preview".to_owned(), Role::Warn));
+    }
     let room = width.saturating_sub(text_width(&error) + 3);
     let title = fitting(&[title(work, true), title(work, false), short_title(work)], room);
     canvas.part(0, 0, room as u16 + 1, 1).line(1, 0, &title);
@@ -63,11 +66,11 @@ fn title(work: &Workspace, with_device: bool) -> Pieces {
     }
     if let Some((before, after)) = devices(work).filter(|_| with_device) {
         let role = if before == after { Role::Text } else { Role::Accent };
-        add(if before == after { before } else { format!("{before} → {after}") }, role);
+        add(if before == after { before } else { format!("{before} ▶ {after}") }, role);
     }
     if let Some((before, after)) = work.outcome.summary.batch {
         let role = if before == after { Role::Text } else { Role::Accent };
-        add(if before == after { format!("batch {before}") } else { format!("batch {before} → {after}") }, role);
+        add(if before == after { format!("batch {before}") } else { format!("batch {before} ▶ {after}") }, role);
     }
     let overheads = work.outcome.scenario.overheads();
     if overheads != "measured" {
@@ -124,9 +127,10 @@ fn replay_error(summary: &Summary) -> Pieces {
 
 /// The second line, from all to the least that is shown.
 fn figures(work: &Workspace) -> Vec<Pieces> {
-    let (iteration, gpu, brief_gpu) = (iteration(work), gpu(work, false), gpu(work, true));
-    let [changed_memory, memory, brief_memory] =
-        [Memory::Change, Memory::Full, Memory::Brief].map(|how| memory(work, how));
+    let [whole, short, least] = [Words::All, Words::Short, Words::Least].map(|words| iteration(work, words));
+    let (gpu, brief_gpu, per_sample, caveats) = (gpu(work, false), gpu(work, true), per_sample(work), caveats(work));
+    let [memory, brief_memory] = [Memory::Change, Memory::Brief].map(|how| memory(work, how));
+    let also = also_named(work);
     let join = |parts: &[&Pieces]| {
         let mut all = Pieces::new();
         for part in parts.iter().filter(|part| !part.is_empty()) {
@@ -138,67 +142,99 @@ fn figures(work: &Workspace) -> Vec<Pieces> {
         all
     };
     vec![
-        join(&[&iteration, &gpu, &changed_memory]),
-        join(&[&iteration, &gpu, &memory]),
-        join(&[&iteration, &gpu, &brief_memory]),
-        join(&[&iteration, &brief_gpu, &brief_memory]),
-        join(&[&iteration, &brief_memory]),
-        join(&[&iteration, &brief_gpu]),
-        iteration,
+        join(&[&whole, &per_sample, &caveats, &gpu, &memory, &also]),
+        join(&[&whole, &per_sample, &caveats, &gpu, &memory]),
+        join(&[&whole, &per_sample, &caveats, &brief_gpu, &memory]),
+        join(&[&whole, &per_sample, &caveats, &brief_gpu, &brief_memory]),
+        join(&[&short, &per_sample, &caveats, &brief_gpu, &brief_memory]),
+        join(&[&short, &per_sample, &caveats, &brief_memory]),
+        join(&[&short, &per_sample, &caveats]),
+        join(&[&short, &caveats]),
+        short,
+        least,
     ]
 }
 
-fn iteration(work: &Workspace) -> Pieces {
+/// How much is said of the iteration.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Words {
+    /// `iteration 348.1 ms ▶ 209.2 ms  −40 %  1.66×  (196–222)`.
+    All,
+    /// Without the band.
+    Short,
+    /// Without a word.
+    Least,
+}
+
+fn iteration(work: &Workspace, words: Words) -> Pieces {
     let summary = &work.outcome.summary;
-    let is_edited = work.outcome.steps.iter().any(|step| step.enabled);
-    let (before, after) = match summary.both_named() {
-        Some(_) => (summary.base_steady_ns, summary.steady_ns),
-        None => (summary.measured_ns, summary.steady_ns),
-    };
+    let (before, after) = work.iteration_figures();
     let mut pieces = vec![("iteration ".to_owned(), Role::Dim), (before.to_string(), Role::Strong)];
-    if is_edited || summary.both_named().is_none() {
-        pieces.push((" → ".to_owned(), Role::Dim));
-        pieces.push((after.to_string(), Role::Strong));
+    if words == Words::Least {
+        pieces.remove(0);
     }
-    let both = |pieces: &mut Pieces| {
-        let Some((name, before, after)) = summary.both_named() else { return };
-        let after = if is_edited { format!(" → {after}") } else { String::new() };
-        pieces.push((format!("; {name} {before}{after}"), Role::Dim));
-    };
-    let change = ratio(summary.steady_ns, summary.base_steady_ns);
-    if !is_edited {
-        pieces.push((" (no edits)".to_owned(), Role::Dim));
-        both(&mut pieces);
+    if !work.is_edited() {
+        if words == Words::All {
+            pieces.push((" (no edits)".to_owned(), Role::Dim));
+        }
         return pieces;
     }
-    let per_sample = summary.batch.filter(|(before, after)| before != after && *after > 0);
-    let (label, factor) = match per_sample {
-        Some((before, after)) => ("per sample ", change * before as f64 / after as f64),
-        None => ("", change),
-    };
-    let role = match factor {
-        f if f < 1.0 - NO_CHANGE => Role::Good,
-        f if f > 1.0 + NO_CHANGE => Role::Bad,
-        _ => Role::Text,
-    };
-    pieces.push((" (".to_owned(), Role::Dim));
-    pieces.push((format!("{label}×{factor:.2}"), role));
-    let band = summary.steady_band;
-    let half = (band.high_ns - band.low_ns).0 as f64 / 2.0 / summary.steady_ns.0.max(1) as f64;
-    if half >= 0.0005 {
-        pieces.push((format!(", ±{:.0}", Percent(half.max(0.01))), Role::Dim));
+    let factor = ratio(after, before);
+    let role = change_role(factor);
+    pieces.push((" ▶ ".to_owned(), Role::Dim));
+    pieces.push((after.to_string(), Role::Strong));
+    let percent = (factor - 1.0) * 100.0;
+    let digits = usize::from(percent.abs() < 10.0);
+    pieces.push((format!("  {percent:+.digits$} %").replace('-', "−"), role));
+    if words == Words::Least {
+        return pieces;
     }
-    for caveat in caveats(work) {
-        pieces.push((", ".to_owned(), Role::Dim));
-        pieces.push((caveat, Role::Warn));
+    pieces.push((format!("  {:.2}×", 1.0 / factor.max(1e-9)), role));
+    if words == Words::All {
+        pieces.extend(band(summary));
     }
-    pieces.push((")".to_owned(), Role::Dim));
-    both(&mut pieces);
     pieces
 }
 
+/// `  (196–222)`: where the iteration may lie, in the unit of its figure.
+fn band(summary: &Summary) -> Option<(String, Role)> {
+    let ErrorBand { low_ns, high_ns } = summary.steady_band;
+    let half = (high_ns - low_ns).0 as f64 / 2.0 / summary.steady_ns.0.max(1) as f64;
+    if half < 0.0005 {
+        return None;
+    }
+    let [low, high] = [low_ns, high_ns].map(|it| it.to_string());
+    let (bare, unit) = low.split_once(' ')?;
+    let low = if high.ends_with(unit) { bare.to_owned() } else { low.clone() };
+    Some((format!("  ({low}–{high})"), Role::Dim))
+}
+
+fn change_role(factor: f64) -> Role {
+    match factor {
+        f if f < 1.0 - NO_CHANGE => Role::Good,
+        f if f > 1.0 + NO_CHANGE => Role::Bad,
+        _ => Role::Text,
+    }
+}
+
+/// `per sample ×0.60`, where the batch is another.
+fn per_sample(work: &Workspace) -> Pieces {
+    let batch = work.outcome.summary.batch.filter(|(before, after)| before != after && *after > 0);
+    let Some((batch_before, batch_after)) = batch.filter(|_| work.is_edited()) else { return Pieces::new() };
+    let (before, after) = work.iteration_figures();
+    let factor = ratio(after, before) * batch_before as f64 / batch_after as f64;
+    vec![("per sample ".to_owned(), Role::Dim), (format!("×{factor:.2}"), change_role(factor))]
+}
+
+/// The other figure of the iteration, where the recorded window and the step as it repeats differ.
+fn also_named(work: &Workspace) -> Pieces {
+    let Some((name, before, after)) = work.outcome.summary.both_named() else { return Pieces::new() };
+    let after = if work.is_edited() { format!(" ▶ {after}") } else { String::new() };
+    vec![(format!("{name} {before}{after}"), Role::Dim)]
+}
+
 /// What belongs beside the number: steps without effect, and work that keeps its time because no model covers it.
-fn caveats(work: &Workspace) -> Vec<String> {
+fn caveats(work: &Workspace) -> Pieces {
     let share = work.outcome.summary.unmodelled_share;
     let none = match work.outcome.steps.iter().filter(|step| step.no_effect().is_some()).count() {
         0 => None,
@@ -207,10 +243,17 @@ fn caveats(work: &Workspace) -> Vec<String> {
         steps => Some(format!("{steps} steps without effect")),
     };
     let kept = (share >= 0.005).then(|| format!("{:.0} not modelled", Percent(share)));
-    none.into_iter().chain(kept).collect()
+    let mut caveats = Pieces::new();
+    for caveat in none.into_iter().chain(kept).filter(|_| work.is_edited()) {
+        if !caveats.is_empty() {
+            caveats.push((", ".to_owned(), Role::Dim));
+        }
+        caveats.push((caveat, Role::Warn));
+    }
+    caveats
 }
 
-/// `GPU busy 41 % → 78 %`; briefly `GPU 78 %`.
+/// `GPU busy 41 % ▶ 78 %`; briefly `GPU 78 %`.
 fn gpu(work: &Workspace, is_brief: bool) -> Pieces {
     if !work.has_device() {
         return Vec::new();
@@ -221,7 +264,7 @@ fn gpu(work: &Workspace, is_brief: bool) -> Pieces {
     }
     let mut pieces = vec![("GPU busy ".to_owned(), Role::Dim), (percent(before), Role::Text)];
     if (before - after).abs() >= 0.005 {
-        pieces.push((" → ".to_owned(), Role::Dim));
+        pieces.push((" ▶ ".to_owned(), Role::Dim));
         pieces.push((percent(after), Role::Text));
     }
     pieces
@@ -230,10 +273,8 @@ fn gpu(work: &Workspace, is_brief: bool) -> Pieces {
 /// How memory is told.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Memory {
-    /// `mem 330.7 MiB → ≈120.1 MiB/16 GiB`.
+    /// `memory 36.6 ▶ 22.7 / 80 GiB`.
     Change,
-    /// `mem ≈120.1 MiB/16 GiB`.
-    Full,
     /// `mem ≈2 % of 16 GiB`.
     Brief,
 }
@@ -245,20 +286,29 @@ fn memory(work: &Workspace, how: Memory) -> Pieces {
     let role = if summary.fits == Some(false) { Role::Bad } else { Role::Text };
     let least = work.outcome.resolved.devices.iter().map(|device| device.memory).min().filter(|memory| memory.0 > 0);
     let round = |memory: Bytes| memory.to_string().replacen(".00 ", " ", 1);
-    let of = least.map_or(String::new(), |memory| format!("/{}", round(memory)));
     let too_much = if summary.fits == Some(false) { " ✗" } else { "" };
     let estimated = summary.memory.as_ref().is_some_and(|memory| memory.source != MemorySource::Allocator);
     let about = if estimated { "≈" } else { "" };
-    let is_part = |least: &Bytes| is_brief && needed.0 * 100 >= least.0;
-    let text = match least.filter(is_part) {
-        Some(least) => format!("{} of {}", percent(needed.0 as f64 / least.0 as f64), round(least)),
-        None if is_brief => needed.to_string(),
-        None => format!("{needed}{of}"),
-    };
-    let before =
-        work.loaded.replay.summary.memory_bytes.filter(|before| how == Memory::Change && differs(*before, needed));
-    let before = before.map_or(String::new(), |before| format!("{before} → "));
-    vec![("mem ".to_owned(), Role::Dim), (format!("{before}{about}{text}{too_much}"), role)]
+    if is_brief {
+        let is_part = |least: &Bytes| needed.0 * 100 >= least.0;
+        let text = match least.filter(is_part) {
+            Some(least) => format!("{} of {}", percent(needed.0 as f64 / least.0 as f64), round(least)),
+            None => needed.to_string(),
+        };
+        return vec![("mem ".to_owned(), Role::Dim), (format!("{about}{text}{too_much}"), role)];
+    }
+    let before = work.loaded.replay.summary.memory_bytes.filter(|before| differs(*before, needed));
+    let before = before.map_or(String::new(), |before| format!("{} ▶ ", alike(before, needed)));
+    let of = least.map_or(String::new(), |memory| format!(" / {}", round(memory)));
+    let needed = least.map_or(needed.to_string(), |memory| alike(needed, memory));
+    vec![("memory ".to_owned(), Role::Dim), (format!("{before}{about}{needed}{of}{too_much}"), role)]
+}
+
+/// `bytes` without its unit, where `beside` is in the same.
+fn alike(bytes: Bytes, beside: Bytes) -> String {
+    let (text, beside) = (bytes.to_string(), beside.to_string());
+    let unit = |text: &str| text.rsplit(' ').next().map(str::to_owned);
+    if unit(&text) == unit(&beside) { text.split(' ').next().unwrap_or("").to_owned() } else { text }
 }
 
 /// Whether two amounts of memory differ by more than half a percent.

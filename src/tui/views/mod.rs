@@ -12,6 +12,7 @@ mod operators;
 mod pane;
 mod path;
 mod ranks;
+pub mod ribbon;
 pub mod roofline;
 mod steps;
 pub mod strip;
@@ -30,7 +31,7 @@ use super::workspace::Workspace;
 
 pub use advise::AdviceState;
 pub use compare::Compare;
-pub use frame::render;
+pub use frame::{BARE_COMMANDS, render};
 pub use header::signed_percent;
 pub use operators::Operators;
 pub use sweep::SweepState;

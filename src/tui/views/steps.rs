@@ -145,35 +145,37 @@ fn hints(canvas: &mut Canvas<'_>) {
     }
 }
 
-/// Draws the scenario in one line.
+/// Draws the steps in one line, on the rule above the view: `── 1 bf16 −40 % ── 2 …`; those only previewed dashed.
 pub fn line(work: &Workspace, canvas: &mut Canvas<'_>) {
     let base = work.outcome.summary.base_steady_ns;
     let name = work.named.current();
-    let mut pieces = vec![("scenario ".to_owned(), Role::Dim)];
+    let mut pieces: Vec<(String, Role)> = Vec::new();
     if !name.is_empty() {
-        pieces.push((format!("{name} "), Role::Title));
+        pieces.push((format!(" {name} "), Role::Title));
+        pieces.push(("──".to_owned(), Role::Border));
     }
-    pieces.push(("● base".to_owned(), Role::Text));
     let steps = &work.history.current().steps;
     for (index, step) in steps.iter().enumerate() {
         let line = step.to_string();
         let is_chosen = index == work.step;
-        let sign = if is_chosen { "▸" } else { " " };
         let role = if step.enabled { Role::Text } else { Role::Faint };
-        pieces.push((format!(" {sign}{} ", index + 1), if is_chosen { Role::Accent } else { Role::Dim }));
+        pieces.push((format!(" {} ", index + 1), if is_chosen { Role::Accent } else { Role::Dim }));
         let gain = outcome_of(work, index, &line).and_then(|step| step.marginal_ns).filter(|_| step.enabled);
         pieces.push((line, role));
         match gain {
-            Some(gain) => pieces.push((format!(" {}", share(gain, base)), gain_role(gain))),
-            None if !step.enabled => pieces.push((" off".to_owned(), Role::Faint)),
-            None => pieces.push((" …".to_owned(), Role::Dim)),
+            Some(gain) => pieces.push((format!(" {} ", share(gain, base)), gain_role(gain))),
+            None if !step.enabled => pieces.push((" off ".to_owned(), Role::Faint)),
+            None => pieces.push((" … ".to_owned(), Role::Dim)),
         }
+        let is_preview = work.is_preview() && index + 1 == steps.len();
+        pieces.push((if is_preview { "╌╌" } else { "──" }.to_owned(), Role::Border));
     }
     if steps.is_empty() {
-        for (key, what) in &HINTS[..3] {
-            pieces.push((format!("  {key} "), Role::Key));
-            pieces.push(((*what).to_owned(), Role::Dim));
+        for (key, what) in &HINTS[..4] {
+            pieces.push((format!(" {key} "), Role::Key));
+            pieces.push((format!("{what} "), Role::Dim));
         }
     }
-    canvas.line(1, 0, &pieces);
+    let width = canvas.width();
+    canvas.part(2, 0, width.saturating_sub(2), 1).line(0, 0, &pieces);
 }

@@ -112,6 +112,11 @@ impl<'a> Canvas<'a> {
         cell.bg == ground && !cell.modifier.contains(Modifier::REVERSED)
     }
 
+    /// Whether nothing is drawn in a cell.
+    pub fn is_blank(&self, x: u16, y: u16) -> bool {
+        self.symbol(x, y) == " " && self.is_ground(x, y)
+    }
+
     /// Writes a symbol over what is there, on the ground that is there.
     pub fn overlay(&mut self, x: u16, y: u16, symbol: &str, role: Role) {
         let style = self.theme.style(role);

@@ -131,8 +131,7 @@ pub struct Workspace {
 impl Workspace {
     /// A trace as it was loaded, with the steps to begin with.
     pub fn new(number: usize, opened: Opened, scenario: &Scenario) -> Self {
-        let end = opened.measured.end.max(opened.simulated.end);
-        let timeline = Timeline::new(&opened.loaded.graph, end);
+        let timeline = Timeline::new(&opened.loaded.graph, [&opened.measured, &opened.simulated]);
         let outcome = Arc::clone(&opened.loaded.replay);
         Self {
             number,
@@ -195,16 +194,17 @@ impl Workspace {
             paints: &self.paints,
             index: &self.index,
             resolved: &self.outcome.resolved,
+            is_edited: self.is_edited(),
             is_stale: self.is_stale(),
         }
     }
 
     /// What the timeline is drawn from, and its state to be changed.
     pub fn scene_and_timeline(&mut self) -> (Scene<'_>, &mut Timeline) {
-        let is_stale = self.is_stale();
+        let (is_stale, is_edited) = (self.is_stale(), self.is_edited());
         let Self { loaded, measured, simulated, paints, index, outcome, timeline, .. } = self;
         let resolved = &outcome.resolved;
-        (Scene { graph: &loaded.graph, measured, simulated, paints, index, resolved, is_stale }, timeline)
+        (Scene { graph: &loaded.graph, measured, simulated, paints, index, resolved, is_edited, is_stale }, timeline)
     }
 
     /// The tracks of the rank that the cursor is on.
@@ -257,7 +257,7 @@ impl Workspace {
         view_model: Option<Arc<ViewModel>>,
     ) -> Vec<Effect> {
         if let Some(density) = density {
-            self.timeline.reach(self.measured.end.max(density.end));
+            self.timeline.follow([&self.measured, &self.simulated], [&self.measured, &density]);
             self.simulated = density;
         }
         let has_digest = view_model.is_some();
@@ -306,7 +306,7 @@ impl Workspace {
     /// What the user did to the trace, as it is saved.
     pub fn session(&self, view: &str) -> SavedSession {
         let Timeline { span, marks, .. } = &self.timeline;
-        let whole = Timeline::iteration(&self.loaded.graph, self.measured.end.max(self.simulated.end));
+        let whole = Timeline::iteration([&self.measured, &self.simulated]);
         let window = (*span != whole).then_some((TimeNs(span.from as i64), TimeNs(span.to as i64)));
         SavedSession {
             trace: self.fingerprint.clone(),
@@ -336,7 +336,7 @@ impl Workspace {
     /// Takes steps and marks away and shows the whole iteration.
     pub fn start_over(&mut self) {
         self.history.push(Scenario::default());
-        self.timeline = Timeline::new(&self.loaded.graph, self.measured.end.max(self.simulated.end));
+        self.timeline = Timeline::new(&self.loaded.graph, [&self.measured, &self.simulated]);
         self.clamp_step();
     }
 

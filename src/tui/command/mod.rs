@@ -24,6 +24,7 @@ pub use files::take;
 pub use pointer::click;
 pub use ribbon::choose_family;
 pub use scenario::set_batch;
+pub use timeline::toggle_family;
 pub use views::named;
 
 /// What a command's run gives: effects, or one line that says why not.

@@ -2,11 +2,11 @@
 
 use crossterm::event::{KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 
-use super::{CommandResult, choose_family, run_line};
+use super::{CommandResult, choose_family, run_line, toggle_family};
 use crate::tui::app::{App, Focus, MousePress};
 use crate::tui::layout::Regions;
 use crate::tui::overlay::Overlay;
-use crate::tui::views::{bar, ribbon};
+use crate::tui::views::{self, bar, ribbon};
 
 /// Two clicks within this time are a double click.
 const DOUBLE_MS: u128 = 400;
@@ -64,6 +64,10 @@ fn down(app: &mut App, regions: &Regions, x: u16, y: u16) -> CommandResult {
         let part = app.workspace().and_then(|work| ribbon::part_at(work, regions.ribbon.width, at));
         let is_chosen = app.workspace().is_some_and(|work| work.timeline.family == part);
         return choose_family(app, part.filter(|_| !is_chosen));
+    }
+    if inside(regions.details) && app.shows(&views::Timeline) && app.focus == Focus::View {
+        let family = app.workspace().and_then(|work| views::legend_at(work, regions.details, (x, y)));
+        return family.map_or(Ok(Vec::new()), |family| toggle_family(app, family));
     }
     if let Some(area) = regions.scenario.filter(|&area| inside(area)) {
         app.focus = Focus::Scenario;

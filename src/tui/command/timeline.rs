@@ -7,7 +7,8 @@ use super::{Argument, Command, CommandResult, Kind};
 use crate::tui::app::{App, Tracks};
 use crate::tui::message::Message;
 use crate::tui::overlay::{Overlay, Prompt, Purpose};
-use crate::tui::timeline::{Expansion, Extent, Item, Scene, Side, Timeline, find as find_next};
+use crate::tui::theme::Paint;
+use crate::tui::timeline::{Expansion, Extent, Item, Scene, Side, Timeline, find as find_next, sentence};
 use retime_core::graph::TaskKind;
 use retime_core::scenario::{Base, Selector};
 use retime_core::units::{DurNs, TimeNs};
@@ -74,8 +75,7 @@ pub(super) const COMMANDS: &[Command] = &[
         keys: &[(OnTimeline, "i")],
         run: |app, _| {
             on_timeline(app, |scene, _, timeline| {
-                let end = scene.measured.end.max(scene.simulated.end);
-                timeline.span = Timeline::iteration(scene.graph, end);
+                timeline.span = Timeline::iteration(scene.densities());
             })
         },
     },
@@ -107,7 +107,7 @@ pub(super) const COMMANDS: &[Command] = &[
         name: "follow",
         aliases: &["partner"],
         argument: Argument::None,
-        help: "from a kernel to its launch, and back",
+        help: "unfold a row; from a kernel to its launch, and back",
         keys: &[(OnTimeline, "enter"), (OnTimeline, "o")],
         run: follow,
     },
@@ -147,9 +147,15 @@ pub(super) const COMMANDS: &[Command] = &[
         name: "fold",
         aliases: &[],
         argument: Argument::None,
-        help: "pack a lane into one row, open it whole, or as it was",
+        help: "zoom to the marked range; without one fold or unfold the lane",
         keys: &[(OnTimeline, "z")],
-        run: |app, _| on_timeline(app, |_, _, timeline| timeline.next_expansion()),
+        run: |app, _| {
+            on_timeline(app, |scene, _, timeline| {
+                if !timeline.fit_range() {
+                    timeline.next_expansion(scene);
+                }
+            })
+        },
     },
     Command {
         name: "compact",
@@ -170,7 +176,7 @@ pub(super) const COMMANDS: &[Command] = &[
         aliases: &[],
         argument: Argument::None,
         help: "hide the lane of the cursor",
-        keys: &[(OnTimeline, "H")],
+        keys: &[],
         run: |app, _| {
             on_timeline(app, |scene, extent, timeline| {
                 timeline.hidden.insert(timeline.lane);
@@ -184,9 +190,46 @@ pub(super) const COMMANDS: &[Command] = &[
         name: "show-all",
         aliases: &[],
         argument: Argument::None,
-        help: "show hidden lanes again",
+        help: "show hidden lanes and families again",
         keys: &[(OnTimeline, "A")],
-        run: |app, _| on_timeline(app, |_, _, timeline| timeline.hidden.clear()),
+        run: |app, _| {
+            on_timeline(app, |_, _, timeline| {
+                timeline.hidden.clear();
+                timeline.hidden_families.clear();
+            })
+        },
+    },
+    Command {
+        name: "hide-family",
+        aliases: &[],
+        argument: Argument::None,
+        help: "leave out the family of the chosen event, or show it again",
+        keys: &[(OnTimeline, "H")],
+        run: hide_family,
+    },
+    Command {
+        name: "next-alike",
+        aliases: &[],
+        argument: Argument::None,
+        help: "next kernel of the same name",
+        keys: &[(OnTimeline, ">")],
+        run: |app, _| step_alike(app, true),
+    },
+    Command {
+        name: "previous-alike",
+        aliases: &[],
+        argument: Argument::None,
+        help: "previous kernel of the same name",
+        keys: &[(OnTimeline, "<")],
+        run: |app, _| step_alike(app, false),
+    },
+    Command {
+        name: "explain",
+        aliases: &[],
+        argument: Argument::None,
+        help: "say in one sentence what the chosen event is",
+        keys: &[(OnTimeline, "E")],
+        run: explain,
     },
     Command {
         name: "pin",
@@ -238,6 +281,41 @@ pub(super) const COMMANDS: &[Command] = &[
     },
 ];
 
+const NOTHING: &str = "nothing is selected: choose an event with the arrows";
+
+/// Leaves out the family of the chosen event, else the one that is looked at.
+fn hide_family(app: &mut App, _: &str) -> CommandResult {
+    let work = app.workspace().ok_or("no trace is open yet")?;
+    let chosen = work.timeline.selected.map(|item| work.scene().paint(item)).or(work.timeline.family);
+    toggle_family(app, chosen.ok_or(NOTHING)?)
+}
+
+/// Leaves out a family, or shows it again.
+pub fn toggle_family(app: &mut App, family: Paint) -> CommandResult {
+    let mut is_hidden = false;
+    on_timeline(app, |_, _, timeline| {
+        is_hidden = !timeline.hidden_families.remove(&family) && timeline.hidden_families.insert(family);
+        timeline.selected = None;
+    })?;
+    let said = if is_hidden { "hidden; A shows all again" } else { "shown again" };
+    app.say(Message::note(format!("{} {said}", family.key())));
+    Ok(Vec::new())
+}
+
+fn step_alike(app: &mut App, is_forward: bool) -> CommandResult {
+    let mut went = false;
+    on_timeline(app, |scene, extent, timeline| went = timeline.step_alike(scene, extent, is_forward))?;
+    if went { Ok(Vec::new()) } else { Err("no further event of the same name on this lane".to_owned()) }
+}
+
+fn explain(app: &mut App, _: &str) -> CommandResult {
+    let work = app.workspace().ok_or("no trace is open yet")?;
+    let item = work.timeline.selected.ok_or(NOTHING)?;
+    let said = sentence(work.scene(), item, work.prediction(item));
+    app.say(Message::note(said));
+    Ok(Vec::new())
+}
+
 /// Acts on the timeline of the trace that is shown.
 fn on_timeline(app: &mut App, act: impl FnOnce(Scene<'_>, Extent, &mut Timeline)) -> CommandResult {
     app.with_timeline(act).ok_or("no trace is open yet")?;
@@ -247,7 +325,7 @@ fn on_timeline(app: &mut App, act: impl FnOnce(Scene<'_>, Extent, &mut Timeline)
 fn fit(app: &mut App, _: &str) -> CommandResult {
     let mut fitted = false;
     on_timeline(app, |scene, _, timeline| fitted = timeline.fit_selection(scene))?;
-    if fitted { Ok(Vec::new()) } else { Err("nothing is selected: choose an event with the arrows".to_owned()) }
+    if fitted { Ok(Vec::new()) } else { Err(NOTHING.to_owned()) }
 }
 
 fn search(app: &mut App, text: &str) -> CommandResult {
@@ -296,7 +374,9 @@ fn next_match(app: &mut App, is_forward: bool) -> CommandResult {
 fn follow(app: &mut App, _: &str) -> CommandResult {
     let mut went = false;
     on_timeline(app, |scene, extent, timeline| {
-        if let Some(partner) = timeline.selected.and_then(|item| scene.partner(item)) {
+        if timeline.selected.is_none() && timeline.unfold(scene) {
+            went = true;
+        } else if let Some(partner) = timeline.selected.and_then(|item| scene.partner(item)) {
             let side = timeline.side;
             timeline.select(scene, extent, partner, side);
             went = true;

@@ -4,7 +4,7 @@ use crate::tui::canvas::Canvas;
 use crate::tui::theme::Role;
 
 use super::item::Item;
-use super::rows::{Row, Side};
+use super::rows::{Row, Side, fold_of};
 use super::scene::Scene;
 use super::state::Timeline;
 
@@ -42,8 +42,10 @@ fn end(
     let density = scene.side(state.side);
     let (start, _) = density.times(item)?;
     let depth = density.depth_of(lane, item)?;
-    let of_lane =
-        rows.iter().enumerate().filter(|(_, row)| row.lane == lane && [state.side, Side::Both].contains(&row.side));
+    let of_lane = rows.iter().enumerate().filter(|(_, row)| {
+        let holds = row.lane == lane || row.fold.is_some() && row.fold == fold_of(state, scene, lane);
+        holds && row.line == 0 && [state.side, Side::Both, Side::Same].contains(&row.side)
+    });
     let (row, _) = of_lane.filter(|(_, row)| row.depth <= depth).max_by_key(|(_, row)| row.depth)?;
     let last = height.saturating_sub(1);
     let (y, off_row) = match row.checked_sub(first) {

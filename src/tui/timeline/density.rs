@@ -21,6 +21,7 @@ use retime_core::sim::Schedule;
 use retime_core::units::{DurNs, TimeNs};
 
 use super::item::Item;
+use super::kernels::{self, KernelSum};
 use super::lane_label::lane_labels;
 use super::tracks::{Track, memory_simulated, queues};
 
@@ -66,6 +67,10 @@ pub struct DensityIndex {
     pub end: TimeNs,
     /// The drawn iteration: it ends with the last rank's step and is as long as the header says.
     pub period: Range<TimeNs>,
+    /// By how much its times are moved against those of the schedule.
+    pub shift: DurNs,
+    /// What the devices spend it on; of simulated times only.
+    pub kernels: Vec<KernelSum>,
     /// What the iteration is made of.
     pub composition: Composition,
 }
@@ -124,11 +129,15 @@ impl DensityIndex {
             start: start.unwrap_or_default(),
             end: end.unwrap_or_default(),
             period,
+            shift,
+            kernels: Vec::new(),
             composition: Composition::of(outcome),
         };
         density.queues = queues(graph, &density);
         if let Times::Simulated(resolved, schedule) = times {
             density.memory = memory_simulated(resolved, schedule, shift);
+            let copies = Copies::of(graph);
+            density.kernels = kernels::sums(graph, resolved, &density, |node| copies.step(node) == CopyStep::Chosen);
         }
         density
     }

@@ -39,6 +39,42 @@ pub fn describe(scene: Scene<'_>, item: Item, prediction: Option<Prediction>) ->
     (scene.name(item).to_owned(), details)
 }
 
+/// What the chosen item is, in one sentence.
+pub fn sentence(scene: Scene<'_>, item: Item, prediction: Option<Prediction>) -> String {
+    let graph = scene.graph;
+    let task = match item {
+        Item::Task(node) => graph.tasks.node_weight(node),
+        _ => None,
+    };
+    let operator = match item {
+        Item::Task(_) => task.and_then(|task| task.operator),
+        Item::Operator(id) => Some(id),
+        Item::Added(number) => scene.resolved.added.get(number as usize).and_then(|added| added.operator),
+    };
+    let operator = operator.and_then(|id| graph.operators.get(id.0 as usize));
+    let kind = match (item, task) {
+        (_, Some(task)) => kind_name(scene, task),
+        (Item::Operator(_), _) => "operator".to_owned(),
+        _ => "kernel that an edit adds".to_owned(),
+    };
+    let article = if kind.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" };
+    let phase = operator.map_or(String::new(), |operator| format!(" of the {} pass", operator.phase.name()));
+    let of = operator.and_then(|operator| {
+        let module = graph.names.get(operator.module);
+        let name = if module.is_empty() { short_name(graph.names.get(operator.name)) } else { module };
+        (!name.is_empty()).then(|| format!(", launched for {name}"))
+    });
+    let shapes = operator.and_then(|operator| graph.operands.get(operator.operands?.0 as usize)).map(shapes);
+    let shapes = shapes.filter(|shapes| !shapes.is_empty()).map_or(String::new(), |shapes| format!(" on {shapes}"));
+    let source = prediction.map_or(String::new(), |prediction| format!(" ({})", predicted(prediction)));
+    let caption = scene.caption(item);
+    format!(
+        "{caption} is {article} {kind}{phase}{}{shapes}; it takes {}{source}",
+        of.unwrap_or_default(),
+        durations(scene, item)
+    )
+}
+
 /// `18.4 µs → 30.1 µs (×1.64)`.
 fn durations(scene: Scene<'_>, item: Item) -> String {
     let length = |side| scene.side(side).times(item).map(|(start, end): (TimeNs, TimeNs)| end.since(start));

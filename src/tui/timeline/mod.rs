@@ -3,9 +3,11 @@
 //! Knows graphs and schedules, not scenarios: what it shows is handed to it as [`DensityIndex`]s.
 
 mod arrow;
+mod caption;
 mod density;
 mod details;
 mod item;
+mod kernels;
 mod lane_label;
 mod moves;
 mod paint;
@@ -19,9 +21,9 @@ mod state;
 pub mod tracks;
 
 pub use density::{DensityIndex, Paints, iteration_figures};
-pub use details::{Detail, describe};
+pub use details::{Detail, describe, sentence};
 pub use item::{Item, short_name, telling_name};
-pub use moves::Extent;
+pub use moves::{Extent, HeadPart};
 pub use render::render;
 pub use rows::Side;
 pub use ruler::signed;

@@ -5,10 +5,21 @@ use retime_core::units::TimeNs;
 
 use super::item::Item;
 use super::render::{body_height, head_height, label_width};
-use super::rows::{Row, Side, lanes};
+use super::rows::{Fold, Row, Side, fold_of, lanes};
 use super::scene::Scene;
 use super::span::Span;
 use super::state::{Expansion, Timeline};
+
+/// What lies above the lanes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HeadPart {
+    /// Times.
+    Ruler,
+    /// All of the time.
+    Minimap,
+    /// Neither.
+    None,
+}
 
 /// Columns and rows that the timeline has on the screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +47,7 @@ impl Extent {
 
 impl Timeline {
     fn row(&self) -> Row {
-        Row { lane: self.lane, depth: self.depth, side: self.side }
+        Row { lane: self.lane, depth: self.depth, side: self.side, line: 0, lines: 1, fold: None }
     }
 
     /// Selects the item `times` further along the row, or back.
@@ -69,13 +80,15 @@ impl Timeline {
     /// Goes `by` rows down (up when negative), to the item nearest to the cursor's time.
     pub fn vertical(&mut self, scene: Scene<'_>, extent: Extent, by: isize) {
         let mut rows = scene.rows(self, extent.rows());
-        rows.retain(|row| row.side != Side::Blank);
+        rows.retain(|row| row.side != Side::Blank && row.line == 0);
         if rows.is_empty() {
             return;
         }
         let is_here = |row: &&Row| row.lane == self.lane && row.depth == self.depth && same_side(row.side, self.side);
         let next = match rows.iter().position(|row| is_here(&row)) {
-            Some(here) if self.selected.is_some() => here.saturating_add_signed(by).min(rows.len() - 1),
+            Some(here) if self.selected.is_some() || rows[here].fold.is_some() => {
+                here.saturating_add_signed(by).min(rows.len() - 1)
+            }
             _ => self.scroll.min(rows.len() - 1),
         };
         self.go_to_row(scene, extent, rows[next]);
@@ -84,12 +97,12 @@ impl Timeline {
     fn go_to_row(&mut self, scene: Scene<'_>, extent: Extent, row: Row) {
         self.lane = row.lane;
         self.depth = row.depth;
-        self.side = if row.side == Side::Both { Side::Measured } else { row.side };
+        self.side = self.side_in(row);
         let visible = (self.span.from..self.span.to).contains(&self.cursor);
         let time = if visible { self.cursor } else { self.span.middle() };
-        if let Some(found) = scene.density(self.row()).and_then(|density| nearest(density, time)) {
-            self.selected = Some(Item::from_key(found.key));
-        }
+        let found = scene.density(row).and_then(|density| nearest(density, time));
+        self.selected =
+            found.map(|found| Item::from_key(found.key)).filter(|_| !matches!(row.fold, Some(Fold::Hosts(_))));
         self.cursor = time;
         self.scroll_to_cursor(scene, extent);
     }
@@ -97,9 +110,12 @@ impl Timeline {
     /// Selects `item` where it is drawn and brings it on the screen.
     pub fn select(&mut self, scene: Scene<'_>, extent: Extent, item: Item, side: Side) {
         let Some(lane) = scene.lane_of(item).map(|lane| lane.0 as usize) else { return };
-        self.side = if side == Side::Both { Side::Measured } else { side };
+        self.side = if side == Side::Simulated { side } else { Side::Measured };
         self.lane = lane;
         self.hidden.remove(&lane);
+        while let Some(fold) = fold_of(self, scene, lane) {
+            self.toggle_fold(fold);
+        }
         self.depth = scene.side(side).depth_of(lane, item).unwrap_or(0);
         self.select_in_row(scene, extent, item);
     }
@@ -182,6 +198,7 @@ impl Timeline {
         let (from, to) = (self.span.time_at(column, extent.bars()), self.span.time_at(column + 1.0, extent.bars()));
         let mut cell = Vec::new();
         if x >= labels
+            && !matches!(row.fold, Some(Fold::Hosts(_)))
             && let Some(density) = scene.density(row)
         {
             density.cells(TimeNs(from as i64)..TimeNs((to as i64).max(from as i64 + 1)), 1, &mut cell);
@@ -190,25 +207,108 @@ impl Timeline {
         Some((row, from, item))
     }
 
+    /// What is at row `y` above the lanes.
+    pub fn part_at(extent: Extent, x: u16, y: u16) -> HeadPart {
+        match y {
+            _ if x < extent.labels() => HeadPart::None,
+            0 => HeadPart::Ruler,
+            1 if head_height(extent.height) > 1 => HeadPart::Minimap,
+            _ => HeadPart::None,
+        }
+    }
+
+    /// The time under column `x`.
+    pub fn time_under(&self, extent: Extent, x: u16) -> f64 {
+        self.span.time_at(f64::from(x.saturating_sub(extent.labels())), extent.bars())
+    }
+
+    /// Shows the part of time around that under column `x` of the minimap.
+    pub fn go_on_minimap(&mut self, extent: Extent, x: u16) {
+        let middle = self.bounds.time_at(f64::from(x.saturating_sub(extent.labels())) + 0.5, extent.bars());
+        let share = (middle - self.span.middle()) / self.span.length();
+        self.span = self.span.panned(share, self.bounds);
+    }
+
+    /// Marks a range by its ends, in place of the last one.
+    pub fn set_range(&mut self, a: f64, b: f64) {
+        self.marks = vec![TimeNs(a.min(b) as i64), TimeNs(a.max(b) as i64)];
+    }
+
+    /// Shows the marked range alone; false without one.
+    pub fn fit_range(&mut self) -> bool {
+        let Some((from, to)) = self.marked_pair() else { return false };
+        self.show(from, to);
+        true
+    }
+
+    /// Selects the next item on the lane, or the one before, of the same kind: a kernel of the same name and layer's operator.
+    pub fn step_alike(&mut self, scene: Scene<'_>, extent: Extent, is_forward: bool) -> bool {
+        let Some(item) = self.selected else { return false };
+        let Some(density) = scene.density(self.row()) else { return false };
+        let (name, mut at) = (scene.name(item), scene.side(self.side).times(item));
+        while let Some((start, end)) = at {
+            let next = if is_forward { density.next(TimeNs(start.0.max(end.0 - 1))) } else { density.previous(start) };
+            let Some(next) = next else { return false };
+            let found = Item::from_key(next.key);
+            if scene.name(found) == name {
+                self.select_in_row(scene, extent, found);
+                return true;
+            }
+            at = Some((next.start, next.end));
+        }
+        false
+    }
+
     /// Selects what is under the pointer.
     pub fn click(&mut self, scene: Scene<'_>, extent: Extent, x: u16, y: u16) {
         let Some((row, time, item)) = self.hit(scene, extent, x, y) else { return };
         if row.side == Side::Blank {
             return;
         }
-        (self.lane, self.depth, self.selected) = (row.lane, row.depth, item);
-        self.side = if row.side == Side::Both { Side::Measured } else { row.side };
+        (self.depth, self.selected) = (row.depth, item);
+        self.lane = item.and_then(|item| scene.lane_of(item)).map_or(row.lane, |lane| lane.0 as usize);
+        if row.fold.is_some() {
+            self.lane = row.lane;
+        }
+        self.side = self.side_in(row);
         self.cursor = time;
     }
 
-    /// Folds or unfolds the lane of the cursor.
-    pub fn next_expansion(&mut self) {
+    /// The side that the cursor has in `row`: in one drawn once that which it had.
+    fn side_in(&self, row: Row) -> Side {
+        match row.side {
+            Side::Measured | Side::Simulated => row.side,
+            Side::Same if self.side == Side::Simulated => Side::Simulated,
+            _ => Side::Measured,
+        }
+    }
+
+    /// Folds or unfolds the lane of the cursor: threads of a rank into one row, a pair of rows into one.
+    pub fn next_expansion(&mut self, scene: Scene<'_>) {
+        let fold = fold_of(self, scene, self.lane).or_else(|| {
+            let lane = scene.lane(self.lane)?;
+            let place = scene.graph.ranks.iter().position(|part| part.rank == lane.rank)?;
+            (!scene.is_stream(self.lane)).then_some(Fold::Hosts(place))
+        });
+        if let Some(fold) = fold {
+            self.toggle_fold(fold);
+            self.selected = None;
+            return;
+        }
         let next = match self.expansion_of(self.lane) {
-            Expansion::Auto => Expansion::Collapsed,
             Expansion::Collapsed => Expansion::Expanded,
-            Expansion::Expanded => Expansion::Auto,
+            _ => Expansion::Collapsed,
         };
         self.expansions.insert(self.lane, next);
+    }
+
+    /// Unfolds the row of the cursor; false when nothing is folded into it.
+    pub fn unfold(&mut self, scene: Scene<'_>) -> bool {
+        let fold = fold_of(self, scene, self.lane);
+        if let Some(fold) = fold {
+            self.toggle_fold(fold);
+        }
+        fold.is_some()
     }
 
     /// Moves the lane of the cursor up or down among the lanes shown.
@@ -224,7 +324,7 @@ impl Timeline {
 }
 
 fn same_side(shown: Side, side: Side) -> bool {
-    shown == side || shown == Side::Both
+    shown == side || [Side::Both, Side::Same].contains(&shown)
 }
 
 /// The piece at `time`, else the nearer of its neighbours.

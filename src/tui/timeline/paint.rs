@@ -1,16 +1,20 @@
 //! One row of bars: cells of a density index → symbols with edges finer than a cell, and names where they fit.
 
+use std::borrow::Cow;
+
 use ratatui::style::{Modifier, Style};
+
+use unicode_width::UnicodeWidthStr;
 
 use crate::tui::canvas::{Canvas, cut};
 use crate::tui::theme::{Paint, Role};
 use retime_core::analysis::density::{Cell, Density};
 use retime_core::units::TimeNs;
 
-use super::item::{Item, short_name};
-use super::rows::{Row, Side};
+use super::item::Item;
+use super::rows::{Fold, Row, Side};
 use super::scene::Scene;
-use super::span::Span;
+use super::state::Timeline;
 
 /// Left parts of a cell, in eighths.
 const LEFT: [&str; 9] = [" ", "▏", "▎", "▍", "▌", "▋", "▊", "▉", "█"];
@@ -20,39 +24,49 @@ const LOWER: [&str; 9] = [" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", 
 const FULL: f32 = 15.0 / 16.0;
 /// Names in less room than this are cut without an ellipsis.
 const CUT_BARE: usize = 7;
+/// What a bar that steps back is filled with.
+const FADED: &str = "░";
 /// A half block is drawn from this share on.
 const HALF: f32 = 0.2;
 
-/// Draws rows of bars onto a canvas that is as wide as `span`.
+/// Draws rows of bars onto a canvas that is as wide as the span of `state`.
 pub struct Painter<'a> {
     /// What is drawn.
-    pub scene: Scene<'a>,
-    /// The part of time.
-    pub span: Span,
-    /// What is selected.
-    pub selected: Option<Item>,
+    scene: Scene<'a>,
+    /// What the user looks at.
+    state: &'a Timeline,
     cells: Vec<Cell>,
     others: Vec<Cell>,
 }
 
 impl<'a> Painter<'a> {
     /// A painter for one frame.
-    pub fn new(scene: Scene<'a>, span: Span, selected: Option<Item>) -> Self {
-        Self { scene, span, selected, cells: Vec::new(), others: Vec::new() }
+    pub fn new(scene: Scene<'a>, state: &'a Timeline) -> Self {
+        Self { scene, state, cells: Vec::new(), others: Vec::new() }
     }
 
     /// Draws `row` at `y`.
     pub fn row(&mut self, canvas: &mut Canvas<'_>, y: u16, row: Row) {
+        if row.side == Side::Blank {
+            return;
+        }
         if row.side == Side::Both {
             self.packed(canvas, y, row);
-        } else if let Some(density) = self.scene.density(row) {
+        } else {
             let mut cells = std::mem::take(&mut self.cells);
-            self.sample(density, canvas.width(), &mut cells);
-            self.bars(canvas, y, &cells);
-            self.names(canvas, y, &cells);
+            self.gather(row, canvas.width(), &mut cells);
+            if matches!(row.fold, Some(Fold::Hosts(_))) {
+                hosts(canvas, y, &cells);
+            } else {
+                self.bars(canvas, y, row, &cells);
+                self.captions(canvas, y, row, &cells);
+                if row.line == 0 && row.side == Side::Simulated {
+                    self.edges(canvas, y, &cells);
+                }
+            }
             self.cells = cells;
         }
-        if row.depth == 0 && row.side != Side::Blank {
+        if row.depth == 0 && row.is_last() && row.fold.is_none() {
             self.critical(canvas, y, row);
         }
         if self.scene.is_stale && row.side == Side::Simulated {
@@ -60,75 +74,157 @@ impl<'a> Painter<'a> {
         }
     }
 
+    /// The cells of `row`, those of hidden families left out. Of several lanes in one row computation covers communication.
+    fn gather(&mut self, row: Row, width: u16, cells: &mut Vec<Cell>) {
+        cells.clear();
+        cells.resize(width as usize, Cell::default());
+        let mut one = std::mem::take(&mut self.others);
+        let is_communication = |lane: usize| self.scene.lane(lane).is_some_and(|lane| lane.communication);
+        let mut lanes = self.scene.lanes_in(row);
+        lanes.sort_by_key(|&lane| is_communication(lane));
+        for lane in lanes {
+            let fold = row.fold.filter(|fold| matches!(fold, Fold::Hosts(_)));
+            let Some(density) = self.scene.density(Row { lane, fold, ..row }) else { continue };
+            self.sample(density, width, &mut one);
+            for (cell, own) in cells.iter_mut().zip(&one) {
+                let is_covered = is_communication(lane) && cell.busy >= HALF;
+                if own.busy > cell.busy && !is_covered {
+                    *cell = *own;
+                }
+            }
+        }
+        self.others = one;
+        if !self.state.hidden_families.is_empty() {
+            let is_hidden =
+                |cell: &Cell| cell.key.is_some_and(|key| self.state.hidden_families.contains(&self.paint_of(key)));
+            cells.iter_mut().filter(|cell| is_hidden(cell)).for_each(|cell| *cell = Cell::default());
+        }
+    }
+
     fn sample(&self, density: &Density, width: u16, cells: &mut Vec<Cell>) {
-        density.cells(TimeNs(self.span.from as i64)..TimeNs(self.span.to as i64), width as usize, cells);
+        let span = self.state.span;
+        density.cells(TimeNs(span.from as i64)..TimeNs(span.to as i64), width as usize, cells);
     }
 
     fn paint_of(&self, key: u32) -> Paint {
         self.scene.paint(Item::from_key(key))
     }
 
-    fn bars(&self, canvas: &mut Canvas<'_>, y: u16, cells: &[Cell]) {
+    fn is_selected(&self, key: u32) -> bool {
+        self.state.selected.is_some_and(|item| item.key() == key)
+    }
+
+    /// Whether a bar steps back: it belongs to a neighbouring step, or not to the family that is looked at.
+    fn is_faded(&self, key: u32) -> bool {
+        let item = Item::from_key(key);
+        !self.is_selected(key)
+            && (self.scene.is_neighbour(item) || self.state.family.is_some_and(|family| family != self.paint_of(key)))
+    }
+
+    fn bars(&self, canvas: &mut Canvas<'_>, y: u16, row: Row, cells: &[Cell]) {
         for (x, cell) in cells.iter().enumerate() {
             let Some(key) = cell.key else { continue };
             let before = x.checked_sub(1).map(|i| cells[i]).unwrap_or_default();
             let after = cells.get(x + 1).copied().unwrap_or_default();
-            let (symbol, style) = self.symbol(canvas, *cell, key, before, after);
-            canvas.cell(x as u16, y, symbol, style);
+            let (symbol, style) = self.symbol(canvas, row, *cell, key, (before, after));
+            if symbol != " " || cell.busy >= FULL {
+                canvas.cell(x as u16, y, symbol, style);
+            }
         }
     }
 
-    fn symbol(&self, canvas: &Canvas<'_>, cell: Cell, key: u32, before: Cell, after: Cell) -> (&'static str, Style) {
+    fn symbol(
+        &self,
+        canvas: &Canvas<'_>,
+        row: Row,
+        cell: Cell,
+        key: u32,
+        (before, after): (Cell, Cell),
+    ) -> (&'static str, Style) {
         let theme = canvas.theme();
-        let paint = self.paint_of(key);
-        let is_selected = self.selected.is_some_and(|item| item.key() == key);
-        let (continues, goes_on) = (before.key == cell.key, after.key == cell.key);
+        // A share of a tall lane fills its rows from below.
+        let above = f32::from(row.lines.saturating_sub(row.line + 1));
+        let share = (cell.busy * f32::from(row.lines) - above).clamp(0.0, 1.0);
+        let least = usize::from(row.is_last());
         let eighths = |share: f32| ((share * 8.0).round() as usize).min(8);
+        if self.is_faded(key) {
+            let symbol = if cell.busy >= FULL { FADED } else { LOWER[eighths(share).max(least)] };
+            return (symbol, theme.style(Role::ChartDim));
+        }
+        let is_selected = self.is_selected(key);
+        let (continues, goes_on) = (before.key == cell.key, after.key == cell.key);
+        let body = if is_selected { theme.style(Role::BarSelected) } else { theme.bar(self.paint_of(key)) };
         if cell.busy >= FULL {
             let seam = before.busy >= FULL && !continues && goes_on;
-            let body = if is_selected { theme.style(Role::BarSelected) } else { theme.bar(paint) };
             return if seam { (LEFT[1], theme.gap(body)) } else { (" ", body) };
         }
-        let body = if is_selected { theme.style(Role::BarSelected) } else { theme.bar(paint) };
-        let ink = if is_selected { theme.ground_as_ink(body) } else { theme.ink(paint) };
+        let ink = if is_selected { theme.ground_as_ink(body) } else { theme.ink(self.paint_of(key)) };
         if before.busy <= 0.0 && goes_on && after.busy >= FULL {
             return (LEFT[eighths(1.0 - cell.busy)], theme.gap(body));
         }
         if after.busy <= 0.0 && continues && before.busy >= FULL {
             return (LEFT[eighths(cell.busy).max(1)], ink);
         }
-        (LOWER[eighths(cell.busy).max(1)], ink)
+        (LOWER[eighths(share).max(least)], ink)
     }
 
-    /// Writes names into bars that are wide enough.
-    fn names(&self, canvas: &mut Canvas<'_>, y: u16, cells: &[Cell]) {
-        const LEAST: usize = 4;
+    /// Parts of the row that one bar fills: first column, width, key.
+    fn runs(cells: &[Cell]) -> impl Iterator<Item = (usize, usize, u32)> + '_ {
         let mut x = 0;
-        while x < cells.len() {
-            let start = x;
-            let key = cells[x].key;
-            while x < cells.len() && cells[x].key == key && cells[x].busy >= FULL {
-                x += 1;
+        std::iter::from_fn(move || {
+            while x < cells.len() {
+                let (start, key) = (x, cells[x].key);
+                while x < cells.len() && cells[x].key == key && cells[x].busy >= FULL {
+                    x += 1;
+                }
+                let width = x - start;
+                x = x.max(start + 1);
+                if let Some(key) = key.filter(|_| width > 0) {
+                    return Some((start, width, key));
+                }
             }
-            if let Some(key) = key.filter(|_| x - start >= LEAST) {
-                self.name(canvas, (start as u16 + 1, y), x - start - 1, key);
+            None
+        })
+    }
+
+    /// Writes names into bars that are wide enough; into the second row of tall ones how long they take.
+    fn captions(&self, canvas: &mut Canvas<'_>, y: u16, row: Row, cells: &[Cell]) {
+        const LEAST: usize = 5;
+        for (start, width, key) in Self::runs(cells) {
+            if width < LEAST || row.line > 1 || self.is_faded(key) {
+                continue;
             }
-            x = x.max(start + 1);
+            let item = Item::from_key(key);
+            let room = width - 1;
+            let name: Cow<'_, str> = if row.line == 0 {
+                fitting(self.scene.caption(item), room).into()
+            } else {
+                let length = self.scene.side(row.side).times(item).map(|(start, end)| end.since(start).to_string());
+                length.filter(|length| length.width() <= room).unwrap_or_default().into()
+            };
+            let theme = canvas.theme();
+            let style =
+                if self.is_selected(key) { theme.style(Role::BarSelected) } else { theme.bar(self.paint_of(key)) };
+            if room < CUT_BARE {
+                canvas.part(start as u16 + 1, y, room as u16, 1).put_bare(&name, style);
+            } else {
+                canvas.put(start as u16 + 1, y, &cut(&name, room), style);
+            }
         }
     }
 
-    fn name(&self, canvas: &mut Canvas<'_>, (x, y): (u16, u16), room: usize, key: u32) {
-        let item = Item::from_key(key);
-        let theme = canvas.theme();
-        let style = match self.selected {
-            Some(selected) if selected == item => theme.style(Role::BarSelected),
-            _ => theme.bar(self.paint_of(key)),
-        };
-        let name = short_name(self.scene.name(item));
-        if room < CUT_BARE {
-            canvas.part(x, y, room as u16, 1).put_bare(name, style);
-        } else {
-            canvas.put(x, y, &cut(name, room), style);
+    /// A sign at the edge of bars that take another time than measured: `−` is faster, `+` slower.
+    fn edges(&self, canvas: &mut Canvas<'_>, y: u16, cells: &[Cell]) {
+        const NO_CHANGE: f64 = 0.01;
+        for (start, width, key) in Self::runs(cells) {
+            let Some((before, after)) = self.scene.lengths(Item::from_key(key)) else { continue };
+            let change = after.0 as f64 / before.0.max(1) as f64 - 1.0;
+            if width < 2 || change.abs() < NO_CHANGE || self.is_faded(key) {
+                continue;
+            }
+            let (sign, role) = if change < 0.0 { ("−", Role::Good) } else { ("+", Role::Bad) };
+            let style = canvas.theme().style(Role::Background).patch(canvas.theme().style(role));
+            canvas.cell(start as u16, y, sign, style);
         }
     }
 
@@ -136,11 +232,7 @@ impl<'a> Painter<'a> {
     fn packed(&mut self, canvas: &mut Canvas<'_>, y: u16, row: Row) {
         let (mut upper, mut lower) = (std::mem::take(&mut self.cells), std::mem::take(&mut self.others));
         for (side, cells) in [(Side::Measured, &mut upper), (Side::Simulated, &mut lower)] {
-            cells.clear();
-            match self.scene.density(Row { side, ..row }) {
-                Some(density) => self.sample(density, canvas.width(), cells),
-                None => cells.resize(canvas.width() as usize, Cell::default()),
-            }
+            self.gather(Row { side, ..row }, canvas.width(), cells);
         }
         for (x, (up, low)) in upper.iter().zip(&lower).enumerate() {
             let paint = |cell: &Cell| cell.key.filter(|_| cell.busy >= HALF).map(|key| self.paint_of(key));
@@ -165,11 +257,31 @@ impl<'a> Painter<'a> {
         for (x, _) in cells.iter().enumerate().filter(|(_, cell)| cell.busy > 0.0) {
             let x = x as u16;
             match canvas.symbol(x, y) {
-                " " => canvas.overlay(x, y, LOWER[1], Role::Critical),
-                symbol if symbol == LEFT[1] => {}
+                " " if !canvas.is_ground(x, y) => canvas.overlay(x, y, LOWER[1], Role::Critical),
+                symbol if symbol == LEFT[1] || symbol == FADED => {}
                 _ => canvas.restyle(x, y, 1, style),
             }
         }
         self.others = cells;
+    }
+}
+
+/// A caption in little room: of layer and role the role, of operator and sizes the operator.
+fn fitting(caption: String, room: usize) -> String {
+    if caption.width() <= room {
+        return caption;
+    }
+    match caption.split_once(' ') {
+        Some((operator, sizes)) if sizes.contains('×') => operator.to_owned(),
+        Some((_, role)) if role.width() <= room => role.to_owned(),
+        _ => caption,
+    }
+}
+
+/// How busy the host threads of a rank are.
+fn hosts(canvas: &mut Canvas<'_>, y: u16, cells: &[Cell]) {
+    for (x, cell) in cells.iter().enumerate().filter(|(_, cell)| cell.busy > 0.0) {
+        let eighths = ((cell.busy * 8.0).round() as usize).clamp(1, 8);
+        canvas.cell(x as u16, y, LOWER[eighths], canvas.theme().ink(Paint::Host));
     }
 }

@@ -8,11 +8,16 @@ use retime_core::graph::LaneKind;
 use retime_core::units::TimeNs;
 
 use super::arrow;
+use super::kernels;
+use super::lane_label::rank_label;
 use super::paint::Painter;
-use super::rows::{Row, Side};
+use super::rows::{Fold, Row, Side};
 use super::ruler;
 use super::scene::Scene;
 use super::state::Timeline;
+
+/// Rows that sums of kernels need below the lanes, their title included.
+const LEAST_KERNELS: u16 = 4;
 
 /// Rows above the lanes: the ruler, and the minimap where there is room for one.
 pub fn head_height(height: u16) -> u16 {
@@ -42,21 +47,28 @@ pub fn render(scene: Scene<'_>, state: &Timeline, canvas: &mut Canvas<'_>) {
     let rows = scene.rows(state, body as usize);
     let first = state.scroll.min(rows.len().saturating_sub(body as usize));
     let shown = &rows[first..rows.len().min(first + body as usize)];
-    let mut painter = Painter::new(scene, state.span, state.selected);
+    let mut painter = Painter::new(scene, state);
     for (y, row) in shown.iter().enumerate() {
         let y = y as u16 + head;
         draw_label(scene, state, canvas, y, *row);
         painter.row(&mut canvas.part(labels, y, width - labels, 1), 0, *row);
     }
     let mut bars = canvas.part(labels, head, width - labels, body);
-    draw_boundaries(scene, state, shown, &mut bars);
+    draw_idle(scene, state, shown, &mut bars);
+    draw_ends(scene, state, shown, &mut bars);
+    draw_cursor(state, shown, &mut bars);
+    draw_joint(scene, state, shown, &mut bars);
     arrow::draw(scene, state, (&rows, first), &mut bars);
     draw_more(canvas, first, rows.len(), shown.len());
+    let (used, spare) = (shown.len() as u16 + 1, body.saturating_sub(shown.len() as u16 + 1));
+    if spare >= LEAST_KERNELS && scene.simulated.kernels.len() > 1 {
+        kernels::render(scene, labels, &mut canvas.part(0, head + used, width, spare));
+    }
 }
 
+/// Where the drawn iteration begins: with the end of the step before.
 fn origin(scene: Scene<'_>) -> f64 {
-    let start = scene.graph.ranks.iter().map(|part| part.iteration_start).min().unwrap_or_default();
-    start.0 as f64
+    scene.measured.period.start.0 as f64
 }
 
 fn draw_ruler(scene: Scene<'_>, state: &Timeline, canvas: &mut Canvas<'_>) {
@@ -67,6 +79,11 @@ fn draw_ruler(scene: Scene<'_>, state: &Timeline, canvas: &mut Canvas<'_>) {
             canvas.text(x, 0, "┬", Role::Border);
             canvas.text(x + 1, 0, &label, Role::Dim);
         }
+    }
+    if let Some((from, to)) = state.marked_pair() {
+        let column = |time: TimeNs| state.span.column_clamped(time.0 as f64, width);
+        let selected = canvas.theme().style(Role::Selected);
+        canvas.restyle(column(from), 0, (column(to) + 1).saturating_sub(column(from)), selected);
     }
     if let Some(x) = state.span.column_of(state.cursor, width) {
         canvas.text(x, 0, "▼", Role::Accent);
@@ -112,23 +129,46 @@ fn draw_label(scene: Scene<'_>, state: &Timeline, canvas: &mut Canvas<'_>, y: u1
     let width = label_width(canvas.width());
     let is_current = row.lane == state.lane;
     let mut label = canvas.part(0, y, width - 1, 1);
-    if row.depth > 0 {
+    if row.depth > 0 || row.side == Side::Blank {
         return;
     }
-    let role = if is_current { Role::Accent } else { Role::Text };
-    match row.side {
-        Side::Blank => {}
-        Side::Simulated => {
-            label.text(0, 0, if is_current { "▌" } else { " " }, Role::Accent);
-            label.text(2, 0, "simulated", Role::Simulated);
-        }
-        Side::Measured | Side::Both => {
-            label.text(0, 0, if is_current { "▌" } else { " " }, Role::Accent);
+    if is_current {
+        label.text(0, 0, "▌", Role::Accent);
+    }
+    match (row.side, row.line) {
+        (Side::Simulated, 0) => _ = label.text(2, 0, "simulated", Role::Simulated),
+        (Side::Measured, 1) => _ = label.text(2, 0, "measured", Role::Measured),
+        (_, 0) => {
             let pin = if state.pinned.contains(&row.lane) { "• " } else { "" };
-            let name = format!("{pin}{}", scene.lane_label(row.lane));
+            let name = match row.fold {
+                Some(fold) => format!("{pin}▸ {}", fold_label(scene, fold)),
+                None => format!("{pin}{}", scene.lane_label(row.lane)),
+            };
+            let role = if is_current { Role::Accent } else { Role::Text };
             label.text(1, 0, without_number(&name, width.saturating_sub(2) as usize), role);
         }
+        _ => {}
     }
+}
+
+/// What several lanes in one row are called: `CPU 3 threads`, `r3 2 streams`.
+fn fold_label(scene: Scene<'_>, fold: Fold) -> String {
+    let (Fold::Hosts(place) | Fold::Rank(place)) = fold;
+    let Some(rank) = scene.graph.ranks.get(place).map(|part| part.rank) else { return String::new() };
+    let label = if scene.graph.rank_count() > 1 { rank_label(scene.graph, rank) } else { String::new() };
+    let of_rank = |lane: &usize| {
+        scene.lane(*lane).is_some_and(|lane| lane.rank == rank) && scene.is_drawn(*lane) && scene.is_busy(*lane)
+    };
+    let count = |is_stream: bool| {
+        let lanes = (0..scene.graph.lanes.len()).filter(of_rank);
+        lanes.filter(|&lane| scene.is_stream(lane) == is_stream).count()
+    };
+    let counted = |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
+    let text = match fold {
+        Fold::Hosts(_) => format!("{label} CPU {}", counted(count(false), "thread")),
+        Fold::Rank(_) => format!("{label} {}", counted(count(true), "stream")),
+    };
+    text.trim().to_owned()
 }
 
 /// A label that has no room for the number of its thread goes without it.
@@ -139,19 +179,86 @@ fn without_number(label: &str, room: usize) -> &str {
     }
 }
 
-/// Faint lines where the iteration begins and ends, through what is idle there.
-fn draw_boundaries(scene: Scene<'_>, state: &Timeline, shown: &[Row], canvas: &mut Canvas<'_>) {
+/// Where each drawn iteration begins and ends, with the time of its end.
+fn draw_ends(scene: Scene<'_>, state: &Timeline, shown: &[Row], canvas: &mut Canvas<'_>) {
+    let width = canvas.width();
+    for (y, row) in shown.iter().enumerate().filter(|(_, row)| row.side != Side::Blank) {
+        let (y, period) = (y as u16, &scene.side(row.side).period);
+        if let Some(x) = state.span.column_of(period.start.0 as f64, width).filter(|&x| canvas.is_blank(x, y)) {
+            canvas.text(x, y, "╎", Role::Faint);
+        }
+        let Some(x) = state.span.column_of(period.end.0 as f64, width) else { continue };
+        let role = if row.side == Side::Simulated { Role::Simulated } else { Role::Measured };
+        canvas.overlay(x, y, "┊", role);
+        let whole = period.end.since(period.start);
+        let labels = [format!(" end {whole}"), format!(" {whole}"), " end".to_owned()];
+        let room = width.saturating_sub(x + 1) as usize;
+        let label = labels.iter().find(|label| label.width() <= room);
+        let is_labelled = row.line == 0 && row.depth == 0 && scene.is_main_stream(row.lane);
+        if let Some(label) = label.filter(|_| is_labelled) {
+            canvas.part(x + 1, y, label.width() as u16, 1).clear(Role::Background);
+            canvas.text(x + 1, y, label, role);
+        }
+    }
+}
+
+/// Hatches where the busiest stream of a rank does nothing, within its iteration.
+fn draw_idle(scene: Scene<'_>, state: &Timeline, shown: &[Row], canvas: &mut Canvas<'_>) {
     let width = canvas.width();
     for (y, row) in shown.iter().enumerate() {
-        let Some(rank) = scene.lane(row.lane).map(|lane| lane.rank) else { continue };
-        let Some(part) = scene.graph.ranks.iter().find(|part| part.rank == rank) else { continue };
-        let boundaries = [part.iteration_start.0, part.iteration_end.0];
-        for x in boundaries.iter().filter_map(|&time| state.span.column_of(time as f64, width)) {
-            if canvas.symbol(x, y as u16) == " " && canvas.is_ground(x, y as u16) {
-                canvas.text(x, y as u16, "╎", Role::Faint);
+        let y = y as u16;
+        if row.side == Side::Blank || row.line > 0 || !scene.is_main_stream(row.lane) {
+            continue;
+        }
+        let period = &scene.side(row.side).period;
+        let column = |time: TimeNs| state.span.column_clamped(time.0 as f64, width);
+        for x in column(period.start)..column(period.end) {
+            if canvas.is_blank(x, y) {
+                canvas.text(x, y, "╱", Role::ChartDim);
             }
         }
     }
+}
+
+/// The cursor through all lanes, where they are idle, and an inverted cell in its own.
+fn draw_cursor(state: &Timeline, shown: &[Row], canvas: &mut Canvas<'_>) {
+    let Some(x) = state.span.column_of(state.cursor, canvas.width()) else { return };
+    for (y, row) in shown.iter().enumerate() {
+        let y = y as u16;
+        let is_here = row.lane == state.lane
+            && row.depth == state.depth
+            && row.line == 0
+            && (row.side == state.side || ![Side::Measured, Side::Simulated].contains(&row.side));
+        if is_here && row.side != Side::Blank {
+            let inverted = ratatui::style::Style::new().add_modifier(ratatui::style::Modifier::REVERSED);
+            canvas.restyle(x, y, 1, inverted);
+        } else if canvas.is_blank(x, y) {
+            canvas.text(x, y, "│", Role::Faint);
+        }
+    }
+}
+
+/// Joins the selected item to itself on the other side.
+fn draw_joint(scene: Scene<'_>, state: &Timeline, shown: &[Row], canvas: &mut Canvas<'_>) {
+    let Some(item) = state.selected.filter(|_| scene.is_edited) else { return };
+    let Some(lane) = scene.lane_of(item).map(|lane| lane.0 as usize) else { return };
+    let row = |side| shown.iter().rposition(|row| row.lane == lane && row.side == side && row.depth == state.depth);
+    let middle = |density: &super::density::DensityIndex| {
+        let (start, end) = density.times(item)?;
+        state.span.column_of(f64::midpoint(start.0 as f64, end.0 as f64), canvas.width())
+    };
+    let (Some(upper), Some(lower)) = (row(Side::Measured), row(Side::Simulated)) else { return };
+    let lower = shown[..=lower].iter().rposition(|row| row.lane == lane && row.line == 0).unwrap_or(lower);
+    let (Some(from), Some(to)) = (middle(scene.measured), middle(scene.simulated)) else { return };
+    let y = upper as u16;
+    for x in from.min(to)..=from.max(to) {
+        canvas.overlay(x, y, "┄", Role::Mark);
+    }
+    canvas.overlay(from, y, "◆", Role::Mark);
+    for y in y + 1..lower as u16 {
+        canvas.overlay(to, y, "┊", Role::Mark);
+    }
+    canvas.overlay(to, lower as u16, "▼", Role::Mark);
 }
 
 /// Says that there are more rows above or below.

@@ -3,13 +3,15 @@
 use retime_core::analysis::density::Density;
 use retime_core::graph::{ExecutionGraph, Lane, LaneId, LaneKind, NodeId, TaskKind};
 use retime_core::scenario::Resolved;
+use retime_core::units::DurNs;
 
 use crate::tui::theme::Paint;
 
+use super::caption;
 use super::density::{DensityIndex, Paints};
 use super::item::Item;
 use super::lane_label::rank_label;
-use super::rows::{self, Row, Side};
+use super::rows::{self, Fold, Row, Side};
 use super::search::SearchIndex;
 use super::state::Timeline;
 
@@ -28,6 +30,8 @@ pub struct Scene<'a> {
     pub index: &'a SearchIndex,
     /// What the scenario changed, added and took out.
     pub resolved: &'a Resolved,
+    /// Whether anything was edited: without that each lane is drawn once.
+    pub is_edited: bool,
     /// Whether the simulated times are not those of the scenario wanted now.
     pub is_stale: bool,
 }
@@ -50,10 +54,58 @@ impl<'a> Scene<'a> {
 
     /// What is drawn in `row`.
     pub fn density(&self, row: Row) -> Option<&'a Density> {
-        if row.side == Side::Blank {
-            return None;
+        match (row.side, row.fold) {
+            (Side::Blank, _) => None,
+            (side, Some(Fold::Hosts(place))) => self.side(side).hosts.get(place),
+            (side, _) => self.side(side).lanes.get(row.lane)?.rows.get(row.depth),
         }
-        self.side(row.side).lanes.get(row.lane)?.rows.get(row.depth)
+    }
+
+    /// The lanes drawn in `row`: one, or all streams of a rank that is folded.
+    pub fn lanes_in(&self, row: Row) -> Vec<usize> {
+        let Some(Fold::Rank(place)) = row.fold else { return vec![row.lane] };
+        let rank = self.graph.ranks.get(place).map(|part| part.rank);
+        let all = self.graph.lanes.len() + self.resolved.added_lanes.len();
+        let of_rank = |lane: &usize| self.lane(*lane).map(|lane| lane.rank) == rank && self.is_stream(*lane);
+        let lanes: Vec<usize> = (0..all).filter(of_rank).collect();
+        if lanes.is_empty() { vec![row.lane] } else { lanes }
+    }
+
+    /// Whether a lane is a stream of a device.
+    pub fn is_stream(&self, index: usize) -> bool {
+        self.lane(index).is_some_and(|lane| matches!(lane.kind, LaneKind::Stream { .. }))
+    }
+
+    /// Whether a lane is the stream of its rank that works longest in the measured iteration.
+    pub fn is_main_stream(&self, index: usize) -> bool {
+        let Some(lane) = self.lane(index).filter(|_| self.is_stream(index)) else { return false };
+        let busy = |index: usize| {
+            let row = self.measured.lanes.get(index).and_then(|lane| lane.rows.first());
+            row.map_or(DurNs::ZERO, |row| row.busy(self.measured.period.clone()))
+        };
+        let own = busy(index);
+        let others = self.graph.lanes.iter().enumerate().filter(|(_, other)| other.rank == lane.rank);
+        own > DurNs::ZERO && others.into_iter().all(|(other, _)| busy(other) <= own || !self.is_stream(other))
+    }
+
+    /// Whether a lane has work in the iteration, measured or simulated.
+    pub fn is_busy(&self, index: usize) -> bool {
+        let busy = |density: &DensityIndex| {
+            let rows = density.lanes.get(index).map_or(&[][..], |lane| &lane.rows);
+            rows.iter().any(|row| row.busy(density.period.clone()) > DurNs::ZERO)
+        };
+        self.densities().into_iter().any(busy)
+    }
+
+    /// How long an item takes, measured and simulated; `None` for one that only one of them has.
+    pub fn lengths(&self, item: Item) -> Option<(DurNs, DurNs)> {
+        let length = |density: &DensityIndex| density.times(item).map(|(start, end)| end.since(start));
+        length(self.measured).zip(length(self.simulated))
+    }
+
+    /// Whether an item belongs to the step before the chosen one or to the one after it.
+    pub fn is_neighbour(&self, item: Item) -> bool {
+        self.paints.is_neighbour(item)
     }
 
     /// The name of `item`.
@@ -66,6 +118,11 @@ impl<'a> Scene<'a> {
             }
             Item::Added(number) => self.resolved.added.get(number as usize).map_or("", |added| &added.name),
         }
+    }
+
+    /// What is written on the bar of `item`.
+    pub fn caption(&self, item: Item) -> String {
+        caption::caption(*self, item)
     }
 
     /// Where `item` runs; `None` for one of another graph.

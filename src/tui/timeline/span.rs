@@ -42,6 +42,12 @@ impl Span {
         (0.0..f64::from(width)).contains(&column).then_some(column as u16)
     }
 
+    /// The column of `width` in which `time` lies, or the edge that is nearer to it.
+    pub fn column_clamped(self, time: f64, width: u16) -> u16 {
+        let column = (time - self.from) / self.length() * f64::from(width);
+        column.clamp(0.0, f64::from(width.saturating_sub(1))) as u16
+    }
+
     /// Shows `factor` times as much time, `pivot` staying where it is, within `bounds`.
     #[must_use]
     pub fn zoomed(self, factor: f64, pivot: f64, bounds: Self) -> Self {

@@ -8,8 +8,10 @@ use retime_core::units::TimeNs;
 
 use crate::tui::theme::Paint;
 
+use super::density::DensityIndex;
 use super::item::Item;
-use super::rows::Side;
+use super::rows::{Fold, Side, fold_of};
+use super::scene::Scene;
 use super::span::Span;
 
 /// How much of a lane is shown.
@@ -49,6 +51,8 @@ pub struct Timeline {
     pub expansions: BTreeMap<usize, Expansion>,
     /// Expansion of all other lanes.
     pub default_expansion: Expansion,
+    /// What is not folded, or unfolded, as a matter of course.
+    pub toggled: BTreeSet<Fold>,
     /// Hidden lanes.
     pub hidden: BTreeSet<usize>,
     /// Lanes that stay at the top.
@@ -81,26 +85,24 @@ fn first_starts(graph: &ExecutionGraph) -> Vec<TimeNs> {
 }
 
 impl Timeline {
-    /// Shows the chosen iteration of `graph`, which ends at `end` at the latest.
-    pub fn new(graph: &ExecutionGraph, end: TimeNs) -> Self {
-        let start = graph.ranks.iter().map(|part| part.iteration_start).min().unwrap_or_default();
-        let bounds = Span::new(TimeNs(0), end).with_margin();
-        let span = Self::iteration(graph, end);
+    /// Shows the chosen iteration of `graph`.
+    pub fn new(graph: &ExecutionGraph, densities: [&DensityIndex; 2]) -> Self {
         let mut order: Vec<usize> = (0..graph.lanes.len()).collect();
         let first = first_starts(graph);
-        order.sort_by_key(|&lane| (graph.lanes[lane].rank, is_stream(graph, lane), first[lane], lane));
+        order.sort_by_key(|&lane| (graph.lanes[lane].rank, !is_stream(graph, lane), first[lane], lane));
         Self {
-            span,
-            bounds,
+            span: Self::iteration(densities),
+            bounds: Self::all(densities),
             selected: None,
             side: Side::Measured,
             lane: order.first().copied().unwrap_or(0),
             depth: 0,
-            cursor: start.0 as f64,
+            cursor: densities[0].period.start.0 as f64,
             scroll: 0,
             order,
             expansions: BTreeMap::new(),
             default_expansion: Expansion::Auto,
+            toggled: BTreeSet::new(),
             hidden: BTreeSet::new(),
             pinned: BTreeSet::new(),
             marks: Vec::new(),
@@ -111,11 +113,44 @@ impl Timeline {
         }
     }
 
-    /// The chosen iteration with all of its device work.
-    pub fn iteration(graph: &ExecutionGraph, end: TimeNs) -> Span {
-        let start = graph.ranks.iter().map(|part| part.iteration_start).min().unwrap_or_default();
-        let last = graph.ranks.iter().map(|part| part.iteration_end).max().unwrap_or_default();
-        Span::new(start, end.max(last)).with_margin()
+    /// The iteration, measured and simulated, with room for the label of its end.
+    pub fn iteration([measured, simulated]: [&DensityIndex; 2]) -> Span {
+        const BEFORE: f64 = 0.01;
+        const BEHIND: f64 = 0.12;
+        let (start, end) = (measured.period.start, measured.period.end.max(simulated.period.end));
+        let length = end.since(start).0 as f64;
+        let whole = Span::new(start, end);
+        Span { from: whole.from - length * BEFORE, to: whole.to + length * BEHIND }
+    }
+
+    /// All that was recorded or simulated.
+    fn all(densities: [&DensityIndex; 2]) -> Span {
+        let start = densities.map(|density| density.start).into_iter().min().unwrap_or_default();
+        let end = densities.map(|density| density.end).into_iter().max().unwrap_or_default();
+        let (all, shown) = (Span::new(start, end).with_margin(), Self::iteration(densities));
+        Span { from: all.from.min(shown.from), to: all.to.max(shown.to) }
+    }
+
+    /// Whether what belongs to `fold` is one row: of the threads where a device works, of a rank where there are many.
+    pub fn is_folded(&self, scene: Scene<'_>, fold: Fold) -> bool {
+        const FEW_RANKS: usize = 2;
+        let usually = match fold {
+            Fold::Hosts(_) => (0..scene.graph.lanes.len()).any(|lane| scene.is_stream(lane)),
+            Fold::Rank(_) => scene.graph.ranks.len() > FEW_RANKS,
+        };
+        usually != self.toggled.contains(&fold)
+    }
+
+    /// Whether a lane has rows of its own.
+    pub fn is_unfolded(&self, scene: Scene<'_>, lane: usize) -> bool {
+        fold_of(self, scene, lane).is_none()
+    }
+
+    /// Folds what is unfolded, and the other way round.
+    pub fn toggle_fold(&mut self, fold: Fold) {
+        if !self.toggled.remove(&fold) {
+            self.toggled.insert(fold);
+        }
     }
 
     /// How `lane` is folded.
@@ -123,18 +158,11 @@ impl Timeline {
         self.expansions.get(&lane).copied().unwrap_or(self.default_expansion)
     }
 
-    /// Lets the bounds reach to `end`; shows all again when all was shown.
-    pub fn reach(&mut self, end: TimeNs) {
-        let bounds = Span::new(TimeNs(0), end).with_margin();
-        if bounds == self.bounds {
-            return;
-        }
-        let shows_end = self.span.to >= self.bounds.to - self.span.length() * 0.05;
-        if shows_end {
-            self.span = Span { from: self.span.from.max(bounds.from), to: bounds.to };
-        }
-        self.bounds = bounds;
-        self.span = self.span.panned(0.0, bounds);
+    /// Goes from the densities shown before to others: who saw the whole iteration sees the whole of the other.
+    pub fn follow(&mut self, before: [&DensityIndex; 2], now: [&DensityIndex; 2]) {
+        let was_whole = self.span == Self::iteration(before);
+        self.bounds = Self::all(now);
+        self.span = if was_whole { Self::iteration(now) } else { self.span.panned(0.0, self.bounds) };
     }
 
     /// Shows a part of time, as far as it is within the bounds.

@@ -152,6 +152,7 @@ pub fn of_rank<'a>(scene: Scene<'a>, memory: &'a [Track], lane: usize) -> Vec<(S
     let used_simulated = |track: &Track| format!(" sim. {}", Bytes(track.most()));
     let memory = memory.get(place).map(|track| (used(track), Role::Measured, track));
     let after = scene.simulated.memory.get(place).map(|track| (used_simulated(track), Role::Simulated, track));
+    let [simulated, after] = [simulated, after].map(|track| track.filter(|_| scene.is_edited));
     [measured, simulated, memory, after].into_iter().flatten().filter(|(_, _, track)| !track.is_empty()).collect()
 }
 

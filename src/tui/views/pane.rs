@@ -71,6 +71,19 @@ pub fn hints(keys: &[(&str, &str)], mut y: u16, canvas: &mut Canvas<'_>) -> u16 
     y + 1
 }
 
+/// How many lines [`hints`] takes.
+pub fn hint_rows(keys: &[(&str, &str)], width: u16) -> u16 {
+    let (mut x, mut y) = (1_u16, 0_u16);
+    for &(key, what) in keys {
+        let length = (key.width() + 1 + what.width()) as u16;
+        if x > 1 && x + length > width {
+            (x, y) = (1, y + 1);
+        }
+        x += length + 3;
+    }
+    y + 1
+}
+
 /// One detail per line, in one or two columns.
 fn listed(details: &[Detail], canvas: &mut Canvas<'_>) {
     let columns = if canvas.width() >= TWO_COLUMNS { 2 } else { 1 };

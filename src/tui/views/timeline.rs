@@ -8,9 +8,9 @@ use crate::tui::canvas::Canvas;
 use crate::tui::command::{Argument, Command, CommandResult, Pane, run_line};
 use crate::tui::table::Table;
 use crate::tui::theme::{Paint, Role};
-use crate::tui::timeline::{self, describe, short_name};
+use crate::tui::timeline::{self, DensityIndex, HeadPart, Timeline as TimelineState, describe, short_name};
 use crate::tui::workspace::Workspace;
-use retime_core::units::DurNs;
+use retime_core::units::{DurNs, Percent, TimeNs};
 
 use super::pane;
 use super::view::{View, show};
@@ -47,8 +47,12 @@ impl View for Timeline {
     }
 
     fn remark(&self, work: &Workspace) -> Option<String> {
-        let above = if work.loaded.predicted().is_some() { "predicted" } else { "measured" };
-        Some(format!(" {above} above, simulated below · underlined: critical path "))
+        let remark = if work.is_edited() {
+            " − faster  + slower · underlined: critical path "
+        } else {
+            " underlined: critical path "
+        };
+        Some(remark.to_owned())
     }
 
     fn rows<'a>(&self, _work: &'a Workspace, _area: Rect) -> Option<Table<'a>> {
@@ -69,7 +73,10 @@ impl View for Timeline {
     fn details(&self, _app: &App, work: &Workspace, canvas: &mut Canvas<'_>) {
         match work.timeline.selected {
             Some(item) => pane::labelled(&describe(work.scene(), item, work.prediction(item)).1, canvas),
-            None => guide(work, canvas),
+            None => match cause_of_idle(work) {
+                Some(cause) => _ = canvas.text(1, 0, &cause, Role::Text),
+                None => guide(work, canvas),
+            },
         }
     }
 
@@ -89,16 +96,42 @@ impl View for Timeline {
     }
 
     fn press(&self, app: &mut App, area: Rect, (x, y): (u16, u16), is_double: bool) -> CommandResult {
-        app.with_timeline(|scene, extent, timeline| timeline.click(scene, extent, x - area.x, y - area.y));
-        if is_double { run_line(app, "fit") } else { Ok(Vec::new()) }
+        let (x, y) = (x - area.x, y - area.y);
+        let mut unfolds = false;
+        app.with_timeline(|scene, extent, timeline| match TimelineState::part_at(extent, x, y) {
+            HeadPart::Ruler => timeline.cursor = timeline.time_under(extent, x),
+            HeadPart::Minimap => timeline.go_on_minimap(extent, x),
+            HeadPart::None => {
+                timeline.click(scene, extent, x, y);
+                unfolds = timeline.selected.is_none() && x < extent.labels();
+            }
+        });
+        match (is_double, unfolds) {
+            (true, true) => run_line(app, "follow"),
+            (true, false) => run_line(app, "fit"),
+            _ => Ok(Vec::new()),
+        }
     }
 
-    fn drag(&self, app: &mut App, _area: Rect, press: MousePress, (x, y): (u16, u16)) {
-        if press.on_view {
-            let columns = i32::from(x) - i32::from(press.x);
-            app.with_timeline(|_, extent, timeline| timeline.drag(extent, columns));
-            app.press = Some(MousePress { x, y, is_drag: true, ..press });
+    /// Pans; from the ruler on it marks a range, on the minimap it goes along.
+    fn drag(&self, app: &mut App, area: Rect, press: MousePress, (x, y): (u16, u16)) {
+        if !press.on_view {
+            return;
         }
+        let (from, to) = (press.x - area.x, x.saturating_sub(area.x));
+        let part = app.with_timeline(|_, extent, timeline| {
+            let part = TimelineState::part_at(extent, from, press.y - area.y);
+            match part {
+                HeadPart::Ruler => {
+                    timeline.set_range(timeline.time_under(extent, from), timeline.time_under(extent, to))
+                }
+                HeadPart::Minimap => timeline.go_on_minimap(extent, to),
+                HeadPart::None => timeline.drag(extent, i32::from(x) - i32::from(press.x)),
+            }
+            part
+        });
+        let next = if part == Some(HeadPart::None) { MousePress { x, y, ..press } } else { press };
+        app.press = Some(MousePress { is_drag: true, ..next });
     }
 
     /// Zooms at the pointer; over the names of lanes, or with a modifier, it scrolls.
@@ -115,46 +148,103 @@ impl View for Timeline {
     }
 }
 
-/// What to press, and what the colours mean.
-fn guide(work: &Workspace, canvas: &mut Canvas<'_>) {
-    let keys: [(&str, &str); 7] = [
-        ("←↑↓→", "choose an event"),
-        ("w s", "zoom"),
-        ("a d", "pan"),
-        ("f", "fit"),
-        ("0", "all"),
-        ("/", "find"),
-        ("W", "why"),
-    ];
-    let below = pane::hints(&keys, 0, canvas);
-    let paints: &[Paint] = if work.has_device() {
-        &[
-            Paint::Gemm,
-            Paint::Conv,
-            Paint::Attention,
-            Paint::Embedding,
-            Paint::Norm,
-            Paint::Elementwise,
-            Paint::Reduction,
-            Paint::Movement,
-            Paint::Optimizer,
-            Paint::Transfer,
-            Paint::Collective,
-        ]
-    } else {
-        &[]
+/// Why the stream of the cursor does nothing there, where that is known.
+fn cause_of_idle(work: &Workspace) -> Option<String> {
+    let timeline = &work.timeline;
+    let at = TimeNs(timeline.cursor as i64) - work.simulated.shift;
+    let model = &work.listing.view_model;
+    let is_here = |gap: &&retime_core::analysis::gaps::Gap| {
+        gap.lane.0 as usize == timeline.lane && gap.start <= at && at < gap.start + gap.duration
     };
-    let host = [Paint::Forward, Paint::Backward, Paint::Optimizer, Paint::Host, Paint::Call];
-    let (mut x, mut y) = (1_u16, below);
-    for &paint in paints.iter().chain(host.iter().filter(|paint| !paints.contains(paint))) {
-        let name = paint.key();
-        if x + name.len() as u16 + 4 > canvas.width() {
+    let gap = model.gaps.iter().find(is_here)?;
+    let cause = gap.cause.describe_with(&work.loaded.graph, short_name);
+    Some(format!("idle for {}: {cause}", gap.duration))
+}
+
+/// What keys do, while nothing is chosen.
+const KEYS: [(&str, &str); 8] = [
+    ("←↑↓→", "choose an event"),
+    ("w s", "zoom"),
+    ("a d", "pan"),
+    ("enter", "unfold"),
+    ("[ ]", "family"),
+    ("space", "mark"),
+    ("/", "find"),
+    ("W", "why"),
+];
+
+/// What is between the last two marks, in one line.
+fn range(work: &Workspace) -> Option<String> {
+    let (scene, timeline) = (work.scene(), &work.timeline);
+    let (from, to) = timeline.marked_pair()?;
+    let length = to.since(from);
+    let busy = |density: &DensityIndex| {
+        let streams = (0..scene.graph.lanes.len()).filter(|&lane| scene.is_main_stream(lane));
+        let row = streams.filter_map(|lane| density.lanes.get(lane)?.rows.first()).next();
+        row.map(|row| Percent::of(row.busy(from..to), length))
+    };
+    let busy = match (busy(scene.measured), busy(scene.simulated)) {
+        (Some(before), Some(after)) if work.is_edited() => format!(": stream busy {before:.0} ▶ {after:.0}"),
+        (Some(before), _) => format!(": stream busy {before:.0}"),
+        _ => String::new(),
+    };
+    Some(format!("range of {length}{busy}"))
+}
+
+/// What to press, what is between the marks, and what the colours mean.
+fn guide(work: &Workspace, canvas: &mut Canvas<'_>) {
+    let below = match range(work) {
+        Some(text) => {
+            canvas.line(1, 0, &[(text.as_str(), Role::Text), ("   z", Role::Key), (" zooms to it", Role::Dim)]);
+            1
+        }
+        None => pane::hints(&KEYS, 0, canvas),
+    };
+    for (paint, x, y) in legend(work, canvas.width()) {
+        let ink = canvas.theme().ink(paint);
+        let is_hidden = work.timeline.hidden_families.contains(&paint);
+        let (sign, role) = if is_hidden { ("□ ", Role::Faint) } else { ("■ ", Role::Dim) };
+        let end = canvas.put(x, below + y, sign, ink);
+        canvas.text(end, below + y, paint.key(), role);
+    }
+}
+
+/// The families on the screen, with where each is named below the keys.
+fn legend(work: &Workspace, width: u16) -> Vec<(Paint, u16, u16)> {
+    let scene = work.scene();
+    let mut paints: Vec<Paint> = scene.simulated.kernels.iter().map(|sum| scene.paint(sum.item)).collect();
+    let shows_threads = (0..scene.graph.lanes.len())
+        .any(|lane| !scene.is_stream(lane) && scene.is_busy(lane) && work.timeline.is_unfolded(scene, lane));
+    if shows_threads {
+        paints.extend([Paint::Forward, Paint::Backward, Paint::Optimizer, Paint::Host, Paint::Call]);
+    } else {
+        paints.push(Paint::Host);
+    }
+    paints.sort_unstable();
+    paints.dedup();
+    let (mut x, mut y) = (1_u16, 0_u16);
+    let place = |paint: Paint| {
+        let length = paint.key().len() as u16 + 4;
+        if x > 1 && x + length > width {
             (x, y) = (1, y + 1);
         }
-        let ink = canvas.theme().ink(paint);
-        x = canvas.put(x, y, "■ ", ink);
-        x = canvas.text(x, y, name, Role::Dim) + 2;
-    }
+        let at = (paint, x, y);
+        x += length;
+        at
+    };
+    paints.into_iter().map(place).collect()
+}
+
+/// The family that is named at a cell of the details, where those are the guide.
+pub fn legend_at(work: &Workspace, area: Rect, (x, y): (u16, u16)) -> Option<Paint> {
+    let is_guide = work.timeline.selected.is_none() && cause_of_idle(work).is_none();
+    let below = if range(work).is_some() { 1 } else { pane::hint_rows(&KEYS, area.width) };
+    let (x, y) = (x - area.x, (y - area.y).checked_sub(below).filter(|_| is_guide)?);
+    let named = legend(work, area.width);
+    let at = named
+        .into_iter()
+        .find(|&(paint, from, row)| row == y && (from..from + paint.key().len() as u16 + 2).contains(&x));
+    at.map(|(paint, ..)| paint)
 }
 
 /// A lane as a whole: how busy it is, measured and simulated, and how much of the critical path it holds.

@@ -1,0 +1,169 @@
+//! What is written on a bar: layer and role, `Conv2d_1 wgrad`; without a layer the operator with its sizes, `addmm 512×4096`;
+//! without an operator the short form of the kernel, `cutlass 128×128`.
+
+use std::borrow::Cow;
+
+use retime_core::cost::Family;
+use retime_core::cost::classify::family_of_task;
+use retime_core::graph::{ExecutionGraph, NodeId, Operand, Operator, Phase, Task, TaskKind};
+
+use super::item::{Item, short_name, telling_name};
+use super::scene::Scene;
+
+/// What is written on the bar of `item`.
+pub fn caption(scene: Scene<'_>, item: Item) -> String {
+    match item {
+        Item::Task(node) => of_task(scene.graph, node),
+        Item::Operator(_) => short_name(scene.name(item)).to_owned(),
+        Item::Added(number) => {
+            let added = scene.resolved.added.get(number as usize);
+            let operator = added.and_then(|added| scene.graph.operators.get(added.operator?.0 as usize));
+            let name = kernel_name(scene.name(item));
+            match operator.and_then(|operator| layer(scene.graph, operator)) {
+                Some(layer) => format!("{layer} {name}"),
+                None => name.into_owned(),
+            }
+        }
+    }
+}
+
+fn of_task(graph: &ExecutionGraph, node: NodeId) -> String {
+    let Some(task) = graph.tasks.node_weight(node) else { return String::new() };
+    let name = graph.names.get(task.name);
+    match task.kind {
+        TaskKind::Collective(id) => {
+            let kind = graph.collectives.get(id.0 as usize).map(|collective| graph.names.get(collective.kind));
+            kind.filter(|kind| !kind.is_empty()).unwrap_or(short_name(name)).to_owned()
+        }
+        TaskKind::Kernel => of_kernel(graph, task, name),
+        _ => short_name(name).to_owned(),
+    }
+}
+
+fn of_kernel(graph: &ExecutionGraph, task: &Task, name: &str) -> String {
+    let Some(operator) = task.operator.and_then(|id| graph.operators.get(id.0 as usize)) else {
+        return kernel_name(name).into_owned();
+    };
+    let family = family_of_task(graph, task);
+    let role = role(name, operator, graph, family);
+    if let Some(layer) = layer(graph, operator) {
+        return format!("{layer} {role}");
+    }
+    let own = operator_name(short_name(graph.names.get(operator.name)));
+    if own.is_empty() || name.starts_with("triton_") {
+        return kernel_name(name).into_owned();
+    }
+    let sizes = sizes(graph, operator).map_or(String::new(), |sizes| format!(" {sizes}"));
+    let is_told = ["wgrad", "dgrad", "to NHWC", "to NCHW"].contains(&role.as_ref()) && !own.ends_with(&*role);
+    let role = if is_told { role } else { "".into() };
+    format!("{own}{sizes} {role}").trim_end().to_owned()
+}
+
+/// An operator's name without that of the library, in the field's short form.
+fn operator_name(name: &str) -> Cow<'_, str> {
+    const LIBRARIES: [&str; 4] = ["cudnn_", "miopen_", "native_", "mkldnn_"];
+    const SHORT: [(&str, &str); 5] = [
+        ("convolution_backward_input", "conv dgrad"),
+        ("convolution_backward_weight", "conv wgrad"),
+        ("convolution_backward", "conv bwd"),
+        ("convolution", "conv"),
+        ("conv2d", "conv"),
+    ];
+    let name = name.trim_matches('_');
+    let name = LIBRARIES.iter().find_map(|library| name.strip_prefix(library)).unwrap_or(name);
+    SHORT.iter().find(|(long, _)| *long == name).map_or(name, |(_, short)| short).into()
+}
+
+/// What a kernel does for its layer.
+fn role<'a>(name: &str, operator: &Operator, graph: &'a ExecutionGraph, family: Family) -> Cow<'a, str> {
+    const TOLD: [(&str, &str); 7] = [
+        ("wgrad", "wgrad"),
+        ("dgrad", "dgrad"),
+        ("fprop", "fwd"),
+        ("nchwToNhwc", "to NHWC"),
+        ("nhwcToNchw", "to NCHW"),
+        ("Nchw2Nhwc", "to NHWC"),
+        ("Nhwc2Nchw", "to NCHW"),
+    ];
+    if let Some((_, role)) = TOLD.iter().find(|(part, _)| name.contains(part)) {
+        return (*role).into();
+    }
+    let is_main = matches!(
+        family,
+        Family::Gemm | Family::Conv | Family::Attention | Family::Norm | Family::Pooling | Family::Embedding
+    );
+    match operator.phase {
+        Phase::Forward if is_main => "fwd".into(),
+        Phase::Backward if is_main => "bwd".into(),
+        _ => operator_name(short_name(graph.names.get(operator.name))),
+    }
+}
+
+/// The layer of an operator by the last parts of its module's path: `layer3.0.bn1`, `Conv2d_1`.
+fn layer<'a>(graph: &'a ExecutionGraph, operator: &Operator) -> Option<&'a str> {
+    const PARTS: usize = 3;
+    let module = graph.names.get(operator.module);
+    // A source line is no module.
+    if module.is_empty() || module.contains(".py") {
+        return None;
+    }
+    let last = module.rsplit(['/', ' ']).next().unwrap_or(module);
+    let from = last.rmatch_indices('.').nth(PARTS - 1).map_or(0, |(at, _)| at + 1);
+    last.get(from..).filter(|layer| !layer.is_empty())
+}
+
+/// `512×4096`: the sizes of the largest tensor that goes in.
+fn sizes(graph: &ExecutionGraph, operator: &Operator) -> Option<String> {
+    let operands = graph.operands.get(operator.operands?.0 as usize)?;
+    let tensors = operands.inputs.iter().filter_map(|operand| match operand {
+        Operand::Tensor { dims, .. } if !dims.is_empty() => Some(dims),
+        _ => None,
+    });
+    let largest = tensors.max_by_key(|dims| dims.iter().copied().fold(1_u64, u64::saturating_mul))?;
+    Some(largest.iter().map(u64::to_string).collect::<Vec<_>>().join("×"))
+}
+
+/// A kernel's name in short: what it computes, and the tile of a CUTLASS or cuBLAS kernel.
+pub fn kernel_name(name: &str) -> Cow<'_, str> {
+    let is_tiled = ["cutlass", "gemm", "xmma", "flash", "conv"].iter().any(|part| name.contains(part));
+    let Some(tile) = tile(name).filter(|_| is_tiled) else { return telling_name(name) };
+    let what = match name {
+        name if name.contains("wgrad") => "wgrad",
+        name if name.contains("dgrad") => "dgrad",
+        name if name.contains("fprop") => "conv",
+        name if name.contains("flash") => "flash",
+        name if name.contains("cutlass") => "cutlass",
+        _ => "gemm",
+    };
+    format!("{what} {tile}").into()
+}
+
+/// The first two sizes of the form `128x64` in a name.
+fn tile(name: &str) -> Option<String> {
+    let words = name.split(|c: char| !c.is_ascii_alphanumeric());
+    words.into_iter().find_map(|word| {
+        let digits = word.trim_start_matches(|c: char| c.is_ascii_alphabetic());
+        let mut sizes = digits.split('x').map(str::parse::<u32>);
+        let (m, n) = (sizes.next()?.ok()?, sizes.next()?.ok()?);
+        (m >= 16 && n >= 8).then(|| format!("{m}×{n}"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kernels_are_told_by_what_they_compute_and_their_tile() {
+        let cases = [
+            ("void cutlass::Kernel<cutlass_80_tensorop_s1688gemm_128x256_16x3_nt_align4>(Params)", "cutlass 128×256"),
+            ("sm80_xmma_wgrad_implicit_gemm_tf32_tilesize128x64x16_stage4", "wgrad 128×64"),
+            ("ampere_sgemm_32x128_tn", "gemm 32×128"),
+            ("triton_poi_fused_add_0", "triton_poi_fused_add_0"),
+            ("relu_kernel", "relu_kernel"),
+        ];
+        for (name, short) in cases {
+            assert_eq!(kernel_name(name), short);
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! What the devices spend the iteration on: kernels summed by layer and role, before and after.
+
+use rustc_hash::FxHashMap;
+
+use crate::tui::canvas::{Canvas, cut};
+use crate::tui::theme::Role;
+use retime_core::graph::{ExecutionGraph, NodeId, Task};
+use retime_core::intern::NameId;
+use retime_core::scenario::Resolved;
+use retime_core::units::{DurNs, Percent};
+
+use super::density::DensityIndex;
+use super::item::Item;
+use super::ruler::signed;
+use super::scene::Scene;
+
+/// Kernels of one name that do the same for the same layer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KernelSum {
+    /// The first of them.
+    pub item: Item,
+    /// How many.
+    pub count: usize,
+    /// What they take as measured.
+    pub measured: DurNs,
+    /// What they take as simulated.
+    pub simulated: DurNs,
+}
+
+/// Sums over the device work for which `is_chosen`; what changed most first, of what did not the longest.
+///
+/// # Complexity
+/// O(device tasks).
+pub fn sums(
+    graph: &ExecutionGraph,
+    resolved: &Resolved,
+    simulated: &DensityIndex,
+    is_chosen: impl Fn(NodeId) -> bool,
+) -> Vec<KernelSum> {
+    let mut sums: FxHashMap<(NameId, NameId, NameId), KernelSum> = FxHashMap::default();
+    let length = |item| simulated.times(item).map_or(DurNs::ZERO, |(start, end)| end.since(start));
+    let mut add = |key, item, measured: DurNs| {
+        let none = KernelSum { item, count: 0, measured: DurNs::ZERO, simulated: DurNs::ZERO };
+        let sum = sums.entry(key).or_insert(none);
+        sum.count += 1;
+        sum.measured += measured;
+        sum.simulated += length(item);
+    };
+    let layer = |task: &Task| {
+        let operator = task.operator.and_then(|id| graph.operators.get(id.0 as usize));
+        operator.map_or((NameId::default(), NameId::default()), |operator| (operator.name, operator.module))
+    };
+    for node in graph.tasks.node_indices() {
+        let task = &graph.tasks[node];
+        if task.kind.is_device() && is_chosen(node) {
+            let (operator, module) = layer(task);
+            add((task.name, operator, module), Item::Task(node), task.measured);
+        }
+    }
+    let mut all: Vec<KernelSum> = sums.into_values().collect();
+    for (number, added) in resolved.added.iter().enumerate() {
+        let item = Item::Added(number as u32);
+        if added.kind.is_device() {
+            all.push(KernelSum { item, count: 1, measured: DurNs::ZERO, simulated: length(item) });
+        }
+    }
+    let change = |sum: &KernelSum| (sum.simulated - sum.measured).abs();
+    // A replay that errs by little has changed nothing.
+    let is_changed = !(resolved.changes.is_empty() && resolved.added.is_empty() && resolved.removed.is_empty());
+    all.sort_by_key(|sum| {
+        let by = if is_changed { change(sum) } else { DurNs::ZERO };
+        (std::cmp::Reverse(by), std::cmp::Reverse(sum.measured), sum.item)
+    });
+    all
+}
+
+/// Draws as many sums as there are rows, one per row, under a title.
+pub fn render(scene: Scene<'_>, labels: u16, canvas: &mut Canvas<'_>) {
+    let width = canvas.width();
+    let figures = labels + if scene.is_edited { 32 } else { 10 };
+    let whole = scene.measured.period.end.since(scene.measured.period.start);
+    canvas.text(1, 0, "kernels", Role::Dim);
+    let mut head = canvas.part(labels, 0, width - labels, 1);
+    head.rule(0, "");
+    let titles =
+        if scene.is_edited { " measured  simulated     change   share  what " } else { " measured   share  what " };
+    head.text(0, 0, titles, Role::Dim);
+    let rows = canvas.height().saturating_sub(1) as usize;
+    let shown = scene.simulated.kernels.iter().filter(|sum| sum.measured.max(sum.simulated) > DurNs::ZERO);
+    for (y, sum) in shown.take(rows).enumerate() {
+        let y = y as u16 + 1;
+        let mut row = canvas.part(labels, y, width - labels, 1);
+        row.text(0, 0, &format!("{:>9}", sum.measured.to_string()), Role::Measured);
+        if scene.is_edited {
+            let change = sum.simulated - sum.measured;
+            let role = match change.0 {
+                0 => Role::Dim,
+                c if c < 0 => Role::Good,
+                _ => Role::Bad,
+            };
+            row.text(11, 0, &format!("{:>9}", sum.simulated.to_string()), Role::Simulated);
+            row.text(22, 0, &format!("{:>9}", signed(change)), role);
+        }
+        let share = Percent::of(if scene.is_edited { sum.simulated } else { sum.measured }, whole);
+        let caption = scene.caption(sum.item);
+        // Several of an operator are of other sizes, too.
+        let bare =
+            caption.rsplit_once(' ').filter(|(_, sizes)| sizes.contains('×')).map_or(&*caption, |(bare, _)| bare);
+        let name = if sum.count > 1 { format!("{bare} ×{}", sum.count) } else { caption.clone() };
+        let at = figures - labels;
+        row.text(at, 0, &format!("{:>6}", format!("{share:.1}")), Role::Dim);
+        let ink = row.theme().ink(scene.paint(sum.item));
+        row.put(at + 8, 0, "■", ink);
+        let room = row.width().saturating_sub(at + 11) as usize;
+        let end = row.text(at + 10, 0, &cut(&name, room), Role::Text);
+        let own = super::caption::kernel_name(scene.name(sum.item));
+        if row.width() > end + 12 && !name.contains(&*own) {
+            row.text(end + 2, 0, &own, Role::Faint);
+        }
+    }
+}

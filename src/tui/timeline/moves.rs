@@ -121,7 +121,7 @@ impl Timeline {
     }
 
     fn select_in_row(&mut self, scene: Scene<'_>, extent: Extent, item: Item) {
-        self.selected = Some(item);
+        (self.selected, self.is_at_idle) = (Some(item), false);
         if let Some((start, _)) = scene.side(self.side).times(item) {
             self.cursor = start.0 as f64;
             self.span = self.span.showing(self.cursor, self.bounds);
@@ -265,7 +265,7 @@ impl Timeline {
         if row.side == Side::Blank {
             return;
         }
-        (self.depth, self.selected) = (row.depth, item);
+        (self.depth, self.selected, self.is_at_idle) = (row.depth, item, item.is_none());
         self.lane = item.and_then(|item| scene.lane_of(item)).map_or(row.lane, |lane| lane.0 as usize);
         if row.fold.is_some() {
             self.lane = row.lane;

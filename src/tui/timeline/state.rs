@@ -43,6 +43,8 @@ pub struct Timeline {
     pub depth: usize,
     /// The time of the cursor.
     pub cursor: f64,
+    /// Whether the cursor was put where its lane does nothing.
+    pub is_at_idle: bool,
     /// First row shown.
     pub scroll: usize,
     /// Lanes in order.
@@ -98,6 +100,7 @@ impl Timeline {
             lane: order.first().copied().unwrap_or(0),
             depth: 0,
             cursor: densities[0].period.start.0 as f64,
+            is_at_idle: false,
             scroll: 0,
             order,
             expansions: BTreeMap::new(),

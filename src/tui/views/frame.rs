@@ -107,7 +107,7 @@ fn titles(app: &App, work: &Workspace, regions: &Regions, canvas: &mut Canvas<'_
         if !regions.is_bare {
             line.text(name_at, 0, &name, role(is_view));
         }
-        return steps::line(work, &mut line.part(0, 0, name_at.saturating_sub(1), 1));
+        return steps::line(work, &mut line.part(0, 0, name_at.saturating_sub(3), 1));
     };
     line.text(2, 0, &cut(&steps::title(work), area.width.saturating_sub(3) as usize), role(!is_view));
     if area.x < regions.view.x {

@@ -151,7 +151,7 @@ pub fn line(work: &Workspace, canvas: &mut Canvas<'_>) {
     let name = work.named.current();
     let mut pieces: Vec<(String, Role)> = Vec::new();
     if !name.is_empty() {
-        pieces.push((format!(" {name} "), Role::Title));
+        pieces.push((format!(" scenario {name} "), Role::Title));
         pieces.push(("──".to_owned(), Role::Border));
     }
     let steps = &work.history.current().steps;

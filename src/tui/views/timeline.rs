@@ -150,7 +150,7 @@ impl View for Timeline {
 
 /// Why the stream of the cursor does nothing there, where that is known.
 fn cause_of_idle(work: &Workspace) -> Option<String> {
-    let timeline = &work.timeline;
+    let timeline = Some(&work.timeline).filter(|timeline| timeline.is_at_idle)?;
     let at = TimeNs(timeline.cursor as i64) - work.simulated.shift;
     let model = &work.listing.view_model;
     let is_here = |gap: &&retime_core::analysis::gaps::Gap| {

@@ -82,6 +82,9 @@ pub fn measurements(text: &str) -> Result<Vec<Measurement>, FitError> {
     } else if table.has("gemm_dtype") {
         table.require(AICONFIGURATOR)?;
         aiconfigurator_gemm
+    } else if table.has("step") && !table.has("isl") {
+        table.require(&["system", "batch_size", "num_heads", "head_dim", "window_size", "latency_ms"])?;
+        aiconfigurator_decode
     } else if table.has("isl") {
         table.require(&["system", "batch_size", "num_heads", "head_dim", "latency_ms"])?;
         aiconfigurator_attention
@@ -203,6 +206,26 @@ fn aiconfigurator_attention(row: &Row<'_>) -> Result<Option<Measurement>, FitErr
         causal: !cache.is_empty(),
     };
     Ok(measured(attention_work(&size, false, dtype), row, "system", row.number("latency_ms")? * 1e3))
+}
+
+/// A decoding step: one query per sequence over the `step` tokens before it and itself. Rows with a window, with a cache of another
+/// type than the attention, and those of the generic `triton` kernel are left out.
+fn aiconfigurator_decode(row: &Row<'_>) -> Result<Option<Measurement>, FitError> {
+    let is_other = row.text("attn_dtype") != "bfloat16" || row.text("kv_cache_dtype") != "bfloat16";
+    if is_other || row.size("window_size", 0)? > 0 || row.text("kernel_source") == "triton" {
+        return Ok(None);
+    }
+    let heads = row.size("num_heads", 1)?;
+    let size = AttentionSize {
+        batch: row.size("batch_size", 1)?,
+        heads,
+        kv_heads: row.size("num_key_value_heads", heads)?,
+        queries: 1,
+        keys: row.size("step", 1)?.saturating_add(1),
+        dim: row.size("head_dim", 128)?,
+        causal: true,
+    };
+    Ok(measured(attention_work(&size, false, DType::Bf16), row, "system", row.number("latency_ms")? * 1e3))
 }
 
 #[cfg(test)]

@@ -87,6 +87,7 @@ fn target(domain: Domain) -> f64 {
     match domain {
         Domain::Linear => 0.07,
         Domain::BatchedGemm | Domain::Attention => 0.04,
+        Domain::Decode => 0.08,
         Domain::Gemm16 => 0.05,
         Domain::Gemm8 => 0.06,
         Domain::Conv => 0.15,
@@ -102,6 +103,7 @@ fn shared_target(domain: Domain) -> Option<f64> {
         Domain::Gemm8 => Some(0.25),
         Domain::Conv => Some(0.22),
         Domain::Attention => None,
+        Domain::Decode => Some(0.20),
     }
 }
 

@@ -254,7 +254,7 @@ impl CrossDevice<'_> {
         let are_shared = before.model == SHARED && after.model == SHARED;
         let is_correlated = match Domain::of(new) {
             None | Some(Domain::Streaming) => true,
-            Some(Domain::Conv | Domain::Attention) => one_maker,
+            Some(Domain::Conv | Domain::Attention | Domain::Decode) => one_maker,
             Some(_) => from.chip() == to.chip() || one_maker && are_shared,
         };
         if is_correlated { ErrorCorrelation::Correlated } else { ErrorCorrelation::Independent }

@@ -28,11 +28,17 @@ pub enum Domain {
     Streaming,
     /// Fused attention.
     Attention,
+    /// Fused attention of a few queries per sequence: a decoding step.
+    Decode,
 }
+
+/// Queries per sequence up to which attention is a decoding step: one, or a few that were guessed ahead. More make up blocks of
+/// their own.
+const FEW_QUERIES: u64 = 16;
 
 impl Domain {
     /// All of them, in the order of the enum.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Linear,
         Self::BatchedGemm,
         Self::Gemm16,
@@ -42,6 +48,7 @@ impl Domain {
         Self::Softmax,
         Self::Streaming,
         Self::Attention,
+        Self::Decode,
     ];
 
     /// Its name in files and tables.
@@ -56,6 +63,7 @@ impl Domain {
             Self::Softmax => "softmax",
             Self::Streaming => "streaming",
             Self::Attention => "attention",
+            Self::Decode => "decode",
         }
     }
 
@@ -69,6 +77,11 @@ impl Domain {
                 _ => Self::Linear,
             },
             (Family::Conv, Shape::Conv { .. }) => Self::Conv,
+            (Family::Attention, &Shape::Attention { queries, keys, backward: false, .. })
+                if queries <= FEW_QUERIES && keys > queries =>
+            {
+                Self::Decode
+            }
             (Family::Attention, Shape::Attention { .. }) => Self::Attention,
             (Family::Norm, Shape::Rows { .. }) => Self::Norm,
             (Family::Softmax, Shape::Rows { .. }) => Self::Softmax,

@@ -3,6 +3,7 @@
 use crate::device::DeviceProfile;
 
 use super::domain::Domain;
+use super::operators::kv_heads;
 use super::work::{Shape, Work};
 
 fn log(value: f64) -> f32 {
@@ -16,6 +17,9 @@ pub fn sizes(domain: Domain, work: &Work) -> Vec<f32> {
         (&Shape::Gemm { batch, m, n, k }, _) => logs(&[batch, m, n, k]),
         (&Shape::Conv { batch, channels_in, channels_out, out_h, out_w, r, s, .. }, _) => {
             logs(&[batch, channels_in, channels_out, out_h * out_w, r * s])
+        }
+        (&Shape::Attention { batch, heads, keys, dim, .. }, Domain::Decode) => {
+            [batch as f64, heads as f64, kv_heads(work), keys as f64, dim as f64].map(log).to_vec()
         }
         (&Shape::Attention { batch, heads, queries, keys, dim, .. }, _) => logs(&[batch, heads, queries, keys, dim]),
         (&Shape::Rows { rows, width }, Domain::Norm | Domain::Softmax) => logs(&[rows, width]),
@@ -49,6 +53,12 @@ pub fn features(domain: Domain, work: &Work, device: &DeviceProfile, structured_
                 log((channels_in * channels_out) as f64),
                 log((batch * area * channels_in) as f64),
             ]);
+        }
+        (&Shape::Attention { batch, heads, queries, keys, .. }, Domain::Decode) => {
+            let blocks = batch as f64 * kv_heads(work) / sms;
+            list.extend([log(blocks), (blocks.ceil() / blocks.max(1e-9)).min(4.0) as f32]);
+            list.extend([log((heads * queries) as f64 / kv_heads(work)), log(batch as f64 * keys as f64)]);
+            list.extend([(keys % 128) as f32, (keys / 128) as f32]);
         }
         (&Shape::Attention { batch, heads, queries, keys, causal, backward, .. }, _) => {
             list.extend([f32::from(u8::from(causal)), f32::from(u8::from(backward))]);

@@ -13,6 +13,7 @@ fn targets(domain: Domain) -> (Option<f64>, Option<f64>) {
         Domain::Gemm16 => (Some(0.07), Some(0.07)),
         Domain::Conv => (None, Some(0.12)),
         Domain::Attention => (Some(0.05), Some(0.05)),
+        Domain::Decode => (Some(0.08), Some(0.10)),
         _ => (None, None),
     }
 }

@@ -10,7 +10,7 @@ use retime_core::device::Catalog;
 use retime_fit::{Measurement, Sample};
 
 /// File and source.
-pub(super) const FILES: [(&str, &str); 18] = [
+pub(super) const FILES: [(&str, &str); 19] = [
     ("neusight/train_linear.csv.gz", "sitar-lab/NeuSight 6945927"),
     ("neusight/test_linear.csv.gz", "sitar-lab/NeuSight 6945927"),
     ("neusight/train_bmm.csv.gz", "sitar-lab/NeuSight 6945927"),
@@ -28,6 +28,7 @@ pub(super) const FILES: [(&str, &str); 18] = [
     ("deepbench/conv.csv", DEEPBENCH),
     ("vidur/compute_mlp.csv.gz", "microsoft/vidur 7d47513"),
     ("aiconfigurator/context_attention.csv.gz", "ai-dynamo/aiconfigurator 095f58a, sglang 0.5.10"),
+    ("aiconfigurator/generation_attention.csv.gz", "ai-dynamo/aiconfigurator 095f58a, sglang 0.5.10"),
     ("aiconfigurator/encoder_attention.csv.gz", "ai-dynamo/aiconfigurator 095f58a, sglang 0.5.10"),
 ];
 

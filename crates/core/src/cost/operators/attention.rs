@@ -57,6 +57,15 @@ pub fn attention_work(size: &AttentionSize, backward: bool, dtype: DType) -> Wor
     Work { family: Family::Attention, flop: attention_flop(size, backward), read, written, precision, shape }
 }
 
+/// Heads of keys and values of a forward pass: what is read besides queries tells, which take as many bytes as results.
+pub(crate) fn kv_heads(work: &Work) -> f64 {
+    let Shape::Attention { batch, heads, queries, keys, dim, .. } = work.shape else { return 0.0 };
+    let size = |heads: u64, length: u64| [batch, heads, length, dim].map(|size| size as f64).iter().product::<f64>();
+    let element = work.written.0 as f64 / size(heads, queries).max(1.0);
+    let per_head = 2.0 * element * size(1, keys);
+    (work.read.0.saturating_sub(work.written.0) as f64 / per_head.max(1.0)).max(1.0)
+}
+
 /// The forward pass whose gradient `gradient` is; other work as it is.
 pub(crate) fn attention_forward(gradient: &Work) -> Work {
     let mut work = gradient.clone();
@@ -144,6 +153,15 @@ mod tests {
         let shared = AttentionSize { kv_heads: 2, ..SIZE };
         let gradient = attention_work(&shared, true, DType::Bf16);
         assert_eq!(attention_forward(&gradient), attention_work(&shared, false, DType::Bf16));
+    }
+
+    #[test]
+    fn what_is_read_tells_the_heads_of_keys() {
+        for kv in [1, 2, 8] {
+            let work =
+                attention_work(&AttentionSize { kv_heads: kv, queries: 1, keys: 8_192, ..SIZE }, false, DType::Bf16);
+            assert!((kv_heads(&work) - kv as f64).abs() < 1e-9, "{kv}");
+        }
     }
 
     #[test]

@@ -5,6 +5,7 @@
 mod access;
 mod attention;
 mod conv;
+mod decode;
 mod gemm;
 mod rowwise;
 mod streaming;
@@ -62,6 +63,7 @@ pub fn defaults(domain: Domain) -> &'static [Parameter] {
         Domain::Norm | Domain::Softmax => &rowwise::PARAMETERS,
         Domain::Streaming => &streaming::PARAMETERS,
         Domain::Attention => &attention::PARAMETERS,
+        Domain::Decode => &decode::PARAMETERS,
     }
 }
 
@@ -81,6 +83,7 @@ pub fn structured_us(domain: Domain, work: &Work, device: &DeviceProfile, parame
         Domain::Norm | Domain::Softmax => rowwise::time_us(work, device, parameters),
         Domain::Streaming => streaming::time_us(work, device, parameters),
         Domain::Attention => attention::time_us(work, device, parameters),
+        Domain::Decode => decode::time_us(work, device, parameters),
     };
     if time.is_finite() { time.max(0.0) } else { 0.0 }
 }

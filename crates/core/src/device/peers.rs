@@ -283,8 +283,12 @@ mod tests {
         let bus = link("C", 20.0, vec![curve(2, [500.0, 900.0])]);
         let found = of_kind(&link("B", 150.0, Vec::new()), &[measured, bus]);
         assert_eq!(found.len(), 1);
-        let us: Vec<f64> = found[0].us.iter().map(|us| us.round()).collect();
-        assert_eq!((found[0].bytes.as_slice(), us.as_slice()), (&[512.0, 2048.0][..], &[10.0, 20.0][..]));
+        let us = |bytes: f64| found[0].time_us(bytes, 1.0).0.round();
+        assert_eq!((us(512.0), us(2048.0)), (10.0, 20.0));
+        let slower_than = link("A", 300.0, vec![curve(2, [10.0, 20.0])]);
+        let never =
+            found[0].bytes.iter().all(|&bytes| us(bytes) >= slower_than.curves[0].time_us(bytes, 1.0).0.floor());
+        assert!(never, "no faster than what carries more");
         assert!(found[0].carried);
         assert!((found[0].error - UNMEASURED_LINK).abs() < 1e-9, "one was measured: none can be left out");
     }

@@ -19,8 +19,8 @@ use crate::graph::{DType, Operands};
 
 use super::work::{Family, Work};
 use args::Args;
-pub(crate) use attention::{attention_forward, kv_heads};
 pub use attention::{AttentionSize, attention_work};
+pub(crate) use attention::{attention_forward, kv_heads};
 pub use conv::{ConvPass, ConvSize, conv_flop, conv_work};
 pub use embedding::{LookupSize, lookup_work};
 pub(super) use gemm::gemm_bytes;

@@ -13,7 +13,9 @@ use retime::cli::{Command, RunArgs};
 #[cfg(feature = "tui")]
 use retime::config::Config;
 #[cfg(feature = "tui")]
-use retime::{session::Engine, tui::Style};
+use retime::session::{Engine, sample};
+#[cfg(feature = "tui")]
+use retime::tui::Style;
 use retime_core::intern::printable;
 #[cfg(feature = "tui")]
 use retime_core::scenario::Scenario;
@@ -57,7 +59,7 @@ fn screen(cli: &Cli) -> Result<()> {
     let paths = retime::headless::expand(&cli.traces)?;
     let variable = |name: &str| std::env::var(name).ok();
     retime::tui::run(Start {
-        open: if paths.is_empty() { Open::Sample } else { Open::Paths(paths) },
+        open: if paths.is_empty() { Open::Sample(&sample::ALL[0]) } else { Open::Paths(paths) },
         engine: Arc::new(engine),
         build: retime::headless::build_options(cli.iteration),
         scenario: Scenario::default(),

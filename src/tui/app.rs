@@ -55,6 +55,8 @@ pub struct MousePress {
     pub y: u16,
     /// Whether it began on the view.
     pub on_view: bool,
+    /// Whether it began on the line between the steps and the view.
+    pub on_splitter: bool,
     /// Whether it has moved.
     pub is_drag: bool,
     /// When it was pressed.
@@ -118,6 +120,8 @@ pub struct App {
     pub view: &'static dyn View,
     /// Which part has the keys.
     pub focus: Focus,
+    /// Columns of the list of steps, where the mouse has moved its edge.
+    pub list_width: Option<u16>,
     /// Whether tracks are drawn below the timeline.
     pub tracks: Tracks,
     /// What lies over the screen.
@@ -177,6 +181,7 @@ impl App {
             shown: 0,
             view: views::ALL[0],
             focus: Focus::View,
+            list_width: None,
             tracks: Tracks::WhereRoom,
             overlay: None,
             status: messages.last().cloned(),
@@ -260,6 +265,7 @@ impl App {
             strip: matches!(self.overlay, Some(Overlay::Batch(_))),
             steps: self.focus == Focus::Scenario,
             ribbon: self.workspace().map_or(1, ribbon::height),
+            list: self.list_width,
         };
         layout::regions(size, wanted)
     }

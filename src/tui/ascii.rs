@@ -25,8 +25,8 @@ pub fn is_needed(variable: impl Fn(&str) -> Option<String>) -> bool {
 
 fn substitute(symbol: &str) -> &'static str {
     match symbol {
-        "─" | "━" | "═" | "–" | "−" | "—" | "╌" | "▂" | "▃" | "░" => "-",
-        "│" | "┃" | "▏" | "▕" | "▎" | "╎" => "|",
+        "─" | "━" | "═" | "–" | "−" | "—" | "╌" | "┄" | "┈" | "▂" | "▃" | "░" => "-",
+        "│" | "┃" | "▏" | "▕" | "▎" | "╎" | "┊" => "|",
         "┌" | "┐" | "└" | "┘" | "├" | "┤" | "┬" | "┴" | "┼" => "+",
         "█" | "▉" | "▊" | "▋" | "▓" | "▇" | "▆" => "#",
         "▌" | "▍" | "▐" | "▅" | "▄" | "▀" | "▒" => "=",
@@ -36,15 +36,17 @@ fn substitute(symbol: &str) -> &'static str {
         "↑" | "▲" => "^",
         "↓" | "▼" | "▾" | "✓" => "v",
         "■" | "●" | "◆" | "•" | "★" => "*",
-        "○" | "◇" => "o",
+        "○" | "◇" | "□" => "o",
         "·" | "⋯" | "…" => ".",
         "×" | "✗" => "x",
-        "÷" => "/",
+        "÷" | "╱" => "/",
+        "≤" => "<",
+        "≥" => ">",
         "±" | "≈" => "~",
         "µ" | "μ" => "u",
         _ if symbol.starts_with(|c| ('\u{2800}'..='\u{28ff}').contains(&c)) => ".",
-        _ if symbol.width() == 2 => "??",
-        _ => "?",
+        _ if symbol.width() == 2 => "..",
+        _ => ".",
     }
 }
 
@@ -65,9 +67,9 @@ mod tests {
 
     #[test]
     fn substitutes_are_as_wide_as_what_they_stand_for() {
-        for symbol in ["─", "▏", "█", "→", "µ", "字", "é"] {
+        for symbol in ["─", "▏", "█", "→", "µ", "字", "é", "┊", "┄", "╱", "≤", "░"] {
             assert_eq!(substitute(symbol).width(), symbol.width(), "{symbol}");
-            assert!(substitute(symbol).is_ascii());
+            assert!(substitute(symbol).is_ascii() && !substitute(symbol).contains('?'));
         }
     }
 }

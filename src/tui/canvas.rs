@@ -117,6 +117,19 @@ impl<'a> Canvas<'a> {
         self.symbol(x, y) == " " && self.is_ground(x, y)
     }
 
+    /// Inverts a cell; one that is inverted already, as bars are without colours, is marked by a symbol.
+    pub fn invert(&mut self, x: u16, y: u16) {
+        if x >= self.area.width || y >= self.area.height {
+            return;
+        }
+        let cell = &mut self.buffer[(self.area.x + x, self.area.y + y)];
+        if cell.modifier.contains(Modifier::REVERSED) {
+            cell.set_symbol("◆");
+        } else {
+            cell.modifier.insert(Modifier::REVERSED);
+        }
+    }
+
     /// Writes a symbol over what is there, on the ground that is there.
     pub fn overlay(&mut self, x: u16, y: u16, symbol: &str, role: Role) {
         let style = self.theme.style(role);

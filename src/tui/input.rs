@@ -8,6 +8,7 @@ use super::app::App;
 use super::command::{CommandResult, moved, recorded, run_line, set_batch};
 use super::effect::Effect;
 use super::overlay::{Overlay, Prompt, Purpose, complete};
+use super::theme::Theme;
 
 /// Lets the open overlay have `key`.
 pub fn overlay_key(app: &mut App, key: KeyEvent) -> CommandResult {
@@ -16,6 +17,10 @@ pub fn overlay_key(app: &mut App, key: KeyEvent) -> CommandResult {
     match overlay {
         Overlay::Batch(slider) => slider_key(app, slider, key),
         Overlay::Prompt(_) if key.code == KeyCode::Esc || is_cancel => Ok(cancel_preview(app)),
+        Overlay::Picker(picker) if key.code == KeyCode::Esc || is_cancel => {
+            app.theme = picker.theme_before.unwrap_or_else(|| app.theme.clone());
+            Ok(Vec::new())
+        }
         _ if key.code == KeyCode::Esc || is_cancel => Ok(Vec::new()),
         Overlay::Prompt(prompt) => prompt_key(app, prompt, key),
         Overlay::Picker(picker) => picker_key(app, picker, key),
@@ -205,6 +210,10 @@ fn picker_key(app: &mut App, mut picker: super::overlay::Picker, key: KeyEvent) 
             return run_line(app, &line);
         }
         _ => picker.type_key(key),
+    }
+    let themed = picker.picked().and_then(|entry| entry.line.strip_prefix("theme "));
+    if let Some(Ok(theme)) = themed.map(|name| Theme::load(name, &app.theme_files, app.depth)) {
+        app.theme = theme;
     }
     app.overlay = Some(Overlay::Picker(picker));
     Ok(Vec::new())

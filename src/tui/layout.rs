@@ -13,6 +13,8 @@ pub const BARE: Size = Size { width: 40, height: 10 };
 const WIDE: u16 = 160;
 /// From here on that column leaves room for a view beside it.
 const BESIDE: u16 = 100;
+/// The least of that column.
+const LEAST_LIST: u16 = 20;
 /// From here on what is selected has a column of its own.
 const WITH_DETAILS: Size = Size { width: 180, height: 45 };
 /// Columns of what is selected.
@@ -27,6 +29,8 @@ pub struct Wanted {
     pub steps: bool,
     /// Rows of the ribbon.
     pub ribbon: u16,
+    /// Columns of the list of steps, where they were chosen.
+    pub list: Option<u16>,
 }
 
 /// Areas of the screen.
@@ -90,11 +94,9 @@ pub fn regions(size: Size, wanted: Wanted) -> Option<Regions> {
         (Rect { height: rule.y - body.y, ..body }, rule, details)
     };
     let titles = Rect { width: if has_column { details.x } else { size.width }, ..titles };
-    let list = match size.width {
-        WIDE.. => Some((size.width * 2 / 9).clamp(28, 44)),
-        BESIDE.. if wanted.steps => Some((size.width * 2 / 7).clamp(28, 44)),
-        _ => None,
-    };
+    let has_list = size.width >= WIDE || size.width >= BESIDE && wanted.steps;
+    let usual = (size.width * 2 / 7).clamp(28, 44);
+    let list = has_list.then(|| wanted.list.unwrap_or(usual).clamp(LEAST_LIST, middle.width / 2));
     let view = list.map_or(middle, |list| Rect { x: list, width: middle.width - list, ..middle });
     let scenario = match list {
         Some(list) => Some(Rect { width: list - 1, ..middle }),
@@ -121,7 +123,7 @@ mod tests {
     fn all_wanted() -> impl Iterator<Item = Wanted> {
         let flags = [false, true];
         let pairs = flags.into_iter().flat_map(move |strip| flags.map(|steps| (strip, steps)));
-        pairs.flat_map(|(strip, steps)| [1, 2].map(|ribbon| Wanted { strip, steps, ribbon }))
+        pairs.flat_map(|(strip, steps)| [1, 2].map(|ribbon| Wanted { strip, steps, ribbon, list: None }))
     }
 
     #[test]

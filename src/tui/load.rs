@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::session::{Engine, JobTables, Loaded, SavedSession, Sessions, chosen_iteration, sample, trace_fingerprint};
+use crate::session::sample::Sample;
+use crate::session::{Engine, JobTables, Loaded, SavedSession, Sessions, chosen_iteration, trace_fingerprint};
 use retime_core::device::DeviceKind;
 use retime_core::graph::BuildOptions;
 use retime_core::scenario::Scenario;
@@ -19,15 +20,15 @@ use super::workspace::Opened;
 pub enum Open {
     /// Files and folders.
     Paths(Vec<PathBuf>),
-    /// The bundled sample.
-    Sample,
+    /// A bundled sample.
+    Sample(&'static Sample),
 }
 
 impl Open {
     /// What it is called while it loads.
     pub fn title(&self) -> String {
         match self {
-            Self::Sample => "the bundled sample".to_owned(),
+            Self::Sample(sample) => format!("the sample {}", sample.name),
             Self::Paths(paths) => {
                 let first = paths.first().and_then(|path| path.file_name()).unwrap_or_default();
                 let more = if paths.len() > 1 { format!(" and {} more", paths.len() - 1) } else { String::new() };
@@ -48,7 +49,7 @@ pub fn open(
     sessions: Option<&Sessions>,
 ) -> Result<Vec<Opened>, String> {
     let loaded = match open {
-        Open::Sample => sample::load(engine, build).map(|loaded| vec![loaded]),
+        Open::Sample(sample) => sample.load(engine, build).map(|loaded| vec![loaded]),
         Open::Paths(paths) => engine.load(paths, options, build),
     };
     let loaded = loaded.map_err(|error| error.to_string())?;

@@ -14,6 +14,11 @@ fn open(name: &str) -> &'static Loaded {
     loaded(&[sample(name)])
 }
 
+/// The bundled sample that is predicted.
+fn bundled(engine: &Engine) -> Loaded {
+    sample::find("dlrm-on-v100").unwrap().load(engine, &BuildOptions::default()).unwrap()
+}
+
 fn placed(engine: &Engine, loaded: &Loaded, device: &str) -> Outcome {
     let scenario = Scenario::parse([format!("place-on-gpu {device}").as_str()]).unwrap();
     engine.evaluate(loaded, &scenario, 0)
@@ -32,7 +37,7 @@ fn off(a: retime_core::units::DurNs, b: retime_core::units::DurNs) -> f64 {
 #[test]
 fn the_sample_is_a_gpu_trace_marked_as_predicted_that_replays_exactly() {
     let engine = engine();
-    let loaded = sample::load(&engine, &BuildOptions::default()).unwrap();
+    let loaded = bundled(&engine);
     assert_eq!(loaded.predicted(), Some("place-on-gpu V100"));
     assert_eq!(loaded.device_names(), ["V100"]);
     let graph = &loaded.graph;
@@ -48,7 +53,7 @@ fn the_sample_is_a_gpu_trace_marked_as_predicted_that_replays_exactly() {
 fn the_sample_is_what_its_manifest_says_it_was_made_by() {
     let engine = engine();
     let made = placed(&engine, open(HOST), "V100").summary;
-    let kept = sample::load(&engine, &BuildOptions::default()).unwrap().replay.summary.clone();
+    let kept = bundled(&engine).replay.summary.clone();
     let apart = off(kept.simulated_ns, made.simulated_ns);
     // Models may be fitted anew; when this fails, run `made_by` of sample_traces/manifest.json.
     assert!(apart < 3.0, "{apart} %: {} and {}", kept.simulated_ns, made.simulated_ns);
@@ -58,7 +63,7 @@ fn the_sample_is_what_its_manifest_says_it_was_made_by() {
 #[test]
 fn an_untouched_trace_that_is_exported_opens_as_the_same_iteration() {
     let engine = engine();
-    let loaded = sample::load(&engine, &BuildOptions::default()).unwrap();
+    let loaded = bundled(&engine);
     let second = again(&engine, &loaded.replay, &loaded);
     let (before, after) = (&loaded.replay.summary, &second.replay.summary);
     assert!(off(after.measured_ns, before.simulated_ns) < 0.1);

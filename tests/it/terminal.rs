@@ -144,11 +144,11 @@ fn a_signal_to_end_gives_the_terminal_back() {
 #[test]
 fn it_follows_the_size_of_the_terminal() {
     let mut session = Session::open();
-    session.parser.lock().unwrap().screen_mut().set_size(cells(12), cells(40));
-    session.master.resize(size(40, 12)).unwrap();
-    session.wait_for("retime needs 60×16 cells");
-    session.parser.lock().unwrap().screen_mut().set_size(cells(40), cells(140));
-    session.master.resize(size(140, 40)).unwrap();
+    session.parser.lock().unwrap().screen_mut().set_size(cells(12), cells(30));
+    session.master.resize(size(30, 12)).unwrap();
+    session.wait_for("retime needs 40×10 cells");
+    session.parser.lock().unwrap().screen_mut().set_size(cells(40), cells(170));
+    session.master.resize(size(170, 40)).unwrap();
     session.wait_for("no edits yet");
     session.press("Q");
     assert!(session.child.wait().unwrap().success());

@@ -3,15 +3,17 @@
 use std::path::{Path, PathBuf};
 
 use super::{Argument, Command, CommandResult, Kind};
-use crate::session::{Expectation, ExportFormat, Verdict, is_fingerprint, script_lines};
+use crate::session::{Expectation, ExportFormat, Verdict, is_fingerprint, sample, script_lines};
 use crate::tui::app::App;
 use crate::tui::effect::Effect;
+use crate::tui::load::Open;
 use crate::tui::message::Message;
+use crate::tui::overlay::{Overlay, Picker};
 use crate::tui::runner::{Reading, Request, SavedSteps};
 use crate::tui::script::Script;
 use crate::tui::views::compare::ColumnKind;
 use crate::tui::workspace::Workspace;
-use retime_core::scenario::{Fit, SavedScenario};
+use retime_core::scenario::{Fit, SavedScenario, Scenario};
 
 const NO_TRACE: &str = "no trace is open yet";
 
@@ -26,6 +28,14 @@ pub(super) const COMMANDS: &[Command] = &[
             let path = named(path)?;
             Ok(vec![app.open_beside(vec![path])])
         },
+    },
+    Command {
+        name: "samples",
+        aliases: &["sample"],
+        argument: Argument::Optional(Kind::Text, "NAME"),
+        help: "open one of the bundled traces",
+        keys: &[],
+        run: samples,
     },
     Command {
         name: "export",
@@ -220,4 +230,16 @@ fn expect(app: &mut App, text: &str) -> CommandResult {
     }
     app.say(Message::note(format!("{expected}: {got}")));
     Ok(Vec::new())
+}
+
+/// Opens a bundled trace beside those that are open; without a name it offers them.
+fn samples(app: &mut App, name: &str) -> CommandResult {
+    if name.is_empty() {
+        app.overlay = Some(Overlay::Picker(Picker::samples()));
+        return Ok(Vec::new());
+    }
+    let names = || sample::ALL.iter().map(|sample| sample.name).collect::<Vec<_>>().join(", ");
+    let sample = sample::find(name).ok_or_else(|| format!("no sample `{name}`: {}", names()))?;
+    app.busy += 1;
+    Ok(vec![app.open(Open::Sample(sample), Scenario::default())])
 }

@@ -21,7 +21,10 @@ pub fn click(app: &mut App, event: MouseEvent) -> CommandResult {
     match event.kind {
         MouseEventKind::Down(MouseButton::Left) => down(app, &regions, x, y),
         MouseEventKind::Drag(MouseButton::Left) => {
-            if let Some(press) = app.press {
+            if app.press.is_some_and(|press| press.on_splitter) {
+                app.list_width = Some(x + 1);
+                app.fit_extent();
+            } else if let Some(press) = app.press {
                 app.view.drag(app, regions.view, press, (x, y));
             }
             Ok(Vec::new())
@@ -55,7 +58,9 @@ fn down(app: &mut App, regions: &Regions, x: u16, y: u16) -> CommandResult {
     });
     let inside = |area: ratatui::layout::Rect| area.contains((x, y).into());
     let on_view = inside(regions.view);
-    app.press = Some(MousePress { x, y, on_view, is_drag: false, at: std::time::Instant::now() });
+    let list = regions.scenario.filter(|list| list.x < regions.view.x);
+    let on_splitter = list.is_some_and(|list| x == list.right() && (list.y..list.bottom()).contains(&y));
+    app.press = Some(MousePress { x, y, on_view, on_splitter, is_drag: false, at: std::time::Instant::now() });
     if let Some(line) = Some(regions.bar).filter(|&area| inside(area)).and_then(|area| bar::command_at(app, area, x)) {
         return run_line(app, line);
     }

@@ -224,7 +224,7 @@ pub(super) const COMMANDS: &[Command] = &[
         run: |app, _| step_alike(app, false),
     },
     Command {
-        name: "explain",
+        name: "describe",
         aliases: &[],
         argument: Argument::None,
         help: "say in one sentence what the chosen event is",

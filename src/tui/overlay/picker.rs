@@ -6,7 +6,7 @@ use nucleo_matcher::{Config, Matcher, Utf32Str};
 use tui_input::Input;
 use tui_input::backend::crossterm::EventHandler;
 
-use crate::session::knobs;
+use crate::session::{knobs, sample};
 use crate::tui::app::App;
 use crate::tui::command;
 use crate::tui::theme::Theme;
@@ -46,6 +46,8 @@ pub struct Picker {
     pub chosen: usize,
     /// The entry that takes what is typed as its argument where that is nothing else on the list.
     free: Option<Free>,
+    /// The theme that comes back when none is picked: the chosen one is previewed.
+    pub theme_before: Option<Theme>,
 }
 
 /// An entry that takes what is typed.
@@ -61,7 +63,15 @@ struct Free {
 impl Picker {
     fn new(title: impl Into<String>, entries: Vec<Entry>) -> Self {
         let matched = (0..entries.len()).collect();
-        Self { title: title.into(), input: Input::default(), entries, matched, chosen: 0, free: None }
+        Self {
+            title: title.into(),
+            input: Input::default(),
+            entries,
+            matched,
+            chosen: 0,
+            free: None,
+            theme_before: None,
+        }
     }
 
     /// With the entry whose label starts with `label` taking what is typed where `takes` says so.
@@ -145,6 +155,17 @@ impl Picker {
         Self::new("vary", knobs().map(entry).chain([selector]).collect()).taking("SELECTOR", is_selector)
     }
 
+    /// The bundled traces.
+    pub fn samples() -> Self {
+        let entry = |sample: &sample::Sample| Entry {
+            label: sample.name.to_owned(),
+            help: sample.about.to_owned(),
+            hint: String::new(),
+            line: format!("samples {}", sample.name),
+        };
+        Self::new("open a sample", sample::ALL.iter().map(entry).collect())
+    }
+
     /// All themes.
     pub fn themes(app: &App) -> Self {
         let entry = |name: String| Entry {
@@ -153,7 +174,9 @@ impl Picker {
             line: format!("theme {name}"),
             label: name,
         };
-        Self::new("theme", Theme::names(&app.theme_files).into_iter().map(entry).collect())
+        let mut picker = Self::new("theme", Theme::names(&app.theme_files).into_iter().map(entry).collect());
+        picker.theme_before = Some(app.theme.clone());
+        picker
     }
 
     /// The opened traces; `None` when there is but one.

@@ -184,6 +184,86 @@ mod tests {
         assert!(Paint::ALL.iter().all(|&paint| !coloured(&theme.bar(paint)) && !coloured(&theme.ink(paint))));
     }
 
+    /// Relative luminance as WCAG defines it; `None` for a colour that the terminal decides.
+    fn luminance(colour: Option<Color>) -> Option<f64> {
+        let Some(Color::Rgb(r, g, b)) = colour else { return None };
+        let part = |value: u8| {
+            let share = f64::from(value) / 255.0;
+            if share <= 0.03928 { share / 12.92 } else { ((share + 0.055) / 1.055).powf(2.4) }
+        };
+        Some(0.2126 * part(r) + 0.7152 * part(g) + 0.0722 * part(b))
+    }
+
+    fn contrast(a: Option<Color>, b: Option<Color>) -> Option<f64> {
+        let (a, b) = (luminance(a)?, luminance(b)?);
+        Some((a.max(b) + 0.05) / (a.min(b) + 0.05))
+    }
+
+    #[test]
+    fn text_and_bars_stand_out_in_every_theme() {
+        let no_text = [Role::Background, Role::Border, Role::BarText, Role::ChartDim];
+        let mut compared = 0;
+        for (name, _) in BUILTIN {
+            let theme = Theme::load(name, &[], Depth::True).unwrap();
+            let ground = theme.style(Role::Background).bg;
+            for &role in Role::ALL.iter().filter(|role| !no_text.contains(role)) {
+                let style = theme.style(role);
+                let Some(found) = contrast(style.fg, style.bg.or(ground)) else { continue };
+                assert!(found >= 4.5, "{name}: {} has {found:.2}", role.key());
+                compared += 1;
+            }
+            for &paint in Paint::ALL {
+                let bar = theme.bar(paint);
+                let Some((from_ground, of_text)) = contrast(bar.bg, ground).zip(contrast(bar.fg, bar.bg)) else {
+                    continue;
+                };
+                assert!(from_ground >= 3.0, "{name}: {} has {from_ground:.2}", paint.key());
+                assert!(of_text >= 4.5, "{name}: text on {} has {of_text:.2}", paint.key());
+                compared += 1;
+            }
+        }
+        assert!(compared > 3 * (Role::ALL.len() - no_text.len()), "only {compared} were compared");
+    }
+
+    /// The colour in OKLab [Ottosson 2020], in which distances are about as they are seen.
+    fn oklab(colour: Color) -> Option<[f64; 3]> {
+        let Color::Rgb(r, g, b) = colour else { return None };
+        let part = |value: u8| {
+            let share = f64::from(value) / 255.0;
+            if share <= 0.04045 { share / 12.92 } else { ((share + 0.055) / 1.055).powf(2.4) }
+        };
+        let [r, g, b] = [r, g, b].map(part);
+        let l = (0.412_221_470_8 * r + 0.536_332_536_3 * g + 0.051_445_992_9 * b).cbrt();
+        let m = (0.211_903_498_2 * r + 0.680_699_545_1 * g + 0.107_396_956_6 * b).cbrt();
+        let s = (0.088_302_461_9 * r + 0.281_718_837_6 * g + 0.629_978_700_5 * b).cbrt();
+        Some([
+            0.210_454_255_3 * l + 0.793_617_785 * m - 0.004_072_046_8 * s,
+            1.977_998_495_1 * l - 2.428_592_205 * m + 0.450_593_709_9 * s,
+            0.025_904_037_1 * l + 0.782_771_766_2 * m - 0.808_675_766 * s,
+        ])
+    }
+
+    #[test]
+    fn families_are_told_apart_by_colour_and_host_work_is_grey() {
+        const LEAST: f64 = 0.04;
+        let families: Vec<Paint> = retime_core::cost::work::Family::ALL.into_iter().map(Paint::from).collect();
+        for (name, _) in BUILTIN {
+            let theme = Theme::load(name, &[], Depth::True).unwrap();
+            let colour = |paint: Paint| oklab(theme.bars[paint as usize]);
+            for (index, &one) in families.iter().enumerate() {
+                for &other in &families[..index] {
+                    let Some((a, b)) = colour(one).zip(colour(other)) else { continue };
+                    let apart = a.iter().zip(b).map(|(a, b)| (a - b).powi(2)).sum::<f64>().sqrt();
+                    assert!(apart >= LEAST, "{name}: {} and {} are {apart:.3} apart", one.key(), other.key());
+                }
+            }
+            for paint in [Paint::Forward, Paint::Backward, Paint::Host, Paint::Call] {
+                let Some([_, a, b]) = colour(paint) else { continue };
+                assert!(a.hypot(b) < 0.03, "{name}: {} has a hue", paint.key());
+            }
+        }
+    }
+
     #[test]
     fn a_palette_that_is_overridden_recolours_what_is_inherited() {
         let files = [("mine".to_owned(), "inherits = 'dark'\n[palette]\naccent = '#010203'".to_owned())];

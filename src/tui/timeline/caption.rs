@@ -55,8 +55,11 @@ fn of_kernel(graph: &ExecutionGraph, task: &Task, name: &str) -> String {
     }
     let sizes = sizes(graph, operator).map_or(String::new(), |sizes| format!(" {sizes}"));
     let is_told = ["wgrad", "dgrad", "to NHWC", "to NCHW"].contains(&role.as_ref()) && !own.ends_with(&*role);
-    let role = if is_told { role } else { "".into() };
-    format!("{own}{sizes} {role}").trim_end().to_owned()
+    match (is_told, own.strip_suffix(" bwd")) {
+        (true, Some(layer)) => format!("{layer} {role}{sizes}"),
+        (true, None) => format!("{own} {role}{sizes}"),
+        (false, _) => format!("{own}{sizes}"),
+    }
 }
 
 /// An operator's name without that of the library, in the field's short form.

@@ -435,3 +435,70 @@ impl Paints {
         paint.copied().unwrap_or(Paint::Other)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::*;
+    use crate::session::{Engine, sample};
+    use retime_core::graph::BuildOptions;
+    use retime_core::scenario::Scenario;
+    use retime_core::trace::OpenOptions;
+
+    /// Cells that an iteration takes on a screen of the design size.
+    const CELLS: i64 = 88;
+    const EDITS: [&[&str]; 4] =
+        [&[], &["scale kind=kernel x0.5"], &["scale kind=kernel x3"], &["swap-gpu H200", "scale kind=host x0.5"]];
+
+    /// The last end of what belongs to the chosen step.
+    fn last_end(density: &DensityIndex, paints: &Paints, graph: &ExecutionGraph) -> TimeNs {
+        let own = |node: &NodeId| graph.tasks[*node].kind.is_work() && !paints.is_neighbour(Item::Task(*node));
+        let tasks = graph.tasks.node_indices().filter(own).filter_map(|node| density.times(Item::Task(node)));
+        let added = density.added.iter().copied();
+        tasks.chain(added).map(|(_, end)| end).max().unwrap_or_default()
+    }
+
+    fn holds(engine: &Engine, loaded: &Loaded, edits: &[&str]) {
+        let (paints, scenario) = (Paints::new(&loaded.graph), Scenario::parse(edits.iter().copied()).unwrap());
+        let outcome = engine.evaluate(loaded, &scenario, 0);
+        let (before, after) = iteration_figures(loaded, &outcome);
+        let measured = DensityIndex::measured(loaded);
+        let simulated = DensityIndex::simulated(loaded, &outcome);
+        assert_eq!(measured.period.start, simulated.period.start, "both begin at the left edge");
+        for (density, figure) in [(&measured, before), (&simulated, after)] {
+            let length = density.period.end.since(density.period.start);
+            assert_eq!(length, figure, "{} {edits:?}: what is drawn is what the header says", loaded.title);
+            let last = last_end(density, &paints, &outcome.resolved.graph);
+            let cell = DurNs(figure.0 / CELLS);
+            let off = last.since(density.period.end);
+            assert!(off.abs() <= cell, "{} {edits:?}: the last bar ends {off} off {figure}", loaded.title);
+        }
+    }
+
+    #[test]
+    fn the_last_bar_of_the_iteration_ends_at_the_figure_of_the_header() {
+        let engine = Engine::builtin().unwrap();
+        for sample in &sample::ALL {
+            let loaded = sample.load(&engine, &BuildOptions::default()).unwrap();
+            EDITS.iter().for_each(|edits| holds(&engine, &loaded, edits));
+        }
+    }
+
+    #[test]
+    fn header_and_drawing_agree_where_a_step_does_not_repeat_as_recorded() {
+        let file = |name: &str| {
+            PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../shared/traces/resnet50-v100-dataloader").join(name)
+        };
+        let engine = Engine::builtin().unwrap();
+        for name in ["workers0.pt.trace.json.gz", "workers4.pt.trace.json.gz"] {
+            let path = file(name);
+            if !path.exists() {
+                continue;
+            }
+            let loaded = engine.load(&[path], &OpenOptions::default(), &BuildOptions::default()).unwrap();
+            holds(&engine, &loaded[0], &["resize-batch 64"]);
+            EDITS.iter().for_each(|edits| holds(&engine, &loaded[0], edits));
+        }
+    }
+}

@@ -197,7 +197,7 @@ impl<'a> Painter<'a> {
             let item = Item::from_key(key);
             let room = width - 1;
             let name: Cow<'_, str> = if row.line == 0 {
-                fitting(self.scene.caption(item), room).into()
+                fitting(&self.scene.caption(item), room).into()
             } else {
                 let length = self.scene.side(row.side).times(item).map(|(start, end)| end.since(start).to_string());
                 length.filter(|length| length.width() <= room).unwrap_or_default().into()
@@ -267,14 +267,14 @@ impl<'a> Painter<'a> {
 }
 
 /// A caption in little room: of layer and role the role, of operator and sizes the operator.
-fn fitting(caption: String, room: usize) -> String {
+fn fitting(caption: &str, room: usize) -> String {
     if caption.width() <= room {
-        return caption;
+        return caption.to_owned();
     }
-    match caption.split_once(' ') {
-        Some((operator, sizes)) if sizes.contains('×') => operator.to_owned(),
-        Some((_, role)) if role.width() <= room => role.to_owned(),
-        _ => caption,
+    let bare = caption.rsplit_once(' ').filter(|(_, sizes)| sizes.contains('×')).map_or(caption, |(bare, _)| bare);
+    match bare.split_once(' ') {
+        Some((_, role)) if bare.width() > room && role.width() <= room => role.to_owned(),
+        _ => bare.to_owned(),
     }
 }
 

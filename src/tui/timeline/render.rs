@@ -230,8 +230,7 @@ fn draw_cursor(state: &Timeline, shown: &[Row], canvas: &mut Canvas<'_>) {
             && row.line == 0
             && (row.side == state.side || ![Side::Measured, Side::Simulated].contains(&row.side));
         if is_here && row.side != Side::Blank {
-            let inverted = ratatui::style::Style::new().add_modifier(ratatui::style::Modifier::REVERSED);
-            canvas.restyle(x, y, 1, inverted);
+            canvas.invert(x, y);
         } else if canvas.is_blank(x, y) {
             canvas.text(x, y, "│", Role::Faint);
         }

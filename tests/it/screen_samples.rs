@@ -1,0 +1,122 @@
+//! The timeline of bundled samples, untouched and edited, at the sizes the screen is designed for.
+#![cfg(feature = "tui")]
+
+use std::sync::Arc;
+
+use ratatui::layout::Size;
+use retime::session::sample;
+use retime::tui::{Depth, ScriptedScreen, Style};
+use retime_core::graph::BuildOptions;
+use retime_core::scenario::Scenario;
+
+use crate::support::engine;
+
+const SIZES: [(u16, u16); 4] = [(40, 10), (80, 24), (120, 40), (200, 60)];
+/// An edit that no cost model has a say in, so that pictures do not change with one.
+const EDIT: &str = "scale kind=kernel x0.5";
+
+fn open(name: &str, (width, height): (u16, u16), steps: &[&str]) -> ScriptedScreen {
+    let engine = engine();
+    let loaded = sample::find(name).unwrap().load(&engine, &BuildOptions::default()).unwrap();
+    let scenario = Scenario::parse(steps.iter().copied()).unwrap();
+    let style = Style { depth: Depth::True, ..Style::plain() };
+    let mut screen = ScriptedScreen::new(Arc::clone(&engine), vec![loaded], &scenario, &style, Size { width, height });
+    screen.settle();
+    screen
+}
+
+fn text(screen: &ScriptedScreen) -> String {
+    let buffer = screen.draw();
+    let row = |y: u16| (0..buffer.area.width).map(|x| buffer[(x, y)].symbol()).collect::<String>();
+    (0..buffer.area.height).map(|y| row(y).trim_end().to_owned()).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn the_timeline_untouched_and_edited_at_every_size() {
+    for (name, sizes) in
+        [("vgg13-train-h100", &SIZES[..]), ("dlrm-v100x8", &SIZES[2..3]), ("bert-small-h100", &SIZES[2..3])]
+    {
+        for &size in sizes {
+            for (state, steps) in [("untouched", &[][..]), ("edited", &[EDIT][..])] {
+                let screen = open(name, size, steps);
+                insta::assert_snapshot!(format!("{name}_{state}_{}x{}", size.0, size.1), text(&screen));
+            }
+        }
+    }
+}
+
+#[test]
+fn header_ribbon_and_drawing_say_the_same() {
+    for steps in [&[][..], &[EDIT][..]] {
+        let shown = text(&open("vgg13-train-h100", (200, 60), steps));
+        let after = shown.lines().nth(1).unwrap().split(" ms").nth(steps.len()).unwrap().rsplit(' ').next().unwrap();
+        let ribbon = shown.lines().nth(2 + steps.len()).unwrap();
+        assert!(ribbon.trim_end().ends_with(&format!("{after} ms")), "{after} in {ribbon}");
+        assert!(shown.contains(&format!("{after} ms")) && shown.contains('┊'), "{shown}");
+    }
+}
+
+#[test]
+fn the_smallest_screen_takes_an_edit_a_batch_a_device_and_leaves() {
+    let mut screen = open("vgg13-train-h100", (40, 10), &[]);
+    for (keys, shown) in [
+        (":scale kind=kernel x0.5<enter>", "▶"),
+        ("b", "batch size"),
+        ("<esc>g", "swap the GPU"),
+        ("<esc>j", "no room"),
+    ] {
+        screen.press(keys).unwrap();
+        screen.settle();
+        assert!(text(&screen).contains(shown), "{keys}: no {shown:?} in\n{}", text(&screen));
+    }
+    screen.press("Qy").unwrap();
+    screen.settle();
+    assert!(screen.has_quit);
+}
+
+#[test]
+fn a_family_is_looked_at_by_key_and_by_mouse_and_hidden_by_the_legend() {
+    let mut screen = open("vgg13-train-h100", (120, 40), &[]);
+    let before = text(&screen);
+    screen.press("]").unwrap();
+    screen.settle();
+    assert!(text(&screen).contains("conv only") && text(&screen).contains('░'), "{}", text(&screen));
+    screen.press("[").unwrap();
+    screen.settle();
+    screen.press("<click:15,2>").unwrap();
+    screen.settle();
+    assert!(text(&screen).contains("conv only"), "{}", text(&screen));
+    screen.press("<click:15,2>").unwrap();
+    screen.settle();
+    let shown = text(&screen);
+    assert_eq!(shown.lines().nth(6), before.lines().nth(6), "a second click looks at all again");
+    let (y, line) = shown.lines().enumerate().filter(|(_, line)| line.contains("■ conv  ■")).last().unwrap();
+    let x = line[..line.find("■ conv  ■").unwrap()].chars().count();
+    screen.press(&format!("<click:{x},{y}>")).unwrap();
+    screen.settle();
+    assert!(text(&screen).contains("conv hidden"), "{}", text(&screen));
+}
+
+#[test]
+fn a_drag_on_the_ruler_is_a_range_and_one_on_the_minimap_goes_along() {
+    let mut screen = open("vgg13-train-h100", (120, 40), &[]);
+    screen.press("<drag:40,4,60,4>").unwrap();
+    screen.settle();
+    assert!(text(&screen).contains("range of "), "{}", text(&screen));
+    let ruler = |screen: &ScriptedScreen| text(screen).lines().nth(4).map(str::to_owned);
+    let whole = ruler(&screen);
+    screen.press("z").unwrap();
+    let zoomed = ruler(&screen);
+    assert_ne!(zoomed, whole);
+    screen.press("<drag:40,5,90,5>").unwrap();
+    assert_ne!(ruler(&screen), zoomed);
+}
+
+#[test]
+fn the_line_between_steps_and_view_is_dragged() {
+    let mut screen = open("vgg13-train-h100", (200, 60), &[]);
+    let edge = |screen: &ScriptedScreen| text(screen).lines().nth(3).unwrap().chars().position(|c| c == '┬');
+    assert_eq!(edge(&screen), Some(43));
+    screen.press("<drag:43,20,60,20>").unwrap();
+    assert_eq!(edge(&screen), Some(60));
+}

@@ -136,8 +136,10 @@ impl DensityIndex {
         density.queues = queues(graph, &density);
         if let Times::Simulated(resolved, schedule) = times {
             density.memory = memory_simulated(resolved, schedule, shift);
-            let copies = Copies::of(graph);
-            density.kernels = kernels::sums(graph, resolved, &density, |node| copies.step(node) == CopyStep::Chosen);
+            // Device work of the step lies between the end of the step before and its own.
+            let end = density.period.start + iteration_figures(loaded, outcome).0;
+            let is_chosen = |task: &Task| task.measured_start >= end - graph.measured && task.measured_end() <= end;
+            density.kernels = kernels::sums(graph, resolved, &density, is_chosen);
         }
         density
     }

@@ -4,7 +4,7 @@ use rustc_hash::FxHashMap;
 
 use crate::tui::canvas::{Canvas, cut};
 use crate::tui::theme::Role;
-use retime_core::graph::{ExecutionGraph, NodeId, Task};
+use retime_core::graph::{ExecutionGraph, Task};
 use retime_core::intern::NameId;
 use retime_core::scenario::Resolved;
 use retime_core::units::{DurNs, Percent};
@@ -35,7 +35,7 @@ pub fn sums(
     graph: &ExecutionGraph,
     resolved: &Resolved,
     simulated: &DensityIndex,
-    is_chosen: impl Fn(NodeId) -> bool,
+    is_chosen: impl Fn(&Task) -> bool,
 ) -> Vec<KernelSum> {
     let mut sums: FxHashMap<(NameId, NameId, NameId), KernelSum> = FxHashMap::default();
     let length = |item| simulated.times(item).map_or(DurNs::ZERO, |(start, end)| end.since(start));
@@ -52,7 +52,7 @@ pub fn sums(
     };
     for node in graph.tasks.node_indices() {
         let task = &graph.tasks[node];
-        if task.kind.is_device() && is_chosen(node) {
+        if task.kind.is_device() && is_chosen(task) {
             let (operator, module) = layer(task);
             add((task.name, operator, module), Item::Task(node), task.measured);
         }

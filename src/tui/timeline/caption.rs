@@ -65,7 +65,9 @@ fn of_kernel(graph: &ExecutionGraph, task: &Task, name: &str) -> String {
 /// An operator's name without that of the library, in the field's short form.
 fn operator_name(name: &str) -> Cow<'_, str> {
     const LIBRARIES: [&str; 4] = ["cudnn_", "miopen_", "native_", "mkldnn_"];
-    const SHORT: [(&str, &str); 5] = [
+    const SHORT: [(&str, &str); 7] = [
+        ("max_pool2d_with_indices", "max_pool"),
+        ("max_pool2d_with_indices_backward", "max_pool bwd"),
         ("convolution_backward_input", "conv dgrad"),
         ("convolution_backward_weight", "conv wgrad"),
         ("convolution_backward", "conv bwd"),
@@ -74,7 +76,11 @@ fn operator_name(name: &str) -> Cow<'_, str> {
     ];
     let name = name.trim_matches('_');
     let name = LIBRARIES.iter().find_map(|library| name.strip_prefix(library)).unwrap_or(name);
-    SHORT.iter().find(|(long, _)| *long == name).map_or(name, |(_, short)| short).into()
+    match (SHORT.iter().find(|(long, _)| *long == name), name.strip_suffix("_backward")) {
+        (Some((_, short)), _) => (*short).into(),
+        (None, Some(forward)) => format!("{forward} bwd").into(),
+        (None, None) => name.into(),
+    }
 }
 
 /// What a kernel does for its layer.
@@ -167,6 +173,19 @@ mod tests {
         ];
         for (name, short) in cases {
             assert_eq!(kernel_name(name), short);
+        }
+    }
+
+    #[test]
+    fn operators_go_by_their_short_names() {
+        let cases = [
+            ("cudnn_convolution_backward_weight", "conv wgrad"),
+            ("max_pool2d_with_indices_backward", "max_pool bwd"),
+            ("threshold_backward", "threshold bwd"),
+            ("add_", "add"),
+        ];
+        for (name, short) in cases {
+            assert_eq!(operator_name(name), short);
         }
     }
 }

@@ -229,9 +229,11 @@ fn host_work(graph: &ExecutionGraph, tasks: &[(TimeNs, TimeNs)]) -> Vec<Vec<Inte
     hosts
 }
 
-/// Which lanes have a task that lies elsewhere than measured by more than a small part of the iteration.
+/// Which lanes have a task that lies elsewhere than measured by more than a small part of the iteration, or device work that
+/// takes another time.
 fn changed(times: Times<'_>, tasks: &[(TimeNs, TimeNs)], lanes: usize, iteration: DurNs) -> Vec<bool> {
     const SEEN: f64 = 0.005;
+    const OTHER: f64 = 0.01;
     let mut changed = vec![false; lanes];
     let Times::Simulated(resolved, _) = times else { return changed };
     let graph = &*resolved.graph;
@@ -240,7 +242,9 @@ fn changed(times: Times<'_>, tasks: &[(TimeNs, TimeNs)], lanes: usize, iteration
         let task = &graph.tasks[node];
         let (start, end) = tasks[node.index()];
         let is_moved = task.measured_start.since(start).abs() > seen || task.measured_end().since(end).abs() > seen;
-        if task.kind.is_work() && task.measured > DurNs::ZERO && is_moved {
+        let change = (end.since(start) - task.measured).abs();
+        let is_other = task.kind.is_device() && change > task.measured.scale(OTHER);
+        if task.kind.is_work() && task.measured > DurNs::ZERO && (is_moved || is_other) {
             changed[task.lane.0 as usize] = true;
             changed[times.lane(graph, node).0 as usize] = true;
         }

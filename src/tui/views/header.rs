@@ -185,7 +185,9 @@ fn iteration(work: &Workspace, words: Words) -> Pieces {
     pieces.push((after.to_string(), Role::Strong));
     let percent = (factor - 1.0) * 100.0;
     let digits = usize::from(percent.abs() < 10.0);
-    pieces.push((format!("  {percent:+.digits$} %").replace('-', "−"), role));
+    let changed =
+        if percent.abs() < 0.05 { "±0 %".to_owned() } else { format!("{percent:+.digits$} %").replace('-', "−") };
+    pieces.push((format!("  {changed}"), role));
     if words == Words::Least {
         return pieces;
     }

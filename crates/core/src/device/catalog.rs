@@ -102,11 +102,13 @@ impl Catalog {
     }
 
     /// The device that a driver or profiler recorded as `recorded`, e.g. `NVIDIA H100 80GB HBM3` or
-    /// `AMD Instinct MI300X VF`: the one whose longest recorded name occurs in it.
+    /// `AMD Instinct MI300X VF`: the one whose longest recorded name occurs in it, or its own name, which exports carry.
     pub fn recognise(&self, recorded: &str) -> Option<&Arc<DeviceProfile>> {
         let recorded = recorded.to_lowercase();
         let longest = |device: &DeviceProfile| {
-            device.recorded_as.iter().filter(|name| contains_word(&recorded, name)).map(String::len).max()
+            let own = device.name.to_lowercase();
+            let names = device.recorded_as.iter().chain([&own]);
+            names.filter(|name| contains_word(&recorded, name)).map(String::len).max()
         };
         let best = self.devices.values().filter_map(|device| longest(device).map(|length| (length, device)));
         best.max_by_key(|&(length, _)| length).map(|(_, device)| device)

@@ -3,6 +3,7 @@
 //! Knows no screen and no command line; both are built on it.
 
 mod advise;
+mod board;
 mod communication;
 mod compare;
 mod error;
@@ -29,6 +30,7 @@ pub use retime_core::engine::{
 pub use retime_core::memory::{KindBytes, MemorySummary, RankMemorySummary};
 
 pub use advise::{Advice, AdvisedOption, Goal, Sensitivity, advise, advise_live, alike, parse_target};
+pub use board::{Change, Section, Trial, Trials, candidates, number_of, put};
 pub use communication::{CollectiveReport, Communication, LateReason, Participation, RankReport};
 pub use compare::{
     Column, ComparedKind, ComparedRow, Comparison, ComparisonTable, ComparisonTableRow, Contribution, DiffStatus,

@@ -262,7 +262,6 @@ impl App {
     /// The areas of a screen of `size`; `None` when it is too small.
     pub fn regions_of(&self, size: Size) -> Option<Regions> {
         let wanted = Wanted {
-            strip: matches!(self.overlay, Some(Overlay::Batch(_))),
             steps: self.focus == Focus::Scenario,
             ribbon: self.workspace().map_or(1, ribbon::height),
             list: self.list_width,

@@ -5,7 +5,7 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use retime_core::scenario::Scenario;
 
 use super::app::App;
-use super::command::{CommandResult, moved, recorded, run_line, set_batch};
+use super::command::{CommandResult, moved, run_line};
 use super::effect::Effect;
 use super::overlay::{Overlay, Prompt, Purpose, complete};
 use super::theme::Theme;
@@ -15,7 +15,6 @@ pub fn overlay_key(app: &mut App, key: KeyEvent) -> CommandResult {
     let is_cancel = key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL);
     let Some(overlay) = app.overlay.take() else { return Ok(Vec::new()) };
     match overlay {
-        Overlay::Batch(slider) => slider_key(app, slider, key),
         Overlay::Prompt(_) if key.code == KeyCode::Esc || is_cancel => Ok(cancel_preview(app)),
         Overlay::Picker(picker) if key.code == KeyCode::Esc || is_cancel => {
             app.theme = picker.theme_before.unwrap_or_else(|| app.theme.clone());
@@ -217,35 +216,4 @@ fn picker_key(app: &mut App, mut picker: super::overlay::Picker, key: KeyEvent) 
     }
     app.overlay = Some(Overlay::Picker(picker));
     Ok(Vec::new())
-}
-
-/// Every change is in force at once; enter keeps it, esc goes back to the size before.
-fn slider_key(app: &mut App, mut slider: super::overlay::Slider, key: KeyEvent) -> CommandResult {
-    match key.code {
-        KeyCode::Left | KeyCode::Char('h') => slider.slide(false),
-        KeyCode::Right | KeyCode::Char('l') => slider.slide(true),
-        KeyCode::Up | KeyCode::Char('k' | '+') => slider.nudge(true),
-        KeyCode::Down | KeyCode::Char('j' | '-') => slider.nudge(false),
-        KeyCode::Char(digit @ '0'..='9') => slider.digit(digit),
-        KeyCode::Backspace => slider.erase(),
-        KeyCode::Enter | KeyCode::Char('b') => {
-            release(app);
-            return Ok(recorded(app, &format!("batch {}", slider.size)).into_iter().collect());
-        }
-        KeyCode::Esc | KeyCode::Char('q') => {
-            let effects = set_batch(app, slider.opened)?;
-            release(app);
-            return Ok(effects);
-        }
-        _ => {}
-    }
-    let effects = set_batch(app, slider.size);
-    app.overlay = Some(Overlay::Batch(slider));
-    effects
-}
-
-fn release(app: &mut App) {
-    if let Some(work) = app.workspace_mut() {
-        work.history.release();
-    }
 }

@@ -23,8 +23,6 @@ const DETAILS: u16 = 52;
 /// What is to be shown beside the view.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
-    /// The batch slider, which needs more room than details.
-    pub strip: bool,
     /// The list of steps, also where it has no column of its own.
     pub steps: bool,
     /// Rows of the ribbon.
@@ -48,7 +46,7 @@ pub struct Regions {
     pub view: Rect,
     /// The line above the details.
     pub details_rule: Rect,
-    /// What is selected, or the batch slider.
+    /// What is selected.
     pub details: Rect,
     /// The views and the keys that help.
     pub bar: Rect,
@@ -67,7 +65,7 @@ pub fn regions(size: Size, wanted: Wanted) -> Option<Regions> {
     let bar = row(size.height - 1, 1);
     let body = row(titles.bottom(), bar.y - titles.bottom());
     if size.width < LEAST.width || size.height < LEAST.height {
-        let said = if wanted.strip { body.height } else { 2 };
+        let said = 2;
         let view = Rect { height: body.height - said, ..body };
         let details = row(view.bottom(), said);
         let details_rule = Rect { height: 0, ..details };
@@ -83,13 +81,13 @@ pub fn regions(size: Size, wanted: Wanted) -> Option<Regions> {
             is_bare: true,
         });
     }
-    let has_column = size.width >= WITH_DETAILS.width && size.height >= WITH_DETAILS.height && !wanted.strip;
+    let has_column = size.width >= WITH_DETAILS.width && size.height >= WITH_DETAILS.height;
     let (middle, details_rule, details) = if has_column {
         let x = size.width - DETAILS;
         let details = Rect::new(x, body.y, DETAILS, body.height);
         (Rect { width: x - 1, ..body }, Rect::new(x, titles.y, DETAILS, 1), details)
     } else {
-        let details = row(bar.y - details_height(size, wanted.strip), details_height(size, wanted.strip));
+        let details = row(bar.y - details_height(size), details_height(size));
         let rule = row(details.y - 1, 1);
         (Rect { height: rule.y - body.y, ..body }, rule, details)
     };
@@ -105,13 +103,10 @@ pub fn regions(size: Size, wanted: Wanted) -> Option<Regions> {
     Some(Regions { header, ribbon, scenario, titles, view, details_rule, details, bar, is_bare: false })
 }
 
-fn details_height(size: Size, wants_strip: bool) -> u16 {
+fn details_height(size: Size) -> u16 {
     match size.height {
-        20..=27 if wants_strip => 6,
         0..=27 => 2,
-        28..=44 if wants_strip => 9,
         28..=44 => 4,
-        _ if wants_strip => 12,
         _ => 8,
     }
 }
@@ -122,8 +117,7 @@ mod tests {
 
     fn all_wanted() -> impl Iterator<Item = Wanted> {
         let flags = [false, true];
-        let pairs = flags.into_iter().flat_map(move |strip| flags.map(|steps| (strip, steps)));
-        pairs.flat_map(|(strip, steps)| [1, 2].map(|ribbon| Wanted { strip, steps, ribbon, list: None }))
+        flags.into_iter().flat_map(|steps| [1, 2].map(|ribbon| Wanted { steps, ribbon, list: None }))
     }
 
     #[test]

@@ -16,16 +16,13 @@ impl App {
 
     /// Left and right in the open view.
     pub fn move_sideways(&mut self, by: isize) -> CommandResult {
-        if self.focus == Focus::View {
-            self.view.sideways(self, by);
-        }
-        Ok(Vec::new())
+        if self.focus == Focus::View { self.view.sideways(self, by) } else { Ok(Vec::new()) }
     }
 
     /// Up and down: in the open view, or between steps of the scenario.
     pub fn move_vertically(&mut self, by: isize) -> CommandResult {
         match self.focus {
-            Focus::View => self.view.vertical(self, by),
+            Focus::View => return Ok(self.view.vertical(self, by)),
             Focus::Scenario => {
                 let step = self.workspace().map_or(0, |work| work.step);
                 self.choose_step(step.saturating_add_signed(by) + 1);
@@ -111,10 +108,13 @@ impl App {
         if let Some(effects) = self.workspace_mut().and_then(|work| view.stop(work)) {
             return Ok(effects);
         }
-        if !self.is_at_root() {
+        if self.focus != Focus::View {
             self.focus = Focus::View;
-            self.view = &views::Timeline;
             return Ok(Vec::new());
+        }
+        if !self.is_at_root() {
+            let parent = self.workspace().map_or(views::ALL[0], |work| view.parent(work));
+            return Ok(views::show(self, parent));
         }
         super::command::run_line(self, "quit")
     }

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use crossterm::event::{KeyEvent, KeyEventKind, MouseEvent};
+use crossterm::event::{KeyEvent, KeyEventKind, KeyModifiers, MouseEvent};
 use ratatui::layout::Size;
 
 use crate::session::{Outcome, SavedSession, StepOutcome};
 use retime_core::scenario::{EffectKind, Scenario};
 
-use super::app::App;
+use super::app::{App, Focus};
 use super::command::{self, run_line};
 use super::effect::Effect;
 use super::input::{overlay_key, overlay_paste};
@@ -168,12 +168,21 @@ fn key_pressed(app: &mut App, key: KeyEvent) -> command::CommandResult {
     if app.overlay.is_some() {
         return overlay_key(app, key);
     }
+    let view = app.view;
+    let is_plain = !key.modifiers.intersects(KeyModifiers::CONTROL | KeyModifiers::ALT);
+    if is_plain
+        && app.focus == Focus::View
+        && let Some(ran) = view.type_key(app, key)
+    {
+        return ran;
+    }
     let press = KeyPress::from(key);
     let Some(line) = app.keymap.get(app.pane(), press).map(str::to_owned) else {
         return Ok(Vec::new());
     };
     let name = line.split(' ').next().unwrap_or("");
-    if app.regions().is_bare && !views::BARE_COMMANDS.iter().any(|&(taken, _)| taken == name) {
+    let is_shown = app.shows(&views::board::WhatIf) || !app.regions().is_bare;
+    if !is_shown && !views::BARE_COMMANDS.iter().any(|&(taken, _)| taken == name) {
         return Err("there is no room for a view to do that in".to_owned());
     }
     run_line(app, &line)

@@ -287,6 +287,11 @@ impl Workspace {
         }
     }
 
+    /// The view whose table was open last.
+    pub fn table_of(&self) -> &'static str {
+        self.table_of
+    }
+
     /// Keeps the chosen step within the scenario.
     pub fn clamp_step(&mut self) {
         self.step = self.step.min(self.history.current().steps.len().saturating_sub(1));

@@ -174,6 +174,10 @@ fn what_explains_a_number_at_every_size() {
         ("why_kernel", "/relu_kernel<enter>W"),
         ("why_header", "W"),
         ("gaps_closed", "3"),
+        ("board", "t"),
+        ("board_kernels", "tj<tab>"),
+        ("board_batch", "b96"),
+        ("board_devices", "g"),
         ("why_gap", "3W"),
         ("tree", "4E"),
         ("arrow_off_screen", "/softmax_kernel<enter>f"),
@@ -391,9 +395,9 @@ fn every_key_does_in_every_view_what_the_help_says() {
         ("?", "keys"),
         (":", "enter runs"),
         ("<C-p>", "find a command"),
-        ("b", "batch"),
-        ("g", "swap the GPU for"),
-        ("t", "try an edit"),
+        ("b", "resize-batch 64 ◂"),
+        ("g", "H200"),
+        ("t", "type to filter"),
         ("I", "iteration · median"),
         ("W", "why this number"),
         ("<f2>", "messages"),
@@ -597,7 +601,7 @@ fn leaving_with_edits_asks_first() {
 }
 
 #[test]
-fn esc_takes_the_batch_slider_back() {
+fn esc_takes_back_what_the_board_previews() {
     let mut screen = open((120, 40));
     let untouched = text(&screen);
     play(&mut screen, "b<right><right><right><esc><C-l>");

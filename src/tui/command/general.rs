@@ -100,6 +100,10 @@ pub(super) const COMMANDS: &[Command] = &[
         help: "switch between the view and the scenario's steps",
         keys: &[(Everywhere, "tab"), (Everywhere, "S-tab")],
         run: |app, _| {
+            let view = app.view;
+            if app.focus == Focus::View && app.workspace_mut().is_some_and(|work| view.tab(work)) {
+                return Ok(Vec::new());
+            }
             app.focus = if app.focus == Focus::View { Focus::Scenario } else { Focus::View };
             Ok(Vec::new())
         },

@@ -23,7 +23,6 @@ use super::views::ALL;
 pub use files::take;
 pub use pointer::click;
 pub use ribbon::choose_family;
-pub use scenario::set_batch;
 pub use timeline::toggle_family;
 pub use views::named;
 
@@ -49,11 +48,13 @@ pub enum Pane {
     Tables,
     /// Scenarios and traces side by side.
     Compare,
+    /// The what-if board.
+    Board,
 }
 
 impl Pane {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Everywhere,
         Self::Timeline,
         Self::Scenario,
@@ -62,6 +63,7 @@ impl Pane {
         Self::Sweep,
         Self::Tables,
         Self::Compare,
+        Self::Board,
     ];
 
     /// Its name in `keymap.toml`.
@@ -75,6 +77,7 @@ impl Pane {
             Self::Sweep => "sweep",
             Self::Tables => "tables",
             Self::Compare => "compare",
+            Self::Board => "board",
         }
     }
 

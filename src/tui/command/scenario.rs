@@ -4,8 +4,9 @@ use super::Pane::{Everywhere, Scenario as OnSteps};
 use super::{Argument, Command, CommandResult, Kind, moved};
 use crate::tui::app::{App, Focus};
 use crate::tui::message::Message;
-use crate::tui::overlay::{Overlay, Picker, Prompt, Purpose, Slider};
+use crate::tui::overlay::{Overlay, Prompt, Purpose};
 use crate::tui::views::Timeline;
+use crate::tui::views::board::{self, Among};
 use retime_core::scenario::{Scenario, Step, parse_step};
 
 pub(super) const COMMANDS: &[Command] = &[
@@ -29,7 +30,7 @@ pub(super) const COMMANDS: &[Command] = &[
         name: "try",
         aliases: &["add", "step"],
         argument: Argument::Optional(Kind::Step, "STEP"),
-        help: "choose an edit to try from a list",
+        help: "add an edit; alone shows all that apply, tried, best first",
         keys: &[(Everywhere, "t")],
         run: try_edit,
     },
@@ -154,8 +155,8 @@ pub fn add_line(app: &mut App, line: &str) -> CommandResult {
     Ok(ran)
 }
 
-/// Puts `size` in force as the batch size, in place of an earlier size; a part of a drag of the slider.
-pub fn set_batch(app: &mut App, size: u64) -> CommandResult {
+/// Puts `size` in force as the batch size, in place of an earlier size.
+fn set_batch(app: &mut App, size: u64) -> CommandResult {
     let step = parse_step(&format!("resize-batch {size}")).map_err(|error| error.to_string())?;
     edited(app, |work| {
         let mut scenario = Scenario::clone(work.history.current());
@@ -189,17 +190,14 @@ fn batch(app: &mut App, size: &str) -> CommandResult {
         return Err(format!("`{size}` is no batch size: a whole number from 1"));
     }
     let work = app.workspace().ok_or("no trace is open yet")?;
-    let current = work.batch().ok_or_else(|| work.loaded.graph.why_no_batch())?;
-    app.overlay = Some(Overlay::Batch(Slider::new(current)));
-    Ok(app.workspace_mut().map(crate::tui::workspace::Workspace::start_batch_sweep).unwrap_or_default())
+    work.batch().ok_or_else(|| work.loaded.graph.why_no_batch())?;
+    board::open(app, Among::Batches)
 }
 
 fn gpu(app: &mut App, device: &str) -> CommandResult {
     const NAME: &str = "swap-gpu ";
     if device.is_empty() {
-        let picker = Picker::devices(app).ok_or("no trace is open yet")?;
-        app.overlay = Some(Overlay::Picker(picker));
-        return Ok(Vec::new());
+        return board::open(app, Among::Devices);
     }
     let step = read(app, &format!("{NAME}{device}")).map_err(|error| moved(error, -(NAME.len() as isize)))?;
     edited(app, |work| {
@@ -219,8 +217,7 @@ fn try_edit(app: &mut App, line: &str) -> CommandResult {
     if !line.is_empty() {
         return add_line(app, line);
     }
-    app.overlay = Some(Overlay::Picker(Picker::transforms()));
-    Ok(Vec::new())
+    board::open(app, Among::All)
 }
 
 fn undo(app: &mut App, _: &str) -> CommandResult {

@@ -1,17 +1,15 @@
-//! What lies over the screen and takes the keys: prompt, lists to pick from, help, messages, questions, the slider.
+//! What lies over the screen and takes the keys: prompt, lists to pick from, help, messages, questions.
 
 mod completion;
 mod picker;
 mod prompt;
 mod render;
-mod slider;
 mod terms;
 
 pub use completion::complete;
 pub use picker::Picker;
 pub use prompt::{Prompt, Purpose};
 pub use render::render;
-pub use slider::Slider;
 
 /// One of them.
 #[derive(Debug)]
@@ -37,8 +35,6 @@ pub enum Overlay {
     },
     /// A question.
     Confirm(Confirm),
-    /// The batch slider.
-    Batch(Slider),
 }
 
 /// A question with yes or no.

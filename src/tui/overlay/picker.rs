@@ -14,7 +14,7 @@ use crate::tui::views::signed_percent;
 use crate::tui::workspace::Workspace;
 use retime_core::graph::IterationChoice;
 use retime_core::graph::iteration::{self, Step};
-use retime_core::scenario::grammar::Knob;
+use retime_core::scenario::grammar::{Grammar, Knob};
 use retime_core::scenario::named::UNNAMED;
 use retime_core::units::DurNs;
 
@@ -90,31 +90,19 @@ impl Picker {
             hint: app.keymap.keys_of(command.name, Some(pane)).into_iter().take(2).collect::<Vec<_>>().join(" "),
             line: command.name.to_owned(),
         });
-        let entries = commands.chain(Self::transforms().entries).collect();
+        let entries = commands.chain(Self::transforms()).collect();
         Self::new("find a command", entries)
     }
 
-    /// All edits, each with an example at the prompt.
-    pub fn transforms() -> Self {
-        let entries = retime_core::scenario::transforms().iter().map(|spec| Entry {
+    /// All edits, each to be completed at the prompt.
+    fn transforms() -> Vec<Entry> {
+        let entry = |spec: &Grammar| Entry {
             label: spec.usage(),
             help: spec.help.to_owned(),
             hint: String::new(),
             line: format!("{} ", spec.name),
-        });
-        Self::new("try an edit", entries.collect())
-    }
-
-    /// The catalog's devices.
-    pub fn devices(app: &App) -> Option<Self> {
-        let here = app.workspace()?.loaded.device_names();
-        let entry = |(id, about): &(String, String)| Entry {
-            label: id.clone(),
-            help: about.clone(),
-            hint: if here.contains(id) { "traced on".to_owned() } else { String::new() },
-            line: format!("gpu {id}"),
         };
-        Some(Self::new("swap the GPU for", app.devices.iter().map(entry).collect()))
+        retime_core::scenario::transforms().iter().map(entry).collect()
     }
 
     /// What a sweep can vary; a selector is typed at the prompt.

@@ -1,14 +1,12 @@
 //! Draws what lies over the screen.
 
-use ratatui::layout::Rect;
 use unicode_width::UnicodeWidthStr;
 
 use crate::tui::app::App;
 use crate::tui::canvas::{Canvas, wrap};
-use crate::tui::layout::Regions;
 use crate::tui::theme::Role;
 use crate::tui::views::messages;
-use crate::tui::views::{help, strip, why};
+use crate::tui::views::{help, why};
 
 use super::{Confirm, Overlay, Picker, Prompt, complete};
 
@@ -16,7 +14,7 @@ use super::{Confirm, Overlay, Picker, Prompt, complete};
 const MOST_COMPLETIONS: usize = 8;
 
 /// Draws the open overlay, if there is one, over the whole screen.
-pub fn render(app: &App, regions: &Regions, canvas: &mut Canvas<'_>) {
+pub fn render(app: &App, canvas: &mut Canvas<'_>) {
     match &app.overlay {
         None => {}
         Some(Overlay::Prompt(prompt)) => draw_prompt(app, prompt, canvas),
@@ -33,10 +31,6 @@ pub fn render(app: &App, regions: &Regions, canvas: &mut Canvas<'_>) {
         Some(Overlay::Why { scroll }) => {
             let mut area = boxed(canvas, 110, u16::MAX, "why this number", "↑↓ scroll · esc closes");
             why::render(app, *scroll, &mut area);
-        }
-        Some(Overlay::Batch(slider)) => {
-            let Rect { x, y, width, height } = regions.details;
-            strip::render(app, slider, &mut canvas.part(x, y, width, height));
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::session::{Advice, AdvisedOption, Outcome, Sharding, Sweep, SweepRun, advise_live};
+use crate::session::{Advice, AdvisedOption, Outcome, Sharding, Sweep, SweepRun, Trials, advise_live};
 use retime_core::scenario::tables::Sharder;
 
 use crate::tui::timeline::DensityIndex;
@@ -18,6 +18,7 @@ impl Trace {
         match &job.analysis {
             Analysis::Evaluate => self.evaluate(job),
             Analysis::Gains(lines) => self.gains(job, lines),
+            Analysis::Board(lines) => self.board(job, lines),
             Analysis::Sweep(sweep) => self.sweep(job, sweep),
             Analysis::Plans => self.plans(job),
             Analysis::Search => self.search(job),
@@ -55,6 +56,19 @@ impl Trace {
             }
             let gain = self.host.engine.gain(&self.loaded, &outcome, line);
             self.found(job, Finding::Gain(line.clone(), gain));
+        }
+    }
+
+    /// Tries as many edits at a time as there are cores; a board that is overtaken goes on later with those that are left.
+    fn board(&self, job: &Job, lines: &[String]) {
+        let board = Trials::new(&self.host.engine, &self.loaded, &job.scenario);
+        let at_once = rayon::current_num_threads().max(1);
+        for (round, some) in lines.chunks(at_once).enumerate() {
+            if self.queue.is_overtaken(&job.analysis) {
+                let analysis = Analysis::Board(lines[round * at_once..].to_vec());
+                return self.queue.resume(Job { analysis, ..job.clone() });
+            }
+            self.found(job, Finding::Trials(board.try_all(some)));
         }
     }
 

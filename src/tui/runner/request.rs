@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::session::{Advice, ExportFormat, Loaded, Outcome, ShardingPlan, Sweep, SweepPoint};
+use crate::session::{Advice, ExportFormat, Loaded, Outcome, ShardingPlan, Sweep, SweepPoint, Trial};
 use retime_core::graph::{BuildOptions, IterationChoice};
 use retime_core::scenario::Scenario;
 use retime_core::trace::OpenOptions;
@@ -23,6 +23,8 @@ pub enum Analysis {
     Evaluate,
     /// What each of these steps takes off the iteration on top of it.
     Gains(Vec<String>),
+    /// What comes of each of these edits on top of it.
+    Board(Vec<String>),
     /// The iteration over the values of a knob.
     Sweep(Sweep),
     /// The traced placement of embedding tables and that of every sharder.
@@ -35,17 +37,18 @@ pub enum Analysis {
 
 impl Analysis {
     /// How many there are.
-    pub const COUNT: usize = 6;
+    pub const COUNT: usize = 7;
 
     /// Its place in the order of urgency.
     pub fn place(&self) -> usize {
         match self {
             Self::Evaluate => 0,
             Self::Gains(_) => 1,
-            Self::Sweep(_) => 2,
-            Self::Plans => 3,
-            Self::Search => 4,
-            Self::Advise(_) => 5,
+            Self::Board(_) => 2,
+            Self::Sweep(_) => 3,
+            Self::Plans => 4,
+            Self::Search => 5,
+            Self::Advise(_) => 6,
         }
     }
 }
@@ -200,6 +203,8 @@ pub enum Finding {
     },
     /// What one more step takes off the iteration.
     Gain(String, DurNs),
+    /// What came of some edits of the board.
+    Trials(Vec<Trial>),
     /// One more point of a sweep.
     Point(Box<SweepPoint>),
     /// One more placement of embedding tables; that of a search comes last.

@@ -6,11 +6,12 @@ use ratatui::layout::{Rect, Size};
 use crate::tui::app::{App, Focus};
 use crate::tui::canvas::{Canvas, cut, wrapped};
 use crate::tui::layout::{self, Regions};
-use crate::tui::overlay::{self, Overlay};
+use crate::tui::overlay;
 use crate::tui::theme::Role;
 use crate::tui::workspace::Workspace;
 use crate::tui::{ascii, loading};
 
+use super::board::WhatIf;
 use super::{bar, header, pane, ribbon, steps};
 
 /// Draws all of `app` into `area` of `buffer`.
@@ -48,7 +49,7 @@ fn draw(app: &App, regions: &Regions, canvas: &mut Canvas<'_>) {
             canvas.text(1, 1, "nothing is open", Role::Dim);
         }
     }
-    overlay::render(app, regions, canvas);
+    overlay::render(app, canvas);
 }
 
 fn part<'a>(canvas: &'a mut Canvas<'_>, area: Rect) -> Canvas<'a> {
@@ -60,7 +61,11 @@ fn draw_panes(app: &App, work: &Workspace, regions: &Regions, canvas: &mut Canva
     ribbon::render(work, &mut part(canvas, regions.ribbon));
     titles(app, work, regions, canvas);
     if regions.is_bare {
-        bare(app, regions, canvas);
+        if app.shows(&WhatIf) {
+            app.view.render(app, work, &mut part(canvas, regions.view));
+        } else {
+            bare(app, regions, canvas);
+        }
         return bar::status(app, regions, canvas);
     }
     let is_over = regions.scenario.is_some_and(|list| list.x == regions.view.x);
@@ -78,10 +83,8 @@ fn draw_panes(app: &App, work: &Workspace, regions: &Regions, canvas: &mut Canva
     }
     let mut rule = part(canvas, regions.details_rule);
     rule.rule(0, "");
-    if !matches!(app.overlay, Some(Overlay::Batch(_))) {
-        pane::title(app, work, &mut rule);
-        pane::details(app, work, &mut part(canvas, regions.details));
-    }
+    pane::title(app, work, &mut rule);
+    pane::details(app, work, &mut part(canvas, regions.details));
     bar::status(app, regions, canvas);
 }
 

@@ -2,6 +2,7 @@
 
 mod advise;
 pub mod bar;
+pub mod board;
 pub mod compare;
 mod frame;
 mod gaps;
@@ -15,7 +16,6 @@ mod ranks;
 pub mod ribbon;
 pub mod roofline;
 mod steps;
-pub mod strip;
 pub mod sweep;
 mod tables;
 mod timeline;
@@ -40,7 +40,7 @@ pub use timeline::{Timeline, legend_at};
 pub use view::{View, show};
 
 /// All views, in the order in which they are listed. The first is shown at the start, and the others lead back to it.
-pub static ALL: [&dyn View; 10] = [
+pub static ALL: [&dyn View; 11] = [
     &Timeline,
     &path::Path,
     &gaps::Gaps,
@@ -51,6 +51,7 @@ pub static ALL: [&dyn View; 10] = [
     &Compare,
     &advise::Advise,
     &ranks::Ranks,
+    &board::WhatIf,
 ];
 
 /// The view of that name.

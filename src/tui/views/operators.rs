@@ -87,11 +87,11 @@ impl View for Operators {
     }
 
     /// Into a row of the tree and out of it.
-    fn sideways(&self, app: &mut App, by: isize) {
+    fn sideways(&self, app: &mut App, by: isize) -> CommandResult {
         if let Some(work) = app.workspace_mut() {
             work.move_in_tree(by > 0);
         }
-        self.vertical(app, 0);
+        Ok(self.vertical(app, 0))
     }
 
     fn sort(&self, work: &mut Workspace, by: &str) -> CommandResult {

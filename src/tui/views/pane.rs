@@ -43,12 +43,18 @@ pub fn keys(own: &[(&'static str, String)], remark: Option<(String, Role)>, canv
     let keys: Vec<_> = own.iter().chain([&why]).map(|(key, what)| (*key, what.as_str())).collect();
     let below = hints(&keys, 0, canvas);
     let Some((text, role)) = remark else { return };
-    let (width, room) = (canvas.width().saturating_sub(2) as usize, canvas.height().saturating_sub(below) as usize);
-    let mut lines = wrap(&text, width);
+    let (width, height) = (canvas.width(), canvas.height().saturating_sub(below));
+    flowing(&text, role, &mut canvas.part(0, below, width, height));
+}
+
+/// A text over as many lines as there are, cut at the end.
+pub fn flowing(text: &str, role: Role, canvas: &mut Canvas<'_>) {
+    let (width, room) = (canvas.width().saturating_sub(2) as usize, canvas.height() as usize);
+    let mut lines = wrap(text, width);
     if let Some(last) = room.checked_sub(1).filter(|_| lines.len() > room) {
         lines[last] = format!("{} …", cut(&lines[last], width.saturating_sub(2)));
     }
-    for (line, y) in lines.iter().take(room).zip(below..) {
+    for (line, y) in lines.iter().take(room).zip(0..) {
         canvas.text(1, y, line, role);
     }
 }

@@ -11,7 +11,7 @@ use crate::session::{
 };
 use crate::tui::app::App;
 use crate::tui::canvas::Canvas;
-use crate::tui::command::{Argument, Command, Pane};
+use crate::tui::command::{Argument, Command, CommandResult, Pane};
 use crate::tui::effect::Effect;
 use crate::tui::runner::Finding;
 use crate::tui::table::{Column, Open, Table, TableRow, value};
@@ -89,10 +89,11 @@ impl View for Sweep {
     }
 
     /// Along the columns of a map.
-    fn sideways(&self, app: &mut App, by: isize) {
+    fn sideways(&self, app: &mut App, by: isize) -> CommandResult {
         if let Some(work) = app.workspace_mut() {
             grid::step_sideways(work, by);
         }
+        Ok(Vec::new())
     }
 }
 

@@ -6,6 +6,7 @@ use ratatui::layout::Rect;
 use crate::tui::app::{App, MousePress};
 use crate::tui::canvas::Canvas;
 use crate::tui::command::{Argument, Command, CommandResult, Pane, run_line};
+use crate::tui::effect::Effect;
 use crate::tui::table::Table;
 use crate::tui::theme::{Paint, Role};
 use crate::tui::timeline::{self, DensityIndex, HeadPart, Timeline as TimelineState, describe, short_name};
@@ -87,12 +88,14 @@ impl View for Timeline {
         }
     }
 
-    fn vertical(&self, app: &mut App, by: isize) {
+    fn vertical(&self, app: &mut App, by: isize) -> Vec<Effect> {
         app.with_timeline(|scene, extent, timeline| timeline.vertical(scene, extent, by));
+        Vec::new()
     }
 
-    fn sideways(&self, app: &mut App, by: isize) {
+    fn sideways(&self, app: &mut App, by: isize) -> CommandResult {
         app.with_timeline(|scene, extent, timeline| timeline.step(scene, extent, by > 0, by.unsigned_abs()));
+        Ok(Vec::new())
     }
 
     fn press(&self, app: &mut App, area: Rect, (x, y): (u16, u16), is_double: bool) -> CommandResult {

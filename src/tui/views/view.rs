@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use crossterm::event::MouseEventKind;
+use crossterm::event::{KeyEvent, MouseEventKind};
 use ratatui::layout::Rect;
 
 use crate::tui::app::{App, MousePress};
@@ -111,16 +111,39 @@ pub trait View: fmt::Debug + Sync {
     }
 
     /// Goes up or down.
-    fn vertical(&self, app: &mut App, by: isize) {
+    fn vertical(&self, app: &mut App, by: isize) -> Vec<Effect> {
         let height = app.rows_area().height;
         let count = app.rows().map_or(0, |table| table.count);
         if let Some(work) = app.workspace_mut() {
             work.table.move_by(by, count, height);
         }
+        Vec::new()
     }
 
     /// Goes left or right.
-    fn sideways(&self, _app: &mut App, _by: isize) {}
+    fn sideways(&self, _app: &mut App, _by: isize) -> CommandResult {
+        Ok(Vec::new())
+    }
+
+    /// Lets it have a key before any command; `None` where it has no use for it.
+    fn type_key(&self, _app: &mut App, _key: KeyEvent) -> Option<CommandResult> {
+        None
+    }
+
+    /// Lets it have the tab key; false where that goes to the scenario's steps.
+    fn tab(&self, _work: &mut Workspace) -> bool {
+        false
+    }
+
+    /// The view that it leads back to.
+    fn parent(&self, _work: &Workspace) -> &'static dyn View {
+        ALL[0]
+    }
+
+    /// Takes back what is shown only while it is open.
+    fn leave(&self, _app: &mut App) -> Vec<Effect> {
+        Vec::new()
+    }
 
     /// Sorts the rows by what is named, else by the next in turn.
     fn sort(&self, _work: &mut Workspace, _by: &str) -> CommandResult {
@@ -149,11 +172,13 @@ pub trait View: fmt::Debug + Sync {
 
 /// Opens `view`, at the row where the user was in it before.
 pub fn show(app: &mut App, view: &'static dyn View) -> Vec<Effect> {
+    let before = app.view;
+    let left = if before.name() == view.name() { Vec::new() } else { before.leave(app) };
     if let Some(work) = app.workspace_mut().filter(|_| view.name() != ALL[0].name()) {
         work.change_table(view.name());
     }
     app.view = view;
     app.focus = crate::tui::app::Focus::View;
     app.fit_extent();
-    app.start_background()
+    left.into_iter().chain(app.start_background()).collect()
 }

@@ -8,7 +8,7 @@ use ratatui::layout::Rect;
 use crate::session::{Column as Side, ComparisonTableRow, Difference, Faster};
 use crate::tui::app::App;
 use crate::tui::canvas::{Canvas, cut};
-use crate::tui::command::{self, Argument, Command, Kind, Pane};
+use crate::tui::command::{self, Argument, Command, CommandResult, Kind, Pane};
 use crate::tui::effect::Effect;
 use crate::tui::table::{self, Column, Open, Table, TableRow, Value, value};
 use crate::tui::theme::Role;
@@ -79,10 +79,11 @@ impl View for Compare {
     }
 
     /// To the next column or the one before.
-    fn sideways(&self, app: &mut App, by: isize) {
+    fn sideways(&self, app: &mut App, by: isize) -> CommandResult {
         if let Some(work) = app.workspace_mut() {
             work.compare.step_sideways(by);
         }
+        Ok(Vec::new())
     }
 }
 

@@ -82,11 +82,11 @@ impl View for Roofline {
     }
 
     /// The next or the previous point in order of intensity.
-    fn sideways(&self, app: &mut App, by: isize) {
+    fn sideways(&self, app: &mut App, by: isize) -> CommandResult {
         if let Some(work) = app.workspace_mut() {
             step_sideways(work, by);
         }
-        self.vertical(app, 0);
+        Ok(self.vertical(app, 0))
     }
 
     fn press(&self, app: &mut App, area: Rect, at: (u16, u16), is_double: bool) -> CommandResult {

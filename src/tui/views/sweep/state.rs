@@ -46,12 +46,6 @@ impl Workspace {
         self.sweep.chosen.clone().or_else(|| Sweep::around("batch", self.base_batch()).ok())
     }
 
-    /// As [`start_sweep`](Self::start_sweep), over batch sizes.
-    pub fn start_batch_sweep(&mut self) -> Vec<Effect> {
-        self.sweep.chosen = self.sweep.chosen.take().filter(|sweep| sweep.knob == "batch" && sweep.across.is_none());
-        self.start_sweep()
-    }
-
     /// Asks for a sweep on top of the scenario in force; nothing when that is known already.
     pub fn start_sweep(&mut self) -> Vec<Effect> {
         let Some(sweep) = self.wanted_sweep() else { return Vec::new() };

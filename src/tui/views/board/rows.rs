@@ -1,0 +1,204 @@
+//! The rows of the board, and the kernels that the chosen edit changes.
+
+use crate::session::Trial;
+use crate::tui::canvas::Canvas;
+use crate::tui::table::{self, Column, Open, Table, TableRow, TableState, name, value};
+use crate::tui::theme::Role;
+use crate::tui::timeline::short_name;
+use crate::tui::views::signed_percent;
+use crate::tui::workspace::Workspace;
+use retime_core::device::{DeviceProfile, Precision};
+use retime_core::units::{DurNs, Percent};
+
+use super::state::{Among, BoardLine, BoardRow, BoardState};
+
+/// Columns of the bar of time.
+const BAR: u16 = 8;
+/// A share of the device's time that is not modelled below this is not worth a word.
+const NOTABLE: f64 = 0.005;
+
+fn column(title: &'static str, width: u16, is_number: bool, from_width: u16) -> Column {
+    Column { title, width, is_number, from_width }
+}
+
+/// The board as a table `width` columns wide.
+pub fn table<'a>(work: &'a Workspace, board: &'a BoardState) -> Table<'a> {
+    let lines = board.lines();
+    let is_devices = board.among == Among::Devices;
+    let mut columns = vec![column(if is_devices { "device" } else { "edit" }, 0, false, 0)];
+    if is_devices {
+        columns.extend([column("bf16 TF/s", 9, true, 70), column("GB/s", 5, true, 62), column("GiB", 5, true, 62)]);
+    }
+    columns.extend([
+        column("iteration", 9, true, 0),
+        column("per sample", 10, true, 0),
+        column("", BAR, false, 72),
+        column("memory", 11, true, 62),
+        column("gains most", 16, false, if is_devices { 104 } else { 80 }),
+        column("not modelled", 12, true, 124),
+    ]);
+    let rows = Rows { work, board };
+    Table {
+        summary: summary(board),
+        columns,
+        count: lines.len(),
+        row: Box::new(move |at| match lines.get(at) {
+            Some(BoardLine::Heading(section)) => {
+                TableRow { values: vec![value(section.name(), Role::Title)], open: Open::Nothing }
+            }
+            Some(BoardLine::Row(at)) => rows.row(&board.rows[*at]),
+            None => TableRow { values: Vec::new(), open: Open::Nothing },
+        }),
+    }
+}
+
+fn summary(board: &BoardState) -> Vec<(String, Role)> {
+    let typed = if board.typed.is_empty() {
+        ("type to filter".to_owned(), Role::Faint)
+    } else {
+        (format!("/{}_", board.typed), Role::Accent)
+    };
+    let shown = board.lines().iter().filter(|line| matches!(line, BoardLine::Row(_))).count();
+    let mut pieces = vec![typed, (format!(" · {shown} {}", if shown == 1 { "edit" } else { "edits" }), Role::Dim)];
+    if board.waiting.is_empty() {
+        let idle = board.idle();
+        if idle > 0 && board.among == Among::All {
+            pieces.push((format!(" · {idle} more change nothing here"), Role::Dim));
+        }
+    } else {
+        pieces.push((format!(" · {} more being tried", board.waiting.len()), Role::Warn));
+    }
+    if !board.stacked.is_empty() {
+        pieces.push((format!(" · stacked: {}", board.stacked.join(" + ")), Role::Accent));
+    }
+    pieces
+}
+
+struct Rows<'a> {
+    work: &'a Workspace,
+    board: &'a BoardState,
+}
+
+impl Rows<'_> {
+    fn row(&self, row: &BoardRow) -> TableRow {
+        let trial = &row.trial;
+        let is_stale = row.revision != self.board.revision;
+        let is_stacked = self.board.stacked.contains(&trial.line);
+        let role = |role: Role| if is_stale { Role::Faint } else { role };
+        let mark = if is_stacked { "+ " } else { "" };
+        let shown = self.board.turned(&trial.line).map_or_else(|| self.label(&trial.line), |to| format!("{to} …"));
+        let present = if self.work.is_present(self.board, &trial.line) { " ◂" } else { "" };
+        let named = name(format!("{mark}{shown}{present}"), role(if is_stacked { Role::Accent } else { Role::Strong }));
+        let mut values = vec![named];
+        if self.board.among == Among::Devices {
+            values.extend(self.figures(&trial.line).map(|text| value(text, Role::Text)));
+        }
+        if let Some(why) = &trial.no_effect {
+            let why = if present.is_empty() { why.clone() } else { String::new() };
+            values[0] = name(
+                format!("{}{}", values[0].text, if why.is_empty() { String::new() } else { format!(": {why}") }),
+                Role::Faint,
+            );
+        }
+        let change = trial.ratio - 1.0;
+        let better = match change {
+            _ if change.abs() < 0.001 => Role::Dim,
+            _ if change < 0.0 => Role::Good,
+            _ => Role::Bad,
+        };
+        let fits = trial.fits != Some(false);
+        let memory =
+            trial.memory_bytes.map_or(String::new(), |bytes| format!("{}{bytes}", if fits { "" } else { "! " }));
+        let most = trial.most.map_or(String::new(), |(family, gain)| format!("{family} −{gain}"));
+        let left =
+            if trial.unmodelled_share >= NOTABLE { Percent(trial.unmodelled_share).to_string() } else { String::new() };
+        values.extend([
+            value(trial.steady_ns.to_string(), role(Role::Text)),
+            value(signed_percent(change), role(better)),
+            value(bar(trial), role(better)),
+            value(memory, role(if fits { Role::Text } else { Role::Bad })),
+            value(most, role(Role::Dim)),
+            value(left, role(Role::Warn)),
+        ]);
+        TableRow { values, open: Open::Nothing }
+    }
+
+    /// A device by its name, any other edit by its line.
+    fn label(&self, line: &str) -> String {
+        let device = line.strip_prefix("swap-gpu ").or(line.strip_prefix("place-on-gpu "));
+        device.filter(|_| self.board.among == Among::Devices).unwrap_or(line).to_owned()
+    }
+
+    /// Rate of products, memory bandwidth and memory of the device that a line names.
+    fn figures(&self, line: &str) -> [String; 3] {
+        let id = line.rsplit(' ').next().unwrap_or_default();
+        let Some(device) = self.work.loaded.context.catalog.iter().find(|device| device.id == id) else {
+            return Default::default();
+        };
+        [
+            products(device),
+            format!("{:.0}", device.dram_bandwidth.0 / 1e9),
+            format!("{:.0}", device.memory.0 as f64 / GIB),
+        ]
+    }
+}
+
+/// Time per sample as a bar to the near end of the band, lighter to the far end; half of it is the time as it is.
+fn bar(trial: &Trial) -> String {
+    let width = f64::from(BAR);
+    let of_ratio = trial.ratio / trial.steady_ns.0.max(1) as f64;
+    let cells = |time: DurNs| (time.0 as f64 * of_ratio * width / 2.0).round().clamp(0.0, width) as usize;
+    let (low, high) = (cells(trial.band.low_ns).max(1), cells(trial.band.high_ns));
+    format!("{}{}", "█".repeat(low), "░".repeat(high.saturating_sub(low)))
+}
+
+const GIB: f64 = (1_u64 << 30) as f64;
+
+/// Peak of products in 16 bits, in TFLOP/s.
+fn products(device: &DeviceProfile) -> String {
+    let peak =
+        [Precision::Bf16Tensor, Precision::Fp16Tensor].into_iter().find_map(|precision| device.peak.get(&precision));
+    peak.map_or_else(|| "–".to_owned(), |rate| format!("{:.0}", rate.0 / 1e12))
+}
+
+/// What a reader has to know of an edit, in a line.
+pub fn remark(trial: &Trial) -> String {
+    let band = format!("within {} to {}", trial.band.low_ns, trial.band.high_ns);
+    let sure = format!("{} per sample at the far end of the band", signed_percent(trial.sure_ratio - 1.0));
+    let mut said = vec![band, sure];
+    said.extend(trial.remarks.iter().cloned());
+    said.join(" · ")
+}
+
+/// The work that an edit changes, the largest change first.
+pub fn changes(trial: &Trial, canvas: &mut Canvas<'_>) {
+    canvas.rule(0, &format!("what {} changes", trial.line));
+    let (width, height) = (canvas.width(), canvas.height());
+    let table = Table {
+        summary: Vec::new(),
+        columns: vec![
+            column("work", 0, false, 0),
+            column("family", 12, false, 70),
+            column("now", 10, true, 0),
+            column("then", 10, true, 0),
+            column("Δ", 11, true, 0),
+        ],
+        count: trial.changes.len(),
+        row: Box::new(|at| {
+            let change = &trial.changes[at];
+            let (sign, role) = if change.gain().0 > 0 { ("−", Role::Good) } else { ("+", Role::Bad) };
+            TableRow {
+                values: vec![
+                    name(short_name(&change.name), Role::Text),
+                    value(change.family, Role::Dim),
+                    value(change.before.to_string(), Role::Text),
+                    value(change.after.to_string(), Role::Text),
+                    value(format!("{sign}{}", DurNs(change.gain().0.abs())), role),
+                ],
+                open: Open::Nothing,
+            }
+        }),
+    };
+    let none = TableState { cursor: usize::MAX, ..TableState::default() };
+    table::render_rows(&table, &none, &mut canvas.part(0, 1, width, height.saturating_sub(1)), 0);
+}

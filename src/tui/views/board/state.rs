@@ -1,0 +1,430 @@
+//! The state of the board: which edits are tried on which scenario, what came of each, and where the user is.
+
+use std::sync::Arc;
+
+use crate::session::{Section, Trial, candidates, number_of, put};
+use crate::tui::effect::Effect;
+use crate::tui::runner::{Analysis, Request};
+use crate::tui::views::View;
+use crate::tui::workspace::Workspace;
+use retime_core::scenario::{Scenario, parse_step};
+
+/// Which edits the board is opened at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Among {
+    /// All that apply.
+    #[default]
+    All,
+    /// Other devices.
+    Devices,
+    /// Other batch sizes.
+    Batches,
+}
+
+impl Among {
+    /// Whether a line belongs to it.
+    fn has(self, line: &str) -> bool {
+        let is_one_of = |names: &[&str]| names.iter().any(|name| line.starts_with(name));
+        match self {
+            Self::All => true,
+            Self::Devices => is_one_of(&["swap-gpu", "place-on-gpu"]),
+            Self::Batches => is_one_of(&["resize-batch"]),
+        }
+    }
+}
+
+/// A row of the board.
+#[derive(Clone, Debug)]
+pub struct BoardRow {
+    /// What came of the edit.
+    pub trial: Trial,
+    /// The request that it answers: another is of a scenario that is no longer the one edited.
+    pub revision: u64,
+    /// What it is sorted by; a row whose number is turned keeps its place.
+    order: f64,
+}
+
+/// A line of the board.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BoardLine {
+    /// The name of a section.
+    Heading(Section),
+    /// An edit, by its place among the rows.
+    Row(usize),
+}
+
+/// What the board remembers.
+#[derive(Debug, Default)]
+pub struct BoardState {
+    /// The scenario that is edited, without what is only previewed.
+    pub base: Arc<Scenario>,
+    /// The request made last.
+    pub revision: u64,
+    /// What was tried.
+    pub rows: Vec<BoardRow>,
+    /// Lines of the request made last that have not come back.
+    pub waiting: Vec<String>,
+    /// The edits that are tried without being asked for.
+    offered: Vec<String>,
+    /// Which edits are shown.
+    pub among: Among,
+    /// What is typed.
+    pub typed: String,
+    /// Edits put together, in order.
+    pub stacked: Vec<String>,
+    /// The edit the user went to.
+    pub chosen: Option<String>,
+    /// The edit whose number is turned, and what it becomes.
+    turning: Option<(String, String)>,
+    /// Whether the kernels that change are listed.
+    pub shows_changes: bool,
+    /// Where the user came from.
+    pub came_from: Option<&'static dyn View>,
+}
+
+impl BoardState {
+    /// What is shown, section by section, what is sure to gain most first; edits that change nothing only where their
+    /// name was typed.
+    pub fn lines(&self) -> Vec<BoardLine> {
+        let mut lines = Vec::new();
+        for section in Section::ALL {
+            let mut rows: Vec<usize> = (0..self.rows.len()).filter(|&at| self.is_shown(section, at)).collect();
+            let key = |at: usize| (self.rows[at].trial.no_effect.is_some(), self.rows[at].order);
+            if self.among == Among::Batches {
+                let size = |at: usize| number_of_line(&self.rows[at].trial.line).unwrap_or(0.0);
+                rows.sort_by(|&a, &b| size(a).total_cmp(&size(b)));
+            } else {
+                rows.sort_by(|&a, &b| {
+                    let ((a_idle, a_order), (b_idle, b_order)) = (key(a), key(b));
+                    let names = || self.rows[a].trial.line.cmp(&self.rows[b].trial.line);
+                    a_idle.cmp(&b_idle).then(a_order.total_cmp(&b_order)).then_with(names)
+                });
+            }
+            if !rows.is_empty() && self.among == Among::All {
+                lines.push(BoardLine::Heading(section));
+            }
+            lines.extend(rows.into_iter().map(BoardLine::Row));
+        }
+        lines
+    }
+
+    fn is_shown(&self, section: Section, at: usize) -> bool {
+        let trial = &self.rows[at].trial;
+        if trial.section != section || !self.among.has(&trial.line) {
+            return false;
+        }
+        if self.chosen.as_deref() == Some(&trial.line) || self.stacked.contains(&trial.line) {
+            return true;
+        }
+        if !self.offered.contains(&trial.line) {
+            return false;
+        }
+        // A figure alone is a batch size.
+        let typed = if self.typed.parse::<u64>().is_ok() { "resize-batch" } else { &self.typed };
+        let words = || typed.split_whitespace().map(str::to_lowercase);
+        let text = format!("{} {}", trial.line, section.name()).to_lowercase();
+        let is_idle = trial.no_effect.is_some() && self.among == Among::All;
+        let is_only_section = words().next().is_none() || words().all(|word| section.name().starts_with(&word));
+        words().all(|word| text.contains(&word)) && !(is_idle && is_only_section)
+    }
+
+    /// How many edits that change nothing are left out.
+    pub fn idle(&self) -> usize {
+        self.rows.iter().filter(|row| row.trial.no_effect.is_some() && self.among.has(&row.trial.line)).count()
+    }
+
+    /// What the edit of a row is being turned into.
+    pub fn turned(&self, line: &str) -> Option<&str> {
+        self.turning.as_ref().filter(|(from, _)| from == line).map(|(_, to)| to.as_str())
+    }
+
+    /// The row under the cursor.
+    pub fn row(&self, cursor: usize) -> Option<&BoardRow> {
+        match self.lines().get(cursor)? {
+            BoardLine::Row(at) => self.rows.get(*at),
+            BoardLine::Heading(_) => None,
+        }
+    }
+
+    /// All edits, also those that have not come yet.
+    fn all(&self) -> impl Iterator<Item = &str> {
+        let known = self.rows.iter().map(|row| row.trial.line.as_str());
+        known.chain(self.waiting.iter().map(String::as_str)).filter(|line| self.among.has(line))
+    }
+
+    /// The line that the cursor is to be on: the chosen edit, else the first.
+    pub fn cursor(&self) -> usize {
+        let lines = self.lines();
+        let turned = self.turning.as_ref().filter(|(_, to)| self.chosen.as_ref() == Some(to)).map(|(from, _)| from);
+        let chosen = turned.or(self.chosen.as_ref());
+        let is_chosen = |line: &BoardLine| match line {
+            BoardLine::Row(at) => chosen == Some(&self.rows[*at].trial.line),
+            BoardLine::Heading(_) => false,
+        };
+        let first = || lines.iter().position(|line| matches!(line, BoardLine::Row(_)));
+        lines.iter().position(is_chosen).or_else(first).unwrap_or(0)
+    }
+
+    /// The scenario with what is stacked.
+    pub fn stack(&self) -> Scenario {
+        let mut scenario = Scenario::clone(&self.base);
+        self.stacked.iter().filter_map(|line| parse_step(line).ok()).for_each(|step| put(&mut scenario, step));
+        scenario
+    }
+
+    /// The scenario with what is stacked and chosen.
+    pub fn preview(&self) -> Scenario {
+        let mut scenario = self.stack();
+        let chosen = self.chosen.as_ref().filter(|line| !self.stacked.contains(line));
+        let step = chosen.and_then(|line| parse_step(line).ok());
+        step.into_iter().for_each(|step| put(&mut scenario, step));
+        scenario
+    }
+
+    /// Takes what came of some edits.
+    fn take(&mut self, revision: u64, trials: &[Trial]) {
+        if revision != self.revision {
+            return;
+        }
+        for trial in trials {
+            self.waiting.retain(|line| *line != trial.line);
+            let is_turned = |(_, to): &(String, String)| *to == trial.line;
+            let from = self.turning.take_if(|turning| is_turned(turning)).map(|(from, _)| from);
+            let line = from.as_ref().unwrap_or(&trial.line);
+            let row = BoardRow { trial: trial.clone(), revision, order: trial.sure_ratio };
+            match self.rows.iter_mut().find(|known| known.trial.line == *line) {
+                Some(known) => *known = BoardRow { order: if from.is_some() { known.order } else { row.order }, ..row },
+                None => self.rows.push(row),
+            }
+        }
+    }
+}
+
+/// The number of a line that can be turned.
+fn number_of_line(line: &str) -> Option<f64> {
+    number_of(&parse_step(line).ok()?).map(|(_, number)| number)
+}
+
+impl Workspace {
+    /// Opens the board on the scenario in force, or goes on where nothing has changed.
+    pub fn open_board(&mut self, among: Among, came_from: &'static dyn View) {
+        self.states.with(|board: &mut BoardState| {
+            (board.among, board.came_from) = (among, Some(came_from));
+            board.typed.clear();
+            board.stacked.clear();
+            (board.chosen, board.turning, board.shows_changes) = (None, None, false);
+        });
+    }
+
+    /// Asks for what is not known of the scenario in force.
+    pub fn start_board(&mut self) -> Vec<Effect> {
+        if self.history.is_dragging(PREVIEW) {
+            return Vec::new();
+        }
+        let base = Arc::clone(self.history.current());
+        let is_known =
+            self.states.get::<BoardState>().is_some_and(|board| board.base == base && !board.rows.is_empty());
+        self.states.with(|board: &mut BoardState| board.base = base);
+        if is_known { Vec::new() } else { self.ask_board(&[]) }
+    }
+
+    /// Asks anew for all edits, or only for those given and those that have not come yet.
+    fn ask_board(&mut self, more: &[String]) -> Vec<Effect> {
+        let all = candidates(&self.loaded);
+        let work = self.number;
+        self.states.with(|board: &mut BoardState| {
+            let mut lines = more.to_vec();
+            if more.is_empty() {
+                board.revision += 1;
+                board.offered.clone_from(&all);
+                let own = board.rows.iter().map(|row| row.trial.line.clone());
+                let own: Vec<String> = own.chain(board.chosen.clone()).filter(|line| !all.contains(line)).collect();
+                // What is looked at comes first.
+                let (first, rest): (Vec<String>, Vec<String>) = all.into_iter().partition(|line| board.among.has(line));
+                lines.extend(first.into_iter().chain(rest).chain(own));
+            } else {
+                lines.extend(board.waiting.iter().filter(|line| !more.contains(line)).cloned());
+            }
+            board.waiting.clone_from(&lines);
+            let (scenario, analysis) = (Arc::new(board.stack()), Analysis::Board(lines));
+            vec![Effect::Ask(Request::Analyse { work, revision: board.revision, scenario, analysis })]
+        })
+    }
+
+    /// Takes what came of some edits.
+    pub fn take_trials(&mut self, revision: u64, trials: &[Trial]) {
+        self.states.with(|board: &mut BoardState| board.take(revision, trials));
+        if self.states.get::<BoardState>().is_some_and(|board| !board.rows.is_empty()) {
+            self.put_board_cursor();
+        }
+    }
+
+    /// Puts the cursor of the open table on the chosen edit.
+    pub fn put_board_cursor(&mut self) {
+        let Some(board) = self.states.get::<BoardState>().filter(|_| self.is_on_board()) else { return };
+        let is_present = |line: &BoardLine| match line {
+            BoardLine::Row(at) => self.is_present(board, &board.rows[*at].trial.line),
+            BoardLine::Heading(_) => false,
+        };
+        let present = || board.lines().iter().position(is_present);
+        let rests = board.among == Among::Batches && board.chosen.is_none();
+        self.table.cursor = if rests { present().unwrap_or(0) } else { board.cursor() };
+    }
+
+    /// Chooses an edit, and shows the iteration with it.
+    pub fn choose_on_board(&mut self, line: Option<String>) -> Vec<Effect> {
+        self.states.with(|board: &mut BoardState| board.chosen = line);
+        self.put_board_cursor();
+        self.preview_board()
+    }
+
+    /// Shows the iteration with what is stacked and chosen.
+    fn preview_board(&mut self) -> Vec<Effect> {
+        let Some(scenario) = self.states.get::<BoardState>().map(BoardState::preview) else { return Vec::new() };
+        let revision = self.history.revision();
+        let is_as_before = self.states.get::<BoardState>().is_some_and(|board| *board.base == scenario);
+        if is_as_before && self.history.is_dragging(PREVIEW) {
+            self.history.cancel();
+        } else if self.loaded.refolded(&scenario).is_none() {
+            // Other ranks would have to be built first.
+            self.history.drag(PREVIEW, scenario);
+        }
+        if self.history.revision() == revision { Vec::new() } else { self.evaluate() }
+    }
+
+    /// Takes back what is only previewed.
+    pub fn leave_board(&mut self) -> Vec<Effect> {
+        if !(self.history.is_dragging(PREVIEW) && self.history.cancel()) {
+            return Vec::new();
+        }
+        self.clamp_step();
+        self.evaluate()
+    }
+
+    /// Puts what is stacked and chosen in force.
+    ///
+    /// # Returns
+    /// The lines that were added.
+    pub fn accept_board(&mut self) -> (Vec<String>, Vec<Effect>) {
+        let edit = self.edit_on_board();
+        let lines = self.states.with(|board: &mut BoardState| {
+            if board.chosen.is_none() && board.stacked.is_empty() {
+                board.chosen = edit;
+            }
+            let mut lines = board.stacked.clone();
+            lines.extend(board.chosen.clone().filter(|line| !board.stacked.contains(line)));
+            lines
+        });
+        let effects = self.preview_board();
+        let is_kept = self.history.is_dragging(PREVIEW) || lines.is_empty();
+        let scenario = self.states.get::<BoardState>().map(BoardState::preview).unwrap_or_default();
+        self.history.release();
+        let effects = if is_kept {
+            effects
+        } else {
+            self.history.push(scenario);
+            self.evaluate()
+        };
+        self.step = self.history.current().steps.len().saturating_sub(1);
+        self.last_edit = lines.last().cloned();
+        (lines, effects)
+    }
+
+    /// Puts the chosen edit on the stack, or takes it off; the others are then tried on top of that.
+    pub fn stack_on_board(&mut self) -> Vec<Effect> {
+        let Some(line) = self.edit_on_board() else { return Vec::new() };
+        self.states.with(|board: &mut BoardState| {
+            match board.stacked.iter().position(|known| *known == line) {
+                Some(at) => _ = board.stacked.remove(at),
+                None => board.stacked.push(line.clone()),
+            }
+            board.chosen = board.stacked.contains(&line).then_some(line);
+        });
+        let mut effects = self.ask_board(&[]);
+        effects.extend(self.preview_board());
+        effects
+    }
+
+    /// Turns the number of the chosen edit: twice or half of it.
+    ///
+    /// # Errors
+    /// It has none.
+    pub fn turn_on_board(&mut self, is_up: bool) -> Result<Vec<Effect>, String> {
+        let Some(line) = self.edit_on_board() else { return Ok(Vec::new()) };
+        let from = self.states.with(|board: &mut BoardState| board.turning.as_ref().map_or(line, |(_, to)| to.clone()));
+        let step = parse_step(&from).map_err(|error| error.to_string())?;
+        let (at, number) = number_of(&step).ok_or_else(|| format!("{from} has no number to turn"))?;
+        let to = if is_up { number * 2.0 } else { number / 2.0 };
+        let step =
+            step.with(at, to).or_else(|_| step.with(at, to.floor().max(1.0))).map_err(|error| error.to_string())?;
+        Ok(self.go_to_line(Some(from), step.to_string()))
+    }
+
+    /// Goes to an edit, which is tried where that is not known, in the place of `from` if that is given.
+    fn go_to_line(&mut self, from: Option<String>, line: String) -> Vec<Effect> {
+        let is_known = self.states.with(|board: &mut BoardState| {
+            let is_known = board.rows.iter().any(|row| row.trial.line == line);
+            if !is_known {
+                let first = board.turning.as_ref().map(|(from, _)| from.clone()).or(from);
+                board.turning = first.map(|from| (from, line.clone()));
+            }
+            is_known
+        });
+        let asked = if is_known { Vec::new() } else { self.ask_board(std::slice::from_ref(&line)) };
+        asked.into_iter().chain(self.choose_on_board(Some(line))).collect()
+    }
+
+    /// Takes another text to filter by; one that is a step, or a batch size, is an edit of the board itself.
+    pub fn type_on_board(&mut self, change: impl FnOnce(&mut String)) -> Vec<Effect> {
+        let typed = self.states.with(|board: &mut BoardState| {
+            change(&mut board.typed);
+            board.chosen = None;
+            board.typed.trim().to_owned()
+        });
+        let size = typed.parse::<u64>().ok().filter(|&size| size > 0 && self.base_batch().is_some());
+        let line = size.map(|size| format!("resize-batch {size}"));
+        let line = line.or_else(|| Some(self.loaded.context.step(&typed).ok()?.to_string()));
+        // A name typed whole is meant, whatever gains more.
+        let is_named = |line: &&str| line.rsplit(' ').next().is_some_and(|end| end.eq_ignore_ascii_case(&typed));
+        let named = || Some(self.states.get::<BoardState>()?.all().find(is_named)?.to_owned());
+        let line = line.or_else(named);
+        if let Some(line) = line {
+            return self.go_to_line(None, line);
+        }
+        self.put_board_cursor();
+        self.preview_board()
+    }
+
+    /// Whether an edit of the board says what is so already.
+    pub fn is_present(&self, board: &BoardState, line: &str) -> bool {
+        let in_force = || board.base.steps.iter().filter(|step| step.enabled);
+        let (edit, what) = line.split_once(' ').unwrap_or((line, ""));
+        let traced = match edit {
+            "resize-batch" => self.base_batch().is_some_and(|batch| batch.to_string() == what),
+            "swap-gpu" => self.loaded.device_names().iter().any(|name| name == what),
+            _ => false,
+        };
+        in_force().any(|step| step.to_string() == line) || (traced && in_force().all(|step| step.name() != edit))
+    }
+
+    /// The edit under the cursor; where it has not come yet, the one that will be there.
+    fn edit_on_board(&self) -> Option<String> {
+        let board = self.states.get::<BoardState>()?;
+        if let Some(row) = board.row(self.table.cursor) {
+            return Some(row.trial.line.clone());
+        }
+        let is_wanted = |line: &&str| {
+            let is_typed = !board.typed.is_empty() && line.to_lowercase().contains(&board.typed.to_lowercase());
+            is_typed || (board.among == Among::Batches && self.is_present(board, line))
+        };
+        board.all().find(is_wanted).map(str::to_owned)
+    }
+
+    /// Whether the board's rows are those that move with the cursor.
+    fn is_on_board(&self) -> bool {
+        self.table_of() == super::OPENER.name
+    }
+}
+
+/// What the drag of a preview is called.
+pub const PREVIEW: &str = "board";

@@ -48,7 +48,7 @@ pub use sharding::{Pick, SEARCH_BUDGET, Sharding, ShardingPlan, judge};
 pub use steps::read_scenario;
 pub use sweep::{
     PathChange, Sweep, SweepPoint, SweepSlice, grid, is_mostly_unhandled, knobs, memory_limit, none_fits,
-    optimal_batch, path_changes, place, slices, still_gains,
+    optimal_batch, path_changes, place, put_value, slices, still_gains,
 };
 pub use sweep_run::SweepRun;
 pub use writing::{Overwrite, write_files, write_new};

@@ -240,7 +240,7 @@ pub fn grid(knobs: &[Sweep]) -> Vec<Vec<f64>> {
 ///
 /// # Errors
 /// The value makes no step.
-pub(super) fn put(scenario: &mut Scenario, sweep: &Sweep, value: f64) -> Result<(), String> {
+pub fn put_value(scenario: &mut Scenario, sweep: &Sweep, value: f64) -> Result<(), String> {
     let at = place(scenario, sweep);
     let before = at.map_or(&sweep.step, |at| &scenario.steps[at]);
     let step = before.with(sweep.argument, value).map_err(|error| error.to_string())?;
@@ -268,6 +268,9 @@ pub struct SweepPoint {
     pub steady_ns: DurNs,
     /// Samples per second of the job, all its ranks together; iterations per second where the batch size is unknown.
     pub throughput: f64,
+    /// Throughput at the far and the near end of the iteration's band.
+    #[serde(skip)]
+    pub throughput_range: (f64, f64),
     /// As that, of one rank.
     #[serde(default)]
     pub throughput_per_rank: f64,
@@ -370,6 +373,7 @@ mod tests {
             simulated_ns: DurNs(1),
             steady_ns: DurNs(1),
             throughput,
+            throughput_range: (0.0, 0.0),
             throughput_per_rank: throughput,
             memory_bytes: None,
             fits,
@@ -424,13 +428,13 @@ mod tests {
         };
         let lines = |scenario: &Scenario| scenario.steps.iter().map(ToString::to_string).collect::<Vec<_>>();
         let mut scenario = of(&["scale-device dram_bw x0.5", "resize-batch 64 from 32"]);
-        put(&mut scenario, &Sweep::around("dram_bw", None).unwrap(), 2.0).unwrap();
-        put(&mut scenario, &batch(&[]), 128.0).unwrap();
-        put(&mut scenario, &Sweep::around("flops", None).unwrap(), 2.0).unwrap();
+        put_value(&mut scenario, &Sweep::around("dram_bw", None).unwrap(), 2.0).unwrap();
+        put_value(&mut scenario, &batch(&[]), 128.0).unwrap();
+        put_value(&mut scenario, &Sweep::around("flops", None).unwrap(), 2.0).unwrap();
         assert_eq!(lines(&scenario), ["scale-device dram_bw x2", "resize-batch 128 from 32", "scale-device flops x2"]);
-        assert!(put(&mut scenario, &batch(&[]), 0.0).is_err());
+        assert!(put_value(&mut scenario, &batch(&[]), 0.0).is_err());
         let mut linked = of(&["scale-ranks 16 NVLink4"]);
-        put(&mut linked, &Sweep::around("ranks", None).unwrap(), 64.0).unwrap();
+        put_value(&mut linked, &Sweep::around("ranks", None).unwrap(), 64.0).unwrap();
         assert_eq!(lines(&linked), ["scale-ranks 64 NVLink4"]);
     }
 

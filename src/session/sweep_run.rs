@@ -3,6 +3,7 @@
 use rayon::prelude::*;
 
 use retime_core::scenario::{Prefix, Scenario, Step};
+use retime_core::units::DurNs;
 
 use super::{Engine, Loaded, Sweep, SweepPoint, sweep};
 
@@ -59,12 +60,14 @@ impl Open<'_> {
         let outcome = engine.evaluated(loaded, &scenario, resolved, 0);
         unhandled.extend(outcome.steps.iter().flat_map(|step| step.unhandled.iter().cloned()));
         let summary = &outcome.summary;
+        let rate = |time: DurNs| summary.job_samples() / time.secs().max(1e-9);
         let knobs = sweeps.iter().zip(values).map(|(sweep, &value)| (sweep.knob.clone(), value));
         SweepPoint {
             knobs: knobs.collect(),
             simulated_ns: summary.simulated_ns,
             steady_ns: summary.steady_ns,
-            throughput: summary.job_samples() / summary.steady_ns.secs().max(1e-9),
+            throughput: rate(summary.steady_ns),
+            throughput_range: (rate(summary.steady_band.high_ns), rate(summary.steady_band.low_ns)),
             throughput_per_rank: summary.samples() / summary.steady_ns.secs().max(1e-9),
             memory_bytes: summary.memory_bytes,
             fits: summary.fits,
@@ -79,7 +82,7 @@ impl Open<'_> {
 fn with_knobs(scenario: &Scenario, sweeps: &[Sweep], values: &[f64]) -> (Scenario, Vec<String>) {
     let (mut scenario, mut unhandled) = (scenario.clone(), Vec::new());
     for (sweep, &value) in sweeps.iter().zip(values) {
-        unhandled.extend(sweep::put(&mut scenario, sweep, value).err());
+        unhandled.extend(sweep::put_value(&mut scenario, sweep, value).err());
     }
     (scenario, unhandled)
 }

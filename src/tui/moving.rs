@@ -5,6 +5,8 @@ use ratatui::layout::Rect;
 use super::app::{App, Focus};
 use super::command::CommandResult;
 use super::effect::Effect;
+use super::message::Message;
+use super::overlay::Overlay;
 use super::table::{Open, Table};
 use super::views;
 
@@ -54,24 +56,42 @@ impl App {
         }
     }
 
-    /// What the chosen row of the open view stands for: its edit is put in force, what is inside it shown or folded away, or its event shown.
+    /// Looks closer at the chosen row of the open view: what is inside it is shown or folded away, its event shown, or why it is what it is.
     pub fn open_row(&mut self) -> CommandResult {
         self.view.open_row(self)
     }
 
-    /// Shows the chosen row of the open table on the timeline.
+    /// Adds the edit that the chosen row of the open view proposes.
+    pub fn add_row(&mut self) -> CommandResult {
+        self.view.add_row(self)
+    }
+
+    /// Runs the lines that the chosen row of the open table stands for.
+    pub fn run_row(&mut self) -> CommandResult {
+        let cursor = self.workspace().map_or(0, |work| work.table.cursor);
+        let open = self.rows().filter(|table| cursor < table.count).map(|table| (table.row)(cursor).open);
+        let lines = match open {
+            Some(Open::Line(line)) => vec![line],
+            Some(Open::Lines(lines)) => lines,
+            _ => return Err("this row proposes no edit".to_owned()),
+        };
+        let mut effects = Vec::new();
+        for line in lines {
+            effects.extend(super::command::run_line(self, &line)?);
+        }
+        Ok(effects)
+    }
+
+    /// Shows the chosen row of the open table on the timeline; of an edit why it is what it is.
     pub fn show_row(&mut self) -> CommandResult {
         let cursor = self.workspace().map_or(0, |work| work.table.cursor);
         let open = self.rows().filter(|table| cursor < table.count).map(|table| (table.row)(cursor).open);
         let item = match open {
             Some(Open::Item(item)) => item,
-            Some(Open::Line(line)) => return super::command::run_line(self, &line),
-            Some(Open::Lines(lines)) => {
-                let mut effects = Vec::new();
-                for line in lines {
-                    effects.extend(super::command::run_line(self, &line)?);
-                }
-                return Ok(effects);
+            Some(Open::Line(_) | Open::Lines(_)) => {
+                self.overlay = Some(Overlay::Why { scroll: 0 });
+                self.say(Message::note("A adds the edit that this row proposes"));
+                return Ok(Vec::new());
             }
             Some(Open::Nothing) | None => return Err("this row has no single event to show".to_owned()),
         };

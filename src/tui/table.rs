@@ -114,7 +114,7 @@ pub fn render(table: &Table<'_>, state: &TableState, canvas: &mut Canvas<'_>) {
 }
 
 /// The figures of a summary that there is room for: none is cut, what follows a separator goes whole.
-fn fitting(summary: &[(String, Role)], room: usize) -> &[(String, Role)] {
+pub fn fitting(summary: &[(String, Role)], room: usize) -> &[(String, Role)] {
     let begins = |text: &str| [" · ", ", "].iter().any(|separator| text.starts_with(separator));
     let mut width = 0;
     let mut whole = 0;

@@ -135,7 +135,7 @@ fn two_knobs_make_a_map_whose_cells_are_put_in_force() {
             assert_shows(&screen, shown);
         }
         insta::assert_snapshot!(format!("map_{}x{}", size.0, size.1), with_styles(&screen));
-        play(&mut screen, "<enter>");
+        play(&mut screen, "A");
         // Narrow lists cut the second step short.
         assert_shows(&screen, "2 scale-d");
     }
@@ -175,6 +175,7 @@ fn what_explains_a_number_at_every_size() {
         ("why_header", "W"),
         ("gaps_closed", "3"),
         ("board", "t"),
+        ("sweep_chart", "6<right>"),
         ("board_kernels", "tj<tab>"),
         ("board_batch", "b96"),
         ("board_devices", "g"),
@@ -377,14 +378,14 @@ fn the_arrow_points_to_the_edge_behind_which_the_other_end_lies() {
 }
 
 #[test]
-fn a_gap_names_the_edits_that_close_it_and_enter_tries_the_best() {
+fn a_gap_names_the_edits_that_close_it_and_the_best_is_added() {
     let mut screen = open((120, 40));
     play(&mut screen, "3");
     assert_shows(&screen, "tries the chosen one's best edit");
     assert_shows(&screen, "closed by, off the iteration: ");
     let closes =
         text(&screen).split("off the iteration: ").nth(1).unwrap().split(" −").next().unwrap().trim().to_owned();
-    play(&mut screen, "<enter>");
+    play(&mut screen, "A");
     assert_shows(&screen, &format!("1 {}", &closes[..closes.len().min(20)]));
 }
 
@@ -525,7 +526,7 @@ fn a_step_without_effect_is_shown_beside_the_number_and_in_the_list() {
 }
 
 #[test]
-fn advice_ranks_edits_and_enter_puts_one_in_force() {
+fn advice_ranks_edits_and_one_is_added() {
     for size in SIZES {
         let mut screen = open(size);
         play(&mut screen, "9");
@@ -533,11 +534,11 @@ fn advice_ranks_edits_and_enter_puts_one_in_force() {
     }
     let mut screen = open(SIZES[2]);
     play(&mut screen, "9");
-    play(&mut screen, "j<enter>");
+    play(&mut screen, "jA");
     assert_shows(&screen, "2 resize-batch 512");
     play(&mut screen, "uu");
     assert_shows(&screen, "undone: 0 steps in force");
-    play(&mut screen, "v<enter>");
+    play(&mut screen, "vA");
     assert_shows(&screen, "x0.9");
 }
 

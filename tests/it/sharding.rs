@@ -553,7 +553,7 @@ mod screen {
     #[test]
     fn a_plan_is_put_in_force_in_place_of_earlier_moves() {
         let mut screen = open(&TWO, (160, 40));
-        play(&mut screen, ">v<down><enter>");
+        play(&mut screen, ">v<down>A");
         assert_shows(&screen, "1 reshard-tables naive");
         assert!(!text(&screen).contains("2 reshard-tables"));
         play(&mut screen, ":plan traced<enter>");

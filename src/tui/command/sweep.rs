@@ -13,7 +13,7 @@ pub(super) const COMMANDS: &[Command] = &[
         aliases: &["vary"],
         argument: Argument::Optional(Kind::Text, "KNOB"),
         help: "what the sweep varies: batch, ranks, bandwidth … or a selector",
-        keys: &[(OnSweep, "v")],
+        keys: &[(OnSweep, "K")],
         run: knob,
     },
     Command {
@@ -66,7 +66,7 @@ fn knob(app: &mut App, name: &str) -> CommandResult {
 /// Turns a second knob too, or no longer.
 fn across(app: &mut App, text: &str) -> CommandResult {
     let work = app.workspace_mut().ok_or(NOTHING)?;
-    let wanted = work.wanted_sweep().ok_or("there is no sweep: v chooses a knob")?;
+    let wanted = work.wanted_sweep().ok_or("there is no sweep: K chooses a knob")?;
     let (name, range) =
         text.rsplit_once(' ').filter(|(_, last)| Sweep::parse_values(last).is_ok()).unwrap_or((text, ""));
     if text == "none" {
@@ -88,7 +88,7 @@ fn across(app: &mut App, text: &str) -> CommandResult {
 
 fn range(app: &mut App, text: &str) -> CommandResult {
     let work = app.workspace_mut().ok_or(NOTHING)?;
-    let wanted = work.wanted_sweep().ok_or("the batch size of this trace is not known: v chooses another knob")?;
+    let wanted = work.wanted_sweep().ok_or("the batch size of this trace is not known: K chooses another knob")?;
     if text.is_empty() {
         let line = format!("range {}", wanted.range());
         app.overlay = Some(Overlay::Prompt(Prompt::new(Purpose::Command, &line)));
@@ -102,7 +102,7 @@ fn range(app: &mut App, text: &str) -> CommandResult {
 fn points(app: &mut App, count: impl FnOnce(usize) -> usize) -> CommandResult {
     const MOST: usize = 257;
     let work = app.workspace_mut().ok_or(NOTHING)?;
-    let wanted = work.wanted_sweep().ok_or("there is no sweep: v chooses a knob")?;
+    let wanted = work.wanted_sweep().ok_or("there is no sweep: K chooses a knob")?;
     let (Some(&low), Some(&high)) = (wanted.values.first(), wanted.values.last()) else { return Ok(Vec::new()) };
     let count = count(wanted.values.len()).clamp(2, MOST);
     let chosen = wanted.values.get(work.table.cursor).copied().unwrap_or(low);

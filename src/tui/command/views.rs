@@ -20,9 +20,17 @@ pub(super) const COMMANDS: &[Command] = &[
         name: "open-row",
         aliases: &[],
         argument: Argument::None,
-        help: "open the chosen row: put its edit in force, or show its event",
+        help: "look closer at the chosen row: its event, what is inside it, or why",
         keys: &[(Pane::Table, "enter"), (Pane::Sweep, "enter"), (Pane::Tables, "enter")],
         run: |app, _| app.open_row(),
+    },
+    Command {
+        name: "add-row",
+        aliases: &[],
+        argument: Argument::None,
+        help: "add the edit that the chosen row proposes",
+        keys: &[(Pane::Table, "A"), (Pane::Sweep, "A"), (Pane::Tables, "A")],
+        run: |app, _| app.add_row(),
     },
     Command {
         name: "show-row",
@@ -53,7 +61,7 @@ pub(super) const COMMANDS: &[Command] = &[
         aliases: &[],
         argument: Argument::Optional(Kind::Text, "BY"),
         help: "group as tree, operator, kernel, module, stream or family",
-        keys: &[(Pane::Table, "v")],
+        keys: &[(Pane::Table, "v"), (Pane::Sweep, "v")],
         run: group,
     },
     Command {

@@ -57,7 +57,7 @@ impl View for Advise {
 
     fn keys(&self, work: &Workspace) -> Vec<(&'static str, String)> {
         let other = if work.table.is_other { "options" } else { "sensitivity" };
-        [("enter", "adds the row's steps"), ("v", other), (":goal", "−20 %")]
+        [("A", "adds the row's steps"), ("enter", "why"), ("v", other), (":goal", "−20 %")]
             .map(|(key, what)| (key, what.to_owned()))
             .to_vec()
     }

@@ -70,11 +70,11 @@ impl View for Gaps {
     }
 
     /// Puts the best edit against the chosen gap in force.
-    fn open_row(&self, app: &mut App) -> CommandResult {
+    fn add_row(&self, app: &mut App) -> CommandResult {
         let best = app.workspace().and_then(|work| closing(work, chosen(work)?).into_iter().next());
         match best {
             Some((line, _)) => run_line(app, &line),
-            None => app.show_row(),
+            None => Err("no edit is known that closes it".to_owned()),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The sweep: iteration time, throughput and memory against a knob, filling in live; of two knobs a map.
 
+mod chart;
 mod grid;
 mod state;
 
@@ -14,7 +15,7 @@ use crate::tui::canvas::Canvas;
 use crate::tui::command::{Argument, Command, CommandResult, Pane};
 use crate::tui::effect::Effect;
 use crate::tui::runner::Finding;
-use crate::tui::table::{Column, Open, Table, TableRow, value};
+use crate::tui::table::{self, Column, Open, Table, TableRow, value};
 use crate::tui::theme::Role;
 use crate::tui::workspace::Workspace;
 
@@ -52,7 +53,13 @@ impl View for Sweep {
     }
 
     fn render(&self, _app: &App, work: &Workspace, canvas: &mut Canvas<'_>) {
-        crate::tui::table::render(&table(work), &work.table, canvas);
+        let knob = work.sweep.shown.as_ref().filter(|knob| knob.across.is_none() && !work.table.is_other);
+        if let Some(knob) = knob.filter(|_| chart::fits(canvas)) {
+            let table = table(work);
+            canvas.line(1, 0, table::fitting(&table.summary, canvas.width().saturating_sub(2) as usize));
+            return chart::render(work, knob, counted(work), canvas);
+        }
+        table::render(&table(work), &work.table, canvas);
         if let Some(across) = work.sweep.shown.as_ref().and_then(|knob| knob.across.as_deref()) {
             grid::mark(work, across, canvas);
         }
@@ -60,17 +67,19 @@ impl View for Sweep {
 
     fn details(&self, _app: &App, work: &Workspace, canvas: &mut Canvas<'_>) {
         if work.sweep.shown.is_none() {
-            pane::hints(&[("v", "another knob")], 0, canvas);
+            pane::hints(&[("K", "another knob")], 0, canvas);
             return;
         }
         let keys = [
-            ("enter", "puts it in force"),
-            ("v", "another knob"),
+            ("←→", "moves along it, and all views with it"),
+            ("A", "puts it in force"),
+            ("v", if work.table.is_other { "chart" } else { "table" }),
+            ("K", "another knob"),
             ("V", "a second"),
             ("r", "range"),
             ("+ −", "points"),
         ];
-        pane::keys(&keys.map(|(key, what)| (key, what.to_owned())), None, canvas);
+        pane::keys(&keys.map(|(key, what)| (key, what.to_owned())), chosen(work), canvas);
     }
 
     fn why(&self, work: &Workspace, lines: &mut Vec<Line>) {
@@ -88,17 +97,59 @@ impl View for Sweep {
         None
     }
 
-    /// Along the columns of a map.
+    /// Along the curve, or the columns of a map; all views follow.
     fn sideways(&self, app: &mut App, by: isize) -> CommandResult {
-        if let Some(work) = app.workspace_mut() {
-            grid::step_sideways(work, by);
+        let is_map =
+            app.workspace().is_some_and(|work| work.sweep.shown.as_ref().is_some_and(|it| it.across.is_some()));
+        if !is_map {
+            return Ok(self.vertical(app, by));
         }
+        let Some(work) = app.workspace_mut() else { return Ok(Vec::new()) };
+        grid::step_sideways(work, by);
+        Ok(work.preview_sweep())
+    }
+
+    fn vertical(&self, app: &mut App, by: isize) -> Vec<Effect> {
+        let height = app.rows_area().height;
+        let count = app.rows().map_or(0, |table| table.count);
+        let Some(work) = app.workspace_mut() else { return Vec::new() };
+        work.table.move_by(by, count, height);
+        work.preview_sweep()
+    }
+
+    fn leave(&self, app: &mut App) -> Vec<Effect> {
+        app.workspace_mut().map_or_else(Vec::new, Workspace::leave_sweep)
+    }
+
+    /// The chart, or the figures as a table.
+    fn group(&self, work: &mut Workspace, _by: &str) -> CommandResult {
+        work.table.is_other = !work.table.is_other;
         Ok(Vec::new())
     }
 }
 
 /// Columns of a bar.
 const BAR: u16 = 18;
+
+/// What throughput counts.
+fn counted(work: &Workspace) -> &'static str {
+    match work.outcome.summary.replicas {
+        _ if work.batch().is_none() => "steps",
+        1 => "samples",
+        _ => "job samples",
+    }
+}
+
+/// The figures of the chosen point.
+fn chosen(work: &Workspace) -> Option<(String, Role)> {
+    let knob = work.sweep.shown.as_ref()?;
+    let point = work.sweep.point(work.table.cursor)?;
+    let at = point.value(&knob.knob)?;
+    let memory = point.memory_bytes.map_or(String::new(), |bytes| format!(" · memory {bytes}"));
+    let fits = if point.fits == Some(false) { " · too large for the device" } else { "" };
+    let (time, rate, bound) = (point.steady_ns, throughput(point.throughput), chart::bound(point));
+    Some((format!("{} {}: iteration {time} · {rate}{memory}{fits} · {bound}", knob.unit(), knob.shown(at)), Role::Text))
+}
 
 /// What rows are drawn from.
 struct Rows<'a> {
@@ -153,14 +204,14 @@ impl<'a> Rows<'a> {
     }
 
     /// What is said of a point: what its path is, whether that changes here, whether it is the best.
-    fn note(&self, index: usize, at: f64) -> crate::tui::table::Value {
+    fn note(&self, index: usize, at: f64) -> table::Value {
         let point = &self.points[index];
         if point.fits == Some(false) {
             return value("too large for the device".to_owned(), Role::Bad);
         }
         let before = index.checked_sub(1).map(|before| &self.points[before].path_kind);
         let changes = before.is_some_and(|before| *before != point.path_kind);
-        let path = if changes { format!("{} from here", point.path_kind) } else { point.path_kind.clone() };
+        let path = if changes { format!("{} from here", chart::bound(point)) } else { chart::bound(point).to_owned() };
         let best = if self.best == Some(at as u64) && self.knob.knob == "batch" { "optimal · " } else { "" };
         let share = 100.0 * point.unhandled_share;
         let left = if share >= 0.5 { format!(", {share:.0} % kept") } else { String::new() };
@@ -233,7 +284,7 @@ fn columns(knob: &Knob, counted: &'static str) -> Vec<Column> {
         column("", BAR, false, 100),
         column("memory", 11, true, 64),
         column("", MEMORY_BAR, false, 130),
-        column("critical path", 0, false, 76),
+        column("bound", 0, false, 76),
     ]
 }
 
@@ -241,7 +292,7 @@ fn columns(knob: &Knob, counted: &'static str) -> Vec<Column> {
 pub fn table(work: &Workspace) -> Table<'_> {
     let sweep = &work.sweep;
     let Some(knob) = sweep.shown.as_ref() else {
-        let why = "the trace does not tell its batch size: v chooses another knob".to_owned();
+        let why = "the trace does not tell its batch size: K chooses another knob".to_owned();
         let row = |_| TableRow { values: Vec::new(), open: Open::Nothing };
         return Table { summary: vec![(why, Role::Warn)], columns: Vec::new(), count: 0, row: Box::new(row) };
     };
@@ -272,20 +323,15 @@ pub fn table(work: &Workspace) -> Table<'_> {
         say("no best:", "most work is kept as traced".to_owned());
     }
     for change in path_changes(&sweep.points, &knob.knob).iter().take(2) {
-        say(&change.to, format!("from {}", knob.shown(change.at)));
+        say(chart::bound_by(&change.to), format!("from {}", knob.shown(change.at)));
     }
-    if sweep.revision != work.history.revision() && !sweep.points.is_empty() {
+    if !work.is_on_sweep() && sweep.revision != work.history.revision() && !sweep.points.is_empty() {
         summary.push((" · of an earlier scenario".to_owned(), Role::Warn));
     }
     let rows = Rows::of(work, knob);
-    let counted = match work.outcome.summary.replicas {
-        _ if work.batch().is_none() => "steps",
-        1 => "samples",
-        _ => "job samples",
-    };
     Table {
         summary,
-        columns: columns(knob, counted),
+        columns: columns(knob, counted(work)),
         count: sweep.points.len(),
         row: Box::new(move |index| rows.row(index)),
     }

@@ -318,7 +318,7 @@ fn plans(work: &Workspace) -> Table<'_> {
         Some(why) => vec![(why.to_owned(), Role::Warn)],
         None if missing => vec![(format!("{} of {expected} placements", plans.known.len()), Role::Warn)],
         None => vec![
-            ("enter".to_owned(), Role::Key),
+            ("A".to_owned(), Role::Key),
             (" puts one in force · a good choice: the fastest, or within 10 % of it".to_owned(), Role::Dim),
         ],
     };

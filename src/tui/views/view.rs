@@ -105,6 +105,11 @@ pub trait View: fmt::Debug + Sync {
         None
     }
 
+    /// Adds the edit that the chosen row proposes.
+    fn add_row(&self, app: &mut App) -> CommandResult {
+        app.run_row()
+    }
+
     /// Opens the chosen row.
     fn open_row(&self, app: &mut App) -> CommandResult {
         app.show_row()

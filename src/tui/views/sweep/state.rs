@@ -1,9 +1,13 @@
 //! The state of the sweep: the knob that was chosen, and points as they come in.
 
-use crate::session::{Sweep, SweepPoint};
+use crate::session::{Sweep, SweepPoint, put_value};
 use crate::tui::effect::Effect;
 use crate::tui::runner::Analysis;
 use crate::tui::workspace::Workspace;
+use retime_core::scenario::Scenario;
+
+/// What the drag along a sweep is called.
+const PREVIEW: &str = "sweep";
 
 /// Points of a sweep, as they come in.
 #[derive(Clone, Debug, Default)]
@@ -49,6 +53,9 @@ impl Workspace {
     /// Asks for a sweep on top of the scenario in force; nothing when that is known already.
     pub fn start_sweep(&mut self) -> Vec<Effect> {
         let Some(sweep) = self.wanted_sweep() else { return Vec::new() };
+        if self.is_on_sweep() {
+            return Vec::new();
+        }
         let revision = self.history.revision();
         if self.sweep.shown.as_ref() == Some(&sweep) && self.sweep.revision == revision {
             return Vec::new();
@@ -58,6 +65,50 @@ impl Workspace {
         let column = self.sweep.column.min(sweep.across.as_ref().map_or(0, |across| across.values.len() - 1));
         self.sweep = SweepState { revision, points: Vec::new(), expected, shown, chosen, column };
         vec![self.analyse(revision, Analysis::Sweep(sweep))]
+    }
+
+    /// Puts the cursor on the value in force until it is moved.
+    fn rest_on_present(&mut self) {
+        let is_open = self.table_of() == super::OPENER.name && !self.is_on_sweep();
+        let Some(knob) = self.sweep.shown.as_ref().filter(|knob| is_open && knob.across.is_none()) else { return };
+        let Some(present) = super::in_force(self, knob) else { return };
+        let is_present = |point: &SweepPoint| point.value(&knob.knob) == Some(present);
+        self.table.cursor = self.sweep.points.iter().position(is_present).unwrap_or(self.table.cursor);
+    }
+
+    /// Whether a value of the sweep is looked at that is not in force.
+    pub fn is_on_sweep(&self) -> bool {
+        self.history.is_dragging(PREVIEW)
+    }
+
+    /// Shows the chosen values in all views.
+    pub fn preview_sweep(&mut self) -> Vec<Effect> {
+        let chosen = self.sweep.shown.as_ref().zip(self.sweep.point(self.table.cursor));
+        let Some((shown, point)) = chosen else { return Vec::new() };
+        let mut scenario = Scenario::clone(self.history.current());
+        for knob in shown.knobs() {
+            let value = point.value(&knob.knob);
+            // A value that makes no step is none to look at.
+            if value.is_none_or(|value| put_value(&mut scenario, &knob, value).is_err()) {
+                return Vec::new();
+            }
+        }
+        let revision = self.history.revision();
+        if self.loaded.refolded(&scenario).is_none() {
+            self.history.drag(PREVIEW, scenario);
+        }
+        if self.history.revision() == revision { Vec::new() } else { self.evaluate() }
+    }
+
+    /// Takes back what was only looked at.
+    pub fn leave_sweep(&mut self) -> Vec<Effect> {
+        if !(self.is_on_sweep() && self.history.cancel()) {
+            return Vec::new();
+        }
+        // The points are those of the scenario that is in force again.
+        self.sweep.revision = self.history.revision();
+        self.clamp_step();
+        self.evaluate()
     }
 
     /// Takes a point of a sweep, in place of an earlier one: a sweep that an edit overtook begins again.
@@ -74,6 +125,7 @@ impl Workspace {
                 knobs.iter().filter_map(of_knob).fold(std::cmp::Ordering::Equal, std::cmp::Ordering::then)
             };
             self.sweep.points.sort_by(order);
+            self.rest_on_present();
         }
     }
 }

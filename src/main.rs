@@ -12,11 +12,13 @@ use retime::cli::Cli;
 use retime::cli::{Command, RunArgs};
 #[cfg(feature = "tui")]
 use retime::config::Config;
+use retime::session::log_to;
 #[cfg(feature = "tui")]
 use retime::session::{Engine, sample};
 #[cfg(feature = "tui")]
 use retime::tui::Style;
 use retime_core::intern::printable;
+use retime_core::log::{self, Level};
 #[cfg(feature = "tui")]
 use retime_core::scenario::Scenario;
 
@@ -25,6 +27,7 @@ fn main() -> ExitCode {
     match run(&cli) {
         Ok(status) => ExitCode::from(status),
         Err(error) => {
+            log::say(Level::Error, &format!("{error:#}"));
             let _ = writeln!(stderr(), "retime: {}", printable(&format!("{error:#}")));
             ExitCode::from(if error.is::<retime::headless::Misuse>() { 2 } else { 1 })
         }
@@ -32,6 +35,12 @@ fn main() -> ExitCode {
 }
 
 fn run(cli: &Cli) -> Result<u8> {
+    if let Some(path) = &cli.log {
+        log_to(path)?;
+    }
+    if let Some(bytes) = cli.max_memory {
+        retime::headless::limit_memory(bytes);
+    }
     #[cfg(feature = "tui")]
     if let Some(Command::Run(args)) = &cli.command {
         return play(cli, args);
@@ -55,7 +64,8 @@ fn screen(cli: &Cli) -> Result<()> {
     use retime::tui::{Depth, Open, Start, needs_ascii};
 
     let config = Config::read()?;
-    let (engine, unusable) = Engine::with_usable_devices(&config.devices)?;
+    let (mut engine, unusable) = Engine::with_usable_devices(&config.devices)?;
+    engine.max_memory = retime::headless::max_memory();
     let paths = retime::headless::expand(&cli.traces)?;
     let variable = |name: &str| std::env::var(name).ok();
     retime::tui::run(Start {

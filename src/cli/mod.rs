@@ -11,6 +11,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+use retime_core::units::Bytes;
+
 pub use analyses::{LayersArgs, OpsArgs, OpsGroup, OpsLevel, OpsOrder, OverheadsArgs, PathArgs, RooflineArgs};
 pub use edits::{Edit, ScenarioArgs};
 pub use files::{ExportArgs, ExportKind, GenerateArgs, RunArgs};
@@ -34,6 +36,12 @@ pub struct Cli {
         global = true
     )]
     pub iteration: Iteration,
+    /// Most memory to use, e.g. 4GiB; what needs more is refused. Default: three quarters of what this process may have
+    #[arg(long, value_name = "SIZE", help_heading = "Input and output", global = true)]
+    pub max_memory: Option<Bytes>,
+    /// Write what is done, and how long it takes, to the end of FILE
+    #[arg(long, value_name = "FILE", help_heading = "Input and output", global = true)]
+    pub log: Option<PathBuf>,
     /// Theme of the screen: dark, light, high-contrast, colour-blind-safe, 16-colour, or one of your own
     #[arg(long, value_name = "NAME")]
     pub theme: Option<String>,

@@ -2,8 +2,8 @@
 
 use std::io::{IsTerminal, Write, stderr};
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
 
@@ -12,10 +12,11 @@ use serde::Serialize;
 
 use crate::cli::{Edit, Iteration, ScenarioArgs};
 use crate::config::Config;
-use crate::session::{Engine, Loaded, SessionError, is_fingerprint, read_scenario, sample};
+use crate::session::{Engine, Loaded, SessionError, default_max_memory, is_fingerprint, read_scenario, sample};
 use retime_core::diagnostic::{Diagnostic, Severity};
 use retime_core::graph::{BuildOptions, IterationChoice};
 use retime_core::intern::printable;
+use retime_core::log::{self, Level};
 use retime_core::scenario::{Fit, SavedScenario, Scenario, parse_step};
 use retime_core::trace::{OpenOptions, Progress};
 use retime_core::units::Bytes;
@@ -129,13 +130,27 @@ pub fn build_options(iteration: Iteration) -> BuildOptions {
     BuildOptions { iteration }
 }
 
+static MAX_MEMORY: OnceLock<Bytes> = OnceLock::new();
+
+/// Lets every engine of this process hold at most `bytes`.
+pub fn limit_memory(bytes: Bytes) {
+    // Asked for once, with the other arguments.
+    let _ = MAX_MEMORY.set(bytes);
+}
+
+/// Memory that this process may hold: as asked for, else three quarters of what is there.
+pub fn max_memory() -> Option<Bytes> {
+    MAX_MEMORY.get().copied().or_else(default_max_memory)
+}
+
 /// An engine that knows the user's devices too.
 ///
 /// # Errors
 /// A built-in file cannot be used.
 pub fn engine() -> Result<Engine> {
     let config = Config::read()?;
-    let (engine, unusable) = Engine::with_usable_devices(&config.devices)?;
+    let (mut engine, unusable) = Engine::with_usable_devices(&config.devices)?;
+    engine.max_memory = max_memory();
     for line in config.unreadable.iter().chain(&unusable) {
         let _ = writeln!(stderr(), "retime: left out: {}", printable(line));
     }
@@ -228,6 +243,7 @@ fn with_progress<T: Send>(progress: &Arc<Progress>, work: impl FnOnce() -> T + S
 fn report(loaded: &[Loaded]) {
     let mut said = std::collections::BTreeSet::new();
     for line in loaded.iter().flat_map(warnings).filter(|line| said.insert(line.clone())) {
+        log::say(Level::Warning, &line);
         let _ = writeln!(stderr(), "{}", printable(&line));
     }
 }

@@ -4,6 +4,7 @@
 
 mod advise;
 mod board;
+mod ceiling;
 mod communication;
 mod compare;
 mod error;
@@ -13,6 +14,7 @@ mod files;
 mod job_tables;
 mod keeper;
 mod lock;
+mod log;
 pub mod sample;
 mod saved;
 mod script;
@@ -31,6 +33,7 @@ pub use retime_core::memory::{KindBytes, MemorySummary, RankMemorySummary};
 
 pub use advise::{Advice, AdvisedOption, Goal, Sensitivity, advise, advise_live, alike, parse_target};
 pub use board::{Change, Section, Trial, Trials, candidates, number_of, put};
+pub use ceiling::default_max_memory;
 pub use communication::{CollectiveReport, Communication, LateReason, Participation, RankReport};
 pub use compare::{
     Column, ComparedKind, ComparedRow, Comparison, ComparisonTable, ComparisonTableRow, Contribution, DiffStatus,
@@ -42,6 +45,7 @@ pub use export::{ExportFormat, Exported, export, export_comparison, export_to, r
 pub use files::{append, csv_field, folders_of_traces, read_table, tables_in};
 pub use job_tables::{JobTables, RankLoad};
 pub use keeper::Keeper;
+pub use log::log_to;
 pub use saved::{SavedSession, Sessions, chosen_iteration, is_fingerprint, trace_fingerprint};
 pub use script::{Played, ScriptLine, Status, script_lines};
 pub use sharding::{Pick, SEARCH_BUDGET, Sharding, ShardingPlan, judge};

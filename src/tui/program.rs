@@ -14,6 +14,7 @@ use signal_hook::iterator::Signals;
 use crate::session::{Engine, Keeper, Sessions};
 use retime_core::graph::BuildOptions;
 use retime_core::intern::printable;
+use retime_core::log::{self, Level};
 use retime_core::scenario::Scenario;
 
 use super::app::{App, Style};
@@ -110,7 +111,7 @@ impl Program {
                 self.keep(app);
                 kept = Instant::now();
             }
-            screen.draw(|buffer| views::render(app, buffer.area, buffer))?;
+            log::timed(Level::Debug, "draw", || screen.draw(|buffer| views::render(app, buffer.area, buffer)))?;
             let first = match receiver.recv_timeout(TICK) {
                 Ok(event) => event,
                 Err(RecvTimeoutError::Timeout) if app.loading.is_some() => Event::Tick,

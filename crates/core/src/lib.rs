@@ -31,6 +31,7 @@ pub mod engine;
 pub mod fnv;
 pub mod graph;
 pub mod intern;
+pub mod log;
 pub mod memory;
 pub mod scenario;
 pub mod sim;

@@ -176,6 +176,11 @@ pub fn elements(dims: &[u64]) -> u64 {
     dims.iter().fold(1, |product: u64, &dim| product.saturating_mul(dim))
 }
 
+/// The sum of numbers that were recorded; saturates, as they may be beyond all reason.
+pub fn total(numbers: impl IntoIterator<Item = u64>) -> u64 {
+    numbers.into_iter().fold(0, u64::saturating_add)
+}
+
 /// Writes `value` with three or four significant digits.
 fn significant(f: &mut fmt::Formatter<'_>, value: f64, unit: &str) -> fmt::Result {
     let magnitude = value.abs();

@@ -56,7 +56,7 @@ impl SimulatedCollective {
 
     /// Waiting for the last, all ranks together.
     pub fn waited(&self) -> DurNs {
-        self.arrivals.iter().map(|arrival| DurNs(self.wait(arrival).0 * i64::from(arrival.count))).sum()
+        self.arrivals.iter().map(|arrival| self.wait(arrival) * i64::from(arrival.count)).sum()
     }
 
     /// How long one rank waits for the last.

@@ -44,7 +44,9 @@ impl Times<'_> {
         match self {
             Self::Measured => measured_start..measured_end,
             Self::Simulated { .. } => {
-                part.begin.map_or(measured_start, |marker| self.of(graph, marker).1)..self.of(graph, part.end).1
+                let end = self.of(graph, part.end).1;
+                // The step before may outlive this one, which then has no time of its own.
+                part.begin.map_or(measured_start, |marker| self.of(graph, marker).1).min(end)..end
             }
         }
     }

@@ -133,7 +133,7 @@ impl Profile {
 /// operators of the step before.
 fn calls(sources: &Sources<'_>, path: &CriticalPath) -> (Vec<Vec<Call>>, BTreeMap<String, Spent>) {
     let graph = sources.graph;
-    let tops = top_level(graph);
+    let tops = graph.top_level_operators();
     let mut sums: FxHashMap<OperatorId, Spent> = FxHashMap::default();
     let mut outside = Spent::default();
     let belongs = graph.iteration_tasks();
@@ -178,16 +178,6 @@ fn calls(sources: &Sources<'_>, path: &CriticalPath) -> (Vec<Vec<Call>>, BTreeMa
         }
     }
     (calls, others)
-}
-
-/// The top-level operator of every operator: parents stand before what they called.
-fn top_level(graph: &ExecutionGraph) -> Vec<OperatorId> {
-    let mut tops: Vec<OperatorId> = Vec::with_capacity(graph.operators.len());
-    for (index, operator) in graph.operators.iter().enumerate() {
-        let own = OperatorId(index as u32);
-        tops.push(operator.parent.and_then(|parent| tops.get(parent.0 as usize).copied()).unwrap_or(own));
-    }
-    tops
 }
 
 fn kinds(sources: &Sources<'_>, path: &CriticalPath) -> BTreeMap<(Place, &'static str), Spent> {

@@ -136,9 +136,10 @@ impl ReplayReport {
     }
 }
 
-/// The simulated period of one rank: from its begin marker (else the instant its window begins) to its end marker.
+/// The simulated period of one rank: from its begin marker (else the instant its window begins) to its end marker. Work of
+/// the step before that outlives this step leaves it no time of its own, and none that is negative.
 pub fn period(timed: &TimedGraph, schedule: &Schedule, part: &RankPart) -> DurNs {
-    schedule.end(timed.task(part.end)).since(begin(timed, schedule, part))
+    schedule.end(timed.task(part.end)).since(begin(timed, schedule, part)).max(DurNs::ZERO)
 }
 
 fn begin(timed: &TimedGraph, schedule: &Schedule, part: &RankPart) -> TimeNs {

@@ -316,8 +316,8 @@ impl Work {
         Self {
             family: self.family,
             flop: Flop(self.flop.0 + next.flop.0),
-            read: Bytes(self.read.0 + next.read.0 - kept),
-            written: Bytes(self.written.0 - kept + next.written.0),
+            read: Bytes(self.read.0.saturating_add(next.read.0 - kept)),
+            written: Bytes((self.written.0 - kept).saturating_add(next.written.0)),
             precision: self.precision,
             shape: self.shape.clone(),
         }

@@ -4,7 +4,7 @@
 //! and leave 36 products of matrices; scaling clears the result; tables of offsets are next to nothing [names and order as
 //! cuDNN 7–9 launch them on V100, RTX 2080 Ti and H100].
 
-use crate::units::{Bytes, Flop};
+use crate::units::{Bytes, Flop, elements};
 
 use super::classify::Caller;
 use super::kernel_name::{self, LayoutChange, Role};
@@ -89,9 +89,9 @@ fn winograd(whole: &Work, name: &str, backward: bool, tensors: Tensors) -> Optio
     let &Shape::Conv { batch, channels_in, channels_out, out_h, out_w, .. } = &whole.shape else { return None };
     let rest = name.split("winograd_nonfused::winograd").nth(1)?;
     let element = element_bytes(whole);
-    let tiles = batch * out_h.div_ceil(WINOGRAD_TILE) * out_w.div_ceil(WINOGRAD_TILE) * POINTS * element;
-    let (tiles_in, tiles_out) = (tiles * channels_in, tiles * channels_out);
-    let filters = channels_in * channels_out * POINTS * element;
+    let tiles = elements(&[batch, out_h.div_ceil(WINOGRAD_TILE), out_w.div_ceil(WINOGRAD_TILE), POINTS, element]);
+    let (tiles_in, tiles_out) = (tiles.saturating_mul(channels_in), tiles.saturating_mul(channels_out));
+    let filters = elements(&[channels_in, channels_out, POINTS, element]);
     let Tensors { input, weights, output } = tensors;
     let (read, written) = match rest {
         // The gradient of the input is a convolution of the output's.
@@ -110,7 +110,7 @@ fn winograd(whole: &Work, name: &str, backward: bool, tensors: Tensors) -> Optio
 /// Bytes of the input unfolded into a matrix with a column for each output.
 fn unfolded(whole: &Work) -> u64 {
     let &Shape::Conv { batch, channels_in, out_h, out_w, r, s, .. } = &whole.shape else { return whole.written.0 };
-    batch * channels_in * r * s * out_h * out_w * element_bytes(whole)
+    elements(&[batch, channels_in, r, s, out_h, out_w, element_bytes(whole)])
 }
 
 /// One of the products: a plain matrix product for 3 × 3 filters is the middle of Winograd's algorithm.
@@ -133,13 +133,14 @@ fn tile_products(whole: &Work, name: &str) -> Option<Work> {
     if !name.contains("_sgemm_") || (r, s, stride, groups) != (3, 3, 1, 1) {
         return None;
     }
-    let (m, n, k) = (batch * out_h.div_ceil(WINOGRAD_TILE) * out_w.div_ceil(WINOGRAD_TILE), channels_out, channels_in);
-    let bytes = |elements: u64| Bytes(POINTS * elements * element_bytes(whole));
+    let m = elements(&[batch, out_h.div_ceil(WINOGRAD_TILE), out_w.div_ceil(WINOGRAD_TILE)]);
+    let (n, k) = (channels_out, channels_in);
+    let bytes = |a: u64, b: u64| Bytes(elements(&[POINTS, element_bytes(whole), a, b]));
     Some(Work {
         family: Family::Gemm,
-        flop: Flop(2.0 * (POINTS * m * n) as f64 * k as f64),
-        read: bytes(m * k + k * n),
-        written: bytes(m * n),
+        flop: Flop(2.0 * POINTS as f64 * m as f64 * n as f64 * k as f64),
+        read: bytes(m.saturating_add(n), k),
+        written: bytes(m, n),
         precision: whole.precision,
         shape: Shape::Gemm { batch: POINTS, m, n, k },
     })

@@ -25,14 +25,15 @@ use crate::cost::{CostModels, Overheads};
 use crate::device::{Catalog, DeviceProfile};
 use crate::diagnostic::{Diagnostics, Severity};
 use crate::graph::{BuildOptions, ExecutionGraph, LaneKind, Task, build_lowered};
+use crate::log::{self, Level};
 use crate::memory;
 use crate::scenario::tables::TableFacts;
 use crate::scenario::{
     self, Base, Context, Databases, Effect, EffectKind, Known, Resolved, Scenario, Step, StepReport,
 };
-use crate::sim::{Schedule, resimulate_from, simulate};
-use crate::trace::{self, Job, OpenOptions, RankClasses, RankTrace};
-use crate::units::DurNs;
+use crate::sim::{self, Schedule, resimulate_from, simulate};
+use crate::trace::{self, Category, EventId, Job, OpenError, OpenOptions, RankClasses, RankTrace, Trace};
+use crate::units::{Bytes, DurNs};
 
 pub use databases::read as read_overheads;
 pub use error::EngineError;
@@ -62,6 +63,8 @@ pub struct Engine {
     pub device: Option<Arc<DeviceProfile>>,
     /// Whether ranks that did the same are simulated once.
     pub folds: bool,
+    /// Memory that this process may hold; `None` for as much as there is.
+    pub max_memory: Option<Bytes>,
 }
 
 impl Engine {
@@ -87,6 +90,7 @@ impl Engine {
             table_facts: None,
             device: None,
             folds: true,
+            max_memory: None,
         })
     }
 
@@ -122,7 +126,9 @@ impl Engine {
         options: &OpenOptions,
         build_options: &BuildOptions,
     ) -> Result<Vec<Loaded>, EngineError> {
-        let opened = trace::open(paths, options)?;
+        let max_memory = options.max_memory.or(self.max_memory);
+        let options = OpenOptions { max_memory, ..options.clone() };
+        let opened = log::timed(Level::Info, "load", || trace::open(paths, &options))?;
         let mut notes = opened.diagnostics;
         let (mut all, mut first_error) = (Vec::new(), None);
         for job in opened.jobs {
@@ -206,7 +212,8 @@ impl Engine {
         alike: RankClasses,
         options: &BuildOptions,
     ) -> Result<Loaded, EngineError> {
-        let (mut graph, timed) = build_lowered(&job, &folding, options)?;
+        self.check_room(&job, &folding)?;
+        let (mut graph, timed) = log::timed(Level::Info, "build", || build_lowered(&job, &folding, options))?;
         let mut notes = Diagnostics::default();
         let facts = self.table_facts.clone().unwrap_or_else(|| table_facts::beside(&job, &mut notes));
         table_facts::complete(&facts, &mut graph, &mut notes);
@@ -217,6 +224,7 @@ impl Engine {
             || Base::of_lowered(graph.clone(), timed),
         );
         context.databases = self.databases.clone();
+        context.max_memory = self.max_memory;
         context.is_placed = job.ranks.iter().any(|rank| {
             rank.execution_trace.is_some() && rank.trace.as_ref().is_some_and(|trace| trace.predicted.is_some())
         });
@@ -242,9 +250,23 @@ impl Engine {
         Ok(Loaded { job, folding, alike, graph, base, context, replay, notes, title })
     }
 
+    /// Refuses a job whose graph would not fit the memory that may be held.
+    fn check_room(&self, job: &Job, folding: &RankClasses) -> Result<(), EngineError> {
+        let Some((limit, held)) = self.max_memory.zip(trace::resident()) else { return Ok(()) };
+        let traces = folding.classes.iter().filter_map(|class| job.ranks.get(class.position)?.trace.as_ref());
+        let events: usize = traces.map(|trace| trace.events.ids().filter(|&id| is_in_graph(trace, id)).count()).sum();
+        let needed = held + PER_EVENT * events as u64;
+        if needed <= limit {
+            return Ok(());
+        }
+        let path = job.ranks.iter().find_map(|rank| Some(rank.trace.as_ref()?.path.clone())).unwrap_or_default();
+        Err(OpenError::Memory { path, needed: format!("about {needed}"), limit }.into())
+    }
+
     /// Evaluates a scenario; the steps' gains stay open (see [`Self::with_gains`]).
     pub fn evaluate(&self, loaded: &Loaded, scenario: &Scenario, revision: u64) -> Outcome {
-        let resolved = scenario::resolve(&loaded.base, scenario, &loaded.context);
+        let resolve = || scenario::resolve(&loaded.base, scenario, &loaded.context);
+        let resolved = log::timed(Level::Info, "resolve", resolve);
         outcome_of(resolved, Some(&loaded.replay), scenario, revision)
     }
 
@@ -358,6 +380,15 @@ impl Engine {
     }
 }
 
+/// Memory that an event takes in the graph and while it is built, about.
+const PER_EVENT: Bytes = Bytes(500);
+
+/// Whether an event becomes part of the graph, as frames of Python, allocations and annotations do not.
+fn is_in_graph(trace: &Trace, id: EventId) -> bool {
+    use Category::{Kernel, Memcpy, Memset, Operator, Runtime, Sync};
+    matches!(trace.events.category(id), Operator | Runtime | Kernel | Memcpy | Memset | Sync)
+}
+
 /// What scenarios are compared by, of one that is worked out.
 pub fn compared(loaded: &Loaded, resolved: &Resolved) -> DurNs {
     let steady = loaded.replay.summary.steady;
@@ -385,7 +416,7 @@ fn scheduled(resolved: &Resolved, replay: Option<&Outcome>) -> Schedule {
 }
 
 fn outcome_of(resolved: Resolved, replay: Option<&Outcome>, scenario: &Scenario, revision: u64) -> Outcome {
-    let schedule = scheduled(&resolved, replay);
+    let schedule = log::timed(Level::Info, "simulate", || scheduled(&resolved, replay));
     let base = replay.map(|replay| &replay.summary);
     let figures = || Summary::of(&resolved, &schedule, base.map(|base| base.simulated_ns));
     let steady = || match base {
@@ -397,7 +428,13 @@ fn outcome_of(resolved: Resolved, replay: Option<&Outcome>, scenario: &Scenario,
     if let Some(base) = base {
         summary.over(base);
     }
-    let steps = step_outcomes(scenario, &resolved);
+    let mut steps = step_outcomes(scenario, &resolved);
+    if schedule.makespan() >= sim::LONGEST
+        && let Some(last) = steps.iter_mut().rev().find(|step| step.enabled)
+    {
+        let text = format!("what is later than {} is taken to be then", sim::LONGEST);
+        last.effects.push(Told { kind: EffectKind::Note, text, share: None });
+    }
     let (resolved, schedule) = (Arc::new(resolved), Arc::new(schedule));
     let mut outcome = Outcome { revision, scenario: scenario.clone(), resolved, schedule, summary, steps };
     if let Some(replay) = replay.filter(|replay| !replay.summary.steady.is_compared()) {

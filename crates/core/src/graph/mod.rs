@@ -147,6 +147,16 @@ impl ExecutionGraph {
         self.ranks.iter().map(|part| ranks.contains(&part.rank)).collect()
     }
 
+    /// The top-level operator of every operator: parents stand before what they called.
+    pub fn top_level_operators(&self) -> Vec<OperatorId> {
+        let mut tops: Vec<OperatorId> = Vec::with_capacity(self.operators.len());
+        for (index, operator) in self.operators.iter().enumerate() {
+            let own = OperatorId(index as u32);
+            tops.push(operator.parent.and_then(|parent| tops.get(parent.0 as usize).copied()).unwrap_or(own));
+        }
+        tops
+    }
+
     /// How many ranks the graph speaks of, those included for which another stands.
     pub fn rank_count(&self) -> u32 {
         self.ranks.iter().map(RankPart::count).sum()
@@ -170,7 +180,7 @@ impl ExecutionGraph {
 
     /// [`Self::unexplained`] relative to the measured period, averaged over ranks.
     pub fn unexplained_share(&self) -> f64 {
-        self.unexplained().0 as f64 / self.measured.0.max(1) as f64 / self.ranks.len().max(1) as f64
+        (self.unexplained().0 as f64 / self.measured.0.max(1) as f64 / self.ranks.len().max(1) as f64).min(1.0)
     }
 
     /// For each task, whether it belongs to the chosen iteration of its rank, not to the steps around it: host work by

@@ -2,7 +2,7 @@
 
 use crate::cost::operators::bare;
 use crate::graph::{ExecutionGraph, Operand, OperatorId, Phase};
-use crate::units::TimeNs;
+use crate::units::{TimeNs, elements, total};
 
 use super::callers::operators_of;
 use super::sources::Rank;
@@ -26,7 +26,7 @@ pub(super) struct Parameters {
 
 impl Parameters {
     pub(super) fn total(&self) -> u64 {
-        self.each.iter().sum()
+        total(self.each.iter().copied())
     }
 
     /// Gradients that hold but some rows of their parameter, with when each is accumulated and what gives it.
@@ -54,12 +54,12 @@ pub(super) fn read(rank: Rank<'_>) -> Parameters {
     if !trains {
         found.each = weights(graph, &ids);
     }
-    if rank.tables.iter().sum::<u64>() > 0 && !has_dense_tables(graph, &ids) {
+    if rank.tables.iter().any(|&bytes| bytes > 0) && !has_dense_tables(graph, &ids) {
         found.each.extend(rank.tables);
     }
     let (states, is_known) = states_per_parameter(graph, &ids);
     found.knows_optimizer = is_known || !trains;
-    found.optimizer = if trains { states * found.gradients.iter().sum::<u64>() } else { 0 };
+    found.optimizer = if trains { total(found.gradients.iter().copied()).saturating_mul(states) } else { 0 };
     found
 }
 
@@ -111,7 +111,7 @@ fn sparse_gradient(graph: &ExecutionGraph, id: OperatorId) -> Option<(u64, u64, 
         Operand::Value(text) => text.parse::<u64>().ok(),
         _ => None,
     });
-    Some((4 * dim * rows.max()?, lookups * 4 * dim, id))
+    Some((elements(&[4, dim, rows.max()?]), elements(&[lookups, 4, dim]), id))
 }
 
 /// The parameters that an optimizer was given as a list.
@@ -122,7 +122,7 @@ fn updated(graph: &ExecutionGraph, ids: &[OperatorId]) -> Vec<u64> {
         }
         _ => None,
     };
-    ids.iter().filter_map(list).max_by_key(|list| list.iter().sum::<u64>()).unwrap_or_default()
+    ids.iter().filter_map(list).max_by_key(|list| total(list.iter().copied())).unwrap_or_default()
 }
 
 /// Weights by their role in the outermost operators that name them. A product's weight with the dimensions of the embedding

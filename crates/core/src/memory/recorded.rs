@@ -6,7 +6,7 @@ use crate::cost::operators::is_free;
 use crate::graph::{LaneId, OperatorId, Phase};
 use crate::trace::args::MemoryArgs;
 use crate::trace::{Trace, TrackKind};
-use crate::units::{Bytes, TimeNs};
+use crate::units::{Bytes, TimeNs, total};
 
 use super::callers::{Callers, Passes, end, lane_of};
 use super::parameters::{self, Parameters};
@@ -160,8 +160,8 @@ fn stays(holds: Holds, bytes: u64) -> Buffer {
 
 /// What was there before and stays, divided among what operators tell of.
 fn kept(bytes: u64, known: &Parameters, buffers: &[Buffer], trains: bool) -> Vec<Buffer> {
-    let seen: u64 = buffers.iter().filter(|it| it.holds == Holds::Gradients).map(|it| it.bytes.0).sum();
-    let gradients = known.gradients.iter().sum::<u64>().saturating_sub(seen);
+    let seen = total(buffers.iter().filter(|it| it.holds == Holds::Gradients).map(|it| it.bytes.0));
+    let gradients = total(known.gradients.iter().copied()).saturating_sub(seen);
     let mut left = bytes;
     let mut take = |holds, wanted: u64| {
         let taken = wanted.min(left);

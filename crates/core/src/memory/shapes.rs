@@ -8,7 +8,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::cost::Family;
 use crate::cost::operators::{Reading, bare, is_free, operator_family, operator_work};
 use crate::graph::{DType, Operand, OperatorId, Phase, Task, TaskKind};
-use crate::units::{Bytes, DurNs, TimeNs};
+use crate::units::{Bytes, DurNs, TimeNs, total};
 
 use super::callers::{end, operators_of};
 use super::parameters::{self, Parameters, bytes};
@@ -103,7 +103,7 @@ impl<'a> Walk<'a> {
                 told += task.duration;
             }
         }
-        told.0 * 2 >= all.0
+        told * 2 >= all
     }
 
     /// What operators give that none inside them does, in bytes.
@@ -226,7 +226,7 @@ impl<'a> Walk<'a> {
         if !any {
             let backward = self.rank.graph.operators.iter().filter(|operator| operator.phase == Phase::Backward);
             let Some(from) = backward.map(|operator| operator.start + operator.dur).max() else { return };
-            let bytes = Bytes(known.gradients.iter().sum());
+            let bytes = Bytes(total(known.gradients.iter().copied()));
             self.buffers.push(Buffer {
                 holds: Holds::Gradients,
                 bytes,
@@ -257,7 +257,7 @@ impl<'a> Walk<'a> {
 fn results(name: &str, bytes: u64, element: u64) -> impl Iterator<Item = u64> {
     const INDEX: u64 = 8;
     let has_indices = name.contains("pool") && name.ends_with("with_indices");
-    let indices = if has_indices { bytes * INDEX / (element + INDEX) } else { 0 };
+    let indices = if has_indices { bytes.saturating_mul(INDEX) / element.saturating_add(INDEX) } else { 0 };
     [bytes - indices, indices].into_iter().filter(|&bytes| bytes > 0)
 }
 

@@ -108,7 +108,7 @@ impl MemorySummary {
             rank: part.rank.0,
             source: memory.source,
             peak_bytes: peak.bytes,
-            peak_at_ns: at.since(begins),
+            peak_at_ns: at.since(begins).max(DurNs::ZERO),
             kinds: KindBytes::of(peak),
             device_bytes: sizes.min(),
             besides: BesideTensors::of(peak.bytes, devices),

@@ -11,6 +11,7 @@ use crate::cost::overhead::OverheadError;
 use crate::cost::{CostModels, Overheads};
 use crate::device::{Catalog, CatalogError, DeviceProfile};
 use crate::graph::{ExecutionGraph, RankPart};
+use crate::units::Bytes;
 
 use super::batch::BatchScaling;
 use super::host::HostModel;
@@ -36,6 +37,8 @@ pub struct Context {
     pub is_predicted: bool,
     /// What a second trace of the model, at another batch size, tells.
     pub batch_scaling: Option<Arc<BatchScaling>>,
+    /// Memory that this process may hold; `None` for as much as there is.
+    pub max_memory: Option<Bytes>,
 }
 
 /// What reads a database of host overheads, or says in one line why not.
@@ -139,6 +142,7 @@ impl Context {
             is_placed: false,
             is_predicted: false,
             batch_scaling: None,
+            max_memory: None,
         }
     }
 

@@ -171,7 +171,7 @@ impl Circuits {
             if seen < self.steps.len() {
                 // The step that closes the circuit ends where the way first reached this entry.
                 let circuit = &self.steps[seen + 1..];
-                let sum = time.0 + circuit.iter().map(|&(_, time)| time).sum::<i64>();
+                let sum = circuit.iter().fold(time.0, |sum, &(_, time)| sum.saturating_add(time));
                 let back = |entry: usize| i64::from(cycle.carried[entry].copies_back);
                 let copies: i64 = back(entry) + circuit.iter().map(|&(entry, _)| back(entry)).sum::<i64>();
                 return Some(Circuit { mean: DurNs(sum.div_euclid(copies)), copies: copies as usize });

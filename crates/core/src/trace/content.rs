@@ -7,8 +7,9 @@ use super::format::{Format, HEAD, Loaded, Reading};
 use super::json::document::{Document, Malformed};
 use super::parts::Parts;
 use super::stream::{self, BYTE_ORDER_MARK, Consumer};
-use super::{OpenError, OpenOptions, sniff};
+use super::{OpenError, OpenOptions, sniff, source};
 use crate::diagnostic::Severity;
+use crate::units::Bytes;
 
 /// Longest single value kept in memory.
 const LONGEST_VALUE: usize = 256 << 20;
@@ -148,6 +149,20 @@ impl<'a> Content<'a> {
         }
     }
 
+    /// Fails once more memory is held than may be.
+    fn check_memory(&self) -> Result<(), OpenError> {
+        let Some(limit) = self.options.max_memory else { return Ok(()) };
+        match source::resident().filter(|&held| held > limit) {
+            None => Ok(()),
+            Some(held) => {
+                let progress = &self.options.progress;
+                let read = progress.bytes_read().max(1) as f64;
+                let all = Bytes((held.0 as f64 * (progress.bytes_total() as f64 / read).max(1.0)) as u64);
+                Err(OpenError::Memory { path: self.path.to_owned(), needed: format!("about {all}"), limit })
+            }
+        }
+    }
+
     fn report_entries(&mut self) {
         let entries = self.parts.entries();
         self.options.progress.add_events(entries - self.reported_entries);
@@ -166,6 +181,10 @@ impl Consumer for Content<'_> {
         if self.options.progress.is_cancelled() {
             return Err(OpenError::Cancelled { path: self.path.to_owned() });
         }
+        if window.is_empty() {
+            // Why there is nothing is said at the end: it may be that nothing could be unpacked.
+            return Ok(0);
+        }
         if self.is_first && window.starts_with(BYTE_ORDER_MARK) {
             return Ok(BYTE_ORDER_MARK.len());
         }
@@ -178,6 +197,7 @@ impl Consumer for Content<'_> {
             return Err(OpenError::Cancelled { path: self.path.to_owned() });
         }
         self.report_entries();
+        self.check_memory()?;
         if self.reported_entries > u64::from(u32::MAX) {
             return Err(OpenError::TooLarge { path: self.path.to_owned(), limit: format!("{} events", u32::MAX) });
         }

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use crate::units::Bytes;
+
 /// A failure to open traces. Every variant names the file; those about content name the byte.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
@@ -15,12 +17,12 @@ pub enum OpenError {
         path: PathBuf,
     },
     /// The operating system refused to read.
-    #[error("{path}: cannot be read: {source}")]
+    #[error("{path}: cannot be read: {reason}")]
     Io {
         /// The file.
         path: PathBuf,
         /// What the system said.
-        source: std::io::Error,
+        reason: std::io::Error,
     },
     /// A folder or archive has no file that could be a trace.
     #[error("{path}: holds no trace; expected files ending in .json, .json.gz or .tar.gz")]
@@ -82,6 +84,18 @@ pub enum OpenError {
         path: PathBuf,
         /// The limit, in words.
         limit: String,
+    },
+    /// More memory than may be used.
+    #[error(
+        "{path}: needs {needed} of memory, {limit} may be used: give more with --max-memory, or a shorter recording"
+    )]
+    Memory {
+        /// The file.
+        path: PathBuf,
+        /// How much it needs, in words.
+        needed: String,
+        /// How much may be used.
+        limit: Bytes,
     },
     /// A table of layers with a cell that cannot be used.
     #[error("{path}: line {line}, column {column}: {reason}")]

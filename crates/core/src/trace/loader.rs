@@ -19,17 +19,20 @@ type Results = Vec<Result<Loaded, OpenError>>;
 pub(super) fn file(path: &Path, options: &OpenOptions) -> Results {
     match Source::open(path) {
         Ok(Source::Read(read)) => bytes(&read, path, options),
-        Ok(Source::Mapped(mapped)) => bytes(&mapped, path, options),
-        Ok(Source::Stream(stream)) => flowing(stream::limited(stream, options), path, options),
+        Ok(Source::File(file, size)) => {
+            options.progress.add_total(size);
+            flowing(stream::counted(file, options), size as usize, path, options)
+        }
+        Ok(Source::Stream(stream)) => flowing(stream::limited(stream, options), 0, path, options),
         Err(error) => vec![Err(error)],
     }
 }
 
-/// All traces in what flows out of `stream`, which is called `path`.
-fn flowing(mut stream: impl Read, path: &Path, options: &OpenOptions) -> Results {
+/// All traces in what flows out of `stream`, which is called `path` and about `size` bytes long (0 = unknown).
+fn flowing(mut stream: impl Read + Send, size: usize, path: &Path, options: &OpenOptions) -> Results {
     let mut head = Vec::new();
-    if let Err(source) = stream.by_ref().take(HEAD as u64).read_to_end(&mut head) {
-        return vec![Err(OpenError::Io { path: path.to_owned(), source })];
+    if let Err(reason) = stream.by_ref().take(HEAD as u64).read_to_end(&mut head) {
+        return vec![Err(OpenError::Io { path: path.to_owned(), reason })];
     }
     if head.is_empty() {
         return vec![Err(OpenError::Empty { path: path.to_owned() })];
@@ -37,7 +40,7 @@ fn flowing(mut stream: impl Read, path: &Path, options: &OpenOptions) -> Results
     let packing = source::packing(&head, path);
     let mut all = head.as_slice().chain(stream);
     match packing {
-        Packing::Plain => content(Packed::Member(Vec::new(), &mut all), path, options),
+        Packing::Plain => content(Packed::Flow(Vec::new(), &mut all, size), path, options),
         Packing::Gzip => {
             let unpacked = MultiGzDecoder::new(BufReader::new(all));
             content(Packed::Member(Vec::new(), &mut stream::limited(unpacked, options)), path, options)
@@ -114,7 +117,7 @@ fn members(archive: impl Read, path: &Path, options: &OpenOptions) -> Results {
     if let Err(error) = each_member(archive, path, options, &mut found) {
         found.push(Err(match error.kind() {
             ErrorKind::FileTooLarge => too_large(path, options),
-            _ => OpenError::Io { path: path.to_owned(), source: error },
+            _ => OpenError::Io { path: path.to_owned(), reason: error },
         }));
     }
     if found.is_empty() { vec![Err(OpenError::NoTraces { path: path.to_owned() })] } else { found }

@@ -47,6 +47,7 @@ pub use options::{OpenOptions, Progress};
 pub use rank_class::{RankClass, RankClasses, tolerance as folding_tolerance};
 pub use recording::{RankPlace, RecordedDevice, Trace};
 pub use shared::SharedTable;
+pub(crate) use source::resident;
 pub use table::{Category, Event, EventId, EventTable};
 pub use track::{Track, TrackId, TrackKind};
 

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use crate::units::Bytes;
+
 /// How to open.
 #[derive(Clone, Debug)]
 pub struct OpenOptions {
@@ -12,13 +14,21 @@ pub struct OpenOptions {
     pub max_unpacked_bytes: u64,
     /// Most bytes that one packed byte may stand for, beyond the first 256 MiB (default 400; real traces reach 60).
     pub max_unpacked_ratio: u64,
+    /// Memory that this process may hold; `None` for as much as there is.
+    pub max_memory: Option<Bytes>,
     /// Whether several threads read one file where there are more of them than files; what is read is the same.
     pub in_chunks: bool,
 }
 
 impl Default for OpenOptions {
     fn default() -> Self {
-        Self { progress: Arc::default(), max_unpacked_bytes: 64 << 30, max_unpacked_ratio: 400, in_chunks: true }
+        Self {
+            progress: Arc::default(),
+            max_unpacked_bytes: 64 << 30,
+            max_unpacked_ratio: 400,
+            max_memory: None,
+            in_chunks: true,
+        }
     }
 }
 

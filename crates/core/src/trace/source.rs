@@ -3,13 +3,13 @@
 //! Must not know what the bytes mean.
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{Read, Seek};
 use std::path::{Path, PathBuf};
 
 use flate2::bufread::MultiGzDecoder;
-use memmap2::Mmap;
 
 use super::OpenError;
+use crate::units::Bytes;
 
 /// How content is packed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,15 +28,18 @@ pub(super) enum Packing {
 /// The name that stands for standard input.
 pub(super) const STANDARD_INPUT: &str = "-";
 
-/// Below this size a file is read: a map costs more than it saves, and what is read cannot change any more.
+/// Below this size a file is read at once.
 const SMALL_FILE: u64 = 1 << 20;
+/// How gzip begins.
+const GZIP: [u8; 2] = [0x1f, 0x8b];
 
-/// The content of a file.
+/// The content of a file. It is read and never mapped: what another process does to the file meanwhile changes at most what
+/// is read, and a file that became shorter is one that ends early.
 pub(super) enum Source {
-    /// Read into memory.
+    /// Read into memory: what is small or packed.
     Read(Vec<u8>),
-    /// Mapped into memory.
-    Mapped(Mmap),
+    /// A large file, read as it is needed, and its size.
+    File(File, u64),
     /// A pipe, a device or standard input, which only flows once.
     Stream(Box<dyn Read + Send>),
 }
@@ -50,7 +53,7 @@ impl Source {
         if path.as_os_str() == STANDARD_INPUT {
             return Ok(Self::Stream(Box::new(std::io::stdin())));
         }
-        let io = |source| OpenError::Io { path: path.to_owned(), source };
+        let io = |reason| OpenError::Io { path: path.to_owned(), reason };
         let mut file = match File::open(path) {
             Ok(file) => file,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
@@ -62,28 +65,32 @@ impl Source {
         if !about.is_file() {
             return Ok(Self::Stream(Box::new(file)));
         }
-        if about.len() < SMALL_FILE {
-            let mut bytes = Vec::with_capacity(about.len() as usize);
-            file.read_to_end(&mut bytes).map_err(io)?;
-            return Ok(Self::Read(bytes));
+        let mut bytes = Vec::new();
+        if about.len() >= SMALL_FILE {
+            (&mut file).take(GZIP.len() as u64).read_to_end(&mut bytes).map_err(io)?;
+            if bytes != GZIP {
+                file.rewind().map_err(io)?;
+                return Ok(Self::File(file, about.len()));
+            }
         }
-        #[expect(
-            unsafe_code,
-            reason = "a map is sound while nobody truncates the file; a recorded trace is not written to"
-        )]
-        // SAFETY: the map is read-only and private to this process. Changes by others while it lives could change what
-        // is read or end the process with SIGBUS, as with every reader of mapped files; no invariant of ours rests on
-        // the content, since every reader of it checks bounds and validity as it goes.
-        let map = unsafe { Mmap::map(&file) }.map_err(io)?;
-        Ok(Self::Mapped(map))
+        bytes.try_reserve(about.len() as usize).map_err(|_| io(std::io::ErrorKind::OutOfMemory.into()))?;
+        file.read_to_end(&mut bytes).map_err(io)?;
+        Ok(Self::Read(bytes))
     }
+}
+
+/// Memory that this process holds; `None` where the system does not say.
+pub(crate) fn resident() -> Option<Bytes> {
+    const PAGE: u64 = 4096;
+    let facts = std::fs::read_to_string("/proc/self/statm").ok()?;
+    facts.split(' ').nth(1)?.parse().ok().map(|pages: u64| Bytes(pages.saturating_mul(PAGE)))
 }
 
 /// How `bytes`, called `name`, are packed.
 pub(super) fn packing(bytes: &[u8], name: &Path) -> Packing {
     const TAR_MAGIC: usize = 257;
     let is_tar = |head: &[u8]| head.get(TAR_MAGIC..TAR_MAGIC + 5) == Some(b"ustar");
-    if !bytes.starts_with(&[0x1f, 0x8b]) {
+    if !bytes.starts_with(&GZIP) {
         return if is_tar(bytes) { Packing::Tar { gzip: false } } else { Packing::Plain };
     }
     let mut head = Vec::new();
@@ -105,7 +112,7 @@ pub(super) fn files(path: &Path, is_wanted: fn(&Path) -> bool) -> Result<Vec<Pat
     if !path.is_dir() {
         return Ok(vec![path.to_owned()]);
     }
-    let io = |source| OpenError::Io { path: path.to_owned(), source };
+    let io = |reason| OpenError::Io { path: path.to_owned(), reason };
     let mut found = Vec::new();
     for entry in std::fs::read_dir(path).map_err(io)? {
         let file = entry.map_err(io)?.path();

@@ -60,6 +60,8 @@ pub(super) enum Packed<'a> {
     Gzip(&'a [u8]),
     /// A member of an archive: what was read of it to look at, and the rest.
     Member(Vec<u8>, &'a mut dyn Read),
+    /// A large file, or a pipe: what was read of it to look at, the rest, and about how long it is (0 = unknown).
+    Flow(Vec<u8>, &'a mut (dyn Read + Send), usize),
 }
 
 impl<'a> Packed<'a> {
@@ -69,6 +71,7 @@ impl<'a> Packed<'a> {
         let _ = match self {
             Self::Not(bytes) => (*bytes).take(most).read_to_end(&mut head),
             Self::Gzip(bytes) => MultiGzDecoder::new(*bytes).take(most).read_to_end(&mut head),
+            Self::Flow(known, rest, _) => rest.take(most).read_to_end(known).inspect(|_| head.clone_from(known)),
             Self::Member(known, rest) => rest.take(most).read_to_end(known).inspect(|_| head.clone_from(known)),
         };
         head
@@ -79,6 +82,7 @@ impl<'a> Packed<'a> {
         match self {
             Self::Not(bytes) => bytes.len(),
             Self::Gzip(bytes) => unpacked_size(bytes),
+            Self::Flow(_, _, size) => *size,
             Self::Member(..) => 0,
         }
     }
@@ -95,6 +99,11 @@ impl<'a> Packed<'a> {
                 return Ok(Cow::Borrowed(bytes));
             }
             Self::Gzip(bytes) => unpack(bytes, options).read_to_end(&mut all),
+            Self::Flow(head, rest, size) => {
+                all = head;
+                let reserved = all.try_reserve(size.saturating_sub(all.len()));
+                reserved.map_err(|_| ErrorKind::OutOfMemory.into()).and_then(|()| rest.read_to_end(&mut all))
+            }
             Self::Member(head, rest) => {
                 all = head;
                 rest.read_to_end(&mut all)
@@ -117,6 +126,8 @@ impl<'a> Packed<'a> {
                 Ok(Rest { text: Cow::Borrowed(&bytes[used..]), broken: None })
             }
             Self::Gzip(bytes) => read_gzip(bytes, options, consumer),
+            Self::Flow(head, rest, size) if size > SMALL => read_threaded(head.as_slice().chain(rest), consumer),
+            Self::Flow(head, rest, _) => read_inline(head.as_slice().chain(rest), consumer),
             Self::Member(head, rest) => read_inline(head.as_slice().chain(rest), consumer),
         }
     }
@@ -171,14 +182,22 @@ pub(super) fn unpack<'a>(bytes: &'a [u8], options: &'a OpenOptions) -> impl Read
 }
 
 /// What `source` gives, within the limits of `options`; fails when it has been told to stop.
-pub(super) fn limited(source: impl Read, options: &OpenOptions) -> impl Read {
-    Limited { inner: Stoppable { source, progress: &options.progress }, left: options.max_unpacked_bytes }
+pub(super) fn limited(source: impl Read + Send, options: &OpenOptions) -> impl Read + Send {
+    let inner = Stoppable { source, progress: &options.progress, counts: false };
+    Limited { inner, left: options.max_unpacked_bytes }
+}
+
+/// What a file gives, which counts as read; fails when it has been told to stop.
+pub(super) fn counted(source: impl Read + Send, options: &OpenOptions) -> impl Read + Send {
+    Stoppable { source, progress: &options.progress, counts: true }
 }
 
 /// Fails once loading is to stop.
 struct Stoppable<'a, R> {
     source: R,
     progress: &'a Progress,
+    /// Whether the progress is told how much was read.
+    counts: bool,
 }
 
 impl<R: Read> Read for Stoppable<'_, R> {
@@ -186,7 +205,11 @@ impl<R: Read> Read for Stoppable<'_, R> {
         if self.progress.is_cancelled() {
             return Err(ErrorKind::ConnectionAborted.into());
         }
-        self.source.read(buffer)
+        let count = self.source.read(buffer)?;
+        if self.counts {
+            self.progress.add_bytes(count as u64);
+        }
+        Ok(count)
     }
 }
 

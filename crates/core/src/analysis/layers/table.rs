@@ -94,7 +94,7 @@ impl LayerTable {
         device: &DeviceProfile,
         occupancy: impl Fn(&Task) -> Option<f64>,
     ) -> Self {
-        let belongs = graph.iteration_tasks();
+        let (belongs, tops) = (graph.iteration_tasks(), graph.top_level_operators());
         let Some(part) = graph.ranks.first() else { return Self::default() };
         let period = times.period(graph, part);
         let mut table = Self { latency: period.end.since(period.start), batch: graph.batch_size, ..Self::default() };
@@ -109,7 +109,7 @@ impl LayerTable {
                 continue;
             }
             let span = times.of(graph, node);
-            let top = task.operator.map(|id| outermost(graph, id));
+            let top = task.operator.map(|id| tops[id.0 as usize]);
             let layer = top.map(|id| {
                 *layer_of.entry(id).or_insert_with(|| {
                     layers.push((new_layer(graph, id, layers.len()), Vec::new(), Vec::new()));
@@ -204,11 +204,6 @@ pub fn trimmed_mean(values: impl IntoIterator<Item = DurNs>) -> DurNs {
     let mut values: Vec<f64> = values.into_iter().map(|value| value.0 as f64).collect();
     let cut = if values.len() >= 3 { (values.len() / 5).max(1) } else { 0 };
     DurNs(stats::trimmed_mean(&mut values, cut).unwrap_or_default() as i64)
-}
-
-fn outermost(graph: &ExecutionGraph, id: OperatorId) -> OperatorId {
-    let parent = |&id: &OperatorId| graph.operators.get(id.0 as usize).and_then(|operator| operator.parent);
-    std::iter::successors(Some(id), parent).last().unwrap_or(id)
 }
 
 fn new_layer(graph: &ExecutionGraph, id: OperatorId, index: usize) -> Layer {

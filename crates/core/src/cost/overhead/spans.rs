@@ -46,12 +46,13 @@ impl OverheadSpans {
         let tasks = &graph.tasks;
         let mut nodes: Vec<NodeId> = tasks.node_indices().filter(|&node| kind_of(tasks[node].kind).is_some()).collect();
         nodes.sort_by_key(|&node| (tasks[node].lane, tasks[node].measured_start, tasks[node].measured_end()));
+        let tops = graph.top_level_operators();
         let mut rows: Vec<OverheadSpan> = Vec::new();
         let mut open: Option<(OverheadKind, LaneId)> = None;
         for (at, &node) in nodes.iter().enumerate() {
             let task = &tasks[node];
             let Some(kind) = kind_of(task.kind) else { continue };
-            let top = task.operator.map(|operator| top_level(graph, operator));
+            let top = task.operator.map(|operator| tops[operator.0 as usize]);
             match rows.last_mut().filter(|row| open == Some((kind, task.lane)) && row.top == top) {
                 Some(row) if kind != OverheadKind::T4 => row.nodes.end += 1,
                 _ => rows.push(OverheadSpan::new(graph, kind, (task, top), at)),
@@ -117,11 +118,4 @@ pub fn kind_of(kind: TaskKind) -> Option<OverheadKind> {
         TaskKind::Runtime => Some(OverheadKind::T4),
         _ => None,
     }
-}
-
-fn top_level(graph: &ExecutionGraph, mut operator: OperatorId) -> OperatorId {
-    while let Some(parent) = graph.operators.get(operator.0 as usize).and_then(|row| row.parent) {
-        operator = parent;
-    }
-    operator
 }

@@ -202,18 +202,22 @@ impl<'a> Timeline<'a> {
         let mut calling: BTreeMap<LaneId, Option<OperatorId>> = BTreeMap::new();
         for shown in &self.shown {
             let on_host = self.lane(shown.lane).is_some_and(|lane| matches!(lane.kind, LaneKind::Thread { .. }));
-            let mut next = match shown.kind {
+            let caller = match shown.kind {
                 TaskKind::Joint => calling.get(&shown.lane).copied().flatten(),
                 _ => shown.operator,
             };
             if on_host {
-                calling.insert(shown.lane, next.filter(|_| matches!(shown.kind, TaskKind::Runtime | TaskKind::Joint)));
+                calling
+                    .insert(shown.lane, caller.filter(|_| matches!(shown.kind, TaskKind::Runtime | TaskKind::Joint)));
             }
-            while let Some(id) = next.filter(|_| on_host) {
-                let (from, to) = (self.start(shown.task), self.end(shown.task));
-                let span = spans[id.0 as usize].get_or_insert((from, to));
-                *span = (span.0.min(from), span.1.max(to));
-                next = operators[id.0 as usize].parent;
+            if let Some(id) = caller.filter(|_| on_host) {
+                widen(&mut spans[id.0 as usize], (self.start(shown.task), self.end(shown.task)));
+            }
+        }
+        // Callers stand before what they called: each is complete when its turn comes.
+        for index in (0..operators.len()).rev() {
+            if let (Some(caller), Some(span)) = (operators[index].parent, spans[index]) {
+                widen(&mut spans[caller.0 as usize], span);
             }
         }
         let mut reached: Vec<Option<TimeNs>> = vec![None; operators.len()];
@@ -371,4 +375,9 @@ fn concrete(operand: &Operand) -> String {
         Operand::Value(text) => text.clone(),
         _ => String::new(),
     }
+}
+
+/// Lets `span` cover `other`, too.
+fn widen(span: &mut Option<(TimeNs, TimeNs)>, other: (TimeNs, TimeNs)) {
+    *span = Some(span.map_or(other, |(from, to)| (from.min(other.0), to.max(other.1))));
 }

@@ -131,6 +131,7 @@ fn diagnostics(
                     what the device does can be re-timed";
         found.warn("device-not-recorded", text.to_owned());
     }
+    note_outlived(&mut found, ranks, outputs);
     note_unrecorded(&mut found, ranks, outputs, ordered);
     note_clocks(&mut found, parts);
     note_steps(&mut found, ranks);
@@ -237,6 +238,15 @@ fn note_beginnings(found: &mut Diagnostics, ranks: &[Prepared<'_>], zeros: &[Tim
             String::new()
         };
         found.warn("late-rank", format!("rank {rank} began the recorded step {late} {what}{profiler}"));
+    }
+}
+
+/// Says of which ranks nothing can be told, as the step before ended after the chosen one.
+fn note_outlived(found: &mut Diagnostics, ranks: &[Prepared<'_>], outputs: &[RankOutput]) {
+    for (rank, output) in ranks.iter().zip(outputs).filter(|(_, output)| output.measured.1 < output.measured.0) {
+        let (number, late) = (rank.input.rank.0, output.measured.0.since(output.measured.1));
+        let what = "after the chosen one: its period is taken as zero; choose another with --iteration";
+        found.warn("outlived-step", format!("rank {number}: work of the step before ended {late} {what}"));
     }
 }
 

@@ -4,7 +4,7 @@ use crate::cost::roofline::LeastTimes;
 use crate::cost::{Prediction, Provenance, Shape, Work};
 use crate::device::{DeviceKind, DeviceProfile};
 use crate::graph::NodeId;
-use crate::units::{DurNs, Flop};
+use crate::units::{DurNs, Flop, total};
 
 use super::Draft;
 
@@ -115,11 +115,11 @@ fn merged_work(works: &[Work]) -> Option<Work> {
                 Shape::Embedding { tables, .. } => tables,
                 _ => 1,
             };
-            let (tables, reuse) = (works.iter().map(tables).sum(), reuse.clone());
+            let (tables, reuse) = (total(works.iter().map(tables)), reuse.clone());
             Shape::Embedding { batch, rows, tables, pooling, dim, backward, reuse }
         }
-        &Shape::Rows { rows, width } => Shape::Rows { rows: rows * works.len() as u64, width },
-        &Shape::Strided { elements } => Shape::Strided { elements: elements * works.len() as u64 },
+        &Shape::Rows { rows, width } => Shape::Rows { rows: rows.saturating_mul(works.len() as u64), width },
+        &Shape::Strided { elements } => Shape::Strided { elements: elements.saturating_mul(works.len() as u64) },
         other => other.clone(),
     };
     Some(Work {

@@ -6,10 +6,16 @@ use petgraph::graph::EdgeIndex;
 use rustc_hash::FxHashMap;
 
 use crate::graph::{Dependency, Lane, LaneId, NodeId};
+use crate::units::Bytes;
 
 use super::cuts::Cuts;
 use super::links::Links;
 use super::{Added, AddedId, Draft, DraftEdge, Link, Node};
+
+/// More tasks than this are never added.
+const MOST_ADDED: usize = 4_000_000;
+/// Memory that an added task takes while its scenario is worked out, about: itself, its dependencies, its times.
+const PER_ADDED: Bytes = Bytes(1 << 10);
 
 /// How the tasks of a draft and their dependencies differ from those of the base.
 #[derive(Clone, Debug, Default)]
@@ -65,6 +71,15 @@ impl Draft<'_> {
         self.structure.added.reserve(tasks);
         self.structure.dropped.reserve(tasks);
         self.structure.links.reserve(dependencies);
+    }
+
+    /// Why `more` tasks cannot be added, with the memory that all added ones would need; `None` where there is room.
+    pub fn refuses(&self, more: usize, may_hold: Option<Bytes>) -> Option<String> {
+        let all = self.structure.added.len().saturating_add(more);
+        let needed = PER_ADDED * all as u64;
+        let is_within = all <= MOST_ADDED && may_hold.is_none_or(|limit| needed <= limit);
+        let limit = may_hold.map_or("too many".to_owned(), |limit| format!("more than --max-memory, {limit}"));
+        (!is_within).then(|| format!("{all} added tasks would need about {needed}: {limit}"))
     }
 
     /// Tasks that edits added, in order.

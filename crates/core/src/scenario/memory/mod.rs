@@ -12,7 +12,7 @@ use crate::scenario::base::Base;
 use crate::scenario::draft::{Draft, SharedStates};
 use crate::scenario::tables::TablePlacement;
 use crate::scenario::work_classes::tasks_of_operators;
-use crate::units::{Bytes, TimeNs};
+use crate::units::{Bytes, TimeNs, total};
 
 use recomputed::recompute;
 
@@ -85,7 +85,7 @@ pub(in crate::scenario) fn not_kept(draft: &Draft<'_>, edited: Option<&JobMemory
     let of_rank = |(rank, memory): (usize, &Option<RankMemory>)| {
         let again: FxHashSet<TimeNs> = again(rank).collect();
         let comes_back = |buffer: &&Buffer| buffer.holds == Holds::Activations && again.contains(&buffer.from);
-        memory.iter().flat_map(|memory| &memory.buffers).filter(comes_back).map(|buffer| buffer.bytes.0).sum()
+        total(memory.iter().flat_map(|memory| &memory.buffers).filter(comes_back).map(|buffer| buffer.bytes.0))
     };
     Bytes(edited.enumerate().map(of_rank).max().unwrap_or(0))
 }
@@ -231,7 +231,7 @@ impl<'b> RemovedOperators<'b> {
 /// Parameters that grew by `bytes` in all have gradients and optimizer state that grew as much.
 fn grow(bytes: i64, buffers: &mut [Buffer]) {
     let is_parameter = |buffer: &&Buffer| buffer.holds == Holds::Parameters;
-    let before: u64 = buffers.iter().filter(is_parameter).map(|buffer| buffer.bytes.0).sum();
+    let before = total(buffers.iter().filter(is_parameter).map(|buffer| buffer.bytes.0));
     if bytes == 0 || before == 0 {
         return;
     }

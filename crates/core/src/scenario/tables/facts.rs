@@ -24,7 +24,7 @@ use thiserror::Error;
 use crate::cost::Reuse;
 use crate::cost::reuse::REUSE_BINS;
 use crate::graph::{ExecutionGraph, RankPart};
-use crate::units::{Bytes, DurNs};
+use crate::units::{Bytes, DurNs, elements};
 
 use super::Table;
 
@@ -274,7 +274,7 @@ impl TableFacts {
             table.dim = fact.dim.or(table.dim);
             table.pooling = fact.pooling.or(table.pooling);
             table.reuse = fact.reuse().unwrap_or_else(|| table.reuse.clone());
-            table.bytes = table.rows.zip(table.dim).map(|(rows, dim)| Bytes(rows * dim * 4));
+            table.bytes = table.rows.zip(table.dim).map(|(rows, dim)| Bytes(elements(&[rows, dim, 4])));
             table.is_mean &= fact.rows.is_none() || fact.dim.is_none() || fact.pooling.is_none();
         }
         if !self.tables.is_empty() {

@@ -6,7 +6,7 @@ use crate::cost::{Reuse, Shape, Work};
 use crate::graph::{ExecutionGraph, NodeId, Operands, OperatorId};
 use crate::scenario::base::Base;
 use crate::scenario::work_classes::has_work;
-use crate::units::{Bytes, DurNs};
+use crate::units::{Bytes, DurNs, elements};
 
 use super::Table;
 
@@ -133,7 +133,8 @@ pub(super) fn tables_of(base: &Base, lookup: &Lookup) -> Vec<Table> {
         let element = operands.and_then(Operands::dtype).map_or(4, crate::graph::DType::size);
         table.rows = Some(rows).filter(|&rows| rows > 0);
         (table.dim, table.pooling, table.batch) = (Some(dim), Some(pooling), Some(batch));
-        table.bytes = table.rows.map(|rows| Bytes(elements.unwrap_or(rows * dim) * element));
+        table.bytes =
+            table.rows.map(|rows| Bytes(elements.unwrap_or(rows.saturating_mul(dim)).saturating_mul(element)));
     }
     vec![table; count as usize]
 }
@@ -144,6 +145,6 @@ fn is_embedding(work: &Work) -> bool {
 
 /// Elements of the weights of a table-batched lookup: the largest of its memory pools (device, managed).
 fn weights(operands: &Operands) -> Option<u64> {
-    let pools = (0..3).filter_map(|at| operands.dims(at)).map(|dims| dims.iter().product::<u64>());
+    let pools = (0..3).filter_map(|at| operands.dims(at)).map(|dims| elements(dims));
     pools.max().filter(|&elements| elements > 0)
 }

@@ -12,7 +12,7 @@ mod sharder;
 
 use crate::cost::Reuse;
 use crate::graph::NodeId;
-use crate::units::{Bytes, DurNs};
+use crate::units::{Bytes, DurNs, total};
 
 use super::base::Base;
 
@@ -193,13 +193,13 @@ impl Tables {
     /// Bytes of weights in each rank's device memory under a placement, replicated tables included. Tables behind the
     /// host's link need none there; one of unknown size counts nothing.
     pub fn held(&self, placements: &[TablePlacement]) -> Vec<Bytes> {
-        let everywhere: u64 = self.tables.iter().filter(|table| table.replicated).filter_map(bytes).sum();
+        let everywhere = total(self.tables.iter().filter(|table| table.replicated).filter_map(bytes));
         let mut held = vec![Bytes(everywhere); self.ranks.len()];
         for (table, placement) in
             self.sharded().iter().zip(placements).filter(|(_, placement)| placement.cached.is_none())
         {
             for &rank in &placement.ranks {
-                held[rank].0 += placement.part(table, rank).as_ref().and_then(bytes).unwrap_or_default();
+                held[rank] += Bytes(placement.part(table, rank).as_ref().and_then(bytes).unwrap_or_default());
             }
         }
         held

@@ -40,11 +40,8 @@ pub(super) const EDIT: Grammar = Grammar {
     }],
 };
 
-/// More tasks than this are not added.
-const MOST: usize = 4_000_000;
-
 impl Transform for Accumulate {
-    fn apply(&self, draft: &mut Draft<'_>, _: &Context) -> StepReport {
+    fn apply(&self, draft: &mut Draft<'_>, context: &Context) -> StepReport {
         if self.batches == 1 {
             return StepReport::already("one batch per step is what there is");
         }
@@ -53,8 +50,8 @@ impl Transform for Accumulate {
             return StepReport::nothing("no backward pass: there are no gradients to accumulate");
         }
         let copies = self.batches as usize - 1;
-        if repeated.len() * copies > MOST {
-            return StepReport::nothing(format!("{} tasks are too many to repeat", repeated.len() * copies));
+        if let Some(why) = draft.refuses(repeated.len().saturating_mul(copies), context.max_memory) {
+            return StepReport::nothing(why);
         }
         let gone = repeated.iter().filter(|&&node| draft.is_gone(node)).count();
         let once: Vec<bool> = repeated.iter().map(|&node| is_once(draft, node)).collect();

@@ -204,7 +204,7 @@ impl ScaleRanks {
 /// one whole.
 fn message_among(kind: CollectiveKind, message: Bytes, (from, to): (u32, u32)) -> Bytes {
     match kind {
-        CollectiveKind::AllGather => Bytes((message.0 * u64::from(from)).div_ceil(u64::from(to))),
+        CollectiveKind::AllGather => Bytes(message.0.saturating_mul(u64::from(from)).div_ceil(u64::from(to).max(1))),
         _ => message,
     }
 }

@@ -55,11 +55,14 @@ const KERNEL: Form = Form {
 };
 
 impl Transform for InsertKernel {
-    fn apply(&self, draft: &mut Draft<'_>, _: &Context) -> StepReport {
+    fn apply(&self, draft: &mut Draft<'_>, context: &Context) -> StepReport {
         let chosen = self.after.select_all(draft);
         let places: Vec<Node> = chosen.into_iter().filter(|&node| draft.kind_of(node).is_device()).collect();
         if places.is_empty() {
             return StepReport::nothing(format!("no device work matches {}", self.after));
+        }
+        if let Some(why) = draft.refuses(2 * places.len(), context.max_memory) {
+            return StepReport::nothing(why);
         }
         // A kernel and its call, each in an order, and what joins both.
         draft.reserve(2 * places.len(), 6 * places.len());

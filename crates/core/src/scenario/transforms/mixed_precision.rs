@@ -181,7 +181,7 @@ impl MixedPrecision {
                 && within[node.index()]
             {
                 // Autocast keeps the narrow weight until the end of the step.
-                let bytes = self.dtype.size() * cast.elements(draft).unwrap_or(0);
+                let bytes = self.dtype.size().saturating_mul(cast.elements(draft).unwrap_or(0));
                 draft.hold(draft.rank_of(draft.lane_of(kernel)), Bytes(bytes));
             }
             let (of, side) =

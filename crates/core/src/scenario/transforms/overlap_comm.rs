@@ -13,7 +13,7 @@ use crate::scenario::draft::{Draft, Node, NodeSet};
 use crate::scenario::effect::Effect;
 use crate::scenario::grammar::{Form, Grammar};
 use crate::scenario::transform::{StepReport, Transform};
-use crate::units::{DurNs, TimeNs};
+use crate::units::{DurNs, TimeNs, elements};
 
 use super::report::{OVERLAP_DOUBT, SHARED, count};
 use super::swap_link::{collectives, untouched};
@@ -208,7 +208,7 @@ fn accumulated(draft: &Draft<'_>, part: &RankPart, is_chosen: bool, backward: &[
 fn bytes(graph: &ExecutionGraph, id: OperatorId) -> Option<u64> {
     let operands = graph.operands.get(graph.operators[id.0 as usize].operands?.0 as usize)?;
     let width = operands.dtype().map_or(4, DType::size);
-    Some(operands.dims(0)?.iter().product::<u64>() * width)
+    Some(elements(operands.dims(0)?).saturating_mul(width))
 }
 
 /// Gradients taken to be made all along the backward pass, but not by look-ups: their tables are not reduced.

@@ -55,13 +55,17 @@ pub(super) const EDIT: Grammar = Grammar {
 };
 
 impl Transform for Checkpoint {
-    fn apply(&self, draft: &mut Draft<'_>, _: &Context) -> StepReport {
+    fn apply(&self, draft: &mut Draft<'_>, context: &Context) -> StepReport {
         let forward = |&node: &Node| draft.phase_of(node) == Some(Phase::Forward);
         let chosen: NodeSet = self.selector.select_all(draft).into_iter().filter(forward).collect();
         let within = draft.base().iteration_tasks();
         let segments = segments::of(draft, &chosen, within, self.segments);
         if segments.is_empty() {
             return StepReport::nothing(format!("no computation of the forward pass matches {}", self.selector));
+        }
+        let more = segments.iter().map(|segment| segment.work.len()).sum();
+        if let Some(why) = draft.refuses(more, context.max_memory) {
+            return StepReport::nothing(why);
         }
         let before = memory::peak(draft, memory::edited(draft).as_ref());
         let mut done = Done::default();

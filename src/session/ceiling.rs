@@ -1,0 +1,79 @@
+//! How much memory this process may hold.
+//!
+//! Says a number; who keeps to it is the engine.
+
+use std::fs;
+use std::path::Path;
+
+use retime_core::units::Bytes;
+
+/// Three quarters of the machine's memory, or of what the control groups of this process leave it; `None` where the system
+/// does not say, as on systems without `/proc`.
+pub fn default_max_memory() -> Option<Bytes> {
+    let machine = machine_memory(&fs::read_to_string("/proc/meminfo").ok()?)?;
+    let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    Some(three_quarters(limits(&groups, Path::new("/sys/fs/cgroup")).fold(machine, u64::min)))
+}
+
+fn three_quarters(bytes: u64) -> Bytes {
+    Bytes(bytes - bytes / 4)
+}
+
+/// The machine's memory, of `/proc/meminfo`.
+fn machine_memory(text: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kilobytes| kilobytes.saturating_mul(1024))
+}
+
+/// The limits of the control groups that the process is in, of both versions, and of those around them.
+fn limits<'a>(groups: &'a str, root: &'a Path) -> impl Iterator<Item = u64> + 'a {
+    let places = groups.lines().filter_map(|line| {
+        let mut fields = line.splitn(3, ':').skip(1);
+        let (controllers, path) = (fields.next()?, fields.next()?);
+        let inside = Path::new(path.trim_start_matches('/'));
+        match controllers {
+            "" => Some((root.to_owned(), inside, "memory.max")),
+            _ if controllers.split(',').any(|one| one == "memory") => {
+                Some((root.join("memory"), inside, "memory.limit_in_bytes"))
+            }
+            _ => None,
+        }
+    });
+    // A group's own folder is not always seen under its path from inside a container: those around it are asked, too.
+    places.flat_map(|(root, inside, file)| {
+        inside.ancestors().filter_map(move |folder| read(&root.join(folder).join(file))).collect::<Vec<_>>()
+    })
+}
+
+fn read(path: &Path) -> Option<u64> {
+    fs::read_to_string(path).ok()?.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_narrowest_control_group_counts() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |path: &str, text: &str| {
+            let path = folder.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        at("a/memory.max", "4096\n");
+        at("a/b/memory.max", "max\n");
+        at("memory/c/memory.limit_in_bytes", "1000\n");
+        let found = |groups| limits(groups, folder.path()).collect::<Vec<_>>();
+        assert_eq!(found("0::/a/b\n"), [4096]);
+        assert_eq!(found("3:cpu,memory:/c\n2:pids:/c\n"), [1000]);
+        assert_eq!(found("0::/\nnonsense\n"), Vec::<u64>::new());
+    }
+
+    #[test]
+    fn memory_of_the_machine_is_read() {
+        let found = machine_memory("MemFree: 1 kB\nMemTotal:       16384 kB\n");
+        assert_eq!(found.map(three_quarters), Some(Bytes(12 << 20)));
+        assert_eq!(machine_memory("MemTotal: 99999999999999999999 kB\n"), None);
+    }
+}

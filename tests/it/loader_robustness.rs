@@ -33,6 +33,7 @@ fn what_is_no_trace_is_refused_with_the_file_the_reason_and_advice() {
     for (name, parts) in [
         ("missing.json", ["no such file", "check the spelling"]),
         ("empty.json", ["is empty", "record again"]),
+        ("damaged_header.json.gz", ["byte 0", "a complete gzip stream"]),
         ("plain_text.json", ["plain text", "torch.profiler"]),
         ("picture.json", ["an image", "give the trace"]),
         ("database.json", ["SQLite database", "copy or record it again"]),

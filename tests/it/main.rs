@@ -9,6 +9,7 @@ mod calibration;
 mod cli;
 mod collectives;
 mod folding;
+mod limits;
 mod loader_counts;
 mod loader_golden;
 mod loader_jobs;

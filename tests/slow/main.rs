@@ -10,6 +10,7 @@ mod edits;
 mod faults;
 mod fits;
 mod hostile;
+mod kills;
 mod laws;
 mod replay;
 mod traces;
@@ -22,7 +23,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::{Duration, Instant};
 
 /// Tests in this program, which share the seconds of a sample.
-const TESTS: u32 = 11;
+const TESTS: u32 = 13;
 /// Tests that run at a time.
 const AT_A_TIME: u32 = 2;
 

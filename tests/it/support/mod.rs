@@ -3,6 +3,8 @@
 pub mod edits;
 pub mod jobs;
 mod missing;
+#[cfg(all(feature = "tui", unix))]
+pub mod pty;
 pub mod readers;
 pub mod walks;
 

@@ -1,0 +1,117 @@
+//! What an input may cost: memory, processor time and stack at sizes nobody records, and what is refused instead.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use crate::support::sample;
+
+fn retime(arguments: &[&str], trace: &Path) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_retime")).args(arguments).arg(trace).output().unwrap()
+}
+
+/// With at most so many bytes of address space and seconds of the processor.
+#[cfg(target_os = "linux")]
+fn within(mebibytes: u32, seconds: u32, arguments: &[&str], trace: &Path) -> Output {
+    let limits = format!("ulimit -v {}; ulimit -t {seconds}; exec \"$0\" \"$@\"", mebibytes * 1024);
+    let mut command = Command::new("sh");
+    command.args(["-c", &limits, env!("CARGO_BIN_EXE_retime")]).args(arguments).arg(trace);
+    command.env("RAYON_NUM_THREADS", "2").output().unwrap()
+}
+
+/// A trace of events that `event` writes.
+fn written(folder: &Path, count: u32, event: impl Fn(u32) -> String) -> PathBuf {
+    let mut text = String::from("{\"traceEvents\": [\n");
+    for number in 0..count {
+        let separator = if number + 1 < count { ",\n" } else { "]}" };
+        write!(text, "{}{separator}", event(number)).unwrap();
+    }
+    let path = folder.join(format!("{count}.json"));
+    fs::write(&path, text).unwrap();
+    path
+}
+
+fn operator(thread: u32, start: u32, length: u32, id: u32) -> String {
+    format!(
+        r#"{{"ph":"X","cat":"cpu_op","name":"aten::relu","pid":1,"tid":{thread},"ts":{start},"dur":{length},"args":{{"External id":{id}}}}}"#
+    )
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_thread_for_every_event_takes_no_memory_to_speak_of() {
+    let folder = tempfile::tempdir().unwrap();
+    for (threads, mebibytes) in [(24_000, 700), (200_000, 1500)] {
+        let path = written(folder.path(), threads, |number| operator(number, 100 + number, 5, number));
+        for command in ["simulate", "breakdown", "path"] {
+            let output = within(mebibytes, 60, &[command, "--json"], &path);
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success(), "{threads} threads, {command}: {:?} {said}", output.status);
+        }
+    }
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn operators_nested_as_deep_as_there_are_take_time_in_proportion() {
+    let folder = tempfile::tempdir().unwrap();
+    let depth = 150_000;
+    let path = written(folder.path(), depth, |number| operator(1, 100 + number, 2 * (depth - number) + 1, number));
+    let out = folder.path().join("out.json");
+    let export = ["export", "--out", out.to_str().unwrap()];
+    for arguments in [&["layers", "--json"][..], &["overheads", "--json"], &export] {
+        let output = within(4000, 20, arguments, &path);
+        assert!(output.status.success(), "{arguments:?}: {:?}", output.status);
+    }
+}
+
+#[test]
+fn what_needs_more_memory_than_may_be_held_is_refused_with_how_much() {
+    let trace = sample("dlrm-ddp-b256-on-v100.predicted.json.gz");
+    let output = retime(&["simulate", "--max-memory", "1MB"], &trace);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("needs about") && said.contains("976.6 KiB may be used"), "{said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
+
+    let steps = ["simulate", "--max-memory", "1GiB", "--step", "accumulate 256", "--step", "accumulate 256"];
+    let shown = String::from_utf8(retime(&steps, &trace).stdout).unwrap();
+    assert_eq!(shown.matches("added tasks would need about").count(), 1, "the second: {shown}");
+    assert!(shown.contains("GiB: more than --max-memory, 1.00 GiB"), "{shown}");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn what_the_system_says_is_said_once() {
+    let said = String::from_utf8(retime(&["info"], Path::new("/proc/self/mem")).stderr).unwrap();
+    assert_eq!(said.matches("os error").count(), 1, "{said}");
+}
+
+#[test]
+fn one_bad_file_does_not_refuse_its_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    written(folder.path(), 3, |number| operator(1, 10 * number, 5, number));
+    fs::write(folder.path().join("bad.json.gz"), b"\x1f\x8b\x99").unwrap();
+    fs::write(folder.path().join("worse.json"), [0xff; 100]).unwrap();
+    let output = retime(&["simulate"], folder.path());
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{said}");
+    assert_eq!(said.matches("unreadable-file").count(), 2, "{said}");
+}
+
+#[test]
+fn a_log_says_how_long_each_part_took() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("log");
+    let trace = sample("mlp-b256-fp32-cpu.kineto.json.gz");
+    let output = retime(&["simulate", "--step", "scale * x0.5", "--log", log.to_str().unwrap()], &trace);
+    assert!(output.status.success());
+    let text = fs::read_to_string(&log).unwrap();
+    for part in ["load", "build", "resolve", "simulate"] {
+        assert!(text.lines().any(|line| line.contains(&format!(" info    {part} took "))), "{part}: {text}");
+    }
+    let failed = retime(&["simulate", "--log", log.to_str().unwrap()], &folder.path().join("missing.json"));
+    let text = fs::read_to_string(&log).unwrap();
+    assert!(!failed.status.success() && text.contains(" error   "), "{text}");
+}

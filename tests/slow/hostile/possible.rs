@@ -4,8 +4,11 @@ use serde_json::Value;
 
 /// Times that are differences, which may be below nothing.
 const CHANGES: [&str; 6] = ["alone_ns", "marginal_ns", "end_ns", "begin_ns", "change_ns", "gain_ns"];
-/// Figures and the band that they lie in.
-const BANDS: [(&str, &str); 2] = [("simulated_ns", "error_band"), ("steady_ns", "steady_band")];
+/// Figures and the band that they lie in; where there is but one band, it is that of the figure that comes first.
+const BANDS: [(&str, &str); 3] =
+    [("steady_ns", "steady_band"), ("steady_ns", "error_band"), ("simulated_ns", "error_band")];
+/// Figures that stand beside the ends of their band, the first that there is.
+const BESIDE: [&str; 4] = ["steady_ns", "iteration_ns", "simulated_ns", "period_ns"];
 /// Shares of a whole.
 const SHARES: [&str; 6] =
     ["gpu_busy", "unexplained_share", "anchored_share", "unrecorded_share", "unmodelled_share", "extrapolated_share"];
@@ -18,11 +21,20 @@ pub fn impossible(answer: &Value) -> Option<String> {
             let alone = fields
                 .iter()
                 .find_map(|(name, value)| below_nothing(name, value).or_else(|| out_of_share(name, value)));
-            let within =
-                || BANDS.into_iter().find_map(|(figure, band)| outside(fields.get(figure)?, fields.get(band)?, figure));
+            let within = || {
+                let both = fields.contains_key("steady_band");
+                let bands = BANDS.into_iter().filter(|&(figure, band)| {
+                    let is_steady = figure == "steady_ns";
+                    if both {
+                        is_steady == (band == "steady_band")
+                    } else {
+                        is_steady == fields.contains_key("steady_ns")
+                    }
+                });
+                bands.into_iter().find_map(|(figure, band)| outside(fields.get(figure)?, fields.get(band)?, figure))
+            };
             let own = || {
-                let figure =
-                    ["iteration_ns", "simulated_ns", "period_ns"].into_iter().find_map(|name| fields.get(name))?;
+                let figure = BESIDE.into_iter().find_map(|name| fields.get(name))?;
                 fields.get("low_ns").and_then(|_| outside(figure, answer, "its figure"))
             };
             alone.or_else(within).or_else(own).or_else(|| fields.values().find_map(impossible))

@@ -38,7 +38,8 @@ fn run(cli: &Cli) -> Result<u8> {
     if let Some(path) = &cli.log {
         log_to(path)?;
     }
-    if let Some(bytes) = cli.max_memory {
+    if let Some(size) = &cli.max_memory {
+        let bytes = size.parse().map_err(|reason| retime::headless::Misuse(format!("--max-memory {reason}")))?;
         retime::headless::limit_memory(bytes);
     }
     #[cfg(feature = "tui")]

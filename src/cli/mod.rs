@@ -11,8 +11,6 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-use retime_core::units::Bytes;
-
 pub use analyses::{LayersArgs, OpsArgs, OpsGroup, OpsLevel, OpsOrder, OverheadsArgs, PathArgs, RooflineArgs};
 pub use edits::{Edit, ScenarioArgs};
 pub use files::{ExportArgs, ExportKind, GenerateArgs, RunArgs};
@@ -38,7 +36,7 @@ pub struct Cli {
     pub iteration: Iteration,
     /// Most memory to use, e.g. 4GiB; what needs more is refused. Default: three quarters of what this process may have
     #[arg(long, value_name = "SIZE", help_heading = "Input and output", global = true)]
-    pub max_memory: Option<Bytes>,
+    pub max_memory: Option<String>,
     /// Write what is done, and how long it takes, to the end of FILE
     #[arg(long, value_name = "FILE", help_heading = "Input and output", global = true)]
     pub log: Option<PathBuf>,

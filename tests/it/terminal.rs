@@ -2,12 +2,9 @@
 #![cfg(all(feature = "tui", unix))]
 
 use std::fmt::Write as _;
-use std::process::Command;
 use std::sync::Arc;
-use std::thread;
-use std::time::{Duration, Instant};
 
-use crate::support::pty::{PATIENCE, Session, size};
+use crate::support::pty::{Session, cells, size};
 
 #[test]
 fn it_starts_on_the_alternate_screen_and_leaves_with_status_0() {

@@ -78,9 +78,7 @@ fn a_terminal_closed_at_any_moment_loses_no_edit_that_was_seen() {
     for moment in moments(HANG_UPS) {
         let mut session = Session::open();
         let done = edit_until(&mut session, moment);
-        let state = std::sync::Arc::clone(&session.state);
-        let Session { mut child, master, writer, .. } = session;
-        drop((master, writer));
+        let (mut child, state) = session.hang_up();
         let began = Instant::now();
         while child.try_wait().unwrap().is_none() {
             assert!(began.elapsed() < Duration::from_secs(10), "{moment:?}: it runs without a terminal");

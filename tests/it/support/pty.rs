@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -16,11 +17,13 @@ pub struct Session {
     pub master: Box<dyn MasterPty + Send>,
     pub writer: Box<dyn Write + Send>,
     pub parser: Arc<Mutex<vt100::Parser>>,
+    /// Whether nobody reads the screen any more.
+    is_closed: Arc<AtomicBool>,
     /// Where sessions save themselves.
     pub state: Arc<tempfile::TempDir>,
 }
 
-fn cells(count: u16) -> std::num::NonZero<u16> {
+pub fn cells(count: u16) -> std::num::NonZero<u16> {
     std::num::NonZero::new(count).unwrap()
 }
 
@@ -47,14 +50,19 @@ impl Session {
         drop(pty.slave);
         let parser = Arc::new(Mutex::new(vt100::Parser::new(cells(30), cells(100), 0)));
         let (mut reader, theirs) = (pty.master.try_clone_reader().unwrap(), Arc::clone(&parser));
+        let is_closed = Arc::new(AtomicBool::new(false));
+        let stop = Arc::clone(&is_closed);
         thread::spawn(move || {
             let mut bytes = [0; 4096];
             while let Ok(count @ 1..) = reader.read(&mut bytes) {
                 theirs.lock().unwrap().process(&bytes[..count]);
+                if stop.load(Ordering::Relaxed) {
+                    return;
+                }
             }
         });
         let writer = pty.master.take_writer().unwrap();
-        Self { child, master: pty.master, writer, parser, state }
+        Self { child, master: pty.master, writer, parser, is_closed, state }
     }
 
     /// The program with its bundled sample, once that is on the screen.
@@ -74,6 +82,14 @@ impl Session {
     pub fn leave(&mut self) {
         self.press("Q");
         assert!(self.child.wait().unwrap().success());
+    }
+
+    /// Closes the terminal: the program is left without one.
+    pub fn hang_up(self) -> (Box<dyn Child + Send + Sync>, Arc<tempfile::TempDir>) {
+        self.is_closed.store(true, Ordering::Relaxed);
+        // The reader holds the terminal, too, until it has read once more: another size is drawn anew.
+        self.master.resize(size(90, 28)).unwrap();
+        (self.child, self.state)
     }
 
     pub fn contents(&self) -> String {

@@ -61,8 +61,8 @@ fn the_smallest_screen_takes_an_edit_a_batch_a_device_and_leaves() {
     let mut screen = open("vgg13-train-h100", (40, 10), &[]);
     for (keys, shown) in [
         (":scale kind=kernel x0.5<enter>", "▶"),
-        ("b", "batch size"),
-        ("<esc>g", "swap the GPU"),
+        ("b", "change the batch"),
+        ("<esc>g", "38 edits"),
         ("<esc>j", "no room"),
     ] {
         screen.press(keys).unwrap();

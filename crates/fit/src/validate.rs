@@ -98,12 +98,11 @@ fn target(domain: Domain) -> f64 {
 /// Mean absolute error aimed at on a device without a fit; none where it is only reported.
 fn shared_target(domain: Domain) -> Option<f64> {
     match domain {
-        Domain::Linear | Domain::BatchedGemm => Some(0.20),
+        Domain::Linear | Domain::BatchedGemm | Domain::Decode => Some(0.20),
         Domain::Gemm16 | Domain::Norm | Domain::Softmax | Domain::Streaming => Some(0.15),
         Domain::Gemm8 => Some(0.25),
         Domain::Conv => Some(0.22),
         Domain::Attention => None,
-        Domain::Decode => Some(0.20),
     }
 }
 

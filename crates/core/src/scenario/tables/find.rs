@@ -145,6 +145,6 @@ fn is_embedding(work: &Work) -> bool {
 
 /// Elements of the weights of a table-batched lookup: the largest of its memory pools (device, managed).
 fn weights(operands: &Operands) -> Option<u64> {
-    let pools = (0..3).filter_map(|at| operands.dims(at)).map(|dims| elements(dims));
+    let pools = (0..3).filter_map(|at| operands.dims(at)).map(elements);
     pools.max().filter(|&elements| elements > 0)
 }

@@ -198,3 +198,13 @@ fn scenarios_come_back_by_their_names() {
     second.wait_for("1 scale kind=kern");
     second.leave();
 }
+
+#[test]
+fn a_closed_terminal_ends_the_program() {
+    let (mut child, _state) = Session::open().hang_up();
+    let began = std::time::Instant::now();
+    while child.try_wait().unwrap().is_none() {
+        assert!(began.elapsed() < std::time::Duration::from_secs(20), "it goes on without a terminal");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+}

@@ -13,6 +13,7 @@ pub use render::render;
 
 /// One of them.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "there is one at a time")]
 pub enum Overlay {
     /// A line to type.
     Prompt(Prompt),

@@ -487,7 +487,9 @@ mod tests {
         let engine = Engine::builtin().unwrap();
         for sample in &sample::ALL {
             let loaded = sample.load(&engine, &BuildOptions::default()).unwrap();
-            EDITS.iter().for_each(|edits| holds(&engine, &loaded, edits));
+            for edits in &EDITS {
+                holds(&engine, &loaded, edits);
+            }
         }
     }
 
@@ -504,7 +506,9 @@ mod tests {
             }
             let loaded = engine.load(&[path], &OpenOptions::default(), &BuildOptions::default()).unwrap();
             holds(&engine, &loaded[0], &["resize-batch 64"]);
-            EDITS.iter().for_each(|edits| holds(&engine, &loaded[0], edits));
+            for edits in &EDITS {
+                holds(&engine, &loaded[0], edits);
+            }
         }
     }
 }

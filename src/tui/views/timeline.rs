@@ -126,7 +126,7 @@ impl View for Timeline {
             let part = TimelineState::part_at(extent, from, press.y - area.y);
             match part {
                 HeadPart::Ruler => {
-                    timeline.set_range(timeline.time_under(extent, from), timeline.time_under(extent, to))
+                    timeline.set_range(timeline.time_under(extent, from), timeline.time_under(extent, to));
                 }
                 HeadPart::Minimap => timeline.go_on_minimap(extent, to),
                 HeadPart::None => timeline.drag(extent, i32::from(x) - i32::from(press.x)),
@@ -182,8 +182,8 @@ fn range(work: &Workspace) -> Option<String> {
     let (from, to) = timeline.marked_pair()?;
     let length = to.since(from);
     let busy = |density: &DensityIndex| {
-        let streams = (0..scene.graph.lanes.len()).filter(|&lane| scene.is_main_stream(lane));
-        let row = streams.filter_map(|lane| density.lanes.get(lane)?.rows.first()).next();
+        let mut streams = (0..scene.graph.lanes.len()).filter(|&lane| scene.is_main_stream(lane));
+        let row = streams.find_map(|lane| density.lanes.get(lane)?.rows.first());
         row.map(|row| Percent::of(row.busy(from..to), length))
     };
     let busy = match (busy(scene.measured), busy(scene.simulated)) {

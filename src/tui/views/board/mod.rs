@@ -203,7 +203,7 @@ impl View for WhatIf {
         let down = (work.table.cursor..lines.len()).find(is_row);
         let up = (0..=work.table.cursor).rev().find(is_row);
         let at = if by > 0 { down.or(up) } else { up.or(down) }.unwrap_or(before);
-        self.go_to(work, at)
+        Self::go_to(work, at)
     }
 
     fn sideways(&self, app: &mut App, by: isize) -> CommandResult {
@@ -233,7 +233,7 @@ impl View for WhatIf {
         app.choose_row((at.1 - area.y) as usize);
         let chosen = on_work(app, |work| {
             let cursor = work.table.cursor;
-            Ok(self.go_to(work, cursor))
+            Ok(Self::go_to(work, cursor))
         })?;
         Ok(if is_double { chosen.into_iter().chain(app.open_row()?).collect() } else { chosen })
     }
@@ -241,7 +241,7 @@ impl View for WhatIf {
 
 impl WhatIf {
     /// Chooses the row at a line.
-    fn go_to(&self, work: &mut Workspace, at: usize) -> Vec<Effect> {
+    fn go_to(work: &mut Workspace, at: usize) -> Vec<Effect> {
         let line = state(work).and_then(|board| board.row(at)).map(|row| row.trial.line.clone());
         match line {
             Some(line) => work.choose_on_board(Some(line)),

@@ -177,7 +177,9 @@ impl BoardState {
         let mut scenario = self.stack();
         let chosen = self.chosen.as_ref().filter(|line| !self.stacked.contains(line));
         let step = chosen.and_then(|line| parse_step(line).ok());
-        step.into_iter().for_each(|step| put(&mut scenario, step));
+        if let Some(step) = step {
+            put(&mut scenario, step);
+        }
         scenario
     }
 

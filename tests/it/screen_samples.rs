@@ -61,8 +61,8 @@ fn the_smallest_screen_takes_an_edit_a_batch_a_device_and_leaves() {
     let mut screen = open("vgg13-train-h100", (40, 10), &[]);
     for (keys, shown) in [
         (":scale kind=kernel x0.5<enter>", "▶"),
-        ("b", "change the batch"),
-        ("<esc>g", "38 edits"),
+        ("b", "type to filter · 8 edits"),
+        ("<esc>g", "type to filter · 38"),
         ("<esc>j", "no room"),
     ] {
         screen.press(keys).unwrap();

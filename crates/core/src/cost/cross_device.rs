@@ -206,7 +206,7 @@ impl CrossDevice<'_> {
         let before = old.and_then(|work| self.models.estimate_keyed(work, self.old.1, self.old.0));
         let before = before.filter(|before| before.duration > DurNs::ZERO);
         let (Some(old), Some(before)) = (old, before) else { return ModelledChange::Absolute(alone) };
-        if has_own_unit(old, self.old.1) != has_own_unit(new, self.new.1) {
+        if has_other_units((old, self.old.1), (new, self.new.1)) {
             return ModelledChange::Absolute(alone);
         }
         let change = Change { same_device: self.old.0 == self.new.0, doublings: doublings(old, new) };
@@ -294,10 +294,12 @@ fn ratio(before: &Estimate, after: &Estimate, typical: DurNs, adds: bool) -> f64
     after.duration.0 as f64 / before.duration.0 as f64
 }
 
-/// Whether the device computes in the work's precision on units of its own (tensor cores for tf32, say). Where only one of
-/// two devices does, a kernel of the one says nothing of that of the other.
-fn has_own_unit(work: &Work, device: &DeviceProfile) -> bool {
-    device.peak.contains_key(&work.precision)
+/// Whether a kernel on one device says nothing of that on the other: only one of them has units of its own for the precision (tensor
+/// cores for tf32, say), and the other computes in another one.
+fn has_other_units((old, old_device): (&Work, &DeviceProfile), (new, new_device): (&Work, &DeviceProfile)) -> bool {
+    let units = (old_device.unit(old.precision), new_device.unit(new.precision));
+    let own = (units.0 == Some(old.precision), units.1 == Some(new.precision));
+    own.0 != own.1 && units.0 != units.1
 }
 
 /// `estimate` of `work` with nothing measured to anchor it: its error is that of traced kernels, where that is more than the model's own.

@@ -244,14 +244,13 @@ impl DeviceProfile {
     /// Peak rate at `precision`: its own, or that of the type the device computes it with instead
     /// (fp8 → fp16 tensor → fp16 → fp32; bf16, tf32 and an unstated fp64 → fp32).
     pub fn peak_rate(&self, precision: Precision) -> FlopPerSec {
-        let mut asked = Some(precision);
-        while let Some(current) = asked {
-            if let Some(&rate) = self.peak.get(&current) {
-                return rate;
-            }
-            asked = current.fallback();
-        }
-        FlopPerSec(0.0)
+        let unit = self.unit(precision);
+        unit.and_then(|unit| self.peak.get(&unit).copied()).unwrap_or(FlopPerSec(0.0))
+    }
+
+    /// The precision whose units compute at `precision`: its own, or those that take its place; `None` where none do.
+    pub fn unit(&self, precision: Precision) -> Option<Precision> {
+        std::iter::successors(Some(precision), |asked| asked.fallback()).find(|asked| self.peak.contains_key(asked))
     }
 
     /// Peak rate of matrix products at `precision`: AMD's matrix cores compute fp32 as such, so there products are faster

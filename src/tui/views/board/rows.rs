@@ -27,7 +27,7 @@ pub fn table<'a>(work: &'a Workspace, board: &'a BoardState) -> Table<'a> {
     let is_devices = board.among == Among::Devices;
     let mut columns = vec![column(if is_devices { "device" } else { "edit" }, 0, false, 0)];
     if is_devices {
-        columns.extend([column("bf16 TF/s", 9, true, 70), column("GB/s", 5, true, 62), column("GiB", 5, true, 62)]);
+        columns.extend([column("16-bit TF/s", 11, true, 70), column("GB/s", 5, true, 62), column("GiB", 5, true, 62)]);
     }
     columns.extend([
         column("iteration", 9, true, 0),

@@ -98,15 +98,12 @@ impl Dots {
         }
     }
 
-    /// A line through points given as shares of width and height.
+    /// A line through points given as shares of width and height; it ends where it leaves the chart at the top.
     fn through(&mut self, points: &[(f64, f64)]) {
-        let place = |&(x, y): &(f64, f64)| {
-            let (width, height) = (f64::from(self.width) * 2.0 - 1.0, f64::from(self.height) * 4.0 - 1.0);
-            (x * width, (1.0 - y.clamp(0.0, 1.0)) * height)
-        };
-        let places: Vec<(f64, f64)> = points.iter().map(place).collect();
-        for pair in places.windows(2) {
-            let ((x0, y0), (x1, y1)) = (pair[0], pair[1]);
+        let (width, height) = (f64::from(self.width) * 2.0 - 1.0, f64::from(self.height) * 4.0 - 1.0);
+        let place = |(x, y): (f64, f64)| (x * width, (1.0 - y.max(0.0)) * height);
+        for (from, to) in points.windows(2).filter_map(|pair| below_top(pair[0], pair[1])) {
+            let ((x0, y0), (x1, y1)) = (place(from), place(to));
             let steps = (x1 - x0).abs().max((y1 - y0).abs()).ceil().max(1.0) as u32;
             for step in 0..=steps {
                 let part = f64::from(step) / f64::from(steps);
@@ -121,6 +118,20 @@ impl Dots {
             let symbol = char::from_u32(0x2800 + u32::from(bits)).unwrap_or(' ').to_string();
             canvas.overlay(axes.x + x, axes.y + y, &symbol, role);
         }
+    }
+}
+
+/// The part of a segment that is not above 1; `None` where nothing is.
+fn below_top(from: (f64, f64), to: (f64, f64)) -> Option<((f64, f64), (f64, f64))> {
+    let crossing = || {
+        let part = (1.0 - from.1) / (to.1 - from.1);
+        (from.0 + (to.0 - from.0) * part, 1.0)
+    };
+    match (from.1 <= 1.0, to.1 <= 1.0) {
+        (true, true) => Some((from, to)),
+        (true, false) => Some((from, crossing())),
+        (false, true) => Some((crossing(), to)),
+        (false, false) => None,
     }
 }
 
@@ -143,6 +154,7 @@ pub(super) fn render(work: &Workspace, knob: &Knob, counted: &str, canvas: &mut 
     chart.scales(&axes, canvas);
     chart.band(&axes, canvas);
     chart.lines(&axes, canvas);
+    chart.limit_name(&axes, canvas);
     chart.values(&axes, canvas);
     chart.bounds(&axes, canvas);
     chart.marks(&axes, canvas);
@@ -181,13 +193,26 @@ impl Chart<'_> {
                 canvas.text(axes.x + axes.width + 1, y, &bytes.to_string(), Role::Dim);
             }
         }
-        let limit = self.limit.filter(|&limit| has_memory && limit <= axes.most_memory);
-        if let Some(limit) = limit {
-            let y = axes.y + axes.row(limit / axes.most_memory);
+        if let Some((y, _)) = self.limit_row(axes) {
             for x in 0..axes.width {
                 canvas.overlay(axes.x + x, y, "┈", Role::Bad);
             }
-            canvas.text(axes.x + 1, y, &format!(" device has {} ", Bytes(limit as u64)), Role::Bad);
+        }
+    }
+
+    /// The row of the device's memory, and how much that is; `None` where it is not on the chart.
+    fn limit_row(&self, axes: &Axes) -> Option<(u16, Bytes)> {
+        let has_memory = self.points.iter().any(|point| point.memory_bytes.is_some());
+        let limit = self.limit.filter(|&limit| has_memory && limit <= axes.most_memory)?;
+        Some((axes.y + axes.row(limit / axes.most_memory), Bytes(limit as u64)))
+    }
+
+    /// Names the device's memory, at the right: what grows has left that row by there.
+    fn limit_name(&self, axes: &Axes, canvas: &mut Canvas<'_>) {
+        if let Some((y, limit)) = self.limit_row(axes) {
+            let name = format!(" device has {limit} ");
+            let x = (axes.x + axes.width).saturating_sub(name.chars().count() as u16 + 1);
+            canvas.text(x, y, &name, Role::Bad);
         }
     }
 
@@ -308,5 +333,18 @@ pub(super) fn bound_by(kind: &str) -> &str {
         "copy" => "copy-bound",
         "collective" => "communication-bound",
         other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::below_top;
+
+    #[test]
+    fn a_line_ends_where_it_leaves_the_chart() {
+        assert_eq!(below_top((0.0, 0.2), (1.0, 0.4)), Some(((0.0, 0.2), (1.0, 0.4))));
+        assert_eq!(below_top((0.0, 0.5), (1.0, 1.5)), Some(((0.0, 0.5), (0.5, 1.0))));
+        assert_eq!(below_top((0.0, 3.0), (1.0, 0.0)), Some(((2.0 / 3.0, 1.0), (1.0, 0.0))));
+        assert_eq!(below_top((0.0, 2.0), (1.0, 1e300)), None, "however far above");
     }
 }

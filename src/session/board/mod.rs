@@ -6,7 +6,6 @@ mod change;
 use rayon::prelude::*;
 use serde::Serialize;
 
-use retime_core::analysis::replay::ReplayStatus;
 use retime_core::scenario::{Scenario, Step};
 use retime_core::units::{Bytes, DurNs};
 
@@ -95,10 +94,10 @@ pub struct Trial {
 }
 
 impl Trial {
-    /// Whether it is worth proposing: it does something, fits, and is modelled.
-    pub fn is_sound(&self) -> bool {
+    /// Whether models cover enough of what it should change to tell a gain from a loss.
+    pub fn is_modelled(&self) -> bool {
         const MOST_UNMODELLED: f64 = 0.3;
-        self.no_effect.is_none() && self.fits != Some(false) && self.unmodelled_share <= MOST_UNMODELLED
+        self.unmodelled_share <= MOST_UNMODELLED
     }
 }
 
@@ -114,11 +113,6 @@ impl<'a> Trials<'a> {
     /// Evaluates `scenario` itself, which all trials are held against.
     pub fn new(engine: &'a Engine, loaded: &'a Loaded, scenario: &Scenario) -> Self {
         Self { engine, loaded, base: engine.evaluate(loaded, scenario, 0) }
-    }
-
-    /// Whether edits can be believed: the untouched trace replays as measured.
-    pub fn is_sound(&self) -> bool {
-        self.loaded.replay.summary.replay_status != ReplayStatus::Fail
     }
 
     /// What comes of each line, on all cores, in order; lines that are no steps are left out.

@@ -7,6 +7,7 @@ use crate::tui::theme::Role;
 use crate::tui::timeline::short_name;
 use crate::tui::views::signed_percent;
 use crate::tui::workspace::Workspace;
+use retime_core::analysis::replay::ReplayStatus;
 use retime_core::device::{DeviceProfile, Precision};
 use retime_core::units::{DurNs, Percent};
 
@@ -34,12 +35,12 @@ pub fn table<'a>(work: &'a Workspace, board: &'a BoardState) -> Table<'a> {
         column("per sample", 10, true, 0),
         column("", BAR, false, 72),
         column("memory", 11, true, 62),
-        column("gains most", 16, false, if is_devices { 104 } else { 80 }),
-        column("not modelled", 12, true, 124),
+        column("not modelled", 12, true, 80),
+        column("gains most", 16, false, if is_devices { 120 } else { 104 }),
     ]);
     let rows = Rows { work, board };
     Table {
-        summary: summary(board),
+        summary: summary(work, board),
         columns,
         count: lines.len(),
         row: Box::new(move |at| match lines.get(at) {
@@ -52,7 +53,7 @@ pub fn table<'a>(work: &'a Workspace, board: &'a BoardState) -> Table<'a> {
     }
 }
 
-fn summary(board: &BoardState) -> Vec<(String, Role)> {
+fn summary(work: &Workspace, board: &BoardState) -> Vec<(String, Role)> {
     let typed = if board.typed.is_empty() {
         ("type to filter".to_owned(), Role::Faint)
     } else {
@@ -67,6 +68,9 @@ fn summary(board: &BoardState) -> Vec<(String, Role)> {
         }
     } else {
         pieces.push((format!(" · {} more being tried", board.waiting.len()), Role::Warn));
+    }
+    if work.loaded.replay.summary.replay_status == ReplayStatus::Fail {
+        pieces.push((" · the replay fails: no difference can be relied on".to_owned(), Role::Bad));
     }
     if !board.stacked.is_empty() {
         pieces.push((format!(" · stacked: {}", board.stacked.join(" + ")), Role::Accent));
@@ -103,6 +107,7 @@ impl Rows<'_> {
         let change = trial.ratio - 1.0;
         let better = match change {
             _ if change.abs() < 0.001 => Role::Dim,
+            _ if !trial.is_modelled() => Role::Warn,
             _ if change < 0.0 => Role::Good,
             _ => Role::Bad,
         };
@@ -117,8 +122,8 @@ impl Rows<'_> {
             value(signed_percent(change), role(better)),
             value(bar(trial), role(better)),
             value(memory, role(if fits { Role::Text } else { Role::Bad })),
-            value(most, role(Role::Dim)),
             value(left, role(Role::Warn)),
+            value(most, role(Role::Dim)),
         ]);
         TableRow { values, open: Open::Nothing }
     }

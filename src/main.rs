@@ -42,6 +42,7 @@ fn run(cli: &Cli) -> Result<u8> {
         let bytes = size.parse().map_err(|reason| retime::headless::Misuse(format!("--max-memory {reason}")))?;
         retime::headless::limit_memory(bytes);
     }
+    retime::headless::take_captures(&cli.capture);
     #[cfg(feature = "tui")]
     if let Some(Command::Run(args)) = &cli.command {
         return play(cli, args);
@@ -66,7 +67,7 @@ fn screen(cli: &Cli) -> Result<()> {
 
     let config = Config::read()?;
     let (mut engine, unusable) = Engine::with_usable_devices(&config.devices)?;
-    engine.max_memory = retime::headless::max_memory();
+    retime::headless::furnish(&mut engine)?;
     let paths = retime::headless::expand(&cli.traces)?;
     let variable = |name: &str| std::env::var(name).ok();
     retime::tui::run(Start {

@@ -37,6 +37,9 @@ pub struct Cli {
     /// Most memory to use, e.g. 4GiB; what needs more is refused. Default: three quarters of what this process may have
     #[arg(long, value_name = "SIZE", help_heading = "Input and output", global = true)]
     pub max_memory: Option<String>,
+    /// A recording of the run that captured the graphs which the trace replays: their kernels get its operators; may be repeated
+    #[arg(long, value_name = "TRACE", help_heading = "Input and output", global = true)]
+    pub capture: Vec<PathBuf>,
     /// Write what is done, and how long it takes, to the end of FILE
     #[arg(long, value_name = "FILE", help_heading = "Input and output", global = true)]
     pub log: Option<PathBuf>,

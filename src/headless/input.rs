@@ -143,6 +143,25 @@ pub fn max_memory() -> Option<Bytes> {
     MAX_MEMORY.get().copied().or_else(default_max_memory)
 }
 
+static CAPTURES: OnceLock<Vec<PathBuf>> = OnceLock::new();
+
+/// Lets every engine of this process know what graphs were captured from.
+pub fn take_captures(paths: &[PathBuf]) {
+    let _ = CAPTURES.set(paths.to_vec());
+}
+
+/// Gives `engine` what this process was asked to give every one: the memory it may hold, and recordings of captured graphs.
+///
+/// # Errors
+/// A recording tells nothing of captured graphs.
+pub fn furnish(engine: &mut Engine) -> Result<()> {
+    engine.max_memory = max_memory();
+    if let Some(paths) = CAPTURES.get().filter(|paths| !paths.is_empty()) {
+        engine.captures = Some(Arc::new(engine.read_captures(&expand(paths)?)?));
+    }
+    Ok(())
+}
+
 /// An engine that knows the user's devices too.
 ///
 /// # Errors
@@ -150,7 +169,7 @@ pub fn max_memory() -> Option<Bytes> {
 pub fn engine() -> Result<Engine> {
     let config = Config::read()?;
     let (mut engine, unusable) = Engine::with_usable_devices(&config.devices)?;
-    engine.max_memory = max_memory();
+    furnish(&mut engine)?;
     for line in config.unreadable.iter().chain(&unusable) {
         let _ = writeln!(stderr(), "retime: left out: {}", printable(line));
     }

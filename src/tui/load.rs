@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::session::sample::Sample;
 use crate::session::{Engine, JobTables, Loaded, SavedSession, Sessions, chosen_iteration, trace_fingerprint};
 use retime_core::device::DeviceKind;
-use retime_core::graph::BuildOptions;
+use retime_core::graph::{BuildOptions, IterationChoice};
 use retime_core::scenario::Scenario;
 use retime_core::trace::OpenOptions;
 
@@ -77,11 +77,32 @@ pub fn reopen(
     Ok(Box::new(opened(engine, again.map_err(|error| error.to_string())?, None)))
 }
 
-/// The same trace, knowing what a second one of its model at another batch size tells.
+/// What a second trace is to the one that draws on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Second {
+    /// The same model at another batch size.
+    OtherBatch,
+    /// The run that captured the graphs which it replays.
+    Capture,
+}
+
+/// The same trace, knowing what a second one tells.
 ///
 /// # Errors
-/// Why it cannot learn from that, in one line.
-pub fn learn(engine: &Engine, loaded: &Loaded, path: PathBuf) -> Result<Box<Opened>, String> {
+/// Why that tells nothing, in one line.
+pub fn join(engine: &Engine, loaded: &Loaded, path: PathBuf, second: Second) -> Result<Box<Opened>, String> {
+    match second {
+        Second::OtherBatch => learn(engine, loaded, path),
+        Second::Capture => {
+            let iteration = chosen_iteration(loaded).map_or(IterationChoice::Default, IterationChoice::Index);
+            let build = BuildOptions { iteration };
+            let again = engine.with_captures(loaded, &[path], &build);
+            Ok(Box::new(opened(engine, again.map_err(|error| error.to_string())?, None)))
+        }
+    }
+}
+
+fn learn(engine: &Engine, loaded: &Loaded, path: PathBuf) -> Result<Box<Opened>, String> {
     let file = path.display().to_string();
     let others = engine.load(&[path], &OpenOptions::default(), &BuildOptions::default());
     let others = others.map_err(|error| error.to_string())?;

@@ -6,6 +6,7 @@ use crossterm::event::{KeyEvent, KeyEventKind, KeyModifiers, MouseEvent};
 use ratatui::layout::Size;
 
 use crate::session::{Outcome, SavedSession, StepOutcome};
+use retime_core::graph::{CAPTURED, ExecutionGraph};
 use retime_core::scenario::{EffectKind, Scenario};
 
 use super::app::{App, Focus};
@@ -97,7 +98,7 @@ fn replied(app: &mut App, reply: Reply) -> command::CommandResult {
         Reply::Opened(Ok(opened), scenario) => Ok(loaded(app, opened, &scenario)),
         Reply::Opened(Err(reason), _) => not_opened(app, reason),
         Reply::Reopened(work, opened) => reopened(app, work, opened),
-        Reply::Learned(work, opened) => {
+        Reply::Joined(work, opened) => {
             app.busy = app.busy.saturating_sub(1);
             reopened(app, work, opened).map_err(|error| failed(app, error))
         }
@@ -252,6 +253,7 @@ fn reopened(app: &mut App, number: usize, opened: Result<Box<Opened>, String>) -
     let Some(work) = app.workspaces.get_mut(number) else { return Ok(Vec::new()) };
     let iteration = work.loaded.graph.ranks.first().map(|part| part.iteration.clone());
     let before = (work.loaded.graph.ranks.len(), iteration, work.loaded.context.batch_scaling.clone());
+    let captures = work.loaded.captures.clone();
     work.reopen(*opened);
     let (graph, part) = (&work.loaded.graph, work.loaded.graph.ranks.first());
     let name = part.map_or(String::new(), |part| part.iteration.clone());
@@ -261,7 +263,10 @@ fn reopened(app: &mut App, number: usize, opened: Result<Box<Opened>, String>) -
         .batch_scaling
         .as_ref()
         .filter(|scaling| before.2.as_ref().is_none_or(|old| !Arc::ptr_eq(old, scaling)));
-    let said = if let Some(scaling) = learned {
+    let captured = work.loaded.captures.as_ref().filter(|one| captures.is_none_or(|old| !Arc::ptr_eq(&old, one)));
+    let said = if let Some(told) = captured.and_then(|_| captured_operators(graph)) {
+        told
+    } else if let Some(scaling) = learned {
         format!("resize-batch now goes by this trace and that at batch {}", scaling.other_batch())
     } else if before.1.as_ref() == Some(&name) && before.0 != graph.ranks.len() {
         format!("{} of {} ranks are simulated now", graph.ranks.len(), graph.rank_count())
@@ -273,6 +278,12 @@ fn reopened(app: &mut App, number: usize, opened: Result<Box<Opened>, String>) -
     app.say(Message::note(said));
     app.fit_extent();
     Ok(effects)
+}
+
+/// How many kernels of replayed graphs have operators now.
+fn captured_operators(graph: &ExecutionGraph) -> Option<String> {
+    let found = graph.diagnostics.sorted().into_iter().find(|one| one.code == CAPTURED)?;
+    Some(found.message.clone())
 }
 
 fn evaluated(

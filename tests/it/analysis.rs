@@ -95,6 +95,7 @@ impl ByHand {
             iteration_start: TimeNs(0),
             iteration_end: TimeNs(measured.0),
             begin: None,
+            backlog: None,
             end,
             measured,
         });

@@ -6,6 +6,7 @@ mod support;
 
 mod analysis;
 mod calibration;
+mod captured_graphs;
 mod cli;
 mod collectives;
 mod folding;

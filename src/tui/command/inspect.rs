@@ -7,6 +7,7 @@ use super::Pane::Everywhere;
 use super::{Argument, Command, CommandResult, Kind};
 use crate::tui::app::App;
 use crate::tui::effect::Effect;
+use crate::tui::load::Second;
 use crate::tui::message::Message;
 use crate::tui::overlay::{Overlay, Picker};
 use crate::tui::runner::Request;
@@ -40,7 +41,15 @@ pub(super) const COMMANDS: &[Command] = &[
         argument: Argument::Optional(Kind::Text, "TRACE"),
         help: "let resize-batch learn from a trace at another batch size",
         keys: &[],
-        run: learn,
+        run: |app, path| join(app, path, Second::OtherBatch),
+    },
+    Command {
+        name: "capture",
+        aliases: &[],
+        argument: Argument::Optional(Kind::Text, "TRACE"),
+        help: "give kernels of graphs the operators of the run that captured them",
+        keys: &[],
+        run: |app, path| join(app, path, Second::Capture),
     },
     Command {
         name: "all-ranks",
@@ -52,13 +61,16 @@ pub(super) const COMMANDS: &[Command] = &[
     },
 ];
 
-fn learn(app: &mut App, path: &str) -> CommandResult {
+fn join(app: &mut App, path: &str, second: Second) -> CommandResult {
     let work = app.workspace().ok_or("no trace is open yet")?;
     if path.is_empty() {
-        return Err("name a trace of the same model at another batch size".into());
+        return Err(match second {
+            Second::OtherBatch => "name a trace of the same model at another batch size".into(),
+            Second::Capture => "name a trace of the run that captured the graphs".into(),
+        });
     }
     let (loaded, path) = (Arc::clone(&work.loaded), PathBuf::from(path));
-    let effect = Effect::Ask(Request::Learn { work: work.number, loaded, path });
+    let effect = Effect::Ask(Request::Join { work: work.number, loaded, path, second });
     app.busy += 1;
     app.say(Message::note("opening the second trace…"));
     Ok(vec![effect])

@@ -172,7 +172,9 @@ impl Host {
                 let build = BuildOptions { iteration: choice };
                 Reply::Reopened(work, load::reopen(engine, &loaded, scenario.as_deref(), &build))
             }
-            Request::Learn { work, loaded, path } => Reply::Learned(work, load::learn(engine, &loaded, path)),
+            Request::Join { work, loaded, path, second } => {
+                Reply::Joined(work, load::join(engine, &loaded, path, second))
+            }
             Request::Read { path, reading } => {
                 let text = read_text(&path).map_err(|error| error.to_string());
                 Reply::Read { file: path.display().to_string(), text, reading }

@@ -10,7 +10,7 @@ use retime_core::trace::OpenOptions;
 use retime_core::units::DurNs;
 
 use crate::tui::listing::{Listing, Sources};
-use crate::tui::load::Open;
+use crate::tui::load::{Open, Second};
 use crate::tui::timeline::DensityIndex;
 use crate::tui::view_model::ViewModel;
 use crate::tui::views::compare::{Compared, SideSource};
@@ -115,14 +115,16 @@ pub enum Request {
         /// The scenario whose ranks are simulated; without one, all are.
         scenario: Option<Arc<Scenario>>,
     },
-    /// Let trace `work` learn from a second trace of its model at another batch size.
-    Learn {
+    /// Let trace `work` draw on a second one.
+    Join {
         /// Which trace.
         work: usize,
         /// It.
         loaded: Arc<Loaded>,
         /// The second one.
         path: PathBuf,
+        /// What that one is.
+        second: Second,
     },
     /// Read a file.
     Read {
@@ -247,8 +249,8 @@ pub enum Reply {
     Opened(Result<Vec<Opened>, String>, Scenario),
     /// Another iteration, or other ranks, of trace `work` are modelled.
     Reopened(usize, Result<Box<Opened>, String>),
-    /// Trace `work` learned from a second one.
-    Learned(usize, Result<Box<Opened>, String>),
+    /// Trace `work` draws on a second one.
+    Joined(usize, Result<Box<Opened>, String>),
     /// A file was read.
     Read {
         /// Its name.

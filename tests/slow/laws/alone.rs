@@ -12,10 +12,10 @@ use retime_core::scenario::{EffectKind, Resolved};
 use retime_core::units::DurNs;
 
 use super::Violation;
-use super::subject::{Subject, time};
+use super::subject::{NOTHING, Subject, time};
 use crate::support::edits::LINES;
 
-pub const LAWS: &[&str] = &[IDENTITY, FREE, ACCOUNTS, SILENT, BAND, ROOF, REOPENED];
+pub const LAWS: &[&str] = &[IDENTITY, FREE, ACCOUNTS, SILENT, BAND, ROOF, REOPENED, COMPARED];
 
 const IDENTITY: &str = "an edit that asks for what there is changes something";
 const FREE: &str = "a task that ran takes no time and was not removed";
@@ -24,6 +24,7 @@ const SILENT: &str = "an edit changes nothing and does not say so, or says so an
 const BAND: &str = "something was predicted and the band has no width";
 const ROOF: &str = "a kernel that a model predicts runs above a theoretical roof";
 const REOPENED: &str = "an exported iteration opens as another";
+const COMPARED: &str = "what edits are compared by is far from what was recorded";
 
 pub fn violations(subject: &Subject) -> Vec<Violation> {
     let mut found: Vec<Violation> = identities(subject).par_iter().filter_map(|line| identity(subject, line)).collect();
@@ -33,8 +34,21 @@ pub fn violations(subject: &Subject) -> Vec<Violation> {
     };
     found.extend(LINES.par_iter().flat_map_iter(of_line).collect::<Vec<_>>());
     found.extend(reopened(subject));
+    found.extend(compared(subject));
     found
 }
+
+/// A step that repeats takes about as long as the recorded one did: the window's ends jitter, and no more.
+fn compared(subject: &Subject) -> Option<Violation> {
+    let summary = &subject.loaded.replay.summary;
+    let (recorded, repeats) = (summary.measured_ns.0 as f64, summary.base_steady_ns.0 as f64);
+    let is_near = (repeats - recorded).abs() <= JITTER * recorded + NOTHING;
+    let shown = || format!("{:.3} ms, {:.3} recorded", repeats / 1e6, recorded / 1e6);
+    (!is_near).then(|| subject.violation(COMPARED, "", shown()))
+}
+
+/// What the ends of a recorded window may be off its period, as a share of it.
+const JITTER: f64 = 0.05;
 
 /// Edits that ask for what there is.
 fn identities(subject: &Subject) -> Vec<String> {

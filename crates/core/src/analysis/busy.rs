@@ -117,7 +117,7 @@ pub fn unmodelled_share(resolved: &Resolved, schedule: &Schedule) -> f64 {
     let lanes = ranks(resolved, |_| true);
     // Of devices first, then of everything else: the time left as it was, and all.
     let (mut sums, mut traced_sums) = ([(DurNs::ZERO, DurNs::ZERO); 2], [(DurNs::ZERO, DurNs::ZERO); 2]);
-    for node in graph.tasks.node_indices() {
+    for node in graph.tasks.node_indices().filter(|&node| !graph.is_backlog(node)) {
         let task = &graph.tasks[node];
         let sum = &mut traced_sums[usize::from(!task.kind.is_device())];
         sum.0 += kept[timed.task(node).0 as usize].map_or(DurNs::ZERO, |_| task.duration);

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::diagnostic::Diagnostics;
-use crate::graph::ExecutionGraph;
+use crate::graph::{Captures, ExecutionGraph};
 use crate::scenario::{Base, BatchScaling, Context, Scenario};
 use crate::trace::{Job, RankClasses, Trace};
 
@@ -19,6 +19,8 @@ pub struct Loaded {
     pub folding: RankClasses,
     /// Which may stand for others, while no edit tells them apart.
     pub(super) alike: RankClasses,
+    /// What the graphs that it replays were captured from, where told.
+    pub captures: Option<Arc<Captures>>,
     /// The chosen iteration.
     pub graph: Arc<ExecutionGraph>,
     /// What every scenario starts from.

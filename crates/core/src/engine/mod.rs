@@ -24,7 +24,7 @@ use crate::analysis::replay::PathShares;
 use crate::cost::{CostModels, Overheads};
 use crate::device::{Catalog, DeviceProfile};
 use crate::diagnostic::{Diagnostics, Severity};
-use crate::graph::{BuildOptions, ExecutionGraph, LaneKind, Task, build_lowered};
+use crate::graph::{BuildOptions, Captures, ExecutionGraph, LaneKind, Task, build_lowered};
 use crate::log::{self, Level};
 use crate::memory;
 use crate::scenario::tables::TableFacts;
@@ -61,6 +61,8 @@ pub struct Engine {
     pub table_facts: Option<TableFacts>,
     /// The device of traces that do not name one that the catalog knows.
     pub device: Option<Arc<DeviceProfile>>,
+    /// What graphs that traces replay were captured from.
+    pub captures: Option<Arc<Captures>>,
     /// Whether ranks that did the same are simulated once.
     pub folds: bool,
     /// Memory that this process may hold; `None` for as much as there is.
@@ -89,6 +91,7 @@ impl Engine {
             databases: databases::of_files(),
             table_facts: None,
             device: None,
+            captures: None,
             folds: true,
             max_memory: None,
         })
@@ -150,6 +153,23 @@ impl Engine {
         }
     }
 
+    /// What the graphs that a trace replays were captured from: recordings of the run that captured them.
+    ///
+    /// # Errors
+    /// A recording cannot be read, or tells nothing of captured graphs.
+    pub fn read_captures(&self, paths: &[PathBuf]) -> Result<Captures, EngineError> {
+        let opened = trace::open(paths, &OpenOptions { max_memory: self.max_memory, ..OpenOptions::default() })?;
+        let traces = opened.jobs.iter().flat_map(|job| &job.ranks).filter_map(|rank| rank.trace.as_ref());
+        let captures = Captures::read(traces);
+        match captures.lack() {
+            None => Ok(captures),
+            Some(reason) => {
+                let path = paths.first().cloned().unwrap_or_default();
+                Err(EngineError::Read { path: path.display().to_string(), reason: reason.to_owned() })
+            }
+        }
+    }
+
     /// Reads one trace from memory.
     ///
     /// # Errors
@@ -178,7 +198,7 @@ impl Engine {
     pub fn replay(&self, job: impl Into<Arc<Job>>, options: &BuildOptions) -> Result<Loaded, EngineError> {
         let job = job.into();
         let alike = if self.folds { RankClasses::of(&job) } else { RankClasses::none(&job) };
-        self.build(job, alike.clone(), alike, options)
+        self.build(job, alike.clone(), alike, options, self.captures.clone())
     }
 
     /// The job of `loaded` with those ranks simulated that `scenario` asks for, and another iteration.
@@ -187,10 +207,25 @@ impl Engine {
     /// Nothing in it can be modelled.
     pub fn reopen(&self, loaded: &Loaded, scenario: &Scenario, options: &BuildOptions) -> Result<Loaded, EngineError> {
         let folding = loaded.refolded(scenario).unwrap_or_else(|| loaded.folding.clone());
-        let mut other = self.build(Arc::clone(&loaded.job), folding, loaded.alike.clone(), options)?;
+        let mut other =
+            self.build(Arc::clone(&loaded.job), folding, loaded.alike.clone(), options, loaded.captures.clone())?;
         other.notes.merge(&loaded.notes);
         other.context.batch_scaling.clone_from(&loaded.context.batch_scaling);
         Ok(other)
+    }
+
+    /// The job of `loaded` whose replayed graphs were captured in the recordings `paths`.
+    ///
+    /// # Errors
+    /// See [`Self::read_captures`].
+    pub fn with_captures(
+        &self,
+        loaded: &Loaded,
+        paths: &[PathBuf],
+        options: &BuildOptions,
+    ) -> Result<Loaded, EngineError> {
+        let captures = Some(Arc::new(self.read_captures(paths)?));
+        self.reopen(&Loaded { captures, ..loaded.clone() }, &Scenario::default(), options)
     }
 
     /// The job of `loaded` with every rank simulated on its own.
@@ -199,7 +234,7 @@ impl Engine {
     /// Nothing in it can be modelled.
     pub fn unfold(&self, loaded: &Loaded, options: &BuildOptions) -> Result<Loaded, EngineError> {
         let none = RankClasses::none(&loaded.job);
-        let mut other = self.build(Arc::clone(&loaded.job), none.clone(), none, options)?;
+        let mut other = self.build(Arc::clone(&loaded.job), none.clone(), none, options, loaded.captures.clone())?;
         other.notes.merge(&loaded.notes);
         other.context.batch_scaling.clone_from(&loaded.context.batch_scaling);
         Ok(other)
@@ -211,9 +246,13 @@ impl Engine {
         folding: RankClasses,
         alike: RankClasses,
         options: &BuildOptions,
+        captures: Option<Arc<Captures>>,
     ) -> Result<Loaded, EngineError> {
         self.check_room(&job, &folding)?;
         let (mut graph, timed) = log::timed(Level::Info, "build", || build_lowered(&job, &folding, options))?;
+        if let Some(captures) = &captures {
+            captures.join(&mut graph);
+        }
         let mut notes = Diagnostics::default();
         let facts = self.table_facts.clone().unwrap_or_else(|| table_facts::beside(&job, &mut notes));
         table_facts::complete(&facts, &mut graph, &mut notes);
@@ -247,7 +286,7 @@ impl Engine {
         }
         let replay = Arc::new(Outcome { summary, ..replay });
         let title = loaded::title(&job);
-        Ok(Loaded { job, folding, alike, graph, base, context, replay, notes, title })
+        Ok(Loaded { job, folding, alike, captures, graph, base, context, replay, notes, title })
     }
 
     /// Refuses a job whose graph would not fit the memory that may be held.
@@ -448,7 +487,8 @@ fn outcome_of(resolved: Resolved, replay: Option<&Outcome>, scenario: &Scenario,
 fn scaled_time(graph: &ExecutionGraph) -> DurNs {
     let on_device = |task: &Task| matches!(graph.lanes[task.lane.0 as usize].kind, LaneKind::Stream { .. });
     let sum = |counts: &dyn Fn(&Task) -> bool| -> DurNs {
-        graph.tasks.node_weights().filter(|&task| counts(task)).map(|task| task.duration).sum()
+        let counted = graph.tasks.node_indices().filter(|&node| counts(&graph.tasks[node]) && !graph.is_backlog(node));
+        counted.map(|node| graph.tasks[node].duration).sum()
     };
     let device = sum(&on_device);
     if device > DurNs::ZERO { device } else { sum(&|_| true) }

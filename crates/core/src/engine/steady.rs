@@ -21,6 +21,8 @@ pub enum SteadyBasis {
     Repeated,
     /// One step was recorded, or none: that it repeats at once is an assumption.
     OneStep,
+    /// The step began with work from before the trace: how a step follows another was not recorded.
+    Backlog,
     /// Too much of the step hangs on what was recorded before it or behind it, and does not repeat.
     LeftOut,
     /// The end of the step waits for nothing of the step before.
@@ -48,7 +50,9 @@ impl Steady {
         let Some(period) = period(&resolved.cycle) else { return Self::default() };
         let left_out = left_out(graph, &resolved.timed, schedule, &resolved.cycle);
         let left_out_share = left_out.0 as f64 / period.low.0.max(1) as f64;
-        let basis = if left_out_share > MOST_LEFT_OUT {
+        let basis = if graph.ranks.iter().any(|part| part.backlog.is_some()) {
+            SteadyBasis::Backlog
+        } else if left_out_share > MOST_LEFT_OUT {
             SteadyBasis::LeftOut
         } else if graph.ranks.iter().any(|part| part.begin.is_none()) {
             SteadyBasis::OneStep

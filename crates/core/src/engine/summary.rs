@@ -2,16 +2,17 @@
 
 use std::collections::BTreeMap;
 
+use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use crate::analysis::busy::{self, Busy};
 use crate::analysis::collectives::{SimulatedCollective, collectives};
 use crate::analysis::replay::{PathShares, ReplayStatus};
 use crate::cost::{Prediction, Provenance};
-use crate::graph::{Rank, RankPart};
+use crate::graph::{Rank, RankPart, TaskId};
 use crate::scenario::Resolved;
 use crate::sim::Schedule;
-use crate::units::{Bytes, DurNs, Percent};
+use crate::units::{Bytes, DurNs, Percent, TimeNs};
 
 use super::{Steady, SteadyBasis};
 use crate::memory::{self, MemorySummary, Simulated};
@@ -39,6 +40,15 @@ impl ErrorBand {
     pub(super) fn at_least(&mut self, noise: DurNs, period: DurNs) {
         self.low_ns = self.low_ns.min(period - noise).max(DurNs::ZERO);
         self.high_ns = self.high_ns.max(period + noise);
+    }
+
+    /// Reaches on by `change`, which the iteration may have and does not: to shorter times for a negative one.
+    fn reach(&mut self, change: DurNs) {
+        if change < DurNs::ZERO {
+            self.low_ns = (self.low_ns + change).max(DurNs::ZERO);
+        } else {
+            self.high_ns += change;
+        }
     }
 
     /// Reaches back by `change`, of which it is assumed that the iteration has it: to longer times for one that saves.
@@ -117,6 +127,8 @@ pub struct RankSummary {
 pub struct Summary {
     /// Measured period of the chosen iteration, the largest over ranks.
     pub measured_ns: DurNs,
+    /// How long the first work waited for work from before the trace, which the period leaves out; the longest over ranks.
+    pub backlog_ns: Option<DurNs>,
     /// Simulated period with all edits, the largest over ranks.
     pub simulated_ns: DurNs,
     /// Simulated period of the untouched graph.
@@ -253,6 +265,10 @@ impl Summary {
             SteadyBasis::OneStep => {
                 "the recorded window: one step was recorded, how it repeats is not known".to_owned()
             }
+            SteadyBasis::Backlog => {
+                "the recorded window: its first work waited for work from before the trace, how steps follow one another is not known"
+                    .to_owned()
+            }
             SteadyBasis::LeftOut => {
                 format!("the recorded window: {left_out:.0} of it hangs on work of other steps that does not repeat")
             }
@@ -294,17 +310,20 @@ impl Summary {
         let mean = |value: &dyn Fn(&Busy) -> f64| -> f64 {
             busy.iter().zip(&counts).map(|(busy, &count)| value(busy) * f64::from(count)).sum::<f64>() / all
         };
+        let mut error_band = error_band(&errors, period);
+        error_band.reach(change_of_kept(resolved, schedule));
         Self {
             measured_ns: graph.measured,
+            backlog_ns: graph.ranks.iter().filter_map(|part| part.backlog).max(),
             simulated_ns: period,
             base_simulated_ns: base_simulated,
             replay_error: ratio(base_simulated, graph.measured) - 1.0,
             unexplained_share: graph.unexplained_share(),
-            error_band: error_band(&errors, period),
+            error_band,
             steady_ns: period,
             base_steady_ns: base_simulated,
             base_if_repeated_ns: None,
-            steady_band: error_band(&errors, period),
+            steady_band: error_band,
             steady: Steady::default(),
             cut: None,
             anchored_share: 0.0,
@@ -361,10 +380,6 @@ pub fn errors_by_model(resolved: &Resolved, schedule: &Schedule) -> BTreeMap<&'s
         return BTreeMap::new();
     }
     let timed = &*resolved.timed;
-    let windows = resolved.graph.ranks.iter().map(|part| (busy::window(part, timed, schedule), part));
-    let Some(((begin, _), slowest)) = windows.max_by_key(|((begin, end), _)| end.since(*begin)) else {
-        return BTreeMap::new();
-    };
     let mut predicted: Vec<Option<&Prediction>> = vec![None; timed.len()];
     for added in &resolved.added {
         predicted[added.task.0 as usize] = Some(&added.prediction);
@@ -373,16 +388,42 @@ pub fn errors_by_model(resolved: &Resolved, schedule: &Schedule) -> BTreeMap<&'s
         predicted[timed.task(*node).0 as usize] = Some(prediction);
     }
     let mut by_model: BTreeMap<&'static str, f64> = BTreeMap::new();
-    let mut next = Some(timed.task(slowest.end));
-    while let Some(task) = next.filter(|&task| schedule.end(task) > begin) {
-        // A measured duration has no error.
-        if let Some(prediction) = predicted[task.0 as usize] {
-            *by_model.entry(prediction.model).or_default() +=
-                f64::from(prediction.error) * prediction.duration.0 as f64;
-        }
-        next = schedule.critical_predecessor(timed, task);
+    // A measured duration has no error.
+    for prediction in slowest_path(resolved, schedule).filter_map(|task| predicted[task.0 as usize]) {
+        *by_model.entry(prediction.model).or_default() += f64::from(prediction.error) * prediction.duration.0 as f64;
     }
     by_model
+}
+
+/// The critical path of the slowest rank's iteration, from its end.
+fn slowest_path<'a>(resolved: &'a Resolved, schedule: &'a Schedule) -> impl Iterator<Item = TaskId> + 'a {
+    let timed = &*resolved.timed;
+    let windows = resolved.graph.ranks.iter().map(|part| (busy::window(part, timed, schedule), part));
+    let slowest = windows.max_by_key(|((begin, end), _)| end.since(*begin));
+    let begin = slowest.map_or(TimeNs(i64::MAX), |((begin, _), _)| begin);
+    let end = slowest.map(|(_, part)| timed.task(part.end));
+    let within = move |&task: &TaskId| schedule.end(task) > begin;
+    std::iter::successors(end.filter(within), move |&task| schedule.critical_predecessor(timed, task).filter(within))
+}
+
+/// By how much the iteration would change if what keeps its time for want of a model changed as what has one does; negative where
+/// it would be shorter.
+fn change_of_kept(resolved: &Resolved, schedule: &Schedule) -> DurNs {
+    if resolved.kept.is_empty() {
+        return DurNs::ZERO;
+    }
+    let (graph, timed) = (&*resolved.graph, &*resolved.timed);
+    let modelled = resolved.changes.iter().filter(|(node, prediction)| {
+        graph.tasks[*node].kind.is_device() && prediction.provenance != Provenance::Unmodelled
+    });
+    let times = modelled.map(|(node, prediction)| (graph.tasks[*node].duration, prediction.duration));
+    let (before, after) = times.fold((DurNs::ZERO, DurNs::ZERO), |sums, times| (sums.0 + times.0, sums.1 + times.1));
+    let by_batch = || resolved.batch.map_or(1.0, |(old, new)| new as f64 / old.max(1) as f64);
+    let factor = if before > DurNs::ZERO { ratio(after, before) } else { by_batch() };
+    let mut kept: FxHashMap<TaskId, DurNs> = FxHashMap::default();
+    kept.extend(resolved.kept.iter().map(|&(node, time)| (timed.task(node), time)));
+    let on_path: DurNs = slowest_path(resolved, schedule).filter_map(|task| kept.get(&task)).copied().sum();
+    on_path.scale(factor) - on_path
 }
 
 /// The rank that most delays the collectives of the iteration.

@@ -21,7 +21,7 @@ use crate::intern::NameTable;
 use crate::trace::RecordedDevice;
 use crate::units::{DurNs, TimeNs};
 
-pub use build::{BuildError, BuildOptions, ReplayConstants, build, build_folded, build_lowered};
+pub use build::{BuildError, BuildOptions, CAPTURED, Captures, ReplayConstants, build, build_folded, build_lowered};
 pub use copies::{Copies, CopyStep};
 pub use dependency::{Dependency, DependencyKind};
 pub use iteration::IterationChoice;
@@ -106,8 +106,11 @@ pub struct RankPart {
     /// Host end of the chosen iteration, from the window's start. Tasks after it are there because they share the device
     /// with the iteration's own work.
     pub iteration_end: TimeNs,
-    /// Marker that ends with all work of the step before the chosen one; `None` when there is none.
+    /// Marker that ends with all work of the step before the chosen one, or with the work from before the trace that its first work
+    /// waited for; `None` when there is neither.
     pub begin: Option<NodeId>,
+    /// How long its first work waited for work from before the trace; `None` where it waited for none.
+    pub backlog: Option<DurNs>,
     /// Marker that ends with all work of the chosen step.
     pub end: NodeId,
     /// Measured period of the chosen iteration on this rank.
@@ -183,6 +186,17 @@ impl ExecutionGraph {
         (self.unexplained().0 as f64 / self.measured.0.max(1) as f64 / self.ranks.len().max(1) as f64).min(1.0)
     }
 
+    /// Whether a task stands for work from before the trace that a rank's first work waited for.
+    pub fn is_backlog(&self, node: NodeId) -> bool {
+        let task = &self.tasks[node];
+        let rank = || self.lanes[task.lane.0 as usize].rank;
+        let is_before = |part: &RankPart| {
+            let begin = part.begin.filter(|_| part.backlog.is_some());
+            part.rank == rank() && begin.is_some_and(|begin| task.measured_end() <= self.tasks[begin].measured_start)
+        };
+        task.kind == TaskKind::Unrecorded && self.ranks.iter().any(is_before)
+    }
+
     /// For each task, whether it belongs to the chosen iteration of its rank, not to the steps around it: host work by
     /// its measured start, device work by that of the call that launched it (where none is recorded, no later than what
     /// follows it on its stream).
@@ -197,8 +211,8 @@ impl ExecutionGraph {
             let launched = self.launched(node, &mut next);
             let rank = self.lanes[task.lane.0 as usize].rank;
             let part = self.ranks.iter().find(|part| part.rank == rank);
-            belongs[node.index()] =
-                part.is_some_and(|part| launched >= part.iteration_start && launched < part.iteration_end);
+            let within = |part: &RankPart| launched >= part.iteration_start && launched < part.iteration_end;
+            belongs[node.index()] = part.is_some_and(within) && !self.is_backlog(node);
         }
         belongs
     }

@@ -24,11 +24,12 @@ fn sort(trace: &mut Trace) {
     for (new, old) in order.iter().enumerate() {
         new_of_old[*old as usize] = new as u32;
     }
-    let Trace { operators, kernels, copies, collectives, syncs, memory, .. } = trace;
+    let Trace { operators, kernels, copies, launched, collectives, syncs, memory, .. } = trace;
     rayon::scope(|scope| {
         scope.spawn(|_| operators.renumber(&new_of_old));
         scope.spawn(|_| kernels.renumber(&new_of_old));
         scope.spawn(|_| copies.renumber(&new_of_old));
+        scope.spawn(|_| launched.renumber(&new_of_old));
         scope.spawn(|_| collectives.renumber(&new_of_old));
         scope.spawn(|_| syncs.renumber(&new_of_old));
         scope.spawn(|_| memory.renumber(&new_of_old));
@@ -58,6 +59,7 @@ fn leave_out_strays(trace: &mut Trace) {
     trace.operators.keep(&near);
     trace.kernels.keep(&near);
     trace.copies.keep(&near);
+    trace.launched.keep(&near);
     trace.collectives.keep(&near);
     trace.syncs.keep(&near);
     trace.memory.keep(&near);
@@ -71,6 +73,7 @@ fn give_back_room(trace: &mut Trace) {
     trace.operators.shrink_to_fit();
     trace.kernels.shrink_to_fit();
     trace.copies.shrink_to_fit();
+    trace.launched.shrink_to_fit();
     trace.collectives.shrink_to_fit();
     trace.syncs.shrink_to_fit();
     trace.memory.shrink_to_fit();

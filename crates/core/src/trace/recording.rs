@@ -7,7 +7,7 @@ use super::{
     SyncArgs, TensorArgs, Track,
 };
 use crate::diagnostic::Diagnostics;
-use crate::intern::NameTable;
+use crate::intern::{NameId, NameTable};
 use crate::units::{Bytes, TimeNs};
 
 /// One recorded trace of one process: its events in order of start.
@@ -33,6 +33,8 @@ pub struct Trace {
     pub kernels: SharedTable<KernelArgs>,
     /// Sizes of copies and memsets.
     pub copies: SideTable<CopyArgs>,
+    /// Kernels that launches name themselves, which those do that only made a node of a graph.
+    pub launched: SideTable<NameId>,
     /// Collectives: `record_param_comms` operators and the device work that names its collective.
     pub collectives: SideTable<CollectiveArgs>,
     /// `cuda_sync` records.

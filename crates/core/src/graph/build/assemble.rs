@@ -252,9 +252,9 @@ fn note_outlived(found: &mut Diagnostics, ranks: &[Prepared<'_>], outputs: &[Ran
 
 /// Says what is taken as work that was not recorded.
 fn note_unrecorded(found: &mut Diagnostics, ranks: &[Prepared<'_>], outputs: &[RankOutput], ordered: &Ordered) {
-    for (rank, output) in ranks.iter().zip(outputs).filter(|(rank, _)| rank.window.split.is_none()) {
-        if output.begin.is_some() {
-            let (number, waited) = (rank.input.rank.0, output.measured.0.since(rank.window.start));
+    for (rank, output) in ranks.iter().zip(outputs) {
+        if let Some(waited) = backlog(rank, output) {
+            let number = rank.input.rank.0;
             let what =
                 "the iteration begins where that had ended, and that it takes as long as kernels do is an assumption";
             found.note("backlog", format!("rank {number} waited {waited} for work from before the trace: {what}"));
@@ -266,6 +266,12 @@ fn note_unrecorded(found: &mut Diagnostics, ranks: &[Prepared<'_>], outputs: &[R
         let what = "nodes of graphs idle alike whenever the graph runs: taken as work that was not recorded and scales as kernels do";
         found.note("unrecorded-work", format!("{in_graphs} {what}"));
     }
+}
+
+/// How long a rank's first work waited for work from before the trace.
+fn backlog(rank: &Prepared<'_>, output: &RankOutput) -> Option<DurNs> {
+    let began = output.begin.is_some() && rank.window.split.is_none();
+    began.then(|| output.measured.0.since(rank.window.start))
 }
 
 /// How far the first events of the ranks are apart where on each of them the step begins with it; else zero.
@@ -304,6 +310,7 @@ fn parts(
             iteration_end: TimeNs(iteration_end(rank).since(zero).0),
             window_end: outputs.measured.1.max(rank.window.end),
             begin: outputs.begin.map(node),
+            backlog: backlog(rank, outputs),
             end: node(outputs.end),
             measured: outputs.measured.1.since(outputs.measured.0).max(DurNs::ZERO),
         }

@@ -8,6 +8,7 @@
 mod activities;
 mod assemble;
 mod calls;
+mod captured;
 mod clock;
 mod collectives;
 mod compute;
@@ -47,6 +48,7 @@ use crate::trace::{Job, RankClasses, Trace};
 use crate::units::TimeNs;
 
 pub use activities::ActivityKind;
+pub use captured::{CAPTURED, Captures};
 pub use constants::{Lag, ReplayConstants, WaitKind};
 
 use observed::Observed;

@@ -65,7 +65,7 @@ fn emit_thread(
     lists: &mut FxHashMap<TensorArgsId, OperandsId>,
 ) -> Vec<Option<OperatorId>> {
     let mut ids: Vec<Option<OperatorId>> = vec![None; thread.operators.len()];
-    let mut modules = Modules::new(writer, thread);
+    let mut modules = Modules::new(writer.observed.trace, thread);
     let (from, to) = (writer.window.start, writer.window.tail);
     for (position, span) in thread.operators.iter().enumerate() {
         if span.end <= from || span.start >= to {
@@ -74,7 +74,7 @@ fn emit_thread(
         let parent = span.parent.and_then(|parent| ids[parent as usize]);
         let module = match parent {
             Some(parent) => writer.shared.operators.list[parent.0 as usize].module,
-            None => modules.at(writer, span),
+            None => modules.at(writer.observed.trace, &mut writer.shared.names, span),
         };
         let id = OperatorId(writer.shared.operators.list.len() as u32);
         ids[position] = Some(id);
@@ -132,7 +132,7 @@ fn operands_of(
     Some(id)
 }
 
-fn phase_of_name(name: &str) -> Option<Phase> {
+pub(super) fn phase_of_name(name: &str) -> Option<Phase> {
     if name.starts_with("autograd::engine") || name.contains("Backward") || name.contains("AccumulateGrad") {
         return Some(Phase::Backward);
     }
@@ -149,7 +149,7 @@ fn phase_of_annotation(writer: &RankWriter<'_, '_>, thread: &Thread, span: &Span
 }
 
 /// Widens every subtree to the end of its last operator.
-fn close_subtrees(operators: &mut [Operator]) {
+pub(super) fn close_subtrees(operators: &mut [Operator]) {
     for index in (0..operators.len()).rev() {
         let end = operators[index].subtree_end;
         if let Some(parent) = operators[index].parent {
@@ -186,7 +186,7 @@ fn link_forward(operators: &mut [Operator], trace: &Trace) {
 }
 
 /// The modules around a thread's operators, from its Python frames.
-struct Modules {
+pub(super) struct Modules {
     frames: Vec<EventId>,
     next: usize,
     open: Vec<EventId>,
@@ -197,40 +197,37 @@ struct Modules {
 const MODULE: &str = "nn.Module: ";
 
 impl Modules {
-    fn new(writer: &RankWriter<'_, '_>, thread: &Thread) -> Self {
-        let trace = writer.observed.trace;
+    pub(super) fn new(trace: &Trace, thread: &Thread) -> Self {
         let is_module = |&frame: &EventId| trace.names.get(trace.events.name(frame)).starts_with(MODULE);
         let frames = thread.frames.iter().copied().filter(is_module).collect();
         Self { frames, next: 0, open: Vec::new(), paths: FxHashMap::default() }
     }
 
     /// The path of modules around `span`, outermost first (`Bert_0/Linear_3`); empty when none is known.
-    fn at(&mut self, writer: &mut RankWriter<'_, '_>, span: &Span) -> NameId {
-        let events = &writer.observed.trace.events;
+    pub(super) fn at(&mut self, trace: &Trace, names: &mut NameTable, span: &Span) -> NameId {
+        let events = &trace.events;
         while let Some(&frame) = self.frames.get(self.next).filter(|&&frame| events.start(frame) <= span.start) {
             self.open.retain(|&open| events.end(open) > events.start(frame));
             self.open.push(frame);
             self.next += 1;
         }
         self.open.retain(|&open| events.end(open) > span.start);
-        let Some(&nearest) = self.open.last() else { return recorded_line(writer, span) };
+        let Some(&nearest) = self.open.last() else { return recorded_line(trace, names, span) };
         if let Some(&known) = self.paths.get(&nearest) {
             return known;
         }
-        let trace = writer.observed.trace;
         let name = |&frame: &EventId| trace.names.get(trace.events.name(frame)).trim_start_matches(MODULE);
         let path = self.open.iter().map(name).collect::<Vec<_>>().join("/");
-        let path = writer.shared.names.intern(&path);
+        let path = names.intern(&path);
         self.paths.insert(nearest, path);
         path
     }
 }
 
 /// The innermost line of the stack that the operator itself recorded.
-fn recorded_line(writer: &mut RankWriter<'_, '_>, span: &Span) -> NameId {
-    let trace = writer.observed.trace;
+fn recorded_line(trace: &Trace, names: &mut NameTable, span: &Span) -> NameId {
     let Some(args) = trace.operators.get(span.event) else { return NameId(0) };
     let stack = if args.stack == NameId(0) { args.kernel_file } else { args.stack };
     let line = trace.names.get(stack).split(['\n', ';', '␊']).next().unwrap_or_default();
-    writer.shared.names.intern(line)
+    names.intern(line)
 }

@@ -144,6 +144,10 @@ impl Builder {
                 }
                 self.collective(id, event);
             }
+            Category::Runtime if event[Key::Launched].is_present() => {
+                let kernel = arguments::decoded(event[Key::Launched], &mut self.trace.names);
+                self.trace.launched.push(id, kernel);
+            }
             Category::Sync => {
                 self.trace.syncs.push(id, arguments::sync(event, &mut self.trace.names, &mut self.correlations));
             }

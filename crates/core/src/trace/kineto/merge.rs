@@ -81,6 +81,7 @@ impl Builder {
         trace.operators.append(&mut chunk.operators, first, |own| numbers.operator(own));
         trace.kernels.append(&mut chunk.kernels, first);
         trace.copies.append(&mut chunk.copies, first, |own| own);
+        trace.launched.append(&mut chunk.launched, first, name);
         trace.collectives.append(&mut chunk.collectives, first, |own| numbers.collective(own));
         trace.syncs.append(&mut chunk.syncs, first, |own| numbers.sync(own));
         trace.memory.append(&mut chunk.memory, first, |own| own);

@@ -163,6 +163,8 @@ pub enum Key {
     DeviceId,
     /// Allocated afterwards.
     TotalAllocated,
+    /// The kernel that a call launches.
+    Launched,
     /// Name or label, of metadata.
     MetadataName,
 }
@@ -224,6 +226,7 @@ impl Key {
             b"Device Type" => Self::DeviceType,
             b"Device Id" => Self::DeviceId,
             b"Total Allocated" => Self::TotalAllocated,
+            b"kernel" => Self::Launched,
             b"name" => Self::MetadataName,
             _ => return None,
         })

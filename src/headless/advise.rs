@@ -6,13 +6,13 @@ use color_eyre::eyre::Result;
 use serde::Serialize;
 
 use crate::cli::{AdviseArgs, Iteration};
-use crate::session::{Advice, AdvisedOption, Sensitivity, advise, alike, parse_target};
+use crate::session::{Advice, AdvisedOption, Section, Sensitivity, advise, alike, parse_target};
 use retime_core::units::DurNs;
 
 use super::opened::Opened;
 use super::{Misuse, input, output};
 
-/// Options that people read about, at most.
+/// Options of a section that people read about, at most.
 const SHOWN: usize = 20;
 
 #[derive(Debug, Serialize)]
@@ -49,18 +49,29 @@ fn describe(answer: &Answer, out: &mut dyn Write) -> io::Result<()> {
         writeln!(out, "{}", answer.advice.none())?;
     } else {
         let groups = alike(found);
-        let shown = groups.iter().take(SHOWN).map(|group| {
-            let others: Vec<&AdvisedOption> = group[1..].iter().map(|&at| &found[at]).collect();
-            let first = &found[group[0]];
-            AdvisedOption { steps: vec![first.described(&others, "; ")], ..first.clone() }
-        });
-        output::text(&options(&shown.collect::<Vec<_>>()), out)?;
-        if groups.len() > SHOWN {
-            writeln!(out, "{} more with --json or --csv", groups.len() - SHOWN)?;
+        for section in Section::ALL {
+            let of_section = groups.iter().filter(|group| found[group[0]].section == section);
+            let (count, shown) = (
+                of_section.clone().count(),
+                of_section.take(SHOWN).map(|group| {
+                    let others: Vec<&AdvisedOption> = group[1..].iter().map(|&at| &found[at]).collect();
+                    let first = &found[group[0]];
+                    let caveat = first.caveat().map_or(String::new(), |caveat| format!(" ({caveat})"));
+                    AdvisedOption { steps: vec![first.described(&others, "; ") + &caveat], ..first.clone() }
+                }),
+            );
+            if count > 0 {
+                writeln!(out, "{}", section.name())?;
+                output::text(&options(&shown.collect::<Vec<_>>()), out)?;
+                writeln!(out)?;
+            }
+            if count > SHOWN {
+                writeln!(out, "{} more with --json or --csv\n", count - SHOWN)?;
+            }
         }
     }
     if let Some(goal) = goal {
-        writeln!(out, "\n{}", goal.sentence())?;
+        writeln!(out, "{}", goal.sentence())?;
     }
     if found.iter().any(|option| option.assumed_share > 0.0) {
         let why = "assumed: that share of a step's change is judgement, not measured; low and high reach back by it";
@@ -81,6 +92,8 @@ fn options(found: &[AdvisedOption]) -> output::Table {
         "memory_bytes",
         "hardware",
         "assumed_percent",
+        "not_modelled_percent",
+        "section",
         "steps",
     ]);
     for option in found {
@@ -94,6 +107,8 @@ fn options(found: &[AdvisedOption]) -> output::Table {
             option.memory_bytes.map_or("–".to_owned(), |bytes| bytes.0.to_string()),
             if option.is_hardware { "other" } else { "same" }.to_owned(),
             assumed(option),
+            format!("{:.0}", 100.0 * option.unmodelled_share),
+            option.section.name().to_owned(),
             option.steps.join("; "),
         ]);
     }

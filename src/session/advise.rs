@@ -15,7 +15,8 @@ use retime_core::analysis::replay::ReplayStatus;
 use retime_core::scenario::{Scenario, parse_step};
 use retime_core::units::{Bytes, DurNs};
 
-use super::{Engine, ErrorBand, Loaded, Outcome, Sharding, Summary};
+use super::board::is_modelled;
+use super::{Engine, ErrorBand, Loaded, Outcome, Section, Sharding, Summary};
 
 pub use alike::alike;
 pub use goal::{Goal, parse_target};
@@ -60,6 +61,24 @@ pub struct AdvisedOption {
     pub assumed_share: f32,
     /// What they could not do.
     pub unhandled: Vec<String>,
+    /// What they change.
+    pub section: Section,
+    /// The largest share of the device's time that one of them should have changed and no model covers.
+    pub unmodelled_share: f64,
+}
+
+impl AdvisedOption {
+    /// Whether models cover enough of what it should change to tell a gain from a loss: one that they do not is shown
+    /// behind the rest, reaches no goal and is part of no combination.
+    pub fn is_modelled(&self) -> bool {
+        is_modelled(self.unmodelled_share)
+    }
+
+    /// What a reader has to know of it before its gain: `43 % of the device's time not modelled`.
+    pub fn caveat(&self) -> Option<String> {
+        (!self.is_modelled())
+            .then(|| format!("{:.0} % of the device's time not modelled", 100.0 * self.unmodelled_share))
+    }
 }
 
 /// How the iteration answers to a class of tasks.
@@ -176,12 +195,14 @@ pub fn advise_live(
     Some(Advice { sensitivity, options, goal, fails_replay: !is_sound, is_partial: false })
 }
 
-/// The most that is sure to be gained first; options of another batch last, since their gain is per sample.
+/// The most that is sure to be gained first; options of another batch behind them, since their gain is per sample, and last
+/// what models cover too little of.
 pub(super) fn sort(options: &mut [AdvisedOption]) {
     let order = |a: &AdvisedOption, b: &AdvisedOption| {
         b.sure_gain.total_cmp(&a.sure_gain).then_with(|| b.gain.total_cmp(&a.gain)).then_with(|| a.steps.cmp(&b.steps))
     };
-    options.sort_by(|a, b| a.is_per_sample.cmp(&b.is_per_sample).then_with(|| order(a, b)));
+    let last = |option: &AdvisedOption| (!option.is_modelled(), option.is_per_sample);
+    options.sort_by(|a, b| last(a).cmp(&last(b)).then_with(|| order(a, b)));
 }
 
 fn by_gain(a: &Tried, b: &Tried) -> std::cmp::Ordering {
@@ -223,7 +244,10 @@ impl Search<'_> {
     /// the devices that gain most, and that with another batch.
     fn together(&self, alone: &[Tried]) -> Option<Vec<Tried>> {
         let ranked = |is_hardware: bool, most: usize| -> Vec<&Tried> {
-            let is_one = |one: &&Tried| one.option.is_hardware == is_hardware && !one.option.is_per_sample;
+            let is_one = |one: &&Tried| {
+                let option = &one.option;
+                option.is_hardware == is_hardware && !option.is_per_sample && option.is_modelled()
+            };
             alone.iter().filter(is_one).take(most).collect()
         };
         let parts: Vec<usize> = ranked(false, PARTS).iter().map(|one| one.parts[0]).collect();
@@ -240,7 +264,7 @@ impl Search<'_> {
         let best = found.iter().chain(&beam).max_by(|a, b| a.option.sure_gain.total_cmp(&b.option.sure_gain));
         if let Some(best) = best {
             let on = |device: &Tried| [best.parts.as_slice(), &device.parts].concat();
-            let batch = alone.iter().find(|one| one.option.is_per_sample);
+            let batch = alone.iter().find(|one| one.option.is_per_sample && one.option.is_modelled());
             let wanted: Vec<Vec<usize>> = ranked(true, DEVICES).into_iter().chain(batch).map(on).collect();
             found.extend(self.all_of(&wanted)?);
         }
@@ -361,6 +385,8 @@ impl Trial<'_> {
         let steps = &outcome.steps[first..];
         let longest = error_band.high_ns.0 as f64 / summary.samples();
         Some(AdvisedOption {
+            section: Section::of_all(&scenario.steps[first..]),
+            unmodelled_share: steps.iter().map(|step| step.unhandled_share).fold(0.0, f64::max),
             sure_gain: 1.0 - longest / per_sample(&self.base.summary).max(1e-9),
             steps: steps.iter().map(|step| step.transform.clone()).collect(),
             simulated_ns: summary.simulated_ns,

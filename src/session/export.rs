@@ -24,6 +24,7 @@ use super::{
 };
 
 pub use format::ExportFormat;
+pub use html::escaped;
 
 /// What a file is written about.
 #[derive(Clone, Copy)]

@@ -41,7 +41,7 @@ pub use compare::{
 };
 pub use error::SessionError;
 pub use expectation::{Expectation, Verdict};
-pub use export::{ExportFormat, Exported, export, export_comparison, export_to, read_files};
+pub use export::{ExportFormat, Exported, escaped, export, export_comparison, export_to, read_files};
 pub use files::{append, csv_field, folders_of_traces, read_table, tables_in};
 pub use job_tables::{JobTables, RankLoad};
 pub use keeper::Keeper;

@@ -15,7 +15,7 @@ pub fn overlay_key(app: &mut App, key: KeyEvent) -> CommandResult {
     let is_cancel = key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL);
     let Some(overlay) = app.overlay.take() else { return Ok(Vec::new()) };
     match overlay {
-        Overlay::Prompt(_) if key.code == KeyCode::Esc || is_cancel => Ok(cancel_preview(app)),
+        Overlay::Prompt(prompt) if key.code == KeyCode::Esc || is_cancel => Ok(taken_back(app, &prompt)),
         Overlay::Picker(picker) if key.code == KeyCode::Esc || is_cancel => {
             app.theme = picker.theme_before.unwrap_or_else(|| app.theme.clone());
             Ok(Vec::new())
@@ -52,7 +52,7 @@ pub fn overlay_paste(app: &mut App, line: &str) -> Vec<Effect> {
     match app.overlay.take() {
         Some(Overlay::Prompt(mut prompt)) => {
             keys().for_each(|key| prompt.type_key(key));
-            let effects = preview(app, &prompt);
+            let effects = typed(app, &mut prompt);
             app.overlay = Some(Overlay::Prompt(prompt));
             effects
         }
@@ -88,13 +88,33 @@ fn prompt_key(app: &mut App, mut prompt: Prompt, key: KeyEvent) -> CommandResult
         KeyCode::Tab | KeyCode::BackTab | KeyCode::Down | KeyCode::Up if prompt.purpose != Purpose::Search => {
             choose(app, &mut prompt, key.code);
         }
-        KeyCode::Up => recall(app, &mut prompt),
-        KeyCode::Backspace if prompt.line().is_empty() => return Ok(cancel_preview(app)),
+        KeyCode::Up | KeyCode::Down => {
+            let ran = app.go_to_hit(key.code == KeyCode::Down);
+            app.overlay = Some(Overlay::Prompt(prompt));
+            return ran;
+        }
+        KeyCode::Backspace if prompt.line().is_empty() => return Ok(taken_back(app, &prompt)),
         _ => prompt.type_key(key),
     }
-    let effects = preview(app, &prompt);
+    let effects = typed(app, &mut prompt);
     app.overlay = Some(Overlay::Prompt(prompt));
     Ok(effects)
+}
+
+/// What is typed shows at once: an edit in force, a search at its first hit.
+fn typed(app: &mut App, prompt: &mut Prompt) -> Vec<Effect> {
+    let Some(began) = &prompt.began else { return preview(app, prompt) };
+    let (effects, said) = app.search_as_typed(began, prompt.input.value());
+    prompt.said = said;
+    effects
+}
+
+/// Takes back what was only typed.
+fn taken_back(app: &mut App, prompt: &Prompt) -> Vec<Effect> {
+    match &prompt.began {
+        Some(began) => app.cancel_search(began),
+        None => cancel_preview(app),
+    }
 }
 
 /// Puts what is typed in force as long as it is a step; what is none leaves the last that was.
@@ -123,7 +143,7 @@ fn preview(app: &mut App, prompt: &Prompt) -> Vec<Effect> {
 /// What the drag of a step is called that is being typed.
 const ADDED: &str = "new step";
 
-/// Takes back what was only typed.
+/// Takes back a step that was only typed.
 fn cancel_preview(app: &mut App) -> Vec<Effect> {
     let Some(work) = app.workspace_mut() else { return Vec::new() };
     let (is_step, was_dragged) = (work.history.is_dragging("step"), work.history.is_dragging(ADDED));
@@ -167,6 +187,9 @@ fn submit(app: &mut App, mut prompt: Prompt) -> CommandResult {
             return Ok(Vec::new());
         }
     }
+    if prompt.purpose == Purpose::Search {
+        return app.keep_search(prompt.line());
+    }
     let line = prompt.line().trim().to_owned();
     if line.is_empty() {
         return Ok(Vec::new());
@@ -174,7 +197,7 @@ fn submit(app: &mut App, mut prompt: Prompt) -> CommandResult {
     let taken_back = cancel_preview(app);
     let ran = match prompt.purpose {
         Purpose::Command => run_line(app, &line),
-        Purpose::Search => return run_line(app, &format!("search {line}")),
+        Purpose::Search => return app.keep_search(&line),
         Purpose::EditStep(index) => {
             // The prompt shows the step alone.
             let lead = format!("edit {} ", index + 1);

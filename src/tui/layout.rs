@@ -105,9 +105,9 @@ pub fn regions(size: Size, wanted: Wanted) -> Option<Regions> {
 
 fn details_height(size: Size) -> u16 {
     match size.height {
-        0..=27 => 2,
-        28..=44 => 4,
-        _ => 8,
+        0..=27 => 3,
+        28..=44 => 5,
+        _ => 9,
     }
 }
 

@@ -89,7 +89,7 @@ pub struct TableState {
 const LEAST_REST: u16 = 8;
 
 /// Lines above the rows: the summary and the titles.
-const HEAD: u16 = 2;
+pub const HEAD: u16 = 2;
 
 impl TableState {
     /// Goes `by` rows down in a table of `count` rows shown in `height` lines.

@@ -516,6 +516,37 @@ fn an_exported_trace_opens_again_with_the_same_figures_untouched_and_edited() {
     }
 }
 
+/// A tool that rounds starts up and ends down to whole microseconds gives no event of a device a negative length.
+#[test]
+fn exported_device_work_contains_a_whole_microsecond_or_stands_on_one_and_opens_again_as_it_was() {
+    let folder = tempfile::tempdir().unwrap();
+    let vgg = sample("public/vgg13-train-h100.json.gz");
+    for (name, steps) in [("same.json", &[][..]), ("edited.json", &["--step", "scale kind=kernel x0.37"])] {
+        let path = folder.path().join(name).display().to_string();
+        retime().args(["export", &vgg, "-o", &path]).args(steps).assert().success();
+        let trace: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+        let of_device = |event: &&Value| ["kernel", "gpu_memset", "gpu_memcpy"].iter().any(|it| event["cat"] == *it);
+        let events: Vec<&Value> = trace["traceEvents"].as_array().unwrap().iter().filter(of_device).collect();
+        let rounded = |event: &&Value| {
+            let (start, length) = (event["ts"].as_f64().unwrap(), event["dur"].as_f64().unwrap());
+            (start + length).floor() - start.ceil()
+        };
+        assert!(events.iter().all(|event| rounded(event) >= 0.0), "{name}");
+        assert!(events.iter().any(|event| event["args"]["retime start"].is_number()), "{name} has short memsets");
+        let (before, after) = (json(&[&["simulate", &vgg], steps].concat()), json(&["simulate", &path]));
+        assert_eq!(after["measured_ns"], before["simulated_ns"], "{name}");
+        let again = folder.path().join(format!("again-{name}")).display().to_string();
+        retime().args(["export", &path, "-o", &again]).assert().success();
+        let starts = |path: &str| -> Vec<String> {
+            let trace: Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
+            let all = trace["traceEvents"].as_array().unwrap().iter();
+            let own = |event: &Value| event["args"].get("retime start").unwrap_or(&event["ts"]).to_string();
+            all.filter(|event| event["cat"] == "gpu_memset").map(own).collect()
+        };
+        assert_eq!(starts(&path), starts(&again), "{name}");
+    }
+}
+
 #[test]
 fn a_table_of_layers_is_timed_on_a_gpu_and_moves_to_another() {
     let table = sample("alexnet.toml");
@@ -549,16 +580,17 @@ fn run_script(folder: &Path, script: &str) -> (i32, Value, String) {
 fn a_script_edits_expects_and_exports() {
     let folder = tempfile::tempdir().unwrap();
     let script = "# halves T1\nexpect replay_error within 1%\nstep scale kind=T1 x0.5\nexpect gain > 5%\nview gaps\n\
-        undo\nexpect gain = 0%\nredo\nexport! report.md\nsave steps.toml\nreset\nload steps.toml\nexpect gain > 5%\n";
+        undo\nexpect gain = 0%\nredo\nexport! gaps.md\nexport! markdown report.md\nsave steps.toml\nreset\nload steps.toml\nexpect gain > 5%\n";
     let (status, answer, said) = run_script(folder.path(), script);
     assert_eq!((status, said.as_str()), (0, ""), "{answer}");
     let lines = answer["lines"].as_array().unwrap();
-    assert_eq!(lines.len(), 12);
+    assert_eq!(lines.len(), 13);
     assert_eq!((&lines[1]["line"], &lines[1]["status"]), (&3.into(), &"done".into()));
     assert_eq!(lines[2]["status"], "holds");
     let edited = json(&["simulate", &sample(GPU), "--step", "scale kind=T1 x0.5"]);
     assert_eq!(lines[2]["simulated_ns"], edited["simulated_ns"]);
     assert!(fs::read_to_string(folder.path().join("report.md")).unwrap().contains("## Steps"));
+    assert!(fs::read_to_string(folder.path().join("gaps.md")).unwrap().contains("gaps\n"), "the view that is open");
 }
 
 #[cfg(feature = "tui")]

@@ -31,6 +31,7 @@ mod scenario_captures;
 mod scenario_effects;
 mod scenario_invariants;
 mod scenario_properties;
+mod screen_keys;
 mod screen_samples;
 mod screens;
 mod sharding;

@@ -15,7 +15,7 @@ const SIZES: [(u16, u16); 4] = [(40, 10), (80, 24), (120, 40), (200, 60)];
 /// An edit that no cost model has a say in, so that pictures do not change with one.
 const EDIT: &str = "scale kind=kernel x0.5";
 
-fn open(name: &str, (width, height): (u16, u16), steps: &[&str]) -> ScriptedScreen {
+pub fn open(name: &str, (width, height): (u16, u16), steps: &[&str]) -> ScriptedScreen {
     let engine = engine();
     let loaded = sample::find(name).unwrap().load(&engine, &BuildOptions::default()).unwrap();
     let scenario = Scenario::parse(steps.iter().copied()).unwrap();
@@ -25,7 +25,7 @@ fn open(name: &str, (width, height): (u16, u16), steps: &[&str]) -> ScriptedScre
     screen
 }
 
-fn text(screen: &ScriptedScreen) -> String {
+pub fn text(screen: &ScriptedScreen) -> String {
     let buffer = screen.draw();
     let row = |y: u16| (0..buffer.area.width).map(|x| buffer[(x, y)].symbol()).collect::<String>();
     (0..buffer.area.height).map(|y| row(y).trim_end().to_owned()).collect::<Vec<_>>().join("\n")

@@ -214,14 +214,14 @@ fn tables_are_grouped_sorted_and_narrowed_by_a_selector() {
     let mut screen = open((120, 40));
     play(&mut screen, "4");
     assert_shows(&screen, "linear");
-    play(&mut screen, "/relu<enter>");
+    play(&mut screen, "/name~relu<enter>");
     assert_shows(&screen, "only name~relu");
     assert!(!text(&screen).contains("softmax"), "{}", text(&screen));
     play(&mut screen, "vv");
     assert_shows(&screen, "relu_kernel");
     play(&mut screen, "2");
     assert_shows(&screen, "only name~relu");
-    play(&mut screen, "/4vv");
+    play(&mut screen, "/<enter>4vv");
     assert_shows(&screen, "stream 7");
     play(&mut screen, ":filter name~nothing_like_it<enter>");
     assert_shows(&screen, "selects nothing in this iteration");
@@ -289,7 +289,7 @@ fn rows_of_the_tree_add_up_to_the_rows_above_them() {
 #[test]
 fn a_filter_that_selects_nothing_leaves_the_one_before_it() {
     let mut screen = open((120, 40));
-    play(&mut screen, "4/relu<enter>");
+    play(&mut screen, "4/name~relu<enter>");
     play(&mut screen, ":filter name~nothing_like_it<enter>");
     assert_shows(&screen, "selects nothing in this iteration");
     assert_shows(&screen, "only name~relu");
@@ -428,7 +428,7 @@ fn every_key_does_in_every_view_what_the_help_says() {
         }
     }
     let on_timeline = [
-        ("/", "enter runs"),
+        ("/", "enter keeps"),
         ("f", "nothing is selected"),
         ("n", "nothing to search for yet"),
         ("M", "two marks are needed"),
@@ -512,9 +512,9 @@ fn esc_closes_but_never_leaves() {
 fn what_undo_leaves_switched_off_is_not_called_in_force() {
     let mut screen = open((120, 40));
     play(&mut screen, ":scale kind=kernel x2<enter>xxu");
-    assert_shows(&screen, "undone: 0 of 1 step in force");
+    assert_shows(&screen, "· 0 of 1 step in force");
     play(&mut screen, "u");
-    assert_shows(&screen, "undone: 1 step in force");
+    assert_shows(&screen, "· 1 step in force");
 }
 
 #[test]
@@ -537,7 +537,7 @@ fn advice_ranks_edits_and_one_is_added() {
     play(&mut screen, "jA");
     assert_shows(&screen, "2 resize-batch 512");
     play(&mut screen, "uu");
-    assert_shows(&screen, "undone: 0 steps in force");
+    assert_shows(&screen, "· 0 steps in force");
     play(&mut screen, "vA");
     assert_shows(&screen, "x0.9");
 }
@@ -582,7 +582,7 @@ fn batch_doubled_gpu_swapped_both_undone_and_left_without_a_question() {
     play(&mut screen, "gh200<enter>");
     assert_shows(&screen, "A100-40 ▶ H200");
     play(&mut screen, "uu");
-    assert_shows(&screen, "undone: 0 steps in force");
+    assert_shows(&screen, "· 0 steps in force");
     play(&mut screen, "<C-l>");
     assert_eq!(text(&screen), untouched);
     play(&mut screen, "Q");
@@ -781,12 +781,12 @@ fn there_is_a_way_on_where_there_is_nothing_to_compare() {
 #[test]
 fn a_scenario_is_kept_switched_renamed_and_dropped() {
     let mut screen = open((120, 40));
-    play(&mut screen, ":scale kind=kernel x2<enter>8n");
+    play(&mut screen, ":scale kind=kernel x2<enter>8a");
     assert_shows(&screen, "scenario new");
     play(&mut screen, "double<enter>");
     assert_shows(&screen, "scenario double");
     play(&mut screen, "u");
-    assert_shows(&screen, "undone: 0 steps in force");
+    assert_shows(&screen, "· 0 steps in force");
     play(&mut screen, "U:scenario blank plain<enter>");
     assert_shows(&screen, "`plain` has no steps yet");
     play(&mut screen, "u");

@@ -59,6 +59,8 @@ pub(super) fn option(steps: &[&str], gain: f64) -> AdvisedOption {
         assumed: Vec::new(),
         assumed_share: 0.0,
         unhandled: Vec::new(),
+        section: crate::session::Section::Code,
+        unmodelled_share: 0.0,
     }
 }
 

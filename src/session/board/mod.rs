@@ -16,6 +16,7 @@ pub use change::Change;
 
 /// What an edit changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Section {
     /// The program: which kernels run, in which type, in which order.
     Code,
@@ -36,6 +37,11 @@ impl Section {
             Self::Configuration => "configuration",
             Self::Hardware => "hardware",
         }
+    }
+
+    /// The section of steps together: the one that reaches furthest, hardware before configuration before code.
+    pub fn of_all<'a>(steps: impl IntoIterator<Item = &'a Step>) -> Self {
+        steps.into_iter().map(Self::of).max().unwrap_or(Self::Code)
     }
 
     /// The section of a step.
@@ -96,9 +102,14 @@ pub struct Trial {
 impl Trial {
     /// Whether models cover enough of what it should change to tell a gain from a loss.
     pub fn is_modelled(&self) -> bool {
-        const MOST_UNMODELLED: f64 = 0.3;
-        self.unmodelled_share <= MOST_UNMODELLED
+        is_modelled(self.unmodelled_share)
     }
+}
+
+/// Whether models cover enough of the device's time to tell a gain from a loss, where that share of it has none.
+pub fn is_modelled(unmodelled_share: f64) -> bool {
+    const MOST_UNMODELLED: f64 = 0.3;
+    unmodelled_share <= MOST_UNMODELLED
 }
 
 /// Tries edits on top of one scenario.

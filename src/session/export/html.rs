@@ -44,7 +44,7 @@ fn write_block(text: &mut String, block: &Block) {
 }
 
 /// Text in which nothing is markup, for HTML and SVG.
-pub(super) fn escaped(text: &str) -> String {
+pub fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {

@@ -40,7 +40,7 @@ pub(super) const COMMANDS: &[Command] = &[
         aliases: &[],
         argument: Argument::None,
         help: "keep the steps in force under a name",
-        keys: &[(OnColumns, "n")],
+        keys: &[(OnColumns, "a")],
         run: |app, _| Ok(ask(app, "scenario new ")),
     },
     Command {

@@ -2,16 +2,22 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Argument, Command, CommandResult, Kind};
+use ratatui::layout::Rect;
+
+use super::{Argument, Command, CommandResult, Kind, Pane};
 use crate::session::{Expectation, ExportFormat, Verdict, is_fingerprint, sample, script_lines};
 use crate::tui::app::App;
 use crate::tui::effect::Effect;
 use crate::tui::load::Open;
 use crate::tui::message::Message;
-use crate::tui::overlay::{Overlay, Picker};
+use crate::tui::overlay::{Overlay, Picker, Prompt, Purpose};
+use crate::tui::picture;
+use crate::tui::rows::{self, About, RowFormat};
 use crate::tui::runner::{Reading, Request, SavedSteps};
 use crate::tui::script::Script;
+use crate::tui::theme::{Depth, Role, Theme};
 use crate::tui::views::compare::ColumnKind;
+use crate::tui::views::{self, Timeline};
 use crate::tui::workspace::Workspace;
 use retime_core::scenario::{Fit, SavedScenario, Scenario};
 
@@ -41,8 +47,8 @@ pub(super) const COMMANDS: &[Command] = &[
         name: "export",
         aliases: &[],
         argument: Argument::Optional(Kind::Text, "[FORMAT] FILE"),
-        help: "write the edited timeline: .json .svg .md .html .csv",
-        keys: &[],
+        help: "write what is looked at: .svg .txt .csv .json .md, .html all",
+        keys: &[(Pane::Everywhere, "X")],
         run: |app, argument| export(app, argument, false),
     },
     Command {
@@ -115,21 +121,70 @@ fn named(path: &str) -> Result<PathBuf, String> {
     if path.is_empty() { Err("name a file after the command".to_owned()) } else { Ok(PathBuf::from(path)) }
 }
 
+/// By name alone what is looked at: of a view with rows these, as a picture or a text the screen; of the timeline, and
+/// with a format before the name, the edited iteration.
 fn export(app: &mut App, argument: &str, force: bool) -> CommandResult {
-    let work = app.workspace().ok_or(NO_TRACE)?;
+    if argument.is_empty() {
+        app.overlay = Some(Overlay::Prompt(Prompt::new(Purpose::Command, "export ")));
+        return Ok(Vec::new());
+    }
     let (first, rest) = argument.split_once(' ').unwrap_or(("", argument));
     let (format, path) = match ExportFormat::parse(first) {
-        _ if first.is_empty() => (ExportFormat::of_path(&named(argument)?), named(argument)?),
         Ok(format) => (format, named(rest.trim())?),
-        Err(_) if first.contains(['.', '/']) => (ExportFormat::of_path(&named(argument)?), named(argument)?),
-        Err(error) => return Err(error),
+        Err(error) if !first.is_empty() && !first.contains(['.', '/']) => return Err(error),
+        _ => {
+            let path = named(argument)?;
+            if let Some(text) = looked_at(app, &path)? {
+                app.busy += 1;
+                return Ok(vec![Effect::Ask(Request::Write { path, text, force, saves: None })]);
+            }
+            (ExportFormat::of_path(&path), path)
+        }
     };
+    let work = app.workspace().ok_or(NO_TRACE)?;
     let is_report = matches!(format, ExportFormat::Markdown | ExportFormat::Html);
     let sources = if is_report { work.sides(&app.workspaces) } else { Vec::new() };
     let (loaded, outcome) = (work.loaded.clone(), work.outcome.clone());
     let effect = Effect::Ask(Request::Export { loaded, outcome, sources, format, path, force });
     app.busy += 1;
     Ok(vec![effect])
+}
+
+/// What is looked at, as a file of that name has it; `None` where that is the iteration itself.
+fn looked_at(app: &mut App, path: &Path) -> Result<Option<String>, String> {
+    match path.extension().and_then(|ending| ending.to_str()) {
+        Some("svg") => Ok(Some(drawn(app))),
+        Some("txt") => Ok(Some(picture::text(&views::draw(app, app.size)))),
+        _ if app.shows(&Timeline) => Ok(None),
+        _ => RowFormat::of_path(path).map(|format| listed(app, format)).transpose(),
+    }
+}
+
+/// The screen in all colours of its theme, whatever the terminal shows.
+fn drawn(app: &mut App) -> String {
+    let coloured = Theme::load(&app.theme.name, &app.theme_files, Depth::True).unwrap_or_else(|_| app.theme.clone());
+    let shown = std::mem::replace(&mut app.theme, coloured);
+    let text = picture::svg(&views::draw(app, app.size), app.theme.style(Role::Background));
+    app.theme = shown;
+    text
+}
+
+/// The rows of the open view, with all their columns.
+fn listed(app: &App, format: RowFormat) -> Result<String, String> {
+    const AREA: Rect = Rect { x: 0, y: 0, width: 240, height: 120 };
+    let work = app.workspace().ok_or(NO_TRACE)?;
+    if work.is_stale() || work.is_relisting() {
+        return Err("the result is still being computed: once more in a moment".to_owned());
+    }
+    let table = app.view.rows(work, AREA).ok_or_else(|| format!("{} has no rows", app.view.name()))?;
+    let about = About {
+        view: app.view.name(),
+        trace: &work.loaded.title,
+        steps: work.history.current().steps.iter().filter(|step| step.enabled).map(ToString::to_string).collect(),
+        iteration: work.iteration_figures(),
+        only: work.listing.filter.as_ref().map(|filter| filter.text.as_str()),
+    };
+    Ok(rows::text(&table, &about, format))
 }
 
 fn save(app: &mut App, path: &str, force: bool) -> CommandResult {

@@ -10,6 +10,7 @@ mod pointer;
 mod ribbon;
 mod roofline;
 mod scenario;
+mod search;
 mod sweep;
 mod tables;
 mod timeline;
@@ -23,6 +24,7 @@ use super::views::ALL;
 pub use files::take;
 pub use pointer::click;
 pub use ribbon::choose_family;
+pub use search::{Place, mark};
 pub use timeline::toggle_family;
 pub use views::named;
 

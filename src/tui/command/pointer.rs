@@ -5,8 +5,8 @@ use crossterm::event::{KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 use super::{CommandResult, choose_family, run_line, toggle_family};
 use crate::tui::app::{App, Focus, MousePress};
 use crate::tui::layout::Regions;
-use crate::tui::overlay::Overlay;
-use crate::tui::views::{self, bar, ribbon};
+use crate::tui::overlay::{Overlay, Prompt, Purpose};
+use crate::tui::views::{self, bar, pane, ribbon, steps};
 
 /// Two clicks within this time are a double click.
 const DOUBLE_MS: u128 = 400;
@@ -64,15 +64,18 @@ fn down(app: &mut App, regions: &Regions, x: u16, y: u16) -> CommandResult {
     if let Some(line) = Some(regions.bar).filter(|&area| inside(area)).and_then(|area| bar::command_at(app, area, x)) {
         return run_line(app, line);
     }
+    if inside(regions.titles) && regions.scenario.is_none() {
+        let key = app.workspace().and_then(|work| steps::key_at(work, x));
+        return key.map_or(Ok(Vec::new()), |key| press(app, key));
+    }
     if inside(regions.ribbon) {
         let at = (x - regions.ribbon.x, y - regions.ribbon.y);
         let part = app.workspace().and_then(|work| ribbon::part_at(work, regions.ribbon.width, at));
         let is_chosen = app.workspace().is_some_and(|work| work.timeline.family == part);
         return choose_family(app, part.filter(|_| !is_chosen));
     }
-    if inside(regions.details) && app.shows(&views::Timeline) && app.focus == Focus::View {
-        let family = app.workspace().and_then(|work| views::legend_at(work, regions.details, (x, y)));
-        return family.map_or(Ok(Vec::new()), |family| toggle_family(app, family));
+    if inside(regions.details) && !regions.is_bare {
+        return on_details(app, regions, (x, y));
     }
     if let Some(area) = regions.scenario.filter(|&area| inside(area)) {
         app.focus = Focus::Scenario;
@@ -84,6 +87,29 @@ fn down(app: &mut App, regions: &Regions, x: u16, y: u16) -> CommandResult {
         return app.view.press(app, regions.view, (x, y), is_double);
     }
     Ok(Vec::new())
+}
+
+/// Does what a key does in the pane that has the keys.
+fn press(app: &mut App, key: &str) -> CommandResult {
+    let line = key.parse().ok().and_then(|press| app.keymap.get(app.pane(), press)).map(str::to_owned);
+    line.map_or(Ok(Vec::new()), |line| run_line(app, &line))
+}
+
+/// The keys named there, and on the timeline the families.
+fn on_details(app: &mut App, regions: &Regions, at: (u16, u16)) -> CommandResult {
+    let Some(work) = app.workspace() else { return Ok(Vec::new()) };
+    if let Some(key) = pane::key_at(app, work, regions.details, at) {
+        if let Some(line) = key.strip_prefix(':').filter(|line| !line.is_empty()) {
+            app.overlay = Some(Overlay::Prompt(Prompt::new(Purpose::Command, &format!("{line} "))));
+            return Ok(Vec::new());
+        }
+        return press(app, &key);
+    }
+    if !app.shows(&views::Timeline) || app.focus != Focus::View {
+        return Ok(Vec::new());
+    }
+    let family = views::legend_at(work, pane::below_keys(app, work, regions.details), at);
+    family.map_or(Ok(Vec::new()), |family| toggle_family(app, family))
 }
 
 /// The wheel: what the view makes of it; beside the view as over a list.

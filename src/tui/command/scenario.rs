@@ -4,10 +4,10 @@ use super::Pane::{Everywhere, Scenario as OnSteps};
 use super::{Argument, Command, CommandResult, Kind, moved};
 use crate::tui::app::{App, Focus};
 use crate::tui::message::Message;
-use crate::tui::overlay::{Overlay, Prompt, Purpose};
+use crate::tui::overlay::{Overlay, Picker, Prompt, Purpose};
 use crate::tui::views::Timeline;
 use crate::tui::views::board::{self, Among};
-use retime_core::scenario::{Scenario, Step, parse_step};
+use retime_core::scenario::{Scenario, Step, difference, parse_step};
 
 pub(super) const COMMANDS: &[Command] = &[
     Command {
@@ -49,6 +49,14 @@ pub(super) const COMMANDS: &[Command] = &[
         help: "redo what was undone",
         keys: &[(Everywhere, "C-r"), (Everywhere, "U")],
         run: redo,
+    },
+    Command {
+        name: "history",
+        aliases: &["edits"],
+        argument: Argument::Optional(Kind::Text, "NUMBER"),
+        help: "all edits, those undone among them; go back to any",
+        keys: &[(Everywhere, "Z")],
+        run: history,
     },
     Command {
         name: "toggle",
@@ -221,18 +229,33 @@ fn try_edit(app: &mut App, line: &str) -> CommandResult {
 }
 
 fn undo(app: &mut App, _: &str) -> CommandResult {
-    travel(app, "undone", |history| history.undo().then_some(()).ok_or("nothing to undo"))
+    travel(app, "undone", |history| history.undo().then_some(()).ok_or("nothing to undo".to_owned()))
 }
 
 fn redo(app: &mut App, _: &str) -> CommandResult {
-    travel(app, "redone", |history| history.redo().then_some(()).ok_or("nothing to redo"))
+    travel(app, "redone", |history| history.redo().then_some(()).ok_or("nothing to redo".to_owned()))
 }
 
+/// Goes to one of the scenarios that were in force; without a number offers them.
+fn history(app: &mut App, number: &str) -> CommandResult {
+    let work = app.workspace().ok_or("no trace is open yet")?;
+    if number.is_empty() {
+        app.overlay = Some(Overlay::Picker(Picker::history(work)));
+        return Ok(Vec::new());
+    }
+    let count = work.history.states().len();
+    let place = number.parse::<usize>().ok().filter(|number| (1..=count).contains(number));
+    let place = place.ok_or_else(|| format!("no edit {number}: 1 to {count}"))? - 1;
+    travel(app, "gone to", |history| history.go_to(place).then_some(()).ok_or_else(|| format!("no edit {number}")))
+}
+
+/// Goes along the history, and says which edit that undid or did again and what is in force now.
 fn travel(
     app: &mut App,
     done: &str,
-    go: impl FnOnce(&mut retime_core::scenario::History) -> Result<(), &'static str>,
+    go: impl FnOnce(&mut retime_core::scenario::History) -> Result<(), String>,
 ) -> CommandResult {
+    let before = app.workspace().map(|work| work.history.current().clone()).unwrap_or_default();
     let effects = edited(app, |work| {
         go(&mut work.history)?;
         work.clamp_step();
@@ -242,7 +265,12 @@ fn travel(
     let (count, enabled) = (scenario.steps.len(), scenario.steps.iter().filter(|step| step.enabled).count());
     let steps = if count == 1 { "1 step".to_owned() } else { format!("{count} steps") };
     let part = if enabled < count { format!("{enabled} of ") } else { String::new() };
-    app.say(Message::note(format!("{done}: {part}{steps} in force")));
+    let edit = match done {
+        "undone" => format!(": {}", difference(&scenario, &before)),
+        "redone" => format!(": {}", difference(&before, &scenario)),
+        _ => String::new(),
+    };
+    app.say(Message::note(format!("{done}{edit} · {part}{steps} in force")));
     Ok(effects)
 }
 

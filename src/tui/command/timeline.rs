@@ -1,16 +1,11 @@
 //! Commands of the timeline.
 
-use std::sync::Arc;
-
 use super::Pane::{Everywhere, Timeline as OnTimeline};
 use super::{Argument, Command, CommandResult, Kind};
 use crate::tui::app::{App, Tracks};
 use crate::tui::message::Message;
-use crate::tui::overlay::{Overlay, Prompt, Purpose};
 use crate::tui::theme::Paint;
-use crate::tui::timeline::{Expansion, Extent, Item, Scene, Side, Timeline, find as find_next, sentence};
-use retime_core::graph::TaskKind;
-use retime_core::scenario::{Base, Selector};
+use crate::tui::timeline::{Expansion, Extent, Scene, Side, Timeline, sentence};
 use retime_core::units::{DurNs, TimeNs};
 
 /// How much one press of a zoom key changes.
@@ -83,25 +78,25 @@ pub(super) const COMMANDS: &[Command] = &[
         name: "search",
         aliases: &["find"],
         argument: Argument::Optional(Kind::Text, "NAME"),
-        help: "find events by a part of their name, or by a selector",
-        keys: &[(OnTimeline, "/")],
+        help: "find by a part of a name as it is typed, or by a selector",
+        keys: &[(Everywhere, "/")],
         run: search,
     },
     Command {
         name: "next-match",
         aliases: &[],
         argument: Argument::None,
-        help: "next event found",
-        keys: &[(OnTimeline, "n")],
-        run: |app, _| next_match(app, true),
+        help: "next that was searched for",
+        keys: &[(Everywhere, "n")],
+        run: |app, _| app.go_to_hit(true),
     },
     Command {
         name: "previous-match",
         aliases: &[],
         argument: Argument::None,
-        help: "previous event found",
-        keys: &[(OnTimeline, "N")],
-        run: |app, _| next_match(app, false),
+        help: "previous that was searched for",
+        keys: &[(Everywhere, "N")],
+        run: |app, _| app.go_to_hit(false),
     },
     Command {
         name: "follow",
@@ -329,46 +324,7 @@ fn fit(app: &mut App, _: &str) -> CommandResult {
 }
 
 fn search(app: &mut App, text: &str) -> CommandResult {
-    if text.is_empty() {
-        app.overlay = Some(Overlay::Prompt(Prompt::new(Purpose::Search, "")));
-        return Ok(Vec::new());
-    }
-    let hits = app.workspace().and_then(|work| selected(&work.loaded.base, text));
-    on_timeline(app, |_, _, timeline| (timeline.search, timeline.hits) = (text.to_lowercase(), hits))?;
-    next_match(app, true)
-}
-
-/// The items that a selector means; `None` for a text that is none.
-fn selected(base: &Base, text: &str) -> Option<Arc<[Item]>> {
-    let selector = Selector::parse(text).ok().filter(|_| text.contains(['=', '~', '<', '>']))?;
-    let graph = base.graph();
-    let shown = |kind: TaskKind| kind.is_device() || kind == TaskKind::Runtime;
-    let nodes = selector.select(base).into_iter().filter(|&node| shown(graph.tasks[node].kind));
-    Some(nodes.map(Item::Task).collect())
-}
-
-fn next_match(app: &mut App, is_forward: bool) -> CommandResult {
-    let mut found = None;
-    let mut text = String::new();
-    on_timeline(app, |scene, extent, timeline| {
-        text.clone_from(&timeline.search);
-        if text.is_empty() {
-            return;
-        }
-        found = find_next(scene, timeline, is_forward);
-        if let Some(found) = found {
-            let side = timeline.side;
-            timeline.select(scene, extent, found.item, side);
-        }
-    })?;
-    match found {
-        Some(found) => {
-            app.say(Message::note(format!("{} of {} with `{text}`", found.number, found.count)));
-            Ok(Vec::new())
-        }
-        None if text.is_empty() => Err("nothing to search for yet: / asks for a name".to_owned()),
-        None => Err(format!("no event has `{text}` in its name")),
-    }
+    if text.is_empty() { app.begin_search() } else { app.keep_search(text) }
 }
 
 fn follow(app: &mut App, _: &str) -> CommandResult {

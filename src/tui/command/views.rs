@@ -53,7 +53,7 @@ pub(super) const COMMANDS: &[Command] = &[
         aliases: &["only"],
         argument: Argument::Optional(Kind::Selector, "SELECTOR"),
         help: "narrow path, gaps and operators to a selector; alone shows all",
-        keys: &[(Pane::Table, "/")],
+        keys: &[],
         run: filter,
     },
     Command {

@@ -16,6 +16,7 @@ use retime_core::graph::IterationChoice;
 use retime_core::graph::iteration::{self, Step};
 use retime_core::scenario::grammar::{Grammar, Knob};
 use retime_core::scenario::named::UNNAMED;
+use retime_core::scenario::{Scenario, difference};
 use retime_core::units::DurNs;
 
 /// Something to pick.
@@ -177,6 +178,33 @@ impl Picker {
         };
         (app.workspaces.len() > 1)
             .then(|| Self::new("which trace", app.workspaces.iter().enumerate().map(entry).collect()))
+    }
+
+    /// Every scenario that was in force, in order, with the edit that led to it; then those that another edit overtook.
+    pub fn history(work: &Workspace) -> Self {
+        let states: Vec<&Scenario> = work.history.states().map(AsRef::as_ref).collect();
+        let (place, line) = (work.history.place(), work.history.line());
+        let entry = |at: usize| {
+            let steps: Vec<String> = states[at].steps.iter().map(ToString::to_string).collect();
+            let did = match at.checked_sub(1) {
+                None => "as it was opened".to_owned(),
+                Some(_) if at >= line => "set aside".to_owned(),
+                Some(before) => difference(states[before], states[at]),
+            };
+            Entry {
+                label: format!("{:>2} {did}", at + 1),
+                help: if steps.is_empty() { "no steps".to_owned() } else { steps.join(" · ") },
+                hint: match at {
+                    at if at == place => "in force".to_owned(),
+                    at if at > place && at < line => "undone".to_owned(),
+                    _ => String::new(),
+                },
+                line: format!("history {}", at + 1),
+            }
+        };
+        let mut picker = Self::new("edits", (0..states.len()).map(entry).collect());
+        picker.chosen = place;
+        picker
     }
 
     /// The scenarios, and what else can be done with them.

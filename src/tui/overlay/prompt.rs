@@ -4,6 +4,8 @@ use crossterm::event::KeyEvent;
 use tui_input::Input;
 use tui_input::backend::crossterm::EventHandler;
 
+use crate::tui::command::Place;
+
 /// What the line is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
@@ -28,12 +30,29 @@ pub struct Prompt {
     pub chosen: Option<usize>,
     /// How far back in what was typed before.
     pub back: usize,
+    /// Of a search where the user was.
+    pub began: Option<Box<Place>>,
+    /// Of a search how it goes.
+    pub said: String,
 }
 
 impl Prompt {
     /// A prompt with `text` in it.
     pub fn new(purpose: Purpose, text: &str) -> Self {
-        Self { purpose, input: Input::new(text.to_owned()), error: None, chosen: None, back: 0 }
+        Self {
+            purpose,
+            input: Input::new(text.to_owned()),
+            error: None,
+            chosen: None,
+            back: 0,
+            began: None,
+            said: String::new(),
+        }
+    }
+
+    /// A prompt for what to search for.
+    pub fn search(began: Place) -> Self {
+        Self { began: Some(Box::new(began)), ..Self::new(Purpose::Search, "") }
     }
 
     /// What stands before the line.

@@ -8,7 +8,7 @@ use crate::tui::theme::Role;
 use crate::tui::views::messages;
 use crate::tui::views::{help, why};
 
-use super::{Confirm, Overlay, Picker, Prompt, complete};
+use super::{Confirm, Overlay, Picker, Prompt, Purpose, complete};
 
 /// Most completions shown at once.
 const MOST_COMPLETIONS: usize = 8;
@@ -48,14 +48,19 @@ fn boxed<'a>(canvas: &'a mut Canvas<'_>, width: u16, height: u16, title: &str, h
 
 fn draw_prompt(app: &App, prompt: &Prompt, canvas: &mut Canvas<'_>) {
     let (width, bottom) = (canvas.width(), canvas.height().saturating_sub(1));
-    let completions = if prompt.purpose == super::Purpose::Search { Vec::new() } else { complete(app, prompt.line()) };
+    let completions = if prompt.purpose == Purpose::Search { Vec::new() } else { complete(app, prompt.line()) };
     let shown = completions.len().min(MOST_COMPLETIONS) as u16;
     let error = prompt.error.as_deref().map_or(Vec::new(), |error| wrap(error, width.saturating_sub(4) as usize));
     let extra = error.len() as u16;
     let top = bottom.saturating_sub(shown + extra + 1);
     let mut area = canvas.part(0, top, width, bottom + 1 - top);
     area.clear(Role::Panel);
-    area.rule(0, if shown > 0 { "tab completes · enter runs · esc leaves" } else { "enter runs · esc leaves" });
+    let hints = match prompt.purpose {
+        Purpose::Search => "↑↓ previous, next · enter keeps · esc goes back",
+        _ if shown > 0 => "tab completes · enter runs · esc leaves",
+        _ => "enter runs · esc leaves",
+    };
+    area.rule(0, hints);
     let first = prompt.chosen.map_or(0, |chosen| (chosen + 1).saturating_sub(MOST_COMPLETIONS));
     let widest = completions.iter().map(|completion| completion.label.width()).max().unwrap_or(0).min(44) as u16;
     for (y, (index, completion)) in completions.iter().enumerate().skip(first).take(shown as usize).enumerate() {
@@ -84,19 +89,23 @@ fn draw_input(area: &mut Canvas<'_>, prompt: &Prompt, y: u16) {
     let style = area.theme().style(Role::Text).add_modifier(ratatui::style::Modifier::REVERSED);
     let symbol = area.symbol(cursor, y).to_owned();
     area.cell(cursor, y, &symbol, style);
+    area.right(cursor + 2, y, 1, &[(prompt.said.as_str(), Role::Dim)]);
 }
 
 fn draw_picker(picker: &Picker, canvas: &mut Canvas<'_>) {
-    let height = (picker.shown().len() as u16 + 4).clamp(8, 26);
-    let mut area = boxed(canvas, 84, height, &picker.title, "type to find · ↑↓ choose · enter · esc");
+    const WIDTH: u16 = 84;
+    let labels = picker.shown().map(|entry| entry.label.width()).max().unwrap_or(0).min(38) as u16;
+    let inside = WIDTH.min(canvas.width().saturating_sub(4)).saturating_sub(4);
+    let room = |hint: &str| inside.saturating_sub(labels + 5 + hint.width() as u16);
+    let is_cut = picker.shown().any(|entry| entry.help.width() as u16 > room(&entry.hint));
+    let height = (picker.shown().len() as u16 + if is_cut { 7 } else { 4 }).clamp(8, 26);
+    let mut area = boxed(canvas, WIDTH, height, &picker.title, "type to find · ↑↓ choose · enter · esc");
     let width = area.width();
     let x = area.text(0, 0, "› ", Role::Key);
     let x = area.text(x, 0, picker.input.value(), Role::Text);
     let cursor = area.theme().style(Role::Text).add_modifier(ratatui::style::Modifier::REVERSED);
     area.cell(x, 0, " ", cursor);
-    let labels = picker.shown().map(|entry| entry.label.width()).max().unwrap_or(0).min(38) as u16;
-    let room = |hint: &str| width.saturating_sub(labels + 5 + hint.width() as u16);
-    let whole = whole_help(picker, &area, room);
+    let whole = if is_cut { whole_help(picker, &area) } else { Vec::new() };
     let rows = area.height().saturating_sub(1 + whole.len() as u16) as usize;
     for (y, line) in whole.iter().enumerate() {
         area.text(2, 1 + rows as u16 + y as u16, line, Role::Dim);
@@ -119,10 +128,9 @@ fn draw_picker(picker: &Picker, canvas: &mut Canvas<'_>) {
 }
 
 /// The help of the chosen entry in full, where entries have no room for theirs.
-fn whole_help(picker: &Picker, area: &Canvas<'_>, room: impl Fn(&str) -> u16) -> Vec<String> {
+fn whole_help(picker: &Picker, area: &Canvas<'_>) -> Vec<String> {
     const MOST: usize = 3;
-    let is_cut = picker.shown().any(|entry| entry.help.width() as u16 > room(&entry.hint));
-    let chosen = picker.shown().nth(picker.chosen).filter(|_| is_cut && area.height() > MOST as u16 + 2);
+    let chosen = picker.shown().nth(picker.chosen).filter(|_| area.height() > MOST as u16 + 2);
     let mut lines = chosen.map_or(Vec::new(), |entry| wrap(&entry.help, area.width().saturating_sub(3) as usize));
     lines.truncate(MOST);
     if !lines.is_empty() {

@@ -94,9 +94,58 @@ fn nearest(r: u8, g: u8, b: u8) -> u8 {
     (16 + 36 * cube[0] + 6 * cube[1] + cube[2]) as u8
 }
 
+/// A colour as pictures write it; `None` for the terminal's own.
+pub fn hex(colour: Color) -> Option<String> {
+    const ANSI: [u32; 16] = [
+        0x00_0000, 0xcd_0000, 0x00_cd00, 0xcd_cd00, 0x00_00ee, 0xcd_00cd, 0x00_cdcd, 0xe5_e5e5, 0x7f_7f7f, 0xff_0000,
+        0x00_ff00, 0xff_ff00, 0x5c_5cff, 0xff_00ff, 0x00_ffff, 0xff_ffff,
+    ];
+    const NAMED: [Color; 16] = [
+        Color::Black,
+        Color::Red,
+        Color::Green,
+        Color::Yellow,
+        Color::Blue,
+        Color::Magenta,
+        Color::Cyan,
+        Color::Gray,
+        Color::DarkGray,
+        Color::LightRed,
+        Color::LightGreen,
+        Color::LightYellow,
+        Color::LightBlue,
+        Color::LightMagenta,
+        Color::LightCyan,
+        Color::White,
+    ];
+    let of_cube = |index: u8| -> u32 {
+        const STEPS: [u32; 6] = [0, 95, 135, 175, 215, 255];
+        let step = |by: u8| STEPS[usize::from((index - 16) / by % 6)];
+        match index {
+            0..=15 => ANSI[usize::from(index)],
+            16..=231 => (step(36) << 16) | (step(6) << 8) | step(1),
+            _ => 0x01_0101 * (8 + 10 * u32::from(index - 232)),
+        }
+    };
+    let value = match colour {
+        Color::Rgb(r, g, b) => (u32::from(r) << 16) | (u32::from(g) << 8) | u32::from(b),
+        Color::Indexed(index) => of_cube(index),
+        named => ANSI[NAMED.iter().position(|known| *known == named)?],
+    };
+    Some(format!("#{value:06x}"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pictures_have_the_colours_of_the_terminal() {
+        let hex = |colour| hex(colour).unwrap_or_default();
+        assert_eq!(hex(Color::Rgb(18, 52, 86)), "#123456");
+        assert_eq!([hex(Color::Indexed(196)), hex(Color::Indexed(232))], ["#ff0000", "#080808"]);
+        assert_eq!([hex(Color::White), hex(Color::Reset)], ["#ffffff", ""]);
+    }
 
     #[test]
     fn the_environment_decides_how_many_colours_there_are() {

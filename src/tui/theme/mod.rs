@@ -10,7 +10,7 @@ mod role;
 use ratatui::style::{Color, Modifier, Style};
 use thiserror::Error;
 
-pub use colour::Depth;
+pub use colour::{Depth, hex};
 pub use role::{Paint, Role};
 
 /// The themes that are part of the program.

@@ -63,6 +63,7 @@ impl<'a> Painter<'a> {
                 if row.line == 0 && row.side == Side::Simulated {
                     self.edges(canvas, y, &cells);
                 }
+                self.hits(canvas, y, row, &cells);
             }
             self.cells = cells;
         }
@@ -225,6 +226,21 @@ impl<'a> Painter<'a> {
             let (sign, role) = if change < 0.0 { ("−", Role::Good) } else { ("+", Role::Bad) };
             let style = canvas.theme().style(Role::Background).patch(canvas.theme().style(role));
             canvas.cell(start as u16, y, sign, style);
+        }
+    }
+
+    /// A sign at the end of every bar that was searched for.
+    fn hits(&self, canvas: &mut Canvas<'_>, y: u16, row: Row, cells: &[Cell]) {
+        if row.line > 0 || self.state.search.is_empty() {
+            return;
+        }
+        for (x, cell) in cells.iter().enumerate() {
+            let is_end = cells.get(x + 1).is_none_or(|next| next.key != cell.key);
+            let Some(key) = cell.key.filter(|_| is_end) else { continue };
+            if self.scene.is_hit(self.state, Item::from_key(key)) {
+                let style = canvas.theme().style(Role::Background).patch(canvas.theme().style(Role::Match));
+                canvas.cell(x as u16, y, "●", style);
+            }
         }
     }
 

@@ -120,6 +120,20 @@ impl<'a> Scene<'a> {
         }
     }
 
+    /// Whether `item` is one of those that were searched for.
+    pub fn is_hit(&self, state: &Timeline, item: Item) -> bool {
+        if let Some(hits) = &state.hits {
+            return hits.binary_search(&item).is_ok();
+        }
+        let Some(names) = &state.hit_names else { return false };
+        let graph = self.graph;
+        match item {
+            Item::Task(node) => graph.tasks.node_weight(node).is_some_and(|task| names.contains(&task.name)),
+            Item::Operator(id) => graph.operators.get(id.0 as usize).is_some_and(|it| names.contains(&it.name)),
+            Item::Added(_) => self.name(item).to_lowercase().contains(&state.search),
+        }
+    }
+
     /// What is written on the bar of `item`.
     pub fn caption(&self, item: Item) -> String {
         caption::caption(*self, item)

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use retime_core::graph::{ExecutionGraph, OperatorId, TaskKind};
 use retime_core::intern::NameId;
+use rustc_hash::FxHashSet;
 
 use super::item::Item;
 use super::scene::Scene;
@@ -12,8 +13,8 @@ use super::state::Timeline;
 /// The items of a graph that can be searched for, by name: a search looks at no others. Built off the screen's thread.
 #[derive(Clone, Debug, Default)]
 pub struct SearchIndex {
-    /// Distinct names in lower case, with their part of `items`.
-    names: Vec<(String, Range<usize>)>,
+    /// Distinct names in lower case, each with its part of `items`.
+    names: Vec<(String, NameId, Range<usize>)>,
     items: Vec<Item>,
 }
 
@@ -30,18 +31,23 @@ impl SearchIndex {
         let operators = operators.map(|(operator, id)| (operator.name, Item::Operator(OperatorId(id))));
         let mut all: Vec<(NameId, Item)> = tasks.chain(operators).collect();
         all.sort_unstable();
-        let mut names: Vec<(String, Range<usize>)> = Vec::new();
+        let mut names: Vec<(String, NameId, Range<usize>)> = Vec::new();
         for same in all.chunk_by(|a, b| a.0 == b.0) {
-            let start = names.last().map_or(0, |(_, part)| part.end);
-            names.push((graph.names.get(same[0].0).to_lowercase(), start..start + same.len()));
+            let start = names.last().map_or(0, |(.., part)| part.end);
+            names.push((graph.names.get(same[0].0).to_lowercase(), same[0].0, start..start + same.len()));
         }
         Self { names, items: all.into_iter().map(|(_, item)| item).collect() }
     }
 
     /// The items whose name contains `text`, which is lower case.
     fn matching<'a>(&'a self, text: &'a str) -> impl Iterator<Item = Item> + 'a {
-        let names = self.names.iter().filter(move |(name, _)| name.contains(text));
-        names.flat_map(|(_, part)| self.items[part.clone()].iter().copied())
+        let names = self.names.iter().filter(move |(name, ..)| name.contains(text));
+        names.flat_map(|(.., part)| self.items[part.clone()].iter().copied())
+    }
+
+    /// The names that contain `text`, which is lower case.
+    pub fn names_with(&self, text: &str) -> FxHashSet<NameId> {
+        self.names.iter().filter(|(name, ..)| name.contains(text)).map(|&(_, id, _)| id).collect()
     }
 }
 

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use retime_core::graph::{ExecutionGraph, LaneKind};
+use retime_core::intern::NameId;
 use retime_core::units::TimeNs;
+use rustc_hash::FxHashSet;
 
 use crate::tui::theme::Paint;
 
@@ -69,6 +71,8 @@ pub struct Timeline {
     pub search: String,
     /// The items searched, where the text is no part of a name.
     pub hits: Option<Arc<[Item]>>,
+    /// The names searched, where it is.
+    pub hit_names: Option<Arc<FxHashSet<NameId>>>,
 }
 
 /// Whether a lane is a stream: streams come after threads.
@@ -113,6 +117,7 @@ impl Timeline {
             hidden_families: BTreeSet::new(),
             search: String::new(),
             hits: None,
+            hit_names: None,
         }
     }
 

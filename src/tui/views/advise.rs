@@ -4,16 +4,18 @@ use std::sync::Arc;
 
 use ratatui::layout::Rect;
 
-use crate::session::{Advice, AdvisedOption, Goal, Sensitivity, alike, parse_target};
+use crate::session::{Advice, AdvisedOption, Goal, Section, Sensitivity, alike, parse_target};
 use crate::tui::app::App;
 use crate::tui::canvas::Canvas;
 use crate::tui::command::{Argument, Command, CommandResult, Kind, Pane};
 use crate::tui::effect::Effect;
 use crate::tui::runner::{Analysis, Finding, Request};
-use crate::tui::table::{Column, Open, Table, TableRow, TableState, name, value};
+use crate::tui::table::{self, Column, Open, Table, TableRow, TableState, name, value};
 use crate::tui::theme::Role;
 use crate::tui::workspace::Workspace;
+use retime_core::units::Percent;
 
+use super::board::{BAR, NOTABLE, time_bar};
 use super::pane;
 use super::sweep::bar;
 use super::view::{View, show};
@@ -55,6 +57,10 @@ impl View for Advise {
         Some(rows(work))
     }
 
+    fn render(&self, _app: &App, work: &Workspace, canvas: &mut Canvas<'_>) {
+        table::render(&rows(work), &TableState { cursor: cursor(work), ..work.table }, canvas);
+    }
+
     fn keys(&self, work: &Workspace) -> Vec<(&'static str, String)> {
         let other = if work.table.is_other { "options" } else { "sensitivity" };
         [("A", "adds the row's steps"), ("enter", "why"), ("v", other), (":goal", "−20 %")]
@@ -63,7 +69,9 @@ impl View for Advise {
     }
 
     fn details(&self, _app: &App, work: &Workspace, canvas: &mut Canvas<'_>) {
-        pane::keys(&self.keys(work), chosen(work).map(|text| (text, Role::Text)), canvas);
+        if let Some(text) = chosen(work) {
+            pane::flowing(&text, Role::Text, canvas);
+        }
     }
 
     fn why(&self, work: &Workspace, lines: &mut Vec<Line>) {
@@ -85,6 +93,24 @@ impl View for Advise {
         work.advice.is_looking.then(|| work.stop_advice())
     }
 
+    /// Headings are gone over.
+    fn vertical(&self, app: &mut App, by: isize) -> Vec<Effect> {
+        let height = app.rows_area().height;
+        let Some(work) = app.workspace_mut() else { return Vec::new() };
+        let count = rows(work).count;
+        work.table.cursor = cursor(work);
+        work.table.move_by(by, count, height);
+        if by < 0 && is_heading(work, work.table.cursor) {
+            work.table.move_by(if work.table.cursor == 0 { 1 } else { -1 }, count, height);
+        }
+        work.table.cursor = cursor(work);
+        // The heading above the first row stays in sight.
+        if work.table.cursor == 1 {
+            work.table.scroll = 0;
+        }
+        Vec::new()
+    }
+
     /// The options, or how the iteration answers to each class of tasks.
     fn group(&self, work: &mut Workspace, _by: &str) -> CommandResult {
         work.table = TableState { is_other: !work.table.is_other, ..TableState::default() };
@@ -98,14 +124,52 @@ fn set_goal(app: &mut App, share: &str) -> CommandResult {
     Ok(show(app, &Advise))
 }
 
-/// What the chosen option is made of, what of it is assumed, and what the goal takes.
-fn chosen(work: &Workspace) -> Option<String> {
+/// A line of the options.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum AdviceLine {
+    /// The name of a section.
+    Heading(Section),
+    /// Options that are one to whoever reads them, the best first.
+    Options(Vec<usize>),
+}
+
+/// The options section by section.
+fn lines(advice: &Advice) -> Vec<AdviceLine> {
+    let groups = alike(&advice.options);
+    let of = |section: Section| {
+        let own: Vec<_> = groups.iter().filter(|group| advice.options[group[0]].section == section).collect();
+        let heading = (!own.is_empty()).then_some(AdviceLine::Heading(section));
+        heading.into_iter().chain(own.into_iter().map(|group| AdviceLine::Options(group.clone())))
+    };
+    Section::ALL.into_iter().flat_map(of).collect()
+}
+
+fn is_heading(work: &Workspace, at: usize) -> bool {
+    let advice = work.advice.advice.as_deref().filter(|_| !work.table.is_other);
+    advice.is_some_and(|advice| matches!(lines(advice).get(at), Some(AdviceLine::Heading(_))))
+}
+
+/// The line that is chosen: behind a heading the first of its options.
+fn cursor(work: &Workspace) -> usize {
+    work.table.cursor + usize::from(is_heading(work, work.table.cursor))
+}
+
+/// The chosen option.
+fn option(work: &Workspace) -> Option<&AdvisedOption> {
     let advice = work.advice.advice.as_deref().filter(|_| !work.table.is_other)?;
-    let first = *alike(&advice.options).get(work.table.cursor)?.first()?;
-    let option = &advice.options[first];
-    let goal = advice.goal.as_ref().map(|goal| format!("goal {}", goal.sentence()));
-    let steps = option.steps.join(" + ");
-    let said: Vec<&str> = goal.iter().chain([&steps]).chain(&option.assumed).map(String::as_str).collect();
+    match lines(advice).get(cursor(work))? {
+        AdviceLine::Options(group) => advice.options.get(*group.first()?),
+        AdviceLine::Heading(_) => None,
+    }
+}
+
+/// What the chosen option is made of, what of it is not modelled or assumed, and what the goal takes.
+fn chosen(work: &Workspace) -> Option<String> {
+    let goal = work.advice.advice.as_deref()?.goal.as_ref().map(|goal| format!("goal {}", goal.sentence()));
+    let option = option(work)?;
+    let (steps, caveat) = (option.steps.join(" + "), option.caveat());
+    let said: Vec<&str> =
+        caveat.iter().chain(&goal).chain([&steps]).chain(&option.assumed).map(String::as_str).collect();
     Some(said.join(" · "))
 }
 
@@ -193,30 +257,43 @@ fn note(is_stale: bool) -> (String, Role) {
 
 fn options_columns() -> Vec<Column> {
     vec![
-        column("saves", 8, true, 0),
-        column("iteration", 11, true, 0),
-        column("within", 23, true, 92),
-        column("memory", 10, true, 110),
-        column("steps", 0, false, 0),
+        column("edits", 0, false, 0),
+        column("iteration", 9, true, 0),
+        column("per sample", 10, true, 0),
+        column("", BAR, false, 100),
+        column("memory", 11, true, 90),
+        column("not modelled", 12, true, 80),
+        column("within", 23, true, 104),
     ]
 }
 
 fn options(advice: &Advice, is_stale: bool) -> Table<'_> {
-    let per_sample = if advice.options.iter().any(|option| option.is_per_sample) { " · * per sample" } else { "" };
-    let groups = alike(&advice.options);
+    let lines = lines(advice);
     let goal = advice.goal.as_ref().map_or(String::new(), goal);
     let text = match advice.options.len() {
         0 => advice.none().to_owned(),
-        1 => "1 option on top of the scenario · v sensitivity".to_owned(),
-        count => format!("{count} options on top of the scenario · v sensitivity"),
+        1 => "1 option on top of the scenario".to_owned(),
+        count => format!("{count} options on top of the scenario"),
     };
+    let unsure = advice.options.iter().filter(|option| !option.is_modelled()).count();
+    let unsure = if unsure > 0 { format!(" · {unsure} of work that no model covers") } else { String::new() };
     Table {
-        summary: vec![(goal, Role::Accent), (text + per_sample, Role::Dim), note(is_stale)],
+        summary: vec![(goal, Role::Accent), (text, Role::Dim), (unsure, Role::Warn), note(is_stale)],
         columns: options_columns(),
-        count: groups.len(),
-        row: Box::new(move |index| {
-            let group: Vec<&AdvisedOption> = groups[index].iter().map(|&at| &advice.options[at]).collect();
-            option_row(group[0], &group[1..])
+        count: lines.len(),
+        row: Box::new(move |at| {
+            // What is added at a heading is its first option.
+            let (heading, group) = match (lines.get(at), lines.get(at + 1)) {
+                (Some(AdviceLine::Options(group)), _) => (None, group),
+                (Some(AdviceLine::Heading(section)), Some(AdviceLine::Options(group))) => (Some(section), group),
+                _ => return nothing(),
+            };
+            let group: Vec<&AdvisedOption> = group.iter().map(|&at| &advice.options[at]).collect();
+            let row = option_row(group[0], &group[1..]);
+            match heading {
+                Some(section) => TableRow { values: vec![value(section.name(), Role::Title)], ..row },
+                None => row,
+            }
         }),
     }
 }
@@ -233,14 +310,18 @@ fn goal(goal: &Goal) -> String {
 
 fn option_row(option: &AdvisedOption, others: &[&AdvisedOption]) -> TableRow {
     let band = option.error_band;
-    let role = if option.is_hardware { Role::Text } else { Role::Strong };
+    let better = if option.is_modelled() { Role::Good } else { Role::Warn };
+    let left = Percent(option.unmodelled_share);
+    let left = if option.unmodelled_share >= NOTABLE { left.to_string() } else { String::new() };
     TableRow {
         values: vec![
-            value(format!("−{:.1} %{}", 100.0 * option.gain, if option.is_per_sample { "*" } else { "" }), Role::Good),
+            name(format!("{}{}", option.described(others, " + "), assumed(option)), Role::Strong),
             value(option.steady_ns.to_string(), Role::Text),
-            value(format!("{} to {}", band.low_ns, band.high_ns), Role::Dim),
+            value(format!("−{:.1} %", 100.0 * option.gain), better),
+            value(time_bar(1.0 - option.gain, option.steady_ns, band), better),
             value(option.memory_bytes.map_or(String::new(), |bytes| bytes.to_string()), Role::Text),
-            name(format!("{}{}", option.described(others, " + "), assumed(option)), role),
+            value(left, Role::Warn),
+            value(format!("{} to {}", band.low_ns, band.high_ns), Role::Dim),
         ],
         open: Open::Lines(option.steps.clone()),
     }
@@ -285,11 +366,11 @@ fn class_row(class: &Sensitivity, most: f64) -> TableRow {
 }
 
 fn of_advice(work: &Workspace, lines: &mut Vec<Line>) {
-    let options = work.advice.advice.as_deref().map(|advice| advice.options.as_slice()).unwrap_or_default();
-    let Some(option) = options.get(work.table.cursor).filter(|_| !work.table.is_other) else { return };
+    let Some(option) = option(work) else { return };
     lines.push(("", option.steps.join(" + "), Role::Title));
     let basis = "all steps of the scenario with these, simulated whole; saved is time per sample";
     lines.push(("basis", basis.to_owned(), Role::Text));
+    lines.extend(option.caveat().map(|text| ("unmodelled", text, Role::Warn)));
     lines.extend(option.assumed.iter().map(|text| ("assumed", text.clone(), Role::Warn)));
     lines.extend(option.unhandled.iter().map(|text| ("as traced", text.clone(), Role::Warn)));
 }

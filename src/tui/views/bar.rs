@@ -56,7 +56,9 @@ pub fn status(app: &App, regions: &Regions, canvas: &mut Canvas<'_>) {
     }
     let lines = wrap(&text, details.width.saturating_sub(2) as usize);
     let shown = lines.len().min(details.height as usize);
-    let mut area = canvas.part(details.x, details.y, details.width, shown as u16);
+    // The keys above stay where there is room for both.
+    let below = u16::from(details.height as usize > shown);
+    let mut area = canvas.part(details.x, details.y + below, details.width, shown as u16);
     area.clear(Role::Panel);
     for (y, line) in lines.iter().take(shown).enumerate() {
         area.text(1, y as u16, line, role);

@@ -5,6 +5,7 @@ use ratatui::layout::{Rect, Size};
 
 use crate::tui::app::{App, Focus};
 use crate::tui::canvas::{Canvas, cut, wrapped};
+use crate::tui::command::mark;
 use crate::tui::layout::{self, Regions};
 use crate::tui::overlay;
 use crate::tui::theme::Role;
@@ -71,9 +72,11 @@ fn draw_panes(app: &App, work: &Workspace, regions: &Regions, canvas: &mut Canva
     let is_over = regions.scenario.is_some_and(|list| list.x == regions.view.x);
     if !is_over {
         app.view.render(app, work, &mut part(canvas, regions.view));
+        mark(app, work, regions.view, canvas);
     }
     if let Some(area) = regions.scenario {
         steps::list(work, app.focus == Focus::Scenario, &mut part(canvas, area));
+        mark(app, work, area, canvas);
         if !is_over {
             part(canvas, Rect { x: area.width, width: 1, ..area }).column_rule(0);
         }
@@ -93,7 +96,7 @@ fn bare(app: &App, regions: &Regions, canvas: &mut Canvas<'_>) {
     let key = |command: &str| app.keymap.keys_of(command, None).into_iter().next().unwrap_or_default();
     let keys = BARE_COMMANDS.map(|(command, what)| (key(command), what));
     let keys: Vec<(&str, &str)> = keys.iter().map(|(key, what)| (key.as_str(), *what)).collect();
-    pane::hints(&keys, 0, &mut part(canvas, regions.view));
+    pane::hints(&keys, regions.view.height, &mut part(canvas, regions.view));
     let (width, height) = (layout::LEAST.width, layout::LEAST.height);
     part(canvas, regions.bar).text(1, 0, &format!("views from {width}×{height} cells on"), Role::Faint);
 }

@@ -46,6 +46,11 @@ impl View for Gaps {
         Some(rows(work))
     }
 
+    fn keys(&self, _work: &Workspace) -> Vec<(&'static str, String)> {
+        let keys = [("enter", "shows it on the timeline"), ("A", "adds the edit that closes it best")];
+        keys.map(|(key, what)| (key, what.to_owned())).to_vec()
+    }
+
     fn details(&self, _app: &App, work: &Workspace, canvas: &mut Canvas<'_>) {
         pane::flow(&chain(work), canvas);
     }

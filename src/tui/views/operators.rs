@@ -60,12 +60,12 @@ impl View for Operators {
             ("o", "shows the longest on the timeline".to_owned()),
             ("v", format!("groups by {}", grouping.next().name())),
             ("s", format!("sorts by {}", order.next().name())),
-            ("/", "filters".to_owned()),
+            ("/", "finds".to_owned()),
         ]
     }
 
-    fn details(&self, _app: &App, work: &Workspace, canvas: &mut Canvas<'_>) {
-        pane::keys(&self.keys(work), Some((SIGNS.to_owned(), Role::Faint)), canvas);
+    fn details(&self, _app: &App, _work: &Workspace, canvas: &mut Canvas<'_>) {
+        pane::flowing(SIGNS, Role::Faint, canvas);
     }
 
     fn why(&self, work: &Workspace, lines: &mut Vec<Line>) {

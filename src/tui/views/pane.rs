@@ -1,9 +1,11 @@
 //! The pane at the bottom: what is selected, or how to select.
 
+use ratatui::layout::Rect;
 use unicode_width::UnicodeWidthStr;
 
 use crate::tui::app::{App, Focus};
 use crate::tui::canvas::{Canvas, cut, wrap};
+use crate::tui::command::Pane;
 use crate::tui::theme::Role;
 use crate::tui::timeline::Detail;
 use crate::tui::workspace::Workspace;
@@ -29,22 +31,92 @@ const STEP_KEYS: [(&str, &str); 7] = [
     ("tab", "to the view"),
 ];
 
-/// Draws what there is to say about the selection.
-pub fn details(app: &App, work: &Workspace, canvas: &mut Canvas<'_>) {
-    match app.focus {
-        Focus::Scenario => _ = hints(&STEP_KEYS, 0, canvas),
-        Focus::View => app.view.details(app, work, canvas),
+/// The keys that do something where the user is, with what they do.
+fn shown_keys(app: &App, work: &Workspace) -> Vec<(&'static str, String)> {
+    if app.focus == Focus::Scenario {
+        return STEP_KEYS.map(|(key, what)| (key, what.to_owned())).to_vec();
+    }
+    let mut keys = app.view.keys(work);
+    if app.view.pane() == Pane::Board {
+        return keys;
+    }
+    if !work.timeline.search.is_empty() {
+        keys.insert(0, ("n N", "next, previous hit".to_owned()));
+    }
+    if keys.iter().all(|(key, _)| *key != "/") {
+        keys.push(("/", "find".to_owned()));
+    }
+    keys.push(("W", "why this number".to_owned()));
+    keys
+}
+
+/// Lines that keys may take in a pane of `height`.
+fn most_hint_lines(height: u16) -> u16 {
+    match height {
+        0..=4 => 1,
+        5..=15 => 2,
+        _ => 8,
     }
 }
 
-/// The keys of a table, and below them what it does not say itself.
-pub fn keys(own: &[(&'static str, String)], remark: Option<(String, Role)>, canvas: &mut Canvas<'_>) {
-    let why = ("W", "why this number".to_owned());
-    let keys: Vec<_> = own.iter().chain([&why]).map(|(key, what)| (*key, what.as_str())).collect();
-    let below = hints(&keys, 0, canvas);
-    let Some((text, role)) = remark else { return };
+/// The part of `area` below the keys.
+pub fn below_keys(app: &App, work: &Workspace, area: Rect) -> Rect {
+    let keys = shown_keys(app, work);
+    let lines = placed(&keys, area.width).last().map_or(0, |hint| hint.y + 1).min(most_hint_lines(area.height));
+    Rect { y: area.y + lines, height: area.height.saturating_sub(lines), ..area }
+}
+
+/// The key that a cell of the pane at `area` names: of several that of the cell, beside them the first.
+pub fn key_at(app: &App, work: &Workspace, area: Rect, (x, y): (u16, u16)) -> Option<String> {
+    let (x, y) = (x - area.x, y - area.y);
+    let keys = shown_keys(app, work);
+    let is_there = |hint: &Hint<'_>| hint.y == y && (hint.x..hint.x + hint.width()).contains(&x);
+    let hint = placed(&keys, area.width).into_iter().find(is_there).filter(|_| y < most_hint_lines(area.height))?;
+    let within = (x - hint.x) as usize;
+    let tokens = tokens(hint.key);
+    let pointed = tokens.iter().rev().find(|(at, _)| *at <= within && within < hint.key.width());
+    let (_, name) = pointed.or(tokens.first())?;
+    let sign = name.chars().next().and_then(|c| SIGNS.iter().find(|(sign, _)| *sign == c));
+    Some(sign.map_or_else(|| (*name).to_owned(), |(_, name)| (*name).to_owned()))
+}
+
+/// The keys of a hint, each with its column: words, and signs one by one.
+fn tokens(key: &str) -> Vec<(usize, &str)> {
+    let mut tokens: Vec<(usize, &str)> = Vec::new();
+    let mut ends_word = true;
+    for (column, (at, c)) in key.char_indices().enumerate() {
+        let is_sign = SIGNS.iter().any(|(sign, _)| *sign == c);
+        let from = tokens.last().map_or(at, |(_, word)| word.as_ptr() as usize - key.as_ptr() as usize);
+        match c {
+            ' ' => ends_word = true,
+            _ if ends_word || is_sign => {
+                tokens.push((column, &key[at..at + c.len_utf8()]));
+                ends_word = is_sign;
+            }
+            _ => {
+                if let Some((_, word)) = tokens.last_mut() {
+                    *word = &key[from..at + c.len_utf8()];
+                }
+            }
+        }
+    }
+    tokens
+}
+
+/// Keys that are written by a sign.
+const SIGNS: [(char, &str); 6] =
+    [('←', "left"), ('→', "right"), ('↑', "up"), ('↓', "down"), ('+', "plus"), ('−', "minus")];
+
+/// Draws the keys, and below them what there is to say about the selection.
+pub fn details(app: &App, work: &Workspace, canvas: &mut Canvas<'_>) {
+    let keys = shown_keys(app, work);
+    let keys: Vec<(&str, &str)> = keys.iter().map(|(key, what)| (*key, what.as_str())).collect();
+    let most = most_hint_lines(canvas.height());
+    let below = hints(&keys, most, canvas);
     let (width, height) = (canvas.width(), canvas.height().saturating_sub(below));
-    flowing(&text, role, &mut canvas.part(0, below, width, height));
+    if app.focus == Focus::View {
+        app.view.details(app, work, &mut canvas.part(0, below, width, height));
+    }
 }
 
 /// A text over as many lines as there are, cut at the end.
@@ -64,30 +136,43 @@ pub fn labelled(details: &[Detail], canvas: &mut Canvas<'_>) {
     if canvas.height() <= 2 { packed(details, canvas) } else { listed(details, canvas) }
 }
 
-/// Keys with what they do from line `y` on, over as many lines as they take; the line below.
-pub fn hints(keys: &[(&str, &str)], mut y: u16, canvas: &mut Canvas<'_>) -> u16 {
-    let mut x = 1_u16;
-    for &(key, what) in keys {
-        let width = (key.width() + 1 + what.width()) as u16;
-        if x > 1 && x + width > canvas.width() {
-            (x, y) = (1, y + 1);
-        }
-        x = canvas.line(x, y, &[(key, Role::Key), (" ", Role::Dim), (what, Role::Dim)]) + 3;
-    }
-    y + 1
+/// A key with what it does, and where that is written.
+struct Hint<'a> {
+    x: u16,
+    y: u16,
+    key: &'a str,
+    what: &'a str,
 }
 
-/// How many lines [`hints`] takes.
-pub fn hint_rows(keys: &[(&str, &str)], width: u16) -> u16 {
-    let (mut x, mut y) = (1_u16, 0_u16);
-    for &(key, what) in keys {
-        let length = (key.width() + 1 + what.width()) as u16;
-        if x > 1 && x + length > width {
-            (x, y) = (1, y + 1);
-        }
-        x += length + 3;
+impl Hint<'_> {
+    fn width(&self) -> u16 {
+        (self.key.width() + 1 + self.what.width()) as u16
     }
-    y + 1
+}
+
+/// Where keys are written, over as many lines as they take.
+fn placed<'a, T: AsRef<str>>(keys: &'a [(&'a str, T)], width: u16) -> Vec<Hint<'a>> {
+    let (mut x, mut y) = (1_u16, 0_u16);
+    let place = |(key, what): &'a (&'a str, T)| {
+        let mut hint = Hint { x, y, key, what: what.as_ref() };
+        if x > 1 && x + hint.width() > width {
+            (x, y) = (1, y + 1);
+            (hint.x, hint.y) = (x, y);
+        }
+        x += hint.width() + 3;
+        hint
+    };
+    keys.iter().map(place).collect()
+}
+
+/// Keys with what they do, over as many lines as they take and `most` at most; how many.
+pub fn hints(keys: &[(&str, &str)], most: u16, canvas: &mut Canvas<'_>) -> u16 {
+    let mut lines = 0;
+    for hint in placed(keys, canvas.width()).iter().filter(|hint| hint.y < most) {
+        canvas.line(hint.x, hint.y, &[(hint.key, Role::Key), (" ", Role::Dim), (hint.what, Role::Dim)]);
+        lines = hint.y + 1;
+    }
+    lines
 }
 
 /// One detail per line, in one or two columns.
@@ -124,5 +209,25 @@ pub fn flow(pieces: &[(String, Role)], canvas: &mut Canvas<'_>) {
             (x, y) = (1, y + 1);
         }
         x = canvas.text(x, y, text, *role);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hint_names_each_of_its_keys() {
+        assert_eq!(tokens("w s"), [(0, "w"), (2, "s")]);
+        assert_eq!(tokens("←→"), [(0, "←"), (1, "→")]);
+        assert_eq!(tokens("enter"), [(0, "enter")]);
+        assert_eq!(tokens("+ −"), [(0, "+"), (2, "−")]);
+    }
+
+    #[test]
+    fn keys_stand_one_after_the_other_over_as_many_lines_as_they_take() {
+        let keys = [("enter", "opens"), ("A", "adds"), ("W", "why")];
+        let at: Vec<(u16, u16)> = placed(&keys, 22).iter().map(|hint| (hint.x, hint.y)).collect();
+        assert_eq!(at, [(1, 0), (1, 1), (10, 1)]);
     }
 }

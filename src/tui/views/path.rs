@@ -47,7 +47,7 @@ impl View for Path {
 
     fn keys(&self, work: &Workspace) -> Vec<(&'static str, String)> {
         let order = if work.listing.arrangement.path_by_length { "in order" } else { "longest first" };
-        let keys = [("enter", "shows the row on the timeline"), ("v", order), ("/", "filters")];
+        let keys = [("enter", "shows the row on the timeline"), ("v", order), ("/", "finds")];
         keys.map(|(key, what)| (key, what.to_owned())).to_vec()
     }
 

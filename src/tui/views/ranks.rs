@@ -53,6 +53,10 @@ impl View for Ranks {
         render(work, &rows(work), canvas);
     }
 
+    fn keys(&self, _work: &Workspace) -> Vec<(&'static str, String)> {
+        vec![("enter", "shows it on the timeline".to_owned())]
+    }
+
     fn details(&self, _app: &App, work: &Workspace, canvas: &mut Canvas<'_>) {
         pane::flow(&arrivals(work), canvas);
     }

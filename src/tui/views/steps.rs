@@ -1,5 +1,7 @@
 //! The scenario: a list of steps with what each gains, or one line where there is no room.
 
+use unicode_width::UnicodeWidthStr;
+
 use crate::session::{StepOutcome, Told};
 use crate::tui::canvas::{Canvas, wrapped};
 use crate::tui::theme::Role;
@@ -40,6 +42,17 @@ fn outcome_of<'a>(work: &'a Workspace, index: usize, line: &str) -> Option<&'a S
     work.outcome.steps.get(index).filter(|step| step.transform == line)
 }
 
+/// What a step gains, in a word.
+fn gained(is_enabled: bool, outcome: Option<&StepOutcome>, base: DurNs) -> (String, Role) {
+    let is_idle = outcome.is_some_and(|step| step.no_effect().is_some());
+    match outcome.and_then(|step| step.marginal_ns) {
+        _ if !is_enabled => ("off".to_owned(), Role::Faint),
+        _ if is_idle => ("no effect".to_owned(), Role::Warn),
+        Some(gain) => (share(gain, base), gain_role(gain)),
+        None => ("…".to_owned(), Role::Dim),
+    }
+}
+
 /// What the list is called: ` scenario `, with its name.
 pub fn title(work: &Workspace) -> String {
     match work.named.current() {
@@ -58,14 +71,7 @@ pub fn list(work: &Workspace, is_focused: bool, canvas: &mut Canvas<'_>) {
     for (index, step) in steps.iter().enumerate() {
         let line = step.to_string();
         let outcome = outcome_of(work, index, &line);
-        let gain = outcome.and_then(|step| step.marginal_ns);
-        let is_idle = outcome.is_some_and(|step| step.no_effect().is_some());
-        let (text, role) = match gain {
-            _ if !step.enabled => ("off".to_owned(), Role::Faint),
-            _ if is_idle => ("no effect".to_owned(), Role::Warn),
-            Some(gain) => (share(gain, base), gain_role(gain)),
-            None => ("…".to_owned(), Role::Dim),
-        };
+        let (text, role) = gained(step.enabled, outcome, base);
         let width = canvas.width();
         let room = width.saturating_sub(text.chars().count() as u16 + 2);
         let name_role = if step.enabled { Role::Text } else { Role::Faint };
@@ -145,6 +151,19 @@ fn hints(canvas: &mut Canvas<'_>) {
     }
 }
 
+/// The key that column `x` of the line with the steps names, as long as there are none.
+pub fn key_at(work: &Workspace, x: u16) -> Option<&'static str> {
+    let mut at = if work.named.current().is_empty() { 2 } else { return None };
+    if !work.history.current().steps.is_empty() {
+        return None;
+    }
+    HINTS[..4].iter().find_map(|(key, what)| {
+        let from = at;
+        at += (key.width() + what.width() + 3) as u16;
+        (from..at).contains(&x).then_some(*key)
+    })
+}
+
 /// Draws the steps in one line, on the rule above the view: `── 1 bf16 −40 % ── 2 …`; those only previewed dashed.
 pub fn line(work: &Workspace, canvas: &mut Canvas<'_>) {
     let base = work.outcome.summary.base_steady_ns;
@@ -160,13 +179,9 @@ pub fn line(work: &Workspace, canvas: &mut Canvas<'_>) {
         let is_chosen = index == work.step;
         let role = if step.enabled { Role::Text } else { Role::Faint };
         pieces.push((format!(" {} ", index + 1), if is_chosen { Role::Accent } else { Role::Dim }));
-        let gain = outcome_of(work, index, &line).and_then(|step| step.marginal_ns).filter(|_| step.enabled);
+        let (text, gained) = gained(step.enabled, outcome_of(work, index, &line), base);
         pieces.push((line, role));
-        match gain {
-            Some(gain) => pieces.push((format!(" {} ", share(gain, base)), gain_role(gain))),
-            None if !step.enabled => pieces.push((" off ".to_owned(), Role::Faint)),
-            None => pieces.push((" … ".to_owned(), Role::Dim)),
-        }
+        pieces.push((format!(" {text} "), gained));
         let is_preview = work.is_preview() && index + 1 == steps.len();
         pieces.push((if is_preview { "╌╌" } else { "──" }.to_owned(), Role::Border));
     }

@@ -65,10 +65,9 @@ impl View for Sweep {
         }
     }
 
-    fn details(&self, _app: &App, work: &Workspace, canvas: &mut Canvas<'_>) {
+    fn keys(&self, work: &Workspace) -> Vec<(&'static str, String)> {
         if work.sweep.shown.is_none() {
-            pane::hints(&[("K", "another knob")], 0, canvas);
-            return;
+            return vec![("K", "another knob".to_owned())];
         }
         let keys = [
             ("←→", "moves along it, and all views with it"),
@@ -79,7 +78,13 @@ impl View for Sweep {
             ("r", "range"),
             ("+ −", "points"),
         ];
-        pane::keys(&keys.map(|(key, what)| (key, what.to_owned())), chosen(work), canvas);
+        keys.map(|(key, what)| (key, what.to_owned())).to_vec()
+    }
+
+    fn details(&self, _app: &App, work: &Workspace, canvas: &mut Canvas<'_>) {
+        if let Some((text, role)) = chosen(work).filter(|_| work.sweep.shown.is_some()) {
+            pane::flowing(&text, role, canvas);
+        }
     }
 
     fn why(&self, work: &Workspace, lines: &mut Vec<Line>) {

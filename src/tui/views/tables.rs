@@ -60,8 +60,22 @@ impl View for Tables {
         render(work, &rows(work), canvas);
     }
 
-    fn details(&self, app: &App, work: &Workspace, canvas: &mut Canvas<'_>) {
-        pane::flow(&chosen(app, work), canvas);
+    fn keys(&self, work: &Workspace) -> Vec<(&'static str, String)> {
+        let is_fixed = work.loaded.folding.folds() || work.tables.immovable(work.loaded.graph.ranks.len()).is_some();
+        let keys = [
+            ("< >", "move"),
+            ("c r", "columns, rows"),
+            ("a", "copies"),
+            ("w", "whole"),
+            ("o", "host"),
+            ("B", "search"),
+            ("v", if work.table.is_other { "tables" } else { "plans" }),
+        ];
+        keys.into_iter().filter(|_| !is_fixed).map(|(key, what)| (key, what.to_owned())).collect()
+    }
+
+    fn details(&self, _app: &App, work: &Workspace, canvas: &mut Canvas<'_>) {
+        pane::flow(&chosen(work), canvas);
     }
 
     fn why(&self, work: &Workspace, lines: &mut Vec<Line>) {
@@ -367,8 +381,8 @@ fn plan_row(plan: &ShardingPlan, longest: DurNs) -> TableRow {
     }
 }
 
-/// What the keys do, and what the last move did.
-fn chosen(app: &App, work: &Workspace) -> Vec<(String, Role)> {
+/// What the last move did, or why none can be made.
+fn chosen(work: &Workspace) -> Vec<(String, Role)> {
     if work.loaded.folding.folds() {
         let all = format!(" simulates each of the {} ranks, so that tables can move", work.loaded.graph.rank_count());
         return vec![(":all-ranks".to_owned(), Role::Key), (all, Role::Dim)];
@@ -376,26 +390,7 @@ fn chosen(app: &App, work: &Workspace) -> Vec<(String, Role)> {
     if work.tables.immovable(work.loaded.graph.ranks.len()).is_some() {
         return vec![("a job of several ranks with tables on single ranks shows them here".to_owned(), Role::Dim)];
     }
-    let list = if work.table.is_other { "tables" } else { "plans" };
-    let keys: [(&[&str], &str); 8] = [
-        (&["table-before", "table-after"], "move"),
-        (&["cut-columns"], "columns"),
-        (&["cut-rows"], "rows"),
-        (&["copy-table"], "copies"),
-        (&["whole-table"], "whole"),
-        (&["host-table"], "host"),
-        (&["best"], "search"),
-        (&["plans"], list),
-    ];
-    let mut pieces = Vec::new();
-    for (commands, what) in keys {
-        let key = |command: &&str| app.keymap.keys_of(command, Some(Pane::Tables)).into_iter().next();
-        let keys: Vec<String> = commands.iter().filter_map(key).collect();
-        pieces.push((format!("{} ", keys.join(" ")), Role::Key));
-        pieces.push((format!("{what}  "), Role::Dim));
-    }
-    pieces.extend(last_move(work));
-    pieces
+    last_move(work)
 }
 
 /// What the last step that moved tables reports.

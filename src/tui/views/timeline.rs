@@ -67,6 +67,15 @@ impl View for Timeline {
         timeline::tracks::render(&work.tracks(), &work.timeline, &mut below);
     }
 
+    fn keys(&self, work: &Workspace) -> Vec<(&'static str, String)> {
+        let keys = match (work.timeline.marks.len() % 2, work.timeline.selected) {
+            (1, _) => &PENDING[..],
+            (_, Some(_)) => &CHOSEN[..],
+            (_, None) => &KEYS[..],
+        };
+        keys.iter().map(|&(key, what)| (key, what.to_owned())).collect()
+    }
+
     fn title(&self, work: &Workspace) -> Option<String> {
         work.timeline.selected.map(|item| describe(work.scene(), item, None).0)
     }
@@ -165,7 +174,7 @@ fn cause_of_idle(work: &Workspace) -> Option<String> {
 }
 
 /// What keys do, while nothing is chosen.
-const KEYS: [(&str, &str); 8] = [
+const KEYS: [(&str, &str); 7] = [
     ("←↑↓→", "choose an event"),
     ("w s", "zoom"),
     ("a d", "pan"),
@@ -173,8 +182,23 @@ const KEYS: [(&str, &str); 8] = [
     ("[ ]", "family"),
     ("space", "mark"),
     ("/", "find"),
-    ("W", "why"),
 ];
+
+/// What keys do to the chosen event.
+const CHOSEN: [(&str, &str); 8] = [
+    ("enter", "launch or kernel"),
+    ("E", "what it is"),
+    ("f", "fit"),
+    ("< >", "alike"),
+    ("H", "hide family"),
+    ("space", "mark"),
+    ("v", "measured, simulated"),
+    ("/", "find"),
+];
+
+/// What can follow a mark.
+const PENDING: [(&str, &str); 4] =
+    [("←→", "go on"), ("space", "mark the other end, or take the mark away"), ("'", "name it"), ("/", "find")];
 
 /// What is between the last two marks, in one line.
 fn range(work: &Workspace) -> Option<String> {
@@ -194,14 +218,14 @@ fn range(work: &Workspace) -> Option<String> {
     Some(format!("range of {length}{busy}"))
 }
 
-/// What to press, what is between the marks, and what the colours mean.
+/// What is between the marks, and what the colours mean.
 fn guide(work: &Workspace, canvas: &mut Canvas<'_>) {
     let below = match range(work) {
         Some(text) => {
             canvas.line(1, 0, &[(text.as_str(), Role::Text), ("   z", Role::Key), (" zooms to it", Role::Dim)]);
             1
         }
-        None => pane::hints(&KEYS, 0, canvas),
+        None => 0,
     };
     for (paint, x, y) in legend(work, canvas.width()) {
         let ink = canvas.theme().ink(paint);
@@ -240,8 +264,11 @@ fn legend(work: &Workspace, width: u16) -> Vec<(Paint, u16, u16)> {
 
 /// The family that is named at a cell of the details, where those are the guide.
 pub fn legend_at(work: &Workspace, area: Rect, (x, y): (u16, u16)) -> Option<Paint> {
+    if !area.contains((x, y).into()) {
+        return None;
+    }
     let is_guide = work.timeline.selected.is_none() && cause_of_idle(work).is_none();
-    let below = if range(work).is_some() { 1 } else { pane::hint_rows(&KEYS, area.width) };
+    let below = u16::from(range(work).is_some());
     let (x, y) = (x - area.x, (y - area.y).checked_sub(below).filter(|_| is_guide)?);
     let named = legend(work, area.width);
     let at = named

@@ -16,8 +16,8 @@ use crate::tui::runner::Finding;
 use crate::tui::table::{self, Table};
 use crate::tui::workspace::Workspace;
 
+use super::ALL;
 use super::why::Line;
-use super::{ALL, pane};
 
 /// Something that is shown in the middle of the screen. Its state, where it has any, is kept in the trace's workspace.
 pub trait View: fmt::Debug + Sync {
@@ -79,10 +79,8 @@ pub trait View: fmt::Debug + Sync {
         vec![("enter", "shows the row on the timeline".to_owned())]
     }
 
-    /// Draws what there is to say about what is chosen.
-    fn details(&self, _app: &App, work: &Workspace, canvas: &mut Canvas<'_>) {
-        pane::keys(&self.keys(work), None, canvas);
-    }
+    /// Draws what there is to say about what is chosen, below its keys.
+    fn details(&self, _app: &App, _work: &Workspace, _canvas: &mut Canvas<'_>) {}
 
     /// Why what is chosen in it is what it is.
     fn why(&self, work: &Workspace, lines: &mut Vec<Line>);

@@ -12,8 +12,15 @@ pub struct History {
     future: Vec<Arc<Scenario>>,
     /// What is being dragged: further changes of the same thing replace the current scenario.
     dragged: Option<String>,
+    /// What was undone and then overtaken by another edit, oldest first.
+    set_aside: Vec<Arc<Scenario>>,
+    /// How many of them only what is dragged overtook: they come back with it.
+    overtaken: usize,
     revision: u64,
 }
+
+/// Scenarios that are kept beside the line of edits, at most.
+const MOST_SET_ASIDE: usize = 100;
 
 impl Default for History {
     fn default() -> Self {
@@ -24,7 +31,15 @@ impl Default for History {
 impl History {
     /// Starts at `scenario`, with nothing to undo.
     pub fn new(scenario: Scenario) -> Self {
-        Self { past: Vec::new(), now: Arc::new(scenario), future: Vec::new(), dragged: None, revision: 0 }
+        Self {
+            past: Vec::new(),
+            now: Arc::new(scenario),
+            future: Vec::new(),
+            dragged: None,
+            set_aside: Vec::new(),
+            overtaken: 0,
+            revision: 0,
+        }
     }
 
     /// The scenario in force.
@@ -69,7 +84,11 @@ impl History {
         if !continues && *self.now == scenario {
             return;
         }
+        let undone = self.future.len();
         self.replace(scenario, !continues);
+        if !continues {
+            self.overtaken = undone - self.future.len();
+        }
         self.dragged = Some(what.to_owned());
     }
 
@@ -82,6 +101,8 @@ impl History {
     pub fn cancel(&mut self) -> bool {
         let Some(before) = self.dragged.take().and_then(|_| self.past.pop()) else { return false };
         self.now = before;
+        let kept = self.set_aside.len().saturating_sub(self.overtaken);
+        self.future = self.set_aside.drain(kept..).rev().collect();
         self.moved()
     }
 
@@ -98,7 +119,9 @@ impl History {
         if is_edit {
             self.past.push(before);
         }
-        self.future.clear();
+        self.set_aside.extend(self.future.drain(..).rev());
+        let over = self.set_aside.len().saturating_sub(MOST_SET_ASIDE);
+        self.set_aside.drain(..over);
         self.revision += 1;
     }
 
@@ -114,6 +137,39 @@ impl History {
         let Some(after) = self.future.pop() else { return false };
         self.past.push(std::mem::replace(&mut self.now, after));
         self.moved()
+    }
+
+    /// All scenarios that can be gone to: those that undoing leads to, oldest first, the one in force, those that redoing
+    /// leads to, and those that were undone and then overtaken by another edit.
+    pub fn states(&self) -> impl ExactSizeIterator<Item = &Arc<Scenario>> {
+        let all: Vec<&Arc<Scenario>> =
+            self.past.iter().chain([&self.now]).chain(self.future.iter().rev()).chain(&self.set_aside).collect();
+        all.into_iter()
+    }
+
+    /// The place of the one in force among [`states`](Self::states).
+    pub fn place(&self) -> usize {
+        self.past.len()
+    }
+
+    /// How many of [`states`](Self::states) undoing and redoing lead to.
+    pub fn line(&self) -> usize {
+        self.past.len() + 1 + self.future.len()
+    }
+
+    /// Goes to one of [`states`](Self::states); what was set aside comes back as an edit. False when there is no such.
+    pub fn go_to(&mut self, place: usize) -> bool {
+        if let Some(scenario) = place.checked_sub(self.line()).and_then(|at| self.set_aside.get(at)) {
+            let scenario = Scenario::clone(scenario);
+            self.push(scenario);
+            return true;
+        }
+        if place >= self.line() {
+            return false;
+        }
+        while place < self.place() && self.undo() {}
+        while place > self.place() && self.redo() {}
+        true
     }
 
     fn moved(&mut self) -> bool {
@@ -201,6 +257,34 @@ mod tests {
         history.undo();
         history.append(parse_step("scale kind=memcpy x0.5").unwrap());
         assert!(!history.redo());
+        assert_eq!(lines(&history), ["scale kind=kernel x2", "scale kind=memcpy x0.5"]);
+    }
+
+    #[test]
+    fn a_drag_that_is_taken_back_leaves_what_was_undone() {
+        let mut history = History::default();
+        history.append(parse_step("remove kind=memset").unwrap());
+        history.undo();
+        history.drag("scale", scenario(&["scale kind=kernel x2"]));
+        history.drag("scale", scenario(&["scale kind=kernel x3"]));
+        assert!(history.cancel() && history.redo());
+        assert_eq!(lines(&history), ["remove kind=memset"]);
+    }
+
+    #[test]
+    fn what_another_edit_overtook_can_be_gone_back_to() {
+        let mut history = History::default();
+        history.append(parse_step("scale kind=kernel x2").unwrap());
+        history.append(parse_step("remove kind=memset").unwrap());
+        assert!(history.go_to(0) && lines(&history).is_empty());
+        assert!(history.go_to(2) && lines(&history).len() == 2, "forward again, nothing lost");
+        history.undo();
+        history.append(parse_step("scale kind=memcpy x0.5").unwrap());
+        let counts: Vec<usize> = history.states().map(|scenario| scenario.steps.len()).collect();
+        assert_eq!((counts, history.place(), history.line()), (vec![0, 1, 2, 2], 2, 3));
+        assert!(history.go_to(3) && !history.go_to(9));
+        assert_eq!(lines(&history), ["scale kind=kernel x2", "remove kind=memset"]);
+        assert!(history.undo());
         assert_eq!(lines(&history), ["scale kind=kernel x2", "scale kind=memcpy x0.5"]);
     }
 

@@ -5,6 +5,7 @@
 pub mod base;
 mod batch;
 pub mod context;
+pub mod difference;
 pub mod draft;
 mod effect;
 pub mod file;
@@ -33,6 +34,7 @@ mod work_classes;
 pub use base::Base;
 pub use batch::BatchScaling;
 pub use context::{Context, ContextError, Databases, RankDevice};
+pub use difference::difference;
 pub use draft::{Added, AddedId, Combine, Draft, Node, Recomputed, SharedStates, Source};
 pub use effect::{Effect, EffectKind};
 pub use file::{FileError, Fit, SavedScenario};

@@ -19,6 +19,7 @@ use crate::tui::workspace::Workspace;
 use super::why::Line;
 use super::{Timeline, View, pane, show};
 
+pub use rows::{BAR, NOTABLE, bar as time_bar};
 pub use state::Among;
 use state::{BoardLine, BoardState};
 
@@ -132,13 +133,8 @@ impl View for WhatIf {
     }
 
     fn details(&self, _app: &App, work: &Workspace, canvas: &mut Canvas<'_>) {
-        let remark = state(work).and_then(|board| board.row(work.table.cursor)).map(|row| rows::remark(&row.trial));
-        let keys = self.keys(work);
-        let keys: Vec<_> = keys.iter().map(|(key, what)| (*key, what.as_str())).collect();
-        let below = pane::hints(&keys, 0, canvas);
-        if let Some(text) = remark {
-            let (width, height) = (canvas.width(), canvas.height().saturating_sub(below));
-            pane::flowing(&text, Role::Text, &mut canvas.part(0, below, width, height));
+        if let Some(row) = state(work).and_then(|board| board.row(work.table.cursor)) {
+            pane::flowing(&rows::remark(&row.trial), Role::Text, canvas);
         }
     }
 
@@ -220,7 +216,7 @@ impl View for WhatIf {
         let work = app.workspace_mut()?;
         let is_typing = state(work).is_some_and(|board| !board.typed.is_empty());
         match key.code {
-            KeyCode::Char(':' | '?') if !is_typing => None,
+            KeyCode::Char(':' | '?' | '/') if !is_typing => None,
             // The key that opened it, and a blank between words.
             KeyCode::Char(' ') => None,
             KeyCode::Char(letter) => Some(Ok(work.type_on_board(|typed| typed.push(letter)))),

@@ -1,6 +1,6 @@
 //! The rows of the board, and the kernels that the chosen edit changes.
 
-use crate::session::Trial;
+use crate::session::{ErrorBand, Trial};
 use crate::tui::canvas::Canvas;
 use crate::tui::table::{self, Column, Open, Table, TableRow, TableState, name, value};
 use crate::tui::theme::Role;
@@ -14,9 +14,9 @@ use retime_core::units::{DurNs, Percent};
 use super::state::{Among, BoardLine, BoardRow, BoardState};
 
 /// Columns of the bar of time.
-const BAR: u16 = 8;
+pub const BAR: u16 = 8;
 /// A share of the device's time that is not modelled below this is not worth a word.
-const NOTABLE: f64 = 0.005;
+pub const NOTABLE: f64 = 0.005;
 
 fn column(title: &'static str, width: u16, is_number: bool, from_width: u16) -> Column {
     Column { title, width, is_number, from_width }
@@ -120,7 +120,7 @@ impl Rows<'_> {
         values.extend([
             value(trial.steady_ns.to_string(), role(Role::Text)),
             value(signed_percent(change), role(better)),
-            value(bar(trial), role(better)),
+            value(bar(trial.ratio, trial.steady_ns, trial.band), role(better)),
             value(memory, role(if fits { Role::Text } else { Role::Bad })),
             value(left, role(Role::Warn)),
             value(most, role(Role::Dim)),
@@ -149,11 +149,11 @@ impl Rows<'_> {
 }
 
 /// Time per sample as a bar to the near end of the band, lighter to the far end; half of it is the time as it is.
-fn bar(trial: &Trial) -> String {
+pub fn bar(ratio: f64, steady_ns: DurNs, band: ErrorBand) -> String {
     let width = f64::from(BAR);
-    let of_ratio = trial.ratio / trial.steady_ns.0.max(1) as f64;
+    let of_ratio = ratio / steady_ns.0.max(1) as f64;
     let cells = |time: DurNs| (time.0 as f64 * of_ratio * width / 2.0).round().clamp(0.0, width) as usize;
-    let (low, high) = (cells(trial.band.low_ns).max(1), cells(trial.band.high_ns));
+    let (low, high) = (cells(band.low_ns).max(1), cells(band.high_ns));
     format!("{}{}", "█".repeat(low), "░".repeat(high.saturating_sub(low)))
 }
 

@@ -397,6 +397,11 @@ impl Workspace {
         self.preview_board()
     }
 
+    /// What is typed and chosen on the board.
+    pub fn place_on_board(&self) -> (String, Option<String>) {
+        self.states.get::<BoardState>().map(|board| (board.typed.clone(), board.chosen.clone())).unwrap_or_default()
+    }
+
     /// Whether an edit of the board says what is so already.
     pub fn is_present(&self, board: &BoardState, line: &str) -> bool {
         let in_force = || board.base.steps.iter().filter(|step| step.enabled);

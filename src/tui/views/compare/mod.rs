@@ -66,6 +66,11 @@ impl View for Compare {
         render(work, &rows(work, canvas.width(), canvas.height()), canvas);
     }
 
+    fn keys(&self, _work: &Workspace) -> Vec<(&'static str, String)> {
+        let keys = [("enter", "puts it in force"), ("r", "reference"), ("v", "rows"), ("a", "keeps the steps")];
+        keys.map(|(key, what)| (key, what.to_owned())).to_vec()
+    }
+
     fn details(&self, _app: &App, work: &Workspace, canvas: &mut Canvas<'_>) {
         pane::flow(&account::chosen(work), canvas);
     }
@@ -286,7 +291,7 @@ fn summary(plan: &Plan<'_>) -> Vec<(String, Role)> {
         ("v", what),
         ("c", state.measure().name()),
         ("s", order),
-        ("n", " keep"),
+        ("a", " keep"),
     ] {
         pieces.push((key.to_owned(), Role::Key));
         let text = if text.starts_with(' ') { text.to_owned() } else { format!(" {text} · ") };
@@ -339,7 +344,7 @@ fn alone(work: &Workspace, canvas: &mut Canvas<'_>) {
     let lines: [&[(&str, Role)]; 5] = [
         &[("nothing to compare with the base yet", Role::Warn)],
         &[("b g t", Role::Key), ("            make an edit: it comes beside the base", Role::Dim)],
-        &[("n", Role::Key), ("                keep the steps under a name, and go on from there", Role::Dim)],
+        &[("a", Role::Key), ("                keep the steps under a name, and go on from there", Role::Dim)],
         &[(":compare TRACE", Role::Key), ("   another trace, as measured", Role::Dim)],
         &[(":compare FILE.toml", Role::Key), (" a scenario from a file", Role::Dim)],
     ];

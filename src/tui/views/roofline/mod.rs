@@ -73,6 +73,11 @@ impl View for Roofline {
         details(work).map(|(name, _)| name)
     }
 
+    fn keys(&self, _work: &Workspace) -> Vec<(&'static str, String)> {
+        let keys = [("← →", "point"), ("r", "roof"), ("+ −", "move it"), ("enter", "try it"), ("o", "on the timeline")];
+        keys.map(|(key, what)| (key, what.to_owned())).to_vec()
+    }
+
     fn details(&self, _app: &App, work: &Workspace, canvas: &mut Canvas<'_>) {
         pane::labelled(&details(work).map(|(_, details)| details).unwrap_or_default(), canvas);
     }

@@ -294,7 +294,7 @@ impl<'a> Timeline<'a> {
             sequence_in_group: sequence(shown.kind).filter(|_| collective.is_some()),
             ..Args::default()
         };
-        Event::complete(category, shown.name.into(), self.process(lane), start, end, args)
+        Event::complete(category, shown.name.into(), self.process(lane), start, end, args).on_whole_micros()
     }
 
     /// When the rank of a collective's member is there: its kernel runs from then on, waiting for the others.

@@ -112,6 +112,20 @@ impl<'a> Event<'a> {
         Self { ph, cat: "critical_path", name, pid, tid, ts: at, dur: None, id: Some(id), bp, args: None }
     }
 
+    /// Puts an event that contains no whole microsecond on the next one; its own start goes along in its arguments.
+    ///
+    /// Tools that round starts up and ends down (HolisticTraceAnalysis does) would give it a negative length.
+    pub fn on_whole_micros(mut self) -> Self {
+        const MICROS: i64 = 1_000;
+        let (start, end) = (self.ts.0, self.ts.0 + self.dur.unwrap_or_default().0);
+        let next = start + (-start).rem_euclid(MICROS);
+        if next > start && next >= end {
+            self.args.get_or_insert_default().start = Some(self.ts);
+            self.ts = TimeNs(next);
+        }
+        self
+    }
+
     /// Lets it last until `end`, if that is later.
     pub fn extend_to(&mut self, end: TimeNs) {
         let until = TimeNs(end.since(self.ts).0);
@@ -154,6 +168,9 @@ pub struct Args {
     pub element: Option<&'static str>,
     #[serde(rename = "Seq", skip_serializing_if = "Option::is_none")]
     pub sequence_in_group: Option<u64>,
+    /// Where the event itself is written elsewhere.
+    #[serde(rename = "retime start", serialize_with = "optional_micros", skip_serializing_if = "Option::is_none")]
+    pub start: Option<TimeNs>,
     #[serde(rename = "Source", skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
 }

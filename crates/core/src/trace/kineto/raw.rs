@@ -228,6 +228,8 @@ impl Key {
             b"Total Allocated" => Self::TotalAllocated,
             b"kernel" => Self::Launched,
             b"name" => Self::MetadataName,
+            // Of an event that an export put elsewhere, the start that it has.
+            b"retime start" => Self::Start,
             _ => return None,
         })
     }

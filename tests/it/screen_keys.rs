@@ -1,0 +1,180 @@
+//! Keys that mean the same in every pane: searching, hints, undoing.
+#![cfg(feature = "tui")]
+
+use ratatui::style::Modifier;
+use retime::tui::ScriptedScreen;
+
+use crate::screen_samples::{open, text};
+
+/// What opens each pane.
+const PANES: [&str; 12] = ["", "2", "3", "4", "5", "6", "8", "9", "R", "t", "g", "<tab>"];
+
+fn play(screen: &mut ScriptedScreen, keys: &str) {
+    screen.press(keys).unwrap();
+    screen.settle();
+}
+
+fn assert_shows(screen: &ScriptedScreen, wanted: &str) {
+    assert!(text(screen).contains(wanted), "no {wanted:?} in\n{}", text(screen));
+}
+
+/// What is drawn reversed, line by line.
+fn reversed(screen: &ScriptedScreen) -> Vec<String> {
+    let buffer = screen.draw();
+    let line = |y: u16| {
+        let cells = (0..buffer.area.width).map(|x| &buffer[(x, y)]);
+        cells.filter(|cell| cell.modifier.contains(Modifier::REVERSED)).map(|cell| cell.symbol()).collect::<String>()
+    };
+    (0..buffer.area.height).map(line).filter(|line| !line.is_empty()).collect()
+}
+
+#[test]
+fn no_letter_typed_into_a_search_executes_a_command_and_esc_leaves_all_as_it_was() {
+    for pane in PANES {
+        let mut screen = open("vgg13-train-h100", (120, 40), &["scale kind=kernel x0.5"]);
+        play(&mut screen, pane);
+        let before = text(&screen);
+        play(&mut screen, "/");
+        for letter in (' '..='~').filter(|&letter| letter != '<') {
+            play(&mut screen, &letter.to_string());
+            assert!(text(&screen).contains("esc goes back"), "{letter:?} in {pane:?} closes the search");
+            assert!(!screen.has_quit);
+        }
+        play(&mut screen, "<esc>");
+        assert_eq!(text(&screen), before, "pane {pane:?}");
+    }
+}
+
+#[test]
+fn a_search_goes_to_the_first_hit_as_it_is_typed_marks_all_and_goes_on_with_n() {
+    let mut screen = open("vgg13-train-h100", (120, 40), &[]);
+    play(&mut screen, "4/poo");
+    assert_shows(&screen, "1 of ");
+    assert!(reversed(&screen).iter().filter(|line| line.contains("poo")).count() > 1, "{:?}", reversed(&screen));
+    let chosen = |screen: &ScriptedScreen| {
+        let shown = text(screen);
+        shown.lines().find(|line| line.starts_with('▸')).map(str::to_owned)
+    };
+    let first = chosen(&screen);
+    assert!(first.as_ref().is_some_and(|line| line.contains("pool")), "{first:?}");
+    play(&mut screen, "<enter>n");
+    let second = chosen(&screen);
+    assert!(second != first && second.as_ref().is_some_and(|line| line.contains("pool")), "{second:?}");
+    assert_shows(&screen, "2 of ");
+    play(&mut screen, "N");
+    assert_eq!(chosen(&screen), first);
+    play(&mut screen, "/nothing has this name<enter>");
+    assert_shows(&screen, "no row shown has");
+}
+
+#[test]
+fn a_search_on_the_timeline_marks_bars_and_a_selector_narrows_rows() {
+    let mut screen = open("vgg13-train-h100", (120, 40), &[]);
+    assert!(!text(&screen).contains('●'));
+    play(&mut screen, "/max_pool_backward");
+    assert!(text(&screen).contains('●') && text(&screen).contains("1 of 5"), "{}", text(&screen));
+    play(&mut screen, "<esc>");
+    assert!(!text(&screen).contains('●'));
+    play(&mut screen, "2/family=pooling");
+    assert_shows(&screen, "enter narrows the rows to it");
+    play(&mut screen, "<enter>");
+    assert_shows(&screen, "only family=pooling");
+    play(&mut screen, "/<enter>");
+    assert!(!text(&screen).contains("only family=pooling"));
+}
+
+#[test]
+fn steps_and_board_are_searched_too() {
+    let mut screen = open("vgg13-train-h100", (120, 40), &["scale kind=kernel x0.5", "mixed-precision bf16"]);
+    play(&mut screen, "<tab>/bf16<enter>");
+    assert_shows(&screen, "▸2 mixed-precision");
+    play(&mut screen, "<tab>t/swap gpu h2");
+    assert_shows(&screen, "swap-gpu H200");
+    assert!(!text(&screen).contains("resize-batch 64"), "{}", text(&screen));
+}
+
+#[test]
+fn hints_stay_whatever_is_chosen_or_said_and_do_what_they_say_when_clicked() {
+    for size in [(80, 24), (120, 40), (200, 60)] {
+        for pane in PANES {
+            let mut screen = open("vgg13-train-h100", size, &[]);
+            play(&mut screen, pane);
+            for keys in ["", "<down><right>", "f", ":nonsense that fails because it is no command<enter><esc>"] {
+                play(&mut screen, keys);
+                let shown = text(&screen);
+                let hints =
+                    ["/ find", "enter ", "type to filter", "choose a step", "moves along", "another knob", "< > move"];
+                let has_hint = hints.iter().any(|hint| shown.contains(hint)) || shown.contains("← → point");
+                assert!(has_hint, "{pane:?} {keys:?} {size:?}\n{shown}");
+            }
+        }
+    }
+    let mut screen = open("vgg13-train-h100", (120, 40), &[]);
+    let at = |screen: &ScriptedScreen, wanted: &str| {
+        let shown = text(screen);
+        let (y, line) = shown.lines().enumerate().find(|(_, line)| line.contains(wanted)).unwrap();
+        (line[..line.find(wanted).unwrap()].chars().count(), y)
+    };
+    let (x, y) = at(&screen, "/ find");
+    play(&mut screen, &format!("<click:{x},{y}>"));
+    assert_shows(&screen, "esc goes back");
+    play(&mut screen, "<esc>");
+    let (x, y) = at(&screen, "g swap the GPU");
+    play(&mut screen, &format!("<click:{x},{y}>"));
+    assert_shows(&screen, "16-bit TF/s");
+}
+
+#[test]
+fn undo_says_what_it_undid_and_the_list_of_edits_leads_back_to_any() {
+    let mut screen = open("vgg13-train-h100", (120, 40), &[]);
+    for line in ["scale kind=kernel x0.5", "remove kind=memset"] {
+        play(&mut screen, &format!(":{line}<enter>"));
+    }
+    play(&mut screen, "u");
+    assert_shows(&screen, "undone: added remove kind=memset · 1 step in force");
+    play(&mut screen, "<C-r>");
+    assert_shows(&screen, "redone: added remove kind=memset · 2 steps in force");
+    play(&mut screen, "u:scale kind=memcpy x0.5<enter>Z");
+    for shown in
+        ["1 as it was opened", "2 added scale kind=kernel x0.5", "3 added scale kind=memcpy x0.5", "4 set aside"]
+    {
+        assert_shows(&screen, shown);
+    }
+    play(&mut screen, "<down><enter>");
+    assert_shows(&screen, "gone to · 2 steps in force");
+    assert_shows(&screen, "2 remove kind=memset");
+}
+
+#[test]
+fn what_is_looked_at_is_written_as_it_is_shown() {
+    let folder = tempfile::tempdir().unwrap();
+    let read = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap();
+    let mut screen = open("vgg13-train-h100", (120, 40), &["scale family=pooling x0.5"]);
+    let write = |screen: &mut ScriptedScreen, name: &str| {
+        play(screen, &format!("X{}<enter>", folder.path().join(name).display()));
+        assert_shows(screen, "wrote ");
+    };
+    play(&mut screen, "4v/family=pooling<enter>");
+    let first = text(&screen).lines().find(|line| line.starts_with('▸')).unwrap().to_owned();
+    let name = first.split_whitespace().nth(1).unwrap().to_owned();
+    write(&mut screen, "rows.csv");
+    let csv = read("rows.csv");
+    assert!(csv.lines().nth(1).unwrap().contains(&name), "{first}\n{csv}");
+    assert!(!csv.contains("conv"), "narrowed rows only: {csv}");
+    write(&mut screen, "rows.json");
+    let json: serde_json::Value = serde_json::from_str(&read("rows.json")).unwrap();
+    assert_eq!((json["view"].as_str(), json["only"].as_str()), (Some("operators"), Some("family=pooling")));
+    assert_eq!(json["steps"][0], "scale family=pooling x0.5");
+    assert!(json["edited_ns"].as_i64().unwrap() < json["measured_ns"].as_i64().unwrap());
+    assert_eq!(json["rows"].as_array().unwrap().len(), csv.lines().count() - 1);
+    write(&mut screen, "rows.md");
+    assert!(read("rows.md").contains("; only family=pooling\n\n| "));
+    write(&mut screen, "screen.txt");
+    assert!(read("screen.txt").contains(first.trim_end()));
+    write(&mut screen, "screen.svg");
+    let svg = read("screen.svg");
+    assert!(svg.starts_with("<svg") && svg.contains(&name) && svg.len() < 100_000, "{}", svg.len());
+    play(&mut screen, "1");
+    write(&mut screen, "trace.json");
+    assert!(read("trace.json").contains("traceEvents"));
+}

@@ -1,9 +1,10 @@
 //! Edits of attributes come to the same in any order, and structural edits among them nearly so, or say what they did not reach.
 
+use retime::session::Outcome;
 use retime_core::scenario::Prefix;
 
 use super::Violation;
-use super::subject::{NOTHING, Subject, says_so, time};
+use super::subject::{NOTHING, Subject, says_so, says_what_it_selects, time};
 
 pub const LAWS: &[&str] = &[ATTRIBUTES, STRUCTURE];
 
@@ -76,7 +77,8 @@ pub fn violation(subject: &Subject, lines: &[String], (first, second): (usize, u
     let (law, tolerance) = if are_attributes { (ATTRIBUTES, 0.001) } else { (STRUCTURE, 0.01) };
     let gap = (time(&ab) - time(&ba)).abs();
     let is_same = gap <= NOTHING || gap <= tolerance * time(&ab).min(time(&ba));
-    if is_same || says_so(&ab, gap) || says_so(&ba, gap) {
+    let is_told = |both: &Outcome| says_so(both, gap) || (!are_attributes && says_what_it_selects(both));
+    if is_same || is_told(&ab) || is_told(&ba) {
         return None;
     }
     let edit = format!("{}; {}", lines[first], lines[second]);

@@ -98,6 +98,11 @@ pub fn says_so(outcome: &Outcome, gap: f64) -> bool {
     kept as f64 >= gap && kept > 0
 }
 
+/// Whether a step says that it selects what an earlier one added, or would have selected what that took out.
+pub fn says_what_it_selects(outcome: &Outcome) -> bool {
+    outcome.steps.iter().flat_map(|step| &step.effects).any(|told| told.text.contains("steps before it"))
+}
+
 fn file_of(loaded: &Loaded) -> String {
     let trace = loaded.job.ranks.first().and_then(|rank| rank.trace.as_ref());
     let file = trace.and_then(|trace| trace.path.file_name());

@@ -16,7 +16,7 @@ use super::memory;
 use super::selector::Selector;
 use super::step::Scenario;
 use super::tables::TablePlacement;
-use super::transform::{StepReport, kept};
+use super::transform::{Stage, StepReport, kept};
 use crate::memory::JobMemory;
 use crate::sim::Cycle;
 use crate::units::DurNs;
@@ -130,33 +130,65 @@ impl Resolved {
 pub struct Prefix<'b> {
     draft: Draft<'b>,
     reports: Vec<StepReport>,
+    /// Steps of a later stage, with their places: applied after all others.
+    later: Vec<(usize, super::Step)>,
     /// What earlier edits multiply, whenever it comes in.
     multiples: Vec<(Selector, f64)>,
 }
 
 impl<'b> Prefix<'b> {
-    /// Applies the enabled ones of `steps` in order.
+    /// Applies the enabled ones of `steps` in order, but for those of a later stage, which wait for the rest.
     pub fn of(base: &'b Base, steps: &[super::Step], context: &'b Context) -> Self {
         let reports = Vec::with_capacity(steps.len());
-        let mut prefix = Self { draft: Draft::new(base, context), reports, multiples: Vec::new() };
-        prefix.apply(steps);
+        let mut prefix = Self { draft: Draft::new(base, context), reports, later: Vec::new(), multiples: Vec::new() };
+        prefix.take(steps);
         prefix
     }
 
-    fn apply(&mut self, steps: &[super::Step]) {
-        let context = self.draft.context();
+    fn take(&mut self, steps: &[super::Step]) {
         for step in steps {
-            let mut report = StepReport::default();
-            if step.enabled {
-                let before = self.draft.added().len();
-                report = step.transform.apply(&mut self.draft, context);
-                report.complete();
-                self.multiply_added(before);
-                let multiple = step.transform.multiple();
-                self.multiples.extend(multiple.map(|(selector, factor)| (selector.clone(), factor)));
+            let place = self.reports.len();
+            self.reports.push(StepReport::default());
+            if step.enabled && step.transform.stage() == Stage::Work {
+                self.apply(place, step);
+            } else if step.enabled {
+                self.later.push((place, step.clone()));
             }
-            self.reports.push(report);
         }
+    }
+
+    fn apply(&mut self, place: usize, step: &super::Step) {
+        let before = self.draft.added().len();
+        let earlier = self.changed_selection(step);
+        let context = self.draft.context();
+        let mut report = step.transform.apply(&mut self.draft, context);
+        report.complete();
+        report.effects.extend(earlier);
+        self.multiply_added(before);
+        let multiple = step.transform.multiple();
+        self.multiples.extend(multiple.map(|(selector, factor)| (selector.clone(), factor)));
+        self.reports[place] = report;
+    }
+
+    /// What earlier edits added to the tasks that `step` selects, and took out of them: in another order it would mean others.
+    fn changed_selection(&self, step: &super::Step) -> Option<Effect> {
+        let (mut added, mut gone) = (0, 0);
+        for selector in step.selectors() {
+            if !self.draft.added().is_empty() {
+                let chosen = selector.select_all(&self.draft);
+                added += chosen.iter().filter(|node| matches!(node, Node::Added(_))).count();
+            }
+            if self.draft.removed().next().is_some() {
+                gone += selector.select(self.draft.base()).iter().filter(|&&node| self.draft.is_removed(node)).count();
+            }
+        }
+        let said = match (added, gone) {
+            (0, 0) => return None,
+            (_, 0) => format!("{added} of the tasks that it selects were added by steps before it"),
+            (0, _) => format!("{gone} of the tasks that it would select were taken out by steps before it"),
+            _ => format!("steps before it added {added} of the tasks that it selects, and took out {gone}"),
+        };
+        Some(Effect::note(said))
     }
 
     /// Multiplies the time of tasks that the last edit added, from number `first` on, as earlier edits asked. Those that repeat
@@ -181,12 +213,17 @@ impl<'b> Prefix<'b> {
     /// Goes on with the rest of `steps`, which begin with those applied.
     pub fn resolve(mut self, steps: &[super::Step]) -> Resolved {
         let applied = self.reports.len();
-        self.apply(&steps[applied.min(steps.len())..]);
+        self.take(&steps[applied.min(steps.len())..]);
+        let mut later = std::mem::take(&mut self.later);
+        later.sort_by_key(|(_, step)| step.transform.stage());
+        for (place, step) in later {
+            self.apply(place, &step);
+        }
         finish(self.draft, self.reports)
     }
 }
 
-/// Applies the enabled steps of `scenario` in order.
+/// Applies the enabled steps of `scenario`, stage by stage, in order within each.
 ///
 /// Without any the timed graph is the base's own.
 ///

@@ -11,11 +11,31 @@ use super::draft::Draft;
 use super::effect::{Effect, EffectKind};
 use super::selector::Selector;
 
+/// When an edit is applied: those of an earlier stage first, within a stage in the order of the steps. What repeats or launches work
+/// means the work as all other edits leave it, wherever it stands among them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Stage {
+    /// What runs, on what, and in which order.
+    #[default]
+    Work,
+    /// What runs again for the backward pass.
+    Recompute,
+    /// How often forward and backward pass run.
+    Batches,
+    /// How it is launched.
+    Launch,
+}
+
 /// An edit of a graph. Pure: the same draft and context give the same result.
 pub trait Transform: Debug + Send + Sync {
     /// Whether it means one of two ranks and not the other for another reason than its selectors.
     fn tells_apart(&self) -> bool {
         false
+    }
+
+    /// When it is applied.
+    fn stage(&self) -> Stage {
+        Stage::Work
     }
 
     /// A multiple of the time of the selected tasks that holds for tasks which later edits add, too.

@@ -10,7 +10,7 @@ use crate::scenario::context::Context;
 use crate::scenario::draft::{AddedId, Draft, DraftEdge, Node, NodeSet, order_kind};
 use crate::scenario::effect::Effect;
 use crate::scenario::grammar::{Argument, Form, Grammar, Kind, Knob};
-use crate::scenario::transform::{StepReport, Transform};
+use crate::scenario::transform::{Stage, StepReport, Transform};
 use crate::units::{DurNs, TimeNs};
 
 use super::report::count;
@@ -41,6 +41,10 @@ pub(super) const EDIT: Grammar = Grammar {
 };
 
 impl Transform for Accumulate {
+    fn stage(&self) -> Stage {
+        Stage::Batches
+    }
+
     fn apply(&self, draft: &mut Draft<'_>, context: &Context) -> StepReport {
         if self.batches == 1 {
             return StepReport::already("one batch per step is what there is");

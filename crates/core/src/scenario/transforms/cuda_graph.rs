@@ -10,7 +10,7 @@ use crate::scenario::draft::{Draft, DraftEdge, Node, NodeSet};
 use crate::scenario::effect::Effect;
 use crate::scenario::grammar::{Argument, Form, Grammar};
 use crate::scenario::selector::Selector;
-use crate::scenario::transform::{StepReport, Transform};
+use crate::scenario::transform::{Stage, StepReport, Transform};
 use crate::units::DurNs;
 
 use super::report::count;
@@ -48,6 +48,10 @@ const DOUBT: f32 = 0.25;
 const ERROR: f32 = 0.5;
 
 impl Transform for CudaGraph {
+    fn stage(&self) -> Stage {
+        Stage::Launch
+    }
+
     fn apply(&self, draft: &mut Draft<'_>, _: &Context) -> StepReport {
         let groups = self.groups(draft);
         if groups.is_empty() {

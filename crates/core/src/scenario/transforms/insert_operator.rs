@@ -96,15 +96,19 @@ impl Transform for InsertOperator {
     }
 }
 
-/// The last device work of every selected operator, in order.
+/// The last device work of every selected operator, in order, and of each time that an edit repeats it.
 fn places(draft: &Draft<'_>, chosen: &[Node]) -> Vec<(OperatorId, Node)> {
-    let mut last: BTreeMap<OperatorId, Node> = BTreeMap::new();
+    let mut last: BTreeMap<(OperatorId, u32), Node> = BTreeMap::new();
+    let mut times: FxHashMap<Option<Node>, u32> = FxHashMap::default();
+    let origin = |node| std::iter::successors(Some(node), |&node| draft.repeated(node)).last();
     for &node in chosen.iter().filter(|&&node| draft.kind_of(node) == TaskKind::Kernel) {
         if let Some(operator) = draft.operator_of(node) {
-            last.insert(operator, node);
+            let time = times.entry(origin(node)).or_default();
+            last.insert((operator, *time), node);
+            *time += 1;
         }
     }
-    last.into_iter().collect()
+    last.into_iter().map(|((operator, _), node)| (operator, node)).collect()
 }
 
 fn places_of(draft: &Draft<'_>, selector: &Selector) -> Vec<(OperatorId, Node)> {

@@ -57,11 +57,12 @@ pub(super) fn launch(draft: &mut Draft<'_>, node: Node, side: Side, lane: LaneId
     let kernel = Node::Added(draft.add(added));
     let call = draft.own_call_of(node).filter(|&call| draft.kind_of(call) == TaskKind::Runtime && !draft.is_gone(call));
     let again = call.map(|call| {
-        let (again, takes) = (draft.copy(call, draft.lane_of(call), draft.beside(call)), draft.price_of(call));
+        // It takes what that call takes at any moment, so that edits of host time mean both in any order.
+        let again = draft.copy(call, draft.lane_of(call), draft.beside(call));
         if let Node::Added(id) = again
             && let Some(added) = draft.added_mut(id)
         {
-            (added.source, added.caller, added.price) = (Source::Given, of_call, takes.into());
+            (added.source, added.caller) = (Source::Given, of_call);
         }
         put(draft, call, side, again, DurNs::ZERO);
         draft.connect(again, kernel, launch);

@@ -117,18 +117,18 @@ impl<'d, 'b> Setting<'d, 'b> {
         let mut nodes: Vec<NodeId> = Vec::new();
         for stretch in own {
             nodes.clear();
-            nodes.extend(spans.nodes(stretch).iter().filter(|&&node| !self.draft.is_removed(node)));
+            nodes.extend(spans.nodes(stretch));
             let traced: DurNs = nodes.iter().map(|&node| graph.tasks[node].duration).sum();
-            let Some((time, is_named)) = self.look_up(stretch).filter(|_| !nodes.is_empty()) else {
+            let Some((time, is_named)) = self.look_up(stretch).filter(|_| self.is_left(&nodes)) else {
                 continue;
             };
             if !is_named {
                 self.pooled.count(graph.names.get(stretch.op), traced);
             }
-            self.share(&nodes, traced, time);
-            changed += nodes.len();
-            before += traced;
-            after += time.duration;
+            let set = self.share(&nodes, traced, time);
+            changed += set.0;
+            before += set.1;
+            after += set.2;
         }
         changed += if self.is_own { 0 } else { self.placed() };
         let summary = format!("{} {how}: {before} → {after} of host time", count(changed, "host task"));
@@ -156,17 +156,32 @@ impl<'d, 'b> Setting<'d, 'b> {
         found
     }
 
-    /// Divides `time` among the tasks of a stretch as the traced time was divided.
-    fn share(&mut self, nodes: &[NodeId], traced: DurNs, time: Prediction) {
+    /// Whether any of these tasks is still there.
+    fn is_left(&self, nodes: &[NodeId]) -> bool {
+        nodes.iter().any(|&node| !self.draft.is_removed(node))
+    }
+
+    /// Divides `time` among the tasks of a stretch as the traced time was divided; what was taken out keeps its share.
+    ///
+    /// # Returns
+    /// How many tasks take another time, and what they took and take.
+    fn share(&mut self, nodes: &[NodeId], traced: DurNs, time: Prediction) -> (usize, DurNs, DurNs) {
         let (mut reached, mut given) = (DurNs::ZERO, DurNs::ZERO);
+        let mut set = (0, DurNs::ZERO, DurNs::ZERO);
         for (index, &node) in nodes.iter().enumerate() {
-            reached += self.draft.graph().tasks[node].duration;
+            let own = self.draft.graph().tasks[node].duration;
+            reached += own;
             let is_last = index + 1 == nodes.len();
             let share = if traced.0 > 0 { reached.0 as f64 / traced.0 as f64 } else { 0.0 };
             let until = if is_last { time.duration } else { time.duration.scale(share) };
-            self.draft.set_duration(node, Prediction { duration: until - given, ..time });
+            let duration = until - given;
             given = until;
+            if !self.draft.is_removed(node) {
+                self.draft.set_duration(node, Prediction { duration, ..time });
+                set = (set.0 + 1, set.1 + own, set.2 + duration);
+            }
         }
+        set
     }
 
     /// Sets the host tasks that earlier steps placed.

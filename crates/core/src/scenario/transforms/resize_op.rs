@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use rustc_hash::FxHashMap;
+
 use crate::cost::operators::bare;
-use crate::graph::{Operand, Operands, OperatorId, Phase, RankPart, TaskKind};
+use crate::graph::{Operand, Operands, OperandsId, OperatorId, Phase, RankPart, TaskKind};
 use crate::memory::parameters::roles;
 use crate::scenario::context::Context;
 use crate::scenario::draft::{Draft, Node};
@@ -53,8 +55,13 @@ impl Transform for ResizeOp {
         operators.sort_unstable();
         operators.dedup();
         let mut changes = ArgumentChanges::default();
+        let mut ways: FxHashMap<Option<OperandsId>, u16> = FxHashMap::default();
         for &id in &operators {
-            changes.add(draft, (id, 0), |operands| self.resized(operands));
+            // Equal arguments may have been others before the batch changed.
+            let traced = draft.graph().operators[id.0 as usize].operands.filter(|_| draft.batch().is_some());
+            let next = ways.len() as u16;
+            let way = *ways.entry(traced).or_insert(next);
+            changes.add(draft, (id, way), |operands| self.resized(operands, BatchDims::of(draft, traced)));
         }
         if changes.operators().len() == 0 {
             let why = format!("no operator with a dimension of {} matches {}", self.old, self.selector);
@@ -100,25 +107,60 @@ fn grow_parameters(draft: &mut Draft<'_>, changed: &[OperatorId], before: &[i64]
 
 impl ResizeOp {
     /// The arguments with the dimension changed; `None` when none has it.
-    fn resized(&self, operands: &Operands) -> Option<Operands> {
+    fn resized(&self, operands: &Operands, batch: Option<BatchDims<'_>>) -> Option<Operands> {
         let mut found = false;
         let mut new = operands.clone();
+        let before = batch.map(|batch| batch.traced.inputs.iter().chain(&batch.traced.outputs));
+        let mut before = before.into_iter().flatten();
         for operand in new.inputs.iter_mut().chain(&mut new.outputs) {
-            self.resize(operand, &mut found);
+            self.resize(operand, batch.zip(before.next()), &mut found);
         }
         found.then_some(new)
     }
 
-    fn resize(&self, operand: &mut Operand, found: &mut bool) {
+    fn resize(&self, operand: &mut Operand, batch: Option<(BatchDims<'_>, &Operand)>, found: &mut bool) {
         match operand {
             Operand::Tensor { dims, .. } => {
-                for dim in dims.iter_mut().filter(|dim| **dim == self.old) {
-                    *dim = self.new;
-                    *found = true;
+                let before = batch.and_then(|(batch, traced)| Some((batch, traced.dims()?)));
+                for (at, dim) in dims.iter_mut().enumerate().filter(|(_, dim)| **dim == self.old) {
+                    let of_batch = before.is_some_and(|(batch, traced)| batch.changed(traced.get(at).copied(), *dim));
+                    if !of_batch {
+                        *dim = self.new;
+                        *found = true;
+                    }
                 }
             }
-            Operand::TensorList(list) => list.iter_mut().for_each(|operand| self.resize(operand, found)),
+            Operand::TensorList(list) => {
+                for (at, operand) in list.iter_mut().enumerate() {
+                    let before = batch.and_then(|(batch, traced)| match traced {
+                        Operand::TensorList(list) => Some((batch, list.get(at)?)),
+                        _ => None,
+                    });
+                    self.resize(operand, before, found);
+                }
+            }
             Operand::Value(_) => {}
         }
+    }
+}
+
+/// Tells dimensions that have the size they have because the batch changed: those follow the batch, whatever size that makes them.
+#[derive(Clone, Copy)]
+struct BatchDims<'d> {
+    old: u64,
+    new: u64,
+    /// The arguments as traced.
+    traced: &'d Operands,
+}
+
+impl<'d> BatchDims<'d> {
+    fn of(draft: &'d Draft<'_>, traced: Option<OperandsId>) -> Option<Self> {
+        let (old, new) = draft.batch().filter(|(old, new)| old != new)?;
+        Some(Self { old, new, traced: draft.graph().operands.get(traced?.0 as usize)? })
+    }
+
+    fn changed(&self, traced: Option<u64>, now: u64) -> bool {
+        let follows = |traced: u64| u128::from(traced) * u128::from(self.new) == u128::from(now) * u128::from(self.old);
+        traced.is_some_and(|traced| traced != now && follows(traced))
     }
 }

@@ -18,7 +18,7 @@ use crate::scenario::effect::Effect;
 use crate::scenario::grammar::{Argument, Form, Grammar, Kind, Knob};
 use crate::scenario::memory;
 use crate::scenario::selector::Selector;
-use crate::scenario::transform::{StepReport, Transform};
+use crate::scenario::transform::{Stage, StepReport, Transform};
 use crate::units::{Bytes, DurNs};
 
 use super::report::count;
@@ -55,6 +55,10 @@ pub(super) const EDIT: Grammar = Grammar {
 };
 
 impl Transform for Checkpoint {
+    fn stage(&self) -> Stage {
+        Stage::Recompute
+    }
+
     fn apply(&self, draft: &mut Draft<'_>, context: &Context) -> StepReport {
         let forward = |&node: &Node| draft.phase_of(node) == Some(Phase::Forward);
         let chosen: NodeSet = self.selector.select_all(draft).into_iter().filter(forward).collect();

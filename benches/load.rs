@@ -302,6 +302,7 @@ fn first_screen(gzip: &Path, plain: &Path) {
         depth: Depth::True,
         is_ascii: false,
         keymap: String::new(),
+        prices: String::new(),
     };
     let show = |path: &Path| {
         let engine = Arc::new(Engine::builtin().unwrap());

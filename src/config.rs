@@ -1,4 +1,4 @@
-//! The user's own files: `$XDG_CONFIG_HOME/retime/` with `keymap.toml`, `themes/*.toml` and `devices/*.toml`.
+//! The user's own files: `$XDG_CONFIG_HOME/retime/` with `keymap.toml`, `prices.toml`, `themes/*.toml` and `devices/*.toml`.
 //!
 //! Reads texts; what they mean is for those who use them. A folder that does not exist is no error.
 
@@ -21,6 +21,8 @@ pub struct ConfigError(EngineError);
 pub struct Config {
     /// `keymap.toml`; empty when there is none.
     pub keymap: String,
+    /// `prices.toml`; empty when there is none.
+    pub prices: String,
     /// Themes: name without ending, and text.
     pub themes: Vec<(String, String)>,
     /// Device files: path and text.
@@ -33,7 +35,7 @@ impl Config {
     /// Reads the user's folder.
     ///
     /// # Errors
-    /// The keymap is there and cannot be read.
+    /// The keymap or the prices are there and cannot be read.
     pub fn read() -> Result<Self, ConfigError> {
         etcetera::choose_base_strategy()
             .map_or_else(|_| Ok(Self::default()), |places| Self::read_from(&places.config_dir().join("retime")))
@@ -48,6 +50,7 @@ impl Config {
         let mut unreadable = Vec::new();
         Ok(Self {
             keymap: text(&folder.join("keymap.toml"))?.unwrap_or_default(),
+            prices: text(&folder.join("prices.toml"))?.unwrap_or_default(),
             themes: texts(&folder.join("themes"), named, &mut unreadable),
             devices: texts(&folder.join("devices"), |path| path.display().to_string(), &mut unreadable),
             unreadable,

@@ -81,6 +81,7 @@ fn screen(cli: &Cli) -> Result<()> {
             depth: Depth::detect(variable),
             is_ascii: needs_ascii(variable),
             keymap: config.keymap,
+            prices: config.prices,
         },
         sessions: retime::session::Sessions::of_user(),
         is_fresh: cli.fresh,

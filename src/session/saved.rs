@@ -29,6 +29,7 @@ use retime_core::diagnostic::Severity;
 use retime_core::fnv::Fnv1a;
 use retime_core::graph::iteration::{choose, steps};
 use retime_core::graph::{BuildOptions, IterationChoice};
+use retime_core::intern::printable;
 use retime_core::scenario::file::{read_lines, step_lines};
 use retime_core::scenario::{FileError, Scenario};
 use retime_core::units::TimeNs;
@@ -53,6 +54,8 @@ pub struct SavedSession {
     pub view: String,
     /// Marked instants.
     pub marks: Vec<TimeNs>,
+    /// What some of them are called.
+    pub mark_names: BTreeMap<TimeNs, String>,
     /// The part of time shown; `None` for the whole iteration.
     pub window: Option<(TimeNs, TimeNs)>,
 }
@@ -72,6 +75,9 @@ struct File {
     view: String,
     #[serde(default)]
     marks: Vec<i64>,
+    /// One for each mark, empty where it has none; left out where none has.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    mark_names: Vec<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     window: Option<(i64, i64)>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -109,6 +115,7 @@ impl SavedSession {
 
     /// The text of its file.
     pub fn to_toml(&self) -> String {
+        let name = |mark: &TimeNs| self.mark_names.get(mark).cloned().unwrap_or_default();
         let file = File {
             format: FORMAT.to_owned(),
             trace: self.trace.clone(),
@@ -117,6 +124,7 @@ impl SavedSession {
             steps: step_lines(&self.scenario),
             view: self.view.clone(),
             marks: self.marks.iter().map(|mark| mark.0).collect(),
+            mark_names: if self.mark_names.is_empty() { Vec::new() } else { self.marks.iter().map(name).collect() },
             window: self.window.map(|(from, to)| (from.0, to.0)),
             scenarios: self.scenarios.iter().map(listed).collect(),
         };
@@ -132,12 +140,16 @@ impl SavedSession {
         if file.format != FORMAT {
             return Err(FileError::Format { found: file.format, expected: FORMAT });
         }
+        let marks: Vec<TimeNs> = file.marks.into_iter().map(TimeNs).collect();
+        let names = file.mark_names.iter().map(|name| printable(name));
+        let named = marks.iter().copied().zip(names).filter(|(_, name)| !name.is_empty());
         Ok(Self {
             trace: file.trace,
             iteration: file.iteration,
             scenario: Scenario { name: file.name, steps: read_lines(&file.steps)? },
             view: file.view,
-            marks: file.marks.into_iter().map(TimeNs).collect(),
+            mark_names: named.collect(),
+            marks,
             window: file.window.map(|(from, to)| (TimeNs(from), TimeNs(to))),
             scenarios: file.scenarios.into_iter().map(read_listed).collect::<Result<_, _>>()?,
         })
@@ -354,6 +366,7 @@ mod tests {
             scenario,
             view: "gaps".to_owned(),
             marks: vec![TimeNs(1200), TimeNs(-3)],
+            mark_names: [(TimeNs(-3), "backward".to_owned())].into(),
             window: Some((TimeNs(0), TimeNs(5000))),
         }
     }

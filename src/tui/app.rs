@@ -1,5 +1,6 @@
 //! All state of the screen, and the moves that several commands share.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
@@ -76,6 +77,8 @@ pub struct Style {
     pub is_ascii: bool,
     /// Text of `keymap.toml`.
     pub keymap: String,
+    /// Text of `prices.toml`: what an hour of a device costs, by its name.
+    pub prices: String,
 }
 
 impl Style {
@@ -87,7 +90,18 @@ impl Style {
             depth: Depth::Mono,
             is_ascii: false,
             keymap: String::new(),
+            prices: String::new(),
         }
+    }
+}
+
+/// Prices by device, as `prices.toml` has them: `H100-SXM = 2.5`.
+fn prices(text: &str) -> Result<BTreeMap<String, f64>, String> {
+    let prices: BTreeMap<String, f64> =
+        toml::from_str(text).map_err(|error| format!("prices.toml: {}", error.message()))?;
+    match prices.iter().find(|(_, price)| !(price.is_finite() && **price >= 0.0)) {
+        Some((device, price)) => Err(format!("prices.toml: {device} = {price} is no price")),
+        None => Ok(prices),
     }
 }
 
@@ -106,6 +120,8 @@ pub struct App {
     pub is_ascii: bool,
     /// Keys.
     pub keymap: Keymap,
+    /// What an hour of a device costs, by its name.
+    pub prices: Arc<BTreeMap<String, f64>>,
     /// Names of the catalog's devices with a line about each.
     pub devices: Vec<(String, String)>,
     /// What is being loaded.
@@ -152,6 +168,8 @@ pub struct App {
     pub compared_with: Option<usize>,
     /// Which iteration of what is opened is modelled.
     pub build: BuildOptions,
+    /// Keys of which it was said that they mean something else now.
+    pub told_keys: BTreeSet<&'static str>,
 }
 
 impl App {
@@ -167,6 +185,10 @@ impl App {
             fallback(error.to_string());
             Keymap::standard()
         });
+        let prices = prices(&style.prices).unwrap_or_else(|error| {
+            fallback(error);
+            BTreeMap::new()
+        });
         Self {
             size,
             theme,
@@ -174,6 +196,7 @@ impl App {
             depth: style.depth,
             is_ascii: style.is_ascii,
             keymap,
+            prices: Arc::new(prices),
             devices: Vec::new(),
             loading: None,
             failure: None,
@@ -197,6 +220,7 @@ impl App {
             is_kept: false,
             compared_with: None,
             build: BuildOptions::default(),
+            told_keys: BTreeSet::new(),
         }
     }
 

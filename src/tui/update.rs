@@ -10,10 +10,10 @@ use retime_core::graph::{CAPTURED, ExecutionGraph};
 use retime_core::scenario::{EffectKind, Scenario};
 
 use super::app::{App, Focus};
-use super::command::{self, run_line};
+use super::command::{self, Pane, run_line};
 use super::effect::Effect;
 use super::input::{overlay_key, overlay_paste};
-use super::key::KeyPress;
+use super::key::{CHANGED, ChangedKey, KeyPress};
 use super::listing::Listing;
 use super::message::Message;
 use super::runner::{Finding, Reply, SavedSteps};
@@ -50,6 +50,7 @@ pub enum Event {
 /// Brings `app` up to date with `event`, and plays on where a script waited for it.
 pub fn update(app: &mut App, event: Event) -> Vec<Effect> {
     let mut effects = apply(app, event);
+    views::sum_range(app);
     effects.extend(script::pump(app));
     effects
 }
@@ -186,7 +187,21 @@ fn key_pressed(app: &mut App, key: KeyEvent) -> command::CommandResult {
     if !is_shown && !views::BARE_COMMANDS.iter().any(|&(taken, _)| taken == name) {
         return Err("there is no room for a view to do that in".to_owned());
     }
-    run_line(app, &line)
+    let pane = app.pane();
+    let ran = run_line(app, &line);
+    match changed(app, pane, press) {
+        Some(now) => ran.map_err(|error| format!("{error} · {now}")),
+        None => ran,
+    }
+}
+
+/// Says once of a key that it did something else in the first version; `Some` where that is to be said with an error.
+fn changed(app: &mut App, pane: Pane, press: KeyPress) -> Option<&'static str> {
+    let is_it = |known: &&ChangedKey| known.pane == pane && known.key.parse() == Ok(press);
+    let known = CHANGED.iter().find(is_it).filter(|known| app.told_keys.insert(known.now))?;
+    let before = app.status.as_ref().map_or(String::new(), |status| format!("{} · ", status.text));
+    app.status = Some(Message::note(format!("{before}{}", known.now)));
+    Some(known.now)
 }
 
 fn pasted(app: &mut App, text: &str) -> Vec<Effect> {

@@ -303,6 +303,7 @@ impl Workspace {
             self.named = NamedScenarios::restored(&session.scenarios, &session.scenario.name);
         }
         self.timeline.marks.clone_from(&session.marks);
+        self.timeline.mark_names.clone_from(&session.mark_names);
         if let Some((from, to)) = session.window {
             self.timeline.show(from, to);
         }
@@ -310,7 +311,7 @@ impl Workspace {
 
     /// What the user did to the trace, as it is saved.
     pub fn session(&self, view: &str) -> SavedSession {
-        let Timeline { span, marks, .. } = &self.timeline;
+        let Timeline { span, marks, mark_names, .. } = &self.timeline;
         let whole = Timeline::iteration([&self.measured, &self.simulated]);
         let window = (*span != whole).then_some((TimeNs(span.from as i64), TimeNs(span.to as i64)));
         SavedSession {
@@ -320,6 +321,7 @@ impl Workspace {
             scenarios: self.other_scenarios(),
             view: view.to_owned(),
             marks: marks.clone(),
+            mark_names: mark_names.clone(),
             window,
         }
     }

@@ -23,6 +23,7 @@ mod loader_rocprof;
 mod loader_untimed;
 mod memory;
 mod one_price;
+mod pictures;
 mod placed_on_gpu;
 mod replay;
 mod reshard;

@@ -178,3 +178,86 @@ fn what_is_looked_at_is_written_as_it_is_shown() {
     write(&mut screen, "trace.json");
     assert!(read("trace.json").contains("traceEvents"));
 }
+
+#[test]
+fn a_range_is_summed_by_family_and_kernel_and_marks_have_names() {
+    let mut screen = open("vgg13-train-h100", (120, 40), &[]);
+    play(&mut screen, "<space>");
+    assert_shows(&screen, "mark the other end");
+    play(&mut screen, "<esc>:clear-marks<enter><drag:20,4,108,4>");
+    // Nearly the whole iteration: the ribbon's families in its order.
+    for shown in ["range of 34", "conv 14", "measured: ", "z zooms to it"] {
+        assert_shows(&screen, shown);
+    }
+    let line = text(&screen).lines().find(|line| line.starts_with(" conv 14")).unwrap().to_owned();
+    let places: Vec<_> = ["conv", "movement", "elementwise", "pooling"].map(|family| line.find(family)).to_vec();
+    assert!(places.is_sorted() && places.iter().all(Option::is_some), "{line}");
+    play(&mut screen, ":bookmark backward begins<enter>");
+    assert_shows(&screen, "◆backward begins");
+    play(&mut screen, "<drag:40,4,60,4>");
+    assert_shows(&screen, "◆backward begins");
+    play(&mut screen, "'");
+    assert_shows(&screen, "without a name");
+    play(&mut screen, "backw<enter>");
+    assert_shows(&screen, "◆backward begins");
+}
+
+#[test]
+fn a_key_that_meant_something_else_says_so_once() {
+    let mut screen = open("vgg13-train-h100", (120, 40), &[]);
+    play(&mut screen, "8n");
+    assert_shows(&screen, "a keeps the steps");
+    play(&mut screen, "n");
+    assert!(!text(&screen).contains("a keeps the steps in"), "said twice:\n{}", text(&screen));
+    assert_shows(&screen, "nothing to search for yet");
+    play(&mut screen, "6v");
+    assert_shows(&screen, "K chooses the knob");
+}
+
+/// As a new user would: each of the jobs from the first screen in at most six keys, a typed name or command counting as one.
+#[test]
+fn twelve_jobs_take_at_most_six_keys_each() {
+    let folder = tempfile::tempdir().unwrap();
+    let report = format!(":export {}", folder.path().join("report.html").display());
+    let other = format!(":compare {}", crate::support::sample("public/bert-small-mi300.json.gz").display());
+    let jobs: [(&str, &[&str], &str); 12] = [
+        ("first what-if", &["t", "<down>", "<enter>"], "added "),
+        ("biggest family and its cause", &["]", "4", "W"], "conv"),
+        ("worst gap", &["3", "W"], "gap of "),
+        ("best batch that fits", &["6"], "fits up to 1024"),
+        ("best GPU", &["g"], "per sample"),
+        ("what bf16 brings", &["t", "bf16"], "−40 %"),
+        ("straggler and its cost", &[":samples dlrm-v100x8", "<enter>", "R"], "late"),
+        ("move a table", &[":samples dlrm-v100x8", "<enter>", "7"], "tables"),
+        ("compare two traces", &[&other, "<enter>"], "verdict"),
+        ("why this number", &["W"], "why this number"),
+        ("export for a colleague", &[&report, "<enter>"], "wrote "),
+        ("resume yesterday", &["Z"], "as it was opened"),
+    ];
+    for (job, keys, shown) in jobs {
+        assert!(keys.len() <= 6, "{job}");
+        let mut screen = open("vgg13-train-h100", (120, 40), &[]);
+        keys.iter().for_each(|key| play(&mut screen, key));
+        assert!(text(&screen).contains(shown), "{job}: no {shown:?} in\n{}", text(&screen));
+    }
+}
+
+#[test]
+fn the_boards_devices_have_what_a_thousand_steps_cost_where_prices_are_given() {
+    use retime::tui::{Depth, Style};
+    let engine = crate::support::engine();
+    let sample = retime::session::sample::find("vgg13-train-h100").unwrap();
+    let loaded = sample.load(&engine, &retime_core::graph::BuildOptions::default()).unwrap();
+    let base = loaded.replay.summary.steady_ns.0 as f64;
+    let style = Style { depth: Depth::True, prices: "H100-SXM = 3.6\n".to_owned(), ..Style::plain() };
+    let size = ratatui::layout::Size { width: 120, height: 40 };
+    let none = retime_core::scenario::Scenario::default();
+    let mut screen = ScriptedScreen::new(engine, vec![loaded], &none, &style, size);
+    screen.settle();
+    play(&mut screen, "g");
+    assert_shows(&screen, "1000 steps");
+    // 3.6 an hour is a thousandth a second.
+    let cost = format!("{:.3}", base / 1e9);
+    let row = text(&screen).lines().find(|line| line.contains("H100-SXM ◂")).unwrap().to_owned();
+    assert!(row.contains(&cost), "{cost} in {row}");
+}

@@ -66,7 +66,7 @@ fn trace() -> String {
 }
 
 fn style(depth: Depth) -> Style {
-    Style { theme: "dark".to_owned(), theme_files: Vec::new(), depth, is_ascii: false, keymap: String::new() }
+    Style { depth, ..Style::plain() }
 }
 
 fn open_with(style: &Style, size: (u16, u16), traces: usize, steps: &[&str]) -> ScriptedScreen {

@@ -212,9 +212,9 @@ pub(super) const COMMANDS: &[Command] = &[
         name: "close",
         aliases: &[],
         argument: Argument::None,
-        help: "back to the timeline; stops loading",
+        help: "back to the timeline; forgets a search; stops loading",
         keys: &[(Everywhere, "esc")],
-        run: |app, _| if app.is_at_root() { Ok(Vec::new()) } else { app.back() },
+        run: |app, _| if app.is_at_root() { app.keep_search("") } else { app.back() },
     },
     Command {
         name: "quit",

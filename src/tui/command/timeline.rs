@@ -4,6 +4,7 @@ use super::Pane::{Everywhere, Timeline as OnTimeline};
 use super::{Argument, Command, CommandResult, Kind};
 use crate::tui::app::{App, Tracks};
 use crate::tui::message::Message;
+use crate::tui::overlay::{Overlay, Picker};
 use crate::tui::theme::Paint;
 use crate::tui::timeline::{Expansion, Extent, Scene, Side, Timeline, sentence};
 use retime_core::units::{DurNs, TimeNs};
@@ -136,7 +137,28 @@ pub(super) const COMMANDS: &[Command] = &[
         argument: Argument::None,
         help: "forget all marks",
         keys: &[],
-        run: |app, _| on_timeline(app, |_, _, timeline| timeline.marks.clear()),
+        run: |app, _| {
+            on_timeline(app, |_, _, timeline| {
+                timeline.marks.clear();
+                timeline.mark_names.clear();
+            })
+        },
+    },
+    Command {
+        name: "bookmark",
+        aliases: &["bookmarks"],
+        argument: Argument::Optional(Kind::Text, "NAME"),
+        help: "name the instant of the cursor; alone lists all marks",
+        keys: &[(OnTimeline, "'")],
+        run: bookmark,
+    },
+    Command {
+        name: "goto-mark",
+        aliases: &[],
+        argument: Argument::Optional(Kind::Text, "NUMBER"),
+        help: "go to a mark by its number in order of time",
+        keys: &[],
+        run: go_to_mark,
     },
     Command {
         name: "fold",
@@ -309,6 +331,23 @@ fn explain(app: &mut App, _: &str) -> CommandResult {
     let said = sentence(work.scene(), item, work.prediction(item));
     app.say(Message::note(said));
     Ok(Vec::new())
+}
+
+/// Names an instant; without a name lists what is marked.
+fn bookmark(app: &mut App, name: &str) -> CommandResult {
+    let work = app.workspace().ok_or("no trace is open yet")?;
+    if name.is_empty() {
+        app.overlay = Some(Overlay::Picker(Picker::marks(work)));
+        return Ok(Vec::new());
+    }
+    on_timeline(app, |_, _, timeline| timeline.name_mark(name))
+}
+
+fn go_to_mark(app: &mut App, number: &str) -> CommandResult {
+    let marks = app.workspace().ok_or("no trace is open yet")?.timeline.marks_in_order();
+    let at = number.parse::<usize>().ok().and_then(|number| marks.get(number.checked_sub(1)?)).copied();
+    let at = at.ok_or_else(|| format!("no mark `{number}`: there are {}", marks.len()))?;
+    on_timeline(app, |_, _, timeline| timeline.go_to_instant(at))
 }
 
 /// Acts on the timeline of the trace that is shown.

@@ -17,7 +17,7 @@ use retime_core::graph::iteration::{self, Step};
 use retime_core::scenario::grammar::{Grammar, Knob};
 use retime_core::scenario::named::UNNAMED;
 use retime_core::scenario::{Scenario, difference};
-use retime_core::units::DurNs;
+use retime_core::units::{DurNs, TimeNs};
 
 /// Something to pick.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -178,6 +178,26 @@ impl Picker {
         };
         (app.workspaces.len() > 1)
             .then(|| Self::new("which trace", app.workspaces.iter().enumerate().map(entry).collect()))
+    }
+
+    /// The marked instants, to go to, and a name for that of the cursor.
+    pub fn marks(work: &Workspace) -> Self {
+        let (timeline, start) = (&work.timeline, work.measured.period.start);
+        let entry = |(at, mark): (usize, TimeNs)| Entry {
+            label: timeline.mark_names.get(&mark).cloned().unwrap_or_else(|| "without a name".to_owned()),
+            help: format!("{} into the iteration", mark.since(start)),
+            hint: String::new(),
+            line: format!("goto-mark {}", at + 1),
+        };
+        let own = Entry {
+            label: "name …".to_owned(),
+            help: "what is typed becomes the name of the cursor's instant".to_owned(),
+            hint: String::new(),
+            line: "bookmark ".to_owned(),
+        };
+        let is_new = |typed: &str, entries: &[Entry]| entries.iter().all(|entry| !entry.label.contains(typed));
+        let entries = timeline.marks_in_order().into_iter().enumerate().map(entry).chain([own]).collect();
+        Self::new("marks", entries).taking("name …", is_new)
     }
 
     /// Every scenario that was in force, in order, with the edit that led to it; then those that another edit overtook.

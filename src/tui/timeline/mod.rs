@@ -11,6 +11,7 @@ mod kernels;
 mod lane_label;
 mod moves;
 mod paint;
+pub mod range;
 mod render;
 mod rows;
 mod ruler;

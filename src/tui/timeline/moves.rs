@@ -229,9 +229,10 @@ impl Timeline {
         self.span = self.span.panned(share, self.bounds);
     }
 
-    /// Marks a range by its ends, in place of the last one.
+    /// Marks a range by its ends, in place of the last one; marks with names stay.
     pub fn set_range(&mut self, a: f64, b: f64) {
-        self.marks = vec![TimeNs(a.min(b) as i64), TimeNs(a.max(b) as i64)];
+        self.marks.retain(|mark| self.mark_names.contains_key(mark));
+        self.marks.extend([TimeNs(a.min(b) as i64), TimeNs(a.max(b) as i64)]);
     }
 
     /// Shows the marked range alone; false without one.

@@ -2,7 +2,7 @@
 
 use unicode_width::UnicodeWidthStr;
 
-use crate::tui::canvas::Canvas;
+use crate::tui::canvas::{Canvas, cut};
 use crate::tui::theme::Role;
 use retime_core::graph::LaneKind;
 use retime_core::units::TimeNs;
@@ -90,7 +90,11 @@ fn draw_ruler(scene: Scene<'_>, state: &Timeline, canvas: &mut Canvas<'_>) {
     }
     for &mark in &state.marks {
         if let Some(x) = state.span.column_of(mark.0 as f64, width) {
-            canvas.text(x, 0, "◆", Role::Mark);
+            let end = canvas.text(x, 0, "◆", Role::Mark);
+            if let Some(name) = state.mark_names.get(&mark) {
+                const MOST: usize = 20;
+                canvas.text(end, 0, &cut(name, MOST), Role::Mark);
+            }
         }
     }
 }

@@ -63,6 +63,8 @@ pub struct Timeline {
     pub pinned: BTreeSet<usize>,
     /// Marked instants.
     pub marks: Vec<TimeNs>,
+    /// What some of them are called.
+    pub mark_names: BTreeMap<TimeNs, String>,
     /// The family that is looked at: bars of others step back.
     pub family: Option<Paint>,
     /// Families that are not drawn.
@@ -113,6 +115,7 @@ impl Timeline {
             hidden: BTreeSet::new(),
             pinned: BTreeSet::new(),
             marks: Vec::new(),
+            mark_names: BTreeMap::new(),
             family: None,
             hidden_families: BTreeSet::new(),
             search: String::new(),
@@ -190,10 +193,39 @@ impl Timeline {
         let at = TimeNs(self.cursor as i64);
         match self.marks.iter().position(|&mark| mark == at) {
             Some(index) => {
-                self.marks.remove(index);
+                let mark = self.marks.remove(index);
+                self.mark_names.remove(&mark);
             }
             None => self.marks.push(at),
         }
+    }
+
+    /// Marks the instant of the cursor under a name.
+    pub fn name_mark(&mut self, name: &str) {
+        let at = TimeNs(self.cursor as i64);
+        if !self.marks.contains(&at) {
+            self.marks.push(at);
+        }
+        self.mark_names.insert(at, name.to_owned());
+    }
+
+    /// The marks in order of time.
+    pub fn marks_in_order(&self) -> Vec<TimeNs> {
+        let mut marks = self.marks.clone();
+        marks.sort_unstable();
+        marks
+    }
+
+    /// Puts the cursor on an instant.
+    pub fn go_to_instant(&mut self, at: TimeNs) {
+        (self.cursor, self.selected, self.is_at_idle) = (at.0 as f64, None, false);
+        self.span = self.span.showing(self.cursor, self.bounds);
+    }
+
+    /// Whether a range was begun and not ended: marks that have a name are none of its ends.
+    pub fn is_marking(&self) -> bool {
+        let unnamed = self.marks.iter().filter(|mark| !self.mark_names.contains_key(mark)).count();
+        unnamed % 2 == 1
     }
 
     /// Keeps the lane of the cursor at the top, or lets it go.

@@ -263,7 +263,7 @@ fn options_columns() -> Vec<Column> {
         column("", BAR, false, 100),
         column("memory", 11, true, 90),
         column("not modelled", 12, true, 80),
-        column("within", 23, true, 104),
+        column("within", 23, true, 130),
     ]
 }
 

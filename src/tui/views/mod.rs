@@ -36,7 +36,7 @@ pub use header::signed_percent;
 pub use operators::Operators;
 pub use sweep::SweepState;
 pub use tables::Plans;
-pub use timeline::{Timeline, legend_at};
+pub use timeline::{Timeline, legend_at, sum_range};
 pub use view::{View, show};
 
 /// All views, in the order in which they are listed. The first is shown at the start, and the others lead back to it.

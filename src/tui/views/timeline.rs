@@ -9,6 +9,7 @@ use crate::tui::command::{Argument, Command, CommandResult, Pane, run_line};
 use crate::tui::effect::Effect;
 use crate::tui::table::Table;
 use crate::tui::theme::{Paint, Role};
+use crate::tui::timeline::range::{self, InRange, SideSums};
 use crate::tui::timeline::{self, DensityIndex, HeadPart, Timeline as TimelineState, describe, short_name};
 use crate::tui::workspace::Workspace;
 use retime_core::units::{DurNs, Percent, TimeNs};
@@ -68,8 +69,8 @@ impl View for Timeline {
     }
 
     fn keys(&self, work: &Workspace) -> Vec<(&'static str, String)> {
-        let keys = match (work.timeline.marks.len() % 2, work.timeline.selected) {
-            (1, _) => &PENDING[..],
+        let keys = match (work.timeline.is_marking(), work.timeline.selected) {
+            (true, _) => &PENDING[..],
             (_, Some(_)) => &CHOSEN[..],
             (_, None) => &KEYS[..],
         };
@@ -200,10 +201,30 @@ const CHOSEN: [(&str, &str); 8] = [
 const PENDING: [(&str, &str); 4] =
     [("←→", "go on"), ("space", "mark the other end, or take the mark away"), ("'", "name it"), ("/", "find")];
 
-/// What is between the last two marks, in one line.
-fn range(work: &Workspace) -> Option<String> {
+/// What is between the last two marks.
+#[derive(Debug)]
+struct Range {
+    /// The marks, and the result that it was summed of.
+    of: (TimeNs, TimeNs, u64),
+    /// By family and kernel, measured and simulated; `None` where there is too much.
+    sums: Option<[SideSums; 2]>,
+}
+
+/// Sums up what is between the marks of the trace that is shown, unless that is known.
+pub fn sum_range(app: &mut App) {
+    let Some(work) = app.workspace_mut() else { return };
+    let Some((from, to)) = work.timeline.marked_pair() else { return };
+    let of = (from, to, work.outcome.revision);
+    if work.states.get::<Range>().is_none_or(|known| known.of != of) {
+        let sums = range::sums(work.scene(), &(from..to));
+        work.states.set(Range { of, sums });
+    }
+}
+
+/// What is between the last two marks: how long and how busy, families, kernels; a line each.
+fn range_lines(work: &Workspace) -> Vec<String> {
     let (scene, timeline) = (work.scene(), &work.timeline);
-    let (from, to) = timeline.marked_pair()?;
+    let Some((from, to)) = timeline.marked_pair().filter(|_| !timeline.is_marking()) else { return Vec::new() };
     let length = to.since(from);
     let busy = |density: &DensityIndex| {
         let mut streams = (0..scene.graph.lanes.len()).filter(|&lane| scene.is_main_stream(lane));
@@ -215,18 +236,52 @@ fn range(work: &Workspace) -> Option<String> {
         (Some(before), _) => format!(": stream busy {before:.0}"),
         _ => String::new(),
     };
-    Some(format!("range of {length}{busy}"))
+    let mut lines = vec![format!("range of {length}{busy}")];
+    match work.states.get::<Range>().map(|range| &range.sums) {
+        Some(Some(sums)) => lines.extend(summed(work, sums)),
+        Some(None) => lines.push("too many kernels in it to be summed by family".to_owned()),
+        None => {}
+    }
+    lines
+}
+
+/// Families, and the kernels that take most.
+fn summed(work: &Workspace, [measured, simulated]: &[SideSums; 2]) -> Vec<String> {
+    const FAMILIES: usize = 6;
+    const KERNELS: usize = 4;
+    if measured.families.is_empty() && simulated.families.is_empty() {
+        return Vec::new();
+    }
+    let total = measured.total();
+    let family = |&(paint, time): &(Paint, DurNs)| match work.is_edited() {
+        true => format!("{} {time} ▶ {}", paint.key(), simulated.of(paint)),
+        false => format!("{} {time} {:.0}", paint.key(), Percent::of(time, total)),
+    };
+    let kernel = |sum: &InRange| {
+        let times = if sum.count > 1 { format!(" ×{}", sum.count) } else { String::new() };
+        format!("{}{times} {}", work.scene().caption(sum.item), sum.time)
+    };
+    let more = measured.families.len().saturating_sub(FAMILIES);
+    let mut families: Vec<String> = measured.families.iter().take(FAMILIES).map(family).collect();
+    families.extend((more > 0).then(|| format!("{more} more")));
+    let (side, from) = if measured.kernels.is_empty() { ("simulated", simulated) } else { ("measured", measured) };
+    let kernels: Vec<String> = from.kernels.iter().take(KERNELS).map(kernel).collect();
+    [families.join(" · "), format!("{side}: {}", kernels.join(" · "))]
+        .into_iter()
+        .filter(|line| !line.is_empty())
+        .collect()
 }
 
 /// What is between the marks, and what the colours mean.
 fn guide(work: &Workspace, canvas: &mut Canvas<'_>) {
-    let below = match range(work) {
-        Some(text) => {
-            canvas.line(1, 0, &[(text.as_str(), Role::Text), ("   z", Role::Key), (" zooms to it", Role::Dim)]);
-            1
+    let lines = range_lines(work);
+    for (y, line) in lines.iter().enumerate() {
+        let end = canvas.text(1, y as u16, line, Role::Text);
+        if y == 0 {
+            canvas.line(end, 0, &[("   z", Role::Key), (" zooms to it", Role::Dim)]);
         }
-        None => 0,
-    };
+    }
+    let below = lines.len() as u16;
     for (paint, x, y) in legend(work, canvas.width()) {
         let ink = canvas.theme().ink(paint);
         let is_hidden = work.timeline.hidden_families.contains(&paint);
@@ -268,7 +323,7 @@ pub fn legend_at(work: &Workspace, area: Rect, (x, y): (u16, u16)) -> Option<Pai
         return None;
     }
     let is_guide = work.timeline.selected.is_none() && cause_of_idle(work).is_none();
-    let below = u16::from(range(work).is_some());
+    let below = range_lines(work).len() as u16;
     let (x, y) = (x - area.x, (y - area.y).checked_sub(below).filter(|_| is_guide)?);
     let named = legend(work, area.width);
     let at = named

@@ -3,6 +3,8 @@
 mod rows;
 mod state;
 
+use std::sync::Arc;
+
 use crossterm::event::{KeyCode, KeyEvent};
 use ratatui::layout::Rect;
 
@@ -60,7 +62,8 @@ pub struct WhatIf;
 pub fn open(app: &mut App, among: Among) -> CommandResult {
     let before = app.view;
     let came_from = if app.shows(&WhatIf) { &Timeline } else { before };
-    app.workspace_mut().ok_or("no trace is open yet")?.open_board(among, came_from);
+    let prices = Arc::clone(&app.prices);
+    app.workspace_mut().ok_or("no trace is open yet")?.open_board(among, came_from, &prices);
     let effects = show(app, &WhatIf);
     if let Some(work) = app.workspace_mut() {
         work.put_board_cursor();

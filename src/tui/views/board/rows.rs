@@ -30,6 +30,9 @@ pub fn table<'a>(work: &'a Workspace, board: &'a BoardState) -> Table<'a> {
     if is_devices {
         columns.extend([column("16-bit TF/s", 11, true, 70), column("GB/s", 5, true, 62), column("GiB", 5, true, 62)]);
     }
+    if is_devices && !board.prices.is_empty() {
+        columns.push(column("1000 steps", 10, true, 62));
+    }
     columns.extend([
         column("iteration", 9, true, 0),
         column("per sample", 10, true, 0),
@@ -96,6 +99,10 @@ impl Rows<'_> {
         let mut values = vec![named];
         if self.board.among == Among::Devices {
             values.extend(self.figures(&trial.line).map(|text| value(text, Role::Text)));
+            if !self.board.prices.is_empty() {
+                let cost = self.cost(trial).map_or(String::new(), |cost| format!("{cost:.3}"));
+                values.push(value(cost, role(Role::Text)));
+            }
         }
         if let Some(why) = &trial.no_effect {
             let why = if present.is_empty() { why.clone() } else { String::new() };
@@ -126,6 +133,15 @@ impl Rows<'_> {
             value(most, role(Role::Dim)),
         ]);
         TableRow { values, open: Open::Nothing }
+    }
+
+    /// What a thousand iterations cost on all devices of the job, where the user's prices name the device.
+    fn cost(&self, trial: &Trial) -> Option<f64> {
+        const STEPS: f64 = 1_000.0;
+        const HOUR_NS: f64 = 3.6e12;
+        let price = self.board.prices.get(trial.line.rsplit(' ').next()?)?;
+        let devices = f64::from(self.work.loaded.graph.rank_count().max(1));
+        Some(price * devices * STEPS * trial.steady_ns.0 as f64 / HOUR_NS)
     }
 
     /// A device by its name, any other edit by its line.

@@ -1,5 +1,6 @@
 //! The state of the board: which edits are tried on which scenario, what came of each, and where the user is.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::session::{Section, Trial, candidates, number_of, put};
@@ -78,6 +79,8 @@ pub struct BoardState {
     turning: Option<(String, String)>,
     /// Whether the kernels that change are listed.
     pub shows_changes: bool,
+    /// What an hour of a device costs, by its name.
+    pub prices: Arc<BTreeMap<String, f64>>,
     /// Where the user came from.
     pub came_from: Option<&'static dyn View>,
 }
@@ -209,9 +212,10 @@ fn number_of_line(line: &str) -> Option<f64> {
 
 impl Workspace {
     /// Opens the board on the scenario in force, or goes on where nothing has changed.
-    pub fn open_board(&mut self, among: Among, came_from: &'static dyn View) {
+    pub fn open_board(&mut self, among: Among, came_from: &'static dyn View, prices: &Arc<BTreeMap<String, f64>>) {
         self.states.with(|board: &mut BoardState| {
             (board.among, board.came_from) = (among, Some(came_from));
+            board.prices = Arc::clone(prices);
             board.typed.clear();
             board.stacked.clear();
             (board.chosen, board.turning, board.shows_changes) = (None, None, false);

@@ -13,7 +13,8 @@ pub struct SweepArgs {
     #[command(flatten)]
     pub common: ScenarioCommand,
     /// A knob and its values, e.g. `--knob dram_bw 0.5..4x10`; several knobs make a grid. `--batch 64..16384` doubles.
-    /// Knobs: batch, ranks, bucket, accumulate, dram_bw, flops, link, host_link, or a selector, whose tasks are scaled
+    /// Knobs: batch, ranks, bucket, accumulate, dram_bw, flops, link, host_link, a selector,
+    /// whose tasks are scaled, or an edit but for its number: `--knob "resize-op family=gemm 4096->" 2048,4096,8192`
     #[arg(long, value_names = ["NAME", "RANGE"], num_args = 2, action = ArgAction::Append)]
     pub knob: Vec<String>,
     /// Only every N-th point from the I-th on, I from 1; the parts are put together by --merge

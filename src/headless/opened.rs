@@ -3,7 +3,7 @@
 use std::io::{Write, stderr};
 use std::sync::Arc;
 
-use color_eyre::eyre::Result;
+use color_eyre::eyre::{Result, eyre};
 
 use crate::cli::{Iteration, ScenarioCommand};
 use crate::session::{Engine, Loaded, Outcome, read_table_facts};
@@ -110,6 +110,9 @@ impl Opened {
         let outcome = engine.evaluate(&loaded, &wanted.scenario, 0);
         if !strangers.is_empty() {
             report_matches(&strangers, &outcome);
+        }
+        if let Some(step) = outcome.steps.iter().find(|step| step.is_impossible) {
+            return Err(eyre!("`{}`: {}", step.transform, step.no_effect().unwrap_or_default()));
         }
         let edited = Edited::of(&outcome.resolved);
         Ok(Self { engine, loaded, outcome, edited })

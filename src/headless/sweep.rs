@@ -147,6 +147,11 @@ pub fn run(args: &SweepArgs, iteration: Iteration) -> Result<()> {
     Ok(())
 }
 
+/// A knob and its value: an edit's line is completed by it.
+fn setting(knob: &str, value: f64) -> String {
+    if knob.ends_with("->") { format!("{knob}{value}") } else { format!("{knob}={value}") }
+}
+
 /// Takes `--batch A..B` out of the edits: here it is the range of the sweep.
 fn split_batch_range(arguments: &ScenarioArgs) -> Result<(ScenarioArgs, Option<Vec<f64>>)> {
     let (mut edits, mut range) = (Vec::new(), None);
@@ -295,7 +300,7 @@ fn table(knobs: &[String], points: &[SweepPoint]) -> output::Table {
     ]);
     for point in points {
         let values: Vec<String> =
-            knobs.iter().map(|knob| format!("{knob}={}", point.value(knob).unwrap_or_default())).collect();
+            knobs.iter().map(|knob| setting(knob, point.value(knob).unwrap_or_default())).collect();
         table.row([
             values.join(" "),
             point.simulated_ns.0.to_string(),

@@ -1,5 +1,6 @@
 //! Sweeps: one scenario evaluated over the values of a knob, or of several.
 
+mod edit;
 mod slice;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -34,14 +35,17 @@ pub fn knobs() -> impl Iterator<Item = &'static Knob> {
 }
 
 impl Sweep {
-    /// A knob with these values: one of [`knobs`], or a selector, also as `alpha SELECTOR`, which is scaled.
+    /// A knob with these values: one of [`knobs`], the line of an edit but for its number (`resize-op family=gemm 4096->`), or a
+    /// selector, also as `alpha SELECTOR`, which is scaled.
     ///
     /// # Errors
     /// There is no such knob, the selector cannot be read, or a value makes no step.
     pub fn new(knob: &str, values: Vec<f64>) -> Result<Self, String> {
+        let first = values.first().copied().unwrap_or(1.0);
         let (line, argument) = match knobs().find(|known| known.name == knob) {
             Some(known) => (known.line.to_owned(), known.argument),
-            None => (format!("scale {} x{}", selector(knob), values.first().unwrap_or(&1.0)), 1),
+            None if edit::is_edit(knob) => edit::completed(knob, first)?,
+            None => (format!("scale {} x{first}", selector(knob)), 1),
         };
         match parse_step(&line) {
             Ok(step) => {
@@ -61,6 +65,9 @@ impl Sweep {
     /// # Errors
     /// The batch size is not known, or the selector cannot be read.
     pub fn around(knob: &str, batch: Option<u64>) -> Result<Self, String> {
+        if edit::is_edit(knob) {
+            return Self::new(knob, edit::values(knob)?);
+        }
         let values = match knobs().find(|known| known.name == knob).map_or(FACTORS, |known| known.range) {
             "" => sizes_around(batch.ok_or("the batch size of this trace is not known")?),
             range => Self::parse_values(range)?,
@@ -116,7 +123,8 @@ impl Sweep {
 
     /// What its values are, in a word.
     pub fn unit(&self) -> &'static str {
-        knobs().find(|known| known.name == self.knob).map_or("factor", |known| known.unit)
+        let unit = if matches!(self.kind(), Some(Kind::Whole(..))) { "size" } else { "factor" };
+        knobs().find(|known| known.name == self.knob).map_or(unit, |known| known.unit)
     }
 
     /// A value as people read it: `256`, `×0.5`.
@@ -218,7 +226,10 @@ fn no_knob(knob: &str) -> String {
     let names: Vec<&str> = knobs().map(|known| known.name).collect();
     let near = nearest(&knob.replace('-', "_"), names.iter().copied());
     let near = near.map_or(String::new(), |near| format!("did you mean `{near}`? "));
-    format!("no knob `{knob}`; {near}knobs are {}, or a selector, e.g. family=gemm", names.join(", "))
+    format!(
+        "no knob `{knob}`; {near}knobs are {}, a selector, e.g. family=gemm, or an edit but for its number, e.g. resize-op family=gemm 4096->",
+        names.join(", ")
+    )
 }
 
 /// A value with six figures, which is what a person would write.

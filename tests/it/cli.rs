@@ -420,7 +420,7 @@ fn the_prompt_and_scenario_files_refuse_what_the_command_line_refuses() {
         ("swap-gpu H1000", "swap-gpu H1000", "column 10: no device `H1000`; nearest: H100-SXM"),
         ("swap-gpu H1000", "try swap-gpu H1000", "column 14: no device `H1000`"),
         ("swap-gpu H1000", "gpu H1000", "column 5: no device `H1000`"),
-        ("place-on-gpu V1000", "place-on-gpu V1000", "column 14: no device `V1000`; nearest: V100"),
+        ("place-on V1000", "place-on V1000", "column 14: no device `V1000`; nearest: V100"),
         (
             "swap-link NVLnk4",
             "edit 1 swap-link NVLnk4",
@@ -551,7 +551,7 @@ fn exported_device_work_contains_a_whole_microsecond_or_stands_on_one_and_opens_
 fn a_table_of_layers_is_timed_on_a_gpu_and_moves_to_another() {
     let table = sample("alexnet.toml");
     let time = |device: &str| {
-        let answer = json(&["simulate", &table, "--step", &format!("place-on-gpu {device}")]);
+        let answer = json(&["simulate", &table, "--step", &format!("place-on {device}")]);
         let of = |field: &str| answer[field].as_f64().unwrap();
         (of("simulated_ns"), of("gpu_active_ns"))
     };

@@ -19,7 +19,7 @@ fn load(path: PathBuf) -> &'static Loaded {
 }
 
 fn on(engine: &Engine, loaded: &Loaded, device: &str) -> Outcome {
-    engine.evaluate(loaded, &Scenario::parse([format!("place-on-gpu {device}").as_str()]).unwrap(), 0)
+    engine.evaluate(loaded, &Scenario::parse([format!("place-on {device}").as_str()]).unwrap(), 0)
 }
 
 /// Kernels of the simulated timeline.
@@ -34,7 +34,7 @@ fn kernels(outcome: &Outcome) -> usize {
 #[test]
 fn an_execution_trace_alone_is_a_predicted_timeline_and_says_so() {
     let loaded = load(sample(ALONE));
-    assert_eq!((loaded.predicted(), loaded.device_names()), (Some("place-on-gpu V100"), vec!["V100".to_owned()]));
+    assert_eq!((loaded.predicted(), loaded.device_names()), (Some("place-on V100"), vec!["V100".to_owned()]));
     let trace = loaded.traces().next().unwrap();
     assert_eq!((trace.format, trace.events_in_file), ("execution-trace", 176));
     // 176 nodes, 2 of them the process and its thread, 6 ranges that the user named; what is never reached has no time.

@@ -24,6 +24,7 @@ mod loader_untimed;
 mod memory;
 mod one_price;
 mod pictures;
+mod place_on;
 mod placed_on_gpu;
 mod replay;
 mod reshard;

@@ -118,15 +118,15 @@ fn a_model_placed_on_a_gpu_launches_kernels_that_follow_the_batch_and_the_device
         let kernels = resolved.added.iter().filter(|added| added.kind == TaskKind::Kernel);
         kernels.map(|kernel| kernel.prediction.duration.0).sum::<i64>() as f64 / 1e6
     };
-    let small = device_ms(&["place-on-gpu V100"]);
-    let large = device_ms(&["place-on-gpu V100", "resize-batch 8192"]);
-    let large_first = device_ms(&["resize-batch 8192", "place-on-gpu V100"]);
-    let fast = device_ms(&["place-on-gpu V100", "resize-batch 8192", "swap-gpu H200"]);
-    let fused = device_ms(&["fuse-embedding-bags", "place-on-gpu V100"]);
+    let small = device_ms(&["place-on V100"]);
+    let large = device_ms(&["place-on V100", "resize-batch 8192"]);
+    let large_first = device_ms(&["resize-batch 8192", "place-on V100"]);
+    let fast = device_ms(&["place-on V100", "resize-batch 8192", "swap-gpu H200"]);
+    let fused = device_ms(&["fuse-embedding-bags", "place-on V100"]);
     println!("kernels on V100: {small:.2} ms, at batch 8192 {large:.2} ms, on H200 {fast:.2} ms; fused {fused:.2} ms");
     assert!(large > 5.0 * small && fast < 0.7 * large && fused < small);
     assert!((large / large_first - 1.0).abs() < 0.1, "{large} {large_first}");
-    let iteration = capture.predicted_ms(&["place-on-gpu V100"]);
+    let iteration = capture.predicted_ms(&["place-on V100"]);
     assert!(iteration > small && iteration < capture.measured_ms(), "{iteration}");
 }
 

@@ -33,7 +33,7 @@ const COMMUTING: [&str; 5] = [
 ];
 
 /// The edit that shares tasks with every other that acts where it does.
-const TOUCH_ALL: [&str; 1] = ["place-on-gpu"];
+const TOUCH_ALL: [&str; 1] = ["place-on"];
 
 /// Every pair of edits of the table on real traces: those that touch different tasks come to the same in either order.
 #[test]

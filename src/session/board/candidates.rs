@@ -47,7 +47,7 @@ fn devices(loaded: &Loaded) -> Vec<String> {
             .any(|device| device.id == **id && device.kind == DeviceKind::Gpu && device.memory.0 > 0)
     };
     let ids: Vec<&str> = loaded.context.catalog.iter().map(|device| device.id.as_str()).collect();
-    let edit = if runs_on_gpu { "swap-gpu" } else { "place-on-gpu" };
+    let edit = if runs_on_gpu { "swap-gpu" } else { "place-on" };
     ids.iter().filter(|id| is_gpu(id)).map(|id| format!("{edit} {id}")).collect()
 }
 

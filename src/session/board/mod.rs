@@ -47,7 +47,7 @@ impl Section {
     /// The section of a step.
     pub fn of(step: &Step) -> Self {
         match step.name() {
-            "swap-gpu" | "swap-link" | "place-on-gpu" | "scale-device" => Self::Hardware,
+            "swap-gpu" | "swap-link" | "place-on" | "scale-device" => Self::Hardware,
             "resize-batch" | "bucket-size" | "scale-ranks" | "reshard-tables" | "accumulate" | "straggler"
             | "overheads" => Self::Configuration,
             _ => Self::Code,
@@ -57,7 +57,7 @@ impl Section {
 
 /// Steps of which a scenario has one at most: another takes its place.
 const ONE_OF_A_KIND: [&str; 6] =
-    ["resize-batch", "swap-gpu", "swap-link", "place-on-gpu", "mixed-precision", "bucket-size"];
+    ["resize-batch", "swap-gpu", "swap-link", "place-on", "mixed-precision", "bucket-size"];
 
 /// Puts `step` into `scenario`: in the place of another of its kind where there can be but one, else behind the rest.
 pub fn put(scenario: &mut Scenario, step: Step) {

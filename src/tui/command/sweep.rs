@@ -11,8 +11,8 @@ pub(super) const COMMANDS: &[Command] = &[
     Command {
         name: "knob",
         aliases: &["vary"],
-        argument: Argument::Optional(Kind::Text, "KNOB"),
-        help: "what the sweep varies: batch, ranks, bandwidth … or a selector",
+        argument: Argument::Optional(Kind::Text, "KNOB [A..B]"),
+        help: "what the sweep varies: batch, ranks, bandwidth …, a selector, or an edit but for its number",
         keys: &[(OnSweep, "K")],
         run: knob,
     },
@@ -58,17 +58,25 @@ fn knob(app: &mut App, name: &str) -> CommandResult {
         app.overlay = Some(Overlay::Picker(Picker::knobs(app)));
         return Ok(Vec::new());
     }
+    let (name, range) = with_range(name);
     let across = work.wanted_sweep().and_then(|wanted| wanted.across).filter(|across| across.knob != name);
-    let sweep = Sweep { across, ..Sweep::around(name, work.base_batch())? };
+    let mut sweep = Sweep { across, ..Sweep::around(name, work.base_batch())? };
+    if !range.is_empty() {
+        sweep.values = sweep.checked(Sweep::parse_values(range)?)?;
+    }
     Ok(turn(work, sweep))
+}
+
+/// A knob and the range behind it, which may be empty.
+fn with_range(text: &str) -> (&str, &str) {
+    text.rsplit_once(' ').filter(|(_, last)| Sweep::parse_values(last).is_ok()).unwrap_or((text, ""))
 }
 
 /// Turns a second knob too, or no longer.
 fn across(app: &mut App, text: &str) -> CommandResult {
     let work = app.workspace_mut().ok_or(NOTHING)?;
     let wanted = work.wanted_sweep().ok_or("there is no sweep: K chooses a knob")?;
-    let (name, range) =
-        text.rsplit_once(' ').filter(|(_, last)| Sweep::parse_values(last).is_ok()).unwrap_or((text, ""));
+    let (name, range) = with_range(text);
     if text == "none" {
         return Ok(turn(work, Sweep { across: None, ..wanted }));
     }

@@ -135,7 +135,7 @@ impl Picker {
         };
         let selector = Entry {
             label: "SELECTOR".to_owned(),
-            help: "the time of selected tasks, e.g. family=gemm".to_owned(),
+            help: "the time of selected tasks, e.g. family=gemm; or an edit but for its number".to_owned(),
             hint: String::new(),
             line: format!("{command} "),
         };

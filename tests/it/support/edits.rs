@@ -9,7 +9,7 @@ pub const LINES: [&str; 49] = [
     "reshard-tables size_greedy",
     "swap-gpu V100",
     "swap-gpu B200 host x0.7",
-    "place-on-gpu H100-SXM",
+    "place-on H100-SXM",
     "overheads mean",
     "scale kind=kernel | kind=compute x0.5",
     "scale kind=T1 | kind=T5 x2",

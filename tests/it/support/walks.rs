@@ -136,7 +136,7 @@ pub const EDITS: [&str; 35] = [
     "fuse-embedding-bags",
     "reshard-tables t0:r1",
     "swap-gpu V100",
-    "place-on-gpu H100-SXM",
+    "place-on H100-SXM",
     "overheads mean",
     "scale family=gemm x0.5",
     "scale kind=T3 x0",

@@ -44,7 +44,7 @@ const PLAIN: [&str; 8] = [
 const OF_COLLECTIVES: [&str; 5] =
     ["bucket-size 25", "bucket-size 50", "bucket-size 100", "bucket-size 400", "compress-comm 2"];
 /// GPUs of three generations, for what was traced on a host.
-const ON_GPU: [&str; 3] = ["place-on-gpu V100", "place-on-gpu A100-80", "place-on-gpu H100-SXM"];
+const ON_GPU: [&str; 3] = ["place-on V100", "place-on A100-80", "place-on H100-SXM"];
 /// Placements of embedding tables.
 const PLACEMENTS: [&str; 3] =
     ["reshard-tables size_lookup_greedy", "reshard-tables lookup_greedy", "reshard-tables size_greedy"];

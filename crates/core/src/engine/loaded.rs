@@ -79,7 +79,7 @@ impl Loaded {
         names.filter(|name| !name.is_empty()).collect::<BTreeSet<_>>().into_iter().collect()
     }
 
-    /// What its times are where they were never measured, e.g. `place-on-gpu V100`; `None` for a recorded trace.
+    /// What its times are where they were never measured, e.g. `place-on V100`; `None` for a recorded trace.
     pub fn predicted(&self) -> Option<&str> {
         self.traces().find_map(|trace| trace.predicted.as_deref())
     }

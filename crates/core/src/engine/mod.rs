@@ -264,8 +264,10 @@ impl Engine {
         );
         context.databases = self.databases.clone();
         context.max_memory = self.max_memory;
+        let is_placed = |how: &str| how.split("; ").any(|step| step.starts_with("place-on"));
         context.is_placed = job.ranks.iter().any(|rank| {
-            rank.execution_trace.is_some() && rank.trace.as_ref().is_some_and(|trace| trace.predicted.is_some())
+            let predicted = rank.trace.as_ref().and_then(|trace| trace.predicted.as_deref());
+            predicted.is_some_and(|how| rank.execution_trace.is_some() || is_placed(how))
         });
         context.is_predicted =
             job.ranks.iter().any(|rank| rank.trace.as_ref().is_some_and(|trace| trace.predicted.is_some()));
@@ -517,6 +519,7 @@ fn step_outcomes(scenario: &Scenario, resolved: &Resolved) -> Vec<StepOutcome> {
     let outcome = |(step, report): (&Step, &StepReport)| StepOutcome {
         transform: step.to_string(),
         enabled: step.enabled,
+        is_impossible: report.is_impossible,
         alone_ns: None,
         marginal_ns: None,
         summary: report.summary.clone(),

@@ -20,6 +20,9 @@ pub struct StepOutcome {
     /// Whether it is in force.
     #[serde(skip)]
     pub enabled: bool,
+    /// Whether it cannot be done to this trace at all.
+    #[serde(skip)]
+    pub is_impossible: bool,
     /// Change of the iteration time by this step alone on the untouched graph; `None` while not yet known.
     pub alone_ns: Option<DurNs>,
     /// Change it makes on top of the steps before it.

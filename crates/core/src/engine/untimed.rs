@@ -8,8 +8,8 @@ use crate::trace::{self, Job, Trace};
 
 use super::{Engine, EngineError, Timeline};
 
-/// The edit that gives them times; another `place-on-gpu` in a scenario moves the model on to its device.
-const PLACEMENT: &str = "place-on-gpu V100";
+/// The edit that gives them times; another `place-on` in a scenario moves the model on to its device.
+const PLACEMENT: &str = "place-on V100";
 
 /// Whether nothing of a job was timed.
 pub(super) fn is_untimed(job: &Job) -> bool {
@@ -33,7 +33,7 @@ pub(super) fn predict(engine: &Engine, mut job: Job, options: &BuildOptions) -> 
         diagnostics.add(Severity::Warning, "predicted-times", "", None, || {
             format!(
                 "an execution trace has no times: all shown are predicted by {PLACEMENT}; \
-                 a step `place-on-gpu NAME` puts it on another GPU"
+                 a step `place-on NAME` puts it on another GPU"
             )
         });
         rank.trace = Some(Trace {

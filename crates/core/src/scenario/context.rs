@@ -31,7 +31,7 @@ pub struct Context {
     pub devices: Vec<RankDevice>,
     /// The host as the trace shows it, where operators computed on it.
     pub host: Option<HostModel>,
-    /// Whether the graph's device work was put there by `place-on-gpu`, from an execution trace.
+    /// Whether the graph's device work was put there by `place-on`, from an execution trace or a CPU run.
     pub is_placed: bool,
     /// Whether the graph's times were predicted, never measured: what changes is predicted anew, since a prediction anchors nothing.
     pub is_predicted: bool,

@@ -99,7 +99,7 @@ mod tests {
         let read = |line: &str| read_step(line, known).map(|step| step.to_string());
         assert_eq!(read("swap-gpu TITAN Xp").unwrap(), "swap-gpu TITAN Xp");
         assert_eq!(read("swap-gpu Quadro RTX 6000 host x0.5").unwrap(), "swap-gpu Quadro RTX 6000 host x0.5");
-        assert_eq!(read("place-on-gpu RTX 2080 Ti").unwrap(), "place-on-gpu RTX 2080 Ti");
+        assert_eq!(read("place-on RTX 2080 Ti").unwrap(), "place-on RTX 2080 Ti");
         let two = read("swap-gpu H100 H200").unwrap_err().to_string();
         assert!(two.starts_with("column 10: no device `H100 H200`"), "{two}");
         let misspelt = read("swap-gpu H100 hst x0.5").unwrap_err().to_string();

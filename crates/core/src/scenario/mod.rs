@@ -47,7 +47,7 @@ pub use named::NamedScenarios;
 pub use nearest::nearest;
 pub use resolve::{AddedTask, Prefix, Resolved, resolve};
 pub use selector::Selector;
-pub use step::{Scenario, Step, next, parse_step};
+pub use step::{Scenario, Step, current, next, parse_step};
 pub use text::StepError;
 pub use transform::{StepReport, Transform};
 pub use transforms::transforms;

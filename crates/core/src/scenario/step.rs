@@ -168,6 +168,14 @@ pub fn next(line: &str) -> Vec<Next<'_>> {
     grammar::next(transforms(), line)
 }
 
+/// Names that edits had, with those they have: a line once written is read for ever.
+const FORMER: [(&str, &str); 1] = [("place-on-gpu", "place-on")];
+
+/// The name that the edit called `name` has now.
+pub fn current(name: &str) -> &str {
+    FORMER.iter().find(|(former, _)| *former == name).map_or(name, |(_, now)| now)
+}
+
 /// As [`parse_step`], with the values and their columns.
 pub(super) fn parse_placed(line: &str) -> Result<(Step, Reading), StepError> {
     let mut words = Words::new(line);
@@ -175,7 +183,7 @@ pub(super) fn parse_placed(line: &str) -> Result<(Step, Reading), StepError> {
         return Err(StepError::at(1, "empty step: expected NAME [SELECTOR] [ARGUMENTS]"));
     };
     let names = || transforms().iter().map(|grammar| grammar.name);
-    let known = transforms().iter().find(|grammar| grammar.name == name.text);
+    let known = transforms().iter().find(|grammar| grammar.name == current(name.text));
     let grammar = known.ok_or_else(|| StepError::unknown(name.column, "transform", name.text, names()))?;
     let reading = grammar::read(grammar, words)?;
     let values = reading.values.iter().map(|value| value.as_ref().map(|(value, _)| value.clone())).collect();

@@ -56,6 +56,8 @@ pub struct StepReport {
     pub summary: String,
     /// Whether it asks for what there is, so that changing nothing is what it should do.
     pub is_met: bool,
+    /// Whether it cannot be done to this trace at all, which is another thing than finding nothing to do.
+    pub is_impossible: bool,
     /// What a reader has to know of it; of what is not modelled the costliest first.
     pub effects: Vec<Effect>,
 }
@@ -64,6 +66,11 @@ impl StepReport {
     /// A step that found nothing to do.
     pub fn nothing(why: impl Into<String>) -> Self {
         Self { effects: vec![Effect::none(why)], ..Self::default() }
+    }
+
+    /// A step that cannot be done to this trace.
+    pub fn impossible(why: impl Into<String>) -> Self {
+        Self { is_impossible: true, ..Self::nothing(why) }
     }
 
     /// A step that asks for what there is.

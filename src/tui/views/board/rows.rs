@@ -146,7 +146,7 @@ impl Rows<'_> {
 
     /// A device by its name, any other edit by its line.
     fn label(&self, line: &str) -> String {
-        let device = line.strip_prefix("swap-gpu ").or(line.strip_prefix("place-on-gpu "));
+        let device = line.strip_prefix("swap-gpu ").or(line.strip_prefix("place-on "));
         device.filter(|_| self.board.among == Among::Devices).unwrap_or(line).to_owned()
     }
 

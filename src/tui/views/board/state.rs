@@ -28,7 +28,7 @@ impl Among {
         let is_one_of = |names: &[&str]| names.iter().any(|name| line.starts_with(name));
         match self {
             Self::All => true,
-            Self::Devices => is_one_of(&["swap-gpu", "place-on-gpu"]),
+            Self::Devices => is_one_of(&["swap-gpu", "place-on"]),
             Self::Batches => is_one_of(&["resize-batch"]),
         }
     }

@@ -255,7 +255,7 @@ fn step_sideways(work: &mut Workspace, by: isize) {
 pub fn steps(work: &Workspace) -> Result<Vec<String>, String> {
     let device = work.view_model.rooflines.device.as_deref().ok_or("no device is known")?;
     if device.kind != DeviceKind::Gpu {
-        return Err("moved roofs become a step on a GPU only: place-on-gpu first".to_owned());
+        return Err("moved roofs become a step on a GPU only: place-on first".to_owned());
     }
     let moved = FIGURES.iter().zip(work.roofline.factors).filter(|(_, factor)| Roof::is_moved(*factor));
     Ok(moved.map(|(figure, factor)| format!("scale-device {figure} x{}", state::rounded(factor))).collect())

@@ -97,7 +97,10 @@ impl Transform for ScaleRanks {
             Ok(link) => link,
             Err(name) => {
                 let known: Vec<&str> = links.iter().map(|link| link.id.as_str()).collect();
-                return StepReport::nothing(format!("unknown interconnect `{name}`: known are {}", known.join(", ")));
+                return StepReport::impossible(format!(
+                    "unknown interconnect `{name}`: known are {}",
+                    known.join(", ")
+                ));
             }
         };
         let sharing = Sharing::of(draft);

@@ -41,7 +41,7 @@ impl Transform for FuseEmbeddingBags {
         }
         if draft.added().iter().any(|added| matches!(added.source, Source::Planned(_))) {
             return StepReport::nothing(
-                "kernels that were never traced are not regrouped: put this step before place-on-gpu",
+                "kernels that were never traced are not regrouped: put this step before place-on",
             );
         }
         let tasks = tasks_by_operator(graph);

@@ -16,7 +16,7 @@ mod mixed_precision;
 mod overheads;
 mod overlap_comm;
 mod parallelize;
-mod place_on_gpu;
+mod place_on;
 mod prefetch_input;
 mod products;
 mod quantize_weights;
@@ -50,7 +50,7 @@ static ALL: [Grammar; 29] = [
     fuse_embedding_bags::EDIT,
     reshard::EDIT,
     swap_gpu::EDIT,
-    place_on_gpu::EDIT,
+    place_on::EDIT,
     overheads::EDIT,
     scale::EDIT,
     remove::EDIT,

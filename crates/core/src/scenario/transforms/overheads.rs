@@ -66,7 +66,7 @@ impl Transform for HostOverheads {
                 Setting::new(draft, &means, true).write("at the mean of its kind")
             }
             OverheadSource::Database(file) => match context.databases.read(file) {
-                Err(reason) => StepReport::nothing(reason),
+                Err(reason) => StepReport::impossible(reason),
                 Ok(database) => {
                     draft.set_overheads(Some(Arc::clone(&database)));
                     Setting::new(draft, &database, false).write("as in the database")

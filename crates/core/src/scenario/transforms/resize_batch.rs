@@ -54,7 +54,7 @@ impl Transform for ResizeBatch {
     fn apply(&self, draft: &mut Draft<'_>, context: &Context) -> StepReport {
         let base = draft.base();
         let Some(old) = self.from.or(base.graph().batch_size) else {
-            return StepReport::nothing(base.graph().why_no_batch());
+            return StepReport::impossible(base.graph().why_no_batch());
         };
         if let Some(scaling) = context.batch_scaling.as_ref().filter(|scaling| scaling.fit(base.graph(), old)) {
             return learned(draft, scaling, (old, self.batch));

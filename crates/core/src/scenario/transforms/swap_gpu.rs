@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::cost::{Family, Provenance};
-use crate::device::DeviceKind;
+use crate::device::{DeviceKind, DeviceProfile};
 use crate::graph::{NodeId, TaskKind};
 use crate::scenario::context::Context;
 use crate::scenario::draft::{Draft, Node};
@@ -44,22 +44,33 @@ impl Transform for SwapGpu {
     fn apply(&self, draft: &mut Draft<'_>, context: &Context) -> StepReport {
         let device = match context.catalog.find(&self.device) {
             Ok(device) => device.clone(),
-            Err(unknown) => return StepReport::nothing(unknown.to_string()),
+            Err(unknown) => return StepReport::impossible(unknown.to_string()),
         };
         if device.kind == DeviceKind::Cpu {
-            return StepReport::nothing(format!("{} is not a GPU", device.name));
+            return StepReport::impossible(format!("{} is not a GPU", device.name));
         }
-        let graph = draft.graph();
-        let on_device = |&node: &NodeId| graph.tasks[node].kind.is_device();
-        let works: Vec<NodeId> =
-            graph.tasks.node_indices().filter(on_device).filter(|&node| !draft.is_removed(node)).collect();
+        if let Some(why) = context.unknown_device(draft.graph()).filter(|_| !device_work(draft).is_empty()) {
+            return StepReport::impossible(why);
+        }
+        self.move_to(draft, &device)
+    }
+}
+
+/// Traced work of devices that is left.
+fn device_work(draft: &Draft<'_>) -> Vec<NodeId> {
+    let graph = draft.graph();
+    let on_device = |&node: &NodeId| graph.tasks[node].kind.is_device();
+    graph.tasks.node_indices().filter(on_device).filter(|&node| !draft.is_removed(node)).collect()
+}
+
+impl SwapGpu {
+    /// Moves all device work to `device`.
+    pub(super) fn move_to(&self, draft: &mut Draft<'_>, device: &Arc<DeviceProfile>) -> StepReport {
+        let (graph, works) = (draft.graph(), device_work(draft));
         if works.is_empty() && draft.added().is_empty() {
-            return StepReport::nothing("no device work to move: use place-on-gpu");
+            return StepReport::impossible("no device work to move: use place-on");
         }
-        if let Some(why) = context.unknown_device(graph) {
-            return StepReport::nothing(why);
-        }
-        let is_there = draft.devices().iter().all(|now| *now == device) && (self.host - 1.0).abs() < f64::EPSILON;
+        let is_there = draft.devices().iter().all(|now| now == device) && (self.host - 1.0).abs() < f64::EPSILON;
         for rank in 0..draft.devices().len() {
             draft.set_device(rank, device.clone());
         }
@@ -79,9 +90,7 @@ impl Transform for SwapGpu {
         report.is_met = is_there;
         report
     }
-}
 
-impl SwapGpu {
     fn scale_host(&self, draft: &mut Draft<'_>) -> usize {
         if (self.host - 1.0).abs() < f64::EPSILON {
             return 0;

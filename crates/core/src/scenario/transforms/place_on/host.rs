@@ -8,6 +8,7 @@ use rustc_hash::FxHashMap;
 
 use crate::cost::overhead::LONGEST_GAP;
 use crate::cost::{OverheadKind, Prediction, Provenance, Work};
+use crate::device::DeviceKind;
 use crate::graph::{
     Dependency, DependencyKind, ExecutionGraph, HostPart, Lane, LaneId, LaneKind, NodeId, OperatorId, TaskKind,
 };
@@ -110,7 +111,11 @@ impl<'d, 'b> Placement<'d, 'b> {
     }
 
     /// The database's mean of an overhead.
-    fn overhead(&self, kind: OverheadKind, of: &str) -> Prediction {
+    fn overhead(&self, kind: OverheadKind, of: &str, lane: LaneId) -> Prediction {
+        let rank = self.draft.base().rank_index(lane);
+        if self.draft.device(rank).is_some_and(|device| device.kind != DeviceKind::Gpu) {
+            return super::no_launch();
+        }
         let found = self.draft.overheads().get(kind, of);
         let (mean, spread) = found.map_or((0.0, 0.0), |statistic| (statistic.mean_us, statistic.std_us));
         let error = if mean > 0.0 { (spread / mean) as f32 } else { 1.0 };
@@ -121,7 +126,7 @@ impl<'d, 'b> Placement<'d, 'b> {
     fn gap(&mut self, group: &Group) {
         let all: DurNs = group.nodes.iter().map(|&node| self.graph.tasks[node].duration).sum();
         if all <= LONGEST_GAP {
-            self.take(group, self.overhead(OverheadKind::T1, ""));
+            self.take(group, self.overhead(OverheadKind::T1, "", group.lane));
         }
     }
 
@@ -141,7 +146,7 @@ impl<'d, 'b> Placement<'d, 'b> {
         let name = self.graph.names.get(self.graph.operators[root.0 as usize].name);
         let launches = self.launches(group);
         let Some(&beside) = group.nodes.last().filter(|_| !launches.is_empty()) else {
-            let inside = self.overhead(OverheadKind::T5, name);
+            let inside = self.overhead(OverheadKind::T5, name, group.lane);
             return self.take(group, inside);
         };
         let mut chain = Chain { lane: group.lane, beside, last: Node::Traced(beside) };
@@ -215,12 +220,12 @@ impl<'d, 'b> Placement<'d, 'b> {
     }
 
     fn host(&mut self, chain: &mut Chain, (part, kind): (HostPart, OverheadKind), (within, name): (OperatorId, &str)) {
-        let time = self.overhead(kind, name);
+        let time = self.overhead(kind, name, chain.lane);
         self.append(chain, TaskKind::Host(part), (Some(within), name), time);
     }
 
     fn call(&mut self, chain: &mut Chain, operator: Option<OperatorId>, name: &str) -> AddedId {
-        let time = self.overhead(OverheadKind::T4, name);
+        let time = self.overhead(OverheadKind::T4, name, chain.lane);
         self.tally.calls += 1;
         self.append(chain, TaskKind::Runtime, (operator, name), time)
     }
@@ -242,7 +247,8 @@ impl<'d, 'b> Placement<'d, 'b> {
         let added = Added { name, kind, lane, operator, bytes, work, price, members, source, caller: None, after };
         let id = self.draft.add(added);
         let device = self.draft.device(group.rank);
-        let (latency, between) = device.map_or((DurNs::ZERO, DurNs::ZERO), |d| (d.launch_latency, d.kernel_start));
+        let launched = device.filter(|device| device.kind == DeviceKind::Gpu);
+        let (latency, between) = launched.map_or((DurNs::ZERO, DurNs::ZERO), |d| (d.launch_latency, d.kernel_start));
         self.draft.connect(Node::Added(call), Node::Added(id), Dependency::on_end(DependencyKind::Launch, latency));
         if let Some(&(_, previous)) = self.streams[group.rank].work.last() {
             let in_order = Dependency::on_end(DependencyKind::Stream, between);

@@ -1,0 +1,140 @@
+//! `place-on DEVICE`: a model without measured device times as it would run on a device: a GPU [Lin 2022, Fig. 3], a CPU or a
+//! hypothetical one [Kakrannava 2024 §IV].
+//!
+//! Device work is what the absolute models say. On a GPU host time comes from the overhead database; on any other device operators
+//! run one after another and nothing launches them. Nothing of the host's own computation stays.
+
+mod host;
+mod kernels;
+
+use std::sync::Arc;
+
+use crate::cost::{Prediction, Provenance};
+use crate::device::{DeviceKind, DeviceProfile};
+use crate::graph::{LaneKind, NodeId, TaskKind};
+use crate::scenario::context::Context;
+use crate::scenario::draft::Draft;
+use crate::scenario::effect::Effect;
+use crate::scenario::grammar::{Argument, Form, Grammar, Kind};
+use crate::scenario::transform::{StepReport, Transform};
+use crate::units::{DurNs, Percent};
+
+use super::report::count;
+use super::swap_gpu::SwapGpu;
+
+/// Turns every host computation into the work that a build of the framework for the device makes of it.
+#[derive(Clone, Debug, PartialEq)]
+struct PlaceOn {
+    /// The device, as written.
+    device: String,
+}
+
+pub(super) const EDIT: Grammar = Grammar {
+    name: "place-on",
+    help: "runs a model without measured device times on a device: a GPU, a CPU or a hypothetical one, as predicted",
+    example: "place-on V100",
+    forms: &[Form {
+        arguments: &[Argument::new("DEVICE", "the name of a device, e.g. V100", Kind::Device)],
+        build: |given| Some(Arc::new(PlaceOn { device: given.get(0)? })),
+    }],
+    knobs: &[],
+};
+
+impl Transform for PlaceOn {
+    fn apply(&self, draft: &mut Draft<'_>, context: &Context) -> StepReport {
+        let device = match context.catalog.find(&self.device) {
+            Ok(device) => device.clone(),
+            Err(unknown) => return StepReport::impossible(unknown.to_string()),
+        };
+        let launches = device.kind == DeviceKind::Gpu;
+        let switches = launches != draft.devices().iter().all(|device| device.kind == DeviceKind::Gpu);
+        let mut report = match device_work(draft) {
+            None => place(draft, &device),
+            Some(Placed::Here) if switches => return StepReport::impossible(ONCE),
+            Some(Placed::Recorded) if !context.is_placed => return StepReport::impossible(MEASURED),
+            Some(_) => SwapGpu { device: device.id.clone(), host: 1.0 }.move_to(draft, &device),
+        };
+        if switches && context.is_placed {
+            report.changed += switch_launches(draft, launches);
+        }
+        if device.kind != DeviceKind::Gpu && report.changed > 0 {
+            let start = device.kernel_start;
+            report.say(Effect::assumption(format!(
+                "nothing is launched there: operators run one after another, each begun in {start}, no host time between them"
+            )));
+        }
+        report
+    }
+}
+
+const MEASURED: &str = "its device work was measured: swap-gpu moves it, from measured times, to another device";
+const ONCE: &str = "an earlier step placed it on a device of another kind: change the device of that step";
+
+/// Who put the work on the device.
+enum Placed {
+    /// It is in the file.
+    Recorded,
+    /// An earlier step.
+    Here,
+}
+
+/// Takes off what the host does to launch, or lets it take its time again.
+///
+/// # Returns
+/// How many tasks it concerns.
+fn switch_launches(draft: &mut Draft<'_>, on: bool) -> usize {
+    let graph = draft.graph();
+    let launches = |&node: &NodeId| matches!(graph.tasks[node].kind, TaskKind::Host(_) | TaskKind::Runtime);
+    let nodes: Vec<NodeId> =
+        graph.tasks.node_indices().filter(launches).filter(|&node| !draft.is_removed(node)).collect();
+    for &node in &nodes {
+        draft.correct(node, (!on).then_some((0.0, no_launch())));
+    }
+    nodes.len()
+}
+
+/// What host time between operators is where nothing is launched.
+fn no_launch() -> Prediction {
+    let provenance = Provenance::Absolute;
+    Prediction { duration: DurNs::ZERO, provenance, model: "no launch", error: 0.0, extrapolated: false }
+}
+
+fn device_work(draft: &Draft<'_>) -> Option<Placed> {
+    let graph = draft.graph();
+    let is_stream = |lane| draft.lane(lane).is_some_and(|lane| matches!(lane.kind, LaneKind::Stream { .. }));
+    let traced = graph.tasks.node_weights().any(|task| task.kind.is_device() && is_stream(task.lane));
+    let added = draft.added().iter().any(|added| is_stream(added.lane));
+    if traced { Some(Placed::Recorded) } else { added.then_some(Placed::Here) }
+}
+
+fn place(draft: &mut Draft<'_>, device: &Arc<DeviceProfile>) -> StepReport {
+    let graph = draft.graph();
+    let computes = |kind| kind == TaskKind::Compute;
+    let computed: DurNs = graph.tasks.node_weights().filter(|task| computes(task.kind)).map(|task| task.duration).sum();
+    if computed == DurNs::ZERO {
+        return StepReport::impossible("no operator computes on the host: there is nothing to place");
+    }
+    for rank in 0..draft.devices().len() {
+        draft.set_device(rank, device.clone());
+    }
+    let mut placement = host::Placement::new(draft);
+    placement.write();
+    let host::Tally { kernels, calls, changed, unmodelled } = placement.tally;
+    let share = Percent::of(unmodelled.time(), computed);
+    let by =
+        if device.kind == DeviceKind::Gpu { format!(" by {}", count(calls, "runtime call")) } else { String::new() };
+    let summary = format!("{}{by} on {}", count(kernels, "kernel"), device.name);
+    let mut report = StepReport { changed, summary, ..StepReport::default() };
+    if !unmodelled.is_empty() {
+        report.say(Effect::note(format!("{share} of the host's computing time is in operators without a model")));
+    }
+    unmodelled.list(&mut report, "no model covers it: taken as the shortest kernel there is");
+    let is_collective = |&node: &NodeId| matches!(graph.tasks[node].kind, TaskKind::Collective(_));
+    let kept = graph.tasks.node_indices().filter(is_collective).map(|node| (node, graph.tasks[node].duration));
+    let kept: Vec<_> = kept.collect();
+    if !kept.is_empty() {
+        let text = format!("{} of the host backend: times kept", count(kept.len(), "collective"));
+        report.say(Effect::kept(text, kept));
+    }
+    report
+}

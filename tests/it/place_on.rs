@@ -1,0 +1,114 @@
+//! `place-on DEVICE` on what was never measured on a device: layer tables, execution traces, placed runs and CPU runs.
+
+use assert_cmd::Command;
+use retime::session::{Engine, Loaded, Outcome};
+use retime_core::analysis::replay::ReplayStatus;
+use retime_core::cost::Provenance;
+use retime_core::graph::TaskKind;
+use retime_core::scenario::Scenario;
+
+use crate::support::jobs::loaded;
+use crate::support::{engine, sample};
+
+const NETWORK: &str = "alexnet.toml";
+const UNTIMED: &str = "mlp-b256-fp32-cpu.et.json.gz";
+const ON_HOST: &str = "mlp-b256-fp32-cpu.kineto.json.gz";
+const PLACED: &str = "dlrm-ddp-b256-on-v100.predicted.json.gz";
+
+fn open(name: &str) -> &'static Loaded {
+    loaded(&[sample(name)])
+}
+
+fn with(engine: &Engine, loaded: &Loaded, lines: &[&str]) -> Outcome {
+    engine.evaluate(loaded, &Scenario::parse(lines.iter().copied()).unwrap(), 0)
+}
+
+/// What the models say of all device work, one after another, in ns.
+fn sum_of_models(engine: &Engine, outcome: &Outcome, device: &str) -> i64 {
+    let device = engine.catalog.find(device).unwrap();
+    let resolved = &outcome.resolved;
+    let traced =
+        resolved.graph.tasks.node_indices().filter(|&node| resolved.graph.tasks[node].kind == TaskKind::Kernel);
+    let priced = |work| engine.models.estimate(work, device).map(|estimate| estimate.duration.0);
+    traced.filter_map(|node| priced(resolved.works.work(node)?)).sum()
+}
+
+#[test]
+fn the_absolute_model_of_any_device_speaks_where_nothing_was_measured() {
+    let engine = engine();
+    for device in ["Xeon-Gold-6230", "Xeon-E5-2680-v3", "BLIMP"] {
+        let outcome = with(&engine, open(NETWORK), &[&format!("place-on {device}")]);
+        let sum = sum_of_models(&engine, &outcome, device);
+        let ratio = outcome.summary.simulated_ns.0 as f64 / sum as f64;
+        assert!((1.0..1.01).contains(&ratio), "{device}: {} for {sum}", outcome.summary.simulated_ns);
+        assert_eq!(outcome.summary.replay_status, ReplayStatus::Predicted, "{device}");
+        assert!(!outcome.steps[0].is_impossible);
+    }
+}
+
+#[test]
+fn untimed_and_measured_runs_of_one_model_agree_on_a_cpu() {
+    let engine = engine();
+    let on = |name| with(&engine, open(name), &["place-on Xeon-Gold-6230"]).summary.simulated_ns.0 as f64;
+    let ratio = on(UNTIMED) / on(ON_HOST);
+    assert!((0.95..1.05).contains(&ratio), "{ratio}");
+}
+
+#[test]
+fn a_device_is_the_last_one_that_a_scenario_names() {
+    let engine = engine();
+    let base = open(NETWORK);
+    let once = with(&engine, base, &["place-on A100"]).summary.simulated_ns;
+    for other in ["BLIMP", "Xeon-Gold-6230", "H100"] {
+        let twice = with(&engine, base, &[&format!("place-on {other}"), "place-on A100"]).summary.simulated_ns;
+        assert_eq!(twice, once, "{other} first");
+    }
+    let again = with(&engine, base, &["place-on BLIMP", "place-on V100"]).summary.simulated_ns;
+    assert_eq!(again, base.replay.summary.simulated_ns);
+}
+
+#[test]
+fn later_edits_are_priced_on_the_device_that_was_chosen() {
+    let engine = engine();
+    let base = open(ON_HOST);
+    let at = |lines: &[&str]| with(&engine, base, lines).summary.simulated_ns.0 as f64;
+    let (small, large) = (at(&["place-on Xeon-Gold-6230"]), at(&["place-on Xeon-Gold-6230", "resize-batch 512"]));
+    let first = at(&["resize-batch 512", "place-on Xeon-Gold-6230"]);
+    assert!((1.7..2.1).contains(&(large / small)), "{small} {large}");
+    assert!((first / large - 1.0).abs() < 1e-6, "{first} {large}");
+}
+
+#[test]
+fn the_former_name_is_read_and_written_as_the_new_one() {
+    let step = retime_core::scenario::parse_step("place-on-gpu V100").unwrap();
+    assert_eq!(step.to_string(), "place-on V100");
+}
+
+#[test]
+fn a_placed_run_moves_by_the_models_and_not_from_its_predicted_times() {
+    let engine = engine();
+    let outcome = with(&engine, open(PLACED), &["place-on H100"]);
+    assert!(!outcome.steps[0].is_impossible, "{:?}", outcome.steps[0].effects);
+    let changed = outcome
+        .resolved
+        .changes
+        .iter()
+        .filter(|(node, _)| outcome.resolved.graph.tasks[*node].kind == TaskKind::Kernel);
+    let anchored = changed.filter(|(_, prediction)| prediction.provenance == Provenance::Anchored).count();
+    assert_eq!(anchored, 0);
+    assert!(outcome.summary.kernel_only_ns < open(PLACED).replay.summary.kernel_only_ns);
+}
+
+#[test]
+fn an_edit_that_cannot_be_done_ends_with_status_1_and_one_with_nothing_to_do_with_0() {
+    let run = |name: &str, step: &str| {
+        let mut command = Command::cargo_bin("retime").unwrap();
+        let done = command.args(["simulate", &sample(name).display().to_string(), "--step", step]).output().unwrap();
+        (done.status.code().unwrap(), String::from_utf8(done.stderr).unwrap(), done.stdout.is_empty())
+    };
+    let (status, said, is_silent) = run(ON_HOST, "swap-gpu A100");
+    assert!(status == 1 && said.contains("place-on") && is_silent, "{status} {said}");
+    let (status, said, _) = run("public/vgg13-train-h100.json.gz", "place-on A100");
+    assert!(status == 1 && said.contains("swap-gpu"), "{status} {said}");
+    assert_eq!(run(ON_HOST, "remove name=nothing").0, 0);
+}

@@ -1,8 +1,9 @@
-//! Arguments of the commands that look at one iteration: `path`, `ops`, `layers`, `roofline`, `overheads`.
+//! Arguments of the commands that look at one iteration: `simulate`, `path`, `ops`, `layers`, `roofline`, `overheads`.
 
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use serde::Serialize;
 
 use super::{ScenarioCommand, TraceArgs};
 
@@ -46,6 +47,37 @@ pub enum OpsGroup {
     Stream,
     /// By module.
     Module,
+}
+
+/// A published algorithm for an iteration's time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Algorithm {
+    /// Lin 2022, Algorithm 1: one thread and one stream.
+    Lin2022,
+    /// Lin 2024, Algorithm 1: ranks with a compute and a communication stream each.
+    Lin2024,
+}
+
+impl Algorithm {
+    /// Its name, as people read it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Lin2022 => "Lin 2022",
+            Self::Lin2024 => "Lin 2024",
+        }
+    }
+}
+
+/// Arguments of `simulate`.
+#[derive(Clone, Debug, Args)]
+pub struct SimulateArgs {
+    /// What to open, edit and write
+    #[command(flatten)]
+    pub common: ScenarioCommand,
+    /// Beside our own replay, the algorithm of a paper on the same kernels and host overheads
+    #[arg(long = "as", value_name = "PAPER", value_enum)]
+    pub algorithm: Option<Algorithm>,
 }
 
 /// Arguments of `ops`.

@@ -19,6 +19,7 @@ Examples:
   retime simulate trace.json.gz --batch 1024 --gpu H200
   retime simulate trace.json.gz --step 'scale family=gemm & phase=backward x0.5' --step fuse-optimizer
   retime simulate trace.json.gz --iteration all --json
+  retime simulate trace.json.gz --as lin2022                    the paper's algorithm beside ours
 
 `retime transforms` lists the edits with an example of each; `scale`, `remove` and others take a selector:
 kind, name, kernel, module, family, phase, rank, stream, dur … joined by & | ! and parentheses.";

@@ -11,7 +11,9 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-pub use analyses::{LayersArgs, OpsArgs, OpsGroup, OpsLevel, OpsOrder, OverheadsArgs, PathArgs, RooflineArgs};
+pub use analyses::{
+    Algorithm, LayersArgs, OpsArgs, OpsGroup, OpsLevel, OpsOrder, OverheadsArgs, PathArgs, RooflineArgs, SimulateArgs,
+};
 pub use edits::{Edit, ScenarioArgs};
 pub use files::{ExportArgs, ExportKind, GenerateArgs, RunArgs};
 pub use models::{CalibrateArgs, DevicesAction, DevicesArgs, ValidateArgs, ValidateWhat};
@@ -85,7 +87,7 @@ pub enum Command {
     Info(TraceArgs),
     /// Re-time the iteration with edits applied
     #[command(visible_alias = "predict", after_help = examples::SIMULATE)]
-    Simulate(ScenarioCommand),
+    Simulate(SimulateArgs),
     /// The critical path of the (edited) iteration
     #[command(after_help = examples::PATH)]
     Path(PathArgs),
@@ -198,7 +200,7 @@ mod tests {
 
     fn edits(line: &str) -> Vec<Edit> {
         match Cli::try_parse_from(line.split(' ')).unwrap().command {
-            Some(Command::Simulate(args)) => args.scenario.edits,
+            Some(Command::Simulate(args)) => args.common.scenario.edits,
             other => panic!("{other:?}"),
         }
     }

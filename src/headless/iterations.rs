@@ -23,7 +23,10 @@ use retime_core::stats;
 /// The command is about one iteration; and as the command itself.
 pub fn run(command: &Command) -> Result<u8> {
     match command {
-        Command::Simulate(args) => simulate(args)?,
+        Command::Simulate(args) if args.algorithm.is_some() => {
+            return Err(super::Misuse("--as is about one step: --iteration N says which".to_owned()).into());
+        }
+        Command::Simulate(args) => simulate(&args.common)?,
         Command::Path(args) => paths(args)?,
         Command::Gaps(args) => idle(args)?,
         Command::Breakdown(args) => breakdowns(args)?,

@@ -17,6 +17,7 @@ mod ops;
 pub mod output;
 mod overheads;
 mod path;
+mod published;
 mod ranks;
 mod roofline;
 mod run;

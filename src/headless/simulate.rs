@@ -5,12 +5,13 @@ use std::io::{self, Write};
 use color_eyre::eyre::Result;
 use serde::Serialize;
 
-use crate::cli::{Iteration, ScenarioCommand};
+use crate::cli::{Iteration, SimulateArgs};
 use crate::session::{Communication, Loaded, MemorySummary, Outcome, StepOutcome, Summary};
 use retime_core::analysis::replay::ReplayStatus;
 use retime_core::units::{DurNs, Percent};
 
 use super::opened::Opened;
+use super::published::Published;
 use super::{input, output, ranks};
 
 #[derive(Debug, Serialize)]
@@ -22,6 +23,9 @@ struct Answer<'a> {
     overheads: String,
     /// Times that were predictions to begin with.
     predicted: Option<&'a str>,
+    /// What a paper's algorithm says of the same iteration.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    published: Option<&'a Published>,
     #[serde(flatten)]
     communication: &'a Communication,
 }
@@ -30,16 +34,20 @@ struct Answer<'a> {
 ///
 /// # Errors
 /// Nothing could be opened, an edit cannot be read, or standard output cannot be written.
-pub fn run(args: &ScenarioCommand, iteration: Iteration) -> Result<()> {
+pub fn run(args: &SimulateArgs, iteration: Iteration) -> Result<()> {
+    let (args, algorithm) = (&args.common, args.algorithm);
     let opened = Opened::of(args, iteration)?;
+    let published = algorithm.map(|algorithm| Published::of(algorithm, &opened)).transpose()?;
     let communication = Communication::on(&opened.engine, &opened.loaded, &opened.outcome, &opened.edited);
     let Opened { engine, loaded, outcome, .. } = opened;
     let Some(outcome) = engine.with_gains(&loaded, outcome, &|| false) else { return Ok(()) };
     let (summary, steps, overheads) = (&outcome.summary, outcome.steps.as_slice(), outcome.scenario.overheads());
-    let answer = Answer { summary, steps, overheads, predicted: loaded.predicted(), communication: &communication };
+    let (predicted, published) = (loaded.predicted(), published.as_ref());
+    let answer = Answer { summary, steps, overheads, predicted, published, communication: &communication };
     let json = input::Envelope::new(&loaded, answer);
     let text = |out: &mut dyn Write| {
         describe(&loaded, &outcome, out)?;
+        published.map_or(Ok(()), |published| published.describe(out))?;
         ranks::describe(&communication, out)
     };
     output::write(&args.input.output, &json, text, || table(&outcome))?;

@@ -420,7 +420,7 @@ fn the_prompt_and_scenario_files_refuse_what_the_command_line_refuses() {
         ("swap-gpu H1000", "swap-gpu H1000", "column 10: no device `H1000`; nearest: H100-SXM"),
         ("swap-gpu H1000", "try swap-gpu H1000", "column 14: no device `H1000`"),
         ("swap-gpu H1000", "gpu H1000", "column 5: no device `H1000`"),
-        ("place-on V1000", "place-on V1000", "column 14: no device `V1000`; nearest: V100"),
+        ("place-on V1000", "place-on V1000", "column 10: no device `V1000`; nearest: V100"),
         (
             "swap-link NVLnk4",
             "edit 1 swap-link NVLnk4",

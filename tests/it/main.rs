@@ -26,6 +26,7 @@ mod one_price;
 mod pictures;
 mod place_on;
 mod placed_on_gpu;
+mod published;
 mod replay;
 mod reshard;
 mod scenario;

@@ -137,6 +137,8 @@ fn a_database_sets_the_overheads_and_twice_the_database_twice_the_time() {
     let mut doubled: serde_json::Value = serde_json::from_str(&doubled).unwrap();
     for row in doubled["rows"].as_array_mut().unwrap() {
         row["mean_us"] = (row["mean_us"].as_f64().unwrap() * 2.0).into();
+        let calls = row["calls_us"].as_array().unwrap().iter();
+        row["calls_us"] = calls.map(|us| us.as_f64().unwrap() * 2.0).collect::<Vec<_>>().into();
     }
     let doubled = Arc::new(Overheads::from_json(&doubled.to_string()).unwrap());
     context.databases = Databases::new(move |file| match file {

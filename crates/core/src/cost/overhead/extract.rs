@@ -6,7 +6,7 @@ use crate::graph::{ExecutionGraph, NodeId, OperatorId, Task};
 use crate::intern::NameId;
 use crate::units::DurNs;
 
-use super::{OverheadKind, OverheadSpan, OverheadSpans, Overheads, Statistic, without_outliers};
+use super::{OverheadKind, OverheadSpan, OverheadSpans, Overheads, Spread, Statistic, without_outliers};
 
 /// What the profiler itself adds to host time.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -39,11 +39,16 @@ pub fn extract(graph: &ExecutionGraph, cost: ProfilerCost) -> Overheads {
 /// As [`extract`], of overheads that were found before.
 pub fn statistics(graph: &ExecutionGraph, spans: &OverheadSpans, cost: ProfilerCost) -> Overheads {
     let mut samples: BTreeMap<(OverheadKind, NameId), Vec<f64>> = BTreeMap::new();
+    let mut recorded: BTreeMap<(OverheadKind, NameId), Vec<(f64, f64)>> = BTreeMap::new();
     for stretch in spans.iter().filter(|stretch| stretch.is_overhead) {
         let us = micros(spans.time(stretch, graph)) - profiler_us(graph, spans, stretch, cost);
         samples.entry((stretch.kind, stretch.op)).or_default().push(us.max(0.0));
+        recorded.entry((stretch.kind, stretch.op)).or_default().push((micros(spans.time(stretch, graph)), 1.0));
     }
     let mut overheads = Overheads::new("extracted from a trace");
+    for ((kind, op), calls) in recorded {
+        overheads.add_spread(kind, graph.names.get(op), (calls.len() as u64, Spread::of(calls)));
+    }
     for ((kind, op), sample) in samples {
         if let Some(statistic) = Statistic::of(&without_outliers(sample)) {
             overheads.add(kind, graph.names.get(op), statistic);

@@ -5,6 +5,7 @@
 
 mod extract;
 mod spans;
+mod spread;
 
 use std::collections::BTreeMap;
 
@@ -15,6 +16,7 @@ use thiserror::Error;
 pub use extract::{ProfilerCost, extract, statistics};
 pub(crate) use spans::LONGEST_GAP;
 pub use spans::{OverheadSpan, OverheadSpans, kind_of};
+pub use spread::{Spread, ranks};
 
 /// The five kinds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -56,6 +58,9 @@ pub struct OverheadRow {
     pub std_us: f64,
     /// Measurements behind it.
     pub count: u64,
+    /// All calls in rising order, as recorded, in µs; of many the means of equally many. Empty where they are not known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub calls_us: Vec<f64>,
 }
 
 /// A database that cannot be used.
@@ -90,6 +95,7 @@ pub enum OverheadError {
 pub struct Overheads {
     source: String,
     entries: BTreeMap<(OverheadKind, String), Statistic>,
+    spreads: BTreeMap<(OverheadKind, String), Spread>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -102,7 +108,7 @@ struct Database {
 impl Overheads {
     /// An empty database with a note where its figures are from.
     pub fn new(source: impl Into<String>) -> Self {
-        Self { source: source.into(), entries: BTreeMap::new() }
+        Self { source: source.into(), ..Self::default() }
     }
 
     /// The database that comes with the program: published means of DLRM and other models on V100.
@@ -124,12 +130,16 @@ impl Overheads {
             message: error.to_string(),
         })?;
         let mut overheads = Self::new(database.source);
-        for OverheadRow { kind, op, mean_us, std_us, count } in database.rows {
-            for (key, value) in [("mean_us", mean_us), ("std_us", std_us)] {
+        for OverheadRow { kind, op, mean_us, std_us, count, calls_us } in database.rows {
+            let calls = calls_us.iter().map(|&us| ("calls_us", us));
+            for (key, value) in [("mean_us", mean_us), ("std_us", std_us)].into_iter().chain(calls) {
                 if !value.is_finite() || value < 0.0 {
                     return Err(OverheadError::BadFigure { kind, op, key, value });
                 }
             }
+            let each = count.max(1) as f64 / calls_us.len().max(1) as f64;
+            let spread = Spread::of(calls_us.into_iter().map(|us| (us, each)).collect());
+            overheads.add_spread(kind, &op, (count, spread));
             overheads.add(kind, &op, Statistic { mean_us, std_us, count });
         }
         Ok(overheads)
@@ -145,7 +155,26 @@ impl Overheads {
     pub fn rows(&self) -> impl Iterator<Item = OverheadRow> {
         self.entries.iter().map(|((kind, op), statistic)| {
             let Statistic { mean_us, std_us, count } = *statistic;
-            OverheadRow { kind: *kind, op: op.clone(), mean_us, std_us, count }
+            let calls_us = self.spreads.get(&(*kind, op.clone())).map_or(Vec::new(), |spread| spread.values().to_vec());
+            OverheadRow { kind: *kind, op: op.clone(), mean_us, std_us, count, calls_us }
+        })
+    }
+
+    /// Adds how the calls behind a statistic spread, before the statistic itself; one that is there already is merged with it.
+    pub fn add_spread(&mut self, kind: OverheadKind, op: &str, (calls, spread): (u64, Spread)) {
+        if spread.values().is_empty() {
+            return;
+        }
+        let known = self.entries.get(&(kind, op.to_owned())).map_or(0, |statistic| statistic.count);
+        let merge = |old: &mut Spread| *old = old.merged(known, &spread, calls);
+        self.spreads.entry((kind, op.to_owned())).and_modify(merge).or_insert_with(|| spread.clone());
+    }
+
+    /// How the calls of an operator, or of its like in another version of the framework, spread; `None` where that is not known.
+    pub fn spread(&self, kind: OverheadKind, op: &str) -> Option<&Spread> {
+        self.spreads.get(&(kind, op.to_owned())).or_else(|| {
+            let wanted = plain(op);
+            self.spreads.iter().find(|((own, name), _)| *own == kind && plain(name) == wanted).map(|(_, spread)| spread)
         })
     }
 
@@ -158,6 +187,9 @@ impl Overheads {
     /// Pools all of `other` into this database, each statistic weighted by its count.
     pub fn merge(&mut self, other: &Self) {
         for ((kind, op), statistic) in &other.entries {
+            if let Some(spread) = other.spreads.get(&(*kind, op.clone())) {
+                self.add_spread(*kind, op, (statistic.count, spread.clone()));
+            }
             self.add(*kind, op, *statistic);
         }
         if !other.source.is_empty() && other.source != self.source {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use crate::cost::overhead::{OverheadSpan, kind_of};
+use crate::cost::overhead::{OverheadSpan, kind_of, ranks};
 use crate::cost::{OverheadKind, Overheads, Prediction, Provenance, Statistic};
 use crate::graph::NodeId;
 use crate::intern::NameId;
@@ -112,16 +112,18 @@ impl<'d, 'b> Setting<'d, 'b> {
         let (base, graph) = (self.draft.base(), self.draft.graph());
         let spans = base.overheads().0;
         let (mut changed, mut before, mut after) = (0, DurNs::ZERO, DurNs::ZERO);
-        let takes_part = |stretch: &&OverheadSpan| stretch.is_overhead && !(self.is_own && stretch.is_outlier);
-        let own = spans.iter().filter(takes_part).collect::<Vec<_>>();
+        let is_own = self.is_own;
+        let takes_part = |stretch: &OverheadSpan| stretch.is_overhead && !(is_own && stretch.is_outlier);
+        let ranks = if is_own { Vec::new() } else { ranks(graph, spans) };
         let mut nodes: Vec<NodeId> = Vec::new();
-        for stretch in own {
+        for (at, stretch) in spans.iter().enumerate().filter(|(_, stretch)| takes_part(stretch)) {
             nodes.clear();
             nodes.extend(spans.nodes(stretch));
             let traced: DurNs = nodes.iter().map(|&node| graph.tasks[node].duration).sum();
             let Some((time, is_named)) = self.look_up(stretch).filter(|_| self.is_left(&nodes)) else {
                 continue;
             };
+            let time = self.of_rank(stretch, ranks.get(at).copied(), time);
             if !is_named {
                 self.pooled.count(graph.names.get(stretch.op), traced);
             }
@@ -154,6 +156,13 @@ impl<'d, 'b> Setting<'d, 'b> {
             self.missing.count(name, time);
         }
         found
+    }
+
+    /// The database's time for a call of the `rank` that this one has among its like; its mean where how calls spread is not known.
+    fn of_rank(&self, stretch: &OverheadSpan, rank: Option<f64>, mean: Prediction) -> Prediction {
+        let name = self.draft.graph().names.get(stretch.op);
+        let us = rank.and_then(|rank| self.overheads.spread(stretch.kind, name)?.at(rank));
+        us.map_or(mean, |us| Prediction { duration: DurNs::from_us_f64(us), ..mean })
     }
 
     /// Whether any of these tasks is still there.

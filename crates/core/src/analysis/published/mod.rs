@@ -3,8 +3,12 @@
 //!
 //! Sources: Lin 2022 Algorithm 1 (one device) and Lin 2024 Algorithm 1 (several ranks).
 
+mod recorded;
+
 use crate::graph::{TaskId, TimedGraph};
 use crate::units::DurNs;
+
+pub use recorded::{RankOps, aligned, recorded_ops};
 
 /// One operator of an execution trace.
 #[derive(Clone, Debug, Default)]
@@ -51,13 +55,13 @@ pub fn one_device(ops: &[PublishedOp]) -> DurNs {
 }
 
 /// Lin 2024 Algorithm 1: time of `ranks`, each with the same operators at its own pace, and with a compute and a
-/// communication stream.
+/// communication stream. Which operators read what a collective brought may differ between ranks.
 pub fn several_ranks(ranks: &[Vec<PublishedOp>]) -> DurNs {
     let (mut cpu, mut compute, mut comm) = (vec![0; ranks.len()], vec![0; ranks.len()], vec![0; ranks.len()]);
     for i in 0..ranks.first().map_or(0, Vec::len) {
-        let PublishedOp { is_collective, reads_collective, .. } = ranks[0][i];
+        let is_collective = ranks[0][i].is_collective;
         for (rank, ops) in ranks.iter().enumerate() {
-            if is_collective || reads_collective {
+            if is_collective || ops[i].reads_collective {
                 compute[rank] = comm[rank].max(compute[rank]);
                 comm[rank] = compute[rank];
             }
@@ -115,9 +119,9 @@ pub fn graph_of_ranks(ranks: &[Vec<PublishedOp>]) -> TimedGraph {
     let (mut cpu, mut compute, mut comm) =
         (vec![origin; ranks.len()], vec![origin; ranks.len()], vec![origin; ranks.len()]);
     for i in 0..ranks.first().map_or(0, Vec::len) {
-        let PublishedOp { is_collective, reads_collective, .. } = ranks[0][i];
+        let is_collective = ranks[0][i].is_collective;
         for (rank, ops) in ranks.iter().enumerate() {
-            if is_collective || reads_collective {
+            if is_collective || ops[i].reads_collective {
                 compute[rank] = join(&mut graph, &[compute[rank], comm[rank]]);
                 comm[rank] = compute[rank];
             }

@@ -261,3 +261,65 @@ fn the_boards_devices_have_what_a_thousand_steps_cost_where_prices_are_given() {
     let row = text(&screen).lines().find(|line| line.contains("H100-SXM ◂")).unwrap().to_owned();
     assert!(row.contains(&cost), "{cost} in {row}");
 }
+
+/// The screen in a style, with an edit in force.
+fn open_in(style: &retime::tui::Style, (width, height): (u16, u16)) -> ScriptedScreen {
+    let engine = crate::support::engine();
+    let sample = retime::session::sample::find("vgg13-train-h100").unwrap();
+    let loaded = sample.load(&engine, &retime_core::graph::BuildOptions::default()).unwrap();
+    let edited = retime_core::scenario::Scenario::parse(["scale kind=kernel x0.5"]).unwrap();
+    let size = ratatui::layout::Size { width, height };
+    let mut screen = ScriptedScreen::new(engine, vec![loaded], &edited, style, size);
+    screen.settle();
+    screen
+}
+
+#[test]
+fn without_unicode_nothing_becomes_a_question_mark_and_without_colours_the_cursor_is_marked() {
+    use retime::tui::Style;
+    let ascii = Style { is_ascii: true, ..Style::plain() };
+    for pane in PANES {
+        let [mut plain, mut flat] = [Style::plain(), ascii.clone()].map(|style| open_in(&style, (120, 40)));
+        for screen in [&mut plain, &mut flat] {
+            play(screen, pane);
+            play(screen, "<down>/o");
+        }
+        let (plain, flat) = (plain.draw(), flat.draw());
+        for (before, after) in plain.content().iter().zip(flat.content()) {
+            assert!(after.symbol().is_ascii(), "{:?}", after.symbol());
+            assert!(after.symbol() != "?" || before.symbol() == "?", "{:?} in {pane:?}", before.symbol());
+        }
+        let marked = plain.content().iter().any(|cell| cell.modifier.contains(Modifier::REVERSED));
+        assert!(marked, "no cursor in {pane:?}");
+    }
+}
+
+#[test]
+fn the_theme_picker_previews_and_esc_brings_the_old_one_back() {
+    let mut screen = open("vgg13-train-h100", (120, 40), &[]);
+    let ground = |screen: &ScriptedScreen| screen.draw()[(0, 0)].bg;
+    let before = ground(&screen);
+    play(&mut screen, "<f9>");
+    let mut seen = std::collections::BTreeSet::new();
+    for _ in 0..5 {
+        play(&mut screen, "<down>");
+        seen.insert(format!("{:?}", ground(&screen)));
+    }
+    assert!(seen.len() > 1, "{seen:?}");
+    play(&mut screen, "<esc>");
+    assert_eq!(ground(&screen), before);
+    play(&mut screen, "<f9>light<enter>");
+    assert_ne!(ground(&screen), before);
+}
+
+#[test]
+fn the_smallest_screen_does_nothing_that_it_does_not_show() {
+    for key in ('!'..='~').filter(|&key| key != '<') {
+        let mut screen = open("vgg13-train-h100", (40, 10), &["scale kind=kernel x0.5"]);
+        let before = text(&screen);
+        play(&mut screen, &key.to_string());
+        let shown = text(&screen);
+        let is_told = shown.contains("no room") || ":bguUQ".contains(key);
+        assert!(is_told || shown == before, "{key:?}:\n{shown}");
+    }
+}

@@ -192,6 +192,10 @@ fn a_range_is_summed_by_family_and_kernel_and_marks_have_names() {
     let line = text(&screen).lines().find(|line| line.starts_with(" conv 14")).unwrap().to_owned();
     let places: Vec<_> = ["conv", "movement", "elementwise", "pooling"].map(|family| line.find(family)).to_vec();
     assert!(places.is_sorted() && places.iter().all(Option::is_some), "{line}");
+    play(&mut screen, ":clear-marks<enter>/max_pool_backward<enter><space>nn<space>");
+    for shown in ["range of ", "pooling", "z zooms to it"] {
+        assert_shows(&screen, shown);
+    }
     play(&mut screen, ":bookmark backward begins<enter>");
     assert_shows(&screen, "◆backward begins");
     play(&mut screen, "<drag:40,4,60,4>");

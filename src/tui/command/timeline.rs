@@ -121,7 +121,15 @@ pub(super) const COMMANDS: &[Command] = &[
         argument: Argument::None,
         help: "mark the instant of the cursor",
         keys: &[(OnTimeline, "space")],
-        run: |app, _| on_timeline(app, |_, _, timeline| timeline.toggle_mark()),
+        run: |app, _| {
+            on_timeline(app, |_, _, timeline| {
+                timeline.toggle_mark();
+                // What is summed up of a range stands where the chosen event would.
+                if !timeline.is_marking() && timeline.marked_pair().is_some() {
+                    timeline.selected = None;
+                }
+            })
+        },
     },
     Command {
         name: "measure",

@@ -188,10 +188,6 @@ fn summary(work: &Workspace, count: usize, total: DurNs) -> Vec<(String, Role)> 
     {
         pieces.push((format!(" · trying edits against them, {} of {expected}", gains.len()), Role::Warn));
     }
-    if count > 0 {
-        pieces.push((" · enter".to_owned(), Role::Key));
-        pieces.push((" tries the chosen one's best edit".to_owned(), Role::Dim));
-    }
     pieces.push((" · under 0.1 % left out".to_owned(), Role::Faint));
     pieces
 }

@@ -96,7 +96,7 @@ impl Rows {
             "view": about.view,
             "trace": about.trace,
             "steps": about.steps,
-            "measured_ns": before.0,
+            "base_ns": before.0,
             "edited_ns": after.0,
             "only": about.only,
             "rows": self.rows.iter().map(object).collect::<Vec<_>>(),

@@ -165,7 +165,7 @@ fn what_is_looked_at_is_written_as_it_is_shown() {
     let json: serde_json::Value = serde_json::from_str(&read("rows.json")).unwrap();
     assert_eq!((json["view"].as_str(), json["only"].as_str()), (Some("operators"), Some("family=pooling")));
     assert_eq!(json["steps"][0], "scale family=pooling x0.5");
-    assert!(json["edited_ns"].as_i64().unwrap() < json["measured_ns"].as_i64().unwrap());
+    assert!(json["edited_ns"].as_i64().unwrap() < json["base_ns"].as_i64().unwrap());
     assert_eq!(json["rows"].as_array().unwrap().len(), csv.lines().count() - 1);
     write(&mut screen, "rows.md");
     assert!(read("rows.md").contains("; only family=pooling\n\n| "));

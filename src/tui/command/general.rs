@@ -214,7 +214,13 @@ pub(super) const COMMANDS: &[Command] = &[
         argument: Argument::None,
         help: "back to the timeline; forgets a search; stops loading",
         keys: &[(Everywhere, "esc")],
-        run: |app, _| if app.is_at_root() { app.keep_search("") } else { app.back() },
+        run: |app, _| {
+            if !app.is_at_root() {
+                return app.back();
+            }
+            app.forget_search();
+            Ok(Vec::new())
+        },
     },
     Command {
         name: "quit",

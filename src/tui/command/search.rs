@@ -22,6 +22,8 @@ use crate::tui::views::board::WhatIf;
 use crate::tui::workspace::Workspace;
 
 const NO_TRACE: &str = "no trace is open yet";
+/// Views whose rows a selector narrows.
+const NARROWED: [&str; 3] = ["path", "gaps", "operators"];
 const NO_TEXT: &str = "nothing to search for yet: / asks for a name";
 
 /// Where the user was when a search began.
@@ -147,6 +149,9 @@ impl App {
         if self.narrows(text) || text.is_empty() {
             let work = self.workspace_mut().ok_or(NO_TRACE)?;
             let is_narrow = work.filter.is_some();
+            if text.is_empty() {
+                work.timeline.family = None;
+            }
             return if text.is_empty() && !is_narrow { Ok(Vec::new()) } else { work.narrow(text) };
         }
         let (number, count) = self.hit_from_here(true, true)?;
@@ -169,7 +174,13 @@ impl App {
 
     /// Whether a text narrows the rows of the open view instead of looking for one of them.
     fn narrows(&self, text: &str) -> bool {
-        selector(text).is_some() && self.focus == Focus::View && self.rows().is_some()
+        let is_one = NARROWED.contains(&self.view.name());
+        selector(text).is_some() && self.focus == Focus::View && self.rows().is_some() && is_one
+    }
+
+    /// Forgets what was searched for; what rows are narrowed to stays.
+    pub fn forget_search(&mut self) {
+        self.look_for("");
     }
 
     /// Takes what is searched for.

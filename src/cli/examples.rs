@@ -57,6 +57,15 @@ Examples:
   retime advise trace.json.gz
   retime advise trace.json.gz --gpu H200 --target -20%          what else, on that device, saves a fifth";
 
+/// Of `generate`.
+pub const GENERATE: &str = "\
+Examples:
+  retime generate --ranks 8 --tables-per-rank 13 --seed 1 -o job/
+  retime tables job/ --sharder all                              the sharders on the job's tables
+
+Rows and look-ups per bag of each table are drawn evenly in their logarithm; rows have 64 elements. tables.toml beside the
+traces holds what was drawn. Times are predictions for the device of --gpu, and the traces say so.";
+
 /// Of `tables`.
 pub const TABLES: &str = "\
 Examples:

@@ -113,8 +113,8 @@ pub enum Command {
     /// Every edit tried alone and the best together, what a goal takes, what the iteration is sensitive to
     #[command(after_help = examples::ADVISE)]
     Advise(AdviseArgs),
-    /// Write the traces of a made-up multi-rank DLRM job
-    #[command(hide = true)]
+    /// Write the traces of a made-up multi-rank DLRM job, its embedding tables drawn at random
+    #[command(after_help = examples::GENERATE)]
     Generate(GenerateArgs),
     /// Embedding tables by rank, and what other placements would take
     #[command(after_help = examples::TABLES)]

@@ -1,11 +1,12 @@
 //! The analytical layer model: the time for the arithmetic of the algorithm plus the time for its traffic
 //! [Kakrannava 2024 §IV].
 //!
-//! `t = ops / (PE_used · speed_of_PE) + bytes / BW`, `PE_used = min(PEs, parallelism of the algorithm)`.
+//! `t = ops / (PE_used · speed_of_PE) + bytes / BW`, `PE_used = min(PEs, parallelism of the algorithm)`. Products, convolutions by
+//! im2col among them, have a speed of their own where the device has one.
 
 use crate::device::DeviceProfile;
 
-use super::roofline::memory_rate;
+use super::roofline::{memory_rate, peak_of};
 use super::work::{Shape, Work};
 
 /// Bytes of `work`, of a convolution with its operand written out and read as a matrix (im2col), in fp32.
@@ -38,7 +39,7 @@ fn parallelism(work: &Work) -> f64 {
 pub fn sum_us(flop: f64, bytes: f64, work: &Work, device: &DeviceProfile) -> f64 {
     let units = f64::from(device.sm_count.max(1));
     let used = parallelism(work).min(units) / units;
-    let rate = device.peak_rate(work.precision).0.max(1.0) * used;
+    let rate = peak_of(work, device).max(1.0) * used;
     1e6 * (flop / rate + bytes / (memory_rate(device).max(1.0) * used))
 }
 

@@ -38,6 +38,12 @@ fn names_drivers_report_are_recognised() {
         ("NVIDIA A100 80GB PCIe", "A100-80-PCIe"),
         ("NVIDIA GeForce RTX 2080 Ti", "RTX-2080-Ti"),
         ("NVIDIA L40S", "L40S"),
+        ("NVIDIA L40", "L40"),
+        ("NVIDIA RTX A6000", "RTX-A6000"),
+        ("NVIDIA H100 NVL", "H100-NVL"),
+        ("NVIDIA GeForce RTX 5090", "RTX-5090"),
+        ("AMD Instinct MI325X", "MI325X"),
+        ("AMD Instinct MI355X", "MI355X"),
         ("NVIDIA L4", "L4"),
         ("Tesla P40", "P40"),
     ] {

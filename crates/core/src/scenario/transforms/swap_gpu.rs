@@ -82,6 +82,9 @@ impl SwapGpu {
         let mut report = survey(draft, kernels.iter().copied(), summary);
         report.changed += added;
         report.changed += self.scale_host(draft);
+        if report.changed > 0 && (self.host - 1.0).abs() < f64::EPSILON && has_host(draft) {
+            report.say(Effect::assumption(SAME_HOST));
+        }
         recost_collectives(draft, &collectives, &mut report);
         if draft.gained_tf32() && kernels.iter().any(|&node| draft.family(node) == Some(Family::Conv)) {
             let tf32 = "convolutions of 32-bit floats are taken to run in TF32 there, as frameworks do by default";
@@ -95,13 +98,23 @@ impl SwapGpu {
         if (self.host - 1.0).abs() < f64::EPSILON {
             return 0;
         }
-        let is_host = |node: &Node| matches!(draft.kind_of(*node), TaskKind::Host(_) | TaskKind::Runtime);
-        let host: Vec<Node> = draft.nodes().filter(is_host).collect();
+        let host: Vec<Node> = draft.nodes().filter(|&node| is_host(draft.kind_of(node))).collect();
         for &node in &host {
             draft.stretch(node, self.host);
         }
         host.len()
     }
+}
+
+/// What is taken for granted where no factor on host time is given.
+const SAME_HOST: &str = "the host is taken to be the same, though machines with other GPUs often have another: `host xFACTOR` says how fast";
+
+fn is_host(kind: TaskKind) -> bool {
+    matches!(kind, TaskKind::Host(_) | TaskKind::Runtime)
+}
+
+fn has_host(draft: &Draft<'_>) -> bool {
+    draft.nodes().any(|node| is_host(draft.kind_of(node)))
 }
 
 /// Counts the collectives that run over the new device's interconnect, and lists those that keep their times.

@@ -251,7 +251,8 @@ fn unfitted_row(models: &CostModels, domain: Domain, device: &DeviceProfile, row
     let rows: Vec<&Measurement> = rows.iter().filter(|row| same_chip.is_none() || is_held_out(&row.work)).collect();
     let counted = || rows.iter().filter(|row| row.us >= smallest_us(domain));
     let over = |predict: &dyn Fn(&Work) -> f64| summarise(counted().map(|row| (predict(&row.work), row.us)));
-    let estimate = |work: &Work| models.estimate(work, device).map_or(0.0, |estimate| estimate.duration.0 as f64 / 1e3);
+    let estimate =
+        |work: &Work| models.estimate_repeated(work, device).map_or(0.0, |found| found.duration.0 as f64 / 1e3);
     ValidationRow {
         family: domain.name().to_owned(),
         device: device.id.clone(),

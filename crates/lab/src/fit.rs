@@ -110,7 +110,7 @@ fn assemble(fits: &Fitted, tables: &Tables, catalog: &Catalog, old: &Fits) -> Re
     let mut all = Fits::default();
     for domain in Domain::ALL {
         if let Some((unseen, anchored)) = leave_one_out(domain, fits, tables, catalog)? {
-            all.set_unseen(SharedParameters { floor_starts: floor_starts(domain, fits, catalog)?, ..unseen });
+            all.set_unseen(SharedParameters { floor_starts: floor_starts(domain, fits, catalog, "")?, ..unseen });
             for one in anchored {
                 all.set_anchored(one);
             }

@@ -138,7 +138,7 @@ struct Part {
 /// Least sensitivity of a call to its kernel from which corrections of calls say something of kernels.
 const LEAST_SENSITIVITY: f64 = 0.1;
 
-/// Powers of two by which a size may lie outside the fitted range before the trees are no longer asked.
+/// Powers of two by which a size may lie outside the fitted range before corrections are no longer asked; they fade out on the way.
 const MARGIN: f32 = 0.5;
 
 impl Fit {
@@ -200,34 +200,35 @@ impl Fit {
 
     fn part(&self, work: &Work, device: &DeviceProfile) -> Part {
         let kernel = structured_us(self.domain, work, device, &self.parameters);
-        let covered = self.covers(work);
+        let covered = self.coverage(work);
         if !self.devices.contains(&device.id) {
-            return Part { kernel, whole: kernel, sensitivity: 0.0, extrapolated: !covered };
+            return Part { kernel, whole: kernel, sensitivity: 0.0, extrapolated: covered <= 0.0 };
         }
         let (whole, sensitivity) = (self.host().call_us(kernel), self.host().sensitivity(kernel));
-        if !covered || sensitivity < LEAST_SENSITIVITY {
+        if covered <= 0.0 || sensitivity < LEAST_SENSITIVITY {
             return Part { kernel, whole, sensitivity: 0.0, extrapolated: true };
         }
-        Part { kernel, whole, sensitivity, extrapolated: false }
+        Part { kernel, whole, sensitivity: sensitivity * covered, extrapolated: false }
     }
 
-    /// Whether the sizes of `work` lie within those measured, and on matrix products its units and elements are those measured:
-    /// no table has products with a factor in fewer bits.
-    fn covers(&self, work: &Work) -> bool {
+    /// How much of what was measured holds for `work`: 1 where its sizes lie within those measured, falling to 0 over the margin beside
+    /// them, and 0 on matrix products of other units or elements: no table has products with a factor in fewer bits.
+    fn coverage(&self, work: &Work) -> f64 {
         if let Shape::Gemm { batch, m, n, k } = work.shape
             && work.read < gemm_bytes(GemmSize { batch, m, n, k }, element_bytes(work), 0).0
         {
-            return false;
+            return 0.0;
         }
         let like = |known: &Precision| {
             known.is_tensor() == work.precision.is_tensor() && element_bytes_of(*known) == element_bytes(work)
         };
         let streams = matches!(self.domain, Domain::Norm | Domain::Softmax | Domain::Streaming);
         if !streams && !self.precisions.is_empty() && !self.precisions.iter().any(like) {
-            return false;
+            return 0.0;
         }
-        let inside = |(range, size): (&(f32, f32), f32)| size >= range.0 - MARGIN && size <= range.1 + MARGIN;
-        self.ranges.iter().zip(sizes(self.domain, work)).all(inside)
+        let outside = |(range, size): (&(f32, f32), f32)| (range.0 - size).max(size - range.1).max(0.0);
+        let most = self.ranges.iter().zip(sizes(self.domain, work)).map(outside).fold(0.0, f32::max);
+        f64::from((1.0 - most / MARGIN).max(0.0))
     }
 }
 

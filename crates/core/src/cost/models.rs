@@ -154,6 +154,13 @@ impl CostModels {
         self.estimate_keyed(work, device, figures_key(device))
     }
 
+    /// The time of `work` on a GPU where the same kernel ran just before, as in a table; `None` when no model covers it.
+    pub fn estimate_repeated(&self, work: &Work, device: &DeviceProfile) -> Option<Estimate> {
+        let estimate = self.estimate(work, device)?;
+        let duration = estimate.duration - later_in_a_model(work, device);
+        Some(Estimate { duration: duration.max(roofline::least(work, device)), ..estimate })
+    }
+
     /// The times of `works` on `device`, each as [`estimate`](Self::estimate) gives it, worked out together and on all cores.
     /// Not memoised: a device that is there for one moment would fill the memory.
     pub fn estimates(&self, works: &[&Work], device: &DeviceProfile) -> Vec<Option<Estimate>> {
@@ -308,12 +315,15 @@ pub(super) fn estimate_of(us: f64, model: &'static str, error: f64, extrapolated
 /// turn, the others say 1.0 to 1.2 starts, and kinds of such kernels are 37 % off instead of 62]. Tables repeat one product, whose
 /// instructions and parameters are at hand after the first; a model runs other kernels before it.
 pub(super) fn in_a_model(estimate: Estimate, work: &Work, device: &DeviceProfile) -> Estimate {
-    let more = match (&work.shape, work.family) {
+    Estimate { duration: estimate.duration + later_in_a_model(work, device), ..estimate }
+}
+
+fn later_in_a_model(work: &Work, device: &DeviceProfile) -> DurNs {
+    match (&work.shape, work.family) {
         (_, Family::Reduction) | (Shape::Strided { .. }, _) => device.kernel_start,
         (Shape::Gemm { .. }, _) if Domain::of(work) == Some(Domain::Gemm16) => FIRST_RUN,
-        _ => return estimate,
-    };
-    Estimate { duration: estimate.duration + more, ..estimate }
+        _ => DurNs::ZERO,
+    }
 }
 
 /// What a product in 16 bits that did not run just before takes longer on tensor cores: the least mean error over kinds of product (each of five traces counting

@@ -60,14 +60,15 @@ pub(super) fn leave_one_out(
         samples.push((Sample { domain, device, rows: &table.rows }, fit.host()));
     }
     let of = |sample: &Sample<'_>| &fits[&(domain, sample.device.id.clone())];
-    let left_out = |way: Way| -> Vec<(Vec<f64>, ErrorSummary)> {
-        let judge = |(sample, host): &(Sample<'_>, CallOverhead)| {
+    let left_out = |way: Way| -> Result<Vec<(Vec<f64>, ErrorSummary)>> {
+        let judge = |(sample, host): &(Sample<'_>, CallOverhead)| -> Result<(Vec<f64>, ErrorSummary)> {
             let others: Vec<_> = samples.iter().map(|(other, _)| *other).collect();
             let others: Vec<_> =
                 others.into_iter().filter(|other| !is_same_chip(&other.device.id, &sample.device.id)).collect();
             let mut guess = of(sample).clone();
             guess.parameters = way.parameters(domain, &common(domain, &others), &of);
-            guess.parameters[structured::START_US] = sample.device.kernel_start.secs() * 1e6;
+            let starts = floor_starts(domain, fits, catalog, &sample.device.id)?;
+            guess.parameters[structured::START_US] = starts * sample.device.kernel_start.secs() * 1e6;
             guess.choice = Choice::Structured;
             (guess.host_floor_us, guess.host_before) = (host.us, host.before);
             let counted: Vec<&Measurement> = sample.rows.iter().filter(|row| row.us >= smallest_us(domain)).collect();
@@ -79,7 +80,7 @@ pub(super) fn leave_one_out(
                 100.0 * error.mape,
                 100.0 * error.bias
             );
-            (guess.parameters, error)
+            Ok((guess.parameters, error))
         };
         samples.iter().map(judge).collect()
     };
@@ -87,7 +88,7 @@ pub(super) fn leave_one_out(
     if samples.is_empty() {
         return Ok(None);
     }
-    let (joint, mean) = (left_out(Way::Joint), left_out(Way::Mean));
+    let (joint, mean) = (left_out(Way::Joint)?, left_out(Way::Mean)?);
     let is_mean = sum(&mean) < CLEARLY * sum(&joint);
     let (way, found) = if is_mean { (Way::Mean, mean) } else { (Way::Joint, joint) };
     let error = significant(sum(&found) / found.len() as f64, 4);
@@ -131,10 +132,13 @@ fn print_anchored(found: &Anchored) {
     println!("{:<13} anchored by {:<17} x2 x4 x8 device: {}", found.domain.name(), found.by.name(), list.join(", "));
 }
 
-/// Fixed cost over the device's kernel start where kernels, not whole calls, were measured: geometric mean, at least 1.
-pub(super) fn floor_starts(domain: Domain, fits: &Fitted, catalog: &Catalog) -> Result<f64> {
+/// Fixed cost over the device's kernel start where kernels, not whole calls, were measured: geometric mean of the devices whose chip is
+/// not `left_out`'s, at least 1.
+pub(super) fn floor_starts(domain: Domain, fits: &Fitted, catalog: &Catalog, left_out: &str) -> Result<f64> {
     let mut logs = Vec::new();
-    for fit in fits.values().filter(|fit| fit.domain == domain && fit.host_floor_us <= 0.0) {
+    let teaches =
+        |fit: &&Fit| fit.domain == domain && fit.host_floor_us <= 0.0 && !is_same_chip(&fit.devices[0], left_out);
+    for fit in fits.values().filter(teaches) {
         let start_us = catalog.find(&fit.devices[0])?.kernel_start.secs() * 1e6;
         logs.push((fit.parameters[structured::START_US] / start_us).ln());
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use retime_core::scenario::Selector;
 
 use super::effect::Effect;
-use super::listing::{Arrangement, Filter, Group, Listing, Nesting, Sources};
+use super::listing::{Arrangement, Filter, Listing, Nesting, Sources};
 use super::runner::Request;
 use super::workspace::Workspace;
 
@@ -76,9 +76,10 @@ impl Workspace {
         self.listing_wanted != self.listing_shown
     }
 
-    /// Opens or folds the chosen row of the operators.
+    /// Opens or folds the chosen row of the open view.
     pub fn toggle_row(&mut self) {
-        if let Some(path) = self.listing.group(self.table.cursor).map(|group| group.path.clone()) {
+        let (view, row) = (self.table_of(), self.table.cursor);
+        if let Some(path) = self.listing.tree(view).and_then(|tree| tree.path(row)).map(str::to_owned) {
             if !self.toggled.remove(&path) {
                 self.toggled.insert(path);
             }
@@ -86,25 +87,38 @@ impl Workspace {
         }
     }
 
-    /// Opens or folds all rows of the operators.
-    pub fn expand_all(&mut self, is_open: bool) {
-        let chosen = self.listing.group(self.table.cursor).map(|group| group.path.clone());
-        let toggled = |group: &&Group| group.is_open != (is_open || group.depth == 0);
-        self.toggled = self.listing.groups.iter().filter(toggled).map(|group| group.path.clone()).collect();
+    /// Opens or folds all rows of the open view.
+    ///
+    /// # Errors
+    /// They lie in no others.
+    pub fn expand_all(&mut self, is_open: bool) -> Result<(), String> {
+        let (view, row) = (self.table_of(), self.table.cursor);
+        let tree = self.listing.tree(view).ok_or_else(|| format!("the rows of {view} lie in no others"))?;
+        let chosen = tree.path(row).map(str::to_owned);
+        self.toggled = tree.retoggled(&self.toggled, is_open);
         self.listing.expand(&self.toggled);
-        let rows = 0..self.listing.visible.len();
+        let Some(tree) = self.listing.tree(view) else { return Ok(()) };
         let is_chosen = |path: &str| chosen.as_deref().is_some_and(|chosen| chosen.starts_with(path));
-        let near = rows.rev().find(|&row| self.listing.group(row).is_some_and(|group| is_chosen(&group.path)));
+        let near = (0..tree.count()).rev().find(|&row| tree.path(row).is_some_and(is_chosen));
         (self.table.cursor, self.table.scroll) = (near.unwrap_or(0), 0);
+        Ok(())
     }
 
-    /// Left and right in the tree of operators: into a row and out of it.
+    /// What there is inside the chosen row of the open view; `None` where its rows lie in no others.
+    pub fn nesting(&self) -> Option<Nesting> {
+        self.listing.tree(self.table_of())?.nesting(self.table.cursor)
+    }
+
+    /// Left and right in rows within rows: into a row and out of it.
     pub fn move_in_tree(&mut self, is_inwards: bool) {
         let row = self.table.cursor;
-        match (self.listing.nesting(row), is_inwards) {
+        match (self.nesting(), is_inwards) {
             (Some(Nesting::Collapsed), true) | (Some(Nesting::Expanded), false) => self.toggle_row(),
             (Some(Nesting::Expanded), true) => self.table.cursor = row + 1,
-            (Some(_), false) => self.table.cursor = self.listing.parent(row).unwrap_or(row),
+            (Some(_), false) => {
+                let parent = self.listing.tree(self.table_of()).and_then(|tree| tree.parent(row));
+                self.table.cursor = parent.unwrap_or(row);
+            }
             _ => {}
         }
     }

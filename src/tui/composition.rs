@@ -1,8 +1,9 @@
 //! What one iteration is made of: the time of its critical path by family of work.
 
 use retime_core::analysis::busy;
-use retime_core::analysis::critical_path::SegmentKind;
+use retime_core::analysis::critical_path::{Segment, SegmentKind};
 use retime_core::graph::{RankPart, TaskId};
+use retime_core::scenario::Resolved;
 use retime_core::units::{DurNs, TimeNs};
 
 use crate::session::Outcome;
@@ -61,7 +62,7 @@ impl Composition {
             next = schedule.critical_predecessor(timed, task);
         }
         add(Paint::Call, &mut reached, begin);
-        let part = |(&paint, &time): (&Paint, &DurNs)| Part { name: name(paint), paint, time };
+        let part = |(&paint, &time): (&Paint, &DurNs)| Part { name: part_name(paint), paint, time };
         let mut parts: Vec<Part> = Paint::ALL.iter().zip(&sums).map(part).filter(|part| part.time.0 > 0).collect();
         parts.sort_by_key(|part| (std::cmp::Reverse(part.time), part.paint));
         Self { parts }
@@ -92,8 +93,17 @@ fn paint_of_kind(kind: SegmentKind) -> Paint {
     }
 }
 
+/// How a segment of a critical path is painted: one of a task that `resolved` added by what that does.
+pub fn segment_paint(resolved: &Resolved, segment: &Segment) -> Paint {
+    let number = segment.node.index().checked_sub(resolved.graph.tasks.node_count());
+    let added = number.and_then(|number| resolved.added.get(number));
+    added
+        .filter(|_| !matches!(segment.kind, SegmentKind::Wait(_)))
+        .map_or_else(|| paint_of_kind(segment.kind), added_paint)
+}
+
 /// What a part is called where there is little room.
-fn name(paint: Paint) -> &'static str {
+pub fn part_name(paint: Paint) -> &'static str {
     match paint {
         Paint::Call => "waits",
         Paint::Transfer => "copies",

@@ -130,6 +130,26 @@ pub fn fitting(summary: &[(String, Role)], room: usize) -> &[(String, Role)] {
     summary
 }
 
+/// The least rows, with rule and titles, that are worth showing below a table.
+const LEAST_BELOW: u16 = 6;
+
+/// How many lines of `height` a table takes that has another one below it.
+pub fn height_above(count: usize, height: u16) -> u16 {
+    let own = HEAD.saturating_add(count.max(1) as u16);
+    if own.saturating_add(LEAST_BELOW) <= height { own } else { height }
+}
+
+/// Draws `other` under a rule with a title from line `top` on; its rows are only looked at.
+pub fn render_below(title: &str, other: &Table<'_>, top: u16, canvas: &mut Canvas<'_>) {
+    let height = canvas.height().saturating_sub(top);
+    if height > 0 {
+        canvas.rule(top, title);
+        let state = TableState { cursor: usize::MAX, ..TableState::default() };
+        let width = canvas.width();
+        render_rows(other, &state, &mut canvas.part(0, top + 1, width, height - 1), 0);
+    }
+}
+
 /// Draws the titles in line `top` and the rows below.
 pub fn render_rows(table: &Table<'_>, state: &TableState, canvas: &mut Canvas<'_>, top: u16) {
     let columns = placed(table, canvas.width());
@@ -177,6 +197,13 @@ fn placed(table: &Table<'_>, width: u16) -> Vec<(usize, u16, u16)> {
         x += wide + 1;
     }
     places
+}
+
+/// The title at column `x` of a table of `width`.
+pub fn title_at(table: &Table<'_>, width: u16, x: u16) -> Option<&'static str> {
+    let places = placed(table, width).into_iter();
+    let mut titles = places.filter(|&(_, from, wide)| (from..from + wide).contains(&x));
+    titles.next().map(|(index, ..)| table.columns[index].title).filter(|title| !title.is_empty())
 }
 
 fn put(canvas: &mut Canvas<'_>, (x, y): (u16, u16), width: u16, text: &str, role: Role, at_right: bool) {

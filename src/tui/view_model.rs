@@ -7,24 +7,27 @@ use std::sync::Arc;
 use crate::session::{Communication, Engine, Loaded, Outcome};
 use retime_core::analysis::critical_path::{CriticalPath, Run};
 use retime_core::analysis::edited::Edited;
-use retime_core::analysis::gaps::{self, Gap, Sources};
+use retime_core::analysis::gaps::{self, Sources, Survey};
 use retime_core::analysis::lanes::Times;
 use retime_core::analysis::operators::Level;
 use retime_core::analysis::roofline::{Place, Point, points_at};
 use retime_core::device::DeviceProfile;
+use retime_core::graph::ExecutionGraph;
 use retime_core::units::DurNs;
 
 /// Everything that tables show of one result.
 #[derive(Clone, Debug, Default)]
 pub struct ViewModel {
-    /// The critical path of the slowest rank, in order of time, noise folded.
+    /// The critical path of the slowest rank before the edits, with measured times.
+    pub before: CriticalPath,
+    /// The critical path of the slowest rank after them.
+    pub after: CriticalPath,
+    /// The same in order of time, noise folded.
     pub path: Vec<Run>,
-    /// The same, longest first.
-    pub path_by_length: Vec<Run>,
-    /// Its time by kind, most first.
-    pub path_kinds: Vec<(&'static str, DurNs)>,
     /// Idle intervals of streams, longest first.
-    pub gaps: Vec<Gap>,
+    pub idle: Survey,
+    /// The graph that all of it is about: added tasks are nodes behind the traced ones.
+    graph: Option<Arc<ExecutionGraph>>,
     /// Its work under the roofs of the first rank's device.
     pub rooflines: Rooflines,
     /// Its ranks and collectives.
@@ -77,24 +80,30 @@ impl ViewModel {
     /// # Complexity
     /// O(tasks + length of the chains of all gaps), and a simulation for each rank that comes last somewhere.
     pub fn of(engine: &Engine, loaded: &Loaded, outcome: &Outcome) -> Self {
-        let (resolved, schedule) = (&outcome.resolved, &outcome.schedule);
-        let (graph, timed) = (&*resolved.graph, &*resolved.timed);
+        let edited = Edited::of(&outcome.resolved);
+        let (graph, timed, schedule) = (&*edited.graph, &*edited.timed, &*outcome.schedule);
         let times = Times::Simulated { timed, schedule };
-        let edited = Edited::of(resolved);
-        let path = CriticalPath::of_job(graph, timed, schedule, times);
-        let mut kinds: Vec<(&'static str, DurNs)> = path.by_kind().into_iter().collect();
-        kinds.sort_by_key(|&(kind, total)| (std::cmp::Reverse(total), kind));
-        let runs = path.folded(DurNs(path.length.0 / TINY));
-        let mut by_length = runs.clone();
-        by_length.sort_by_key(|run| (std::cmp::Reverse(run.segment.duration), run.segment.start));
+        let after = CriticalPath::of_job(graph, timed, schedule, times);
         let shortest = DurNs((outcome.summary.simulated_ns.0 / SHORT).max(1));
         Self {
-            path: runs,
-            path_by_length: by_length,
-            path_kinds: kinds,
+            before: measured_path(loaded),
+            path: after.folded(DurNs(after.length.0 / TINY)),
             rooflines: Rooflines::of(outcome, &edited),
             communication: Communication::on(engine, loaded, outcome, &edited),
-            gaps: gaps::gaps(&Sources { graph, timed, schedule, times }, shortest),
+            idle: gaps::survey(&Sources { graph, timed, schedule, times }, shortest),
+            graph: Some(Arc::clone(&edited.graph)),
+            after,
         }
     }
+
+    /// The graph that it is about.
+    pub fn graph<'a>(&'a self, loaded: &'a Loaded) -> &'a ExecutionGraph {
+        self.graph.as_deref().unwrap_or(&loaded.graph)
+    }
+}
+
+/// The critical path of the traced iteration, with measured times.
+fn measured_path(loaded: &Loaded) -> CriticalPath {
+    let (resolved, schedule) = (&loaded.replay.resolved, &loaded.replay.schedule);
+    CriticalPath::of_job(&resolved.graph, &resolved.timed, schedule, Times::Measured)
 }

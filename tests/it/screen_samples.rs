@@ -120,3 +120,97 @@ fn the_line_between_steps_and_view_is_dragged() {
     screen.press("<drag:43,20,60,20>").unwrap();
     assert_eq!(edge(&screen), Some(60));
 }
+
+/// Time in a unit as it is written on screen, in ns.
+fn ns(figure: &str, unit: &str) -> f64 {
+    let scale = match unit {
+        "s" => 1e9,
+        "ms" => 1e6,
+        "µs" => 1e3,
+        "ns" => 1.0,
+        other => panic!("no unit: {other}"),
+    };
+    figure.replace('−', "-").parse::<f64>().unwrap() * scale
+}
+
+/// The first and the second time in a line.
+fn times(line: &str) -> Vec<f64> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let is_unit = |word: &str| ["s", "ms", "µs", "ns"].contains(&word);
+    words.windows(2).filter(|pair| is_unit(pair[1])).map(|pair| ns(pair[0], pair[1])).collect()
+}
+
+#[test]
+fn groups_of_the_path_add_up_to_the_iteration_of_the_header() {
+    for (name, steps) in [
+        ("vgg13-train-h100", &[][..]),
+        ("vgg13-train-h100", &[EDIT][..]),
+        ("vgg13-train-h100", &["resize-batch 256", "cuda-graph"][..]),
+        ("bert-small-h100", &["mixed-precision bf16"][..]),
+        ("dlrm-v100x8", &[EDIT][..]),
+        ("dlrm-v100x8", &["straggler add 2 x1.5"][..]),
+    ] {
+        for grouping in ["family", "layer", "cause"] {
+            let mut screen = open(name, (120, 100), steps);
+            screen.press(&format!("2:group {grouping}<enter>")).unwrap();
+            screen.settle();
+            let shown = text(&screen);
+            let header = times(&shown.lines().nth(1).unwrap().replace('▶', " "));
+            let first = shown.lines().position(|line| line.contains(" › ")).unwrap() + 1;
+            let rows = shown.lines().skip(first).take_while(|line| !line.starts_with("──") && !line.is_empty());
+            let mut sums = [0.0, 0.0];
+            for row in rows {
+                // A dash stands for no time.
+                let columns: Vec<f64> = times(&row.replace(" – ", " 0 ns "));
+                sums[0] += columns[0];
+                sums[1] += columns.get(1).copied().unwrap_or_default();
+            }
+            let places = if steps.is_empty() { 1 } else { 2 };
+            for (sum, whole) in sums.iter().zip(&header).take(places) {
+                assert!((sum / whole - 1.0).abs() < 5e-3, "{name} {steps:?} by {grouping}: {sum} of {whole}\n{shown}");
+            }
+        }
+    }
+}
+
+#[test]
+fn views_of_what_takes_time_at_every_size() {
+    for (name, keys) in [("path", "2"), ("path_open", "2<enter>"), ("gaps", "3"), ("operators", "4")] {
+        for &size in &SIZES[1..] {
+            for (state, steps) in [("untouched", &[][..]), ("edited", &[EDIT][..])] {
+                let mut screen = open("vgg13-train-h100", size, steps);
+                screen.press(keys).unwrap();
+                screen.settle();
+                insta::assert_snapshot!(format!("{name}_{state}_{}x{}", size.0, size.1), text(&screen));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_title_sorts_and_a_group_unfolds_by_mouse() {
+    let mut screen = open("vgg13-train-h100", (120, 40), &[EDIT]);
+    let press = |screen: &mut retime::tui::ScriptedScreen, keys: &str| {
+        screen.press(keys).unwrap();
+        screen.settle();
+        text(screen)
+    };
+    let at = |shown: &str, what: &str| {
+        let (y, line) = shown.lines().enumerate().find(|(_, line)| line.contains(what)).unwrap();
+        (line[..line.find(what).unwrap()].chars().count(), y)
+    };
+    let shown = press(&mut screen, "4");
+    assert!(shown.contains("· by change"), "the most changed first once something is edited\n{shown}");
+    let (x, y) = at(&shown, "count");
+    let shown = press(&mut screen, &format!("<click:{x},{y}>"));
+    assert!(shown.contains("· by count"), "{shown}");
+    let (x, y) = at(&shown, "measured  simulated");
+    let shown = press(&mut screen, &format!("<click:{x},{y}>"));
+    assert!(shown.contains("· by device"), "{shown}");
+    let shown = press(&mut screen, "2");
+    let (x, y) = at(&shown, "▸ conv");
+    let shown = press(&mut screen, &format!("<click:{x},{y}><click:{x},{y}>"));
+    assert!(shown.contains("▾ conv"), "{shown}");
+    let shown = press(&mut screen, "<left>");
+    assert!(shown.contains("▸ conv"), "{shown}");
+}

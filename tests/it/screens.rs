@@ -344,7 +344,7 @@ fn a_single_click_selects_and_a_double_click_opens() {
     assert_eq!(ruler(&screen), scale, "one click does not zoom");
     play(&mut screen, &format!("<click:{x},{y}><click:{x},{y}>"));
     assert_ne!(ruler(&screen), scale, "two fit the event");
-    play(&mut screen, "2");
+    play(&mut screen, "2v");
     let (x, y) = find(&screen, "linear");
     play(&mut screen, &format!("<click:{x},{y}>"));
     assert!(chosen(&screen).contains("linear"));
@@ -381,7 +381,7 @@ fn the_arrow_points_to_the_edge_behind_which_the_other_end_lies() {
 fn a_gap_names_the_edits_that_close_it_and_the_best_is_added() {
     let mut screen = open((120, 40));
     play(&mut screen, "3");
-    assert_shows(&screen, "tries the chosen one's best edit");
+    assert_shows(&screen, "adds the edit that closes it best");
     assert_shows(&screen, "closed by, off the iteration: ");
     let closes =
         text(&screen).split("off the iteration: ").nth(1).unwrap().split(" −").next().unwrap().trim().to_owned();
@@ -469,9 +469,11 @@ fn a_moved_roof_becomes_a_step_and_is_the_devices_own_again() {
     play(&mut screen, "5:set-roofs memory x2<enter>");
     assert_shows(&screen, "memory ×2");
     play(&mut screen, "<enter>");
+    assert_shows(&screen, "no edits");
+    play(&mut screen, "5A");
     assert_shows(&screen, "scale-device dram_bw x2");
     assert_shows(&screen, "3110 GB/s");
-    play(&mut screen, "+++<enter>");
+    play(&mut screen, "+++A");
     assert_shows(&screen, "6220 GB/s");
     play(&mut screen, "uu");
     assert_shows(&screen, "1555 GB/s");
@@ -768,7 +770,7 @@ fn there_is_a_way_on_where_there_is_nothing_to_compare() {
     let mut screen = open((80, 24));
     play(&mut screen, "8");
     assert_shows(&screen, "nothing to compare with the base yet");
-    play(&mut screen, "<enter>");
+    play(&mut screen, "A");
     assert_shows(&screen, "the base has no steps");
     play(&mut screen, ":compare no/such/trace.json<enter>");
     assert_shows(&screen, "no/such/trace.json");
@@ -823,7 +825,7 @@ fn another_trace_is_a_column_and_may_be_the_reference() {
     assert_shows(&screen, "did you mean `base`?");
     play(&mut screen, "<esc>:compare-by kind<enter>:compare-time device<enter>:compare-order time<enter>");
     assert_shows(&screen, "device gemm");
-    play(&mut screen, "<right><right><enter>");
+    play(&mut screen, "<right><right>A");
     assert!(text(&screen).contains("scenario"), "{}", text(&screen));
 }
 

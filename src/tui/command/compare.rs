@@ -59,7 +59,7 @@ pub(super) const COMMANDS: &[Command] = &[
         aliases: &[],
         argument: Argument::None,
         help: "put the chosen scenario in force, or show the chosen trace",
-        keys: &[(OnColumns, "enter")],
+        keys: &[(OnColumns, "A")],
         run: open_column,
     },
     Command {

@@ -71,8 +71,8 @@ pub(super) const COMMANDS: &[Command] = &[
         name: "try-roofs",
         aliases: &[],
         argument: Argument::None,
-        help: "put the moved roofs in force, else show the point's event",
-        keys: &[(OnRoofline, "enter")],
+        help: "put the moved roofs in force",
+        keys: &[(OnRoofline, "A")],
         run: try_roofs,
     },
 ];
@@ -115,7 +115,7 @@ fn set_roofs(app: &mut App, text: &str) -> CommandResult {
 fn try_roofs(app: &mut App, _: &str) -> CommandResult {
     let work = app.workspace().ok_or("no trace is open yet")?;
     if !work.roofline.is_moved() {
-        return app.open_row();
+        return Err("no roof is moved: + and − move the one that r chooses".to_owned());
     }
     let lines = steps(work)?;
     let mut effects = Vec::new();

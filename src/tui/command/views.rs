@@ -3,7 +3,7 @@
 use super::{Argument, Command, CommandResult, Kind, Pane};
 use crate::tui::app::App;
 use crate::tui::overlay::{Overlay, Prompt, Purpose};
-use crate::tui::views::{self, Operators, View, show};
+use crate::tui::views::{self, View, show};
 
 const NO_TRACE: &str = "no trace is open yet";
 
@@ -21,7 +21,13 @@ pub(super) const COMMANDS: &[Command] = &[
         aliases: &[],
         argument: Argument::None,
         help: "look closer at the chosen row: its event, what is inside it, or why",
-        keys: &[(Pane::Table, "enter"), (Pane::Sweep, "enter"), (Pane::Tables, "enter")],
+        keys: &[
+            (Pane::Table, "enter"),
+            (Pane::Sweep, "enter"),
+            (Pane::Tables, "enter"),
+            (Pane::Roofline, "enter"),
+            (Pane::Compare, "enter"),
+        ],
         run: |app, _| app.open_row(),
     },
     Command {
@@ -44,7 +50,7 @@ pub(super) const COMMANDS: &[Command] = &[
         name: "sort",
         aliases: &[],
         argument: Argument::Optional(Kind::Text, "BY"),
-        help: "sort operators by the next column; the path by length",
+        help: "sort the rows by a column, alone by the next one",
         keys: &[(Pane::Table, "s")],
         run: sort,
     },
@@ -60,7 +66,7 @@ pub(super) const COMMANDS: &[Command] = &[
         name: "group",
         aliases: &[],
         argument: Argument::Optional(Kind::Text, "BY"),
-        help: "group as tree, operator, kernel, module, stream or family",
+        help: "group operators as tree, operator, kernel, module, stream or family; the path by family, layer, cause or not at all",
         keys: &[(Pane::Table, "v"), (Pane::Sweep, "v")],
         run: group,
     },
@@ -68,7 +74,7 @@ pub(super) const COMMANDS: &[Command] = &[
         name: "unfold-all",
         aliases: &["expand"],
         argument: Argument::None,
-        help: "open all rows of the operators down to kernels",
+        help: "open all rows, down to kernels",
         keys: &[(Pane::Table, "E")],
         run: |app, _| expand_all(app, true),
     },
@@ -76,7 +82,7 @@ pub(super) const COMMANDS: &[Command] = &[
         name: "fold-all",
         aliases: &["collapse"],
         argument: Argument::None,
-        help: "fold the rows of the operators",
+        help: "fold all rows",
         keys: &[(Pane::Table, "C")],
         run: |app, _| expand_all(app, false),
     },
@@ -108,12 +114,8 @@ pub fn named<T: Copy>(name: &str, known: &[(&'static str, T)]) -> Result<Option<
 }
 
 fn expand_all(app: &mut App, is_open: bool) -> CommandResult {
-    if !app.shows(&Operators) {
-        return Err(format!("the rows of {} lie in no others", app.view.name()));
-    }
-    app.workspace_mut().ok_or(NO_TRACE)?.expand_all(is_open);
-    Operators.vertical(app, 0);
-    Ok(Vec::new())
+    app.workspace_mut().ok_or(NO_TRACE)?.expand_all(is_open)?;
+    Ok(app.view.vertical(app, 0))
 }
 
 /// Narrows the tables; without a selector asks for one, or shows all again when they are narrow.

@@ -4,6 +4,8 @@ use retime_core::cost::{Estimate, Provenance};
 use retime_core::graph::NodeId;
 use retime_core::units::DurNs;
 
+use super::nested::Row;
+
 /// From this multiple of what its model says a kernel counts as slow, where the model errs by less.
 const SLOW: f64 = 1.3;
 /// A model's mean errors that a kernel must lie beyond to count as slow.
@@ -178,6 +180,24 @@ pub struct Group {
     pub against: ModelComparison,
 }
 
+impl Row for Group {
+    fn path(&self) -> &str {
+        &self.path
+    }
+
+    fn depth(&self) -> usize {
+        self.depth
+    }
+
+    fn end(&self) -> usize {
+        self.end
+    }
+
+    fn is_open(&self) -> bool {
+        self.is_open
+    }
+}
+
 impl Group {
     /// A row with nothing in it yet.
     pub fn new(label: String, path: String, depth: usize, example: NodeId) -> Self {
@@ -203,18 +223,13 @@ impl Group {
     pub fn is_slow(&self) -> bool {
         self.against.lost() > DurNs::ZERO
     }
-
-    /// Simulated over measured time.
-    pub fn change(&self) -> f64 {
-        if self.measured > DurNs::ZERO { self.simulated.0 as f64 / self.measured.0 as f64 } else { 1.0 }
-    }
 }
 
-/// The most first; equal rows by device time, then by host time, then by name.
+/// The most first; equal rows by simulated device time, then by measured, then by host time, then by name.
 pub fn compare(a: &Group, b: &Group, order: Order) -> std::cmp::Ordering {
     let above = |group: &Group| group.against.covered.0 - group.against.modelled.0;
     let change = |group: &Group| (group.simulated - group.measured).0.abs();
-    let longest = |group: &Group| (group.measured.max(group.simulated), group.host);
+    let longest = |group: &Group| (group.simulated, group.measured, group.host);
     let by_order = match order {
         Order::Name => return a.label.cmp(&b.label),
         Order::Time => std::cmp::Ordering::Equal,

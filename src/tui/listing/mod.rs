@@ -2,8 +2,11 @@
 //!
 //! Made off the screen's thread when one of these or the result changes, so that drawing only formats.
 
+mod gap_group;
 mod group;
 mod modelled;
+mod nested;
+mod path_group;
 mod tree;
 
 use std::collections::BTreeSet;
@@ -11,25 +14,29 @@ use std::sync::Arc;
 
 use crate::session::{Loaded, Outcome};
 use retime_core::analysis::critical_path::Run;
-use retime_core::analysis::gaps::{Cause, Gap};
 use retime_core::graph::NodeId;
 use retime_core::scenario::Selector;
 
 use super::timeline::Paints;
 use super::view_model::ViewModel;
 
+pub use gap_group::GapGroup;
 pub use group::{Group, Grouping, ModelComparison, Order};
 pub use modelled::Modelled;
+pub use nested::{Nesting, Rows, Tree};
+pub use path_group::{PathGroup, PathGrouping};
 
 /// How the tables are arranged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Arrangement {
     /// What makes work one row.
     pub grouping: Grouping,
-    /// What rows of work are sorted by.
-    pub order: Order,
-    /// Whether the critical path is shown longest first.
-    pub path_by_length: bool,
+    /// What rows of work are sorted by, where that was chosen.
+    pub order: Option<Order>,
+    /// What makes segments of the critical path one row.
+    pub path: PathGrouping,
+    /// Whether rows of the path are sorted by what the scenario changed.
+    pub path_by_change: bool,
 }
 
 /// A selector that the tables are narrowed to.
@@ -60,21 +67,31 @@ pub struct Sources {
     pub arrangement: Arrangement,
 }
 
+impl Sources {
+    /// What rows of work are sorted by: unless chosen, by what changed once something did.
+    fn order(&self) -> Order {
+        let is_edited = self.outcome.steps.iter().any(|step| step.enabled);
+        self.arrangement.order.unwrap_or(if is_edited { Order::Change } else { Order::Time })
+    }
+}
+
 /// The rows of all tables.
 #[derive(Clone, Debug, Default)]
 pub struct Listing {
     /// Work by operator or another grouping, rows inside others behind them.
-    pub groups: Vec<Group>,
-    /// Indices of the groups that are not folded away.
-    pub visible: Vec<usize>,
-    /// The critical path, in order or by length.
+    pub groups: Rows<Group>,
+    /// The critical path in groups.
+    pub path: Rows<PathGroup>,
+    /// The critical path in order of time.
     pub runs: Vec<Run>,
-    /// Indices of gaps: those with a cause, longest first, then those of streams that had nothing left to do.
-    gaps: Vec<usize>,
+    /// The gaps of main streams by cause.
+    pub gaps: Rows<GapGroup>,
     /// The tables they were taken from.
     pub view_model: Arc<ViewModel>,
     /// How they are arranged.
     pub arrangement: Arrangement,
+    /// What the rows of work are sorted by.
+    pub order: Order,
     /// What they are narrowed to.
     pub filter: Option<Filter>,
 }
@@ -88,77 +105,43 @@ impl Listing {
         let mask = sources.filter.as_ref().map(|filter| mask(&sources.loaded, filter)).transpose()?;
         let is_shown = |node: NodeId| mask.as_ref().is_none_or(|mask| mask.get(node.index()).copied().unwrap_or(false));
         let view_model = &sources.view_model;
-        let runs = if sources.arrangement.path_by_length { &view_model.path_by_length } else { &view_model.path };
-        let shown_gap = |&index: &usize| match view_model.gaps[index].next {
-            Some(next) => is_shown(next),
-            None => mask.is_none(),
+        let traced = sources.loaded.graph.tasks.node_count();
+        let added = &sources.outcome.resolved.added;
+        // An added task is shown with the traced ones that it stands for.
+        let is_seen = |node: NodeId| match node.index().checked_sub(traced) {
+            None => is_shown(node),
+            Some(number) => {
+                mask.is_none() || added.get(number).is_some_and(|it| it.members.iter().any(|&it| is_shown(it)))
+            }
         };
-        let mut gaps: Vec<usize> = (0..view_model.gaps.len()).filter(shown_gap).collect();
-        gaps.sort_by_key(|&index| view_model.gaps[index].cause == Cause::NothingLeft);
-        let mut listing = Self {
-            groups: tree::rows(sources, &is_shown),
-            visible: Vec::new(),
-            runs: runs.iter().filter(|run| is_shown(run.segment.node)).copied().collect(),
-            gaps,
+        Ok(Self {
+            groups: Rows::new(tree::rows(sources, &is_shown)),
+            path: Rows::new(path_group::rows(sources, &is_seen)),
+            runs: view_model.path.iter().filter(|run| is_seen(run.segment.node)).copied().collect(),
+            gaps: Rows::new(gap_group::rows(sources, &is_seen)),
             view_model: Arc::clone(view_model),
             arrangement: sources.arrangement,
+            order: sources.order(),
             filter: sources.filter.clone(),
-        };
-        listing.expand(&BTreeSet::new());
-        Ok(listing)
+        })
     }
 
     /// Shows the rows inside those that are open; `toggled` are the paths of rows that are not as at first.
     pub fn expand(&mut self, toggled: &BTreeSet<String>) {
-        self.visible.clear();
-        let mut index = 0;
-        while let Some(group) = self.groups.get(index) {
-            self.visible.push(index);
-            index = if group.is_open ^ toggled.contains(&group.path) { index + 1 } else { group.end };
+        self.groups.expand(toggled);
+        self.path.expand(toggled);
+        self.gaps.expand(toggled);
+    }
+
+    /// The rows of a view, where they lie in one another.
+    pub fn tree(&self, view: &str) -> Option<&dyn Tree> {
+        match view {
+            "operators" => Some(&self.groups),
+            "path" if self.arrangement.path != PathGrouping::Order => Some(&self.path),
+            "gaps" => Some(&self.gaps),
+            _ => None,
         }
     }
-
-    /// The group in a row of the table.
-    pub fn group(&self, row: usize) -> Option<&Group> {
-        self.groups.get(*self.visible.get(row)?)
-    }
-
-    /// Whether there are rows inside that of `row`, and whether they are shown.
-    pub fn nesting(&self, row: usize) -> Option<Nesting> {
-        let &index = self.visible.get(row)?;
-        let inner = index + 1;
-        if self.groups[index].end <= inner {
-            return Some(Nesting::Leaf);
-        }
-        Some(if self.visible.get(row + 1) == Some(&inner) { Nesting::Expanded } else { Nesting::Collapsed })
-    }
-
-    /// The row that the one in `row` lies in.
-    pub fn parent(&self, row: usize) -> Option<usize> {
-        let depth = self.group(row)?.depth;
-        (0..row).rev().find(|&above| self.group(above).is_some_and(|group| group.depth < depth))
-    }
-
-    /// The gaps, in order.
-    pub fn gaps(&self) -> impl ExactSizeIterator<Item = &Gap> {
-        self.gaps.iter().map(|&index| &self.view_model.gaps[index])
-    }
-
-    /// The gap in a row of the table.
-    pub fn gap(&self, row: usize) -> Option<&Gap> {
-        self.view_model.gaps.get(*self.gaps.get(row)?)
-    }
-}
-
-/// Whether there is something inside a row.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Nesting {
-    /// Nothing.
-    Leaf,
-    /// Rows that are shown.
-    Expanded,
-    /// Rows that are not.
-    Collapsed,
 }
 
 /// For each task whether the filter selects it.

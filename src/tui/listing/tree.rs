@@ -107,7 +107,7 @@ impl Tree<'_> {
     }
 
     fn emit(&mut self, mut siblings: Vec<usize>, rows: &mut Vec<Group>) {
-        let order = self.sources.arrangement.order;
+        let order = self.sources.order();
         siblings.sort_by(|&a, &b| compare(&self.nodes[a].group, &self.nodes[b].group, order));
         let is_filtered = self.sources.filter.is_some();
         let are_few = siblings.len() <= FEW_MODULES;

@@ -21,6 +21,7 @@ mod span;
 mod state;
 pub mod tracks;
 
+pub use caption::kernel_name;
 pub use density::{DensityIndex, Paints, iteration_figures};
 pub use details::{Detail, describe, sentence};
 pub use item::{Item, short_name, telling_name};

@@ -1,4 +1,4 @@
-//! Idle intervals of streams, ranked, each with its cause and the edits that would close it.
+//! Idle intervals of the main streams by cause: what each costs, and what the edit that closes it best gains.
 
 use std::collections::BTreeMap;
 
@@ -8,15 +8,16 @@ use crate::tui::app::App;
 use crate::tui::canvas::Canvas;
 use crate::tui::command::{Argument, Command, CommandResult, Pane, run_line};
 use crate::tui::effect::Effect;
+use crate::tui::listing::{GapGroup, Nesting, Tree};
 use crate::tui::runner::{Analysis, Finding};
 use crate::tui::table::{self, Column, Open, Table, TableRow, value};
 use crate::tui::theme::Role;
-use crate::tui::timeline::{Item, short_name};
+use crate::tui::timeline::short_name;
 use crate::tui::workspace::Workspace;
 use retime_core::analysis::critical_path::explained;
 use retime_core::analysis::gaps::{Gap, candidate_steps};
 use retime_core::intern::NameId;
-use retime_core::units::DurNs;
+use retime_core::units::{DurNs, Percent};
 
 use super::pane;
 use super::sweep::bar;
@@ -47,8 +48,25 @@ impl View for Gaps {
     }
 
     fn keys(&self, _work: &Workspace) -> Vec<(&'static str, String)> {
-        let keys = [("enter", "shows it on the timeline"), ("A", "adds the edit that closes it best")];
+        let keys = [
+            ("enter", "opens or folds"),
+            ("o", "shows it on the timeline"),
+            ("A", "adds the edit that closes it best"),
+        ];
         keys.map(|(key, what)| (key, what.to_owned())).to_vec()
+    }
+
+    fn rows_area(&self, work: &Workspace, area: Rect) -> Rect {
+        Rect { height: table::height_above(work.listing.gaps.count(), area.height), ..area }
+    }
+
+    fn render(&self, _app: &App, work: &Workspace, canvas: &mut Canvas<'_>) {
+        let area = self.rows_area(work, canvas.area());
+        table::render(&rows(work), &work.table, &mut canvas.part(0, 0, area.width, area.height));
+        let gaps = single(work);
+        if gaps.count > 1 {
+            table::render_below("longest first, whatever the cause", &gaps, area.height, canvas);
+        }
     }
 
     fn details(&self, _app: &App, work: &Workspace, canvas: &mut Canvas<'_>) {
@@ -104,14 +122,13 @@ impl Tried {
 
 /// Asks what the edits that may close the longest gaps gain; nothing when that is known already.
 fn try_edits(work: &mut Workspace) -> Vec<Effect> {
-    const GAPS: usize = 24;
     let revision = work.history.revision();
     if work.is_stale() || work.is_relisting() || Tried::of(work).is_some() {
         return Vec::new();
     }
     let mut lines: Vec<String> = Vec::new();
-    let of_gaps = work.listing.gaps().map(|gap| candidate_steps(&work.loaded.graph, gap));
-    for line in of_gaps.filter(|lines| !lines.is_empty()).take(GAPS).flatten() {
+    for line in work.listing.gaps.all.iter().filter(|group| group.depth == 0).flat_map(|group| candidates(work, group))
+    {
         if !lines.contains(&line) {
             lines.push(line);
         }
@@ -120,67 +137,150 @@ fn try_edits(work: &mut Workspace) -> Vec<Effect> {
     if lines.is_empty() { Vec::new() } else { vec![work.analyse(revision, Analysis::Gains(lines))] }
 }
 
-/// The edits that shorten the iteration at `gap` with what each takes off it, most first.
-fn closing(work: &Workspace, gap: &Gap) -> Vec<(String, DurNs)> {
+/// The edits that may shorten the gaps of `group`: those of its longest ones.
+fn candidates(work: &Workspace, group: &GapGroup) -> Vec<String> {
+    const GAPS: usize = 8;
+    let model = &work.listing.view_model;
+    let mut lines: Vec<String> = Vec::new();
+    for &at in group.gaps.iter().take(GAPS) {
+        for line in candidate_steps(model.graph(&work.loaded), &model.idle.gaps[at]) {
+            if !lines.contains(&line) {
+                lines.push(line);
+            }
+        }
+    }
+    lines
+}
+
+/// The edits that shorten the iteration at the gaps of `group` with what each takes off it, most first.
+fn closing(work: &Workspace, group: &GapGroup) -> Vec<(String, DurNs)> {
     let Some(tried) = Tried::of(work) else { return Vec::new() };
-    let candidates = candidate_steps(&work.loaded.graph, gap).into_iter();
-    let known = candidates.filter_map(|line| tried.gains.get(&line).map(|&gain| (line, gain)));
+    let known = candidates(work, group).into_iter();
+    let known = known.filter_map(|line| tried.gains.get(&line).map(|&gain| (line, gain)));
     let mut closing: Vec<(String, DurNs)> = known.filter(|(_, gain)| gain.0 > 0).collect();
     closing.sort_by_key(|(line, gain)| (std::cmp::Reverse(*gain), line.clone()));
     closing
 }
 
+/// The gap that `group` is about: the longest of several.
+fn longest<'a>(work: &'a Workspace, group: &GapGroup) -> Option<&'a Gap> {
+    work.listing.view_model.idle.gaps.get(*group.gaps.first()?)
+}
+
+fn describe(work: &Workspace, gap: &Gap) -> String {
+    gap.cause.describe_with(work.listing.view_model.graph(&work.loaded), short_name)
+}
+
 fn rows(work: &Workspace) -> Table<'_> {
-    let gaps: Vec<&Gap> = work.listing.gaps().collect();
-    let longest = gaps.iter().map(|gap| gap.duration.0).max().unwrap_or(1).max(1);
-    let total: DurNs = gaps.iter().map(|gap| gap.duration).sum();
-    let column = |title, width, is_number, from_width| Column { title, width, is_number, from_width };
+    let rows = &work.listing.gaps;
+    let most = rows.all.iter().map(|group| group.idle.0).max().unwrap_or(1).max(1);
+    let whole: DurNs = work.listing.view_model.idle.main_streams().map(|stream| stream.period).sum();
     Table {
-        summary: summary(work, gaps.len(), total),
-        columns: vec![
-            column("idle", 10, true, 0),
-            column("", 18, false, 104),
-            column("at", 10, true, 64),
-            column("stream", 14, false, 0),
-            column("cause", 0, false, 0),
-            column("then", 22, false, 150),
-            column("closed best by", 36, false, 110),
-        ],
-        count: gaps.len(),
-        row: Box::new(move |index| row(work, gaps[index], longest)),
+        summary: summary(work, whole),
+        columns: columns("cause"),
+        count: rows.count(),
+        row: Box::new(move |index| {
+            let nesting = rows.nesting(index);
+            rows.get(index).map_or_else(nothing, |group| row(work, group, nesting, (whole, most)))
+        }),
     }
 }
 
-fn row(work: &Workspace, gap: &Gap, longest: i64) -> TableRow {
-    let graph = &work.loaded.graph;
-    let part = graph.ranks.iter().find(|part| part.rank == gap.rank);
-    let origin = part.map(|part| part.iteration_start).unwrap_or_default();
-    let next = gap.next.map_or("", |node| short_name(graph.names.get(graph.tasks[node].name)));
-    let best = closing(work, gap).into_iter().next().map_or(String::new(), |(line, gain)| format!("{line} −{gain}"));
+/// The gaps themselves, longest first, whatever their cause.
+fn single(work: &Workspace) -> Table<'_> {
+    let mut gaps: Vec<&GapGroup> = work.listing.gaps.all.iter().filter(|group| group.depth > 0).collect();
+    gaps.sort_by_key(|gap| (std::cmp::Reverse(gap.idle), gap.gaps.first().copied()));
+    let most = gaps.first().map_or(1, |gap| gap.idle.0.max(1));
+    let whole: DurNs = work.listing.view_model.idle.main_streams().map(|stream| stream.period).sum();
+    Table {
+        summary: Vec::new(),
+        columns: columns("because"),
+        count: gaps.len(),
+        row: Box::new(move |index| row(work, gaps[index], None, (whole, most))),
+    }
+}
+
+fn columns(title: &'static str) -> Vec<Column> {
+    let column = |title, width, is_number, from_width| Column { title, width, is_number, from_width };
+    vec![
+        column(title, 0, false, 0),
+        column("idle", 10, true, 0),
+        column("share", 7, true, 0),
+        column("", 18, false, 124),
+        column("gaps", 5, true, 90),
+        column("at", 10, true, 140),
+        column("stream", 14, false, 132),
+        column("then", 22, false, 160),
+        column("gains", 9, true, 60),
+        column("by", 26, false, 100),
+    ]
+}
+
+fn nothing() -> TableRow {
+    TableRow { values: Vec::new(), open: Open::Nothing }
+}
+
+fn row(work: &Workspace, group: &GapGroup, nesting: Option<Nesting>, (whole, most): (DurNs, i64)) -> TableRow {
+    let graph = work.listing.view_model.graph(&work.loaded);
+    let gap = longest(work, group);
+    let one = gap.filter(|_| group.gaps.len() == 1);
+    let at = one.map_or(String::new(), |gap| {
+        let part = graph.ranks.iter().find(|part| part.rank == gap.rank);
+        gap.start.since(part.map(|part| part.iteration_start).unwrap_or_default()).to_string()
+    });
+    let next = one.and_then(|gap| gap.next).map_or("", |node| short_name(graph.names.get(graph.tasks[node].name)));
+    let (by, gains) = match closing(work, group).into_iter().next() {
+        Some((line, gain)) => (line, format!("−{gain}")),
+        None => (String::new(), if group.gaps.is_empty() { String::new() } else { "–".to_owned() }),
+    };
+    let sign = match nesting {
+        Some(Nesting::Expanded) => "▾ ",
+        Some(Nesting::Collapsed) => "▸ ",
+        Some(Nesting::Leaf) => "  ",
+        None => "",
+    };
+    let (label, role) = match gap.filter(|_| group.depth > 0) {
+        Some(gap) => (describe(work, gap), Role::Text),
+        None => (group.label.to_owned(), Role::Strong),
+    };
+    let indent = if nesting.is_some() { "  ".repeat(group.depth) } else { String::new() };
+    let count = if group.gaps.is_empty() { String::new() } else { group.gaps.len().to_string() };
     TableRow {
         values: vec![
-            value(gap.duration.to_string(), Role::Text),
-            value(bar(gap.duration.0 as f64 / longest as f64), Role::Warn),
-            value(gap.start.since(origin).to_string(), Role::Dim),
-            value(work.scene().lane_label(gap.lane.0 as usize), Role::Dim),
-            table::name(gap.cause.describe_with(graph, short_name), Role::Text),
+            table::name(format!("{indent}{sign}{label}"), role),
+            value(group.idle.to_string(), Role::Text),
+            value(Percent::of(group.idle, whole).to_string(), Role::Text),
+            value(bar(group.idle.0 as f64 / most as f64), Role::Warn),
+            value(count, Role::Dim),
+            value(at, Role::Dim),
+            value(one.map_or(String::new(), |gap| work.scene().lane_label(gap.lane.0 as usize)), Role::Dim),
             value(next, Role::Dim),
-            value(best, Role::Good),
+            value(gains, Role::Good),
+            value(by, Role::Good),
         ],
-        open: gap.next.map_or(Open::Nothing, |node| Open::Item(Item::Task(node))),
+        open: gap.and_then(|gap| gap.next).map_or(Open::Nothing, |node| Open::Item(super::item_of(work, node))),
     }
 }
 
-fn summary(work: &Workspace, count: usize, total: DurNs) -> Vec<(String, Role)> {
+fn summary(work: &Workspace, whole: DurNs) -> Vec<(String, Role)> {
     if !work.has_device() {
         return vec![(
             "no device stream was recorded, so none has gaps: 2 shows what decides the time".to_owned(),
             Role::Warn,
         )];
     }
+    let survey = &work.listing.view_model.idle;
+    let idle: DurNs = survey.main_streams().map(|stream| stream.idle).sum();
+    let count = survey.main_streams().count();
+    let whose = match count {
+        1 => "the main stream is".to_owned(),
+        count => format!("the main streams of {count} ranks are"),
+    };
     let mut pieces = vec![
-        (format!("{count} gap{}, ", if count == 1 { "" } else { "s" }), Role::Dim),
-        (total.to_string(), Role::Strong),
+        (format!("{whose} idle "), Role::Dim),
+        (Percent::of(idle, whole).to_string(), Role::Strong),
+        (", ".to_owned(), Role::Dim),
+        (format!("{idle} of {whole}"), Role::Strong),
     ];
     pieces.extend(super::narrowed(work));
     if let Some(Tried { gains, expected, .. }) =
@@ -188,22 +288,28 @@ fn summary(work: &Workspace, count: usize, total: DurNs) -> Vec<(String, Role)> 
     {
         pieces.push((format!(" · trying edits against them, {} of {expected}", gains.len()), Role::Warn));
     }
-    pieces.push((" · under 0.1 % left out".to_owned(), Role::Faint));
+    let others = survey.streams.len() - count;
+    if others > 0 {
+        pieces.push((format!(" · {others} side stream{} left out", if others == 1 { "" } else { "s" }), Role::Faint));
+    }
     pieces
 }
 
-/// The chosen gap.
-fn chosen(work: &Workspace) -> Option<&Gap> {
-    work.listing.gap(work.table.cursor)
+/// The chosen row.
+fn chosen(work: &Workspace) -> Option<&GapGroup> {
+    work.listing.gaps.get(work.table.cursor)
 }
 
 /// The chosen gap's chain, what its time went to, the most first; then what closes it.
 fn chain(work: &Workspace) -> Vec<(String, Role)> {
     const MOST: usize = 6;
-    let Some(gap) = chosen(work) else { return Vec::new() };
-    let graph = &work.loaded.graph;
-    let mut pieces = vec![(format!("{} ", gap.cause.describe_with(graph, short_name)), Role::Strong)];
-    pieces.extend(closed_by(work, gap));
+    let Some((group, gap)) = chosen(work).and_then(|group| Some((group, longest(work, group)?))) else {
+        return Vec::new();
+    };
+    let graph = work.listing.view_model.graph(&work.loaded);
+    let which = if group.gaps.len() > 1 { format!("the longest, {}: ", gap.duration) } else { String::new() };
+    let mut pieces = vec![(format!("{which}{} ", describe(work, gap)), Role::Strong)];
+    pieces.extend(closed_by(work, group));
     let mut totals: BTreeMap<(&str, NameId), (DurNs, usize)> = BTreeMap::new();
     for segment in &gap.chain {
         let total = totals.entry((segment.kind.name(), segment.name)).or_default();
@@ -224,17 +330,17 @@ fn chain(work: &Workspace) -> Vec<(String, Role)> {
 }
 
 /// `closed by, off the iteration: reshard-tables best −0.98 ms · overlap-comm −0.40 ms`.
-fn closed_by(work: &Workspace, gap: &Gap) -> Vec<(String, Role)> {
+fn closed_by(work: &Workspace, group: &GapGroup) -> Vec<(String, Role)> {
     const MOST: usize = 3;
-    let closing = closing(work, gap);
+    let closing = closing(work, group);
     if closing.is_empty() {
-        let candidates = candidate_steps(&work.loaded.graph, gap);
+        let candidates = candidates(work, group);
         let text = match Tried::of(work).filter(|tried| tried.gains.len() == tried.expected) {
             None => "· trying edits against it … ",
             Some(tried) if candidates.iter().all(|line| tried.gains.contains_key(line)) => {
                 "· no known edit shortens the iteration here "
             }
-            Some(_) => "· edits are tried against the longest gaps only ",
+            Some(_) => "· edits are tried against the longest gaps of a cause only ",
         };
         return vec![(text.to_owned(), Role::Dim)];
     }
@@ -248,16 +354,20 @@ fn closed_by(work: &Workspace, gap: &Gap) -> Vec<(String, Role)> {
 }
 
 fn why(work: &Workspace, lines: &mut Vec<Line>) {
-    let Some(gap) = chosen(work) else { return };
-    lines.push(("", format!("gap of {}", gap.duration), Role::Title));
+    let Some((group, gap)) = chosen(work).and_then(|group| Some((group, longest(work, group)?))) else { return };
+    let title = match group.gaps.len() {
+        1 => format!("gap of {}", gap.duration),
+        count => format!("{}: {} in {count} gaps, the longest {}", group.label, group.idle, gap.duration),
+    };
+    lines.push(("", title, Role::Title));
     lines.push((
         "measure",
         "time without work on this stream, in the simulation with the scenario in force".to_owned(),
         Role::Text,
     ));
     let chain = "what decided when the next work could start, followed back to where the stream fell idle";
-    lines.push(("cause", format!("{}: {chain}", gap.cause.describe_with(&work.loaded.graph, short_name)), Role::Text));
-    for (line, gain) in closing(work, gap) {
+    lines.push(("cause", format!("{}: {chain}", describe(work, gap)), Role::Text));
+    for (line, gain) in closing(work, group) {
         lines.push((
             "closed by",
             format!("{line}: the whole iteration simulated again with it is {gain} shorter"),

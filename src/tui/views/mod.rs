@@ -24,9 +24,13 @@ pub mod why;
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
+use retime_core::graph::NodeId;
+use retime_core::units::DurNs;
 
 use super::app::App;
+use super::table::{Value, value};
 use super::theme::Role;
+use super::timeline::{Item, signed};
 use super::workspace::Workspace;
 
 pub use advise::AdviceState;
@@ -57,6 +61,24 @@ pub static ALL: [&dyn View; 11] = [
 /// The view of that name.
 pub fn find(name: &str) -> Option<&'static dyn View> {
     ALL.into_iter().find(|view| view.name() == name)
+}
+
+/// A task of the edited graph as the timeline has it.
+fn item_of(work: &Workspace, node: NodeId) -> Item {
+    match node.index().checked_sub(work.loaded.graph.tasks.node_count()) {
+        Some(number) => Item::Added(number as u32),
+        None => Item::Task(node),
+    }
+}
+
+/// What edits changed of something that took `before`: told by colour from a two-hundredth of it on.
+fn change(change: DurNs, before: DurNs) -> Value {
+    let role = match change.0 {
+        _ if change.abs().0 * 200 <= before.0 => Role::Dim,
+        change if change < 0 => Role::Good,
+        _ => Role::Bad,
+    };
+    value(if change.0 == 0 { "–".to_owned() } else { signed(change) }, role)
 }
 
 /// What the tables are narrowed to, for their summaries.

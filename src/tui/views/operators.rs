@@ -6,7 +6,7 @@ use ratatui::layout::Rect;
 use crate::tui::app::App;
 use crate::tui::canvas::Canvas;
 use crate::tui::command::{Argument, Command, CommandResult, Pane, named};
-use crate::tui::listing::{Arrangement, Group, Grouping, ModelComparison, Nesting, Order};
+use crate::tui::listing::{Arrangement, Group, Grouping, ModelComparison, Nesting, Order, Tree};
 use crate::tui::table::{self, Column, Open, Table, TableRow, value};
 use crate::tui::theme::Role;
 use crate::tui::timeline::{Item, telling_name};
@@ -21,6 +21,9 @@ use super::why::{self, Line};
 
 /// Wider than any terminal: a column that is not shown.
 const NEVER: u16 = u16::MAX;
+
+/// The title of names that lie in one another.
+const TREE: &str = "module › operator › kernel";
 
 /// What opens it.
 const OPENER: Command = Command {
@@ -54,7 +57,7 @@ impl View for Operators {
     }
 
     fn keys(&self, work: &Workspace) -> Vec<(&'static str, String)> {
-        let Arrangement { grouping, order, .. } = work.listing.arrangement;
+        let (grouping, order) = (work.listing.arrangement.grouping, work.listing.order);
         vec![
             ("enter", "opens or folds".to_owned()),
             ("o", "shows the longest on the timeline".to_owned()),
@@ -72,31 +75,18 @@ impl View for Operators {
         of_group(work, lines);
     }
 
-    /// Opens or folds a row with others inside it.
-    fn open_row(&self, app: &mut App) -> CommandResult {
-        let has_rows = |work: &&mut Workspace| {
-            matches!(work.listing.nesting(work.table.cursor), Some(Nesting::Expanded | Nesting::Collapsed))
-        };
-        match app.workspace_mut().filter(has_rows) {
-            Some(work) => {
-                work.toggle_row();
-                Ok(Vec::new())
-            }
-            None => app.show_row(),
-        }
-    }
-
-    /// Into a row of the tree and out of it.
-    fn sideways(&self, app: &mut App, by: isize) -> CommandResult {
-        if let Some(work) = app.workspace_mut() {
-            work.move_in_tree(by > 0);
-        }
-        Ok(self.vertical(app, 0))
-    }
-
     fn sort(&self, work: &mut Workspace, by: &str) -> CommandResult {
-        let order = named(by, &Order::ALL.map(|order| (order.name(), order)))?;
-        Ok(work.arrange(|now| Arrangement { order: order.unwrap_or(now.order.next()), ..now }))
+        let columns =
+            [("measured", Order::Time), ("simulated", Order::Time), ("share", Order::Time), ("Δ", Order::Change)];
+        let more = [("÷ model", Order::Model), (TREE, Order::Name)];
+        let names = Grouping::ALL.map(|grouping| (grouping.name(), Order::Name));
+        let titles = columns.into_iter().chain(more).chain(names);
+        let order = match titles.into_iter().find(|&(title, _)| title == by) {
+            Some((_, order)) => Some(order),
+            None => named(by, &Order::ALL.map(|order| (order.name(), order)))?,
+        };
+        let next = work.listing.order.next();
+        Ok(work.arrange(|now| Arrangement { order: Some(order.unwrap_or(next)), ..now }))
     }
 
     fn group(&self, work: &mut Workspace, by: &str) -> CommandResult {
@@ -107,28 +97,28 @@ impl View for Operators {
 
 fn rows(work: &Workspace) -> Table<'_> {
     let listing = &work.listing;
-    let outer = || listing.groups.iter().filter(|group| group.depth == 0);
+    let outer = || listing.groups.all.iter().filter(|group| group.depth == 0);
     let measured: DurNs = outer().map(|group| group.measured).sum();
     let simulated: DurNs = outer().map(|group| group.simulated).sum();
-    let is_edited = work.outcome.steps.iter().any(|step| step.enabled);
+    let is_edited = work.is_edited();
     let has_waits = outer().any(|group| group.waited > DurNs::ZERO);
     Table {
         summary: summary(work, measured, simulated, is_edited),
         columns: columns(listing.arrangement.grouping, is_edited, has_waits),
-        count: listing.visible.len(),
-        row: Box::new(move |index| row(work, index, measured.max(simulated))),
+        count: listing.groups.count(),
+        row: Box::new(move |index| row(work, index, if is_edited { simulated } else { measured })),
     }
 }
 
 fn columns(grouping: Grouping, is_edited: bool, has_waits: bool) -> Vec<Column> {
     let column = |title, width, is_number, from_width| Column { title, width, is_number, from_width };
-    let title = if grouping == Grouping::Tree { "module › operator › kernel" } else { grouping.name() };
+    let title = if grouping == Grouping::Tree { TREE } else { grouping.name() };
     let (compared, after) = if is_edited { (0, 20) } else { (NEVER, 0) };
     vec![
         column(title, 0, false, 0),
-        column(if is_edited { "traced" } else { "device" }, 10, true, 0),
-        column("now", 10, true, compared),
-        column("×", 6, true, compared),
+        column("measured", 10, true, 0),
+        column("simulated", 10, true, compared),
+        column("Δ", 10, true, compared),
         column("share", 7, true, 60 + after / 4),
         column("", 18, false, 150),
         column("host", 10, true, 76 + after),
@@ -145,39 +135,38 @@ fn summary(work: &Workspace, measured: DurNs, simulated: DurNs, is_edited: bool)
     let what = if work.has_device() { " on device" } else { " of computation" };
     let mut pieces = vec![(total, Role::Strong), (what.to_owned(), Role::Dim)];
     pieces.extend(super::narrowed(work));
-    let leaves = work.listing.groups.iter().enumerate().filter(|(at, group)| group.end == at + 1);
+    let leaves = work.listing.groups.all.iter().enumerate().filter(|(at, group)| group.end == at + 1);
     let slow: Vec<&Group> = leaves.map(|(_, group)| group).filter(|group| group.is_slow()).collect();
     if !slow.is_empty() {
         let lost: DurNs = slow.iter().map(|group| group.against.lost()).sum();
         pieces.push((format!(" · ▲ {} slow by {lost}", slow.len()), Role::Bad));
     }
-    pieces.push((format!(" · by {}", work.listing.arrangement.order.name()), Role::Dim));
+    pieces.push((format!(" · by {}", work.listing.order.name()), Role::Dim));
     pieces
 }
 
 fn row(work: &Workspace, index: usize, total: DurNs) -> TableRow {
-    let Some(group) = work.listing.group(index) else {
+    let Some(group) = work.listing.groups.get(index) else {
         return TableRow { values: Vec::new(), open: Open::Nothing };
     };
-    let share = group.measured.max(group.simulated).0 as f64 / total.0.max(1) as f64;
-    let ratio = group.change();
-    let role = match ratio {
-        r if r < 0.995 => Role::Good,
-        r if r > 1.005 => Role::Bad,
-        _ => Role::Dim,
-    };
+    let now = if work.is_edited() { group.simulated } else { group.measured };
+    let share = now.0 as f64 / total.0.max(1) as f64;
+    let change = group.simulated - group.measured;
     let (source, source_role) = source(group.provenance);
     let has_device = group.count > 0;
     let device = |text: String| if has_device { text } else { "–".to_owned() };
     let time = |time: DurNs| if time > DurNs::ZERO { time.to_string() } else { "–".to_owned() };
-    let name_role =
-        if group.depth <= 1 && work.listing.nesting(index) != Some(Nesting::Leaf) { Role::Strong } else { Role::Text };
+    let name_role = if group.depth <= 1 && work.listing.groups.nesting(index) != Some(Nesting::Leaf) {
+        Role::Strong
+    } else {
+        Role::Text
+    };
     TableRow {
         values: vec![
             table::name(name(work, index, group), name_role),
             value(device(group.measured.to_string()), Role::Text),
             value(device(group.simulated.to_string()), Role::Text),
-            value(device(format!("{ratio:.2}")), role),
+            if has_device { super::change(change, group.measured) } else { value("–", Role::Dim) },
             value(device(format!("{:.1} %", share * 100.0)), Role::Text),
             value(bar(share), Role::Chart),
             value(time(group.host), Role::Dim),
@@ -194,13 +183,13 @@ fn row(work: &Workspace, index: usize, total: DurNs) -> TableRow {
 /// Indented as deep as it lies, with a sign that says whether there is more inside.
 fn name(work: &Workspace, index: usize, group: &Group) -> String {
     let grouping = work.listing.arrangement.grouping;
-    let is_leaf = work.listing.nesting(index) == Some(Nesting::Leaf);
+    let is_leaf = work.listing.groups.nesting(index) == Some(Nesting::Leaf);
     let is_kernel = grouping == Grouping::Kernel || group.depth >= 2 && is_leaf && group.count > 0;
     let name = if is_kernel { telling_name(&group.label) } else { group.label.trim_start_matches("aten::").into() };
     if grouping != Grouping::Tree {
         return name.into_owned();
     }
-    let sign = match work.listing.nesting(index) {
+    let sign = match work.listing.groups.nesting(index) {
         Some(Nesting::Expanded) => "▾ ",
         Some(Nesting::Collapsed) => "▸ ",
         _ => "  ",
@@ -229,7 +218,7 @@ fn source(provenance: Provenance) -> (&'static str, Role) {
 }
 
 fn of_group(work: &Workspace, lines: &mut Vec<Line>) {
-    let Some(group) = work.listing.group(work.table.cursor) else { return };
+    let Some(group) = work.listing.groups.get(work.table.cursor) else { return };
     lines.push(("", group.path.replace('\u{1f}', " › "), Role::Title));
     let sums = format!("{} → {} over {} pieces of device work", group.measured, group.simulated, group.count);
     lines.push(("sum", sums, Role::Text));

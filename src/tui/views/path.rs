@@ -1,26 +1,29 @@
-//! The critical path as a chain: what decides the iteration time, in order or by length.
+//! The critical path: what decides the iteration time, in groups before and after the edits, or as a chain in order of time.
 
 use ratatui::layout::Rect;
 use unicode_width::UnicodeWidthStr;
 
-use crate::tui::command::{Argument, Command, CommandResult, Pane};
-use crate::tui::listing::Arrangement;
+use crate::tui::app::App;
+use crate::tui::canvas::Canvas;
+use crate::tui::command::{Argument, Command, CommandResult, Pane, named};
+use crate::tui::listing::{Arrangement, Nesting, PathGroup, PathGrouping, Tree};
 use crate::tui::table::{self, Column, Open, Table, TableRow, value};
 use crate::tui::theme::Role;
-use crate::tui::timeline::{Item, telling_name};
+use crate::tui::timeline::{Item, signed, telling_name};
 use crate::tui::workspace::Workspace;
 use retime_core::analysis::critical_path::{Run, SegmentKind};
-use retime_core::graph::TaskKind;
+use retime_core::graph::{NodeId, TaskKind};
 use retime_core::units::{DurNs, Percent};
 
+use super::pane;
 use super::sweep::bar;
 use super::view::{View, show};
 use super::why::{Line, of_item};
 
 pub use retime_core::analysis::critical_path::explained;
 
-/// Kinds named in the summary.
-const MOST_KINDS: usize = 4;
+/// Groups named in the summary of the chain.
+const MOST_NAMED: usize = 4;
 
 /// What opens it.
 const OPENER: Command = Command {
@@ -42,43 +45,196 @@ impl View for Path {
     }
 
     fn rows<'a>(&self, work: &'a Workspace, area: Rect) -> Option<Table<'a>> {
-        Some(rows(work, area.width))
+        Some(if is_chain(work) { chain(work, area.width) } else { groups(work) })
     }
 
-    fn keys(&self, work: &Workspace) -> Vec<(&'static str, String)> {
-        let order = if work.listing.arrangement.path_by_length { "in order" } else { "longest first" };
-        let keys = [("enter", "shows the row on the timeline"), ("v", order), ("/", "finds")];
-        keys.map(|(key, what)| (key, what.to_owned())).to_vec()
+    fn rows_area(&self, work: &Workspace, area: Rect) -> Rect {
+        if is_chain(work) {
+            return area;
+        }
+        Rect { height: table::height_above(work.listing.path.count(), area.height), ..area }
     }
 
-    fn why(&self, work: &Workspace, lines: &mut Vec<Line>) {
-        if let Some(run) = work.listing.runs.get(work.table.cursor) {
-            of_item(work, Item::Task(run.segment.node), lines);
+    fn render(&self, _app: &App, work: &Workspace, canvas: &mut Canvas<'_>) {
+        let area = self.rows_area(work, canvas.area());
+        if let Some(table) = self.rows(work, area) {
+            table::render(&table, &work.table, &mut canvas.part(0, 0, area.width, area.height));
+        }
+        if area.height < canvas.height() {
+            table::render_below("in order of time", &chain(work, area.width), area.height, canvas);
         }
     }
 
-    fn sort(&self, work: &mut Workspace, _by: &str) -> CommandResult {
-        Ok(work.arrange(|now| Arrangement { path_by_length: !now.path_by_length, ..now }))
+    fn keys(&self, work: &Workspace) -> Vec<(&'static str, String)> {
+        let Arrangement { path, path_by_change, .. } = work.listing.arrangement;
+        let next = match path.next() {
+            PathGrouping::Order => "in order of time".to_owned(),
+            next => format!("by {}", next.name()),
+        };
+        if path == PathGrouping::Order {
+            return vec![("enter", "shows the row on the timeline".to_owned()), ("v", next)];
+        }
+        let sort = if path_by_change { "longest first" } else { "most changed first" };
+        vec![
+            ("enter", "opens or folds".to_owned()),
+            ("o", "shows the longest on the timeline".to_owned()),
+            ("v", next),
+            ("s", sort.to_owned()),
+        ]
+    }
+
+    fn details(&self, _app: &App, work: &Workspace, canvas: &mut Canvas<'_>) {
+        if let Some((text, role)) = told(work) {
+            pane::flowing(&text, role, canvas);
+        }
+    }
+
+    fn why(&self, work: &Workspace, lines: &mut Vec<Line>) {
+        if let Some(group) = chosen(work) {
+            lines.push(("", group.label.clone(), Role::Title));
+            lines.extend(told(work).map(|(text, role)| ("", text, role)));
+        }
+        if let Some(item) = chosen_node(work).and_then(|node| item(work, node)) {
+            of_item(work, item, lines);
+        }
+    }
+
+    fn sort(&self, work: &mut Workspace, by: &str) -> CommandResult {
+        let columns = [
+            ("Δ", true),
+            ("change", true),
+            ("longest", false),
+            ("share", false),
+            ("simulated", false),
+            ("measured", false),
+        ];
+        let by = named(by, &columns)?;
+        Ok(work.arrange(|now| Arrangement { path_by_change: by.unwrap_or(!now.path_by_change), ..now }))
     }
 
     fn group(&self, work: &mut Workspace, by: &str) -> CommandResult {
-        self.sort(work, by)
+        let grouping = named(by, &PathGrouping::ALL.map(|grouping| (grouping.name(), grouping)))?;
+        Ok(work.arrange(|now| Arrangement { path: grouping.unwrap_or(now.path.next()), ..now }))
     }
 }
 
-fn rows(work: &Workspace, width: u16) -> Table<'_> {
-    let view_model = &work.listing.view_model;
+/// Whether the rows shown are the path in order of time.
+fn is_chain(work: &Workspace) -> bool {
+    work.listing.arrangement.path == PathGrouping::Order
+}
+
+/// The chosen group; `None` in the chain.
+fn chosen(work: &Workspace) -> Option<&PathGroup> {
+    work.listing.path.get(work.table.cursor).filter(|_| !is_chain(work))
+}
+
+fn chosen_node(work: &Workspace) -> Option<NodeId> {
+    if is_chain(work) {
+        return work.listing.runs.get(work.table.cursor).map(|run| run.segment.node);
+    }
+    chosen(work)?.example
+}
+
+/// What there is to say about the chosen row.
+fn told(work: &Workspace) -> Option<(String, Role)> {
+    let Some(group) = chosen(work) else {
+        let run = work.listing.runs.get(work.table.cursor)?;
+        return Some((name_of(work, run), Role::Dim));
+    };
+    let Some(node) = group.example else {
+        let text = "a step that is repeated begins before the one before it has ended, or waits for it: the iteration is then \
+                    not as long as the path of a single one";
+        return Some((text.to_owned(), Role::Dim));
+    };
+    let graph = work.listing.view_model.graph(&work.loaded);
+    let name = graph.names.get(graph.tasks[node].name);
+    let pieces = if group.count == 1 { "piece" } else { "pieces" };
+    Some((format!("{} {pieces} of the path; the longest: {name}", group.count), Role::Dim))
+}
+
+/// The groups of the path.
+fn groups(work: &Workspace) -> Table<'_> {
+    let rows = &work.listing.path;
+    let outer = || rows.all.iter().filter(|group| group.depth == 0);
+    let before: DurNs = outer().map(|group| group.before).sum();
+    let after: DurNs = outer().map(|group| group.after).sum();
+    let longest = outer().map(|group| group.before.max(group.after).0).max().unwrap_or(1).max(1);
+    let is_edited = work.is_edited();
+    Table {
+        summary: summary(work, (before, after)),
+        columns: columns(work, is_edited),
+        count: rows.count(),
+        row: Box::new(move |index| group_row(work, index, (if is_edited { after } else { before }, longest))),
+    }
+}
+
+fn columns(work: &Workspace, is_edited: bool) -> Vec<Column> {
+    /// Wider than any terminal: a column that is not shown.
+    const NEVER: u16 = u16::MAX;
+    let column = |title, width, is_number, from_width| Column { title, width, is_number, from_width };
+    let title = match work.listing.arrangement.path {
+        PathGrouping::Layer => "layer › family",
+        PathGrouping::Cause => "cause › name",
+        PathGrouping::Family | PathGrouping::Order => "family › kernel or cause",
+    };
+    let compared = if is_edited { 0 } else { NEVER };
+    vec![
+        column(title, 0, false, 0),
+        column("measured", 10, true, 0),
+        column("simulated", 10, true, compared),
+        column("Δ", 10, true, compared),
+        column("share", 7, true, 0),
+        column("", 18, false, 104),
+        column("pieces", 7, true, 84),
+    ]
+}
+
+fn summary(work: &Workspace, (before, after): (DurNs, DurNs)) -> Vec<(String, Role)> {
+    let mut pieces = vec![(before.to_string(), Role::Measured)];
+    if work.is_edited() {
+        pieces.push((" ▶ ".to_owned(), Role::Dim));
+        pieces.push((after.to_string(), Role::Simulated));
+    }
+    pieces.push((" on the critical path".to_owned(), Role::Dim));
+    pieces.extend(super::narrowed(work));
+    let order = if work.listing.arrangement.path_by_change { "most changed first" } else { "longest first" };
+    pieces.push((format!(" · {order}"), Role::Dim));
+    pieces
+}
+
+fn group_row(work: &Workspace, index: usize, (total, longest): (DurNs, i64)) -> TableRow {
+    let Some(group) = work.listing.path.get(index) else {
+        return TableRow { values: Vec::new(), open: Open::Nothing };
+    };
+    let now = if work.is_edited() { group.after } else { group.before };
+    let sign = match work.listing.path.nesting(index) {
+        Some(Nesting::Expanded) => "▾ ",
+        Some(Nesting::Collapsed) => "▸ ",
+        _ => "  ",
+    };
+    let name_role = if group.depth == 0 { Role::Strong } else { Role::Text };
+    TableRow {
+        values: vec![
+            table::name(format!("{}{sign}{}", "  ".repeat(group.depth), group.label), name_role),
+            value(time(group.before), Role::Text),
+            value(time(group.after), Role::Text),
+            super::change(group.change(), group.before),
+            value(percent(now, total), Role::Text),
+            value(bar(now.0 as f64 / longest as f64), Role::Chart),
+            value(group.count.to_string(), Role::Dim),
+        ],
+        open: group.example.and_then(|node| item(work, node)).map_or(Open::Nothing, Open::Item),
+    }
+}
+
+/// The path in order of time.
+fn chain(work: &Workspace, width: u16) -> Table<'_> {
     let runs: &[Run] = &work.listing.runs;
-    let total = DurNs(view_model.path.iter().map(|run| run.segment.duration.0).sum::<i64>().max(1));
-    let longest = view_model.path_by_length.first().map_or(1, |run| run.segment.duration.0.max(1));
-    let room = width.saturating_sub(2) as usize;
-    let variants = [(MOST_KINDS, false), (MOST_KINDS, true), (MOST_KINDS - 1, true), (MOST_KINDS - 2, true)];
-    let summaries = variants.map(|(most, is_brief)| summary(work, total, most, is_brief));
-    let fits = |pieces: &&Vec<(String, Role)>| pieces.iter().map(|(text, _)| text.width()).sum::<usize>() <= room;
-    let summary = summaries.iter().find(fits).or(summaries.last()).cloned().unwrap_or_default();
+    let total = DurNs(runs.iter().map(|run| run.segment.duration.0).sum::<i64>().max(1));
+    let longest = runs.iter().map(|run| run.segment.duration.0).max().unwrap_or(1).max(1);
     let column = |title, width, is_number, from_width| Column { title, width, is_number, from_width };
     Table {
-        summary,
+        summary: chain_summary(work, total, width),
         columns: vec![
             column("at", 10, true, 84),
             column("takes", 10, true, 0),
@@ -93,48 +249,71 @@ fn rows(work: &Workspace, width: u16) -> Table<'_> {
     }
 }
 
-/// The kinds that take the most, in full or as short as they are told apart.
-fn summary(work: &Workspace, total: DurNs, most: usize, is_brief: bool) -> Vec<(String, Role)> {
-    let mut pieces = super::narrowed(work);
-    for (index, (kind, taken)) in work.listing.view_model.path_kinds.iter().take(most).enumerate() {
-        let comma = if index > 0 { " · " } else { "" };
-        let words = explained(kind);
-        let name = if is_brief { words.replace("host ", "").replace("operator", "op") } else { words.to_owned() };
-        pieces.push((format!("{comma}{name} "), Role::Text));
-        pieces.push((percent(*taken, total), Role::Strong));
+/// The groups that take the most, as many as there is room for.
+fn chain_summary(work: &Workspace, total: DurNs, width: u16) -> Vec<(String, Role)> {
+    let now = |group: &PathGroup| if work.is_edited() { group.after } else { group.before };
+    let mut pieces = vec![(format!("{total} in order of time"), Role::Strong)];
+    pieces.extend(super::narrowed(work));
+    let room = width.saturating_sub(2) as usize;
+    for group in work.listing.path.all.iter().filter(|group| group.depth == 0).take(MOST_NAMED) {
+        let piece = format!(" · {} {}", group.label, percent(now(group), total));
+        if pieces.iter().map(|(text, _)| text.width()).sum::<usize>() + piece.width() <= room {
+            pieces.push((piece, Role::Text));
+        }
     }
     pieces
 }
 
-fn row(work: &Workspace, run: &Run, total: DurNs, longest: i64) -> TableRow {
-    let graph = &work.loaded.graph;
-    let segment = run.segment;
-    let task = &graph.tasks[segment.node];
-    let operator = task.operator.and_then(|id| Some((id, graph.operators.get(id.0 as usize)?)));
+/// What is done in a piece of the path.
+fn name_of(work: &Workspace, run: &Run) -> String {
+    let graph = work.listing.view_model.graph(&work.loaded);
+    let task = &graph.tasks[run.segment.node];
+    let operator = task.operator.and_then(|id| graph.operators.get(id.0 as usize));
     let name = match (task.kind, operator) {
-        (TaskKind::Host(_) | TaskKind::Runtime, Some((_, operator))) => graph.names.get(operator.name),
-        _ => graph.names.get(segment.name),
+        (TaskKind::Host(_) | TaskKind::Runtime, Some(operator)) => graph.names.get(operator.name),
+        _ => graph.names.get(run.segment.name),
     };
+    if name.is_empty() { "outside operators".to_owned() } else { name.to_owned() }
+}
+
+fn row(work: &Workspace, run: &Run, total: DurNs, longest: i64) -> TableRow {
+    let segment = run.segment;
+    let graph = work.listing.view_model.graph(&work.loaded);
     let times = if run.count > 1 { format!(" ×{}", run.count) } else { String::new() };
-    let name = if name.is_empty() { "outside operators".into() } else { telling_name(name) };
-    let origin = graph.ranks.first().map(|part| part.iteration_start).unwrap_or_default();
+    let name = name_of(work, run);
+    let origin = work.loaded.graph.ranks.first().map(|part| part.iteration_start).unwrap_or_default();
     let is_wait = matches!(segment.kind, SegmentKind::Wait(_));
-    let role = if task.kind.is_device() && !is_wait { Role::Text } else { Role::Dim };
-    let item = match (task.kind, operator) {
-        (kind, _) if kind.is_device() || kind == TaskKind::Runtime => Some(Item::Task(segment.node)),
-        (_, operator) => operator.map(|(id, _)| Item::Operator(id)),
-    };
+    let is_device = graph.tasks[segment.node].kind.is_device();
     TableRow {
         values: vec![
             value(segment.start.since(origin).to_string(), Role::Dim),
             value(segment.duration.to_string(), Role::Text),
             value(percent(segment.duration, total), Role::Text),
             value(bar(segment.duration.0 as f64 / longest as f64), Role::Chart),
-            value(explained(segment.kind.name()), role),
+            value(explained(segment.kind.name()), if is_device && !is_wait { Role::Text } else { Role::Dim }),
             value(work.scene().lane_label(segment.lane.0 as usize), Role::Dim),
-            table::name(format!("{name}{times}"), Role::Text),
+            table::name(format!("{}{times}", telling_name(&name)), Role::Text),
         ],
-        open: item.map_or(Open::Nothing, Open::Item),
+        open: item(work, segment.node).map_or(Open::Nothing, Open::Item),
+    }
+}
+
+/// What the timeline shows of a task of the path: itself, or the operator that it is host time of.
+fn item(work: &Workspace, node: NodeId) -> Option<Item> {
+    let graph = work.listing.view_model.graph(&work.loaded);
+    let task = graph.tasks.node_weight(node)?;
+    match task.kind {
+        kind if kind.is_device() || kind == TaskKind::Runtime => Some(super::item_of(work, node)),
+        _ => task.operator.map(Item::Operator),
+    }
+}
+
+/// A time; none as a dash.
+fn time(time: DurNs) -> String {
+    match time.0 {
+        0 => "–".to_owned(),
+        ns if ns < 0 => signed(time),
+        _ => time.to_string(),
     }
 }
 

@@ -169,8 +169,8 @@ fn cause_of_idle(work: &Workspace) -> Option<String> {
     let is_here = |gap: &&retime_core::analysis::gaps::Gap| {
         gap.lane.0 as usize == timeline.lane && gap.start <= at && at < gap.start + gap.duration
     };
-    let gap = model.gaps.iter().find(is_here)?;
-    let cause = gap.cause.describe_with(&work.loaded.graph, short_name);
+    let gap = model.idle.gaps.iter().find(is_here)?;
+    let cause = gap.cause.describe_with(model.graph(&work.loaded), short_name);
     Some(format!("idle for {}: {cause}", gap.duration))
 }
 
@@ -357,9 +357,10 @@ fn of_lane(work: &Workspace, lines: &mut Vec<Line>) {
         );
         lines.push((label, text, Role::Text));
     }
-    let gaps = work.listing.view_model.gaps.iter().filter(|gap| gap.lane.0 as usize == lane);
+    let model = &work.listing.view_model;
+    let gaps = model.idle.gaps.iter().filter(|gap| gap.lane.0 as usize == lane);
     if let Some(longest) = gaps.max_by_key(|gap| gap.duration) {
-        let cause = longest.cause.describe_with(&work.loaded.graph, short_name);
+        let cause = longest.cause.describe_with(model.graph(&work.loaded), short_name);
         lines.push(("longest gap", format!("{}: {cause}", longest.duration), Role::Text));
     }
 }

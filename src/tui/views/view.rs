@@ -10,8 +10,9 @@ use ratatui::layout::Rect;
 
 use crate::tui::app::{App, MousePress};
 use crate::tui::canvas::Canvas;
-use crate::tui::command::{Command, CommandResult, Pane};
+use crate::tui::command::{Command, CommandResult, Pane, run_line};
 use crate::tui::effect::Effect;
+use crate::tui::listing::Nesting;
 use crate::tui::runner::Finding;
 use crate::tui::table::{self, Table};
 use crate::tui::workspace::Workspace;
@@ -108,9 +109,16 @@ pub trait View: fmt::Debug + Sync {
         app.run_row()
     }
 
-    /// Opens the chosen row.
+    /// Opens the chosen row: shows what is inside it or folds that, else shows its event.
     fn open_row(&self, app: &mut App) -> CommandResult {
-        app.show_row()
+        let holds = |work: &&mut Workspace| matches!(work.nesting(), Some(Nesting::Expanded | Nesting::Collapsed));
+        match app.workspace_mut().filter(holds) {
+            Some(work) => {
+                work.toggle_row();
+                Ok(Vec::new())
+            }
+            None => app.show_row(),
+        }
     }
 
     /// Goes up or down.
@@ -123,9 +131,13 @@ pub trait View: fmt::Debug + Sync {
         Vec::new()
     }
 
-    /// Goes left or right.
-    fn sideways(&self, _app: &mut App, _by: isize) -> CommandResult {
-        Ok(Vec::new())
+    /// Goes left or right: into a row with others inside it and out of it.
+    fn sideways(&self, app: &mut App, by: isize) -> CommandResult {
+        match app.workspace_mut().filter(|work| work.nesting().is_some()) {
+            Some(work) => work.move_in_tree(by > 0),
+            None => return Ok(Vec::new()),
+        }
+        Ok(self.vertical(app, 0))
     }
 
     /// Lets it have a key before any command; `None` where it has no use for it.
@@ -158,8 +170,16 @@ pub trait View: fmt::Debug + Sync {
         Err(format!("the rows of {} are not grouped", self.name()))
     }
 
-    /// The mouse button is pressed at a place of the screen inside `area`, where the view is.
+    /// The mouse button is pressed at a place of the screen inside `area`, where the view is: a title sorts by its column.
     fn press(&self, app: &mut App, area: Rect, at: (u16, u16), is_double: bool) -> CommandResult {
+        let rows = app.rows_area();
+        if at.1 == rows.y + 1 {
+            let title = app.rows().and_then(|table| table::title_at(&table, rows.width, at.0.saturating_sub(rows.x)));
+            return title.map_or(Ok(Vec::new()), |title| run_line(app, &format!("sort {title}")));
+        }
+        if !(rows.y..rows.bottom()).contains(&at.1) {
+            return Ok(Vec::new());
+        }
         app.choose_row((at.1 - area.y) as usize);
         if is_double { app.open_row() } else { Ok(Vec::new()) }
     }

@@ -54,8 +54,44 @@ pub struct Sources<'a> {
     pub times: Times<'a>,
 }
 
-/// The idle intervals of all streams within the iteration, longest first; of equally long ones the earlier, then the
-/// one on the lower lane.
+/// How long a stream does nothing within the iteration, however short the gaps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IdleStream {
+    /// Whose stream.
+    pub rank: Rank,
+    /// The stream.
+    pub lane: LaneId,
+    /// All its gaps together.
+    pub idle: DurNs,
+    /// How long the iteration is on its rank.
+    pub period: DurNs,
+}
+
+/// All that is idle within the iteration.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Survey {
+    /// The gaps, longest first; of equally long ones the earlier, then the one on the lower lane.
+    pub gaps: Vec<Gap>,
+    /// The streams, in the order of ranks and lanes.
+    pub streams: Vec<IdleStream>,
+}
+
+impl Survey {
+    /// The stream of each rank that works longest, where it works at all.
+    pub fn main_streams(&self) -> impl Iterator<Item = &IdleStream> {
+        let busy = |stream: &IdleStream| stream.period - stream.idle;
+        let ranks = self.streams.chunk_by(|a, b| a.rank == b.rank);
+        let main = ranks.filter_map(move |streams| streams.iter().rev().max_by_key(|stream| busy(stream)));
+        main.filter(move |stream| busy(stream) > DurNs::ZERO)
+    }
+}
+
+/// The gaps of [`survey`].
+pub fn gaps(sources: &Sources<'_>, shortest: DurNs) -> Vec<Gap> {
+    survey(sources, shortest).gaps
+}
+
+/// The idle intervals of all streams within the iteration.
 ///
 /// # Arguments
 /// `shortest`: gaps below it are left out.
@@ -63,24 +99,29 @@ pub struct Sources<'a> {
 /// # Complexity
 /// O(tasks · log tasks): where all chains together are longer than [`LINKS_PER_TASK`] allows, the causes of the shortest
 /// gaps are [`Cause::NotExamined`].
-pub fn gaps(sources: &Sources<'_>, shortest: DurNs) -> Vec<Gap> {
+pub fn survey(sources: &Sources<'_>, shortest: DurNs) -> Survey {
     let lanes = densities(sources.graph, sources.times);
-    let mut found = Vec::new();
+    let (mut found, mut streams) = (Vec::new(), Vec::new());
     for part in &sources.graph.ranks {
         let period = sources.times.period(sources.graph, part);
         for (lane, density) in lanes.iter().enumerate() {
             let owner = &sources.graph.lanes[lane];
             if owner.rank == part.rank && matches!(owner.kind, LaneKind::Stream { .. }) {
-                let idle = idle(density, &period).into_iter();
-                let long = idle.filter(|(range, _)| range.end.since(range.start) >= shortest.max(DurNs(1)));
-                found.extend(long.map(|(range, next)| Idle { part, lane: LaneId(lane as u32), range, next }));
+                let lane = LaneId(lane as u32);
+                let idle = idle(density, &period);
+                let length = |(range, _): &(Range<TimeNs>, _)| range.end.since(range.start);
+                let (rank, all) = (part.rank, idle.iter().map(length).sum());
+                streams.push(IdleStream { rank, lane, idle: all, period: period.end.since(period.start) });
+                let long = idle.into_iter().filter(|(range, _)| range.end.since(range.start) >= shortest.max(DurNs(1)));
+                found.extend(long.map(|(range, next)| Idle { part, lane, range, next }));
             }
         }
     }
     let duration = |idle: &Idle<'_>| idle.range.end.since(idle.range.start);
     found.sort_by_key(|idle| (std::cmp::Reverse(duration(idle)), idle.range.start, idle.lane));
     let mut links = LINKS_PER_TASK * sources.graph.tasks.node_count();
-    found.into_iter().map(|idle| explained(sources, idle, &mut links)).collect()
+    let gaps = found.into_iter().map(|idle| explained(sources, idle, &mut links)).collect();
+    Survey { gaps, streams }
 }
 
 /// Links of chains that are followed, over all gaps, for each task of the graph: far more than recorded streams need, and

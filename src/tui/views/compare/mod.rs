@@ -10,6 +10,7 @@ use crate::tui::app::App;
 use crate::tui::canvas::{Canvas, cut};
 use crate::tui::command::{self, Argument, Command, CommandResult, Kind, Pane};
 use crate::tui::effect::Effect;
+use crate::tui::overlay::Overlay;
 use crate::tui::table::{self, Column, Open, Table, TableRow, Value, value};
 use crate::tui::theme::Role;
 use crate::tui::timeline::{short_name, signed};
@@ -67,7 +68,13 @@ impl View for Compare {
     }
 
     fn keys(&self, _work: &Workspace) -> Vec<(&'static str, String)> {
-        let keys = [("enter", "puts it in force"), ("r", "reference"), ("v", "rows"), ("a", "keeps the steps")];
+        let keys = [
+            ("enter", "says why"),
+            ("A", "puts it in force"),
+            ("r", "reference"),
+            ("v", "rows"),
+            ("a", "keeps the steps"),
+        ];
         keys.map(|(key, what)| (key, what.to_owned())).to_vec()
     }
 
@@ -81,6 +88,12 @@ impl View for Compare {
 
     fn start(&self, app: &mut App) -> Vec<Effect> {
         app.start_compare()
+    }
+
+    /// Says why the row is what it is.
+    fn open_row(&self, app: &mut App) -> CommandResult {
+        app.overlay = Some(Overlay::Why { scroll: 0 });
+        Ok(Vec::new())
     }
 
     /// To the next column or the one before.
@@ -286,7 +299,7 @@ fn summary(plan: &Plan<'_>) -> Vec<(String, Role)> {
     let mut pieces = Vec::new();
     let what = if state.by == By::Operator { "operators" } else { "kinds" };
     for (key, text) in [
-        ("enter", " switch · "),
+        ("A", " switch · "),
         ("r", " reference · "),
         ("v", what),
         ("c", state.measure().name()),

@@ -11,7 +11,7 @@ use ratatui::layout::Rect;
 
 use crate::tui::app::{App, MousePress};
 use crate::tui::canvas::Canvas;
-use crate::tui::command::{Argument, Command, CommandResult, Pane, run_line};
+use crate::tui::command::{Argument, Command, CommandResult, Pane};
 use crate::tui::table::{self, Column, Open, Table, TableRow, TableState, value};
 use crate::tui::theme::Role;
 use crate::tui::timeline::{Detail, Item, telling_name};
@@ -74,7 +74,13 @@ impl View for Roofline {
     }
 
     fn keys(&self, _work: &Workspace) -> Vec<(&'static str, String)> {
-        let keys = [("← →", "point"), ("r", "roof"), ("+ −", "move it"), ("enter", "try it"), ("o", "on the timeline")];
+        let keys = [
+            ("← →", "point"),
+            ("r", "roof"),
+            ("+ −", "move it"),
+            ("A", "adds the moved roofs"),
+            ("enter", "on the timeline"),
+        ];
         keys.map(|(key, what)| (key, what.to_owned())).to_vec()
     }
 
@@ -98,7 +104,7 @@ impl View for Roofline {
         if !app.workspace_mut().is_some_and(|work| press(work, area, at)) {
             app.choose_row((at.1 - area.y) as usize);
         }
-        if is_double { run_line(app, "try-roofs") } else { Ok(Vec::new()) }
+        if is_double { app.open_row() } else { Ok(Vec::new()) }
     }
 
     fn drag(&self, app: &mut App, area: Rect, _press: MousePress, to: (u16, u16)) {

@@ -148,7 +148,7 @@ fn groups_of_the_path_add_up_to_the_iteration_of_the_header() {
         ("vgg13-train-h100", &["resize-batch 256", "cuda-graph"][..]),
         ("bert-small-h100", &["mixed-precision bf16"][..]),
         ("dlrm-v100x8", &[EDIT][..]),
-        ("dlrm-v100x8", &["straggler add 2 x1.5"][..]),
+        ("dlrm-v100x8", &["scale kind=kernel & rank=2 x1.5"][..]),
     ] {
         for grouping in ["family", "layer", "cause"] {
             let mut screen = open(name, (120, 100), steps);

@@ -19,6 +19,13 @@ pub enum Provenance {
     Unmodelled,
 }
 
+impl Provenance {
+    /// Whether a model made it another time than the traced one.
+    pub fn is_modelled(self) -> bool {
+        matches!(self, Self::Anchored | Self::Absolute)
+    }
+}
+
 /// A model's answer for one piece of work on one device.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Estimate {

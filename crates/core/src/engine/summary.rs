@@ -42,13 +42,10 @@ impl ErrorBand {
         self.high_ns = self.high_ns.max(period + noise);
     }
 
-    /// Reaches on by `change`, which the iteration may have and does not: to shorter times for a negative one.
-    fn reach(&mut self, change: DurNs) {
-        if change < DurNs::ZERO {
-            self.low_ns = (self.low_ns + change).max(DurNs::ZERO);
-        } else {
-            self.high_ns += change;
-        }
+    /// Reaches further, below and above.
+    fn reach(&mut self, (below, above): (DurNs, DurNs)) {
+        self.low_ns = (self.low_ns - below).max(DurNs::ZERO);
+        self.high_ns += above;
     }
 
     /// Reaches back by `change`, of which it is assumed that the iteration has it: to longer times for one that saves.
@@ -311,7 +308,7 @@ impl Summary {
             busy.iter().zip(&counts).map(|(busy, &count)| value(busy) * f64::from(count)).sum::<f64>() / all
         };
         let mut error_band = error_band(&errors, period);
-        error_band.reach(change_of_kept(resolved, schedule));
+        error_band.reach(reach_of_kept(resolved, schedule));
         Self {
             measured_ns: graph.measured,
             backlog_ns: graph.ranks.iter().filter_map(|part| part.backlog).max(),
@@ -384,7 +381,8 @@ pub fn errors_by_model(resolved: &Resolved, schedule: &Schedule) -> BTreeMap<&'s
     for added in &resolved.added {
         predicted[added.task.0 as usize] = Some(&added.prediction);
     }
-    for (node, prediction) in &resolved.changes {
+    let is_kept = |of: &Prediction| of.provenance == Provenance::Unmodelled;
+    for (node, prediction) in resolved.changes.iter().filter(|(_, prediction)| !is_kept(prediction)) {
         predicted[timed.task(*node).0 as usize] = Some(prediction);
     }
     let mut by_model: BTreeMap<&'static str, f64> = BTreeMap::new();
@@ -406,24 +404,30 @@ fn slowest_path<'a>(resolved: &'a Resolved, schedule: &'a Schedule) -> impl Iter
     std::iter::successors(end.filter(within), move |&task| schedule.critical_predecessor(timed, task).filter(within))
 }
 
-/// By how much the iteration would change if what keeps its time for want of a model changed as what has one does; negative where
-/// it would be shorter.
-fn change_of_kept(resolved: &Resolved, schedule: &Schedule) -> DurNs {
-    if resolved.kept.is_empty() {
-        return DurNs::ZERO;
-    }
+/// How far below and above its time the iteration may be for what keeps its time for want of a model: that may change as the rest
+/// does, as the batch does where there is no rest, and by as much as it takes where nothing tells.
+fn reach_of_kept(resolved: &Resolved, schedule: &Schedule) -> (DurNs, DurNs) {
     let (graph, timed) = (&*resolved.graph, &*resolved.timed);
-    let modelled = resolved.changes.iter().filter(|(node, prediction)| {
-        graph.tasks[*node].kind.is_device() && prediction.provenance != Provenance::Unmodelled
-    });
+    let changed = || resolved.changes.iter().filter(|(node, _)| graph.tasks[*node].kind.is_device());
+    let mut kept: FxHashMap<TaskId, DurNs> = FxHashMap::default();
+    let unmodelled = changed().filter(|(_, prediction)| prediction.provenance == Provenance::Unmodelled);
+    kept.extend(unmodelled.map(|(node, prediction)| (timed.task(*node), prediction.duration)));
+    kept.extend(resolved.kept.iter().map(|&(node, time)| (timed.task(node), time)));
+    if kept.is_empty() {
+        return (DurNs::ZERO, DurNs::ZERO);
+    }
+    let modelled = changed().filter(|(_, prediction)| prediction.provenance.is_modelled());
     let times = modelled.map(|(node, prediction)| (graph.tasks[*node].duration, prediction.duration));
     let (before, after) = times.fold((DurNs::ZERO, DurNs::ZERO), |sums, times| (sums.0 + times.0, sums.1 + times.1));
-    let by_batch = || resolved.batch.map_or(1.0, |(old, new)| new as f64 / old.max(1) as f64);
-    let factor = if before > DurNs::ZERO { ratio(after, before) } else { by_batch() };
-    let mut kept: FxHashMap<TaskId, DurNs> = FxHashMap::default();
-    kept.extend(resolved.kept.iter().map(|&(node, time)| (timed.task(node), time)));
+    let by_batch = || resolved.batch.map(|(old, new)| new as f64 / old.max(1) as f64);
+    let factor = if before > DurNs::ZERO { Some(ratio(after, before)) } else { by_batch() };
     let on_path: DurNs = slowest_path(resolved, schedule).filter_map(|task| kept.get(&task)).copied().sum();
-    on_path.scale(factor) - on_path
+    match factor {
+        Some(factor) => {
+            ((on_path - on_path.scale(factor)).max(DurNs::ZERO), (on_path.scale(factor) - on_path).max(DurNs::ZERO))
+        }
+        None => (on_path, on_path),
+    }
 }
 
 /// The rank that most delays the collectives of the iteration.

@@ -142,8 +142,10 @@ impl Draft<'_> {
             if task.kind == TaskKind::Compute { traced_on } else { self.device(rank).map_or(traced_on, Arc::as_ref) };
         let kernel = self.kernel((old, work(old)), work(new), *traced_on != *now);
         let prediction = self.context.models.between(traced_on, now).predict(kernel);
+        // A class is told by more than its work: by whether its units may be others on the device, for one.
+        let is_same = old == new || work(old) == work(new);
         let roofs = match (prediction.provenance, task.kind) {
-            (Provenance::Unmodelled, TaskKind::Kernel) if old == new => self.by_roofs(task, old, (traced_on, now)),
+            (Provenance::Unmodelled, TaskKind::Kernel) if is_same => self.by_roofs(task, old, (traced_on, now)),
             _ => None,
         };
         let (before, after) = (Placed { work: work(old), device: traced_on }, Placed { work: work(new), device: now });

@@ -120,7 +120,7 @@ fn has_host(draft: &Draft<'_>) -> bool {
 /// Counts the collectives that run over the new device's interconnect, and lists those that keep their times.
 fn recost_collectives(draft: &Draft<'_>, collectives: &[NodeId], report: &mut StepReport) {
     let (moved, kept): (Vec<NodeId>, Vec<NodeId>) =
-        collectives.iter().partition(|&&node| draft.price(node).provenance != Provenance::Measured);
+        collectives.iter().partition(|&&node| draft.price(node).provenance.is_modelled());
     report.changed += moved.len();
     if !moved.is_empty() {
         let moved = count(moved.len(), "collective");

@@ -54,6 +54,20 @@ fn a_thread_for_every_event_takes_no_memory_to_speak_of() {
 
 #[test]
 #[cfg(target_os = "linux")]
+fn a_stream_for_every_kernel_takes_time_in_proportion() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = written(folder.path(), 100_000, |number| {
+        format!(
+            r#"{{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":{number},"ts":{number},"dur":5,"args":{{"stream":{number},"device":0,"correlation":{}}}}}"#,
+            number + 1
+        )
+    });
+    let output = within(1500, 12, &["breakdown", "--json"], &path);
+    assert!(output.status.success(), "{:?} {}", output.status, String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+#[cfg(target_os = "linux")]
 fn operators_nested_as_deep_as_there_are_take_time_in_proportion() {
     let folder = tempfile::tempdir().unwrap();
     let depth = 150_000;

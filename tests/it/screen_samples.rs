@@ -8,6 +8,7 @@ use retime::session::sample;
 use retime::tui::{Depth, ScriptedScreen, Style};
 use retime_core::graph::BuildOptions;
 use retime_core::scenario::Scenario;
+use retime_core::trace::OpenOptions;
 
 use crate::support::engine;
 
@@ -213,4 +214,23 @@ fn a_title_sorts_and_a_group_unfolds_by_mouse() {
     assert!(shown.contains("▾ conv"), "{shown}");
     let shown = press(&mut screen, "<left>");
     assert!(shown.contains("▸ conv"), "{shown}");
+}
+#[test]
+fn every_view_takes_keys_and_clicks_at_any_height() {
+    let traces =
+        [0, 1].map(|rank| crate::support::sample(&format!("dlrm-ddp-b128-fp32-cpu-ws2-r{rank}.kineto.json.gz")));
+    let engine = engine();
+    for view in ["R", "T", "1", "2", "3", "4", "5", "6", "7", "8", "9", "0"] {
+        let opened = engine.load(&traces, &OpenOptions::default(), &BuildOptions::default()).unwrap().swap_remove(0);
+        let style = Style { depth: Depth::True, ..Style::plain() };
+        let size = Size { width: 100, height: 30 };
+        let mut screen = ScriptedScreen::new(Arc::clone(&engine), vec![opened], &Scenario::default(), &style, size);
+        screen.press(view).unwrap();
+        for height in (1..12).rev() {
+            screen.resize(Size { width: 100, height });
+            screen.press("<down><up><pagedown>").unwrap();
+            screen.click((50, height / 2));
+            let _ = screen.draw();
+        }
+    }
 }

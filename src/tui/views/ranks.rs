@@ -45,8 +45,8 @@ impl View for Ranks {
     }
 
     fn rows_area(&self, work: &Workspace, area: Rect) -> Rect {
-        let above = Parts::of(work, area.height).ranks;
-        Rect { y: area.y + above, height: area.height - above, ..area }
+        let parts = Parts::of(work, area.height);
+        Rect { y: area.y + parts.ranks, height: parts.list, ..area }
     }
 
     fn render(&self, _app: &App, work: &Workspace, canvas: &mut Canvas<'_>) {

@@ -5,6 +5,9 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use petgraph::Direction::{Incoming, Outgoing};
+use petgraph::visit::EdgeRef;
+
 use crate::cost::{Family, family_of_task};
 use crate::graph::{
     DependencyKind, ExecutionGraph, HostPart, LaneId, NodeId, Rank, RankPart, Task, TaskKind, TimedGraph,
@@ -255,8 +258,13 @@ pub(super) fn deciding(timed: &TimedGraph, schedule: &Schedule, node: NodeId) ->
 /// other, the kind that fits the two.
 pub(super) fn dependency_between(graph: &ExecutionGraph, from: NodeId, to: NodeId) -> DependencyKind {
     let duration = graph.tasks[from].duration;
-    let edges = graph.tasks.edges_connecting(from, to).map(|edge| *edge.weight());
-    let furthest = edges.max_by_key(|dependency| (dependency.effective_lag(duration), dependency.kind));
+    // Sought where there are fewer: the marks of an iteration have one for every lane.
+    let count = |node, direction| graph.tasks.edges_directed(node, direction).map(drop);
+    let is_shorter = count(from, Outgoing).lt(count(to, Incoming));
+    let (node, direction) = if is_shorter { (from, Outgoing) } else { (to, Incoming) };
+    let edges = graph.tasks.edges_directed(node, direction).filter(|edge| (edge.source(), edge.target()) == (from, to));
+    let furthest =
+        edges.map(|edge| *edge.weight()).max_by_key(|dependency| (dependency.effective_lag(duration), dependency.kind));
     furthest.map_or_else(|| fitting(&graph.tasks[from], &graph.tasks[to]), |dependency| dependency.kind)
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::cost::{Family, Provenance};
+use crate::cost::Family;
 use crate::device::{DeviceKind, DeviceProfile};
 use crate::graph::{NodeId, TaskKind};
 use crate::scenario::context::Context;

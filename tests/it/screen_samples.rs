@@ -63,7 +63,7 @@ fn the_smallest_screen_takes_an_edit_a_batch_a_device_and_leaves() {
     for (keys, shown) in [
         (":scale kind=kernel x0.5<enter>", "▶"),
         ("b", "type to filter · 8 edits"),
-        ("<esc>g", "type to filter · 38"),
+        ("<esc>g", "type to filter · 45"),
         ("<esc>j", "no room"),
     ] {
         screen.press(keys).unwrap();

@@ -12,7 +12,7 @@ pub(super) const COMMANDS: &[Command] = &[
         name: "knob",
         aliases: &["vary"],
         argument: Argument::Optional(Kind::Text, "KNOB [A..B]"),
-        help: "what the sweep varies: batch, ranks, bandwidth …, a selector, or an edit but for its number",
+        help: "what the sweep varies: a knob, a selector, an edit but its number",
         keys: &[(OnSweep, "K")],
         run: knob,
     },

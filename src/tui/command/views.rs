@@ -66,7 +66,7 @@ pub(super) const COMMANDS: &[Command] = &[
         name: "group",
         aliases: &[],
         argument: Argument::Optional(Kind::Text, "BY"),
-        help: "group operators as tree, operator, kernel, module, stream or family; the path by family, layer, cause or not at all",
+        help: "group operators or the path by family, layer, kernel, cause …",
         keys: &[(Pane::Table, "v"), (Pane::Sweep, "v")],
         run: group,
     },

@@ -145,7 +145,9 @@ impl Draft<'_> {
         // A class is told by more than its work: by whether its units may be others on the device, for one.
         let is_same = old == new || work(old) == work(new);
         let roofs = match (prediction.provenance, task.kind) {
-            (Provenance::Unmodelled, TaskKind::Kernel) if is_same => self.by_roofs(task, old, (traced_on, now)),
+            (Provenance::Unmodelled, TaskKind::Kernel) if is_same && !self.context.is_predicted => {
+                self.by_roofs(task, old, (traced_on, now))
+            }
             _ => None,
         };
         let (before, after) = (Placed { work: work(old), device: traced_on }, Placed { work: work(new), device: now });

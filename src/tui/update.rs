@@ -15,7 +15,8 @@ use super::effect::Effect;
 use super::input::{overlay_key, overlay_paste};
 use super::key::{CHANGED, ChangedKey, KeyPress};
 use super::listing::Listing;
-use super::message::Message;
+use super::message::{Level, Message};
+use super::overlay::Overlay;
 use super::runner::{Finding, Reply, SavedSteps};
 use super::script;
 use super::timeline::DensityIndex;
@@ -59,7 +60,9 @@ fn apply(app: &mut App, event: Event) -> Vec<Effect> {
     let ran = match event {
         Event::Key(key) if key.kind == KeyEventKind::Release => Ok(Vec::new()),
         Event::Key(key) => {
-            app.status = None;
+            // What goes wrong while a line is typed stays until it can be read.
+            let is_typed = matches!(app.overlay, Some(Overlay::Prompt(_)));
+            app.status.take_if(|status| !(is_typed && status.level == Level::Error));
             key_pressed(app, key)
         }
         Event::Mouse(mouse) if app.loading.is_none() => command::click(app, mouse),

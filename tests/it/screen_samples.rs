@@ -191,7 +191,7 @@ fn views_of_what_takes_time_at_every_size() {
 #[test]
 fn a_title_sorts_and_a_group_unfolds_by_mouse() {
     let mut screen = open("vgg13-train-h100", (120, 40), &[EDIT]);
-    let press = |screen: &mut retime::tui::ScriptedScreen, keys: &str| {
+    let press = |screen: &mut ScriptedScreen, keys: &str| {
         screen.press(keys).unwrap();
         screen.settle();
         text(screen)

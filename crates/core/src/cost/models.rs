@@ -157,7 +157,7 @@ impl CostModels {
     /// The time of `work` on a GPU where the same kernel ran just before, as in a table; `None` when no model covers it.
     pub fn estimate_repeated(&self, work: &Work, device: &DeviceProfile) -> Option<Estimate> {
         let estimate = self.estimate(work, device)?;
-        let duration = estimate.duration - later_in_a_model(work, device);
+        let duration = estimate.duration - beside_tables(work, device);
         Some(Estimate { duration: duration.max(roofline::least(work, device)), ..estimate })
     }
 
@@ -315,16 +315,32 @@ pub(super) fn estimate_of(us: f64, model: &'static str, error: f64, extrapolated
 /// turn, the others say 1.0 to 1.2 starts, and kinds of such kernels are 37 % off instead of 62]. Tables repeat one product, whose
 /// instructions and parameters are at hand after the first; a model runs other kernels before it.
 pub(super) fn in_a_model(estimate: Estimate, work: &Work, device: &DeviceProfile) -> Estimate {
-    Estimate { duration: estimate.duration + later_in_a_model(work, device), ..estimate }
+    let duration = estimate.duration + beside_tables(work, device);
+    let least = roofline::least(work, device).max(estimate.duration.scale(LEAST_PRODUCT));
+    Estimate { duration: duration.max(least), ..estimate }
 }
 
-fn later_in_a_model(work: &Work, device: &DeviceProfile) -> DurNs {
+/// What a kernel of a running model takes more than in a table; negative where the table holds more than the kernel.
+fn beside_tables(work: &Work, device: &DeviceProfile) -> DurNs {
     match (&work.shape, work.family) {
         (_, Family::Reduction) | (Shape::Strided { .. }, _) => device.kernel_start,
         (Shape::Gemm { .. }, _) if Domain::of(work) == Some(Domain::Gemm16) => FIRST_RUN,
+        (&Shape::Gemm { batch, m, k, .. }, _) if Domain::of(work) == Some(Domain::Gemm8) => {
+            -quantisation(batch.saturating_mul(m).saturating_mul(k), device)
+        }
         _ => DurNs::ZERO,
     }
 }
+
+/// Tables of products in 8 bits hold the quantisation of their first factor, in a model a kernel of its own: each row is read twice, in
+/// 16 bits, for its scale and to be scaled, and written once.
+fn quantisation(elements: u64, device: &DeviceProfile) -> DurNs {
+    const BYTES: f64 = 5.0;
+    device.kernel_start + DurNs::from_us_f64(1e6 * BYTES * elements as f64 / roofline::memory_rate(device).max(1.0))
+}
+
+/// Least part of what a table gives that its product takes.
+const LEAST_PRODUCT: f64 = 0.25;
 
 /// What a product in 16 bits that did not run just before takes longer on tensor cores: the least mean error over kinds of product (each of five traces counting
 /// the same: A100, B200, two on H100, MI300X; 23.6 % without, 18.9 with it). Not chosen on the pairs of traces that `lab whatif`

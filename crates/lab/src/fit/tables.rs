@@ -7,7 +7,7 @@ use color_eyre::eyre::Result;
 use retime::session::read_table;
 use retime_core::cost::Domain;
 use retime_core::device::Catalog;
-use retime_fit::{Measurement, Quantisation, Sample};
+use retime_fit::{Measurement, Sample};
 
 /// File and source.
 pub(super) const FILES: [(&str, &str); 19] = [
@@ -37,12 +37,6 @@ const DEEPBENCH: &str = "baidu-research/DeepBench da81ba7";
 /// Whether a row of `source` is left out: vidur's A100, which aiconfigurator covers more finely.
 fn is_left_out(source: &str, row: &Measurement) -> bool {
     source != DEEPBENCH && row.device == "a100"
-}
-
-/// The products of `rows` without the quantisation of their first factor, which the table of products in 8 bits holds.
-fn quantised(folder: &Path, rows: Vec<Measurement>) -> Result<Vec<Measurement>> {
-    let Some(text) = read(&folder.join("aiconfigurator/quantize_fp8.csv.gz"))? else { return Ok(rows) };
-    Ok(Quantisation::read(&text)?.removed(rows))
 }
 
 /// The text of a table, plain or gzip; none, with a line on standard error, where it is not there.
@@ -92,11 +86,7 @@ pub(super) fn load(
     let mut all = Tables::new();
     for &(file, source) in files {
         let Some(text) = read(&folder.join(file))? else { continue };
-        let mut rows = retime_fit::measurements(&text)?;
-        if file.contains("gemm_fp8") {
-            rows = quantised(folder, rows)?;
-        }
-        for row in rows {
+        for row in retime_fit::measurements(&text)? {
             let Some(domain) = Domain::of(&row.work) else { continue };
             // P4: training and test rows of `linear` ran different kernels.
             if !wants(domain) || (domain == Domain::Linear && row.device == "Tesla P4") || is_left_out(source, &row) {

@@ -57,7 +57,7 @@ fn every_kernel_of_the_step_and_its_host_time_is_in_the_operators() {
 fn the_command_prints_what_the_transcribed_algorithm_gives() {
     let engine = engine();
     let path = sample(GPU);
-    let job = loaded(&[path.clone()]);
+    let job = loaded(std::slice::from_ref(&path));
     let outcome = engine.evaluate(job, &Scenario::default(), 0);
     let ranks = recorded_ops(&Edited::of(&outcome.resolved), &outcome.resolved);
     let answer = simulate(&[&path.display().to_string(), "--as", "lin2022"]);
@@ -98,7 +98,8 @@ fn a_trace_takes_its_own_time_on_its_own_database() {
         let path = sample(name);
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("own.json");
-        std::fs::write(&file, extract(&loaded(&[path.clone()]).graph, ProfilerCost::default()).to_json()).unwrap();
+        std::fs::write(&file, extract(&loaded(std::slice::from_ref(&path)).graph, ProfilerCost::default()).to_json())
+            .unwrap();
         let answer = simulate(&[&path.display().to_string(), "--overheads", &file.display().to_string()]);
         let (own, now) = (answer["base_simulated_ns"].as_f64().unwrap(), answer["simulated_ns"].as_f64().unwrap());
         assert!((now / own - 1.0).abs() < 0.05, "{name}: {now} for {own}");

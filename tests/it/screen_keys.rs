@@ -23,7 +23,10 @@ fn reversed(screen: &ScriptedScreen) -> Vec<String> {
     let buffer = screen.draw();
     let line = |y: u16| {
         let cells = (0..buffer.area.width).map(|x| &buffer[(x, y)]);
-        cells.filter(|cell| cell.modifier.contains(Modifier::REVERSED)).map(|cell| cell.symbol()).collect::<String>()
+        cells
+            .filter(|cell| cell.modifier.contains(Modifier::REVERSED))
+            .map(ratatui::buffer::Cell::symbol)
+            .collect::<String>()
     };
     (0..buffer.area.height).map(line).filter(|line| !line.is_empty()).collect()
 }
@@ -241,7 +244,9 @@ fn twelve_jobs_take_at_most_six_keys_each() {
     for (job, keys, shown) in jobs {
         assert!(keys.len() <= 6, "{job}");
         let mut screen = open("vgg13-train-h100", (120, 40), &[]);
-        keys.iter().for_each(|key| play(&mut screen, key));
+        for key in keys {
+            play(&mut screen, key);
+        }
         assert!(text(&screen).contains(shown), "{job}: no {shown:?} in\n{}", text(&screen));
     }
 }

@@ -124,13 +124,8 @@ fn the_line_between_steps_and_view_is_dragged() {
 
 /// Time in a unit as it is written on screen, in ns.
 fn ns(figure: &str, unit: &str) -> f64 {
-    let scale = match unit {
-        "s" => 1e9,
-        "ms" => 1e6,
-        "µs" => 1e3,
-        "ns" => 1.0,
-        other => panic!("no unit: {other}"),
-    };
+    let scale =
+        [("s", 1e9), ("ms", 1e6), ("µs", 1e3), ("ns", 1.0)].into_iter().find(|(name, _)| *name == unit).unwrap().1;
     figure.replace('−', "-").parse::<f64>().unwrap() * scale
 }
 

@@ -42,8 +42,9 @@ pub(super) fn completed(knob: &str, value: f64) -> Result<(String, usize), Strin
 /// # Errors
 /// No number completes the line.
 pub(super) fn values(knob: &str) -> Result<Vec<f64>, String> {
-    let numbers = knob.split(|letter: char| !letter.is_ascii_digit()).filter_map(|digits| digits.parse::<u64>().ok());
-    match numbers.last().filter(|_| knob.trim_end().ends_with("->")) {
+    let mut numbers =
+        knob.rsplit(|letter: char| !letter.is_ascii_digit()).filter_map(|digits| digits.parse::<u64>().ok());
+    match numbers.next().filter(|_| knob.trim_end().ends_with("->")) {
         Some(size) => Ok(sizes_around(size)
             .into_iter()
             .filter(|&near| near >= size as f64 / 4.0 && near <= 4.0 * size as f64)

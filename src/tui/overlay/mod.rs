@@ -13,7 +13,6 @@ pub use render::render;
 
 /// One of them.
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "there is one at a time")]
 pub enum Overlay {
     /// A line to type.
     Prompt(Prompt),

@@ -253,9 +253,12 @@ fn summed(work: &Workspace, [measured, simulated]: &[SideSums; 2]) -> Vec<String
         return Vec::new();
     }
     let total = measured.total();
-    let family = |&(paint, time): &(Paint, DurNs)| match work.is_edited() {
-        true => format!("{} {time} ▶ {}", paint.key(), simulated.of(paint)),
-        false => format!("{} {time} {:.0}", paint.key(), Percent::of(time, total)),
+    let family = |&(paint, time): &(Paint, DurNs)| {
+        if work.is_edited() {
+            format!("{} {time} ▶ {}", paint.key(), simulated.of(paint))
+        } else {
+            format!("{} {time} {:.0}", paint.key(), Percent::of(time, total))
+        }
     };
     let kernel = |sum: &InRange| {
         let times = if sum.count > 1 { format!(" ×{}", sum.count) } else { String::new() };

@@ -89,7 +89,6 @@ impl Reader<'_> {
     }
 
     /// The host's side of the operators, with the place of each call and of each top-level operator among them.
-    #[expect(clippy::type_complexity, reason = "three parts that are made together")]
     fn host(
         &self,
         part: &RankPart,

@@ -58,6 +58,13 @@ struct Replay {
     kernels: Vec<NodeId>,
 }
 
+/// A replay with the piece that it is of, and the places of its kernels with those of the operators that launched them.
+struct Joined<'r> {
+    replay: &'r Replay,
+    piece: usize,
+    pairs: Vec<(usize, u32)>,
+}
+
 /// Which piece a sequence of kernels is.
 #[derive(Clone, Debug)]
 enum Found {
@@ -156,18 +163,18 @@ impl Captures {
         let replays = replays(graph);
         let known: Vec<Option<NameId>> = self.names.iter().map(|(_, name)| graph.names.find(name)).collect();
         let mut found: FxHashMap<Vec<NameId>, Found> = FxHashMap::default();
-        let mut joined: Vec<(&Replay, usize, Vec<(usize, u32)>)> = Vec::new();
+        let mut joined: Vec<Joined<'_>> = Vec::new();
         let (mut kernels, mut several) = (0, 0);
         for replay in &replays {
             kernels += replay.kernels.len();
             let sequence: Vec<NameId> = replay.kernels.iter().map(|&node| graph.tasks[node].name).collect();
             match found.entry(sequence).or_insert_with_key(|sequence| self.find(sequence, &known)) {
-                Found::Piece(piece, pairs) => joined.push((replay, *piece, pairs.clone())),
+                Found::Piece(piece, pairs) => joined.push(Joined { replay, piece: *piece, pairs: pairs.clone() }),
                 Found::Several => several += replay.kernels.len(),
                 Found::None => {}
             }
         }
-        let count: usize = joined.iter().map(|(_, _, pairs)| pairs.len()).sum();
+        let count: usize = joined.iter().map(|one| one.pairs.len()).sum();
         self.insert(graph, joined);
         let text = format!("{count} of {kernels} kernels of replayed graphs have the operators of the capture");
         graph.diagnostics.note(CAPTURED, text);
@@ -211,22 +218,22 @@ impl Captures {
     }
 
     /// Puts the operators of the pieces where the graphs were launched, and their kernels under them.
-    fn insert(&self, graph: &mut ExecutionGraph, joined: Vec<(&Replay, usize, Vec<(usize, u32)>)>) {
+    fn insert(&self, graph: &mut ExecutionGraph, joined: Vec<Joined<'_>>) {
         let mut operands: FxHashMap<Operands, OperandsId> =
             graph.operands.iter().cloned().enumerate().map(|(at, one)| (one, OperandsId(at as u32))).collect();
         let place = |replay: &Replay| {
             let call = &graph.tasks[replay.call];
             graph.operators.partition_point(|one| (one.lane, one.start) <= (call.lane, call.measured_start))
         };
-        let mut joined: Vec<_> = joined.into_iter().map(|one| (place(one.0), one)).collect();
-        joined.sort_by_key(|(place, (replay, ..))| (*place, graph.tasks[replay.call].measured_start, replay.call));
+        let mut joined: Vec<(usize, Joined<'_>)> = joined.into_iter().map(|one| (place(one.replay), one)).collect();
+        joined.sort_by_key(|(place, one)| (*place, graph.tasks[one.replay.call].measured_start, one.replay.call));
         let old = std::mem::take(&mut graph.operators);
         let mut number: Vec<u32> = Vec::with_capacity(old.len());
         let mut all: Vec<Operator> = Vec::with_capacity(old.len());
         let mut taken: Vec<(NodeId, OperatorId)> = Vec::new();
         let mut joined = joined.into_iter().peekable();
         for at in 0..=old.len() {
-            while let Some((_, (replay, piece, pairs))) = joined.next_if(|(place, _)| *place == at) {
+            while let Some((_, Joined { replay, piece, pairs })) = joined.next_if(|(place, _)| *place == at) {
                 let first = all.len() as u32;
                 self.add_operators(graph, (replay, piece), (&mut all, &mut operands), &number);
                 taken.extend(pairs.iter().map(|&(kernel, own)| (replay.kernels[kernel], OperatorId(first + own))));

@@ -1,6 +1,7 @@
 //! The program around the screen: threads that send events, effects that are carried out, one frame per batch of events.
 
 use std::io::{self, Write, stderr};
+use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
@@ -77,9 +78,10 @@ pub fn run(start: Start) -> Result<()> {
     read_input(sender);
     app.build = build;
     let opening = app.open(open, scenario);
-    let result =
-        program.carry_out(&mut app, &mut screen, opening).and_then(|_| program.turn(&mut app, &mut screen, &receiver));
-    // Before anything is written to a terminal that may be gone.
+    let played = panic::catch_unwind(AssertUnwindSafe(|| {
+        program.carry_out(&mut app, &mut screen, opening).and_then(|_| program.turn(&mut app, &mut screen, &receiver))
+    }));
+    // Before anything is written to a terminal that may be gone, and whatever went wrong.
     program.keep(&app);
     let kept = program.keeper.map(Keeper::finish);
     drop(screen);
@@ -89,7 +91,7 @@ pub fn run(start: Start) -> Result<()> {
     if let Some(signal) = program.stopped_by {
         signal_hook::low_level::emulate_default_handler(signal)?;
     }
-    result?;
+    played.unwrap_or_else(|fault| panic::resume_unwind(fault))?;
     match app.failure {
         Some(reason) => Err(eyre!(reason)),
         None => Ok(()),

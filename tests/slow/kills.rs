@@ -101,12 +101,15 @@ fn a_terminal_closed_at_any_moment_loses_no_edit_that_was_seen() {
         let done = edit_until(&mut session, moment);
         let (mut child, state) = session.hang_up();
         let began = Instant::now();
-        while child.try_wait().unwrap().is_none() {
+        let status = loop {
+            if let Some(status) = child.try_wait().unwrap() {
+                break status;
+            }
             assert!(began.elapsed() < Duration::from_secs(10), "{moment:?}: it runs without a terminal");
             std::thread::sleep(Duration::from_millis(5));
-        }
+        };
         let saved = saved(state.path());
         let lost = done.iter().find(|(line, _)| !saved.contains(line));
-        assert!(lost.is_none(), "{moment:?}: {lost:?} is not among {saved:?}");
+        assert!(lost.is_none(), "{moment:?}: {lost:?} is not among {saved:?}: {status:?}");
     });
 }

@@ -6,7 +6,7 @@ use color_eyre::eyre::Result;
 use serde::Serialize;
 
 use crate::cli::{Iteration, SimulateArgs};
-use crate::session::{Communication, Loaded, MemorySummary, Outcome, StepOutcome, Summary};
+use crate::session::{Communication, DeviceTime, Loaded, MemorySummary, Outcome, StepOutcome, Summary};
 use retime_core::analysis::replay::ReplayStatus;
 use retime_core::units::{DurNs, Percent};
 
@@ -130,6 +130,9 @@ fn describe(loaded: &Loaded, outcome: &Outcome, out: &mut dyn Write) -> io::Resu
     if summary.unmodelled_share >= LEAST_SHARE {
         writeln!(out, "  no model    for {} of the work: it keeps its time", percent(summary.unmodelled_share))?;
     }
+    if let Some(account) = device_time(&summary.device_time).filter(|_| !outcome.steps.is_empty()) {
+        writeln!(out, "  device time {account}")?;
+    }
     writeln!(out, "  GPU busy    {:.0}, kernels alone {}", Percent(summary.gpu_busy), summary.kernel_only_ns)?;
     if let Some(bytes) = summary.memory_bytes {
         let fits = if summary.fits == Some(false) { ", does not fit the device" } else { "" };
@@ -161,6 +164,26 @@ fn describe(loaded: &Loaded, outcome: &Outcome, out: &mut dyn Write) -> io::Resu
         }
     }
     Ok(())
+}
+
+/// What edits do with the device's time, in a line; `None` where none was used.
+fn device_time(time: &DeviceTime) -> Option<String> {
+    if time.base_ns == DurNs::ZERO && time.added_ns == DurNs::ZERO {
+        return None;
+    }
+    let change = || format!("{} changed to {}", time.changed_ns, time.changed_to_ns);
+    let kept = || match time.not_modelled_ns {
+        DurNs::ZERO => format!("{} kept", time.kept_ns),
+        not_modelled => format!("{} kept, of which {not_modelled} not modelled", time.kept_ns),
+    };
+    let parts = [
+        (time.changed_ns, change()),
+        (time.kept_ns, kept()),
+        (time.removed_ns, format!("{} taken out", time.removed_ns)),
+        (time.added_ns, format!("{} added", time.added_ns)),
+    ];
+    let parts: Vec<String> = parts.into_iter().filter(|(time, _)| *time > DurNs::ZERO).map(|(_, part)| part).collect();
+    Some(format!("of {}: {}", time.base_ns, parts.join("; ")))
 }
 
 fn describe_memory(memory: &MemorySummary, out: &mut dyn Write) -> io::Result<()> {

@@ -26,8 +26,8 @@ pub mod synthetic;
 mod writing;
 
 pub use retime_core::engine::{
-    Engine, EngineError, ErrorBand, Loaded, Outcome, PeriodShift, RankSummary, StepOutcome, Straggler, Summary,
-    TaskRow, Timeline, Told, lane_label, read_overheads, read_table_facts, read_text,
+    DeviceTime, Engine, EngineError, ErrorBand, Loaded, Outcome, PeriodShift, RankSummary, StepOutcome, Straggler,
+    Summary, TaskRow, Timeline, Told, lane_label, read_overheads, read_table_facts, read_text,
 };
 pub use retime_core::memory::{KindBytes, MemorySummary, RankMemorySummary};
 

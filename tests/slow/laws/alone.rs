@@ -131,6 +131,12 @@ fn free(subject: &Subject, line: &str, outcome: &Outcome) -> Option<String> {
 /// Every device task is one of changed, kept and removed, and the time of each is where that says.
 fn accounts(subject: &Subject, outcome: &Outcome) -> Option<String> {
     let (graph, resolved) = (subject.graph(), &outcome.resolved);
+    let (told, base) = (outcome.summary.device_time, subject.loaded.replay.summary.device_time);
+    let parts = [told.changed_ns, told.kept_ns, told.removed_ns, told.kept_ns - told.not_modelled_ns];
+    let is_whole = told.changed_ns + told.kept_ns + told.removed_ns == base.base_ns && base.kept_ns == base.base_ns;
+    if !is_whole || told.base_ns != base.base_ns || parts.iter().any(|&part| part < DurNs::ZERO) {
+        return Some(format!("{told:?} of {}", base.base_ns));
+    }
     let changed: BTreeSet<NodeId> = resolved.changes.iter().map(|&(node, _)| node).collect();
     for node in graph.tasks.node_indices().filter(|&node| graph.tasks[node].kind.is_device()) {
         let (traced, now) = (graph.tasks[node].duration.0, duration(outcome, resolved.timed.task(node)));

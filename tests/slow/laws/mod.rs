@@ -7,6 +7,7 @@ mod alone;
 mod figures;
 mod order;
 mod subject;
+mod work;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -110,9 +111,10 @@ fn every_edit_alone_keeps_the_laws() {
             tried.insert((subject.name.clone(), None));
             found.extend(alone::violations(&subject));
             found.extend(figures::violations(&subject));
+            found.extend(work::violations(&subject));
         }
     }
-    judge("alone", &[alone::LAWS, figures::LAWS].concat(), &tried, found);
+    judge("alone", &[alone::LAWS, figures::LAWS, work::LAWS].concat(), &tried, found);
 }
 
 /// Bundled and shared traces on which pairs of edits are tried.

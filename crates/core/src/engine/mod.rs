@@ -1,6 +1,7 @@
 //! The engine: opens traces and evaluates scenarios. Everything a front end computes goes through it.
 
 mod databases;
+mod device_time;
 mod error;
 mod files;
 mod loaded;
@@ -36,6 +37,7 @@ use crate::trace::{self, Category, EventId, Job, OpenError, OpenOptions, RankCla
 use crate::units::{Bytes, DurNs};
 
 pub use databases::read as read_overheads;
+pub use device_time::DeviceTime;
 pub use error::EngineError;
 pub use files::{read_text, read_text_up_to};
 pub use loaded::Loaded;

@@ -14,7 +14,7 @@ use crate::scenario::Resolved;
 use crate::sim::Schedule;
 use crate::units::{Bytes, DurNs, Percent, TimeNs};
 
-use super::{Steady, SteadyBasis};
+use super::{DeviceTime, Steady, SteadyBasis};
 use crate::memory::{self, MemorySummary, Simulated};
 
 /// Of an iteration of which nothing is explained this share is taken as open.
@@ -176,6 +176,8 @@ pub struct Summary {
     /// Share of the device's time in the iteration, or of the host's where no device is used, of tasks that edits should have
     /// changed and no model covers.
     pub unmodelled_share: f64,
+    /// What edits do with the device's time.
+    pub device_time: DeviceTime,
     /// Share of the iteration in which changed tasks run that models predict beyond what they were fitted on.
     pub extrapolated_share: f64,
     /// Batch size before and after, where known.
@@ -335,6 +337,7 @@ impl Summary {
             fits: needed.and_then(|bytes| memory::fits(bytes, &resolved.devices)),
             memory,
             unmodelled_share,
+            device_time: DeviceTime::of(resolved, schedule),
             extrapolated_share,
             batch,
             repeats: resolved.repeats,

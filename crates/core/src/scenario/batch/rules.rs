@@ -19,6 +19,11 @@ pub(super) fn carries(environment: &mut Environment<'_>, id: OperatorId, operand
         Some(Family::Conv) => first_dimension(environment, operands, conv_inputs(name)),
         Some(Family::Norm) => first_dimension(environment, operands, norm_inputs(name)),
         Some(Family::Embedding) => lookup(environment, name, operands),
+        Some(Family::Elementwise) => {
+            let mut found = pointwise(environment, operands);
+            found.retain(|&carry| !is_spread(operands, carry));
+            found
+        }
         _ if is_sparse_feature(name) => lists(environment, operands, 0),
         _ => pointwise(environment, operands),
     }
@@ -78,6 +83,16 @@ fn pointwise(environment: &mut Environment<'_>, operands: &Operands) -> Vec<Carr
         environment.insert(dims.to_vec(), first.dim as usize);
     }
     found
+}
+
+/// Whether the dimension is of one element that is spread over a larger one of another argument: then it is no batch, though the
+/// batch is one.
+fn is_spread(operands: &Operands, carry: Carry) -> bool {
+    let own = operands.dims(carry.argument.into()).filter(|_| carry.element.is_none());
+    let Some(dims) = own.filter(|dims| dims.get(usize::from(carry.dim)) == Some(&1)) else { return false };
+    let from_right = dims.len() - 1 - usize::from(carry.dim);
+    let size = |argument: usize| operands.dims(argument).and_then(|dims| dims.iter().rev().nth(from_right));
+    (0..operands.inputs.len()).filter_map(size).any(|&size| size > 1)
 }
 
 /// Matrix products: `[m, k] × [k, n]`, batched or not.

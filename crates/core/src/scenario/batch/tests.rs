@@ -125,3 +125,18 @@ fn heads_times_batch_is_carried_by_the_outermost_dimension() {
     assert_eq!(doubled(&graph, 4, 2), [vec![8, 64, 768], vec![3072, 768], vec![3072]]);
     assert_eq!(doubled(&graph, 4, 3), [vec![8, 64, 3072]]);
 }
+
+#[test]
+fn a_batch_of_one_is_no_dimension_that_is_spread_over_another() {
+    let rows: [Row<'_>; 4] = [
+        ("aten::relu", None, &[&[1, 512]], Phase::Forward),
+        ("aten::sub", None, &[&[1, 512], &[512, 1]], Phase::Forward),
+        ("aten::mul", None, &[&[1, 512], &[512]], Phase::Forward),
+        ("aten::add", None, &[&[64, 512], &[1, 512]], Phase::Forward),
+    ];
+    let graph = model(&rows);
+    assert_eq!(doubled(&graph, 1, 0), [[2, 512]]);
+    assert_eq!(doubled(&graph, 1, 1)[0], [1, 512]);
+    assert_eq!(doubled(&graph, 1, 2)[0], [2, 512]);
+    assert_eq!(doubled(&graph, 1, 3), [[128, 512], [1, 512]]);
+}

@@ -1,0 +1,95 @@
+//! What edits do with the device's time: as much as was traced is changed, kept or taken out, and the rest was added.
+
+use rustc_hash::FxHashMap;
+use serde::Serialize;
+
+use crate::analysis::busy;
+use crate::cost::Provenance;
+use crate::graph::{LaneId, NodeId, RankPart};
+use crate::scenario::Resolved;
+use crate::sim::Schedule;
+use crate::units::{DurNs, TimeNs};
+
+/// Device time of the chosen iteration by what edits do with it, summed over the ranks of the trace.
+///
+/// Recorded times of tasks are cut nowhere, so tasks side by side count twice. `base_ns = changed_ns + kept_ns + removed_ns`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct DeviceTime {
+    /// All of the untouched iteration.
+    pub base_ns: DurNs,
+    /// Of it, what a model or a factor gives other times.
+    pub changed_ns: DurNs,
+    /// What that takes then.
+    pub changed_to_ns: DurNs,
+    /// Of it, what keeps its time.
+    pub kept_ns: DurNs,
+    /// Of what is kept, what edits should have changed and no model covers.
+    pub not_modelled_ns: DurNs,
+    /// Of it, what was taken out.
+    pub removed_ns: DurNs,
+    /// What was added.
+    pub added_ns: DurNs,
+}
+
+impl DeviceTime {
+    /// Of `resolved` as `schedule` has it.
+    ///
+    /// # Complexity
+    /// O(tasks).
+    pub(super) fn of(resolved: &Resolved, schedule: &Schedule) -> Self {
+        let (graph, timed) = (&*resolved.graph, &*resolved.timed);
+        let rank_of = |rank| graph.ranks.iter().position(|part| part.rank == rank);
+        let all_lanes = graph.lanes.iter().chain(resolved.added_lanes.iter().map(|(lane, _)| lane));
+        let lanes: Vec<Option<usize>> = all_lanes.map(|lane| rank_of(lane.rank)).collect();
+        let lane_rank = |lane: LaneId| lanes.get(lane.0 as usize).copied().flatten();
+        let counts: Vec<f64> = graph.ranks.iter().map(|part| f64::from(part.count())).collect();
+        let windows: Vec<(TimeNs, TimeNs)> = graph.ranks.iter().map(|part| recorded_window(resolved, part)).collect();
+        // How many ranks run a device task of the chosen iteration; 0 for every other task.
+        let share = |node: NodeId| {
+            let task = &graph.tasks[node];
+            let rank = lane_rank(task.lane).filter(|_| task.kind.is_device() && !graph.is_backlog(node));
+            let within =
+                |rank: &usize| windows[*rank].0 < task.measured_end() && task.measured_end() <= windows[*rank].1;
+            rank.filter(within).map_or(0.0, |rank| counts[rank])
+        };
+        let mut sums = Self::default();
+        for node in graph.tasks.node_indices() {
+            sums.base_ns += graph.tasks[node].duration.scale(share(node));
+        }
+        for &node in &resolved.removed {
+            sums.removed_ns += graph.tasks[node].duration.scale(share(node));
+        }
+        // Of a task that changed only in part, the rest is among what was kept.
+        let mut kept: FxHashMap<NodeId, DurNs> = resolved.kept.iter().copied().collect();
+        for &(node, ref of) in &resolved.changes {
+            let traced = graph.tasks[node].duration;
+            if of.provenance == Provenance::Unmodelled {
+                kept.insert(node, traced);
+            } else {
+                let rest = kept.get(&node).map_or(DurNs::ZERO, |&kept| kept.min(traced).min(of.duration));
+                kept.entry(node).and_modify(|kept| *kept = rest);
+                sums.changed_ns += (traced - rest).scale(share(node));
+                sums.changed_to_ns += (of.duration - rest).scale(share(node));
+            }
+        }
+        sums.not_modelled_ns = kept.into_iter().map(|(node, time)| time.scale(share(node))).sum();
+        sums.kept_ns = sums.base_ns - sums.changed_ns - sums.removed_ns;
+        let simulated: Vec<(TimeNs, TimeNs)> =
+            graph.ranks.iter().map(|part| busy::window(part, timed, schedule)).collect();
+        for added in resolved.added.iter().filter(|added| added.kind.is_device()) {
+            let end = schedule.end(added.task);
+            let within = |rank: &usize| simulated[*rank].0 < end && end <= simulated[*rank].1;
+            if let Some(rank) = lane_rank(added.lane).filter(within) {
+                sums.added_ns += DurNs(timed.durations[added.task.0 as usize]).scale(counts[rank]);
+            }
+        }
+        sums
+    }
+}
+
+/// When the chosen iteration of a rank was recorded, from the window's start.
+fn recorded_window(resolved: &Resolved, part: &RankPart) -> (TimeNs, TimeNs) {
+    let graph = &*resolved.graph;
+    let begin = part.begin.map_or(TimeNs(i64::MIN), |begin| graph.tasks[begin].measured_start);
+    (begin, graph.tasks[part.end].measured_start)
+}

@@ -146,6 +146,10 @@ fn describe(loaded: &Loaded, outcome: &Outcome, out: &mut dyn Write) -> io::Resu
     if let Some(straggler) = summary.straggler {
         writeln!(out, "  straggler   rank {}, {} late", straggler.rank, straggler.late_ns)?;
     }
+    describe_steps(outcome, out)
+}
+
+fn describe_steps(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
     for (number, step) in outcome.steps.iter().enumerate() {
         writeln!(out, "  {}. {}", number + 1, step.transform)?;
         if !step.summary.is_empty() {

@@ -59,20 +59,7 @@ impl DeviceTime {
         for &node in &resolved.removed {
             sums.removed_ns += graph.tasks[node].duration.scale(share(node));
         }
-        // Of a task that changed only in part, the rest is among what was kept.
-        let mut kept: FxHashMap<NodeId, DurNs> = resolved.kept.iter().copied().collect();
-        for &(node, ref of) in &resolved.changes {
-            let traced = graph.tasks[node].duration;
-            if of.provenance == Provenance::Unmodelled {
-                kept.insert(node, traced);
-            } else {
-                let rest = kept.get(&node).map_or(DurNs::ZERO, |&kept| kept.min(traced).min(of.duration));
-                kept.entry(node).and_modify(|kept| *kept = rest);
-                sums.changed_ns += (traced - rest).scale(share(node));
-                sums.changed_to_ns += (of.duration - rest).scale(share(node));
-            }
-        }
-        sums.not_modelled_ns = kept.into_iter().map(|(node, time)| time.scale(share(node))).sum();
+        sums.add_changes(resolved, share);
         sums.kept_ns = sums.base_ns - sums.changed_ns - sums.removed_ns;
         let simulated: Vec<(TimeNs, TimeNs)> =
             graph.ranks.iter().map(|part| busy::window(part, timed, schedule)).collect();
@@ -84,6 +71,23 @@ impl DeviceTime {
             }
         }
         sums
+    }
+
+    /// What was changed, and what was left as it was for want of a model: of a task that changed only in part the rest is kept.
+    fn add_changes(&mut self, resolved: &Resolved, share: impl Fn(NodeId) -> f64) {
+        let mut kept: FxHashMap<NodeId, DurNs> = resolved.kept.iter().copied().collect();
+        for &(node, ref of) in &resolved.changes {
+            let traced = resolved.graph.tasks[node].duration;
+            if of.provenance == Provenance::Unmodelled {
+                kept.insert(node, traced);
+            } else {
+                let rest = kept.get(&node).map_or(DurNs::ZERO, |&kept| kept.min(traced).min(of.duration));
+                kept.entry(node).and_modify(|kept| *kept = rest);
+                self.changed_ns += (traced - rest).scale(share(node));
+                self.changed_to_ns += (of.duration - rest).scale(share(node));
+            }
+        }
+        self.not_modelled_ns = kept.into_iter().map(|(node, time)| time.scale(share(node))).sum();
     }
 }
 

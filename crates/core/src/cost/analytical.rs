@@ -1,29 +1,19 @@
 //! The analytical layer model: the time for the arithmetic of the algorithm plus the time for its traffic
 //! [Kakrannava 2024 §IV].
 //!
-//! `t = ops / (PE_used · speed_of_PE) + bytes / BW`, `PE_used = min(PEs, parallelism of the algorithm)`. Products, convolutions by
-//! im2col among them, have a speed of their own where the device has one.
+//! `t = ops / (PE_used · speed_of_PE) + bytes / BW`, `PE_used = min(PEs, parallelism of the algorithm)`. Products have a speed of their
+//! own where the device has one; convolutions are those of `conv_algorithm`.
 
 use crate::device::DeviceProfile;
 
+use super::conv_algorithm::{algorithm_us, usual_algorithm};
 use super::roofline::{memory_rate, peak_of};
 use super::work::{Shape, Work};
 
-/// Bytes of `work`, of a convolution with its operand written out and read as a matrix (im2col), in fp32.
-pub fn im2col_bytes(work: &Work) -> f64 {
-    let written_out = match work.shape {
-        Shape::Conv { batch, channels_in, out_h, out_w, r, s, .. } => {
-            let [n, c, p, q, r, s] = [batch, channels_in, out_h, out_w, r, s].map(|dim| dim as f64);
-            2.0 * 4.0 * n * c * r * s * (p * q)
-        }
-        _ => 0.0,
-    };
-    work.bytes().0 as f64 + written_out
-}
-
-/// Time in µs without the start cost, convolutions by im2col.
+/// Time in µs without the start cost, convolutions by the algorithm that libraries take.
 pub(super) fn analytical_us(work: &Work, device: &DeviceProfile) -> f64 {
-    sum_us(work.flop.0, im2col_bytes(work), work, device)
+    algorithm_us(work, usual_algorithm(work, device), device)
+        .unwrap_or_else(|| sum_us(work.flop.0, work.bytes().0 as f64, work, device))
 }
 
 /// Independent units of work that the kernel offers: a block per channel for batch norm, a row for other
@@ -41,6 +31,12 @@ pub fn sum_us(flop: f64, bytes: f64, work: &Work, device: &DeviceProfile) -> f64
     let used = parallelism(work).min(units) / units;
     let rate = peak_of(work, device).max(1.0) * used;
     1e6 * (flop / rate + bytes / (memory_rate(device).max(1.0) * used))
+}
+
+/// Time in µs of parts of arithmetic, each with its rate in FLOP/s, and of `bytes` of traffic, on the whole of a device.
+pub(super) fn split_us<const N: usize>(arithmetic: [(f64, f64); N], bytes: f64, device: &DeviceProfile) -> f64 {
+    let arithmetic: f64 = arithmetic.iter().map(|(flop, rate)| flop / rate.max(1.0)).sum();
+    1e6 * (arithmetic + bytes / memory_rate(device).max(1.0))
 }
 
 #[cfg(test)]

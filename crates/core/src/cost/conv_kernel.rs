@@ -127,7 +127,7 @@ fn product(whole: Work, name: &str, part: Part, caller: &Caller<'_>, reading: Re
 }
 
 fn tile_products(whole: &Work, name: &str) -> Option<Work> {
-    let &Shape::Conv { batch, channels_in, channels_out, out_h, out_w, r, s, stride, groups } = &whole.shape else {
+    let &Shape::Conv { batch, channels_in, channels_out, out_h, out_w, r, s, stride, groups, .. } = &whole.shape else {
         return None;
     };
     if !name.contains("_sgemm_") || (r, s, stride, groups) != (3, 3, 1, 1) {

@@ -37,7 +37,7 @@ pub fn features(domain: Domain, work: &Work, device: &DeviceProfile, structured_
     let sms = f64::from(device.sm_count.max(1));
     match (&work.shape, domain) {
         (&Shape::Gemm { batch, m, n, k }, _) => products(&mut list, [batch, m, n, k], sms),
-        (&Shape::Conv { batch, channels_in, channels_out, out_h, out_w, r, s, stride, groups }, _) => {
+        (&Shape::Conv { batch, channels_in, channels_out, out_h, out_w, r, s, stride, groups, .. }, _) => {
             let area = out_h * out_w;
             list.extend([stride, groups].map(|dim| log(dim as f64)));
             list.extend([f32::from(u8::from(work.precision.is_tensor())), log(work.written.0 as f64)]);

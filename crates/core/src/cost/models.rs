@@ -12,6 +12,7 @@ use rustc_hash::FxHasher;
 use crate::device::{BandwidthCurve, Catalog, CatalogError, DeviceKind, DeviceProfile, LinkProfile, Links, SmLimits};
 use crate::units::DurNs;
 
+use super::conv_algorithm::{AlgorithmTimes, chosen_times};
 use super::copies::{CopyCurve, CopyKind, copy_us};
 use super::cross_device::{ChangeMemo, unmodelled};
 use super::device_file::read_fits;
@@ -209,7 +210,7 @@ impl CostModels {
 
     /// The time of `work`, of which the fits say `fitted`.
     fn complete(&self, work: &Work, device: &DeviceProfile, fitted: Option<Estimate>) -> Option<Estimate> {
-        let estimate = self.unscaled(work, device, fitted)?;
+        let estimate = by_algorithm(self.unscaled(work, device, fitted)?, work, device);
         let estimate = Estimate { duration: estimate.duration.max(roofline::least(work, device)), ..estimate };
         let scale = ScaleKind::of(work).and_then(|kind| self.scales.get(&(device.id.clone(), kind)));
         let Some(scale) = scale else { return Some(estimate) };
@@ -266,6 +267,21 @@ impl CostModels {
         Prediction { duration, provenance: Provenance::Anchored, model: after.model, error, extrapolated }
     }
 }
+
+/// `estimate` of a convolution by the library's algorithm, as the one that was chosen for it would take: on GPUs by the ratio of both
+/// in the analytical model, elsewhere by that model alone.
+fn by_algorithm(estimate: Estimate, work: &Work, device: &DeviceProfile) -> Estimate {
+    let Some(AlgorithmTimes { algorithm, us, ratio }) = chosen_times(work, device) else { return estimate };
+    let model = algorithm.name();
+    if device.kind != DeviceKind::Gpu {
+        return estimate_of(device.kernel_start.secs() * 1e6 + us, model, HOST_ERROR, false);
+    }
+    let error = estimate.error.hypot(ALGORITHM_ERROR);
+    Estimate { duration: estimate.duration.scale(ratio), model, error, extrapolated: true }
+}
+
+/// Relative error stated for the ratio of two algorithms: the analytical model's largest by algorithm [Kakrannava 2024 §VI-B, FFT].
+const ALGORITHM_ERROR: f32 = 0.174;
 
 /// What of `work` fits are asked about, and in which domain: `None` where other models answer.
 fn fitted_part<'w>(work: &'w Work, device: &DeviceProfile) -> Option<(Domain, Cow<'w, Work>)> {

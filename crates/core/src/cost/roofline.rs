@@ -4,6 +4,7 @@ use crate::device::{DeviceKind, DeviceProfile, UNMEASURED_BANDWIDTH};
 
 use crate::units::DurNs;
 
+use super::conv_algorithm::chosen_times;
 use super::models::Placed;
 use super::work::{Family, Shape, Work};
 
@@ -51,6 +52,8 @@ pub(super) fn least(work: &Work, device: &DeviceProfile) -> DurNs {
         return DurNs::ZERO;
     }
     let arithmetic = match work.family {
+        // Another algorithm of a convolution has products of its own.
+        Family::Conv if chosen_times(work, device).is_some() => 0.0,
         Family::Gemm | Family::Conv | Family::Attention => work.flop.0 / peak_of(work, device).max(1.0),
         _ => 0.0,
     };

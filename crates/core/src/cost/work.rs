@@ -4,6 +4,7 @@ use std::hash::{Hash, Hasher};
 
 use serde::{Deserialize, Serialize};
 
+use super::conv_algorithm::ChosenAlgorithm;
 use super::reuse::Reuse;
 use crate::device::Precision;
 use crate::units::{Bytes, Flop};
@@ -122,6 +123,8 @@ pub enum Shape {
         stride: u64,
         /// Groups.
         groups: u64,
+        /// The algorithm that an edit or a layer table chose.
+        algorithm: Option<ChosenAlgorithm>,
     },
     /// Embedding lookup of `batch` bags of `pooling` rows in each of `tables` tables of `[rows, dim]`.
     Embedding {
@@ -304,8 +307,8 @@ impl Hash for Shape {
         match self {
             Self::Plain => {}
             Self::Gemm { batch, m, n, k } => (batch, m, n, k).hash(state),
-            Self::Conv { batch, channels_in, channels_out, out_h, out_w, r, s, stride, groups } => {
-                (batch, channels_in, channels_out, out_h, out_w, r, s, stride, groups).hash(state);
+            Self::Conv { batch, channels_in, channels_out, out_h, out_w, r, s, stride, groups, algorithm } => {
+                (batch, channels_in, channels_out, out_h, out_w, r, s, stride, groups, algorithm).hash(state);
             }
             Self::Embedding { batch, rows, tables, pooling, dim, backward, reuse } => {
                 (batch, rows, tables, pooling.to_bits(), dim, backward, reuse).hash(state);

@@ -59,6 +59,11 @@ impl<'a> Args<'a> {
         }
     }
 
+    /// The text of the last argument when it is a value.
+    pub(super) fn last_value(self) -> Option<&'a str> {
+        self.value(self.operands.inputs.len().checked_sub(1)?)
+    }
+
     /// Argument `index` as a whole number from 0.
     pub(super) fn number(self, index: usize) -> Option<u64> {
         self.value(index)?.trim().parse().ok()

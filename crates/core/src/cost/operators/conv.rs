@@ -1,5 +1,6 @@
 //! FLOP and bytes of convolutions, forward and backward.
 
+use crate::cost::conv_algorithm::ChosenAlgorithm;
 use crate::cost::work::{Family, Shape, Work};
 use crate::graph::DType;
 use crate::units::{Bytes, Flop};
@@ -77,8 +78,17 @@ pub fn conv_work(size: &ConvSize, pass: ConvPass, dtype: DType, tf32: bool) -> W
         read,
         written,
         precision: gemm_precision(dtype, tf32),
-        shape: Shape::Conv { batch, channels_in, channels_out, out_h, out_w, r, s, stride, groups },
+        shape: Shape::Conv { batch, channels_in, channels_out, out_h, out_w, r, s, stride, groups, algorithm: None },
     }
+}
+
+/// The work of one pass of the convolution operator `name`, by the algorithm among its arguments, if there is one.
+pub(super) fn pass_work(name: &str, args: Args<'_>, pass: ConvPass, tf32: bool) -> Option<Work> {
+    let mut work = conv_work(&size(name, args)?, pass, args.dtype_at(0), tf32);
+    if let Shape::Conv { algorithm, .. } = &mut work.shape {
+        *algorithm = args.last_value().and_then(ChosenAlgorithm::of_argument);
+    }
+    Some(work)
 }
 
 /// Where the arguments of a convolution operator are: input, weight, stride, padding, dilation, groups.

@@ -53,8 +53,7 @@ pub fn operator_work(operator: &str, operands: &Operands, reading: Reading) -> O
         Family::Conv => {
             let backward = name.contains("backward");
             let pass = if backward { ConvPass::InputGradient } else { ConvPass::Forward };
-            let dtype = args.dtype_at(0);
-            conv::size(name, args).map(|size| conv_work(&size, pass, dtype, reading.tf32))
+            conv::pass_work(name, args, pass, reading.tf32)
         }
         Family::Attention => attention::work(name, args),
         Family::Embedding => embedding::work(name, args),
@@ -70,7 +69,7 @@ pub fn operator_work(operator: &str, operands: &Operands, reading: Reading) -> O
 /// One pass of the convolution that `operator` computes.
 pub(crate) fn conv_pass_work(operator: &str, operands: &Operands, pass: ConvPass, reading: Reading) -> Option<Work> {
     let args = Args::with_default(operands, reading.dtype);
-    conv::size(bare(operator), args).map(|size| conv_work(&size, pass, args.dtype_at(0), reading.tf32))
+    conv::pass_work(bare(operator), args, pass, reading.tf32)
 }
 
 /// The gradient of a table-batched lookup whose forward operator is `forward`; `gradient` holds the arguments of

@@ -28,7 +28,7 @@ pub(super) const PARAMETERS: [Parameter; WINOGRAD + 3] = {
 const OUTPUTS: f64 = WINOGRAD_TILE as f64;
 
 pub(super) fn time_us(work: &Work, device: &DeviceProfile, p: &[f64]) -> f64 {
-    let &Shape::Conv { batch, channels_in, channels_out, out_h, out_w, r, s, stride, groups } = &work.shape else {
+    let &Shape::Conv { batch, channels_in, channels_out, out_h, out_w, r, s, stride, groups, .. } = &work.shape else {
         return p[START_US];
     };
     let rates = Rates::of_products(work, device, p);

@@ -6,6 +6,7 @@ mod cast;
 mod checkpoint;
 mod collectives;
 mod compress_comm;
+mod conv_algorithm;
 mod cuda_graph;
 mod fuse;
 mod fuse_embedding_bags;
@@ -45,7 +46,7 @@ pub fn transforms() -> &'static [Grammar] {
     &ALL
 }
 
-static ALL: [Grammar; 29] = [
+static ALL: [Grammar; 30] = [
     resize_batch::EDIT,
     fuse_embedding_bags::EDIT,
     reshard::EDIT,
@@ -60,6 +61,7 @@ static ALL: [Grammar; 29] = [
     remove_sync::EDIT,
     mixed_precision::EDIT,
     quantize_weights::EDIT,
+    conv_algorithm::EDIT,
     insert::EDIT,
     replace::EDIT,
     swap_link::EDIT,

@@ -23,6 +23,9 @@ type Argument = (Value, Value, String);
 /// Types of elements as tables and as PyTorch call them, with their bytes.
 const TYPES: [(&str, &str, u64); 3] = [("fp32", "float", 4), ("fp16", "c10::Half", 2), ("bf16", "c10::BFloat16", 2)];
 
+/// Algorithms of convolutions.
+const ALGORITHMS: [&str; 6] = ["direct", "implicit-gemm", "im2col", "winograd", "fft", "best"];
+
 struct Network {
     builder: Builder,
     next: u64,
@@ -131,6 +134,7 @@ impl Network {
             "conv" => return self.conv(row, input),
             "linear" | "fc" => return self.linear(row, input),
             "maxpool" | "avgpool" => return self.pool(row, input),
+            "sigmoid" => ("aten::sigmoid", vec![self.shown(input)], same()),
             "relu" => ("aten::relu", vec![self.shown(input)], same()),
             "softmax" => (
                 "aten::_softmax",
@@ -147,7 +151,7 @@ impl Network {
             }
             "add" => ("aten::add", vec![self.shown(input), self.shown(input)], same()),
             other => {
-                let expected = "conv, linear, relu, maxpool, avgpool, norm, softmax, dropout or add";
+                let expected = "conv, linear, relu, sigmoid, maxpool, avgpool, norm, softmax, dropout or add";
                 return Err(kind.wrong(format!("no layer `{other}`; expected {expected}")));
             }
         };
@@ -168,6 +172,7 @@ impl Network {
         let bias = self.tensor(vec![filters]);
         let mut arguments = vec![self.shown(input), self.shown(&weight), self.shown(&bias)];
         arguments.extend([list(window.stride), list(window.padding), list([1; 2]), whole(groups)]);
+        arguments.extend(row.get("algorithm").map(algorithm).transpose()?);
         self.operator(row, "aten::conv2d", &arguments, vec![input.dims[0], filters, window.out[0], window.out[1]])
     }
 
@@ -212,6 +217,15 @@ impl Network {
         self.builder.node(node.to_string().as_bytes()).map_err(|reason| kind.wrong(reason))?;
         Ok(given)
     }
+}
+
+/// The algorithm of a convolution as an argument, written as the edit of that name writes it.
+fn algorithm(cell: &Cell) -> Result<Argument, Wrong> {
+    let name = cell.text.as_str();
+    if !ALGORITHMS.contains(&name) {
+        return Err(cell.wrong(format!("no algorithm `{name}`; expected {}", ALGORITHMS.join(", "))));
+    }
+    Ok((json!(format!("conv-algorithm={name}")), json!([]), "String".to_owned()))
 }
 
 /// A whole number as an argument.

@@ -8,7 +8,8 @@ use toml::Spanned;
 use super::Wrong;
 
 /// What a row can say.
-const KEYS: [&str; 9] = ["name", "type", "input", "filters", "kernel", "stride", "padding", "groups", "dtype"];
+const KEYS: [&str; 10] =
+    ["name", "type", "input", "filters", "kernel", "stride", "padding", "groups", "dtype", "algorithm"];
 
 /// A cell with its place, both counted from 1, columns in characters.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,0 +1,191 @@
+//! `conv-algorithm ALGORITHM [SELECTOR]`: forward convolutions are computed by another algorithm.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::cost::conv_algorithm::{algorithm_cost, chosen_times};
+use crate::cost::operators::operator_family;
+use crate::cost::{ChosenAlgorithm, ConvAlgorithm, Family, Shape, Work};
+use crate::graph::{Operand, Operands, OperatorId, Phase};
+use crate::scenario::context::Context;
+use crate::scenario::draft::{Draft, Node};
+use crate::scenario::effect::Effect;
+use crate::scenario::grammar::{Argument, Form, Grammar, Kind};
+use crate::scenario::selector::Selector;
+use crate::scenario::transform::{StepReport, Transform};
+
+use super::argument_changes::ArgumentChanges;
+use super::report::{Kept, count, survey};
+
+/// Lets the selected convolutions be computed by `algorithm`.
+#[derive(Clone, Debug, PartialEq)]
+struct ConvolutionAlgorithm {
+    /// Which; `None` for the fastest of each on its device.
+    algorithm: Option<ConvAlgorithm>,
+    /// Which convolutions; all where left out.
+    selector: Option<Selector>,
+}
+
+/// Names of algorithms, in the order of [`ConvAlgorithm::ALL`], and of the choice of the fastest.
+const NAMES: &[&str] = &["direct", "implicit-gemm", "im2col", "winograd", "fft", crate::cost::conv_algorithm::BEST];
+
+pub(super) const EDIT: Grammar = Grammar {
+    name: "conv-algorithm",
+    help: "computes forward convolutions by another algorithm: direct, implicit-gemm, im2col, winograd, fft, or the best of them",
+    example: "conv-algorithm best",
+    forms: &[Form {
+        arguments: &[
+            Argument::new("ALGORITHM", "an algorithm, or best", Kind::Choice("algorithm", NAMES)),
+            Argument::selector().optional(),
+        ],
+        build: |given| {
+            let at: usize = given.get(0)?;
+            let algorithm = ConvAlgorithm::ALL.get(at).copied();
+            Some(Arc::new(ConvolutionAlgorithm { algorithm, selector: given.get(1)? }))
+        },
+    }],
+    knobs: &[],
+};
+
+/// A forward convolution.
+struct Convolution {
+    kernel: Node,
+    /// The operator whose arguments tell its sizes.
+    operator: OperatorId,
+    /// The algorithm that its kernel's name tells.
+    recorded: Option<ConvAlgorithm>,
+}
+
+impl Transform for ConvolutionAlgorithm {
+    fn apply(&self, draft: &mut Draft<'_>, _: &Context) -> StepReport {
+        let (all, fixed) = self.convolutions(draft);
+        if all.is_empty() {
+            let kept = if fixed.is_empty() { "" } else { " computed by one kernel" };
+            return StepReport::nothing(format!("no forward convolution{kept} matches"));
+        }
+        let (able, unable): (Vec<Convolution>, Vec<Convolution>) =
+            all.into_iter().partition(|it| self.applies(draft, it));
+        let mut report = self.change(draft, &able);
+        list_kept(draft, unable.iter().map(|it| it.kernel), DOES_NOT_APPLY, &mut report);
+        list_kept(draft, fixed.into_iter(), SEVERAL_KERNELS, &mut report);
+        report
+    }
+}
+
+const DOES_NOT_APPLY: &str = "the algorithm needs a square filter, stride 1 and no groups: time kept";
+const SEVERAL_KERNELS: &str = "one kernel of an algorithm that has several: time kept";
+
+fn list_kept(draft: &Draft<'_>, kernels: impl Iterator<Item = Node>, why: &str, report: &mut StepReport) {
+    let mut kept = Kept::default();
+    kernels.for_each(|kernel| kept.add(draft, kernel, draft.price_of(kernel).duration));
+    kept.list(report, why);
+}
+
+/// How many convolutions each algorithm computes now.
+fn summary(draft: &Draft<'_>, convolutions: &[Convolution]) -> String {
+    let mut by_name: BTreeMap<&str, usize> = BTreeMap::new();
+    for it in convolutions {
+        let times = placed(draft, it.kernel).and_then(|(work, device)| chosen_times(work, device));
+        *by_name.entry(times.map_or("the library's choice", |times| times.algorithm.name())).or_default() += 1;
+    }
+    let parts: Vec<String> =
+        by_name.into_iter().map(|(name, times)| format!("{} by {name}", count(times, "convolution"))).collect();
+    parts.join(", ")
+}
+
+fn placed<'d>(draft: &'d Draft<'_>, kernel: Node) -> Option<(&'d Work, &'d crate::device::DeviceProfile)> {
+    let device = draft.device(draft.rank_of(draft.lane_of(kernel)))?;
+    Some((draft.work_of(kernel)?, device))
+}
+
+/// Arithmetic of a convolution by the algorithm in use.
+fn flop(draft: &Draft<'_>, kernel: Node) -> Option<f64> {
+    let (work, device) = placed(draft, kernel)?;
+    let used = chosen_times(work, device).map(|times| times.algorithm);
+    let used = used.unwrap_or_else(|| crate::cost::conv_algorithm::usual_algorithm(work, device));
+    algorithm_cost(work, used, device).map(|cost| cost.flop())
+}
+
+impl ConvolutionAlgorithm {
+    fn change(&self, draft: &mut Draft<'_>, able: &[Convolution]) -> StepReport {
+        let mut changes = ArgumentChanges::default();
+        for it in able {
+            let way = it.recorded.map_or(0, |recorded| recorded as u16 + 1);
+            changes.add(draft, (it.operator, way), |now| self.chosen(now, it.recorded));
+        }
+        if changes.operators().len() == 0 {
+            return if able.is_empty() {
+                StepReport::default()
+            } else {
+                StepReport::already("they are computed so already")
+            };
+        }
+        let arithmetic = |draft: &Draft<'_>| able.iter().filter_map(|it| flop(draft, it.kernel)).sum::<f64>() / 1e9;
+        let before = arithmetic(draft);
+        changes.set(draft);
+        let mut report = survey(draft, able.iter().map(|it| it.kernel), summary(draft, able));
+        let after = arithmetic(draft);
+        report.say(Effect::note(format!(
+            "arithmetic of these convolutions: {before:.3} → {after:.3} GFLOP by counting operations"
+        )));
+        report
+    }
+
+    /// The convolutions that are meant, and the kernels of those that are computed by several.
+    fn convolutions(&self, draft: &Draft<'_>) -> (Vec<Convolution>, Vec<Node>) {
+        let everything = || {
+            let traced = draft.graph().tasks.node_indices().filter(|&node| !draft.is_removed(node)).map(Node::Traced);
+            traced.chain(draft.added_nodes()).collect()
+        };
+        let chosen: Vec<Node> = self.selector.as_ref().map_or_else(everything, |selector| selector.select_all(draft));
+        let (mut found, mut fixed) = (Vec::new(), Vec::new());
+        for kernel in chosen {
+            let Some(operator) = draft.operator_of(kernel).and_then(|id| convolution_of(draft, id)) else { continue };
+            let name = draft.name_of(kernel);
+            match draft.work_of(kernel).map(|work| &work.shape) {
+                Some(Shape::Conv { .. }) => {
+                    found.push(Convolution { kernel, operator, recorded: ConvAlgorithm::of_kernel(name) });
+                }
+                Some(Shape::Gemm { .. }) => fixed.push(kernel),
+                _ => {}
+            }
+        }
+        (found, fixed)
+    }
+
+    fn applies(&self, draft: &Draft<'_>, convolution: &Convolution) -> bool {
+        let Some(algorithm) = self.algorithm else { return true };
+        let placed = placed(draft, convolution.kernel);
+        placed.is_some_and(|(work, device)| algorithm_cost(work, algorithm, device).is_some())
+    }
+
+    /// The arguments with the choice among them; `None` where it is there already.
+    fn chosen(&self, operands: &Operands, recorded: Option<ConvAlgorithm>) -> Option<Operands> {
+        let before = match operands.inputs.last() {
+            Some(Operand::Value(text)) => ChosenAlgorithm::of_argument(text),
+            _ => None,
+        };
+        let from = before.map_or(recorded, |before| before.from);
+        let chosen = ChosenAlgorithm { from, to: self.algorithm };
+        if before == Some(chosen) || (before.is_none() && from.is_some() && from == self.algorithm) {
+            return None;
+        }
+        let mut new = operands.clone();
+        if before.is_some() {
+            new.inputs.pop();
+        }
+        new.inputs.push(Operand::Value(chosen.argument()));
+        Some(new)
+    }
+}
+
+/// The innermost forward convolution with recorded arguments that `id` is or is called by.
+fn convolution_of(draft: &Draft<'_>, id: OperatorId) -> Option<OperatorId> {
+    let graph = draft.graph();
+    let parent = |id: &OperatorId| graph.operators.get(id.0 as usize).and_then(|operator| operator.parent);
+    std::iter::successors(Some(id), parent).find(|id| {
+        let Some(operator) = graph.operators.get(id.0 as usize) else { return false };
+        let family = operator_family(graph.names.get(operator.name));
+        operator.phase == Phase::Forward && family == Some(Family::Conv) && draft.operands(*id).is_some()
+    })
+}

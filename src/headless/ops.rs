@@ -91,8 +91,20 @@ fn sort(rows: &mut [operators::Row], order: OpsOrder) {
 }
 
 fn table(rows: &[operators::Row]) -> output::Table {
-    let header =
-        &["count", "host", "device", "GFLOP", "MB", "predicted", "of", "off %", "beyond fits", "bound", "name"];
+    let header = &[
+        "count",
+        "host",
+        "device",
+        "GFLOP",
+        "MB",
+        "predicted",
+        "of",
+        "off %",
+        "beyond fits",
+        "bound",
+        "better",
+        "name",
+    ];
     let mut table = output::Table::new(header);
     for row in rows {
         table.row([
@@ -107,6 +119,7 @@ fn table(rows: &[operators::Row]) -> output::Table {
             row.deviation.map_or("–".to_owned(), |off| format!("{:+.0}", 100.0 * off)),
             if row.extrapolated { "yes" } else { "" }.to_owned(),
             row.bound.map_or(String::new(), |bound| format!("{bound:?}").to_lowercase()),
+            row.better.clone().unwrap_or_default(),
             row.label.clone(),
         ]);
     }

@@ -113,24 +113,53 @@ fn an_edit_that_cannot_be_done_ends_with_status_1_and_one_with_nothing_to_do_wit
     assert_eq!(run(ON_HOST, "remove name=nothing").0, 0);
 }
 
-/// Time in seconds of a 3×3 convolution of one image on BLIMP, by the command.
-fn on_blimp(input: &str, filters: u32) -> f64 {
-    let folder = tempfile::tempdir().unwrap();
-    let table = folder.path().join("kernel.csv");
-    std::fs::write(&table, format!("type,input,filters,kernel,stride,padding\nconv,{input},{filters},3,1,1\n"))
-        .unwrap();
+/// Time in seconds of a sample table of layers after `steps`, by the command.
+fn seconds(table: &str, steps: &[&str]) -> f64 {
     let mut command = Command::cargo_bin("retime").unwrap();
-    let command = command.args(["simulate", "--json", "--step", "place-on BLIMP"]).arg(&table);
-    let answer: serde_json::Value = serde_json::from_slice(&command.assert().success().get_output().stdout).unwrap();
+    let command = command.args(["simulate", "--json"]).args(steps.iter().flat_map(|step| ["--step", step]));
+    let assert = command.arg(format!("sample_traces/{table}.toml")).assert().success();
+    let answer: serde_json::Value = serde_json::from_slice(&assert.get_output().stdout).unwrap();
     answer["simulated_ns"].as_f64().unwrap() / 1e9
 }
 
 #[test]
-fn convolutions_on_blimp_by_im2col_take_what_its_paper_gives_for_their_arithmetic() {
-    // Kakrannava 2024, Table IV: 28.994 s. Of the second kernel the paper prints 8.738 s; its own inputs give 462 MFLOP at 64 MFLOP/s.
-    for (seconds, got) in [(28.994, on_blimp("1x256x28x28", 512)), (7.225, on_blimp("1x512x7x7", 1024))] {
-        assert!((got / seconds - 1.0).abs() < 0.05, "{got} s for {seconds}");
+fn convolutions_on_blimp_take_what_their_paper_estimates_for_each_algorithm() {
+    // Kakrannava 2024, Table IV. Of K2 by im2col the paper prints 8.738 s; its own inputs give 462 MFLOP at 64 MFLOP/s.
+    for (table, im2col, winograd) in [("kakrannava-k1", 28.994, 13.389), ("kakrannava-k2", 7.225, 4.257)] {
+        let by = |algorithm: &str| seconds(table, &["place-on BLIMP", &format!("conv-algorithm {algorithm}")]);
+        for (algorithm, expected) in [("im2col", im2col), ("winograd", winograd), ("best", winograd)] {
+            let got = by(algorithm);
+            assert!((got / expected - 1.0).abs() < 0.05, "{table} {algorithm}: {got} s for {expected}");
+        }
+        assert_eq!(by("im2col"), seconds(table, &["place-on BLIMP"]));
+        let first = seconds(table, &["conv-algorithm winograd", "place-on BLIMP"]);
+        assert!((first / by("winograd") - 1.0).abs() < 1e-6, "whatever the order: {first}");
     }
+}
+
+#[test]
+fn a_table_chooses_an_algorithm_by_layer_and_what_does_not_apply_keeps_its_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let table = folder.path().join("layer.csv");
+    let on = |algorithm: &str, step: &str| {
+        let row = format!("type,input,filters,kernel,padding,algorithm\nconv,1x64x56x56,64,3,1,{algorithm}\n");
+        std::fs::write(&table, row).unwrap();
+        let mut command = Command::cargo_bin("retime").unwrap();
+        let command = command.args(["simulate", "--json", "--step", "place-on Xeon-Gold-6230", "--step", step]);
+        let answer: serde_json::Value =
+            serde_json::from_slice(&command.arg(&table).assert().success().get_output().stdout).unwrap();
+        answer["simulated_ns"].as_i64().unwrap()
+    };
+    let nothing = "scale name=nothing x1";
+    for name in ["direct", "implicit-gemm", "im2col", "winograd", "fft", "best"] {
+        assert_eq!(on(name, nothing), on("", &format!("conv-algorithm {name}")), "{name}");
+        assert_eq!(on(name, nothing), on("fft", &format!("conv-algorithm {name}")), "{name} in place of another");
+    }
+    assert!(on("winograd", nothing) < on("direct", nothing));
+    // AlexNet's first convolution has stride 4: it stays, the others follow.
+    let (all, none) = ("conv-algorithm winograd", "conv-algorithm winograd name=nothing");
+    let of = |step| seconds("alexnet", &["place-on BLIMP", step]);
+    assert!(of(all) < of(none));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! One list of edits for tests that try them all and for the benchmark that times them all.
 
 /// Lines of every edit of the table, of most several; those of one edit stand together.
-pub const LINES: [&str; 49] = [
+pub const LINES: [&str; 51] = [
     "resize-batch 7",
     "resize-batch 1536",
     "resize-batch 100000",
@@ -26,6 +26,8 @@ pub const LINES: [&str; 49] = [
     "remove-sync",
     "mixed-precision bf16",
     "quantize-weights int8",
+    "conv-algorithm fft",
+    "conv-algorithm best",
     "insert kernel probe 20us after kernel~probe | family=conv | family=gemm",
     "insert kernel side 20us on stream 7 after family=gemm | family=elementwise",
     "insert aten::relu after family=gemm",

@@ -131,7 +131,7 @@ pub fn never_slower(opened: &Opened) {
 }
 
 /// One line of every edit of the table, of some several; each acts on some of the traces on which pairs are tried.
-pub const EDITS: [&str; 35] = [
+pub const EDITS: [&str; 36] = [
     "resize-batch 96",
     "fuse-embedding-bags",
     "reshard-tables t0:r1",
@@ -148,6 +148,7 @@ pub const EDITS: [&str; 35] = [
     "remove-sync",
     "mixed-precision bf16",
     "quantize-weights int8",
+    "conv-algorithm fft",
     "insert kernel probe 20us after family=reduction",
     "insert aten::relu after family=gemm & phase=forward",
     "replace family=softmax with aten::relu",

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use crate::cost::CostModels;
+use crate::cost::{CostModels, Family};
 use crate::device::DeviceProfile;
 use crate::graph::{ExecutionGraph, LaneKind, NodeId, OperatorId, Task, TaskKind};
 use crate::scenario::KernelWork;
@@ -69,6 +69,8 @@ pub struct Row {
     pub deviation: Option<f64>,
     /// Whether most of that prediction lies beyond what the models were fitted on.
     pub extrapolated: bool,
+    /// What would compute its longest kernel faster, where that takes longer than predicted or another algorithm is.
+    pub better: Option<String>,
 }
 
 /// The models and the device of each rank, for work and predictions.
@@ -97,6 +99,8 @@ struct Sum {
     covered: DurNs,
     /// Of the prediction, what lies beyond fitted ranges.
     beyond: DurNs,
+    /// The longest kernel whose work is known.
+    longest: Option<(DurNs, NodeId)>,
 }
 
 /// The rows of the chosen iteration, the longest device time first, then host time, then by label.
@@ -145,9 +149,37 @@ pub fn rows_of(
             sum.add(works, graph, node, times, predictor, level);
         }
     }
-    let mut rows: Vec<Row> = sums.into_iter().map(|(label, sum)| sum.row(label, level)).collect();
+    let row = |(label, sum): (String, Sum)| {
+        let longest = sum.longest;
+        let mut row = sum.row(label, level);
+        let is_slow = row.deviation.is_some_and(|deviation| deviation > INEFFICIENT);
+        row.better = longest.and_then(|(_, node)| better((graph, works), node, predictor?, is_slow));
+        row
+    };
+    let mut rows: Vec<Row> = sums.into_iter().map(row).collect();
     rows.sort_by(|a, b| (b.device_ns, b.host_ns, &a.label).cmp(&(a.device_ns, a.host_ns, &b.label)));
     rows
+}
+
+/// How much longer than predicted a kernel takes that is called inefficient: beyond the ±15 % that the analytical model claims
+/// [Kakrannava 2024 §VI-D].
+const INEFFICIENT: f64 = 0.15;
+
+/// What would compute the work of a kernel faster; of products only where it is slow.
+fn better(
+    (graph, works): (&ExecutionGraph, &KernelWork),
+    node: NodeId,
+    predictor: Predictor<'_>,
+    is_slow: bool,
+) -> Option<String> {
+    let work = works.work(node).filter(|work| is_slow || work.family == Family::Conv)?;
+    predictor.models.better_kernel(work, device_of(graph, node, predictor)?)
+}
+
+fn device_of<'a>(graph: &ExecutionGraph, node: NodeId, predictor: Predictor<'a>) -> Option<&'a DeviceProfile> {
+    let rank = graph.lanes[graph.tasks[node].lane.0 as usize].rank;
+    let place = graph.ranks.iter().position(|part| part.rank == rank)?;
+    predictor.devices.get(place).copied().flatten()
 }
 
 /// Device work, and host computations.
@@ -228,10 +260,11 @@ impl Sum {
         let Some(work) = works.work(node) else { return };
         self.flop.0 += work.flop.0;
         self.bytes += work.bytes();
-        let rank = graph.lanes[graph.tasks[node].lane.0 as usize].rank;
-        let place = graph.ranks.iter().position(|part| part.rank == rank);
-        let Some((predictor, place)) = predictor.zip(place) else { return };
-        let Some(device) = predictor.devices.get(place).copied().flatten() else { return };
+        if self.longest.is_none_or(|(longest, _)| took > longest) {
+            self.longest = Some((took, node));
+        }
+        let Some(predictor) = predictor else { return };
+        let Some(device) = device_of(graph, node, predictor) else { return };
         match bound_of(work, device) {
             Some(Bound::Compute) => self.compute_bound += took,
             Some(Bound::Memory) => self.memory_bound += took,
@@ -260,6 +293,7 @@ impl Sum {
             predicted_share: self.covered.0 as f64 / self.device.0.max(1) as f64,
             deviation: predicted.map(|predicted| self.covered.0 as f64 / predicted as f64 - 1.0),
             extrapolated: self.beyond.0 * 2 > self.predicted.0,
+            better: None,
         }
     }
 }

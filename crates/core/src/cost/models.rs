@@ -12,7 +12,7 @@ use rustc_hash::FxHasher;
 use crate::device::{BandwidthCurve, Catalog, CatalogError, DeviceKind, DeviceProfile, LinkProfile, Links, SmLimits};
 use crate::units::DurNs;
 
-use super::conv_algorithm::{AlgorithmTimes, chosen_times};
+use super::conv_algorithm::{AlgorithmTimes, algorithm_us, best_algorithm, chosen_times, usual_algorithm};
 use super::copies::{CopyCurve, CopyKind, copy_us};
 use super::cross_device::{ChangeMemo, unmodelled};
 use super::device_file::read_fits;
@@ -23,6 +23,7 @@ use super::memo::Memo;
 use super::prediction::{Estimate, Prediction, Provenance};
 use super::reuse::Reuse;
 use super::scale::{Scale, ScaleKind};
+use super::structured::fastest_tile;
 use super::topology::Topology;
 use super::work::{Family, Route, Shape, Work};
 use super::{analytical, operators, roofline};
@@ -247,6 +248,23 @@ impl CostModels {
         // Away from the device of the curve the error is that of the general model.
         let error = if own.is_some() { error } else { error.max(copy_us(work, device, None)?.1) };
         Some(estimate_of(us, if curve.is_some() { "copy-traced" } else { "copy" }, error, false))
+    }
+
+    /// What computes `work` on `device` faster than its usual kernel by the models, in words: another algorithm of a convolution, or of
+    /// a product the tiles that suit its size. `None` where the models know nothing better.
+    pub fn better_kernel(&self, work: &Work, device: &DeviceProfile) -> Option<String> {
+        if let Shape::Conv { algorithm, .. } = work.shape {
+            let used = chosen_times(work, device).map_or_else(|| usual_algorithm(work, device), |it| it.algorithm);
+            let used = algorithm.and_then(|chosen| chosen.to.or(chosen.from)).unwrap_or(used);
+            let (best, us) = best_algorithm(work, device)?;
+            let now = algorithm_us(work, used, device)?;
+            return (best != used && us < now)
+                .then(|| format!("{} ({:.0} % of {}'s time)", best.name(), 100.0 * us / now, used.name()));
+        }
+        let domain = Domain::of(work).filter(|_| device.kind == DeviceKind::Gpu)?;
+        let tile = fastest_tile(domain, work, device, &self.fits.parameters(domain, device))?;
+        let split = if tile.split > 1 { format!(", K in {} parts", tile.split) } else { String::new() };
+        Some(format!("tiles of {}×{}{split}", tile.rows, tile.columns))
     }
 
     /// [`predict`](Self::predict) for a collective whose interconnect changes: `work` is a collective's, before and after. One of

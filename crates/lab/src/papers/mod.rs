@@ -2,7 +2,6 @@
 //!
 //! The papers' inputs and printed figures are facts kept here; what is put beside them is computed.
 
-mod algorithms;
 mod cardwell;
 mod gemm_rates;
 mod kakrannava;

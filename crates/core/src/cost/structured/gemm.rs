@@ -94,14 +94,39 @@ pub(super) struct Product {
 }
 
 pub(super) fn time_us(work: &Work, device: &DeviceProfile, p: &[f64]) -> f64 {
-    let &Shape::Gemm { batch, m, n, k } = &work.shape else { return p[super::START_US] };
+    let Some(product) = product_of(work) else { return p[super::START_US] };
+    let rates = Rates::of_products(work, device, p);
+    p[super::START_US] + product_us(product, rates, p).max(sustained_us(work, device))
+}
+
+fn product_of(work: &Work) -> Option<Product> {
+    let &Shape::Gemm { batch, m, n, k } = &work.shape else { return None };
     let [batch, m, n, k] = [batch, m, n, k].map(|dim| dim as f64);
     let factors = batch * (m * k + k * n);
     let element = if factors > 0.0 { (work.read.0 as f64 / factors).clamp(1.0, 8.0) } else { 4.0 };
     let hides_prologue = batch > 1.0 && work.precision.is_tensor();
-    let product = Product { batch, m, n, k, element, bytes: work.bytes().0 as f64, hides_prologue };
+    Some(Product { batch, m, n, k, element, bytes: work.bytes().0 as f64, hides_prologue })
+}
+
+/// The tile and the parts of the reduction by which a product is computed fastest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FastestTile {
+    /// Rows of a tile of the result.
+    pub rows: u32,
+    /// Columns of a tile of the result.
+    pub columns: u32,
+    /// Parts in which the reduction is split.
+    pub split: u32,
+}
+
+/// The fastest candidate for `work`; `None` of what is no product in tiles.
+pub(super) fn fastest_tile(work: &Work, device: &DeviceProfile, p: &[f64]) -> Option<FastestTile> {
+    let product = product_of(work).filter(|it| it.m.min(it.n).min(it.k) > 1.0)?;
     let rates = Rates::of_products(work, device, p);
-    p[super::START_US] + product_us(product, rates, p).max(sustained_us(work, device))
+    let timed =
+        TILES.iter().zip(&p[TILE..]).map(|(&tile, &efficiency)| (tile, tile_us(product, rates, tile, efficiency, p)));
+    let ((rows, columns), (_, split)) = timed.min_by(|a, b| a.1.0.total_cmp(&b.1.0))?;
+    Some(FastestTile { rows: rows as u32, columns: columns as u32, split: split as u32 })
 }
 
 /// Arithmetic at the rate that all multiprocessors together sustain on a device whose board cannot feed them at full clock; a
@@ -124,7 +149,7 @@ pub(super) fn product_us(product: Product, rates: Rates, p: &[f64]) -> f64 {
     }
     let tiles = TILES.iter().zip(&p[TILE..]);
     tiles
-        .map(|(&tile, &efficiency)| tile_us(product, rates, tile, efficiency, p))
+        .map(|(&tile, &efficiency)| tile_us(product, rates, tile, efficiency, p).0)
         .fold(f64::INFINITY, f64::min)
         .max(compulsory)
 }
@@ -137,19 +162,23 @@ fn blocks_at_work(tiles: f64, sms: f64, area: f64) -> f64 {
 /// Elements of a tile that has a multiprocessor for itself.
 const LARGE: f64 = 128.0 * 128.0;
 
-fn tile_us(product: Product, rates: Rates, (tm, tn): (f64, f64), efficiency: f64, p: &[f64]) -> f64 {
+/// The shortest time with one tile, and the parts of the reduction that give it.
+fn tile_us(product: Product, rates: Rates, (tm, tn): (f64, f64), efficiency: f64, p: &[f64]) -> (f64, f64) {
     let Product { batch, m, n, k, element, .. } = product;
     let (rows, columns) = ((m / tm).ceil(), (n / tn).ceil());
     let tiles = rows * columns * batch;
     let traffic = batch * k * (rows * columns) * (tm.min(m) + tn.min(n)) * element / (rates.dram * p[L2]);
     let per_k = 2.0 * tm * tn / (rates.per_sm * efficiency);
     let prologue = p[K_PROLOGUE] / if product.hides_prologue { blocks_at_work(tiles, rates.sms, tm * tn) } else { 1.0 };
-    let mut best = f64::INFINITY;
+    let mut best = (f64::INFINITY, 1.0);
     for split in SPLITS {
         let compute = waves(tiles * split, rates.sms, p[SLACK]) * per_k * (k / split + prologue);
         let extra =
             if split > 1.0 { p[SPLIT_US] + batch * m * n * (split + 1.0) * 4.0 / (rates.dram * p[L2]) } else { 0.0 };
-        best = best.min(compute.max(traffic) + extra);
+        let us = compute.max(traffic) + extra;
+        if us < best.0 {
+            best = (us, split);
+        }
         if tiles * split > rates.sms || k / split < 128.0 {
             break;
         }

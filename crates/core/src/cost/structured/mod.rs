@@ -15,6 +15,7 @@ use crate::device::DeviceProfile;
 use super::domain::Domain;
 use super::work::Work;
 pub(crate) use access::access_us;
+pub use gemm::FastestTile;
 
 /// One parameter of a structured model: its value without any fit, and the range a fit may choose from.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -86,6 +87,11 @@ pub fn structured_us(domain: Domain, work: &Work, device: &DeviceProfile, parame
         Domain::Decode => decode::time_us(work, device, parameters),
     };
     if time.is_finite() { time.max(0.0) } else { 0.0 }
+}
+
+/// The tile by which the product `work` is computed fastest under the structured model; `None` of other work.
+pub fn fastest_tile(domain: Domain, work: &Work, device: &DeviceProfile, parameters: &[f64]) -> Option<FastestTile> {
+    domain.is_product().then(|| gemm::fastest_tile(work, device, parameters)).flatten()
 }
 
 /// `⌈x⌉` softened: with `slack` 0 whole waves, with 1 none of the rounding.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 
-use super::{ScenarioCommand, TraceArgs};
+use super::{AlgorithmName, ScenarioCommand, Sizes, System, TraceArgs};
 
 /// The critical path.
 #[derive(Clone, Debug, Args)]
@@ -152,15 +152,28 @@ pub struct RooflineArgs {
     /// Its network bandwidth
     #[arg(long, value_name = "GB/S")]
     pub network: Option<f64>,
+    /// Show machines alone, without a trace: a device's NAME, or a made-up [LABEL=]GFLOPS,MEMORY,NETWORK in GB/s; several are laid
+    /// over one another
+    #[arg(long, value_name = "SYSTEM")]
+    pub system: Vec<System>,
     /// Show seven distributed algorithms under the same roofs
     #[arg(long)]
     pub algorithms: bool,
-    /// Their problem size
-    #[arg(long, value_name = "N", default_value_t = 4096.0)]
-    pub size: f64,
-    /// Their processes
-    #[arg(long, value_name = "P", default_value_t = 128.0)]
-    pub processes: f64,
+    /// Show one of them; may be repeated
+    #[arg(long, value_enum, value_name = "NAME")]
+    pub algorithm: Vec<AlgorithmName>,
+    /// Their problem size, or a range of doublings: 1048576, 256..536870912. Default: the sizes of the paper they come from
+    #[arg(long, value_name = "N")]
+    pub size: Option<Sizes>,
+    /// Their processes. Default: 121 for SUMMA, else 128
+    #[arg(long, value_name = "P")]
+    pub processes: Option<f64>,
+    /// With --system: measured runs, a CSV with name, flop, bytes, seconds and, if any, network_bytes and system
+    #[arg(long, value_name = "CSV")]
+    pub points: Option<PathBuf>,
+    /// With --system: draw both rooflines into a new file
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
 }
 
 /// Arguments of `overheads`.

@@ -36,6 +36,12 @@ Examples:
   retime ops trace.json.gz --select 'phase=backward & dur>50us'";
 
 /// Of `sweep`.
+pub const ROOFLINE: &str = "\
+Examples:
+  retime roofline trace.json.gz --device H200
+  retime roofline --system Big-Red-II --system Karst --system Jetstream --algorithm fft --size 256..536870912
+  retime roofline --system mine=22,13.9,1.2 --algorithms --size 1048576 --svg mine.svg";
+
 pub const SWEEP: &str = "\
 Examples:
   retime sweep trace.json.gz --batch 64..4096                   doubling

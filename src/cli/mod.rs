@@ -6,6 +6,7 @@ mod examples;
 mod files;
 mod models;
 mod planning;
+mod systems;
 
 use std::path::PathBuf;
 
@@ -18,6 +19,7 @@ pub use edits::{Edit, ScenarioArgs};
 pub use files::{ExportArgs, ExportKind, GenerateArgs, RunArgs};
 pub use models::{CalibrateArgs, DevicesAction, DevicesArgs, ValidateArgs, ValidateWhat};
 pub use planning::{AdviseArgs, CompareArgs, CompareOrder, SweepArgs, TablesArgs};
+pub use systems::{AlgorithmName, Sizes, System};
 
 /// Re-time a traced ML model: edit the model or the machine, see the iteration re-timed.
 #[derive(Debug, Parser)]
@@ -98,7 +100,8 @@ pub enum Command {
     Ops(OpsArgs),
     /// The across-stack analyses: layers, layer types, kernels, stages; several runs become trimmed means
     Layers(LayersArgs),
-    /// Kernels, operators or the model under the memory and communication rooflines
+    /// Kernels, operators or the model under the memory and communication rooflines; or machines alone
+    #[command(after_help = examples::ROOFLINE)]
     Roofline(RooflineArgs),
     /// Device time per stream by kernel family, and idle time
     Breakdown(ScenarioCommand),

@@ -1,20 +1,21 @@
 //! `roofline`: kernels, operators or the model under the memory and the communication roofline of a device.
 
+mod systems;
+
 use std::io::{self, Write};
 
 use color_eyre::eyre::{Result, eyre};
 use serde::Serialize;
 
 use crate::cli::{Iteration, RooflineArgs};
-use retime_core::analysis::roofline::{
-    DistributedAlgorithm, Limit, MachineCache, Place, Point, Roofs, dominant_precision, points, unknown,
-};
+use retime_core::analysis::roofline::{Limit, Place, Point, Roofs, dominant_precision, points, unknown};
 use retime_core::device::{DeviceKind, DeviceProfile};
 use retime_core::graph::LaneKind;
 use retime_core::units::{BytesPerSec, DurNs, Percent};
 
 use super::opened::Opened;
 use super::{Misuse, input, ops, output};
+use systems::AlgorithmPoint;
 
 #[derive(Debug, Serialize)]
 struct Answer {
@@ -29,18 +30,8 @@ struct Answer {
     /// Kernels and copies whose work the trace does not tell.
     unknown_kernels: usize,
     unknown_seconds: f64,
-    algorithms: Vec<Algorithm>,
+    algorithms: Vec<AlgorithmPoint>,
     planes: Planes,
-}
-
-/// One of the built-in distributed algorithms under the same roofs.
-#[derive(Debug, Serialize)]
-struct Algorithm {
-    name: &'static str,
-    intensity: f64,
-    communication_intensity: Option<f64>,
-    attainable: f64,
-    bound: Limit,
 }
 
 /// The lowest of the three planes over both intensities: a row per communication intensity.
@@ -61,6 +52,15 @@ pub fn run(args: &RooflineArgs, iteration: Iteration) -> Result<()> {
         if value.is_some_and(|value| !value.is_finite() || value <= 0.0) {
             return Err(Misuse(format!("{name}: expected a number above 0")).into());
         }
+    }
+    if args.processes.is_some_and(|processes| !processes.is_finite() || processes < 1.0) {
+        return Err(Misuse("--processes: expected a number from 1".into()).into());
+    }
+    if systems::is_asked(args) {
+        return systems::run(args);
+    }
+    if args.points.is_some() || args.svg.is_some() {
+        return Err(Misuse("--points and --svg go with --system".into()).into());
     }
     let opened = Opened::of(&args.common, iteration)?;
     let own = opened.outcome.resolved.devices.first().map(|device| &**device);
@@ -108,22 +108,12 @@ fn overridden(device: &DeviceProfile, args: &RooflineArgs) -> DeviceProfile {
 fn answer(place: &Place<'_>, points: Vec<Point>, args: &RooflineArgs) -> Answer {
     let precision = dominant_precision(&points);
     let roofs = place.roofs(precision);
-    let of = |algorithm: DistributedAlgorithm| {
-        let found = algorithm.intensities(args.size, args.processes, EDGES_PER_VERTEX, MachineCache::THESIS);
-        Algorithm {
-            name: algorithm.name(),
-            intensity: found.memory,
-            communication_intensity: Some(found.network).filter(|value| value.is_finite()),
-            attainable: roofs.attainable(found.memory, found.network).0,
-            bound: roofs.limit(found.memory, found.network),
-        }
-    };
     Answer {
         device: place.device.id.clone(),
         precision: precision.key(),
         ridge: roofs.ridge(),
         network_ridge: roofs.network_ridge(),
-        algorithms: if args.algorithms { DistributedAlgorithm::ALL.map(of).into() } else { Vec::new() },
+        algorithms: systems::algorithms(args, &roofs),
         planes: planes(&roofs),
         roofs,
         points,
@@ -179,8 +169,10 @@ fn describe(answer: &Answer, table: &output::Table, out: &mut dyn Write) -> io::
         let communication = algorithm.communication_intensity.map_or("–".to_owned(), |value| format!("{value:.3}"));
         writeln!(
             out,
-            "{}: {:.3} FLOP/B, {communication} FLOP per network byte, at most {:.3} GFLOP/s, bound by {}",
+            "{} of {} on {}: {:.3} FLOP/B, {communication} FLOP per network byte, at most {:.3} GFLOP/s, bound by {}",
             algorithm.name,
+            algorithm.size,
+            algorithm.processes,
             algorithm.intensity,
             algorithm.attainable / 1e9,
             algorithm.bound.name()

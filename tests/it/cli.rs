@@ -719,7 +719,10 @@ fn the_roofline_lies_under_its_roofs_and_takes_a_hypothetical_device() {
         let is_memory = point["bound"] == "memory";
         assert!(point["precision"] != "fp32" || is_memory == (intensity < ridge), "{point}");
     }
-    assert_eq!(answer["algorithms"].as_array().unwrap().len(), 7);
+    let mut names: Vec<&str> =
+        answer["algorithms"].as_array().unwrap().iter().map(|it| it["name"].as_str().unwrap()).collect();
+    names.dedup();
+    assert_eq!(names.len(), 7);
     let other = json(&["roofline", &sample(GPU), "--level", "model", "--peak", "10", "--bandwidth", "1000"]);
     assert!((other["ridge"].as_f64().unwrap() - 10.0).abs() < 1e-9);
     assert_eq!(other["points"].as_array().unwrap().len(), 1);

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "what cannot be opened, built or run should fail its test")]
 
+mod roofline_systems;
 mod support;
 
 mod analysis;

@@ -33,12 +33,6 @@ pub fn sum_us(flop: f64, bytes: f64, work: &Work, device: &DeviceProfile) -> f64
     1e6 * (flop / rate + bytes / (memory_rate(device).max(1.0) * used))
 }
 
-/// Time in µs of parts of arithmetic, each with its rate in FLOP/s, and of `bytes` of traffic, on the whole of a device.
-pub(super) fn split_us<const N: usize>(arithmetic: [(f64, f64); N], bytes: f64, device: &DeviceProfile) -> f64 {
-    let arithmetic: f64 = arithmetic.iter().map(|(flop, rate)| flop / rate.max(1.0)).sum();
-    1e6 * (arithmetic + bytes / memory_rate(device).max(1.0))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

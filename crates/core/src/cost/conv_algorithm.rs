@@ -16,91 +16,9 @@ use serde::Serialize;
 
 use crate::device::{DeviceKind, DeviceProfile, Precision};
 
-use super::analytical::split_us;
+use super::conv_choice::ConvAlgorithm;
+use super::roofline::memory_rate;
 use super::work::{Shape, Work, element_bytes};
-
-/// How a convolution is computed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum ConvAlgorithm {
-    /// Seven nested loops.
-    Direct,
-    /// A matrix product that forms its operand on the fly.
-    ImplicitGemm,
-    /// A matrix product of an operand written out before.
-    Im2col,
-    /// Winograd's minimal filtering.
-    Winograd,
-    /// Products of spectra.
-    Fft,
-}
-
-impl ConvAlgorithm {
-    /// All of them, in the order of the enum.
-    pub const ALL: [Self; 5] = [Self::Direct, Self::ImplicitGemm, Self::Im2col, Self::Winograd, Self::Fft];
-
-    /// Its name in steps, tables and predictions.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Direct => "direct",
-            Self::ImplicitGemm => "implicit-gemm",
-            Self::Im2col => "im2col",
-            Self::Winograd => "winograd",
-            Self::Fft => "fft",
-        }
-    }
-
-    /// The algorithm of that name.
-    pub fn parse(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|algorithm| algorithm.name() == name)
-    }
-
-    /// What the name of a convolution's kernel says of it.
-    pub(crate) fn of_kernel(name: &str) -> Option<Self> {
-        let has = |part: &str| name.contains(part);
-        match () {
-            () if has("winograd") => Some(Self::Winograd),
-            () if has("fft") => Some(Self::Fft),
-            () if has("im2col") => Some(Self::Im2col),
-            () if has("implicit") || has("xmma_fprop") || has("_fprop_") || has("scudnn") => Some(Self::ImplicitGemm),
-            () if has("direct") || has("conv2d_grouped") || has("conv_depthwise") => Some(Self::Direct),
-            () => None,
-        }
-    }
-}
-
-/// Which algorithm a convolution has been told to use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
-pub struct ChosenAlgorithm {
-    /// The one it was recorded with; `None` where that is what the device's library takes.
-    pub from: Option<ConvAlgorithm>,
-    /// The one to use; `None` for the fastest on the device.
-    pub to: Option<ConvAlgorithm>,
-}
-
-/// What opens the argument that holds a choice.
-const ARGUMENT: &str = "conv-algorithm=";
-/// The name of the choice of the fastest.
-pub const BEST: &str = "best";
-
-impl ChosenAlgorithm {
-    /// The choice as an argument of an operator: `conv-algorithm=winograd` or `conv-algorithm=best from direct`.
-    pub(crate) fn argument(self) -> String {
-        let to = self.to.map_or(BEST, ConvAlgorithm::name);
-        let from = self.from.map_or(String::new(), |from| format!(" from {}", from.name()));
-        format!("{ARGUMENT}{to}{from}")
-    }
-
-    /// Reads what [`argument`](Self::argument) writes; `None` of any other text.
-    pub(crate) fn of_argument(text: &str) -> Option<Self> {
-        let (to, from) = match text.strip_prefix(ARGUMENT)?.split_once(" from ") {
-            Some((to, from)) => (to, Some(ConvAlgorithm::parse(from)?)),
-            None => (text.strip_prefix(ARGUMENT)?, None),
-        };
-        let to = if to == BEST { None } else { Some(ConvAlgorithm::parse(to)?) };
-        Some(Self { from, to })
-    }
-}
 
 /// What an algorithm has to do for a convolution.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -205,6 +123,12 @@ pub fn algorithm_us(work: &Work, algorithm: ConvAlgorithm, device: &DeviceProfil
         }
     };
     Some(split_us([(cost.product_flop, products), (cost.transform_flop, vector)], cost.bytes, device))
+}
+
+/// Time in µs of parts of arithmetic, each with its rate in FLOP/s, and of `bytes` of traffic, on the whole of a device.
+fn split_us<const N: usize>(arithmetic: [(f64, f64); N], bytes: f64, device: &DeviceProfile) -> f64 {
+    let arithmetic: f64 = arithmetic.iter().map(|(flop, rate)| flop / rate.max(1.0)).sum();
+    1e6 * (arithmetic + bytes / memory_rate(device).max(1.0))
 }
 
 fn vector_precision(precision: Precision) -> Precision {
@@ -325,16 +249,5 @@ mod tests {
                 );
             }
         }
-    }
-
-    #[test]
-    fn a_choice_is_read_as_it_is_written() {
-        for to in ConvAlgorithm::ALL.into_iter().map(Some).chain([None]) {
-            for from in [None, Some(ConvAlgorithm::Fft)] {
-                let chosen = ChosenAlgorithm { from, to };
-                assert_eq!(ChosenAlgorithm::of_argument(&chosen.argument()), Some(chosen));
-            }
-        }
-        assert_eq!(ChosenAlgorithm::of_argument("[1, 1]"), None);
     }
 }

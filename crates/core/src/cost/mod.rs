@@ -8,6 +8,7 @@ pub mod call_overhead;
 pub mod classify;
 pub mod collective;
 pub mod conv_algorithm;
+pub mod conv_choice;
 mod conv_kernel;
 pub mod copies;
 pub mod cross_device;
@@ -39,7 +40,7 @@ pub mod trace_error;
 pub mod work;
 
 pub use classify::{Caller, Launch, classify, family_of_task, work_of, work_of_task};
-pub use conv_algorithm::{ChosenAlgorithm, ConvAlgorithm};
+pub use conv_choice::{ChosenAlgorithm, ConvAlgorithm};
 pub use cross_device::{CrossDevice, Kernel, doublings, unmodelled};
 pub use domain::Domain;
 pub use error_summary::{ErrorSummary, summarise};

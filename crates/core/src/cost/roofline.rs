@@ -4,7 +4,6 @@ use crate::device::{DeviceKind, DeviceProfile, UNMEASURED_BANDWIDTH};
 
 use crate::units::DurNs;
 
-use super::conv_algorithm::chosen_times;
 use super::models::Placed;
 use super::work::{Family, Shape, Work};
 
@@ -53,7 +52,7 @@ pub(super) fn least(work: &Work, device: &DeviceProfile) -> DurNs {
     }
     let arithmetic = match work.family {
         // Another algorithm of a convolution has products of its own.
-        Family::Conv if chosen_times(work, device).is_some() => 0.0,
+        Family::Conv if matches!(work.shape, Shape::Conv { algorithm: Some(_), .. }) => 0.0,
         Family::Gemm | Family::Conv | Family::Attention => work.flop.0 / peak_of(work, device).max(1.0),
         _ => 0.0,
     };

@@ -4,7 +4,7 @@ use std::hash::{Hash, Hasher};
 
 use serde::{Deserialize, Serialize};
 
-use super::conv_algorithm::ChosenAlgorithm;
+use super::conv_choice::ChosenAlgorithm;
 use super::reuse::Reuse;
 use crate::device::Precision;
 use crate::units::{Bytes, Flop};

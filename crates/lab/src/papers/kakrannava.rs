@@ -1,7 +1,8 @@
 //! Kakrannava 2024: operation counts, algorithm choice, processing in memory, bounded parallelism.
 
 use retime_core::cost::analytical::sum_us;
-use retime_core::cost::conv_algorithm::{ConvAlgorithm as Algorithm, algorithm_us, usual_algorithm};
+use retime_core::cost::conv_algorithm::{algorithm_us, usual_algorithm};
+use retime_core::cost::conv_choice::ConvAlgorithm as Algorithm;
 use retime_core::cost::operators::{ConvPass, ConvSize, conv_flop, conv_work};
 use retime_core::cost::{Family, Shape, Work};
 use retime_core::device::{Catalog, DeviceProfile, Precision};

@@ -69,6 +69,25 @@ impl DistributedAlgorithm {
         }
     }
 
+    /// Processes that the thesis ran it on: a square of them for SUMMA.
+    pub fn processes(self) -> f64 {
+        if self == Self::Summa { 121.0 } else { 128.0 }
+    }
+
+    /// The sizes that the thesis ran on its largest machine, each twice the one before [Cardwell 2019 Table 2.5].
+    pub fn sizes(self) -> Vec<f64> {
+        let (least, most) = match self {
+            Self::Summa => (242.0, 61_952.0),
+            Self::Dgemv => (256.0, 524_288.0),
+            Self::Ddot => (256.0, 1_073_741_824.0),
+            Self::Fft => (256.0, 536_870_912.0),
+            Self::Stencil => (256.0, 131_072.0),
+            Self::SpanningTree => (65_536.0, 67_108_864.0),
+            Self::Dijkstra => (256.0, 32_768.0),
+        };
+        std::iter::successors(Some(least), |size| Some(2.0 * size)).take_while(|size| *size <= most).collect()
+    }
+
     /// Its intensities on `processes` processes.
     ///
     /// # Arguments

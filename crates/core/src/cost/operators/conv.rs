@@ -1,6 +1,6 @@
 //! FLOP and bytes of convolutions, forward and backward.
 
-use crate::cost::conv_algorithm::ChosenAlgorithm;
+use crate::cost::conv_choice::ChosenAlgorithm;
 use crate::cost::work::{Family, Shape, Work};
 use crate::graph::DType;
 use crate::units::{Bytes, Flop};

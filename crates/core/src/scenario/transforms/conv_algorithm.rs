@@ -27,7 +27,7 @@ struct ConvolutionAlgorithm {
 }
 
 /// Names of algorithms, in the order of [`ConvAlgorithm::ALL`], and of the choice of the fastest.
-const NAMES: &[&str] = &["direct", "implicit-gemm", "im2col", "winograd", "fft", crate::cost::conv_algorithm::BEST];
+const NAMES: &[&str] = &["direct", "implicit-gemm", "im2col", "winograd", "fft", crate::cost::conv_choice::BEST];
 
 pub(super) const EDIT: Grammar = Grammar {
     name: "conv-algorithm",

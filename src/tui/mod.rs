@@ -9,6 +9,7 @@ mod canvas;
 mod command;
 mod composition;
 mod effect;
+mod inbox;
 mod input;
 mod key;
 mod layout;

@@ -1,18 +1,13 @@
-//! The program around the screen: threads that send events, effects that are carried out, one frame per batch of events.
+//! The program around the screen: events are taken, effects carried out, one frame per batch of events.
 
 use std::io::{self, Write, stderr};
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
-use std::thread;
+use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
-use color_eyre::eyre::{Result, eyre};
-use ratatui::layout::Size;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGTSTP};
-use signal_hook::iterator::Signals;
-
 use crate::session::{Engine, Keeper, Sessions};
+use color_eyre::eyre::{Result, eyre};
 use retime_core::graph::BuildOptions;
 use retime_core::intern::printable;
 use retime_core::log::{self, Level};
@@ -20,6 +15,7 @@ use retime_core::scenario::Scenario;
 
 use super::app::{App, Style};
 use super::effect::Effect;
+use super::inbox::Inbox;
 use super::load::{self, Open};
 use super::message::Message;
 use super::runner::Runner;
@@ -60,8 +56,7 @@ const KEEP: Duration = Duration::from_millis(500);
 /// Nothing could be loaded, or the terminal cannot be used. It is given back in any case.
 pub fn run(start: Start) -> Result<()> {
     let Start { open, engine, build, scenario, style, sessions, is_fresh, left_out } = start;
-    let (sender, receiver) = mpsc::channel();
-    watch_signals(sender.clone())?;
+    let (sender, inbox) = Inbox::open()?;
     let mut screen = Screen::take()?;
     let mut app = App::new(&style, screen.size()?);
     app.devices = load::device_lines(&engine);
@@ -75,11 +70,11 @@ pub fn run(start: Start) -> Result<()> {
     let sessions = sessions.filter(|_| !is_fresh);
     let runner = Runner::on_threads(engine, sessions, sender.clone());
     let mut program = Program { runner, stopped_by: None, keeper };
-    read_input(sender);
+    inbox.read_input(sender);
     app.build = build;
     let opening = app.open(open, scenario);
     let played = panic::catch_unwind(AssertUnwindSafe(|| {
-        program.carry_out(&mut app, &mut screen, opening).and_then(|_| program.turn(&mut app, &mut screen, &receiver))
+        program.carry_out(&mut app, &mut screen, opening).and_then(|_| program.turn(&mut app, &mut screen, &inbox))
     }));
     // Before anything is written to a terminal that may be gone, and whatever went wrong.
     program.keep(&app);
@@ -105,8 +100,8 @@ struct Program {
 }
 
 impl Program {
-    /// Takes events until told to quit: all that are waiting, then one frame.
-    fn turn(&mut self, app: &mut App, screen: &mut Screen, receiver: &Receiver<Event>) -> io::Result<()> {
+    /// Takes events until told to quit: those that are waiting, as many as there is time for, then one frame.
+    fn turn(&mut self, app: &mut App, screen: &mut Screen, inbox: &Inbox) -> io::Result<()> {
         let mut kept = Instant::now();
         loop {
             if kept.elapsed() > KEEP {
@@ -114,22 +109,24 @@ impl Program {
                 kept = Instant::now();
             }
             log::timed(Level::Debug, "draw", || screen.draw(|buffer| views::render(app, buffer.area, buffer)))?;
-            let first = match receiver.recv_timeout(TICK) {
-                Ok(event) => event,
-                Err(RecvTimeoutError::Timeout) if app.loading.is_some() => Event::Tick,
+            let mut next = match inbox.next(Some(TICK)) {
+                Ok(event) => Some(event),
+                Err(RecvTimeoutError::Timeout) if app.loading.is_some() => Some(Event::Tick),
                 Err(RecvTimeoutError::Timeout) => {
                     self.keep(app);
-                    match receiver.recv() {
-                        Ok(event) => event,
-                        Err(_) => return Ok(()),
-                    }
+                    inbox.next(None).ok()
                 }
-                Err(RecvTimeoutError::Disconnected) => return Ok(()),
+                Err(RecvTimeoutError::Disconnected) => None,
             };
-            for event in std::iter::once(first).chain(receiver.try_iter()) {
+            if next.is_none() {
+                return Ok(());
+            }
+            let began = Instant::now();
+            while let Some(event) = next {
                 if !self.take(app, screen, event)? {
                     return Ok(());
                 }
+                next = if began.elapsed() < TICK { inbox.waiting() } else { None };
             }
         }
     }
@@ -185,38 +182,4 @@ impl Program {
             .filter_map(|number| app.session(number, None))
             .for_each(|session| keeper.begin(session));
     }
-}
-
-/// Signals that end or suspend the program become events.
-fn watch_signals(sender: Sender<Event>) -> io::Result<()> {
-    let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP, SIGTSTP])?;
-    thread::spawn(move || {
-        for signal in signals.forever() {
-            let event = if signal == SIGTSTP { Event::Suspend } else { Event::Stop(Some(signal)) };
-            if sender.send(event).is_err() {
-                return;
-            }
-        }
-    });
-    Ok(())
-}
-
-/// Keys, mouse, pastes and sizes become events.
-fn read_input(sender: Sender<Event>) {
-    thread::spawn(move || {
-        loop {
-            let event = match crossterm::event::read() {
-                Ok(crossterm::event::Event::Key(key)) => Event::Key(key),
-                Ok(crossterm::event::Event::Mouse(mouse)) => Event::Mouse(mouse),
-                Ok(crossterm::event::Event::Paste(text)) => Event::Paste(text),
-                Ok(crossterm::event::Event::Resize(width, height)) => Event::Resize(Size { width, height }),
-                Ok(_) => continue,
-                Err(_) => Event::Stop(None),
-            };
-            let is_last = matches!(event, Event::Stop(_));
-            if sender.send(event).is_err() || is_last {
-                return;
-            }
-        }
-    });
 }

@@ -112,14 +112,28 @@ impl Drop for Screen {
     }
 }
 
-type Backend = CrosstermBackend<BufWriter<Stdout>>;
+type Backend = CrosstermBackend<Output>;
+
+/// The terminal while it is taken. What comes later goes nowhere: [`Terminal`] shows the cursor when it is dropped, and
+/// complains, which panics where standard error is the terminal that is gone.
+struct Output(BufWriter<Stdout>);
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if TAKEN.load(Ordering::SeqCst) { self.0.write(bytes) } else { Ok(bytes.len()) }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        if TAKEN.load(Ordering::SeqCst) { self.0.flush() } else { Ok(()) }
+    }
+}
 
 /// A terminal of the present size with nothing drawn yet.
 ///
 /// Of a fixed size, because one that follows the terminal asks it for the cursor's place, and the answer would have to
 /// pass the thread that reads keys.
 fn blank() -> io::Result<Terminal<Backend>> {
-    let backend = CrosstermBackend::new(BufWriter::with_capacity(1 << 16, stdout()));
+    let backend = CrosstermBackend::new(Output(BufWriter::with_capacity(1 << 16, stdout())));
     let viewport = Viewport::Fixed(Rect::from((Position::ORIGIN, size()?)));
     Terminal::with_options(backend, TerminalOptions { viewport })
 }

@@ -208,3 +208,70 @@ fn a_closed_terminal_ends_the_program() {
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
 }
+
+#[test]
+fn keys_that_come_faster_than_they_are_taken_all_arrive() {
+    // More than a terminal holds, and not a multiple of what is read at a time.
+    const KEYS: usize = 65_000;
+    let mut session = Session::open();
+    let keys = "j".repeat(KEYS);
+    session.press(&keys);
+    session.press(":gaps\r");
+    session.wait_for("── gaps");
+    session.leave();
+}
+
+#[test]
+fn a_signal_to_end_overtakes_keys() {
+    let mut session = Session::open();
+    session.press(":board\r");
+    session.wait_for("── board");
+    let mut writer = std::mem::replace(&mut session.writer, Box::new(std::io::sink()));
+    // Goes on until the test ends: a terminal without a program keeps whoever types.
+    std::thread::spawn(move || while std::io::Write::write_all(&mut writer, &[b'1'; 512]).is_ok() {});
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    session.signal("TERM");
+    let began = std::time::Instant::now();
+    assert!(!session.child.wait().unwrap().success());
+    session.assert_restored();
+    // Well before a screen that does not leave is left as it is.
+    assert!(began.elapsed() < std::time::Duration::from_secs(3), "{:?}", began.elapsed());
+}
+
+/// Waits for the end of a program that is no child.
+#[cfg(target_os = "linux")]
+fn wait_for_end(pid: &str) {
+    let began = std::time::Instant::now();
+    while std::path::Path::new("/proc").join(pid).exists() {
+        assert!(began.elapsed() < crate::support::pty::PATIENCE, "it goes on without a terminal");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_closed_terminal_ends_a_program_that_is_not_told_by_a_signal() {
+    let folder = tempfile::tempdir().unwrap();
+    let pid = folder.path().join("pid");
+    // In a session of its own, which has no terminal that could hang up.
+    let program = format!("echo $$ >{}; exec {}", pid.display(), env!("CARGO_BIN_EXE_retime"));
+    let session = Session::start("setsid", &["--wait", "sh", "-c", &program]);
+    session.wait_for("replay");
+    let pid = std::fs::read_to_string(pid).unwrap();
+    let _ = session.hang_up();
+    wait_for_end(pid.trim());
+}
+
+#[test]
+fn a_terminal_that_reads_no_more_does_not_keep_the_program() {
+    let mut session = Session::open();
+    let screen = Arc::clone(&session.parser);
+    let stuck = screen.lock().unwrap();
+    for _ in 0..100 {
+        session.press("?");
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    session.signal("TERM");
+    assert!(!session.child.wait().unwrap().success());
+    drop(stuck);
+}

@@ -90,12 +90,17 @@ impl BoardState {
     /// name was typed.
     pub fn lines(&self) -> Vec<BoardLine> {
         let mut lines = Vec::new();
+        // A figure alone is a batch size.
+        let typed = if self.typed.parse::<u64>().is_ok() { "resize-batch" } else { &self.typed };
+        let words: Vec<String> = typed.split_whitespace().map(str::to_lowercase).collect();
         for section in Section::ALL {
-            let mut rows: Vec<usize> = (0..self.rows.len()).filter(|&at| self.is_shown(section, at)).collect();
+            let mut rows: Vec<usize> = (0..self.rows.len()).filter(|&at| self.is_shown(section, &words, at)).collect();
             let key = |at: usize| (self.rows[at].trial.no_effect.is_some(), self.rows[at].order);
             if self.among == Among::Batches {
-                let size = |at: usize| number_of_line(&self.rows[at].trial.line).unwrap_or(0.0);
-                rows.sort_by(|&a, &b| size(a).total_cmp(&size(b)));
+                let mut sized: Vec<(f64, usize)> =
+                    rows.iter().map(|&at| (number_of_line(&self.rows[at].trial.line).unwrap_or(0.0), at)).collect();
+                sized.sort_by(|a, b| a.0.total_cmp(&b.0));
+                rows = sized.into_iter().map(|(_, at)| at).collect();
             } else {
                 rows.sort_by(|&a, &b| {
                     let ((a_idle, a_order), (b_idle, b_order)) = (key(a), key(b));
@@ -111,7 +116,7 @@ impl BoardState {
         lines
     }
 
-    fn is_shown(&self, section: Section, at: usize) -> bool {
+    fn is_shown(&self, section: Section, words: &[String], at: usize) -> bool {
         let trial = &self.rows[at].trial;
         if trial.section != section || !self.among.has(&trial.line) {
             return false;
@@ -122,13 +127,25 @@ impl BoardState {
         if !self.offered.contains(&trial.line) {
             return false;
         }
-        // A figure alone is a batch size.
-        let typed = if self.typed.parse::<u64>().is_ok() { "resize-batch" } else { &self.typed };
-        let words = || typed.split_whitespace().map(str::to_lowercase);
         let text = format!("{} {}", trial.line, section.name()).to_lowercase();
         let is_idle = trial.no_effect.is_some() && self.among == Among::All;
-        let is_only_section = words().next().is_none() || words().all(|word| section.name().starts_with(&word));
-        words().all(|word| text.contains(&word)) && !(is_idle && is_only_section)
+        let is_only_section = words.iter().all(|word| section.name().starts_with(word));
+        words.iter().all(|word| text.contains(word)) && !(is_idle && is_only_section)
+    }
+
+    /// Whether what came of an edit is of use: it is offered to everybody, or the user is at it. There is no end to what can be
+    /// typed.
+    fn is_kept(&self, line: &str) -> bool {
+        let is_turned = || self.turning.as_ref().is_some_and(|(from, to)| from == line || to == line);
+        self.offered.iter().chain(&self.stacked).chain(&self.chosen).any(|known| known == line) || is_turned()
+    }
+
+    /// Chooses an edit; those that were typed before it are forgotten.
+    fn choose(&mut self, line: Option<String>) {
+        self.chosen = line;
+        let mut rows = std::mem::take(&mut self.rows);
+        rows.retain(|row| self.is_kept(&row.trial.line));
+        self.rows = rows;
     }
 
     /// How many edits that change nothing are left out.
@@ -196,10 +213,12 @@ impl BoardState {
             let is_turned = |(_, to): &(String, String)| *to == trial.line;
             let from = self.turning.take_if(|turning| is_turned(turning)).map(|(from, _)| from);
             let line = from.as_ref().unwrap_or(&trial.line);
+            let is_kept = self.is_kept(line);
             let row = BoardRow { trial: trial.clone(), revision, order: trial.sure_ratio };
             match self.rows.iter_mut().find(|known| known.trial.line == *line) {
                 Some(known) => *known = BoardRow { order: if from.is_some() { known.order } else { row.order }, ..row },
-                None => self.rows.push(row),
+                None if is_kept => self.rows.push(row),
+                None => {}
             }
         }
     }
@@ -244,12 +263,13 @@ impl Workspace {
                 board.revision += 1;
                 board.offered.clone_from(&all);
                 let own = board.rows.iter().map(|row| row.trial.line.clone());
-                let own: Vec<String> = own.chain(board.chosen.clone()).filter(|line| !all.contains(line)).collect();
+                let is_own = |line: &String| !all.contains(line) && board.is_kept(line);
+                let own: Vec<String> = own.chain(board.chosen.clone()).filter(is_own).collect();
                 // What is looked at comes first.
                 let (first, rest): (Vec<String>, Vec<String>) = all.into_iter().partition(|line| board.among.has(line));
                 lines.extend(first.into_iter().chain(rest).chain(own));
             } else {
-                lines.extend(board.waiting.iter().filter(|line| !more.contains(line)).cloned());
+                lines.extend(board.waiting.iter().filter(|line| !more.contains(line) && board.is_kept(line)).cloned());
             }
             board.waiting.clone_from(&lines);
             let (scenario, analysis) = (Arc::new(board.stack()), Analysis::Board(lines));
@@ -279,7 +299,7 @@ impl Workspace {
 
     /// Chooses an edit, and shows the iteration with it.
     pub fn choose_on_board(&mut self, line: Option<String>) -> Vec<Effect> {
-        self.states.with(|board: &mut BoardState| board.chosen = line);
+        self.states.with(|board: &mut BoardState| board.choose(line));
         self.put_board_cursor();
         self.preview_board()
     }
@@ -439,3 +459,41 @@ impl Workspace {
 
 /// What the drag of a preview is called.
 pub const PREVIEW: &str = "board";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::session::ErrorBand;
+    use retime_core::units::DurNs;
+
+    fn trial(line: &str) -> Trial {
+        Trial {
+            line: line.to_owned(),
+            section: Section::Configuration,
+            steady_ns: DurNs(1),
+            band: ErrorBand { low_ns: DurNs(1), high_ns: DurNs(1) },
+            ratio: 1.0,
+            sure_ratio: 1.0,
+            memory_bytes: None,
+            fits: None,
+            changes: Vec::new(),
+            most: None,
+            unmodelled_share: 0.0,
+            no_effect: None,
+            remarks: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn whatever_is_typed_only_the_last_of_it_is_held() {
+        let mut board = BoardState { offered: vec!["resize-batch 64".to_owned()], ..BoardState::default() };
+        board.take(0, &[trial("resize-batch 64")]);
+        for size in 1_000..2_000 {
+            let line = format!("resize-batch {size}");
+            board.choose(Some(line.clone()));
+            board.take(0, &[trial(&line), trial("resize-batch 7")]);
+        }
+        let lines: Vec<&str> = board.rows.iter().map(|row| row.trial.line.as_str()).collect();
+        assert_eq!(lines, ["resize-batch 64", "resize-batch 1999"]);
+    }
+}

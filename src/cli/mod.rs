@@ -17,7 +17,7 @@ pub use analyses::{
 };
 pub use edits::{Edit, ScenarioArgs};
 pub use files::{ExportArgs, ExportKind, GenerateArgs, RunArgs};
-pub use models::{CalibrateArgs, DevicesAction, DevicesArgs, ValidateArgs, ValidateWhat};
+pub use models::{CalibrateArgs, CalibrateModel, DevicesAction, DevicesArgs, ValidateArgs, ValidateWhat};
 pub use planning::{AdviseArgs, CompareArgs, CompareOrder, SweepArgs, TablesArgs};
 pub use systems::{AlgorithmName, Sizes, System};
 

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 
 use super::{OutputArgs, TraceArgs};
 
@@ -41,16 +41,30 @@ pub enum DevicesAction {
     },
 }
 
+/// What `calibrate` makes of measurements.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum CalibrateModel {
+    /// Parameters by kind of kernel.
+    #[default]
+    Fitted,
+    /// `min(f(k, m, n), OI · M)`: rates of measured products, and the memory's roof.
+    Parameterised,
+}
+
 /// Arguments of `calibrate`.
 #[derive(Clone, Debug, Args)]
 pub struct CalibrateArgs {
     /// Tables of measurements, plain or gzip: of kernels (microbench.py, NeuSight, aiconfigurator) or of collectives
-    /// (nccl-tests, vidur, DeepBench)
+    /// (nccl-tests, vidur, DeepBench); or of products alone, with columns m, n, k, seconds
     #[arg(value_name = "CSV", required = true)]
     pub tables: Vec<PathBuf>,
     /// Device file to write
     #[arg(short, long, value_name = "DEVICE.toml")]
     pub out: PathBuf,
+    /// The model: `fitted` by kind of kernel, or `parameterised`, which keeps measured products and puts all else under the memory's
+    /// roof
+    #[arg(long, value_enum, default_value_t = CalibrateModel::Fitted)]
+    pub model: CalibrateModel,
     /// Fit only achieved arithmetic, bandwidth and start cost, to five or more matrix products
     #[arg(long)]
     pub quick: bool,

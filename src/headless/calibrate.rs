@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use color_eyre::eyre::{Result, eyre};
 use serde::Serialize;
 
-use crate::cli::CalibrateArgs;
+use crate::cli::{CalibrateArgs, CalibrateModel};
 use crate::config::Config;
 use crate::session::{Engine, Overwrite, read_table, write_new};
 use retime_core::cost::ErrorSummary;
@@ -39,6 +39,7 @@ pub fn run(args: &CalibrateArgs) -> Result<()> {
         device: args.device.as_deref(),
         inherits: args.inherits.as_deref(),
         is_quick: args.quick,
+        is_parameterised: args.model == CalibrateModel::Parameterised,
         is_paper_grid: args.paper_grid,
     };
     let found = calibrate_device(&engine.catalog, engine.models.fits(), &files, target)

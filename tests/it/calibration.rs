@@ -268,7 +268,7 @@ fn collectives() -> String {
 
 fn calibrated() -> DeviceCalibration {
     let (catalog, models) = (Catalog::builtin().unwrap(), CostModels::builtin().unwrap());
-    let target = Target { device: Some("Card"), is_paper_grid: false, inherits: Some("A100-80"), is_quick: false };
+    let target = Target { device: Some("Card"), inherits: Some("A100-80"), is_quick: false, ..Target::default() };
     let files = [("micro.csv".to_owned(), table()), ("nccl.csv".to_owned(), collectives())];
     calibrate_device(&catalog, models.fits(), &files, target).unwrap()
 }

@@ -24,6 +24,7 @@ mod loader_rocprof;
 mod loader_untimed;
 mod memory;
 mod one_price;
+mod parameterised;
 mod pictures;
 mod place_on;
 mod placed_on_gpu;

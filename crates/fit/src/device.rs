@@ -18,10 +18,11 @@ use retime_core::cost::copies::{CopyCurve, CopyKind};
 use retime_core::cost::device_file::MeasuredDevice;
 use retime_core::cost::domain::Domain;
 use retime_core::cost::fits::{Fit, Fits};
+use retime_core::cost::parameterised::{MeasuredProduct, ProductRates};
 use retime_core::cost::roofline;
 use retime_core::cost::scale::{Scale, ScaleKind};
 use retime_core::cost::structured::{BANDWIDTH, COMPUTE, START_US};
-use retime_core::cost::work::{Family, Work};
+use retime_core::cost::work::{Family, Shape, Work};
 use retime_core::device::{BandwidthCurve, Catalog, CollectiveCurve, DeviceProfile};
 
 /// What is to be calibrated and how.
@@ -33,6 +34,8 @@ pub struct Target<'a> {
     pub inherits: Option<&'a str>,
     /// Fit the three device constants to products only.
     pub is_quick: bool,
+    /// Keep the measured products themselves: the parameterised roofline.
+    pub is_parameterised: bool,
     /// Try the networks of the paper's grid rather than a few small ones: hours.
     pub is_paper_grid: bool,
 }
@@ -72,6 +75,8 @@ pub struct DeviceCalibration {
     pub copies: Vec<(CopyKind, CopyCurve)>,
     /// Factors of models that are not fitted as a whole.
     pub scales: Vec<Scale>,
+    /// Products of the parameterised roofline.
+    pub products: Vec<MeasuredProduct>,
     /// How the families of the tables were used.
     pub families: Vec<FamilyUse>,
     /// Errors, a row per fit and curve.
@@ -86,8 +91,8 @@ impl DeviceCalibration {
     /// # Errors
     /// None in practice: every value can be written.
     pub fn file(&self) -> Result<String, toml::ser::Error> {
-        let Self { id, inherits, figures, dram_curve, curves, copies, scales, fits, .. } = self;
-        MeasuredDevice { id, inherits, figures, dram_curve: *dram_curve, curves, copies, scales, fits }.text()
+        let Self { id, inherits, figures, dram_curve, curves, copies, scales, products, fits, .. } = self;
+        MeasuredDevice { id, inherits, figures, dram_curve: *dram_curve, curves, copies, scales, products, fits }.text()
     }
 }
 
@@ -117,11 +122,15 @@ pub fn calibrate_device(
         dram_curve: None,
         copies: Vec::new(),
         scales: Vec::new(),
+        products: Vec::new(),
         families: tables.families.clone(),
         report: Vec::new(),
         unused: Vec::new(),
     };
     let rows = tables.rows_of(&recorded, &device)?;
+    if target.is_parameterised {
+        return found.keep_products(&rows).map_err(whole);
+    }
     found.fit_domains(&device, fits, &rows, target).map_err(whole)?;
     if !target.is_quick {
         found.measure_figures(&device, &rows);
@@ -142,6 +151,38 @@ fn lineage(id: &str, base: &DeviceProfile) -> Vec<String> {
 }
 
 impl DeviceCalibration {
+    /// The products among `rows`, of equal sizes their mean, with the error of each from the others.
+    fn keep_products(mut self, rows: &[Measurement]) -> Result<Self, FitError> {
+        let mut by_size: BTreeMap<[u64; 3], Vec<f64>> = BTreeMap::new();
+        for row in rows {
+            match row.work.shape {
+                Shape::Gemm { batch: 1, m, n, k } => by_size.entry([m, n, k]).or_default().push(row.us / 1e6),
+                _ => self.unused.push(format!("a row of {}: the model keeps single products", row.work.family.name())),
+            }
+        }
+        self.unused.dedup();
+        self.products = by_size
+            .into_iter()
+            .map(|([m, n, k], seconds)| {
+                let [m, n, k] = [m, n, k].map(|size| size as f64);
+                MeasuredProduct { m, n, k, seconds: seconds.iter().sum::<f64>() / seconds.len() as f64 }
+            })
+            .collect();
+        let rates = ProductRates::new(self.products.iter().copied());
+        if rates.rows().is_empty() {
+            return Err(FitError::Nothing("--model parameterised takes matrix products".to_owned()));
+        }
+        let errors = summarise(rates.left_out().map(|(row, seconds)| (seconds * 1e6, row.seconds * 1e6)));
+        self.report.push(DomainReport {
+            domain: "products".to_owned(),
+            model: "parameterised".to_owned(),
+            n_train: rates.rows().len() as u32,
+            errors: FitErrors::of(errors),
+            network: None,
+        });
+        Ok(self)
+    }
+
     fn fit_domains(
         &mut self,
         device: &DeviceProfile,
@@ -253,7 +294,7 @@ mod tests {
 
     fn calibrated(text: String, is_quick: bool) -> Result<DeviceCalibration, (String, FitError)> {
         let (catalog, models) = (Catalog::builtin().unwrap(), CostModels::builtin().unwrap());
-        let target = Target { device: Some("Card"), inherits: Some("A100-80"), is_quick, is_paper_grid: false };
+        let target = Target { device: Some("Card"), inherits: Some("A100-80"), is_quick, ..Target::default() };
         calibrate_device(&catalog, models.fits(), &[("m.csv".to_owned(), text)], target)
     }
 

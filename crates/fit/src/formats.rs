@@ -73,7 +73,10 @@ pub fn measurements(text: &str) -> Result<Vec<Measurement>, FitError> {
         let rows: Vec<Vec<Measurement>> = table.rows().map(|row| read(&row)).collect::<Result<_, _>>()?;
         return Ok(rows.into_iter().flatten().collect());
     }
-    let read: fn(&Row<'_>) -> Result<Option<Measurement>, FitError> = if table.has("time_us_median") {
+    let read: fn(&Row<'_>) -> Result<Option<Measurement>, FitError> = if table.has("seconds") && table.has("m") {
+        table.require(&["m", "n", "k", "seconds"])?;
+        plain_product
+    } else if table.has("time_us_median") {
         table.require(MICROBENCH)?;
         microbench
     } else if table.has("OPName") {
@@ -96,6 +99,13 @@ pub fn measurements(text: &str) -> Result<Vec<Measurement>, FitError> {
         mark_inconsistent(&mut rows);
     }
     Ok(if table.has("cache") { cache_states_joined(rows) } else { rows })
+}
+
+/// A product of 32-bit floats, with nothing but its sizes and its time.
+fn plain_product(row: &Row<'_>) -> Result<Option<Measurement>, FitError> {
+    let [m, n, k] = [row.positive("m")?, row.positive("n")?, row.positive("k")?].map(|size| size as u64);
+    let work = gemm_work(GemmSize { batch: 1, m, n, k }, DType::Fp32, false, 0);
+    Ok(measured(work, row, "device", 1e6 * row.positive("seconds")?))
 }
 
 /// One measurement per kernel, the geometric mean of its times with cold and with warm caches: inside a model some of what a

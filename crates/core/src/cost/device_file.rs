@@ -12,6 +12,7 @@ use crate::cost::domain::Domain;
 use crate::cost::fits::{Choice, Fit};
 use crate::cost::forest::Forest;
 use crate::cost::mlp::Mlp;
+use crate::cost::parameterised::{MeasuredProduct, ProductRates};
 use crate::cost::scale::Scale;
 use crate::cost::structured::defaults;
 use crate::cost::work::Route;
@@ -65,6 +66,8 @@ struct WrittenDevice<'a> {
     copy: Vec<WrittenCopy>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     scale: &'a [Scale],
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    product: &'a [MeasuredProduct],
     #[serde(skip_serializing_if = "Vec::is_empty")]
     fit: Vec<WrittenFit>,
 }
@@ -94,6 +97,8 @@ pub struct MeasuredModels {
     pub copies: Vec<(CopyKind, CopyCurve)>,
     /// Factors by device.
     pub scales: Vec<(String, Scale)>,
+    /// Measured products by device.
+    pub products: Vec<(String, ProductRates)>,
 }
 
 /// What is read of a device: its fits, curves of copies and factors. The catalog reads, and checks, the rest.
@@ -105,6 +110,8 @@ struct ReadDevice {
     copy: Vec<Spanned<WrittenCopy>>,
     #[serde(default)]
     scale: Vec<Spanned<Scale>>,
+    #[serde(default)]
+    product: Vec<Spanned<MeasuredProduct>>,
 }
 
 /// What was measured of one device.
@@ -124,6 +131,8 @@ pub struct MeasuredDevice<'a> {
     pub copies: &'a [(CopyKind, CopyCurve)],
     /// Factors of models that are not fitted as a whole.
     pub scales: &'a [Scale],
+    /// Products, where the model is the parameterised roofline.
+    pub products: &'a [MeasuredProduct],
     /// Fits by domain.
     pub fits: &'a [Fit],
 }
@@ -142,6 +151,7 @@ impl MeasuredDevice<'_> {
             curve: self.curves,
             copy: self.copies.iter().map(written_copy).collect(),
             scale: self.scales,
+            product: self.products,
             fit: self.fits.iter().map(written).collect(),
         };
         let text = toml::to_string(&BTreeMap::from([(self.id, device)]))?;
@@ -203,6 +213,15 @@ pub fn read_fits(file: &str, text: &str) -> Result<MeasuredModels, CatalogError>
             place.check("scale.factor", scale.factor, scale.factor > 0.0, "a number above 0")?;
             place.check("scale.error", scale.error, scale.error >= 0.0, "a number from 0")?;
             found.scales.push((device.clone(), scale));
+        }
+        let mut products = Vec::with_capacity(read.product.len());
+        for product in read.product {
+            let (place, product) = (place(product.span()), product.into_inner());
+            place.check("product.seconds", product.seconds, product.is_sound(), "sizes and seconds above 0")?;
+            products.push(product);
+        }
+        if !products.is_empty() {
+            found.products.push((device.clone(), ProductRates::new(products)));
         }
     }
     Ok(found)

@@ -25,6 +25,7 @@ pub mod mlp;
 pub mod models;
 pub mod operators;
 pub mod overhead;
+pub mod parameterised;
 pub mod parts;
 pub mod plan;
 pub mod prediction;

@@ -20,6 +20,7 @@ use super::domain::Domain;
 use super::fits::Fits;
 use super::lookup::lookup_kernel_us;
 use super::memo::Memo;
+use super::parameterised::ProductRates;
 use super::prediction::{Estimate, Prediction, Provenance};
 use super::reuse::Reuse;
 use super::scale::{Scale, ScaleKind};
@@ -40,6 +41,8 @@ pub struct CostModels {
     copies_elsewhere: BTreeMap<(Route, Option<bool>), CopyCurve>,
     /// Factors of device files.
     scales: BTreeMap<(String, ScaleKind), Scale>,
+    /// Measured products of devices whose model is the parameterised roofline.
+    products: BTreeMap<String, ProductRates>,
     estimates: Memo<OwnedEstimateKey, Option<Estimate>>,
     pub(super) changes: ChangeMemo,
 }
@@ -72,6 +75,12 @@ impl From<&EstimateKey<'_>> for OwnedEstimateKey {
     }
 }
 
+/// The products that come with the program.
+const PRODUCTS: (&str, &str) = ("products.toml", include_str!("catalog/products.toml"));
+
+/// Stated error of rates that one product tells.
+const UNMEASURED_ERROR: f32 = 0.5;
+
 /// Works that one core is asked about at once.
 const TOGETHER: usize = 256;
 
@@ -90,7 +99,8 @@ impl CostModels {
     /// # Errors
     /// A built-in file is damaged.
     pub fn builtin() -> Result<Self, CatalogError> {
-        Ok(Self::new(Fits::builtin()?, Links::builtin()?))
+        let products = read_fits(PRODUCTS.0, PRODUCTS.1)?.products.into_iter().collect();
+        Ok(Self { products, ..Self::new(Fits::builtin()?, Links::builtin()?) })
     }
 
     /// The built-in models, with the fits and collectives in the device `files` (name and contents) that `catalog` was read from.
@@ -98,18 +108,20 @@ impl CostModels {
     /// # Errors
     /// The first fit that cannot be used, with file, line and key.
     pub fn with_devices(catalog: &Catalog, files: &[(String, String)]) -> Result<Self, CatalogError> {
-        let (mut fits, mut links) = (Fits::builtin()?, Links::builtin()?);
+        let builtin = Self::builtin()?;
+        let (mut fits, mut links, mut products) = (builtin.fits, builtin.links, builtin.products);
         let (mut copies, mut scales) = (BTreeMap::new(), BTreeMap::new());
         for (name, text) in files {
             let found = read_fits(name, text)?;
             copies.extend(found.copies);
+            products.extend(found.products);
             scales.extend(found.scales.into_iter().map(|(device, scale)| ((device, scale.kind), scale)));
             for fit in found.fits {
                 fits.add(fit).map_err(|message| CatalogError::Syntax { file: name.clone(), line: 1, message })?;
             }
         }
         links.add_measured(catalog);
-        Ok(Self { copies, scales, ..Self::new(fits, links) })
+        Ok(Self { copies, scales, products, ..Self::new(fits, links) })
     }
 
     /// The models with `fits` and `links`.
@@ -121,6 +133,7 @@ impl CostModels {
             copies: BTreeMap::new(),
             copies_elsewhere: BTreeMap::new(),
             scales: BTreeMap::new(),
+            products: BTreeMap::new(),
             estimates,
             changes,
         }
@@ -137,6 +150,7 @@ impl CostModels {
             copies,
             copies_elsewhere,
             scales: self.scales.clone(),
+            products: self.products.clone(),
             ..Self::new(self.fits.clone(), self.links.clone())
         }
     }
@@ -235,10 +249,18 @@ impl CostModels {
                 Some(attention_gradient(fitted()))
             }
             (Shape::Embedding { .. }, _) => lookup_estimate(work, device),
+            _ if self.products.contains_key(&device.id) => self.parameterised(work, device),
             _ if device.kind != DeviceKind::Gpu => Some(host_estimate(work, device)),
             (_, Family::Other) if is_nothing(work) => None,
             _ => Some(in_a_model(fitted(), work, device)),
         }
+    }
+
+    fn parameterised(&self, work: &Work, device: &DeviceProfile) -> Option<Estimate> {
+        let rates = self.products.get(&device.id)?;
+        let us = rates.time_us(work, device)?;
+        let (is_measured, error) = (rates.has(work), rates.left_out_error().unwrap_or(f64::from(UNMEASURED_ERROR)));
+        Some(estimate_of(us, "parameterised", if is_measured { 0.0 } else { error }, !is_measured))
     }
 
     fn copy_estimate(&self, work: &Work, kind: &CopyKind, device: &DeviceProfile) -> Option<Estimate> {

@@ -117,6 +117,9 @@ pub(super) struct Entry {
     /// Factors, which those models read.
     #[serde(default, rename = "scale")]
     _scale: IgnoredAny,
+    /// Measured products, which those models read.
+    #[serde(default, rename = "product")]
+    _product: IgnoredAny,
 }
 
 /// An entry with the place it was read from.

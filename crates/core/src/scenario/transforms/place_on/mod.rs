@@ -9,9 +9,11 @@ mod kernels;
 
 use std::sync::Arc;
 
+use petgraph::visit::EdgeRef;
+
 use crate::cost::{Prediction, Provenance};
 use crate::device::{DeviceKind, DeviceProfile};
-use crate::graph::{LaneKind, NodeId, TaskKind};
+use crate::graph::{Dependency, DependencyKind, LaneKind, NodeId, TaskKind};
 use crate::scenario::context::Context;
 use crate::scenario::draft::Draft;
 use crate::scenario::effect::Effect;
@@ -89,6 +91,13 @@ fn switch_launches(draft: &mut Draft<'_>, on: bool) -> usize {
         graph.tasks.node_indices().filter(launches).filter(|&node| !draft.is_removed(node)).collect();
     for &node in &nodes {
         draft.correct(node, (!on).then_some((0.0, no_launch())));
+    }
+    for edge in graph.tasks.edge_references() {
+        let dependency = *edge.weight();
+        if matches!(dependency.kind, DependencyKind::Launch | DependencyKind::HostWait) {
+            let at_once = Dependency::on_end(dependency.kind, DurNs::ZERO);
+            draft.set_dependency(edge.id(), if on { dependency } else { at_once });
+        }
     }
     nodes.len()
 }

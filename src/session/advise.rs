@@ -304,7 +304,10 @@ impl Search<'_> {
 
     /// Each combination, on all cores, in order; those that cannot be or do not fit are left out.
     fn all_of(&self, combinations: &[Vec<usize>]) -> Option<Vec<Tried>> {
-        let at_once = 2 * rayon::current_num_threads().max(1);
+        let at_once = match self.engine.at_once(self.base.resolved.added.len()) {
+            all if all == rayon::current_num_threads() => 2 * all,
+            narrow => narrow,
+        };
         let trial = Trial { engine: self.engine, loaded: self.loaded, base: self.base, candidates: &self.candidates };
         let is_overtaken = self.is_overtaken;
         let mut all = Vec::with_capacity(combinations.len());

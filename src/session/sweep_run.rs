@@ -18,14 +18,6 @@ pub struct SweepRun<'a> {
     prefix: Prefix<'a>,
 }
 
-/// A point that remains to be evaluated: its values, its scenario, what of it cannot be read, and what it shares with others.
-struct Open<'a> {
-    values: &'a [f64],
-    scenario: Scenario,
-    unhandled: Vec<String>,
-    prefix: Prefix<'a>,
-}
-
 impl<'a> SweepRun<'a> {
     /// Prepares the points of `sweeps` over `scenario`.
     pub fn new(engine: &'a Engine, loaded: &'a Loaded, scenario: &'a Scenario, sweeps: &'a [Sweep]) -> Self {
@@ -39,24 +31,24 @@ impl<'a> SweepRun<'a> {
         Self { engine, loaded, scenario, sweeps, prefix: Prefix::of(&loaded.base, kept, &loaded.context) }
     }
 
+    /// How many points are evaluated at a time.
+    pub fn at_once(&self) -> usize {
+        self.engine.at_once(self.prefix.added())
+    }
+
     /// Evaluates points, each a value per knob, on all cores; in the order of `points`.
     pub fn points(&self, points: &[Vec<f64>]) -> Vec<SweepPoint> {
-        let open: Vec<Open<'_>> = points
-            .iter()
-            .map(|values| {
-                let (scenario, unhandled) = with_knobs(self.scenario, self.sweeps, values);
-                Open { values, scenario, unhandled, prefix: self.prefix.clone() }
-            })
-            .collect();
-        let (engine, loaded, sweeps) = (self.engine, self.loaded, self.sweeps);
-        open.into_par_iter().map(|open| open.evaluate(engine, loaded, sweeps)).collect()
+        // Rounds cost time where there is memory for all cores.
+        let is_narrow = self.at_once() < rayon::current_num_threads();
+        let round = if is_narrow { self.at_once() } else { points.len().max(1) };
+        let evaluated = |some: &[Vec<f64>]| some.par_iter().map(|values| self.point(values)).collect::<Vec<_>>();
+        points.chunks(round).flat_map(evaluated).collect()
     }
-}
 
-impl Open<'_> {
-    fn evaluate(self, engine: &Engine, loaded: &Loaded, sweeps: &[Sweep]) -> SweepPoint {
-        let Open { values, scenario, mut unhandled, prefix } = self;
-        let resolved = prefix.resolve(&scenario.steps);
+    fn point(&self, values: &[f64]) -> SweepPoint {
+        let (engine, loaded, sweeps) = (self.engine, self.loaded, self.sweeps);
+        let (scenario, mut unhandled) = with_knobs(self.scenario, sweeps, values);
+        let resolved = self.prefix.clone().resolve(&scenario.steps);
         let outcome = engine.evaluated(loaded, &scenario, resolved, 0);
         unhandled.extend(outcome.steps.iter().flat_map(|step| step.unhandled.iter().cloned()));
         let summary = &outcome.summary;

@@ -12,6 +12,7 @@ mod fits;
 mod hostile;
 mod kills;
 mod laws;
+mod monkey;
 mod replay;
 mod traces;
 
@@ -23,7 +24,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::{Duration, Instant};
 
 /// Tests in this program, which share the seconds of a sample.
-const TESTS: u32 = 13;
+const TESTS: u32 = 14;
 /// Tests that run at a time.
 const AT_A_TIME: u32 = 2;
 

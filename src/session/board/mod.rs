@@ -126,6 +126,11 @@ impl<'a> Trials<'a> {
         Self { engine, loaded, base: engine.evaluate(loaded, scenario, 0) }
     }
 
+    /// How many edits are tried at a time.
+    pub fn at_once(&self) -> usize {
+        self.engine.at_once(self.base.resolved.added.len())
+    }
+
     /// What comes of each line, on all cores, in order; lines that are no steps are left out.
     pub fn try_all(&self, lines: &[String]) -> Vec<Trial> {
         lines.par_iter().filter_map(|line| self.attempt(line)).collect()

@@ -59,10 +59,10 @@ impl Trace {
         }
     }
 
-    /// Tries as many edits at a time as there are cores; a board that is overtaken goes on later with those that are left.
+    /// Tries as many edits at a time as there are cores and memory for; a board that is overtaken goes on later with those that are left.
     fn board(&self, job: &Job, lines: &[String]) {
         let board = Trials::new(&self.host.engine, &self.loaded, &job.scenario);
-        let at_once = rayon::current_num_threads().max(1);
+        let at_once = board.at_once();
         for (round, some) in lines.chunks(at_once).enumerate() {
             if self.queue.is_overtaken(&job.analysis) {
                 let analysis = Analysis::Board(lines[round * at_once..].to_vec());
@@ -72,14 +72,14 @@ impl Trace {
         }
     }
 
-    /// Evaluates as many points at a time as there are cores; a sweep that is overtaken goes on later with the points
+    /// Evaluates as many points at a time as there are cores and memory for; a sweep that is overtaken goes on later with the points
     /// that are left.
     fn sweep(&self, job: &Job, sweep: &Sweep) {
         let knobs = sweep.knobs();
         let run = SweepRun::new(&self.host.engine, &self.loaded, &job.scenario, &knobs);
         let points = sweep.points();
         let columns = points.len() / sweep.values.len().max(1);
-        let at_once = rayon::current_num_threads().max(1);
+        let at_once = run.at_once();
         for (round, some) in points.chunks(at_once).enumerate() {
             if self.queue.is_overtaken(&job.analysis) {
                 // What of a row is known already comes once more.

@@ -313,6 +313,13 @@ impl Engine {
         outcome_of(resolved, Some(&loaded.replay), scenario, revision)
     }
 
+    /// How many scenarios that add so many tasks may be worked out at a time: as many as there are cores, and memory for them.
+    pub fn at_once(&self, added: usize) -> usize {
+        let needed = scenario::memory_of_added(added).0.max(1);
+        let room = self.max_memory.map_or(u64::MAX, |limit| limit.0 / needed);
+        (rayon::current_num_threads() as u64).min(room).max(1) as usize
+    }
+
     /// Reads a step that names only what the engine knows.
     ///
     /// # Errors

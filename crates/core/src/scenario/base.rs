@@ -19,6 +19,9 @@ use super::work_classes::{Class, Sharing, WorkClasses, tasks_of_operators};
 use crate::memory::JobMemory;
 use crate::sim::Cycle;
 
+/// Batch sizes whose dimensions are remembered, at most.
+const MOST_PLANS: usize = 8;
+
 /// An untouched graph, shared by all scenarios on it.
 #[derive(Debug)]
 pub struct Base {
@@ -233,6 +236,8 @@ impl Base {
             return plan.clone();
         }
         let plan = find();
+        // There is no end to the sizes that can be asked for; that of the trace, which is asked for first, is kept.
+        plans.truncate(MOST_PLANS - 1);
         plans.push((batch, plan.clone()));
         plan
     }

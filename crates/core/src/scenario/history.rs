@@ -21,6 +21,8 @@ pub struct History {
 
 /// Scenarios that are kept beside the line of edits, at most.
 const MOST_SET_ASIDE: usize = 100;
+/// Edits that can be undone, at most: each holds all steps.
+const MOST_UNDONE: usize = 1_000;
 
 impl Default for History {
     fn default() -> Self {
@@ -118,6 +120,8 @@ impl History {
         let before = std::mem::replace(&mut self.now, Arc::new(scenario));
         if is_edit {
             self.past.push(before);
+            let over = self.past.len().saturating_sub(MOST_UNDONE);
+            self.past.drain(..over);
         }
         self.set_aside.extend(self.future.drain(..).rev());
         let over = self.set_aside.len().saturating_sub(MOST_SET_ASIDE);
@@ -269,6 +273,17 @@ mod tests {
         history.drag("scale", scenario(&["scale kind=kernel x3"]));
         assert!(history.cancel() && history.redo());
         assert_eq!(lines(&history), ["remove kind=memset"]);
+    }
+
+    #[test]
+    fn the_oldest_edits_are_forgotten() {
+        let mut history = History::default();
+        for batch in 1..=3 * MOST_UNDONE {
+            history.push(scenario(&[&format!("resize-batch {batch}")]));
+        }
+        let undone = std::iter::repeat_with(|| history.undo()).take_while(|is_undone| *is_undone).count();
+        assert_eq!((undone, lines(&history)), (MOST_UNDONE, vec![format!("resize-batch {}", 2 * MOST_UNDONE)]));
+        assert_eq!(history.line(), MOST_UNDONE + 1, "all can be gone forward to again");
     }
 
     #[test]

@@ -35,7 +35,7 @@ pub use base::Base;
 pub use batch::BatchScaling;
 pub use context::{Context, ContextError, Databases, RankDevice};
 pub use difference::difference;
-pub use draft::{Added, AddedId, Combine, Draft, Node, Recomputed, SharedStates, Source};
+pub use draft::{Added, AddedId, Combine, Draft, Node, Recomputed, SharedStates, Source, memory_of_added};
 pub use effect::{Effect, EffectKind};
 pub use file::{FileError, Fit, SavedScenario};
 pub use grammar::Grammar;

@@ -145,6 +145,11 @@ impl<'b> Prefix<'b> {
         prefix
     }
 
+    /// How many tasks its steps add.
+    pub fn added(&self) -> usize {
+        self.draft.added().len()
+    }
+
     fn take(&mut self, steps: &[super::Step]) {
         for step in steps {
             let place = self.reports.len();

@@ -35,6 +35,7 @@ pub use memory::{Recomputed, SharedStates};
 pub use merge::Combine;
 pub use price::Price;
 pub use set::NodeSet;
+pub use structure::memory_of_added;
 
 use figures::Ratios;
 use machine::Machine;

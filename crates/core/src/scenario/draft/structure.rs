@@ -14,8 +14,14 @@ use super::{Added, AddedId, Draft, DraftEdge, Link, Node};
 
 /// More tasks than this are never added.
 const MOST_ADDED: usize = 4_000_000;
-/// Memory that an added task takes while its scenario is worked out, about: itself, its dependencies, its times.
-const PER_ADDED: Bytes = Bytes(1 << 10);
+/// Memory that an added task takes, about: itself, its dependencies, its times, while its scenario is worked out, as it is shown
+/// and while another is worked out on top of it.
+const PER_ADDED: Bytes = Bytes(2 << 10);
+
+/// Memory for a scenario that adds so many tasks, about.
+pub fn memory_of_added(count: usize) -> Bytes {
+    PER_ADDED * count as u64
+}
 
 /// How the tasks of a draft and their dependencies differ from those of the base.
 #[derive(Clone, Debug, Default)]
@@ -76,7 +82,7 @@ impl Draft<'_> {
     /// Why `more` tasks cannot be added, with the memory that all added ones would need; `None` where there is room.
     pub fn refuses(&self, more: usize, may_hold: Option<Bytes>) -> Option<String> {
         let all = self.structure.added.len().saturating_add(more);
-        let needed = PER_ADDED * all as u64;
+        let needed = memory_of_added(all);
         let is_within = all <= MOST_ADDED && may_hold.is_none_or(|limit| needed <= limit);
         let limit = may_hold.map_or("too many".to_owned(), |limit| format!("more than --max-memory, {limit}"));
         (!is_within).then(|| format!("{all} added tasks would need about {needed}: {limit}"))

@@ -23,7 +23,10 @@ use retime_core::log::{self, Level};
 use retime_core::scenario::Scenario;
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(refusal) => return refused(&refusal),
+    };
     match run(&cli) {
         Ok(status) => ExitCode::from(status),
         Err(error) => {
@@ -32,6 +35,17 @@ fn main() -> ExitCode {
             ExitCode::from(if error.is::<retime::headless::Misuse>() { 2 } else { 1 })
         }
     }
+}
+
+/// Says why arguments cannot be used, or the help that they ask for. They may be names of other people's files.
+fn refused(refusal: &clap::Error) -> ExitCode {
+    if !refusal.use_stderr() {
+        refusal.exit();
+    }
+    for line in refusal.render().to_string().lines() {
+        let _ = writeln!(stderr(), "{}", printable(line));
+    }
+    ExitCode::from(u8::try_from(refusal.exit_code()).unwrap_or(2))
 }
 
 fn run(cli: &Cli) -> Result<u8> {

@@ -37,7 +37,7 @@ pub fn report(script: &str, lines: &[Played], format: &OutputArgs) -> Result<u8>
     };
     output::write(format, &Answer { script, status, lines }, |out| describe(lines, out), || table(lines))?;
     for complaint in lines.iter().filter_map(Played::complaint) {
-        let _ = writeln!(stderr(), "retime: {script}, {}", printable(&complaint));
+        let _ = writeln!(stderr(), "retime: {}, {}", printable(script), printable(&complaint));
     }
     Ok(code)
 }

@@ -241,6 +241,20 @@ fn control_characters_of_a_trace_never_reach_the_output() {
 }
 
 #[test]
+fn control_characters_of_arguments_never_reach_the_terminal() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = folder.path().join("\u{1b}[2J\u{202e}.script");
+    fs::write(&script, "no-such-command\n").unwrap();
+    let named = script.to_str().unwrap();
+    for arguments in [&["run", named][..], &["info", named], &["devices", named], &["info", "--step", named]] {
+        let output = retime().args(arguments).output().unwrap();
+        assert!(!output.status.success() && !output.stderr.is_empty(), "{arguments:?}");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(!said.contains(['\x1b', '\u{202e}']), "{arguments:?}: {said:?}");
+    }
+}
+
+#[test]
 fn a_sweep_over_batches_doubles_and_names_the_optimum() {
     let answer = json(&["sweep", &sample(CPU), "--batch", "64..1024"]);
     let points = answer["points"].as_array().unwrap();

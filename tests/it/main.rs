@@ -24,6 +24,7 @@ mod loader_rocprof;
 mod loader_untimed;
 mod memory;
 mod one_price;
+mod papers_page;
 mod parameterised;
 mod pictures;
 mod place_on;

@@ -43,7 +43,6 @@ fn forward(size: &ConvSize, dtype: DType) -> Work {
 pub(super) fn checks(catalog: &Catalog) -> Vec<Check> {
     let mut rows = operation_counts();
     rows.extend(choices(catalog).unwrap_or_default());
-    rows.extend(platforms(catalog));
     rows.extend(in_memory(catalog).unwrap_or_default());
     rows.extend(batch_norm(catalog).unwrap_or_default());
     rows
@@ -86,25 +85,6 @@ fn choices(catalog: &Catalog) -> Option<Vec<Check>> {
         case("a 5×5 convolution", Algorithm::Winograd, [64, 192, 27, 27, 5, 1], DType::Fp32),
         case("3×3 on tensor cores, C % 4 = 0", Algorithm::ImplicitGemm, [64, 64, 56, 56, 3, 1], DType::Fp16),
     ])
-}
-
-/// Table II: processing elements × speed, and bandwidth, as the catalog has them.
-fn platforms(catalog: &Catalog) -> Vec<Check> {
-    const TABLE: [(&str, f64, f64); 4] = [
-        ("Xeon-Gold-6230", 16.0 * 15.45e9, 77.8e9),
-        ("Xeon-E5-2680-v3", 6.0 * 21.64e9, 15.334e9),
-        ("A100-40", 19.49e12, 1555e9),
-        ("BLIMP", 128.0 * 350e3, 39.936e9),
-    ];
-    let source = "Kakrannava 2024 Table II";
-    let row = |&(name, peak, memory): &(&str, f64, f64)| {
-        let device = catalog.find(name).ok()?;
-        Some([
-            Check::number(format!("{name} FLOP/s"), source, peak, device.peak_rate(Precision::Fp32).0, 0.002),
-            Check::number(format!("{name} bytes/s"), source, memory, device.dram_bandwidth.0, 0.002),
-        ])
-    };
-    TABLE.iter().filter_map(row).flatten().collect()
 }
 
 /// Tables III and IV: two convolutions on 128 elements, products of matrices at 350 kFLOPS, with vectors at 500.

@@ -154,6 +154,8 @@ fn end_to_end(figures: Option<&str>) -> Vec<Check> {
             let place = if scope.is_empty() { "overall" } else { scope };
             for ((statistic, expected), got) in ["mean", "least", "largest"].iter().zip(printed).zip(ours) {
                 rows.push(Check {
+                    class: super::Class::Model,
+                    command: None,
                     name: format!("DLRM {what} error %, {place}, {statistic}"),
                     expected: Figure::Number(expected),
                     error: got.map(|got| got / expected - 1.0),

@@ -1,0 +1,237 @@
+//! Figures of papers that a user gets by a command: the command is run, a field of its JSON is the figure. Also the page docs/papers.md.
+
+use std::fmt::Write;
+use std::path::Path;
+use std::process::Command;
+
+use color_eyre::eyre::{Result, eyre};
+use serde_json::Value;
+
+use super::{Check, Class, shown};
+
+/// A figure and how to get it.
+struct Live {
+    name: String,
+    source: &'static str,
+    /// The paper's figure; `None` where it prints none.
+    expected: Option<f64>,
+    arguments: Vec<String>,
+    /// Where it stands in the JSON that the command writes.
+    field: &'static str,
+    /// What the field is multiplied by.
+    unit: f64,
+    verdict: Verdict,
+}
+
+/// How a figure is judged.
+#[derive(Clone, Copy)]
+enum Verdict {
+    /// It must come out within this share, for the reason.
+    Within(f64, &'static str),
+    /// It differs because the paper's own inputs do.
+    Contradicted(&'static str),
+    /// It is shown beside the paper's, which does not state what it takes.
+    Reported(&'static str),
+}
+
+fn arguments(words: &[&str]) -> Vec<String> {
+    words.iter().map(|word| (*word).to_owned()).collect()
+}
+
+/// All of them.
+fn all() -> Vec<Live> {
+    let mut rows = kakrannava();
+    rows.extend(intensities());
+    rows.extend(networks());
+    rows
+}
+
+const TRANSFORMS: Verdict = Verdict::Within(0.05, "the paper does not print how it counts transforms");
+const ROUNDED: Verdict = Verdict::Within(0.005, "rounded inputs");
+const NO_TIME: Verdict = Verdict::Reported("the paper prints deviations of whole networks only");
+const NO_BYTES: Verdict = Verdict::Reported("the thesis does not state the bytes of an element, and prints whole µs");
+
+fn kakrannava() -> Vec<Live> {
+    let seconds = |name: &str, expected, table: &str, steps: &[&str], verdict| Live {
+        name: name.to_owned(),
+        source: "Kakrannava 2024 Table IV",
+        expected,
+        arguments: std::iter::once("simulate".to_owned())
+            .chain([format!("sample_traces/{table}.toml")])
+            .chain(steps.iter().flat_map(|step| ["--step".to_owned(), (*step).to_owned()]))
+            .collect(),
+        field: "/simulated_ns",
+        unit: 1e-9,
+        verdict,
+    };
+    let im2col = ["place-on BLIMP", "conv-algorithm im2col"];
+    let winograd = ["place-on BLIMP", "conv-algorithm winograd"];
+    let contradicts = "128 elements at 500 kFLOPS do the 462 MFLOP of K2 in 7.23 s; the same inputs give K1's estimate";
+    let mut rows = vec![
+        seconds("K1 on BLIMP by im2col, s", Some(28.994), "kakrannava-k1", &im2col, ROUNDED),
+        seconds("K1 on BLIMP by Winograd, s", Some(13.389), "kakrannava-k1", &winograd, TRANSFORMS),
+        seconds("K2 on BLIMP by im2col, s", Some(8.738), "kakrannava-k2", &im2col, Verdict::Contradicted(contradicts)),
+        seconds("K2 on BLIMP by Winograd, s", Some(4.257), "kakrannava-k2", &winograd, TRANSFORMS),
+    ];
+    for (table, expected) in [("kakrannava-k1", 13.389), ("kakrannava-k2", 4.257)] {
+        let best = ["place-on BLIMP", "conv-algorithm best"];
+        let name = format!("the best algorithm for {table} on BLIMP is Winograd, s");
+        rows.push(seconds(&name, Some(expected), table, &best, TRANSFORMS));
+    }
+    for device in ["Xeon-Gold-6230", "Xeon-E5-2680-v3"] {
+        for table in ["alexnet", "vgg16", "kakrannava-k1", "kakrannava-k2"] {
+            let step = format!("place-on {device}");
+            let row = seconds(&format!("{table} on {device}, s"), None, table, &[&step], NO_TIME);
+            rows.push(Live { source: "Kakrannava 2024 Fig. 3", ..row });
+        }
+    }
+    rows.push(Live {
+        name: "AlexNet conv1, multiply-accumulates".to_owned(),
+        source: "Kakrannava 2024 §IV-B3",
+        expected: Some(70_276_800.0),
+        arguments: arguments(&["layers", "sample_traces/alexnet.toml"]),
+        field: "/layers/0/flop",
+        unit: 0.5,
+        verdict: Verdict::Within(0.0, "a count"),
+    });
+    rows
+}
+
+/// Table 2.4's formulas at one size each, worked by hand: name, size, processes, FLOP per byte of memory and of the network.
+const INTENSITIES: [(&str, &str, &str, [f64; 2]); 6] = [
+    ("dgemv", "1000", "10", [2_002_000.0 / 8_024_000.0, 200_200.0 / 7_200.0]),
+    ("ddot", "1280", "128", [19.0 / 168.0, 19.0 / 56.0]),
+    ("fft", "1048576", "128", [100.0 / 48.0, 100.0 / 224.0]),
+    ("fft", "536870912", "128", [145.0 / 48.0, 145.0 / 224.0]),
+    ("stencil", "1026", "128", [4.0 / 56.0, 32_768.0 / 32_832.0]),
+    ("summa", "1210", "121", [10.914_83, 3.977_926]),
+];
+
+fn intensities() -> Vec<Live> {
+    let of = |(algorithm, size, processes, expected): (&str, &str, &str, [f64; 2])| {
+        let fields = ["intensity", "communication_intensity"];
+        let paths = ["/systems/0/algorithms/0/intensity", "/systems/0/algorithms/0/communication_intensity"];
+        let words =
+            ["roofline", "--system", "Karst", "--algorithm", algorithm, "--size", size, "--processes", processes];
+        [0, 1].map(|at| Live {
+            name: format!("{algorithm} of {size} on {processes}: {}", fields[at].replace('_', " ")),
+            source: "Cardwell 2019 Table 2.4",
+            expected: Some(expected[at]),
+            arguments: arguments(&words),
+            field: paths[at],
+            unit: 1.0,
+            verdict: Verdict::Within(1e-5, "the formula worked by hand to seven digits"),
+        })
+    };
+    INTENSITIES.into_iter().flat_map(of).collect()
+}
+
+/// Tables 3.6 and 3.7, predicted, in µs: device, batch, fc1, ReLU, fc2, sigmoid.
+const NETWORKS: [(&str, u32, [f64; 4]); 6] = [
+    ("Carbonate", 32, [143.0, 0.0, 5.0, 3.0]),
+    ("Carbonate", 64, [157.0, 1.0, 10.0, 6.0]),
+    ("Carbonate", 128, [207.0, 2.0, 27.0, 12.0]),
+    ("Bridges", 32, [102.0, 1.0, 3.0, 3.0]),
+    ("Bridges", 64, [169.0, 1.0, 5.0, 7.0]),
+    ("Bridges", 128, [326.0, 2.0, 10.0, 13.0]),
+];
+
+fn networks() -> Vec<Live> {
+    const FIELDS: [&str; 4] =
+        ["/segments/0/duration_ns", "/segments/1/duration_ns", "/segments/2/duration_ns", "/segments/3/duration_ns"];
+    let of = |(device, batch, expected): (&'static str, u32, [f64; 4])| {
+        let mut words = arguments(&["path", "sample_traces/cardwell-network.toml", "--step"]);
+        words.push(format!("place-on {device}"));
+        if batch != 128 {
+            words.extend(["--step".to_owned(), format!("resize-batch {batch} from 128")]);
+        }
+        [0, 1, 2, 3].map(|at| Live {
+            name: format!("{} of batch {batch} on {device}, µs", ["fc1", "ReLU", "fc2", "sigmoid"][at]),
+            source: if device == "Carbonate" { "Cardwell 2019 Table 3.6" } else { "Cardwell 2019 Table 3.7" },
+            expected: Some(expected[at]),
+            arguments: words.clone(),
+            field: FIELDS[at],
+            unit: 1e-3,
+            verdict: if at % 2 == 0 { ROUNDED } else { NO_BYTES },
+        })
+    };
+    NETWORKS.into_iter().flat_map(of).collect()
+}
+
+impl Live {
+    fn command(&self) -> String {
+        let quoted = |word: &String| if word.contains(' ') { format!("\"{word}\"") } else { word.clone() };
+        format!("retime {}", self.arguments.iter().map(quoted).collect::<Vec<String>>().join(" "))
+    }
+
+    /// Runs the command by `program`.
+    fn run(&self, program: &Path) -> Result<f64> {
+        let done = Command::new(program).args(&self.arguments).arg("--json").output()?;
+        let answer: Value = serde_json::from_slice(&done.stdout)
+            .map_err(|_| eyre!("{}: {}", self.command(), String::from_utf8_lossy(&done.stderr)))?;
+        let found = answer.pointer(self.field).and_then(Value::as_f64);
+        Ok(self.unit * found.ok_or_else(|| eyre!("{}: no number at {}", self.command(), self.field))?)
+    }
+
+    fn check(&self, got: f64) -> Check {
+        let expected = self.expected.unwrap_or(f64::NAN);
+        let check = |tolerance| Check::number(self.name.clone(), self.source, expected, got, tolerance);
+        let judged = match self.verdict {
+            Verdict::Within(tolerance, _) => check(tolerance),
+            Verdict::Contradicted(why) => check(0.005).contradicted(why),
+            Verdict::Reported(why) => check(0.0).reported(why),
+        };
+        Check { class: Class::Live, command: Some(self.command()), ..judged }
+    }
+}
+
+/// The checks, each by running its command.
+///
+/// # Errors
+/// The program cannot be run, or a command does not answer.
+pub(super) fn checks(program: &Path) -> Result<Vec<Check>> {
+    all().iter().map(|live| Ok(live.check(live.run(program)?))).collect()
+}
+
+/// The page docs/papers.md.
+///
+/// # Errors
+/// As [`checks`].
+pub(super) fn page(program: &Path) -> Result<String> {
+    let mut page = "# Studies of the papers, by command\n\nGenerated by `cargo run --release -p lab -- papers --page --program PROGRAM`; do not edit. \
+        Commands run where this repository is; the figure is the named field of what they write with `--json`, times the unit. \
+        `lab papers` prints what the models give beyond these from inputs that only the papers have.\n\n\
+        | figure | source | the paper's | ours | difference % | command | field | unit | judged |\n|---|---|---|---|---|---|---|---|---|\n"
+        .to_owned();
+    for live in all() {
+        let got = live.run(program)?;
+        let check = live.check(got);
+        let expected = live.expected.map_or("–".to_owned(), |expected| shown(&super::Figure::Number(expected)));
+        let difference = live.expected.filter(|expected| *expected > 0.0);
+        let difference =
+            difference.map_or("–".to_owned(), |expected| format!("{:+.2}", 100.0 * (got / expected - 1.0)));
+        let judged = match live.verdict {
+            Verdict::Within(tolerance, why) => {
+                format!("{}, within {} %: {why}", check.status.name(), 100.0 * tolerance)
+            }
+            Verdict::Contradicted(why) | Verdict::Reported(why) => format!("{}: {why}", check.status.name()),
+        };
+        let (ours, command) = (shown(&super::Figure::Number(got)), live.command());
+        let _ = writeln!(
+            page,
+            "| {} | {} | {expected} | {ours} | {difference} | `{command}` | `{}` | {} | {judged} |",
+            live.name, live.source, live.field, live.unit
+        );
+    }
+    page.push_str(NOT_LIVE);
+    Ok(page)
+}
+
+/// What no command gives, with the reason.
+const NOT_LIVE: &str = "\n## What has no command\n\n\
+- Kakrannava 2024 Figs. 2 and 3: deviations from measurements that are not printed; the sides that the model gives are above.\n\
+- Kakrannava 2024 §VI-C, batch norm: bytes and FLOP of the layer are not stated.\n\
+- Cardwell 2019 Table 2.6 and Figs. 2.3 to 2.13: the measured points are plotted, not printed. `roofline --system … --points` does the same with one's own, `--svg` draws the figures.\n\
+- Cardwell 2019 Table 3.8: means that contain the ReLU and sigmoid rows, whose bytes are not stated.\n\
+- Li 2019 Tables 2 to 9: profiles of models on the authors' machines, whose traces are not published; `layers` makes the same tables of a trace.\n\
+- Lin 2022 and 2024: traces are not published; `lab papers` and `lab whatif` hold what is printed against the models.\n";

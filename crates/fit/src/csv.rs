@@ -56,6 +56,13 @@ impl Table {
         self.columns.contains_key(name)
     }
 
+    /// The names of the columns, in order.
+    pub fn columns(&self) -> impl Iterator<Item = &str> {
+        let mut names: Vec<(&String, &usize)> = self.columns.iter().collect();
+        names.sort_by_key(|&(_, at)| at);
+        names.into_iter().map(|(name, _)| name.as_str())
+    }
+
     /// The rows in order.
     pub fn rows(&self) -> impl Iterator<Item = Row<'_>> {
         self.rows.iter().map(|(line, fields)| Row { table: self, line: *line, fields })
@@ -72,6 +79,11 @@ impl Table {
 }
 
 impl<'a> Row<'a> {
+    /// The names of the table's columns, in order.
+    pub fn columns(&self) -> impl Iterator<Item = &'a str> {
+        self.table.columns()
+    }
+
     /// The text in column `name`; empty when there is none.
     pub fn text(&self, name: &str) -> &'a str {
         self.table.columns.get(name).and_then(|&at| self.fields.get(at)).unwrap_or_default()

@@ -11,7 +11,8 @@ use super::inconsistent::mark_inconsistent;
 use super::microbench::{FamilyUse, families, microbench};
 use super::published;
 use super::rows::{measured, rows_work, streaming_work};
-use super::{FitError, Measurement};
+use super::{FitError, Measurement, serving};
+use retime_core::cost::models::FIRST_RUN;
 use retime_core::cost::operators::{
     AttentionSize, ConvPass, ConvSize, GemmSize, attention_work, conv_work, gemm_work, pointwise,
 };
@@ -32,6 +33,7 @@ pub(super) fn family_uses(text: &str) -> Result<Vec<FamilyUse>, FitError> {
 const MICROBENCH: &[&str] = &["time_us_median", "family", "op", "dtype", "device"];
 const NEUSIGHT: &[&str] = &["OPName", "Latency", "Device", "B"];
 const AICONFIGURATOR: &[&str] = &["gemm_dtype", "system", "m", "n", "k", "latency_ms"];
+const XLA: &[&str] = &["target", "dtypes", "b", "m", "n", "k", "time_us"];
 const DEEPBENCH: &[&str] = &["transA", "gpu", "precision", "M", "N", "K", "time_ms"];
 
 /// Why a table is of no known format: the column that it lacks of the one that it is most like.
@@ -41,6 +43,7 @@ fn unknown(table: &Table) -> FitError {
         ("NeuSight", NEUSIGHT),
         ("aiconfigurator", AICONFIGURATOR),
         ("DeepBench", DEEPBENCH),
+        ("XLA", XLA),
     ];
     let like = |columns: &[&str]| columns.iter().filter(|column| table.has(column)).count();
     let nearest = formats.into_iter().max_by_key(|(_, columns)| 100 * like(columns) / columns.len());
@@ -51,7 +54,8 @@ fn unknown(table: &Table) -> FitError {
 }
 
 /// The measurements in `text`: a table of microbench.py, NeuSight's operator tables, aiconfigurator's GEMM and attention
-/// tables, DeepBench's products and convolutions, or vidur's layers. Rows of operators that no model covers are left out.
+/// tables, XLA's products, DeepBench's products and convolutions, vidur's layers, or
+/// LLMServingSim's attention. Rows of operators that no model covers are left out.
 ///
 /// # Errors
 /// An unknown header, or the first value that cannot be, with line and column.
@@ -66,6 +70,9 @@ pub fn measurements(text: &str) -> Result<Vec<Measurement>, FitError> {
     } else if table.has("num_tensor_parallel_workers") {
         table.require(&["gpu", "num_tokens", "n_head", "n_kv_head", "n_embd", "n_expanded_embd"])?;
         Some(published::vidur_layers)
+    } else if serving::is_of_frameworks(&table) {
+        table.require(&["system", "m", "n", "k"])?;
+        Some(serving::products)
     } else {
         None
     };
@@ -85,6 +92,24 @@ pub fn measurements(text: &str) -> Result<Vec<Measurement>, FitError> {
     } else if table.has("gemm_dtype") {
         table.require(AICONFIGURATOR)?;
         aiconfigurator_gemm
+    } else if table.has("dtypes") {
+        table.require(XLA)?;
+        xla_gemm
+    } else if table.has("prefill_chunk_size") {
+        table.require(&[
+            "gpu",
+            "tp_size",
+            "n_embd",
+            "n_q_head",
+            "n_kv_head",
+            "is_prefill",
+            "batch_size",
+            "median_ms",
+        ])?;
+        serving::of_prompts
+    } else if table.has("kv_prefill") {
+        table.require(&["gpu", "model", "tp_size", "prefill_chunk", "n_decode", "kv_decode", "time_us"])?;
+        serving::of_either_kind
     } else if table.has("step") && !table.has("isl") {
         table.require(&["system", "batch_size", "num_heads", "head_dim", "window_size", "latency_ms"])?;
         aiconfigurator_decode
@@ -188,6 +213,20 @@ fn aiconfigurator_gemm(row: &Row<'_>) -> Result<Option<Measurement>, FitError> {
     };
     let size = GemmSize { batch: 1, m: row.size("m", 1)?, n: row.size("n", 1)?, k: row.size("k", 1)? };
     Ok(measured(gemm_work(size, dtype, false, 0), row, "system", row.number("latency_ms")? * 1e3))
+}
+
+/// A product of XLA's tables, whose kernels did not just run: what that costs is taken off, so that rows of all tables say the same. In 32
+/// bits its factors are rounded. Products in 8 bits are left out, since those of other tables hold the quantisation, and so are those
+/// that give more bits than they take.
+fn xla_gemm(row: &Row<'_>) -> Result<Option<Measurement>, FitError> {
+    let (dtype, rounds) = match row.text("dtypes") {
+        "bf16xbf16->bf16" => (DType::Bf16, false),
+        "f32xf32->f32" => (DType::Fp32, true),
+        _ => return Ok(None),
+    };
+    let size = GemmSize { batch: row.size("b", 1)?, m: row.size("m", 1)?, n: row.size("n", 1)?, k: row.size("k", 1)? };
+    let us = row.number("time_us")? - FIRST_RUN.secs() * 1e6;
+    Ok(measured(gemm_work(size, dtype, rounds, 0), row, "target", us))
 }
 
 /// Prefill attention is causal, encoder attention is not. The `trtllm_mha` rows contradict one another and are left out, as are

@@ -20,6 +20,7 @@ mod published;
 mod rows;
 mod scale;
 mod search;
+mod serving;
 mod structure;
 pub mod traced;
 pub mod validate;

@@ -88,7 +88,7 @@ fn target(domain: Domain) -> f64 {
         Domain::Linear => 0.07,
         Domain::BatchedGemm | Domain::Attention => 0.04,
         Domain::Decode => 0.08,
-        Domain::Gemm16 => 0.05,
+        Domain::Gemm16 | Domain::Tf32 => 0.05,
         Domain::Gemm8 => 0.06,
         Domain::Conv => 0.15,
         Domain::Norm | Domain::Softmax | Domain::Streaming => 0.025,
@@ -99,7 +99,7 @@ fn target(domain: Domain) -> f64 {
 fn shared_target(domain: Domain) -> Option<f64> {
     match domain {
         Domain::Linear | Domain::BatchedGemm | Domain::Decode => Some(0.20),
-        Domain::Gemm16 | Domain::Norm | Domain::Softmax | Domain::Streaming => Some(0.15),
+        Domain::Gemm16 | Domain::Tf32 | Domain::Norm | Domain::Softmax | Domain::Streaming => Some(0.15),
         Domain::Gemm8 => Some(0.25),
         Domain::Conv => Some(0.22),
         Domain::Attention => None,
@@ -109,7 +109,7 @@ fn shared_target(domain: Domain) -> Option<f64> {
 /// Measured times below this do not count, in µs.
 pub fn smallest_us(domain: Domain) -> f64 {
     match domain {
-        Domain::Gemm16 | Domain::Gemm8 => 5.0,
+        Domain::Gemm16 | Domain::Tf32 | Domain::Gemm8 => 5.0,
         Domain::Conv => 200.0,
         _ => 0.0,
     }

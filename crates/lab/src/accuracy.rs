@@ -9,6 +9,7 @@ use retime::session::Engine;
 use retime_core::cost::trace_error::stated_errors;
 use retime_fit::validate::shipped_errors;
 
+use crate::laboratories;
 use crate::whatif::{self, SUMMARY};
 
 /// Arguments of `lab accuracy`.
@@ -37,6 +38,16 @@ pub(crate) fn run(args: &AccuracyArgs) -> Result<()> {
         vec![row.family, row.device, row.model.to_owned(), row.kernels.n.to_string(), mape, gmae, p90, target]
     });
     table(&mut page, &["family", "device", "model", "n", "mean absolute", "geometric mean", "p90", "aim"], shipped);
+    let others = laboratories::rows(&engine, &args.paths)?;
+    if !others.is_empty() {
+        heading(
+            &mut page,
+            "Tables of other laboratories",
+            "Rows that no fit has seen, of laboratories or frameworks that taught none. `in band` is the share of rows within the error that \
+             the prediction states.",
+        );
+        table(&mut page, &laboratories::HEADER, others.into_iter());
+    }
     heading(
         &mut page,
         "Kernels of traces",

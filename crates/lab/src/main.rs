@@ -3,6 +3,7 @@
 
 mod accuracy;
 mod fit;
+mod laboratories;
 mod memory;
 mod overheads;
 mod papers;

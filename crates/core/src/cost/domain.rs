@@ -14,8 +14,10 @@ pub enum Domain {
     Linear,
     /// Batched matrix products on vector units.
     BatchedGemm,
-    /// Products of 16-bit floats on tensor cores, and by their parameters those in tf32.
+    /// Products of 16-bit floats on tensor cores.
     Gemm16,
+    /// Products of 32-bit floats that tensor cores round to 19 bits.
+    Tf32,
     /// Products of 8-bit numbers on tensor cores.
     Gemm8,
     /// Convolutions.
@@ -38,10 +40,11 @@ const FEW_QUERIES: u64 = 16;
 
 impl Domain {
     /// All of them, in the order of the enum.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Linear,
         Self::BatchedGemm,
         Self::Gemm16,
+        Self::Tf32,
         Self::Gemm8,
         Self::Conv,
         Self::Norm,
@@ -57,6 +60,7 @@ impl Domain {
             Self::Linear => "linear",
             Self::BatchedGemm => "batched-gemm",
             Self::Gemm16 => "gemm16",
+            Self::Tf32 => "tf32",
             Self::Gemm8 => "gemm8",
             Self::Conv => "conv",
             Self::Norm => "norm",
@@ -71,7 +75,8 @@ impl Domain {
     pub fn of(work: &Work) -> Option<Self> {
         Some(match (work.family, &work.shape) {
             (Family::Gemm, Shape::Gemm { batch, .. }) => match work.precision {
-                Precision::Fp16Tensor | Precision::Bf16Tensor | Precision::Fp16 | Precision::Tf32 => Self::Gemm16,
+                Precision::Fp16Tensor | Precision::Bf16Tensor | Precision::Fp16 => Self::Gemm16,
+                Precision::Tf32 => Self::Tf32,
                 Precision::Fp8Tensor | Precision::Int8Tensor => Self::Gemm8,
                 _ if *batch > 1 => Self::BatchedGemm,
                 _ => Self::Linear,
@@ -100,6 +105,6 @@ impl Domain {
 
     /// Whether it is of matrix products.
     pub fn is_product(self) -> bool {
-        matches!(self, Self::Linear | Self::BatchedGemm | Self::Gemm16 | Self::Gemm8)
+        matches!(self, Self::Linear | Self::BatchedGemm | Self::Gemm16 | Self::Tf32 | Self::Gemm8)
     }
 }

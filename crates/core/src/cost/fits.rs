@@ -232,6 +232,9 @@ impl Fit {
     }
 }
 
+/// The AMD GPU of which tables hold most.
+const MEASURED_AMD: &str = "MI300X";
+
 /// All fits.
 #[derive(Clone, Debug, Default)]
 pub struct Fits {
@@ -366,7 +369,7 @@ impl Fits {
     /// The times of `works` on `device` with the fit for it, else with the parameters for unseen devices.
     pub fn estimates(&self, domain: Domain, works: &[&Work], device: &DeviceProfile) -> Vec<Estimate> {
         let own = std::iter::once(&device.id).chain(&device.lineage).find_map(|id| self.find(domain, id));
-        let Some(fit) = own else {
+        let Some(fit) = own.or_else(|| self.of_maker(domain, device)) else {
             return works.iter().map(|work| self.shared(domain, work, device)).collect();
         };
         let estimates = fit.estimates(works, device);
@@ -375,6 +378,12 @@ impl Fits {
             return estimates;
         }
         works.iter().zip(estimates).map(|(work, estimate)| at_least(estimate, work, device)).collect()
+    }
+
+    /// The fit of the AMD GPU whose kernels were measured, for others of AMD: its libraries' shares of a device's figures are not those of
+    /// NVIDIA's, from whose GPUs the parameters for unseen devices are.
+    fn of_maker(&self, domain: Domain, device: &DeviceProfile) -> Option<&Fit> {
+        device.is_amd().then(|| self.find(domain, MEASURED_AMD)).flatten()
     }
 
     /// The time of `work` with the parameters for unseen devices, fit or not: comparable between any two devices.

@@ -380,7 +380,7 @@ pub(super) fn in_a_model(estimate: Estimate, work: &Work, device: &DeviceProfile
 fn beside_tables(work: &Work, device: &DeviceProfile) -> DurNs {
     match (&work.shape, work.family) {
         (_, Family::Reduction) | (Shape::Strided { .. }, _) => device.kernel_start,
-        (Shape::Gemm { .. }, _) if Domain::of(work) == Some(Domain::Gemm16) => FIRST_RUN,
+        (Shape::Gemm { .. }, _) if matches!(Domain::of(work), Some(Domain::Gemm16 | Domain::Tf32)) => FIRST_RUN,
         (&Shape::Gemm { batch, m, k, .. }, _) if Domain::of(work) == Some(Domain::Gemm8) => {
             -quantisation(batch.saturating_mul(m).saturating_mul(k), device)
         }
@@ -398,10 +398,10 @@ fn quantisation(elements: u64, device: &DeviceProfile) -> DurNs {
 /// Least part of what a table gives that its product takes.
 const LEAST_PRODUCT: f64 = 0.25;
 
-/// What a product in 16 bits that did not run just before takes longer on tensor cores: the least mean error over kinds of product (each of five traces counting
-/// the same: A100, B200, two on H100, MI300X; 23.6 % without, 18.9 with it). Not chosen on the pairs of traces that `lab whatif`
+/// What a product that did not run just before takes longer on tensor cores: the least mean error over kinds of product (each of five
+/// traces counting the same: A100, B200, two on H100, MI300X; 23.6 % without, 18.9 with it). Not chosen on the pairs of traces that `lab whatif`
 /// swaps between GPUs.
-const FIRST_RUN: DurNs = DurNs(1_500);
+pub const FIRST_RUN: DurNs = DurNs(1_500);
 
 /// Relative errors of the lookup models on the few measured rows there are, none of which was fitted to: forward
 /// enhanced (the worse of V100 and H100), forward plain, backward.

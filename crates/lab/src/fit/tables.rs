@@ -10,7 +10,7 @@ use retime_core::device::Catalog;
 use retime_fit::{Measurement, Sample};
 
 /// File and source.
-pub(super) const FILES: [(&str, &str); 19] = [
+pub(super) const FILES: [(&str, &str); 22] = [
     ("neusight/train_linear.csv.gz", "sitar-lab/NeuSight 6945927"),
     ("neusight/test_linear.csv.gz", "sitar-lab/NeuSight 6945927"),
     ("neusight/train_bmm.csv.gz", "sitar-lab/NeuSight 6945927"),
@@ -26,17 +26,25 @@ pub(super) const FILES: [(&str, &str); 19] = [
     ("aiconfigurator/gemm_fp8.csv.gz", "ai-dynamo/aiconfigurator 095f58a, sglang 0.5.10"),
     ("deepbench/gemm.csv", DEEPBENCH),
     ("deepbench/conv.csv", DEEPBENCH),
+    ("xla/gemm.csv.gz", XLA),
     ("vidur/compute_mlp.csv.gz", "microsoft/vidur 7d47513"),
     ("aiconfigurator/context_attention.csv.gz", "ai-dynamo/aiconfigurator 095f58a, sglang 0.5.10"),
     ("aiconfigurator/generation_attention.csv.gz", "ai-dynamo/aiconfigurator 095f58a, sglang 0.5.10"),
     ("aiconfigurator/encoder_attention.csv.gz", "ai-dynamo/aiconfigurator 095f58a, sglang 0.5.10"),
+    ("llmservingsim/attention_v0.csv.gz", LLM_SERVING_SIM),
+    ("llmservingsim/attention_v1.csv.gz", LLM_SERVING_SIM),
 ];
 
 const DEEPBENCH: &str = "baidu-research/DeepBench da81ba7";
+const XLA: &str = "ROCm/xla ea2c45f";
+const LLM_SERVING_SIM: &str = "casys-kaist/LLMServingSim 5daddb2";
 
-/// Whether a row of `source` is left out: vidur's A100, which aiconfigurator covers more finely.
-fn is_left_out(source: &str, row: &Measurement) -> bool {
-    source != DEEPBENCH && row.device == "a100"
+/// Whether a row of `source` is left out: vidur's A100, which aiconfigurator covers more finely, and, to judge the fits to aiconfigurator's by,
+/// XLA's products in 16 bits on GPUs of NVIDIA and LLMServingSim's H100.
+fn is_left_out(source: &str, domain: Domain, row: &Measurement) -> bool {
+    let of_xla = source == XLA && domain == Domain::Gemm16 && row.device.starts_with("sm_");
+    let judges = of_xla || source == LLM_SERVING_SIM && row.device == "H100";
+    judges || source != DEEPBENCH && row.device == "a100"
 }
 
 /// The text of a table, plain or gzip; none, with a line on standard error, where it is not there.
@@ -89,7 +97,10 @@ pub(super) fn load(
         for row in retime_fit::measurements(&text)? {
             let Some(domain) = Domain::of(&row.work) else { continue };
             // P4: training and test rows of `linear` ran different kernels.
-            if !wants(domain) || (domain == Domain::Linear && row.device == "Tesla P4") || is_left_out(source, &row) {
+            if !wants(domain)
+                || (domain == Domain::Linear && row.device == "Tesla P4")
+                || is_left_out(source, domain, &row)
+            {
                 continue;
             }
             let Ok(device) = catalog.find(&row.device) else { continue };
@@ -101,6 +112,8 @@ pub(super) fn load(
     for table in all.values_mut() {
         let step = table.rows.len().div_ceil(40_000);
         table.rows = table.rows.iter().step_by(step).cloned().collect();
+        // So that `reliable` is a part of them.
+        table.rows.sort_by_key(|row| row.is_unreliable);
     }
     Ok(all)
 }
@@ -110,6 +123,12 @@ pub(super) fn samples<'a>(domain: Domain, tables: &'a Tables, catalog: &'a Catal
         Ok(Sample { domain, device: catalog.find(id)?, rows: &table.rows })
     };
     tables.iter().filter(|((other, _), _)| *other == domain).map(of).collect()
+}
+
+/// The rows of `sample` that are of tables which do not contradict themselves; `None` without any.
+pub(super) fn reliable(sample: Sample<'_>) -> Option<Sample<'_>> {
+    let rows = &sample.rows[..sample.rows.partition_point(|row| !row.is_unreliable)];
+    (!rows.is_empty()).then_some(Sample { rows, ..sample })
 }
 
 pub(super) fn is_same_chip(a: &str, b: &str) -> bool {

@@ -59,7 +59,7 @@ const fn parameter(name: &'static str, default: f64, min: f64, max: f64) -> Para
 /// The parameters of `domain`; the first three are those of [`COMPUTE`], [`BANDWIDTH`] and [`START_US`].
 pub fn defaults(domain: Domain) -> &'static [Parameter] {
     match domain {
-        Domain::Linear | Domain::BatchedGemm | Domain::Gemm16 | Domain::Gemm8 => &gemm::PARAMETERS,
+        Domain::Linear | Domain::BatchedGemm | Domain::Gemm16 | Domain::Tf32 | Domain::Gemm8 => &gemm::PARAMETERS,
         Domain::Conv => &conv::PARAMETERS,
         Domain::Norm | Domain::Softmax => &rowwise::PARAMETERS,
         Domain::Streaming => &streaming::PARAMETERS,
@@ -77,7 +77,7 @@ pub fn default_values(domain: Domain) -> Vec<f64> {
 /// (as many as [`defaults`] has).
 pub fn structured_us(domain: Domain, work: &Work, device: &DeviceProfile, parameters: &[f64]) -> f64 {
     let time = match domain {
-        Domain::Linear | Domain::BatchedGemm | Domain::Gemm16 | Domain::Gemm8 => {
+        Domain::Linear | Domain::BatchedGemm | Domain::Gemm16 | Domain::Tf32 | Domain::Gemm8 => {
             gemm::time_us(work, device, parameters)
         }
         Domain::Conv => conv::time_us(work, device, parameters),

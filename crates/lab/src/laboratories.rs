@@ -61,7 +61,7 @@ fn read(path: &Path) -> Result<Vec<Measurement>> {
 fn judges(engine: &Engine, domain: Domain, device: &DeviceProfile, by: &str, row: &Measurement) -> bool {
     let own = engine.models.fits().find(domain, &device.id);
     own.is_none_or(|fit| {
-        !fit.source.contains(&by.to_lowercase()) && (is_held_out(&row.work) || by != "other frameworks")
+        !fit.source.to_lowercase().contains(&by.to_lowercase()) && (is_held_out(&row.work) || by != "other frameworks")
     })
 }
 

@@ -221,10 +221,12 @@ fn least_seconds(resolved: &Resolved, node: NodeId) -> Option<f64> {
     let roofs = Roofs::of(device, work.precision);
     // What functions of an element take is a figure of models; products have theirs by definition.
     let is_product = matches!(work.family, Family::Gemm | Family::Conv | Family::Attention);
+    // Algorithms that an edit chose multiply less than the definition does.
+    let is_transformed = matches!(resolved.prediction(node).model, "winograd" | "fft");
     if matches!(work.shape, Shape::Embedding { .. }) {
         return None; // Rows that are looked up again come from caches.
     }
-    let arithmetic = if is_product { work.flop.0 / roofs.peak.0 } else { 0.0 };
+    let arithmetic = if is_product && !is_transformed { work.flop.0 / roofs.peak.0 } else { 0.0 };
     let traffic = work.bytes().0.saturating_sub(device.l2.0) as f64 / roofs.memory.0;
     Some(arithmetic.max(traffic) * SHARE_OF_ROOF).filter(|least| least.is_finite())
 }

@@ -241,8 +241,8 @@ impl Fit {
 /// (7 % on each but L40S, 11 %) [ai-dynamo/aiconfigurator 095f58a].
 const BETWEEN_FRAMEWORKS: f64 = 0.07;
 
-/// What attention reaches on an AMD GPU of the share of peak that NVIDIA's reach: geometric mean over 20 kinds of kernel of two lengths in
-/// a public trace of an MI300X. No table has any; no trace that `lab whatif` swaps between GPUs took part.
+/// How fast attention is on an AMD GPU over what the shares of NVIDIA's GPUs say: geometric mean over 20 kinds of kernel of two lengths in a
+/// public trace of an MI300X. No table has any; no trace that `lab whatif` swaps between GPUs took part.
 const AMD_ATTENTION: f64 = 0.38;
 
 /// The AMD GPU of which tables hold most.
@@ -381,8 +381,11 @@ impl Fits {
 
     /// The times of `works` on `device` with the fit for it, else with the parameters for unseen devices.
     pub fn estimates(&self, domain: Domain, works: &[&Work], device: &DeviceProfile) -> Vec<Estimate> {
-        let own = std::iter::once(&device.id).chain(&device.lineage).find_map(|id| self.find(domain, id));
-        let Some(fit) = own.or_else(|| self.of_maker(domain, device)) else {
+        let own =
+            |domain: Domain| std::iter::once(&device.id).chain(&device.lineage).find_map(|id| self.find(domain, id));
+        // Of products in TF32 a GPU's own in 16 bits say more than other GPUs' in TF32.
+        let alike = || (domain == Domain::Tf32).then(|| own(Domain::Gemm16)).flatten();
+        let Some(fit) = own(domain).or_else(alike).or_else(|| self.of_maker(domain, device)) else {
             return works.iter().map(|work| self.shared(domain, work, device)).collect();
         };
         let estimates = fit.estimates(works, device);
@@ -405,7 +408,8 @@ impl Fits {
     }
 
     fn estimate_unseen(&self, domain: Domain, work: &Work, device: &DeviceProfile) -> Estimate {
-        let us = structured_us(domain, work, device, &self.parameters_unseen(domain, device));
+        let of_nvidia = structured_us(domain, work, device, &self.parameters_unseen(domain, device));
+        let us = if domain == Domain::Attention && device.is_amd() { of_nvidia / AMD_ATTENTION } else { of_nvidia };
         let error = self.unseen.get(&domain).map_or(UNFITTED_ERROR, |unseen| unseen.error);
         estimate_of(us, "structured-unseen", error, true)
     }
@@ -416,9 +420,6 @@ impl Fits {
             unseen.map_or_else(|| structured::default_values(domain), |unseen| unseen.parameters.clone());
         let starts = unseen.map_or(1.0, |unseen| unseen.floor_starts);
         parameters[structured::START_US] = starts * device.kernel_start.secs() * 1e6;
-        if domain == Domain::Attention && device.is_amd() {
-            parameters[structured::COMPUTE] *= AMD_ATTENTION;
-        }
         parameters
     }
 

@@ -255,7 +255,8 @@ impl CrossDevice<'_> {
         let is_correlated = match Domain::of(new) {
             None | Some(Domain::Streaming) => true,
             Some(Domain::Conv | Domain::Attention | Domain::Decode) => one_maker,
-            Some(_) => from.chip() == to.chip() || one_maker && are_shared,
+            // AMD's GPUs take the parameters of the one that was measured.
+            Some(_) => from.chip() == to.chip() || one_maker && (are_shared || from.is_amd()),
         };
         if is_correlated { ErrorCorrelation::Correlated } else { ErrorCorrelation::Independent }
     }

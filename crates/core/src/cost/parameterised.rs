@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::device::DeviceProfile;
 
 use super::roofline::memory_rate;
-use super::work::{Shape, Work};
+use super::work::{Family, Shape, Work};
 
 /// A measured product `[m, k] × [k, n]`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -73,12 +73,13 @@ impl ProductRates {
         (!errors.is_empty()).then(|| errors.iter().sum::<f64>() / errors.len() as f64)
     }
 
-    /// The time of `work` on `device` in µs; `None` of work that has neither a size as a product nor traffic.
+    /// The time of `work` on `device` in µs; `None` of unrecognised work without traffic.
     pub(super) fn time_us(&self, work: &Work, device: &DeviceProfile) -> Option<f64> {
         let traffic = work.bytes().0 as f64 / memory_rate(device).max(1.0);
         let Some((times, size)) = product_size(work) else {
             let start = device.kernel_start.secs();
-            return (work.bytes().0 > 0).then_some(1e6 * (start + traffic));
+            let is_known = work.bytes().0 > 0 || work.family != Family::Other;
+            return is_known.then_some(1e6 * (start + traffic));
         };
         let one = 2.0 * size.iter().product::<f64>() / self.rate(size)?;
         Some(1e6 * (times * one).max(traffic))

@@ -131,7 +131,7 @@ fn convolutions_on_blimp_take_what_their_paper_estimates_for_each_algorithm() {
             let got = by(algorithm);
             assert!((got / expected - 1.0).abs() < 0.05, "{table} {algorithm}: {got} s for {expected}");
         }
-        assert_eq!(by("im2col"), seconds(table, &["place-on BLIMP"]));
+        assert!((by("im2col") - seconds(table, &["place-on BLIMP"])).abs() < 1e-12);
         let first = seconds(table, &["conv-algorithm winograd", "place-on BLIMP"]);
         assert!((first / by("winograd") - 1.0).abs() < 1e-6, "whatever the order: {first}");
     }

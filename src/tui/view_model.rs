@@ -4,11 +4,12 @@
 
 use std::sync::Arc;
 
-use crate::session::{Communication, Engine, Loaded, Outcome};
+use crate::session::{Communication, Engine, Loaded, MemoryChange, Outcome, layer_table};
 use retime_core::analysis::critical_path::{CriticalPath, Run};
 use retime_core::analysis::edited::Edited;
 use retime_core::analysis::gaps::{self, Sources, Survey};
 use retime_core::analysis::lanes::Times;
+use retime_core::analysis::layers::LayerTable;
 use retime_core::analysis::operators::Level;
 use retime_core::analysis::roofline::{Place, Point, points_at};
 use retime_core::device::DeviceProfile;
@@ -30,6 +31,14 @@ pub struct ViewModel {
     graph: Option<Arc<ExecutionGraph>>,
     /// Its work under the roofs of the first rank's device.
     pub rooflines: Rooflines,
+    /// The traced work under the roofs of the device it ran on, with measured times; empty without edits.
+    pub rooflines_before: Rooflines,
+    /// What the fullest rank holds, before and after.
+    pub memory: MemoryChange,
+    /// Layers and kernels as measured.
+    pub layers_before: LayerTable,
+    /// The same as simulated; empty without edits.
+    pub layers: LayerTable,
     /// Its ranks and collectives.
     pub communication: Communication,
 }
@@ -48,13 +57,21 @@ impl Rooflines {
     /// What a point can be, in the order of the points.
     pub const LEVELS: [Level; 4] = [Level::Kernel, Level::Operator, Level::Module, Level::Model];
 
-    fn of(outcome: &Outcome, edited: &Edited) -> Self {
+    fn of(outcome: &Outcome, edited: &Edited, times: Times<'_>) -> Self {
         let resolved = &outcome.resolved;
         let Some(device) = resolved.devices.first().cloned() else { return Self::default() };
-        let times = Times::Simulated { timed: &edited.timed, schedule: &outcome.schedule };
         let place = Place { device: &device, factors: [1.0; 3] };
         let points = points_at((&edited.graph, &edited.works), times, &place, Self::LEVELS);
         Self { traced: resolved.graph.tasks.node_count(), points, device: Some(device) }
+    }
+
+    /// Where `point`, which is of an edit of the same trace, was before it: the point of the same name, or of the name that
+    /// its longest kernel was traced under.
+    pub fn origin_of(&self, point: &Point, level: Level, graph: &ExecutionGraph) -> Option<&Point> {
+        let named = |name: &str| self.at(level).iter().find(|known| known.label == name);
+        let traced = (level == Level::Kernel && point.example.index() < self.traced)
+            .then(|| graph.names.get(graph.tasks[point.example].name));
+        traced.and_then(named).or_else(|| named(&point.label))
     }
 
     /// The points at `level`, the longest first.
@@ -85,10 +102,18 @@ impl ViewModel {
         let times = Times::Simulated { timed, schedule };
         let after = CriticalPath::of_job(graph, timed, schedule, times);
         let shortest = DurNs((outcome.summary.simulated_ns.0 / SHORT).max(1));
+        let is_edited = outcome.steps.iter().any(|step| step.enabled);
+        let traced = Edited::of(&loaded.replay.resolved);
+        let rooflines_before = || Rooflines::of(&loaded.replay, &traced, Times::Measured);
+        let layers = || layer_table(loaded, outcome, &edited, times);
         Self {
             before: measured_path(loaded),
             path: after.folded(DurNs(after.length.0 / TINY)),
-            rooflines: Rooflines::of(outcome, &edited),
+            rooflines: Rooflines::of(outcome, &edited, times),
+            rooflines_before: if is_edited { rooflines_before() } else { Rooflines::default() },
+            memory: MemoryChange::of(loaded, outcome),
+            layers_before: layer_table(loaded, &loaded.replay, &traced, Times::Measured),
+            layers: if is_edited { layers() } else { LayerTable::default() },
             communication: Communication::on(engine, loaded, outcome, &edited),
             idle: gaps::survey(&Sources { graph, timed, schedule, times }, shortest),
             graph: Some(Arc::clone(&edited.graph)),

@@ -229,3 +229,58 @@ fn every_view_takes_keys_and_clicks_at_any_height() {
         }
     }
 }
+
+#[test]
+fn layers_memory_and_roofs_at_every_size() {
+    for (name, keys) in [("layers", "L<down><enter>"), ("memory", "V"), ("roofs", "5")] {
+        for &size in &SIZES[1..] {
+            for (state, steps) in [("untouched", &[][..]), ("edited", &[EDIT][..])] {
+                let mut screen = open("vgg13-train-h100", size, steps);
+                screen.press(keys).unwrap();
+                screen.settle();
+                insta::assert_snapshot!(format!("{name}_{state}_{}x{}", size.0, size.1), text(&screen));
+            }
+        }
+    }
+}
+
+/// The figures of a row in a table, by its first word.
+fn row_times(shown: &str, name: &str) -> Vec<f64> {
+    let row = shown.lines().find(|line| line.contains(name)).unwrap_or_else(|| panic!("no {name} in\n{shown}"));
+    times(row)
+}
+
+#[test]
+fn layers_add_up_to_the_kernels_of_the_model_and_halve_with_them() {
+    let mut screen = open("vgg13-train-h100", (120, 40), &[EDIT]);
+    for (grouping, inner) in [("layer", "▸ conv2d #0"), ("type", "▸ conv2d"), ("kernel", "▸ nchwToNhwcKernel")] {
+        screen.press(&format!("L:group {grouping}<enter>")).unwrap();
+        screen.settle();
+        let shown = text(&screen);
+        for row in [" model  ", inner] {
+            let times = row_times(&shown, row);
+            assert!((times[1] / times[0] - 0.5).abs() < 0.01, "{row} by {grouping}\n{shown}");
+        }
+    }
+}
+
+#[test]
+fn memory_at_the_peak_is_the_headers() {
+    let mut screen = open("vgg13-train-h100", (120, 40), &[]);
+    screen.press("V").unwrap();
+    screen.settle();
+    let shown = text(&screen);
+    let header = shown.lines().nth(1).unwrap().rsplit('≈').next().unwrap().split(' ').next().unwrap().to_owned();
+    assert!(shown.contains(&format!("peak {header} GiB")), "{shown}");
+}
+
+#[test]
+fn each_precision_of_the_device_has_a_roof_with_its_name() {
+    let mut screen = open("vgg13-train-h100", (200, 60), &[]);
+    screen.press("5").unwrap();
+    screen.settle();
+    let shown = text(&screen);
+    for roof in ["fp64", "fp32", "TF32", "fp16, bf16", "fp8"] {
+        assert!(shown.contains(&format!("FLOP/s {roof}")), "no roof of {roof}\n{shown}");
+    }
+}

@@ -1,49 +1,20 @@
-//! What `layers` takes from each run: its layers and kernels with their occupancy, and what its profiler recorded.
+//! What `layers` takes from each run: its layers and kernels and what its profiler recorded.
 
 use crate::headless::opened::Opened;
+use crate::session::{first_trace, layer_table};
 use retime_core::analysis::lanes::Times;
-use retime_core::analysis::layers::{Launch, LayerTable, Recorded, occupancy};
-use retime_core::device::DeviceProfile;
-use retime_core::graph::Task;
-use retime_core::trace::{Category, KernelArgs, Trace};
-use retime_core::units::elements;
+use retime_core::analysis::layers::{LayerTable, Recorded};
+use retime_core::trace::Category;
 
 /// Layers and kernels of the first rank: as measured, or as simulated where there are edits.
 pub(super) fn table(run: &Opened) -> LayerTable {
-    let Some(device) = run.outcome.resolved.devices.first() else { return LayerTable::default() };
-    let own = run.loaded.context.devices.first().is_some_and(|old| old.profile.id == device.id);
-    let trace = trace(run);
-    let occupancy = |task: &Task| trace.and_then(|trace| task_occupancy(trace, task, device, own));
-    if run.outcome.steps.is_empty() {
-        return LayerTable::of((&run.loaded.graph, &run.edited.works), Times::Measured, device, occupancy);
-    }
-    let table = LayerTable::of((&run.edited.graph, &run.edited.works), run.times(), device, occupancy);
-    let batch = run.outcome.resolved.batch.map(|(_, batch)| batch);
-    LayerTable { batch: batch.or(table.batch), ..table }
-}
-
-/// The profiler's estimate where the kernel stays on its device, else what its launch allows. The profiler says 0 of kernels that
-/// ask for more shared memory than a block has by default.
-fn task_occupancy(trace: &Trace, task: &Task, device: &DeviceProfile, own: bool) -> Option<f64> {
-    let launched = trace.kernels.get(task.event?)?;
-    let recorded = launched.occupancy.filter(|percent| own && *percent > 0).map(|percent| f64::from(percent) / 100.0);
-    recorded.or_else(|| occupancy(launch(launched), device))
-}
-
-fn launch(args: &KernelArgs) -> Launch {
-    let all = |sizes: [u32; 3]| elements(&sizes.map(u64::from));
-    let threads = u32::try_from(all(args.block)).unwrap_or(u32::MAX);
-    Launch { blocks: all(args.grid), threads, registers: args.registers, shared: args.shared_memory }
-}
-
-fn trace(run: &Opened) -> Option<&Trace> {
-    let part = run.loaded.graph.ranks.first()?;
-    run.loaded.job.ranks.get(part.trace_index)?.trace.as_ref()
+    let times = if run.outcome.steps.is_empty() { Times::Measured } else { run.times() };
+    layer_table(&run.loaded, &run.outcome, &run.edited, times)
 }
 
 /// What the first rank's profiler recorded; `None` without a trace.
 pub(super) fn recorded(run: &Opened) -> Option<Recorded> {
-    let trace = trace(run)?;
+    let trace = first_trace(&run.loaded)?;
     let mut found = Recorded { memory: !trace.memory.is_empty(), ..Recorded::default() };
     for event in trace.events.ids() {
         match trace.events.category(event) {

@@ -4,6 +4,7 @@
 
 mod gap_group;
 mod group;
+mod layer_group;
 mod modelled;
 mod nested;
 mod path_group;
@@ -22,6 +23,7 @@ use super::view_model::ViewModel;
 
 pub use gap_group::GapGroup;
 pub use group::{Group, Grouping, ModelComparison, Order};
+pub use layer_group::{LayerGroup, LayerGrouping, LayerOrder};
 pub use modelled::Modelled;
 pub use nested::{Nesting, Rows, Tree};
 pub use path_group::{PathGroup, PathGrouping};
@@ -37,6 +39,10 @@ pub struct Arrangement {
     pub path: PathGrouping,
     /// Whether rows of the path are sorted by what the scenario changed.
     pub path_by_change: bool,
+    /// What makes kernels of layers one row.
+    pub layers: LayerGrouping,
+    /// What rows of layers are sorted by.
+    pub layer_order: LayerOrder,
 }
 
 /// A selector that the tables are narrowed to.
@@ -82,6 +88,8 @@ pub struct Listing {
     pub groups: Rows<Group>,
     /// The critical path in groups.
     pub path: Rows<PathGroup>,
+    /// The model, its layers and their kernels.
+    pub layers: Rows<LayerGroup>,
     /// The critical path in order of time.
     pub runs: Vec<Run>,
     /// The gaps of main streams by cause.
@@ -117,6 +125,7 @@ impl Listing {
         Ok(Self {
             groups: Rows::new(tree::rows(sources, &is_shown)),
             path: Rows::new(path_group::rows(sources, &is_seen)),
+            layers: Rows::new(layer_group::rows(sources, &is_seen)),
             runs: view_model.path.iter().filter(|run| is_seen(run.segment.node)).copied().collect(),
             gaps: Rows::new(gap_group::rows(sources, &is_seen)),
             view_model: Arc::clone(view_model),
@@ -129,6 +138,7 @@ impl Listing {
     /// Shows the rows inside those that are open; `toggled` are the paths of rows that are not as at first.
     pub fn expand(&mut self, toggled: &BTreeSet<String>) {
         self.groups.expand(toggled);
+        self.layers.expand(toggled);
         self.path.expand(toggled);
         self.gaps.expand(toggled);
     }
@@ -137,6 +147,7 @@ impl Listing {
     pub fn tree(&self, view: &str) -> Option<&dyn Tree> {
         match view {
             "operators" => Some(&self.groups),
+            "layers" => Some(&self.layers),
             "path" if self.arrangement.path != PathGrouping::Order => Some(&self.path),
             "gaps" => Some(&self.gaps),
             _ => None,

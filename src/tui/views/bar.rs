@@ -87,6 +87,8 @@ pub fn command_at(app: &App, area: Rect, x: u16) -> Option<&'static str> {
 enum Names {
     Whole,
     Brief,
+    /// Brief, and only those that a number opens.
+    Numbered,
     None,
 }
 
@@ -105,11 +107,15 @@ fn bar(app: &App, width: u16) -> Bar {
     let key = |command: &str| app.keymap.keys_of(command, None).into_iter().next().unwrap_or_default();
     let spot = |line: &'static str, label: &'static str, is_current| Spot { key: key(line), label, line, is_current };
     let views = |names: Names| {
-        let is_listed = |view: &&dyn View| app.workspace().is_some_and(|work| view.is_listed(work));
+        let is_listed = move |view: &&dyn View| {
+            let is_numbered = || key(view.name()).starts_with(|first: char| first.is_ascii_digit());
+            let is_left_out = names == Names::Numbered && !is_numbered() && !app.shows(*view);
+            !is_left_out && app.workspace().is_some_and(|work| view.is_listed(work))
+        };
         ALL.into_iter().filter(is_listed).map(move |view| {
             let is_current = app.shows(view);
             let label = match names {
-                Names::Brief => view.brief(),
+                Names::Brief | Names::Numbered => view.brief(),
                 Names::None if !is_current => "",
                 _ => view.name(),
             };
@@ -121,7 +127,9 @@ fn bar(app: &App, width: u16) -> Bar {
         views.chain(keys.iter().map(|&(line, label)| spot(line, label, false))).collect()
     };
     let variants = [KEYS.len(), 4, 2, 1].map(|keys| (Names::Whole, &KEYS[..keys], 2));
-    let briefer = [(Names::Brief, &KEYS[..1], 1), (Names::Brief, &[("help", "")][..], 1)];
+    let briefer =
+        [Names::Brief, Names::Numbered].map(|names| [(names, &KEYS[..1], 1), (names, &[("help", "")][..], 1)]);
+    let briefer = briefer.into_iter().flatten();
     let bare = [4, 2, 1, 0].map(|keys| (Names::None, &KEYS[..keys], 2));
     let mut last = Vec::new();
     for (names, keys, between) in variants.into_iter().chain(briefer).chain(bare) {

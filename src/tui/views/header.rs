@@ -128,7 +128,8 @@ fn replay_error(summary: &Summary) -> Pieces {
 /// The second line, from all to the least that is shown.
 fn figures(work: &Workspace) -> Vec<Pieces> {
     let [whole, short, least] = [Words::All, Words::Short, Words::Least].map(|words| iteration(work, words));
-    let (gpu, brief_gpu, per_sample, caveats) = (gpu(work, false), gpu(work, true), per_sample(work), caveats(work));
+    let (gpu, brief_gpu, per_sample) = (gpu(work, false), gpu(work, true), per_sample(work));
+    let [caveats, brief_caveats] = [false, true].map(|is_brief| caveats(work, is_brief));
     let [memory, brief_memory] = [Memory::Change, Memory::Brief].map(|how| memory(work, how));
     let also = also_named(work);
     let join = |parts: &[&Pieces]| {
@@ -146,10 +147,12 @@ fn figures(work: &Workspace) -> Vec<Pieces> {
         join(&[&whole, &per_sample, &caveats, &gpu, &memory]),
         join(&[&whole, &per_sample, &caveats, &brief_gpu, &memory]),
         join(&[&whole, &per_sample, &caveats, &brief_gpu, &brief_memory]),
-        join(&[&short, &per_sample, &caveats, &brief_gpu, &brief_memory]),
-        join(&[&short, &per_sample, &caveats, &brief_memory]),
-        join(&[&short, &per_sample, &caveats]),
-        join(&[&short, &caveats]),
+        join(&[&whole, &per_sample, &brief_caveats, &brief_gpu, &brief_memory]),
+        join(&[&whole, &per_sample, &brief_caveats, &brief_memory]),
+        join(&[&short, &per_sample, &brief_caveats, &brief_gpu, &brief_memory]),
+        join(&[&short, &per_sample, &brief_caveats, &brief_memory]),
+        join(&[&short, &per_sample, &brief_caveats]),
+        join(&[&short, &brief_caveats]),
         short,
         least,
     ]
@@ -235,8 +238,9 @@ fn also_named(work: &Workspace) -> Pieces {
     vec![(format!("{name} {before}{after}"), Role::Dim)]
 }
 
-/// What belongs beside the number: steps without effect, and work that keeps its time because no model covers it.
-fn caveats(work: &Workspace) -> Pieces {
+/// What belongs beside the number: steps without effect, and work that keeps its time because no model covers it; briefly
+/// `27 % unmod.`.
+fn caveats(work: &Workspace, is_brief: bool) -> Pieces {
     let share = work.outcome.summary.unmodelled_share;
     let none = match work.outcome.steps.iter().filter(|step| step.no_effect().is_some()).count() {
         0 => None,
@@ -244,7 +248,8 @@ fn caveats(work: &Workspace) -> Pieces {
         1 => Some("1 step without effect".to_owned()),
         steps => Some(format!("{steps} steps without effect")),
     };
-    let kept = (share >= 0.005).then(|| format!("{:.0} not modelled", Percent(share)));
+    let not_modelled = if is_brief { "unmod." } else { "not modelled" };
+    let kept = (share >= 0.005).then(|| format!("{:.0} {not_modelled}", Percent(share)));
     let mut caveats = Pieces::new();
     for caveat in none.into_iter().chain(kept).filter(|_| work.is_edited()) {
         if !caveats.is_empty() {

@@ -8,6 +8,8 @@ mod frame;
 mod gaps;
 mod header;
 pub mod help;
+mod layers;
+mod memory;
 pub mod messages;
 mod operators;
 pub mod pane;
@@ -44,12 +46,14 @@ pub use timeline::{Timeline, legend_at, sum_range};
 pub use view::{View, show};
 
 /// All views, in the order in which they are listed. The first is shown at the start, and the others lead back to it.
-pub static ALL: [&dyn View; 11] = [
+pub static ALL: [&dyn View; 13] = [
     &Timeline,
     &path::Path,
     &gaps::Gaps,
     &Operators,
     &roofline::Roofline,
+    &layers::Layers,
+    &memory::Memory,
     &sweep::Sweep,
     &tables::Tables,
     &Compare,

@@ -27,6 +27,10 @@ const OPENER: Command = Command {
     run: |app, _| Ok(show(app, &Ranks)),
 };
 
+/// What the words in the table mean.
+const LATE: &str = "late by: after the one before it; costs: what the iteration is shorter by where the rank does what the median \
+                    rank does, ! from 2 % on";
+
 /// The view.
 #[derive(Debug)]
 pub struct Ranks;
@@ -58,7 +62,9 @@ impl View for Ranks {
     }
 
     fn details(&self, _app: &App, work: &Workspace, canvas: &mut Canvas<'_>) {
-        pane::flow(&arrivals(work), canvas);
+        let mut pieces = arrivals(work);
+        pieces.push((format!(" · {LATE}"), Role::Faint));
+        pane::flow(&pieces, canvas);
     }
 
     fn why(&self, work: &Workspace, lines: &mut Vec<Line>) {
@@ -162,7 +168,11 @@ impl Columns {
 }
 
 fn line(rank: &RankReport, (longest, count): (i64, usize), columns: Columns, canvas: &mut Canvas<'_>) {
-    canvas.text(1, 0, &name(rank.rank, rank.count), Role::Text);
+    let is_late = rank.costs_ns.0 * 50 > longest;
+    canvas.text(1, 0, &name(rank.rank, rank.count), if is_late { Role::Warn } else { Role::Text });
+    if is_late {
+        canvas.text(0, 0, "!", Role::Warn);
+    }
     let cells = |time: DurNs| (time.0 as f64 / longest as f64 * f64::from(columns.bar)).round() as usize;
     let (exposed, waits) = (cells(rank.exposed_ns), cells(rank.wait_ns));
     let own = cells(rank.simulated_ns).saturating_sub(exposed + waits);
@@ -181,7 +191,7 @@ fn line(rank: &RankReport, (longest, count): (i64, usize), columns: Columns, can
         return;
     }
     let x = canvas.text(x, 0, &format!("{} of {count}", rank.comes_last), Role::Text);
-    let role = if rank.costs_ns.0 * 50 > longest { Role::Warn } else { Role::Text };
+    let role = if is_late { Role::Warn } else { Role::Text };
     let x = canvas.text(x, 0, &format!(" · {}", rank.costs_ns), role);
     if let Some(why) = &rank.why {
         canvas.text(x, 0, &format!(" · {}", because(why)), Role::Dim);

@@ -213,12 +213,26 @@ impl RankMemory {
     /// # Complexity
     /// O(buffers).
     pub fn over_time(&self) -> Vec<(TimeNs, Bytes)> {
-        let mut all: Vec<(TimeNs, Bytes)> = Vec::with_capacity(self.order.len());
+        self.kinds_over_time().into_iter().map(|held| (held.at, held.bytes)).collect()
+    }
+
+    /// What is held from each instant on, by kind.
+    ///
+    /// # Complexity
+    /// O(buffers).
+    pub fn kinds_over_time(&self) -> Vec<Peak> {
+        let mut all: Vec<Peak> = Vec::with_capacity(self.order.len());
         self.follow(|now| match all.last_mut() {
-            Some(last) if last.0 == now.at => last.1 = now.bytes,
-            _ => all.push((now.at, now.bytes)),
+            Some(last) if last.at == now.at => *last = now,
+            _ => all.push(now),
         });
         all
+    }
+
+    /// The pieces that are there at an instant, after what came then and before what went again at once.
+    pub fn held_at(&self, at: TimeNs) -> impl Iterator<Item = &Buffer> {
+        let is_there = move |it: &&Buffer| it.from <= at && (it.until > at || (it.from, it.until) == (at, at));
+        self.buffers.iter().filter(is_there)
     }
 
     /// Calls `seen` after everything that comes or goes, from the start of the window on.
@@ -276,6 +290,9 @@ mod tests {
         assert_eq!(peak.of, [100, 60, 0, 30, 0].map(Bytes));
         let steps: Vec<(i64, u64)> = all.over_time().into_iter().map(|(at, bytes)| (at.0, bytes.0)).collect();
         assert_eq!(steps, [(0, 100), (10, 130), (20, 170), (40, 130), (45, 190), (50, 160)]);
+        assert_eq!(all.kinds_over_time()[4], peak);
+        assert_eq!(all.held_at(peak.at).map(|held| held.bytes).sum::<Bytes>(), peak.bytes);
+        assert_eq!(all.held_at(TimeNs(50)).map(|held| held.bytes.0).collect::<Vec<_>>(), [100, 60]);
     }
 
     #[test]

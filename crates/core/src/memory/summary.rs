@@ -135,6 +135,14 @@ impl Simulated<'_> {
     /// # Complexity
     /// O(tasks + buffers · log tasks).
     pub fn over_time(self, memory: &JobMemory, place: usize) -> Vec<(TimeNs, Bytes)> {
+        self.kinds_over_time(memory, place).into_iter().map(|held| (held.at, held.bytes)).collect()
+    }
+
+    /// As [`over_time`](Self::over_time), by kind.
+    ///
+    /// # Complexity
+    /// O(tasks + buffers · log tasks).
+    pub fn kinds_over_time(self, memory: &JobMemory, place: usize) -> Vec<Peak> {
         let (Some(part), Some(Some(memory))) = (self.graph.ranks.get(place), memory.get(place)) else {
             return Vec::new();
         };
@@ -149,7 +157,15 @@ impl Simulated<'_> {
             let last = host.partition_point(|&(start, _)| start <= measured).checked_sub(1);
             last.map_or(TimeNs(0), |at| self.into_task(host[at], measured))
         };
-        memory.over_time().into_iter().map(|(at, bytes)| (time(at), bytes)).collect()
+        memory.kinds_over_time().into_iter().map(|held| Peak { at: time(held.at), ..held }).collect()
+    }
+
+    /// When the host of the rank at position `place` begins its iteration.
+    ///
+    /// # Complexity
+    /// O(tasks).
+    pub fn begins(self, place: usize) -> TimeNs {
+        self.graph.ranks.get(place).map_or(TimeNs(0), |part| self.times(part, [part.iteration_start; 2])[0])
     }
 
     /// When the host of a rank is where it was at measured instants.

@@ -4,7 +4,7 @@ use ratatui::layout::Rect;
 
 use retime_core::analysis::roofline::{Point, Roofs};
 
-use super::{Roof, Scene};
+use super::{Roof, Scene, roofs};
 
 /// Columns left of a plot for its rates.
 const LABELS: u16 = 6;
@@ -41,14 +41,19 @@ impl Axes {
         let mut axes = Self { frame, inner, slope, x: (0.0, 1.0), y: (0.0, 1.0) };
         let ridge = axes.ridge(&scene.roofs);
         let placed = || scene.points.iter().filter(|point| point.throughput > 0.0);
+        let placed = || placed().chain(scene.origins.iter().flatten().copied().filter(|point| point.throughput > 0.0));
         let intensities: Vec<f64> = placed().filter_map(|point| axes.intensity(point)).collect();
         let least = intensities.iter().copied().fold(ridge / 16.0, f64::min);
         let most = intensities.iter().copied().fold(ridge * 8.0, f64::max);
         let peak = scene.roofs.peak.0;
         let slowest = placed().map(|point| point.throughput).fold(peak / 100.0, f64::min).max(peak * 1e-6);
-        let highest = peak.max(scene.moved_roofs.peak.0).max(peak * 3.0);
+        let peaks =
+            [&scene.now, &scene.moved].map(|place| roofs::peaks(scene, place).first().map_or(peak, |it| it.rate));
+        let highest = peaks.into_iter().fold(peak * 2.0, f64::max).log10();
         axes.x = ((least / 1.5).log10(), (most * 1.5).log10());
-        axes.y = ((slowest / 1.5).log10(), highest.log10());
+        let lowest = (slowest / 1.5).log10();
+        // A row above the highest roof is for its name.
+        axes.y = (lowest, highest + 1.2 * (highest - lowest) / f64::from(inner.height.max(2)));
         axes
     }
 

@@ -3,8 +3,10 @@
 //! The upper part is a plot (or two, or the three planes), the lower a table of the same points.
 
 mod axes;
+mod legend;
 mod planes;
 mod plot;
+mod roofs;
 mod state;
 
 use ratatui::layout::Rect;
@@ -18,7 +20,7 @@ use crate::tui::timeline::{Detail, Item, telling_name};
 use crate::tui::workspace::Workspace;
 use retime_core::analysis::operators::Level;
 use retime_core::analysis::roofline::{Limit, Place, Point, Roofs, dominant_precision};
-use retime_core::device::DeviceKind;
+use retime_core::device::{DeviceKind, DeviceProfile, Precision};
 use retime_core::units::{Bytes, DurNs, Flop, Percent};
 
 use super::pane;
@@ -134,12 +136,16 @@ fn parts(view: Rect) -> Parts {
 /// What is drawn: the points with the roofs over them.
 struct Scene<'a> {
     points: &'a [Point],
+    /// Where each point was before the edits; nothing without edits.
+    origins: Vec<Option<&'a Point>>,
+    /// The device that was traced, where the scenario has another.
+    old_device: Option<&'a DeviceProfile>,
     now: Place<'a>,
     moved: Place<'a>,
     /// At the precision of most of the arithmetic.
     roofs: Roofs,
     moved_roofs: Roofs,
-    precision: &'static str,
+    precision: Precision,
     seconds: f64,
     chosen: usize,
     roof: Roof,
@@ -160,20 +166,35 @@ impl<'a> Scene<'a> {
         let precision = dominant_precision(rooflines.at(Level::Kernel));
         Some(Self {
             points,
+            origins: origins(work, points),
+            old_device: work.view_model.rooflines_before.device.as_deref().filter(|old| old.id != device.id),
             now,
             moved,
             roofs: now.roofs(precision),
             moved_roofs: moved.roofs(precision),
-            precision: precision.key(),
+            precision,
             seconds: points.iter().map(|point| point.load.seconds).sum(),
             chosen: work.table.cursor,
             roof: work.roofline.roof,
         })
     }
 
+    fn origin(&self, at: usize) -> Option<&'a Point> {
+        self.origins.get(at).copied().flatten()
+    }
+
     fn share(&self, point: &Point) -> f64 {
         if self.seconds > 0.0 { point.load.seconds / self.seconds } else { 0.0 }
     }
+}
+
+/// Where points were before the edits.
+fn origins<'a>(work: &'a Workspace, points: &[Point]) -> Vec<Option<&'a Point>> {
+    if !work.is_edited() {
+        return Vec::new();
+    }
+    let (before, level) = (&work.view_model.rooflines_before, work.roofline.level);
+    points.iter().map(|point| before.origin_of(point, level, &work.loaded.graph)).collect()
 }
 
 /// The plots in `area` with their axes: under memory and, where something crosses a network, under that.
@@ -285,8 +306,10 @@ fn in_force(work: &Workspace) -> [f64; 3] {
 
 fn rows(work: &Workspace, width: u16) -> Table<'_> {
     let column = |title, width, is_number, from_width| Column { title, width, is_number, from_width };
+    let compared = if work.is_edited() { 0 } else { u16::MAX };
     let columns = vec![
         column("", 1, false, 0),
+        column("before", 10, true, compared),
         column("time", 10, true, 0),
         column("share", 7, true, 0),
         column("", 18, false, 140),
@@ -311,15 +334,12 @@ fn rows(work: &Workspace, width: u16) -> Table<'_> {
     };
     let summary = summary(work, &scene, width);
     let traced = work.view_model.rooflines.traced;
-    Table {
-        summary,
-        columns,
-        count: scene.points.len(),
-        row: Box::new(move |at| row(&scene, &scene.points[at], traced)),
-    }
+    Table { summary, columns, count: scene.points.len(), row: Box::new(move |at| row(&scene, at, traced)) }
 }
 
-fn row(scene: &Scene<'_>, point: &Point, traced: usize) -> TableRow {
+fn row(scene: &Scene<'_>, at: usize, traced: usize) -> TableRow {
+    let point = &scene.points[at];
+    let before = scene.origin(at).map(|origin| DurNs::from_secs_f64(origin.load.seconds).to_string());
     let (share, moved) = (scene.share(point), point.under(&scene.moved));
     let least = point.least_seconds(&scene.moved);
     let of_roof = if point.load.seconds > 0.0 { percent(least / point.load.seconds) } else { "–".to_owned() };
@@ -328,6 +348,7 @@ fn row(scene: &Scene<'_>, point: &Point, traced: usize) -> TableRow {
     TableRow {
         values: vec![
             value(plot::letter(point.family, true), Role::Strong),
+            value(before.unwrap_or_else(|| "–".to_owned()), Role::Measured),
             value(DurNs::from_secs_f64(point.load.seconds).to_string(), Role::Text),
             value(percent(share), Role::Text),
             value(bar(share), Role::Chart),
@@ -335,7 +356,7 @@ fn row(scene: &Scene<'_>, point: &Point, traced: usize) -> TableRow {
             value(moved_bytes(point), Role::Text),
             value(point.intensity.map_or("–".to_owned(), short), Role::Text),
             value(reached(point), Role::Text),
-            value(of_roof, if least > 1.001 * point.load.seconds { Role::Bad } else { Role::Text }),
+            value(of_roof, if is_above(point, &scene.moved) { Role::Bad } else { Role::Text }),
             value(moved.bound.name(), role_of(moved.bound)),
             value(point.count.to_string(), Role::Dim),
             table::name(telling_name(&point.label), Role::Text),
@@ -344,21 +365,31 @@ fn row(scene: &Scene<'_>, point: &Point, traced: usize) -> TableRow {
     }
 }
 
+/// Whether a point took less than its roofs allow: its data was in a cache, or its work is counted wrong.
+fn is_above(point: &Point, place: &Place<'_>) -> bool {
+    point.least_seconds(place) > 1.001 * point.load.seconds
+}
+
 /// The device with its roofs, where there is room for what the plot shows too, and the keys that change it.
 fn summary(work: &Workspace, scene: &Scene<'_>, width: u16) -> Vec<(String, Role)> {
     const WITH_ROOFS: u16 = 112;
     let state = &work.roofline;
-    let mut pieces = vec![(scene.now.device.id.clone(), Role::Strong), (format!(" {}", scene.precision), Role::Dim)];
+    let mut pieces =
+        vec![(scene.now.device.id.clone(), Role::Strong), (format!(" {}", roofs::name(scene.precision)), Role::Dim)];
     if width >= WITH_ROOFS {
         let ridge = format!(" · ridge {} FLOP/B", short(scene.roofs.ridge()));
         let roofs = format!(" · {} · {:.0} GB/s", rate(scene.roofs.peak.0), scene.roofs.memory.0 / 1e9);
         pieces.extend([(roofs, Role::Text), (ridge, Role::Text)]);
     }
-    let mut hint = |key: &str, what: String| {
-        pieces.push((format!(" · {key}"), Role::Key));
-        pieces.push((format!(" {what}"), Role::Dim));
-    };
     if !state.is_moved() {
+        let above = scene.points.iter().filter(|point| is_above(point, &scene.now)).count();
+        if above > 0 {
+            pieces.push((format!(" · {above} faster than their roof"), Role::Bad));
+        }
+        let mut hint = |key: &str, what: String| {
+            pieces.push((format!(" · {key}"), Role::Key));
+            pieces.push((format!(" {what}"), Role::Dim));
+        };
         hint("v", format!("points: {}", state.level_name()));
         hint("r", format!("roof: {}", state.roof.name()));
         hint("+ -", "move it".to_owned());
@@ -412,6 +443,14 @@ fn details(work: &Workspace) -> Option<(String, Vec<Detail>)> {
         detail("reached", reached(point)),
         detail("attainable", attained(&scene.now)),
     ];
+    if let Some(origin) = scene.origin(scene.chosen) {
+        let was = DurNs::from_secs_f64(origin.load.seconds);
+        details.push(detail("before", format!("{was}, {} in {}", reached(origin), origin.precision)));
+    }
+    if is_above(point, &scene.now) {
+        let cause = "faster than memory allows: its data was in a cache, or its work is counted wrong";
+        details.push(detail("above", cause.to_owned()));
+    }
     if let Some(value) = point.communication_intensity {
         details.push(detail("network", format!("{} FLOP/B", short(value))));
     }

@@ -1,17 +1,19 @@
-//! One plot: roofs as lines of dots, points as letters of their family.
+//! One plot: points as letters of their family, and where they were before the edits.
 
 use ratatui::style::Modifier;
 
 use crate::tui::canvas::Canvas;
 use crate::tui::theme::{Paint, Role};
-use retime_core::analysis::roofline::{Point, Roofs};
+use retime_core::analysis::roofline::Point;
 use retime_core::cost::Family;
 
 use super::axes::Axes;
-use super::{Roof, Scene, power_of_ten, rate, short};
+use super::{Roof, Scene, legend, power_of_ten, roofs};
 
 /// From this share of the time on a point is drawn large.
-const LARGE: f64 = 0.05;
+pub(super) const LARGE: f64 = 0.05;
+/// From this share on it is shown where a point was before the edits.
+const TOLD: f64 = 0.005;
 /// Below this share it is drawn dim.
 const SMALL: f64 = 0.005;
 
@@ -42,14 +44,10 @@ pub(super) fn render(scene: &Scene<'_>, axes: &Axes, canvas: &mut Canvas<'_>) {
     scales(axes, canvas);
     let mut inner = canvas.part(axes.inner.x, axes.inner.y, axes.inner.width, axes.inner.height);
     let is_moved = scene.moved.factors.iter().zip(scene.now.factors).any(|(moved, now)| Roof::is_moved(moved / now));
-    dots(axes, &scene.roofs, if is_moved { Role::Faint } else { Role::Chart }, &mut inner);
-    if is_moved {
-        dots(axes, &scene.moved_roofs, Role::Accent, &mut inner);
-    }
+    roofs::render(scene, axes, is_moved, &mut inner);
     let placed = scene.points.iter().enumerate().filter_map(|(at, point)| Some((at, point, axes.cell(point)?)));
     let mut placed: Vec<_> = placed.collect();
     let cells: Vec<(u16, u16)> = placed.iter().map(|&(_, _, cell)| cell).collect();
-    names(scene, axes, &cells, &mut inner);
     if placed.is_empty() {
         let none = if axes.slope == Roof::Network {
             "none of these has both FLOP and network traffic: v"
@@ -59,6 +57,13 @@ pub(super) fn render(scene: &Scene<'_>, axes: &Axes, canvas: &mut Canvas<'_>) {
         inner.text(1, axes.inner.height / 2, none, Role::Faint);
     }
     placed.reverse();
+    for &(at, point, cell) in &placed {
+        if let Some(origin) = scene.origin(at).filter(|_| scene.share(point) >= TOLD || at == scene.chosen) {
+            moved(axes, (origin, cell), at == scene.chosen, &mut inner);
+        }
+    }
+    legend::render(scene, axes, &mut inner);
+    roofs::names(scene, axes, &cells, &mut inner);
     for &(_, point, (x, y)) in &placed {
         point_at(scene, point, (x, y), &mut inner);
     }
@@ -76,6 +81,20 @@ fn point_at(scene: &Scene<'_>, point: &Point, (x, y): (u16, u16), inner: &mut Ca
     };
     let ink = inner.theme().ink(Paint::from(point.family)).add_modifier(weight);
     inner.cell(x, y, letter(point.family, share >= LARGE), ink);
+}
+
+/// Where a point was before the edits, and the way from there to `cell`; nothing where it stayed.
+fn moved(axes: &Axes, (origin, cell): (&Point, (u16, u16)), is_chosen: bool, inner: &mut Canvas<'_>) {
+    let Some(from) = axes.cell(origin).filter(|&from| from != cell) else { return };
+    let (across, down) = (f64::from(cell.0) - f64::from(from.0), f64::from(cell.1) - f64::from(from.1));
+    let steps = across.abs().max(down.abs()) as u16;
+    let role = if is_chosen { Role::Accent } else { Role::Dim };
+    for step in 1..steps {
+        let part = f64::from(step) / f64::from(steps);
+        let place = |from: u16, by: f64| (f64::from(from) + by * part).round() as u16;
+        inner.overlay(place(from.0, across), place(from.1, down), "·", role);
+    }
+    inner.cell(from.0, from.1, "○", inner.theme().ink(Paint::from(origin.family)));
 }
 
 /// The chosen point, with a line up to what it could attain.
@@ -109,78 +128,4 @@ fn scales(axes: &Axes, canvas: &mut Canvas<'_>) {
         }
     }
     canvas.text(from, bottom, unit, Role::Dim);
-}
-
-/// The names of the roofs: the peak above its right end where no point lies, the bandwidth left of its slope.
-fn names(scene: &Scene<'_>, axes: &Axes, cells: &[(u16, u16)], inner: &mut Canvas<'_>) {
-    let roofs = &scene.moved_roofs;
-    let role = |roof: Roof| if scene.roof == roof { Role::Accent } else { Role::Dim };
-    let peak = format!("{} {}", rate(roofs.peak.0), scene.precision);
-    let row = axes.row(roofs.peak.0);
-    let above = (row as u16).saturating_sub(1);
-    let from = inner.width().saturating_sub(peak.len() as u16 + 1);
-    let is_free = !cells.iter().any(|&(x, y)| y == above && x >= from);
-    if row >= 1.0 && is_free {
-        inner.right(0, above, 1, &[(peak, role(Roof::Peak))]);
-    }
-    let bandwidth = if axes.slope == Roof::Network { roofs.network } else { Some(roofs.memory) };
-    let Some(bandwidth) = bandwidth else { return };
-    let text = format!("{} GB/s", short(bandwidth.0 / 1e9));
-    let width = text.len() as f64;
-    let ridge = axes.column(axes.ridge(roofs));
-    let mut fits = (0..axes.inner.height).map(|y| (y, slope_column(axes, bandwidth.0, f64::from(y) + 0.5)));
-    let place = fits.rfind(|&(_, x)| x >= width + 2.0 && x < ridge);
-    if let Some((y, x)) = place {
-        inner.text((x - width - 1.0) as u16, y, &text, role(axes.slope));
-    }
-}
-
-/// Where the slope of `bandwidth` crosses a row, in parts of a cell.
-fn slope_column(axes: &Axes, bandwidth: f64, row: f64) -> f64 {
-    let height = f64::from(axes.inner.height.max(1));
-    let rate = axes.y.1 - row / height * (axes.y.1 - axes.y.0);
-    axes.column(10f64.powf(rate) / bandwidth)
-}
-
-/// Draws what `roofs` allow as a line of dots, 2 × 4 to a cell.
-fn dots(axes: &Axes, roofs: &Roofs, role: Role, inner: &mut Canvas<'_>) {
-    let (width, height) = (axes.inner.width, axes.inner.height);
-    let row = |dot: u32| {
-        let intensity = axes.intensity_at(f64::midpoint(f64::from(dot), 0.5));
-        (axes.row(axes.attainable(roofs, intensity)) * 4.0).floor()
-    };
-    let limit = f64::from(height) * 4.0 - 1.0;
-    for x in 0..width {
-        let mut masks = vec![0_u8; height as usize];
-        for half in 0..2_u32 {
-            let dot = u32::from(x) * 2 + half;
-            let (here, next) = (row(dot), row(dot + 1));
-            if here < 0.0 || axes_below(axes, roofs, dot) {
-                continue;
-            }
-            let to = if next < here { (next + 1.0).max(0.0) } else { here };
-            let mut at = here.min(limit);
-            while at >= to {
-                masks[(at / 4.0) as usize] |= mask(half, at as u32 % 4);
-                at -= 1.0;
-            }
-        }
-        let style = inner.theme().style(role);
-        for (y, &bits) in masks.iter().enumerate().filter(|(_, bits)| **bits > 0) {
-            let symbol = char::from_u32(0x2800 + u32::from(bits)).unwrap_or('·');
-            inner.cell(x, y as u16, symbol.encode_utf8(&mut [0; 4]), style);
-        }
-    }
-}
-
-/// Whether the roof lies below the plot at a column of dots.
-fn axes_below(axes: &Axes, roofs: &Roofs, dot: u32) -> bool {
-    let intensity = axes.intensity_at(f64::midpoint(f64::from(dot), 0.5));
-    axes.attainable(roofs, intensity).log10() < axes.y.0
-}
-
-/// The bit of the dot in column `half`, row `row` of a braille cell.
-fn mask(half: u32, row: u32) -> u8 {
-    const BITS: [[u8; 4]; 2] = [[0x01, 0x02, 0x04, 0x40], [0x08, 0x10, 0x20, 0x80]];
-    BITS[half as usize % 2][row as usize % 4]
 }

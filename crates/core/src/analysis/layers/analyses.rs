@@ -212,6 +212,7 @@ mod tests {
             memory_bytes: 8,
             load: Load { flop, bytes: 1.0, network_bytes: 0.0, seconds: 1.0 },
             bound: Some(Limit::Memory),
+            operator: crate::graph::OperatorId(index as u32),
         }
     }
 
@@ -242,6 +243,7 @@ mod tests {
             precision: None,
             computed_with: Some(if name == "a" { Precision::Fp32 } else { Precision::Fp16Tensor }),
             occupancy: layer.map(|_| if name == "a" { 0.25 } else { 0.5 }),
+            node: crate::graph::NodeId::new(index),
         };
         let table = LayerTable {
             layers: vec![layer(0, "conv", 50, 1.0)],

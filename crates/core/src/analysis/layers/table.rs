@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::analysis::lanes::Times;
 use crate::analysis::roofline::{Limit, Load, Roofs};
 use crate::device::{DeviceProfile, Precision};
-use crate::graph::{ExecutionGraph, Operand, Operator, OperatorId, Task, TaskKind};
+use crate::graph::{ExecutionGraph, NodeId, Operand, Operator, OperatorId, Task, TaskKind};
 use crate::scenario::KernelWork;
 use crate::stats;
 use crate::units::{DurNs, TimeNs};
@@ -37,6 +37,9 @@ pub struct Layer {
     pub load: Load,
     /// What bounds it; `None` where no work is known.
     pub bound: Option<Limit>,
+    /// The call.
+    #[serde(skip)]
+    pub operator: OperatorId,
 }
 
 /// Device work of the first rank.
@@ -66,6 +69,9 @@ pub struct LayerKernel {
     pub bound: Option<Limit>,
     /// Share of the threads the device can hold that it keeps resident; `None` where its launch was not recorded.
     pub occupancy: Option<f64>,
+    /// The task.
+    #[serde(skip)]
+    pub node: NodeId,
 }
 
 /// Layers and kernels of one run, or of several as one.
@@ -141,6 +147,7 @@ impl LayerTable {
                 let occupancy = occupancy(task).filter(|_| task.kind == TaskKind::Kernel);
                 table.kernels.push(LayerKernel {
                     occupancy,
+                    node,
                     precision: precision.map(Precision::key),
                     computed_with: precision,
                     ..kernel(table.kernels.len(), layer, name, load, roofs)
@@ -221,6 +228,7 @@ fn new_layer(graph: &ExecutionGraph, id: OperatorId, index: usize) -> Layer {
         memory_bytes: 0,
         load: Load::default(),
         bound: None,
+        operator: id,
     }
 }
 
@@ -259,6 +267,7 @@ fn kernel(index: usize, layer: Option<usize>, name: String, load: Load, roofs: O
         precision: None,
         computed_with: None,
         occupancy: None,
+        node: NodeId::default(),
         load,
     }
 }

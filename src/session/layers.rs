@@ -1,0 +1,45 @@
+//! Layers and kernels of a run with what only its trace tells: the occupancy of launches.
+
+use retime_core::analysis::edited::Edited;
+use retime_core::analysis::lanes::Times;
+use retime_core::analysis::layers::{Launch, LayerTable, occupancy};
+use retime_core::device::DeviceProfile;
+use retime_core::graph::Task;
+use retime_core::trace::{KernelArgs, Trace};
+use retime_core::units::elements;
+
+use super::{Loaded, Outcome};
+
+/// Layers and kernels of the first rank of `edited`, which is what `outcome` made of the trace, at `times`.
+///
+/// # Complexity
+/// O(tasks · log tasks).
+pub fn layer_table(loaded: &Loaded, outcome: &Outcome, edited: &Edited, times: Times<'_>) -> LayerTable {
+    let Some(device) = outcome.resolved.devices.first() else { return LayerTable::default() };
+    let own = loaded.context.devices.first().is_some_and(|old| old.profile.id == device.id);
+    let trace = first_trace(loaded);
+    let occupancy = |task: &Task| trace.and_then(|trace| task_occupancy(trace, task, device, own));
+    let table = LayerTable::of((&edited.graph, &edited.works), times, device, occupancy);
+    let batch = outcome.resolved.batch.map(|(_, batch)| batch);
+    LayerTable { batch: batch.or(table.batch), ..table }
+}
+
+/// The trace of the first rank; `None` where there is none, as of a table of layers.
+pub fn first_trace(loaded: &Loaded) -> Option<&Trace> {
+    let part = loaded.graph.ranks.first()?;
+    loaded.job.ranks.get(part.trace_index)?.trace.as_ref()
+}
+
+/// The profiler's estimate where the kernel stays on its device, else what its launch allows. The profiler says 0 of kernels that
+/// ask for more shared memory than a block has by default.
+fn task_occupancy(trace: &Trace, task: &Task, device: &DeviceProfile, own: bool) -> Option<f64> {
+    let launched = trace.kernels.get(task.event?)?;
+    let recorded = launched.occupancy.filter(|percent| own && *percent > 0).map(|percent| f64::from(percent) / 100.0);
+    recorded.or_else(|| occupancy(launch(launched), device))
+}
+
+fn launch(args: &KernelArgs) -> Launch {
+    let all = |sizes: [u32; 3]| elements(&sizes.map(u64::from));
+    let threads = u32::try_from(all(args.block)).unwrap_or(u32::MAX);
+    Launch { blocks: all(args.grid), threads, registers: args.registers, shared: args.shared_memory }
+}

@@ -1,0 +1,177 @@
+//! The roofs of a plot: one per precision that the device computes with, as lines of dots, with their names.
+
+use unicode_width::UnicodeWidthStr;
+
+use crate::tui::canvas::Canvas;
+use crate::tui::theme::Role;
+use retime_core::analysis::roofline::{Place, Roofs};
+use retime_core::device::Precision;
+use retime_core::units::FlopPerSec;
+
+use super::axes::Axes;
+use super::{Roof, Scene, rate, short};
+
+/// What the field calls it.
+pub(super) fn name(precision: Precision) -> &'static str {
+    match precision {
+        Precision::Fp64 => "fp64",
+        Precision::Fp32 => "fp32",
+        Precision::Fp32Matrix => "fp32 matrix",
+        Precision::Tf32 => "TF32",
+        Precision::Fp16 => "fp16 vector",
+        Precision::Fp16Tensor => "fp16",
+        Precision::Bf16Tensor => "bf16",
+        Precision::Fp8Tensor => "fp8",
+        Precision::Int8Tensor => "int8",
+    }
+}
+
+/// A peak of a device, and the precisions that share it.
+pub(super) struct Peak {
+    /// In FLOP per second.
+    pub rate: f64,
+    /// What is computed at it.
+    pub precisions: Vec<Precision>,
+    /// Whether any of the points is.
+    pub is_used: bool,
+}
+
+/// The peaks of `place`, the highest first. Vector units for 16 bits and whole numbers count where something uses them.
+pub(super) fn peaks(scene: &Scene<'_>, place: &Place<'_>) -> Vec<Peak> {
+    let uses = |precision| {
+        precision == scene.precision
+            || scene.points.iter().any(|point| point.load.flop > 0.0 && point.computed_with() == precision)
+    };
+    let mut peaks: Vec<Peak> = Vec::new();
+    for precision in Precision::ALL {
+        let is_rare = matches!(precision, Precision::Fp16 | Precision::Int8Tensor);
+        let is_own = place.device.unit(precision) == Some(precision);
+        if !uses(precision) && (!is_own || is_rare) {
+            continue;
+        }
+        let rate = place.roofs(precision).peak.0;
+        match peaks.iter_mut().find(|peak| (peak.rate / rate - 1.0).abs() < 1e-3) {
+            Some(peak) => {
+                peak.precisions.push(precision);
+                peak.is_used |= uses(precision);
+            }
+            None => peaks.push(Peak { rate, precisions: vec![precision], is_used: uses(precision) }),
+        }
+    }
+    peaks.retain(|peak| peak.rate > 0.0);
+    peaks.sort_by(|a, b| b.rate.total_cmp(&a.rate));
+    peaks
+}
+
+/// Draws the roofs: those in use in front, then, where roofs are moved, where they are moved to.
+pub(super) fn render(scene: &Scene<'_>, axes: &Axes, is_moved: bool, inner: &mut Canvas<'_>) {
+    if let Some(old) = scene.old_device {
+        dots(axes, &Roofs::of(old, scene.precision), Role::Faint, inner);
+    }
+    let own = peaks(scene, &scene.now);
+    let at = |roofs: &Roofs, peak: &Peak| {
+        let mut roofs = *roofs;
+        roofs.peak.0 = peak.rate;
+        roofs
+    };
+    for peak in own.iter().filter(|peak| !peak.is_used) {
+        dots(axes, &at(&scene.roofs, peak), Role::Faint, inner);
+    }
+    for peak in own.iter().rev().filter(|peak| peak.is_used) {
+        dots(axes, &at(&scene.roofs, peak), if is_moved { Role::Faint } else { Role::Chart }, inner);
+    }
+    for peak in peaks(scene, &scene.moved).iter().filter(|peak| is_moved && peak.is_used) {
+        dots(axes, &at(&scene.moved_roofs, peak), Role::Accent, inner);
+    }
+}
+
+/// The names of the roofs where nothing else lies: each peak on its roof, as far right as there is room, those in use first; the
+/// bandwidth left of its slope.
+pub(super) fn names(scene: &Scene<'_>, axes: &Axes, cells: &[(u16, u16)], inner: &mut Canvas<'_>) {
+    let chosen = |roof: Roof, otherwise: Role| if scene.roof == roof { Role::Accent } else { otherwise };
+    let mut peaks = peaks(scene, &scene.moved);
+    peaks.sort_by_key(|peak| !peak.is_used);
+    for peak in &peaks {
+        let names: Vec<&str> = peak.precisions.iter().map(|&precision| name(precision)).collect();
+        let text = format!("{} {}", rate(peak.rate), names.join(", "));
+        let row = axes.row(peak.rate).max(0.0) as u16;
+        let ridge = axes.column(axes.ridge(&Roofs { peak: FlopPerSec(peak.rate), ..scene.moved_roofs }));
+        let width = text.width() as u16;
+        let last = inner.width().saturating_sub(width + 1);
+        let places = ((ridge.max(0.0) as u16 + 1).min(last)..=last).rev();
+        let mut places = places.flat_map(|x| [row.checked_sub(1).map(|y| (x, y)), Some((x, row))]).flatten();
+        if let Some((x, y)) = places.find(|&place| is_free(place, width, cells, inner)) {
+            let role = if peak.is_used { chosen(Roof::Peak, Role::Text) } else { Role::Dim };
+            inner.text(x, y, &text, role);
+        }
+    }
+    let roofs = &scene.moved_roofs;
+    let bandwidth = if axes.slope == Roof::Network { roofs.network } else { Some(roofs.memory) };
+    let Some(bandwidth) = bandwidth else { return };
+    let text = format!("{} GB/s", short(bandwidth.0 / 1e9));
+    let width = text.len() as u16;
+    let ridge = axes.column(axes.ridge(roofs));
+    let fits = (0..axes.inner.height).map(|y| (slope_column(axes, bandwidth.0, f64::from(y) + 0.5), y));
+    let left = fits.filter(|&(x, _)| x >= f64::from(width) + 2.0 && x < ridge);
+    let mut left = left.map(|(x, y)| (x as u16 - width - 1, y)).rev();
+    if let Some((x, y)) = left.find(|&place| is_free(place, width, cells, inner)) {
+        inner.text(x, y, &text, chosen(axes.slope, Role::Dim));
+    }
+}
+
+/// Whether nothing but a roof is drawn in so many cells, and none of `cells` lies among them.
+fn is_free((x, y): (u16, u16), width: u16, cells: &[(u16, u16)], inner: &Canvas<'_>) -> bool {
+    let is_dots = |symbol: &str| symbol == " " || symbol.starts_with(|c| ('\u{2800}'..='\u{28ff}').contains(&c));
+    let is_point = |&(column, row): &(u16, u16)| row == y && (x..x + width).contains(&column);
+    !cells.iter().any(is_point) && (x..x + width).all(|x| is_dots(inner.symbol(x, y)))
+}
+
+/// Where the slope of `bandwidth` crosses a row, in parts of a cell.
+pub(super) fn slope_column(axes: &Axes, bandwidth: f64, row: f64) -> f64 {
+    let height = f64::from(axes.inner.height.max(1));
+    let rate = axes.y.1 - row / height * (axes.y.1 - axes.y.0);
+    axes.column(10f64.powf(rate) / bandwidth)
+}
+
+/// Draws what `roofs` allow as a line of dots, 2 × 4 to a cell.
+fn dots(axes: &Axes, roofs: &Roofs, role: Role, inner: &mut Canvas<'_>) {
+    let (width, height) = (axes.inner.width, axes.inner.height);
+    let row = |dot: u32| {
+        let intensity = axes.intensity_at(f64::midpoint(f64::from(dot), 0.5));
+        (axes.row(axes.attainable(roofs, intensity)) * 4.0).floor()
+    };
+    let limit = f64::from(height) * 4.0 - 1.0;
+    for x in 0..width {
+        let mut masks = vec![0_u8; height as usize];
+        for half in 0..2_u32 {
+            let dot = u32::from(x) * 2 + half;
+            let (here, next) = (row(dot), row(dot + 1));
+            if here < 0.0 || axes_below(axes, roofs, dot) {
+                continue;
+            }
+            let to = if next < here { (next + 1.0).max(0.0) } else { here };
+            let mut at = here.min(limit);
+            while at >= to {
+                masks[(at / 4.0) as usize] |= mask(half, at as u32 % 4);
+                at -= 1.0;
+            }
+        }
+        let style = inner.theme().style(role);
+        for (y, &bits) in masks.iter().enumerate().filter(|(_, bits)| **bits > 0) {
+            let symbol = char::from_u32(0x2800 + u32::from(bits)).unwrap_or('·');
+            inner.cell(x, y as u16, symbol.encode_utf8(&mut [0; 4]), style);
+        }
+    }
+}
+
+/// Whether the roof lies below the plot at a column of dots.
+fn axes_below(axes: &Axes, roofs: &Roofs, dot: u32) -> bool {
+    let intensity = axes.intensity_at(f64::midpoint(f64::from(dot), 0.5));
+    axes.attainable(roofs, intensity).log10() < axes.y.0
+}
+
+/// The bit of the dot in column `half`, row `row` of a braille cell.
+fn mask(half: u32, row: u32) -> u8 {
+    const BITS: [[u8; 4]; 2] = [[0x01, 0x02, 0x04, 0x40], [0x08, 0x10, 0x20, 0x80]];
+    BITS[half as usize % 2][row as usize % 4]
+}

@@ -156,7 +156,9 @@ fn names(tables: [&LayerTable; 2]) -> FxHashMap<OperatorId, String> {
     calls.sort_unstable();
     calls.dedup();
     let mut count: FxHashMap<&str, usize> = FxHashMap::default();
-    calls.iter().for_each(|(_, name)| *count.entry(name).or_default() += 1);
+    for (_, name) in &calls {
+        *count.entry(name).or_default() += 1;
+    }
     let mut seen: FxHashMap<&str, usize> = FxHashMap::default();
     let mut named = |name| {
         let place = seen.entry(name).or_insert(0);

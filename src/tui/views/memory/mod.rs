@@ -80,7 +80,7 @@ impl View for Memory {
             lines.push(("", title, Role::Title));
         }
         lines.extend(details(work).into_iter().map(|detail| (detail.label, detail.value, Role::Text)));
-        lines.extend(work.view_model.memory.after.iter().flat_map(|it| &it.unknown).map(unknown));
+        lines.extend(work.view_model.memory.after.iter().flat_map(|it| &it.unknown).map(|line| unknown(line)));
     }
 
     fn open_row(&self, app: &mut App) -> CommandResult {
@@ -88,8 +88,8 @@ impl View for Memory {
     }
 }
 
-fn unknown(line: &String) -> Line {
-    ("not in it", line.clone(), Role::Warn)
+fn unknown(line: &str) -> Line {
+    ("not in it", line.to_owned(), Role::Warn)
 }
 
 /// The parts of a view at `area`, below its summary: the chart, where it is readable, and the table.

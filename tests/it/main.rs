@@ -11,6 +11,7 @@ mod captured_graphs;
 mod cli;
 mod collectives;
 mod folding;
+mod grids;
 mod limits;
 mod loader_counts;
 mod loader_golden;

@@ -232,7 +232,7 @@ fn every_view_takes_keys_and_clicks_at_any_height() {
 
 #[test]
 fn layers_memory_and_roofs_at_every_size() {
-    for (name, keys) in [("layers", "L<down><enter>"), ("memory", "V"), ("roofs", "5")] {
+    for (name, keys) in [("layers", "L<down><enter>"), ("memory", "F"), ("roofs", "5")] {
         for &size in &SIZES[1..] {
             for (state, steps) in [("untouched", &[][..]), ("edited", &[EDIT][..])] {
                 let mut screen = open("vgg13-train-h100", size, steps);
@@ -268,7 +268,7 @@ fn layers_add_up_to_the_kernels_of_the_model_and_halve_with_them() {
 #[test]
 fn memory_at_the_peak_is_the_headers() {
     let mut screen = open("vgg13-train-h100", (120, 40), &[]);
-    screen.press("V").unwrap();
+    screen.press("F").unwrap();
     screen.settle();
     let shown = text(&screen);
     let header = shown.lines().nth(1).unwrap().rsplit('≈').next().unwrap().split(' ').next().unwrap().to_owned();

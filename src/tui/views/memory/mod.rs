@@ -26,7 +26,7 @@ const OPENER: Command = Command {
     aliases: &["mem"],
     argument: Argument::None,
     help: "device memory over the iteration, and what the peak consists of",
-    keys: &[(Pane::Everywhere, "V")],
+    keys: &[(Pane::Everywhere, "F")],
     run: |app, _| Ok(show(app, &Memory)),
 };
 

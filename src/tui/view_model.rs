@@ -14,6 +14,7 @@ use retime_core::analysis::operators::Level;
 use retime_core::analysis::roofline::{Place, Point, points_at};
 use retime_core::device::DeviceProfile;
 use retime_core::graph::ExecutionGraph;
+use retime_core::log::{self, Level as LogLevel};
 use retime_core::units::DurNs;
 
 /// Everything that tables show of one result.
@@ -97,6 +98,10 @@ impl ViewModel {
     /// # Complexity
     /// O(tasks + length of the chains of all gaps), and a simulation for each rank that comes last somewhere.
     pub fn of(engine: &Engine, loaded: &Loaded, outcome: &Outcome) -> Self {
+        log::timed(LogLevel::Info, "views", || Self::drawn(engine, loaded, outcome))
+    }
+
+    fn drawn(engine: &Engine, loaded: &Loaded, outcome: &Outcome) -> Self {
         let edited = Edited::of(&outcome.resolved);
         let (graph, timed, schedule) = (&*edited.graph, &*edited.timed, &*outcome.schedule);
         let times = Times::Simulated { timed, schedule };
@@ -106,16 +111,27 @@ impl ViewModel {
         let traced = Edited::of(&loaded.replay.resolved);
         let rooflines_before = || Rooflines::of(&loaded.replay, &traced, Times::Measured);
         let layers = || layer_table(loaded, outcome, &edited, times);
+        let ((rooflines, rooflines_before, idle), (layers_before, layers)) = rayon::join(
+            || {
+                let before = if is_edited { rooflines_before() } else { Rooflines::default() };
+                let sources = Sources { graph, timed, schedule, times };
+                (Rooflines::of(outcome, &edited, times), before, gaps::survey(&sources, shortest))
+            },
+            || {
+                let before = layer_table(loaded, &loaded.replay, &traced, Times::Measured);
+                (before, if is_edited { layers() } else { LayerTable::default() })
+            },
+        );
         Self {
             before: measured_path(loaded),
             path: after.folded(DurNs(after.length.0 / TINY)),
-            rooflines: Rooflines::of(outcome, &edited, times),
-            rooflines_before: if is_edited { rooflines_before() } else { Rooflines::default() },
+            rooflines,
+            rooflines_before,
             memory: MemoryChange::of(loaded, outcome),
-            layers_before: layer_table(loaded, &loaded.replay, &traced, Times::Measured),
-            layers: if is_edited { layers() } else { LayerTable::default() },
+            layers_before,
+            layers,
             communication: Communication::on(engine, loaded, outcome, &edited),
-            idle: gaps::survey(&Sources { graph, timed, schedule, times }, shortest),
+            idle,
             graph: Some(Arc::clone(&edited.graph)),
             after,
         }

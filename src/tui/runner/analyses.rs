@@ -41,7 +41,8 @@ impl Trace {
         let first = Box::new(outcome.clone());
         self.found(job, Finding::Outcome { outcome: first, density: Some(Arc::new(density)), view_model: None });
         let is_overtaken = || self.queue.is_overtaken(&job.analysis);
-        if let Some(outcome) = self.host.engine.with_gains(&self.loaded, outcome, &is_overtaken) {
+        let found = self.host.engine.with_gains(&self.loaded, outcome, &is_overtaken);
+        if let Some(outcome) = found.filter(|_| !is_overtaken()) {
             let view_model = Some(Arc::new(ViewModel::of(&self.host.engine, &self.loaded, &outcome)));
             self.found(job, Finding::Outcome { outcome: Box::new(outcome), density: None, view_model });
         }

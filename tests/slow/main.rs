@@ -47,6 +47,11 @@ fn is_whole() -> bool {
     Sample::wanted().is_none()
 }
 
+/// The seed of everything drawn at random: the same figures come of the same seed.
+fn seed() -> u64 {
+    Sample::wanted().map_or(0, |sample| sample.seed)
+}
+
 struct Sample {
     seed: u64,
     /// After this no test begins another case.

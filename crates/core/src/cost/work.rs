@@ -189,6 +189,28 @@ pub enum Shape {
     },
 }
 
+/// The most that the sizes of one shape multiply to: no memory holds so much, no device works it off in a year.
+const MOST: u64 = 1 << 60;
+
+impl Shape {
+    /// The shape where a device could have worked on it, `Plain` where the sizes that a file states are beyond all reason: of the sizes
+    /// of every other shape products can be taken.
+    pub(super) fn possible(self) -> Self {
+        let sizes: &[u64] = match &self {
+            &Self::Gemm { batch, m, n, k } => &[batch, m, n, k],
+            &Self::Conv { batch, channels_in, channels_out, out_h, out_w, r, s, .. } => {
+                &[batch, channels_in, channels_out, out_h, out_w, r, s]
+            }
+            &Self::Embedding { batch, rows, tables, dim, .. } => &[batch, rows, tables, dim],
+            &Self::Rows { rows, width } => &[rows, width],
+            &Self::Attention { batch, heads, queries, keys, dim, .. } => &[batch, heads, queries, keys, dim],
+            Self::Plain | Self::Strided { .. } | Self::Copy { .. } | Self::Collective { .. } => &[],
+        };
+        let all = sizes.iter().fold(1, |product: u64, &size| product.saturating_mul(size.max(1)));
+        if all <= MOST { self } else { Self::Plain }
+    }
+}
+
 /// Between which memories a copy goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

@@ -227,3 +227,22 @@ fn a_decoding_step_takes_the_time_of_its_keys_and_values() {
         assert!(shared > 2.0, "{device}: keys of every head take {shared} times as long");
     }
 }
+
+#[test]
+fn sizes_beyond_all_reason_are_priced_without_a_shape() {
+    let (models, catalog) = (CostModels::builtin().unwrap(), Catalog::builtin().unwrap());
+    let h100 = catalog.find("H100").unwrap();
+    let large = [0, 1, u64::from(u32::MAX), 1 << 60, u64::MAX];
+    for (&m, &k) in large.iter().flat_map(|m| large.iter().map(move |k| (m, k))) {
+        let size = GemmSize { batch: 1, m, n: m, k };
+        let attention = AttentionSize { batch: 1, heads: 8, kv_heads: 8, queries: m, keys: m, dim: k, causal: true };
+        let lookup = LookupSize { batch: m, rows: m, tables: 8, pooling: 20.0, dim: k };
+        for work in [
+            gemm_work(size, DType::Bf16, false, 0),
+            attention_work(&attention, false, DType::Bf16),
+            lookup_work(&lookup, true, DType::Fp32, DType::Int64),
+        ] {
+            assert!(models.estimate(&work, h100).is_some(), "{work:?}");
+        }
+    }
+}

@@ -52,7 +52,7 @@ pub(crate) fn attention_bytes(size: &AttentionSize, backward: bool, element: u64
 pub fn attention_work(size: &AttentionSize, backward: bool, dtype: DType) -> Work {
     let (read, written) = attention_bytes(size, backward, dtype.size());
     let &AttentionSize { batch, heads, queries, keys, dim, causal, .. } = size;
-    let shape = Shape::Attention { batch, heads, queries, keys, dim, causal, backward };
+    let shape = Shape::Attention { batch, heads, queries, keys, dim, causal, backward }.possible();
     let precision = gemm_precision(dtype, false);
     Work { family: Family::Attention, flop: attention_flop(size, backward), read, written, precision, shape }
 }

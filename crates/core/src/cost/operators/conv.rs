@@ -78,7 +78,8 @@ pub fn conv_work(size: &ConvSize, pass: ConvPass, dtype: DType, tf32: bool) -> W
         read,
         written,
         precision: gemm_precision(dtype, tf32),
-        shape: Shape::Conv { batch, channels_in, channels_out, out_h, out_w, r, s, stride, groups, algorithm: None },
+        shape: Shape::Conv { batch, channels_in, channels_out, out_h, out_w, r, s, stride, groups, algorithm: None }
+            .possible(),
     }
 }
 

@@ -47,7 +47,7 @@ pub fn lookup_work(size: &LookupSize, backward: bool, dtype: DType, index: DType
     let (read, written) = lookup_bytes(size, backward, dtype.size(), index.size());
     let &LookupSize { batch, rows, tables, pooling, dim } = size;
     let precision = if dtype == DType::Fp64 { Precision::Fp64 } else { Precision::Fp32 };
-    let shape = Shape::Embedding { batch, rows, tables, pooling, dim, backward, reuse: Reuse::Uniform };
+    let shape = Shape::Embedding { batch, rows, tables, pooling, dim, backward, reuse: Reuse::Uniform }.possible();
     Work { family: Family::Embedding, flop: lookup_flop(size, backward), read, written, precision, shape }
 }
 

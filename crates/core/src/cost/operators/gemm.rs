@@ -59,7 +59,7 @@ pub fn gemm_work(size: GemmSize, dtype: DType, tf32: bool, bias: u64) -> Work {
         read: read + Bytes(bias.saturating_mul(dtype.size())),
         written,
         precision: gemm_precision(dtype, tf32),
-        shape: Shape::Gemm { batch, m, n, k },
+        shape: Shape::Gemm { batch, m, n, k }.possible(),
     }
 }
 

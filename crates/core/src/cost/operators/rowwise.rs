@@ -52,7 +52,7 @@ impl Rowwise {
             read: bytes(self.read) + Bytes(self.extra),
             written: bytes(self.written),
             precision: vector_precision(dtype),
-            shape: Shape::Rows { rows: self.rows, width: self.width },
+            shape: Shape::Rows { rows: self.rows, width: self.width }.possible(),
         }
     }
 }
@@ -174,7 +174,8 @@ fn reduction(name: &str, args: Args<'_>) -> Option<Work> {
         shape: Shape::Rows {
             rows: elements(&largest[..largest.len().saturating_sub(1)]),
             width: largest.last().copied().unwrap_or(1),
-        },
+        }
+        .possible(),
     })
 }
 

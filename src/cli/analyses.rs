@@ -123,12 +123,18 @@ pub enum OpsOrder {
 /// Arguments of `layers`.
 #[derive(Clone, Debug, Args)]
 pub struct LayersArgs {
-    /// The runs, the edits on each of them, and how to write; with `--iteration all` every step is a run
+    /// The runs, the edits on each of them, and how to write; with `--iteration all` every step is a run, with
+    /// `--batch 1..256` every size. Runs of another model, on another device or recorded in other detail stand side by side
     #[command(flatten)]
     pub common: ScenarioCommand,
     /// Take the largest batch within this latency as the optimal one
     #[arg(long, value_name = "MS")]
     pub latency_ms: Option<f64>,
+    /// Show these analyses instead of the overview, e.g. 2,11: 1 batch sizes, 2 layers, 3 latency and 4 memory in order, 5 count,
+    /// 6 latency and 7 memory by type, 8 kernels, 9 their roofline, 10 kernels by name and 11 by layer, 12 FLOP and bytes of
+    /// layers, 13 their host time, 14 their roofline, 15 models side by side; --csv writes the first, else the layers
+    #[arg(long, value_name = "1…15", value_delimiter = ',', value_parser = clap::value_parser!(u8).range(1..=15))]
+    pub analysis: Vec<u8>,
     /// Rows of each table for people
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub top: usize,

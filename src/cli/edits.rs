@@ -9,7 +9,7 @@ use clap::{ArgAction, ArgMatches, Args, Command as ClapCommand, FromArgMatches};
 pub enum Edit {
     /// A step in its one-line form.
     Step(String),
-    /// A batch size; of a sweep also several.
+    /// A batch size; of `sweep` and `layers` also several.
     Batch(String),
     /// A scenario file whose steps follow.
     File(PathBuf),
@@ -69,7 +69,7 @@ impl Args for ScenarioArgs {
         };
         command
             .arg(edit("step", "LINE", "An edit, e.g. \"scale kind=kernel x0.5\"; may be repeated, applied in order; `retime transforms` lists them"))
-            .arg(edit("batch", "N", "Short for --step \"resize-batch N\"; with `sweep` also a range, 64..4096"))
+            .arg(edit("batch", "N", "Short for --step \"resize-batch N\"; with `sweep` and `layers` also a range, 64..4096"))
             .arg(edit("gpu", "NAME", "Short for --step \"swap-gpu NAME\""))
             .arg(clap::Arg::new("overheads").long("overheads").value_name("SOURCE").help_heading(HEADING).help(
                 "Host overheads T1 to T5: measured (each call's own), mean (of its operator), or a file of \

@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use crate::cli::{Edit, Iteration, ScenarioArgs};
 use crate::config::Config;
-use crate::session::{Engine, Loaded, SessionError, default_max_memory, is_fingerprint, read_scenario, sample};
+use crate::session::{Engine, Loaded, SessionError, Sweep, default_max_memory, is_fingerprint, read_scenario, sample};
 use retime_core::diagnostic::{Diagnostic, Severity};
 use retime_core::graph::{BuildOptions, IterationChoice};
 use retime_core::intern::printable;
@@ -205,6 +205,24 @@ impl RequestedEdits {
             }
         }
         Ok(wanted)
+    }
+
+    /// The same once for each batch size, where a range of them is given (`--batch 1..256`).
+    ///
+    /// # Errors
+    /// As [`Self::read`], or a range that cannot be read.
+    pub fn by_batch(engine: &Engine, arguments: &ScenarioArgs) -> Result<Vec<Self>> {
+        let range = arguments.edits.iter().enumerate().find_map(|(place, edit)| match edit {
+            Edit::Batch(sizes) if sizes.contains(['.', ',']) => Some((place, sizes)),
+            _ => None,
+        });
+        let Some((place, sizes)) = range else { return Ok(vec![Self::read(engine, arguments)?]) };
+        let of_size = |size: f64| {
+            let mut own = arguments.clone();
+            own.edits[place] = Edit::Batch(size.to_string());
+            Self::read(engine, &own)
+        };
+        Sweep::parse_values(sizes).map_err(Misuse)?.into_iter().map(of_size).collect()
     }
 
     /// The scenario files that were made for another trace than `loaded`. Of those made on another iteration of it, it says so

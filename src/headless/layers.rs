@@ -1,18 +1,18 @@
 //! `layers`: the fifteen across-stack analyses of one run, or of several runs as trimmed means.
 
 mod runs;
-
-use std::collections::BTreeMap;
-use std::io::{self, Write};
+mod tables;
 
 use color_eyre::eyre::{Result, eyre};
 use serde::Serialize;
 
 use crate::cli::{Iteration, LayersArgs};
-use retime_core::analysis::layers::{self, KernelSum, Layer, LayerKernel, LayerTable, LayerType, LevelRow, Stage};
+use retime_core::analysis::layers::{
+    self, BatchRow, KernelSum, Layer, LayerKernel, LayerType, LevelRow, Profile, Run, Stage,
+};
 use retime_core::analysis::roofline::Limit;
 use retime_core::diagnostic::Diagnostic;
-use retime_core::units::{Bytes, DurNs, Percent};
+use retime_core::units::DurNs;
 
 use super::opened::Opened;
 use super::{input, output};
@@ -21,10 +21,13 @@ use super::{input, output};
 struct Answer {
     device: String,
     runs: usize,
-    /// Those of another model or recorded in other detail, which are in no mean.
+    /// Those of another model, on another device or recorded in other detail, which are in no mean of the first.
     other_runs: usize,
+    profiles: Vec<Profile>,
     batch_sizes: Vec<BatchRow>,
     optimal_batch: Option<u64>,
+    /// The batch size of all that follows.
+    batch: Option<u64>,
     layers: Vec<Layer>,
     layer_latency: Vec<Series<DurNs>>,
     layer_memory: Vec<Series<u64>>,
@@ -41,14 +44,6 @@ struct Answer {
     model: Vec<KernelSum>,
     stages: Vec<Stage>,
     profiling_levels: Vec<LevelRow>,
-}
-
-#[derive(Debug, Serialize)]
-struct BatchRow {
-    batch: Option<u64>,
-    runs: usize,
-    latency_ns: DurNs,
-    throughput: Option<f64>,
 }
 
 #[derive(Debug, Serialize)]
@@ -120,72 +115,54 @@ pub fn run(args: &LayersArgs, iteration: Iteration) -> Result<()> {
     output::write(
         &args.common.input.output,
         &envelope,
-        |out| describe(answer, args.top, out),
-        || layer_table(&answer.layers),
+        |out| match &args.analysis[..] {
+            [] => tables::overview(answer, args.top, out),
+            chosen => tables::analyses(answer, chosen, args.top, out),
+        },
+        || tables::of(answer, args.analysis.first().copied().unwrap_or(LAYERS)),
     )?;
     Ok(())
 }
 
+/// The number of the table of layers among the analyses.
+const LAYERS: u8 = 2;
+
 fn answer(runs: &[Opened], target: Option<DurNs>) -> Result<Answer> {
-    let first = runs.first().ok_or_else(|| eyre!("no run was opened"))?;
-    let device = first.outcome.resolved.devices.first().ok_or_else(|| eyre!("the first run has no rank"))?.clone();
-    let tables: Vec<LayerTable> = runs.iter().map(runs::table).collect();
-    let levels: Vec<_> = runs
-        .iter()
-        .zip(&tables)
-        .filter(|(_, table)| table.batch == tables[0].batch && table.is_of_model(&tables[0]))
-        .filter_map(|(run, table)| Some((runs::recorded(run)?, table.latency)))
-        .collect();
-    let recorded: Vec<_> = runs.iter().map(runs::recorded).collect();
-    // Of another model, or recorded in less or more detail, a run tells nothing of the times of the first.
-    let is_alike = |at: &usize| {
-        let (table, first) = (&tables[*at], &tables[0]);
-        table.is_of_model(first) && recorded[*at] == recorded[0]
-    };
-    let alike: Vec<LayerTable> = (0..tables.len()).filter(is_alike).map(|at| tables[at].clone()).collect();
-    let same_batch: Vec<LayerTable> = alike.iter().filter(|table| table.batch == tables[0].batch).cloned().collect();
-    let table = LayerTable::merged(&same_batch);
-    let batch_sizes = batch_rows(&alike);
-    let other_runs = tables.len() - alike.len();
-    let known: Vec<(u64, DurNs)> = batch_sizes.iter().filter_map(|row| Some((row.batch?, row.latency_ns))).collect();
+    let named: Result<Vec<Run<'_>>> = runs.iter().map(runs::run).collect();
+    let named = named?;
+    let found = layers::profiles(&named, target);
+    let (first, table) = found.first().cloned().ok_or_else(|| eyre!("no run was opened"))?;
+    let device = named[0].device;
+    // What each level of profiling costs is told at one batch size of one model on one device.
+    let same =
+        |run: &&Run<'_>| run.table.batch == table.batch && run.table.is_of_model(&table) && run.device.id == device.id;
+    let levels: Vec<_> = named.iter().filter(same).filter_map(|run| Some((run.recorded?, run.table.latency))).collect();
     let types = layers::by_type(&table.layers);
     Ok(Answer {
-        device: device.id.clone(),
-        runs: tables.len(),
-        other_runs,
+        device: first.device,
+        runs: named.len(),
+        other_runs: named.len() - first.runs,
         profiling_levels: layers::levels(&levels),
-        optimal_batch: layers::optimal_batch(&known, target),
-        batch_sizes,
+        optimal_batch: first.optimal_batch,
+        batch_sizes: first.batch_sizes,
+        batch: table.batch,
         layer_latency: series(&table.layers, |layer| layer.latency_ns),
         layer_memory: series(&table.layers, |layer| layer.memory_bytes),
         count_by_type: of_types(&types, |it| it.count),
         latency_by_type: of_types(&types, |it| it.latency_ns),
         memory_by_type: of_types(&types, |it| it.memory_bytes),
         kernel_roofline: kernel_points(&table.kernels),
-        kernels_by_name: layers::by_name(&table, &device),
-        kernels_by_layer: layers::by_layer(&table, &device),
+        kernels_by_name: layers::by_name(&table, device),
+        kernels_by_layer: layers::by_layer(&table, device),
         layer_work: table.layers.iter().map(work).collect(),
         layer_host: table.layers.iter().map(host).collect(),
         layer_roofline: table.layers.iter().filter_map(layer_point).collect(),
-        model: vec![layers::model(&table, &device)],
-        stages: layers::stages(&table.layers),
+        model: vec![first.model],
+        stages: first.stages,
+        profiles: found.into_iter().map(|(profile, _)| profile).collect(),
         layers: table.layers,
         kernels: table.kernels,
     })
-}
-
-/// Latency and throughput by batch size, each over all runs at that size.
-fn batch_rows(tables: &[LayerTable]) -> Vec<BatchRow> {
-    let mut by_batch: BTreeMap<Option<u64>, Vec<DurNs>> = BTreeMap::new();
-    for table in tables {
-        by_batch.entry(table.batch).or_default().push(table.latency);
-    }
-    let row = |(batch, latencies): (Option<u64>, Vec<DurNs>)| {
-        let (runs, latency) = (latencies.len(), layers::trimmed_mean(latencies));
-        let throughput = batch.filter(|_| latency.0 > 0).map(|batch| batch as f64 / latency.secs());
-        BatchRow { batch, runs, latency_ns: latency, throughput }
-    };
-    by_batch.into_iter().map(row).collect()
 }
 
 fn series<T>(layers: &[Layer], value: fn(&Layer) -> T) -> Vec<Series<T>> {
@@ -226,96 +203,4 @@ fn host(it: &Layer) -> LayerHost {
         kernel_ns: it.kernel_ns,
         host_ns: it.latency_ns - it.kernel_ns,
     }
-}
-
-fn describe(answer: &Answer, top: usize, out: &mut dyn Write) -> io::Result<()> {
-    for row in &answer.batch_sizes {
-        let batch = row.batch.map_or("unknown".to_owned(), |batch| batch.to_string());
-        let throughput = row.throughput.map_or(String::new(), |rate| format!(", {rate:.1} samples/s"));
-        let runs = if row.runs == 1 { "run" } else { "runs, trimmed mean" };
-        writeln!(out, "batch {batch}: {} ({} {runs}){throughput}", row.latency_ns, row.runs)?;
-    }
-    if answer.other_runs > 0 {
-        writeln!(out, "{} runs of another model, or recorded in other detail, are in no mean", answer.other_runs)?;
-    }
-    if let Some(best) = answer.optimal_batch {
-        writeln!(out, "optimal batch {best}")?;
-    }
-    for row in &answer.profiling_levels {
-        let (Some(above), Some(more)) = (&row.above, row.overhead_ns) else { continue };
-        writeln!(out, "profiling {} ({} runs) takes {more} more than {above}", row.level, row.runs)?;
-    }
-    for sum in &answer.model {
-        let bound = sum.bound.map_or("unknown", Limit::name);
-        let (gflop, traffic) = (sum.load.flop / 1e9, Bytes(sum.load.bytes as u64));
-        writeln!(out, "model on {}: {gflop:.3} GFLOP, {traffic}, bound by {bound}", answer.device)?;
-    }
-    for stage in &answer.stages {
-        let [begin, middle, end] = [stage.begin, stage.middle, stage.end].map(Percent);
-        writeln!(out, "{}: begin {begin:.0}, middle {middle:.0}, end {end:.0}: {}", stage.metric, stage.dominant)?;
-    }
-    let mut slowest = answer.layers.clone();
-    slowest.sort_by_key(|layer| std::cmp::Reverse(layer.latency_ns));
-    slowest.truncate(top);
-    writeln!(out, "\nslowest layers of {}", answer.layers.len())?;
-    output::text(&layer_table(&slowest), &mut *out)?;
-    writeln!(out, "\nlayer types")?;
-    output::text(&type_table(answer, top), &mut *out)?;
-    writeln!(out, "\nkernels by name")?;
-    output::text(&kernel_table(&answer.kernels_by_name[..answer.kernels_by_name.len().min(top)]), out)
-}
-
-fn layer_table(layers: &[Layer]) -> output::Table {
-    let mut table = output::Table::new(&[
-        "index",
-        "latency_ns",
-        "kernels_ns",
-        "written_bytes",
-        "flop",
-        "traffic_bytes",
-        "bound",
-        "shape",
-        "name",
-    ]);
-    for layer in layers {
-        table.row([
-            layer.index.to_string(),
-            layer.latency_ns.0.to_string(),
-            layer.kernel_ns.0.to_string(),
-            layer.memory_bytes.to_string(),
-            format!("{:.0}", layer.load.flop),
-            format!("{:.0}", layer.load.bytes),
-            layer.bound.map_or(String::new(), |bound| bound.name().to_owned()),
-            if layer.shape.is_empty() { "–".to_owned() } else { format!("{:?}", layer.shape) },
-            layer.name.clone(),
-        ]);
-    }
-    table
-}
-
-fn type_table(answer: &Answer, top: usize) -> output::Table {
-    let mut table = output::Table::new(&["count", "latency", "written", "type"]);
-    let rows = answer.count_by_type.iter().zip(&answer.latency_by_type).zip(&answer.memory_by_type);
-    for ((count, latency), memory) in rows.take(top) {
-        let cells = [count.value.to_string(), latency.value.to_string(), Bytes(memory.value).to_string()];
-        table.row(cells.into_iter().chain([count.kind.clone()]));
-    }
-    table
-}
-
-fn kernel_table(sums: &[KernelSum]) -> output::Table {
-    let mut table = output::Table::new(&["count", "time", "share %", "occ %", "FLOP/B", "GFLOP/s", "bound", "kernel"]);
-    for sum in sums {
-        table.row([
-            sum.count.to_string(),
-            sum.latency_ns.to_string(),
-            format!("{:.1}", 100.0 * sum.latency_share),
-            sum.occupancy.map_or("–".to_owned(), |share| format!("{:.0}", 100.0 * share)),
-            sum.intensity.map_or("–".to_owned(), |intensity| format!("{intensity:.2}")),
-            format!("{:.1}", sum.throughput / 1e9),
-            sum.bound.map_or(String::new(), |bound| bound.name().to_owned()),
-            sum.name.clone(),
-        ]);
-    }
-    table
 }

@@ -62,24 +62,29 @@ impl Opened {
         Ok((loaded, found))
     }
 
-    /// Opens every job that `args` name with their edits applied to each; with [`Iteration::All`], once for every step of it.
+    /// Opens every job that `args` name with their edits applied to each; once for each batch size of a range, and with
+    /// [`Iteration::All`] for every step of it.
     ///
     /// # Errors
     /// As [`Self::of`], but for several jobs.
     pub fn runs(args: &ScenarioCommand, iteration: Iteration) -> Result<Vec<Self>> {
         let engine = Self::engine(args)?;
-        let wanted = input::RequestedEdits::read(&engine, &args.scenario)?;
+        let variants = input::RequestedEdits::by_batch(&engine, &args.scenario)?;
         let mut runs = Vec::new();
+        let mut evaluate = |loaded: &Loaded, options: BuildOptions| -> Result<()> {
+            for wanted in &variants {
+                runs.push(Self::evaluated(Arc::clone(&engine), loaded.clone(), wanted, args, options)?);
+            }
+            Ok(())
+        };
         for job in input::open_all(&engine, &args.input.traces, iteration)? {
             if iteration != Iteration::All {
-                let options = input::build_options(iteration);
-                runs.push(Self::evaluated(Arc::clone(&engine), job, &wanted, args, options)?);
+                evaluate(&job, input::build_options(iteration))?;
                 continue;
             }
             for index in 0..job.traces().map(|trace| steps(trace).len()).min().unwrap_or(0).max(1) {
                 let options = BuildOptions { iteration: IterationChoice::Index(index) };
-                let step = engine.replay(Arc::clone(&job.job), &options)?;
-                runs.push(Self::evaluated(Arc::clone(&engine), step, &wanted, args, options)?);
+                evaluate(&engine.replay(Arc::clone(&job.job), &options)?, options)?;
             }
         }
         Ok(runs)

@@ -28,6 +28,16 @@ impl Table {
         self.rows.push(cells.into_iter().map(|cell| printable(&cell)).collect());
     }
 
+    /// How many rows there are.
+    pub fn row_count(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// The same with its first `count` rows only.
+    pub fn first(&self, count: usize) -> Self {
+        Self { header: self.header.clone(), rows: self.rows.iter().take(count).cloned().collect() }
+    }
+
     fn widths(&self) -> Vec<usize> {
         let mut widths: Vec<usize> = self.header.iter().map(|cell| cell.width()).collect();
         for row in &self.rows {

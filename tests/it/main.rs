@@ -5,6 +5,7 @@
 mod roofline_systems;
 mod support;
 
+mod across_stack;
 mod analysis;
 mod calibration;
 mod captured_graphs;

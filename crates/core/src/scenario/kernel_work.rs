@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use crate::cost::{Family, Work, family_of_task};
-use crate::graph::{ExecutionGraph, NodeId};
+use crate::graph::{ExecutionGraph, NodeId, Operands, OperatorId};
 
-use super::work_classes::{Class, Sharing, WorkClasses};
+use super::work_classes::{Class, Overrides, Sharing, WorkClasses};
 
 /// The work of the tasks of an edited graph, by node: traced ones, then those that edits added.
 #[derive(Clone, Debug)]
@@ -19,6 +19,8 @@ pub struct KernelWork {
     pub(super) removed: Vec<NodeId>,
     /// What added tasks have to do, in order.
     pub(super) added: Vec<Option<Arc<Work>>>,
+    /// Arguments of operators that edits changed.
+    pub(super) overrides: Overrides,
 }
 
 impl KernelWork {
@@ -31,7 +33,8 @@ impl KernelWork {
     }
 
     pub(super) fn untouched(traced: Arc<WorkClasses>) -> Self {
-        Self { traced, class_of: Vec::new(), classes: Vec::new(), removed: Vec::new(), added: Vec::new() }
+        let overrides = Overrides::default();
+        Self { traced, class_of: Vec::new(), classes: Vec::new(), removed: Vec::new(), added: Vec::new(), overrides }
     }
 
     /// The work of a task; `None` where it is not known, or the task was taken out.
@@ -46,6 +49,11 @@ impl KernelWork {
     pub fn family(&self, graph: &ExecutionGraph, node: NodeId) -> Family {
         let by_name = || family_of_task(graph, &graph.tasks[node]);
         self.work(node).map_or_else(by_name, |work| work.family)
+    }
+
+    /// The arguments of an operator of `graph`; `None` where they were not recorded.
+    pub fn operands<'a>(&'a self, graph: &'a ExecutionGraph, operator: OperatorId) -> Option<&'a Operands> {
+        self.overrides.operands(graph, operator)
     }
 
     /// Whether an edit took a traced task out.

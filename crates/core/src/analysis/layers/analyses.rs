@@ -41,6 +41,10 @@ pub struct KernelSum {
     /// FLOP, traffic and time.
     #[serde(flatten)]
     pub load: Load,
+    /// What of the traffic is read.
+    pub read_bytes: u64,
+    /// What of it is written.
+    pub written_bytes: u64,
     /// FLOP per byte; `None` without traffic.
     pub intensity: Option<f64>,
     /// FLOP per second.
@@ -128,9 +132,12 @@ fn sum(
         network_bytes: 0.0,
         seconds: latency.secs(),
     };
+    let written_bytes: u64 = kernels.iter().map(|kernel| kernel.written_bytes).sum();
     KernelSum {
         name: name.to_owned(),
         layer,
+        read_bytes: (load.bytes as u64).saturating_sub(written_bytes),
+        written_bytes,
         count: kernels.len(),
         latency_ns: latency,
         latency_share: latency.0 as f64 / iteration.0.max(1) as f64,
@@ -240,6 +247,7 @@ mod tests {
             intensity: Some(10.0),
             throughput: 0.0,
             bound: Some(Limit::Compute),
+            written_bytes: 4,
             precision: None,
             computed_with: Some(if name == "a" { Precision::Fp32 } else { Precision::Fp16Tensor }),
             occupancy: layer.map(|_| if name == "a" { 0.25 } else { 0.5 }),
@@ -261,6 +269,11 @@ mod tests {
         assert!((by_layer(&table, roofs)[0].occupancy.unwrap() - (5.0 * 0.25 + 30.0 * 0.5) / 35.0).abs() < 1e-12);
         let model = model(&table, roofs);
         assert_eq!((model.count, model.intensity, model.bound), (3, Some(10.0), Some(Limit::Memory)));
+        assert_eq!(
+            (model.read_bytes, model.written_bytes),
+            (18, 12),
+            "10 bytes of each of three kernels, 4 of them written"
+        );
         assert!((model.throughput - 300.0 / 50e-9).abs() < 1.0);
     }
 }

@@ -6,10 +6,12 @@ mod analyses;
 mod batches;
 mod levels;
 mod occupancy;
+mod profiles;
 mod table;
 
 pub use analyses::{KernelSum, LayerType, Stage, by_layer, by_name, by_type, model, stages};
 pub use batches::{optimal_batch, optimal_throughput};
 pub use levels::{LevelRow, Recorded, levels};
 pub use occupancy::{Launch, occupancy};
+pub use profiles::{BatchRow, Profile, Run, profiles};
 pub use table::{Layer, LayerKernel, LayerTable, trimmed_mean};

@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::analysis::lanes::Times;
 use crate::analysis::roofline::{Limit, Load, Roofs};
 use crate::device::{DeviceProfile, Precision};
-use crate::graph::{ExecutionGraph, NodeId, Operand, Operator, OperatorId, Task, TaskKind};
+use crate::graph::{ExecutionGraph, NodeId, Operand, OperatorId, Task, TaskKind};
 use crate::scenario::KernelWork;
 use crate::stats;
 use crate::units::{DurNs, TimeNs};
@@ -56,6 +56,8 @@ pub struct LayerKernel {
     /// FLOP, traffic and time; work is zero where not known.
     #[serde(flatten)]
     pub load: Load,
+    /// What of the traffic it writes.
+    pub written_bytes: u64,
     /// How it computes; `None` where its work is not known.
     pub precision: Option<&'static str>,
     /// The same.
@@ -118,7 +120,7 @@ impl LayerTable {
             let top = task.operator.map(|id| tops[id.0 as usize]);
             let layer = top.map(|id| {
                 *layer_of.entry(id).or_insert_with(|| {
-                    layers.push((new_layer(graph, id, layers.len()), Vec::new(), Vec::new()));
+                    layers.push((new_layer(graph, works, id, layers.len()), Vec::new(), Vec::new()));
                     layers.len() - 1
                 })
             });
@@ -147,6 +149,7 @@ impl LayerTable {
                 let occupancy = occupancy(task).filter(|_| task.kind == TaskKind::Kernel);
                 table.kernels.push(LayerKernel {
                     occupancy,
+                    written_bytes: written,
                     node,
                     precision: precision.map(Precision::key),
                     computed_with: precision,
@@ -213,7 +216,7 @@ pub fn trimmed_mean(values: impl IntoIterator<Item = DurNs>) -> DurNs {
     DurNs(stats::trimmed_mean(&mut values, cut).unwrap_or_default() as i64)
 }
 
-fn new_layer(graph: &ExecutionGraph, id: OperatorId, index: usize) -> Layer {
+fn new_layer(graph: &ExecutionGraph, works: &KernelWork, id: OperatorId, index: usize) -> Layer {
     let operator = graph.operators.get(id.0 as usize);
     let kind = operator.map_or("", |operator| graph.names.get(operator.name)).to_owned();
     let module = operator.map_or("", |operator| graph.names.get(operator.module));
@@ -222,7 +225,7 @@ fn new_layer(graph: &ExecutionGraph, id: OperatorId, index: usize) -> Layer {
         name: if module.is_empty() { kind.clone() } else { module.to_owned() },
         kind,
         phase: operator.map_or("other", |operator| operator.phase.name()),
-        shape: operator.and_then(|operator| first_shape(graph, operator)).unwrap_or_default(),
+        shape: first_shape(graph, works, id).unwrap_or_default(),
         latency_ns: DurNs::ZERO,
         kernel_ns: DurNs::ZERO,
         memory_bytes: 0,
@@ -232,8 +235,8 @@ fn new_layer(graph: &ExecutionGraph, id: OperatorId, index: usize) -> Layer {
     }
 }
 
-fn first_shape(graph: &ExecutionGraph, operator: &Operator) -> Option<Vec<u64>> {
-    let operands = graph.operands.get(operator.operands?.0 as usize)?;
+fn first_shape(graph: &ExecutionGraph, works: &KernelWork, id: OperatorId) -> Option<Vec<u64>> {
+    let operands = works.operands(graph, id)?;
     operands.inputs.iter().find_map(Operand::dims).map(<[u64]>::to_vec)
 }
 
@@ -264,6 +267,7 @@ fn kernel(index: usize, layer: Option<usize>, name: String, load: Load, roofs: O
         intensity: Some(load.intensity()).filter(|value| load.bytes > 0.0 && value.is_finite()),
         throughput: load.throughput().0,
         bound: roofs.map(|roofs| load.limit(&roofs)),
+        written_bytes: 0,
         precision: None,
         computed_with: None,
         occupancy: None,

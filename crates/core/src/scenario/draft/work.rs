@@ -47,7 +47,8 @@ impl Draft<'_> {
         let added = self.added_nodes().map(|node| self.shared_work_of(node)).collect();
         let works = std::mem::take(&mut self.works);
         let (class_of, classes, removed) = (works.class_of, works.classes, self.removed().collect());
-        KernelWork { traced: Arc::clone(self.base.works()), class_of, classes, removed, added }
+        let (traced, overrides) = (Arc::clone(self.base.works()), works.overrides);
+        KernelWork { traced, class_of, classes, removed, added, overrides }
     }
 
     /// The arguments of an operator now.

@@ -1,0 +1,49 @@
+//! Lin 2022, Fig. 9: DLRM_DDP of Table III, traced on a CPU, placed on the paper's GPUs at its batch sizes.
+
+use super::super::Figure;
+use super::{Live, Verdict};
+
+/// GPU; by batch 512 to 4096 the measured ms of an iteration and the error in % of the paper's sum of its predicted kernels, both read
+/// off the figure.
+const FIGURE_9: [(&str, [f64; 4], [f64; 4]); 3] = [
+    ("V100", [5.04, 5.26, 5.26, 6.55], [-78.5, -69.7, -52.0, -32.7]),
+    ("TITAN-Xp", [5.10, 5.31, 6.61, 10.30], [-69.6, -53.6, -36.5, -25.4]),
+    ("P100", [4.52, 4.74, 5.60, 9.50], [-62.1, -44.0, -19.5, -13.2]),
+];
+
+const BATCHES: [u32; 4] = [512, 1024, 2048, 4096];
+
+const INPUTS: &str = "the trace has no copy of the inputs and host overheads of another machine";
+const KERNELS: &str = "the paper's own prediction, as read off the figure; its copies of inputs are not in the trace";
+
+pub(super) fn rows() -> Vec<Live> {
+    FIGURE_9.iter().flat_map(of_gpu).collect()
+}
+
+fn of_gpu(&(gpu, measured, sums): &(&'static str, [f64; 4], [f64; 4])) -> Vec<Live> {
+    let cell = |(batch, (measured, error)): (u32, (f64, f64))| {
+        let row = |what: &str, expected, field: &str, verdict| Live {
+            name: format!("DLRM_DDP on {gpu}, batch {batch}, {what}, ms"),
+            source: "Lin 2022 Fig. 9",
+            expected: Figure::Number(expected),
+            arguments: super::arguments(&[
+                "simulate",
+                "sample_traces/dlrm-ddp-fused-b256-fp32-cpu.kineto.json.gz",
+                "--step",
+                &format!("place-on {gpu}"),
+                "--batch",
+                &batch.to_string(),
+            ]),
+            field: field.to_owned(),
+            unit: 1e-6,
+            verdict,
+        };
+        let kernels = measured * (1.0 + error / 100.0);
+        let sum = row("kernels", kernels, "/kernel_only_ns", Verdict::Reported(KERNELS));
+        [
+            row("iteration", measured, "/simulated_ns", Verdict::Banded(INPUTS)),
+            Live { source: "Lin 2022 Fig. 9, kernel_only", ..sum },
+        ]
+    };
+    BATCHES.into_iter().zip(measured.into_iter().zip(sums)).flat_map(cell).collect()
+}

@@ -1,0 +1,88 @@
+//! `layers`: several models, devices and batch sizes side by side, and every analysis as a table.
+
+use assert_cmd::Command;
+use serde_json::Value;
+
+use crate::support::sample;
+
+const ON_V100: [&str; 2] = ["--step", "place-on V100"];
+
+fn layers(tables: &[&str], more: &[&str]) -> String {
+    let mut command = Command::cargo_bin("retime").unwrap();
+    command.arg("layers").args(tables.iter().map(|table| sample(table))).args(more);
+    String::from_utf8(command.assert().success().get_output().stdout.clone()).unwrap()
+}
+
+fn json(tables: &[&str], more: &[&str]) -> Value {
+    serde_json::from_str(&layers(tables, &[more, &["--json"]].concat())).unwrap()
+}
+
+#[test]
+fn models_at_several_batch_sizes_stand_side_by_side_as_each_does_alone() {
+    let range = [&ON_V100[..], &["--batch", "1..4"]].concat();
+    let both = json(&["alexnet.toml", "vgg16.toml"], &range);
+    let profiles = both["profiles"].as_array().unwrap();
+    assert_eq!((profiles.len(), &both["runs"], &both["other_runs"]), (2, &6.into(), &3.into()));
+    let batches: Vec<_> =
+        profiles[1]["batch_sizes"].as_array().unwrap().iter().map(|row| row["batch"].as_u64()).collect();
+    assert_eq!(batches, [Some(1), Some(2), Some(4)]);
+    assert_eq!(profiles[0], json(&["alexnet.toml"], &range)["profiles"][0]);
+    let alone = &json(&["vgg16.toml"], &range)["profiles"][0];
+    assert_eq!(profiles[1]["model"], alone["model"]);
+    let online = |profile: &Value| profile["online_latency_ns"].as_f64().unwrap();
+    let ratio = profiles[1]["online_latency_ratio"].as_f64().unwrap();
+    assert!((ratio - online(&profiles[1]) / online(&profiles[0])).abs() < 1e-9, "{ratio}");
+    assert_eq!(online(alone), online(&profiles[1]));
+    // Read and written make the traffic.
+    let model = &profiles[0]["model"];
+    let bytes = |key: &str| model[key].as_f64().unwrap();
+    assert!((bytes("read_bytes") + bytes("written_bytes") - bytes("bytes")).abs() < 1.0, "{model}");
+}
+
+#[test]
+fn layers_have_the_shapes_of_the_batch_that_they_are_shown_at() {
+    let answer = json(&["alexnet.toml"], &[&ON_V100[..], &["--batch", "64"]].concat());
+    assert_eq!((&answer["batch"], &answer["batch_sizes"][0]["batch"]), (&64.into(), &64.into()));
+    assert_eq!(answer["layers"][0]["shape"], serde_json::json!([64, 3, 224, 224]));
+    // The output of the first convolution, in fp32.
+    assert_eq!(answer["layers"][0]["memory_bytes"], 64 * 64 * 55 * 55 * 4);
+}
+
+#[test]
+fn the_largest_batch_within_a_latency_is_shown() {
+    let range = [&ON_V100[..], &["--batch", "1..64"]].concat();
+    let all = json(&["alexnet.toml"], &range);
+    let latency = |at: usize| all["batch_sizes"][at]["latency_ns"].as_f64().unwrap();
+    let between = ((latency(4) + latency(5)) / 2e6).to_string();
+    let within = json(&["alexnet.toml"], &[&range[..], &["--latency-ms", &between]].concat());
+    assert_eq!((&within["optimal_batch"], &within["batch"]), (&16.into(), &16.into()));
+    assert_eq!(within["layers"][0]["shape"][0], 16);
+}
+
+#[test]
+fn one_model_on_two_devices_is_no_mean() {
+    let alone = json(&["dlrm-ddp-b256-fp32-cpu.kineto.json.gz"], &[]);
+    let both = json(&["dlrm-ddp-b256-fp32-cpu.kineto.json.gz", "dlrm-ddp-b256-on-v100.predicted.json.gz"], &[]);
+    assert_eq!(both["profiles"].as_array().unwrap().len(), 2);
+    assert_eq!(both["layers"], alone["layers"], "the other run changes nothing of the first");
+    assert_ne!(both["profiles"][0]["device"], both["profiles"][1]["device"]);
+}
+
+#[test]
+fn every_analysis_is_a_table_for_people_and_for_programs() {
+    let batch = [&ON_V100[..], &["--batch", "8"]].concat();
+    for number in 1..=15 {
+        let number = number.to_string();
+        let chosen = [&batch[..], &["--analysis", &number]].concat();
+        let text = layers(&["alexnet.toml"], &chosen);
+        assert!(text.starts_with(&format!("{number} ")) && text.contains("batch 8 on V100"), "{text}");
+        assert!(text.lines().count() >= 3, "{text}");
+        let csv = layers(&["alexnet.toml"], &[&chosen[..], &["--csv"]].concat());
+        let columns = csv.lines().next().unwrap().split(',').count();
+        assert!(csv.lines().count() >= 2 && columns >= 2, "{csv}");
+    }
+    let two = layers(&["alexnet.toml"], &[&batch[..], &["--analysis", "5,13", "--top", "2"]].concat());
+    assert!(two.contains("\n13 host time") && two.contains("17 more: --top 19"), "{two}");
+    let mut refused = Command::cargo_bin("retime").unwrap();
+    refused.args(["layers", &sample("alexnet.toml").display().to_string(), "--analysis", "16"]).assert().code(2);
+}

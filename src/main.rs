@@ -12,9 +12,9 @@ use retime::cli::Cli;
 use retime::cli::{Command, RunArgs};
 #[cfg(feature = "tui")]
 use retime::config::Config;
-use retime::session::log_to;
 #[cfg(feature = "tui")]
 use retime::session::{Engine, sample};
+use retime::session::{give_back_memory, log_to};
 #[cfg(feature = "tui")]
 use retime::tui::Style;
 use retime_core::intern::printable;
@@ -23,6 +23,7 @@ use retime_core::log::{self, Level};
 use retime_core::scenario::Scenario;
 
 fn main() -> ExitCode {
+    give_back_memory();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(refusal) => return refused(&refusal),

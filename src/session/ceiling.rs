@@ -1,4 +1,4 @@
-//! How much memory this process may hold.
+//! How much memory this process may hold, and that it gives back what it no longer uses.
 //!
 //! Says a number; who keeps to it is the engine.
 
@@ -13,6 +13,21 @@ pub fn default_max_memory() -> Option<Bytes> {
     let machine = machine_memory(&fs::read_to_string("/proc/meminfo").ok()?)?;
     let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     Some(three_quarters(limits(&groups, Path::new("/sys/fs/cgroup")).fold(machine, u64::min)))
+}
+
+/// Has large blocks returned to the system as soon as they are freed. The allocator of glibc raises, with every such block that is
+/// freed, the size from which on blocks are returned, and then keeps those of overtaken results between small ones that live on.
+///
+/// A wish: where it is not granted, or the allocator is another, more stays reserved.
+pub fn give_back_memory() {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    {
+        /// Bytes from which on a block is mapped on its own: where glibc begins.
+        const LARGE: libc::c_int = 128 << 10;
+        #[expect(unsafe_code, reason = "a setting of the C library that takes two numbers and no address")]
+        // SAFETY: mallopt may be called at any time; it is done before there are threads.
+        let _ = unsafe { libc::mallopt(libc::M_MMAP_THRESHOLD, LARGE) };
+    }
 }
 
 fn three_quarters(bytes: u64) -> Bytes {

@@ -5,6 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+#[cfg(all(feature = "tui", target_os = "linux", target_env = "gnu"))]
+use crate::support::pty::Session;
 use crate::support::sample;
 
 fn retime(arguments: &[&str], trace: &Path) -> Output {
@@ -93,6 +95,23 @@ fn what_needs_more_memory_than_may_be_held_is_refused_with_how_much() {
     let shown = String::from_utf8(retime(&steps, &trace).stdout).unwrap();
     assert_eq!(shown.matches("added tasks would need about").count(), 1, "the second: {shown}");
     assert!(shown.contains("GiB: more than --max-memory, 1.00 GiB"), "{shown}");
+}
+
+#[test]
+#[cfg(all(feature = "tui", target_os = "linux", target_env = "gnu"))]
+fn undo_returns_the_memory_that_edits_held() {
+    let mut session = Session::open();
+    let before = session.held();
+    session.press(&":accumulate 4\r".repeat(4));
+    session.wait_for("4 accumulate 4");
+    session.wait_until("the edits to be worked out", || session.contents().contains("4.47 s"));
+    let edited = session.held();
+    session.press("uuuu");
+    session.wait_for("(no edits)");
+    let most = before + (edited - before) / 4;
+    let wanted = format!("at most {} MiB: {} before, {} with edits", most >> 20, before >> 20, edited >> 20);
+    session.wait_until(&wanted, || session.held() <= most);
+    session.leave();
 }
 
 #[test]

@@ -125,6 +125,15 @@ impl Session {
         String::from_utf8_lossy(&state.stdout).trim().chars().next().unwrap_or('?')
     }
 
+    /// Memory that the process holds beside the program itself, in bytes; 0 once it has ended.
+    #[cfg(target_os = "linux")]
+    pub fn held(&self) -> u64 {
+        let facts = std::fs::read_to_string(format!("/proc/{}/statm", self.child.process_id().unwrap()));
+        let facts = facts.unwrap_or_default();
+        let pages: Vec<u64> = facts.split(' ').filter_map(|pages| pages.trim().parse().ok()).collect();
+        pages.get(1).zip(pages.get(2)).map_or(0, |(resident, of_files)| resident.saturating_sub(*of_files) * 4096)
+    }
+
     pub fn assert_restored(&self) {
         self.wait_until("the terminal to be given back", || {
             let parser = self.parser.lock().unwrap();

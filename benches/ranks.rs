@@ -9,7 +9,7 @@ use std::hint::black_box;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use retime::session::synthetic::{JobSpec, Machine, SyntheticJob};
+use retime::session::synthetic::{JobSpec, Machine, Network, SyntheticJob};
 use retime::session::{Engine, Loaded, Sharding};
 use retime_core::graph::BuildOptions;
 use retime_core::scenario::Scenario;
@@ -33,7 +33,7 @@ fn shortest(rounds: usize, mut run: impl FnMut()) -> f64 {
 
 fn write(engine: &Engine, spec: JobSpec, folder: &Path) {
     let machine = Machine::of(engine, "V100").unwrap();
-    SyntheticJob::draw(spec, machine.device.memory.0).write(folder, machine).unwrap();
+    SyntheticJob::draw(spec, Network::default(), machine.device.memory.0).write(folder, machine).unwrap();
 }
 
 fn load(engine: &Engine, folder: &Path) -> Loaded {

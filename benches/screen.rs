@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ratatui::layout::Size;
-use retime::session::synthetic::{JobSpec, Machine, SyntheticJob};
+use retime::session::synthetic::{JobSpec, Machine, Network, SyntheticJob};
 use retime::session::{Engine, Loaded, Trials, candidates};
 use retime::tui::{Depth, ScriptedScreen, Style};
 use retime_core::graph::BuildOptions;
@@ -32,7 +32,7 @@ fn job(engine: &Engine, ranks: u32, layers: u32) -> Loaded {
     let folder = tempfile::tempdir().unwrap();
     let machine = Machine::of(engine, "V100").unwrap();
     let spec = JobSpec { ranks, layers, local_batch: 512, ..JobSpec::default() };
-    SyntheticJob::draw(spec, machine.device.memory.0).write(folder.path(), machine).unwrap();
+    SyntheticJob::draw(spec, Network::default(), machine.device.memory.0).write(folder.path(), machine).unwrap();
     let (open, build) = (OpenOptions::default(), BuildOptions::default());
     engine.load(&[folder.path().to_owned()], &open, &build).unwrap().swap_remove(0)
 }

@@ -63,10 +63,26 @@ pub struct GenerateArgs {
     /// Ranks that differ; the others are like these again
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub kinds: Option<u32>,
+    /// The tables and their ranks, instead of drawing them: a TOML with a `[[table]]` of rank, rows, dim and pooling for each, as
+    /// `--facts` reads and this command writes it (tables.toml)
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["tables_per_rank", "kinds"])]
+    pub tables: Option<PathBuf>,
+    /// How often rows recur in a batch: statistics of dlrm_datasets (locality_stats JSON); without it every row is as likely
+    #[arg(long, value_name = "FILE")]
+    pub reuse: Option<PathBuf>,
+    /// Elements per row; one of several is drawn for each table
+    #[arg(long, value_name = "N", value_delimiter = ',', default_value = "64", value_parser = clap::value_parser!(u64).range(1..=65_536))]
+    pub dim: Vec<u64>,
+    /// Widths of the MLP of dense features, their number first
+    #[arg(long, value_name = "N", value_delimiter = ',', default_value = "256,512,256,64", value_parser = clap::value_parser!(u64).range(1..=65_536))]
+    pub bottom: Vec<u64>,
+    /// Widths of the MLP after the interaction, but for the one output
+    #[arg(long, value_name = "N", value_delimiter = ',', default_value = "1024,512", value_parser = clap::value_parser!(u64).range(1..=65_536))]
+    pub top: Vec<u64>,
     /// Mean tables per rank
     #[arg(long, default_value_t = 13, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub tables_per_rank: u32,
-    /// Further hidden layers of the MLP
+    /// Further hidden layers of 512 at the end of that MLP
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=100_000))]
     pub layers: u32,
     /// Samples per rank and step

@@ -1,29 +1,42 @@
-//! `generate`: the traces of a made-up multi-rank DLRM job, for trying many ranks out.
+//! `generate`: the traces of a made-up multi-rank DLRM job, of tables that are drawn or given, for studies of sharding.
 
 use std::io::{Write, stdout};
 
-use color_eyre::eyre::Result;
+use color_eyre::eyre::{Result, eyre};
+use retime_core::cost::Reuse;
 use retime_core::intern::printable;
 
 use crate::cli::GenerateArgs;
-use crate::session::Engine;
-use crate::session::synthetic::{JobSpec, Machine, SyntheticJob};
+use crate::session::synthetic::{JobSpec, Machine, Network, SyntheticJob, measured_reuse};
+use crate::session::{Engine, read_table, read_table_facts};
 
 /// Runs the command.
 ///
 /// # Errors
-/// The device is unknown or has no link, a file exists or cannot be written.
+/// The device is unknown or has no link, a file cannot be read, or one exists or cannot be written.
 pub fn run(args: &GenerateArgs) -> Result<()> {
     let engine = Engine::builtin()?;
     let machine = Machine::of(&engine, &args.gpu)?;
     let &GenerateArgs { ranks, tables_per_rank, layers, local_batch, steps, seed, .. } = args;
     let kinds = args.kinds.unwrap_or(ranks);
-    let job = SyntheticJob::draw(
-        JobSpec { ranks, kinds, tables_per_rank, layers, local_batch, steps, seed },
-        machine.device.memory.0,
-    );
+    let spec = JobSpec { ranks, kinds, tables_per_rank, layers, local_batch, steps, seed };
+    let reuse = match &args.reuse {
+        Some(path) => measured_reuse(&read_table(path)?).map_err(|reason| eyre!("{}: {reason}", path.display()))?,
+        None => Reuse::Uniform,
+    };
+    let network = Network { dims: args.dim.clone(), bottom: args.bottom.clone(), top: args.top.clone(), reuse };
+    let job = match &args.tables {
+        Some(path) => SyntheticJob::of_tables(spec, network, &read_table_facts(path)?)
+            .map_err(|reason| eyre!("{}: {reason}", path.display()))?,
+        None => SyntheticJob::draw(spec, network, machine.device.memory.0),
+    };
     job.write(&args.output, machine)?;
     let folder = printable(&args.output.display().to_string());
-    let _ = writeln!(stdout(), "{ranks} ranks and {} tables in {folder}", job.tables.len());
+    let _ = writeln!(
+        stdout(),
+        "{ranks} ranks and {} tables in {folder}, {} samples a step: `retime tables {folder} --sharder all`",
+        job.tables.len(),
+        job.batch()
+    );
     Ok(())
 }

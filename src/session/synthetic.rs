@@ -2,18 +2,21 @@
 //! of them. For tests and benches of many ranks; every file says that its times were predicted.
 
 mod kineto;
+mod locality;
 mod model;
 mod timeline;
 
 use std::fmt::Write;
 use std::path::Path;
 
-use retime_core::cost::CostModels;
+use retime_core::cost::{CostModels, Reuse};
 use retime_core::device::{DeviceProfile, LinkProfile};
+use retime_core::scenario::tables::{TableFact, TableFacts};
 
 use super::{Engine, Overwrite, SessionError, write_files};
 use retime_core::engine::TABLE_FACTS_FILE;
 
+pub use locality::measured_reuse;
 pub use model::{Collective, Operator};
 
 /// What is drawn.
@@ -41,20 +44,50 @@ impl Default for JobSpec {
     }
 }
 
+/// The model around the tables.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Network {
+    /// Elements per row; where there are several, one is drawn for each table.
+    pub dims: Vec<u64>,
+    /// Widths of the MLP of dense features, their number first.
+    pub bottom: Vec<u64>,
+    /// Widths of the MLP after the interaction, but for the one output.
+    pub top: Vec<u64>,
+    /// Which rows of a table a batch looks up.
+    pub reuse: Reuse,
+}
+
+impl Default for Network {
+    fn default() -> Self {
+        Self { dims: vec![64], bottom: vec![256, 512, 256, 64], top: vec![1024, 512], reuse: Reuse::Uniform }
+    }
+}
+
 /// An embedding table.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct SyntheticTable {
     /// Rows.
     pub rows: u64,
+    /// Elements per row.
+    pub dim: u64,
     /// Look-ups per bag.
-    pub pooling: u64,
+    pub pooling: f64,
+    /// Which rows a batch looks up.
+    pub reuse: Reuse,
 }
 
-/// Elements per row of every table.
-pub const DIM: u64 = 64;
+impl SyntheticTable {
+    fn bytes(&self) -> u64 {
+        self.rows * self.dim * 4
+    }
+}
 
 /// Share of a device's memory that the tables of a rank may fill [Lin24 §V-B].
 const MEMORY_SHARE: f64 = 0.8;
+/// Beyond these a table told of is a mistake, and products of its sizes overflow.
+const MOST_ROWS: u64 = 1 << 34;
+const MOST_DIM: u64 = 1 << 16;
+const MOST_POOLING: f64 = 1e5;
 const ROWS: (f64, f64) = (1e4, 1e7);
 const POOLING: (f64, f64) = (1.0, 50.0);
 
@@ -87,6 +120,8 @@ impl<'a> Machine<'a> {
 pub struct SyntheticJob {
     /// What was drawn.
     pub spec: JobSpec,
+    /// The model around the tables.
+    pub network: Network,
     /// In order.
     pub tables: Vec<SyntheticTable>,
     /// The rank of each table.
@@ -94,8 +129,8 @@ pub struct SyntheticJob {
 }
 
 impl SyntheticJob {
-    /// Draws tables and deals them in order, so many to each rank as were drawn for it.
-    pub fn draw(spec: JobSpec, memory_bytes: u64) -> Self {
+    /// Draws tables for `network` and deals them in order, so many to each rank as were drawn for it.
+    pub fn draw(spec: JobSpec, network: Network, memory_bytes: u64) -> Self {
         let mut random = Random(spec.seed);
         let (mut tables, mut placement) = (Vec::new(), Vec::new());
         for rank in 0..spec.ranks.min(spec.kinds) as usize {
@@ -103,20 +138,49 @@ impl SyntheticJob {
             let mut room = (memory_bytes as f64 * MEMORY_SHARE) as u64;
             for _ in 0..count {
                 let drawn = random.log_between(ROWS) as u64;
-                let rows = drawn.min(room / (DIM * 4) / 2).max(1);
-                room = room.saturating_sub(rows * DIM * 4);
-                tables.push(SyntheticTable { rows, pooling: random.log_between(POOLING).round() as u64 });
+                let dim = random.one_of(&network.dims);
+                let rows = drawn.min(room / (dim * 4) / 2).max(1);
+                let pooling = random.log_between(POOLING).round();
+                let table = SyntheticTable { rows, dim, pooling, reuse: network.reuse.clone() };
+                room = room.saturating_sub(table.bytes());
+                tables.push(table);
                 placement.push(rank);
             }
         }
         let (own, first): (Vec<(SyntheticTable, usize)>, u32) =
-            (tables.iter().copied().zip(placement.iter().copied()).collect(), spec.kinds);
+            (tables.iter().cloned().zip(placement.iter().copied()).collect(), spec.kinds);
         for rank in first..spec.ranks {
-            let again = own.iter().filter(|&&(_, at)| at == (rank % first) as usize);
-            tables.extend(again.clone().map(|&(table, _)| table));
+            let again = own.iter().filter(|(_, at)| *at == (rank % first) as usize);
+            tables.extend(again.clone().map(|(table, _)| table.clone()));
             placement.extend(again.map(|_| rank as usize));
         }
-        Self { spec, tables, placement }
+        Self { spec, network, tables, placement }
+    }
+
+    /// The job of the tables that `facts` tell of, on the ranks that they name; dims and look-ups that are not told are those of
+    /// `network`.
+    ///
+    /// # Errors
+    /// The table that cannot be used, and why.
+    pub fn of_tables(spec: JobSpec, network: Network, facts: &TableFacts) -> Result<Self, String> {
+        let mut job = Self { spec, network, tables: Vec::new(), placement: Vec::new() };
+        for (at, fact) in facts.tables.iter().enumerate() {
+            let (table, rank) = job.told(fact).map_err(|reason| format!("table {}: {reason}", at + 1))?;
+            job.tables.push(table);
+            job.placement.push(rank);
+        }
+        if job.tables.is_empty() { Err("there is no table".to_owned()) } else { Ok(job) }
+    }
+
+    fn told(&self, fact: &TableFact) -> Result<(SyntheticTable, usize), String> {
+        let rank = fact.rank.filter(|rank| *rank < self.spec.ranks);
+        let rank = rank.ok_or_else(|| format!("needs a `rank` below {}", self.spec.ranks))?;
+        let (rows, pooling) = fact.rows.zip(fact.pooling).ok_or("needs `rows` and `pooling`")?;
+        let dim = fact.dim.or(self.network.dims.first().copied()).ok_or("needs `dim`")?;
+        let is_possible = rows <= MOST_ROWS && dim <= MOST_DIM && pooling <= MOST_POOLING;
+        let reuse = fact.reuse().unwrap_or_else(|| self.network.reuse.clone());
+        let table = SyntheticTable { rows, dim, pooling, reuse };
+        if is_possible { Ok((table, rank as usize)) } else { Err("is larger than any table".to_owned()) }
     }
 
     /// Samples of all ranks per step.
@@ -155,8 +219,15 @@ impl SyntheticJob {
     pub fn facts(&self) -> String {
         let mut text = String::new();
         for (table, rank) in self.tables.iter().zip(&self.placement) {
-            let SyntheticTable { rows, pooling } = table;
-            let _ = writeln!(text, "[[table]]\nrank = {rank}\nrows = {rows}\ndim = {DIM}\npooling = {pooling}.0\n");
+            let SyntheticTable { rows, dim, pooling, reuse } = table;
+            let _ = writeln!(text, "[[table]]\nrank = {rank}\nrows = {rows}\ndim = {dim}\npooling = {pooling:?}");
+            let _ = match reuse {
+                Reuse::Uniform => Ok(()),
+                Reuse::Zipf(exponent) => writeln!(text, "zipf = {exponent:?}"),
+                Reuse::Unique(share) => writeln!(text, "unique = {share:?}"),
+                Reuse::Histogram(bins) => writeln!(text, "histogram = {bins:?}"),
+            };
+            text.push('\n');
         }
         text
     }
@@ -179,6 +250,15 @@ impl Random {
         low + (high - low) * self.unit()
     }
 
+    /// One of `values`; no draw where there is one.
+    fn one_of(&mut self, values: &[u64]) -> u64 {
+        match values {
+            [] => 1,
+            [only] => *only,
+            several => several[(self.unit() * several.len() as f64) as usize],
+        }
+    }
+
     /// Uniform in its logarithm.
     fn log_between(&mut self, (low, high): (f64, f64)) -> f64 {
         self.between(low.ln(), high.ln()).exp()
@@ -192,14 +272,35 @@ mod tests {
     #[test]
     fn draws_repeat_and_keep_their_limits() {
         let spec = JobSpec { ranks: 16, seed: 7, ..JobSpec::default() };
-        let job = SyntheticJob::draw(spec, 16 << 30);
-        assert_eq!(job, SyntheticJob::draw(spec, 16 << 30));
-        assert_ne!(job, SyntheticJob::draw(JobSpec { seed: 8, ..spec }, 16 << 30));
+        let draw = |spec| SyntheticJob::draw(spec, Network { dims: vec![32, 64, 128], ..Network::default() }, 16 << 30);
+        let job = draw(spec);
+        assert_eq!(job, draw(spec));
+        assert_ne!(job, draw(JobSpec { seed: 8, ..spec }));
+        for dim in [32, 64, 128] {
+            assert!(job.tables.iter().any(|table| table.dim == dim), "{dim}");
+        }
         for rank in 0..16 {
             let own = || job.tables.iter().zip(&job.placement).filter(|&(_, &at)| at == rank).map(|(table, _)| table);
             assert!((9..=17).contains(&own().count()));
-            assert!(own().map(|table| table.rows * DIM * 4).sum::<u64>() <= (16_u64 << 30) * 8 / 10);
-            assert!(own().all(|table| (1..=50).contains(&table.pooling)));
+            assert!(own().map(SyntheticTable::bytes).sum::<u64>() <= (16_u64 << 30) * 8 / 10);
+            assert!(own().all(|table| (1.0..=50.0).contains(&table.pooling)));
         }
+    }
+
+    #[test]
+    fn the_tables_of_a_job_are_the_job_again() {
+        let spec = JobSpec { ranks: 2, ..JobSpec::default() };
+        let network = Network { dims: vec![32, 128], reuse: Reuse::Unique(0.25), ..Network::default() };
+        let job = SyntheticJob::draw(spec, network.clone(), 16 << 30);
+        let facts = TableFacts::from_toml(&job.facts()).unwrap();
+        assert_eq!(SyntheticJob::of_tables(spec, network.clone(), &facts), Ok(job));
+        let refused = |text: &str| {
+            SyntheticJob::of_tables(spec, network.clone(), &TableFacts::from_toml(text).unwrap()).unwrap_err()
+        };
+        assert_eq!(refused(""), "there is no table");
+        assert_eq!(refused("[[table]]\nrank = 2\nrows = 5\npooling = 1.0"), "table 1: needs a `rank` below 2");
+        assert_eq!(refused("[[table]]\nrank = 0\nrows = 5"), "table 1: needs `rows` and `pooling`");
+        let huge = "[[table]]\nrank = 0\nrows = 9000000000000000000\npooling = 1.0";
+        assert_eq!(refused(huge), "table 1: is larger than any table");
     }
 }

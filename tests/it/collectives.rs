@@ -1,6 +1,6 @@
 //! What edits make of collectives on public traces and made-up jobs: which they reach, and that none becomes free.
 
-use retime::session::synthetic::{JobSpec, Machine, SyntheticJob};
+use retime::session::synthetic::{JobSpec, Machine, Network, SyntheticJob};
 use retime::session::{Communication, Engine, Loaded};
 use retime_core::graph::{BuildOptions, TaskKind};
 use retime_core::scenario::Scenario;
@@ -84,7 +84,7 @@ fn made(spec: JobSpec) -> (tempfile::TempDir, Loaded) {
     let engine = engine();
     let folder = tempfile::tempdir().unwrap();
     let machine = Machine::of(&engine, "V100").unwrap();
-    SyntheticJob::draw(spec, machine.device.memory.0).write(folder.path(), machine).unwrap();
+    SyntheticJob::draw(spec, Network::default(), machine.device.memory.0).write(folder.path(), machine).unwrap();
     let paths = [folder.path().to_owned()];
     let loaded = engine.load(&paths, &OpenOptions::default(), &BuildOptions::default()).unwrap().swap_remove(0);
     (folder, loaded)

@@ -4,7 +4,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use retime::session::synthetic::{JobSpec, Machine, SyntheticJob};
+use retime::session::synthetic::{JobSpec, Machine, Network, SyntheticJob};
 use retime::session::{Engine, ExportFormat, Exported, Loaded, export_to};
 use retime_core::graph::{BuildOptions, RankPart};
 use retime_core::scenario::Scenario;
@@ -16,7 +16,7 @@ const OPTIONS: BuildOptions = BuildOptions { iteration: retime_core::graph::Iter
 
 fn write_job(engine: &Engine, folder: &Path, spec: JobSpec) {
     let machine = Machine::of(engine, "V100").unwrap();
-    SyntheticJob::draw(spec, machine.device.memory.0).write(folder, machine).unwrap();
+    SyntheticJob::draw(spec, Network::default(), machine.device.memory.0).write(folder, machine).unwrap();
 }
 
 fn load(engine: &Engine, folder: &Path) -> Loaded {

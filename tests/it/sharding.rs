@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use retime::session::synthetic::{JobSpec, Machine, Operator, SyntheticJob};
+use retime::session::synthetic::{JobSpec, Machine, Network, Operator, SyntheticJob};
 use retime::session::{Communication, Engine, JobTables, Loaded, Sharding};
 use retime_core::analysis::collectives::collectives;
 use retime_core::analysis::gaps::Sources;
@@ -26,7 +26,7 @@ struct Made {
 fn make(spec: JobSpec) -> Made {
     let engine = engine();
     let machine = Machine::of(&engine, "V100").unwrap();
-    let job = SyntheticJob::draw(spec, machine.device.memory.0);
+    let job = SyntheticJob::draw(spec, Network::default(), machine.device.memory.0);
     let folder = tempfile::tempdir().unwrap();
     job.write(folder.path(), machine).unwrap();
     let paths = [folder.path().to_owned()];
@@ -41,7 +41,7 @@ fn write(folder: &Path, name: &str, trace: &[u8]) {
 /// The traces of the ranks of a made-up job.
 fn traces(engine: &Engine, spec: JobSpec) -> Vec<Vec<u8>> {
     let machine = Machine::of(engine, "V100").unwrap();
-    SyntheticJob::draw(spec, machine.device.memory.0).traces(machine)
+    SyntheticJob::draw(spec, Network::default(), machine.device.memory.0).traces(machine)
 }
 
 fn load(engine: &Engine, folder: &Path) -> Vec<Loaded> {
@@ -268,7 +268,7 @@ fn tables_can_be_cut_copied_and_kept_behind_the_hosts_link() {
     let made = make(JobSpec { ranks: 2, tables_per_rank: 5, local_batch: 8192, seed: 3, ..JobSpec::default() });
     let base = made.loaded.replay.summary.simulated_ns.0;
     let heaviest = (0..made.job.tables.len()).filter(|&at| made.job.placement[at] == 0);
-    let heaviest = heaviest.max_by_key(|&at| made.job.tables[at].pooling).unwrap();
+    let heaviest = heaviest.max_by(|&a, &b| made.job.tables[a].pooling.total_cmp(&made.job.tables[b].pooling)).unwrap();
     let (cut, summary) = planned(&made, &format!("reshard-tables t{heaviest}:r0,r1(col)"));
     assert!(cut != base && summary.contains("look-ups r0 -") && summary.contains("r1 +"), "{summary}");
     let (_, summary) = planned(&made, &format!("reshard-tables t{heaviest}:r0,r1(row)"));
@@ -607,4 +607,38 @@ mod screen {
             }
         }
     }
+}
+
+#[test]
+fn a_job_is_made_again_from_its_own_tables_and_rows_that_recur_are_cheaper() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    let run = |arguments: &[&str]| {
+        let done = assert_cmd::Command::cargo_bin("retime").unwrap().args(arguments).assert().success();
+        String::from_utf8(done.get_output().stdout.clone()).unwrap()
+    };
+    let json = |arguments: &[&str]| -> serde_json::Value {
+        serde_json::from_str(&run(&[arguments, &["--json"]].concat())).unwrap()
+    };
+    let statistics = r#"[{"num_indices": 9, "share_of_accesses_by_reuse_bin": {"(0, 1]": 0.1, "(32768, inf)": 0.9}}]"#;
+    std::fs::write(at("reuse.json"), statistics).unwrap();
+    let drawn = ["generate", "--ranks", "2", "--local-batch", "2048", "--dim", "32,128", "--seed", "3", "-o"];
+    run(&[&drawn[..], &[&at("uniform")]].concat());
+    run(&[&drawn[..], &[&at("reused"), "--reuse", &at("reuse.json")]].concat());
+    assert_eq!(json(&["info", &at("reused")])["traces"][0]["batch_size"], 2048);
+    let lookups = |name: &str| {
+        let rows = json(&["ops", &at(name), "--by", "family"]);
+        let rows = rows["rows"].as_array().unwrap().clone();
+        rows.iter().find(|row| row["label"] == "embedding").unwrap()["device_ns"].as_i64().unwrap()
+    };
+    assert!(lookups("reused") < lookups("uniform"), "{} {}", lookups("reused"), lookups("uniform"));
+    let tables = format!("{}/tables.toml", at("reused"));
+    run(&["generate", "--ranks", "2", "--gpu", "A100", "--tables", &tables, "--top", "64", "-o", &at("again")]);
+    let text = |name: &str| std::fs::read_to_string(format!("{}/tables.toml", at(name))).unwrap();
+    assert_eq!(text("reused"), text("again"));
+    let plans = json(&["tables", &at("again"), "--sharder", "all"]);
+    assert_eq!(plans["plans"].as_array().unwrap().len(), 8, "as traced, six sharders and the search");
+    let mut refused = assert_cmd::Command::cargo_bin("retime").unwrap();
+    let one = refused.args(["generate", "--ranks", "1", "--tables", &tables, "-o", &at("one")]).assert().code(1);
+    assert!(String::from_utf8_lossy(&one.get_output().stderr).contains("needs a `rank` below 1"));
 }

@@ -2,11 +2,12 @@
 
 use retime_core::cost::collective::collective_time;
 use retime_core::cost::operators::{LookupSize, Reading, lookup_work, operator_work};
-use retime_core::cost::{CollectiveKind, Work};
+use retime_core::cost::{CollectiveKind, Reuse, Shape, Work};
 use retime_core::graph::{DType, Operand, Operands};
+use retime_core::scenario::tables::mean_reuse;
 use retime_core::units::DurNs;
 
-use super::{DIM, Machine, SyntheticJob};
+use super::{Machine, SyntheticJob, SyntheticTable};
 
 /// One operator of a rank.
 #[derive(Clone, Debug, PartialEq)]
@@ -40,63 +41,98 @@ pub struct Collective {
 
 /// Host overheads of every operator, in ns: T1 to T5 [Lin22 Fig. 6, orders of magnitude on a V100].
 const OVERHEADS: [i64; 6] = [0, 8_000, 12_000, 6_000, 10_000, 5_000];
-/// Layer widths after the 256 dense features, and after the interaction.
-const BOTTOM: [u64; 4] = [256, 512, 256, DIM];
-const TOP: [u64; 3] = [2 * DIM, 1024, 512];
 /// The sequence number of the look-up.
 const LOOKUP: i64 = 1;
 
 pub(super) fn operators(job: &SyntheticJob, machine: Machine<'_>) -> Vec<Vec<Operator>> {
-    let ranks = job.spec.ranks as usize;
-    let mut own = vec![Vec::new(); ranks];
+    let mut own: Vec<Vec<&SyntheticTable>> = vec![Vec::new(); job.spec.ranks as usize];
     for (table, &rank) in job.tables.iter().zip(&job.placement) {
-        own[rank].push(*table);
+        own[rank].push(table);
     }
-    let most = own.iter().map(Vec::len).max().unwrap_or(0) as u64;
     let deeper = std::iter::repeat_n(512, job.spec.layers as usize);
-    let top = TOP.into_iter().chain(deeper).chain([1]).collect();
-    let build = Builder { machine, batch: job.spec.local_batch, ranks: job.spec.ranks, top };
-    let exchanged = job.batch() * most * DIM;
-    own.iter()
-        .map(|tables| {
-            let size = LookupSize {
-                batch: job.batch(),
-                rows: mean(tables.iter().map(|table| table.rows)),
-                tables: tables.len() as u64,
-                pooling: tables.iter().map(|table| table.pooling).sum::<u64>() as f64 / tables.len().max(1) as f64,
-                dim: DIM,
-            };
-            let all: u64 = tables.iter().map(|table| table.rows * DIM).sum();
-            build.rank(&size, all, exchanged, job.tables.len() as u64)
-        })
-        .collect()
+    let network = &job.network;
+    let dense = network.bottom.last().copied().unwrap_or(1);
+    let widest = job.tables.iter().map(|table| table.dim).max().unwrap_or(1);
+    let top = std::iter::once(dense + widest).chain(network.top.iter().copied()).chain(deeper).chain([1]).collect();
+    let (batch, ranks) = (job.spec.local_batch, job.spec.ranks);
+    let build = Builder { machine, batch, ranks, bottom: network.bottom.clone(), top };
+    let columns = |tables: &[&SyntheticTable]| tables.iter().map(|table| table.dim).sum::<u64>();
+    let exchanged = job.batch() * own.iter().map(|tables| columns(tables)).max().unwrap_or(0);
+    let looked_up: Vec<Lookup> = own.iter().map(|tables| Lookup::of(tables, job.batch())).collect();
+    let all: u64 = looked_up.iter().map(|lookup| lookup.columns).sum();
+    looked_up.iter().map(|lookup| build.rank(lookup, exchanged, all)).collect()
 }
 
-fn mean(values: impl ExactSizeIterator<Item = u64>) -> u64 {
-    let count = values.len().max(1) as u64;
-    values.sum::<u64>() / count
+/// The batched look-up of a rank.
+struct Lookup {
+    /// Means over its tables.
+    size: LookupSize,
+    /// Elements of a row of every table.
+    columns: u64,
+    /// Elements of all tables.
+    weights: u64,
+    /// Rows looked up in a batch.
+    count: u64,
+    /// The largest row.
+    widest: u64,
+    /// Which rows, where told.
+    reuse: Reuse,
+}
+
+impl Lookup {
+    fn of(tables: &[&SyntheticTable], batch: u64) -> Self {
+        let mean = |sum: u64| sum / tables.len().max(1) as u64;
+        let columns: u64 = tables.iter().map(|table| table.dim).sum();
+        let pooling: f64 = tables.iter().map(|table| table.pooling).sum();
+        let size = LookupSize {
+            batch,
+            rows: mean(tables.iter().map(|table| table.rows).sum()),
+            tables: tables.len() as u64,
+            pooling: pooling / tables.len().max(1) as f64,
+            dim: mean(columns),
+        };
+        Self {
+            size,
+            columns,
+            weights: tables.iter().map(|table| table.rows * table.dim).sum(),
+            count: (batch as f64 * pooling).round() as u64,
+            widest: tables.iter().map(|table| table.dim).max().unwrap_or(0),
+            reuse: mean_reuse(tables.iter().map(|table| &table.reuse)).unwrap_or_default(),
+        }
+    }
+
+    fn work(&self, is_gradient: bool) -> Work {
+        let mut work = lookup_work(&self.size, is_gradient, DType::Fp32, DType::Int64);
+        if let Shape::Embedding { reuse, .. } = &mut work.shape {
+            *reuse = self.reuse.clone();
+        }
+        work
+    }
 }
 
 struct Builder<'a> {
     machine: Machine<'a>,
     batch: u64,
     ranks: u32,
+    /// Widths from the dense features on.
+    bottom: Vec<u64>,
     /// Widths after the interaction.
     top: Vec<u64>,
 }
 
 impl Builder<'_> {
-    fn rank(&self, size: &LookupSize, weights: u64, exchanged: u64, tables: u64) -> Vec<Operator> {
-        let mut all = vec![self.lookup(size, weights), self.exchange(exchanged)];
-        self.mlp(&BOTTOM, &mut all);
-        let pooled = self.simple("aten::sum", &[&[self.batch, tables, DIM]], "reduce_kernel<512, 1, float>");
+    /// One step of a rank with `lookup`; `exchanged` elements go through each all-to-all, `columns` are those of all tables.
+    fn rank(&self, lookup: &Lookup, exchanged: u64, columns: u64) -> Vec<Operator> {
+        let mut all = vec![self.lookup(lookup), self.exchange(exchanged)];
+        self.mlp(&self.bottom, &mut all);
+        let pooled = self.simple("aten::sum", &[&[self.batch, columns]], "reduce_kernel<512, 1, float>");
         all.push(Operator { reads_collective: true, ..pooled });
         self.mlp(&self.top, &mut all);
         self.mlp_gradient(&self.top, &mut all);
         all.push(Operator { is_gradient: true, ..self.exchange(exchanged) });
-        self.mlp_gradient(&BOTTOM, &mut all);
-        all.push(Operator { reads_collective: true, is_gradient: true, ..self.lookup_gradient(size) });
-        let parameters = layers(&BOTTOM).chain(layers(&self.top)).map(|(k, n)| k * n + n).sum();
+        self.mlp_gradient(&self.bottom, &mut all);
+        all.push(Operator { reads_collective: true, is_gradient: true, ..self.lookup_gradient(lookup) });
+        let parameters = layers(&self.bottom).chain(layers(&self.top)).map(|(k, n)| k * n + n).sum();
         all.push(self.collective("allreduce", CollectiveKind::AllReduce, parameters));
         let update =
             self.simple("aten::add_", &[&[parameters], &[parameters]], "vectorized_elementwise_kernel<4, add>");
@@ -104,27 +140,26 @@ impl Builder<'_> {
         all
     }
 
-    fn lookup(&self, size: &LookupSize, weights: u64) -> Operator {
-        let bags = size.batch * size.tables;
-        let looked_up = (bags as f64 * size.pooling).round() as u64;
+    fn lookup(&self, lookup: &Lookup) -> Operator {
+        let size = &lookup.size;
         let long = |count: u64| tensor(&[count], DType::Int64);
         let value = |number: u64| Operand::Value(number.to_string());
         let inputs = vec![
             tensor(&[0], DType::Fp32),
-            tensor(&[weights], DType::Fp32),
+            tensor(&[lookup.weights], DType::Fp32),
             tensor(&[0], DType::Fp32),
             tensor(&[0], DType::Int32),
             long(size.tables),
             long(size.tables),
             long(size.tables + 1),
-            value(size.tables * DIM),
-            value(DIM),
+            value(lookup.columns),
+            value(lookup.widest),
             long(size.tables + 1),
             value(32),
-            long(looked_up),
-            long(bags + 1),
+            long(lookup.count),
+            long(size.batch * size.tables + 1),
         ];
-        let time = self.time(&lookup_work(size, false, DType::Fp32, DType::Int64));
+        let time = self.time(&lookup.work(false));
         Operator {
             sequence: Some(LOOKUP),
             ..operator(
@@ -135,10 +170,10 @@ impl Builder<'_> {
         }
     }
 
-    fn lookup_gradient(&self, size: &LookupSize) -> Operator {
-        let time = self.time(&lookup_work(size, true, DType::Fp32, DType::Int64));
+    fn lookup_gradient(&self, lookup: &Lookup) -> Operator {
+        let time = self.time(&lookup.work(true));
         let name = "split_embedding_backward_codegen_sgd_unweighted_kernel_warp_per_row_1<float, float, 1>";
-        let gradient = tensor(&[size.batch, size.tables * DIM], DType::Fp32);
+        let gradient = tensor(&[lookup.size.batch, lookup.columns], DType::Fp32);
         Operator {
             sequence: Some(LOOKUP),
             ..operator(

@@ -10,6 +10,9 @@ use super::{Operands, Operator};
 const BATCHED: [&str; 6] =
     ["aten::linear", "aten::conv2d", "aten::convolution", "aten::embedding", "aten::layer_norm", "aten::batch_norm"];
 
+/// The product of a linear layer, whose input is the second argument: asked where nothing else tells, as gradients are no `addmm`.
+const PRODUCT: &str = "aten::addmm";
+
 /// What the batch may be, the likeliest first; one where it is told.
 ///
 /// The most frequent first dimension of operators that carry the batch there (the larger of equally frequent ones) is the batch, but
@@ -29,7 +32,10 @@ pub(super) fn candidates(operators: &[Operator], operands: &[Operands], names: &
             *counts.entry(size).or_default() += 1;
         }
     }
-    let Some((&first, &count)) = counts.iter().max_by_key(|&(&size, &count)| (count, size)) else { return Vec::new() };
+    let Some((&first, &count)) = counts.iter().max_by_key(|&(&size, &count)| (count, size)) else {
+        let products = operators.iter().filter(|operator| names.find(PRODUCT) == Some(operator.name));
+        return of_products(products.filter_map(of));
+    };
     let second = batched().filter_map(of).filter_map(|operands| match operands.dims(0)? {
         &[size, second, _] if size == first && second > 1 && second < first => Some(second),
         _ => None,
@@ -59,6 +65,14 @@ pub(super) fn candidates(operators: &[Operator], operands: &[Operands], names: &
         (true, true) => vec![second],
         (true, false) => vec![first, second],
     }
+}
+
+/// The batch that linear layers have in common; none where they differ.
+fn of_products<'a>(mut products: impl Iterator<Item = &'a Operands>) -> Vec<u64> {
+    let size = |operands: &Operands| operands.dims(1).filter(|dims| dims.len() == 2).map(|dims| dims[0]);
+    let first = products.next().and_then(size);
+    let is_common = products.all(|operands| size(operands) == first);
+    first.filter(|_| is_common).into_iter().collect()
 }
 
 #[cfg(test)]
@@ -105,5 +119,19 @@ mod tests {
         let patches: (&str, &[&[u64]]) = ("aten::linear", &[&[512, 196, 768], &[768, 768]]);
         assert_eq!(found(&[patches, patches, ("aten::conv2d", &[&[512, 3, 224, 224], &[768, 3, 16, 16]])]), [512]);
         assert_eq!(found(&[]), [0_u64; 0]);
+    }
+
+    #[test]
+    fn products_tell_the_batch_where_nothing_else_does_and_they_agree() {
+        let product = |batch: u64| [vec![10], vec![batch, 64], vec![64, 10]];
+        let of = |batches: &[u64], more: &[(&str, &[&[u64]])]| {
+            let shapes: Vec<[Vec<u64>; 3]> = batches.iter().map(|&batch| product(batch)).collect();
+            let slices: Vec<Vec<&[u64]>> = shapes.iter().map(|all| all.iter().map(Vec::as_slice).collect()).collect();
+            let calls = slices.iter().map(|tensors| ("aten::addmm", tensors.as_slice()));
+            found(&calls.chain(more.iter().copied()).collect::<Vec<_>>())
+        };
+        assert_eq!(of(&[512, 512], &[]), [512]);
+        assert_eq!(of(&[512, 4], &[]), [0_u64; 0]);
+        assert_eq!(of(&[512, 512], &[("aten::conv2d", &[&[8, 3, 32, 32], &[4, 3, 3, 3]])]), [8]);
     }
 }

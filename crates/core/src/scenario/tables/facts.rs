@@ -91,7 +91,7 @@ pub struct TableFact {
 
 impl TableFact {
     /// Which rows a batch looks up, where it is told.
-    fn reuse(&self) -> Option<Reuse> {
+    pub fn reuse(&self) -> Option<Reuse> {
         let histogram = || {
             let shares = self.histogram.as_ref()?;
             let mut bins = Box::new([0.0; REUSE_BINS]);

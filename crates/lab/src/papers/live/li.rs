@@ -206,6 +206,7 @@ fn network(network: &Network) -> Vec<Live> {
         arguments,
         field: field.to_owned(),
         unit,
+        before: Vec::new(),
         verdict,
     };
     table_6(network).into_iter().chain(table_8(network)).map(live).collect()
@@ -259,6 +260,7 @@ fn by_batch((place, &(batch, latency, kernels, bound)): (usize, &(u32, f64, f64,
         arguments,
         field,
         unit,
+        before: Vec::new(),
         verdict,
     };
     let range = words("layers", RESNET, "1..256");
@@ -286,6 +288,7 @@ fn layer(&(layer, place, megabytes): &(u32, usize, f64)) -> Live {
         arguments: words("layers", RESNET, "256"),
         field: format!("/layers/{place}/memory_bytes"),
         unit: 1e-6,
+        before: Vec::new(),
         verdict: Verdict::Within(0.005, ALLOCATED),
     }
 }

@@ -1,4 +1,5 @@
-//! Lin 2022, Fig. 9: DLRM_DDP of Table III, traced on a CPU, placed on the paper's GPUs at its batch sizes.
+//! Lin 2022, Fig. 9: DLRM_DDP of Table III, traced on a CPU, placed on the paper's GPUs at its batch sizes. Lin 2024, Table IV: all
+//! sharders on a task that is drawn by the paper's rule.
 
 use super::super::Figure;
 use super::{Live, Verdict};
@@ -17,7 +18,7 @@ const INPUTS: &str = "the trace has no copy of the inputs and host overheads of 
 const KERNELS: &str = "the paper's own prediction, as read off the figure; its copies of inputs are not in the trace";
 
 pub(super) fn rows() -> Vec<Live> {
-    FIGURE_9.iter().flat_map(of_gpu).collect()
+    FIGURE_9.iter().flat_map(of_gpu).chain(TABLE_4.iter().flat_map(of_platform)).collect()
 }
 
 fn of_gpu(&(gpu, measured, sums): &(&'static str, [f64; 4], [f64; 4])) -> Vec<Live> {
@@ -36,6 +37,7 @@ fn of_gpu(&(gpu, measured, sums): &(&'static str, [f64; 4], [f64; 4])) -> Vec<Li
             ]),
             field: field.to_owned(),
             unit: 1e-6,
+            before: Vec::new(),
             verdict,
         };
         let kernels = measured * (1.0 + error / 100.0);
@@ -46,4 +48,38 @@ fn of_gpu(&(gpu, measured, sums): &(&'static str, [f64; 4], [f64; 4])) -> Vec<Li
         ]
     };
     BATCHES.into_iter().zip(measured.into_iter().zip(sums)).flat_map(cell).collect()
+}
+
+/// Device of the four GPUs, platform, and what the paper's tasks take there.
+const TABLE_4: [(&str, &str, &str); 2] = [
+    (
+        "GV100",
+        "4xGV100",
+        "the paper does not print its tables: with its fastest sharders its ten heavy tasks take 13.1 to 15.4 ms (printed as µs)",
+    ),
+    (
+        "A100-40",
+        "4xA100",
+        "the paper does not print its tables: with its fastest sharders its ten heavy tasks take 9.2 to 14.5 ms (printed as µs)",
+    ),
+];
+
+/// The plans of `tables --sharder all` after the one as traced.
+const SHARDERS: [&str; 7] =
+    ["naive", "random", "size_greedy", "lookup_greedy", "norm_lookup_greedy", "size_lookup_greedy", "best found"];
+
+fn of_platform(&(gpu, platform, why): &(&'static str, &'static str, &'static str)) -> Vec<Live> {
+    let folder = format!("target/task-{gpu}");
+    let make = ["generate", "--ranks", "4", "--gpu", gpu, "--local-batch", "1024", "--seed", "0", "-o", &folder];
+    let plan = |(at, sharder): (usize, &&str)| Live {
+        name: format!("a task on {platform}, {sharder}, ms"),
+        source: "Lin 2024 Table IV",
+        expected: Figure::None,
+        arguments: super::arguments(&["tables", &folder, "--sharder", "all"]),
+        before: super::arguments(&make),
+        field: format!("/plans/{}/simulated_ns", at + 1),
+        unit: 1e-6,
+        verdict: Verdict::Reported(why),
+    };
+    SHARDERS.iter().enumerate().map(plan).collect()
 }

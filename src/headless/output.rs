@@ -34,6 +34,7 @@ impl Table {
     }
 
     /// The same with its first `count` rows only.
+    #[must_use]
     pub fn first(&self, count: usize) -> Self {
         Self { header: self.header.clone(), rows: self.rows.iter().take(count).cloned().collect() }
     }

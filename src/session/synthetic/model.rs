@@ -172,7 +172,8 @@ impl Builder<'_> {
 
     fn lookup_gradient(&self, lookup: &Lookup) -> Operator {
         let time = self.time(&lookup.work(true));
-        let name = "split_embedding_backward_codegen_sgd_unweighted_kernel_warp_per_row_1<float, float, 1>";
+        // One kernel does the whole: of two, one for rows that recur often, each would be taken for half.
+        let name = "split_embedding_backward_codegen_sgd_unweighted_kernel<float, float, 1>";
         let gradient = tensor(&[lookup.size.batch, lookup.columns], DType::Fp32);
         Operator {
             sequence: Some(LOOKUP),

@@ -85,8 +85,9 @@ impl SyntheticTable {
 /// Share of a device's memory that the tables of a rank may fill [Lin24 §V-B].
 const MEMORY_SHARE: f64 = 0.8;
 /// Beyond these a table told of is a mistake, and products of its sizes overflow.
-const MOST_ROWS: u64 = 1 << 34;
-const MOST_DIM: u64 = 1 << 16;
+const MOST_TABLES: usize = 100_000;
+const MOST_ROWS: u64 = 1 << 31;
+const MOST_DIM: u64 = 1 << 12;
 const MOST_POOLING: f64 = 1e5;
 const ROWS: (f64, f64) = (1e4, 1e7);
 const POOLING: (f64, f64) = (1.0, 50.0);
@@ -164,6 +165,9 @@ impl SyntheticJob {
     /// The table that cannot be used, and why.
     pub fn of_tables(spec: JobSpec, network: Network, facts: &TableFacts) -> Result<Self, String> {
         let mut job = Self { spec, network, tables: Vec::new(), placement: Vec::new() };
+        if facts.tables.len() > MOST_TABLES {
+            return Err(format!("more than {MOST_TABLES} tables"));
+        }
         for (at, fact) in facts.tables.iter().enumerate() {
             let (table, rank) = job.told(fact).map_err(|reason| format!("table {}: {reason}", at + 1))?;
             job.tables.push(table);

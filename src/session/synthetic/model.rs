@@ -83,18 +83,21 @@ impl Lookup {
     fn of(tables: &[&SyntheticTable], batch: u64) -> Self {
         let mean = |sum: u64| sum / tables.len().max(1) as u64;
         let columns: u64 = tables.iter().map(|table| table.dim).sum();
+        let weights: u64 = tables.iter().map(|table| table.rows * table.dim).sum();
+        // As a trace tells them: the elements of all tables over those of a row.
+        let dim = mean(columns);
         let pooling: f64 = tables.iter().map(|table| table.pooling).sum();
         let size = LookupSize {
             batch,
-            rows: mean(tables.iter().map(|table| table.rows).sum()),
+            rows: mean(weights / dim.max(1)),
             tables: tables.len() as u64,
             pooling: pooling / tables.len().max(1) as f64,
-            dim: mean(columns),
+            dim,
         };
         Self {
             size,
             columns,
-            weights: tables.iter().map(|table| table.rows * table.dim).sum(),
+            weights,
             count: (batch as f64 * pooling).round() as u64,
             widest: tables.iter().map(|table| table.dim).max().unwrap_or(0),
             reuse: mean_reuse(tables.iter().map(|table| &table.reuse)).unwrap_or_default(),

@@ -158,7 +158,7 @@ fn by_batch(group: &[&Run<'_>]) -> BTreeMap<Option<u64>, (usize, LayerTable)> {
 /// The share of the latency of all layers that layers have whose operator is a convolution, forward or backward.
 fn convolution_share(layers: &[Layer]) -> Option<f64> {
     let sum = |chosen: fn(&Layer) -> bool| -> f64 {
-        layers.iter().filter(|layer| chosen(layer)).map(|layer| layer.latency_ns.secs()).sum()
+        layers.iter().filter(|layer| chosen(layer)).map(|layer| layer.latency_ns).sum::<DurNs>().secs()
     };
     let all = sum(|_| true);
     (all > 0.0).then(|| sum(|layer| layer.kind.to_ascii_lowercase().contains("conv")) / all)

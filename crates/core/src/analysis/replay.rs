@@ -175,7 +175,8 @@ fn ratio(a: DurNs, b: DurNs) -> f64 {
     a.0 as f64 / b.0.max(1) as f64
 }
 
-/// Walks the critical path from a rank's end marker back to the start of its period.
+/// Walks the critical path from a rank's end marker back to the start of its period. Where a task goes on beside the one that it led
+/// to, the time of both counts once.
 fn path_shares(graph: &ExecutionGraph, timed: &TimedGraph, schedule: &Schedule, part: &RankPart) -> PathShares {
     let from = begin(timed, schedule, part);
     let total = period(timed, schedule, part).0.max(1) as f64;
@@ -183,8 +184,9 @@ fn path_shares(graph: &ExecutionGraph, timed: &TimedGraph, schedule: &Schedule, 
     let mut shares = PathShares::default();
     let mut task = timed.task(part.end);
     let mut node = part.end;
+    let mut until = schedule.end(task);
     loop {
-        let (start, end) = (schedule.start(timed, task), schedule.end(task));
+        let (start, end) = (schedule.start(timed, task).min(until), schedule.end(task).min(until));
         if timed.node(task).is_some() {
             let kind = graph.tasks[node].kind;
             let began_before = part.begin.is_none() && kind.is_device() && start < from;
@@ -197,6 +199,7 @@ fn path_shares(graph: &ExecutionGraph, timed: &TimedGraph, schedule: &Schedule, 
             return shares;
         };
         let waited = inside(schedule.end(before), start);
+        until = start;
         if let Some(earlier) = timed.node(before) {
             *shares.of_edge(kind_between(graph, earlier, node)) += waited;
             node = earlier;

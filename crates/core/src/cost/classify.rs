@@ -108,6 +108,9 @@ fn collective_work(launch: &Launch<'_>, kind: CollectiveKind) -> Work {
 
 fn kernel_work(launch: &Launch<'_>, part: Part, callers: &[Caller<'_>], forward: Option<Caller<'_>>) -> Option<Work> {
     let named = launch.kind == TaskKind::Kernel;
+    if !named && callers.first().is_some_and(|caller| operators::is_free(caller.operator)) {
+        return None;
+    }
     let own = kernel_name::kernel_family(launch.name).filter(|_| named);
     let reading = Reading {
         dtype: kernel_name::dtype(launch.name).unwrap_or_default(),

@@ -37,7 +37,7 @@ impl Carry {
     fn resized(self, dim: u64, old: u64, new: u64) -> u64 {
         let extra = u64::from(self.extra).min(dim);
         let carried = (dim - extra) as f64 * new as f64 / old.max(1) as f64;
-        (carried.round() as u64).max(u64::from(dim > extra)) + extra
+        (carried.round() as u64).max(u64::from(dim > extra)).saturating_add(extra)
     }
 
     fn dim_of(self, operands: &Operands) -> Option<u64> {

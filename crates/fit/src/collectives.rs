@@ -32,21 +32,50 @@ struct Columns {
     size: &'static str,
     /// Bytes of one unit of `size`.
     unit: f64,
-    ms: &'static str,
+    time: &'static str,
+    /// Microseconds of one unit of `time`.
+    us: f64,
 }
 
-/// nccl-tests tables of aiconfigurator, the network profiles of vidur, and DeepBench's all-reduce.
-const TABLES: [Columns; 3] = [
-    Columns { system: "system", collective: "op_name", ranks: "num_gpus", size: "bytes", unit: 1.0, ms: "latency_ms" },
+/// nccl-tests tables of aiconfigurator, the network profiles of vidur, DeepBench's all-reduce, rccl-tests on AMD GPUs, and XLA's table.
+const TABLES: [Columns; 5] = [
+    Columns {
+        system: "system",
+        collective: "op_name",
+        ranks: "num_gpus",
+        size: "bytes",
+        unit: 1.0,
+        time: "latency_ms",
+        us: 1e3,
+    },
     Columns {
         system: "system",
         collective: "collective",
         ranks: "num_workers",
         size: "size_bytes",
         unit: 1.0,
-        ms: "median_ms",
+        time: "median_ms",
+        us: 1e3,
     },
-    Columns { system: "gpu", collective: "", ranks: "num_gpus", size: "floats", unit: 4.0, ms: "mean_ms" },
+    Columns { system: "gpu", collective: "", ranks: "num_gpus", size: "floats", unit: 4.0, time: "mean_ms", us: 1e3 },
+    Columns {
+        system: "gpu",
+        collective: "op",
+        ranks: "gpus",
+        size: "bytes",
+        unit: 1.0,
+        time: "out_of_place_us",
+        us: 1.0,
+    },
+    Columns {
+        system: "target",
+        collective: "op",
+        ranks: "devices_per_group",
+        size: "tensor_bytes",
+        unit: 1.0,
+        time: "time_us",
+        us: 1.0,
+    },
 ];
 
 /// The columns of `table`, when it is one of collectives: its size column decides.
@@ -61,14 +90,15 @@ pub fn is_collectives(text: &str) -> bool {
 
 /// The rows of `text`: `system`, `op_name`, `num_gpus`, `bytes`, `latency_ms` of nccl-tests tables; `system`, `collective`,
 /// `num_workers`, `size_bytes`, `median_ms`, `devices_per_node` of vidur; `gpu`, `floats`, `num_gpus`, `mean_ms`, `library` of
-/// DeepBench (its NCCL rows).
+/// DeepBench (its NCCL rows); `gpu`, `op`, `gpus`, `nodes`, `bytes`, `out_of_place_us` of rccl-tests; `target`, `op`, `devices_per_group`,
+/// `tensor_bytes`, `time_us` of XLA.
 ///
 /// # Errors
 /// A missing column, or the first value that cannot be, with line and column.
 pub fn collective_rows(text: &str) -> Result<Vec<CollectiveRow>, FitError> {
     let table = Table::parse(text)?;
     let columns = columns(&table).ok_or(FitError::UnknownFormat)?;
-    table.require(&[columns.system, columns.ranks, columns.size, columns.ms])?;
+    table.require(&[columns.system, columns.ranks, columns.size, columns.time])?;
     if !columns.collective.is_empty() {
         table.require(&[columns.collective])?;
     }
@@ -76,10 +106,10 @@ pub fn collective_rows(text: &str) -> Result<Vec<CollectiveRow>, FitError> {
     for row in table.rows() {
         let collective = match row.text(columns.collective) {
             "" if columns.collective.is_empty() && row.text("library").contains("NCCL") => "all-reduce",
-            "all_reduce" => "all-reduce",
-            "alltoall" => "all-to-all",
-            "all_gather" => "all-gather",
-            "reduce_scatter" => "reduce-scatter",
+            "all_reduce" | "all-reduce" => "all-reduce",
+            "alltoall" | "all-to-all" => "all-to-all",
+            "all_gather" | "all-gather" => "all-gather",
+            "reduce_scatter" | "reduce-scatter" => "reduce-scatter",
             "send_recv" => "send-recv",
             _ => continue,
         };
@@ -89,9 +119,10 @@ pub fn collective_rows(text: &str) -> Result<Vec<CollectiveRow>, FitError> {
             collective,
             // Both ends of a transfer take part, whatever the file counts.
             ranks: if collective == "send-recv" { 2 } else { ranks },
-            between_nodes: row.size("devices_per_node", u64::from(ranks))? < u64::from(ranks),
+            between_nodes: row.size("devices_per_node", u64::from(ranks))? < u64::from(ranks)
+                || row.size("nodes", 1)? > 1,
             bytes: row.number(columns.size)? * columns.unit,
-            us: row.number(columns.ms)? * 1e3,
+            us: row.number(columns.time)? * columns.us,
         });
     }
     Ok(rows)

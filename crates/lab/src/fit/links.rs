@@ -13,7 +13,7 @@ use retime_fit::validate::doubling_error;
 use super::tables::read;
 
 /// The interconnect of each system that collectives were measured on, within a node and between nodes.
-const SYSTEMS: [(&str, bool, &str); 12] = [
+const SYSTEMS: [(&str, bool, &str); 13] = [
     ("a100_sxm", false, "NVLink3"),
     ("h100_sxm", false, "NVLink4"),
     ("b200_sxm", false, "NVLink5"),
@@ -26,13 +26,15 @@ const SYSTEMS: [(&str, bool, &str); 12] = [
     ("a100_pairwise_nvlink", false, "NVLink3-bridge"),
     ("h100_pairwise_nvlink", false, "NVLink4-bridge"),
     ("NV_V100", false, "NVLink2"),
+    ("MI300X", false, "InfinityFabric4"),
 ];
 
 /// Tables of collectives; of two that measured the same, the first holds.
-const COLLECTIVES: [(&str, &str); 3] = [
+const COLLECTIVES: [(&str, &str); 4] = [
     ("aiconfigurator/nccl.csv.gz", "ai-dynamo/aiconfigurator 095f58a, nccl-tests"),
     ("vidur/network.csv.gz", "microsoft/vidur 7d47513, NCCL"),
     ("deepbench/allreduce.csv", "baidu-research/DeepBench da81ba7, NCCL 2.0"),
+    ("amd_rccl/rccl_all_reduce.csv", "hisohara/ai-scripts 7b8b1ec, rccl-tests"),
 ];
 
 /// Published fits that stay as they are.

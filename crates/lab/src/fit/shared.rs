@@ -13,15 +13,14 @@ use retime_fit::validate::smallest_us;
 use retime_fit::{FittedSample, Measurement, Sample};
 
 use super::Fitted;
-use super::tables::{Tables, is_same_chip, reliable};
+use super::tables::{Tables, is_same_chip};
 
-/// The samples of `samples` that tell what devices have in common: not those of AMD, whose libraries are others, nor
-/// of tables that contradict themselves; norms that were measured as kernels are an inference engine's, whose
+/// The samples of `samples` that tell what devices have in common: not those of AMD, whose libraries are others; norms that were measured as kernels are an inference engine's, whose
 /// blocks have other sizes than the framework's.
 pub(super) fn common<'a>(domain: Domain, samples: &[Sample<'a>]) -> Vec<Sample<'a>> {
     let is_framework = |sample: &Sample<'_>| domain != Domain::Norm || sample.rows.iter().any(|row| row.whole_call);
     let teaches = |sample: &&Sample<'_>| !sample.device.is_amd() && is_framework(sample);
-    samples.iter().filter(teaches).filter_map(|sample| reliable(*sample)).collect()
+    samples.iter().filter(teaches).copied().collect()
 }
 
 /// What all devices of a domain have in common, and how wrong anchoring is.
@@ -55,14 +54,14 @@ pub(super) fn leave_one_out(
     tables: &Tables,
     catalog: &Catalog,
 ) -> Result<Option<Shared>> {
-    let mut samples = Vec::new();
+    let mut samples: Vec<(Sample<'_>, CallOverhead)> = Vec::new();
     for fit in fits.values().filter(|fit| fit.domain == domain) {
         let Some(table) = tables.get(&(domain, fit.devices[0].clone())) else { return Ok(None) };
         let device: &DeviceProfile = catalog.find(&fit.devices[0])?;
         if device.is_amd() {
             continue;
         }
-        samples.extend(reliable(Sample { domain, device, rows: &table.rows }).map(|sample| (sample, fit.host())));
+        samples.push((Sample { domain, device, rows: &table.rows }, fit.host()));
     }
     let of = |sample: &Sample<'_>| &fits[&(domain, sample.device.id.clone())];
     let left_out = |way: Way| -> Result<Vec<(Vec<f64>, ErrorSummary)>> {

@@ -81,6 +81,7 @@ impl Table {
 
 pub(super) type Tables = BTreeMap<(Domain, String), Table>;
 
+/// The rows of the tables that may teach the domains `wanted` (all without any): a table that contradicts itself teaches nothing.
 pub(super) fn load(
     folder: &Path,
     files: &[(&str, &'static str)],
@@ -100,6 +101,7 @@ pub(super) fn load(
             if !wants(domain)
                 || (domain == Domain::Linear && row.device == "Tesla P4")
                 || is_left_out(source, domain, &row)
+                || row.is_unreliable
             {
                 continue;
             }
@@ -112,8 +114,6 @@ pub(super) fn load(
     for table in all.values_mut() {
         let step = table.rows.len().div_ceil(40_000);
         table.rows = table.rows.iter().step_by(step).cloned().collect();
-        // So that `reliable` is a part of them.
-        table.rows.sort_by_key(|row| row.is_unreliable);
     }
     Ok(all)
 }
@@ -123,12 +123,6 @@ pub(super) fn samples<'a>(domain: Domain, tables: &'a Tables, catalog: &'a Catal
         Ok(Sample { domain, device: catalog.find(id)?, rows: &table.rows })
     };
     tables.iter().filter(|((other, _), _)| *other == domain).map(of).collect()
-}
-
-/// The rows of `sample` that are of tables which do not contradict themselves; `None` without any.
-pub(super) fn reliable(sample: Sample<'_>) -> Option<Sample<'_>> {
-    let rows = &sample.rows[..sample.rows.partition_point(|row| !row.is_unreliable)];
-    (!rows.is_empty()).then_some(Sample { rows, ..sample })
 }
 
 pub(super) fn is_same_chip(a: &str, b: &str) -> bool {

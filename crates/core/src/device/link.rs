@@ -35,6 +35,10 @@ pub struct LinkProfile {
     /// Whether it joins devices in pairs only, so that more ranks go another way.
     #[serde(default)]
     pub pairs_only: bool,
+    /// Of devices that are wired each to every other, with no switch between them: how many, 0 otherwise. Among fewer ranks each
+    /// device has only the wires to those.
+    #[serde(default)]
+    pub mesh: u32,
     /// Where bandwidth and latency are from.
     pub source: String,
     /// Measured collectives.
@@ -56,9 +60,18 @@ impl LinkProfile {
             ports: 0,
             between_nodes: false,
             pairs_only: false,
+            mesh: 0,
             source: "the device's own figures".to_owned(),
             curves: Vec::new(),
         }
+    }
+
+    /// Share of a device's bandwidth that leads to the others of `ranks` ranks.
+    pub fn reachable(&self, ranks: u32) -> f64 {
+        if self.mesh < 2 {
+            return 1.0;
+        }
+        f64::from(ranks.clamp(2, self.mesh) - 1) / f64::from(self.mesh - 1)
     }
 }
 

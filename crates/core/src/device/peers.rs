@@ -17,13 +17,14 @@ const FABRIC_GB_S: f64 = 70.0;
 /// Error of an interconnect by those of its kind where too few were measured to leave one out.
 const UNMEASURED_LINK: f64 = 0.5;
 
-/// Whether two interconnects are of a kind: both fabrics, or both buses, within a node, among any number of devices.
+/// Whether two interconnects are of a kind: both fabrics, or both buses, within a node, among any number of devices, each of which reaches all
+/// others with all its bandwidth.
 fn alike(a: &LinkProfile, b: &LinkProfile) -> bool {
     has_ways(a) && has_ways(b) && (a.gb_s >= FABRIC_GB_S) == (b.gb_s >= FABRIC_GB_S)
 }
 
 fn has_ways(link: &LinkProfile) -> bool {
-    !link.between_nodes && !link.pairs_only
+    !link.between_nodes && !link.pairs_only && link.mesh == 0
 }
 
 /// A curve for `ranks` ranks from `base`, of another number: its times by the geometric mean of `peers`' ratios, each the curve of
@@ -249,6 +250,7 @@ mod tests {
             ports: 0,
             between_nodes: false,
             pairs_only: false,
+            mesh: 0,
             source: "test".to_owned(),
             curves,
         }

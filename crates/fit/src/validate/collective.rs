@@ -184,6 +184,7 @@ fn plain_link(gb_s: f64, latency_us: f64, curves: Vec<CollectiveCurve>) -> LinkP
         ports: 0,
         between_nodes: curves.is_empty(),
         pairs_only: false,
+        mesh: 0,
         source: String::new(),
         curves,
     }

@@ -243,6 +243,10 @@ impl Sessions {
             return Ok(None);
         }
         let fail = |reason: String| EngineError::Read { path: path.display().to_string(), reason };
+        // A pipe would be waited for.
+        if !path.is_file() {
+            return Err(fail("this is no file".to_owned()));
+        }
         let session = SavedSession::from_toml(&read_text(&path)?).map_err(|error| fail(error.to_string()))?;
         if session.trace != trace && session.trace != former() {
             return Err(fail(format!("it is of another trace, {}", session.trace)));
@@ -404,6 +408,19 @@ mod tests {
             sessions.write(&SavedSession { trace: trace.clone(), ..session() }).unwrap();
             assert_eq!(fs::read_to_string(folder.path().join(aside)).unwrap(), text);
         }
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn a_pipe_in_place_of_a_session_is_not_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let made = std::process::Command::new("mkfifo").arg(folder.path().join("00ff.toml")).status().unwrap();
+        assert!(made.success());
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let sessions = Sessions::at(folder.path());
+        std::thread::spawn(move || sender.send(sessions.read("00ff").map_err(|error| error.to_string())));
+        let refused = receiver.recv_timeout(std::time::Duration::from_secs(10)).unwrap().unwrap_err();
+        assert!(refused.contains("no file"), "{refused}");
     }
 
     #[test]

@@ -232,9 +232,15 @@ impl App {
     }
 
     /// Asks for more traces to be opened beside those that are.
-    pub fn open_beside(&mut self, paths: Vec<PathBuf>) -> Effect {
+    ///
+    /// # Errors
+    /// Others are being loaded: what came of the one could not be told from what came of the others.
+    pub fn open_beside(&mut self, open: Open) -> Result<Effect, &'static str> {
+        if self.loading.is_some() {
+            return Err("a trace is being loaded: esc stops that");
+        }
         self.busy += 1;
-        self.open(Open::Paths(paths), Scenario::default())
+        Ok(self.open(open, Scenario::default()))
     }
 
     /// The trace that is shown.

@@ -182,6 +182,18 @@ fn esc_stops_loading() {
 }
 
 #[test]
+fn opening_what_is_not_there_while_a_trace_is_loaded_does_not_end_the_program() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut session = Session::start(env!("CARGO_BIN_EXE_retime"), &[&long_trace(folder.path())]);
+    session.wait_for("long.json");
+    session.press(":open nowhere.json\r");
+    session.wait_for("a trace is being loaded");
+    assert!(session.child.try_wait().unwrap().is_none());
+    session.signal("TERM");
+    session.assert_restored();
+}
+
+#[test]
 fn scenarios_come_back_by_their_names() {
     let mut first = Session::open();
     first.press(":scale kind=kernel x2\r");

@@ -135,7 +135,7 @@ pub fn is_printable(text: &str) -> bool {
     text.chars().all(|c| substitute(c).is_none())
 }
 
-/// `text` with control characters shown as their pictures (`␛`), C1 controls and
+/// `text` with control characters shown as their pictures (`␛`), C1 controls, invisible tags and
 /// characters that change the direction of writing as `�`.
 pub fn printable(text: &str) -> String {
     text.chars().map(|c| substitute(c).unwrap_or(c)).collect()
@@ -146,11 +146,13 @@ fn substitute(c: char) -> Option<char> {
         '\0'..='\x1f' => char::from_u32(0x2400 + c as u32),
         '\x7f' => Some('␡'),
         '\u{80}'..='\u{9f}'
+        | '\u{61c}'
         | '\u{200b}'..='\u{200f}'
         | '\u{2028}'..='\u{202e}'
         | '\u{2060}'..='\u{206f}'
         | '\u{feff}'
-        | '\u{fff9}'..='\u{fffb}' => Some('\u{fffd}'),
+        | '\u{fff9}'..='\u{fffb}'
+        | '\u{e0000}'..='\u{e007f}' => Some('\u{fffd}'),
         _ => None,
     }
 }
@@ -174,8 +176,8 @@ mod tests {
     #[test]
     fn control_characters_never_enter_the_table() {
         let mut names = NameTable::new();
-        let id = names.intern("a\x1b[2J\u{9b}31m\u{202e}b\n");
-        assert_eq!(names.get(id), "a␛[2J\u{fffd}31m\u{fffd}b␊");
+        let id = names.intern("a\x1b[2J\u{9b}31m\u{202e}\u{61c}\u{e0041}b\n");
+        assert_eq!(names.get(id), "a␛[2J\u{fffd}31m\u{fffd}\u{fffd}\u{fffd}b␊");
         assert!(names.iter().all(|(_, text)| is_printable(text)));
     }
 

@@ -6,6 +6,7 @@ use super::Pane::{Compare as OnColumns, Everywhere};
 use super::{Argument, Command, CommandResult, Kind};
 use crate::tui::app::App;
 use crate::tui::effect::Effect;
+use crate::tui::load::Open;
 use crate::tui::message::Message;
 use crate::tui::overlay::{Overlay, Picker, Prompt, Purpose};
 use crate::tui::runner::{Reading, Request};
@@ -122,8 +123,8 @@ pub fn compare(app: &mut App, path: &str) -> CommandResult {
         return Err("that is the trace shown: keep its edits with `scenario new NAME` to compare them".to_owned());
     }
     if !app.workspaces.iter().any(is_open) {
+        effects.push(app.open_beside(Open::Paths(vec![path]))?);
         app.compared_with = Some(app.shown);
-        effects.push(app.open_beside(vec![path]));
     }
     Ok(effects)
 }

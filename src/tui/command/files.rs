@@ -19,7 +19,7 @@ use crate::tui::theme::{Depth, Role, Theme};
 use crate::tui::views::compare::ColumnKind;
 use crate::tui::views::{self, Timeline};
 use crate::tui::workspace::Workspace;
-use retime_core::scenario::{Fit, SavedScenario, Scenario};
+use retime_core::scenario::{Fit, SavedScenario};
 
 const NO_TRACE: &str = "no trace is open yet";
 
@@ -32,7 +32,7 @@ pub(super) const COMMANDS: &[Command] = &[
         keys: &[],
         run: |app, path| {
             let path = named(path)?;
-            Ok(vec![app.open_beside(vec![path])])
+            Ok(vec![app.open_beside(Open::Paths(vec![path]))?])
         },
     },
     Command {
@@ -295,6 +295,5 @@ fn samples(app: &mut App, name: &str) -> CommandResult {
     }
     let names = || sample::ALL.iter().map(|sample| sample.name).collect::<Vec<_>>().join(", ");
     let sample = sample::find(name).ok_or_else(|| format!("no sample `{name}`: {}", names()))?;
-    app.busy += 1;
-    Ok(vec![app.open(Open::Sample(sample), Scenario::default())])
+    Ok(vec![app.open_beside(Open::Sample(sample))?])
 }

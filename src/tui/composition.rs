@@ -68,13 +68,23 @@ impl Composition {
         Self { parts }
     }
 
-    /// The same shares of an iteration that takes `whole`.
+    /// The same of an iteration that repeats every `whole`, as the path's table has it: what it takes longer than its path is a wait for the step
+    /// before. Where steps overlap, and it takes less, all parts keep their shares.
     #[must_use]
-    pub fn scaled_to(&self, whole: DurNs) -> Self {
+    pub fn filling(&self, whole: DurNs) -> Self {
         let sum: i64 = self.parts.iter().map(|part| part.time.0).sum();
-        let factor = whole.0 as f64 / sum.max(1) as f64;
-        let parts = self.parts.iter().map(|part| Part { time: part.time.scale(factor), ..*part });
-        Self { parts: parts.collect() }
+        let mut parts = self.parts.clone();
+        if whole.0 < sum {
+            let factor = whole.0 as f64 / sum.max(1) as f64;
+            parts.iter_mut().for_each(|part| part.time = part.time.scale(factor));
+        } else if whole.0 > sum {
+            let waited = DurNs(whole.0 - sum);
+            match parts.iter_mut().find(|part| part.paint == Paint::Call) {
+                Some(waits) => waits.time += waited,
+                None => parts.push(Part { name: part_name(Paint::Call), paint: Paint::Call, time: waited }),
+            }
+        }
+        Self { parts }
     }
 }
 
@@ -119,14 +129,18 @@ mod tests {
     use retime_core::graph::BuildOptions;
 
     #[test]
-    fn parts_add_up_to_the_iteration_and_keep_their_shares() {
+    fn parts_add_up_to_the_iteration() {
         let engine = Engine::builtin().unwrap();
         let loaded = sample::load(&engine, &BuildOptions::default()).unwrap();
         let whole = |composition: &Composition| composition.parts.iter().map(|part| part.time.0).sum::<i64>();
         let composition = Composition::of(&loaded.replay);
         assert_eq!(whole(&composition), loaded.replay.summary.simulated_ns.0);
         assert!(composition.parts.len() > 2 && composition.parts.is_sorted_by(|a, b| a.time >= b.time));
-        let half = composition.scaled_to(DurNs(whole(&composition) / 2));
+        let half = composition.filling(DurNs(whole(&composition) / 2));
         assert!(whole(&half).abs_diff(whole(&composition) / 2) <= half.parts.len() as u64);
+        let longer = composition.filling(DurNs(2 * whole(&composition)));
+        assert_eq!(whole(&longer), 2 * whole(&composition));
+        let kept = |part: &Part| part.paint == Paint::Call || longer.parts.contains(part);
+        assert!(composition.parts.iter().all(kept));
     }
 }

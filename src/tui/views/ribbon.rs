@@ -69,7 +69,7 @@ fn bars(work: &Workspace, width: u16) -> Vec<Bar> {
     let room = width.saturating_sub(left + right);
     let most = if work.is_edited() { before.max(after) } else { before };
     let segments = |composition: &Composition, whole: DurNs| {
-        let mut parts = composition.scaled_to(whole).parts;
+        let mut parts = composition.filling(whole).parts;
         parts.sort_by_key(|part| order.iter().position(|&paint| paint == part.paint));
         let mut reached = 0;
         let column = |time: i64| left + (time as f64 / most.0.max(1) as f64 * f64::from(room)).round() as u16;

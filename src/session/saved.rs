@@ -2,6 +2,7 @@
 //!
 //! ```toml
 //! format = "retime-session-1"
+//! lines = 12
 //! trace = "6f1c…"
 //! iteration = 3
 //! steps = ["resize-batch 4096", "# swap-gpu H200"]
@@ -64,6 +65,9 @@ pub struct SavedSession {
 #[serde(deny_unknown_fields)]
 struct File {
     format: String,
+    /// How many lines the file has: one that was cut short is not a whole one.
+    #[serde(default)]
+    lines: usize,
     trace: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     iteration: Option<usize>,
@@ -116,8 +120,9 @@ impl SavedSession {
     /// The text of its file.
     pub fn to_toml(&self) -> String {
         let name = |mark: &TimeNs| self.mark_names.get(mark).cloned().unwrap_or_default();
-        let file = File {
+        let mut file = File {
             format: FORMAT.to_owned(),
+            lines: 0,
             trace: self.trace.clone(),
             iteration: self.iteration,
             name: self.scenario.name.clone(),
@@ -128,7 +133,9 @@ impl SavedSession {
             window: self.window.map(|(from, to)| (from.0, to.0)),
             scenarios: self.scenarios.iter().map(listed).collect(),
         };
-        toml::to_string_pretty(&file).unwrap_or_default()
+        let text = |file: &File| toml::to_string_pretty(file).unwrap_or_default();
+        file.lines = text(&file).lines().count();
+        text(&file)
     }
 
     /// Reads the text of a file.
@@ -139,6 +146,10 @@ impl SavedSession {
         let file: File = toml::from_str(text).map_err(|error| FileError::syntax(text, &error))?;
         if file.format != FORMAT {
             return Err(FileError::Format { found: file.format, expected: FORMAT });
+        }
+        let line = text.lines().count();
+        if line < file.lines {
+            return Err(FileError::Syntax { line, message: format!("ends here, of {} lines", file.lines) });
         }
         let marks: Vec<TimeNs> = file.marks.into_iter().map(TimeNs).collect();
         let names = file.mark_names.iter().map(|name| printable(name));
@@ -387,6 +398,16 @@ mod tests {
         sessions.write(&blank).unwrap();
         sessions.write(&blank).unwrap();
         assert_eq!(sessions.read("00ff").unwrap(), None);
+    }
+
+    #[test]
+    fn a_session_that_was_cut_short_is_not_read_as_a_whole_one() {
+        let text = session().to_toml();
+        assert_eq!(SavedSession::from_toml(&text).unwrap(), session());
+        let lines: Vec<&str> = text.lines().collect();
+        for kept in 0..lines.len() {
+            assert!(SavedSession::from_toml(&lines[..kept].join("\n")).is_err(), "{kept} lines");
+        }
     }
 
     #[test]

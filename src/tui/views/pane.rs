@@ -8,6 +8,7 @@ use crate::tui::canvas::{Canvas, cut, wrap};
 use crate::tui::command::Pane;
 use crate::tui::theme::Role;
 use crate::tui::timeline::Detail;
+use crate::tui::views::why;
 use crate::tui::workspace::Workspace;
 
 /// From this width on details stand in two columns.
@@ -116,6 +117,20 @@ pub fn details(app: &App, work: &Workspace, canvas: &mut Canvas<'_>) {
     let (width, height) = (canvas.width(), canvas.height().saturating_sub(below));
     if app.focus == Focus::View {
         app.view.details(app, work, &mut canvas.part(0, below, width, height));
+    }
+    why_below(app, work, canvas);
+}
+
+/// Why the chosen number is what it is, where the pane has room below what is said.
+fn why_below(app: &App, work: &Workspace, canvas: &mut Canvas<'_>) {
+    const LEAST: u16 = 12;
+    let is_used = |&y: &u16| (0..canvas.width()).any(|x| !canvas.is_blank(x, y));
+    let top = (0..canvas.height()).rev().find(is_used).map_or(0, |y| y + 2);
+    let (width, height) = (canvas.width(), canvas.height().saturating_sub(top));
+    if height >= LEAST {
+        let mut lower = canvas.part(0, top, width, height);
+        lower.rule(0, "why");
+        why::beyond_details(app, work, &mut lower.part(1, 1, width.saturating_sub(2), height - 1));
     }
 }
 

@@ -13,6 +13,9 @@ use retime_core::units::DurNs;
 
 use super::header::signed_percent;
 
+/// The label of where a time is from.
+const BASIS: &str = "basis";
+
 /// Columns of the labels.
 const LABELS: u16 = 13;
 
@@ -21,9 +24,25 @@ pub type Line = (&'static str, String, Role);
 
 /// Draws the panel.
 pub fn render(app: &App, scroll: usize, canvas: &mut Canvas<'_>) {
+    draw(lines(app), scroll, canvas);
+}
+
+/// Draws what the panel says beyond the details of what is chosen, which stand above: from the basis of its time on, then the header's figures.
+pub fn beyond_details(app: &App, work: &Workspace, canvas: &mut Canvas<'_>) {
+    let mut of_view = Vec::new();
+    app.view.why(work, &mut of_view);
+    let mut lines: Vec<Line> = of_view.into_iter().skip_while(|(label, ..)| *label != BASIS).collect();
+    if !lines.is_empty() {
+        lines.push(("", String::new(), Role::Title));
+    }
+    of_header(work, &mut lines);
+    draw(lines, 0, canvas);
+}
+
+fn draw(lines: Vec<Line>, scroll: usize, canvas: &mut Canvas<'_>) {
     let width = canvas.width().saturating_sub(LABELS) as usize;
     let mut rows: Vec<(&str, String, Role)> = Vec::new();
-    for (label, text, role) in lines(app) {
+    for (label, text, role) in lines {
         let parts = if role == Role::Title { vec![text] } else { wrap(&text, width) };
         let labels = std::iter::once(label).chain(std::iter::repeat(""));
         rows.extend(labels.zip(parts).map(|(label, part)| (label, part, role)));
@@ -58,13 +77,13 @@ pub fn of_item(work: &Workspace, item: Item, lines: &mut Vec<Line>) {
         Item::Task(node) => of_model(work, node, lines),
         Item::Added(number) => {
             if let Some(added) = work.outcome.resolved.added.get(number as usize) {
-                lines.push(("basis", basis(added.prediction), Role::Text));
+                lines.push((BASIS, basis(added.prediction), Role::Text));
                 lines.extend(added.work.as_ref().map(|work| ("inputs", inputs(work), Role::Text)));
             }
         }
         Item::Operator(_) => {
             lines.push((
-                "basis",
+                BASIS,
                 "an operator lasts from its first task to its last: see those inside".to_owned(),
                 Role::Dim,
             ));
@@ -75,7 +94,7 @@ pub fn of_item(work: &Workspace, item: Item, lines: &mut Vec<Line>) {
 /// What the models are asked about a task, and what they say of it before and after the scenario.
 fn of_model(work: &Workspace, node: NodeId, lines: &mut Vec<Line>) {
     let Some(task) = work.loaded.graph.tasks.node_weight(node) else { return };
-    lines.push(("basis", basis(work.outcome.resolved.prediction(node)), Role::Text));
+    lines.push((BASIS, basis(work.outcome.resolved.prediction(node)), Role::Text));
     let Some(traced) = work.loaded.base.work(node).filter(|_| task.kind.is_device()) else { return };
     lines.push(("inputs", inputs(traced), Role::Text));
     let rank = work.loaded.base.rank_index(task.lane);

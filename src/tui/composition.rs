@@ -39,7 +39,8 @@ impl Composition {
         let window = |part: &RankPart| busy::window(part, timed, schedule);
         let length = |part: &&RankPart| {
             let (begin, end) = window(part);
-            end.since(begin)
+            // Of equals the first, as for the path.
+            (end.since(begin), std::cmp::Reverse(part.rank))
         };
         let Some(slowest) = graph.ranks.iter().max_by_key(length) else { return Self::default() };
         let (begin, mut reached) = window(slowest);
@@ -126,6 +127,8 @@ pub fn part_name(paint: Paint) -> &'static str {
 mod tests {
     use super::*;
     use crate::session::{Engine, sample};
+    use retime_core::analysis::critical_path::CriticalPath;
+    use retime_core::analysis::lanes::Times;
     use retime_core::graph::BuildOptions;
 
     #[test]
@@ -142,5 +145,23 @@ mod tests {
         assert_eq!(whole(&longer), 2 * whole(&composition));
         let kept = |part: &Part| part.paint == Paint::Call || longer.parts.contains(part);
         assert!(composition.parts.iter().all(kept));
+    }
+
+    #[test]
+    fn parts_are_those_of_the_path_on_every_sample() {
+        let engine = Engine::builtin().unwrap();
+        for name in ["vgg13-train-h100", "dlrm-v100x8"] {
+            let loaded = sample::find(name).unwrap().load(&engine, &BuildOptions::default()).unwrap();
+            let (resolved, schedule) = (&loaded.replay.resolved, &loaded.replay.schedule);
+            let times = Times::Simulated { timed: &resolved.timed, schedule };
+            let path = CriticalPath::of_job(&resolved.graph, &resolved.timed, schedule, times);
+            let on_path = |paint: Paint| -> i64 {
+                let of_paint = path.segments.iter().filter(|segment| segment_paint(resolved, segment) == paint);
+                of_paint.map(|segment| segment.duration.0).sum()
+            };
+            for part in Composition::of(&loaded.replay).parts {
+                assert_eq!(part.time.0, on_path(part.paint), "{name} {part:?}");
+            }
+        }
     }
 }

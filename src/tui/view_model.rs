@@ -20,7 +20,7 @@ use retime_core::units::DurNs;
 /// Everything that tables show of one result.
 #[derive(Clone, Debug, Default)]
 pub struct ViewModel {
-    /// The critical path of the slowest rank before the edits, with measured times.
+    /// The critical path of the slowest rank before the edits, as replayed.
     pub before: CriticalPath,
     /// The critical path of the slowest rank after them.
     pub after: CriticalPath,
@@ -123,7 +123,7 @@ impl ViewModel {
             },
         );
         Self {
-            before: measured_path(loaded),
+            before: replayed_path(loaded),
             path: after.folded(DurNs(after.length.0 / TINY)),
             rooflines,
             rooflines_before,
@@ -143,8 +143,10 @@ impl ViewModel {
     }
 }
 
-/// The critical path of the traced iteration, with measured times.
-fn measured_path(loaded: &Loaded) -> CriticalPath {
+/// The critical path of the traced iteration as replayed: what was measured of a collective has its wait for the last rank in it, which the path
+/// knows apart, as it does after the edits.
+fn replayed_path(loaded: &Loaded) -> CriticalPath {
     let (resolved, schedule) = (&loaded.replay.resolved, &loaded.replay.schedule);
-    CriticalPath::of_job(&resolved.graph, &resolved.timed, schedule, Times::Measured)
+    let times = Times::Simulated { timed: &resolved.timed, schedule };
+    CriticalPath::of_job(&resolved.graph, &resolved.timed, schedule, times)
 }

@@ -26,7 +26,7 @@ pub use group::{Group, Grouping, ModelComparison, Order};
 pub use layer_group::{LayerGroup, LayerGrouping, LayerOrder};
 pub use modelled::Modelled;
 pub use nested::{Nesting, Rows, Tree};
-pub use path_group::{PathGroup, PathGrouping};
+pub use path_group::{PathGroup, PathGrouping, SHARED};
 
 /// How the tables are arranged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -153,13 +153,19 @@ pub fn rows(sources: &Sources, is_seen: &dyn Fn(NodeId) -> bool) -> Vec<PathGrou
     rows
 }
 
+/// What a row is called of time that a step which repeats has less, or more, than the path of a single one.
+pub const SHARED: &str = "shared with neighbouring steps";
+/// The same of what was measured and not replayed.
+const UNREPLAYED: &str = "measured, not replayed";
+
 /// What of the iterations lies outside the paths: a step that repeats may be shorter than the path of a single one, and is
-/// then begun before the step before it has ended.
+/// then begun before the step before it has ended; else by how much the replay is off.
 fn beside(sources: &Sources) -> Option<PathGroup> {
     let model = &sources.view_model;
     let (before, after) = iteration_figures(&sources.loaded, &sources.outcome);
     let rest = |whole: DurNs, path: &CriticalPath| whole - path.length;
-    let label = "shared with neighbouring steps";
+    let repeats = [&sources.loaded.replay.summary, &sources.outcome.summary].iter().any(|it| it.both_named().is_some());
+    let label = if repeats { SHARED } else { UNREPLAYED };
     let mut group = PathGroup::new(label.to_owned(), label.to_owned(), 0, Paint::Call);
     (group.before, group.after) = (rest(before, &model.before), rest(after, &model.after));
     (group.before.0 != 0 || group.after.0 != 0).then_some(group)

@@ -6,7 +6,7 @@ use unicode_width::UnicodeWidthStr;
 use crate::tui::app::App;
 use crate::tui::canvas::Canvas;
 use crate::tui::command::{Argument, Command, CommandResult, Pane, named};
-use crate::tui::listing::{Arrangement, Nesting, PathGroup, PathGrouping, Tree};
+use crate::tui::listing::{Arrangement, Nesting, PathGroup, PathGrouping, SHARED, Tree};
 use crate::tui::table::{self, Column, Open, Table, TableRow, value};
 use crate::tui::theme::Role;
 use crate::tui::timeline::{Item, signed, telling_name};
@@ -142,8 +142,12 @@ fn told(work: &Workspace) -> Option<(String, Role)> {
         return Some((name_of(work, run), Role::Dim));
     };
     let Some(node) = group.example else {
-        let text = "a step that is repeated begins before the one before it has ended, or waits for it: the iteration is then \
-                    not as long as the path of a single one";
+        let text = if group.label == SHARED {
+            "a step that is repeated begins before the one before it has ended, or waits for it: the iteration is then \
+             not as long as the path of a single one"
+        } else {
+            "by how much the iteration that was measured is longer than its replay, which the path is of"
+        };
         return Some((text.to_owned(), Role::Dim));
     };
     let graph = work.listing.view_model.graph(&work.loaded);

@@ -151,7 +151,8 @@ fn told(work: &Workspace) -> Option<(String, Role)> {
         return Some((text.to_owned(), Role::Dim));
     };
     let graph = work.listing.view_model.graph(&work.loaded);
-    let name = graph.names.get(graph.tasks[node].name);
+    let name = Some(graph.names.get(graph.tasks[node].name)).filter(|name| !name.is_empty());
+    let name = name.unwrap_or("outside operators");
     let pieces = if group.count == 1 { "piece" } else { "pieces" };
     Some((format!("{} {pieces} of the path; the longest: {name}", group.count), Role::Dim))
 }

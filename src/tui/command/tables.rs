@@ -4,6 +4,7 @@ use super::Pane::Tables as OnTables;
 use super::{Argument, Command, CommandResult, Kind, run_line};
 use crate::tui::app::App;
 use crate::tui::table::TableState;
+use crate::tui::views::chosen_table;
 use crate::tui::workspace::Workspace;
 use retime_core::scenario::placements::{moves_of, with_placement, without_plans};
 use retime_core::scenario::tables::{Sharder, ShardingType, TablePlacement};
@@ -122,7 +123,7 @@ fn re_place(app: &mut App, change: impl FnOnce(&TablePlacement, &[usize]) -> Tab
     if work.table.is_other {
         return Err("v lists the tables: choose the one to move there".to_owned());
     }
-    let table = work.table.cursor;
+    let table = chosen_table(work).ok_or("no table is chosen")?;
     let placements = work.placements();
     let placement = placements.get(table).ok_or_else(|| format!("t{table} is on every rank: it does not move"))?;
     let line = format!("placement t{table}:{}", by_numbers(work, &change(placement, &work.tables.able)));

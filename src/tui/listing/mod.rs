@@ -43,6 +43,49 @@ pub struct Arrangement {
     pub layers: LayerGrouping,
     /// What rows of layers are sorted by.
     pub layer_order: LayerOrder,
+    /// What embedding tables are sorted by.
+    pub table_order: TableOrder,
+}
+
+/// What embedding tables are sorted by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TableOrder {
+    /// As the job numbers them.
+    #[default]
+    Number,
+    /// Those that take longest to look up first.
+    LookUp,
+    /// The largest first.
+    Size,
+}
+
+impl TableOrder {
+    /// All of them, in the order a key goes through them.
+    pub const ALL: [Self; 3] = [Self::Number, Self::LookUp, Self::Size];
+
+    /// What it is called: the title of its column.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Number => "table",
+            Self::LookUp => "look-up",
+            Self::Size => "size",
+        }
+    }
+
+    /// What the key that goes on to it says.
+    pub fn by(self) -> &'static str {
+        match self {
+            Self::Number => "by number",
+            Self::LookUp => "longest first",
+            Self::Size => "largest first",
+        }
+    }
+
+    /// The next one, around the end.
+    #[must_use]
+    pub fn next(self) -> Self {
+        Self::ALL[(self as usize + 1) % Self::ALL.len()]
+    }
 }
 
 /// A selector that the tables are narrowed to.

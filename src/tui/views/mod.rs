@@ -41,7 +41,7 @@ pub use frame::{BARE_COMMANDS, render};
 pub use header::signed_percent;
 pub use operators::Operators;
 pub use sweep::SweepState;
-pub use tables::Plans;
+pub use tables::{Plans, chosen_table};
 pub use timeline::{Timeline, legend_at, sum_range};
 pub use view::{View, show};
 

@@ -117,7 +117,7 @@ fn ranks(work: &Workspace, canvas: &mut Canvas<'_>) {
         shown.sort_by_key(|rank| (std::cmp::Reverse((rank.costs_ns, rank.wait_ns)), rank.rank));
         shown.truncate(room);
     }
-    let of_all = if all.len() > room { format!("{room} of {}", all.len()) } else { "ranks".to_owned() };
+    let of_all = if all.len() > room { format!("{room}/{}", all.len()) } else { "ranks".to_owned() };
     canvas.text(1, 0, &of_all, Role::Dim);
     let columns = Columns::of(canvas.width());
     if columns.bar > 0 {

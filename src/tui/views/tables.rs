@@ -2,13 +2,16 @@
 
 mod plans;
 
+use std::cmp::Reverse;
+
 use ratatui::layout::Rect;
 
 use crate::session::{Pick, RankLoad, SEARCH_BUDGET, ShardingPlan};
 use crate::tui::app::App;
 use crate::tui::canvas::Canvas;
-use crate::tui::command::{Argument, Command, Pane};
+use crate::tui::command::{Argument, Command, CommandResult, Pane, named};
 use crate::tui::effect::Effect;
+use crate::tui::listing::{Arrangement, TableOrder};
 use crate::tui::runner::Finding;
 use crate::tui::table::{self, Column, Open, Table, TableRow, TableState, value};
 use crate::tui::theme::Role;
@@ -69,9 +72,15 @@ impl View for Tables {
             ("w", "whole"),
             ("o", "host"),
             ("B", "search"),
+            ("s", work.arrangement.table_order.next().by()),
             ("v", if work.table.is_other { "tables" } else { "plans" }),
         ];
         keys.into_iter().filter(|_| !is_fixed).map(|(key, what)| (key, what.to_owned())).collect()
+    }
+
+    fn sort(&self, work: &mut Workspace, by: &str) -> CommandResult {
+        let order = named(by, &TableOrder::ALL.map(|order| (order.name(), order)))?;
+        Ok(work.arrange(|now| Arrangement { table_order: order.unwrap_or(now.table_order.next()), ..now }))
     }
 
     fn details(&self, _app: &App, work: &Workspace, canvas: &mut Canvas<'_>) {
@@ -148,7 +157,7 @@ fn ranks(work: &Workspace, canvas: &mut Canvas<'_>) {
     let mut loads = work.tables.loads(&work.outcome.resolved);
     let all = loads.len();
     if all > room {
-        loads.sort_by_key(|load| (std::cmp::Reverse(load.lookup), load.rank));
+        loads.sort_by_key(|load| (Reverse(load.lookup), load.rank));
         loads.truncate(room);
     }
     let group = (canvas.width().saturating_sub(RANK) / 3).max(14);
@@ -156,7 +165,7 @@ fn ranks(work: &Workspace, canvas: &mut Canvas<'_>) {
     for (at, title) in titles.iter().enumerate() {
         canvas.text(RANK + at as u16 * group, 0, title, Role::Dim);
     }
-    let of_all = if all > room { format!("{room} of {all}") } else { "ranks".to_owned() };
+    let of_all = if all > room { format!("{room}/{all}") } else { "ranks".to_owned() };
     canvas.text(1, 0, &of_all, Role::Dim);
     for (y, load) in loads.iter().enumerate() {
         let count = work.loaded.graph.count_of(retime_core::graph::Rank(load.rank));
@@ -201,6 +210,7 @@ fn rows(work: &Workspace) -> Table<'_> {
     let job = &work.tables;
     let ranks = work.loaded.graph.ranks.len();
     let (wanted, now) = (work.placements(), job.placements(&work.outcome.resolved));
+    let order = order(work);
     let longest = job.tables.tables.iter().map(|table| (table.forward + table.backward).0).max().unwrap_or(1).max(1);
     let column = |title, width, is_number, from_width| Column { title, width, is_number, from_width };
     let cells = if ranks > MOST_CELLS { 0 } else { ranks.max(5) as u16 };
@@ -219,11 +229,29 @@ fn rows(work: &Workspace) -> Table<'_> {
             column("", 0, false, 92),
         ],
         count: job.tables.tables.len(),
-        row: Box::new(move |index| {
+        row: Box::new(move |at| {
+            let index = order[at];
             let place = Place { wanted: wanted.get(index), now: now.get(index) };
             row(work, index, &job.tables.tables[index], place, longest)
         }),
     }
+}
+
+/// The tables' numbers in the order of the rows.
+fn order(work: &Workspace) -> Vec<usize> {
+    let tables = &work.tables.tables.tables;
+    let mut order: Vec<usize> = (0..tables.len()).collect();
+    match work.arrangement.table_order {
+        TableOrder::Number => {}
+        TableOrder::LookUp => order.sort_by_key(|&at| Reverse(tables[at].forward + tables[at].backward)),
+        TableOrder::Size => order.sort_by_key(|&at| Reverse(tables[at].bytes)),
+    }
+    order
+}
+
+/// The number of the table that the cursor is on.
+pub fn chosen_table(work: &Workspace) -> Option<usize> {
+    order(work).get(work.table.cursor).copied().filter(|_| !work.table.is_other)
 }
 
 /// Where a table is to be, and where it is; `None` for one on every rank.
@@ -405,8 +433,10 @@ fn last_move(work: &Workspace) -> Vec<(String, Role)> {
 }
 
 fn of_table(work: &Workspace, lines: &mut Vec<Line>) {
-    let Some(table) = work.tables.tables.tables.get(work.table.cursor).filter(|_| !work.table.is_other) else { return };
-    lines.push(("", format!("table t{}", work.table.cursor), Role::Title));
+    let Some((number, table)) = chosen_table(work).and_then(|at| Some((at, work.tables.tables.tables.get(at)?))) else {
+        return;
+    };
+    lines.push(("", format!("table t{number}"), Role::Title));
     let time = format!("{} forward, {} backward and update, as traced", table.forward, table.backward);
     lines.push(("look-up", time, Role::Text));
     let mean = "one operator serves several tables: of each only the mean is known, or what tables.toml tells";

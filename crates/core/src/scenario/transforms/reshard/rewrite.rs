@@ -7,7 +7,7 @@ use crate::device::DeviceProfile;
 use crate::graph::DType;
 use crate::scenario::draft::Draft;
 use crate::scenario::effect::Effect;
-use crate::scenario::tables::{RankLookups, Table, TablePlacement, Tables, mean_reuse};
+use crate::scenario::tables::{RankLookups, Table, TablePlacement, Tables};
 use crate::scenario::transform::StepReport;
 use crate::scenario::transforms::report::count;
 use crate::units::{DurNs, Percent};
@@ -158,8 +158,8 @@ fn recost_rank(
 /// Relative error of a look-up told from the traced time of the table alone.
 const TRACED_ERROR: f32 = 0.5;
 
-/// What looking up a set of tables costs on `device`. One operator for all: `T` tables of their mean sizes. One
-/// each: the sum. Where a size is unknown: the traced times. Rows in host memory that no cache serves cross the host's link.
+/// What looking up a set of tables costs on `device`. One operator for all `T`: the sum of what each would cost as one of `T` alike, since a
+/// table that is read often and one that is large are not two of middling sizes. One each: the sum. Where a size is unknown: the traced times. Rows in host memory that no cache serves cross the host's link.
 ///
 /// # Arguments
 /// `on`: the device, and what the job's own ranks tell of such look-ups.
@@ -181,9 +181,13 @@ fn set_cost(
             extrapolated: line.is_beyond(elements),
         }])
     } else if lookups.batched && !set.is_empty() {
-        batched_work(&tables, backward).and_then(|work| models.estimate(&work, device)).map(|estimate| vec![estimate])
+        let part = |&table: &&Table| {
+            let estimate = models.estimate(&batched_work(table, tables.len(), backward)?, device)?;
+            Some(Estimate { duration: estimate.duration.scale(1.0 / tables.len() as f64), ..estimate })
+        };
+        tables.iter().map(part).collect()
     } else {
-        let single = |&table: &&Table| models.estimate(&batched_work(&[table], backward)?, device);
+        let single = |&table: &&Table| models.estimate(&batched_work(table, 1, backward)?, device);
         tables.iter().map(single).collect()
     };
     let fetched: DurNs = set.iter().map(|part| fetch_time(part, backward, device)).sum();
@@ -206,7 +210,7 @@ fn set_cost(
 
 /// Time of the rows that cross the host's link, see [`hosted_bytes`]; h: share of look-ups that the device's cache serves.
 fn fetch_time(part: &Part, backward: bool, device: &DeviceProfile) -> DurNs {
-    let (Some(hits), Some(work)) = (part.cached, batched_work(&[&part.table], backward)) else { return DurNs::ZERO };
+    let (Some(hits), Some(work)) = (part.cached, batched_work(&part.table, 1, backward)) else { return DurNs::ZERO };
     let bytes = hosted_bytes(&work.shape, DType::Fp32.size(), hits);
     let rate = if device.host_link.0 > 0.0 { device.host_link.0 } else { UNRECORDED_HOST_LINK };
     DurNs((bytes / rate * 1e9).round() as i64)
@@ -215,26 +219,19 @@ fn fetch_time(part: &Part, backward: bool, device: &DeviceProfile) -> DurNs {
 /// Bytes per second assumed of a host link that a profile does not tell: PCIe 3.0 ×16 as measured.
 const UNRECORDED_HOST_LINK: f64 = 12e9;
 
-/// The work of one look-up in all tables of a set: mean rows and dimension, and the pooling that keeps `Σ B·L·D` at the most bags
-/// of any table (a copy serves fewer than the others).
-fn batched_work(set: &[&Table], backward: bool) -> Option<Work> {
-    let sizes: Vec<_> = set.iter().map(|table| table.sizes()).collect::<Option<_>>()?;
-    let count = sizes.len() as f64;
-    let (rows, dims): (f64, f64) = sizes.iter().fold((0.0, 0.0), |sum, one| (sum.0 + one.rows, sum.1 + one.dim));
-    let bags = sizes.iter().map(|one| one.batch).reduce(f64::max)?;
-    let read: f64 = sizes.iter().map(|one| one.batch / bags.max(1.0) * one.pooling * one.dim).sum();
+/// The work of one look-up in `count` tables like `table`.
+fn batched_work(table: &Table, count: usize, backward: bool) -> Option<Work> {
+    let sizes = table.sizes()?;
     let size = LookupSize {
-        batch: bags as u64,
-        rows: (rows / count) as u64,
-        tables: sizes.len() as u64,
-        pooling: read / dims,
-        dim: (dims / count).round() as u64,
+        batch: sizes.batch as u64,
+        rows: sizes.rows as u64,
+        tables: count as u64,
+        pooling: sizes.pooling,
+        dim: sizes.dim.round() as u64,
     };
     let mut work = lookup_work(&size, backward, DType::Fp32, DType::Int64);
-    if let (Shape::Embedding { reuse, .. }, Some(told)) =
-        (&mut work.shape, mean_reuse(set.iter().map(|table| &table.reuse)))
-    {
-        *reuse = told;
+    if let Shape::Embedding { reuse, .. } = &mut work.shape {
+        reuse.clone_from(&table.reuse);
     }
     Some(work)
 }

@@ -187,7 +187,9 @@ fn the_search_cuts_tables_and_keeps_some_in_host_memory_where_they_fit_no_other_
     assert!(tight.simulated_ns.is_some());
     let too_tight = within(all / 8);
     assert!(too_tight.placements.iter().any(|placement| placement.contains("uvm")), "{:?}", too_tight.placements);
-    assert!(too_tight.simulated_ns.unwrap() >= tight.simulated_ns.unwrap());
+    // A search does not find the very best of either.
+    let times = [&tight, &too_tight].map(|plan| plan.simulated_ns.unwrap().0 as f64);
+    assert!(times[1] >= 0.99 * times[0], "{times:?}");
     for (plan, limit) in [(&tight, (all / 4 + all / 40).min(largest - 1)), (&too_tight, all / 8)] {
         let outcome = made.engine.evaluate(&made.loaded, &Scenario::parse([plan.step.as_str()]).unwrap(), 0);
         assert_eq!(Some(outcome.summary.simulated_ns), plan.simulated_ns);

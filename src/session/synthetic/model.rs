@@ -4,7 +4,6 @@ use retime_core::cost::collective::collective_time;
 use retime_core::cost::operators::{LookupSize, Reading, lookup_work, operator_work};
 use retime_core::cost::{CollectiveKind, Reuse, Shape, Work};
 use retime_core::graph::{DType, Operand, Operands};
-use retime_core::scenario::tables::mean_reuse;
 use retime_core::units::DurNs;
 
 use super::{Machine, SyntheticJob, SyntheticTable};
@@ -67,6 +66,8 @@ pub(super) fn operators(job: &SyntheticJob, machine: Machine<'_>) -> Vec<Vec<Ope
 struct Lookup {
     /// Means over its tables.
     size: LookupSize,
+    /// Each of its tables as one of as many alike, and which rows, where told.
+    each: Vec<(LookupSize, Reuse)>,
     /// Elements of a row of every table.
     columns: u64,
     /// Elements of all tables.
@@ -75,8 +76,6 @@ struct Lookup {
     count: u64,
     /// The largest row.
     widest: u64,
-    /// Which rows, where told.
-    reuse: Reuse,
 }
 
 impl Lookup {
@@ -100,16 +99,26 @@ impl Lookup {
             weights,
             count: (batch as f64 * pooling).round() as u64,
             widest: tables.iter().map(|table| table.dim).max().unwrap_or(0),
-            reuse: mean_reuse(tables.iter().map(|table| &table.reuse)).unwrap_or_default(),
+            each: tables.iter().map(|table| (table.alike(batch, tables.len()), table.reuse.clone())).collect(),
         }
     }
 
-    fn work(&self, is_gradient: bool) -> Work {
-        let mut work = lookup_work(&self.size, is_gradient, DType::Fp32, DType::Int64);
-        if let Shape::Embedding { reuse, .. } = &mut work.shape {
-            *reuse = self.reuse.clone();
-        }
-        work
+    /// The work of as many tables as there are, all like each of them in turn.
+    fn works(&self, is_gradient: bool) -> impl Iterator<Item = Work> {
+        self.each.iter().map(move |(size, told)| {
+            let mut work = lookup_work(size, is_gradient, DType::Fp32, DType::Int64);
+            if let Shape::Embedding { reuse, .. } = &mut work.shape {
+                reuse.clone_from(told);
+            }
+            work
+        })
+    }
+}
+
+impl SyntheticTable {
+    /// The sizes of a look-up in `count` tables like this one.
+    fn alike(&self, batch: u64, count: usize) -> LookupSize {
+        LookupSize { batch, rows: self.rows, tables: count as u64, pooling: self.pooling, dim: self.dim }
     }
 }
 
@@ -162,7 +171,7 @@ impl Builder<'_> {
             long(lookup.count),
             long(size.batch * size.tables + 1),
         ];
-        let time = self.time(&lookup.work(false));
+        let time = self.look_up_time(lookup, false);
         Operator {
             sequence: Some(LOOKUP),
             ..operator(
@@ -174,7 +183,7 @@ impl Builder<'_> {
     }
 
     fn lookup_gradient(&self, lookup: &Lookup) -> Operator {
-        let time = self.time(&lookup.work(true));
+        let time = self.look_up_time(lookup, true);
         // One kernel does the whole: of two, one for rows that recur often, each would be taken for half.
         let name = "split_embedding_backward_codegen_sgd_unweighted_kernel<float, float, 1>";
         let gradient = tensor(&[lookup.size.batch, lookup.columns], DType::Fp32);
@@ -229,6 +238,12 @@ impl Builder<'_> {
         let work = operator_work(name, &operands, Reading { dtype: DType::Fp32, tf32: false });
         let time = work.map_or(DurNs::ZERO, |work| self.time(&work));
         operator(name, inputs, vec![(kernel, time)])
+    }
+
+    /// What one look-up in tables of several sizes takes: of each as large a part as it is one of as many alike.
+    fn look_up_time(&self, lookup: &Lookup, is_gradient: bool) -> DurNs {
+        let part = 1.0 / lookup.each.len().max(1) as f64;
+        lookup.works(is_gradient).map(|work| self.time(&work).scale(part)).sum()
     }
 
     fn time(&self, work: &Work) -> DurNs {

@@ -63,7 +63,7 @@ impl Table {
 }
 
 /// What several tables' look-ups have in common: the mean of what is told in the way the first is; `None` when nothing is.
-pub fn mean_reuse<'a>(all: impl Iterator<Item = &'a Reuse> + Clone) -> Option<Reuse> {
+fn mean_reuse<'a>(all: impl Iterator<Item = &'a Reuse> + Clone) -> Option<Reuse> {
     let mean = |values: Vec<f64>| values.iter().sum::<f64>() / values.len() as f64;
     match all.clone().find(|reuse| **reuse != Reuse::Uniform)? {
         Reuse::Zipf(_) => Some(Reuse::Zipf(mean(

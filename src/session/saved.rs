@@ -439,7 +439,10 @@ mod tests {
         assert!(made.success());
         let (sender, receiver) = std::sync::mpsc::channel();
         let sessions = Sessions::at(folder.path());
-        std::thread::spawn(move || sender.send(sessions.read("00ff").map_err(|error| error.to_string())));
+        std::thread::spawn(move || {
+            let read = sessions.read("00ff").map_err(|error| error.to_string());
+            sender.send(read).unwrap();
+        });
         let refused = receiver.recv_timeout(std::time::Duration::from_secs(10)).unwrap().unwrap_err();
         assert!(refused.contains("no file"), "{refused}");
     }

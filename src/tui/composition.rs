@@ -77,7 +77,9 @@ impl Composition {
         let mut parts = self.parts.clone();
         if whole.0 < sum {
             let factor = whole.0 as f64 / sum.max(1) as f64;
-            parts.iter_mut().for_each(|part| part.time = part.time.scale(factor));
+            for part in &mut parts {
+                part.time = part.time.scale(factor);
+            }
         } else if whole.0 > sum {
             let waited = DurNs(whole.0 - sum);
             match parts.iter_mut().find(|part| part.paint == Paint::Call) {

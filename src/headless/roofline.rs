@@ -156,13 +156,13 @@ fn describe(answer: &Answer, table: &output::Table, out: &mut dyn Write) -> io::
     output::text(table, &mut *out)?;
     if answer.unknown_kernels > 0 {
         let shown: f64 = answer.points.iter().map(|point| point.load.seconds).sum();
-        let (time, share) = (answer.unknown_seconds, answer.unknown_seconds / (shown + answer.unknown_seconds));
+        let [time, whole] = [0.0, shown].map(|more| DurNs::from_secs_f64(answer.unknown_seconds + more));
         writeln!(
             out,
             "not shown: {} kernels and copies whose work the trace does not tell, {}, {:.0} of the device's time",
             answer.unknown_kernels,
-            DurNs::from_secs_f64(time),
-            Percent(share)
+            time,
+            Percent::of(time, whole)
         )?;
     }
     for algorithm in &answer.algorithms {

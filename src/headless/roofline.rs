@@ -211,7 +211,7 @@ fn table(points: &[Point], place: &Place<'_>) -> output::Table {
             optional(point.communication_intensity),
             known(format!("{:.1}", point.throughput / 1e9)),
             known(format!("{:.1}", point.attainable / 1e9)),
-            known(format!("{:.1}", 100.0 * of_roof)),
+            known(if of_roof.is_finite() { format!("{:.1}", 100.0 * of_roof) } else { "–".to_owned() }),
             point.bound.name().to_owned(),
             point.label.clone(),
         ]);

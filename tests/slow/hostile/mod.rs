@@ -104,7 +104,8 @@ fn retime(arguments: &[&str], lines: &[&str], path: &str) -> Output {
 fn every_command_gives_possible_figures_of_impossible_values_or_refuses() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("hostile.json");
-    let mut runner = TestRunner::new_with_rng(ProptestConfig::default(), random());
+    let mut runner =
+        TestRunner::new_with_rng(ProptestConfig::default(), TestRng::deterministic_rng(RngAlgorithm::ChaCha));
     let bytes = proptest::collection::vec(any::<u8>(), 40..600);
     let mut answered = 0;
     for _ in 0..FOR_COMMANDS {

@@ -292,7 +292,7 @@ impl Sum {
             predicted_ns: predicted,
             predicted_share: self.covered.0 as f64 / self.device.0.max(1) as f64,
             deviation: predicted.map(|predicted| self.covered.0 as f64 / predicted as f64 - 1.0),
-            extrapolated: self.beyond.0 * 2 > self.predicted.0,
+            extrapolated: self.beyond.0.saturating_mul(2) > self.predicted.0,
             better: None,
         }
     }

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::analysis::roofline::{Limit, Load, Roofs};
 use crate::device::{DeviceProfile, Precision};
-use crate::units::DurNs;
+use crate::units::{self, DurNs};
 
 use super::table::{Layer, LayerKernel, LayerTable};
 
@@ -78,7 +78,7 @@ pub fn by_type(layers: &[Layer]) -> Vec<LayerType> {
         let sum = types.entry(&layer.kind).or_insert_with(none);
         sum.count += 1;
         sum.latency_ns += layer.latency_ns;
-        sum.memory_bytes += layer.memory_bytes;
+        sum.memory_bytes = sum.memory_bytes.saturating_add(layer.memory_bytes);
     }
     let mut types: Vec<LayerType> = types.into_values().collect();
     types.sort_by_key(|sum| std::cmp::Reverse(sum.latency_ns));
@@ -132,7 +132,7 @@ fn sum(
         network_bytes: 0.0,
         seconds: latency.secs(),
     };
-    let written_bytes: u64 = kernels.iter().map(|kernel| kernel.written_bytes).sum();
+    let written_bytes = units::total(kernels.iter().map(|kernel| kernel.written_bytes));
     KernelSum {
         name: name.to_owned(),
         layer,

@@ -100,6 +100,7 @@ fn screen(cli: &Cli) -> Result<()> {
         },
         sessions: retime::session::Sessions::of_user(),
         is_fresh: cli.fresh,
+        algorithm: cli.algorithm.map(retime::headless::algorithm),
         left_out: config.unreadable.into_iter().chain(unusable).collect(),
     })
 }

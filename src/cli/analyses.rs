@@ -3,9 +3,8 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use serde::Serialize;
 
-use super::{AlgorithmName, ScenarioCommand, Sizes, System, TraceArgs};
+use super::{ScenarioCommand, TraceArgs};
 
 /// The critical path.
 #[derive(Clone, Debug, Args)]
@@ -50,23 +49,12 @@ pub enum OpsGroup {
 }
 
 /// A published algorithm for an iteration's time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Algorithm {
     /// Lin 2022, Algorithm 1: one thread and one stream.
     Lin2022,
     /// Lin 2024, Algorithm 1: ranks with a compute and a communication stream each.
     Lin2024,
-}
-
-impl Algorithm {
-    /// Its name, as people read it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Lin2022 => "Lin 2022",
-            Self::Lin2024 => "Lin 2024",
-        }
-    }
 }
 
 /// Arguments of `simulate`.
@@ -161,16 +149,16 @@ pub struct RooflineArgs {
     /// Show machines alone, without a trace: a device's NAME, or a made-up [LABEL=]GFLOPS,MEMORY,NETWORK in GB/s; several are laid
     /// over one another
     #[arg(long, value_name = "SYSTEM")]
-    pub system: Vec<System>,
+    pub system: Vec<String>,
     /// Show seven distributed algorithms under the same roofs
     #[arg(long)]
     pub algorithms: bool,
     /// Show one of them; may be repeated
-    #[arg(long, value_enum, value_name = "NAME")]
-    pub algorithm: Vec<AlgorithmName>,
+    #[arg(long, value_parser = ["summa", "dgemv", "ddot", "fft", "stencil", "mst", "dijkstra"], value_name = "NAME")]
+    pub algorithm: Vec<String>,
     /// Their problem size, or a range of doublings: 1048576, 256..536870912. Default: the sizes of the paper they come from
     #[arg(long, value_name = "N")]
-    pub size: Option<Sizes>,
+    pub size: Option<String>,
     /// Their processes. Default: 121 for SUMMA, else 128
     #[arg(long, value_name = "P")]
     pub processes: Option<f64>,

@@ -6,7 +6,6 @@ mod examples;
 mod files;
 mod models;
 mod planning;
-mod systems;
 
 use std::path::PathBuf;
 
@@ -19,7 +18,6 @@ pub use edits::{Edit, ScenarioArgs};
 pub use files::{ExportArgs, ExportKind, GenerateArgs, RunArgs};
 pub use models::{CalibrateArgs, CalibrateModel, DevicesAction, DevicesArgs, ValidateArgs, ValidateWhat};
 pub use planning::{AdviseArgs, CompareArgs, CompareOrder, SweepArgs, TablesArgs};
-pub use systems::{AlgorithmName, Sizes, System};
 
 /// Re-time a traced ML model: edit the model or the machine, see the iteration re-timed.
 #[derive(Debug, Parser)]
@@ -50,6 +48,9 @@ pub struct Cli {
     /// Theme of the screen: dark, light, high-contrast, colour-blind-safe, 16-colour, or one of your own
     #[arg(long, value_name = "NAME")]
     pub theme: Option<String>,
+    /// Show on the screen what the algorithm of a paper says beside our own replay
+    #[arg(long = "as", value_name = "PAPER", value_enum)]
+    pub algorithm: Option<Algorithm>,
     /// Start over: do not resume the last session with these traces
     #[arg(long)]
     pub fresh: bool,

@@ -30,6 +30,7 @@ mod validate;
 use color_eyre::eyre::{Result, eyre};
 
 pub use input::{build_options, engine, expand, furnish, limit_memory, max_memory, open_all, take_captures};
+pub use published::algorithm;
 pub use run::report;
 
 use crate::cli::{Command, Iteration};

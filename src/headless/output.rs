@@ -6,9 +6,8 @@ use serde::Serialize;
 use unicode_width::UnicodeWidthStr;
 
 use crate::cli::OutputArgs;
-use crate::session::csv_field;
+use crate::session::{column_for_people, csv_field};
 use retime_core::intern::{is_printable, printable};
-use retime_core::units::{Bytes, DurNs};
 
 /// Rows under a header; numbers are right-aligned.
 #[derive(Clone, Debug, Default)]
@@ -53,19 +52,8 @@ impl Table {
     fn for_people(&self) -> Self {
         let mut table = self.clone();
         for (column, header) in table.header.iter_mut().enumerate() {
-            let Some((plain, unit)) = header.rsplit_once('_') else { continue };
-            let shown: fn(u64, bool) -> String = match unit {
-                "ns" => |value, negative| DurNs(value as i64 * if negative { -1 } else { 1 }).to_string(),
-                "bytes" => |value, _| Bytes(value).to_string(),
-                _ => continue,
-            };
-            *header = plain.to_owned();
-            for cell in table.rows.iter_mut().filter_map(|row| row.get_mut(column)) {
-                let digits = cell.trim_start_matches(['-', '−']);
-                if let Ok(value) = digits.parse() {
-                    *cell = shown(value, digits.len() < cell.len());
-                }
-            }
+            let cells = table.rows.iter_mut().filter_map(|row| row.get_mut(column));
+            *header = column_for_people(header, cells).to_owned();
         }
         table
     }

@@ -8,14 +8,15 @@ use color_eyre::eyre::{Result, eyre};
 use serde::Serialize;
 
 use crate::cli::{Iteration, RooflineArgs};
-use retime_core::analysis::roofline::{Limit, Place, Point, Roofs, dominant_precision, points, unknown};
+use retime_core::analysis::roofline::{
+    AlgorithmPoint, AlgorithmSeries, Limit, Place, Point, Roofs, dominant_precision, points, unknown,
+};
 use retime_core::device::{DeviceKind, DeviceProfile};
 use retime_core::graph::LaneKind;
 use retime_core::units::{BytesPerSec, DurNs, Percent};
 
 use super::opened::Opened;
 use super::{Misuse, input, ops, output};
-use systems::AlgorithmPoint;
 
 #[derive(Debug, Serialize)]
 struct Answer {
@@ -83,7 +84,7 @@ pub fn run(args: &RooflineArgs, iteration: Iteration) -> Result<()> {
     let tasks = (&*opened.edited.graph, &*opened.edited.works);
     let points = points(tasks, opened.times(), &place, ops::level(args.level));
     let (unknown_kernels, unknown_seconds) = unknown(tasks, opened.times());
-    let answer = Answer { unknown_kernels, unknown_seconds, ..answer(&place, points, args) };
+    let answer = Answer { unknown_kernels, unknown_seconds, ..answer(&place, points, &systems::series(args)?) };
     let json = input::Envelope::new(&opened.loaded, answer);
     let table = || table(&json.answer.points, &place);
     output::write(&args.common.input.output, &json, |out| describe(&json.answer, &table(), out), table)?;
@@ -105,7 +106,7 @@ fn overridden(device: &DeviceProfile, args: &RooflineArgs) -> DeviceProfile {
     device
 }
 
-fn answer(place: &Place<'_>, points: Vec<Point>, args: &RooflineArgs) -> Answer {
+fn answer(place: &Place<'_>, points: Vec<Point>, series: &AlgorithmSeries) -> Answer {
     let precision = dominant_precision(&points);
     let roofs = place.roofs(precision);
     Answer {
@@ -113,7 +114,7 @@ fn answer(place: &Place<'_>, points: Vec<Point>, args: &RooflineArgs) -> Answer 
         precision: precision.key(),
         ridge: roofs.ridge(),
         network_ridge: roofs.network_ridge(),
-        algorithms: systems::algorithms(args, &roofs),
+        algorithms: series.under(&roofs),
         planes: planes(&roofs),
         roofs,
         points,
@@ -122,8 +123,6 @@ fn answer(place: &Place<'_>, points: Vec<Point>, args: &RooflineArgs) -> Answer 
     }
 }
 
-/// Edges of each vertex of the graphs of the built-in algorithms.
-const EDGES_PER_VERTEX: f64 = 16.0;
 /// Powers of two around both ridges that the planes are given at.
 const OCTAVES: i32 = 8;
 

@@ -6,13 +6,12 @@ use color_eyre::eyre::Result;
 use serde::Serialize;
 
 use crate::cli::{Iteration, SimulateArgs};
-use crate::session::{Communication, DeviceTime, Loaded, MemorySummary, Outcome, StepOutcome, Summary};
+use crate::session::{Communication, DeviceTime, Loaded, MemorySummary, Outcome, Published, StepOutcome, Summary};
 use retime_core::analysis::replay::ReplayStatus;
 use retime_core::units::{DurNs, Percent};
 
 use super::opened::Opened;
-use super::published::Published;
-use super::{input, output, ranks};
+use super::{input, output, published, ranks};
 
 #[derive(Debug, Serialize)]
 struct Answer<'a> {
@@ -37,7 +36,7 @@ struct Answer<'a> {
 pub fn run(args: &SimulateArgs, iteration: Iteration) -> Result<()> {
     let (args, algorithm) = (&args.common, args.algorithm);
     let opened = Opened::of(args, iteration)?;
-    let published = algorithm.map(|algorithm| Published::of(algorithm, &opened)).transpose()?;
+    let published = algorithm.map(|algorithm| published::published(algorithm, &opened)).transpose()?;
     let communication = Communication::on(&opened.engine, &opened.loaded, &opened.outcome, &opened.edited);
     let Opened { engine, loaded, outcome, .. } = opened;
     let Some(outcome) = engine.with_gains(&loaded, outcome, &|| false) else { return Ok(()) };
@@ -47,7 +46,7 @@ pub fn run(args: &SimulateArgs, iteration: Iteration) -> Result<()> {
     let json = input::Envelope::new(&loaded, answer);
     let text = |out: &mut dyn Write| {
         describe(&loaded, &outcome, out)?;
-        published.map_or(Ok(()), |published| published.describe(out))?;
+        published.map_or(Ok(()), |published| published::describe(published, out))?;
         ranks::describe(&communication, out)
     };
     output::write(&args.input.output, &json, text, || table(&outcome))?;

@@ -103,6 +103,14 @@ pub struct RankReport {
     pub why: Option<LateReason>,
 }
 
+impl RankReport {
+    /// Whether its lateness costs the job a fiftieth of the iteration or more.
+    pub fn is_late(&self) -> bool {
+        const SHARE: i64 = 50;
+        self.costs_ns.0.saturating_mul(SHARE) > self.simulated_ns.0
+    }
+}
+
 /// All of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Communication {

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use flate2::read::GzDecoder;
 
 use retime_core::engine::read_text_up_to;
+use retime_core::units::{Bytes, DurNs};
 
 use super::{EngineError, SessionError};
 
@@ -33,6 +34,26 @@ pub fn csv_field(cell: &str) -> String {
     let is_formula = cell.starts_with(['=', '+', '-', '@', '\t', '\r']) && cell.parse::<f64>().is_err();
     let cell = if is_formula { format!("'{cell}") } else { cell.to_owned() };
     if cell.contains([',', '"', '\n', '\r']) { format!("\"{}\"", cell.replace('"', "\"\"")) } else { cell }
+}
+
+/// Brings the cells of a column of ns or bytes (`duration_ns`, `memory_bytes`) into the units they are thought in.
+///
+/// # Returns
+/// Its title without the unit.
+pub fn column_for_people<'t, 'c>(title: &'t str, cells: impl Iterator<Item = &'c mut String>) -> &'t str {
+    let Some((plain, unit)) = title.rsplit_once('_') else { return title };
+    let shown: fn(u64, bool) -> String = match unit {
+        "ns" => |value, negative| DurNs(value as i64 * if negative { -1 } else { 1 }).to_string(),
+        "bytes" => |value, _| Bytes(value).to_string(),
+        _ => return title,
+    };
+    for cell in cells {
+        let digits = cell.trim_start_matches(['-', '−']);
+        if let Ok(value) = digits.parse() {
+            *cell = shown(value, digits.len() < cell.len());
+        }
+    }
+    plain
 }
 
 /// Each file, and for each folder: the folder itself when it holds files, and the same for the folders in it.

@@ -2,10 +2,10 @@
 
 use retime_core::analysis::edited::Edited;
 use retime_core::analysis::lanes::Times;
-use retime_core::analysis::layers::{Launch, LayerTable, occupancy};
+use retime_core::analysis::layers::{Launch, LayerTable, Recorded, occupancy};
 use retime_core::device::DeviceProfile;
 use retime_core::graph::Task;
-use retime_core::trace::{KernelArgs, Trace};
+use retime_core::trace::{Category, KernelArgs, Trace};
 use retime_core::units::elements;
 
 use super::{Loaded, Outcome};
@@ -28,6 +28,25 @@ pub fn layer_table(loaded: &Loaded, outcome: &Outcome, edited: &Edited, times: T
 pub fn first_trace(loaded: &Loaded) -> Option<&Trace> {
     let part = loaded.graph.ranks.first()?;
     loaded.job.ranks.get(part.trace_index)?.trace.as_ref()
+}
+
+/// What the first rank's profiler recorded; `None` without a trace.
+pub fn recorded(loaded: &Loaded) -> Option<Recorded> {
+    let trace = first_trace(loaded)?;
+    let mut found = Recorded { memory: !trace.memory.is_empty(), ..Recorded::default() };
+    for event in trace.events.ids() {
+        match trace.events.category(event) {
+            Category::Kernel => found.kernels = true,
+            Category::Operator => found.operators = true,
+            Category::Python => found.stacks = true,
+            _ => {}
+        }
+    }
+    for (_, args) in trace.operators.iter() {
+        found.shapes |= args.tensors.is_some();
+        found.stacks |= args.stack != retime_core::intern::NameId(0);
+    }
+    Some(found)
 }
 
 /// The profiler's estimate where the kernel stays on its device, else what its launch allows. The profiler says 0 of kernels that

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use ratatui::layout::{Rect, Size};
 
-use crate::session::{Played, SavedSession, Verdict};
+use crate::session::{Algorithm, Played, SavedSession, Verdict};
 use retime_core::graph::BuildOptions;
 use retime_core::scenario::Scenario;
 use retime_core::trace::OpenOptions;
@@ -168,6 +168,8 @@ pub struct App {
     pub compared_with: Option<usize>,
     /// Which iteration of what is opened is modelled.
     pub build: BuildOptions,
+    /// The paper whose algorithm is shown beside our own replay.
+    pub algorithm: Option<Algorithm>,
     /// Keys of which it was said that they mean something else now.
     pub told_keys: BTreeSet<&'static str>,
 }
@@ -220,6 +222,7 @@ impl App {
             is_kept: false,
             compared_with: None,
             build: BuildOptions::default(),
+            algorithm: None,
             told_keys: BTreeSet::new(),
         }
     }

@@ -16,6 +16,14 @@ impl App {
         self.with_timeline(|scene, extent, timeline| timeline.scroll_by(scene, extent, 0));
     }
 
+    /// Keeps the chosen row in sight: what a view has above and below its rows grows and shrinks.
+    pub fn keep_row_in_sight(&mut self) {
+        let height = self.rows_area().height;
+        if let Some(work) = self.workspace_mut() {
+            work.table.keep_in_sight(height);
+        }
+    }
+
     /// Left and right in the open view.
     pub fn move_sideways(&mut self, by: isize) -> CommandResult {
         if self.focus == Focus::View { self.view.sideways(self, by) } else { Ok(Vec::new()) }

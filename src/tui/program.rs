@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
-use crate::session::{Engine, Keeper, Sessions};
+use crate::session::{Algorithm, Engine, Keeper, Sessions};
 use color_eyre::eyre::{Result, eyre};
 use retime_core::graph::BuildOptions;
 use retime_core::intern::printable;
@@ -40,6 +40,8 @@ pub struct Start {
     pub sessions: Option<Sessions>,
     /// Whether to begin anew where a session was saved.
     pub is_fresh: bool,
+    /// Whose algorithm is shown beside our own replay.
+    pub algorithm: Option<Algorithm>,
     /// Files of the user's that cannot be used, and why.
     pub left_out: Vec<String>,
 }
@@ -55,7 +57,7 @@ const KEEP: Duration = Duration::from_millis(500);
 /// # Errors
 /// Nothing could be loaded, or the terminal cannot be used. It is given back in any case.
 pub fn run(start: Start) -> Result<()> {
-    let Start { open, engine, build, scenario, style, sessions, is_fresh, left_out } = start;
+    let Start { open, engine, build, scenario, style, sessions, is_fresh, algorithm, left_out } = start;
     let (sender, inbox) = Inbox::open()?;
     let mut screen = Screen::take()?;
     let mut app = App::new(&style, screen.size()?);
@@ -71,7 +73,7 @@ pub fn run(start: Start) -> Result<()> {
     let runner = Runner::on_threads(engine, sessions, sender.clone());
     let mut program = Program { runner, stopped_by: None, keeper };
     inbox.read_input(sender);
-    app.build = build;
+    (app.build, app.algorithm) = (build, algorithm);
     let opening = app.open(open, scenario);
     let played = panic::catch_unwind(AssertUnwindSafe(|| {
         program.carry_out(&mut app, &mut screen, opening).and_then(|_| program.turn(&mut app, &mut screen, &inbox))

@@ -94,8 +94,13 @@ pub const HEAD: u16 = 2;
 impl TableState {
     /// Goes `by` rows down in a table of `count` rows shown in `height` lines.
     pub fn move_by(&mut self, by: isize, count: usize, height: u16) {
-        let shown = height.saturating_sub(HEAD).max(1) as usize;
         self.cursor = self.cursor.saturating_add_signed(by).min(count.saturating_sub(1));
+        self.keep_in_sight(height);
+    }
+
+    /// Scrolls so that the chosen row is one of those shown in `height` lines.
+    pub fn keep_in_sight(&mut self, height: u16) {
+        let shown = height.saturating_sub(HEAD).max(1) as usize;
         self.scroll = self.scroll.min(self.cursor).max((self.cursor + 1).saturating_sub(shown));
     }
 

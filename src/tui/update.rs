@@ -52,6 +52,7 @@ pub enum Event {
 pub fn update(app: &mut App, event: Event) -> Vec<Effect> {
     let mut effects = apply(app, event);
     views::sum_range(app);
+    effects.extend(views::header::published::ask(app));
     effects.extend(script::pump(app));
     effects
 }
@@ -87,10 +88,12 @@ fn apply(app: &mut App, event: Event) -> Vec<Effect> {
         Event::Stop(_) => Ok(vec![Effect::Quit]),
         Event::Mouse(_) => Ok(Vec::new()),
     };
-    ran.unwrap_or_else(|error| {
+    let effects = ran.unwrap_or_else(|error| {
         app.say(Message::error(error));
         Vec::new()
-    })
+    });
+    app.keep_row_in_sight();
+    effects
 }
 
 /// Takes what came of a request.
@@ -123,6 +126,10 @@ fn found(app: &mut App, number: usize, revision: u64, finding: Finding) -> Vec<E
         return evaluated(app, number, *outcome, density, view_model);
     }
     let Some(work) = app.workspaces.get_mut(number) else { return Vec::new() };
+    if let Finding::Published(change) = finding {
+        views::header::published::take(work, revision, *change);
+        return Vec::new();
+    }
     let said: Vec<String> = views::ALL.into_iter().filter_map(|view| view.take(work, revision, &finding)).collect();
     for text in said {
         app.say(Message::note(text));

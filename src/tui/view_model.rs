@@ -2,18 +2,18 @@
 //!
 //! Computed off the screen's thread; views only format it.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use crate::session::{Communication, Engine, Loaded, MemoryChange, Outcome, layer_table};
+use crate::session::{Communication, Engine, LayerStudy, Loaded, MemoryChange, Outcome, layer_table, recorded};
 use retime_core::analysis::critical_path::{CriticalPath, Run};
 use retime_core::analysis::edited::Edited;
 use retime_core::analysis::gaps::{self, Sources, Survey};
 use retime_core::analysis::lanes::Times;
-use retime_core::analysis::layers::LayerTable;
+use retime_core::analysis::layers::{self, LayerTable};
 use retime_core::analysis::operators::Level;
 use retime_core::analysis::roofline::{Place, Point, points_at};
 use retime_core::device::DeviceProfile;
-use retime_core::graph::ExecutionGraph;
+use retime_core::graph::{ExecutionGraph, Rank};
 use retime_core::log::{self, Level as LogLevel};
 use retime_core::units::DurNs;
 
@@ -40,8 +40,12 @@ pub struct ViewModel {
     pub layers_before: LayerTable,
     /// The same as simulated; empty without edits.
     pub layers: LayerTable,
+    /// The analyses of those that are shown, once they are asked for.
+    study: OnceLock<Option<LayerStudy>>,
     /// Its ranks and collectives.
     pub communication: Communication,
+    /// The ranks whose lateness costs the job much.
+    pub late: Vec<Rank>,
 }
 
 /// Work under the roofs of a device.
@@ -122,6 +126,7 @@ impl ViewModel {
                 (before, if is_edited { layers() } else { LayerTable::default() })
             },
         );
+        let communication = Communication::on(engine, loaded, outcome, &edited);
         Self {
             before: replayed_path(loaded),
             path: after.folded(DurNs(after.length.0 / TINY)),
@@ -130,11 +135,26 @@ impl ViewModel {
             memory: MemoryChange::of(loaded, outcome),
             layers_before,
             layers,
-            communication: Communication::on(engine, loaded, outcome, &edited),
+            study: OnceLock::new(),
+            late: communication.ranks.iter().filter(|rank| rank.is_late()).map(|rank| Rank(rank.rank)).collect(),
+            communication,
             idle,
             graph: Some(Arc::clone(&edited.graph)),
             after,
         }
+    }
+
+    /// The analyses of layers and kernels as simulated, without edits as measured; worked out the first time.
+    pub fn study(&self, loaded: &Loaded) -> Option<&LayerStudy> {
+        let ask = || {
+            let is_edited = self.rooflines_before.device.is_some();
+            let table = if is_edited { &self.layers } else { &self.layers_before };
+            let device = self.rooflines.device.as_deref()?;
+            let run =
+                layers::Run { name: loaded.title.clone(), device, recorded: recorded(loaded), table: table.clone() };
+            LayerStudy::of(&[run], None)
+        };
+        self.study.get_or_init(ask).as_ref()
     }
 
     /// The graph that it is about.

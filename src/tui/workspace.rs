@@ -194,6 +194,7 @@ impl Workspace {
             paints: &self.paints,
             index: &self.index,
             resolved: &self.outcome.resolved,
+            late: &self.view_model.late,
             is_edited: self.is_edited(),
             is_stale: self.is_stale(),
         }
@@ -202,9 +203,10 @@ impl Workspace {
     /// What the timeline is drawn from, and its state to be changed.
     pub fn scene_and_timeline(&mut self) -> (Scene<'_>, &mut Timeline) {
         let (is_stale, is_edited) = (self.is_stale(), self.is_edited());
-        let Self { loaded, measured, simulated, paints, index, outcome, timeline, .. } = self;
-        let resolved = &outcome.resolved;
-        (Scene { graph: &loaded.graph, measured, simulated, paints, index, resolved, is_edited, is_stale }, timeline)
+        let Self { loaded, measured, simulated, paints, index, outcome, timeline, view_model, .. } = self;
+        let (resolved, late) = (&outcome.resolved, &*view_model.late);
+        let graph = &loaded.graph;
+        (Scene { graph, measured, simulated, paints, index, resolved, late, is_edited, is_stale }, timeline)
     }
 
     /// The tracks of the rank that the cursor is on.

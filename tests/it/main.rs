@@ -24,6 +24,7 @@ mod loader_quirks;
 mod loader_robustness;
 mod loader_rocprof;
 mod loader_untimed;
+mod many_ranks;
 mod memory;
 mod one_price;
 mod papers_page;

@@ -7,11 +7,14 @@ use std::path::Path;
 use crate::screen_samples::open;
 
 /// Each picture with the keys that lead to it.
-const PICTURES: [(&str, (u16, u16), &str); 4] = [
+const PICTURES: [(&str, (u16, u16), &str); 7] = [
     ("first-screen", (110, 30), ""),
     ("what-if", (110, 30), ":mixed-precision bf16<enter>"),
     ("board", (110, 30), "t<down>"),
     ("sweep", (110, 30), "6"),
+    ("memory", (110, 30), ":mixed-precision bf16<enter>F"),
+    ("layers", (110, 30), ":mixed-precision bf16<enter>Ls"),
+    ("roofline", (110, 30), ":mixed-precision bf16<enter>5"),
 ];
 
 /// A picture is not to weigh more.

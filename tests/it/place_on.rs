@@ -138,6 +138,32 @@ fn convolutions_on_blimp_take_what_their_paper_estimates_for_each_algorithm() {
 }
 
 #[test]
+fn advice_offers_the_best_algorithm_where_the_models_know_a_faster_one() {
+    let gain = |table: &str, device: &str| {
+        let mut command = Command::cargo_bin("retime").unwrap();
+        let table = format!("sample_traces/{table}.toml");
+        let command = command.args(["advise", "--json", &table, "--step", &format!("place-on {device}")]);
+        let answer: serde_json::Value =
+            serde_json::from_slice(&command.assert().success().get_output().stdout).unwrap();
+        let options = answer["options"].as_array().unwrap();
+        let alone = options.iter().find(|option| option["steps"] == serde_json::json!(["conv-algorithm best"]));
+        alone.map(|option| (option["gain"].as_f64().unwrap(), option["section"].as_str().unwrap().to_owned()))
+    };
+    // Kakrannava 2024, Table IV: 28.994 s by im2col, 13.389 s by Winograd.
+    let (saved, section) = gain("kakrannava-k1", "BLIMP").unwrap();
+    assert!((saved - (1.0 - 13.389 / 28.994)).abs() < 0.02 && section == "code", "{saved} {section}");
+    assert_eq!(gain("kakrannava-k1", "V100"), None, "Winograd is what the library takes");
+    let said = Command::cargo_bin("retime")
+        .unwrap()
+        .args(["simulate", "sample_traces/alexnet.toml"])
+        .args(["--step", "place-on BLIMP", "--step", "conv-algorithm best"])
+        .assert()
+        .success();
+    let said = String::from_utf8(said.get_output().stdout.clone()).unwrap();
+    assert!(said.contains("(256 to 256 channels by 3×3, output 13×13) ×1: im2col → winograd"), "{said}");
+}
+
+#[test]
 fn a_table_chooses_an_algorithm_by_layer_and_what_does_not_apply_keeps_its_time() {
     let folder = tempfile::tempdir().unwrap();
     let table = folder.path().join("layer.csv");

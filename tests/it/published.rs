@@ -122,3 +122,76 @@ fn a_database_keeps_long_calls_through_files_and_merges() {
     let (one, two) = (mean(&before), mean(&calls(&twice)));
     assert!((two / one - 1.0).abs() < 0.05, "{one} {two}");
 }
+
+#[cfg(feature = "tui")]
+mod screen {
+    use retime::tui::ScriptedScreen;
+    use retime_core::units::DurNs;
+
+    use super::{GPU, Value, simulate};
+    use crate::screen_samples::{open, text};
+    use crate::support::sample;
+
+    const EDIT: &str = "scale kind=kernel x0.5";
+
+    fn play(screen: &mut ScriptedScreen, keys: &str) -> String {
+        screen.press(keys).unwrap();
+        screen.settle();
+        text(screen)
+    }
+
+    /// The lines of the header.
+    fn header(shown: &str) -> String {
+        shown.lines().take(2).collect::<Vec<_>>().join("\n")
+    }
+
+    #[test]
+    fn the_header_tells_the_papers_time_under_its_name_as_the_command_does() {
+        let path = sample(GPU).display().to_string();
+        let time = |answer: &Value| DurNs(answer["published"]["simulated_ns"].as_i64().unwrap()).to_string();
+        let [before, after] = [&[][..], &["--step", EDIT]]
+            .map(|edit| time(&simulate(&[&[path.as_str(), "--as", "lin2022"], edit].concat())));
+        for size in [(40, 10), (80, 24), (120, 40), (200, 60)] {
+            let mut screen = open("vgg13-train-h100", size, &[]);
+            let own = header(&text(&screen));
+            let shown = header(&play(&mut screen, ":as lin2022<enter>"));
+            assert!(shown.contains(&format!("as Lin 2022 {before}")), "{size:?}\n{shown}");
+            let shown = header(&play(&mut screen, &format!(":{EDIT}<enter>")));
+            assert!(shown.contains(&format!("as Lin 2022 {before} ▶ {after}")), "{size:?}\n{shown}");
+            assert!(
+                size.0 < 80
+                    || shown.contains("replay ")
+                        && shown.contains(if size.0 < 100 {
+                            "   replay 348.1 ms"
+                        } else {
+                            "own replay, as drawn: 348.1 ms"
+                        }),
+                "{size:?}\n{shown}"
+            );
+            assert!(!shown.contains("iteration "), "{size:?}\n{shown}");
+            play(&mut screen, "u");
+            assert_eq!(header(&play(&mut screen, ":as replay<enter>")), own, "{size:?}");
+        }
+    }
+
+    #[test]
+    fn ranks_are_told_by_the_second_algorithm_and_an_unknown_one_is_refused() {
+        let mut screen = open("dlrm-v100x8", (120, 40), &[]);
+        let shown = header(&play(&mut screen, ":as lin2024<enter>"));
+        let answer = simulate(&[&sample(super::RANKS).display().to_string(), "--as", "lin2024"]);
+        let time = DurNs(answer["published"]["simulated_ns"].as_i64().unwrap());
+        assert!(shown.contains(&format!("as Lin 2024 {time}")), "{shown}");
+        let shown = play(&mut screen, ":as nobody<enter>");
+        assert!(shown.contains("no `nobody`: lin2022, lin2024, replay"), "{shown}");
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn the_program_starts_with_it() {
+        use crate::support::pty::Session;
+        let session = Session::start(env!("CARGO_BIN_EXE_retime"), &["--as", "lin2022"]);
+        session.wait_for("as Lin 2022");
+        session.wait_for("own replay");
+        session.signal("TERM");
+    }
+}

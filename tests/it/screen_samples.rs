@@ -285,3 +285,40 @@ fn each_precision_of_the_device_has_a_roof_with_its_name() {
         assert!(shown.contains(&format!("FLOP/s {roof}")), "no roof of {roof}\n{shown}");
     }
 }
+
+/// Where the iterations drawn in a row end, and the times said there.
+fn ends(shown: &str) -> Vec<(usize, f64)> {
+    let end = |line: &str| {
+        let (bars, end) = line.split_once("┊ ")?;
+        let mut words = end.split_whitespace();
+        Some((bars.chars().count(), ns(words.next()?, words.next()?)))
+    };
+    shown.lines().filter_map(end).collect()
+}
+
+#[test]
+fn compared_iterations_are_drawn_to_one_scale_above_their_differences() {
+    for size in [(80, 24), (120, 40)] {
+        let mut screen = open("vgg13-train-h100", size, &[EDIT]);
+        screen.press("8").unwrap();
+        screen.settle();
+        let (shown, buffer) = (text(&screen), screen.draw());
+        let ends = ends(&shown);
+        assert_eq!(ends.len(), 2, "{size:?}\n{shown}");
+        let y = shown.lines().position(|line| line.contains("┊ ")).unwrap() as u16;
+        let is_bar = |&x: &u16| buffer[(x, y)].bg != buffer[(0, y)].bg;
+        let left = (0..size.0).find(is_bar).unwrap() as f64;
+        let width = |at: usize| ends[at].0 as f64 - left;
+        let ratio = ends[1].1 / ends[0].1;
+        assert!((width(1) - width(0) * ratio).abs() < 2.0, "{size:?}: {ends:?} from {left}\n{shown}");
+        assert!(shown.lines().skip(usize::from(y) + 2).any(|line| line.contains('−')), "{size:?}\n{shown}");
+    }
+    let other = crate::support::sample("public/bert-small-mi300.json.gz").display().to_string();
+    for size in [(80, 24), (120, 40), (200, 60)] {
+        let mut screen = open("bert-small-h100", size, &[]);
+        screen.press(&format!(":compare {other}<enter>")).unwrap();
+        screen.settle();
+        let shown = text(&screen);
+        assert_eq!(ends(&shown).len(), 2, "{size:?}\n{shown}");
+    }
+}

@@ -453,6 +453,63 @@ fn every_key_does_in_every_view_what_the_help_says() {
 }
 
 #[test]
+fn the_analyses_of_layers_come_one_after_another() {
+    let mut screen = open((120, 40));
+    play(&mut screen, "L");
+    for number in 1..=15 {
+        play(&mut screen, "a");
+        assert_shows(&screen, &format!("{number} of 15: "));
+    }
+    play(&mut screen, "a");
+    assert_shows(&screen, "model › layer › kernel");
+    play(&mut screen, ":layers kernels by name<enter>");
+    let said = text(&screen);
+    let row = said.lines().find(|line| line.contains("sm80_gemm_128x64")).unwrap();
+    assert!(row.contains(" 2 ") && row.contains("135.0 µs") && row.contains("13.5"), "70 and 65 µs of 1 ms: {row}");
+    insta::assert_snapshot!("layers_kernels_by_name_120x40", said);
+    play(&mut screen, "v");
+    assert_shows(&screen, "an analysis has one order");
+    play(&mut screen, "<esc>");
+    assert_shows(&screen, "model › layer › kernel");
+    play(&mut screen, ":layers 16<enter>");
+    assert_shows(&screen, "no analysis `16`");
+    play(&mut screen, "<esc>:scale kind=kernel x0.5<enter>:layers 10<enter>");
+    assert_shows(&screen, "67.50 µs");
+}
+
+#[test]
+fn systems_lie_over_one_another_with_algorithms_and_measured_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let runs = folder.path().join("runs.csv");
+    // Karst allows 13.9 GFLOP/s by memory and 1.2 with the network: the first ran at 1.
+    let table = "name,flop,bytes,network_bytes,seconds,system\nrun,1e9,1e9,1e9,1,Karst\nfar,1e9,1e9,1e9,1,elsewhere\n";
+    std::fs::write(&runs, table).unwrap();
+    let asked = format!(":roofline Karst mine=220,40,5 --points {}<enter>", runs.display());
+    let mut screen = open((120, 40));
+    play(&mut screen, &asked);
+    let said = text(&screen);
+    assert!(said.contains("runs of Karst off by 1290 %, under the network's roof too by 20 %"), "{said}");
+    assert!(said.contains("1 of 2 runs: the others name another system"), "{said}");
+    play(&mut screen, "<right><right><right><down>");
+    insta::assert_snapshot!("systems_120x40", with_styles(&screen));
+    play(&mut screen, "<esc>");
+    assert!(text(&screen).contains("A100-40 fp32"), "the trace's own roofs again:\n{}", text(&screen));
+    play(&mut screen, ":roofline Karst --algorithm fft --size 1048576<enter>");
+    // Table 2.4: 5·20 / (32·7) FLOP per network byte, under 1.2 GB/s.
+    let said = text(&screen);
+    assert!(said.contains("FFT 1048576") && said.contains("536 MFLOP/s") && said.contains("network"), "{said}");
+    for (asked, why) in [
+        (":roofline Nowhere<enter>", "no device `Nowhere`"),
+        (":roofline Karst --points nowhere.csv<enter>", "nowhere.csv"),
+        (":roofline Karst --size 1<enter>", "expected a size from 4"),
+    ] {
+        play(&mut screen, asked);
+        assert!(text(&screen).contains(why), "{asked}\n{}", text(&screen));
+        play(&mut screen, "<esc>");
+    }
+}
+
+#[test]
 fn the_roofline_at_every_size_with_a_moved_roof_and_as_planes() {
     for size in SIZES {
         for (name, keys) in [("roofline", "5"), ("roof_moved", "5<down>+++"), ("planes", "5pvvv")] {

@@ -222,6 +222,7 @@ pub fn take(app: &mut App, file: &str, text: &str, reading: Reading) -> CommandR
             }
             Ok(effects)
         }
+        Reading::Runs => views::roofline::take_runs(app, file, text),
         Reading::Compared => {
             let saved = SavedScenario::from_toml(text).map_err(|error| format!("{file}: {error}"))?;
             let work = app.workspace_mut().ok_or(NO_TRACE)?;

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::Pane::Everywhere;
-use super::{Argument, Command, CommandResult, Kind};
+use super::{Argument, Command, CommandResult, Kind, named};
+use crate::session::Algorithm;
 use crate::tui::app::App;
 use crate::tui::effect::Effect;
 use crate::tui::load::Second;
@@ -26,6 +27,14 @@ pub(super) const COMMANDS: &[Command] = &[
             app.overlay = Some(Overlay::Why { scroll: 0 });
             Ok(Vec::new())
         },
+    },
+    Command {
+        name: "as",
+        aliases: &[],
+        argument: Argument::Optional(Kind::Text, "lin2022 | lin2024 | replay"),
+        help: "what a paper's algorithm says beside our own replay; replay ends it",
+        keys: &[],
+        run: read_as,
     },
     Command {
         name: "iteration",
@@ -60,6 +69,25 @@ pub(super) const COMMANDS: &[Command] = &[
         run: all_ranks,
     },
 ];
+
+/// Shows what the algorithm of a paper says beside our own replay, or our own alone; without a name the next in turn.
+fn read_as(app: &mut App, name: &str) -> CommandResult {
+    let known = Algorithm::ALL.map(|algorithm| (algorithm.key(), Some(algorithm)));
+    let known = [known.as_slice(), &[("replay", None)]].concat();
+    let next = match app.algorithm {
+        None => Some(Algorithm::ALL[0]),
+        Some(_) => None,
+    };
+    app.algorithm = named(name, &known)?.unwrap_or(next);
+    app.say(Message::note(match app.algorithm {
+        Some(algorithm) => format!(
+            "the header tells the iteration by Algorithm 1 of {}; what is drawn and listed is our own replay; :as replay ends it",
+            algorithm.name()
+        ),
+        None => "the header tells our own replay".to_owned(),
+    }));
+    Ok(Vec::new())
+}
 
 fn join(app: &mut App, path: &str, second: Second) -> CommandResult {
     let work = app.workspace().ok_or("no trace is open yet")?;

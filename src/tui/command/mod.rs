@@ -116,6 +116,10 @@ pub enum Kind {
     Batch,
     /// A device of the catalog.
     Device,
+    /// An analysis of layers.
+    Analysis,
+    /// Machines for the communication roofline, and what is to lie under it.
+    System,
     /// A theme.
     Theme,
     /// One of the traces that were opened.
@@ -202,7 +206,7 @@ pub fn run_line(app: &mut App, line: &str) -> CommandResult {
         Some(command) => {
             let before = line.chars().count() - argument.chars().count();
             let ran = (command.run)(app, argument).map_err(|error| moved(error, before as isize))?;
-            (ran, is_recorded(command, argument))
+            (ran, is_recorded(app, command, argument))
         }
         None => (scenario::add_line(app, line)?, true),
     };
@@ -229,12 +233,13 @@ const PASSING: [&str; 5] = ["open-row", "group", "source", "record", "choose"];
 
 /// Whether a recorded session needs this line: those that change the scenario or the view, read or write files; not
 /// one that only asked for its argument.
-fn is_recorded(command: &Command, argument: &str) -> bool {
+fn is_recorded(app: &App, command: &Command, argument: &str) -> bool {
     let tables = [views::COMMANDS, scenario::COMMANDS, compare::COMMANDS, tables::COMMANDS, files::COMMANDS];
     let is_lasting = of_views().chain(tables.into_iter().flatten());
     let is_passing = [&PASSING[..], &compare::PASSING].iter().any(|names| names.contains(&command.name))
         || tables::LEAD_TO_PLACEMENT.contains(&command.name);
-    let has_asked = command.argument != Argument::None && argument.is_empty();
+    let has_opened = app.view.name() == command.name;
+    let has_asked = command.argument != Argument::None && argument.is_empty() && !has_opened;
     { is_lasting }.any(|lasting| lasting.name == command.name) && !is_passing && !has_asked
 }
 

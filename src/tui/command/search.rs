@@ -225,6 +225,10 @@ impl App {
 
     fn hit_on_timeline(&mut self, is_forward: bool) -> Result<(usize, usize), String> {
         let found = self.with_timeline(|scene, extent, timeline| {
+            let name = timeline.search.clone();
+            if timeline.go_to_rank(scene, extent, &name) {
+                return Some((1, 1));
+            }
             let found = find(scene, timeline, is_forward)?;
             let side = timeline.side;
             timeline.select(scene, extent, found.item, side);

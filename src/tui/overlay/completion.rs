@@ -1,8 +1,10 @@
 //! Completion of the prompt: names of commands and edits, then their arguments.
 
+use crate::session::{ANALYSES, study_title};
 use crate::tui::app::App;
 use crate::tui::command::{self, Kind, compare};
 use crate::tui::theme::Theme;
+use crate::tui::views::roofline::OPTIONS;
 use retime_core::scenario::grammar::{Grammar, Kind as ArgumentKind, What};
 use retime_core::scenario::{next, transforms};
 
@@ -53,6 +55,11 @@ fn arguments(app: &App, name: &str, rest: &str) -> Vec<Completion> {
     }
     match command::find(name).and_then(command::Command::kind) {
         Some(Kind::Device) => ranked(&format!("{name} "), rest, &app.devices),
+        Some(Kind::Analysis) => {
+            let names = (1..=ANALYSES).map(|number| (study_title(number).to_owned(), format!("analysis {number}")));
+            ranked(&format!("{name} "), rest, &names.collect::<Vec<_>>())
+        }
+        Some(Kind::System) => systems(app, name, rest),
         Some(Kind::Theme) => {
             let names = Theme::names(&app.theme_files).into_iter().map(|theme| (theme, String::new()));
             ranked(&format!("{name} "), rest, &names.collect::<Vec<_>>())
@@ -85,6 +92,19 @@ fn of_edit(app: &App, edit: &Grammar, line: &str) -> Vec<Completion> {
         },
     });
     fits.then_some(example).into_iter().chain(offered).collect()
+}
+
+/// Machines of the catalog, and what may follow them, in place of the word that is being typed.
+fn systems(app: &App, command: &str, rest: &str) -> Vec<Completion> {
+    let (before, typed) = rest.rsplit_once(' ').map_or(("", rest), |(before, typed)| (before, typed));
+    let before = if before.is_empty() { format!("{command} ") } else { format!("{command} {before} ") };
+    let named = |(name, help): (&str, &str)| (name.to_owned(), help.to_owned());
+    if typed.starts_with("--") {
+        return ranked(&before, typed, &OPTIONS.map(named));
+    }
+    let devices = app.workspace().into_iter().flat_map(|work| work.loaded.context.catalog.iter());
+    let devices: Vec<_> = devices.map(|device| named((&device.id, &device.name))).collect();
+    if before.contains(" --") { Vec::new() } else { ranked(&before, typed, &devices) }
 }
 
 /// What can be done with scenarios, then the names there are.

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::session::{Advice, AdvisedOption, Outcome, Sharding, Sweep, SweepRun, Trials, advise_live};
+use crate::session::{
+    Advice, AdvisedOption, Algorithm, Outcome, PublishedChange, Sharding, Sweep, SweepRun, Trials, advise_live,
+};
 use retime_core::scenario::tables::Sharder;
 
 use crate::tui::timeline::DensityIndex;
@@ -18,6 +20,7 @@ impl Trace {
         match &job.analysis {
             Analysis::Evaluate => self.evaluate(job),
             Analysis::Gains(lines) => self.gains(job, lines),
+            Analysis::Published(algorithm) => self.published(job, *algorithm),
             Analysis::Board(lines) => self.board(job, lines),
             Analysis::Sweep(sweep) => self.sweep(job, sweep),
             Analysis::Plans => self.plans(job),
@@ -58,6 +61,12 @@ impl Trace {
             let gain = self.host.engine.gain(&self.loaded, &outcome, line);
             self.found(job, Finding::Gain(line.clone(), gain));
         }
+    }
+
+    /// What a paper's algorithm says before and after the edits.
+    fn published(&self, job: &Job, algorithm: Algorithm) {
+        let change = PublishedChange::of(algorithm, &self.loaded, &self.outcome(job));
+        self.found(job, Finding::Published(Box::new(change)));
     }
 
     /// Tries as many edits at a time as there are cores and memory for; a board that is overtaken goes on later with those that are left.

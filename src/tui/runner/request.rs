@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::session::{Advice, ExportFormat, Loaded, Outcome, ShardingPlan, Sweep, SweepPoint, Trial};
+use crate::session::{
+    Advice, Algorithm, ExportFormat, Loaded, Outcome, PublishedChange, ShardingPlan, Sweep, SweepPoint, Trial,
+};
 use retime_core::graph::{BuildOptions, IterationChoice};
 use retime_core::scenario::Scenario;
 use retime_core::trace::OpenOptions;
@@ -23,6 +25,8 @@ pub enum Analysis {
     Evaluate,
     /// What each of these steps takes off the iteration on top of it.
     Gains(Vec<String>),
+    /// What a paper's algorithm says of it.
+    Published(Algorithm),
     /// What comes of each of these edits on top of it.
     Board(Vec<String>),
     /// The iteration over the values of a knob.
@@ -37,18 +41,19 @@ pub enum Analysis {
 
 impl Analysis {
     /// How many there are.
-    pub const COUNT: usize = 7;
+    pub const COUNT: usize = 8;
 
     /// Its place in the order of urgency.
     pub fn place(&self) -> usize {
         match self {
             Self::Evaluate => 0,
             Self::Gains(_) => 1,
-            Self::Board(_) => 2,
-            Self::Sweep(_) => 3,
-            Self::Plans => 4,
-            Self::Search => 5,
-            Self::Advise(_) => 6,
+            Self::Published(_) => 2,
+            Self::Board(_) => 3,
+            Self::Sweep(_) => 4,
+            Self::Plans => 5,
+            Self::Search => 6,
+            Self::Advise(_) => 7,
         }
     }
 }
@@ -189,6 +194,8 @@ pub enum Reading {
     },
     /// A scenario to compare with.
     Compared,
+    /// Measured runs for the machines that are shown.
+    Runs,
 }
 
 /// Something that an analysis has found.
@@ -205,6 +212,8 @@ pub enum Finding {
     },
     /// What one more step takes off the iteration.
     Gain(String, DurNs),
+    /// What a paper's algorithm says of the traced iteration and of the scenario's.
+    Published(Box<PublishedChange>),
     /// What came of some edits of the board.
     Trials(Vec<Trial>),
     /// One more point of a sweep.

@@ -19,6 +19,7 @@ mod scene;
 mod search;
 mod span;
 mod state;
+pub mod strip;
 pub mod tracks;
 
 pub use caption::kernel_name;

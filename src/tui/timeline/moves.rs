@@ -107,6 +107,21 @@ impl Timeline {
         self.scroll_to_cursor(scene, extent);
     }
 
+    /// Goes to the first row of the rank that is called `name`, `r55`; false where none of several is.
+    pub fn go_to_rank(&mut self, scene: Scene<'_>, extent: Extent, name: &str) -> bool {
+        let ranks = scene.graph.ranks.iter().map(|part| part.rank).filter(|_| scene.graph.rank_count() > 1);
+        let Some(rank) = ranks.into_iter().find(|rank| name == format!("r{}", rank.0)) else { return false };
+        let rows = scene.rows(self, extent.rows());
+        let is_its = |row: &&Row| scene.lane(row.lane).is_some_and(|lane| lane.rank == rank);
+        let first = rows.iter().find(is_its).copied();
+        if let Some(row) = first {
+            self.go_to_row(scene, extent, row);
+            // Nothing of it is chosen: what comes next unfolds the row.
+            self.selected = None;
+        }
+        first.is_some()
+    }
+
     /// Selects `item` where it is drawn and brings it on the screen.
     pub fn select(&mut self, scene: Scene<'_>, extent: Extent, item: Item, side: Side) {
         let Some(lane) = scene.lane_of(item).map(|lane| lane.0 as usize) else { return };
@@ -134,11 +149,13 @@ impl Timeline {
         let rows = scene.rows(self, extent.rows());
         let on_lane = |row: &Row| row.lane == self.lane && same_side(row.side, self.side) && row.depth <= self.depth;
         let Some(at) = rows.iter().rposition(on_lane) else { return };
+        // The last line says how many rows are below it.
+        let behind = at + usize::from(at + 1 < rows.len() && extent.rows() > 2);
         let last = self.scroll + extent.rows().saturating_sub(1);
         if at < self.scroll {
             self.scroll = at.saturating_sub(self.depth.min(1));
-        } else if at > last {
-            self.scroll = at + 1 - extent.rows().min(at + 1);
+        } else if behind > last {
+            self.scroll = behind + 1 - extent.rows().min(behind + 1);
         }
         self.scroll = self.scroll.min(rows.len().saturating_sub(extent.rows()));
     }
@@ -303,13 +320,19 @@ impl Timeline {
         self.expansions.insert(self.lane, next);
     }
 
-    /// Unfolds the row of the cursor; false when nothing is folded into it.
-    pub fn unfold(&mut self, scene: Scene<'_>) -> bool {
-        let fold = fold_of(self, scene, self.lane);
-        if let Some(fold) = fold {
-            self.toggle_fold(fold);
+    /// Unfolds the row of the cursor and brings what was folded into it on the screen; false when nothing is.
+    pub fn unfold(&mut self, scene: Scene<'_>, extent: Extent) -> bool {
+        let Some(fold) = fold_of(self, scene, self.lane) else { return false };
+        self.toggle_fold(fold);
+        let rank = scene.lane(self.lane).map(|lane| lane.rank);
+        let rows = scene.rows(self, extent.rows());
+        let is_its = |row: &Row| scene.lane(row.lane).map(|lane| lane.rank) == rank;
+        if let (Some(first), Some(last)) = (rows.iter().position(is_its), rows.iter().rposition(is_its)) {
+            // Behind the last of them stands how many rows are below.
+            self.scroll = self.scroll.max((last + 2).saturating_sub(extent.rows())).min(first);
         }
-        fold.is_some()
+        self.scroll_by(scene, extent, 0);
+        true
     }
 
     /// Moves the lane of the cursor up or down among the lanes shown.

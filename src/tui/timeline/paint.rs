@@ -287,7 +287,8 @@ fn fitting(caption: &str, room: usize) -> String {
     if caption.width() <= room {
         return caption.to_owned();
     }
-    let bare = caption.rsplit_once(' ').filter(|(_, sizes)| sizes.contains('×')).map_or(caption, |(bare, _)| bare);
+    let is_size = |last: &str| last.split('×').all(|size| size.parse::<u64>().is_ok());
+    let bare = caption.rsplit_once(' ').filter(|(_, last)| is_size(last)).map_or(caption, |(bare, _)| bare);
     match bare.split_once(' ') {
         Some((_, role)) if bare.width() > room && role.width() <= room => role.to_owned(),
         _ => bare.to_owned(),

@@ -148,7 +148,13 @@ fn draw_label(scene: Scene<'_>, state: &Timeline, canvas: &mut Canvas<'_>, y: u1
                 Some(fold) => format!("{pin}▸ {}", fold_label(scene, fold)),
                 None => format!("{pin}{}", scene.lane_label(row.lane)),
             };
-            let role = if is_current { Role::Accent } else { Role::Text };
+            let is_late = scene.lane(row.lane).is_some_and(|lane| scene.late.contains(&lane.rank));
+            let role = match (is_late, is_current) {
+                (true, _) => Role::Warn,
+                (_, true) => Role::Accent,
+                _ => Role::Text,
+            };
+            let name = if is_late { format!("! {name}") } else { name };
             label.text(1, 0, without_number(&name, width.saturating_sub(2) as usize), role);
         }
         _ => {}

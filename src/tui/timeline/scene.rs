@@ -1,7 +1,7 @@
 //! All that a frame of the timeline is drawn from.
 
 use retime_core::analysis::density::Density;
-use retime_core::graph::{ExecutionGraph, Lane, LaneId, LaneKind, NodeId, TaskKind};
+use retime_core::graph::{ExecutionGraph, Lane, LaneId, LaneKind, NodeId, Rank, TaskKind};
 use retime_core::scenario::Resolved;
 use retime_core::units::DurNs;
 
@@ -30,6 +30,8 @@ pub struct Scene<'a> {
     pub index: &'a SearchIndex,
     /// What the scenario changed, added and took out.
     pub resolved: &'a Resolved,
+    /// Ranks whose lateness costs the job much.
+    pub late: &'a [Rank],
     /// Whether anything was edited: without that each lane is drawn once.
     pub is_edited: bool,
     /// Whether the simulated times are not those of the scenario wanted now.

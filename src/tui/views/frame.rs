@@ -58,7 +58,7 @@ fn part<'a>(canvas: &'a mut Canvas<'_>, area: Rect) -> Canvas<'a> {
 }
 
 fn draw_panes(app: &App, work: &Workspace, regions: &Regions, canvas: &mut Canvas<'_>) {
-    header::render(work, &mut part(canvas, regions.header));
+    header::render(app, work, &mut part(canvas, regions.header));
     ribbon::render(work, &mut part(canvas, regions.ribbon));
     titles(app, work, regions, canvas);
     if regions.is_bare {

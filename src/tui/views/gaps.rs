@@ -194,7 +194,7 @@ fn single(work: &Workspace) -> Table<'_> {
     let whole: DurNs = work.listing.view_model.idle.main_streams().map(|stream| stream.period).sum();
     Table {
         summary: Vec::new(),
-        columns: columns("because"),
+        columns: columns_of_one(work.listing.view_model.idle.main_streams().count() > 1),
         count: gaps.len(),
         row: Box::new(move |index| row(work, gaps[index], None, (whole, most))),
     }
@@ -214,6 +214,17 @@ fn columns(title: &'static str) -> Vec<Column> {
         column("gains", 9, true, 60),
         column("by", 26, false, 100),
     ]
+}
+
+/// Those of a gap alone: where several streams have gaps, on which it is instead of how many they are.
+fn columns_of_one(are_several: bool) -> Vec<Column> {
+    let place = |column: Column| match column.title {
+        _ if !are_several => column,
+        "gaps" => Column { from_width: u16::MAX, ..column },
+        "stream" => Column { from_width: 90, ..column },
+        _ => column,
+    };
+    columns("because").into_iter().map(place).collect()
 }
 
 fn nothing() -> TableRow {

@@ -1,8 +1,11 @@
 //! Two lines: what is open, and how long an iteration is, would be, and whether to trust it.
 
+pub mod published;
+
 use unicode_width::UnicodeWidthStr;
 
 use crate::session::{ErrorBand, Summary};
+use crate::tui::app::App;
 use crate::tui::canvas::Canvas;
 use crate::tui::theme::Role;
 use crate::tui::workspace::Workspace;
@@ -18,7 +21,7 @@ const NO_CHANGE: f64 = 0.001;
 type Pieces = Vec<(String, Role)>;
 
 /// Draws the header.
-pub fn render(work: &Workspace, canvas: &mut Canvas<'_>) {
+pub fn render(app: &App, work: &Workspace, canvas: &mut Canvas<'_>) {
     let width = canvas.width() as usize;
     let mut error = replay_error(&work.outcome.summary);
     if work.is_preview() {
@@ -28,7 +31,10 @@ pub fn render(work: &Workspace, canvas: &mut Canvas<'_>) {
     let title = fitting(&[title(work, true), title(work, false), short_title(work)], room);
     canvas.part(0, 0, room as u16 + 1, 1).line(1, 0, &title);
     canvas.right(0, 0, 1, &error);
-    let figures = figures(work);
+    let figures = match app.algorithm {
+        Some(algorithm) => published::figures(work, algorithm),
+        None => figures(work),
+    };
     canvas.line(1, 1, &fitting(&figures, width.saturating_sub(2)));
     if work.is_stale() {
         canvas.dim(0, 1, canvas.width());
@@ -182,21 +188,28 @@ fn iteration(work: &Workspace, words: Words) -> Pieces {
         }
         return pieces;
     }
+    pieces.extend(change(before, after, words != Words::Least));
+    if words == Words::Least {
+        return pieces;
+    }
+    if words == Words::All {
+        pieces.extend(band(summary));
+    }
+    pieces
+}
+
+/// ` ▶ 209.2 ms  −40 %  1.66×`, the factor where there is room.
+fn change(before: DurNs, after: DurNs, with_factor: bool) -> Pieces {
     let factor = ratio(after, before);
     let role = change_role(factor);
-    pieces.push((" ▶ ".to_owned(), Role::Dim));
-    pieces.push((after.to_string(), Role::Strong));
     let percent = (factor - 1.0) * 100.0;
     let digits = usize::from(percent.abs() < 10.0);
     let changed =
         if percent.abs() < 0.05 { "±0 %".to_owned() } else { format!("{percent:+.digits$} %").replace('-', "−") };
-    pieces.push((format!("  {changed}"), role));
-    if words == Words::Least {
-        return pieces;
-    }
-    pieces.push((format!("  {:.2}×", 1.0 / factor.max(1e-9)), role));
-    if words == Words::All {
-        pieces.extend(band(summary));
+    let mut pieces =
+        vec![(" ▶ ".to_owned(), Role::Dim), (after.to_string(), Role::Strong), (format!("  {changed}"), role)];
+    if with_factor {
+        pieces.push((format!("  {:.2}×", 1.0 / factor.max(1e-9)), role));
     }
     pieces
 }

@@ -6,7 +6,7 @@ pub mod board;
 pub mod compare;
 mod frame;
 mod gaps;
-mod header;
+pub mod header;
 pub mod help;
 mod layers;
 mod memory;
@@ -46,12 +46,13 @@ pub use timeline::{Timeline, legend_at, sum_range};
 pub use view::{View, show};
 
 /// All views, in the order in which they are listed. The first is shown at the start, and the others lead back to it.
-pub static ALL: [&dyn View; 13] = [
+pub static ALL: [&dyn View; 14] = [
     &Timeline,
     &path::Path,
     &gaps::Gaps,
     &Operators,
     &roofline::Roofline,
+    &roofline::Systems,
     &layers::Layers,
     &memory::Memory,
     &sweep::Sweep,

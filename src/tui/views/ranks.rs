@@ -1,16 +1,20 @@
 //! Ranks and their collectives: who waits for whom, why, and how much of the communication other work hides.
 
+mod each;
+
 use ratatui::layout::Rect;
 
 use crate::session::{CollectiveReport, Communication, LateReason, RankReport};
 use crate::tui::app::App;
 use crate::tui::canvas::Canvas;
-use crate::tui::command::{Argument, Command, Pane};
-use crate::tui::table::{self, Column, Open, Table, TableRow, value};
+use crate::tui::command::{Argument, Command, CommandResult, Pane};
+use crate::tui::table::{self, Column, Open, Table, TableRow, TableState, value};
 use crate::tui::theme::Role;
 use crate::tui::timeline::{Item, short_name};
 use crate::tui::workspace::Workspace;
 use retime_core::units::DurNs;
+
+use each::RankOrder;
 
 use super::pane;
 use super::sweep::bar;
@@ -45,24 +49,48 @@ impl View for Ranks {
     }
 
     fn rows<'a>(&self, work: &'a Workspace, _area: Rect) -> Option<Table<'a>> {
-        Some(rows(work))
+        Some(if work.table.is_other { each::rows(work) } else { rows(work) })
     }
 
     fn rows_area(&self, work: &Workspace, area: Rect) -> Rect {
+        if work.table.is_other {
+            return area;
+        }
         let parts = Parts::of(work, area.height);
         Rect { y: area.y + parts.ranks, height: parts.list, ..area }
     }
 
     fn render(&self, _app: &App, work: &Workspace, canvas: &mut Canvas<'_>) {
+        if work.table.is_other {
+            return table::render(&each::rows(work), &work.table, canvas);
+        }
         render(work, &rows(work), canvas);
     }
 
-    fn keys(&self, _work: &Workspace) -> Vec<(&'static str, String)> {
-        vec![("enter", "shows it on the timeline".to_owned())]
+    fn keys(&self, work: &Workspace) -> Vec<(&'static str, String)> {
+        let mut keys = vec![("enter", "shows it on the timeline".to_owned())];
+        keys.push(("v", if work.table.is_other { "collectives" } else { "each rank" }.to_owned()));
+        if work.table.is_other {
+            keys.push(("s", RankOrder::next_of(work).to_owned()));
+        }
+        keys
+    }
+
+    fn sort(&self, work: &mut Workspace, by: &str) -> CommandResult {
+        if !work.table.is_other {
+            return Err("collectives stand costliest first; v lists the ranks, which can be sorted".to_owned());
+        }
+        RankOrder::choose(work, by)
+    }
+
+    /// The collectives below the ranks that cost most, or each rank.
+    fn group(&self, work: &mut Workspace, _by: &str) -> CommandResult {
+        work.table = TableState { is_other: !work.table.is_other, ..TableState::default() };
+        Ok(Vec::new())
     }
 
     fn details(&self, _app: &App, work: &Workspace, canvas: &mut Canvas<'_>) {
-        let mut pieces = arrivals(work);
+        let mut pieces = if work.table.is_other { each::chosen(work) } else { arrivals(work) };
         pieces.push((format!(" · {LATE}"), Role::Faint));
         pane::flow(&pieces, canvas);
     }
@@ -110,13 +138,10 @@ const FIGURE: u16 = 11;
 
 /// A line per rank; where there is no room for all, those that cost others most, then those that wait most.
 fn ranks(work: &Workspace, canvas: &mut Canvas<'_>) {
-    let all = &work.view_model.communication.ranks;
-    let room = canvas.height().saturating_sub(1) as usize;
-    let mut shown: Vec<&RankReport> = all.iter().collect();
-    if shown.len() > room {
-        shown.sort_by_key(|rank| (std::cmp::Reverse((rank.costs_ns, rank.wait_ns)), rank.rank));
-        shown.truncate(room);
-    }
+    let found = &work.view_model.communication;
+    let (all, room) = (&found.ranks, canvas.height().saturating_sub(1) as usize);
+    let order = if all.len() > room { RankOrder::Costs } else { RankOrder::Rank };
+    let shown = order.sorted(found).into_iter().take(room);
     let of_all = if all.len() > room { format!("{room}/{}", all.len()) } else { "ranks".to_owned() };
     canvas.text(1, 0, &of_all, Role::Dim);
     let columns = Columns::of(canvas.width());
@@ -130,7 +155,7 @@ fn ranks(work: &Workspace, canvas: &mut Canvas<'_>) {
     canvas.text(columns.last(), 0, "comes last · costs · because of", Role::Dim);
     let longest = all.iter().map(|rank| rank.simulated_ns.0).max().unwrap_or(1).max(1);
     let count = work.view_model.communication.collectives.len();
-    for (y, rank) in shown.into_iter().enumerate() {
+    for (y, rank) in shown.enumerate() {
         line(rank, (longest, count), columns, &mut canvas.part(0, y as u16 + 1, u16::MAX, 1));
     }
 }
@@ -168,7 +193,7 @@ impl Columns {
 }
 
 fn line(rank: &RankReport, (longest, count): (i64, usize), columns: Columns, canvas: &mut Canvas<'_>) {
-    let is_late = rank.costs_ns.0 * 50 > longest;
+    let is_late = rank.is_late();
     canvas.text(1, 0, &name(rank.rank, rank.count), if is_late { Role::Warn } else { Role::Text });
     if is_late {
         canvas.text(0, 0, "!", Role::Warn);
@@ -272,9 +297,14 @@ fn summary(found: &Communication) -> Vec<(String, Role)> {
     if let Some(late) = late {
         pieces.push((" · latest ".to_owned(), Role::Dim));
         pieces.push((name(late.rank, late.count), Role::Warn));
-        pieces.push((format!(", straggler remove {} saves {}", late.rank, late.costs_ns), Role::Dim));
+        pieces.push((format!(", {}", remedy(late)), Role::Dim));
     }
     pieces
+}
+
+/// What takes the lateness of a rank away, and what that saves.
+fn remedy(rank: &RankReport) -> String {
+    format!("straggler remove {} saves {}", rank.rank, rank.costs_ns)
 }
 
 /// When each rank came to the chosen collective, and why the last was last.
@@ -307,7 +337,7 @@ fn arrivals(work: &Workspace) -> Vec<(String, Role)> {
 
 /// The chosen collective.
 fn chosen(work: &Workspace) -> Option<&CollectiveReport> {
-    let found = &work.view_model.communication;
+    let found = Some(&work.view_model.communication).filter(|_| !work.table.is_other)?;
     found.collectives.get(*found.costliest().get(work.table.cursor)?)
 }
 

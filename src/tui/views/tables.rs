@@ -148,17 +148,19 @@ fn render(work: &Workspace, table: &Table<'_>, canvas: &mut Canvas<'_>) {
     }
 }
 
-/// Bars of each rank's look-ups, weights and rows to exchange; where there is no room for all, of those with most look-ups.
+/// Bars of each rank's look-ups, weights and rows to exchange; where there is no room for all, of those that the chosen table
+/// is on and was traced on, and of those with most look-ups.
 fn ranks(work: &Workspace, canvas: &mut Canvas<'_>) {
     let room = canvas.height().saturating_sub(1) as usize;
     if room == 0 {
         return;
     }
     let mut loads = work.tables.loads(&work.outcome.resolved);
-    let all = loads.len();
+    let (all, its) = (loads.len(), ranks_of_chosen(work));
     if all > room {
-        loads.sort_by_key(|load| (Reverse(load.lookup), load.rank));
+        loads.sort_by_key(|load| (!its.contains(&load.rank), Reverse(load.lookup), load.rank));
         loads.truncate(room);
+        loads.sort_by_key(|load| (Reverse(load.lookup), load.rank));
     }
     let group = (canvas.width().saturating_sub(RANK) / 3).max(14);
     let titles = ["look-ups", "weights", "rows sent"];
@@ -168,10 +170,22 @@ fn ranks(work: &Workspace, canvas: &mut Canvas<'_>) {
     let of_all = if all > room { format!("{room}/{all}") } else { "ranks".to_owned() };
     canvas.text(1, 0, &of_all, Role::Dim);
     for (y, load) in loads.iter().enumerate() {
+        if its.contains(&load.rank) {
+            canvas.text(RANK - 2, y as u16 + 1, "◂", Role::Accent);
+        }
         let count = work.loaded.graph.count_of(retime_core::graph::Rank(load.rank));
         let label = if count > 1 { format!("r{}×{count}", load.rank) } else { format!("r{}", load.rank) };
         rank(load, (&label, &loads), group, &mut canvas.part(0, y as u16 + 1, u16::MAX, 1), work.is_stale());
     }
+}
+
+/// The numbers of the ranks that the chosen table is to be on, and of the one it was traced on, where there is one.
+fn ranks_of_chosen(work: &Workspace) -> Vec<u32> {
+    let Some(table) = chosen_table(work) else { return Vec::new() };
+    let wanted = work.placements().into_iter().nth(table).map_or(Vec::new(), |placement| placement.ranks);
+    let traced = work.tables.tables.tables.get(table).map(|table| table.rank);
+    let ranks = wanted.into_iter().chain(traced);
+    ranks.filter_map(|rank| Some(work.loaded.graph.ranks.get(rank)?.rank.0)).collect()
 }
 
 /// Columns of a rank's name.

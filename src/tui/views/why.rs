@@ -6,7 +6,7 @@ use crate::tui::canvas::{Canvas, wrap};
 use crate::tui::theme::Role;
 use crate::tui::timeline::{Item, describe};
 use crate::tui::workspace::Workspace;
-use retime_core::cost::{Prediction, Provenance, Shape, Work};
+use retime_core::cost::{ConvAlgorithm, Family, Prediction, Provenance, Shape, Work};
 use retime_core::device::DeviceProfile;
 use retime_core::graph::NodeId;
 use retime_core::units::DurNs;
@@ -105,6 +105,12 @@ fn of_model(work: &Workspace, node: NodeId, lines: &mut Vec<Line>) {
     let before = work.loaded.context.devices.get(rank).map(|device| &device.profile.id);
     if let Some(device) = now.filter(|device| Some(&device.id) != before) {
         lines.push(("", estimated(work, traced, device, None), Role::Text));
+    }
+    let convolution = work.outcome.resolved.works.work(node).filter(|work| work.family == Family::Conv);
+    if let Some((convolution, device)) = convolution.zip(now) {
+        let recorded = ConvAlgorithm::of_kernel(work.loaded.graph.names.get(task.name));
+        let better = work.loaded.context.models.better_kernel(convolution, recorded, device);
+        lines.extend(better.map(|better| ("better", format!("{better} on {} by the models", device.id), Role::Good)));
     }
 }
 

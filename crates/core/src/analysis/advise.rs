@@ -30,7 +30,7 @@ pub struct SpeedUpTarget {
 }
 
 /// Edits without arguments that depend on the trace.
-const PLAIN: [&str; 8] = [
+const PLAIN: [&str; 9] = [
     "fuse-embedding-bags",
     "fuse family=elementwise",
     "fuse-optimizer",
@@ -39,6 +39,7 @@ const PLAIN: [&str; 8] = [
     "prefetch-input",
     "overlap-comm",
     "parallelize family=embedding & phase=forward",
+    "conv-algorithm best",
 ];
 /// Edits of collectives.
 const OF_COLLECTIVES: [&str; 5] =

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use crate::cost::{CostModels, Family};
+use crate::cost::{ConvAlgorithm, CostModels, Family};
 use crate::device::DeviceProfile;
 use crate::graph::{ExecutionGraph, LaneKind, NodeId, OperatorId, Task, TaskKind};
 use crate::scenario::KernelWork;
@@ -173,7 +173,8 @@ fn better(
     is_slow: bool,
 ) -> Option<String> {
     let work = works.work(node).filter(|work| is_slow || work.family == Family::Conv)?;
-    predictor.models.better_kernel(work, device_of(graph, node, predictor)?)
+    let recorded = ConvAlgorithm::of_kernel(graph.names.get(graph.tasks[node].name));
+    predictor.models.better_kernel(work, recorded, device_of(graph, node, predictor)?)
 }
 
 fn device_of<'a>(graph: &ExecutionGraph, node: NodeId, predictor: Predictor<'a>) -> Option<&'a DeviceProfile> {

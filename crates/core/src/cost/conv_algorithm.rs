@@ -183,6 +183,27 @@ pub fn chosen_times(work: &Work, device: &DeviceProfile) -> Option<AlgorithmTime
     Some(AlgorithmTimes { algorithm, us, ratio: if before > 0.0 { us / before } else { 1.0 } })
 }
 
+/// The algorithm that computes `work` on `device`: the one chosen for it, else that of its kernel, `recorded`, else the usual one. `None`
+/// of what is no convolution.
+pub fn used_algorithm(work: &Work, recorded: Option<ConvAlgorithm>, device: &DeviceProfile) -> Option<ConvAlgorithm> {
+    let Shape::Conv { algorithm, .. } = work.shape else { return None };
+    let chosen = chosen_times(work, device).map(|times| times.algorithm);
+    let told = || algorithm.and_then(|chosen| chosen.from).or(recorded);
+    Some(chosen.or_else(told).unwrap_or_else(|| usual_algorithm(work, device)))
+}
+
+/// `work` as if no algorithm had been chosen for it.
+pub(super) fn without_choice(work: &Work) -> Work {
+    let mut work = work.clone();
+    if let Shape::Conv { algorithm, .. } = &mut work.shape {
+        *algorithm = None;
+    }
+    work
+}
+
+/// Relative error stated for the ratio of two algorithms: the analytical model's largest by algorithm [Kakrannava 2024 §VI-B, FFT].
+pub(super) const ALGORITHM_ERROR: f32 = 0.174;
+
 #[cfg(test)]
 mod tests {
     use super::*;

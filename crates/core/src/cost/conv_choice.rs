@@ -39,7 +39,7 @@ impl ConvAlgorithm {
     }
 
     /// What the name of a convolution's kernel says of it.
-    pub(crate) fn of_kernel(name: &str) -> Option<Self> {
+    pub fn of_kernel(name: &str) -> Option<Self> {
         let has = |part: &str| name.contains(part);
         match () {
             () if has("winograd") => Some(Self::Winograd),

@@ -10,6 +10,7 @@ use crate::device::{DeviceKind, DeviceProfile};
 use crate::units::DurNs;
 
 use super::anchor::{self, Change};
+use super::conv_algorithm::{ALGORITHM_ERROR, chosen_times, without_choice};
 use super::domain::Domain;
 use super::lookup::is_mostly_start;
 use super::memo::{Distinct, Memo};
@@ -17,7 +18,7 @@ use super::models::{CostModels, Placed, figures_key, in_a_model};
 use super::prediction::{Estimate, Prediction, Provenance};
 use super::roofline::{LeastTimes, roofline_us};
 use super::trace_error::trace_error;
-use super::work::{Work, element_bytes};
+use super::work::{Shape, Work, element_bytes};
 
 /// A kernel to be predicted.
 #[derive(Clone, Copy, Debug)]
@@ -225,6 +226,9 @@ impl CrossDevice<'_> {
         if !change.same_device {
             error = error.max(trace_error(new));
         }
+        if has_other_algorithm(old, new) {
+            error = error.hypot(ALGORITHM_ERROR);
+        }
         let known = match correlation {
             ErrorCorrelation::Same => error,
             ErrorCorrelation::Correlated => 0.0,
@@ -265,15 +269,19 @@ impl CrossDevice<'_> {
     /// is out of a fit's range, that is the structured model with what the fitted devices have in common. (CrossDevice devices each one's
     /// best estimate errs less than one model for both.)
     fn by_one_model(&self, (before, after): (Estimate, Estimate), old: &Work, new: &Work) -> (Estimate, Estimate) {
-        if before.model == after.model {
+        let is_chosen_only = has_other_algorithm(old, new) && without_choice(old) == without_choice(new);
+        if before.model == after.model || is_chosen_only && self.old.0 == self.new.0 {
             return (before, after);
         }
+        let by_choice = |duration: DurNs, work: &Work, device| {
+            chosen_times(work, device).map_or(duration, |times| duration.scale(times.ratio))
+        };
         let shared = |work: &Work, device| {
             let alone = Domain::of(work).map(|domain| self.models.fits().shared(domain, work, device));
-            alone.map(|estimate| in_a_model(estimate, work, device).duration)
+            alone.map(|estimate| by_choice(in_a_model(estimate, work, device).duration, work, device))
         };
         let ours = shared(old, self.old.1).zip(shared(new, self.new.1));
-        let roofline = |work, device| DurNs::from_us_f64(roofline_us(work, device));
+        let roofline = |work, device| by_choice(DurNs::from_us_f64(roofline_us(work, device)), work, device);
         let (model, times) = ours.map_or_else(
             || ("roofline", (roofline(old, self.old.1), roofline(new, self.new.1))),
             |times| (SHARED, times),
@@ -293,6 +301,12 @@ fn ratio(before: &Estimate, after: &Estimate, typical: DurNs, adds: bool) -> f64
         return 1.0 + (after.duration - before.duration).0 as f64 / typical.0.max(1) as f64;
     }
     after.duration.0 as f64 / before.duration.0 as f64
+}
+
+/// Whether another algorithm is chosen for a convolution.
+fn has_other_algorithm(old: &Work, new: &Work) -> bool {
+    let chosen = |work: &Work| if let Shape::Conv { algorithm, .. } = work.shape { algorithm } else { None };
+    chosen(old) != chosen(new)
 }
 
 /// Whether a kernel on one device says nothing of that on the other: only one of them has units of its own for the precision (tensor
@@ -340,9 +354,11 @@ pub fn doublings(old: &Work, new: &Work) -> f64 {
 mod tests {
     use super::*;
     use crate::cost::operators::{
-        AttentionSize, GemmSize, LookupSize, attention_work, gemm_work, lookup_work, movement_work,
+        AttentionSize, ConvPass, ConvSize, GemmSize, LookupSize, attention_work, conv_work, gemm_work, lookup_work,
+        movement_work,
     };
     use crate::cost::work::Family;
+    use crate::cost::{ChosenAlgorithm, ConvAlgorithm};
     use crate::device::Catalog;
     use crate::graph::DType;
 
@@ -389,6 +405,35 @@ mod tests {
             assert_eq!(near.provenance, Provenance::Anchored, "{from} {to}");
             assert!((near.duration.0 - ratio.0).abs() <= 3, "{near:?} {ratio:?}");
         }
+    }
+
+    #[test]
+    fn another_algorithm_on_one_device_takes_its_share_of_the_measured_time() {
+        let (models, catalog) = (CostModels::builtin().unwrap(), Catalog::builtin().unwrap());
+        let size = ConvSize {
+            batch: 32,
+            channels_in: 256,
+            channels_out: 256,
+            in_area: 56 * 56,
+            out_h: 56,
+            out_w: 56,
+            r: 3,
+            s: 3,
+            stride: 1,
+            groups: 1,
+        };
+        let old = conv_work(&size, ConvPass::Forward, DType::Fp32, true);
+        let mut new = old.clone();
+        let Shape::Conv { algorithm, .. } = &mut new.shape else { panic!("a convolution") };
+        *algorithm = Some(ChosenAlgorithm { from: Some(ConvAlgorithm::ImplicitGemm), to: Some(ConvAlgorithm::Direct) });
+        let device = catalog.find("H100-SXM").unwrap();
+        let ratio = chosen_times(&new, device).unwrap().ratio;
+        assert!(ratio > 2.0, "without tensor cores: {ratio}");
+        let place = |work| Placed { work: Some(work), device };
+        let measured = models.estimate(&old, device).unwrap().duration.scale(1.3);
+        let predicted = models.predict(Some(measured), place(&old), place(&new));
+        assert!((predicted.duration.0 - measured.scale(ratio).0).abs() <= 3, "{predicted:?} is ×{ratio} of {measured}");
+        assert!(predicted.error >= ALGORITHM_ERROR, "{predicted:?}");
     }
 
     #[test]

@@ -12,7 +12,10 @@ use rustc_hash::FxHasher;
 use crate::device::{BandwidthCurve, Catalog, CatalogError, DeviceKind, DeviceProfile, LinkProfile, Links, SmLimits};
 use crate::units::DurNs;
 
-use super::conv_algorithm::{AlgorithmTimes, algorithm_us, best_algorithm, chosen_times, usual_algorithm};
+use super::conv_algorithm::{
+    ALGORITHM_ERROR, AlgorithmTimes, algorithm_us, best_algorithm, chosen_times, used_algorithm,
+};
+use super::conv_choice::ConvAlgorithm;
 use super::copies::{CopyCurve, CopyKind, copy_us};
 use super::cross_device::{ChangeMemo, unmodelled};
 use super::device_file::read_fits;
@@ -272,12 +275,16 @@ impl CostModels {
         Some(estimate_of(us, if curve.is_some() { "copy-traced" } else { "copy" }, error, false))
     }
 
-    /// What computes `work` on `device` faster than its usual kernel by the models, in words: another algorithm of a convolution, or of
-    /// a product the tiles that suit its size. `None` where the models know nothing better.
-    pub fn better_kernel(&self, work: &Work, device: &DeviceProfile) -> Option<String> {
-        if let Shape::Conv { algorithm, .. } = work.shape {
-            let used = chosen_times(work, device).map_or_else(|| usual_algorithm(work, device), |it| it.algorithm);
-            let used = algorithm.and_then(|chosen| chosen.to.or(chosen.from)).unwrap_or(used);
+    /// What computes `work` on `device` faster than its kernel by the models, in words: another algorithm of a convolution, whose kernel
+    /// is of `recorded` where its name tells, or of a product the tiles that suit its size. `None` where the models know nothing better.
+    pub fn better_kernel(
+        &self,
+        work: &Work,
+        recorded: Option<ConvAlgorithm>,
+        device: &DeviceProfile,
+    ) -> Option<String> {
+        if matches!(work.shape, Shape::Conv { .. }) {
+            let used = used_algorithm(work, recorded, device)?;
             let (best, us) = best_algorithm(work, device)?;
             let now = algorithm_us(work, used, device)?;
             return (best != used && us < now)
@@ -319,9 +326,6 @@ fn by_algorithm(estimate: Estimate, work: &Work, device: &DeviceProfile) -> Esti
     let error = estimate.error.hypot(ALGORITHM_ERROR);
     Estimate { duration: estimate.duration.scale(ratio), model, error, extrapolated: true }
 }
-
-/// Relative error stated for the ratio of two algorithms: the analytical model's largest by algorithm [Kakrannava 2024 §VI-B, FFT].
-const ALGORITHM_ERROR: f32 = 0.174;
 
 /// What of `work` fits are asked about, and in which domain: `None` where other models answer.
 fn fitted_part<'w>(work: &'w Work, device: &DeviceProfile) -> Option<(Domain, Cow<'w, Work>)> {

@@ -2,6 +2,7 @@
 
 mod account;
 mod state;
+mod strips;
 
 use ratatui::layout::Rect;
 
@@ -63,8 +64,8 @@ impl View for Compare {
         Rect { y: area.y + above, height: area.height.saturating_sub(above), ..area }
     }
 
-    fn render(&self, _app: &App, work: &Workspace, canvas: &mut Canvas<'_>) {
-        render(work, &rows(work, canvas.width(), canvas.height()), canvas);
+    fn render(&self, app: &App, work: &Workspace, canvas: &mut Canvas<'_>) {
+        render(app, work, &rows(work, canvas.width(), canvas.height()), canvas);
     }
 
     fn keys(&self, _work: &Workspace) -> Vec<(&'static str, String)> {
@@ -237,6 +238,7 @@ struct Plan<'a> {
 
 impl<'a> Plan<'a> {
     fn of(work: &'a Workspace, width: u16, height: u16) -> Self {
+        let height = height - strips::lines(work, height);
         let state = &work.compare;
         let board = state.shown.as_ref().map(|shown| &shown.board);
         let columns = board.map_or(&[][..], |board| &board.columns);
@@ -271,19 +273,20 @@ impl<'a> Plan<'a> {
 /// Lines above the titles of the rows.
 fn figure_lines(work: &Workspace, width: u16, height: u16) -> u16 {
     let plan = Plan::of(work, width, height);
-    if plan.columns.len() < 2 { 0 } else { 2 + plan.figures.len() as u16 }
+    if plan.columns.len() < 2 { 0 } else { 2 + plan.figures.len() as u16 + strips::lines(work, height) }
 }
 
 /// Draws the view.
-fn render(work: &Workspace, table: &Table<'_>, canvas: &mut Canvas<'_>) {
+fn render(app: &App, work: &Workspace, table: &Table<'_>, canvas: &mut Canvas<'_>) {
     let (width, height) = (canvas.width(), canvas.height());
     let plan = Plan::of(work, width, height);
     if plan.columns.len() < 2 {
         return alone(work, canvas);
     }
     canvas.line(1, 0, &summary(&plan));
-    let above = figure_lines(work, width, height);
-    heads(&plan, &mut canvas.part(0, 1, width, above - 1));
+    let (above, strips) = (figure_lines(work, width, height), strips::lines(work, height));
+    heads(&plan, &mut canvas.part(0, 1, width, above - strips - 1));
+    strips::render(app, work, plan.names, &mut canvas.part(0, above - strips, width, strips));
     let mut rows = canvas.part(0, above, width, height - above);
     table::render_rows(table, &work.table, &mut rows, 0);
 }

@@ -29,44 +29,57 @@ pub(super) fn is_placed(point: &Point) -> bool {
     point.throughput > 0.0 && point.intensity.is_some_and(|value| value > 0.0)
 }
 
+/// The intensity of `point` on a plot under `slope`; `None` without such traffic.
+fn intensity(slope: Roof, point: &Point) -> Option<f64> {
+    let intensity = if slope == Roof::Network { point.communication_intensity } else { point.intensity };
+    intensity.filter(|value| *value > 0.0)
+}
+
+/// The intensity from which the peak can be reached under `slope`.
+fn ridge(slope: Roof, roofs: &Roofs) -> f64 {
+    let network = roofs.network_ridge().filter(|_| slope == Roof::Network);
+    network.unwrap_or_else(|| roofs.ridge())
+}
+
 impl Axes {
     /// Axes on which all points and the ridge have a place, with room above for a roof to be moved.
     pub(super) fn of(scene: &Scene<'_>, slope: Roof, frame: Rect) -> Self {
-        let inner = Rect {
-            x: frame.x + LABELS,
-            width: frame.width.saturating_sub(LABELS + 1),
-            height: frame.height.saturating_sub(1),
-            ..frame
-        };
-        let mut axes = Self { frame, inner, slope, x: (0.0, 1.0), y: (0.0, 1.0) };
-        let ridge = axes.ridge(&scene.roofs);
         let placed = || scene.points.iter().filter(|point| point.throughput > 0.0);
         let placed = || placed().chain(scene.origins.iter().flatten().copied().filter(|point| point.throughput > 0.0));
-        let intensities: Vec<f64> = placed().filter_map(|point| axes.intensity(point)).collect();
+        let ridge = ridge(slope, &scene.roofs);
+        let intensities: Vec<f64> = placed().filter_map(|point| intensity(slope, point)).collect();
         let least = intensities.iter().copied().fold(ridge / 16.0, f64::min);
         let most = intensities.iter().copied().fold(ridge * 8.0, f64::max);
         let peak = scene.roofs.peak.0;
         let slowest = placed().map(|point| point.throughput).fold(peak / 100.0, f64::min).max(peak * 1e-6);
         let peaks =
             [&scene.now, &scene.moved].map(|place| roofs::peaks(scene, place).first().map_or(peak, |it| it.rate));
-        let highest = peaks.into_iter().fold(peak * 2.0, f64::max).log10();
-        axes.x = ((least / 1.5).log10(), (most * 1.5).log10());
-        let lowest = (slowest / 1.5).log10();
+        let highest = peaks.into_iter().fold(peak * 2.0, f64::max);
+        Self::over(slope, frame, (least, most), (slowest, highest))
+    }
+
+    /// Axes over intensities from `least` to `most` and rates from `slowest` to `highest`.
+    pub(super) fn over(slope: Roof, frame: Rect, (least, most): (f64, f64), (slowest, highest): (f64, f64)) -> Self {
+        let inner = Rect {
+            x: frame.x + LABELS,
+            width: frame.width.saturating_sub(LABELS + 1),
+            height: frame.height.saturating_sub(1),
+            ..frame
+        };
+        let (lowest, highest) = ((slowest / 1.5).log10(), highest.log10());
         // A row above the highest roof is for its name.
-        axes.y = (lowest, highest + 1.2 * (highest - lowest) / f64::from(inner.height.max(2)));
-        axes
+        let top = highest + 1.2 * (highest - lowest) / f64::from(inner.height.max(2));
+        Self { frame, inner, slope, x: ((least / 1.5).log10(), (most * 1.5).log10()), y: (lowest, top) }
     }
 
     /// The intensity of `point` that this plot is over; `None` without such traffic.
     pub(super) fn intensity(&self, point: &Point) -> Option<f64> {
-        let intensity = if self.slope == Roof::Network { point.communication_intensity } else { point.intensity };
-        intensity.filter(|value| *value > 0.0)
+        intensity(self.slope, point)
     }
 
     /// The intensity from which the peak can be reached.
     pub(super) fn ridge(&self, roofs: &Roofs) -> f64 {
-        let network = roofs.network_ridge().filter(|_| self.slope == Roof::Network);
-        network.unwrap_or_else(|| roofs.ridge())
+        ridge(self.slope, roofs)
     }
 
     /// What `roofs` allow at an intensity, the other kind of traffic left out.
@@ -101,8 +114,13 @@ impl Axes {
     /// The cell of a point within the inner part; `None` where it has no place.
     pub(super) fn cell(&self, point: &Point) -> Option<(u16, u16)> {
         let intensity = self.intensity(point).filter(|_| point.throughput > 0.0)?;
+        Some(self.cell_at(intensity, point.throughput))
+    }
+
+    /// The cell of an intensity and a rate within the inner part.
+    pub(super) fn cell_at(&self, intensity: f64, rate: f64) -> (u16, u16) {
         let column = self.column(intensity).clamp(0.0, f64::from(self.inner.width.saturating_sub(1)));
-        Some((column as u16, self.row(point.throughput).max(0.0) as u16))
+        (column as u16, self.row(rate).max(0.0) as u16)
     }
 
     /// The point drawn nearest to a place on the screen, at most a cell away: the longest of several.

@@ -8,12 +8,13 @@ mod planes;
 mod plot;
 mod roofs;
 mod state;
+mod systems;
 
 use ratatui::layout::Rect;
 
 use crate::tui::app::{App, MousePress};
 use crate::tui::canvas::Canvas;
-use crate::tui::command::{Argument, Command, CommandResult, Pane};
+use crate::tui::command::{Argument, Command, CommandResult, Kind, Pane};
 use crate::tui::table::{self, Column, Open, Table, TableRow, TableState, value};
 use crate::tui::theme::Role;
 use crate::tui::timeline::{Detail, Item, telling_name};
@@ -30,15 +31,16 @@ use super::why::Line;
 use axes::Axes;
 
 pub use state::{Roof, RooflineState};
+pub use systems::{OPTIONS, Systems, take_runs};
 
 /// What opens it.
 const OPENER: Command = Command {
     name: "roofline",
     aliases: &[],
-    argument: Argument::None,
-    help: "kernels, layers or the model under the device's roofs",
+    argument: Argument::Optional(Kind::System, "SYSTEM …"),
+    help: "the trace under its device's roofs; with systems, these alone",
     keys: &[(Pane::Everywhere, "5")],
-    run: |app, _| Ok(show(app, &Roofline)),
+    run: |app, systems| if systems.is_empty() { Ok(show(app, &Roofline)) } else { systems::ask(app, systems) },
 };
 
 /// The view.

@@ -108,7 +108,7 @@ fn chosen(scene: &Scene<'_>, axes: &Axes, (point, (x, y)): (&Point, (u16, u16)),
 }
 
 /// Decades along both edges.
-fn scales(axes: &Axes, canvas: &mut Canvas<'_>) {
+pub(super) fn scales(axes: &Axes, canvas: &mut Canvas<'_>) {
     let (inner, bottom) = (axes.inner, axes.inner.y + axes.inner.height);
     for decade in axes.y.0.ceil() as i32..=axes.y.1.floor() as i32 {
         let y = inner.y + axes.row(10f64.powi(decade)).max(0.0) as u16;

@@ -1,5 +1,6 @@
 //! The roofs of a plot: one per precision that the device computes with, as lines of dots, with their names.
 
+use ratatui::style::Style;
 use unicode_width::UnicodeWidthStr;
 
 use crate::tui::canvas::Canvas;
@@ -65,8 +66,9 @@ pub(super) fn peaks(scene: &Scene<'_>, place: &Place<'_>) -> Vec<Peak> {
 
 /// Draws the roofs: those in use in front, then, where roofs are moved, where they are moved to.
 pub(super) fn render(scene: &Scene<'_>, axes: &Axes, is_moved: bool, inner: &mut Canvas<'_>) {
+    let style = |role: Role, inner: &Canvas<'_>| inner.theme().style(role);
     if let Some(old) = scene.old_device {
-        dots(axes, &Roofs::of(old, scene.precision), Role::Faint, inner);
+        dots(axes, &Roofs::of(old, scene.precision), style(Role::Faint, inner), inner);
     }
     let own = peaks(scene, &scene.now);
     let at = |roofs: &Roofs, peak: &Peak| {
@@ -75,13 +77,14 @@ pub(super) fn render(scene: &Scene<'_>, axes: &Axes, is_moved: bool, inner: &mut
         roofs
     };
     for peak in own.iter().filter(|peak| !peak.is_used) {
-        dots(axes, &at(&scene.roofs, peak), Role::Faint, inner);
+        dots(axes, &at(&scene.roofs, peak), style(Role::Faint, inner), inner);
     }
+    let own_role = if is_moved { Role::Faint } else { Role::Chart };
     for peak in own.iter().rev().filter(|peak| peak.is_used) {
-        dots(axes, &at(&scene.roofs, peak), if is_moved { Role::Faint } else { Role::Chart }, inner);
+        dots(axes, &at(&scene.roofs, peak), style(own_role, inner), inner);
     }
     for peak in peaks(scene, &scene.moved).iter().filter(|peak| is_moved && peak.is_used) {
-        dots(axes, &at(&scene.moved_roofs, peak), Role::Accent, inner);
+        dots(axes, &at(&scene.moved_roofs, peak), style(Role::Accent, inner), inner);
     }
 }
 
@@ -94,18 +97,35 @@ pub(super) fn names(scene: &Scene<'_>, axes: &Axes, cells: &[(u16, u16)], inner:
     for peak in &peaks {
         let names: Vec<&str> = peak.precisions.iter().map(|&precision| name(precision)).collect();
         let text = format!("{} {}", rate(peak.rate), names.join(", "));
-        let row = axes.row(peak.rate).max(0.0) as u16;
-        let ridge = axes.column(axes.ridge(&Roofs { peak: FlopPerSec(peak.rate), ..scene.moved_roofs }));
-        let width = text.width() as u16;
-        let last = inner.width().saturating_sub(width + 1);
-        let places = ((ridge.max(0.0) as u16 + 1).min(last)..=last).rev();
-        let mut places = places.flat_map(|x| [row.checked_sub(1).map(|y| (x, y)), Some((x, row))]).flatten();
-        if let Some((x, y)) = places.find(|&place| is_free(place, width, cells, inner)) {
-            let role = if peak.is_used { chosen(Roof::Peak, Role::Text) } else { Role::Dim };
-            inner.text(x, y, &text, role);
-        }
+        let role = if peak.is_used { chosen(Roof::Peak, Role::Text) } else { Role::Dim };
+        let roofs = Roofs { peak: FlopPerSec(peak.rate), ..scene.moved_roofs };
+        name_peak(axes, &roofs, (&text, inner.theme().style(role)), cells, inner);
     }
-    let roofs = &scene.moved_roofs;
+    let style = inner.theme().style(chosen(axes.slope, Role::Dim));
+    name_slope(axes, &scene.moved_roofs, style, cells, inner);
+}
+
+/// Writes `text` on the flat part of `roofs`, as far right as there is room.
+pub(super) fn name_peak(
+    axes: &Axes,
+    roofs: &Roofs,
+    (text, style): (&str, Style),
+    cells: &[(u16, u16)],
+    inner: &mut Canvas<'_>,
+) {
+    let row = axes.row(roofs.peak.0).max(0.0) as u16;
+    let ridge = axes.column(axes.ridge(roofs));
+    let width = text.width() as u16;
+    let last = inner.width().saturating_sub(width + 1);
+    let places = ((ridge.max(0.0) as u16 + 1).min(last)..=last).rev();
+    let mut places = places.flat_map(|x| [row.checked_sub(1).map(|y| (x, y)), Some((x, row))]).flatten();
+    if let Some((x, y)) = places.find(|&place| is_free(place, width, cells, inner)) {
+        inner.put(x, y, text, style);
+    }
+}
+
+/// Writes the bandwidth left of the slope of `roofs`, as far down as there is room.
+pub(super) fn name_slope(axes: &Axes, roofs: &Roofs, style: Style, cells: &[(u16, u16)], inner: &mut Canvas<'_>) {
     let bandwidth = if axes.slope == Roof::Network { roofs.network } else { Some(roofs.memory) };
     let Some(bandwidth) = bandwidth else { return };
     let text = format!("{} GB/s", short(bandwidth.0 / 1e9));
@@ -115,12 +135,12 @@ pub(super) fn names(scene: &Scene<'_>, axes: &Axes, cells: &[(u16, u16)], inner:
     let left = fits.filter(|&(x, _)| x >= f64::from(width) + 2.0 && x < ridge);
     let mut left = left.map(|(x, y)| (x as u16 - width - 1, y)).rev();
     if let Some((x, y)) = left.find(|&place| is_free(place, width, cells, inner)) {
-        inner.text(x, y, &text, chosen(axes.slope, Role::Dim));
+        inner.put(x, y, &text, style);
     }
 }
 
 /// Whether nothing but a roof is drawn in so many cells, and none of `cells` lies among them.
-fn is_free((x, y): (u16, u16), width: u16, cells: &[(u16, u16)], inner: &Canvas<'_>) -> bool {
+pub(super) fn is_free((x, y): (u16, u16), width: u16, cells: &[(u16, u16)], inner: &Canvas<'_>) -> bool {
     let is_dots = |symbol: &str| symbol == " " || symbol.starts_with(|c| ('\u{2800}'..='\u{28ff}').contains(&c));
     let is_point = |&(column, row): &(u16, u16)| row == y && (x..x + width).contains(&column);
     !cells.iter().any(is_point) && (x..x + width).all(|x| is_dots(inner.symbol(x, y)))
@@ -134,7 +154,7 @@ pub(super) fn slope_column(axes: &Axes, bandwidth: f64, row: f64) -> f64 {
 }
 
 /// Draws what `roofs` allow as a line of dots, 2 × 4 to a cell.
-fn dots(axes: &Axes, roofs: &Roofs, role: Role, inner: &mut Canvas<'_>) {
+pub(super) fn dots(axes: &Axes, roofs: &Roofs, style: Style, inner: &mut Canvas<'_>) {
     let (width, height) = (axes.inner.width, axes.inner.height);
     let row = |dot: u32| {
         let intensity = axes.intensity_at(f64::midpoint(f64::from(dot), 0.5));
@@ -156,7 +176,6 @@ fn dots(axes: &Axes, roofs: &Roofs, role: Role, inner: &mut Canvas<'_>) {
                 at -= 1.0;
             }
         }
-        let style = inner.theme().style(role);
         for (y, &bits) in masks.iter().enumerate().filter(|(_, bits)| **bits > 0) {
             let symbol = char::from_u32(0x2800 + u32::from(bits)).unwrap_or('·');
             inner.cell(x, y as u16, symbol.encode_utf8(&mut [0; 4]), style);

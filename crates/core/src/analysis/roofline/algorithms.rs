@@ -69,6 +69,18 @@ impl DistributedAlgorithm {
         }
     }
 
+    /// The one of that name, whichever letters are capitals.
+    ///
+    /// # Errors
+    /// There is none; the message lists those there are.
+    pub fn find(name: &str) -> Result<Self, String> {
+        let found = Self::ALL.into_iter().find(|algorithm| algorithm.name().eq_ignore_ascii_case(name));
+        found.ok_or_else(|| {
+            let known = Self::ALL.map(|algorithm| algorithm.name().to_lowercase()).join(", ");
+            format!("no algorithm `{name}`: {known}")
+        })
+    }
+
     /// Processes that the thesis ran it on: a square of them for SUMMA.
     pub fn processes(self) -> f64 {
         if self == Self::Summa { 121.0 } else { 128.0 }

@@ -4,6 +4,7 @@
 
 mod algorithms;
 mod points;
+mod system;
 
 use serde::Serialize;
 
@@ -12,6 +13,9 @@ use crate::units::{BytesPerSec, FlopPerSec};
 
 pub use algorithms::{DistributedAlgorithm, Intensities, MachineCache};
 pub use points::{Place, Point, dominant_precision, points, points_at, unknown};
+pub use system::{
+    AlgorithmPoint, AlgorithmSeries, MeasuredPoint, MeasuredRun, RoofErrors, Sizes, System, SystemRoofline,
+};
 
 /// What limits work on a machine with a network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::cost::conv_algorithm::{algorithm_cost, chosen_times};
+use crate::cost::conv_algorithm::{algorithm_cost, chosen_times, used_algorithm};
 use crate::cost::operators::operator_family;
 use crate::cost::{ChosenAlgorithm, ConvAlgorithm, Family, Shape, Work};
+use crate::device::DeviceKind;
 use crate::graph::{Operand, Operands, OperatorId, Phase};
 use crate::scenario::context::Context;
 use crate::scenario::draft::{Draft, Node};
@@ -13,9 +14,10 @@ use crate::scenario::effect::Effect;
 use crate::scenario::grammar::{Argument, Form, Grammar, Kind};
 use crate::scenario::selector::Selector;
 use crate::scenario::transform::{StepReport, Transform};
+use crate::units::DurNs;
 
 use super::argument_changes::ArgumentChanges;
-use super::report::{Kept, count, survey};
+use super::report::{Kept, LISTED, brief, count, survey};
 
 /// Lets the selected convolutions be computed by `algorithm`.
 #[derive(Clone, Debug, PartialEq)]
@@ -98,12 +100,61 @@ fn placed<'d>(draft: &'d Draft<'_>, kernel: Node) -> Option<(&'d Work, &'d crate
     Some((draft.work_of(kernel)?, device))
 }
 
+/// The algorithm in use.
+fn used(draft: &Draft<'_>, it: &Convolution) -> Option<ConvAlgorithm> {
+    let (work, device) = placed(draft, it.kernel)?;
+    used_algorithm(work, it.recorded, device)
+}
+
 /// Arithmetic of a convolution by the algorithm in use.
-fn flop(draft: &Draft<'_>, kernel: Node) -> Option<f64> {
-    let (work, device) = placed(draft, kernel)?;
-    let used = chosen_times(work, device).map(|times| times.algorithm);
-    let used = used.unwrap_or_else(|| crate::cost::conv_algorithm::usual_algorithm(work, device));
-    algorithm_cost(work, used, device).map(|cost| cost.flop())
+fn flop(draft: &Draft<'_>, it: &Convolution) -> Option<f64> {
+    let (work, device) = placed(draft, it.kernel)?;
+    algorithm_cost(work, used(draft, it)?, device).map(|cost| cost.flop())
+}
+
+/// What is said where the choice is that of a GPU's library: the share of the change that it assumes.
+const BY_LIBRARY: (&str, f32) =
+    ("the library is taken to have a kernel of that algorithm, as near to its roof as the recorded one", 0.5);
+
+/// A convolution in a line: its module or kernel, channels, filter and output.
+fn label(draft: &Draft<'_>, it: &Convolution) -> String {
+    let graph = draft.graph();
+    let module = graph.operators.get(it.operator.0 as usize).map_or("", |operator| graph.names.get(operator.module));
+    let name = if module.is_empty() { draft.name_of(it.kernel) } else { module };
+    let shape = match draft.work_of(it.kernel).map(|work| &work.shape) {
+        Some(Shape::Conv { channels_in, channels_out, out_h, out_w, r, s, .. }) => {
+            format!(" ({channels_in} to {channels_out} channels by {r}×{s}, output {out_h}×{out_w})")
+        }
+        _ => String::new(),
+    };
+    format!("{}{shape}", brief(name))
+}
+
+/// What becomes of convolutions, each by its label and the algorithms before and now: how many, and their times.
+#[derive(Default)]
+struct Moves(BTreeMap<(String, ConvAlgorithm, ConvAlgorithm), (usize, DurNs, DurNs)>);
+
+impl Moves {
+    fn add(&mut self, label: String, (from, before): (ConvAlgorithm, DurNs), (to, after): (ConvAlgorithm, DurNs)) {
+        let sum = self.0.entry((label, from, to)).or_default();
+        *sum = (sum.0 + 1, sum.1 + before, sum.2 + after);
+    }
+
+    /// Says of each what it takes less or more, the largest change first.
+    fn say(self, report: &mut StepReport) {
+        let is_told = |before: DurNs, after: DurNs| (after - before).abs().0 * 200 > before.0;
+        let rows = self.0.into_iter().filter(|(_, (_, before, after))| is_told(*before, *after));
+        let mut rows: Vec<_> = rows.collect();
+        rows.sort_by_key(|(key, (_, before, after))| (std::cmp::Reverse((*after - *before).abs()), key.clone()));
+        let rest = rows.len().saturating_sub(LISTED);
+        for ((label, from, to), (times, before, after)) in rows.into_iter().take(LISTED) {
+            let (from, to) = (from.name(), to.name());
+            report.say(Effect::note(format!("{label} ×{times}: {from} → {to}, {before} → {after}")));
+        }
+        if rest > 0 {
+            report.say(Effect::note(format!("and {}", count(rest, "more size"))));
+        }
+    }
 }
 
 impl ConvolutionAlgorithm {
@@ -120,14 +171,28 @@ impl ConvolutionAlgorithm {
                 StepReport::already("they are computed so already")
             };
         }
-        let arithmetic = |draft: &Draft<'_>| able.iter().filter_map(|it| flop(draft, it.kernel)).sum::<f64>() / 1e9;
-        let before = arithmetic(draft);
+        let arithmetic = |draft: &Draft<'_>| able.iter().filter_map(|it| flop(draft, it)).sum::<f64>() / 1e9;
+        let state = |draft: &Draft<'_>, it| Some((used(draft, it)?, draft.price_of(it.kernel).duration));
+        let before: Vec<_> = able.iter().map(|it| state(draft, it)).collect();
+        let counted = arithmetic(draft);
         changes.set(draft);
         let mut report = survey(draft, able.iter().map(|it| it.kernel), summary(draft, able));
         let after = arithmetic(draft);
         report.say(Effect::note(format!(
-            "arithmetic of these convolutions: {before:.3} → {after:.3} GFLOP by counting operations"
+            "arithmetic of these convolutions: {counted:.3} → {after:.3} GFLOP by counting operations"
         )));
+        let mut moves = Moves::default();
+        for (it, before) in able.iter().zip(before) {
+            if let Some((before, after)) = before.zip(state(draft, it)).filter(|(before, after)| before.0 != after.0) {
+                moves.add(label(draft, it), before, after);
+            }
+        }
+        let on_gpu =
+            |it: &Convolution| placed(draft, it.kernel).is_some_and(|(_, device)| device.kind == DeviceKind::Gpu);
+        if report.changed > 0 && able.iter().any(on_gpu) {
+            report.say(Effect::assumed(BY_LIBRARY.0, BY_LIBRARY.1));
+        }
+        moves.say(&mut report);
         report
     }
 

@@ -10,7 +10,7 @@ use crate::scenario::transform::StepReport;
 use crate::units::DurNs;
 
 /// Kinds of tasks listed one by one; the rest are counted together.
-const LISTED: usize = 8;
+pub(super) const LISTED: usize = 8;
 
 /// What edits assume that let kernels run side by side.
 pub(super) const SHARED: &str = "kernels that share the device keep their times";
@@ -119,7 +119,7 @@ impl Named {
 }
 
 /// A name that fits a line.
-fn brief(name: &str) -> String {
+pub(super) fn brief(name: &str) -> String {
     const LONGEST: usize = 60;
     if name.chars().count() <= LONGEST {
         name.to_owned()

@@ -1,71 +1,44 @@
-//! The fifteen analyses as tables, and the overview of a few of them.
+//! The fifteen analyses as tables: the same on screen and in print.
 
-use std::cmp::Reverse;
-use std::io::{self, Write};
-
+use crate::session::column_for_people;
 use retime_core::analysis::layers::{BatchRow, KernelSum, Layer, LayerKernel, Profile, Stage};
 use retime_core::analysis::roofline::{Limit, Load};
-use retime_core::units::{Bytes, Percent};
 
-use super::{Answer, OfType, RoofPoint};
-use crate::headless::output::{self, Table};
+use super::{LayerStudy, OfType, RoofPoint};
 
 /// Cells of the longest bar.
 const BAR: f64 = 30.0;
 
-/// The batch sizes, where models or levels of profiling stand side by side, stages, and the longest tables by time.
-pub(super) fn overview(answer: &Answer, top: usize, out: &mut dyn Write) -> io::Result<()> {
-    for row in &answer.batch_sizes {
-        let throughput = row.throughput.map_or(String::new(), |rate| format!(", {rate:.1} samples/s"));
-        let runs = if row.runs == 1 { "run" } else { "runs, trimmed mean" };
-        writeln!(out, "batch {}: {} ({} {runs}){throughput}", size(row.batch), row.latency_ns, row.runs)?;
-    }
-    if let Some(best) = answer.optimal_batch {
-        writeln!(out, "optimal batch {best}; all below is of it")?;
-    }
-    for row in &answer.profiling_levels {
-        let (Some(above), Some(more)) = (&row.above, row.overhead_ns) else { continue };
-        writeln!(out, "profiling {} ({} runs) takes {more} more than {above}", row.level, row.runs)?;
-    }
-    for sum in &answer.model {
-        let (gflop, traffic) = (sum.load.flop / 1e9, Bytes(sum.load.bytes as u64));
-        let bound = sum.bound.map_or("unknown", Limit::name);
-        writeln!(out, "model on {}: {gflop:.3} GFLOP, {traffic}, bound by {bound}", answer.device)?;
-    }
-    for stage in &answer.stages {
-        let [begin, middle, end] = [stage.begin, stage.middle, stage.end].map(Percent);
-        writeln!(out, "{}: begin {begin:.0}, middle {middle:.0}, end {end:.0}: {}", stage.metric, stage.dominant)?;
-    }
-    if answer.profiles.len() > 1 {
-        writeln!(out, "\nside by side; other runs are in no mean of the first")?;
-        output::text(&profiles(&answer.profiles), &mut *out)?;
-    }
-    let mut slowest: Vec<&Layer> = answer.layers.iter().collect();
-    slowest.sort_by_key(|layer| Reverse(layer.latency_ns));
-    writeln!(out, "\nslowest layers of {}", answer.layers.len())?;
-    output::text(&layers(slowest.into_iter().take(top)), &mut *out)?;
-    writeln!(out, "\nlayer types")?;
-    output::text(&types(answer).first(top), &mut *out)?;
-    writeln!(out, "\nkernels by name")?;
-    output::text(&sums(&answer.kernels_by_name).first(top), out)
+/// A table of an analysis: plain figures, those of columns in `_ns` and `_bytes` without their unit.
+#[derive(Clone, Debug, Default)]
+pub struct StudyTable {
+    /// Titles of the columns.
+    pub head: Vec<&'static str>,
+    /// Rows of as many cells.
+    pub rows: Vec<Vec<String>>,
 }
 
-/// The tables of the `chosen` analyses.
-pub(super) fn analyses(answer: &Answer, chosen: &[u8], top: usize, out: &mut dyn Write) -> io::Result<()> {
-    for (place, &number) in chosen.iter().enumerate() {
-        let gap = if place == 0 { "" } else { "\n" };
-        let (title, table) = (title(number), of(answer, number));
-        let left = table.row_count().saturating_sub(top);
-        writeln!(out, "{gap}{number} {title}, batch {} on {}", size(answer.batch), answer.device)?;
-        output::text(&table.first(top), &mut *out)?;
-        if left > 0 {
-            writeln!(out, "{left} more: --top {}", table.row_count())?;
+impl StudyTable {
+    fn new(head: &[&'static str]) -> Self {
+        Self { head: head.to_vec(), rows: Vec::new() }
+    }
+
+    fn row(&mut self, cells: impl IntoIterator<Item = String>) {
+        self.rows.push(cells.into_iter().collect());
+    }
+
+    /// The same with times and sizes in the units that people think in.
+    #[must_use]
+    pub fn for_people(mut self) -> Self {
+        for (column, title) in self.head.iter_mut().enumerate() {
+            *title = column_for_people(title, self.rows.iter_mut().filter_map(|row| row.get_mut(column)));
         }
+        self
     }
-    Ok(())
 }
 
-fn title(number: u8) -> &'static str {
+/// What analysis `number` is of, in the paper's order from 1.
+pub fn study_title(number: u8) -> &'static str {
     match number {
         1 => "throughput and latency by batch size",
         2 => "layers",
@@ -86,7 +59,7 @@ fn title(number: u8) -> &'static str {
 }
 
 /// The table of analysis `number`, in the paper's order from 1.
-pub(super) fn of(answer: &Answer, number: u8) -> Table {
+pub(super) fn of(answer: &LayerStudy, number: u8) -> StudyTable {
     match number {
         1 => batches(&answer.batch_sizes),
         2 => layers(answer.layers.iter()),
@@ -122,9 +95,9 @@ fn percent(share: f64) -> String {
     format!("{:.1}", 100.0 * share)
 }
 
-fn batches(rows: &[BatchRow]) -> Table {
+fn batches(rows: &[BatchRow]) -> StudyTable {
     let head = ["batch", "runs", "latency_ns", "throughput /s", "kernels_ns", "GFLOP", "read_bytes", "written_bytes"];
-    let mut table = Table::new(&[&head[..], &["occ %", "bound"]].concat());
+    let mut table = StudyTable::new(&[&head[..], &["occ %", "bound"]].concat());
     for row in rows {
         table.row([
             size(row.batch),
@@ -143,11 +116,11 @@ fn batches(rows: &[BatchRow]) -> Table {
 }
 
 /// Tables 6, 8 and 9 in one.
-fn profiles(rows: &[Profile]) -> Table {
+fn profiles(rows: &[Profile]) -> StudyTable {
     let head = ["device", "recorded", "runs", "batch 1_ns", "over first", "optimal batch", "most /s", "over first"];
     let more = ["batch", "latency_ns", "GPU %", "conv %", "GFLOP", "read_bytes", "written_bytes", "occ %"];
     let last = ["FLOP/B", "TFLOP/s", "bound", "stages", "model"];
-    let mut table = Table::new(&[&head[..], &more, &last].concat());
+    let mut table = StudyTable::new(&[&head[..], &more, &last].concat());
     for row in rows {
         let model = &row.model;
         let ratio = |value: Option<f64>| or_dash(value, |ratio| format!("{ratio:.2}"));
@@ -184,10 +157,10 @@ fn stage_letters(stages: &[Stage]) -> String {
     stages.iter().filter_map(letter).collect()
 }
 
-fn layers<'a>(rows: impl Iterator<Item = &'a Layer>) -> Table {
+pub(super) fn layers<'a>(rows: impl Iterator<Item = &'a Layer>) -> StudyTable {
     let head =
         ["index", "latency_ns", "kernels_ns", "written_bytes", "flop", "traffic_bytes", "bound", "shape", "name"];
-    let mut table = Table::new(&head);
+    let mut table = StudyTable::new(&head);
     for layer in rows {
         table.row([
             layer.index.to_string(),
@@ -205,8 +178,8 @@ fn layers<'a>(rows: impl Iterator<Item = &'a Layer>) -> Table {
 }
 
 /// A figure of every layer in order, with a bar as long as its share of the largest.
-fn bars(title: &str, layers: &[Layer], value: fn(&Layer) -> i64) -> Table {
-    let mut table = Table::new(&["index", title, "of the largest", "name"]);
+fn bars(title: &'static str, layers: &[Layer], value: fn(&Layer) -> i64) -> StudyTable {
+    let mut table = StudyTable::new(&["index", title, "of the largest", "name"]);
     let largest = layers.iter().map(value).max().unwrap_or(0).max(1) as f64;
     for layer in layers {
         let value = value(layer);
@@ -221,16 +194,16 @@ fn bars(title: &str, layers: &[Layer], value: fn(&Layer) -> i64) -> Table {
     table
 }
 
-fn by_type<T>(title: &str, rows: &[OfType<T>], value: impl Fn(&T) -> String) -> Table {
-    let mut table = Table::new(&[title, "type"]);
+fn by_type<T>(title: &'static str, rows: &[OfType<T>], value: impl Fn(&T) -> String) -> StudyTable {
+    let mut table = StudyTable::new(&[title, "type"]);
     for row in rows {
         table.row([value(&row.value), row.kind.clone()]);
     }
     table
 }
 
-fn types(answer: &Answer) -> Table {
-    let mut table = Table::new(&["count", "latency_ns", "written_bytes", "type"]);
+pub(super) fn types(answer: &LayerStudy) -> StudyTable {
+    let mut table = StudyTable::new(&["count", "latency_ns", "written_bytes", "type"]);
     for ((count, latency), memory) in
         answer.count_by_type.iter().zip(&answer.latency_by_type).zip(&answer.memory_by_type)
     {
@@ -240,9 +213,9 @@ fn types(answer: &Answer) -> Table {
     table
 }
 
-fn kernels(rows: &[LayerKernel]) -> Table {
+fn kernels(rows: &[LayerKernel]) -> StudyTable {
     let head = ["index", "layer", "time_ns", "GFLOP", "traffic_bytes", "occ %", "FLOP/B", "TFLOP/s", "bound", "kernel"];
-    let mut table = Table::new(&head);
+    let mut table = StudyTable::new(&head);
     for row in rows {
         table.row([
             row.index.to_string(),
@@ -264,9 +237,9 @@ fn gflop(load: &Load) -> String {
     format!("{:.3}", load.flop / 1e9)
 }
 
-fn sums(rows: &[KernelSum]) -> Table {
+fn sums(rows: &[KernelSum]) -> StudyTable {
     let head = ["layer", "count", "time_ns", "share %", "GFLOP", "read_bytes", "written_bytes", "occ %", "FLOP/B"];
-    let mut table = Table::new(&[&head[..], &["GFLOP/s", "bound", "name"]].concat());
+    let mut table = StudyTable::new(&[&head[..], &["GFLOP/s", "bound", "name"]].concat());
     for sum in rows {
         table.row([
             or_dash(sum.layer, |layer| layer.to_string()),
@@ -286,8 +259,8 @@ fn sums(rows: &[KernelSum]) -> Table {
     table
 }
 
-fn roofline(points: &[RoofPoint]) -> Table {
-    let mut table = Table::new(&["index", "FLOP/B", "TFLOP/s", "bound", "name"]);
+fn roofline(points: &[RoofPoint]) -> StudyTable {
+    let mut table = StudyTable::new(&["index", "FLOP/B", "TFLOP/s", "bound", "name"]);
     for point in points {
         table.row([
             point.index.to_string(),
@@ -300,8 +273,8 @@ fn roofline(points: &[RoofPoint]) -> Table {
     table
 }
 
-fn work(answer: &Answer) -> Table {
-    let mut table = Table::new(&["index", "GFLOP", "read_bytes", "written_bytes", "name"]);
+fn work(answer: &LayerStudy) -> StudyTable {
+    let mut table = StudyTable::new(&["index", "GFLOP", "read_bytes", "written_bytes", "name"]);
     for layer in &answer.layers {
         let read = (layer.load.bytes as u64).saturating_sub(layer.memory_bytes);
         let cells = [layer.index.to_string(), gflop(&layer.load), read.to_string(), layer.memory_bytes.to_string()];
@@ -310,8 +283,8 @@ fn work(answer: &Answer) -> Table {
     table
 }
 
-fn host(answer: &Answer) -> Table {
-    let mut table = Table::new(&["index", "latency_ns", "kernels_ns", "host_ns", "host %", "name"]);
+fn host(answer: &LayerStudy) -> StudyTable {
+    let mut table = StudyTable::new(&["index", "latency_ns", "kernels_ns", "host_ns", "host %", "name"]);
     for layer in &answer.layer_host {
         let share = layer.host_ns.0 as f64 / layer.latency_ns.0.max(1) as f64;
         let times = [layer.latency_ns, layer.kernel_ns, layer.host_ns].map(|time| time.0.to_string());

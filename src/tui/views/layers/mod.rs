@@ -1,10 +1,14 @@
-//! The model across the stack: model, layers and kernels with their time before and after, work, and what bounds them.
+//! The model across the stack: model, layers and kernels with their time before and after, work, and what bounds them; and the
+//! fifteen analyses of them, one at a time.
+
+mod analyses;
 
 use ratatui::layout::Rect;
 
 use crate::tui::app::App;
 use crate::tui::canvas::Canvas;
-use crate::tui::command::{Argument, Command, CommandResult, Pane, named};
+use crate::tui::command::{Argument, Command, CommandResult, Kind, Pane, named};
+use crate::tui::effect::Effect;
 use crate::tui::listing::{Arrangement, LayerGroup, LayerGrouping, LayerOrder, Nesting, Tree};
 use crate::tui::table::{self, Column, Open, Table, TableRow, value};
 use crate::tui::theme::Role;
@@ -23,11 +27,31 @@ use super::why::Line;
 const OPENER: Command = Command {
     name: "layers",
     aliases: &[],
-    argument: Argument::None,
-    help: "model, layers and kernels: time, work and what bounds them",
+    argument: Argument::Optional(Kind::Analysis, "ANALYSIS"),
+    help: "model, layers and kernels: time, work, what bounds them",
     keys: &[(Pane::Everywhere, "L")],
-    run: |app, _| Ok(show(app, &Layers)),
+    run: |app, name| if name.is_empty() { Ok(show(app, &Layers)) } else { analyse(app, name) },
 };
+
+/// What goes through the analyses.
+const ANALYSIS: Command = Command {
+    name: "analysis",
+    aliases: &[],
+    argument: Argument::Optional(Kind::Analysis, "NUMBER|NAME"),
+    help: "of layers: one of the fifteen analyses, alone the next; tree",
+    keys: &[(Pane::Table, "a")],
+    run: |app, name| match name {
+        "" if !app.shows(&Layers) => Err("the analyses are of layers: L".to_owned()),
+        name => analyse(app, name),
+    },
+};
+
+/// Shows an analysis.
+fn analyse(app: &mut App, name: &str) -> CommandResult {
+    let effects = show(app, &Layers);
+    analyses::choose(app.workspace_mut().ok_or("no trace is open yet")?, name)?;
+    Ok(effects)
+}
 
 /// The view.
 #[derive(Debug)]
@@ -38,21 +62,33 @@ impl View for Layers {
         &OPENER
     }
 
+    fn commands(&self) -> &'static [Command] {
+        &[ANALYSIS]
+    }
+
     fn rows<'a>(&self, work: &'a Workspace, _area: Rect) -> Option<Table<'a>> {
-        Some(rows(work))
+        Some(analyses::shown(work).map_or_else(|| rows(work), |number| analyses::rows(work, number)))
     }
 
     fn title(&self, work: &Workspace) -> Option<String> {
+        if let Some(number) = analyses::shown(work) {
+            return Some(analyses::title(number));
+        }
         work.listing.layers.get(work.table.cursor).map(|group| group.label.clone())
     }
 
     fn keys(&self, work: &Workspace) -> Vec<(&'static str, String)> {
+        if analyses::shown(work).is_some() {
+            let keys = [("a", "next analysis"), ("esc", "layers as a tree")];
+            return keys.map(|(key, what)| (key, what.to_owned())).to_vec();
+        }
         let Arrangement { layers, layer_order, .. } = work.listing.arrangement;
         vec![
             ("enter", "opens or folds".to_owned()),
             ("o", "shows it on the timeline".to_owned()),
             ("v", format!("groups by {}", layers.next().name())),
             ("s", format!("sorts by {}", layer_order.next().name())),
+            ("a", "analyses".to_owned()),
         ]
     }
 
@@ -68,7 +104,35 @@ impl View for Layers {
         }
     }
 
+    fn stop(&self, work: &mut Workspace) -> Option<Vec<Effect>> {
+        analyses::close(work).then(Vec::new)
+    }
+
+    fn open_row(&self, app: &mut App) -> CommandResult {
+        if app.workspace().is_some_and(|work| analyses::shown(work).is_some()) {
+            return Err("an analysis has figures only: esc leads to the layers".to_owned());
+        }
+        match app.workspace_mut().filter(|work| {
+            work.nesting().is_some_and(|nesting| matches!(nesting, Nesting::Expanded | Nesting::Collapsed))
+        }) {
+            Some(work) => {
+                work.toggle_row();
+                Ok(Vec::new())
+            }
+            None => app.show_row(),
+        }
+    }
+
+    fn sideways(&self, app: &mut App, by: isize) -> CommandResult {
+        match app.workspace_mut().filter(|work| analyses::shown(work).is_none() && work.nesting().is_some()) {
+            Some(work) => work.move_in_tree(by > 0),
+            None => return Ok(Vec::new()),
+        }
+        Ok(self.vertical(app, 0))
+    }
+
     fn sort(&self, work: &mut Workspace, by: &str) -> CommandResult {
+        refused(work)?;
         let titles = [("measured", LayerOrder::Time), ("simulated", LayerOrder::Time), ("share", LayerOrder::Time)];
         let more = [("Δ", LayerOrder::Change)].into_iter();
         let order = match titles.into_iter().chain(more).find(|&(title, _)| title == by) {
@@ -79,9 +143,16 @@ impl View for Layers {
     }
 
     fn group(&self, work: &mut Workspace, by: &str) -> CommandResult {
+        refused(work)?;
         let grouping = named(by, &LayerGrouping::ALL.map(|grouping| (grouping.name(), grouping)))?;
         Ok(work.arrange(|now| Arrangement { layers: grouping.unwrap_or(now.layers.next()), ..now }))
     }
+}
+
+/// Whether the rows have one order: those of an analysis do.
+fn refused(work: &Workspace) -> Result<(), String> {
+    analyses::shown(work)
+        .map_or(Ok(()), |_| Err("an analysis has one order: a goes on, esc leads to the layers".to_owned()))
 }
 
 fn rows(work: &Workspace) -> Table<'_> {
@@ -196,6 +267,9 @@ fn name(work: &Workspace, at: usize, group: &LayerGroup) -> String {
 }
 
 fn details(work: &Workspace) -> Vec<Detail> {
+    if analyses::shown(work).is_some() {
+        return Vec::new();
+    }
     let Some(group) = work.listing.layers.get(work.table.cursor) else { return Vec::new() };
     let detail = |label, value: String| Detail { label, value };
     let traffic = Bytes(group.load.bytes as u64);

@@ -1,0 +1,25 @@
+//! The user's own measured runs, for the communication roofline.
+
+use retime_core::analysis::roofline::{Load, MeasuredRun};
+use retime_fit::FitError;
+use retime_fit::csv::Table;
+
+/// The rows of a table of measured runs: name, the system they ran on where it has that column, and what they did.
+///
+/// # Errors
+/// A column is missing, or a cell is no number.
+pub fn measured_runs(text: &str) -> Result<Vec<MeasuredRun>, FitError> {
+    let table = Table::parse(text)?;
+    table.require(&["name", "flop", "bytes", "seconds"])?;
+    let rows = table.rows().map(|row| {
+        let network_bytes = if row.text("network_bytes").is_empty() { 0.0 } else { row.number("network_bytes")? };
+        let (flop, bytes, seconds) = (row.number("flop")?, row.number("bytes")?, row.positive("seconds")?);
+        let system = Some(row.text("system").to_owned()).filter(|system| !system.is_empty());
+        Ok(MeasuredRun {
+            name: row.text("name").to_owned(),
+            system,
+            load: Load { flop, bytes, network_bytes, seconds },
+        })
+    });
+    rows.collect()
+}

@@ -167,7 +167,7 @@ fn describe(opened: &Opened, answer: &Answer, path: &CriticalPath, out: &mut dyn
     if let Some(tasks) = &answer.tasks {
         let mut near: Vec<Row> = tasks
             .iter()
-            .filter(|task| !task.on_path && task.task.duration_ns.0 * 1_000 >= path.length.0)
+            .filter(|task| !task.on_path && task.task.duration_ns * 1_000 >= path.length)
             .map(|task| task.task.clone())
             .filter(|task| task.slack_ns.is_some())
             .collect();

@@ -177,7 +177,7 @@ impl Communication {
 
     /// Positions of the collectives, those first that cost most by waiting and exposed transfer.
     pub fn costliest(&self) -> Vec<usize> {
-        let cost = |one: &CollectiveReport| one.waited_ns + DurNs(one.exposed_ns.0 * i64::from(one.ranks));
+        let cost = |one: &CollectiveReport| one.waited_ns + one.exposed_ns * i64::from(one.ranks);
         let mut order: Vec<usize> = (0..self.collectives.len()).collect();
         order.sort_by_key(|&at| (std::cmp::Reverse(cost(&self.collectives[at])), self.collectives[at].start_ns));
         order
@@ -187,7 +187,7 @@ impl Communication {
     pub fn means(&self) -> (DurNs, DurNs, DurNs) {
         let count = self.ranks.iter().map(|rank| i64::from(rank.count)).sum::<i64>().max(1);
         let mean = |of: fn(&RankReport) -> DurNs| {
-            DurNs(self.ranks.iter().map(|rank| of(rank).0 * i64::from(rank.count)).sum::<i64>() / count)
+            DurNs(self.ranks.iter().map(|rank| of(rank) * i64::from(rank.count)).sum::<DurNs>().0 / count)
         };
         (mean(|rank| rank.wait_ns), mean(|rank| rank.exposed_ns), mean(|rank| rank.overlapped_ns))
     }
@@ -219,8 +219,7 @@ impl Seen {
         let collective = &graph.collectives[call.collective.0 as usize];
         let sizes = call.arrivals.iter().map(|arrival| graph.tasks[arrival.node].bytes);
         let count = self.splits.len().max(1) as i64;
-        let mean =
-            |of: fn(&(u32, DurNs, DurNs)) -> DurNs| DurNs(self.splits.iter().map(|it| of(it).0).sum::<i64>() / count);
+        let mean = |of: fn(&(u32, DurNs, DurNs)) -> DurNs| DurNs(self.splits.iter().map(of).sum::<DurNs>().0 / count);
         CollectiveReport {
             kind: graph.names.get(collective.kind).to_owned(),
             group: graph.names.get(collective.group).to_owned(),

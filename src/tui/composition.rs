@@ -73,15 +73,15 @@ impl Composition {
     /// before. Where steps overlap, and it takes less, all parts keep their shares.
     #[must_use]
     pub fn filling(&self, whole: DurNs) -> Self {
-        let sum: i64 = self.parts.iter().map(|part| part.time.0).sum();
+        let sum: DurNs = self.parts.iter().map(|part| part.time).sum();
         let mut parts = self.parts.clone();
-        if whole.0 < sum {
-            let factor = whole.0 as f64 / sum.max(1) as f64;
+        if whole < sum {
+            let factor = whole.0 as f64 / sum.0.max(1) as f64;
             for part in &mut parts {
                 part.time = part.time.scale(factor);
             }
-        } else if whole.0 > sum {
-            let waited = DurNs(whole.0 - sum);
+        } else if whole > sum {
+            let waited = whole - sum;
             match parts.iter_mut().find(|part| part.paint == Paint::Call) {
                 Some(waits) => waits.time += waited,
                 None => parts.push(Part { name: part_name(Paint::Call), paint: Paint::Call, time: waited }),

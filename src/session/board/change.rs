@@ -37,11 +37,11 @@ impl Change {
 pub fn changes(loaded: &Loaded, before: &Outcome, after: &Outcome) -> Vec<Change> {
     let graph = &loaded.graph;
     let of_iteration = loaded.base.iteration_tasks();
-    let mut by_name: FxHashMap<(&str, &'static str), [i64; 2]> = FxHashMap::default();
+    let mut by_name: FxHashMap<(&str, &'static str), [DurNs; 2]> = FxHashMap::default();
     for node in graph.tasks.node_indices().filter(|node| of_iteration[node.index()]) {
         let time = |outcome: &Outcome| {
             let timed = &outcome.resolved.timed;
-            timed.task_if_kept(node).map_or(0, |task| timed.durations[task.0 as usize])
+            timed.task_if_kept(node).map_or(DurNs::ZERO, |task| DurNs(timed.durations[task.0 as usize]))
         };
         let times = [time(before), time(after)];
         if times[0] != times[1] {
@@ -53,8 +53,8 @@ pub fn changes(loaded: &Loaded, before: &Outcome, after: &Outcome) -> Vec<Change
     }
     for (place, outcome) in [before, after].into_iter().enumerate() {
         for task in &outcome.resolved.added {
-            let mut times = [0; 2];
-            times[place] = outcome.resolved.timed.durations[task.task.0 as usize];
+            let mut times = [DurNs::ZERO; 2];
+            times[place] = DurNs(outcome.resolved.timed.durations[task.task.0 as usize]);
             let family = task.work.as_ref().map(|work| work.family.name());
             add(&mut by_name, named(task.kind, &task.name, family), times);
         }
@@ -62,18 +62,13 @@ pub fn changes(loaded: &Loaded, before: &Outcome, after: &Outcome) -> Vec<Change
     let mut changes: Vec<Change> = by_name
         .into_iter()
         .filter(|(_, [before, after])| before != after)
-        .map(|((name, family), [before, after])| Change {
-            name: name.to_owned(),
-            family,
-            before: DurNs(before),
-            after: DurNs(after),
-        })
+        .map(|((name, family), [before, after])| Change { name: name.to_owned(), family, before, after })
         .collect();
-    changes.sort_by(|a, b| (b.gain().0.abs(), &a.name).cmp(&(a.gain().0.abs(), &b.name)));
+    changes.sort_by(|a, b| (b.gain().abs(), &a.name).cmp(&(a.gain().abs(), &b.name)));
     changes
 }
 
-fn add<'a>(all: &mut FxHashMap<(&'a str, &'static str), [i64; 2]>, key: (&'a str, &'static str), times: [i64; 2]) {
+fn add<'a>(all: &mut FxHashMap<(&'a str, &'static str), [DurNs; 2]>, key: (&'a str, &'static str), times: [DurNs; 2]) {
     let sums = all.entry(key).or_default();
     (sums[0], sums[1]) = (sums[0] + times[0], sums[1] + times[1]);
 }
@@ -89,10 +84,10 @@ fn named<'a>(kind: TaskKind, name: &'a str, family: Option<&'static str>) -> (&'
 
 /// The family that takes most less, with how much.
 pub fn most(changes: &[Change]) -> Option<(&'static str, DurNs)> {
-    let mut by_family: FxHashMap<&'static str, i64> = FxHashMap::default();
+    let mut by_family: FxHashMap<&'static str, DurNs> = FxHashMap::default();
     for change in changes {
-        *by_family.entry(change.family).or_default() += change.gain().0;
+        *by_family.entry(change.family).or_default() += change.gain();
     }
     let largest = by_family.into_iter().max_by_key(|&(family, gain)| (gain, std::cmp::Reverse(family)));
-    largest.filter(|&(_, gain)| gain > 0).map(|(family, gain)| (family, DurNs(gain)))
+    largest.filter(|&(_, gain)| gain > DurNs::ZERO)
 }

@@ -309,7 +309,7 @@ impl Tree {
         for node in &mut self.nodes {
             for layer in node.layers.iter().filter_map(|&at| table.layers.get(at)) {
                 node.group.host += layer.latency_ns - layer.kernel_ns;
-                node.group.written += layer.memory_bytes;
+                node.group.written = node.group.written.saturating_add(layer.memory_bytes);
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Moving about: along a row, between rows, to an item, with the pointer.
 
 use retime_core::analysis::density::{Density, Interval};
-use retime_core::units::TimeNs;
+use retime_core::units::{DurNs, TimeNs};
 
 use super::item::Item;
 use super::render::{body_height, head_height, label_width};
@@ -57,7 +57,7 @@ impl Timeline {
         let mut found = None;
         for _ in 0..times.max(1) {
             let next = match (at, is_forward) {
-                (Some((start, end)), true) => density.next(TimeNs(start.0.max(end.0 - 1))),
+                (Some((start, end)), true) => density.next(start.max(end - DurNs(1))),
                 (Some((start, _)), false) => density.previous(start),
                 (None, _) => nearest(density, self.cursor),
             };
@@ -265,7 +265,7 @@ impl Timeline {
         let Some(density) = scene.density(self.row()) else { return false };
         let (name, mut at) = (scene.name(item), scene.side(self.side).times(item));
         while let Some((start, end)) = at {
-            let next = if is_forward { density.next(TimeNs(start.0.max(end.0 - 1))) } else { density.previous(start) };
+            let next = if is_forward { density.next(start.max(end - DurNs(1))) } else { density.previous(start) };
             let Some(next) = next else { return false };
             let found = Item::from_key(next.key);
             if scene.name(found) == name {

@@ -310,7 +310,7 @@ fn memory(work: &Workspace, how: Memory) -> Pieces {
     let estimated = summary.memory.as_ref().is_some_and(|memory| memory.source != MemorySource::Allocator);
     let about = if estimated { "≈" } else { "" };
     if is_brief {
-        let is_part = |least: &Bytes| needed.0 * 100 >= least.0;
+        let is_part = |least: &Bytes| needed * 100 >= *least;
         let text = match least.filter(is_part) {
             Some(least) => format!("{} of {}", percent(needed.0 as f64 / least.0 as f64), round(least)),
             None => needed.to_string(),
@@ -333,7 +333,7 @@ fn alike(bytes: Bytes, beside: Bytes) -> String {
 
 /// Whether two amounts of memory differ by more than half a percent.
 fn differs(a: Bytes, b: Bytes) -> bool {
-    a.0.abs_diff(b.0) * 200 > a.0
+    a.0.abs_diff(b.0).saturating_mul(200) > a.0
 }
 
 /// `+0.3 %`, `−1.2 %`; what rounds to nothing has no sign.

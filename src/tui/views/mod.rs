@@ -79,7 +79,7 @@ fn item_of(work: &Workspace, node: NodeId) -> Item {
 /// What edits changed of something that took `before`: told by colour from a two-hundredth of it on.
 fn change(change: DurNs, before: DurNs) -> Value {
     let role = match change.0 {
-        _ if change.abs().0 * 200 <= before.0 => Role::Dim,
+        _ if change.abs() * 200 <= before => Role::Dim,
         change if change < 0 => Role::Good,
         _ => Role::Bad,
     };

@@ -235,7 +235,7 @@ fn group_row(work: &Workspace, index: usize, (total, longest): (DurNs, i64)) -> 
 /// The path in order of time.
 fn chain(work: &Workspace, width: u16) -> Table<'_> {
     let runs: &[Run] = &work.listing.runs;
-    let total = DurNs(runs.iter().map(|run| run.segment.duration.0).sum::<i64>().max(1));
+    let total = runs.iter().map(|run| run.segment.duration).sum::<DurNs>().max(DurNs(1));
     let longest = runs.iter().map(|run| run.segment.duration.0).max().unwrap_or(1).max(1);
     let column = |title, width, is_number, from_width| Column { title, width, is_number, from_width };
     Table {

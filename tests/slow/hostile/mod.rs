@@ -1,6 +1,8 @@
 //! Traces with impossible values under any edits: nothing panics, every figure is a possible one, whatever command gives it.
 
 mod possible;
+#[cfg(feature = "tui")]
+mod screen;
 mod traces;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -104,8 +106,7 @@ fn retime(arguments: &[&str], lines: &[&str], path: &str) -> Output {
 fn every_command_gives_possible_figures_of_impossible_values_or_refuses() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("hostile.json");
-    let mut runner =
-        TestRunner::new_with_rng(ProptestConfig::default(), TestRng::deterministic_rng(RngAlgorithm::ChaCha));
+    let mut runner = TestRunner::new_with_rng(ProptestConfig::default(), random());
     let bytes = proptest::collection::vec(any::<u8>(), 40..600);
     let mut answered = 0;
     for _ in 0..FOR_COMMANDS {

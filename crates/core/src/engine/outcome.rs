@@ -135,14 +135,14 @@ impl Outcome {
     /// What most of the critical path is: `host`, `launch`, `kernel`, `copy` or `collective`.
     pub fn critical_kind(&self) -> &'static str {
         const NAMES: [&str; 5] = ["host", "launch", "kernel", "copy", "collective"];
-        let mut totals = [0_i64; NAMES.len()];
+        let mut totals = [DurNs::ZERO; NAMES.len()];
         for task in self.critical_tasks() {
             let kind = match self.resolved.timed.node(task) {
                 Some(node) => Some(self.resolved.graph.tasks[node].kind),
                 None => self.resolved.added_task(task).map(|added| added.kind),
             };
             if let Some(class) = kind.and_then(class_of) {
-                totals[class] += self.resolved.timed.durations[task.0 as usize];
+                totals[class] += DurNs(self.resolved.timed.durations[task.0 as usize]);
             }
         }
         let largest = (0..NAMES.len()).max_by_key(|&class| (totals[class], std::cmp::Reverse(class)));

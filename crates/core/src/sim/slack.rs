@@ -23,7 +23,8 @@ pub fn slack(graph: &TimedGraph, schedule: &Schedule, goal: TaskId) -> Vec<Optio
         let start = schedule.start(graph, TaskId(task)).0;
         let (predecessors, lags) = (graph.predecessors[task as usize], graph.lags[task as usize]);
         for (&predecessor, &lag) in predecessors.iter().zip(&lags).filter(|(it, _)| **it != NO_TASK) {
-            let room = start - i64::from(lag) - schedule.end(TaskId(predecessor)).0;
+            // Times held at the horizon are in no order any more: what is there has no room, never less than none.
+            let room = (start - i64::from(lag) - schedule.end(TaskId(predecessor)).0).max(0);
             let through = &mut slack[predecessor as usize];
             *through = (*through).min(own.saturating_add(room));
         }

@@ -242,7 +242,7 @@ fn first_shape(graph: &ExecutionGraph, works: &KernelWork, id: OperatorId) -> Op
 
 impl Layer {
     fn add(&mut self, load: &Load, roofs: Option<&Roofs>, written: u64) {
-        self.memory_bytes += written;
+        self.memory_bytes = self.memory_bytes.saturating_add(written);
         self.load.flop += load.flop;
         self.load.bytes += load.bytes;
         if let Some(roofs) = roofs {

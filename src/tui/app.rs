@@ -36,6 +36,16 @@ pub enum Focus {
     Scenario,
 }
 
+/// Whether sessions save themselves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Saving {
+    /// They were not asked to.
+    Off,
+    On,
+    /// They were, and cannot.
+    Failed,
+}
+
 /// Whether tracks are drawn below the timeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tracks {
@@ -162,8 +172,8 @@ pub struct App {
     pub recording: Option<PathBuf>,
     /// Files that are being read or written.
     pub busy: usize,
-    /// Whether sessions save themselves: leaving loses nothing.
-    pub is_kept: bool,
+    /// Whether leaving loses nothing.
+    pub saving: Saving,
     /// The trace beside which another is being opened.
     pub compared_with: Option<usize>,
     /// Which iteration of what is opened is modelled.
@@ -219,7 +229,7 @@ impl App {
             verdict: None,
             recording: None,
             busy: 0,
-            is_kept: false,
+            saving: Saving::Off,
             compared_with: None,
             build: BuildOptions::default(),
             algorithm: None,

@@ -13,7 +13,7 @@ use retime_core::intern::printable;
 use retime_core::log::{self, Level};
 use retime_core::scenario::Scenario;
 
-use super::app::{App, Style};
+use super::app::{App, Saving, Style};
 use super::effect::Effect;
 use super::inbox::Inbox;
 use super::load::{self, Open};
@@ -68,7 +68,7 @@ pub fn run(start: Start) -> Result<()> {
     let report = sender.clone();
     let report = move |reason| _ = report.send(Event::NotKept(reason));
     let keeper = sessions.clone().map(|sessions| Keeper::start(sessions, report));
-    app.is_kept = keeper.is_some();
+    app.saving = if keeper.is_some() { Saving::On } else { Saving::Off };
     let sessions = sessions.filter(|_| !is_fresh);
     let runner = Runner::on_threads(engine, sessions, sender.clone());
     let mut program = Program { runner, stopped_by: None, keeper };

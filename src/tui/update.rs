@@ -9,7 +9,7 @@ use crate::session::{Outcome, SavedSession, StepOutcome};
 use retime_core::graph::{CAPTURED, ExecutionGraph};
 use retime_core::scenario::{EffectKind, Scenario};
 
-use super::app::{App, Focus};
+use super::app::{App, Focus, Saving};
 use super::command::{self, Pane, run_line};
 use super::effect::Effect;
 use super::input::{overlay_key, overlay_paste};
@@ -81,7 +81,7 @@ fn apply(app: &mut App, event: Event) -> Vec<Effect> {
         }
         Event::Reply(reply) => replied(app, reply),
         Event::NotKept(reason) => {
-            app.is_kept = false;
+            app.saving = Saving::Failed;
             Err(format!("this session does not save itself: {reason}"))
         }
         Event::Suspend => Ok(vec![Effect::Suspend]),

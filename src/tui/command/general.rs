@@ -2,7 +2,7 @@
 
 use super::Pane::Everywhere;
 use super::{Argument, Command, CommandResult, Kind};
-use crate::tui::app::{App, Focus};
+use crate::tui::app::{App, Focus, Saving};
 use crate::tui::effect::Effect;
 use crate::tui::message::Message;
 use crate::tui::overlay::{Confirm, Overlay, Picker, Prompt, Purpose};
@@ -242,7 +242,7 @@ pub(super) const COMMANDS: &[Command] = &[
 
 /// Leaves, after asking when something would be lost: edits that are in no file where sessions do not save themselves.
 pub(super) fn quit(app: &mut App) -> Vec<Effect> {
-    let unsaved: usize = app.workspaces.iter().map(Workspace::unsaved_steps).filter(|_| !app.is_kept).sum();
+    let unsaved: usize = app.workspaces.iter().map(Workspace::unsaved_steps).filter(|_| app.saving != Saving::On).sum();
     let lost = match (unsaved, app.busy) {
         (0, 0) => return vec![Effect::Quit],
         (0, _) => "A file is still being read or written".to_owned(),

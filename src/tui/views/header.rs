@@ -5,7 +5,7 @@ pub mod published;
 use unicode_width::UnicodeWidthStr;
 
 use crate::session::{ErrorBand, Summary};
-use crate::tui::app::App;
+use crate::tui::app::{App, Saving};
 use crate::tui::canvas::Canvas;
 use crate::tui::theme::Role;
 use crate::tui::workspace::Workspace;
@@ -26,6 +26,9 @@ pub fn render(app: &App, work: &Workspace, canvas: &mut Canvas<'_>) {
     let mut error = replay_error(&work.outcome.summary);
     if work.is_preview() {
         error.push(("  preview".to_owned(), Role::Warn));
+    }
+    if app.saving == Saving::Failed {
+        error.push(("  not saved".to_owned(), Role::Bad));
     }
     let room = width.saturating_sub(text_width(&error) + 3);
     let title = fitting(&[title(work, true), title(work, false), short_title(work)], room);

@@ -90,10 +90,21 @@ impl Table {
     }
 }
 
+/// Which names and meanings the fields of JSON have: it grows when one goes or changes, not when one is added.
+const SCHEMA: u32 = 2;
+
+/// A result as a program reads it.
+#[derive(Serialize)]
+struct Document<'a, T> {
+    schema: u32,
+    #[serde(flatten)]
+    result: &'a T,
+}
+
 /// Writes a result the way it was asked for.
 ///
 /// # Arguments
-/// `json`: the whole result; `text`: what people read; `csv`: rows with plain numbers.
+/// `json`: the whole result, an object; `text`: what people read; `csv`: rows with plain numbers.
 ///
 /// # Errors
 /// Standard output cannot be written; a reader that has gone away is no error.
@@ -105,7 +116,8 @@ pub fn write(
 ) -> io::Result<()> {
     let mut out = Gate { out: io::BufWriter::new(io::stdout().lock()), is_json: output.json };
     let result = if output.json {
-        serde_json::to_writer(&mut out, json).map_err(io::Error::from).and_then(|()| writeln!(out))
+        let document = Document { schema: SCHEMA, result: json };
+        serde_json::to_writer(&mut out, &document).map_err(io::Error::from).and_then(|()| writeln!(out))
     } else if output.csv {
         csv().write_csv(&mut out)
     } else {

@@ -18,7 +18,9 @@ fn sample(name: &str) -> String {
 
 fn json(arguments: &[&str]) -> Value {
     let output = retime().args(arguments).arg("--json").assert().success().get_output().stdout.clone();
-    serde_json::from_slice(&output).unwrap()
+    let answer: Value = serde_json::from_slice(&output).unwrap();
+    assert_eq!(answer["schema"], 2, "{arguments:?}");
+    answer
 }
 
 /// Standard error of a command that must fail with `status`.

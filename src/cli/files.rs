@@ -97,4 +97,7 @@ pub struct GenerateArgs {
     /// The device of every rank
     #[arg(long, default_value = "V100", value_name = "NAME")]
     pub gpu: String,
+    /// How to write what was made
+    #[command(flatten)]
+    pub written: OutputArgs,
 }

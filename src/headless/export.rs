@@ -3,12 +3,24 @@
 use std::io::{Write, stderr};
 
 use color_eyre::eyre::Result;
+use serde::Serialize;
 
 use crate::cli::{ExportArgs, ExportKind, Iteration};
 use crate::session::{ExportFormat, Exported, export_to};
 use retime_core::intern::printable;
+use retime_core::units::DurNs;
 
+use super::input;
 use super::opened::Opened;
+use super::output::{self, Table};
+
+#[derive(Serialize)]
+struct Answer {
+    files: Vec<String>,
+    format: &'static str,
+    size_bytes: usize,
+    simulated_ns: DurNs,
+}
 
 /// Runs the command.
 ///
@@ -19,8 +31,18 @@ pub fn run(args: &ExportArgs, iteration: Iteration) -> Result<()> {
     let exported = Exported { loaded: &loaded, outcome: &outcome, board: None };
     let format = args.format.map_or_else(|| ExportFormat::of_path(&args.out), format);
     let (files, size) = export_to(&engine, &args.out, exported, format, args.common.scenario.force)?;
-    let names: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
-    let _ = writeln!(stderr(), "wrote {}, {size} bytes of {}", printable(&names.join(", ")), format.name());
+    let files = files.iter().map(|file| file.display().to_string()).collect();
+    let simulated_ns = outcome.summary.simulated_ns;
+    let json = input::Envelope::new(&loaded, Answer { files, format: format.name(), size_bytes: size, simulated_ns });
+    let Answer { files, .. } = &json.answer;
+    let table = || {
+        let mut table = Table::new(&["file"]);
+        files.iter().for_each(|file| table.row([file.clone()]));
+        table
+    };
+    let names = printable(&files.join(", "));
+    let said = |_: &mut dyn Write| writeln!(stderr(), "wrote {names}, {size} bytes of {}", format.name());
+    output::write(&args.common.input.output, &json, said, table)?;
     Ok(())
 }
 

@@ -1,14 +1,23 @@
 //! `generate`: the traces of a made-up multi-rank DLRM job, of tables that are drawn or given, for studies of sharding.
 
-use std::io::{Write, stdout};
-
 use color_eyre::eyre::{Result, eyre};
 use retime_core::cost::Reuse;
 use retime_core::intern::printable;
+use serde::Serialize;
 
 use crate::cli::GenerateArgs;
 use crate::session::synthetic::{JobSpec, Machine, Network, SyntheticJob, measured_reuse};
 use crate::session::{Engine, read_table, read_table_facts};
+
+use super::output::{self, Table};
+
+#[derive(Serialize)]
+struct Answer {
+    folder: String,
+    ranks: u32,
+    tables: usize,
+    batch_size: u64,
+}
 
 /// Runs the command.
 ///
@@ -31,12 +40,21 @@ pub fn run(args: &GenerateArgs) -> Result<()> {
         None => SyntheticJob::draw(spec, network, machine.device.memory.0),
     };
     job.write(&args.output, machine)?;
-    let folder = printable(&args.output.display().to_string());
-    let _ = writeln!(
-        stdout(),
-        "{ranks} ranks and {} tables in {folder}, {} samples a step: `retime tables {folder} --sharder all`",
-        job.tables.len(),
-        job.batch()
-    );
+    let folder = args.output.display().to_string();
+    let answer = Answer { folder, ranks, tables: job.tables.len(), batch_size: job.batch() };
+    let Answer { folder, tables, batch_size, .. } = &answer;
+    let table = || {
+        let mut table = Table::new(&["folder", "ranks", "tables", "batch_size"]);
+        table.row([folder.clone(), ranks.to_string(), tables.to_string(), batch_size.to_string()]);
+        table
+    };
+    let folder = printable(folder);
+    let next = format!("`retime tables {folder} --sharder all`");
+    output::write(
+        &args.written,
+        &answer,
+        |out| writeln!(out, "{ranks} ranks and {tables} tables in {folder}, {batch_size} samples a step: {next}"),
+        table,
+    )?;
     Ok(())
 }

@@ -219,8 +219,9 @@ fn existing_files_are_kept_unless_forced() {
     let message = failure(1, &["export", &sample(CPU), "-o", &out]);
     assert!(message.contains("--force"), "{message}");
     assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
-    retime().args(["export", &sample(CPU), "-o", &out, "--force"]).assert().success();
-    assert!(Path::new(&out).metadata().unwrap().len() > 1000);
+    let written = json(&["export", &sample(CPU), "-o", &out, "--force"]);
+    assert_eq!(written["files"], serde_json::json!([out]));
+    assert_eq!(written["size_bytes"], fs::metadata(&path).unwrap().len());
 }
 
 #[test]

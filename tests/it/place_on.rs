@@ -194,11 +194,11 @@ fn a_generated_job_goes_through_every_sharder() {
     let job = folder.path().join("job").display().to_string();
     let run = |arguments: &[&str]| {
         let done = Command::cargo_bin("retime").unwrap().args(arguments).assert().success();
-        done.get_output().stdout.clone()
+        serde_json::from_slice::<serde_json::Value>(&done.get_output().stdout).unwrap()
     };
-    run(&["generate", "--ranks", "4", "--seed", "1", "-o", &job]);
-    let answer: serde_json::Value =
-        serde_json::from_slice(&run(&["tables", &job, "--sharder", "all", "--json"])).unwrap();
+    let made = run(&["generate", "--ranks", "4", "--seed", "1", "-o", &job, "--json"]);
+    let answer = run(&["tables", &job, "--sharder", "all", "--json"]);
+    assert_eq!(made["tables"], answer["tables"].as_array().unwrap().len());
     let time = |name: &str| {
         let plans = answer["plans"].as_array().unwrap();
         plans.iter().find(|plan| plan["sharder"] == name).unwrap()["simulated_ns"].as_i64().unwrap()

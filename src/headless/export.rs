@@ -37,7 +37,9 @@ pub fn run(args: &ExportArgs, iteration: Iteration) -> Result<()> {
     let Answer { files, .. } = &json.answer;
     let table = || {
         let mut table = Table::new(&["file"]);
-        files.iter().for_each(|file| table.row([file.clone()]));
+        for file in files {
+            table.row([file.clone()]);
+        }
         table
     };
     let names = printable(&files.join(", "));

@@ -9,7 +9,7 @@ use flate2::read::GzDecoder;
 use retime_core::engine::read_text_up_to;
 use retime_core::units::{Bytes, DurNs};
 
-use super::{EngineError, SessionError};
+use super::{EngineError, SessionError, name_for_people};
 
 /// Most bytes that a packed table may unpack to.
 const TABLE_LIMIT: u64 = 1 << 30;
@@ -36,11 +36,16 @@ pub fn csv_field(cell: &str) -> String {
     if cell.contains([',', '"', '\n', '\r']) { format!("\"{}\"", cell.replace('"', "\"\"")) } else { cell }
 }
 
-/// Brings the cells of a column of ns or bytes (`duration_ns`, `memory_bytes`) into the units they are thought in.
+/// Brings the cells of a column of ns or bytes (`duration_ns`, `memory_bytes`) into the units they are thought in, and those of a
+/// column of names into short.
 ///
 /// # Returns
 /// Its title without the unit.
 pub fn column_for_people<'t, 'c>(title: &'t str, cells: impl Iterator<Item = &'c mut String>) -> &'t str {
+    if title == "name" {
+        cells.for_each(|cell| *cell = name_for_people(cell).into_owned());
+        return title;
+    }
     let Some((plain, unit)) = title.rsplit_once('_') else { return title };
     let shown: fn(u64, bool) -> String = match unit {
         "ns" => |value, negative| DurNs(value as i64 * if negative { -1 } else { 1 }).to_string(),

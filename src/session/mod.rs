@@ -25,6 +25,7 @@ pub mod sample;
 mod saved;
 mod script;
 mod sharding;
+mod short_name;
 mod steps;
 mod sweep;
 mod sweep_run;
@@ -61,6 +62,7 @@ pub use roofline_figure::{Figure, FigurePoint, FigureSystem, roofline_figure};
 pub use saved::{SavedSession, Sessions, chosen_iteration, is_fingerprint, trace_fingerprint};
 pub use script::{Played, ScriptLine, Status, script_lines};
 pub use sharding::{Pick, SEARCH_BUDGET, Sharding, ShardingPlan, judge};
+pub use short_name::{name_for_people, short_name, telling_name};
 pub use steps::read_scenario;
 pub use sweep::{
     PathChange, Sweep, SweepPoint, SweepSlice, grid, is_mostly_unhandled, knobs, memory_limit, none_fits,

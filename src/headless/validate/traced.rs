@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde::Serialize;
 
 use crate::headless::output;
-use crate::session::{Engine, Loaded, folders_of_traces};
+use crate::session::{Engine, Loaded, folders_of_traces, name_for_people};
 use retime_core::cost::ErrorSummary;
 use retime_core::cost::trace_error::{TraceError, stated_errors};
 use retime_core::device::{DeviceKind, DeviceProfile};
@@ -102,7 +102,7 @@ pub(super) fn table(rows: &[TracedRow]) -> output::Table {
             if row.beside.n > 0 { percent(row.beside.mape) } else { String::new() },
             row.inside.map_or(String::new(), percent),
             percent(row.roofline.mape),
-            worst.map_or(String::new(), |worst| shortened(&worst.name)),
+            worst.map_or(String::new(), |worst| name_for_people(&worst.name).into_owned()),
         ]);
     }
     table
@@ -151,14 +151,4 @@ pub(super) fn copies(rows: &[CopyRow]) -> output::Table {
         table.row(names.into_iter().chain(figures).chain(of(&row.others)).chain(of(&row.own)));
     }
     table
-}
-
-/// Letters of a kernel's name that are shown.
-const SHOWN: usize = 48;
-
-fn shortened(name: &str) -> String {
-    if name.chars().count() <= SHOWN {
-        return name.to_owned();
-    }
-    name.chars().take(SHOWN - 1).chain(['…']).collect()
 }

@@ -7,7 +7,9 @@ use retime_core::cost::Family;
 use retime_core::cost::classify::family_of_task;
 use retime_core::graph::{ExecutionGraph, NodeId, Operand, Operator, Phase, Task, TaskKind};
 
-use super::item::{Item, short_name, telling_name};
+use crate::session::{short_name, telling_name};
+
+use super::item::Item;
 use super::scene::Scene;
 
 /// What is written on the bar of `item`.

@@ -4,9 +4,10 @@ use retime_core::cost::{Prediction, Provenance};
 use retime_core::graph::{ExecutionGraph, NodeId, Operand, Operands, Operator, OperatorId, Task, TaskKind};
 use retime_core::units::{DurNs, TimeNs};
 
-use super::item::{Item, short_name};
+use super::item::Item;
 use super::rows::Side;
 use super::scene::Scene;
+use crate::session::short_name;
 
 /// A line of the details: what, and how much.
 #[derive(Clone, Debug, PartialEq, Eq)]

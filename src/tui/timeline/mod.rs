@@ -22,10 +22,11 @@ mod state;
 pub mod strip;
 pub mod tracks;
 
+pub use crate::session::{short_name, telling_name};
 pub use caption::kernel_name;
 pub use density::{DensityIndex, Paints, iteration_figures};
 pub use details::{Detail, describe, sentence};
-pub use item::{Item, short_name, telling_name};
+pub use item::Item;
 pub use moves::{Extent, HeadPart};
 pub use render::render;
 pub use rows::Side;

@@ -35,10 +35,8 @@ pub(super) fn read(rank: Rank<'_>) -> Option<RankMemory> {
     buffers.extend(workspaces::of(rank, &ids));
     buffers.push(stays(Holds::Parameters, known.total()));
     buffers.push(stays(Holds::Optimizer, known.optimizer));
-    let mut unknown = vec![
-        "workspaces of convolutions and attention, and results of operators without recorded sizes".to_owned(),
-        "the driver's context, and what the allocator keeps beyond what it gives".to_owned(),
-    ];
+    let mut unknown =
+        vec!["workspaces of convolutions and attention, and results of operators without recorded sizes".to_owned()];
     if known.each.is_empty() {
         unknown.push("parameters: neither gradients nor weights were recorded".to_owned());
     }

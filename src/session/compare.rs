@@ -49,7 +49,7 @@ const CUT: &str = "the step before";
 pub struct SideFigures {
     /// The trace or scenario.
     pub name: String,
-    /// `measured` or `simulated`.
+    /// `measured`, `predicted` where the times of the trace itself are predictions, or `simulated`.
     pub source: &'static str,
     /// Its iteration.
     pub iteration_ns: DurNs,
@@ -121,14 +121,17 @@ pub struct Comparison {
 }
 
 impl Side {
-    /// What was measured. How much its recorded steps differ from one another is its error.
+    /// What was measured. How much its recorded steps differ from one another is its error; of times that were predicted, what
+    /// the prediction states.
     pub fn measured(loaded: &Loaded, name: String) -> Self {
-        let (spread, iteration) = (spread_of_steps(&loaded.job, &loaded.graph), loaded.graph.measured);
+        let iteration = loaded.graph.measured;
+        let predicted = loaded.predicted().map(|_| loaded.replay.summary.noise * iteration.0 as f64);
+        let spread = predicted.or_else(|| spread_of_steps(&loaded.job, &loaded.graph));
         let noise_ns = spread.unwrap_or(TYPICAL_SPREAD * iteration.0 as f64);
         let (resolved, schedule) = (&loaded.replay.resolved, &loaded.replay.schedule);
         let sources = Sources { graph: &loaded.graph, timed: &resolved.timed, schedule, times: Times::Measured };
         let figures = SideFigures {
-            source: "measured",
+            source: if predicted.is_some() { "predicted" } else { "measured" },
             is_range_known: spread.is_some(),
             ..figures(loaded, &loaded.replay.summary, name, (iteration, noise_ns))
         };
@@ -142,13 +145,15 @@ impl Side {
         }
     }
 
-    /// What was simulated. The models' errors are its own, what its steps assume, and how far the untouched replay is off.
+    /// What was simulated. The models' errors are its own, what its steps assume, and how far the untouched replay is off, or the
+    /// prediction that it starts from.
     pub fn simulated(engine: &Engine, loaded: &Loaded, outcome: &Outcome, name: String) -> Self {
         let edited = Edited::of(&outcome.resolved);
         let (timed, schedule) = (&*edited.timed, &*outcome.schedule);
         let sources = Sources { graph: &edited.graph, timed, schedule, times: Times::Simulated { timed, schedule } };
         let summary = &outcome.summary;
-        let noise_ns = (summary.replay_error * summary.steady_ns.0 as f64).abs();
+        let noise = if loaded.predicted().is_some() { summary.noise } else { summary.replay_error.abs() };
+        let noise_ns = noise * summary.steady_ns.0 as f64;
         let assumed = engine.assumed_change(loaded, outcome, 0);
         let mut band = summary.steady_band;
         // Steps whose gains are known have widened it already.
@@ -216,6 +221,11 @@ impl Side {
         self.figures.source == "simulated"
     }
 
+    /// Whether its times were recorded.
+    pub fn is_measured(&self) -> bool {
+        self.figures.source == "measured"
+    }
+
     /// Compares with another side.
     ///
     /// # Arguments
@@ -266,7 +276,7 @@ impl Side {
     /// Two scenarios of one trace share its replay, and err alike where one model speaks for both: only the difference of
     /// its errors counts. Otherwise errors are independent.
     fn error_of_difference(&self, other: &Self, (own, others): (f64, f64)) -> f64 {
-        let is_shared = self.trace == other.trace && self.figures.source == other.figures.source;
+        let is_shared = self.trace == other.trace && self.is_measured() == other.is_measured();
         let error = |side: &Self, model: &str| side.errors.get(model).copied().unwrap_or(0.0);
         let mut models: Vec<&str> = self.errors.keys().chain(other.errors.keys()).copied().collect();
         models.sort_unstable();

@@ -59,7 +59,7 @@ impl Score {
     /// The score of `predicted` where it was simulated with edits and `measured` was measured on another trace.
     pub(super) fn of(predicted: &Side, measured: &Side) -> Option<Self> {
         let predicts = predicted.is_simulated() && !predicted.figures.steps.is_empty();
-        if !predicts || measured.is_simulated() || predicted.trace == measured.trace {
+        if !predicts || !measured.is_measured() || predicted.trace == measured.trace {
             return None;
         }
         let (band, truth) = (&predicted.figures, measured.figures.iteration_ns);

@@ -43,7 +43,7 @@ pub fn chosen(work: &Workspace) -> Vec<(String, Role)> {
     let Some(side) = board.columns.get(at) else { return pieces };
     pieces.push((format!("{}: ", side.figures.name), Role::Title));
     match (side.figures.source, side.figures.steps.as_slice()) {
-        ("measured", _) => pieces.push(("as measured".to_owned(), Role::Text)),
+        (source @ ("measured" | "predicted"), _) => pieces.push((format!("as {source}"), Role::Text)),
         (_, []) => pieces.push(("no steps".to_owned(), Role::Text)),
         (_, [first, rest @ ..]) => {
             pieces.push((first.clone(), Role::Text));
@@ -91,6 +91,7 @@ pub fn why(work: &Workspace) -> Vec<(&'static str, String, Role)> {
     let range = match (figures.source, figures.is_range_known) {
         ("measured", true) => "how much the recorded steps differ, the first left out",
         ("measured", false) => "one step was recorded: a usual spread of 3.5 % is assumed",
+        ("predicted", _) => "what the prediction states of its error",
         _ => "the known errors of the models, summed over the critical path",
     };
     lines.push((

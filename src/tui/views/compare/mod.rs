@@ -206,7 +206,7 @@ fn memory(side: &Side) -> Option<(String, Role)> {
 
 fn steps(side: &Side) -> (String, Role) {
     let text = match side.figures.steps.len() {
-        _ if side.figures.source == "measured" => "measured".to_owned(),
+        _ if side.figures.source != "simulated" => side.figures.source.to_owned(),
         0 => "none".to_owned(),
         1 => "1 step".to_owned(),
         count => format!("{count} steps"),

@@ -7,7 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use retime_core::analysis::layers::optimal_throughput;
+use retime_core::analysis::layers::is_worthwhile;
+use retime_core::engine::ErrorBand;
 use retime_core::scenario::grammar::{Kind, Knob};
 use retime_core::scenario::{Scenario, Step, nearest, parse_step, transforms};
 use retime_core::units::{Bytes, DurNs};
@@ -277,11 +278,11 @@ pub struct SweepPoint {
     /// What points are compared by, see [`Summary::steady_ns`](retime_core::engine::Summary::steady_ns).
     #[serde(default)]
     pub steady_ns: DurNs,
+    /// Where `steady_ns` may lie.
+    #[serde(default)]
+    pub steady_band: ErrorBand,
     /// Samples per second of the job, all its ranks together; iterations per second where the batch size is unknown.
     pub throughput: f64,
-    /// Throughput at the far and the near end of the iteration's band.
-    #[serde(skip)]
-    pub throughput_range: (f64, f64),
     /// As that, of one rank.
     #[serde(default)]
     pub throughput_per_rank: f64,
@@ -303,6 +304,12 @@ impl SweepPoint {
     pub fn value(&self, knob: &str) -> Option<f64> {
         self.knobs.get(knob).copied()
     }
+
+    /// Throughput at the far and the near end of the iteration's band.
+    pub fn throughput_range(&self) -> (f64, f64) {
+        let at = |time: DurNs| self.throughput * self.steady_ns.secs() / time.secs().max(1e-9);
+        (at(self.steady_band.high_ns), at(self.steady_band.low_ns))
+    }
 }
 
 /// Share of the device's time left as it was from which nothing follows from a sweep about the best value.
@@ -313,8 +320,8 @@ pub fn is_mostly_unhandled(points: &[SweepPoint]) -> bool {
     points.iter().any(|point| point.unhandled_share > MOSTLY_UNHANDLED)
 }
 
-/// The batch size whose doubling gains at most 5 % in throughput, among points that fit; see [`optimal_throughput`]. None where
-/// most of the device's time is as traced.
+/// The smallest batch size tried whose doubling gains at most 5 % in throughput, among points that fit; the largest of them where every
+/// doubling that is known gains more. None where none is, and where most of the device's time is as traced.
 ///
 /// Twice a batch size that is no point itself is taken to lie on the line between its neighbours.
 pub fn optimal_batch(points: &[SweepPoint]) -> Option<u64> {
@@ -331,10 +338,15 @@ pub fn optimal_batch(points: &[SweepPoint]) -> Option<u64> {
         let (low, slow) = below.filter(|_| high > batch).unwrap_or((high, fast));
         Some(if high > low { slow + (fast - slow) * (batch - low) / (high - low) } else { fast })
     };
-    let doubled = known.iter().filter_map(|&(batch, _)| Some(((2.0 * batch) as u64, at(2.0 * batch)?)));
-    let all: BTreeMap<u64, f64> =
-        doubled.chain(known.iter().map(|&(batch, throughput)| (batch as u64, throughput))).collect();
-    optimal_throughput(all.into_iter())
+    let mut tried = false;
+    for &(batch, throughput) in &known {
+        let Some(doubled) = at(2.0 * batch) else { continue };
+        if !is_worthwhile(throughput, doubled) {
+            return Some(batch as u64);
+        }
+        tried = true;
+    }
+    known.last().filter(|_| tried).map(|&(batch, _)| batch as u64)
 }
 
 /// Whether doubling still gains at `batch`, as far as points tell: no larger one that fits was tried.
@@ -384,7 +396,7 @@ mod tests {
             simulated_ns: DurNs(1),
             steady_ns: DurNs(1),
             throughput,
-            throughput_range: (0.0, 0.0),
+            steady_band: ErrorBand::default(),
             throughput_per_rank: throughput,
             memory_bytes: None,
             fits,
@@ -415,6 +427,8 @@ mod tests {
         let memory = [point(64.0, 100.0, None), point(128.0, 180.0, None), point(256.0, 360.0, Some(false))];
         assert_eq!(optimal_batch(&memory), Some(128));
         assert_eq!(optimal_batch(&points[..1]), None);
+        let apart = [1.0, 8.0, 64.0, 512.0].map(|batch| point(batch, batch, None));
+        assert_eq!((optimal_batch(&apart), still_gains(&apart, 512)), (Some(512), true), "all doublings known gain");
     }
 
     #[test]

@@ -3,7 +3,6 @@
 use rayon::prelude::*;
 
 use retime_core::scenario::{Prefix, Scenario, Step};
-use retime_core::units::DurNs;
 
 use super::{Engine, Loaded, Sweep, SweepPoint, sweep};
 
@@ -52,14 +51,13 @@ impl<'a> SweepRun<'a> {
         let outcome = engine.evaluated(loaded, &scenario, resolved, 0);
         unhandled.extend(outcome.steps.iter().flat_map(|step| step.unhandled.iter().cloned()));
         let summary = &outcome.summary;
-        let rate = |time: DurNs| summary.job_samples() / time.secs().max(1e-9);
         let knobs = sweeps.iter().zip(values).map(|(sweep, &value)| (sweep.knob.clone(), value));
         SweepPoint {
             knobs: knobs.collect(),
             simulated_ns: summary.simulated_ns,
             steady_ns: summary.steady_ns,
-            throughput: rate(summary.steady_ns),
-            throughput_range: (rate(summary.steady_band.high_ns), rate(summary.steady_band.low_ns)),
+            steady_band: summary.steady_band,
+            throughput: summary.job_samples() / summary.steady_ns.secs().max(1e-9),
             throughput_per_rank: summary.samples() / summary.steady_ns.secs().max(1e-9),
             memory_bytes: summary.memory_bytes,
             fits: summary.fits,

@@ -39,7 +39,7 @@ struct Axes {
 impl Axes {
     fn of(points: &[SweepPoint], knob: &Knob, limit: Option<f64>, canvas: &Canvas<'_>) -> Self {
         let (low, high) = (knob.values.first().copied().unwrap_or(0.0), knob.values.last().copied().unwrap_or(1.0));
-        let most = points.iter().map(|point| point.throughput_range.1.max(point.throughput)).fold(1e-9, f64::max);
+        let most = points.iter().map(|point| point.throughput_range().1.max(point.throughput)).fold(1e-9, f64::max);
         let memory = points.iter().filter_map(|point| point.memory_bytes).map(|bytes| bytes.0 as f64);
         let most_memory = memory.fold(1.0, f64::max);
         // A limit far above what is needed would press the line to the ground.
@@ -223,8 +223,8 @@ impl Chart<'_> {
             for x in columns.0..=columns.1 {
                 let part = f64::from(x - columns.0) / f64::from((columns.1 - columns.0).max(1));
                 let between = |of: fn(&SweepPoint) -> f64| of(&pair[0]) + (of(&pair[1]) - of(&pair[0])) * part;
-                let low = axes.row(between(|point| point.throughput_range.0) / axes.most);
-                let high = axes.row(between(|point| point.throughput_range.1) / axes.most);
+                let low = axes.row(between(|point| point.throughput_range().0) / axes.most);
+                let high = axes.row(between(|point| point.throughput_range().1) / axes.most);
                 for y in high..=low {
                     canvas.overlay(axes.x + x, axes.y + y, "░", Role::Faint);
                 }

@@ -22,16 +22,21 @@ pub fn optimal_batch(runs: &[(u64, DurNs)], latency: Option<DurNs>) -> Option<u6
     optimal_throughput(timed.map(|&(batch, took)| (batch, batch as f64 / took.secs())))
 }
 
+/// Whether twice a batch is worth its latency: its throughput is more than 5 % above that of the batch.
+pub fn is_worthwhile(throughput: f64, doubled: f64) -> bool {
+    doubled > throughput * (1.0 + WORTHWHILE_GAIN)
+}
+
 /// The batch size whose doubling gains at most 5 % in throughput, by the rule of [`optimal_batch`].
 ///
 /// # Arguments
 /// `sizes`: batch sizes with their throughput in samples per second, in any order.
-pub fn optimal_throughput(sizes: impl Iterator<Item = (u64, f64)>) -> Option<u64> {
+fn optimal_throughput(sizes: impl Iterator<Item = (u64, f64)>) -> Option<u64> {
     let sorted: BTreeMap<u64, f64> = sizes.collect();
     let mut best = None;
     for (&batch, &throughput) in &sorted {
         let Some(&doubled) = sorted.get(&(2 * batch)) else { continue };
-        if doubled <= throughput * (1.0 + WORTHWHILE_GAIN) {
+        if !is_worthwhile(throughput, doubled) {
             return Some(batch);
         }
         best = Some(2 * batch);

@@ -10,7 +10,7 @@ mod profiles;
 mod table;
 
 pub use analyses::{KernelSum, LayerType, Stage, by_layer, by_name, by_type, model, stages};
-pub use batches::{optimal_batch, optimal_throughput};
+pub use batches::{is_worthwhile, optimal_batch};
 pub use levels::{LevelRow, Recorded, levels};
 pub use occupancy::{Launch, occupancy};
 pub use profiles::{BatchRow, Profile, Run, profiles};

@@ -117,8 +117,12 @@ fn kernel_work(launch: &Launch<'_>, part: Part, callers: &[Caller<'_>], forward:
         tf32: named && kernel_name::is_tf32(launch.name),
     };
     let innermost = callers.first().and_then(|caller| operators::operator_family(caller.operator));
+    let beside = kernel_name::family_beside(launch.name).filter(|_| named);
     for (depth, caller) in callers.iter().enumerate() {
         let Some(whole) = caller_work(caller, own, forward, reading) else { continue };
+        if beside.is_some_and(|family| family != whole.family) {
+            return None;
+        }
         // An outer operator stands for the kernel only when the kernel's name, or the operator that launched it, says the
         // same family.
         if depth == 0 || [own, innermost].contains(&Some(whole.family)) || !named {

@@ -4,7 +4,7 @@
 
 use crate::graph::DType;
 
-use super::operators::ConvPass;
+use super::operators::{ConvPass, operator_family};
 use super::work::Family;
 
 /// A kernel's part in the work of its operator.
@@ -123,6 +123,13 @@ const FAMILY_PARTS: [(Family, &[&str]); 14] = [
 pub(crate) fn kernel_family(kernel: &str) -> Option<Family> {
     let name = kernel.to_ascii_lowercase();
     FAMILY_PARTS.iter().find(|(_, parts)| parts.iter().any(|part| name.contains(part))).map(|&(family, _)| family)
+}
+
+/// The family of a kernel that an edit put beside the operator which launched it, by the name that the edit gave it: of an operator, or
+/// of a cast. So it is read in an exported iteration.
+pub fn family_beside(kernel: &str) -> Option<Family> {
+    let operator = || kernel.starts_with("aten::").then(|| operator_family(kernel)).flatten();
+    kernel.starts_with("cast ").then_some(Family::Elementwise).or_else(operator)
 }
 
 /// The part of `kernel` in the work of an operator of `family`.

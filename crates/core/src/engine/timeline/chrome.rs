@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::event::{self, Args, DeviceProperties, DistributedInfo, Document, Event, Id};
 use super::{Shown, Timeline, lane_label};
 use crate::analysis::collectives::arrival_of;
+use crate::cost::Shape;
 use crate::engine::Loaded;
 use crate::graph::timed::NO_TASK;
 use crate::graph::{
@@ -66,7 +67,8 @@ impl<'a> Timeline<'a> {
             retime_predicted: predicted,
             retime_iteration: parts.first().map_or("", |(_, part)| &part.iteration),
             distributed_info: place.and_then(|(rank, part)| {
-                let known = rank.world_size.or_else(|| u32::try_from(self.graph.ranks.len()).ok().filter(|&n| n > 1));
+                let loaded = || u32::try_from(self.graph.ranks.len()).ok().filter(|&n| n > 1);
+                let known = self.outcome.resolved.rank_count.or(rank.world_size).or_else(loaded);
                 known.map(|world_size| DistributedInfo { rank: part.rank.0, world_size })
             }),
             device_properties: devices.map(|(id, device)| DeviceProperties::of(id, device)).collect(),
@@ -176,7 +178,8 @@ impl<'a> Timeline<'a> {
         for (operator, (index, span)) in all {
             let (Some((from, to)), Some(lane)) = (span, self.lane(operator.lane)) else { continue };
             let made = Some(OperatorId(index as u32)).filter(|id| forward.contains(id));
-            let operands = operator.operands.map(|id| &self.graph.operands[id.0 as usize].inputs);
+            let operands = self.outcome.resolved.works.operands(self.graph, OperatorId(index as u32));
+            let operands = operands.map(|operands| &operands.inputs);
             let args = Args {
                 external_id: Some(index as u64 + 1),
                 sequence_number: operator
@@ -288,8 +291,10 @@ impl<'a> Timeline<'a> {
             source: Some(format!("{:?}", shown.prediction.provenance).to_lowercase()),
             collective: collective.map(|one| self.graph.names.get(one.kind).to_owned()),
             group: collective.map(|one| self.graph.names.get(one.group).to_owned()),
-            group_size: collective.map(|one| one.group_size).filter(|&size| size > 0),
-            in_elements: collective.map(|one| one.bytes.0),
+            group_size: collective
+                .filter(|one| one.group_size > 0)
+                .map(|one| self.ranks_of(shown).unwrap_or(one.group_size)),
+            in_elements: collective.map(|one| if self.ranks_of(shown).is_some() { shown.bytes } else { one.bytes.0 }),
             element: collective.map(|_| "Byte"),
             sequence_in_group: sequence(shown.kind).filter(|_| collective.is_some()),
             ..Args::default()
@@ -307,6 +312,14 @@ impl<'a> Timeline<'a> {
     fn collective_of(&self, shown: &Shown<'_>) -> Option<&'a Collective> {
         match shown.kind {
             TaskKind::Collective(id) => self.graph.collectives.get(id.0 as usize),
+            _ => None,
+        }
+    }
+
+    /// How many ranks take part in a collective after all edits; `None` where its work is not known.
+    fn ranks_of(&self, shown: &Shown<'_>) -> Option<u32> {
+        match self.outcome.resolved.works.work(shown.node?)?.shape {
+            Shape::Collective { ranks, .. } => Some(ranks),
             _ => None,
         }
     }

@@ -5,7 +5,7 @@ mod event;
 
 use serde::Serialize;
 
-use crate::cost::Prediction;
+use crate::cost::{Prediction, Shape, Work};
 use crate::graph::{ExecutionGraph, Lane, LaneId, LaneKind, NodeId, OperatorId, TaskId, TaskKind};
 use crate::units::TimeNs;
 
@@ -48,6 +48,11 @@ struct Shown<'a> {
     bytes: u64,
 }
 
+/// Whether work is as much as it carries from one place to another.
+fn carries(work: &Work) -> bool {
+    matches!(work.shape, Shape::Copy { .. } | Shape::Collective { .. })
+}
+
 /// The simulated timeline of an outcome.
 pub struct Timeline<'a> {
     outcome: &'a Outcome,
@@ -71,7 +76,11 @@ impl<'a> Timeline<'a> {
                 lane: task.lane,
                 operator: task.operator,
                 prediction: resolved.prediction(node),
-                bytes: task.bytes.0,
+                bytes: resolved
+                    .works
+                    .work(node)
+                    .filter(|work| carries(work))
+                    .map_or(task.bytes.0, |work| work.written.0),
             }
         });
         let added = resolved.added.iter().map(|added| Shown {
@@ -82,7 +91,7 @@ impl<'a> Timeline<'a> {
             lane: added.lane,
             operator: added.operator,
             prediction: added.prediction,
-            bytes: added.work.as_ref().map_or(0, |work| work.bytes().0),
+            bytes: added.work.as_ref().map_or(0, |work| work.written.0),
         });
         let mut shown: Vec<Shown<'a>> = traced.chain(added).collect();
         shown.sort_by_key(|shown| shown.task);

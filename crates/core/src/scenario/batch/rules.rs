@@ -22,6 +22,8 @@ pub(super) fn carries(environment: &mut Environment<'_>, id: OperatorId, operand
         Some(Family::Elementwise) => {
             let mut found = pointwise(environment, operands);
             found.retain(|&carry| !is_spread(operands, carry));
+            let all = found.clone();
+            found.retain(|&carry| !all.iter().any(|&other| faces_another(operands, carry, other)));
             found
         }
         _ if is_sparse_feature(name) => lists(environment, operands, 0),
@@ -93,6 +95,18 @@ fn is_spread(operands: &Operands, carry: Carry) -> bool {
     let from_right = dims.len() - 1 - usize::from(carry.dim);
     let size = |argument: usize| operands.dims(argument).and_then(|dims| dims.iter().rev().nth(from_right));
     (0..operands.inputs.len()).filter_map(size).any(|&size| size > 1)
+}
+
+/// Whether the dimension `carry` meets one of as many elements in a tensor of more dimensions, whose batch is `other` and lies elsewhere:
+/// then it is no batch, as that of a weight beside activations.
+fn faces_another(operands: &Operands, carry: Carry, other: Carry) -> bool {
+    let from_right = |carry: Carry| {
+        let dims = operands.dims(carry.argument.into()).filter(|_| carry.element.is_none())?;
+        Some((dims, dims.len().checked_sub(1 + usize::from(carry.dim))?))
+    };
+    let (Some((own, place)), Some((larger, batch))) = (from_right(carry), from_right(other)) else { return false };
+    let size = own[usize::from(carry.dim)];
+    own.len() < larger.len() && place != batch && size > 1 && larger.iter().rev().nth(place) == Some(&size)
 }
 
 /// Matrix products: `[m, k] × [k, n]`, batched or not.

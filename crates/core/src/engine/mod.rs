@@ -7,6 +7,7 @@ mod files;
 mod loaded;
 mod noise;
 mod outcome;
+mod reach;
 mod steady;
 mod summary;
 mod table_facts;
@@ -275,6 +276,9 @@ impl Engine {
             job.ranks.iter().any(|rank| rank.trace.as_ref().is_some_and(|trace| trace.predicted.is_some()));
         if let Some(unknown) = context.unknown_device(&graph) {
             notes.add(Severity::Warning, "unknown-device", &unknown, None, || unknown.clone());
+        }
+        if let Some(taken) = context.taken_by_figures(&graph).filter(|_| self.device.is_none()) {
+            notes.add(Severity::Warning, "device-by-figures", &taken, None, || taken.clone());
         }
         let base = base.with_table_facts(facts);
         let memory = memory::of_job(&job, &graph, &base.tables().sizes(graph.ranks.len()));

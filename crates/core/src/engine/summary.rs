@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use rustc_hash::FxHashMap;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::analysis::busy::{self, Busy};
 use crate::analysis::collectives::{SimulatedCollective, collectives};
@@ -14,7 +13,7 @@ use crate::scenario::Resolved;
 use crate::sim::Schedule;
 use crate::units::{Bytes, DurNs, Percent, TimeNs};
 
-use super::{DeviceTime, Steady, SteadyBasis};
+use super::{DeviceTime, Steady, SteadyBasis, reach};
 use crate::memory::{self, MemorySummary, Simulated};
 
 /// Of an iteration of which nothing is explained this share is taken as open.
@@ -27,7 +26,7 @@ const STRAGGLER_SHARE: f64 = 0.02;
 const BOTH_NAMED: f64 = 0.01;
 
 /// Lowest and highest iteration time within the models' known errors.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ErrorBand {
     /// Lowest.
     pub low_ns: DurNs,
@@ -310,7 +309,7 @@ impl Summary {
             busy.iter().zip(&counts).map(|(busy, &count)| value(busy) * f64::from(count)).sum::<f64>() / all
         };
         let mut error_band = error_band(&errors, period);
-        error_band.reach(reach_of_kept(resolved, schedule));
+        error_band.reach(reach::of_kept(resolved, schedule, period));
         Self {
             measured_ns: graph.measured,
             backlog_ns: graph.ranks.iter().filter_map(|part| part.backlog).max(),
@@ -360,7 +359,7 @@ fn rank_summary(
     RankSummary { rank: part.rank.0, count, simulated_ns: busy.period, gpu_busy: busy.share(), wait_ns, transfer_ns }
 }
 
-fn ratio(a: DurNs, b: DurNs) -> f64 {
+pub(super) fn ratio(a: DurNs, b: DurNs) -> f64 {
     if b.0 > 0 { a.0 as f64 / b.0 as f64 } else { 1.0 }
 }
 
@@ -397,7 +396,7 @@ pub fn errors_by_model(resolved: &Resolved, schedule: &Schedule) -> BTreeMap<&'s
 }
 
 /// The critical path of the slowest rank's iteration, from its end.
-fn slowest_path<'a>(resolved: &'a Resolved, schedule: &'a Schedule) -> impl Iterator<Item = TaskId> + 'a {
+pub(super) fn slowest_path<'a>(resolved: &'a Resolved, schedule: &'a Schedule) -> impl Iterator<Item = TaskId> + 'a {
     let timed = &*resolved.timed;
     let windows = resolved.graph.ranks.iter().map(|part| (busy::window(part, timed, schedule), part));
     let slowest = windows.max_by_key(|((begin, end), _)| end.since(*begin));
@@ -405,32 +404,6 @@ fn slowest_path<'a>(resolved: &'a Resolved, schedule: &'a Schedule) -> impl Iter
     let end = slowest.map(|(_, part)| timed.task(part.end));
     let within = move |&task: &TaskId| schedule.end(task) > begin;
     std::iter::successors(end.filter(within), move |&task| schedule.critical_predecessor(timed, task).filter(within))
-}
-
-/// How far below and above its time the iteration may be for what keeps its time for want of a model: that may change as the rest
-/// does, as the batch does where there is no rest, and by as much as it takes where nothing tells.
-fn reach_of_kept(resolved: &Resolved, schedule: &Schedule) -> (DurNs, DurNs) {
-    let (graph, timed) = (&*resolved.graph, &*resolved.timed);
-    let changed = || resolved.changes.iter().filter(|(node, _)| graph.tasks[*node].kind.is_device());
-    let mut kept: FxHashMap<TaskId, DurNs> = FxHashMap::default();
-    let unmodelled = changed().filter(|(_, prediction)| prediction.provenance == Provenance::Unmodelled);
-    kept.extend(unmodelled.map(|(node, prediction)| (timed.task(*node), prediction.duration)));
-    kept.extend(resolved.kept.iter().map(|&(node, time)| (timed.task(node), time)));
-    if kept.is_empty() {
-        return (DurNs::ZERO, DurNs::ZERO);
-    }
-    let modelled = changed().filter(|(_, prediction)| prediction.provenance.is_modelled());
-    let times = modelled.map(|(node, prediction)| (graph.tasks[*node].duration, prediction.duration));
-    let (before, after) = times.fold((DurNs::ZERO, DurNs::ZERO), |sums, times| (sums.0 + times.0, sums.1 + times.1));
-    let by_batch = || resolved.batch.map(|(old, new)| new as f64 / old.max(1) as f64);
-    let factor = if before > DurNs::ZERO { Some(ratio(after, before)) } else { by_batch() };
-    let on_path: DurNs = slowest_path(resolved, schedule).filter_map(|task| kept.get(&task)).copied().sum();
-    match factor {
-        Some(factor) => {
-            ((on_path - on_path.scale(factor)).max(DurNs::ZERO), (on_path.scale(factor) - on_path).max(DurNs::ZERO))
-        }
-        None => (on_path, on_path),
-    }
 }
 
 /// The rank that most delays the collectives of the iteration.

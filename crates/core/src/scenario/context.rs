@@ -159,6 +159,18 @@ impl Context {
         })
     }
 
+    /// Which device a traced one of unknown name is taken for because its recorded figures are those of that; `None` where all names are
+    /// known.
+    pub fn taken_by_figures(&self, graph: &ExecutionGraph) -> Option<String> {
+        let ranks = graph.ranks.iter().zip(&self.devices).filter(|(_, device)| device.recognised);
+        let mut named = ranks.filter_map(|(part, device)| Some((&part.device.as_ref()?.name, &device.profile)));
+        let (name, profile) = named.find(|(name, _)| self.catalog.recognise(name).is_none())?;
+        Some(format!(
+            "the traced device, {name}, is not known by name: its multiprocessors and memory are those of {}, which it is taken for",
+            profile.name
+        ))
+    }
+
     /// A context for `graph` with the devices, models and overheads that come with the program.
     ///
     /// # Errors

@@ -71,7 +71,12 @@ impl Effect {
         Self { assumed: Some(share), ..Self::assumption(text) }
     }
 
-    /// Traced tasks that keep their time, or part of it.
+    /// Traced tasks that are taken to keep their time.
+    pub fn kept_by_assumption(text: impl Into<String>, tasks: Vec<(NodeId, DurNs)>) -> Self {
+        Self { tasks, ..Self::assumption(text) }
+    }
+
+    /// Traced tasks that keep their time, or part of it, for want of a model.
     pub fn kept(text: impl Into<String>, tasks: Vec<(NodeId, DurNs)>) -> Self {
         let time = tasks.iter().map(|&(_, time)| time).sum();
         Self { time, tasks, ..Self::of(EffectKind::NotModelled, text) }

@@ -85,9 +85,10 @@ impl StepReport {
 
     /// Time of what is not modelled, that of each traced task once.
     pub fn not_modelled(&self) -> DurNs {
+        let effects = || self.effects.iter().filter(|effect| effect.kind == EffectKind::NotModelled);
         let of = |effect: &Effect| effect.time - effect.tasks.iter().map(|&(_, time)| time).sum();
-        let untraced: DurNs = self.effects.iter().map(of).sum();
-        untraced + kept([self]).into_iter().map(|(_, time)| time).sum()
+        let untraced: DurNs = effects().map(of).sum();
+        untraced + tasks_of(effects()).into_iter().map(|(_, time)| time).sum()
     }
 
     /// Share of what it changes in the iteration that is assumed.
@@ -115,7 +116,11 @@ impl StepReport {
 
 /// What steps left of traced tasks as it was: each task once, by node.
 pub(super) fn kept<'r>(reports: impl IntoIterator<Item = &'r StepReport>) -> Vec<(NodeId, DurNs)> {
-    let effects = reports.into_iter().flat_map(|report| &report.effects);
+    tasks_of(reports.into_iter().flat_map(|report| &report.effects))
+}
+
+/// The traced tasks that effects name, each once, by node.
+fn tasks_of<'e>(effects: impl Iterator<Item = &'e Effect>) -> Vec<(NodeId, DurNs)> {
     let mut kept: Vec<(NodeId, DurNs)> = effects.flat_map(|effect| effect.tasks.iter().copied()).collect();
     kept.sort_unstable_by_key(|&(node, time)| (node, Reverse(time)));
     kept.dedup_by_key(|&mut (node, _)| node);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use crate::cost::{Family, Prediction, Provenance, Route, Shape, Work};
-use crate::graph::{NodeId, Operands, OperatorId, Phase, Task, TaskKind};
+use crate::graph::{CopyStep, NodeId, Operands, OperatorId, Phase, Task, TaskKind};
 use crate::scenario::base::Base;
 use crate::scenario::batch::{BatchPlan, BatchScaling, Modelled};
 use crate::scenario::context::Context;
@@ -15,6 +15,7 @@ use crate::scenario::grammar::{Argument, Form, Grammar, Kind, Knob};
 use crate::scenario::transform::{StepReport, Transform};
 use crate::units::{Bytes, DurNs};
 
+use super::prefetch_input::loads;
 use super::report::{Kept, UNMODELLED, count, survey};
 
 /// Changes the number of samples per iteration and rank. Host time and gradients' collectives stay.
@@ -85,6 +86,9 @@ impl Transform for ResizeBatch {
         let mut report = survey(draft, nodes, summary);
         report.is_met = now == self.batch;
         unknown(draft, &carrying, &mut report);
+        if !report.is_met {
+            report.effects.extend(loading(draft));
+        }
         report
     }
 }
@@ -231,6 +235,21 @@ fn resize_sparse(draft: &mut Draft<'_>, ratio: f64) {
             draft.set_work(node, new);
         }
     }
+}
+
+/// Host time that loads input, which is kept: whether other processes or threads load more in the same time was not recorded.
+fn loading(draft: &Draft<'_>) -> Option<Effect> {
+    let graph = draft.graph();
+    let is_loading = |&node: &NodeId| {
+        let task = &graph.tasks[node];
+        matches!(task.kind, TaskKind::Host(_)) && task.duration > DurNs::ZERO && loads(draft, node.into()) == Some(true)
+    };
+    let time_of = |node: NodeId| (node, draft.price(node).duration);
+    let tasks: Vec<(NodeId, DurNs)> = graph.tasks.node_indices().filter(is_loading).map(time_of).collect();
+    let is_chosen = |node: NodeId| draft.base().copies().step(node) == CopyStep::Chosen;
+    let time: DurNs = tasks.iter().filter(|(node, _)| is_chosen(*node)).map(|&(_, time)| time).sum();
+    let text = format!("loading the input, {time} of the host's time, is taken to last as long at any batch");
+    (time > DurNs::ZERO).then(|| Effect::kept_by_assumption(text, tasks))
 }
 
 /// Lists device work of the model that may grow with the batch and does not here: its sizes were not recorded, or nobody knows

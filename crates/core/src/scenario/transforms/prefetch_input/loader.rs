@@ -107,7 +107,7 @@ fn loadings(draft: &Draft<'_>, rank: usize) -> Vec<Loading> {
 }
 
 /// Whether a host task is of loading; `None` where what is around it tells.
-fn loads(draft: &Draft<'_>, node: Node) -> Option<bool> {
+pub(in crate::scenario::transforms) fn loads(draft: &Draft<'_>, node: Node) -> Option<bool> {
     if let Some(operator) = draft.operator_of(node) {
         return Some(draft.base().phases()[operator.0 as usize] == Phase::Data);
     }

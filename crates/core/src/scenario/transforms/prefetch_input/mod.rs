@@ -17,6 +17,8 @@ use crate::units::{DurNs, TimeNs};
 
 use super::report::{OVERLAP_DOUBT, count};
 
+pub(super) use loader::loads;
+
 /// Fetches and copies inputs one step ahead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct PrefetchInput;

@@ -4,11 +4,11 @@
 use std::collections::BTreeSet;
 
 use rayon::prelude::*;
-use retime::session::{ExportFormat, Exported, Outcome, export};
+use retime::session::{ExportFormat, Exported, Outcome, Side, Sweep, SweepRun, export};
 use retime_core::analysis::roofline::Roofs;
-use retime_core::cost::{Family, Shape};
+use retime_core::cost::{Family, Shape, Work};
 use retime_core::graph::{BuildOptions, LaneKind, NodeId, TaskId, TaskKind};
-use retime_core::scenario::{EffectKind, Resolved};
+use retime_core::scenario::{EffectKind, Resolved, Scenario};
 use retime_core::units::DurNs;
 
 use super::Violation;
@@ -35,6 +35,30 @@ pub fn violations(subject: &Subject) -> Vec<Violation> {
     found.extend(LINES.par_iter().flat_map_iter(of_line).collect::<Vec<_>>());
     found.extend(reopened(subject));
     found.extend(compared(subject));
+    found.extend(exact_elsewhere(subject));
+    found
+}
+
+/// What comparisons and sweeps say of where a predicted time may lie.
+fn exact_elsewhere(subject: &Subject) -> Vec<Violation> {
+    let (loaded, is_predicted) = (&subject.loaded, subject.loaded.predicted().is_some());
+    let side = Side::measured(loaded, String::new());
+    let (said, figures) = (loaded.replay.summary.steady_band, side.figures());
+    let is_narrower = figures.low_ns > said.low_ns || figures.high_ns < said.high_ns;
+    let mut found = Vec::new();
+    if is_predicted && (is_narrower || side.is_measured()) {
+        let shown = format!("{} from {} to {}", figures.source, figures.low_ns, figures.high_ns);
+        found.push(subject.violation(BAND, "compare", shown));
+    }
+    let Some(batch) = subject.graph().batch_size else { return found };
+    let Ok(sweep) = Sweep::new("batch", vec![batch as f64 * 3.0]) else { return found };
+    let (scenario, sweeps) = (Scenario::default(), [sweep]);
+    for point in SweepRun::new(&subject.engine, loaded, &scenario, &sweeps).points(&[vec![batch as f64 * 3.0]]) {
+        let is_exact = point.steady_band.low_ns >= point.steady_band.high_ns;
+        if is_exact && (is_predicted || point.steady_ns != loaded.replay.summary.steady_ns) {
+            found.push(subject.violation(BAND, "sweep", format!("exactly {}", point.steady_ns)));
+        }
+    }
     found
 }
 
@@ -234,26 +258,50 @@ fn least_seconds(resolved: &Resolved, node: NodeId) -> Option<f64> {
 /// Times of a reopened iteration may differ by this share.
 const ROUND_TRIP: f64 = 0.005;
 
-/// The untouched iteration, exported and opened again.
-fn reopened(subject: &Subject) -> Option<Violation> {
-    let replay = &subject.loaded.replay;
+/// The iteration, untouched and edited, exported and opened again.
+fn reopened(subject: &Subject) -> Vec<Violation> {
     if subject.graph().ranks.len() > 1 || subject.loaded.folding.folds() {
-        return None; // Several ranks become several files: `tests/it` opens those of a bundled job again.
+        return Vec::new(); // Several ranks become several files: `tests/it` opens those of a bundled job again.
     }
-    let exported = Exported { loaded: &subject.loaded, outcome: replay, board: None };
+    let batch = subject.graph().batch_size.map(|batch| format!("resize-batch {}", 2 * batch));
+    let lines = ["mixed-precision bf16", "resize-op family=gemm 1024->2048", "scale-ranks 64"].map(str::to_owned);
+    let edited = batch.into_iter().chain(lines).filter_map(|line| {
+        let outcome = subject.outcome(&[&line])?;
+        reopened_as(subject, &line, &outcome)
+    });
+    reopened_as(subject, "export", &subject.loaded.replay).into_iter().chain(edited).collect()
+}
+
+fn reopened_as(subject: &Subject, line: &str, outcome: &Outcome) -> Option<Violation> {
+    let exported = Exported { loaded: &subject.loaded, outcome, board: None };
     let bytes = export(&subject.engine, exported, ExportFormat::Chrome).unwrap();
     let again = match subject.engine.load_bytes(&bytes, "again.json", &BuildOptions::default()) {
         Ok(again) => again,
-        Err(error) => return Some(subject.violation(REOPENED, "export", error.to_string())),
+        Err(error) => return Some(subject.violation(REOPENED, line, error.to_string())),
     };
     let streams = |graph: &retime_core::graph::ExecutionGraph| {
         let is_stream = |kind: LaneKind| matches!(kind, LaneKind::Stream { .. });
         let used: BTreeSet<u32> = graph.tasks.node_weights().map(|task| task.lane.0).collect();
         used.iter().filter(|&&lane| is_stream(graph.lanes[lane as usize].kind)).count()
     };
-    let (before, after) = (time(replay), time(&again.replay));
+    let (before, after) = (time(outcome), time(&again.replay));
     let is_off = (after / before.max(1.0) - 1.0).abs() > ROUND_TRIP;
     let (own, other) = (streams(subject.graph()), streams(&again.graph));
-    let text = format!("{:.3} ms opens as {:.3}, {own} streams as {other}", before / 1e6, after / 1e6);
-    (is_off || own != other).then(|| subject.violation(REOPENED, "export", text))
+    let (flop, same) = (flop(outcome), flop(&again.replay));
+    let is_other_work = (same / flop.max(1.0) - 1.0).abs() > ROUND_TRIP && flop > 0.0;
+    let text = format!(
+        "{:.3} ms opens as {:.3}, {own} streams as {other}, {flop:.4e} FLOP as {same:.4e}",
+        before / 1e6,
+        after / 1e6
+    );
+    (is_off || own != other || is_other_work).then(|| subject.violation(REOPENED, line, text))
+}
+
+/// FLOP of all products, added ones included.
+fn flop(outcome: &Outcome) -> f64 {
+    let resolved = &*outcome.resolved;
+    let traced = resolved.graph.tasks.node_indices().filter_map(|node| resolved.works.work(node));
+    let all = traced.chain(resolved.added.iter().filter_map(|added| added.work.as_deref()));
+    let is_product = |work: &&Work| matches!(work.family, Family::Gemm | Family::Conv | Family::Attention);
+    all.filter(is_product).map(|work| work.flop.0).sum()
 }

@@ -1,25 +1,31 @@
 //! Laws of a kernel's work under an edit: its arithmetic and traffic are those of the tensors that the edit leaves.
 
+use std::collections::BTreeMap;
+
 use rayon::prelude::*;
 use retime::session::Outcome;
 use retime_core::cost::{Family, Provenance, Shape, Work};
-use retime_core::graph::NodeId;
+use retime_core::graph::{NodeId, Operand, Operands, OperatorId};
 
 use super::Violation;
 use super::subject::Subject;
 use crate::support::edits::LINES;
 
-pub const LAWS: &[&str] = &[OWN, RATIO];
+pub const LAWS: &[&str] = &[OWN, TENSORS, RATIO];
 
 const OWN: &str = "the FLOP of an edited product are not those of its sizes";
+const TENSORS: &str = "the FLOP or bytes of a kernel are not those of the tensors that the edit leaves";
 const RATIO: &str = "the FLOP or bytes of an edited kernel do not follow its tensors";
 
 /// What rounding of sizes and counts in floating point may be off by.
 const ROUNDING: f64 = 1e-6;
 
 pub fn violations(subject: &Subject) -> Vec<Violation> {
-    let own = LINES.par_iter().filter_map(|line| own(subject, line));
-    let mut found: Vec<Violation> = own.collect();
+    let of_line = |line: &&str| {
+        let outcome = subject.outcome(&[*line])?;
+        Some([own(subject, line, &outcome), tensors(subject, line, &outcome)])
+    };
+    let mut found: Vec<Violation> = LINES.par_iter().filter_map(of_line).flatten_iter().flatten().collect();
     found.extend(edits(subject).par_iter().filter_map(|edit| follows(subject, edit)).collect::<Vec<_>>());
     found
 }
@@ -47,12 +53,99 @@ fn is_near(a: f64, b: f64) -> bool {
     (a - b).abs() <= ROUNDING * a.abs().max(b.abs())
 }
 
-fn own(subject: &Subject, line: &str) -> Option<Violation> {
-    let outcome = subject.outcome(&[line])?;
+fn own(subject: &Subject, line: &str, outcome: &Outcome) -> Option<Violation> {
     let is_own = |work: &Work| flop_of_sizes(work).is_none_or(|sizes| is_near(sizes, work.flop.0));
-    let (node, _, work) = edited(subject, &outcome).find(|&(_, before, after)| is_own(before) && !is_own(after))?;
+    let (node, _, work) = edited(subject, outcome).find(|&(_, before, after)| is_own(before) && !is_own(after))?;
     let shown = format!("{}: {:.6e} FLOP of {:?}", subject.task_name(node), work.flop.0, work.shape);
     Some(subject.violation(OWN, line, shown))
+}
+
+/// FLOP of a product by its operator's arguments; `None` for other operators.
+fn flop_of_arguments(name: &str, operands: &Operands) -> Option<f64> {
+    let (left, right) = match name {
+        "aten::mm" | "aten::bmm" => (operands.dims(0)?, operands.dims(1)?),
+        "aten::addmm" | "aten::baddbmm" => (operands.dims(1)?, operands.dims(2)?),
+        _ => return None,
+    };
+    let elements: f64 = left.iter().map(|&size| size as f64).product();
+    Some(2.0 * elements * *right.last()? as f64)
+}
+
+/// Tensors among arguments, those of lists one by one: elements and bytes of each.
+fn tensors_of(operands: &Operands) -> Vec<(f64, f64)> {
+    let lists = operands.inputs.iter().flat_map(|operand| match operand {
+        Operand::TensorList(list) => list.as_slice(),
+        other => std::slice::from_ref(other),
+    });
+    let size = |operand: &Operand| {
+        let elements = operand.dims().filter(|dims| !dims.is_empty())?.iter().map(|&size| size as f64).product();
+        Some((elements, operand.bytes().0 as f64))
+    };
+    lists.filter_map(size).filter(|&(elements, _)| elements > 0.0).collect()
+}
+
+/// The least and the most of what an edit multiplies tensors by; `None` where it leaves other tensors than there were.
+fn ratios(before: &[(f64, f64)], after: &[(f64, f64)], of: fn(&(f64, f64)) -> f64) -> Option<(f64, f64)> {
+    let all = before.iter().zip(after).map(|(before, after)| of(after) / of(before));
+    let range = all.fold((f64::INFINITY, 0.0), |(least, most): (f64, f64), ratio| (least.min(ratio), most.max(ratio)));
+    (before.len() == after.len() && !before.is_empty()).then_some(range)
+}
+
+/// Bytes that rounding of parts and counts of indices may add.
+const FEW: f64 = 256.0;
+
+/// Whether a kernel's work follows its operator's tensors: arithmetic their elements, traffic their bytes, each as much as one of
+/// them at least and at most. What products write grows by two sizes, and results may have a size and a type of their own.
+fn is_as_tensors(before: &Work, after: &Work, elements: (f64, f64), bytes: (f64, f64)) -> bool {
+    let is_product = matches!(before.family, Family::Gemm | Family::Conv | Family::Attention);
+    let squared = |(least, most): (f64, f64)| (least.min(least * least), most.max(most * most));
+    let bytes = if is_product { squared(bytes) } else { bytes };
+    let bytes = (bytes.0.min(1.0), bytes.1.max(1.0));
+    let is_within = |now: f64, was: f64, (least, most): (f64, f64), few: f64| {
+        (least * was * (1.0 - 1e-3) - few..=most * was * (1.0 + 1e-3) + few).contains(&now)
+    };
+    let is_flop = is_product || is_within(after.flop.0, before.flop.0, elements, FEW);
+    is_flop && is_within(after.bytes().0 as f64, before.bytes().0 as f64, bytes, FEW)
+}
+
+/// The first operator of which a kernel's work is not that of the arguments which the edit leaves.
+fn tensors(subject: &Subject, line: &str, outcome: &Outcome) -> Option<Violation> {
+    let (graph, before) = (subject.graph(), &subject.loaded.replay.resolved.works);
+    let mut kernels: BTreeMap<OperatorId, Vec<NodeId>> = BTreeMap::new();
+    for node in graph.tasks.node_indices().filter(|&node| before.work(node).is_some()) {
+        if let Some(operator) = graph.tasks[node].operator {
+            kernels.entry(operator).or_default().push(node);
+        }
+    }
+    kernels.into_iter().find_map(|(operator, nodes)| {
+        let shown = of_operator(subject, outcome, operator, &nodes)?;
+        Some(subject.violation(TENSORS, line, shown))
+    })
+}
+
+/// What is wrong with the work of an operator's kernels, whose arguments an edit changed.
+fn of_operator(subject: &Subject, outcome: &Outcome, operator: OperatorId, nodes: &[NodeId]) -> Option<String> {
+    let (graph, before, after) = (subject.graph(), &subject.loaded.replay.resolved.works, &outcome.resolved.works);
+    let name = graph.names.get(graph.operators[operator.0 as usize].name);
+    let (old, new) = (before.operands(graph, operator)?, after.operands(graph, operator)?);
+    // One that was taken out has no work.
+    let works: Option<Vec<(&Work, &Work)>> =
+        nodes.iter().map(|&node| Some((before.work(node)?, after.work(node)?))).collect();
+    let works = works.filter(|_| old != new)?;
+    let shown = |what: String| Some(format!("{name}: {what}: {:?} becomes {:?}", old.inputs, new.inputs));
+    let sum = |of: fn(&(&Work, &Work)) -> f64| works.iter().map(of).sum::<f64>();
+    if let (Some(was), Some(wanted)) = (flop_of_arguments(name, old), flop_of_arguments(name, new)) {
+        let (own, now) = (sum(|(before, _)| before.flop.0), sum(|(_, after)| after.flop.0));
+        if is_near(own, was) && !is_near(now, wanted) {
+            return shown(format!("{now:.6e} FLOP, not {wanted:.6e}"));
+        }
+    }
+    let (was, now) = (tensors_of(old), tensors_of(new));
+    let (elements, bytes) = (ratios(&was, &now, |it| it.0)?, ratios(&was, &now, |it| it.1)?);
+    let is_told = |work: &Work| !matches!(work.family, Family::Embedding | Family::Collective);
+    let mut all = works.iter().filter(|(before, _)| is_told(before));
+    let (before, after) = all.find(|(before, after)| !is_as_tensors(before, after, elements, bytes))?;
+    shown(format!("{before:?} becomes {after:?}"))
 }
 
 /// An edit and what it may do to one size of a tensor.

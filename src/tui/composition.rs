@@ -1,8 +1,10 @@
 //! What one iteration is made of: the time of its critical path by family of work.
 
+use std::ops::Range;
+
 use retime_core::analysis::busy;
 use retime_core::analysis::critical_path::{Segment, SegmentKind};
-use retime_core::graph::{RankPart, TaskId};
+use retime_core::graph::{NodeId, RankPart, TaskId};
 use retime_core::scenario::Resolved;
 use retime_core::units::{DurNs, TimeNs};
 
@@ -19,6 +21,8 @@ pub struct Part {
     pub paint: Paint,
     /// How long it is on the path.
     pub time: DurNs,
+    /// How much of the iteration it is drawn as: less where steps overlap.
+    pub drawn: DurNs,
 }
 
 /// Parts of one iteration, the longest first; they add up to it.
@@ -28,11 +32,29 @@ pub struct Composition {
     pub parts: Vec<Part>,
 }
 
-impl Composition {
-    /// Of the slowest rank's simulated iteration in `outcome`.
+/// A task, as it was traced or as an edit added it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PathTask {
+    /// A node of the graph.
+    Traced(NodeId),
+    /// By its number among those that the scenario added.
+    Added(u32),
+}
+
+/// The tasks of the critical path of the slowest rank's simulated iteration.
+#[derive(Clone, Debug, Default)]
+pub struct CriticalTasks {
+    /// The iteration.
+    window: Range<TimeNs>,
+    /// Those that lie in it, the last first.
+    pub tasks: Vec<(TaskId, PathTask)>,
+}
+
+impl CriticalTasks {
+    /// Followed back from the end of the iteration.
     ///
     /// # Complexity
-    /// O(length of the path · families).
+    /// O(length of the path + added tasks).
     pub fn of(outcome: &Outcome) -> Self {
         let (resolved, schedule) = (&*outcome.resolved, &*outcome.schedule);
         let (graph, timed) = (&*resolved.graph, &*resolved.timed);
@@ -43,12 +65,43 @@ impl Composition {
             (end.since(begin), std::cmp::Reverse(part.rank))
         };
         let Some(slowest) = graph.ranks.iter().max_by_key(length) else { return Self::default() };
-        let (begin, mut reached) = window(slowest);
-        let mut added: Vec<(TaskId, Paint)> = resolved.added.iter().map(|it| (it.task, added_paint(it))).collect();
-        added.sort_unstable_by_key(|&(task, _)| task.0);
-        let paint_of = |task: TaskId| match timed.node(task) {
-            Some(node) => SegmentKind::of(graph, node).map_or(Paint::Call, paint_of_kind),
-            None => added.binary_search_by_key(&task.0, |&(task, _)| task.0).map_or(Paint::Call, |at| added[at].1),
+        let (begin, end) = window(slowest);
+        let mut added: Vec<(u32, u32)> = (0..).zip(&resolved.added).map(|(number, it)| (it.task.0, number)).collect();
+        added.sort_unstable();
+        let item = |task: TaskId| match timed.node(task) {
+            Some(node) => Some(PathTask::Traced(node)),
+            None => added.binary_search_by_key(&task.0, |&(task, _)| task).ok().map(|at| PathTask::Added(added[at].1)),
+        };
+        let before = |&task: &TaskId| schedule.critical_predecessor(timed, task);
+        let back = std::iter::successors(Some(timed.task(slowest.end)), before);
+        // What a task starts after the one before it in time ends it, too.
+        let mut reached = end;
+        let inside = back.take_while(|&task| {
+            reached > begin && {
+                reached = reached.min(schedule.start(timed, task));
+                true
+            }
+        });
+        Self { window: begin..end, tasks: inside.filter_map(|task| Some((task, item(task)?))).collect() }
+    }
+}
+
+impl Composition {
+    /// Of the slowest rank's simulated iteration in `outcome`.
+    pub fn of(outcome: &Outcome) -> Self {
+        Self::along(outcome, &CriticalTasks::of(outcome))
+    }
+
+    /// The same, along its path.
+    ///
+    /// # Complexity
+    /// O(length of the path · families).
+    pub fn along(outcome: &Outcome, path: &CriticalTasks) -> Self {
+        let (resolved, schedule) = (&*outcome.resolved, &*outcome.schedule);
+        let (begin, mut reached) = (path.window.start, path.window.end);
+        let paint_of = |task: PathTask| match task {
+            PathTask::Traced(node) => SegmentKind::of(&resolved.graph, node).map_or(Paint::Call, paint_of_kind),
+            PathTask::Added(number) => added_paint(&resolved.added[number as usize]),
         };
         let mut sums = vec![DurNs::ZERO; Paint::ALL.len()];
         let mut add = |paint: Paint, reached: &mut TimeNs, from: TimeNs| {
@@ -56,21 +109,19 @@ impl Composition {
             sums[paint as usize] += reached.since(from);
             *reached = from;
         };
-        let mut next = Some(timed.task(slowest.end));
-        while let Some(task) = next.filter(|_| reached > begin) {
+        for &(task, item) in &path.tasks {
             add(Paint::Call, &mut reached, schedule.end(task));
-            add(paint_of(task), &mut reached, schedule.start(timed, task));
-            next = schedule.critical_predecessor(timed, task);
+            add(paint_of(item), &mut reached, schedule.start(&resolved.timed, task));
         }
         add(Paint::Call, &mut reached, begin);
-        let part = |(&paint, &time): (&Paint, &DurNs)| Part { name: part_name(paint), paint, time };
+        let part = |(&paint, &time): (&Paint, &DurNs)| Part { name: part_name(paint), paint, time, drawn: time };
         let mut parts: Vec<Part> = Paint::ALL.iter().zip(&sums).map(part).filter(|part| part.time.0 > 0).collect();
         parts.sort_by_key(|part| (std::cmp::Reverse(part.time), part.paint));
         Self { parts }
     }
 
     /// The same of an iteration that repeats every `whole`, as the path's table has it: what it takes longer than its path is a wait for the step
-    /// before. Where steps overlap, and it takes less, all parts keep their shares.
+    /// before. Where steps overlap, and it takes less, all parts are drawn so much shorter.
     #[must_use]
     pub fn filling(&self, whole: DurNs) -> Self {
         let sum: DurNs = self.parts.iter().map(|part| part.time).sum();
@@ -78,13 +129,15 @@ impl Composition {
         if whole < sum {
             let factor = whole.0 as f64 / sum.0.max(1) as f64;
             for part in &mut parts {
-                part.time = part.time.scale(factor);
+                part.drawn = part.time.scale(factor);
             }
         } else if whole > sum {
             let waited = whole - sum;
             match parts.iter_mut().find(|part| part.paint == Paint::Call) {
-                Some(waits) => waits.time += waited,
-                None => parts.push(Part { name: part_name(Paint::Call), paint: Paint::Call, time: waited }),
+                Some(waits) => (waits.time, waits.drawn) = (waits.time + waited, waits.drawn + waited),
+                None => {
+                    parts.push(Part { name: part_name(Paint::Call), paint: Paint::Call, time: waited, drawn: waited })
+                }
             }
         }
         Self { parts }
@@ -137,7 +190,7 @@ mod tests {
     fn parts_add_up_to_the_iteration() {
         let engine = Engine::builtin().unwrap();
         let loaded = sample::load(&engine, &BuildOptions::default()).unwrap();
-        let whole = |composition: &Composition| composition.parts.iter().map(|part| part.time.0).sum::<i64>();
+        let whole = |composition: &Composition| composition.parts.iter().map(|part| part.drawn.0).sum::<i64>();
         let composition = Composition::of(&loaded.replay);
         assert_eq!(whole(&composition), loaded.replay.summary.simulated_ns.0);
         assert!(composition.parts.len() > 2 && composition.parts.is_sorted_by(|a, b| a.time >= b.time));

@@ -65,7 +65,8 @@ pub fn regions(size: Size, wanted: Wanted) -> Option<Regions> {
     let bar = row(size.height - 1, 1);
     let body = row(titles.bottom(), bar.y - titles.bottom());
     if size.width < LEAST.width || size.height < LEAST.height {
-        let said = 2;
+        // A table has a summary, titles and the chosen row.
+        let said = (body.height - 3).min(2);
         let view = Rect { height: body.height - said, ..body };
         let details = row(view.bottom(), said);
         let details_rule = Rect { height: 0, ..details };

@@ -12,7 +12,7 @@ use retime_core::trace::OpenOptions;
 
 use super::listing::{Arrangement, Listing, Modelled, Sources};
 use super::timeline::{DensityIndex, Paints, SearchIndex, tracks};
-use super::view_model::ViewModel;
+use super::view_model::{Traced, ViewModel};
 use super::workspace::Opened;
 
 /// What to open.
@@ -118,10 +118,11 @@ fn learn(engine: &Engine, loaded: &Loaded, path: PathBuf) -> Result<Box<Opened>,
 pub fn opened(engine: &Engine, loaded: Loaded, session: Option<SavedSession>) -> Opened {
     let loaded = Arc::new(loaded);
     let replay = &loaded.replay;
+    let view_model = ViewModel::of(engine, &loaded, &Traced::of(&loaded), replay, &|| false);
     let sources = Sources {
         loaded: Arc::clone(&loaded),
         outcome: Arc::clone(replay),
-        view_model: Arc::new(ViewModel::of(engine, &loaded, replay)),
+        view_model: Arc::new(view_model.unwrap_or_default()),
         modelled: Arc::new(Modelled::of(&loaded)),
         paints: Arc::new(Paints::new(&loaded.graph)),
         filter: None,

@@ -17,11 +17,39 @@ use retime_core::graph::{ExecutionGraph, Rank};
 use retime_core::log::{self, Level as LogLevel};
 use retime_core::units::DurNs;
 
+/// What tables show of the trace, whatever is edited.
+#[derive(Clone, Debug, Default)]
+pub struct Traced {
+    /// The critical path of the slowest rank, as replayed.
+    pub path: Arc<CriticalPath>,
+    /// The work under the roofs of the device it ran on, with measured times.
+    pub rooflines: Arc<Rooflines>,
+    /// Layers and kernels as measured.
+    pub layers: Arc<LayerTable>,
+}
+
+impl Traced {
+    /// Of the untouched replay.
+    ///
+    /// # Complexity
+    /// O(tasks · log tasks).
+    pub fn of(loaded: &Loaded) -> Self {
+        let traced = Edited::of(&loaded.replay.resolved);
+        Self {
+            path: Arc::new(replayed_path(loaded)),
+            rooflines: Arc::new(Rooflines::of(&loaded.replay, &traced, Times::Measured)),
+            layers: Arc::new(layer_table(loaded, &loaded.replay, &traced, Times::Measured)),
+        }
+    }
+}
+
 /// Everything that tables show of one result.
 #[derive(Clone, Debug, Default)]
 pub struct ViewModel {
-    /// The critical path of the slowest rank before the edits, as replayed.
-    pub before: CriticalPath,
+    /// What no edit changes.
+    pub traced: Traced,
+    /// Whether anything is edited.
+    is_edited: bool,
     /// The critical path of the slowest rank after them.
     pub after: CriticalPath,
     /// The same in order of time, noise folded.
@@ -32,13 +60,9 @@ pub struct ViewModel {
     graph: Option<Arc<ExecutionGraph>>,
     /// Its work under the roofs of the first rank's device.
     pub rooflines: Rooflines,
-    /// The traced work under the roofs of the device it ran on, with measured times; empty without edits.
-    pub rooflines_before: Rooflines,
     /// What the fullest rank holds, before and after.
     pub memory: MemoryChange,
-    /// Layers and kernels as measured.
-    pub layers_before: LayerTable,
-    /// The same as simulated; empty without edits.
+    /// Layers and kernels as simulated; empty without edits.
     pub layers: LayerTable,
     /// The analyses of those that are shown, once they are asked for.
     study: OnceLock<Option<LayerStudy>>,
@@ -95,45 +119,52 @@ impl Rooflines {
 const TINY: i64 = 10_000;
 /// Gaps below this share of the iteration are left out.
 const SHORT: i64 = 1_000;
+/// So many gaps are shown, however short they are.
+const GAPS: usize = 100;
 
 impl ViewModel {
-    /// Draws it from `outcome`.
+    /// Draws it from `outcome`; `None` once that is overtaken.
     ///
     /// # Complexity
     /// O(tasks + length of the chains of all gaps), and a simulation for each rank that comes last somewhere.
-    pub fn of(engine: &Engine, loaded: &Loaded, outcome: &Outcome) -> Self {
-        log::timed(LogLevel::Info, "views", || Self::drawn(engine, loaded, outcome))
+    pub fn of(
+        engine: &Engine,
+        loaded: &Loaded,
+        traced: &Traced,
+        outcome: &Outcome,
+        is_overtaken: &dyn Fn() -> bool,
+    ) -> Option<Self> {
+        log::timed(LogLevel::Info, "views", || Self::drawn((engine, loaded), traced, outcome, is_overtaken))
     }
 
-    fn drawn(engine: &Engine, loaded: &Loaded, outcome: &Outcome) -> Self {
+    fn drawn(
+        (engine, loaded): (&Engine, &Loaded),
+        traced: &Traced,
+        outcome: &Outcome,
+        is_overtaken: &dyn Fn() -> bool,
+    ) -> Option<Self> {
         let edited = Edited::of(&outcome.resolved);
         let (graph, timed, schedule) = (&*edited.graph, &*edited.timed, &*outcome.schedule);
         let times = Times::Simulated { timed, schedule };
         let after = CriticalPath::of_job(graph, timed, schedule, times);
         let shortest = DurNs((outcome.summary.simulated_ns.0 / SHORT).max(1));
         let is_edited = outcome.steps.iter().any(|step| step.enabled);
-        let traced = Edited::of(&loaded.replay.resolved);
-        let rooflines_before = || Rooflines::of(&loaded.replay, &traced, Times::Measured);
-        let layers = || layer_table(loaded, outcome, &edited, times);
-        let ((rooflines, rooflines_before, idle), (layers_before, layers)) = rayon::join(
-            || {
-                let before = if is_edited { rooflines_before() } else { Rooflines::default() };
-                let sources = Sources { graph, timed, schedule, times };
-                (Rooflines::of(outcome, &edited, times), before, gaps::survey(&sources, shortest))
-            },
-            || {
-                let before = layer_table(loaded, &loaded.replay, &traced, Times::Measured);
-                (before, if is_edited { layers() } else { LayerTable::default() })
-            },
-        );
+        if is_overtaken() {
+            return None;
+        }
+        let layers = || if is_edited { layer_table(loaded, outcome, &edited, times) } else { LayerTable::default() };
+        let gaps = || gaps::survey(&Sources { graph, timed, schedule, times }, shortest, GAPS);
+        let ((rooflines, idle), layers) = rayon::join(|| (Rooflines::of(outcome, &edited, times), gaps()), layers);
+        if is_overtaken() {
+            return None;
+        }
         let communication = Communication::on(engine, loaded, outcome, &edited);
-        Self {
-            before: replayed_path(loaded),
+        Some(Self {
+            traced: traced.clone(),
+            is_edited,
             path: after.folded(DurNs(after.length.0 / TINY)),
             rooflines,
-            rooflines_before,
             memory: MemoryChange::of(loaded, outcome),
-            layers_before,
             layers,
             study: OnceLock::new(),
             late: communication.ranks.iter().filter(|rank| rank.is_late()).map(|rank| Rank(rank.rank)).collect(),
@@ -141,14 +172,18 @@ impl ViewModel {
             idle,
             graph: Some(Arc::clone(&edited.graph)),
             after,
-        }
+        })
+    }
+
+    /// The work before the edits under its roofs; `None` without edits.
+    pub fn rooflines_before(&self) -> Option<&Rooflines> {
+        Some(&*self.traced.rooflines).filter(|_| self.is_edited)
     }
 
     /// The analyses of layers and kernels as simulated, without edits as measured; worked out the first time.
     pub fn study(&self, loaded: &Loaded) -> Option<&LayerStudy> {
         let ask = || {
-            let is_edited = self.rooflines_before.device.is_some();
-            let table = if is_edited { &self.layers } else { &self.layers_before };
+            let table = if self.is_edited { &self.layers } else { &*self.traced.layers };
             let device = self.rooflines.device.as_deref()?;
             let run =
                 layers::Run { name: loaded.title.clone(), device, recorded: recorded(loaded), table: table.clone() };

@@ -195,6 +195,7 @@ impl Workspace {
             index: &self.index,
             resolved: &self.outcome.resolved,
             late: &self.view_model.late,
+            origin: self.origin(),
             is_edited: self.is_edited(),
             is_stale: self.is_stale(),
         }
@@ -202,11 +203,11 @@ impl Workspace {
 
     /// What the timeline is drawn from, and its state to be changed.
     pub fn scene_and_timeline(&mut self) -> (Scene<'_>, &mut Timeline) {
-        let (is_stale, is_edited) = (self.is_stale(), self.is_edited());
+        let (is_stale, is_edited, origin) = (self.is_stale(), self.is_edited(), self.origin());
         let Self { loaded, measured, simulated, paints, index, outcome, timeline, view_model, .. } = self;
         let (resolved, late) = (&outcome.resolved, &*view_model.late);
         let graph = &loaded.graph;
-        (Scene { graph, measured, simulated, paints, index, resolved, late, is_edited, is_stale }, timeline)
+        (Scene { graph, measured, simulated, paints, index, resolved, late, origin, is_edited, is_stale }, timeline)
     }
 
     /// The tracks of the rank that the cursor is on.
@@ -373,6 +374,11 @@ impl Workspace {
             Item::Added(index) => self.outcome.resolved.added.get(index as usize).map(|added| added.prediction),
             Item::Operator(_) => None,
         }
+    }
+
+    /// What times before the edits are called: measured, or predicted where nothing was.
+    pub fn origin(&self) -> &'static str {
+        if self.loaded.predicted().is_some() { "predicted" } else { "measured" }
     }
 
     /// Whether a step of the scenario shown is in force.

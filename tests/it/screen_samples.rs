@@ -63,7 +63,9 @@ fn the_smallest_screen_takes_an_edit_a_batch_a_device_and_leaves() {
     for (keys, shown) in [
         (":scale kind=kernel x0.5<enter>", "▶"),
         ("b", "type to filter · 8 edits"),
+        ("<down>", "\n▸resize"),
         ("<esc>g", "type to filter · 45"),
+        ("<down>", "\n▸"),
         ("<esc>j", "no room"),
     ] {
         screen.press(keys).unwrap();
@@ -262,6 +264,40 @@ fn layers_add_up_to_the_kernels_of_the_model_and_halve_with_them() {
             let times = row_times(&shown, row);
             assert!((times[1] / times[0] - 0.5).abs() < 0.01, "{row} by {grouping}\n{shown}");
         }
+    }
+}
+
+#[test]
+fn operators_layers_and_the_lane_count_the_kernels_that_an_edit_adds() {
+    let mut screen = open("vgg13-train-h100", (120, 40), &["mixed-precision bf16"]);
+    let mut shown_after = |keys: &str| {
+        screen.press(keys).unwrap();
+        screen.settle();
+        text(&screen)
+    };
+    let operators = row_times(&shown_after("4"), " model  ")[1];
+    let layers = row_times(&shown_after("L"), " model  ")[1];
+    // Busy, and on the critical path: one stream does all.
+    let lane = row_times(&shown_after("1W"), "simulated    busy");
+    for found in [layers, lane[0], lane[2]] {
+        assert!((found / operators - 1.0).abs() < 1e-3, "{operators} in operators, {found}");
+    }
+    let added = shown_after("<esc>4:group kernel<enter>/cast<enter>");
+    assert!(added.contains("cast gradient to fp32"), "{added}");
+}
+
+#[test]
+fn the_path_in_order_of_time_ends_where_the_drawn_iteration_does() {
+    for steps in [&[][..], &[EDIT][..]] {
+        let mut screen = open("vgg13-train-h100", (120, 600), steps);
+        screen.press("2:group time<enter>").unwrap();
+        screen.settle();
+        let shown = text(&screen);
+        let header = times(&shown.lines().nth(1).unwrap().replace('▶', " "));
+        let rows = shown.lines().skip(7).map(times).take_while(|row| row.len() == 2);
+        let last = rows.last().unwrap();
+        let (end, whole) = (last[0] + last[1], header[steps.len()]);
+        assert!((end / whole - 1.0).abs() < 0.01, "{steps:?}: ends at {end} of {whole}\n{shown}");
     }
 }
 

@@ -253,13 +253,13 @@ fn operators_are_a_tree_that_opens_and_folds() {
     assert!(operator.contains("    ▸ "), "{operator}");
     play(&mut screen, "<enter>");
     assert!(chosen(&screen).contains("    ▾ "), "{}", chosen(&screen));
-    assert_shows(&screen, "sm80_gemm_128x64");
+    assert_shows(&screen, "gemm 128×64");
     play(&mut screen, "<left>");
     assert_eq!(chosen(&screen), operator);
     play(&mut screen, "<left>");
     assert!(chosen(&screen).contains("▾ forward"));
     play(&mut screen, "E");
-    for kernel in ["sm80_gemm_128x64", "relu_kernel", "layer_norm_kernel", "embedding_kernel", "softmax_kernel"] {
+    for kernel in ["gemm 128×64", "relu_kernel", "layer_norm_kernel", "embedding_kernel", "softmax_kernel"] {
         assert_shows(&screen, kernel);
     }
     play(&mut screen, "C");
@@ -282,7 +282,7 @@ fn rows_of_the_tree_add_up_to_the_rows_above_them() {
     let rows: Vec<&str> = shown.lines().skip(4).collect();
     let model = rows.iter().find(|row| row.contains("▾ model")).unwrap();
     let kernels: f64 =
-        rows.iter().filter(|row| row.contains("_kernel") || row.contains("sm80_gemm")).map(|row| micros(row)).sum();
+        rows.iter().filter(|row| row.contains("_kernel") || row.contains("gemm 128×64")).map(|row| micros(row)).sum();
     assert!((micros(model) - kernels).abs() < 0.5, "{} against {kernels}:\n{shown}", micros(model));
 }
 

@@ -107,6 +107,34 @@ fn a_session_saves_itself_is_resumed_and_can_be_started_over() {
     last.leave();
 }
 
+/// The last of the guide's twelve jobs: the program is left and started again.
+#[test]
+fn yesterdays_edits_marks_and_view_are_back_and_one_key_lists_the_edits() {
+    let mut yesterday = Session::open();
+    yesterday.press(":scale kind=kernel x2\r");
+    yesterday.wait_for("1 scale kind=kern");
+    yesterday.press(":bookmark here it begins\r");
+    yesterday.wait_for("◆here it begins");
+    yesterday.press("2");
+    yesterday.wait_for(" path ──");
+    yesterday.leave();
+    let mut today = yesterday.again(&[]);
+    today.wait_for("1 scale kind=kern");
+    today.wait_for(" path ──");
+    today.press("Z");
+    today.wait_for("type to find");
+    today.wait_for("scale kind=kernel x2");
+    today.press("\x1b");
+    today.wait_until("the list to close", || !today.contents().contains("type to find"));
+    today.press("1");
+    today.wait_for("◆here it begins");
+    today.leave();
+    let mut anew = yesterday.again(&["--fresh"]);
+    anew.wait_for("no edits");
+    assert!(!anew.contents().contains("here it begins"));
+    anew.leave();
+}
+
 #[test]
 fn a_killed_program_loses_nothing_that_was_done_before() {
     let first = {

@@ -132,7 +132,7 @@ impl Row for LayerGroup {
 pub fn rows(sources: &Sources, is_seen: &dyn Fn(NodeId) -> bool) -> Vec<LayerGroup> {
     let model = &sources.view_model;
     let is_edited = sources.outcome.steps.iter().any(|step| step.enabled);
-    let before = &model.layers_before;
+    let before = &*model.traced.layers;
     let after = if is_edited { &model.layers } else { before };
     let traced = sources.loaded.graph.tasks.node_count();
     let (names, grouping) = (names([before, after]), sources.arrangement.layers);

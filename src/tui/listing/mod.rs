@@ -26,7 +26,7 @@ pub use group::{Group, Grouping, ModelComparison, Order};
 pub use layer_group::{LayerGroup, LayerGrouping, LayerOrder};
 pub use modelled::Modelled;
 pub use nested::{Nesting, Rows, Tree};
-pub use path_group::{PathGroup, PathGrouping, SHARED};
+pub use path_group::{PathGroup, PathGrouping};
 
 /// How the tables are arranged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -166,7 +166,7 @@ impl Listing {
             }
         };
         Ok(Self {
-            groups: Rows::new(tree::rows(sources, &is_shown)),
+            groups: Rows::new(tree::rows(sources, &is_seen)),
             path: Rows::new(path_group::rows(sources, &is_seen)),
             layers: Rows::new(layer_group::rows(sources, &is_seen)),
             runs: view_model.path.iter().filter(|run| is_seen(run.segment.node)).copied().collect(),

@@ -49,6 +49,37 @@ impl PathGrouping {
     }
 }
 
+/// Time of the iteration that is not on the path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outside {
+    /// What a step which repeats has less, or more, than the path of a single one.
+    Shared,
+    /// What was measured and not replayed.
+    Unreplayed,
+}
+
+impl Outside {
+    fn label(self) -> &'static str {
+        match self {
+            Self::Shared => "shared with neighbouring steps",
+            Self::Unreplayed => "measured, not replayed",
+        }
+    }
+
+    /// How it comes about.
+    pub fn explained(self) -> &'static str {
+        match self {
+            Self::Shared => {
+                "a step that is repeated begins before the one before it has ended, or waits for it: the iteration is \
+                 then not as long as the path of a single one"
+            }
+            Self::Unreplayed => {
+                "by how much the iteration that was measured is longer than its replay, which the path is of"
+            }
+        }
+    }
+}
+
 /// Segments of the path that have something in common.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PathGroup {
@@ -59,6 +90,8 @@ pub struct PathGroup {
     /// How far it is indented.
     pub depth: usize,
     end: usize,
+    /// Whether it is all of the path, which its inner rows tell more of.
+    is_alone: bool,
     /// Their time on the path before the edits.
     pub before: DurNs,
     /// Their time on the path after them.
@@ -68,6 +101,8 @@ pub struct PathGroup {
     /// The longest of them, in the edited graph where it is one of the edited path; `None` for time outside the path.
     pub example: Option<NodeId>,
     longest: DurNs,
+    /// What it is, where it is outside the path.
+    pub outside: Option<Outside>,
     /// How it is painted.
     pub paint: Paint,
 }
@@ -75,7 +110,20 @@ pub struct PathGroup {
 impl PathGroup {
     fn new(label: String, path: String, depth: usize, paint: Paint) -> Self {
         let none = DurNs::ZERO;
-        Self { label, path, depth, end: 0, before: none, after: none, count: 0, example: None, longest: none, paint }
+        Self {
+            label,
+            path,
+            depth,
+            end: 0,
+            is_alone: false,
+            before: none,
+            after: none,
+            count: 0,
+            example: None,
+            longest: none,
+            outside: None,
+            paint,
+        }
     }
 
     /// What the edits changed.
@@ -110,7 +158,7 @@ impl Row for PathGroup {
     }
 
     fn is_open(&self) -> bool {
-        false
+        self.is_alone
     }
 }
 
@@ -124,7 +172,7 @@ type Key = (SegmentKind, Paint, NameId, Option<OperatorId>);
 pub fn rows(sources: &Sources, is_seen: &dyn Fn(NodeId) -> bool) -> Vec<PathGroup> {
     let model = &sources.view_model;
     let mut grown = Grown { sources, groups: Vec::new(), of_label: FxHashMap::default(), of_key: FxHashMap::default() };
-    for (path, is_after) in [(&model.before, false), (&model.after, true)] {
+    for (path, is_after) in [(&*model.traced.path, false), (&model.after, true)] {
         for segment in path.segments.iter().filter(|segment| is_seen(segment.node)) {
             grown.add(segment, is_after);
         }
@@ -138,7 +186,9 @@ pub fn rows(sources: &Sources, is_seen: &dyn Fn(NodeId) -> bool) -> Vec<PathGrou
     let order = |a: &PathGroup, b: &PathGroup| rank(b).cmp(&rank(a)).then_with(|| a.label.cmp(&b.label));
     groups.sort_by(|a, b| order(&a.0, &b.0));
     let mut rows = Vec::new();
+    let are_several = groups.iter().filter(|(group, _)| group.example.is_some()).count() > 1;
     for (mut group, mut inner) in groups {
+        group.is_alone = !are_several;
         if matches!(inner.as_slice(), [only] if only.label == group.label) {
             inner.clear();
         }
@@ -153,11 +203,6 @@ pub fn rows(sources: &Sources, is_seen: &dyn Fn(NodeId) -> bool) -> Vec<PathGrou
     rows
 }
 
-/// What a row is called of time that a step which repeats has less, or more, than the path of a single one.
-pub const SHARED: &str = "shared with neighbouring steps";
-/// The same of what was measured and not replayed.
-const UNREPLAYED: &str = "measured, not replayed";
-
 /// What of the iterations lies outside the paths: a step that repeats may be shorter than the path of a single one, and is
 /// then begun before the step before it has ended; else by how much the replay is off.
 fn beside(sources: &Sources) -> Option<PathGroup> {
@@ -165,9 +210,11 @@ fn beside(sources: &Sources) -> Option<PathGroup> {
     let (before, after) = iteration_figures(&sources.loaded, &sources.outcome);
     let rest = |whole: DurNs, path: &CriticalPath| whole - path.length;
     let repeats = [&sources.loaded.replay.summary, &sources.outcome.summary].iter().any(|it| it.both_named().is_some());
-    let label = if repeats { SHARED } else { UNREPLAYED };
-    let mut group = PathGroup::new(label.to_owned(), label.to_owned(), 0, Paint::Call);
-    (group.before, group.after) = (rest(before, &model.before), rest(after, &model.after));
+    let outside = if repeats { Outside::Shared } else { Outside::Unreplayed };
+    let label = outside.label().to_owned();
+    let mut group = PathGroup::new(label.clone(), label, 0, Paint::Call);
+    group.outside = Some(outside);
+    (group.before, group.after) = (rest(before, &model.traced.path), rest(after, &model.after));
     (group.before.0 != 0 || group.after.0 != 0).then_some(group)
 }
 

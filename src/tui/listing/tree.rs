@@ -17,18 +17,18 @@ const FEW_MODULES: usize = 8;
 ///
 /// # Complexity
 /// O(tasks · depth + rows · log rows).
-pub fn rows(sources: &Sources, is_shown: &dyn Fn(NodeId) -> bool) -> Vec<Group> {
+pub fn rows(sources: &Sources, is_seen: &dyn Fn(NodeId) -> bool) -> Vec<Group> {
     let graph = &*sources.loaded.graph;
     let inside = graph.iteration_tasks();
     let mut tree = Tree { sources, graph, nodes: Vec::new(), roots: Vec::new(), of_label: FxHashMap::default() };
     let mut modules: FxHashMap<OperatorId, String> = FxHashMap::default();
-    for node in graph.tasks.node_indices().filter(|&node| inside[node.index()] && is_shown(node)) {
+    for node in graph.tasks.node_indices().filter(|&node| inside[node.index()] && is_seen(node)) {
         let task = &graph.tasks[node];
         if task.kind.is_work() && (sources.arrangement.grouping != Grouping::Kernel || is_kernel(task)) {
             tree.add(node, &labels(sources, graph, task, &mut modules));
         }
     }
-    tree.add_tasks_of_the_scenario(is_shown);
+    tree.add_tasks_of_the_scenario(is_seen);
     tree.flattened()
 }
 
@@ -56,21 +56,26 @@ impl Tree<'_> {
         }
     }
 
-    /// Counts what the scenario added in the rows of the traced work that it stands for.
-    fn add_tasks_of_the_scenario(&mut self, is_shown: &dyn Fn(NodeId) -> bool) {
+    /// Counts what the scenario added in the rows of the operators that it belongs to.
+    fn add_tasks_of_the_scenario(&mut self, is_seen: &dyn Fn(NodeId) -> bool) {
         let sources = self.sources;
-        for added in sources.outcome.resolved.added.iter().filter(|added| is_work(added.kind)) {
-            let Some(&member) = added.members.iter().find(|&&member| is_shown(member)) else { continue };
-            let mut task = self.graph.tasks[member];
-            task.operator = added.operator.or(task.operator);
-            let mut path = labels(sources, self.graph, &task, &mut FxHashMap::default());
-            if let (Grouping::Tree | Grouping::Kernel, Some(kernel)) = (sources.arrangement.grouping, path.last_mut()) {
-                *kernel = added.name.to_string();
-            }
+        let (edited, traced) = (sources.view_model.graph(&sources.loaded), self.graph.tasks.node_count());
+        for (number, added) in sources.outcome.resolved.added.iter().enumerate() {
+            let node = NodeId::new(traced + number);
+            let Some(mut task) =
+                edited.tasks.node_weight(node).filter(|_| is_work(added.kind) && is_seen(node)).copied()
+            else {
+                continue;
+            };
+            let member = added.members.first().copied();
+            task.operator = task.operator.or_else(|| self.graph.tasks[member?].operator);
             let mut parent = None;
-            for label in &path {
-                let index = self.child(parent, label, member);
+            for label in &labels(sources, edited, &task, &mut FxHashMap::default()) {
+                let index = self.child(parent, label, member.unwrap_or(node));
                 let group = &mut self.nodes[index].group;
+                if group.count == 0 {
+                    group.family = added.work.as_ref().map_or("other", |work| work.family.name());
+                }
                 group.simulated += added.prediction.duration;
                 group.count += 1;
                 group.provenance = group.provenance.max(added.prediction.provenance);

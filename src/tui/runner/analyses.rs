@@ -45,8 +45,12 @@ impl Trace {
         self.found(job, Finding::Outcome { outcome: first, density: Some(Arc::new(density)), view_model: None });
         let is_overtaken = || self.queue.is_overtaken(&job.analysis);
         let found = self.host.engine.with_gains(&self.loaded, outcome, &is_overtaken);
-        if let Some(outcome) = found.filter(|_| !is_overtaken()) {
-            let view_model = Some(Arc::new(ViewModel::of(&self.host.engine, &self.loaded, &outcome)));
+        let drawn = found.filter(|_| !is_overtaken()).and_then(|outcome| {
+            let drawn = ViewModel::of(&self.host.engine, &self.loaded, &self.traced, &outcome, &is_overtaken);
+            Some((outcome, drawn?))
+        });
+        if let Some((outcome, view_model)) = drawn {
+            let view_model = Some(Arc::new(view_model));
             self.found(job, Finding::Outcome { outcome: Box::new(outcome), density: None, view_model });
         }
     }

@@ -19,6 +19,7 @@ use retime_core::graph::BuildOptions;
 use super::listing::Listing;
 use super::load;
 use super::update::Event;
+use super::view_model::Traced;
 use super::views::compare::Compared;
 use super::workspace::Workspace;
 use queue::{Job, Queue};
@@ -56,6 +57,7 @@ struct Trace {
     host: Host,
     number: usize,
     loaded: Arc<Loaded>,
+    traced: Traced,
     queue: Queue,
 }
 
@@ -94,7 +96,8 @@ impl Runner {
 
     fn trace(&self, work: &Workspace) -> OpenTrace {
         let (host, loaded) = (self.host.clone(), Arc::clone(&work.loaded));
-        let trace = Arc::new(Trace { host, number: work.number, loaded, queue: Queue::default() });
+        let traced = work.view_model.traced.clone();
+        let trace = Arc::new(Trace { host, number: work.number, loaded, traced, queue: Queue::default() });
         if matches!(self.served, Served::OnThreads) {
             let trace = Arc::clone(&trace);
             thread::spawn(move || {

@@ -136,7 +136,7 @@ fn sizes(graph: &ExecutionGraph, operator: &Operator) -> Option<String> {
 
 /// A kernel's name in short: what it computes, and the tile of a CUTLASS or cuBLAS kernel.
 pub fn kernel_name(name: &str) -> Cow<'_, str> {
-    let is_tiled = ["cutlass", "gemm", "xmma", "flash", "conv"].iter().any(|part| name.contains(part));
+    let is_tiled = ["cutlass", "gemm", "xmma", "flash", "conv", "Cijk_"].iter().any(|part| name.contains(part));
     let Some(tile) = tile(name).filter(|_| is_tiled) else { return telling_name(name) };
     let what = match name {
         name if name.contains("wgrad") => "wgrad",
@@ -170,6 +170,7 @@ mod tests {
             ("void cutlass::Kernel<cutlass_80_tensorop_s1688gemm_128x256_16x3_nt_align4>(Params)", "cutlass 128×256"),
             ("sm80_xmma_wgrad_implicit_gemm_tf32_tilesize128x64x16_stage4", "wgrad 128×64"),
             ("ampere_sgemm_32x128_tn", "gemm 32×128"),
+            ("Cijk_Alik_Bljk_BBS_BH_Bias_HA_S_SAV_UserArgs_MT256x32x64_MI16x16x1_SN", "gemm 256×32"),
             ("triton_poi_fused_add_0", "triton_poi_fused_add_0"),
             ("relu_kernel", "relu_kernel"),
         ];

@@ -2,13 +2,14 @@
 
 use std::ops::Range;
 
+use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 
 use crate::session::{Loaded, Outcome};
-use crate::tui::composition::Composition;
+use crate::tui::composition::{Composition, CriticalTasks, PathTask};
 use crate::tui::theme::Paint;
 use retime_core::analysis;
-use retime_core::analysis::critical_path::{CriticalPath, SegmentKind};
+use retime_core::analysis::critical_path::SegmentKind;
 use retime_core::analysis::density::{Density, Interval};
 use retime_core::cost::classify::family_of_task;
 use retime_core::cost::work::Family;
@@ -107,41 +108,54 @@ impl DensityIndex {
         let depths = fill_operators(graph, &operators, &mut lanes);
         fill_tasks(graph, &tasks, (&depths, times), &mut lanes);
         let added = fill_added((times, shift), &mut lanes, &mut hosts);
+        let path = CriticalTasks::of(outcome);
         let mut critical: Vec<Vec<Interval>> = vec![Vec::new(); lane_count];
-        for node in critical_nodes(outcome) {
-            critical[times.lane(graph, node).0 as usize].push(interval(tasks[node.index()], 0));
+        for &(_, task) in &path.tasks {
+            let is_wait = |node| matches!(SegmentKind::of(graph, node), Some(SegmentKind::Wait(_)));
+            let (lane, of_task) = match task {
+                PathTask::Traced(node) if is_wait(node) => continue,
+                PathTask::Traced(node) => (times.lane(graph, node), tasks[node.index()]),
+                PathTask::Added(number) => (outcome.resolved.added[number as usize].lane, added[number as usize]),
+            };
+            critical[lane.0 as usize].push(interval(of_task, 0));
         }
         let all = || tasks.iter().chain(&added).filter(|(start, end)| end > start);
         let (start, end) = (all().map(|times| times.0).min(), all().map(|times| times.1).max());
-        let lanes = lanes.into_iter().zip(critical).map(|(rows, critical)| LaneDensity {
-            rows: rows.into_iter().map(Density::build).collect(),
-            critical: Density::build(critical),
-        });
         let mut density = Self {
-            lanes: lanes.collect(),
             changed: changed(times, &tasks, lane_count, period.end.since(period.start)),
             operators,
             tasks,
             added,
-            hosts: hosts.into_iter().map(Density::build).collect(),
-            queues: Vec::new(),
-            memory: Vec::new(),
             start: start.unwrap_or_default(),
             end: end.unwrap_or_default(),
             period,
             shift,
-            kernels: Vec::new(),
-            composition: Composition::of(outcome),
+            composition: Composition::along(outcome, &path),
+            ..Self::default()
         };
-        density.queues = queues(graph, &density);
-        if let Times::Simulated(resolved, schedule) = times {
-            density.memory = memory_simulated(resolved, schedule, shift);
-            // Device work of the step lies between the end of the step before and its own.
-            let end = density.period.start + iteration_figures(loaded, outcome).0;
-            let is_chosen = |task: &Task| task.measured_start >= end - graph.measured && task.measured_end() <= end;
-            density.kernels = kernels::sums(graph, resolved, &density, is_chosen);
-        }
+        let rows = || -> (Vec<LaneDensity>, Vec<Density>) {
+            let lanes = lanes.into_par_iter().zip(critical).map(|(rows, critical)| LaneDensity {
+                rows: rows.into_par_iter().map(Density::build).collect(),
+                critical: Density::build(critical),
+            });
+            (lanes.collect(), hosts.into_iter().map(Density::build).collect())
+        };
+        let ((lanes, hosts), summed) = rayon::join(rows, || density.summed(loaded, outcome, times));
+        (density.lanes, density.hosts) = (lanes, hosts);
+        (density.queues, density.memory, density.kernels) = summed;
         density
+    }
+
+    /// What is launched and waits, the memory that is held, and what the devices do; the last two of simulated times only.
+    fn summed(&self, loaded: &Loaded, outcome: &Outcome, times: Times<'_>) -> (Vec<Track>, Vec<Track>, Vec<KernelSum>) {
+        let graph = &*outcome.resolved.graph;
+        let queues = queues(graph, self);
+        let Times::Simulated(resolved, schedule) = times else { return (queues, Vec::new(), Vec::new()) };
+        // Device work of the step lies between the end of the step before and its own.
+        let end = self.period.start + iteration_figures(loaded, outcome).0;
+        let is_chosen = |task: &Task| task.measured_start >= end - graph.measured && task.measured_end() <= end;
+        let kernels = kernels::sums(graph, resolved, self, is_chosen);
+        (queues, memory_simulated(resolved, schedule, self.shift), kernels)
     }
 
     /// When `item` starts and ends; `None` when it does not take place.
@@ -363,18 +377,6 @@ fn push(rows: &mut Vec<Vec<Interval>>, depth: u16, interval: Interval) {
         rows.resize(depth + 1, Vec::new());
     }
     rows[depth].push(interval);
-}
-
-/// The tasks of the critical path of the slowest rank's iteration.
-///
-/// # Complexity
-/// O(length of the path).
-fn critical_nodes(outcome: &Outcome) -> Vec<NodeId> {
-    let (timed, schedule) = (&*outcome.resolved.timed, &*outcome.schedule);
-    let times = analysis::lanes::Times::Simulated { timed, schedule };
-    let path = CriticalPath::of_job(&outcome.resolved.graph, timed, schedule, times);
-    let work = path.segments.iter().filter(|segment| !matches!(segment.kind, SegmentKind::Wait(_)));
-    work.map(|segment| segment.node).collect()
 }
 
 /// The paint of every task and operator.

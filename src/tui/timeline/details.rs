@@ -33,9 +33,8 @@ pub fn describe(scene: Scene<'_>, item: Item, prediction: Option<Prediction>) ->
     if let Some(lane) = scene.lane_of(item) {
         let times = scene.measured.times(item).or_else(|| scene.simulated.times(item));
         let start = times.map_or(TimeNs(0), |(start, _)| start);
-        let from = scene.graph.ranks.first().map_or(TimeNs(0), |part| part.iteration_start);
         let place = scene.lane_label(lane.0 as usize);
-        details.push(detail("where", format!("{place}, at {}", start.since(from))));
+        details.push(detail("where", format!("{place}, at {}", scene.since_begin(start))));
     }
     (scene.name(item).to_owned(), details)
 }

@@ -4,7 +4,7 @@ use rustc_hash::FxHashMap;
 
 use crate::tui::canvas::{Canvas, cut};
 use crate::tui::theme::Role;
-use retime_core::graph::{ExecutionGraph, Task};
+use retime_core::graph::{ExecutionGraph, OperatorId, Task};
 use retime_core::intern::NameId;
 use retime_core::scenario::Resolved;
 use retime_core::units::{DurNs, Percent};
@@ -27,6 +27,16 @@ pub struct KernelSum {
     pub simulated: DurNs,
 }
 
+/// The name of a kernel.
+#[derive(PartialEq, Eq, Hash)]
+enum Name<'a> {
+    Traced(NameId),
+    Added(&'a str),
+}
+
+/// A kernel's name, its operator and module.
+type Key<'a> = (Name<'a>, (NameId, NameId));
+
 /// Sums over the device work for which `is_chosen`; what changed most first, of what did not the longest.
 ///
 /// # Complexity
@@ -37,7 +47,7 @@ pub fn sums(
     simulated: &DensityIndex,
     is_chosen: impl Fn(&Task) -> bool,
 ) -> Vec<KernelSum> {
-    let mut sums: FxHashMap<(NameId, NameId, NameId), KernelSum> = FxHashMap::default();
+    let mut sums: FxHashMap<Key<'_>, KernelSum> = FxHashMap::default();
     let length = |item| simulated.times(item).map_or(DurNs::ZERO, |(start, end)| end.since(start));
     let mut add = |key, item, measured: DurNs| {
         let none = KernelSum { item, count: 0, measured: DurNs::ZERO, simulated: DurNs::ZERO };
@@ -46,24 +56,22 @@ pub fn sums(
         sum.measured += measured;
         sum.simulated += length(item);
     };
-    let layer = |task: &Task| {
-        let operator = task.operator.and_then(|id| graph.operators.get(id.0 as usize));
+    let layer = |operator: Option<OperatorId>| {
+        let operator = operator.and_then(|id| graph.operators.get(id.0 as usize));
         operator.map_or((NameId::default(), NameId::default()), |operator| (operator.name, operator.module))
     };
     for node in graph.tasks.node_indices() {
         let task = &graph.tasks[node];
         if task.kind.is_device() && is_chosen(task) {
-            let (operator, module) = layer(task);
-            add((task.name, operator, module), Item::Task(node), task.measured);
+            add((Name::Traced(task.name), layer(task.operator)), Item::Task(node), task.measured);
+        }
+    }
+    for (number, added) in resolved.added.iter().enumerate() {
+        if added.kind.is_device() {
+            add((Name::Added(&added.name), layer(added.operator)), Item::Added(number as u32), DurNs::ZERO);
         }
     }
     let mut all: Vec<KernelSum> = sums.into_values().collect();
-    for (number, added) in resolved.added.iter().enumerate() {
-        let item = Item::Added(number as u32);
-        if added.kind.is_device() {
-            all.push(KernelSum { item, count: 1, measured: DurNs::ZERO, simulated: length(item) });
-        }
-    }
     let change = |sum: &KernelSum| (sum.simulated - sum.measured).abs();
     // A replay that errs by little has changed nothing.
     let is_changed = !(resolved.changes.is_empty() && resolved.added.is_empty() && resolved.removed.is_empty());
@@ -78,13 +86,14 @@ pub fn sums(
 pub fn render(scene: Scene<'_>, labels: u16, canvas: &mut Canvas<'_>) {
     let width = canvas.width();
     let figures = labels + if scene.is_edited { 32 } else { 10 };
-    let whole = scene.measured.period.end.since(scene.measured.period.start);
+    let period = &(if scene.is_edited { scene.simulated } else { scene.measured }).period;
+    // Of the iteration of all ranks, whose work is summed.
+    let whole = DurNs(period.end.since(period.start).0.saturating_mul(scene.graph.ranks.len().max(1) as i64));
     canvas.text(1, 0, "kernels", Role::Dim);
     let mut head = canvas.part(labels, 0, width - labels, 1);
     head.rule(0, "");
-    let titles =
-        if scene.is_edited { " measured  simulated     change   share  what " } else { " measured   share  what " };
-    head.text(0, 0, titles, Role::Dim);
+    let compared = if scene.is_edited { "  simulated     change" } else { "" };
+    head.text(0, 0, &format!("{:>9}{compared}   share  what ", scene.origin), Role::Dim);
     let rows = canvas.height().saturating_sub(1) as usize;
     let shown = scene.simulated.kernels.iter().filter(|sum| sum.measured.max(sum.simulated) > DurNs::ZERO);
     for (y, sum) in shown.take(rows).enumerate() {

@@ -141,7 +141,7 @@ fn draw_label(scene: Scene<'_>, state: &Timeline, canvas: &mut Canvas<'_>, y: u1
     }
     match (row.side, row.line) {
         (Side::Simulated, 0) => _ = label.text(2, 0, "simulated", Role::Simulated),
-        (Side::Measured, 1) => _ = label.text(2, 0, "measured", Role::Measured),
+        (Side::Measured, 1) => _ = label.text(2, 0, scene.origin, Role::Measured),
         (_, 0) => {
             let pin = if state.pinned.contains(&row.lane) { "• " } else { "" };
             let name = match row.fold {

@@ -3,7 +3,7 @@
 use retime_core::analysis::density::Density;
 use retime_core::graph::{ExecutionGraph, Lane, LaneId, LaneKind, NodeId, Rank, TaskKind};
 use retime_core::scenario::Resolved;
-use retime_core::units::DurNs;
+use retime_core::units::{DurNs, TimeNs};
 
 use crate::tui::theme::Paint;
 
@@ -32,6 +32,8 @@ pub struct Scene<'a> {
     pub resolved: &'a Resolved,
     /// Ranks whose lateness costs the job much.
     pub late: &'a [Rank],
+    /// What times before the edits are called: measured, or predicted where nothing was.
+    pub origin: &'static str,
     /// Whether anything was edited: without that each lane is drawn once.
     pub is_edited: bool,
     /// Whether the simulated times are not those of the scenario wanted now.
@@ -47,6 +49,16 @@ impl<'a> Scene<'a> {
     /// Measured and simulated.
     pub fn densities(&self) -> [&'a DensityIndex; 2] {
         [self.measured, self.simulated]
+    }
+
+    /// An instant as drawn, from the left edge of the iteration on.
+    pub fn since_begin(&self, at: TimeNs) -> DurNs {
+        at.since(self.measured.period.start)
+    }
+
+    /// When something of the simulation is, from the left edge of the iteration on.
+    pub fn simulated_at(&self, at: TimeNs) -> DurNs {
+        self.since_begin(at + self.simulated.shift)
     }
 
     /// The rows for a timeline of `height`.

@@ -19,7 +19,7 @@ use super::board::{BAR, NOTABLE, time_bar};
 use super::pane;
 use super::sweep::bar;
 use super::view::{View, show};
-use super::why::Line;
+use super::why::Why;
 
 /// What opens it.
 const OPENER: Command = Command {
@@ -74,7 +74,7 @@ impl View for Advise {
         }
     }
 
-    fn why(&self, work: &Workspace, lines: &mut Vec<Line>) {
+    fn why(&self, work: &Workspace, lines: &mut Why) {
         of_advice(work, lines);
     }
 
@@ -365,11 +365,11 @@ fn class_row(class: &Sensitivity, most: f64) -> TableRow {
     }
 }
 
-fn of_advice(work: &Workspace, lines: &mut Vec<Line>) {
+fn of_advice(work: &Workspace, lines: &mut Why) {
     let Some(option) = option(work) else { return };
     lines.push(("", option.steps.join(" + "), Role::Title));
     let basis = "all steps of the scenario with these, simulated whole; saved is time per sample";
-    lines.push(("basis", basis.to_owned(), Role::Text));
+    lines.basis(basis.to_owned(), Role::Text);
     lines.extend(option.caveat().map(|text| ("unmodelled", text, Role::Warn)));
     lines.extend(option.assumed.iter().map(|text| ("assumed", text.clone(), Role::Warn)));
     lines.extend(option.unhandled.iter().map(|text| ("as traced", text.clone(), Role::Warn)));

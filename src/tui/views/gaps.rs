@@ -22,7 +22,7 @@ use retime_core::units::{DurNs, Percent};
 use super::pane;
 use super::sweep::bar;
 use super::view::{View, show};
-use super::why::Line;
+use super::why::Why;
 
 /// What opens it.
 const OPENER: Command = Command {
@@ -64,7 +64,7 @@ impl View for Gaps {
         let area = self.rows_area(work, canvas.area());
         table::render(&rows(work), &work.table, &mut canvas.part(0, 0, area.width, area.height));
         let gaps = single(work);
-        if gaps.count > 1 {
+        if gaps.count > 0 {
             table::render_below("longest first, whatever the cause", &gaps, area.height, canvas);
         }
     }
@@ -73,7 +73,7 @@ impl View for Gaps {
         pane::flow(&chain(work), canvas);
     }
 
-    fn why(&self, work: &Workspace, lines: &mut Vec<Line>) {
+    fn why(&self, work: &Workspace, lines: &mut Why) {
         why(work, lines);
     }
 
@@ -235,10 +235,7 @@ fn row(work: &Workspace, group: &GapGroup, nesting: Option<Nesting>, (whole, mos
     let graph = work.listing.view_model.graph(&work.loaded);
     let gap = longest(work, group);
     let one = gap.filter(|_| group.gaps.len() == 1);
-    let at = one.map_or(String::new(), |gap| {
-        let part = graph.ranks.iter().find(|part| part.rank == gap.rank);
-        gap.start.since(part.map(|part| part.iteration_start).unwrap_or_default()).to_string()
-    });
+    let at = one.map_or(String::new(), |gap| work.scene().simulated_at(gap.start).to_string());
     let next = one.and_then(|gap| gap.next).map_or("", |node| short_name(graph.names.get(graph.tasks[node].name)));
     let (by, gains) = match closing(work, group).into_iter().next() {
         Some((line, gain)) => (line, format!("−{gain}")),
@@ -364,7 +361,7 @@ fn closed_by(work: &Workspace, group: &GapGroup) -> Vec<(String, Role)> {
     pieces
 }
 
-fn why(work: &Workspace, lines: &mut Vec<Line>) {
+fn why(work: &Workspace, lines: &mut Why) {
     let Some((group, gap)) = chosen(work).and_then(|group| Some((group, longest(work, group)?))) else { return };
     let title = match group.gaps.len() {
         1 => format!("gap of {}", gap.duration),

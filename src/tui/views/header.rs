@@ -282,14 +282,15 @@ fn gpu(work: &Workspace, is_brief: bool) -> Pieces {
         return Vec::new();
     }
     let (before, after) = (work.loaded.replay.summary.gpu_busy, work.outcome.summary.gpu_busy);
+    let (before, after) = (percent(before), percent(after));
     if is_brief {
-        return vec![("GPU ".to_owned(), Role::Dim), (percent(after), Role::Text)];
+        return vec![("GPU ".to_owned(), Role::Dim), (after, Role::Text)];
     }
-    let mut pieces = vec![("GPU busy ".to_owned(), Role::Dim), (percent(before), Role::Text)];
-    if (before - after).abs() >= 0.005 {
-        pieces.push((" ▶ ".to_owned(), Role::Dim));
-        pieces.push((percent(after), Role::Text));
+    let mut pieces = vec![("GPU busy ".to_owned(), Role::Dim)];
+    if before != after {
+        pieces.extend([(before, Role::Text), (" ▶ ".to_owned(), Role::Dim)]);
     }
+    pieces.push((after, Role::Text));
     pieces
 }
 

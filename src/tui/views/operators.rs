@@ -9,7 +9,7 @@ use crate::tui::command::{Argument, Command, CommandResult, Pane, named};
 use crate::tui::listing::{Arrangement, Group, Grouping, ModelComparison, Nesting, Order, Tree};
 use crate::tui::table::{self, Column, Open, Table, TableRow, value};
 use crate::tui::theme::Role;
-use crate::tui::timeline::{Item, telling_name};
+use crate::tui::timeline::kernel_name;
 use crate::tui::workspace::Workspace;
 use retime_core::cost::Provenance;
 use retime_core::units::DurNs;
@@ -17,7 +17,7 @@ use retime_core::units::DurNs;
 use super::pane;
 use super::sweep::bar;
 use super::view::{View, show};
-use super::why::{self, Line};
+use super::why::{self, Why};
 
 /// Wider than any terminal: a column that is not shown.
 const NEVER: u16 = u16::MAX;
@@ -56,6 +56,10 @@ impl View for Operators {
         Some(rows(work))
     }
 
+    fn title(&self, work: &Workspace) -> Option<String> {
+        work.listing.groups.get(work.table.cursor).map(|group| group.label.clone())
+    }
+
     fn keys(&self, work: &Workspace) -> Vec<(&'static str, String)> {
         let (grouping, order) = (work.listing.arrangement.grouping, work.listing.order);
         vec![
@@ -63,7 +67,6 @@ impl View for Operators {
             ("o", "shows the longest on the timeline".to_owned()),
             ("v", format!("groups by {}", grouping.next().name())),
             ("s", format!("sorts by {}", order.next().name())),
-            ("/", "finds".to_owned()),
         ]
     }
 
@@ -71,16 +74,16 @@ impl View for Operators {
         pane::flowing(SIGNS, Role::Faint, canvas);
     }
 
-    fn why(&self, work: &Workspace, lines: &mut Vec<Line>) {
+    fn why(&self, work: &Workspace, lines: &mut Why) {
         of_group(work, lines);
     }
 
     fn sort(&self, work: &mut Workspace, by: &str) -> CommandResult {
-        let columns =
-            [("measured", Order::Time), ("simulated", Order::Time), ("share", Order::Time), ("Δ", Order::Change)];
+        let origin = ["measured", "predicted"].map(|title| (title, Order::Time));
+        let columns = [("simulated", Order::Time), ("share", Order::Time), ("Δ", Order::Change)];
         let more = [("÷ model", Order::Model), (TREE, Order::Name)];
         let names = Grouping::ALL.map(|grouping| (grouping.name(), Order::Name));
-        let titles = columns.into_iter().chain(more).chain(names);
+        let titles = origin.into_iter().chain(columns).chain(more).chain(names);
         let order = match titles.into_iter().find(|&(title, _)| title == by) {
             Some((_, order)) => Some(order),
             None => named(by, &Order::ALL.map(|order| (order.name(), order)))?,
@@ -104,19 +107,20 @@ fn rows(work: &Workspace) -> Table<'_> {
     let has_waits = outer().any(|group| group.waited > DurNs::ZERO);
     Table {
         summary: summary(work, measured, simulated, is_edited),
-        columns: columns(listing.arrangement.grouping, is_edited, has_waits),
+        columns: columns(work, is_edited, has_waits),
         count: listing.groups.count(),
         row: Box::new(move |index| row(work, index, if is_edited { simulated } else { measured })),
     }
 }
 
-fn columns(grouping: Grouping, is_edited: bool, has_waits: bool) -> Vec<Column> {
+fn columns(work: &Workspace, is_edited: bool, has_waits: bool) -> Vec<Column> {
+    let grouping = work.listing.arrangement.grouping;
     let column = |title, width, is_number, from_width| Column { title, width, is_number, from_width };
     let title = if grouping == Grouping::Tree { TREE } else { grouping.name() };
     let (compared, after) = if is_edited { (0, 20) } else { (NEVER, 0) };
     vec![
         column(title, 0, false, 0),
-        column("measured", 10, true, 0),
+        column(work.origin(), 10, true, 0),
         column("simulated", 10, true, compared),
         column("Δ", 10, true, compared),
         column("share", 7, true, 60 + after / 4),
@@ -176,7 +180,7 @@ fn row(work: &Workspace, index: usize, total: DurNs) -> TableRow {
             value(group.family, Role::Dim),
             value(source, source_role),
         ],
-        open: Open::Item(Item::Task(group.example)),
+        open: Open::Item(super::item_of(work, group.example)),
     }
 }
 
@@ -185,7 +189,7 @@ fn name(work: &Workspace, index: usize, group: &Group) -> String {
     let grouping = work.listing.arrangement.grouping;
     let is_leaf = work.listing.groups.nesting(index) == Some(Nesting::Leaf);
     let is_kernel = grouping == Grouping::Kernel || group.depth >= 2 && is_leaf && group.count > 0;
-    let name = if is_kernel { telling_name(&group.label) } else { group.label.trim_start_matches("aten::").into() };
+    let name = if is_kernel { kernel_name(&group.label) } else { group.label.trim_start_matches("aten::").into() };
     if grouping != Grouping::Tree {
         return name.into_owned();
     }
@@ -217,7 +221,7 @@ fn source(provenance: Provenance) -> (&'static str, Role) {
     }
 }
 
-fn of_group(work: &Workspace, lines: &mut Vec<Line>) {
+fn of_group(work: &Workspace, lines: &mut Why) {
     let Some(group) = work.listing.groups.get(work.table.cursor) else { return };
     lines.push(("", group.path.replace('\u{1f}', " › "), Role::Title));
     let sums = format!("{} → {} over {} pieces of device work", group.measured, group.simulated, group.count);
@@ -231,7 +235,7 @@ fn of_group(work: &Workspace, lines: &mut Vec<Line>) {
     lines.push(("model", comparison(work, &group.against), if is_slow { Role::Bad } else { Role::Text }));
     lines.push(("worst source", source(group.provenance).0.to_owned(), Role::Text));
     lines.push(("", "the longest of them:".to_owned(), Role::Dim));
-    why::of_item(work, Item::Task(group.example), lines);
+    why::of_item(work, super::item_of(work, group.example), lines);
 }
 
 /// Kernels against their models, and from where on that means something.

@@ -190,16 +190,25 @@ pub fn hints(keys: &[(&str, &str)], most: u16, canvas: &mut Canvas<'_>) -> u16 {
     lines
 }
 
-/// One detail per line, in one or two columns.
+/// One detail per line, in one or two columns; what is longer goes on in the next line where there is room for all.
 fn listed(details: &[Detail], canvas: &mut Canvas<'_>) {
+    const LABEL: u16 = 13;
     let columns = if canvas.width() >= TWO_COLUMNS { 2 } else { 1 };
     let width = canvas.width() / columns;
-    let rows = details.len().div_ceil(columns as usize).max(1);
-    for (index, detail) in details.iter().enumerate() {
+    let parts = |detail: &Detail| wrap(&detail.value, width.saturating_sub(LABEL + 1) as usize);
+    let wrapped: Vec<(&str, String)> = details
+        .iter()
+        .flat_map(|detail| std::iter::once(detail.label).chain(std::iter::repeat("")).zip(parts(detail)))
+        .collect();
+    let whole = || details.iter().map(|detail| (detail.label, detail.value.clone())).collect();
+    let has_room = wrapped.len() <= usize::from(canvas.height()) * columns as usize;
+    let lines: Vec<(&str, String)> = if has_room { wrapped } else { whole() };
+    let rows = lines.len().div_ceil(columns as usize).max(1);
+    for (index, (label, text)) in lines.iter().enumerate() {
         let (column, row) = ((index / rows) as u16, (index % rows) as u16);
         let mut cell = canvas.part(column * width, row, width, 1);
-        cell.text(1, 0, detail.label, Role::Dim);
-        cell.text(13, 0, &detail.value, Role::Text);
+        cell.text(1, 0, label, Role::Dim);
+        cell.text(LABEL, 0, text, Role::Text);
     }
 }
 

@@ -6,10 +6,10 @@ use unicode_width::UnicodeWidthStr;
 use crate::tui::app::App;
 use crate::tui::canvas::Canvas;
 use crate::tui::command::{Argument, Command, CommandResult, Pane, named};
-use crate::tui::listing::{Arrangement, Nesting, PathGroup, PathGrouping, SHARED, Tree};
+use crate::tui::listing::{Arrangement, Nesting, PathGroup, PathGrouping, Tree};
 use crate::tui::table::{self, Column, Open, Table, TableRow, value};
 use crate::tui::theme::Role;
-use crate::tui::timeline::{Item, signed, telling_name};
+use crate::tui::timeline::{Item, kernel_name, signed};
 use crate::tui::workspace::Workspace;
 use retime_core::analysis::critical_path::{Run, SegmentKind};
 use retime_core::graph::{NodeId, TaskKind};
@@ -18,7 +18,7 @@ use retime_core::units::{DurNs, Percent};
 use super::pane;
 use super::sweep::bar;
 use super::view::{View, show};
-use super::why::{Line, of_item};
+use super::why::{Why, of_item};
 
 pub use retime_core::analysis::critical_path::explained;
 
@@ -89,7 +89,7 @@ impl View for Path {
         }
     }
 
-    fn why(&self, work: &Workspace, lines: &mut Vec<Line>) {
+    fn why(&self, work: &Workspace, lines: &mut Why) {
         if let Some(group) = chosen(work) {
             lines.push(("", group.label.clone(), Role::Title));
             lines.extend(told(work).map(|(text, role)| ("", text, role)));
@@ -107,6 +107,7 @@ impl View for Path {
             ("share", false),
             ("simulated", false),
             ("measured", false),
+            ("predicted", false),
         ];
         let by = named(by, &columns)?;
         Ok(work.arrange(|now| Arrangement { path_by_change: by.unwrap_or(!now.path_by_change), ..now }))
@@ -141,15 +142,10 @@ fn told(work: &Workspace) -> Option<(String, Role)> {
         let run = work.listing.runs.get(work.table.cursor)?;
         return Some((name_of(work, run), Role::Dim));
     };
-    let Some(node) = group.example else {
-        let text = if group.label == SHARED {
-            "a step that is repeated begins before the one before it has ended, or waits for it: the iteration is then \
-             not as long as the path of a single one"
-        } else {
-            "by how much the iteration that was measured is longer than its replay, which the path is of"
-        };
-        return Some((text.to_owned(), Role::Dim));
-    };
+    if let Some(outside) = group.outside {
+        return Some((outside.explained().to_owned(), Role::Dim));
+    }
+    let node = group.example?;
     let graph = work.listing.view_model.graph(&work.loaded);
     let name = Some(graph.names.get(graph.tasks[node].name)).filter(|name| !name.is_empty());
     let name = name.unwrap_or("outside operators");
@@ -185,7 +181,7 @@ fn columns(work: &Workspace, is_edited: bool) -> Vec<Column> {
     let compared = if is_edited { 0 } else { NEVER };
     vec![
         column(title, 0, false, 0),
-        column("measured", 10, true, 0),
+        column(work.origin(), 10, true, 0),
         column("simulated", 10, true, compared),
         column("Δ", 10, true, compared),
         column("share", 7, true, 0),
@@ -269,7 +265,7 @@ fn chain_summary(work: &Workspace, total: DurNs, width: u16) -> Vec<(String, Rol
     pieces
 }
 
-/// What is done in a piece of the path.
+/// What is done in a piece of the path, as recorded.
 fn name_of(work: &Workspace, run: &Run) -> String {
     let graph = work.listing.view_model.graph(&work.loaded);
     let task = &graph.tasks[run.segment.node];
@@ -286,18 +282,17 @@ fn row(work: &Workspace, run: &Run, total: DurNs, longest: i64) -> TableRow {
     let graph = work.listing.view_model.graph(&work.loaded);
     let times = if run.count > 1 { format!(" ×{}", run.count) } else { String::new() };
     let name = name_of(work, run);
-    let origin = work.loaded.graph.ranks.first().map(|part| part.iteration_start).unwrap_or_default();
     let is_wait = matches!(segment.kind, SegmentKind::Wait(_));
     let is_device = graph.tasks[segment.node].kind.is_device();
     TableRow {
         values: vec![
-            value(segment.start.since(origin).to_string(), Role::Dim),
+            value(work.scene().simulated_at(segment.start).to_string(), Role::Dim),
             value(segment.duration.to_string(), Role::Text),
             value(percent(segment.duration, total), Role::Text),
             value(bar(segment.duration.0 as f64 / longest as f64), Role::Chart),
             value(explained(segment.kind.name()), if is_device && !is_wait { Role::Text } else { Role::Dim }),
             value(work.scene().lane_label(segment.lane.0 as usize), Role::Dim),
-            table::name(format!("{}{times}", telling_name(&name)), Role::Text),
+            table::name(format!("{}{times}", kernel_name(&name)), Role::Text),
         ],
         open: item(work, segment.node).map_or(Open::Nothing, Open::Item),
     }
@@ -323,5 +318,5 @@ fn time(time: DurNs) -> String {
 }
 
 fn percent(part: DurNs, total: DurNs) -> String {
-    Percent::of(part, total).to_string()
+    Percent::of(part, total).to_string().replace("-0.0", "0.0").replace('-', "−")
 }

@@ -19,7 +19,7 @@ use each::RankOrder;
 use super::pane;
 use super::sweep::bar;
 use super::view::{View, show};
-use super::why::{Line, of_item};
+use super::why::{Why, of_item};
 
 /// What opens it.
 const OPENER: Command = Command {
@@ -95,7 +95,7 @@ impl View for Ranks {
         pane::flow(&pieces, canvas);
     }
 
-    fn why(&self, work: &Workspace, lines: &mut Vec<Line>) {
+    fn why(&self, work: &Workspace, lines: &mut Why) {
         of_collective(work, lines);
     }
 }
@@ -342,7 +342,7 @@ fn chosen(work: &Workspace) -> Option<&CollectiveReport> {
 }
 
 /// The chosen collective: where its arrivals, waits and transfers come from.
-fn of_collective(work: &Workspace, lines: &mut Vec<Line>) {
+fn of_collective(work: &Workspace, lines: &mut Why) {
     let Some(one) = chosen(work) else { return };
     lines.push(("", one.kind.clone(), Role::Title));
     let arrival = "a rank is there when its stream and its launch let the collective's kernel start";

@@ -75,12 +75,12 @@ fn bars(work: &Workspace, width: u16) -> Vec<Bar> {
         let column = |time: i64| left + (time as f64 / most.0.max(1) as f64 * f64::from(room)).round() as u16;
         let placed = parts.into_iter().map(|part| {
             let from = column(reached);
-            reached += part.time.0;
+            reached += part.drawn.0;
             (part, from, column(reached))
         });
         placed.collect()
     };
-    let label = if work.loaded.predicted().is_some() { "predicted" } else { "measured" };
+    let label = work.origin();
     let own = segments(&work.measured.composition, before);
     let mut all = vec![Bar { y: 0, label, role: Role::Measured, whole: before, segments: own }];
     if work.is_edited() {

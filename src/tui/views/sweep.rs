@@ -21,7 +21,7 @@ use crate::tui::workspace::Workspace;
 
 use super::pane;
 use super::view::{View, show};
-use super::why::Line;
+use super::why::Why;
 
 pub use state::SweepState;
 
@@ -87,7 +87,7 @@ impl View for Sweep {
         }
     }
 
-    fn why(&self, work: &Workspace, lines: &mut Vec<Line>) {
+    fn why(&self, work: &Workspace, lines: &mut Why) {
         of_point(work, lines);
     }
 
@@ -342,14 +342,10 @@ pub fn table(work: &Workspace) -> Table<'_> {
     }
 }
 
-fn of_point(work: &Workspace, lines: &mut Vec<Line>) {
+fn of_point(work: &Workspace, lines: &mut Why) {
     let Some(point) = work.sweep.point(work.table.cursor) else { return };
     lines.push(("", format!("iteration of {}", point.steady_ns), Role::Title));
-    lines.push((
-        "basis",
-        "all steps of the scenario with this value of the knob, simulated whole".to_owned(),
-        Role::Text,
-    ));
+    lines.basis("all steps of the scenario with this value of the knob, simulated whole".to_owned(), Role::Text);
     lines.extend(point.unhandled.iter().map(|text| ("as traced", text.clone(), Role::Warn)));
     let share = 100.0 * point.unhandled_share;
     lines.extend((share >= 0.5).then(|| ("in all", format!("{share:.0} % of the work is as traced"), Role::Warn)));

@@ -23,7 +23,7 @@ use retime_core::units::{Bytes, DurNs};
 use super::pane;
 use super::sweep::{bar, bar_of};
 use super::view::{View, show};
-use super::why::Line;
+use super::why::Why;
 
 pub use plans::Plans;
 
@@ -87,7 +87,7 @@ impl View for Tables {
         pane::flow(&chosen(work), canvas);
     }
 
-    fn why(&self, work: &Workspace, lines: &mut Vec<Line>) {
+    fn why(&self, work: &Workspace, lines: &mut Why) {
         of_table(work, lines);
     }
 
@@ -446,7 +446,7 @@ fn last_move(work: &Workspace) -> Vec<(String, Role)> {
     pieces
 }
 
-fn of_table(work: &Workspace, lines: &mut Vec<Line>) {
+fn of_table(work: &Workspace, lines: &mut Why) {
     let Some((number, table)) = chosen_table(work).and_then(|at| Some((at, work.tables.tables.tables.get(at)?))) else {
         return;
     };
@@ -454,7 +454,9 @@ fn of_table(work: &Workspace, lines: &mut Vec<Line>) {
     let time = format!("{} forward, {} backward and update, as traced", table.forward, table.backward);
     lines.push(("look-up", time, Role::Text));
     let mean = "one operator serves several tables: of each only the mean is known, or what tables.toml tells";
-    lines.extend(table.is_mean.then(|| ("basis", mean.to_owned(), Role::Warn)));
+    if table.is_mean {
+        lines.basis(mean.to_owned(), Role::Warn);
+    }
     let moved =
         "a rank's look-ups × what the model says of its tables after ÷ before; rows sent by their element count";
     lines.push(("when moved", moved.to_owned(), Role::Text));

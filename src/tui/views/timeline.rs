@@ -16,7 +16,7 @@ use retime_core::units::{DurNs, Percent, TimeNs};
 
 use super::pane;
 use super::view::{View, show};
-use super::why::{Line, of_item};
+use super::why::{Why, of_item};
 
 /// How much a turn of the wheel zooms.
 const WHEEL: f64 = 0.8;
@@ -91,7 +91,7 @@ impl View for Timeline {
         }
     }
 
-    fn why(&self, work: &Workspace, lines: &mut Vec<Line>) {
+    fn why(&self, work: &Workspace, lines: &mut Why) {
         match work.timeline.selected {
             Some(item) => of_item(work, item, lines),
             None => of_lane(work, lines),
@@ -336,18 +336,15 @@ pub fn legend_at(work: &Workspace, area: Rect, (x, y): (u16, u16)) -> Option<Pai
 }
 
 /// A lane as a whole: how busy it is, measured and simulated, and how much of the critical path it holds.
-fn of_lane(work: &Workspace, lines: &mut Vec<Line>) {
+fn of_lane(work: &Workspace, lines: &mut Why) {
     let (scene, lane) = (work.scene(), work.timeline.lane);
-    let Some(rank) = scene.lane(lane).map(|lane| lane.rank) else { return };
-    let Some(part) = work.loaded.graph.ranks.iter().find(|part| part.rank == rank) else { return };
+    if scene.lane(lane).is_none() {
+        return;
+    }
     lines.push(("", format!("lane {}", scene.lane_label(lane)), Role::Title));
-    let simulated = work.outcome.summary.simulated_ns;
-    let spans = [
-        ("measured", scene.measured, part.iteration_end.since(part.iteration_start)),
-        ("simulated", scene.simulated, simulated),
-    ];
-    for (label, density, length) in spans {
-        let range = part.iteration_start..part.iteration_start + length;
+    for (label, density) in [(work.origin(), scene.measured), ("simulated", scene.simulated)] {
+        let range = density.period.clone();
+        let length = range.end.since(range.start);
         let Some(density) = density.lanes.get(lane) else { continue };
         let busy = density.rows.first().map_or(DurNs::ZERO, |row| row.busy(range.clone()));
         let share = |part: DurNs| part.0 as f64 * 100.0 / length.0.max(1) as f64;

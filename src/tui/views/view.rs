@@ -18,7 +18,7 @@ use crate::tui::table::{self, Table};
 use crate::tui::workspace::Workspace;
 
 use super::ALL;
-use super::why::Line;
+use super::why::Why;
 
 /// Something that is shown in the middle of the screen. Its state, where it has any, is kept in the trace's workspace.
 pub trait View: fmt::Debug + Sync {
@@ -84,7 +84,7 @@ pub trait View: fmt::Debug + Sync {
     fn details(&self, _app: &App, _work: &Workspace, _canvas: &mut Canvas<'_>) {}
 
     /// Why what is chosen in it is what it is.
-    fn why(&self, work: &Workspace, lines: &mut Vec<Line>);
+    fn why(&self, work: &Workspace, lines: &mut Why);
 
     /// Asks for what it shows beyond the result itself, unless that is known.
     fn start(&self, _app: &mut App) -> Vec<Effect> {

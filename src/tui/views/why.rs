@@ -13,14 +13,37 @@ use retime_core::units::DurNs;
 
 use super::header::signed_percent;
 
-/// The label of where a time is from.
-const BASIS: &str = "basis";
-
 /// Columns of the labels.
 const LABELS: u16 = 13;
 
 /// A line of the panel: a title, or a label with its text.
 pub type Line = (&'static str, String, Role);
+
+/// What the panel says of what is chosen.
+#[derive(Debug, Default)]
+pub struct Why {
+    lines: Vec<Line>,
+    /// How many of them the details have, too.
+    details: Option<usize>,
+}
+
+impl Why {
+    /// Says one thing more.
+    pub fn push(&mut self, line: Line) {
+        self.lines.push(line);
+    }
+
+    /// Says all of `lines`.
+    pub fn extend(&mut self, lines: impl IntoIterator<Item = Line>) {
+        self.lines.extend(lines);
+    }
+
+    /// Says where the figures are from: what comes before are the details of what is chosen.
+    pub fn basis(&mut self, text: String, role: Role) {
+        self.details.get_or_insert(self.lines.len());
+        self.lines.push(("basis", text, role));
+    }
+}
 
 /// Draws the panel.
 pub fn render(app: &App, scroll: usize, canvas: &mut Canvas<'_>) {
@@ -29,14 +52,9 @@ pub fn render(app: &App, scroll: usize, canvas: &mut Canvas<'_>) {
 
 /// Draws what the panel says beyond the details of what is chosen, which stand above: from the basis of its time on, then the header's figures.
 pub fn beyond_details(app: &App, work: &Workspace, canvas: &mut Canvas<'_>) {
-    let mut of_view = Vec::new();
-    app.view.why(work, &mut of_view);
-    let mut lines: Vec<Line> = of_view.into_iter().skip_while(|(label, ..)| *label != BASIS).collect();
-    if !lines.is_empty() {
-        lines.push(("", String::new(), Role::Title));
-    }
-    of_header(work, &mut lines);
-    draw(lines, 0, canvas);
+    let mut why = of_view(app, work);
+    let details = why.details.unwrap_or(why.lines.len());
+    draw(finished(work, why.lines.split_off(details)), 0, canvas);
 }
 
 fn draw(lines: Vec<Line>, scroll: usize, canvas: &mut Canvas<'_>) {
@@ -58,9 +76,17 @@ fn draw(lines: Vec<Line>, scroll: usize, canvas: &mut Canvas<'_>) {
 
 /// First what is chosen in the open view, then the figures of the header.
 fn lines(app: &App) -> Vec<Line> {
-    let Some(work) = app.workspace() else { return Vec::new() };
-    let mut lines = Vec::new();
-    app.view.why(work, &mut lines);
+    app.workspace().map_or_else(Vec::new, |work| finished(work, of_view(app, work).lines))
+}
+
+fn of_view(app: &App, work: &Workspace) -> Why {
+    let mut why = Why::default();
+    app.view.why(work, &mut why);
+    why
+}
+
+/// `lines` with the figures of the header below them.
+fn finished(work: &Workspace, mut lines: Vec<Line>) -> Vec<Line> {
     if !lines.is_empty() {
         lines.push(("", String::new(), Role::Title));
     }
@@ -69,7 +95,7 @@ fn lines(app: &App) -> Vec<Line> {
 }
 
 /// An event: its details, and what the models are asked about it.
-pub fn of_item(work: &Workspace, item: Item, lines: &mut Vec<Line>) {
+pub fn of_item(work: &Workspace, item: Item, lines: &mut Why) {
     let (name, details) = describe(work.scene(), item, work.prediction(item));
     lines.push(("", name, Role::Title));
     lines.extend(details.into_iter().map(|detail| (detail.label, detail.value, Role::Text)));
@@ -77,24 +103,20 @@ pub fn of_item(work: &Workspace, item: Item, lines: &mut Vec<Line>) {
         Item::Task(node) => of_model(work, node, lines),
         Item::Added(number) => {
             if let Some(added) = work.outcome.resolved.added.get(number as usize) {
-                lines.push((BASIS, basis(added.prediction), Role::Text));
+                lines.basis(basis(added.prediction), Role::Text);
                 lines.extend(added.work.as_ref().map(|work| ("inputs", inputs(work), Role::Text)));
             }
         }
         Item::Operator(_) => {
-            lines.push((
-                BASIS,
-                "an operator lasts from its first task to its last: see those inside".to_owned(),
-                Role::Dim,
-            ));
+            lines.basis("an operator lasts from its first task to its last: see those inside".to_owned(), Role::Dim);
         }
     }
 }
 
 /// What the models are asked about a task, and what they say of it before and after the scenario.
-fn of_model(work: &Workspace, node: NodeId, lines: &mut Vec<Line>) {
+fn of_model(work: &Workspace, node: NodeId, lines: &mut Why) {
     let Some(task) = work.loaded.graph.tasks.node_weight(node) else { return };
-    lines.push((BASIS, basis(work.outcome.resolved.prediction(node)), Role::Text));
+    lines.basis(basis(work.outcome.resolved.prediction(node)), Role::Text);
     let Some(traced) = work.loaded.base.work(node).filter(|_| task.kind.is_device()) else { return };
     lines.push(("inputs", inputs(traced), Role::Text));
     let rank = work.loaded.base.rank_index(task.lane);
@@ -173,7 +195,7 @@ fn of_header(work: &Workspace, lines: &mut Vec<Line>) {
     let has_earlier = work.loaded.graph.ranks.iter().any(|part| part.begin.is_some());
     let from = if has_earlier { "end of the step before" } else { "start of the traced iteration" };
     let measured = format!("{} from the {from} to the end of its work{ranks}", summary.measured_ns);
-    lines.push(("measured", measured, Role::Text));
+    lines.push((work.origin(), measured, Role::Text));
     let steps = work.outcome.steps.iter().filter(|step| step.enabled).count();
     lines.push((
         "simulated",

@@ -88,18 +88,18 @@ impl Survey {
 
 /// The gaps of [`survey`].
 pub fn gaps(sources: &Sources<'_>, shortest: DurNs) -> Vec<Gap> {
-    survey(sources, shortest).gaps
+    survey(sources, shortest, 0).gaps
 }
 
 /// The idle intervals of all streams within the iteration.
 ///
 /// # Arguments
-/// `shortest`: gaps below it are left out.
+/// `shortest`: gaps below it are left out, but for the `least` longest of all.
 ///
 /// # Complexity
 /// O(tasks · log tasks): where all chains together are longer than [`LINKS_PER_TASK`] allows, the causes of the shortest
 /// gaps are [`Cause::NotExamined`].
-pub fn survey(sources: &Sources<'_>, shortest: DurNs) -> Survey {
+pub fn survey(sources: &Sources<'_>, shortest: DurNs, least: usize) -> Survey {
     let lanes = densities(sources.graph, sources.times);
     let (mut found, mut streams) = (Vec::new(), Vec::new());
     for part in &sources.graph.ranks {
@@ -112,13 +112,20 @@ pub fn survey(sources: &Sources<'_>, shortest: DurNs) -> Survey {
                 let length = |(range, _): &(Range<TimeNs>, _)| range.end.since(range.start);
                 let (rank, all) = (part.rank, idle.iter().map(length).sum());
                 streams.push(IdleStream { rank, lane, idle: all, period: period.end.since(period.start) });
-                let long = idle.into_iter().filter(|(range, _)| range.end.since(range.start) >= shortest.max(DurNs(1)));
-                found.extend(long.map(|(range, next)| Idle { part, lane, range, next }));
+                found.extend(idle.into_iter().map(|(range, next)| Idle { part, lane, range, next }));
             }
         }
     }
     let duration = |idle: &Idle<'_>| idle.range.end.since(idle.range.start);
-    found.sort_by_key(|idle| (std::cmp::Reverse(duration(idle)), idle.range.start, idle.lane));
+    let order = |idle: &Idle<'_>| (std::cmp::Reverse(duration(idle)), idle.range.start, idle.lane);
+    let is_long = |idle: &&Idle<'_>| duration(idle) >= shortest.max(DurNs(1));
+    let shown = found.iter().filter(is_long).count().max(least);
+    if shown < found.len() {
+        found.select_nth_unstable_by_key(shown, order);
+        found.truncate(shown);
+    }
+    found.retain(|idle| duration(idle) > DurNs::ZERO);
+    found.sort_by_key(order);
     let mut links = LINKS_PER_TASK * sources.graph.tasks.node_count();
     let gaps = found.into_iter().map(|idle| explained(sources, idle, &mut links)).collect();
     Survey { gaps, streams }

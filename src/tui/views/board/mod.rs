@@ -18,7 +18,7 @@ use crate::tui::table::{self, Table};
 use crate::tui::theme::Role;
 use crate::tui::workspace::Workspace;
 
-use super::why::Line;
+use super::why::Why;
 use super::{Timeline, View, pane, show};
 
 pub use rows::{BAR, NOTABLE, bar as time_bar};
@@ -141,10 +141,10 @@ impl View for WhatIf {
         }
     }
 
-    fn why(&self, work: &Workspace, lines: &mut Vec<Line>) {
+    fn why(&self, work: &Workspace, lines: &mut Why) {
         let Some(row) = state(work).and_then(|board| board.row(work.table.cursor)) else { return };
         lines.push(("", row.trial.line.clone(), Role::Title));
-        lines.push(("basis", "the scenario with this edit, simulated whole".to_owned(), Role::Text));
+        lines.basis("the scenario with this edit, simulated whole".to_owned(), Role::Text);
         lines.extend(row.trial.remarks.iter().map(|text| ("of it", text.clone(), Role::Warn)));
     }
 

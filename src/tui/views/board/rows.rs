@@ -30,7 +30,8 @@ pub fn table<'a>(work: &'a Workspace, board: &'a BoardState) -> Table<'a> {
     if is_devices {
         columns.extend([column("16-bit TF/s", 11, true, 70), column("GB/s", 5, true, 62), column("GiB", 5, true, 62)]);
     }
-    if is_devices && !board.prices.is_empty() {
+    let has_prices = is_devices && !board.prices.is_empty();
+    if has_prices {
         columns.push(column("1000 steps", 10, true, 62));
     }
     columns.extend([
@@ -39,7 +40,7 @@ pub fn table<'a>(work: &'a Workspace, board: &'a BoardState) -> Table<'a> {
         column("", BAR, false, 72),
         column("memory", 11, true, 62),
         column("not modelled", 12, true, 80),
-        column("gains most", 16, false, if is_devices { 120 } else { 104 }),
+        column("gains most", if has_prices { 16 } else { 22 }, false, if is_devices { 120 } else { 104 }),
     ]);
     let rows = Rows { work, board };
     Table {

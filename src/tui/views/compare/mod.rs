@@ -21,7 +21,7 @@ use retime_core::graph::operator::without_engine;
 use retime_core::units::DurNs;
 
 use super::view::View;
-use super::why::Line;
+use super::why::Why;
 use super::{pane, signed_percent};
 
 use state::time_of;
@@ -83,7 +83,7 @@ impl View for Compare {
         pane::flow(&account::chosen(work), canvas);
     }
 
-    fn why(&self, work: &Workspace, lines: &mut Vec<Line>) {
+    fn why(&self, work: &Workspace, lines: &mut Why) {
         lines.extend(account::why(work));
     }
 

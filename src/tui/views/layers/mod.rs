@@ -12,7 +12,7 @@ use crate::tui::effect::Effect;
 use crate::tui::listing::{Arrangement, LayerGroup, LayerGrouping, LayerOrder, Nesting, Tree};
 use crate::tui::table::{self, Column, Open, Table, TableRow, value};
 use crate::tui::theme::Role;
-use crate::tui::timeline::{Detail, telling_name};
+use crate::tui::timeline::{Detail, kernel_name};
 use crate::tui::workspace::Workspace;
 use retime_core::analysis::layers;
 use retime_core::analysis::roofline::Limit;
@@ -21,7 +21,7 @@ use retime_core::units::{Bytes, DurNs, Flop, Percent};
 use super::pane;
 use super::sweep::bar;
 use super::view::{View, show};
-use super::why::Line;
+use super::why::Why;
 
 /// What opens it.
 const OPENER: Command = Command {
@@ -96,7 +96,7 @@ impl View for Layers {
         pane::labelled(&details(work), canvas);
     }
 
-    fn why(&self, work: &Workspace, lines: &mut Vec<Line>) {
+    fn why(&self, work: &Workspace, lines: &mut Why) {
         lines.extend(self.title(work).map(|title| ("", title, Role::Title)));
         lines.extend(details(work).into_iter().map(|detail| (detail.label, detail.value, Role::Text)));
         for stage in stages(work) {
@@ -133,7 +133,8 @@ impl View for Layers {
 
     fn sort(&self, work: &mut Workspace, by: &str) -> CommandResult {
         refused(work)?;
-        let titles = [("measured", LayerOrder::Time), ("simulated", LayerOrder::Time), ("share", LayerOrder::Time)];
+        let time = LayerOrder::Time;
+        let titles = [("measured", time), ("predicted", time), ("simulated", time), ("share", time)];
         let more = [("Δ", LayerOrder::Change)].into_iter();
         let order = match titles.into_iter().chain(more).find(|&(title, _)| title == by) {
             Some((_, order)) => Some(order),
@@ -164,7 +165,7 @@ fn rows(work: &Workspace) -> Table<'_> {
         columns: vec![
             column(title(work), 0, false, 0),
             column("shape", 18, false, 130 + after),
-            column("measured", 10, true, 0),
+            column(work.origin(), 10, true, 0),
             column("simulated", 10, true, compared),
             column("Δ", 10, true, compared),
             column("share", 7, true, 56 + after / 2),
@@ -213,7 +214,7 @@ fn summary(work: &Workspace, model: Option<&LayerGroup>) -> Vec<(String, Role)> 
 
 /// Layers after the edits.
 fn shown_table(work: &Workspace) -> &layers::LayerTable {
-    if work.is_edited() { &work.view_model.layers } else { &work.view_model.layers_before }
+    if work.is_edited() { &work.view_model.layers } else { &work.view_model.traced.layers }
 }
 
 /// Which third of the layers has most of something, a line each.
@@ -262,7 +263,7 @@ fn name(work: &Workspace, at: usize, group: &LayerGroup) -> String {
         Some(Nesting::Collapsed) => "▸ ",
         _ => "  ",
     };
-    let label = telling_name(group.label.trim_start_matches("aten::"));
+    let label = kernel_name(group.label.trim_start_matches("aten::"));
     format!("{}{sign}{label}", "  ".repeat(group.depth))
 }
 

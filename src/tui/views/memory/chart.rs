@@ -3,9 +3,10 @@
 use crate::session::MemoryOverTime;
 use crate::tui::canvas::Canvas;
 use crate::tui::theme::{Paint, Role};
+use crate::tui::timeline::{Span, round_amounts, ticks};
 use crate::tui::workspace::Workspace;
 use retime_core::memory::{Holds, Peak};
-use retime_core::units::{Bytes, DurNs, TimeNs};
+use retime_core::units::{Bytes, TimeNs};
 
 /// Columns left of the chart for its scale.
 const SCALE: u16 = 10;
@@ -77,10 +78,10 @@ impl Axes {
 /// The sign and colour of a kind.
 fn ink(holds: Holds) -> (&'static str, Paint) {
     match holds {
-        Holds::Parameters => ("█", Paint::Gemm),
-        Holds::Gradients => ("▓", Paint::Movement),
-        Holds::Optimizer => ("▒", Paint::Optimizer),
-        Holds::Activations => ("░", Paint::Conv),
+        Holds::Parameters => ("▓", Paint::Gemm),
+        Holds::Gradients => ("▒", Paint::Movement),
+        Holds::Optimizer => ("▞", Paint::Optimizer),
+        Holds::Activations => ("█", Paint::Conv),
         Holds::Other => ("▚", Paint::Other),
     }
 }
@@ -96,13 +97,18 @@ fn columns(held: &[Peak], axes: &Axes) -> Vec<Peak> {
     (0..axes.width).map(fullest).collect()
 }
 
-/// Each column from the ground up, one kind on the other; the last cell is as full as the bytes tell.
+/// How full the last cell of a column is.
+const EIGHTHS: [&str; 8] = [" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇"];
+
+/// Each column from the ground up, one kind on the other; the last cell is as full as the bytes tell, and never empty.
 fn stacks(columns: &[Peak], axes: &Axes, inner: &mut Canvas<'_>) {
     for (x, held) in (0..).zip(columns) {
         let top = axes.row(held.bytes.0 as f64);
         for y in 0..axes.height {
             let middle = (f64::from(axes.height) - f64::from(y) - 0.5) / f64::from(axes.height) * axes.most;
-            if f64::from(y) + 0.5 < top {
+            let full = f64::from(y) + 1.0 - top;
+            let is_least = y + 1 == axes.height && held.bytes.0 > 0;
+            if full <= 0.0 && !is_least {
                 continue;
             }
             let mut below = 0.0;
@@ -112,7 +118,10 @@ fn stacks(columns: &[Peak], axes: &Axes, inner: &mut Canvas<'_>) {
             });
             let (sign, paint) = ink(kind.map_or(Holds::Other, |(kind, _)| kind));
             let style = inner.theme().ink(paint);
-            inner.cell(x, y, sign, style);
+            let part = EIGHTHS.get(((full * 8.0) as usize).max(usize::from(is_least))).copied();
+            if part != Some(" ") {
+                inner.cell(x, y, part.unwrap_or(sign), style);
+            }
         }
     }
 }
@@ -164,12 +173,11 @@ fn legend(after: &MemoryOverTime, has_before: bool, canvas: &mut Canvas<'_>) {
 
 fn scales(axes: &Axes, canvas: &mut Canvas<'_>) {
     let bottom = 1 + axes.height;
-    let ticks = (axes.height / 4).clamp(1, 6);
+    let count = (axes.height / 3).clamp(1, 6);
     for y in 1..bottom {
         canvas.text(SCALE - 1, y, "│", Role::Border);
     }
-    for tick in 0..=ticks {
-        let bytes = axes.most * f64::from(tick) / f64::from(ticks);
+    for bytes in round_amounts(axes.most, count, true) {
         let y = 1 + (axes.row(bytes) as u16).min(axes.height.saturating_sub(1));
         canvas.part(0, y, SCALE - 1, 1).right(0, 0, 0, &[(Bytes(bytes as u64).to_string(), Role::Dim)]);
         canvas.text(SCALE - 1, y, "┤", Role::Border);
@@ -177,12 +185,9 @@ fn scales(axes: &Axes, canvas: &mut Canvas<'_>) {
     for x in 0..axes.width {
         canvas.text(SCALE + x, bottom, "─", Role::Border);
     }
-    let marks = (axes.width / 20).clamp(1, 8);
-    for mark in 0..=marks {
-        let at = axes.end / i64::from(marks) * i64::from(mark);
-        let text = DurNs(at).to_string();
-        let x = (SCALE + axes.column(at)).min((SCALE + axes.width).saturating_sub(text.chars().count() as u16));
-        canvas.text(SCALE + axes.column(at), bottom, "┬", Role::Border);
+    for (column, text) in ticks(Span { from: 0.0, to: axes.end as f64 }, axes.width, 0.0) {
+        let x = (SCALE + column).min((SCALE + axes.width).saturating_sub(text.chars().count() as u16));
+        canvas.text(SCALE + column, bottom, "┬", Role::Border);
         canvas.text(x, bottom + 1, &text, Role::Dim);
     }
 }

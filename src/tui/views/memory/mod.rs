@@ -18,7 +18,7 @@ use retime_core::units::{Bytes, DurNs, Percent};
 use super::pane;
 use super::sweep::bar;
 use super::view::{View, show};
-use super::why::Line;
+use super::why::{Line, Why};
 
 /// What opens it.
 const OPENER: Command = Command {
@@ -75,11 +75,13 @@ impl View for Memory {
         pane::labelled(&details(work), canvas);
     }
 
-    fn why(&self, work: &Workspace, lines: &mut Vec<Line>) {
+    fn why(&self, work: &Workspace, lines: &mut Why) {
         if let Some(title) = self.title(work) {
             lines.push(("", title, Role::Title));
         }
         lines.extend(details(work).into_iter().map(|detail| (detail.label, detail.value, Role::Text)));
+        let besides = work.outcome.summary.memory.as_ref().and_then(|it| it.besides.described());
+        lines.extend(besides.map(|text| ("", text, Role::Text)));
         lines.extend(work.view_model.memory.after.iter().flat_map(|it| &it.unknown).map(|line| unknown(line)));
     }
 
@@ -206,10 +208,12 @@ fn details(work: &Workspace) -> Vec<Detail> {
             details.push(detail(holds.name(), text));
         }
     }
-    if let Some(besides) = work.outcome.summary.memory.as_ref().and_then(|it| it.besides.described()) {
-        details.push(detail("besides", besides));
+    if let Some(besides) = work.outcome.summary.memory.as_ref().map(|it| it.besides).filter(|it| it.context_bytes.0 > 0)
+    {
+        let text = format!("context {}, reserve {} (assumed)", besides.context_bytes, besides.reserve_bytes);
+        details.push(detail("besides", text));
     }
     let (_, now) = work.iteration_figures();
-    details.push(detail("times", format!("those of the host's calls; the device is done at {now}")));
+    details.push(detail("times", format!("of host calls; the device ends at {now}")));
     details
 }

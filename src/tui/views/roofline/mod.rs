@@ -17,7 +17,7 @@ use crate::tui::canvas::Canvas;
 use crate::tui::command::{Argument, Command, CommandResult, Kind, Pane};
 use crate::tui::table::{self, Column, Open, Table, TableRow, TableState, value};
 use crate::tui::theme::Role;
-use crate::tui::timeline::{Detail, Item, telling_name};
+use crate::tui::timeline::{Detail, Item, kernel_name};
 use crate::tui::workspace::Workspace;
 use retime_core::analysis::operators::Level;
 use retime_core::analysis::roofline::{Limit, Place, Point, Roofs, dominant_precision};
@@ -27,7 +27,7 @@ use retime_core::units::{Bytes, DurNs, Flop, Percent};
 use super::pane;
 use super::sweep::bar;
 use super::view::{View, show};
-use super::why::Line;
+use super::why::Why;
 use axes::Axes;
 
 pub use state::{Roof, RooflineState};
@@ -92,7 +92,7 @@ impl View for Roofline {
         pane::labelled(&details(work).map(|(_, details)| details).unwrap_or_default(), canvas);
     }
 
-    fn why(&self, work: &Workspace, lines: &mut Vec<Line>) {
+    fn why(&self, work: &Workspace, lines: &mut Why) {
         why(work, lines);
     }
 
@@ -169,7 +169,11 @@ impl<'a> Scene<'a> {
         Some(Self {
             points,
             origins: origins(work, points),
-            old_device: work.view_model.rooflines_before.device.as_deref().filter(|old| old.id != device.id),
+            old_device: work
+                .view_model
+                .rooflines_before()
+                .and_then(|it| it.device.as_deref())
+                .filter(|old| old.id != device.id),
             now,
             moved,
             roofs: now.roofs(precision),
@@ -192,10 +196,8 @@ impl<'a> Scene<'a> {
 
 /// Where points were before the edits.
 fn origins<'a>(work: &'a Workspace, points: &[Point]) -> Vec<Option<&'a Point>> {
-    if !work.is_edited() {
-        return Vec::new();
-    }
-    let (before, level) = (&work.view_model.rooflines_before, work.roofline.level);
+    let Some(before) = work.view_model.rooflines_before().filter(|_| work.is_edited()) else { return Vec::new() };
+    let level = work.roofline.level;
     points.iter().map(|point| before.origin_of(point, level, &work.loaded.graph)).collect()
 }
 
@@ -215,7 +217,7 @@ fn plots(work: &Workspace, scene: &Scene<'_>, area: Rect) -> Vec<Axes> {
 /// Draws the view into `canvas`, which begins at the view's corner.
 fn render(work: &Workspace, table: &Table<'_>, canvas: &mut Canvas<'_>) {
     let view = Rect::new(0, 0, canvas.width(), canvas.height());
-    canvas.line(1, 0, &table.summary);
+    canvas.line(1, 0, table::fitting(&table.summary, canvas.width().saturating_sub(2) as usize));
     let Some(scene) = Scene::of(work) else { return };
     let parts = parts(view);
     if work.roofline.is_planes {
@@ -361,7 +363,7 @@ fn row(scene: &Scene<'_>, at: usize, traced: usize) -> TableRow {
             value(of_roof, if is_above(point, &scene.moved) { Role::Bad } else { Role::Text }),
             value(moved.bound.name(), role_of(moved.bound)),
             value(point.count.to_string(), Role::Dim),
-            table::name(telling_name(&point.label), Role::Text),
+            table::name(kernel_name(&point.label), Role::Text),
         ],
         open: Open::Item(item),
     }
@@ -394,7 +396,6 @@ fn summary(work: &Workspace, scene: &Scene<'_>, width: u16) -> Vec<(String, Role
         };
         hint("v", format!("points: {}", state.level_name()));
         hint("r", format!("roof: {}", state.roof.name()));
-        hint("+ -", "move it".to_owned());
         hint("p", if state.is_planes { "roofs" } else { "planes" }.to_owned());
         return pieces;
     }
@@ -416,12 +417,12 @@ fn summary(work: &Workspace, scene: &Scene<'_>, width: u16) -> Vec<(String, Role
 }
 
 /// The chosen point of the roofline, and where its figures and the roofs come from.
-fn why(work: &Workspace, lines: &mut Vec<Line>) {
+fn why(work: &Workspace, lines: &mut Why) {
     let Some((name, details)) = details(work) else { return };
     lines.push(("", name, Role::Title));
     lines.extend(details.into_iter().map(|detail| (detail.label, detail.value, Role::Text)));
     let basis = "FLOP and bytes are counted from recorded shapes, each byte once; the time is that of the scenario";
-    lines.push(("basis", basis.to_owned(), Role::Text));
+    lines.basis(basis.to_owned(), Role::Text);
     lines.push(("roofs", "the device's theoretical peaks: nothing measured can lie above them".to_owned(), Role::Text));
 }
 

@@ -5,6 +5,7 @@ use unicode_width::UnicodeWidthStr;
 use crate::session::{Sweep as Knob, SweepPoint, optimal_batch, still_gains};
 use crate::tui::canvas::Canvas;
 use crate::tui::theme::Role;
+use crate::tui::timeline::round_amounts;
 use crate::tui::workspace::Workspace;
 use retime_core::units::Bytes;
 
@@ -182,16 +183,15 @@ impl Chart<'_> {
         }
         let has_memory = self.points.iter().any(|point| point.memory_bytes.is_some());
         let ticks = (axes.height / 4).clamp(2, 5);
-        for tick in 0..=ticks {
-            let share = f64::from(tick) / f64::from(ticks);
-            let y = axes.y + axes.row(share);
-            canvas.part(0, y, axes.x - 1, 1).right(0, 0, 0, &[(throughput(axes.most * share), Role::Dim)]);
+        for rate in round_amounts(axes.most, ticks, false) {
+            let y = axes.y + axes.row(rate / axes.most);
+            canvas.part(0, y, axes.x - 1, 1).right(0, 0, 0, &[(throughput(rate), Role::Dim)]);
             canvas.text(axes.x - 1, y, "┤", Role::Border);
-            if has_memory {
-                let bytes = Bytes((axes.most_memory * share) as u64);
-                canvas.text(axes.x + axes.width, y, "├", Role::Border);
-                canvas.text(axes.x + axes.width + 1, y, &bytes.to_string(), Role::Dim);
-            }
+        }
+        for bytes in round_amounts(axes.most_memory, ticks, true).into_iter().filter(|_| has_memory) {
+            let y = axes.y + axes.row(bytes / axes.most_memory);
+            canvas.text(axes.x + axes.width, y, "├", Role::Border);
+            canvas.text(axes.x + axes.width + 1, y, &Bytes(bytes as u64).to_string(), Role::Dim);
         }
         if let Some((y, _)) = self.limit_row(axes) {
             for x in 0..axes.width {

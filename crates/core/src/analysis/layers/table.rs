@@ -220,6 +220,8 @@ fn new_layer(graph: &ExecutionGraph, works: &KernelWork, id: OperatorId, index: 
     let operator = graph.operators.get(id.0 as usize);
     let kind = operator.map_or("", |operator| graph.names.get(operator.name)).to_owned();
     let module = operator.map_or("", |operator| graph.names.get(operator.module));
+    // A source line is no module.
+    let module = if module.contains(".py(") { "" } else { module };
     Layer {
         index,
         name: if module.is_empty() { kind.clone() } else { module.to_owned() },

@@ -24,7 +24,7 @@ use crate::tui::theme::Role;
 use crate::tui::timeline::Detail;
 use crate::tui::views::pane;
 use crate::tui::views::view::{View, show};
-use crate::tui::views::why::Line;
+use crate::tui::views::why::Why;
 use crate::tui::workspace::Workspace;
 use retime_core::analysis::roofline::{Limit, SystemRoofline};
 use retime_core::units::Percent;
@@ -140,12 +140,12 @@ impl View for Systems {
         pane::labelled(&chosen(work, details).unwrap_or_default(), canvas);
     }
 
-    fn why(&self, work: &Workspace, lines: &mut Vec<Line>) {
+    fn why(&self, work: &Workspace, lines: &mut Why) {
         let Some(details) = chosen(work, details) else { return };
         lines.extend(self.title(work).map(|title| ("", title, Role::Title)));
         lines.extend(details.into_iter().map(|detail| (detail.label, detail.value, Role::Text)));
         let basis = "the least of peak, memory bandwidth × FLOP/B and network bandwidth × FLOP per network byte";
-        lines.push(("basis", basis.to_owned(), Role::Text));
+        lines.basis(basis.to_owned(), Role::Text);
         let counts =
             "work and traffic of an algorithm by its size and processes, as Cardwell 2019 table 2.4 counts them";
         lines.push(("counts", counts.to_owned(), Role::Text));

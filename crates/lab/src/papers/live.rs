@@ -280,8 +280,9 @@ fn checked(program: &Path) -> Result<Vec<(Live, Check)>> {
                 .map_err(|_| eyre!("{}: {}", live.command(), String::from_utf8_lossy(&done.stderr)))?;
             answers.insert(live.arguments.clone(), answer);
         }
-        let live = live.placed(&answers[&live.arguments]);
-        let check = live.check(&answers[&live.arguments])?;
+        let answer = &answers[&live.arguments.clone()];
+        let live = live.placed(answer);
+        let check = live.check(answer)?;
         rows.push((live, check));
     }
     Ok(rows)

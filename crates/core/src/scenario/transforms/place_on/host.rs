@@ -284,13 +284,18 @@ impl<'d, 'b> Placement<'d, 'b> {
         self.tally.kernels += usize::from(kind == TaskKind::Kernel);
         self.tally.changed += 1;
         if blocks {
-            self.wait(chain, operator, "cudaStreamSynchronize", id);
+            self.join(chain, id);
         }
     }
 
     /// A call that returns when `work` has ended.
     fn wait(&mut self, chain: &mut Chain, operator: Option<OperatorId>, call: &str, work: AddedId) {
         self.call(chain, operator, call);
+        self.join(chain, work);
+    }
+
+    /// Lets the last call return when `work` has ended, as a copy from or to memory that is not pinned does.
+    fn join(&mut self, chain: &mut Chain, work: AddedId) {
         let joint = self.append(chain, TaskKind::Joint, (None, ""), Prediction::measured(DurNs::ZERO));
         let ended = Dependency::on_end(DependencyKind::HostWait, DurNs::ZERO);
         self.draft.connect(Node::Added(work), Node::Added(joint), ended);

@@ -16,7 +16,7 @@ use crate::cost::{Prediction, Provenance, Shape};
 use crate::device::{DeviceKind, DeviceProfile};
 use crate::graph::{Dependency, DependencyKind, LaneKind, NodeId, TaskKind};
 use crate::scenario::context::Context;
-use crate::scenario::draft::Draft;
+use crate::scenario::draft::{Draft, Node};
 use crate::scenario::effect::Effect;
 use crate::scenario::grammar::{Argument, Form, Grammar, Kind};
 use crate::scenario::transform::{StepReport, Transform};
@@ -87,17 +87,20 @@ enum Placed {
 /// How many tasks it concerns.
 fn switch_launches(draft: &mut Draft<'_>, on: bool) -> usize {
     let graph = draft.graph();
-    let launches = |&node: &NodeId| match graph.tasks[node].kind {
-        TaskKind::Host(_) | TaskKind::Runtime => true,
-        TaskKind::Memcpy => {
-            matches!(draft.work(node).map(|work| &work.shape), Some(Shape::Copy { route, .. }) if route.is_of_host())
-        }
-        _ => false,
-    };
-    let nodes: Vec<NodeId> =
-        graph.tasks.node_indices().filter(launches).filter(|&node| !draft.is_removed(node)).collect();
+    let copies = host_copies(draft);
+    // Those that take nothing were taken out here; others by another step.
+    let here = copies.iter().filter(|&&node| draft.price_of(Node::Traced(node)).duration == DurNs::ZERO);
+    for node in here.copied().collect::<Vec<_>>() {
+        draft.put_back(node);
+    }
+    let launches = |&node: &NodeId| matches!(graph.tasks[node].kind, TaskKind::Host(_) | TaskKind::Runtime);
+    let nodes = graph.tasks.node_indices().filter(launches).chain(copies.iter().copied());
+    let nodes: Vec<NodeId> = nodes.filter(|&node| !draft.is_removed(node)).collect();
     for &node in &nodes {
         draft.correct(node, (!on).then_some((0.0, no_launch())));
+    }
+    for node in copies.into_iter().filter(|_| !on) {
+        draft.remove(node);
     }
     for edge in graph.tasks.edge_references() {
         let dependency = *edge.weight();
@@ -107,6 +110,16 @@ fn switch_launches(draft: &mut Draft<'_>, on: bool) -> usize {
         }
     }
     nodes.len()
+}
+
+/// The traced copies between the host's memory and a device's.
+fn host_copies(draft: &Draft<'_>) -> Vec<NodeId> {
+    let is_of_host = |&node: &NodeId| {
+        let shape = draft.work(node).map(|work| &work.shape);
+        matches!(shape, Some(Shape::Copy { route, .. }) if route.is_of_host())
+    };
+    let tasks = &draft.graph().tasks;
+    tasks.node_indices().filter(|&node| tasks[node].kind == TaskKind::Memcpy).filter(is_of_host).collect()
 }
 
 /// What host time between operators is where nothing is launched.

@@ -49,6 +49,8 @@ pub enum CalibrateModel {
     Fitted,
     /// `min(f(k, m, n), OI · M)`: rates of measured products, and the memory's roof.
     Parameterised,
+    /// As fitted, with collectives as start, sigmoid and bandwidth by size of message.
+    ThreeRegion,
 }
 
 /// Arguments of `calibrate`.
@@ -61,8 +63,8 @@ pub struct CalibrateArgs {
     /// Device file to write
     #[arg(short, long, value_name = "DEVICE.toml")]
     pub out: PathBuf,
-    /// The model: `fitted` by kind of kernel, or `parameterised`, which keeps measured products and puts all else under the memory's
-    /// roof
+    /// The model: `fitted` by kind of kernel; `parameterised`, which keeps measured products and puts all else under the memory's
+    /// roof; or `three-region`, in which collectives take a start, a sigmoid and a bandwidth instead of what was measured
     #[arg(long, value_enum, default_value_t = CalibrateModel::Fitted)]
     pub model: CalibrateModel,
     /// Fit only achieved arithmetic, bandwidth and start cost, to five or more matrix products

@@ -9,7 +9,7 @@ use crate::cli::{CalibrateArgs, CalibrateModel};
 use crate::config::Config;
 use crate::session::{Engine, Overwrite, read_table, write_new};
 use retime_core::cost::ErrorSummary;
-use retime_fit::{DeviceCalibration, DomainReport, FamilyUse, Target, calibrate_device};
+use retime_fit::{DeviceCalibration, DomainReport, FamilyUse, Model, Target, calibrate_device};
 
 use super::{input, output};
 
@@ -39,7 +39,11 @@ pub fn run(args: &CalibrateArgs) -> Result<()> {
         device: args.device.as_deref(),
         inherits: args.inherits.as_deref(),
         is_quick: args.quick,
-        is_parameterised: args.model == CalibrateModel::Parameterised,
+        model: match args.model {
+            CalibrateModel::Fitted => Model::Fitted,
+            CalibrateModel::Parameterised => Model::Parameterised,
+            CalibrateModel::ThreeRegion => Model::ThreeRegion,
+        },
         is_paper_grid: args.paper_grid,
     };
     let found = calibrate_device(&engine.catalog, engine.models.fits(), &files, target)

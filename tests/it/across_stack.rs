@@ -86,3 +86,19 @@ fn every_analysis_is_a_table_for_people_and_for_programs() {
     let mut refused = Command::cargo_bin("retime").unwrap();
     refused.args(["layers", &sample("alexnet.toml").display().to_string(), "--analysis", "16"]).assert().code(2);
 }
+
+#[test]
+fn layers_of_a_table_go_by_the_names_that_it_gives_them() {
+    let answer = json(&["alexnet.toml"], &ON_V100);
+    let named: Vec<[&str; 2]> = answer["layers"].as_array().unwrap()[..3]
+        .iter()
+        .map(|layer| ["name", "type"].map(|key| layer[key].as_str().unwrap()))
+        .collect();
+    let expected = [["conv1", "aten::conv2d"], ["relu1", "aten::relu"], ["pool1", "aten::max_pool2d_with_indices"]];
+    assert_eq!(named, expected);
+    let halved =
+        json(&["alexnet.toml"], &[&ON_V100[..], &["--step", "scale module=conv1 & kind=kernel x0.5"]].concat());
+    let kernels = |answer: &Value, at: usize| answer["layers"][at]["kernel_ns"].as_f64().unwrap();
+    assert!((kernels(&halved, 0) / kernels(&answer, 0) - 0.5).abs() < 1e-3);
+    assert_eq!(kernels(&halved, 3), kernels(&answer, 3));
+}

@@ -80,7 +80,7 @@ fn products_of_ones_own_make_a_device_that_gives_their_times_back() {
 fn layers_of_every_type_of_the_thesis_have_a_time() {
     let folder = tempfile::tempdir().unwrap();
     let table = folder.path().join("all.csv");
-    let rows = "type,input,filters,kernel,stride\nconv,4x1x28x28,6,5,1\nnorm,,,,\nrelu,,,,\nmaxpool,,,2,2\navgpool,,,2,2\nfc,,50,,\nsigmoid,,,,\nsoftmax,,,,\n";
+    let rows = "type,input,filters,kernel,stride\nconv,4x1x28x28,6,5,1\nnorm,,,,\nReLU,,,,\npool,,,2,2\navgpool,,,2,2\nfc,,50,,\nsigmoid,,,,\nsoftmax,,,,\n";
     std::fs::write(&table, rows).unwrap();
     let arguments = ["ops", table.to_str().unwrap(), "--level", "kernel", "--step", "place-on Carbonate"];
     let answer = run(&arguments, folder.path());
@@ -88,4 +88,42 @@ fn layers_of_every_type_of_the_thesis_have_a_time() {
     assert_eq!(rows.iter().map(|row| row["count"].as_u64().unwrap()).sum::<u64>(), 8, "{rows:?}");
     assert!(rows.iter().all(|row| row["device_ns"].as_i64() > Some(0)), "{rows:?}");
     assert!(rows.iter().all(|row| row["predicted_share"].as_f64() == Some(1.0)), "{rows:?}");
+}
+
+#[test]
+fn collectives_in_three_regions_are_a_choice_of_the_user() {
+    let folder = tempfile::tempdir().unwrap();
+    let (table, devices) = (folder.path().join("nccl.csv"), folder.path().join("retime/devices"));
+    std::fs::create_dir_all(&devices).unwrap();
+    let mut text = "system,op_name,num_gpus,bytes,latency_ms\n".to_owned();
+    // A start, then a bandwidth that grows with the message until 60 GB/s on the bus.
+    let us = |bytes: f64| (20.0 + bytes / 8e3 / (1.0 + bytes / 3e5)).max(1.75 * bytes / 60e3);
+    for power in 8..31 {
+        let bytes = 2f64.powi(power);
+        writeln!(text, "mine,all_reduce,8,{bytes},{}", us(bytes) / 1e3).unwrap();
+    }
+    std::fs::write(&table, &text).unwrap();
+    let calibrate = |name: &str, model: &str, table: &Path| {
+        let out = devices.join(format!("{name}.toml"));
+        let [table, out] = [table, &out].map(|path| path.to_str().unwrap().to_owned());
+        let words = ["calibrate", &table, "-o", &out, "--model", model, "--device", name, "--inherits", "A100-80"];
+        run(&words, folder.path())
+    };
+    let answer = calibrate("Regions", "three-region", &table);
+    let row = &answer["rows"][0];
+    assert_eq!((row["model"].as_str(), row["domain"].as_str()), (Some("collective-sigmoid"), Some("all-reduce x8")));
+    let errors = row["held_out"]["mape"].as_f64().unwrap();
+    assert!(errors > 1e-4 && errors < 0.15, "{errors}");
+    let written = std::fs::read_to_string(devices.join("Regions.toml")).unwrap();
+    assert!(written.contains("midpoint") && written.contains("steepness"), "{written}");
+    assert_eq!(calibrate("Points", "fitted", &table)["rows"][0]["model"], "collective-curve");
+    // Without collectives there is nothing to fit.
+    let products = folder.path().join("products.csv");
+    std::fs::write(&products, "m,n,k,seconds\n32,50,784,0.1\n").unwrap();
+    let mut command = Command::cargo_bin("retime").unwrap();
+    let out = devices.join("None.toml");
+    let words = ["calibrate", products.to_str().unwrap(), "-o", out.to_str().unwrap(), "--model", "three-region"];
+    let done = command.env("XDG_CONFIG_HOME", folder.path()).args(words).args(["--device", "N", "--inherits", "V100"]);
+    let said = String::from_utf8(done.assert().failure().get_output().stderr.clone()).unwrap();
+    assert!(said.contains("takes tables of collectives"), "{said}");
 }

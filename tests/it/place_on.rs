@@ -3,7 +3,7 @@
 use assert_cmd::Command;
 use retime::session::{Engine, Loaded, Outcome};
 use retime_core::analysis::replay::ReplayStatus;
-use retime_core::cost::Provenance;
+use retime_core::cost::{Provenance, Shape};
 use retime_core::graph::TaskKind;
 use retime_core::scenario::Scenario;
 
@@ -204,4 +204,37 @@ fn a_generated_job_goes_through_every_sharder() {
         plans.iter().find(|plan| plan["sharder"] == name).unwrap()["simulated_ns"].as_i64().unwrap()
     };
     assert!(time("best") <= time("lookup_greedy") && time("lookup_greedy") < time("norm_lookup_greedy"));
+}
+
+/// What an outcome says of its copies to the device: how many, their bytes, and the updates of rows of a table: their bytes.
+fn copied_and_updated(outcome: &Outcome) -> (usize, u64, u64) {
+    let added = &outcome.resolved.added;
+    let works = added.iter().filter_map(|added| Some((added, added.work.as_ref()?)));
+    let copies: Vec<u64> = works
+        .clone()
+        .filter(|(added, _)| added.kind == TaskKind::Memcpy && added.name.contains("HtoD"))
+        .map(|(_, work)| work.written.0)
+        .collect();
+    let rows = |shape: &Shape| matches!(shape, Shape::Embedding { pooling, backward: true, .. } if (*pooling - 1.0).abs() < 1e-9);
+    let updates = works.filter(|(_, work)| rows(&work.shape)).map(|(_, work)| work.read.0 + work.written.0).sum();
+    (copies.len(), copies.iter().sum(), updates)
+}
+
+#[test]
+fn what_a_step_is_given_is_copied_to_a_gpu_and_grows_with_the_batch_as_updates_of_tables_do() {
+    let engine = engine();
+    let base = open("dlrm-ddp-fused-b256-fp32-cpu.kineto.json.gz");
+    let (count, bytes, updated) = copied_and_updated(&with(&engine, base, &["place-on V100"]));
+    // Two steps. The dense input, indices and offsets of 8 tables in one look-up, and the target.
+    assert_eq!(count, 2 * 4);
+    let of_step = |batch: u64| batch * (128 * 4 + 8 * 10 * 8 + 8 * 8 + 4);
+    assert_eq!(bytes, 2 * of_step(256));
+    assert!(updated > 0);
+    for lines in [["place-on V100", "resize-batch 2048"], ["resize-batch 2048", "place-on V100"]] {
+        let (count, bytes, larger) = copied_and_updated(&with(&engine, base, &lines));
+        assert_eq!((count, bytes), (2 * 4, 2 * of_step(2048)), "{lines:?}");
+        assert_eq!(larger, 8 * updated, "{lines:?}");
+    }
+    let on_host = copied_and_updated(&with(&engine, base, &["place-on Xeon-Gold-6230"]));
+    assert_eq!(on_host.0, 0, "nothing is copied to where it is");
 }

@@ -38,7 +38,7 @@ fn off(a: retime_core::units::DurNs, b: retime_core::units::DurNs) -> f64 {
 fn the_sample_is_a_gpu_trace_marked_as_predicted_that_replays_exactly() {
     let engine = engine();
     let loaded = bundled(&engine);
-    assert_eq!(loaded.predicted(), Some("place-on-gpu V100"), "as the file says");
+    assert_eq!(loaded.predicted(), Some("place-on V100"), "as the file says");
     assert_eq!(loaded.device_names(), ["V100"]);
     let graph = &loaded.graph;
     let kernels = graph.tasks.node_weights().filter(|task| task.kind == TaskKind::Kernel).count();

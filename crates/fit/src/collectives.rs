@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 
 use super::FitError;
 use super::csv::Table;
+use super::curve::message_curve;
 use super::{ErrorSummary, summarise};
+use retime_core::cost::CollectiveKind;
+use retime_core::cost::collective::bus_factor;
 use retime_core::device::CollectiveCurve;
 
 /// One measured collective.
@@ -137,21 +140,52 @@ const TOLERANCE: f64 = 0.02;
 /// from a curve through the rest.
 pub fn fit_curve(rows: &[&CollectiveRow], source: &str) -> Option<(CollectiveCurve, ErrorSummary)> {
     let first = rows.first()?;
+    assessed(rows, 1.0, |points| curve_of(points, first, source))
+}
+
+/// As [`fit_curve`], in three regions [Lin 2024 §IV-A].
+pub fn fit_three_regions(rows: &[&CollectiveRow], source: &str) -> Option<(CollectiveCurve, ErrorSummary)> {
+    let first = rows.first()?;
+    let factor = factor(first.collective, first.ranks);
+    assessed(rows, factor, |points| {
+        let fit = Some(message_curve(points, factor)?);
+        Some(CollectiveCurve { fit, bytes: Vec::new(), us: Vec::new(), ..curve_of(points, first, source)? })
+    })
+}
+
+/// Bytes on the bus over those of the buffer.
+fn factor(collective: &str, ranks: u32) -> f64 {
+    const KINDS: [CollectiveKind; 5] = [
+        CollectiveKind::AllReduce,
+        CollectiveKind::AllToAll,
+        CollectiveKind::AllGather,
+        CollectiveKind::ReduceScatter,
+        CollectiveKind::SendRecv,
+    ];
+    KINDS.iter().find(|kind| kind.name() == collective).map_or(1.0, |kind| bus_factor(*kind, ranks))
+}
+
+/// The curve that `fit` makes of `rows`, and its error on sizes left out, which lie between those that it was fitted to.
+fn assessed(
+    rows: &[&CollectiveRow],
+    factor: f64,
+    fit: impl Fn(&[(f64, f64)]) -> Option<CollectiveCurve>,
+) -> Option<(CollectiveCurve, ErrorSummary)> {
     let points = points(rows);
     let mut pairs = Vec::new();
     for parity in 0..2 {
         let part = |odd: usize| points.iter().enumerate().filter(move |(at, _)| at % 2 == odd).map(|(_, point)| *point);
         let (kept, left): (Vec<_>, Vec<_>) = (part(1 - parity).collect(), part(parity).collect());
-        let curve = curve_of(&kept, first, source)?;
+        let curve = fit(&kept)?;
         let inside = |row: &&&CollectiveRow| {
             left.iter().any(|point| point.0 as u64 == row.bytes as u64)
                 && kept.first().is_some_and(|low| row.bytes >= low.0)
                 && kept.last().is_some_and(|high| row.bytes <= high.0)
         };
-        pairs.extend(rows.iter().filter(inside).map(|row| (curve.time_us(row.bytes, 1.0).0, row.us)));
+        pairs.extend(rows.iter().filter(inside).map(|row| (curve.time_us(row.bytes, factor).0, row.us)));
     }
     let summary = summarise(pairs.into_iter());
-    let mut curve = curve_of(&points, first, source)?;
+    let mut curve = fit(&points)?;
     curve.error = summary.mape;
     curve.n = rows.len() as u32;
     Some((curve, summary))

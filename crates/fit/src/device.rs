@@ -34,10 +34,22 @@ pub struct Target<'a> {
     pub inherits: Option<&'a str>,
     /// Fit the three device constants to products only.
     pub is_quick: bool,
-    /// Keep the measured products themselves: the parameterised roofline.
-    pub is_parameterised: bool,
+    /// What is made of the measurements.
+    pub model: Model,
     /// Try the networks of the paper's grid rather than a few small ones: hours.
     pub is_paper_grid: bool,
+}
+
+/// What measurements are made into.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Model {
+    /// Parameters by kind of kernel, and curves of collectives through their points.
+    #[default]
+    Fitted,
+    /// The measured products themselves: the parameterised roofline [Cardwell 2019 ch. 3].
+    Parameterised,
+    /// As fitted, collectives in three regions [Lin 2024 §IV-A].
+    ThreeRegion,
 }
 
 /// One fit with its errors on held-out rows.
@@ -128,8 +140,11 @@ pub fn calibrate_device(
         unused: Vec::new(),
     };
     let rows = tables.rows_of(&recorded, &device)?;
-    if target.is_parameterised {
+    if target.model == Model::Parameterised {
         return found.keep_products(&rows).map_err(whole);
+    }
+    if target.model == Model::ThreeRegion && tables.collectives.is_empty() {
+        return Err(whole(FitError::Nothing("--model three-region takes tables of collectives".to_owned())));
     }
     found.fit_domains(&device, fits, &rows, target).map_err(whole)?;
     if !target.is_quick {
@@ -137,7 +152,7 @@ pub fn calibrate_device(
         let device = found.with_figures(device);
         found.fit_copies(&device, &rows);
         found.fit_scales(&device, fits, &rows);
-        found.fit_curves(&tables.collectives);
+        found.fit_curves(&tables.collectives, target.model);
     }
     if found.fits.is_empty() && found.curves.is_empty() && found.copies.is_empty() && found.scales.is_empty() {
         return Err(whole(FitError::Nothing(found.unused.join("; "))));

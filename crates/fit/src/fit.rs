@@ -106,6 +106,7 @@ pub fn calibrate(
         host_floor_us: host.us,
         host_before: host.before,
         error: 0.0,
+        geometric_error: None,
         structured_error: 0.0,
         sibling_error: 0.0,
         network_error: None,
@@ -133,6 +134,7 @@ pub fn calibrate(
     }
     let errors = assess(&fit, sample.device, &test);
     fit.error = significant(errors.kernels.mape, 4);
+    fit.geometric_error = Some(significant(errors.kernels.gmae, 4));
     fit.structured_error = significant(errors.structured.mape, 4);
     Ok(Calibrated { fit, errors })
 }
@@ -278,6 +280,7 @@ pub fn calibrate_quick(sample: Sample<'_>, base: &[f64], source: &str) -> Result
         host_floor_us: 0.0,
         host_before: BEFORE,
         error,
+        geometric_error: None,
         structured_error: error,
         sibling_error: error,
         network_error: None,

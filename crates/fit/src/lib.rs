@@ -34,7 +34,7 @@ use retime_core::cost::work::Work;
 
 pub(crate) use anchored::batch_of;
 pub use anchored::{FittedSample, anchored_errors};
-pub use device::{DeviceCalibration, DomainReport, Target, calibrate_device};
+pub use device::{DeviceCalibration, DomainReport, Model, Target, calibrate_device};
 pub(crate) use fit::is_kernel;
 pub use fit::{Calibrated, FitErrors, Tuning, assess, calibrate, calibrate_quick, quick_shapes, quick_work};
 pub use forest::Hyperparameters;

@@ -5,6 +5,7 @@ mod built_in;
 mod collective;
 mod lookups;
 mod pooled;
+mod published;
 mod reasons;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,6 +28,7 @@ use retime_core::units::Percent;
 
 pub use built_in::shipped_errors;
 pub use collective::doubling_error;
+pub use published::published_gmae;
 
 /// One line of the table.
 #[derive(Clone, Debug, PartialEq, Serialize)]

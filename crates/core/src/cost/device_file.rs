@@ -276,6 +276,7 @@ fn checked(file: &str, line: usize, device: &str, fit: WrittenFit) -> Result<Fit
         host_floor_us: fit.host_floor_us,
         host_before: fit.host_before,
         error: fit.error,
+        geometric_error: None,
         structured_error: fit.structured_error,
         sibling_error: fit.structured_error,
         network_error: fit.network_error,

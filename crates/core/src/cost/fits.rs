@@ -69,7 +69,10 @@ pub struct Fit {
     pub host_before: f64,
     /// Mean absolute relative error on kernels the fit has not seen.
     pub error: f64,
-    /// The same of the structured model without trees.
+    /// The geometric mean of the same, where it was worked out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub geometric_error: Option<f64>,
+    /// The mean of the structured model without trees.
     pub structured_error: f64,
     /// The same on the other devices of `devices`.
     pub sibling_error: f64,

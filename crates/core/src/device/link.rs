@@ -95,7 +95,7 @@ pub struct CollectiveCurve {
     /// Times in µs at those sizes, never falling.
     #[serde(default)]
     pub us: Vec<f64>,
-    /// A published three-region fit instead of points.
+    /// A three-region fit instead of points, as published or of `calibrate --model three-region`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fit: Option<BandwidthCurve>,
     /// Mean absolute relative error on sizes that were left out of the fit.

@@ -35,6 +35,9 @@ pub mod track;
 
 use format::Format;
 
+/// How the profiler names the frame of a module's call, before the module's name.
+pub(crate) const MODULE_CALL: &str = "nn.Module: ";
+
 pub use args::{
     CollectiveArgs, CopyArgs, KernelArgs, MemoryArgs, OperatorArgs, Sequence, SideTable, SyncArgs, TensorArgs,
     TensorArgsId,

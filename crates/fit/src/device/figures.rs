@@ -3,10 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use super::super::collectives::{CollectiveRow, fit_curve};
+use super::super::collectives::{CollectiveRow, fit_curve, fit_three_regions};
 use super::super::curve::bandwidth_curve;
 use super::super::{ErrorSummary, FitErrors, Measurement, fit_scale, is_held_out, summarise};
-use super::{DeviceCalibration, DomainReport};
+use super::{DeviceCalibration, DomainReport, Model};
 use crate::scale::FEWEST_SCALED;
 use retime_core::cost::copies::{copy_curves, copy_us};
 use retime_core::cost::domain::Domain;
@@ -117,7 +117,7 @@ impl DeviceCalibration {
         }
     }
 
-    pub(super) fn fit_curves(&mut self, rows: &[CollectiveRow]) {
+    pub(super) fn fit_curves(&mut self, rows: &[CollectiveRow], model: Model) {
         let mut groups: BTreeMap<(&str, u32), Vec<&CollectiveRow>> = BTreeMap::new();
         for row in rows.iter().filter(|row| !row.between_nodes) {
             groups.entry((row.collective, row.ranks)).or_default().push(row);
@@ -127,15 +127,19 @@ impl DeviceCalibration {
             self.unused
                 .push(format!("{outside} rows of collectives between nodes (a device file holds those within one)"));
         }
+        let regions = model == Model::ThreeRegion;
         for ((collective, ranks), rows) in groups {
-            let Some((curve, errors)) = fit_curve(&rows, &format!("calibrated from {} measurements", rows.len()))
-            else {
-                self.unused.push(format!("{} rows of {collective} x{ranks}: three sizes are needed", rows.len()));
+            let source = format!("calibrated from {} measurements", rows.len());
+            let found = if regions { fit_three_regions(&rows, &source) } else { fit_curve(&rows, &source) };
+            let Some((curve, errors)) = found else {
+                let needed =
+                    if regions { "sixteen sizes are needed, eight in each half" } else { "three sizes are needed" };
+                self.unused.push(format!("{} rows of {collective} x{ranks}: {needed}", rows.len()));
                 continue;
             };
             self.report.push(DomainReport {
                 domain: format!("{collective} x{ranks}"),
-                model: "collective-curve".to_owned(),
+                model: if regions { "collective-sigmoid" } else { "collective-curve" }.to_owned(),
                 n_train: curve.n,
                 errors: FitErrors { curve: errors, ..FitErrors::of(errors) },
                 network: None,

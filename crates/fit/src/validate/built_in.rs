@@ -38,7 +38,8 @@ fn of_unmeasured_links(models: &CostModels, fabrics: bool) -> Option<ValidationR
 /// An aim holds for the rows that count; where those are not all, the shipped error cannot be held against it.
 fn of_fit(fit: &Fit) -> ValidationRow {
     let n = fit.n_test as usize;
-    let all = ErrorSummary::of_mean(n, fit.error);
+    let gmae = fit.geometric_error.unwrap_or(f64::NAN);
+    let all = ErrorSummary { gmae, ..ErrorSummary::of_mean(n, fit.error) };
     let aim = (smallest_us(fit.domain) <= 0.0).then(|| target(fit.domain));
     ValidationRow {
         family: fit.domain.name().to_owned(),
@@ -75,6 +76,11 @@ mod tests {
         for fit in models.fits().iter() {
             let row = of(fit.domain.name(), &fit.devices[0]).unwrap();
             assert_eq!((row.all.n, row.all.mape), (fit.n_test as usize, fit.error));
+            assert!(
+                fit.geometric_error.is_none_or(|error| (row.kernels.gmae - error).abs() < 1e-12 && error < fit.error),
+                "{}",
+                fit.source
+            );
             assert!(row.all.p90.is_nan(), "a mean says nothing of percentiles");
         }
         let link = models.links().iter().find(|link| link.curves.iter().any(|curve| curve.n > 0)).unwrap();

@@ -11,6 +11,7 @@ use crate::graph::timed::NO_TASK;
 use crate::graph::{
     Collective, DependencyKind, Lane, LaneId, LaneKind, NodeId, Operand, OperatorId, Phase, RankPart, TaskId, TaskKind,
 };
+use crate::trace::MODULE_CALL;
 use crate::units::TimeNs;
 
 /// Host processes are numbered from here by rank, clear of the device numbers that stand for GPU processes.
@@ -168,7 +169,8 @@ impl<'a> Timeline<'a> {
         next.filter(|shown| shown.kind == TaskKind::Joint).map_or(end, |joint| self.end(joint.task).max(end))
     }
 
-    /// Every operator over the simulated time of what it and its callees did on their thread.
+    /// Every operator over the simulated time of what it and its callees did on their thread, in a frame of its module where that is
+    /// known.
     fn operators(&self, is_shown: impl Fn(LaneId) -> bool, events: &mut Vec<Event<'a>>) {
         let spans = self.operator_spans().into_iter().enumerate();
         let all = self.graph.operators.iter().zip(spans).filter(|(operator, _)| is_shown(operator.lane));
@@ -192,6 +194,11 @@ impl<'a> Timeline<'a> {
                 concrete_inputs: operands.map(|inputs| inputs.iter().map(concrete).collect()),
                 ..Args::default()
             };
+            let module = self.graph.names.get(operator.module);
+            if operator.parent.is_none() && !module.is_empty() {
+                let frame = format!("{MODULE_CALL}{module}").into();
+                events.push(Event::complete("python_function", frame, self.process(&lane), from, to, Args::default()));
+            }
             let name = self.graph.names.get(operator.name).into();
             events.push(Event::complete("cpu_op", name, self.process(&lane), from, to, args));
         }

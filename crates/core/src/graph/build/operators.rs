@@ -4,7 +4,7 @@ use rustc_hash::FxHashMap;
 
 use crate::graph::{LaneId, Operands, OperandsId, Operator, OperatorId, Phase, batch_size};
 use crate::intern::{NameId, NameTable};
-use crate::trace::{EventId, Sequence, TensorArgsId, Trace};
+use crate::trace::{EventId, MODULE_CALL, Sequence, TensorArgsId, Trace};
 use crate::units::TimeNs;
 
 use super::emit::RankWriter;
@@ -193,12 +193,9 @@ pub(super) struct Modules {
     paths: FxHashMap<EventId, NameId>,
 }
 
-/// How the profiler names the frame of a module's call.
-const MODULE: &str = "nn.Module: ";
-
 impl Modules {
     pub(super) fn new(trace: &Trace, thread: &Thread) -> Self {
-        let is_module = |&frame: &EventId| trace.names.get(trace.events.name(frame)).starts_with(MODULE);
+        let is_module = |&frame: &EventId| trace.names.get(trace.events.name(frame)).starts_with(MODULE_CALL);
         let frames = thread.frames.iter().copied().filter(is_module).collect();
         Self { frames, next: 0, open: Vec::new(), paths: FxHashMap::default() }
     }
@@ -216,7 +213,7 @@ impl Modules {
         if let Some(&known) = self.paths.get(&nearest) {
             return known;
         }
-        let name = |&frame: &EventId| trace.names.get(trace.events.name(frame)).trim_start_matches(MODULE);
+        let name = |&frame: &EventId| trace.names.get(trace.events.name(frame)).trim_start_matches(MODULE_CALL);
         let path = self.open.iter().map(name).collect::<Vec<_>>().join("/");
         let path = names.intern(&path);
         self.paths.insert(nearest, path);

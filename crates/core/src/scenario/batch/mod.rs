@@ -56,6 +56,16 @@ impl BatchPlan {
         plan
     }
 
+    /// The arguments, lists of tensors left out, of which a dimension carries the batch in row `row` of the variants, in order.
+    pub(super) fn arguments(&self, row: u32) -> Vec<u16> {
+        let carries = self.variants.get(row as usize).map_or(&[][..], |(_, carries)| carries.as_slice());
+        let mut found: Vec<u16> =
+            carries.iter().filter(|carry| carry.element.is_none()).map(|carry| carry.argument).collect();
+        found.sort_unstable();
+        found.dedup();
+        found
+    }
+
     /// The argument lists of all variants at a batch of `new` instead of `old`.
     pub(super) fn resized(&self, graph: &ExecutionGraph, old: u64, new: u64) -> Vec<Operands> {
         let resize = |(id, carries): &(OperandsId, Vec<Carry>)| {

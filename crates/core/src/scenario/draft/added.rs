@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::cost::{Family, Placed, Prediction, Provenance, Shape, Work, roof_ratio};
+use crate::cost::{Family, Launch, Placed, Prediction, Provenance, Shape, Work, roof_ratio, work_of};
 use crate::device::{DeviceProfile, LinkProfile, Precision};
-use crate::graph::{DType, NodeId, OperatorId, TaskKind};
+use crate::graph::{DType, NodeId, OperatorId, Phase, TaskKind};
 use crate::units::{Bytes, DurNs, Flop, elements};
 
 use super::recost::Change;
@@ -22,6 +22,10 @@ pub enum Source {
     Like(Arc<str>, OperatorId, u16),
     /// An argument of an operator, copied to another type.
     Cast(Cast),
+    /// The traced task that it takes the place of.
+    InsteadOf(NodeId),
+    /// The argument of that number of an operator, copied from the host's memory to the device.
+    Input(OperatorId, u16),
     /// A task that it repeats.
     Repeats(Node),
     /// Tasks whose work it does at once.
@@ -54,6 +58,11 @@ impl Cast {
         let (read, written) = (bytes(self.from), bytes(self.to));
         Work { family, flop: Flop(elements as f64), read, written, precision, shape }
     }
+}
+
+impl Source {
+    /// How a profiler calls the copy of an input that is not in pinned memory.
+    pub const INPUT_COPY: &'static str = "Memcpy HtoD (Pageable -> Device)";
 }
 
 impl From<NodeId> for Node {
@@ -189,6 +198,12 @@ impl Draft<'_> {
                 combine.work(&works?)
             }
             Source::Cast(cast) => cast.elements(self).map(|elements| cast.work(elements)),
+            Source::InsteadOf(node) => self.work(*node).cloned(),
+            Source::Input(operator, argument) => {
+                let bytes = self.operands(*operator)?.inputs.get(usize::from(*argument))?.bytes();
+                let (kind, name, phase) = (TaskKind::Memcpy, Source::INPUT_COPY, Phase::Data);
+                work_of(&Launch { kind, name, bytes, ranks: 0, phase }, &[], None).filter(|_| bytes > Bytes(0))
+            }
             Source::Given | Source::Planned(_) | Source::Like(..) => None,
         }
     }

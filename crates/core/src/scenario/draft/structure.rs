@@ -55,6 +55,13 @@ impl Draft<'_> {
         self.structure.removed[node.index()] = true;
     }
 
+    /// Undoes [`remove`](Self::remove).
+    pub fn put_back(&mut self, node: NodeId) {
+        if let Some(removed) = self.structure.removed.get_mut(node.index()) {
+            *removed = false;
+        }
+    }
+
     /// Whether a task was taken out.
     pub fn is_removed(&self, node: NodeId) -> bool {
         self.structure.removed.get(node.index()).copied().unwrap_or(false)

@@ -76,10 +76,11 @@ impl Transform for ResizeBatch {
         let now = draft.batch().map_or(old, |(_, now)| now);
         let (lists, rows) = resized(draft, &plan, [old, now, self.batch]);
         draft.set_batch(old, self.batch);
+        // Before the operators: what stands in place of an update follows them.
+        resize_sparse(draft, self.batch as f64 / old as f64);
         draft.set_operands(lists, rows);
         let carrying = carrying(base, &plan.rows);
         let moved = resize_transfers(draft, &carrying, [old, now, self.batch]);
-        resize_sparse(draft, self.batch as f64 / old as f64);
         let nodes = base.graph().tasks.node_indices().filter(|&node| base.family(node).is_some());
         let summary =
             format!("batch {old} → {}, {} resized, {moved} copies", self.batch, count(plan.rows.len(), "operator"));
@@ -158,8 +159,8 @@ fn follow_both(draft: &mut Draft<'_>, scaling: &BatchScaling, (old, new): (u64, 
     let (arguments, rows) = scaling.resized(draft.graph(), new);
     let resized = rows.len();
     draft.set_batch(old, new);
-    draft.set_operands(arguments, rows);
     resize_sparse(draft, new as f64 / old as f64);
+    draft.set_operands(arguments, rows);
     resized
 }
 

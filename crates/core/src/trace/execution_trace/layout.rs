@@ -9,8 +9,8 @@ use crate::intern::{NameId, NameTable};
 use crate::trace::args::TensorLists;
 use crate::trace::builder::TraceBuilder;
 use crate::trace::{
-    Category, Event, EventId, OpenError, OperatorArgs, RankPlace, Sequence, TensorArgs, TensorArgsId, Trace, TrackId,
-    TrackKind,
+    Category, Event, EventId, MODULE_CALL, OpenError, OperatorArgs, RankPlace, Sequence, TensorArgs, TensorArgsId,
+    Trace, TrackId, TrackKind,
 };
 use crate::units::{DurNs, TimeNs};
 
@@ -107,7 +107,11 @@ impl<'a> Layout<'a> {
         let node = &self.source.nodes[at as usize];
         self.clock = self.clock + NOMINAL;
         let id = EventId(self.rows.len() as u32);
-        let category = if node.scope == USER_SCOPE { Category::Annotation } else { Category::Operator };
+        let category = match node.scope {
+            USER_SCOPE if self.source.names.get(node.name).starts_with(MODULE_CALL) => Category::Python,
+            USER_SCOPE => Category::Annotation,
+            _ => Category::Operator,
+        };
         let track = self.track(node.tid);
         self.rows.push(Event {
             start: self.clock,

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::Wrong;
 use super::rows::{Cell, Row};
+use crate::trace::MODULE_CALL;
 use crate::trace::execution_trace::Builder;
 use crate::units::elements;
 
@@ -130,10 +131,12 @@ impl Network {
         }
         let dims = &input.dims;
         let same = || dims.clone();
-        let (operator, arguments, out) = match kind.text.as_str() {
+        let kind_name = kind.text.to_lowercase();
+        let (operator, arguments, out) = match kind_name.as_str() {
             "conv" => return self.conv(row, input),
             "linear" | "fc" => return self.linear(row, input),
-            "maxpool" | "avgpool" => return self.pool(row, input),
+            "maxpool" | "pool" => return self.pool(row, input, "aten::max_pool2d_with_indices"),
+            "avgpool" => return self.pool(row, input, "aten::avg_pool2d"),
             "sigmoid" => ("aten::sigmoid", vec![self.shown(input)], same()),
             "relu" => ("aten::relu", vec![self.shown(input)], same()),
             "softmax" => (
@@ -150,9 +153,10 @@ impl Network {
                 ("aten::native_batch_norm", vec![input, scale.clone(), scale.clone(), scale.clone(), scale], same())
             }
             "add" => ("aten::add", vec![self.shown(input), self.shown(input)], same()),
-            other => {
-                let expected = "conv, linear, relu, sigmoid, maxpool, avgpool, norm, softmax, dropout or add";
-                return Err(kind.wrong(format!("no layer `{other}`; expected {expected}")));
+            _ => {
+                let expected =
+                    "conv, linear or fc, relu, sigmoid, maxpool or pool, avgpool, norm, softmax, dropout or add";
+                return Err(kind.wrong(format!("no layer `{}`; expected {expected}", kind.text)));
             }
         };
         self.operator(row, operator, &arguments, out)
@@ -185,10 +189,8 @@ impl Network {
         self.operator(row, "aten::addmm", &arguments, vec![batch, filters])
     }
 
-    fn pool(&mut self, row: &Row, input: &Tensor) -> Result<Tensor, Wrong> {
+    fn pool(&mut self, row: &Row, input: &Tensor, operator: &str) -> Result<Tensor, Wrong> {
         let window = window(row, &input.dims)?;
-        let is_max = row.need("type")?.text == "maxpool";
-        let operator = if is_max { "aten::max_pool2d_with_indices" } else { "aten::avg_pool2d" };
         let arguments = vec![self.shown(input), list(window.kernel), list(window.stride), list(window.padding)];
         self.operator(row, operator, &arguments, vec![input.dims[0], input.dims[1], window.out[0], window.out[1]])
     }
@@ -199,11 +201,12 @@ impl Network {
         (value, json!(tensor.dims), format!("Tensor({})", self.dtype.0))
     }
 
-    /// Adds an operator inside a range with the layer's name.
+    /// Adds an operator inside a range: the call of a module where the layer has a name.
     fn operator(&mut self, row: &Row, name: &str, arguments: &[Argument], out: Vec<u64>) -> Result<Tensor, Wrong> {
         let kind = row.need("type")?;
         let layer = self.id();
-        self.range(row.get("name").map_or(&kind.text, |cell| &cell.text), layer, ROOT).map_err(|it| kind.wrong(it))?;
+        let named = row.get("name").map(|cell| format!("{MODULE_CALL}{}", cell.text));
+        self.range(named.as_ref().unwrap_or(&kind.text), layer, ROOT).map_err(|it| kind.wrong(it))?;
         let given = self.tensor(out);
         let (value, shape, element) = self.shown(&given);
         let id = self.id();

@@ -172,7 +172,8 @@ const RESNET: &str = "sample_traces/li2019/resnet50-v1.5.csv";
 
 const TENSORFLOW: &str = "batch norm and activation run by Eigen, which the paper finds to read and write more than the layers have (§5.2); \
     the table has one layer for each";
-const HOST: &str = "host time per operator is that of PyTorch; the paper's framework takes less for one image";
+const HOST: &str = "host time per operator is PyTorch's; TensorFlow takes less for one image, and nothing printed tells its overheads by operator, \
+    which `--overheads FILE` would take";
 const ALGORITHM: &str =
     "cuDNN chose Winograd and FFT for most of these convolutions, which a prediction does not; `conv-algorithm` does";
 const UNTOLD: &str = "the paper does not say what takes longer for one image than its weights take to be read";

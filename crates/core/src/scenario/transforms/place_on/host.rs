@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use petgraph::Direction::Incoming;
 use petgraph::visit::EdgeRef;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::cost::overhead::LONGEST_GAP;
 use crate::cost::{OverheadKind, Prediction, Provenance, Work};
@@ -14,10 +14,10 @@ use crate::graph::{
 };
 use crate::intern::NameId;
 use crate::scenario::draft::{Added, AddedId, Draft, Node, Source};
-use crate::scenario::sparse;
 use crate::units::{Bytes, DurNs, TimeNs};
 
-use super::kernels::{Piece, pieces};
+use super::inputs::{self, Input};
+use super::kernels::{Piece, input_copy, pieces};
 use crate::scenario::transforms::report::Kept;
 
 /// The stream that everything goes to, as frameworks number their first.
@@ -31,6 +31,8 @@ pub(super) struct Tally<'b> {
     pub(super) kernels: usize,
     pub(super) calls: usize,
     pub(super) changed: usize,
+    /// Inputs that are copied to the device.
+    pub(super) inputs: Vec<Bytes>,
     /// Operators without a model: how many, and their traced time.
     pub(super) unmodelled: Kept<'b>,
 }
@@ -61,8 +63,10 @@ pub(super) struct Placement<'d, 'b> {
     streams: Vec<Stream>,
     /// What runs last in place of a traced task that ended an operator.
     tails: FxHashMap<NodeId, Node>,
-    /// Updates that touch few rows of a table.
-    sparse: FxHashMap<NodeId, Work>,
+    /// Tasks whose work their operators' arguments do not show: updates that touch few rows of a table.
+    updates: FxHashSet<NodeId>,
+    /// What a step is given, by top-level operator.
+    inputs: FxHashMap<OperatorId, Vec<Input>>,
     pub(super) tally: Tally<'b>,
 }
 
@@ -83,14 +87,12 @@ impl<'d, 'b> Placement<'d, 'b> {
             Stream { lane: draft.add_lane(lane, format!("stream {STREAM}")), work: Vec::new() }
         });
         let streams = streams.collect();
-        Self {
-            draft,
-            graph,
-            streams,
-            tails: FxHashMap::default(),
-            sparse: sparse::updates(graph).collect(),
-            tally: Tally::default(),
+        let mut inputs: FxHashMap<OperatorId, Vec<Input>> = FxHashMap::default();
+        for input in inputs::of_steps(draft) {
+            inputs.entry(root_of(graph, input.operator)).or_default().push(input);
         }
+        let updates = draft.base().sparse_updates().into_iter().collect();
+        Self { draft, graph, streams, tails: FxHashMap::default(), updates, inputs, tally: Tally::default() }
     }
 
     /// Places all ranks, operators in the order in which they ran.
@@ -144,21 +146,41 @@ impl<'d, 'b> Placement<'d, 'b> {
 
     fn operator(&mut self, group: &Group, root: OperatorId) {
         let name = self.graph.names.get(self.graph.operators[root.0 as usize].name);
-        let launches = self.launches(group);
-        let Some(&beside) = group.nodes.last().filter(|_| !launches.is_empty()) else {
+        let (inputs, launches) = (self.inputs.remove(&root).unwrap_or_default(), self.launches(group));
+        let is_empty = inputs.is_empty() && launches.is_empty();
+        let Some(&beside) = group.nodes.last().filter(|_| !is_empty) else {
             let inside = self.overhead(OverheadKind::T5, name, group.lane);
             return self.take(group, inside);
         };
         let mut chain = Chain { lane: group.lane, beside, last: Node::Traced(beside) };
+        for input in inputs {
+            self.give(&mut chain, group, input);
+        }
         let mut before = (HostPart::BeforeLaunch, OverheadKind::T2);
         for (operator, nodes, piece) in launches {
             let caller = self.graph.operators[operator.0 as usize].parent.unwrap_or(root);
-            self.host(&mut chain, before, (caller, name));
-            self.launch(&mut chain, group, (operator, nodes), piece);
+            self.host(&mut chain, before, (Some(caller), name));
+            self.launch(&mut chain, group, (Some(operator), nodes), piece);
             before = (HostPart::Inside, OverheadKind::T5);
         }
-        self.host(&mut chain, (HostPart::AfterLaunch, OverheadKind::T3), (root, name));
+        let after = match before {
+            (HostPart::BeforeLaunch, _) => (HostPart::Inside, OverheadKind::T5),
+            _ => (HostPart::AfterLaunch, OverheadKind::T3),
+        };
+        self.host(&mut chain, after, (Some(root), name));
         self.replace(group, chain.last);
+    }
+
+    /// Copies an input to the device, an operator of its own before the one that reads it.
+    fn give(&mut self, chain: &mut Chain, group: &Group, input: Input) {
+        const NAME: &str = "aten::to";
+        let launched = self.draft.device(group.rank).is_some_and(|device| device.kind == DeviceKind::Gpu);
+        let Some(piece) = input_copy(self.draft, input, group.rank).filter(|_| launched) else { return };
+        self.tally.inputs.push(piece.bytes);
+        self.host(chain, (HostPart::BeforeLaunch, OverheadKind::T2), (None, NAME));
+        self.launch(chain, group, (None, Vec::new()), piece);
+        self.host(chain, (HostPart::AfterLaunch, OverheadKind::T3), (None, NAME));
+        self.host(chain, (HostPart::Between, OverheadKind::T1), (None, ""));
     }
 
     /// Everything that the operators of a group launch, in order, with the traced tasks it stands for.
@@ -174,7 +196,7 @@ impl<'d, 'b> Placement<'d, 'b> {
         }
         let mut all = Vec::new();
         for (operator, nodes) in computing {
-            let own = nodes.iter().find_map(|&node| self.own_work(node));
+            let own = nodes.iter().find_map(|&node| Some((node, self.own_work(node)?)));
             for piece in pieces(self.draft, operator, group.rank, own) {
                 if piece.prediction.provenance == Provenance::Unmodelled {
                     let name = self.graph.names.get(self.graph.operators[operator.0 as usize].name);
@@ -189,8 +211,8 @@ impl<'d, 'b> Placement<'d, 'b> {
 
     /// The work of a task whose operator's arguments do not show it.
     fn own_work(&self, node: NodeId) -> Option<Work> {
-        let merged = self.draft.work(node).filter(|_| self.draft.is_merged(node));
-        merged.or_else(|| self.sparse.get(&node)).cloned()
+        let is_own = self.draft.is_merged(node) || self.updates.contains(&node);
+        self.draft.work(node).filter(|_| is_own).cloned()
     }
 
     fn append(
@@ -219,9 +241,14 @@ impl<'d, 'b> Placement<'d, 'b> {
         id
     }
 
-    fn host(&mut self, chain: &mut Chain, (part, kind): (HostPart, OverheadKind), (within, name): (OperatorId, &str)) {
+    fn host(
+        &mut self,
+        chain: &mut Chain,
+        (part, kind): (HostPart, OverheadKind),
+        (within, name): (Option<OperatorId>, &str),
+    ) {
         let time = self.overhead(kind, name, chain.lane);
-        self.append(chain, TaskKind::Host(part), (Some(within), name), time);
+        self.append(chain, TaskKind::Host(part), (within, name), time);
     }
 
     fn call(&mut self, chain: &mut Chain, operator: Option<OperatorId>, name: &str) -> AddedId {
@@ -234,15 +261,14 @@ impl<'d, 'b> Placement<'d, 'b> {
         &mut self,
         chain: &mut Chain,
         group: &Group,
-        (operator, members): (OperatorId, Vec<NodeId>),
+        (operator, members): (Option<OperatorId>, Vec<NodeId>),
         piece: Piece,
     ) {
-        let call = self.call(chain, Some(operator), piece.call);
+        let call = self.call(chain, operator, piece.call);
         let lane = self.streams[group.rank].lane;
-        let Piece { name, kind, bytes, work, prediction, planned, blocks, .. } = piece;
+        let Piece { name, kind, bytes, work, prediction, source, blocks, .. } = piece;
         let (name, work) = (name.into(), work.map(Arc::new));
-        let (operator, after) = (Some(operator), chain.beside);
-        let source = planned.map_or(Source::Given, Source::Planned);
+        let after = chain.beside;
         let price = prediction.into();
         let added = Added { name, kind, lane, operator, bytes, work, price, members, source, caller: None, after };
         let id = self.draft.add(added);
@@ -258,13 +284,18 @@ impl<'d, 'b> Placement<'d, 'b> {
         self.tally.kernels += usize::from(kind == TaskKind::Kernel);
         self.tally.changed += 1;
         if blocks {
-            self.wait(chain, operator, "cudaStreamSynchronize", id);
+            self.join(chain, id);
         }
     }
 
     /// A call that returns when `work` has ended.
     fn wait(&mut self, chain: &mut Chain, operator: Option<OperatorId>, call: &str, work: AddedId) {
         self.call(chain, operator, call);
+        self.join(chain, work);
+    }
+
+    /// Lets the last call return when `work` has ended, as a copy from or to memory that is not pinned does.
+    fn join(&mut self, chain: &mut Chain, work: AddedId) {
         let joint = self.append(chain, TaskKind::Joint, (None, ""), Prediction::measured(DurNs::ZERO));
         let ended = Dependency::on_end(DependencyKind::HostWait, DurNs::ZERO);
         self.draft.connect(Node::Added(work), Node::Added(joint), ended);

@@ -1,9 +1,11 @@
 //! What an operator puts on the device: its kernels, or the copy and wait of an operator that hands a number to the host.
 
 use crate::cost::{Caller, Launch, Prediction, Provenance, Work, planned_kernels, work_of};
-use crate::graph::{Operator, OperatorId, Phase, TaskKind};
-use crate::scenario::draft::Draft;
+use crate::graph::{NodeId, Operator, OperatorId, Phase, TaskKind};
+use crate::scenario::draft::{Draft, Source};
 use crate::units::Bytes;
+
+use super::inputs::Input;
 
 /// One piece of device work, not yet placed.
 #[derive(Clone, Debug)]
@@ -20,8 +22,8 @@ pub(super) struct Piece {
     pub(super) work: Option<Work>,
     /// What it takes.
     pub(super) prediction: Prediction,
-    /// Which of its operator's kernels it is, where it follows that operator's arguments.
-    pub(super) planned: Option<u16>,
+    /// What its work follows.
+    pub(super) source: Source,
     /// Whether the host waits for it.
     pub(super) blocks: bool,
 }
@@ -32,8 +34,8 @@ const SCALAR: Bytes = Bytes(8);
 /// What `operator` puts on the device of rank `rank`; nothing for views and allocations.
 ///
 /// # Arguments
-/// `own`: the work of the operator's first task where its arguments do not show it (merged calls, sparse updates).
-pub(super) fn pieces(draft: &Draft<'_>, operator: OperatorId, rank: usize, own: Option<Work>) -> Vec<Piece> {
+/// `own`: a task of the operator with its work, which the operator's arguments do not show (merged calls, sparse updates).
+pub(super) fn pieces(draft: &Draft<'_>, operator: OperatorId, rank: usize, own: Option<(NodeId, Work)>) -> Vec<Piece> {
     let graph = draft.graph();
     let Some(this) = graph.operators.get(operator.0 as usize) else { return Vec::new() };
     let name = graph.names.get(this.name);
@@ -41,16 +43,32 @@ pub(super) fn pieces(draft: &Draft<'_>, operator: OperatorId, rank: usize, own: 
         return vec![read_back(draft, rank)];
     }
     let forward = forward_of(draft, this).map(|id| caller(draft, id));
+    let instead =
+        |name, (node, work)| vec![Piece { source: Source::InsteadOf(node), ..piece(draft, name, Some(work), rank) }];
     match (planned_kernels(caller(draft, operator), forward, this.phase), own) {
-        (Some(planned), Some(own)) if planned.len() == 1 => vec![piece(draft, planned[0].name, Some(own), rank)],
+        (Some(planned), Some(own)) if planned.len() == 1 => instead(planned[0].name, own),
         (Some(planned), _) => {
             let numbered = planned.into_iter().zip(0..);
             numbered
-                .map(|(kernel, at)| Piece { planned: Some(at), ..piece(draft, kernel.name, Some(kernel.work), rank) })
+                .map(|(kernel, at)| {
+                    let source = Source::Planned(at);
+                    Piece { source, ..piece(draft, kernel.name, Some(kernel.work), rank) }
+                })
                 .collect()
         }
-        (None, own) => vec![piece(draft, name, own, rank)],
+        (None, Some(own)) => instead(name, own),
+        (None, None) => vec![piece(draft, name, None, rank)],
     }
+}
+
+/// The copy of an input to the device of rank `rank`, from memory that is not pinned, for which the host waits; none where it has
+/// no size.
+pub(super) fn input_copy(draft: &Draft<'_>, input: Input, rank: usize) -> Option<Piece> {
+    let source = Source::Input(input.operator, input.argument);
+    let work = draft.followed(&source)?;
+    let (name, kind, bytes) = (Source::INPUT_COPY, TaskKind::Memcpy, work.written);
+    let copy = piece(draft, name, Some(work), rank);
+    Some(Piece { kind, call: "cudaMemcpyAsync", bytes, blocks: true, source, ..copy })
 }
 
 fn caller<'d>(draft: &'d Draft<'_>, id: OperatorId) -> Caller<'d> {
@@ -70,7 +88,8 @@ fn piece(draft: &Draft<'_>, name: &str, work: Option<Work>, rank: usize) -> Piec
     let priced = work.as_ref().and_then(|work| draft.price_new(work, rank));
     let prediction = priced.unwrap_or_else(|| shortest(draft, rank));
     let (name, call) = (name.to_owned(), "cudaLaunchKernel");
-    Piece { name, kind: TaskKind::Kernel, call, bytes: Bytes(0), work, prediction, planned: None, blocks: false }
+    let (kind, bytes, source) = (TaskKind::Kernel, Bytes(0), Source::Given);
+    Piece { name, kind, call, bytes, work, prediction, source, blocks: false }
 }
 
 /// A kernel that nothing is known of takes at least what every kernel takes.

@@ -5,21 +5,22 @@
 //! run one after another and nothing launches them. Nothing of the host's own computation stays.
 
 mod host;
+mod inputs;
 mod kernels;
 
 use std::sync::Arc;
 
 use petgraph::visit::EdgeRef;
 
-use crate::cost::{Prediction, Provenance};
+use crate::cost::{Prediction, Provenance, Shape};
 use crate::device::{DeviceKind, DeviceProfile};
 use crate::graph::{Dependency, DependencyKind, LaneKind, NodeId, TaskKind};
 use crate::scenario::context::Context;
-use crate::scenario::draft::Draft;
+use crate::scenario::draft::{Draft, Node};
 use crate::scenario::effect::Effect;
 use crate::scenario::grammar::{Argument, Form, Grammar, Kind};
 use crate::scenario::transform::{StepReport, Transform};
-use crate::units::{DurNs, Percent};
+use crate::units::{Bytes, DurNs, Percent};
 
 use super::report::count;
 use super::swap_gpu::SwapGpu;
@@ -80,17 +81,26 @@ enum Placed {
     Here,
 }
 
-/// Takes off what the host does to launch, or lets it take its time again.
+/// Takes off what the host does to launch, and copies between its memory and a device's, or lets them take their time again.
 ///
 /// # Returns
 /// How many tasks it concerns.
 fn switch_launches(draft: &mut Draft<'_>, on: bool) -> usize {
     let graph = draft.graph();
+    let copies = host_copies(draft);
+    // Those that take nothing were taken out here; others by another step.
+    let here = copies.iter().filter(|&&node| draft.price_of(Node::Traced(node)).duration == DurNs::ZERO);
+    for node in here.copied().collect::<Vec<_>>() {
+        draft.put_back(node);
+    }
     let launches = |&node: &NodeId| matches!(graph.tasks[node].kind, TaskKind::Host(_) | TaskKind::Runtime);
-    let nodes: Vec<NodeId> =
-        graph.tasks.node_indices().filter(launches).filter(|&node| !draft.is_removed(node)).collect();
+    let nodes = graph.tasks.node_indices().filter(launches).chain(copies.iter().copied());
+    let nodes: Vec<NodeId> = nodes.filter(|&node| !draft.is_removed(node)).collect();
     for &node in &nodes {
         draft.correct(node, (!on).then_some((0.0, no_launch())));
+    }
+    for node in copies.into_iter().filter(|_| !on) {
+        draft.remove(node);
     }
     for edge in graph.tasks.edge_references() {
         let dependency = *edge.weight();
@@ -100,6 +110,16 @@ fn switch_launches(draft: &mut Draft<'_>, on: bool) -> usize {
         }
     }
     nodes.len()
+}
+
+/// The traced copies between the host's memory and a device's.
+fn host_copies(draft: &Draft<'_>) -> Vec<NodeId> {
+    let is_of_host = |&node: &NodeId| {
+        let shape = draft.work(node).map(|work| &work.shape);
+        matches!(shape, Some(Shape::Copy { route, .. }) if route.is_of_host())
+    };
+    let tasks = &draft.graph().tasks;
+    tasks.node_indices().filter(|&node| tasks[node].kind == TaskKind::Memcpy).filter(is_of_host).collect()
 }
 
 /// What host time between operators is where nothing is launched.
@@ -128,12 +148,20 @@ fn place(draft: &mut Draft<'_>, device: &Arc<DeviceProfile>) -> StepReport {
     }
     let mut placement = host::Placement::new(draft);
     placement.write();
-    let host::Tally { kernels, calls, changed, unmodelled } = placement.tally;
+    let host::Tally { kernels, calls, changed, inputs, unmodelled } = placement.tally;
     let share = Percent::of(unmodelled.time(), computed);
     let by =
         if device.kind == DeviceKind::Gpu { format!(" by {}", count(calls, "runtime call")) } else { String::new() };
     let summary = format!("{}{by} on {}", count(kernels, "kernel"), device.name);
     let mut report = StepReport { changed, summary, ..StepReport::default() };
+    if inputs.is_empty() && device.kind == DeviceKind::Gpu {
+        report.say(Effect::note("its inputs are not known: none is copied to the device"));
+    } else if !inputs.is_empty() {
+        let (copies, bytes) = (count(inputs.len(), "input"), inputs.iter().copied().sum::<Bytes>());
+        report.say(Effect::assumption(format!(
+            "{copies} copied from memory that is not pinned, {bytes}, where the first operator reads them: the host waits for each"
+        )));
+    }
     if !unmodelled.is_empty() {
         report.say(Effect::note(format!("{share} of the host's computing time is in operators without a model")));
     }

@@ -501,7 +501,7 @@ fn wider(work: &Work, device: &DeviceProfile) -> Option<(Work, DurNs)> {
     let precision = *precisions.iter().find(|precision| device.peak.contains_key(precision))?;
     let more = |bytes: Bytes, times: u64| Bytes(bytes.0.saturating_mul(times));
     let (read, written) = (more(work.read, read), more(work.written, written));
-    Some((Work { precision, read, written, ..work.clone() }, beside))
+    Some((Work { read, written, precision, ..work.clone() }, beside))
 }
 
 /// `estimate`, or the time to fetch the elements one by one where that is longer.

@@ -13,7 +13,7 @@ use retime_fit::validate::{Measured, ValidationRow, shipped_errors, validate_mod
 use crate::fit::links::COLLECTIVES;
 use crate::fit::tables::{FILES, Tables, load, read};
 use crate::laboratories;
-use crate::whatif::{self, SUMMARY};
+use crate::whatif::{self, SUMMARY, Summary};
 
 /// Arguments of `lab accuracy`.
 #[derive(Args)]
@@ -70,7 +70,7 @@ pub(crate) fn run(args: &AccuracyArgs) -> Result<()> {
     if !args.paths.is_empty() {
         let answer = whatif::answer(&engine, &args.paths)?;
         heading(&mut page, "Edits against measurements", "Families of `lab whatif`, which prints every row.");
-        table(&mut page, &SUMMARY, answer.summaries.iter().map(|summary| summary.cells()));
+        table(&mut page, &SUMMARY, answer.summaries.iter().map(Summary::cells));
     }
     print!("{page}");
     Ok(())

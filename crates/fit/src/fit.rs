@@ -116,6 +116,7 @@ pub fn calibrate(
         precisions: precisions(training_rows.iter().map(|one| one.row)),
         source: source.to_owned(),
         network: None,
+        dram_gb_s: significant(sample.device.dram_bandwidth.0 / 1e9, 6),
         forest: Forest::default(),
     };
     let (candidate, config) = chosen(&fit, sample.device, &training_rows, tuning);
@@ -194,9 +195,7 @@ pub fn assess(fit: &Fit, device: &DeviceProfile, rows: &[&Measurement]) -> FitEr
     let called = |us: f64, row: &Measurement| if row.whole_call { fit.host().call_us(us) } else { us };
     let own: Vec<&&Measurement> = rows.iter().filter(|row| is_kernel(fit, device, row)).collect();
     let over = |predict: &dyn Fn(&Measurement) -> f64| summarise(own.iter().map(|row| (predict(row), row.us)));
-    let predicted = |row: &Measurement| {
-        if row.whole_call { fit.whole_call_us(&row.work, device) } else { fit.kernel_us(&row.work, device) }
-    };
+    let predicted = |row: &Measurement| predicted_us(fit, device, row);
     FitErrors {
         held_out: summarise(rows.iter().map(|row| (predicted(row), row.us))),
         kernels: over(&predicted),
@@ -204,6 +203,22 @@ pub fn assess(fit: &Fit, device: &DeviceProfile, rows: &[&Measurement]) -> FitEr
         roofline: over(&|row| roofline::roofline_us(&row.work, device)),
         curve: over(&|row| called(roofline::curve_us(&row.work, device), row)),
     }
+}
+
+/// What `fit` says of `row`: of the whole call where that was measured.
+pub(crate) fn predicted_us(fit: &Fit, device: &DeviceProfile, row: &Measurement) -> f64 {
+    if row.whole_call { fit.whole_call_us(&row.work, device) } else { fit.kernel_us(&row.work, device) }
+}
+
+/// Share of those of `rows` that are kernels within the error that `fit` states of its own table's: the claim of the *same run*.
+pub(crate) fn share_inside(fit: &Fit, device: &DeviceProfile, rows: &[&Measurement]) -> Option<f64> {
+    let within = |row: &&&Measurement| {
+        let us = predicted_us(fit, device, row);
+        (row.us - us).abs() <= fit.error * us
+    };
+    let kernels: Vec<&&Measurement> = rows.iter().filter(|row| is_kernel(fit, device, row)).collect();
+    let inside = kernels.iter().copied().filter(within).count();
+    (!kernels.is_empty()).then(|| inside as f64 / kernels.len() as f64)
 }
 
 /// Trees on the logarithm of measured over structured.
@@ -290,6 +305,7 @@ pub fn calibrate_quick(sample: Sample<'_>, base: &[f64], source: &str) -> Result
         precisions: precisions(sample.rows.iter()),
         source: source.to_owned(),
         network: None,
+        dram_gb_s: 0.0,
         forest: Forest::default(),
     };
     Ok((fit, errors))

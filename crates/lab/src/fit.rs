@@ -2,9 +2,9 @@
 //!
 //! Prints the errors on rows held out.
 
-mod links;
+pub(crate) mod links;
 mod shared;
-mod tables;
+pub(crate) mod tables;
 
 use std::collections::BTreeMap;
 use std::fs;

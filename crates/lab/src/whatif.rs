@@ -29,7 +29,7 @@ use retime::session::{Engine, EngineError, Loaded};
 use retime_core::graph::{BuildOptions, IterationChoice};
 use retime_core::trace::OpenOptions;
 
-pub(crate) use answer::{Answer, Calibration, SUMMARY};
+pub(crate) use answer::{Answer, Calibration, SUMMARY, Summary};
 use answer::{Constants, ROW, Row};
 use sources::Sources;
 

@@ -286,6 +286,7 @@ fn checked(file: &str, line: usize, device: &str, fit: WrittenFit) -> Result<Fit
         precisions: fit.precisions,
         source: fit.source,
         network: fit.network,
+        dram_gb_s: 0.0,
         forest,
     })
 }

@@ -1,5 +1,6 @@
 //! Fitted parameters: per domain and device, from the built-in catalog or a calibration.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -7,7 +8,7 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use crate::device::{CatalogError, DeviceProfile, Precision};
-use crate::units::DurNs;
+use crate::units::{Bytes, DurNs};
 
 use super::anchor::{Anchored, Ratio};
 use super::call_overhead::{BEFORE, CallOverhead};
@@ -15,7 +16,7 @@ use super::domain::Domain;
 use super::features::{features, sizes};
 use super::forest::Forest;
 use super::mlp::{Mlp, paper_features};
-use super::models::estimate_of;
+use super::models::{estimate_of, quantisation};
 use super::operators::{GemmSize, gemm_bytes};
 use super::prediction::Estimate;
 use super::roofline;
@@ -93,6 +94,9 @@ pub struct Fit {
     /// The network, where one was chosen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network: Option<Mlp>,
+    /// Theoretical memory bandwidth of the measured device in GB/s; 0 where the fit holds for no other.
+    #[serde(default)]
+    pub dram_gb_s: f64,
     /// What the structured model leaves over.
     #[serde(skip)]
     pub forest: Forest,
@@ -150,9 +154,23 @@ impl Fit {
         CallOverhead { us: self.host_floor_us, before: self.host_before }
     }
 
+    /// The structured model's parameters on `device`: where its memory is not that of the measured one, the rate of the cache, which
+    /// they give as a share of the memory's, stays what it is.
+    pub fn parameters_on(&self, device: &DeviceProfile) -> Cow<'_, [f64]> {
+        let ratio = self.dram_gb_s * 1e9 / device.dram_bandwidth.0;
+        match structured::cache_rate(self.domain) {
+            Some(at) if ratio > 0.0 && self.devices.first() != Some(&device.id) => {
+                let mut parameters = self.parameters.clone();
+                parameters[at] *= ratio;
+                Cow::Owned(parameters)
+            }
+            _ => Cow::Borrowed(&self.parameters),
+        }
+    }
+
     /// Time in µs of a whole call, host floor included: what the fit was fitted to.
     pub fn whole_call_us(&self, work: &Work, device: &DeviceProfile) -> f64 {
-        let whole = self.host().call_us(structured_us(self.domain, work, device, &self.parameters));
+        let whole = self.host().call_us(structured_us(self.domain, work, device, &self.parameters_on(device)));
         self.corrections(&[(work, whole)], device).first().map_or(whole, |correction| whole * correction.exp())
     }
 
@@ -211,7 +229,7 @@ impl Fit {
     }
 
     fn part(&self, work: &Work, device: &DeviceProfile) -> Part {
-        let kernel = structured_us(self.domain, work, device, &self.parameters);
+        let kernel = structured_us(self.domain, work, device, &self.parameters_on(device));
         let covered = self.coverage(work);
         if !self.devices.contains(&device.id) {
             return Part { kernel, whole: kernel, sensitivity: 0.0, extrapolated: covered <= 0.0 };
@@ -393,17 +411,31 @@ impl Fits {
     /// The times of `works` on `device` with the fit for it, else with the parameters for unseen devices.
     ///
     /// A product that may round its factors takes no longer than one that may not: the library chooses between both kinds of kernel.
+    /// Where no table has a product in few bits, it takes no longer, beyond what both models err by, than in more.
     pub fn estimates(&self, domain: Domain, works: &[&Work], device: &DeviceProfile) -> Vec<Estimate> {
         let mut estimates = self.of_domain(domain, works, device);
-        if domain == Domain::Tf32 {
+        if domain.is_product() {
             for (estimate, &work) in estimates.iter_mut().zip(works) {
-                let exact = Work { precision: Precision::Fp32, ..work.clone() };
-                let other = Domain::of(&exact).map(|domain| self.of_domain(domain, &[&exact], device));
-                let faster = other.into_iter().flatten().find(|other| other.duration < estimate.duration);
-                *estimate = faster.unwrap_or(*estimate);
+                if domain == Domain::Tf32 || estimate.extrapolated {
+                    *estimate = self.no_slower_than_wider(*estimate, work, device);
+                }
             }
         }
         estimates
+    }
+
+    /// `estimate` of a product, or where that is less what the same product takes in more bits.
+    fn no_slower_than_wider(&self, estimate: Estimate, work: &Work, device: &DeviceProfile) -> Estimate {
+        let Some((wider, beside)) = wider(work, device) else { return estimate };
+        let Some(domain) = Domain::of(&wider) else { return estimate };
+        let Some(other) = self.estimates(domain, &[&wider], device).pop() else { return estimate };
+        if work.precision == Precision::Tf32 {
+            return if other.duration < estimate.duration { other } else { estimate };
+        }
+        let (error, slack) =
+            (estimate.error.max(other.error), 1.0 + f64::from(estimate.error) + f64::from(other.error));
+        let duration = other.duration.scale(slack) + beside;
+        if duration < estimate.duration { Estimate { duration, error, ..other } } else { estimate }
     }
 
     fn of_domain(&self, domain: Domain, works: &[&Work], device: &DeviceProfile) -> Vec<Estimate> {
@@ -452,8 +484,27 @@ impl Fits {
     /// The structured model's parameters for `device`: of its own fit, or those for unseen devices.
     pub fn parameters(&self, domain: Domain, device: &DeviceProfile) -> Vec<f64> {
         let own = self.find(domain, &device.id);
-        own.map_or_else(|| self.parameters_unseen(domain, device), |fit| fit.parameters.clone())
+        own.map_or_else(|| self.parameters_unseen(domain, device), |fit| fit.parameters_on(device).into_owned())
     }
+}
+
+/// The product `work` with factors in the next more bits that `device` has units for, and what a table of `work` holds beside it.
+fn wider(work: &Work, device: &DeviceProfile) -> Option<(Work, DurNs)> {
+    let &Shape::Gemm { batch, m, k, .. } = &work.shape else { return None };
+    // Products in 8 bits give 16.
+    let (precisions, read, written, beside): (&[Precision], u64, u64, DurNs) = match work.precision {
+        Precision::Fp8Tensor | Precision::Int8Tensor => {
+            let quantised = quantisation(batch.saturating_mul(m).saturating_mul(k), device);
+            (&[Precision::Bf16Tensor, Precision::Fp16Tensor], 2, 1, quantised)
+        }
+        Precision::Bf16Tensor | Precision::Fp16Tensor => (&[Precision::Tf32, Precision::Fp32], 2, 2, DurNs::ZERO),
+        Precision::Tf32 => (&[Precision::Fp32], 1, 1, DurNs::ZERO),
+        _ => return None,
+    };
+    let precision = *precisions.iter().find(|precision| device.peak.contains_key(precision))?;
+    let more = |bytes: Bytes, times: u64| Bytes(bytes.0.saturating_mul(times));
+    let (read, written) = (more(work.read, read), more(work.written, written));
+    Some((Work { read, written, precision, ..work.clone() }, beside))
 }
 
 /// `estimate`, or the time to fetch the elements one by one where that is longer.

@@ -394,7 +394,7 @@ fn beside_tables(work: &Work, device: &DeviceProfile) -> DurNs {
 
 /// Tables of products in 8 bits hold the quantisation of their first factor, in a model a kernel of its own: each row is read twice, in
 /// 16 bits, for its scale and to be scaled, and written once.
-fn quantisation(elements: u64, device: &DeviceProfile) -> DurNs {
+pub(super) fn quantisation(elements: u64, device: &DeviceProfile) -> DurNs {
     const BYTES: f64 = 5.0;
     device.kernel_start + DurNs::from_us_f64(1e6 * BYTES * elements as f64 / roofline::memory_rate(device).max(1.0))
 }

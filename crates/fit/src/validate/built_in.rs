@@ -1,7 +1,7 @@
 //! Errors that the built-in models were shipped with: of each fit on the rows its maker held out, of each curve of a collective on sizes
 //! left out. Nothing is measured anew.
 
-use super::{ValidationRow, anchored, collective, shared_row, smallest_us, target};
+use super::{Seen, ValidationRow, aim, anchored, collective, shared_row, smallest_us};
 use crate::ErrorSummary;
 use retime_core::cost::domain::Domain;
 use retime_core::cost::fits::Fit;
@@ -40,7 +40,7 @@ fn of_fit(fit: &Fit) -> ValidationRow {
     let n = fit.n_test as usize;
     let gmae = fit.geometric_error.unwrap_or(f64::NAN);
     let all = ErrorSummary { gmae, ..ErrorSummary::of_mean(n, fit.error) };
-    let aim = (smallest_us(fit.domain) <= 0.0).then(|| target(fit.domain));
+    let aim = aim(fit.domain, Seen::Table).filter(|_| smallest_us(fit.domain) <= 0.0);
     ValidationRow {
         family: fit.domain.name().to_owned(),
         device: fit.devices.first().cloned().unwrap_or_default(),

@@ -15,7 +15,7 @@ use retime_core::device::{Catalog, CollectiveCurve, DeviceProfile, LinkProfile};
 use retime_core::units::Percent;
 
 /// Mean absolute error aimed at on a measured topology.
-pub(super) const TARGET: f64 = 0.06;
+pub(super) const TARGET: f64 = 0.05;
 /// Mean absolute error aimed at on twice the ranks.
 const DOUBLED_TARGET: f64 = 0.15;
 /// Scatter of equal sizes, as a share of a curve's error, from which it is named as the reason.
@@ -63,6 +63,7 @@ fn sizes_row(catalog: &Catalog, key: Key<'_>, rows: &[&CollectiveRow], left_out:
         structured: ErrorSummary::default(),
         curve: latency_and_bandwidth(rows),
         roofline: by_link(catalog, key, rows),
+        inside: None,
         network: None,
         target: Some(TARGET),
         met: Some(!missed),

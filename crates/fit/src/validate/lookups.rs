@@ -74,6 +74,7 @@ fn row(
         structured: ErrorSummary::default(),
         curve: over(&|row| roofline::curve_us(&row.kernel.work, device)),
         roofline: over(&|row| roofline::roofline_us(&row.kernel.work, device)),
+        inside: None,
         network: None,
         target: None,
         met: None,

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::{ErrorSummary, Measurement, assess, batch_of, is_held_out, is_kernel};
+use crate::{ErrorSummary, Measurement, assess, batch_of, is_held_out, is_kernel, predicted_us, summarise};
 use retime_core::cost::domain::Domain;
 use retime_core::cost::fits::Fit;
 use retime_core::cost::structured::structured_us;
@@ -47,12 +47,32 @@ pub(super) fn reason(fit: &Fit, device: &DeviceProfile, rows: &[&Measurement], c
     if own.n > 0 {
         parts.push(format!("on the {} rows it learnt from it errs by {:.1} %", own.n, percent(own.mape)));
     }
+    let unseen = rows.iter().filter(|row| is_held_out(&row.work));
+    let pairs: Vec<(f64, f64)> = unseen.map(|row| (predicted_us(fit, device, row), row.us)).collect();
+    parts.extend(by_length(&pairs));
     parts.push(format!(
         "half of the rows are within {:.1} %, one in ten is more than {:.0} % off",
         percent(counted.p50),
         percent(counted.p90)
     ));
     parts.join("; ")
+}
+
+/// In words which of the pairs (predicted, measured) are off: the mean absolute error of each third by length. None of fewer than three.
+pub fn by_length(pairs: &[(f64, f64)]) -> Option<String> {
+    let mut pairs: Vec<(f64, f64)> = pairs.iter().copied().filter(|(_, us)| *us > 0.0).collect();
+    pairs.sort_by(|a, b| a.1.total_cmp(&b.1).then(a.0.total_cmp(&b.0)));
+    let third = pairs.len() / 3;
+    let [short, long] =
+        [pairs.get(..third)?, &pairs[pairs.len() - third..]].map(|part| summarise(part.iter().copied()));
+    let (last, first) = (pairs.get(third.checked_sub(1)?)?.1, pairs[pairs.len() - third].1);
+    Some(format!(
+        "the shortest third (up to {last:.0} µs) is {:.1} % off (leans {:+.1}), the longest (from {first:.0} µs) {:.1} % (leans {:+.1})",
+        100.0 * short.mape,
+        100.0 * short.bias,
+        100.0 * long.mape,
+        100.0 * long.bias
+    ))
 }
 
 /// How much calls scatter that launch the same grid of the same kernel, with reductions (or traffic, where there are none) within 5 %
@@ -137,6 +157,19 @@ mod tests {
     fn row(m: u64, k: u64, us: f64, launched: Option<u64>) -> Measurement {
         let work = gemm_work(GemmSize { batch: 1, m, n: 4096, k }, DType::Fp32, false, 0);
         Measurement { whole_call: true, launched, ..Measurement::of_kernel(work, "", us, 1) }
+    }
+
+    #[test]
+    fn the_third_that_is_off_is_named() {
+        let pairs = [(20.0, 10.0), (9.0, 9.0), (30.0, 30.0), (200.0, 200.0), (40.0, 40.0), (150.0, 300.0)];
+        let said = by_length(&pairs).unwrap();
+        assert!(
+            said.starts_with(
+                "the shortest third (up to 10 µs) is 50.0 % off (leans +50.0), the longest (from 200 µs) 25.0 %"
+            ),
+            "{said}"
+        );
+        assert_eq!(by_length(&pairs[..2]), None);
     }
 
     #[test]

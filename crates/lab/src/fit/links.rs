@@ -30,7 +30,7 @@ const SYSTEMS: [(&str, bool, &str); 13] = [
 ];
 
 /// Tables of collectives; of two that measured the same, the first holds.
-const COLLECTIVES: [(&str, &str); 4] = [
+pub(crate) const COLLECTIVES: [(&str, &str); 4] = [
     ("aiconfigurator/nccl.csv.gz", "ai-dynamo/aiconfigurator 095f58a, nccl-tests"),
     ("vidur/network.csv.gz", "microsoft/vidur 7d47513, NCCL"),
     ("deepbench/allreduce.csv", "baidu-research/DeepBench da81ba7, NCCL 2.0"),

@@ -10,7 +10,7 @@ use retime_core::device::Catalog;
 use retime_fit::{Measurement, Sample};
 
 /// File and source.
-pub(super) const FILES: [(&str, &str); 22] = [
+pub(crate) const FILES: [(&str, &str); 22] = [
     ("neusight/train_linear.csv.gz", "sitar-lab/NeuSight 6945927"),
     ("neusight/test_linear.csv.gz", "sitar-lab/NeuSight 6945927"),
     ("neusight/train_bmm.csv.gz", "sitar-lab/NeuSight 6945927"),
@@ -48,7 +48,7 @@ fn is_left_out(source: &str, domain: Domain, row: &Measurement) -> bool {
 }
 
 /// The text of a table, plain or gzip; none, with a line on standard error, where it is not there.
-pub(super) fn read(path: &Path) -> Result<Option<String>> {
+pub(crate) fn read(path: &Path) -> Result<Option<String>> {
     if path.exists() {
         return Ok(Some(read_table(path)?));
     }
@@ -68,8 +68,8 @@ pub(super) const SIBLINGS: [&[&str]; 6] = [
 
 /// The rows of a domain on a device and where they are from.
 #[derive(Default)]
-pub(super) struct Table {
-    pub(super) rows: Vec<Measurement>,
+pub(crate) struct Table {
+    pub(crate) rows: Vec<Measurement>,
     sources: BTreeSet<&'static str>,
 }
 
@@ -79,10 +79,10 @@ impl Table {
     }
 }
 
-pub(super) type Tables = BTreeMap<(Domain, String), Table>;
+pub(crate) type Tables = BTreeMap<(Domain, String), Table>;
 
 /// The rows of the tables that may teach the domains `wanted` (all without any): a table that contradicts itself teaches nothing.
-pub(super) fn load(
+pub(crate) fn load(
     folder: &Path,
     files: &[(&str, &'static str)],
     catalog: &Catalog,

@@ -15,7 +15,7 @@ const KEY_PROLOGUE: usize = 4;
 const SLACK: usize = 5;
 const QUERY_COST: usize = 6;
 const BLOCKS_PER_SM: usize = 7;
-const CACHE_RATE: usize = 8;
+pub(super) const CACHE_RATE: usize = 8;
 const TILE_ROWS: usize = 9;
 /// Splits whose results are combined at a cost; more are combined while others run.
 const COMBINED: f64 = 8.0;

@@ -52,6 +52,18 @@ pub fn power_limit(domain: Domain) -> Option<usize> {
     (domain.is_product() || domain == Domain::Conv).then_some(gemm::POWER)
 }
 
+/// Position of the rate of the cache as a share of the memory's, in the parameters of `domain`.
+pub fn cache_rate(domain: Domain) -> Option<usize> {
+    match domain {
+        Domain::Linear | Domain::BatchedGemm | Domain::Gemm16 | Domain::Tf32 | Domain::Gemm8 | Domain::Conv => {
+            Some(gemm::L2)
+        }
+        Domain::Norm | Domain::Softmax | Domain::Streaming => Some(streaming::L2),
+        Domain::Decode => Some(decode::CACHE_RATE),
+        Domain::Attention => None,
+    }
+}
+
 const fn parameter(name: &'static str, default: f64, min: f64, max: f64) -> Parameter {
     Parameter { name, default, min, max }
 }

@@ -236,7 +236,7 @@ fn row(work: &Workspace, group: &GapGroup, nesting: Option<Nesting>, (whole, mos
     let gap = longest(work, group);
     let one = gap.filter(|_| group.gaps.len() == 1);
     let at = one.map_or(String::new(), |gap| {
-        let part = graph.ranks.iter().find(|part| part.rank == gap.rank);
+        let part = graph.part_of(gap.rank);
         gap.start.since(part.map(|part| part.iteration_start).unwrap_or_default()).to_string()
     });
     let next = one.and_then(|gap| gap.next).map_or("", |node| short_name(graph.names.get(graph.tasks[node].name)));

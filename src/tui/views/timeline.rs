@@ -339,7 +339,7 @@ pub fn legend_at(work: &Workspace, area: Rect, (x, y): (u16, u16)) -> Option<Pai
 fn of_lane(work: &Workspace, lines: &mut Vec<Line>) {
     let (scene, lane) = (work.scene(), work.timeline.lane);
     let Some(rank) = scene.lane(lane).map(|lane| lane.rank) else { return };
-    let Some(part) = work.loaded.graph.ranks.iter().find(|part| part.rank == rank) else { return };
+    let Some(part) = work.loaded.graph.part_of(rank) else { return };
     lines.push(("", format!("lane {}", scene.lane_label(lane)), Role::Title));
     let simulated = work.outcome.summary.simulated_ns;
     let spans = [

@@ -26,7 +26,7 @@ use crate::analysis::replay::PathShares;
 use crate::cost::{CostModels, Overheads};
 use crate::device::{Catalog, DeviceProfile};
 use crate::diagnostic::{Diagnostics, Severity};
-use crate::graph::{BuildOptions, Captures, ExecutionGraph, LaneKind, Task, build_lowered};
+use crate::graph::{BuildOptions, Captures, ExecutionGraph, LaneKind, Task, build, build_lowered};
 use crate::log::{self, Level};
 use crate::memory;
 use crate::scenario::tables::TableFacts;
@@ -34,7 +34,7 @@ use crate::scenario::{
     self, Base, Context, Databases, Effect, EffectKind, Known, Resolved, Scenario, Step, StepReport,
 };
 use crate::sim::{self, Schedule, resimulate_from, simulate};
-use crate::trace::{self, Category, EventId, Job, OpenError, OpenOptions, RankClasses, RankTrace, Trace};
+use crate::trace::{self, Job, OpenError, OpenOptions, RankClasses, RankTrace};
 use crate::units::{Bytes, DurNs};
 
 pub use databases::read as read_overheads;
@@ -251,7 +251,7 @@ impl Engine {
         options: &BuildOptions,
         captures: Option<Arc<Captures>>,
     ) -> Result<Loaded, EngineError> {
-        self.check_room(&job, &folding)?;
+        self.check_room(&job, &folding, options)?;
         let (mut graph, timed) = log::timed(Level::Info, "build", || build_lowered(&job, &folding, options))?;
         if let Some(captures) = &captures {
             captures.join(&mut graph);
@@ -298,11 +298,9 @@ impl Engine {
     }
 
     /// Refuses a job whose graph would not fit the memory that may be held.
-    fn check_room(&self, job: &Job, folding: &RankClasses) -> Result<(), EngineError> {
+    fn check_room(&self, job: &Job, folding: &RankClasses, options: &BuildOptions) -> Result<(), EngineError> {
         let Some((limit, held)) = self.max_memory.zip(trace::resident()) else { return Ok(()) };
-        let traces = folding.classes.iter().filter_map(|class| job.ranks.get(class.position)?.trace.as_ref());
-        let events: usize = traces.map(|trace| trace.events.ids().filter(|&id| is_in_graph(trace, id)).count()).sum();
-        let needed = held + PER_EVENT * events as u64;
+        let needed = held + build::memory_needed(job, folding, options);
         if needed <= limit {
             return Ok(());
         }
@@ -432,15 +430,6 @@ impl Engine {
         scenario.steps.push(step);
         outcome.summary.steady_ns - self.period(loaded, &scenario)
     }
-}
-
-/// Memory that an event takes in the graph and while it is built, about.
-const PER_EVENT: Bytes = Bytes(500);
-
-/// Whether an event becomes part of the graph, as frames of Python, allocations and annotations do not.
-fn is_in_graph(trace: &Trace, id: EventId) -> bool {
-    use Category::{Kernel, Memcpy, Memset, Operator, Runtime, Sync};
-    matches!(trace.events.category(id), Operator | Runtime | Kernel | Memcpy | Memset | Sync)
 }
 
 /// What scenarios are compared by, of one that is worked out.

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::fs;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -122,6 +123,26 @@ fn a_long_recording_is_not_refused_for_steps_that_are_not_modelled() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let all = retime(&["simulate", "--max-memory", "60MiB"], &path);
     assert!(String::from_utf8_lossy(&all.stderr).contains("needs about"), "what does not fit is refused");
+}
+
+#[test]
+fn a_table_that_unpacks_to_more_layers_than_fit_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let pack = |name: &str, layers: usize| {
+        let path = folder.path().join(name);
+        let mut packed = flate2::write::GzEncoder::new(fs::File::create(&path).unwrap(), flate2::Compression::fast());
+        let text = format!("type,input,filters\nlinear,1x3,5\n{}", "relu,,\n".repeat(layers));
+        packed.write_all(text.as_bytes()).unwrap();
+        packed.finish().unwrap();
+        path
+    };
+    for (layers, is_read) in [(20_000, false), (1_000_000, false), (100, true)] {
+        let path = pack(&format!("{layers}.csv.gz"), layers);
+        let output = retime(&["info", "--max-memory", "200MiB"], &path);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.success(), is_read, "{layers}: {said}");
+        assert_eq!(said.contains("MiB may be used"), !is_read, "{layers}: {said}");
+    }
 }
 
 #[test]

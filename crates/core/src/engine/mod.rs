@@ -190,7 +190,14 @@ impl Engine {
     /// # Errors
     /// Nothing in it can be modelled.
     pub fn prepare(&self, job: Job, options: &BuildOptions) -> Result<Loaded, EngineError> {
-        let job = if untimed::is_untimed(&job) { untimed::predict(self, job, options)? } else { job };
+        let job = if untimed::is_untimed(&job) {
+            let nodes =
+                job.ranks.iter().filter_map(|rank| rank.execution_trace.as_ref()).map(|trace| trace.nodes.len());
+            self.check_memory(&job, PER_PREDICTED * nodes.sum::<usize>() as u64)?;
+            untimed::predict(self, job, options)?
+        } else {
+            job
+        };
         self.replay(job, options)
     }
 
@@ -251,7 +258,9 @@ impl Engine {
         options: &BuildOptions,
         captures: Option<Arc<Captures>>,
     ) -> Result<Loaded, EngineError> {
-        self.check_room(&job, &folding, options)?;
+        if self.max_memory.is_some() {
+            self.check_memory(&job, build::memory_needed(&job, &folding, options))?;
+        }
         let (mut graph, timed) = log::timed(Level::Info, "build", || build_lowered(&job, &folding, options))?;
         if let Some(captures) = &captures {
             captures.join(&mut graph);
@@ -297,14 +306,16 @@ impl Engine {
         Ok(Loaded { job, folding, alike, captures, graph, base, context, replay, notes, title })
     }
 
-    /// Refuses a job whose graph would not fit the memory that may be held.
-    fn check_room(&self, job: &Job, folding: &RankClasses, options: &BuildOptions) -> Result<(), EngineError> {
+    /// Refuses a job that would need `more` memory than may be held.
+    fn check_memory(&self, job: &Job, more: Bytes) -> Result<(), EngineError> {
         let Some((limit, held)) = self.max_memory.zip(trace::resident()) else { return Ok(()) };
-        let needed = held + build::memory_needed(job, folding, options);
+        let needed = held + more;
         if needed <= limit {
             return Ok(());
         }
-        let path = job.ranks.iter().find_map(|rank| Some(rank.trace.as_ref()?.path.clone())).unwrap_or_default();
+        let timed = |rank: &RankTrace| rank.trace.as_ref().map(|trace| trace.path.clone());
+        let untimed = |rank: &RankTrace| rank.execution_trace.as_ref().map(|trace| trace.path.clone());
+        let path = job.ranks.iter().find_map(|rank| timed(rank).or_else(|| untimed(rank))).unwrap_or_default();
         Err(OpenError::Memory { path, needed: format!("about {needed}"), limit }.into())
     }
 
@@ -431,6 +442,9 @@ impl Engine {
         outcome.summary.steady_ns - self.period(loaded, &scenario)
     }
 }
+
+/// Memory that a node of a trace without times takes while its time is predicted, about.
+const PER_PREDICTED: Bytes = Bytes(8 << 10);
 
 /// What scenarios are compared by, of one that is worked out.
 pub fn compared(loaded: &Loaded, resolved: &Resolved) -> DurNs {

@@ -92,14 +92,15 @@ fn write(folder: &Path) {
 fn fault(buffer: &Buffer, x: u16, y: u16) -> Option<&'static str> {
     let symbol = buffer[(x, y)].symbol();
     let widths = || symbol.chars().map(|c| c.width().unwrap_or(0));
-    match symbol.width() {
+    let width = symbol.width();
+    let is_covered = |at: u16| at >= buffer.area.width || buffer[(at, y)].symbol() != " ";
+    match width {
         _ if !is_printable(symbol) => Some("holds what a terminal takes for something else"),
         0 => Some("takes no cell"),
-        3.. => Some("takes more than two cells"),
-        width if widths().sum::<usize>() != width => Some("is shown in another width than that of its letters"),
+        _ if widths().sum::<usize>() != width => Some("is shown in another width than that of its letters"),
         _ if widths().next() == Some(0) => Some("begins with a mark"),
         _ if symbol.chars().count() > 32 => Some("has more marks than any script"),
-        2 if x + 1 == buffer.area.width || buffer[(x + 1, y)].symbol() != " " => Some("is half covered"),
+        _ if (1..width as u16).any(|by| is_covered(x + by)) => Some("is half covered"),
         _ => None,
     }
 }

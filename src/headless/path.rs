@@ -138,7 +138,7 @@ fn task_row(graph: &ExecutionGraph, times: Times<'_>, node: NodeId, slack: Optio
 
 /// How long after the beginning of a rank's iteration an instant is.
 pub(super) fn into_iteration(graph: &ExecutionGraph, rank: Rank, at: TimeNs) -> DurNs {
-    let part = graph.ranks.iter().find(|part| part.rank == rank);
+    let part = graph.part_of(rank);
     at.since(part.map(|part| part.iteration_start).unwrap_or_default())
 }
 

@@ -167,9 +167,9 @@ impl Communication {
         let collectives: Vec<CollectiveReport> = collectives.collect();
         let mut ranks = ranks(outcome, &collectives);
         for (rank, exposed, overlapped) in seen.iter().flat_map(|seen| &seen.splits) {
-            if let Some(report) = ranks.iter_mut().find(|report| report.rank == *rank) {
-                report.exposed_ns += *exposed;
-                report.overlapped_ns += *overlapped;
+            if let Ok(at) = ranks.binary_search_by_key(rank, |report| report.rank) {
+                ranks[at].exposed_ns += *exposed;
+                ranks[at].overlapped_ns += *overlapped;
             }
         }
         Self { ranks, collectives }

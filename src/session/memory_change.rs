@@ -2,7 +2,7 @@
 
 use rustc_hash::FxHashMap;
 
-use retime_core::graph::{ExecutionGraph, OperatorId, RankPart};
+use retime_core::graph::{ExecutionGraph, OperatorId, Rank, RankPart};
 use retime_core::memory::{Buffer, Holds, MemorySource, Peak, RankMemory, Simulated};
 use retime_core::units::{Bytes, TimeNs};
 
@@ -59,7 +59,7 @@ impl MemoryChange {
     pub fn of(loaded: &Loaded, outcome: &Outcome) -> Self {
         let graph = &*outcome.resolved.graph;
         let Some(rank) = outcome.summary.memory.as_ref().map(|memory| memory.rank) else { return Self::default() };
-        let Some(place) = graph.ranks.iter().position(|part| part.rank.0 == rank) else { return Self::default() };
+        let Some(place) = graph.place_of(Rank(rank)) else { return Self::default() };
         let of = |memory: &[Option<RankMemory>]| memory.get(place).cloned().flatten();
         let (traced, edited) = (of(loaded.base.memory()), of(&outcome.resolved.memory));
         let (timed, schedule) = (&*outcome.resolved.timed, &*outcome.schedule);

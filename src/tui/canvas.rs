@@ -2,12 +2,18 @@
 //!
 //! Knows no application state; every view writes through it.
 
+use std::borrow::Cow;
+
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
-use unicode_width::UnicodeWidthStr;
+use retime_core::intern::{is_printable, printable};
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use super::theme::{Role, Theme};
+
+/// Marks on one letter; no script has more [UAX #15, Stream-Safe Text Format].
+const MOST_MARKS: usize = 30;
 
 /// A rectangle of a buffer, with the theme to write in. Coordinates count from its upper left corner.
 pub struct Canvas<'a> {
@@ -56,15 +62,15 @@ impl<'a> Canvas<'a> {
             return x;
         }
         let room = (self.area.width - x) as usize;
-        let text = cut(text, room);
-        let (end, _) = self.buffer.set_stringn(self.area.x + x, self.area.y + y, text, room, style);
+        let text = shown(text);
+        let (end, _) = self.buffer.set_stringn(self.area.x + x, self.area.y + y, cut(&text, room), room, style);
         end - self.area.x
     }
 
     /// Writes as much of `text` as fits at the upper left corner, without an ellipsis.
     pub fn put_bare(&mut self, text: &str, style: Style) {
         if self.area.width > 0 && self.area.height > 0 {
-            self.buffer.set_stringn(self.area.x, self.area.y, text, self.area.width as usize, style);
+            self.buffer.set_stringn(self.area.x, self.area.y, shown(text), self.area.width as usize, style);
         }
     }
 
@@ -204,15 +210,28 @@ impl<'a> Canvas<'a> {
     }
 }
 
+/// `text` as it may be sent to a terminal: nothing in it is a command, and every cell holds what a cell can hold.
+fn shown(text: &str) -> Cow<'_, str> {
+    if text.is_ascii() && is_printable(text) {
+        return text.into();
+    }
+    let mut marks = 0;
+    let is_kept = |c: &char| {
+        marks = if c.width() == Some(0) { marks + 1 } else { 0 };
+        marks <= MOST_MARKS
+    };
+    printable(text).chars().filter(is_kept).collect::<String>().into()
+}
+
 /// `text` in at most `room` columns, an ellipsis in place of its middle: names are told apart by both ends.
-pub fn cut_middle(text: &str, room: usize) -> std::borrow::Cow<'_, str> {
+pub fn cut_middle(text: &str, room: usize) -> Cow<'_, str> {
     if text.width() <= room || room < 4 {
         return cut(text, room);
     }
     let mut end = text.len();
     let mut width = 0;
     for (at, c) in text.char_indices().rev() {
-        width += unicode_width::UnicodeWidthChar::width(c).unwrap_or(0);
+        width += c.width().unwrap_or(0);
         if width > room / 2 {
             break;
         }
@@ -223,14 +242,14 @@ pub fn cut_middle(text: &str, room: usize) -> std::borrow::Cow<'_, str> {
 }
 
 /// `text` in at most `room` columns, an ellipsis in place of what is cut.
-pub fn cut(text: &str, room: usize) -> std::borrow::Cow<'_, str> {
+pub fn cut(text: &str, room: usize) -> Cow<'_, str> {
     if text.width() <= room {
         return text.into();
     }
     let mut kept = String::new();
     let mut width = 0;
     for c in text.chars() {
-        let wide = unicode_width::UnicodeWidthChar::width(c).unwrap_or(0);
+        let wide = c.width().unwrap_or(0);
         if width + wide + 1 > room {
             break;
         }
@@ -256,7 +275,7 @@ pub fn wrapped(text: &str, width: usize, indent: &str) -> Vec<String> {
         .word_separator(textwrap::WordSeparator::AsciiSpace)
         .word_splitter(textwrap::WordSplitter::NoHyphenation);
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    textwrap::wrap(&text, options).into_iter().map(std::borrow::Cow::into_owned).collect()
+    textwrap::wrap(&text, options).into_iter().map(Cow::into_owned).collect()
 }
 
 #[cfg(test)]

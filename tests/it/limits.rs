@@ -2,12 +2,15 @@
 
 use std::fmt::Write as _;
 use std::fs;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use retime::session::synthetic::{JobSpec, Machine, Network, SyntheticJob};
+
 #[cfg(all(feature = "tui", target_os = "linux", target_env = "gnu"))]
 use crate::support::pty::Session;
-use crate::support::sample;
+use crate::support::{engine, sample};
 
 fn retime(arguments: &[&str], trace: &Path) -> Output {
     Command::new(env!("CARGO_BIN_EXE_retime")).args(arguments).arg(trace).output().unwrap()
@@ -68,6 +71,80 @@ fn a_stream_for_every_kernel_takes_time_in_proportion() {
     assert!(output.status.success(), "{:?} {}", output.status, String::from_utf8_lossy(&output.stderr));
 }
 
+/// Seconds of the processor that an edit of a job takes, of `ranks` ranks of which no two are alike.
+#[cfg(unix)]
+fn seconds_for(ranks: u32) -> f64 {
+    let engine = engine();
+    let machine = Machine::of(&engine, "V100").unwrap();
+    let spec = JobSpec { ranks, tables_per_rank: 2, steps: 2, ..JobSpec::default() };
+    let folder = tempfile::tempdir().unwrap();
+    SyntheticJob::draw(spec, Network::default(), machine.device.memory.0).write(folder.path(), machine).unwrap();
+    let program = env!("CARGO_BIN_EXE_retime");
+    let line = format!(
+        "{program} simulate --json --step 'resize-batch 128' {} >out || exit 1; times",
+        folder.path().display()
+    );
+    let output = Command::new("sh").current_dir(folder.path()).args(["-c", &line]).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let shown = fs::read_to_string(folder.path().join("out")).unwrap();
+    assert_eq!(shown.matches("\"comes_last\"").count(), ranks as usize, "none stands for another");
+    // The shell's own times, then those of what it ran, such as `0m1.250s`.
+    let times = String::from_utf8(output.stdout).unwrap();
+    let (minutes, seconds) = times.lines().nth(1).unwrap().split(' ').next().unwrap().split_once('m').unwrap();
+    minutes.parse::<f64>().unwrap() * 60.0 + seconds.trim_end_matches('s').parse::<f64>().unwrap()
+}
+
+#[test]
+#[cfg(unix)]
+fn ranks_that_differ_take_time_in_proportion() {
+    let least = |ranks| (0..2).map(|_| seconds_for(ranks)).reduce(f64::min).unwrap();
+    let (some, twice) = (least(600), least(1200));
+    assert!(twice <= 2.3 * some, "600 ranks take {some} s, 1200 take {twice} s");
+}
+
+/// Steps of a hundred operators each.
+fn long_recording(folder: &Path, steps: u32) -> PathBuf {
+    written(folder, 101 * steps, |number| {
+        let (step, start) = (number / 101, 1000 + 10 * number);
+        if number % 101 == 0 {
+            return format!(
+                r#"{{"ph":"X","cat":"user_annotation","name":"ProfilerStep#{step}","pid":1,"tid":2,"ts":{start},"dur":1005}}"#
+            );
+        }
+        operator(2, start, 5, number)
+    })
+}
+
+#[test]
+fn a_long_recording_is_not_refused_for_steps_that_are_not_modelled() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = long_recording(folder.path(), 4000);
+    let output = retime(&["simulate", "--max-memory", "180MiB"], &path);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let all = retime(&["simulate", "--max-memory", "60MiB"], &path);
+    assert!(String::from_utf8_lossy(&all.stderr).contains("needs about"), "what does not fit is refused");
+}
+
+#[test]
+fn a_table_that_unpacks_to_more_layers_than_fit_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let pack = |name: &str, layers: usize| {
+        let path = folder.path().join(name);
+        let mut packed = flate2::write::GzEncoder::new(fs::File::create(&path).unwrap(), flate2::Compression::fast());
+        let text = format!("type,input,filters\nlinear,1x3,5\n{}", "relu,,\n".repeat(layers));
+        packed.write_all(text.as_bytes()).unwrap();
+        packed.finish().unwrap();
+        path
+    };
+    for (layers, is_read) in [(20_000, false), (1_000_000, false), (100, true)] {
+        let path = pack(&format!("{layers}.csv.gz"), layers);
+        let output = retime(&["info", "--max-memory", "200MiB"], &path);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.success(), is_read, "{layers}: {said}");
+        assert_eq!(said.contains("MiB may be used"), !is_read, "{layers}: {said}");
+    }
+}
+
 #[test]
 #[cfg(target_os = "linux")]
 fn operators_nested_as_deep_as_there_are_take_time_in_proportion() {
@@ -91,10 +168,10 @@ fn what_needs_more_memory_than_may_be_held_is_refused_with_how_much() {
     assert!(said.contains("needs about") && said.contains("976.6 KiB may be used"), "{said}");
     assert_eq!(said.lines().count(), 1, "{said}");
 
-    let steps = ["simulate", "--max-memory", "1GiB", "--step", "accumulate 256", "--step", "accumulate 256"];
+    let steps = ["simulate", "--max-memory", "2GiB", "--step", "accumulate 256", "--step", "accumulate 256"];
     let shown = String::from_utf8(retime(&steps, &trace).stdout).unwrap();
     assert_eq!(shown.matches("added tasks would need about").count(), 1, "the second: {shown}");
-    assert!(shown.contains("GiB: more than --max-memory, 1.00 GiB"), "{shown}");
+    assert!(shown.contains("GiB: more than a quarter of --max-memory, 2.00 GiB"), "{shown}");
 }
 
 #[test]

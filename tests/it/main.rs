@@ -42,6 +42,7 @@ mod scenario_invariants;
 mod scenario_properties;
 mod screen_keys;
 mod screen_samples;
+mod screen_text;
 mod screens;
 mod sharding;
 mod simulator;

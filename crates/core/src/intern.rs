@@ -50,8 +50,8 @@ impl NameTable {
         table
     }
 
-    /// The id of `text`, which is added if it is new. Control and direction-changing characters are
-    /// replaced first (see [`printable`]). A table holds at most 4 GiB of text; beyond that the empty text is returned.
+    /// The id of `text`, which is added if it is new. Characters that a terminal would take for commands or show as
+    /// something else are replaced first (see [`printable`]). A table holds at most 4 GiB of text; beyond that the empty text is returned.
     pub fn intern(&mut self, text: &str) -> NameId {
         // What is in the table is clean, so only a text that is new needs checking.
         match self.find(text) {
@@ -135,8 +135,8 @@ pub fn is_printable(text: &str) -> bool {
     text.chars().all(|c| substitute(c).is_none())
 }
 
-/// `text` with control characters shown as their pictures (`␛`), C1 controls, invisible tags and
-/// characters that change the direction of writing as `�`.
+/// `text` with control characters shown as their pictures (`␛`), C1 controls, characters that show as nothing or change the
+/// direction of writing, and those that change what stands before them to another width, as `�`.
 pub fn printable(text: &str) -> String {
     text.chars().map(|c| substitute(c).unwrap_or(c)).collect()
 }
@@ -145,14 +145,28 @@ fn substitute(c: char) -> Option<char> {
     match c {
         '\0'..='\x1f' => char::from_u32(0x2400 + c as u32),
         '\x7f' => Some('␡'),
-        '\u{80}'..='\u{9f}'
+        // C1 controls, line and paragraph separators, notes between lines, tones of skin.
+        '\u{80}'..='\u{9f}' | '\u{2028}'..='\u{2029}' | '\u{fff9}'..='\u{fffb}' | '\u{1f3fb}'..='\u{1f3ff}' => {
+            Some(char::REPLACEMENT_CHARACTER)
+        }
+        // Default_Ignorable_Code_Point [UAX #44]: what a terminal shows of them, and how wide, is anyone's guess.
+        '\u{ad}'
+        | '\u{34f}'
         | '\u{61c}'
+        | '\u{115f}'..='\u{1160}'
+        | '\u{17b4}'..='\u{17b5}'
+        | '\u{180b}'..='\u{180f}'
         | '\u{200b}'..='\u{200f}'
-        | '\u{2028}'..='\u{202e}'
+        | '\u{202a}'..='\u{202e}'
         | '\u{2060}'..='\u{206f}'
+        | '\u{3164}'
+        | '\u{fe00}'..='\u{fe0f}'
         | '\u{feff}'
-        | '\u{fff9}'..='\u{fffb}'
-        | '\u{e0000}'..='\u{e007f}' => Some('\u{fffd}'),
+        | '\u{ffa0}'
+        | '\u{fff0}'..='\u{fff8}'
+        | '\u{1bca0}'..='\u{1bca3}'
+        | '\u{1d173}'..='\u{1d17a}'
+        | '\u{e0000}'..='\u{e0fff}' => Some(char::REPLACEMENT_CHARACTER),
         _ => None,
     }
 }
@@ -179,6 +193,10 @@ mod tests {
         let id = names.intern("a\x1b[2J\u{9b}31m\u{202e}\u{61c}\u{e0041}b\n");
         assert_eq!(names.get(id), "a␛[2J\u{fffd}31m\u{fffd}\u{fffd}\u{fffd}b␊");
         assert!(names.iter().all(|(_, text)| is_printable(text)));
+        assert_eq!(
+            printable("☁\u{fe0f} 👩\u{200d}👩 👍\u{1f3fd} \u{ad}\u{115f}é 字"),
+            "☁\u{fffd} 👩\u{fffd}👩 👍\u{fffd} \u{fffd}\u{fffd}é 字"
+        );
     }
 
     #[test]

@@ -80,7 +80,7 @@ impl Picture {
         let rows = [densities(graph, Times::Measured), densities(graph, simulated)];
         let lane = |index: usize| {
             let lane = &graph.lanes[index];
-            let part = graph.ranks.iter().find(|part| part.rank == lane.rank)?;
+            let part = graph.part_of(lane.rank)?;
             let late = begin(part).since(zero);
             let row = |times: Times<'_>, density: &Density| {
                 let period = times.period(graph, part);

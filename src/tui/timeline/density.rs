@@ -229,8 +229,7 @@ pub fn iteration_figures(loaded: &Loaded, outcome: &Outcome) -> (DurNs, DurNs) {
 /// By rank what its host threads do, each task without the part in which it waits for the device.
 fn host_work(graph: &ExecutionGraph, tasks: &[(TimeNs, TimeNs)]) -> Vec<Vec<Interval>> {
     let mut hosts: Vec<Vec<Interval>> = vec![Vec::new(); graph.ranks.len()];
-    let places: Vec<Option<usize>> =
-        graph.lanes.iter().map(|lane| graph.ranks.iter().position(|part| part.rank == lane.rank)).collect();
+    let places: Vec<Option<usize>> = graph.lanes.iter().map(|lane| graph.place_of(lane.rank)).collect();
     for node in graph.tasks.node_indices() {
         let task = &graph.tasks[node];
         let Some(place) = places[task.lane.0 as usize].filter(|_| task.kind.is_work() && !task.kind.is_device()) else {
@@ -300,7 +299,7 @@ fn fill_added(
     for (number, added) in resolved.added.iter().enumerate() {
         let times = (schedule.start(&resolved.timed, added.task) + shift, schedule.end(added.task) + shift);
         let rank = graph.lanes.get(added.lane.0 as usize).map(|lane| lane.rank);
-        let place = graph.ranks.iter().position(|part| Some(part.rank) == rank);
+        let place = rank.and_then(|rank| graph.place_of(rank));
         if let Some(place) = place.filter(|_| added.kind.is_work() && !added.kind.is_device()) {
             hosts[place].push(interval(times, Item::Added(number as u32).key()));
         }
@@ -412,7 +411,7 @@ impl Paints {
         let steps = graph.tasks.node_indices().map(|node| copies.step(node) != CopyStep::Chosen);
         let outside = |operator: &Operator| {
             let rank = graph.lanes[operator.lane.0 as usize].rank;
-            let part = graph.ranks.iter().find(|part| part.rank == rank);
+            let part = graph.part_of(rank);
             part.is_some_and(|part| !(part.iteration_start..part.iteration_end).contains(&operator.start))
         };
         Self {

@@ -305,7 +305,7 @@ impl Timeline {
     pub fn next_expansion(&mut self, scene: Scene<'_>) {
         let fold = fold_of(self, scene, self.lane).or_else(|| {
             let lane = scene.lane(self.lane)?;
-            let place = scene.graph.ranks.iter().position(|part| part.rank == lane.rank)?;
+            let place = scene.graph.place_of(lane.rank)?;
             (!scene.is_stream(self.lane)).then_some(Fold::Hosts(place))
         });
         if let Some(fold) = fold {

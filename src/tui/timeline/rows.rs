@@ -86,7 +86,7 @@ pub fn lanes(state: &Timeline, scene: Scene<'_>) -> Vec<usize> {
 /// What `lane` is folded into now.
 pub fn fold_of(state: &Timeline, scene: Scene<'_>, lane: usize) -> Option<Fold> {
     let shown = scene.lane(lane)?;
-    let place = scene.graph.ranks.iter().position(|part| part.rank == shown.rank)?;
+    let place = scene.graph.place_of(shown.rank)?;
     let is_thread = matches!(shown.kind, LaneKind::Thread { .. });
     let folds = [Some(Fold::Rank(place)), is_thread.then_some(Fold::Hosts(place))];
     folds.into_iter().flatten().find(|&fold| state.is_folded(scene, fold))

@@ -106,7 +106,7 @@ pub fn queues(graph: &ExecutionGraph, density: &DensityIndex) -> Vec<Track> {
     let mut changes: Vec<Vec<(TimeNs, i64)>> = vec![Vec::new(); graph.ranks.len()];
     for node in graph.tasks.node_indices().filter(|&node| graph.tasks[node].kind.is_device()) {
         let rank = graph.lanes[graph.tasks[node].lane.0 as usize].rank;
-        let place = graph.ranks.iter().position(|part| part.rank == rank);
+        let place = graph.place_of(rank);
         let call = graph.launch_of(node).and_then(|launch| call_of(graph, launch));
         let begins = |node| density.times(Item::Task(node)).map(|(start, _)| start);
         if let (Some(place), Some(launched), Some(begun)) = (place, call.and_then(begins), begins(node)) {
@@ -128,17 +128,15 @@ pub fn memory(loaded: &Loaded) -> Vec<Track> {
 /// For each rank the memory that it holds under a scenario, in simulated times moved by `shift`; empty where nothing is known.
 pub fn memory_simulated(resolved: &Resolved, schedule: &Schedule, shift: DurNs) -> Vec<Track> {
     let simulated = Simulated { graph: &resolved.graph, timed: &resolved.timed, schedule };
-    let of_rank = |place| {
-        let steps = simulated.over_time(&resolved.memory, place);
-        Track::new(steps.into_iter().map(|(at, bytes)| (at + shift, bytes.0)).collect())
-    };
-    (0..resolved.graph.ranks.len()).map(of_rank).collect()
+    let track =
+        |steps: Vec<(TimeNs, Bytes)>| Track::new(steps.into_iter().map(|(at, bytes)| (at + shift, bytes.0)).collect());
+    simulated.over_time(&resolved.memory).into_iter().map(track).collect()
 }
 
 /// The tracks of one rank with their names and largest values, those of which something is known.
 pub fn of_rank<'a>(scene: Scene<'a>, memory: &'a [Track], lane: usize) -> Vec<(String, Role, &'a Track)> {
     let rank = scene.lane(lane).map(|lane| lane.rank);
-    let place = scene.graph.ranks.iter().position(|part| Some(part.rank) == rank).unwrap_or(0);
+    let place = rank.and_then(|rank| scene.graph.place_of(rank)).unwrap_or(0);
     let prefix = if scene.graph.rank_count() > 1 {
         format!("{} ", rank_label(scene.graph, scene.graph.ranks[place].rank))
     } else {

@@ -143,7 +143,7 @@ pub fn unmodelled_share(resolved: &Resolved, schedule: &Schedule) -> f64 {
 /// By lane the position of its rank; `None` for one that is not `wanted`.
 fn ranks(resolved: &Resolved, wanted: fn(&Lane) -> bool) -> Vec<Option<usize>> {
     let graph = &*resolved.graph;
-    let rank = |lane: &Lane| graph.ranks.iter().position(|part| part.rank == lane.rank).filter(|_| wanted(lane));
+    let rank = |lane: &Lane| graph.place_of(lane.rank).filter(|_| wanted(lane));
     let added = resolved.added_lanes.iter().map(|(lane, _)| lane);
     graph.lanes.iter().chain(added).map(rank).collect()
 }

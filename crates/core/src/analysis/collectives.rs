@@ -5,10 +5,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use petgraph::Direction::Incoming;
-use petgraph::visit::EdgeRef;
-
-use crate::graph::{CollectiveId, DependencyKind, ExecutionGraph, NodeId, Rank, TimedGraph};
+use crate::graph::{Collective, CollectiveId, ExecutionGraph, NodeId, Rank, TimedGraph};
 use crate::sim::Schedule;
 use crate::units::{DurNs, TimeNs};
 
@@ -90,8 +87,7 @@ pub fn collectives(graph: &ExecutionGraph, timed: &TimedGraph, schedule: &Schedu
         graph.ranks.iter().map(|part| (part.rank, times.period(graph, part))).collect();
     let mut found: Vec<SimulatedCollective> = Vec::new();
     for (index, collective) in graph.collectives.iter().enumerate() {
-        let mut call = simulated(graph, timed, schedule, &collective.members);
-        call.collective = CollectiveId(index as u32);
+        let call = simulated(graph, timed, schedule, (CollectiveId(index as u32), collective));
         let Some(last) = call.arrivals.last() else { continue };
         let is_inside = periods.get(&last.rank).is_some_and(|period| period.contains(&call.began));
         let takes_time = call.arrivals.iter().any(|arrival| arrival.end > call.began);
@@ -107,37 +103,18 @@ fn simulated(
     graph: &ExecutionGraph,
     timed: &TimedGraph,
     schedule: &Schedule,
-    members: &[NodeId],
+    (id, collective): (CollectiveId, &Collective),
 ) -> SimulatedCollective {
-    let join = members.iter().find_map(|&member| joint_of(graph, member));
-    let joints: BTreeMap<Rank, NodeId> = join.map_or_else(BTreeMap::new, |join| {
-        graph.tasks.neighbors_directed(join, Incoming).map(|joint| (rank_of(graph, joint), joint)).collect()
-    });
-    let arrival = |&node: &NodeId| {
+    let arrival = |(place, &node): (usize, &NodeId)| {
         let task = timed.task_if_kept(node)?;
-        let rank = rank_of(graph, node);
-        let joint = joints.get(&rank).and_then(|&joint| Some((joint, schedule.end(timed.task_if_kept(joint)?))));
+        let rank = graph.lanes[graph.tasks[node].lane.0 as usize].rank;
+        let joint = collective.arrivals.get(place);
+        let joint = joint.and_then(|&joint| Some((joint, schedule.end(timed.task_if_kept(joint)?))));
         let (by, at) = joint.unwrap_or_else(|| (node, schedule.start(timed, task)));
         Some(Arrival { rank, count: graph.count_of(rank), node, by, at, end: schedule.end(task) })
     };
-    let mut arrivals: Vec<Arrival> = members.iter().filter_map(arrival).collect();
+    let mut arrivals: Vec<Arrival> = collective.members.iter().enumerate().filter_map(arrival).collect();
     arrivals.sort_by_key(|arrival| (arrival.at, arrival.rank));
     let began = arrivals.last().map_or(TimeNs(0), |last| last.at);
-    SimulatedCollective { collective: CollectiveId(0), began, arrivals }
-}
-
-/// What the rank of a collective's member arrives with: the joint before the member; `None` where no others were matched.
-pub fn arrival_of(graph: &ExecutionGraph, member: NodeId) -> Option<NodeId> {
-    let rank = rank_of(graph, member);
-    graph.tasks.neighbors_directed(joint_of(graph, member)?, Incoming).find(|&joint| rank_of(graph, joint) == rank)
-}
-
-fn rank_of(graph: &ExecutionGraph, node: NodeId) -> Rank {
-    graph.lanes[graph.tasks[node].lane.0 as usize].rank
-}
-
-/// Where the members of a collective meet.
-fn joint_of(graph: &ExecutionGraph, member: NodeId) -> Option<NodeId> {
-    let into = graph.tasks.edges_directed(member, Incoming);
-    into.filter(|edge| edge.weight().kind == DependencyKind::Collective).map(|edge| edge.source()).next()
+    SimulatedCollective { collective: id, began, arrivals }
 }

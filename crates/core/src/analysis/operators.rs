@@ -179,7 +179,7 @@ fn better(
 
 fn device_of<'a>(graph: &ExecutionGraph, node: NodeId, predictor: Predictor<'a>) -> Option<&'a DeviceProfile> {
     let rank = graph.lanes[graph.tasks[node].lane.0 as usize].rank;
-    let place = graph.ranks.iter().position(|part| part.rank == rank)?;
+    let place = graph.place_of(rank)?;
     predictor.devices.get(place).copied().flatten()
 }
 

@@ -173,7 +173,7 @@ fn calls(sources: &Sources<'_>, path: &CriticalPath) -> (Vec<Vec<Call>>, BTreeMa
     let mut calls: Vec<Vec<Call>> = vec![Vec::new(); graph.ranks.len()];
     for (id, spent) in ordered {
         let rank = graph.lanes[graph.operators[id.0 as usize].lane.0 as usize].rank;
-        if let Some(own) = graph.ranks.iter().position(|part| part.rank == rank) {
+        if let Some(own) = graph.place_of(rank) {
             calls[own].push(Call { name: name(id), spent });
         }
     }

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use crate::device::DeviceProfile;
-use crate::graph::{ExecutionGraph, Lane, Task, TaskKind};
+use crate::graph::{ExecutionGraph, Task, TaskKind};
 
 use super::classify::work_of_task;
 use super::parts::Part;
@@ -160,8 +160,7 @@ pub(crate) fn copies_of<'a>(
     graph: &ExecutionGraph,
     devices: &[&'a DeviceProfile],
 ) -> Vec<(Work, &'a DeviceProfile, f64)> {
-    let position = |lane: &Lane| graph.ranks.iter().position(|part| part.rank == lane.rank);
-    let ranks: Vec<Option<usize>> = graph.lanes.iter().map(position).collect();
+    let ranks: Vec<Option<usize>> = graph.lanes.iter().map(|lane| graph.place_of(lane.rank)).collect();
     let copies = graph.tasks.node_weights().filter(|task| matches!(task.kind, TaskKind::Memcpy | TaskKind::Memset));
     let copy = |task: &Task| {
         let device = *devices.get((*ranks.get(task.lane.0 as usize)?)?)?;

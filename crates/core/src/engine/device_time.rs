@@ -38,9 +38,8 @@ impl DeviceTime {
     /// O(tasks).
     pub(super) fn of(resolved: &Resolved, schedule: &Schedule) -> Self {
         let (graph, timed) = (&*resolved.graph, &*resolved.timed);
-        let rank_of = |rank| graph.ranks.iter().position(|part| part.rank == rank);
         let all_lanes = graph.lanes.iter().chain(resolved.added_lanes.iter().map(|(lane, _)| lane));
-        let lanes: Vec<Option<usize>> = all_lanes.map(|lane| rank_of(lane.rank)).collect();
+        let lanes: Vec<Option<usize>> = all_lanes.map(|lane| graph.place_of(lane.rank)).collect();
         let lane_rank = |lane: LaneId| lanes.get(lane.0 as usize).copied().flatten();
         let counts: Vec<f64> = graph.ranks.iter().map(|part| f64::from(part.count())).collect();
         let windows: Vec<(TimeNs, TimeNs)> = graph.ranks.iter().map(|part| recorded_window(resolved, part)).collect();

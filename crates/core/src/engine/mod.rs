@@ -26,7 +26,7 @@ use crate::analysis::replay::PathShares;
 use crate::cost::{CostModels, Overheads};
 use crate::device::{Catalog, DeviceProfile};
 use crate::diagnostic::{Diagnostics, Severity};
-use crate::graph::{BuildOptions, Captures, ExecutionGraph, LaneKind, Task, build_lowered};
+use crate::graph::{BuildOptions, Captures, ExecutionGraph, LaneKind, Task, build, build_lowered};
 use crate::log::{self, Level};
 use crate::memory;
 use crate::scenario::tables::TableFacts;
@@ -34,7 +34,7 @@ use crate::scenario::{
     self, Base, Context, Databases, Effect, EffectKind, Known, Resolved, Scenario, Step, StepReport,
 };
 use crate::sim::{self, Schedule, resimulate_from, simulate};
-use crate::trace::{self, Category, EventId, Job, OpenError, OpenOptions, RankClasses, RankTrace, Trace};
+use crate::trace::{self, Job, OpenError, OpenOptions, RankClasses, RankTrace};
 use crate::units::{Bytes, DurNs};
 
 pub use databases::read as read_overheads;
@@ -190,7 +190,14 @@ impl Engine {
     /// # Errors
     /// Nothing in it can be modelled.
     pub fn prepare(&self, job: Job, options: &BuildOptions) -> Result<Loaded, EngineError> {
-        let job = if untimed::is_untimed(&job) { untimed::predict(self, job, options)? } else { job };
+        let job = if untimed::is_untimed(&job) {
+            let nodes =
+                job.ranks.iter().filter_map(|rank| rank.execution_trace.as_ref()).map(|trace| trace.nodes.len());
+            self.check_memory(&job, PER_PREDICTED * nodes.sum::<usize>() as u64)?;
+            untimed::predict(self, job, options)?
+        } else {
+            job
+        };
         self.replay(job, options)
     }
 
@@ -251,7 +258,9 @@ impl Engine {
         options: &BuildOptions,
         captures: Option<Arc<Captures>>,
     ) -> Result<Loaded, EngineError> {
-        self.check_room(&job, &folding)?;
+        if self.max_memory.is_some() {
+            self.check_memory(&job, build::memory_needed(&job, &folding, options))?;
+        }
         let (mut graph, timed) = log::timed(Level::Info, "build", || build_lowered(&job, &folding, options))?;
         if let Some(captures) = &captures {
             captures.join(&mut graph);
@@ -297,16 +306,16 @@ impl Engine {
         Ok(Loaded { job, folding, alike, captures, graph, base, context, replay, notes, title })
     }
 
-    /// Refuses a job whose graph would not fit the memory that may be held.
-    fn check_room(&self, job: &Job, folding: &RankClasses) -> Result<(), EngineError> {
+    /// Refuses a job that would need `more` memory than may be held.
+    fn check_memory(&self, job: &Job, more: Bytes) -> Result<(), EngineError> {
         let Some((limit, held)) = self.max_memory.zip(trace::resident()) else { return Ok(()) };
-        let traces = folding.classes.iter().filter_map(|class| job.ranks.get(class.position)?.trace.as_ref());
-        let events: usize = traces.map(|trace| trace.events.ids().filter(|&id| is_in_graph(trace, id)).count()).sum();
-        let needed = held + PER_EVENT * events as u64;
+        let needed = held + more;
         if needed <= limit {
             return Ok(());
         }
-        let path = job.ranks.iter().find_map(|rank| Some(rank.trace.as_ref()?.path.clone())).unwrap_or_default();
+        let timed = |rank: &RankTrace| rank.trace.as_ref().map(|trace| trace.path.clone());
+        let untimed = |rank: &RankTrace| rank.execution_trace.as_ref().map(|trace| trace.path.clone());
+        let path = job.ranks.iter().find_map(|rank| timed(rank).or_else(|| untimed(rank))).unwrap_or_default();
         Err(OpenError::Memory { path, needed: format!("about {needed}"), limit }.into())
     }
 
@@ -434,14 +443,8 @@ impl Engine {
     }
 }
 
-/// Memory that an event takes in the graph and while it is built, about.
-const PER_EVENT: Bytes = Bytes(500);
-
-/// Whether an event becomes part of the graph, as frames of Python, allocations and annotations do not.
-fn is_in_graph(trace: &Trace, id: EventId) -> bool {
-    use Category::{Kernel, Memcpy, Memset, Operator, Runtime, Sync};
-    matches!(trace.events.category(id), Operator | Runtime | Kernel | Memcpy | Memset | Sync)
-}
+/// Memory that a node of a trace without times takes while its time is predicted, about.
+const PER_PREDICTED: Bytes = Bytes(8 << 10);
 
 /// What scenarios are compared by, of one that is worked out.
 pub fn compared(loaded: &Loaded, resolved: &Resolved) -> DurNs {

@@ -78,8 +78,7 @@ impl Copies {
 }
 
 fn steps(graph: &ExecutionGraph) -> Vec<CopyStep> {
-    let parts: Vec<Option<&RankPart>> =
-        graph.lanes.iter().map(|lane| graph.ranks.iter().find(|part| part.rank == lane.rank)).collect();
+    let parts: Vec<Option<&RankPart>> = graph.lanes.iter().map(|lane| graph.part_of(lane.rank)).collect();
     let mut steps = vec![CopyStep::Origin; graph.tasks.node_count()];
     let mut next = vec![TimeNs(i64::MAX); graph.lanes.len()];
     for node in graph.tasks.node_indices().rev() {

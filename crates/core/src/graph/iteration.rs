@@ -107,7 +107,7 @@ fn count_events(trace: &Trace, steps: &mut [Step]) {
 }
 
 /// Index of the first event that starts at `time` or later.
-fn first_from(trace: &Trace, time: TimeNs) -> usize {
+pub(super) fn first_from(trace: &Trace, time: TimeNs) -> usize {
     let (mut low, mut high) = (0, trace.events.len());
     while low < high {
         let middle = usize::midpoint(low, high);

@@ -14,6 +14,8 @@ pub mod operator;
 pub mod task;
 pub mod timed;
 
+use std::ops::Range;
+
 use petgraph::graph::{DiGraph, NodeIndex};
 
 use crate::diagnostic::Diagnostics;
@@ -40,7 +42,7 @@ pub type NodeId = NodeIndex<u32>;
 pub struct ExecutionGraph {
     /// Tasks and dependencies; node order is topological.
     pub tasks: DiGraph<Task, Dependency, u32>,
-    /// Host threads and streams of all ranks.
+    /// Host threads and streams of all ranks, in the order of ranks.
     pub lanes: Vec<Lane>,
     /// Operators in order of rank, thread and start; a subtree is a contiguous range.
     pub operators: Vec<Operator>,
@@ -145,9 +147,10 @@ impl ExecutionGraph {
 
     /// By position of each rank whether any work of a device was recorded of it.
     pub fn ranks_with_device_work(&self) -> Vec<bool> {
+        let mut with = vec![false; self.ranks.len()];
         let streams = self.lanes.iter().filter(|lane| matches!(lane.kind, LaneKind::Stream { .. }));
-        let ranks: Vec<Rank> = streams.map(|lane| lane.rank).collect();
-        self.ranks.iter().map(|part| ranks.contains(&part.rank)).collect()
+        streams.filter_map(|lane| self.place_of(lane.rank)).for_each(|place| with[place] = true);
+        with
     }
 
     /// The top-level operator of every operator: parents stand before what they called.
@@ -171,9 +174,31 @@ impl ExecutionGraph {
         groups.max().unwrap_or_default().max(self.rank_count())
     }
 
+    /// The position of `rank` among [`ranks`](Self::ranks).
+    ///
+    /// # Complexity
+    /// O(log ranks).
+    pub fn place_of(&self, rank: Rank) -> Option<usize> {
+        self.ranks.binary_search_by_key(&rank, |part| part.rank).ok()
+    }
+
+    /// The share of `rank` in the graph.
+    pub fn part_of(&self, rank: Rank) -> Option<&RankPart> {
+        self.ranks.get(self.place_of(rank)?)
+    }
+
+    /// The lanes of `rank`, which stand together.
+    ///
+    /// # Complexity
+    /// O(log lanes).
+    pub fn lanes_of(&self, rank: Rank) -> Range<usize> {
+        let before = |is_before: &dyn Fn(Rank) -> bool| self.lanes.partition_point(|lane| is_before(lane.rank));
+        before(&|other| other < rank)..before(&|other| other <= rank)
+    }
+
     /// How many ranks `rank` stands for, itself included.
     pub fn count_of(&self, rank: Rank) -> u32 {
-        self.ranks.iter().find(|part| part.rank == rank).map_or(1, RankPart::count)
+        self.part_of(rank).map_or(1, RankPart::count)
     }
 
     /// Measured time that no rule explains, over the window and all ranks.
@@ -189,12 +214,12 @@ impl ExecutionGraph {
     /// Whether a task stands for work from before the trace that a rank's first work waited for.
     pub fn is_backlog(&self, node: NodeId) -> bool {
         let task = &self.tasks[node];
-        let rank = || self.lanes[task.lane.0 as usize].rank;
         let is_before = |part: &RankPart| {
             let begin = part.begin.filter(|_| part.backlog.is_some());
-            part.rank == rank() && begin.is_some_and(|begin| task.measured_end() <= self.tasks[begin].measured_start)
+            begin.is_some_and(|begin| task.measured_end() <= self.tasks[begin].measured_start)
         };
-        task.kind == TaskKind::Unrecorded && self.ranks.iter().any(is_before)
+        let part = || self.part_of(self.lanes[task.lane.0 as usize].rank);
+        task.kind == TaskKind::Unrecorded && part().is_some_and(is_before)
     }
 
     /// For each task, whether it belongs to the chosen iteration of its rank, not to the steps around it: host work by
@@ -210,7 +235,7 @@ impl ExecutionGraph {
             let task = &self.tasks[node];
             let launched = self.launched(node, &mut next);
             let rank = self.lanes[task.lane.0 as usize].rank;
-            let part = self.ranks.iter().find(|part| part.rank == rank);
+            let part = self.part_of(rank);
             let within = |part: &RankPart| launched >= part.iteration_start && launched < part.iteration_end;
             belongs[node.index()] = part.is_some_and(within) && !self.is_backlog(node);
         }
@@ -237,16 +262,26 @@ impl ExecutionGraph {
         use petgraph::visit::EdgeRef;
         let mut at = node;
         for _ in 0..2 {
-            let launch = |kind| self.tasks.edges_directed(at, Incoming).find(|edge| edge.weight().kind == kind);
-            if let Some(edge) = launch(DependencyKind::Launch) {
+            let launch =
+                self.tasks.edges_directed(at, Incoming).find(|edge| edge.weight().kind == DependencyKind::Launch);
+            if let Some(edge) = launch {
                 return Some(edge.source());
             }
-            let joined = launch(DependencyKind::Collective)?.source();
-            at = self.tasks.edges_directed(joined, Incoming).map(|edge| edge.source()).find(|&arrival| {
-                self.lanes[self.tasks[arrival].lane.0 as usize].rank
-                    == self.lanes[self.tasks[node].lane.0 as usize].rank
-            })?;
+            at = self.arrival_of(at)?;
         }
         None
+    }
+
+    /// What the rank of a collective's member arrives with: the joint before the member; `None` for every other task, and where
+    /// no others were matched.
+    ///
+    /// # Complexity
+    /// O(log ranks).
+    pub fn arrival_of(&self, member: NodeId) -> Option<NodeId> {
+        let TaskKind::Collective(id) = self.tasks[member].kind else { return None };
+        let collective = self.collectives.get(id.0 as usize)?;
+        let rank = |node: NodeId| self.lanes[self.tasks[node].lane.0 as usize].rank;
+        let place = collective.members.binary_search_by_key(&rank(member), |&other| rank(other)).ok()?;
+        collective.arrivals.get(place).copied()
     }
 }

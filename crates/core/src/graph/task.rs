@@ -146,6 +146,10 @@ pub struct Collective {
     /// Transfer time: the shortest member. With one member that includes waiting. A member's own task may take longer:
     /// from the last rank's arrival to its own measured end.
     pub transfer: DurNs,
-    /// Its device tasks, one per loaded rank.
+    /// How many ranks its members stand for.
+    pub loaded: u32,
+    /// Its device tasks, one per loaded rank, in the order of ranks.
     pub members: Vec<super::NodeId>,
+    /// The joint that each member arrives with, in their order; empty where they do not wait for one another.
+    pub arrivals: Vec<super::NodeId>,
 }

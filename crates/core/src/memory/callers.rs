@@ -1,12 +1,23 @@
 //! Which operator runs at an instant on a thread, and which part of training an instant lies in.
 
+use std::ops::Range;
+
 use crate::graph::{ExecutionGraph, LaneId, LaneKind, OperatorId, Phase, RankPart};
 use crate::units::TimeNs;
+
+/// Operators that stand together.
+type OperatorRange = std::iter::Map<Range<u32>, fn(u32) -> OperatorId>;
+
+/// The operators of some lanes: they stand in the order of lanes.
+fn operators_on(graph: &ExecutionGraph, lanes: Range<usize>) -> OperatorRange {
+    let before = |lane: usize| graph.operators.partition_point(|operator| (operator.lane.0 as usize) < lane) as u32;
+    (before(lanes.start)..before(lanes.end)).map(OperatorId)
+}
 
 /// The operators of one thread, to be asked in order of time.
 pub(super) struct Callers<'a> {
     graph: &'a ExecutionGraph,
-    ids: std::vec::IntoIter<OperatorId>,
+    ids: OperatorRange,
     next: Option<OperatorId>,
     open: Vec<OperatorId>,
 }
@@ -19,9 +30,8 @@ pub(super) fn end(graph: &ExecutionGraph, id: OperatorId) -> TimeNs {
 
 impl<'a> Callers<'a> {
     pub(super) fn new(graph: &'a ExecutionGraph, lane: LaneId) -> Self {
-        let all = (0..graph.operators.len() as u32).map(OperatorId);
-        let ids: Vec<OperatorId> = all.filter(|id| graph.operators[id.0 as usize].lane == lane).collect();
-        let mut ids = ids.into_iter();
+        let lane = lane.0 as usize;
+        let mut ids = operators_on(graph, lane..lane + 1);
         let next = ids.next();
         Self { graph, ids, next, open: Vec::new() }
     }
@@ -46,20 +56,13 @@ impl<'a> Callers<'a> {
 
 /// The rank's lane of a host thread.
 pub(super) fn lane_of(graph: &ExecutionGraph, part: &RankPart, tid: i64) -> Option<LaneId> {
-    let is_it = |lane: &crate::graph::Lane| lane.rank == part.rank && lane.kind == LaneKind::Thread { tid };
-    graph.lanes.iter().position(is_it).map(|at| LaneId(at as u32))
+    let found = graph.lanes_of(part.rank).find(|&at| graph.lanes[at].kind == LaneKind::Thread { tid });
+    found.map(|at| LaneId(at as u32))
 }
 
 /// The operators of a rank: they stand together, in order of their lanes.
-pub(super) fn operators_of(
-    graph: &ExecutionGraph,
-    part: &RankPart,
-) -> impl Iterator<Item = OperatorId> + Clone + use<> {
-    let is_own = |lane: &crate::graph::Lane| lane.rank == part.rank;
-    let first = graph.lanes.iter().position(is_own).unwrap_or(graph.lanes.len());
-    let end = graph.lanes.iter().rposition(is_own).map_or(first, |last| last + 1);
-    let before = |lane: usize| graph.operators.partition_point(|operator| (operator.lane.0 as usize) < lane) as u32;
-    (before(first)..before(end)).map(OperatorId)
+pub(super) fn operators_of(graph: &ExecutionGraph, part: &RankPart) -> OperatorRange {
+    operators_on(graph, graph.lanes_of(part.rank))
 }
 
 /// When the passes of a rank's steps run.

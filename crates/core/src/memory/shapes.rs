@@ -7,7 +7,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::cost::Family;
 use crate::cost::operators::{Reading, bare, is_free, operator_family, operator_work};
-use crate::graph::{DType, Operand, OperatorId, Phase, Task, TaskKind};
+use crate::graph::{DType, Operand, OperatorId, Phase, TaskKind};
 use crate::units::{Bytes, DurNs, TimeNs, total};
 
 use super::callers::{end, operators_of};
@@ -92,8 +92,8 @@ impl<'a> Walk<'a> {
     /// Whether at least half of the device's kernel time is of operators with arguments; true without kernels.
     fn covers_most(&self) -> bool {
         let graph = self.rank.graph;
-        let own = |task: &&Task| graph.lanes[task.lane.0 as usize].rank == self.rank.part.rank;
-        let kernels = graph.tasks.node_weights().filter(own).filter(|task| task.kind == TaskKind::Kernel);
+        let tasks = self.rank.device_work.iter().map(|&node| &graph.tasks[node]);
+        let kernels = tasks.filter(|task| task.kind == TaskKind::Kernel);
         let (mut all, mut told) = (DurNs::ZERO, DurNs::ZERO);
         for task in kernels {
             all += task.duration;
@@ -222,8 +222,10 @@ impl<'a> Walk<'a> {
             }
         }
         if !any {
-            let backward = self.rank.graph.operators.iter().filter(|operator| operator.phase == Phase::Backward);
-            let Some(from) = backward.map(|operator| operator.start + operator.dur).max() else { return };
+            let graph = self.rank.graph;
+            let own = operators_of(graph, self.rank.part);
+            let backward = own.filter(|&id| graph.operators[id.0 as usize].phase == Phase::Backward);
+            let Some(from) = backward.map(|id| end(graph, id)).max() else { return };
             let bytes = Bytes(total(known.gradients.iter().copied()));
             self.buffers.push(Buffer {
                 holds: Holds::Gradients,
@@ -237,12 +239,12 @@ impl<'a> Walk<'a> {
 
     /// Inputs that are copied to the device.
     fn copy_inputs(&mut self) {
-        let Rank { graph, part, copies, .. } = self.rank;
-        for &node in copies {
+        let Rank { graph, part, device_work, .. } = self.rank;
+        for &node in device_work {
             let task = &graph.tasks[node];
-            let here = graph.lanes[task.lane.0 as usize].rank == part.rank;
+            let is_copy = task.kind == TaskKind::Memcpy;
             let inside = task.measured_start >= part.iteration_start && task.measured_start < part.iteration_end;
-            if here && inside && graph.names.get(task.name).contains("HtoD") {
+            if is_copy && inside && graph.names.get(task.name).contains("HtoD") {
                 let (holds, bytes, from, until) = (Holds::Other, task.bytes, task.measured_start, self.rank.part_end());
                 self.buffers.push(Buffer { holds, bytes, from, until, operator: task.operator });
             }

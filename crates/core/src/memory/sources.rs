@@ -17,8 +17,8 @@ pub(super) struct Rank<'a> {
     /// Sizes of the embedding tables on it.
     pub(super) tables: &'a [u64],
     pub(super) of_job: &'a RankTrace,
-    /// Copies of all ranks.
-    pub(super) copies: &'a [NodeId],
+    /// Its kernels and copies, in order.
+    pub(super) device_work: &'a [NodeId],
 }
 
 impl Rank<'_> {
@@ -34,9 +34,9 @@ impl Rank<'_> {
 /// `tables`: by rank the sizes of the embedding tables on it, in bytes.
 pub fn of_job(job: &Job, graph: &ExecutionGraph, tables: &[Vec<u64>]) -> JobMemory {
     const BEST_FIRST: [MemorySource; 3] = [MemorySource::Allocator, MemorySource::Tensors, MemorySource::Shapes];
-    let copies = copies(graph);
+    let device_work = device_work(graph);
     let of_rank = |place| {
-        let rank = rank(job, graph, tables, place, &copies)?;
+        let rank = rank(job, graph, tables, place, &device_work)?;
         BEST_FIRST.into_iter().find_map(|source| read(rank, source))
     };
     (0..graph.ranks.len()).into_par_iter().map(of_rank).collect()
@@ -50,11 +50,21 @@ pub fn by(
     place: usize,
     source: MemorySource,
 ) -> Option<RankMemory> {
-    read(rank(job, graph, tables, place, &copies(graph))?, source)
+    read(rank(job, graph, tables, place, &device_work(graph))?, source)
 }
 
-fn copies(graph: &ExecutionGraph) -> Vec<NodeId> {
-    graph.tasks.node_indices().filter(|&node| graph.tasks[node].kind == TaskKind::Memcpy).collect()
+/// By rank its kernels and copies.
+fn device_work(graph: &ExecutionGraph) -> Vec<Vec<NodeId>> {
+    let place: Vec<Option<usize>> = graph.lanes.iter().map(|lane| graph.place_of(lane.rank)).collect();
+    let mut found = vec![Vec::new(); graph.ranks.len()];
+    for node in graph.tasks.node_indices() {
+        let task = &graph.tasks[node];
+        let is_wanted = matches!(task.kind, TaskKind::Kernel | TaskKind::Memcpy);
+        if let Some(place) = place[task.lane.0 as usize].filter(|_| is_wanted) {
+            found[place].push(node);
+        }
+    }
+    found
 }
 
 fn rank<'a>(
@@ -62,11 +72,11 @@ fn rank<'a>(
     graph: &'a ExecutionGraph,
     tables: &'a [Vec<u64>],
     place: usize,
-    copies: &'a [NodeId],
+    device_work: &'a [Vec<NodeId>],
 ) -> Option<Rank<'a>> {
     let part = graph.ranks.get(place)?;
     let tables = tables.get(place).map_or(&[][..], Vec::as_slice);
-    Some(Rank { graph, part, tables, of_job: job.ranks.get(part.trace_index)?, copies })
+    Some(Rank { graph, part, tables, of_job: job.ranks.get(part.trace_index)?, device_work: device_work.get(place)? })
 }
 
 fn read(rank: Rank<'_>, source: MemorySource) -> Option<RankMemory> {

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::device::{DeviceKind, DeviceProfile};
 use crate::graph::timed::TimedGraph;
-use crate::graph::{ExecutionGraph, NodeId, RankPart, TaskKind};
+use crate::graph::{ExecutionGraph, Lane, NodeId, RankPart, TaskKind};
 use crate::sim::Schedule;
 use crate::units::{Bytes, DurNs, TimeNs};
 
@@ -130,28 +130,42 @@ pub struct Simulated<'a> {
 }
 
 impl Simulated<'_> {
-    /// What the rank at position `place` holds from each instant of the simulation on; empty where nothing is known.
+    /// What each rank holds from each instant of the simulation on; empty for one of which nothing is known.
     ///
     /// # Complexity
-    /// O(tasks + buffers · log tasks).
-    pub fn over_time(self, memory: &JobMemory, place: usize) -> Vec<(TimeNs, Bytes)> {
-        self.kinds_over_time(memory, place).into_iter().map(|held| (held.at, held.bytes)).collect()
+    /// O((tasks + buffers) · log tasks).
+    pub fn over_time(self, memory: &JobMemory) -> Vec<Vec<(TimeNs, Bytes)>> {
+        let hosts = self.hosts(|_| true).into_iter().enumerate();
+        let of_rank = |(place, host): (usize, Vec<(TimeNs, NodeId)>)| self.kinds(memory.get(place), host);
+        hosts.map(|rank| of_rank(rank).into_iter().map(|held| (held.at, held.bytes)).collect()).collect()
     }
 
-    /// As [`over_time`](Self::over_time), by kind.
+    /// What the rank at position `place` holds from each instant of the simulation on, by kind; empty where nothing is known.
     ///
     /// # Complexity
     /// O(tasks + buffers · log tasks).
     pub fn kinds_over_time(self, memory: &JobMemory, place: usize) -> Vec<Peak> {
-        let (Some(part), Some(Some(memory))) = (self.graph.ranks.get(place), memory.get(place)) else {
-            return Vec::new();
-        };
-        let of_rank = |node: &NodeId| {
-            let task = &self.graph.tasks[*node];
-            is_host(task.kind) && self.graph.lanes[task.lane.0 as usize].rank == part.rank
-        };
-        let nodes = self.graph.tasks.node_indices().filter(of_rank);
-        let mut host: Vec<(TimeNs, NodeId)> = nodes.map(|node| (self.graph.tasks[node].measured_start, node)).collect();
+        let host = self.hosts(|at| at == place).into_iter().nth(place);
+        host.map_or_else(Vec::new, |host| self.kinds(memory.get(place), host))
+    }
+
+    /// The host's work by rank with its measured starts, of ranks at `wanted` positions.
+    fn hosts(self, wanted: impl Fn(usize) -> bool) -> Vec<Vec<(TimeNs, NodeId)>> {
+        let place = |lane: &Lane| self.graph.place_of(lane.rank).filter(|&place| wanted(place));
+        let places: Vec<Option<usize>> = self.graph.lanes.iter().map(place).collect();
+        let mut hosts = vec![Vec::new(); self.graph.ranks.len()];
+        for node in self.graph.tasks.node_indices() {
+            let task = &self.graph.tasks[node];
+            if let Some(place) = places[task.lane.0 as usize].filter(|_| is_host(task.kind)) {
+                hosts[place].push((task.measured_start, node));
+            }
+        }
+        hosts
+    }
+
+    /// What a rank holds over time, whose host worked as `host` says.
+    fn kinds(self, memory: Option<&Option<RankMemory>>, mut host: Vec<(TimeNs, NodeId)>) -> Vec<Peak> {
+        let Some(Some(memory)) = memory else { return Vec::new() };
         host.sort();
         let time = |measured: TimeNs| {
             let last = host.partition_point(|&(start, _)| start <= measured).checked_sub(1);

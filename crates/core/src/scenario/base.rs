@@ -72,7 +72,7 @@ impl Base {
     /// O(tasks + dependencies).
     pub fn of_lowered(graph: Arc<ExecutionGraph>, timed: TimedGraph) -> Self {
         let works = WorkClasses::of_graph(&graph, Sharing::of_graph(&graph));
-        let rank = |lane: &Lane| graph.ranks.iter().position(|part| part.rank == lane.rank).unwrap_or(0);
+        let rank = |lane: &Lane| graph.place_of(lane.rank).unwrap_or(0);
         let rank_of_lane = graph.lanes.iter().map(|lane| rank(lane) as u32).collect();
         let moves = |edge: &EdgeReference<'_, Dependency, u32>| edge.weight().of_predecessor != 0.0;
         let moving = graph.tasks.edge_references().filter(moves);
@@ -176,7 +176,7 @@ impl Base {
     pub(super) fn rank_of(&self, lane: LaneId, added: &[(Lane, String)]) -> usize {
         let beyond = (lane.0 as usize).checked_sub(self.graph.lanes.len()).and_then(|at| added.get(at));
         match beyond {
-            Some((lane, _)) => self.graph.ranks.iter().position(|part| part.rank == lane.rank).unwrap_or(0),
+            Some((lane, _)) => self.graph.place_of(lane.rank).unwrap_or(0),
             None => self.rank_index(lane),
         }
     }

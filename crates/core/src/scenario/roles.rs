@@ -129,7 +129,7 @@ impl Steps {
         for node in graph.tasks.node_indices().filter(|&node| is_computation(graph, node)) {
             let Some(phase) = phase_of(graph, node).filter(|phase| *phase != Phase::Other) else { continue };
             let rank = graph.lanes[graph.tasks[node].lane.0 as usize].rank;
-            let Some(at) = graph.ranks.iter().position(|part| part.rank == rank) else { continue };
+            let Some(at) = graph.place_of(rank) else { continue };
             passes[at].push((graph.tasks[node].measured_start, phase));
         }
         for starts in &mut passes {
@@ -151,7 +151,7 @@ impl Steps {
         let before = || {
             let task = &graph.tasks[member];
             let rank = graph.lanes[task.lane.0 as usize].rank;
-            let starts = &self.passes[graph.ranks.iter().position(|part| part.rank == rank)?];
+            let starts = &self.passes[graph.place_of(rank)?];
             let at = starts.partition_point(|(start, _)| *start <= task.measured_start);
             Some(starts[at.checked_sub(1)?].1)
         };

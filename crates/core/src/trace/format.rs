@@ -20,8 +20,8 @@ pub(super) struct Format {
 
 /// What reads a format.
 pub(super) enum Reading {
-    /// All content at once.
-    Whole(Reader),
+    /// All content at once, and the memory that reading takes, about, as a multiple of it.
+    Whole(Reader, u64),
     /// JSON window by window, never as a whole.
     Windows,
 }

@@ -11,6 +11,7 @@ use super::format::{HEAD, Loaded, Reading};
 use super::source::{self, Packing, Source};
 use super::stream::{self, BYTE_ORDER_MARK, Packed};
 use super::{FORMATS, OpenError, OpenOptions, naming};
+use crate::units::Bytes;
 
 /// What was read of each trace, or why it could not be.
 type Results = Vec<Result<Loaded, OpenError>>;
@@ -71,7 +72,9 @@ pub(super) fn bytes(bytes: &[u8], path: &Path, options: &OpenOptions) -> Results
 /// All traces in the content of one file or member.
 fn content(mut packed: Packed<'_>, path: &Path, options: &OpenOptions) -> Results {
     let read = match reading(&packed.head(HEAD), path) {
-        Reading::Whole(read) => whole(packed, path, options).and_then(|bytes| read(&bytes, path, options)),
+        Reading::Whole(read, times) => {
+            whole(packed, path, options, *times).and_then(|bytes| read(&bytes, path, options))
+        }
         Reading::Windows => windows(packed, path, options).map(|loaded| vec![loaded]),
     };
     match read {
@@ -80,11 +83,17 @@ fn content(mut packed: Packed<'_>, path: &Path, options: &OpenOptions) -> Result
     }
 }
 
-fn whole<'a>(packed: Packed<'a>, path: &Path, options: &OpenOptions) -> Result<Cow<'a, [u8]>, OpenError> {
-    let whole = packed.whole(options).map_err(|(error, offset)| match error.kind() {
+/// The content at once, where it fits the memory that may be held `times` over besides itself.
+fn whole<'a>(packed: Packed<'a>, path: &Path, options: &OpenOptions, times: u64) -> Result<Cow<'a, [u8]>, OpenError> {
+    let (limit, held) = options.max_memory.zip(source::resident()).unwrap_or((Bytes(u64::MAX), Bytes(0)));
+    let most = limit.0.saturating_sub(held.0) / (times + 1);
+    let whole = packed.whole(options, most).map_err(|(error, offset)| match error.kind() {
         ErrorKind::FileTooLarge => too_large(path, options),
         _ => OpenError::Damaged { path: path.to_owned(), offset, expected: stream::expected(&error) },
     })?;
+    if whole.len() as u64 >= most {
+        return Err(OpenError::Memory { path: path.to_owned(), needed: format!("more than {limit}"), limit });
+    }
     Ok(match whole {
         Cow::Borrowed(bytes) => Cow::Borrowed(bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(bytes)),
         Cow::Owned(bytes) if bytes.starts_with(BYTE_ORDER_MARK) => Cow::Owned(bytes[BYTE_ORDER_MARK.len()..].to_vec()),

@@ -14,7 +14,7 @@ use crate::units::TimeNs;
 
 /// Tables of kernels; the other tables that rocprofv3 writes have other titles.
 pub(super) const FORMAT: Format =
-    Format { endings: &["_kernel_trace.csv"], is: is_kernel_trace, reading: Reading::Whole(read) };
+    Format { endings: &["_kernel_trace.csv"], is: is_kernel_trace, reading: Reading::Whole(read, 5) };
 
 fn is_kernel_trace(head: &[u8], _: &Path) -> bool {
     let titles = String::from_utf8_lossy(head.split(|byte| *byte == b'\n').next().unwrap_or_default());

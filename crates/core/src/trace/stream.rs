@@ -87,26 +87,27 @@ impl<'a> Packed<'a> {
         }
     }
 
-    /// The content at once.
+    /// The content at once, what is packed or flows up to `most` bytes of it.
     ///
     /// # Errors
     /// Why unpacking ended early, and behind how many bytes.
-    pub(super) fn whole(self, options: &OpenOptions) -> Result<Cow<'a, [u8]>, (std::io::Error, u64)> {
+    pub(super) fn whole(self, options: &OpenOptions, most: u64) -> Result<Cow<'a, [u8]>, (std::io::Error, u64)> {
         let mut all = Vec::new();
         let read = match self {
             Self::Not(bytes) => {
                 options.progress.add_bytes(bytes.len() as u64);
                 return Ok(Cow::Borrowed(bytes));
             }
-            Self::Gzip(bytes) => unpack(bytes, options).read_to_end(&mut all),
+            Self::Gzip(bytes) => unpack(bytes, options).take(most).read_to_end(&mut all),
             Self::Flow(head, rest, size) => {
                 all = head;
-                let reserved = all.try_reserve(size.saturating_sub(all.len()));
-                reserved.map_err(|_| ErrorKind::OutOfMemory.into()).and_then(|()| rest.read_to_end(&mut all))
+                let reserved = all.try_reserve((size as u64).min(most).saturating_sub(all.len() as u64) as usize);
+                let rest = rest.take(most.saturating_sub(all.len() as u64));
+                reserved.map_err(|_| ErrorKind::OutOfMemory.into()).and_then(|()| { rest }.read_to_end(&mut all))
             }
             Self::Member(head, rest) => {
                 all = head;
-                rest.read_to_end(&mut all)
+                rest.take(most.saturating_sub(all.len() as u64)).read_to_end(&mut all)
             }
         };
         match read {

@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::event::{self, Args, DeviceProperties, DistributedInfo, Document, Event, Id};
 use super::{Shown, Timeline, lane_label};
-use crate::analysis::collectives::arrival_of;
 use crate::cost::Shape;
 use crate::engine::Loaded;
 use crate::graph::timed::NO_TASK;
@@ -311,7 +310,7 @@ impl<'a> Timeline<'a> {
 
     /// When the rank of a collective's member is there: its kernel runs from then on, waiting for the others.
     fn arrival(&self, shown: &Shown<'_>) -> Option<TimeNs> {
-        let joint = arrival_of(self.graph, shown.node.filter(|_| matches!(shown.kind, TaskKind::Collective(_)))?)?;
+        let joint = self.graph.arrival_of(shown.node?)?;
         Some(self.end(self.outcome.resolved.timed.task_if_kept(joint)?))
     }
 
@@ -349,7 +348,7 @@ impl<'a> Timeline<'a> {
         let timed = &*self.outcome.resolved.timed;
         let rank = self.lane(shown.lane)?.rank;
         let arrival =
-            shown.node.and_then(|node| arrival_of(self.graph, node)).and_then(|joint| timed.task_if_kept(joint));
+            shown.node.and_then(|node| self.graph.arrival_of(node)).and_then(|joint| timed.task_if_kept(joint));
         let mut waiting = vec![arrival.unwrap_or(shown.task).0];
         while let Some(row) = waiting.pop() {
             for &predecessor in timed.predecessors[row as usize].iter().filter(|&&p| p != NO_TASK) {

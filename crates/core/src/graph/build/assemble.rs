@@ -89,8 +89,9 @@ fn shared_clock(ranks: &[Prepared<'_>]) -> Aligned {
 }
 
 fn with_members(drafted: Vec<Drafted>, ordered: &Ordered) -> Vec<Collective> {
-    let node = |&task: &u32| ordered.node_of[task as usize];
-    drafted.into_iter().map(|it| Collective { members: it.tasks.iter().map(node).collect(), ..it.collective }).collect()
+    let nodes = |tasks: &[u32]| tasks.iter().map(|&task| ordered.node_of[task as usize]).collect();
+    let with = |it: Drafted| Collective { members: nodes(&it.tasks), arrivals: nodes(&it.arrivals), ..it.collective };
+    drafted.into_iter().map(with).collect()
 }
 
 /// Every late start without a cause, the latest first.
@@ -137,7 +138,7 @@ fn diagnostics(
     note_steps(&mut found, ranks);
     note_folding(&mut found, parts);
     note_partial(&mut found, drafted, parts);
-    let alone = drafted.iter().filter(|drafted| drafted.ranks == 1).count();
+    let alone = drafted.iter().filter(|drafted| drafted.collective.loaded == 1).count();
     if alone > 0 && ranks.len() == 1 {
         let what = if alone == 1 { "collective keeps its" } else { "collectives keep their" };
         let why = "traced duration, which contains waiting for ranks that are not loaded";

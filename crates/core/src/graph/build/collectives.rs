@@ -189,8 +189,8 @@ pub(super) struct Drafted {
     pub(super) collective: Collective,
     /// Its tasks.
     pub(super) tasks: Vec<u32>,
-    /// How many ranks they stand for.
-    pub(super) ranks: u32,
+    /// What each of them arrives with; empty where it is not joined.
+    pub(super) arrivals: Vec<u32>,
     /// How many ranks were matched, those included whose member lies outside the window.
     pub(super) matched: u32,
 }
@@ -232,9 +232,11 @@ pub(super) fn join(
             .collect();
         let transfer = group.iter().map(|member| member.dur).min().unwrap_or_default();
         identify(&mut shared.draft, &tasks, id, &bytes);
+        let mut arrivals = Vec::new();
         if tasks.len() > 1 && complete {
             shorten(&mut shared.draft, &tasks, transfer);
-            add_joints(&mut shared.draft, &tasks, present.iter().map(|(m, _)| virtual_lane[m.rank]), &mut arrival);
+            arrivals = add_joints(&mut shared.draft, &tasks, present.iter().map(|(m, _)| virtual_lane[m.rank]));
+            arrival.extend(tasks.iter().copied().zip(arrivals.iter().copied()));
         }
         let collective = Collective {
             kind: shared.names.intern(&first.kind),
@@ -242,9 +244,11 @@ pub(super) fn join(
             group_size: group_size(group, ranks, world),
             bytes: bytes.iter().copied().max().unwrap_or_default(),
             transfer,
+            loaded: ranks,
             members: Vec::new(),
+            arrivals: Vec::new(),
         };
-        joined.push(Drafted { collective, tasks, ranks, matched });
+        joined.push(Drafted { collective, tasks, arrivals, matched });
     }
     redirect(&mut shared.draft, &arrival);
     joined
@@ -282,22 +286,22 @@ fn shorten(draft: &mut Draft, tasks: &[u32], transfer: DurNs) {
     }
 }
 
-fn add_joints(
-    draft: &mut Draft,
-    tasks: &[u32],
-    lanes: impl Iterator<Item = LaneId>,
-    arrival: &mut FxHashMap<u32, u32>,
-) {
+/// Lets tasks wait for one another.
+///
+/// # Returns
+/// The joint that each arrives with.
+fn add_joints(draft: &mut Draft, tasks: &[u32], lanes: impl Iterator<Item = LaneId>) -> Vec<u32> {
     let lanes: Vec<LaneId> = lanes.collect();
     let at = tasks.iter().map(|&task| draft.tasks[task as usize].measured_start).max().unwrap_or_default();
     let join = draft.push(joint(lanes[0], at));
-    for (&task, &lane) in tasks.iter().zip(&lanes) {
+    let arrives = |(&task, &lane): (&u32, &LaneId)| {
         let start = draft.tasks[task as usize].measured_start;
         let arrived = draft.push(joint(lane, start));
-        arrival.insert(task, arrived);
         draft.edge(arrived, join, Dependency::on_end(DependencyKind::Collective, DurNs::ZERO));
         draft.edge(join, task, Dependency::on_end(DependencyKind::Collective, DurNs::ZERO));
-    }
+        arrived
+    };
+    tasks.iter().zip(&lanes).map(arrives).collect()
 }
 
 fn joint(lane: LaneId, at: TimeNs) -> Task {

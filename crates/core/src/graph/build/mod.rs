@@ -31,6 +31,7 @@ mod operands;
 mod operators;
 mod order;
 mod queue;
+mod room;
 mod sync;
 #[cfg(test)]
 mod tests;
@@ -50,6 +51,7 @@ use crate::units::TimeNs;
 pub use activities::ActivityKind;
 pub use captured::{CAPTURED, Captures};
 pub use constants::{Lag, ReplayConstants, WaitKind};
+pub use room::memory_needed;
 
 use observed::Observed;
 

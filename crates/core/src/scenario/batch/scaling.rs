@@ -181,7 +181,7 @@ fn by_place(graph: &ExecutionGraph) -> FxHashMap<(&str, Option<&str>, Phase), Ve
 fn in_step(graph: &ExecutionGraph, id: OperatorId) -> usize {
     let operator = &graph.operators[id.0 as usize];
     let rank = graph.lanes[operator.lane.0 as usize].rank;
-    graph.ranks.iter().find(|part| part.rank == rank).map_or(1, |part| {
+    graph.part_of(rank).map_or(1, |part| {
         usize::from(operator.start >= part.iteration_start) + usize::from(operator.start >= part.iteration_end)
     })
 }

@@ -121,8 +121,7 @@ impl Draft<'_> {
     }
 
     /// Re-prices the added device work of a rank for another device, its collectives for that device's link.
-    pub(super) fn move_added(&mut self, rank: usize, to: &DeviceProfile) {
-        let from = self.machine.devices[rank].clone();
+    pub(super) fn move_added(&mut self, to: &DeviceProfile) {
         let link =
             self.context.models.links().of_device(&to.id).filter(|_| self.machine.interconnect.is_none()).cloned();
         for id in 0..self.structure.added.len() {
@@ -130,10 +129,8 @@ impl Draft<'_> {
             if added.price.repeated().is_some() {
                 continue;
             }
-            let here = self.base.rank_of(added.lane, &self.structure.lanes) == rank;
-            if !here || !added.kind.is_device() {
-                continue;
-            }
+            let from = self.device(self.base.rank_of(added.lane, &self.structure.lanes)).cloned();
+            let Some(from) = from.filter(|_| added.kind.is_device()) else { continue };
             if matches!(added.kind, TaskKind::Collective(_)) {
                 self.relink(id, link.as_ref());
             } else if let Some(change) = self.on_device(added, (&from, to)) {

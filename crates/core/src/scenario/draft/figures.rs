@@ -71,7 +71,7 @@ impl Figures {
     }
 }
 
-/// Ratios by the address of the work, which is kept, and the rank; `None` where no model tells.
+/// Ratios by the address of the work, which is kept, and the first rank [alike](Draft::alike) the task's; `None` where no model tells.
 type Known = FxHashMap<(usize, usize), (Arc<Work>, Option<f64>)>;
 
 /// Ratios that were worked out.
@@ -112,7 +112,7 @@ impl Draft<'_> {
         if self.machine.figures == Figures::default() || Figures::bounding(self.kind_of(node)).is_empty() {
             return Some(1.0);
         }
-        let (work, rank) = (self.shared_work_of(node)?, self.rank_of(self.lane_of(node)));
+        let (work, rank) = (self.shared_work_of(node)?, self.alike(self.rank_of(self.lane_of(node))));
         let key = (Arc::as_ptr(&work).addr(), rank);
         if let Some((_, ratio)) = self.ratios.known().get(&key) {
             return *ratio;
@@ -129,7 +129,8 @@ impl Draft<'_> {
         }
         let mut open: BTreeMap<usize, Vec<Arc<Work>>> = BTreeMap::new();
         for node in self.nodes().filter(|&node| self.kind_of(node) == TaskKind::Kernel) {
-            let (Some(work), rank) = (self.shared_work_of(node), self.rank_of(self.lane_of(node))) else { continue };
+            let Some(work) = self.shared_work_of(node) else { continue };
+            let rank = self.alike(self.rank_of(self.lane_of(node)));
             let key = (Arc::as_ptr(&work).addr(), rank);
             if let Entry::Vacant(unknown) = self.ratios.known().entry(key) {
                 unknown.insert((Arc::clone(&work), None));

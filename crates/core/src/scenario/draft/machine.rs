@@ -29,6 +29,8 @@ pub struct Layout {
 pub(super) struct Machine {
     /// Device of each rank.
     pub(super) devices: Vec<Arc<DeviceProfile>>,
+    /// By rank the first that was traced on the same device, and is on the same one now: models tell the same of both.
+    alike: Vec<usize>,
     /// Interconnect, where it was changed.
     pub(super) interconnect: Option<LinkProfile>,
     /// How ranks are spread over nodes, where an edit said so.
@@ -44,8 +46,20 @@ pub(super) struct Machine {
 impl Machine {
     /// That on which the trace was recorded.
     pub(super) fn of(context: &Context) -> Self {
+        let devices: Vec<Arc<DeviceProfile>> = context.devices.iter().map(|device| device.profile.clone()).collect();
+        let mut kinds: Vec<usize> = Vec::new();
+        let mut alike = Vec::with_capacity(devices.len());
+        for (rank, device) in devices.iter().enumerate() {
+            let is_same = |&&kind: &&usize| Arc::ptr_eq(&devices[kind], device) || devices[kind] == *device;
+            let known = kinds.iter().find(is_same).copied();
+            if known.is_none() {
+                kinds.push(rank);
+            }
+            alike.push(known.unwrap_or(rank));
+        }
         Self {
-            devices: context.devices.iter().map(|device| device.profile.clone()).collect(),
+            devices,
+            alike,
             interconnect: None,
             layout: Layout::default(),
             figures: Figures::default(),
@@ -66,18 +80,21 @@ impl Draft<'_> {
         &self.machine.devices
     }
 
-    /// Moves the rank at position `rank` to another device.
-    pub fn set_device(&mut self, rank: usize, device: Arc<DeviceProfile>) {
-        if rank < self.machine.devices.len() {
-            self.move_added(rank, &device);
-            self.machine.devices[rank] = device;
-            self.changes.clear();
-            self.ratios.clear();
-            self.touch_all(|draft, node| {
-                let task = &draft.graph().tasks[node];
-                draft.base.rank_index(task.lane) == rank && task.kind.is_device()
-            });
-        }
+    /// The first rank of which models tell the same as of the one at position `rank`.
+    pub(super) fn alike(&self, rank: usize) -> usize {
+        self.machine.alike.get(rank).copied().unwrap_or(0)
+    }
+
+    /// Moves all ranks to another device.
+    ///
+    /// # Complexity
+    /// O(tasks + ranks).
+    pub fn set_device(&mut self, device: &Arc<DeviceProfile>) {
+        self.move_added(device);
+        self.machine.devices.fill(Arc::clone(device));
+        self.changes.clear();
+        self.ratios.clear();
+        self.touch_all(|draft, node| draft.graph().tasks[node].kind.is_device());
     }
 
     /// The interconnect, where an edit changed it.

@@ -33,7 +33,7 @@ pub(super) enum Change {
     Transfer(f64, DurNs, Prediction),
 }
 
-/// Changes that were asked about: by the class a task came from, the one it has, and its rank.
+/// Changes that were asked about: by the class a task came from, the one it has, and the first rank [alike](Draft::alike) its own.
 #[derive(Debug, Default)]
 pub(super) struct Memo(Mutex<FxHashMap<(u32, u32, usize), Change>>);
 
@@ -62,18 +62,16 @@ impl Draft<'_> {
     pub fn predict_changes(&self) {
         self.predict_figures();
         let graph = self.graph();
-        // By rank and class: the class that it came from, as seen last.
+        // By class: the rank and the class that it came from, as seen last.
         let classes = self.base.works().classes.len() + self.works.classes.len();
-        let mut last = vec![NO_CLASS; classes * graph.ranks.len().max(1)];
+        let mut last = vec![(0, NO_CLASS); classes];
         let mut open: BTreeMap<usize, BTreeSet<(u32, u32)>> = BTreeMap::new();
         let kernels = graph.tasks.node_indices().filter(|&node| graph.tasks[node].kind == TaskKind::Kernel);
         for node in kernels.filter(|&node| self.is_touched(node)) {
             let ((old, new), rank) = (self.classes_of(node), self.base.rank_index(graph.tasks[node].lane));
-            if new as usize >= classes {
-                continue;
-            }
-            let Some(last) = last.get_mut(rank * classes + new as usize).filter(|last| **last != old) else { continue };
-            *last = old;
+            let rank = self.alike(rank);
+            let Some(last) = last.get_mut(new as usize).filter(|last| **last != (rank, old)) else { continue };
+            *last = (rank, old);
             if !self.changes.known().contains_key(&(old, new, rank)) {
                 open.entry(rank).or_default().insert((old, new));
             }
@@ -115,7 +113,7 @@ impl Draft<'_> {
         if old == NO_CLASS {
             return Change::Kept;
         }
-        let rank = self.base.rank_index(task.lane);
+        let rank = self.alike(self.base.rank_index(task.lane));
         let known = self.changes.known().get(&(old, new, rank)).copied();
         if let Some(known) = known {
             return known;
@@ -202,9 +200,7 @@ impl Draft<'_> {
     pub fn may_hold_waiting(&self, node: NodeId) -> bool {
         let graph = self.graph();
         let TaskKind::Collective(id) = graph.tasks[node].kind else { return false };
-        let Some(collective) = graph.collectives.get(id.0 as usize) else { return false };
-        let loaded = |&member: &NodeId| graph.count_of(graph.lanes[graph.tasks[member].lane.0 as usize].rank);
-        collective.members.iter().map(loaded).sum::<u32>() < collective.group_size
+        graph.collectives.get(id.0 as usize).is_some_and(|collective| collective.loaded < collective.group_size)
     }
 
     /// What a collective took that is taken to be waiting: what is beyond the model's transfer, where not all ranks are loaded.

@@ -18,6 +18,10 @@ const MOST_ADDED: usize = 4_000_000;
 /// and while another is worked out on top of it.
 const PER_ADDED: Bytes = Bytes(2 << 10);
 
+/// Part of the memory that may be held that one scenario may take: the trace is held besides, and while one scenario is shown,
+/// others are tried on top of it and compared with it.
+const SHARE: u64 = 4;
+
 /// Memory for a scenario that adds so many tasks, about.
 pub fn memory_of_added(count: usize) -> Bytes {
     PER_ADDED * count as u64
@@ -90,8 +94,9 @@ impl Draft<'_> {
     pub fn refuses(&self, more: usize, may_hold: Option<Bytes>) -> Option<String> {
         let all = self.structure.added.len().saturating_add(more);
         let needed = memory_of_added(all);
-        let is_within = all <= MOST_ADDED && may_hold.is_none_or(|limit| needed <= limit);
-        let limit = may_hold.map_or("too many".to_owned(), |limit| format!("more than --max-memory, {limit}"));
+        let is_within = all <= MOST_ADDED && may_hold.is_none_or(|limit| needed.0 <= limit.0 / SHARE);
+        let limit =
+            may_hold.map_or("too many".to_owned(), |limit| format!("more than a quarter of --max-memory, {limit}"));
         (!is_within).then(|| format!("{all} added tasks would need about {needed}: {limit}"))
     }
 

@@ -265,7 +265,7 @@ fn dtypes(graph: &ExecutionGraph, test: &Test) -> Vec<bool> {
 
 fn lanes(field: Field, test: &Test, graph: &ExecutionGraph, draft: Option<&Draft<'_>>) -> Vec<bool> {
     let recorded = |lane: &crate::graph::Lane| {
-        let part = graph.ranks.iter().find(|part| part.rank == lane.rank)?;
+        let part = graph.part_of(lane.rank)?;
         part.device.as_ref().map(|device| device.name.as_str())
     };
     let lane_matches = |lane: &crate::graph::Lane| match (field, lane.kind) {

@@ -18,6 +18,7 @@
 //!                # 4, 8, … times; or `indices = "t0.txt"`, a file beside this one with the rows that one batch looks up
 //! ```
 
+use rustc_hash::FxHashSet;
 use serde::Deserialize;
 use thiserror::Error;
 
@@ -234,16 +235,15 @@ impl TableFacts {
         unmatched
     }
 
-    /// The table an entry speaks of: by number, else the next of its rank.
+    /// The table an entry speaks of: by number, else the next of its rank. The tables are in order.
     fn targets(&self, tables: &[Table], ranks: &[RankPart]) -> Vec<Option<usize>> {
         let mut next = vec![0; ranks.len()];
         let target = |fact: &TableFact| {
             if let Some(id) = &fact.id {
                 return id.strip_prefix('t')?.parse().ok().filter(|&index: &usize| index < tables.len());
             }
-            let rank = ranks.iter().position(|part| Some(part.rank.0) == fact.rank)?;
-            let mut own = (0..tables.len()).filter(|&index| tables[index].rank == rank && !tables[index].replicated);
-            let found = own.nth(next[rank]);
+            let rank = ranks.binary_search_by_key(&fact.rank?, |part| part.rank.0).ok()?;
+            let found = super::on(tables, rank).nth(next[rank]);
             next[rank] += 1;
             found
         };
@@ -257,9 +257,8 @@ impl TableFacts {
 
     /// Entries that no table answers to, from 1; those of ranks for which another stands are not looked up on their own.
     pub fn unmatched(&self, tables: &[Table], ranks: &[RankPart]) -> Vec<usize> {
-        let is_folded = |fact: &TableFact| {
-            ranks.iter().flat_map(|part| &part.others).any(|other| fact.id.is_none() && Some(other.0) == fact.rank)
-        };
+        let folded: FxHashSet<u32> = ranks.iter().flat_map(|part| &part.others).map(|other| other.0).collect();
+        let is_folded = |fact: &TableFact| fact.id.is_none() && fact.rank.is_some_and(|rank| folded.contains(&rank));
         let entries = self.targets(tables, ranks).into_iter().zip(&self.tables).enumerate();
         let unmatched = entries.filter(|(_, (target, fact))| target.is_none() && !is_folded(fact));
         unmatched.map(|(index, _)| index + 1).collect()
@@ -285,16 +284,16 @@ impl TableFacts {
 
 /// Shares the look-up time of a rank's tables out by elements read, where every table's are known.
 fn share_times(tables: &mut [Table], rank: usize) {
-    let own: Vec<usize> = (0..tables.len()).filter(|&at| tables[at].rank == rank && !tables[at].replicated).collect();
-    let read: Option<Vec<f64>> =
-        own.iter().map(|&at| tables[at].sizes().map(|sizes| sizes.pooling * sizes.dim)).collect();
+    let on = super::on(tables, rank);
+    let own = &mut tables[on];
+    let read: Option<Vec<f64>> = own.iter().map(|table| table.sizes().map(|sizes| sizes.pooling * sizes.dim)).collect();
     let Some(read) = read.filter(|read| read.iter().sum::<f64>() > 0.0) else { return };
     let whole: f64 = read.iter().sum();
-    let forward: DurNs = own.iter().map(|&at| tables[at].forward).sum();
-    let backward: DurNs = own.iter().map(|&at| tables[at].backward).sum();
-    for (&at, read) in own.iter().zip(read) {
-        tables[at].forward = forward.scale(read / whole);
-        tables[at].backward = backward.scale(read / whole);
+    let forward: DurNs = own.iter().map(|table| table.forward).sum();
+    let backward: DurNs = own.iter().map(|table| table.backward).sum();
+    for (table, read) in own.iter_mut().zip(read) {
+        table.forward = forward.scale(read / whole);
+        table.backward = backward.scale(read / whole);
     }
 }
 

@@ -10,6 +10,10 @@ mod placement;
 mod plan;
 mod sharder;
 
+use std::ops::Range;
+
+use rustc_hash::FxHashMap;
+
 use crate::cost::Reuse;
 use crate::graph::NodeId;
 use crate::units::{Bytes, DurNs, total};
@@ -152,15 +156,20 @@ impl Tables {
         // In the order of `find`, so that numbers mean the same tables.
         let of_iteration = lookups.iter().filter(|lookup| lookup.in_iteration);
         let listed = of_iteration.filter(|lookup| !lookup.replicated || lookup.rank == 0);
-        let mut own: Vec<(&find::Lookup, Table)> =
-            listed.flat_map(|lookup| tables_of(base, lookup).into_iter().map(move |table| (lookup, table))).collect();
+        let listed = listed.map(|lookup| (std::ptr::from_ref(lookup), tables_of(base, lookup)));
+        let mut own: Vec<(*const find::Lookup, Table)> =
+            listed.flat_map(|(lookup, tables)| tables.into_iter().map(move |table| (lookup, table))).collect();
         own.sort_by_key(|(_, table)| (table.replicated, table.rank));
-        let mut tables: Vec<Table> = own.iter().map(|(_, table)| table.clone()).collect();
+        let (of, mut tables): (Vec<*const find::Lookup>, Vec<Table>) = own.into_iter().unzip();
         facts.complete(&mut tables, &graph.ranks);
+        let mut by_lookup: FxHashMap<*const find::Lookup, Vec<&Reuse>> = FxHashMap::default();
+        for (lookup, table) in of.into_iter().zip(&tables) {
+            by_lookup.entry(lookup).or_default().push(&table.reuse);
+        }
         let mut told = Vec::new();
         for lookup in &lookups {
-            let same = own.iter().zip(&tables).filter(|((other, _), _)| std::ptr::eq(*other, lookup));
-            if let Some(reuse) = mean_reuse(same.map(|(_, table)| &table.reuse)) {
+            let same = by_lookup.remove(&std::ptr::from_ref(lookup)).unwrap_or_default();
+            if let Some(reuse) = mean_reuse(same.into_iter()) {
                 told.extend(lookup.forward.iter().chain(&lookup.backward).map(|&node| (node, reuse.clone())));
             }
         }
@@ -185,9 +194,9 @@ impl Tables {
 
     /// By position of the rank, the sizes of the tables on it as traced, where known.
     pub fn sizes(&self, ranks: usize) -> Vec<Vec<u64>> {
-        let on =
-            |rank| self.tables.iter().filter(move |table| table.replicated || table.rank == rank).filter_map(bytes);
-        (0..ranks).map(|rank| on(rank).collect()).collect()
+        let everywhere: Vec<u64> = self.tables[self.sharded().len()..].iter().filter_map(bytes).collect();
+        let own = |rank| self.tables[on(&self.tables, rank)].iter().filter_map(bytes);
+        (0..ranks).map(|rank| own(rank).chain(everywhere.iter().copied()).collect()).collect()
     }
 
     /// Bytes of weights in each rank's device memory under a placement, replicated tables included. Tables behind the
@@ -220,6 +229,12 @@ impl Tables {
     pub fn placements(&self) -> Vec<TablePlacement> {
         self.sharded().iter().map(|table| TablePlacement::whole(table.rank)).collect()
     }
+}
+
+/// Where the tables on `rank` that can move stand in `tables`, which are in order.
+fn on(tables: &[Table], rank: usize) -> Range<usize> {
+    let before = |end: usize| tables.partition_point(|table| !table.replicated && table.rank < end);
+    before(rank)..before(rank + 1)
 }
 
 fn bytes(table: &Table) -> Option<u64> {

@@ -198,7 +198,7 @@ fn outermost(graph: &ExecutionGraph, id: OperatorId) -> OperatorId {
 fn step(graph: &ExecutionGraph, id: OperatorId) -> u8 {
     let operator = &graph.operators[id.0 as usize];
     let rank = graph.lanes[operator.lane.0 as usize].rank;
-    let Some(part) = graph.ranks.iter().find(|part| part.rank == rank) else { return 0 };
+    let Some(part) = graph.part_of(rank) else { return 0 };
     u8::from(operator.start >= part.iteration_start) + u8::from(operator.start >= part.iteration_end)
 }
 

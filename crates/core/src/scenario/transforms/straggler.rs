@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::graph::{ExecutionGraph, NodeId, TaskKind};
+use crate::graph::{ExecutionGraph, NodeId, Rank, TaskKind};
 use crate::scenario::context::Context;
 use crate::scenario::draft::{Draft, Node};
 use crate::scenario::grammar::{Argument, Form, Grammar, Kind};
@@ -50,7 +50,7 @@ impl Transform for Straggler {
             return StepReport::nothing("one rank is simulated: there is no other to compare it with");
         }
         if let Some(rank) = self.rank
-            && !graph.ranks.iter().any(|part| part.rank.0 == rank)
+            && graph.place_of(Rank(rank)).is_none()
         {
             return StepReport::nothing(format!("rank {rank} is not simulated by itself"));
         }
@@ -114,7 +114,7 @@ impl Stretches {
         for one in graph.collectives.iter().filter(|one| one.members.len() == graph.ranks.len()) {
             joined += 1;
             for &member in &one.members {
-                let at = graph.ranks.iter().position(|part| part.rank == rank_of(member)).unwrap_or(0);
+                let at = graph.place_of(rank_of(member)).unwrap_or(0);
                 issued[at].push(launched(graph, member));
             }
         }

@@ -71,9 +71,7 @@ impl SwapGpu {
             return StepReport::impossible("no device work to move: use place-on");
         }
         let is_there = draft.devices().iter().all(|now| now == device) && (self.host - 1.0).abs() < f64::EPSILON;
-        for rank in 0..draft.devices().len() {
-            draft.set_device(rank, device.clone());
-        }
+        draft.set_device(device);
         draft.choose_units();
         let (collectives, kernels): (Vec<_>, Vec<_>) =
             works.into_iter().partition(|&node| matches!(graph.tasks[node].kind, TaskKind::Collective(_)));

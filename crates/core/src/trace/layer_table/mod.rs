@@ -11,7 +11,7 @@ use super::format::{Format, Loaded, Reading};
 use super::{ExecutionTrace, OpenError, OpenOptions, naming, sniff};
 
 /// Tables of layers. What a table was predicted to take goes by its name too, as JSON.
-pub(super) const FORMAT: Format = Format { endings: &[], is: is_layer_table, reading: Reading::Whole(read) };
+pub(super) const FORMAT: Format = Format { endings: &[], is: is_layer_table, reading: Reading::Whole(read, 60) };
 
 /// By the ending of the name, unless the content is known to be something else.
 fn is_layer_table(head: &[u8], name: &Path) -> bool {

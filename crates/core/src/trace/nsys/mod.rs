@@ -25,7 +25,7 @@ use process::{Kind, Process};
 
 /// SQLite databases; one has to be whole before it can be asked anything.
 pub(super) const FORMAT: Format =
-    Format { endings: &[".sqlite"], is: |head, _| head.starts_with(MAGIC), reading: Reading::Whole(read) };
+    Format { endings: &[".sqlite"], is: |head, _| head.starts_with(MAGIC), reading: Reading::Whole(read, 3) };
 
 /// How every SQLite file begins.
 const MAGIC: &[u8] = b"SQLite format 3\0";

@@ -67,10 +67,11 @@ impl Transform for Checkpoint {
         if segments.is_empty() {
             return StepReport::nothing(format!("no computation of the forward pass matches {}", self.selector));
         }
-        let more = segments.iter().map(|segment| segment.work.len()).sum();
+        let more = segments.iter().map(|segment| segment.work.len() + segment.host.len()).sum();
         if let Some(why) = draft.refuses(more, context.max_memory) {
             return StepReport::nothing(why);
         }
+        draft.reserve(more, 2 * more);
         let before = memory::peak(draft, memory::edited(draft).as_ref());
         let mut done = Done::default();
         for segment in &segments {

@@ -143,9 +143,7 @@ fn place(draft: &mut Draft<'_>, device: &Arc<DeviceProfile>) -> StepReport {
     if computed == DurNs::ZERO {
         return StepReport::impossible("no operator computes on the host: there is nothing to place");
     }
-    for rank in 0..draft.devices().len() {
-        draft.set_device(rank, device.clone());
-    }
+    draft.set_device(device);
     let mut placement = host::Placement::new(draft);
     placement.write();
     let host::Tally { kernels, calls, changed, inputs, unmodelled } = placement.tally;

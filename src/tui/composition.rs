@@ -136,7 +136,7 @@ impl Composition {
             match parts.iter_mut().find(|part| part.paint == Paint::Call) {
                 Some(waits) => (waits.time, waits.drawn) = (waits.time + waited, waits.drawn + waited),
                 None => {
-                    parts.push(Part { name: part_name(Paint::Call), paint: Paint::Call, time: waited, drawn: waited })
+                    parts.push(Part { name: part_name(Paint::Call), paint: Paint::Call, time: waited, drawn: waited });
                 }
             }
         }

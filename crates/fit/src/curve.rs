@@ -77,7 +77,7 @@ pub(super) fn message_curve(points: &[(f64, f64)], factor: f64) -> Option<Bandwi
     let starts = [14.0, 18.0, 22.0].into_iter().flat_map(|midpoint| [0.25, 0.6].map(|steepness| (midpoint, steepness)));
     let found = starts.map(|(midpoint, steepness)| {
         let from = [start, 0.9 * fastest, 2.0, midpoint, steepness, high.0];
-        minimise(&from, &bounds, &[0, 1, 2, 3, 4, 5], 200, &cost)
+        minimise(&from, &bounds, &[0, 1, 2, 3, 4, 5], 200, cost)
     });
     let (best, _) = found.min_by(|a, b| a.1.total_cmp(&b.1))?;
     let open = curve(&best);

@@ -84,6 +84,12 @@ fn tensors_of(operands: &Operands) -> Vec<(f64, f64)> {
     lists.filter_map(size).filter(|&(elements, _)| elements > 0.0).collect()
 }
 
+/// Numbers among arguments, tensors without dimensions: one element and the bytes of each.
+fn numbers_of(operands: &Operands) -> Vec<(f64, f64)> {
+    let numbers = operands.inputs.iter().filter(|operand| operand.dims().is_some_and(<[u64]>::is_empty));
+    numbers.filter_map(|number| Some((1.0, number.dtype()?.size() as f64))).collect()
+}
+
 /// The least and the most of what an edit multiplies tensors by; `None` where it leaves other tensors than there were.
 fn ratios(before: &[(f64, f64)], after: &[(f64, f64)], of: fn(&(f64, f64)) -> f64) -> Option<(f64, f64)> {
     let all = before.iter().zip(after).map(|(before, after)| of(after) / of(before));
@@ -142,6 +148,9 @@ fn of_operator(subject: &Subject, outcome: &Outcome, operator: OperatorId, nodes
     }
     let (was, now) = (tensors_of(old), tensors_of(new));
     let (elements, bytes) = (ratios(&was, &now, |it| it.0)?, ratios(&was, &now, |it| it.1)?);
+    // The type of numbers beside tensors may be that of the result.
+    let numbers = ratios(&numbers_of(old), &numbers_of(new), |it| it.1).unwrap_or(bytes);
+    let bytes = (bytes.0.min(numbers.0), bytes.1.max(numbers.1));
     let is_told = |work: &Work| !matches!(work.family, Family::Embedding | Family::Collective);
     let mut all = works.iter().filter(|(before, _)| is_told(before));
     let (before, after) = all.find(|(before, after)| !is_as_tensors(before, after, elements, bytes))?;

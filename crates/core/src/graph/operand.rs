@@ -80,6 +80,11 @@ impl DType {
         })
     }
 
+    /// Whether its values are whole numbers or truth values.
+    pub fn is_integer(self) -> bool {
+        matches!(self, Self::Int64 | Self::Int32 | Self::Int16 | Self::Int8 | Self::Int4 | Self::Bool)
+    }
+
     /// Its name in selectors and tables.
     pub fn name(self) -> &'static str {
         match self {
@@ -160,13 +165,17 @@ impl Operands {
         self.inputs.get(index).and_then(Operand::dims)
     }
 
-    /// Element type of the first tensor argument that recorded one.
+    /// Element type of what is computed: that of the first tensor argument that recorded one, of those with dimensions first. A number
+    /// beside it, a tensor without dimensions, makes only integers to floats.
     pub fn dtype(&self) -> Option<DType> {
-        self.inputs.iter().find_map(|operand| match operand {
-            Operand::Tensor { dtype, .. } => *dtype,
+        let is_number = |operand: &&Operand| operand.dims().is_some_and(<[u64]>::is_empty);
+        let of = |operand: &Operand| match operand {
             Operand::TensorList(list) => list.iter().find_map(Operand::dtype),
-            Operand::Value(_) => None,
-        })
+            other => other.dtype(),
+        };
+        let tensor = self.inputs.iter().filter(|operand| !is_number(operand)).find_map(of);
+        let number = self.inputs.iter().filter(is_number).find_map(of);
+        number.filter(|number| tensor.is_none_or(|own| own.is_integer() && !number.is_integer())).or(tensor)
     }
 }
 
@@ -181,5 +190,15 @@ mod tests {
         assert_eq!((small.bytes(), endless.bytes()), (Bytes(30), Bytes(u64::MAX)));
         assert_eq!(Operand::TensorList(vec![endless, small]).bytes(), Bytes(u64::MAX));
         assert_eq!((tensor(&[]).bytes(), Operand::Value("7".into()).bytes()), (Bytes(0), Bytes(0)));
+    }
+
+    #[test]
+    fn a_number_beside_a_tensor_widens_only_integers() {
+        let of = |dims: &[u64], dtype| Operand::Tensor { dims: dims.to_vec(), dtype: Some(dtype), id: None };
+        let computed = |inputs| Operands { inputs, outputs: Vec::new() }.dtype();
+        assert_eq!(computed(vec![of(&[], DType::Fp32), of(&[8], DType::Bf16)]), Some(DType::Bf16));
+        assert_eq!(computed(vec![of(&[8], DType::Int64), of(&[], DType::Fp32)]), Some(DType::Fp32));
+        assert_eq!(computed(vec![of(&[], DType::Int64), of(&[8], DType::Fp32)]), Some(DType::Fp32));
+        assert_eq!(computed(vec![of(&[], DType::Int64)]), Some(DType::Int64));
     }
 }

@@ -424,7 +424,8 @@ fn a_prediction_passes_no_replay_and_has_the_band_that_it_states() {
     assert!((0.05..0.9).contains(&half), "{half}");
     let step = loaded.context.step("resize-batch 1").unwrap();
     let edited = engine().evaluate(&loaded, &Scenario { steps: vec![step], ..Scenario::default() }, 0).summary;
-    assert_eq!(edited.steady_ns, edited.base_steady_ns, "the host decides");
+    let shorter = 1.0 - edited.steady_ns.0 as f64 / edited.base_steady_ns.0 as f64;
+    assert!((0.0..0.01).contains(&shorter), "the host decides, which waits for smaller copies of inputs: {shorter}");
     assert!(edited.steady_band.low_ns < edited.steady_ns && edited.steady_ns < edited.steady_band.high_ns);
 }
 

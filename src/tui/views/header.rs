@@ -158,9 +158,9 @@ fn figures(work: &Workspace) -> Vec<Pieces> {
         join(&[&whole, &per_sample, &caveats, &brief_gpu, &brief_memory]),
         join(&[&whole, &per_sample, &brief_caveats, &brief_gpu, &brief_memory]),
         join(&[&whole, &per_sample, &brief_caveats, &brief_memory]),
-        join(&[&short, &per_sample, &brief_caveats, &brief_gpu, &brief_memory]),
-        join(&[&short, &per_sample, &brief_caveats, &brief_memory]),
-        join(&[&short, &per_sample, &brief_caveats]),
+        // The range of a prediction goes last of all but the iteration itself.
+        join(&[&whole, &brief_caveats, &brief_memory]),
+        join(&[&whole, &brief_caveats]),
         join(&[&short, &brief_caveats]),
         short,
         least,
@@ -266,8 +266,10 @@ fn caveats(work: &Workspace, is_brief: bool) -> Pieces {
     };
     let not_modelled = if is_brief { "unmod." } else { "not modelled" };
     let kept = (share >= 0.005).then(|| format!("{:.0} {not_modelled}", Percent(share)));
+    // Where there is room for all, memory says so itself.
+    let unfit = (is_brief && work.outcome.summary.fits == Some(false)).then(|| "does not fit".to_owned());
     let mut caveats = Pieces::new();
-    for caveat in none.into_iter().chain(kept).filter(|_| work.is_edited()) {
+    for caveat in unfit.into_iter().chain(none).chain(kept).filter(|_| work.is_edited()) {
         if !caveats.is_empty() {
             caveats.push((", ".to_owned(), Role::Dim));
         }

@@ -284,6 +284,38 @@ fn tables_can_be_cut_copied_and_kept_behind_the_hosts_link() {
 }
 
 #[test]
+fn rows_behind_the_hosts_link_cross_it_for_every_sample_of_the_edited_batch() {
+    let made = make(JobSpec { ranks: 2, tables_per_rank: 3, local_batch: 256, seed: 5, ..JobSpec::default() });
+    let looked_up = |lines: &[String]| {
+        let outcome =
+            made.engine.evaluate(&made.loaded, &Scenario::parse(lines.iter().map(String::as_str)).unwrap(), 0);
+        JobTables::find(&made.loaded).lookup_times(&outcome.resolved).iter().map(|time| time.0).sum::<i64>()
+    };
+    let table = made.job.placement.iter().position(|&rank| rank == 0).unwrap();
+    let kept = |hits: f64| format!("reshard-tables t{table}:r0(uvm={hits})");
+    let batch = |size: u64| format!("resize-batch {size}");
+    let fetched = |size: u64| looked_up(&[batch(size), kept(0.0)]) - looked_up(&[batch(size), kept(1.0)]);
+    let (small, large) = (fetched(256), fetched(256 * 64));
+    // Each look-up crosses forward; backward at most as many rows.
+    assert!(small > 0 && large > 32 * small && large <= 65 * small, "{small} {large}");
+    for step in [batch(1024), "swap-gpu H100-SXM".to_owned(), "scale-device host_link x2".to_owned()] {
+        assert_eq!(looked_up(&[step.clone(), kept(0.3)]), looked_up(&[kept(0.3), step.clone()]), "{step}");
+    }
+    assert!(looked_up(&["scale-device host_link x2".to_owned(), kept(0.0)]) < looked_up(&[kept(0.0)]));
+}
+
+#[test]
+fn rows_sent_go_by_the_edited_batch() {
+    let made = make(JobSpec { ranks: 2, tables_per_rank: 3, local_batch: 256, seed: 5, ..JobSpec::default() });
+    let sent = |size: u64| {
+        let outcome =
+            made.engine.evaluate(&made.loaded, &Scenario::parse([&*format!("resize-batch {size}")]).unwrap(), 0);
+        JobTables::find(&made.loaded).loads(&outcome.resolved).iter().map(|load| load.sent.unwrap().0).sum::<u64>()
+    };
+    assert_eq!(sent(1024), 4 * sent(256));
+}
+
+#[test]
 fn a_copy_of_a_table_makes_no_other_ranks_look_ups_shorter() {
     let made = make(JobSpec { ranks: 4, tables_per_rank: 6, local_batch: 2048, seed: 1, ..JobSpec::default() });
     let times = |lines: &[&str]| {

@@ -2,7 +2,7 @@
 //!
 //! Knows no device. [`work_of_task`] is for tasks of a graph; [`work_of`] for anything else.
 
-use crate::graph::{DType, ExecutionGraph, Operands, OperatorId, Phase, Task, TaskKind};
+use crate::graph::{DType, ExecutionGraph, LOOKUP_NEARBY, Operands, OperatorId, Phase, Task, TaskKind};
 use crate::units::{Bytes, Flop};
 
 use super::conv_kernel;
@@ -274,17 +274,16 @@ fn caller_at<'a>(
     Caller { operator: name, operands: operands_of(id) }
 }
 
-/// Older traces give the sequence number of a batched lookup to an operator that prepares its arguments: the lookup is among
-/// so many operators from there.
-pub(crate) const NEARBY: u32 = 8;
-
 /// The lookup inside forward operator `id` or right after it, or `id` itself.
 fn innermost_lookup<'a>(
     graph: &'a ExecutionGraph,
     id: OperatorId,
     operands_of: &impl Fn(OperatorId) -> Option<&'a Operands>,
 ) -> Caller<'a> {
-    let last = graph.operators.get(id.0 as usize).map_or(id.0, |operator| operator.subtree_end.0.max(id.0 + NEARBY));
+    let last = graph
+        .operators
+        .get(id.0 as usize)
+        .map_or(id.0, |operator| operator.subtree_end.0.max(id.0.saturating_add(LOOKUP_NEARBY)));
     let end = last.min(graph.operators.len() as u32);
     let subtree = (id.0..end).map(|at| caller_at(graph, OperatorId(at), operands_of));
     let lookup =

@@ -10,6 +10,10 @@ use super::{LaneId, OperandsId};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OperatorId(pub u32);
 
+/// Older traces give the sequence number of a batched lookup to an operator that prepares its arguments: the lookup is among
+/// so many operators from there.
+pub(crate) const LOOKUP_NEARBY: u32 = 8;
+
 /// The part of training an operator belongs to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Phase {

@@ -11,13 +11,15 @@ use super::draft::Draft;
 use super::effect::{Effect, EffectKind};
 use super::selector::Selector;
 
-/// When an edit is applied: those of an earlier stage first, within a stage in the order of the steps. What repeats or launches work
-/// means the work as all other edits leave it, wherever it stands among them.
+/// When an edit is applied: those of an earlier stage first, within a stage in the order of the steps. What shares out, repeats or
+/// launches work means the work as all other edits leave it, wherever it stands among them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stage {
     /// What runs, on what, and in which order.
     #[default]
     Work,
+    /// Which rank has what of the embedding tables.
+    Placement,
     /// What runs again for the backward pass.
     Recompute,
     /// How often forward and backward pass run.

@@ -33,6 +33,11 @@ impl<'a> Args<'a> {
         self.operands.dims(index).filter(|dims| !dims.is_empty())
     }
 
+    /// Dimensions of argument `index` when it is a tensor: none of a single number.
+    pub(super) fn dims(self, index: usize) -> Option<&'a [u64]> {
+        self.operands.dims(index)
+    }
+
     /// Element type of argument `index`; the operator's own where that was not recorded.
     pub(super) fn dtype_at(self, index: usize) -> DType {
         self.operands.inputs.get(index).and_then(Operand::dtype).unwrap_or_else(|| self.dtype())

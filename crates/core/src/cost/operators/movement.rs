@@ -57,7 +57,7 @@ pub(super) fn work(name: &str, args: Args<'_>) -> Option<Work> {
             moved(size(0)?, written.unwrap_or(size(0)?))
         }
         "fill" | "zero" | "zeros_like" | "ones_like" | "full_like" | "zeros" | "ones" | "full" | "arange" | "eye" => {
-            let own = args.output().or_else(|| args.tensor(0)).map(elements);
+            let own = args.output().or_else(|| args.dims(0)).map(elements);
             let sized = || {
                 args.numbers(0)
                     .map(|dims| dims.iter().fold(1, |count: u64, dim| count.saturating_mul(dim.unsigned_abs())))
@@ -72,6 +72,16 @@ pub(super) fn work(name: &str, args: Args<'_>) -> Option<Work> {
         }
         _ => indexing(name, args),
     }
+}
+
+/// How many places a list of index tensors picks, and the elements of each: those of dimensions without an index, which is empty in
+/// the list.
+fn picks(source: &[u64], indices: &[&[u64]]) -> (u64, u64) {
+    let is_picked = |at: usize| indices.get(at).is_some_and(|dims| !dims.is_empty());
+    let rest = source.iter().enumerate().filter(|&(at, _)| !is_picked(at));
+    let each = rest.fold(1, |count: u64, (_, &dim)| count.saturating_mul(dim));
+    let count = indices.iter().filter(|dims| !dims.is_empty()).map(|dims| elements(dims)).max();
+    (count.unwrap_or(1), each)
 }
 
 /// Operators that pick or place elements by an index tensor.
@@ -99,10 +109,8 @@ fn indexing(name: &str, args: Args<'_>) -> Option<Work> {
         }
         "index_add" | "index_copy" => moved(elements(args.tensor(3)?), dtype, elements(args.tensor(2)?), 2),
         "index" | "_unsafe_index" => {
-            let picked = args
-                .list(1)
-                .map_or(elements(source), |lists| lists.iter().map(|dims| elements(dims)).max().unwrap_or(0));
-            moved(args.output().map_or(picked, elements), dtype, picked, 1)
+            let (indices, each) = picks(source, &args.list(1)?);
+            moved(args.output().map_or(indices.saturating_mul(each), elements), dtype, indices, 1)
         }
         "_index_put_impl" | "index_put" | "_unsafe_index_put" => {
             let placed = args.tensor(2).map_or(elements(source), elements);
@@ -187,6 +195,22 @@ mod tests {
     fn a_fill_only_writes() {
         let work = work("fill", Args::new(&operands(&[&[45, 2]]))).unwrap();
         assert_eq!((work.read, work.written), (Bytes(0), Bytes(360)));
+    }
+
+    #[test]
+    fn indexing_moves_whole_rows_and_says_nothing_without_indices() {
+        let mut args = operands(&[&[8192, 2880]]);
+        assert_eq!(work("index", Args::new(&args)), None);
+        args.inputs.push(list(&[&[46]]));
+        assert_eq!(work("index", Args::new(&args)).unwrap().written, Bytes(46 * 2880 * 4));
+        args.inputs[1] = list(&[&[], &[46]]);
+        assert_eq!(work("index", Args::new(&args)).unwrap().written, Bytes(46 * 8192 * 4));
+    }
+
+    #[test]
+    fn a_fill_of_one_number_writes_one() {
+        let args = operands(&[&[]]);
+        assert_eq!(work("fill", Args::new(&args)).unwrap().written, Bytes(4));
     }
 
     #[test]

@@ -11,6 +11,7 @@ use super::compute;
 use super::draft::Ordered;
 use super::emit::{RankOutput, Shared};
 use super::gather::{self, Written};
+use super::lookups;
 
 /// Schedule time 0 of each rank in its trace's time: one instant on a shared clock, before any task of the windows.
 pub(super) fn zeros(ranks: &[Prepared<'_>]) -> Vec<TimeNs> {
@@ -35,6 +36,7 @@ pub(super) fn assemble(ranks: &[Prepared<'_>], hidden: usize) -> (ExecutionGraph
     let counts: Vec<u32> = ranks.iter().map(|rank| 1 + rank.input.others.len() as u32).collect();
     let drafted = collectives::join(&mut shared, &groups, &task_of, &virtual_lanes, &counts, world_size(ranks));
     let Shared { mut draft, lanes, mut names, mut operators } = shared;
+    lookups::complete(&mut operators, &names);
     let contradicted = draft.drop_contradicted();
     // A finished graph grows no more.
     names.shrink_to_fit();

@@ -26,6 +26,7 @@ mod hidden;
 mod host;
 mod late;
 mod launch;
+mod lookups;
 mod observed;
 mod operands;
 mod operators;

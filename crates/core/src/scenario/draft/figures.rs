@@ -102,6 +102,11 @@ impl Draft<'_> {
         self.touch_all(|draft, node| Figures::bounding(draft.graph().tasks[node].kind).contains(&figure));
     }
 
+    /// Bytes per second between a rank's device and its host, with what edits multiply it by; 0 where none is known.
+    pub fn host_link(&self, rank: usize) -> Option<f64> {
+        Some(self.device(rank)?.host_link.0 * self.machine.figures.factor(Figure::HostLink))
+    }
+
     /// The tasks that a figure may bound.
     pub fn bounded_by(&self, figure: Figure) -> Vec<Node> {
         self.nodes().filter(|&node| Figures::bounding(self.kind_of(node)).contains(&figure)).collect()

@@ -1,9 +1,8 @@
 //! The look-ups of a graph with the work of their forward and backward passes.
 
-use crate::cost::classify::NEARBY;
 use crate::cost::operators::bare;
 use crate::cost::{Reuse, Shape, Work};
-use crate::graph::{ExecutionGraph, NodeId, Operands, OperatorId};
+use crate::graph::{ExecutionGraph, LOOKUP_NEARBY, NodeId, Operands, OperatorId};
 use crate::scenario::base::Base;
 use crate::scenario::work_classes::has_work;
 use crate::units::{Bytes, DurNs, elements};
@@ -20,8 +19,6 @@ pub(super) struct Lookup {
     pub(super) replicated: bool,
     pub(super) forward: Vec<NodeId>,
     pub(super) backward: Vec<NodeId>,
-    /// Total elements per row of all its tables, as its gradient tells.
-    total_dim: Option<u64>,
 }
 
 /// Whether an operator of this name looks rows up; `Some(true)` when it serves many tables at once.
@@ -57,30 +54,24 @@ pub(super) fn lookups(base: &Base) -> Vec<Lookup> {
                 replicated: dense || !shares,
                 forward: Vec::new(),
                 backward: Vec::new(),
-                total_dim: None,
             });
             Some(lookups.len() as u32 - 1)
         });
     }
-    let backward = gradients(graph, &forward, &mut lookups);
+    let backward = gradients(graph, &forward);
     assign_tasks(graph, &forward, &backward, &mut lookups);
     lookups.sort_by_key(|lookup| (lookup.rank, graph.operators[lookup.operator.0 as usize].start));
     lookups
 }
 
 /// By operator: the lookup whose gradient it works on.
-fn gradients(graph: &ExecutionGraph, forward: &[Option<u32>], lookups: &mut [Lookup]) -> Vec<Option<u32>> {
+fn gradients(graph: &ExecutionGraph, forward: &[Option<u32>]) -> Vec<Option<u32>> {
     let mut backward: Vec<Option<u32>> = vec![None; graph.operators.len()];
     for (index, operator) in graph.operators.iter().enumerate() {
         let batched = graph.names.get(operator.name).contains("SplitLookupFunction");
-        let reach = if batched { NEARBY as usize } else { 1 };
+        let reach = if batched { LOOKUP_NEARBY as usize } else { 1 };
         let own = operator.forward.and_then(|id| forward.iter().skip(id.0 as usize).take(reach).find_map(|&at| at));
         backward[index] = own.or_else(|| operator.parent.and_then(|parent| backward[parent.0 as usize]));
-        let Some(lookup) = backward[index].and_then(|at| lookups.get_mut(at as usize)) else { continue };
-        if batched && let Some(&[_, total]) = operands_of(graph, OperatorId(index as u32)).and_then(|list| list.dims(0))
-        {
-            lookup.total_dim = Some(total);
-        }
     }
     backward
 }
@@ -127,7 +118,6 @@ pub(super) fn tables_of(base: &Base, lookup: &Lookup) -> Vec<Table> {
         reuse: Reuse::Uniform,
     };
     if let Some(&Work { shape: Shape::Embedding { batch, rows, pooling, dim, .. }, .. }) = work {
-        let dim = lookup.total_dim.map_or(dim, |total| (total / count).max(1));
         let elements = operands.filter(|_| lookup.batched).and_then(weights).map(|all| all / count);
         let rows = elements.map_or(rows, |elements| elements / dim);
         let element = operands.and_then(Operands::dtype).map_or(4, crate::graph::DType::size);

@@ -11,7 +11,7 @@ use crate::scenario::draft::Draft;
 use crate::scenario::effect::Effect;
 use crate::scenario::grammar::{Argument, Form, Grammar, Kind};
 use crate::scenario::tables::{Plan, ShardingType, Table, TablePlacement, Tables};
-use crate::scenario::transform::{StepReport, Transform};
+use crate::scenario::transform::{Stage, StepReport, Transform};
 
 /// Moves tables; look-ups and the exchange of looked-up rows are re-costed.
 #[derive(Clone, Debug, PartialEq)]
@@ -41,6 +41,10 @@ impl Transform for Reshard {
     /// Tables are counted over all ranks, so each has to be there.
     fn tells_apart(&self) -> bool {
         true
+    }
+
+    fn stage(&self) -> Stage {
+        Stage::Placement
     }
 
     fn apply(&self, draft: &mut Draft<'_>, _: &Context) -> StepReport {

@@ -55,6 +55,10 @@ pub(super) const EDIT: Grammar = Grammar {
 impl Transform for ScaleDevice {
     fn apply(&self, draft: &mut Draft<'_>, _: &Context) -> StepReport {
         let nodes = draft.bounded_by(self.figure);
+        if nodes.is_empty() && self.figure == Figure::HostLink && !draft.base().tables().sharded().is_empty() {
+            draft.scale_figure(self.figure, self.factor);
+            return StepReport::already("only tables that are put behind the host's link follow it");
+        }
         if nodes.is_empty() {
             return StepReport::nothing("no device work that this bounds");
         }

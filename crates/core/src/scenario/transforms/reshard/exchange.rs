@@ -18,17 +18,20 @@ struct Sent {
 
 /// Re-costs the collectives that carry looked-up rows, their gradients, or the gradients of copied tables.
 ///
+/// # Arguments
+/// `tables`: as traced, and as edits of their look-ups leave them.
+///
 /// # Returns
 /// What to add to the summary.
 pub(super) fn recost(
     draft: &mut Draft<'_>,
-    tables: &Tables,
+    (tables, edited): (&Tables, &Tables),
     old: &[TablePlacement],
     new: &[TablePlacement],
     report: &mut StepReport,
 ) -> String {
     let rows = recost_rows(draft, tables, old, new, report);
-    let gradients = recost_gradients(draft, tables, old, new, report);
+    let gradients = recost_gradients(draft, edited, old, new, report);
     rows + &gradients
 }
 

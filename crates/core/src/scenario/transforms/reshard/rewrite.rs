@@ -4,7 +4,7 @@ use crate::cost::lookup::hosted_bytes;
 use crate::cost::operators::{LookupSize, lookup_work};
 use crate::cost::{Estimate, Prediction, Provenance, Shape, Work};
 use crate::device::DeviceProfile;
-use crate::graph::DType;
+use crate::graph::{DType, NodeId};
 use crate::scenario::draft::Draft;
 use crate::scenario::effect::Effect;
 use crate::scenario::tables::{RankLookups, Table, TablePlacement, Tables};
@@ -34,21 +34,48 @@ pub(super) fn place(
         return;
     }
     let mut changes = Vec::new();
+    let edited = edited(draft, tables);
     let lines = [false, true].map(|backward| lookup_line(draft, tables, backward));
     for rank in 0..tables.ranks.len() {
-        if let Some((ratio, changed)) = recost_rank(draft, tables, (rank, &lines), new, report) {
+        if let Some((ratio, changed)) = recost_rank(draft, (tables, &edited), (rank, &lines), new, report) {
             report.changed += changed;
             let number = draft.graph().ranks[rank].rank.0;
             changes.push(format!("r{number} {:+.0}", Percent(ratio - 1.0)));
         }
     }
-    let exchange = exchange::recost(draft, tables, old, new, report);
+    let exchange = exchange::recost(draft, (tables, &edited), old, new, report);
     draft.set_placements(new.to_vec());
     let against = if changes.is_empty() { String::new() } else { format!(", look-ups {}", changes.join(", ")) };
     report.summary = format!("{} moved{against}{exchange}", count(moved, "table"));
     if tables.ranks.iter().any(|rank| !rank.batched && !rank.forward.is_empty()) {
         report.say(Effect::assumption("host time of single look-ups stays on its rank"));
     }
+}
+
+/// The tables as edits of their look-ups leave them: other batches, rows, dimensions and bag sizes.
+fn edited(draft: &Draft<'_>, tables: &Tables) -> Tables {
+    let sizes = |work: Option<&Work>| match work.map(|work| &work.shape) {
+        Some(&Shape::Embedding { batch, rows, pooling, dim, .. }) => {
+            Some([batch as f64, rows as f64, pooling, dim as f64])
+        }
+        _ => None,
+    };
+    let growth = |rank: usize| {
+        let pair = |&node: &NodeId| sizes(draft.base().work(node)).zip(sizes(draft.work(node)));
+        let (from, to) = tables.ranks[rank].forward.iter().find_map(pair)?;
+        Some(std::array::from_fn(|at| if from[at] > 0.0 { to[at] / from[at] } else { 1.0 }))
+    };
+    let by_rank: Vec<[f64; 4]> = (0..tables.ranks.len()).map(|rank| growth(rank).unwrap_or([1.0; 4])).collect();
+    let mut all = tables.clone();
+    for table in &mut all.tables {
+        let [batch, rows, pooling, dim] = by_rank.get(table.rank).copied().unwrap_or([1.0; 4]);
+        let grown = |size: u64, by: f64| (size as f64 * by).round() as u64;
+        table.batch = table.batch.map(|size| grown(size, batch));
+        table.rows = table.rows.map(|size| grown(size, rows));
+        table.pooling = table.pooling.map(|size| size * pooling);
+        table.dim = table.dim.map(|size| grown(size, dim));
+    }
+    all
 }
 
 /// Why the tables do not fit: the first rank that they overfill. Those behind the host's link need no device memory.
@@ -110,13 +137,13 @@ fn elements(set: &[Part]) -> Option<f64> {
 /// Re-costs a rank's look-ups.
 ///
 /// # Arguments
-/// `rank`: its position, and the lines of the job's look-ups, forward and backward.
+/// `tables`: as traced, and as edits of their look-ups leave them; `rank`: its position, and the lines of the job's look-ups, forward and backward.
 ///
 /// # Returns
 /// New over traced cost, and how many tasks it concerns; `None` when the rank's tables are those it was traced with.
 fn recost_rank(
     draft: &mut Draft<'_>,
-    tables: &Tables,
+    (tables, edited): (&Tables, &Tables),
     (rank, lines): (usize, &[Option<LookupLine>; 2]),
     new: &[TablePlacement],
     report: &mut StepReport,
@@ -127,27 +154,31 @@ fn recost_rank(
         nodes().for_each(|node| draft.correct(node, None));
         return None;
     }
-    let (before, after) = (parts(tables, &tables.placements(), rank), parts(tables, new, rank));
+    let (before, after) = (parts(edited, &tables.placements(), rank), parts(edited, new, rank));
     let device = draft.device(rank)?.clone();
+    let link = draft.host_link(rank)?;
     let mut whole = (0.0, 0.0);
     for (nodes, backward) in [(&lookups.forward, false), (&lookups.backward, true)] {
+        nodes.iter().for_each(|&node| draft.correct(node, None));
         let line = lines[usize::from(backward)].as_ref();
         let cost = |set: &[Part]| set_cost(draft, set, lookups, backward, (&device, line));
         let (old, new) = (cost(&before), cost(&after));
+        let took = per_step(draft, tables, (rank, nodes), backward);
         if old.duration <= DurNs::ZERO {
             let kept: Vec<_> = nodes.iter().map(|&node| (node, draft.graph().tasks[node].duration)).collect();
             report.say(Effect::kept("look-ups that no model covers keep their time", kept));
             continue;
         }
-        let ratio = new.duration.0 as f64 / old.duration.0 as f64;
-        whole = (whole.0 + old.duration.0 as f64, whole.1 + new.duration.0 as f64);
+        let fetched: f64 = after.iter().map(|part| fetch_ns(part, backward, link)).sum();
+        let ratio = new.duration.0 as f64 / old.duration.0 as f64 + if took > 0.0 { fetched / took } else { 0.0 };
+        whole = (whole.0 + took, whole.1 + took * ratio);
         for &node in nodes {
             let prediction = Prediction {
                 duration: DurNs(0),
                 provenance: Provenance::Anchored,
                 model: new.model,
                 error: new.error,
-                extrapolated: new.extrapolated || old.extrapolated,
+                extrapolated: new.extrapolated || old.extrapolated || fetched > 0.0,
             };
             draft.correct(node, Some((ratio, prediction)));
         }
@@ -155,11 +186,20 @@ fn recost_rank(
     Some((if whole.0 > 0.0 { whole.1 / whole.0 } else { 1.0 }, nodes().count()))
 }
 
+/// What a rank's look-ups take in one step now, in ns: as long as traced, times what edits make of them in all traced steps.
+fn per_step(draft: &Draft<'_>, tables: &Tables, (rank, nodes): (usize, &[NodeId]), backward: bool) -> f64 {
+    let own = tables.sharded().iter().filter(|table| table.rank == rank);
+    let step: DurNs = own.map(|table| if backward { table.backward } else { table.forward }).sum();
+    let traced: DurNs = nodes.iter().map(|&node| draft.graph().tasks[node].duration).sum();
+    let now: DurNs = nodes.iter().map(|&node| draft.price(node).duration).sum();
+    step.0 as f64 * now.0 as f64 / traced.0.max(1) as f64
+}
+
 /// Relative error of a look-up told from the traced time of the table alone.
 const TRACED_ERROR: f32 = 0.5;
 
 /// What looking up a set of tables costs on `device`. One operator for all `T`: the sum of what each would cost as one of `T` alike, since a
-/// table that is read often and one that is large are not two of middling sizes. One each: the sum. Where a size is unknown: the traced times. Rows in host memory that no cache serves cross the host's link.
+/// table that is read often and one that is large are not two of middling sizes. One each: the sum. Where a size is unknown: the traced times.
 ///
 /// # Arguments
 /// `on`: the device, and what the job's own ranks tell of such look-ups.
@@ -190,17 +230,16 @@ fn set_cost(
         let single = |&table: &&Table| models.estimate(&batched_work(table, 1, backward)?, device);
         tables.iter().map(single).collect()
     };
-    let fetched: DurNs = set.iter().map(|part| fetch_time(part, backward, device)).sum();
     let traced = |table: &&Table| if backward { table.backward } else { table.forward };
     match modelled {
         Some(parts) => Estimate {
-            duration: parts.iter().map(|part| part.duration).sum::<DurNs>() + fetched,
+            duration: parts.iter().map(|part| part.duration).sum(),
             model: parts.first().map_or("lookup", |part| part.model),
             error: parts.iter().map(|part| part.error).fold(0.0, f32::max),
-            extrapolated: parts.iter().any(|part| part.extrapolated) || fetched > DurNs::ZERO,
+            extrapolated: parts.iter().any(|part| part.extrapolated),
         },
         None => Estimate {
-            duration: tables.iter().map(traced).sum::<DurNs>() + fetched,
+            duration: tables.iter().map(traced).sum(),
             model: "traced-share",
             error: TRACED_ERROR,
             extrapolated: true,
@@ -208,12 +247,10 @@ fn set_cost(
     }
 }
 
-/// Time of the rows that cross the host's link, see [`hosted_bytes`]; h: share of look-ups that the device's cache serves.
-fn fetch_time(part: &Part, backward: bool, device: &DeviceProfile) -> DurNs {
-    let (Some(hits), Some(work)) = (part.cached, batched_work(&part.table, 1, backward)) else { return DurNs::ZERO };
-    let bytes = hosted_bytes(&work.shape, DType::Fp32.size(), hits);
-    let rate = if device.host_link.0 > 0.0 { device.host_link.0 } else { UNRECORDED_HOST_LINK };
-    DurNs((bytes / rate * 1e9).round() as i64)
+/// Time in ns of the rows that cross the host's link of `rate` bytes per second, see [`hosted_bytes`].
+fn fetch_ns(part: &Part, backward: bool, rate: f64) -> f64 {
+    let (Some(hits), Some(work)) = (part.cached, batched_work(&part.table, 1, backward)) else { return 0.0 };
+    hosted_bytes(&work.shape, DType::Fp32.size(), hits) / if rate > 0.0 { rate } else { UNRECORDED_HOST_LINK } * 1e9
 }
 
 /// Bytes per second assumed of a host link that a profile does not tell: PCIe 3.0 ×16 as measured.

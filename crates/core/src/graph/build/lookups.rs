@@ -1,0 +1,96 @@
+//! What the gradient of a table-batched lookup tells of its forward operator: profilers before 2024 recorded no numbers among
+//! arguments, so that elements per row stand only in the dimensions of the gradient.
+
+use crate::graph::{LOOKUP_NEARBY, Operand, Operands, Operator};
+use crate::intern::NameTable;
+
+use super::operators::OperatorTable;
+
+/// Where FBGEMM's lookups have the elements of a row of all their tables together, by the beginning of their names.
+const TOTAL_AT: [(&str, usize); 2] = [("split_embedding_codegen_lookup", 7), ("dense_embedding_codegen_lookup", 3)];
+
+/// Writes the elements of a row of all tables, `dims[1]` of the gradient `[batch, total]`, into the arguments of lookups that
+/// recorded none.
+///
+/// # Complexity
+/// O(operators).
+pub(super) fn complete(table: &mut OperatorTable, names: &NameTable) {
+    let is_gradient: Vec<bool> = names.iter().map(|(_, name)| name.contains("SplitLookupFunction")).collect();
+    let total_at: Vec<Option<usize>> = names.iter().map(|(_, name)| total_at(name)).collect();
+    if !is_gradient.contains(&true) {
+        return;
+    }
+    for index in 0..table.list.len() {
+        let gradient = table.list[index];
+        if !is_gradient.get(gradient.name.0 as usize).is_some_and(|&is| is) {
+            continue;
+        }
+        let Some(&[_, total]) = operands(table, &gradient).and_then(|list| list.dims(0)) else { continue };
+        let Some((at, argument)) = lookup_of(table, &gradient, &total_at) else { continue };
+        let Some(mut completed) = operands(table, &table.list[at]).cloned() else { continue };
+        if let Some(unrecorded @ Operand::Value(_)) = completed.inputs.get_mut(argument)
+            && *unrecorded == Operand::Value(String::new())
+        {
+            *unrecorded = Operand::Value(total.to_string());
+            table.list[at].operands = Some(table.operands(&completed));
+        }
+    }
+}
+
+fn total_at(name: &str) -> Option<usize> {
+    let bare = name.rsplit("::").next()?;
+    TOTAL_AT.iter().find(|(start, _)| bare.starts_with(start)).map(|&(_, at)| at)
+}
+
+fn operands<'a>(table: &'a OperatorTable, operator: &Operator) -> Option<&'a Operands> {
+    table.operands.get(operator.operands?.0 as usize)
+}
+
+/// The lookup that a gradient belongs to, and where its total stands.
+fn lookup_of(table: &OperatorTable, gradient: &Operator, total_at: &[Option<usize>]) -> Option<(usize, usize)> {
+    let first = gradient.forward?.0;
+    let end = table.list.get(first as usize)?.subtree_end.0.max(first.saturating_add(LOOKUP_NEARBY));
+    let range = table.list.get(first as usize..(end as usize).min(table.list.len()))?;
+    let argument = |operator: &Operator| total_at.get(operator.name.0 as usize).copied().flatten();
+    range.iter().enumerate().find_map(|(at, operator)| Some((first as usize + at, argument(operator)?)))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::graph::{BuildOptions, ExecutionGraph, Operand, build};
+    use crate::trace::load_bytes;
+
+    /// The lookup's number of elements, in a trace whose lookup recorded `total` and whose gradient has `columns`.
+    fn total(total: &str, columns: u64) -> Option<Operand> {
+        let operator = |name: &str, (ts, dur, thread): (u32, u32, u32), args: &str| {
+            format!(
+                r#"{{"ph":"X","cat":"cpu_op","name":"{name}","pid":1,"tid":{thread},"ts":{ts},"dur":{dur},"args":{{{args}}}}}"#
+            )
+        };
+        let lookup = format!(
+            r#""Input Dims":[[0],[640],[0],[0,0],[3],[3],[4],[],[],[4],[],[64],[25]],
+            "Input type":["float","float","float","float","int","long","int","Int","Int","long","Int","long","long"],
+            "Concrete Inputs":["","","","","","","","{total}","","","","",""],"Sequence number":7"#
+        );
+        let gradient =
+            format!(r#""Input Dims":[[8,{columns}]],"Input type":["float"],"Sequence number":7,"Fwd thread id":1"#);
+        let text = [
+            operator("fbgemm::split_embedding_codegen_lookup_adagrad_function", (10, 20, 1), &lookup),
+            operator("SplitLookupFunction_Adagrad_OpBackward", (50, 20, 2), &gradient),
+        ];
+        let trace = load_bytes(format!(r#"{{"traceEvents":[{}]}}"#, text.join(",")).as_bytes(), "made.json").unwrap();
+        let graph: ExecutionGraph = build(std::slice::from_ref(&trace), BuildOptions::default()).unwrap();
+        let lookup = graph.operators.iter().find(|one| graph.names.get(one.name).contains("lookup"))?;
+        graph.operands[lookup.operands?.0 as usize].inputs.get(7).cloned()
+    }
+
+    #[test]
+    fn a_gradient_tells_the_row_of_a_lookup_that_recorded_none() {
+        assert_eq!(total("", 48), Some(Operand::Value("48".to_owned())));
+    }
+
+    #[test]
+    fn what_was_recorded_stays() {
+        assert_eq!(total("96", 48), Some(Operand::Value("96".to_owned())));
+    }
+}

@@ -42,9 +42,9 @@ const MEASURED: [TraceError<&str>; 11] = [
     row("linear", 0.182, 38, 7),
     row("norm", 0.179, 53, 9),
     row("softmax", 0.465, 3, 2),
-    row("streaming", 0.311, 388, 16),
+    row("streaming", 0.299, 386, 16),
     row("tf32", 0.25, 92, 1),
-    row(ANY, 0.292, 775, 16),
+    row(ANY, 0.29, 773, 16),
 ];
 
 /// The errors that predictions state.

@@ -4,13 +4,14 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use retime_core::units::Bytes;
 
 /// Three quarters of the machine's memory, or of what the control groups of this process leave it; `None` where the system
-/// does not say, as on systems without `/proc`.
+/// does not say.
 pub fn default_max_memory() -> Option<Bytes> {
-    let machine = machine_memory(&fs::read_to_string("/proc/meminfo").ok()?)?;
+    let machine = machine()?;
     let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     Some(three_quarters(limits(&groups, Path::new("/sys/fs/cgroup")).fold(machine, u64::min)))
 }
@@ -28,6 +29,15 @@ pub fn give_back_memory() {
         // SAFETY: mallopt may be called at any time; it is done before there are threads.
         let _ = unsafe { libc::mallopt(libc::M_MMAP_THRESHOLD, LARGE) };
     }
+}
+
+/// The machine's memory: by Linux's `/proc`, elsewhere as macOS and the BSDs tell it.
+fn machine() -> Option<u64> {
+    if let Ok(text) = fs::read_to_string("/proc/meminfo") {
+        return machine_memory(&text);
+    }
+    let told = Command::new("/usr/sbin/sysctl").args(["-n", "hw.memsize"]).output().ok()?;
+    String::from_utf8(told.stdout).ok()?.trim().parse().ok()
 }
 
 fn three_quarters(bytes: u64) -> Bytes {

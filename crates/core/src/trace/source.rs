@@ -81,9 +81,17 @@ impl Source {
 
 /// Memory that this process holds; `None` where the system does not say.
 pub(crate) fn resident() -> Option<Bytes> {
-    const PAGE: u64 = 4096;
-    let facts = std::fs::read_to_string("/proc/self/statm").ok()?;
-    facts.split(' ').nth(1)?.parse().ok().map(|pages: u64| Bytes(pages.saturating_mul(PAGE)))
+    #[cfg(target_os = "macos")]
+    return memory_stats::memory_stats().map(|held| Bytes(held.physical_mem as u64));
+    #[cfg(not(target_os = "macos"))]
+    resident_of(&std::fs::read_to_string("/proc/self/status").ok()?)
+}
+
+/// What `/proc/self/status` says is held. Other files of `/proc` count pages, whose size is not the same on every machine.
+#[cfg(not(target_os = "macos"))]
+fn resident_of(status: &str) -> Option<Bytes> {
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse().ok().map(|kilobytes: u64| Bytes(kilobytes.saturating_mul(1024)))
 }
 
 /// How `bytes`, called `name`, are packed.

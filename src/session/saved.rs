@@ -40,6 +40,9 @@ use super::{Engine, EngineError, Loaded, Overwrite, SessionError, read_text, wri
 
 const FORMAT: &str = "retime-session-1";
 
+/// How many sessions of a trace that cannot be read are kept.
+const MOST_ASIDE: u32 = 999;
+
 /// What the user did to one trace.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SavedSession {
@@ -220,19 +223,23 @@ impl Sessions {
         self.claims.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
-    /// Puts a session that cannot be read out of the way of the next one.
+    /// Puts a session that cannot be read out of the way of the next one, unless another process has it: a newer retime may.
     fn set_aside(&self, trace: &str) -> String {
-        let path = self.path(trace);
-        let names = (1..1000).map(|number| path.with_extension(format!("unreadable-{number}.toml")));
-        let free = names.into_iter().find(|name| fs::symlink_metadata(name).is_err());
-        match free.map(|name| fs::rename(&path, &name).map(|()| name)) {
-            Some(Ok(name)) => format!("it is kept as {}", name.display()),
-            Some(Err(error)) => {
+        match self.claim(trace).map_err(|error| error.to_string()).and_then(|()| self.move_aside(trace)) {
+            Ok(name) => format!("it is kept as {}", name.display()),
+            Err(reason) => {
                 self.claims.lock().unwrap_or_else(PoisonError::into_inner).insert(trace.to_owned(), None);
-                format!("it stays where it is ({error}), and this session is not saved")
+                format!("it stays where it is ({reason}), and this session is not saved")
             }
-            None => "it stays where it is".to_owned(),
         }
+    }
+
+    fn move_aside(&self, trace: &str) -> Result<PathBuf, String> {
+        let path = self.path(trace);
+        let mut names = (1..=MOST_ASIDE).map(|number| path.with_extension(format!("unreadable-{number}.toml")));
+        let free = names.find(|name| fs::symlink_metadata(name).is_err());
+        let name = free.ok_or_else(|| format!("{MOST_ASIDE} are kept beside it"))?;
+        fs::rename(&path, &name).map(|()| name).map_err(|error| error.to_string())
     }
 
     fn path(&self, trace: &str) -> PathBuf {
@@ -429,6 +436,33 @@ mod tests {
             sessions.write(&SavedSession { trace: trace.clone(), ..session() }).unwrap();
             assert_eq!(fs::read_to_string(folder.path().join(aside)).unwrap(), text);
         }
+    }
+
+    #[test]
+    fn a_session_that_cannot_be_read_and_cannot_be_kept_aside_stays() {
+        let engine = Engine::builtin().unwrap();
+        let build = BuildOptions::default();
+        let trace = trace_fingerprint(&sample::load(&engine, &build).unwrap());
+        let check = |is_open: bool, beside: u32| {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join(format!("{trace}.toml"));
+            let other = Sessions::at(folder.path());
+            if is_open {
+                other.claim(&trace).unwrap();
+            }
+            fs::write(&path, "newer").unwrap();
+            for number in 1..=beside {
+                fs::write(path.with_extension(format!("unreadable-{number}.toml")), "older").unwrap();
+            }
+            let sessions = Sessions::at(folder.path());
+            let (loaded, _) = sessions.resume(&engine, sample::load(&engine, &build).unwrap(), &build);
+            let said: Vec<String> = loaded.diagnostics().sorted().iter().map(|line| line.message.clone()).collect();
+            assert!(said.iter().any(|line| line.contains("this session is not saved")), "{said:?}");
+            assert!(sessions.write(&SavedSession { trace: trace.clone(), ..session() }).is_err());
+            assert_eq!(fs::read_to_string(&path).unwrap(), "newer");
+        };
+        check(true, 0);
+        check(false, MOST_ASIDE);
     }
 
     #[test]

@@ -48,16 +48,15 @@ pub fn overlay_key(app: &mut App, key: KeyEvent) -> CommandResult {
 
 /// Lets the open overlay have a pasted line; what it means is worked out once for all of it.
 pub fn overlay_paste(app: &mut App, line: &str) -> Vec<Effect> {
-    let keys = || line.chars().map(|c| KeyEvent::from(KeyCode::Char(c)));
     match app.overlay.take() {
         Some(Overlay::Prompt(mut prompt)) => {
-            keys().for_each(|key| prompt.type_key(key));
+            prompt.paste(line);
             let effects = typed(app, &mut prompt);
             app.overlay = Some(Overlay::Prompt(prompt));
             effects
         }
         Some(Overlay::Picker(mut picker)) => {
-            keys().for_each(|key| picker.type_key(key));
+            picker.paste(line);
             app.overlay = Some(Overlay::Picker(picker));
             Vec::new()
         }

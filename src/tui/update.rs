@@ -215,9 +215,8 @@ fn changed(app: &mut App, pane: Pane, press: KeyPress) -> Option<&'static str> {
 }
 
 fn pasted(app: &mut App, text: &str) -> Vec<Effect> {
-    const MOST: usize = 1000;
     let line = text.lines().next().unwrap_or("").chars().filter(|c| !c.is_control());
-    overlay_paste(app, &line.take(MOST).collect::<String>())
+    overlay_paste(app, &line.collect::<String>())
 }
 
 fn loaded(app: &mut App, opened: Vec<Opened>, scenario: &Scenario) -> Vec<Effect> {

@@ -6,6 +6,8 @@ mod prompt;
 mod render;
 mod terms;
 
+use tui_input::Input;
+
 pub use completion::complete;
 pub use picker::Picker;
 pub use prompt::{Prompt, Purpose};
@@ -44,4 +46,17 @@ pub struct Confirm {
     pub question: String,
     /// The command that yes runs.
     pub yes: &'static str,
+}
+
+/// Characters of a line that is typed or pasted, at most.
+pub const LONGEST_LINE: usize = 1000;
+
+/// Puts `text` at the cursor of a line in one go, as much of it as there is room for; false when that is not all.
+fn insert(line: &mut Input, text: &str) -> bool {
+    let (before, at) = (line.value().chars().count(), line.cursor());
+    let taken = text.chars().count().min(LONGEST_LINE.saturating_sub(before));
+    let typed = line.value().chars();
+    let all = typed.clone().take(at).chain(text.chars().take(taken)).chain(typed.skip(at)).collect();
+    *line = Input::new(all).with_cursor(at + taken);
+    taken == text.chars().count()
 }

@@ -6,6 +6,7 @@ use nucleo_matcher::{Config, Matcher, Utf32Str};
 use tui_input::Input;
 use tui_input::backend::crossterm::EventHandler;
 
+use super::insert;
 use crate::session::{knobs, sample};
 use crate::tui::app::App;
 use crate::tui::command;
@@ -309,6 +310,16 @@ impl Picker {
     /// Lets the line editor have a key and matches anew.
     pub fn type_key(&mut self, key: KeyEvent) {
         self.input.handle_event(&crossterm::event::Event::Key(key));
+        self.match_anew();
+    }
+
+    /// Puts `text` at the cursor, as much of it as a line may have, and matches once for all of it.
+    pub fn paste(&mut self, text: &str) {
+        insert(&mut self.input, text);
+        self.match_anew();
+    }
+
+    fn match_anew(&mut self) {
         let texts: Vec<String> = self.entries.iter().map(|entry| format!("{} {}", entry.label, entry.help)).collect();
         self.matched = rank(self.input.value(), &texts);
         self.chosen = 0;
@@ -394,6 +405,11 @@ mod tests {
         let pair = |label: &str, line: &str| Some((label.to_owned(), line.to_owned()));
         assert_eq!(typed("sm"), pair("small", "scenario switch small"));
         assert_eq!(typed("oke"), pair("new smoke", "scenario new smoke"));
+        picker.input = Input::default();
+        picker.paste("smoke");
+        assert_eq!(picker.picked().map(|entry| entry.line.as_str()), Some("scenario new smoke"));
+        (0..3).for_each(|_| picker.paste(&"x".repeat(900)));
+        assert_eq!(picker.input.value().len(), crate::tui::overlay::LONGEST_LINE);
     }
 
     #[test]

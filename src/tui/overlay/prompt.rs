@@ -6,6 +6,8 @@ use tui_input::backend::crossterm::EventHandler;
 
 use crate::tui::command::Place;
 
+use super::{LONGEST_LINE, insert};
+
 /// What the line is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
@@ -81,5 +83,30 @@ impl Prompt {
         self.input.handle_event(&crossterm::event::Event::Key(key));
         self.error = None;
         self.chosen = None;
+    }
+
+    /// Puts `text` at the cursor; says so where it is too long for the line.
+    pub fn paste(&mut self, text: &str) {
+        let fits = insert(&mut self.input, text);
+        self.error = (!fits).then(|| format!("cut off: a line has {LONGEST_LINE} characters at most"));
+        self.chosen = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_pasted_stands_at_the_cursor_and_what_is_cut_off_is_said() {
+        let mut prompt = Prompt::new(Purpose::Command, "scale  x0.5");
+        prompt.input = Input::new(prompt.line().to_owned()).with_cursor("scale ".len());
+        prompt.paste("kind=kernel");
+        assert_eq!((prompt.line(), prompt.error.as_deref()), ("scale kind=kernel x0.5", None));
+        prompt.type_key(crossterm::event::KeyCode::Char('s').into());
+        assert_eq!(prompt.line(), "scale kind=kernels x0.5");
+        (0..2).for_each(|_| prompt.paste(&"é".repeat(900)));
+        assert_eq!(prompt.line().chars().count(), LONGEST_LINE);
+        assert!(prompt.error.is_some_and(|error| error.starts_with("cut off")));
     }
 }

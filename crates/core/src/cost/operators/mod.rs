@@ -13,7 +13,7 @@ pub mod rowwise;
 
 use std::sync::LazyLock;
 
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::graph::{DType, Operands};
 
@@ -89,9 +89,21 @@ pub(crate) fn as_elementwise(operator: &str, operands: &Operands, reading: Readi
 pub fn operator_family(operator: &str) -> Option<Family> {
     let name = bare(operator);
     let stem = name.trim_end_matches('_').trim_end_matches("_backward");
-    let exact = FAMILIES.iter().find(|(_, names)| names.split(' ').any(|known| known == stem || known == name));
-    exact.map(|&(family, _)| family).or_else(|| family_by_part(name))
+    let place = |name: &str| PLACES.get(name).copied();
+    let exact = place(stem).into_iter().chain(place(name)).min();
+    exact.map(|place| FAMILIES[place].0).or_else(|| family_by_part(name))
 }
+
+/// In which of [`FAMILIES`] a name is; the first one counts. It is asked for every operator of a trace.
+static PLACES: LazyLock<FxHashMap<&str, usize>> = LazyLock::new(|| {
+    let listed =
+        FAMILIES.iter().enumerate().flat_map(|(place, (_, names))| names.split(' ').map(move |name| (name, place)));
+    let mut places = FxHashMap::default();
+    for (name, place) in listed {
+        places.entry(name).or_insert(place);
+    }
+    places
+});
 
 /// Operators whose cost is known, without their namespace.
 pub fn known_operators() -> impl Iterator<Item = &'static str> {

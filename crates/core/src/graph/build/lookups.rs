@@ -57,7 +57,8 @@ fn lookup_of(table: &OperatorTable, gradient: &Operator, total_at: &[Option<usiz
 
 #[cfg(test)]
 mod tests {
-    use crate::graph::{BuildOptions, ExecutionGraph, Operand, build};
+    use crate::graph::Operand;
+    use crate::graph::build::tests::graph_of;
     use crate::trace::load_bytes;
 
     /// The lookup's number of elements, in a trace whose lookup recorded `total` and whose gradient has `columns`.
@@ -79,7 +80,7 @@ mod tests {
             operator("SplitLookupFunction_Adagrad_OpBackward", (50, 20, 2), &gradient),
         ];
         let trace = load_bytes(format!(r#"{{"traceEvents":[{}]}}"#, text.join(",")).as_bytes(), "made.json").unwrap();
-        let graph: ExecutionGraph = build(std::slice::from_ref(&trace), BuildOptions::default()).unwrap();
+        let graph = graph_of(&[trace]);
         let lookup = graph.operators.iter().find(|one| graph.names.get(one.name).contains("lookup"))?;
         graph.operands[lookup.operands?.0 as usize].inputs.get(7).cloned()
     }

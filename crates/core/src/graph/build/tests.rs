@@ -64,7 +64,7 @@ impl Draft {
     }
 }
 
-fn graph_of(traces: &[Trace]) -> ExecutionGraph {
+pub(super) fn graph_of(traces: &[Trace]) -> ExecutionGraph {
     let inputs: Vec<RankInput<'_>> = traces
         .iter()
         .enumerate()

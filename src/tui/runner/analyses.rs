@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::session::{
     Advice, AdvisedOption, Algorithm, Outcome, PublishedChange, Sharding, Sweep, SweepRun, Trials, advise_live,
 };
+use retime_core::log::{self, Level};
 use retime_core::scenario::tables::Sharder;
 
 use crate::tui::timeline::DensityIndex;
@@ -40,7 +41,7 @@ impl Trace {
     /// The result at once, then with what each step gains.
     fn evaluate(&self, job: &Job) {
         let outcome = self.outcome(job);
-        let density = DensityIndex::simulated(&self.loaded, &outcome);
+        let density = log::timed(Level::Info, "timeline", || DensityIndex::simulated(&self.loaded, &outcome));
         let first = Box::new(outcome.clone());
         self.found(job, Finding::Outcome { outcome: first, density: Some(Arc::new(density)), view_model: None });
         let is_overtaken = || self.queue.is_overtaken(&job.analysis);

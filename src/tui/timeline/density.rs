@@ -92,24 +92,14 @@ impl DensityIndex {
     fn build(loaded: &Loaded, outcome: &Outcome, times: Times<'_>) -> Self {
         let graph = &*outcome.resolved.graph;
         let (period, shift) = times.placed(loaded, outcome);
-        let moved = |(start, end): (TimeNs, TimeNs)| (start + shift, end + shift);
-        let mut tasks: Vec<(TimeNs, TimeNs)> =
-            graph.tasks.node_indices().map(|node| moved(times.of(graph, node))).collect();
-        let mut hosts = host_work(graph, &tasks);
-        if matches!(times, Times::Simulated(..)) {
-            stretch_waits(graph, &mut tasks);
-        }
-        let operators = match times {
-            Times::Measured => graph.operators.iter().map(|op| (op.start, op.start + op.dur)).collect(),
-            Times::Simulated(..) => operator_times(graph, &tasks),
+        let along_path = || {
+            let path = CriticalTasks::of(outcome);
+            let composition = Composition::along(outcome, &path);
+            (path, composition)
         };
-        let lane_count = graph.lanes.len() + times.resolved().map_or(0, |resolved| resolved.added_lanes.len());
-        let mut lanes: Vec<Vec<Vec<Interval>>> = vec![Vec::new(); lane_count];
-        let depths = fill_operators(graph, &operators, &mut lanes);
-        fill_tasks(graph, &tasks, (&depths, times), &mut lanes);
-        let added = fill_added((times, shift), &mut lanes, &mut hosts);
-        let path = CriticalTasks::of(outcome);
-        let mut critical: Vec<Vec<Interval>> = vec![Vec::new(); lane_count];
+        let ((path, composition), filled) = rayon::join(along_path, || Filled::of(graph, times, shift));
+        let Filled { lanes, hosts, tasks, operators, added } = filled;
+        let mut critical: Vec<Vec<Interval>> = vec![Vec::new(); lanes.len()];
         for &(_, task) in &path.tasks {
             let is_wait = |node| matches!(SegmentKind::of(graph, node), Some(SegmentKind::Wait(_)));
             let (lane, of_task) = match task {
@@ -122,7 +112,6 @@ impl DensityIndex {
         let all = || tasks.iter().chain(&added).filter(|(start, end)| end > start);
         let (start, end) = (all().map(|times| times.0).min(), all().map(|times| times.1).max());
         let mut density = Self {
-            changed: changed(times, &tasks, lane_count, period.end.since(period.start)),
             operators,
             tasks,
             added,
@@ -130,18 +119,23 @@ impl DensityIndex {
             end: end.unwrap_or_default(),
             period,
             shift,
-            composition: Composition::along(outcome, &path),
+            composition,
             ..Self::default()
         };
+        let lane_count = lanes.len();
         let rows = || -> (Vec<LaneDensity>, Vec<Density>) {
             let lanes = lanes.into_par_iter().zip(critical).map(|(rows, critical)| LaneDensity {
                 rows: rows.into_par_iter().map(Density::build).collect(),
                 critical: Density::build(critical),
             });
-            (lanes.collect(), hosts.into_iter().map(Density::build).collect())
+            (lanes.collect(), hosts.into_par_iter().map(Density::build).collect())
         };
-        let ((lanes, hosts), summed) = rayon::join(rows, || density.summed(loaded, outcome, times));
-        (density.lanes, density.hosts) = (lanes, hosts);
+        let summed = || {
+            let iteration = density.period.end.since(density.period.start);
+            (density.summed(loaded, outcome, times), changed(times, &density.tasks, lane_count, iteration))
+        };
+        let ((lanes, hosts), (summed, changed)) = rayon::join(rows, summed);
+        (density.lanes, density.hosts, density.changed) = (lanes, hosts, changed);
         (density.queues, density.memory, density.kernels) = summed;
         density
     }
@@ -173,6 +167,39 @@ impl DensityIndex {
         let (start, _) = self.times(item)?;
         let rows = &self.lanes.get(lane)?.rows;
         rows.iter().position(|row| row.at(start).is_some_and(|piece| piece.key == item.key()))
+    }
+}
+
+/// What is drawn, row by row, before it is indexed.
+struct Filled {
+    /// By lane and depth.
+    lanes: Vec<Vec<Vec<Interval>>>,
+    /// By rank.
+    hosts: Vec<Vec<Interval>>,
+    tasks: Vec<(TimeNs, TimeNs)>,
+    operators: Vec<(TimeNs, TimeNs)>,
+    added: Vec<(TimeNs, TimeNs)>,
+}
+
+impl Filled {
+    fn of(graph: &ExecutionGraph, times: Times<'_>, shift: DurNs) -> Self {
+        let moved = |(start, end): (TimeNs, TimeNs)| (start + shift, end + shift);
+        let mut tasks: Vec<(TimeNs, TimeNs)> =
+            graph.tasks.node_indices().map(|node| moved(times.of(graph, node))).collect();
+        let mut hosts = host_work(graph, &tasks);
+        if matches!(times, Times::Simulated(..)) {
+            stretch_waits(graph, &mut tasks);
+        }
+        let operators = match times {
+            Times::Measured => graph.operators.iter().map(|op| (op.start, op.start + op.dur)).collect(),
+            Times::Simulated(..) => operator_times(graph, &tasks),
+        };
+        let lane_count = graph.lanes.len() + times.resolved().map_or(0, |resolved| resolved.added_lanes.len());
+        let mut lanes: Vec<Vec<Vec<Interval>>> = vec![Vec::new(); lane_count];
+        let depths = fill_operators(graph, &operators, &mut lanes);
+        fill_tasks(graph, &tasks, (&depths, times), &mut lanes);
+        let added = fill_added((times, shift), &mut lanes, &mut hosts);
+        Self { lanes, hosts, tasks, operators, added }
     }
 }
 

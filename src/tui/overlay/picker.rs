@@ -20,6 +20,9 @@ use retime_core::scenario::named::UNNAMED;
 use retime_core::scenario::{Scenario, difference};
 use retime_core::units::{DurNs, TimeNs};
 
+/// Characters of an entry that are searched: more than are shown. States of a long history say hundreds of steps each.
+const SEARCHED: usize = 300;
+
 /// Something to pick.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
@@ -320,7 +323,9 @@ impl Picker {
     }
 
     fn match_anew(&mut self) {
-        let texts: Vec<String> = self.entries.iter().map(|entry| format!("{} {}", entry.label, entry.help)).collect();
+        let searched =
+            |entry: &Entry| entry.label.chars().chain([' ']).chain(entry.help.chars()).take(SEARCHED).collect();
+        let texts: Vec<String> = self.entries.iter().map(searched).collect();
         self.matched = rank(self.input.value(), &texts);
         self.chosen = 0;
         if let Some(Free { index, takes, blank }) = self.free.clone() {

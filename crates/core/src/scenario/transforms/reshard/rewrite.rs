@@ -159,7 +159,9 @@ fn recost_rank(
     let link = draft.host_link(rank)?;
     let mut whole = (0.0, 0.0);
     for (nodes, backward) in [(&lookups.forward, false), (&lookups.backward, true)] {
-        nodes.iter().for_each(|&node| draft.correct(node, None));
+        for &node in nodes {
+            draft.correct(node, None);
+        }
         let line = lines[usize::from(backward)].as_ref();
         let cost = |set: &[Part]| set_cost(draft, set, lookups, backward, (&device, line));
         let (old, new) = (cost(&before), cost(&after));

@@ -143,13 +143,14 @@ impl DensityIndex {
     /// What is launched and waits, the memory that is held, and what the devices do; the last two of simulated times only.
     fn summed(&self, loaded: &Loaded, outcome: &Outcome, times: Times<'_>) -> (Vec<Track>, Vec<Track>, Vec<KernelSum>) {
         let graph = &*outcome.resolved.graph;
-        let queues = queues(graph, self);
-        let Times::Simulated(resolved, schedule) = times else { return (queues, Vec::new(), Vec::new()) };
+        let Times::Simulated(resolved, schedule) = times else { return (queues(graph, self), Vec::new(), Vec::new()) };
         // Device work of the step lies between the end of the step before and its own.
         let end = self.period.start + iteration_figures(loaded, outcome).0;
         let is_chosen = |task: &Task| task.measured_start >= end - graph.measured && task.measured_end() <= end;
-        let kernels = kernels::sums(graph, resolved, self, is_chosen);
-        (queues, memory_simulated(resolved, schedule, self.shift), kernels)
+        let kernels = || kernels::sums(graph, resolved, self, is_chosen);
+        let memory = || memory_simulated(resolved, schedule, self.shift);
+        let (queues, (memory, kernels)) = rayon::join(|| queues(graph, self), || rayon::join(memory, kernels));
+        (queues, memory, kernels)
     }
 
     /// When `item` starts and ends; `None` when it does not take place.

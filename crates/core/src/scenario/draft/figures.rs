@@ -128,7 +128,10 @@ impl Draft<'_> {
     }
 
     /// Works out the ratios of all tasks together, which takes the models a fraction of the time.
-    pub(super) fn predict_figures(&self) {
+    ///
+    /// # Complexity
+    /// O(tasks).
+    pub fn predict_figures(&self) {
         if self.machine.figures == Figures::default() {
             return;
         }

@@ -65,12 +65,12 @@ impl Transform for ScaleDevice {
         if (self.factor - 1.0).abs() < f64::EPSILON {
             return StepReport::already("a factor of 1 changes nothing");
         }
-        draft.predict_changes();
+        draft.predict_figures();
         let ratios =
             |draft: &Draft<'_>| -> Vec<Option<f64>> { nodes.iter().map(|&node| draft.figure_ratio(node)).collect() };
         let before = ratios(draft);
         draft.scale_figure(self.figure, self.factor);
-        draft.predict_changes();
+        draft.predict_figures();
         let (mut report, mut unknown) = (StepReport::default(), Kept::default());
         for ((&node, before), after) in nodes.iter().zip(before).zip(ratios(draft)) {
             if let (Some(before), Some(after)) = (before, after) {

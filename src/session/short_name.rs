@@ -20,6 +20,9 @@ pub fn name_for_people(name: &str) -> Cow<'_, str> {
 /// A name as short as it is still told apart: no return type, namespaces, template or call arguments, no `aten::`.
 pub fn short_name(name: &str) -> &str {
     let name = retime_core::graph::operator::without_engine(name);
+    // A node that a C++ extension registers is its argument.
+    let name = name.strip_prefix("torch::autograd::").unwrap_or(name);
+    let name = name.strip_prefix("CppNode<").and_then(|node| node.trim_end().strip_suffix('>')).unwrap_or(name);
     let (mut depth, mut start, mut end) = (0_usize, 0, name.len());
     let mut before = ' ';
     for (at, c) in name.char_indices() {
@@ -90,6 +93,8 @@ mod tests {
             ("void at::native::(anonymous namespace)::max_pool<float, int>(int)", "max_pool"),
             ("std::enable_if<!(false), void>::type internal::gemvx::kernel<int, float>(T13)", "kernel"),
             ("nccl:all_reduce", "nccl:all_reduce"),
+            ("torch::autograd::CppNode<SplitLookupFunction_sgd_Op>", "SplitLookupFunction_sgd_Op"),
+            ("torch::autograd::CppNode<fbgemm::Permute<at::Tensor, (&fbgemm::gpu)> >", "Permute"),
         ];
         for (full, short) in cases {
             assert_eq!(short_name(full), short);

@@ -55,7 +55,9 @@ fn of_kernel(graph: &ExecutionGraph, task: &Task, name: &str) -> String {
     if own.is_empty() || name.starts_with("triton_") {
         return kernel_name(name).into_owned();
     }
-    let sizes = sizes(graph, operator).map_or(String::new(), |sizes| format!(" {sizes}"));
+    // Of batched lookups the largest tensor is all their tables end to end.
+    let told = Some(operator).filter(|_| !own.starts_with(BATCHED_LOOKUP));
+    let sizes = told.and_then(|operator| sizes(graph, operator)).map_or(String::new(), |sizes| format!(" {sizes}"));
     let is_told = ["wgrad", "dgrad", "to NHWC", "to NCHW"].contains(&role.as_ref()) && !own.ends_with(&*role);
     match (is_told, own.strip_suffix(" bwd")) {
         (true, Some(layer)) => format!("{layer} {role}{sizes}"),
@@ -63,6 +65,9 @@ fn of_kernel(graph: &ExecutionGraph, task: &Task, name: &str) -> String {
         (false, _) => format!("{own}{sizes}"),
     }
 }
+
+/// FBGEMM's lookups of several tables at once.
+const BATCHED_LOOKUP: &str = "batched lookup";
 
 /// An operator's name without that of the library, in the field's short form.
 fn operator_name(name: &str) -> Cow<'_, str> {
@@ -77,6 +82,12 @@ fn operator_name(name: &str) -> Cow<'_, str> {
         ("conv2d", "conv"),
     ];
     let name = name.trim_matches('_');
+    if name.starts_with("split_embedding_codegen_lookup") || name.starts_with("dense_embedding_codegen_lookup") {
+        return BATCHED_LOOKUP.into();
+    }
+    if name.starts_with("SplitLookupFunction") {
+        return format!("{BATCHED_LOOKUP} bwd").into();
+    }
     let name = LIBRARIES.iter().find_map(|library| name.strip_prefix(library)).unwrap_or(name);
     match (SHORT.iter().find(|(long, _)| *long == name), name.strip_suffix("_backward")) {
         (Some((_, short)), _) => (*short).into(),
@@ -186,6 +197,8 @@ mod tests {
             ("max_pool2d_with_indices_backward", "max_pool bwd"),
             ("threshold_backward", "threshold bwd"),
             ("add_", "add"),
+            ("split_embedding_codegen_lookup_rowwise_adagrad_function", "batched lookup"),
+            ("SplitLookupFunction_rowwise_adagrad_Op", "batched lookup bwd"),
         ];
         for (name, short) in cases {
             assert_eq!(operator_name(name), short);

@@ -358,3 +358,12 @@ fn compared_iterations_are_drawn_to_one_scale_above_their_differences() {
         assert_eq!(ends(&shown).len(), 2, "{size:?}\n{shown}");
     }
 }
+
+/// Measured collectives contain waiting for late ranks, simulated ones do not: what only waits is not said to get faster.
+#[test]
+fn the_list_of_kernels_compares_what_was_replayed_not_what_waited() {
+    let shown = text(&open("dlrm-v100x8", (150, 45), &["resize-batch 1024"]));
+    let rows: Vec<&str> = shown.lines().skip_while(|line| !line.contains("replayed  simulated")).collect();
+    let listed: Vec<&&str> = rows.iter().skip(1).take_while(|row| row.contains('■')).collect();
+    assert!(listed.len() > 3 && listed.iter().all(|row| row.contains('+')), "a larger batch is faster\n{shown}");
+}

@@ -2,9 +2,10 @@
 
 use rustc_hash::FxHashMap;
 
+use crate::session::Outcome;
 use crate::tui::canvas::{Canvas, cut};
 use crate::tui::theme::Role;
-use retime_core::graph::{ExecutionGraph, OperatorId, Task};
+use retime_core::graph::{ExecutionGraph, NodeId, OperatorId, Task};
 use retime_core::intern::NameId;
 use retime_core::scenario::Resolved;
 use retime_core::units::{DurNs, Percent};
@@ -21,8 +22,8 @@ pub struct KernelSum {
     pub item: Item,
     /// How many.
     pub count: usize,
-    /// What they take as measured.
-    pub measured: DurNs,
+    /// What they take before the edits: as replayed, since measured collectives wait for late ranks; as measured where nothing is edited.
+    pub before: DurNs,
     /// What they take as simulated.
     pub simulated: DurNs,
 }
@@ -39,21 +40,30 @@ type Key<'a> = (Name<'a>, (NameId, NameId));
 
 /// Sums over the device work for which `is_chosen`; what changed most first, of what did not the longest.
 ///
+/// # Arguments
+/// `replay`: the untouched graph simulated.
+///
 /// # Complexity
 /// O(device tasks).
 pub fn sums(
     graph: &ExecutionGraph,
-    resolved: &Resolved,
-    simulated: &DensityIndex,
+    (resolved, simulated): (&Resolved, &DensityIndex),
+    replay: &Outcome,
     is_chosen: impl Fn(&Task) -> bool,
 ) -> Vec<KernelSum> {
     let mut sums: FxHashMap<Key<'_>, KernelSum> = FxHashMap::default();
     let length = |item| simulated.times(item).map_or(DurNs::ZERO, |(start, end)| end.since(start));
-    let mut add = |key, item, measured: DurNs| {
-        let none = KernelSum { item, count: 0, measured: DurNs::ZERO, simulated: DurNs::ZERO };
+    // A replay that errs by little has changed nothing.
+    let is_changed = !(resolved.changes.is_empty() && resolved.added.is_empty() && resolved.removed.is_empty());
+    let length_before = |node: NodeId| match replay.resolved.timed.task_if_kept(node).filter(|_| is_changed) {
+        Some(task) => replay.schedule.end(task).since(replay.schedule.start(&replay.resolved.timed, task)),
+        None => graph.tasks[node].measured,
+    };
+    let mut add = |key, item, before: DurNs| {
+        let none = KernelSum { item, count: 0, before: DurNs::ZERO, simulated: DurNs::ZERO };
         let sum = sums.entry(key).or_insert(none);
         sum.count += 1;
-        sum.measured += measured;
+        sum.before += before;
         sum.simulated += length(item);
     };
     let layer = |operator: Option<OperatorId>| {
@@ -63,7 +73,7 @@ pub fn sums(
     for node in graph.tasks.node_indices() {
         let task = &graph.tasks[node];
         if task.kind.is_device() && is_chosen(task) {
-            add((Name::Traced(task.name), layer(task.operator)), Item::Task(node), task.measured);
+            add((Name::Traced(task.name), layer(task.operator)), Item::Task(node), length_before(node));
         }
     }
     for (number, added) in resolved.added.iter().enumerate() {
@@ -72,12 +82,10 @@ pub fn sums(
         }
     }
     let mut all: Vec<KernelSum> = sums.into_values().collect();
-    let change = |sum: &KernelSum| (sum.simulated - sum.measured).abs();
-    // A replay that errs by little has changed nothing.
-    let is_changed = !(resolved.changes.is_empty() && resolved.added.is_empty() && resolved.removed.is_empty());
+    let change = |sum: &KernelSum| (sum.simulated - sum.before).abs();
     all.sort_by_key(|sum| {
         let by = if is_changed { change(sum) } else { DurNs::ZERO };
-        (std::cmp::Reverse(by), std::cmp::Reverse(sum.measured), sum.item)
+        (std::cmp::Reverse(by), std::cmp::Reverse(sum.before), sum.item)
     });
     all
 }
@@ -92,16 +100,16 @@ pub fn render(scene: Scene<'_>, labels: u16, canvas: &mut Canvas<'_>) {
     canvas.text(1, 0, "kernels", Role::Dim);
     let mut head = canvas.part(labels, 0, width - labels, 1);
     head.rule(0, "");
-    let compared = if scene.is_edited { "  simulated     change" } else { "" };
-    head.text(0, 0, &format!("{:>9}{compared}   share  what ", scene.origin), Role::Dim);
+    let (before, compared) = if scene.is_edited { ("replayed", "  simulated     change") } else { (scene.origin, "") };
+    head.text(0, 0, &format!("{before:>9}{compared}   share  what "), Role::Dim);
     let rows = canvas.height().saturating_sub(1) as usize;
-    let shown = scene.simulated.kernels.iter().filter(|sum| sum.measured.max(sum.simulated) > DurNs::ZERO);
+    let shown = scene.simulated.kernels.iter().filter(|sum| sum.before.max(sum.simulated) > DurNs::ZERO);
     for (y, sum) in shown.take(rows).enumerate() {
         let y = y as u16 + 1;
         let mut row = canvas.part(labels, y, width - labels, 1);
-        row.text(0, 0, &format!("{:>9}", sum.measured.to_string()), Role::Measured);
+        row.text(0, 0, &format!("{:>9}", sum.before.to_string()), Role::Measured);
         if scene.is_edited {
-            let change = sum.simulated - sum.measured;
+            let change = sum.simulated - sum.before;
             let role = match change.0 {
                 0 => Role::Dim,
                 c if c < 0 => Role::Good,
@@ -110,7 +118,7 @@ pub fn render(scene: Scene<'_>, labels: u16, canvas: &mut Canvas<'_>) {
             row.text(11, 0, &format!("{:>9}", sum.simulated.to_string()), Role::Simulated);
             row.text(22, 0, &format!("{:>9}", signed(change)), role);
         }
-        let share = Percent::of(if scene.is_edited { sum.simulated } else { sum.measured }, whole);
+        let share = Percent::of(if scene.is_edited { sum.simulated } else { sum.before }, whole);
         let caption = scene.caption(sum.item);
         // Several of an operator are of other sizes, too.
         let bare =

@@ -11,11 +11,12 @@ use super::Violation;
 use super::subject::Subject;
 use crate::support::edits::LINES;
 
-pub const LAWS: &[&str] = &[OWN, TENSORS, RATIO];
+pub const LAWS: &[&str] = &[OWN, TENSORS, RATIO, PLACED];
 
 const OWN: &str = "the FLOP of an edited product are not those of its sizes";
 const TENSORS: &str = "the FLOP or bytes of a kernel are not those of the tensors that the edit leaves";
 const RATIO: &str = "the FLOP or bytes of an edited kernel do not follow its tensors";
+const PLACED: &str = "the FLOP or bytes of look-ups are not those of the tables that their rank has";
 
 /// What rounding of sizes and counts in floating point may be off by.
 const ROUNDING: f64 = 1e-6;
@@ -26,6 +27,7 @@ pub fn violations(subject: &Subject) -> Vec<Violation> {
         Some([own(subject, line, &outcome), tensors(subject, line, &outcome)])
     };
     let mut found: Vec<Violation> = LINES.par_iter().filter_map(of_line).flatten_iter().flatten().collect();
+    found.extend(["", "resize-batch 4096"].iter().filter_map(|before| placed(subject, before)));
     found.extend(edits(subject).par_iter().filter_map(|edit| follows(subject, edit)).collect::<Vec<_>>());
     found
 }
@@ -195,4 +197,42 @@ fn follows(subject: &Subject, edit: &Edit) -> Option<Violation> {
     let (node, before, after) = edited(subject, &outcome).find(|&(_, before, after)| !is_right(before, after))?;
     let shown = format!("{}: {before:?} becomes {after:?}", subject.task_name(node));
     Some(subject.violation(RATIO, &edit.line, shown))
+}
+
+/// What means over tables and rounding of sizes may be off by.
+const MEANS: f64 = 0.01;
+
+/// All tables of the first rank that has some go to the next one: the job looks up as much as before, and the first rank nothing.
+fn placed(subject: &Subject, before: &str) -> Option<Violation> {
+    let tables = subject.loaded.base.tables();
+    let able = tables.able();
+    let (&from, &to) = (able.first()?, able.get(1)?);
+    if !tables.sharded().iter().all(|table| table.sizes().is_some()) {
+        return None;
+    }
+    let number = subject.graph().ranks[to].rank.0;
+    let own = tables.sharded().iter().enumerate().filter(|(_, table)| table.rank == from);
+    let moves: Vec<String> = own.map(|(at, _)| format!("t{at}:r{number}")).collect();
+    let line = format!("reshard-tables {}", moves.join(" "));
+    let first = subject.outcome(&Vec::from_iter(Some(before).filter(|line| !line.is_empty())))?;
+    let lines: Vec<&str> = [before, &line].into_iter().filter(|line| !line.is_empty()).collect();
+    let moved = subject.outcome(&lines)?;
+    let sums = |outcome: &Outcome, ranks: std::ops::Range<usize>| {
+        let nodes = tables.ranks[ranks].iter().flat_map(|rank| rank.forward.iter().chain(&rank.backward));
+        let works: Option<Vec<&Work>> = nodes.map(|&node| outcome.resolved.works.work(node)).collect();
+        let works = works?;
+        let sum = |of: fn(&Work) -> f64| works.iter().map(|work| of(work)).sum::<f64>();
+        Some([sum(|work| work.flop.0), sum(|work| work.bytes().0 as f64)])
+    };
+    let all = 0..tables.ranks.len();
+    let (was, now, left) = (sums(&first, all.clone())?, sums(&moved, all)?, sums(&moved, from..from + 1)?);
+    let is_kept = was.iter().zip(now).all(|(was, now)| (now / was - 1.0).abs() <= MEANS);
+    let is_right = is_kept && left == [0.0; 2];
+    (!is_right).then(|| {
+        subject.violation(
+            PLACED,
+            &lines.join(" ; "),
+            format!("{was:?} becomes {now:?}, {left:?} of them on rank {from}"),
+        )
+    })
 }

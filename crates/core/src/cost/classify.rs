@@ -2,7 +2,7 @@
 //!
 //! Knows no device. [`work_of_task`] is for tasks of a graph; [`work_of`] for anything else.
 
-use crate::graph::{DType, ExecutionGraph, LOOKUP_NEARBY, Operands, OperatorId, Phase, Task, TaskKind};
+use crate::graph::{DType, ExecutionGraph, Operands, OperatorId, Phase, Task, TaskKind, lookup_range};
 use crate::units::{Bytes, Flop};
 
 use super::conv_kernel;
@@ -280,14 +280,8 @@ fn innermost_lookup<'a>(
     id: OperatorId,
     operands_of: &impl Fn(OperatorId) -> Option<&'a Operands>,
 ) -> Caller<'a> {
-    let last = graph
-        .operators
-        .get(id.0 as usize)
-        .map_or(id.0, |operator| operator.subtree_end.0.max(id.0.saturating_add(LOOKUP_NEARBY)));
-    let end = last.min(graph.operators.len() as u32);
-    let subtree = (id.0..end).map(|at| caller_at(graph, OperatorId(at), operands_of));
-    let lookup =
-        subtree.into_iter().find(|caller| caller.operands.is_some() && caller.operator.contains("codegen_lookup"));
+    let mut nearby = lookup_range(&graph.operators, id).map(|at| caller_at(graph, OperatorId(at as u32), operands_of));
+    let lookup = nearby.find(|caller| caller.operands.is_some() && caller.operator.contains("codegen_lookup"));
     lookup.unwrap_or_else(|| caller_at(graph, id, operands_of))
 }
 

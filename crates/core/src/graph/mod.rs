@@ -28,8 +28,8 @@ pub use copies::{Copies, CopyStep};
 pub use dependency::{Dependency, DependencyKind};
 pub use iteration::IterationChoice;
 pub use operand::{DType, Operand, Operands, OperandsId};
-pub(crate) use operator::LOOKUP_NEARBY;
 pub use operator::{Operator, OperatorId, Phase};
+pub(crate) use operator::{lookup_range, lookup_total_at};
 pub use task::{Collective, CollectiveId, HostPart, Lane, LaneId, LaneKind, Rank, Task, TaskKind};
 pub use timed::{TaskId, TimedGraph};
 

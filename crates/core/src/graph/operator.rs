@@ -1,5 +1,7 @@
 //! Operators: the framework calls that host time and kernels belong to.
 
+use std::ops::Range;
+
 use crate::intern::NameId;
 use crate::trace::EventId;
 use crate::units::{DurNs, TimeNs};
@@ -10,9 +12,22 @@ use super::{LaneId, OperandsId};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OperatorId(pub u32);
 
-/// Older traces give the sequence number of a batched lookup to an operator that prepares its arguments: the lookup is among
-/// so many operators from there.
-pub(crate) const LOOKUP_NEARBY: u32 = 8;
+/// Where the batched lookup is that the gradient of `forward` belongs to: below that operator, or soon after it, since older traces
+/// give the lookup's sequence number to an operator that prepares its arguments.
+pub(crate) fn lookup_range(operators: &[Operator], forward: OperatorId) -> Range<usize> {
+    const NEARBY: u32 = 8;
+    let first = forward.0 as usize;
+    let below = operators.get(first).map_or(forward.0, |operator| operator.subtree_end.0);
+    let end = below.max(forward.0.saturating_add(NEARBY)) as usize;
+    first.min(operators.len())..end.min(operators.len())
+}
+
+/// Which argument of FBGEMM's operator `name` (without namespace) has the elements of a row of all its tables together; `None` for
+/// other operators than batched lookups.
+pub(crate) fn lookup_total_at(name: &str) -> Option<usize> {
+    const STARTS: [(&str, usize); 2] = [("split_embedding_codegen_lookup", 7), ("dense_embedding_codegen_lookup", 3)];
+    STARTS.iter().find(|(start, _)| name.starts_with(start)).map(|&(_, at)| at)
+}
 
 /// The part of training an operator belongs to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -3,7 +3,7 @@
 use crate::cost::reuse::Reuse;
 use crate::cost::work::{Family, Shape, Work};
 use crate::device::Precision;
-use crate::graph::DType;
+use crate::graph::{DType, lookup_total_at};
 use crate::units::{Bytes, Flop};
 
 use super::args::{Args, elements};
@@ -114,14 +114,10 @@ fn bags(table: &[u64], indices: &[u64], offsets: Option<&[u64]>) -> Option<Looku
 /// FBGEMM's table-batched lookups, forward entry points. The list of offsets has `B·T + 1` entries and that of
 /// dimensions `T + 1`.
 fn batched(name: &str, args: Args<'_>) -> Option<Work> {
-    let forward =
-        name.starts_with("split_embedding_codegen_lookup") || name.starts_with("dense_embedding_codegen_lookup");
-    if !forward {
-        return None;
-    }
-    let dense = name.starts_with("dense");
+    let total_at = lookup_total_at(name)?;
+    let weights = usize::from(!name.starts_with("dense"));
     // Arguments: [weights…], dimension offsets, total dimension, largest dimension, hash sizes, bits, indices, offsets.
-    let (weights, dims_at) = if dense { (0, 2) } else { (1, 6) };
+    let dims_at = total_at - 1;
     let tables = args.tensor(dims_at)?.first()?.saturating_sub(1).max(1);
     let indices_at = dims_at + 5;
     let (indices, offsets) = (args.tensor(indices_at)?, args.tensor(indices_at + 1)?);
@@ -131,7 +127,7 @@ fn batched(name: &str, args: Args<'_>) -> Option<Work> {
     }
     let batch = bags / tables;
     let weights_count = args.tensor(weights).map_or(0, elements);
-    let recorded = args.number(dims_at + 1).map(|total| (total / tables).max(1));
+    let recorded = args.number(total_at).map(|total| (total / tables).max(1));
     let dim = recorded.or_else(|| dim_by_rows(weights_count, args)).unwrap_or(UNRECORDED_DIM);
     let rows = weights_count / dim / tables;
     let size = LookupSize { batch, rows, tables, pooling: ratio(elements(indices), bags), dim };

@@ -1,13 +1,10 @@
 //! What the gradient of a table-batched lookup tells of its forward operator: profilers before 2024 recorded no numbers among
 //! arguments, so that elements per row stand only in the dimensions of the gradient.
 
-use crate::graph::{LOOKUP_NEARBY, Operand, Operands, Operator};
+use crate::graph::{Operand, Operands, Operator, lookup_range, lookup_total_at};
 use crate::intern::NameTable;
 
 use super::operators::OperatorTable;
-
-/// Where FBGEMM's lookups have the elements of a row of all their tables together, by the beginning of their names.
-const TOTAL_AT: [(&str, usize); 2] = [("split_embedding_codegen_lookup", 7), ("dense_embedding_codegen_lookup", 3)];
 
 /// Writes the elements of a row of all tables, `dims[1]` of the gradient `[batch, total]`, into the arguments of lookups that
 /// recorded none.
@@ -16,7 +13,8 @@ const TOTAL_AT: [(&str, usize); 2] = [("split_embedding_codegen_lookup", 7), ("d
 /// O(operators).
 pub(super) fn complete(table: &mut OperatorTable, names: &NameTable) {
     let is_gradient: Vec<bool> = names.iter().map(|(_, name)| name.contains("SplitLookupFunction")).collect();
-    let total_at: Vec<Option<usize>> = names.iter().map(|(_, name)| total_at(name)).collect();
+    let total_at: Vec<Option<usize>> =
+        names.iter().map(|(_, name)| lookup_total_at(name.rsplit("::").next().unwrap_or(name))).collect();
     if !is_gradient.contains(&true) {
         return;
     }
@@ -37,22 +35,14 @@ pub(super) fn complete(table: &mut OperatorTable, names: &NameTable) {
     }
 }
 
-fn total_at(name: &str) -> Option<usize> {
-    let bare = name.rsplit("::").next()?;
-    TOTAL_AT.iter().find(|(start, _)| bare.starts_with(start)).map(|&(_, at)| at)
-}
-
 fn operands<'a>(table: &'a OperatorTable, operator: &Operator) -> Option<&'a Operands> {
     table.operands.get(operator.operands?.0 as usize)
 }
 
 /// The lookup that a gradient belongs to, and where its total stands.
 fn lookup_of(table: &OperatorTable, gradient: &Operator, total_at: &[Option<usize>]) -> Option<(usize, usize)> {
-    let first = gradient.forward?.0;
-    let end = table.list.get(first as usize)?.subtree_end.0.max(first.saturating_add(LOOKUP_NEARBY));
-    let range = table.list.get(first as usize..(end as usize).min(table.list.len()))?;
     let argument = |operator: &Operator| total_at.get(operator.name.0 as usize).copied().flatten();
-    range.iter().enumerate().find_map(|(at, operator)| Some((first as usize + at, argument(operator)?)))
+    lookup_range(&table.list, gradient.forward?).find_map(|at| Some((at, argument(&table.list[at])?)))
 }
 
 #[cfg(test)]

@@ -35,7 +35,7 @@ enum Start {
 struct Correction {
     factor: f64,
     of: Prediction,
-    /// Whether measurements stand in for the models, so that only the error of `of` is left.
+    /// Whether it makes up for what the models err by, so that only the error of `of` is left.
     is_measured: bool,
 }
 
@@ -240,7 +240,7 @@ impl Draft<'_> {
         self.touch(node);
     }
 
-    /// As [`correct`](Self::correct), where measurements say what the models' error stood for: only that of `of` is left.
+    /// As [`correct`](Self::correct), where the factor makes up for what the models err by: only the error of `of` is left.
     pub fn correct_by_measurement(&mut self, node: NodeId, factor: f64, of: Prediction) {
         self.prices.corrections.insert(node, Correction { factor, of, is_measured: true });
         self.touch(node);

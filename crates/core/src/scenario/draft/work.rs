@@ -29,6 +29,8 @@ pub(super) struct TaskWorks {
     pub(super) overrides: Overrides,
     /// Whether convolutions of 32-bit floats run in TF32, which the traced devices do not have.
     tf32: bool,
+    /// By task whose work follows the placement of embedding tables, the class that it has without.
+    unplaced: FxHashMap<NodeId, u32>,
     /// Tasks whose work was changed by itself.
     own_work: FxHashSet<NodeId>,
     /// Of those, the ones that do another operator on the arguments of their own.
@@ -150,6 +152,24 @@ impl Draft<'_> {
         if let Some(&kept) = self.works.member_of.get(&node) {
             self.remerge(kept);
         }
+    }
+
+    /// Lets a task do `work` where embedding tables are placed otherwise than traced, or with `None` what it does without; each time
+    /// in place of the last. No edit of arguments or of work comes after.
+    pub fn set_placed_work(&mut self, node: NodeId, work: Option<Work>) {
+        let Some(work) = work else {
+            if let Some(class) = self.works.unplaced.remove(&node) {
+                self.works.class_of[node.index()] = class;
+            }
+            return;
+        };
+        if self.works.class_of.is_empty() {
+            self.works.class_of.clone_from(&self.base.works().of_node);
+        }
+        let class = self.new_class(work.into());
+        let before = std::mem::replace(&mut self.works.class_of[node.index()], class);
+        self.works.unplaced.entry(node).or_insert(before);
+        self.touch(node);
     }
 
     /// What a task carries from rank to rank; [`Role::Other`] for tasks that are no collectives.

@@ -2,7 +2,7 @@
 
 use crate::cost::operators::bare;
 use crate::cost::{Reuse, Shape, Work};
-use crate::graph::{ExecutionGraph, LOOKUP_NEARBY, NodeId, Operands, OperatorId};
+use crate::graph::{ExecutionGraph, NodeId, Operands, OperatorId, lookup_range};
 use crate::scenario::base::Base;
 use crate::scenario::work_classes::has_work;
 use crate::units::{Bytes, DurNs, elements};
@@ -69,8 +69,10 @@ fn gradients(graph: &ExecutionGraph, forward: &[Option<u32>]) -> Vec<Option<u32>
     let mut backward: Vec<Option<u32>> = vec![None; graph.operators.len()];
     for (index, operator) in graph.operators.iter().enumerate() {
         let batched = graph.names.get(operator.name).contains("SplitLookupFunction");
-        let reach = if batched { LOOKUP_NEARBY as usize } else { 1 };
-        let own = operator.forward.and_then(|id| forward.iter().skip(id.0 as usize).take(reach).find_map(|&at| at));
+        let own = operator.forward.and_then(|id| {
+            let nearby = if batched { lookup_range(&graph.operators, id) } else { id.0 as usize..id.0 as usize + 1 };
+            forward.get(nearby)?.iter().find_map(|&at| at)
+        });
         backward[index] = own.or_else(|| operator.parent.and_then(|parent| backward[parent.0 as usize]));
     }
     backward

@@ -2,6 +2,7 @@
 
 mod exchange;
 mod lookup_line;
+mod lookup_scale;
 mod rewrite;
 
 use std::sync::Arc;

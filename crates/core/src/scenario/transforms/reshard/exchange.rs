@@ -1,4 +1,6 @@
 //! What a placement of tables exchanges: looked-up rows by the largest share of any rank, gradients of copied tables.
+//!
+//! Each placement is told from what the job exchanges without any, after all other edits.
 
 use crate::cost::{CollectiveKind, Shape, Work};
 use crate::graph::{NodeId, TaskKind};
@@ -76,23 +78,19 @@ fn recost_rows(
         report.say(Effect::kept(format!("{what} ×{}, {lost}: kept", others.len()), kept));
     }
     let Some(sent) = sent.filter(|_| !carried.is_empty()) else { return String::new() };
-    for node in &carried {
-        scale_message(draft, *node, sent);
+    for &node in &carried {
+        scale_message(draft, node, sent.after / sent.traced);
     }
     report.changed += carried.len();
     format!(", exchange of rows {:+.0}", Percent(sent.after / sent.before.max(1.0) - 1.0))
 }
 
-/// From what the message is now; from the traced one where a step before took all of it away.
-fn scale_message(draft: &mut Draft<'_>, node: NodeId, sent: Sent) {
-    let (from, ratio) = if sent.before > 0.0 {
-        (draft.work(node), sent.after / sent.before)
-    } else {
-        (draft.base().work(node), sent.after / sent.traced)
-    };
-    let Some(work) = from.cloned() else { return };
+/// The message without placement, times `ratio`.
+fn scale_message(draft: &mut Draft<'_>, node: NodeId, ratio: f64) {
+    draft.set_placed_work(node, None);
+    let Some(work) = draft.work(node).filter(|_| (ratio - 1.0).abs() > f64::EPSILON).cloned() else { return };
     let scaled = |bytes: Bytes| Bytes((bytes.0 as f64 * ratio).round() as u64);
-    draft.set_work(node, Work { read: scaled(work.read), written: scaled(work.written), ..work });
+    draft.set_placed_work(node, Some(Work { read: scaled(work.read), written: scaled(work.written), ..work }));
 }
 
 /// Bytes of the gradients that ranks sum of the tables that each has a copy of: the rows that a rank touches, at most all.
@@ -114,7 +112,8 @@ fn recost_gradients(
     new: &[TablePlacement],
     report: &mut StepReport,
 ) -> String {
-    let added = copied_gradients(tables, new) - copied_gradients(tables, old);
+    let (before, copied) = (copied_gradients(tables, old), copied_gradients(tables, new));
+    let added = copied - before;
     if added == 0.0 {
         return String::new();
     }
@@ -128,9 +127,10 @@ fn recost_gradients(
         return String::new();
     }
     for &node in &carriers {
-        let Some(work) = draft.work(node).cloned() else { continue };
-        let grown = |bytes: Bytes| Bytes((bytes.0 as f64 + added).max(0.0).round() as u64);
-        draft.set_work(node, Work { read: grown(work.read), written: grown(work.written), ..work });
+        draft.set_placed_work(node, None);
+        let Some(work) = draft.work(node).filter(|_| copied > 0.0).cloned() else { continue };
+        let grown = |bytes: Bytes| Bytes((bytes.0 as f64 + copied).round() as u64);
+        draft.set_placed_work(node, Some(Work { read: grown(work.read), written: grown(work.written), ..work }));
     }
     report.changed += carriers.len();
     let sign = if added > 0.0 { '+' } else { '−' };

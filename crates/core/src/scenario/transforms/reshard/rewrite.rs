@@ -14,6 +14,7 @@ use crate::units::{DurNs, Percent};
 
 use super::exchange;
 use super::lookup_line::{LookupLine, Traced};
+use super::lookup_scale::{LookupRatio, Scales};
 
 /// Puts each table that can move on the placement `new` gives it; `old` is where they were before this step.
 pub(super) fn place(
@@ -34,10 +35,16 @@ pub(super) fn place(
         return;
     }
     let mut changes = Vec::new();
+    let lookups = tables.ranks.iter().flat_map(|rank| rank.forward.iter().chain(&rank.backward));
+    for &node in lookups {
+        draft.set_placed_work(node, None);
+        draft.correct(node, None);
+    }
     let edited = edited(draft, tables);
     let lines = [false, true].map(|backward| lookup_line(draft, tables, backward));
+    let scales = [false, true].map(|backward| Scales::of(draft, (tables, &edited), backward));
     for rank in 0..tables.ranks.len() {
-        if let Some((ratio, changed)) = recost_rank(draft, (tables, &edited), (rank, &lines), new, report) {
+        if let Some((ratio, changed)) = recost_rank(draft, (tables, &edited), (rank, &lines, &scales), new, report) {
             report.changed += changed;
             let number = draft.graph().ranks[rank].rank.0;
             changes.push(format!("r{number} {:+.0}", Percent(ratio - 1.0)));
@@ -91,14 +98,14 @@ fn overfilled(draft: &Draft<'_>, tables: &Tables, new: &[TablePlacement]) -> Opt
 }
 
 /// What a rank has of a table, and where.
-struct Part {
-    table: Table,
+pub(super) struct Part {
+    pub(super) table: Table,
     /// Share of look-ups that the device serves, of a table in host memory.
     cached: Option<f64>,
 }
 
 /// What `rank` has under a placement.
-fn parts(tables: &Tables, placements: &[TablePlacement], rank: usize) -> Vec<Part> {
+pub(super) fn parts(tables: &Tables, placements: &[TablePlacement], rank: usize) -> Vec<Part> {
     let all = tables.sharded().iter().zip(placements);
     all.filter_map(|(table, placement)| Some(Part { table: placement.part(table, rank)?, cached: placement.cached }))
         .collect()
@@ -137,35 +144,38 @@ fn elements(set: &[Part]) -> Option<f64> {
 /// Re-costs a rank's look-ups.
 ///
 /// # Arguments
-/// `tables`: as traced, and as edits of their look-ups leave them; `rank`: its position, and the lines of the job's look-ups, forward and backward.
+/// `tables`: as traced, and as edits of their look-ups leave them; `rank`: its position, and the lines and scales of the job's look-ups, forward and
+/// backward.
 ///
 /// # Returns
 /// New over traced cost, and how many tasks it concerns; `None` when the rank's tables are those it was traced with.
 fn recost_rank(
     draft: &mut Draft<'_>,
     (tables, edited): (&Tables, &Tables),
-    (rank, lines): (usize, &[Option<LookupLine>; 2]),
+    (rank, lines, scales): (usize, &[Option<LookupLine>; 2], &[Scales; 2]),
     new: &[TablePlacement],
     report: &mut StepReport,
 ) -> Option<(f64, usize)> {
     let lookups = &tables.ranks[rank];
-    let nodes = || lookups.forward.iter().chain(&lookups.backward).copied();
     if is_traced(tables, new, rank) {
-        nodes().for_each(|node| draft.correct(node, None));
+        return None;
+    }
+    let left = |nodes: &[NodeId]| nodes.iter().copied().filter(|&node| !draft.is_removed(node)).collect::<Vec<_>>();
+    let both = [(left(&lookups.forward), false), (left(&lookups.backward), true)];
+    let count = both.iter().map(|(nodes, _)| nodes.len()).sum();
+    if count == 0 {
         return None;
     }
     let (before, after) = (parts(edited, &tables.placements(), rank), parts(edited, new, rank));
     let device = draft.device(rank)?.clone();
     let link = draft.host_link(rank)?;
     let mut whole = (0.0, 0.0);
-    for (nodes, backward) in [(&lookups.forward, false), (&lookups.backward, true)] {
-        for &node in nodes {
-            draft.correct(node, None);
-        }
+    for (nodes, backward) in &both {
+        let backward = *backward;
         let line = lines[usize::from(backward)].as_ref();
         let cost = |set: &[Part]| set_cost(draft, set, lookups, backward, (&device, line));
         let (old, new) = (cost(&before), cost(&after));
-        let took = per_step(draft, tables, (rank, nodes), backward);
+        let took = per_step(draft, tables, rank, backward);
         if old.duration <= DurNs::ZERO {
             let kept: Vec<_> = nodes.iter().map(|&node| (node, draft.graph().tasks[node].duration)).collect();
             report.say(Effect::kept("look-ups that no model covers keep their time", kept));
@@ -174,26 +184,40 @@ fn recost_rank(
         let fetched: f64 = after.iter().map(|part| fetch_ns(part, backward, link)).sum();
         let ratio = new.duration.0 as f64 / old.duration.0 as f64 + if took > 0.0 { fetched / took } else { 0.0 };
         whole = (whole.0 + took, whole.1 + took * ratio);
+        let of = Prediction {
+            duration: DurNs(0),
+            provenance: Provenance::Anchored,
+            model: new.model,
+            error: new.error,
+            extrapolated: new.extrapolated || old.extrapolated || fetched > 0.0,
+        };
+        let of_work = scales[usize::from(backward)].ratio(&before, &after);
         for &node in nodes {
-            let prediction = Prediction {
-                duration: DurNs(0),
-                provenance: Provenance::Anchored,
-                model: new.model,
-                error: new.error,
-                extrapolated: new.extrapolated || old.extrapolated || fetched > 0.0,
-            };
-            draft.correct(node, Some((ratio, prediction)));
+            place_work(draft, node, (ratio, of), of_work);
         }
     }
-    Some((if whole.0 > 0.0 { whole.1 / whole.0 } else { 1.0 }, nodes().count()))
+    Some((if whole.0 > 0.0 { whole.1 / whole.0 } else { 1.0 }, count))
+}
+
+/// Gives a look-up its part of what its rank's new tables take: `ratio` of what it takes now, and the work of that.
+fn place_work(draft: &mut Draft<'_>, node: NodeId, (ratio, of): (f64, Prediction), of_work: Option<LookupRatio>) {
+    let now = draft.price(node);
+    if let Some((of_work, work)) = of_work.zip(draft.work(node).cloned()) {
+        draft.set_placed_work(node, Some(of_work.apply(work)));
+    }
+    let own = draft.price(node).duration;
+    let factor = if own > DurNs::ZERO { ratio * now.duration.0 as f64 / own.0 as f64 } else { ratio };
+    // What the models make of the new work is made up for, its error with it.
+    draft.correct_by_measurement(node, factor, Prediction { error: of.error.hypot(now.error), ..of });
 }
 
 /// What a rank's look-ups take in one step now, in ns: as long as traced, times what edits make of them in all traced steps.
-fn per_step(draft: &Draft<'_>, tables: &Tables, (rank, nodes): (usize, &[NodeId]), backward: bool) -> f64 {
-    let own = tables.sharded().iter().filter(|table| table.rank == rank);
+fn per_step(draft: &Draft<'_>, tables: &Tables, rank: usize, backward: bool) -> f64 {
+    let (own, lookups) = (tables.sharded().iter().filter(|table| table.rank == rank), &tables.ranks[rank]);
+    let nodes = || if backward { &lookups.backward } else { &lookups.forward }.iter().copied();
     let step: DurNs = own.map(|table| if backward { table.backward } else { table.forward }).sum();
-    let traced: DurNs = nodes.iter().map(|&node| draft.graph().tasks[node].duration).sum();
-    let now: DurNs = nodes.iter().map(|&node| draft.price(node).duration).sum();
+    let traced: DurNs = nodes().map(|node| draft.graph().tasks[node].duration).sum();
+    let now: DurNs = nodes().filter(|&node| !draft.is_removed(node)).map(|node| draft.price(node).duration).sum();
     step.0 as f64 * now.0 as f64 / traced.0.max(1) as f64
 }
 
@@ -259,7 +283,7 @@ fn fetch_ns(part: &Part, backward: bool, rate: f64) -> f64 {
 const UNRECORDED_HOST_LINK: f64 = 12e9;
 
 /// The work of one look-up in `count` tables like `table`.
-fn batched_work(table: &Table, count: usize, backward: bool) -> Option<Work> {
+pub(super) fn batched_work(table: &Table, count: usize, backward: bool) -> Option<Work> {
     let sizes = table.sizes()?;
     let size = LookupSize {
         batch: sizes.batch as u64,

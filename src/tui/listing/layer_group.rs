@@ -174,63 +174,77 @@ struct Node {
     /// Time bound by each limit, and time with a known occupancy, weighted by it.
     bounds: BTreeMap<Limit, f64>,
     occupied: (f64, f64),
-    /// Layers whose own figures are in it.
+    /// Layers whose own figures are in it, some more than once.
     layers: Vec<usize>,
 }
 
-struct Tree {
+struct Tree<'a> {
     traced: usize,
     grouping: LayerGrouping,
     names: FxHashMap<OperatorId, String>,
     nodes: Vec<Node>,
-    places: FxHashMap<String, usize>,
+    places: FxHashMap<(Option<usize>, Key<'a>), usize>,
 }
 
-impl Tree {
+/// What the row of kernels is called that no layer launched.
+const OUTSIDE: &str = "outside layers";
+
+/// What tells a row from others inside the same one.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Key<'a> {
+    Model,
+    Layer(OperatorId),
+    Name(&'a str),
+}
+
+impl<'a> Tree<'a> {
     /// Counts a kernel in the rows from the model down to it.
-    fn add(&mut self, table: &LayerTable, kernel: &LayerKernel, is_after: bool) {
+    fn add(&mut self, table: &'a LayerTable, kernel: &'a LayerKernel, is_after: bool) {
         let layer = kernel.layer.and_then(|at| table.layers.get(at));
         let mut parent = None;
-        for (label, key) in self.labels(layer, kernel) {
-            let at = self.child(parent, label, &key);
+        for key in self.keys(layer, kernel).into_iter().flatten() {
+            let at = self.child(parent, key, layer);
             self.count(at, kernel, layer, is_after);
             parent = Some(at);
         }
     }
 
-    /// What the rows of a kernel are called, each with what tells it from others of the name.
-    fn labels(&self, layer: Option<&Layer>, kernel: &LayerKernel) -> Vec<(String, String)> {
-        let named = |name: &str| (name.to_owned(), name.to_owned());
-        let layer_row = layer.map_or_else(
-            || named("outside layers"),
-            |layer| {
-                let label = self.names.get(&layer.operator).unwrap_or(&layer.name);
-                (label.clone(), format!("{} {}", layer.name, layer.operator.0))
-            },
-        );
-        let kind = || named(layer.map_or("outside layers", |layer| layer.kind.as_str()));
-        let mut labels = vec![named("model")];
-        match self.grouping {
-            LayerGrouping::Layer => labels.extend([layer_row, named(&kernel.name)]),
-            LayerGrouping::Type => labels.extend([kind(), layer_row, named(&kernel.name)]),
-            LayerGrouping::Kernel => labels.extend([named(&kernel.name), layer_row]),
-        }
-        labels
+    /// The rows of a kernel, from the outermost inwards.
+    fn keys(&self, layer: Option<&'a Layer>, kernel: &'a LayerKernel) -> [Option<Key<'a>>; 4] {
+        let of_layer = || layer.map_or(Key::Name(OUTSIDE), |layer| Key::Layer(layer.operator));
+        let of_kind = || Key::Name(layer.map_or(OUTSIDE, |layer| &layer.kind));
+        let of_kernel = Key::Name(&kernel.name);
+        let [first, second, third] = match self.grouping {
+            LayerGrouping::Layer => [Some(of_layer()), Some(of_kernel), None],
+            LayerGrouping::Type => [Some(of_kind()), Some(of_layer()), Some(of_kernel)],
+            LayerGrouping::Kernel => [Some(of_kernel), Some(of_layer()), None],
+        };
+        [Some(Key::Model), first, second, third]
     }
 
-    fn child(&mut self, parent: Option<usize>, label: String, key: &str) -> usize {
-        let (above, depth) = parent.map_or(("layers".to_owned(), 0), |parent| {
-            let group = &self.nodes[parent].group;
-            (group.path.clone(), group.depth + 1)
-        });
-        let path = format!("{above}\u{1f}{key}");
-        if let Some(&at) = self.places.get(&path) {
+    /// The row of `key` inside `parent`; `layer` is called as it is.
+    fn child(&mut self, parent: Option<usize>, key: Key<'a>, layer: Option<&Layer>) -> usize {
+        if let Some(&at) = self.places.get(&(parent, key)) {
             return at;
         }
+        let (above, depth) = parent.map_or(("layers", 0), |parent| {
+            let group = &self.nodes[parent].group;
+            (group.path.as_str(), group.depth + 1)
+        });
+        let name = |name: &str| (name.to_owned(), format!("{above}\u{1f}{name}"));
+        let (label, path) = match key {
+            Key::Model => name("model"),
+            Key::Name(own) => name(own),
+            Key::Layer(operator) => {
+                let own = layer.map_or(OUTSIDE, |layer| &layer.name);
+                let label = self.names.get(&operator).cloned().unwrap_or_else(|| own.to_owned());
+                (label, format!("{above}\u{1f}{own} {}", operator.0))
+            }
+        };
         let at = self.nodes.len();
         let group = LayerGroup {
             label,
-            path: path.clone(),
+            path,
             depth,
             end: 0,
             shape: Vec::new(),
@@ -250,7 +264,7 @@ impl Tree {
         if let Some(parent) = parent {
             self.nodes[parent].children.push(at);
         }
-        self.places.insert(path, at);
+        self.places.insert((parent, key), at);
         at
     }
 
@@ -282,11 +296,11 @@ impl Tree {
             node.occupied.0 += occupancy * kernel.load.seconds;
             node.occupied.1 += kernel.load.seconds;
         }
-        if let Some(layer) = layer.filter(|layer| !node.layers.contains(&layer.index)) {
-            let is_kernel_row = self.is_inside_layer(self.nodes[at].group.depth);
-            if !is_kernel_row {
-                self.nodes[at].layers.push(layer.index);
-            }
+        let is_another = |layer: &&Layer| node.layers.last() != Some(&layer.index);
+        if let Some(layer) = layer.filter(is_another)
+            && !self.is_inside_layer(self.nodes[at].group.depth)
+        {
+            self.nodes[at].layers.push(layer.index);
         }
     }
 
@@ -307,6 +321,8 @@ impl Tree {
     /// Adds what is known of whole layers only.
     fn add_host_time(&mut self, table: &LayerTable) {
         for node in &mut self.nodes {
+            node.layers.sort_unstable();
+            node.layers.dedup();
             for layer in node.layers.iter().filter_map(|&at| table.layers.get(at)) {
                 node.group.host += layer.latency_ns - layer.kernel_ns;
                 node.group.written = node.group.written.saturating_add(layer.memory_bytes);

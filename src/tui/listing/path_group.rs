@@ -270,7 +270,7 @@ impl Grown<'_> {
         let name = if name.is_empty() { "outside operators".to_owned() } else { name.into_owned() };
         let is_device = task.kind.is_device() && !matches!(segment.kind, SegmentKind::Wait(_));
         match self.sources.arrangement.path {
-            PathGrouping::Layer => (module_of(graph, task), part_name(paint).to_owned()),
+            PathGrouping::Layer => (module_of(graph, task).to_owned(), part_name(paint).to_owned()),
             PathGrouping::Cause => (cause(), name),
             PathGrouping::Family | PathGrouping::Order if is_device => (part_name(paint).to_owned(), name),
             PathGrouping::Family | PathGrouping::Order => (part_name(paint).to_owned(), cause()),

@@ -4,7 +4,8 @@ use rustc_hash::FxHashMap;
 
 use retime_core::analysis::operators::module_of;
 use retime_core::cost::family_of_task;
-use retime_core::graph::{ExecutionGraph, NodeId, OperatorId, Task, TaskKind};
+use retime_core::cost::{Estimate, Prediction, Provenance};
+use retime_core::graph::{ExecutionGraph, NodeId, Task, TaskKind};
 use retime_core::units::DurNs;
 
 use super::Sources;
@@ -20,12 +21,13 @@ const FEW_MODULES: usize = 8;
 pub fn rows(sources: &Sources, is_seen: &dyn Fn(NodeId) -> bool) -> Vec<Group> {
     let graph = &*sources.loaded.graph;
     let inside = graph.iteration_tasks();
-    let mut tree = Tree { sources, graph, nodes: Vec::new(), roots: Vec::new(), of_label: FxHashMap::default() };
-    let mut modules: FxHashMap<OperatorId, String> = FxHashMap::default();
+    let (of_label, of_place) = (FxHashMap::default(), FxHashMap::default());
+    let mut tree = Tree { sources, graph, nodes: Vec::new(), roots: Vec::new(), of_label, of_place };
+    let mut told = InOrder { changes: &sources.outcome.resolved.changes, removed: &sources.outcome.resolved.removed };
     for node in graph.tasks.node_indices().filter(|&node| inside[node.index()] && is_seen(node)) {
         let task = &graph.tasks[node];
         if task.kind.is_work() && (sources.arrangement.grouping != Grouping::Kernel || is_kernel(task)) {
-            tree.add(node, &labels(sources, graph, task, &mut modules));
+            tree.add(node, told.simulated(node, task));
         }
     }
     tree.add_tasks_of_the_scenario(is_seen);
@@ -42,16 +44,46 @@ struct Tree<'a> {
     graph: &'a ExecutionGraph,
     nodes: Vec<Node>,
     roots: Vec<usize>,
-    of_label: FxHashMap<(Option<usize>, String), usize>,
+    of_label: FxHashMap<(Option<usize>, &'a str), usize>,
+    /// The same by where the label lies: names of a trace are each there once, and long.
+    of_place: FxHashMap<(Option<usize>, *const str), usize>,
 }
 
-impl Tree<'_> {
+/// What tasks take after the edits, asked in the order of the tasks.
+struct InOrder<'a> {
+    changes: &'a [(NodeId, Prediction)],
+    removed: &'a [NodeId],
+}
+
+impl InOrder<'_> {
+    /// Time and source of `node`, which is behind those asked before.
+    fn simulated(&mut self, node: NodeId, task: &Task) -> (DurNs, Provenance) {
+        self.changes = after(self.changes, |&(known, _)| known < node);
+        self.removed = after(self.removed, |&known| known < node);
+        let change = self.changes.first().filter(|(known, _)| *known == node);
+        let (duration, provenance) =
+            change.map_or((task.duration, Provenance::Measured), |(_, of)| (of.duration, of.provenance));
+        let is_removed = self.removed.first() == Some(&node);
+        (if is_removed { DurNs::ZERO } else { duration }, provenance)
+    }
+}
+
+/// What is left of a list behind the first of it that `is_before`.
+fn after<T>(list: &[T], is_before: impl Fn(&T) -> bool) -> &[T] {
+    let skipped = list.iter().take_while(|one| is_before(one)).count();
+    &list[skipped..]
+}
+
+impl<'a> Tree<'a> {
     /// Counts a task in every row on the way down.
-    fn add(&mut self, node: NodeId, labels: &[String]) {
+    fn add(&mut self, node: NodeId, simulated: (DurNs, Provenance)) {
+        let (sources, graph) = (self.sources, self.graph);
+        let task = &graph.tasks[node];
+        let modelled = sources.modelled.get(node);
         let mut parent = None;
-        for label in labels {
+        for label in labels(sources, graph, task).into_iter().flatten() {
             let index = self.child(parent, label, node);
-            count(self.sources, self.graph, node, &mut self.nodes[index].group);
+            count((graph, node), simulated, modelled, &mut self.nodes[index].group);
             parent = Some(index);
         }
     }
@@ -70,7 +102,7 @@ impl Tree<'_> {
             let member = added.members.first().copied();
             task.operator = task.operator.or_else(|| self.graph.tasks[member?].operator);
             let mut parent = None;
-            for label in &labels(sources, edited, &task, &mut FxHashMap::default()) {
+            for label in labels(sources, edited, &task).into_iter().flatten() {
                 let index = self.child(parent, label, member.unwrap_or(node));
                 let group = &mut self.nodes[index].group;
                 if group.count == 0 {
@@ -84,9 +116,14 @@ impl Tree<'_> {
         }
     }
 
-    fn child(&mut self, parent: Option<usize>, label: &str, node: NodeId) -> usize {
-        let key = (parent, label.to_owned());
+    fn child(&mut self, parent: Option<usize>, label: &'a str, node: NodeId) -> usize {
+        let place = (parent, std::ptr::from_ref(label));
+        if let Some(&index) = self.of_place.get(&place) {
+            return index;
+        }
+        let key = (parent, label);
         if let Some(&index) = self.of_label.get(&key) {
+            self.of_place.insert(place, index);
             return index;
         }
         let index = self.nodes.len();
@@ -100,6 +137,7 @@ impl Tree<'_> {
             None => self.roots.push(index),
         }
         self.of_label.insert(key, index);
+        self.of_place.insert(place, index);
         index
     }
 
@@ -146,57 +184,51 @@ fn is_work(kind: TaskKind) -> bool {
 }
 
 /// What the rows of a task are called, from the outermost inwards.
-fn labels(
-    sources: &Sources,
-    graph: &ExecutionGraph,
-    task: &Task,
-    modules: &mut FxHashMap<OperatorId, String>,
-) -> Vec<String> {
-    let mut module = || match task.operator {
-        Some(id) => modules.entry(id).or_insert_with(|| module_of(graph, task)).clone(),
-        None => module_of(graph, task),
-    };
-    let kernel = || graph.names.get(task.name).to_owned();
-    match sources.arrangement.grouping {
+fn labels<'a>(sources: &'a Sources, graph: &'a ExecutionGraph, task: &Task) -> [Option<&'a str>; 4] {
+    let kernel = || graph.names.get(task.name);
+    let one = match sources.arrangement.grouping {
         Grouping::Tree => {
-            let mut labels = vec!["model".to_owned(), module(), operator_name(graph, task)];
-            labels.extend(is_kernel(task).then(kernel));
-            labels
+            let operator = operator_name(graph, task);
+            return [Some("model"), Some(module_of(graph, task)), Some(operator), is_kernel(task).then(kernel)];
         }
-        Grouping::Operator => vec![operator_name(graph, task)],
-        Grouping::Kernel => vec![kernel()],
-        Grouping::Module => vec![module()],
-        Grouping::Stream => vec![sources.paints.labels.get(task.lane.0 as usize).cloned().unwrap_or_default()],
-        Grouping::Family => vec![family_name(graph, task).to_owned()],
-    }
+        Grouping::Operator => operator_name(graph, task),
+        Grouping::Kernel => kernel(),
+        Grouping::Module => module_of(graph, task),
+        Grouping::Stream => sources.paints.labels.get(task.lane.0 as usize).map_or("", String::as_str),
+        Grouping::Family => family_name(graph, task),
+    };
+    [Some(one), None, None, None]
 }
 
-fn operator_name(graph: &ExecutionGraph, task: &Task) -> String {
+fn operator_name<'a>(graph: &'a ExecutionGraph, task: &Task) -> &'a str {
     let operator = task.operator.and_then(|id| graph.operators.get(id.0 as usize));
     match graph.names.get(operator.map_or(task.name, |operator| operator.name)) {
-        "" => "outside operators".to_owned(),
-        name => name.to_owned(),
+        "" => "outside operators",
+        name => name,
     }
 }
 
-fn count(sources: &Sources, graph: &ExecutionGraph, node: NodeId, group: &mut Group) {
+fn count(
+    (graph, node): (&ExecutionGraph, NodeId),
+    (simulated, provenance): (DurNs, Provenance),
+    modelled: Option<Estimate>,
+    group: &mut Group,
+) {
     let task = &graph.tasks[node];
     group.waited += (task.measured - task.duration).max(DurNs::ZERO);
     if !is_kernel(task) {
         group.host += task.duration;
         return;
     }
-    let resolved = &sources.outcome.resolved;
-    let prediction = resolved.prediction(node);
     let longest = graph.tasks[group.example].duration;
     if group.count == 0 || task.duration > longest {
         (group.example, group.family) = (node, family_name(graph, task));
     }
     group.count += 1;
     group.measured += task.duration;
-    group.simulated += if resolved.is_removed(node) { DurNs::ZERO } else { prediction.duration };
-    group.provenance = group.provenance.max(prediction.provenance);
-    if let Some(estimate) = sources.modelled.get(node) {
+    group.simulated += simulated;
+    group.provenance = group.provenance.max(provenance);
+    if let Some(estimate) = modelled {
         group.against.add(task.measured, estimate);
     }
 }

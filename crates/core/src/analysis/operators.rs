@@ -195,7 +195,7 @@ fn label((graph, works): (&ExecutionGraph, &KernelWork), node: NodeId, level: Le
         (_, Grouping::Family) if is_kernel(task) => works.family(graph, node).name().to_owned(),
         (_, Grouping::Family) => "host".to_owned(),
         (_, Grouping::Stream) => lane_label(graph, task),
-        (Level::Module, _) | (_, Grouping::Module) => module_of(graph, task),
+        (Level::Module, _) | (_, Grouping::Module) => module_of(graph, task).to_owned(),
         (Level::Kernel, Grouping::Name) => graph.names.get(task.name).to_owned(),
         (Level::Operator, Grouping::Name) => {
             let operator = task.operator.and_then(|id| graph.operators.get(id.0 as usize));
@@ -214,11 +214,11 @@ fn lane_label(graph: &ExecutionGraph, task: &Task) -> String {
 }
 
 /// The nearest recorded module around a task, else the part of training it belongs to.
-pub fn module_of(graph: &ExecutionGraph, task: &Task) -> String {
+pub fn module_of<'g>(graph: &'g ExecutionGraph, task: &Task) -> &'g str {
     let operator = |id: OperatorId| graph.operators.get(id.0 as usize);
     let around = || std::iter::successors(task.operator.and_then(operator), |it| it.parent.and_then(operator));
     let module = around().map(|operator| graph.names.get(operator.module)).find(|module| !module.is_empty());
-    module.or_else(|| around().next().map(|operator| operator.phase.name())).unwrap_or("outside operators").to_owned()
+    module.or_else(|| around().next().map(|operator| operator.phase.name())).unwrap_or("outside operators")
 }
 
 impl Sum {

@@ -2,6 +2,10 @@
 //!
 //! Names are those of NVIDIA (cuBLAS, cuDNN, CUTLASS), AMD (rocBLAS, MIOpen, CK), PyTorch, FBGEMM, vLLM and Triton kernels.
 
+use std::sync::LazyLock;
+
+use aho_corasick::AhoCorasick;
+
 use crate::graph::DType;
 
 use super::operators::{ConvPass, operator_family};
@@ -119,10 +123,21 @@ const FAMILY_PARTS: [(Family, &[&str]); 14] = [
     (Family::Elementwise, &["elementwise", "triton_poi", "pointwise", "unrolled", "binaryfunctor"]),
 ];
 
+/// Finds all parts of [`FAMILY_PARTS`] at once, and the family of each; nothing where they cannot be built.
+static PARTS: LazyLock<(Option<AhoCorasick>, Vec<Family>)> = LazyLock::new(|| {
+    let parts = FAMILY_PARTS.iter().flat_map(|&(family, parts)| parts.iter().map(move |part| (*part, family)));
+    let (parts, families): (Vec<&str>, Vec<Family>) = parts.unzip();
+    (AhoCorasick::builder().ascii_case_insensitive(true).build(parts).ok(), families)
+});
+
 /// The family that `kernel`'s name shows.
+///
+/// # Complexity
+/// O(length of the name).
 pub(crate) fn kernel_family(kernel: &str) -> Option<Family> {
-    let name = kernel.to_ascii_lowercase();
-    FAMILY_PARTS.iter().find(|(_, parts)| parts.iter().any(|part| name.contains(part))).map(|&(family, _)| family)
+    let (parts, families) = &*PARTS;
+    let found = parts.as_ref()?.find_overlapping_iter(kernel).map(|found| found.pattern().as_usize()).min()?;
+    families.get(found).copied()
 }
 
 /// The family of a kernel that an edit put beside the operator which launched it, by the name that the edit gave it: of an operator, or

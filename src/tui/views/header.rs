@@ -101,7 +101,8 @@ fn short_title(work: &Workspace) -> Pieces {
 /// The traced devices and those of the scenario; `None` where nothing ran on one.
 fn devices(work: &Workspace) -> Option<(String, String)> {
     let before = work.loaded.device_names();
-    let mut after: Vec<String> = work.outcome.resolved.devices.iter().map(|device| device.id.clone()).collect();
+    let mut after: Vec<String> =
+        work.outcome.resolved.devices.iter().map(|device| device.model_id().to_owned()).collect();
     after.dedup();
     if before.is_empty() {
         return None;

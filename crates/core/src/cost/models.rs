@@ -376,7 +376,7 @@ pub(super) fn estimate_of(us: f64, model: &'static str, error: f64, extrapolated
 /// instructions and parameters are at hand after the first; a model runs other kernels before it.
 pub(super) fn in_a_model(estimate: Estimate, work: &Work, device: &DeviceProfile) -> Estimate {
     let duration = estimate.duration + beside_tables(work, device);
-    let least = roofline::least(work, device).max(estimate.duration.scale(LEAST_PRODUCT));
+    let least = roofline::least_in_model(work, device).max(estimate.duration.scale(LEAST_PRODUCT));
     Estimate { duration: duration.max(least), ..estimate }
 }
 

@@ -60,6 +60,22 @@ pub(super) fn least(work: &Work, device: &DeviceProfile) -> DurNs {
     DurNs::from_us_f64(1e6 * arithmetic.max(traffic))
 }
 
+/// The same among the other kernels of a model: a factor of a product that the L2 cache cannot hold was not left there by what ran
+/// before.
+pub(super) fn least_in_model(work: &Work, device: &DeviceProfile) -> DurNs {
+    let least = least(work, device);
+    let &Shape::Gemm { m, n, k, .. } = &work.shape else { return least };
+    let (left, right) = (m as f64 * k as f64, k as f64 * n as f64);
+    let larger = work.read.0 as f64 * left.max(right) / (left + right).max(1.0);
+    // Of a little more than it holds some may be left.
+    let missing = ((larger / device.l2.0.max(1) as f64 - 1.0) / MISSING_FROM).clamp(0.0, 1.0);
+    let streamed = work.bytes().0 as f64 / device.dram_bandwidth.0.max(1.0) * missing;
+    if device.kind == DeviceKind::Gpu { least.max(DurNs::from_us_f64(1e6 * streamed)) } else { least }
+}
+
+/// By what share a factor is larger than the L2 cache of which nothing is left there.
+const MISSING_FROM: f64 = 0.1;
+
 /// The shortest times of a kernel under the theoretical roofs, of what it had to do on its device and of what it has to do now.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct LeastTimes {
@@ -70,13 +86,21 @@ pub struct LeastTimes {
 impl LeastTimes {
     /// Those of the same kernel before and now; none where its work is not known.
     pub fn of(before: Placed<'_>, now: Placed<'_>) -> Self {
-        let of = |placed: Placed<'_>| placed.work.map_or(DurNs::ZERO, |work| least(work, placed.device));
+        let of = |placed: Placed<'_>| placed.work.map_or(DurNs::ZERO, |work| least_in_model(work, placed.device));
         Self { before: of(before), now: of(now) }
+    }
+
+    /// As they are.
+    pub fn given(before: DurNs, now: DurNs) -> Self {
+        Self { before, now }
     }
 
     /// Those of `pieces` of work one after the other, and of `merged`, which does them all at once.
     pub fn of_merged(pieces: &[Work], merged: &Work, device: &DeviceProfile) -> Self {
-        Self { before: pieces.iter().map(|work| least(work, device)).sum(), now: least(merged, device) }
+        Self {
+            before: pieces.iter().map(|work| least_in_model(work, device)).sum(),
+            now: least_in_model(merged, device),
+        }
     }
 
     /// `now`, which a kernel that took `before` is predicted to take, but no less than roofs allow. One that was above them already

@@ -11,6 +11,7 @@
 //! Inside a node the same goes over its link; both run at once, so the slower counts.
 
 use crate::device::LinkProfile;
+use crate::units::DurNs;
 
 use super::collective::{CollectiveTime, buffer_bytes, bus_factor, collective_time, latency_and_bandwidth};
 use super::work::{CollectiveKind, Shape, Work};
@@ -59,6 +60,19 @@ impl<'a> Topology<'a> {
         match work.shape {
             Shape::Collective { kind, ranks } if work.lacks().is_none() => Some(self.time(kind, work.read.0, ranks)),
             _ => None,
+        }
+    }
+
+    /// The least that a collective takes inside a node: what each rank sends at the link's rate. Nothing across nodes, which have ports
+    /// of their own, or where size or group are not known.
+    pub fn least(&self, work: &Work) -> DurNs {
+        match work.shape {
+            Shape::Collective { kind, ranks } if work.lacks().is_none() && self.nodes(ranks) == 1 => {
+                // Switches may add up what all-reduces would send twice.
+                let sent = buffer_bytes(kind, work.read.0, ranks) * bus_factor(kind, ranks).min(1.0);
+                DurNs::from_us_f64(sent / (self.inside.gb_s * 1e3))
+            }
+            _ => DurNs::ZERO,
         }
     }
 

@@ -17,4 +17,4 @@ pub use derived::{Derived, LeftOut, UNMEASURED_BANDWIDTH};
 pub(crate) use error::line_of;
 pub use error::{CatalogError, UnknownDevice};
 pub use link::{CollectiveCurve, Doubling, LinkProfile, Links};
-pub use profile::{BandwidthCurve, DeviceKind, DeviceProfile, Precision, SmLimits};
+pub use profile::{BandwidthCurve, DeviceKind, DeviceProfile, HYPOTHETICAL, Precision, SmLimits};

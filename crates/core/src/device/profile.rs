@@ -240,6 +240,9 @@ pub struct DeviceProfile {
     pub sources: BTreeMap<String, String>,
 }
 
+/// Ends the key of a device whose figures edits multiplied.
+pub const HYPOTHETICAL: &str = " hypothetical";
+
 impl DeviceProfile {
     /// Peak rate at `precision`: its own, or that of the type the device computes it with instead
     /// (fp8 → fp16 tensor → fp16 → fp32; bf16, tf32 and an unstated fp64 → fp32).
@@ -267,6 +270,11 @@ impl DeviceProfile {
     /// Whether AMD makes it: its libraries are others than NVIDIA's.
     pub fn is_amd(&self) -> bool {
         self.name.starts_with("AMD ")
+    }
+
+    /// Its key without what marks a hypothetical one.
+    pub fn model_id(&self) -> &str {
+        self.id.strip_suffix(HYPOTHETICAL).unwrap_or(&self.id)
     }
 
     /// Multiplies every memory bandwidth figure by `ratio` (a hypothetical faster or slower memory).

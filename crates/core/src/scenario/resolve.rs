@@ -221,6 +221,8 @@ impl<'b> Prefix<'b> {
         self.take(&steps[applied.min(steps.len())..]);
         let mut later = std::mem::take(&mut self.later);
         later.sort_by_key(|(_, step)| step.transform.stage());
+        let batches = later.iter().map(|(_, step)| step.transform.batches()).filter(|&batches| batches > 1);
+        self.draft.ask_for_batches(batches.collect());
         for (place, step) in later {
             self.apply(place, &step);
         }
@@ -263,7 +265,7 @@ fn finish(mut draft: Draft<'_>, mut reports: Vec<StepReport>) -> Resolved {
     let removed: Vec<NodeId> = draft.removed().collect();
     let mut as_traced = kept(&reports);
     as_traced.retain(|(node, _)| removed.binary_search(node).is_err());
-    let (devices, batch) = (draft.devices().to_vec(), draft.batch());
+    let (devices, batch) = (draft.devices_as_figured(), draft.batch());
     let placements = draft.placements().map(<[TablePlacement]>::to_vec);
     let (moved, rank_count, repeats) = (draft.moved(), draft.rank_count(), draft.repeats());
     let replicas = (rank_count.unwrap_or_else(|| base.graph().job_size()) / base.roles().share_a_batch()).max(1);

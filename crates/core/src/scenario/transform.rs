@@ -45,6 +45,11 @@ pub trait Transform: Debug + Send + Sync {
         None
     }
 
+    /// How often it lets forward and backward pass run in a step.
+    fn batches(&self) -> u32 {
+        1
+    }
+
     /// Applies it to a working copy.
     fn apply(&self, draft: &mut Draft<'_>, context: &Context) -> StepReport;
 }

@@ -162,9 +162,9 @@ impl<'a> Scene<'a> {
             return None;
         }
         let points = rooflines.at(work.roofline.level);
-        let factors = in_force(work);
-        let now = Place { device, factors };
-        let moved = Place { device, factors: std::array::from_fn(|at| factors[at] * work.roofline.factors[at]) };
+        // The steps in force have moved the device's own.
+        let now = Place { device, factors: [1.0; 3] };
+        let moved = Place { device, factors: work.roofline.factors };
         let precision = dominant_precision(rooflines.at(Level::Kernel));
         Some(Self {
             points,
@@ -294,19 +294,6 @@ pub fn steps(work: &Workspace) -> Result<Vec<String>, String> {
 
 /// The figures of a device that the roofs stand for, as edits call them.
 const FIGURES: [&str; 3] = ["flops", "dram_bw", "link"];
-
-/// How far the steps in force have moved the roofs.
-fn in_force(work: &Workspace) -> [f64; 3] {
-    let steps = work.outcome.scenario.steps.iter().filter(|step| step.enabled);
-    let mut factors = [1.0; 3];
-    for step in steps.filter(|step| step.name() == "scale-device") {
-        let at = step.text(0).and_then(|figure| FIGURES.iter().position(|known| *known == figure));
-        if let (Some(at), Some(factor)) = (at, step.number(1)) {
-            factors[at] *= factor;
-        }
-    }
-    factors
-}
 
 fn rows(work: &Workspace, width: u16) -> Table<'_> {
     let column = |title, width, is_number, from_width| Column { title, width, is_number, from_width };

@@ -8,8 +8,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustc_hash::FxHashMap;
 
-use crate::cost::Work;
-use crate::device::{DeviceKind, DeviceProfile, LinkProfile};
+use crate::cost::roofline::LeastTimes;
+use crate::cost::{Estimate, Placed, Prediction, Provenance, Work};
+use crate::device::{DeviceKind, DeviceProfile, HYPOTHETICAL, LinkProfile};
 use crate::graph::TaskKind;
 
 use super::{Draft, Layout, Node};
@@ -63,16 +64,38 @@ impl Figures {
     fn hypothetical(self, device: &DeviceProfile) -> DeviceProfile {
         let mut changed = device.clone();
         changed.lineage.insert(0, device.id.clone());
-        changed.id = format!("{} hypothetical", device.id);
+        changed.id = format!("{}{HYPOTHETICAL}", device.id);
         changed.scale_memory_bandwidth(self.factor(Figure::DramBandwidth));
         changed.peak.values_mut().for_each(|rate| rate.0 *= self.factor(Figure::Flops));
         changed.host_link.0 *= self.factor(Figure::HostLink);
+        changed.peer_link.0 *= self.factor(Figure::Link);
         changed
     }
 }
 
-/// Ratios by the address of the work, which is kept, and the first rank [alike](Draft::alike) the task's; `None` where no model tells.
-type Known = FxHashMap<(usize, usize), (Arc<Work>, Option<f64>)>;
+/// What a kind of task takes on a hypothetical device.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Figured {
+    /// Over what it takes on the device with its own figures.
+    ratio: f64,
+    /// What roofs allow, with its own figures and with those.
+    least: LeastTimes,
+}
+
+impl Figured {
+    /// What a task takes that takes `own` on the device with its own figures.
+    pub(super) fn apply(self, own: Prediction) -> Prediction {
+        let duration = self.least.hold(own.duration, own.duration.scale(self.ratio));
+        if duration == own.duration {
+            return own;
+        }
+        let model = if own.model.is_empty() { "scale" } else { own.model };
+        Prediction { duration, provenance: own.provenance.max(Provenance::Anchored), model, ..own }
+    }
+}
+
+/// By the address of the work, which is kept, and the first rank [alike](Draft::alike) the task's; `None` where no model tells.
+type Known = FxHashMap<(usize, usize), (Arc<Work>, Option<Figured>)>;
 
 /// Ratios that were worked out.
 #[derive(Debug, Default)]
@@ -112,19 +135,45 @@ impl Draft<'_> {
         self.nodes().filter(|&node| Figures::bounding(self.kind_of(node)).contains(&figure)).collect()
     }
 
-    /// What a task takes for the figures that edits multiplied, over what it would take without; `None` where no model tells.
+    /// What a task takes for the figures that edits multiplied, over what it would take without, but for roofs; `None` where no
+    /// model tells.
     pub fn figure_ratio(&self, node: Node) -> Option<f64> {
-        if self.machine.figures == Figures::default() || Figures::bounding(self.kind_of(node)).is_empty() {
-            return Some(1.0);
-        }
+        if self.has_own_figures(node) { Some(1.0) } else { Some(self.figured(node)?.ratio) }
+    }
+
+    /// Whether no figure that bounds a task was changed.
+    fn has_own_figures(&self, node: Node) -> bool {
+        self.machine.figures == Figures::default() || Figures::bounding(self.kind_of(node)).is_empty()
+    }
+
+    /// The device of each rank, with the figures that edits chose.
+    pub(in crate::scenario) fn devices_as_figured(&self) -> Vec<Arc<DeviceProfile>> {
+        let figures = self.machine.figures;
+        let is_own = figures == Figures::default();
+        let figured = |device: &Arc<DeviceProfile>| {
+            if is_own || device.kind != DeviceKind::Gpu {
+                Arc::clone(device)
+            } else {
+                Arc::new(figures.hypothetical(device))
+            }
+        };
+        self.devices().iter().map(figured).collect()
+    }
+
+    /// What a task takes on the device as edits have it, that would take `own` on the one with its own figures.
+    pub(super) fn as_figured(&self, node: Node, own: Prediction) -> Prediction {
+        if self.has_own_figures(node) { own } else { self.figured(node).map_or(own, |figured| figured.apply(own)) }
+    }
+
+    fn figured(&self, node: Node) -> Option<Figured> {
         let (work, rank) = (self.shared_work_of(node)?, self.alike(self.rank_of(self.lane_of(node))));
         let key = (Arc::as_ptr(&work).addr(), rank);
-        if let Some((_, ratio)) = self.ratios.known().get(&key) {
-            return *ratio;
+        if let Some((_, known)) = self.ratios.known().get(&key) {
+            return *known;
         }
-        let ratio = self.work_out_ratios(self.kind_of(node), rank, &[&work]).pop().flatten();
-        self.ratios.known().insert(key, (work, ratio));
-        ratio
+        let figured = self.work_out_ratios(self.kind_of(node), rank, &[&work]).pop().flatten();
+        self.ratios.known().insert(key, (work, figured));
+        figured
     }
 
     /// Works out the ratios of all tasks together, which takes the models a fraction of the time.
@@ -153,19 +202,29 @@ impl Draft<'_> {
         }
     }
 
-    fn work_out_ratios(&self, kind: TaskKind, rank: usize, works: &[&Work]) -> Vec<Option<f64>> {
+    fn work_out_ratios(&self, kind: TaskKind, rank: usize, works: &[&Work]) -> Vec<Option<Figured>> {
         let figures = self.machine.figures;
         let Some(device) = self.device(rank).filter(|device| device.kind == DeviceKind::Gpu) else {
             return vec![None; works.len()];
         };
-        let ratio = |before: f64, after: f64| (before > 0.0).then(|| figures.bounded(kind, after / before));
+        let figured = |before: f64, after: f64, least: LeastTimes| {
+            (before > 0.0).then(|| Figured { ratio: figures.bounded(kind, after / before), least })
+        };
         if matches!(kind, TaskKind::Collective(_)) {
             let time = |work| self.link_times(work, device, figures.factor(Figure::Link));
-            return works.iter().map(|work| time(work).and_then(|(before, after)| ratio(before, after))).collect();
+            return works
+                .iter()
+                .map(|work| time(work).and_then(|(before, after)| figured(before, after, LeastTimes::default())))
+                .collect();
         }
-        let on = |figures: Figures| self.context.models.estimates(works, &figures.hypothetical(device));
-        let pairs = on(Figures::default()).into_iter().zip(on(figures));
-        pairs.map(|(now, then)| ratio(now?.duration.0 as f64, then?.duration.0 as f64)).collect()
+        let devices = [Figures::default(), figures].map(|figures| figures.hypothetical(device));
+        let [now, then] = [0, 1].map(|at| self.context.models.estimates(works, &devices[at]));
+        let pairs = works.iter().zip(now.into_iter().zip(then));
+        let of_pair = |(work, (now, then)): (&&Work, (Option<Estimate>, Option<Estimate>))| {
+            let [own, with] = [0, 1].map(|at| Placed { work: Some(work), device: &devices[at] });
+            figured(now?.duration.0 as f64, then?.duration.0 as f64, LeastTimes::of(own, with))
+        };
+        pairs.map(of_pair).collect()
     }
 
     /// A collective's time over its link, and over one with `factor` times the bandwidth, in µs.

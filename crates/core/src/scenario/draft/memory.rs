@@ -41,6 +41,8 @@ impl Default for SharedStates {
 pub(super) struct StepMemory {
     /// How often forward and backward pass run in one step.
     repeats: u32,
+    /// How often the scenario's steps let them, one by one.
+    batches: Vec<u32>,
     /// Parts of the forward pass that run again and keep nothing until then.
     recomputed: Vec<Recomputed>,
     /// What each rank keeps of states that ranks share out among them.
@@ -56,7 +58,15 @@ pub(super) struct StepMemory {
 impl Default for StepMemory {
     fn default() -> Self {
         let (held, shrunk, grown) = (Vec::new(), Vec::new(), Vec::new());
-        Self { repeats: 1, recomputed: Vec::new(), shared: SharedStates::default(), held, shrunk, grown }
+        Self {
+            repeats: 1,
+            batches: Vec::new(),
+            recomputed: Vec::new(),
+            shared: SharedStates::default(),
+            held,
+            shrunk,
+            grown,
+        }
     }
 }
 
@@ -74,6 +84,23 @@ impl Draft<'_> {
     /// How often forward and backward pass run in one step.
     pub fn repeats(&self) -> u32 {
         self.memory.repeats
+    }
+
+    pub(in crate::scenario) fn ask_for_batches(&mut self, batches: Vec<u32>) {
+        self.memory.batches = batches;
+    }
+
+    /// How often the next step that says so, and those behind it, let forward and backward pass run in one step of training; the first is
+    /// not told again.
+    pub fn next_batches(&mut self) -> Vec<u32> {
+        let all = self.memory.batches.clone();
+        self.memory.batches.drain(..all.len().min(1));
+        all
+    }
+
+    /// Forgets those of the [`next_batches`](Self::next_batches) behind the next `count`.
+    pub fn keep_batches(&mut self, count: usize) {
+        self.memory.batches.truncate(count);
     }
 
     /// Notes that forward and backward pass run `times` as often in one step.

@@ -124,25 +124,24 @@ impl Draft<'_> {
 
     /// What a task takes now, and where that figure is from.
     pub fn price_of(&self, node: Node) -> Prediction {
-        self.priced(node, || self.figure_ratio(node).unwrap_or(1.0))
+        self.as_figured(node, self.priced(node))
     }
 
     /// What a task takes with the own figures of its device: that from which another goes on.
     pub fn price_without_figures(&self, node: impl Into<Node>) -> Prediction {
-        self.priced(node.into(), || 1.0)
+        self.priced(node.into())
     }
 
-    fn priced(&self, node: Node, figures: impl FnOnce() -> f64) -> Prediction {
-        let scaled = |price: Price| Price { factor: price.factor * figures(), ..price };
+    fn priced(&self, node: Node) -> Prediction {
         match node {
             Node::Traced(node) => {
                 let traced = self.graph().tasks[node].duration;
                 if !self.is_touched(node) {
                     return Prediction::measured(traced);
                 }
-                scaled(self.prices.of(node)).resolve(traced, || self.change(node))
+                self.prices.of(node).resolve(traced, || self.change(node))
             }
-            Node::Added(AddedId(id)) => self.resolve_added(&scaled(self.structure.added[id as usize].price)),
+            Node::Added(AddedId(id)) => self.resolve_added(&self.structure.added[id as usize].price),
         }
     }
 

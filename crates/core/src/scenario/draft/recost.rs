@@ -24,13 +24,13 @@ const COMMON_BETWEEN_NODES: &str = "InfiniBand-HDR";
 pub(super) enum Change {
     Kept,
     Ratio(f64, Prediction),
-    /// A kernel: the ratio, and what roofs allow.
+    /// A kernel, or a collective that does not wait: the ratio, and what roofs allow.
     Kernel(f64, LeastTimes, Prediction),
     Fixed(Prediction),
     /// Its work is not known, its device changed.
     Roofs(RoofRatio),
-    /// A collective: the ratio, and what it took before by the model.
-    Transfer(f64, DurNs, Prediction),
+    /// A collective: the ratio, what its link allows, and what it took before by the model.
+    Transfer(f64, LeastTimes, DurNs, Prediction),
 }
 
 /// Changes that were asked about: by the class a task came from, the one it has, and the first rank [alike](Draft::alike) its own.
@@ -102,7 +102,7 @@ impl Draft<'_> {
     /// What the work and device that a task has now make of its time.
     pub(super) fn change(&self, node: NodeId) -> Change {
         match self.known_change(node) {
-            Change::Transfer(ratio, _, of) if !self.may_hold_waiting(node) => Change::Ratio(ratio, of),
+            Change::Transfer(ratio, least, _, of) if !self.may_hold_waiting(node) => Change::Kernel(ratio, least, of),
             change => change,
         }
     }
@@ -185,7 +185,8 @@ impl Draft<'_> {
                 let moved = Change::of(models.predict_over(UNIT, (old, before), (new, after)));
                 match (moved, before.transfer(old)) {
                     (Change::Ratio(ratio, of), Some(time)) if of.provenance == Provenance::Anchored => {
-                        Change::Transfer(ratio, DurNs::from_us_f64(time.us), of)
+                        let least = LeastTimes::given(before.least(old), after.least(new));
+                        Change::Transfer(ratio, least, DurNs::from_us_f64(time.us), of)
                     }
                     (moved, _) => moved,
                 }
@@ -207,7 +208,7 @@ impl Draft<'_> {
     pub fn waiting_in(&self, node: NodeId) -> DurNs {
         let task = &self.graph().tasks[node];
         match self.is_touched(node).then(|| self.known_change(node)) {
-            Some(Change::Transfer(_, before, _)) if self.may_hold_waiting(node) => {
+            Some(Change::Transfer(_, _, before, _)) if self.may_hold_waiting(node) => {
                 (task.duration - before).max(DurNs::ZERO)
             }
             _ => DurNs::ZERO,
@@ -241,9 +242,10 @@ pub(super) const UNIT: DurNs = DurNs(1_000_000_000);
 
 /// A collective whose measured time contains waiting for ranks that are not loaded: what it took beyond the model's transfer
 /// is that waiting, which does not shrink or grow with messages and links.
-fn beyond(start: Prediction, ratio: f64, before: DurNs, of: Prediction) -> Prediction {
+fn beyond(start: Prediction, (ratio, least): (f64, LeastTimes), before: DurNs, of: Prediction) -> Prediction {
     let waiting = (start.duration - before).max(DurNs::ZERO);
-    let transfer = (start.duration - waiting).scale(ratio);
+    let own = start.duration - waiting;
+    let transfer = least.hold(own, own.scale(ratio));
     let duration = waiting + transfer;
     let share = transfer.0 as f64 / duration.0.max(1) as f64;
     let error = (of.error * share as f32).hypot(start.error);
@@ -290,7 +292,7 @@ impl Change {
                 let (error, provenance) = (moved.error.hypot(start.error), moved.provenance.max(start.provenance));
                 Prediction { provenance, error, ..moved }
             }
-            Self::Transfer(ratio, before, of) => beyond(start, ratio, before, of),
+            Self::Transfer(ratio, least, before, of) => beyond(start, (ratio, least), before, of),
         }
     }
 }
@@ -307,7 +309,9 @@ mod tests {
             error: 0.1,
             ..Prediction::measured(DurNs(1))
         };
-        let after = |measured, ratio, before| beyond(Prediction::measured(DurNs(measured)), ratio, DurNs(before), of);
+        let after = |measured, ratio, before| {
+            beyond(Prediction::measured(DurNs(measured)), (ratio, LeastTimes::default()), DurNs(before), of)
+        };
         let slower = after(1_000, 3.0, 200);
         assert_eq!(slower.duration, DurNs(800 + 600));
         assert!((slower.error - 0.1 * 600.0 / 1_400.0).abs() < 1e-6, "what waits has no error of the model's");

@@ -33,8 +33,8 @@ pub(super) struct TaskWorks {
     unplaced: FxHashMap<NodeId, u32>,
     /// Tasks whose work was changed by itself.
     own_work: FxHashSet<NodeId>,
-    /// Of those, the ones that do another operator on the arguments of their own.
-    replaced: FxHashMap<NodeId, Arc<str>>,
+    /// Of those, the ones that do another operator on the arguments of one that was traced.
+    replaced: FxHashMap<NodeId, (Arc<str>, OperatorId)>,
     /// Classes that stand for the traced ones, of tasks whose recorded arguments do not show their work.
     pub(super) traced_as: ByNode<u32>,
     /// Tasks that do the work of others besides their own.
@@ -188,24 +188,23 @@ impl Draft<'_> {
         }
     }
 
-    /// Lets a task do operator `name`, which is `work`, on its own operator's arguments, now and when these change.
-    pub fn replace_work(&mut self, node: NodeId, name: Arc<str>, work: Arc<Work>) {
+    /// Lets a task do operator `name`, which is `work`, on the arguments of operator `id`, now and when these change.
+    pub fn replace_work(&mut self, node: NodeId, name: Arc<str>, id: OperatorId, work: Arc<Work>) {
         self.set_work(node, work);
-        self.works.replaced.insert(node, name);
+        self.works.replaced.insert(node, (name, id));
     }
 
     /// Works out anew what tasks do that do another operator than their own.
     fn follow_replaced(&mut self) {
-        let mut replaced: Vec<(NodeId, Arc<str>)> =
-            self.works.replaced.iter().map(|(&node, name)| (node, Arc::clone(name))).collect();
+        let mut replaced: Vec<(NodeId, (Arc<str>, OperatorId))> =
+            self.works.replaced.iter().map(|(&node, of)| (node, of.clone())).collect();
         replaced.sort_unstable();
         let mut known = FxHashMap::<(Arc<str>, Option<u32>, Phase), Option<Arc<Work>>>::default();
-        for (node, name) in replaced {
-            let Some(id) = self.graph().tasks[node].operator else { continue };
+        for (node, (name, id)) in replaced {
             let key = (Arc::clone(&name), self.arguments(id), self.graph().operators[id.0 as usize].phase);
             let work = known.entry(key).or_insert_with(|| self.work_as(&name, id).map(Arc::new)).clone();
             if let Some(work) = work {
-                self.replace_work(node, name, work);
+                self.replace_work(node, name, id, work);
             }
         }
     }

@@ -229,6 +229,15 @@ fn phase(test: &Test, base: &Base) -> Compiled {
     Compiled::Phase { operators, names: graph.names.iter().map(|(_, name)| loads(name)).collect(), inputs }
 }
 
+/// Whether a term of `expression`, none that is denied, is about `name`.
+pub(super) fn asks_for(expression: &Expression, name: &str) -> bool {
+    match expression {
+        Expression::All(parts) | Expression::Any(parts) => parts.iter().any(|part| asks_for(part, name)),
+        Expression::Term(Field::Name, test) => matches(test, name),
+        Expression::Not(_) | Expression::Everything | Expression::Predicted | Expression::Term(..) => false,
+    }
+}
+
 fn at(table: &[bool], name: NameId) -> bool {
     table.get(name.0 as usize).copied().unwrap_or(false)
 }

@@ -72,6 +72,11 @@ impl Selector {
         compile::select_all(&self.expression, draft)
     }
 
+    /// Whether a term asks for an operator or kernel of that name.
+    pub fn asks_for(&self, name: &str) -> bool {
+        compile::asks_for(&self.expression, name)
+    }
+
     /// Whether a term holds for one of two ranks and not for the other.
     pub fn tells_apart(&self, a: u32, b: u32) -> bool {
         compile::tells_apart(&self.expression, a, b)

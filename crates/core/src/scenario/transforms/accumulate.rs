@@ -45,18 +45,38 @@ impl Transform for Accumulate {
         Stage::Batches
     }
 
+    fn batches(&self) -> u32 {
+        self.batches
+    }
+
     fn apply(&self, draft: &mut Draft<'_>, context: &Context) -> StepReport {
         if self.batches == 1 {
             return StepReport::already("one batch per step is what there is");
+        }
+        let asked = draft.next_batches();
+        if draft.repeats() > 1 {
+            return self.besides(draft, !asked.is_empty(), context);
         }
         let repeated = repeated(draft);
         if repeated.is_empty() {
             return StepReport::nothing("no backward pass: there are no gradients to accumulate");
         }
-        let copies = self.batches as usize - 1;
-        if let Some(why) = draft.refuses(repeated.len().saturating_mul(copies), context.max_memory) {
+        // As many of the steps' batches as there is room for, those of the first at least.
+        let mut batches = self.batches;
+        let copies_of = |batches: u32| batches as usize - 1;
+        if let Some(why) = draft.refuses(repeated.len().saturating_mul(copies_of(batches)), context.max_memory) {
             return StepReport::nothing(why);
         }
+        let mut counted = 0;
+        for &more in asked.iter().skip(1) {
+            let all = batches.saturating_mul(more);
+            if draft.refuses(repeated.len().saturating_mul(copies_of(all)), context.max_memory).is_some() {
+                break;
+            }
+            (batches, counted) = (all, counted + 1);
+        }
+        draft.keep_batches(counted);
+        let copies = copies_of(batches);
         let gone = repeated.iter().filter(|&&node| draft.is_gone(node)).count();
         let once: Vec<bool> = repeated.iter().map(|&node| is_once(draft, node)).collect();
         let reduced = repeated.iter().zip(&once).filter(|&(&node, &once)| once && !draft.is_gone(node)).count();
@@ -73,16 +93,35 @@ impl Transform for Accumulate {
             before.push(copied);
         }
         section.follow(draft, before.last(), &section.nodes);
-        draft.repeat(self.batches);
+        draft.repeat(batches);
+        let is_named = has_updates(draft);
+        let once = if is_named { "the update once" } else { "the update with them" };
         let among = if reduced > 0 { format!("{} among them and ", count(reduced, "task")) } else { String::new() };
         let summary = format!(
-            "{} batches per step: {} of forward and backward pass repeated, {among}the update once",
-            self.batches,
+            "{} batches per step: {} of forward and backward pass repeated, {among}{once}",
+            batches,
             count(section.nodes.len() - reduced - gone, "task"),
         );
         let changed = copies * (section.nodes.len() - reduced - gone);
-        let effects = vec![Effect::note("the time is that of all batches of a step")];
+        let mut effects = vec![Effect::note("the time is that of all batches of a step")];
+        if !is_named {
+            let text = "the trace does not name the optimizer's step: its work, if any, is repeated with each batch";
+            effects.push(Effect::assumption(text));
+        }
         StepReport { changed, summary, effects, ..StepReport::default() }
+    }
+}
+
+impl Accumulate {
+    /// A step behind the first that accumulates: its batches are `counted` among those that this one repeats, or there was no room.
+    fn besides(self, draft: &Draft<'_>, counted: bool, context: &Context) -> StepReport {
+        let (added, repeats) = (draft.added().len(), draft.repeats() as usize);
+        if counted {
+            return StepReport::already(format!("its {} are among the {repeats} batches per step", self.batches));
+        }
+        let more = added / (repeats - 1).max(1) * repeats * (self.batches as usize - 1);
+        let why = draft.refuses(more, context.max_memory);
+        StepReport::nothing(why.unwrap_or_else(|| "steps before it leave no room for its batches".to_owned()))
     }
 }
 
@@ -137,6 +176,17 @@ fn end_of_backward(draft: &Draft<'_>, part: &RankPart) -> Option<TimeNs> {
     let last = backward.map(|operator| operator.start).max()?;
     let updates = operators().filter(|operator| operator.phase == Phase::Optimizer && operator.start > last);
     Some(updates.map(|operator| operator.start).min().unwrap_or(part.iteration_end))
+}
+
+/// Whether the chosen step of any rank has an update that the trace names.
+fn has_updates(draft: &Draft<'_>) -> bool {
+    let graph = draft.graph();
+    let inside = draft.base().iteration_tasks();
+    let is_update = |&node: &NodeId| {
+        let operator = graph.tasks[node].operator.and_then(|id| graph.operators.get(id.0 as usize));
+        inside[node.index()] && operator.is_some_and(|operator| operator.phase == Phase::Optimizer)
+    };
+    graph.tasks.node_indices().any(|node| is_update(&node))
 }
 
 /// Whether a task runs once per step however many batches there are: reductions of gradients, and their zeroing.

@@ -1,11 +1,14 @@
 //! `replace SELECTOR with OP`: the same arguments, another operator.
 
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
 use crate::cost::Work;
-use crate::graph::{NodeId, Phase, TaskKind};
+use crate::graph::{NodeId, OperatorId, Phase, TaskKind};
 use crate::scenario::context::Context;
 use crate::scenario::draft::{Draft, Node};
 use crate::scenario::effect::Effect;
@@ -14,9 +17,10 @@ use crate::scenario::selector::Selector;
 use crate::scenario::transform::{StepReport, Transform};
 use crate::units::DurNs;
 
+use super::remove::host_of;
 use super::report::{count, survey};
 
-/// Lets the selected kernels compute another operator on their operator's arguments.
+/// Lets the selected operators compute another one on the same arguments, each by its longest kernel alone.
 #[derive(Clone, Debug, PartialEq)]
 struct Replace {
     /// Which kernels.
@@ -27,7 +31,7 @@ struct Replace {
 
 pub(super) const EDIT: Grammar = Grammar {
     name: "replace",
-    help: "lets the selected kernels compute another operator on the same arguments",
+    help: "lets the selected operators compute another one on the same arguments",
     example: "replace name=aten::gelu with aten::relu",
     forms: &[Form {
         arguments: &[
@@ -41,38 +45,73 @@ pub(super) const EDIT: Grammar = Grammar {
 
 impl Transform for Replace {
     fn apply(&self, draft: &mut Draft<'_>, _: &Context) -> StepReport {
-        let mut changed = Vec::new();
-        let mut unknown = Vec::new();
+        let calls = self.calls(draft);
+        let mut kept = Vec::new();
+        let (mut gone, mut unknown) = (Vec::new(), Vec::new());
         // Of equal arguments the work is worked out once.
         let mut known: FxHashMap<(Option<u32>, Phase), Option<Arc<Work>>> = FxHashMap::default();
-        for node in self.selector.select_all(draft) {
-            let computes = matches!(draft.kind_of(node), TaskKind::Kernel | TaskKind::Compute);
-            let Some(id) = draft.operator_of(node).filter(|_| computes) else { continue };
+        let name: Arc<str> = self.operator.as_str().into();
+        for (id, nodes) in calls {
             let key = (draft.arguments(id), draft.graph().operators[id.0 as usize].phase);
-            match known.entry(key).or_insert_with(|| draft.work_as(&self.operator, id).map(Arc::new)) {
-                Some(work) => changed.push((node, work.clone())),
-                None => unknown.extend(traced(draft, node)),
+            let work = known.entry(key).or_insert_with(|| draft.work_as(&self.operator, id).map(Arc::new)).clone();
+            let Some((work, main)) = work.zip(main_kernel(draft, &nodes)) else {
+                unknown.extend(nodes.into_iter().filter_map(|node| traced(draft, node)));
+                continue;
+            };
+            match main {
+                Node::Traced(node) => draft.replace_work(node, Arc::clone(&name), id, work),
+                Node::Added(_) => draft.set_work_of(main, work),
             }
+            kept.push(main);
+            gone.extend(nodes.into_iter().filter(|&node| node != main));
         }
-        if changed.is_empty() {
+        if kept.is_empty() {
             return StepReport::nothing(format!("no kernel with recorded arguments matches {}", self.selector));
         }
-        let nodes: Vec<_> = changed.iter().map(|&(node, _)| node).collect();
-        let name: Arc<str> = self.operator.as_str().into();
-        for (node, work) in changed {
-            match node {
-                Node::Traced(node) => draft.replace_work(node, Arc::clone(&name), work),
-                Node::Added(_) => draft.set_work_of(node, work),
-            }
+        for &node in &gone {
+            draft.take_out(node);
         }
-        let summary = format!("{} compute {}", count(nodes.len(), "kernel"), self.operator);
-        let mut report = survey(draft, nodes, summary);
+        for node in host_of(draft, &gone) {
+            draft.take_out(node);
+        }
+        let mut summary = format!("{} compute {}", count(kept.len(), "kernel"), self.operator);
+        if !gone.is_empty() {
+            let _ = write!(summary, ", {} that did the rest of their operators out", count(gone.len(), "kernel"));
+        }
+        let mut report = survey(draft, kept, summary);
+        report.changed += gone.len();
         if !unknown.is_empty() {
             let text = format!("{}: arguments do not fit {}", count(unknown.len(), "kernel"), self.operator);
             report.say(Effect::kept(text, unknown));
         }
         report
     }
+}
+
+impl Replace {
+    /// The operators to replace, each with the selected work below it: the outermost around a kernel that the selector asks for by name,
+    /// else the one that launched it.
+    fn calls(&self, draft: &Draft<'_>) -> BTreeMap<OperatorId, Vec<Node>> {
+        let graph = draft.graph();
+        let parent = |id: &OperatorId| graph.operators.get(id.0 as usize).and_then(|operator| operator.parent);
+        let name = |id: OperatorId| graph.operators.get(id.0 as usize).map_or("", |it| graph.names.get(it.name));
+        let mut calls: BTreeMap<OperatorId, Vec<Node>> = BTreeMap::new();
+        for node in self.selector.select_all(draft) {
+            let kind = draft.kind_of(node);
+            let computes = kind == TaskKind::Compute || (kind.is_device() && !matches!(kind, TaskKind::Collective(_)));
+            let Some(own) = draft.operator_of(node).filter(|_| computes) else { continue };
+            let around = std::iter::successors(Some(own), parent);
+            let call = around.filter(|&id| self.selector.asks_for(name(id))).last().unwrap_or(own);
+            calls.entry(call).or_default().push(node);
+        }
+        calls
+    }
+}
+
+/// The longest piece of computation among `nodes`.
+fn main_kernel(draft: &Draft<'_>, nodes: &[Node]) -> Option<Node> {
+    let computes = |&&node: &&Node| matches!(draft.kind_of(node), TaskKind::Kernel | TaskKind::Compute);
+    nodes.iter().filter(computes).max_by_key(|&&node| (draft.price_of(node).duration, Reverse(node))).copied()
 }
 
 /// A traced task with what it takes now.

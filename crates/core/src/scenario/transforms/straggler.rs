@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::graph::{ExecutionGraph, NodeId, Rank, TaskKind};
 use crate::scenario::context::Context;
 use crate::scenario::draft::{Draft, Node};
+use crate::scenario::effect::Effect;
 use crate::scenario::grammar::{Argument, Form, Grammar, Kind};
 use crate::scenario::transform::{StepReport, Transform};
 use crate::stats::weighted_quantile;
@@ -79,7 +80,16 @@ impl Transform for Straggler {
         let ranks = if self.rank.is_some() { 1 } else { graph.ranks.len() };
         let (all, joined) = (graph.ranks.len(), count(stretches.joined, "collective"));
         let summary = format!("{} like the median of {all} between {joined} of all ranks", count(ranks, "rank"));
-        StepReport { changed, summary, ..StepReport::default() }
+        let mut report = StepReport { changed, summary, ..StepReport::default() };
+        let begins = graph.ranks.iter().map(|part| part.iteration_start);
+        if let Some(apart) =
+            begins.clone().max().zip(begins.min()).map(|(last, first)| last.since(first)).filter(|it| it.0 > 0)
+        {
+            report.say(Effect::note(format!(
+                "ranks begin the step as recorded, up to {apart} apart: what is late from before it stays late"
+            )));
+        }
+        report
     }
 }
 

@@ -11,7 +11,7 @@ use retime_core::analysis::edited::Edited;
 use retime_core::analysis::gaps::Sources;
 use retime_core::analysis::lanes::Times;
 use retime_core::analysis::stragglers::{Overlap, reason};
-use retime_core::graph::{ExecutionGraph, NodeId};
+use retime_core::graph::NodeId;
 use retime_core::units::{Bytes, DurNs};
 
 use super::{Engine, Loaded, Outcome};
@@ -162,7 +162,7 @@ impl Communication {
                 node: arrival.node,
             };
             let arrivals = call.arrivals.iter().map(arrival).collect();
-            CollectiveReport { start_ns: call.began.since(begin), arrivals, ..seen.collective(graph, call) }
+            CollectiveReport { start_ns: call.began.since(begin), arrivals, ..seen.collective(edited, call) }
         });
         let collectives: Vec<CollectiveReport> = collectives.collect();
         let mut ranks = ranks(outcome, &collectives);
@@ -215,9 +215,9 @@ impl Seen {
     }
 
     /// All but the times of arrival.
-    fn collective(&self, graph: &ExecutionGraph, call: &SimulatedCollective) -> CollectiveReport {
+    fn collective(&self, Edited { graph, works, .. }: &Edited, call: &SimulatedCollective) -> CollectiveReport {
         let collective = &graph.collectives[call.collective.0 as usize];
-        let sizes = call.arrivals.iter().map(|arrival| graph.tasks[arrival.node].bytes);
+        let sizes = call.arrivals.iter().map(|arrival| works.carried(graph, arrival.node));
         let count = self.splits.len().max(1) as i64;
         let mean = |of: fn(&(u32, DurNs, DurNs)) -> DurNs| DurNs(self.splits.iter().map(of).sum::<DurNs>().0 / count);
         CollectiveReport {

@@ -105,7 +105,8 @@ fn task_details(scene: Scene<'_>, node: NodeId, prediction: Option<Prediction>, 
     let Some(task) = scene.graph.tasks.node_weight(node) else { return };
     details.push(detail("source", source(task, prediction)));
     let kind = kind_name(scene, task);
-    let size = if task.bytes.0 > 0 { format!("{kind}, {}", task.bytes) } else { kind };
+    let bytes = scene.resolved.works.carried(scene.graph, node);
+    let size = if bytes.0 > 0 { format!("{kind}, {bytes}") } else { kind };
     details.push(detail("kind", size));
     if let Some((id, operator)) = task.operator.and_then(|id| Some((id, scene.graph.operators.get(id.0 as usize)?))) {
         details.push(detail("operator", call_path(scene.graph, id)));

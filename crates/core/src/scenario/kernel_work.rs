@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::cost::{Family, Work, family_of_task};
+use crate::cost::{Family, Shape, Work, family_of_task};
 use crate::graph::{ExecutionGraph, NodeId, Operands, OperatorId};
+use crate::units::Bytes;
 
 use super::work_classes::{Class, Overrides, Sharing, WorkClasses};
 
@@ -54,6 +55,14 @@ impl KernelWork {
     /// The arguments of an operator of `graph`; `None` where they were not recorded.
     pub fn operands<'a>(&'a self, graph: &'a ExecutionGraph, operator: OperatorId) -> Option<&'a Operands> {
         self.overrides.operands(graph, operator)
+    }
+
+    /// What a copy or collective of `graph` carries: by its work, else as recorded, as of tasks that are neither.
+    pub fn carried(&self, graph: &ExecutionGraph, node: NodeId) -> Bytes {
+        match self.work(node) {
+            Some(work) if matches!(work.shape, Shape::Copy { .. } | Shape::Collective { .. }) => work.written,
+            _ => graph.tasks[node].bytes,
+        }
     }
 
     /// Whether an edit took a traced task out.

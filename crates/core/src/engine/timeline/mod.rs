@@ -5,7 +5,7 @@ mod event;
 
 use serde::Serialize;
 
-use crate::cost::{Prediction, Shape, Work};
+use crate::cost::Prediction;
 use crate::graph::{ExecutionGraph, Lane, LaneId, LaneKind, NodeId, OperatorId, TaskId, TaskKind};
 use crate::units::TimeNs;
 
@@ -48,11 +48,6 @@ struct Shown<'a> {
     bytes: u64,
 }
 
-/// Whether work is as much as it carries from one place to another.
-fn carries(work: &Work) -> bool {
-    matches!(work.shape, Shape::Copy { .. } | Shape::Collective { .. })
-}
-
 /// The simulated timeline of an outcome.
 pub struct Timeline<'a> {
     outcome: &'a Outcome,
@@ -76,11 +71,7 @@ impl<'a> Timeline<'a> {
                 lane: task.lane,
                 operator: task.operator,
                 prediction: resolved.prediction(node),
-                bytes: resolved
-                    .works
-                    .work(node)
-                    .filter(|work| carries(work))
-                    .map_or(task.bytes.0, |work| work.written.0),
+                bytes: resolved.works.carried(graph, node).0,
             }
         });
         let added = resolved.added.iter().map(|added| Shown {

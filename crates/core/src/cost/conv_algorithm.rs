@@ -58,7 +58,7 @@ impl Sizes {
 
 /// What `algorithm` has to do for the convolution `work` on `device`; `None` where it does not apply, and of other work.
 ///
-/// Winograd and FFT need square filters, stride 1 and no groups.
+/// Winograd and FFT need square filters, stride 1 and no groups; libraries have Winograd for filters of at most 5×5.
 pub fn algorithm_cost(work: &Work, algorithm: ConvAlgorithm, device: &DeviceProfile) -> Option<AlgorithmCost> {
     let &Shape::Conv { batch, channels_in, channels_out, out_h, out_w, r, s, stride, groups, .. } = &work.shape else {
         return None;
@@ -71,10 +71,15 @@ pub fn algorithm_cost(work: &Work, algorithm: ConvAlgorithm, device: &DeviceProf
     match algorithm {
         ConvAlgorithm::Direct | ConvAlgorithm::ImplicitGemm => Some(plain),
         ConvAlgorithm::Im2col => Some(AlgorithmCost { bytes: tensors + unfolded(&sizes), ..plain }),
-        ConvAlgorithm::Winograd => is_square.then(|| winograd(&sizes, tensors, winograd_outputs(device))),
+        ConvAlgorithm::Winograd => {
+            (is_square && r <= LARGEST_WINOGRAD).then(|| winograd(&sizes, tensors, winograd_outputs(device)))
+        }
         ConvAlgorithm::Fft => is_square.then(|| fft(&sizes, tensors)),
     }
 }
+
+/// Taps of a side of the largest filter that libraries have Winograd for.
+const LARGEST_WINOGRAD: u64 = 5;
 
 /// Outputs of a tile along an axis.
 fn winograd_outputs(device: &DeviceProfile) -> f64 {
@@ -234,6 +239,7 @@ mod tests {
         let gpu = catalog.find("Quadro RTX 8000").unwrap();
         let us = |stride| algorithm_us(&work([64, 128, 14, 3, stride]), ConvAlgorithm::Winograd, gpu);
         assert!(us(1).is_some() && us(2).is_none());
+        assert!(algorithm_us(&work([64, 128, 14, 7, 1]), ConvAlgorithm::Winograd, gpu).is_none());
         let usual = |stride| usual_algorithm(&work([64, 128, 14, 3, stride]), gpu);
         assert_eq!([1, 2].map(usual), [ConvAlgorithm::Winograd, ConvAlgorithm::Direct]);
     }

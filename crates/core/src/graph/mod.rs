@@ -5,6 +5,7 @@
 
 mod batch_size;
 pub mod build;
+mod convolution;
 pub mod copies;
 pub mod dependency;
 pub mod invariants;
@@ -24,6 +25,7 @@ use crate::trace::RecordedDevice;
 use crate::units::{DurNs, TimeNs};
 
 pub use build::{BuildError, BuildOptions, CAPTURED, Captures, ReplayConstants, build, build_folded, build_lowered};
+pub(crate) use convolution::ConvArguments;
 pub use copies::{Copies, CopyStep};
 pub use dependency::{Dependency, DependencyKind};
 pub use iteration::IterationChoice;

@@ -2,7 +2,7 @@
 
 use crate::cost::conv_choice::ChosenAlgorithm;
 use crate::cost::work::{Family, Shape, Work};
-use crate::graph::DType;
+use crate::graph::{ConvArguments, DType};
 use crate::units::{Bytes, Flop};
 
 use super::args::{Args, elements};
@@ -92,55 +92,11 @@ pub(super) fn pass_work(name: &str, args: Args<'_>, pass: ConvPass, tf32: bool) 
     Some(work)
 }
 
-/// Where the arguments of a convolution operator are: input, weight, stride, padding, dilation, groups.
-struct Places {
-    input: usize,
-    weight: usize,
-    stride: usize,
-    padding: usize,
-    dilation: usize,
-    groups: usize,
-    transposed: Option<usize>,
-    output: Option<usize>,
-}
-
-fn places(name: &str) -> Option<Places> {
-    let order = |input, stride, padding, dilation, groups| Places {
-        input,
-        weight: input + 1,
-        stride,
-        padding,
-        dilation,
-        groups,
-        transposed: None,
-        output: None,
-    };
-    Some(match name {
-        "conv1d" | "conv2d" | "conv3d" => order(0, 3, 4, 5, 6),
-        "convolution" | "_convolution" | "convolution_overrideable" => {
-            Places { transposed: Some(6), ..order(0, 3, 4, 5, 8) }
-        }
-        "cudnn_convolution" => order(0, 3, 2, 4, 5),
-        "mkldnn_convolution" | "miopen_convolution" | "miopen_depthwise_convolution" => order(0, 4, 3, 5, 6),
-        "thnn_conv2d" | "_slow_conv2d_forward" | "slow_conv3d" => order(0, 4, 5, 99, 99),
-        "_conv_depthwise2d" => order(0, 4, 5, 6, 99),
-        "_slow_conv2d_backward" => Places { output: Some(0), ..order(1, 4, 5, 99, 99) },
-        "convolution_backward" | "convolution_backward_overrideable" => {
-            Places { transposed: Some(7), output: Some(0), ..order(1, 4, 5, 6, 9) }
-        }
-        // The library's own operators, before 1.10: input, gradient, weight.
-        "cudnn_convolution_backward" | "miopen_convolution_backward" | "mkldnn_convolution_backward" => {
-            Places { weight: 2, output: Some(1), ..order(0, 4, 3, 5, 6) }
-        }
-        _ => return None,
-    })
-}
-
 /// Size of the convolution that operator `name` computes, when its sizes were recorded.
 /// Without recorded strides the output is taken as large as the input ("same" padding, stride 1), for filters of even size
 /// as one element per patch.
 pub(super) fn size(name: &str, args: Args<'_>) -> Option<ConvSize> {
-    let places = places(name)?;
+    let places = ConvArguments::of(name)?;
     let (input, weight) = (args.tensor(places.input)?, args.tensor(places.weight)?);
     let (&[batch, channels_in], &[first, second]) = (input.first_chunk::<2>()?, weight.first_chunk::<2>()?);
     let (spatial, filter) = (&input[2..], &weight[2..]);
@@ -185,7 +141,13 @@ fn entry(list: Option<&Vec<i64>>, axis: usize, default: u64) -> u64 {
 }
 
 /// `⌊(in + 2·padding − dilation·(filter − 1) − 1) / stride⌋ + 1` along each axis.
-fn output_dims(spatial: &[u64], filter: &[u64], strides: Option<&Vec<i64>>, args: Args<'_>, at: &Places) -> Vec<u64> {
+fn output_dims(
+    spatial: &[u64],
+    filter: &[u64],
+    strides: Option<&Vec<i64>>,
+    args: Args<'_>,
+    at: &ConvArguments,
+) -> Vec<u64> {
     let (padding, dilation) = (args.numbers(at.padding), args.numbers(at.dilation));
     spatial
         .iter()

@@ -8,6 +8,7 @@ use crate::units::{DurNs, TimeNs};
 use super::Prepared;
 use super::collectives::{self, Drafted, Member};
 use super::compute;
+use super::convolutions;
 use super::draft::Ordered;
 use super::emit::{RankOutput, Shared};
 use super::gather::{self, Written};
@@ -37,6 +38,7 @@ pub(super) fn assemble(ranks: &[Prepared<'_>], hidden: usize) -> (ExecutionGraph
     let drafted = collectives::join(&mut shared, &groups, &task_of, &virtual_lanes, &counts, world_size(ranks));
     let Shared { mut draft, lanes, mut names, mut operators } = shared;
     lookups::complete(&mut operators, &names);
+    convolutions::complete(&mut operators, &names);
     let contradicted = draft.drop_contradicted();
     // A finished graph grows no more.
     names.shrink_to_fit();

@@ -13,6 +13,7 @@ mod clock;
 mod collectives;
 mod compute;
 pub mod constants;
+mod convolutions;
 mod draft;
 mod emit;
 mod emit_device;

@@ -171,6 +171,15 @@ pub(crate) fn roles(name: &str) -> &'static [usize] {
     }
 }
 
+/// The place of the weight among a product's arguments; `None` for a product of two activations.
+pub(crate) fn weight_place(name: &str) -> Option<usize> {
+    match name {
+        _ if name.contains("bmm") || name.contains("matmul") => None,
+        "addmm" | "baddbmm" => Some(2),
+        _ => Some(1),
+    }
+}
+
 fn has_dense_tables(graph: &ExecutionGraph, ids: &[OperatorId]) -> bool {
     let dense = ["embedding", "embedding_bag", "_embedding_bag", "_embedding_bag_forward_only"];
     ids.iter().any(|&id| dense.contains(&bare(name(graph, id))))

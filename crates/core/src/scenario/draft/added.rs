@@ -46,9 +46,11 @@ pub struct Cast {
 }
 
 impl Cast {
-    /// The elements of the argument now; `None` where it is no tensor with recorded sizes.
+    /// The elements of the argument now; `None` where it is no tensor with recorded sizes, or one of whole numbers, which are widened
+    /// as they are loaded.
     pub fn elements(&self, draft: &Draft<'_>) -> Option<u64> {
-        draft.operands(self.operator)?.dims(usize::from(self.argument)).map(elements)
+        let operand = draft.operands(self.operator)?.inputs.get(usize::from(self.argument))?;
+        operand.dims().filter(|_| !operand.dtype().is_some_and(DType::is_integer)).map(elements)
     }
 
     /// What a cast of so many elements has to do.

@@ -49,23 +49,16 @@ pub(super) struct StepMemory {
     shared: SharedStates,
     /// What steps hold all the time besides, by position of the rank.
     held: Vec<(usize, Bytes)>,
-    /// By how much parameters became smaller, by position of the rank.
-    shrunk: Vec<(usize, Bytes)>,
-    /// By how many bytes parameters grew, by position of the rank.
-    grown: Vec<(usize, i64)>,
 }
 
 impl Default for StepMemory {
     fn default() -> Self {
-        let (held, shrunk, grown) = (Vec::new(), Vec::new(), Vec::new());
         Self {
             repeats: 1,
             batches: Vec::new(),
             recomputed: Vec::new(),
             shared: SharedStates::default(),
-            held,
-            shrunk,
-            grown,
+            held: Vec::new(),
         }
     }
 }
@@ -126,26 +119,6 @@ impl Draft<'_> {
     /// Notes that a step holds `bytes` more on the rank at position `rank`.
     pub fn hold(&mut self, rank: usize, bytes: Bytes) {
         self.memory.held.push((rank, bytes));
-    }
-
-    /// By how much parameters became smaller, by position of the rank.
-    pub fn shrunk(&self) -> &[(usize, Bytes)] {
-        &self.memory.shrunk
-    }
-
-    /// Notes that a parameter of the rank at position `rank` is smaller by `bytes`.
-    pub fn shrink_parameters(&mut self, rank: usize, bytes: Bytes) {
-        self.memory.shrunk.push((rank, bytes));
-    }
-
-    /// By how many bytes the parameters of a rank grew.
-    pub fn grown(&self, rank: usize) -> i64 {
-        self.memory.grown.iter().filter(|(of, _)| *of == rank).fold(0, |sum, (_, bytes)| sum.saturating_add(*bytes))
-    }
-
-    /// Notes that the parameters of the rank at position `rank` grew by so many bytes, gradients and optimizer state with them.
-    pub fn grow_parameters(&mut self, rank: usize, bytes: i64) {
-        self.memory.grown.push((rank, bytes));
     }
 
     /// Whether arguments of any operator changed.

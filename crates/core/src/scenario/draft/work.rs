@@ -58,6 +58,11 @@ impl Draft<'_> {
         self.works.overrides.operands(self.base.graph(), operator)
     }
 
+    /// The arguments of an operator as traced.
+    pub fn recorded(&self, operator: OperatorId) -> Option<&Operands> {
+        self.graph().operands.get(self.graph().operators.get(operator.0 as usize)?.operands?.0 as usize)
+    }
+
     /// The arguments of an operator now, as a number: equal numbers, equal arguments.
     pub fn arguments(&self, operator: OperatorId) -> Option<u32> {
         self.works.overrides.number(self.base.graph(), operator)

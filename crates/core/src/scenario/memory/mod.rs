@@ -2,6 +2,7 @@
 //! recomputed parts keep where the next begins, and batches between updates share their gradients.
 
 mod recomputed;
+mod weights;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -16,6 +17,8 @@ use crate::units::{Bytes, TimeNs, total};
 
 use recomputed::recompute;
 
+pub(in crate::scenario) use weights::{is_vocabulary, vocabularies};
+
 /// How far up the call tree an operator's changed arguments are looked for.
 const DEPTH: usize = 8;
 
@@ -29,15 +32,17 @@ pub(in crate::scenario) fn edited(draft: &Draft<'_>) -> Option<JobMemory> {
     let removes = draft.removed().next().is_some();
     let changes = resizes || removes || draft.repeats() > 1 || draft.placements().is_some();
     let is_shared = draft.shared_states() != SharedStates::default();
-    if !changes && !is_shared && draft.recomputed().is_empty() && draft.held().is_empty() && draft.shrunk().is_empty() {
+    if !changes && !is_shared && draft.recomputed().is_empty() && draft.held().is_empty() {
         return None;
     }
     let mut memory: JobMemory = JobMemory::clone(base.memory());
     let mut sizes = Sizes { draft, known: FxHashMap::default() };
     let gone = removes.then(|| RemovedOperators::of(draft));
     let moved = draft.placements().map(|placements| tables_held(base, placements));
+    let mut weights = weights::changed(draft);
     for (rank, of_rank) in memory.iter_mut().enumerate() {
         let Some(of_rank) = of_rank else { continue };
+        let weights = weights.get_mut(rank).map(std::mem::take).unwrap_or_default();
         // First of all, since it looks at sizes as they were recorded.
         if recompute(draft, rank, &mut of_rank.buffers) {
             of_rank.put_in_order();
@@ -45,7 +50,9 @@ pub(in crate::scenario) fn edited(draft: &Draft<'_>) -> Option<JobMemory> {
         if resizes || draft.batch().is_some() {
             of_rank.buffers.iter_mut().for_each(|buffer| buffer.bytes = sizes.of(buffer));
         }
-        grow(draft.grown(rank), &mut of_rank.buffers);
+        grow(weights.grown, &mut of_rank.buffers);
+        let copies = !weights.copies.is_empty();
+        of_rank.buffers.extend(weights.copies);
         if let Some(gone) = &gone {
             of_rank.retain(|buffer| !gone.takes(draft.graph(), buffer));
         }
@@ -62,9 +69,8 @@ pub(in crate::scenario) fn edited(draft: &Draft<'_>) -> Option<JobMemory> {
         if let Some((before, after)) = moved.as_ref().and_then(|held| held.get(rank)) {
             resize_parameters(before.0, after.0, &mut of_rank.buffers);
         }
-        let shrunk: Bytes = draft.shrunk().iter().filter(|(of, _)| *of == rank).map(|&(_, bytes)| bytes).sum();
-        resize_parameters(shrunk.0, 0, &mut of_rank.buffers);
-        if draft.repeats() > 1 || of_rank.buffers.len() > left {
+        resize_parameters(weights.shrunk.0, 0, &mut of_rank.buffers);
+        if copies || draft.repeats() > 1 || of_rank.buffers.len() > left {
             of_rank.put_in_order();
         }
     }

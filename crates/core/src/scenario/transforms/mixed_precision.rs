@@ -14,7 +14,6 @@ use crate::scenario::draft::{Cast, Draft, Node};
 use crate::scenario::effect::Effect;
 use crate::scenario::grammar::{Argument, Form, Grammar, Kind};
 use crate::scenario::transform::{StepReport, Transform};
-use crate::units::Bytes;
 
 use super::argument_changes::ArgumentChanges;
 use super::cast::Casts;
@@ -166,7 +165,7 @@ impl MixedPrecision {
     /// Before every forward product its weight becomes 16 bits wide; after every backward one the gradient 32 again.
     /// How many casts that are, and for how many products the weight is not known.
     fn cast_weights(self, draft: &mut Draft<'_>, products: &[Product]) -> (usize, usize) {
-        let (mut casts, mut missing, within) = (0, 0, draft.base().iteration_tasks());
+        let (mut casts, mut missing) = (0, 0);
         let mut narrowing = Casts::named(&format!("cast weight to {}", self.dtype.name()));
         let mut widening = Casts::named("cast gradient to fp32");
         draft.reserve(2 * products.len(), 6 * products.len());
@@ -176,14 +175,6 @@ impl MixedPrecision {
                 continue;
             };
             let (kernel, cast) = (product.kernel, self.cast(product.operator, argument, product.is_forward));
-            if let Node::Traced(node) = kernel
-                && product.is_forward
-                && within[node.index()]
-            {
-                // Autocast keeps the narrow weight until the end of the step.
-                let bytes = self.dtype.size().saturating_mul(cast.elements(draft).unwrap_or(0));
-                draft.hold(draft.rank_of(draft.lane_of(kernel)), Bytes(bytes));
-            }
             let (of, side) =
                 if product.is_forward { (&mut narrowing, Side::Before) } else { (&mut widening, Side::After) };
             casts += usize::from(of.add(draft, (kernel, side), cast));

@@ -5,6 +5,7 @@ use rustc_hash::FxHashMap;
 use crate::cost::Family;
 use crate::cost::operators::bare;
 use crate::graph::{Operands, OperatorId, Phase, TaskKind};
+use crate::memory::parameters::weight_place;
 use crate::scenario::draft::{Draft, Node};
 
 /// A product or convolution with a weight.
@@ -32,9 +33,9 @@ pub(super) fn products(draft: &Draft<'_>, chosen: impl Fn(Node, OperatorId) -> b
         let Some(id) = graph.tasks[kernel].operator.filter(chosen) else { continue };
         if !std::mem::replace(&mut seen[id.0 as usize], true) {
             let operator = &graph.operators[id.0 as usize];
-            let Some(place) = weight_place(graph.names.get(operator.name)) else { continue };
-            let is_matrix = |operands: &Operands| operands.dims(usize::from(place)).is_some_and(|dims| dims.len() > 1);
-            let weight = draft.operands(id).is_some_and(is_matrix).then_some(place);
+            let Some(place) = weight_place(bare(graph.names.get(operator.name))) else { continue };
+            let is_matrix = |operands: &Operands| operands.dims(place).is_some_and(|dims| dims.len() > 1);
+            let weight = draft.operands(id).is_some_and(is_matrix).then_some(place as u16);
             let is_forward = operator.phase == Phase::Forward;
             products.push(Product { kernel: Node::Traced(kernel), operator: id, weight, is_forward });
         }
@@ -44,14 +45,4 @@ pub(super) fn products(draft: &Draft<'_>, chosen: impl Fn(Node, OperatorId) -> b
         draft.added_nodes().filter_map(|kernel| Some(Product { kernel, ..*of.get(&draft.repeated(kernel)?)? }));
     products.extend(repeated);
     products
-}
-
-/// The place of the weight among a product's arguments; `None` for a product of two activations.
-fn weight_place(operator: &str) -> Option<u16> {
-    let bare = bare(operator);
-    match bare {
-        _ if bare.contains("bmm") || bare.contains("matmul") => None,
-        "addmm" | "baddbmm" => Some(2),
-        _ => Some(1),
-    }
 }

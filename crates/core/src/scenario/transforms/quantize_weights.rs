@@ -5,15 +5,16 @@ use std::sync::Arc;
 use crate::cost::Family;
 use crate::graph::{DType, Operand, Operands, OperatorId, Phase};
 use crate::scenario::context::Context;
-use crate::scenario::draft::{Draft, Node};
+use crate::scenario::draft::{AddedId, Draft, Node, Source};
 use crate::scenario::effect::Effect;
 use crate::scenario::grammar::{Argument, Form, Grammar, Kind};
+use crate::scenario::memory::{is_vocabulary, vocabularies};
 use crate::scenario::selector::Selector;
 use crate::scenario::transform::{StepReport, Transform};
-use crate::units::{Bytes, elements};
 
 use super::argument_changes::ArgumentChanges;
 use super::products::{Product, products};
+use super::remove::host_of;
 use super::report::{Kept, count, survey};
 
 /// Stores weights of the selected products in few bits; their kernels widen them as they load them.
@@ -57,9 +58,10 @@ impl Transform for QuantizeWeights {
         let changed = changes.flags(draft);
         let is_changed = |id: OperatorId| changed[id.0 as usize];
         let trains = draft.graph().operators.iter().any(|operator| operator.phase == Phase::Backward);
-        let shared = if trains { 0 } else { self.store(draft, products.iter().filter(|it| is_changed(it.operator))) };
+        let shared = if trains { 0 } else { shared(draft, products.iter().filter(|it| is_changed(it.operator))) };
         let summary = format!("weights of {} in {}", count(changes.operators().len(), "product"), self.dtype.name());
         changes.set(draft);
+        take_out_casts(draft);
         let kernels = products.iter().filter(|product| is_changed(product.operator)).map(|product| product.kernel);
         let mut report = survey(draft, kernels, summary);
         list_kept(draft, products.iter().filter(|product| !is_changed(product.operator)), &mut report);
@@ -102,41 +104,32 @@ impl QuantizeWeights {
         *dtype = self.dtype;
         Some(new)
     }
-
-    /// Lets each rank hold narrow weights in place of wide ones; of how many the wide one stays, since an embedding reads it, too.
-    fn store<'p>(&self, draft: &mut Draft<'_>, products: impl Iterator<Item = &'p Product>) -> usize {
-        let (tables, mut shared) = (vocabularies(draft), 0);
-        for product in products {
-            let (Node::Traced(node), Some(place)) = (product.kernel, product.weight) else { continue };
-            let operands = draft.operands(product.operator);
-            let Some(weight) = operands.and_then(|operands| operands.inputs.get(usize::from(place))) else { continue };
-            let (Some(dims), Some(wide)) = (weight.dims(), weight.dtype()) else { continue };
-            let rank = draft.rank_of(draft.lane_of(product.kernel));
-            let narrow = self.dtype.bytes(elements(dims));
-            let is_table = matches!(*dims, [a, b] if tables.contains(&(a.max(b), a.min(b))));
-            if !draft.base().iteration_tasks()[node.index()] {
-                continue;
-            }
-            if is_table {
-                shared += 1;
-                draft.hold(rank, narrow);
-            } else {
-                draft.shrink_parameters(rank, Bytes(wide.bytes(elements(dims)).0.saturating_sub(narrow.0)));
-            }
-        }
-        shared
-    }
 }
 
-/// Rows and columns of the embeddings of vocabularies, whose weight small language models give a product, too.
-fn vocabularies(draft: &Draft<'_>) -> Vec<(u64, u64)> {
-    let graph = draft.graph();
-    let looks_up = |index: &usize| graph.names.get(graph.operators[*index].name) == "aten::embedding";
-    let table = |index: usize| match *draft.operands(OperatorId(index as u32))?.dims(0)? {
-        [rows, dim] if rows >= 8 * dim => Some((rows, dim)),
-        _ => None,
+/// How many weights of products an embedding reads, too: those stay wide besides.
+fn shared<'p>(draft: &Draft<'_>, products: impl Iterator<Item = &'p Product>) -> usize {
+    let tables = vocabularies(draft);
+    let is_shared = |product: &&Product| {
+        let within = matches!(product.kernel, Node::Traced(node) if draft.base().iteration_tasks()[node.index()]);
+        let weight = draft.operands(product.operator).zip(product.weight);
+        within && weight.is_some_and(|(operands, place)| is_vocabulary(operands.dims(usize::from(place)), &tables))
     };
-    (0..graph.operators.len()).filter(looks_up).filter_map(table).collect()
+    products.filter(is_shared).count()
+}
+
+/// Takes out the casts of weights that products now widen as they load them, with their calls.
+fn take_out_casts(draft: &mut Draft<'_>) {
+    let is_left = |node: &Node| match node {
+        Node::Added(AddedId(id)) => {
+            matches!(draft.added()[*id as usize].source, Source::Cast(cast) if cast.elements(draft).is_none())
+        }
+        Node::Traced(_) => false,
+    };
+    let mut gone: Vec<Node> = draft.added_nodes().filter(is_left).collect();
+    gone.extend(host_of(draft, &gone));
+    for node in gone {
+        draft.take_out(node);
+    }
 }
 
 /// Lists the products that keep their time.

@@ -4,9 +4,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use crate::cost::operators::bare;
-use crate::graph::{Operand, Operands, OperandsId, OperatorId, Phase, RankPart, TaskKind};
-use crate::memory::parameters::roles;
+use crate::graph::{Operand, Operands, OperandsId, OperatorId, TaskKind};
 use crate::scenario::context::Context;
 use crate::scenario::draft::{Draft, Node};
 use crate::scenario::effect::Effect;
@@ -72,36 +70,11 @@ impl Transform for ResizeOp {
         }
         let changed: Vec<OperatorId> = changes.operators().collect();
         let summary = format!("{}: {} → {}", count(changed.len(), "operator"), self.old, self.new);
-        let before: Vec<i64> = changed.iter().map(|&id| weights(draft, id)).collect();
         changes.set(draft);
-        grow_parameters(draft, &changed, &before);
         chosen.retain(|&node| draft.operator_of(node).is_some_and(|id| changed.binary_search(&id).is_ok()));
         let mut report = survey(draft, chosen, summary);
         report.say(Effect::note("operators that are not selected keep their sizes"));
         report
-    }
-}
-
-/// Bytes of the weights among the arguments of a forward operator.
-fn weights(draft: &Draft<'_>, id: OperatorId) -> i64 {
-    let operator = &draft.graph().operators[id.0 as usize];
-    let Some(operands) = draft.operands(id).filter(|_| operator.phase == Phase::Forward) else { return 0 };
-    let roles = roles(bare(draft.graph().names.get(operator.name)));
-    let sizes = roles.iter().filter_map(|&at| operands.inputs.get(at)).map(|weight| weight.bytes().0);
-    sizes.fold(0, |sum: u64, size| sum.saturating_add(size)).try_into().unwrap_or(i64::MAX)
-}
-
-/// Notes by how much the weights of the chosen step grew; `before` is what they were, in the order of `changed`.
-fn grow_parameters(draft: &mut Draft<'_>, changed: &[OperatorId], before: &[i64]) {
-    let graph = draft.graph();
-    for (&id, before) in changed.iter().zip(before) {
-        let (lane, start) = (graph.operators[id.0 as usize].lane, graph.operators[id.0 as usize].start);
-        let rank = draft.rank_of(lane);
-        let grown = weights(draft, id).saturating_sub(*before);
-        let inside = |part: &RankPart| start >= part.iteration_start && start < part.iteration_end;
-        if grown != 0 && graph.ranks.get(rank).is_some_and(inside) {
-            draft.grow_parameters(rank, grown);
-        }
     }
 }
 

@@ -118,6 +118,7 @@ mod tests {
     use super::*;
     use crate::cost::operators::movement_work;
     use crate::device::Catalog;
+    use crate::units::{Bytes, Flop};
 
     #[test]
     fn a_large_copy_runs_at_measured_bandwidth_and_a_small_one_takes_the_start_cost() {
@@ -126,5 +127,22 @@ mod tests {
         let time = |bytes| roofline_us(&movement_work(Family::Movement, bytes, bytes), v100);
         assert!((time(500_000_000) - (2.0 + 1e9 / 816.953e3)).abs() < 1e-6);
         assert!((time(0) - 2.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn weights_beyond_the_cache_cross_the_memory_and_small_ones_may_lie_in_the_cache() {
+        let catalog = Catalog::builtin().unwrap();
+        let h200 = catalog.find("H200").unwrap();
+        let product = |k: u64, n: u64| {
+            let read = Bytes(4 * (k + k * n));
+            let shape = Shape::Gemm { batch: 1, m: 1, n, k };
+            let flop = Flop(2.0 * k as f64 * n as f64);
+            Work { shape, flop, read, written: Bytes(4 * n), ..movement_work(Family::Gemm, 0, 0) }
+        };
+        let (large, small) = (product(9216, 4096), product(1024, 1024));
+        let bytes = large.bytes().0 as f64 / h200.dram_bandwidth.0;
+        assert!((least_in_model(&large, h200).secs() / bytes - 1.0).abs() < 1e-3);
+        assert!(least(&large, h200) < least_in_model(&large, h200));
+        assert_eq!(least_in_model(&small, h200), least(&small, h200));
     }
 }

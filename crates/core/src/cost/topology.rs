@@ -217,6 +217,8 @@ fn steps(kind: CollectiveKind, algorithm: Algorithm, nodes: u32) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cost::operators::movement_work;
+    use crate::cost::work::Family;
     use crate::device::Links;
 
     const KINDS: [CollectiveKind; 5] = [
@@ -226,6 +228,19 @@ mod tests {
         CollectiveKind::ReduceScatter,
         CollectiveKind::Broadcast,
     ];
+
+    #[test]
+    fn inside_a_node_a_collective_takes_what_its_bytes_take_at_the_rate_of_the_link() {
+        let links = Links::builtin().unwrap();
+        let work = |kind, bytes| Work {
+            shape: Shape::Collective { kind, ranks: 8 },
+            ..movement_work(Family::Collective, bytes, bytes)
+        };
+        let exchange = work(CollectiveKind::AllToAll, 24 << 20);
+        let least = Topology::flat(links.find("NVLink2").unwrap()).least(&exchange).secs();
+        assert!((least - (24 << 20) as f64 * 7.0 / 8.0 / 150e9).abs() < 1e-8, "{least}");
+        assert_eq!(Topology::flat(links.find("Ethernet-100G").unwrap()).least(&exchange), DurNs::ZERO);
+    }
 
     #[test]
     fn a_group_inside_a_node_does_not_see_what_is_between() {
@@ -395,7 +410,7 @@ mod tests {
         let flat = Topology::flat(links.find("NVLink3").unwrap());
         let work = |ranks| Work {
             shape: Shape::Collective { kind: CollectiveKind::AllReduce, ranks },
-            ..crate::cost::operators::movement_work(crate::cost::Family::Collective, 1 << 20, 1 << 20)
+            ..movement_work(Family::Collective, 1 << 20, 1 << 20)
         };
         assert!(flat.transfer(&work(0)).is_none() && flat.transfer(&work(1)).is_none());
         assert!(flat.transfer(&work(8)).is_some());

@@ -36,7 +36,7 @@ const fn row(of: &'static str, error: f64, n: usize, traces: usize) -> TraceErro
 const MEASURED: [TraceError<&str>; 11] = [
     row("attention", 0.33, 6, 6),
     row("batched-gemm", 0.356, 22, 4),
-    row("conv", 0.42, 114, 6),
+    row("conv", 0.284, 114, 6),
     row("embedding", 2.808, 21, 2),
     row("gemm16", 0.191, 38, 8),
     row("linear", 0.182, 38, 7),
@@ -44,7 +44,7 @@ const MEASURED: [TraceError<&str>; 11] = [
     row("softmax", 0.465, 3, 2),
     row("streaming", 0.299, 386, 16),
     row("tf32", 0.25, 92, 1),
-    row(ANY, 0.29, 773, 16),
+    row(ANY, 0.271, 773, 16),
 ];
 
 /// The errors that predictions state.
